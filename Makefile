@@ -1,0 +1,24 @@
+# Two commands do all set-up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+RUN    := $(VENV)/bin/python
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test ptx clean
+
+$(STAMP): pyproject.toml setup.py $(wildcard cydnn/*.pyx cydnn/*.pxd)
+	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install -q --disable-pip-version-check -e ".[test,demo]"
+	touch $@
+
+demo: $(STAMP)                   # train on real handwritten digits: GPU if there is one, else NumPy
+	$(RUN) examples/digits.py
+
+test: $(STAMP)                   # everything that runs here; GPU tests run where there is a GPU
+	$(RUN) -m pytest -q -n 2
+
+ptx: $(STAMP)                    # rebuild what changed in kernels_src/ (needs nvcc 13.0)
+	$(RUN) tools/build_ptx.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info cydnn/*.so cydnn/*.c

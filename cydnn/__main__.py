@@ -1,0 +1,138 @@
+"""``python -m cydnn info | bench | ptx``. Each takes ``--json``, prints a line to repeat it where that helps, exits non-zero on failure."""
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+
+from . import __version__
+from .status import CydnnError
+
+
+def info(args) -> int:
+    """Versions, driver, devices, PTX check; what would be used and why."""
+    facts = _versions()
+    facts["devices"], facts["default"], facts["why"] = _devices()
+    facts["ptx"] = _ptx_state()
+    if args.json:
+        print(json.dumps(facts, indent=1))
+    else:
+        for key in ("cydnn", "python", "numpy", "cuda-bindings", "driver"):
+            print(f"{key:<14}{facts[key]}")
+        for d in facts["devices"]:
+            print(f"{'device':<14}{d['name']}: {d['product']}" + (f", sm_{d['sm']}, {d['sms']} SMs, {d['l2_bytes'] >> 20} MiB L2" if d["sm"] else ""))
+        print(f"{'ptx':<14}{facts['ptx']}\n{'would use':<14}{facts['default']}: {facts['why']}")
+    return 0 if facts["ptx"].startswith("ok") else 1
+
+
+def _versions() -> dict:
+    import numpy
+    from importlib import metadata
+    found = {"cydnn": __version__, "python": platform.python_version(), "numpy": numpy.__version__}
+    try:
+        found["cuda-bindings"] = metadata.version("cuda-bindings")
+    except metadata.PackageNotFoundError:
+        found["cuda-bindings"] = "not installed (needed for a GPU only)"
+    try:
+        from . import _core
+        number = _core.driver_version()
+        found["driver"] = f"CUDA {number // 1000}.{number % 1000 // 10}"
+    except (CydnnError, ImportError) as error:
+        found["driver"] = f"none ({error})"
+    return found
+
+
+def _devices():
+    from . import device
+    rows = []
+    for name in device.names():
+        f = device.get(name).facts
+        rows.append(dict(name=name, product=f.name, sm=f.sm, sms=f.sms, l2_bytes=f.l2_bytes, bandwidth_gbs=f.bandwidth_gbs))
+    default = device.default()
+    why = "a GPU is usable" if default.facts.kind == "cuda" else "no usable GPU; the reference runs in NumPy"
+    return rows, default.name, why
+
+
+def _ptx_state() -> str:
+    from . import kernels
+    try:
+        names = kernels.names()
+        targets = sorted({t for n in names for t in kernels.get(n).images})
+        for name in names:
+            for image in kernels.get(name).images.values():
+                image.text()                     # verifies the hash
+    except CydnnError as error:
+        return f"broken: {error}"
+    return f"ok, {len(names)} kernels for {' '.join(targets)} in {kernels.ptx_dir()}"
+
+
+def bench(args) -> int:
+    """Time problems; each line is a problem text, or @file with one a line."""
+    from . import bench as benches, device
+    lines = []
+    for text in args.problem:
+        lines += [l.split("#")[0].strip() for l in open(text[1:])] if text.startswith("@") else [text]
+    rows = benches.bench([l for l in lines if l], args.device, args.against, args.repeat)
+    if args.json:
+        print(json.dumps(benches.as_json(rows), indent=1))
+    else:
+        f = device.get(args.device).facts
+        print(f"# {f.name}, driver CUDA {f.driver // 1000}.{f.driver % 1000 // 10}; cold L2, median of {args.repeat}; peer: {args.against or 'none'}")
+        print(benches.table(rows, args.markdown))
+    return 1 if any(r.us != r.us for r in rows) else 0
+
+
+def ptx(args) -> int:
+    """Kernels by target: registers, spills, contract; with a name, one kernel whole."""
+    from . import kernels
+    names = [n for n in kernels.names() if not args.name or n.startswith(args.name)]
+    if not names:
+        print(f"ptx: name must begin like one of the {len(kernels.names())} kernels; got {args.name!r}", file=sys.stderr)
+        return 1
+    if args.check:
+        state = _ptx_state()
+        print(json.dumps({"ptx": state}) if args.json else state)
+        return 0 if state.startswith("ok") else 1
+    rows = [kernels.get(n) for n in names]
+    if args.json:
+        print(json.dumps({k.name: k.row for k in rows}, indent=1))
+    elif args.name in names:
+        print(json.dumps(rows[names.index(args.name)].row, indent=1))
+        if args.text:
+            for target, image in kernels.get(args.name).images.items():
+                print(f"// {target}\n{image.text().decode()}")
+    else:
+        for k in rows:
+            print(f"{k.name:<52}" + "  ".join(f"{t}: {i.registers} regs" + (f", {i.spills} B spilled" if i.spills else "")
+                                              for t, i in sorted(k.images.items())))
+    return 0
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m cydnn", description=__doc__.splitlines()[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb, run in (("info", info), ("bench", bench), ("ptx", ptx)):
+        sub = verbs.add_parser(verb, help=run.__doc__)
+        sub.set_defaults(run=run)
+        sub.add_argument("--json", action="store_true")
+        if verb == "bench":
+            sub.add_argument("problem", nargs="+", help='a problem, such as "softmax_fwd 16384x4096 bf16", or @file')
+            sub.add_argument("--against", choices=["torch"])
+            sub.add_argument("--device")
+            sub.add_argument("--repeat", type=int, default=30)
+            sub.add_argument("--markdown", action="store_true")
+        if verb == "ptx":
+            sub.add_argument("name", nargs="?", default="")
+            sub.add_argument("--check", action="store_true", help="verify the hash of every image")
+            sub.add_argument("--text", action="store_true", help="print the PTX of the named kernel")
+    args = parser.parse_args(argv)
+    try:
+        return args.run(args)
+    except CydnnError as error:
+        print(f"cydnn: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""Benchmarks: problem text lines in, one row each out: time, TFLOP/s or GB/s, share of the roof, and the peer in the same run.
+
+Rules: inputs are random, the result is checked before it is timed, the L2 is flushed before every timed call, the median of many runs
+counts, ours and the peer's runs alternate. Rows where we lose stay.
+"""
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from . import device as devices
+from . import plan as plans
+from .graph import Graph, Node
+from .ops import Problem
+from .status import CydnnError
+
+FLUSH_BYTES = 256 << 20                          # more than twice the largest L2
+TFLOPS = {"f64": 60.0, "f32": 60.0, "f16": 700.0, "bf16": 790.0}   # best rates seen on an H200; the roof of math-bound rows
+
+
+@dataclass
+class Row:
+    """One line of the table. Times in microseconds; ``roof`` is the share of the physical floor, ``ratio`` peer time over ours."""
+    problem: str
+    engine: str = ""
+    us: float = float("nan")
+    spread: float = float("nan")                 # (80th - 20th percentile) / median
+    tflops: float = 0.0
+    gbs: float = 0.0
+    copy: float = 0.0                            # share of the copy bandwidth measured in this run
+    roof: float = 0.0
+    peer_us: float = float("nan")
+    ratio: float = float("nan")
+    note: str = ""
+
+
+def graph_of(problem: Problem, scalars=()) -> Graph:
+    """The one-op graph of a problem; uids count from 1 in operand order."""
+    uids = {n: i + 1 for i, n in enumerate(problem.op.operands()) if problem.operands[n] is not None}
+    return Graph([Node(problem.op, uids, scalars)], {u: problem.operands[n].replace(uid=u, name=n) for n, u in uids.items()})
+
+
+def random_values(desc, seed: int, positive=False) -> np.ndarray:
+    """Uniform in [-1, 1] (or [0.25, 1.25]), in storage type, of the tensor's whole extent: gaps hold numbers too."""
+    gen = np.random.default_rng(seed)
+    raw = gen.random(min(desc.extent, 1 << 22), dtype=np.float32) * 2 - 1
+    raw = np.abs(raw) + 0.25 if positive else raw
+    return np.resize(desc.dtype.encode(raw), desc.extent)
+
+
+class Case:
+    """One problem on one device: buffers with random inputs, a plan, and a call that runs it."""
+
+    def __init__(self, problem: Problem, device, engine=None, scalars=()):
+        self.problem, self.device = problem, device
+        self.plan = plans.build(graph_of(problem, scalars), device, only=engine and (engine,))
+        names = {i + 1: n for i, n in enumerate(problem.op.operands())}
+        self.names = [names[d.uid] for d in self.plan.slots]
+        self.buffers = {n: device.alloc(max(d.bytes, 1)) for n, d in zip(self.names, self.plan.slots)}
+        for seed, (name, d) in enumerate(zip(self.names, self.plan.slots)):
+            device.copy_in(self.buffers[name].ptr, random_values(d, seed, name in ("var", "running_var", "rstd")))
+        self.workspace = device.alloc(max(self.plan.workspace_bytes, 1))
+        self.pointers = tuple(int(self.buffers[n].ptr) for n in self.names)
+
+    def __call__(self):
+        self.plan.execute(self.pointers, int(self.workspace.ptr))
+
+    def output(self, name):
+        """A written tensor as float64."""
+        d = self.problem.operands[name]
+        raw = self.device.copy_out(self.buffers[name].ptr, np.empty(d.extent, d.dtype.numpy))
+        return d.dtype.decode(np.lib.stride_tricks.as_strided(raw, d.dims, [s * d.dtype.bytes for s in d.strides]))
+
+
+class Clock:
+    """Times calls on a device with a cold L2; on the NumPy device with the wall clock."""
+
+    def __init__(self, device):
+        self.device = device
+        self.is_cuda = device.facts.kind == "cuda"
+        if self.is_cuda:
+            self.junk = device.alloc(FLUSH_BYTES)
+
+    def times(self, calls, repeat: int) -> list[list[float]]:
+        """Microseconds of every run of each call, the calls alternating."""
+        if not self.is_cuda:
+            return [_wall(call, repeat) for call in calls]
+        for call in calls:
+            call()
+        self.device.synchronize()
+        marks = [[] for _ in calls]
+        for _ in range(repeat):
+            for call, mine in zip(calls, marks):
+                self.device.memset(self.junk.ptr, 1, FLUSH_BYTES)
+                start, end = self.device.create_event(), self.device.create_event()
+                start.record(0)
+                call()
+                end.record(0)
+                mine.append((start, end))
+        self.device.synchronize()
+        return [[1e3 * end.elapsed(start) for start, end in mine] for mine in marks]
+
+    def copy_gbs(self, size_bytes: int = 1 << 30) -> float:
+        """Bandwidth of a large device-to-device copy by the driver, bytes read plus bytes written; 0 without a GPU."""
+        if not self.is_cuda:
+            return 0.0
+        a, b = self.device.alloc(size_bytes), self.device.alloc(size_bytes)
+        self.device.memset(a.ptr, 0x5A, size_bytes)
+        copy = lambda: self.device.context.copy(b.ptr, a.ptr, size_bytes, 0)
+        return 2 * size_bytes / statistics.median(self.times([copy], 12)[0]) * 1e-3
+
+
+def _wall(call, repeat):
+    import time
+    found = []
+    for _ in range(min(repeat, 3)):
+        start = time.perf_counter()
+        call()
+        found.append(1e6 * (time.perf_counter() - start))
+    return found
+
+
+def bytes_moved(problem: Problem) -> int:
+    """Bytes that count for a row: every operand once; batch norm with its two passes over what it reads."""
+    total = problem.bytes
+    if problem.op.name == "batch_norm_training":
+        total += problem.operands["x"].count * problem.operands["x"].dtype.bytes
+    if problem.op.name == "batch_norm_bwd":
+        total += sum(problem.operands[n].count * problem.operands[n].dtype.bytes for n in ("x", "dy"))
+    if problem.op.name == "pooling_bwd" and problem.op.mode != "max":
+        total -= sum(problem.operands[n].count * problem.operands[n].dtype.bytes for n in ("x", "y"))
+    return total
+
+
+def bench(lines, device=None, against=None, repeat=30, engine=None, check=True) -> list[Row]:
+    """Rows for problem lines. ``against="torch"`` measures PyTorch in the same run and compares the results first."""
+    device = devices.get(device)
+    clock = Clock(device)
+    copy = clock.copy_gbs()
+    peer = _peer(against, device) if against else None
+    rows = []
+    for line in lines:
+        row = Row(line)
+        try:
+            _measure(row, Problem.parse(line), device, clock, copy, peer, repeat, engine, check)
+        except CydnnError as error:
+            row.note = str(error).splitlines()[0]
+        plans.forget()
+        rows.append(row)
+    return rows
+
+
+def _peer(name, device):
+    from .status import BadParam
+    if name != "torch":
+        raise BadParam(f"bench: against must be torch; got {name!r}")
+    from . import peer
+    return peer
+
+
+def _measure(row, problem, device, clock, copy, peer, repeat, engine, check):
+    case = Case(problem, device, engine)
+    row.engine = case.plan.name
+    theirs, outputs = peer.make(case) if peer else (None, {})
+    if check:
+        row.note = _verdict(case, theirs, outputs)
+    if row.note.startswith("WRONG"):
+        return
+    calls = [case] + ([theirs] if theirs else [])
+    found = clock.times(calls, repeat)
+    row.us = statistics.median(found[0])
+    ordered = sorted(found[0])
+    row.spread = (ordered[int(0.8 * (len(ordered) - 1))] - ordered[int(0.2 * (len(ordered) - 1))]) / row.us
+    row.tflops, row.gbs = problem.flops / row.us * 1e-6, bytes_moved(problem) / row.us * 1e-3
+    if copy:
+        row.copy = row.gbs / copy
+        row.roof = max(bytes_moved(problem) / copy * 1e-3, problem.flops / TFLOPS.get(case.plan.slots[0].dtype.name, 60.0) * 1e-6) / row.us
+    if theirs:
+        row.peer_us = statistics.median(found[1])
+        row.ratio = row.peer_us / row.us
+
+
+def _verdict(case, theirs, outputs) -> str:
+    """Check before timing: against the peer's full result where there is one, else against the reference when that is affordable."""
+    case()
+    case.device.synchronize()
+    if theirs:
+        theirs()
+        wants = {name: get() for name, get in outputs.items()}
+        what = "torch"
+    elif case.problem.flops < 2e8 and case.problem.bytes < 5e7:
+        wants, what = _reference(case), "reference"
+    else:
+        return "unchecked"
+    worst = 0.0
+    for name, want in wants.items():
+        got = case.output(name)
+        scale = np.abs(want).max() or 1.0
+        error = np.abs(got - want).max() / scale
+        worst = max(worst, float(error)) if error == error else float("inf")
+    allowed = 16 * max(case.problem.operands[n].dtype.eps for n in wants) if wants else 0.0
+    return f"WRONG against {what}: error {worst:.2g} of the largest value" if worst > allowed else f"error {worst:.1g} against {what}"
+
+
+def _reference(case) -> dict:
+    op, problem = case.problem.op, case.problem
+    arrays = {n: case.output(n) for n, d in problem.operands.items() if d is not None}
+    return op.run_reference(arrays, dict(op.scalars))
+
+
+def table(rows, markdown=False) -> str:
+    """The rows as text, aligned, or as a Markdown table."""
+    columns = [("problem", lambda r: r.problem), ("engine", lambda r: r.engine), ("us", lambda r: f"{r.us:.1f}"),
+               ("TFLOP/s", lambda r: f"{r.tflops:.1f}" if r.tflops else ""), ("GB/s", lambda r: f"{r.gbs:.0f}"),
+               ("of copy", lambda r: f"{r.copy:.0%}" if r.copy else ""), ("of roof", lambda r: f"{r.roof:.0%}" if r.roof else ""),
+               ("peer us", lambda r: f"{r.peer_us:.1f}" if r.peer_us == r.peer_us else ""),
+               ("ratio", lambda r: f"{r.ratio:.2f}" if r.ratio == r.ratio else ""), ("note", lambda r: r.note)]
+    cells = [[name for name, _ in columns]] + [[cell(r) for _, cell in columns] for r in rows]
+    if markdown:
+        lines = ["| " + " | ".join(line) + " |" for line in cells]
+        return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    return "\n".join("  ".join(cell.ljust(w) if i in (0, 1, len(columns) - 1) else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths)))
+                     for line in cells)
+
+
+def as_json(rows) -> list[dict]:
+    return [asdict(r) for r in rows]

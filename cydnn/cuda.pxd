@@ -1,0 +1,80 @@
+"""The driver functions we call, as one table of function pointers. No C header is needed: another package can cimport this.
+
+Field names are the driver's without ``cu``; ``_core.SYMBOLS`` lists them in this order with the version whose ABI is declared.
+Handles are ``void *``, device addresses ``unsigned long long``. Each type needs its own ``noexcept nogil``.
+"""
+
+ctypedef unsigned long long address_t
+
+ctypedef int (*fn_void)() noexcept nogil
+ctypedef int (*fn_uint)(unsigned int flags) noexcept nogil
+ctypedef int (*fn_int)(int device) noexcept nogil
+ctypedef int (*fn_int_out)(int *out) noexcept nogil
+ctypedef int (*fn_device)(int *device, int ordinal) noexcept nogil
+ctypedef int (*fn_device_name)(char *name, int bytes, int device) noexcept nogil
+ctypedef int (*fn_device_mem)(size_t *bytes, int device) noexcept nogil
+ctypedef int (*fn_device_attribute)(int *value, int attribute, int device) noexcept nogil
+ctypedef int (*fn_error_text)(int status, const char **text) noexcept nogil
+ctypedef int (*fn_retain)(void **context, int device) noexcept nogil
+ctypedef int (*fn_handle)(void *handle) noexcept nogil
+ctypedef int (*fn_handle_out)(void **handle) noexcept nogil
+ctypedef int (*fn_module_load)(void **module, const void *image, unsigned int count, int *options, void **values) noexcept nogil
+ctypedef int (*fn_module_function)(void **function, void *module, const char *name) noexcept nogil
+ctypedef int (*fn_function_get)(int *value, int attribute, void *function) noexcept nogil
+ctypedef int (*fn_function_set)(void *function, int attribute, int value) noexcept nogil
+ctypedef int (*fn_launch)(void *function, unsigned int gx, unsigned int gy, unsigned int gz,
+                          unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,
+                          void *stream, void **params, void **extra) noexcept nogil
+ctypedef int (*fn_mem_alloc)(address_t *ptr, size_t bytes) noexcept nogil
+ctypedef int (*fn_mem_free)(address_t ptr) noexcept nogil
+ctypedef int (*fn_mem_info)(size_t *free, size_t *total) noexcept nogil
+ctypedef int (*fn_copy_in)(address_t dst, const void *src, size_t bytes, void *stream) noexcept nogil
+ctypedef int (*fn_copy_out)(void *dst, address_t src, size_t bytes, void *stream) noexcept nogil
+ctypedef int (*fn_copy)(address_t dst, address_t src, size_t bytes, void *stream) noexcept nogil
+ctypedef int (*fn_memset)(address_t dst, unsigned char value, size_t count, void *stream) noexcept nogil
+ctypedef int (*fn_pointer_attributes)(unsigned int count, int *attributes, void **values, address_t ptr) noexcept nogil
+ctypedef int (*fn_stream_create)(void **stream, unsigned int flags, int priority) noexcept nogil
+ctypedef int (*fn_stream_wait)(void *stream, void *event, unsigned int flags) noexcept nogil
+ctypedef int (*fn_event_create)(void **event, unsigned int flags) noexcept nogil
+ctypedef int (*fn_event_record)(void *event, void *stream) noexcept nogil
+ctypedef int (*fn_event_elapsed)(float *milliseconds, void *start, void *end) noexcept nogil
+
+cdef struct Driver:
+    fn_uint Init
+    fn_int_out DriverGetVersion
+    fn_int_out DeviceGetCount
+    fn_device DeviceGet
+    fn_device_name DeviceGetName
+    fn_device_mem DeviceTotalMem
+    fn_device_attribute DeviceGetAttribute
+    fn_error_text GetErrorName
+    fn_error_text GetErrorString
+    fn_retain DevicePrimaryCtxRetain
+    fn_int DevicePrimaryCtxRelease
+    fn_handle_out CtxGetCurrent
+    fn_handle CtxPushCurrent
+    fn_handle_out CtxPopCurrent
+    fn_void CtxSynchronize
+    fn_module_load ModuleLoadDataEx
+    fn_handle ModuleUnload
+    fn_module_function ModuleGetFunction
+    fn_function_get FuncGetAttribute
+    fn_function_set FuncSetAttribute
+    fn_launch LaunchKernel
+    fn_mem_alloc MemAlloc
+    fn_mem_free MemFree
+    fn_mem_info MemGetInfo
+    fn_copy_in MemcpyHtoDAsync
+    fn_copy_out MemcpyDtoHAsync
+    fn_copy MemcpyDtoDAsync
+    fn_memset MemsetD8Async
+    fn_pointer_attributes PointerGetAttributes
+    fn_stream_create StreamCreateWithPriority
+    fn_handle StreamDestroy
+    fn_handle StreamSynchronize
+    fn_stream_wait StreamWaitEvent
+    fn_event_create EventCreate
+    fn_handle EventDestroy
+    fn_handle EventSynchronize
+    fn_event_record EventRecord
+    fn_event_elapsed EventElapsedTime

@@ -1,0 +1,79 @@
+"""Where plans run: ``get("cuda:0")``, ``get("numpy")``, ``default()``. Nothing here touches CUDA before a device is asked for.
+
+A device has ``name facts context``, ``alloc copy_in copy_out memset synchronize create_stream`` and ``compile(plan)``, which gives an
+object with ``execute(pointers, scalars, workspace, workspace_bytes, stream)``.
+"""
+from __future__ import annotations
+
+import logging
+import threading
+
+from ..status import BadParam, CydnnError, NotSupported
+from .facts import KNOWN, DeviceFacts
+
+log = logging.getLogger("cydnn.device")
+LEAST_SM = 75
+_devices: dict = {}
+_default: list = []
+_lock = threading.RLock()
+
+
+def _cuda(ordinal: int):
+    from .cuda import CudaDevice
+    return CudaDevice(ordinal)
+
+
+def _numpy():
+    from .numpy import NumpyDevice
+    return NumpyDevice()
+
+
+def get(device=None):
+    """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"``), the default for None; a device gives itself. One object a name.
+
+    Raises DriverNotFound for a CUDA name where there is no driver, NotSupported for ``"ptx:sm_90"`` and the like.
+    """
+    if device is None:
+        return default()
+    if hasattr(device, "compile"):
+        return device
+    kind, _, rest = str(device).partition(":")
+    with _lock:
+        if kind == "cuda" and (rest.isdigit() or not rest):
+            ordinal = int(rest or 0)
+            return _devices.get(f"cuda:{ordinal}") or _devices.setdefault(f"cuda:{ordinal}", _cuda(ordinal))
+        if device == "numpy":
+            return _devices.get("numpy") or _devices.setdefault("numpy", _numpy())
+    if kind == "ptx":
+        raise NotSupported(f'device: {device} is the PTX interpreter, which is not built yet; use "cuda:0" or "numpy"')
+    raise BadParam(f'device: must be "cuda:N", "numpy" or a device; got {device!r}')
+
+
+def default():
+    """The first CUDA device when one is usable, else the NumPy device. Says once, in the log, which it is and why."""
+    with _lock:
+        if not _default:
+            _default.append(_choose())
+        return _default[0]
+
+
+def _choose():
+    try:
+        device = get("cuda:0")
+        if device.facts.sm >= LEAST_SM:
+            log.info("default device: cuda:0 (%s, sm_%d)", device.facts.name, device.facts.sm)
+            return device
+        reason = f"cuda:0 is sm_{device.facts.sm}, older than sm_{LEAST_SM}"
+    except CydnnError as error:
+        reason = str(error)
+    log.info("default device: numpy, the reference, because %s", reason)
+    return get("numpy")
+
+
+def names() -> list[str]:
+    """The devices of this machine."""
+    from .. import _core
+    try:
+        return [f"cuda:{i}" for i in range(_core.device_count())] + ["numpy"]
+    except CydnnError:
+        return ["numpy"]

@@ -1,0 +1,137 @@
+"""One CUDA device: memory, copies, streams, and plans compiled to tapes of launches of our own PTX."""
+from __future__ import annotations
+
+import statistics
+import struct
+
+import numpy as np
+
+from .. import _core, kernels
+from ..engines.steps import Launch, Memset, Scalar
+from ..status import NotSupported
+from .facts import DeviceFacts, known
+
+
+class CudaDevice:
+    """``device="cuda:N"``. Works in the primary context, so memory and streams of torch and CuPy are its own."""
+
+    def __init__(self, ordinal: int = 0):
+        self.context = _core.Context(ordinal)
+        self.name = f"cuda:{ordinal}"
+        self.facts = facts_of(self.context)
+
+    def __repr__(self):
+        return f"CudaDevice({self.name}: {self.facts.name}, sm_{self.facts.sm})"
+
+    # ---- Memory and time ----
+
+    def alloc(self, size_bytes: int) -> _core.Buffer:
+        """Device memory, freed with the object. Raises AllocFailed."""
+        return _core.Buffer(self.context, size_bytes)
+
+    def copy_in(self, ptr, array, stream=0):
+        """Copy a NumPy array, packed in C order, to ``ptr``."""
+        self.context.copy_in(ptr, _bytes(np.ascontiguousarray(array)), stream)
+
+    def copy_out(self, ptr, array, stream=0) -> np.ndarray:
+        """Fill a C-contiguous NumPy array from ``ptr``; returns it."""
+        self.context.copy_out(_bytes(array), ptr, stream)
+        return array
+
+    def memset(self, ptr, value: int, size_bytes: int, stream=0):
+        self.context.memset(ptr, value, size_bytes, stream)
+
+    def synchronize(self, stream=None):
+        """Wait for a stream, or for everything when none is given."""
+        self.context.synchronize(stream)
+
+    def create_stream(self) -> _core.Stream:
+        return _core.Stream(self.context)
+
+    def create_event(self) -> _core.Event:
+        return _core.Event(self.context)
+
+    def elapsed(self, call, repeat: int = 20, stream=0) -> float:
+        """Median device time of ``call()`` on ``stream`` in microseconds, after one call that is not timed."""
+        call()
+        marks = [(self.create_event(), self.create_event()) for _ in range(repeat)]
+        for start, end in marks:
+            start.record(stream)
+            call()
+            end.record(stream)
+        self.synchronize(stream)
+        return statistics.median(end.elapsed(start) for start, end in marks) * 1e3
+
+    # ---- Plans ----
+
+    def compile(self, plan) -> _core.Tape:
+        """The tape of a plan: images chosen and loaded, parameters packed, pointers and scalars left to be patched at execute."""
+        tape = _core.Tape(
+            self.context,
+            [(d.label, d.bytes, d.alignment, i in plan.written, i in plan.optional) for i, d in enumerate(plan.slots)],
+            [default for _, default in plan.scalars], plan.workspace_bytes, plan.inplace)
+        for step in plan.steps:
+            if type(step) not in STEPS:
+                raise NotSupported(f"{self.name}: a step must be one of {', '.join(t.__name__ for t in STEPS)}; got {type(step).__name__}")
+            STEPS[type(step)](self, tape, step)
+        return tape
+
+    def function(self, name: str, fuse=None) -> _core.Function:
+        """The kernel ``name``, with ``fuse`` spliced into its marks, loaded on this device. Images are loaded once."""
+        kernel = kernels.get(name)
+        text = kernel.image_for(self.facts.sm).text()
+        if fuse is not None:
+            from .. import fusion
+            text = fusion.splice(text, kernel, fuse)
+        return self.context.load(text, name)
+
+    def preload(self, names=None) -> int:
+        """Load all kernels (or ``names``) now instead of on first use; returns how many."""
+        chosen = kernels.names() if names is None else list(names)
+        for name in chosen:
+            self.function(name)
+        return len(chosen)
+
+    def _launch(self, tape, step: Launch):
+        kernel = kernels.get(step.kernel)
+        packed = kernel.pack(step.args, **step.extra)
+        data, pointers, scalars = bytearray(packed.data), list(packed.pointers), list(packed.scalars)
+        if step.fuse is not None:
+            _place(step.fuse.parameters(), kernel.fuse_offset, data, pointers, scalars)
+        tape.launch(self.function(step.kernel, step.fuse), packed.grid, packed.block, packed.smem, bytes(data),
+                    [(offset, p.uid, p.addend) for offset, p in pointers], [(offset, kind, s.key) for offset, kind, s in scalars])
+
+    def _memset(self, tape, step: Memset):
+        tape.memset(step.pointer.uid, step.pointer.addend, step.bytes, step.value)
+
+
+STEPS = {Launch: CudaDevice._launch, Memset: CudaDevice._memset}
+
+
+def _place(parameters, base: int, data: bytearray, pointers: list, scalars: list):
+    """Put the parameters of a spliced program into the kernel's Fuse block at ``base``: ([(offset, Pointer)], [(offset, kind, number)])."""
+    for offset, pointer in parameters[0]:
+        pointers.append((base + offset, pointer))
+    for offset, kind, value in parameters[1]:
+        if isinstance(value, Scalar):
+            scalars.append((base + offset, kind, value))
+        else:
+            struct.pack_into({"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}[kind], data, base + offset, value)
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """The bytes of a contiguous array, whatever its type; a view."""
+    if not array.flags.c_contiguous:
+        raise ValueError("array: must be C-contiguous; got strides " + str(array.strides))
+    return array.reshape(-1).view(np.uint8)
+
+
+def facts_of(context: _core.Context) -> DeviceFacts:
+    """Ask the driver. Bandwidth is two transfers a memory clock over the bus; where the driver hides the clock, the data sheet's."""
+    ask, name = context.attribute, context.name
+    sheet = known(name)
+    bandwidth = 2 * ask(36) * ask(37) / 8e6                  # memory clock (kHz), bus width (bits)
+    return DeviceFacts(
+        kind="cuda", name=name, sm=10 * ask(75) + ask(76), sms=ask(16), smem_bytes=ask(97), l2_bytes=ask(38),
+        bandwidth_gbs=bandwidth or (sheet.bandwidth_gbs if sheet else 500.0),
+        clock_mhz=ask(13) // 1000, driver=_core.driver_version())

@@ -1,0 +1,146 @@
+"""The NumPy device: every op by its reference, on host memory. The oracle of all tests, and the default where there is no GPU.
+
+Pointers are addresses of host buffers, so that a program runs here by changing one word. A call runs at once; streams are ignored.
+"""
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from ..status import BadParam
+from .facts import DeviceFacts
+
+
+class HostBuffer:
+    """``bytes`` bytes of host memory, aligned to 256. Keeps its memory alive; ``ptr`` is its address."""
+
+    def __init__(self, size_bytes: int):
+        self.bytes = int(size_bytes)
+        self._store = np.empty(self.bytes + 256, np.uint8)
+        self.ptr = -(-self._store.ctypes.data // 256) * 256
+
+    def free(self):
+        self._store = None
+
+
+def memory(address: int, size_bytes: int) -> np.ndarray:
+    """Host memory as an array of bytes."""
+    if not size_bytes:
+        return np.empty(0, np.uint8)
+    return np.frombuffer((ctypes.c_uint8 * size_bytes).from_address(address), np.uint8)
+
+
+def view(desc, address: int) -> np.ndarray:
+    """The tensor at ``address`` in its storage type, with its strides. Writable."""
+    flat = memory(address, desc.bytes).view(desc.dtype.numpy)
+    strides = [s * desc.dtype.bytes for s in desc.strides]
+    return np.lib.stride_tricks.as_strided(flat, desc.dims, strides) if desc.count else np.empty(desc.dims, desc.dtype.numpy)
+
+
+def address_of(x) -> int:
+    """The host address of an int, a NumPy array, a buffer of this device, or None (0)."""
+    if x is None:
+        return 0
+    if isinstance(x, np.ndarray):
+        return x.ctypes.data
+    if hasattr(x, "ptr"):
+        return int(x.ptr)
+    if hasattr(x, "__index__"):
+        return int(x)
+    if hasattr(x, "__array_interface__"):
+        return x.__array_interface__["data"][0]
+    if hasattr(x, "__dlpack__"):
+        return np.from_dlpack(x).ctypes.data
+    raise BadParam(f"pointer must be an int, an array, a buffer or None; got {type(x).__name__}")
+
+
+class NumpyDevice:
+    """Runs plans through the references. ``device="numpy"``."""
+    name = "numpy"
+    context = None
+
+    def __init__(self):
+        self.facts = DeviceFacts(kind="numpy", name="numpy", sm=0, sms=1, smem_bytes=0, l2_bytes=0, bandwidth_gbs=10.0)
+
+    def __repr__(self):
+        return "NumpyDevice()"
+
+    def alloc(self, size_bytes: int) -> HostBuffer:
+        return HostBuffer(size_bytes)
+
+    def copy_in(self, ptr, array: np.ndarray, stream=0):
+        """Copy a NumPy array to ``ptr``."""
+        array = np.ascontiguousarray(array)
+        memory(address_of(ptr), array.nbytes)[:] = array.reshape(-1).view(np.uint8)
+
+    def copy_out(self, ptr, array: np.ndarray, stream=0) -> np.ndarray:
+        """Fill a contiguous NumPy array from ``ptr``; returns it."""
+        array.reshape(-1).view(np.uint8)[:] = memory(address_of(ptr), array.nbytes)
+        return array
+
+    def memset(self, ptr, value: int, size_bytes: int, stream=0):
+        memory(address_of(ptr), size_bytes)[:] = value
+
+    def synchronize(self, stream=0):
+        """Nothing to wait for."""
+
+    def create_stream(self) -> int:
+        return 0
+
+    def compile(self, plan) -> "NumpyExecutable":
+        return NumpyExecutable(plan)
+
+
+class NumpyExecutable:
+    """A plan on host memory; ``execute`` has the arguments, checks and refusals of a CUDA tape."""
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.workspace_bytes = plan.workspace_bytes
+
+    def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
+        plan = self.plan
+        if len(pointers) != len(plan.slots):
+            raise BadParam(f"execute: pointers must have {len(plan.slots)} entries; got {len(pointers)}")
+        addresses = [address_of(p) for p in pointers]
+        values = [default for _, default in plan.scalars] if scalars is None else [float(s) for s in scalars]
+        if len(values) != len(plan.scalars):
+            raise BadParam(f"execute: scalars must have {len(plan.scalars)} entries; got {len(values)}")
+        base = address_of(workspace)
+        self._check(addresses, base, workspace_bytes)
+        for step in plan.steps:
+            self._call(step, addresses, values, base)
+
+    def _check(self, addresses, workspace, workspace_bytes):
+        plan = self.plan
+        if plan.workspace_bytes and (not workspace or workspace_bytes < plan.workspace_bytes):
+            raise BadParam(f"workspace: it must have at least {plan.workspace_bytes} bytes; got {workspace_bytes if workspace else 'a null pointer'}")
+        for i, (desc, address) in enumerate(zip(plan.slots, addresses)):
+            if not address and i not in plan.optional:
+                raise BadParam(f"{desc.label}: pointer must not be null; got 0")
+            if address % desc.dtype.bytes:
+                raise BadParam(f"{desc.label}: pointer must be aligned to {desc.dtype.bytes} bytes; got {address:#x}")
+        for i in plan.written:
+            for j, (other, start) in enumerate(zip(plan.slots, addresses)):
+                mine, at = plan.slots[i], addresses[i]
+                if i == j or (at == start and (i, j) in plan.inplace) or (at == start and (j, i) in plan.inplace):
+                    continue
+                if at < start + other.bytes and start < at + mine.bytes:
+                    raise BadParam(f"{mine.label}: output must not overlap {other.label}; got {at:#x} with {mine.bytes} bytes and "
+                                   f"{start:#x} with {other.bytes} bytes")
+
+    def _call(self, step, addresses, values, base):
+        """One op: decode what it reads, run the reference, encode what it writes."""
+        op = step.op
+        where = {n: (d, (base if p.uid == -1 else addresses[p.uid]) + p.addend) for n, v in step.operands.items() if v for d, p in [v]}
+        scalars = {name: values[s.key] for name, s in step.scalars.items()}
+        arrays = {}
+        for name, (desc, address) in where.items():
+            old = name in op.reads or op.reads_output or scalars.get(op.blends.get(name, (0, 0))[1], 0.0) != 0
+            arrays[name] = desc.dtype.decode(view(desc, address)) if old else np.broadcast_to(np.nan, desc.dims)
+        for name, value in op.run_reference(arrays, scalars).items():
+            if name in where:
+                desc, address = where[name]
+                if desc.count:
+                    view(desc, address)[...] = desc.dtype.encode(value)

@@ -1,0 +1,74 @@
+"""The expressions of kernel contracts: grid, block, shared memory and needs, such as ``"ceil_div(rows, 4)"``.
+
+Python's syntax, cut down to numbers, names, ``a[0]``, arithmetic, comparisons, ``and or not``, ``x if c else y`` and the calls in
+``FUNCTIONS``. The tree is checked and compiled once; evaluating is one ``eval`` of code that cannot reach anything else.
+Standard library only: tools/build_ptx.py loads this file by its path.
+"""
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+
+DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "u8": 1, "i32": 4, "i64": 8}
+
+
+def ceil_div(n: int, d: int) -> int:
+    """The least integer that is not below n / d."""
+    return -(-n // d)
+
+
+FUNCTIONS = {"min": min, "max": max, "ceil_div": ceil_div, "sizeof": DTYPE_BYTES.__getitem__}
+_GLOBALS = {"__builtins__": {}, **FUNCTIONS, **{name: name for name in DTYPE_BYTES}}      # `T == f16` compares names
+
+_NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Name, ast.Load, ast.Tuple,
+          ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift, ast.BitAnd, ast.USub,
+          ast.And, ast.Or, ast.Not, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn)
+
+
+class Expression:
+    """A checked expression. ``names`` are the variables in it; calling it with a dict of their values gives its value."""
+    __slots__ = ("text", "names", "_code")
+
+    def __init__(self, text: str):
+        try:
+            tree = ast.parse(text, mode="eval")
+        except SyntaxError as error:
+            raise ValueError(f"expression {text!r} must be Python arithmetic; {error.msg}") from None
+        called = set()
+        for node in ast.walk(tree):
+            if not _is_allowed(node):
+                raise ValueError(f"expression {text!r} must be made of numbers, names, + - * // % ** << >> &, comparisons, "
+                                 f"and/or/not, x if c else y, {', '.join(FUNCTIONS)}; got {type(node).__name__}")
+            if isinstance(node, ast.Call):
+                called.add(node.func)
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in called}
+        self.text, self.names = text, frozenset(names - set(DTYPE_BYTES))
+        self._code = compile(tree, "<contract>", "eval")
+
+    def __call__(self, values: dict):
+        try:
+            return eval(self._code, _GLOBALS, values)
+        except NameError as error:
+            raise ValueError(f"{self.text!r} needs a value for {error.name}; there are {', '.join(sorted(values))}") from None
+        except (ArithmeticError, TypeError, LookupError) as error:
+            raise ValueError(f"{self.text!r} has no value: {error}; got {self.show(values)}") from None
+
+    def show(self, values: dict) -> str:
+        """The names in it with their values: ``rows=5 cols=2048``."""
+        return " ".join(f"{name}={values[name]}" for name in sorted(self.names) if name in values)
+
+
+def _is_allowed(node) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (int, float, str))
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS and not node.keywords
+    if isinstance(node, ast.Subscript):
+        return not isinstance(node.slice, ast.Slice)
+    return isinstance(node, _NODES)
+
+
+@lru_cache(maxsize=None)
+def expression(text) -> Expression:
+    """The Expression of a text (or of a plain number), compiled once."""
+    return Expression(str(text))

@@ -1,0 +1,94 @@
+"""What every legacy function uses: the table of public names, the kinds of descriptors, and how an argument is read.
+
+Misuse of Python (a wrong type, a sequence that is too short) is TypeError or ValueError; what C would answer with a status raises the
+class of that status. Spec: legacy API, 1.2 and 1.3.
+"""
+from __future__ import annotations
+
+from operator import index
+
+from .._core import Descriptor, descriptor
+from ..status import BadParam, require
+
+FUNCTIONS: dict[str, tuple] = {}                 # public name: (function, chapter of the guide)
+
+
+def public(section: str, **aliases: str):
+    """Publish a function under its name and its aliases (alias name = chapter; "" for the function's own)."""
+    def record(function):
+        for name, chapter in ((function.__name__, section), *aliases.items()):
+            FUNCTIONS[name] = (function, chapter or section)
+        return function
+    return record
+
+
+def integers(function: str, argument: str, values, least: int) -> tuple:
+    """A tuple of the first ``least`` ints of a sequence. An int (a host address, as other bindings take) is a TypeError."""
+    if isinstance(values, (int, str)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{function}: {argument} must be a sequence of ints, not an address; got {values!r}")
+    values = tuple(map(index, values))
+    if len(values) < least:
+        raise ValueError(f"{function}: {argument} must have at least {least} entries; got {values}")
+    return values[:least]
+
+
+def at_least(function: str, low: int, **arguments) -> None:
+    """Every argument (an int or a tuple of ints) must be >= ``low``."""
+    for name, value in arguments.items():
+        smallest = min(value) if isinstance(value, tuple) else index(value)
+        if smallest < low:
+            raise BadParam(f"{function}: {name} must be >= {low}; got {value}")
+
+
+def scale(function: str, argument: str, value) -> float:
+    """A scaling factor. None is NULL; an int above 2**32 is the host address that other bindings take, so it is refused."""
+    require(value is not None, f"{function}: {argument} must not be NULL")
+    if isinstance(value, int) and abs(value) > 2 ** 32:
+        raise TypeError(f"{function}: {argument} must be a number, not the address of one; got {value}")
+    return float(value)
+
+
+class Kind:
+    """A kind of descriptor (or handle): its class, and what its fields mean to a compute function."""
+
+    def __init__(self, name: str, content=lambda fields: fields, type_=None):
+        self.name, self._content = name, content
+        self.type = type_ or type(name.title().replace(" ", ""), (Descriptor,), {"__slots__": (), "__doc__": f"A {name}."})
+
+    def create(self) -> Descriptor:
+        return self.type()
+
+    def resolve(self, function: str, argument: str, value) -> Descriptor:
+        """The live descriptor of this kind that ``value`` is, or is the address of."""
+        require(value is not None and not (type(value) is int and value == 0), f"{function}: {argument} must not be NULL")
+        if not isinstance(value, (Descriptor, int)):
+            raise TypeError(f"{function}: {argument} must be a {self.name}; got {value!r}")
+        try:
+            found = descriptor(value)
+        except BadParam:
+            found = None
+        require(isinstance(found, self.type), f"{function}: {argument} must be a {self.name} that was created and not "
+                                              f"destroyed; got {value!r}")
+        return found
+
+    def set(self, value, fields) -> None:
+        value.set(self.name, fields)
+
+    def fields(self, function: str, argument: str, value):
+        found = self.resolve(function, argument, value)
+        require(found.kind is not None, f"{function}: {argument} must be set; got a {self.name} that was only created")
+        return found.fields
+
+    def content(self, function: str, argument: str, value):
+        """What a compute function sees of it."""
+        return self._content(self.fields(function, argument, value))
+
+    def destroy(self, function: str, argument: str, value) -> None:
+        """NULL is a no-op; an unknown or destroyed one is BadParam."""
+        if value is not None and not (type(value) is int and value == 0):
+            self.resolve(function, argument, value).destroy()
+
+
+def is_given(pointer) -> bool:
+    """An optional pointer that is not NULL."""
+    return pointer is not None and not (type(pointer) is int and pointer == 0)

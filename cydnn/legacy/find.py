@@ -1,0 +1,187 @@
+"""The search for a convolution algorithm: find (timed), get (by cost), workspace size. One ``Search`` a direction.
+
+Spec: legacy API, 3.6, "rules common to the twelve functions".
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import index
+
+from .._core import pointer_of
+from ..status import AllocFailed, CydnnError, NotSupported, require
+from .arguments import at_least
+from .call import Compute, build
+from .conv_algorithms import Table
+from .enums import CONSTANTS, Enum
+from .handle import HANDLE
+
+NO_WORKSPACE, PREFER_FASTEST, WORKSPACE_LIMIT = range(3)
+MAX_ANSWERS = 4096                               # choices that a handle remembers
+
+
+@dataclass(frozen=True)
+class AlgoPerf:
+    """One algorithm: status 0 and milliseconds and bytes of workspace, or a status and time -1. ``p.algo`` and ``p["algo"]`` both work.
+
+    ``determinism`` is 1 for an algorithm that gives the same bits every run; -1 where it is not known, as ``mathType``.
+    """
+    algo: int
+    status: int
+    time: float
+    memory: int
+    determinism: int = -1
+    mathType: int = -1
+
+    def __getitem__(self, name):
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+
+class Search:
+    """The algorithms of one direction, tried or estimated. ``keys`` are the descriptors in the order of the arguments, without algo."""
+
+    def __init__(self, compute: Compute, table: Table, preference: Enum, title: str):
+        self.compute, self.table, self.preference, self.title = compute, table, preference, title
+
+    def _called(self, prefix: str, suffix: str) -> Compute:
+        return self.compute.called(f"cudnn{prefix}Convolution{self.title}{suffix}")
+
+    @staticmethod
+    def _with(keys, algo) -> tuple:
+        """algo takes its place before the last descriptor."""
+        return (*keys[:3], algo, keys[3])
+
+    def workspace_bytes(self, handle, keys) -> int:
+        """What the compute call of these keys needs; ``keys`` include the algorithm."""
+        try:
+            found = handle.table.get(self.compute, keys, True)
+        except (AttributeError, TypeError):
+            found = None
+        if found is None:
+            call = self._called("Get", "WorkspaceSize")
+            handle = HANDLE.resolve(call.function, "handle", handle)
+            call.contents(keys)
+            found = call.executable(handle.table, handle.device, keys)
+        return found.workspace_bytes
+
+    # -- By cost -----------------------------------------------------------------------------------------------------------------
+
+    def choose(self, handle, keys, preference, limit) -> int:
+        call = self._called("Get", "Algorithm")
+        handle = HANDLE.resolve(call.function, "handle", handle)
+        contents = call.contents(self._with(keys, 0))
+        preference, limit = self.preference.check(call.function, "preference", preference), index(limit)
+        name = (int(call), preference, limit, *(d.stamp for d in self._resolved(call, keys)))
+        if name not in handle.answers:
+            if len(handle.answers) >= MAX_ANSWERS:
+                handle.answers.clear()
+            handle.answers[name] = self._cheapest(call, handle.device, contents, preference, limit)
+        return handle.answers[name]
+
+    @staticmethod
+    def _resolved(call, keys):
+        kinds = [(n, k) for n, k in call.keys.items() if n != "algo"]
+        return [kind.resolve(call.function, name, key) for (name, kind), key in zip(kinds, keys)]
+
+    def _cheapest(self, call, device, contents, preference, limit) -> int:
+        most = {NO_WORKSPACE: 0, PREFER_FASTEST: float("inf"), WORKSPACE_LIMIT: limit}[preference]
+        offers, reasons = [], []
+        for place, (number, word) in enumerate(self._in_order(contents)):
+            try:
+                plan = build(call.meaning(call, *self._with_word(contents, word)), device)
+            except NotSupported as error:
+                reasons.append(f"\n  {word}: {error.args[0]}")
+                continue
+            if plan.workspace_bytes <= most:
+                offers.append((plan.cost_us, place, number))
+            else:
+                reasons.append(f"\n  {word}: needs {plan.workspace_bytes} bytes of workspace")
+        require(offers, f"{call.function}: no algorithm can do this within {most} bytes of workspace:{''.join(reasons)}", NotSupported)
+        return min(offers)[2]
+
+    @staticmethod
+    def _with_word(contents, word) -> list:
+        return [*contents[:3], word, contents[4]]
+
+    def _in_order(self, contents):
+        """(number, word) of every algorithm: those that exist at this rank first, as the table prefers them."""
+        rank = getattr(contents[1], "rank", 0) or contents[1].desc.rank
+        first = [number for number, _ in self.table.preferred(rank)]
+        return sorted(self.table.enum, key=lambda pair: first.index(pair[0]) if pair[0] in first else len(first))
+
+    # -- By time -----------------------------------------------------------------------------------------------------------------
+
+    def find(self, handle, keys, count) -> list[AlgoPerf]:
+        call, handle, contents = self._start("", handle, keys, count)
+        operands = self._operands(contents)
+        buffers = [handle.device.alloc(d.bytes) for d in operands]
+        try:
+            for buffer in buffers:
+                handle.device.memset(buffer.ptr, 0, buffer.bytes, handle.stream)
+            return self._measure(call, handle, keys, [b.ptr for b in buffers], None)[:count]
+        finally:
+            handle.device.synchronize()
+            for buffer in buffers:
+                buffer.free()
+
+    def find_ex(self, handle, keys, pointers, count, workspace, workspace_bytes) -> list[AlgoPerf]:
+        call, handle, _ = self._start("Ex", handle, keys, count)
+        addresses = [pointer_of(p) for p in pointers]
+        for name, address in zip(call.pointers, addresses):
+            call.require(address, f"{name} must not be NULL")
+        workspace = pointer_of(workspace)
+        return self._measure(call, handle, keys, addresses, (workspace, index(workspace_bytes) if workspace else 0))[:count]
+
+    def _start(self, suffix, handle, keys, count):
+        call = self._called("Find", "Algorithm" + suffix)
+        handle = HANDLE.resolve(call.function, "handle", handle)
+        contents = call.contents(self._with(keys, 0))
+        at_least(call.function, 1, requestedAlgoCount=count)
+        return call, handle, contents
+
+    @staticmethod
+    def _operands(contents) -> list:
+        """The three tensors in the order of the op's operands (the pointers): for backward data dy comes before w."""
+        first, second, _, _, last = (getattr(c, "desc", c) for c in contents)
+        return [second, first, last] if hasattr(contents[0], "desc") else [first, second, last]
+
+    def _measure(self, call, handle, keys, addresses, workspace) -> list[AlgoPerf]:
+        """An entry for every algorithm: successes by time, then failures. ``workspace`` None: allocate what each needs."""
+        times, entries = {}, []
+        for number, _ in self.table.enum:
+            try:
+                entries.append(self._time(call, handle, self._with(keys, number), addresses, workspace, times))
+            except _NoRoom as error:
+                entries.append(AlgoPerf(number, AllocFailed.status, -1.0, error.bytes))
+            except CydnnError as error:
+                entries.append(AlgoPerf(number, error.status, -1.0, 0))
+        return sorted(entries, key=lambda e: (e.status != CONSTANTS["CUDNN_STATUS_SUCCESS"], e.time))
+
+    def _time(self, call, handle, keys, addresses, workspace, times) -> AlgoPerf:
+        is_aligned = handle.table.alignment(tuple(addresses))
+        executable = call.executable(handle.table, handle.device, keys, is_aligned=is_aligned)
+        need, buffer = executable.workspace_bytes, None
+        if workspace is None:
+            try:
+                buffer = handle.device.alloc(need) if need else None
+            except AllocFailed:
+                raise _NoRoom(need) from None
+            workspace = (buffer.ptr, need) if buffer else (0, 0)
+        if workspace[1] < need:
+            raise _NoRoom(need)
+        if id(executable) not in times:          # algorithms that are served by one plan are timed once
+            times[id(executable)] = handle.milliseconds(
+                lambda: executable.execute(tuple(addresses), (1.0, 0.0), *workspace, handle.stream))
+        if buffer:
+            buffer.free()
+        return AlgoPerf(keys[3], 0, times[id(executable)], need, 1)
+
+
+class _NoRoom(CydnnError):
+    """The workspace of an algorithm could not be had."""
+    status, api = AllocFailed.status, AllocFailed.api
+
+    def __init__(self, size_bytes: int):
+        super().__init__(f"{size_bytes} bytes of workspace could not be had")
+        self.bytes = size_bytes

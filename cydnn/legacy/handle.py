@@ -1,0 +1,118 @@
+"""Library and handle: cudnnGetVersion to cudnnGetStream. Spec: legacy API, 3.1."""
+from __future__ import annotations
+
+import threading
+from time import perf_counter
+
+from .. import device as devices
+from .._core import Descriptor, Event, PlanTable, stream_of
+from ..status import NAMES, NotInitialized, last_error_string
+from .arguments import Kind, public
+from .enums import CUDNN_VERSION
+
+TIMED_RUNS = 3
+
+
+class Handle(Descriptor):
+    """The library on one device: its stream, its plans, and the workspace it lends to functions that have no workspace argument.
+
+    ``table``, ``stream``, ``scratch`` and ``scratch_bytes`` are read by every compute call; a destroyed handle has no ``table``.
+    """
+    __slots__ = ("table", "stream", "scratch", "scratch_bytes", "device", "answers", "_lent", "_kept", "_lock")
+
+    def __init__(self, device):
+        self.device, self.table, self.answers = device, PlanTable(), {}
+        self._lent, self._kept, self._lock = {}, [], threading.Lock()
+        self.use(0)
+
+    def __repr__(self):
+        return "<Handle destroyed>" if self.is_destroyed else f"<Handle on {self.device.name}, stream {self.stream:#x}>"
+
+    def use(self, stream: int) -> None:
+        """Work goes to ``stream`` from now on; each stream has a workspace of its own, as two streams may run at once."""
+        self.stream = stream
+        self.scratch, self.scratch_bytes = self._lent.get(stream, (0, 0))
+
+    def reserve(self, size_bytes: int) -> tuple:
+        """(address, bytes) of a workspace of at least this size. A smaller one stays alive: the device may still use it."""
+        with self._lock:
+            if size_bytes > self.scratch_bytes:
+                self._kept.append(self.device.alloc(max(size_bytes, 2 * self.scratch_bytes)))
+                self._lent[self.stream] = (self._kept[-1].ptr, self._kept[-1].bytes)
+                self.scratch, self.scratch_bytes = self._lent[self.stream]
+        return self.scratch, self.scratch_bytes
+
+    def milliseconds(self, run) -> float:
+        """The shortest of a few runs on the handle's stream, after one that is not counted. Blocks."""
+        run()
+        return min(self._timed(run) for _ in range(TIMED_RUNS))
+
+    def _timed(self, run) -> float:
+        if self.device.context is None:
+            start = perf_counter()
+            run()
+            return (perf_counter() - start) * 1e3
+        start, end = Event(self.device.context), Event(self.device.context)
+        start.record(self.stream)
+        run()
+        end.record(self.stream)
+        end.synchronize()
+        return end.elapsed(start)
+
+    def close(self) -> None:
+        """Wait for the device, free everything."""
+        self.device.synchronize()
+        self.destroy()
+        self.table.clear()
+        for buffer in self._kept:
+            buffer.free()
+        del self.table, self._kept, self._lent
+
+
+HANDLE = Kind("library handle", type_=Handle)
+
+
+@public("g1")
+def getVersion() -> int:
+    """The generation of the API that is here, in that generation's encoding: 5005."""
+    return CUDNN_VERSION
+
+
+@public("g2")
+def getErrorString(status) -> str:
+    """The name of a status; never fails."""
+    return NAMES.get(status, "CUDNN_STATUS_UNKNOWN")
+
+
+@public("v9")
+def getLastErrorString(max_size=None) -> str:
+    """The text of the last error in this thread, "" when there was none; at most ``max_size`` characters."""
+    return last_error_string()[:max_size]
+
+
+@public("g3")
+def create(device=None) -> Handle:
+    """A handle on ``device``: "cuda:0", 0, "numpy"; by default the first CUDA device, or "numpy" where there is none."""
+    return Handle(devices.get(f"cuda:{device}" if type(device) is int else device))
+
+
+@public("g4")
+def destroy(handle) -> None:
+    """Wait for the device and free what the handle holds."""
+    try:
+        found = HANDLE.resolve("cudnnDestroy", "handle", handle)
+    except ValueError as error:
+        raise NotInitialized(error.args[0]) from None
+    found.close()
+
+
+@public("g5")
+def setStream(handle, streamId) -> None:
+    """Later calls use this stream: an int, an object with __cuda_stream__, a torch or cupy stream; None or 0 is the NULL stream."""
+    HANDLE.resolve("cudnnSetStream", "handle", handle).use(stream_of(streamId))
+
+
+@public("g6")
+def getStream(handle) -> int:
+    """The stream as the driver's handle, 0 by default."""
+    return HANDLE.resolve("cudnnGetStream", "handle", handle).stream

@@ -1,0 +1,110 @@
+"""Tensor descriptors: cudnnCreateTensorDescriptor to cudnnDestroyTensorDescriptor. Spec: legacy API, 3.2.
+
+Dims are always in the order n, c, spatial…; the layout is only in the strides, in elements.
+"""
+from __future__ import annotations
+
+from operator import index
+from typing import NamedTuple
+
+from ..dtypes import BY_ENUM
+from ..status import NotSupported, require
+from ..tensor import TensorDesc, packed_strides
+from .arguments import Kind, at_least, integers, public
+from .enums import DATA_TYPE, TENSOR_FORMAT
+
+MAX_EXTENT = 2 ** 31                             # elements from the first to the last
+MAX_RANK, MIN_RANK = 8, 3
+
+
+class TensorFields(NamedTuple):
+    dtype: int
+    dims: tuple
+    strides: tuple
+
+
+TENSOR = Kind("tensor descriptor", lambda f: TensorDesc(BY_ENUM[f.dtype], f.dims, f.strides))
+
+
+def rank_limits(function: str, nbDims) -> int:
+    """The rank that an N-d setter may have."""
+    rank = index(nbDims)
+    at_least(function, MIN_RANK, nbDims=rank)
+    require(rank <= MAX_RANK, f"{function}: nbDims must be <= {MAX_RANK}; got {rank}", NotSupported)
+    return rank
+
+
+def requested(function: str, nbDimsRequested) -> int:
+    at_least(function, 0, nbDimsRequested=nbDimsRequested)
+    return index(nbDimsRequested)
+
+
+def _set(function, descriptor, dtype, dims, strides):
+    extent = 1 + sum((d - 1) * s for d, s in zip(dims, strides))
+    require(extent <= MAX_EXTENT, f"{function}: the tensor must have at most 2**31 elements from first to last; got {extent}", NotSupported)
+    TENSOR.set(descriptor, TensorFields(dtype, dims, strides))
+
+
+@public("g7")
+def createTensorDescriptor():
+    """A tensor descriptor that is not set yet."""
+    return TENSOR.create()
+
+
+@public("g8")
+def setTensor4dDescriptor(tensorDesc, format, dataType, n, c, h, w) -> None:
+    """Rank 4, packed in ``format``. Mind the order: format, then data type."""
+    function = "cudnnSetTensor4dDescriptor"
+    found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
+    layout = TENSOR_FORMAT.content(function, "format", format)
+    dtype = DATA_TYPE.check(function, "dataType", dataType)
+    at_least(function, 1, n=n, c=c, h=h, w=w)
+    dims = (index(n), index(c), index(h), index(w))
+    _set(function, found, dtype, dims, packed_strides(dims, layout))
+
+
+@public("g9")
+def setTensor4dDescriptorEx(tensorDesc, dataType, n, c, h, w, nStride, cStride, hStride, wStride) -> None:
+    """Rank 4 with explicit strides: any order, gaps and zeros allowed."""
+    function = "cudnnSetTensor4dDescriptorEx"
+    found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
+    dtype = DATA_TYPE.check(function, "dataType", dataType)
+    at_least(function, 1, n=n, c=c, h=h, w=w)
+    at_least(function, 0, nStride=nStride, cStride=cStride, hStride=hStride, wStride=wStride)
+    _set(function, found, dtype, tuple(map(index, (n, c, h, w))), tuple(map(index, (nStride, cStride, hStride, wStride))))
+
+
+@public("g10")
+def getTensor4dDescriptor(tensorDesc):
+    """(dataType, n, c, h, w, nStride, cStride, hStride, wStride)"""
+    fields = TENSOR.fields("cudnnGetTensor4dDescriptor", "tensorDesc", tensorDesc)
+    require(len(fields.dims) == 4, f"cudnnGetTensor4dDescriptor: tensorDesc must have rank 4; got {len(fields.dims)}")
+    return (fields.dtype, *fields.dims, *fields.strides)
+
+
+@public("g11")
+def setTensorNdDescriptor(tensorDesc, dataType, nbDims, dimA, strideA) -> None:
+    """Rank 3 to 8 with explicit strides."""
+    function = "cudnnSetTensorNdDescriptor"
+    found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
+    dtype = DATA_TYPE.check(function, "dataType", dataType)
+    rank = rank_limits(function, nbDims)
+    dims, strides = integers(function, "dimA", dimA, rank), integers(function, "strideA", strideA, rank)
+    at_least(function, 1, dimA=dims)
+    at_least(function, 0, strideA=strides)
+    _set(function, found, dtype, dims, strides)
+
+
+@public("g12")
+def getTensorNdDescriptor(tensorDesc, nbDimsRequested):
+    """(dataType, nbDims, dimA, strideA); the arrays have min(nbDimsRequested, nbDims) entries."""
+    function = "cudnnGetTensorNdDescriptor"
+    fields = TENSOR.fields(function, "tensorDesc", tensorDesc)
+    count = requested(function, nbDimsRequested)
+    return fields.dtype, len(fields.dims), fields.dims[:count], fields.strides[:count]
+
+
+@public("g13")
+def destroyTensorDescriptor(tensorDesc) -> None:
+    """NULL is a no-op."""
+    TENSOR.destroy("cudnnDestroyTensorDescriptor", "tensorDesc", tensorDesc)

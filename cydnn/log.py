@@ -1,0 +1,29 @@
+"""Logging: one switch, ``CYDNN_LOG=1..4`` (choices, reasons, launches, PTX), to stderr, or to the file in ``CYDNN_LOG_FILE``.
+
+Without the variable the standard logger "cydnn" is used as the program has set it up. Lines begin with the problem.
+"""
+from __future__ import annotations
+
+import logging
+import os
+
+log = logging.getLogger("cydnn")
+LEVELS = {1: logging.INFO, 2: logging.DEBUG, 3: 8, 4: 6}
+REASONS, LAUNCHES, PTX = logging.DEBUG, 8, 6
+
+
+def configure(level: str | None = None):
+    """Read CYDNN_LOG (or ``level``) and attach a handler once."""
+    text = os.environ.get("CYDNN_LOG", "0") if level is None else str(level)
+    number = int(text) if text.isdigit() else 0
+    if number and not any(getattr(h, "cydnn", False) for h in log.handlers):
+        path = os.environ.get("CYDNN_LOG_FILE")
+        handler = logging.FileHandler(path) if path else logging.StreamHandler()
+        handler.cydnn = True
+        handler.setFormatter(logging.Formatter("cydnn %(asctime)s %(name)s %(message)s"))
+        log.addHandler(handler)
+    if number:
+        log.setLevel(LEVELS[min(number, 4)])
+
+
+configure()

@@ -1,0 +1,42 @@
+"""Matrix product with batch broadcast."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ..tensor import TensorDesc
+from .op import Op
+
+
+@dataclass(frozen=True)
+class Matmul(Op, reads="a b", writes="c"):
+    """c[…, m, n] = sum over k of a[…, m, k] * b[…, k, n]; batch dims broadcast (each equal or 1).
+
+    a (…, m, k), b (…, k, n), c (…, m, n), equal ranks of 2 to 8, any strides: a transposed operand is a stride.
+    Spec: graph API, MatMul.
+    """
+
+    def check(self, a, b):
+        yield a.rank >= 2, f"a must have rank >= 2; got {a.rank}"
+        yield a.rank == b.rank, f"b must have rank {a.rank} like a; got {b.rank}"
+        yield a.dims[-1] == b.dims[-2], f"b.k must be a.k={a.dims[-1]}; got b.k={b.dims[-2]} (a {a.dims}, b {b.dims})"
+        yield all(i == j or 1 in (i, j) for i, j in zip(a.dims[:-2], b.dims[:-2])), \
+            f"batch dims must be equal or 1; got a {a.dims[:-2]}, b {b.dims[:-2]}"
+
+    def infer(self, a, b):
+        batch = tuple(j if i == 1 else i for i, j in zip(a.dims[:-2], b.dims[:-2]))
+        return {"c": TensorDesc.packed(a.dtype, (*batch, a.dims[-2], b.dims[-1]))}
+
+    def reference(self, a, b):
+        return {"c": np.matmul(a, b)}
+
+    def terms(self, a, b, c):
+        return a.dims[-1]
+
+    def flops(self, a, b, c):
+        return 2 * prod(c.dims) * a.dims[-1]
+
+    def magnitude(self, arrays, scalars, results):
+        return self.evaluate({n: np.abs(a) for n, a in arrays.items() if a is not None}, scalars)

@@ -1,0 +1,94 @@
+"""The v5 tensor operations: transform, add, op, set, scale. Spec: v5 guide, cudnnTransformTensor to cudnnScaleTensor."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .op import Op, choice
+
+
+@dataclass(frozen=True)
+class Transform(Op, reads="x", writes="y"):
+    """y = alpha * x + beta * y between any two layouts and types of equal dims. x and y must not overlap."""
+
+    def infer(self, x):
+        return {"y": x.replace(uid=0, name="")}
+
+    def reference(self, x):
+        return {"y": x}
+
+
+@dataclass(frozen=True)
+class AddTensor(Op, reads="a", writes="c"):
+    """c = alpha * a + beta * c; every dim of a equals c's or is 1."""
+    scalars = dict(alpha=1.0, beta=1.0)
+
+    def check_outputs(self, a, c):
+        yield c is not None, "c must be given"
+        yield a.rank == c.rank, f"a must have rank {c.rank} like c; got {a.rank}"
+        yield all(i in (j, 1) for i, j in zip(a.dims, c.dims)), f"a must have dims equal to those of c {c.dims} or 1; got {a.dims}"
+
+    def reference(self, a, shape):
+        return {"c": np.broadcast_to(a, shape)}
+
+    def evaluate(self, arrays, scalars):
+        return self.reference(arrays["a"], arrays["c"].shape)
+
+
+OP_MODES = {                                     # name: (meaning when NaN propagates, meaning when it is ignored)
+    "add": (np.add, np.add),
+    "mul": (np.multiply, np.multiply),
+    "min": (np.minimum, np.fmin),
+    "max": (np.maximum, np.fmax),
+}
+
+
+@dataclass(frozen=True)
+class OpTensor(Op, reads="a b", writes="c"):
+    """c = op(alpha1 * a, alpha2 * b) + beta * c; a has c's dims, every dim of b equals c's or is 1."""
+    mode: str = choice(*OP_MODES)
+    nan: str = choice("ignore", "propagate")
+    scalars = dict(alpha1=1.0, alpha2=1.0, beta=0.0)
+    blends = dict(c=(None, "beta"))
+    inplace = (("c", "a"), ("c", "b"))
+
+    def check(self, a, b):
+        yield a.rank == b.rank, f"b must have rank {a.rank} like a; got {b.rank}"
+        yield all(j in (i, 1) for i, j in zip(a.dims, b.dims)), f"b must have dims equal to those of a {a.dims} or 1; got {b.dims}"
+
+    def infer(self, a, b):
+        return {"c": a.replace(uid=0, name="")}
+
+    def reference(self, a, b, alpha1, alpha2):
+        return {"c": OP_MODES[self.mode][self.nan == "ignore"](alpha1 * a, alpha2 * b)}
+
+    def magnitude(self, arrays, scalars, results):
+        total = np.abs(scalars["alpha1"] * arrays["a"]) + np.abs(scalars["alpha2"] * arrays["b"])
+        return {"c": total if self.mode == "add" else np.abs(results["c"])}
+
+
+@dataclass(frozen=True)
+class SetTensor(Op, reads="", writes="y"):
+    """Every element of y becomes ``value``, converted to y's type; gaps between elements are not written."""
+    scalars = dict(value=0.0)
+
+    def check_outputs(self, y):
+        yield y is not None, "y must be given"
+
+    def evaluate(self, arrays, scalars):
+        return {"y": np.full(arrays["y"].shape, scalars["value"])}
+
+
+@dataclass(frozen=True)
+class ScaleTensor(Op, reads="", writes="y"):
+    """y = alpha * y; y is always read."""
+    scalars = dict(alpha=1.0)
+    blends = {}
+    reads_output = True
+
+    def check_outputs(self, y):
+        yield y is not None, "y must be given"
+
+    def evaluate(self, arrays, scalars):
+        return {"y": scalars["alpha"] * arrays["y"]}

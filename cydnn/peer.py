@@ -1,0 +1,153 @@
+"""PyTorch (with the closed library under it) on the same buffers: the peer of a benchmark row. Needs torch; nothing else imports it."""
+from __future__ import annotations
+
+import torch
+
+_TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+torch.backends.cudnn.benchmark = True
+torch.backends.cudnn.allow_tf32 = False
+torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def make(case):
+    """(call, {output name: getter of float64 values}) for a bench Case; (None, {}) when torch has no such call."""
+    p = case.problem
+    if p.op.name not in _CALLS:
+        return None, {}
+    t = {n: _copy_of(case, n) for n, d in p.operands.items() if d is not None}
+    made = _CALLS[p.op.name](p.op, t)
+    if made is None:
+        return None, {}
+    call, names = made
+    box = {}
+
+    def run():
+        box["out"] = call()
+
+    def getter(i):
+        def get():
+            torch.cuda.synchronize()
+            out = box["out"]
+            out = out[i] if isinstance(out, (tuple, list)) else out
+            return out.detach().to(torch.float64).cpu().numpy().reshape(p.operands[names[i]].dims)
+        return get
+    return run, {name: getter(i) for i, name in enumerate(names) if name}
+
+
+def _copy_of(case, name):
+    """A torch tensor with the same values and strides as the case's buffer."""
+    d = case.problem.operands[name]
+    raw = torch.empty(d.extent, dtype=_TYPES[d.dtype.name], device="cuda")
+    case.device.context.copy(raw.data_ptr(), int(case.buffers[name].ptr), d.bytes, 0)
+    return raw.as_strided(d.dims, d.strides)
+
+
+def _conv(which):
+    masks = {"x": (True, False, False), "w": (False, True, False)}
+
+    def make(op, t):
+        image = t.get("x", t.get("dx"))
+        rank = image.dim() - 2
+        pre, post, stride, dilation = op.geometry(rank + 2)
+        if pre != post or op.mode != "cross_correlation":
+            return None
+        weight = t.get("w", t.get("dw"))
+        groups = image.shape[1] // weight.shape[1]
+        if which == "y":
+            return lambda: torch.ops.aten.convolution(image, weight, None, stride, pre, dilation, False, [0] * rank, groups), ["y"]
+        index, name = (0, "dx") if which == "x" else (1, "dw")
+        call = lambda: torch.ops.aten.convolution_backward(t["dy"], image, weight, None, stride, pre, dilation, False, [0] * rank, groups,
+                                                           masks[which])[index]
+        return call, [name]
+    return make
+
+
+def _softmax_fwd(op, t):
+    if op.mode != "channel":
+        return None
+    f = torch.ops.aten._log_softmax if op.algorithm == "log" else torch.ops.aten._softmax
+    return lambda: f(t["x"], 1, False), ["y"]
+
+
+def _softmax_bwd(op, t):
+    if op.mode != "channel":
+        return None
+    f = torch.ops.aten._log_softmax_backward_data if op.algorithm == "log" else torch.ops.aten._softmax_backward_data
+    return lambda: f(t["dy"], t["y"], 1, t["y"].dtype), ["dx"]
+
+
+def _pool_fwd(op, t):
+    rank = t["x"].dim() - 2
+    window, pad, stride = op.geometry(rank + 2)
+    f = torch.nn.functional
+    if op.mode == "max":
+        pool = (f.max_pool1d, f.max_pool2d, f.max_pool3d)[rank - 1]
+        return lambda: pool(t["x"], window, stride, pad), ["y"]
+    if rank != 2:
+        return None
+    return lambda: f.avg_pool2d(t["x"], window, stride, pad, count_include_pad=op.mode == "avg_include_padding"), ["y"]
+
+
+def _pool_bwd(op, t):
+    if t["x"].dim() != 4:
+        return None
+    window, pad, stride = op.geometry(4)
+    if op.mode == "max":
+        _, index = torch.ops.aten.max_pool2d_with_indices(t["x"], window, stride, pad)
+        return lambda: torch.ops.aten.max_pool2d_with_indices_backward(t["dy"], t["x"], window, stride, pad, [1, 1], False, index), ["dx"]
+    include = op.mode == "avg_include_padding"
+    return lambda: torch.ops.aten.avg_pool2d_backward(t["dy"], t["x"], window, stride, pad, False, include, None), ["dx"]
+
+
+def _bn_fwd(op, t):
+    if op.mode != "spatial":
+        return None
+    flat = {n: t[n].reshape(-1) for n in ("scale", "bias")}
+    return lambda: torch.ops.aten.cudnn_batch_norm(t["x"], flat["scale"], flat["bias"], None, None, True, 1.0, 1e-5), ["y", "mean", "rstd"]
+
+
+def _bn_bwd(op, t):
+    if op.mode != "spatial":
+        return None
+    scale = t["scale"].reshape(-1)
+    y, mean, rstd, reserve = torch.ops.aten.cudnn_batch_norm(t["x"], scale, torch.zeros_like(scale), None, None, True, 1.0, 1e-5)
+    t["mean"].copy_(mean.reshape(t["mean"].shape))
+    call = lambda: torch.ops.aten.cudnn_batch_norm_backward(t["x"], t["dy"], scale, None, None, mean, rstd, 1e-5, reserve)
+    return call, [None, None, None]              # ours uses the statistics it is given, which are random: timed, not compared
+
+
+_F = torch.nn.functional
+_UNARY = {"relu_fwd": _F.relu, "gelu_fwd": _F.gelu, "gelu_approx_tanh_fwd": lambda x: _F.gelu(x, approximate="tanh"), "tanh_fwd": torch.tanh,
+          "sigmoid_fwd": torch.sigmoid, "swish_fwd": _F.silu, "exp": torch.exp, "identity": torch.clone, "abs": torch.abs, "neg": torch.neg,
+          "elu_fwd": _F.elu, "softplus_fwd": _F.softplus, "sqrt": torch.sqrt, "erf": torch.erf}
+_BINARY = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "max": torch.maximum, "min": torch.minimum,
+           "gelu_bwd": lambda dy, x: torch.ops.aten.gelu_backward(dy, x), "relu_bwd": lambda dy, x: torch.ops.aten.threshold_backward(dy, x, 0)}
+
+
+def _pointwise(op, t):
+    if op.mode in _UNARY and not op.relu_lower_clip_slope and op.relu_upper_clip == float("inf"):
+        return lambda: _UNARY[op.mode](t["x"]), ["y"]
+    if op.mode in _BINARY:
+        return lambda: _BINARY[op.mode](t["x"], t["b"]), ["y"]
+    return None
+
+
+_REDUCE = {"add": torch.sum, "avg": torch.mean, "amax": lambda x, d, keepdim: torch.amax(x.abs(), d, keepdim),
+           "max": lambda x, d, keepdim: torch.amax(x, d, keepdim), "min": lambda x, d, keepdim: torch.amin(x, d, keepdim)}
+
+
+def _reduction(op, t):
+    axes = op.axes(t["x"].shape, t["y"].shape)
+    if op.mode not in _REDUCE or not axes:
+        return None
+    return lambda: _REDUCE[op.mode](t["x"], axes, keepdim=True).to(t["y"].dtype), ["y"]
+
+
+_CALLS = {
+    "conv_fprop": _conv("y"), "conv_dgrad": _conv("x"), "conv_wgrad": _conv("w"),
+    "conv_bgrad": lambda op, t: (lambda: t["dy"].sum((0, *range(2, t["dy"].dim())), keepdim=True), ["db"]),
+    "matmul": lambda op, t: (lambda: torch.matmul(t["a"], t["b"]), ["c"]),
+    "softmax_fwd": _softmax_fwd, "softmax_bwd": _softmax_bwd, "pooling_fwd": _pool_fwd, "pooling_bwd": _pool_bwd,
+    "batch_norm_training": _bn_fwd, "batch_norm_bwd": _bn_bwd, "pointwise": _pointwise, "reduction": _reduction,
+    "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
+}

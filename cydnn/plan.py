@@ -1,0 +1,175 @@
+"""Execution plans: the parts of a graph on a device, their steps with pointers resolved, and the workspace they share.
+
+``build`` may take milliseconds; ``ExecutionPlan.execute`` costs what the launches cost.
+"""
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from . import device as devices
+from .engines.steps import Launch, Memset, Pointer, ReferenceCall, Scalar, Scratch
+from .graph import ByValue, Graph
+from .heuristics import partition
+from .log import log
+from .status import BadParam
+
+ALIGNMENT = 256                                  # bytes; of every area in the workspace
+
+
+class ExecutionPlan:
+    """A graph made ready for one device.
+
+    ``slots``: TensorDescs of the tensors to give pointers for, in uid order. ``scalars``: [(key, default)] of the by-value numbers.
+    ``workspace_bytes``: least size of the workspace. ``engines``: one for each part. ``steps``: Launch/Memset/ReferenceCall whose
+    Pointers name a slot index (or -1, the workspace) and whose Scalars name an index into ``scalars``.
+    Spec: graph API, Execution Plan Descriptor.
+    """
+
+    def __init__(self, graph: Graph, device, parts):
+        self.graph, self.device, self.parts = graph, device, parts
+        self.slots = [graph.tensors[u] for u in graph.slots]
+        self._slot_of = {u: i for i, u in enumerate(graph.slots)}
+        self.written = {self._slot_of[u] for n in graph.nodes for u in n.writes() if u in self._slot_of}
+        self.optional = {i for i, d in enumerate(self.slots) if d.count == 0}
+        self.inplace = self._inplace_pairs()
+        self.scalars, self._scalar_of = self._collect_scalars()
+        raw = [(i, step) for i, part in enumerate(parts) for step in part.engine.plan(part.match, device.facts)]
+        self._offsets, self.workspace_bytes = self._lay_out(raw)
+        self.steps = [self._resolve(step) for _, step in raw]
+        self.executable = device.compile(self)
+
+    @property
+    def engines(self):
+        return [part.engine for part in self.parts]
+
+    @property
+    def name(self) -> str:
+        return "+".join(str(e) for e in self.engines)
+
+    @property
+    def cost_us(self) -> float:
+        return sum(part.cost for part in self.parts)
+
+    def execute(self, pointers, workspace=0, stream=0, scalars=None, workspace_bytes=None):
+        """Run. ``pointers``: one for each slot, in order. ``scalars``: all of them in order, or None for the defaults.
+
+        Asynchronous on a GPU. Raises BadParam before anything is launched when an argument cannot be.
+        """
+        self.executable.execute(tuple(pointers), None if scalars is None else tuple(scalars), workspace,
+                                self.workspace_bytes if workspace_bytes is None else workspace_bytes, stream)
+
+    def run(self, pack: dict, workspace=0, stream=0, scalars=None):
+        """Run with a variant pack ``{uid: pointer, or number for a by-value tensor}``; surplus entries are ignored."""
+        missing = [d.label for d in self.slots if d.uid not in pack]
+        if missing:
+            raise BadParam(f"execute: the variant pack must hold tensor {', '.join(missing)}; got uids {sorted(pack)}")
+        values = scalars or [pack.get(key, default) if isinstance(key, int) else default for key, default in self.scalars]
+        self.execute([pack[d.uid] for d in self.slots], workspace, stream, values)
+
+    def _inplace_pairs(self):
+        """(written slot, read slot) that may be one buffer: what the op allows, of one layout and type, in a graph of one node."""
+        if len(self.graph.nodes) > 1:
+            return []
+        node, pairs = self.graph.nodes[0], []
+        for out, read in node.op.inplace:
+            if out in node.operands and read in node.operands:
+                a, b = (self.graph.tensors[node.operands[o]] for o in (out, read))
+                if a.dtype is b.dtype and a.same_layout(b):
+                    pairs.append((self._slot_of[a.uid], self._slot_of[b.uid]))
+        return pairs
+
+    def _collect_scalars(self):
+        scalars, index = [], {}
+        for number, node in enumerate(self.graph.nodes):
+            for name, default in node.op.scalars.items():
+                value = node.scalars.get(name, default)
+                key, start = (value.uid, 0.0) if isinstance(value, ByValue) else ((number, name), float(value))
+                if key not in index:
+                    index[key] = len(scalars)
+                    scalars.append((key, start))
+        return scalars, index
+
+    def _lay_out(self, raw):
+        """Offsets of virtual tensors and scratch areas in the workspace, by liveness over the parts; and its size."""
+        live: dict = {}
+        for part_number, step in raw:
+            for pointer in _pointers(step):
+                area = pointer.uid
+                if isinstance(area, Scratch) or area not in self._slot_of:
+                    first, _ = live.get(area, (part_number, part_number))
+                    live[area] = (first, part_number)
+        offsets, size = {}, 0
+        placed = []                              # (offset, end, first part, last part)
+        for area, (first, last) in sorted(live.items(), key=lambda kv: -self._area_bytes(kv[0])):
+            length = -(-max(self._area_bytes(area), 1) // ALIGNMENT) * ALIGNMENT
+            at = 0
+            for low, high, a, b in sorted(placed):
+                if a <= last and first <= b and low < at + length and at < high:
+                    at = high
+            offsets[area] = at
+            placed.append((at, at + length, first, last))
+            size = max(size, at + length)
+        return offsets, size
+
+    def _area_bytes(self, area) -> int:
+        return area.bytes if isinstance(area, Scratch) else self.graph.tensors[area].bytes
+
+    def _pointer(self, p: Pointer) -> Pointer:
+        if p.uid in self._offsets:
+            return Pointer(-1, self._offsets[p.uid] + p.addend)
+        return Pointer(self._slot_of[p.uid], p.addend)
+
+    def _value(self, v):
+        if isinstance(v, Pointer):
+            return self._pointer(v)
+        if isinstance(v, Scalar):
+            return Scalar(self._scalar_of[v.key], v.default)
+        return v
+
+    def _resolve(self, step):
+        if isinstance(step, Launch):
+            fuse = step.fuse.resolve(self._value) if step.fuse is not None else None
+            return Launch(step.kernel, {k: self._value(v) for k, v in step.args.items()}, step.extra, fuse)
+        if isinstance(step, Memset):
+            return replace(step, pointer=self._pointer(step.pointer))
+        return ReferenceCall(step.op, {k: v and (v[0], self._pointer(v[1])) for k, v in step.operands.items()},
+                             {k: self._value(v) for k, v in step.scalars.items()})
+
+
+def _pointers(step):
+    """Every symbolic pointer of a step."""
+    if isinstance(step, Launch):
+        values = [*step.args.values(), *(p for _, p in (step.fuse.parameters()[0] if step.fuse is not None else ()))]
+        return [v for v in values if isinstance(v, Pointer)]
+    if isinstance(step, Memset):
+        return [step.pointer]
+    return [v[1] for v in step.operands.values() if v is not None]
+
+
+_cache: dict = {}
+_lock = threading.Lock()
+
+
+def build(graph: Graph, device=None, only=None, fuse=True) -> ExecutionPlan:
+    """The plan of ``graph`` on ``device`` (a device, its name, or None for the default), from the cache when it was built before.
+
+    ``only``: engines to choose from. ``fuse=False`` runs op by op. Raises NotSupported with each engine's reasons.
+    """
+    device = devices.get(device)
+    key = (graph.key, device.name, None if only is None else tuple(e.index for e in only), fuse)
+    with _lock:
+        plan = _cache.get(key)
+    if plan is None:
+        parts = partition(graph, device.facts, only, fuse)
+        plan = ExecutionPlan(graph, device, parts)
+        log.info("%s: engine=%s workspace=%d device=%s", graph, plan.name, plan.workspace_bytes, device.name)
+        with _lock:
+            plan = _cache.setdefault(key, plan)
+    return plan
+
+
+def forget():
+    """Empty the plan cache."""
+    with _lock:
+        _cache.clear()

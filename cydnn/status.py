@@ -1,0 +1,87 @@
+"""Status codes of the API, one exception class for each, and the last error of the process.
+
+An error reads ``<op or function>: <argument> <rule>; got <value>``. Every class also inherits the built-in exception that fits,
+so that ``except ValueError`` and ``except MemoryError`` work. ``.status`` is the code of the v5 API (reference: Status).
+"""
+from __future__ import annotations
+
+import threading
+
+_last = threading.local()
+
+
+class CydnnError(RuntimeError):
+    """Base of all errors of the library. ``status`` is the v5 status code, ``api`` its name."""
+    status, api = 4, "CUDNN_STATUS_INTERNAL_ERROR"
+
+    def __init__(self, message: str = "", **facts):
+        super().__init__(message)
+        self.facts = facts
+        _last.text = f"{self.api}: {message}"
+
+    def __str__(self):
+        return f"{super().__str__()} [{self.api}]" if self.args and self.args[0] else self.api
+
+    def __reduce__(self):
+        return type(self), self.args
+
+
+class NotInitialized(CydnnError):
+    status, api = 1, "CUDNN_STATUS_NOT_INITIALIZED"
+
+
+class DriverNotFound(NotInitialized):
+    """There is no usable CUDA driver; ``device="numpy"`` works without one."""
+
+
+class AllocFailed(CydnnError, MemoryError):
+    status, api = 2, "CUDNN_STATUS_ALLOC_FAILED"
+
+
+class BadParam(CydnnError, ValueError):
+    status, api = 3, "CUDNN_STATUS_BAD_PARAM"
+
+
+class InternalError(CydnnError):
+    status, api = 4, "CUDNN_STATUS_INTERNAL_ERROR"
+
+
+class InvalidValue(CydnnError, ValueError):
+    status, api = 5, "CUDNN_STATUS_INVALID_VALUE"
+
+
+class ArchMismatch(CydnnError):
+    status, api = 6, "CUDNN_STATUS_ARCH_MISMATCH"
+
+
+class MappingError(CydnnError):
+    status, api = 7, "CUDNN_STATUS_MAPPING_ERROR"
+
+
+class ExecutionFailed(CydnnError):
+    status, api = 8, "CUDNN_STATUS_EXECUTION_FAILED"
+
+
+class NotSupported(CydnnError, ValueError):
+    """Valid, but no engine takes it. ``facts["reasons"]`` lists ``(engine, sentence)`` pairs where engines were asked."""
+    status, api = 9, "CUDNN_STATUS_NOT_SUPPORTED"
+
+
+class LicenseError(CydnnError):
+    status, api = 10, "CUDNN_STATUS_LICENSE_ERROR"
+
+
+CLASSES = (NotInitialized, AllocFailed, BadParam, InternalError, InvalidValue, ArchMismatch, MappingError,
+           ExecutionFailed, NotSupported, LicenseError)
+NAMES = {0: "CUDNN_STATUS_SUCCESS", **{c.status: c.api for c in CLASSES}}
+
+
+def last_error_string() -> str:
+    """The text of the last error raised in this thread, or ``""`` when there was none."""
+    return getattr(_last, "text", "")
+
+
+def require(condition, message: str, error: type[CydnnError] = BadParam):
+    """Raise ``error(message)`` unless ``condition`` holds."""
+    if not condition:
+        raise error(message)

@@ -1,0 +1,166 @@
+"""Tensor descriptors: data type, dims, strides, and how the tensor takes part in a graph.
+
+Dims are in the logical order n, c, spatial… (k, c/groups, spatial… for filters) whatever the memory layout; strides are in elements.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from .dtypes import DType, dtype as to_dtype
+from .status import BadParam
+
+LAYOUTS = ("nchw", "nhwc")
+
+
+@dataclass(frozen=True)
+class TensorDesc:
+    """One tensor: what its elements are and where they lie. Spec: graph API, Tensor Descriptor."""
+    dtype: DType
+    dims: tuple
+    strides: tuple
+    uid: int = 0
+    name: str = ""
+    is_virtual: bool = False
+    is_by_value: bool = False
+    alignment: int = 16                          # bytes; what the caller promises of the pointer
+
+    def __post_init__(self):
+        object.__setattr__(self, "dtype", to_dtype(self.dtype))
+        object.__setattr__(self, "dims", tuple(int(d) for d in self.dims))
+        object.__setattr__(self, "strides", tuple(int(s) for s in self.strides))
+        if len(self.dims) != len(self.strides):
+            raise BadParam(f"tensor {self.label}: strides must have as many entries as dims; got dims {self.dims}, strides {self.strides}")
+        if len(self.dims) > 8:
+            raise BadParam(f"tensor {self.label}: rank must be at most 8; got {len(self.dims)}")
+        if min(self.dims, default=0) < 0:
+            raise BadParam(f"tensor {self.label}: dims must be >= 0; got {self.dims}")
+        if min(self.strides, default=0) < 0:
+            raise BadParam(f"tensor {self.label}: strides must be >= 0; got {self.strides}")
+
+    @classmethod
+    def packed(cls, dtype, dims, layout="nchw", **facts) -> "TensorDesc":
+        """A gapless tensor; ``layout`` "nchw" is row-major, "nhwc" has dim 1 innermost, or a permutation of dims, outermost first."""
+        return cls(dtype, dims, packed_strides(dims, layout), **facts)
+
+    @property
+    def label(self) -> str:
+        return self.name or (f"uid {self.uid}" if self.uid else "?")
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def n(self) -> int:
+        return self.dims[0]
+
+    @property
+    def c(self) -> int:
+        return self.dims[1]
+
+    @property
+    def spatial(self) -> tuple:
+        return self.dims[2:]
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return prod(self.dims)
+
+    @property
+    def extent(self) -> int:
+        """Elements from the first to the last address, inclusive; 0 for an empty tensor."""
+        return 1 + sum((d - 1) * s for d, s in zip(self.dims, self.strides)) if self.count else 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes from the first to the last address, inclusive."""
+        return self.extent * self.dtype.bytes
+
+    @property
+    def is_overlapping(self) -> bool:
+        """Two indices may reach one address (a sufficient test on the sorted strides)."""
+        reach = 0
+        for stride, dim in sorted((s, d) for s, d in zip(self.strides, self.dims) if d > 1):
+            if stride <= reach:
+                return True
+            reach += stride * (dim - 1)
+        return False
+
+    def is_packed(self, layout="nchw") -> bool:
+        """No gaps and in this layout; strides of dims of size 1 do not matter."""
+        return all(d == 1 or s == p for d, s, p in zip(self.dims, self.strides, packed_strides(self.dims, layout)))
+
+    @property
+    def is_dense(self) -> bool:
+        """Packed in some order: extent equals count, without overlap."""
+        return self.extent == self.count and not self.is_overlapping
+
+    @property
+    def layout(self) -> str | None:
+        """ "nhwc", "nchw" or None. A tensor that is both (c or all spatial dims 1) says "nchw"."""
+        return next((name for name in LAYOUTS if self.is_packed(name)), None)
+
+    def same_layout(self, other: "TensorDesc") -> bool:
+        """Equal dims and equal strides wherever they matter."""
+        return self.dims == other.dims and all(d == 1 or s == t for d, s, t in zip(self.dims, self.strides, other.strides))
+
+    def like(self, *dims, **facts) -> "TensorDesc":
+        """A packed descriptor of other dims, same type, strides in the same order as this tensor's."""
+        dims = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
+        order = stride_order(self) if len(dims) == self.rank else "nchw"
+        return TensorDesc.packed(facts.pop("dtype", self.dtype), dims, order, **facts)
+
+    def replace(self, **facts) -> "TensorDesc":
+        return replace(self, **facts)
+
+    def __str__(self):
+        layout = self.layout or "strides=" + ",".join(map(str, self.strides))
+        return f"{'x'.join(map(str, self.dims))}:{self.dtype}:{layout}"
+
+
+def packed_strides(dims, layout="nchw") -> tuple:
+    """Strides of a gapless tensor; a layout is "nchw", "nhwc", or dim numbers from outermost to innermost."""
+    rank = len(dims)
+    if layout == "nchw":
+        order = range(rank)
+    elif layout == "nhwc":
+        order = [0, *range(2, rank), 1] if rank > 2 else range(rank)
+    else:
+        order = layout
+    strides, step = [0] * rank, 1
+    for axis in reversed(list(order)):
+        strides[axis] = step
+        step *= max(dims[axis], 1)
+    return tuple(strides)
+
+
+def stride_order(desc: TensorDesc) -> tuple:
+    """Dim numbers from outermost to innermost; dims of size 1 take the place a channels-last or row-major tensor gives them."""
+    if desc.rank > 2 and desc.is_packed("nhwc") and not desc.is_packed("nchw"):
+        return (0, *range(2, desc.rank), 1)
+    return tuple(sorted(range(desc.rank), key=lambda i: (-desc.strides[i], i)))
+
+
+def collapse(*descs: TensorDesc) -> tuple[tuple, list[tuple]]:
+    """Merge dims for an elementwise kernel: ``(dims, [strides of each tensor])``, innermost first, at least one dim.
+
+    Tensors broadcast: a dim of 1 beside a larger one gets stride 0. Dims are sorted by the strides of the *last* tensor (the output),
+    dims of size 1 are dropped, neighbours that are contiguous in every tensor are merged.
+    """
+    dims = [max(column) if 0 not in column else 0 for column in zip(*(d.dims for d in descs))]
+    strides = [[0 if d.dims[i] == 1 else d.strides[i] for i in range(len(dims))] for d in descs]
+    axes = sorted((i for i, d in enumerate(dims) if d != 1), key=lambda i: [s[i] for s in reversed(strides)])
+    out_dims, out = [], [[] for _ in descs]
+    for axis in axes:
+        column = [s[axis] for s in strides]
+        if out_dims and all(c == o[-1] * out_dims[-1] for c, o in zip(column, out)):
+            out_dims[-1] *= dims[axis]
+            continue
+        out_dims.append(dims[axis])
+        for o, c in zip(out, column):
+            o.append(c)
+    if not out_dims:
+        out_dims, out = [1], [[0] for _ in descs]
+    return tuple(out_dims), [tuple(o) for o in out]

@@ -1,0 +1,98 @@
+/*@kernel
+name    = "conv_fprop_mma_m{tile_m}n{tile_n}_{T}"
+about   = "y[npq, k] = im2col(x)[npq, trsc] @ w[k, trsc]^T on tensor cores, NHWC, tiles of {tile_m} pixels by {tile_n} filters."
+T       = ["f16", "bf16"]
+tile_m  = [128, 64]
+tile_n  = [128, 64, 256]
+when    = ["tile_m == 128 or tile_n < 256"]
+targets = ["sm_80"]
+params  = ["const T* x", "const T* w", "T* y", "float alpha", "float beta", "int rows", "int cols", "int chunks", "int pixel_chunks",
+           "int channels", "FastDiv n_tiles", "FastDiv tap_chunks", "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps",
+           "Array<int, 3> size", "Array<int, 3> stride", "Array<int, 3> first", "Array<int, 3> step", "int groups", "Fuse fuse"]
+block   = ["256 if tile_n == 256 else 128", 1, 1]
+grid    = ["ceil_div(rows, tile_m) * n_tiles", "groups", 1]
+smem    = "3 * (tile_m + tile_n) * 128 + 8 * tile_m + 128"
+needs   = ["n_tiles == ceil_div(cols, tile_n)", "rows < 2**31 - 256"]
+marks   = ["epilogue"]
+@*/
+// rows = pixels of y (n, z, p, q); cols = filters of a group; channels = of y, all groups; the sum runs over `chunks` chunks of 8
+// channels, (t, r, s, c) with c innermost, which is the order of a filter in memory. tap_chunks = chunks of a tap (c of a
+// group / 8), pixel_chunks = chunks of an x pixel. A thread copies chunk `lane` of every k step, for several rows: its tap is decoded
+// once a step, so any channel count that is a multiple of 8 works without waste, and 8 channels make 8 taps a step.
+#include "mma_rows.cuh"
+#include "mma_store.cuh"
+
+namespace cydnn {
+template <class Tile> struct FpropSource {
+    static constexpr int pass = Tile::threads / 8, a_rows = Tile::m / pass, b_rows = Tile::n / pass;
+    const char *x, *w;                                  // the group's; w: this thread's row and chunk
+    Row row[a_rows];
+    Window window;
+    FastDiv tap_chunks, tap_r, tap_s;
+    int chunks, pixel_chunks, lane, b_left;
+    unsigned to;                                        // the thread's place in an operand of a stage
+
+    DEVICE void load_a(int step, unsigned stage) const {
+        const int at = step * 8 + lane;
+        unsigned chunk, r, s;
+        const unsigned t = tap_r.divmod(tap_s.divmod(tap_chunks.divmod(at, chunk), s), r);
+        const int delta = tap_offset(window, t, r, s, pixel_chunks) + int(chunk);
+        const unsigned need = need_of(window, t, r, s);
+        UNROLL for (int i = 0; i < a_rows; ++i) {
+            const bool inside = at < chunks && (row[i].mask & need) == need;
+            cp_async_if<16>(inside, stage + to + i * pass * 128, x + i64(inside ? row[i].offset + delta : 0) * 16);
+        }
+    }
+    DEVICE void load_b(int step, unsigned stage) const {
+        const bool inside = step * 8 + lane < chunks;
+        UNROLL for (int i = 0; i < b_rows; ++i) {
+            const bool load = inside && i * pass < b_left;
+            cp_async_if<16>(load, stage + Tile::a_bytes + to + i * pass * 128, load ? w + (i64(i * pass) * chunks + step * 8) * 16 : x);
+        }
+    }
+    DEVICE void ahead(int) const {}
+};
+}  // namespace cydnn
+
+using Tile = MmaTile<tile_m, tile_n>;
+
+extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERNEL(
+    const T* x, const T* w, T* y, float alpha, float beta, int rows, int cols, int chunks, int pixel_chunks, int channels,
+    FastDiv n_tiles, FastDiv tap_chunks, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> size, Array<int, 3> stride,
+    Array<int, 3> first, Array<int, 3> step, int groups, Fuse fuse) {
+    extern __shared__ unsigned char dynamic[];
+    unsigned char* memory = dynamic + (-shared_address(dynamic) & 127);
+    const unsigned shared = shared_address(memory);
+    const int thread = threadIdx.x, lane = thread % 32, warp_m = thread / 32 % 2, warp_n = thread / 64, group = blockIdx.y;
+    unsigned tile;
+    const int m0 = n_tiles.divmod(blockIdx.x, tile) * tile_m, n0 = tile * tile_n;
+
+    FpropSource<Tile> source;
+    UNROLL for (int d = 0; d < 3; ++d) {
+        source.window.size[d] = size[d], source.window.stride[d] = stride[d], source.window.taps[d] = taps[d].by;
+        source.window.first[d] = first[d], source.window.step[d] = step[d];
+    }
+    // One thread decodes a row, all 8 threads that copy parts of it get it from here.
+    Row* table = reinterpret_cast<Row*>(memory + Tile::stages * Tile::stage_bytes);
+    for (int i = thread; i < tile_m; i += Tile::threads) {
+        int at[4];
+        pixel_of(min(m0 + i, rows - 1), out.v, at);
+        table[i] = row_of(source.window, at, pixel_chunks);
+        if (m0 + i >= rows) table[i].mask = 0;
+    }
+    __syncthreads();
+    const int row = thread / 8;
+    UNROLL for (int i = 0; i < source.a_rows; ++i) source.row[i] = table[row + i * source.pass];
+    source.lane = thread % 8, source.to = swizzled(row, source.lane, 128);
+    source.chunks = chunks, source.pixel_chunks = pixel_chunks, source.b_left = cols - n0 - row;
+    source.tap_chunks = tap_chunks, source.tap_r = taps[1], source.tap_s = taps[2];
+    source.x = reinterpret_cast<const char*>(x) + i64(group) * tap_chunks.by * 16;
+    source.w = reinterpret_cast<const char*>(w) + (i64(group * cols + n0 + row) * chunks + source.lane) * 16;
+
+    MmaSums<Tile> sums = {};
+    mma_main<T, Tile>(sums, shared, ceil_div(chunks, 8), KMajorA<Tile>(shared, warp_m, lane), KMajorB<Tile>(shared, warp_n, lane), source);
+    float* results = reinterpret_cast<float*>(memory);
+    spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
+    __syncthreads();
+    store_tile<T, Tile>(results, y, [&](int i) { return m0 + i < rows ? m0 + i : -1; }, group * cols + n0, cols - n0, channels, alpha, beta);
+}

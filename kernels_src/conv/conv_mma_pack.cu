@@ -1,0 +1,49 @@
+/*@kernel
+name    = "conv_mma_pack_{T}"
+about   = "A tensor with dense pixels, any channel stride, as NHWC with the channels of a pixel padded by zeros to a multiple of 8."
+T       = ["f16", "bf16"]
+targets = ["sm_75"]
+params  = ["const T* from", "T* to", "int images", "int channels", "int pixels", "int padded", "int64_t image_stride", "int64_t channel_stride",
+           "int64_t pixel_stride", "FastDiv pixel_tiles"]
+block   = [256, 1, 1]
+grid    = ["images * pixel_tiles", "ceil_div(padded, 64)", 1]
+needs   = ["padded % 8 == 0", "padded >= channels", "pixel_tiles == ceil_div(pixels, 64)"]
+@*/
+// A block moves 64 pixels by 64 channels of an image through shared memory. Reading, neighbouring lanes follow the smaller
+// of the two strides; writing, 8 lanes (of a pixel) write 16 bytes each. A row has 66 elements: an odd number of 4-byte banks.
+#include "lib/types.cuh"
+
+extern "C" __global__ __launch_bounds__(256) void KERNEL(const T* from, T* to, int images, int channels, int pixels, int padded,
+                                                         int64_t image_stride, int64_t channel_stride, int64_t pixel_stride,
+                                                         FastDiv pixel_tiles) {
+    __shared__ T tile[64][66];
+    unsigned pixel_tile;
+    const int64_t image = pixel_tiles.divmod(blockIdx.x, pixel_tile);
+    const int p0 = pixel_tile * 64, c0 = blockIdx.y * 64, width = min(64, padded - c0), thread = threadIdx.x;
+    const bool along_pixels = pixel_stride < channel_stride;
+    from += image * image_stride;
+    if (along_pixels) {
+#pragma unroll 8
+        for (int i = thread; i < width * 64; i += 256) {
+            const int p = i % 64, c = i / 64;
+            const bool inside = c0 + c < channels && p0 + p < pixels;
+            tile[p][c] = inside ? from[(c0 + c) * channel_stride + (p0 + p) * pixel_stride] : from_acc<T>(0.f);
+        }
+    } else {
+        const int live = max(0, min(width, channels - c0));         // few channels: consecutive lanes stay consecutive in memory
+        for (int i = thread; i < live * 64; i += 256) {
+            const int p = i / live, c = i - p * live;
+            if (p0 + p < pixels) tile[p][c] = from[(c0 + c) * channel_stride + (p0 + p) * pixel_stride];
+        }
+        for (int i = thread; i < (width - live) * 64; i += 256) tile[i % 64][live + i / 64] = from_acc<T>(0.f);
+    }
+    __syncthreads();
+    const int chunks = width / 8;
+    for (int i = thread; i < chunks * 64; i += 256) {
+        const int p = i / chunks, c = (i - p * chunks) * 8;
+        if (p0 + p >= pixels) break;                                // p only grows with i
+        Vec<T, 8> v;
+        UNROLL for (int e = 0; e < 8; ++e) v[e] = tile[p][c + e];
+        v.store(to + (image * pixels + p0 + p) * padded + c0 + c);
+    }
+}

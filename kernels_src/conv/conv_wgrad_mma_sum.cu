@@ -1,0 +1,44 @@
+/*@kernel
+name    = "conv_wgrad_mma_sum_{T}"
+about   = "dw = alpha * (sums of all splits, added in order) + beta * dw, in any strides."
+T       = ["f16", "bf16"]
+targets = ["sm_80"]
+params  = ["const float* sums", "T* dw", "float alpha", "float beta", "int64_t vectors", "int splits", "FastDiv cols", "FastDiv tap_channels",
+           "int channels", "Array<FastDiv, 3> taps", "Array<int64_t, 5> strides"]
+block   = [256, 1, 1]
+grid    = ["ceil_div(vectors, 32)", 1, 1]
+needs   = ["vectors < 2**29"]
+@*/
+// sums is [split][k][t][r][s][c], c padded to tap_channels (a multiple of 8), `vectors` float4 a split, `cols` floats a filter.
+// strides are those of dw: k, c, t, r, s. A warp reads 32 neighbouring vectors of every 8th split, 8 warps share them out;
+// then 128 threads add the 8 parts of one element each. The order never changes, so the result is the same on every run.
+#include "lib/math.cuh"
+
+extern "C" __global__ __launch_bounds__(256) void KERNEL(const float* sums, T* dw, float alpha, float beta, int64_t vectors, int splits,
+                                                         FastDiv cols, FastDiv tap_channels, int channels, Array<FastDiv, 3> taps,
+                                                         Array<int64_t, 5> strides) {
+    __shared__ float part[8][32 * 4];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int64_t vector = int64_t(blockIdx.x) * 32 + lane;
+    float sum[4] = {};
+    if (vector < vectors) {
+        const float* from = sums + (warp * vectors + vector) * 4;
+#pragma unroll 4
+        for (int split = warp; split < splits; split += 8, from += vectors * 32) {
+            const auto v = Vec<float, 4>::load_stream(from);
+            UNROLL for (int e = 0; e < 4; ++e) sum[e] += v[e];
+        }
+    }
+    UNROLL for (int e = 0; e < 4; ++e) part[warp][lane * 4 + e] = sum[e];
+    __syncthreads();
+    const int64_t element = int64_t(blockIdx.x) * 128 + threadIdx.x;
+    if (threadIdx.x >= 128 || element >= vectors * 4) return;
+    float total = 0.f;
+    UNROLL for (int i = 0; i < 8; ++i) total += part[i][threadIdx.x];
+    unsigned col, c, t, r, s;
+    const unsigned k = cols.divmod(unsigned(element), col), tap = tap_channels.divmod(col, c);
+    if (c >= channels) return;
+    t = taps[1].divmod(taps[2].divmod(tap, s), r);
+    T* to = dw + k * strides[0] + c * strides[1] + t * strides[2] + r * strides[3] + s * strides[4];
+    *to = from_acc<T>(blend(alpha, total, beta, to));
+}

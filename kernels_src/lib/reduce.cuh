@@ -1,0 +1,89 @@
+// Reductions over a warp and over a block, and running mean and variance.
+//
+//   warp_sum(v) warp_max(v) warp_min(v)        v: float, double, int; over groups of Width = 32 (or 1, 2 … 16) lanes
+//   warp_reduce<Width>(v, op)                  v: anything of a multiple of 4 bytes; op(a, b), commutative
+//   block_sum<Threads>(v) block_max block_min  all threads of a block, blockDim = {Threads, 1, 1}, a power of two
+//   block_reduce<Threads>(v, op)
+//   Welford<float>                             mean and sum of squared differences; merge() is an op
+//
+// Every thread of the warp or block must call, and every thread gets the result. The order of the sum depends on
+// Threads only: results are the same in every run. Maxima let a NaN win (max_nan).
+#pragma once
+#include "math.cuh"
+
+namespace cydnn {
+
+struct Sum {
+    template <class Value> DEVICE Value operator()(Value a, Value b) const { return a + b; }
+};
+struct Max {
+    template <class Value> DEVICE Value operator()(Value a, Value b) const { return a < b ? b : a; }
+    DEVICE float operator()(float a, float b) const { return max_nan(a, b); }
+    DEVICE double operator()(double a, double b) const { return max_nan(a, b); }
+};
+struct Min {
+    template <class Value> DEVICE Value operator()(Value a, Value b) const { return b < a ? b : a; }
+    DEVICE float operator()(float a, float b) const { return min_nan(a, b); }
+    DEVICE double operator()(double a, double b) const { return min_nan(a, b); }
+};
+
+// PTX ISA §shfl.sync (.bfly), word by word: the value of lane ^ mask.
+template <class Value> DEVICE Value shuffle_xor(Value v, int mask) {
+    static_assert(sizeof(Value) % 4 == 0, "shuffle_xor: Value must be a multiple of 4 bytes");
+    Value out;
+    UNROLL for (int i = 0; i < int(sizeof(Value) / 4); ++i)
+        reinterpret_cast<unsigned*>(&out)[i] =
+            __shfl_xor_sync(0xffffffffu, reinterpret_cast<const unsigned*>(&v)[i], mask);
+    return out;
+}
+template <> DEVICE float shuffle_xor(float v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+template <> DEVICE double shuffle_xor(double v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+template <> DEVICE int shuffle_xor(int v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+
+template <int Width = 32, class Value, class Op> DEVICE Value warp_reduce(Value v, Op op) {
+    UNROLL for (int mask = Width / 2; mask > 0; mask /= 2) v = op(v, shuffle_xor(v, mask));
+    return v;
+}
+template <int Width = 32, class Value> DEVICE Value warp_sum(Value v) { return warp_reduce<Width>(v, Sum{}); }
+template <int Width = 32, class Value> DEVICE Value warp_max(Value v) { return warp_reduce<Width>(v, Max{}); }
+template <int Width = 32, class Value> DEVICE Value warp_min(Value v) { return warp_reduce<Width>(v, Min{}); }
+
+// A warp reduces, its first lane leaves the part in shared memory, every warp reduces the parts.
+template <int Threads, class Value, class Op> DEVICE Value block_reduce(Value v, Op op) {
+    constexpr int warps = Threads / 32;
+    static_assert(Threads % 32 == 0 && (warps & (warps - 1)) == 0 && warps <= 32, "block_reduce: 32, 64, … 1024 threads");
+    v = warp_reduce(v, op);
+    if constexpr (warps > 1) {
+        __shared__ Value parts[warps];
+        __syncthreads();                                    // the parts of an earlier call have been read
+        if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = v;
+        __syncthreads();
+        v = warp_reduce<warps>(parts[threadIdx.x % warps], op);
+    }
+    return v;
+}
+template <int Threads, class Value> DEVICE Value block_sum(Value v) { return block_reduce<Threads>(v, Sum{}); }
+template <int Threads, class Value> DEVICE Value block_max(Value v) { return block_reduce<Threads>(v, Max{}); }
+template <int Threads, class Value> DEVICE Value block_min(Value v) { return block_reduce<Threads>(v, Min{}); }
+
+// Welford<float> w = {};  w.push(x);  all = block_reduce<256>(w, MergeWelford{});  variance = all.m2 / all.count
+template <class Value> struct Welford {
+    Value mean, m2, count;
+    DEVICE void push(Value x) {
+        count += 1;
+        const Value before = x - mean;
+        mean += before / count;
+        m2 += before * (x - mean);
+    }
+};
+struct MergeWelford {      // Chan, Golub, LeVeque (1979); mul_rn keeps it symmetric in a and b, so all lanes agree
+    template <class Value> DEVICE Welford<Value> operator()(const Welford<Value>& a, const Welford<Value>& b) const {
+        const Value count = a.count + b.count;
+        if (count == 0) return a;
+        const Value apart = b.mean - a.mean;
+        const Value mean = (mul_rn(a.mean, a.count) + mul_rn(b.mean, b.count)) / count;
+        return {mean, (a.m2 + b.m2) + apart * apart * (a.count * b.count / count), count};
+    }
+};
+
+}  // namespace cydnn

@@ -1,0 +1,80 @@
+// The tile program on CUDA cores that matmul and convolution share: 256 threads multiply an m x k by a k x n tile in
+// shared memory into registers, and hand the sums out again in the order of memory.
+//
+//   t128x128 t128x64 t64x64 t32x32       tile shapes (axis TILE); the depth of a step follows from the shape
+//   Simt<T, TILE>::Shared                two buffers of both operands, a[k][m] and b[k][n], in the accumulator type
+//   Simt::multiply(shared, buffer, acc)  acc += a^T b
+//   Simt::drain<LanesAlongM>(shared, acc, emit)   emit(row, column, sum) once for every element; neighbouring lanes
+//                                        get neighbouring rows (or columns), so that stores are coalesced
+//
+// A thread holds FM x FN sums: blocks of WM x WN neighbours, 16 * WM rows apart. A warp is 4 x 8 threads, so a 16-byte
+// read of a has 4 addresses and one of b 8 in a row: broadcasts without bank conflicts.
+#pragma once
+#include "lib/math.cuh"
+
+namespace cydnn {
+
+struct t128x128 { static constexpr int m = 128, n = 128; template <class Elem> static constexpr int k = 8; };
+struct t128x64 { static constexpr int m = 128, n = 64; template <class Elem> static constexpr int k = sizeof(Elem) == 8 ? 8 : 16; };
+struct t64x64 { static constexpr int m = 64, n = 64; template <class Elem> static constexpr int k = 16; };
+struct t32x32 { static constexpr int m = 32, n = 32; template <class Elem> static constexpr int k = 32; };
+
+// Blocks an SM should hold: two, except where 128 x 128 doubles need all registers.
+template <class Elem, class Shape> constexpr int simt_blocks() { return sizeof(Elem) == 8 && Shape::m * Shape::n > 8192 ? 1 : 2; }
+
+template <class Elem, class Shape> struct Simt {
+    using Sum = acc_t<Elem>;
+    static constexpr int m = Shape::m, n = Shape::n, k = Shape::template k<Elem>, threads = 256;
+    static constexpr int FM = m / 16, FN = n / 16, WM = FM < 4 ? FM : 4, WN = FN < 4 ? FN : 4;
+    static constexpr int pitch_m = m + 4, pitch_n = n + 4;         // keeps rows 16-byte aligned, spreads columns over banks
+    struct alignas(16) Shared {
+        Sum a[2][k][pitch_m];
+        Sum b[2][k][pitch_n];
+    };
+
+    static DEVICE int thread_m() { return threadIdx.x / 64 * 4 + threadIdx.x % 32 / 8; }
+    static DEVICE int thread_n() { return threadIdx.x / 32 % 2 * 8 + threadIdx.x % 8; }
+
+    static DEVICE void clear(Sum (&acc)[FM][FN]) {
+        UNROLL for (int i = 0; i < FM; ++i)
+            UNROLL for (int j = 0; j < FN; ++j) acc[i][j] = 0;
+    }
+
+    static DEVICE void multiply(const Shared& s, int buffer, Sum (&acc)[FM][FN]) {
+        const Sum* a = &s.a[buffer][0][thread_m() * WM];
+        const Sum* b = &s.b[buffer][0][thread_n() * WN];
+        UNROLL for (int step = 0; step < k; ++step) {
+            Vec<Sum, WM> fa[FM / WM];
+            Vec<Sum, WN> fb[FN / WN];
+            UNROLL for (int i = 0; i < FM / WM; ++i) fa[i] = Vec<Sum, WM>::load(a + step * pitch_m + i * 16 * WM);
+            UNROLL for (int j = 0; j < FN / WN; ++j) fb[j] = Vec<Sum, WN>::load(b + step * pitch_n + j * 16 * WN);
+            UNROLL for (int i = 0; i < FM; ++i)
+                UNROLL for (int j = 0; j < FN; ++j) acc[i][j] += fa[i / WM][i % WM] * fb[j / WN][j % WN];
+        }
+    }
+
+    // Sixteen columns (or rows) at a time go through shared memory. The loop over a chunk is not unrolled: one mark a chunk.
+    template <bool LanesAlongM, class Emit> static DEVICE void drain(Shared& s, const Sum (&acc)[FM][FN], Emit emit) {
+        constexpr int across = LanesAlongM ? FN : FM, wide = LanesAlongM ? WN : WM;        // the chunked direction
+        constexpr int along = LanesAlongM ? m : n, pitch = along + 4;
+        constexpr int held = LanesAlongM ? FM : FN, run = LanesAlongM ? WM : WN;
+        static_assert(sizeof(Shared) >= 16 * pitch * sizeof(Sum), "a chunk must fit");
+        Sum* chunk = reinterpret_cast<Sum*>(&s);
+        const int line = LanesAlongM ? thread_n() : thread_m(), first = (LanesAlongM ? thread_m() : thread_n()) * run;
+        UNROLL for (int c = 0; c < across; ++c) {
+            __syncthreads();                                        // the tiles, or the last chunk, have been read
+            UNROLL for (int h = 0; h < held; h += run) {
+                Vec<Sum, run> v;
+                UNROLL for (int i = 0; i < run; ++i) v[i] = LanesAlongM ? acc[h + i][c] : acc[c][h + i];
+                v.store(chunk + line * pitch + h * 16 + first);
+            }
+            __syncthreads();
+            NO_UNROLL for (int e = threadIdx.x; e < 16 * along; e += threads) {
+                const int inner = e % along, which = e / along, outer = c / wide * 16 * wide + which * wide + c % wide;
+                emit(LanesAlongM ? inner : outer, LanesAlongM ? outer : inner, chunk[which * pitch + inner]);
+            }
+        }
+    }
+};
+
+}  // namespace cydnn

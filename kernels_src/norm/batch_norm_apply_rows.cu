@@ -1,0 +1,62 @@
+/*@kernel
+name    = "batch_norm_apply_rows_{T}_{WIDE}"
+about   = "y = scale * (x - mean) * rstd + bias for one split of the rows of one column; lanes along the rows."
+T       = ["f64", "f32", "f16", "bf16"]
+WIDE    = [0, 8, 16]
+params  = ["const T* x", "const Acc_T* parts", "const Acc_T* scale", "const Acc_T* bias", "const Acc_T* running_mean", "const Acc_T* running_var",
+           "T* y", "Acc_T* mean", "Acc_T* rstd", "Acc_T* next_running_mean", "Acc_T* next_running_var",
+           "Acc_T epsilon", "Acc_T factor", "Acc_T alpha", "Acc_T beta",
+           "int items", "int items_per_split", "int splits", "int stat_splits", "int reverse", "int row_digits",
+           "Array<FastDiv,4> row_sizes", "Array<int64_t,8> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,40> col_strides"]
+block   = [256, 1, 1]
+grid    = ["cols", "splits", 1]
+extra   = ["cols"]
+@*/
+// Threads as in batch_norm_stats_rows; parts, inference and strides as in batch_norm_apply_columns.
+#include "finish.cuh"
+
+extern "C" __global__ __launch_bounds__(256) void KERNEL(
+    const T* x, const acc_t<T>* parts, const acc_t<T>* scale, const acc_t<T>* bias, const acc_t<T>* running_mean,
+    const acc_t<T>* running_var, T* y, acc_t<T>* mean, acc_t<T>* rstd, acc_t<T>* next_running_mean,
+    acc_t<T>* next_running_var, acc_t<T> epsilon, acc_t<T> factor, acc_t<T> alpha, acc_t<T> beta, int items,
+    int items_per_split, int splits, int stat_splits, int reverse, int row_digits, Array<FastDiv, 4> row_sizes,
+    Array<i64, 8> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 40> col_strides) {
+    using A = acc_t<T>;
+    constexpr int V = WIDE ? WIDE / int(sizeof(T)) : 1, Batch = 4, Step = 256;
+    using Values = Vec<T, V>;
+    __shared__ Line<A> shared_line;
+    const int column = blockIdx.x;
+    const Parameters<A> given = {scale, bias, running_mean, running_var, mean, rstd, next_running_mean, next_running_var,
+                                 epsilon, factor};
+    const auto keep = [&](const Stat<A>* stat) {
+        shared_line = finish_column(given, column, stat, blockIdx.y == 0, col_sizes, col_strides);
+    };
+    if (parts)
+        combine_splits<Step>(reinterpret_cast<const Stat<A>*>(parts), stat_splits, column, 1, column + 1,
+                             [&](int, const Stat<A>& all) { keep(&all); });
+    else if (threadIdx.x == 0)
+        keep(nullptr);
+    __syncthreads();
+    const A center = shared_line.center, slope = alpha * shared_line.slope, shift = alpha * shared_line.shift;
+
+    const Split split(blockIdx.y, items_per_split, items, reverse);
+    x += place<8>(column, col_sizes, col_strides), y += place<9>(column, col_sizes, col_strides);
+    const auto load = [&](int r) { return Values::load(x + place<0>(split.at(r), row_digits, row_sizes, row_strides)); };
+    const auto apply = [&](int r, const Values& v) {
+        T* out = y + place<1>(split.at(r), row_digits, row_sizes, row_strides);
+        A result[V];
+        UNROLL for (int i = 0; i < V; ++i) result[i] = (to_acc(v[i]) - center) * slope + shift;
+        if (beta != 0) {
+            const Values old = Values::load(out);
+            UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);
+        }
+        Values::of(result).store(out);
+    };
+    int row = split.first + threadIdx.x;
+    for (; row + (Batch - 1) * Step < split.last; row += Batch * Step) {
+        Values v[Batch];
+        UNROLL for (int b = 0; b < Batch; ++b) v[b] = load(row + b * Step);
+        UNROLL for (int b = 0; b < Batch; ++b) apply(row + b * Step, v[b]);
+    }
+    NO_UNROLL for (; row < split.last; row += Step) apply(row, load(row));
+}

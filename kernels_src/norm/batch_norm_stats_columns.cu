@@ -1,0 +1,52 @@
+/*@kernel
+name    = "batch_norm_stats_columns_{T}_{VEC}"
+about   = "Count, mean and M2 of every column over one split of the rows; lanes run along columns (channels innermost)."
+T       = ["f64", "f32", "f16", "bf16"]
+VEC     = [0, 1]
+params  = ["const T* x", "Acc_T* parts", "int rows", "int cols", "int rows_per_split", "int splits", "int lanes_log2", "int row_digits",
+           "Array<FastDiv,4> row_sizes", "Array<int64_t,4> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,4> col_strides"]
+block   = [512, 1, 1]
+grid    = ["blocks", "splits", 1]
+extra   = ["blocks"]
+@*/
+// A block is lanes x groups: 2^lanes_log2 threads side by side, each with V columns (16 bytes when VEC), and 512 / lanes
+// groups of rows. A thread keeps shifted sums of its V columns over every groups-th row of the split; the shift is its
+// first value, so neither a large mean nor a stray first row costs digits. parts[column][split] goes to the next launch.
+#include "moments.cuh"
+
+extern "C" __global__ __launch_bounds__(512, 2) void KERNEL(
+    const T* x, acc_t<T>* parts, int rows, int cols, int rows_per_split, int splits, int lanes_log2, int row_digits,
+    Array<FastDiv, 4> row_sizes, Array<i64, 4> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 4> col_strides) {
+    using A = acc_t<T>;
+    constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Batch = 4;
+    using Values = Vec<T, V>;
+    const int lane = threadIdx.x & ((1 << lanes_log2) - 1), group = threadIdx.x >> lanes_log2, step = 512 >> lanes_log2;
+    const int first_col = int(blockIdx.x << lanes_log2) * V, col = first_col + lane * V;
+    const Split split(blockIdx.y, rows_per_split, rows);
+    A shift[V] = {}, s[V] = {}, q[V] = {};
+    int count = 0;
+    if (int row = split.first + group; col < cols && row < split.last) {
+        const T* base = x + place(col, col_sizes, col_strides);
+        const auto at = [&](int r) { return Values::load(base + place(r, row_digits, row_sizes, row_strides)); };
+        const auto add = [&](const Values& v) {
+            UNROLL for (int i = 0; i < V; ++i) {
+                const A d = to_acc(v[i]) - shift[i];
+                s[i] += d, q[i] += d * d;
+            }
+        };
+        count = (split.last - row + step - 1) / step;
+        at(row).get(shift);
+        for (; row + (Batch - 1) * step < split.last; row += Batch * step) {
+            Values v[Batch];
+            UNROLL for (int b = 0; b < Batch; ++b) v[b] = at(row + b * step);
+            UNROLL for (int b = 0; b < Batch; ++b) add(v[b]);
+        }
+        NO_UNROLL for (; row < split.last; row += step) add(at(row));
+    }
+    Stat<A> mine[V];
+    UNROLL for (int i = 0; i < V; ++i) mine[i] = stat_of(A(count), shift[i], s[i], q[i]);
+    combine_columns<512>(mine, lanes_log2, [&](int column, const Stat<A>& all) {
+        if (first_col + column < cols)
+            reinterpret_cast<Stat<A>*>(parts)[i64(first_col + column) * splits + blockIdx.y] = all;
+    });
+}

@@ -1,0 +1,74 @@
+"""Devices for tests, the ``gpu`` marker, and the GPU record that a run on a GPU leaves."""
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cydnn import device as devices
+from cydnn.status import CydnnError
+
+from support import record
+
+
+def _gpu():
+    try:
+        return devices.get("cuda:0")
+    except CydnnError:
+        return None
+
+
+@pytest.fixture(scope="session")
+def numpy_device():
+    return devices.get("numpy")
+
+
+@pytest.fixture(scope="session")
+def gpu():
+    """The first CUDA device; tests that ask for it carry ``@pytest.mark.gpu``."""
+    device = _gpu()
+    if device is None:
+        pytest.skip("needs a CUDA device")
+    return device
+
+
+def pytest_collection_modifyitems(config, items):
+    if any("gpu" in item.keywords for item in items) and _gpu() is None:
+        skip = pytest.mark.skip(reason="needs a CUDA device")
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def family_counts(request):
+    """A dict for the record: family -> {problems, engine_runs, wrong, engines}."""
+    return _counts(request.config)
+
+
+def _counts(config) -> dict:
+    if not hasattr(config, "cydnn_families"):
+        config.cydnn_families = {}
+    return config.cydnn_families
+
+
+def pytest_sessionfinish(session, exitstatus):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["cydnn_families"] = json.dumps(_counts(session.config))
+
+
+def pytest_testnodedown(node, error):
+    _counts(node.config).update(json.loads(getattr(node, "workeroutput", {}).get("cydnn_families", "{}")))
+
+
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
+    """Write the record after a run on a GPU; say what the records cover."""
+    families, gpu = _counts(config), _gpu()
+    if families and gpu is not None:
+        stats = terminalreporter.stats
+        driver = gpu.facts.driver
+        path = record.write(gpu.facts.name, f"CUDA {driver // 1000}.{driver % 1000 // 10}", families, len(stats.get("passed", ())),
+                            len(stats.get("failed", ())) + len(stats.get("error", ())))
+        terminalreporter.write_line(f"GPU record written: {path}")
+    for line in record.staleness():
+        terminalreporter.write_line(line)

@@ -1,0 +1,61 @@
+"""Loads the fake driver (its soname is libcuda.so.1) before the first use of CUDA, and gives tests its books."""
+import ctypes
+import os
+
+import pytest
+
+library = ctypes.CDLL(os.environ["CYDNN_FAKE_DRIVER"])
+library.fake_count.restype = ctypes.c_long
+library.fake_memory.restype = ctypes.c_void_p
+library.fake_memory.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
+
+from cydnn import _core  # noqa: E402
+
+PTX = b".version 7.0\n.target sm_75\n.visible .entry %s(\n)\n{ ret; }\n"
+PINNED, DEVICE, MANAGED = 1, 2, 3
+
+
+class Launch(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char * 128), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("smem", ctypes.c_uint),
+                ("stream", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("data", ctypes.c_ubyte * 4096)]
+
+
+class Fake:
+    """The fake driver's books."""
+    reset, quick, depth = library.fake_reset, library.fake_quick, library.fake_depth
+
+    def count(self, name):
+        return library.fake_count(name.encode())
+
+    def fail(self, name, nth=1, status=1):
+        """The ``nth`` call of ``name`` from now on gives ``status``."""
+        library.fake_fail(name.encode(), ctypes.c_long(nth), status)
+
+    def live(self, kind):
+        return library.fake_live(kind.encode())
+
+    def memory(self, size_bytes, ordinal=0, kind=DEVICE):
+        return library.fake_memory(size_bytes, ordinal, kind)
+
+    def last(self):
+        launch = Launch()
+        library.fake_last(ctypes.byref(launch))
+        return launch
+
+
+@pytest.fixture
+def fake():
+    library.fake_reset()
+    yield Fake()
+    library.fake_reset()
+
+
+@pytest.fixture
+def context(fake):
+    return _core.Context(0)
+
+
+@pytest.fixture
+def kernel(context):
+    """``kernel(name)``: a function of an image that has just this entry."""
+    return lambda name="k": context.load(PTX % name.encode(), name)

@@ -1,0 +1,92 @@
+"""The CUDA device on the fake driver: facts, copies, and a plan's steps turned into a tape."""
+import logging
+import struct
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cydnn import _core, device, kernels
+from cydnn.device.cuda import _place
+from cydnn.device.facts import KNOWN
+from cydnn.engines.steps import Launch, Memset, Pointer, ReferenceCall, Scalar
+from cydnn.status import BadParam, NotSupported
+
+from conftest import PTX
+
+
+@pytest.fixture
+def gpu(fake):
+    return device.get("cuda:0")
+
+
+def test_default_is_the_gpu_and_is_said_once(fake, caplog):
+    device._default.clear()
+    with caplog.at_level(logging.INFO, "cydnn.device"):
+        assert device.default() is device.default() is device.get("cuda") is device.get(None)
+    assert [r.message for r in caplog.records] == ["default device: cuda:0 (Fake GPU 0, sm_90)"]
+
+
+def test_names_and_refusals(gpu):
+    assert device.names() == ["cuda:0", "cuda:1", "numpy"] and device.get(gpu) is gpu and device.get("numpy").name == "numpy"
+    with pytest.raises(NotSupported, match="ptx:sm_90 is the PTX interpreter, which is not built yet"):
+        device.get("ptx:sm_90")
+    with pytest.raises(BadParam, match=r"device: must be \"cuda:N\", \"numpy\" or a device; got 'tpu'"):
+        device.get("tpu")
+    with pytest.raises(BadParam, match="ordinal must be in 0..1; got 5"):
+        device.get("cuda:5")
+
+
+def test_facts_come_from_the_driver(gpu):
+    facts, sheet = gpu.facts, KNOWN["h200"]
+    assert (facts.kind, facts.sm, facts.sms, facts.smem_bytes, facts.l2_bytes) == ("cuda", 90, 132, sheet.smem_bytes, sheet.l2_bytes)
+    assert facts.driver == 13000 and facts.clock_mhz == 1980 and abs(facts.bandwidth_gbs / sheet.bandwidth_gbs - 1) < 0.05
+
+
+def test_copies_keep_every_type(gpu):
+    for array in (np.arange(12.0).reshape(3, 4).T, np.zeros((0, 3), np.float32), np.float16(3) * np.ones(5, np.float16), np.array(7)):
+        buffer = gpu.alloc(array.nbytes)
+        gpu.copy_in(buffer, array)
+        assert (gpu.copy_out(buffer, np.empty(array.shape, array.dtype)) == array).all()
+    with pytest.raises(ValueError, match="C-contiguous"):
+        gpu.copy_out(buffer, np.empty((4, 4)).T[1:])
+
+
+def test_elapsed(gpu):
+    calls = []
+    assert gpu.elapsed(lambda: calls.append(1), repeat=5) == 1500.0 and len(calls) == 6
+
+
+def plan(steps, **facts):
+    slots = [SimpleNamespace(label=name, bytes=64, alignment=16) for name in "xy"]
+    return SimpleNamespace(**{**dict(slots=slots, written={1}, optional=set(), inplace=[], scalars=[("alpha", 2.0)], steps=steps,
+                                     workspace_bytes=0), **facts})
+
+
+@pytest.fixture
+def scale(monkeypatch):
+    """A kernel of the manifest, in small: x, y, alpha."""
+    def pack(args, **extra):
+        return kernels.Packed(bytes(24), [(0, args["x"]), (8, args["y"])], [(16, "f32", args["alpha"])], (extra["blocks"], 1, 1), (64, 1, 1), 0)
+    image = SimpleNamespace(text=lambda: PTX % b"scale_f32")
+    monkeypatch.setattr(kernels, "get", lambda name: SimpleNamespace(name=name, pack=pack, image_for=lambda sm: image, fuse_offset=128))
+
+
+def test_a_plan_becomes_a_tape(fake, gpu, scale):
+    tape = gpu.compile(plan([Memset(Pointer(1), 64, 0), Launch("scale_f32", dict(x=Pointer(0, 4), y=Pointer(1), alpha=Scalar(0, 2.0)), dict(blocks=3))]))
+    x, y = gpu.alloc(64), gpu.alloc(64)
+    tape.execute((x, y))
+    last = fake.last()
+    assert (last.name, last.grid[0], struct.unpack("<QQf", bytes(last.data[:20]))) == (b"scale_f32", 3, (x.ptr + 4, y.ptr, 2.0))
+
+
+def test_reference_steps_do_not_run_on_a_gpu(gpu):
+    with pytest.raises(NotSupported, match="cuda:0: a step must be one of Launch, Memset; got ReferenceCall"):
+        gpu.compile(plan([ReferenceCall(None, {}, {})]))
+
+
+def test_parameters_of_a_spliced_program_land_in_the_fuse_block():
+    data, pointers, scalars = bytearray(64), [], []
+    _place(([(0, Pointer(1, 8))], [(8, "f32", 1.5), (12, "f32", Scalar(0, 0.0))]), 32, data, pointers, scalars)
+    assert pointers == [(32, Pointer(1, 8))] and scalars == [(44, "f32", Scalar(0, 0.0))]
+    assert struct.unpack_from("<f", data, 40) == (1.5,)

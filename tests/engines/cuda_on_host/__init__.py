@@ -1,0 +1,100 @@
+"""Runs the CUDA source of a kernel on the host, thread by thread (prelude.h), from the Launches of an engine's plan.
+
+Slow and exact: for small problems, without a GPU. Needs g++ and the CUDA headers of nvcc.
+"""
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[3]
+SRC, HERE = ROOT / "kernels_src", Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tools"))
+import contract                                                                      # noqa: E402
+from cydnn.engines.steps import Memset, Scratch                                      # noqa: E402
+from cydnn.kernels import Kernel                                                     # noqa: E402
+
+
+def cuda_include() -> str | None:
+    """The folder of cuda_fp16.h, or None when there is no compiler to test with."""
+    nvcc = shutil.which("nvcc")
+    place = Path(nvcc).resolve().parent.parent if nvcc else None
+    for folder in [place / "include", *place.glob("targets/*/include")] if place else ():
+        if (folder / "cuda_fp16.h").is_file() and shutil.which("g++"):
+            return str(folder)
+    return None
+
+
+@lru_cache(None)
+def variants(family: str) -> dict:
+    """name -> contract.Variant of every kernel of a family."""
+    found = [v for path in sorted((SRC / family).glob("*.cu")) for v in contract.read(path, SRC, "")]
+    return {v.name: v for v in found}
+
+
+@lru_cache(None)
+def _work() -> Path:
+    return Path(mkdtemp(prefix="cuda_on_host"))
+
+
+@lru_cache(None)
+def kernel(name: str, family: str = "conv") -> Kernel:
+    """The kernel as cydnn/kernels.py sees it, from its contract alone."""
+    return Kernel(name, {**variants(family)[name].contract, "images": {}}, Path())
+
+
+@lru_cache(None)
+def _compiled(name: str, family: str):
+    variant = variants(family)[name]
+    text = (SRC / variant.source).read_text().replace("extern __shared__ unsigned char dynamic[];", "unsigned char* dynamic = host::memory;")
+    params = [f"*({p['type']}*)(block + {p['offset']})" for p in variant.contract["params"]]
+    text += f"""
+extern "C" void run(char* block, int gx, int gy, int gz, int threads, int smem, int late) {{
+    host::launch(gx, gy, gz, threads, smem, late, [=] {{ KERNEL({", ".join(params)}); }});
+}}"""
+    source, out = _work() / f"{name}.cpp", _work() / f"{name}.so"
+    source.write_text(text)
+    said = subprocess.run(["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-include", str(HERE / "prelude.h"), "-I", str(HERE),
+                           "-I", str(SRC / family), "-I", str(SRC), "-I", cuda_include(), *variant.defines(), str(source), "-o", str(out)],
+                          capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    return ctypes.CDLL(str(out)).run
+
+
+def run(steps, tensors: dict, scalars: dict, *, late: bool, family: str = "conv") -> None:
+    """Carry out a plan. ``tensors``: uid -> array of raw storage (written in place); ``scalars``: name -> number."""
+    areas = {}
+
+    def address(pointer):
+        if isinstance(pointer.uid, Scratch):
+            if pointer.uid not in areas:
+                areas[pointer.uid] = aligned(pointer.uid.bytes)
+                areas[pointer.uid].view(np.uint8)[:] = 0x7e
+            return areas[pointer.uid].ctypes.data + pointer.addend
+        return tensors[pointer.uid].ctypes.data + pointer.addend
+
+    for step in steps:
+        assert not isinstance(step, Memset)
+        packed = kernel(step.kernel, family).pack(step.args, **step.extra)
+        block = bytearray(packed.data) + bytearray(128)
+        for offset, pointer in packed.pointers:
+            block[offset:offset + 8] = address(pointer).to_bytes(8, "little")
+        for offset, kind, scalar in packed.scalars:
+            number = scalars.get(scalar.key[1], scalar.default)
+            block[offset:offset + 4] = np.float32(number).tobytes()
+        buffer = (ctypes.c_char * len(block)).from_buffer(block)
+        _compiled(step.kernel, family)(buffer, *packed.grid, packed.block[0], packed.smem, int(late))
+
+
+def aligned(count_bytes: int) -> np.ndarray:
+    """Raw storage, aligned to 256 bytes like the workspace."""
+    raw = np.zeros(count_bytes + 256, np.uint8)
+    start = -raw.ctypes.data % 256
+    return raw[start:start + count_bytes]

@@ -1,0 +1,196 @@
+"""Random problems from the declarations of the ops: every dtype, layouts, gaps, odd sizes, size-1 dims, attributes, blends."""
+from __future__ import annotations
+
+import random
+
+from hypothesis import strategies as st
+
+from cydnn import ops
+from cydnn.ops.pointwise import MODES as POINTWISE
+from cydnn.ops.reduction import MODES as REDUCTIONS
+from cydnn.ops.problem import Problem
+from cydnn.status import BadParam
+from cydnn.tensor import TensorDesc
+
+FLOATS = ("f32", "f16", "bf16", "f64")
+TENSOR_OPS = (ops.Transform, ops.AddTensor, ops.OpTensor, ops.SetTensor, ops.ScaleTensor)
+
+
+def problems(op_class) -> st.SearchStrategy[Problem]:
+    """A hypothesis strategy of problems of one op."""
+    return st.integers(0, 2 ** 40).map(lambda seed: draw(op_class, random.Random(seed)))
+
+
+def draw(op_class, rng) -> Problem:
+    """One random valid problem of an op."""
+    while True:
+        try:
+            return _MAKERS[op_class](op_class, rng)
+        except BadParam:
+            continue                             # a geometry without output: draw again
+
+
+def size(rng, most=40):
+    """A dim: often small or 1, sometimes a multiple of 8, sometimes odd and large."""
+    return rng.choice([1, rng.randint(1, 5), rng.randint(1, most), 8 * rng.randint(1, max(most // 8, 1)), rng.randint(1, most)])
+
+
+def tensor(rng, dtype, dims, layout=None, writable=False) -> TensorDesc:
+    """A descriptor: packed in one of the layouts, permuted, or with gaps."""
+    kind = layout or rng.choices(["nchw", "nhwc", "permuted", "gaps"], [4, 4, 1, 1])[0]
+    if kind in ("nchw", "nhwc"):
+        return TensorDesc.packed(dtype, dims, kind)
+    order = list(range(len(dims)))
+    rng.shuffle(order)
+    if kind == "permuted":
+        return TensorDesc.packed(dtype, dims, order)
+    strides, step = [0] * len(dims), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step = step * dims[axis] + rng.randint(0, 3)
+    return TensorDesc(dtype, dims, strides)
+
+
+def _types(rng):
+    dtype = rng.choices(FLOATS, [4, 4, 4, 1])[0]
+    return dtype, "f64" if dtype == "f64" else "f32"
+
+
+def _conv(op_class, rng):
+    dtype, compute = _types(rng)
+    rank = rng.choices([1, 2, 3], [1, 6, 1])[0]
+    groups = rng.choices([1, 2, 4, 3], [6, 1, 1, 1])[0]
+    fast = rng.random() < 0.6
+    unit = 8 if fast else 1
+    c, k = groups * unit * rng.randint(1, 5 if fast else 9), groups * unit * rng.randint(1, 5 if fast else 9)
+    if rng.random() < 0.1:
+        groups, k = c, c * rng.randint(1, 2)     # depthwise
+    spatial = [rng.randint(1, 18 if rank < 3 else 8) for _ in range(rank)]
+    window = [rng.choice([1, 1, 2, 3, 3, 5, 7]) if rank < 3 else rng.randint(1, 3) for _ in range(rank)]
+    same = rng.random() < 0.5
+    pre = [rng.randint(0, 3) for _ in range(rank)]
+    op = op_class(pre_pad=pre, post_pad=pre if same else [rng.randint(0, 3) for _ in range(rank)],
+                  stride=[rng.choice([1, 1, 2, 3]) for _ in range(rank)], dilation=[rng.choice([1, 1, 1, 2]) for _ in range(rank)],
+                  mode=rng.choices(["cross_correlation", "convolution"], [3, 1])[0], compute=compute)
+    x, w = (rng.randint(1, 5), c, *spatial), (k, c // groups, *window)
+    y = op.out_dims(x, w)
+    if min(y) < 1:
+        raise BadParam("empty output")
+    layout = rng.choice(["nhwc", "nhwc", "nchw", None])
+    x, w, y = (tensor(rng, dtype, d, layout) for d in (x, w, y))
+    return Problem(op, {ops.ConvFprop: dict(x=x, w=w, y=y), ops.ConvDgrad: dict(dy=y, w=w, dx=x), ops.ConvWgrad: dict(x=x, dy=y, dw=w)}[op_class])
+
+
+def _image(rng, most=40, ranks=(3, 4, 4, 4, 5)):
+    rank = rng.choice(ranks)
+    budget = {2: 300, 3: 60, 4: most // 2, 5: 9}[rank]
+    return (rng.randint(1, 6), size(rng, most), *(rng.randint(1, budget) for _ in range(rank - 2)))
+
+
+def _bgrad(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 64)
+    dy = tensor(rng, dtype, dims)
+    return Problem(op_class(compute=compute), dict(dy=dy, db=TensorDesc.packed(dtype, (1, dims[1], *(1,) * (len(dims) - 2)))))
+
+
+def _matmul(op_class, rng):
+    dtype, compute = _types(rng)
+    unit = rng.choice([1, 8])
+    m, n, k = (unit * size(rng, 260 // unit) for _ in range(3))
+    batch = [rng.randint(1, 4) for _ in range(rng.choice([0, 0, 1, 2]))]
+    thin = lambda: tuple(1 if rng.random() < 0.3 else b for b in batch)
+    kind = lambda: rng.choice(["nchw", "nchw", "t", "gaps"])
+
+    def operand(dims):
+        how = kind()
+        order = list(range(len(dims)))
+        if how == "t":
+            order[-1], order[-2] = order[-2], order[-1]
+        return TensorDesc.packed(dtype, dims, order) if how != "gaps" else tensor(rng, dtype, dims, "gaps")
+    a, b = operand((*thin(), m, k)), operand((*thin(), k, n))
+    out = op_class(compute=compute).infer(a, b)["c"].dims
+    return Problem(op_class(compute=compute), dict(a=a, b=b, c=operand(out)))
+
+
+def _pointwise(op_class, rng):
+    mode = rng.choice(list(POINTWISE))
+    dtype, compute = _types(rng)
+    dims = _image(rng, ranks=(2, 3, 4, 4, 5))
+    names = ("x", "b", "t")[:POINTWISE[mode].inputs]
+    layout = rng.choice(["nchw", "nhwc", None])
+    descs = {}
+    for name in names:
+        form = "full" if name == names[0] else rng.choices(["full", "channel", "scalar", "some"], [4, 2, 1, 1])[0]
+        these = {"full": dims, "channel": (1, dims[1], *(1,) * (len(dims) - 2)), "scalar": (1,) * len(dims),
+                 "some": tuple(rng.choice([1, d]) for d in dims)}[form]
+        descs[name] = tensor(rng, dtype if rng.random() < 0.85 else rng.choice(FLOATS), these, layout)
+    op = op_class(mode=mode, axis=rng.randrange(len(dims)), relu_lower_clip_slope=rng.choice([0.0, 0.01]),
+                  relu_upper_clip=rng.choice([float("inf"), 0.75]), elu_alpha=rng.choice([1.0, 0.5]), softplus_beta=rng.choice([1.0, 2.0]),
+                  swish_beta=rng.choice([1.0, 1.5]), nan=rng.choice(["propagate", "ignore"]), compute=compute)
+    descs["y"] = tensor(rng, dtype, dims, layout)
+    return Problem(op, descs)
+
+
+def _reduction(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 96, ranks=(2, 2, 3, 4, 4, 5))
+    out = rng.choice([tuple(1 for _ in dims), (1, *dims[1:]), (*dims[:-1], 1), tuple(rng.choice([1, d]) for d in dims),
+                      (1, dims[1], *(1,) * (len(dims) - 2))])
+    y_type = rng.choice([dtype, dtype, "f64" if dtype == "f64" else "f32"])
+    return Problem(op_class(mode=rng.choice(list(REDUCTIONS)), compute=compute),
+                   dict(x=tensor(rng, dtype, dims), y=tensor(rng, y_type, out)))
+
+
+def _softmax(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = rng.choice([lambda: (rng.randint(1, 20), rng.choice([rng.randint(1, 300), 8 * rng.randint(1, 1200)])), lambda: _image(rng, 64)])()
+    op = op_class(algorithm=rng.choice(["accurate", "fast", "log"]), mode=rng.choice(["channel", "instance"]), compute=compute)
+    layout = rng.choice(["nchw", "nhwc", None])
+    return Problem(op, {name: tensor(rng, dtype, dims, layout) for name in op.operands()})
+
+
+def _pooling(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 48)
+    rank = len(dims) - 2
+    window = [rng.randint(1, 4) for _ in range(rank)]
+    op = op_class(mode=rng.choice(["max", "avg_include_padding", "avg_exclude_padding"]), nan=rng.choice(["ignore", "propagate"]),
+                  window=window, pre_pad=[min(rng.choice([0, 0, 1, 2]), w - 1) for w in window],
+                  stride=[rng.randint(1, 3) for _ in range(rank)], compute=compute)
+    out, layout = op.out_dims(dims), rng.choice(["nchw", "nhwc", None])
+    if min(out) < 1:
+        raise BadParam("empty output")
+    return Problem(op, {n: tensor(rng, dtype, dims if n in ("x", "dx") else out, layout) for n in op.operands()})
+
+
+def _batch_norm(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 64, ranks=(2, 3, 4, 4, 4, 5))
+    op = op_class(mode=rng.choices(["spatial", "per_activation"], [3, 1])[0], compute=compute)
+    parameter = TensorDesc.packed("f64" if dtype == "f64" else "f32", op.parameter_dims(dims))
+    layout = rng.choice(["nchw", "nhwc", "nhwc", None])
+    absent = {n for pair in (("running_mean", "running_var", "next_running_mean", "next_running_var"), ("mean", "rstd"))
+              if rng.random() < 0.4 for n in pair} & op.optional
+    image = ("x", "y", "dy", "dx")
+    return Problem(op, {n: None if n in absent else tensor(rng, dtype, dims, layout) if n in image else parameter for n in op.operands()})
+
+
+def _tensor_op(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 48)
+    op = op_class(compute=compute, **({"mode": rng.choice(["add", "mul", "min", "max"]), "nan": rng.choice(["ignore", "propagate"])}
+                                      if op_class is ops.OpTensor else {}))
+    layout = rng.choice(["nchw", "nhwc", None])
+    thin = tuple(1 if rng.random() < 0.5 else d for d in dims)
+    other = rng.choice(FLOATS) if op_class is ops.Transform and rng.random() < 0.3 else dtype
+    make = dict(x=lambda: tensor(rng, other, dims), y=lambda: tensor(rng, dtype, dims),
+                a=lambda: tensor(rng, dtype, thin if op_class is ops.AddTensor else dims, layout),
+                b=lambda: tensor(rng, dtype, thin, layout), c=lambda: tensor(rng, dtype, dims, layout))
+    return Problem(op, {n: make[n]() for n in op.operands()})
+
+
+_MAKERS = {ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad, ops.Matmul: _matmul,
+           ops.Pointwise: _pointwise, ops.Reduction: _reduction, ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax,
+           ops.PoolingFwd: _pooling, ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
+           ops.BatchNormBwd: _batch_norm, **{op: _tensor_op for op in TENSOR_OPS}}

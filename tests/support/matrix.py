@@ -1,0 +1,133 @@
+"""One problem, one device, every engine that accepts it: guarded buffers, poisoned outputs, two runs with equal bits, against float64."""
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cydnn import plan
+from cydnn.engines import engines_for
+from cydnn.graph import Graph, Node
+from cydnn.heuristics.partition import match_of
+
+from .buffers import Guarded
+from .compare import compare, tolerance
+
+
+@dataclass
+class Outcome:
+    """Engines that ran (name -> list of findings, empty when right) and engines that refused (name -> reasons)."""
+    ran: dict = field(default_factory=dict)
+    refused: dict = field(default_factory=dict)
+
+    @property
+    def findings(self):
+        return [f"{engine}: {text}" for engine, texts in self.ran.items() for text in texts]
+
+
+def scalars_for(op, rng) -> dict:
+    """By-value numbers: usually the defaults, sometimes a blend."""
+    values = dict(op.scalars)
+    for name in values:
+        if name in ("epsilon",):
+            continue
+        if name == "factor":
+            values[name] = rng.choice([1.0, 0.125])
+        elif name == "value":
+            values[name] = rng.choice([0.0, -1.5, 3.25])
+        elif rng.random() < 0.3:
+            values[name] = rng.choice([0.5, -1.25, 2.0]) if name.startswith("alpha") else rng.choice([0.0, 1.0, 0.5])
+    return values
+
+
+def inputs_for(problem, rng, exact: bool) -> dict:
+    """Float64 values of every operand, representable in its type. ``exact``: small integers, so that every sum is exact."""
+    gen = np.random.default_rng(rng.randrange(2 ** 32))
+    values = {}
+    for name, d in problem.operands.items():
+        if d is None:
+            continue
+        if exact:
+            raw = gen.integers(-2, 3, d.dims).astype(np.float64)
+        else:
+            raw = gen.uniform(-1, 1, d.dims) * rng.choice([1.0, 1.0, 3.0])
+        if name in ("var", "running_var", "rstd"):
+            raw = np.abs(raw) + 0.25
+        values[name] = d.dtype.round(raw)
+    return values
+
+
+EXACT_OPS = {"conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor"}
+
+
+def run(problem, device, seed=0, engines=None) -> Outcome:
+    """Every engine on one problem. A finding is a sentence that starts with what went wrong."""
+    rng = random.Random(seed)
+    outcome = Outcome()
+    op = problem.op
+    scalars = scalars_for(op, rng)
+    exact = op.name in EXACT_OPS and rng.random() < 0.4
+    values = inputs_for(problem, rng, exact)
+    reads_old = {o for o, (_, b) in op.blends.items() if scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
+    arrays = {n: v if n in op.reads or n in reads_old else np.broadcast_to(np.nan, v.shape) for n, v in values.items()}
+    raw = op.evaluate(arrays, scalars)
+    want = op.blend(raw, arrays, scalars)
+    magnitude = op.magnitude(arrays, scalars, raw)
+    graph = graph_of(problem, scalars)
+    match = match_of(graph, graph.nodes[0])
+    for engine in engines or engines_for(op):
+        reasons = list(engine.refuse(match, device.facts))
+        if reasons:
+            outcome.refused[engine.name] = reasons
+            continue
+        texts = outcome.ran.setdefault(engine.name, [])
+        built = plan.build(graph, device, only=(engine,))
+        bits = []
+        for _ in range(2):
+            texts += _once(built, problem, values, reads_old, want, magnitude, scalars, device, bits)
+            if texts:
+                break
+        if len(bits) == 2 and "deterministic" in engine.notes and bits[0] != bits[1]:
+            texts.append("two runs differ in bits")
+        plan.forget()
+    return outcome
+
+
+def graph_of(problem, scalars) -> Graph:
+    uids = {n: i + 1 for i, n in enumerate(problem.op.operands()) if problem.operands[n] is not None}
+    return Graph([Node(problem.op, uids, scalars)], {u: problem.operands[n].replace(uid=u, name=n) for n, u in uids.items()})
+
+
+def _once(built, problem, values, reads_old, want, magnitude, scalars, device, bits) -> list[str]:
+    buffers = {}
+    for name, d in problem.operands.items():
+        if d is not None:
+            buffers[name] = Guarded(device, d)
+            if name in problem.op.reads or name in reads_old:
+                buffers[name].write(values[name])
+    workspace = device.alloc(max(built.workspace_bytes, 1) + 512)
+    device.memset(workspace.ptr, 0xFF, built.workspace_bytes + 512)
+    names = {i + 1: n for i, n in enumerate(problem.op.operands())}
+    built.execute([buffers[names[d.uid]].ptr for d in built.slots], workspace.ptr)
+    device.synchronize()
+    texts, all_bits = [], b""
+    for name, buffer in buffers.items():
+        got, raw = buffer.read()
+        if name not in problem.op.writes:
+            if (raw != buffer.before).any():
+                texts.append(f"input {name} was changed")
+            continue
+        stray = buffer.stray_bytes(raw)
+        if stray:
+            texts.append(f"{name}: {stray} bytes written outside the tensor")
+        old = values[name]
+        report = compare(got, want[name], tolerance(problem, name, buffer.desc, want[name], magnitude[name], scalars, old), buffer.desc)
+        if not report.ok:
+            texts.append(f"{name}: {report.text}")
+        all_bits += raw.tobytes()
+    tail = device.copy_out(workspace.ptr + built.workspace_bytes, np.empty(512, np.uint8))
+    if (tail != 0xFF).any():
+        texts.append("bytes written behind the workspace")
+    bits.append(all_bits)
+    return texts

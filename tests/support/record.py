@@ -1,0 +1,39 @@
+"""The GPU record: what ran on which device, and the hash of the sources it covered, so that a stale record can be said."""
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDS = ROOT / "tests" / "records"
+COVERED = ("kernels_src/**/*.cu", "kernels_src/**/*.cuh", "cydnn/**/*.py", "cydnn/*.pyx", "cydnn/*.pxd")
+
+
+def covered_hash() -> str:
+    """One hash over the sources that a GPU run covers."""
+    digest = hashlib.sha256()
+    for path in sorted({p for pattern in COVERED for p in ROOT.glob(pattern) if "_ptx" not in p.parts}):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def write(device: str, driver: str, families: dict, passed: int, failed: int) -> Path:
+    """Write tests/records/<device>.json."""
+    RECORDS.mkdir(exist_ok=True)
+    path = RECORDS / f"{device.lower().replace(' ', '-')}.json"
+    total = {k: sum(f[k] for f in families.values()) for k in ("problems", "engine_runs", "wrong")} if families else {}
+    path.write_text(json.dumps(dict(device=device, driver=driver, covered_sha256=covered_hash(), tests_passed=passed, tests_failed=failed,
+                                    total=total, families=dict(sorted(families.items()))), indent=1) + "\n")
+    return path
+
+
+def staleness() -> list[str]:
+    """One sentence for each record: what it covered, and whether the sources have changed since."""
+    now, lines = covered_hash(), []
+    for path in sorted(RECORDS.glob("*.json")):
+        record = json.loads(path.read_text())
+        state = "covers these sources" if record["covered_sha256"] == now else "is STALE: the sources have changed since; run `make test` on a GPU"
+        lines.append(f"GPU record {path.stem}: {record['tests_passed']} passed, {record['tests_failed']} failed, "
+                     f"{record['total'].get('problems', 0)} problems; it {state}")
+    return lines or ["GPU record: none; run `make test` on a GPU machine"]

@@ -1,0 +1,237 @@
+"""Kernel contracts: the TOML header of a kernel file, expanded into variants. Reads text only, needs no compiler.
+
+A kernel file begins with ``/*@kernel … @*/``, a library of device functions for the splicer with ``/*@funcs … @*/``.
+Every list-valued key that is not reserved is an axis; a variant is one value for each. docs/design.md §3 has the keys.
+"""
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import itertools
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+try:
+    import tomllib
+except ModuleNotFoundError:                      # Python 3.10: the extra [ptx] brings tomli
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_expressions = _load(ROOT / "cydnn" / "expressions.py")              # by path: the package may not be built yet
+expression, DTYPES = _expressions.expression, tuple(_expressions.DTYPE_BYTES)
+
+# key -> (default, types it may have); None: must be given
+KEYS = {"name": (None, str), "about": (None, str), "targets": (["sm_75"], list), "params": (None, list), "block": (None, list),
+        "grid": (None, list), "smem": (0, (int, str)), "extra": ([], list), "needs": ([], list), "marks": ([], list),
+        "when": ([], list)}
+FUNCS_DEFAULTS = {"params": [], "block": [1, 1, 1], "grid": [1, 1, 1]}
+
+# C++ type of a parameter -> (bytes, alignment)
+TYPES = {"int": (4, 4), "i32": (4, 4), "int32_t": (4, 4), "unsigned": (4, 4), "uint32_t": (4, 4), "int64_t": (8, 8), "i64": (8, 8),
+         "float": (4, 4), "f32": (4, 4), "double": (8, 8), "f64": (8, 8), "FastDiv": (12, 4), "Fuse": (128, 8)}
+HEADER = re.compile(r"\A\s*/\*@(kernel|funcs)\s*\n(.*?)@\*/", re.S)
+TARGET = re.compile(r"sm_\d{2,3}[af]?")
+INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
+
+
+class ContractError(Exception):
+    """A contract, or a kernel that breaks its contract; the text names the file and what was expected."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One kernel to compile: a contract with a value for each axis."""
+    name: str
+    kind: str                                    # "kernel" or "funcs"
+    source: str                                  # relative to kernels_src, with forward slashes
+    source_sha256: str                           # of the file, everything it includes, and the compiler flags
+    targets: tuple
+    axes: dict
+    contract: dict                               # what the manifest says of it, without the images
+    when: tuple = ()                             # conditions over axes and `sm`
+
+    def allows(self, target: str) -> bool:
+        """Whether the contract's ``when`` lets it be compiled for a target."""
+        values = {**self.axes, "sm": int(re.sub(r"\D", "", target))}
+        return all(expression(condition)(values) for condition in self.when)
+
+    @property
+    def family(self) -> str:
+        return self.source.split("/")[0]
+
+    def macros(self) -> str:
+        """The header it is compiled with: KERNEL, each axis, and Acc_<axis> for each type.
+
+        A header (nvcc -include) and not -D, because it comes after cuda_runtime.h, whose templates say T and U.
+        """
+        macros = {"KERNEL": self.name, **self.axes}
+        macros.update({f"Acc_{axis}": accumulator(value) for axis, value in self.axes.items() if value in DTYPES})
+        return "".join(f"#define {name} {str(value).lower() if isinstance(value, bool) else value}\n" for name, value in macros.items())
+
+
+def accumulator(dtype: str) -> str:
+    """acc_t of lib/types.cuh."""
+    return "double" if dtype == "f64" else "float"
+
+
+# ---- From a file to its variants ----
+
+def read(path: Path, src: Path, flags: str) -> list[Variant]:
+    """The variants of one kernel file, in the order of its axes."""
+    source = path.relative_to(src).as_posix()
+    header = HEADER.match(path.read_text())
+    if not header:
+        raise ContractError(f"{source}: must begin with /*@kernel, TOML, @*/ (or /*@funcs); got {path.read_text()[:30]!r}")
+    try:
+        raw = tomllib.loads(header[2])
+    except tomllib.TOMLDecodeError as error:
+        raise ContractError(f"{source}: the header must be TOML; {error}") from None
+    raw = {**(FUNCS_DEFAULTS if header[1] == "funcs" else {}), **raw}
+    contract = {key: _value(source, raw, key) for key in KEYS}
+    axes = {key: _axis(source, key, value) for key, value in raw.items() if key not in KEYS}
+    digest = source_hash(path, src, flags)
+    variants = []
+    for values in itertools.product(*axes.values()):
+        variant = _expand(source, header[1], digest, contract, dict(zip(axes, values)))
+        if variant.targets:
+            variants.append(variant)
+    names = [v.name for v in variants]
+    if len(set(names)) < len(names):
+        raise ContractError(f"{source}: name must have every axis in braces, so that variants differ; got {contract['name']!r}")
+    return variants
+
+
+def _value(source, raw, key):
+    default, types = KEYS[key]
+    value = raw.get(key, default)
+    if not isinstance(value, types):
+        raise ContractError(f"{source}: {key} must be {'a list' if types is list else 'a string or number'}; got {value!r}")
+    if key in ("grid", "block") and len(value) != 3:
+        raise ContractError(f"{source}: {key} must have 3 entries; got {value!r}")
+    return value
+
+
+def _axis(source, key, value):
+    if not isinstance(value, list) or not value or not key.isidentifier():
+        raise ContractError(f"{source}: {key} must be one of {', '.join(KEYS)}, or an axis (a list of values); got {value!r}")
+    return value
+
+
+def _expand(source, kind, digest, contract, axes):
+    def fill(text):
+        return re.sub(r"\{(\w+)\}", lambda m: str(axes[m[1]]), text)
+    try:
+        name, about = fill(contract["name"]), fill(contract["about"])
+    except KeyError as error:
+        raise ContractError(f"{source}: name and about may have {{axis}} for an axis; got {{{error.args[0]}}}") from None
+    if not name.isidentifier():
+        raise ContractError(f"{source}: name must be an identifier; got {name!r}")
+    params = layout(source, [parameter(source, text, axes) for text in contract["params"]])
+    row = {"source": source, "source_sha256": digest, "about": about, "params": params,
+           "param_bytes": params[-1]["offset"] + params[-1]["bytes"] if params else 0, "axes": axes,
+           **{key: contract[key] for key in ("block", "grid", "smem", "extra", "needs", "marks")}}
+    _check(source, contract, row)
+    variant = Variant(name, kind, source, digest, (), axes, row, tuple(contract["when"]))
+    targets = [target for target in contract["targets"] if variant.allows(target)]
+    return replace(variant, targets=tuple(targets), contract={**row, "targets": targets})
+
+
+def _check(source, contract, row):
+    """Expressions may use parameters that are numbers, axes and extra names; marks need room for the splicer."""
+    for target in contract["targets"]:
+        if not TARGET.fullmatch(target):
+            raise ContractError(f"{source}: targets must be like sm_80, sm_90a, sm_100f; got {target!r}")
+    for condition in contract["when"]:
+        _check_names(source, "when", condition, {*row["axes"], "sm"})
+    known = set(row["axes"]) | set(row["extra"]) | {p["name"] for p in row["params"] if p["type"] != "Fuse"}
+    for key in ("block", "grid", "needs"):
+        for text in row[key]:
+            _check_names(source, key, text, known)
+    _check_names(source, "smem", row["smem"], known)
+    has_room = bool(row["params"]) and row["params"][-1]["type"] == "Fuse"
+    if bool(row["marks"]) != has_room:
+        raise ContractError(f"{source}: a kernel with marks (and no other) must have `Fuse fuse` as its last parameter; "
+                            f"got marks {row['marks']}, params {contract['params']}")
+
+
+def _check_names(source, key, text, known):
+    try:
+        unknown = expression(text).names - known
+    except ValueError as error:
+        raise ContractError(f"{source}: {key}: {error}") from None
+    if unknown:
+        raise ContractError(f"{source}: {key} {text!r} may use {', '.join(sorted(known))}; got {', '.join(sorted(unknown))}")
+
+
+# ---- Parameters ----
+
+def parameter(source: str, text: str, axes: dict) -> dict:
+    """``"const T* x"`` with T = f16 becomes ``{name: x, type: const f16*}``."""
+    words = re.fullmatch(r"\s*(.*?[\s*>])\s*(\w+)\s*", text.replace("__restrict__", " "))
+    if not words:
+        raise ContractError(f"{source}: a parameter must be `type name`; got {text!r}")
+    kind = " ".join(words[1].split()).replace(" *", "*").replace("< ", "<").replace(" >", ">")
+    kind = re.sub(r"\bAcc_(\w+)", lambda m: accumulator(axes[m[1]]) if m[1] in axes else m[0], kind)
+    kind = re.sub(r"\w+", lambda m: str(axes.get(m[0], m[0])), kind)
+    kind = re.sub(r"\s*,\s*", ", ", kind).replace("unsigned int", "unsigned")
+    return {"name": words[2], "type": kind if kind.endswith("*") else kind.removeprefix("const ")}
+
+
+def size_of(source: str, kind: str) -> tuple[int, int]:
+    """Bytes and alignment of a parameter type."""
+    if kind.endswith("*"):
+        return 8, 8
+    array = re.fullmatch(r"Array<(\w+), (\d+)>", kind)
+    if array and array[1] in TYPES and array[1] != "Fuse" and int(array[2]) > 0:
+        size, align = TYPES[array[1]]
+        return size * int(array[2]), align
+    if kind not in TYPES:
+        raise ContractError(f"{source}: a parameter must be a pointer, Array<T, N> or one of {', '.join(TYPES)}; got {kind!r}")
+    return TYPES[kind]
+
+
+def layout(source: str, params: list[dict]) -> list[dict]:
+    """Give each parameter its offset: in order, each at its natural alignment. That is what nvcc does."""
+    end, rows = 0, []
+    for row in params:
+        size, align = size_of(source, row["type"])
+        offset = -(-end // align) * align
+        rows.append({**row, "offset": offset, "bytes": size})
+        end = offset + size
+    return rows
+
+
+# ---- Hashes ----
+
+def includes(path: Path, src: Path) -> list[Path]:
+    """The file and every file that it includes with quotes, each once."""
+    found, queue = [], [path]
+    while queue:
+        file = queue.pop().resolve()
+        if file in found:
+            continue
+        found.append(file)
+        for name in INCLUDE.findall(file.read_bytes()):
+            near, root = file.parent / name.decode(), src / name.decode()
+            if not near.is_file() and not root.is_file():
+                raise ContractError(f"{path.name}: {file.name} includes {name.decode()!r}, which must be beside it or in {src}")
+            queue.append(near if near.is_file() else root)
+    return found
+
+
+def source_hash(path: Path, src: Path, flags: str) -> str:
+    """One hash of everything that decides the PTX except axes and target, which are in the manifest beside it."""
+    digest = hashlib.sha256(flags.encode())
+    for file in sorted(includes(path, src)):
+        digest.update(file.relative_to(src.resolve()).as_posix().encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n"))
+    return digest.hexdigest()
