@@ -118,7 +118,7 @@ cdef class Tape:
         self.slot_count, self.scalar_count, self.functions = len(slots), len(scalars), []
         self.slots = <Slot *>calloc(len(slots) + 1, sizeof(Slot))
         self.defaults = <double *>calloc(len(scalars) + 1, sizeof(double))
-        self.pairs = <Pair *>calloc(len(slots) ** 2 + 1, sizeof(Pair))
+        self.pairs = <Pair *>calloc(sum(bool(slot[3]) for slot in slots) * len(slots) + 1, sizeof(Pair))
         if self.slots == NULL or self.defaults == NULL or self.pairs == NULL:
             raise MemoryError()
         for i, (name, size, alignment, is_written, is_optional) in enumerate(slots):
@@ -195,6 +195,8 @@ cdef class Tape:
         cdef size_t bytes = PyBytes_GET_SIZE(data)
         cdef int n = 0
         pointers, scalars = list(pointers), list(scalars)
+        if function.context is not self.context:
+            raise BadParam(f"{function.name}: must be a kernel on {self.context!r}; got one on {function.context!r}")
         grid = triple(f"{function.name}: grid", grid, (2147483647, 65535, 65535))
         block = triple(f"{function.name}: block", block, (1024, 1024, 64))
         if bytes > MAX_DATA:
@@ -401,7 +403,8 @@ cdef int execute_c(Tape tape, void **pointers, double *scalars, void *workspace,
     return 0
 
 
-def raw_launch_loop(Function function not None, grid, block, bytes data not None, stream=None, long iterations=1000, unsigned int smem=0) -> float:
+def raw_launch_loop(Function function not None, grid, block, bytes data not None, stream=None, long iterations=1000,
+                    unsigned int smem=0) -> float:
     """Nanoseconds per bare cuLaunchKernel from C, the floor that a tape is compared with."""
     cdef unsigned int g[3]
     cdef unsigned int b[3]
@@ -412,6 +415,7 @@ def raw_launch_loop(Function function not None, grid, block, bytes data not None
     cdef int status = 0
     cdef long i
     cdef timespec start, end
+    cdef Driver *cu = driver()
     g = triple("grid", grid, (2147483647, 65535, 65535))
     b = triple("block", block, (1024, 1024, 64))
     extra[0], extra[1], extra[2], extra[3], extra[4] = LAUNCH_POINTER, PyBytes_AS_STRING(data), LAUNCH_SIZE, &bytes, LAUNCH_END

@@ -358,7 +358,8 @@ cdef class Function:
         context.leave(pushed)
         if status:
             context.fail(status, "cuModuleGetFunction", self.label)
-        self.max_threads, self.smem_static, self.local_bytes, self.registers, self.smem_limit = facts[0], facts[1], facts[2], facts[3], facts[4]
+        self.max_threads, self.smem_static, self.local_bytes, self.registers = facts[0], facts[1], facts[2], facts[3]
+        self.smem_limit = min(facts[4], 49152 - facts[1])        # static and dynamic together may have 48 KB without asking
 
     def __repr__(self):
         return f"<kernel {self.name} on cuda:{self.context.ordinal}>"

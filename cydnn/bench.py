@@ -129,8 +129,9 @@ def bytes_moved(problem: Problem) -> int:
         total += problem.operands["x"].count * problem.operands["x"].dtype.bytes
     if problem.op.name == "batch_norm_bwd":
         total += sum(problem.operands[n].count * problem.operands[n].dtype.bytes for n in ("x", "dy"))
-    if problem.op.name == "pooling_bwd" and problem.op.mode != "max":
-        total -= sum(problem.operands[n].count * problem.operands[n].dtype.bytes for n in ("x", "y"))
+    if problem.op.name == "pooling_bwd":         # the winner is found in x, averages need neither x nor y
+        unread = ("y",) if problem.op.mode == "max" else ("x", "y")
+        total -= sum(problem.operands[n].count * problem.operands[n].dtype.bytes for n in unread)
     return total
 
 
@@ -228,3 +229,17 @@ def table(rows, markdown=False) -> str:
 
 def as_json(rows) -> list[dict]:
     return [asdict(r) for r in rows]
+
+
+def summary(rows) -> str:
+    """One line: how many rows, geometric means of ratio and share of the copy, and the worst row by name."""
+    good = [r for r in rows if r.us == r.us]
+    if not good:
+        return f"{len(rows)} rows, none measured"
+    mean = lambda values: float(np.exp(np.mean(np.log(values)))) if values else float("nan")
+    ratios = [r.ratio for r in good if r.ratio == r.ratio]
+    text = f"{len(good)} of {len(rows)} rows measured; share of copy {mean([r.copy for r in good if r.copy]):.0%} (geometric mean)"
+    if ratios:
+        worst = min((r for r in good if r.ratio == r.ratio), key=lambda r: r.ratio)
+        text += f"; peer / ours {mean(ratios):.2f} (geometric mean), worst {worst.ratio:.2f} at {worst.problem}"
+    return text

@@ -1,6 +1,6 @@
 """Train a small CNN with batch norm on the 1,797 real handwritten digits that scikit-learn ships, on cydnn alone.
 
-    python examples/digits.py [--device numpy|cuda:0] [--epochs 12] [--picture digits.png] [--record run.json]
+    python examples/digits.py [--device numpy|cuda:0] [--epochs 20] [--picture digits.png] [--record run.json]
 
 Forward, backward and momentum SGD are calls of the v5 API (``cydnn.cudnn``); NumPy only makes the batches and draws the picture.
 The same program runs on a GPU and without one: the device is one word.
@@ -232,7 +232,7 @@ def data(seed=0):
     return images[TEST:], labels[TEST:], images[:TEST], labels[:TEST]
 
 
-def train(device=None, epochs=12, seed=0, bar=True, most_steps=None):
+def train(device=None, epochs=20, seed=0, bar=True, most_steps=None):
     """Train; returns a dict with the losses of every step, accuracies, confusion matrix and seconds per epoch."""
     handle = cudnn.create(device)
     train_x, train_y, test_x, test_y = data(seed)
@@ -286,7 +286,7 @@ def draw(result, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default=None, help="cuda:0, numpy; default: a GPU if there is one")
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--picture", default="digits.png")
     parser.add_argument("--record", default=None, help="write the numbers to this JSON file")
     args = parser.parse_args()

@@ -48,6 +48,11 @@ def scale(function: str, argument: str, value) -> float:
     return float(value)
 
 
+def is_given(pointer) -> bool:
+    """False for NULL: None or 0. Nothing else is looked into, as an array may have to wait for its device to say what it is."""
+    return pointer is not None and not (type(pointer) is int and pointer == 0)
+
+
 class Kind:
     """A kind of descriptor (or handle): its class, and what its fields mean to a compute function."""
 
@@ -60,7 +65,9 @@ class Kind:
 
     def resolve(self, function: str, argument: str, value) -> Descriptor:
         """The live descriptor of this kind that ``value`` is, or is the address of."""
-        require(value is not None and not (type(value) is int and value == 0), f"{function}: {argument} must not be NULL")
+        if isinstance(value, self.type) and not value.is_destroyed:
+            return value
+        require(is_given(value), f"{function}: {argument} must not be NULL")
         if not isinstance(value, (Descriptor, int)):
             raise TypeError(f"{function}: {argument} must be a {self.name}; got {value!r}")
         try:
@@ -76,7 +83,8 @@ class Kind:
 
     def fields(self, function: str, argument: str, value):
         found = self.resolve(function, argument, value)
-        require(found.kind is not None, f"{function}: {argument} must be set; got a {self.name} that was only created")
+        if found.kind is None:
+            raise BadParam(f"{function}: {argument} must be set; got a {self.name} that was only created")
         return found.fields
 
     def content(self, function: str, argument: str, value):
@@ -85,10 +93,5 @@ class Kind:
 
     def destroy(self, function: str, argument: str, value) -> None:
         """NULL is a no-op; an unknown or destroyed one is BadParam."""
-        if value is not None and not (type(value) is int and value == 0):
+        if is_given(value):
             self.resolve(function, argument, value).destroy()
-
-
-def is_given(pointer) -> bool:
-    """An optional pointer that is not NULL."""
-    return pointer is not None and not (type(pointer) is int and pointer == 0)

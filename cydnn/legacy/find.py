@@ -70,19 +70,17 @@ class Search:
     def choose(self, handle, keys, preference, limit) -> int:
         call = self._called("Get", "Algorithm")
         handle = HANDLE.resolve(call.function, "handle", handle)
-        contents = call.contents(self._with(keys, 0))
+        kinds = [pair for pair in call.keys.items() if pair[0] != "algo"]
+        stamps = [kind.resolve(call.function, name, key).stamp for (name, kind), key in zip(kinds, keys)]
         preference, limit = self.preference.check(call.function, "preference", preference), index(limit)
-        name = (int(call), preference, limit, *(d.stamp for d in self._resolved(call, keys)))
-        if name not in handle.answers:
+        question = (int(call), preference, limit, *stamps)
+        answer = handle.answers.get(question)
+        if answer is None:
+            answer = self._cheapest(call, handle.device, call.contents(self._with(keys, 0)), preference, limit)
             if len(handle.answers) >= MAX_ANSWERS:
                 handle.answers.clear()
-            handle.answers[name] = self._cheapest(call, handle.device, contents, preference, limit)
-        return handle.answers[name]
-
-    @staticmethod
-    def _resolved(call, keys):
-        kinds = [(n, k) for n, k in call.keys.items() if n != "algo"]
-        return [kind.resolve(call.function, name, key) for (name, kind), key in zip(kinds, keys)]
+            handle.answers[question] = answer
+        return answer
 
     def _cheapest(self, call, device, contents, preference, limit) -> int:
         most = {NO_WORKSPACE: 0, PREFER_FASTEST: float("inf"), WORKSPACE_LIMIT: limit}[preference]

@@ -4,6 +4,7 @@ Dims are always in the order n, c, spatial…; the layout is only in the strides
 """
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import index
 from typing import NamedTuple
 
@@ -39,10 +40,29 @@ def requested(function: str, nbDimsRequested) -> int:
     return index(nbDimsRequested)
 
 
-def _set(function, descriptor, dtype, dims, strides):
+def _fields(function, dtype, dims, strides) -> TensorFields:
     extent = 1 + sum((d - 1) * s for d, s in zip(dims, strides))
     require(extent <= MAX_EXTENT, f"{function}: the tensor must have at most 2**31 elements from first to last; got {extent}", NotSupported)
-    TENSOR.set(descriptor, TensorFields(dtype, dims, strides))
+    return TensorFields(dtype, dims, strides)
+
+
+# Programs set the same descriptors over and over: the fields of arguments that were good once are remembered.
+
+@lru_cache(4096, typed=True)
+def _packed_4d(function, format, dataType, n, c, h, w) -> TensorFields:
+    layout = TENSOR_FORMAT.content(function, "format", format)
+    dtype = DATA_TYPE.check(function, "dataType", dataType)
+    at_least(function, 1, n=n, c=c, h=h, w=w)
+    dims = (index(n), index(c), index(h), index(w))
+    return _fields(function, dtype, dims, packed_strides(dims, layout))
+
+
+@lru_cache(4096, typed=True)
+def _strided_4d(function, dataType, n, c, h, w, nStride, cStride, hStride, wStride) -> TensorFields:
+    dtype = DATA_TYPE.check(function, "dataType", dataType)
+    at_least(function, 1, n=n, c=c, h=h, w=w)
+    at_least(function, 0, nStride=nStride, cStride=cStride, hStride=hStride, wStride=wStride)
+    return _fields(function, dtype, tuple(map(index, (n, c, h, w))), tuple(map(index, (nStride, cStride, hStride, wStride))))
 
 
 @public("g7")
@@ -56,11 +76,7 @@ def setTensor4dDescriptor(tensorDesc, format, dataType, n, c, h, w) -> None:
     """Rank 4, packed in ``format``. Mind the order: format, then data type."""
     function = "cudnnSetTensor4dDescriptor"
     found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
-    layout = TENSOR_FORMAT.content(function, "format", format)
-    dtype = DATA_TYPE.check(function, "dataType", dataType)
-    at_least(function, 1, n=n, c=c, h=h, w=w)
-    dims = (index(n), index(c), index(h), index(w))
-    _set(function, found, dtype, dims, packed_strides(dims, layout))
+    TENSOR.set(found, _packed_4d(function, format, dataType, n, c, h, w))
 
 
 @public("g9")
@@ -68,10 +84,7 @@ def setTensor4dDescriptorEx(tensorDesc, dataType, n, c, h, w, nStride, cStride, 
     """Rank 4 with explicit strides: any order, gaps and zeros allowed."""
     function = "cudnnSetTensor4dDescriptorEx"
     found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
-    dtype = DATA_TYPE.check(function, "dataType", dataType)
-    at_least(function, 1, n=n, c=c, h=h, w=w)
-    at_least(function, 0, nStride=nStride, cStride=cStride, hStride=hStride, wStride=wStride)
-    _set(function, found, dtype, tuple(map(index, (n, c, h, w))), tuple(map(index, (nStride, cStride, hStride, wStride))))
+    TENSOR.set(found, _strided_4d(function, dataType, n, c, h, w, nStride, cStride, hStride, wStride))
 
 
 @public("g10")
@@ -92,7 +105,7 @@ def setTensorNdDescriptor(tensorDesc, dataType, nbDims, dimA, strideA) -> None:
     dims, strides = integers(function, "dimA", dimA, rank), integers(function, "strideA", strideA, rank)
     at_least(function, 1, dimA=dims)
     at_least(function, 0, strideA=strides)
-    _set(function, found, dtype, dims, strides)
+    TENSOR.set(found, _fields(function, dtype, dims, strides))
 
 
 @public("g12")

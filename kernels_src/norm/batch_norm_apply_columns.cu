@@ -6,7 +6,7 @@ VEC     = [0, 1]
 params  = ["const T* x", "const Acc_T* parts", "const Acc_T* scale", "const Acc_T* bias", "const Acc_T* running_mean", "const Acc_T* running_var",
            "T* y", "Acc_T* mean", "Acc_T* rstd", "Acc_T* next_running_mean", "Acc_T* next_running_var",
            "Acc_T epsilon", "Acc_T factor", "Acc_T alpha", "Acc_T beta",
-           "int rows", "int cols", "int rows_per_split", "int splits", "int stat_splits", "int reverse", "int lanes_log2", "int row_digits",
+           "int rows", "int cols", "int rows_per_split", "int splits", "int stat_splits", "int reverse", "int lanes_log2",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,8> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,40> col_strides"]
 block   = [512, 1, 1]
 grid    = ["blocks", "splits", 1]
@@ -21,10 +21,10 @@ extern "C" __global__ __launch_bounds__(512, 2) void KERNEL(
     const T* x, const acc_t<T>* parts, const acc_t<T>* scale, const acc_t<T>* bias, const acc_t<T>* running_mean,
     const acc_t<T>* running_var, T* y, acc_t<T>* mean, acc_t<T>* rstd, acc_t<T>* next_running_mean,
     acc_t<T>* next_running_var, acc_t<T> epsilon, acc_t<T> factor, acc_t<T> alpha, acc_t<T> beta, int rows, int cols,
-    int rows_per_split, int splits, int stat_splits, int reverse, int lanes_log2, int row_digits,
+    int rows_per_split, int splits, int stat_splits, int reverse, int lanes_log2,
     Array<FastDiv, 4> row_sizes, Array<i64, 8> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 40> col_strides) {
     using A = acc_t<T>;
-    constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Batch = 4, Widest = 32 * V;
+    constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Digits = VEC ? 1 : 4, Batch = 4, Widest = 32 * V;
     using Values = Vec<T, V>;
     __shared__ A centers[Widest], slopes[Widest], shifts[Widest];
     const int lane = threadIdx.x & ((1 << lanes_log2) - 1), group = threadIdx.x >> lanes_log2, step = 512 >> lanes_log2;
@@ -50,9 +50,9 @@ extern "C" __global__ __launch_bounds__(512, 2) void KERNEL(
     UNROLL for (int i = 0; i < V; ++i)
         center[i] = centers[lane * V + i], slope[i] = slopes[lane * V + i], shift[i] = shifts[lane * V + i];
     x += place<8>(col, col_sizes, col_strides), y += place<9>(col, col_sizes, col_strides);
-    const auto load = [&](int r) { return Values::load(x + place<0>(split.at(r), row_digits, row_sizes, row_strides)); };
+    const auto load = [&](int r) { return Values::load(x + place<0, Digits>(split.at(r), row_sizes, row_strides)); };
     const auto apply = [&](int r, const Values& v) {
-        T* out = y + place<1>(split.at(r), row_digits, row_sizes, row_strides);
+        T* out = y + place<1, Digits>(split.at(r), row_sizes, row_strides);
         A result[V];
         UNROLL for (int i = 0; i < V; ++i) result[i] = (to_acc(v[i]) - center[i]) * slope[i] + shift[i];
         if (beta != 0) {

@@ -4,7 +4,7 @@ about   = "Batch norm training in one launch: a block owns some columns, keeps a
 T       = ["f32", "f16", "bf16"]
 params  = ["const T* x", "const Acc_T* scale", "const Acc_T* bias", "const Acc_T* running_mean", "const Acc_T* running_var",
            "T* y", "Acc_T* mean", "Acc_T* rstd", "Acc_T* next_running_mean", "Acc_T* next_running_var",
-           "Acc_T epsilon", "Acc_T factor", "Acc_T alpha", "Acc_T beta", "int rows", "int cols", "int lanes_log2", "int row_digits",
+           "Acc_T epsilon", "Acc_T factor", "Acc_T alpha", "Acc_T beta", "int rows", "int cols", "int lanes_log2",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,8> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,40> col_strides"]
 block   = [512, 1, 1]
 grid    = ["blocks", 1, 1]
@@ -18,7 +18,7 @@ needs   = ["rows <= 8 * (512 >> lanes_log2)"]
 extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     const T* x, const acc_t<T>* scale, const acc_t<T>* bias, const acc_t<T>* running_mean, const acc_t<T>* running_var,
     T* y, acc_t<T>* mean, acc_t<T>* rstd, acc_t<T>* next_running_mean, acc_t<T>* next_running_var, acc_t<T> epsilon,
-    acc_t<T> factor, acc_t<T> alpha, acc_t<T> beta, int rows, int cols, int lanes_log2, int row_digits,
+    acc_t<T> factor, acc_t<T> alpha, acc_t<T> beta, int rows, int cols, int lanes_log2,
     Array<FastDiv, 4> row_sizes, Array<i64, 8> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 40> col_strides) {
     using A = acc_t<T>;
     constexpr int V = 16 / int(sizeof(T)), Most = 8, Widest = 32 * V;
@@ -31,7 +31,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     x += place<8>(col, col_sizes, col_strides), y += place<9>(col, col_sizes, col_strides);
     Values v[Most];
     UNROLL for (int b = 0; b < Most; ++b)
-        if (b < count) v[b] = Values::load(x + place<0>(group + b * step, row_digits, row_sizes, row_strides));
+        if (b < count) v[b] = Values::load(x + place<0, 1>(group + b * step, row_sizes, row_strides));
     Stat<A> mine[V];
     UNROLL for (int i = 0; i < V; ++i) {
         A sum = 0, m2 = 0;
@@ -56,7 +56,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
         center[i] = centers[lane * V + i], slope[i] = slopes[lane * V + i], shift[i] = shifts[lane * V + i];
     UNROLL for (int b = 0; b < Most; ++b) {
         if (b >= count) break;
-        T* out = y + place<1>(group + b * step, row_digits, row_sizes, row_strides);
+        T* out = y + place<1, 1>(group + b * step, row_sizes, row_strides);
         A result[V];
         UNROLL for (int i = 0; i < V; ++i) result[i] = (to_acc(v[b][i]) - center[i]) * slope[i] + shift[i];
         if (beta != 0) {

@@ -3,7 +3,7 @@ name    = "batch_norm_stats_columns_{T}_{VEC}"
 about   = "Count, mean and M2 of every column over one split of the rows; lanes run along columns (channels innermost)."
 T       = ["f64", "f32", "f16", "bf16"]
 VEC     = [0, 1]
-params  = ["const T* x", "Acc_T* parts", "int rows", "int cols", "int rows_per_split", "int splits", "int lanes_log2", "int row_digits",
+params  = ["const T* x", "Acc_T* parts", "int rows", "int cols", "int rows_per_split", "int splits", "int lanes_log2",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,4> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,4> col_strides"]
 block   = [512, 1, 1]
 grid    = ["blocks", "splits", 1]
@@ -15,10 +15,10 @@ extra   = ["blocks"]
 #include "moments.cuh"
 
 extern "C" __global__ __launch_bounds__(512, 2) void KERNEL(
-    const T* x, acc_t<T>* parts, int rows, int cols, int rows_per_split, int splits, int lanes_log2, int row_digits,
+    const T* x, acc_t<T>* parts, int rows, int cols, int rows_per_split, int splits, int lanes_log2,
     Array<FastDiv, 4> row_sizes, Array<i64, 4> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 4> col_strides) {
     using A = acc_t<T>;
-    constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Batch = 4;
+    constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Digits = VEC ? 1 : 4, Batch = 4;
     using Values = Vec<T, V>;
     const int lane = threadIdx.x & ((1 << lanes_log2) - 1), group = threadIdx.x >> lanes_log2, step = 512 >> lanes_log2;
     const int first_col = int(blockIdx.x << lanes_log2) * V, col = first_col + lane * V;
@@ -27,7 +27,7 @@ extern "C" __global__ __launch_bounds__(512, 2) void KERNEL(
     int count = 0;
     if (int row = split.first + group; col < cols && row < split.last) {
         const T* base = x + place(col, col_sizes, col_strides);
-        const auto at = [&](int r) { return Values::load(base + place(r, row_digits, row_sizes, row_strides)); };
+        const auto at = [&](int r) { return Values::load(base + place<0, Digits>(r, row_sizes, row_strides)); };
         const auto add = [&](const Values& v) {
             UNROLL for (int i = 0; i < V; ++i) {
                 const A d = to_acc(v[i]) - shift[i];

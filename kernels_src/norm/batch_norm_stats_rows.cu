@@ -3,7 +3,7 @@ name    = "batch_norm_stats_rows_{T}_{WIDE}"
 about   = "Count, mean and M2 of one column over one split of its rows; lanes run along the rows (planes contiguous)."
 T       = ["f64", "f32", "f16", "bf16"]
 WIDE    = [0, 8, 16]
-params  = ["const T* x", "Acc_T* parts", "int items", "int items_per_split", "int splits", "int row_digits",
+params  = ["const T* x", "Acc_T* parts", "int items", "int items_per_split", "int splits",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,4> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,4> col_strides"]
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
@@ -14,14 +14,14 @@ extra   = ["cols"]
 #include "moments.cuh"
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
-    const T* x, acc_t<T>* parts, int items, int items_per_split, int splits, int row_digits, Array<FastDiv, 4> row_sizes,
+    const T* x, acc_t<T>* parts, int items, int items_per_split, int splits, Array<FastDiv, 4> row_sizes,
     Array<i64, 4> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 4> col_strides) {
     using A = acc_t<T>;
-    constexpr int V = WIDE ? WIDE / int(sizeof(T)) : 1, Batch = 4, Step = 256;
+    constexpr int V = WIDE ? WIDE / int(sizeof(T)) : 1, Digits = WIDE ? 2 : 4, Batch = 4, Step = 256;
     using Values = Vec<T, V>;
     const Split split(blockIdx.y, items_per_split, items);
     x += place(blockIdx.x, col_sizes, col_strides);
-    const auto at = [&](int r) { return Values::load(x + place(r, row_digits, row_sizes, row_strides)); };
+    const auto at = [&](int r) { return Values::load(x + place<0, Digits>(r, row_sizes, row_strides)); };
     A shift = 0, s = 0, q = 0, count = 0;
     if (int row = split.first + threadIdx.x; row < split.last) {
         const auto add = [&](const Values& v) {

@@ -40,7 +40,5 @@ DEVICE Line<A> finish_column(const Parameters<A>& p, int column, const Stat<A>* 
     return {mean, p.scale[place<0>(column, sizes, strides)] * rstd, p.bias[place<1>(column, sizes, strides)]};
 }
 
-// Backward: dx = slope * (dy - offset - (x - mean) * tilt), from the sums of one column.
-template <class A> struct Plane { A center, slope, offset, tilt; };
 
 }  // namespace cydnn

@@ -81,21 +81,16 @@ DEVICE void combine_splits(const Part* parts, int splits, int first, int count, 
     if (mine && member == 0) sink(column, all);
 }
 
-// Offset of an index of up to four digits, innermost first; Tensor picks four of the strides.
-template <int Tensor = 0, int Count>
+// Offset of an index of `Digits` digits, innermost first; Tensor picks four of the strides.
+template <int Tensor = 0, int Digits = 4, int Count>
 DEVICE i64 place(unsigned index, const Array<FastDiv, 4>& sizes, const Array<i64, Count>& strides) {
     i64 offset = 0;
-    UNROLL for (int k = 0; k < 3; ++k) {
+    UNROLL for (int k = 0; k < Digits - 1; ++k) {
         unsigned digit;
         index = sizes[k].divmod(index, digit);
         offset += digit * strides[4 * Tensor + k];
     }
-    return offset + index * strides[4 * Tensor + 3];
-}
-// The same when most tensors have one digit: the branch is the same for all threads.
-template <int Tensor = 0, int Count>
-DEVICE i64 place(unsigned index, int digits, const Array<FastDiv, 4>& sizes, const Array<i64, Count>& strides) {
-    return digits == 1 ? index * strides[4 * Tensor] : place<Tensor>(index, sizes, strides);
+    return offset + index * strides[4 * Tensor + Digits - 1];
 }
 
 // Rows of one split: [first, last), and the order they are walked in: `flip + sign * row` runs backwards when reverse.

@@ -27,7 +27,7 @@ def test_on_the_fake_driver(driver, name):
     root = HERE.parent.parent
     env = {**os.environ, "CYDNN_FAKE_DRIVER": str(driver), "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
     env = {k: v for k, v in env.items() if not k.startswith("PYTEST_")}
-    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=",
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", "-o", "addopts=", "--confcutdir=tests/core/fake",
                           f"tests/core/fake/{name}"], cwd=root, env=env, capture_output=True, text=True, timeout=120)
     print(run.stdout[-6000:])
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

@@ -178,6 +178,18 @@ def test_a_launch_that_cannot_be_is_refused_when_it_is_added(tape, kernel, error
     assert tape.step_count == 1
 
 
+def test_a_kernel_of_another_context_is_refused(tape):
+    with pytest.raises(BadParam, match="k: must be a kernel on <cydnn context of cuda:0>; got one on <cydnn context of cuda:1>"):
+        tape.launch(_core.Context(1).load(b".entry k(", "k"), 1, 32, 0, b"")
+
+
+def test_more_slots_than_the_stack_holds_are_refused(context):
+    with pytest.raises(NotSupported, match="tape: must have <= 256 slots and scalars; got 257 and 0"):
+        _core.Tape(context, [("x", 4, 4, False, False)] * 257)
+    with pytest.raises(BadParam, match="x: alignment must be a power of two; got 12"):
+        _core.Tape(context, [("x", 4, 12, False, False)])
+
+
 def test_a_launch_failure_names_the_kernel(fake, tape, memory):
     fake.fail("cuLaunchKernel", 1, 1)
     refused(tape, r"cuLaunchKernel: .*\(1\): as the test asked; kernel k", pointers(memory), None, memory[3], 512, error=ExecutionFailed)

@@ -5,6 +5,7 @@ Slow and exact: for small problems, without a GPU. Needs g++ and the CUDA header
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 import sys
@@ -22,14 +23,14 @@ from cydnn.engines.steps import Memset, Scratch                                 
 from cydnn.kernels import Kernel                                                     # noqa: E402
 
 
+@lru_cache(None)
 def cuda_include() -> str | None:
     """The folder of cuda_fp16.h, or None when there is no compiler to test with."""
-    nvcc = shutil.which("nvcc")
-    place = Path(nvcc).resolve().parent.parent if nvcc else None
-    for folder in [place / "include", *place.glob("targets/*/include")] if place else ():
-        if (folder / "cuda_fp16.h").is_file() and shutil.which("g++"):
-            return str(folder)
-    return None
+    if not (shutil.which("nvcc") and shutil.which("g++")):
+        return None
+    said = subprocess.run(["nvcc", "--dryrun", "-c", "none.cu"], capture_output=True, text=True).stderr
+    folders = [f for f in re.findall(r'-I([^"\s]+)', said) if (Path(f) / "cuda_fp16.h").is_file()]
+    return folders[0] if folders else None
 
 
 @lru_cache(None)
@@ -41,7 +42,12 @@ def variants(family: str) -> dict:
 
 @lru_cache(None)
 def _work() -> Path:
-    return Path(mkdtemp(prefix="cuda_on_host"))
+    work = Path(mkdtemp(prefix="cuda_on_host"))
+    (work / "lib").mkdir()
+    for name in ("types.cuh", "math.cuh"):       # the real ones, without the inline PTX of load_once
+        text = (SRC / "lib" / name).read_text()
+        (work / "lib" / name).write_text(re.sub(r"template <> DEVICE \w+ load_once\(.*?\n}\n", "", text, flags=re.S))
+    return work
 
 
 @lru_cache(None)
@@ -60,9 +66,9 @@ extern "C" void run(char* block, int gx, int gy, int gz, int threads, int smem, 
     host::launch(gx, gy, gz, threads, smem, late, [=] {{ KERNEL({", ".join(params)}); }});
 }}"""
     source, out = _work() / f"{name}.cpp", _work() / f"{name}.so"
-    source.write_text(text)
-    said = subprocess.run(["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-include", str(HERE / "prelude.h"), "-I", str(HERE),
-                           "-I", str(SRC / family), "-I", str(SRC), "-I", cuda_include(), *variant.defines(), str(source), "-o", str(out)],
+    source.write_text(variant.macros() + text)
+    said = subprocess.run(["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-include", str(HERE / "prelude.h"), "-I", str(_work()), "-I", str(HERE),
+                           "-I", str(SRC / family), "-I", str(SRC), "-I", cuda_include(), str(source), "-o", str(out)],
                           capture_output=True, text=True)
     assert said.returncode == 0, said.stderr
     return ctypes.CDLL(str(out)).run

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <ucontext.h>
 #include <cuda_runtime.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <algorithm>
 #include <vector>
 
@@ -80,7 +82,9 @@ static inline long long __double2ll_rn(double x) { return llrint(x); }
 static inline int __float2int_rn(float x) { return int(lrintf(x)); }
 static inline int __double2int_rn(double x) { return int(lrint(x)); }
 static inline float __double2float_rn(double x) { return float(x); }
-static inline float __logf(float x) { return logf(x); }
+#define __logf logf
+static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
+static inline double rsqrt(double x) { return 1 / sqrt(x); }
 static inline float __fdividef(float a, float b) { return a / b; }
 static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline double __dmul_rn(double a, double b) { return a * b; }

@@ -1,0 +1,133 @@
+"""Host time: a raw launch from C, a positional plan execute, ``convolutionForward``; and plan build times. ``python benchmarks/host.py``.
+
+A tiny problem, thousands of calls, the queue drained between rounds; the least round counts. Allocation counts by tracemalloc.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np                                # noqa: E402
+
+from cydnn import _core, bench, cudnn, data_type, device as devices, heur_mode, kernels, plan as plans, pygraph  # noqa: E402
+from cydnn.ops import Problem                     # noqa: E402
+
+TINY = "conv_fprop n1c8h8w8 k8r3s3 pad1 f32 acc=f32 nchw"
+
+
+def least(call, device, rounds=40, calls=400) -> float:
+    """Least mean time of a call over the rounds, in microseconds."""
+    best = float("inf")
+    for _ in range(rounds):
+        device.synchronize()
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            call()
+        best = min(best, (time.perf_counter_ns() - start) / calls * 1e-3)
+    device.synchronize()
+    return best
+
+
+def allocations(call, calls=2000) -> float:
+    """Bytes of Python memory that grow per call (0 when nothing is allocated and kept)."""
+    call()
+    tracemalloc.start()
+    before = tracemalloc.take_snapshot()
+    for _ in range(calls):
+        call()
+    after = tracemalloc.take_snapshot()
+    tracemalloc.stop()
+    return sum(s.size_diff for s in after.compare_to(before, "filename") if "cydnn" in str(s.traceback)) / calls
+
+
+def host_times(device) -> dict:
+    case = bench.Case(Problem.parse(TINY), device)
+    tape, pointers, workspace = case.plan.executable, case.pointers, int(case.workspace.ptr)
+    size = case.plan.workspace_bytes
+    execute = lambda: tape.execute(pointers, None, workspace, size, 0)
+    handle = cudnn.create(device)
+    x, w, y, conv = cudnn.createTensorDescriptor(), cudnn.createFilterDescriptor(), cudnn.createTensorDescriptor(), cudnn.createConvolutionDescriptor()
+    cudnn.setTensor4dDescriptor(x, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 8, 8, 8)
+    cudnn.setTensor4dDescriptor(y, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 8, 8, 8)
+    cudnn.setFilter4dDescriptor(w, cudnn.CUDNN_DATA_FLOAT, cudnn.CUDNN_TENSOR_NCHW, 8, 8, 3, 3)
+    cudnn.setConvolution2dDescriptor(conv, 1, 1, 1, 1, 1, 1, cudnn.CUDNN_CROSS_CORRELATION)
+    algo = cudnn.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM
+    px, pw, py = pointers
+    legacy_size = cudnn.getConvolutionForwardWorkspaceSize(handle, x, w, conv, y, algo)
+    room = device.alloc(max(legacy_size, 1))
+    ws, forward = int(room.ptr), cudnn.convolutionForward
+    call = lambda: forward(handle, 1.0, x, px, w, pw, conv, algo, ws, legacy_size, 0.0, y, py)
+    call()
+    packed = kernels.get("fill_packed_f32").pack(dict(y=px, count=512, value=0.0))
+    fill = device.function("fill_packed_f32")
+    raw = min(_core.raw_launch_loop(fill, packed.grid, packed.block, bytes(packed.data), 0, 400) for _ in range(40) if device.synchronize() is None) * 1e-3
+    nothing = least(lambda: None, device)
+    return {"raw cuLaunchKernel from C": raw, "plan.execute, positional": least(execute, device) - nothing,
+            "convolutionForward, 13 arguments": least(call, device) - nothing, "launches of the plan": case.plan.executable.step_count,
+            "bytes allocated per execute": allocations(execute), "bytes allocated per convolutionForward": allocations(call)}
+
+
+def build_times(device) -> dict:
+    """Milliseconds to build conv + bias + GELU: first ever, a new shape of the known module, the same graph again."""
+    found = {}
+    for label, n in (("first of the process", 2), ("new shape, module known", 3), ("another shape", 5)):
+        start = time.perf_counter()
+        fused_graph(device, n)
+        found[f"build conv+bias+gelu, {label}, ms"] = 1e3 * (time.perf_counter() - start)
+    return found
+
+
+class _At:
+    """A handle-like object: a device and a stream."""
+
+    def __init__(self, device):
+        self.device, self.stream = device, 0
+
+
+def fused_graph(device, n=2, c=64, k=64, size=28, dtype=data_type.HALF):
+    g = pygraph(io_data_type=dtype, intermediate_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT, handle=_At(device))
+    nhwc = lambda d: [d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]]
+    X, W, B = (g.tensor(d, nhwc(d)) for d in ([n, c, size, size], [k, c, 3, 3], [1, k, 1, 1]))
+    y = g.gelu(g.bias(g.conv_fprop(X, W, padding=[1, 1], stride=[1, 1], dilation=[1, 1]), B)).set_output(True)
+    g.build([heur_mode.A])
+    return g, (X, W, B, y)
+
+
+def fused_cost(device, n=256, c=64, k=64, size=56) -> dict:
+    """Device time of conv + bias + GELU in one launch beside the convolution alone, bf16 NHWC."""
+    clock = bench.Clock(device)
+    g, (X, W, B, y) = fused_graph(device, n, c, k, size, data_type.BFLOAT16)
+    rng, buffers = np.random.default_rng(0), {}
+    for t in (X, W, B, y):
+        values = rng.uniform(-1, 1, 1 << 20).astype(np.float32)
+        count = int(np.prod(t.get_dim()))
+        buffers[t] = device.alloc(2 * count)
+        device.copy_in(buffers[t].ptr, np.resize((values.view(np.uint32) >> 16).astype(np.uint16), count))
+    ws = device.alloc(max(g.get_workspace_size(), 1))
+    pack = {t: int(b.ptr) for t, b in buffers.items()}
+    alone = bench.Case(Problem.parse(f"conv_fprop n{n}c{c}h{size}w{size} k{k}r3s3 pad1 bf16 nhwc"), device)
+    fused, plain = clock.times([lambda: g.execute(pack, int(ws.ptr)), alone], 30)
+    return {"plan of the fused graph": g.get_plan_name_at_index(0), "conv alone, us": float(np.median(plain)), "conv+bias+gelu, us": float(np.median(fused))}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--json", default=None)
+    args = parser.parse_args()
+    device = devices.get(args.device)
+    rows = {**build_times(device), **host_times(device), **fused_cost(device)}
+    for name, value in rows.items():
+        print(f"{name:<48}{value if isinstance(value, (str, int)) else round(value, 3)}")
+    if args.json:
+        Path(args.json).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

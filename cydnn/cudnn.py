@@ -1,0 +1,22 @@
+"""The functions, enums and constants of the v5 API: ``cudnnConvolutionForward`` is ``cudnn.convolutionForward``.
+
+Names drop ``cudnn`` and begin in lower case; arguments have the C names and order, outputs are returned; a status other than SUCCESS
+raises (``CuDNNError`` is the base class, ``.status`` the number). docs/legacy_api.md lists everything. Names that other bindings gave
+(``addTensor_v3``, ``setPooling2dDescriptor_v4`` …) are aliases.
+
+>>> from cydnn import cudnn
+>>> x = cudnn.createTensorDescriptor()
+>>> cudnn.setTensor4dDescriptor(x, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 3, 4, 5)
+>>> cudnn.getTensor4dDescriptor(x)
+(0, 1, 3, 4, 5, 60, 20, 5, 1)
+"""
+from .legacy import CONSTANTS, FUNCTIONS, AlgoPerf, Handle
+from .status import CydnnError as CuDNNError
+
+globals().update({name: function for name, (function, _) in FUNCTIONS.items()}, **CONSTANTS)
+
+__all__ = ["AlgoPerf", "CuDNNError", "Handle", *FUNCTIONS, *CONSTANTS]
+
+
+def __dir__():
+    return sorted(__all__)

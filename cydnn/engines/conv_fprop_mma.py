@@ -1,0 +1,53 @@
+"""Forward convolution on tensor cores (mma.sync), NHWC."""
+from __future__ import annotations
+
+from ..ops import ConvFprop
+from . import conv_mma as mma
+from .engine import Engine, memory_us
+from .steps import Launch
+
+
+def gemm(g: mma.Geometry, dev, tile=None):
+    """The tile and its microseconds."""
+    if tile:
+        return next(t for t in mma.TILES if (t.m, t.n) == tile), 0.0
+    return mma.best_tile(dev, g.pixels, g.k, mma.ceil_div(g.chunks, 8), g.groups)
+
+
+def launch(p, g: mma.Geometry, tile, x, w, y, *, beta, fuse=None) -> Launch:
+    """The convolution of packed operands."""
+    channels = mma.padded(g.c * g.groups) // mma.CHUNK
+    args = dict(x=x, w=w, y=y, alpha=p.scalar("alpha"), beta=beta, rows=g.pixels, cols=g.k, chunks=g.chunks, pixel_chunks=channels,
+                channels=g.k * g.groups, n_tiles=mma.ceil_div(g.k, tile.n), tap_chunks=mma.padded(g.c) // mma.CHUNK, groups=g.groups,
+                **g.window())
+    return Launch(f"conv_fprop_mma_{tile}_{p.x.dtype}", args, fuse=fuse)
+
+
+class ConvFpropMma(Engine):
+    """y[npq, k] = im2col(x)[npq, trsc] @ w[k, trsc]^T, the im2col done by index arithmetic; the epilogue fuses pointwise nodes."""
+    index = 110
+    op = ConvFprop
+    fuses_epilogue = True
+    notes = ("tensor_core", "deterministic")
+    tile = None                                  # (m, n): fixed by a benchmark
+
+    def refuse(self, p, dev):
+        yield from mma.refusals(p, dev, p.x, p.w, p.y)
+        yield from mma.not_nhwc("x", p.x)
+        yield from mma.no_pixel_stride("w", p.w)
+        yield from mma.not_nhwc("y", p.out)
+        if p.epilogue:
+            yield from mma.epilogue_refusals(p, p.y)
+
+    def cost(self, p, dev):
+        g = mma.Geometry.of(p.op, p.x, p.w, p.y)
+        return mma.copies_us(dev, p.x, p.w) + max(memory_us(p, dev), 2.0 + gemm(g, dev)[1])
+
+    def plan(self, p, dev):
+        g, steps = mma.Geometry.of(p.op, p.x, p.w, p.y), []
+        x, w = mma.packed_operand(p, "x", steps), mma.packed_operand(p, "w", steps)
+        tile = gemm(g, dev, self.tile)[0]
+        return [*steps, launch(p, g, tile, x, w, p.out_ptr(), beta=p.scalar("beta"), fuse=mma.epilogue(p))]
+
+
+ENGINES = (ConvFpropMma(),)

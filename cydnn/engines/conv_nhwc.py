@@ -1,0 +1,72 @@
+"""The tensor-core convolutions for NCHW and other layouts with dense pixels: copy to NHWC, convolve, copy back."""
+from __future__ import annotations
+
+from math import prod
+
+from ..ops import ConvDgrad, ConvFprop
+from . import conv_dgrad_mma, conv_fprop_mma
+from . import conv_mma as mma
+from .engine import Engine, memory_us
+
+
+def refuse_layouts(p, **descs):
+    """At least one tensor is not packed NHWC, and all have dense pixels."""
+    if all(d.is_packed("nhwc") for name, d in descs.items() if name != "w"):
+        yield f"{' and '.join(name for name in descs if name != 'w')} are packed NHWC; the engine without copies takes them"
+    for name, d in descs.items():
+        yield from mma.no_pixel_stride(name, d)
+
+
+class _Repack(Engine):
+    notes = ("tensor_core", "deterministic")
+    tile = None                                  # (m, n): fixed by a benchmark
+
+    def convolve(self, p, g, launch, gemm, dev, names):
+        """Steps: pack the inputs, launch into the output or a copy of it, unpack."""
+        steps, out = [], names[-1]
+        a, w = (mma.packed_operand(p, name, steps) for name in names[:2])
+        tile, d = gemm(g, dev, self.tile)[0], p.operands[out]
+        if d.is_packed("nhwc"):
+            return [*steps, launch(p, g, tile, a, w, p.ptr(out), beta=p.scalar("beta"))]
+        copy = p.scratch(d.n * prod(d.spatial) * d.c * d.dtype.bytes)
+        return [*steps, launch(p, g, tile, a, w, copy, beta=0.0), mma.unpack(p, copy, out)]
+
+
+class ConvFpropMmaRepack(_Repack):
+    """ConvFpropMma between copies of x to NHWC and of y from it."""
+    index = 111
+    op = ConvFprop
+
+    def refuse(self, p, dev):
+        yield from mma.refusals(p, dev, p.x, p.w, p.y)
+        yield from refuse_layouts(p, x=p.x, w=p.w, y=p.y)
+
+    def cost(self, p, dev):
+        g = mma.Geometry.of(p.op, p.x, p.w, p.y)
+        return mma.copies_us(dev, p.x, p.w, p.y) + max(memory_us(p, dev), 2.0 + conv_fprop_mma.gemm(g, dev)[1])
+
+    def plan(self, p, dev):
+        g = mma.Geometry.of(p.op, p.x, p.w, p.y)
+        return self.convolve(p, g, conv_fprop_mma.launch, conv_fprop_mma.gemm, dev, ("x", "w", "y"))
+
+
+class ConvDgradMmaRepack(_Repack):
+    """ConvDgradMma between copies of dy to NHWC and of dx from it."""
+    index = 131
+    op = ConvDgrad
+
+    def refuse(self, p, dev):
+        yield from mma.refusals(p, dev, p.dx, p.w, p.dy, names=("dx", "w", "dy"))
+        yield from mma.stride_shares_factor(mma.Geometry.of(p.op, p.dx, p.w, p.dy))
+        yield from refuse_layouts(p, dy=p.dy, w=p.w, dx=p.dx)
+
+    def cost(self, p, dev):
+        g = mma.Geometry.of(p.op, p.dx, p.w, p.dy)
+        return mma.copies_us(dev, p.dy, p.w, p.dx) + max(memory_us(p, dev), 2.0 + conv_dgrad_mma.gemm(g, dev)[1])
+
+    def plan(self, p, dev):
+        g = mma.Geometry.of(p.op, p.dx, p.w, p.dy)
+        return self.convolve(p, g, conv_dgrad_mma.launch, conv_dgrad_mma.gemm, dev, ("dy", "w", "dx"))
+
+
+ENGINES = (ConvFpropMmaRepack(), ConvDgradMmaRepack())

@@ -1,0 +1,144 @@
+"""Batch normalization: cudnnBatchNormalizationForwardInference to cudnnDeriveBNTensorDescriptor. Spec: legacy API, 3.15 and 4.11."""
+from __future__ import annotations
+
+from ..dtypes import BY_ENUM, BY_NAME
+from ..ops import BatchNormBwd, BatchNormInference, BatchNormTraining
+from ..status import require
+from ..tensor import packed_strides
+from .arguments import is_given, public
+from .call import SLOW, Compute, Work, same_dims, same_types, writable
+from .enums import BATCH_NORM_MODE, CONSTANTS
+from .tensor import TENSOR, TensorFields
+
+LEAST_EPSILON = CONSTANTS["CUDNN_BN_MIN_EPSILON"] * (1 - 1e-6)    # float32(1e-5) is slightly below 1e-5 and must pass
+
+
+def _epsilon(call, epsilon) -> None:
+    call.require(epsilon is not None and epsilon >= LEAST_EPSILON, f"epsilon must be >= CUDNN_BN_MIN_EPSILON = 1e-5; got {epsilon}")
+
+
+def _pairs(call, flags: int, *pairs) -> None:
+    """Each optional pair is given whole or not at all. Bit i of ``flags``: pointer i is given."""
+    for i, (one, other) in enumerate(pairs):
+        call.require(flags >> 2 * i & 3 in (0, 3), f"{one} and {other} must be both given or both NULL")
+
+
+def _parameter_dims(mode: str, dims: tuple) -> tuple:
+    return (1, dims[1], *((1,) * (len(dims) - 2) if mode == "spatial" else dims[2:]))
+
+
+def _rules(call, mode, parameters, parameter_name, **data) -> None:
+    (name, x), *_ = data.items()
+    call.require(x.rank in (4, 5), f"{name} must have rank 4 or 5; got {x.rank}")
+    same_dims(call, **data)
+    want = _parameter_dims(mode, x.dims)
+    call.require(parameters.dims == want, f"{parameter_name} must have dims {want} for mode {mode}; got {parameters.dims}")
+    same_types(call, **data)
+    call.require(parameters.dtype.name == x.dtype.compute, f"{parameter_name} must have data type {x.dtype.compute} for {name} of {x.dtype}; "
+                                                           f"got {parameters.dtype}")
+
+
+def _inference(call, mode, x, y, p) -> Work:
+    _rules(call, mode, p, "bnScaleBiasMeanVarDesc", xDesc=x, yDesc=y)
+    writable(call, yDesc=y)
+    return Work(BatchNormInference(mode=mode, compute=x.dtype.compute), dict(x=x, scale=p, bias=p, mean=p, var=p, y=y))
+
+
+def _training(call, mode, x, y, p, flags) -> Work:
+    _pairs(call, flags, ("resultRunningMean", "resultRunningVariance"), ("resultSaveMean", "resultSaveInvVariance"))
+    _rules(call, mode, p, "bnScaleBiasMeanVarDesc", xDesc=x, yDesc=y)
+    writable(call, yDesc=y, bnScaleBiasMeanVarDesc=p)
+    running = dict(running_mean=p, running_var=p, next_running_mean=p, next_running_var=p) if flags & 3 else {}
+    saved = dict(mean=p, rstd=p) if flags & 12 else {}
+    wanted = dict(x=x, scale=p, bias=p, y=y, **running, **saved)
+    absent = tuple(n for n in BatchNormTraining.writes if n not in wanted)
+    return Work(BatchNormTraining(mode=mode, compute=x.dtype.compute), wanted, absent=absent)
+
+
+def _backward(call, mode, x, dy, dx, p, flags) -> Work:
+    _pairs(call, flags, ("savedMean", "savedInvVariance"))
+    _rules(call, mode, p, "bnScaleBiasDiffDesc", xDesc=x, dyDesc=dy, dxDesc=dx)
+    writable(call, dxDesc=dx, bnScaleBiasDiffDesc=p)
+    saved = dict(mean=p, rstd=p) if flags else {}
+    return Work(BatchNormBwd(mode=mode, compute=x.dtype.compute), dict(x=x, dy=dy, scale=p, **saved, dx=dx, dscale=p, dbias=p))
+
+
+_FORWARD_KEYS = dict(mode=BATCH_NORM_MODE, xDesc=TENSOR, yDesc=TENSOR, bnScaleBiasMeanVarDesc=TENSOR)
+INFERENCE = Compute("cudnnBatchNormalizationForwardInference", _FORWARD_KEYS, "x bnScale bnBias estimatedMean estimatedVariance y",
+                    "epsilon alpha beta", _inference)
+TRAINING = Compute("cudnnBatchNormalizationForwardTraining", dict(**_FORWARD_KEYS, flags=None), "", "epsilon factor alpha beta", _training)
+BACKWARD = Compute("cudnnBatchNormalizationBackward",
+                   dict(mode=BATCH_NORM_MODE, xDesc=TENSOR, dyDesc=TENSOR, dxDesc=TENSOR, bnScaleBiasDiffDesc=TENSOR, flags=None), "",
+                   "epsilon alpha beta alpha_param beta_param", _backward)
+
+
+@public("g95")
+def batchNormalizationForwardInference(handle, mode, alpha, beta, xDesc, x, yDesc, y, bnScaleBiasMeanVarDesc, bnScale, bnBias,
+                                       estimatedMean, estimatedVariance, epsilon):
+    """y = alpha * (bnScale * (x - mean) / sqrt(variance + epsilon) + bnBias) + beta * y."""
+    keys, scalars = (mode, xDesc, yDesc, bnScaleBiasMeanVarDesc), (epsilon, alpha, beta)
+    pointers = (x, bnScale, bnBias, estimatedMean, estimatedVariance, y)
+    try:
+        if epsilon >= LEAST_EPSILON and handle.table.run(INFERENCE, keys, pointers, scalars, handle.scratch, handle.scratch_bytes,
+                                                         handle.stream):
+            return
+    except SLOW:
+        pass
+    _epsilon(INFERENCE, epsilon)
+    INFERENCE.run(handle, keys, pointers, scalars)
+
+
+@public("g96")
+def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc, y, bnScaleBiasMeanVarDesc, bnScale, bnBias,
+                                      exponentialAverageFactor, resultRunningMean, resultRunningVariance, epsilon, resultSaveMean,
+                                      resultSaveInvVariance):
+    """y = alpha * normalized(x) + beta * y with the statistics of the batch; updates the running pair, stores mean and 1 / sqrt(var + epsilon).
+
+    running = (1 - factor) * running + factor * (mean or unbiased variance); both pairs are optional, each as a whole.
+    """
+    flags = (is_given(resultRunningMean) + 2 * is_given(resultRunningVariance) + 4 * is_given(resultSaveMean)
+             + 8 * is_given(resultSaveInvVariance))
+    keys, scalars = (mode, xDesc, yDesc, bnScaleBiasMeanVarDesc, flags), (epsilon, exponentialAverageFactor, alpha, beta)
+    running = (resultRunningMean, resultRunningVariance) if flags & 3 else ()
+    pointers = (x, bnScale, bnBias, *running, y, *((resultSaveMean, resultSaveInvVariance) if flags & 12 else ()), *running)
+    try:
+        if epsilon >= LEAST_EPSILON and handle.table.run(TRAINING, keys, pointers, scalars, handle.scratch, handle.scratch_bytes,
+                                                         handle.stream):
+            return
+    except SLOW:
+        pass
+    _epsilon(TRAINING, epsilon)
+    names = ("x", "bnScale", "bnBias", *("resultRunningMean", "resultRunningVariance")[:len(running)], "y")
+    TRAINING.run(handle, keys, pointers, scalars, names=names)
+
+
+@public("g97")
+def batchNormalizationBackward(handle, mode, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff, xDesc, x, dyDesc, dy, dxDesc, dx,
+                               bnScaleBiasDiffDesc, bnScale, resultBnScaleDiff, resultBnBiasDiff, epsilon, savedMean, savedInvVariance):
+    """dx is blended with the DataDiff pair, both parameter gradients with the ParamDiff pair; the saved pair is optional as a whole."""
+    flags = is_given(savedMean) + 2 * is_given(savedInvVariance)
+    keys = (mode, xDesc, dyDesc, dxDesc, bnScaleBiasDiffDesc, flags)
+    scalars = (epsilon, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff)
+    saved = (savedMean, savedInvVariance) if flags else ()
+    pointers = (x, dy, bnScale, *saved, dx, resultBnScaleDiff, resultBnBiasDiff)
+    try:
+        if epsilon >= LEAST_EPSILON and handle.table.run(BACKWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes,
+                                                         handle.stream):
+            return
+    except SLOW:
+        pass
+    _epsilon(BACKWARD, epsilon)
+    names = ("x", "dy", "bnScale", *("savedMean", "savedInvVariance")[:len(saved)], "dx", "resultBnScaleDiff", "resultBnBiasDiff")
+    BACKWARD.run(handle, keys, pointers, scalars, names=names)
+
+
+@public("g98")
+def deriveBNTensorDescriptor(derivedBnDesc, xDesc, mode) -> None:
+    """Set derivedBnDesc to what the parameters of this mode look like: packed, FLOAT unless x is DOUBLE."""
+    function = "cudnnDeriveBNTensorDescriptor"
+    found = TENSOR.resolve(function, "derivedBnDesc", derivedBnDesc)
+    fields = TENSOR.fields(function, "xDesc", xDesc)
+    word = BATCH_NORM_MODE.content(function, "mode", mode)
+    require(len(fields.dims) in (4, 5), f"{function}: xDesc must have rank 4 or 5; got {len(fields.dims)}")
+    dims = _parameter_dims(word, fields.dims)
+    TENSOR.set(found, TensorFields(BY_NAME[BY_ENUM[fields.dtype].compute].enum, dims, packed_strides(dims)))

@@ -1,0 +1,54 @@
+"""Softmax: cudnnSoftmaxForward and cudnnSoftmaxBackward. Spec: legacy API, 3.10 and 4.6."""
+from __future__ import annotations
+
+from ..ops import SoftmaxBwd, SoftmaxFwd
+from .arguments import public
+from .call import SLOW, Compute, Work, packed_spatially, same_dims, same_strides, same_types, writable
+from .enums import SOFTMAX_ALGORITHM, SOFTMAX_MODE
+from .tensor import TENSOR
+
+
+def _forward(call, algorithm, mode, x, y) -> Work:
+    same_dims(call, xDesc=x, yDesc=y)
+    same_types(call, xDesc=x, yDesc=y)
+    packed_spatially(call, xDesc=x, yDesc=y)
+    writable(call, yDesc=y)
+    return Work(SoftmaxFwd(algorithm=algorithm, mode=mode, compute=y.dtype.compute), dict(x=x, y=y))
+
+
+def _backward(call, algorithm, mode, y, dy, dx) -> Work:
+    same_dims(call, yDesc=y, dyDesc=dy, dxDesc=dx)
+    same_strides(call, yDesc=y, dyDesc=dy)
+    same_types(call, yDesc=y, dyDesc=dy, dxDesc=dx)
+    packed_spatially(call, yDesc=y, dyDesc=dy, dxDesc=dx)
+    writable(call, dxDesc=dx)
+    return Work(SoftmaxBwd(algorithm=algorithm, mode=mode, compute=y.dtype.compute), dict(y=y, dy=dy, dx=dx))
+
+
+_ENUMS = dict(algorithm=SOFTMAX_ALGORITHM, mode=SOFTMAX_MODE)
+FORWARD = Compute("cudnnSoftmaxForward", dict(**_ENUMS, xDesc=TENSOR, yDesc=TENSOR), "x y", "alpha beta", _forward)
+BACKWARD = Compute("cudnnSoftmaxBackward", dict(**_ENUMS, yDesc=TENSOR, dyDesc=TENSOR, dxDesc=TENSOR), "y dy dx", "alpha beta", _backward)
+
+
+@public("g57")
+def softmaxForward(handle, algorithm, mode, alpha, xDesc, x, beta, yDesc, y):
+    """y = alpha * softmax(x) + beta * y over the channels at each position, or over each image. x may be y with an equal descriptor."""
+    keys, pointers, scalars = (algorithm, mode, xDesc, yDesc), (x, y), (alpha, beta)
+    try:
+        if handle.table.run(FORWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
+            return
+    except SLOW:
+        pass
+    FORWARD.run(handle, keys, pointers, scalars)
+
+
+@public("g58")
+def softmaxBackward(handle, algorithm, mode, alpha, yDesc, y, dyDesc, dy, beta, dxDesc, dx):
+    """dx = alpha * gradient + beta * dx, from y exactly as passed. dx may be dy with an equal descriptor."""
+    keys, pointers, scalars = (algorithm, mode, yDesc, dyDesc, dxDesc), (y, dy, dx), (alpha, beta)
+    try:
+        if handle.table.run(BACKWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
+            return
+    except SLOW:
+        pass
+    BACKWARD.run(handle, keys, pointers, scalars)

@@ -1,0 +1,167 @@
+"""Tensor operations and op-tensor descriptors: cudnnTransformTensor to cudnnScaleTensor. Spec: legacy API, 3.3 and 4.3."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .._core import pointer_of
+from ..dtypes import f64
+from ..ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
+from ..status import NotSupported
+from .arguments import Kind, public
+from .call import SLOW, Compute, Work, same_dims, same_types, writable
+from .enums import DATA_TYPE, NAN, OP_TENSOR
+from .tensor import TENSOR
+
+
+class OpTensorFields(NamedTuple):
+    op: int
+    compute: int
+    nan: int
+
+
+OP_DESCRIPTOR = Kind("op tensor descriptor")
+
+
+@public("v5.0.4")
+def createOpTensorDescriptor():
+    """An op-tensor descriptor that is not set yet."""
+    return OP_DESCRIPTOR.create()
+
+
+@public("v5.0.4")
+def setOpTensorDescriptor(opTensorDesc, opTensorOp, opTensorCompType, opTensorNanOpt) -> None:
+    """The operation, its math type, and what MIN and MAX do with NaN."""
+    function = "cudnnSetOpTensorDescriptor"
+    found = OP_DESCRIPTOR.resolve(function, "opTensorDesc", opTensorDesc)
+    OP_DESCRIPTOR.set(found, OpTensorFields(OP_TENSOR.check(function, "opTensorOp", opTensorOp),
+                                            DATA_TYPE.check(function, "opTensorCompType", opTensorCompType),
+                                            NAN.check(function, "opTensorNanOpt", opTensorNanOpt)))
+
+
+@public("v5.0.4")
+def getOpTensorDescriptor(opTensorDesc):
+    """(opTensorOp, opTensorCompType, opTensorNanOpt)"""
+    return tuple(OP_DESCRIPTOR.fields("cudnnGetOpTensorDescriptor", "opTensorDesc", opTensorDesc))
+
+
+@public("v5.0.4")
+def destroyOpTensorDescriptor(opTensorDesc) -> None:
+    """NULL is a no-op."""
+    OP_DESCRIPTOR.destroy("cudnnDestroyOpTensorDescriptor", "opTensorDesc", opTensorDesc)
+
+
+def _transform(call, x, y) -> Work:
+    same_dims(call, xDesc=x, yDesc=y)
+    same_types(call, xDesc=x, yDesc=y)
+    writable(call, yDesc=y)
+    return Work(Transform(compute=y.dtype.compute), dict(x=x, y=y))
+
+
+def _broadcast(call, name, small, full_name, full) -> None:
+    call.require(small.rank == full.rank, f"{name} must have rank {full.rank} like {full_name}; got {small.rank}")
+    call.require(all(s in (f, 1) for s, f in zip(small.dims, full.dims)),
+                 f"{name} must have dims equal to those of {full_name} {full.dims} or 1; got {small.dims}")
+
+
+def _at_most_5(call, **descs) -> None:
+    for name, d in descs.items():
+        call.require(d.rank <= 5, f"{name} must have rank <= 5; got {d.rank}", NotSupported)
+
+
+def _add(call, a, c) -> Work:
+    _broadcast(call, "aDesc", a, "cDesc", c)
+    same_types(call, cDesc=c, aDesc=a)
+    _at_most_5(call, cDesc=c)
+    writable(call, cDesc=c)
+    return Work(AddTensor(compute=c.dtype.compute), dict(a=a, c=c))
+
+
+def _op(call, op, a, b, c) -> Work:
+    same_dims(call, cDesc=c, aDesc=a)
+    _broadcast(call, "bDesc", b, "cDesc", c)
+    same_types(call, aDesc=a, bDesc=b)
+    call.require((c.dtype is f64) == (a.dtype is f64), f"aDesc, bDesc and cDesc must all be DOUBLE or none; got {a.dtype}, {b.dtype}, {c.dtype}")
+    _at_most_5(call, cDesc=c)
+    compute = DATA_TYPE.word(op.compute)
+    call.require(compute == c.dtype.compute, f"opTensorCompType must be {c.dtype.compute} for a C of {c.dtype}; got {compute}", NotSupported)
+    writable(call, cDesc=c)
+    return Work(OpTensor(mode=OP_TENSOR.word(op.op), nan=NAN.word(op.nan), compute=compute), dict(a=a, b=b, c=c))
+
+
+def _set(call, y) -> Work:
+    writable(call, yDesc=y)
+    return Work(SetTensor(compute=y.dtype.compute), dict(y=y))
+
+
+def _scale(call, y) -> Work:
+    writable(call, yDesc=y)
+    return Work(ScaleTensor(compute=y.dtype.compute), dict(y=y))
+
+
+TRANSFORM = Compute("cudnnTransformTensor", dict(xDesc=TENSOR, yDesc=TENSOR), "x y", "alpha beta", _transform)
+ADD = Compute("cudnnAddTensor", dict(aDesc=TENSOR, cDesc=TENSOR), "A C", "alpha beta", _add)
+OP = Compute("cudnnOpTensor", dict(opTensorDesc=OP_DESCRIPTOR, aDesc=TENSOR, bDesc=TENSOR, cDesc=TENSOR), "A B C", "alpha1 alpha2 beta", _op)
+SET = Compute("cudnnSetTensor", dict(yDesc=TENSOR), "y", "value", _set)
+SCALE = Compute("cudnnScaleTensor", dict(yDesc=TENSOR), "y", "alpha", _scale)
+
+
+@public("g14")
+def transformTensor(handle, alpha, xDesc, x, beta, yDesc, y):
+    """y = alpha * x + beta * y between two layouts of equal dims and type; never in place."""
+    keys, pointers, scalars = (xDesc, yDesc), (x, y), (alpha, beta)
+    try:
+        if handle.table.run(TRANSFORM, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
+            return
+    except SLOW:
+        pass
+    TRANSFORM.run(handle, keys, pointers, scalars)
+
+
+@public("g15", addTensor_v3="")
+def addTensor(handle, alpha, aDesc, A, beta, cDesc, C):
+    """C = alpha * A + beta * C; every dim of A equals C's or is 1."""
+    keys, pointers, scalars = (aDesc, cDesc), (A, C), (alpha, beta)
+    try:
+        if handle.table.run(ADD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
+            return
+    except SLOW:
+        pass
+    ADD.run(handle, keys, pointers, scalars)
+
+
+@public("g16")
+def opTensor(handle, opTensorDesc, alpha1, aDesc, A, alpha2, bDesc, B, beta, cDesc, C):
+    """C = op(alpha1 * A, alpha2 * B) + beta * C; A may be C, B may be C only if A is too; every dim of B equals C's or is 1."""
+    keys, pointers, scalars = (opTensorDesc, aDesc, bDesc, cDesc), (A, B, C), (alpha1, alpha2, beta)
+    try:
+        if pointer_of(B) != pointer_of(C) and handle.table.run(OP, keys, pointers, scalars, handle.scratch, handle.scratch_bytes,
+                                                               handle.stream):
+            return
+    except SLOW:
+        pass
+    OP.require(not (pointer_of(B) == pointer_of(C) != pointer_of(A)), "B must not be C, unless A is C too")
+    OP.run(handle, keys, pointers, scalars)
+
+
+@public("g17")
+def setTensor(handle, yDesc, y, value):
+    """Every element of y becomes ``value``, a number, converted to y's type; gaps are not written."""
+    keys, pointers, scalars = (yDesc,), (y,), (value,)
+    try:
+        if handle.table.run(SET, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
+            return
+    except SLOW:
+        pass
+    SET.run(handle, keys, pointers, scalars)
+
+
+@public("g18")
+def scaleTensor(handle, yDesc, y, alpha):
+    """y = alpha * y; y is always read."""
+    keys, pointers, scalars = (yDesc,), (y,), (alpha,)
+    try:
+        if handle.table.run(SCALE, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
+            return
+    except SLOW:
+        pass
+    SCALE.run(handle, keys, pointers, scalars)

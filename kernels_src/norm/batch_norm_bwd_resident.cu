@@ -1,0 +1,70 @@
+/*@kernel
+name    = "batch_norm_bwd_resident_{T}_{KNOWN}"
+about   = "Batch norm backward in one launch: a block owns some columns, keeps their x and dy in registers, and reads each once."
+T       = ["f32", "f16", "bf16"]
+KNOWN   = [0, 1]
+params  = ["const T* x", "const T* dy", "const Acc_T* scale", "const Acc_T* mean", "const Acc_T* rstd",
+           "T* dx", "Acc_T* dscale", "Acc_T* dbias", "Acc_T epsilon", "Acc_T alpha", "Acc_T beta", "Acc_T alpha_param", "Acc_T beta_param",
+           "int rows", "int cols", "int lanes_log2",
+           "Array<FastDiv,4> row_sizes", "Array<int64_t,12> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,32> col_strides"]
+block   = [512, 1, 1]
+grid    = ["blocks", 1, 1]
+extra   = ["blocks"]
+needs   = ["rows <= 8 * (512 >> lanes_log2)"]
+@*/
+// Threads as in batch_norm_resident; strides as in batch_norm_bwd_apply_columns.
+#include "grad.cuh"
+
+extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
+    const T* x, const T* dy, const acc_t<T>* scale, const acc_t<T>* mean, const acc_t<T>* rstd, T* dx, acc_t<T>* dscale,
+    acc_t<T>* dbias, acc_t<T> epsilon, acc_t<T> alpha, acc_t<T> beta, acc_t<T> alpha_param, acc_t<T> beta_param, int rows,
+    int cols, int lanes_log2, Array<FastDiv, 4> row_sizes, Array<i64, 12> row_strides, Array<FastDiv, 4> col_sizes,
+    Array<i64, 32> col_strides) {
+    using A = acc_t<T>;
+    using Part = typename GradSums<A, KNOWN>::Part;
+    constexpr int V = 16 / int(sizeof(T)), Most = 8, Widest = 32 * V;
+    using Values = Vec<T, V>;
+    __shared__ A centers[Widest], slopes[Widest], offsets[Widest], tilts[Widest];
+    const int lane = threadIdx.x & ((1 << lanes_log2) - 1), group = threadIdx.x >> lanes_log2, step = 512 >> lanes_log2;
+    const int first_col = int(blockIdx.x << lanes_log2) * V, col = first_col + lane * V;
+
+    const int count = col < cols && group < rows ? (rows - group + step - 1) / step : 0;
+    x += place<5>(col, col_sizes, col_strides), dy += place<6>(col, col_sizes, col_strides);
+    dx += place<7>(col, col_sizes, col_strides);
+    Values a[Most], b[Most];
+    UNROLL for (int k = 0; k < Most; ++k)
+        if (k < count) {
+            a[k] = Values::load(x + place<0, 1>(group + k * step, row_sizes, row_strides));
+            b[k] = Values::load(dy + place<1, 1>(group + k * step, row_sizes, row_strides));
+        }
+    Part mine[V] = {};
+    if (count)
+        UNROLL for (int i = 0; i < V; ++i) {
+            GradSums<A, KNOWN> sums;
+            if constexpr (KNOWN) sums.start(mean[place<1>(col + i, col_sizes, col_strides)]);
+            else sums.start(to_acc(a[0][i]));
+            UNROLL for (int k = 0; k < Most; ++k)
+                if (k < count) sums.add(to_acc(a[k][i]), to_acc(b[k][i]));
+            mine[i] = sums.part(count);
+        }
+    const Gradients<A> given = {scale, mean, rstd, dscale, dbias, epsilon, alpha_param, beta_param, rows};
+    combine_columns<512>(mine, lanes_log2, [&](int c, const Part& all) {
+        if (first_col + c >= cols) return;
+        const Plane<A> plane = finish_gradient(given, first_col + c, all, true, col_sizes, col_strides);
+        centers[c] = plane.center, slopes[c] = alpha * plane.slope, offsets[c] = plane.offset, tilts[c] = plane.tilt;
+    });                                                     // ends with a barrier
+    UNROLL for (int k = 0; k < Most; ++k) {
+        if (k >= count) break;
+        T* out = dx + place<2, 1>(group + k * step, row_sizes, row_strides);
+        A result[V];
+        UNROLL for (int i = 0; i < V; ++i) {
+            const int c = lane * V + i;
+            result[i] = slopes[c] * (to_acc(b[k][i]) - offsets[c] - (to_acc(a[k][i]) - centers[c]) * tilts[c]);
+        }
+        if (beta != 0) {
+            const Values old = Values::load(out);
+            UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);
+        }
+        Values::of(result).store(out);
+    }
+}

@@ -1,0 +1,58 @@
+// What a reduction does with its elements: a fold (the axis FOLD) and flags (the parameter `how`).
+//
+//   sum    add, avg, norm1, norm2        prod   mul, mul_no_zeros        top   max, amax, and min as -max(-x)
+//
+// start(how), take(so far, x, how), join(a, b); then finish(all, how, count) once. NaN passes through all of them.
+#pragma once
+#include "lib/math.cuh"
+
+namespace cydnn {
+
+// On elements (take), or on the reduced value (finish). cydnn/engines/reduction_forms.py has the same numbers.
+enum How : int { ABSOLUTE = 1, SQUARED = 2, SKIP_ZEROS = 4, NEGATED = 8, MEAN = 16, ROOT = 32, MINUS = 64 };
+
+struct sum {
+    template <class Value> static DEVICE Value start(int) { return 0; }
+    template <class Value> static DEVICE Value take(Value all, Value x, int how) {
+        if (how & ABSOLUTE) x = fabs(x);
+        return how & SQUARED ? all + x * x : all + x;
+    }
+    template <class Value> static DEVICE Value join(Value a, Value b) { return a + b; }
+};
+struct prod {
+    template <class Value> static DEVICE Value start(int) { return 1; }
+    template <class Value> static DEVICE Value take(Value all, Value x, int how) {
+        return how & SKIP_ZEROS && x == 0 ? all : all * x;
+    }
+    template <class Value> static DEVICE Value join(Value a, Value b) { return a * b; }
+};
+struct top {
+    template <class Value> static DEVICE Value start(int how) { return how & ABSOLUTE ? Value(0) : Value(-INFINITY); }
+    template <class Value> static DEVICE Value take(Value all, Value x, int how) {
+        return max_nan(all, how & ABSOLUTE ? fabs(x) : how & NEGATED ? -x : x);
+    }
+    template <class Value> static DEVICE Value join(Value a, Value b) { return max_nan(a, b); }
+};
+
+template <class Value> DEVICE Value finish(Value all, int how, double count) {
+    if (how & MEAN) all /= Value(count);
+    if (how & ROOT) all = sqrt(all);
+    return how & MINUS ? -all : all;
+}
+
+template <class Elem, class Value> DEVICE void put_as(void* y, i64 off, Value r, Value alpha, Value beta) {
+    Elem* const p = static_cast<Elem*>(y) + off;
+    *p = from_acc<Elem>(blend(alpha, r, beta, p));
+}
+// y[off] = alpha * r + beta * y[off]; y_type is the place of y's type in f64 f32 f16 bf16.
+template <class Value> DEVICE void put_result(void* y, int y_type, i64 off, Value r, double alpha, double beta) {
+    const Value a = Value(alpha), b = Value(beta);
+    switch (y_type) {
+        case 0: return put_as<f64>(y, off, r, a, b);
+        case 1: return put_as<f32>(y, off, r, a, b);
+        case 2: return put_as<f16>(y, off, r, a, b);
+        default: return put_as<bf16>(y, off, r, a, b);
+    }
+}
+
+}  // namespace cydnn

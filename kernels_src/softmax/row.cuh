@@ -1,0 +1,169 @@
+// A row of a softmax, spread over the registers of a group of lanes.
+//
+//   RowPlan<Elem>                      where the 16-byte chunks of a row are
+//   MaxSum, Merge<Elem>                maximum and sum of exp(x - maximum), and how two parts of a row become one
+//   SoftmaxOf<Elem>, GradientOf<Elem>  from an element to its result, once the row is known
+//   FwdRow, BwdRow                     load, fold, put: the row of x; the rows of y and dy
+//
+// Loads are plain (not ld.global.nc): y may be x and dx may be dy. A lane stores only where it has loaded.
+#pragma once
+#include "lib/mma.cuh"
+#include "lib/reduce.cuh"
+
+namespace cydnn {
+
+// PTX ISA §ex2 (.ftz.approx.f32): without the steps that keep results below 2^-126.
+DEVICE float exp2_flush(float x) {
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+// exp with the accuracy that Elem can show.
+template <class Elem> DEVICE acc_t<Elem> row_exp(acc_t<Elem> x) {
+    if constexpr (sizeof(Elem) == 2) return exp2_flush(x * 1.4426950408889634f);
+    else return exp(x);
+}
+
+// A row may begin at any element. It is `head` single elements, `chunks` aligned chunks of 16 bytes, and a tail of
+// single elements; head and tail together are `singles`. `start` is the row's offset from a 16-byte boundary, in elements.
+template <class Elem> struct RowPlan {
+    static constexpr int vec = 16 / sizeof(Elem), most_singles = 2 * vec - 2;
+    int head, chunks, singles;
+    DEVICE RowPlan(i64 start, int cols) {
+        head = min(int(-start & (vec - 1)), cols);
+        chunks = (cols - head) / vec;
+        singles = cols - chunks * vec;
+    }
+    DEVICE int chunk(int i) const { return head + i * vec; }                        // column where chunk i begins
+    DEVICE int single(int i) const { return i < head ? i : i + chunks * vec; }      // column of single element i
+};
+
+template <class Value> struct MaxSum { Value max, sum; };
+template <class Value> DEVICE MaxSum<Value> nothing() { return {Value(-INFINITY), Value(0)}; }
+template <class Value> DEVICE Value base_of(Value max) { return max == Value(-INFINITY) ? Value(0) : max; }  // no -inf + inf
+
+template <class Elem> struct Merge {       // mul_rn keeps it symmetric in a and b, so that all lanes agree
+    using Value = acc_t<Elem>;
+    DEVICE MaxSum<Value> operator()(const MaxSum<Value>& a, const MaxSum<Value>& b) const {
+        const Value top = max_nan(a.max, b.max), base = base_of(top);
+        return {top, mul_rn(a.sum, row_exp<Elem>(a.max - base)) + mul_rn(b.sum, row_exp<Elem>(b.max - base))};
+    }
+};
+
+// Take Count more elements of the row: one rescaling for all of them. An element of -inf changes nothing.
+template <class Elem, int Count> DEVICE void fold(MaxSum<acc_t<Elem>>& row, const acc_t<Elem> (&x)[Count]) {
+    acc_t<Elem> top = row.max;
+    UNROLL for (int i = 0; i < Count; ++i) top = max_nan(top, x[i]);
+    const acc_t<Elem> base = base_of(top);
+    acc_t<Elem> sum = row.sum * row_exp<Elem>(row.max - base);
+    UNROLL for (int i = 0; i < Count; ++i) sum += row_exp<Elem>(x[i] - base);
+    row = {top, sum};
+}
+
+// alpha * softmax or alpha * log-softmax of x. A row of -inf has -inf - -inf = NaN everywhere, like the reference.
+template <class Elem> struct SoftmaxOf {
+    using Value = acc_t<Elem>;
+    Value max, factor, alpha;
+    bool is_log;
+    SoftmaxOf() = default;
+    DEVICE SoftmaxOf(MaxSum<Value> row, Value alpha, bool is_log)
+        : max(row.max), factor(is_log ? -alpha * log(row.sum) : alpha / row.sum), alpha(alpha), is_log(is_log) {}
+    DEVICE Value operator()(Value x) const {
+        return is_log ? fma(x - max, alpha, factor) : row_exp<Elem>(x - max) * factor;
+    }
+};
+
+// What an element adds to the row's sum, and alpha * gradient once the sum is known.
+template <class Elem> struct GradientOf {
+    using Value = acc_t<Elem>;
+    Value sum, alpha;
+    bool is_log;
+    static DEVICE Value share(Value y, Value dy, bool is_log) { return is_log ? dy : dy * y; }
+    DEVICE Value operator()(Value y, Value dy) const {
+        return alpha * (is_log ? dy - row_exp<Elem>(y) * sum : y * (dy - sum));
+    }
+};
+
+// Round and store a chunk of results, blended with what is there when beta is not 0.
+template <class Elem, int Count> DEVICE void put_chunk(Elem* y, acc_t<Elem> (&r)[Count], acc_t<Elem> beta) {
+    if (beta != 0) {
+        const auto old = Vec<Elem, Count>::load(y);
+        UNROLL for (int i = 0; i < Count; ++i) r[i] += beta * to_acc(old[i]);
+    }
+    Vec<Elem, Count>::of(r).store(y);
+}
+template <class Elem> DEVICE void put_one(Elem* y, acc_t<Elem> r, acc_t<Elem> beta) {
+    *y = from_acc<Elem>(beta == 0 ? r : r + beta * to_acc(*y));
+}
+
+// Chunk k of lane l is chunk l + k * Lanes of the row: the first Regs in registers, Stashed more in shared memory, where
+// each lane sees only its own slots, so no barrier is needed. Shared memory: Stashed * Lanes slots of 16 bytes for x.
+template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
+    using Value = acc_t<Elem>;
+    static constexpr int vec = RowPlan<Elem>::vec, edges = (RowPlan<Elem>::most_singles + Lanes - 1) / Lanes;
+    static constexpr int group = Regs % 2 ? 1 : 2;                     // chunks folded together
+    using Chunk = Vec<Elem, vec>;
+
+    RowPlan<Elem> at;
+    int lane;
+    uint4* stash;
+    Chunk chunk[Regs];
+    Value edge[edges];
+
+    DEVICE FwdRow(int lane, i64 start, int cols, uint4* stash = nullptr) : at(start, cols), lane(lane), stash(stash) {}
+    DEVICE Chunk& stashed(int k) const { return *reinterpret_cast<Chunk*>(stash + k * Lanes + lane); }
+
+    DEVICE void load(const Elem* x) {
+        Chunk none;
+        UNROLL for (int i = 0; i < vec; ++i) none[i] = from_acc<Elem>(-INFINITY);
+        NO_UNROLL for (int k = 0; k < Stashed; ++k) {
+            const int i = lane + (Regs + k) * Lanes;
+            if (i < at.chunks) cp_async<16>(shared_address(&stashed(k)), x + at.chunk(i));
+            else stashed(k) = none;
+        }
+        UNROLL for (int k = 0; k < Regs; ++k) {
+            const int i = lane + k * Lanes;
+            chunk[k] = i < at.chunks ? Chunk::load(x + at.chunk(i)) : none;
+        }
+        UNROLL for (int e = 0; e < edges; ++e) {
+            const int i = lane + e * Lanes;
+            edge[e] = i < at.singles ? to_acc(x[at.single(i)]) : Value(-INFINITY);
+        }
+    }
+    DEVICE void fold_into(MaxSum<Value>& row) const {
+        UNROLL for (int k = 0; k < Regs; k += group) {
+            Value f[group * vec];
+            UNROLL for (int i = 0; i < group * vec; ++i) f[i] = to_acc(chunk[k + i / vec][i % vec]);
+            fold<Elem>(row, f);
+        }
+        fold<Elem>(row, edge);
+        if constexpr (Stashed > 0) {
+            cp_async_commit();
+            cp_async_wait<0>();
+            NO_UNROLL for (int k = 0; k < Stashed; ++k) {
+                Value f[vec];
+                const Chunk c = stashed(k);
+                c.get(f);
+                fold<Elem>(row, f);
+            }
+        }
+    }
+    DEVICE void put_k(Elem* y, int k, const Chunk& c, const SoftmaxOf<Elem>& of, Value beta) const {
+        const int i = lane + k * Lanes;
+        if (i >= at.chunks) return;
+        Value f[vec];
+        c.get(f);
+        UNROLL for (int j = 0; j < vec; ++j) f[j] = of(f[j]);
+        put_chunk(y + at.chunk(i), f, beta);
+    }
+    DEVICE void put(Elem* y, const SoftmaxOf<Elem>& of, Value beta) const {
+        UNROLL for (int k = 0; k < Regs; ++k) put_k(y, k, chunk[k], of, beta);
+        NO_UNROLL for (int k = 0; k < Stashed; ++k) put_k(y, Regs + k, stashed(k), of, beta);
+        UNROLL for (int e = 0; e < edges; ++e) {
+            const int i = lane + e * Lanes;
+            if (i < at.singles) put_one(y + at.single(i), of(edge[e]), beta);
+        }
+    }
+};
+
+}  // namespace cydnn

@@ -1,0 +1,31 @@
+/*@kernel
+name   = "softmax_bwd_generic_{T}_{WIDTH}"
+about  = "Softmax gradient of any rank and strides: {WIDTH} lanes a row, two reads."
+T      = ["f64", "f32", "f16", "bf16"]
+WIDTH  = [32, 256]
+params = ["const T* y", "const T* dy", "T* dx", "int rows", "int cols", "Array<FastDiv, 8> row_dims", "Array<int64_t, 8> y_rows", "Array<int64_t, 8> dy_rows", "Array<int64_t, 8> dx_rows", "Array<FastDiv, 8> col_dims", "Array<int64_t, 8> y_cols", "Array<int64_t, 8> dy_cols", "Array<int64_t, 8> dx_cols", "int is_log", "Acc_T alpha", "Acc_T beta"]
+block  = [256, 1, 1]
+grid   = ["ceil_div(rows, 256 // WIDTH)", 1, 1]
+needs  = ["1 <= rows < 2**30", "1 <= cols < 2**30"]
+@*/
+// The dims that are kept make the row's number, the others the column's. A lane alone reads and writes its columns, so
+// dx may be dy.
+#include "reduction/space.cuh"
+#include "row.cuh"
+
+extern "C" __global__ __launch_bounds__(256) void KERNEL(
+        const T* y, const T* dy, T* dx, int rows, int cols, Array<FastDiv, 8> row_dims, Array<i64, 8> y_rows,
+        Array<i64, 8> dy_rows, Array<i64, 8> dx_rows, Array<FastDiv, 8> col_dims, Array<i64, 8> y_cols, Array<i64, 8> dy_cols,
+        Array<i64, 8> dx_cols, int is_log, Acc_T alpha, Acc_T beta) {
+    const int lane = threadIdx.x % WIDTH, row = blockIdx.x * (256 / WIDTH) + threadIdx.x / WIDTH;
+    if (row >= rows) return;                       // a whole warp, or nobody
+    y += offset_of(row, row_dims, y_rows), dy += offset_of(row, row_dims, dy_rows), dx += offset_of(row, row_dims, dx_rows);
+    const auto y_at = [&](int c) { return to_acc(y[offset_of(c, col_dims, y_cols)]); };
+    const auto dy_at = [&](int c) { return to_acc(dy[offset_of(c, col_dims, dy_cols)]); };
+    Acc_T sum = 0;
+    for (int c = lane; c < cols; c += WIDTH) sum += GradientOf<T>::share(is_log ? Acc_T(0) : y_at(c), dy_at(c), is_log);
+    if constexpr (WIDTH == 32) sum = warp_sum(sum);
+    else sum = block_sum<WIDTH>(sum);
+    const GradientOf<T> of{sum, alpha, bool(is_log)};
+    for (int c = lane; c < cols; c += WIDTH) put_one(dx + offset_of(c, col_dims, dx_cols), of(y_at(c), dy_at(c)), beta);
+}

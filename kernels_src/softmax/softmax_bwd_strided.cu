@@ -1,0 +1,73 @@
+/*@kernel
+name   = "softmax_bwd_strided_{T}_{WARPS}_{WIDE}"
+about  = "Softmax gradient over a strided dim (channels of NCHW): lanes along neighbouring positions, {WARPS} warps along the channels."
+T      = ["f64", "f32", "f16", "bf16"]
+WARPS  = [4, 16]
+WIDE   = [0, 1]                                    # 8 bytes a lane, or one element
+when   = ["WIDE == 0 or T != f64"]
+targets = ["sm_75", "sm_80"]
+params = ["const T* y", "const T* dy", "T* dx", "int positions", "FastDiv inner", "int channels", "Array<int64_t, 3> outer", "Array<int64_t, 3> channel", "int is_log", "Acc_T alpha", "Acc_T beta"]
+block  = ["32 * WARPS", 1, 1]
+grid   = ["ceil_div(positions, 32)", 1, 1]
+needs  = ["1 <= positions < 2**30", "channels >= 1", "WIDE == 0 or (outer[0] % (8 // sizeof(T)) == 0 and outer[1] % (8 // sizeof(T)) == 0 and outer[2] % (8 // sizeof(T)) == 0)", "WIDE == 0 or (channel[0] % (8 // sizeof(T)) == 0 and channel[1] % (8 // sizeof(T)) == 0 and channel[2] % (8 // sizeof(T)) == 0)"]
+@*/
+// The plan of softmax_fwd_strided; outer and channel are the strides of y, dy, dx. Up to HELD * WARPS channels y and dy
+// are read once; beyond that twice, backwards the second time.
+#include "row.cuh"
+
+constexpr int VEC = WIDE ? 8 / sizeof(T) : 1, HELD = 4, TILE = HELD * WARPS;
+
+extern "C" __global__ __launch_bounds__(32 * WARPS, 32 / WARPS) void KERNEL(
+        const T* y, const T* dy, T* dx, int positions, FastDiv inner, int channels, Array<i64, 3> outer, Array<i64, 3> channel,
+        int is_log, Acc_T alpha, Acc_T beta) {
+    using Chunk = Vec<T, VEC>;
+    __shared__ Acc_T parts[WARPS][VEC][32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, position = blockIdx.x * 32 + lane;
+    unsigned at;
+    const unsigned image = inner.divmod(position, at);
+    y += image * outer[0] + i64(at) * VEC, dy += image * outer[1] + i64(at) * VEC, dx += image * outer[2] + i64(at) * VEC;
+    if (position >= positions) channels = 0;       // such a lane loads and stores nothing, but meets the others at the barriers
+
+    Chunk held_y[HELD], held_dy[HELD];
+    const auto load = [&](int base) {
+        UNROLL for (int k = 0; k < HELD; ++k) {
+            const int c = base + warp + k * WARPS;
+            if (c < channels) {
+                held_y[k] = Chunk::load(y + c * channel[0]), held_dy[k] = Chunk::load(dy + c * channel[1]);
+            } else {
+                UNROLL for (int j = 0; j < VEC; ++j) held_y[k][j] = held_dy[k][j] = from_acc<T>(Acc_T(0));
+            }
+        }
+    };
+    Acc_T sum[VEC] = {};
+    int base = 0;
+    for (;; base += TILE) {
+        load(base);
+        UNROLL for (int k = 0; k < HELD; ++k)
+            UNROLL for (int j = 0; j < VEC; ++j)
+                sum[j] += GradientOf<T>::share(to_acc(held_y[k][j]), to_acc(held_dy[k][j]), is_log);
+        if (base + TILE >= channels) break;
+    }
+
+    UNROLL for (int j = 0; j < VEC; ++j) parts[warp][j][lane] = sum[j];
+    __syncthreads();
+    for (int p = threadIdx.x; p < 32 * VEC; p += 32 * WARPS) {
+        Acc_T all = parts[0][p / 32][p % 32];
+        UNROLL for (int w = 1; w < WARPS; ++w) all += parts[w][p / 32][p % 32];
+        parts[0][p / 32][p % 32] = all;
+    }
+    __syncthreads();
+    UNROLL for (int j = 0; j < VEC; ++j) sum[j] = parts[0][j][lane];
+
+    for (const int last = base; base >= 0; base -= TILE) {
+        if (base != last) load(base);
+        UNROLL for (int k = 0; k < HELD; ++k) {
+            const int c = base + warp + k * WARPS;
+            if (c >= channels) continue;
+            Acc_T f[VEC];
+            UNROLL for (int j = 0; j < VEC; ++j)
+                f[j] = GradientOf<T>{sum[j], alpha, bool(is_log)}(to_acc(held_y[k][j]), to_acc(held_dy[k][j]));
+            put_chunk(dx + c * channel[2], f, beta);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+"""What importing costs and touches, and what a machine without a driver is told. Each in a process of its own."""
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+NO_DRIVER = "import sys; sys.modules['cuda.bindings'] = None; "       # as where cuda.bindings cannot load
+
+
+def run(code):
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert out.returncode == 0, out.stderr
+    return out.stdout.strip()
+
+
+def test_import_touches_no_cuda():
+    assert run("import sys, cydnn, cydnn._core, cydnn.device; print([m for m in sys.modules if m.startswith('cuda')])") == "[]"
+    assert "libcuda" not in run("import cydnn, cydnn._core; print(open('/proc/self/maps').read())")
+
+
+def test_import_takes_less_than_150_ms():
+    """NumPy's own import is counted: it is ours to avoid or to pay."""
+    code = "import time; t = time.perf_counter(); import cydnn; print(time.perf_counter() - t)"
+    run(code)
+    best = min(float(run(code)) for _ in range(5))
+    print(f"import cydnn: {best * 1e3:.0f} ms")
+    assert best < 0.150
+
+
+def test_without_a_driver_one_sentence_names_the_alternative():
+    code = NO_DRIVER + """
+from cydnn import _core
+from cydnn.status import DriverNotFound, NotInitialized
+for call in (_core.device_count, _core.driver_version, lambda: _core.Context(0)):
+    try:
+        call()
+    except DriverNotFound as error:
+        print(error)
+"""
+    lines = run(code).splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        assert line.startswith('cuda: no NVIDIA driver (libcuda) on this machine; use device="numpy", which needs none'), line
+
+
+def test_without_a_driver_the_default_device_is_numpy_and_says_so_once():
+    out = run(NO_DRIVER + "import logging; logging.basicConfig(level=logging.INFO, stream=sys.stdout, format='%(name)s: %(message)s'); "
+              "from cydnn import device; device.default(); print(device.default().name, device.names())")
+    first, last = out.splitlines()
+    assert first.startswith("cydnn.device: default device: numpy, the reference, because cuda: no NVIDIA driver")
+    assert last == "numpy ['numpy']"

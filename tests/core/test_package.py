@@ -1,0 +1,41 @@
+"""What an installed cydnn has: every module, the Cython sources and declarations, the stubs, and all of ptx/ as cydnn/_ptx."""
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = {".py", ".pyx", ".pxd", ".pyi", ".typed"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The files a wheel would have, without compiling."""
+    pytest.importorskip("Cython")
+    pytest.importorskip("setuptools")
+    place = tmp_path_factory.mktemp("built")
+    run = subprocess.run([sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(place)], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return place / "cydnn"
+
+
+def files(folder, wanted):
+    return {p.relative_to(folder) for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts and wanted(p)}
+
+
+def test_every_source_file_is_installed(built):
+    ours = files(ROOT / "cydnn", lambda p: p.suffix in SHIPPED)
+    assert ours - files(built, lambda p: True) == set()
+    assert {Path("_core.pxd"), Path("_core.pyi"), Path("_core.pyx"), Path("cuda.pxd"), Path("__init__.pxd"), Path("py.typed")} <= ours
+
+
+def test_every_image_is_installed(built):
+    assert files(ROOT / "ptx", lambda p: p.suffix in (".xz", ".ptx", ".json")) == files(built / "_ptx", lambda p: True)
+
+
+def test_run_time_needs_are_two():
+    tomllib = pytest.importorskip("tomllib")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert sorted(project["project"]["dependencies"]) == ["cuda-bindings>=12.9,<14,!=13.0.0", "numpy>=1.26"]
+    assert not any("cuda" in need for need in project["build-system"]["requires"])

@@ -1,0 +1,94 @@
+"""What is taken as a pointer and as a stream."""
+import ctypes
+
+import numpy as np
+import pytest
+
+from cydnn import _core
+from cydnn.status import BadParam
+
+
+class Cuda:
+    __cuda_array_interface__ = {"data": (0x1230, False), "shape": (1,), "typestr": "<f4", "version": 3}
+
+
+class Dlpack:
+    """Only ``__dlpack__``, no buffer and no array interface."""
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **_):
+        return self.array.__dlpack__()
+
+
+def test_pointers():
+    array = np.arange(20, dtype=np.float32)
+    at = array.ctypes.data
+    assert [_core.pointer_of(x) for x in (0, None, 0x1230, 2**64 - 16, True, np.int64(77), np.uint64(2**63))] == \
+        [0, 0, 0x1230, 2**64 - 16, 1, 77, 2**63]
+    assert _core.pointer_of(array) == at and _core.pointer_of(array[3:]) == at + 12 and _core.pointer_of(array[::-2]) == at + 76
+    assert _core.pointer_of(Cuda()) == 0x1230 and _core.pointer_of(Dlpack(array[2:])) == at + 8
+    frozen = array[1:]
+    frozen.flags.writeable = False
+    assert _core.pointer_of(frozen) == at + 4
+
+
+def test_arrays_of_bfloat16():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.zeros(8, ml_dtypes.bfloat16)
+    assert _core.pointer_of(array[1:]) == array.ctypes.data + 2
+
+
+def test_the_c_exchange_api_is_used_when_a_type_has_it():
+    """A type whose capsule's table gives its tensors without a DLPack capsule."""
+    class Tensor(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                    ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p),
+                    ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]
+    calls = []
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
+    def fill(x, out):
+        calls.append(x)
+        out[0].data, out[0].byte_offset = x.at, 16
+        return 0
+
+    class Table(ctypes.Structure):
+        _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p), ("allocate", ctypes.c_void_p),
+                    ("from_object", ctypes.c_void_p), ("to_object", ctypes.c_void_p), ("dltensor", ctypes.c_void_p), ("stream", ctypes.c_void_p)]
+    table = Table(major=1, minor=2, dltensor=ctypes.cast(fill, ctypes.c_void_p).value)
+    newer = Table(major=2, previous=ctypes.addressof(table))
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    label = ctypes.c_char_p(b"dlpack_exchange_api")
+
+    for top in (table, newer):
+        class Mine:
+            at = 0x4000
+            __dlpack_c_exchange_api__ = capsule(ctypes.addressof(top), label, None)
+        calls.clear()
+        assert _core.pointer_of(Mine()) == _core.pointer_of(Mine()) == 0x4010 and len(calls) == 2
+
+
+@pytest.mark.parametrize("x", ["text", 1.5, [], object()])
+def test_other_things_are_no_pointers(x):
+    with pytest.raises(BadParam, match=f"pointer: must be an int address, None, or an object with .*; got {type(x).__name__}"):
+        _core.pointer_of(x)
+
+
+def test_streams():
+    class New:
+        def __cuda_stream__(self):
+            return 0, 0x55
+
+    class Property:
+        __cuda_stream__ = (0, 0x66)
+
+    class Torch:
+        cuda_stream = 0x77
+
+    class Cupy:
+        ptr = 0x88
+    assert [_core.stream_of(s) for s in (None, 0, 1, New(), Property(), Torch(), Cupy())] == [0, 0, 1, 0x55, 0x66, 0x77, 0x88]
+    with pytest.raises(BadParam, match="stream: must be an int address, None, or an object with __cuda_stream__; got float"):
+        _core.stream_of(1.0)

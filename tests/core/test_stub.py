@@ -1,0 +1,70 @@
+"""The stubs say what the extensions have; the table of driver functions has the order of its struct."""
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from cydnn import _core, _driver
+
+PACKAGE = Path(__file__).parents[2] / "cydnn"
+OWN = {"_core": _core, "_driver": _driver}
+
+
+def arguments(function):
+    return [a.arg for a in function.args.args]
+
+
+def stub_of(name):
+    """{name: argument names}, {class: {member: argument names, or None for an attribute}}"""
+    functions, classes = {}, {}
+    for node in ast.parse((PACKAGE / f"{name}.pyi").read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            functions[node.name] = arguments(node)
+        if isinstance(node, ast.AnnAssign):
+            functions[node.target.id] = None
+        if isinstance(node, ast.ImportFrom) and node.level:
+            functions.update({a.asname: None for a in node.names})
+        if isinstance(node, ast.ClassDef):
+            body = [n for n in node.body if isinstance(n, (ast.FunctionDef, ast.AnnAssign))]
+            classes[node.name] = {
+                n.name if isinstance(n, ast.FunctionDef) else n.target.id:
+                None if isinstance(n, ast.AnnAssign) or n.decorator_list else arguments(n) for n in body}
+    return functions, classes
+
+
+def signature(thing):
+    """Argument names in the first line of a docstring, as Cython embeds them."""
+    found = re.match(r"\w+\((.*)\)(?: -> \S+)?$", (thing.__doc__ or "").split("\n")[0])
+    return [re.split(r"[:=]", a)[0].strip() for a in re.split(r",\s*(?![^()]*\))", found[1]) if a.strip() not in ("/", "")] if found else None
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_stub_has_the_names_of_the_module(name):
+    module, (functions, classes) = OWN[name], stub_of(name)
+    ours = {n for n in dir(module) if not n.startswith("_") and
+            (getattr(getattr(module, n), "__module__", "").startswith("cydnn._") or isinstance(getattr(module, n), (tuple, dict, frozenset))
+             or "built-in" in repr(getattr(module, n)) and n in functions)}
+    assert ours == functions.keys() | classes.keys()
+    for function, names in functions.items():
+        if names is not None:
+            assert signature(getattr(module, function)) == names, function
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_stub_has_the_members_of_each_class(name):
+    module, (_, classes) = OWN[name], stub_of(name)
+    for cls, members in classes.items():
+        real = getattr(module, cls)
+        public = {m for m in vars(real) if not m.startswith("_")}
+        assert public == {m for m in members if not m.startswith("_")}, cls
+        for member, names in members.items():
+            assert hasattr(real, member), (cls, member)
+            if names is not None and not member.startswith("__"):
+                assert signature(getattr(real, member)) == names, (cls, member)
+
+
+def test_symbols_are_in_the_order_of_the_struct():
+    struct = (PACKAGE / "cuda.pxd").read_text().split("cdef struct Driver:")[1]
+    fields = [line.split()[1] for line in struct.strip().splitlines()]
+    assert ["cu" + field for field in fields] == [symbol for symbol, _ in _driver.SYMBOLS]
