@@ -1,15 +1,36 @@
 """cydnn: the primitives under deep learning, open. Importing it never touches CUDA.
 
-Two ways in: ``cydnn.pygraph`` (graphs of operations) and ``cydnn.cudnn`` (the functions of the v5 API).
+Two ways in: ``cydnn.pygraph`` (graphs of operations) and ``cydnn.cudnn`` (the functions of the v5 API). Names load on first use.
 """
+from importlib import import_module
+
 from .status import (AllocFailed, ArchMismatch, BadParam, CydnnError, DriverNotFound, ExecutionFailed, InternalError, InvalidValue,
                      NotInitialized, NotSupported, last_error_string as getLastErrorString)
-from .dtypes import dtype
-from .tensor import TensorDesc
-from .ops.problem import Problem
-from .graph import Graph, Node
-from . import device, ops
-from .frontend import (build_plan_policy, convolution_mode, create_handle, cudnnGraphNotSupportedError, data_type, destroy_handle, get_stream,
-                       heur_mode, norm_forward_phase, pygraph, reduction_mode, set_stream, tensor)
 
 __version__ = "0.1.0"
+
+_ROOMS = {                                       # where a name lives; loaded when it is first asked for
+    "frontend": "build_plan_policy convolution_mode create_handle cudnnGraphNotSupportedError data_type destroy_handle get_stream "
+                "heur_mode norm_forward_phase pygraph reduction_mode set_stream",
+    "dtypes": "dtype", "graph": "Graph Node", "tensor": "TensorDesc", "ops.problem": "Problem",
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
+__all__ = sorted([*_HOME, "AllocFailed", "ArchMismatch", "BadParam", "CydnnError", "DriverNotFound", "ExecutionFailed", "InternalError",
+                  "InvalidValue", "NotInitialized", "NotSupported", "getLastErrorString"])
+
+
+def __getattr__(name):
+    if name in _HOME:
+        value = getattr(import_module("." + _HOME[name], __name__), name)
+        globals()[name] = value
+        return value
+    try:
+        return import_module("." + name, __name__)
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -24,6 +24,14 @@ def configure(level: str | None = None):
         log.addHandler(handler)
     if number:
         log.setLevel(LEVELS[min(number, 4)])
+    return number
+
+
+def watch_launches():
+    """From level 3 on, one line for each launch: kernel, grid, block, dynamic shared memory. Called when a CUDA device is made."""
+    if log.isEnabledFor(LAUNCHES):
+        from . import _core
+        _core.log_launches(lambda name, grid, block, smem: log.log(LAUNCHES, "launch %s grid=%s block=%s smem=%d", name, grid, block, smem))
 
 
 configure()

@@ -11,7 +11,7 @@ from . import device as devices
 from .engines.steps import Launch, Memset, Pointer, ReferenceCall, Scalar, Scratch
 from .graph import ByValue, Graph
 from .heuristics import partition
-from .log import log
+from .log import REASONS, log
 from .status import BadParam
 
 ALIGNMENT = 256                                  # bytes; of every area in the workspace
@@ -163,7 +163,10 @@ def build(graph: Graph, device=None, only=None, fuse=True) -> ExecutionPlan:
     if plan is None:
         parts = partition(graph, device.facts, only, fuse)
         plan = ExecutionPlan(graph, device, parts)
-        log.info("%s: engine=%s workspace=%d device=%s", graph, plan.name, plan.workspace_bytes, device.name)
+        log.info("%s: engine=%s workspace=%d device=%s", graph.text, plan.name, plan.workspace_bytes, device.name)
+        for part in parts if log.isEnabledFor(REASONS) else ():
+            for refused in part.refused:
+                log.log(REASONS, "%s: %s refused: %s", graph.text, refused.engine, "; ".join(refused.reasons))
         with _lock:
             plan = _cache.setdefault(key, plan)
     return plan

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _core, kernels
 from ..engines.steps import Launch, Memset, Scalar
+from ..log import PTX, log, watch_launches
 from ..status import NotSupported
 from .facts import DeviceFacts, known
 
@@ -19,6 +20,7 @@ class CudaDevice:
         self.context = _core.Context(ordinal)
         self.name = f"cuda:{ordinal}"
         self.facts = facts_of(self.context)
+        watch_launches()
 
     def __repr__(self):
         return f"CudaDevice({self.name}: {self.facts.name}, sm_{self.facts.sm})"
@@ -83,6 +85,7 @@ class CudaDevice:
         if fuse is not None:
             from .. import fusion
             text = fusion.splice(text, kernel, fuse)
+            log.log(PTX, "%s: spliced\n%s", name, LazyText(text))
         return self.context.load(text, name)
 
     def preload(self, names=None) -> int:
@@ -103,6 +106,16 @@ class CudaDevice:
 
     def _memset(self, tape, step: Memset):
         tape.memset(step.pointer.uid, step.pointer.addend, step.bytes, step.value)
+
+
+class LazyText:
+    """Bytes that become text only when a log line is written."""
+
+    def __init__(self, data: bytes):
+        self.data = data
+
+    def __str__(self):
+        return self.data.decode()
 
 
 STEPS = {Launch: CudaDevice._launch, Memset: CudaDevice._memset}

@@ -92,6 +92,12 @@ class NumpyDevice:
         return NumpyExecutable(plan)
 
 
+def _as_math(op, value: float) -> float:
+    """A scalar as a kernel gets it: rounded to f32 where the math type is f32."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value)) if op.compute == "f32" else value
+
+
 class NumpyExecutable:
     """A plan on host memory; ``execute`` has the arguments, checks and refusals of a CUDA tape."""
 
@@ -134,7 +140,7 @@ class NumpyExecutable:
         """One op: decode what it reads, run the reference, encode what it writes."""
         op = step.op
         where = {n: (d, (base if p.uid == -1 else addresses[p.uid]) + p.addend) for n, v in step.operands.items() if v for d, p in [v]}
-        scalars = {name: values[s.key] for name, s in step.scalars.items()}
+        scalars = {name: _as_math(op, values[s.key]) for name, s in step.scalars.items()}
         arrays = {}
         for name, (desc, address) in where.items():
             old = name in op.reads or op.reads_output or scalars.get(op.blends.get(name, (0, 0))[1], 0.0) != 0

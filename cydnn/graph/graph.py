@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from ..ops import Op, Pointwise
+from ..ops import Op, Pointwise, Problem
 from ..status import BadParam
 from ..tensor import TensorDesc
 
@@ -132,6 +132,12 @@ class Graph:
             tail = users[0]
             chain.append(tail)
         return chain
+
+    @property
+    def text(self) -> str:
+        """The problem texts of the nodes: what a log line begins with."""
+        problem = lambda n: str(Problem(n.op, {o: self.tensors[n.operands[o]] if o in n.operands else None for o in n.op.operands()}))
+        return " -> ".join(problem(n) for n in self.nodes)
 
     def __str__(self):
         return " -> ".join(n.name for n in self.nodes)

@@ -5,11 +5,12 @@ from ..dtypes import BY_ENUM, BY_NAME
 from ..ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from ..status import require
 from ..tensor import packed_strides
-from .arguments import is_given, public
+from .arguments import public
 from .call import SLOW, Compute, Work, same_dims, same_types, writable
 from .enums import BATCH_NORM_MODE, CONSTANTS
 from .tensor import TENSOR, TensorFields
 
+NULL = 0                                         # a small int is one object, so ``is`` asks no array for its value
 LEAST_EPSILON = CONSTANTS["CUDNN_BN_MIN_EPSILON"] * (1 - 1e-6)    # float32(1e-5) is slightly below 1e-5 and must pass
 
 
@@ -96,11 +97,17 @@ def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc
 
     running = (1 - factor) * running + factor * (mean or unbiased variance); both pairs are optional, each as a whole.
     """
-    flags = (is_given(resultRunningMean) + 2 * is_given(resultRunningVariance) + 4 * is_given(resultSaveMean)
-             + 8 * is_given(resultSaveInvVariance))
+    flags = ((resultRunningMean is not None and resultRunningMean is not NULL)
+             + 2 * (resultRunningVariance is not None and resultRunningVariance is not NULL)
+             + 4 * (resultSaveMean is not None and resultSaveMean is not NULL)
+             + 8 * (resultSaveInvVariance is not None and resultSaveInvVariance is not NULL))
     keys, scalars = (mode, xDesc, yDesc, bnScaleBiasMeanVarDesc, flags), (epsilon, exponentialAverageFactor, alpha, beta)
-    running = (resultRunningMean, resultRunningVariance) if flags & 3 else ()
-    pointers = (x, bnScale, bnBias, *running, y, *((resultSaveMean, resultSaveInvVariance) if flags & 12 else ()), *running)
+    if flags == 15:
+        pointers = (x, bnScale, bnBias, resultRunningMean, resultRunningVariance, y, resultSaveMean, resultSaveInvVariance,
+                    resultRunningMean, resultRunningVariance)
+    else:
+        running = (resultRunningMean, resultRunningVariance) if flags & 3 else ()
+        pointers = (x, bnScale, bnBias, *running, y, *((resultSaveMean, resultSaveInvVariance) if flags & 12 else ()), *running)
     try:
         if epsilon >= LEAST_EPSILON and handle.table.run(TRAINING, keys, pointers, scalars, handle.scratch, handle.scratch_bytes,
                                                          handle.stream):
@@ -108,7 +115,7 @@ def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc
     except SLOW:
         pass
     _epsilon(TRAINING, epsilon)
-    names = ("x", "bnScale", "bnBias", *("resultRunningMean", "resultRunningVariance")[:len(running)], "y")
+    names = ("x", "bnScale", "bnBias", *(("resultRunningMean", "resultRunningVariance") if flags & 3 else ()), "y")
     TRAINING.run(handle, keys, pointers, scalars, names=names)
 
 
@@ -116,7 +123,7 @@ def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc
 def batchNormalizationBackward(handle, mode, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff, xDesc, x, dyDesc, dy, dxDesc, dx,
                                bnScaleBiasDiffDesc, bnScale, resultBnScaleDiff, resultBnBiasDiff, epsilon, savedMean, savedInvVariance):
     """dx is blended with the DataDiff pair, both parameter gradients with the ParamDiff pair; the saved pair is optional as a whole."""
-    flags = is_given(savedMean) + 2 * is_given(savedInvVariance)
+    flags = (savedMean is not None and savedMean is not NULL) + 2 * (savedInvVariance is not None and savedInvVariance is not NULL)
     keys = (mode, xDesc, dyDesc, dxDesc, bnScaleBiasDiffDesc, flags)
     scalars = (epsilon, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff)
     saved = (savedMean, savedInvVariance) if flags else ()

@@ -23,6 +23,7 @@ class Transform(Op, reads="x", writes="y"):
 class AddTensor(Op, reads="a", writes="c"):
     """c = alpha * a + beta * c; every dim of a equals c's or is 1."""
     scalars = dict(alpha=1.0, beta=1.0)
+    inplace = (("c", "a"),)
 
     def check_outputs(self, a, c):
         yield c is not None, "c must be given"

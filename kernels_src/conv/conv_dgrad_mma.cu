@@ -33,7 +33,7 @@ template <class Tile> struct DgradSource {
     static constexpr int pass = Tile::threads / 8, a_rows = Tile::m / pass;
     static constexpr int b_chunks = Tile::n / 8, b_pass = Tile::threads / b_chunks, b_rows = 64 / b_pass;
     const char *dy, *w;                                 // the group's; w: this thread's k row and channel chunk
-    Row row[a_rows];
+    const Row* row;                                     // of this thread's first row, in shared memory: registers are short
     Window window;
     int k, dy_chunks, w_chunks, lane, k_row, w_tap[3];
     unsigned a_to, b_to;
@@ -44,8 +44,9 @@ template <class Tile> struct DgradSource {
         const int chunk = k0 / 8 + lane, delta = tap_offset(window, t, r, s, dy_chunks) + chunk;
         const unsigned need = need_of(window, t, r, s);
         UNROLL for (int i = 0; i < a_rows; ++i) {
-            const bool inside = chunk * 8 < k && (row[i].mask & need) == need;
-            cp_async_if<16>(inside, stage + a_to + i * pass * 128, dy + i64(inside ? row[i].offset + delta : 0) * 16);
+            const Row at = row[i * pass];
+            const bool inside = chunk * 8 < k && (at.mask & need) == need;
+            cp_async_if<16>(inside, stage + a_to + i * pass * 128, dy + i64(inside ? at.offset + delta : 0) * 16);
         }
     }
     DEVICE void load_b(int, unsigned stage) {
@@ -111,8 +112,7 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     }
     __syncthreads();
     const int row = thread / 8, col_chunk = thread % source.b_chunks;
-    UNROLL for (int i = 0; i < source.a_rows; ++i) source.row[i] = table[row + i * source.pass];
-    source.lane = thread % 8, source.a_to = swizzled(row, source.lane, 128);
+    source.row = table + row, source.lane = thread % 8, source.a_to = swizzled(row, source.lane, 128);
     source.k_row = thread / source.b_chunks, source.b_to = swizzled(source.k_row, col_chunk, tile_n * 2);
     source.col_inside = n0 + col_chunk * 8 < cols, source.k = k, source.dy_chunks = dy_chunks, source.w_chunks = w_chunks;
     source.k0 = source.t = source.r = source.s = 0;

@@ -24,6 +24,14 @@ template <class Elem> DEVICE acc_t<Elem> row_exp(acc_t<Elem> x) {
     else return exp(x);
 }
 
+// Forget what was computed from a chunk: without it the compiler keeps every element converted to float between the two
+// passes over the held row, twice the registers.
+template <class Elem, int Count> DEVICE Vec<Elem, Count> packed_again(Vec<Elem, Count> c) {
+    if constexpr (sizeof(c) % 4 == 0)
+        UNROLL for (int w = 0; w < int(sizeof(c) / 4); ++w) asm volatile("" : "+r"(reinterpret_cast<unsigned*>(&c)[w]));
+    return c;
+}
+
 // A row may begin at any element. It is `head` single elements, `chunks` aligned chunks of 16 bytes, and a tail of
 // single elements; head and tail together are `singles`. `start` is the row's offset from a 16-byte boundary, in elements.
 template <class Elem> struct RowPlan {
@@ -157,7 +165,7 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
         put_chunk(y + at.chunk(i), f, beta);
     }
     DEVICE void put(Elem* y, const SoftmaxOf<Elem>& of, Value beta) const {
-        UNROLL for (int k = 0; k < Regs; ++k) put_k(y, k, chunk[k], of, beta);
+        UNROLL for (int k = 0; k < Regs; ++k) put_k(y, k, packed_again(chunk[k]), of, beta);
         NO_UNROLL for (int k = 0; k < Stashed; ++k) put_k(y, Regs + k, stashed(k), of, beta);
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;

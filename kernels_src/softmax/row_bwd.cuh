@@ -68,7 +68,7 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
         put_chunk(dx + at.chunk(i), f, beta);
     }
     DEVICE void put(Elem* dx, const GradientOf<Elem>& of, Value beta) const {
-        UNROLL for (int k = 0; k < Regs; ++k) put_k(dx, k, y[k], dy[k], of, beta);
+        UNROLL for (int k = 0; k < Regs; ++k) put_k(dx, k, packed_again(y[k]), packed_again(dy[k]), of, beta);
         NO_UNROLL for (int k = 0; k < Stashed; ++k) put_k(dx, Regs + k, stashed(k), stashed(Stashed + k), of, beta);
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;

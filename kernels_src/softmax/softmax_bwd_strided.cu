@@ -64,9 +64,10 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, 32 / WARPS) void KERNEL(
         UNROLL for (int k = 0; k < HELD; ++k) {
             const int c = base + warp + k * WARPS;
             if (c >= channels) continue;
+            const Chunk a = packed_again(held_y[k]), b = packed_again(held_dy[k]);
             Acc_T f[VEC];
             UNROLL for (int j = 0; j < VEC; ++j)
-                f[j] = GradientOf<T>{sum[j], alpha, bool(is_log)}(to_acc(held_y[k][j]), to_acc(held_dy[k][j]));
+                f[j] = GradientOf<T>{sum[j], alpha, bool(is_log)}(to_acc(a[j]), to_acc(b[j]));
             put_chunk(dx + c * channel[2], f, beta);
         }
     }

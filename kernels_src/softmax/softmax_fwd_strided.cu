@@ -71,9 +71,10 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, 32 / WARPS) void KERNEL(
             SoftmaxOf<T> of;
             of.alpha = alpha, of.is_log = is_log;
             Acc_T f[VEC];
+            const Chunk chunk = packed_again(held[k]);
             UNROLL for (int j = 0; j < VEC; ++j) {
                 of.max = row[j].max, of.factor = row[j].sum;
-                f[j] = of(to_acc(held[k][j]));
+                f[j] = of(to_acc(chunk[j]));
             }
             put_chunk(y + c * y_channel, f, beta);
         }

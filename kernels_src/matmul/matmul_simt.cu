@@ -1,0 +1,70 @@
+/*@kernel
+name   = "matmul_simt_{T}_{TILE}"
+about  = "Batched matrix product on CUDA cores, any strides and sizes; the depth may be split."
+T      = ["f32", "f64", "f16", "bf16"]
+TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
+params = ["const T* a", "const T* b", "T* c", "Acc_T* parts", "Acc_T alpha", "Acc_T beta",
+          "int m", "int n", "int k", "int split_k", "int batches", "int a_form", "int b_form", "int c_along_m",
+          "int64_t a_m", "int64_t a_k", "int64_t b_k", "int64_t b_n", "int64_t c_m", "int64_t c_n",
+          "Array<FastDiv, 6> batch", "Array<int64_t, 6> a_batch", "Array<int64_t, 6> b_batch", "Array<int64_t, 6> c_batch", "Fuse fuse"]
+block  = [256, 1, 1]
+grid   = ["tiles_m * tiles_n * batches * splits", 1, 1]
+extra  = ["tiles_m", "tiles_n", "splits"]
+needs  = ["m >= 1", "n >= 1", "tiles_m * tiles_n * batches * splits < 2147483648"]
+marks  = ["epilogue"]
+@*/
+// A block makes one tile of one matrix over `split_k` of the depth. With one split (parts is null) it blends into c; else
+// the sums go to parts[split][batch][m][n], which matmul_sum adds up in the order of the splits.
+#include "lib/epilogue.cuh"
+#include "matmul/batch.cuh"
+#include "matmul/operand_simt.cuh"
+#include "matmul/tile_simt.cuh"
+
+extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL(
+    const T* a, const T* b, T* c, acc_t<T>* parts, acc_t<T> alpha, acc_t<T> beta, int m, int n, int k, int split_k, int batches,
+    int a_form, int b_form, int c_along_m, i64 a_m, i64 a_k, i64 b_k, i64 b_n, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch,
+    BatchSteps a_batch, BatchSteps b_batch, BatchSteps c_batch, Fuse fuse) {
+    using S = Simt<T, TILE>;
+    __shared__ typename S::Shared tiles;
+
+    const unsigned tiles_n = ceil_div(n, S::n), tiles_m = ceil_div(m, S::m);
+    const int col0 = blockIdx.x % tiles_n * S::n, row0 = blockIdx.x / tiles_n % tiles_m * S::m;
+    const unsigned rest = blockIdx.x / tiles_n / tiles_m, matrix = rest % batches, split = rest / batches;
+    const int begin = split * split_k, end = min(i64(begin) + split_k, i64(k));
+    i64 a_off, b_off, c_off;
+    batch_offsets(matrix, batch, a_batch, b_batch, c_batch, a_off, b_off, c_off);
+
+    Operand<T, S::m, S::k> pa(a_form, a + a_off, a_m, a_k, row0, m, begin);
+    Operand<T, S::n, S::k> pb(b_form, b + b_off, b_n, b_k, col0, n, begin);
+    typename S::Sum acc[S::FM][S::FN];
+    S::clear(acc);
+    if (end > begin) {
+        pa.load(end - begin), pb.load(end - begin);
+        pa.store(tiles.a[0]), pb.store(tiles.b[0]);
+        __syncthreads();
+    }
+    int buffer = 0;
+    NO_UNROLL for (int left = end - begin; left > 0; left -= S::k) {
+        const bool more = left > S::k;
+        if (more) pa.load(left - S::k), pb.load(left - S::k);       // in flight while this step is multiplied
+        S::multiply(tiles, buffer, acc);
+        buffer ^= 1;
+        if (more) pa.store(tiles.a[buffer]), pb.store(tiles.b[buffer]);
+        __syncthreads();
+    }
+
+    auto emit = [&](int row, int col, typename S::Sum sum) {
+        row += row0, col += col0;
+        if (row >= m || col >= n) return;
+        if (parts) {
+            parts[((i64(split) * batches + matrix) * m + row) * n + col] = sum;
+            return;
+        }
+        const i64 off = c_off + row * c_m + col * c_n;
+        typename S::Sum v[1] = {blend(alpha, sum, beta, c + off)};
+        fuse_epilogue(v, off, col);
+        c[off] = from_acc<T>(v[0]);
+    };
+    if (c_along_m) S::template drain<true>(tiles, acc, emit);
+    else S::template drain<false>(tiles, acc, emit);
+}

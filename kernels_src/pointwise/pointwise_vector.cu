@@ -1,0 +1,58 @@
+/*@kernel
+name   = "pointwise_vector_{T}"
+about  = "y = alpha * R + beta * y with a spliced R, where y has no gaps. Two vectors of 16 bytes a thread."
+T      = ["f64", "f32", "f16", "bf16"]
+params = ["T* y", "int64_t count", "FastDiv inner", "FastDiv channels", "int step", "Acc_T alpha", "Acc_T beta", "Fuse fuse"]
+block  = [256, 1, 1]
+grid   = ["ceil_div(count * sizeof(T), 8192)", 1, 1]
+needs  = ["count >= 1", "count * sizeof(T) <= 16 * (2**31 - 512)"]
+marks  = ["epilogue"]
+@*/
+// All inputs are read by spliced code: at `off` those laid out like y, at `col` those that have one dim of it. In vectors,
+// number w has col = w / inner % channels * step: step is a vector when that dim is innermost in y (inner = 1), else 1, and
+// then a vector has one col. The mark's first value is what R replaces.
+#include "lib/epilogue.cuh"
+#include "lib/math.cuh"
+
+template <int Count>
+DEVICE void finish(T* y, i64 off, Acc_T alpha, Acc_T beta, Acc_T (&v)[Count]) {
+    if (beta != 0) {
+        Acc_T old[Count];
+        Vec<T, Count>::load(y + off).get(old);
+        UNROLL for (int i = 0; i < Count; ++i) v[i] = alpha * v[i] + beta * old[i];
+    } else {
+        UNROLL for (int i = 0; i < Count; ++i) v[i] *= alpha;
+    }
+    Vec<T, Count>::of(v).store(y + off);
+}
+
+extern "C" __global__ __launch_bounds__(256) void KERNEL(T* y, int64_t count, FastDiv inner, FastDiv channels, int step,
+                                                         Acc_T alpha, Acc_T beta, Fuse fuse) {
+    constexpr int width = 16 / sizeof(T);
+    const i64 first = i64(blockIdx.x) * 512 + threadIdx.x;              // in vectors
+    const auto column = [&](i64 w) { return int(channels.mod(inner.div(unsigned(w)))) * step; };
+
+    if ((i64(blockIdx.x) + 1) * 512 * width <= count) {                 // a full block: both vectors' loads are under way at once
+        Acc_T v[2][width];
+        UNROLL for (int u = 0; u < 2; ++u) {
+            UNROLL for (int i = 0; i < width; ++i) v[u][i] = 0;
+            fuse_epilogue(v[u], (first + 256 * u) * width, column(first + 256 * u));
+        }
+        UNROLL for (int u = 0; u < 2; ++u) finish(y, (first + 256 * u) * width, alpha, beta, v[u]);
+        return;
+    }
+    NO_UNROLL for (i64 w = first; w < first + 512; w += 256) {
+        const i64 off = w * width;
+        if (off + width <= count) {
+            Acc_T v[width] = {};
+            fuse_epilogue(v, off, column(w));
+            finish(y, off, alpha, beta, v);
+        } else {
+            NO_UNROLL for (i64 i = off; i < count; ++i) {
+                Acc_T v[1] = {};
+                fuse_epilogue(v, i, column(w));
+                finish(y, i, alpha, beta, v);
+            }
+        }
+    }
+}

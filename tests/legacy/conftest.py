@@ -1,0 +1,26 @@
+"""``handle``: the library on the NumPy device. ``refused(function, error, words, **arguments)``: a call fails with this class and sentence."""
+import re
+
+import pytest
+
+from cydnn import cudnn, status
+
+
+@pytest.fixture(scope="session")
+def handle():
+    found = cudnn.create("numpy")
+    yield found
+    cudnn.destroy(found)
+
+
+@pytest.fixture
+def refused():
+    def check(function, error, words, *args, **arguments):
+        with pytest.raises(error) as caught:
+            function(*args, **arguments)
+        text = str(caught.value)
+        assert re.search(words, text), text
+        if issubclass(error, status.CydnnError):
+            assert type(caught.value) is error and text.startswith("cudnn") and error.api in text
+        return caught.value
+    return check
