@@ -1,6 +1,7 @@
 """Forward convolution on tensor cores (mma.sync), NHWC."""
 from __future__ import annotations
 
+from ..fusion import Epilogue
 from ..ops import ConvFprop
 from . import conv_mma as mma
 from .engine import Engine, memory_us
@@ -32,12 +33,12 @@ class ConvFpropMma(Engine):
     tile = None                                  # (m, n): fixed by a benchmark
 
     def refuse(self, p, dev):
-        yield from mma.refusals(p, dev, p.x, p.w, p.y)
+        yield from mma.refusals(p, dev, p.x, p.w, p.out)
         yield from mma.not_nhwc("x", p.x)
         yield from mma.no_pixel_stride("w", p.w)
         yield from mma.not_nhwc("y", p.out)
         if p.epilogue:
-            yield from mma.epilogue_refusals(p, p.y)
+            yield from Epilogue.refuse(p)
 
     def cost(self, p, dev):
         g = mma.Geometry.of(p.op, p.x, p.w, p.y)
@@ -47,7 +48,7 @@ class ConvFpropMma(Engine):
         g, steps = mma.Geometry.of(p.op, p.x, p.w, p.y), []
         x, w = mma.packed_operand(p, "x", steps), mma.packed_operand(p, "w", steps)
         tile = gemm(g, dev, self.tile)[0]
-        return [*steps, launch(p, g, tile, x, w, p.out_ptr(), beta=p.scalar("beta"), fuse=mma.epilogue(p))]
+        return [*steps, launch(p, g, tile, x, w, p.out_ptr(), beta=p.scalar("beta"), fuse=Epilogue.from_match(p))]
 
 
 ENGINES = (ConvFpropMma(),)

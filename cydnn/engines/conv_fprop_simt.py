@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 from ..ops import ConvFprop
-from .conv_simt import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, best_tile, closest, depth_digits, fuse,
-                        pixels_of, quartets, refusals, tiles_of, too_many)
+from .conv_simt import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, closest, depth_digits, pixels_of, quartets,
+                        refusals)
 from .engine import Engine
+from .simt import best_tile, fuse, tiles_of, too_many
 from .steps import Launch
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from ..tensor import TensorDesc
@@ -75,9 +76,12 @@ def mask_bits(taps) -> int:
 # ---- Refusals ----
 
 def refusals(p, dev, x, w, y, names=("x", "w", "y")):
-    """The reasons every engine here shares. ``x``, ``w``, ``y`` are what plays these parts, ``names`` what the op calls them."""
+    """The reasons every engine here shares. ``x``, ``w``, ``y`` are what plays these parts, ``names`` what the op calls them.
+
+    With nodes fused behind the op, ``y`` is what the last one writes; the op's own result may then have any type.
+    """
     yield from wrong_device(dev, 80)
-    yield from wrong_types(p, "f16", "bf16")
+    yield from wrong_types(SimpleNamespace(operands=dict(zip(names, (x, w, y))), dtypes={d.dtype.name for d in (x, w, y)}), "f16", "bf16")
     if p.op.compute != "f32":
         yield f"sums in f32; got compute={p.op.compute}"
     for name, d in zip(names, (x, w, y)):
@@ -196,21 +200,3 @@ def best_tile(dev, m: int, n: int, steps: float, batch: int = 1) -> tuple[Tile, 
     times = [(tile_us(t, dev, ceil_div(m, t.m) * ceil_div(n, t.n) * batch, steps), i, t) for i, t in enumerate(tiles_for(dev))]
     us, _, tile = min(times)
     return tile, us
-
-
-# ---- Pointwise nodes behind a convolution ----
-
-def epilogue_refusals(p, y: TensorDesc):
-    """Reasons not to fuse the nodes behind the op into its stores."""
-    from ..fusion import Epilogue
-    if not p.out.same_layout(y.replace(strides=p.out.strides)) or p.out.dtype != y.dtype:
-        yield f"the last fused output must be {y.dtype} with dims {y.dims}; got {p.out}"
-    yield from Epilogue.refuse(p)
-
-
-def epilogue(p):
-    """The program to splice, or None when nothing is fused."""
-    if not p.epilogue:
-        return None
-    from ..fusion import Epilogue
-    return Epilogue.from_match(p)

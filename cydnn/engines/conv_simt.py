@@ -10,14 +10,10 @@ from math import prod
 
 from ..ops.conv import Conv
 from ..tensor import TensorDesc
-from .engine import wrong_device, wrong_types
+from .engine import wrong_device
+from .simt import type_refusals
 
-TYPES = ("f64", "f32", "f16", "bf16")
-MOST = 2 ** 31 - 1024                            # rows, pixels: a FastDiv's range, less a tile
 X_ALONG_DEPTH, X_VECTORS, W_ALONG_DEPTH, W_VECTORS, OUT_ALONG_ROWS = 1, 2, 4, 8, 16      # kernels_src/conv/gather_simt.cuh
-
-# shape: (rows, columns, share of the FMA peak in a full machine); an estimate until measured
-TILES = {"t128x128": (128, 128, 0.72), "t128x64": (128, 64, 0.66), "t64x64": (64, 64, 0.55), "t32x32": (32, 32, 0.3)}
 
 
 @dataclass(frozen=True)
@@ -120,12 +116,7 @@ def closest(digits) -> int:
 def refusals(p, dev, gathered: str):
     """The reasons all three directions share. ``gathered`` names the operand that is read through the window."""
     yield from wrong_device(dev)
-    yield from wrong_types(p, *TYPES)
-    dtype = p.out.dtype
-    if p.epilogue and dtype != p.descs[0].dtype:
-        yield f"the fused output must be {p.descs[0].dtype} like {p.op.reads[0]}; got {dtype}"
-    if p.op.compute not in ("f32", dtype.compute):
-        yield f"compute must be f32 for {dtype} tensors; got {p.op.compute}"
+    yield from type_refusals(p)
     image = Lifted.of(p.operands[gathered]).image_extent
     if image >= 2 ** 31:
         yield f"one image of {gathered} must span less than 2^31 elements; got {image}"
@@ -134,46 +125,3 @@ def refusals(p, dev, gathered: str):
 def pixels_of(desc: TensorDesc) -> int:
     """n times the spatial dims."""
     return desc.n * prod(desc.spatial)
-
-
-def too_many(name: str, count: int, most: int = MOST):
-    """Refuse more than a kernel's index can count."""
-    if count > most:
-        yield f"{name} must be at most {most}; got {count}"
-
-
-def fma_clocks(dev, dtype) -> int:
-    """Fused multiply-adds of one SM in a clock."""
-    if dtype.name == "f64":
-        return {80: 32, 90: 64, 100: 64}.get(dev.sm, 2)
-    return 64 if dev.sm in (75, 80) else 128
-
-
-def tile_us(tile: str, rows: int, columns: int, depth: int, groups: int, dev, dtype) -> float:
-    """Estimated microseconds of a tiled product: arithmetic of the busiest SM, or the latency of its steps."""
-    m, n, share = TILES[tile]
-    blocks = -(-rows // m) * -(-columns // n) * groups
-    step = {"t128x128": 8, "t32x32": 32}.get(tile, 16)
-    steps = -(-max(depth, 1) // step)
-    busy = -(-blocks // dev.sms) * steps * step * m * n / (fma_clocks(dev, dtype) * share)
-    waiting = -(-blocks // (2 * dev.sms)) * (steps * 600 + 2500 + m * n // 10)
-    return max(busy, waiting) / (dev.clock_mhz or 1500)
-
-
-def best_tile(rows, columns, depth, groups, dev, dtype) -> tuple[float, str]:
-    """(microseconds, tile) of the cheapest tile."""
-    return min((tile_us(t, rows, columns, depth, groups, dev, dtype), t) for t in TILES)
-
-
-def tiles_of(tile: str, rows: int, columns: int) -> dict:
-    """The extra names of a launch: tiles of rows and of columns."""
-    m, n, _ = TILES[tile]
-    return dict(tiles_m=-(-rows // m), tiles_n=-(-columns // n))
-
-
-def fuse(p):
-    """The epilogue program of a match, or None."""
-    if not p.epilogue:
-        return None
-    from ..fusion import Epilogue
-    return Epilogue.from_match(p)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from math import prod
 
 from ..ops import ConvWgrad
-from .conv_simt import (TILES, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, Lifted, depth_digits, quartets, refusals, tile_us,
-                        tiles_of, too_many)
+from .conv_simt import W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, Lifted, depth_digits, quartets, refusals
 from .engine import Engine
+from .simt import TILES, tile_us, tiles_of, too_many
 from .steps import Launch
 
 UNIT = 32                                        # pixels: the deepest step, so that splits begin at steps
-FEWEST = 8 * UNIT                                # pixels worth a split of their own
+FEWEST = 4 * UNIT                                # pixels worth a split of their own
 PART_BYTES = 64 << 20                            # most workspace for the sums of the splits
 
 

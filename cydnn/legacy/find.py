@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import index
 
 from .._core import pointer_of
-from ..status import AllocFailed, CydnnError, NotSupported, require
+from ..status import AllocFailed, CydnnError, NotSupported
 from .arguments import at_least
 from .call import Compute, build
 from .conv_algorithms import Table
@@ -89,13 +89,14 @@ class Search:
             try:
                 plan = build(call.meaning(call, *self._with_word(contents, word)), device)
             except NotSupported as error:
-                reasons.append(f"\n  {word}: {error.args[0]}")
+                reasons.append("\n  " + error.args[0].removeprefix(call.function + ": "))
                 continue
             if plan.workspace_bytes <= most:
                 offers.append((plan.cost_us, place, number))
             else:
-                reasons.append(f"\n  {word}: needs {plan.workspace_bytes} bytes of workspace")
-        require(offers, f"{call.function}: no algorithm can do this within {most} bytes of workspace:{''.join(reasons)}", NotSupported)
+                reasons.append(f"\n  algo {word} needs {plan.workspace_bytes} bytes of workspace")
+        within = "" if preference == PREFER_FASTEST else f" within {most} bytes of workspace"
+        call.require(offers, f"no algorithm can do this{within}:{''.join(reasons)}", NotSupported)
         return min(offers)[2]
 
     @staticmethod

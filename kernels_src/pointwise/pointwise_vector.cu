@@ -2,6 +2,8 @@
 name   = "pointwise_vector_{T}"
 about  = "y = alpha * R + beta * y with a spliced R, where y has no gaps. Two vectors of 16 bytes a thread."
 T      = ["f64", "f32", "f16", "bf16"]
+targets = ["sm_75", "sm_80"]
+when   = ["sm == 75 or T == bf16"]
 params = ["T* y", "int64_t count", "FastDiv inner", "FastDiv channels", "int step", "Acc_T alpha", "Acc_T beta", "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(count * sizeof(T), 8192)", 1, 1]

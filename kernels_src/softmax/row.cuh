@@ -24,12 +24,24 @@ template <class Elem> DEVICE acc_t<Elem> row_exp(acc_t<Elem> x) {
     else return exp(x);
 }
 
-// Forget what was computed from a chunk: without it the compiler keeps every element converted to float between the two
-// passes over the held row, twice the registers.
-template <class Elem, int Count> DEVICE Vec<Elem, Count> packed_again(Vec<Elem, Count> c) {
-    if constexpr (sizeof(c) % 4 == 0)
-        UNROLL for (int w = 0; w < int(sizeof(c) / 4); ++w) asm volatile("" : "+r"(reinterpret_cast<unsigned*>(&c)[w]));
+// A chunk is held as words, and opened where it is used: held as elements, or converted once for both passes over the
+// row, it would take two to four times the registers. `again` hides that the words have been opened before.
+template <class Elem> DEVICE Vec<Elem, 16 / sizeof(Elem)> opened(uint4 words) {
+    Vec<Elem, 16 / sizeof(Elem)> c;
+    *reinterpret_cast<uint4*>(&c) = words;
     return c;
+}
+DEVICE uint4 again(uint4 w) {
+    asm volatile("" : "+r"(w.x), "+r"(w.y), "+r"(w.z), "+r"(w.w));
+    return w;
+}
+// The chunk at p, or one that is `filler` everywhere.
+template <class Elem> DEVICE uint4 load_or(bool valid, const Elem* p, float filler) {
+    Vec<Elem, 16 / sizeof(Elem)> none;
+    UNROLL for (int i = 0; i < none.count; ++i) none[i] = from_acc<Elem>(filler);
+    uint4 words = *reinterpret_cast<const uint4*>(&none);
+    if (valid) words = *reinterpret_cast<const uint4*>(p);
+    return words;
 }
 
 // A row may begin at any element. It is `head` single elements, `chunks` aligned chunks of 16 bytes, and a tail of
@@ -110,28 +122,25 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
     using Value = acc_t<Elem>;
     static constexpr int vec = RowPlan<Elem>::vec, edges = (RowPlan<Elem>::most_singles + Lanes - 1) / Lanes;
     static constexpr int group = Regs % 2 ? 1 : 2;                     // chunks folded together
-    using Chunk = Vec<Elem, vec>;
 
     RowPlan<Elem> at;
     int lane;
     uint4* stash;
-    Chunk chunk[Regs];
+    uint4 chunk[Regs];
     Value edge[edges];
 
     DEVICE FwdRow(int lane, i64 start, int cols, uint4* stash = nullptr) : at(start, cols), lane(lane), stash(stash) {}
-    DEVICE Chunk& stashed(int k) const { return *reinterpret_cast<Chunk*>(stash + k * Lanes + lane); }
+    DEVICE uint4& slot(int k) const { return stash[k * Lanes + lane]; }
 
     DEVICE void load(const Elem* x) {
-        Chunk none;
-        UNROLL for (int i = 0; i < vec; ++i) none[i] = from_acc<Elem>(-INFINITY);
         NO_UNROLL for (int k = 0; k < Stashed; ++k) {
             const int i = lane + (Regs + k) * Lanes;
-            if (i < at.chunks) cp_async<16>(shared_address(&stashed(k)), x + at.chunk(i));
-            else stashed(k) = none;
+            if (i < at.chunks) cp_async<16>(shared_address(&slot(k)), x + at.chunk(i));
+            else slot(k) = load_or<Elem>(false, x, -INFINITY);
         }
         UNROLL for (int k = 0; k < Regs; ++k) {
             const int i = lane + k * Lanes;
-            chunk[k] = i < at.chunks ? Chunk::load(x + at.chunk(i)) : none;
+            chunk[k] = load_or(i < at.chunks, x + at.chunk(i), -INFINITY);
         }
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
@@ -141,7 +150,7 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
     DEVICE void fold_into(MaxSum<Value>& row) const {
         UNROLL for (int k = 0; k < Regs; k += group) {
             Value f[group * vec];
-            UNROLL for (int i = 0; i < group * vec; ++i) f[i] = to_acc(chunk[k + i / vec][i % vec]);
+            UNROLL for (int i = 0; i < group * vec; ++i) f[i] = to_acc(opened<Elem>(chunk[k + i / vec])[i % vec]);
             fold<Elem>(row, f);
         }
         fold<Elem>(row, edge);
@@ -150,23 +159,22 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
             cp_async_wait<0>();
             NO_UNROLL for (int k = 0; k < Stashed; ++k) {
                 Value f[vec];
-                const Chunk c = stashed(k);
-                c.get(f);
+                opened<Elem>(slot(k)).get(f);
                 fold<Elem>(row, f);
             }
         }
     }
-    DEVICE void put_k(Elem* y, int k, const Chunk& c, const SoftmaxOf<Elem>& of, Value beta) const {
+    DEVICE void put_k(Elem* y, int k, uint4 words, const SoftmaxOf<Elem>& of, Value beta) const {
         const int i = lane + k * Lanes;
         if (i >= at.chunks) return;
         Value f[vec];
-        c.get(f);
+        opened<Elem>(words).get(f);
         UNROLL for (int j = 0; j < vec; ++j) f[j] = of(f[j]);
         put_chunk(y + at.chunk(i), f, beta);
     }
     DEVICE void put(Elem* y, const SoftmaxOf<Elem>& of, Value beta) const {
-        UNROLL for (int k = 0; k < Regs; ++k) put_k(y, k, packed_again(chunk[k]), of, beta);
-        NO_UNROLL for (int k = 0; k < Stashed; ++k) put_k(y, Regs + k, stashed(k), of, beta);
+        UNROLL for (int k = 0; k < Regs; ++k) put_k(y, k, again(chunk[k]), of, beta);
+        NO_UNROLL for (int k = 0; k < Stashed; ++k) put_k(y, Regs + k, slot(k), of, beta);
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
             if (i < at.singles) put_one(y + at.single(i), of(edge[e]), beta);

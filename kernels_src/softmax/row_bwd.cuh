@@ -8,33 +8,30 @@ namespace cydnn {
 template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
     using Value = acc_t<Elem>;
     static constexpr int vec = RowPlan<Elem>::vec, edges = (RowPlan<Elem>::most_singles + Lanes - 1) / Lanes;
-    using Chunk = Vec<Elem, vec>;
 
     RowPlan<Elem> at;
     int lane;
     uint4* stash;
-    Chunk y[Regs], dy[Regs];
+    uint4 y[Regs], dy[Regs];
     Value edge_y[edges], edge_dy[edges];
 
     DEVICE BwdRow(int lane, i64 start, int cols, uint4* stash = nullptr) : at(start, cols), lane(lane), stash(stash) {}
-    DEVICE Chunk& stashed(int k) const { return *reinterpret_cast<Chunk*>(stash + k * Lanes + lane); }
+    DEVICE uint4& slot(int k) const { return stash[k * Lanes + lane]; }
 
     DEVICE void load(const Elem* from_y, const Elem* from_dy) {
-        Chunk none;
-        UNROLL for (int i = 0; i < vec; ++i) none[i] = from_acc<Elem>(0.f);
         NO_UNROLL for (int k = 0; k < Stashed; ++k) {
             const int i = lane + (Regs + k) * Lanes;
             if (i < at.chunks) {
-                cp_async<16>(shared_address(&stashed(k)), from_y + at.chunk(i));
-                cp_async<16>(shared_address(&stashed(Stashed + k)), from_dy + at.chunk(i));
+                cp_async<16>(shared_address(&slot(k)), from_y + at.chunk(i));
+                cp_async<16>(shared_address(&slot(Stashed + k)), from_dy + at.chunk(i));
             } else {
-                stashed(k) = none, stashed(Stashed + k) = none;
+                slot(k) = slot(Stashed + k) = load_or<Elem>(false, from_y, 0);
             }
         }
         UNROLL for (int k = 0; k < Regs; ++k) {
             const int i = lane + k * Lanes;
-            y[k] = i < at.chunks ? Chunk::load(from_y + at.chunk(i)) : none;
-            dy[k] = i < at.chunks ? Chunk::load(from_dy + at.chunk(i)) : none;
+            y[k] = load_or(i < at.chunks, from_y + at.chunk(i), 0);
+            dy[k] = load_or(i < at.chunks, from_dy + at.chunk(i), 0);
         }
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
@@ -42,34 +39,34 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
             edge_dy[e] = i < at.singles ? to_acc(from_dy[at.single(i)]) : Value(0);
         }
     }
+    static DEVICE Value share_of(uint4 y, uint4 dy, bool is_log) {
+        Value sum = 0;
+        UNROLL for (int j = 0; j < vec; ++j)
+            sum += GradientOf<Elem>::share(to_acc(opened<Elem>(y)[j]), to_acc(opened<Elem>(dy)[j]), is_log);
+        return sum;
+    }
     // The lane's share of the row's sum.
     DEVICE Value sum(bool is_log) const {
         Value sum = 0;
-        UNROLL for (int k = 0; k < Regs; ++k)
-            UNROLL for (int j = 0; j < vec; ++j)
-                sum += GradientOf<Elem>::share(to_acc(y[k][j]), to_acc(dy[k][j]), is_log);
+        UNROLL for (int k = 0; k < Regs; ++k) sum += share_of(y[k], dy[k], is_log);
         UNROLL for (int e = 0; e < edges; ++e) sum += GradientOf<Elem>::share(edge_y[e], edge_dy[e], is_log);
         if constexpr (Stashed > 0) {
             cp_async_commit();
             cp_async_wait<0>();
-            NO_UNROLL for (int k = 0; k < Stashed; ++k) {
-                const Chunk a = stashed(k), b = stashed(Stashed + k);
-                UNROLL for (int j = 0; j < vec; ++j)
-                    sum += GradientOf<Elem>::share(to_acc(a[j]), to_acc(b[j]), is_log);
-            }
+            NO_UNROLL for (int k = 0; k < Stashed; ++k) sum += share_of(slot(k), slot(Stashed + k), is_log);
         }
         return sum;
     }
-    DEVICE void put_k(Elem* dx, int k, const Chunk& a, const Chunk& b, const GradientOf<Elem>& of, Value beta) const {
+    DEVICE void put_k(Elem* dx, int k, uint4 a, uint4 b, const GradientOf<Elem>& of, Value beta) const {
         const int i = lane + k * Lanes;
         if (i >= at.chunks) return;
         Value f[vec];
-        UNROLL for (int j = 0; j < vec; ++j) f[j] = of(to_acc(a[j]), to_acc(b[j]));
+        UNROLL for (int j = 0; j < vec; ++j) f[j] = of(to_acc(opened<Elem>(a)[j]), to_acc(opened<Elem>(b)[j]));
         put_chunk(dx + at.chunk(i), f, beta);
     }
     DEVICE void put(Elem* dx, const GradientOf<Elem>& of, Value beta) const {
-        UNROLL for (int k = 0; k < Regs; ++k) put_k(dx, k, packed_again(y[k]), packed_again(dy[k]), of, beta);
-        NO_UNROLL for (int k = 0; k < Stashed; ++k) put_k(dx, Regs + k, stashed(k), stashed(Stashed + k), of, beta);
+        UNROLL for (int k = 0; k < Regs; ++k) put_k(dx, k, again(y[k]), again(dy[k]), of, beta);
+        NO_UNROLL for (int k = 0; k < Stashed; ++k) put_k(dx, Regs + k, slot(k), slot(Stashed + k), of, beta);
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
             if (i < at.singles) put_one(dx + at.single(i), of(edge_y[e], edge_dy[e]), beta);

@@ -17,7 +17,7 @@ needs  = ["1 <= positions < 2**30", "channels >= 1", "WIDE == 0 or (outer[0] % (
 
 constexpr int VEC = WIDE ? 8 / sizeof(T) : 1, HELD = 4, TILE = HELD * WARPS;
 
-extern "C" __global__ __launch_bounds__(32 * WARPS, 32 / WARPS) void KERNEL(
+extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) / WARPS) void KERNEL(
         const T* y, const T* dy, T* dx, int positions, FastDiv inner, int channels, Array<i64, 3> outer, Array<i64, 3> channel,
         int is_log, Acc_T alpha, Acc_T beta) {
     using Chunk = Vec<T, VEC>;
@@ -64,7 +64,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, 32 / WARPS) void KERNEL(
         UNROLL for (int k = 0; k < HELD; ++k) {
             const int c = base + warp + k * WARPS;
             if (c >= channels) continue;
-            const Chunk a = packed_again(held_y[k]), b = packed_again(held_dy[k]);
+            const Chunk a = held_y[k], b = held_dy[k];
             Acc_T f[VEC];
             UNROLL for (int j = 0; j < VEC; ++j)
                 f[j] = GradientOf<T>{sum[j], alpha, bool(is_log)}(to_acc(a[j]), to_acc(b[j]));

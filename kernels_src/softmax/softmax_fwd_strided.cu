@@ -18,7 +18,7 @@ needs  = ["1 <= positions < 2**30", "channels >= 1", "WIDE == 0 or (x_outer % (8
 
 constexpr int VEC = WIDE ? 8 / sizeof(T) : 1, HELD = 8, TILE = HELD * WARPS;
 
-extern "C" __global__ __launch_bounds__(32 * WARPS, 32 / WARPS) void KERNEL(
+extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) / WARPS) void KERNEL(
         const T* x, T* y, int positions, FastDiv inner, int channels, i64 x_outer, i64 y_outer, i64 x_channel, i64 y_channel,
         int is_log, Acc_T alpha, Acc_T beta) {
     using Chunk = Vec<T, VEC>;
@@ -71,7 +71,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, 32 / WARPS) void KERNEL(
             SoftmaxOf<T> of;
             of.alpha = alpha, of.is_log = is_log;
             Acc_T f[VEC];
-            const Chunk chunk = packed_again(held[k]);
+            const Chunk chunk = held[k];
             UNROLL for (int j = 0; j < VEC; ++j) {
                 of.max = row[j].max, of.factor = row[j].sum;
                 f[j] = of(to_acc(chunk[j]));

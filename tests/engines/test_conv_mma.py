@@ -90,3 +90,157 @@ def draw(rng: random.Random, op_class, small=True) -> Match:
             p = match(op_class, x, w, dtype=rng.choice(["f16", "bf16"]), layouts=layouts, **attributes)
             if any(e.op is op_class and e.accepts(p, H200) for e in ENGINES):
                 return p
+
+
+# ---- The CUDA source, run on the host ----
+
+needs_compiler = pytest.mark.skipif(host.cuda_include() is None, reason="needs g++ and nvcc's headers")
+SIZES = [(t.m, t.n) for t in conv_mma.TILES]
+
+
+@needs_compiler
+@pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad])
+@pytest.mark.parametrize("tile", SIZES, ids=str)
+def test_kernels_match_the_reference(op_class, tile, monkeypatch):
+    """Random problems: every tile, both layouts, flipped filters, groups, odd channels, 1 to 3 spatial dims, beta."""
+    for seed in range(6):
+        rng = random.Random(f"{tile} {seed}")
+        p = draw(rng, op_class)
+        engine = engine_for(p)
+        monkeypatch.setattr(engine, "tile", tile)
+        if op_class is ConvWgrad:
+            monkeypatch.setattr(engine, "splits", rng.choice([None, 1, 3]))
+        check_on_host(engine, p, alpha=rng.choice([1.0, 2.0]), beta=rng.choice([0.0, 0.5]), late=rng.random() < 0.5, seed=seed)
+
+
+CORNERS = {                                      # what each is there for -> x, w, attributes
+    "patches of 16 x 16: 32 taps in two dims": ((1, 3, 32, 32), (8, 3, 16, 16), dict(stride=16)),
+    "first layer: 3 channels, 7 x 7, stride 2": ((1, 3, 20, 20), (16, 3, 7, 7), dict(pre_pad=3, post_pad=3, stride=2)),
+    "1 x 1, stride 2: classes of dx without taps": ((2, 16, 9, 8), (8, 16, 1, 1), dict(stride=2)),
+    "window smaller than the stride": ((1, 8, 11, 2), (8, 8, 2, 1), dict(stride=(3, 4))),
+    "nothing but padding in reach of some rows": ((1, 8, 3, 3), (8, 8, 3, 3), dict(pre_pad=5, post_pad=4)),
+    "depth of one tap with padding around": ((1, 8, 2, 3, 3), (8, 8, 1, 3, 3), dict(pre_pad=(2, 1, 1), post_pad=(1, 1, 1))),
+    "stride 2, dilation 3, flipped": ((1, 16, 14, 13), (8, 16, 3, 2), dict(stride=2, dilation=3, mode="convolution", pre_pad=(4, 1))),
+    "one pixel, one filter": ((1, 8, 1), (1, 8, 1), dict()),
+    "a chunk of every k step beyond the filter": ((1, 8, 6, 6), (64, 8, 3, 1), dict(pre_pad=1)),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("late", [False, True], ids=["copies at once", "copies as late as the waits allow"])
+@pytest.mark.parametrize("corner", CORNERS)
+@pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad])
+def test_corners(op_class, corner, late, monkeypatch):
+    x, w, attributes = CORNERS[corner]
+    p = match(op_class, x, w, **attributes)
+    engine = engine_for(p)
+    monkeypatch.setattr(engine, "tile", (64, 64))
+    check_on_host(engine, p, late=late)
+
+
+@needs_compiler
+def test_strided_pixels_and_channels_are_repacked():
+    """x is a slice of 8 channels out of 24: no dense NHWC, but dense pixels."""
+    p = match(ConvFprop, (2, 8, 5, 6), (16, 8, 3, 3))
+    p.operands["x"] = p.x.replace(strides=(5 * 6 * 24, 1, 6 * 24, 24))
+    assert engine_for(p).index == 111
+    check_on_host(engine_for(p), p)
+
+
+# ---- Contracts ----
+
+RESNET50 = [(3, 224, 64, 7, 2), (64, 56, 64, 1, 1), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (256, 56, 128, 1, 1), (128, 56, 128, 3, 2),
+            (256, 56, 512, 1, 2), (128, 28, 128, 3, 1), (512, 28, 1024, 1, 2), (256, 14, 256, 3, 1), (1024, 14, 2048, 1, 2),
+            (2048, 7, 512, 1, 1), (512, 7, 512, 3, 1)]
+
+
+@pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad])
+@pytest.mark.parametrize("n, dtype", [(256, "bf16"), (32, "f16"), (1, "f16")])
+def test_plans_of_resnet50_pack_and_cover_the_output(op_class, n, dtype):
+    for c, size, k, r, stride in RESNET50:
+        for device in ("h200", "a100", "rtx4090"):
+            p = match(op_class, (n, c, size, size), (k, c, r, r), dtype=dtype, stride=stride, pre_pad=r // 2, post_pad=r // 2)
+            check_contract(p, KNOWN[device])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_plans_pack(seed):
+    rng = random.Random(seed)
+    check_contract(draw(rng, rng.choice([ConvFprop, ConvDgrad, ConvWgrad]), small=False), H200)
+
+
+def check_contract(p, dev):
+    """Every launch packs, fits the device, and its blocks cover what it writes."""
+    engine = next(e for e in ENGINES if e.op is type(p.op) and e.accepts(p, dev))
+    assert engine.cost(p, dev) > 0
+    g = conv_mma.Geometry.of(p.op, p.operands.get("x") or p.dx, p.operands.get("w") or p.dw, p.operands.get("y") or p.dy)
+    for step in engine.plan(p, dev):
+        kernel = host.kernel(step.kernel)
+        packed = kernel.pack(step.args, **step.extra)
+        assert packed.smem <= dev.smem_bytes
+        if "tile_m" not in kernel.axes:
+            continue
+        m, n = kernel.axes["tile_m"], kernel.axes["tile_n"]
+        rows, cols = {ConvFprop: (g.pixels, g.k), ConvDgrad: (conv_dgrad_mma.class_rows(g), g.c), ConvWgrad: (g.k, g.chunks * 8)}[type(p.op)]
+        times = step.args.get("classes", 1)
+        assert packed.grid[0] == -(-rows // m) * -(-cols // n) * times
+        if type(p.op) is ConvWgrad:
+            assert packed.grid[1:] == (step.args["splits"], g.groups)
+            assert (step.args["splits"] - 1) * step.args["range"] < g.pixels <= step.args["splits"] * step.args["range"]
+            assert step.args["sums"].uid.bytes <= max(conv_wgrad_mma.MOST_BYTES, g.k * g.groups * g.chunks * 32)
+        else:
+            assert packed.grid[1] == g.groups
+
+
+def test_indices_are_unique_and_in_range():
+    ranges = {ConvFprop: range(100, 120), ConvDgrad: range(120, 140), ConvWgrad: range(140, 160)}
+    assert len({e.index for e in ENGINES}) == len(ENGINES)
+    assert all(e.index in ranges[e.op] for e in ENGINES)
+
+
+# ---- Refusals ----
+
+PLAIN = (2, 16, 8, 8), (16, 16, 3, 3)
+REFUSALS = [
+    (lambda: match(ConvFprop, *PLAIN), 110, KNOWN["t4"], "needs sm_80 or newer; device is sm_75"),
+    (lambda: match(ConvFprop, *PLAIN, dtype="f32"), 110, H200, "x must be one of f16 bf16; got f32"),
+    (lambda: match(ConvFprop, *PLAIN, layouts=("nchw", "nhwc", "nhwc")), 110, H200, "x must be packed NHWC"),
+    (lambda: match(ConvFprop, *PLAIN, layouts=("nhwc", "nhwc", "nchw")), 110, H200, "y must be packed NHWC"),
+    (lambda: match(ConvFprop, *PLAIN), 111, H200, "x and y are packed NHWC; the engine without copies takes them"),
+    (lambda: match(ConvDgrad, *PLAIN), 131, H200, "dy and dx are packed NHWC; the engine without copies takes them"),
+    (lambda: match(ConvWgrad, *PLAIN), 151, H200, "x and dy are packed NHWC; conv_wgrad_mma takes them without a copy"),
+    (lambda: match(ConvFprop, (2, 16, 8, 8), (16, 1, 3, 3)), 110, H200, "c and k of a group must be multiples of 8; got 1 and 1"),
+    (lambda: match(ConvDgrad, *PLAIN, stride=2, dilation=2), 130, H200, "stride and dilation must have no common factor; got 2 and 2"),
+    (lambda: match(ConvWgrad, (1, 8, 40, 40), (8, 8, 17, 17)), 150, H200, "dw may have 32 taps in height, width and depth together"),
+    (lambda: match(ConvFprop, *PLAIN, compute="f64"), 110, H200, "sums in f32; got compute=f64"),
+    (lambda: match(ConvFprop, (0, 16, 8, 8), PLAIN[1]), 110, H200, "x is empty"),
+    (lambda: match(ConvFprop, (1 << 20, 64, 256, 16), (64, 64, 1, 1)), 110, H200, "x must have fewer than 2147483392 chunks"),
+]
+
+
+@pytest.mark.parametrize("make, index, dev, sentence", REFUSALS, ids=[r[-1][:40] for r in REFUSALS])
+def test_refusals(make, index, dev, sentence):
+    engine = next(e for e in ENGINES if e.index == index)
+    assert sentence in reasons(engine, make(), dev)
+
+
+def test_misaligned_pointers_are_refused():
+    p = match(ConvFprop, *PLAIN)
+    p.operands["w"] = p.w.replace(alignment=8)
+    assert "w must be aligned to 16 bytes; got 8" in reasons(engine=ENGINES[0], p=p)
+
+
+# ---- Host-side helpers ----
+
+def test_pixel_stride():
+    packed = TensorDesc.packed("f16", (2, 8, 4, 5), "nhwc")
+    assert conv_mma.pixel_stride(packed) == 8 and conv_mma.pixel_stride(TensorDesc.packed("f16", (2, 8, 4, 5))) == 1
+    assert conv_mma.pixel_stride(packed.replace(strides=(800, 1, 50, 8))) is None
+    assert conv_mma.pixel_stride(TensorDesc.packed("f16", (2, 8, 1, 1))) == 1
+
+
+def test_small_problems_get_small_tiles():
+    large, _ = conv_mma.best_tile(H200, 802816, 256, 18)
+    small, _ = conv_mma.best_tile(H200, 1568, 256, 18)
+    assert large.m * large.n > small.m * small.n
+    assert all(t.smem_bytes <= KNOWN["rtx4090"].smem_bytes for t in conv_mma.tiles_for(KNOWN["rtx4090"]))

@@ -9,7 +9,7 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
-from cydnn.engines import conv_dgrad_simt, conv_fprop_simt, conv_simt, conv_wgrad_simt
+from cydnn.engines import conv_dgrad_simt, conv_fprop_simt, conv_simt, conv_wgrad_simt, simt
 from cydnn.heuristics.partition import match_of
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad
 from cydnn.ops.problem import Problem
@@ -184,7 +184,7 @@ def test_every_launch_packs_on_every_device(op):
             for launch in ENGINE[op].plan(p, dev):
                 kernel = kernels.get(launch.kernel)
                 packed = kernel.pack(launch.args, **launch.extra)
-                tile = next((t for t in conv_simt.TILES if launch.kernel.endswith(t)), None)
+                tile = next((t for t in simt.TILES if launch.kernel.endswith(t)), None)
                 if tile is None:
                     assert packed.grid[0] * 256 >= launch.args["count"]
                     continue

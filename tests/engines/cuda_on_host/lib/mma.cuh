@@ -9,6 +9,11 @@ inline unsigned shared_address(const void* p) { return unsigned((const unsigned 
 template <int Count, bool Trans> void ldmatrix(unsigned* r, unsigned address) {
     if (address % 16 || int(address) + 16 > host::memory_bytes) { fprintf(stderr, "ldmatrix: address %u\n", address); abort(); }
     host::together(r, &address, nullptr, [](void* (*slot)[3]) {
+        for (int i = 0; i < Count; ++i) {        // the 8 rows of a matrix are read at once: all 16-byte banks must differ
+            unsigned banks = 0;
+            for (int row = 0; row < 8; ++row) banks |= 1u << (*(unsigned*)slot[8 * i + row][1] / 16 % 8);
+            if (banks != 0xff) { fprintf(stderr, "ldmatrix: bank conflict, banks %02x\n", banks); abort(); }
+        }
         for (int lane = 0; lane < 32; ++lane)
             for (int i = 0; i < Count; ++i) {
                 unsigned short pair[2];

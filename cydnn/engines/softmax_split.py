@@ -1,0 +1,55 @@
+"""Softmax of few or very long rows: many blocks a row, two launches, partial results in the workspace."""
+from __future__ import annotations
+
+from ..ops import SoftmaxBwd, SoftmaxFwd
+from .softmax_forms import RowEngine, form, row_args, stream_us
+from .steps import Launch
+
+TILE_BYTES = 16384                               # 1024 chunks: 4 for each of 256 threads
+MOST_SLICES = 1024                               # each block of the second launch reads all partial results of its row
+
+
+class _Split(RowEngine):
+    family = ""
+    part_bytes = 0                               # one slice's partial result
+    scan_drops = ()                              # arguments of the second launch that the first has not
+
+    def refuse_rows(self, p, f, dev):
+        if f.row_count * self._slices(p, f)[0] >= 2 ** 31:
+            yield f"needs fewer than 2^31 slices; got {f.row_count} rows of {self._slices(p, f)[0]}"
+
+    @staticmethod
+    def _slices(p, f):
+        """(slices of a row, tiles of a slice)."""
+        tile = TILE_BYTES // p.descs[0].dtype.bytes
+        tiles = -(-f.col_count // (tile * MOST_SLICES))
+        return -(-f.col_count // (tile * tiles)), tiles
+
+    def cost(self, p, dev):
+        if not p.descs[0].count:
+            return 0.0
+        f = form(p)
+        return 2.0 + stream_us(p, dev, f.row_count * self._slices(p, f)[0] / 4, extra_reads=1.0)
+
+    def plan_rows(self, p, f, dev):
+        slices, tiles = self._slices(p, f)
+        part = p.scratch(f.row_count * slices * self.part_bytes)
+        args = row_args(p, f, part=part, slices=slices, tiles=tiles)
+        scan = {name: value for name, value in args.items() if name not in self.scan_drops}
+        dtype = p.descs[0].dtype
+        return [Launch(f"{self.family}_scan_{dtype}", scan), Launch(f"{self.family}_apply_{dtype}", args)]
+
+
+class SoftmaxFwdSplit(_Split):
+    """Maximum and sum of each slice, then the result; x is read twice, the second time mostly from the L2 cache."""
+    index, op, family, part_bytes = 213, SoftmaxFwd, "softmax_fwd", 8
+    scan_drops = ("y", "y_row", "is_log", "alpha", "beta")
+
+
+class SoftmaxBwdSplit(_Split):
+    """The sum of each slice, then the result; y and dy are read twice, the second time mostly from the L2 cache."""
+    index, op, family, part_bytes = 223, SoftmaxBwd, "softmax_bwd", 4
+    scan_drops = ("dx", "dx_row", "alpha", "beta")
+
+
+ENGINES = (SoftmaxFwdSplit(), SoftmaxBwdSplit())

@@ -1,0 +1,16 @@
+"""Copies, with or without a conversion: the pointwise identity."""
+from ..ops import Transform
+from .elementwise import StridedForm, VectorForm
+
+
+class TransformVector(VectorForm):
+    """Equal layouts, without gaps."""
+    index, op = 290, Transform
+
+
+class TransformStrided(StridedForm):
+    """Any strides."""
+    index, op = 292, Transform
+
+
+ENGINES = (TransformVector(), TransformStrided())

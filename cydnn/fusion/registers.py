@@ -1,0 +1,71 @@
+"""Registers of spliced code, and what a mark says.
+
+Names have an underscore (``%n0_3`` is lane 3 of n0), which no register of nvcc has; so they hide none of the kernel's.
+"""
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+from ..status import InternalError
+
+MARK = re.compile(r"// @fuse\.epilogue ([^;\n]*);")
+_DECLARED = re.compile(r"\.reg \.(\w+)\s+(%\w+?)<\d+>")
+_BITS = {"f32": "f32", "b32": "f32", "f64": "f64", "b64": "f64"}
+
+
+class Registers:
+    """Hands out register names of one scope and writes their declarations."""
+
+    def __init__(self):
+        self._by_type: dict[str, list] = {}
+
+    def new(self, kind: str, stem: str, lane: int | str = 0) -> str:
+        name = f"%{stem}_{lane}"
+        self._by_type.setdefault(kind, []).append(name)
+        return name
+
+    def lanes(self, kind: str, stem: str, count: int) -> list[str]:
+        return [self.new(kind, stem, i) for i in range(count)]
+
+    def declarations(self) -> list[str]:
+        return [f".reg {kind} {', '.join(names)};" for kind, names in self._by_type.items()]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One mark: the registers of the values, and the registers of the offsets by key."""
+    values: tuple
+    offsets: dict
+
+    @classmethod
+    def read(cls, text: str) -> "Mark":
+        words = dict(word.split("=", 1) for word in text.split())
+        return cls(tuple(words.pop("v").split(",")), words)
+
+
+def declared_types(text: str) -> dict[str, str]:
+    """Register family ("%f") to math type ("f32") of a kernel. Newer compilers keep floats in untyped registers of the size."""
+    return {family: _BITS[kind] for kind, family in _DECLARED.findall(text) if kind in _BITS}
+
+
+def type_of(register: str, declared: dict) -> str:
+    family = re.match(r"%[A-Za-z_]+", register)
+    if not family or family[0] not in declared:
+        raise InternalError(f"mark: v must be a float or double register; got {register}")
+    return declared[family[0]]
+
+
+def literal(number: float, math: str) -> str:
+    """A number as PTX writes it, bit by bit."""
+    return "0f" + struct.pack(">f", _fit(number)).hex().upper() if math == "f32" else "0d" + struct.pack(">d", number).hex().upper()
+
+
+def _fit(number: float) -> float:
+    """Numbers beyond the range of f32 become infinite, as in a conversion."""
+    try:
+        struct.pack(">f", number)
+        return number
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")

@@ -1,0 +1,52 @@
+/*@kernel
+name    = "pooling_fwd_whole_{T}_{OP}"
+about   = "The window is the whole plane and planes lie behind each other: a block reads some planes as one run, then a team of lanes reduces each."
+T       = ["f32", "f16", "bf16"]
+OP      = ["max", "max_nan", "avg"]
+targets = ["sm_75", "sm_80"]
+params  = ["const T* x", "T* y", "float alpha", "float beta", "int64_t planes", "int cells", "int group", "int team_log2"]
+block   = [256, 1, 1]
+grid    = ["ceil_div(planes, group)", 1, 1]
+smem    = "(group * cells + 16) * sizeof(T)"
+needs   = ["group << team_log2 <= 256"]
+@*/
+// The run of group * cells elements starts anywhere; it is read in aligned 16-byte vectors from the vector that holds its
+// first element, the last vector only as far as the run goes. Two blocks may read one vector, none reads past the tensor.
+#include "pool.cuh"
+
+extern "C" __global__ __launch_bounds__(256) void KERNEL(
+    const T* x, T* y, float alpha, float beta, i64 planes, int cells, int group, int team_log2) {
+    constexpr int V = 16 / int(sizeof(T)), Batch = 4;
+    extern __shared__ uint4 dynamic[];
+    T* cache = reinterpret_cast<T*>(dynamic);
+    const i64 first = i64(blockIdx.x) * group;
+    const int mine = int(min(i64(group), planes - first)), skip = int(first * cells % V), count = skip + mine * cells;
+    const T* run = x + first * cells - skip;
+    int i = threadIdx.x;
+    for (; (i + (Batch - 1) * 256 + 1) * V <= count; i += Batch * 256) {
+        Vec<T, V> v[Batch];
+        UNROLL for (int b = 0; b < Batch; ++b) v[b] = Vec<T, V>::load_nc(run + (i + b * 256) * V);
+        UNROLL for (int b = 0; b < Batch; ++b) v[b].store(cache + (i + b * 256) * V);
+    }
+    for (; (i + 1) * V <= count; i += 256) Vec<T, V>::load_nc(run + i * V).store(cache + i * V);
+    for (int k = i * V; k < min(count, (i + 1) * V); ++k) cache[k] = run[k];
+    __syncthreads();
+
+    const int plane = threadIdx.x >> team_log2, team = 1 << team_log2, member = threadIdx.x & (team - 1);
+    POOL_STATE(OP)<T, 1> state;
+    state.start();
+    if (plane < mine)
+        for (int k = member; k < cells; k += team) state.add(cache[skip + plane * cells + k]);
+    // Lanes of a team are neighbours. All lanes of the warp take part.
+    for (int mask = 1; mask < team; mask *= 2) {
+        auto other = state;
+        if constexpr (sizeof(state.v[0]) == 2)
+            reinterpret_cast<unsigned short&>(other.v[0]) = __shfl_xor_sync(0xffffffffu, int(reinterpret_cast<const unsigned short&>(state.v[0])), mask);
+        else other.v[0] = __shfl_xor_sync(0xffffffffu, state.v[0], mask);
+        state.add(other);
+    }
+    if (plane >= mine || member) return;
+    float result[1];
+    state.finish(result, cells, float(cells));
+    put(y + first + plane, result, alpha, beta);
+}

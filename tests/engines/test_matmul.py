@@ -1,0 +1,221 @@
+"""Matmul engines without a GPU: refusals, launches that pack, and the kernels' index arithmetic followed in NumPy."""
+from __future__ import annotations
+
+import random
+from math import prod
+
+import numpy as np
+import pytest
+
+from cydnn import kernels
+from cydnn.device.facts import KNOWN
+from cydnn.engines import conv_fprop_simt, matmul_mma, matmul_simt
+from cydnn.engines.simt import TILES
+from cydnn.heuristics.partition import match_of
+from cydnn.ops import Matmul
+from cydnn.ops.problem import Problem
+from tests.support.draw import draw
+from tests.support.matrix import graph_of
+
+H200, T4 = KNOWN["h200"], KNOWN["t4"]
+SIMT, MMA, CONV = matmul_simt.ENGINES[0], matmul_mma.ENGINES[0], conv_fprop_simt.ENGINES[0]
+
+
+def match(problem):
+    graph = graph_of(problem, dict(problem.op.scalars))
+    return match_of(graph, graph.nodes[0])
+
+
+def flat(values, desc):
+    memory = np.full(max(desc.extent, 1), np.nan)
+    view = np.lib.stride_tricks.as_strided(memory, desc.dims, [8 * s for s in desc.strides])
+    if values is not None and desc.count:
+        view[...] = values
+    return memory, view
+
+
+def batch_offsets(a):
+    """batch_offsets of batch.cuh for every matrix: (a, b, c)."""
+    index, out = np.arange(a["batches"]), np.zeros((3, a["batches"]), int)
+    for i, by in enumerate(a["batch"]):
+        out += np.array([index % by * a[f"{name}_batch"][i] for name in "abc"])
+        index = index // by
+    return out
+
+
+def check_simt(a, offsets, base, form, row_step, k_step, rows, depth):
+    """Every vector is four neighbours from a multiple of 4 on, and none straddles the end."""
+    if form == matmul_simt.ROW_VECTORS:
+        assert row_step == 1 and rows % 4 == 0 and k_step % 4 == 0 and (base % 4 == 0).all()
+    if form == matmul_simt.DEPTH_VECTORS:
+        assert k_step == 1 and depth % 4 == 0 and row_step % 4 == 0 and (base % 4 == 0).all() and a["split_k"] % 4 == 0
+
+
+def follow(launch, values, problem):
+    """What the product (and the sum) compute, from the arguments alone."""
+    a = launch.args
+    (fa, _), (fb, _), (fc, view) = flat(values["a"], problem.operands["a"]), flat(values["b"], problem.operands["b"]), flat(None, problem.operands["c"])
+    offsets = batch_offsets(a)
+    row, col, depth = np.arange(a["m"]), np.arange(a["n"]), np.arange(a["k"])
+    if "a_form" in a:
+        a_m, a_k, b_k, b_n = (a[key] for key in ("a_m", "a_k", "b_k", "b_n"))
+        check_simt(a, offsets, offsets[0], a["a_form"], a_m, a_k, a["m"], a["k"])
+        check_simt(a, offsets, offsets[1], a["b_form"], b_n, b_k, a["n"], a["k"])
+    else:
+        a_m, a_k = (a["a_step"], 1) if "_ak_" in launch.kernel else (1, a["a_step"])
+        b_n, b_k = (b_step, 1) if (b_step := a["b_step"]) is not None and launch.kernel.endswith("_bk") else (1, a["b_step"])
+        assert a["a_step"] % 8 == 0 and a["b_step"] % 8 == 0 and (offsets[:2] % 8 == 0).all() and a["split_k"] % 64 == 0
+        if a["c_vectors"]:
+            assert a["n"] % 8 == 0 and a["c_n"] == 1 and a["c_m"] % 8 == 0 and (offsets[2] % 8 == 0).all()
+    for o_a, o_b, o_c in offsets.T:
+        total = np.zeros((a["m"], a["n"]))
+        for begin in range(0, max(a["k"], 1), a["split_k"]):
+            k = depth[begin:begin + a["split_k"]]
+            total += fa[o_a + row[:, None] * a_m + k * a_k] @ fb[o_b + k[:, None] * b_k + col * b_n]
+        fc[o_c + row[:, None] * a["c_m"] + col * a["c_n"]] = total
+    return view
+
+
+@pytest.mark.parametrize("engine", [SIMT, MMA], ids=lambda e: e.name)
+@pytest.mark.parametrize("seed", range(80))
+def test_index_arithmetic_gives_the_reference(engine, seed):
+    rng = random.Random(seed)
+    problem = draw(Matmul, rng)
+    p = match(problem)
+    while not engine.accepts(p, H200):
+        problem = draw(Matmul, rng)
+        p = match(problem)
+    gen = np.random.default_rng(seed)
+    values = {n: gen.integers(-3, 4, d.dims).astype(float) for n, d in problem.operands.items()}
+    steps = engine.plan(p, H200)
+    np.testing.assert_array_equal(follow(steps[0], values, problem), values["a"] @ values["b"])
+    for launch in steps:
+        packed = kernels.get(launch.kernel).pack(launch.args, **launch.extra)
+        if launch.kernel.startswith("matmul_sum"):
+            assert packed.grid[0] * 256 >= problem.operands["c"].count
+            continue
+        tile = next((TILES[t][:2] for t in TILES if launch.kernel.endswith(t)), None) or (kernels.get(launch.kernel).axes["TILE"],) * 2
+        per_matrix = prod(-(-s // t) for s, t in zip((launch.args["m"], launch.args["n"]), tile))
+        assert packed.grid[0] == per_matrix * launch.args["batches"] * launch.extra["splits"]
+        assert launch.extra["splits"] * launch.args["split_k"] >= launch.args["k"]
+
+
+def test_panels_fill_a_stage_once():
+    """panel_mma.cuh: the threads' chunks are the whole operand, each once, in different banks where 8 lanes write together."""
+    for rows in (128, 64):
+        for k_major in (True, False):
+            chunks, lines = (8, rows) if k_major else (rows // 8, 64)
+            apart = 128 // chunks
+            t = np.arange(128)
+            line, chunk = t // chunks, t % chunks
+            at = line * chunks * 16 + ((chunk ^ (line & 7)) << 4)
+            every = np.concatenate([at + i * apart * chunks * 16 for i in range(lines // apart)])
+            assert sorted(every) == list(range(0, rows * 64 * 2, 16))
+            assert all(len(set(phase // 16 % 8)) == 8 for phase in at.reshape(-1, 8))
+
+
+def test_bands_visit_every_tile_once():
+    """The order of matmul_mma's tiles."""
+    for tiles_m, tiles_n in ((1, 1), (7, 3), (8, 5), (19, 4), (33, 2)):
+        index = np.arange(tiles_m * tiles_n)
+        band = index // (8 * tiles_n)
+        rows = np.minimum(8, tiles_m - 8 * band)
+        inside = index - band * 8 * tiles_n
+        assert len({*zip(8 * band + inside % rows, inside // rows)}) == tiles_m * tiles_n
+        assert (8 * band + inside % rows).max() < tiles_m and (inside // rows).max() < tiles_n
+
+
+@pytest.mark.parametrize("shape", ["t128x128", "t128x64", "t64x64", "t32x32"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_simt_threads_cover_the_tile_once(shape, dtype):
+    """operand_simt.cuh and tile_simt.cuh: who loads, multiplies and stores what."""
+    m, n, _ = TILES[shape]
+    k = {"t128x128": 8, "t128x64": 8 if dtype == "f64" else 16, "t64x64": 16, "t32x32": 32}[shape]
+    t = np.arange(256)
+    for rows in (m, n):
+        e = rows * k // 256
+        v = min(e, 4)
+        lanes = {matmul_simt.ALONG_ROWS: (t % rows, t // rows * e), matmul_simt.ALONG_DEPTH: (t // (k // e), t % (k // e) * e)}
+        for row, k0 in lanes.values():
+            assert len({(r, d + i) for r, d in zip(row, k0) for i in range(e)}) == rows * k and row.max() < rows and k0.max() + e == k
+        row, k0 = t % (rows // v) * v, t // (rows // v) * (e // v)
+        assert len({(r + j, d + i) for r, d in zip(row, k0) for i in range(e // v) for j in range(v)}) == rows * k
+    tm, tn = t // 64 * 4 + t % 32 // 8, t // 32 % 2 * 8 + t % 8
+    fm, fn = m // 16, n // 16
+    wm, wn = min(fm, 4), min(fn, 4)
+    mine = {(i // wm * 16 * wm + a * wm + i % wm, j // wn * 16 * wn + b * wn + j % wn) for a, b in zip(tm, tn) for i in range(fm) for j in range(fn)}
+    assert mine == {(i, j) for i in range(m) for j in range(n)}
+    for wide, across in ((wn, fn), (wm, fm)):                       # drain: chunk c, line w
+        assert {c // wide * 16 * wide + w * wide + c % wide for c in range(across) for w in range(16)} == set(range(16 * across))
+
+
+@pytest.mark.parametrize("engine, text, sentence", [
+    (SIMT, "matmul 4x4 4x4 i8", "a must be one of f64 f32 f16 bf16; got i8"),
+    (SIMT, "matmul 4x4 4x4 f16 acc=f64", "compute must be f32 for f16 tensors; got f64"),
+    (MMA, "matmul 4x4 4x4 f32", "a must be one of f16 bf16; got f32"),
+    (MMA, "matmul 64x60 60x64 f16", "a must have one contiguous matrix dim and strides that are multiples of 8 (16-byte loads); got strides (60, 1)"),
+    (MMA, "matmul 64x64 64x64 f16 align=8", "a must be aligned to 16 bytes; got 8"),
+    (SIMT, "matmul 3000000000x1 1x2 f16", "m must be at most 2147482624; got 3000000000"),
+])
+def test_refusals(engine, text, sentence):
+    assert sentence in list(engine.refuse(match(Problem.parse(text)), H200))
+
+
+def test_mma_needs_sm_80():
+    assert "needs sm_80 or newer; device is sm_75" in list(MMA.refuse(match(Problem.parse("matmul 64x64 64x64 f16")), T4))
+
+
+def test_empty_products():
+    assert SIMT.plan(match(Problem.parse("matmul 0x4 4x4 f32")), H200) == []
+    [launch] = SIMT.plan(match(Problem.parse("matmul 4x0 0x4 f32")), H200)
+    assert kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] == 1
+
+
+@pytest.mark.parametrize("engine", [SIMT, MMA], ids=lambda e: e.name)
+def test_skinny_products_are_split(engine):
+    steps = engine.plan(match(Problem.parse("matmul 16x8192 8192x512 f16")), H200)
+    assert len(steps) == 2 and steps[0].extra["splits"] > 1
+    packed = [kernels.get(s.kernel).pack(s.args, **s.extra) for s in steps]
+    assert packed[0].grid[0] >= 64
+
+
+def test_many_batches_fold_into_the_grid():
+    [launch] = SIMT.plan(match(Problem.parse("matmul 100000x2x3 100000x3x4 f32")), H200)
+    assert kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid == (100000, 1, 1)
+
+
+# ---- Fusion, here for every engine of the family that has marks ----
+
+def fused(text, engine, middle="f32"):
+    """The match of an op whose virtual output passes a bias and a relu."""
+    from cydnn.graph import Graph, Node
+    from cydnn.ops import Pointwise
+    from cydnn.tensor import TensorDesc
+    problem = Problem.parse(text)
+    op, descs = problem.op, problem.operands
+    uids = {name: i + 1 for i, name in enumerate(op.operands())}
+    out = descs[op.writes[0]]
+    channel = out.rank - 1 if op.name == "matmul" else 1
+    bias = TensorDesc.packed(out.dtype, [d if i == channel else 1 for i, d in enumerate(out.dims)], uid=10)
+    tensors = {uids[n]: d.replace(uid=uids[n]) for n, d in descs.items()}
+    tensors[3] = tensors[3].replace(dtype=middle, is_virtual=True)
+    tensors.update({10: bias, 11: out.replace(uid=11, dtype=middle, is_virtual=True), 12: out.replace(uid=12)})
+    nodes = [Node(op, uids), Node(Pointwise(mode="add"), dict(x=3, b=10, y=11)), Node(Pointwise(mode="relu_fwd"), dict(x=11, y=12))]
+    graph = Graph(nodes, tensors)
+    return match_of(graph, graph.nodes[0], graph.nodes[1:])
+
+
+@pytest.mark.parametrize("engine, text", [(SIMT, "matmul 64x256 256x64 f32"), (SIMT, "matmul 16x8192 8192x64 f16"), (MMA, "matmul 64x256 256x64 f16"),
+                                          (MMA, "matmul 16x8192 8192x64 bf16"), (CONV, "conv_fprop n2c8h8w8 k8r3s3 pad1 f32"),
+                                          (CONV, "conv_fprop n2c8h8w8 k8r3s3 pad1 f64 nhwc")])
+def test_a_bias_and_a_relu_are_spliced(engine, text):
+    from cydnn.fusion import splice
+    p = fused(text, engine, "f64" if "f64" in text else "f32")
+    assert list(engine.refuse(p, H200)) == []
+    steps = engine.plan(p, H200)
+    assert [s.fuse is not None for s in steps] == [False] * (len(steps) - 1) + [True]
+    assert steps[-1].args["c" if engine is not CONV else "y"].uid == 12
+    kernel = kernels.get(steps[-1].kernel)
+    plain = kernel.image_for(90).text()
+    spliced = splice(plain, kernel, steps[-1].fuse)
+    assert spliced.count(b"max") > plain.count(b"max") and len(spliced) > len(plain)
