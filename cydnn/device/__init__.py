@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from ..status import BadParam, CydnnError, NotSupported
+from ..status import BadParam, CydnnError
 from .facts import KNOWN, DeviceFacts
 
 log = logging.getLogger("cydnn.device")
@@ -28,10 +28,15 @@ def _numpy():
     return NumpyDevice()
 
 
+def _ptx(target: str):
+    from .ptx import PtxDevice
+    return PtxDevice(target)
+
+
 def get(device=None):
     """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"``), the default for None; a device gives itself. One object a name.
 
-    Raises DriverNotFound for a CUDA name where there is no driver, NotSupported for ``"ptx:sm_90"`` and the like.
+    ``"ptx:sm_80"`` is the interpreter of that target's kernels. Raises DriverNotFound for a CUDA name where there is no driver.
     """
     if device is None:
         return default()
@@ -44,8 +49,8 @@ def get(device=None):
             return _devices.get(f"cuda:{ordinal}") or _devices.setdefault(f"cuda:{ordinal}", _cuda(ordinal))
         if device == "numpy":
             return _devices.get("numpy") or _devices.setdefault("numpy", _numpy())
-    if kind == "ptx":
-        raise NotSupported(f'device: {device} is the PTX interpreter, which is not built yet; use "cuda:0" or "numpy"')
+        if kind == "ptx":
+            return _devices.get(device) or _devices.setdefault(device, _ptx(rest))
     raise BadParam(f'device: must be "cuda:N", "numpy" or a device; got {device!r}')
 
 

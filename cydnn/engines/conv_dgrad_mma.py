@@ -22,7 +22,7 @@ def gemm(g: mma.Geometry, dev, tile=None):
     return mma.best_tile(dev, class_rows(g), g.c, prod(g.taps) / classes * mma.ceil_div(g.k, 64), g.groups * classes)
 
 
-def launch(p, g: mma.Geometry, tile, dy, w, dx, *, beta) -> Launch:
+def launch(p, g: mma.Geometry, tile, dy, w, dx, *, beta, store=None) -> Launch:
     """The gradient from packed operands. A flipped filter is one that is walked backwards from its last tap."""
     tap = mma.padded(g.c) // mma.CHUNK
     w_tap = [tap * g.taps[1] * g.taps[2], tap * g.taps[2], tap]
@@ -35,7 +35,7 @@ def launch(p, g: mma.Geometry, tile, dy, w, dx, *, beta) -> Launch:
                 out=[max(i // s, 1) for i, s in zip(g.size, g.stride)] + [mma.ceil_div(i, s) for i, s in zip(g.size, g.stride)],
                 dx_size=g.size, size=g.out, taps=g.taps, dilation=g.dilation, w_tap=[-step for step in w_tap] if g.is_flipped else w_tap,
                 classes=prod(g.stride), groups=g.groups)
-    return Launch(f"conv_dgrad_mma_{tile}_{p.dy.dtype}", args)
+    return Launch(f"conv_dgrad_mma_{tile}_{p.dy.dtype}_{store or p.dy.dtype}", args)
 
 
 class ConvDgradMma(Engine):

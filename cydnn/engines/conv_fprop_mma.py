@@ -15,13 +15,13 @@ def gemm(g: mma.Geometry, dev, tile=None):
     return mma.best_tile(dev, g.pixels, g.k, mma.ceil_div(g.chunks, 8), g.groups)
 
 
-def launch(p, g: mma.Geometry, tile, x, w, y, *, beta, fuse=None) -> Launch:
+def launch(p, g: mma.Geometry, tile, x, w, y, *, beta, fuse=None, store=None) -> Launch:
     """The convolution of packed operands."""
     channels = mma.padded(g.c * g.groups) // mma.CHUNK
     args = dict(x=x, w=w, y=y, alpha=p.scalar("alpha"), beta=beta, rows=g.pixels, cols=g.k, chunks=g.chunks, pixel_chunks=channels,
                 channels=g.k * g.groups, n_tiles=mma.ceil_div(g.k, tile.n), tap_chunks=mma.padded(g.c) // mma.CHUNK, groups=g.groups,
                 **g.window())
-    return Launch(f"conv_fprop_mma_{tile}_{p.x.dtype}", args, fuse=fuse)
+    return Launch(f"conv_fprop_mma_{tile}_{p.x.dtype}_{store or p.x.dtype}", args, fuse=fuse)
 
 
 class ConvFpropMma(Engine):

@@ -149,7 +149,7 @@ def packed_operand(p, name: str, steps: list) -> Pointer:
 
 
 def unpack(p, copy: Pointer, name: str) -> Launch:
-    """Write a dense NHWC area of the workspace to operand ``name``, blending with what it held."""
+    """Write a dense NHWC area of f32 sums to operand ``name``, blending with what it held."""
     d = p.operands[name]
     return Launch(f"conv_mma_unpack_{d.dtype}", {"from": copy, "to": p.ptr(name), "beta": p.scalar("beta"), **_pixels(d)})
 

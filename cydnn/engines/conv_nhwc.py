@@ -28,8 +28,8 @@ class _Repack(Engine):
         tile, d = gemm(g, dev, self.tile)[0], p.operands[out]
         if d.is_packed("nhwc"):
             return [*steps, launch(p, g, tile, a, w, p.ptr(out), beta=p.scalar("beta"))]
-        copy = p.scratch(d.n * prod(d.spatial) * d.c * d.dtype.bytes)
-        return [*steps, launch(p, g, tile, a, w, copy, beta=0.0), mma.unpack(p, copy, out)]
+        copy = p.scratch(d.n * prod(d.spatial) * d.c * 4)        # f32: rounded once, behind the blend
+        return [*steps, launch(p, g, tile, a, w, copy, beta=0.0, store="f32"), mma.unpack(p, copy, out)]
 
 
 class ConvFpropMmaRepack(_Repack):

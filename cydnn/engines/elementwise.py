@@ -14,7 +14,7 @@ from ..fusion.build import math_of
 from ..ops import AddTensor, OpTensor, Pointwise, ScaleTensor, SetTensor, Transform
 from ..tensor import TensorDesc, collapse
 from .engine import Engine, memory_us, wrong_device
-from .steps import Launch
+from .steps import Launch, Scalar
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def program(p, place) -> tuple[Epilogue, object, object]:
     recipe, out = RECIPES[type(p.op)], p.out
     chain_tensors = [p.graph.tensors[u] for n in p.epilogue for u in n.operands.values()]
     builder = Builder(math_of(p.op, [*p.descs, *chain_tensors]), place)
-    inputs = [builder.tensor(p.operands[n], p.ptr(n)) if n in p.operands else builder.scalar(p.scalar(n)) for n in recipe.reads(p.op)]
+    inputs = [_input(p, builder, name) for name in recipe.reads(p.op)]
     scales = [builder.scalar(p.scalar(s)) for s in recipe.scales[:len(inputs)]]
     if not p.epilogue and out.dtype.name != "bool":
         builder.step(recipe.step(p.op), inputs, scales + [""] * (len(inputs) - len(scales)), "", out)
@@ -71,6 +71,14 @@ def program(p, place) -> tuple[Epilogue, object, object]:
     if p.epilogue:
         builder.chain(p, first)
     return builder.finish(out), 1.0, 0.0
+
+
+def _input(p, builder, name) -> str:
+    """An operand, an operand that is a number given at execute, or a scalar of the op."""
+    desc = p.operands.get(name)
+    if desc is None:
+        return builder.scalar(p.scalar(name))
+    return builder.scalar(Scalar(p.uids[name], 0.0)) if desc.is_by_value else builder.tensor(desc, p.ptr(name))
 
 
 # ---- Where tensors lie ----

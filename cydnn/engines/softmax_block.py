@@ -24,7 +24,7 @@ class _Block(RowEngine):
 
     def cost(self, p, dev):
         if not p.descs[0].count:
-            return 0.0
+            return 2.0
         f = form(p)
         held = self._held(p, f)
         resident = dev.sms * max(1, min(8, self.held[-1] // held))

@@ -34,7 +34,7 @@ class _Cluster(RowEngine):
 
     def cost(self, p, dev):
         if not p.descs[0].count:
-            return 0.0
+            return 2.0
         f = form(p)
         return stream_us(p, dev, f.row_count * self._size(p, f), efficiency=0.86)
 

@@ -21,7 +21,11 @@ class _Generic(Engine):
             yield from too_long(form(p))
 
     def cost(self, p, dev):
-        return stream_us(p, dev, dev.sms, extra_reads=self.reads, efficiency=0.2) if p.descs[0].count else 0.0
+        if not p.descs[0].count:
+            return 2.0
+        f = form(p)
+        blocks = f.row_count if f.col_count >= LONG else f.row_count / 8
+        return stream_us(p, dev, max(1, blocks / 4), extra_reads=self.reads, efficiency=0.2)
 
     def plan(self, p, dev):
         if not p.descs[0].count:

@@ -27,9 +27,9 @@ class _Split(RowEngine):
 
     def cost(self, p, dev):
         if not p.descs[0].count:
-            return 0.0
+            return 2.0
         f = form(p)
-        return 2.0 + stream_us(p, dev, f.row_count * self._slices(p, f)[0] / 4, extra_reads=1.0)
+        return 2.0 + stream_us(p, dev, f.row_count * self._slices(p, f)[0] / 2, extra_reads=1.0)
 
     def plan_rows(self, p, f, dev):
         slices, tiles = self._slices(p, f)

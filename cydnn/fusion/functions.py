@@ -51,7 +51,7 @@ class Library:
         if ".local" in body:
             raise InternalError(f"{name}: a body must have no local memory; see kernels_src/pointwise/ops.cu")
         lines = [line.strip() for line in body.splitlines()]
-        body = "\n".join(line for line in lines if line and not line.startswith("//")).removesuffix("ret;")
+        body = "\n".join(line for line in lines if line and not line.startswith("//")).removesuffix("ret;").rstrip()
         if "ret;" in body:                       # the compiler put its last block before others
             body = body.replace("ret;", "bra.uni $L__end;") + "\n$L__end:"
         body = re.sub(r"%(\w)", r"%o_\1", body)

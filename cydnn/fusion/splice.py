@@ -28,7 +28,7 @@ def _splice(text: bytes, name: str, params: int, program: Program) -> bytes:
     if program.bytes > FUSE_BYTES:
         raise InternalError(f"{name}: a program must need at most {FUSE_BYTES} bytes of parameters; got {program.bytes}")
     declared, fuse = declared_types(ptx), f"{entry[1]}_param_{params - 1}"
-    about = "".join(f"// {line}\n" for line in str(program).splitlines())
+    about = "\n".join(f"// {line}" for line in str(program).splitlines()) + "\n"
     pieces, end = [ptx[:entry.start()], *support(program)], entry.start()
     for found in marks:
         mark = Mark.read(found[1])

@@ -60,6 +60,7 @@ class Graph:
         self._claim(list(nodes))
         self.nodes: tuple[Node, ...] = tuple(self._sorted(list(nodes)))
         for node in self.nodes:
+            self._no_blend_into_nothing(node)
             node.op.complete({o: self.tensors[u] for o, u in node.operands.items()})
 
     @classmethod
@@ -87,6 +88,12 @@ class Graph:
         for uid, desc in self.tensors.items():
             if desc.is_virtual and uid not in self.producer:
                 raise BadParam(f"graph: virtual tensor {desc.label} must be the output of a node; nothing writes it")
+
+    def _no_blend_into_nothing(self, node):
+        for output, (_, beta) in node.op.blends.items():
+            value = node.scalars.get(beta, node.op.scalars[beta])
+            if output in node.operands and self.tensors[node.operands[output]].is_virtual and value != 0:
+                raise BadParam(f"{node.name}: {beta} must be 0 where {output} is virtual: it holds nothing to blend with; got {value}")
 
     def _sorted(self, waiting):
         """Depth-first order; a node waits for the nodes that write what it reads."""

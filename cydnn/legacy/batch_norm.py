@@ -46,7 +46,6 @@ def _inference(call, mode, x, y, p) -> Work:
 
 
 def _training(call, mode, x, y, p, flags) -> Work:
-    _pairs(call, flags, ("resultRunningMean", "resultRunningVariance"), ("resultSaveMean", "resultSaveInvVariance"))
     _rules(call, mode, p, "bnScaleBiasMeanVarDesc", xDesc=x, yDesc=y)
     writable(call, yDesc=y, bnScaleBiasMeanVarDesc=p)
     running = dict(running_mean=p, running_var=p, next_running_mean=p, next_running_var=p) if flags & 3 else {}
@@ -57,7 +56,6 @@ def _training(call, mode, x, y, p, flags) -> Work:
 
 
 def _backward(call, mode, x, dy, dx, p, flags) -> Work:
-    _pairs(call, flags, ("savedMean", "savedInvVariance"))
     _rules(call, mode, p, "bnScaleBiasDiffDesc", xDesc=x, dyDesc=dy, dxDesc=dx)
     writable(call, dxDesc=dx, bnScaleBiasDiffDesc=p)
     saved = dict(mean=p, rstd=p) if flags else {}
@@ -114,6 +112,7 @@ def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc
             return
     except SLOW:
         pass
+    _pairs(TRAINING, flags, ("resultRunningMean", "resultRunningVariance"), ("resultSaveMean", "resultSaveInvVariance"))
     _epsilon(TRAINING, epsilon)
     names = ("x", "bnScale", "bnBias", *(("resultRunningMean", "resultRunningVariance") if flags & 3 else ()), "y")
     TRAINING.run(handle, keys, pointers, scalars, names=names)
@@ -134,6 +133,7 @@ def batchNormalizationBackward(handle, mode, alphaDataDiff, betaDataDiff, alphaP
             return
     except SLOW:
         pass
+    _pairs(BACKWARD, flags, ("savedMean", "savedInvVariance"))
     _epsilon(BACKWARD, epsilon)
     names = ("x", "dy", "bnScale", *("savedMean", "savedInvVariance")[:len(saved)], "dx", "resultBnScaleDiff", "resultBnBiasDiff")
     BACKWARD.run(handle, keys, pointers, scalars, names=names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 from operator import index
+from weakref import ref
 
 from .. import plan as plans
 from .._core import pointer_of
@@ -28,8 +29,8 @@ SLOW = (AttributeError, TypeError, BadParam)     # what sends a call from the fa
 class Work:
     """What a compute call means: one op on operands (TensorDescs by name), and what its plan must keep.
 
-    ``absent``: optional outputs that are not wanted. ``no_workspace``: a plan without workspace comes first. ``unused``: pointers that
-    the function takes but this op does not read.
+    ``absent``: optional outputs that are not wanted. ``no_workspace``: the caller gives no workspace; where every plan needs one, the
+    handle lends it. ``unused``: pointers that the function takes but this op does not read.
     """
     op: Op
     operands: dict
@@ -48,7 +49,6 @@ def build(work: Work, device, *, is_aligned=True, limit=None):
         operands = {n: d.replace(alignment=d.dtype.bytes) if d is not None else None for n, d in operands.items()}
     graph = Graph.single(work.op, operands, absent=work.absent)
     first = plans.build(graph, device)
-    limit = 0 if work.no_workspace else limit
     if _keeps(first, limit):
         return first
     others = [plans.build(graph, device, only=(engine,)) for _, engine in rank(first.parts[0].match, first.device.facts)[0]]
@@ -76,6 +76,17 @@ class Picked:
             if not is_given(pointers[i]):
                 raise BadParam(f"{name}: must not be null; got {pointers[i]}")
         self.inner.execute(tuple([pointers[i] for i in self.used]), scalars, workspace, workspace_bytes, stream)
+
+
+class Lent:
+    """An executable whose workspace the handle lends: to the caller it needs none."""
+    workspace_bytes = 0
+
+    def __init__(self, inner, handle):
+        self.inner, self.handle = inner, ref(handle)
+
+    def execute(self, pointers, scalars=None, workspace=None, workspace_bytes=0, stream=None):
+        self.inner.execute(pointers, scalars, *self.handle().reserve(self.inner.workspace_bytes), stream)
 
 
 class Compute(int):
@@ -115,17 +126,25 @@ class Compute(int):
     def work(self, keys) -> Work:
         return self.meaning(self, *self.contents(keys))
 
-    def executable(self, table, device, keys, *, is_aligned=True):
-        """What runs these keys, from the table when it is there."""
-        found = table.get(self, keys, is_aligned)
+    def plan(self, work, device, *, is_aligned=True, limit=None):
+        """``build``, with the function's name in front of what it refuses."""
+        try:
+            return build(work, device, is_aligned=is_aligned, limit=limit)
+        except (BadParam, NotSupported) as error:
+            raise type(error)(f"{self.function}: {error.args[0]}", **error.facts) from None
+
+    def executable(self, handle, keys, *, is_aligned=True):
+        """What runs these keys, from the table when it is there. Odd addresses need no more workspace than the query promised."""
+        found = handle.table.get(self, keys, is_aligned)
         if found is None:
             work = self.work(keys)
-            limit = None if is_aligned else self.executable(table, device, keys).workspace_bytes
-            plan = build(work, device, is_aligned=is_aligned, limit=limit)
+            limit = 0 if work.no_workspace else None if is_aligned else self.executable(handle, keys).workspace_bytes
+            plan = self.plan(work, handle.device, is_aligned=is_aligned, limit=limit)
             if tuple(work.op.scalars) != self.scalars:
                 raise InternalError(f"{self.function}: scalars {self.scalars} must be those of {work.op.name}; got {tuple(work.op.scalars)}")
-            found = Picked(plan.executable, self.pointers, work.unused) if work.unused else plan.executable
-            table.put(self, keys, is_aligned, found)
+            found = plan.executable if limit is None or plan.workspace_bytes <= limit else Lent(plan.executable, handle)
+            found = Picked(found, self.pointers, work.unused) if work.unused else found
+            handle.table.put(self, keys, is_aligned, found)
         return found
 
     def run(self, handle, keys, pointers, scalars, workspace=None, workspace_bytes=None, *, names=None) -> None:
@@ -140,11 +159,14 @@ class Compute(int):
             self.require(address, f"{name} must not be NULL")
         scalars = tuple(scale(self.function, n, s) for n, s in zip(self.scalars, scalars))
         is_aligned = handle.table.alignment(addresses)
-        executable = self.executable(handle.table, handle.device, keys, is_aligned=is_aligned)
+        executable = self.executable(handle, keys, is_aligned=is_aligned)
         if workspace_bytes is None:
             workspace, workspace_bytes = handle.reserve(executable.workspace_bytes)
+        else:                                    # callers divide their buffers at any element: start at the next multiple of 16
+            start = pointer_of(workspace)
+            workspace, workspace_bytes = start + -start % 16, max(index(workspace_bytes) - -start % 16, 0)
         try:
-            executable.execute(addresses, scalars, workspace, index(workspace_bytes), handle.stream)
+            executable.execute(addresses, scalars, workspace, workspace_bytes, handle.stream)
         except BadParam as error:
             raise BadParam(f"{self.function}: {error.args[0]}") from None
 

@@ -66,7 +66,7 @@ CONDITIONS = {                                   # name in the tables: (predicat
 class Row:
     """One algorithm at one rank: layouts of the two data tensors in the order of the arguments, configurations, conditions.
 
-    ``workspace`` "none": it promises to need no workspace. ``deterministic``: what v5 says; ours are deterministic all the same.
+    ``workspace`` "none": the caller gives none; where every engine needs some, the handle lends it. ``deterministic``: what v5 says; ours are deterministic all the same.
     """
     algo: str
     rank: int

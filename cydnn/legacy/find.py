@@ -10,7 +10,7 @@ from operator import index
 from .._core import pointer_of
 from ..status import AllocFailed, CydnnError, NotSupported
 from .arguments import at_least
-from .call import Compute, build
+from .call import Compute
 from .conv_algorithms import Table
 from .enums import CONSTANTS, Enum
 from .handle import HANDLE
@@ -62,7 +62,7 @@ class Search:
             call = self._called("Get", "WorkspaceSize")
             handle = HANDLE.resolve(call.function, "handle", handle)
             call.contents(keys)
-            found = call.executable(handle.table, handle.device, keys)
+            found = call.executable(handle, keys)
         return found.workspace_bytes
 
     # -- By cost -----------------------------------------------------------------------------------------------------------------
@@ -87,14 +87,16 @@ class Search:
         offers, reasons = [], []
         for place, (number, word) in enumerate(self._in_order(contents)):
             try:
-                plan = build(call.meaning(call, *self._with_word(contents, word)), device)
+                work = call.meaning(call, *self._with_word(contents, word))
+                plan = call.plan(work, device, limit=0 if work.no_workspace else None)
             except NotSupported as error:
                 reasons.append("\n  " + error.args[0].removeprefix(call.function + ": "))
                 continue
-            if plan.workspace_bytes <= most:
+            need = 0 if work.no_workspace else plan.workspace_bytes
+            if need <= most:
                 offers.append((plan.cost_us, place, number))
             else:
-                reasons.append(f"\n  algo {word} needs {plan.workspace_bytes} bytes of workspace")
+                reasons.append(f"\n  algo {word} needs {need} bytes of workspace")
         within = "" if preference == PREFER_FASTEST else f" within {most} bytes of workspace"
         call.require(offers, f"no algorithm can do this{within}:{''.join(reasons)}", NotSupported)
         return min(offers)[2]
@@ -159,7 +161,7 @@ class Search:
 
     def _time(self, call, handle, keys, addresses, workspace, times) -> AlgoPerf:
         is_aligned = handle.table.alignment(tuple(addresses))
-        executable = call.executable(handle.table, handle.device, keys, is_aligned=is_aligned)
+        executable = call.executable(handle, keys, is_aligned=is_aligned)
         need, buffer = executable.workspace_bytes, None
         if workspace is None:
             try:

@@ -59,10 +59,10 @@ class Handle(Descriptor):
         end.synchronize()
         return end.elapsed(start)
 
-    def close(self) -> None:
+    def destroy(self) -> None:
         """Wait for the device, free everything."""
         self.device.synchronize()
-        self.destroy()
+        super().destroy()
         self.table.clear()
         for buffer in self._kept:
             buffer.free()
@@ -103,7 +103,7 @@ def destroy(handle) -> None:
         found = HANDLE.resolve("cudnnDestroy", "handle", handle)
     except ValueError as error:
         raise NotInitialized(error.args[0]) from None
-    found.close()
+    found.destroy()
 
 
 @public("g5")

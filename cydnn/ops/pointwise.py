@@ -36,7 +36,7 @@ def _relu(x, o):
 def _relu_bwd(dy, x, o):
     low, high, slope = o.relu_lower_clip, o.relu_upper_clip, o.relu_lower_clip_slope
     below = dy * slope if slope else np.zeros_like(dy)
-    dx = np.where(x > low, np.where(x < high, dy, 0.0), below)
+    dx = np.where(x > low, np.where((x < high) | np.isinf(high), dy, 0.0), below)
     return np.where(np.isnan(x), x if o.nan == "propagate" else 0.0, dx)
 
 

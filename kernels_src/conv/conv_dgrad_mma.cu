@@ -1,12 +1,13 @@
 /*@kernel
-name    = "conv_dgrad_mma_m{tile_m}n{tile_n}_{T}"
+name    = "conv_dgrad_mma_m{tile_m}n{tile_n}_{T}_{Y}"
 about   = "dx[ndhw, c] = sum over taps and k of dy @ w on tensor cores, NHWC, any stride, tiles of {tile_m} pixels by {tile_n} channels."
 T       = ["f16", "bf16"]
+Y       = ["f16", "bf16", "f32"]                  # what is stored; f32 where a copy to another layout rounds
 tile_m  = [128, 64]
 tile_n  = [128, 64, 256]
-when    = ["tile_m == 128 or tile_n < 256"]
+when    = ["tile_m == 128 or tile_n < 256", "Y == T or Y == f32"]
 targets = ["sm_80"]
-params  = ["const T* dy", "const T* w", "T* dx", "float alpha", "float beta", "int images", "int rows", "int cols", "int k", "int dy_chunks",
+params  = ["const T* dy", "const T* w", "Y* dx", "float alpha", "float beta", "int images", "int rows", "int cols", "int k", "int dy_chunks",
            "int w_chunks", "int w_first", "int channels", "FastDiv n_tiles", "FastDiv m_tiles", "Array<FastDiv, 3> stride",
            "Array<int, 3> wrap", "Array<int, 3> up", "Array<FastDiv, 6> out", "Array<int, 3> dx_size", "Array<int, 3> size",
            "Array<int, 3> taps", "Array<int, 3> dilation", "Array<int, 3> w_tap", "int classes", "int groups", "Fuse fuse"]
@@ -71,7 +72,7 @@ template <class Tile> struct DgradSource {
 using Tile = MmaTile<tile_m, tile_n>;
 
 extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERNEL(
-    const T* dy, const T* w, T* dx, float alpha, float beta, int images, int rows, int cols, int k, int dy_chunks, int w_chunks,
+    const T* dy, const T* w, Y* dx, float alpha, float beta, int images, int rows, int cols, int k, int dy_chunks, int w_chunks,
     int w_first, int channels, FastDiv n_tiles, FastDiv m_tiles, Array<FastDiv, 3> stride, Array<int, 3> wrap, Array<int, 3> up,
     Array<FastDiv, 6> out, Array<int, 3> dx_size, Array<int, 3> size, Array<int, 3> taps, Array<int, 3> dilation, Array<int, 3> w_tap,
     int classes, int groups, Fuse fuse) {
@@ -125,5 +126,5 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     float* results = reinterpret_cast<float*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
     __syncthreads();
-    store_tile<T, Tile>(results, dx, [&](int i) { return pixels[i]; }, group * cols + n0, cols - n0, channels, alpha, beta);
+    store_tile<Y, Tile>(results, dx, [&](int i) { return pixels[i]; }, group * cols + n0, cols - n0, channels, alpha, beta);
 }

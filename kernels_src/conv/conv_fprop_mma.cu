@@ -1,12 +1,13 @@
 /*@kernel
-name    = "conv_fprop_mma_m{tile_m}n{tile_n}_{T}"
+name    = "conv_fprop_mma_m{tile_m}n{tile_n}_{T}_{Y}"
 about   = "y[npq, k] = im2col(x)[npq, trsc] @ w[k, trsc]^T on tensor cores, NHWC, tiles of {tile_m} pixels by {tile_n} filters."
 T       = ["f16", "bf16"]
+Y       = ["f16", "bf16", "f32"]                  # what is stored; f32 where a copy to another layout rounds
 tile_m  = [128, 64]
 tile_n  = [128, 64, 256]
-when    = ["tile_m == 128 or tile_n < 256"]
+when    = ["tile_m == 128 or tile_n < 256", "Y == T or Y == f32"]
 targets = ["sm_80"]
-params  = ["const T* x", "const T* w", "T* y", "float alpha", "float beta", "int rows", "int cols", "int chunks", "int pixel_chunks",
+params  = ["const T* x", "const T* w", "Y* y", "float alpha", "float beta", "int rows", "int cols", "int chunks", "int pixel_chunks",
            "int channels", "FastDiv n_tiles", "FastDiv tap_chunks", "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps",
            "Array<int, 3> size", "Array<int, 3> stride", "Array<int, 3> first", "Array<int, 3> step", "int groups", "Fuse fuse"]
 block   = ["256 if tile_n == 256 else 128", 1, 1]
@@ -57,7 +58,7 @@ template <class Tile> struct FpropSource {
 using Tile = MmaTile<tile_m, tile_n>;
 
 extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERNEL(
-    const T* x, const T* w, T* y, float alpha, float beta, int rows, int cols, int chunks, int pixel_chunks, int channels,
+    const T* x, const T* w, Y* y, float alpha, float beta, int rows, int cols, int chunks, int pixel_chunks, int channels,
     FastDiv n_tiles, FastDiv tap_chunks, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> size, Array<int, 3> stride,
     Array<int, 3> first, Array<int, 3> step, int groups, Fuse fuse) {
     extern __shared__ unsigned char dynamic[];
@@ -94,5 +95,5 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     float* results = reinterpret_cast<float*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
     __syncthreads();
-    store_tile<T, Tile>(results, y, [&](int i) { return m0 + i < rows ? m0 + i : -1; }, group * cols + n0, cols - n0, channels, alpha, beta);
+    store_tile<Y, Tile>(results, y, [&](int i) { return m0 + i < rows ? m0 + i : -1; }, group * cols + n0, cols - n0, channels, alpha, beta);
 }

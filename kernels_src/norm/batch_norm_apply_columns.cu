@@ -3,6 +3,8 @@ name    = "batch_norm_apply_columns_{T}_{VEC}"
 about   = "y = scale * (x - mean) * rstd + bias over one split of the rows, from parts of the statistics or from given ones; lanes along columns."
 T       = ["f64", "f32", "f16", "bf16"]
 VEC     = [0, 1]
+targets = ["sm_75", "sm_80"]
+when    = ["sm == 75 or T == bf16"]             # sm_80 rounds to bf16 in one instruction
 params  = ["const T* x", "const Acc_T* parts", "const Acc_T* scale", "const Acc_T* bias", "const Acc_T* running_mean", "const Acc_T* running_var",
            "T* y", "Acc_T* mean", "Acc_T* rstd", "Acc_T* next_running_mean", "Acc_T* next_running_var",
            "Acc_T epsilon", "Acc_T factor", "Acc_T alpha", "Acc_T beta",

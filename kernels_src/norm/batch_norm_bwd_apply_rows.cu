@@ -4,6 +4,8 @@ about   = "dx of batch norm for one split of the rows of one column, from parts 
 T       = ["f64", "f32", "f16", "bf16"]
 WIDE    = [0, 8, 16]
 KNOWN   = [0, 1]
+targets = ["sm_75", "sm_80"]
+when    = ["sm == 75 or T == bf16"]             # sm_80 rounds to bf16 in one instruction
 params  = ["const T* x", "const T* dy", "const Acc_T* parts", "const Acc_T* scale", "const Acc_T* mean", "const Acc_T* rstd",
            "T* dx", "Acc_T* dscale", "Acc_T* dbias", "Acc_T epsilon", "Acc_T alpha", "Acc_T beta", "Acc_T alpha_param", "Acc_T beta_param",
            "int rows", "int items", "int items_per_split", "int splits", "int stat_splits", "int reverse",

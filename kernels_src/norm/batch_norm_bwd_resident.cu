@@ -3,6 +3,8 @@ name    = "batch_norm_bwd_resident_{T}_{KNOWN}"
 about   = "Batch norm backward in one launch: a block owns some columns, keeps their x and dy in registers, and reads each once."
 T       = ["f32", "f16", "bf16"]
 KNOWN   = [0, 1]
+targets = ["sm_75", "sm_80"]
+when    = ["sm == 75 or T == bf16"]             # sm_80 rounds to bf16 in one instruction
 params  = ["const T* x", "const T* dy", "const Acc_T* scale", "const Acc_T* mean", "const Acc_T* rstd",
            "T* dx", "Acc_T* dscale", "Acc_T* dbias", "Acc_T epsilon", "Acc_T alpha", "Acc_T beta", "Acc_T alpha_param", "Acc_T beta_param",
            "int rows", "int cols", "int lanes_log2",

@@ -2,6 +2,8 @@
 name    = "batch_norm_resident_{T}"
 about   = "Batch norm training in one launch: a block owns some columns, keeps all their rows in registers, and reads x once."
 T       = ["f32", "f16", "bf16"]
+targets = ["sm_75", "sm_80"]
+when    = ["sm == 75 or T == bf16"]             # sm_80 rounds to bf16 in one instruction
 params  = ["const T* x", "const Acc_T* scale", "const Acc_T* bias", "const Acc_T* running_mean", "const Acc_T* running_var",
            "T* y", "Acc_T* mean", "Acc_T* rstd", "Acc_T* next_running_mean", "Acc_T* next_running_var",
            "Acc_T epsilon", "Acc_T factor", "Acc_T alpha", "Acc_T beta", "int rows", "int cols", "int lanes_log2",

@@ -62,7 +62,7 @@ DEVICE V relu(V x, V low, V high, V slope, V of_nan) {
 }
 DEVICE V relu_gradient(V dy, V x, V low, V high, V slope, V of_nan) {
     const V below = slope != 0 ? dy * slope : V(0);
-    return x != x ? of_nan : x > low ? (x < high ? dy : V(0)) : below;
+    return x != x ? of_nan : x > low ? (x < high || high == V(INFINITY) ? dy : V(0)) : below;
 }
 extern "C" __device__ V pw_relu_fwd(V x, V low, V high, V slope) { return relu(x, low, high, slope, x); }
 extern "C" __device__ V pw_relu_fwd_ignore(V x, V low, V high, V slope) { return relu(x, low, high, slope, 0); }

@@ -244,3 +244,26 @@ def test_small_problems_get_small_tiles():
     small, _ = conv_mma.best_tile(H200, 1568, 256, 18)
     assert large.m * large.n > small.m * small.n
     assert all(t.smem_bytes <= KNOWN["rtx4090"].smem_bytes for t in conv_mma.tiles_for(KNOWN["rtx4090"]))
+
+
+# ---- Fusion ----
+
+def test_bias_and_relu_are_fused_into_fprop():
+    """A f32 intermediate is fine; the last output has the type of x and lies in NHWC."""
+    from cydnn.graph.graph import Graph, Node
+    from cydnn.heuristics import partition
+    from cydnn.ops import Pointwise
+    tensor = lambda uid, dims, dtype="f16", layout="nhwc", **facts: TensorDesc.packed(dtype, dims, layout, uid=uid, **facts)
+    out = (8, 128, 56, 56)
+    nodes = [Node(ConvFprop(pre_pad=1, post_pad=1), dict(x=1, w=2, y=3)), Node(Pointwise(mode="add"), dict(x=3, b=4, y=5)),
+             Node(Pointwise(mode="relu_fwd"), dict(x=5, y=6))]
+    for layout, engine in (("nhwc", 110), ("nchw", None)):
+        tensors = {1: tensor(1, (8, 64, 56, 56)), 2: tensor(2, (128, 64, 3, 3)), 3: tensor(3, out, "f32", is_virtual=True),
+                   4: tensor(4, (1, 128, 1, 1), "f32"), 5: tensor(5, out, "f32", is_virtual=True), 6: tensor(6, out, layout=layout)}
+        part = partition(Graph(nodes, tensors), H200)[0]
+        if engine:
+            step = part.engine.plan(part.match, H200)[-1]
+            assert part.engine.index == engine and len(part.nodes) == 3
+            assert step.args["y"].uid == 6 and step.fuse is not None
+        else:
+            assert part.engine.index != 110

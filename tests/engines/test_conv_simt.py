@@ -9,7 +9,7 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
-from cydnn.engines import conv_dgrad_simt, conv_fprop_simt, conv_simt, conv_wgrad_simt, simt
+from cydnn.engines import conv_depthwise, conv_dgrad_simt, conv_fprop_simt, conv_simt, conv_wgrad_simt, simt
 from cydnn.heuristics.partition import match_of
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad
 from cydnn.ops.problem import Problem
@@ -235,3 +235,41 @@ def test_splits_stay_within_31_bits():
 def test_common_layouts_get_vectors(layout, flags):
     problem = Problem.parse(f"conv_fprop n32c64h56w56 k64r3s3 pad1 f32 {layout}")
     assert ENGINE[ConvFprop].plan(match(problem), H200)[0].args["flags"] == flags
+
+
+# ---- Depthwise ----
+
+DEPTHWISE = {e.op: e for e in conv_depthwise.ENGINES}
+
+
+@pytest.mark.parametrize("op", FOLLOW, ids=lambda o: o.name)
+@pytest.mark.parametrize("form", ["n2c96h17w20 k96r3s3 groups=96 pad1 nhwc", "n2c96h17w20 k96r5s5 groups=96 pad2 stride2 f16 nhwc",
+                                  "n3c8h9 k8r3 groups=8 bf16 nhwc mode=convolution"])
+def test_depthwise_launches_pack(op, form):
+    p = match(Problem.parse(f"{op.name} {form}"))
+    engine = DEPTHWISE[op]
+    assert list(engine.refuse(p, H200)) == [] and engine.cost(p, H200) > 0
+    for launch in engine.plan(p, H200):
+        assert kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] >= 1
+
+
+@pytest.mark.parametrize("stride, pad, dilation, window", [(1, 1, 1, 3), (2, 1, 1, 3), (3, 0, 2, 2), (2, 3, 1, 5)])
+def test_the_depthwise_data_gradient_reads_what_the_forward_read(stride, pad, dilation, window):
+    """One dim: pixel i of dx meets tap t of the reversed filter at the output that reads i through tap window-1-t."""
+    size, taps = 11, range(window)
+    out = (size + 2 * pad - dilation * (window - 1) - 1) // stride + 1
+    forward = {(o * stride - pad + t * dilation, t, o) for o in range(out) for t in taps if 0 <= o * stride - pad + t * dilation < size}
+    back = dilation * (window - 1) - pad
+    reads = {(i, t, i - back + t * dilation) for i in range(size) for t in taps}
+    assert {(i, window - 1 - t, z // stride) for i, t, z in reads if z >= 0 and z % stride == 0 and z // stride < out} == forward
+
+
+@pytest.mark.parametrize("form, sentence", [
+    ("n2c16h8w8 k16r3s3 f16 nhwc", "each group must have one channel and one filter; got 16 and 16"),
+    ("n2c12h8w8 k12r3s3 groups=12 f16 nhwc", "c must be a multiple of 8 (16-byte loads); got 12"),
+    ("n2c16h8w8 k16r3s3 groups=16 f16", "x must have contiguous channels and other strides that are multiples of 8; got strides (1024, 64, 8, 1)"),
+    ("n2c16h8w8 k16r3s3 groups=16 f16 nhwc align=2", "x must be aligned to 16 bytes; got 2"),
+    ("n1c8h32w32 k8r15s15 groups=8 f16 nhwc", "the filter must have at most 96 taps; got 225"),
+])
+def test_depthwise_refusals(form, sentence):
+    assert sentence in list(DEPTHWISE[ConvFprop].refuse(match(Problem.parse(f"conv_fprop {form}")), H200))

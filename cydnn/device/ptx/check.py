@@ -29,17 +29,16 @@ class Checks:
 class Finding(ExecutionFailed):
     """A fault of a kernel: ``kind``, kernel, block, thread, the instruction (and the other one of a race)."""
 
-    def __init__(self, kind, text, **facts):
-        super().__init__(text, kind=kind, **facts)
+    def __init__(self, kind, message, **facts):
+        super().__init__(message, kind=kind, **facts)
         self.kind = kind
 
 
 class Shadow:
     """Last writer and last readers of every cell. ``ways`` is 1, or the warps of a group when each keeps its own last read."""
 
-    def __init__(self, writes, reads, ways: int = 1):
-        self.writes, self.reads, self.ways = writes, reads, ways
-        self.lines: dict = {}
+    def __init__(self, writes, reads, write_at, read_at, ways: int = 1):
+        self.writes, self.reads, self.write_at, self.read_at, self.ways = writes, reads, write_at, read_at, ways
 
     def _before(self, c, codes, lanes, mine, warps=None):
         """Which accesses lie before now, as seen by ``lanes``: same thread, or synchronised with since."""
@@ -75,7 +74,7 @@ class Shadow:
         if np.count_nonzero(several):
             again = self.reads[at]
             self.reads[at[several]] = np.where((again ^ new) >> GROUP == 0, again | ALL, c.first | ALL)[several]
-        c.note_reads(self, cells)
+        self.read_at[cells] = c.at
 
     def write(self, c, cells, lanes, shared: bool, code=None, atomic=False):
         """``cells`` (n, k) are written by ``lanes``; ``code`` replaces the lanes' own codes (copies that land later)."""
@@ -101,7 +100,7 @@ class Shadow:
                 bad = ~self._before(c, last, rows, mine.reshape(-1, 1), np.arange(self.ways)[None])
                 self._report(c, bad.any(1).reshape(cells.shape), lanes, cells, last.max(1).reshape(cells.shape), self.reads, "written", "read")
         self.writes[cells] = mine
-        c.note_writes(self, cells)
+        self.write_at[cells] = c.at
         if not atomic and np.count_nonzero(self.writes[cells] != mine):
             return self.writes[cells] != mine
 
@@ -120,5 +119,5 @@ class Shadow:
         at = np.argwhere(bad)[0]
         code, cell = int(codes[tuple(at)]), int(cells[tuple(at)])
         who = "several threads" if code & ALL == ALL else f"thread {c.name_of(code)}"
-        line = c.line_of(self, table is self.writes, cell)
-        c.fault("race", f"memory {verb} here was {other} by {who}{line} with no synchronisation between", lanes[at[0]:at[0] + 1])
+        there = (self.write_at if table is self.writes else self.read_at)[cell]
+        c.fault("race", f"memory {verb} here was {other} by {who} with no synchronisation between", lanes[at[0]:at[0] + 1], int(there))

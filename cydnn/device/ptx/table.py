@@ -6,6 +6,8 @@ arrays, or (``make=True``) a function of the matched words that gives one. A row
 """
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from .parse import BYTES, Instruction, Operand, Program, PtxError
@@ -32,7 +34,7 @@ def row(pattern: str, signature: str | None, function, make=False):
     name, *words = pattern.split()
     parsed = []
     for word in words:
-        label, _, body = word.rpartition(":") if not word.startswith("shared:") else ("", "", word)
+        label, body = re.fullmatch(r"(?:(\w+):(?!:))?(.*)", word).groups()
         optional = body.endswith("?")
         choices = body.rstrip("?").split("|")
         parsed.append((label or (choices[0] if len(choices) == 1 else ""), choices, optional))

@@ -44,7 +44,7 @@ def variants(family: str) -> dict:
 def _work() -> Path:
     work = Path(mkdtemp(prefix="cuda_on_host"))
     (work / "lib").mkdir()
-    for name in ("types.cuh", "math.cuh"):       # the real ones, without the inline PTX of load_once
+    for name in ("types.cuh", "math.cuh", "reduce.cuh"):       # the real ones, without the inline PTX of load_once
         text = (SRC / "lib" / name).read_text()
         (work / "lib" / name).write_text(re.sub(r"template <> DEVICE \w+ load_once\(.*?\n}\n", "", text, flags=re.S))
     return work
@@ -59,7 +59,7 @@ def kernel(name: str, family: str = "conv") -> Kernel:
 @lru_cache(None)
 def _compiled(name: str, family: str):
     variant = variants(family)[name]
-    text = (SRC / variant.source).read_text().replace("extern __shared__ unsigned char dynamic[];", "unsigned char* dynamic = host::memory;")
+    text = re.sub(r"extern __shared__ ([\w ]+) (\w+)\[\];", r"\1* \2 = reinterpret_cast<\1*>(host::memory);", (SRC / variant.source).read_text())
     params = [f"*({p['type']}*)(block + {p['offset']})" for p in variant.contract["params"]]
     text += f"""
 extern "C" void run(char* block, int gx, int gy, int gz, int threads, int smem, int late) {{
@@ -93,8 +93,8 @@ def run(steps, tensors: dict, scalars: dict, *, late: bool, family: str = "conv"
         for offset, pointer in packed.pointers:
             block[offset:offset + 8] = address(pointer).to_bytes(8, "little")
         for offset, kind, scalar in packed.scalars:
-            number = scalars.get(scalar.key[1], scalar.default)
-            block[offset:offset + 4] = np.float32(number).tobytes()
+            number = np.float64(scalars.get(scalar.key[1], scalar.default)).astype({"f32": np.float32, "f64": np.float64}[kind])
+            block[offset:offset + number.nbytes] = number.tobytes()
         buffer = (ctypes.c_char * len(block)).from_buffer(block)
         _compiled(step.kernel, family)(buffer, *packed.grid, packed.block[0], packed.smem, int(late))
 

@@ -22,7 +22,7 @@
 using std::max; using std::min;
 
 namespace host {
-constexpr int max_threads = 256, stack_bytes = 256 << 10;
+constexpr int max_threads = 512, stack_bytes = 256 << 10;
 struct Copy { unsigned to; const void* from; int bytes, size; };
 struct Fiber {
     ucontext_t context;
@@ -73,6 +73,18 @@ static thread_local uint3 here_thread, here_block;
 #define threadIdx here_thread
 #define blockIdx here_block
 
+template <class V> static inline V __shfl_xor_sync(unsigned, V v, int mask) {
+    V out;
+    struct Lane { V in; V* to; int mask; } lane = {v, &out, mask};
+    host::together(&lane, nullptr, nullptr, [](void* (*slot)[3]) {
+        for (int i = 0; i < 32; ++i) {
+            Lane& mine = *static_cast<Lane*>(slot[i][0]);
+            *mine.to = static_cast<Lane*>(slot[i ^ mine.mask][0])->in;
+        }
+    });
+    return out;
+}
+static inline int __clz(int n) { return n ? __builtin_clz(unsigned(n)) : 32; }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)a * b >> 32); }
 template <class V> static inline V __ldg(const V* p) { return *p; }
 template <class V> static inline void __stcs(V* p, V v) { *p = v; }

@@ -1,0 +1,148 @@
+"""Pooling with channels innermost: a lane holds 16 bytes of channels."""
+from __future__ import annotations
+
+from ..ops import PoolingBwd, PoolingFwd
+from .engine import Engine
+from .pooling_view import (at_least_1, ceil_div, full, inner_first, log2_ceil, moved_us, no_channel_vectors, no_mode, no_rank, no_square_window, plane,
+                           state, strides_of, three, too_many, touching, two, wrong_operands)
+from .steps import Launch
+
+TYPES = ("f32", "f16", "bf16")
+STRIP = {2: 4, 3: 2}                             # outputs along w of one thread, by window
+SMEM = 40 << 10
+
+
+def vectors(d) -> int:
+    return d.c * d.dtype.bytes // 16
+
+
+def blend(p) -> dict:
+    return dict(alpha=p.scalar("alpha"), beta=p.scalar("beta"))
+
+
+class PoolingFwdNhwcStrip(Engine):
+    """2 x 2 and 3 x 3 windows of stride 2: every load serves a strip of outputs along w."""
+    index = 230
+    op = PoolingFwd
+
+    def refuse(self, p, dev):
+        yield from wrong_operands(p, dev, TYPES)
+        yield from no_square_window(p)
+        yield from no_channel_vectors(p, "x", "y")
+        yield from too_many("output vectors", p.y.count)
+
+    def cost(self, p, dev):
+        return moved_us(p, dev, "xy", 0.85)
+
+    def plan(self, p, dev):
+        if not p.y.count:
+            return []
+        x, y = p.x, p.y
+        (k, _), (pad_h, pad_w), _ = p.op.geometry(4)
+        strips = ceil_div(y.dims[3], STRIP[k])
+        args = dict(x=p.ptr("x"), y=p.ptr("y"), **blend(p), items=y.n * y.dims[2] * strips * vectors(y), full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
+                    p=y.dims[2], q=y.dims[3], pad_h=pad_h, pad_w=pad_w, vectors=vectors(y), strips=strips, rows=y.dims[2],
+                    x_n=x.strides[0], x_h=x.strides[2], x_w=x.strides[3], y_n=y.strides[0], y_h=y.strides[2], y_w=y.strides[3])
+        return [Launch(f"pooling_fwd_nhwc_strip_{x.dtype}_{state(p.op)}_{k}", args)]
+
+
+class PoolingFwdNhwc(Engine):
+    """Any window: the cells of a window as one list, eight loads in flight."""
+    index = 231
+    op = PoolingFwd
+
+    def refuse(self, p, dev):
+        yield from wrong_operands(p, dev, TYPES)
+        yield from no_channel_vectors(p, "x", "y")
+        yield from too_many("output vectors", p.y.count)
+
+    def cost(self, p, dev):
+        return moved_us(p, dev, "xy", 0.75)
+
+    def plan(self, p, dev):
+        if not p.y.count:
+            return []
+        geometry = three(p, p.x.spatial, p.y.spatial)
+        args = dict(x=p.ptr("x"), y=p.ptr("y"), **blend(p), items=p.y.count // p.y.c * vectors(p.y), full=full(p.op, p.x.rank), vectors=vectors(p.y),
+                    **geometry, x_strides=strides_of(p.x, channel=False), y_strides=strides_of(p.y, channel=False))
+        return [Launch(f"pooling_fwd_nhwc_{p.x.dtype}_{state(p.op)}", args)]
+
+
+class PoolingBwdAvgNhwc(Engine):
+    """Averages: a cell gathers the windows over it."""
+    index = 235
+    op = PoolingBwd
+
+    def refuse(self, p, dev):
+        yield from wrong_operands(p, dev, TYPES)
+        yield from no_mode(p, is_max=False)
+        yield from no_channel_vectors(p, "dy", "dx")
+        yield from too_many("dx vectors", p.dx.count)
+
+    def cost(self, p, dev):
+        return moved_us(p, dev, ("dy", "dx"), 0.8)
+
+    def plan(self, p, dev):
+        if not p.dx.count:
+            return []
+        geometry = three(p, p.dx.spatial, p.dy.spatial)
+        args = dict(dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), items=p.dx.count // p.dx.c * vectors(p.dx), full=full(p.op, p.x.rank),
+                    vectors=vectors(p.dx), cells=at_least_1(inner_first(p.dx.spatial, 1)), **geometry,
+                    dy_strides=strides_of(p.dy, channel=False), dx_strides=strides_of(p.dx, channel=False))
+        return [Launch(f"pooling_bwd_avg_nhwc_{p.x.dtype}", args)]
+
+
+def tile_of(p):
+    """(tile of dx, most windows that touch it, log2 of lanes) with the winners' codes in shared memory, or None when they do not fit."""
+    (window, _, stride), (sizes, _), (outs, _) = two(p, p.dx), plane(p.dx), plane(p.dy)
+    lanes_log2 = min(3, log2_ceil(vectors(p.dx)))
+    tile = [min(16, size) for size in sizes]
+    while True:
+        most = tuple(touching(*column) for column in zip(tile, window, stride, outs))
+        if 16 * most[0] * most[1] << lanes_log2 <= SMEM:
+            return tuple(tile), most, lanes_log2
+        if max(tile) > 4 or max(tile) > 1 and not lanes_log2:
+            tile[tile.index(max(tile))] //= 2
+        elif lanes_log2:
+            lanes_log2 -= 1
+        else:
+            return None
+
+
+class PoolingBwdMaxNhwc(Engine):
+    """Maxima: a block finds the winners of the windows over its tile once, then every cell gathers."""
+    index = 238
+    op = PoolingBwd
+
+    def refuse(self, p, dev):
+        yield from wrong_operands(p, dev, TYPES)
+        yield from no_mode(p, is_max=True)
+        yield from no_rank(p, 4)
+        yield from no_channel_vectors(p, "x", "dy", "dx")
+        yield from too_many("dx vectors", p.dx.count)
+        if p.x.rank <= 4 and p.dx.count and p.dy.count:
+            window = two(p, p.x)[0]
+            if window[0] * window[1] >= 65535 or tile_of(p) is None:
+                yield f"winners of the windows over one cell must fit in {SMEM} bytes; got window {window}"
+
+    def cost(self, p, dev):
+        return moved_us(p, dev, ("x", "dy", "dx"), 0.6)
+
+    def plan(self, p, dev):
+        if not p.dx.count:
+            return []
+        (window, pad, stride), ((h, w), (dx_h, dx_w)) = two(p, p.dx), plane(p.dx)
+        (p_, q), (dy_h, dy_w) = plane(p.dy)
+        _, (x_h, x_w) = plane(p.x)
+        (tile_h, tile_w), (most_h, most_w), lanes_log2 = tile_of(p)
+        chunks, tiles_w, tiles_h = ceil_div(vectors(p.dx), 1 << lanes_log2), ceil_div(w, tile_w), ceil_div(h, tile_h)
+        args = dict(x=p.ptr("x"), dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), channels=p.dx.c, h=h, w=w, p=p_, q=q,
+                    window_h=window[0], window_w=window[1], pad_h=pad[0], pad_w=pad[1], stride_h=stride[0], stride_w=stride[1],
+                    tile_h=tile_h, lanes_log2=lanes_log2, most_h=most_h, tile_w=tile_w, most_w=most_w, chunks=chunks, tiles_w=tiles_w, tiles_h=tiles_h,
+                    x_n=p.x.strides[0], x_h=x_h, x_w=x_w, dy_n=p.dy.strides[0], dy_h=dy_h, dy_w=dy_w, dx_n=p.dx.strides[0], dx_h=dx_h, dx_w=dx_w)
+        k = 3 if window == (3, 3) else 0
+        return [Launch(f"pooling_bwd_max_nhwc_{p.x.dtype}_{int(p.op.nan == 'propagate')}_{k}", args,
+                       dict(blocks=chunks * tiles_w * tiles_h * p.dx.n))]
+
+
+ENGINES = (PoolingFwdNhwcStrip(), PoolingFwdNhwc(), PoolingBwdAvgNhwc(), PoolingBwdMaxNhwc())

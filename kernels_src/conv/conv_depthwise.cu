@@ -1,0 +1,91 @@
+/*@kernel
+name   = "conv_depthwise_{T}"
+about  = "Depthwise convolution of channels-last tensors, and its data gradient: a thread makes 16 bytes of channels x 4 neighbouring outputs."
+T      = ["f32", "f16", "bf16"]
+params = ["const T* x", "const T* w", "T* y", "float alpha", "float beta", "int channels", "int strips", "int width", "int skip",
+          "Array<FastDiv, 3> out", "Array<int, 3> size", "Array<int, 3> taps", "Array<int, 3> stride", "Array<int, 3> pad",
+          "Array<int, 3> dilation", "Array<FastDiv, 3> divide", "int64_t x_n", "Array<int64_t, 3> x_s", "int64_t w_c",
+          "Array<int64_t, 3> w_s", "int64_t y_n", "Array<int64_t, 3> y_s", "Fuse fuse"]
+block  = [256, 1, 1]
+grid   = ["ceil_div(strips, 16) * ceil_div(channels, 256 // sizeof(T))", 1, 1]
+smem   = "taps[0] * taps[1] * taps[2] * (256 // sizeof(T)) * 4"
+needs  = ["channels % (16 // sizeof(T)) == 0", "strips >= 1", "channels >= 1"]
+marks  = ["epilogue"]
+@*/
+// y[i] = sum over taps t of w[t] * x[(i * stride - pad + t * dilation) / divide], where that is a whole number inside x.
+//   forward         divide 1
+//   data gradient   stride 1, divide = the stride, the filter read backwards: with t' = taps-1-t, pad' = dilation*(taps-1) - pad
+// A block is 16 threads along the channels (256 bytes) x 16 strips of 4 outputs along the last dim; its filters are in
+// shared memory as [tap][channel]. Neighbours' inputs overlap and come from L1. `skip`: a tap outside x is left out rather than
+// multiplied by zero (which matters for infinite filters only).
+#include "lib/epilogue.cuh"
+#include "lib/math.cuh"
+
+extern "C" __global__ __launch_bounds__(256) void KERNEL(
+    const T* x, const T* w, T* y, float alpha, float beta, int channels, int strips, int width, int skip, Array<FastDiv, 3> out,
+    Array<int, 3> size, Array<int, 3> taps, Array<int, 3> stride, Array<int, 3> pad, Array<int, 3> dilation,
+    Array<FastDiv, 3> divide, i64 x_n, Array<i64, 3> x_s, i64 w_c, Array<i64, 3> w_s, i64 y_n, Array<i64, 3> y_s, Fuse fuse) {
+    constexpr int V = 16 / sizeof(T), P = 4, wide = 16 * V;
+    extern __shared__ __align__(16) float filters[];
+    const unsigned blocks_c = ceil_div(channels, wide);
+    const int first = blockIdx.x % blocks_c * wide, all_taps = taps[0] * taps[1] * taps[2];
+
+    for (int i = threadIdx.x; i < all_taps * wide; i += 256) {
+        const int c = first + i % wide, tap = i / wide, s = tap % taps[2], r = tap / taps[2] % taps[1], t = tap / taps[2] / taps[1];
+        filters[i] = c < channels ? to_acc(w[c * w_c + t * w_s[0] + r * w_s[1] + s * w_s[2]]) : 0.f;
+    }
+    __syncthreads();
+    const int lane = threadIdx.x % 16, channel = first + lane * V;
+    unsigned n = blockIdx.x / blocks_c * 16 + threadIdx.x / 16, place[3];
+    if (n >= unsigned(strips) || channel >= channels) return;
+    UNROLL for (int i = 2; i >= 0; --i) n = out[i].divmod(n, place[i]);
+    const int q0 = place[2] * P;
+    x += n * x_n + channel;
+
+    // Where output i's tap t reads; false outside x and between its pixels.
+    auto reads = [&](int dim, int i, int t, int& z) {
+        z = i * stride[dim] - pad[dim] + t * dilation[dim];
+        unsigned rest = 0;
+        if (z >= 0 && divide[dim].by > 1) z = divide[dim].divmod(z, rest);
+        return z >= 0 && z < size[dim] && rest == 0;
+    };
+    float acc[P][V] = {};
+    const float* filter = filters + lane * V;
+    NO_UNROLL for (int t = 0; t < taps[0]; ++t)
+        NO_UNROLL for (int r = 0; r < taps[1]; ++r) {
+            int d, h;
+            const bool valid_d = reads(0, place[0], t, d), valid = reads(1, place[1], r, h) && valid_d;
+            if (skip && !valid) {
+                filter += taps[2] * wide;
+                continue;
+            }
+            const T* row = x + d * x_s[0] + h * x_s[1];
+            NO_UNROLL for (int s = 0; s < taps[2]; ++s, filter += wide) {
+                Vec<T, V> in[P];
+                bool inside[P];
+                UNROLL for (int j = 0; j < P; ++j) {
+                    int z;
+                    inside[j] = reads(2, q0 + j, s, z) && valid;
+                    in[j] = {};
+                    if (inside[j]) in[j] = Vec<T, V>::load_nc(row + z * x_s[2]);
+                }
+                float f[V];
+                Vec<float, V>::load(filter).get(f);
+                UNROLL for (int j = 0; j < P; ++j) {
+                    if (skip && !inside[j]) continue;
+                    UNROLL for (int c = 0; c < V; ++c) acc[j][c] += f[c] * to_acc(in[j][c]);
+                }
+            }
+        }
+
+    const i64 off = n * y_n + place[0] * y_s[0] + place[1] * y_s[1] + q0 * y_s[2] + channel;
+    UNROLL for (int j = 0; j < P; ++j) {
+        if (q0 + j >= width) break;
+        T* p = y + off + j * y_s[2];
+        float old[V] = {};
+        if (beta != 0.f) Vec<T, V>::load(p).get(old);
+        UNROLL for (int c = 0; c < V; ++c) acc[j][c] = beta != 0.f ? alpha * acc[j][c] + beta * old[c] : alpha * acc[j][c];
+        fuse_epilogue(acc[j], off + j * y_s[2], channel);
+        Vec<T, V>::of(acc[j]).store(p);
+    }
+}

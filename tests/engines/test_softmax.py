@@ -1,0 +1,133 @@
+"""Softmax engines without a GPU: who takes what, who refuses with which sentence, and the kernels' index arithmetic in NumPy."""
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cydnn import kernels
+from cydnn.device.facts import KNOWN
+from cydnn.engines import REFERENCE, engines_for
+from cydnn.engines.softmax_forms import form
+from cydnn.heuristics.partition import match_of
+from cydnn.heuristics.rank import rank
+from cydnn.ops import SoftmaxBwd, SoftmaxFwd
+from cydnn.ops.problem import Problem
+from cydnn.tensor import TensorDesc
+from support.matrix import graph_of
+
+H200, T4 = KNOWN["h200"], KNOWN["t4"]
+BY_NAME = {e.name: e for op in (SoftmaxFwd, SoftmaxBwd) for e in engines_for(op)}
+
+
+def match(op, *descs):
+    graph = graph_of(Problem(op, dict(zip(op.operands(), descs))), {})
+    return match_of(graph, graph.nodes[0])
+
+
+def packed(dtype, dims, op=SoftmaxFwd(), layout="nchw", **facts):
+    return match(op, *(TensorDesc.packed(dtype, dims, layout, **facts) for _ in op.operands()))
+
+
+def first(p, facts=H200):
+    return [e.name for _, e in rank(p, facts)[0] if e is not REFERENCE][0]
+
+
+@pytest.mark.parametrize("dims, fwd, bwd", [
+    ((32768, 256), "warp", "warp"), ((16384, 1024), "warp", "warp"), ((16384, 4096), "block", "block"), ((8192, 32768), "block", "block"),
+    ((4096, 65536), "block", "block"), ((4096, 131072), "block", "cluster"), ((8, 1000000), "split", "split")])
+@pytest.mark.parametrize("extra", [(), (1, 1)])
+def test_the_engine_of_a_shape(dims, fwd, bwd, extra):
+    assert first(packed("bf16", dims + extra)) == f"softmax_fwd_{fwd}"
+    assert first(packed("bf16", dims + extra, SoftmaxBwd())) == f"softmax_bwd_{bwd}"
+
+
+def test_layouts():
+    assert first(packed("f16", (4, 21, 64, 64))) == "softmax_fwd_strided"
+    assert first(packed("f16", (4, 21, 64, 64), layout="nhwc")) == "softmax_fwd_warp"
+    assert first(packed("f16", (4, 21, 64, 64), SoftmaxFwd(mode="instance"), layout="nhwc")) == "softmax_fwd_cluster"
+    assert first(packed("f16", (2048, 21, 16, 16), SoftmaxFwd(mode="instance"), layout="nhwc")) == "softmax_fwd_block"
+    assert first(packed("f64", (4, 21))) == "softmax_fwd_generic"
+    mixed = [TensorDesc.packed("f32", (4, 21, 8, 8), layout) for layout in ("nchw", "nhwc")]
+    assert first(match(SoftmaxFwd(mode="instance"), *mixed)) == "softmax_fwd_generic"
+
+
+@pytest.mark.parametrize("engine, p, facts, sentence", [
+    ("softmax_fwd_warp", packed("f32", (4, 1025)), H200, "needs rows of at most 256 chunks of 16 bytes; got 257"),
+    ("softmax_fwd_warp", packed("f32", (4, 9), alignment=4), H200, "x must be aligned to 16 bytes; got 4"),
+    ("softmax_fwd_warp", packed("f32", (4, 9, 2, 2)), H200,
+     "needs contiguous rows with one stride; got columns (9,) with strides [(4,), (4,)], rows (4, 4)"),
+    ("softmax_fwd_warp", match(SoftmaxFwd(), TensorDesc("f32", (4, 9), (9, 1)), TensorDesc("f32", (4, 9), (10, 1))), H200,
+     "row strides must be alike modulo 4 elements; got (9, 10)"),
+    ("softmax_fwd_block", packed("f64", (4, 9)), H200, "x must be one of f32 f16 bf16; got f64"),
+    ("softmax_fwd_block", packed("f16", (4, 131073)), H200, "needs rows of at most 16384 chunks of 16 bytes; got 16385"),
+    ("softmax_fwd_block", packed("f16", (4, 131072)), T4, "needs 131072 bytes of shared memory; the device has 65536 a block"),
+    ("softmax_bwd_cluster", packed("f16", (4, 100000), SoftmaxBwd()), KNOWN["a100"], "needs sm_90 or newer; device is sm_80"),
+    ("softmax_fwd_cluster", packed("f16", (4, 8)), H200, "needs rows that fill 2 blocks; got 8 columns"),
+    ("softmax_fwd_strided", packed("f16", (4, 5, 6, 7), layout="nhwc"), H200, "needs one softmaxed dim and contiguous positions; got columns (5,)"),
+    ("softmax_fwd_generic", packed("f16", (4, 5), SoftmaxFwd(compute="f64")), H200,
+     "computes f32 f16 bf16 in f32 and f64 in f64; op asks for f64"),
+])
+def test_refusals(engine, p, facts, sentence):
+    reasons = list(BY_NAME[engine].refuse(p, facts))
+    assert any(r.startswith(sentence) for r in reasons), reasons
+
+
+@pytest.mark.parametrize("op", [SoftmaxFwd(), SoftmaxBwd()], ids=lambda o: o.name)
+@pytest.mark.parametrize("dims", [(0, 5), (3, 0), (2, 5, 0, 4)])
+def test_nothing_is_launched_for_empty_tensors(op, dims):
+    p = packed("f16", dims, op)
+    for engine in engines_for(type(op)):
+        if engine is not REFERENCE and engine.accepts(p, H200):
+            assert engine.plan(p, H200) == [] and engine.cost(p, H200) > 0
+
+
+@pytest.mark.parametrize("vec", [4, 8])
+def test_row_plan_covers_every_column_once(vec):
+    """RowPlan of row.cuh: head, aligned chunks, tail; the same for every lane count."""
+    rng = random.Random(vec)
+    for _ in range(500):
+        start, cols, lanes = rng.randrange(100), rng.choice([1, 2, rng.randint(1, 40), rng.randint(1, 3000)]), rng.choice([8, 32, 128])
+        head = min(-start & (vec - 1), cols)
+        chunks = (cols - head) // vec
+        singles = cols - chunks * vec
+        assert singles <= 2 * vec - 2
+        seen = [i if i < head else i + chunks * vec for lane in range(lanes)
+                for i in range(lane, lane + -(-(2 * vec - 2) // lanes) * lanes, lanes) if i < singles]
+        for lane in range(lanes):
+            for i in range(lane, chunks, lanes):
+                assert (start + head + i * vec) % vec == 0
+                seen += range(head + i * vec, head + i * vec + vec)
+        assert sorted(seen) == list(range(cols)), (start, cols, lanes)
+
+
+@pytest.mark.parametrize("name", ["softmax_fwd_split", "softmax_bwd_split"])
+def test_slices_cover_the_row(name):
+    engine = BY_NAME[name]
+    for cols in (1, 8192, 8193, 128256, 1000000, 8192 * 1024, 8192 * 1024 + 1, 2 ** 30 - 1):
+        p = packed("bf16", (2, cols), engine.op())
+        slices, tiles = engine._slices(p, form(p))
+        assert slices <= 1024 and (slices - 1) * tiles * 8192 < cols <= slices * tiles * 8192
+        for step in engine.plan(p, H200):
+            assert kernels.get(step.kernel).pack(step.args).grid == (2 * slices, 1, 1)
+
+
+def test_clusters_cover_the_row():
+    for engine, most in (("softmax_fwd_cluster", 131072), ("softmax_bwd_cluster", 65536)):
+        for cols in (9, 17, 50257, 65537, 128256, 131073, 4 * most - 1, 4 * most):
+            p = packed("bf16", (3, cols), BY_NAME[engine].op())
+            if BY_NAME[engine].accepts(p, H200):
+                step, = BY_NAME[engine].plan(p, H200)
+                size = int(step.kernel[-1])
+                assert step.args["slice"] % 8 == 0 and step.args["slice"] <= most
+                assert (size - 1) * step.args["slice"] < cols <= size * step.args["slice"], (cols, step.args["slice"])
+                kernels.get(step.kernel).pack(step.args)
+
+
+def test_strided_vectors():
+    strided = BY_NAME["softmax_fwd_strided"]
+    for dims, dtype, wide in [((2, 9, 4, 4), "f16", "1"), ((2, 9, 7, 7), "f16", "0"), ((2, 9, 3, 2), "f32", "1"), ((2, 9, 4, 4), "f64", "0")]:
+        step, = strided.plan(packed(dtype, dims), H200)
+        assert step.kernel == f"softmax_fwd_strided_{dtype}_4_{wide}"
+        vec = 8 // {"f16": 2, "f32": 4, "f64": 8}[dtype] if wide == "1" else 1
+        assert step.args["positions"] * vec == dims[0] * dims[2] * dims[3] and step.args["inner"] * vec == dims[2] * dims[3]
