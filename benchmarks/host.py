@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np                                # noqa: E402
 
 from cydnn import _core, bench, cudnn, data_type, device as devices, heur_mode, kernels, plan as plans, pygraph  # noqa: E402
+from cydnn.engines.steps import Pointer, Scalar    # noqa: E402
 from cydnn.ops import Problem                     # noqa: E402
 
 TINY = "conv_fprop n1c8h8w8 k8r3s3 pad1 f32 acc=f32 nchw"
@@ -46,6 +47,18 @@ def allocations(call, calls=2000) -> float:
     return sum(s.size_diff for s in after.compare_to(before, "filename") if "cydnn" in str(s.traceback)) / calls
 
 
+def raw_launch(case, device, rounds=40, calls=400) -> float:
+    """Microseconds of the same launch as the case's plan, by cuLaunchKernel in a loop in C."""
+    step = case.plan.steps[0]
+    concrete = lambda v: case.pointers[v.uid] + v.addend if isinstance(v, Pointer) else v.default if isinstance(v, Scalar) else v
+    packed = kernels.get(step.kernel).pack({k: concrete(v) for k, v in step.args.items()}, **step.extra)
+    function, best = device.function(step.kernel), float("inf")
+    for _ in range(rounds):
+        device.synchronize()
+        best = min(best, _core.raw_launch_loop(function, packed.grid, packed.block, bytes(packed.data), 0, calls, packed.smem))
+    return best * 1e-3
+
+
 def host_times(device) -> dict:
     case = bench.Case(Problem.parse(TINY), device)
     tape, pointers, workspace = case.plan.executable, case.pointers, int(case.workspace.ptr)
@@ -64,9 +77,7 @@ def host_times(device) -> dict:
     ws, forward = int(room.ptr), cudnn.convolutionForward
     call = lambda: forward(handle, 1.0, x, px, w, pw, conv, algo, ws, legacy_size, 0.0, y, py)
     call()
-    packed = kernels.get("fill_packed_f32").pack(dict(y=px, count=512, value=0.0))
-    fill = device.function("fill_packed_f32")
-    raw = min(_core.raw_launch_loop(fill, packed.grid, packed.block, bytes(packed.data), 0, 400) for _ in range(40) if device.synchronize() is None) * 1e-3
+    raw = raw_launch(case, device)
     nothing = least(lambda: None, device)
     return {"raw cuLaunchKernel from C": raw, "plan.execute, positional": least(execute, device) - nothing,
             "convolutionForward, 13 arguments": least(call, device) - nothing, "launches of the plan": case.plan.executable.step_count,

@@ -29,7 +29,8 @@ class Row:
     spread: float = float("nan")                 # (80th - 20th percentile) / median
     tflops: float = 0.0
     gbs: float = 0.0
-    copy: float = 0.0                            # share of the copy bandwidth measured in this run
+    copy: float = 0.0                            # share of the bandwidth of a large copy measured in this run
+    same: float = 0.0                            # share of the speed of a copy of just as many bytes, in this run
     roof: float = 0.0
     peer_us: float = float("nan")
     ratio: float = float("nan")
@@ -102,14 +103,14 @@ class Clock:
         self.device.synchronize()
         return [[1e3 * end.elapsed(start) for start, end in mine] for mine in marks]
 
-    def copy_gbs(self, size_bytes: int = 1 << 30) -> float:
-        """Bandwidth of a large device-to-device copy by the driver, bytes read plus bytes written; 0 without a GPU."""
+    def copy_us(self, moved_bytes: int, repeat=12) -> float:
+        """Microseconds of a device-to-device copy by the driver that reads and writes ``moved_bytes`` together; nan without a GPU."""
         if not self.is_cuda:
-            return 0.0
-        a, b = self.device.alloc(size_bytes), self.device.alloc(size_bytes)
-        self.device.memset(a.ptr, 0x5A, size_bytes)
-        copy = lambda: self.device.context.copy(b.ptr, a.ptr, size_bytes, 0)
-        return 2 * size_bytes / statistics.median(self.times([copy], 12)[0]) * 1e-3
+            return float("nan")
+        half = max(moved_bytes // 2, 1)
+        a, b = self.device.alloc(half), self.device.alloc(half)
+        self.device.memset(a.ptr, 0x5A, half)
+        return statistics.median(self.times([lambda: self.device.context.copy(b.ptr, a.ptr, half, 0)], repeat)[0])
 
 
 def _wall(call, repeat):
@@ -139,7 +140,7 @@ def bench(lines, device=None, against=None, repeat=30, engine=None, check=True) 
     """Rows for problem lines. ``against="torch"`` measures PyTorch in the same run and compares the results first."""
     device = devices.get(device)
     clock = Clock(device)
-    copy = clock.copy_gbs()
+    copy = (2 << 30) / clock.copy_us(2 << 30) * 1e-3
     peer = _peer(against, device) if against else None
     rows = []
     for line in lines:
@@ -175,8 +176,8 @@ def _measure(row, problem, device, clock, copy, peer, repeat, engine, check):
     ordered = sorted(found[0])
     row.spread = (ordered[int(0.8 * (len(ordered) - 1))] - ordered[int(0.2 * (len(ordered) - 1))]) / row.us
     row.tflops, row.gbs = problem.flops / row.us * 1e-6, bytes_moved(problem) / row.us * 1e-3
-    if copy:
-        row.copy = row.gbs / copy
+    if clock.is_cuda:
+        row.copy, row.same = row.gbs / copy, clock.copy_us(bytes_moved(problem)) / row.us
         row.roof = max(bytes_moved(problem) / copy * 1e-3, problem.flops / TFLOPS.get(case.plan.slots[0].dtype.name, 60.0) * 1e-6) / row.us
     if theirs:
         row.peer_us = statistics.median(found[1])
@@ -193,7 +194,9 @@ def _verdict(case, peer_error) -> str:
         errors, what = _reference_error(case), "reference"
     else:
         return "unchecked"
-    bad = {n: e for n, e in errors.items() if not e <= 16 * case.problem.operands[n].dtype.eps}
+    op, operands = case.problem.op, case.problem.operands
+    sums = (8 + 2 * op.terms(**operands) ** 0.5) * 2.0 ** -23
+    bad = {n: e for n, e in errors.items() if not e <= max(16 * operands[n].dtype.eps, sums)}
     worst = max(errors.values(), default=0.0)
     return f"WRONG against {what}: {bad} of the largest value" if bad else f"error {worst:.1g} against {what}"
 
@@ -210,7 +213,8 @@ def table(rows, markdown=False) -> str:
     """The rows as text, aligned, or as a Markdown table."""
     columns = [("problem", lambda r: r.problem), ("engine", lambda r: r.engine), ("us", lambda r: f"{r.us:.1f}"),
                ("TFLOP/s", lambda r: f"{r.tflops:.1f}" if r.tflops else ""), ("GB/s", lambda r: f"{r.gbs:.0f}"),
-               ("of copy", lambda r: f"{r.copy:.0%}" if r.copy else ""), ("of roof", lambda r: f"{r.roof:.0%}" if r.roof else ""),
+               ("of copy", lambda r: f"{r.copy:.0%}" if r.copy else ""),
+               ("of same-size copy", lambda r: f"{r.same:.0%}" if r.same else ""), ("of roof", lambda r: f"{r.roof:.0%}" if r.roof else ""),
                ("peer us", lambda r: f"{r.peer_us:.1f}" if r.peer_us == r.peer_us else ""),
                ("ratio", lambda r: f"{r.ratio:.2f}" if r.ratio == r.ratio else ""), ("note", lambda r: r.note)]
     cells = [[name for name, _ in columns]] + [[cell(r) for _, cell in columns] for r in rows]
@@ -233,7 +237,7 @@ def summary(rows) -> str:
         return f"{len(rows)} rows, none measured"
     mean = lambda values: float(np.exp(np.mean(np.log(values)))) if values else float("nan")
     ratios = [r.ratio for r in good if r.ratio == r.ratio]
-    text = f"{len(good)} of {len(rows)} rows measured; share of copy {mean([r.copy for r in good if r.copy]):.0%} (geometric mean)"
+    text = f"{len(good)} of {len(rows)} rows measured; share of copy {mean([r.copy for r in good if r.copy]):.0%}, of a same-size copy {mean([r.same for r in good if r.same]):.0%} (geometric means)"
     if ratios:
         worst = min((r for r in good if r.ratio == r.ratio), key=lambda r: r.ratio)
         text += f"; peer / ours {mean(ratios):.2f} (geometric mean), worst {worst.ratio:.2f} at {worst.problem}"

@@ -60,7 +60,8 @@ class DType:
             if values.dtype.kind == "f":
                 values = np.nan_to_num(np.rint(values), nan=0.0, posinf=self.highest, neginf=self.lowest)
             return np.clip(values, self.lowest, self.highest).astype(self.numpy)
-        values = np.where(values == _F64.min, self.lowest, values)
+        if values.dtype == np.float64:
+            values = np.where(values == _F64.min, self.lowest, values)
         if self.name == "bf16":
             return _round_bf16(values.astype(np.float64))
         with np.errstate(over="ignore"):

@@ -115,16 +115,20 @@ class Image:
     spills: int
 
     def text(self) -> bytes:
-        """The PTX, verified."""
-        try:
-            text = lzma.decompress(self.path.read_bytes())
-        except (OSError, lzma.LZMAError) as error:
-            raise InternalError(f"image {self.path} must be readable; got {error}. Build it with `{BUILD}`") from None
-        digest = hashlib.sha256(text).hexdigest()
-        if digest != self.sha256:
-            raise InternalError(f"image {self.path} must have sha256 {self.sha256[:16]}…; got {digest[:16]}…. "
-                                f"The file was changed; build it with `{BUILD}`")
-        return text
+        """The PTX, verified when it is read; the last few are kept."""
+        return _read_image(self.path, self.sha256)
+
+
+@lru_cache(maxsize=64)
+def _read_image(path: Path, sha256: str) -> bytes:
+    try:
+        text = lzma.decompress(path.read_bytes())
+    except (OSError, lzma.LZMAError) as error:
+        raise InternalError(f"image {path} must be readable; got {error}. Build it with `{BUILD}`") from None
+    digest = hashlib.sha256(text).hexdigest()
+    if digest != sha256:
+        raise InternalError(f"image {path} must have sha256 {sha256[:16]}…; got {digest[:16]}…. The file was changed; build it with `{BUILD}`")
+    return text
 
 
 def pick_target(targets, sm: int) -> str | None:

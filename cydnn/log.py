@@ -9,7 +9,7 @@ import os
 
 log = logging.getLogger("cydnn")
 LEVELS = {1: logging.INFO, 2: logging.DEBUG, 3: 8, 4: 6}
-REASONS, LAUNCHES, PTX = logging.DEBUG, 8, 6
+CHOICES, REASONS, LAUNCHES, PTX = logging.INFO, logging.DEBUG, 8, 6
 
 
 def configure(level: str | None = None):

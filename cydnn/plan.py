@@ -11,7 +11,7 @@ from . import device as devices
 from .engines.steps import Launch, Memset, Pointer, ReferenceCall, Scalar, Scratch
 from .graph import ByValue, Graph
 from .heuristics import partition
-from .log import REASONS, log
+from .log import CHOICES, REASONS, log
 from .status import BadParam
 
 ALIGNMENT = 256                                  # bytes; of every area in the workspace
@@ -151,25 +151,31 @@ _cache: dict = {}
 _lock = threading.Lock()
 
 
-def build(graph: Graph, device=None, only=None, fuse=True) -> ExecutionPlan:
+def build(graph: Graph, device=None, only=None, fuse=True, parts=None) -> ExecutionPlan:
     """The plan of ``graph`` on ``device`` (a device, its name, or None for the default), from the cache when it was built before.
 
-    ``only``: engines to choose from. ``fuse=False`` runs op by op. Raises NotSupported with each engine's reasons.
+    ``only``: engines to choose from. ``fuse=False`` runs op by op. ``parts``: what ``partition`` gave for these, when it was asked before.
+    Raises NotSupported with each engine's reasons.
     """
     device = devices.get(device)
     key = (graph.key, device.name, None if only is None else tuple(e.index for e in only), fuse)
     with _lock:
         plan = _cache.get(key)
     if plan is None:
-        parts = partition(graph, device.facts, only, fuse)
+        parts = parts or partition(graph, device.facts, only, fuse)
         plan = ExecutionPlan(graph, device, parts)
-        log.info("%s: engine=%s workspace=%d device=%s", graph.text, plan.name, plan.workspace_bytes, device.name)
-        for part in parts if log.isEnabledFor(REASONS) else ():
-            for refused in part.refused:
-                log.log(REASONS, "%s: %s refused: %s", graph.text, refused.engine, "; ".join(refused.reasons))
+        _say(graph, plan)
         with _lock:
             plan = _cache.setdefault(key, plan)
     return plan
+
+
+def _say(graph, plan):
+    """Log the choice, and at the next level why the others refused. Lines begin with the problem."""
+    if log.isEnabledFor(CHOICES):
+        log.log(CHOICES, "%s: engine=%s workspace=%d device=%s", graph.text, plan.name, plan.workspace_bytes, plan.device.name)
+    for refused in (r for part in plan.parts for r in part.refused) if log.isEnabledFor(REASONS) else ():
+        log.log(REASONS, "%s: %s refused: %s", graph.text, refused.engine, "; ".join(refused.reasons))
 
 
 def forget():

@@ -26,6 +26,7 @@ def test_gpu_follows_the_reference(gpu):
 
 
 @pytest.mark.gpu
+@pytest.mark.timing
 def test_gpu_accuracy_and_time(gpu):
     result = digits.train(gpu.name, bar=False)
     assert result["accuracy"] >= 0.97, result["accuracies"]

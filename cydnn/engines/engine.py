@@ -41,6 +41,7 @@ class Match:
     epilogue: tuple = ()                                # graph nodes, in order
     graph: object = None
     scratches: list = field(default_factory=list)
+    fused: dict = field(default_factory=dict)           # what fusion made of the epilogue, by output
 
     def __getattr__(self, name) -> TensorDesc | None:
         try:

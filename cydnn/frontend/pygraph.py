@@ -174,8 +174,8 @@ class pygraph(Operations):
 
     def build_plan_at_index(self, index: int):
         """Build one plan; ``execute`` runs it from now on."""
-        name, how, _ = self._accepted()[index]
-        self._plans[index] = plans.build(self._graph, self._device(), **how)
+        name, how, parts = self._accepted()[index]
+        self._plans[index] = plans.build(self._graph, self._device(), parts=parts, **how)
         self._chosen = index
 
     def build_plans(self, policy=build_plan_policy.HEURISTICS_CHOICE):

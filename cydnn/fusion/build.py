@@ -46,7 +46,7 @@ class Builder:
         """Append one operation; ``desc`` is its output. Returns the name of its value."""
         mode, inputs = op.mode, tuple(inputs)
         if mode == "gen_index":
-            mode, inputs = "identity", (f"@{self.place.coordinate(op.axis)}",)
+            mode, inputs, scales = "identity", (f"@{self.place.coordinate(op.axis)}",), ()     # the index, whatever x holds
         if "nan" in op.row.uses and op.nan == "ignore":
             mode += "_ignore"
         attributes = tuple(getattr(op, name) for name in op.row.uses if name not in ("nan", "axis"))
@@ -148,6 +148,18 @@ def build(match, output_desc=None) -> Epilogue | None:
     """The epilogue of the nodes behind ``match`` for a kernel that writes ``output_desc`` (default: match.out)."""
     if not match.epilogue:
         return None
+    if output_desc not in match.fused:           # every engine asks; the answer depends on the output alone
+        try:
+            match.fused[output_desc] = _build(match, output_desc)
+        except CannotPlace as error:
+            match.fused[output_desc] = error
+    found = match.fused[output_desc]
+    if isinstance(found, CannotPlace):
+        raise found
+    return found
+
+
+def _build(match, output_desc) -> Epilogue:
     graph, output = match.graph, output_desc or match.out
     own = match.operands[match.op.writes[0]]
     if own.dims != output.dims:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.gpu, pytest.mark.timing]
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 BAR_US = 0.7                                     # above a raw cuLaunchKernel from C, in the same run
 
 
-@pytest.mark.gpu
 def test_calls_cost_what_the_launch_costs(gpu):
     import host
     rows = host.host_times(gpu)
@@ -21,7 +22,6 @@ def test_calls_cost_what_the_launch_costs(gpu):
     assert rows["bytes allocated per execute"] < 1 and rows["bytes allocated per convolutionForward"] < 1, rows
 
 
-@pytest.mark.gpu
 def test_plan_build_time(gpu):
     import host
     rows = host.build_times(gpu)

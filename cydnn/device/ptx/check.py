@@ -51,12 +51,13 @@ class Shadow:
         known = np.where((codes & ALL == ALL) & (self.ways == 1), c.known.max(1)[row], known) if warps is None else known
         return same | ((codes >> CLOCK) & ((1 << (GROUP - CLOCK)) - 1) < known) & ((codes ^ mine) >> GROUP == 0) | (codes < c.first)
 
-    def read(self, c, cells, lanes, shared: bool):
-        """``cells`` (n, k) are read by ``lanes`` (n,)."""
+    def read(self, c, cells, lanes, shared: bool, ahead=False):
+        """``cells`` (n, k) are read by ``lanes`` (n,). ``ahead``: an instruction that pipelines use to read ahead; what was never written
+        is NaN, and only its use shows."""
         mine = c.code[lanes][:, None]
         written = self.writes[cells]
         if shared:
-            self._unready(c, written, lanes)
+            self._unready(c, written, lanes, ahead)
         if not c.checks.races:
             return
         if written.max(initial=0) >= c.first:
@@ -104,13 +105,13 @@ class Shadow:
         if not atomic and np.count_nonzero(self.writes[cells] != mine):
             return self.writes[cells] != mine
 
-    def _unready(self, c, written, lanes):
+    def _unready(self, c, written, lanes, ahead):
         low = written.min(initial=1)
         if low > 0:
             return
         if low < 0 and c.checks.in_flight:
             c.fault("in flight", "reads shared memory before the asynchronous copy into it was waited for", lanes[(written < 0).any(1)])
-        if c.checks.unwritten and np.count_nonzero(written == 0):
+        if c.checks.unwritten and not ahead and np.count_nonzero(written == 0):
             c.fault("unwritten", "reads shared memory that nothing has written", lanes[(written == 0).any(1)])
 
     def _report(self, c, bad, lanes, cells, codes, table, verb, other):

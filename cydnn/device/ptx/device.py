@@ -14,7 +14,7 @@ from ...engines.steps import Launch, Memset, Scalar
 from ...status import BadParam, NotSupported
 from ..facts import KNOWN, DeviceFacts
 from ..numpy import NumpyExecutable, address_of
-from . import parse
+from . import parse, program
 from .check import Checks
 from .machine import Code, Machine
 from .memory import GLOBAL, LIVE, TRACKED, WRITTEN, Allocation, Arena
@@ -42,6 +42,7 @@ class PtxDevice:
         self.facts = facts or facts_of(self.name, int(digits))
         self.arena, self.checks, self.seed = Arena(), Checks(), None
         self.codes: dict = {}                    # image text -> Code
+        self.replaced: dict[str, str] = {}       # kernel name -> PTX to run instead of the shipped image
         self._kept: list[Allocation] = []        # variables of modules
         self._groups = 1
 
@@ -79,17 +80,17 @@ class PtxDevice:
     def compile(self, plan) -> "PtxExecutable":
         return PtxExecutable(self, plan)
 
-    def code(self, name: str, fuse=None, text=None) -> Code:
-        """The decoded kernel ``name``, with ``fuse`` spliced in, or from ``text`` instead of the shipped image. Decoded once."""
+    def code(self, name: str, fuse=None) -> Code:
+        """The decoded kernel ``name``, with ``fuse`` spliced in. Decoded once."""
         kernel = kernels.get(name)
-        text = text or kernel.image_for(self.facts.sm).text()
+        text = self.replaced.get(name) or kernel.image_for(self.facts.sm).text()
         if fuse is not None:
             from ... import fusion
             text = fusion.splice(text, kernel, fuse)
         text = text.decode() if isinstance(text, bytes) else text
         if text not in self.codes:
             module = parse.module(text, f"{name}.ptx")
-            self.codes[text] = Code(module, module.program(name), {n: self._variable(*v) for n, v in module.variables.items() if v[0] != "shared"})
+            self.codes[text] = Code(module, program.program(module, name), {n: self._variable(*v) for n, v in module.variables.items() if v[0] != "shared"})
         return self.codes[text]
 
     def _variable(self, space, align, size, type_, values) -> int:

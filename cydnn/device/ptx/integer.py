@@ -125,7 +125,8 @@ def extract(a, start, length):
     part = part.astype(U64) & keep
     if a.dtype.kind == "i":
         sign = unsigned.astype(U64) >> np.minimum(start + length - 1, bits - 1).clip(0).astype(U64) & U64(1)
-        part = np.where((length > 0) & (sign == 1), part | ~keep, part)
+        real = np.clip(bits - start, 0, length).astype(U64)  # the bits of the field that a has; the others are its sign
+        part = np.where((length > 0) & (sign == 1), part | (~U64(0) << real), part)
     return part.astype(unsigned.dtype).view(a.dtype)
 
 
@@ -283,7 +284,7 @@ JOIN = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 def comparison(m):
     fn = (FLOAT_COMPARE if "f" in m["t"] else COMPARE)[m["cmp"]]
-    if m["t"] == "bf16":
+    if m["t"].startswith("bf16"):
         return lambda a, b: fn(*((np.asarray(x).astype(U32) << U32(16)).view(np.float32) for x in (a, b)))
     return fn
 
@@ -309,13 +310,16 @@ def _setp(op, m):
 
 
 def _set(op, m):
-    fn, one = comparison(m), {"u32": 0xFFFFFFFF, "s32": -1, "f32": 1.0}[m["d"]]
+    """set.cmp.d.t: one (all ones, for an integer d) where the comparison holds; for a packed t in both halves."""
+    fn, packed = comparison(m), m["t"].endswith("x2")
+    one = {"f16": 0x3C00, "bf1": 0x3F80}.get(m["d"][:3], 0xFFFF) if packed else {"f16": 1.0, "f32": 1.0, "bf16": 0x3F80}.get(m["d"], -1)
     a, b = (op.source(o, m["t"]) for o in op.operands[1:3])
-    return apply(lambda x, y: np.where(fn(x, y), one, 0), op.target(op.operands[0], m["d"]), [a, b], False)
+    return apply(lambda x, y: np.where(fn(x, y), one, 0), op.target(op.operands[0], "bf16x2" if packed else m["d"]), [a, b], packed)
 
 
 CMP = "|".join(dict.fromkeys([*COMPARE, *FLOAT_COMPARE]))
 row(f"setp cmp:{CMP} join:and|or|xor? ftz? t:{ANY}|f16|bf16", None, _setp)
-row(f"set cmp:{CMP} ftz? d:u32|s32|f32 t:{ANY}", None, _set)
+row(f"set cmp:{CMP} ftz? d:u16|s16|u32|s32|f32|f16|bf16 t:{ANY}|f16|bf16", None, _set)
+row(f"set cmp:{CMP} ftz? d:u32|s32|f16x2|bf16x2 t:f16x2|bf16x2", None, _set)
 row(f"selp t:{ANY}|f16|bf16", "t=t,t,pred", lambda a, b, p: np.where(p, a, b))
 row("slct d:b32|u32|s32|f32|b64|u64|s64|f64|b16|u16|s16 t:s32|f32", "d=d,d,t", lambda a, b, c: np.where(c >= 0, a, b))

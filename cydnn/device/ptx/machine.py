@@ -12,7 +12,8 @@ import numpy as np
 from . import asynchronous, convert, floating, integer, movement, tensor, warp  # noqa: F401  (each enters its rows)
 from . import memory as memories
 from .check import CLOCK, GROUP, Checks, Finding
-from .parse import BYTES, Program
+from .parse import BYTES
+from .program import Program
 from .table import DTYPE, Op, build
 
 WAITS, DONE = 1 << 29, 1 << 30                   # keys of lanes that have no next instruction
@@ -77,12 +78,9 @@ class Code:
     def _step(self, i):
         kind, op = self.kinds[-1], Op(self.program, i, self)
         if kind == BRANCH:
-            target = i.operands[0].value
-            if target not in self.program.labels:
-                op.fail(f"label {target} is not in this kernel")
-            return self.program.labels[target]
+            return i.operands[0].value
         if kind == TABLE_BRANCH:
-            return op.source(i.operands[0], "u32"), np.array([self.program.labels[o.value] for o in i.operands[1].value], np.int32)
+            return op.source(i.operands[0], "u32"), np.array([o.value for o in i.operands[1].value], np.int32)
         return None if kind == EXIT else build(op)
 
     def _grains(self):

@@ -202,7 +202,7 @@ class Shared:
     def __init__(self, blocks: int, size: int, grain: int, ways: int, cluster: int):
         self.size, self.pitch, self.grain, self.cluster = size, -(-size // 128) * 128 + 128, grain, cluster
         total = blocks * self.pitch
-        self.data = np.zeros(total, np.uint8)
+        self.data = np.full(total, 0xFF, np.uint8)           # NaN in every float type
         self.view = {n: self.data.view(t) for n, t in UINT.items()}
         cells = total // grain
         self.shadow = Shadow(np.zeros(cells, np.int64), np.zeros(cells * ways, np.int64), np.zeros(cells, np.int32),

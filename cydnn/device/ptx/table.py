@@ -10,7 +10,8 @@ import re
 
 import numpy as np
 
-from .parse import BYTES, Instruction, Operand, Program, PtxError
+from .parse import BYTES, PtxError
+from .program import Instruction, Operand, Program
 
 INT16, INT = "s16|u16", "s16|u16|s32|u32|s64|u64"
 BITS = "b16|b32|b64"

@@ -105,12 +105,6 @@ for shape, d, a, b, cc in MMA:
     row(f"mma sync aligned shape:{shape} row col satfinite? d:{d} a:{a} b:{b} c:{cc}", None, _mma)
 
 
-def _rows(V, c, address, memory, verb, count, lanes_needed=8):
-    """Offsets (warps, matrices, 8) of the 16-byte rows that lanes 8·i … 8·i+7 name."""
-    at = memory.place(c, address, 16, verb)
-    return at.reshape(-1, 32)[:, :8 * count].reshape(-1, count, 8)
-
-
 def _ldmatrix(op, m):
     from .movement import address
     count, half = int(m["x"][1:]), np.arange(8)
@@ -122,7 +116,7 @@ def _ldmatrix(op, m):
         memory, lanes, at = c.memory["shared"], c.lanes().reshape(-1, 32), where(V, c).reshape(-1, 32)
         named = lanes[:, :8 * count].reshape(-1)
         off = memory.place(c, np.ascontiguousarray(at[:, :8 * count]).reshape(-1), 16, "reads", named)
-        memory.shadow.read(c, memory.cells(off, 16), named, True)
+        memory.shadow.read(c, memory.cells(off, 16), named, True, ahead=True)
         tile = memory.view[2][(off // 2)[:, None] + half].reshape(-1, count, 8, 8)
         if "trans" in m:
             tile = tile.swapaxes(2, 3)

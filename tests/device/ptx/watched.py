@@ -1,0 +1,48 @@
+"""Buffers and a device for the matrix that let the interpreter see more: guard zones are dead, gaps and outputs were never written."""
+from __future__ import annotations
+
+import numpy as np
+
+from cydnn import plan
+from cydnn.device.ptx import PtxDevice
+from cydnn.device.ptx.memory import LIVE, WRITTEN
+from support import buffers, matrix
+
+
+class WatchedDevice(PtxDevice):
+    """Bytes that a test poisons with 0xFF count as never written."""
+
+    def memset(self, ptr, value, size_bytes, stream=0):
+        super().memset(ptr, value, size_bytes, stream)
+        if value == buffers.POISON:
+            self.forget_contents(ptr, size_bytes)
+
+
+class WatchedBuffer(buffers.Guarded):
+    """A guarded buffer whose guards may not be touched and whose elements count as written only when a test has written them."""
+
+    def __init__(self, device, desc, shift=0):
+        super().__init__(device, desc, shift)
+        self._mark(np.zeros(desc.bytes, bool))
+
+    def write(self, values):
+        super().write(values)
+        elements, size = np.zeros(self.desc.bytes, bool), self.desc.dtype.bytes
+        cells = np.lib.stride_tricks.as_strided(elements, (*self.desc.dims, size), [*(s * size for s in self.desc.strides), 1])
+        cells[...] = True
+        self._mark(elements)
+
+    def _mark(self, written):
+        state = self.device.arena.state[self.device.arena.span(self.buffer.ptr, self.total, "mark")]
+        state[:] = 0
+        state[self.start:self.start + self.desc.bytes] = LIVE | np.where(written, WRITTEN, 0).astype(np.uint8)
+
+
+def run(problem, device, seed=0, engines=None):
+    """``matrix.run`` with watched buffers."""
+    plain, matrix.Guarded = matrix.Guarded, WatchedBuffer
+    try:
+        return matrix.run(problem, device, seed, engines)
+    finally:
+        matrix.Guarded = plain
+        plan.forget()                            # a finding leaves the plan in the cache
