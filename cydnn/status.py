@@ -16,14 +16,23 @@ class CydnnError(RuntimeError):
 
     def __init__(self, message: str = "", **facts):
         super().__init__(message)
-        self.facts = facts
+        self.facts, self.infos = facts, []
         _last.text = f"{self.api}: {message}"
 
+    def add_info(self, info: str) -> None:
+        """Append a line to the message: what the caller was doing."""
+        self.infos.append(str(info))
+
+    def add_infos(self, infos) -> None:
+        """Append several lines to the message."""
+        self.infos.extend(map(str, infos))
+
     def __str__(self):
-        return f"{super().__str__()} [{self.api}]" if self.args and self.args[0] else self.api
+        text = f"{super().__str__()} [{self.api}]" if self.args and self.args[0] else self.api
+        return "\n  ".join([text, *self.infos])
 
     def __reduce__(self):
-        return type(self), self.args
+        return type(self), self.args, {"infos": self.infos}
 
 
 class NotInitialized(CydnnError):

@@ -33,10 +33,10 @@ def gpu():
 
 
 def pytest_collection_modifyitems(config, items):
-    if any("gpu" in item.keywords for item in items) and _gpu() is None:
+    if any(item.get_closest_marker("gpu") for item in items) and _gpu() is None:
         skip = pytest.mark.skip(reason="needs a CUDA device")
         for item in items:
-            if "gpu" in item.keywords:
+            if item.get_closest_marker("gpu"):
                 item.add_marker(skip)
 
 

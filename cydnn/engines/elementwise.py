@@ -14,7 +14,7 @@ from ..fusion.build import math_of
 from ..ops import AddTensor, OpTensor, Pointwise, ScaleTensor, SetTensor, Transform
 from ..tensor import TensorDesc, collapse
 from .engine import Engine, memory_us, wrong_device
-from .steps import Launch, Scalar
+from .steps import Launch
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _input(p, builder, name) -> str:
     desc = p.operands.get(name)
     if desc is None:
         return builder.scalar(p.scalar(name))
-    return builder.scalar(Scalar(p.uids[name], 0.0)) if desc.is_by_value else builder.tensor(desc, p.ptr(name))
+    return builder.scalar(p.source(name)) if desc.is_by_value else builder.tensor(desc, p.ptr(name))
 
 
 # ---- Where tensors lie ----

@@ -62,6 +62,10 @@ class Match:
         """The address of an operand; None (a null pointer) when it is absent."""
         return Pointer(self.uids[name], offset_bytes) if self.operands.get(name) is not None else None
 
+    def source(self, name: str) -> Pointer | Scalar:
+        """Where a present operand comes from: memory, or a number given at execute."""
+        return Scalar(self.uids[name], 0.0) if self.operands[name].is_by_value else self.ptr(name)
+
     @property
     def out(self) -> TensorDesc:
         """Descriptor of what the engine finally writes: the last fused node's output, or the op's own first output."""

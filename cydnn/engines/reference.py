@@ -15,7 +15,7 @@ class Reference(Engine):
         return 1e9
 
     def plan(self, p, dev):
-        operands = {name: (desc, p.ptr(name)) if desc is not None else None for name, desc in p.operands.items()}
+        operands = {name: (desc, p.source(name)) if desc is not None else None for name, desc in p.operands.items()}
         return [ReferenceCall(p.op, operands, {name: p.scalar(name) for name in p.op.scalars})]
 
 

@@ -49,5 +49,5 @@ class Memset:
 class ReferenceCall:
     """Run an op's NumPy reference on host memory (NumPy device only)."""
     op: Any
-    operands: dict                               # operand name -> (TensorDesc, Pointer) or None
+    operands: dict                               # operand name -> (TensorDesc, Pointer, or Scalar where it is by value) or None
     scalars: dict                                # scalar name -> Scalar

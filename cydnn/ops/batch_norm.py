@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ MODES = ("spatial", "per_activation")
 class BatchNorm(Op):
     """What the three share. Parameter tensors are (1, c, 1…) for spatial, (1, c, spatial…) for per_activation."""
     mode: str = choice(*MODES)
+    takes_statistics: ClassVar[bool] = True
 
     def parameter_dims(self, x_dims) -> tuple:
         return (1, x_dims[1], *((1,) * (len(x_dims) - 2) if self.mode == "spatial" else x_dims[2:]))
@@ -23,6 +25,7 @@ class BatchNorm(Op):
 
     def parameter_rules(self, x, **parameters):
         yield 2 <= x.rank <= 5, f"x must have rank 2 to 5; got {x.rank}"
+        yield x.count or not self.takes_statistics, f"x must not be empty: its statistics would be of nothing; got {x.dims}"
         want = self.parameter_dims(x.dims)
         for name, p in parameters.items():
             yield p is None or p.dims == want, f"{name} must have dims {want} for mode {self.mode}; got {p and p.dims}"
@@ -81,6 +84,7 @@ class BatchNormInference(BatchNorm, reads="x scale bias mean var", writes="y"):
     """y = scale * (x - mean) / sqrt(var + epsilon) + bias with given statistics. Spec: v5 guide, …ForwardInference."""
     scalars = dict(epsilon=1e-5, alpha=1.0, beta=0.0)
     inplace = (("y", "x"),)
+    takes_statistics = False
 
     def check(self, x, scale, bias, mean, var):
         yield from self.parameter_rules(x, scale=scale, bias=bias, mean=mean, var=var)

@@ -77,7 +77,7 @@ class ConvFprop(Conv, reads="x w", writes="y"):
         w = self._flip(w).reshape(groups, k // groups, *w.shape[1:])
         y = np.zeros((groups, k // groups, x.shape[0], *out))
         for tap, view in views(padded(x, pre, post), out, w.shape[3:], stride, dilation):
-            view = view.reshape(x.shape[0], groups, w.shape[2], -1)
+            view = view.reshape(x.shape[0], groups, w.shape[2], prod(out))
             taps = w[(slice(None), slice(None), slice(None), *tap)]
             y += np.matmul(taps[None], np.moveaxis(view, 0, 0)).transpose(1, 2, 0, 3).reshape(y.shape)
         return {"y": np.moveaxis(y.reshape(k, x.shape[0], *out), 1, 0)}
@@ -114,7 +114,7 @@ class ConvDgrad(Conv, reads="dy w", writes="dx"):
         groups, k = c // w.shape[1], w.shape[0]
         w = self._flip(w).reshape(groups, k // groups, *w.shape[1:])
         full = np.zeros((n, c, *(i + a + b for i, a, b in zip(dims[2:], pre, post))))
-        g = dy.reshape(n, groups, k // groups, -1)
+        g = dy.reshape(n, groups, k // groups, prod(dy.shape[2:]))
         for tap, view in views(full, dy.shape[2:], w.shape[3:], stride, dilation):
             taps = w[(slice(None), slice(None), slice(None), *tap)].swapaxes(1, 2)
             view += np.matmul(taps[None], g).reshape(view.shape)
@@ -150,10 +150,10 @@ class ConvWgrad(Conv, reads="x dy", writes="dw"):
     def reference(self, x, dy, dims):
         pre, post, stride, dilation = self.geometry(x.ndim)
         n, groups, k = x.shape[0], x.shape[1] // dims[1], dims[0]
-        g = dy.reshape(n, groups, k // groups, -1)
+        g = dy.reshape(n, groups, k // groups, prod(dy.shape[2:]))
         dw = np.zeros((groups, k // groups, *dims[1:]))
         for tap, view in views(padded(x, pre, post), dy.shape[2:], dims[2:], stride, dilation):
-            columns = view.reshape(n, groups, dims[1], -1)
+            columns = view.reshape(n, groups, dims[1], prod(dy.shape[2:]))
             dw[(slice(None), slice(None), slice(None), *tap)] = np.einsum("ngkp,ngcp->gkc", g, columns, optimize=True)
         return {"dw": self._flip(dw.reshape(dims))}
 

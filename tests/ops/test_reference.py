@@ -141,5 +141,7 @@ def test_errors_name_argument_rule_and_value():
         ops.ConvFprop(stride=0)
     with pytest.raises(BadParam, match=r"softmax_fwd: mode must be one of channel instance; got 'rows'"):
         ops.SoftmaxFwd(mode="rows")
+    with pytest.raises(BadParam, match=r"batch_norm_training: x must not be empty: its statistics would be of nothing; got \(0, 5, 2, 2\)"):
+        ops.Problem.parse("batch_norm_training n0c5h2w2 f32")
     with pytest.raises(BadParam, match=r"problem: op must be one of conv_fprop .*; got 'convolve'"):
         ops.Problem.parse("convolve 1x2")

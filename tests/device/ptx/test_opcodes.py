@@ -113,7 +113,7 @@ def test_bits_of_three(ptx80):
     both = [(int(y) << 32 | int(x)) for x, y in zip(a, b)]
     assert snippet.run(ptx80, "shf.l.wrap.b32", "b32", ["b32", "b32", "u32"], a, b, n).tolist() == [(v << (k & 31)) >> 32 & 0xFFFFFFFF for v, k in zip(both, range(64))]
     assert snippet.run(ptx80, "shf.r.clamp.b32", "b32", ["b32", "b32", "u32"], a, b, n).tolist() == [v >> min(k, 32) & 0xFFFFFFFF for v, k in zip(both, range(64))]
-    signed = [sum(int(np.int8(x >> 8 * i & 255)) * int(np.int8(y >> 8 * i & 255)) for i in range(4)) + z for x, y, z in zip(a.tolist(), b.tolist(), c.tolist())]
+    signed = [sum(wrap(x >> 8 * i, "s8") * wrap(y >> 8 * i, "s8") for i in range(4)) + z for x, y, z in zip(a.tolist(), b.tolist(), c.tolist())]
     assert snippet.run(ptx80, "dp4a.s32.s32", "s32", ["b32"] * 3, a, b, c).tolist() == [wrap(v, "s32") for v in signed]
     length, start = np.tile([0, 5, 32, 8], 16).astype(np.uint32), np.tile([0, 3, 28, 31], 16).astype(np.uint32)
     mask = [((1 << int(n)) - 1) << int(s) & 0xFFFFFFFF for n, s in zip(length, start)]

@@ -1,0 +1,33 @@
+"""Every shipped image is decoded: an instruction without a row fails here, and parameters and shared memory are what the manifest says."""
+from __future__ import annotations
+
+import pytest
+
+from cydnn import kernels
+from cydnn.device.ptx import parse, program
+from cydnn.device.ptx.machine import Code
+
+FAMILIES = sorted({kernels.get(n).source.split("/")[0] for n in kernels.names()})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_instruction_has_a_row(family):
+    seen = {}
+    for name in kernels.names():
+        kernel = kernels.get(name)
+        if not kernel.source.startswith(family + "/"):
+            continue
+        for image in kernel.images.values():
+            module = parse.module(image.text(), f"{name}.{image.target}.ptx")
+            flat = program.program(module, name)
+            assert flat.bytes["param"] == kernel.param_bytes, name
+            assert flat.bytes["shared"] == image.smem_static, name
+            forms = {(i.opcode, tuple((o.kind, o.kind == "reg" and flat.registers[o.value][1]) for o in i.operands)): i for i in flat.code}
+            flat.code = [i for form, i in forms.items() if seen.setdefault(form, i) is i]     # decode each form once
+            Code(module, flat, {v: 1 << 36 for v in module.variables})
+
+
+@pytest.mark.parametrize("library", ["pointwise_f32", "pointwise_f64", "pointwise_fast"])
+def test_function_libraries_parse(library):
+    for image in kernels.function(library).images.values():
+        assert parse.module(image.text(), library).functions

@@ -1,0 +1,127 @@
+"""Planted faults: each class is found, and nothing is reported on the correct kernel under 20 schedules."""
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+from cydnn import kernels, ops
+from cydnn.device.ptx import Finding
+from cydnn.engines import engines_for
+from support import draw
+
+import snippet
+import watched
+
+# Reverses 100 floats within a block through shared memory, by cp.async, with a tail: thread t writes x[99 - t].
+REVERSE = """.shared .align 16 .b8 s[512]; .reg .u32 %x, %v, %r; .reg .pred %q; mov.u32 %x, s; shl.b32 %r, %t, 2; add.u32 %r, %r, %x;
+setp.ge.u32 %q, %t, 25; @%q bra LOADED; mad.wide.u32 %a0, %t, 16, %p0; shl.b32 %v, %t, 4; add.u32 %v, %v, %x;
+cp.async.cg.shared.global [%v], [%a0], 16;
+LOADED: cp.async.commit_group;
+cp.async.wait_group 0;
+bar.sync 0;
+setp.ge.u32 %q, %t, 100; @%q bra OUT;
+sub.u32 %r, 99, %t; shl.b32 %r, %r, 2; add.u32 %r, %r, %x; ld.shared.u32 %v, [%r]; mad.wide.u32 %a1, %t, 4, %p1; st.global.u32 [%a1], %v;
+OUT: """
+FAULTS = [                                       # class, what is replaced, by what, the finding
+    ("dropped barrier", "bar.sync 0;", "", "race"),
+    ("early read of cp.async", "cp.async.wait_group 0;", "", "in flight"),
+    ("copy that nothing waits for", "cp.async.wait_group 0;\nbar.sync 0;", "bar.sync 0; ret;", "in flight"),
+    ("off-by-one store", "st.global.u32 [%a1], %v", "st.global.u32 [%a1+4], %v", "address"),
+    ("read past the end", "setp.ge.u32 %q, %t, 25", "setp.ge.u32 %q, %t, 26", "address"),
+    ("unwritten read", "setp.ge.u32 %q, %t, 25", "setp.ge.u32 %q, %t, 24", "unwritten"),
+    ("misaligned vector access", "shl.b32 %v, %t, 4;", "shl.b32 %v, %t, 4; add.u32 %v, %v, 4;", "misaligned"),
+    ("divergent barrier", "bar.sync 0;", "setp.lt.u32 %q, %t, 32; @%q bra LOW; bar.sync 0; bra BOTH; LOW: bar.sync 0; BOTH: ", "divergent barrier"),
+    ("barrier that some never reach", "bar.sync 0;", "setp.lt.u32 %q, %t, 32; @%q bar.sync 1; bar.sync 0;", "deadlock"),
+    ("missing tail predicate", "setp.ge.u32 %q, %t, 100;", "setp.ge.u32 %q, %t, 128;", "address"),
+    ("wrong stride", "mad.wide.u32 %a1, %t, 4, %p1", "mad.wide.u32 %a1, %t, 8, %p1", "address"),
+    ("two threads, one address", "mad.wide.u32 %a1, %t, 4, %p1", "and.b32 %r, %t, 63; mad.wide.u32 %a1, %r, 4, %p1", "race"),
+    ("shared memory overrun", "sub.u32 %r, 99, %t; shl.b32 %r, %r, 2;", "sub.u32 %r, 227, %t; shl.b32 %r, %r, 2;", "address"),
+]
+
+
+def reverse(device, text, seed=None):
+    x, out = snippet.buffer(device, np.arange(100, dtype=np.float32)), device.alloc(400)
+    device.seed = seed
+    try:
+        snippet.launch(device, snippet.entry(text, 2), [x, out])
+    finally:
+        device.seed = None
+    return device.arena.read_host(out.ptr, 400).view(np.float32)
+
+
+def test_correct_kernel_under_all_schedules(ptx80):
+    for seed in (None, *range(20)):
+        assert (reverse(ptx80, REVERSE, seed) == np.arange(100)[::-1]).all()
+
+
+@pytest.mark.parametrize("name,old,new,kind", FAULTS, ids=[f[0] for f in FAULTS])
+def test_planted_fault(ptx80, name, old, new, kind):
+    assert old in REVERSE
+    for seed in (None, 1, 2):
+        with pytest.raises(Finding) as found:
+            reverse(ptx80, REVERSE.replace(old, new), seed)
+        text = str(found.value)
+        assert found.value.kind == kind or (seed is not None and found.value.kind in ("race", "in flight", "address", "unwritten")), text
+        assert re.search(r"^k: .*: block \(\d+,0,0\) thread \(\d+,0,0\).*line \d+ `", text), text
+
+
+def test_a_race_names_both_instructions(ptx80):
+    with pytest.raises(Finding) as found:
+        reverse(ptx80, REVERSE.replace("bar.sync 0;", ""))
+    assert "`ld.shared.u32 %v, [%r]`; the other is line" in str(found.value) and "cp.async.cg" in str(found.value)
+
+
+def test_checks_can_be_switched_off(ptx80):
+    ptx80.checks.races = False
+    try:
+        reverse(ptx80, REVERSE.replace("bar.sync 0;", ""))
+    finally:
+        ptx80.checks.races = True
+
+
+def test_race_between_blocks(ptx80):
+    """Two blocks write one address, and one block reads what another writes."""
+    out = ptx80.alloc(512)
+    with pytest.raises(Finding, match="race.*of block"):
+        snippet.launch(ptx80, snippet.entry("mad.wide.u32 %a0, %t, 4, %p0; st.global.u32 [%a0], %g;", 1), [out], blocks=2)
+
+
+def test_use_after_free(ptx80):
+    place = ptx80.alloc(512)
+    address, _ = place.ptr, place.free()
+    with pytest.raises(Finding, match="address"):
+        ptx80.launch(snippet.entry("mad.wide.u32 %a0, %t, 4, %p0; st.global.u32 [%a0], %g;", 1), (1, 1, 1), (128, 1, 1), 0, address.to_bytes(8, "little"))
+
+
+# ---- Our own kernels, with one synchronisation dropped ----
+
+SHIPPED = [("ConvFprop", "conv_fprop_mma", 6), ("Matmul", "matmul_mma", 106), ("Transform", "transform_transpose", 1)]
+NEEDED = {"bar.sync": 1, "cp.async.wait_group": 1}           # at least so many of the executed ones are needed by these problems
+
+
+@pytest.mark.parametrize("op,engine,seed", SHIPPED)
+def test_dropped_synchronisation_of_shipped_kernels(op, engine, seed):
+    device = watched.WatchedDevice("sm_80")
+    problem = draw.draw(getattr(ops, op), random.Random(seed))
+    engines = [e for e in engines_for(problem.op) if e.name == engine]
+    outcome = watched.run(problem, device, seed, engines)
+    if not outcome.ran:
+        pytest.skip(f"{engine} refuses {problem}")
+    assert not outcome.findings, outcome.findings
+    code = next(c for c in device.codes.values() if "cp.async" in c.module.text or "bar.sync" in c.module.text)
+    name, text = code.program.name, code.module.text
+    for word, least in NEEDED.items():
+        killed = 0
+        for place in re.finditer(rf"\b{re.escape(word)}\s[^;]*;", text):
+            device.replaced = {name: text[:place.start()] + text[place.end():]}
+            try:
+                killed += bool(watched.run(problem, device, seed, engines).findings)
+            except Finding as found:
+                assert found.kind in ("race", "in flight", "unwritten"), found
+                killed += 1
+        device.replaced = {}
+        assert killed >= least or word not in text, (name, word, killed)
+    assert kernels.get(name)
