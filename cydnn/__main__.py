@@ -7,7 +7,7 @@ import platform
 import sys
 
 from . import __version__
-from .status import CydnnError
+from .status import BadParam, CydnnError, require
 
 
 def info(args) -> int:
@@ -70,10 +70,10 @@ def _ptx_state() -> str:
 def bench(args) -> int:
     """Time problems; each line is a problem text, or @file with one a line."""
     from . import bench as benches, device
-    lines = []
-    for text in args.problem:
-        lines += [l.split("#")[0].strip() for l in open(text[1:])] if text.startswith("@") else [text]
-    rows = benches.bench([l for l in lines if l], args.device, args.against, args.repeat)
+    require(args.repeat >= 1, f"bench: --repeat must be >= 1; got {args.repeat}")
+    lines = [line for text in args.problem for line in (_lines(text[1:]) if text.startswith("@") else [text]) if line]
+    require(lines, f"bench: there must be at least one problem; got {args.problem}")
+    rows = benches.bench(lines, args.device, args.against, args.repeat)
     if args.json:
         print(json.dumps(benches.as_json(rows), indent=1))
     else:
@@ -81,6 +81,15 @@ def bench(args) -> int:
         print(f"# {f.name}, driver CUDA {f.driver // 1000}.{f.driver % 1000 // 10}; cold L2, median of {args.repeat}; peer: {args.against or 'none'}")
         print(benches.table(rows, args.markdown))
     return 1 if any(r.us != r.us for r in rows) else 0
+
+
+def _lines(path: str) -> list[str]:
+    """The problems of a file: one a line, comments behind #."""
+    try:
+        with open(path) as file:
+            return [line.split("#")[0].strip() for line in file]
+    except OSError as error:
+        raise BadParam(f"bench: @file must be a file of problem lines; got {path!r} ({error.strerror})") from None
 
 
 def ptx(args) -> int:

@@ -80,7 +80,7 @@ class Clock:
 
     def __init__(self, device):
         self.device = device
-        self.is_cuda = device.facts.kind == "cuda"
+        self.is_cuda = device.context is not None
         if self.is_cuda:
             self.junk = device.alloc(FLUSH_BYTES)
 
@@ -158,7 +158,10 @@ def _peer(name, device):
     from .status import BadParam
     if name != "torch":
         raise BadParam(f"bench: against must be torch; got {name!r}")
-    from . import peer
+    try:
+        from . import peer
+    except ModuleNotFoundError as error:
+        raise BadParam(f"bench: against torch needs the package torch; {error}") from None
     return peer
 
 
@@ -227,7 +230,8 @@ def table(rows, markdown=False) -> str:
 
 
 def as_json(rows) -> list[dict]:
-    return [asdict(r) for r in rows]
+    """Rows as JSON takes them: what was not measured is null."""
+    return [{k: None if v != v else v for k, v in asdict(r).items()} for r in rows]
 
 
 def summary(rows) -> str:

@@ -49,10 +49,7 @@ class DType:
         return stored.astype(np.float64 if self.kind == "float" else np.int64)
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        """Values rounded once to nearest even (floats) or rounded and saturated (integers), in host storage.
-
-        The lowest finite float64 stands for this type's own lowest value (max pooling without a usable cell).
-        """
+        """Values rounded once to nearest even (floats) or rounded and saturated (integers), in host storage."""
         values = np.asarray(values)
         if self.kind == "bool":
             return (values != 0).astype(self.numpy)
@@ -60,12 +57,14 @@ class DType:
             if values.dtype.kind == "f":
                 values = np.nan_to_num(np.rint(values), nan=0.0, posinf=self.highest, neginf=self.lowest)
             return np.clip(values, self.lowest, self.highest).astype(self.numpy)
-        if values.dtype == np.float64:
-            values = np.where(values == _F64.min, self.lowest, values)
         if self.name == "bf16":
             return _round_bf16(values.astype(np.float64))
         with np.errstate(over="ignore"):
             return values.astype(self.numpy)
+
+    def settle(self, values: np.ndarray) -> np.ndarray:
+        """The lowest finite float64 (max pooling without a usable cell) becomes this type's own lowest value."""
+        return np.where(values == _F64.min, self.lowest, values)
 
     def round(self, values: np.ndarray) -> np.ndarray:
         """Values after one trip through this type."""

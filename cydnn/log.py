@@ -14,13 +14,15 @@ CHOICES, REASONS, LAUNCHES, PTX = logging.INFO, logging.DEBUG, 8, 6
 
 def configure(level: str | None = None):
     """Read CYDNN_LOG (or ``level``) and attach a handler once."""
-    text = os.environ.get("CYDNN_LOG", "0") if level is None else str(level)
-    number = int(text) if text.isdigit() else 0
+    text = os.environ.get("CYDNN_LOG", "") if level is None else str(level)
+    if text not in ("", "0", "1", "2", "3", "4"):
+        log.warning("CYDNN_LOG must be 0 to 4; got %r, taken as 0", text)
+    number = int(text) if text in ("1", "2", "3", "4") else 0
     if number and not any(getattr(h, "cydnn", False) for h in log.handlers):
         path = os.environ.get("CYDNN_LOG_FILE")
         handler = logging.FileHandler(path) if path else logging.StreamHandler()
         handler.cydnn = True
-        handler.setFormatter(logging.Formatter("cydnn %(asctime)s %(name)s %(message)s"))
+        handler.setFormatter(logging.Formatter("%(message)s [%(name)s %(asctime)s]"))
         log.addHandler(handler)
     if number:
         log.setLevel(LEVELS[min(number, 4)])

@@ -56,8 +56,9 @@ class ExecutionPlan:
 
         Asynchronous on a GPU. Raises BadParam before anything is launched when an argument cannot be.
         """
-        self.executable.execute(tuple(pointers), None if scalars is None else tuple(scalars), workspace,
-                                self.workspace_bytes if workspace_bytes is None else workspace_bytes, stream)
+        if workspace_bytes is None:              # an address cannot say how much room there is, an array or a buffer can
+            workspace_bytes = self.workspace_bytes if type(workspace) is int else room(workspace, self.workspace_bytes)
+        self.executable.execute(tuple(pointers), None if scalars is None else tuple(scalars), workspace, workspace_bytes, stream)
 
     def run(self, pack: dict, workspace=0, stream=0, scalars=None):
         """Run with a variant pack ``{uid: pointer, or number for a by-value tensor}``; surplus entries are ignored."""
@@ -75,7 +76,7 @@ class ExecutionPlan:
         for out, read in node.op.inplace:
             if out in node.operands and read in node.operands:
                 a, b = (self.graph.tensors[node.operands[o]] for o in (out, read))
-                if a.dtype is b.dtype and a.same_layout(b):
+                if a.uid in self._slot_of and b.uid in self._slot_of and a.dtype is b.dtype and a.same_layout(b):
                     pairs.append((self._slot_of[a.uid], self._slot_of[b.uid]))
         return pairs
 
@@ -88,6 +89,10 @@ class ExecutionPlan:
                 if key not in index:
                     index[key] = len(scalars)
                     scalars.append((key, start))
+            for uid in node.reads():
+                if self.graph.tensors[uid].is_by_value and uid not in index:
+                    index[uid] = len(scalars)
+                    scalars.append((uid, 0.0))
         return scalars, index
 
     def _lay_out(self, raw):
@@ -133,8 +138,17 @@ class ExecutionPlan:
             return Launch(step.kernel, {k: self._value(v) for k, v in step.args.items()}, step.extra, fuse)
         if isinstance(step, Memset):
             return replace(step, pointer=self._pointer(step.pointer))
-        return ReferenceCall(step.op, {k: v and (v[0], self._pointer(v[1])) for k, v in step.operands.items()},
+        return ReferenceCall(step.op, {k: v and (v[0], self._value(v[1])) for k, v in step.operands.items()},
                              {k: self._value(v) for k, v in step.scalars.items()})
+
+
+def room(workspace, otherwise: int) -> int:
+    """Bytes of a workspace given as an array, a tensor or a buffer; ``otherwise`` when the object does not say."""
+    for name in ("nbytes", "bytes"):
+        size = getattr(workspace, name, None)
+        if isinstance(size, int):
+            return size
+    return otherwise
 
 
 def _pointers(step):
@@ -144,7 +158,7 @@ def _pointers(step):
         return [v for v in values if isinstance(v, Pointer)]
     if isinstance(step, Memset):
         return [step.pointer]
-    return [v[1] for v in step.operands.values() if v is not None]
+    return [v[1] for v in step.operands.values() if v is not None and isinstance(v[1], Pointer)]
 
 
 _cache: dict = {}

@@ -36,6 +36,7 @@ class CydnnError(RuntimeError):
 
 
 class NotInitialized(CydnnError):
+    """The library or a handle is not there."""
     status, api = 1, "CUDNN_STATUS_NOT_INITIALIZED"
 
 
@@ -44,30 +45,37 @@ class DriverNotFound(NotInitialized):
 
 
 class AllocFailed(CydnnError, MemoryError):
+    """Memory could not be had."""
     status, api = 2, "CUDNN_STATUS_ALLOC_FAILED"
 
 
 class BadParam(CydnnError, ValueError):
+    """An argument breaks a rule; the message names it."""
     status, api = 3, "CUDNN_STATUS_BAD_PARAM"
 
 
 class InternalError(CydnnError):
+    """A mistake of the library itself."""
     status, api = 4, "CUDNN_STATUS_INTERNAL_ERROR"
 
 
 class InvalidValue(CydnnError, ValueError):
+    """A size or a number is out of its range."""
     status, api = 5, "CUDNN_STATUS_INVALID_VALUE"
 
 
 class ArchMismatch(CydnnError):
+    """The device is older than what the library runs on."""
     status, api = 6, "CUDNN_STATUS_ARCH_MISMATCH"
 
 
 class MappingError(CydnnError):
+    """Memory could not be mapped."""
     status, api = 7, "CUDNN_STATUS_MAPPING_ERROR"
 
 
 class ExecutionFailed(CydnnError):
+    """The device failed while it ran."""
     status, api = 8, "CUDNN_STATUS_EXECUTION_FAILED"
 
 
@@ -77,6 +85,7 @@ class NotSupported(CydnnError, ValueError):
 
 
 class LicenseError(CydnnError):
+    """Never raised; the code is in the API."""
     status, api = 10, "CUDNN_STATUS_LICENSE_ERROR"
 
 

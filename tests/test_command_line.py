@@ -44,3 +44,27 @@ def test_ptx(capsys):
 def test_usage(text):
     with pytest.raises(SystemExit):
         main(text.split())
+
+
+@pytest.mark.parametrize("words, sentence", [
+    (["@/no/such/file"], "@file must be a file of problem lines; got '/no/such/file' (No such file or directory)"),
+    (["softmax_fwd 8x64 f32", "--repeat", "0"], "--repeat must be >= 1; got 0"),
+    ([""], "there must be at least one problem"),
+    (["softmax_fwd 8x64 f32", "--device", "gpu"], "device: must be \"cuda:N\", \"numpy\" or a device; got 'gpu'"),
+])
+def test_bench_refuses_in_one_line(capsys, words, sentence):
+    assert main(["bench", *words]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("cydnn: ") and sentence in error and error.count("\n") == 1
+
+
+def test_bench_json_is_json(capsys):
+    """What was not measured is null: NaN is no JSON."""
+    main(["bench", "softmax_fwd 8x64 f31", "--device", "numpy", "--json"])
+    row, = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert row["us"] is None and "'f31' is no word" in row["note"]
+
+
+def test_bench_takes_the_interpreter(capsys):
+    code, out = run(capsys, "bench", "scale_tensor 8x8 f32", "--device", "ptx:sm_75", "--json", "--repeat", "1")
+    assert code == 0 and json.loads(out)[0]["us"] > 0

@@ -8,6 +8,7 @@ import ctypes
 
 import numpy as np
 
+from ..engines.steps import Scalar
 from ..status import BadParam
 from .facts import DeviceFacts
 
@@ -19,6 +20,10 @@ class HostBuffer:
         self.bytes = int(size_bytes)
         self._store = np.empty(self.bytes + 256, np.uint8)
         self.ptr = -(-self._store.ctypes.data // 256) * 256
+
+    @property
+    def __array_interface__(self):
+        return {"shape": (self.bytes,), "typestr": "|u1", "data": (self.ptr, False), "version": 3}
 
     def free(self):
         self._store = None
@@ -47,12 +52,34 @@ def address_of(x) -> int:
     if hasattr(x, "ptr"):
         return int(x.ptr)
     if hasattr(x, "__index__"):
-        return int(x)
+        return _address(int(x))
     if hasattr(x, "__array_interface__"):
         return x.__array_interface__["data"][0]
     if hasattr(x, "__dlpack__"):
         return np.from_dlpack(x).ctypes.data
     raise BadParam(f"pointer must be an int, an array, a buffer or None; got {type(x).__name__}")
+
+
+def _address(number: int) -> int:
+    if number < 0:
+        raise BadParam(f"pointer must be an address; got {number}")
+    return number
+
+
+def refuse_memory(desc, x, is_written: bool):
+    """What is known of an array or a buffer before it is touched: that it is long enough, and may be written."""
+    if isinstance(x, HostBuffer) and x.bytes < desc.bytes:
+        raise BadParam(f"{desc.label}: buffer must have at least {desc.bytes} bytes; got {x.bytes}")
+    if not isinstance(x, np.ndarray):
+        return
+    if is_written and not x.flags.writeable:
+        raise BadParam(f"{desc.label}: array must be writable, as it is an output; got a read-only one")
+    owner = x
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    end = owner.ctypes.data + sum((d - 1) * max(s, 0) for d, s in zip(owner.shape, owner.strides)) + owner.itemsize if owner.size else 0
+    if desc.bytes > max(end - x.ctypes.data, 0):
+        raise BadParam(f"{desc.label}: array must have at least {desc.bytes} bytes, for {desc}; got {x.nbytes} bytes in shape {x.shape} of {x.dtype}")
 
 
 class NumpyDevice:
@@ -114,6 +141,8 @@ class NumpyExecutable:
         if len(values) != len(plan.scalars):
             raise BadParam(f"execute: scalars must have {len(plan.scalars)} entries; got {len(values)}")
         base = address_of(workspace)
+        for i, (desc, pointer) in enumerate(zip(plan.slots, pointers)):
+            refuse_memory(desc, pointer, i in plan.written)
         self._check(addresses, base, workspace_bytes)
         for step in plan.steps:
             self._call(step, addresses, values, base)
@@ -139,13 +168,16 @@ class NumpyExecutable:
     def _call(self, step, addresses, values, base):
         """One op: decode what it reads, run the reference, encode what it writes."""
         op = step.op
-        where = {n: (d, (base if p.uid == -1 else addresses[p.uid]) + p.addend) for n, v in step.operands.items() if v for d, p in [v]}
+        given = {n: v for n, v in step.operands.items() if v and isinstance(v[1], Scalar)}
+        where = {n: (d, (base if p.uid == -1 else addresses[p.uid]) + p.addend) for n, v in step.operands.items() if v and n not in given
+                 for d, p in [v]}
         scalars = {name: _as_math(op, values[s.key]) for name, s in step.scalars.items()}
-        arrays = {}
+        arrays = {n: np.full(d.dims, d.dtype.decode(d.dtype.encode(np.float64(values[s.key])))) for n, (d, s) in given.items()}
         for name, (desc, address) in where.items():
             old = name in op.reads or op.reads_output or scalars.get(op.blends.get(name, (0, 0))[1], 0.0) != 0
             arrays[name] = desc.dtype.decode(view(desc, address)) if old else np.broadcast_to(np.nan, desc.dims)
-        for name, value in op.run_reference(arrays, scalars).items():
+        results = {n: where[n][0].dtype.settle(v) if n in where and v is not None else v for n, v in op.evaluate(arrays, scalars).items()}
+        for name, value in op.blend(results, arrays, scalars).items():
             if name in where:
                 desc, address = where[name]
                 if desc.count:

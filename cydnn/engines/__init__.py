@@ -4,7 +4,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from .engine import Engine, Knob, Match
+from .engine import Engine, Match
 from .steps import Launch, Memset, Pointer, ReferenceCall, Scalar, Scratch
 
 ROOMS = sorted(m.name for m in iter_modules(__path__) if m.name not in ("engine", "steps", "reference"))

@@ -11,8 +11,8 @@ THREADS, ROWS_PER_THREAD = 512, 8
 
 
 def lanes_log2(v: View, vectors: int, sms: int) -> int:
-    """Lanes side by side: as many as the rows allow, fewer (but 32 bytes of a row) while blocks are missing."""
-    most = min(5, log2_ceil(vectors))
+    """Lanes side by side: as many as the rows allow (8 at most, 128 bytes of a row), fewer (but 32 bytes of a row) while blocks are missing."""
+    most = min(3, log2_ceil(vectors))
     while most and v.rows > ROWS_PER_THREAD * (THREADS >> most):
         most -= 1
     while most > 1 and ceil_div(vectors, 1 << most) < sms:

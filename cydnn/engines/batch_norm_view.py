@@ -135,21 +135,20 @@ def log2_ceil(n: int) -> int:
     return max(n - 1, 0).bit_length()
 
 
-def cut_columns(v: View, width: int, dev, threads=512, blocks_per_sm=2) -> Cut:
-    """Lanes side by side read 128 bytes of a row where possible; two blocks' worth of lanes are cut in two so that few splits
-    (whose parts every block merges) still fill the device."""
+def cut_columns(v: View, width: int, dev, threads=512, least_rows=4) -> Cut:
+    """Lanes side by side read 128 bytes of a row (32 lanes without vectors). With vectors one block fills an SM by loads in flight:
+    few splits then fill the device, and every block of the second launch merges the parts of all splits. No split is so short that
+    a thread has fewer than ``least_rows`` rows while others would have none to merge."""
     vectors = ceil_div(v.cols, width)
     lanes_log2 = min(3 if width > 1 else 5, log2_ceil(vectors))
-    if width > 1 and lanes_log2 == 3 and vectors <= 8:
-        lanes_log2 = 2                           # 64-byte pieces, half as many splits to merge
-    blocks = ceil_div(vectors, 1 << lanes_log2)
-    splits = min(max(blocks_per_sm * dev.sms // blocks, 1), max(ceil_div(v.rows, threads >> lanes_log2), 1))
+    blocks, groups = ceil_div(vectors, 1 << lanes_log2), threads >> lanes_log2
+    splits = min(max((1 if width > 1 else 2) * dev.sms // blocks, 1), max(ceil_div(v.rows, groups * least_rows), 1))
     rows_per_split = max(ceil_div(v.rows, splits), 1)
     return Cut(blocks, max(ceil_div(v.rows, rows_per_split), 1), rows_per_split, lanes_log2)
 
 
-def cut_rows(v: View, items: int, dev, threads=256, blocks_per_sm=8) -> Cut:
-    """One column a block; few columns are split along their rows until the device is full."""
+def cut_rows(v: View, items: int, dev, threads=256, blocks_per_sm=4) -> Cut:
+    """One column a block; few columns are split along their rows until the device is full (in one wave: 64 registers a thread)."""
     splits = min(max(blocks_per_sm * dev.sms // v.cols, 1), max(ceil_div(items, threads), 1))
     items_per_split = max(ceil_div(items, splits), 1)
     return Cut(v.cols, max(ceil_div(items, items_per_split), 1), items_per_split)

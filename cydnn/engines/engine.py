@@ -15,17 +15,6 @@ from ..tensor import TensorDesc
 from .steps import Pointer, Scalar, Scratch
 
 
-@dataclass(frozen=True)
-class Knob:
-    """A choice an engine offers: its name and values, the default first."""
-    name: str
-    values: tuple
-
-    def __init__(self, name, *values):
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "values", values)
-
-
 @dataclass
 class Match:
     """One op (and the pointwise nodes fused behind it) with the descriptors of its operands.
@@ -90,10 +79,6 @@ class Match:
         self.scratches.append(Scratch(int(size_bytes)))
         return Pointer(self.scratches[-1])
 
-    def is_fixed(self, name: str, value: float) -> bool:
-        """True when the scalar is known to have this value whenever the plan runs."""
-        return self.scalar_values.get(name) == value
-
 
 class Engine:
     """One way to compute a pattern.
@@ -104,7 +89,6 @@ class Engine:
     index: ClassVar[int] = -1
     op: ClassVar[type] = None
     fuses_epilogue: ClassVar[bool] = False
-    knobs: ClassVar[tuple] = ()
     notes: ClassVar[tuple] = ("deterministic",)
 
     @property
@@ -135,11 +119,6 @@ class Engine:
 def memory_us(p: Match, dev, reads: float = 1.0, efficiency: float = 0.85) -> float:
     """Microseconds to move every operand once (``reads`` times), at a share of the device's bandwidth, plus a launch."""
     return 2.0 + reads * sum(d.count * d.dtype.bytes for d in p.descs) / (dev.bandwidth_gbs * efficiency) * 1e-3
-
-
-def math_us(p: Match, tflops: float) -> float:
-    """Microseconds for the op's arithmetic at ``tflops`` TFLOP/s, plus a launch."""
-    return 2.0 + p.op.flops(**p.operands) / tflops * 1e-6
 
 
 def wrong_device(dev, least_sm: int = 75) -> Iterator[str]:

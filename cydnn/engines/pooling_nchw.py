@@ -4,7 +4,7 @@ from __future__ import annotations
 from math import prod
 
 from ..ops import PoolingBwd, PoolingFwd
-from .engine import Engine
+from .engine import Engine, wrong_device
 from .pooling_nhwc import SMEM, TYPES, blend
 from .pooling_view import (ceil_div, full, log2_ceil, moved_us, no_mode, no_rank, no_square_window, plane, state, too_many, touching, two,
                            wrong_operands)
@@ -49,6 +49,49 @@ class PoolingFwdNchwStrip(Engine):
                     p=y.dims[2], q=y.dims[3], pad_h=pad_h, pad_w=pad_w, columns=y.dims[3], strips=strips, channels=y.c,
                     x_n=x.strides[0], x_c=x.strides[1], x_h=x.strides[2], y_n=y.strides[0], y_c=y.strides[1], y_h=y.strides[2])
         return [Launch(f"pooling_fwd_nchw_strip_{x.dtype}_{state(p.op)}_{k}_{pairs}", args)]
+
+
+def no_row_vectors(p, name):
+    """Why 16-byte vectors of a row do not work."""
+    d, width = p.operands[name], 16 // p.operands[name].dtype.bytes
+    if d.dims[-1] % width or any(s % width for s, n in zip(d.strides[:-1], d.dims) if n > 1):
+        yield f"w and strides of {name} must be multiples of {width} (16 bytes); got dims {d.dims}, strides {d.strides}"
+    if d.alignment < 16:
+        yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
+
+
+class PoolingFwdNchwWide(Engine):
+    """2 x 2 and 3 x 3 windows of stride 2 over rows of 16-byte vectors."""
+    index = 244
+    op = PoolingFwd
+    strip = 2                                    # output rows of one thread: Strip in the kernel
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev, 80)
+        yield from wrong_operands(p, dev, TYPES)
+        yield from no_square_window(p)
+        yield from no_rows(p, "x", "y")
+        yield from no_row_vectors(p, "x")
+        (k, *_), (*_, pad), _ = p.op.geometry(p.x.rank)
+        if pad > k - 2:
+            yield f"pad of w must be at most {k - 2}; got {pad}"
+        yield from too_many("outputs", p.y.count)
+
+    def cost(self, p, dev):
+        return moved_us(p, dev, "xy", 0.85)
+
+    def plan(self, p, dev):
+        if not p.y.count:
+            return []
+        x, y = p.x, p.y
+        (k, _), (pad_h, pad_w), _ = p.op.geometry(4)
+        width = 16 // x.dtype.bytes
+        row, strips, outs = x.dims[3] // width, ceil_div(y.dims[2], self.strip), width // 2
+        is_even = int(y.dims[3] == row * outs and y.alignment >= 8 and not any(s % outs for s, n in zip(y.strides[:3], y.dims) if n > 1))
+        args = dict(x=p.ptr("x"), y=p.ptr("y"), **blend(p), items=y.n * y.c * strips * row, full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
+                    p=y.dims[2], q=y.dims[3], pad_h=pad_h, pad_w=pad_w, is_even=is_even, vectors=row, strips=strips, channels=y.c,
+                    x_n=x.strides[0], x_c=x.strides[1], x_h=x.strides[2], y_n=y.strides[0], y_c=y.strides[1], y_h=y.strides[2])
+        return [Launch(f"pooling_fwd_nchw_wide_{x.dtype}_{state(p.op)}_{k}", args)]
 
 
 def no_whole_planes(p, x, y):
@@ -122,12 +165,8 @@ class PoolingBwdAvgNchw(Engine):
         yield from no_mode(p, is_max=False)
         yield from no_rank(p, 4)
         yield from no_rows(p, "dy", "dx")
-        d, width = p.dx, 16 // p.dx.dtype.bytes
-        if d.dims[-1] % width or any(s % width for s, n in zip(d.strides[:-1], d.dims) if n > 1):
-            yield f"w and strides of dx must be multiples of {width} (16 bytes); got dims {d.dims}, strides {d.strides}"
-        if d.alignment < 16:
-            yield f"dx must be aligned to 16 bytes; got {d.alignment}"
-        yield from too_many("elements of dx", d.count)
+        yield from no_row_vectors(p, "dx")
+        yield from too_many("elements of dx", p.dx.count)
 
     def cost(self, p, dev):
         return moved_us(p, dev, ("dy", "dx"), 0.75)
@@ -190,4 +229,4 @@ class PoolingBwdMaxPlane(Engine):
         return [Launch(f"pooling_bwd_max_plane_{p.x.dtype}_{int(p.op.nan == 'propagate')}_{k}", args)]
 
 
-ENGINES = (PoolingFwdWhole(), PoolingFwdNchwStrip(), PoolingBwdWhole(), PoolingBwdAvgNchw(), PoolingBwdMaxPlane())
+ENGINES = (PoolingFwdWhole(), PoolingFwdNchwWide(), PoolingFwdNchwStrip(), PoolingBwdWhole(), PoolingBwdAvgNchw(), PoolingBwdMaxPlane())

@@ -1,15 +1,21 @@
 """Pooling with channels innermost: a lane holds 16 bytes of channels."""
 from __future__ import annotations
 
+from math import prod
+
 from ..ops import PoolingBwd, PoolingFwd
-from .engine import Engine
-from .pooling_view import (at_least_1, ceil_div, full, inner_first, log2_ceil, moved_us, no_channel_vectors, no_mode, no_rank, no_square_window, plane,
-                           state, strides_of, three, too_many, touching, two, wrong_operands)
+from .engine import Engine, wrong_device
+from .pooling_view import (at_least_1, ceil_div, full, inner_first, log2_ceil, moved_us, no_channel_vectors, no_mode, no_rank, no_square_window, overlapping,
+                           plane, state, strides_of, three, too_many, touching, two, wrong_operands)
 from .steps import Launch
 
 TYPES = ("f32", "f16", "bf16")
 STRIP = {2: 4, 3: 2}                             # outputs along w of one thread, by window
 SMEM = 40 << 10
+TEAM = 8                                         # most warps that share a window
+FEW_OUTPUTS = 1 << 18                            # vectors; with more, one thread for each fills the device
+STEPS = 16                                       # most pairs of rows in a strip of the backward maximum
+SHORTEST = {2: 1, 3: 4}                          # and fewest, by window: strips of 3 x 3 begin with a pair of rows read twice
 
 
 def vectors(d) -> int:
@@ -68,6 +74,56 @@ class PoolingFwdNhwc(Engine):
         return [Launch(f"pooling_fwd_nhwc_{p.x.dtype}_{state(p.op)}", args)]
 
 
+class PoolingFwdNhwcTeam(Engine):
+    """Large windows: the warps of a block share out their rows."""
+    index = 241
+    op = PoolingFwd
+
+    def refuse(self, p, dev):
+        yield from wrong_operands(p, dev, TYPES)
+        yield from no_channel_vectors(p, "x", "y")
+        yield from too_many("output vectors", p.y.count)
+        window = p.op.geometry(p.x.rank)[0]
+        if prod(window) < 16 or len(window) < 2:
+            yield f"window must have rows and at least 16 cells; got {window}"
+
+    def cost(self, p, dev):
+        return moved_us(p, dev, "xy", 0.8 if p.y.count // p.y.c * vectors(p.y) < FEW_OUTPUTS else 0.7)
+
+    def plan(self, p, dev):
+        if not p.y.count:
+            return []
+        rows = prod(p.op.geometry(p.x.rank)[0][:-1])
+        args = dict(x=p.ptr("x"), y=p.ptr("y"), **blend(p), items=p.y.count // p.y.c * vectors(p.y), full=full(p.op, p.x.rank), vectors=vectors(p.y),
+                    **three(p, p.x.spatial, p.y.spatial), x_strides=strides_of(p.x, channel=False), y_strides=strides_of(p.y, channel=False),
+                    team=min(TEAM, rows))
+        return [Launch(f"pooling_fwd_nhwc_team_{p.x.dtype}_{state(p.op)}", args)]
+
+
+class PoolingBwdAvgNhwcApart(Engine):
+    """Averages whose windows do not overlap: a thread spreads one dy."""
+    index = 242
+    op = PoolingBwd
+
+    def refuse(self, p, dev):
+        yield from wrong_operands(p, dev, TYPES)
+        yield from no_mode(p, is_max=False)
+        yield from no_channel_vectors(p, "dy", "dx")
+        yield from too_many("dx vectors", p.dx.count)
+        yield from overlapping(p)
+
+    def cost(self, p, dev):
+        return moved_us(p, dev, ("dy", "dx"), 0.85)
+
+    def plan(self, p, dev):
+        if not p.dx.count:
+            return []
+        geometry = three(p, p.dx.spatial, p.dy.spatial)
+        args = dict(dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), items=p.dy.count // p.dy.c * vectors(p.dy), full=full(p.op, p.x.rank),
+                    vectors=vectors(p.dx), **geometry, dy_strides=strides_of(p.dy, channel=False), dx_strides=strides_of(p.dx, channel=False))
+        return [Launch(f"pooling_bwd_avg_nhwc_apart_{p.x.dtype}", args)]
+
+
 class PoolingBwdAvgNhwc(Engine):
     """Averages: a cell gathers the windows over it."""
     index = 235
@@ -109,6 +165,46 @@ def tile_of(p):
             return None
 
 
+def strips_of(p, dev) -> dict:
+    """How dx is cut for the strip kernel: pairs of columns, and strips of ``height`` pairs of rows.
+
+    Long strips read and reduce little twice; a small problem takes shorter ones, to have four times the threads that run at once.
+    """
+    (window, pad, _), ((h, w), _) = two(p, p.dx), plane(p.dx)
+    rows, pairs = ceil_div(h + pad[0], 2), ceil_div(w + pad[1], 2)
+    columns = p.dx.n * pairs * vectors(p.dx)
+    height = ceil_div(rows, max(ceil_div(rows, STEPS), ceil_div(4 * 512 * dev.sms, columns)))
+    height = min(max(height, SHORTEST[window[0]]), rows)
+    strips = ceil_div(rows, height)
+    return dict(height=height, strips=strips, pairs=pairs, vectors=vectors(p.dx), items=columns * strips)
+
+
+class PoolingBwdMaxNhwcStrip(Engine):
+    """Maxima of 2 x 2 and 3 x 3 windows of stride 2: a thread walks down two columns, winners stay in registers."""
+    index = 243
+    op = PoolingBwd
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev, 80)
+        yield from wrong_operands(p, dev, TYPES)
+        yield from no_mode(p, is_max=True)
+        yield from no_square_window(p)
+        yield from no_channel_vectors(p, "x", "dy", "dx")
+        if not any(no_square_window(p)) and vectors(p.dx) and p.dx.count:
+            yield from too_many("threads", strips_of(p, dev)["items"])
+
+    def cost(self, p, dev):
+        return moved_us(p, dev, ("x", "dy", "dx"), 0.75)
+
+    def plan(self, p, dev):
+        if not p.dx.count:
+            return []
+        (window, pad, _), ((h, w), (dx_h, dx_w)), ((p_, q), (dy_h, dy_w)), (_, (x_h, x_w)) = two(p, p.dx), plane(p.dx), plane(p.dy), plane(p.x)
+        args = dict(x=p.ptr("x"), dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), **strips_of(p, dev), h=h, w=w, p=p_, q=q, pad_h=pad[0], pad_w=pad[1],
+                    x_n=p.x.strides[0], x_h=x_h, x_w=x_w, dy_n=p.dy.strides[0], dy_h=dy_h, dy_w=dy_w, dx_n=p.dx.strides[0], dx_h=dx_h, dx_w=dx_w)
+        return [Launch(f"pooling_bwd_max_nhwc_strip_{p.x.dtype}_{int(p.op.nan == 'propagate')}_{window[0]}", args)]
+
+
 class PoolingBwdMaxNhwc(Engine):
     """Maxima: a block finds the winners of the windows over its tile once, then every cell gathers."""
     index = 238
@@ -145,4 +241,5 @@ class PoolingBwdMaxNhwc(Engine):
                        dict(blocks=chunks * tiles_w * tiles_h * p.dx.n))]
 
 
-ENGINES = (PoolingFwdNhwcStrip(), PoolingFwdNhwc(), PoolingBwdAvgNhwc(), PoolingBwdMaxNhwc())
+ENGINES = (PoolingFwdNhwcStrip(), PoolingFwdNhwcTeam(), PoolingFwdNhwc(), PoolingBwdAvgNhwcApart(), PoolingBwdAvgNhwc(), PoolingBwdMaxNhwcStrip(),
+           PoolingBwdMaxNhwc())

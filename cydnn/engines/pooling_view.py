@@ -98,6 +98,13 @@ def no_square_window(p: Match):
         yield f"window must be (2, 2) or (3, 3) with stride (2, 2); got {window} with {stride}"
 
 
+def overlapping(p: Match):
+    """Why the windows of an average do not cover each cell at most once."""
+    window, _, stride = p.op.geometry(p.x.rank)
+    if any(k > s and out > 1 for k, s, out in zip(window, stride, p.dy.spatial)):
+        yield f"windows must not overlap; got window {window}, stride {stride}"
+
+
 def ceil_div(n: int, d: int) -> int:
     return -(-n // d)
 

@@ -2,22 +2,25 @@
 from __future__ import annotations
 
 from ..ops import Reduction
-from .reduction_forms import BLOCK, FOLDS, ReductionEngine, move_us, power, splits_for
+from .reduction_forms import AHEAD, BLOCK, FOLDS, ReductionEngine, move_us, power, splits_for
 from .steps import Launch
 
-AHEAD = {True: 4, False: 8}                      # loads in flight of a thread of the wide and of the plain kernel
 LANES = 32                                       # of a block along the outputs, unless rows are few
-PART_LANES = 8                                   # in the second launch: one 32-byte sector
+PART_LANES = 4                                   # in the second launch, unless parts are few: all of them in one or two rounds
+
+
+def lanes_for(columns: int, rows: int, least: int) -> int:
+    """Lanes of a block along the outputs: ``least``, or more where fewer groups of rows are enough to load all at once."""
+    return power(columns, max(least, BLOCK // power(-(-rows // AHEAD))))
 
 
 def plan_columns(engine: ReductionEngine, p, v, dev) -> list[Launch]:
     fold, math, vec = FOLDS[engine.mode(p)][0], engine.math(p), v.column_vector()
-    ahead = AHEAD[vec > 1]
     columns, rows = v.outputs // vec, v.reduced
-    lanes = power(columns, max(LANES, BLOCK // power(-(-rows // ahead))))
-    splits = splits_for(dev, -(-columns // lanes), rows, BLOCK // lanes * ahead)
+    lanes = lanes_for(columns, rows, LANES)
+    splits = splits_for(dev, -(-columns // lanes), rows, BLOCK // lanes * AHEAD)
     args = engine.arguments(p, v) | dict(splits=splits, lanes=lanes)
-    finisher = f"reduction_columns_{fold}_{math}_0", dict(lanes=PART_LANES)
+    finisher = f"reduction_columns_{fold}_{math}_0", dict(lanes=lanes_for(v.outputs, splits, PART_LANES))
     return engine.staged(p, v, dev, f"reduction_columns_{fold}_{v.x.dtype}_{int(vec > 1)}", args, finisher, (v.outputs, 1))
 
 

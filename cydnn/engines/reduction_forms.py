@@ -23,7 +23,9 @@ FOLDS = {                                        # mode: (the kernels' axis FOLD
 }
 Y_TYPES = ("f64", "f32", "f16", "bf16")          # put_result of folds.cuh
 BLOCK, MOST = 256, 2 ** 30                       # threads of every kernel; counts are ints in them
-BLOCKS_PER_SM = 8
+BLOCKS_PER_SM = 4                                # resident ones: the kernels' __launch_bounds__
+AHEAD = 8                                        # loads in flight of a thread
+WAVES = (1, 2, 4, 8)                             # of resident blocks that a split may make, the first that is nearly full
 
 
 @dataclass(frozen=True)
@@ -145,8 +147,11 @@ class ReductionEngine(Engine):
 def splits_for(dev, blocks: int, units: int, least_units: int) -> int:
     """Into how many parts to cut each result so that ``blocks`` blocks become a full device, each part ``least_units`` or more."""
     room = dev.sms * BLOCKS_PER_SM
-    wanted = room // blocks if blocks <= room else -(-4 * room // blocks) if blocks < 4 * room and units >= 16 * least_units else 1
-    return max(1, min(wanted, units // least_units))
+    if blocks >= 4 * room or blocks > room and units < 16 * least_units:
+        return 1
+    splits = [waves * room // blocks for waves in WAVES]
+    full = [s for s, waves in zip(splits, WAVES) if s * blocks >= 0.9 * waves * room]
+    return max(1, min((full or splits[-1:])[0], units // least_units))
 
 
 def move_us(v: View, dev, efficiency: float, launches: int = 1) -> float:

@@ -2,20 +2,28 @@
 from __future__ import annotations
 
 from ..ops import Reduction
-from .reduction_forms import BLOCK, FOLDS, ReductionEngine, move_us, power, splits_for
+from .reduction_forms import AHEAD, BLOCK, BLOCKS_PER_SM, FOLDS, ReductionEngine, move_us, power, splits_for
 from .steps import Launch
 
-AHEAD = {True: 4, False: 8}                      # loads in flight of a thread of the wide and of the plain kernel
+WAVES = 3                                        # of resident blocks that are enough: beyond, a thread goes round instead
+
+
+def width_for(dev, outputs: int, units: int) -> int:
+    """Lanes of a result: all its loads at once, or from one warp on fewer lanes and several rounds where results are many."""
+    width = power(-(-units // AHEAD))
+    while width > 32 and outputs * width >= 2 * WAVES * BLOCKS_PER_SM * dev.sms * BLOCK:
+        width //= 2
+    return width
 
 
 def plan_rows(engine: ReductionEngine, p, v, dev, vec: int) -> list[Launch]:
     """``vec`` elements a unit: 16 bytes of them, or 1."""
     fold, math, wide = FOLDS[engine.mode(p)][0], engine.math(p), vec > 1
     units = v.reduced // vec
-    width = power(-(-units // AHEAD[wide]))
+    width = width_for(dev, v.outputs, units)
     splits = 1
     if width == BLOCK:
-        splits = splits_for(dev, v.outputs, units, BLOCK * AHEAD[wide])
+        splits = splits_for(dev, v.outputs, units, BLOCK * AHEAD)
     args = engine.arguments(p, v) | dict(units=units, splits=splits, width=width)
     if wide:
         args["in_dims"] = (v.inner[0] // vec, *args["in_dims"][1:])

@@ -5,6 +5,8 @@ from ..ops import SoftmaxBwd, SoftmaxFwd
 from .softmax_forms import RowEngine, form, row_args, stream_us, units
 from .steps import Launch
 
+STATIC_SMEM = 256                                # the most that block_reduce takes, beside the dynamic bytes
+
 
 class _Block(RowEngine):
     kernel = ""
@@ -15,7 +17,7 @@ class _Block(RowEngine):
         if units(p, f) > self.held[-1]:
             yield f"needs rows of at most {self.held[-1]} chunks of 16 bytes; got {units(p, f)}"
             return
-        need = self.smem.get(self._held(p, f), 0)
+        need = self.smem.get(self._held(p, f), 0) + STATIC_SMEM
         if need > dev.smem_bytes:
             yield f"needs {need} bytes of shared memory; the device has {dev.smem_bytes} a block"
 
@@ -39,7 +41,7 @@ class SoftmaxFwdBlock(_Block):
     """A block a row, x read once."""
     index, op, kernel = 211, SoftmaxFwd, "softmax_fwd_block"
     held = (512, 1024, 2048, 4096, 8192, 16384)
-    smem = {8192: 65536, 16384: 131072}
+    smem = {4096: 32768, 8192: 65536, 16384: 131072}
 
 
 class SoftmaxBwdBlock(_Block):

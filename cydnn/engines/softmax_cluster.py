@@ -7,6 +7,7 @@ from .steps import Launch
 
 SIZES = (2, 4)                                   # the kernels' axis SIZE: blocks of a cluster
 SMEM = 131072
+FEW = 4                                          # blocks an SM, one after the other, below which they hardly overlap
 
 
 class _Cluster(RowEngine):
@@ -36,7 +37,8 @@ class _Cluster(RowEngine):
         if not p.descs[0].count:
             return 2.0
         f = form(p)
-        return stream_us(p, dev, f.row_count * self._size(p, f), efficiency=0.86)
+        blocks = f.row_count * self._size(p, f)
+        return stream_us(p, dev, blocks, efficiency=0.62 if blocks <= FEW * dev.sms else 0.86)
 
     def plan_rows(self, p, f, dev):
         size = self._size(p, f)

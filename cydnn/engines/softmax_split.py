@@ -5,23 +5,22 @@ from ..ops import SoftmaxBwd, SoftmaxFwd
 from .softmax_forms import RowEngine, form, row_args, stream_us
 from .steps import Launch
 
-TILE_BYTES = 16384                               # 1024 chunks: 4 for each of 256 threads
 MOST_SLICES = 1024                               # each block of the second launch reads all partial results of its row
 
 
 class _Split(RowEngine):
     family = ""
     part_bytes = 0                               # one slice's partial result
+    tile_bytes = 0                               # of one operand: what 256 threads load at once
     scan_drops = ()                              # arguments of the second launch that the first has not
 
     def refuse_rows(self, p, f, dev):
         if f.row_count * self._slices(p, f)[0] >= 2 ** 31:
             yield f"needs fewer than 2^31 slices; got {f.row_count} rows of {self._slices(p, f)[0]}"
 
-    @staticmethod
-    def _slices(p, f):
+    def _slices(self, p, f):
         """(slices of a row, tiles of a slice)."""
-        tile = TILE_BYTES // p.descs[0].dtype.bytes
+        tile = self.tile_bytes // p.descs[0].dtype.bytes
         tiles = -(-f.col_count // (tile * MOST_SLICES))
         return -(-f.col_count // (tile * tiles)), tiles
 
@@ -42,13 +41,13 @@ class _Split(RowEngine):
 
 class SoftmaxFwdSplit(_Split):
     """Maximum and sum of each slice, then the result; x is read twice, the second time mostly from the L2 cache."""
-    index, op, family, part_bytes = 213, SoftmaxFwd, "softmax_fwd", 8
+    index, op, family, part_bytes, tile_bytes = 213, SoftmaxFwd, "softmax_fwd", 8, 32768
     scan_drops = ("y", "y_row", "is_log", "alpha", "beta")
 
 
 class SoftmaxBwdSplit(_Split):
     """The sum of each slice, then the result; y and dy are read twice, the second time mostly from the L2 cache."""
-    index, op, family, part_bytes = 223, SoftmaxBwd, "softmax_bwd", 4
+    index, op, family, part_bytes, tile_bytes = 223, SoftmaxBwd, "softmax_bwd", 4, 16384
     scan_drops = ("dx", "dx_row", "alpha", "beta")
 
 

@@ -9,6 +9,12 @@ from .steps import Launch
 TILE = 64
 
 
+def access(d, *steps) -> int:
+    """Bytes of an access to ``d``: 16 or 8 where its pointer and all ``steps``, in elements, are multiples of them; else an element."""
+    fits = lambda size: d.alignment >= size and not any(s * d.dtype.bytes % size for s in steps)
+    return next((size for size in (16, 8) if fits(size)), d.dtype.bytes)
+
+
 class TransformTranspose(Engine):
     """x contiguous along one dim, y along another, and at most one dim beside them."""
     index, op = 291, Transform
@@ -57,11 +63,9 @@ class TransformTranspose(Engine):
         if not p.y.count:
             return []
         (rows, cols, batches), x, y = self._split(p)
-        whole = lambda d, length, strides: (d.alignment >= 16 and not length * d.dtype.bytes % 16
-                                            and all(not s * d.dtype.bytes % 16 for s in strides))
         args = dict(x=p.ptr("x"), y=p.ptr("y"), rows=rows, cols=cols, x_row=x[0], y_col=y[1], x_batch=x[2], y_batch=y[2],
-                    row_tiles=-(-rows // TILE), col_tiles=-(-cols // TILE), x_vectors=int(whole(p.x, cols, (x[0], x[2]))),
-                    y_vectors=int(whole(p.y, rows, (y[1], y[2]))), alpha=p.scalar("alpha"), beta=p.scalar("beta"))
+                    row_tiles=-(-rows // TILE), col_tiles=-(-cols // TILE), x_bytes=access(p.x, cols, x[0], x[2]),
+                    y_bytes=access(p.y, rows, y[1], y[2]), alpha=p.scalar("alpha"), beta=p.scalar("beta"))
         return [Launch(f"transform_transpose_{p.x.dtype}_{p.y.dtype}", args, dict(batches=batches))]
 
 

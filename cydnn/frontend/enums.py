@@ -4,7 +4,7 @@ from __future__ import annotations
 import enum
 
 from ..dtypes import BY_NAME, dtype as to_dtype
-from ..status import NotSupported
+from ..status import BadParam, NotSupported
 
 
 class cudnnGraphNotSupportedError(NotSupported):
@@ -23,20 +23,31 @@ class heur_mode(enum.Enum):
 
 
 class build_plan_policy(enum.Enum):
+    """What ``build_plans`` builds: the first plan that fits, or all."""
     HEURISTICS_CHOICE, ALL = "heuristics_choice", "all"
 
 
 class convolution_mode(enum.Enum):
+    """Whether the filter is read backwards (convolution) or as it lies."""
     CONVOLUTION, CROSS_CORRELATION = "convolution", "cross_correlation"
 
 
 class reduction_mode(enum.Enum):
+    """What a reduction makes of its elements."""
     ADD, MUL, MIN, MAX, AMAX, AVG, NORM1, NORM2, MUL_NO_ZEROS = "add", "mul", "min", "max", "amax", "avg", "norm1", "norm2", "mul_no_zeros"
     NOT_SET = "not_set"
 
 
 class norm_forward_phase(enum.Enum):
+    """Inference, or training with saved statistics."""
     INFERENCE, TRAINING, NOT_SET = "inference", "training", "not_set"
+
+
+def member(function: str, argument: str, kind: type, value):
+    """``value``, which must be a member of the enumeration."""
+    if not isinstance(value, kind):
+        raise BadParam(f"{function}: {argument} must be one of {' '.join(f'{kind.__name__}.{m.name}' for m in kind)}; got {value!r}")
+    return value
 
 
 def row_of(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import itertools
 
 from .. import device as devices
+from .._core import stream_of
 from ..status import BadParam
 
 
@@ -24,16 +25,18 @@ def create_handle(device=None) -> int:
 
 
 def destroy_handle(handle: int):
+    """The handle is gone; its number never comes again."""
     if HANDLES.pop(handle, None) is None:
         raise BadParam(f"destroy_handle: handle must be one of create_handle; got {handle!r}")
 
 
 def set_stream(handle: int, stream):
     """Work of this handle goes to ``stream``: an int, or an object with __cuda_stream__."""
-    get_handle(handle).stream = stream.__cuda_stream__()[1] if hasattr(stream, "__cuda_stream__") else int(getattr(stream, "cuda_stream", stream))
+    get_handle(handle).stream = stream_of(stream)
 
 
 def get_stream(handle: int) -> int:
+    """The stream of a handle, as the driver's number."""
     return get_handle(handle).stream
 
 

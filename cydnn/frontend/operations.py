@@ -1,9 +1,11 @@
 """The operations of a pygraph: each records what was called; pointwise methods come from a table."""
 from __future__ import annotations
 
+from inspect import Parameter, Signature
+
 from ..ops import BatchNormBwd, BatchNormTraining, ConvDgrad, ConvFprop, ConvWgrad, Matmul, Pointwise, Reduction
 from ..status import BadParam
-from .enums import convolution_mode, cudnnGraphNotSupportedError, data_type, row_of
+from .enums import convolution_mode, cudnnGraphNotSupportedError, data_type, member, reduction_mode, row_of
 from .tensor import tensor
 
 # name of the method: (mode, its operands in the order of the call). Backward methods take (loss, input).
@@ -21,6 +23,7 @@ _POINTWISE = {
 _KEYWORDS = {"add sub mul div add_square logical_and logical_or": ("a", "b"), "max min mod pow": ("input0", "input1"),
              "bias": ("input", "bias"), "scale": ("input", "scale"), "binary_select": ("input0", "input1", "mask"),
              "cmp_eq cmp_neq cmp_gt cmp_ge cmp_lt cmp_le": ("input", "comparison")}
+_ANY = Parameter.POSITIONAL_OR_KEYWORD
 _KEYWORDS = {name: keys for names, keys in _KEYWORDS.items() for name in names.split()}
 
 
@@ -47,11 +50,12 @@ class Operations:
         return made
 
     def _conv(self, op, inputs, output, padding, pre_padding, post_padding, stride, dilation, mode, compute, name, default):
-        pre, post = (list(p) if p else list(padding) for p in (pre_padding, post_padding))
+        pre, post = (p or padding for p in (pre_padding, post_padding))
         for key, value in (("padding", pre), ("padding", post), ("stride", stride), ("dilation", dilation)):
-            if not value:
-                raise BadParam(f"{name or default}: {key} must have one entry for each spatial dim; got {list(value)}")
-        make = lambda compute: op(pre_pad=pre, post_pad=post, stride=list(stride), dilation=list(dilation), mode=mode.value, compute=compute)
+            if not isinstance(value, (list, tuple)) or not value or not all(hasattr(v, "__index__") for v in value):
+                raise BadParam(f"{name or default}: {key} must have one integer for each spatial dim, such as [1, 1]; got {value!r}")
+        word = member(name or default, "convolution_mode", convolution_mode, mode).value
+        make = lambda compute: op(pre_pad=list(pre), post_pad=list(post), stride=list(stride), dilation=list(dilation), mode=word, compute=compute)
         return self._op(make, inputs, [output], compute, name, default, channels_last=True)[output]
 
     def conv_fprop(self, image, weight, padding=(), stride=(), dilation=(), convolution_mode=convolution_mode.CROSS_CORRELATION,
@@ -80,7 +84,8 @@ class Operations:
 
     def reduction(self, input, mode, compute_data_type=data_type.NOT_SET, name=""):
         """Reduce the dims in which the result's dim (set by the caller) is 1."""
-        make = lambda compute: Reduction(mode=mode.value, compute=compute)
+        word = member(name or "reduction", "mode", reduction_mode, mode).value
+        make = lambda compute: Reduction(mode=word, compute=compute)
         return self._op(make, dict(x=input), ["y"], compute_data_type, name, "reduction", channels_last=True)["y"]
 
     def _pointwise(self, mode, operands, compute_data_type, name, default, **attributes):
@@ -89,26 +94,33 @@ class Operations:
         return self._op(make, operands, ["y"], compute_data_type, name, default)["y"]
 
     def relu(self, input, negative_slope=None, lower_clip=None, upper_clip=None, compute_data_type=data_type.NOT_SET, name=""):
+        """input where it is positive, negative_slope times it elsewhere, within the clips."""
         return self._pointwise("relu_fwd", dict(x=input), compute_data_type, name, "relu", relu_lower_clip_slope=negative_slope,
                                relu_lower_clip=lower_clip, relu_upper_clip=upper_clip)
 
     def leaky_relu(self, input, negative_slope, compute_data_type=data_type.NOT_SET, name=""):
+        """``relu`` whose slope must be given."""
         return self.relu(input, negative_slope, None, None, compute_data_type, name)
 
     def relu_backward(self, loss, input, negative_slope=None, lower_clip=None, upper_clip=None, compute_data_type=data_type.NOT_SET, name=""):
+        """The gradient of ``relu`` at ``input``, times ``loss``."""
         return self._pointwise("relu_bwd", dict(x=loss, b=input), compute_data_type, name, "relu_backward",
                                relu_lower_clip_slope=negative_slope, relu_lower_clip=lower_clip, relu_upper_clip=upper_clip)
 
     def leaky_relu_backward(self, loss, input, negative_slope, compute_data_type=data_type.NOT_SET, name=""):
+        """``relu_backward`` whose slope must be given."""
         return self.relu_backward(loss, input, negative_slope, None, None, compute_data_type, name)
 
     def swish(self, input, swish_beta=None, compute_data_type=data_type.NOT_SET, name=""):
+        """input * sigmoid(swish_beta * input)."""
         return self._pointwise("swish_fwd", dict(x=input), compute_data_type, name, "swish", swish_beta=swish_beta)
 
     def swish_backward(self, loss, input, compute_data_type=data_type.NOT_SET, swish_beta=None, name=""):
+        """The gradient of ``swish`` at ``input``, times ``loss``; the compute type stands before the beta."""
         return self._pointwise("swish_bwd", dict(x=loss, b=input), compute_data_type, name, "swish_backward", swish_beta=swish_beta)
 
     def gen_index(self, input, axis, compute_data_type=data_type.NOT_SET, name=""):
+        """The index along ``axis``, in the shape of input."""
         return self._pointwise("gen_index", dict(x=input), compute_data_type, name, "gen_index", axis=axis)
 
     def batchnorm(self, input, scale, bias, in_running_mean=None, in_running_var=None, epsilon=None, momentum=None, peer_stats=(),
@@ -142,8 +154,8 @@ class Operations:
         if peer_stats:
             raise cudnnGraphNotSupportedError(f"{name}: peer_stats comes with a later release")
         for key, t in scalars.items():
-            if t is not None and not t._by_value:
-                raise BadParam(f"{name}: {key} must be a pass-by-value tensor (is_pass_by_value=True)")
+            if t is not None and not getattr(t, "_by_value", False):
+                raise BadParam(f"{name}: {key} must be a pass-by-value tensor (is_pass_by_value=True); got {t!r}")
 
 
 def _add_pointwise(name, mode, operands):
@@ -161,9 +173,34 @@ def _add_pointwise(name, mode, operands):
         return self._pointwise(mode, dict(zip(operands, (values[k] for k in keywords))), compute_data_type, name, method.__name__)
 
     method.__name__ = name
+    method.__signature__ = Signature([Parameter("self", _ANY), *(Parameter(k, _ANY) for k in keywords),
+                                      Parameter("compute_data_type", _ANY, default=data_type.NOT_SET), Parameter("name", _ANY, default="")])
     method.__doc__ = f"Pointwise {mode} of {', '.join(keywords)}, with broadcast; the result is virtual until set_output(True)."
     setattr(Operations, name, method)
 
 
 for _name, (_mode, _operands) in _POINTWISE.items():
     _add_pointwise(_name, _mode, _operands)
+
+
+# ---- What comes later, and says so
+
+_LATER = {"normalisation": "genstats layernorm layernorm_backward rmsnorm rmsnorm_backward instancenorm instancenorm_backward adalayernorm "
+                           "adalayernorm_backward",
+          "attention": "sdpa sdpa_backward sdpa_fp8 sdpa_fp8_backward",
+          "resampling": "resample resample_backward",
+          "moving data": "concatenate slice reshape transpose rng block_scale_quantize block_scale_dequantize",
+          "storing a graph": "serialize deserialize populate_cuda_graph update_cuda_graph"}
+
+
+def _add_later(name, family):
+    def method(self, *args, **kw):
+        raise cudnnGraphNotSupportedError(f"{name}: {family} comes with a later release; what is here is listed in docs/api.md")
+
+    method.__name__, method.__doc__, method.is_later = name, f"Comes with a later release ({family}).", True
+    setattr(Operations, name, method)
+
+
+for _family, _names in _LATER.items():
+    for _name in _names.split():
+        _add_later(_name, _family)

@@ -14,7 +14,7 @@ from ..graph import ByValue, Graph, Node
 from ..heuristics import partition
 from ..status import BadParam, NotSupported
 from ..tensor import packed_strides
-from .enums import build_plan_policy, cudnnGraphNotSupportedError, data_type, heur_mode, row_of
+from .enums import build_plan_policy, cudnnGraphNotSupportedError, data_type, heur_mode, member, row_of
 from .handle import get_handle
 from .operations import Operations
 from .tensor import tensor
@@ -131,6 +131,7 @@ class pygraph(Operations):
         if self._graph is None:
             self.build_operation_graph()
         facts, self._candidates = self._device().facts, []
+        modes = [member("create_execution_plans", "modes", heur_mode, mode) for mode in ((modes,) if isinstance(modes, heur_mode) else modes)]
         try:
             for mode in modes:
                 self._candidates += self._query(mode, facts)
@@ -169,12 +170,20 @@ class pygraph(Operations):
         return self
 
     def deselect_workspace_greater_than(self, size_bytes: int):
+        """Leave out plans that need more workspace."""
         self._limit = int(size_bytes)
         return self
 
+    def _candidate_at(self, index: int):
+        accepted = self._accepted()
+        if not 0 <= index < len(accepted):
+            raise BadParam(f"pygraph: plan index must be below {len(accepted)}, the plans of create_execution_plans that are not deselected; "
+                           f"got {index}")
+        return accepted[index]
+
     def build_plan_at_index(self, index: int):
         """Build one plan; ``execute`` runs it from now on."""
-        name, how, parts = self._accepted()[index]
+        name, how, parts = self._candidate_at(index)
         self._plans[index] = plans.build(self._graph, self._device(), parts=parts, **how)
         self._chosen = index
 
@@ -200,14 +209,18 @@ class pygraph(Operations):
             self.build_plans()
 
     def get_execution_plan_count(self) -> int:
+        """How many plans can run and are not deselected."""
         return len(self._accepted())
 
     def get_plan_name_at_index(self, index: int) -> str:
-        return self._accepted()[index][0]
+        """The engines of a plan, such as ``110:conv_fprop_mma``."""
+        return self._candidate_at(index)[0]
 
     def _plan(self, index=None):
         index = self._chosen if index is None else index
-        if index is None or index not in self._plans:
+        if index is None:
+            raise BadParam("pygraph: a plan must be built first: build([heur_mode.A]), or create_execution_plans and build_plans")
+        if index not in self._plans:
             raise BadParam(f"pygraph: plan {index} must be built first (build_plans, build_plan_at_index); built are {sorted(self._plans)}")
         return self._plans[index]
 
@@ -216,6 +229,7 @@ class pygraph(Operations):
         return self._plan().workspace_bytes
 
     def get_workspace_size_plan_at_index(self, index: int) -> int:
+        """Bytes of workspace of a plan that was built."""
         return self._plan(index).workspace_bytes
 
     def execute(self, tensor_to_device_buffer, workspace=0, handle=None):
@@ -223,11 +237,12 @@ class pygraph(Operations):
         self.execute_plan_at_index(tensor_to_device_buffer, workspace, None, handle)
 
     def execute_plan_at_index(self, tensor_to_device_buffer, workspace, index, handle=None):
-        pack = {k if isinstance(k, int) else k._uid: v for k, v in tensor_to_device_buffer.items() if k is not None}
+        """As ``execute``, with a plan that was built by its index."""
+        pack = _variant_pack(tensor_to_device_buffer)
         plan = self._plan(index)
         for key, _ in plan.scalars:
             if isinstance(key, int) and key in pack:
-                pack[key] = _number(pack[key])
+                pack[key] = _number(pack[key], self._graph.tensors[key])
             elif isinstance(key, int):
                 raise BadParam(f"execute: the variant pack must hold pass-by-value tensor {self._graph.tensors[key].label}; got uids {sorted(pack)}")
         handle = handle if handle is not None else self._handle
@@ -235,7 +250,11 @@ class pygraph(Operations):
         plan.run(pack, workspace, stream)
 
     def query_tensor_attributes_of_uid(self, uid: int) -> tensor:
-        return next(t for t in self._tensors if t._uid == uid)
+        """The tensor of a uid."""
+        found = next((t for t in self._tensors if t._uid == uid), None)
+        if found is None:
+            raise BadParam(f"query_tensor_attributes_of_uid: uid must be one of {sorted(t._uid for t in self._tensors)}; got {uid!r}")
+        return found
 
     def key(self) -> int:
         """A hash of the graph."""
@@ -246,10 +265,18 @@ class pygraph(Operations):
                                                             outputs={k: t._uid for k, t in s.outputs.items()}) for s in self._steps]))
 
 
-def _number(value) -> float:
-    """The host number of a pass-by-value tensor."""
-    if isinstance(value, (int, float)):
-        return float(value)
-    if hasattr(value, "item"):
-        return float(value.item())
-    return float(np.from_dlpack(value).item())
+def _variant_pack(buffers) -> dict:
+    """{uid: buffer} of a dict whose keys are tensors or uids."""
+    if not hasattr(buffers, "items"):
+        raise BadParam(f"execute: the variant pack must be a dict of tensor or uid to buffer; got {type(buffers).__name__}")
+    for key in buffers:
+        if not isinstance(key, (int, tensor, type(None))):
+            raise BadParam(f"execute: keys of the variant pack must be tensors or uids; got {key!r}")
+    return {key if isinstance(key, int) else key._uid: value for key, value in buffers.items() if key is not None}
+
+
+def _number(value, desc) -> float:
+    """The host number of a pass-by-value tensor, rounded to the tensor's type."""
+    if not isinstance(value, (int, float)):
+        value = value.item() if hasattr(value, "item") else np.from_dlpack(value).item()
+    return float(desc.dtype.round(np.float64(value)))

@@ -59,6 +59,8 @@ class Graph:
         self.tensors: dict[int, TensorDesc] = dict(sorted(tensors.items()))
         self._claim(list(nodes))
         self.nodes: tuple[Node, ...] = tuple(self._sorted(list(nodes)))
+        if all(self.tensors[uid].is_virtual for uid in self.producer):
+            raise BadParam("graph: a tensor that is written must be an output (not virtual: set_output(True)); got only virtual ones")
         for node in self.nodes:
             self._no_blend_into_nothing(node)
             node.op.complete({o: self.tensors[u] for o, u in node.operands.items()})
@@ -80,6 +82,7 @@ class Graph:
             for operand, uid in node.operands.items():
                 if uid not in self.tensors:
                     raise BadParam(f"{node.name}: {operand} must be a tensor of the graph; got uid {uid}")
+                self._number_where_numbers_go(node, operand, self.tensors[uid])
             for uid in node.writes():
                 if uid in self.producer:
                     raise BadParam(f"graph: tensor {self.tensors[uid].label} must be written by one node; got "
@@ -88,6 +91,12 @@ class Graph:
         for uid, desc in self.tensors.items():
             if desc.is_virtual and uid not in self.producer:
                 raise BadParam(f"graph: virtual tensor {desc.label} must be the output of a node; nothing writes it")
+
+    @staticmethod
+    def _number_where_numbers_go(node, operand, desc):
+        if desc.is_by_value and (desc.count != 1 or operand not in node.op.reads or not isinstance(node.op, Pointwise)):
+            raise BadParam(f"{node.name}: {operand} must be in memory; got pass-by-value tensor {desc.label} of dims {desc.dims}: those are "
+                           "single numbers that pointwise operations read, or scalars of an operation")
 
     def _no_blend_into_nothing(self, node):
         for output, (_, beta) in node.op.blends.items():

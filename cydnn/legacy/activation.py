@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ..ops import Pointwise
 from ..status import BadParam, NotSupported
-from .arguments import Kind, public
+from .arguments import Kind, number, public
 from .call import SLOW, Compute, Work, packed_spatially, same_dims, same_strides, same_types, writable
 from .enums import ACTIVATION_MODE, CONSTANTS, NAN
 from .tensor import TENSOR
@@ -39,7 +39,7 @@ def setActivationDescriptor(activationDesc, mode, reluNanOpt, reluCeiling) -> No
     function = "cudnnSetActivationDescriptor"
     found = ACTIVATION.resolve(function, "activationDesc", activationDesc)
     ACTIVATION.set(found, Activation(ACTIVATION_MODE.check(function, "mode", mode), NAN.check(function, "reluNanOpt", reluNanOpt),
-                                     float(reluCeiling)))
+                                     number(function, "reluCeiling", reluCeiling)))
 
 
 @public("g81")

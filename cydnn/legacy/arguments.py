@@ -45,7 +45,15 @@ def scale(function: str, argument: str, value) -> float:
     require(value is not None, f"{function}: {argument} must not be NULL")
     if isinstance(value, int) and abs(value) > 2 ** 32:
         raise TypeError(f"{function}: {argument} must be a number, not the address of one; got {value}")
-    return float(value)
+    return number(function, argument, value)
+
+
+def number(function: str, argument: str, value) -> float:
+    """A floating-point argument. What is no number is a TypeError."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{function}: {argument} must be a number; got {value!r}") from None
 
 
 def is_given(pointer) -> bool:

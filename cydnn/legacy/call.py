@@ -7,7 +7,7 @@ the order of the contract, says what is wrong in words, or builds the plan and r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, zip_longest
 from operator import index
 from weakref import ref
 
@@ -20,7 +20,7 @@ from ..status import BadParam, InternalError, NotSupported
 from .arguments import Kind, is_given, scale
 from .handle import HANDLE
 
-SLOW = (AttributeError, TypeError, BadParam)     # what sends a call from the fast path to the checks
+SLOW = (AttributeError, TypeError, ValueError, OverflowError)     # what sends a call from the fast path to the checks
 
 
 # -- Plans -----------------------------------------------------------------------------------------------------------------------
@@ -109,6 +109,13 @@ class Compute(int):
         if not condition:
             raise error(f"{self.function}: {sentence}")
 
+    def address(self, argument: str, pointer) -> int:
+        try:
+            return pointer_of(pointer)
+        except (BadParam, OverflowError) as error:
+            raise BadParam(f"{self.function}: {argument} must be a {error.args[0]}" if isinstance(error, BadParam) else
+                           f"{self.function}: {argument} must be an address; got {pointer}") from None
+
     def called(self, function: str) -> "Compute":
         """The same work asked for by another function (a workspace query): its name is in the errors."""
         twin = int.__new__(Compute, self)
@@ -154,8 +161,9 @@ class Compute(int):
         """
         handle = HANDLE.resolve(self.function, "handle", handle)
         self.contents(keys)
-        addresses = tuple(pointer_of(p) for p in pointers)
-        for name, address in zip(names or self.pointers, addresses):
+        names = names or self.pointers
+        addresses = tuple(self.address(n, p) for n, p in zip_longest(names, pointers, fillvalue="pointer"))
+        for name, address in zip(names, addresses):
             self.require(address, f"{name} must not be NULL")
         scalars = tuple(scale(self.function, n, s) for n, s in zip(self.scalars, scalars))
         is_aligned = handle.table.alignment(addresses)
@@ -163,10 +171,10 @@ class Compute(int):
         if workspace_bytes is None:
             workspace, workspace_bytes = handle.reserve(executable.workspace_bytes)
         else:                                    # callers divide their buffers at any element: start at the next multiple of 16
-            start = pointer_of(workspace)
+            start = self.address("workSpace", workspace)
             workspace, workspace_bytes = start + -start % 16, max(index(workspace_bytes) - -start % 16, 0)
         try:
-            executable.execute(addresses, scalars, workspace, workspace_bytes, handle.stream)
+            executable.execute(tuple(pointers), scalars, workspace, workspace_bytes, handle.stream)      # arrays say how large they are
         except BadParam as error:
             raise BadParam(f"{self.function}: {error.args[0]}") from None
 

@@ -9,13 +9,13 @@ LATER = {                                        # family: names with their chap
                                     "LRNCrossChannelForward=g91 lrnCrossChannelForward=g91 LRNCrossChannelBackward=g92 "
                                     "lrnCrossChannelBackward=g92",
     "divisive normalization": "divisiveNormalizationForward=g93 divisiveNormalizationBackward=g94",
-    "recurrent networks": "createRNNDescriptor=g99 destroyRNNDescriptor=g100 setRNNDescriptor=g101 setRNNDescriptor_v5=g101 "
+    "the family of recurrent networks": "createRNNDescriptor=g99 destroyRNNDescriptor=g100 setRNNDescriptor=g101 setRNNDescriptor_v5=g101 "
                           "getRNNWorkspaceSize=g102 getRNNTrainingReserveSize=g103 getRNNParamsSize=g104 getRNNLinLayerMatrixParams=g105 "
                           "getRNNLinLayerBiasParams=g106 RNNForwardInference=g107 RNNForwardTraining=g108 RNNBackwardData=g109 "
                           "RNNBackwardWeights=g110",
     "dropout": "createDropoutDescriptor=g111 destroyDropoutDescriptor=g112 dropoutGetStatesSize=g113 dropoutGetReserveSpaceSize=g114 "
                "getDropoutReserveSpaceSize=g114 setDropoutDescriptor=g115 dropoutForward=g116 dropoutBackward=g117",
-    "spatial transformers": "createSpatialTransformerDescriptor=g118 destroySpatialTransformerDescriptor=g119 "
+    "the family of spatial transformers": "createSpatialTransformerDescriptor=g118 destroySpatialTransformerDescriptor=g119 "
                             "setSpatialTransformerNdDescriptor=g120 setSpatialTransformerDescriptor=g120 spatialTfGridGeneratorForward=g121 "
                             "spatialTfGridGeneratorBackward=g122 spatialTfSamplerForward=g123 spatialTfSamplerBackward=g124",
     "unfolding an image into columns": "im2Col=v5.0.4",

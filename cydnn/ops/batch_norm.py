@@ -73,6 +73,8 @@ class BatchNormTraining(BatchNorm, reads="x scale bias running_mean? running_var
         found["y"] = np.abs(arrays["scale"]) * (np.abs(x) + room) * results["rstd"] + np.abs(arrays["bias"])
         found["mean"] = np.abs(x).mean(axis=axes, keepdims=True)
         found["next_running_mean"] = found["mean"] + np.abs(results["next_running_mean"])
+        found["rstd"] = results["rstd"] * (1 + room * results["rstd"])      # x - mean loses what x and mean have in common
+        found["next_running_var"] = found["next_running_var"] + room / results["rstd"]
         return found
 
     def terms(self, x, **_):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..dtypes import BY_NAME
-from ..status import BadParam
+from ..status import BadParam, CydnnError
 from ..tensor import LAYOUTS, TensorDesc, packed_strides
 from .batch_norm import BatchNorm
 from .conv import Conv
@@ -88,13 +88,23 @@ def _strides_text(d: TensorDesc) -> str:
 
 def parse(text: str) -> Problem:
     from . import BY_NAME as OPS                 # the table imports this module
-    name, *words = text.split()
+    name, *words = text.split() or [""]
     if name not in OPS:
         raise BadParam(f"problem: op must be one of {' '.join(OPS)}; got {name!r}")
     op_class, reader = OPS[name], _Words(name)
     for word in words:
-        reader.take(word, op_class)
-    return reader.problem(op_class)
+        _read(lambda: reader.take(word, op_class), word)
+    return _read(lambda: reader.problem(op_class), text)
+
+
+def _read(step, word):
+    """``step()``; a number that is none is said with its word."""
+    try:
+        return step()
+    except CydnnError:
+        raise
+    except (ValueError, TypeError, IndexError) as error:
+        raise BadParam(f"problem: {word!r} cannot be read: {error}") from None
 
 
 class _Words:

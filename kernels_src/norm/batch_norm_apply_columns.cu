@@ -13,46 +13,54 @@ params  = ["const T* x", "const Acc_T* parts", "const Acc_T* scale", "const Acc_
 block   = [512, 1, 1]
 grid    = ["blocks", "splits", 1]
 extra   = ["blocks"]
+needs   = ["lanes_log2 <= (3 if VEC else 5)"]
 @*/
 // Threads as in batch_norm_stats_columns. Every block first merges the parts of its own columns (small, from L2), so no
-// launch is spent on that; the blocks of split 0 store the statistics. Without parts (inference) mean and variance are
+// launch is spent on that; x and the parameters are on their way meanwhile. The blocks of split 0 store the statistics. Without parts (inference) mean and variance are
 // running_mean and running_var. row_strides: x y; col_strides: in the order of `finish_column` and x y.
 #include "finish.cuh"
 
-extern "C" __global__ __launch_bounds__(512, 2) void KERNEL(
+extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
     const T* x, const acc_t<T>* parts, const acc_t<T>* scale, const acc_t<T>* bias, const acc_t<T>* running_mean,
     const acc_t<T>* running_var, T* y, acc_t<T>* mean, acc_t<T>* rstd, acc_t<T>* next_running_mean,
     acc_t<T>* next_running_var, acc_t<T> epsilon, acc_t<T> factor, acc_t<T> alpha, acc_t<T> beta, int rows, int cols,
     int rows_per_split, int splits, int stat_splits, int reverse, int lanes_log2,
     Array<FastDiv, 4> row_sizes, Array<i64, 8> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 40> col_strides) {
     using A = acc_t<T>;
-    constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Digits = VEC ? 1 : 4, Batch = 4, Widest = 32 * V;
+    constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Digits = VEC ? 1 : 4, Slots = VEC ? 4 : 2, Widest = VEC ? 8 * V : 32;
     using Values = Vec<T, V>;
     __shared__ A centers[Widest], slopes[Widest], shifts[Widest];
     const int lane = threadIdx.x & ((1 << lanes_log2) - 1), group = threadIdx.x >> lanes_log2, step = 512 >> lanes_log2;
     const int count = V << lanes_log2, first_col = blockIdx.x * count, col = first_col + lane * V;
 
+    const Split split(blockIdx.y, rows_per_split, rows, reverse);
+    const int row = split.first + group, last = col < cols ? split.last : 0;
+    x += place<8>(col, col_sizes, col_strides), y += place<9>(col, col_sizes, col_strides);
+    const auto load = [&](int r) { return Values::load(x + place<0, Digits>(split.at(r), row_sizes, row_strides)); };
+    Window<Slots, 2, Values> window;
+    window.start(row, last, step, load);
+
     const Parameters<A> given = {scale, bias, running_mean, running_var, mean, rstd, next_running_mean, next_running_var,
                                  epsilon, factor};
-    const auto keep = [&](int column, const Stat<A>* stat) {
-        const Line<A> line = finish_column(given, first_col + column, stat, blockIdx.y == 0, col_sizes, col_strides);
-        centers[column] = line.center, slopes[column] = alpha * line.slope, shifts[column] = alpha * line.shift;
-    };
-    if (parts)
-        combine_splits<512>(reinterpret_cast<const Stat<A>*>(parts), stat_splits, first_col, count, cols,
-                            [&](int column, const Stat<A>& all) { keep(column, &all); });
-    else if (threadIdx.x < count && first_col + threadIdx.x < cols)
-        keep(threadIdx.x, nullptr);
+    const Team<512> team(count);
+    const int c = team.column;
+    const bool leads = team.leads && first_col + c < cols, store = blockIdx.y == 0;
+    Fetched<A> fetched = {};
+    if (leads) fetched = fetch_column(given, first_col + c, parts != nullptr, store, col_sizes, col_strides);
+    Stat<A> all = {};
+    if (parts) {
+        const i64 mine = min(first_col + c, cols - 1);          // teams beyond the last column merge it and keep silent
+        all = team.merged(reinterpret_cast<const Stat<A>*>(parts) + mine * stat_splits, stat_splits, 1);
+    }
+    if (leads) {
+        const Line<A> line = finish_column(given, fetched, first_col + c, parts != nullptr, all, store, col_sizes, col_strides);
+        centers[c] = line.center, slopes[c] = alpha * line.slope, shifts[c] = alpha * line.shift;
+    }
     __syncthreads();
-
-    const Split split(blockIdx.y, rows_per_split, rows, reverse);
-    int row = split.first + group;
-    if (col >= cols || row >= split.last) return;
+    if (row >= last) return;                                // also the lanes beyond the last column
     A center[V], slope[V], shift[V];
     UNROLL for (int i = 0; i < V; ++i)
         center[i] = centers[lane * V + i], slope[i] = slopes[lane * V + i], shift[i] = shifts[lane * V + i];
-    x += place<8>(col, col_sizes, col_strides), y += place<9>(col, col_sizes, col_strides);
-    const auto load = [&](int r) { return Values::load(x + place<0, Digits>(split.at(r), row_sizes, row_strides)); };
     const auto apply = [&](int r, const Values& v) {
         T* out = y + place<1, Digits>(split.at(r), row_sizes, row_strides);
         A result[V];
@@ -61,12 +69,8 @@ extern "C" __global__ __launch_bounds__(512, 2) void KERNEL(
             const Values old = Values::load(out);
             UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);
         }
-        Values::of(result).store(out);
+        if (reverse) Values::of(result).store_stream(out);      // leave the rest of x in L2
+        else Values::of(result).store(out);
     };
-    for (; row + (Batch - 1) * step < split.last; row += Batch * step) {
-        Values v[Batch];
-        UNROLL for (int b = 0; b < Batch; ++b) v[b] = load(row + b * step);
-        UNROLL for (int b = 0; b < Batch; ++b) apply(row + b * step, v[b]);
-    }
-    NO_UNROLL for (; row < split.last; row += step) apply(row, load(row));
+    window.run(row, last, step, load, apply);
 }

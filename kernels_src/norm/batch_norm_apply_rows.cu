@@ -17,33 +17,36 @@ extra   = ["cols"]
 // Threads as in batch_norm_stats_rows; parts, inference and strides as in batch_norm_apply_columns.
 #include "finish.cuh"
 
-extern "C" __global__ __launch_bounds__(256) void KERNEL(
+extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const T* x, const acc_t<T>* parts, const acc_t<T>* scale, const acc_t<T>* bias, const acc_t<T>* running_mean,
     const acc_t<T>* running_var, T* y, acc_t<T>* mean, acc_t<T>* rstd, acc_t<T>* next_running_mean,
     acc_t<T>* next_running_var, acc_t<T> epsilon, acc_t<T> factor, acc_t<T> alpha, acc_t<T> beta, int items,
     int items_per_split, int splits, int stat_splits, int reverse, Array<FastDiv, 4> row_sizes,
     Array<i64, 8> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 40> col_strides) {
     using A = acc_t<T>;
-    constexpr int V = WIDE ? WIDE / int(sizeof(T)) : 1, Digits = WIDE ? 2 : 4, Batch = 4, Step = 256;
+    constexpr int V = WIDE ? WIDE / int(sizeof(T)) : 1, Digits = WIDE ? 2 : 4, Slots = WIDE ? 2 : 1, Step = 256;
     using Values = Vec<T, V>;
     __shared__ Line<A> shared_line;
     const int column = blockIdx.x;
+    const Split split(blockIdx.y, items_per_split, items, reverse);
+    const int row = split.first + threadIdx.x;
+    x += place<8>(column, col_sizes, col_strides), y += place<9>(column, col_sizes, col_strides);
+    const auto load = [&](int r) { return Values::load(x + place<0, Digits>(split.at(r), row_sizes, row_strides)); };
+    Window<Slots, 2, Values> window;
+    window.start(row, split.last, Step, load);
+
     const Parameters<A> given = {scale, bias, running_mean, running_var, mean, rstd, next_running_mean, next_running_var,
                                  epsilon, factor};
-    const auto keep = [&](const Stat<A>* stat) {
-        shared_line = finish_column(given, column, stat, blockIdx.y == 0, col_sizes, col_strides);
-    };
-    if (parts)
-        combine_splits<Step>(reinterpret_cast<const Stat<A>*>(parts), stat_splits, column, 1, column + 1,
-                             [&](int, const Stat<A>& all) { keep(&all); });
-    else if (threadIdx.x == 0)
-        keep(nullptr);
+    const Team<Step> team(1);
+    const bool store = blockIdx.y == 0;
+    Fetched<A> fetched = {};
+    if (team.leads) fetched = fetch_column(given, column, parts != nullptr, store, col_sizes, col_strides);
+    Stat<A> all = {};
+    if (parts) all = team.merged(reinterpret_cast<const Stat<A>*>(parts) + i64(column) * stat_splits, stat_splits, 1);
+    if (team.leads) shared_line = finish_column(given, fetched, column, parts != nullptr, all, store, col_sizes, col_strides);
     __syncthreads();
     const A center = shared_line.center, slope = alpha * shared_line.slope, shift = alpha * shared_line.shift;
 
-    const Split split(blockIdx.y, items_per_split, items, reverse);
-    x += place<8>(column, col_sizes, col_strides), y += place<9>(column, col_sizes, col_strides);
-    const auto load = [&](int r) { return Values::load(x + place<0, Digits>(split.at(r), row_sizes, row_strides)); };
     const auto apply = [&](int r, const Values& v) {
         T* out = y + place<1, Digits>(split.at(r), row_sizes, row_strides);
         A result[V];
@@ -52,13 +55,8 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             const Values old = Values::load(out);
             UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);
         }
-        Values::of(result).store(out);
+        if (reverse) Values::of(result).store_stream(out);      // leave the rest of x in L2
+        else Values::of(result).store(out);
     };
-    int row = split.first + threadIdx.x;
-    for (; row + (Batch - 1) * Step < split.last; row += Batch * Step) {
-        Values v[Batch];
-        UNROLL for (int b = 0; b < Batch; ++b) v[b] = load(row + b * Step);
-        UNROLL for (int b = 0; b < Batch; ++b) apply(row + b * Step, v[b]);
-    }
-    NO_UNROLL for (; row < split.last; row += Step) apply(row, load(row));
+    window.run(row, split.last, Step, load, apply);
 }

@@ -13,58 +13,67 @@ params  = ["const T* x", "const T* dy", "const Acc_T* parts", "const Acc_T* scal
 block   = [512, 1, 1]
 grid    = ["blocks", "splits", 1]
 extra   = ["blocks"]
+needs   = ["lanes_log2 <= (3 if VEC else 5)"]
 @*/
 // Threads as in batch_norm_stats_columns, merge of the parts as in batch_norm_apply_columns.
 // row_strides: x dy dx; col_strides: in the order of `finish_gradient` and x dy dx.
 #include "grad.cuh"
 
-extern "C" __global__ __launch_bounds__(512, 2) void KERNEL(
+extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
     const T* x, const T* dy, const acc_t<T>* parts, const acc_t<T>* scale, const acc_t<T>* mean, const acc_t<T>* rstd,
     T* dx, acc_t<T>* dscale, acc_t<T>* dbias, acc_t<T> epsilon, acc_t<T> alpha, acc_t<T> beta, acc_t<T> alpha_param,
     acc_t<T> beta_param, int rows, int cols, int rows_per_split, int splits, int stat_splits, int reverse, int lanes_log2,
     Array<FastDiv, 4> row_sizes, Array<i64, 12> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 32> col_strides) {
     using A = acc_t<T>;
     using Part = typename GradSums<A, KNOWN>::Part;
-    constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Digits = VEC ? 1 : 4, Batch = 2, Widest = 32 * V;
+    constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Digits = VEC ? 1 : 4, Widest = VEC ? 8 * V : 32;
     using Values = Vec<T, V>;
+    struct Pair { Values x, dy; };
     __shared__ A centers[Widest], slopes[Widest], offsets[Widest], tilts[Widest];
     const int lane = threadIdx.x & ((1 << lanes_log2) - 1), group = threadIdx.x >> lanes_log2, step = 512 >> lanes_log2;
     const int columns = V << lanes_log2, first_col = blockIdx.x * columns, col = first_col + lane * V;
 
-    const Gradients<A> given = {scale, mean, rstd, dscale, dbias, epsilon, alpha_param, beta_param, rows};
-    combine_splits<512>(reinterpret_cast<const Part*>(parts), stat_splits, first_col, columns, cols, [&](int c, const Part& all) {
-        const Plane<A> plane = finish_gradient(given, first_col + c, all, blockIdx.y == 0, col_sizes, col_strides);
-        centers[c] = plane.center, slopes[c] = alpha * plane.slope, offsets[c] = plane.offset, tilts[c] = plane.tilt;
-    });
-    __syncthreads();
-
     const Split split(blockIdx.y, rows_per_split, rows, reverse);
-    int row = split.first + group;
-    if (col >= cols || row >= split.last) return;
-    A center[V], slope[V], offset[V], tilt[V];
-    UNROLL for (int i = 0; i < V; ++i) {
-        const int c = lane * V + i;
-        center[i] = centers[c], slope[i] = slopes[c], offset[i] = offsets[c], tilt[i] = tilts[c];
-    }
+    const int row = split.first + group, last = col < cols ? split.last : 0;
     x += place<5>(col, col_sizes, col_strides), dy += place<6>(col, col_sizes, col_strides);
     dx += place<7>(col, col_sizes, col_strides);
-    const auto load_x = [&](int r) { return Values::load(x + place<0, Digits>(split.at(r), row_sizes, row_strides)); };
-    const auto load_dy = [&](int r) { return Values::load(dy + place<1, Digits>(split.at(r), row_sizes, row_strides)); };
-    const auto apply = [&](int r, const Values& a, const Values& b) {
+    const auto load = [&](int r) -> Pair {
+        return {Values::load(x + place<0, Digits>(split.at(r), row_sizes, row_strides)),
+                Values::load(dy + place<1, Digits>(split.at(r), row_sizes, row_strides))};
+    };
+    Window<VEC ? 4 : 2, 1, Pair> window;
+    window.start(row, last, step, load);
+
+    const Gradients<A> given = {scale, mean, rstd, dscale, dbias, epsilon, alpha_param, beta_param, rows};
+    const Team<512> team(columns);
+    const int c = team.column;
+    const bool leads = team.leads && first_col + c < cols;
+    FetchedGrad<A> fetched = {};
+    if (leads) fetched = fetch_gradient<KNOWN>(given, first_col + c, col_sizes, col_strides);
+    const i64 mine = min(first_col + c, cols - 1);              // teams beyond the last column merge it and keep silent
+    const Part all = team.merged(reinterpret_cast<const Part*>(parts) + mine * stat_splits, stat_splits, 1);
+    if (leads) {
+        const Plane<A> plane = finish_gradient(given, fetched, first_col + c, all, blockIdx.y == 0, col_sizes, col_strides);
+        centers[c] = plane.center, slopes[c] = alpha * plane.slope, offsets[c] = plane.offset, tilts[c] = plane.tilt;
+    }
+    __syncthreads();
+    if (row >= last) return;                                // also the lanes beyond the last column
+    A center[V], slope[V], offset[V], tilt[V];
+    UNROLL for (int i = 0; i < V; ++i) {
+        const int k = lane * V + i;
+        center[i] = centers[k], slope[i] = slopes[k], offset[i] = offsets[k], tilt[i] = tilts[k];
+    }
+    const auto apply = [&](int r, const Pair& v) {
         T* out = dx + place<2, Digits>(split.at(r), row_sizes, row_strides);
         A result[V];
         UNROLL for (int i = 0; i < V; ++i)
-            result[i] = slope[i] * (to_acc(b[i]) - offset[i] - (to_acc(a[i]) - center[i]) * tilt[i]);
+            result[i] = slope[i] * (to_acc(v.dy[i]) - offset[i] - (to_acc(v.x[i]) - center[i]) * tilt[i]);
         if (beta != 0) {
             const Values old = Values::load(out);
             UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);
         }
-        Values::of(result).store(out);
+        if (reverse) Values::of(result).store_stream(out);      // leave the rest of x and dy in L2
+        else Values::of(result).store(out);
     };
-    for (; row + (Batch - 1) * step < split.last; row += Batch * step) {
-        Values a[Batch], b[Batch];
-        UNROLL for (int k = 0; k < Batch; ++k) a[k] = load_x(row + k * step), b[k] = load_dy(row + k * step);
-        UNROLL for (int k = 0; k < Batch; ++k) apply(row + k * step, a[k], b[k]);
-    }
-    NO_UNROLL for (; row < split.last; row += step) apply(row, load_x(row), load_dy(row));
+    window.run(row, last, step, load, apply);
 }

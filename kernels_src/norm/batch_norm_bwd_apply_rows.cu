@@ -17,44 +17,48 @@ extra   = ["cols"]
 // Threads and items as in batch_norm_stats_rows; strides as in batch_norm_bwd_apply_columns. rows = items * V.
 #include "grad.cuh"
 
-extern "C" __global__ __launch_bounds__(256) void KERNEL(
+extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const T* x, const T* dy, const acc_t<T>* parts, const acc_t<T>* scale, const acc_t<T>* mean, const acc_t<T>* rstd,
     T* dx, acc_t<T>* dscale, acc_t<T>* dbias, acc_t<T> epsilon, acc_t<T> alpha, acc_t<T> beta, acc_t<T> alpha_param,
     acc_t<T> beta_param, int rows, int items, int items_per_split, int splits, int stat_splits, int reverse,
     Array<FastDiv, 4> row_sizes, Array<i64, 12> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 32> col_strides) {
     using A = acc_t<T>;
     using Part = typename GradSums<A, KNOWN>::Part;
-    constexpr int V = WIDE ? WIDE / int(sizeof(T)) : 1, Digits = WIDE ? 2 : 4, Batch = 4, Step = 256;
+    constexpr int V = WIDE ? WIDE / int(sizeof(T)) : 1, Digits = WIDE ? 2 : 4, Step = 256;
     using Values = Vec<T, V>;
+    struct Pair { Values x, dy; };
     __shared__ Plane<A> shared_plane;
     const int column = blockIdx.x;
+    const Split split(blockIdx.y, items_per_split, items, reverse);
+    const int row = split.first + threadIdx.x;
+    x += place<5>(column, col_sizes, col_strides), dy += place<6>(column, col_sizes, col_strides);
+    dx += place<7>(column, col_sizes, col_strides);
+    const auto load = [&](int r) -> Pair {
+        return {Values::load(x + place<0, Digits>(split.at(r), row_sizes, row_strides)),
+                Values::load(dy + place<1, Digits>(split.at(r), row_sizes, row_strides))};
+    };
+    Window<2, 1, Pair> window;
+    window.start(row, split.last, Step, load);
+
     const Gradients<A> given = {scale, mean, rstd, dscale, dbias, epsilon, alpha_param, beta_param, rows};
-    combine_splits<Step>(reinterpret_cast<const Part*>(parts), stat_splits, column, 1, column + 1, [&](int, const Part& all) {
-        shared_plane = finish_gradient(given, column, all, blockIdx.y == 0, col_sizes, col_strides);
-    });
+    const Team<Step> team(1);
+    FetchedGrad<A> fetched = {};
+    if (team.leads) fetched = fetch_gradient<KNOWN>(given, column, col_sizes, col_strides);
+    const Part all = team.merged(reinterpret_cast<const Part*>(parts) + i64(column) * stat_splits, stat_splits, 1);
+    if (team.leads) shared_plane = finish_gradient(given, fetched, column, all, blockIdx.y == 0, col_sizes, col_strides);
     __syncthreads();
     const A center = shared_plane.center, slope = alpha * shared_plane.slope, offset = shared_plane.offset, tilt = shared_plane.tilt;
 
-    const Split split(blockIdx.y, items_per_split, items, reverse);
-    x += place<5>(column, col_sizes, col_strides), dy += place<6>(column, col_sizes, col_strides);
-    dx += place<7>(column, col_sizes, col_strides);
-    const auto load_x = [&](int r) { return Values::load(x + place<0, Digits>(split.at(r), row_sizes, row_strides)); };
-    const auto load_dy = [&](int r) { return Values::load(dy + place<1, Digits>(split.at(r), row_sizes, row_strides)); };
-    const auto apply = [&](int r, const Values& a, const Values& b) {
+    const auto apply = [&](int r, const Pair& v) {
         T* out = dx + place<2, Digits>(split.at(r), row_sizes, row_strides);
         A result[V];
-        UNROLL for (int i = 0; i < V; ++i) result[i] = slope * (to_acc(b[i]) - offset - (to_acc(a[i]) - center) * tilt);
+        UNROLL for (int i = 0; i < V; ++i) result[i] = slope * (to_acc(v.dy[i]) - offset - (to_acc(v.x[i]) - center) * tilt);
         if (beta != 0) {
             const Values old = Values::load(out);
             UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);
         }
-        Values::of(result).store(out);
+        if (reverse) Values::of(result).store_stream(out);      // leave the rest of x and dy in L2
+        else Values::of(result).store(out);
     };
-    int row = split.first + threadIdx.x;
-    for (; row + (Batch - 1) * Step < split.last; row += Batch * Step) {
-        Values a[Batch], b[Batch];
-        UNROLL for (int k = 0; k < Batch; ++k) a[k] = load_x(row + k * Step), b[k] = load_dy(row + k * Step);
-        UNROLL for (int k = 0; k < Batch; ++k) apply(row + k * Step, a[k], b[k]);
-    }
-    NO_UNROLL for (; row < split.last; row += Step) apply(row, load_x(row), load_dy(row));
+    window.run(row, split.last, Step, load, apply);
 }

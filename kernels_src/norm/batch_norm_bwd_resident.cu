@@ -12,7 +12,7 @@ params  = ["const T* x", "const T* dy", "const Acc_T* scale", "const Acc_T* mean
 block   = [512, 1, 1]
 grid    = ["blocks", 1, 1]
 extra   = ["blocks"]
-needs   = ["rows <= 8 * (512 >> lanes_log2)"]
+needs   = ["rows <= 8 * (512 >> lanes_log2)", "lanes_log2 <= 3"]
 @*/
 // Threads as in batch_norm_resident; strides as in batch_norm_bwd_apply_columns.
 #include "grad.cuh"
@@ -24,7 +24,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     Array<i64, 32> col_strides) {
     using A = acc_t<T>;
     using Part = typename GradSums<A, KNOWN>::Part;
-    constexpr int V = 16 / int(sizeof(T)), Most = 8, Widest = 32 * V;
+    constexpr int V = 16 / int(sizeof(T)), Most = 8, Widest = 8 * V;
     using Values = Vec<T, V>;
     __shared__ A centers[Widest], slopes[Widest], offsets[Widest], tilts[Widest];
     const int lane = threadIdx.x & ((1 << lanes_log2) - 1), group = threadIdx.x >> lanes_log2, step = 512 >> lanes_log2;
@@ -39,6 +39,12 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
             a[k] = Values::load(x + place<0, 1>(group + k * step, row_sizes, row_strides));
             b[k] = Values::load(dy + place<1, 1>(group + k * step, row_sizes, row_strides));
         }
+    const Gradients<A> given = {scale, mean, rstd, dscale, dbias, epsilon, alpha_param, beta_param, rows};
+    const Team<512> team(V << lanes_log2);
+    const int c = team.column;
+    const bool leads = team.leads && first_col + c < cols;
+    FetchedGrad<A> fetched = {};
+    if (leads) fetched = fetch_gradient<KNOWN>(given, first_col + c, col_sizes, col_strides);
     Part mine[V] = {};
     if (count)
         UNROLL for (int i = 0; i < V; ++i) {
@@ -49,19 +55,19 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
                 if (k < count) sums.add(to_acc(a[k][i]), to_acc(b[k][i]));
             mine[i] = sums.part(count);
         }
-    const Gradients<A> given = {scale, mean, rstd, dscale, dbias, epsilon, alpha_param, beta_param, rows};
-    combine_columns<512>(mine, lanes_log2, [&](int c, const Part& all) {
-        if (first_col + c >= cols) return;
-        const Plane<A> plane = finish_gradient(given, first_col + c, all, true, col_sizes, col_strides);
+    const Part all = combine_columns(team, mine, lanes_log2);
+    if (leads) {
+        const Plane<A> plane = finish_gradient(given, fetched, first_col + c, all, true, col_sizes, col_strides);
         centers[c] = plane.center, slopes[c] = alpha * plane.slope, offsets[c] = plane.offset, tilts[c] = plane.tilt;
-    });                                                     // ends with a barrier
+    }
+    __syncthreads();
     UNROLL for (int k = 0; k < Most; ++k) {
         if (k >= count) break;
         T* out = dx + place<2, 1>(group + k * step, row_sizes, row_strides);
         A result[V];
         UNROLL for (int i = 0; i < V; ++i) {
-            const int c = lane * V + i;
-            result[i] = slopes[c] * (to_acc(b[k][i]) - offsets[c] - (to_acc(a[k][i]) - centers[c]) * tilts[c]);
+            const int at = lane * V + i;
+            result[i] = slopes[at] * (to_acc(b[k][i]) - offsets[at] - (to_acc(a[k][i]) - centers[at]) * tilts[at]);
         }
         if (beta != 0) {
             const Values old = Values::load(out);

@@ -11,7 +11,7 @@ params  = ["const T* x", "const Acc_T* scale", "const Acc_T* bias", "const Acc_T
 block   = [512, 1, 1]
 grid    = ["blocks", 1, 1]
 extra   = ["blocks"]
-needs   = ["rows <= 8 * (512 >> lanes_log2)"]
+needs   = ["rows <= 8 * (512 >> lanes_log2)", "lanes_log2 <= 3"]
 @*/
 // Threads as in batch_norm_stats_columns (V columns of 16 bytes, 512 >> lanes_log2 groups of rows), at most 8 rows each.
 // The variance of a thread's rows is two exact passes over its registers. Strides as in batch_norm_apply_columns.
@@ -23,7 +23,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     acc_t<T> factor, acc_t<T> alpha, acc_t<T> beta, int rows, int cols, int lanes_log2,
     Array<FastDiv, 4> row_sizes, Array<i64, 8> row_strides, Array<FastDiv, 4> col_sizes, Array<i64, 40> col_strides) {
     using A = acc_t<T>;
-    constexpr int V = 16 / int(sizeof(T)), Most = 8, Widest = 32 * V;
+    constexpr int V = 16 / int(sizeof(T)), Most = 8, Widest = 8 * V;
     using Values = Vec<T, V>;
     __shared__ A centers[Widest], slopes[Widest], shifts[Widest];
     const int lane = threadIdx.x & ((1 << lanes_log2) - 1), group = threadIdx.x >> lanes_log2, step = 512 >> lanes_log2;
@@ -34,6 +34,13 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     Values v[Most];
     UNROLL for (int b = 0; b < Most; ++b)
         if (b < count) v[b] = Values::load(x + place<0, 1>(group + b * step, row_sizes, row_strides));
+    const Parameters<A> given = {scale, bias, running_mean, running_var, mean, rstd, next_running_mean, next_running_var,
+                                 epsilon, factor};
+    const Team<512> team(V << lanes_log2);
+    const int c = team.column;
+    const bool leads = team.leads && first_col + c < cols;
+    Fetched<A> fetched = {};
+    if (leads) fetched = fetch_column(given, first_col + c, true, true, col_sizes, col_strides);
     Stat<A> mine[V];
     UNROLL for (int i = 0; i < V; ++i) {
         A sum = 0, m2 = 0;
@@ -45,13 +52,12 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
         }
         mine[i] = {A(count), average, m2};
     }
-    const Parameters<A> given = {scale, bias, running_mean, running_var, mean, rstd, next_running_mean, next_running_var,
-                                 epsilon, factor};
-    combine_columns<512>(mine, lanes_log2, [&](int column, const Stat<A>& all) {
-        if (first_col + column >= cols) return;
-        const Line<A> line = finish_column(given, first_col + column, &all, true, col_sizes, col_strides);
-        centers[column] = line.center, slopes[column] = alpha * line.slope, shifts[column] = alpha * line.shift;
-    });                                                     // ends with a barrier
+    const Stat<A> all = combine_columns(team, mine, lanes_log2);
+    if (leads) {
+        const Line<A> line = finish_column(given, fetched, first_col + c, true, all, true, col_sizes, col_strides);
+        centers[c] = line.center, slopes[c] = alpha * line.slope, shifts[c] = alpha * line.shift;
+    }
+    __syncthreads();
     if (!count) return;
     A center[V], slope[V], shift[V];
     UNROLL for (int i = 0; i < V; ++i)

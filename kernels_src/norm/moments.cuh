@@ -4,6 +4,7 @@
 //   GradSum<A>   sum of dy, and of dy * (x - mean) with a mean known before
 //   GradStat<A>  both, when the mean is not known before: dot = sum of dy * (x - mean of this part)
 //   merge(a, b)  the part of both; the order of merges is fixed by the launch, so results are the same in every run
+//   Team         the threads that merge a column's parts      Window   a thread's rows, loaded ahead of their use
 //
 // A tensor is seen as rows x columns: a column is what has one mean (a channel, or one activation), a row is one of its
 // samples. Rows and columns are up to four digits each, innermost first; `place` turns a number into an offset.
@@ -17,9 +18,10 @@ template <class A> struct GradSum { A sum, dot; };
 template <class A> struct GradStat { A n, mean, m2, sum, dot; };
 
 // Chan, Golub, LeVeque (1979). Written from a's side: equal means stay exactly equal, and an empty side changes nothing.
+// No branch: one would keep the loads of the next part behind it.
 template <class A> DEVICE Stat<A> merge(const Stat<A>& a, const Stat<A>& b) {
-    const A n = a.n + b.n, share = n == 0 ? A(0) : b.n / n, apart = b.mean - a.mean;
-    return {n, a.mean + apart * share, a.m2 + b.m2 + apart * (apart * (a.n * share))};
+    const A n = a.n + b.n, share = div_fast(b.n, n < 1 ? A(1) : n), apart = b.mean - a.mean;
+    return {n, a.n == 0 ? b.mean : a.mean + apart * share, a.m2 + b.m2 + apart * (apart * (a.n * share))};
 }
 template <class A> DEVICE GradSum<A> merge(const GradSum<A>& a, const GradSum<A>& b) {
     return {a.sum + b.sum, a.dot + b.dot};
@@ -34,52 +36,77 @@ template <class A> DEVICE GradStat<A> merge(const GradStat<A>& a, const GradStat
 // sum = sum(dy), dot = sum(dy * (x - shift)). A comparison keeps the NaN that fmax would drop.
 template <class A> DEVICE Stat<A> stat_of(A n, A shift, A s, A q) {
     if (n == 0) return {};
-    const A step = s / n, m2 = q - s * step;
+    const A step = div_fast(s, n), m2 = q - s * step;
     return {n, shift + step, m2 < 0 ? A(0) : m2};
 }
 template <class A> DEVICE GradStat<A> stat_of(A n, A shift, A s, A q, A sum, A dot) {
     const Stat<A> x = stat_of(n, shift, s, q);
-    return {x.n, x.mean, x.m2, sum, n == 0 ? A(0) : dot - sum * (s / n)};
+    return {x.n, x.mean, x.m2, sum, n == 0 ? A(0) : dot - sum * div_fast(s, n)};
 }
 
-// Every thread brings V parts: those of columns lane * V + i, lane = threadIdx.x % lanes, from its own group of rows. The
-// parts of all groups are merged and sink(column, part) is called once for each of the lanes * V columns of the block.
-// All threads of the block call. `Some` columns a thread go through shared memory at a time, to stay below 48 KB.
-template <int Threads, int V, class Part, class Sink>
-DEVICE void combine_columns(const Part (&mine)[V], int lanes_log2, Sink sink) {
-    constexpr int Some = V == 1 || sizeof(Part) > 24 ? 1 : 2;
-    __shared__ Part parts[Threads * (Some + 1)];
-    const int lanes = 1 << lanes_log2, groups = Threads >> lanes_log2, columns = lanes * Some, pitch = columns + 1;
-    const int lane = threadIdx.x & (lanes - 1), group = threadIdx.x >> lanes_log2;
-    const int team_log2 = min(5, 31 - __clz(Threads / columns)), team = 1 << team_log2;   // threads of one column
-    const int column = threadIdx.x >> team_log2, member = threadIdx.x & (team - 1);
-    UNROLL for (int pass = 0; pass < V; pass += Some) {
-        UNROLL for (int i = 0; i < Some; ++i) parts[group * pitch + lane * Some + i] = mine[pass + i];
-        __syncthreads();
+// The threads that merge the parts of one column: 32 at most, and as many for each of the block's `columns` (a power of two).
+template <int Threads> struct Team {
+    int column, member, size;
+    bool works, leads;                                      // leads: the one thread that gets the merged part
+    DEVICE explicit Team(int columns) {
+        const int log2 = min(5, 31 - __clz(Threads / columns));
+        column = threadIdx.x >> log2, size = 1 << log2, member = threadIdx.x & (size - 1);
+        works = column < columns, leads = works && member == 0;
+    }
+    // p[0], p[stride] … of the team's column, merged; all threads of the block call. Loads of several parts go out together:
+    // one after the other, each would wait for L2.
+    template <class Part> DEVICE Part merged(const Part* p, int count, int stride) const {
+        constexpr int Ahead = sizeof(Part) <= 12 ? 8 : sizeof(Part) <= 20 ? 4 : 2;
         Part all = {};
-        if (column < columns)
-            for (int g = member; g < groups; g += team) all = merge(all, parts[g * pitch + column]);
-        for (int mask = 1; mask < team; mask *= 2) all = merge(all, shuffle_xor(all, mask));
-        if (column < columns && member == 0) sink(column / Some * V + pass + column % Some, all);
-        __syncthreads();                                    // parts are rewritten in the next pass
+        NO_UNROLL for (int s = member; works && s < count; s += Ahead * size) {
+            Part some[Ahead];
+            UNROLL for (int k = 0; k < Ahead; ++k) some[k] = p[i64(min(s + k * size, count - 1)) * stride];
+            UNROLL for (int k = 0; k < Ahead; ++k)
+                if (s + k * size < count) all = merge(all, some[k]);
+        }
+        for (int mask = 1; mask < size; mask *= 2) all = merge(all, shuffle_xor(all, mask));
+        return all;
     }
+};
+
+// Every thread brings V parts: those of columns lane * V + i, lane = threadIdx.x % lanes (8 at most when V > 1), from its own
+// group of rows. Groups of a warp merge by shuffles, warps through shared memory; team leaders get their column's part.
+template <int Threads, int V, class Part> DEVICE Part combine_columns(const Team<Threads>& team, Part (&mine)[V], int lanes_log2) {
+    constexpr int Warps = Threads / 32, Widest = V == 1 ? 32 : 8 * V;
+    __shared__ Part parts[Warps * Widest];
+    const int lanes = 1 << lanes_log2, columns = V << lanes_log2, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    NO_UNROLL for (int mask = lanes; mask < 32; mask *= 2)
+        UNROLL for (int i = 0; i < V; ++i) mine[i] = merge(mine[i], shuffle_xor(mine[i], mask));
+    if (lane < lanes)
+        UNROLL for (int i = 0; i < V; ++i) parts[warp * columns + lane * V + i] = mine[i];
+    __syncthreads();
+    return team.merged(parts + team.column, Warps, columns);
 }
 
-// Merge the parts [columns of the tensor][splits] that another launch left, for `count` columns (a power of two, at most
-// Threads) from `first` on; sink(column - first, part) is called once for each that exists. All threads call.
-template <int Threads, class Part, class Sink>
-DEVICE void combine_splits(const Part* parts, int splits, int first, int count, int cols, Sink sink) {
-    const int team_log2 = min(5, 31 - __clz(Threads / count)), team = 1 << team_log2;
-    const int column = threadIdx.x >> team_log2, member = threadIdx.x & (team - 1);
-    const bool mine = column < count && first + column < cols;
-    Part all = {};
-    if (mine) {
-        const Part* p = parts + i64(first + column) * splits;
-        _Pragma("unroll 4") for (int s = member; s < splits; s += team) all = merge(all, p[s]);
+// Loads that run ahead: Slots x Rows rows of a thread are in flight, and a slot is loaded again as soon as it is used. A slot
+// holds several rows because a warp can wait for six groups of loads, no more. Rows: row, row + step … below last.
+// start() may come long before run(), with other work between.
+template <int Slots, int Rows, class Item> struct Window {
+    static constexpr int size = Slots * Rows;
+    Item item[Slots][Rows];
+    template <class Load> DEVICE void start(int row, int last, int step, Load load) {
+        UNROLL for (int k = 0; k < size; ++k)
+            if (row + k * step < last) item[k / Rows][k % Rows] = load(row + k * step);
     }
-    for (int mask = 1; mask < team; mask *= 2) all = merge(all, shuffle_xor(all, mask));
-    if (mine && member == 0) sink(column, all);
-}
+    template <class Load, class Use> DEVICE void run(int row, int last, int step, Load load, Use use) {
+        NO_UNROLL for (; row + (2 * size - 1) * step < last; row += size * step)      // no test within
+            UNROLL for (int k = 0; k < size; k += Rows) {
+                UNROLL for (int j = 0; j < Rows; ++j) use(row + (k + j) * step, item[k / Rows][j]);
+                UNROLL for (int j = 0; j < Rows; ++j) item[k / Rows][j] = load(row + (size + k + j) * step);
+            }
+        NO_UNROLL for (; row < last; row += size * step)
+            UNROLL for (int k = 0; k < size; ++k) {
+                const int now = row + k * step, next = now + size * step;
+                if (now < last) use(now, item[k / Rows][k % Rows]);
+                if (next < last) item[k / Rows][k % Rows] = load(next);
+            }
+    }
+};
 
 // Offset of an index of `Digits` digits, innermost first; Tensor picks four of the strides.
 template <int Tensor = 0, int Digits = 4, int Count>

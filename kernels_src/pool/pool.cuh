@@ -2,6 +2,7 @@
 //
 //   State_max, State_max_nan, State_avg   reduce vectors of V neighbours: start(), add(…), finish(out, cells, divisor)
 //   inside(i, size)                       i clamped to the tensor: loads without a branch, so that many are in flight
+//   equals, word, unit, filled, accumulate   vectors of 16 bytes as words and as sums
 //   Winner                                finds the first largest tap of a window, V at once (16-byte vectors)
 //   Geometry, Span                        one spatial dim: which cells a window covers, which windows cover a cell
 //
@@ -138,5 +139,22 @@ template <class T, bool Nan> struct Winner {
         }
     }
 };
+
+// Vectors of 16 bytes as four words, one channel each or two.
+DEVICE unsigned equals(float a, float b) { return a == b ? ~0u : 0u; }
+DEVICE unsigned equals(__half2 a, __half2 b) { return __heq2_mask(a, b); }
+DEVICE unsigned equals(__nv_bfloat162 a, __nv_bfloat162 b) { return __heq2_mask(a, b); }
+template <class T, int V> DEVICE unsigned& word(Vec<T, V>& v, int i) { return reinterpret_cast<unsigned*>(&v)[i]; }
+template <class T, int V> DEVICE typename Pair<T>::type unit(const Vec<T, V>& v, int i) {
+    return reinterpret_cast<const typename Pair<T>::type*>(&v)[i];
+}
+template <class T, int V> DEVICE Vec<T, V> filled(T value) {
+    Vec<T, V> out;
+    UNROLL for (int i = 0; i < V; ++i) out[i] = value;
+    return out;
+}
+template <class T, int V> DEVICE void accumulate(float (&sum)[V], const Vec<T, V>& v) {
+    UNROLL for (int i = 0; i < V; ++i) sum[i] += to_acc(v[i]);
+}
 
 }  // namespace cydnn

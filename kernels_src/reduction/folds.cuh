@@ -3,6 +3,7 @@
 //   sum    add, avg, norm1, norm2        prod   mul, mul_no_zeros        top   max, amax, and min as -max(-x)
 //
 // start(how), take(so far, x, how), join(a, b); then finish(all, how, count) once. NaN passes through all of them.
+// Before take, Signs(how)(unit) makes the elements of a unit |x| or -x.
 #pragma once
 #include "lib/math.cuh"
 
@@ -14,8 +15,7 @@ enum How : int { ABSOLUTE = 1, SQUARED = 2, SKIP_ZEROS = 4, NEGATED = 8, MEAN = 
 struct sum {
     template <class Value> static DEVICE Value start(int) { return 0; }
     template <class Value> static DEVICE Value take(Value all, Value x, int how) {
-        if (how & ABSOLUTE) x = fabs(x);
-        return how & SQUARED ? all + x * x : all + x;
+        return fma(x, how & SQUARED ? x : Value(1), all);
     }
     template <class Value> static DEVICE Value join(Value a, Value b) { return a + b; }
 };
@@ -28,10 +28,28 @@ struct prod {
 };
 struct top {
     template <class Value> static DEVICE Value start(int how) { return how & ABSOLUTE ? Value(0) : Value(-INFINITY); }
-    template <class Value> static DEVICE Value take(Value all, Value x, int how) {
-        return max_nan(all, how & ABSOLUTE ? fabs(x) : how & NEGATED ? -x : x);
-    }
+    template <class Value> static DEVICE Value take(Value all, Value x, int) { return max_nan(all, x); }
     template <class Value> static DEVICE Value join(Value a, Value b) { return max_nan(a, b); }
+};
+
+// ABSOLUTE and NEGATED as masks of the sign bits: one operation on a word, for both of its 16-bit elements.
+template <class Elem> struct Signs {
+    unsigned keep, flip;
+    DEVICE Signs(int how) {
+        const unsigned bits = sizeof(Elem) == 2 ? 0x80008000u : 0x80000000u;
+        keep = how & ABSOLUTE ? ~bits : ~0u, flip = how & NEGATED ? bits : 0u;
+    }
+    template <int Count> DEVICE Vec<Elem, Count> operator()(Vec<Elem, Count> unit) const {
+        if constexpr (sizeof(unit) == 2) {
+            auto& half = reinterpret_cast<unsigned short&>(unit);
+            half = static_cast<unsigned short>((half & keep) ^ flip);
+        } else {
+            constexpr int each = sizeof(Elem) == 8 ? 2 : 1;             // of an f64, the second word has the sign
+            unsigned* words = reinterpret_cast<unsigned*>(&unit);
+            UNROLL for (int w = each - 1; w < int(sizeof(unit) / 4); w += each) words[w] = (words[w] & keep) ^ flip;
+        }
+        return unit;
+    }
 };
 
 template <class Value> DEVICE Value finish(Value all, int how, double count) {

@@ -16,9 +16,9 @@ needs  = ["1 <= outputs < 2**30", "0 <= units < 2**30", "splits >= 1", "lanes in
 #include "folds.cuh"
 #include "space.cuh"
 
-constexpr int VEC = WIDE ? 16 / sizeof(T) : 1, AHEAD = WIDE ? 4 : 8;      // AHEAD loads in flight a thread
+constexpr int VEC = WIDE ? 16 / sizeof(T) : 1, AHEAD = 8;      // loads in flight a thread: 4 blocks an SM have 128 KB
 
-extern "C" __global__ __launch_bounds__(256) void KERNEL(
+extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
         const T* x, Acc_T* part, void* y, int y_type, int outputs, int units, int splits, int lanes, Array<FastDiv, 8> in_dims,
         Array<i64, 8> in_strides, Array<FastDiv, 8> out_dims, Array<i64, 8> x_strides, Array<i64, 8> y_strides, int how,
         double count, double alpha, double beta) {
@@ -32,15 +32,17 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     Acc_T all[VEC];
     UNROLL for (int i = 0; i < VEC; ++i) all[i] = FOLD::start<Acc_T>(how);
     if (inside) {
+        const Signs<T> signs(how);
         x += offset_of(unsigned(output), out_dims, x_strides);
         const int each = ceil_div(units, splits), begin = int(min(i64(units), i64(split) * each)), end = min(units, begin + each);
         for (int u = begin + group; u < end; u += AHEAD * groups) {
             Unit v[AHEAD];
-            UNROLL for (int a = 0; a < AHEAD; ++a)
-                v[a] = Unit::load_stream(x + offset_of(min(u + a * groups, end - 1), in_dims, in_strides));
-            UNROLL for (int a = 0; a < AHEAD; ++a)
-                if (u + a * groups < end)
-                    UNROLL for (int i = 0; i < VEC; ++i) all[i] = FOLD::take(all[i], to_acc(v[a][i]), how);
+            load_units<true>(v, x, u, groups, end, in_dims, in_strides);
+            UNROLL for (int a = 0; a < AHEAD; ++a) {
+                if (u + a * groups >= end) break;
+                v[a] = signs(v[a]);
+                UNROLL for (int i = 0; i < VEC; ++i) all[i] = FOLD::take(all[i], to_acc(v[a][i]), how);
+            }
         }
     }
 

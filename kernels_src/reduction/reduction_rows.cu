@@ -18,9 +18,10 @@ needs  = ["1 <= outputs < 2**30", "0 <= units < 2**30", "splits >= 1", "outputs 
 #include "lib/reduce.cuh"
 #include "space.cuh"
 
-constexpr int VEC = WIDE ? 16 / sizeof(T) : 1, AHEAD = WIDE ? 4 : 8;      // AHEAD loads in flight a thread
+constexpr int VEC = WIDE ? 16 / sizeof(T) : 1, AHEAD = 8;      // loads in flight a thread: 4 blocks an SM have 128 KB
+constexpr int CHAINS = 4;                                      // running results a thread, so that sums are no long chain
 
-extern "C" __global__ __launch_bounds__(256) void KERNEL(
+extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
         const T* x, MATH* part, void* y, int y_type, int outputs, int units, int splits, int width, Array<FastDiv, 8> in_dims,
         Array<i64, 8> in_strides, Array<FastDiv, 8> out_dims, Array<i64, 8> x_strides, Array<i64, 8> y_strides, int how,
         double count, double alpha, double beta) {
@@ -31,21 +32,26 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const bool inside = job < i64(outputs) * splits;
     const unsigned output = unsigned(job) / unsigned(splits), split = unsigned(job) % unsigned(splits);
 
-    MATH all = FOLD::start<MATH>(how);
+    MATH chain[CHAINS];
+    UNROLL for (int i = 0; i < CHAINS; ++i) chain[i] = FOLD::start<MATH>(how);
     if (inside) {
+        const Signs<T> signs(how);
         x += offset_of(output, out_dims, x_strides);
         const int each = ceil_div(units, splits), begin = int(min(i64(units), i64(split) * each)), end = min(units, begin + each);
         for (int u = begin + lane; u < end; u += AHEAD * width) {
             Unit v[AHEAD];
+            load_units<WIDE>(v, x, u, width, end, in_dims, in_strides);
             UNROLL for (int a = 0; a < AHEAD; ++a) {
-                const T* p = x + offset_of(min(u + a * width, end - 1), in_dims, in_strides);
-                v[a] = WIDE ? Unit::load_stream(p) : Unit::load_nc(p);
+                if (u + a * width >= end) break;
+                v[a] = signs(v[a]);
+                UNROLL for (int i = 0; i < VEC; ++i) {
+                    MATH& all = chain[(a * VEC + i) % CHAINS];
+                    all = FOLD::take(all, MATH(to_acc(v[a][i])), how);
+                }
             }
-            UNROLL for (int a = 0; a < AHEAD; ++a)
-                if (u + a * width < end)
-                    UNROLL for (int i = 0; i < VEC; ++i) all = FOLD::take(all, MATH(to_acc(v[a][i])), how);
         }
     }
+    MATH all = FOLD::join(FOLD::join(chain[0], chain[1]), FOLD::join(chain[2], chain[3]));
 
     for (int mask = min(width, 32) / 2; mask > 0; mask /= 2) all = FOLD::join(all, shuffle_xor(all, mask));
     if (width > 32) {

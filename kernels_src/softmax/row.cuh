@@ -132,19 +132,28 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
     DEVICE FwdRow(int lane, i64 start, int cols, uint4* stash = nullptr) : at(start, cols), lane(lane), stash(stash) {}
     DEVICE uint4& slot(int k) const { return stash[k * Lanes + lane]; }
 
+    DEVICE bool has(int k) const { return lane + k * Lanes < at.chunks; }
+
+    // Registers first: they are folded while the rest is under way, in two groups.
     DEVICE void load(const Elem* x) {
-        NO_UNROLL for (int k = 0; k < Stashed; ++k) {
-            const int i = lane + (Regs + k) * Lanes;
-            if (i < at.chunks) cp_async<16>(shared_address(&slot(k)), x + at.chunk(i));
-            else slot(k) = load_or<Elem>(false, x, -INFINITY);
-        }
         UNROLL for (int k = 0; k < Regs; ++k) {
             const int i = lane + k * Lanes;
             chunk[k] = load_or(i < at.chunks, x + at.chunk(i), -INFINITY);
         }
+        NO_UNROLL for (int k = 0; k < Stashed; ++k) {
+            if (has(Regs + k)) cp_async<16>(shared_address(&slot(k)), x + at.chunk(lane + (Regs + k) * Lanes));
+            if (k + 1 == Stashed / 2 || k + 1 == Stashed) cp_async_commit();
+        }
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
             edge[e] = i < at.singles ? to_acc(x[at.single(i)]) : Value(-INFINITY);
+        }
+    }
+    DEVICE void fold_stash(MaxSum<Value>& row, int first) const {
+        NO_UNROLL for (int k = first; k < first + Stashed / 2 && has(Regs + k); ++k) {
+            Value f[vec];
+            opened<Elem>(slot(k)).get(f);
+            fold<Elem>(row, f);
         }
     }
     DEVICE void fold_into(MaxSum<Value>& row) const {
@@ -153,16 +162,14 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
             UNROLL for (int i = 0; i < group * vec; ++i) f[i] = to_acc(opened<Elem>(chunk[k + i / vec])[i % vec]);
             fold<Elem>(row, f);
         }
-        fold<Elem>(row, edge);
         if constexpr (Stashed > 0) {
-            cp_async_commit();
+            static_assert(Stashed % 2 == 0, "FwdRow: the stash arrives in two halves");
+            cp_async_wait<1>();
+            fold_stash(row, 0);
             cp_async_wait<0>();
-            NO_UNROLL for (int k = 0; k < Stashed; ++k) {
-                Value f[vec];
-                opened<Elem>(slot(k)).get(f);
-                fold<Elem>(row, f);
-            }
+            fold_stash(row, Stashed / 2);
         }
+        fold<Elem>(row, edge);
     }
     DEVICE void put_k(Elem* y, int k, uint4 words, const SoftmaxOf<Elem>& of, Value beta) const {
         const int i = lane + k * Lanes;
@@ -174,7 +181,7 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
     }
     DEVICE void put(Elem* y, const SoftmaxOf<Elem>& of, Value beta) const {
         UNROLL for (int k = 0; k < Regs; ++k) put_k(y, k, again(chunk[k]), of, beta);
-        NO_UNROLL for (int k = 0; k < Stashed; ++k) put_k(y, Regs + k, slot(k), of, beta);
+        NO_UNROLL for (int k = 0; k < Stashed && has(Regs + k); ++k) put_k(y, Regs + k, slot(k), of, beta);
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
             if (i < at.singles) put_one(y + at.single(i), of(edge[e]), beta);

@@ -18,20 +18,19 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
     DEVICE BwdRow(int lane, i64 start, int cols, uint4* stash = nullptr) : at(start, cols), lane(lane), stash(stash) {}
     DEVICE uint4& slot(int k) const { return stash[k * Lanes + lane]; }
 
+    DEVICE bool has(int k) const { return lane + k * Lanes < at.chunks; }
+
+    // Registers first: they are added while the rest is under way.
     DEVICE void load(const Elem* from_y, const Elem* from_dy) {
-        NO_UNROLL for (int k = 0; k < Stashed; ++k) {
-            const int i = lane + (Regs + k) * Lanes;
-            if (i < at.chunks) {
-                cp_async<16>(shared_address(&slot(k)), from_y + at.chunk(i));
-                cp_async<16>(shared_address(&slot(Stashed + k)), from_dy + at.chunk(i));
-            } else {
-                slot(k) = slot(Stashed + k) = load_or<Elem>(false, from_y, 0);
-            }
-        }
         UNROLL for (int k = 0; k < Regs; ++k) {
             const int i = lane + k * Lanes;
             y[k] = load_or(i < at.chunks, from_y + at.chunk(i), 0);
             dy[k] = load_or(i < at.chunks, from_dy + at.chunk(i), 0);
+        }
+        NO_UNROLL for (int k = 0; k < Stashed && has(Regs + k); ++k) {
+            const int i = lane + (Regs + k) * Lanes;
+            cp_async<16>(shared_address(&slot(k)), from_y + at.chunk(i));
+            cp_async<16>(shared_address(&slot(Stashed + k)), from_dy + at.chunk(i));
         }
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
@@ -53,7 +52,7 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
         if constexpr (Stashed > 0) {
             cp_async_commit();
             cp_async_wait<0>();
-            NO_UNROLL for (int k = 0; k < Stashed; ++k) sum += share_of(slot(k), slot(Stashed + k), is_log);
+            NO_UNROLL for (int k = 0; k < Stashed && has(Regs + k); ++k) sum += share_of(slot(k), slot(Stashed + k), is_log);
         }
         return sum;
     }
@@ -66,7 +65,7 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
     }
     DEVICE void put(Elem* dx, const GradientOf<Elem>& of, Value beta) const {
         UNROLL for (int k = 0; k < Regs; ++k) put_k(dx, k, again(y[k]), again(dy[k]), of, beta);
-        NO_UNROLL for (int k = 0; k < Stashed; ++k) put_k(dx, Regs + k, slot(k), slot(Stashed + k), of, beta);
+        NO_UNROLL for (int k = 0; k < Stashed && has(Regs + k); ++k) put_k(dx, Regs + k, slot(k), slot(Stashed + k), of, beta);
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
             if (i < at.singles) put_one(dx + at.single(i), of(edge_y[e], edge_dy[e]), beta);

@@ -12,7 +12,7 @@ needs  = ["rows >= 1", "1 <= cols", "cols <= UNITS * 16 // sizeof(T)", "(y_row -
 // A row has WIDTH lanes, each with CHUNKS chunks of y and of dy in flight.
 #include "row_bwd.cuh"
 
-extern "C" __global__ __launch_bounds__(128) void KERNEL(const T* y, const T* dy, T* dx, i64 y_row, i64 dy_row, i64 dx_row,
+extern "C" __global__ __launch_bounds__(128, UNITS <= 128 ? 8 : 4) void KERNEL(const T* y, const T* dy, T* dx, i64 y_row, i64 dy_row, i64 dx_row,
                                                          int rows, int cols, int is_log, float alpha, float beta) {
     constexpr int WIDTH = UNITS <= 32 ? 8 : 32, CHUNKS = UNITS / WIDTH;
     const i64 row = i64(blockIdx.x) * (128 / WIDTH) + threadIdx.x / WIDTH;

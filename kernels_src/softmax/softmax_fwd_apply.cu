@@ -6,19 +6,19 @@ targets = ["sm_75", "sm_80"]
 params = ["const T* x", "T* y", "const float* part", "int64_t x_row", "int64_t y_row", "int rows", "int cols", "int slices", "int tiles", "int is_log", "float alpha", "float beta"]
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
-needs  = ["rows >= 1", "slices * tiles * (16384 // sizeof(T)) >= cols", "(slices - 1) * tiles * (16384 // sizeof(T)) < cols", "rows * slices < 2**31", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
+needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols", "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
 @*/
 // Blocks go backwards through what softmax_fwd_scan has read: the end of it is still in the L2 cache.
 #include "row.cuh"
 
-extern "C" __global__ __launch_bounds__(256) void KERNEL(const T* x, T* y, const float* part, i64 x_row, i64 y_row, int rows,
+extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(const T* x, T* y, const float* part, i64 x_row, i64 y_row, int rows,
                                                          int cols, int slices, int tiles, int is_log, float alpha, float beta) {
-    constexpr int TILE = 16384 / sizeof(T);
+    constexpr int TILE = 32768 / sizeof(T);
     const int block = gridDim.x - 1 - blockIdx.x, row = block / slices, slice = block % slices;
     const float2* parts = reinterpret_cast<const float2*>(part) + i64(row) * slices;
     const i64 begin = i64(slice) * tiles * TILE;
     int t = int(min(i64(tiles), ceil_div(cols - begin, i64(TILE)))) - 1;
-    const auto tile = [&](i64 first) { return FwdRow<T, 256, 4>(threadIdx.x, row * x_row + first, min(TILE, cols - int(first))); };
+    const auto tile = [&](i64 first) { return FwdRow<T, 256, 8>(threadIdx.x, row * x_row + first, min(TILE, cols - int(first))); };
     auto own = tile(begin + t * TILE);
     own.load(x + row * x_row + begin + t * TILE);              // under way while the slices are merged
     auto whole = nothing<float>();

@@ -6,20 +6,20 @@ targets = ["sm_75", "sm_80"]
 params = ["const T* x", "float* part", "int64_t x_row", "int rows", "int cols", "int slices", "int tiles"]
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
-needs  = ["rows >= 1", "slices * tiles * (16384 // sizeof(T)) >= cols", "(slices - 1) * tiles * (16384 // sizeof(T)) < cols", "rows * slices < 2**31"]
+needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols", "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31"]
 @*/
-// A slice is `tiles` tiles of 1024 chunks (4 a thread, all in flight at once). part[row][slice] = (max, sum).
+// A slice is `tiles` tiles of 2048 chunks (8 a thread, all in flight at once). part[row][slice] = (max, sum).
 #include "row.cuh"
 
-extern "C" __global__ __launch_bounds__(256) void KERNEL(const T* x, float* part, i64 x_row, int rows, int cols,
+extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(const T* x, float* part, i64 x_row, int rows, int cols,
                                                          int slices, int tiles) {
-    constexpr int TILE = 16384 / sizeof(T);
+    constexpr int TILE = 32768 / sizeof(T);
     const int row = blockIdx.x / slices, slice = blockIdx.x % slices;
     auto whole = nothing<float>();
     for (int t = 0; t < tiles; ++t) {
         const i64 first = (i64(slice) * tiles + t) * TILE;
         if (first >= cols) break;
-        FwdRow<T, 256, 4> own(threadIdx.x, row * x_row + first, min(TILE, cols - int(first)));
+        FwdRow<T, 256, 8> own(threadIdx.x, row * x_row + first, min(TILE, cols - int(first)));
         own.load(x + row * x_row + first);
         own.fold_into(whole);
     }

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import doctest
 import re
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_doctests(page):
     failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert not failed
+
+
+@pytest.mark.parametrize("name", ["engines.md", "api.md"])
+def test_printed_pages_are_what_the_tables_say(name):
+    spec = spec_from_file_location("print_docs", ROOT / "tools" / "print_docs.py")
+    spec.loader.exec_module(printer := module_from_spec(spec))
+    assert (ROOT / "docs" / name).read_text() == printer.PAGES[name](), "run: python tools/print_docs.py"
 
 
 def test_readme_lines_run(capsys):

@@ -73,8 +73,8 @@ def draw(op_class, rng, dtype=None) -> Problem:
 
 # ---- Refusals ----
 
-def reasons(op_class, engine, *args, **kw):
-    return "; ".join(next(e for e in engines_for(op_class) if e.name == engine).refuse(match(problem_of(op_class, *args, **kw)), H200))
+def reasons(op_class, engine, *args, device=H200, **kw):
+    return "; ".join(next(e for e in engines_for(op_class) if e.name == engine).refuse(match(problem_of(op_class, *args, **kw)), device))
 
 
 def test_refusals():
@@ -91,6 +91,13 @@ def test_refusals():
     assert "mode must be avg_include_padding or avg_exclude_padding; got max" in bwd("avg_nhwc", (2, 16, 8, 8), 3, 2)
     assert "x must have at most 2 spatial dims; got 3" in bwd("max_plane", (2, 16, 8, 8, 8), 3, 2)
     assert "winners of the windows over one cell must fit in 40960 bytes" in bwd("max_nhwc", (2, 16, 300, 300), 200, 1)
+    assert "needs sm_80 or newer; device is sm_75" in reasons(PoolingBwd, "pooling_bwd_max_nhwc_strip", (2, 16, 8, 8), 3, 2, device=KNOWN["t4"])
+    assert "window must be (2, 2) or (3, 3) with stride (2, 2); got (3, 3) with (1, 1)" in bwd("max_nhwc_strip", (2, 16, 8, 8), 3, 1)
+    assert "windows must not overlap; got window (3, 3), stride (2, 2)" in bwd("avg_nhwc_apart", (2, 16, 8, 8), 3, 2, mode="avg_include_padding")
+    assert bwd("avg_nhwc_apart", (2, 16, 7, 7), 7, 1, mode="avg_include_padding") == ""      # one window overlaps nothing
+    assert "window must have rows and at least 16 cells; got (3, 3)" in fwd("nhwc_team", (2, 16, 8, 8), 3, 2)
+    assert "w and strides of x must be multiples of 8 (16 bytes); got dims (2, 16, 8, 12)" in fwd("nchw_wide", (2, 16, 8, 12), 3, 2, layout="nchw")
+    assert "pad of w must be at most 0; got 1" in fwd("nchw_wide", (2, 16, 8, 8), 2, 2, 1, layout="nchw")
     assert fwd("strided", (2, 3, 8, 8, 8), 3, 2, dtype="f64") == bwd("strided", (2, 3, 8, 8, 8), 3, 2, dtype="f64") == ""
 
 
@@ -189,6 +196,56 @@ def test_kernels_match_the_reference(op_class, dtype):
             seen[kernel] = seen.get(kernel, 0) + 1
             if seen[kernel] <= 4:
                 run_on_host(problem, engine, values, scalars)
+
+
+def draw_for_vectors(op_class, rng, dtype) -> Problem:
+    """What the kernels of 16-byte vectors take: whole vectors in packed tensors; windows of stride 2, apart, or large."""
+    window, stride = rng.choice([(2, 2), (3, 2), (2, 2), (3, 2), (2, 3), (5, 5), (5, 1), (9, 4)])
+    pad = rng.choice([0, 0, 0, 1, 1, 5, (4, 0), (4, 1)])
+    layout = rng.choice(["nchw", "nhwc"])
+    while True:
+        width = rng.choice([8, 16, 24]) if layout == "nchw" else rng.randint(1, 19)
+        dims = (rng.randint(1, 2), rng.choice([3, 5]) if layout == "nchw" else rng.choice([8, 24]), rng.randint(1, 26), width)
+        op = op_class(mode=rng.choice(["max", *MODES]), nan=rng.choice(["ignore", "propagate"]), window=window, stride=stride, pre_pad=pad)
+        if min(op.out_dims(dims)) >= 1:
+            return problem_of(op_class, dims, window, stride, pad, dtype, layout, op.mode, op.nan)
+
+
+FAST = {PoolingFwd: ("pooling_fwd_nhwc_team", "pooling_fwd_nchw_wide"), PoolingBwd: ("pooling_bwd_avg_nhwc_apart", "pooling_bwd_max_nhwc_strip")}
+
+
+@needs_compiler
+@pytest.mark.parametrize("op_class", OPS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_kernels_of_vectors_match_the_reference(op_class, dtype):
+    """Every kernel variant of these engines, several times, also where padding is wider than the window."""
+    seen = {}
+    for seed in range(320):
+        rng = random.Random(f"vectors {op_class.name} {dtype} {seed}")
+        problem = draw_for_vectors(op_class, rng, dtype)
+        p, engines = accepting(problem)
+        scalars = rng.choice([dict(alpha=1.0, beta=0.0), dict(alpha=2.0, beta=0.5)])
+        for engine in engines:
+            if engine.name in FAST[op_class]:
+                run_on_host(problem, engine, values_of(problem, rng, special=problem.op.mode == "max" and rng.random() < 0.6), scalars)
+                kernel = engine.plan(p, H200)[0].kernel
+                seen[kernel] = seen.get(kernel, 0) + 1
+    variants = [name for name in host.variants("pool") if name.startswith(FAST[op_class]) and f"_{dtype}" in name]
+    assert min(seen.get(name, 0) for name in variants) >= 2, seen
+
+
+@pytest.mark.parametrize("device", ["h200", "a100"])
+def test_strips_cover_the_rows_once(device):
+    for seed in range(400):
+        rng = random.Random(seed)
+        problem = problem_of(PoolingBwd, (rng.randint(1, 300), rng.choice([8, 64, 2048]), rng.randint(3, 300), rng.randint(3, 300)), rng.choice([2, 3]), 2,
+                             rng.choice([0, 1]))
+        cut = pooling_nhwc.strips_of(match(problem), KNOWN[device])
+        _, _, h, w = problem.operands["dx"].dims
+        pad = problem.op.geometry(4)[1][0]
+        rows = (h + pad + 1) // 2
+        assert (cut["strips"] - 1) * cut["height"] < rows <= cut["strips"] * cut["height"], cut
+        assert 2 * cut["pairs"] - pad >= w > 2 * (cut["pairs"] - 1) - pad
 
 
 CASES = {                                        # what each is there for -> dims, window, stride, pad

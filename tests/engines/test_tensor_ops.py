@@ -82,17 +82,16 @@ def test_transpose_geometry(seed):
     index = np.indices(dims).reshape(len(dims), -1)
     at = lambda d: sum(i * s for i, s in zip(index, d.strides)).tolist()
     assert pairs == set(zip(at(p.x), at(p.y)))
-    lanes = 16 // p.x.dtype.bytes
-    assert not a["x_vectors"] or not any(v % lanes for v in (a["cols"], a["x_row"], a["x_batch"]))
-    assert not a["y_vectors"] or not any(v % lanes for v in (a["rows"], a["y_col"], a["y_batch"]))
+    bytes = p.x.dtype.bytes
+    assert not any(v * bytes % a["x_bytes"] for v in (a["cols"], a["x_row"], a["x_batch"]))
+    assert not any(v * bytes % a["y_bytes"] for v in (a["rows"], a["y_col"], a["y_batch"]))
 
 
-def test_transpose_vectors_of_a_resnet_layer():
-    x, y = packed("f16", (4, 64, 56, 56)), packed("f16", (4, 64, 56, 56), "nhwc")
+@pytest.mark.parametrize("size, alignment, x_bytes", [(56, 16, 16), (56, 8, 8), (56, 2, 2), (14, 16, 8), (7, 16, 2)])
+def test_transpose_accesses_of_resnet_layers(size, alignment, x_bytes):
+    x, y = packed("f16", (4, 64, size, size), alignment=alignment), packed("f16", (4, 64, size, size), "nhwc")
     (launch,) = TRANSPOSE.plan(transform(x, y), H200)
-    assert launch.args["x_vectors"] and launch.args["y_vectors"]
-    (launch,) = TRANSPOSE.plan(transform(x.replace(alignment=2), y), H200)
-    assert not launch.args["x_vectors"] and launch.args["y_vectors"]
+    assert launch.args["x_bytes"] == x_bytes and launch.args["y_bytes"] == 16
 
 
 @pytest.mark.parametrize("op", [Transform, AddTensor, OpTensor, SetTensor, ScaleTensor])

@@ -71,7 +71,7 @@ def run(problem, device, seed=0, engines=None) -> Outcome:
     values = inputs_for(problem, rng, exact)
     reads_old = {o for o, (_, b) in op.blends.items() if scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
     arrays = {n: v if n in op.reads or n in reads_old else np.broadcast_to(np.nan, v.shape) for n, v in values.items()}
-    raw = op.evaluate(arrays, scalars)
+    raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v) for n, v in op.evaluate(arrays, scalars).items()}
     want = op.blend(raw, arrays, scalars)
     magnitude = op.magnitude(arrays, scalars, raw)
     graph = graph_of(problem, scalars)

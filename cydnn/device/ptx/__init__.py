@@ -5,6 +5,7 @@
 """
 from .check import Checks, Finding
 from .device import PtxDevice
+from .mbarrier import TensorMap
 from .parse import PtxError
 
-__all__ = ["Checks", "Finding", "PtxDevice", "PtxError"]
+__all__ = ["Checks", "Finding", "PtxDevice", "PtxError", "TensorMap"]

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .check import IN_FLIGHT
+from .mbarrier import TRY, arrive, deliver, find, places
 from .movement import address
 from .table import row
 
@@ -20,6 +22,9 @@ class Pending:
 
     def __init__(self, machine):
         self.copies: list[Copy] = []
+        self.barriers: dict = {}                             # offset in shared memory -> Mbarrier
+        self.transfers: list = []
+        self.seen = 0
         self.group = np.zeros(machine.L, np.int64)           # the group a lane's copies go to now
 
     def land(self, c, left: int | None):
@@ -52,11 +57,25 @@ class Pending:
                 c.fault("in flight", "leaves while its asynchronous copy is under way; nothing waited for it", copy.lanes[gone])
 
     def wake(self, c, waits) -> bool:
-        """Nothing runs: let what is under way land, if somebody waits for it."""
-        return False
+        """Nothing runs: lanes whose phase has ended look again; else the oldest transfer (or, at random, any) lands."""
+        trying = np.flatnonzero(waits & (c.wait_id == TRY))
+        if not trying.size:
+            return False
+        landed = sum(b.phase for b in self.barriers.values())
+        if landed != self.seen:
+            self.seen = landed
+            c.key[trying], c.wait_id[trying] = c.pc[trying], -1
+            return True
+        if not self.transfers:
+            return False
+        deliver(c, self.transfers.pop(0 if c.rng is None else int(c.rng.integers(len(self.transfers)))))
+        return True
 
     def finish(self, c):
         """The end of a batch."""
+        if self.transfers and c.checks.in_flight:
+            c.at = self.transfers[0].at
+            c.fault("in flight", "the kernel ends while its transfer is under way; nothing waited for it", self.transfers[0].lane)
 
 
 def _cp_async(op, m):
@@ -84,12 +103,13 @@ def _cp_async(op, m):
             some = length == n
             if n:
                 with c.narrowed(some):
-                    unit = int(n & -n) if n % size else size
-                    parts = [c.memory["global"].load(c, at[some] + i, unit if unit <= 8 else 8, 1 if unit <= 8 else 2) for i in range(0, int(n), unit)]
-                    data[some, :n] = np.ascontiguousarray(np.stack([p for part in parts for p in part], 1)).view(np.uint8).reshape(len(at[some]), -1)
+                    unit = size if n == size else int(n & -n)            # a short copy is read in its largest aligned pieces
+                    word, count = min(unit, 8), max(unit // 8, 1)
+                    parts = [p for i in range(0, int(n), unit) for p in c.memory["global"].load(c, at[some] + i, word, count)]
+                    data[some, :n] = np.ascontiguousarray(np.stack(parts, 1)).view(np.uint8).reshape(-1, n)
         cells = memory.cells(off, size)
         memory.shadow.write(c, cells, lanes, True)
-        memory.shadow.writes[cells] = -1
+        memory.shadow.writes[cells] = IN_FLIGHT
         c.pending.copies.append(Copy(lanes.copy(), c.pending.group[lanes], off, data, c.at))
     return step
 
@@ -109,3 +129,21 @@ row("cp async cop:ca|cg space:shared|shared::cta from:global cache:L2::cache_hin
 row("cp async act:commit_group", None, _commit)
 row("cp async act:wait_group", None, _wait)
 row("cp async act:wait_all", None, _wait)
+
+
+def _signal(op, m):
+    """cp.async.mbarrier.arrive: the barrier hears of the lane's copies; they land now, which is the last moment somebody may learn of it."""
+    where = address(op, op.operands[0])
+
+    def step(V, c):
+        lanes, off = places(c, where(V, c), "signals")
+        c.pending.land(c, None)
+        c.tick(np.unique(c.row[lanes]))
+        for n, place in enumerate(off):
+            if "noinc" not in m:
+                find(c, place, lanes, n).left += 1
+            arrive(c, place, lanes, n, 1, 0, c.row[lanes[n]])
+    return step
+
+
+row("cp async mbarrier arrive noinc? space:shared|shared::cta? b64", None, _signal)

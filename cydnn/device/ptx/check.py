@@ -18,10 +18,10 @@ IN_FLIGHT = -1                                               # a cell that an as
 
 @dataclass
 class Checks:
-    """Each can be switched off. ``allocation`` and ``alignment`` also guard the interpreter; off, such accesses read zeros."""
-    unwritten: bool = True
+    """Each can be switched off. Place and alignment of an access are always checked."""
+    unwritten: bool = True                       # of global and local memory
+    unwritten_shared: bool = True                # off: such a read gives NaN, so only its use shows
     races: bool = True
-    alignment: bool = True
     in_flight: bool = True
     barriers: bool = True
 
@@ -40,7 +40,7 @@ class Shadow:
     def __init__(self, writes, reads, write_at, read_at, ways: int = 1):
         self.writes, self.reads, self.write_at, self.read_at, self.ways = writes, reads, write_at, read_at, ways
 
-    def _before(self, c, codes, lanes, mine, warps=None):
+    def before(self, c, codes, lanes, mine, warps=None):
         """Which accesses lie before now, as seen by ``lanes``: same thread, or synchronised with since."""
         same = ((codes ^ mine) & THREAD) == 0
         if c.uniform:
@@ -62,7 +62,7 @@ class Shadow:
             return
         if written.max(initial=0) >= c.first:
             flat = np.broadcast_to(mine, cells.shape)
-            bad = ~self._before(c, written.ravel(), np.repeat(lanes, cells.shape[1]), flat.ravel())
+            bad = ~self.before(c, written.ravel(), np.repeat(lanes, cells.shape[1]), flat.ravel())
             self._report(c, bad.reshape(cells.shape), lanes, cells, written, self.writes, "read", "written")
         at = cells if self.ways == 1 else cells * self.ways + (c.in_group[lanes] >> 5)[:, None]
         old = self.reads[at]
@@ -88,17 +88,17 @@ class Shadow:
         if shared and c.checks.in_flight and old.min(initial=0) < 0:
             c.fault("in flight", "writes shared memory that an asynchronous copy is still writing", lanes[(old < 0).any(1)])
         if not atomic and old.max(initial=0) >= c.first:
-            bad = ~self._before(c, old.ravel(), rows, mine.ravel())
+            bad = ~self.before(c, old.ravel(), rows, mine.ravel())
             self._report(c, bad.reshape(cells.shape), lanes, cells, old, self.writes, "written", "written")
         if self.ways == 1:
             last = self.reads[cells]
             if last.max(initial=0) >= c.first:
-                bad = ~self._before(c, last.ravel(), rows, mine.ravel())
+                bad = ~self.before(c, last.ravel(), rows, mine.ravel())
                 self._report(c, bad.reshape(cells.shape), lanes, cells, last, self.reads, "written", "read")
         else:
             last = self.reads.reshape(-1, self.ways)[cells.ravel()]
             if last.max(initial=0) >= c.first:
-                bad = ~self._before(c, last, rows, mine.reshape(-1, 1), np.arange(self.ways)[None])
+                bad = ~self.before(c, last, rows, mine.reshape(-1, 1), np.arange(self.ways)[None])
                 self._report(c, bad.any(1).reshape(cells.shape), lanes, cells, last.max(1).reshape(cells.shape), self.reads, "written", "read")
         self.writes[cells] = mine
         self.write_at[cells] = c.at
@@ -111,7 +111,7 @@ class Shadow:
             return
         if low < 0 and c.checks.in_flight:
             c.fault("in flight", "reads shared memory before the asynchronous copy into it was waited for", lanes[(written < 0).any(1)])
-        if c.checks.unwritten and not ahead and np.count_nonzero(written == 0):
+        if c.checks.unwritten_shared and not ahead and np.count_nonzero(written == 0):
             c.fault("unwritten", "reads shared memory that nothing has written", lanes[(written == 0).any(1)])
 
     def _report(self, c, bad, lanes, cells, codes, table, verb, other):

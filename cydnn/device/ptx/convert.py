@@ -4,7 +4,6 @@ from __future__ import annotations
 import numpy as np
 
 from .floating import F32, F64, NAN16, clean32, flush, narrow16, narrow32, narrow_bf16, saturate, widen_bf16
-from .parse import BYTES
 from .table import DTYPE, apply, kind_of, row
 
 INTS = "u8|s8|u16|s16|u32|s32|u64|s64"
@@ -16,8 +15,8 @@ WRITE = {"f16": narrow16, "bf16": narrow_bf16, "f32": narrow32, "f64": lambda x,
 
 
 def integer_to_integer(m):
-    low, high = (np.iinfo(DTYPE[kind_of(m["d"])]).min, np.iinfo(DTYPE[kind_of(m["d"])]).max)
     target = DTYPE[kind_of(m["d"])]
+    low, high = np.iinfo(target).min, np.iinfo(target).max
     if "sat" not in m:
         return lambda a: np.asarray(a).astype(target)
 
@@ -46,10 +45,10 @@ def float_to_integer(m):
     def convert(a):
         x = READ.get(m["s"], np.asarray)(a)
         x = whole((flush(x) if "ftz" in m else x).astype(F64))
-        high, low = x >= F64(target.max) + (target.bits < 64), x <= F64(target.min)
+        high = x > F64(target.max) if target.bits < 64 else x >= F64(target.max)     # float64(2^63 - 1) is 2^63
+        low = x <= F64(target.min)
         inside = np.where(high | low | (x != x), 0, x).astype(np.uint64 if target.min == 0 else np.int64).astype(target.dtype)
         bad = np.array([nan & (1 << target.bits) - 1], np.uint64).astype("u%d" % (target.bits // 8)).view(target.dtype)[0]
-        high = x > F64(target.max) if target.bits < 64 else x >= F64(target.max)
         return np.where(x != x, bad, np.where(high, target.max, np.where(low, target.min, inside))).astype(target.dtype)
     return convert
 
@@ -184,4 +183,3 @@ def pack(m):
 
 row("cvt pack sat d:s8|u8|s16|u16 s:s32", "b32=s32,s32", pack, make=True)
 row("cvt pack sat d:s8|u8 s:s32 b32", "b32=s32,s32,b32", pack, make=True)
-assert all(t in BYTES for t in (INTS + "|" + FLOATS).split("|"))

@@ -16,7 +16,8 @@ from ..facts import KNOWN, DeviceFacts
 from ..numpy import NumpyExecutable, address_of
 from . import parse, program
 from .check import Checks
-from .machine import Code, Machine
+from .code import Code
+from .machine import Machine
 from .memory import GLOBAL, LIVE, TRACKED, WRITTEN, Allocation, Arena
 
 SHEETS = {75: "t4", 80: "a100", 86: "rtx4090", 89: "rtx4090", 90: "h200", 100: "b200"}
@@ -90,7 +91,8 @@ class PtxDevice:
         text = text.decode() if isinstance(text, bytes) else text
         if text not in self.codes:
             module = parse.module(text, f"{name}.ptx")
-            self.codes[text] = Code(module, program.program(module, name), {n: self._variable(*v) for n, v in module.variables.items() if v[0] != "shared"})
+            variables = {n: self._variable(*v) for n, v in module.variables.items() if v[0] != "shared"}
+            self.codes[text] = Code(module, program.program(module, name), variables)
         return self.codes[text]
 
     def _variable(self, space, align, size, type_, values) -> int:
@@ -101,8 +103,9 @@ class PtxDevice:
         self._kept.append(place)
         return place.ptr
 
-    def launch(self, code: Code, grid, block, smem: int, data: bytes, written=None, registers: int = 0):
-        """Run one kernel now. ``written``: pointers whose allocations it may write (None: every pointer-like word of ``data``)."""
+    def launch(self, code: Code, grid, block, smem: int, data: bytes, written=None, registers: int = 0, tensor_maps=None):
+        """Run one kernel now. ``written``: pointers whose allocations it may write (None: every pointer-like word of ``data``).
+        ``tensor_maps``: {offset of the parameter, or address: TensorMap}."""
         self._refuse(code.program, grid, block, smem, registers)
         words = written if written is not None else struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8])
         owners = {o for w in words if GLOBAL <= w < GLOBAL + self.arena.top and (o := self.arena.owner(w - GLOBAL))}
@@ -110,7 +113,7 @@ class PtxDevice:
             self.arena.state[low:high] |= TRACKED
         cluster = code.program.limits.get("reqnctapercluster", (1,))
         cluster = tuple(cluster) + (1,) * (3 - len(cluster))
-        machine = Machine(code, self.arena, grid, block, smem, data, self.checks, self.facts.sm, self._groups, self.seed, cluster)
+        machine = Machine(code, self.arena, grid, block, smem, data, self.checks, self.facts.sm, self._groups, self.seed, cluster, tensor_maps)
         self._groups += grid[0] * grid[1] * grid[2] + 2
         try:
             machine.run()
@@ -124,7 +127,8 @@ class PtxDevice:
         limit = program.limits.get("maxntid") or program.limits.get("reqntid") or (1024,)
         most = min(int(np.prod(limit)), 1024)
         per_thread = -(-registers // 8) * 8
-        for value, high, what in ((threads, most, "threads of a block"), (block[2], 64, "threads along z"), (shared, self.facts.smem_bytes, "bytes of shared memory"),
+        for value, high, what in ((threads, most, "threads of a block"), (block[2], 64, "threads along z"),
+                                  (shared, self.facts.smem_bytes, "bytes of shared memory"),
                                   (per_thread * -(-threads // 32) * 32, REGISTERS, "registers of a block"),
                                   (grid[0], 2**31 - 1, "blocks along x"), (max(grid[1:]), 65535, "blocks along y and z")):
             if value > high:

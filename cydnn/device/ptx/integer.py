@@ -219,8 +219,8 @@ row("brev t:b32|b64", "t=t", reverse)
 row("bfind shiftamt? t:u32|s32|u64|s64", "u32=t", find, make=True)
 row("bfe t:u32|s32|u64|s64", "t=t,u32,u32", extract)
 row("bfi t:b32|b64", "t=t,t,u32,u32", insert)
-row("bmsk mode:clamp|wrap t:b32", "t=u32,u32", lambda a, n: shift_left(np.where(n >= 32, U32(2**32 - 1), shift_left(U32(1), n) - U32(1)), a))
-row("szext mode:clamp|wrap t:u32|s32", "t=t,u32", lambda a, n: extract(a, np.zeros_like(n), n))
+row("bmsk mode:clamp t:b32", "t=u32,u32", lambda a, n: shift_left(np.where(n >= 32, U32(2**32 - 1), shift_left(U32(1), n) - U32(1)), a))
+row("szext mode:clamp t:u32|s32", "t=t,u32", lambda a, n: extract(a, np.zeros_like(n), n))
 row("prmt t:b32 mode:f4e|b4e|rc8|ecl|ecr|rc16?", "t=t,t,u32", permute, make=True)
 row("lop3 t:b32", "t=t,t,t,u32", logic3)
 row("dp4a a:u32|s32 b:u32|s32", "b=a,b,b", lambda m: dot4({**m, "size": "4"}), make=True)
@@ -242,8 +242,8 @@ def _carry(op, m):
         values = [V[s] for s in slots]
         if name.startswith("mad"):
             a, b = values[0], values[1]
-            product = np.multiply(a, b) if m["part"] == "lo" else high(*(x.view(x.dtype.str.replace("u", "i")) for x in (a, b))).view(kind) if signed else high(a, b)
-            values = [product, values[2]]
+            factors = (np.asarray(x).view("i%d" % kind.itemsize) if signed else x for x in (a, b))
+            values = [np.multiply(a, b) if m["part"] == "lo" else high(*factors).view(kind), values[2]]
         a, b = values
         low = a - b if subtract else a + b
         carry = a < b if subtract else low < a

@@ -1,7 +1,7 @@
 """The machine: many blocks side by side, one array a register, the lanes at the lowest instruction stepping together.
 
-``Code`` is a program made ready: one step (a closure) an instruction, one slot an array view or constant. ``Machine`` runs a launch in
-batches of blocks. A lane waits (at a barrier, for its warp, for an mbarrier), is done, or has its next instruction in ``key``.
+``Machine`` runs a launch in batches of blocks. A lane waits (at a barrier, for its warp, for an mbarrier), is done, or has its next
+instruction in ``key``.
 """
 from __future__ import annotations
 
@@ -9,92 +9,15 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import asynchronous, convert, floating, integer, movement, tensor, warp  # noqa: F401  (each enters its rows)
+from . import asynchronous, warp
 from . import memory as memories
 from .check import CLOCK, GROUP, Checks, Finding
-from .parse import BYTES
-from .program import Program
-from .table import DTYPE, Op, build
+from .code import BARRIER, BRANCH, EXIT, PLAIN, TABLE_BRANCH, Code
+from .table import DTYPE
 
 WAITS, DONE = 1 << 29, 1 << 30                   # keys of lanes that have no next instruction
 LANES = 4096                                     # lanes of a batch, about
 MOST_STEPS = 3_000_000                           # instructions of a batch before it counts as hanging
-PLAIN, BRANCH, TABLE_BRANCH, EXIT, BARRIER, WARP = range(6)
-KINDS = {"bra": BRANCH, "brx": TABLE_BRANCH, "ret": EXIT, "exit": EXIT, "shfl": WARP, "vote": WARP, "match": WARP, "redux": WARP,
-         "mma": WARP, "ldmatrix": WARP, "stmatrix": WARP, "movmatrix": WARP, "elect": WARP}
-GRAINED = {"ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "mbarrier", "wgmma"}
-
-
-class Code:
-    """A program ready to run on a device."""
-
-    def __init__(self, module, program: Program, globals_: dict):
-        self.module, self.program, self.globals = module, program, globals_
-        self.slots, self.recipe, self.sinks = {}, [], {}
-        self.instructions = program.code
-        self.executed = np.zeros(len(program.code), bool)
-        self.steps, self.kinds, self.guards = [], [], []
-        self.shared_grain, self.global_grain = self._grains()
-        self.members: dict[int, int] = {}        # warp instruction -> slot of its member mask
-        self.reductions: dict[int, tuple] = {}   # barrier with a reduction -> how
-        for i in program.code:
-            self.kinds.append(self._kind(i))
-            self.guards.append(None if i.guard is None else (self.slot(i.guard, "bool"), i.negate))
-            self.steps.append(self._step(i))
-        names = {i.words[0] for i in program.code}
-        self.uniform = "cluster" not in {w for i in program.code for w in i.words} and not names & {"mbarrier", "wgmma"} and not any(
-            i.words[:2] in (["bar", "warp"], ["bar", "arrive"], ["barrier", "arrive"]) or
-            i.words[0] in ("bar", "barrier") and len(i.operands) > 1 for i in program.code)
-
-    def line(self, instruction) -> int:
-        return self.module.text.count("\n", 0, instruction.line) + 1
-
-    def slot(self, register: int, kind: str) -> int:
-        if (register, kind) not in self.slots:
-            self.slots[register, kind] = len(self.recipe)
-            self.recipe.append((register, kind))
-        return self.slots[register, kind]
-
-    def constant(self, value) -> int:
-        self.recipe.append((None, value))
-        return len(self.recipe) - 1
-
-    def sink(self, program, size: int) -> int:
-        return self.sinks.setdefault(size, program.register(f"_{size}", size)) if size not in self.sinks else self.sinks[size]
-
-    def address_of(self, program, operand) -> int:
-        if operand.kind == "param":
-            return memories.PARAM + operand.value
-        if operand.value in program.variables:
-            return program.variables[operand.value][1] + (operand.more or 0)
-        return self.globals[operand.value] + (operand.more or 0)
-
-    def _kind(self, i):
-        if i.words[0] in ("bar", "barrier") and i.words[1:2] != ["arrive"] and "warp" not in i.words and \
-                not ("cluster" in i.words and "arrive" in i.words):
-            return BARRIER
-        return WARP if i.words[:2] == ["bar", "warp"] else KINDS.get(i.words[0], PLAIN)
-
-    def _step(self, i):
-        kind, op = self.kinds[-1], Op(self.program, i, self)
-        if kind == BRANCH:
-            return i.operands[0].value
-        if kind == TABLE_BRANCH:
-            return op.source(i.operands[0], "u32"), np.array([o.value for o in i.operands[1].value], np.int32)
-        return None if kind == EXIT else build(op)
-
-    def _grains(self):
-        """The narrowest access to shared and to global memory: the size of a cell of their shadows."""
-        least = {"shared": 4, "global": 4}
-        for i in self.program.code:
-            words = i.words
-            if words[0] not in GRAINED or words[-1] not in BYTES:
-                continue
-            spaces = [s for s in least if any(w.split("::")[0] == s for w in words[1:])] or \
-                     ([] if any(w in ("param", "local", "const") for w in words) else list(least))
-            for space in spaces:
-                least[space] = min(least[space], BYTES[words[-1]])
-        return least["shared"], least["global"]
 
 
 class Machine:
@@ -157,7 +80,7 @@ class Machine:
         self.memory = {"global": self.arena, "shared": memories.Shared(count, size, code.shared_grain, ways, self.cluster),
                        "local": memories.Local(L, code.program.bytes["local"]), "param": self.params}
         self.memory["generic"] = memories.Generic(self)
-        self.pending = asynchronous.Pending(self)
+        self.pending, self.flights = asynchronous.Pending(self), {}
         self._registers(thread, blocks[self.block])
 
     def _registers(self, thread, block):
@@ -188,8 +111,8 @@ class Machine:
             "lanemask_eq": lambda: np.uint32(1) << lane, "lanemask_lt": lambda: (np.uint32(1) << lane) - np.uint32(1),
             "lanemask_le": lambda: (np.uint32(2) << lane) - np.uint32(1), "lanemask_gt": lambda: ~((np.uint32(2) << lane) - np.uint32(1)),
             "lanemask_ge": lambda: ~((np.uint32(1) << lane) - np.uint32(1)), "clock": lambda: 0, "clock64": lambda: 0, "clock_hi": lambda: 0,
-            "globaltimer": lambda: 0, "globaltimer_lo": lambda: 0, "globaltimer_hi": lambda: 0, "RP_SZ": lambda: 32, "": lambda: 32}
-        return rows[base if name != "WARP_SZ" else ""]()
+            "globaltimer": lambda: 0, "globaltimer_lo": lambda: 0, "globaltimer_hi": lambda: 0, "ARP_SZ": lambda: 32}
+        return rows[base]()
 
     def _stamp(self):
         """Codes of the lanes after clocks have moved."""
@@ -219,6 +142,10 @@ class Machine:
             self.fault("warp", "is executed by a part of a warp; all 32 lanes must", lanes)
         return rows
 
+    def warpgroup(self, lanes):
+        """A number for the warpgroup of lanes."""
+        return lanes // self.width * 8 + lanes % self.width // 128
+
     def only(self, position) -> np.ndarray:
         """The lane at a position among the active ones."""
         return self.lanes()[int(position):int(position) + 1]
@@ -243,6 +170,14 @@ class Machine:
             mask = np.zeros(self.L, bool)
             mask[lanes] = True
             self.mask, self.n, self.where, self._lanes = mask, len(lanes), mask, lanes
+        yield
+        self.mask, self.n, self.where, self._lanes = saved
+
+    @contextmanager
+    def standing_for(self, lane: int, count: int):
+        """``count`` accesses in the name of one lane."""
+        saved = self.mask, self.n, self.where, self._lanes
+        self.mask, self.n, self._lanes = self.where, count, np.full(count, lane)
         yield
         self.mask, self.n, self.where, self._lanes = saved
 
@@ -274,7 +209,7 @@ class Machine:
 
     def _interpret(self):
         steps, kinds, guards, executed = (getattr(self.code_of, n) for n in ("steps", "kinds", "guards", "executed"))
-        V, key, left = self.V, self.key, MOST_STEPS
+        V, key, left, uses = self.V, self.key, MOST_STEPS, self.code_of.uses
         while True:
             i, mask, bound, patience = self._pick()
             if i is None:
@@ -287,6 +222,8 @@ class Machine:
                 left -= 1
                 patience -= 1
                 self.time += 1
+                if self.flights and uses[i]:
+                    self._untouched(uses[i])
                 if left < 0:
                     self.fault("hang", f"has run {MOST_STEPS} instructions", self.lanes())
                 if kind == PLAIN and guard is None:
@@ -340,6 +277,8 @@ class Machine:
                             break
                     else:
                         ready = self._whole(take, i, taken)
+                        if uses is not None and self.code_of.instructions[i].words[0] == "wgmma":
+                            ready = self._warpgroups(ready, i)
                         if taken != n or ready is not take:
                             key[mask & ~take] = i + 1
                             if not np.count_nonzero(ready):
@@ -354,6 +293,12 @@ class Machine:
                     key[mask] = i
                     break
         self.pending.finish(self)
+
+    def _untouched(self, registers):
+        """No instruction but wgmma may name registers of one that is under way."""
+        for group in np.unique(self.warpgroup(self.lanes())) if self.checks.in_flight else ():
+            if group in self.flights and self.flights[group].registers() & registers:
+                self.fault("in flight", "touches registers of a wgmma that was not waited for", self.lanes())
 
     def _guarded(self, step, V, guard, mask):
         """Run a step for the lanes whose guard holds."""
@@ -417,6 +362,14 @@ class Machine:
         self.wait_id[good] = -1
         return good
 
+    def _warpgroups(self, ready, i):
+        """For wgmma: of whole warps, those whose warpgroup is whole too; the others wait."""
+        whole = np.repeat(ready.reshape(-1, 128).all(1), 128) if self.width % 128 == 0 else _whole_groups(ready, self.width)
+        rest = ready & ~whole
+        if np.count_nonzero(rest):
+            self.key[rest], self.pc[rest], self.wait_id[rest] = WAITS, i, -2
+        return whole & ready
+
     # ---- Waiting ----
 
     def _resolve(self) -> bool:
@@ -454,6 +407,15 @@ class Machine:
         known = self.known.reshape(-1, warps, self.warps_in_group)
         known[...] = known.max(1, keepdims=True)
         self._stamp()
+
+
+def _whole_groups(ready, width):
+    """Lanes of whole warpgroups, where blocks are not a multiple of 128 lanes."""
+    blocks = ready.reshape(-1, width)
+    out = np.zeros_like(blocks)
+    for start in range(0, width - 127, 128):
+        out[:, start:start + 128] = blocks[:, start:start + 128].all(1, keepdims=True)
+    return out.reshape(-1)
 
 
 def _view(raw, kind: str):

@@ -44,12 +44,17 @@ class Allocation:
 class Arena:
     """Global memory: bytes, their state, and who touched them in the launch under way."""
 
-    def __init__(self, capacity: int = 1 << 36):
+    def __init__(self, capacity: int = 1 << 35):
+        try:
+            self.data, self.state = lazy(capacity), lazy(capacity)
+            self.shadow = Shadow(lazy(capacity, np.int64), lazy(capacity, np.int64), lazy(capacity, np.int32), lazy(capacity, np.int32))
+        except OSError:                                      # a system that does not overcommit
+            if capacity <= 1 << 26:
+                raise
+            return self.__init__(capacity >> 3)
         self.capacity, self.top, self.holes = capacity, GAP, []
-        self.data, self.state = lazy(capacity), lazy(capacity)
         self.view = {n: self.data.view(t) for n, t in UINT.items()}
         self.flags = {n: self.state.view(t) for n, t in UINT.items()}
-        self.shadow = Shadow(lazy(capacity, np.int64), lazy(capacity, np.int64), lazy(capacity, np.int32), lazy(capacity, np.int32))
         self.live: list[tuple[int, int]] = []    # (start, end), sorted
 
     # ---- The host's side ----
@@ -143,8 +148,12 @@ class Arena:
             if np.count_nonzero(fresh):
                 lane = np.flatnonzero(fresh.any(0) if fresh.ndim > 1 else fresh)[0]
                 c.fault("unwritten", f"reads {width} bytes that nothing has written, {self.describe(int(off[lane]))}", c.only(lane))
-        if c.checks.races and not atomic and np.count_nonzero(state & UINT[step](TRACKED)):
-            self.shadow.read(c, self._cells(c, off, width), c.lanes(), False)
+        if c.checks.races and not atomic and np.count_nonzero(state & (ONES[step] * UINT[step](TRACKED))):
+            cells = self._cells(c, off, width)
+            self.shadow.read(c, cells, c.lanes(), False)
+            written = constant and (self.shadow.writes[cells] >= c.first).any(1)
+            if np.count_nonzero(written):
+                c.fault("race", "reads with .nc what this launch has written", c.only(np.flatnonzero(written)[0]))
         view, at = self.view[size], off // size
         return [view[at + i] if i else view[at] for i in range(count)]
 
@@ -216,7 +225,7 @@ class Shared:
             rank = (address >> 24) - 1
             block = np.where(rank >= 0, block // self.cluster * self.cluster + rank, block)
             address = np.where(rank >= 0, address & 0xFFFFFF, address)
-        outside = address.view(np.uint64) > np.uint64(max(self.size - width, -1) & 0xFFFFFFFFFFFFFFFF) if self.size >= width else address == address
+        outside = (address < 0) | (address > self.size - width)
         if np.count_nonzero(outside):
             lane = np.flatnonzero(outside)[0]
             c.fault("address", f"{verb} {width} bytes at {int(address[lane])} of {self.size} bytes of shared memory", lanes[lane:lane + 1])

@@ -163,10 +163,6 @@ row(STORE, None, _store)
 
 # ---- Atomics ----
 
-def _float_add(kind):
-    return lambda a, b: (a.view(kind) + b.view(kind)).view(a.dtype)
-
-
 def _bf16_add(a, b):
     return narrow_bf16(widen_bf16(a.view(np.uint16)) + widen_bf16(b.view(np.uint16))).view(a.dtype)
 

@@ -16,7 +16,6 @@ from .program import Instruction, Operand, Program
 INT16, INT = "s16|u16", "s16|u16|s32|u32|s64|u64"
 BITS = "b16|b32|b64"
 ANY = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
-RND = "rn|rz|rm|rp"
 KIND = {"b": "u", "u": "u", "s": "i", "f": "f"}
 PACKED = {"f16x2": "f16x2", "bf16x2": "u16x2", "bf16": "u16", "tf32": "u32", "pred": "bool", "b128": "u64"}
 DTYPE = {"u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16, "u32": np.uint32, "i32": np.int32, "u64": np.uint64,
@@ -86,7 +85,8 @@ class Op:
             if kind == "bool":
                 return np.bool_(operand.value)
             size = BYTES[type_]
-            return np.frombuffer((operand.value & ((1 << 8 * size) - 1)).to_bytes(size, "little"), DTYPE[kind]).reshape(-1)[0 if "x" not in kind else slice(None)]
+            bits = np.frombuffer((operand.value & ((1 << 8 * size) - 1)).to_bytes(size, "little"), DTYPE[kind])
+            return bits if "x" in kind else bits[0]
         if operand.kind == "float":
             value = np.array([operand.value], "u%d" % operand.more).view("f%d" % operand.more)
             if kind[0] == "f" and "x" not in kind:

@@ -7,7 +7,6 @@ from .table import DTYPE, kind_of, row
 
 U32 = np.uint32
 BITS = U32(1) << np.arange(32, dtype=U32)
-FULL = U32(0xFFFFFFFF)
 CLUSTER = 16                                     # the id of barrier.cluster
 WAITS, DONE = 1 << 29, 1 << 30
 

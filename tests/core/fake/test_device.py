@@ -29,8 +29,7 @@ def test_default_is_the_gpu_and_is_said_once(fake, caplog):
 
 def test_names_and_refusals(gpu):
     assert device.names() == ["cuda:0", "cuda:1", "numpy"] and device.get(gpu) is gpu and device.get("numpy").name == "numpy"
-    with pytest.raises(NotSupported, match="ptx:sm_90 is the PTX interpreter, which is not built yet"):
-        device.get("ptx:sm_90")
+    assert device.get("ptx:sm_90") is device.get("ptx:sm_90") and device.get("ptx:sm_90").facts.sm == 90
     with pytest.raises(BadParam, match=r"device: must be \"cuda:N\", \"numpy\" or a device; got 'tpu'"):
         device.get("tpu")
     with pytest.raises(BadParam, match="ordinal must be in 0..1; got 5"):

