@@ -26,7 +26,7 @@ def plan_rows(engine: ReductionEngine, p, v, dev, vec: int) -> list[Launch]:
         splits = splits_for(dev, v.outputs, units, BLOCK * AHEAD)
     args = engine.arguments(p, v) | dict(units=units, splits=splits, width=width)
     if wide:
-        args["in_dims"] = (v.inner[0] // vec, *args["in_dims"][1:])
+        args["in_dims"] = (max(v.inner[0] // vec, 1), *args["in_dims"][1:])
         args["in_strides"] = (vec, *args["in_strides"][1:])
     finisher = f"reduction_rows_{fold}_{math}_{math}_0", dict(width=power(-(-splits // 4)))
     return engine.staged(p, v, dev, f"reduction_rows_{fold}_{v.x.dtype}_{math}_{int(wide)}", args, finisher, (1, splits))

@@ -48,7 +48,7 @@ def result(device, text, values):
     plan = plans.build(graph, device)
     names = {i + 1: n for i, n in enumerate(problem.op.operands())}
     buffers = {n: Guarded(device, d) for n, d in problem.operands.items() if d is not None}
-    for n in problem.op.reads:
+    for n in (n for n in problem.op.reads if n in buffers):
         d = problem.operands[n]
         with np.errstate(all="ignore"):
             buffers[n].write(np.resize(np.roll(values, 3 * list(problem.op.reads).index(n)), d.dims))
@@ -77,5 +77,6 @@ def test_special_values(text, gpu):
     want, got = (result(d, text, np.array(SPECIAL)) for d in (devices.get("numpy"), gpu))
     for name in want:
         w, g = want[name], got[name]
-        wrong = ~((np.isnan(w) & np.isnan(g)) | (w == g) | (np.abs(w - g) <= 0.02 * np.abs(w) + 1e-6))
+        wrong = ~((np.isnan(w) & np.isnan(g)) | (w == g) | (np.abs(w - g) <= 0.02 * np.abs(w) + 1e-6)
+                  | (np.isinf(g) & (np.abs(w) > 1e36)))       # a sum of huge numbers may overflow on the way
         assert not wrong.any(), f"{name}: {wrong.sum()} wrong, first: got {g[wrong][0]}, want {w[wrong][0]}"
