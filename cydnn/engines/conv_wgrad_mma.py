@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import prod
 
 from ..ops import ConvWgrad
 from . import conv_mma as mma
@@ -26,7 +25,8 @@ def best_split(dev, g: mma.Geometry, fixed_tile=None, fixed_splits=None):
         for wanted in [fixed_splits] if fixed_splits else range(1, min(most, max(8 * dev.sms // tiles, 1)) + 1):
             each = mma.ceil_div(steps, min(wanted, most))
             splits = mma.ceil_div(steps, each)
-            us = mma.tile_us(tile, dev, tiles * splits, each) + 2 * splits * sums_bytes / (0.7 * dev.bandwidth_gbs) * 1e-3
+            rate = dev.bandwidth_gbs * (1.4 if splits * sums_bytes < dev.l2_bytes // 2 else 0.7)     # the sums are read from L2 (H200)
+            us = mma.tile_us(tile, dev, tiles * splits, each) + 2 * splits * sums_bytes / rate * 1e-3
             if best is None or us < best[-1]:
                 best = tile, 64 * each, splits, us
     return best
