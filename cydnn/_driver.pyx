@@ -27,7 +27,7 @@ SYMBOLS = (                                   # the fields of cuda.Driver in ord
     ("cuInit", 2000), ("cuDriverGetVersion", 2020), ("cuDeviceGetCount", 2000), ("cuDeviceGet", 2000), ("cuDeviceGetName", 2000),
     ("cuDeviceTotalMem", 3020), ("cuDeviceGetAttribute", 2000), ("cuGetErrorName", 6000), ("cuGetErrorString", 6000),
     ("cuDevicePrimaryCtxRetain", 7000), ("cuDevicePrimaryCtxRelease", 11000), ("cuCtxGetCurrent", 4000),
-    ("cuCtxPushCurrent", 4000), ("cuCtxPopCurrent", 4000), ("cuCtxSynchronize", 2000), ("cuModuleLoadDataEx", 2010),
+    ("cuCtxSetCurrent", 4000), ("cuCtxPushCurrent", 4000), ("cuCtxPopCurrent", 4000), ("cuCtxSynchronize", 2000), ("cuModuleLoadDataEx", 2010),
     ("cuModuleUnload", 2000), ("cuModuleGetFunction", 2000), ("cuFuncGetAttribute", 2020), ("cuFuncSetAttribute", 9000),
     ("cuLaunchKernel", 7000), ("cuMemAlloc", 3020), ("cuMemFree", 3020), ("cuMemGetInfo", 3020), ("cuMemcpyHtoDAsync", 7000),
     ("cuMemcpyDtoHAsync", 7000), ("cuMemcpyDtoDAsync", 7000), ("cuMemsetD8Async", 7000), ("cuPointerGetAttributes", 7000),
@@ -144,13 +144,18 @@ cdef class Context:
         return f"<cydnn context of cuda:{self.ordinal}{', lost' if self.is_lost else ''}>"
 
     cdef int enter(self, bint *pushed) except -1 nogil:
-        """Make this context current. The caller gives ``pushed`` back to ``leave`` before it checks any status."""
+        """Make this context current. The caller gives ``pushed`` back to ``leave`` before it checks any status.
+
+        A thread without a context keeps this one, as with the CUDA runtime: its next call then costs one query instead of three calls.
+        """
         cdef void *current = NULL
         pushed[0] = False
         if self.is_lost:
             self.refuse_lost()
         self.check(cu.CtxGetCurrent(&current), "cuCtxGetCurrent")
-        if current != self.handle:
+        if current == NULL:
+            self.check(cu.CtxSetCurrent(self.handle), "cuCtxSetCurrent")
+        elif current != self.handle:
             self.check(cu.CtxPushCurrent(self.handle), "cuCtxPushCurrent")
             pushed[0] = True
         return 0

@@ -52,6 +52,7 @@ cdef struct Driver:
     fn_retain DevicePrimaryCtxRetain
     fn_int DevicePrimaryCtxRelease
     fn_handle_out CtxGetCurrent
+    fn_handle CtxSetCurrent
     fn_handle CtxPushCurrent
     fn_handle_out CtxPopCurrent
     fn_void CtxSynchronize

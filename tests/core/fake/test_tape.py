@@ -107,7 +107,7 @@ def test_every_refusal_comes_before_any_launch(fake, tape, memory):
     refused(tape, r"pointer: must be an int address.*; got str", ("x", None, y), None, work, 512)
     refused(tape, r"stream: must be an int address.*; got list", (x, None, y), None, work, 512, [])
     refused(tape, "must be real number|could not convert", (x, None, y), ("a", 1.0), work, 512, error=(TypeError, ValueError))
-    assert fake.count("cuLaunchKernel") == 0 and fake.depth() == 0
+    assert fake.count("cuLaunchKernel") == 0 and fake.depth() <= 1
 
 
 def test_numpy_arrays_are_refused_with_the_way_out(tape, memory):
@@ -146,7 +146,29 @@ def test_execute_makes_no_driver_call_but_the_launch(fake, tape, memory):
     fake.reset()
     tape.execute(*args)
     calls = [s for s, _ in __import__("cydnn._driver")._driver.SYMBOLS if fake.count(s) or fake.count(s + "_v2")]
-    assert sorted(calls) == ["cuCtxGetCurrent", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuLaunchKernel"]
+    assert sorted(calls) == ["cuCtxGetCurrent", "cuLaunchKernel"]
+
+
+def test_a_thread_without_a_context_keeps_ours_and_another_one_is_given_back(fake, tape, memory):
+    args = pointers(memory), None, memory[3].ptr, 512
+
+    def bare():
+        tape.execute(*args)
+        return fake.depth()
+
+    def under_another():
+        other = _core.Context(1)
+        _core.Buffer(other, 8)                   # makes cuda:1 current in this fresh thread
+        fake.reset()
+        tape.execute(*args)
+        return fake.count("cuCtxPushCurrent_v2"), fake.count("cuCtxPopCurrent_v2"), fake.depth()
+
+    for work, want in ((bare, 1), (under_another, (1, 1, 1))):
+        found = []
+        thread = threading.Thread(target=lambda: found.append(work()))
+        thread.start()
+        thread.join()
+        assert found == [want]
 
 
 def test_empty_tensors_need_no_memory(fake, context, kernel):
@@ -211,13 +233,13 @@ def test_a_sticky_error_marks_the_context_lost_and_names_the_last_launches(fake,
     assert "cuda:1 is lost" in context.lost
 
 
-@pytest.mark.parametrize("call", ["cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuPointerGetAttributes", "cuLaunchKernel"])
+@pytest.mark.parametrize("call", ["cuCtxGetCurrent", "cuPointerGetAttributes", "cuLaunchKernel"])
 def test_each_call_site_of_execute_may_fail(fake, context, tape, call):
     memory = [_core.Buffer(context, n) for n in (1024, 64, 1024, 512)]
     args = pointers(memory), None, memory[3].ptr, 512
     fake.fail(call, 1, 1)
     refused(tape, call.split("_")[0], *args, error=ExecutionFailed)
-    assert fake.depth() == 0
+    assert fake.depth() <= 1
     tape.execute(*args)
 
 
@@ -237,7 +259,7 @@ def test_each_cold_call_site_may_fail_without_a_leak(fake, call):
         with pytest.raises(ExecutionFailed, match=r"\(1\)"):
             use(), use()
         gc.collect()
-        assert [fake.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks")] == before and fake.depth() == 0
+        assert [fake.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks")] == before and fake.depth() <= 1
 
 
 def test_threads_share_one_tape(context, kernel):
