@@ -22,19 +22,6 @@ from cydnn.ops import Problem                     # noqa: E402
 TINY = "conv_fprop n1c8h8w8 k8r3s3 pad1 f32 acc=f32 nchw"
 
 
-def least(call, device, rounds=40, calls=400) -> float:
-    """Least mean time of a call over the rounds, in microseconds."""
-    best = float("inf")
-    for _ in range(rounds):
-        device.synchronize()
-        start = time.perf_counter_ns()
-        for _ in range(calls):
-            call()
-        best = min(best, (time.perf_counter_ns() - start) / calls * 1e-3)
-    device.synchronize()
-    return best
-
-
 def allocations(call, calls=2000) -> float:
     """Bytes of Python memory that grow per call (0 when nothing is allocated and kept)."""
     call()
@@ -47,16 +34,34 @@ def allocations(call, calls=2000) -> float:
     return sum(s.size_diff for s in after.compare_to(before, "filename") if "cydnn" in str(s.traceback)) / calls
 
 
-def raw_launch(case, device, rounds=40, calls=400) -> float:
-    """Microseconds of the same launch as the case's plan, by cuLaunchKernel in a loop in C."""
+def raw_launch(case, device):
+    """A function that gives the microseconds of the same launch as the case's plan, by cuLaunchKernel in a loop in C."""
     step = case.plan.steps[0]
     concrete = lambda v: case.pointers[v.uid] + v.addend if isinstance(v, Pointer) else v.default if isinstance(v, Scalar) else v
     packed = kernels.get(step.kernel).pack({k: concrete(v) for k, v in step.args.items()}, **step.extra)
-    function, best = device.function(step.kernel), float("inf")
+    function = device.function(step.kernel)
+    return lambda calls: 1e-3 * _core.raw_launch_loop(function, packed.grid, packed.block, bytes(packed.data), 0, calls, packed.smem)
+
+
+def in_a_loop(call):
+    """A function that gives the microseconds of one call, from a loop in Python."""
+    def timed(calls):
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            call()
+        return (time.perf_counter_ns() - start) / calls * 1e-3
+    return timed
+
+
+def least_of(timed: dict, device, rounds=60, calls=300) -> dict:
+    """The least time of each over many rounds in which they take turns: the processor's clock changes, so they must share it."""
+    best = dict.fromkeys(timed, float("inf"))
     for _ in range(rounds):
-        device.synchronize()
-        best = min(best, _core.raw_launch_loop(function, packed.grid, packed.block, bytes(packed.data), 0, calls, packed.smem))
-    return best * 1e-3
+        for name, one in timed.items():
+            device.synchronize()
+            best[name] = min(best[name], one(calls))
+    device.synchronize()
+    return best
 
 
 def host_times(device) -> dict:
@@ -78,11 +83,11 @@ def host_times(device) -> dict:
     ws, forward = int(room.ptr), cudnn.convolutionForward
     call = lambda: forward(handle, 1.0, x, px, w, pw, conv, algo, ws, legacy_size, 0.0, y, py)
     call()
-    raw = raw_launch(case, device)
-    nothing = least(lambda: None, device)
-    return {"raw cuLaunchKernel from C": raw, "plan.execute, positional": least(plan_execute, device) - nothing,
-            "tape.execute, positional": least(execute, device) - nothing,
-            "convolutionForward, 13 arguments": least(call, device) - nothing, "launches of the plan": case.plan.executable.step_count,
+    found = least_of({"raw": raw_launch(case, device), "nothing": in_a_loop(lambda: None), "plan": in_a_loop(plan_execute),
+                      "tape": in_a_loop(execute), "legacy": in_a_loop(call)}, device)
+    return {"raw cuLaunchKernel from C": found["raw"], "plan.execute, positional": found["plan"] - found["nothing"],
+            "tape.execute, positional": found["tape"] - found["nothing"],
+            "convolutionForward, 13 arguments": found["legacy"] - found["nothing"], "launches of the plan": case.plan.executable.step_count,
             "bytes allocated per execute": allocations(plan_execute), "bytes allocated per convolutionForward": allocations(call)}
 
 
