@@ -56,6 +56,14 @@ def test_elapsed(gpu):
     assert gpu.elapsed(lambda: calls.append(1), repeat=5) == 1500.0 and len(calls) == 6
 
 
+def test_everything_can_be_loaded_at_once(gpu, fake):
+    fake.reset()
+    assert gpu.preload() == len(kernels.names()) and fake.count("cuModuleLoadDataEx") <= len(kernels.names())
+    fake.reset()
+    gpu.preload()
+    assert fake.count("cuModuleLoadDataEx") == 0                     # each image is loaded once
+
+
 def plan(steps, **facts):
     slots = [SimpleNamespace(label=name, bytes=64, alignment=16) for name in "xy"]
     return SimpleNamespace(**{**dict(slots=slots, written={1}, optional=set(), inplace=[], scalars=[("alpha", 2.0)], steps=steps,
