@@ -11,7 +11,7 @@ from cydnn.device.facts import KNOWN
 from cydnn.engines import TABLE, engines_for
 from cydnn.engines.steps import Launch, Memset, Pointer, Scalar
 from cydnn.heuristics.partition import match_of
-from support.draw import draw
+from support.draw import draw, gpu_draws
 from support.matrix import graph_of
 
 CARDS = ("h200", "a100", "t4")
@@ -48,6 +48,18 @@ def test_every_accepted_problem_packs(op):
             assert all(isinstance(p, Pointer) for _, p in packed.pointers) and all(isinstance(s, Scalar) for *_, s in packed.scalars)
         assert engine.cost(match, facts) > 0
     assert ran, f"no engine takes any {op.name}"
+
+
+@pytest.mark.parametrize("op", ops.OPS, ids=lambda o: o.name)
+def test_the_gpu_matrix_reaches_every_engine(op):
+    """An engine that takes hardly any of the problems drawn for the GPU is not tested there."""
+    taken = {e.name: 0 for e in engines_for(op)[:-1]}
+    for problem in (p for part in range(4) for p in gpu_draws(op, part, 80)):
+        graph = graph_of(problem, {})
+        match = match_of(graph, graph.nodes[0])
+        for engine in engines_for(op)[:-1]:
+            taken[engine.name] += engine.accepts(match, KNOWN["h200"])
+    assert min(taken.values()) >= 4, taken
 
 
 def test_indexes_are_unique():

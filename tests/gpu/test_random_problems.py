@@ -5,29 +5,24 @@
 from __future__ import annotations
 
 import os
-import random
-import zlib
 
 import pytest
 
 from cydnn import ops
-from support.draw import draw
+from support.draw import gpu_draws
 from support.matrix import run
 
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "320"))
 SLICES = 4                                       # so that several workers share an op
-FEWEST = 0.02                                    # an engine that accepts a smaller share of the draws is not tested: a failure
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("part", range(SLICES))
 @pytest.mark.parametrize("op", ops.OPS, ids=lambda o: o.name)
 def test_matrix(op, part, gpu, family_counts):
-    rng = random.Random(zlib.crc32(f"{op.name} {part}".encode()))
     count = {"problems": 0, "engine_runs": 0, "wrong": 0, "engines": {}}
     wrong = []
-    for number in range(PROBLEMS // SLICES):
-        problem = draw(op, rng)
+    for number, problem in enumerate(gpu_draws(op, part, PROBLEMS // SLICES)):
         outcome = run(problem, gpu, seed=number)
         assert outcome.ran, f"no engine takes {problem}: {outcome.refused}"
         count["problems"] += 1

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 
 from hypothesis import strategies as st
 
@@ -19,6 +20,12 @@ TENSOR_OPS = (ops.Transform, ops.AddTensor, ops.OpTensor, ops.SetTensor, ops.Sca
 def problems(op_class) -> st.SearchStrategy[Problem]:
     """A hypothesis strategy of problems of one op."""
     return st.integers(0, 2 ** 40).map(lambda seed: draw(op_class, random.Random(seed)))
+
+
+def gpu_draws(op_class, part, count):
+    """The problems of the GPU matrix: ``count`` of one op in one of its parts. Always the same."""
+    rng = random.Random(zlib.crc32(f"{op_class.name} {part}".encode()))
+    return (draw(op_class, rng) for _ in range(count))
 
 
 def draw(op_class, rng) -> Problem:
@@ -152,12 +159,16 @@ def _softmax(op_class, rng):
 
 def _pooling(op_class, rng):
     dtype, compute = _types(rng)
+    how = rng.choices(["any", "network", "global"], [3, 4, 1])[0]
     dims = _image(rng, 48)
+    if how != "any":                             # what networks do: whole vectors of channels or of pixels
+        dims = (rng.randint(1, 4), 8 * rng.randint(1, 5), rng.randint(3, 20), rng.choice([8, 16, 24, 32, rng.randint(3, 20)]))
     rank = len(dims) - 2
-    window = [rng.randint(1, 4) for _ in range(rank)]
+    window, pad, stride = {"any": lambda: ([rng.randint(1, 4) for _ in range(rank)], [rng.choice([0, 0, 1, 2]) for _ in range(rank)],
+                                           [rng.randint(1, 3) for _ in range(rank)]),
+                           "network": lambda: (rng.choice([2, 3]), rng.choice([0, 1]), 2), "global": lambda: (dims[2:], 0, 1)}[how]()
     op = op_class(mode=rng.choice(["max", "avg_include_padding", "avg_exclude_padding"]), nan=rng.choice(["ignore", "propagate"]),
-                  window=window, pre_pad=[rng.choice([0, 0, 1, 2]) for _ in window],
-                  stride=[rng.randint(1, 3) for _ in range(rank)], compute=compute)
+                  window=window, pre_pad=pad, stride=stride, compute=compute)
     out, layout = op.out_dims(dims), rng.choice(["nchw", "nhwc", None])
     if min(out) < 1:
         raise BadParam("empty output")

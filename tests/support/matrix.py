@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cydnn import plan
+from cydnn.bench import graph_of
 from cydnn.engines import engines_for
-from cydnn.graph import Graph, Node
 from cydnn.heuristics.partition import match_of
 
 from .buffers import Guarded
@@ -92,11 +92,6 @@ def run(problem, device, seed=0, engines=None) -> Outcome:
             texts.append("two runs differ in bits")
         plan.forget()
     return outcome
-
-
-def graph_of(problem, scalars) -> Graph:
-    uids = {n: i + 1 for i, n in enumerate(problem.op.operands()) if problem.operands[n] is not None}
-    return Graph([Node(problem.op, uids, scalars)], {u: problem.operands[n].replace(uid=u, name=n) for n, u in uids.items()})
 
 
 def _once(built, problem, values, reads_old, want, magnitude, scalars, device, bits) -> list[str]:
