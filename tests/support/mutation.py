@@ -1,0 +1,165 @@
+"""Mutation of shipped kernels: which mutants do the kernel's cases kill on the interpreter, by what, and which survive?
+
+A mutant counts when the unchanged kernel runs its instruction in some case. It is killed by a *finding* of the interpreter, by a wrong
+*value*, or because it does not *end*. Of the survivors those are equivalent that ptxas turns into the same machine code.
+"""
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from cydnn import kernels
+from cydnn.device.ptx import Finding, run
+from cydnn.status import CydnnError
+
+from .mutants import SYNC, Mutant, mutants
+from .trial import Slow, Trial, cpu_limit
+
+PATIENCE, LEAST = 20, 2.0                                    # a mutant may take so many times the unchanged kernel's time; and seconds at least
+
+
+class Verdict(NamedTuple):
+    """``how``: finding, value, endless, refused (the text is no PTX), survived or equivalent; ``what``: the finding's kind or sentence."""
+    mutant: Mutant
+    how: str
+    what: str = ""
+
+    @property
+    def killed(self) -> bool:
+        return self.how in ("finding", "value", "endless", "refused")
+
+
+@dataclass
+class Score:
+    """What became of the mutants of one kernel."""
+    kernel: str
+    target: str
+    cases: int
+    executed: int                                            # instructions that ran, of
+    total: int
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def count(self, *hows) -> int:
+        return sum(v.how in hows for v in self.verdicts)
+
+    @property
+    def alive(self) -> list[Verdict]:
+        return [v for v in self.verdicts if v.how == "survived"]
+
+    @property
+    def fraction(self) -> float:
+        """Killed, of those that are not known to be equivalent."""
+        return sum(v.killed for v in self.verdicts) / max(len(self.verdicts) - self.count("equivalent"), 1)
+
+
+class Ground(NamedTuple):
+    """A trial of the unchanged kernel: which lines it runs, how long it takes, what it writes."""
+    trial: Trial
+    lines: set
+    seconds: float
+    bits: bytes
+
+
+class Mutation:
+    """A kernel on a device with its cases, each run once as it is."""
+
+    def __init__(self, kernel: str, device, cases, seed: int = 0):
+        self.kernel, self.device = kernel, device
+        self.image = kernels.get(kernel).image_for(device.facts.sm)
+        self.text = self.image.text().decode()
+        self.total = 0
+        self.grounds = [self._ground(Trial(case, device, seed + i)) for i, case in enumerate(cases)]
+        self.lines = set().union(*(g.lines for g in self.grounds))
+        self.mutants = [m for m in mutants(self.text, kernel) if m.line in self.lines]
+
+    def _ground(self, trial) -> Ground:
+        self._forget()
+        start = time.process_time()
+        texts = trial()
+        assert not texts, f"{self.kernel} is wrong as it is: {trial.case}: {texts}"
+        seconds = time.process_time() - start
+        codes = [c for c in self.device.codes.values() if c.program.name == self.kernel]
+        assert codes, f"{trial.case} does not launch {self.kernel}"
+        self.total = len(codes[0].instructions)
+        idle = {int(re.search(r":(\d+): ", row)[1]) for row in run.uncovered(codes[0])}
+        lines = {codes[0].line(i) for i in codes[0].instructions} - idle
+        return Ground(trial, lines, seconds, trial.bits)
+
+    def _forget(self):
+        for text in [t for t, c in self.device.codes.items() if c.program.name == self.kernel]:
+            del self.device.codes[text]
+
+    def verdict(self, mutant: Mutant) -> Verdict:
+        """Run a mutant over the cases that reach it, the quickest first, until one kills it."""
+        same = True
+        self.device.replaced[self.kernel] = mutant.text
+        try:
+            for ground in sorted((g for g in self.grounds if mutant.line in g.lines), key=lambda g: g.seconds):
+                with cpu_limit(max(LEAST, PATIENCE * ground.seconds)):
+                    texts = ground.trial()
+                if texts:
+                    return Verdict(mutant, "value", texts[0])
+                same &= ground.trial.bits == ground.bits
+        except Finding as found:
+            return Verdict(mutant, "finding", found.kind)
+        except Slow as slow:
+            return Verdict(mutant, "endless", str(slow))
+        except CydnnError as error:
+            return Verdict(mutant, "refused", str(error).splitlines()[0])
+        finally:
+            self.device.replaced.clear()
+            self._forget()
+        if self.equivalent(mutant.text):
+            return Verdict(mutant, "equivalent", "same machine code")
+        return Verdict(mutant, "survived", "the same bits" if same else "other bits, within the tolerance")
+
+    def equivalent(self, text: str) -> bool:
+        """Does ptxas make the same machine code of it? False where there is no ptxas."""
+        return bool(shutil.which("ptxas")) and machine_code(text, self.image.target) == self._code
+
+    @property
+    def _code(self) -> bytes:
+        if not hasattr(self, "_kept"):
+            self._kept = machine_code(self.text, self.image.target)
+        return self._kept
+
+    def score(self, chosen) -> Score:
+        return Score(self.kernel, self.device.target, len(self.grounds), len(self.lines), self.total, [self.verdict(m) for m in chosen])
+
+    def sample(self, count: int, seed: int) -> list[Mutant]:
+        """Every dropped barrier and wait, and ``count`` others: drawn evenly over the kinds."""
+        sync = [m for m in self.mutants if m.kind in SYNC]
+        by_kind, rng = defaultdict(list), random.Random(f"{self.kernel} {seed}")
+        for m in self.mutants:
+            if m.kind not in SYNC:
+                by_kind[m.kind].append(m)
+        for rows in by_kind.values():
+            rng.shuffle(rows)
+        turns = [row for turn in range(max(map(len, by_kind.values()), default=0)) for rows in by_kind.values() for row in rows[turn:turn + 1]]
+        return sync + turns[:count]
+
+
+def machine_code(text: str, target: str) -> bytes:
+    """What ptxas makes of the text: the sections of code of the cubin, empty when it refuses the text."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "k.ptx"), Path(folder, "k.cubin")
+        source.write_text(text)
+        done = subprocess.run(["ptxas", f"-arch={target}", "-o", out, source], capture_output=True)
+        return b"" if done.returncode else code_sections(out.read_bytes())
+
+
+def code_sections(elf: bytes) -> bytes:
+    """The bytes of the .text sections of a 64-bit ELF file."""
+    number = lambda at, size: int.from_bytes(elf[at:at + size], "little")
+    table, each, count, names = number(40, 8), number(58, 2), number(60, 2), number(62, 2)
+    field = lambda section, at, size: number(table + section * each + at, size)
+    name = lambda section: elf[(start := field(names, 24, 8) + field(section, 0, 4)):elf.index(b"\0", start)]
+    return b"".join(elf[field(i, 24, 8):field(i, 24, 8) + field(i, 32, 8)] for i in range(count) if name(i).startswith(b".text."))
