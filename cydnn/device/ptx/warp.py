@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .check import CLOCK
+from .check import ALL, CLOCK
 from .table import DTYPE, kind_of, row
 
 U32 = np.uint32
@@ -310,8 +310,10 @@ def leave_cluster(c):
         bad = (reads >= c.first) & ((reads >> CLOCK) & 0xFFFFFF >= known)
         bad[:, first:first + c.warps_in_block] = False
         for cell, warp in np.argwhere(bad)[:1]:
-            c.fault("race", f"leaves, and its shared memory with it, where thread {c.name_of(int(reads[cell, warp]))} reads with no synchronisation "
-                            "between", block * c.width, int(shared.shadow.read_at[cells][cell]))
+            code = int(reads[cell, warp])
+            who = "several threads" if code & ALL == ALL else f"thread {c.name_of(code)}"
+            c.fault("race", f"leaves, and its shared memory with it, which {who} read with no synchronisation between", block * c.width,
+                    int(shared.shadow.read_at[cells][cell]))
     c.gone_blocks = gone
 
 
