@@ -54,9 +54,9 @@ def random_values(desc, seed: int, positive=False) -> np.ndarray:
 class Case:
     """One problem on one device: buffers with random inputs, a plan, and a call that runs it."""
 
-    def __init__(self, problem: Problem, device, engine=None, scalars=()):
+    def __init__(self, problem: Problem, device, engine=None, scalars=(), config=None):
         self.problem, self.device = problem, device
-        self.plan = plans.build(graph_of(problem, scalars), device, only=engine and (engine,))
+        self.plan = plans.build(graph_of(problem, scalars), device, only=engine and (engine,), config=config)
         names = {i + 1: n for i, n in enumerate(problem.op.operands())}
         self.names = [names[d.uid] for d in self.plan.slots]
         self.buffers = {n: device.alloc(max(d.bytes, 1)) for n, d in zip(self.names, self.plan.slots)}
