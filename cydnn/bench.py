@@ -187,7 +187,7 @@ def _measure(row, problem, device, clock, copy, peer, repeat, engine, check):
         row.ratio = row.peer_us / row.us
 
 
-def verdict(case, peer_error) -> str:
+def verdict(case, peer_error=None) -> str:
     """Check before timing: against the peer's full result where there is one, else against the reference when that is affordable."""
     case()
     case.device.synchronize()

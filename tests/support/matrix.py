@@ -71,34 +71,45 @@ def inputs_for(problem, rng, exact: bool) -> dict:
 EXACT_OPS = {"conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor"}
 
 
+class Prepared:
+    """A problem with inputs, by-value numbers, and what must come out. ``exact`` inputs are drawn for some seeds."""
+
+    def __init__(self, problem, seed: int = 0, scalars=None):
+        rng = random.Random(seed)
+        self.problem, op = problem, problem.op
+        self.scalars = scalars or scalars_for(op, rng)
+        exact = op.name in EXACT_OPS and rng.random() < 0.4
+        self.values = inputs_for(problem, rng, exact)
+        self.reads_old = {o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
+        arrays = {n: v if n in op.reads or n in self.reads_old else np.broadcast_to(np.nan, v.shape) for n, v in self.values.items()}
+        raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v)
+               for n, v in op.evaluate(arrays, self.scalars).items()}
+        self.want = op.blend(raw, arrays, self.scalars)
+        self.magnitude = op.magnitude(arrays, self.scalars, raw)
+        self.graph = graph_of(problem, self.scalars)
+
+    def once(self, built, device, bits) -> list[str]:
+        """Run a plan of the problem; the sentences of what is wrong. Appends the outputs' bytes to ``bits``."""
+        return _once(built, self.problem, self.values, self.reads_old, self.want, self.magnitude, self.scalars, device, bits)
+
+
 def run(problem, device, seed=0, engines=None, config=None, scalars=None) -> Outcome:
     """Every engine on one problem. A finding is a sentence that starts with what went wrong.
 
     ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones.
     """
-    rng = random.Random(seed)
-    outcome = Outcome()
-    op = problem.op
-    scalars = scalars or scalars_for(op, rng)
-    exact = op.name in EXACT_OPS and rng.random() < 0.4
-    values = inputs_for(problem, rng, exact)
-    reads_old = {o for o, (_, b) in op.blends.items() if scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
-    arrays = {n: v if n in op.reads or n in reads_old else np.broadcast_to(np.nan, v.shape) for n, v in values.items()}
-    raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v) for n, v in op.evaluate(arrays, scalars).items()}
-    want = op.blend(raw, arrays, scalars)
-    magnitude = op.magnitude(arrays, scalars, raw)
-    graph = graph_of(problem, scalars)
-    match = match_of(graph, graph.nodes[0])
-    for engine in engines or engines_for(op):
+    outcome, made = Outcome(), Prepared(problem, seed, scalars)
+    match = match_of(made.graph, made.graph.nodes[0])
+    for engine in engines or engines_for(problem.op):
         reasons = list(engine.refuse(match, device.facts))
         if reasons:
             outcome.refused[engine.name] = reasons
             continue
         texts = outcome.ran.setdefault(engine.name, [])
-        built = plan.build(graph, device, only=(engine,), config=config)
+        built = plan.build(made.graph, device, only=(engine,), config=config)
         bits = []
         for _ in range(2):
-            texts += _once(built, problem, values, reads_old, want, magnitude, scalars, device, bits)
+            texts += made.once(built, device, bits)
             if texts:
                 break
         if len(bits) == 2 and "deterministic" in engine.notes and bits[0] != bits[1]:

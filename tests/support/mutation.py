@@ -20,6 +20,7 @@ from cydnn import kernels
 from cydnn.device.ptx import Finding, run
 from cydnn.status import CydnnError
 
+from . import matrix
 from .mutants import SYNC, Mutant, mutants
 from .trial import Slow, Trial, cpu_limit
 
@@ -71,12 +72,13 @@ class Ground(NamedTuple):
 class Mutation:
     """A kernel on a device with its cases, each run once as it is."""
 
-    def __init__(self, kernel: str, device, cases, seed: int = 0):
+    def __init__(self, kernel: str, device, cases):
         self.kernel, self.device = kernel, device
         self.image = kernels.get(kernel).image_for(device.facts.sm)
         self.text = self.image.text().decode()
         self.total = 0
-        self.grounds = [self._ground(Trial(case, device, seed + i)) for i, case in enumerate(cases)]
+        self.grounds = [self._ground(Trial(case, device, seed, numbers(case.problem.op))) for case in cases
+                        for seed, numbers in enumerate((matrix.plain, matrix.blended))]
         self.lines = set().union(*(g.lines for g in self.grounds))
         self.mutants = [m for m in mutants(self.text, kernel) if m.line in self.lines]
 
