@@ -61,25 +61,32 @@ class Report:
 def cases(kernel: str, facts, lines=None) -> list[Case]:
     """Cases of each problem line (of the kernel's contract, for None) on a device: one for each number of launches, so alone and among
     helpers. Pure functions of plans; no GPU needed."""
-    return [c for line in (kernels.get(kernel).problems if lines is None else lines) for c in _of_line(kernel, ops.Problem.parse(line), facts)]
+    return [c for line in (kernels.get(kernel).problems if lines is None else lines) for c in of_problem(kernel, ops.Problem.parse(line), facts)]
 
 
-def _of_line(kernel, problem, facts) -> list[Case]:
-    graph, found = bench.graph_of(problem), {}
+def of_problem(kernel: str, problem: ops.Problem, facts) -> list[Case]:
+    """The cases of one problem."""
+    found: dict = {}
+    for engine, config, launches in launchers(problem, facts):
+        if kernel in launches:
+            found.setdefault(len(launches), Case(kernel, problem, engine, config))
+    return list(found.values())
+
+
+def launchers(problem, facts):
+    """(engine, config, names of the kernels) of everything that takes a problem on a device; the engine's own choice is the config {}."""
+    graph = bench.graph_of(problem)
     match = lambda: match_of(graph, graph.nodes[0])
     for engine in engines_for(problem.op)[:-1]:
         if engine.accepts(match(), facts):
             for config in [{}, *engine.configs(match(), facts)]:
-                launches = [s.kernel for s in engine.plan(match(), facts, **config) if isinstance(s, Launch)]
-                if kernel in launches:
-                    found.setdefault(len(launches), Case(kernel, problem, engine, config))
-    return list(found.values())
+                yield engine, config, [s.kernel for s in engine.plan(match(), facts, **config) if isinstance(s, Launch)]
 
 
 def run(name: str, target: str | None = None, seed: int | None = None, lines=None, text: str | None = None) -> Report:
     """Run a kernel's cases on the interpreter, warps in a fixed order or, with a ``seed``, in a random one. ``text`` replaces the shipped PTX."""
     from .device.ptx import PtxDevice
-    device = PtxDevice(target or _target(kernels.get(name)))
+    device = PtxDevice(target or target_of(kernels.get(name)))
     device.seed = seed
     if text is not None:
         device.replaced[name] = text
@@ -95,7 +102,7 @@ def run(name: str, target: str | None = None, seed: int | None = None, lines=Non
     return report
 
 
-def _target(kernel) -> str:
+def target_of(kernel) -> str:
     """sm_80 where the kernel has an image for it, else the oldest that it has."""
     numbers = sorted(int(t.removeprefix("sm_").rstrip("af")) for t in kernel.images)
     return f"sm_{max(80, numbers[0])}"

@@ -2,6 +2,7 @@
 
 A mutant counts when the unchanged kernel runs its instruction in some case. It is killed by a *finding* of the interpreter, by a wrong
 *value*, or because it does not *end*. Of the survivors those are equivalent that ptxas turns into the same machine code.
+The tool is tools/mutate_ptx.py; its tables are printed by report.py.
 """
 from __future__ import annotations
 
@@ -13,18 +14,24 @@ import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from cydnn import kernels
+from cydnn import debug, kernels, ops
 from cydnn.device.ptx import Finding, run
 from cydnn.status import CydnnError
 
-from . import matrix
+from . import draw
 from .mutants import SYNC, Mutant, mutants
+from .neighbours import neighbours
 from .trial import Slow, Trial, cpu_limit
 
 PATIENCE, LEAST = 20, 2.0                                    # a mutant may take so many times the unchanged kernel's time; and seconds at least
+
+
+FLOPS, PARTS, COUNT = 4e6, range(4), 80                      # of a random problem at most; which of the GPU matrix's draws
 
 
 class Verdict(NamedTuple):
@@ -48,6 +55,10 @@ class Score:
     total: int
     verdicts: list[Verdict] = field(default_factory=list)
 
+    @property
+    def source(self) -> str:
+        return kernels.get(self.kernel).source
+
     def count(self, *hows) -> int:
         return sum(v.how in hows for v in self.verdicts)
 
@@ -61,12 +72,14 @@ class Score:
         return sum(v.killed for v in self.verdicts) / max(len(self.verdicts) - self.count("equivalent"), 1)
 
 
-class Ground(NamedTuple):
-    """A trial of the unchanged kernel: which lines it runs, how long it takes, what it writes."""
+@dataclass
+class Ground:
+    """A trial of the unchanged kernel: which lines it runs, how long it takes, what it writes; and how many mutants it has killed."""
     trial: Trial
     lines: set
     seconds: float
     bits: bytes
+    kills: int = 0
 
 
 class Mutation:
@@ -77,8 +90,7 @@ class Mutation:
         self.image = kernels.get(kernel).image_for(device.facts.sm)
         self.text = self.image.text().decode()
         self.total = 0
-        self.grounds = [self._ground(Trial(case, device, seed, numbers(case.problem.op))) for case in cases
-                        for seed, numbers in enumerate((matrix.plain, matrix.blended))]
+        self.grounds = [self._ground(Trial(case, device, i)) for i, case in enumerate(cases)]
         self.lines = set().union(*(g.lines for g in self.grounds))
         self.mutants = [m for m in mutants(self.text, kernel) if m.line in self.lines]
 
@@ -100,15 +112,17 @@ class Mutation:
             del self.device.codes[text]
 
     def verdict(self, mutant: Mutant) -> Verdict:
-        """Run a mutant over the cases that reach it, the quickest first, until one kills it."""
-        same = True
+        """Run a mutant over the cases that reach it, the deadliest and quickest first, until one kills it."""
+        same, reaching = True, sorted((g for g in self.grounds if mutant.line in g.lines), key=lambda g: (-g.kills, g.seconds))
         self.device.replaced[self.kernel] = mutant.text
         try:
-            for ground in sorted((g for g in self.grounds if mutant.line in g.lines), key=lambda g: g.seconds):
+            for ground in reaching:
+                ground.kills += 1                            # taken back when it has not
                 with cpu_limit(max(LEAST, PATIENCE * ground.seconds)):
                     texts = ground.trial()
                 if texts:
                     return Verdict(mutant, "value", texts[0])
+                ground.kills -= 1
                 same &= ground.trial.bits == ground.bits
         except Finding as found:
             return Verdict(mutant, "finding", found.kind)
@@ -165,3 +179,42 @@ def code_sections(elf: bytes) -> bytes:
     field = lambda section, at, size: number(table + section * each + at, size)
     name = lambda section: elf[(start := field(names, 24, 8) + field(section, 0, 4)):elf.index(b"\0", start)]
     return b"".join(elf[field(i, 24, 8):field(i, 24, 8) + field(i, 32, 8)] for i in range(count) if name(i).startswith(b".text."))
+
+
+# ---- Kernels and their cases ----
+
+def representatives() -> list[str]:
+    """One variant of every kernel source: the middle one by name."""
+    by_source = defaultdict(list)
+    for name in kernels.names():
+        by_source[kernels.get(name).source].append(name)
+    return [names[len(names) // 2] for _, names in sorted(by_source.items())]
+
+
+@lru_cache(maxsize=None)
+def drawn(facts) -> dict:
+    """{kernel: cases} of the small problems among the GPU matrix's draws."""
+    found = defaultdict(list)
+    for op in ops.OPS:
+        for problem in (p for part in PARTS for p in draw.gpu_draws(op, part, COUNT) if p.op.flops(**p.operands) <= FLOPS):
+            for engine, config, launches in debug.launchers(problem, facts):
+                for kernel in set(launches):
+                    found[kernel].append(debug.Case(kernel, problem, engine, config))
+    return found
+
+
+def cases_of(name: str, facts, draws: int, near: int) -> list:
+    """The problems of the kernel's contract, each plain and with a blend; ``draws`` of the matrix; ``near`` problems near those of the contract."""
+    own = [case for case in debug.cases(name, facts) for _ in range(2)]
+    lines = [list(neighbours(line, 8 * near, FLOPS)) for line in kernels.get(name).problems]
+    turns = [case for problems in zip_longest(*lines) for p in problems if p for case in debug.of_problem(name, p, facts)[:1]]
+    return [*own, *drawn(facts)[name][:draws], *turns[:near]]
+
+
+def score(name: str, target: str | None = None, sample: int = 40, seed: int = 0, draws: int = 8, near: int = 24) -> Score:
+    """Mutate one kernel."""
+    from watched import WatchedDevice, watching
+    device = WatchedDevice(target or debug.target_of(kernels.get(name)))
+    with watching():
+        made = Mutation(name, device, cases_of(name, device.facts, draws, near))
+        return made.score(made.sample(sample, seed))

@@ -14,11 +14,14 @@ class Slow(Exception):
 
 
 class Trial:
-    """One case on one device, with its by-value numbers; ``trial()`` gives the sentences of what is wrong and raises what the interpreter finds."""
+    """One case on one device; ``trial()`` gives the sentences of what is wrong and raises what the interpreter finds.
 
-    def __init__(self, case, device, seed: int = 0, scalars=None):
-        self.case, self.device, self.bits = case, device, b""
-        self.made = matrix.Prepared(case.problem, seed, scalars)
+    ``seed`` draws the inputs. Even ones store what is computed, odd ones scale and add; their flavours take turns."""
+
+    def __init__(self, case, device, seed: int = 0):
+        self.case, self.device, self.bits, op = case, device, b"", case.problem.op
+        numbers, flavours = (matrix.plain, matrix.blended)[seed % 2], matrix.flavours(op)
+        self.made = matrix.Prepared(case.problem, seed, numbers(op), flavours[(seed + seed // 2) % len(flavours)])
 
     def __call__(self) -> list[str]:
         plan.forget()                                        # the kernel's text may be another one than before
