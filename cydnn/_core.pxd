@@ -16,6 +16,9 @@ cdef struct Pair:                             # a written slot and another slot:
     int written
     int other
     bint is_inplace                           # exactly the same address is allowed
+    uint64_t period                           # bytes; 0: none. Each tensor lies in the first bytes (its run) of every period
+    uint64_t run
+    uint64_t other_run
 
 cdef struct Patch:
     unsigned int offset                       # in the parameter block

@@ -19,7 +19,8 @@ class Tape:
     step_count: int
     is_sealed: bool
     def __init__(self, context: Context, slots: Iterable[tuple[str, int, int, bool, bool]], scalars: Iterable[float] = (),
-                 workspace_bytes: int = 0, inplace: Iterable[tuple[int, int]] = (), workspace_alignment: int = 16) -> None: ...
+                 workspace_bytes: int = 0, inplace: Iterable[tuple[int, int]] = (), workspace_alignment: int = 16,
+                 periods: dict[tuple[int, int], tuple[int, int, int]] | None = None) -> None: ...
     @property
     def scalars(self) -> tuple[float, ...]: ...
     @property
