@@ -88,3 +88,9 @@ cdef class PlanTable:
     cdef Row *rows
     cdef Row *find(self, Row *key) noexcept nogil
     cdef int grow(self) except -1
+    cdef bint attempt(self, int fn_id, tuple keys, tuple pointers, tuple scalars, workspace, size_t workspace_bytes, stream) except -1
+
+
+cdef class HandleBase(Descriptor):
+    cdef public PlanTable table
+    cdef public object stream, scratch, scratch_bytes

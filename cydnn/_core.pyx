@@ -625,6 +625,9 @@ cdef class PlanTable:
 
     def run(self, int fn_id, tuple keys not None, tuple pointers not None, tuple scalars, workspace, size_t workspace_bytes, stream) -> bool:
         """Execute the plan of this key. False when there is none, or when an argument needs the slow path's checks: then nothing ran."""
+        return self.attempt(fn_id, keys, pointers, scalars, workspace, workspace_bytes, stream)
+
+    cdef bint attempt(self, int fn_id, tuple keys, tuple pointers, tuple scalars, workspace, size_t workspace_bytes, stream) except -1:
         cdef void *addresses[MAX_SLOTS]
         cdef Row key
         cdef Row *row
@@ -647,3 +650,34 @@ cdef class PlanTable:
         else:
             executable.execute(pointers, scalars, workspace, workspace_bytes, stream)
         return True
+
+
+cdef class HandleBase(Descriptor):
+    """What every compute call reads of a library handle: its plans, its stream, and the workspace it lends. A destroyed one has no table."""
+
+
+cdef bint attempt_c(int fn_id, handle, tuple keys, tuple pointers, tuple scalars, workspace, workspace_bytes) except -1:
+    cdef HandleBase h
+    if not isinstance(handle, HandleBase) or (<HandleBase>handle).table is None:
+        return False
+    h = handle
+    if workspace_bytes is None:
+        workspace, workspace_bytes = h.scratch, h.scratch_bytes
+    try:
+        return h.table.attempt(fn_id, keys, pointers, scalars, workspace, workspace_bytes, h.stream)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return False
+
+
+def attempt(int fn, handle, tuple keys not None, tuple pointers not None, tuple scalars not None, workspace=None, workspace_bytes=None) -> bool:
+    """Run the plan of a legacy call from the handle's table; with no ``workspace_bytes``, on the workspace that the handle lends.
+
+    False when there is no plan yet or when anything is not as it should be: then nothing ran, and the caller's checks say what it is.
+    """
+    return attempt_c(fn, handle, keys, pointers, scalars, workspace, workspace_bytes)
+
+
+def compute(fn, handle, tuple keys not None, tuple pointers not None, tuple scalars not None, workspace=None, workspace_bytes=None) -> None:
+    """``attempt``; where it fails ``fn.run``, which checks every rule, then builds the plan or says what is wrong."""
+    if not attempt_c(fn, handle, keys, pointers, scalars, workspace, workspace_bytes):
+        fn.run(handle, keys, pointers, scalars, workspace, workspace_bytes)
