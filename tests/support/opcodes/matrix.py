@@ -68,7 +68,7 @@ for form in MMA:
         width = "b64" if t["d"] == "f64" else "b32"
         count = M * N * BITS[t["d"]] // 32 // (64 if width == "b64" else 32)
         results = ", ".join(f"%d{i}" for i in range(count))
-        enter(opcode, f"{opcode} {{{results}}}, {', '.join(names)};", (width,) * len(values), (width,) * count, values, rule=("bits",) if t["d"] == "s32" else ("mma", t["d"]), block=32)
+        enter(opcode, f"{opcode} {{{results}}}, {', '.join(names)};", (width,) * len(values), (width,) * count, values, rule=("bits",) if t["d"] == "s32" else ("mma", t["d"], 64), block=32)
 
 TILE = ".shared .align 16 .b8 mem[512]; mov.u32 %x, mem; mad.lo.u32 %x, %lane, 16, %x;"
 OTHER = "mov.u32 %y, mem; and.b32 %w, %s4, 31; mad.lo.u32 %y, %w, 16, %y;"

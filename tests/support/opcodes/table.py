@@ -13,7 +13,7 @@ from .probe import Probe
 from .values import operands, seed_of
 
 PROBES: list[Probe] = []
-LANES = {0: 128, 1: 256, 2: 512, 3: 512, 4: 512}
+LANES = {0: 128, 1: 256, 2: 512, 3: 384, 4: 384}
 
 
 def expand(pattern: str):
