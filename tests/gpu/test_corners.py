@@ -84,7 +84,7 @@ def test_special_values(text, gpu):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("text", ["conv_fprop x=2x8x6x6:f16@576,1,96,16 w=8x8x3x3:f16@nhwc y=2x8x6x6:f16@576,1,96,16 pad1 acc=f32",
-                                  "transform x=2x3x4x4:f32@96,1,24,6 y=2x3x4x4:f32@96,1,24,6"])
+                                  "transform x=2x4x4x4:f32@128,1,32,8 y=2x4x4x4:f32@128,1,32,8"])
 def test_an_output_may_be_other_channels_of_the_input_buffer(text, gpu):
     """As a dense block does it: the first channels of an NHWC buffer are read, the next ones written; values as with two buffers."""
     problem = Problem.parse(text)
