@@ -29,9 +29,10 @@ from .neighbours import neighbours
 from .trial import Slow, Trial, cpu_limit
 
 PATIENCE, LEAST = 20, 2.0                                    # a mutant may take so many times the unchanged kernel's time; and seconds at least
+BUDGET, SLOW = 2.5, 0.3                                      # CPU seconds for all cases of a mutant; a case that is slower must run new lines
 
 
-FLOPS, PARTS, COUNT = 4e6, range(4), 80                      # of a random problem at most; which of the GPU matrix's draws
+FLOPS, PARTS, COUNT = 2e6, range(4), 80                      # of a random problem at most; which of the GPU matrix's draws
 
 
 class Verdict(NamedTuple):
@@ -90,8 +91,12 @@ class Mutation:
         self.image = kernels.get(kernel).image_for(device.facts.sm)
         self.text = self.image.text().decode()
         self.total = 0
-        self.grounds = [self._ground(Trial(case, device, i)) for i, case in enumerate(cases)]
-        self.lines = set().union(*(g.lines for g in self.grounds))
+        self.lines, self.grounds = set(), []
+        for i, case in enumerate(cases):
+            ground = self._ground(Trial(case, device, i))
+            if ground.seconds <= SLOW or ground.lines - self.lines:
+                self.grounds.append(ground)
+                self.lines |= ground.lines
         self.mutants = [m for m in mutants(self.text, kernel) if m.line in self.lines]
 
     def _ground(self, trial) -> Ground:
@@ -112,8 +117,8 @@ class Mutation:
             del self.device.codes[text]
 
     def verdict(self, mutant: Mutant) -> Verdict:
-        """Run a mutant over the cases that reach it, the deadliest and quickest first, until one kills it."""
-        same, reaching = True, sorted((g for g in self.grounds if mutant.line in g.lines), key=lambda g: (-g.kills, g.seconds))
+        """Run a mutant over the cases that reach it, the deadliest and quickest first, until one kills it or the budget is spent."""
+        same, end, reaching = True, time.process_time() + BUDGET, sorted((g for g in self.grounds if mutant.line in g.lines), key=lambda g: (-g.kills, g.seconds))
         self.device.replaced[self.kernel] = mutant.text
         try:
             for ground in reaching:
@@ -123,6 +128,8 @@ class Mutation:
                 if texts:
                     return Verdict(mutant, "value", texts[0])
                 ground.kills -= 1
+                if time.process_time() > end:
+                    break
                 same &= ground.trial.bits == ground.bits
         except Finding as found:
             return Verdict(mutant, "finding", found.kind)
