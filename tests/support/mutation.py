@@ -158,16 +158,10 @@ class Mutation:
         return Score(self.kernel, self.device.target, len(self.grounds), len(self.lines), self.total, [self.verdict(m) for m in chosen])
 
     def sample(self, count: int, seed: int) -> list[Mutant]:
-        """Every dropped barrier and wait, and ``count`` others: drawn evenly over the kinds."""
+        """Every dropped barrier and wait, and ``count`` others, all equally likely."""
         sync = [m for m in self.mutants if m.kind in SYNC]
-        by_kind, rng = defaultdict(list), random.Random(f"{self.kernel} {seed}")
-        for m in self.mutants:
-            if m.kind not in SYNC:
-                by_kind[m.kind].append(m)
-        for rows in by_kind.values():
-            rng.shuffle(rows)
-        turns = [row for turn in range(max(map(len, by_kind.values()), default=0)) for rows in by_kind.values() for row in rows[turn:turn + 1]]
-        return sync + turns[:count]
+        others = [m for m in self.mutants if m.kind not in SYNC]
+        return sync + random.Random(f"{self.kernel} {seed}").sample(others, min(count, len(others)))
 
 
 def machine_code(text: str, target: str) -> bytes:
