@@ -90,7 +90,7 @@ template <class Elem, class Tile, class A, class B, class Source>
 DEVICE void mma_main(MmaSums<Tile>& sums, unsigned shared, int steps, const A& at_a, const B& at_b, Source& source) {
     constexpr int last = Tile::stages - 1;
     constexpr unsigned stage_bytes = Tile::stage_bytes;
-    NO_UNROLL for (int s = 0; s < last; ++s) {            // one copy of the loads: the driver compiles less
+    UNROLL for (int s = 0; s < last; ++s) {
         if (s < steps) source.load_a(s, shared + s * stage_bytes), source.load_b(s, shared + s * stage_bytes);
         cp_async_commit();
     }
