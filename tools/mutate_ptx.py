@@ -30,7 +30,7 @@ def main(argv=None) -> int:
     parser.add_argument("--sample", type=int, default=24, help="mutants of a kernel beside its barriers and waits (default 24)")
     parser.add_argument("--seed", type=int, default=0, help="which sample")
     parser.add_argument("--draws", type=int, default=4, help="random problems of a kernel beside those of its contract (default 4)")
-    parser.add_argument("--near", type=int, default=16, help="problems near those of the contract (default 16)")
+    parser.add_argument("--near", type=int, default=40, help="problems near those of the contract, for mutants that survive the others (default 40)")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
     args = parser.parse_args(argv)

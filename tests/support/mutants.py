@@ -1,7 +1,7 @@
 """Mutants of PTX: one instruction changed or dropped, as text. The tables say which; nothing here runs a kernel.
 
-``mutants(text, kernel)`` yields each with the line it is on, its kind and the new text. Instructions in functions that a kernel calls, and
-parameters of calls, are left alone.
+``mutants(text, kernel)`` yields each with the line it is on, its kind and the new text. Left alone: functions that a kernel calls, parameters
+of calls, and ``shr.u32 b, a, n`` behind ``shr.s32 a, x, 31``, which rounds a signed division and adds nothing as sizes are never negative.
 """
 from __future__ import annotations
 
@@ -69,8 +69,12 @@ def statements(text: str, kernel: str) -> Iterator[Statement]:
 
 def mutants(text: str, kernel: str) -> Iterator[Mutant]:
     """Every mutant of the tables, in the order of the text."""
-    line, seen = 1, 0
+    line, seen, sign = 1, 0, None
     for s in statements(text, kernel):
+        rounds = s.opcode == "shr.u32" and s.operands[1] == sign
+        sign = s.operands[0] if s.opcode == "shr.s32" and s.operands[2] == "31" else sign
+        if rounds:
+            continue
         line, seen = line + text.count("\n", seen, s.start), s.start
         for kind, new in changes(s):
             fill = new and new.text()

@@ -15,7 +15,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,13 +23,13 @@ from cydnn import debug, kernels, ops
 from cydnn.device.ptx import Finding, run
 from cydnn.status import CydnnError
 
-from . import draw
+from . import draw, thorough
 from .mutants import SYNC, Mutant, mutants
 from .neighbours import neighbours
 from .trial import Slow, Trial, cpu_limit
 
 PATIENCE, LEAST = 20, 2.0                                    # a mutant may take so many times the unchanged kernel's time; and seconds at least
-BUDGET, SLOW = 2.5, 0.3                                      # CPU seconds for all cases of a mutant; a case that is slower must run new lines
+BUDGET = 3.0                                                 # CPU seconds for all cases of a mutant
 
 
 FLOPS, PARTS, COUNT = 2e6, range(4), 80                      # of a random problem at most; which of the GPU matrix's draws
@@ -84,53 +84,60 @@ class Ground:
 
 
 class Mutation:
-    """A kernel on a device with its cases, each run once as it is."""
+    """A kernel on a device with its cases, each run once as it is. ``more``: cases that are tried on mutants that survive the others."""
 
-    def __init__(self, kernel: str, device, cases):
-        self.kernel, self.device = kernel, device
+    def __init__(self, kernel: str, device, cases, more=()):
+        self.kernel, self.device, self.more, self.seeds = kernel, device, iter(more), count()
         self.image = kernels.get(kernel).image_for(device.facts.sm)
         self.text = self.image.text().decode()
-        self.total = 0
-        self.lines, self.grounds = set(), []
-        for i, case in enumerate(cases):
-            ground = self._ground(Trial(case, device, i))
-            if ground.seconds <= SLOW or ground.lines - self.lines:
-                self.grounds.append(ground)
-                self.lines |= ground.lines
+        self.lines, self.grounds, self.total = set(), [], 0
+        for case in cases:
+            self._add(case)
+        self.lines = set().union(*(g.lines for g in self.grounds))
         self.mutants = [m for m in mutants(self.text, kernel) if m.line in self.lines]
 
-    def _ground(self, trial) -> Ground:
+    def _add(self, case) -> Ground:
+        """Run a case on the kernel as it is."""
+        self.device.replaced.clear()
         self._forget()
-        start = time.process_time()
+        trial, start = Trial(case, self.device, next(self.seeds)), time.process_time()
         texts = trial()
         assert not texts, f"{self.kernel} is wrong as it is: {trial.case}: {texts}"
-        seconds = time.process_time() - start
         codes = [c for c in self.device.codes.values() if c.program.name == self.kernel]
         assert codes, f"{trial.case} does not launch {self.kernel}"
         self.total = len(codes[0].instructions)
         idle = {int(re.search(r":(\d+): ", row)[1]) for row in run.uncovered(codes[0])}
         lines = {codes[0].line(i) for i in codes[0].instructions} - idle
-        return Ground(trial, lines, seconds, trial.bits)
+        self.grounds.append(Ground(trial, lines, time.process_time() - start, trial.bits))
+        return self.grounds[-1]
 
     def _forget(self):
         for text in [t for t, c in self.device.codes.items() if c.program.name == self.kernel]:
             del self.device.codes[text]
 
+    def _reaching(self, line: int):
+        """Cases that run a line: the deadliest and quickest first, then more."""
+        yield from sorted((g for g in self.grounds if line in g.lines), key=lambda g: (-g.kills, g.seconds))
+        for case in self.more:
+            ground = self._add(case)
+            if line in ground.lines:
+                yield ground
+
     def verdict(self, mutant: Mutant) -> Verdict:
-        """Run a mutant over the cases that reach it, the deadliest and quickest first, until one kills it or the budget is spent."""
-        same, end, reaching = True, time.process_time() + BUDGET, sorted((g for g in self.grounds if mutant.line in g.lines), key=lambda g: (-g.kills, g.seconds))
-        self.device.replaced[self.kernel] = mutant.text
+        """Run a mutant over the cases that reach it until one kills it or the budget is spent."""
+        same, end = True, time.process_time() + BUDGET
         try:
-            for ground in reaching:
+            for ground in self._reaching(mutant.line):
+                self.device.replaced[self.kernel] = mutant.text
                 ground.kills += 1                            # taken back when it has not
                 with cpu_limit(max(LEAST, PATIENCE * ground.seconds)):
                     texts = ground.trial()
                 if texts:
                     return Verdict(mutant, "value", texts[0])
                 ground.kills -= 1
+                same &= ground.trial.bits == ground.bits
                 if time.process_time() > end:
                     break
-                same &= ground.trial.bits == ground.bits
         except Finding as found:
             return Verdict(mutant, "finding", found.kind)
         except Slow as slow:
@@ -204,18 +211,22 @@ def drawn(facts) -> dict:
     return found
 
 
-def cases_of(name: str, facts, draws: int, near: int) -> list:
-    """The problems of the kernel's contract, each plain and with a blend; ``draws`` of the matrix; ``near`` problems near those of the contract."""
-    own = [case for case in debug.cases(name, facts) for _ in range(2)]
-    lines = [list(neighbours(line, 8 * near, FLOPS)) for line in kernels.get(name).problems]
-    turns = [case for problems in zip_longest(*lines) for p in problems if p for case in debug.of_problem(name, p, facts)[:1]]
-    return [*own, *drawn(facts)[name][:draws], *turns[:near]]
+def contract_cases(name: str, facts) -> list:
+    """The problems of the kernel's contract and those of thorough.py, each plain and with a blend."""
+    return [case for case in debug.cases(name, facts) + debug.cases(name, facts, thorough.lines(kernels.get(name))) for _ in range(2)]
 
 
-def score(name: str, target: str | None = None, sample: int = 40, seed: int = 0, draws: int = 8, near: int = 24) -> Score:
+def near(name: str, facts, most: int):
+    """Problems near those of the contract."""
+    lines = [list(neighbours(line, 4 * most, FLOPS)) for line in kernels.get(name).problems]
+    found = (case for problems in zip_longest(*lines) for p in problems if p for case in debug.of_problem(name, p, facts)[:1])
+    return islice(found, most)
+
+
+def score(name: str, target: str | None = None, sample: int = 24, seed: int = 0, draws: int = 4, most: int = 40) -> Score:
     """Mutate one kernel."""
     from watched import WatchedDevice, watching
     device = WatchedDevice(target or debug.target_of(kernels.get(name)))
     with watching():
-        made = Mutation(name, device, cases_of(name, device.facts, draws, near))
+        made = Mutation(name, device, contract_cases(name, device.facts) + drawn(device.facts)[name][:draws], near(name, device.facts, most))
         return made.score(made.sample(sample, seed))

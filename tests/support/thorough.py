@@ -1,0 +1,30 @@
+"""Problems that the mutants asked for beside those of the contracts: whole tiles and full pipelines, so that every barrier and wait matters."""
+from __future__ import annotations
+
+SIZES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
+
+
+def _softmax_block(op):
+    return lambda a: [f"softmax_{op} 2x{a['UNITS'] * n // SIZES[a['T']] - 8} {a['T']}" for n in (16, 12)]       # aligned; most of it in shared memory
+
+
+def _softmax_cluster(op, held):
+    return lambda a: [f"softmax_{op} 1x{a['SIZE'] * held * 7 // 4 // SIZES[a['T']]} {a['T']}"]                  # more than the registers hold
+
+
+LINES = {                                                    # kernel source -> lines for its axes
+    "conv/conv_fprop_simt.cu": lambda a: [f"conv_fprop n1c4h12w12 k130r1s1 {a['T']}{layout}" for layout in ("", " nhwc")],
+    "conv/conv_dgrad_simt.cu": lambda a: [f"conv_dgrad n1c130h12w12 k4r1s1 {a['T']}{layout}" for layout in ("", " nhwc")],
+    "conv/conv_wgrad_simt.cu": lambda a: [f"conv_wgrad n1c130h2w2 k130r1s1 {a['T']}"],
+    "conv/conv_fprop_mma.cu": lambda a: [f"conv_fprop n1c{c}h12w12 k136r1s1 {a['T']} nhwc" for c in (256, 72)],
+    "conv/conv_dgrad_mma.cu": lambda a: [f"conv_dgrad n1c136h12w12 k72r1s1 {a['T']} nhwc"],
+    "conv/conv_mma_pack.cu": lambda a: [f"conv_fprop n1c133h4w17 k8r1s1 {a['T']}", f"conv_fprop n1c133h4w17 k8r1s1 {a['T']} nhwc"],
+    "conv/conv_mma_unpack.cu": lambda a: [f"conv_fprop n1c8h4w17 k133r1s1 {a['T']}", f"conv_fprop n1c8h4w17 k133r1s1 {a['T']} nhwc"],
+    "softmax/softmax_fwd_block.cu": _softmax_block("fwd"), "softmax/softmax_bwd_block.cu": _softmax_block("bwd"),
+    "softmax/softmax_fwd_cluster.cu": _softmax_cluster("fwd", 131072), "softmax/softmax_bwd_cluster.cu": _softmax_cluster("bwd", 65536),
+}
+
+
+def lines(kernel) -> list[str]:
+    """Problem lines for a kernel variant; those that do not launch it are of no use to it, and do no harm."""
+    return LINES.get(kernel.source, lambda axes: [])(kernel.axes)
