@@ -60,7 +60,7 @@ class Report:
 
 def cases(kernel: str, facts, lines=None) -> list[Case]:
     """Cases of each problem line (of the kernel's contract, for None) on a device: one for each number of launches, so alone and among
-    helpers. Pure functions of plans; no GPU needed."""
+    helpers, and one that splits no sum. Pure functions of plans; no GPU needed."""
     return [c for line in (kernels.get(kernel).problems if lines is None else lines) for c in of_problem(kernel, ops.Problem.parse(line), facts)]
 
 
@@ -69,7 +69,7 @@ def of_problem(kernel: str, problem: ops.Problem, facts) -> list[Case]:
     found: dict = {}
     for engine, config, launches in launchers(problem, facts):
         if kernel in launches:
-            found.setdefault(len(launches), Case(kernel, problem, engine, config))
+            found.setdefault((len(launches), config.get("splits") == 1), Case(kernel, problem, engine, config))
     return list(found.values())
 
 

@@ -86,8 +86,8 @@ class Ground:
 class Mutation:
     """A kernel on a device with its cases, each run once as it is. ``more``: cases that are tried on mutants that survive the others."""
 
-    def __init__(self, kernel: str, device, cases, more=()):
-        self.kernel, self.device, self.more, self.seeds = kernel, device, iter(more), count()
+    def __init__(self, kernel: str, device, cases, more=(), budget: float = BUDGET):
+        self.kernel, self.device, self.more, self.budget, self.seeds = kernel, device, iter(more), budget, count()
         self.image = kernels.get(kernel).image_for(device.facts.sm)
         self.text = self.image.text().decode()
         self.lines, self.grounds, self.total = set(), [], 0
@@ -125,7 +125,7 @@ class Mutation:
 
     def verdict(self, mutant: Mutant) -> Verdict:
         """Run a mutant over the cases that reach it until one kills it or the budget is spent."""
-        same, end = True, time.process_time() + BUDGET
+        same, end = True, time.process_time() + self.budget
         try:
             for ground in self._reaching(mutant.line):
                 self.device.replaced[self.kernel] = mutant.text
@@ -191,12 +191,31 @@ def code_sections(elf: bytes) -> bytes:
 
 # ---- Kernels and their cases ----
 
+def by_source() -> list[list[str]]:
+    """The variants of every kernel source."""
+    found = defaultdict(list)
+    for name in kernels.names():
+        found[kernels.get(name).source].append(name)
+    return [names for _, names in sorted(found.items())]
+
+
 def representatives() -> list[str]:
     """One variant of every kernel source: the middle one by name."""
-    by_source = defaultdict(list)
-    for name in kernels.names():
-        by_source[kernels.get(name).source].append(name)
-    return [names[len(names) // 2] for _, names in sorted(by_source.items())]
+    return [names[len(names) // 2] for names in by_source()]
+
+
+def smallest() -> list[str]:
+    """One variant of every kernel source: the one whose image has fewest bytes, so the quickest."""
+    return [min(names, key=lambda n: (kernels.get(n).image_for(sm_of(n)).path.stat().st_size, n)) for names in by_source()]
+
+
+def sm_of(name: str) -> int:
+    return int(debug.target_of(kernels.get(name))[3:])
+
+
+def text_of(name: str) -> str:
+    """The PTX that the kernel's device would run."""
+    return kernels.get(name).image_for(sm_of(name)).text().decode()
 
 
 @lru_cache(maxsize=None)

@@ -12,12 +12,18 @@ def _softmax_cluster(op, held):
     return lambda a: [f"softmax_{op} 1x{a['SIZE'] * held * 7 // 4 // SIZES[a['T']]} {a['T']}"]                  # more than the registers hold
 
 
+def _layout(axes):
+    """Results between NCHW tensors are f32 until they are unpacked."""
+    return "nchw" if axes["Y"] == "f32" else "nhwc"
+
+
 LINES = {                                                    # kernel source -> lines for its axes
     "conv/conv_fprop_simt.cu": lambda a: [f"conv_fprop n1c4h12w12 k130r1s1 {a['T']}{layout}" for layout in ("", " nhwc")],
     "conv/conv_dgrad_simt.cu": lambda a: [f"conv_dgrad n1c130h12w12 k4r1s1 {a['T']}{layout}" for layout in ("", " nhwc")],
     "conv/conv_wgrad_simt.cu": lambda a: [f"conv_wgrad n1c130h2w2 k130r1s1 {a['T']}"],
-    "conv/conv_fprop_mma.cu": lambda a: [f"conv_fprop n1c{c}h12w12 k136r1s1 {a['T']} nhwc" for c in (256, 72)],
-    "conv/conv_dgrad_mma.cu": lambda a: [f"conv_dgrad n1c136h12w12 k72r1s1 {a['T']} nhwc"],
+    "conv/conv_fprop_mma.cu": lambda a: [f"conv_fprop n1c{c}h12w12 k136r1s1 {a['T']} {_layout(a)}" for c in (256, 72)],
+    "conv/conv_dgrad_mma.cu": lambda a: [f"conv_dgrad n1c136h12w12 k72r1s1 {a['T']} {_layout(a)}"],
+    "conv/conv_wgrad_mma.cu": lambda a: [f"conv_wgrad n1c24h22w12 k40r3s3 pad1 {a['T']} nhwc"],
     "conv/conv_mma_pack.cu": lambda a: [f"conv_fprop n1c133h4w17 k8r1s1 {a['T']}", f"conv_fprop n1c133h4w17 k8r1s1 {a['T']} nhwc"],
     "conv/conv_mma_unpack.cu": lambda a: [f"conv_fprop n1c8h4w17 k133r1s1 {a['T']}", f"conv_fprop n1c8h4w17 k133r1s1 {a['T']} nhwc"],
     "softmax/softmax_fwd_block.cu": _softmax_block("fwd"), "softmax/softmax_bwd_block.cu": _softmax_block("bwd"),

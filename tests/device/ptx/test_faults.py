@@ -1,20 +1,15 @@
 """Planted faults: each class is found, and nothing is reported on the correct kernel under 20 schedules."""
 from __future__ import annotations
 
-import random
 import re
 
 import numpy as np
 import pytest
 
-from cydnn import kernels, ops
 from cydnn.device.ptx import Finding, PtxDevice
-from cydnn.engines import engines_for
-from support import draw
 
 import snippet
 import test_hopper
-import watched
 
 # Reverses 100 floats within a block through shared memory, by cp.async, with a tail: thread t writes x[99 - t].
 REVERSE = """.shared .align 16 .b8 s[512]; .reg .u32 %x, %v, %r; .reg .pred %q; mov.u32 %x, s; shl.b32 %r, %t, 2; add.u32 %r, %r, %x;
@@ -121,36 +116,3 @@ def test_use_after_free(ptx80):
     address, _ = place.ptr, place.free()
     with pytest.raises(Finding, match="address"):
         ptx80.launch(snippet.entry("mad.wide.u32 %a0, %t, 4, %p0; st.global.u32 [%a0], %g;", 1), (1, 1, 1), (128, 1, 1), 0, address.to_bytes(8, "little"))
-
-
-# ---- Our own kernels, with one synchronisation dropped ----
-
-SHIPPED = [("ConvFprop", "conv_fprop_mma", 6), ("Matmul", "matmul_mma", 106), ("Transform", "transform_transpose", 1)]
-NEEDED = {"bar.sync": 1, "cp.async.wait_group": 1}           # at least so many of the executed ones are needed by these problems
-
-
-@pytest.mark.parametrize("op,engine,seed", SHIPPED)
-def test_dropped_synchronisation_of_shipped_kernels(op, engine, seed):
-    device = watched.WatchedDevice("sm_80")
-    engines = [e for e in engines_for(getattr(ops, op)) if e.name == engine]
-    for seed in range(seed, seed + 200):         # the first draw from here on that the engine takes
-        problem = draw.draw(getattr(ops, op), random.Random(seed))
-        outcome = watched.run(problem, device, seed, engines)
-        if outcome.ran:
-            break
-    assert outcome.ran, f"{engine} refuses 200 problems, the last: {outcome.refused}"
-    assert not outcome.findings, outcome.findings
-    code = next(c for c in device.codes.values() if "cp.async" in c.module.text or "bar.sync" in c.module.text)
-    name, text = code.program.name, code.module.text
-    for word, least in NEEDED.items():
-        killed = 0
-        for place in re.finditer(rf"\b{re.escape(word)}\s[^;]*;", text):
-            device.replaced = {name: text[:place.start()] + text[place.end():]}
-            try:
-                killed += bool(watched.run(problem, device, seed, engines).findings)
-            except Finding as found:
-                assert found.kind in ("race", "in flight", "unwritten"), found
-                killed += 1
-        device.replaced = {}
-        assert killed >= least or word not in text, (name, word, killed)
-    assert kernels.get(name)
