@@ -1,7 +1,7 @@
 """Mutants of PTX: one instruction changed or dropped, as text. The tables say which; nothing here runs a kernel.
 
 ``mutants(text, kernel)`` yields each with the line it is on, its kind and the new text. Left alone: functions that a kernel calls, parameters
-of calls, and ``shr.u32 b, a, n`` behind ``shr.s32 a, x, 31``, which rounds a signed division and adds nothing as sizes are never negative.
+of calls, and ``shr.s32 a, x, 31; shr.u32 b, a, n; add.s32 y, x, b``, which rounds a signed division of what is never negative: b is 0.
 """
 from __future__ import annotations
 
@@ -69,16 +69,25 @@ def statements(text: str, kernel: str) -> Iterator[Statement]:
 
 def mutants(text: str, kernel: str) -> Iterator[Mutant]:
     """Every mutant of the tables, in the order of the text."""
-    line, seen, sign = 1, 0, None
+    line, seen, signs, zeros = 1, 0, set(), set()
     for s in statements(text, kernel):
-        rounds = s.opcode == "shr.u32" and s.operands[1] == sign
-        sign = s.operands[0] if s.opcode == "shr.s32" and s.operands[2] == "31" else sign
-        if rounds:
+        if _rounds(s, signs, zeros):
             continue
         line, seen = line + text.count("\n", seen, s.start), s.start
         for kind, new in changes(s):
             fill = new and new.text()
             yield Mutant(line, kind, s.text(), fill, text[:s.start] + fill + text[s.end:])
+
+
+def _rounds(s: Statement, signs: set, zeros: set) -> bool:
+    """Is this one of the three instructions? Notes the registers that hold a sign, and those that hold 0 as it is never minus."""
+    if s.opcode == "shr.s32" and s.operands[2] == "31":
+        signs.add(s.operands[0])
+    elif s.opcode == "shr.u32" and s.operands[1] in signs:
+        zeros.add(s.operands[0])
+    else:
+        return s.opcode == "add.s32" and s.operands[2] in zeros
+    return True
 
 
 def changes(s: Statement) -> Iterator[tuple]:

@@ -19,7 +19,7 @@ SCHEDULES, EACH = 20, int(os.environ.get("CYDNN_SCHEDULES", 3))
 SHARING = [n for n in mutation.smallest() if re.search(r"(?m)\.shared|^\s*(@!?%p\d+\s+)?bar(rier)?\.", mutation.text_of(n))]
 
 
-@pytest.mark.parametrize("number, name", enumerate(SHARING), ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize("number, name", list(enumerate(SHARING)), ids=lambda v: v if isinstance(v, str) else "")
 def test_nothing_is_reported(number, name):
     device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
     with watched.watching():
