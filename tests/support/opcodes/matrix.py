@@ -9,8 +9,14 @@ from .table import enter, expand
 from .values import SIZE, core, encode, hashed, seed_of
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f32": 32, "s32": 32}
+SIGNS = {"f16": 0x7FFF7FFF, "bf16": 0x7FFF7FFF, "e4m3": 0x7F7F7F7F, "e5m2": 0x7F7F7F7F, "tf32": 0x7FFFFFFF, "f32": 0x7FFFFFFF}    # all bits but the signs
 SMALL = {"e4m3": (0, 0x38, 0x40, 0x44, 0xB8, 0xC0, 0xC4), "e5m2": (0, 0x3C, 0x40, 0x42, 0xBC, 0xC0, 0xC2)}      # 0, 1, 2, 3, -1, -2, -3
 WARPS = 5
+
+
+def mask(type_: str):
+    """What takes the signs off a register."""
+    return np.uint64((1 << 63) - 1) if type_ == "f64" else np.uint32(SIGNS.get(type_, 0xFFFFFFFF))
 
 
 def small(type_: str, seed: int, count: int) -> np.ndarray:
@@ -60,15 +66,16 @@ for form in MMA:
         if t["d"] != t["c"]:
             continue                             # mixed accumulators exist for m8n8k4 of f16 only
         M, N, K = map(int, re.search(r"m(\d+)n(\d+)k(\d+)", opcode).groups())
-        seed, names, values = seed_of(opcode), [], []
+        seed, names, values, masks = seed_of(opcode), [], [], []
         for type_, elements in ((t["a"], M * K), (t["b"], N * K), (t["c"], M * N)):
             registers = elements * BITS[type_] // 32 // (64 if type_ == "f64" else 32)
             names.append("{" + ", ".join(f"%s{len(values) + i}" for i in range(registers)) + "}")
             values += fragment(type_, seed + 7 * len(values), registers)
+            masks += [mask(type_)] * registers
         width = "b64" if t["d"] == "f64" else "b32"
         count = M * N * BITS[t["d"]] // 32 // (64 if width == "b64" else 32)
         results = ", ".join(f"%d{i}" for i in range(count))
-        enter(opcode, f"{opcode} {{{results}}}, {', '.join(names)};", (width,) * len(values), (width,) * count, values, rule=("bits",) if t["d"] == "s32" else ("mma", t["d"], 64), block=32)
+        enter(opcode, f"{opcode} {{{results}}}, {', '.join(names)};", (width,) * len(values), (width,) * count, values, rule=("bits",) if t["d"] == "s32" else ("mma", t["d"], 64, masks), block=32)
 
 TILE = ".shared .align 16 .b8 mem[512]; mov.u32 %x, mem; mad.lo.u32 %x, %lane, 16, %x;"
 OTHER = "mov.u32 %y, mem; and.b32 %w, %s4, 31; mad.lo.u32 %y, %w, 16, %y;"

@@ -77,3 +77,11 @@ def answers(device, probes) -> Iterator[tuple[Probe, list | Exception]]:
                 yield probe, answer(machine, function, probe)
             except Exception as error:           # kept: a table lacks one row then, not all
                 yield probe, error
+
+
+def one(device, probe: Probe) -> list[np.ndarray]:
+    """The results of one probe."""
+    (_, results), = answers(device, [probe])
+    if isinstance(results, Exception):
+        raise results
+    return results

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .matrix import edges, ordinary, small
+from .matrix import edges, mask, ordinary, small
 from .table import enter
 from .values import seed_of
 
@@ -46,14 +46,14 @@ for shape, d, a, b in KINDS:
                   "ld.global.v4.b32 {%w0, %w1, %w2, %w3}, [%a0]; st.shared.v4.b32 [%x], {%w0, %w1, %w2, %w3}; " \
                   "ld.global.v4.b32 {%w0, %w1, %w2, %w3}, [%a1]; st.shared.v4.b32 [%x+2048], {%w0, %w1, %w2, %w3}; " + TILES
         take = " ".join(f"mov.b32 %d{i}, %s{2 + i};" for i in range(count)) + SETTLE
-        rule = ("bits",) if d == "s32" else ("mma", d, 128)
+        rule = ("bits",) if d == "s32" else ("mma", d, 128, [mask(a), mask(b)] + [mask(d)] * count)
         enter(f"wgmma n8 {shape} {d} {a} {b} {at}", declare + wgmma(shape, d, a, b, scales, 8, names("d", count), take, "%da", "%q"), ("b128", "b128") + ("b32",) * count, ("b32",) * count,
               [*tiles, *start], rule=rule)
     # A in registers, small integers, the sums begin at zero
     scales = {"f16": ", 1, 1, 0", "bf16": ", 1, 1, 0"}.get(a, "" if a in ("s8", "u8") else ", 1, 1")
     held = [np.concatenate([words(make, a, seed + 90 + r) for make in makes]) for r in range(4)]
     enter(f"wgmma registers n8 {shape} {d} {a} {b}", declare + "setp.ne.u32 %q, %lane, %lane; " + wgmma(shape, d, a, b, scales, 8, names("d", 4 // per), SETTLE, names("s", 4, 2), "%q"),
-          ("b128", "b128") + ("b32",) * 4, ("b32",) * (4 // per), [*tiles, *held], rule=rule)
+          ("b128", "b128") + ("b32",) * 4, ("b32",) * (4 // per), [*tiles, *held], rule=("bits",))
 
 # Every width, of small integers: the last register and all of them joined
 for shape, d, a, b in (("k16", "f32", "f16", "f16"), ("k16", "f32", "bf16", "bf16"), ("k8", "f32", "tf32", "tf32"), ("k32", "f32", "e4m3", "e4m3"), ("k32", "s32", "s8", "u8")):
