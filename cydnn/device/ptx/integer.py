@@ -322,4 +322,6 @@ row(f"setp cmp:{CMP} join:and|or|xor? ftz? t:{ANY}|f16|bf16", None, _setp)
 row(f"set cmp:{CMP} ftz? d:u16|s16|u32|s32|f32|f16|bf16 t:{ANY}|f16|bf16", None, _set)
 row(f"set cmp:{CMP} ftz? d:u32|s32|f16x2|bf16x2 t:f16x2|bf16x2", None, _set)
 row(f"selp t:{ANY}|f16|bf16", "t=t,t,pred", lambda a, b, p: np.where(p, a, b))
-row("slct d:b32|u32|s32|f32|b64|u64|s64|f64|b16|u16|s16 t:s32|f32", "d=d,d,t", lambda a, b, c: np.where(c >= 0, a, b))
+SELECTED = "d:b32|u32|s32|f32|b64|u64|s64|f64|b16|u16|s16"
+row(f"slct {SELECTED} t:s32|f32", "d=d,d,t", lambda a, b, c: np.where(c >= 0, a, b))
+row(f"slct ftz {SELECTED} t:f32", "d=d,d,t", lambda a, b, c: np.where(c > -np.finfo(np.float32).tiny, a, b))
