@@ -269,6 +269,7 @@ row("rcp rn ftz? t:f32", "t=t", lambda m: finish(lambda a: divide32(F32(1), a), 
 row("rcp rn t:f64", "t=t", lambda a: np.divide(1.0, a))
 row("rcp approx ftz t:f64", "t=t", rcp64)
 row("rsqrt approx ftz t:f64", "t=t", lambda a: flush(1.0 / np.sqrt(flush(a))))
+row("rsqrt approx t:f64", "t=t", lambda a: 1.0 / np.sqrt(a))
 row("sqrt rn ftz? t:f32", "t=t", lambda m: finish(lambda a: clean32(np.sqrt(a)), m), make=True)
 row("sqrt rn t:f64", "t=t", np.sqrt)
 for name, fn in (("rcp", lambda x: 1.0 / x), ("rsqrt", lambda x: 1.0 / np.sqrt(x)), ("sqrt", np.sqrt), ("ex2", np.exp2), ("lg2", np.log2),
