@@ -91,11 +91,13 @@ def tf32(m):
     def convert(a):
         u = np.ascontiguousarray(a, F32).view(np.uint32)
         half = np.uint32(0x1000) if m["rnd"] == "rna" else np.uint32(0xFFF) + (u >> np.uint32(13) & np.uint32(1))
-        return np.where(a != a, np.uint32(0x7FFFFFFF), (u + half) & np.uint32(0xFFFFE000))
+        r = np.where(a != a, np.uint32(0x7FFFFFFF), (u + half) & np.uint32(0xFFFFE000))
+        return np.where(a < 0, np.uint32(0), r) if "relu" in m else r
     return convert
 
 
-row("cvt rnd:rna|rn satfinite? d:tf32 s:f32", "b32=f32", tf32, make=True)
+row("cvt rnd:rna satfinite? d:tf32 s:f32", "b32=f32", tf32, make=True)
+row("cvt rnd:rn relu? d:tf32 s:f32", "b32=f32", tf32, make=True)
 
 
 # ---- Pairs: the first source is the upper half ----
