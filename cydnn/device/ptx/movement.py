@@ -157,7 +157,7 @@ def _store(op, m):
 
 
 row(LOAD, None, _load)
-row(f"ldu space:global t:{TYPES}", None, _load)
+row(f"ldu space:global vec:v2|v4? t:{TYPES}", None, _load)
 row(STORE, None, _store)
 
 
