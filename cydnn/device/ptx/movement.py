@@ -8,7 +8,7 @@ from .memory import LOCAL, SHARED, SPACE_END, UINT
 from .parse import BYTES
 from .table import ANY, apply, kind_of, row
 
-TYPES = "b8|u8|s8|b16|u16|s16|b32|u32|s32|b64|u64|s64|f32|f64|f16|bf16|b128"
+TYPES = "b8|u8|s8|b16|u16|s16|b32|u32|s32|b64|u64|s64|f32|f64"
 SPACES = "global|shared|shared::cta|shared::cluster|local|param|param::entry|param::func|const"
 HINTS = "cop:ca|cg|cs|lu|cv|wb|wt?"
 EVICT = "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"
@@ -58,7 +58,7 @@ def _mov(op, m):
 
 
 CLOCKS = {"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"}
-row(f"mov t:{ANY}|pred|f16|bf16|b128", None, _mov)
+row(f"mov t:{ANY}|pred", None, _mov)
 WINDOW = {"shared": SHARED, "shared::cta": SHARED, "shared::cluster": SHARED, "local": LOCAL}
 
 
