@@ -47,7 +47,6 @@ for big, small, n in (("b32", "b16", 2), ("b64", "b32", 2), ("b64", "b16", 4)):
     values = [hashed(seed_of(big + small) + i, 128).astype(f"u{SIZE[small]}") for i in range(n)]
     enter(f"mov.{big} pack {n}", f"mov.{big} %d0, {{{parts('s')}}};", (small,) * n, (big,), values)
     enter(f"mov.{big} unpack {n}", f"mov.{big} {{{parts('d')}}}, %s0;", (big,), (small,) * n, [hashed(seed_of(big), 128).astype(f"u{SIZE[big]}")])
-enter("mov.b128", ".reg .b128 %q; mov.b128 %q, {%s0, %s1}; mov.b128 {%d1, %d0}, %q;", ("b64", "b64"), ("b64", "b64"), [hashed(5, 128), hashed(6, 128)])
 SPECIALS = ("tid.x", "ntid.x", "ntid.y", "ctaid.x", "nctaid.x", "nctaid.z", "laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt",
             "clusterid.x", "nclusterid.x", "cluster_ctaid.x", "cluster_nctaid.x", "cluster_ctarank", "cluster_nctarank", "total_smem_size", "dynamic_smem_size")
 enter("special registers", " ".join(f"mov.u32 %d{i}, %{s};" for i, s in enumerate(SPECIALS)), ("b32",), ("b32",) * len(SPECIALS), [hashed(7, 256).astype(np.uint32)])
@@ -96,7 +95,6 @@ for order in ("weak", "volatile", *(f"{o}.{s}" for o in ("relaxed", "acquire") f
 for words in ("ca", "cg", "cs", "lu", "cv", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B",
               "L2::256B", "nc.L1::no_allocate.L2::128B"):
     load(f"ld {words}", f"ld.global.{words}.b32", ["b32"])
-mem("ld.b128", ".reg .b128 %q; ld.global.b128 %q, [%a0]; mov.b128 {%d0, %d1}, %q; st.global.b128 [%cell], %q; ld.global.v2.b64 {%d2, %d3}, [%cell];", ("b64",) * 4)
 
 # ---- Stores: over bytes of EE, then all 16 bytes read back ----
 
