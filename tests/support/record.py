@@ -18,13 +18,18 @@ def covered_hash() -> str:
     return digest.hexdigest()
 
 
+def fold(families: dict) -> tuple[dict, dict]:
+    """The families ``bits/<kernel>`` as one row of sums, and the others."""
+    rows = [row for name, row in families.items() if name.startswith("bits/")]
+    sums = {"kernels": len(rows), **{k: sum(row[k] for row in rows) for k in rows[0]}} if rows else {}
+    return sums, {name: row for name, row in families.items() if not name.startswith("bits/")}
+
+
 def write(device: str, driver: str, families: dict, passed: int, failed: int) -> Path:
     """Write tests/records/<device>.json. Families ``bits/<kernel>`` become one row: kernels and cases by how they compare with the interpreter."""
     RECORDS.mkdir(exist_ok=True)
     path = RECORDS / f"{device.lower().replace(' ', '-')}.json"
-    kernels = [row for name, row in families.items() if name.startswith("bits/")]
-    families = {name: row for name, row in families.items() if not name.startswith("bits/")}
-    bits = {"kernels": len(kernels), **{k: sum(row[k] for row in kernels) for k in kernels[0]}} if kernels else {}
+    bits, families = fold(families)
     total = {k: sum(f[k] for f in families.values()) for k in ("problems", "engine_runs", "wrong")} if families else {}
     path.write_text(json.dumps(dict(device=device, driver=driver, covered_sha256=covered_hash(), tests_passed=passed, tests_failed=failed,
                                     total=total, bits=bits, families=dict(sorted(families.items()))), indent=1) + "\n")
