@@ -1,7 +1,7 @@
 """One plan on a GPU and on the interpreter, with the same bytes in all buffers: are the outputs equal, bit for bit?
 
-What the PTX of a plan has in it says how much is owed: ``plain`` the same bits; ``approx`` (.approx or .full instructions, whose bits are the hardware's
-own) and ``order`` (floating-point atomics) the computed tolerance of the op on both; ``tensor`` an error against float64 of at most four times the
+What the PTX of a plan has in it says how much is owed: ``plain`` the same bits; ``approx`` (.approx or .full instructions, whose bits are the
+hardware's own) and ``order`` (floating-point atomics) the computed tolerance of the op on both; ``tensor`` an error against float64 of at most four times the
 interpreter's, and the same bits where all numbers are small integers.
 """
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The interpreter gives the answers of an H200: every exact opcode bit for bit, approximations within the error that the PTX ISA documents.
 
-The table was written by ``python -m support.opcodes --write FILE`` on the GPU; a form of the opcode tables that no probe covers is listed here with a reason.
+The table was written by ``python -m support.opcodes --write FILE`` on the GPU. Which forms are probed: test_probes.py.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device answers probes: on CUDA through the driver's loader, on the interpreter through its own. A probe that fails is an error in the answers, not an end."""
+"""A device answers probes: a GPU through the driver's loader, the interpreter through its own. A probe that fails is an error, not the end."""
 from __future__ import annotations
 
 import struct
