@@ -141,7 +141,7 @@ def insert(a, into, start, length):
 
 def permute(m):
     modes = {"f4e": lambda s: [s, s + 1, s + 2, s + 3], "b4e": lambda s: [s, s - 1 & 7, s - 2 & 7, s - 3 & 7], "rc8": lambda s: [s] * 4,
-             "rc16": lambda s: [s & 2, (s & 2) + 1] * 2, "ecl": lambda s: [np.maximum(s, i) for i in range(4)],
+             "rc16": lambda s: [2 * (s & 1), 2 * (s & 1) + 1] * 2, "ecl": lambda s: [np.maximum(s, i) for i in range(4)],
              "ecr": lambda s: [np.minimum(s, i) for i in range(4)]}
 
     def bytes_of(a, b, select):
