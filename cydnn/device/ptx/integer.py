@@ -115,10 +115,15 @@ def find(m):
     return position
 
 
+def _field(n, bits):
+    """A position or length of bfe and bfi: 8 bits of it. What ptxas makes of the 64-bit forms takes all 32, whatever the ISA says."""
+    return np.asarray(n & U32(255) if bits == 32 else n).astype(np.int64)
+
+
 def extract(a, start, length):
     a = np.asarray(a)
     bits = 8 * a.dtype.itemsize
-    start, length = np.asarray(start & U32(255)).astype(np.int64), np.asarray(length & U32(255)).astype(np.int64)
+    start, length = _field(start, bits), _field(length, bits)
     unsigned = a.view("u%d" % a.dtype.itemsize)
     part = shift_right(unsigned, start)
     keep = np.where(length >= bits, U64(2**64 - 1), (U64(1) << np.minimum(length, 63).astype(U64)) - U64(1))
@@ -133,7 +138,7 @@ def extract(a, start, length):
 def insert(a, into, start, length):
     into = np.asarray(into)
     bits, kind = 8 * into.dtype.itemsize, into.dtype.type
-    start, length = np.asarray(start & U32(255)).astype(np.int64), np.asarray(length & U32(255)).astype(np.int64)
+    start, length = _field(start, bits), _field(length, bits)
     ones = np.where(length >= bits, kind(2**bits - 1), (kind(1) << np.minimum(length, bits - 1).astype(kind)) - kind(1))
     mask = shift_left(ones.astype(kind), start)
     return into & ~mask | shift_left(np.asarray(a), start) & mask
