@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .floating import flush
 from .parse import BYTES
 from .table import ANY, BITS, INT, apply, row
 
@@ -289,6 +290,8 @@ JOIN = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 def comparison(m):
     fn = (FLOAT_COMPARE if "f" in m["t"] else COMPARE)[m["cmp"]]
+    if "ftz" in m:
+        return lambda a, b: fn(flush(a), flush(b))
     if m["t"].startswith("bf16"):
         return lambda a, b: fn(*((np.asarray(x).astype(U32) << U32(16)).view(np.float32) for x in (a, b)))
     return fn
