@@ -287,5 +287,5 @@ row("abs t:bf16|bf16x2", "t=t", lambda a: a & np.uint16(0x7FFF))
 row("copysign t:f32|f64", "t=t,t", lambda a, b: np.copysign(b, a))
 row("testp kind:finite|infinite|number|notanumber|normal|subnormal t:f32|f64", "pred=t", lambda m: {
     "finite": np.isfinite, "infinite": np.isinf, "number": lambda a: a == a, "notanumber": np.isnan,
-    "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+    "normal": lambda a: np.isfinite(a) & ((np.abs(a) >= np.finfo(a.dtype).tiny) | (a == 0)),
     "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny)}[m["kind"]], make=True)
