@@ -127,9 +127,15 @@ def exact32(function, mode):
     if function == "mul":
         return lambda a, b: narrow32(np.multiply(a, b, dtype=F64), mode)
     if function == "fma":
-        return lambda a, b, c: narrow32(to_odd(*two_sum(np.multiply(a, b, dtype=F64), np.asarray(c).astype(F64))), mode)
+        return lambda a, b, c: narrow32(_summed(np.multiply(a, b, dtype=F64), np.asarray(c).astype(F64), mode), mode)
     sign = -1.0 if function == "sub" else 1.0
-    return lambda a, b: narrow32(to_odd(*two_sum(np.asarray(a).astype(F64), sign * np.asarray(b).astype(F64))), mode)
+    return lambda a, b: narrow32(_summed(np.asarray(a).astype(F64), sign * np.asarray(b).astype(F64), mode), mode)
+
+
+def _summed(a, b, mode):
+    """a + b rounded to odd; what cancels is -0 when rounding down."""
+    s = to_odd(*two_sum(a, b))
+    return np.where((s == 0) & (a != 0) | (s == 0) & (np.signbit(a) != np.signbit(b)), -0.0, s) if mode == "rm" else s
 
 
 def arithmetic32(name, ufunc):
