@@ -205,7 +205,7 @@ def fma16(m):
     def fma(a, b, c):
         a, b, c = (np.asarray(x).astype(F64) for x in (a, b, c))
         r = narrow16(to_odd(*two_sum(a * b, c))).view(np.float16)
-        return np.where(r < 0, np.float16(0), r) if "relu" in m else r
+        return np.where(r <= 0, np.float16(0), r) if "relu" in m else r
     return lambda a, b, c: finish(fma, m)(a, b, c)
 
 
@@ -217,7 +217,7 @@ def fma_bf16(m):
     def fma(a, b, c):
         a, b, c = (widen_bf16(x).astype(F64) for x in (a, b, c))
         r = narrow_bf16(to_odd(*two_sum(a * b, c)))
-        return np.where(widen_bf16(r) < 0, np.uint16(0), r) if "relu" in m else r
+        return np.where(widen_bf16(r) <= 0, np.uint16(0), r) if "relu" in m else r
     return fma
 
 
