@@ -252,7 +252,7 @@ def approximate(function):
 def near_type(function, type_):
     if type_ == "f16":
         return lambda m: lambda a: narrow16(function(np.asarray(a).astype(F64))).view(np.float16)
-    return lambda m: lambda a: narrow_bf16(function(widen_bf16(a).astype(F64)).astype(F32))
+    return lambda m: lambda a: narrow_bf16(finish(lambda x: function(x.astype(F64)).astype(F32), m)(widen_bf16(a)))
 
 
 RND32 = "rnd:rn|rz|rm|rp"
