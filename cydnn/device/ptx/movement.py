@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .floating import narrow_bf16, widen_bf16
-from .memory import LOCAL, SHARED, SPACE_END, UINT
+from .memory import LOCAL, PARAM, SHARED, SPACE_END, UINT
 from .parse import BYTES
 from .table import ANY, apply, kind_of, row
 
@@ -74,11 +74,11 @@ row("cvta to? space:global|shared|shared::cta|shared::cluster|local|const|param|
 def inside(m):
     base = WINDOW.get(m["space"])
     if base is None:
-        return lambda a: np.asarray(a) < np.uint64(SHARED)
+        return lambda a: np.asarray(a) < np.uint64(SHARED) if m["space"] == "global" else np.asarray(a) >= np.uint64(PARAM)
     return lambda a: (np.asarray(a) >= np.uint64(base)) & (np.asarray(a) < np.uint64(base + SPACE_END))
 
 
-row("isspacep space:global|shared|shared::cta|shared::cluster|local|const|param", "pred=u64", inside, make=True)
+row("isspacep space:global|shared|shared::cta|shared::cluster|local|param", "pred=u64", inside, make=True)
 
 
 # ---- Loads and stores ----
