@@ -193,11 +193,11 @@ def rcp64(a):
 
 def arithmetic16(ufunc):
     def make(m):
-        return finish(lambda a, b: _clean16(ufunc(a, b)), m)
+        return finish(lambda a, b: clean16(ufunc(a, b)), m)
     return make
 
 
-def _clean16(r):
+def clean16(r):
     return np.where(r != r, NAN16.view(np.float16), r)
 
 
@@ -238,7 +238,7 @@ def extreme(sign):
                 negative = np.signbit(a) & np.signbit(b) if sign > 0 else np.signbit(a) | np.signbit(b)
                 r = np.where(zero, np.where(negative, -r.dtype.type(0), r.dtype.type(0)), r)
             r = clean32(r) if r.dtype == F32 else r
-            return narrow_bf16(r) if bf16 else _clean16(r) if r.dtype == np.float16 else r
+            return narrow_bf16(r) if bf16 else clean16(r) if r.dtype == np.float16 else r
         return finish(best, m)
     return make
 
