@@ -63,8 +63,10 @@ def narrow16(x, mode="rn"):
     """To f16, as bits."""
     x = np.asarray(x)
     r = x.astype(np.float16)
-    if mode == "rz":
-        r = np.where(np.abs(r.astype(F64)) > np.abs(x), np.nextafter(r, np.float16(0)), r)
+    if mode != "rn":
+        back, to = r.astype(F64), {"rz": 0, "rm": -np.inf, "rp": np.inf}[mode]
+        beyond = {"rz": np.abs(back) > np.abs(x), "rm": back > x, "rp": back < x}[mode]
+        r = np.where(beyond, np.nextafter(r, np.float16(to)), r)
     return np.where(r != r, NAN16, r.view(np.uint16))
 
 
@@ -75,7 +77,8 @@ def narrow_bf16(x, mode="rn"):
         near = x.astype(F32)
         x = np.where(near.astype(F64) == x, near, _odd32(x, near))
     u = np.ascontiguousarray(x, F32).view(U32)
-    up = np.where(mode == "rn", U32(0x7FFF) + (u >> U32(16) & U32(1)), U32(0))
+    up = {"rn": U32(0x7FFF) + (u >> U32(16) & U32(1)), "rz": U32(0), "rm": (u >> U32(31)) * U32(0xFFFF),
+          "rp": (U32(1) - (u >> U32(31))) * U32(0xFFFF)}[mode]
     return np.where(x != x, NAN16, ((u + up) >> U32(16)).astype(np.uint16))
 
 
