@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .floating import F32, F64, NAN16, clean32, flush, narrow16, narrow32, narrow_bf16, saturate, widen_bf16
+from .floating import F32, F64, NAN16, clean32, flush, narrow16, narrow32, narrow_bf16, saturate, to_odd, two_sum, widen_bf16
 from .table import DTYPE, apply, kind_of, row
 
 INTS = "u8|s8|u16|s16|u32|s32|u64|s64"
@@ -32,9 +32,16 @@ def integer_to_float(m):
 
     def convert(a):
         a = np.asarray(a)
-        if target in ("f32", "f64") and mode == "rn":
+        if target in ("f32", "f64") and mode == "rn" and "sat" not in m:
             return a.astype(DTYPE[target])
-        return WRITE[target](a.astype(F64), mode)
+        wide = a.astype(np.int64 if a.dtype.kind == "i" else np.uint64)
+        near, error = two_sum((wide >> wide.dtype.type(32)).astype(F64) * 2.0 ** 32, (wide & wide.dtype.type(0xFFFFFFFF)).astype(F64))
+        if "sat" in m:
+            near, error = saturate(near), 0 * error
+        if target == "f64":
+            aside = {"rn": 0, "rz": error * near < 0, "rm": error < 0, "rp": error > 0}[mode]
+            return np.where(aside, np.nextafter(near, {"rz": 0.0, "rp": np.inf}.get(mode, -np.inf)), near)
+        return WRITE[target](to_odd(near, error), mode)
     return convert
 
 
