@@ -47,7 +47,7 @@ def integer_to_float(m):
 
 def float_to_integer(m):
     target, whole = np.iinfo(DTYPE[kind_of(m["d"])]), WHOLE[m["rnd"]]
-    nan = 0 if m["s"] != "f64" and target.bits <= 32 else 1 << max(target.bits, 32) - 1
+    nan = 0 if m["s"] != "f64" and target.bits <= 32 else 1 << target.bits - 1
 
     def convert(a):
         x = READ.get(m["s"], np.asarray)(a)
