@@ -14,6 +14,12 @@ READ = {"f16": lambda a: np.asarray(a).view(np.float16).astype(F32), "bf16": wid
 WRITE = {"f16": narrow16, "bf16": narrow_bf16, "f32": narrow32, "f64": lambda x, mode: np.asarray(x, F64)}
 
 
+def positive(x):
+    """.relu: what is not above zero is +0, a NaN stays."""
+    x = np.asarray(x)
+    return np.where(x <= 0, x.dtype.type(0), x)
+
+
 def integer_to_integer(m):
     target = DTYPE[kind_of(m["d"])]
     low, high = np.iinfo(target).min, np.iinfo(target).max
@@ -72,7 +78,7 @@ def float_to_float(m):
         if "sat" in m:
             x = saturate(x)
         if "relu" in m:
-            x = np.where(x < 0, x.dtype.type(0), x)
+            x = positive(x)
         if source == target:
             return clean32(x) if target == "f32" else WRITE[target](x, "rn")
         r = WRITE[target](x, "rn" if mode in WHOLE else mode)
@@ -99,7 +105,7 @@ def tf32(m):
         u = np.ascontiguousarray(a, F32).view(np.uint32)
         half = np.uint32(0x1000) if m["rnd"] == "rna" else np.uint32(0xFFF) + (u >> np.uint32(13) & np.uint32(1))
         r = np.where(a != a, np.uint32(0x7FFFFFFF), (u + half) & np.uint32(0xFFFFE000))
-        return np.where(a < 0, np.uint32(0), r) if "relu" in m else r
+        return np.where(np.asarray(a) <= 0, np.uint32(0), r) if "relu" in m else r
     return convert
 
 
@@ -114,7 +120,7 @@ def pair(m):
 
     def convert(a, b):
         if "relu" in m:
-            a, b = (np.where(x < 0, F32(0), x) for x in (a, b))
+            a, b = positive(a), positive(b)
         high, low = (write(np.asarray(x), m["rnd"]).astype(np.uint32) for x in (a, b))
         return high << np.uint32(16) | low
     return convert
@@ -161,7 +167,7 @@ def pair_to_fp8(m):
     def convert(*ab):
         a, b = ab if len(ab) == 2 else (ab[0].reshape(-1, 2)[:, 1], ab[0].reshape(-1, 2)[:, 0])
         if "relu" in m:
-            a, b = (np.where(x < 0, x.dtype.type(0), x) for x in (a, b))
+            a, b = positive(a), positive(b)
         return to_fp8(a, m["d"][:-2]) << np.uint16(8) | to_fp8(b, m["d"][:-2])
     return convert
 
@@ -169,6 +175,7 @@ def pair_to_fp8(m):
 def pair_from_fp8(m):
     def convert(a):
         halves = [from_fp8(np.asarray(a) >> np.uint16(s) & np.uint16(255), m["s"][:-2]) for s in (0, 8)]
+        halves = [positive(h) for h in halves] if "relu" in m else halves
         bits = [np.where(h != h, NAN16, h.view(np.uint16)).astype(np.uint32) for h in halves]
         return bits[1] << np.uint32(16) | bits[0]
     return convert
