@@ -102,7 +102,7 @@ row(f"cvt rnd:rn|rz|rm|rp|rni|rzi|rmi|rpi? ftz? relu? sat? d:{FLOATS} s:{FLOATS}
 
 def tf32(m):
     def convert(a):
-        u = np.ascontiguousarray(a, F32).view(np.uint32)
+        u = np.ascontiguousarray(np.clip(a, -LARGEST["tf32"], LARGEST["tf32"]) if "satfinite" in m else a, F32).view(np.uint32)
         half = np.uint32(0x1000) if m["rnd"] == "rna" else np.uint32(0xFFF) + (u >> np.uint32(13) & np.uint32(1))
         r = np.where(a != a, np.uint32(0x7FFFFFFF), (u + half) & np.uint32(0xFFFFE000))
         return np.where(np.asarray(a) <= 0, np.uint32(0), r) if "relu" in m else r
@@ -115,12 +115,17 @@ row("cvt rnd:rn relu? d:tf32 s:f32", "b32=f32", tf32, make=True)
 
 # ---- Pairs: the first source is the upper half ----
 
+LARGEST = {"f16x2": F32(65504), "bf16x2": np.uint32(0x7F7F0000).view(F32), "tf32": np.uint32(0x7F7FE000).view(F32)}
+
+
 def pair(m):
     write = WRITE[m["d"][:-2]]
 
     def convert(a, b):
         if "relu" in m:
             a, b = positive(a), positive(b)
+        if "satfinite" in m:
+            a, b = (np.clip(x, -LARGEST[m["d"]], LARGEST[m["d"]]) for x in (a, b))
         high, low = (write(np.asarray(x), m["rnd"]).astype(np.uint32) for x in (a, b))
         return high << np.uint32(16) | low
     return convert
