@@ -82,8 +82,25 @@ def float_to_float(m):
         if source == target:
             return clean32(x) if target == "f32" else WRITE[target](x, "rn")
         r = WRITE[target](x, "rn" if mode in WHOLE else mode)
-        return flush(r) if "ftz" in m and target == "f32" else r
+        r = flush(r) if "ftz" in m and target == "f32" else r
+        return with_payload(r, x, target) if source == "f64" and "sat" not in m else r
+    if source == target == "f32" and set(m) == {"d", "s"}:
+        return lambda a: a                       # moves bits, like cvt.f32.bf16
+    if (source, target) == ("bf16", "f32") and "ftz" not in m:
+        return widen_bf16
     return convert
+
+
+def with_payload(r, x, target):
+    """A NaN of f64 keeps its sign and the upper bits of its payload, and is made quiet."""
+    if target == "f64" or not np.count_nonzero(x != x):
+        return r
+    digits = {"f32": 23, "f16": 10, "bf16": 7}[target]
+    bits = x.view(np.uint64)
+    size = 32 if target == "f32" else 16
+    top = (bits >> np.uint64(63) << np.uint64(size - 1)) | np.uint64((1 << size - 1) - (1 << digits)) | np.uint64(1 << digits - 1)
+    kept = (top | bits >> np.uint64(52 - digits) & np.uint64((1 << digits) - 1)).astype(f"u{size // 8}").view(r.dtype)
+    return np.where(x != x, kept, r)
 
 
 def _cvt(make):
