@@ -57,7 +57,7 @@ enter("special registers", " ".join(f"mov.u32 %d{i}, %{s};" for i, s in enumerat
 
 WHERE = ".shared .align 8 .b8 sh[16]; .local .align 8 .b8 lo[16]; .reg .u64 %g<3>; " \
         "mov.u64 %g1, sh; cvta.shared.u64 %g1, %g1; mov.u64 %g2, lo; cvta.local.u64 %g2, %g2; mov.u64 %g0, %a0;"
-for space in ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param"):
+for space in ("global", "shared", "shared::cta", "shared::cluster", "local", "param"):
     mem(f"isspacep.{space}", WHERE + " ".join(f"isspacep.{space} %d{i}, %g{i};" for i in range(3)), ("pred",) * 3)
 for space in ("shared", "shared::cta", "shared::cluster", "local"):
     name = "lo" if space == "local" else "sh"

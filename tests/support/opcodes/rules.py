@@ -1,11 +1,12 @@
 """How an answer of the interpreter is compared with the table's: bit for bit, or within the error that the PTX ISA documents.
 
-    bits              equal          nan               equal, or both NaN
+    bits              equal          nan [type]        equal, or both NaN
     ulp n             at most n units in the last place apart
     rel e, abs e      within e of the exact result, which the interpreter gives rounded once
     lg2 e             e absolute for arguments of 0.5 to 2, else e relative
     circle e          e absolute up to 2 pi, 2^-14.7 up to 100 pi, no bound beyond
-    mma d n masks     bits in the first n lanes (small integers), elsewhere within four roundings of the sum of all sizes
+    mma d n masks     bits in the first n lanes (small integers), elsewhere within four roundings (to the digits of d, or to those given
+                      behind the masks) of the sum of all sizes
 """
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import numpy as np
 from .probe import Probe
 from .values import HALF
 
-F32_LIKE = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 SMALLEST = {"f16": 2.0 ** -24, "bf16": 2.0 ** -133, "f32": 2.0 ** -149, "f64": 2.0 ** -1074}
 ROUNDINGS = 4
@@ -22,9 +23,9 @@ ROUNDINGS = 4
 
 def numbers(bits: np.ndarray, type_: str) -> np.ndarray:
     """Bits of a float type as float64."""
-    if type_ == "bf16":
-        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    return bits.view(F32_LIKE[type_]).astype(np.float64)
+    raw = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32) if type_ == "bf16" else bits.view(NUMPY[type_])
+    with np.errstate(invalid="ignore"):          # signalling NaNs
+        return raw.astype(np.float64)
 
 
 def halves(bits: np.ndarray, type_: str):
@@ -33,10 +34,10 @@ def halves(bits: np.ndarray, type_: str):
 
 
 def near(got, want, type_, error) -> np.ndarray:
-    """Equal, both NaN, or within ``error`` and the rounding of the exact result."""
+    """Equal, both NaN, or within ``error`` and the rounding of the exact result; denormals have two roundings, the GPU's and ours."""
     x, y = numbers(got, type_), numbers(want, type_)
     with np.errstate(all="ignore"):
-        rounding = np.maximum(np.abs(x) * 2.0 ** -DIGITS[type_], SMALLEST[type_] / 2)
+        rounding = np.maximum(np.abs(x) * 2.0 ** -DIGITS[type_], SMALLEST[type_])
         return (got == want) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= error + rounding) & np.isfinite(x) & np.isfinite(y)
 
 
@@ -69,10 +70,11 @@ def same(probe: Probe, got: list, want: list, magnitude) -> list[np.ndarray]:
     if kind == "bits":
         return [g == w for g, w in zip(got, want)]
     if kind == "mma":
-        _, type_, exact, _ = probe.rule
-        return [_product(g, w, s, type_, exact) for g, w, s in zip(got, want, magnitude())]
+        _, type_, exact, _, *digits = probe.rule
+        return [_product(g, w, s, type_, exact, *digits or [DIGITS[type_]]) for g, w, s in zip(got, want, magnitude())]
     right = []
     for g, w, out in zip(got, want, probe.outs):
+        out = probe.rule[1] if kind == "nan" and len(probe.rule) > 1 else out
         (g, type_), (w, _) = halves(g, out), halves(w, out)
         if kind == "nan":
             ok = (g == w) | (np.isnan(numbers(g, type_)) & np.isnan(numbers(w, type_))) if type_ in DIGITS else g == w
@@ -82,11 +84,11 @@ def same(probe: Probe, got: list, want: list, magnitude) -> list[np.ndarray]:
     return right
 
 
-def _product(got, want, sizes, type_, exact) -> np.ndarray:
+def _product(got, want, sizes, type_, exact, digits) -> np.ndarray:
     parts = {"f16": np.uint16, "f32": np.uint32, "f64": np.uint64}[type_]
     g, w, s = (a.view(parts).reshape(len(got), -1) for a in (got, want, sizes))
     with np.errstate(all="ignore"):
-        allowed = ROUNDINGS * numbers(s, type_) * 2.0 ** -DIGITS[type_]
+        allowed = ROUNDINGS * numbers(s, type_) * 2.0 ** -digits
         ok = near(g, w, type_, np.where(np.isfinite(allowed), allowed, 0))
     return np.where(np.arange(len(got)) < exact, (g == w).all(1), ok.all(1))
 
