@@ -51,7 +51,8 @@ def quotient(a, b):
 
 
 def remainder(a, b):
-    return a - np.where(np.asarray(b) == 0, 0, quotient(a, b)).astype(np.asarray(a).dtype) * b
+    zero = np.asarray(b) == 0
+    return np.where(zero, ~np.asarray(a).dtype.type(0), a - np.where(zero, 0, quotient(a, b)).astype(np.asarray(a).dtype) * b)
 
 
 def saturated(function):
