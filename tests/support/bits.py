@@ -1,8 +1,8 @@
 """One plan on a GPU and on the interpreter, with the same bytes in all buffers: are the outputs equal, bit for bit?
 
 What the PTX of a plan has in it says how much is owed: ``plain`` the same bits; ``approx`` (.approx or .full instructions, whose bits are the
-hardware's own) and ``order`` (floating-point atomics) the computed tolerance of the op on both; ``tensor`` an error against float64 of at most four times the
-interpreter's, and the same bits where all numbers are small integers.
+hardware's own) and ``order`` (floating-point atomics) the computed tolerance of the op on both; ``tensor`` that, an error against float64 of at
+most four times the interpreter's, and the same bits where all numbers are small integers.
 """
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def _tolerated(problem, name, here, there, given):
 
 
 def _four_times(problem, name, here, there, given):
-    """The GPU's error at most four times the interpreter's."""
+    """Both sides within the op's tolerance, and the GPU's error at most four times the interpreter's."""
+    yield from _tolerated(problem, name, here, there, given)
     want, floor = given.want[name], ROUNDING * float(np.max(given.magnitude[name], initial=0))
     error, allowed = float(np.abs(here[1] - want).max(initial=0)), TIMES * max(float(np.abs(there[1] - want).max(initial=0)), floor)
     if not error <= allowed:
