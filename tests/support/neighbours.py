@@ -27,7 +27,7 @@ def neighbours(line: str, tries: int, flops: float) -> Iterator[Problem]:
             text = _changed(text, rng)
         try:
             problem = _other_word(Problem.parse(text), rng)
-            small = all(d is None or 0 < d.extent <= MOST for d in problem.operands.values()) and problem.op.flops(**problem.operands) <= flops
+            small = all(0 < d.extent <= MOST and not d.is_overlapping for d in problem.descs) and problem.op.flops(**problem.operands) <= flops
         except (CydnnError, ZeroDivisionError):
             continue
         if small and str(problem) not in seen:
