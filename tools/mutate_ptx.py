@@ -31,21 +31,27 @@ def main(argv=None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which sample")
     parser.add_argument("--draws", type=int, default=4, help="random problems of a kernel beside those of its contract (default 4)")
     parser.add_argument("--near", type=int, default=40, help="problems near those of the contract, for mutants that survive the others (default 40)")
+    parser.add_argument("--read", metavar="FILE", action="append", default=[], help="take what an earlier run wrote with --json; runs only what is named")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
     args = parser.parse_args(argv)
-    scores = []
+    scores = [s for path in args.read for s in report.read(json.loads(Path(path).read_text()))]
     command = "python tools/mutate_ptx.py" + "".join(f" {w}" for w in (sys.argv[1:] if argv is None else argv))
-    for name in args.names or mutation.representatives():
+    for name in args.names or ([] if args.read else mutation.representatives()):
         start = time.process_time()
         scores.append(mutation.score(name, args.target, args.sample, args.seed, args.draws, args.near))
         print(f"{report.line(scores[-1])}  {time.process_time() - start:.0f} s", flush=True)
-        if args.markdown:                                    # as far as it got
-            Path(args.markdown).write_text(report.markdown(scores, command))
-        if args.json:
-            Path(args.json).write_text(json.dumps(report.rows(scores), indent=1) + "\n")
+        _write(args, scores, command)                        # as far as it got
+    _write(args, scores, command)
     print(report.summary(scores))
     return 0 if report.passes(scores) else 1
+
+
+def _write(args, scores, command):
+    if args.markdown:
+        Path(args.markdown).write_text(report.markdown(scores, command))
+    if args.json:
+        Path(args.json).write_text(json.dumps(report.rows(scores), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .mutants import SYNC
+from .mutants import SYNC, Mutant
 
 BAR = 0.9                                                    # of the mutants on executed instructions, but for equivalent ones
 HOWS = ("finding", "value", "endless", "refused", "equivalent", "survived")
@@ -30,16 +30,16 @@ def line(score) -> str:
 
 
 def totals(scores) -> tuple:
-    """(killed, not equivalent, barriers and waits killed, all barriers and waits, of which needless)."""
+    """(killed, of; barriers and waits killed, of). What is equivalent or known to be needless is not counted."""
     every = [v for s in scores for v in s.verdicts if v.how != "equivalent"]
-    sync = [v for v in every if v.mutant.kind in SYNC]
-    return sum(v.killed for v in every), len(every), sum(v.killed for v in sync), len(sync)
+    sync, spare = [v for v in every if v.mutant.kind in SYNC], sum(map(needless, scores))
+    return sum(v.killed for v in every), len(every) - spare, sum(v.killed for v in sync), len(sync) - spare
 
 
 def passes(scores) -> bool:
     """Are both bars met?"""
     killed, every, sync_killed, sync = totals(scores)
-    return killed >= BAR * every and sync - sync_killed == sum(needless(s) for s in scores)
+    return killed >= BAR * every and sync_killed == sync
 
 
 def needless(score) -> int:
@@ -50,8 +50,8 @@ def needless(score) -> int:
 
 def summary(scores) -> str:
     killed, every, sync_killed, sync = totals(scores)
-    return (f"{len(scores)} kernels: {killed} of {every} mutants killed, {killed / max(every, 1):.1%} (bar {BAR:.0%}); barriers and waits {sync_killed} of {sync}, "
-            f"{sum(map(needless, scores))} known to be needless; {sum(s.count('equivalent') for s in scores)} equivalent not counted")
+    return (f"{len(scores)} kernels: {killed} of {every} mutants killed, {killed / max(every, 1):.1%} (bar {BAR:.0%}); barriers and waits {sync_killed} of {sync}; "
+            f"not counted: {sum(map(needless, scores))} barriers and waits known to be needless, {sum(s.count('equivalent') for s in scores)} equivalent")
 
 
 def rows(scores) -> list[dict]:
@@ -59,6 +59,13 @@ def rows(scores) -> list[dict]:
     return [dict(kernel=s.kernel, target=s.target, runs=s.cases, executed=s.executed, total=s.total,
                  mutants=[dict(line=v.mutant.line, kind=v.mutant.kind, old=v.mutant.old, new=v.mutant.new, how=v.how, what=v.what) for v in s.verdicts])
             for s in scores]
+
+
+def read(rows) -> list:
+    """The scores that ``rows`` wrote."""
+    from .mutation import Score, Verdict
+    made = lambda m: Verdict(Mutant(m["line"], m["kind"], m["old"], m["new"], ""), m["how"], m["what"])
+    return [Score(r["kernel"], r["target"], r["runs"], r["executed"], r["total"], [made(m) for m in r["mutants"]]) for r in rows]
 
 
 def markdown(scores, command: str) -> str:
