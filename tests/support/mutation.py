@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import count, islice, zip_longest
 from pathlib import Path
@@ -24,7 +25,7 @@ from cydnn.device.ptx import Finding, run
 from cydnn.status import CydnnError
 
 from . import draw, thorough
-from .mutants import SYNC, Mutant, mutants
+from .mutants import SYNC, Mutant, mutants, statements
 from .neighbours import neighbours
 from .trial import Slow, Trial, cpu_limit
 
@@ -90,7 +91,7 @@ class Mutation:
         self.kernel, self.device, self.more, self.budget, self.seeds = kernel, device, iter(more), budget, count()
         self.image = kernels.get(kernel).image_for(device.facts.sm)
         self.text = self.image.text().decode()
-        self.lines, self.grounds, self.total = set(), [], 0
+        self.lines, self.grounds, self.total = set(), [], sum(1 for _ in statements(self.text, kernel))
         for case in cases:
             self._add(case)
         self.lines = set().union(*(g.lines for g in self.grounds))
@@ -103,13 +104,21 @@ class Mutation:
         trial, start = Trial(case, self.device, next(self.seeds)), time.process_time()
         texts = trial()
         assert not texts, f"{self.kernel} is wrong as it is: {trial.case}: {texts}"
-        codes = [c for c in self.device.codes.values() if c.program.name == self.kernel]
-        assert codes, f"{trial.case} does not launch {self.kernel}"
-        self.total = len(codes[0].instructions)
-        idle = {int(re.search(r":(\d+): ", row)[1]) for row in run.uncovered(codes[0])}
-        lines = {codes[0].line(i) for i in codes[0].instructions} - idle
+        found = [(text, c) for text, c in self.device.codes.items() if c.program.name == self.kernel]
+        assert found, f"{trial.case} does not launch {self.kernel}"
+        text, code = found[0]
+        idle = {int(re.search(r":(\d+): ", row)[1]) for row in run.uncovered(code)}
+        lines = self._shipped(text, {code.line(i) for i in code.instructions} - idle)
         self.grounds.append(Ground(trial, lines, time.process_time() - start, trial.bits))
         return self.grounds[-1]
+
+    def _shipped(self, text: str, lines: set) -> set:
+        """The lines of the shipped text that lines of ``text`` were, where the splicer has changed it."""
+        if text == self.text:
+            return lines
+        mine, theirs = self.text.splitlines(), text.splitlines()
+        same = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
+        return {block.a + line - block.b for block in same for line in lines if block.b < line <= block.b + block.size}
 
     def _forget(self):
         for text in [t for t, c in self.device.codes.items() if c.program.name == self.kernel]:
