@@ -13,6 +13,7 @@ from .graph import ByValue, Graph
 from .heuristics import partition
 from .log import CHOICES, REASONS, log
 from .status import BadParam
+from .tensor import common_period
 
 ALIGNMENT = 256                                  # bytes; of every area in the workspace
 
@@ -33,6 +34,7 @@ class ExecutionPlan:
         self.written = {self._slot_of[u] for n in graph.nodes for u in n.writes() if u in self._slot_of}
         self.optional = {i for i, d in enumerate(self.slots) if d.count == 0}
         self.inplace = self._inplace_pairs()
+        self.periods = self._periods()
         self.scalars, self._scalar_of = self._collect_scalars()
         raw = [(i, step) for i, part in enumerate(parts) for step in part.engine.plan(part.match, device.facts, **(config or {}))]
         self._offsets, self.workspace_bytes = self._lay_out(raw)
@@ -79,6 +81,11 @@ class ExecutionPlan:
                 if a.uid in self._slot_of and b.uid in self._slot_of and a.dtype is b.dtype and a.same_layout(b):
                     pairs.append((self._slot_of[a.uid], self._slot_of[b.uid]))
         return pairs
+
+    def _periods(self):
+        """{(written slot, other slot): their common period}, for tensors that may lie between each other in one buffer."""
+        pairs = {(i, j): common_period(self.slots[i], self.slots[j]) for i in self.written for j in range(len(self.slots)) if i != j}
+        return {pair: period for pair, period in pairs.items() if period}
 
     def _collect_scalars(self):
         scalars, index = [], {}

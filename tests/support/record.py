@@ -24,8 +24,9 @@ def write(device: str, driver: str, families: dict, passed: int, failed: int) ->
     """Write tests/records/<device>.json."""
     RECORDS.mkdir(exist_ok=True)
     path = RECORDS / f"{device.lower().replace(' ', '-')}.json"
-    total = {k: sum(f.get(k, 0) for f in families.values()) for k in ("problems", "engine_runs", "wrong", "kernels")} if families else {}
+    total = {k: sum(f.get(k, 0) for f in families.values()) for k in ("problems", "engine_runs", "wrong", "kernels", "images")} if families else {}
     total["kernels_shipped"] = len(kernels.names())
+    total["images_shipped"] = sum(len(kernels.get(name).images) for name in kernels.names())
     path.write_text(json.dumps(dict(device=device, driver=driver, covered_sha256=covered_hash(), tests_passed=passed, tests_failed=failed,
                                     total=total, families=dict(sorted(families.items()))), indent=1) + "\n")
     return path
@@ -39,5 +40,6 @@ def staleness() -> list[str]:
         state = "covers these sources" if record["covered_sha256"] == now else "is STALE: the sources have changed since; run `make test` on a GPU"
         lines.append(f"GPU record {path.stem}: {record['tests_passed']} passed, {record['tests_failed']} failed, "
                      f"{record['total'].get('problems', 0)} problems, "
-                     f"kernels run: {record['total'].get('kernels', 0)} of {record['total'].get('kernels_shipped', 0)}; it {state}")
+                     + ", ".join(f"{what} run: {record['total'].get(what, 0)} of {record['total'].get(what + '_shipped', 0)}" for what in ("kernels", "images"))
+                     + f"; it {state}")
     return lines or ["GPU record: none; run `make test` on a GPU machine"]
