@@ -61,16 +61,23 @@ class Report:
 def cases(kernel: str, facts, lines=None) -> list[Case]:
     """Cases of each problem line (of the kernel's contract, for None) on a device: one for each number of launches, so alone and among
     helpers, and one that splits no sum. Pure functions of plans; no GPU needed."""
-    return [c for line in (kernels.get(kernel).problems if lines is None else lines) for c in of_problem(kernel, ops.Problem.parse(line), facts)]
-
-
-def of_problem(kernel: str, problem: ops.Problem, facts) -> list[Case]:
-    """The cases of one problem."""
     found: dict = {}
+    for case, launches in every_case(kernel, facts, lines):
+        found.setdefault((case.problem, launches, case.config.get("splits") == 1), case)
+    return list(found.values())
+
+
+def every_case(kernel: str, facts, lines=None):
+    """(case, number of launches) of every problem line with every engine and configuration that launches the kernel."""
+    for line in kernels.get(kernel).problems if lines is None else lines:
+        yield from of_problem(kernel, ops.Problem.parse(line), facts)
+
+
+def of_problem(kernel: str, problem: ops.Problem, facts):
+    """The same of one problem."""
     for engine, config, launches in launchers(problem, facts):
         if kernel in launches:
-            found.setdefault((len(launches), config.get("splits") == 1), Case(kernel, problem, engine, config))
-    return list(found.values())
+            yield Case(kernel, problem, engine, config), len(launches)
 
 
 def launchers(problem, facts):

@@ -41,6 +41,8 @@ class _Cluster(RowEngine):
         return stream_us(p, dev, blocks, efficiency=0.62 if blocks <= FEW * dev.sms else 0.86)
 
     def configs(self, p, dev):
+        if not p.descs[0].count:
+            return [{}]
         f = form(p)
         return [dict(size=s) for s in SIZES if units(p, f) <= self.held * s and self._slice(p, f, s) * (s - 1) < f.col_count]
 

@@ -79,15 +79,21 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
 EXACT_OPS = {"conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor"}
 
 
+def with_nans(values, names, seed) -> dict:
+    """The values, half of those of the named operands NaN."""
+    gen = np.random.default_rng(seed)
+    return {n: np.where(gen.random(v.shape) < 0.5, np.nan, v) if n in names else v for n, v in values.items()}
+
+
 class Prepared:
     """A problem with inputs of a flavour, by-value numbers, and what must come out. Small integers are drawn for some seeds."""
 
-    def __init__(self, problem, seed: int = 0, scalars=None, flavour: str = "drawn"):
+    def __init__(self, problem, seed: int = 0, scalars=None, flavour: str = "drawn", nans=()):
         rng = random.Random(seed)
         self.problem, op = problem, problem.op
         self.scalars = scalars or scalars_for(op, rng)
         exact = op.name in EXACT_OPS and rng.random() < 0.4
-        self.values = inputs_for(problem, rng, exact, flavour)
+        self.values = with_nans(inputs_for(problem, rng, exact, flavour), nans, seed)
         self.reads_old = {o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
         arrays = {n: v if n in op.reads or n in self.reads_old else np.broadcast_to(np.nan, v.shape) for n, v in self.values.items()}
         raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v)
@@ -101,12 +107,13 @@ class Prepared:
         return _once(built, self.problem, self.values, self.reads_old, self.want, self.magnitude, self.scalars, device, bits)
 
 
-def run(problem, device, seed=0, engines=None, config=None, scalars=None) -> Outcome:
+def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=()) -> Outcome:
     """Every engine on one problem. A finding is a sentence that starts with what went wrong.
 
-    ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones.
+    ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones. ``nans``: operands
+    that hold NaN (an output: before the call, where it is read).
     """
-    outcome, made = Outcome(), Prepared(problem, seed, scalars)
+    outcome, made = Outcome(), Prepared(problem, seed, scalars, nans=nans)
     match = match_of(made.graph, made.graph.nodes[0])
     for engine in engines or engines_for(problem.op):
         reasons = list(engine.refuse(match, device.facts))

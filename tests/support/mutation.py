@@ -247,7 +247,7 @@ def contract_cases(name: str, facts) -> list:
 def near(name: str, facts, most: int):
     """Problems near those of the contract."""
     lines = [list(neighbours(line, 4 * most, FLOPS)) for line in kernels.get(name).problems]
-    found = (case for problems in zip_longest(*lines) for p in problems if p for case in debug.of_problem(name, p, facts)[:1])
+    found = (case for problems in zip_longest(*lines) for p in problems if p for case, _ in islice(debug.of_problem(name, p, facts), 1))
     return islice(found, most)
 
 
