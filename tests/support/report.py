@@ -68,6 +68,15 @@ def read(rows) -> list:
     return [Score(r["kernel"], r["target"], r["runs"], r["executed"], r["total"], [made(m) for m in r["mutants"]]) for r in rows]
 
 
+# What the survivors are, where they are looked at one by one: the first four change nothing that can be seen, the last is for the cases' owner.
+WHY = """\
+* A comparison that picks between two loops which do the same (`setp.lt.u32 n, 768`: by four, or one by one), or that skips a loop that would not run.
+* A bound of a loop whose body checks every index again (the first and last row of a pooling window); `max` and `min` of such bounds.
+* Work for elements that are not stored: the size of a `cp.async` of rows behind the end, addresses that are only used when inside.
+* Nothing is added: the index of a part that is always 0 in this variant; 0.0 added or subtracted.
+* Index arithmetic of a dimension that is 1 in all cases: the third spatial one, a batch, a second group. These are cases that are missing."""
+
+
 def markdown(scores, command: str) -> str:
     """The record: by kernel, by kind of mutant, and every survivor with its line."""
     parts = ["# Mutation of shipped PTX", f"`{command}` on the interpreter, no GPU. {summary(scores)}.",
@@ -78,6 +87,7 @@ def markdown(scores, command: str) -> str:
              "## By kind", _table(("kind", "mutants", *HOWS, "killed"), _by_kind(scores))]
     if NEEDLESS:
         parts += ["## Synchronisation that nothing depends on", "\n".join(f"* `{source}`: {n}. {why}" for source, (n, why) in sorted(NEEDLESS.items()))]
+    parts += ["## Why mutants survive", WHY]
     survivors = [f"| `{s.kernel}` | {v.mutant.line} | {v.mutant.kind} | `{v.mutant.old}` | `{v.mutant.new}` | {v.what} |".replace("``", "–")
                  for s in scores for v in s.alive]
     parts += ["## Survivors", "\n".join(["| kernel | line | kind | was | became | outputs |", "|" + "---|" * 6, *survivors])]
