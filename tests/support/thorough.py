@@ -35,7 +35,10 @@ LINES = {                                                    # kernel source -> 
     "pool/pooling_fwd_nhwc_team.cu": lambda a: [f"pooling_fwd n3c136h19w17 window=7 pre_pad=3 stride=3 mode={m} {a['T']} nhwc" for m in MODES],
     "pool/pooling_fwd_whole.cu": lambda a: [f"pooling_fwd n3c7h{n}w{n} window={n} stride=1 mode={m} {a['T']}" for m in MODES for n in (2, 8, 24)],
     "matmul/matmul_simt.cu": lambda a: [f"matmul 2x3x133x9 2x3x9x133 {a['T']}", f"matmul 2x1x36x64 1x3x64x20 {a['T']}"],
-    "matmul/matmul_sum.cu": lambda a: [f"matmul 2x3x37x70 2x3x70x21 {a['T']}", f"matmul a=3x36x64:{a['T']} b=3x64x20:{a['T']}@1280,1,64 c=3x36x20:{a['T']}@720,1,36"],
+    "matmul/matmul_sum.cu": lambda a: [                      # batches that do not collapse
+        f"matmul a=2x3x37x70:{a['T']} b=2x3x70x21:{a['T']} c=2x3x37x21:{a['T']}@777,1554,21,1",
+        f"matmul a=2x3x2x9x70:{a['T']} b=2x3x2x70x21:{a['T']} c=2x3x2x9x21:{a['T']}@189,756,378,21,1",
+        f"matmul 2x3x37x70 2x3x70x21 {a['T']}", f"matmul a=3x36x64:{a['T']} b=3x64x20:{a['T']}@1280,1,64 c=3x36x20:{a['T']}@720,1,36"],
     "conv/conv_mma_pack.cu": lambda a: [f"conv_fprop n2c133h4w17 k8r1s1 {a['T']}", f"conv_fprop n2c133h4w17 k8r1s1 {a['T']} nhwc"],
     "conv/conv_mma_unpack.cu": lambda a: [f"conv_fprop n2c8h4w17 k133r1s1 {a['T']}", f"conv_fprop n2c8h4w17 k133r1s1 {a['T']} nhwc"],
     "softmax/softmax_fwd_block.cu": _softmax_block("fwd"), "softmax/softmax_bwd_block.cu": _softmax_block("bwd"),
