@@ -77,18 +77,19 @@ def with_nans(values, names, seed) -> dict:
     return {n: np.where(gen.random(v.shape) < 0.5, np.nan, v) if n in names else v for n, v in values.items()}
 
 
-def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=()) -> Outcome:
+def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(), scale=1.0) -> Outcome:
     """Every engine on one problem. A finding is a sentence that starts with what went wrong.
 
     ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones. ``nans``: operands
-    that hold NaN (an output: before the call, where it is read).
+    that hold NaN (an output: before the call, where it is read). ``scale``: of the inputs.
     """
     rng = random.Random(seed)
     outcome = Outcome()
     op = problem.op
     scalars = scalars or scalars_for(op, rng)
     exact = op.name in EXACT_OPS and rng.random() < 0.4
-    values = with_nans(inputs_for(problem, rng, exact), nans, seed)
+    values = {n: problem.operands[n].dtype.round(scale * v) for n, v in inputs_for(problem, rng, exact).items()} if scale != 1 else inputs_for(problem, rng, exact)
+    values = with_nans(values, nans, seed)
     reads_old = {o for o, (_, b) in op.blends.items() if scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
     arrays = {n: v if n in op.reads or n in reads_old else np.broadcast_to(np.nan, v.shape) for n, v in values.items()}
     raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v) for n, v in op.evaluate(arrays, scalars).items()}
