@@ -88,12 +88,14 @@ def with_nans(values, names, seed) -> dict:
 class Prepared:
     """A problem with inputs of a flavour, by-value numbers, and what must come out. Small integers are drawn for some seeds."""
 
-    def __init__(self, problem, seed: int = 0, scalars=None, flavour: str = "drawn", nans=()):
+    def __init__(self, problem, seed: int = 0, scalars=None, flavour: str = "drawn", nans=(), scale: float = 1.0):
         rng = random.Random(seed)
         self.problem, op = problem, problem.op
         self.scalars = scalars or scalars_for(op, rng)
         exact = op.name in EXACT_OPS and rng.random() < 0.4
-        self.values = with_nans(inputs_for(problem, rng, exact, flavour), nans, seed)
+        drawn = inputs_for(problem, rng, exact, flavour)
+        scaled = drawn if scale == 1 else {n: problem.operands[n].dtype.round(scale * v) for n, v in drawn.items()}
+        self.values = with_nans(scaled, nans, seed)
         self.reads_old = {o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
         arrays = {n: v if n in op.reads or n in self.reads_old else np.broadcast_to(np.nan, v.shape) for n, v in self.values.items()}
         raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v)
@@ -107,13 +109,13 @@ class Prepared:
         return _once(built, self.problem, self.values, self.reads_old, self.want, self.magnitude, self.scalars, device, bits)
 
 
-def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=()) -> Outcome:
+def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(), scale=1.0) -> Outcome:
     """Every engine on one problem. A finding is a sentence that starts with what went wrong.
 
     ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones. ``nans``: operands
-    that hold NaN (an output: before the call, where it is read).
+    that hold NaN (an output: before the call, where it is read). ``scale``: of the inputs.
     """
-    outcome, made = Outcome(), Prepared(problem, seed, scalars, nans=nans)
+    outcome, made = Outcome(), Prepared(problem, seed, scalars, nans=nans, scale=scale)
     match = match_of(made.graph, made.graph.nodes[0])
     for engine in engines or engines_for(problem.op):
         reasons = list(engine.refuse(match, device.facts))
