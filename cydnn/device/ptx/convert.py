@@ -33,7 +33,7 @@ def float_to_integer(m):
 
     def convert(a):
         x = READ.get(m["s"], np.asarray)(a)
-        x = whole((flush(x) if "ftz" in m else x).astype(F64))
+        x = whole((flush(x) if "ftz" in m and m["s"] == "f32" else x).astype(F64))
         high = x > F64(target.max) if target.bits < 64 else x >= F64(target.max)     # float64(2^63 - 1) is 2^63
         low = x <= F64(target.min)
         inside = np.where(high | low | (x != x), 0, x).astype(U64 if target.min == 0 else np.int64).astype(target.dtype)

@@ -228,18 +228,16 @@ act("madc part:lo|hi t:u32|s32|u64|s64", "ut=ut,ut,ut,cc", multiplied)
 
 # ---- Comparison and selection ----
 
-COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-           "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal}
-FLOAT_COMPARE = {**{k: COMPARE[k] for k in ("eq", "lt", "le", "gt", "ge")}, "ne": lambda a, b: (a != b) & (a == a) & (b == b), "neu": np.not_equal,
-                 **{k + "u": lambda a, b, fn=COMPARE[k]: fn(a, b) | (a != a) | (b != b) for k in ("eq", "lt", "le", "gt", "ge")},
-                 "num": lambda a, b: (a == a) & (b == b), "nan": lambda a, b: (a != a) | (b != b)}
-CMP = "|".join(dict.fromkeys([*COMPARE, *FLOAT_COMPARE]))
+COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+INTEGER_COMPARE = {**COMPARE, "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal}
+FLOAT_COMPARE = {**COMPARE, "ne": lambda a, b: (a != b) & (a == a) & (b == b), "num": lambda a, b: (a == a) & (b == b),
+                 "nan": lambda a, b: (a != a) | (b != b), **{k + "u": lambda a, b, fn=fn: fn(a, b) | (a != a) | (b != b) for k, fn in COMPARE.items()}}
 ONE = {"f16": 1.0, "f32": 1.0, "bf16": 0x3F80}   # what set writes; all ones otherwise
 PAIR_ONE = {"f16x2": 0x3C00, "bf16x2": 0x3F80}   # in each half
 
 
 def comparison(m):
-    fn = (FLOAT_COMPARE if "f" in m["t"] else COMPARE).get(m["cmp"])
+    fn = (FLOAT_COMPARE if "f" in m["t"] else INTEGER_COMPARE)[m["cmp"]]
     if m["t"].startswith("bf16"):
         return lambda a, b: fn(*((np.asarray(x).astype(U32) << U32(16)).view(np.float32) for x in (a, b)))
     return fn
@@ -256,10 +254,12 @@ def chosen(m):
     return lambda a, b: np.where(fn(a, b), one, 0)
 
 
-row(f"setp cmp:{CMP} ftz? t:{ANY}|f16|bf16", "pred=t,t", comparison, make=True)
-act(f"setp cmp:{CMP} ftz? t:{ANY}|f16|bf16", "pred|pred=t,t", joined)
-act(f"setp cmp:{CMP} join:and|or|xor ftz? t:{ANY}|f16|bf16", "pred|pred=t,t,pred", joined)
-row(f"set cmp:{CMP} ftz? d:u16|s16|u32|s32|f32|f16|bf16 t:{ANY}|f16|bf16", "d=t,t", chosen, make=True)
-row(f"set cmp:{CMP} ftz? d:u32|s32|f16x2|bf16x2 t:f16x2|bf16x2", "bf16x2=t,t", chosen, make=True)
+for table, types in ((INTEGER_COMPARE, f"{BITS}|{INT}"), (FLOAT_COMPARE, "f32|f64|f16|bf16")):
+    cmp = "cmp:" + "|".join(table)
+    row(f"setp {cmp} ftz? t:{types}", "pred=t,t", comparison, make=True)
+    act(f"setp {cmp} ftz? t:{types}", "pred|pred=t,t", joined)
+    act(f"setp {cmp} join:and|or|xor ftz? t:{types}", "pred|pred=t,t,pred", joined)
+    row(f"set {cmp} ftz? d:u16|s16|u32|s32|f32|f16|bf16 t:{types}", "d=t,t", chosen, make=True)
+row(f"set {cmp} ftz? d:u32|s32|f16x2|bf16x2 t:f16x2|bf16x2", "bf16x2=t,t", chosen, make=True)
 row(f"selp t:{ANY}|f16|bf16", "t=t,t,pred", lambda a, b, p: np.where(p, a, b))
 row("slct d:b32|u32|s32|f32|b64|u64|s64|f64|b16|u16|s16 t:s32|f32", "d=d,d,t", lambda a, b, c: np.where(c >= 0, a, b))

@@ -71,7 +71,7 @@ class Machine:
         self.arena.grain = code.grains["global"]
         self.memory = {"global": self.arena, "const": self.arena, "shared": shared, "local": memories.local(L, code.program.bytes["local"]),
                        "param": self.params}
-        self.memory["generic"] = memories.Generic(self.memory)
+        self.memory["generic"] = memories.Generic()
         self.copies = copies.Copies(L)
         raw = [np.zeros(L, np.bool_ if size == 1 and name[0] != "_" or name == "_cc" else memories.UINT[size]) for name, size in code.program.registers]
         values = self._specials(thread, blocks[self.block])

@@ -160,9 +160,6 @@ def parameters(data: bytes) -> Memory:
 class Generic:
     """The generic address space: lanes are sent to the memory their address lies in."""
 
-    def __init__(self, memories: dict):
-        self.memories = memories
-
     def each(self, c, address, lanes):
         """(memory, which accesses, their addresses there, their lanes)."""
         lanes = c.lanes() if lanes is None else lanes
@@ -170,7 +167,7 @@ class Generic:
         for n, name in enumerate(WINDOW):
             mine = space == n
             if np.count_nonzero(mine):
-                yield self.memories[name], mine, address[mine] - (WINDOW[name] if n in (1, 2) else 0), lanes[mine]
+                yield c.memory[name], mine, address[mine] - (WINDOW[name] if n in (1, 2) else 0), lanes[mine]
 
     def load(self, c, address, size, count=1, lanes=None, constant=False):
         out = [np.empty(address.shape, UINT[size]) for _ in range(count)]
