@@ -4,11 +4,12 @@ Exactness: sums and products of f32 and narrower types go through float64 rounde
 """
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 
 import numpy as np
 
-from .table import row
+from .table import given, make, row
 
 F16, F32, F64, U16, U32, U64, I64 = np.float16, np.float32, np.float64, np.uint16, np.uint32, np.uint64, np.int64
 NAN32, NAN16 = U32(0x7FFFFFFF).view(F32), U16(0x7FFF)        # the hardware's only NaNs
@@ -95,34 +96,25 @@ def rectify(a):
     return np.where(a < 0, a.dtype.type(0), a)
 
 
-# ---- Rows ----
+# ---- Rounded once ----
 
-def number(pattern: str, signature: str, function, mode=False):
-    """A row of numbers. ``function`` gives its result in any precision, rounded to odd where it is wider; here it is rounded to the type, after
-    .ftz on its operands and before .relu, .ftz and .sat. ``mode``: it is given the words of the opcode."""
-    def make(m):
-        fn, (type_, *_) = function(m) if mode else function, m["t"].split("x2")
-        before = [READ.get(type_)] * (type_ in READ) + [flush] * ("ftz" in m)
-        rounding = m.get("rnd", "rn")
-        narrow = (lambda r: narrow_bf16(r)) if type_ == "bf16" else lambda r: NARROW[type_](r, rounding) if r.dtype == F64 else clean(r)
-        after = [step for word, step in (("relu", rectify), ("ftz", flush), ("sat", saturate)) if word in m]
-        if type_ == "f64" and not before and not after:
-            return fn
-        if not before and not after and type_ == "f32" and rounding == "rn":
-            return lambda *arrays: narrow(fn(*arrays))
+def rounded(function, m, *arrays):
+    """``function`` gives its result in any precision, rounded to odd where it is wider; here it is rounded to the type, after .ftz on its operands
+    and before .relu, .ftz and .sat."""
+    type_ = m["t"].removesuffix("x2")
+    arrays = [READ[type_](a) for a in arrays] if type_ in READ else arrays
+    arrays = [flush(a) for a in arrays] if "ftz" in m else arrays
+    r = function(*arrays)
+    if type_ == "bf16":
+        return narrow_bf16(rectify(r) if "relu" in m else r)
+    r = NARROW[type_](r, m.get("rnd", "rn")) if r.dtype == F64 else clean(r)
+    for word, step in (("relu", rectify), ("ftz", flush), ("sat", saturate)):
+        r = step(r) if word in m else r
+    return r
 
-        def wrapped(*arrays):
-            for step in before:
-                arrays = [step(a) for a in arrays]
-            r = fn(*arrays)
-            if type_ == "bf16":
-                return narrow(after[0](r) if after else r)
-            r = narrow(r)
-            for step in after:
-                r = step(r)
-            return r
-        return wrapped
-    row(pattern, signature, make, make=True)
+
+def number(pattern: str, signature: str, function):
+    given(pattern, signature, functools.partial(rounded, function))
 
 
 def fma32(a, b, c):
@@ -173,41 +165,27 @@ def upper(a):
     return (np.asarray(a).view(U64) & U64(0xFFFFFFFF00000000)).view(F64)
 
 
-def extreme(m):
+def extreme(fn, joined, a, b):
     """min or max: a number beats NaN unless .NaN; -0 is less than +0."""
-    sign = 1 if m["name"] == "max" else -1
-    fn = {(1, False): np.fmax, (1, True): np.maximum, (-1, False): np.fmin, (-1, True): np.minimum}[sign, "NaN" in m]
-
-    def best(a, b):
-        r, zero = fn(a, b), (np.asarray(a) == 0) & (np.asarray(b) == 0)
-        if np.count_nonzero(zero):
-            negative = np.signbit(a) & np.signbit(b) if sign > 0 else np.signbit(a) | np.signbit(b)
-            r = np.where(zero, np.where(negative, -r.dtype.type(0), r.dtype.type(0)), r)
-        return r
-    return best
-
-
-def directed(odd):
-    """Of the rounded forms, those of float64 rounded to odd; the plain ufunc rounds to nearest by itself."""
-    return lambda m: odd[1] if m["t"] == "f32" and m.get("rnd", "rn") != "rn" else odd[0]
-
-
-def in_f64(function):
-    return lambda a: function(np.asarray(a).astype(F64))
+    r, zero = fn(a, b), (np.asarray(a) == 0) & (np.asarray(b) == 0)
+    if np.count_nonzero(zero):
+        r = np.where(zero, np.where(joined(np.signbit(a), np.signbit(b)), -r.dtype.type(0), r.dtype.type(0)), r)
+    return r
 
 
 HALF, BF16 = "f16|f16x2", "bf16|bf16x2"
-RND = "rnd:rn|rz|rm|rp"
 for name, fn, odd in (("add", np.add, odd_sum), ("sub", np.subtract, lambda a, b: odd_sum(a, -np.asarray(b))),
                       ("mul", np.multiply, lambda a, b: np.multiply(a, b, dtype=F64))):
-    number(f"{name} {RND}? ftz? sat? t:f32", "t=t,t", directed((fn, odd)), mode=True)
+    row(f"{name} rn? t:f32", "t=t,t", lambda a, b, fn=fn: clean(fn(a, b)))
     row(f"{name} rn? t:f64", "t=t,t", fn)
-    number(f"{name} rn? ftz? sat? t:{HALF}", "t=t,t", fn)
+    number(f"{name} rn? ftz? sat? t:f32|{HALF}", "t=t,t", fn)
+    number(f"{name} rnd:rz|rm|rp ftz? sat? t:f32", "t=t,t", odd)
     number(f"{name} rn? t:{BF16}", "t=t,t", fn)
 row("fma rn t:f32", "t=t,t,t", fma32)
-number(f"fma {RND} ftz? sat? t:f32", "t=t,t,t", directed((fma32, fma_odd)), mode=True)
-number("mad rn ftz? t:f32", "t=t,t,t", fma32)
 row("fma rn t:f64", "t=t,t,t", fma64)
+number("fma|mad rn ftz? t:f32", "t=t,t,t", fma32)
+number("fma rn ftz? sat t:f32", "t=t,t,t", fma32)
+number("fma rnd:rz|rm|rp ftz? sat? t:f32", "t=t,t,t", fma_odd)
 number(f"fma rn ftz? sat? relu? t:{HALF}", "t=t,t,t", fma_odd)
 number(f"fma rn relu? t:{BF16}", "t=t,t,t", fma_odd)
 number("div how:rn|approx|full ftz? t:f32", "t=t,t", np.divide)
@@ -220,13 +198,17 @@ row("rcp approx ftz t:f64", "t=t", lambda a: flush(upper(np.divide(1.0, flush(up
 row("rsqrt approx ftz t:f64", "t=t", lambda a: flush(1.0 / np.sqrt(flush(a))))
 for name, fn in (("rcp", lambda x: 1.0 / x), ("rsqrt", lambda x: 1.0 / np.sqrt(x)), ("sqrt", np.sqrt), ("ex2", np.exp2), ("lg2", np.log2),
                  ("sin", np.sin), ("cos", np.cos), ("tanh", np.tanh)):       # in float64, rounded once; the PTX ISA bounds the hardware's error
-    number(f"{name} approx ftz? t:f32" + f"|{HALF}|{BF16}" * (name in ("ex2", "tanh")), "t=t", in_f64(fn))
-number(f"min|max ftz? NaN:NaN? t:f32|f64|{HALF}|{BF16}", "t=t,t", extreme, mode=True)
+    types = f"f32|{HALF}|{BF16}" if name in ("ex2", "tanh") else "f32"
+    number(f"{name} approx ftz? t:{types}", "t=t", lambda a, fn=fn: fn(np.asarray(a).astype(F64)))
+for name, pick, strict, joined in (("min", np.fmin, np.minimum, np.bitwise_or), ("max", np.fmax, np.maximum, np.bitwise_and)):
+    number(f"{name} ftz? t:f32|f64|{HALF}|{BF16}", "t=t,t", functools.partial(extreme, pick, joined))
+    number(f"{name} ftz? NaN t:f32|f64|{HALF}|{BF16}", "t=t,t", functools.partial(extreme, strict, joined))
 for name, fn, bits in (("neg", np.negative, lambda a: a ^ U16(0x8000)), ("abs", np.abs, lambda a: a & U16(0x7FFF))):
-    row(f"{name} ftz? t:f32|f64|{HALF}", "t=t", lambda m, fn=fn: (lambda a: flush(fn(flush(a)))) if "ftz" in m else fn, make=True)
+    row(f"{name} t:f32|f64|{HALF}", "t=t", fn)
+    row(f"{name} ftz t:f32|f64|{HALF}", "t=t", lambda a, fn=fn: flush(fn(a)))
     row(f"{name} t:{BF16}", "t=t", bits)
 row("copysign t:f32|f64", "t=t,t", lambda a, b: np.copysign(b, a))
-row("testp kind:finite|infinite|number|notanumber|normal|subnormal t:f32|f64", "pred=t", lambda m: {
-    "finite": np.isfinite, "infinite": np.isinf, "number": lambda a: a == a, "notanumber": np.isnan,
-    "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
-    "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny)}[m["kind"]], make=True)
+TEST = {"finite": np.isfinite, "infinite": np.isinf, "number": lambda a: a == a, "notanumber": np.isnan,
+        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+        "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny)}
+make("testp kind:" + "|".join(TEST) + " t:f32|f64", "pred=t", lambda m: TEST[m["kind"]])

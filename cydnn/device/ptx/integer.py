@@ -1,19 +1,29 @@
 """Integer and bit instructions, comparisons and selection of every type."""
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
-from .table import ANY, BITS, DTYPE, INT, act, kind_of, row
+from .table import ANY, BITS, DTYPE, INT, act, given, kind_of, make, row
 
 U32, U64, I64 = np.uint32, np.uint64, np.int64
 WIDE = {np.dtype(a): b for a, b in ((np.uint16, U32), (np.int16, np.int32), (U32, U64), (np.int32, I64))}
+
+
+def bits_of(a) -> int:
+    return 8 * np.asarray(a).dtype.itemsize
+
+
+def wide(a, b):
+    return np.multiply(a, b, dtype=WIDE[np.asarray(a).dtype])
 
 
 def high(a, b):
     """The upper half of a product; of 64 bits from its 32-bit parts."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.itemsize < 8:
-        return (np.multiply(a, b, dtype=WIDE[a.dtype]) >> WIDE[a.dtype](8 * a.dtype.itemsize)).astype(a.dtype)
+        return (wide(a, b) >> WIDE[a.dtype](bits_of(a))).astype(a.dtype)
     x, y, half = a.view(U64), b.view(U64), U64(32)
     x0, x1, y0, y1 = x & U64(0xFFFFFFFF), x >> half, y & U64(0xFFFFFFFF), y >> half
     middle = x1 * y0 + (x0 * y0 >> half)
@@ -21,69 +31,49 @@ def high(a, b):
     return (up - np.where(a < 0, y, U64(0)) - np.where(b < 0, x, U64(0)) if a.dtype.kind == "i" else up).view(a.dtype)
 
 
-def wide(a, b):
-    return np.multiply(a, b, dtype=WIDE[np.asarray(a).dtype])
-
-
-def mul24(m):
+def mul24(m, a, b, c=0):
     """The product of the low 24 bits; ``hi``: its bits from 16 on."""
-    up = (lambda v: np.asarray(v) << 8 >> 8) if m["t"] == "s32" else (lambda v: np.asarray(v) & U32(0xFFFFFF))
-    return lambda a, b, c=0: (up(a).astype(I64) * up(b).astype(I64) >> (0 if m["part"] == "lo" else 16)) + c
+    a, b = ((np.asarray(v) << 8 >> 8 if m["t"] == "s32" else np.asarray(v) & U32(0xFFFFFF)).astype(I64) for v in (a, b))
+    return (a * b >> (0 if m["part"] == "lo" else 16)) + c
 
 
 def quotient(a, b):
     """Truncated division; by zero all ones, as the hardware gives."""
     a, b = np.broadcast_arrays(a, b)
-    zero = b == 0
-    safe = np.where(zero, b.dtype.type(1), b)
+    safe = np.where(b == 0, b.dtype.type(1), b)
     q = a // safe
     if a.dtype.kind == "i":
         q = q + ((a - q * safe != 0) & ((a < 0) != (safe < 0))).astype(a.dtype)
-    return np.where(zero, ~a.dtype.type(0), q)
-
-
-def remainder(a, b):
-    return a - np.where(np.asarray(b) == 0, 0, quotient(a, b)).astype(np.asarray(a).dtype) * b
+    return np.where(b == 0, ~a.dtype.type(0), q)
 
 
 def clamped(function):
     return lambda a, b: np.clip(function(np.asarray(a).astype(I64), np.asarray(b).astype(I64)), -2**31, 2**31 - 1)
 
 
-def shift_left(a, n):
-    a = np.asarray(a)
-    bits = 8 * a.dtype.itemsize
-    return np.where(n >= bits, a.dtype.type(0), a << np.minimum(n, bits - 1).astype(a.dtype))
+def shift(a, n, left=False):
+    """By more than the width: zeros, or the sign."""
+    a, bits = np.asarray(a), bits_of(a)
+    by = np.minimum(n, bits - 1).astype(a.dtype)
+    moved = a << by if left else a >> by
+    return moved if a.dtype.kind == "i" and not left else np.where(n >= bits, a.dtype.type(0), moved)
 
 
-def shift_right(a, n):
-    a = np.asarray(a)
-    bits = 8 * a.dtype.itemsize
-    moved = a >> np.minimum(n, bits - 1).astype(a.dtype)
-    return moved if a.dtype.kind == "i" else np.where(n >= bits, a.dtype.type(0), moved)
-
-
-def funnel(m):
-    def shift(low, upper, n):
-        n = (np.asarray(n) & U32(31) if m["mode"] == "wrap" else np.minimum(n, U32(32))).astype(U64)
-        both = np.asarray(upper).astype(U64) << U64(32) | low
-        return (both << n >> U64(32) if m["way"] == "l" else both >> n).astype(U32)
-    return shift
+def funnel(m, low, upper, n):
+    n = (np.asarray(n) & U32(31) if m["mode"] == "wrap" else np.minimum(n, U32(32))).astype(U64)
+    both = np.asarray(upper).astype(U64) << U64(32) | low
+    return (both << n >> U64(32) if m["way"] == "l" else both >> n).astype(U32)
 
 
 def count_ones(a):
-    v = np.asarray(a).astype(U64)
-    for shift, mask in ((1, 0x5555555555555555), (2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F)):
-        v = (v & U64(mask)) + (v >> U64(shift) & U64(mask))
-    return v * U64(0x0101010101010101) >> U64(56)
+    return np.unpackbits(np.ascontiguousarray(a).view(np.uint8)).reshape(np.size(a), -1).sum(1)
 
 
 def leading_zeros(a):
-    v, shift = np.array(a), 1
-    while shift < 8 * v.dtype.itemsize:
-        v |= v >> v.dtype.type(shift)
-        shift *= 2
-    return 8 * v.dtype.itemsize - count_ones(v).astype(I64)
+    v = np.array(a)
+    for by in (1, 2, 4, 8, 16, 32)[:5 + (v.dtype.itemsize == 8)]:
+        v |= v >> v.dtype.type(by)
+    return bits_of(a) - count_ones(v).astype(I64)
 
 
 def reverse(a):
@@ -92,13 +82,11 @@ def reverse(a):
     return np.packbits(rows, axis=1, bitorder="little").view(a.dtype).reshape(a.shape)
 
 
-def find(m):
-    def position(a):
-        a = np.asarray(a)
-        zeros = leading_zeros(np.where(a < 0, ~a, a).view(f"u{a.dtype.itemsize}") if a.dtype.kind == "i" else a)
-        top = 8 * a.dtype.itemsize - 1 - zeros
-        return np.where(top < 0, 0xFFFFFFFF, zeros if "shiftamt" in m else top).astype(U32)
-    return position
+def find(m, a):
+    a = np.asarray(a)
+    zeros = leading_zeros(np.where(a < 0, ~a, a).view(f"u{a.dtype.itemsize}") if a.dtype.kind == "i" else a)
+    top = bits_of(a) - 1 - zeros
+    return np.where(top < 0, 0xFFFFFFFF, zeros if "shiftamt" in m else top).astype(U32)
 
 
 def field(start, length, bits):
@@ -108,10 +96,10 @@ def field(start, length, bits):
 
 
 def extract(a, start, length):
-    a = np.asarray(a)
-    bits, raw = 8 * a.dtype.itemsize, a.view(f"u{a.dtype.itemsize}")
+    a, bits = np.asarray(a), bits_of(a)
     start, length, keep = field(start, length, bits)
-    part = shift_right(raw, start).astype(U64) & keep
+    raw = a.view(f"u{a.dtype.itemsize}")
+    part = shift(raw, start).astype(U64) & keep
     if a.dtype.kind == "i":
         sign = raw.astype(U64) >> np.minimum(start + length - 1, bits - 1).clip(0).astype(U64) & U64(1)
         real = np.clip(bits - start, 0, length).astype(U64)  # the bits of the field that a has; the others are its sign
@@ -120,10 +108,9 @@ def extract(a, start, length):
 
 
 def insert(a, into, start, length):
-    into = np.asarray(into)
-    start, length, keep = field(start, length, 8 * into.dtype.itemsize)
-    mask = shift_left(keep.astype(into.dtype), start)
-    return into & ~mask | shift_left(a, start) & mask
+    start, length, keep = field(start, length, bits_of(into))
+    mask = shift(keep.astype(np.asarray(into).dtype), start, left=True)
+    return into & ~mask | shift(a, start, left=True) & mask
 
 
 PERMUTE = {                                      # mode -> the bytes that the low two bits of the selector choose; no mode: its four digits
@@ -132,73 +119,69 @@ PERMUTE = {                                      # mode -> the bytes that the lo
     "ecr": lambda s: [np.minimum(s, i) for i in range(4)]}
 
 
-def permute(m):
-    def bytes_of(a, b, select):
-        both, select, out = np.asarray(b).astype(U64) << U64(32) | a, np.asarray(select).astype(I64), 0
-        for i, code in enumerate(PERMUTE[m["mode"]](select & 3) if "mode" in m else [select >> 4 * i & 15 for i in range(4)]):
-            byte = both >> (np.asarray(code & 7) * 8).astype(U64) & U64(255)
-            out = out | np.where(code & 8, np.where(byte & U64(128), U64(255), U64(0)), byte) << U64(8 * i)
-        return out.astype(U32)
-    return bytes_of
+def permute(m, a, b, select):
+    both, select, out = np.asarray(b).astype(U64) << U64(32) | a, np.asarray(select).astype(I64), 0
+    for i, code in enumerate(PERMUTE[m["mode"]](select & 3) if "mode" in m else [select >> 4 * i & 15 for i in range(4)]):
+        byte = both >> (np.asarray(code & 7) * 8).astype(U64) & U64(255)
+        out = out | np.where(code & 8, np.where(byte & U64(128), U64(255), U64(0)), byte) << U64(8 * i)
+    return out.astype(U32)
 
 
 def logic3(a, b, c, table):
-    out = U32(0)
-    for i in range(8):
-        if int(table) >> i & 1:
-            out = out | (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
-    return out
+    parts = [(a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c) for i in range(8) if int(table) >> i & 1]
+    return functools.reduce(np.bitwise_or, parts, U32(0))
 
 
-def dot(m):
+def part_of(v, type_, i, bits):
+    """Part ``i`` of a word, of so many bits."""
+    v = np.asarray(v).astype(I64) >> bits * i & (1 << bits) - 1
+    return v - ((v >> bits - 1) << bits) if type_ == "s32" else v
+
+
+def dot(m, a, b, c):
     """dp4a: four products of bytes; dp2a: two of halves with the bytes of one half."""
     count, skip = (4, 0) if m["name"] == "dp4a" else (2, 2 * (m["half"] == "hi"))
-
-    def part(v, signed, i, bits):
-        v = np.asarray(v).astype(I64) >> bits * i & (1 << bits) - 1
-        return v - ((v >> bits - 1) << bits) if signed else v
-    return lambda a, b, c: (np.asarray(c).astype(I64) + sum(part(a, m["a"] == "s32", i, 32 // count) * part(b, m["b"] == "s32", i + skip, 8)
-                                                            for i in range(count))).astype(U32)
+    return (np.asarray(c).astype(I64) + sum(part_of(a, m["a"], i, 32 // count) * part_of(b, m["b"], i + skip, 8) for i in range(count))).astype(U32)
 
 
+LOGIC = {"and": (np.bitwise_and, np.logical_and), "or": (np.bitwise_or, np.logical_or), "xor": (np.bitwise_xor, np.logical_xor)}
 for part, fn in (("lo", np.multiply), ("hi", high)):
     row(f"mul {part} t:{INT}", "t=t,t", fn)
     row(f"mad {part} t:{INT}", "t=t,t,t", lambda a, b, c, fn=fn: fn(a, b) + c)
 row("mul wide t:s16|u16|s32|u32", "2t=t,t", wide)
 row("mad wide t:s16|u16|s32|u32", "2t=t,t,2t", lambda a, b, c: wide(a, b) + c)
-row("mul24 part:lo|hi t:s32|u32", "t=t,t", mul24, make=True)
-row("mad24 part:lo|hi t:s32|u32", "t=t,t,t", mul24, make=True)
+given("mul24 part:lo|hi t:s32|u32", "t=t,t", mul24)
+given("mad24 part:lo|hi t:s32|u32", "t=t,t,t", mul24)
 row(f"add t:{INT}|u16x2|s16x2", "t=t,t", np.add)
 row(f"sub t:{INT}", "t=t,t", np.subtract)
 row("add sat t:s32", "t=t,t", clamped(np.add))
 row("sub sat t:s32", "t=t,t", clamped(np.subtract))
 row(f"div t:{INT}", "t=t,t", quotient)
-row(f"rem t:{INT}", "t=t,t", remainder)
+row(f"rem t:{INT}", "t=t,t", lambda a, b: a - np.where(np.asarray(b) == 0, 0, quotient(a, b)).astype(np.asarray(a).dtype) * b)
 row(f"min t:{INT}", "t=t,t", np.minimum)
 row(f"max t:{INT}", "t=t,t", np.maximum)
 row("neg t:s16|s32|s64", "t=t", np.negative)
 row("abs t:s16|s32|s64", "t=t", np.abs)
 row(f"sad t:{INT}", "t=t,t,t", lambda a, b, c: np.where(a > b, a - b, b - a).astype(np.asarray(c).dtype) + c)
-JOIN = {"and": (np.bitwise_and, np.logical_and), "or": (np.bitwise_or, np.logical_or), "xor": (np.bitwise_xor, np.logical_xor)}
-for name, (fn, logical) in {**JOIN, "not": (np.bitwise_not, np.logical_not)}.items():
+for name, (fn, logical) in {**LOGIC, "not": (np.bitwise_not, np.logical_not)}.items():
     row(f"{name} t:{BITS}", "t=t" if name == "not" else "t=t,t", fn)
     row(f"{name} t:pred", "t=t" if name == "not" else "t=t,t", logical)
 row(f"cnot t:{BITS}", "t=t", lambda a: np.asarray(a) == 0)
-row(f"shl t:{BITS}", "t=t,u32", shift_left)
-row(f"shr t:{BITS}|{INT}", "t=t,u32", shift_right)
-row("shf way:l|r mode:wrap|clamp t:b32", "t=t,t,u32", funnel, make=True)
+row(f"shl t:{BITS}", "t=t,u32", lambda a, n: shift(a, n, left=True))
+row(f"shr t:{BITS}|{INT}", "t=t,u32", shift)
+given("shf way:l|r mode:wrap|clamp t:b32", "t=t,t,u32", funnel)
 row("popc t:b32|b64", "u32=t", count_ones)
 row("clz t:b32|b64", "u32=t", leading_zeros)
 row("brev t:b32|b64", "t=t", reverse)
-row("bfind shiftamt? t:u32|s32|u64|s64", "u32=t", find, make=True)
+given("bfind shiftamt? t:u32|s32|u64|s64", "u32=t", find)
 row("bfe t:u32|s32|u64|s64", "t=t,u32,u32", extract)
 row("bfi t:b32|b64", "t=t,t,u32,u32", insert)
-row("bmsk mode:clamp t:b32", "t=u32,u32", lambda a, n: shift_left(np.where(n >= 32, U32(2**32 - 1), shift_left(U32(1), n) - U32(1)), a))
+row("bmsk mode:clamp t:b32", "t=u32,u32", lambda a, n: shift(np.where(n >= 32, U32(2**32 - 1), shift(U32(1), n, left=True) - U32(1)), a, left=True))
 row("szext mode:clamp t:u32|s32", "t=t,u32", lambda a, n: extract(a, np.zeros_like(n), n))
-row("prmt t:b32 mode:f4e|b4e|rc8|ecl|ecr|rc16?", "t=t,t,u32", permute, make=True)
+given("prmt t:b32 mode:f4e|b4e|rc8|ecl|ecr|rc16?", "t=t,t,u32", permute)
 row("lop3 t:b32", "t=t,t,t,u32", logic3)
-row("dp4a a:u32|s32 b:u32|s32", "b=a,b,b", dot, make=True)
-row("dp2a half:lo|hi a:u32|s32 b:u32|s32", "b=a,b,b", dot, make=True)
+given("dp4a a:u32|s32 b:u32|s32", "b=a,b,b", dot)
+given("dp2a half:lo|hi a:u32|s32 b:u32|s32", "b=a,b,b", dot)
 
 
 # ---- Carry chains: the condition code is a hidden register ----
@@ -246,20 +229,19 @@ def comparison(m):
 def joined(c, m, a, b, third=None):
     """setp p|q, a, b, c: p = cmp(a, b) join c, q = !cmp(a, b) join c."""
     answer = comparison(m)(a, b)
-    return [JOIN[m["join"]][1](value, third) if "join" in m else value for value in (answer, ~answer)]
+    return [LOGIC[m["join"]][1](value, third) if "join" in m else value for value in (answer, ~answer)]
 
 
-def chosen(m):
-    fn, one = comparison(m), PAIR_ONE.get(m["d"], 0xFFFF) if m["t"].endswith("x2") else ONE.get(m["d"], -1)
-    return lambda a, b: np.where(fn(a, b), one, 0)
+def chosen(m, a, b):
+    return np.where(comparison(m)(a, b), PAIR_ONE.get(m["d"], 0xFFFF) if m["t"].endswith("x2") else ONE.get(m["d"], -1), 0)
 
 
 for table, types in ((INTEGER_COMPARE, f"{BITS}|{INT}"), (FLOAT_COMPARE, "f32|f64|f16|bf16")):
     cmp = "cmp:" + "|".join(table)
-    row(f"setp {cmp} ftz? t:{types}", "pred=t,t", comparison, make=True)
+    make(f"setp {cmp} ftz? t:{types}", "pred=t,t", comparison)
     act(f"setp {cmp} ftz? t:{types}", "pred|pred=t,t", joined)
     act(f"setp {cmp} join:and|or|xor ftz? t:{types}", "pred|pred=t,t,pred", joined)
-    row(f"set {cmp} ftz? d:u16|s16|u32|s32|f32|f16|bf16 t:{types}", "d=t,t", chosen, make=True)
-row(f"set {cmp} ftz? d:u32|s32|f16x2|bf16x2 t:f16x2|bf16x2", "bf16x2=t,t", chosen, make=True)
+    given(f"set {cmp} ftz? d:u16|s16|u32|s32|f32|f16|bf16 t:{types}", "d=t,t", chosen)
+given(f"set {cmp} ftz? d:u32|s32|f16x2|bf16x2 t:f16x2|bf16x2", "bf16x2=t,t", chosen)
 row(f"selp t:{ANY}|f16|bf16", "t=t,t,pred", lambda a, b, p: np.where(p, a, b))
 row("slct d:b32|u32|s32|f32|b64|u64|s64|f64|b16|u16|s16 t:s32|f32", "d=d,d,t", lambda a, b, c: np.where(c >= 0, a, b))

@@ -6,7 +6,7 @@ import numpy as np
 from .floating import narrow_bf16, widen_bf16
 from .memory import LOCAL, SHARED, SPACE_END, UINT
 from .parse import BYTES
-from .table import ANY, DTYPE, act, elementwise, kind_of, row
+from .table import ANY, DTYPE, act, elementwise, given, kind_of, row
 
 TYPES = "b8|u8|s8|b16|u16|s16|b32|u32|s32|b64|u64|s64|f32|f64|f16|bf16"
 NEAR = "shared|shared::cta|shared::cluster"
@@ -53,19 +53,19 @@ def move(op, m):
     return lambda V, c: np.copyto(V[target], V[slot], where=c.where)
 
 
-def convert_address(m):
-    base = np.uint64(WINDOW.get(m["space"], 0))
-    return (lambda a: np.asarray(a).astype(np.uint64) - base) if "to" in m else lambda a: np.asarray(a).astype(np.uint64) + base
+def convert_address(m, a):
+    a, base = np.asarray(a).astype(np.uint64), np.uint64(WINDOW.get(m["space"], 0))
+    return a - base if "to" in m else a + base
 
 
-def inside(m):
+def inside(m, a):
     base = np.uint64(WINDOW.get(m["space"], 0))
-    return (lambda a: (a >= base) & (a < base + np.uint64(SPACE_END))) if base else lambda a: a < np.uint64(SHARED)
+    return (a >= base) & (a < base + np.uint64(SPACE_END if base else SHARED))
 
 
 row(f"mov t:{ANY}|pred|f16|bf16", None, move)
-row(f"cvta to? space:global|{NEAR}|local|const|param|param::entry t:u64|u32", "t=t", convert_address, make=True)
-row(f"isspacep space:global|{NEAR}|local|const|param", "pred=u64", inside, make=True)
+given(f"cvta to? space:global|{NEAR}|local|const|param|param::entry t:u64|u32", "t=t", convert_address)
+given(f"isspacep space:global|{NEAR}|local|const|param", "pred=u64", inside)
 
 
 # ---- Loads, stores, atomics ----

@@ -1,7 +1,8 @@
 """The opcode table's machinery: a row says how an opcode is written, what types its operands have, and what it does.
 
     row("add t:s32|u32", "t=t,t", np.add)                   a function of arrays over all lanes
-    row("dp4a a:u32|s32 b:u32|s32", "b=a,b,b", dot, make=True)      ``dot(m)`` gives it; m: the labelled words of the opcode
+    given("dp4a a:u32|s32 b:u32|s32", "b=a,b,b", dot)       one that gets m, the labelled words of the opcode, before the arrays
+    make("setp cmp:eq|ne t:s32|u32", "pred=t,t", compare)   ``compare(m)`` gives the function
     act("ld space:global|shared t:u32|u64", "[t]=@", load)  a function (c, m, …) of the machine and of the active lanes' arrays
 
 Words of the opcode in order: ``a|b`` alternatives, ``?`` optional, ``name:`` a label. The signature has what is written, then what is read: a
@@ -42,7 +43,7 @@ class Row(NamedTuple):
     how: str
 
 
-def row(pattern: str, signature: str | None, function, make=False, how=None):
+def row(pattern: str, signature: str | None, function, how=None):
     """Enter one row. See the module's head."""
     name, *words = pattern.split()
     parsed = []
@@ -51,10 +52,10 @@ def row(pattern: str, signature: str | None, function, make=False, how=None):
         choices = body.rstrip("?").split("|")
         parsed.append((label or (choices[0] if len(choices) == 1 else ""), choices, body.endswith("?")))
     for each in name.split("|"):
-        TABLE.setdefault(each, []).append(Row(pattern, parsed, signature, function, how or ("make" if make else "plain" if signature else "build")))
+        TABLE.setdefault(each, []).append(Row(pattern, parsed, signature, function, how or ("plain" if signature else "build")))
 
 
-act = functools.partial(row, how="act")
+act, make, given = (functools.partial(row, how=how) for how in ("act", "make", "given"))
 
 
 @functools.cache
@@ -202,6 +203,9 @@ def acting(op: Op, found: dict, function, outs: list, ins: list):
     return step
 
 
+MADE = {"plain": lambda function, found: function, "make": lambda function, found: function(found), "given": functools.partial}
+
+
 def build(op: Op):
     """The step of an instruction. Raises PtxError for an opcode or modifier that no row has."""
     why = None
@@ -223,7 +227,7 @@ def build(op: Op):
         elif each.how == "act":
             return acting(op, found, each.function, list(zip(written, outs)), list(itertools.zip_longest(read, ins)))
         else:
-            function = each.function(found) if each.how == "make" else each.function
+            function = MADE[each.how](each.function, found)
             sources = [op.source(*pair) for pair in zip(read, ins)]
             return elementwise(function, op.target(written[0], outs[0]), sources, "x" in outs[0])
     known = "; ".join(each.pattern for each in TABLE.get(op.i.words[0], ())) or "no row of that name"
