@@ -1,6 +1,9 @@
 """A program made ready to run: one step (a closure) an instruction, one slot an array view or a constant."""
 from __future__ import annotations
 
+import collections
+import itertools
+
 import numpy as np
 
 from . import copies, floating, integer, matrix, memory, movement, warp  # noqa: F401  (each enters its rows)
@@ -31,6 +34,11 @@ class Code:
             self.kinds.append(KINDS.get(".".join(i.words[:2]), KINDS.get(i.words[0], PLAIN)))
             self.guards.append(None if i.guard is None else (self.slot(i.guard, "bool"), i.negate))
             self.steps.append(self._step(Op(self, i), self.kinds[-1]))
+        kinds = ["bool" if size == 1 and name[0] != "_" or name == "_cc" else f"u{size}" for name, size in program.registers]
+        self.widths = collections.Counter(kinds)             # registers of each width, and where each lies among them
+        seen = {kind: itertools.count() for kind in self.widths}
+        self.rows = [(kind, next(seen[kind])) for kind in kinds]
+        self.places = [(None, kind) if register is None else ((self.rows[register][0], kind), self.rows[register][1]) for register, kind in self.recipe]
         self.uses = None if "wgmma" not in self.names else [
             {r for o in i.operands for r in _registers(o)} if i.words[0] != "wgmma" else set() for i in program.code]
         self.uniform = not self.names & {"mbarrier", "wgmma"} and not any(

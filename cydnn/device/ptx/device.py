@@ -141,14 +141,7 @@ class PtxExecutable(NumpyExecutable):
         return self.device.code(step.kernel, step.fuse), packed, data, pointers, scalars, constant, kernel.image_for(self.device.facts.sm).registers
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
-        plan = self.plan
-        if len(pointers) != len(plan.slots):
-            raise BadParam(f"execute: pointers must have {len(plan.slots)} entries; got {len(pointers)}")
-        addresses = [address_of(p) for p in pointers]
-        values = [default for _, default in plan.scalars] if scalars is None else [float(s) for s in scalars]
-        if len(values) != len(plan.scalars):
-            raise BadParam(f"execute: scalars must have {len(plan.scalars)} entries; got {len(values)}")
-        base = address_of(workspace)
+        addresses, values, base = self._bind(pointers, scalars, workspace)
         self._check(addresses, base, workspace_bytes)
         for each in self.launches:
             if isinstance(each, Memset):

@@ -71,14 +71,19 @@ class Machine:
         self.arena.grain = code.grains["global"]
         self.memory = {"global": self.arena, "const": self.arena, "shared": shared, "local": memories.local(L, code.program.bytes["local"]),
                        "param": self.params}
-        self.memory["generic"] = memories.Generic()
         self.copies = copies.Copies(L)
-        raw = [np.zeros(L, np.bool_ if size == 1 and name[0] != "_" or name == "_cc" else memories.UINT[size]) for name, size in code.program.registers]
-        values = self._specials(thread, blocks[self.block])
+        self.V = self._registers(self._specials(thread, blocks[self.block]))
+
+    def _registers(self, specials) -> list:
+        """What the slots of the code stand for: constants, and rows of one block of zeros for each width of registers, seen as what they are read as."""
+        code = self.code_of
+        blocks = {width: self.arena.zeros(width, count, self.L) for width, count in code.widths.items()}
         for name, register in code.program.specials.items():
             base, _, axis = name.lstrip("%").partition(".")
-            raw[register][:] = values[base]["xyz".index(axis)] if axis else values.get(base, 0)      # clocks are read by mov; gridid is 0
-        self.V = [value if register is None else _view(raw[register], value) for register, value in code.recipe]
+            width, at = code.rows[register]
+            blocks[width][at] = specials[base]["xyz".index(axis)] if axis else specials.get(base, 0)      # clocks are read by mov; gridid is 0
+        views = {seen: _view(blocks[seen[0]], seen[1]) for seen in {seen for seen, _ in code.places} - {None}}
+        return [value if seen is None else views[seen][value] for seen, value in code.places]
 
     def _specials(self, thread, block):
         """What the special registers hold."""
@@ -297,9 +302,9 @@ class Machine:
         self.fault("deadlock", f"waits for ever; of {np.count_nonzero(self.key != DONE)} threads that have not left, {places}", lane)
 
 
-def _view(raw, kind: str):
-    """One register's array seen as another type; narrower types are its low part."""
-    if raw.dtype == np.bool_:
-        return raw
-    view = raw.view(DTYPE[kind])
-    return view.reshape(len(raw), -1) if "x" in kind else view[::view.size // raw.size] if view.size != len(raw) else view
+def _view(block, kind: str):
+    """Registers seen as another type; narrower types are their low part."""
+    if block.dtype == np.bool_:
+        return block
+    view = block.view(DTYPE[kind])
+    return view.reshape(*block.shape, -1) if "x" in kind else view[:, ::view.shape[1] // block.shape[1]]

@@ -15,7 +15,6 @@ from ...status import AllocFailed, BadParam
 from .check import Shadow
 
 GLOBAL, SHARED, LOCAL, PARAM = 1 << 36, 1 << 44, 1 << 45, 1 << 46
-WINDOW = {"global": GLOBAL, "shared": SHARED, "local": LOCAL, "param": PARAM}
 SPACE_END = 1 << 40                              # bytes of a window
 GAP = 512                                        # dead bytes on both sides of an allocation
 DEAD, WRITTEN, FLYING = 1, 2, 4                  # state of a byte: outside after all, written, will be written by a copy that is under way
@@ -157,35 +156,16 @@ def parameters(data: bytes) -> Memory:
     return Memory("param", padded, np.full(len(padded), WRITTEN, np.uint8), len(data), PARAM)
 
 
-class Generic:
-    """The generic address space: lanes are sent to the memory their address lies in."""
-
-    def each(self, c, address, lanes):
-        """(memory, which accesses, their addresses there, their lanes)."""
-        lanes = c.lanes() if lanes is None else lanes
-        space = np.where(address < SHARED, 0, np.where(address < LOCAL, 1, np.where(address < PARAM, 2, 3)))
-        for n, name in enumerate(WINDOW):
-            mine = space == n
-            if np.count_nonzero(mine):
-                yield c.memory[name], mine, address[mine] - (WINDOW[name] if n in (1, 2) else 0), lanes[mine]
-
-    def load(self, c, address, size, count=1, lanes=None, constant=False):
-        out = [np.empty(address.shape, UINT[size]) for _ in range(count)]
-        for memory, mine, at, who in self.each(c, address, lanes):
-            for to, value in zip(out, memory.load(c, at, size, count, who)):
-                to[mine] = value
-        return out
-
-    def store(self, c, address, size, values, lanes=None):
-        for memory, mine, at, who in self.each(c, address, lanes):
-            memory.store(c, at, size, [np.broadcast_to(v, mine.shape)[mine] for v in values], who)
-
-    def update(self, c, address, size, change, lanes=None):
-        old = np.empty(address.shape, UINT[size])
-        for memory, mine, at, who in self.each(c, address, lanes):
-            where = np.flatnonzero(mine)
-            old[mine] = memory.update(c, at, size, lambda before, now: change(before, where[now]), who)
-        return old
+def spaces(c, name: str, address):
+    """Where accesses of the active lanes go: (memory, which of them, their addresses there, their lanes); a generic address names its space."""
+    if name != "generic":
+        yield c.memory[name], slice(None), address, c.lanes()
+        return
+    window = np.searchsorted((SHARED, LOCAL, PARAM), address, "right")
+    for n, (space, base) in enumerate((("global", 0), ("shared", SHARED), ("local", LOCAL), ("param", 0))):
+        mine = np.flatnonzero(window == n)
+        if len(mine):
+            yield c.memory[space], mine, address[mine] - base, c.lanes()[mine]
 
 
 # ---- Global memory ----
@@ -220,8 +200,9 @@ class Arena(Memory):
             if capacity <= 1 << 26:
                 raise
             return self.__init__(capacity >> 3)
-        self.top, self.holes, self.tracked = GAP, [], set()
+        self.top, self.holes, self.tracked, self.owned = GAP, [], set(), None       # what the launch may write; whose the last access was
         self.live: list[tuple[int, int, int]] = []           # (start, end, bytes held), sorted
+        self.pool: dict[str, np.ndarray] = {}                # for registers
 
     def alloc(self, size: int) -> Allocation:
         length = -(-max(size, 1) // GAP) * GAP + GAP
@@ -247,13 +228,10 @@ class Arena(Memory):
         else:
             self.state[start:start + size] = 0
 
-    def nearest(self, start: int) -> list:
-        """The allocations before and behind an offset, or that it lies in."""
-        at = bisect.bisect_right(self.live, (start, FIRST)) - 1
-        return [self.live[i] for i in (at, at + 1) if 0 <= i < len(self.live)]
-
     def owner(self, start: int):
-        return next((a for a in self.nearest(start) if a[0] <= start < a[1]), None)
+        """The allocation that an offset lies in."""
+        at = bisect.bisect_right(self.live, (start, FIRST)) - 1
+        return self.live[at] if at >= 0 and start < self.live[at][1] else None
 
     def span(self, ptr: int, size: int, what: str) -> slice:
         """The bytes of a host access, which must lie inside one allocation."""
@@ -270,27 +248,33 @@ class Arena(Memory):
     def read_host(self, ptr, size) -> np.ndarray:
         return self.data[self.span(ptr, size, "copy_out")]
 
+    def zeros(self, kind, count, lanes) -> np.ndarray:
+        """Rows of registers, in memory that is used again by the next launch."""
+        if kind not in self.pool or self.pool[kind].size < count * lanes:
+            self.pool[kind] = np.empty(count * lanes, kind)
+        block = self.pool[kind][:count * lanes].reshape(count, lanes)
+        block.fill(0)
+        return block
+
     # ---- What differs from other memories: it has holes, and only what a launch may write is watched ----
 
     def outside(self, off, width):
-        first, last = int(off.min(initial=FIRST)), int(off.max(initial=0))
-        owner = self.owner(first)
-        if owner and last + width <= owner[1]:
+        owner = self.owner(int(off.min(initial=FIRST)))
+        self.owned = owner if owner and int(off.max(initial=0)) + width <= owner[1] else None
+        if self.owned:
             return ()
         starts, ends, _ = np.array([(-1, -1, 0), *self.live], np.int64).T
         return off + width > ends[np.searchsorted(starts, off, "right") - 1]
 
     def watched(self, c, off, width):
-        if not c.checks.races or not self.tracked or not len(off):
-            return False
-        first, last = self.owner(int(off.min())), self.owner(int(off.max()))
-        return first in self.tracked if first == last else any(((off >= low) & (off < high)).any() for low, high, _ in self.tracked)
+        if not c.checks.races or self.owned:
+            return c.checks.races and self.owned in self.tracked
+        return any(((off >= low) & (off < high)).any() for low, high, _ in self.tracked)
 
     def describe(self, start: int) -> str:
-        near = self.nearest(start)
-        if not near:
+        if not self.live:
             return "and there is no allocation"
-        low, high, _ = min(near, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
+        low, high, _ = min(self.live, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
         where = f"{start - high} bytes behind the end" if start >= high else f"{low - start} bytes before the start" if start < low \
             else f"byte {start - low}"
         return f", {where} of the allocation of {high - low} bytes at {GLOBAL + low:#x}"

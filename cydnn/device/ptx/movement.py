@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .floating import narrow_bf16, widen_bf16
-from .memory import LOCAL, SHARED, SPACE_END, UINT
+from .memory import LOCAL, SHARED, SPACE_END, UINT, spaces
 from .parse import BYTES
 from .table import ANY, DTYPE, act, elementwise, given, kind_of, row
 
@@ -76,8 +76,13 @@ def space_of(m) -> str:
 
 def load(c, m, address, hint=None):
     dtype = DTYPE[kind_of(m["t"])]
-    values = c.memory[space_of(m)].load(c, address, dtype.itemsize, int(m["vec"][1:]), constant="nc" in m)
-    return [value.view(dtype) for value in values]
+    size, count, out = dtype.itemsize, int(m["vec"][1:]), None
+    for memory, mine, at, lanes in spaces(c, space_of(m), address):
+        values = memory.load(c, at, size, count, lanes, "nc" in m)
+        out = values if len(at) == c.n else out or [np.empty(c.n, UINT[size]) for _ in values]
+        for to, value in zip(out, values if len(at) < c.n else ()):
+            to[mine] = value
+    return [value.view(dtype) for value in out]
 
 
 def parameter(op, m):
@@ -95,7 +100,8 @@ def parameter(op, m):
 
 
 def store(c, m, address, values, hint=None):
-    c.memory[space_of(m)].store(c, address, BYTES[m["t"]], values)
+    for memory, mine, at, lanes in spaces(c, space_of(m), address):
+        memory.store(c, at, BYTES[m["t"]], [value[mine] for value in values], lanes)
 
 
 def add_bf16(a, b):
@@ -113,10 +119,12 @@ def atomic(c, m, address, *values):
     size, dtype, name = BYTES[m["t"]], DTYPE[kind_of(m["t"])], m["op"]
     change = add_bf16 if m["t"].startswith("bf16") and name == "add" else (FLOAT_CHANGE if "f" in m["t"] else CHANGE)[name]
 
-    def changed(old, *new):
-        return change(old.view(dtype), *(np.ascontiguousarray(v).view(dtype) for v in new)).view(old.dtype)
-    return [c.memory[space_of(m)].update(c, address + n * size, size, lambda old, now, given=given: changed(old, *(v[now] for v in given)))
-            for n, given in enumerate(zip(*values[:1 + (name == "cas")]))]
+    out = [np.empty(c.n, UINT[size]) for _ in values[0]]
+    for n, new in enumerate(zip(*values[:1 + (name == "cas")])):
+        for memory, mine, at, lanes in spaces(c, space_of(m), address + n * size):
+            near = [np.ascontiguousarray(v[mine]).view(dtype) for v in new]
+            out[n][mine] = memory.update(c, at, size, lambda old, now: change(old.view(dtype), *(v[now] for v in near)).view(old.dtype), lanes)
+    return out
 
 
 row(f"ld space:param|param::entry|param::func vec:v2|v4|v8? t:{TYPES}", None, parameter)

@@ -172,9 +172,11 @@ class Op:
 
 def elementwise(function, target: int, sources: list[int], packed: bool):
     """A step that writes ``function(*sources)`` to the active lanes of ``target``."""
-    if isinstance(function, np.ufunc) and not packed:
+    if isinstance(function, np.ufunc) and not packed and len(sources) == 2:
+        a, b = sources
+
         def step(V, c):
-            function(*[V[s] for s in sources], out=V[target], where=c.where)
+            function(V[a], V[b], out=V[target], where=c.where)
     elif packed:
         def step(V, c):
             np.copyto(V[target], function(*[V[s] for s in sources]), where=c.where if c.where is True else c.where[:, None], casting="unsafe")
