@@ -82,9 +82,10 @@ act("bar warp sync", "=members", sync_warp)
 
 # ---- Barriers of a block and of a cluster ----
 
-def barriers(c, name, size):
-    """The barriers that the active lanes mean, each with its lanes and their positions; ``size``: lanes of a scope. The cluster's has no name."""
-    place = c.lanes() // size * 32 + (16 if name is None else name.astype(np.int64) & 15)
+def barriers(c, m, name=None):
+    """The barriers that the active lanes mean, each with its lanes and their positions. The cluster's has no name."""
+    size = c.width * (c.cluster if "cluster" in m else 1)    # lanes of a scope
+    place = c.lanes() // size * 32 + (16 if "cluster" in m else 0 if name is None else name.astype(np.int64) & 15)
     for each in np.unique(place).tolist():
         start, mine = each // 32 * size, place == each
         yield c.gates.setdefault(("barrier", each), Barrier(slice(start, start + size))), c.lanes()[mine], mine
@@ -92,10 +93,9 @@ def barriers(c, name, size):
 
 def sync(c, m, name=None, count=None, held=None):
     """bar.sync and bar.red: arrive and wait."""
-    name = np.broadcast_to(0, c.n) if name is None else name
-    if c.n == c.live and count is None and held is None and not name.strides[0] and not c.coming:
+    if c.n == c.live and count is None and held is None and (name is None or not name.strides[0]) and not c.coming:
         return c.meet()                                      # everybody, at once
-    for gate, lanes, mine in barriers(c, name, c.width):
+    for gate, lanes, mine in barriers(c, m, name):
         gate.arrive(c, lanes, 0 if count is None else int(count[mine][0]))
         gate.meets.append(lanes)
         gate.wait(c, lanes, gate.phase)
@@ -104,21 +104,15 @@ def sync(c, m, name=None, count=None, held=None):
         gate.release(c)
 
 
-def arrive(c, m, name, count):
-    for gate, lanes, mine in barriers(c, name, c.width):
-        gate.arrive(c, lanes, int(count[mine][0]))
-        gate.gathering = np.maximum(gate.gathering, c.tick(lanes))
-
-
-def arrive_cluster(c, m):
-    for gate, lanes, _ in barriers(c, None, c.width * c.cluster):
-        gate.arrive(c, lanes)
+def arrive(c, m, name=None, count=None):
+    for gate, lanes, mine in barriers(c, m, name):
+        gate.arrive(c, lanes, 0 if count is None else int(count[mine][0]))
         gate.gathering = np.maximum(gate.gathering, c.tick(lanes))
         gate.advance(c)
 
 
 def wait_cluster(c, m):
-    for gate, lanes, _ in barriers(c, None, c.width * c.cluster):
+    for gate, lanes, _ in barriers(c, m):
         gate.wait(c, lanes, gate.phase_of[lanes - gate.scope.start])
         gate.release(c)
 
@@ -130,6 +124,6 @@ for form in ("bar cta?", "barrier cta?"):
         act(f"{form} red fold:popc aligned? t:u32", f"t={given}", fn)
         act(f"{form} red fold:and|or aligned? t:pred", f"t={given}", fn)
     act(f"{form} arrive aligned?", "=u32,u32", arrive)
-act("barrier cluster arrive order:release|relaxed? aligned?", "=", arrive_cluster)
+act("barrier cluster arrive order:release|relaxed? aligned?", "=", arrive)
 act("barrier cluster wait order:acquire? aligned?", "=", wait_cluster)
 row("mapa space:shared::cluster? t:u32|u64", "t=t,u32", lambda at, rank: at + ((np.asarray(rank).astype(at.dtype) + at.dtype.type(1)) << at.dtype.type(24)))
