@@ -11,6 +11,13 @@ params = ["const T* x", "MATH* part", "void* y", "int y_type", "int outputs", "i
 block  = [256, 1, 1]
 grid   = ["ceil_div(outputs * splits, 256 // width)", 1, 1]
 needs  = ["1 <= outputs < 2**30", "0 <= units < 2**30", "splits >= 1", "outputs * splits < 2**31", "width in (1, 2, 4, 8, 16, 32, 64, 128, 256)"]
+problems = ["reduction x=5x{'32' if FOLD == 'prod' else 4000 // sizeof(T) if WIDE else '251'}:{T} y=5x1:f64 mode={'avg' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'min'} acc={MATH}",
+            "reduction x=5x{4000 // sizeof(T) if WIDE else 251}:{T} y=5x1:f16 mode={'norm2' if FOLD == 'sum' else 'mul_no_zeros' if FOLD == 'prod' else 'amax'} acc={MATH}",
+            "reduction x=5x{4000 // sizeof(T) if WIDE else 251}:{T} y=5x1:bf16 mode={'norm1' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}",
+            "reduction x=2x5x{80000 // sizeof(T) if WIDE else 5003}:{T} y=2x1x1:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}",
+            "reduction x=5x2x{4000 // sizeof(T) if WIDE else 251}:{T}@10000,4096,1 y=5x1x1:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}",
+            "reduction x=2x2x3x2x2x2x2x{16 if WIDE else 5}:{T}@32768,11264,3584,1600,704,288,64,1 y=1x1x1x1x1x1x1x1:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}",
+            "reduction x=2x2x3x2x2x2x2x{16 if WIDE else 5}:{T}@32768,11264,3584,1600,704,288,64,1 y=2x2x3x2x2x2x2x1:f32@32768,11264,3584,1600,704,288,64,1 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}"]
 @*/
 // `width` neighbouring threads reduce one split of one output. A unit is VEC contiguous elements: in_dims counts units,
 // in_strides is in elements. With one split the result goes to y, else to part[output][split] for another launch.
@@ -40,7 +47,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
         const int each = ceil_div(units, splits), begin = int(min(i64(units), i64(split) * each)), end = min(units, begin + each);
         for (int u = begin + lane; u < end; u += AHEAD * width) {
             Unit v[AHEAD];
-            load_units<WIDE>(v, x, u, width, end, in_dims, in_strides);
+            load_units<WIDE, 8>(v, x, u, width, end, in_dims, in_strides);
             UNROLL for (int a = 0; a < AHEAD; ++a) {
                 if (u + a * width >= end) break;
                 v[a] = signs(v[a]);
@@ -61,5 +68,5 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     }
     if (!inside || lane) return;
     if (part) part[job] = all;
-    else put_result(y, y_type, offset_of(output, out_dims, y_strides), finish(all, how, count), alpha, beta);
+    else put_result(y, y_type, offset_of(output, out_dims, y_strides), FOLD::finish(all, how, count), alpha, beta);
 }

@@ -7,6 +7,9 @@ params = ["const T* x", "T* y", "const float* part", "int64_t x_row", "int64_t y
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols", "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
+problems = ["softmax_fwd 2x{65536 // sizeof(T) + 5} {T}",
+            "softmax_fwd 2x{65536 // sizeof(T) + 5} algorithm=log {T}",
+            "softmax_fwd 2x{32768 // sizeof(T)} {T}"]
 @*/
 // Blocks go backwards through what softmax_fwd_scan has read: the end of it is still in the L2 cache.
 #include "row.cuh"

@@ -38,8 +38,19 @@ def to_odd(s, error):
     return np.where(fix, moved, bits).view(F64)
 
 
-def odd_sum(a, b):
-    return to_odd(*two_sum(np.asarray(a).astype(F64), np.asarray(b).astype(F64)))
+def odd_sum(a, b, down=False):
+    """a + b rounded to odd; what cancels is -0 when rounding ``down``."""
+    a, b = np.asarray(a).astype(F64), np.asarray(b).astype(F64)
+    s = to_odd(*two_sum(a, b))
+    return np.where((s == 0) & ((a != 0) | (np.signbit(a) != np.signbit(b))), -0.0, s) if down else s
+
+
+def directed(x, r, mode):
+    """``r``, the nearest to ``x`` of its type, or its neighbour on the side that a rounding mode wants."""
+    if mode == "rn":
+        return r
+    back, to = r.astype(F64), {"rz": 0, "rm": -np.inf, "rp": np.inf}[mode]
+    return np.where({"rz": np.abs(back) > np.abs(x), "rm": back > x, "rp": back < x}[mode], np.nextafter(r, r.dtype.type(to)), r)
 
 
 def clean(r):
@@ -51,19 +62,12 @@ def clean(r):
 def narrow32(x, mode="rn"):
     """float64 to f32; right when x was rounded to odd or is exact."""
     x = np.asarray(x, F64)
-    r = x.astype(F32)
-    if mode != "rn":
-        back = r.astype(F64)
-        beyond, to = {"rz": (np.abs(back) > np.abs(x), 0), "rm": (back > x, -np.inf), "rp": (back < x, np.inf)}[mode]
-        r = np.where(beyond, np.nextafter(r, F32(to)), r)
-    return clean(r)
+    return clean(directed(x, x.astype(F32), mode))
 
 
 def narrow16(x, mode="rn"):
     """To f16."""
-    x = np.asarray(x)
-    r = x.astype(F16)
-    return clean(np.where(np.abs(r.astype(F64)) > np.abs(x), np.nextafter(r, F16(0)), r) if mode == "rz" else r)
+    return clean(directed(np.asarray(x), np.asarray(x).astype(F16), mode))
 
 
 def narrow_bf16(x, mode="rn"):
@@ -74,7 +78,8 @@ def narrow_bf16(x, mode="rn"):
         low = np.where(np.abs(near.astype(F64)) > np.abs(x), np.nextafter(near, F32(0)), near)
         x = np.where((near.astype(F64) == x) | ~np.isfinite(low), near, (low.view(U32) | U32(1)).view(F32))
     u = np.ascontiguousarray(x, F32).view(U32)
-    up = U32(0x7FFF) + (u >> U32(16) & U32(1)) if mode == "rn" else U32(0)
+    sign = u >> U32(31)
+    up = {"rn": U32(0x7FFF) + (u >> U32(16) & U32(1)), "rz": U32(0), "rm": sign * U32(0xFFFF), "rp": (U32(1) - sign) * U32(0xFFFF)}[mode]
     return np.where(x != x, NAN16, ((u + up) >> U32(16)).astype(U16))
 
 
@@ -93,7 +98,8 @@ def saturate(a):
 
 
 def rectify(a):
-    return np.where(a < 0, a.dtype.type(0), a)
+    """.relu: what is not above zero is +0, a NaN stays."""
+    return np.where(a <= 0, a.dtype.type(0), a)
 
 
 # ---- Rounded once ----
@@ -106,6 +112,7 @@ def rounded(function, m, *arrays):
     arrays = [flush(a) for a in arrays] if "ftz" in m else arrays
     r = function(*arrays)
     if type_ == "bf16":
+        r = flush(r.astype(F32)) if "ftz" in m else r
         return narrow_bf16(rectify(r) if "relu" in m else r)
     r = NARROW[type_](r, m.get("rnd", "rn")) if r.dtype == F64 else clean(r)
     for word, step in (("relu", rectify), ("ftz", flush), ("sat", saturate)):
@@ -130,8 +137,8 @@ def fma32(a, b, c):
     return r
 
 
-def fma_odd(a, b, c):
-    return odd_sum(np.multiply(a, b, dtype=F64), c)
+def fma_odd(a, b, c, down=False):
+    return odd_sum(np.multiply(a, b, dtype=F64), c, down)
 
 
 def split(a):
@@ -174,18 +181,20 @@ def extreme(fn, joined, a, b):
 
 
 HALF, BF16 = "f16|f16x2", "bf16|bf16x2"
-for name, fn, odd in (("add", np.add, odd_sum), ("sub", np.subtract, lambda a, b: odd_sum(a, -np.asarray(b))),
-                      ("mul", np.multiply, lambda a, b: np.multiply(a, b, dtype=F64))):
+for name, fn, odd in (("add", np.add, odd_sum), ("sub", np.subtract, lambda a, b, down=False: odd_sum(a, -np.asarray(b), down)),
+                      ("mul", np.multiply, lambda a, b, down=False: np.multiply(a, b, dtype=F64))):
     row(f"{name} rn? t:f32", "t=t,t", lambda a, b, fn=fn: clean(fn(a, b)))
     row(f"{name} rn? t:f64", "t=t,t", fn)
     number(f"{name} rn? ftz? sat? t:f32|{HALF}", "t=t,t", fn)
-    number(f"{name} rnd:rz|rm|rp ftz? sat? t:f32", "t=t,t", odd)
+    number(f"{name} rnd:rz|rp ftz? sat? t:f32", "t=t,t", odd)
+    number(f"{name} rnd:rm ftz? sat? t:f32", "t=t,t", functools.partial(odd, down=True))
     number(f"{name} rn? t:{BF16}", "t=t,t", fn)
 row("fma rn t:f32", "t=t,t,t", fma32)
 row("fma rn t:f64", "t=t,t,t", fma64)
 number("fma|mad rn ftz? t:f32", "t=t,t,t", fma32)
 number("fma rn ftz? sat t:f32", "t=t,t,t", fma32)
-number("fma rnd:rz|rm|rp ftz? sat? t:f32", "t=t,t,t", fma_odd)
+number("fma rnd:rz|rp ftz? sat? t:f32", "t=t,t,t", fma_odd)
+number("fma rnd:rm ftz? sat? t:f32", "t=t,t,t", functools.partial(fma_odd, down=True))
 number(f"fma rn ftz? sat? relu? t:{HALF}", "t=t,t,t", fma_odd)
 number(f"fma rn relu? t:{BF16}", "t=t,t,t", fma_odd)
 number("div how:rn|approx|full ftz? t:f32", "t=t,t", np.divide)
@@ -193,6 +202,7 @@ number("rcp rn ftz? t:f32", "t=t", lambda a: np.divide(F32(1), a))
 number("sqrt rn ftz? t:f32", "t=t", np.sqrt)
 row("div rn t:f64", "t=t,t", np.divide)
 row("rcp rn t:f64", "t=t", lambda a: np.divide(1.0, a))
+row("rsqrt approx t:f64", "t=t", lambda a: 1.0 / np.sqrt(a))
 row("sqrt rn t:f64", "t=t", np.sqrt)
 row("rcp approx ftz t:f64", "t=t", lambda a: flush(upper(np.divide(1.0, flush(upper(a))))))
 row("rsqrt approx ftz t:f64", "t=t", lambda a: flush(1.0 / np.sqrt(flush(a))))
@@ -202,13 +212,13 @@ for name, fn in (("rcp", lambda x: 1.0 / x), ("rsqrt", lambda x: 1.0 / np.sqrt(x
     number(f"{name} approx ftz? t:{types}", "t=t", lambda a, fn=fn: fn(np.asarray(a).astype(F64)))
 for name, pick, strict, joined in (("min", np.fmin, np.minimum, np.bitwise_or), ("max", np.fmax, np.maximum, np.bitwise_and)):
     number(f"{name} ftz? t:f32|f64|{HALF}|{BF16}", "t=t,t", functools.partial(extreme, pick, joined))
-    number(f"{name} ftz? NaN t:f32|f64|{HALF}|{BF16}", "t=t,t", functools.partial(extreme, strict, joined))
+    number(f"{name} ftz? NaN t:f32|{HALF}|{BF16}", "t=t,t", functools.partial(extreme, strict, joined))
 for name, fn, bits in (("neg", np.negative, lambda a: a ^ U16(0x8000)), ("abs", np.abs, lambda a: a & U16(0x7FFF))):
     row(f"{name} t:f32|f64|{HALF}", "t=t", fn)
-    row(f"{name} ftz t:f32|f64|{HALF}", "t=t", lambda a, fn=fn: flush(fn(a)))
+    row(f"{name} ftz t:f32|{HALF}", "t=t", lambda a, fn=fn: flush(fn(a)))
     row(f"{name} t:{BF16}", "t=t", bits)
 row("copysign t:f32|f64", "t=t,t", lambda a, b: np.copysign(b, a))
 TEST = {"finite": np.isfinite, "infinite": np.isinf, "number": lambda a: a == a, "notanumber": np.isnan,
-        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+        "normal": lambda a: np.isfinite(a) & ((np.abs(a) >= np.finfo(a.dtype).tiny) | (a == 0)),
         "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny)}
 make("testp kind:" + "|".join(TEST) + " t:f32|f64", "pred=t", lambda m: TEST[m["kind"]])

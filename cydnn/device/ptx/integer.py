@@ -5,7 +5,8 @@ import functools
 
 import numpy as np
 
-from .table import ANY, BITS, DTYPE, INT, act, given, kind_of, make, row
+from .floating import flush
+from .table import ANY, BITS, DTYPE, INT, act, acting, elementwise, given, kind_of, make, row
 
 U32, U64, I64 = np.uint32, np.uint64, np.int64
 WIDE = {np.dtype(a): b for a, b in ((np.uint16, U32), (np.int16, np.int32), (U32, U64), (np.int32, I64))}
@@ -90,8 +91,8 @@ def find(m, a):
 
 
 def field(start, length, bits):
-    """The low bytes of a field's start and length, and its mask before the shift."""
-    start, length = (np.asarray(x & U32(255)).astype(I64) for x in (start, length))
+    """A field's start and length (8 bits of them; what ptxas makes of the 64-bit forms takes all 32, whatever the ISA says), and its mask at 0."""
+    start, length = (np.asarray(x & U32(255) if bits == 32 else x).astype(I64) for x in (start, length))
     return start, length, np.where(length >= bits, U64(2**64 - 1), (U64(1) << np.minimum(length, 63).astype(U64)) - U64(1))
 
 
@@ -115,7 +116,7 @@ def insert(a, into, start, length):
 
 PERMUTE = {                                      # mode -> the bytes that the low two bits of the selector choose; no mode: its four digits
     "f4e": lambda s: [s, s + 1, s + 2, s + 3], "b4e": lambda s: [s, s - 1 & 7, s - 2 & 7, s - 3 & 7], "rc8": lambda s: [s] * 4,
-    "rc16": lambda s: [s & 2, (s & 2) + 1] * 2, "ecl": lambda s: [np.maximum(s, i) for i in range(4)],
+    "rc16": lambda s: [2 * (s & 1), 2 * (s & 1) + 1] * 2, "ecl": lambda s: [np.maximum(s, i) for i in range(4)],
     "ecr": lambda s: [np.minimum(s, i) for i in range(4)]}
 
 
@@ -157,7 +158,7 @@ row(f"sub t:{INT}", "t=t,t", np.subtract)
 row("add sat t:s32", "t=t,t", clamped(np.add))
 row("sub sat t:s32", "t=t,t", clamped(np.subtract))
 row(f"div t:{INT}", "t=t,t", quotient)
-row(f"rem t:{INT}", "t=t,t", lambda a, b: a - np.where(np.asarray(b) == 0, 0, quotient(a, b)).astype(np.asarray(a).dtype) * b)
+row(f"rem t:{INT}", "t=t,t", lambda a, b: np.where(np.asarray(b) == 0, ~np.asarray(a).dtype.type(0), a - quotient(a, b) * b))
 row(f"min t:{INT}", "t=t,t", np.minimum)
 row(f"max t:{INT}", "t=t,t", np.maximum)
 row("neg t:s16|s32|s64", "t=t", np.negative)
@@ -177,7 +178,7 @@ given("bfind shiftamt? t:u32|s32|u64|s64", "u32=t", find)
 row("bfe t:u32|s32|u64|s64", "t=t,u32,u32", extract)
 row("bfi t:b32|b64", "t=t,t,u32,u32", insert)
 row("bmsk mode:clamp t:b32", "t=u32,u32", lambda a, n: shift(np.where(n >= 32, U32(2**32 - 1), shift(U32(1), n, left=True) - U32(1)), a, left=True))
-row("szext mode:clamp t:u32|s32", "t=t,u32", lambda a, n: extract(a, np.zeros_like(n), n))
+row("szext mode:clamp t:u32|s32", "t=t,u32", lambda a, n: extract(a, np.zeros_like(n), np.minimum(n, U32(32))))
 given("prmt t:b32 mode:f4e|b4e|rc8|ecl|ecr|rc16?", "t=t,t,u32", permute)
 row("lop3 t:b32", "t=t,t,t,u32", logic3)
 given("dp4a a:u32|s32 b:u32|s32", "b=a,b,b", dot)
@@ -220,10 +221,18 @@ PAIR_ONE = {"f16x2": 0x3C00, "bf16x2": 0x3F80}   # in each half
 
 
 def comparison(m):
-    fn = (FLOAT_COMPARE if "f" in m["t"] else INTEGER_COMPARE)[m["cmp"]]
-    if m["t"].startswith("bf16"):
+    """The function of two arrays, or None when the type has no such comparison."""
+    fn = (FLOAT_COMPARE if "f" in m["t"] else INTEGER_COMPARE).get(m["cmp"])
+    if fn and "ftz" in m:
+        return lambda a, b: fn(flush(a), flush(b))
+    if fn and m["t"].startswith("bf16"):
         return lambda a, b: fn(*((np.asarray(x).astype(U32) << U32(16)).view(np.float32) for x in (a, b)))
     return fn
+
+
+def chosen(m):
+    fn, one = comparison(m), PAIR_ONE.get(m["d"], 0xFFFF) if m["t"].endswith("x2") else ONE.get(m["d"], -1)
+    return fn and (lambda a, b: np.where(fn(a, b), one, 0))
 
 
 def joined(c, m, a, b, third=None):
@@ -232,16 +241,22 @@ def joined(c, m, a, b, third=None):
     return [LOGIC[m["join"]][1](value, third) if "join" in m else value for value in (answer, ~answer)]
 
 
-def chosen(m, a, b):
-    return np.where(comparison(m)(a, b), PAIR_ONE.get(m["d"], 0xFFFF) if m["t"].endswith("x2") else ONE.get(m["d"], -1), 0)
+def compared(op, m):
+    """setp with one result and nothing to join is a plain row."""
+    fn, ins = comparison(m), [m["t"], m["t"], "pred"]
+    if fn and len(op.operands) != 3 + ("join" in m):
+        op.fail(f"it must have {3 + ('join' in m)} operands")
+    outs = op.operands[0].value if op.operands[0].kind == "pair" else op.operands[:1]
+    if fn and ("join" in m or len(outs) > 1):
+        return acting(op, m, joined, [(o, "pred") for o in outs], list(zip(op.operands[1:], ins)))
+    return fn and elementwise(fn, op.target(outs[0], "pred"), [op.source(*each) for each in zip(op.operands[1:], ins)], False)
 
 
-for table, types in ((INTEGER_COMPARE, f"{BITS}|{INT}"), (FLOAT_COMPARE, "f32|f64|f16|bf16")):
-    cmp = "cmp:" + "|".join(table)
-    make(f"setp {cmp} ftz? t:{types}", "pred=t,t", comparison)
-    act(f"setp {cmp} ftz? t:{types}", "pred|pred=t,t", joined)
-    act(f"setp {cmp} join:and|or|xor ftz? t:{types}", "pred|pred=t,t,pred", joined)
-    given(f"set {cmp} ftz? d:u16|s16|u32|s32|f32|f16|bf16 t:{types}", "d=t,t", chosen)
-given(f"set {cmp} ftz? d:u32|s32|f16x2|bf16x2 t:f16x2|bf16x2", "bf16x2=t,t", chosen)
+CMP = "cmp:" + "|".join(dict.fromkeys([*INTEGER_COMPARE, *FLOAT_COMPARE]))
+row(f"setp {CMP} join:and|or|xor? ftz? t:{ANY}|f16|bf16", None, compared)
+make(f"set {CMP} ftz? d:u16|s16|u32|s32|f32|f16|bf16 t:{ANY}|f16|bf16", "d=t,t", chosen)
+make(f"set {CMP} ftz? d:u32|s32|f16x2|bf16x2 t:f16x2|bf16x2", "bf16x2=t,t", chosen)
 row(f"selp t:{ANY}|f16|bf16", "t=t,t,pred", lambda a, b, p: np.where(p, a, b))
-row("slct d:b32|u32|s32|f32|b64|u64|s64|f64|b16|u16|s16 t:s32|f32", "d=d,d,t", lambda a, b, c: np.where(c >= 0, a, b))
+SELECTED = "d:b32|u32|s32|f32|b64|u64|s64|f64|b16|u16|s16"
+row(f"slct {SELECTED} t:s32|f32", "d=d,d,t", lambda a, b, c: np.where(c >= 0, a, b))
+row(f"slct ftz {SELECTED} t:f32", "d=d,d,t", lambda a, b, c: np.where(c > -np.finfo(np.float32).tiny, a, b))

@@ -12,6 +12,7 @@ from .check import ALL, CLOCK, NEVER
 from .convert import FP8
 from .copies import Flight, swizzled
 from .floating import narrow16, narrow32, widen_bf16
+from .memory import SHARED
 from .table import act
 
 BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f64": 8, "s8": 1, "u8": 1, "e4m3": 1, "e5m2": 1}
@@ -97,8 +98,8 @@ def turned(tiles, m):
 
 
 def rows_of(c, m, address):
-    """Lanes that name rows, and the addresses they name."""
-    count = 8 * int(m["x"][1:])
+    """Lanes that name rows, and the addresses they name; without .shared these are generic."""
+    count, address = 8 * int(m["x"][1:]), address if "space" in m else address - SHARED
     return c.warps()[:, :count].reshape(-1), address.reshape(-1, 32)[:, :count].reshape(-1)
 
 

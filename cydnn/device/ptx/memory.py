@@ -44,9 +44,10 @@ class Memory:
         """Places in ``data`` of accesses of ``width`` bytes. Checks, here for all: bounds, alignment, under way, and ``need`` (written)."""
         off = address - self.base
         block = None if self.name != "shared" else c.block[lanes]
-        if self.cluster > 1:                                 # address bits from 24 on name a block of the cluster (rank + 1)
-            rank, off = (off >> 24) - 1, off & 0xFFFFFF
+        if block is not None and (self.cluster > 1 or np.count_nonzero(off >> 24)):      # bits from 24 on name a block of the cluster (rank + 1)
+            rank = (off >> 24) - 1
             block = np.where(rank >= 0, block // self.cluster * self.cluster + rank, block)
+            off = np.where((rank >= self.cluster) | (rank < -1), -1, off & 0xFFFFFF)
         bad = self.outside(off, width)
         if np.count_nonzero(bad):
             self.fault(c, "address", bad, address, off, f"{verb} {width} bytes", lanes)

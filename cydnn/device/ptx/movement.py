@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .floating import narrow_bf16, widen_bf16
-from .memory import LOCAL, SHARED, SPACE_END, UINT, spaces
+from .floating import clean, flush, narrow_bf16, widen_bf16
+from .memory import LOCAL, PARAM, SHARED, SPACE_END, UINT, spaces
 from .parse import BYTES
 from .table import ANY, DTYPE, act, elementwise, given, kind_of, row
 
-TYPES = "b8|u8|s8|b16|u16|s16|b32|u32|s32|b64|u64|s64|f32|f64|f16|bf16"
+TYPES = "b8|u8|s8|b16|u16|s16|b32|u32|s32|b64|u64|s64|f32|f64"
 NEAR = "shared|shared::cta|shared::cluster"
 SPACES = f"global|{NEAR}|local|param|param::entry|param::func|const"
 EVICT = "evict:L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? cache:L2::cache_hint?"
@@ -59,13 +59,13 @@ def convert_address(m, a):
 
 
 def inside(m, a):
-    base = np.uint64(WINDOW.get(m["space"], 0))
-    return (a >= base) & (a < base + np.uint64(SPACE_END if base else SHARED))
+    low = {**WINDOW, "global": 0, "param": PARAM}[m["space"]]
+    return (a >= np.uint64(low)) & (a < np.uint64(low + SPACE_END if low else SHARED))
 
 
-row(f"mov t:{ANY}|pred|f16|bf16", None, move)
+row(f"mov t:{ANY}|pred", None, move)
 given(f"cvta to? space:global|{NEAR}|local|const|param|param::entry t:u64|u32", "t=t", convert_address)
-given(f"isspacep space:global|{NEAR}|local|const|param", "pred=u64", inside)
+given(f"isspacep space:global|{NEAR}|local|param", "pred=u64", inside)
 
 
 # ---- Loads, stores, atomics ----
@@ -104,10 +104,12 @@ def store(c, m, address, values, hint=None):
         memory.store(c, at, BYTES[m["t"]], [value[mine] for value in values], lanes)
 
 
-def add_bf16(a, b):
-    return narrow_bf16(widen_bf16(a) + widen_bf16(b))
+def add_flushed(a, b):
+    """f32 in global memory: denormals are zeros, before and after; in shared memory they are not."""
+    return flush(clean(flush(a) + flush(b)))
 
 
+ADD = {"bf16": lambda a, b: narrow_bf16(widen_bf16(a) + widen_bf16(b)), **dict.fromkeys(("f16", "f32"), lambda a, b: clean(a + b))}
 CHANGE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
           "exch": lambda a, b: b, "inc": lambda a, b: np.where(a >= b, a.dtype.type(0), a + a.dtype.type(1)),
           "dec": lambda a, b: np.where((a == 0) | (a > b), b, a - a.dtype.type(1)), "cas": lambda a, b, d: np.where(a == b, d, a)}
@@ -117,25 +119,26 @@ FLOAT_CHANGE = {**CHANGE, "min": np.fmin, "max": np.fmax}
 def atomic(c, m, address, *values):
     """atom and red: each of a vector by itself, the old value back."""
     size, dtype, name = BYTES[m["t"]], DTYPE[kind_of(m["t"])], m["op"]
-    change = add_bf16 if m["t"].startswith("bf16") and name == "add" else (FLOAT_CHANGE if "f" in m["t"] else CHANGE)[name]
+    plain = ADD.get(m["t"].removesuffix("x2")) if name == "add" else None
+    plain = plain or (FLOAT_CHANGE if "f" in m["t"] else CHANGE)[name]
 
     out = [np.empty(c.n, UINT[size]) for _ in values[0]]
     for n, new in enumerate(zip(*values[:1 + (name == "cas")])):
         for memory, mine, at, lanes in spaces(c, space_of(m), address + n * size):
-            near = [np.ascontiguousarray(v[mine]).view(dtype) for v in new]
-            out[n][mine] = memory.update(c, at, size, lambda old, now: change(old.view(dtype), *(v[now] for v in near)).view(old.dtype), lanes)
+            change = add_flushed if (memory.name, name, m["t"]) == ("global", "add", "f32") else plain
+            near = [v[mine] for v in new]
+            out[n][mine] = memory.update(c, at, size, lambda old, now: change(old.view(dtype), *(v[now].view(dtype) for v in near)).view(old.dtype), lanes)
     return out
 
 
-row(f"ld space:param|param::entry|param::func vec:v2|v4|v8? t:{TYPES}", None, parameter)
+row(f"ld param vec:v2|v4? t:{TYPES}", None, parameter)
 act(f"ld {ORDER} space:{SPACES}? nc? cop:ca|cg|cs|lu|cv? {EVICT} {FETCH} vec:v2|v4|v8? t:{TYPES}", "[t]=@,b64?", load)
 act(f"ldu space:global vec:v2|v4? t:{TYPES}", "[t]=@", load)
 act(f"st {ORDER} space:global|{NEAR}|local? cop:wb|cg|cs|wt? {EVICT} vec:v2|v4|v8? t:{TYPES}", "=@,[wt],b64?", store)
-SCOPED = f"order:relaxed|acquire|release|acq_rel? scope:cta|cluster|gpu|sys? space:global|{NEAR}? op:add|min|max|and|or|xor|exch|inc|dec"
+SCOPED = f"order:relaxed|acquire|release|acq_rel? scope:cta|cluster|gpu|sys? space:global|{NEAR}? op:add|min|max|and|or|xor|exch|inc|dec|cas"
 WIDTHS = "noftz? cache:L2::cache_hint? vec:v2|v4|v8? t:b16|b32|b64|u32|s32|u64|s64|f32|f64|f16|f16x2|bf16|bf16x2"
-act(f"atom {SCOPED} {WIDTHS}", "[wt]=@,[wt],b64?", atomic)
+act(f"atom {SCOPED} {WIDTHS}", "[wt]=@,[wt],[wt]?,b64?", atomic)
 act(f"red {SCOPED} {WIDTHS}", "=@,[wt],b64?", atomic)
-act(f"atom {SCOPED[:SCOPED.index('op:')]}op:cas {WIDTHS}", "[wt]=@,[wt],[wt],b64?", atomic)
 
 
 # ---- What changes no value: the machine runs in order, so fences and hints are steps without effect ----

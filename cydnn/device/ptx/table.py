@@ -13,7 +13,6 @@ label or a type, ``2t`` (twice as wide), ``ut`` ``wt`` (unsigned, bits), ``[t]``
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from .parse import BYTES, PtxError
 
 INT, BITS = "s16|u16|s32|u32|s64|u64", "b16|b32|b64"
 ANY = f"{BITS}|{INT}|f32|f64"
-PACKED = {"f16x2": "f16x2", "bf16x2": "u16x2", "bf16": "u16", "tf32": "u32", "pred": "bool"}
+PACKED = {"f16x2": "f16x2", "bf16x2": "u16x2", "bf16": "u16", "s16x2": "u16x2", "tf32": "u32", "pred": "bool"}
 DTYPE = {f"{letter}{bits}": np.dtype(f"{letter}{bits // 8}") for letter in "uif" for bits in (8, 16, 32, 64) if letter + str(bits) != "f8"}
 DTYPE |= {"bool": np.dtype(bool), "f16x2": np.dtype("f2"), "u16x2": np.dtype("u2"), "i16x2": np.dtype("i2")}
 TABLE: dict[str, list] = {}
@@ -36,11 +35,11 @@ def kind_of(type_: str) -> str:
 
 class Row(NamedTuple):
     """One form of an opcode."""
-    pattern: str
     words: list
     signature: str | None
     function: Any
     how: str
+    pattern: str
 
 
 def row(pattern: str, signature: str | None, function, how=None):
@@ -52,7 +51,7 @@ def row(pattern: str, signature: str | None, function, how=None):
         choices = body.rstrip("?").split("|")
         parsed.append((label or (choices[0] if len(choices) == 1 else ""), choices, body.endswith("?")))
     for each in name.split("|"):
-        TABLE.setdefault(each, []).append(Row(pattern, parsed, signature, function, how or ("plain" if signature else "build")))
+        TABLE.setdefault(each, []).append(Row(parsed, signature, function, how or ("plain" if signature else "build"), pattern))
 
 
 act, make, given = (functools.partial(row, how=how) for how in ("act", "make", "given"))
@@ -190,7 +189,7 @@ def acting(op: Op, found: dict, function, outs: list, ins: list):
     """A step that gives ``function`` the operands ``ins`` of the active lanes and writes what it returns; ``outs`` and ``ins``: (operand, type)."""
     gets = [op.fetch(*each) for each in ins]
     for operand, word in (*outs, *ins):
-        if "vec" in found and word[0] == "[" and len(operand.value if operand.kind == "vec" else [operand]) != int(found["vec"][1:]):
+        if "vec" in found and word[0] == "[" and word[-1] == "]" and len(operand.value if operand.kind == "vec" else [operand]) != int(found["vec"][1:]):
             op.fail(f"a vector of {found['vec'][1:]} expected")
     pairs = [(part, word.strip("[]?").replace("cc", "pred")) for o, word in outs for part in (o.value if o.kind == "vec" else [o])]
     targets = [None if operand.kind == "sink" else op.target(operand, word) for operand, word in pairs]
@@ -227,9 +226,14 @@ def build(op: Op):
         if not least <= len(read) <= len(ins) or not bool(outs) <= len(written) <= len(outs):
             why = f"it must have {bool(outs) + least - (ins[-1:] == ['cc'])} operands"
         elif each.how == "act":
-            return acting(op, found, each.function, list(zip(written, outs)), list(itertools.zip_longest(read, ins)))
+            optional = [n for n, word in enumerate(ins) if word.endswith("?")]
+            for n in optional[len(read) - least:]:           # the last of those that may be missing are
+                read.insert(n, None)
+            return acting(op, found, each.function, list(zip(written, outs)), list(zip(read, ins)))
         else:
             function = MADE[each.how](each.function, found)
+            if function is None:
+                continue
             sources = [op.source(*pair) for pair in zip(read, ins)]
             return elementwise(function, op.target(written[0], outs[0]), sources, "x" in outs[0])
     known = "; ".join(each.pattern for each in TABLE.get(op.i.words[0], ())) or "no row of that name"

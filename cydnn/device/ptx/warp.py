@@ -119,10 +119,8 @@ def wait_cluster(c, m):
 
 for form in ("bar cta?", "barrier cta?"):
     act(f"{form} sync aligned?", "=u32?,u32?", sync)
-    for given in ("u32,pred", "u32,u32,pred"):
-        fn = sync if given == "u32,u32,pred" else lambda c, m, name, held: sync(c, m, name, None, held)
-        act(f"{form} red fold:popc aligned? t:u32", f"t={given}", fn)
-        act(f"{form} red fold:and|or aligned? t:pred", f"t={given}", fn)
+    act(f"{form} red fold:popc aligned? t:u32", "t=u32,u32?,pred", sync)
+    act(f"{form} red fold:and|or aligned? t:pred", "t=u32,u32?,pred", sync)
     act(f"{form} arrive aligned?", "=u32,u32", arrive)
 act("barrier cluster arrive order:release|relaxed? aligned?", "=", arrive)
 act("barrier cluster wait order:acquire? aligned?", "=", wait_cluster)
