@@ -36,9 +36,9 @@ class Code:
             self.steps.append(self._step(Op(self, i), self.kinds[-1]))
         kinds = ["bool" if size == 1 and name[0] != "_" or name == "_cc" else f"u{size}" for name, size in program.registers]
         self.widths = collections.Counter(kinds)             # registers of each width, and where each lies among them
-        seen = {kind: itertools.count() for kind in self.widths}
-        self.rows = [(kind, next(seen[kind])) for kind in kinds]
-        self.places = [(None, kind) if register is None else ((self.rows[register][0], kind), self.rows[register][1]) for register, kind in self.recipe]
+        counts = {kind: itertools.count() for kind in self.widths}
+        self.rows = rows = [(kind, next(counts[kind])) for kind in kinds]
+        self.places = [(None, kind) if r is None else ((rows[r][0], kind), rows[r][1]) for r, kind in self.recipe]
         self.uses = None if "wgmma" not in self.names else [
             {r for o in i.operands for r in _registers(o)} if i.words[0] != "wgmma" else set() for i in program.code]
         self.uniform = not self.names & {"mbarrier", "wgmma"} and not any(

@@ -150,7 +150,8 @@ def mbarriers(c, address, verb, lanes=None):
     codes = shared.shadow.writes[off // shared.grain]
     bad = (codes > 0) & ~shared.shadow.before(c, codes, c.code[lanes], c.row[lanes]) & c.checks.races
     if bad.any():
-        c.fault("race", "uses an mbarrier with no synchronisation since it was initialised", lanes[bad], int(shared.shadow.write_at[off[bad][0] // shared.grain]))
+        there = int(shared.shadow.write_at[off[bad][0] // shared.grain])
+        c.fault("race", "uses an mbarrier with no synchronisation since it was initialised", lanes[bad], there)
     for lane, place in zip(lanes, off.tolist()):
         yield lane, c.gates.get(place) or c.fault("mbarrier", "uses an mbarrier that was not initialised", lane)
 
@@ -310,6 +311,6 @@ for cast, mask in (("", ""), ("multicast::cluster ", ",u16")):
         act(f"{TENSOR} {NEAR} {how} mbarrier::complete_tx::bytes {cast}{HINT}", f"=@,box,@{shifts}{mask},b64?", tensor_load)
 act(f"cp async bulk to:global from:shared::cta bulk_group {HINT}", "=@,@,u32,b64?", bulk_store)
 act(f"{TENSOR} to:global from:shared::cta tile? bulk_group {HINT}", "=box,@,b64?", tensor_store)
-for pattern, signature in (("cp async bulk commit_group", "="), ("cp async bulk wait_group read?", "=#"), (f"cp async bulk prefetch L2 global {HINT}", "=@,u32,b64?"),
-                           ("prefetch space:param? tensormap", "=@")):
+for pattern, signature in (("cp async bulk commit_group", "="), ("cp async bulk wait_group read?", "=#"),
+                           (f"cp async bulk prefetch L2 global {HINT}", "=@,u32,b64?"), ("prefetch space:param? tensormap", "=@")):
     act(pattern, signature, lambda c, m, *operands: None)

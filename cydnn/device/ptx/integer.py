@@ -215,7 +215,8 @@ act("madc part:lo|hi t:u32|s32|u64|s64", "ut=ut,ut,ut,cc", multiplied)
 COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 INTEGER_COMPARE = {**COMPARE, "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal}
 FLOAT_COMPARE = {**COMPARE, "ne": lambda a, b: (a != b) & (a == a) & (b == b), "num": lambda a, b: (a == a) & (b == b),
-                 "nan": lambda a, b: (a != a) | (b != b), **{k + "u": lambda a, b, fn=fn: fn(a, b) | (a != a) | (b != b) for k, fn in COMPARE.items()}}
+                 "nan": lambda a, b: (a != a) | (b != b),
+                 **{k + "u": lambda a, b, fn=fn: fn(a, b) | (a != a) | (b != b) for k, fn in COMPARE.items()}}
 ONE = {"f16": 1.0, "f32": 1.0, "bf16": 0x3F80}   # what set writes; all ones otherwise
 PAIR_ONE = {"f16x2": 0x3C00, "bf16x2": 0x3F80}   # in each half
 
@@ -246,7 +247,7 @@ def compared(op, m):
     fn, ins = comparison(m), [m["t"], m["t"], "pred"]
     if fn and len(op.operands) != 3 + ("join" in m):
         op.fail(f"it must have {3 + ('join' in m)} operands")
-    outs = op.operands[0].value if op.operands[0].kind == "pair" else op.operands[:1]
+    outs = op.operands[0].parts
     if fn and ("join" in m or len(outs) > 1):
         return acting(op, m, joined, [(o, "pred") for o in outs], list(zip(op.operands[1:], ins)))
     return fn and elementwise(fn, op.target(outs[0], "pred"), [op.source(*each) for each in zip(op.operands[1:], ins)], False)

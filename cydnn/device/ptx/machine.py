@@ -75,7 +75,7 @@ class Machine:
         self.V = self._registers(self._specials(thread, blocks[self.block]))
 
     def _registers(self, specials) -> list:
-        """What the slots of the code stand for: constants, and rows of one block of zeros for each width of registers, seen as what they are read as."""
+        """What the slots of the code stand for: constants, and rows of one block of zeros for each width of registers, seen as they are read."""
         code = self.code_of
         blocks = {width: self.arena.zeros(width, count, self.L) for width, count in code.widths.items()}
         for name, register in code.program.specials.items():
@@ -91,8 +91,9 @@ class Machine:
         rank = [w % n for w, n in zip(where, cluster)]
         return {
             "tid": self._coordinates(thread, self.block_dim), "ntid": self.block_dim, "ctaid": where, "nctaid": self.grid, "laneid": lane,
-            "warpid": thread // 32, "nwarpid": -(-self.threads // 32), "smid": block % 4, "nsmid": 4, "cluster_ctaid": rank, "cluster_nctaid": cluster,
-            "clusterid": [w // n for w, n in zip(where, cluster)], "nclusterid": [g // n for g, n in zip(self.grid, cluster)],
+            "warpid": thread // 32, "nwarpid": -(-self.threads // 32), "smid": block % 4, "nsmid": 4,
+            "cluster_ctaid": rank, "cluster_nctaid": cluster, "clusterid": [w // n for w, n in zip(where, cluster)],
+            "nclusterid": [g // n for g, n in zip(self.grid, cluster)],
             "cluster_ctarank": rank[0] + cluster[0] * (rank[1] + cluster[1] * rank[2]), "cluster_nctarank": self.cluster,
             "is_explicit_cluster": int(self.cluster > 1), "dynamic_smem_size": self.smem, "total_smem_size": self.memory["shared"].limit,
             "lanemask_eq": one << lane, "lanemask_lt": (one << lane) - one, "lanemask_le": (one << lane) * 2 - one,
@@ -168,7 +169,8 @@ class Machine:
     def name_of(self, code: int) -> str:
         """Thread and block of an access code."""
         group, lane = (code >> GROUP) - self.first_group - 1, code & 0xFFFF
-        return self._name(lane % self.width, self.block_dim) + " of block " + self._name(self.order[group * self.cluster + lane // self.width], self.grid)
+        block = self.order[group * self.cluster + lane // self.width]
+        return f"{self._name(lane % self.width, self.block_dim)} of block {self._name(block, self.grid)}"
 
     def _name(self, n, dims):
         return "({},{},{})".format(*self._coordinates(int(n), dims))

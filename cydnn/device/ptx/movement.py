@@ -90,8 +90,8 @@ def parameter(op, m):
     memory = op.operands[1]
     if memory.kind != "mem" or memory.value.kind != "param":
         return None
-    parts, dtype = op.operands[0].value if op.operands[0].kind == "vec" else [op.operands[0]], DTYPE[kind_of(m["t"])]
-    targets = [(memory.value.value + memory.value.more + n * dtype.itemsize, op.target(p, m["t"])) for n, p in enumerate(parts) if p.kind != "sink"]
+    dtype, first = DTYPE[kind_of(m["t"])], memory.value.value + memory.value.more
+    targets = [(first + n * dtype.itemsize, op.target(p, m["t"])) for n, p in enumerate(op.operands[0].parts) if p.kind != "sink"]
 
     def step(V, c):
         for at, target in targets:
@@ -127,7 +127,10 @@ def atomic(c, m, address, *values):
         for memory, mine, at, lanes in spaces(c, space_of(m), address + n * size):
             change = add_flushed if (memory.name, name, m["t"]) == ("global", "add", "f32") else plain
             near = [v[mine] for v in new]
-            out[n][mine] = memory.update(c, at, size, lambda old, now: change(old.view(dtype), *(v[now].view(dtype) for v in near)).view(old.dtype), lanes)
+
+            def changed(old, now):
+                return change(old.view(dtype), *(v[now].view(dtype) for v in near)).view(old.dtype)
+            out[n][mine] = memory.update(c, at, size, changed, lanes)
     return out
 
 

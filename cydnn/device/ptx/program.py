@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from .parse import BYTES, NAME, Module, PtxError
@@ -26,6 +26,11 @@ class Operand(NamedTuple):
     value: Any = None
     more: Any = 0
     rest: tuple = ()
+
+    @property
+    def parts(self) -> list:
+        """What stands in braces or on both sides of a bar; else the operand itself."""
+        return self.value if self.kind in ("vec", "pair") else [self]
 
 
 @dataclass(slots=True)
@@ -150,7 +155,8 @@ class Program:
             words, operands = ["bra"], [Operand("label", "}", (end,))]
         if words[0] == "brx":
             operands[1] = Operand("vec", [Operand("label", t, _chain(scopes)) for t in tables[operands[1].value]])
-        i = Instruction(words, operands, register, guard is not None and "!" in guard, at, " ".join(self.m.text[at:found.end() - 1].split()), self.loc)
+        said = " ".join(self.m.text[at:found.end() - 1].split())
+        i = Instruction(words, operands, register, guard is not None and "!" in guard, at, said, self.loc)
         memory = operands[words[0] == "ld"] if words[0] in ("ld", "st") and len(operands) > 1 else None
         if memory and memory.kind == "mem" and memory.value.kind == "storage":
             return self._moves(i, memory, operands[words[0] != "ld"])
@@ -158,13 +164,13 @@ class Program:
 
     def _moves(self, i, memory, other):
         """A load or store of a call's parameter: moves between registers."""
-        parts, size, slots = other.value if other.kind == "vec" else [other], BYTES[i.words[-1]], self.slots[memory.value.value]
-        for number, part in enumerate(parts):
+        size, slots = BYTES[i.words[-1]], self.slots[memory.value.value]
+        for number, part in enumerate(other.parts):
             at = memory.value.more + number * size
             if at not in slots:
                 slots[at] = self.register(f"{memory.value.value}+{at}", size)
             pair = [part, Operand("reg", slots[at])]
-            self.code.append(Instruction(["mov", f"b{8 * size}"], pair if i.words[0] == "ld" else pair[::-1], i.guard, i.negate, i.at, i.text, i.source))
+            self.code.append(replace(i, words=["mov", f"b{8 * size}"], operands=pair if i.words[0] == "ld" else pair[::-1]))
 
     def _call(self, text, scopes, guard, at):
         """``call.uni (r), f, (a, b);`` becomes the body of f, with its parameters bound to the caller's storage."""

@@ -7,8 +7,8 @@
 
 Words of the opcode in order: ``a|b`` alternatives, ``?`` optional, ``name:`` a label. The signature has what is written, then what is read: a
 label or a type, ``2t`` (twice as wide), ``ut`` ``wt`` (unsigned, bits), ``[t]`` (registers in braces), ``a|b`` (a pair), ``@`` (an address), ``box``
-(a tensor map and coordinates), ``#`` (an integer), ``members`` (the lanes that take part), ``cc`` (the carry), ``*`` (whatever the register is), ``+``
-(what is written, read too); ``?`` may be missing. A row without signature builds its own step, or gives None.
+(a tensor map and coordinates), ``#`` (an integer), ``members`` (the lanes that take part), ``cc`` (the carry), ``*`` (whatever the register is),
+``+`` (what is written, read too); ``?`` may be missing. A row without signature builds its own step, or gives None.
 """
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Op:
             coordinates, at = [self.fetch(part, "s32") for part in operand.rest[0].value], self.address(operand)
             return lambda V, c: (at(V, c), [part(V, c) for part in coordinates])
         if word[0] == "[":
-            parts = [self.fetch(part, word[1:-1]) for part in (operand.value if operand.kind == "vec" else [operand])]
+            parts = [self.fetch(part, word[1:-1]) for part in operand.parts]
             return lambda V, c: [part(V, c) for part in parts]
         if word == "members":
             self.code.members[self.code.at] = self.source(operand, "u32")
@@ -189,9 +189,9 @@ def acting(op: Op, found: dict, function, outs: list, ins: list):
     """A step that gives ``function`` the operands ``ins`` of the active lanes and writes what it returns; ``outs`` and ``ins``: (operand, type)."""
     gets = [op.fetch(*each) for each in ins]
     for operand, word in (*outs, *ins):
-        if "vec" in found and word[0] == "[" and word[-1] == "]" and len(operand.value if operand.kind == "vec" else [operand]) != int(found["vec"][1:]):
+        if "vec" in found and word[0] == "[" and word[-1] == "]" and len(operand.parts) != int(found["vec"][1:]):
             op.fail(f"a vector of {found['vec'][1:]} expected")
-    pairs = [(part, word.strip("[]?").replace("cc", "pred")) for o, word in outs for part in (o.value if o.kind == "vec" else [o])]
+    pairs = [(part, word.strip("[]?").replace("cc", "pred")) for o, word in outs for part in o.parts]
     targets = [None if operand.kind == "sink" else op.target(operand, word) for operand, word in pairs]
     op.code.targets[op.code.at] = targets
 
@@ -218,10 +218,10 @@ def build(op: Op):
             continue
         out, _, given = each.signature.partition("=")
         outs, ins = ([_type(word, found) for word in part.split(mark) if word] for part, mark in ((out, "|"), (given, ",")))
-        read = op.operands[bool(outs):] + [op.code.carry] * (ins[-1:] == ["cc"])
-        written = [o for first in op.operands[:bool(outs)] for o in (first.value if first.kind == "pair" else [first])] + [op.code.carry] * (outs[-1:] == ["cc"])
+        first, read = op.operands[:bool(outs)], op.operands[bool(outs):] + [op.code.carry] * (ins[-1:] == ["cc"])
+        written = (first[0].parts if first and first[0].kind == "pair" else first) + [op.code.carry] * (outs[-1:] == ["cc"])
         if ins[:1] == ["+"]:
-            read, ins = op.operands[:1] + read, outs + ins[1:]
+            read, ins = first + read, outs + ins[1:]
         least = sum(not word.endswith("?") for word in ins)
         if not least <= len(read) <= len(ins) or not bool(outs) <= len(written) <= len(outs):
             why = f"it must have {bool(outs) + least - (ins[-1:] == ['cc'])} operands"

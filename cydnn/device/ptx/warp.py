@@ -124,4 +124,5 @@ for form in ("bar cta?", "barrier cta?"):
     act(f"{form} arrive aligned?", "=u32,u32", arrive)
 act("barrier cluster arrive order:release|relaxed? aligned?", "=", arrive)
 act("barrier cluster wait order:acquire? aligned?", "=", wait_cluster)
-row("mapa space:shared::cluster? t:u32|u64", "t=t,u32", lambda at, rank: at + ((np.asarray(rank).astype(at.dtype) + at.dtype.type(1)) << at.dtype.type(24)))
+row("mapa space:shared::cluster? t:u32|u64", "t=t,u32",
+    lambda at, rank: at + ((np.asarray(rank).astype(at.dtype) + at.dtype.type(1)) << at.dtype.type(24)))
