@@ -3,6 +3,7 @@ cp.async lands when somebody waits for it, the others when nothing else can run,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,8 +40,7 @@ class Copy:
     gate: object = None
 
 
-@dataclass
-class Flight:
+class Flight(NamedTuple):
     """A wgmma under way: registers and cells of the shadow that it uses, its first lane, its group."""
     registers: set
     cells: np.ndarray
@@ -91,17 +91,11 @@ class Copies:
         return True
 
     def leave(self, c, lanes):
-        """Lanes exit: nothing of theirs may be under way."""
-        for copy in self.copies if c.checks.in_flight else ():
-            if lanes[copy.lanes].any():
-                c.at = copy.at
-                c.fault("in flight", "leaves while its asynchronous copy is under way; nothing waited for it", copy.lanes[lanes[copy.lanes]])
-
-    def finish(self, c):
-        """The end of a batch."""
-        if self.transfers and c.checks.in_flight:
-            c.at = self.transfers[0].at
-            c.fault("in flight", "the kernel ends while its transfer is under way; nothing waited for it", self.transfers[0].lanes)
+        """Lanes exit, or the last of a batch have: nothing of theirs may be under way."""
+        late = [copy for copy in self.copies if lanes[copy.lanes].any()] or ([] if c.live else self.transfers)
+        if late and c.checks.in_flight:
+            c.at, owners = late[0].at, late[0].lanes
+            c.fault("in flight", "leaves while its asynchronous copy is under way; nothing waited for it", owners[lanes[owners]] if c.live else owners)
 
     def untouched(self, c, registers):
         """No instruction but wgmma may name registers of one that is under way."""

@@ -43,7 +43,6 @@ class Machine:
             for start in range(0, total, batch):
                 self._set_up(self.order[start:start + batch], start)
                 self._interpret()
-                self.copies.finish(self)
 
     @staticmethod
     def _coordinates(n, dims):

@@ -83,12 +83,12 @@ class Memory:
 
     # ---- Accesses: ``address`` (n,) of ``lanes`` (n,; None: the active ones) ----
 
-    def load(self, c, address, size, count=1, lanes=None, constant=False, ahead=False, need=True):
+    def load(self, c, address, size, count=1, lanes=None, constant=False, ahead=False):
         """``count`` neighbours of ``size`` bytes for each address, as raw unsigned integers (a list of arrays). ``constant``: by .nc.
         ``ahead``: pipelines read ahead so; what was never written is NaN, and only its use shows."""
         lanes, width = c.lanes() if lanes is None else lanes, size * count
         checked = not ahead and (c.checks.unwritten_shared if self.name == "shared" else c.checks.unwritten)
-        off = self.reach(c, address, width, "reads", lanes, WRITTEN if checked and need else 0)
+        off = self.reach(c, address, width, "reads", lanes, WRITTEN if checked else 0)
         if self.watched(c, off, width):
             cells = self.cells(off, width)
             self.shadow.read(c, cells, lanes)
