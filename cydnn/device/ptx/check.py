@@ -56,10 +56,11 @@ class Shadow:
         mine = c.code[lanes][:, None]
         self._ordered(c, self.writes[cells], cells, lanes, mine, "read", "written")
         at = cells if self.ways == 1 else cells * self.ways + (c.in_group[lanes] >> 5)[:, None]
-        old = self.reads[at]
-        other = (old >= (mine | ALL) - ALL) & ((old ^ mine) & ALL != 0) & (old >> GROUP == mine >> GROUP)
-        new = np.where(other, mine | ALL, mine)
-        new = np.where((old >= c.first) & (old >> GROUP != mine >> GROUP), c.first | ALL, new)       # several blocks
+        old, new = self.reads[at], np.broadcast_to(mine, at.shape)
+        if old.max(initial=0) >= c.first:                    # else nobody has read here in this launch
+            alike = (old ^ mine) >> GROUP == 0
+            several = alike & (old >= (mine | ALL) - ALL) & ((old ^ mine) & ALL != 0)
+            new = np.where(several, mine | ALL, np.where(alike | (old < c.first), mine, c.first | ALL))      # last: of several blocks
         self.reads[at] = new
         again = self.reads[at]
         several = again != new                               # of the lanes of this instruction

@@ -92,7 +92,7 @@ def barriers(c, m, name=None):
 
 
 def sync(c, m, name=None, count=None, held=None):
-    """bar.sync and bar.red: arrive and wait."""
+    """bar.sync and bar.red: arrive and wait. Blocks go on when all wait, so that they keep in step."""
     if c.n == c.live and count is None and held is None and (name is None or not name.strides[0]) and not c.coming:
         return c.meet()                                      # everybody, at once
     for gate, lanes, mine in barriers(c, m, name):
@@ -101,7 +101,6 @@ def sync(c, m, name=None, count=None, held=None):
         gate.wait(c, lanes, gate.phase)
         if held is not None:
             gate.fold, gate.held[lanes - gate.scope.start] = m["fold"], held[mine]
-        gate.release(c)
 
 
 def arrive(c, m, name=None, count=None):
