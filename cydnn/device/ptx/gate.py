@@ -48,6 +48,7 @@ class Barrier(Gate):
         super().__init__()
         self.scope, self.need, self.meets, self.fold = scope, 0, [], None
         self.come, self.held = np.zeros((2, scope.stop - scope.start), bool)
+        self.ahead = np.zeros(scope.stop - scope.start, bool)                      # of a cluster: has a lane arrived, and not waited yet?
         self.phase_of = np.zeros(scope.stop - scope.start, np.int64)               # of a lane's last arrival
 
     def arrive(self, c, lanes, need=0):

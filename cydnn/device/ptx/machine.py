@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import copies
+from . import copies, warp
 from . import memory as memories
 from .check import CLOCK, GROUP, Checks, Finding
 from .code import BRANCH, EXIT, PLAIN, TABLE_BRANCH, WAIT, Code
@@ -58,6 +58,7 @@ class Machine:
         self.warps_in_block, self.warps_in_group = width // 32, width // 32 * self.cluster
         self.key = np.where(thread < self.threads, 0, DONE).astype(np.int32)
         self.live = int(np.count_nonzero(self.key == 0))
+        self.gone = np.zeros(count, bool)                    # blocks of which no thread is left
         self.pc, self.partner = np.zeros(L, np.int32), np.zeros(L, bool)         # where a lane waits; is it for its warp?
         self.gates, self.coming = {}, set()                  # place -> Gate; barriers that a part has come to
         self.group = self.first_group + 1 + (start + self.block) // self.cluster
@@ -238,6 +239,8 @@ class Machine:
             self.key[take] = DONE
             self.live -= taken
             self.copies.leave(self, take)
+            if self.cluster > 1:
+                warp.leave_cluster(self)
             self.key[self.partner] = self.pc[self.partner]   # partners of a warp instruction may be complete now
             self.partner[:] = False
         elif kind == WAIT:

@@ -48,6 +48,9 @@ class Memory:
             rank = (off >> 24) - 1
             block = np.where(rank >= 0, block // self.cluster * self.cluster + rank, block)
             off = np.where((rank >= self.cluster) | (rank < -1), -1, off & 0xFFFFFF)
+            bad = c.gone[np.minimum(block, len(c.gone) - 1)]
+            if np.count_nonzero(bad):
+                self.fault(c, "address", bad, address, off, f"{verb} {width} bytes in a block that has left,", lanes)
         bad = self.outside(off, width)
         if np.count_nonzero(bad):
             self.fault(c, "address", bad, address, off, f"{verb} {width} bytes", lanes)

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .gate import Barrier
+from .check import ALL, CLOCK, NEVER
+from .gate import DONE, Barrier
 from .table import DTYPE, act, kind_of, row
 
 U32 = np.uint32
@@ -103,8 +104,18 @@ def sync(c, m, name=None, count=None, held=None):
             gate.fold, gate.held[lanes - gate.scope.start] = m["fold"], held[mine]
 
 
+def in_turn(c, gate, lanes, ahead, what):
+    """A thread arrives at the cluster's barrier, waits, arrives, waits. PTX ISA, barrier.cluster: anything else is undefined."""
+    bad = gate.ahead[lanes - gate.scope.start] != ahead
+    if c.checks.barriers and bad.any():
+        c.fault("cluster barrier", what, lanes[bad])
+    gate.ahead[lanes - gate.scope.start] = not ahead
+
+
 def arrive(c, m, name=None, count=None):
     for gate, lanes, mine in barriers(c, m, name):
+        if "cluster" in m:
+            in_turn(c, gate, lanes, False, "arrives at the cluster's barrier again, and has not waited since")
         gate.arrive(c, lanes, 0 if count is None else int(count[mine][0]))
         gate.gathering = np.maximum(gate.gathering, c.tick(lanes))
         gate.advance(c)
@@ -112,8 +123,26 @@ def arrive(c, m, name=None, count=None):
 
 def wait_cluster(c, m):
     for gate, lanes, _ in barriers(c, m):
+        in_turn(c, gate, lanes, True, "waits at the cluster's barrier, and has not arrived")
         gate.wait(c, lanes, gate.phase_of[lanes - gate.scope.start])
         gate.release(c)
+
+
+def leave_cluster(c):
+    """The shared memory of a block ends with its last thread: what other blocks did there must lie before."""
+    gone, shared = (c.key.reshape(-1, c.width) == DONE).all(1), c.memory["shared"]
+    for block in np.flatnonzero(gone & ~c.gone) if c.checks.races else ():
+        cells = slice(block * shared.pitch // shared.grain, (block + 1) * shared.pitch // shared.grain)
+        reads, first = shared.shadow.reads.reshape(-1, shared.shadow.ways)[cells], block % c.cluster * c.warps_in_block
+        known = c.known[block * c.warps_in_block:(block + 1) * c.warps_in_block].max(0)
+        bad = (reads >= c.first) & (reads >> CLOCK & NEVER >= known)
+        bad[:, first:first + c.warps_in_block] = False
+        for cell, warp in np.argwhere(bad)[:1]:
+            code = int(reads[cell, warp])
+            who = "several threads" if code & ALL == ALL else f"thread {c.name_of(code)}"
+            c.fault("race", f"leaves, and its shared memory with it, which {who} read with no synchronisation between", block * c.width,
+                    int(shared.shadow.read_at[cells][cell]))
+    c.gone = gone
 
 
 for form in ("bar cta?", "barrier cta?"):
