@@ -95,7 +95,8 @@ class Copies:
         late = [copy for copy in self.copies if lanes[copy.lanes].any()] or ([] if c.live else self.transfers)
         if late and c.checks.in_flight:
             c.at, owners = late[0].at, late[0].lanes
-            c.fault("in flight", "leaves while its asynchronous copy is under way; nothing waited for it", owners[lanes[owners]] if c.live else owners)
+            owners = owners[lanes[owners]] if c.live else owners
+            c.fault("in flight", "leaves while its asynchronous copy is under way; nothing waited for it", owners)
 
     def untouched(self, c, registers):
         """No instruction but wgmma may name registers of one that is under way."""

@@ -32,7 +32,8 @@ def test_multicast_reaches_the_blocks_of_its_mask(ptx90, mask, seed):
     setp.eq.u32 %done, %g, 0; and.pred %done, %done, %lead; .reg .b16 %mask; mov.u16 %mask, {mask};
     @%done cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%s], [%p0], 512, [%m], %mask;
     @!%mine bra OUT; {WAIT} OUT: mad.lo.u32 %x, %g, 128, %t; mad.wide.u32 %z, %x, 4, %p1; st.global.b32 [%z], %v; {CLUSTER}"""
-    code = snippet.kernel(f""".visible .entry k(.param .u64 k_param_0, .param .u64 k_param_1) .explicitcluster .reqnctapercluster 2, 1, 1 .maxntid 128, 1, 1
+    code = snippet.kernel(f""".visible .entry k(.param .u64 k_param_0, .param .u64 k_param_1) .explicitcluster .reqnctapercluster 2, 1, 1
+    .maxntid 128, 1, 1
     {{ .reg .u64 %p<2>; .reg .u32 %t, %g; .reg .pred %mine; ld.param.u64 %p0, [k_param_0]; ld.param.u64 %p1, [k_param_1]; mov.u32 %t, %tid.x;
     mov.u32 %g, %ctaid.x; {body} ret; }}""")
     data = np.arange(1, 129, dtype=np.uint32)
@@ -71,7 +72,8 @@ def test_a_tile_is_zero_outside_its_tensor(ptx90):
 
 
 def test_im2col_is_the_loop_over_pixels(ptx90):
-    """Filter tap (1, 2) of a padded 3 x 3 convolution over (n, h, w, c) = (2, 5, 6, 8): 32 output pixels of 8 channels, from (n, p, q) = (0, 1, 2) on."""
+    """Filter tap (1, 2) of a padded 3 x 3 convolution over (n, h, w, c) = (2, 5, 6, 8): 32 output pixels of 8 channels,
+    from (n, p, q) = (0, 1, 2) on."""
     x = np.arange(1, 2 * 5 * 6 * 8 + 1, dtype=np.uint16).reshape(2, 5, 6, 8)
     place = filled(ptx90, x)
     map_ = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), corners=((-1, -1), (-1, -1)))
@@ -85,7 +87,12 @@ def test_im2col_is_the_loop_over_pixels(ptx90):
 def test_a_finding_names_the_source_line(ptx80):
     """Where the text has .loc, as nvcc -lineinfo writes it."""
     text = """.file 1 "kernel.cu"\n"""
-    body = "mad.wide.u32 %a0, %t, 4, %p0;\n.loc 1 41 9\nadd.u32 %g, %g, 1;\n.loc 1 42 5, function_name $L__info_string0, inlined_at 1 9 1\nst.global.u32 [%a0], %t;\n"
+    body = """mad.wide.u32 %a0, %t, 4, %p0;
+    .loc 1 41 9
+    add.u32 %g, %g, 1;
+    .loc 1 42 5, function_name $L__info_string0, inlined_at 1 9 1
+    st.global.u32 [%a0], %t;
+    """
     with pytest.raises(Finding) as found:
         snippet.launch(ptx80, snippet.entry(body, 1, extra=text), [ptx80.alloc(508)])
     assert "`st.global.u32 [%a0], %t` (kernel.cu:42)" in str(found.value) and found.value.facts["source"] == (1, 42)
