@@ -1,45 +1,53 @@
-"""TEMPORARY, not to be merged: times of candidates on the rows of the perf task. python benchmarks/try_perf.py [pool|rest|ncu]"""
+"""TEMPORARY, not to be merged: times of candidates on the rows of the perf task. python benchmarks/try_perf.py"""
 import statistics, sys
 from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cydnn import bench, device as devices, plan
-from cydnn.engines import engines_for
+from cydnn.device import cuda
+from cydnn.engines import batch_norm_columns, batch_norm_rows, engines_for, softmax_cluster
 from cydnn.ops import Problem
 
 dev = devices.get("cuda:0")
 clock = bench.Clock(dev)
-POOL = ["pooling_bwd n256c64h112w112 window=3 stride=2 pre_pad=1 mode=max bf16 nhwc", "pooling_bwd n4c64h128w128 window=2 stride=2 mode=max bf16 nhwc",
-        "pooling_bwd n64c256h56w56 window=3 stride=2 pre_pad=1 mode=max bf16 nhwc",
-        "pooling_bwd n256c64h112w112 window=3 stride=2 pre_pad=1 mode=max nan=propagate bf16 nhwc",
-        "pooling_bwd n256c64h112w112 window=3 stride=2 pre_pad=1 mode=max f16 nhwc", "pooling_bwd n64c64h112w112 window=3 stride=2 pre_pad=1 mode=max f32 nhwc"]
-REST = [l.split("#")[0].strip() for f in ("batch_norm", "softmax", "pooling", "pointwise") for l in (Path(__file__).parent / "problems" / f"{f}.txt").read_text().splitlines()]
-REST = [l for l in REST if l and not l.startswith(("pointwise", "transform"))]
+LINES = [l.split("#")[0].strip() for f in ("batch_norm", "softmax", "pooling", "pointwise") for l in (Path(__file__).parent / "problems" / f"{f}.txt").read_text().splitlines()]
+LINES = [l for l in LINES if l and l.startswith(("batch_norm", "softmax", "reduction", "pooling_bwd"))]
+walk, allowed = batch_norm_columns.walk_back, cuda.OVERLAPS
 
 
-def show(line, label, engine=None):
-    problem = Problem.parse(line)
-    case = bench.Case(problem, dev, engine)
-    moved = bench.bytes_moved(problem)
-    us = statistics.median(clock.times([case], 12)[0])
-    print(f"{us:8.1f} us {moved / us * 1e-3:6.0f} GB/s  same-size copy {clock.copy_us(moved, 8) / us:4.0%}  {case.plan.name:38s} {label:14s} {line}", flush=True)
-    plan.forget()
+def case(line):
+    return bench.Case(Problem.parse(line), dev)
 
 
-if __name__ == "__main__":
-    what = sys.argv[1]
-    if what == "pool":
-        engine = next(e for e in engines_for(Problem.parse(POOL[0]).op) if e.index == 243)
-        for line in POOL:
-            for engine.words in (1, 2, 4):
-                show(line, f"words={engine.words}", engine)
-    elif what == "rest":
-        for line in REST:
-            show(line, "")
-    elif what == "ncu":                          # every kernel once, for ncu
-        words = int(sys.argv[2])
-        for line in sys.argv[3:]:
-            problem = Problem.parse(line)
-            if problem.op.name == "pooling_bwd":
-                next(e for e in engines_for(problem.op) if e.index == 243).words = words
-            bench.Case(problem, dev)()
-            dev.synchronize()
+def variants(line):
+    """{label: case}: overlap off and on, second pass forwards, clusters of halves."""
+    found = {}
+    for label, after in (("apart", 10 ** 9), ("overlapping", allowed)):
+        cuda.OVERLAPS = after
+        found[label] = case(line)
+        plan.forget()
+    if line.startswith("batch_norm") and "nhwc" in line:
+        batch_norm_columns.walk_back = lambda p, dev: 0
+        found["overlapping, forwards"] = case(line)
+        batch_norm_columns.walk_back = walk
+        plan.forget()
+    if line.startswith("softmax_bwd") and "cluster" in found["apart"].plan.name:
+        engine = softmax_cluster.ENGINES[1]
+        keep = engine.sizes, engine.held, engine.suffix
+        engine.sizes, engine.held, engine.suffix = (4, 8), 4096, "_512"
+        found["halves"] = case(line)
+        engine.sizes, engine.held, engine.suffix = keep
+        plan.forget()
+    return found
+
+
+for line in LINES:
+    cases = variants(line)
+    moved = bench.bytes_moved(Problem.parse(line))
+    for found in cases.values():
+        found()
+    dev.synchronize()
+    times = clock.times(list(cases.values()), 12)
+    same = clock.copy_us(moved, 8)
+    text = "   ".join(f"{label} {statistics.median(t):.1f}" for label, t in zip(cases, times))
+    print(f"{line:75s} {next(iter(cases.values())).plan.name:36s} copy {same:.1f}   {text}", flush=True)
+    del cases

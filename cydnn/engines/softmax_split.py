@@ -36,7 +36,7 @@ class _Split(RowEngine):
         args = row_args(p, f, part=part, slices=slices, tiles=tiles)
         scan = {name: value for name, value in args.items() if name not in self.scan_drops}
         dtype = p.descs[0].dtype
-        return [Launch(f"{self.family}_scan_{dtype}", scan), Launch(f"{self.family}_apply_{dtype}", args)]
+        return [Launch(f"{self.family}_scan_{dtype}", scan), Launch(f"{self.family}_apply_{dtype}", args, overlaps=True)]
 
 
 class SoftmaxFwdSplit(_Split):

@@ -1,10 +1,9 @@
 /*@kernel
-name    = "pooling_bwd_max_nhwc_strip_{T}_{NAN_WINS}_{K}_{WORDS}"
+name    = "pooling_bwd_max_nhwc_strip_{T}_{NAN_WINS}_{K}"
 about   = "dx of max pooling, K x K windows of stride 2, channels innermost: a thread walks down some columns of dx, the winners in registers."
 T       = ["f32", "f16", "bf16"]
 NAN_WINS = [0, 1]
 K       = [2, 3]
-WORDS   = [1, 2, 4]
 targets = ["sm_80", "sm_90"]
 params  = ["const T* x", "const T* dy", "T* dx", "float alpha", "float beta", "int items", "int h", "int w", "int p", "int q",
            "int pad_h", "int pad_w", "int height", "FastDiv vectors", "FastDiv groups", "FastDiv strips",
@@ -13,11 +12,20 @@ block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
 @*/
 // Pair j of columns is cells 2j - pad and the next one; rows alike. The windows over it are j and, for K 3, j - 1 by its last
-// column. A thread owns PAIRS neighbouring pairs and WORDS words of channels; a step is two rows of dx.
+// column. A thread owns two neighbouring pairs and 8 bytes of channels, so it finds three winners for two; a step is two rows of dx.
 // The winner of a window is found row by row: the largest of each row and masks of who equals it (a row that two windows
 // share is reduced once), then the largest row. dy goes to the first that equals, so no tap is ever numbered.
-// sm_90: bf16 compares in pairs (set.eq.bf16x2); sm_80 does it one by one. Items: image, strip of `height` steps, group, vector of channels.
+// sm_90: bf16 compares in pairs (set.eq.bf16x2); sm_80 does it one by one, which takes registers. Items: image, strip of `height`
+// steps, group (two pairs), vector of channels.
+// H200, n256c64h112w112, 3 x 3, bf16: 4 words and one pair 476 us, 2 words and two pairs 260 us, 1 word and four pairs 270 us.
 #include "pool.cuh"
+
+constexpr int WORDS = 2;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr int BLOCKS = K == 2 ? 6 : 3;
+#else
+constexpr int BLOCKS = K == 2 ? 6 : 4;
+#endif
 
 template <class Unit, int Windows> struct Line {                      // one row of cells, seen by the windows over it
     Unit most[Windows][WORDS];
@@ -31,7 +39,7 @@ template <class E> DEVICE E* moved(E* p, int steps, int stride) {
 
 template <bool Is> struct Claim { static constexpr bool holds = Is; };
 
-extern "C" __global__ __launch_bounds__(128, K == 2 ? 8 : 4) void KERNEL(
+extern "C" __global__ __launch_bounds__(128, BLOCKS) void KERNEL(
     const T* x, const T* dy, T* dx, float alpha, float beta, int items, int h, int w, int p, int q, int pad_h, int pad_w,
     int height, FastDiv vectors, FastDiv groups, FastDiv strips, i64 x_n, int x_h, int x_w, i64 dy_n, int dy_h, int dy_w,
     i64 dx_n, int dx_h, int dx_w) {

@@ -4,8 +4,8 @@ about  = "Reduce with lanes along the kept elements, which are contiguous: 16 by
 FOLD   = ["sum", "prod", "top"]
 T      = ["f64", "f32", "f16", "bf16"]
 WIDE   = [0, 1]
-when   = ["sm == 75 or FOLD == 'top'"]         # max.NaN
-targets = ["sm_75", "sm_80"]
+when   = ["sm != 80 or FOLD == 'top'"]         # max.NaN; on sm_90 two launches overlap
+targets = ["sm_75", "sm_80", "sm_90"]
 params = ["const T* x", "Acc_T* part", "void* y", "int y_type", "int outputs", "int units", "int splits", "int lanes", "Array<FastDiv, 8> in_dims", "Array<int64_t, 8> in_strides", "Array<FastDiv, 8> out_dims", "Array<int64_t, 8> x_strides", "Array<int64_t, 8> y_strides", "int how", "double count", "double alpha", "double beta"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(ceil_div(outputs, 16 // sizeof(T) if WIDE else 1), lanes) * splits", 1, 1]
@@ -14,6 +14,7 @@ needs  = ["1 <= outputs < 2**30", "0 <= units < 2**30", "splits >= 1", "lanes in
 // A block has `lanes` columns of VEC neighbouring outputs each and 256 / lanes groups of rows; a split is a range of rows
 // (units). Groups are joined in a tree. With one split the result goes to y, else to part[split][output].
 #include "folds.cuh"
+#include "lib/overlap.cuh"
 #include "space.cuh"
 
 constexpr int VEC = WIDE ? 16 / sizeof(T) : 1, AHEAD = 8;      // loads in flight a thread: 4 blocks an SM have 128 KB
@@ -29,6 +30,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const i64 output = (i64(blockIdx.x / unsigned(splits)) * lanes + lane) * VEC;
     const bool inside = output < outputs;
 
+    wait_for_previous();                                       // of a second launch: the parts
     Acc_T all[VEC];
     UNROLL for (int i = 0; i < VEC; ++i) all[i] = FOLD::start<Acc_T>(how);
     if (inside) {
@@ -46,6 +48,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
         }
     }
 
+    next_may_start();
     UNROLL for (int i = 0; i < VEC; ++i) parts[i][threadIdx.x] = all[i];
     for (int half = groups / 2; half > 0; half /= 2) {
         __syncthreads();

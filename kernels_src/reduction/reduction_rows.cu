@@ -5,8 +5,8 @@ FOLD   = ["sum", "prod", "top"]
 T      = ["f64", "f32", "f16", "bf16"]
 MATH   = ["f32", "f64"]                            # what is computed in: f64 for f64, or where it is asked for
 WIDE   = [0, 1]
-when   = ["sm == 75 or FOLD == 'top'", "MATH == f64 or T != f64", "WIDE == 0 or MATH == f32 or T == f64"]
-targets = ["sm_75", "sm_80"]
+when   = ["sm != 80 or FOLD == 'top'", "MATH == f64 or T != f64", "WIDE == 0 or MATH == f32 or T == f64"]
+targets = ["sm_75", "sm_80", "sm_90"]          # sm_90: two launches overlap
 params = ["const T* x", "MATH* part", "void* y", "int y_type", "int outputs", "int units", "int splits", "int width", "Array<FastDiv, 8> in_dims", "Array<int64_t, 8> in_strides", "Array<FastDiv, 8> out_dims", "Array<int64_t, 8> x_strides", "Array<int64_t, 8> y_strides", "int how", "double count", "double alpha", "double beta"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(outputs * splits, 256 // width)", 1, 1]
@@ -15,6 +15,7 @@ needs  = ["1 <= outputs < 2**30", "0 <= units < 2**30", "splits >= 1", "outputs 
 // `width` neighbouring threads reduce one split of one output. A unit is VEC contiguous elements: in_dims counts units,
 // in_strides is in elements. With one split the result goes to y, else to part[output][split] for another launch.
 #include "folds.cuh"
+#include "lib/overlap.cuh"
 #include "lib/reduce.cuh"
 #include "space.cuh"
 
@@ -32,6 +33,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const bool inside = job < i64(outputs) * splits;
     const unsigned output = unsigned(job) / unsigned(splits), split = unsigned(job) % unsigned(splits);
 
+    wait_for_previous();                                       // of a second launch: the parts
     MATH chain[CHAINS];
     UNROLL for (int i = 0; i < CHAINS; ++i) chain[i] = FOLD::start<MATH>(how);
     if (inside) {
@@ -51,6 +53,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
             }
         }
     }
+    next_may_start();
     MATH all = FOLD::join(FOLD::join(chain[0], chain[1]), FOLD::join(chain[2], chain[3]));
 
     for (int mask = min(width, 32) / 2; mask > 0; mask /= 2) all = FOLD::join(all, shuffle_xor(all, mask));

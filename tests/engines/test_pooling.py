@@ -240,7 +240,7 @@ def test_strips_cover_the_rows_once(device):
         rng = random.Random(seed)
         problem = problem_of(PoolingBwd, (rng.randint(1, 300), rng.choice([8, 64, 2048]), rng.randint(3, 300), rng.randint(3, 300)), rng.choice([2, 3]), 2,
                              rng.choice([0, 1]))
-        cut = pooling_nhwc.strips_of(match(problem), KNOWN[device], words=2)
+        cut = pooling_nhwc.strips_of(match(problem), KNOWN[device])
         _, _, h, w = problem.operands["dx"].dims
         pad = problem.op.geometry(4)[1][0]
         rows = (h + pad + 1) // 2
