@@ -1,7 +1,7 @@
-"""Every tile of the mma.sync convolution engines on every line of a problem file: what the cost model chose, and what was best.
+"""Every configuration of the mma.sync convolution engines on every line of a problem file: what the cost model chose, and what was best.
 
-``python benchmarks/tiles.py [conv_resnet50_bf16] [--splits 1,2,4] [--only wgrad] [--json FILE]``. The constants of
-cydnn/engines/conv_mma.py come from this. ``--splits``: also every number of splits of the weight gradient.
+``python benchmarks/tiles.py [conv_resnet50_bf16] [--only wgrad] [--json FILE]``. The constants of cydnn/engines/conv_mma.py come from
+this. The weight gradient is run with every tile and 1, 2, 4 … splits.
 """
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ sys.path.insert(0, str(HERE.parent))
 
 from cydnn import bench, device as devices, plan as plans      # noqa: E402
 from cydnn.engines import BY_INDEX                             # noqa: E402
-from cydnn.engines.conv_mma import TILES                       # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 
 ENGINES = {"conv_fprop": 110, "conv_dgrad": 130, "conv_wgrad": 150}
@@ -28,7 +27,6 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--only", default="conv")
-    parser.add_argument("--splits", default="")
     args = parser.parse_args()
     device = devices.get("cuda:0")
     clock, found = bench.Clock(device), []
@@ -37,20 +35,18 @@ def main():
             continue
         problem = Problem.parse(line)
         engine, row = BY_INDEX[ENGINES[problem.op.name]], {"problem": line, "us": {}}
-        counts = [int(n) for n in args.splits.split(",") if n] if engine.index == 150 else []
-        for tile, splits in [(None, None), *((t, n) for t in TILES for n in counts or [None])]:
-            engine.tile, engine.splits = tile and (tile.m, tile.n), splits
+        chosen = bench.Case(problem, device, engine)
+        match = chosen.plan.parts[0].match
+        row["model_us"] = round(engine.cost(match, device.facts), 1)
+        for config in [{}, *engine.configs(match, device.facts)]:
             plans.forget()
-            case = bench.Case(problem, device, engine)
-            name = str(tile) + (f"/{splits}" if splits else "")
+            case = bench.Case(problem, device, engine, config=config)
+            name = "/".join(map(str, config.values())) or "chosen"
             row["us"][name] = round(statistics.median(clock.times([case], args.repeat)[0]), 1)
-            if tile is None:
-                row["model_us"] = round(engine.cost(case.plan.parts[0].match, device.facts), 1)
-        engine.tile = engine.splits = None
-        best = min((us, name) for name, us in row["us"].items() if name != "None")
+        best = min((us, name) for name, us in row["us"].items() if name != "chosen")
         found.append({**row, "best": best[1]})
-        print(f"{line:<72} chosen {row['us']['None']:8.1f} model {row['model_us']:8.1f} best {best[0]:8.1f} {best[1]:<9} "
-              + " ".join(f"{k}={v}" for k, v in row["us"].items() if k != "None"), flush=True)
+        print(f"{line:<72} chosen {row['us']['chosen']:8.1f} model {row['model_us']:8.1f} best {best[0]:8.1f} {best[1]:<9} "
+              + " ".join(f"{k}={v}" for k, v in row["us"].items() if k != "chosen"), flush=True)
     if args.json:
         Path(args.json).write_text(json.dumps(found, indent=1) + "\n")
 

@@ -16,6 +16,9 @@ cdef struct Pair:                             # a written slot and another slot:
     int written
     int other
     bint is_inplace                           # exactly the same address is allowed
+    uint64_t period                           # bytes; 0: none. Each tensor lies in the first bytes (its run) of every period
+    uint64_t run
+    uint64_t other_run
 
 cdef struct Patch:
     unsigned int offset                       # in the parameter block
@@ -86,3 +89,9 @@ cdef class PlanTable:
     cdef Row *rows
     cdef Row *find(self, Row *key) noexcept nogil
     cdef int grow(self) except -1
+    cdef bint attempt(self, int fn_id, tuple keys, tuple pointers, tuple scalars, workspace, size_t workspace_bytes, stream) except -1
+
+
+cdef class HandleBase(Descriptor):
+    cdef public PlanTable table
+    cdef public object stream, scratch, scratch_bytes

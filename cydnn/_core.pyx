@@ -97,6 +97,15 @@ cdef int numbers_into(tuple scalars, const double *defaults, double *out) except
     return 0
 
 
+cdef bint lies_between(Pair *pair, uintptr_t a, uintptr_t b) noexcept nogil:
+    """The tensor at ``a`` lies in the gaps of the one at ``b``: both have one period, and their runs in it are apart."""
+    cdef uint64_t after
+    if pair.period == 0:
+        return False
+    after = (a - b) % pair.period if a >= b else pair.period - 1 - (b - a - 1) % pair.period
+    return after >= pair.other_run and after + pair.run <= pair.period
+
+
 @cython.final
 cdef class Tape:
     """A list of launches with packed parameters. Built once, sealed by its first execute, then safe in several threads at once.
@@ -105,13 +114,14 @@ cdef class Tape:
     scalars              default values of the by-value numbers
     workspace_bytes      what ``execute`` must be given; the kernels see its address plus their own offset
     inplace              (written slot, read slot) pairs that may have exactly the same address
+    periods              {(written slot, other slot): (period, run, other's run)} of pairs that may lie between each other, in bytes
     """
 
     def __cinit__(self, Context context not None, slots, scalars=(), size_t workspace_bytes=0, inplace=(),
-                  size_t workspace_alignment=16):
+                  size_t workspace_alignment=16, periods=None):
         global cu
         cu = driver()
-        slots, scalars, inplace = list(slots), [float(s) for s in scalars], {tuple(pair) for pair in inplace}
+        slots, scalars, inplace, periods = list(slots), [float(s) for s in scalars], {tuple(pair) for pair in inplace}, periods or {}
         if max(len(slots), len(scalars)) > MAX_SLOTS:
             raise NotSupported(f"tape: must have <= {MAX_SLOTS} slots and scalars; got {len(slots)} and {len(scalars)}")
         self.context, self.workspace_bytes, self.workspace_alignment = context, workspace_bytes, workspace_alignment
@@ -130,7 +140,8 @@ cdef class Tape:
             self.defaults[i] = value
         for i, j in ((i, j) for i in range(len(slots)) if slots[i][3] for j in range(len(slots))):
             if i != j and slots[i][1] and slots[j][1] and (i < j or not slots[j][3]):
-                self.pairs[self.pair_count] = Pair(written=i, other=j, is_inplace=(i, j) in inplace)
+                period, run, other_run = periods.get((i, j), (0, 0, 0))
+                self.pairs[self.pair_count] = Pair(written=i, other=j, is_inplace=(i, j) in inplace, period=period, run=run, other_run=other_run)
                 self.pair_count += 1
 
     def __dealloc__(self):
@@ -293,7 +304,7 @@ cdef class Tape:
             pair = &self.pairs[i]
             a, b = <uintptr_t>pointers[pair.written], <uintptr_t>pointers[pair.other]
             if a and b and a < b + self.slots[pair.other].bytes and b < a + self.slots[pair.written].bytes:
-                if a != b or not pair.is_inplace:
+                if (a != b or not pair.is_inplace) and not lies_between(pair, a, b):
                     slot[0], other[0] = pair.written, pair.other
                     return IS_OVERLAPPING
         if self.workspace_bytes == 0:
@@ -625,6 +636,9 @@ cdef class PlanTable:
 
     def run(self, int fn_id, tuple keys not None, tuple pointers not None, tuple scalars, workspace, size_t workspace_bytes, stream) -> bool:
         """Execute the plan of this key. False when there is none, or when an argument needs the slow path's checks: then nothing ran."""
+        return self.attempt(fn_id, keys, pointers, scalars, workspace, workspace_bytes, stream)
+
+    cdef bint attempt(self, int fn_id, tuple keys, tuple pointers, tuple scalars, workspace, size_t workspace_bytes, stream) except -1:
         cdef void *addresses[MAX_SLOTS]
         cdef Row key
         cdef Row *row
@@ -647,3 +661,34 @@ cdef class PlanTable:
         else:
             executable.execute(pointers, scalars, workspace, workspace_bytes, stream)
         return True
+
+
+cdef class HandleBase(Descriptor):
+    """What every compute call reads of a library handle: its plans, its stream, and the workspace it lends. A destroyed one has no table."""
+
+
+cdef bint attempt_c(int fn_id, handle, tuple keys, tuple pointers, tuple scalars, workspace, workspace_bytes) except -1:
+    cdef HandleBase h
+    if not isinstance(handle, HandleBase) or (<HandleBase>handle).table is None:
+        return False
+    h = handle
+    if workspace_bytes is None:
+        workspace, workspace_bytes = h.scratch, h.scratch_bytes
+    try:
+        return h.table.attempt(fn_id, keys, pointers, scalars, workspace, workspace_bytes, h.stream)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return False
+
+
+def attempt(int fn, handle, tuple keys not None, tuple pointers not None, tuple scalars not None, workspace=None, workspace_bytes=None) -> bool:
+    """Run the plan of a legacy call from the handle's table; with no ``workspace_bytes``, on the workspace that the handle lends.
+
+    False when there is no plan yet or when anything is not as it should be: then nothing ran, and the caller's checks say what it is.
+    """
+    return attempt_c(fn, handle, keys, pointers, scalars, workspace, workspace_bytes)
+
+
+def compute(fn, handle, tuple keys not None, tuple pointers not None, tuple scalars not None, workspace=None, workspace_bytes=None) -> None:
+    """``attempt``; where it fails ``fn.run``, which checks every rule, then builds the plan or says what is wrong."""
+    if not attempt_c(fn, handle, keys, pointers, scalars, workspace, workspace_bytes):
+        fn.run(handle, keys, pointers, scalars, workspace, workspace_bytes)

@@ -1,6 +1,6 @@
 """The kernels of ``ptx/``: what the manifest says of each, which image fits a device, and how arguments become a parameter block.
 
-``get("fill_f32")`` gives a Kernel; ``Kernel.image_for(90)`` the PTX for a device; ``Kernel.pack(args)`` everything a launch needs.
+``get("softmax_fwd_warp_f32_8")`` gives a Kernel; ``Kernel.image_for(90)`` the PTX for a device; ``Kernel.pack(args)`` everything a launch needs.
 The manifest is read once, on first use. Images are read when asked for, and their hash is verified each time.
 """
 from __future__ import annotations
@@ -253,6 +253,7 @@ class Kernel:
     def __init__(self, name: str, row: dict, place: Path):
         self.name, self.row, self.place = name, row, place
         self.about, self.source, self.axes, self.marks = row["about"], row["source"], row["axes"], tuple(row.get("marks", ()))
+        self.problems = tuple(row.get("problems", ()))           # problem lines that launch it; tests/support/cases.py
 
     def __repr__(self):
         return f"Kernel({self.name}: {', '.join(self.row['images'])})"

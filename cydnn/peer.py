@@ -12,7 +12,7 @@ torch.backends.cuda.matmul.allow_tf32 = False
 def make(case):
     """(call, error) for a bench Case: ``call()`` runs torch, ``error()`` gives {output: largest difference over the largest value}.
 
-    (None, None) when torch has no such call.
+    ``error(exact=True)`` compares with torch in float64 instead of the operands' own types. (None, None) when torch has no such call.
     """
     p = case.problem
     if p.op.name not in _CALLS:
@@ -23,14 +23,14 @@ def make(case):
         return None, None
     call, names = made
 
-    def error():
-        out = call()
+    def error(exact=False):
+        out = _CALLS[p.op.name](p.op, {n: v.double() for n, v in t.items()})[0]() if exact else call()
         out = out if isinstance(out, (tuple, list)) else (out,)
         found = {}
         for name, theirs in zip(names, out):
             if name:
-                theirs = theirs.reshape(p.operands[name].dims).float()
-                ours = _copy_of(case, name).float()
+                theirs = theirs.reshape(p.operands[name].dims).double()
+                ours = _copy_of(case, name).double()
                 found[name] = float((ours - theirs).abs().nan_to_num(float("inf")).max() / theirs.abs().max().clamp(min=1e-30))
         return found
     return call, error

@@ -13,6 +13,7 @@ from .graph import ByValue, Graph
 from .heuristics import partition
 from .log import CHOICES, REASONS, log
 from .status import BadParam
+from .tensor import common_period
 
 ALIGNMENT = 256                                  # bytes; of every area in the workspace
 
@@ -26,15 +27,16 @@ class ExecutionPlan:
     Spec: graph API, Execution Plan Descriptor.
     """
 
-    def __init__(self, graph: Graph, device, parts):
+    def __init__(self, graph: Graph, device, parts, config=None):
         self.graph, self.device, self.parts = graph, device, parts
         self.slots = [graph.tensors[u] for u in graph.slots]
         self._slot_of = {u: i for i, u in enumerate(graph.slots)}
         self.written = {self._slot_of[u] for n in graph.nodes for u in n.writes() if u in self._slot_of}
         self.optional = {i for i, d in enumerate(self.slots) if d.count == 0}
         self.inplace = self._inplace_pairs()
+        self.periods = self._periods()
         self.scalars, self._scalar_of = self._collect_scalars()
-        raw = [(i, step) for i, part in enumerate(parts) for step in part.engine.plan(part.match, device.facts)]
+        raw = [(i, step) for i, part in enumerate(parts) for step in part.engine.plan(part.match, device.facts, **(config or {}))]
         self._offsets, self.workspace_bytes = self._lay_out(raw)
         self.steps = [self._resolve(step) for _, step in raw]
         self.executable = device.compile(self)
@@ -79,6 +81,11 @@ class ExecutionPlan:
                 if a.uid in self._slot_of and b.uid in self._slot_of and a.dtype is b.dtype and a.same_layout(b):
                     pairs.append((self._slot_of[a.uid], self._slot_of[b.uid]))
         return pairs
+
+    def _periods(self):
+        """{(written slot, other slot): their common period}, for tensors that may lie between each other in one buffer."""
+        pairs = {(i, j): common_period(self.slots[i], self.slots[j]) for i in self.written for j in range(len(self.slots)) if i != j}
+        return {pair: period for pair, period in pairs.items() if period}
 
     def _collect_scalars(self):
         scalars, index = [], {}
@@ -165,23 +172,36 @@ _cache: dict = {}
 _lock = threading.Lock()
 
 
-def build(graph: Graph, device=None, only=None, fuse=True, parts=None) -> ExecutionPlan:
+def build(graph: Graph, device=None, only=None, fuse=True, parts=None, config=None) -> ExecutionPlan:
     """The plan of ``graph`` on ``device`` (a device, its name, or None for the default), from the cache when it was built before.
 
     ``only``: engines to choose from. ``fuse=False`` runs op by op. ``parts``: what ``partition`` gave for these, when it was asked before.
+    ``config``: one of the engine's ``configs``, for a graph that one engine takes; without it the engine chooses.
     Raises NotSupported with each engine's reasons.
     """
     device = devices.get(device)
-    key = (graph.key, device.name, None if only is None else tuple(e.index for e in only), fuse)
+    key = (graph.key, device.name, None if only is None else tuple(e.index for e in only), fuse, tuple(sorted((config or {}).items())))
     with _lock:
         plan = _cache.get(key)
     if plan is None:
         parts = parts or partition(graph, device.facts, only, fuse)
-        plan = ExecutionPlan(graph, device, parts)
+        if config:
+            _check_config(parts, device.facts, config)
+        plan = ExecutionPlan(graph, device, parts, config)
         _say(graph, plan)
         with _lock:
             plan = _cache.setdefault(key, plan)
     return plan
+
+
+def _check_config(parts, facts, config):
+    """Refuse what the engine does not offer."""
+    if len(parts) != 1:
+        raise BadParam(f"build: config must belong to one engine; got {config} for the engines {' '.join(str(p.engine) for p in parts)}")
+    offered = parts[0].engine.configs(parts[0].match, facts)
+    if config not in offered:
+        some = " ".join(map(str, offered[:8])) + (" …" if len(offered) > 8 else "")
+        raise BadParam(f"build: config of {parts[0].engine} must be one of {some}; got {config}")
 
 
 def _say(graph, plan):

@@ -120,6 +120,25 @@ class TensorDesc:
         return f"{'x'.join(map(str, self.dims))}:{self.dtype}:{layout}"
 
 
+def common_period(a: TensorDesc, b: TensorDesc) -> tuple[int, int, int] | None:
+    """(period, run of a, run of b) in bytes: from its address on, each tensor lies in the first ``run`` bytes of every ``period`` bytes.
+
+    Two slices of the channels of one NHWC buffer have the pixel as their period: they share a range of addresses and no byte.
+    None when there is no period that both have and that has room for both.
+    """
+    runs = dict(_runs(b))
+    return next(((period, run, runs[period]) for period, run in _runs(a) if period in runs and run + runs[period] <= period), None)
+
+
+def _runs(d: TensorDesc):
+    """Every (period, run) of a tensor: strides that all outer strides are multiples of, and the reach of the dims inside, in bytes."""
+    steps, reach = sorted((s, n) for s, n in zip(d.strides, d.dims) if n > 1), 1
+    for i, (stride, size) in enumerate(steps):
+        if stride >= reach and not any(outer % stride for outer, _ in steps[i:]):
+            yield stride * d.dtype.bytes, reach * d.dtype.bytes
+        reach += (size - 1) * stride
+
+
 def packed_strides(dims, layout="nchw") -> tuple:
     """Strides of a gapless tensor; a layout is "nchw", "nhwc", or dim numbers from outermost to innermost."""
     rank = len(dims)

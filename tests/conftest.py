@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session")
 def family_counts(request):
-    """A dict for the record: family -> {problems, engine_runs, wrong, engines}."""
+    """A dict for the record: family -> {problems, engine_runs, wrong, engines} and, where they are counted, kernels."""
     return _counts(request.config)
 
 

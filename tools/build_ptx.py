@@ -221,10 +221,18 @@ def manifest_text(manifest: dict) -> str:
     return f'{{\n{sections},\n "nvcc": {json.dumps(manifest["nvcc"])}\n}}\n'
 
 
+COMPILED = ("source", "source_sha256", "axes", "params", "block", "marks")       # of a row: what an image is made from or checked against
+
+
 def row_of(manifest: dict, variant: Variant) -> dict:
-    """The manifest's row when it still fits the contract and the sources, else nothing."""
+    """The manifest's row when its images still fit the contract and the sources, else nothing."""
     row = manifest[SECTIONS[variant.kind]].get(variant.name, {})
-    return row if {k: v for k, v in row.items() if k != "images"} == variant.contract else {}
+    return row if row and all(row[key] == variant.contract[key] for key in COMPILED) else {}
+
+
+def is_current(manifest: dict, variant: Variant) -> bool:
+    """The manifest says what the contract says, also where no image depends on it."""
+    return {**row_of(manifest, variant), "images": None} == {**variant.contract, "images": None}
 
 
 def missing_images(manifest: dict, variant: Variant, targets, out: Path, *, any_nvcc=False) -> list[str]:
@@ -243,8 +251,11 @@ def merge(out: Path, tree: Tree, done: list, nvcc: str):
         manifest = read_manifest(out)
         before = files_of(manifest)
         for variant, target, facts in done:
-            row = row_of(manifest, variant) or {**variant.contract, "images": {}}
-            manifest[SECTIONS[variant.kind]][variant.name] = {**row, "images": {**row["images"], target: facts}}
+            images = {**row_of(manifest, variant).get("images", {}), target: facts}
+            manifest[SECTIONS[variant.kind]][variant.name] = {**variant.contract, "images": images}
+        for variant in (v for v in tree.variants if row_of(manifest, v) and not is_current(manifest, v)):
+            images = {t: image for t, image in row_of(manifest, variant)["images"].items() if variant.allows(t)}
+            manifest[SECTIONS[variant.kind]][variant.name] = {**variant.contract, "images": images}
         for section in SECTIONS.values():
             manifest[section] = {name: row for name, row in manifest[section].items() if name in tree.all_names
                                  or row["source"] in tree.broken or not tree.selects(name, row["source"])}
@@ -303,6 +314,8 @@ def check(tree: Tree, out: Path) -> list[str]:
         if missing:
             state = "must be rebuilt, its source or contract changed" if not row_of(manifest, variant) else "must have its images"
             wrong.append(f"{variant.name} {state}; got none for {', '.join(missing)}")
+        elif not is_current(manifest, variant):
+            wrong.append(f"{variant.name} must be in the manifest as its contract says; run build_ptx.py, which compiles nothing for that")
     for section in SECTIONS.values():
         for name, row in manifest[section].items():
             if not tree.selects(name, row["source"]):

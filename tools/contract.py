@@ -33,7 +33,7 @@ expression, DTYPES = _expressions.expression, tuple(_expressions.DTYPE_BYTES)
 # key -> (default, types it may have); None: must be given
 KEYS = {"name": (None, str), "about": (None, str), "targets": (["sm_75"], list), "params": (None, list), "block": (None, list),
         "grid": (None, list), "smem": (0, (int, str)), "extra": ([], list), "needs": ([], list), "marks": ([], list),
-        "when": ([], list)}
+        "when": ([], list), "problems": ([], list)}
 FUNCS_DEFAULTS = {"params": [], "block": [1, 1, 1], "grid": [1, 1, 1]}
 
 # C++ type of a parameter -> (bytes, alignment)
@@ -54,7 +54,7 @@ class Variant:
     name: str
     kind: str                                    # "kernel" or "funcs"
     source: str                                  # relative to kernels_src, with forward slashes
-    source_sha256: str                           # of the file, everything it includes, and the compiler flags
+    source_sha256: str                           # of the file behind its header, everything it includes, and the compiler flags
     targets: tuple
     axes: dict
     contract: dict                               # what the manifest says of it, without the images
@@ -139,11 +139,22 @@ def _expand(source, kind, digest, contract, axes):
     params = layout(source, [parameter(source, text, axes) for text in contract["params"]])
     row = {"source": source, "source_sha256": digest, "about": about, "params": params,
            "param_bytes": params[-1]["offset"] + params[-1]["bytes"] if params else 0, "axes": axes,
-           **{key: contract[key] for key in ("block", "grid", "smem", "extra", "needs", "marks")}}
+           **{key: contract[key] for key in ("block", "grid", "smem", "extra", "needs", "marks")},
+           "problems": _problems(source, contract["problems"], axes)}
     _check(source, contract, row)
     variant = Variant(name, kind, source, digest, (), axes, row, tuple(contract["when"]))
     targets = [target for target in contract["targets"] if variant.allows(target)]
     return replace(variant, targets=tuple(targets), contract={**row, "targets": targets})
+
+
+def _problems(source, lines, axes) -> list[str]:
+    """The problem lines of a variant: ``{expression over the axes}`` replaced by its value; a line that becomes empty is none."""
+    def value(match):
+        try:
+            return str(expression(match[1])(axes))
+        except ValueError as error:
+            raise ContractError(f"{source}: problems: {error}") from None
+    return [line for text in lines if (line := " ".join(re.sub(r"\{([^{}]*)\}", value, text).split()))]
 
 
 def _check(source, contract, row):
@@ -230,8 +241,12 @@ def includes(path: Path, src: Path) -> list[Path]:
 
 
 def source_hash(path: Path, src: Path, flags: str) -> str:
-    """One hash of everything that decides the PTX except axes and target, which are in the manifest beside it."""
+    """One hash of everything that decides the PTX except axes and target, which are in the manifest beside it.
+
+    Headers are left out: what of them the compiler sees is in the manifest too, so new words need no new images.
+    """
     digest = hashlib.sha256(flags.encode())
     for file in sorted(includes(path, src)):
-        digest.update(file.relative_to(src.resolve()).as_posix().encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n"))
+        text = HEADER.sub("", file.read_bytes().replace(b"\r\n", b"\n").decode())
+        digest.update(file.relative_to(src.resolve()).as_posix().encode() + b"\0" + text.encode())
     return digest.hexdigest()

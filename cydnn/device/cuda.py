@@ -23,6 +23,7 @@ class CudaDevice:
         self.context = _core.Context(ordinal)
         self.name = f"cuda:{ordinal}"
         self.facts = facts_of(self.context)
+        kernels.names()                          # reads the manifest now rather than while the first plan is built
         watch_launches()
 
     def __repr__(self):
@@ -74,7 +75,7 @@ class CudaDevice:
         tape = _core.Tape(
             self.context,
             [(d.label, d.bytes, d.alignment, i in plan.written, i in plan.optional) for i, d in enumerate(plan.slots)],
-            [default for _, default in plan.scalars], plan.workspace_bytes, plan.inplace)
+            [default for _, default in plan.scalars], plan.workspace_bytes, plan.inplace, periods=plan.periods)
         for step in plan.steps:
             if type(step) not in STEPS:
                 raise NotSupported(f"{self.name}: a step must be one of {', '.join(t.__name__ for t in STEPS)}; got {type(step).__name__}")

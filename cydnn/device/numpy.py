@@ -125,6 +125,14 @@ def _as_math(op, value: float) -> float:
         return float(np.float32(value)) if op.compute == "f32" else value
 
 
+def _between(at: int, start: int, period) -> bool:
+    """Two tensors with a common period share no byte: each lies where the other has gaps."""
+    if period is None:
+        return False
+    length, run, other_run = period
+    return (at - start) % length >= other_run and (at - start) % length + run <= length
+
+
 class NumpyExecutable:
     """A plan on host memory; ``execute`` has the arguments, checks and refusals of a CUDA tape."""
 
@@ -161,7 +169,7 @@ class NumpyExecutable:
                 mine, at = plan.slots[i], addresses[i]
                 if i == j or (at == start and (i, j) in plan.inplace) or (at == start and (j, i) in plan.inplace):
                     continue
-                if at < start + other.bytes and start < at + mine.bytes:
+                if at < start + other.bytes and start < at + mine.bytes and not _between(at, start, plan.periods.get((i, j))):
                     raise BadParam(f"{mine.label}: output must not overlap {other.label}; got {at:#x} with {mine.bytes} bytes and "
                                    f"{start:#x} with {other.bytes} bytes")
 

@@ -14,10 +14,8 @@ def class_rows(g: mma.Geometry) -> int:
     return g.n * prod(mma.ceil_div(i, s) for i, s in zip(g.size, g.stride))
 
 
-def gemm(g: mma.Geometry, dev, tile=None):
+def gemm(g: mma.Geometry, dev):
     """The tile and its microseconds; the classes share out the taps, so their mean counts."""
-    if tile:
-        return next(t for t in mma.TILES if (t.m, t.n) == tile), 0.0
     classes = prod(g.stride)
     return mma.best_tile(dev, class_rows(g), g.c, prod(g.taps) / classes * mma.ceil_div(g.k, 64), g.groups * classes)
 
@@ -43,7 +41,6 @@ class ConvDgradMma(Engine):
     index = 130
     op = ConvDgrad
     notes = ("tensor_core", "deterministic")
-    tile = None                                  # (m, n): fixed by a benchmark
 
     def refuse(self, p, dev):
         yield from mma.refusals(p, dev, p.dx, p.w, p.dy, names=("dx", "w", "dy"))
@@ -56,10 +53,14 @@ class ConvDgradMma(Engine):
         g = mma.Geometry.of(p.op, p.dx, p.w, p.dy)
         return mma.copies_us(dev, p.dy, p.w) + max(memory_us(p, dev), 2.0 + gemm(g, dev)[1])
 
-    def plan(self, p, dev):
+    def configs(self, p, dev):
+        return mma.tile_configs(dev)
+
+    def plan(self, p, dev, tile=None):
         g, steps = mma.Geometry.of(p.op, p.dx, p.w, p.dy), []
         dy, w = mma.packed_operand(p, "dy", steps), mma.packed_operand(p, "w", steps)
-        return [*steps, launch(p, g, gemm(g, dev, self.tile)[0], dy, w, p.ptr("dx"), beta=p.scalar("beta"))]
+        tile = mma.named(tile) if tile else gemm(g, dev)[0]
+        return [*steps, launch(p, g, tile, dy, w, p.ptr("dx"), beta=p.scalar("beta"))]
 
 
 ENGINES = (ConvDgradMma(),)

@@ -7,7 +7,7 @@ from ..ops import ConvDgrad
 from .conv_simt import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, closest, depth_digits, pixels_of, quartets,
                         refusals)
 from .engine import Engine
-from .simt import best_tile, tiles_of, too_many
+from .simt import best_tile, tile_configs, tiles_of, too_many
 from .steps import Launch
 
 
@@ -37,7 +37,10 @@ class ConvDgradSimt(Engine):
         rows = -(-g.x.n * prod(g.x.size) // classes)
         return best_tile(rows, g.c, max(g.k * g.taps // classes, 1), g.groups * classes, dev, p.dx.dtype)
 
-    def plan(self, p, dev):
+    def configs(self, p, dev):
+        return tile_configs()
+
+    def plan(self, p, dev, tile=None):
         if p.dx.count == 0:
             return []
         g = Geometry.of(p.op, p.dx, p.w, p.dy)
@@ -45,7 +48,7 @@ class ConvDgradSimt(Engine):
         common = tuple(map(gcd, g.stride, g.dilation))
         classes = tuple(map(min, g.stride, g.x.size))
         largest = g.x.n * prod(-(-n // s) for n, s in zip(g.x.size, g.stride))
-        _, tile = self._tile(p, g, dev)
+        tile = tile or self._tile(p, g, dev)[1]
         args = dict(dy=p.ptr("dy"), w=p.ptr("w", g.w_start * p.w.dtype.bytes), dx=p.ptr("dx"), alpha=p.scalar("alpha"), beta=p.scalar("beta"),
                     images=g.x.n, channels=g.c, filters=g.k, flags=flags, channel_inner=int(inner), **tiles_of(tile, largest, g.c),
                     classes=classes, size=g.x.size, dy_size=g.y.size, taps=g.w.size, stride=g.stride, pad=g.pad, dilation=g.dilation,

@@ -8,10 +8,8 @@ from .engine import Engine, memory_us
 from .steps import Launch
 
 
-def gemm(g: mma.Geometry, dev, tile=None):
+def gemm(g: mma.Geometry, dev):
     """The tile and its microseconds."""
-    if tile:
-        return next(t for t in mma.TILES if (t.m, t.n) == tile), 0.0
     return mma.best_tile(dev, g.pixels, g.k, mma.ceil_div(g.chunks, 8), g.groups)
 
 
@@ -30,7 +28,6 @@ class ConvFpropMma(Engine):
     op = ConvFprop
     fuses_epilogue = True
     notes = ("tensor_core", "deterministic")
-    tile = None                                  # (m, n): fixed by a benchmark
 
     def refuse(self, p, dev):
         yield from mma.refusals(p, dev, p.x, p.w, p.out)
@@ -44,10 +41,13 @@ class ConvFpropMma(Engine):
         g = mma.Geometry.of(p.op, p.x, p.w, p.y)
         return mma.copies_us(dev, p.x, p.w) + max(memory_us(p, dev), 2.0 + gemm(g, dev)[1])
 
-    def plan(self, p, dev):
+    def configs(self, p, dev):
+        return mma.tile_configs(dev)
+
+    def plan(self, p, dev, tile=None):
         g, steps = mma.Geometry.of(p.op, p.x, p.w, p.y), []
         x, w = mma.packed_operand(p, "x", steps), mma.packed_operand(p, "w", steps)
-        tile = gemm(g, dev, self.tile)[0]
+        tile = mma.named(tile) if tile else gemm(g, dev)[0]
         return [*steps, launch(p, g, tile, x, w, p.out_ptr(), beta=p.scalar("beta"), fuse=Epilogue.from_match(p))]
 
 

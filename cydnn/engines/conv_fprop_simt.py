@@ -5,7 +5,7 @@ from ..ops import ConvFprop
 from .conv_simt import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, closest, depth_digits, pixels_of, quartets,
                         refusals)
 from .engine import Engine
-from .simt import best_tile, fuse, tiles_of, too_many
+from .simt import best_tile, fuse, tile_configs, tiles_of, too_many
 from .steps import Launch
 
 
@@ -26,14 +26,17 @@ class ConvFpropSimt(Engine):
         g = Geometry.of(p.op, p.x, p.w, p.out)
         return 2.0 + best_tile(g.out_pixels, g.k, g.c * g.taps, g.groups, dev, p.x.dtype)[0]
 
-    def plan(self, p, dev):
+    def configs(self, p, dev):
+        return tile_configs()
+
+    def plan(self, p, dev, tile=None):
         if p.out.count == 0:
             return []
         g = Geometry.of(p.op, p.x, p.w, p.out)
         depth = g.c * g.taps
         inner, flags = self._order(p, g)
         digits = depth_digits((g.c, 0), ((n, 0) for n in g.w.size), inner)
-        _, tile = best_tile(g.out_pixels, g.k, depth, g.groups, dev, p.x.dtype)
+        tile = tile or best_tile(g.out_pixels, g.k, depth, g.groups, dev, p.x.dtype)[1]
         args = dict(x=p.ptr("x"), w=p.ptr("w", g.w_start * p.w.dtype.bytes), y=p.out_ptr(), alpha=p.scalar("alpha"), beta=p.scalar("beta"),
                     pixels=g.out_pixels, filters=g.k, depth=depth, flags=flags, channel_inner=int(inner), out=g.y.size,
                     digit=[n for n, _ in digits[:3]], size=g.x.size, stride=g.stride, pad=g.pad, dilation=g.dilation,

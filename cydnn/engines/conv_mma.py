@@ -185,6 +185,16 @@ def tiles_for(dev):
     return [t for t in TILES if t.smem_bytes <= dev.smem_bytes]
 
 
+def tile_configs(dev) -> list[dict]:
+    """The configurations of an engine whose only choice is the tile."""
+    return [dict(tile=str(t)) for t in tiles_for(dev)]
+
+
+def named(tile: str) -> Tile:
+    """The tile of a configuration."""
+    return next(t for t in TILES if str(t) == tile)
+
+
 def tile_us(tile: Tile, dev, blocks: int, steps: float) -> float:
     """Microseconds of ``blocks`` blocks of ``steps`` k steps each, on all SMs."""
     each = ceil_div(blocks, dev.sms)                                        # blocks of the busiest SM

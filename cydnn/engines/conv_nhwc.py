@@ -19,13 +19,15 @@ def refuse_layouts(p, **descs):
 
 class _Repack(Engine):
     notes = ("tensor_core", "deterministic")
-    tile = None                                  # (m, n): fixed by a benchmark
 
-    def convolve(self, p, g, launch, gemm, dev, names):
+    def configs(self, p, dev):
+        return mma.tile_configs(dev)
+
+    def convolve(self, p, g, launch, tile, names):
         """Steps: pack the inputs, launch into the output or a copy of it, unpack."""
         steps, out = [], names[-1]
         a, w = (mma.packed_operand(p, name, steps) for name in names[:2])
-        tile, d = gemm(g, dev, self.tile)[0], p.operands[out]
+        d = p.operands[out]
         if d.is_packed("nhwc"):
             return [*steps, launch(p, g, tile, a, w, p.ptr(out), beta=p.scalar("beta"))]
         copy = p.scratch(d.n * prod(d.spatial) * d.c * 4)        # f32: rounded once, behind the blend
@@ -45,9 +47,10 @@ class ConvFpropMmaRepack(_Repack):
         g = mma.Geometry.of(p.op, p.x, p.w, p.y)
         return mma.copies_us(dev, p.x, p.w, p.y) + max(memory_us(p, dev), 2.0 + conv_fprop_mma.gemm(g, dev)[1])
 
-    def plan(self, p, dev):
+    def plan(self, p, dev, tile=None):
         g = mma.Geometry.of(p.op, p.x, p.w, p.y)
-        return self.convolve(p, g, conv_fprop_mma.launch, conv_fprop_mma.gemm, dev, ("x", "w", "y"))
+        tile = mma.named(tile) if tile else conv_fprop_mma.gemm(g, dev)[0]
+        return self.convolve(p, g, conv_fprop_mma.launch, tile, ("x", "w", "y"))
 
 
 class ConvDgradMmaRepack(_Repack):
@@ -64,9 +67,10 @@ class ConvDgradMmaRepack(_Repack):
         g = mma.Geometry.of(p.op, p.dx, p.w, p.dy)
         return mma.copies_us(dev, p.dy, p.w, p.dx) + max(memory_us(p, dev), 2.0 + conv_dgrad_mma.gemm(g, dev)[1])
 
-    def plan(self, p, dev):
+    def plan(self, p, dev, tile=None):
         g = mma.Geometry.of(p.op, p.dx, p.w, p.dy)
-        return self.convolve(p, g, conv_dgrad_mma.launch, conv_dgrad_mma.gemm, dev, ("dy", "w", "dx"))
+        tile = mma.named(tile) if tile else conv_dgrad_mma.gemm(g, dev)[0]
+        return self.convolve(p, g, conv_dgrad_mma.launch, tile, ("dy", "w", "dx"))
 
 
 ENGINES = (ConvFpropMmaRepack(), ConvDgradMmaRepack())

@@ -5,10 +5,15 @@ from functools import lru_cache
 
 from ..ops import ConvWgrad
 from . import conv_mma as mma
-from .engine import Engine, memory_us
+from .engine import Engine, memory_us, powers
 from .steps import Launch
 
 MOST_BYTES = 256 << 20                           # of partial sums in the workspace
+
+
+def most_splits(g: mma.Geometry) -> int:
+    """By pixels, by room for their sums, by the grid."""
+    return max(1, min(mma.ceil_div(g.pixels, 64), MOST_BYTES // (g.k * g.groups * g.chunks * mma.CHUNK * 4), 65535))
 
 
 @lru_cache(maxsize=4096)
@@ -16,10 +21,10 @@ def best_split(dev, g: mma.Geometry, fixed_tile=None, fixed_splits=None):
     """The tile, the pixels of a split, the number of splits, and the microseconds of both kernels."""
     steps, columns = mma.ceil_div(g.pixels, 64), g.chunks * mma.CHUNK
     sums_bytes = g.k * g.groups * columns * 4
-    most = max(1, min(steps, MOST_BYTES // sums_bytes, 65535))
+    most = most_splits(g)
     best = None
     for tile in mma.tiles_for(dev):
-        if fixed_tile not in (None, (tile.m, tile.n)):
+        if fixed_tile not in (None, str(tile)):
             continue
         tiles = mma.ceil_div(g.k, tile.m) * mma.ceil_div(columns, tile.n) * g.groups
         for wanted in [fixed_splits] if fixed_splits else range(1, min(most, max(8 * dev.sms // tiles, 1)) + 1):
@@ -37,7 +42,6 @@ class ConvWgradMma(Engine):
     index = 150
     op = ConvWgrad
     notes = ("tensor_core", "deterministic")
-    tile = splits = None                         # fixed by a benchmark
 
     def refuse(self, p, dev):
         yield from mma.refusals(p, dev, p.x, p.dw, p.dy, names=("x", "dw", "dy"))
@@ -54,10 +58,14 @@ class ConvWgradMma(Engine):
         us = best_split(dev, mma.Geometry.of(p.op, p.x, p.dw, p.dy))[-1]
         return mma.copies_us(dev, p.x, p.dy) + max(memory_us(p, dev), 4.0 + us)
 
-    def plan(self, p, dev):
+    def configs(self, p, dev):
+        most = most_splits(mma.Geometry.of(p.op, p.x, p.dw, p.dy))
+        return [dict(config, splits=n) for config in mma.tile_configs(dev) for n in powers(most)]
+
+    def plan(self, p, dev, tile=None, splits=None):
         g, steps = mma.Geometry.of(p.op, p.x, p.dw, p.dy), []
         x, dy = mma.packed_operand(p, "x", steps), mma.packed_operand(p, "dy", steps)
-        tile, pixels, splits, _ = best_split(dev, g, self.tile, self.splits)
+        tile, pixels, splits, _ = best_split(dev, g, tile, splits)
         columns = g.chunks * mma.CHUNK
         sums = p.scratch(splits * g.k * g.groups * columns * 4)
         steps.append(Launch(f"conv_wgrad_mma_{tile}_{p.x.dtype}", dict(

@@ -6,8 +6,8 @@ from math import prod
 
 from ..ops import ConvWgrad
 from .conv_simt import W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, Lifted, depth_digits, quartets, refusals
-from .engine import Engine
-from .simt import TILES, tile_us, tiles_of, too_many
+from .engine import Engine, powers
+from .simt import TILES, tile_configs, tile_us, tiles_of, too_many
 from .steps import Launch
 
 UNIT = 32                                        # pixels: the deepest step, so that splits begin at steps
@@ -49,29 +49,37 @@ class ConvWgradSimt(Engine):
             return 2 ** 31
         return max((2 ** 31 - 1 - image.image_extent) // image.n_step + 1, 0)
 
-    def _split(self, g: Geometry, dev, dtype) -> Splitting:
+    def _split(self, g: Geometry, dev, dtype, fixed_tile=None, fixed_splits=None) -> Splitting:
         rows, opq, pixels = g.c * g.taps, prod(g.y.size), g.out_pixels
         reach = min(self._most_images(g.x), self._most_images(g.y))
         most = max((reach - 1) * opq // UNIT * UNIT, UNIT) if reach < g.x.n else pixels     # a split may begin inside an image
         part_bytes = rows * g.k * g.groups * (8 if dtype.name == "f64" else 4)
-        return min((self._splitting(g, dev, dtype, tile, wish, rows, pixels, most, part_bytes) for tile in TILES for wish in (1, 2, 4, 8)),
-                   key=lambda s: s.us)
+        fits = max(PART_BYTES // part_bytes, 1)
+
+        def wishes(tile):
+            """As many splits as give each SM about 1, 2, 4 or 8 blocks; one where there are as many blocks anyway."""
+            blocks = prod(tiles_of(tile, rows, g.k).values()) * g.groups
+            return [min(max(dev.sms * waves // blocks, 1), max(pixels // FEWEST, 1), fits) for waves in (1, 2, 4, 8)]
+        return min((self._splitting(g, dev, dtype, tile, wish, rows, pixels, most, part_bytes) for tile in ([fixed_tile] if fixed_tile else TILES)
+                    for wish in ([min(fixed_splits, fits)] if fixed_splits else wishes(tile))), key=lambda s: s.us)
 
     @staticmethod
-    def _splitting(g, dev, dtype, tile, waves, rows, pixels, most, part_bytes) -> Splitting:
-        """The cut that gives each SM about ``waves`` blocks, or none where there are as many anyway."""
-        blocks = prod(tiles_of(tile, rows, g.k).values()) * g.groups
-        wish = min(max(dev.sms * waves // blocks, 1), max(pixels // FEWEST, 1), max(PART_BYTES // part_bytes, 1))
+    def _splitting(g, dev, dtype, tile, wish, rows, pixels, most, part_bytes) -> Splitting:
+        """The cut into about ``wish`` parts."""
         each = min(-(-max(pixels, 1) // (wish * UNIT)) * UNIT, max(most, UNIT))
         count = max(-(-pixels // each), 1)
         sums = 0.0 if count == 1 else 2.0 + count * part_bytes * 2 / (dev.bandwidth_gbs * 1e3)
         return Splitting(tile_us(tile, rows, g.k, each, g.groups * count, dev, dtype) + sums, tile, count, each)
 
-    def plan(self, p, dev):
+    def configs(self, p, dev):
+        pixels = p.dy.n * prod(p.dy.spatial)
+        return [dict(config, splits=n) for config in tile_configs() for n in powers(-(-pixels // UNIT))]
+
+    def plan(self, p, dev, tile=None, splits=None):
         if p.dw.count == 0:
             return []
         g = Geometry.of(p.op, p.x, p.dw, p.dy)
-        split = self._split(g, dev, p.dw.dtype)
+        split = self._split(g, dev, p.dw.dtype, tile, splits)
         inner = g.c > 1 and (g.x.c_step == 1 or g.w.c_step == 1)     # lanes run along rows where channels are neighbours
         digit = [n for n, _ in depth_digits((g.c, 0), ((n, 0) for n in g.w.size), inner)[:3]]
         acc = 8 if p.dw.dtype.name == "f64" else 4

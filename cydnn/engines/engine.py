@@ -108,12 +108,21 @@ class Engine:
         """Estimated microseconds; a pure function."""
         return memory_us(p, dev)
 
-    def plan(self, p: Match, dev) -> list:
-        """The steps: Launch, Memset or ReferenceCall."""
+    def configs(self, p: Match, dev) -> list[dict]:
+        """Every choice there is for ``p`` (tile, splits), each as keywords of ``plan``; ``[{}]`` when there is nothing to choose."""
+        return [{}]
+
+    def plan(self, p: Match, dev, **config) -> list:
+        """The steps: Launch, Memset or ReferenceCall. What ``config`` leaves open is chosen as ``cost`` assumes."""
         raise NotImplementedError
 
     def accepts(self, p: Match, dev) -> bool:
         return next(iter(self.refuse(p, dev)), None) is None
+
+
+def powers(most: int) -> list[int]:
+    """1, 2, 4 … up to ``most``: numbers of splits worth a look."""
+    return [1 << i for i in range(max(most, 1).bit_length())]
 
 
 def memory_us(p: Match, dev, reads: float = 1.0, efficiency: float = 0.85) -> float:

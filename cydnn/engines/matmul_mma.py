@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..ops import Matmul
 from .engine import Engine, wrong_device
-from .matmul_split import Matrices, cuts, launches, size_refusals
+from .matmul_split import Matrices, cuts, launches, size_refusals, split_configs
 from .simt import type_refusals
 from .steps import Launch
 
@@ -51,7 +51,7 @@ class MatmulMma(Engine):
         return 2.0 + self._cut(Matrices.of(p.a, p.b, p.out), p.a.dtype, dev).us
 
     @staticmethod
-    def _cut(g, dtype, dev):
+    def _cut(g, dtype, dev, tile=None, splits=None):
         clocks = {75: 512, 80: 1024, 86: 512, 89: 512, 120: 512}.get(dev.sm, 1300)      # multiply-adds of an SM in a clock, by mma.sync
 
         def every(tile):
@@ -62,14 +62,17 @@ class MatmulMma(Engine):
                 busy = -(-blocks // dev.sms) * steps * DEPTH * tile * tile / (clocks * SHARE[tile])
                 waiting = -(-blocks // (2 * dev.sms)) * (steps * 400 + 3000 + tile * tile // 10)
                 return max(busy, waiting) / (dev.clock_mhz or 1500)
-            return cuts(g, tile, blocks, DEPTH, dtype, dev, estimate)
-        return min((cut for tile in SHARE for cut in every(tile)), key=lambda cut: cut.us)
+            return cuts(g, tile, blocks, DEPTH, dtype, dev, estimate, splits)
+        return min((cut for tile in ([tile] if tile else SHARE) for cut in every(tile)), key=lambda cut: cut.us)
 
-    def plan(self, p, dev) -> list[Launch]:
+    def configs(self, p, dev):
+        return split_configs(SHARE, p, DEPTH)
+
+    def plan(self, p, dev, tile=None, splits=None) -> list[Launch]:
         if p.out.count == 0:
             return []
         g = Matrices.of(p.a, p.b, p.out)
-        cut = self._cut(g, p.a.dtype, dev)
+        cut = self._cut(g, p.a.dtype, dev, tile, splits)
         (a_line, a_step), (b_line, b_step) = self._line_a(p, g), self._line_b(p, g)
         whole = g.n % 8 == 0 and (g.c[1] == 1 or g.n == 1) and not any(s % 8 for s in (g.c[0], *g.c_batch)) and p.out.alignment >= 16
         args = dict(a_step=a_step, b_step=b_step, c_vectors=int(whole), c_along_m=int(g.n == 1 or g.m > 1 and g.c[0] < g.c[1]))

@@ -5,11 +5,12 @@ from math import prod
 
 from ..ops import Matmul
 from .engine import Engine, wrong_device
-from .matmul_split import Matrices, cuts, launches, size_refusals
+from .matmul_split import Matrices, cuts, launches, size_refusals, split_configs
 from .simt import TILES, tile_us, tiles_of, type_refusals
 from .steps import Launch
 
 ALONG_ROWS, ALONG_DEPTH, ROW_VECTORS, DEPTH_VECTORS = range(4)       # kernels_src/matmul/operand_simt.cuh
+UNIT = 32                                        # the deepest step, so that splits begin at steps
 
 
 def operand_form(desc, rows: int, row_step: int, depth: int, depth_step: int, batch: tuple) -> int:
@@ -37,19 +38,22 @@ class MatmulSimt(Engine):
         return 2.0 + self._cut(Matrices.of(p.a, p.b, p.out), p.a.dtype, dev).us
 
     @staticmethod
-    def _cut(g, dtype, dev):
+    def _cut(g, dtype, dev, tile=None, splits=None):
         def every(tile):
             rows, columns, _ = TILES[tile]
             blocks = prod(tiles_of(tile, g.m, g.n).values()) * g.count
             estimate = lambda blocks, depth: tile_us(tile, rows, columns, depth, blocks, dev, dtype)
-            return cuts(g, tile, blocks, 32, dtype, dev, estimate)
-        return min((cut for tile in TILES for cut in every(tile)), key=lambda cut: cut.us)
+            return cuts(g, tile, blocks, UNIT, dtype, dev, estimate, splits)
+        return min((cut for tile in ([tile] if tile else TILES) for cut in every(tile)), key=lambda cut: cut.us)
 
-    def plan(self, p, dev) -> list[Launch]:
+    def configs(self, p, dev):
+        return split_configs(TILES, p, UNIT)
+
+    def plan(self, p, dev, tile=None, splits=None) -> list[Launch]:
         if p.out.count == 0:
             return []
         g = Matrices.of(p.a, p.b, p.out)
-        cut = self._cut(g, p.a.dtype, dev)
+        cut = self._cut(g, p.a.dtype, dev, tile, splits)
         args = dict(a_form=operand_form(p.a, g.m, g.a[0], g.k, g.a[1], g.a_batch), b_form=operand_form(p.b, g.n, g.b[1], g.k, g.b[0], g.b_batch),
                     c_along_m=int(cut.splits == 1 and (g.n == 1 or g.m > 1 and g.c[0] < g.c[1])),
                     a_m=g.a[0], a_k=g.a[1], b_k=g.b[0], b_n=g.b[1])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..tensor import TensorDesc, collapse
+from .engine import powers
 from .simt import MOST, fuse
 from .steps import Launch
 
@@ -65,11 +66,20 @@ class Cut:
     each: int
 
 
-def cuts(g: Matrices, tile, blocks: int, unit: int, dtype, dev, estimate):
-    """Cuts of the depth worth a look: none, and those that give every SM one or two blocks. ``estimate(blocks, depth)`` in µs."""
+def split_configs(tiles, p, unit: int) -> list[dict]:
+    """The configurations of a tiled product whose depth may be split at multiples of ``unit``."""
+    return [dict(tile=tile, splits=n) for tile in tiles for n in powers(-(-p.a.dims[-1] // unit))]
+
+
+def cuts(g: Matrices, tile, blocks: int, unit: int, dtype, dev, estimate, splits=None):
+    """Cuts of the depth worth a look: none, and those that give every SM one or two blocks; or the one into ``splits``.
+
+    ``estimate(blocks, depth)`` in µs.
+    """
     acc, elements = (8 if dtype.name == "f64" else 4), g.count * g.m * g.n
-    for waves in (0, 1, 2):
-        wish = min(max(dev.sms * waves // max(blocks, 1), 1), max(g.k // (8 * unit), 1), max(PART_BYTES // max(elements * acc, 1), 1))
+    most = max(PART_BYTES // max(elements * acc, 1), 1)
+    for wish in [splits] if splits else [min(max(dev.sms * waves // max(blocks, 1), 1), max(g.k // (8 * unit), 1)) for waves in (0, 1, 2)]:
+        wish = min(wish, most)
         each = max(-(-g.k // (wish * unit)) * unit, unit)
         splits = max(-(-g.k // each), 1)
         if splits > 1 and elements > MOST:

@@ -69,6 +69,11 @@ def tile_us(tile: str, rows: int, columns: int, depth: int, groups: int, dev, dt
     return max(busy, waiting) / (dev.clock_mhz or 1500)
 
 
+def tile_configs() -> list[dict]:
+    """The configurations of an engine whose only choice is the tile."""
+    return [dict(tile=tile) for tile in TILES]
+
+
 def best_tile(rows, columns, depth, groups, dev, dtype) -> tuple[float, str]:
     """(microseconds, tile) of the cheapest tile."""
     return min((tile_us(t, rows, columns, depth, groups, dev, dtype), t) for t in TILES)

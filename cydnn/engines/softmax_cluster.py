@@ -41,8 +41,12 @@ class _Cluster(RowEngine):
         blocks = f.row_count * self._size(p, f)
         return stream_us(p, dev, blocks, efficiency=0.62 if blocks <= FEW * dev.sms else 0.86)
 
-    def plan_rows(self, p, f, dev):
-        size = self._size(p, f)
+    def configs(self, p, dev):
+        f = form(p)
+        return [dict(size=s) for s in self.sizes if units(p, f) <= self.held * s and self._slice(p, f, s) * (s - 1) < f.col_count]
+
+    def plan_rows(self, p, f, dev, size=None):
+        size = size or self._size(p, f)
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{size}{self.suffix}", row_args(p, f, slice=self._slice(p, f, size)))]
 
 

@@ -116,8 +116,8 @@ class RowEngine(Engine):
     def refuse_rows(self, p, f: Form, dev) -> Iterator[str]:
         return iter(())
 
-    def plan(self, p, dev):
-        return self.plan_rows(p, form(p), dev) if p.descs[0].count else []
+    def plan(self, p, dev, **config):
+        return self.plan_rows(p, form(p), dev, **config) if p.descs[0].count else []
 
     def plan_rows(self, p, f: Form, dev) -> list:
         raise NotImplementedError

@@ -125,9 +125,12 @@ class Operations:
 
     def batchnorm(self, input, scale, bias, in_running_mean=None, in_running_var=None, epsilon=None, momentum=None, peer_stats=(),
                   compute_data_type=data_type.NOT_SET, name=""):
-        """[Y, mean, inv_variance, next_running_mean, next_running_var]; the last two None without running inputs."""
-        self._by_value_only(name or "batchnorm", peer_stats, epsilon=epsilon, momentum=momentum)
+        """[Y, mean, inv_variance, next_running_mean, next_running_var]; the last two None without running inputs. ``momentum`` is needed with them only."""
         running = in_running_mean is not None
+        for key, t in (("epsilon", epsilon), ("momentum", momentum))[:1 + running]:
+            if t is None:
+                raise BadParam(f"{name or 'batchnorm'}: {key} must be a pass-by-value tensor; got None")
+        self._by_value_only(name or "batchnorm", peer_stats, epsilon=epsilon, momentum=momentum)
         outputs = ["y", "mean", "rstd"] + (["next_running_mean", "next_running_var"] if running else [])
         scalars = {k: t for k, t in (("epsilon", epsilon), ("factor", momentum)) if t is not None}
         made = self._op(lambda compute: BatchNormTraining(mode="spatial", compute=compute),

@@ -62,7 +62,10 @@ class pygraph(Operations):
         return self._add(tensor(shape or (1,), stride or (1,), to_dtype(x.dtype), name=name))
 
     def _add(self, t):
+        if any(known._is_built for known in self._tensors):
+            raise BadParam("pygraph: tensors and operations must be added before build_operation_graph; make another graph")
         self._tensors.append(t)
+        self._graph = None
         return t
 
     # ---- from calls to a graph
@@ -72,8 +75,10 @@ class pygraph(Operations):
         self._graph = self._make_graph()
 
     def build_operation_graph(self):
-        """As ``validate``; assigns uids to the tensors that have none."""
+        """As ``validate``; assigns uids to the tensors that have none. From here on neither graph nor tensors change."""
         self.validate()
+        for t in self._tensors:
+            t._is_built = True
 
     def _assign_uids(self):
         taken = [t._uid for t in self._tensors if t._uid]
@@ -156,7 +161,8 @@ class pygraph(Operations):
         return "+".join(str(p.engine) for p in parts), how, parts
 
     def _accepted(self):
-        return [c for c in self._candidates if not any(word in c[0] for word in self._deselected)]
+        """Which candidates are not deselected. Plans are kept under these numbers: a later deselection moves the index of no built plan."""
+        return [i for i, c in enumerate(self._candidates) if not any(word in c[0] for word in self._deselected)]
 
     def check_support(self) -> bool:
         """True when at least one plan can run; raises cudnnGraphNotSupportedError otherwise."""
@@ -174,7 +180,7 @@ class pygraph(Operations):
         self._limit = int(size_bytes)
         return self
 
-    def _candidate_at(self, index: int):
+    def _candidate_at(self, index: int) -> int:
         accepted = self._accepted()
         if not 0 <= index < len(accepted):
             raise BadParam(f"pygraph: plan index must be below {len(accepted)}, the plans of create_execution_plans that are not deselected; "
@@ -183,17 +189,20 @@ class pygraph(Operations):
 
     def build_plan_at_index(self, index: int):
         """Build one plan; ``execute`` runs it from now on."""
-        name, how, parts = self._candidate_at(index)
-        self._plans[index] = plans.build(self._graph, self._device(), parts=parts, **how)
-        self._chosen = index
+        self._build(self._candidate_at(index))
+
+    def _build(self, candidate: int):
+        _, how, parts = self._candidates[candidate]
+        self._plans[candidate] = plans.build(self._graph, self._device(), parts=parts, **how)
+        self._chosen = candidate
 
     def build_plans(self, policy=build_plan_policy.HEURISTICS_CHOICE):
         """Build the first plan that fits, or all."""
         self.check_support()
-        for index in range(len(self._accepted())):
-            self.build_plan_at_index(index)
-            if self._limit is not None and self._plans[index].workspace_bytes > self._limit:
-                del self._plans[index]
+        for candidate in self._accepted():
+            self._build(candidate)
+            if self._limit is not None and self._plans[candidate].workspace_bytes > self._limit:
+                del self._plans[candidate]
                 continue
             if policy is build_plan_policy.HEURISTICS_CHOICE:
                 break
@@ -214,15 +223,16 @@ class pygraph(Operations):
 
     def get_plan_name_at_index(self, index: int) -> str:
         """The engines of a plan, such as ``110:conv_fprop_mma``."""
-        return self._candidate_at(index)[0]
+        return self._candidates[self._candidate_at(index)][0]
 
     def _plan(self, index=None):
-        index = self._chosen if index is None else index
-        if index is None:
+        candidate = self._chosen if index is None else self._candidate_at(index)
+        if candidate is None:
             raise BadParam("pygraph: a plan must be built first: build([heur_mode.A]), or create_execution_plans and build_plans")
-        if index not in self._plans:
-            raise BadParam(f"pygraph: plan {index} must be built first (build_plans, build_plan_at_index); built are {sorted(self._plans)}")
-        return self._plans[index]
+        if candidate not in self._plans:
+            built = [at for at, c in enumerate(self._accepted()) if c in self._plans]
+            raise BadParam(f"pygraph: plan {index} must be built first (build_plans, build_plan_at_index); built are {built}")
+        return self._plans[candidate]
 
     def get_workspace_size(self) -> int:
         """Bytes of workspace that ``execute`` needs."""

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .._core import compute
 from ..ops import Pointwise
 from ..status import BadParam, NotSupported
 from .arguments import Kind, number, public
-from .call import SLOW, Compute, Work, packed_spatially, same_dims, same_strides, same_types, writable
+from .call import Compute, Work, packed_spatially, same_dims, same_strides, same_types, writable
 from .enums import ACTIVATION_MODE, CONSTANTS, NAN
 from .tensor import TENSOR
 
@@ -101,46 +102,22 @@ BACKWARD_V3 = Compute("cudnnActivationBackward_v3", dict(mode=ACTIVATION_MODE, *
 @public("g77", activationForward_v4="g85")
 def activationForward(handle, activationDesc, alpha, xDesc, x, beta, yDesc, y):
     """y = alpha * f(x) + beta * y. x may be y with an equal descriptor."""
-    keys, pointers, scalars = (activationDesc, xDesc, yDesc), (x, y), (1.0, 1.0, alpha, beta)
-    try:
-        if handle.table.run(FORWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    FORWARD.run(handle, keys, pointers, scalars)
+    compute(FORWARD, handle, (activationDesc, xDesc, yDesc), (x, y), (1.0, 1.0, alpha, beta))
 
 
 @public("g78", activationBackward_v4="g86")
 def activationBackward(handle, activationDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx):
     """dx = alpha * gradient + beta * dx, from y for SIGMOID and TANH, from x for the others. dx may be dy with an equal descriptor."""
-    keys, pointers, scalars = (activationDesc, yDesc, dyDesc, xDesc, dxDesc), (dy, x, y, dx), (1.0, 1.0, alpha, beta)
-    try:
-        if handle.table.run(BACKWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    BACKWARD.run(handle, keys, pointers, scalars)
+    compute(BACKWARD, handle, (activationDesc, yDesc, dyDesc, xDesc, dxDesc), (dy, x, y, dx), (1.0, 1.0, alpha, beta))
 
 
 @public("g83")
 def activationForward_v3(handle, mode, alpha, xDesc, x, beta, yDesc, y):
     """Deprecated: a mode in place of the descriptor."""
-    keys, pointers, scalars = (mode, xDesc, yDesc), (x, y), (1.0, 1.0, alpha, beta)
-    try:
-        if handle.table.run(FORWARD_V3, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    FORWARD_V3.run(handle, keys, pointers, scalars)
+    compute(FORWARD_V3, handle, (mode, xDesc, yDesc), (x, y), (1.0, 1.0, alpha, beta))
 
 
 @public("g84")
 def activationBackward_v3(handle, mode, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx):
     """Deprecated: a mode in place of the descriptor."""
-    keys, pointers, scalars = (mode, yDesc, dyDesc, xDesc, dxDesc), (dy, x, y, dx), (1.0, 1.0, alpha, beta)
-    try:
-        if handle.table.run(BACKWARD_V3, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    BACKWARD_V3.run(handle, keys, pointers, scalars)
+    compute(BACKWARD_V3, handle, (mode, yDesc, dyDesc, xDesc, dxDesc), (dy, x, y, dx), (1.0, 1.0, alpha, beta))

@@ -1,12 +1,13 @@
 """Batch normalization: cudnnBatchNormalizationForwardInference to cudnnDeriveBNTensorDescriptor. Spec: legacy API, 3.15 and 4.11."""
 from __future__ import annotations
 
+from .._core import attempt
 from ..dtypes import BY_ENUM, BY_NAME
 from ..ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from ..status import require
 from ..tensor import packed_strides
 from .arguments import public
-from .call import SLOW, Compute, Work, same_dims, same_types, writable
+from .call import Compute, Work, same_dims, same_types, writable
 from .enums import BATCH_NORM_MODE, CONSTANTS
 from .tensor import TENSOR, TensorFields
 
@@ -77,12 +78,8 @@ def batchNormalizationForwardInference(handle, mode, alpha, beta, xDesc, x, yDes
     """y = alpha * (bnScale * (x - mean) / sqrt(variance + epsilon) + bnBias) + beta * y."""
     keys, scalars = (mode, xDesc, yDesc, bnScaleBiasMeanVarDesc), (epsilon, alpha, beta)
     pointers = (x, bnScale, bnBias, estimatedMean, estimatedVariance, y)
-    try:
-        if epsilon >= LEAST_EPSILON and handle.table.run(INFERENCE, keys, pointers, scalars, handle.scratch, handle.scratch_bytes,
-                                                         handle.stream):
-            return
-    except SLOW:
-        pass
+    if isinstance(epsilon, float) and epsilon >= LEAST_EPSILON and attempt(INFERENCE, handle, keys, pointers, scalars):
+        return
     _epsilon(INFERENCE, epsilon)
     INFERENCE.run(handle, keys, pointers, scalars)
 
@@ -106,12 +103,8 @@ def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc
     else:
         running = (resultRunningMean, resultRunningVariance) if flags & 3 else ()
         pointers = (x, bnScale, bnBias, *running, y, *((resultSaveMean, resultSaveInvVariance) if flags & 12 else ()), *running)
-    try:
-        if epsilon >= LEAST_EPSILON and handle.table.run(TRAINING, keys, pointers, scalars, handle.scratch, handle.scratch_bytes,
-                                                         handle.stream):
-            return
-    except SLOW:
-        pass
+    if isinstance(epsilon, float) and epsilon >= LEAST_EPSILON and attempt(TRAINING, handle, keys, pointers, scalars):
+        return
     _pairs(TRAINING, flags, ("resultRunningMean", "resultRunningVariance"), ("resultSaveMean", "resultSaveInvVariance"))
     _epsilon(TRAINING, epsilon)
     names = ("x", "bnScale", "bnBias", *(("resultRunningMean", "resultRunningVariance") if flags & 3 else ()), "y")
@@ -127,12 +120,8 @@ def batchNormalizationBackward(handle, mode, alphaDataDiff, betaDataDiff, alphaP
     scalars = (epsilon, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff)
     saved = (savedMean, savedInvVariance) if flags else ()
     pointers = (x, dy, bnScale, *saved, dx, resultBnScaleDiff, resultBnBiasDiff)
-    try:
-        if epsilon >= LEAST_EPSILON and handle.table.run(BACKWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes,
-                                                         handle.stream):
-            return
-    except SLOW:
-        pass
+    if isinstance(epsilon, float) and epsilon >= LEAST_EPSILON and attempt(BACKWARD, handle, keys, pointers, scalars):
+        return
     _pairs(BACKWARD, flags, ("savedMean", "savedInvVariance"))
     _epsilon(BACKWARD, epsilon)
     names = ("x", "dy", "bnScale", *("savedMean", "savedInvVariance")[:len(saved)], "dx", "resultBnScaleDiff", "resultBnBiasDiff")

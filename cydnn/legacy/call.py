@@ -1,6 +1,6 @@
 """A compute call: the plan table is asked first, then every rule is checked and the plan is built.
 
-A compute function is one call of ``handle.table.run``: a C hash table from (function, descriptor stamps, enums) to a plan. Whatever it
+A compute function is one call of ``_core.compute``: a C hash table from (function, descriptor stamps, enums) to a plan. Whatever it
 does not take (no plan yet, an int for a handle, a null pointer, a refused argument) goes to ``Compute.run``, which checks every rule in
 the order of the contract, says what is wrong in words, or builds the plan and remembers it. Spec: legacy API, chapter 1.
 """
@@ -19,8 +19,6 @@ from ..ops import Op
 from ..status import BadParam, InternalError, NotSupported
 from .arguments import Kind, is_given, scale
 from .handle import HANDLE
-
-SLOW = (AttributeError, TypeError, ValueError, OverflowError)     # what sends a call from the fast path to the checks
 
 
 # -- Plans -----------------------------------------------------------------------------------------------------------------------

@@ -5,11 +5,12 @@ Beyond v5: BFLOAT16 data, and NHWC filters with IMPLICIT_PRECOMP_GEMM.
 """
 from __future__ import annotations
 
+from .._core import compute
 from ..ops import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
 from ..status import NotSupported
 from . import find
 from .arguments import public
-from .call import SLOW, Compute, Work, same_types, writable
+from .call import Compute, Work, same_types, writable
 from .conv_algorithms import BACKWARD_DATA_TABLE, BACKWARD_FILTER_TABLE, CONFIGS, FORWARD_TABLE, Geometry
 from .convolution import CONVOLUTION, output_dims
 from .enums import BWD_DATA_PREFERENCE, BWD_FILTER_PREFERENCE, CONVOLUTION_MODE, DATA_TYPE, FWD_PREFERENCE
@@ -119,13 +120,7 @@ def getConvolutionForwardWorkspaceSize(handle, xDesc, wDesc, convDesc, yDesc, al
 @public("g45")
 def convolutionForward(handle, alpha, xDesc, x, wDesc, w, convDesc, algo, workSpace, workSpaceSizeInBytes, beta, yDesc, y):
     """y = alpha * conv(x, w) + beta * y."""
-    keys, pointers, scalars = (xDesc, wDesc, convDesc, algo, yDesc), (x, w, y), (alpha, beta)
-    try:
-        if handle.table.run(FORWARD, keys, pointers, scalars, workSpace, workSpaceSizeInBytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    FORWARD.run(handle, keys, pointers, scalars, workSpace, workSpaceSizeInBytes)
+    compute(FORWARD, handle, (xDesc, wDesc, convDesc, algo, yDesc), (x, w, y), (alpha, beta), workSpace, workSpaceSizeInBytes)
 
 
 # -- Backward, bias --------------------------------------------------------------------------------------------------------------
@@ -133,13 +128,7 @@ def convolutionForward(handle, alpha, xDesc, x, wDesc, w, convDesc, algo, workSp
 @public("g46")
 def convolutionBackwardBias(handle, alpha, dyDesc, dy, beta, dbDesc, db):
     """db[c] = alpha * (sum of dy over images and positions) + beta * db[c]."""
-    keys, pointers, scalars = (dyDesc, dbDesc), (dy, db), (alpha, beta)
-    try:
-        if handle.table.run(BIAS, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    BIAS.run(handle, keys, pointers, scalars)
+    compute(BIAS, handle, (dyDesc, dbDesc), (dy, db), (alpha, beta))
 
 
 # -- Backward, filter ------------------------------------------------------------------------------------------------------------
@@ -172,13 +161,7 @@ def getConvolutionBackwardFilterWorkspaceSize(handle, xDesc, dyDesc, convDesc, d
 @public("g51", convolutionBackwardFilter_v3="")
 def convolutionBackwardFilter(handle, alpha, xDesc, x, dyDesc, dy, convDesc, algo, workSpace, workSpaceSizeInBytes, beta, dwDesc, dw):
     """dw = alpha * gradient + beta * dw."""
-    keys, pointers, scalars = (xDesc, dyDesc, convDesc, algo, dwDesc), (x, dy, dw), (alpha, beta)
-    try:
-        if handle.table.run(BACKWARD_FILTER, keys, pointers, scalars, workSpace, workSpaceSizeInBytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    BACKWARD_FILTER.run(handle, keys, pointers, scalars, workSpace, workSpaceSizeInBytes)
+    compute(BACKWARD_FILTER, handle, (xDesc, dyDesc, convDesc, algo, dwDesc), (x, dy, dw), (alpha, beta), workSpace, workSpaceSizeInBytes)
 
 
 # -- Backward, data --------------------------------------------------------------------------------------------------------------
@@ -211,10 +194,4 @@ def getConvolutionBackwardDataWorkspaceSize(handle, wDesc, dyDesc, convDesc, dxD
 @public("g56", convolutionBackwardData_v3="")
 def convolutionBackwardData(handle, alpha, wDesc, w, dyDesc, dy, convDesc, algo, workSpace, workSpaceSizeInBytes, beta, dxDesc, dx):
     """dx = alpha * gradient + beta * dx. Mind the order: w before dy."""
-    keys, pointers, scalars = (wDesc, dyDesc, convDesc, algo, dxDesc), (dy, w, dx), (alpha, beta)
-    try:
-        if handle.table.run(BACKWARD_DATA, keys, pointers, scalars, workSpace, workSpaceSizeInBytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    BACKWARD_DATA.run(handle, keys, pointers, scalars, workSpace, workSpaceSizeInBytes)
+    compute(BACKWARD_DATA, handle, (wDesc, dyDesc, convDesc, algo, dxDesc), (dy, w, dx), (alpha, beta), workSpace, workSpaceSizeInBytes)

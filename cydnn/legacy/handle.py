@@ -5,7 +5,7 @@ import threading
 from time import perf_counter
 
 from .. import device as devices
-from .._core import Descriptor, Event, PlanTable, stream_of
+from .._core import Event, HandleBase, PlanTable, stream_of
 from ..status import NAMES, NotInitialized, last_error_string
 from .arguments import Kind, public
 from .enums import CUDNN_VERSION
@@ -13,12 +13,12 @@ from .enums import CUDNN_VERSION
 TIMED_RUNS = 3
 
 
-class Handle(Descriptor):
+class Handle(HandleBase):
     """The library on one device: its stream, its plans, and the workspace it lends to functions that have no workspace argument.
 
-    ``table``, ``stream``, ``scratch`` and ``scratch_bytes`` are read by every compute call; a destroyed handle has no ``table``.
+    ``table``, ``stream``, ``scratch`` and ``scratch_bytes`` are read by every compute call.
     """
-    __slots__ = ("table", "stream", "scratch", "scratch_bytes", "device", "answers", "_lent", "_kept", "_lock")
+    __slots__ = ("device", "answers", "_lent", "_kept", "_lock")
 
     def __init__(self, device):
         self.device, self.table, self.answers = device, PlanTable(), {}
@@ -66,7 +66,8 @@ class Handle(Descriptor):
         self.table.clear()
         for buffer in self._kept:
             buffer.free()
-        del self.table, self._kept, self._lent
+        self.table = None
+        del self._kept, self._lent
 
 
 HANDLE = Kind("library handle", type_=Handle)

@@ -7,11 +7,12 @@ from __future__ import annotations
 from operator import index
 from typing import NamedTuple
 
+from .._core import compute
 from ..ops import PoolingBwd, PoolingFwd
 from ..ops.window import window_out
 from ..status import NotSupported, require
 from .arguments import Kind, at_least, integers, public
-from .call import SLOW, Compute, Work, same_dims, same_strides, same_types, writable
+from .call import Compute, Work, same_dims, same_strides, same_types, writable
 from .enums import CONSTANTS, NAN, POOLING_MODE
 from .tensor import MAX_RANK, TENSOR
 
@@ -185,22 +186,10 @@ BACKWARD = Compute("cudnnPoolingBackward", dict(poolingDesc=POOLING, yDesc=TENSO
 @public("g75")
 def poolingForward(handle, poolingDesc, alpha, xDesc, x, beta, yDesc, y):
     """y = alpha * pooled(x) + beta * y."""
-    keys, pointers, scalars = (poolingDesc, xDesc, yDesc), (x, y), (alpha, beta)
-    try:
-        if handle.table.run(FORWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    FORWARD.run(handle, keys, pointers, scalars)
+    compute(FORWARD, handle, (poolingDesc, xDesc, yDesc), (x, y), (alpha, beta))
 
 
 @public("g76")
 def poolingBackward(handle, poolingDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx):
     """dx = alpha * gradient + beta * dx; a maximum gives its dy to the first largest cell of x. Mind the order: y, dy, x, dx."""
-    keys, pointers, scalars = (poolingDesc, yDesc, dyDesc, xDesc, dxDesc), (y, dy, x, dx), (alpha, beta)
-    try:
-        if handle.table.run(BACKWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    BACKWARD.run(handle, keys, pointers, scalars)
+    compute(BACKWARD, handle, (poolingDesc, yDesc, dyDesc, xDesc, dxDesc), (y, dy, x, dx), (alpha, beta))

@@ -1,9 +1,10 @@
 """Softmax: cudnnSoftmaxForward and cudnnSoftmaxBackward. Spec: legacy API, 3.10 and 4.6."""
 from __future__ import annotations
 
+from .._core import compute
 from ..ops import SoftmaxBwd, SoftmaxFwd
 from .arguments import public
-from .call import SLOW, Compute, Work, packed_spatially, same_dims, same_strides, same_types, writable
+from .call import Compute, Work, packed_spatially, same_dims, same_strides, same_types, writable
 from .enums import SOFTMAX_ALGORITHM, SOFTMAX_MODE
 from .tensor import TENSOR
 
@@ -33,22 +34,10 @@ BACKWARD = Compute("cudnnSoftmaxBackward", dict(**_ENUMS, yDesc=TENSOR, dyDesc=T
 @public("g57")
 def softmaxForward(handle, algorithm, mode, alpha, xDesc, x, beta, yDesc, y):
     """y = alpha * softmax(x) + beta * y over the channels at each position, or over each image. x may be y with an equal descriptor."""
-    keys, pointers, scalars = (algorithm, mode, xDesc, yDesc), (x, y), (alpha, beta)
-    try:
-        if handle.table.run(FORWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    FORWARD.run(handle, keys, pointers, scalars)
+    compute(FORWARD, handle, (algorithm, mode, xDesc, yDesc), (x, y), (alpha, beta))
 
 
 @public("g58")
 def softmaxBackward(handle, algorithm, mode, alpha, yDesc, y, dyDesc, dy, beta, dxDesc, dx):
     """dx = alpha * gradient + beta * dx, from y exactly as passed. dx may be dy with an equal descriptor."""
-    keys, pointers, scalars = (algorithm, mode, yDesc, dyDesc, dxDesc), (y, dy, dx), (alpha, beta)
-    try:
-        if handle.table.run(BACKWARD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    BACKWARD.run(handle, keys, pointers, scalars)
+    compute(BACKWARD, handle, (algorithm, mode, yDesc, dyDesc, dxDesc), (y, dy, dx), (alpha, beta))

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .._core import pointer_of
+from .._core import compute, pointer_of
 from ..dtypes import f64
 from ..ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
-from ..status import NotSupported
+from ..status import BadParam, NotSupported
 from .arguments import Kind, public
-from .call import SLOW, Compute, Work, same_dims, same_types, writable
+from .call import Compute, Work, same_dims, same_types, writable
 from .enums import DATA_TYPE, NAN, OP_TENSOR
 from .tensor import TENSOR
 
@@ -108,60 +108,39 @@ SCALE = Compute("cudnnScaleTensor", dict(yDesc=TENSOR), "y", "alpha", _scale)
 @public("g14")
 def transformTensor(handle, alpha, xDesc, x, beta, yDesc, y):
     """y = alpha * x + beta * y between two layouts of equal dims and type; never in place."""
-    keys, pointers, scalars = (xDesc, yDesc), (x, y), (alpha, beta)
-    try:
-        if handle.table.run(TRANSFORM, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    TRANSFORM.run(handle, keys, pointers, scalars)
+    compute(TRANSFORM, handle, (xDesc, yDesc), (x, y), (alpha, beta))
 
 
 @public("g15", addTensor_v3="")
 def addTensor(handle, alpha, aDesc, A, beta, cDesc, C):
     """C = alpha * A + beta * C; every dim of A equals C's or is 1."""
-    keys, pointers, scalars = (aDesc, cDesc), (A, C), (alpha, beta)
-    try:
-        if handle.table.run(ADD, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    ADD.run(handle, keys, pointers, scalars)
+    compute(ADD, handle, (aDesc, cDesc), (A, C), (alpha, beta))
 
 
 @public("g16")
 def opTensor(handle, opTensorDesc, alpha1, aDesc, A, alpha2, bDesc, B, beta, cDesc, C):
     """C = op(alpha1 * A, alpha2 * B) + beta * C; A may be C, B may be C only if A is too; every dim of B equals C's or is 1."""
-    keys, pointers, scalars = (opTensorDesc, aDesc, bDesc, cDesc), (A, B, C), (alpha1, alpha2, beta)
+    if _is_one(B, C):
+        OP.require(_is_one(A, C), "B must not be C, unless A is C too")
+        return OP.run(handle, (opTensorDesc, aDesc, bDesc, cDesc), (A, B, C), (alpha1, alpha2, beta))
+    compute(OP, handle, (opTensorDesc, aDesc, bDesc, cDesc), (A, B, C), (alpha1, alpha2, beta))
+
+
+def _is_one(a, b) -> bool:
+    """Two pointers have one address; False when one of them is no pointer, which the checks will say."""
     try:
-        if pointer_of(B) != pointer_of(C) and handle.table.run(OP, keys, pointers, scalars, handle.scratch, handle.scratch_bytes,
-                                                               handle.stream):
-            return
-    except SLOW:
-        pass
-    OP.require(not (pointer_of(B) == pointer_of(C) != pointer_of(A)), "B must not be C, unless A is C too")
-    OP.run(handle, keys, pointers, scalars)
+        return pointer_of(a) == pointer_of(b)
+    except (BadParam, TypeError, OverflowError):
+        return False
 
 
 @public("g17")
 def setTensor(handle, yDesc, y, value):
     """Every element of y becomes ``value``, a number, converted to y's type; gaps are not written."""
-    keys, pointers, scalars = (yDesc,), (y,), (value,)
-    try:
-        if handle.table.run(SET, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    SET.run(handle, keys, pointers, scalars)
+    compute(SET, handle, (yDesc,), (y,), (value,))
 
 
 @public("g18")
 def scaleTensor(handle, yDesc, y, alpha):
     """y = alpha * y; y is always read."""
-    keys, pointers, scalars = (yDesc,), (y,), (alpha,)
-    try:
-        if handle.table.run(SCALE, keys, pointers, scalars, handle.scratch, handle.scratch_bytes, handle.stream):
-            return
-    except SLOW:
-        pass
-    SCALE.run(handle, keys, pointers, scalars)
+    compute(SCALE, handle, (yDesc,), (y,), (alpha,))

@@ -8,6 +8,7 @@ params  = ["const T* from", "T* to", "int images", "int channels", "int pixels",
 block   = [256, 1, 1]
 grid    = ["images * pixel_tiles", "ceil_div(padded, 64)", 1]
 needs   = ["padded % 8 == 0", "padded >= channels", "pixel_tiles == ceil_div(pixels, 64)"]
+problems = ["conv_fprop n2c5h4w5 k8r1s1 {T}"]
 @*/
 // A block moves 64 pixels by 64 channels of an image through shared memory. Reading, neighbouring lanes follow the smaller
 // of the two strides; writing, 8 lanes (of a pixel) write 16 bytes each. A row has 66 elements: an odd number of 4-byte banks.

@@ -14,6 +14,8 @@ block  = [256, 1, 1]
 grid   = ["tiles_m * tiles_n * groups * splits", 1, 1]
 extra  = ["tiles_m", "tiles_n", "splits"]
 needs  = ["rows >= 1", "filters >= 1", "tiles_m * tiles_n * groups * splits < 2147483648"]
+problems = ["conv_wgrad n2c5h5w6 k7r3s2 pad1 {T}",
+            "conv_wgrad n2c8h4w4 k8r1s1 {T}"]
 @*/
 // A block makes one tile of rows (channel and tap of a group) x filters of the group, over `split_pixels` pixels
 // (n, o, p, q). With one split (parts is null) it blends into dw; else the sums go to parts[split][filter][row], which

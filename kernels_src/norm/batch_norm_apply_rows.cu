@@ -4,7 +4,7 @@ about   = "y = scale * (x - mean) * rstd + bias for one split of the rows of one
 T       = ["f64", "f32", "f16", "bf16"]
 WIDE    = [0, 8, 16]
 targets = ["sm_75", "sm_80", "sm_90"]
-when    = ["sm != 80 or T == bf16"]             # sm_80 rounds to bf16 in one instruction; on sm_90 the two launches overlap
+when    = ["sm != 80 or T == bf16", "WIDE != 8 or T != f64"]             # sm_80 rounds to bf16 in one instruction; on sm_90 the two launches overlap
 params  = ["const T* x", "const Acc_T* parts", "const Acc_T* scale", "const Acc_T* bias", "const Acc_T* running_mean", "const Acc_T* running_var",
            "T* y", "Acc_T* mean", "Acc_T* rstd", "Acc_T* next_running_mean", "Acc_T* next_running_var",
            "Acc_T epsilon", "Acc_T factor", "Acc_T alpha", "Acc_T beta",
@@ -13,6 +13,8 @@ params  = ["const T* x", "const Acc_T* parts", "const Acc_T* scale", "const Acc_
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
+problems = ["batch_norm_training n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T} running_mean=1x2x1x1:{'f64' if T == f64 else 'f32'} running_var=1x2x1x1:{'f64' if T == f64 else 'f32'} mean=1x2x1x1:{'f64' if T == f64 else 'f32'} rstd=1x2x1x1:{'f64' if T == f64 else 'f32'} next_running_mean=1x2x1x1:{'f64' if T == f64 else 'f32'} next_running_var=1x2x1x1:{'f64' if T == f64 else 'f32'}",
+            "batch_norm_inference n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T}"]
 @*/
 // Threads as in batch_norm_stats_rows; parts, inference and strides as in batch_norm_apply_columns.
 #include "finish.cuh"

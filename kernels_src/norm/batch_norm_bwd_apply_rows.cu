@@ -5,7 +5,7 @@ T       = ["f64", "f32", "f16", "bf16"]
 WIDE    = [0, 8, 16]
 KNOWN   = [0, 1]
 targets = ["sm_75", "sm_80", "sm_90"]
-when    = ["sm != 80 or T == bf16"]             # sm_80 rounds to bf16 in one instruction; on sm_90 the two launches overlap
+when    = ["sm != 80 or T == bf16", "WIDE != 8 or T != f64"]             # sm_80 rounds to bf16 in one instruction; on sm_90 the two launches overlap
 params  = ["const T* x", "const T* dy", "const Acc_T* parts", "const Acc_T* scale", "const Acc_T* mean", "const Acc_T* rstd",
            "T* dx", "Acc_T* dscale", "Acc_T* dbias", "Acc_T epsilon", "Acc_T alpha", "Acc_T beta", "Acc_T alpha_param", "Acc_T beta_param",
            "int rows", "int items", "int items_per_split", "int splits", "int stat_splits", "int reverse",
@@ -13,6 +13,7 @@ params  = ["const T* x", "const T* dy", "const Acc_T* parts", "const Acc_T* scal
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
+problems = ["batch_norm_bwd n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T} {'' if KNOWN else 'mean=none rstd=none'}"]
 @*/
 // Threads and items as in batch_norm_stats_rows; strides as in batch_norm_bwd_apply_columns. rows = items * V.
 #include "grad.cuh"

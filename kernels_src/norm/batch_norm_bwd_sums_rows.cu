@@ -3,6 +3,7 @@ name    = "batch_norm_bwd_sums_rows_{T}_{WIDE}_{KNOWN}"
 about   = "Sums of dy and dy * (x - mean) of one column over one split of its rows; KNOWN 0 finds mean and M2 in the same pass."
 T       = ["f64", "f32", "f16", "bf16"]
 WIDE    = [0, 8, 16]
+when    = ["WIDE != 8 or T != f64"]
 KNOWN   = [0, 1]
 targets = ["sm_75", "sm_90"]
 params  = ["const T* x", "const T* dy", "const Acc_T* mean", "Acc_T* parts", "int items", "int items_per_split", "int splits",
@@ -10,6 +11,7 @@ params  = ["const T* x", "const T* dy", "const Acc_T* mean", "Acc_T* parts", "in
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
+problems = ["batch_norm_bwd n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T} {'' if KNOWN else 'mean=none rstd=none'}"]
 @*/
 // Threads and items as in batch_norm_stats_rows. row_strides: x dy; col_strides: x dy mean. parts[column][split].
 #include "grad.cuh"

@@ -4,11 +4,13 @@ about   = "Count, mean and M2 of one column over one split of its rows; lanes ru
 T       = ["f64", "f32", "f16", "bf16"]
 WIDE    = [0, 8, 16]
 targets = ["sm_75", "sm_90"]
+when    = ["WIDE != 8 or T != f64"]
 params  = ["const T* x", "Acc_T* parts", "int items", "int items_per_split", "int splits",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,4> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,4> col_strides"]
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
+problems = ["batch_norm_training n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T}"]
 @*/
 // An item is V rows that are neighbours in memory (WIDE bytes; WIDE 0: one row); row_sizes and row_strides count items.
 // Every thread keeps shifted sums of every 256th item of the split, four of each so that no addition waits for the last. parts[column][split] goes to the next launch.

@@ -11,6 +11,7 @@ block  = [256, 1, 1]
 grid   = ["ceil_div(count, 1024)", 1, 1]
 needs  = ["count >= 1", "rank >= 1", "rank <= 8"]
 marks  = ["epilogue"]
+problems = ["pointwise x=3x5x11:{T} b=1x5x1:{T} mode=add y=3x5x11:{T}@100,13,1"]
 @*/
 // Dims are collapsed and innermost first by y's strides, so neighbouring threads write neighbours. Inputs are read by spliced
 // code: at `off` those laid out like y, at `in0` to `in3` those with strides0 to strides3 (what is not used is dead code).

@@ -8,6 +8,8 @@ params  = ["const T* x", "const T* dy", "T* dx", "Acc_T alpha", "Acc_T beta", "i
            "Array<FastDiv,4> digits", "Array<int64_t,5> x_strides", "Array<int64_t,5> dy_strides", "Array<int64_t,5> dx_strides"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
+problems = ["pooling_bwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_bwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
 @*/
 // Digits and arrays as in pooling_fwd_any. Maxima: the cell takes the dy of each window over it that it wins, which is found
 // by walking the window; nothing is stored and nothing is added by two threads.

@@ -9,6 +9,7 @@ params  = ["const T* dy", "T* dx", "float alpha", "float beta", "int items", "in
            "int64_t dy_n", "int64_t dy_c", "int64_t dy_h", "int64_t dx_n", "int64_t dx_c", "int64_t dx_h"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
+problems = ["pooling_bwd n2c3h7w16 window=3 pre_pad=1 stride=2 mode=avg_exclude_padding {T}"]
 @*/
 // Every window that touches the thread's V cells is read once and added to those it covers. rows = h, vectors = w / V.
 #include "pool.cuh"

@@ -8,6 +8,7 @@ params  = ["const T* dy", "T* dx", "float alpha", "float beta", "int items", "in
            "FastDiv vectors", "Array<FastDiv,3> cells", "Array<int64_t,4> dy_strides", "Array<int64_t,4> dx_strides"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
+problems = ["pooling_bwd n2c24h7w5 window=3 pre_pad=1 stride=2 mode=avg_exclude_padding {T} nhwc"]
 @*/
 // Arrays are w h d; strides w h d n; cells = sizes. full: window size when padding counts in averages, else 0.
 #include "pool.cuh"

@@ -8,6 +8,7 @@ params  = ["const T* dy", "T* dx", "float alpha", "float beta", "int items", "in
            "Array<int64_t,4> dy_strides", "Array<int64_t,4> dx_strides"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
+problems = ["pooling_bwd n2c24h7w5 window=2 pre_pad=1 stride=3 mode=avg_exclude_padding {T} nhwc"]
 @*/
 // Window o owns the cells up to the next window, the last one all that is left; those it does not cover get 0. So each dy is
 // read once, each cell written once. Arrays are w h d; strides w h d n. full: window size when padding counts, else 0.

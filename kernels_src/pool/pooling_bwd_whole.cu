@@ -7,6 +7,7 @@ params  = ["const T* dy", "T* dx", "float alpha", "float beta", "int vectors", "
 block   = [256, 1, 1]
 grid    = ["ceil_div(vectors, 256)", 1, 1]
 needs   = ["vectors * 16 // sizeof(T) < 2 ** 31"]
+problems = ["pooling_bwd n2c24h3w3 window=3 stride=1 mode=avg_exclude_padding {T}"]
 @*/
 // dx[i] = dy[i / cells] / cells; the planes' elements together are a multiple of a vector.
 #include "pool.cuh"

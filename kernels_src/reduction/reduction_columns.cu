@@ -10,6 +10,7 @@ params = ["const T* x", "Acc_T* part", "void* y", "int y_type", "int outputs", "
 block  = [256, 1, 1]
 grid   = ["ceil_div(ceil_div(outputs, 16 // sizeof(T) if WIDE else 1), lanes) * splits", 1, 1]
 needs  = ["1 <= outputs < 2**30", "0 <= units < 2**30", "splits >= 1", "lanes in (1, 2, 4, 8, 16, 32, 64, 128, 256)"]
+problems = ["reduction x=150x{64 if WIDE else 45}:{T} y=1x{64 if WIDE else 45}:{T} mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={'f64' if T == f64 else 'f32'}"]
 @*/
 // A block has `lanes` columns of VEC neighbouring outputs each and 256 / lanes groups of rows; a split is a range of rows
 // (units). Groups are joined in a tree. With one split the result goes to y, else to part[split][output].

@@ -11,6 +11,7 @@ params = ["const T* x", "MATH* part", "void* y", "int y_type", "int outputs", "i
 block  = [256, 1, 1]
 grid   = ["ceil_div(outputs * splits, 256 // width)", 1, 1]
 needs  = ["1 <= outputs < 2**30", "0 <= units < 2**30", "splits >= 1", "outputs * splits < 2**31", "width in (1, 2, 4, 8, 16, 32, 64, 128, 256)"]
+problems = ["reduction x=5x{640 if WIDE else 611}:{T} y=5x1:{T} mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}"]
 @*/
 // `width` neighbouring threads reduce one split of one output. A unit is VEC contiguous elements: in_dims counts units,
 // in_strides is in elements. With one split the result goes to y, else to part[output][split] for another launch.

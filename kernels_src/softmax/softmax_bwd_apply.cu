@@ -7,6 +7,7 @@ params = ["const T* y", "const T* dy", "T* dx", "const float* part", "int64_t y_
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (16384 // sizeof(T)) >= cols", "(slices - 1) * tiles * (16384 // sizeof(T)) < cols", "rows * slices < 2**31", "(y_row - dx_row) % (16 // sizeof(T)) == 0", "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
+problems = ["softmax_bwd 2x{32768 // sizeof(T) + 5} {T}"]
 @*/
 // Blocks go backwards through what softmax_bwd_scan has read: the end of it is still in the L2 cache.
 #include "lib/overlap.cuh"

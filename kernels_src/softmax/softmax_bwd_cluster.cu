@@ -11,6 +11,7 @@ block   = ["THREADS", 1, 1]
 grid    = ["rows * SIZE", 1, 1]
 smem    = "THREADS * 128"
 needs   = ["rows >= 1", "1 <= slice", "slice * SIZE >= cols", "slice * (SIZE - 1) < cols", "slice <= THREADS * 128 // sizeof(T)", "(y_row - dx_row) % (16 // sizeof(T)) == 0", "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
+problems = ["softmax_bwd 2x203 {T}"]
 @*/
 // Block `rank` of the cluster has the columns from rank * slice on: 4 chunks of y and dy a thread in registers, 4 in shared memory.
 #include "cluster.cuh"

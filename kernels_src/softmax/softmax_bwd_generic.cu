@@ -7,6 +7,7 @@ params = ["const T* y", "const T* dy", "T* dx", "int rows", "int cols", "Array<F
 block  = [256, 1, 1]
 grid   = ["ceil_div(rows, 256 // WIDTH)", 1, 1]
 needs  = ["1 <= rows < 2**30", "1 <= cols < 2**30"]
+problems = ["softmax_bwd 3x{'37' if WIDTH == 32 else '1033'} {T}"]
 @*/
 // The dims that are kept make the row's number, the others the column's. A lane alone reads and writes its columns, so
 // dx may be dy.

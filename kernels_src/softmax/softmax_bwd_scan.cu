@@ -7,6 +7,7 @@ params = ["const T* y", "const T* dy", "float* part", "int64_t y_row", "int64_t 
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (16384 // sizeof(T)) >= cols", "(slices - 1) * tiles * (16384 // sizeof(T)) < cols", "rows * slices < 2**31", "(y_row - dy_row) % (16 // sizeof(T)) == 0"]
+problems = ["softmax_bwd 2x{32768 // sizeof(T) + 5} {T}"]
 @*/
 // A slice is `tiles` tiles of 1024 chunks of y and of dy (4 of each a thread). part[row][slice] = sum.
 #include "lib/overlap.cuh"

@@ -7,6 +7,7 @@ params = ["const T* x", "T* y", "const float* part", "int64_t x_row", "int64_t y
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols", "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
+problems = ["softmax_fwd 2x{65536 // sizeof(T) + 5} {T}"]
 @*/
 // Blocks go backwards through what softmax_fwd_scan has read: the end of it is still in the L2 cache.
 #include "lib/overlap.cuh"

@@ -7,6 +7,7 @@ params = ["const T* x", "T* y", "int rows", "int cols", "Array<FastDiv, 8> row_d
 block  = [256, 1, 1]
 grid   = ["ceil_div(rows, 256 // WIDTH)", 1, 1]
 needs  = ["1 <= rows < 2**30", "1 <= cols < 2**30"]
+problems = ["softmax_fwd 3x{'37' if WIDTH == 32 else '1033'} {T}"]
 @*/
 // The dims that are kept make the row's number, the others the column's. A lane reads its columns for the maximum, for
 // the sum and for the result; only it writes them, so y may be x.

@@ -7,6 +7,7 @@ params = ["const T* x", "float* part", "int64_t x_row", "int rows", "int cols", 
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols", "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31"]
+problems = ["softmax_fwd 2x{65536 // sizeof(T) + 5} {T}"]
 @*/
 // A slice is `tiles` tiles of 2048 chunks (8 a thread, all in flight at once). part[row][slice] = (max, sum).
 #include "lib/overlap.cuh"

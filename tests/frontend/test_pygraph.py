@@ -116,6 +116,36 @@ def test_plans_by_index_and_deselection(handle):
     g.deselect_engines(["reference"])
     with pytest.raises(cydnn.cudnnGraphNotSupportedError, match="no plan is left"):
         g.check_support()
+    with pytest.raises(cydnn.BadParam, match="plan index must be below 0"):
+        g.get_workspace_size_plan_at_index(0)
+    g.execute({X: np.ones((2, 3), np.float32), Y: y})
+    assert np.allclose(y, np.e)                  # what was built and chosen still runs
+
+
+def test_a_built_graph_does_not_change(handle):
+    g = graph(handle)
+    X = g.tensor([2, 3], [3, 1], name="X")
+    Y = g.exp(X).set_output(True)
+    g.validate()
+    Y.set_stride([4, 1])                         # not built yet
+    g.build([heur_mode.A])
+    Y.set_output(True).set_name(Y.get_name())    # what it is already
+    with pytest.raises(cydnn.BadParam, match="tensor X: must be set before build_operation_graph; got dim .3, 3."):
+        X.set_dim([3, 3])
+    with pytest.raises(cydnn.BadParam, match="must be added before build_operation_graph"):
+        g.relu(Y)
+    y = np.zeros((2, 4), np.float32)
+    g.execute({X: np.zeros((2, 3), np.float32), Y: y})
+    assert (y == [[1, 1, 1, 0], [1, 1, 1, 0]]).all()
+
+
+@pytest.mark.parametrize("given,missing", [({}, "epsilon"), (dict(running=True, epsilon=True), "momentum")])
+def test_batchnorm_says_what_is_missing(handle, given, missing):
+    g = graph(handle)
+    X, S, B, M, V = (g.tensor(d, s) for d, s in [([2, 4, 3, 3], [36, 1, 12, 4])] + 4 * [([1, 4, 1, 1], [4, 1, 4, 4])])
+    eps = g.tensor([1, 1, 1, 1], [1, 1, 1, 1], is_pass_by_value=True) if "epsilon" in given else None
+    with pytest.raises(cydnn.BadParam, match=f"{missing} must be a pass-by-value tensor; got None"):
+        g.batchnorm(X, S, B, *((M, V) if "running" in given else ()), epsilon=eps)
 
 
 def test_refusals(handle):

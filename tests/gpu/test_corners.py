@@ -80,3 +80,29 @@ def test_special_values(text, gpu):
         wrong = ~((np.isnan(w) & np.isnan(g)) | (w == g) | (np.abs(w - g) <= 0.02 * np.abs(w) + 1e-6)
                   | (np.isinf(g) & (np.abs(w) > 1e36)))       # a sum of huge numbers may overflow on the way
         assert not wrong.any(), f"{name}: {wrong.sum()} wrong, first: got {g[wrong][0]}, want {w[wrong][0]}"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("text", ["conv_fprop x=2x8x6x6:f16@576,1,96,16 w=8x8x3x3:f16@nhwc y=2x8x6x6:f16@576,1,96,16 pad1 acc=f32",
+                                  "transform x=2x4x4x4:f32@128,1,32,8 y=2x4x4x4:f32@128,1,32,8"])
+def test_an_output_may_be_other_channels_of_the_input_buffer(text, gpu):
+    """As a dense block does it: the first channels of an NHWC buffer are read, the next ones written; values as with two buffers."""
+    problem = Problem.parse(text)
+    plan = plans.build(graph_of(problem, {}), gpu)
+    names = {i + 1: n for i, n in enumerate(problem.op.operands())}
+    x, dtype = problem.operands["x"], problem.operands["x"].dtype
+    rng, bits = np.random.default_rng(3), {2: np.uint16, 4: np.uint32}[x.dtype.bytes]
+    both = dtype.encode(rng.uniform(-1, 1, x.dims[0] * x.strides[0])).view(bits)
+    shared, apart, y = gpu.alloc(both.nbytes), gpu.alloc(both.nbytes), gpu.alloc(both.nbytes)
+    w = gpu.alloc(1 << 16)
+    gpu.copy_in(w.ptr, dtype.encode(rng.uniform(-1, 1, 8 * 8 * 9)))
+    workspace, shift = gpu.alloc(max(plan.workspace_bytes, 1)), x.dims[1] * x.dtype.bytes
+    found = []
+    for x_at, y_at in ((int(apart.ptr), int(y.ptr) + shift), (int(shared.ptr), int(shared.ptr) + shift)):
+        for buffer in (shared, apart, y):
+            gpu.copy_in(buffer.ptr, both)
+        where = {"x": x_at, "y": y_at, "w": int(w.ptr)}
+        plan.execute([where[names[d.uid]] for d in plan.slots], int(workspace.ptr))
+        gpu.synchronize()
+        found.append(gpu.copy_out(y_at - shift, np.empty_like(both)))
+    assert (found[0] != both).any() and (found[0] == found[1]).all()

@@ -8,7 +8,7 @@ from cydnn import plan as plans
 from cydnn.graph import ByValue, Graph, Node
 from cydnn.ops import ConvFprop, Pointwise, SoftmaxFwd, Transform
 from cydnn.status import BadParam, NotSupported
-from cydnn.tensor import TensorDesc, collapse
+from cydnn.tensor import TensorDesc, collapse, common_period
 
 
 def tensors(**kinds):
@@ -78,6 +78,28 @@ def test_execute_checks_before_it_runs(numpy_device):
             plan.execute(pointers)
     plan.execute((address, address))             # in place is allowed for softmax
     assert np.allclose(buffer[:32], 1 / 8)
+
+
+@pytest.mark.parametrize("a,b,period", [
+    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 5, 4, 5), (160, 1, 40, 8)), (32, 12, 20)),          # channels of NHWC
+    (((2, 3, 4, 5), (160, 20, 5, 1)), ((2, 5, 4, 5), (160, 20, 5, 1)), (640, 240, 400)),       # channels of NCHW
+    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 6, 4, 5), (160, 1, 40, 8)), None),                  # 9 of 8 channels
+    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 3, 4, 5), (160, 20, 5, 1)), None),                  # two layouts
+    (((4, 8), (8, 1)), ((4, 8), (8, 1)), None)])                                               # packed: no gaps
+def test_slices_of_one_buffer_have_a_period(a, b, period):
+    assert common_period(*(TensorDesc("f32", *d) for d in (a, b))) == period
+
+
+def test_an_output_may_lie_in_the_gaps_of_an_input(numpy_device):
+    """Channels 0 to 2 of an NHWC buffer become channels 3 to 5 of it; one channel less of distance is an overlap."""
+    desc = TensorDesc("f32", (2, 3, 4, 4), (96, 1, 24, 6))
+    plan = plans.build(Graph.single(Pointwise(mode="neg"), dict(x=desc, y=desc)), numpy_device)
+    image = np.random.default_rng(0).standard_normal((2, 4, 4, 6)).astype(np.float32)
+    before, at = image.copy(), image.ctypes.data
+    plan.execute((at, at + 12))
+    assert (image[..., 3:] == -before[..., :3]).all() and (image[..., :3] == before[..., :3]).all()
+    with pytest.raises(BadParam, match="y: output must not overlap x"):
+        plan.execute((at, at + 8))
 
 
 def test_no_engine_says_why(numpy_device):

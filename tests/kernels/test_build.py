@@ -59,11 +59,14 @@ def test_rebuild_gives_the_same_bytes_anywhere(tmp_path):
     assert a == b and len(a) == 3
 
 
+SMALL = "pooling_bwd_whole_bf16"                 # compiles in a moment
+
+
 @needs_nvcc
 def test_rebuild_of_a_shipped_kernel(tmp_path):
-    variant = next(v for v in build_ptx.Tree(SRC, ["fill_bf16"]).variants if v.name == "fill_bf16")
+    variant = next(v for v in build_ptx.Tree(SRC, [SMALL]).variants if v.name == SMALL)
     facts = build_ptx.build_image(COMPILER, variant, "sm_75", SRC, tmp_path)
-    shipped = MANIFEST["kernels"]["fill_bf16"]["images"]["sm_75"]
+    shipped = MANIFEST["kernels"][SMALL]["images"]["sm_75"]
     assert facts == {**shipped, "nvcc": COMPILER.version}
     assert (tmp_path / facts["file"]).read_bytes() == (PTX / shipped["file"]).read_bytes()
 
@@ -76,6 +79,11 @@ def test_life_of_a_kernel(tmp_path):
     assert "3 images built" in run(*tool)[1]
     assert run(*tool, "--check")[0] == 0
     assert "0 images built" in run(*tool)[1]
+    (src / "test" / "scale.cu").write_text(SCALE.replace("[128, 1, 1]\n", "[128, 1, 1]\nproblems = [\"transform {T} {count if T == f16 else 7}\"]\n"))
+    code, said = run(*tool, "--check")
+    assert code == 1 and "problems: 'count if T == f16 else 7' needs a value for count" in said
+    (src / "test" / "scale.cu").write_text(SCALE.replace("y = alpha * x", "scales"))
+    assert run(*tool, "--check")[0] == 1 and "0 images built, 3 variants selected" in run(*tool)[1] and run(*tool, "--check")[0] == 0
     (src / "test" / "scale.cu").write_text(SCALE + "\n")
     code, said = run(*tool, "--check")
     assert code == 1 and "scale_f16 must be rebuilt" in said and "other" not in said
@@ -233,7 +241,7 @@ def test_reads_without_a_compiler(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)
-    assert run("--only", "fill", "--check")[0] == 0
+    assert run("--only", SMALL, "--check")[0] == 0
     monkeypatch.setattr("sys.path", [])
     with pytest.raises(contract.ContractError, match="nvcc: must be in PATH, in CUDA_HOME/bin, or installed with"):
         build_ptx.Compiler()

@@ -41,6 +41,7 @@ def test_layout(params, offsets, end):
     ("scale_{T}", "scale", "name must have every axis"),
     ("scale_{T}", "scale_{U}", "for an axis; got {'U'}|for an axis; got {U}"),
     ('needs  = ["count >= 1"]', "tile = 4", "or an axis"),
+    ('needs  = ["count >= 1"]', 'problems = ["add {U}"]', "problems: 'U' needs a value for U; there are T"),
     ('needs  = ["count >= 1"]', 'marks = ["epilogue"]', "must have `Fuse fuse`"),
     ('needs  = ["count >= 1"]', 'targets = ["80"]', "targets must be like sm_80"),
     ('needs  = ["count >= 1"]', 'needs = [', "must be TOML"),
@@ -62,6 +63,22 @@ def test_hash_follows_includes(tmp_path):
     with open(src / "lib" / "types.cuh", "a") as header:             # included by math.cuh, included by reduce.cuh
         header.write("// changed\n")
     assert before != contract.source_hash(path, src, build_ptx.FLAGS)
+
+
+def test_words_of_a_header_are_not_hashed(tmp_path):
+    src = tree(tmp_path / "src", scale=SCALE, same=SCALE.replace("y = alpha * x", "other words").replace("count >= 1", "count >= 2"))
+    scale, same = (src / "test" / f"{n}.cu" for n in ("scale", "same"))
+    before = contract.source_hash(scale, src, build_ptx.FLAGS)
+    scale.write_text(same.read_text())
+    assert before == contract.source_hash(scale, src, build_ptx.FLAGS)
+    scale.write_text(SCALE.replace("i < count", "i <= count"))
+    assert before != contract.source_hash(scale, src, build_ptx.FLAGS)
+
+
+def test_problem_lines(tmp_path):
+    text = SCALE.replace('needs ', 'problems = ["transform 3x{32 // sizeof(T)} {T}", "{\'set_tensor 5\' if T == f16 else \'\'}"]\nneeds ')
+    f32, f16 = variants(tmp_path, text)
+    assert f32.contract["problems"] == ["transform 3x8 f32"] and f16.contract["problems"] == ["transform 3x16 f16", "set_tensor 5"]
 
 
 @pytest.mark.parametrize("path", sorted((SRC).rglob("*.cu")), ids=lambda p: p.stem)

@@ -41,6 +41,16 @@ def scalars_for(op, rng) -> dict:
     return values
 
 
+def plain(op) -> dict:
+    """By-value numbers of a case that stores what it computes."""
+    return dict(op.scalars)
+
+
+def blended(op) -> dict:
+    """By-value numbers of a case that scales and adds: no alpha is 1, no beta is 0."""
+    return {name: -1.25 if name.startswith("alpha") else 0.5 if name.startswith("beta") else default for name, default in op.scalars.items()}
+
+
 def inputs_for(problem, rng, exact: bool) -> dict:
     """Float64 values of every operand, representable in its type. ``exact``: small integers, so that every sum is exact."""
     gen = np.random.default_rng(rng.randrange(2 ** 32))
@@ -61,12 +71,15 @@ def inputs_for(problem, rng, exact: bool) -> dict:
 EXACT_OPS = {"conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor"}
 
 
-def run(problem, device, seed=0, engines=None) -> Outcome:
-    """Every engine on one problem. A finding is a sentence that starts with what went wrong."""
+def run(problem, device, seed=0, engines=None, config=None, scalars=None) -> Outcome:
+    """Every engine on one problem. A finding is a sentence that starts with what went wrong.
+
+    ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones.
+    """
     rng = random.Random(seed)
     outcome = Outcome()
     op = problem.op
-    scalars = scalars_for(op, rng)
+    scalars = scalars or scalars_for(op, rng)
     exact = op.name in EXACT_OPS and rng.random() < 0.4
     values = inputs_for(problem, rng, exact)
     reads_old = {o for o, (_, b) in op.blends.items() if scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
@@ -82,7 +95,7 @@ def run(problem, device, seed=0, engines=None) -> Outcome:
             outcome.refused[engine.name] = reasons
             continue
         texts = outcome.ran.setdefault(engine.name, [])
-        built = plan.build(graph, device, only=(engine,))
+        built = plan.build(graph, device, only=(engine,), config=config)
         bits = []
         for _ in range(2):
             texts += _once(built, problem, values, reads_old, want, magnitude, scalars, device, bits)

@@ -5,6 +5,8 @@ import hashlib
 import json
 from pathlib import Path
 
+from cydnn import kernels
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests" / "records"
 COVERED = ("kernels_src/**/*.cu", "kernels_src/**/*.cuh", "cydnn/**/*.py", "cydnn/*.pyx", "cydnn/*.pxd")
@@ -18,13 +20,23 @@ def covered_hash() -> str:
     return digest.hexdigest()
 
 
+def fold(families: dict) -> tuple[dict, dict]:
+    """The families ``bits/<kernel>`` as one row of sums, and the others."""
+    rows = [row for name, row in families.items() if name.startswith("bits/")]
+    sums = {"kernels": len(rows), **{k: sum(row[k] for row in rows) for k in rows[0]}} if rows else {}
+    return sums, {name: row for name, row in families.items() if not name.startswith("bits/")}
+
+
 def write(device: str, driver: str, families: dict, passed: int, failed: int) -> Path:
-    """Write tests/records/<device>.json."""
+    """Write tests/records/<device>.json. ``bits``: kernels and cases by how they compare with the interpreter (support/bits.py)."""
+    bits, families = fold(families)
     RECORDS.mkdir(exist_ok=True)
     path = RECORDS / f"{device.lower().replace(' ', '-')}.json"
-    total = {k: sum(f[k] for f in families.values()) for k in ("problems", "engine_runs", "wrong")} if families else {}
+    total = {k: sum(f.get(k, 0) for f in families.values()) for k in ("problems", "engine_runs", "wrong", "kernels", "images")} if families else {}
+    total["kernels_shipped"] = len(kernels.names())
+    total["images_shipped"] = sum(len(kernels.get(name).images) for name in kernels.names())
     path.write_text(json.dumps(dict(device=device, driver=driver, covered_sha256=covered_hash(), tests_passed=passed, tests_failed=failed,
-                                    total=total, families=dict(sorted(families.items()))), indent=1) + "\n")
+                                    total=total, bits=bits, families=dict(sorted(families.items()))), indent=1) + "\n")
     return path
 
 
@@ -35,5 +47,7 @@ def staleness() -> list[str]:
         record = json.loads(path.read_text())
         state = "covers these sources" if record["covered_sha256"] == now else "is STALE: the sources have changed since; run `make test` on a GPU"
         lines.append(f"GPU record {path.stem}: {record['tests_passed']} passed, {record['tests_failed']} failed, "
-                     f"{record['total'].get('problems', 0)} problems; it {state}")
+                     f"{record['total'].get('problems', 0)} problems, "
+                     + ", ".join(f"{what} run: {record['total'].get(what, 0)} of {record['total'].get(what + '_shipped', 0)}" for what in ("kernels", "images"))
+                     + f"; it {state}")
     return lines or ["GPU record: none; run `make test` on a GPU machine"]

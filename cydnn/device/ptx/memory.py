@@ -221,8 +221,9 @@ class Shared:
         """Offsets in the arena of block-relative addresses, checked."""
         lanes = c.lanes() if lanes is None else lanes
         block = c.block[lanes]
-        if self.cluster > 1:
+        if self.cluster > 1 or np.count_nonzero(address >> 24):
             rank = (address >> 24) - 1
+            address = np.where(rank >= self.cluster, -1, address)
             block = np.where(rank >= 0, block // self.cluster * self.cluster + rank, block)
             address = np.where(rank >= 0, address & 0xFFFFFF, address)
         outside = (address < 0) | (address > self.size - width)

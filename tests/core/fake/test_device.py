@@ -66,7 +66,7 @@ def test_everything_can_be_loaded_at_once(gpu, fake):
 
 def plan(steps, **facts):
     slots = [SimpleNamespace(label=name, bytes=64, alignment=16) for name in "xy"]
-    return SimpleNamespace(**{**dict(slots=slots, written={1}, optional=set(), inplace=[], scalars=[("alpha", 2.0)], steps=steps,
+    return SimpleNamespace(**{**dict(slots=slots, written={1}, optional=set(), inplace=[], periods={}, scalars=[("alpha", 2.0)], steps=steps,
                                      workspace_bytes=0), **facts})
 
 

@@ -53,6 +53,20 @@ def test_absent_optional_operand_stays_null_and_defaults_are_used(fake, tape, me
     assert struct.unpack("<32xf4xd", bytes(fake.last().data[:48])) == (7.0, 0.0) and tape.scalars == (7.0, 0.0)
 
 
+def test_tensors_between_each_other(fake, context, kernel):
+    """Runs of 16 and 32 bytes in a period of 48: y may start where x has its gap, and nowhere else; whichever comes first."""
+    tape = _core.Tape(context, [("x", 1024, 4, False, False), ("y", 1024, 4, True, False)], periods={(1, 0): (48, 32, 16)})
+    tape.launch(kernel(), 1, 32, 0, bytes(16), [(0, 0, 0), (8, 1, 0)])
+    buffer = _core.Buffer(context, 4096)
+    at = buffer.ptr
+    for gap in range(-96, 100, 4):
+        if gap % 48 == 16:
+            tape.execute((at + 480, at + 480 + gap))
+        else:
+            with pytest.raises(BadParam, match="y: must not overlap x"):
+                tape.execute((at + 480, at + 480 + gap))
+
+
 def test_integer_scalars(fake, context, kernel):
     tape = _core.Tape(context, [], [5, -3])
     tape.launch(kernel(), 1, 32, 0, bytes(16), [], [(0, "i32", 0), (8, "i64", 1)])

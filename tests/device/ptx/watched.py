@@ -38,11 +38,11 @@ class WatchedBuffer(buffers.Guarded):
         state[self.start:self.start + self.desc.bytes] = LIVE | np.where(written, WRITTEN, 0).astype(np.uint8)
 
 
-def run(problem, device, seed=0, engines=None):
+def run(problem, device, seed=0, engines=None, **more):
     """``matrix.run`` with watched buffers."""
     plain, matrix.Guarded = matrix.Guarded, WatchedBuffer
     try:
-        return matrix.run(problem, device, seed, engines)
+        return matrix.run(problem, device, seed, engines, **more)
     finally:
         matrix.Guarded = plain
         plan.forget()                            # a finding leaves the plan in the cache
