@@ -35,7 +35,6 @@ cdef struct Step:
     size_t bytes                              # of the parameter block, or to set
     char *data
     int value
-    bint overlaps                             # may start while the launch before it ends
     int patch_count
     Patch *patches
 

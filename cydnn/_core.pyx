@@ -17,7 +17,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from cydnn._driver cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVERLAPPING, IS_OVER_WORKSPACE, IS_PAGEABLE, IS_SMALL,
                             IS_UNKNOWN, Context, Function, driver, pointer_into, pointer_of, stream_into)
-from cydnn.cuda cimport Driver, LaunchAttribute, LaunchConfig, address_t
+from cydnn.cuda cimport Driver, address_t
 
 from itertools import count
 
@@ -45,7 +45,6 @@ cdef Driver *cu = NULL                        # set by the first tape
 cdef enum:
     MAX_SLOTS = 256                           # operands and scalars live on the C stack while a tape runs
     MAX_DATA = 4096                           # bytes of a parameter block that every driver takes
-    SERIALIZATION = 6                         # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 cdef enum:
     PATCH_POINTER, PATCH_F32, PATCH_F64, PATCH_I32, PATCH_I64
@@ -200,11 +199,9 @@ cdef class Tape:
         patch[0] = Patch(offset=offset, index=index, kind=kind, addend=addend)
         return 0
 
-    def launch(self, Function function not None, grid, block, unsigned int smem, bytes data not None, pointers=(), scalars=(),
-               bint overlaps=False) -> None:
+    def launch(self, Function function not None, grid, block, unsigned int smem, bytes data not None, pointers=(), scalars=()) -> None:
         """Add a launch. ``pointers``: (offset, slot or -1 for the workspace, addend); ``scalars``: (offset, "f32" | "f64" | "i32" | "i64",
-        scalar). An empty grid is no launch. ``overlaps``: may start while the launch before it ends, because the kernel itself waits for
-        that one (griddepcontrol.wait); without effect behind a memset, at the start of a tape, and where the driver has no such launches."""
+        scalar). An empty grid is no launch."""
         cdef Step *step
         cdef size_t bytes = PyBytes_GET_SIZE(data)
         cdef int n = 0
@@ -238,7 +235,6 @@ cdef class Tape:
         memcpy(step.data, PyBytes_AS_STRING(data), bytes)
         step.function, step.label, step.smem, step.bytes, step.patch_count = function.handle, function.label, smem, bytes, n
         step.grid, step.block = grid, block
-        step.overlaps = overlaps and cu.LaunchKernelEx != NULL and self.step_count > 0 and self.steps[self.step_count - 1].function != NULL
         self.functions.append(function)
         self.step_count += 1
 
@@ -359,8 +355,6 @@ cdef int execute_c(Tape tape, void **pointers, double *scalars, void *workspace,
     cdef char data[MAX_DATA]
     cdef size_t bytes
     cdef void *extra[5]
-    cdef LaunchConfig config
-    cdef LaunchAttribute attribute
     cdef Step *step
     cdef Patch *patch
     cdef char *base
@@ -408,13 +402,8 @@ cdef int execute_c(Tape tape, void **pointers, double *scalars, void *workspace,
                 memcpy(&data[patch.offset], &long_word, 8)
         tape.context.ring[tape.context.launches % 16] = step.label
         tape.context.launches += 1
-        if step.overlaps:
-            config.grid, config.block, config.smem, config.stream = step.grid, step.block, step.smem, stream
-            config.attributes, config.count, attribute.id, attribute.value = &attribute, 1, SERIALIZATION, 1
-            status = cu.LaunchKernelEx(&config, step.function, NULL, extra)
-        else:
-            status = cu.LaunchKernel(step.function, step.grid[0], step.grid[1], step.grid[2], step.block[0], step.block[1], step.block[2],
-                                     step.smem, stream, NULL, extra)
+        status = cu.LaunchKernel(step.function, step.grid[0], step.grid[1], step.grid[2], step.block[0], step.block[1], step.block[2],
+                                 step.smem, stream, NULL, extra)
         if status:
             break
         if is_logging:

@@ -33,9 +33,8 @@ SYMBOLS = (                                   # the fields of cuda.Driver in ord
     ("cuMemcpyDtoHAsync", 7000), ("cuMemcpyDtoDAsync", 7000), ("cuMemsetD8Async", 7000), ("cuPointerGetAttributes", 7000),
     ("cuStreamCreateWithPriority", 5050), ("cuStreamDestroy", 4000), ("cuStreamSynchronize", 7000), ("cuStreamWaitEvent", 7000),
     ("cuEventCreate", 2000), ("cuEventDestroy", 4000), ("cuEventSynchronize", 2000), ("cuEventRecord", 7000),
-    ("cuEventElapsedTime", 2000), ("cuLaunchKernelEx", 11060),
+    ("cuEventElapsedTime", 2000),
 )
-OPTIONAL = ("cuLaunchKernelEx",)              # NULL where the driver is too old
 ERRORS = {                                    # driver status -> exception; every other status is ExecutionFailed
     2: AllocFailed, 3: NotInitialized, 4: NotInitialized, 100: NotInitialized, 201: NotInitialized,
     200: NotSupported, 209: NotSupported, 218: NotSupported, 222: NotSupported,
@@ -69,9 +68,6 @@ cdef int load_driver() except -1:
         raise DriverNotFound('cuda: no NVIDIA driver (libcuda) on this machine; use device="numpy", which needs none') from error
     for i, (symbol, version) in enumerate(SYMBOLS):
         found, address, *_ = bindings.cuGetProcAddress(symbol.encode(), version, 0)
-        if (int(found) or not address) and symbol in OPTIONAL:
-            fields[i] = NULL
-            continue
         if int(found) or not address:
             raise DriverNotFound(f'cuda: this NVIDIA driver is too old, it has no {symbol}; update it, or use device="numpy"')
         fields[i] = <void *><uintptr_t>int(address)

@@ -25,21 +25,6 @@ ctypedef int (*fn_function_set)(void *function, int attribute, int value) noexce
 ctypedef int (*fn_launch)(void *function, unsigned int gx, unsigned int gy, unsigned int gz,
                           unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,
                           void *stream, void **params, void **extra) noexcept nogil
-cdef struct LaunchAttribute:                  # CUlaunchAttribute: the id, then a union of 64 bytes
-    int id
-    int unused
-    int value
-    int rest[15]
-
-cdef struct LaunchConfig:                     # CUlaunchConfig
-    unsigned int grid[3]
-    unsigned int block[3]
-    unsigned int smem
-    void *stream
-    LaunchAttribute *attributes
-    unsigned int count
-
-ctypedef int (*fn_launch_ex)(const LaunchConfig *config, void *function, void **params, void **extra) noexcept nogil
 ctypedef int (*fn_mem_alloc)(address_t *ptr, size_t bytes) noexcept nogil
 ctypedef int (*fn_mem_free)(address_t ptr) noexcept nogil
 ctypedef int (*fn_mem_info)(size_t *free, size_t *total) noexcept nogil
@@ -94,4 +79,3 @@ cdef struct Driver:
     fn_handle EventSynchronize
     fn_event_record EventRecord
     fn_event_elapsed EventElapsedTime
-    fn_launch_ex LaunchKernelEx               # NULL: a driver that has no overlapping launches

@@ -142,7 +142,7 @@ class ExecutionPlan:
     def _resolve(self, step):
         if isinstance(step, Launch):
             fuse = step.fuse.resolve(self._value) if step.fuse is not None else None
-            return Launch(step.kernel, {k: self._value(v) for k, v in step.args.items()}, step.extra, fuse, step.overlaps)
+            return Launch(step.kernel, {k: self._value(v) for k, v in step.args.items()}, step.extra, fuse)
         if isinstance(step, Memset):
             return replace(step, pointer=self._pointer(step.pointer))
         return ReferenceCall(step.op, {k: v and (v[0], self._value(v[1])) for k, v in step.operands.items()},

@@ -13,9 +13,6 @@ from ..status import NotSupported
 from .facts import DeviceFacts, known
 
 
-OVERLAPS = 12030                                 # the CUDA version from which a captured graph keeps launches that overlap
-
-
 class CudaDevice:
     """``device="cuda:N"``. Works in the primary context, so memory and streams of torch and CuPy are its own."""
 
@@ -106,8 +103,7 @@ class CudaDevice:
         if step.fuse is not None:
             _place(step.fuse.parameters(), kernel.fuse_offset, data, pointers, scalars)
         tape.launch(self.function(step.kernel, step.fuse), packed.grid, packed.block, packed.smem, bytes(data),
-                    [(offset, p.uid, p.addend) for offset, p in pointers], [(offset, kind, s.key) for offset, kind, s in scalars],
-                    step.overlaps and self.facts.driver >= OVERLAPS and b"griddepcontrol.wait" in kernel.image_for(self.facts.sm).text())
+                    [(offset, p.uid, p.addend) for offset, p in pointers], [(offset, kind, s.key) for offset, kind, s in scalars])
 
     def _memset(self, tape, step: Memset):
         tape.memset(step.pointer.uid, step.pointer.addend, step.bytes, step.value)

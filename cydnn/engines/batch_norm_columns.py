@@ -54,7 +54,7 @@ def plan_training(p, dev, vec: int) -> list:
                    dict(x=p.ptr("x"), parts=parts, **size, **v.rows_args("x"), **v.cols_args("x")), grid),
             Launch(f"batch_norm_apply_columns_{suffix}",
                    dict(training_operands(p), parts=parts, **size, stat_splits=cut.splits, reverse=walk_back(p, dev),
-                        **v.rows_args("x", "y"), **v.cols_args(*TRAINING)), grid, overlaps=True)]
+                        **v.rows_args("x", "y"), **v.cols_args(*TRAINING)), grid)]
 
 
 def plan_inference(p, dev, vec: int) -> list:
@@ -81,7 +81,7 @@ def plan_backward(p, dev, vec: int) -> list:
                    dict(pointers(p, "x", "dy", "mean"), parts=parts, **size, **v.rows_args("x", "dy"), **v.cols_args("x", "dy", "mean")), grid),
             Launch(f"batch_norm_bwd_apply_columns_{suffix}",
                    dict(backward_operands(p), parts=parts, **size, stat_splits=cut.splits, reverse=walk_back(p, dev),
-                        **v.rows_args("x", "dy", "dx"), **v.cols_args(*BACKWARD)), grid, overlaps=True)]
+                        **v.rows_args("x", "dy", "dx"), **v.cols_args(*BACKWARD)), grid)]
 
 
 class Columns(Engine):

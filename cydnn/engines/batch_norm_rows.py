@@ -34,7 +34,7 @@ def plan_training(p, dev, wide: int) -> list:
                    dict(x=p.ptr("x"), parts=parts, **size, **v.rows_args("x", items=items_of), **v.cols_args("x")), grid),
             Launch(f"batch_norm_apply_rows_{suffix}",
                    dict(training_operands(p), parts=parts, **size, stat_splits=cut.splits, reverse=walk_back(p, dev),
-                        **v.rows_args("x", "y", items=items_of), **v.cols_args(*TRAINING)), grid, overlaps=True)]
+                        **v.rows_args("x", "y", items=items_of), **v.cols_args(*TRAINING)), grid)]
 
 
 def plan_inference(p, dev, wide: int) -> list:
@@ -58,7 +58,7 @@ def plan_backward(p, dev, wide: int) -> list:
                         **v.cols_args("x", "dy", "mean")), grid),
             Launch(f"batch_norm_bwd_apply_rows_{suffix}",
                    dict(backward_operands(p), parts=parts, rows=v.rows, **size, stat_splits=cut.splits, reverse=walk_back(p, dev),
-                        **v.rows_args("x", "dy", "dx", items=items_of), **v.cols_args(*BACKWARD)), grid, overlaps=True)]
+                        **v.rows_args("x", "dy", "dx", items=items_of), **v.cols_args(*BACKWARD)), grid)]
 
 
 class Rows(Engine):

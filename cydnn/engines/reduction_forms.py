@@ -141,7 +141,7 @@ class ReductionEngine(Engine):
         second = {k: a for k, a in args.items() if k not in drop} | own | dict(
             x=part, units=args["splits"], splits=1, in_dims=eight((args["splits"],), 1), in_strides=eight((split_stride,), 0),
             x_strides=eight(strides, 0), how=args["how"] & ~ON_ELEMENTS)
-        return [Launch(kernel, first), Launch(name, second, overlaps=True)]
+        return [Launch(kernel, first), Launch(name, second)]
 
 
 def splits_for(dev, blocks: int, units: int, least_units: int) -> int:

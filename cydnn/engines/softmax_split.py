@@ -18,10 +18,10 @@ class _Split(RowEngine):
         if f.row_count * self._slices(p, f)[0] >= 2 ** 31:
             yield f"needs fewer than 2^31 slices; got {f.row_count} rows of {self._slices(p, f)[0]}"
 
-    def _slices(self, p, f):
+    def _slices(self, p, f, tiles=None):
         """(slices of a row, tiles of a slice)."""
         tile = self.tile_bytes // p.descs[0].dtype.bytes
-        tiles = -(-f.col_count // (tile * MOST_SLICES))
+        tiles = tiles or -(-f.col_count // (tile * MOST_SLICES))
         return -(-f.col_count // (tile * tiles)), tiles
 
     def cost(self, p, dev):
@@ -30,13 +30,17 @@ class _Split(RowEngine):
         f = form(p)
         return 2.0 + stream_us(p, dev, f.row_count * self._slices(p, f)[0] / 2, extra_reads=1.0)
 
-    def plan_rows(self, p, f, dev):
-        slices, tiles = self._slices(p, f)
+    def configs(self, p, dev):
+        least = self._slices(p, form(p))[1] if p.descs[0].count else 1
+        return [dict(tiles=least * n) for n in (1, 2, 4)]
+
+    def plan_rows(self, p, f, dev, tiles=None):
+        slices, tiles = self._slices(p, f, tiles)
         part = p.scratch(f.row_count * slices * self.part_bytes)
         args = row_args(p, f, part=part, slices=slices, tiles=tiles)
         scan = {name: value for name, value in args.items() if name not in self.scan_drops}
         dtype = p.descs[0].dtype
-        return [Launch(f"{self.family}_scan_{dtype}", scan), Launch(f"{self.family}_apply_{dtype}", args, overlaps=True)]
+        return [Launch(f"{self.family}_scan_{dtype}", scan), Launch(f"{self.family}_apply_{dtype}", args)]
 
 
 class SoftmaxFwdSplit(_Split):

@@ -43,7 +43,10 @@ class _Strided(Engine):
         efficiency = 0.85 if vec * p.descs[0].dtype.bytes >= 8 else 0.55
         return stream_us(p, dev, f.row_count / (32 * vec), extra_reads=0.7 * twice, efficiency=efficiency)
 
-    def plan(self, p, dev):
+    def configs(self, p, dev):
+        return [dict(warps=warps) for warps in WARPS]
+
+    def plan(self, p, dev, warps=None):
         if not p.descs[0].count:
             return []
         f = form(p)
@@ -54,7 +57,7 @@ class _Strided(Engine):
         args |= dict(positions=f.row_count // vec, inner=f.rows[0] // vec, channels=f.cols[0], is_log=is_log(p),
                      alpha=p.scalar("alpha"), beta=p.scalar("beta"))
         args |= self._strides(outer, [s[0] for s in f.col_strides])
-        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{self._warps(f)}_{wide}", args)]
+        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{warps or self._warps(f)}_{wide}", args)]
 
 
 class SoftmaxFwdStrided(_Strided):

@@ -30,16 +30,11 @@ class Scalar:
 
 @dataclass
 class Launch:
-    """One kernel: its variant name, its arguments by parameter name, extra names for the grid, and what to splice at its marks.
-
-    ``overlaps``: it may start while the launch before it ends. What its kernel reads before ``wait_for_previous()`` of lib/overlap.cuh
-    must not be written by that launch.
-    """
+    """One kernel: its variant name, its arguments by parameter name, extra names for the grid, and what to splice at its marks."""
     kernel: str
     args: dict
     extra: dict = field(default_factory=dict)
     fuse: Any = None                             # fusion.Epilogue or None
-    overlaps: bool = False
 
 
 @dataclass

@@ -4,8 +4,8 @@ about   = "dx of batch norm for one split of the rows of one column, from parts 
 T       = ["f64", "f32", "f16", "bf16"]
 WIDE    = [0, 8, 16]
 KNOWN   = [0, 1]
-targets = ["sm_75", "sm_80", "sm_90"]
-when    = ["sm != 80 or T == bf16", "WIDE != 8 or T != f64"]             # sm_80 rounds to bf16 in one instruction; on sm_90 the two launches overlap
+targets = ["sm_75", "sm_80"]
+when    = ["sm == 75 or T == bf16", "WIDE != 8 or T != f64"]             # sm_80 rounds to bf16 in one instruction
 params  = ["const T* x", "const T* dy", "const Acc_T* parts", "const Acc_T* scale", "const Acc_T* mean", "const Acc_T* rstd",
            "T* dx", "Acc_T* dscale", "Acc_T* dbias", "Acc_T epsilon", "Acc_T alpha", "Acc_T beta", "Acc_T alpha_param", "Acc_T beta_param",
            "int rows", "int items", "int items_per_split", "int splits", "int stat_splits", "int reverse",
@@ -45,7 +45,6 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const Team<Step> team(1);
     FetchedGrad<A> fetched = {};
     if (team.leads) fetched = fetch_gradient<KNOWN>(given, column, col_sizes, col_strides);
-    wait_for_previous();
     const Part all = team.merged(reinterpret_cast<const Part*>(parts) + i64(column) * stat_splits, stat_splits, 1);
     if (team.leads) shared_plane = finish_gradient(given, fetched, column, all, blockIdx.y == 0, col_sizes, col_strides);
     __syncthreads();
@@ -54,10 +53,10 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const auto apply = [&](int r, const Pair& v) {
         T* out = dx + place<2, Digits>(split.at(r), row_sizes, row_strides);
         A result[V];
-        UNROLL for (int i = 0; i < V; ++i) result[i] = slope * (widened(v.dy[i]) - offset - (widened(v.x[i]) - center) * tilt);
+        UNROLL for (int i = 0; i < V; ++i) result[i] = slope * (to_acc(v.dy[i]) - offset - (to_acc(v.x[i]) - center) * tilt);
         if (beta != 0) {
             const Values old = Values::load(out);
-            UNROLL for (int i = 0; i < V; ++i) result[i] += beta * widened(old[i]);
+            UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);
         }
         if (reverse) Values::of(result).store_stream(out);      // leave the rest of x and dy in L2
         else Values::of(result).store(out);

@@ -17,7 +17,6 @@ problems = ["batch_norm_bwd n2c24h3w3 {T} nhwc {'' if KNOWN else 'mean=none rstd
 @*/
 // Threads as in batch_norm_resident; strides as in batch_norm_bwd_apply_columns.
 #include "grad.cuh"
-#include "opened.cuh"
 
 extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     const T* x, const T* dy, const acc_t<T>* scale, const acc_t<T>* mean, const acc_t<T>* rstd, T* dx, acc_t<T>* dscale,
@@ -47,20 +46,16 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     const bool leads = team.leads && first_col + c < cols;
     FetchedGrad<A> fetched = {};
     if (leads) fetched = fetch_gradient<KNOWN>(given, first_col + c, col_sizes, col_strides);
-    A one[V], other[V];                                     // a row of x, and of dy
-    GradSums<A, KNOWN> sums[V] = {};
-    if (count) {
-        if constexpr (KNOWN) UNROLL for (int i = 0; i < V; ++i) one[i] = mean[place<1>(col + i, col_sizes, col_strides)];
-        else open_into(one, a[0]);
-        UNROLL for (int i = 0; i < V; ++i) sums[i].start(one[i]);
-    }
-    UNROLL for (int k = 0; k < Most; ++k) {
-        if (k >= count) break;
-        open_into(one, a[k]), open_into(other, b[k]);
-        UNROLL for (int i = 0; i < V; ++i) sums[i].add(one[i], other[i]);
-    }
-    Part mine[V];
-    UNROLL for (int i = 0; i < V; ++i) mine[i] = sums[i].part(count);
+    Part mine[V] = {};
+    if (count)
+        UNROLL for (int i = 0; i < V; ++i) {
+            GradSums<A, KNOWN> sums;
+            if constexpr (KNOWN) sums.start(mean[place<1>(col + i, col_sizes, col_strides)]);
+            else sums.start(to_acc(a[0][i]));
+            UNROLL for (int k = 0; k < Most; ++k)
+                if (k < count) sums.add(to_acc(a[k][i]), to_acc(b[k][i]));
+            mine[i] = sums.part(count);
+        }
     const Part all = combine_columns(team, mine, lanes_log2);
     if (leads) {
         const Plane<A> plane = finish_gradient(given, fetched, first_col + c, all, true, col_sizes, col_strides);
@@ -71,10 +66,9 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
         if (k >= count) break;
         T* out = dx + place<2, 1>(group + k * step, row_sizes, row_strides);
         A result[V];
-        open_into(one, a[k]), open_into(other, b[k]);
         UNROLL for (int i = 0; i < V; ++i) {
             const int at = lane * V + i;
-            result[i] = slopes[at] * (other[i] - offsets[at] - (one[i] - centers[at]) * tilts[at]);
+            result[i] = slopes[at] * (to_acc(b[k][i]) - offsets[at] - (to_acc(a[k][i]) - centers[at]) * tilts[at]);
         }
         if (beta != 0) {
             const Values old = Values::load(out);

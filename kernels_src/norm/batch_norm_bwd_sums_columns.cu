@@ -4,7 +4,6 @@ about   = "Sums of dy and dy * (x - mean) of every column over one split of the 
 T       = ["f64", "f32", "f16", "bf16"]
 VEC     = [0, 1]
 KNOWN   = [0, 1]
-targets = ["sm_75", "sm_90"]
 params  = ["const T* x", "const T* dy", "const Acc_T* mean", "Acc_T* parts",
            "int rows", "int cols", "int rows_per_split", "int splits", "int lanes_log2",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,8> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,12> col_strides"]
@@ -38,7 +37,7 @@ extern "C" __global__ __launch_bounds__(512, VEC || sizeof(T) == 8 ? 1 : 2) void
                     Values::load(dy + place<1, Digits>(r, row_sizes, row_strides))};
         };
         const auto add = [&](int, const Pair& v) {
-            UNROLL for (int i = 0; i < V; ++i) sums[i].add(widened(v.x[i]), widened(v.dy[i]));
+            UNROLL for (int i = 0; i < V; ++i) sums[i].add(to_acc(v.x[i]), to_acc(v.dy[i]));
         };
         Window<VEC ? 4 : 2, 1, Pair> window;
         window.start(row, split.last, step, load);
@@ -46,11 +45,10 @@ extern "C" __global__ __launch_bounds__(512, VEC || sizeof(T) == 8 ? 1 : 2) void
         if constexpr (KNOWN) {
             UNROLL for (int i = 0; i < V; ++i) sums[i].start(mean[place<2>(col + i, col_sizes, col_strides)]);
         } else {
-            UNROLL for (int i = 0; i < V; ++i) sums[i].start(widened(window.item[0][0].x[i]));
+            UNROLL for (int i = 0; i < V; ++i) sums[i].start(to_acc(window.item[0][0].x[i]));
         }
         window.run(row, split.last, step, load, add);
     }
-    next_may_start();
     Part mine[V];
     UNROLL for (int i = 0; i < V; ++i) mine[i] = sums[i].part(count);
     const Team<512> team(V << lanes_log2);

@@ -5,7 +5,6 @@ T       = ["f64", "f32", "f16", "bf16"]
 WIDE    = [0, 8, 16]
 when    = ["WIDE != 8 or T != f64"]
 KNOWN   = [0, 1]
-targets = ["sm_75", "sm_90"]
 params  = ["const T* x", "const T* dy", "const Acc_T* mean", "Acc_T* parts", "int items", "int items_per_split", "int splits",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,8> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,12> col_strides"]
 block   = [256, 1, 1]
@@ -35,18 +34,17 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
                     Values::load(dy + place<1, Digits>(r, row_sizes, row_strides))};
         };
         const auto add = [&](int, const Pair& v) {
-            UNROLL for (int i = 0; i < V; ++i) sums[i % Sums].add(widened(v.x[i]), widened(v.dy[i]));
+            UNROLL for (int i = 0; i < V; ++i) sums[i % Sums].add(to_acc(v.x[i]), to_acc(v.dy[i]));
         };
         Window<2, 1, Pair> window;
         window.start(row, split.last, Step, load);
         count = (split.last - row + Step - 1) / Step * V;
         A center;
         if constexpr (KNOWN) center = mean[place<2>(column, col_sizes, col_strides)];
-        else center = widened(window.item[0][0].x[0]);
+        else center = to_acc(window.item[0][0].x[0]);
         UNROLL for (int i = 0; i < Sums; ++i) sums[i].start(center);
         window.run(row, split.last, Step, load, add);
     }
-    next_may_start();
     UNROLL for (int i = 1; i < Sums; ++i) sums[0].join(sums[i]);
     Part mine[1] = {sums[0].part(count)};
     const Team<Step> team(1);

@@ -18,7 +18,6 @@ problems = ["batch_norm_training n2c24h3w3 {T} nhwc",
 // Threads as in batch_norm_stats_columns (V columns of 16 bytes, 512 >> lanes_log2 groups of rows), at most 8 rows each.
 // The variance of a thread's rows is two exact passes over its registers. Strides as in batch_norm_apply_columns.
 #include "finish.cuh"
-#include "opened.cuh"
 
 extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     const T* x, const acc_t<T>* scale, const acc_t<T>* bias, const acc_t<T>* running_mean, const acc_t<T>* running_var,
@@ -44,21 +43,16 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     const bool leads = team.leads && first_col + c < cols;
     Fetched<A> fetched = {};
     if (leads) fetched = fetch_column(given, first_col + c, true, true, col_sizes, col_strides);
-    A one[V];                                               // a row
-    Stat<A> mine[V] = {};
-    UNROLL for (int b = 0; b < Most; ++b) {
-        if (b >= count) break;
-        open_into(one, v[b]);
-        UNROLL for (int i = 0; i < V; ++i) mine[i].mean += one[i];
-    }
-    UNROLL for (int i = 0; i < V; ++i) mine[i].n = A(count), mine[i].mean /= A(max(count, 1));
-    UNROLL for (int b = 0; b < Most; ++b) {
-        if (b >= count) break;
-        open_into(one, v[b]);
-        UNROLL for (int i = 0; i < V; ++i) {
-            const A d = one[i] - mine[i].mean;
-            mine[i].m2 += d * d;
+    Stat<A> mine[V];
+    UNROLL for (int i = 0; i < V; ++i) {
+        A sum = 0, m2 = 0;
+        UNROLL for (int b = 0; b < Most; ++b) sum += b < count ? to_acc(v[b][i]) : A(0);
+        const A average = count ? sum / count : A(0);
+        UNROLL for (int b = 0; b < Most; ++b) {
+            const A d = b < count ? to_acc(v[b][i]) - average : A(0);
+            m2 += d * d;
         }
+        mine[i] = {A(count), average, m2};
     }
     const Stat<A> all = combine_columns(team, mine, lanes_log2);
     if (leads) {
@@ -74,8 +68,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
         if (b >= count) break;
         T* out = y + place<1, 1>(group + b * step, row_sizes, row_strides);
         A result[V];
-        open_into(one, v[b]);
-        UNROLL for (int i = 0; i < V; ++i) result[i] = (one[i] - center[i]) * slope[i] + shift[i];
+        UNROLL for (int i = 0; i < V; ++i) result[i] = (to_acc(v[b][i]) - center[i]) * slope[i] + shift[i];
         if (beta != 0) {
             const Values old = Values::load(out);
             UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);

@@ -3,7 +3,6 @@ name    = "batch_norm_stats_columns_{T}_{VEC}"
 about   = "Count, mean and M2 of every column over one split of the rows; lanes run along columns (channels innermost)."
 T       = ["f64", "f32", "f16", "bf16"]
 VEC     = [0, 1]
-targets = ["sm_75", "sm_90"]
 params  = ["const T* x", "Acc_T* parts", "int rows", "int cols", "int rows_per_split", "int splits", "int lanes_log2",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,4> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,4> col_strides"]
 block   = [512, 1, 1]
@@ -36,7 +35,7 @@ extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
         window.start(row, split.last, step, at);
         const auto add = [&](int, const Values& v) {
             UNROLL for (int i = 0; i < V; ++i) {
-                const A d = widened(v[i]) - shift[i];
+                const A d = to_acc(v[i]) - shift[i];
                 s[i] += d, q[i] += d * d;
             }
         };
@@ -44,7 +43,6 @@ extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
         window.item[0][0].get(shift);
         window.run(row, split.last, step, at, add);
     }
-    next_may_start();
     Stat<A> mine[V];
     UNROLL for (int i = 0; i < V; ++i) mine[i] = stat_of(A(count), shift[i], s[i], q[i]);
     const Team<512> team(V << lanes_log2);

@@ -3,7 +3,6 @@ name    = "batch_norm_stats_rows_{T}_{WIDE}"
 about   = "Count, mean and M2 of one column over one split of its rows; lanes run along the rows (planes contiguous)."
 T       = ["f64", "f32", "f16", "bf16"]
 WIDE    = [0, 8, 16]
-targets = ["sm_75", "sm_90"]
 when    = ["WIDE != 8 or T != f64"]
 params  = ["const T* x", "Acc_T* parts", "int items", "int items_per_split", "int splits",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,4> row_strides", "Array<FastDiv,4> col_sizes", "Array<int64_t,4> col_strides"]
@@ -29,17 +28,16 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     if (int row = split.first + threadIdx.x; row < split.last) {
         const auto add = [&](int, const Values& v) {
             UNROLL for (int i = 0; i < V; ++i) {
-                const A d = widened(v[i]) - shift;
+                const A d = to_acc(v[i]) - shift;
                 s[i % Sums] += d, q[i % Sums] += d * d;
             }
         };
         count = A((split.last - row + Step - 1) / Step) * V;
         Window<Slots, 2, Values> window;
         window.start(row, split.last, Step, at);
-        shift = widened(window.item[0][0][0]);
+        shift = to_acc(window.item[0][0][0]);
         window.run(row, split.last, Step, at, add);
     }
-    next_may_start();
     UNROLL for (int i = 1; i < Sums; ++i) s[0] += s[i], q[0] += q[i];
     Stat<A> mine[1] = {stat_of(count, shift, s[0], q[0])};
     const Team<Step> team(1);

@@ -9,21 +9,9 @@
 // A tensor is seen as rows x columns: a column is what has one mean (a channel, or one activation), a row is one of its
 // samples. Rows and columns are up to four digits each, innermost first; `place` turns a number into an offset.
 #pragma once
-#include "lib/overlap.cuh"
 #include "lib/reduce.cuh"
 
 namespace cydnn {
-
-// An element as the accumulator's type. bf16: the word {0, x}, as the compiler writes it for sm_75 and sm_80. Its conversion for
-// sm_90 (cvt.f32.bf16) takes x out of its vector first, and the registers for that are missing here.
-template <class Elem> DEVICE acc_t<Elem> widened(Elem x) { return to_acc(x); }
-#if __CUDA_ARCH__ >= 900
-template <> DEVICE float widened(bf16 x) {
-    float wide;
-    asm("mov.b32 %0, {%1, %2};" : "=f"(wide) : "h"((unsigned short)0), "h"(__bfloat16_as_ushort(x)));     // PTX ISA §mov
-    return wide;
-}
-#endif
 
 template <class A> struct Stat { A n, mean, m2; };
 template <class A> struct GradSum { A sum, dot; };

@@ -18,6 +18,10 @@ struct sum {
         return fma(x, how & SQUARED ? x : Value(1), all);
     }
     template <class Value> static DEVICE Value join(Value a, Value b) { return a + b; }
+    template <class Value> static DEVICE Value finish(Value all, int how, double count) {
+        if (how & MEAN) all /= Value(count);
+        return how & ROOT ? sqrt(all) : all;
+    }
 };
 struct prod {
     template <class Value> static DEVICE Value start(int) { return 1; }
@@ -25,11 +29,13 @@ struct prod {
         return how & SKIP_ZEROS && x == 0 ? all : all * x;
     }
     template <class Value> static DEVICE Value join(Value a, Value b) { return a * b; }
+    template <class Value> static DEVICE Value finish(Value all, int, double) { return all; }
 };
 struct top {
     template <class Value> static DEVICE Value start(int how) { return how & ABSOLUTE ? Value(0) : Value(-INFINITY); }
     template <class Value> static DEVICE Value take(Value all, Value x, int) { return max_nan(all, x); }
     template <class Value> static DEVICE Value join(Value a, Value b) { return max_nan(a, b); }
+    template <class Value> static DEVICE Value finish(Value all, int how, double) { return how & MINUS ? -all : all; }
 };
 
 // ABSOLUTE and NEGATED as masks of the sign bits: one operation on a word, for both of its 16-bit elements.
@@ -51,12 +57,6 @@ template <class Elem> struct Signs {
         return unit;
     }
 };
-
-template <class Value> DEVICE Value finish(Value all, int how, double count) {
-    if (how & MEAN) all /= Value(count);
-    if (how & ROOT) all = sqrt(all);
-    return how & MINUS ? -all : all;
-}
 
 template <class Elem, class Value> DEVICE void put_as(void* y, i64 off, Value r, Value alpha, Value beta) {
     Elem* const p = static_cast<Elem*>(y) + off;

@@ -5,18 +5,23 @@ FOLD   = ["sum", "prod", "top"]
 T      = ["f64", "f32", "f16", "bf16"]
 MATH   = ["f32", "f64"]                            # what is computed in: f64 for f64, or where it is asked for
 WIDE   = [0, 1]
-when   = ["sm != 80 or FOLD == 'top'", "MATH == f64 or T != f64", "WIDE == 0 or MATH == f32 or T == f64"]
-targets = ["sm_75", "sm_80", "sm_90"]          # sm_90: two launches overlap
+when   = ["sm == 75 or FOLD == 'top'", "MATH == f64 or T != f64", "WIDE == 0 or MATH == f32 or T == f64"]
+targets = ["sm_75", "sm_80"]
 params = ["const T* x", "MATH* part", "void* y", "int y_type", "int outputs", "int units", "int splits", "int width", "Array<FastDiv, 8> in_dims", "Array<int64_t, 8> in_strides", "Array<FastDiv, 8> out_dims", "Array<int64_t, 8> x_strides", "Array<int64_t, 8> y_strides", "int how", "double count", "double alpha", "double beta"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(outputs * splits, 256 // width)", 1, 1]
 needs  = ["1 <= outputs < 2**30", "0 <= units < 2**30", "splits >= 1", "outputs * splits < 2**31", "width in (1, 2, 4, 8, 16, 32, 64, 128, 256)"]
-problems = ["reduction x=5x{640 if WIDE else 611}:{T} y=5x1:{T} mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}"]
+problems = ["reduction x=5x{'32' if FOLD == 'prod' else 4000 // sizeof(T) if WIDE else '251'}:{T} y=5x1:f64 mode={'avg' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'min'} acc={MATH}",
+            "reduction x=5x{4000 // sizeof(T) if WIDE else 251}:{T} y=5x1:f16 mode={'norm2' if FOLD == 'sum' else 'mul_no_zeros' if FOLD == 'prod' else 'amax'} acc={MATH}",
+            "reduction x=5x{4000 // sizeof(T) if WIDE else 251}:{T} y=5x1:bf16 mode={'norm1' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}",
+            "reduction x=2x5x{80000 // sizeof(T) if WIDE else 5003}:{T} y=2x1x1:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}",
+            "reduction x=5x2x{4000 // sizeof(T) if WIDE else 251}:{T}@10000,4096,1 y=5x1x1:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}",
+            "reduction x=2x2x3x2x2x2x2x{16 if WIDE else 5}:{T}@32768,11264,3584,1600,704,288,64,1 y=1x1x1x1x1x1x1x1:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}",
+            "reduction x=2x2x3x2x2x2x2x{16 if WIDE else 5}:{T}@32768,11264,3584,1600,704,288,64,1 y=2x2x3x2x2x2x2x1:f32@32768,11264,3584,1600,704,288,64,1 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={MATH}"]
 @*/
 // `width` neighbouring threads reduce one split of one output. A unit is VEC contiguous elements: in_dims counts units,
 // in_strides is in elements. With one split the result goes to y, else to part[output][split] for another launch.
 #include "folds.cuh"
-#include "lib/overlap.cuh"
 #include "lib/reduce.cuh"
 #include "space.cuh"
 
@@ -34,7 +39,6 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const bool inside = job < i64(outputs) * splits;
     const unsigned output = unsigned(job) / unsigned(splits), split = unsigned(job) % unsigned(splits);
 
-    wait_for_previous();                                       // of a second launch: the parts
     MATH chain[CHAINS];
     UNROLL for (int i = 0; i < CHAINS; ++i) chain[i] = FOLD::start<MATH>(how);
     if (inside) {
@@ -43,7 +47,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
         const int each = ceil_div(units, splits), begin = int(min(i64(units), i64(split) * each)), end = min(units, begin + each);
         for (int u = begin + lane; u < end; u += AHEAD * width) {
             Unit v[AHEAD];
-            load_units<WIDE>(v, x, u, width, end, in_dims, in_strides);
+            load_units<WIDE, 8>(v, x, u, width, end, in_dims, in_strides);
             UNROLL for (int a = 0; a < AHEAD; ++a) {
                 if (u + a * width >= end) break;
                 v[a] = signs(v[a]);
@@ -54,7 +58,6 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
             }
         }
     }
-    next_may_start();
     MATH all = FOLD::join(FOLD::join(chain[0], chain[1]), FOLD::join(chain[2], chain[3]));
 
     for (int mask = min(width, 32) / 2; mask > 0; mask /= 2) all = FOLD::join(all, shuffle_xor(all, mask));
@@ -65,5 +68,5 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     }
     if (!inside || lane) return;
     if (part) part[job] = all;
-    else put_result(y, y_type, offset_of(output, out_dims, y_strides), finish(all, how, count), alpha, beta);
+    else put_result(y, y_type, offset_of(output, out_dims, y_strides), FOLD::finish(all, how, count), alpha, beta);
 }

@@ -5,16 +5,16 @@
 namespace cydnn {
 
 // dims innermost first, filled up with ones. The walk stops where nothing is left of the index, so a space of one dim
-// costs one step; index < 2^31.
-DEVICE i64 offset_of(unsigned index, const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {
+// costs one step; index < 2^31. Dims: the most that there can be; of the last, the index is what is left.
+template <int Dims = 8> DEVICE i64 offset_of(unsigned index, const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {
     i64 off = 0;
-    UNROLL for (int d = 0; d < 8; ++d) {
-        if (index == 0) break;
+    UNROLL for (int d = 0; d < Dims - 1; ++d) {
+        if (index == 0) return off;
         unsigned at;
         index = dims[d].divmod(index, at);
         off += i64(at) * strides[d];
     }
-    return off;
+    return off + i64(index) * strides[Dims - 1];
 }
 
 // The same for an index that ends within the first Dims (1 or 2) dims: no branch, so that loads follow each other at once.
@@ -24,7 +24,7 @@ template <int Dims> DEVICE i64 offset_within(unsigned index, const Array<FastDiv
         unsigned at;
         const unsigned row = dims[0].divmod(index, at);
         return i64(at) * strides[0] + i64(row) * strides[1];
-    } else return offset_of(index, dims, strides);
+    } else return offset_of<Dims>(index, dims, strides);
 }
 
 // Units u, u + step, ... of a space at x, all in flight together; those from `end` on are stand-ins, not to be used.
@@ -36,12 +36,12 @@ DEVICE void load_within(Unit (&v)[Ahead], const Elem* x, int u, int step, int en
         v[a] = Stream ? Unit::load_stream(p) : Unit::load_nc(p);
     }
 }
-template <bool Stream, class Unit, class Elem, int Ahead>
+template <bool Stream, int Dims, class Unit, class Elem, int Ahead>
 DEVICE void load_units(Unit (&v)[Ahead], const Elem* x, int u, int step, int end, const Array<FastDiv, 8>& dims,
                        const Array<i64, 8>& strides) {
     if (unsigned(end) <= dims[0].by) load_within<1, Stream>(v, x, u, step, end, dims, strides);
     else if (i64(end) <= i64(dims[0].by) * dims[1].by) load_within<2, Stream>(v, x, u, step, end, dims, strides);
-    else load_within<8, Stream>(v, x, u, step, end, dims, strides);
+    else load_within<Dims, Stream>(v, x, u, step, end, dims, strides);
 }
 
 }  // namespace cydnn

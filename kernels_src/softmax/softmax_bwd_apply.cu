@@ -2,15 +2,16 @@
 name   = "softmax_bwd_apply_{T}"
 about  = "Second of two launches for few long rows: add the slices' sums, write a slice of dx."
 T      = ["f32", "f16", "bf16"]
-targets = ["sm_75", "sm_80", "sm_90"]
+targets = ["sm_75", "sm_80"]
 params = ["const T* y", "const T* dy", "T* dx", "const float* part", "int64_t y_row", "int64_t dy_row", "int64_t dx_row", "int rows", "int cols", "int slices", "int tiles", "int is_log", "float alpha", "float beta"]
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (16384 // sizeof(T)) >= cols", "(slices - 1) * tiles * (16384 // sizeof(T)) < cols", "rows * slices < 2**31", "(y_row - dx_row) % (16 // sizeof(T)) == 0", "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
-problems = ["softmax_bwd 2x{32768 // sizeof(T) + 5} {T}"]
+problems = ["softmax_bwd 2x{32768 // sizeof(T) + 5} {T}",
+            "softmax_bwd 2x{32768 // sizeof(T) + 5} algorithm=log {T}",
+            "softmax_bwd 2x{16384 // sizeof(T)} {T}"]
 @*/
 // Blocks go backwards through what softmax_bwd_scan has read: the end of it is still in the L2 cache.
-#include "lib/overlap.cuh"
 #include "row_bwd.cuh"
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(const T* y, const T* dy, T* dx, const float* part, i64 y_row, i64 dy_row,
@@ -23,7 +24,6 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(const T* y, const T* dy
     const auto tile = [&](i64 first) { return BwdRow<T, 256, 4>(threadIdx.x, row * y_row + first, min(TILE, cols - int(first))); };
     auto own = tile(begin + t * TILE);
     own.load(y + row * y_row + begin + t * TILE, dy + row * dy_row + begin + t * TILE);    // under way while the slices are added
-    wait_for_previous();
     float sum = 0;
     for (int s = threadIdx.x; s < slices; s += 256) sum += part[i64(row) * slices + s];
     sum = block_sum<256>(sum);

@@ -8,7 +8,9 @@ params = ["const T* y", "const T* dy", "T* dx", "int64_t y_row", "int64_t dy_row
 block  = [128, 1, 1]
 grid   = ["ceil_div(rows, 16 if UNITS <= 32 else 4)", 1, 1]
 needs  = ["rows >= 1", "1 <= cols", "cols <= UNITS * 16 // sizeof(T)", "(y_row - dx_row) % (16 // sizeof(T)) == 0", "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
-problems = ["softmax_bwd 5x{UNITS * 8 // sizeof(T) + 5} {T}"]
+problems = ["softmax_bwd 5x{UNITS * 8 // sizeof(T) + 5} {T}",
+            "softmax_bwd 5x{UNITS * 16 // sizeof(T) - 3} algorithm=log {T}",
+            "softmax_bwd 5x{UNITS * 16 // sizeof(T)} {T}"]
 @*/
 // A row has WIDTH lanes, each with CHUNKS chunks of y and of dy in flight.
 #include "row_bwd.cuh"

@@ -2,15 +2,16 @@
 name   = "softmax_fwd_apply_{T}"
 about  = "Second of two launches for few long rows: merge the slices' maxima and sums, write a slice of the row."
 T      = ["f32", "f16", "bf16"]
-targets = ["sm_75", "sm_80", "sm_90"]
+targets = ["sm_75", "sm_80"]
 params = ["const T* x", "T* y", "const float* part", "int64_t x_row", "int64_t y_row", "int rows", "int cols", "int slices", "int tiles", "int is_log", "float alpha", "float beta"]
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols", "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
-problems = ["softmax_fwd 2x{65536 // sizeof(T) + 5} {T}"]
+problems = ["softmax_fwd 2x{65536 // sizeof(T) + 5} {T}",
+            "softmax_fwd 2x{65536 // sizeof(T) + 5} algorithm=log {T}",
+            "softmax_fwd 2x{32768 // sizeof(T)} {T}"]
 @*/
 // Blocks go backwards through what softmax_fwd_scan has read: the end of it is still in the L2 cache.
-#include "lib/overlap.cuh"
 #include "row.cuh"
 
 extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(const T* x, T* y, const float* part, i64 x_row, i64 y_row, int rows,
@@ -23,7 +24,6 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(const T* x, T* y, co
     const auto tile = [&](i64 first) { return FwdRow<T, 256, 8>(threadIdx.x, row * x_row + first, min(TILE, cols - int(first))); };
     auto own = tile(begin + t * TILE);
     own.load(x + row * x_row + begin + t * TILE);              // under way while the slices are merged
-    wait_for_previous();
     auto whole = nothing<float>();
     for (int s = threadIdx.x; s < slices; s += 256) whole = Merge<T>{}(whole, MaxSum<float>{parts[s].x, parts[s].y});
     whole = block_reduce<256>(whole, Merge<T>{});

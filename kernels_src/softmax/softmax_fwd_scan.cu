@@ -2,15 +2,16 @@
 name   = "softmax_fwd_scan_{T}"
 about  = "First of two launches for few long rows: maximum and sum of a slice of a row, to the workspace."
 T      = ["f32", "f16", "bf16"]
-targets = ["sm_75", "sm_80", "sm_90"]
+targets = ["sm_75", "sm_80"]
 params = ["const T* x", "float* part", "int64_t x_row", "int rows", "int cols", "int slices", "int tiles"]
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols", "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31"]
-problems = ["softmax_fwd 2x{65536 // sizeof(T) + 5} {T}"]
+problems = ["softmax_fwd 2x{65536 // sizeof(T) + 5} {T}",
+            "softmax_fwd 2x{65536 // sizeof(T) + 5} algorithm=log {T}",
+            "softmax_fwd 2x{32768 // sizeof(T)} {T}"]
 @*/
 // A slice is `tiles` tiles of 2048 chunks (8 a thread, all in flight at once). part[row][slice] = (max, sum).
-#include "lib/overlap.cuh"
 #include "row.cuh"
 
 extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(const T* x, float* part, i64 x_row, int rows, int cols,
@@ -25,7 +26,6 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(const T* x, float* p
         own.load(x + row * x_row + first);
         own.fold_into(whole);
     }
-    next_may_start();
     whole = block_reduce<256>(whole, Merge<T>{});
     if (threadIdx.x == 0) part[2 * i64(blockIdx.x)] = whole.max, part[2 * i64(blockIdx.x) + 1] = whole.sum;
 }

@@ -8,7 +8,9 @@ params = ["const T* x", "T* y", "int64_t x_row", "int64_t y_row", "int rows", "i
 block  = [128, 1, 1]
 grid   = ["ceil_div(rows, 16 if UNITS <= 32 else 4)", 1, 1]
 needs  = ["rows >= 1", "1 <= cols", "cols <= UNITS * 16 // sizeof(T)", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
-problems = ["softmax_fwd 5x{UNITS * 8 // sizeof(T) + 5} {T}"]
+problems = ["softmax_fwd 5x{UNITS * 8 // sizeof(T) + 5} {T}",
+            "softmax_fwd 5x{UNITS * 16 // sizeof(T) - 3} algorithm=log {T}",
+            "softmax_fwd 5x{UNITS * 16 // sizeof(T)} {T}"]
 @*/
 // A row has WIDTH lanes, each with CHUNKS loads of 16 bytes in flight: 8 lanes and 4 chunks hold 256 columns of bf16.
 // Maximum first, then one exponential an element, kept for the result: with the two of an online softmax, the special

@@ -165,12 +165,6 @@ int cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
     }
     return OK;
 }
-typedef struct { unsigned grid[3], block[3], smem; void *stream; struct { int id, unused, value, rest[15]; } *attributes; unsigned count; } Config;
-int cuLaunchKernelEx(const Config *c, Function *f, void **params, void **extra) {
-    ENTER;
-    if (c->count != 1 || c->attributes->id != 6 || c->attributes->value != 1) return INVALID_VALUE;
-    return cuLaunchKernel(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->smem, c->stream, params, extra);
-}
 
 int cuMemAlloc_v2(unsigned long long *out, size_t bytes) {
     ENTER;
@@ -235,7 +229,7 @@ static const struct { const char *name; void *address; } table[] = {
     ROW(cuStreamCreateWithPriority, cuStreamCreateWithPriority), ROW(cuStreamDestroy, cuStreamDestroy_v2),
     ROW(cuStreamSynchronize, cuStreamSynchronize), ROW(cuStreamWaitEvent, cuStreamWaitEvent), ROW(cuEventCreate, cuEventCreate),
     ROW(cuEventDestroy, cuEventDestroy_v2), ROW(cuEventSynchronize, cuEventSynchronize), ROW(cuEventRecord, cuEventRecord),
-    ROW(cuEventElapsedTime, cuEventElapsedTime), ROW(cuLaunchKernelEx, cuLaunchKernelEx),
+    ROW(cuEventElapsedTime, cuEventElapsedTime),
 };
 int cuGetProcAddress_v2(const char *symbol, void **out, int version, uint64_t flags, int *found) {
     (void)version, (void)flags;

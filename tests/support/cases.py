@@ -24,16 +24,24 @@ class Case(NamedTuple):
 
 def cases(kernel: str, facts) -> list[Case]:
     """Cases of each problem line in the kernel's contract on a device: one for each number of launches, so alone and among helpers."""
-    return [case for line in kernels.get(kernel).problems for case in _of_line(kernel, ops.Problem.parse(line), facts)]
+    found = {}
+    for case, launches in every_case(kernel, facts):
+        found.setdefault((case.problem, launches), case)
+    return list(found.values())
 
 
-def _of_line(kernel, problem, facts) -> list[Case]:
-    graph, found = graph_of(problem), {}
+def every_case(kernel: str, facts):
+    """(case, number of launches) of every problem line with every engine and configuration that launches the kernel."""
+    for line in kernels.get(kernel).problems:
+        yield from _of_line(kernel, ops.Problem.parse(line), facts)
+
+
+def _of_line(kernel, problem, facts):
+    graph = graph_of(problem)
     match = lambda: match_of(graph, graph.nodes[0])
     for engine in engines_for(problem.op)[:-1]:
         if engine.accepts(match(), facts):
             for config in [{}, *engine.configs(match(), facts)]:
                 launches = [s.kernel for s in engine.plan(match(), facts, **config) if isinstance(s, Launch)]
                 if kernel in launches:
-                    found.setdefault(len(launches), Case(kernel, problem, engine, config))
-    return list(found.values())
+                    yield Case(kernel, problem, engine, config), len(launches)

@@ -71,17 +71,24 @@ def inputs_for(problem, rng, exact: bool) -> dict:
 EXACT_OPS = {"conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor"}
 
 
-def run(problem, device, seed=0, engines=None, config=None, scalars=None) -> Outcome:
+def with_nans(values, names, seed) -> dict:
+    """The values, half of those of the named operands NaN."""
+    gen = np.random.default_rng(seed)
+    return {n: np.where(gen.random(v.shape) < 0.5, np.nan, v) if n in names else v for n, v in values.items()}
+
+
+def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=()) -> Outcome:
     """Every engine on one problem. A finding is a sentence that starts with what went wrong.
 
-    ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones.
+    ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones. ``nans``: operands
+    that hold NaN (an output: before the call, where it is read).
     """
     rng = random.Random(seed)
     outcome = Outcome()
     op = problem.op
     scalars = scalars or scalars_for(op, rng)
     exact = op.name in EXACT_OPS and rng.random() < 0.4
-    values = inputs_for(problem, rng, exact)
+    values = with_nans(inputs_for(problem, rng, exact), nans, seed)
     reads_old = {o for o, (_, b) in op.blends.items() if scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
     arrays = {n: v if n in op.reads or n in reads_old else np.broadcast_to(np.nan, v.shape) for n, v in values.items()}
     raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v) for n, v in op.evaluate(arrays, scalars).items()}

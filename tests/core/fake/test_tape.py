@@ -91,25 +91,6 @@ def test_steps_run_in_order_with_memsets(fake, context, kernel):
     assert fake.count("cuLaunchKernel") == 2 and fake.last().name == b"second" and fake.last().smem == 60000
 
 
-def test_a_launch_overlaps_only_another_launch(fake, context, kernel):
-    x = _core.Buffer(context, 64)
-    tape = _core.Tape(context, [("x", 64, 4, True, False)])
-    tape.launch(kernel("first"), 1, 32, 0, b"", overlaps=True)
-    tape.launch(kernel("second"), (4, 2), 64, 1024, bytes(range(8)), overlaps=True)
-    tape.memset(0, 0, 8, 255)
-    tape.launch(kernel("third"), 1, 32, 0, b"", overlaps=True)
-    fake.reset()
-    tape.execute((x,), stream=7)
-    assert (fake.count("cuLaunchKernelEx"), fake.count("cuLaunchKernel")) == (1, 3)      # the fake's Ex goes through the other
-    tape = _core.Tape(context, [])
-    tape.launch(kernel("first"), 1, 32, 0, b"")
-    tape.launch(kernel("second"), (4, 2), 64, 1024, bytes(range(8)), overlaps=True)
-    tape.execute((), stream=7)
-    last = fake.last()
-    assert (last.name, tuple(last.grid), tuple(last.block), last.smem, last.stream, last.bytes) == (b"second", (4, 2, 1), (64, 1, 1), 1024, 7, 8)
-    assert bytes(last.data[:8]) == bytes(range(8))
-
-
 def refused(tape, sentence, *args, error=BadParam):
     with pytest.raises(error, match=sentence):
         tape.execute(*args)

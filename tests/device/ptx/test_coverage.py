@@ -1,0 +1,100 @@
+"""The problems in a kernel's contract run at least 95 % of the instructions of each of its images, without a finding and with right values.
+
+Each problem once as it is. While less has run: scaled and blended, with NaN, in every other configuration, and planned for a card of one
+SM and little cache, where loops are long. An image whose text is that of another but for its target runs once.
+"""
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+
+import pytest
+
+from cydnn import kernels
+from cydnn.device.ptx import run
+from support.cases import cases, every_case
+from support.matrix import blended, plain
+
+import watched
+
+TARGETS = ("sm_75", "sm_80", "sm_90")
+BAR = 0.95
+LESS = {}                                        # kernel (a pattern) -> (its bar, why)
+NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd", "reduction", "batch_norm_inference")
+SOURCES = sorted({kernels.get(name).source for name in kernels.names()})
+
+
+def bar_of(name) -> float:
+    return next((bar for pattern, (bar, _) in LESS.items() if re.fullmatch(pattern, name)), BAR)
+
+
+def device_for(name: str, target: str):
+    """A device that runs this image of the kernel: of its target, or of the next that takes it."""
+    for each in TARGETS[TARGETS.index(target):]:
+        device = watched.WatchedDevice(each)
+        if kernels.get(name).image_for(device.facts.sm).target == target and cases(name, device.facts):
+            return device
+    raise AssertionError(f"{name}: no problem launches its image for {target}")
+
+
+def covered(device, name) -> float:
+    """The share of the kernel's instructions that have run; of the text that ran most, where several were spliced."""
+    return max((row.fraction for row in run.coverage(device) if row.kernel == name), default=0.0)
+
+
+def with_nans(case) -> dict:
+    """Half of what is blended is NaN, and of the inputs where NaN takes its own way."""
+    op = case.problem.op
+    return dict(scalars=blended(op), nans=(*op.blends, *(("x", "dy") if op.name in NAN_READERS else ())))
+
+
+def only_nans(case) -> dict:
+    return dict(scalars=plain(case.problem.op), nans=("x",) if case.problem.op.name in NAN_READERS else ())
+
+
+def ways(name, facts):
+    """(facts, case, keywords) in the order to try them."""
+    small = replace(facts, sms=1, l2_bytes=4096)
+    modes = (lambda case: dict(scalars=blended(case.problem.op))), with_nans, only_nans
+    for mode in modes:
+        yield from ((facts, case, mode(case)) for case in cases(name, facts))
+    for card in (facts, small):
+        yield from ((card, case, mode(case)) for case, _ in every_case(name, card) for mode in modes[:2])
+
+
+def cover(device, name) -> list[str]:
+    """Run until enough has run; the findings."""
+    facts, wrong = device.facts, []
+    first = [(facts, case, dict(scalars=plain(case.problem.op))) for case in cases(name, facts)]
+    for number, (card, case, more) in enumerate(itertools.chain(first, ways(name, facts))):
+        if number >= len(first) and covered(device, name) >= bar_of(name):
+            break
+        device.facts = card
+        outcome = watched.run(case.problem, device, number, [case.engine], config=case.config, **more)
+        wrong += [f"{case} {more}: {text}" for text in outcome.findings]
+    device.facts = facts
+    return wrong
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_instructions_have_run(source):
+    wrong, seen = [], set()
+    for name in (n for n in kernels.names() if kernels.get(n).source == source):
+        for target, image in kernels.get(name).images.items():
+            text = re.sub(rb"(?m)^\.(target|version) .*$", b"", image.text())
+            if target not in TARGETS or text in seen:
+                continue
+            seen.add(text)
+            device = device_for(name, target)
+            wrong += cover(device, name)
+            if covered(device, name) < bar_of(name):
+                code = max((c for c in device.codes.values() if c.program.name == name), key=lambda c: c.executed.mean())
+                left = list(itertools.islice(run.uncovered(code), 6))
+                wrong.append(f"{name} for {target}: {covered(device, name):.1%} of its instructions have run, at least {bar_of(name):.0%} must; not: {left}")
+    assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])
+
+
+def test_exceptions_are_of_kernels():
+    for pattern, (bar, why) in LESS.items():
+        assert any(re.fullmatch(pattern, n) for n in kernels.names()) and 0.5 < bar < BAR and why, pattern
