@@ -1,53 +1,41 @@
-"""TEMPORARY, not to be merged: times of candidates on the rows of the perf task. python benchmarks/try_perf.py"""
+"""TEMPORARY, not to be merged: batch norm training with x in shared memory (engine 261) against 250 and 251. python benchmarks/try_perf.py"""
 import statistics, sys
 from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cydnn import bench, device as devices, plan
-from cydnn.device import cuda
-from cydnn.engines import batch_norm_columns, batch_norm_rows, engines_for, softmax_cluster
+from cydnn.engines import BY_INDEX
+from cydnn.heuristics.partition import match_of
 from cydnn.ops import Problem
+from tests.support import matrix
 
 dev = devices.get("cuda:0")
 clock = bench.Clock(dev)
-LINES = [l.split("#")[0].strip() for f in ("batch_norm", "softmax", "pooling", "pointwise") for l in (Path(__file__).parent / "problems" / f"{f}.txt").read_text().splitlines()]
-LINES = [l for l in LINES if l and l.startswith(("batch_norm", "softmax", "reduction", "pooling_bwd"))]
-walk, allowed = batch_norm_columns.walk_back, cuda.OVERLAPS
 
 
-def case(line):
-    return bench.Case(Problem.parse(line), dev)
+class Case(bench.Case):
+    """A case with a configuration."""
+    def __init__(self, problem, engine, config):
+        build = plan.build
+        plan.build = lambda graph, device, only=None: build(graph, device, only=only, config=config)
+        super().__init__(problem, dev, engine)
+        plan.build = build
 
 
-def variants(line):
-    """{label: case}: overlap off and on, second pass forwards, clusters of halves."""
-    found = {}
-    for label, after in (("apart", 10 ** 9), ("overlapping", allowed)):
-        cuda.OVERLAPS = after
-        found[label] = case(line)
-        plan.forget()
-    if line.startswith("batch_norm") and "nhwc" in line:
-        batch_norm_columns.walk_back = lambda p, dev: 0
-        found["overlapping, forwards"] = case(line)
-        batch_norm_columns.walk_back = walk
-        plan.forget()
-    if line.startswith("softmax_bwd") and "cluster" in found["apart"].plan.name:
-        engine = softmax_cluster.ENGINES[1]
-        keep = engine.sizes, engine.held, engine.suffix
-        engine.sizes, engine.held, engine.suffix = (4, 8), 4096, "_512"
-        found["halves"] = case(line)
-        engine.sizes, engine.held, engine.suffix = keep
-        plan.forget()
-    return found
-
-
-for line in LINES:
-    cases = variants(line)
-    moved = bench.bytes_moved(Problem.parse(line))
-    for found in cases.values():
-        found()
-    dev.synchronize()
-    times = clock.times(list(cases.values()), 12)
-    same = clock.copy_us(moved, 8)
-    text = "   ".join(f"{label} {statistics.median(t):.1f}" for label, t in zip(cases, times))
-    print(f"{line:75s} {next(iter(cases.values())).plan.name:36s} copy {same:.1f}   {text}", flush=True)
-    del cases
+for dims in ("n32c512h28w28", "n32c1024h14w14", "n32c2048h7w7", "n32c256h28w28", "n32c256h14w14", "n32c512h14w14", "n32c512h7w7", "n32c128h28w28", "n32c64h28w28", "n64c1024h14w14",
+             "n256c2048h7w7", "n256c512h7w7", "n256c256h14w14", "n8c512h28w28", "n8c256h56w56", "n1c64h112w112"):
+    problem = Problem.parse(f"batch_norm_training {dims} bf16 nhwc")
+    graph = bench.graph_of(problem)
+    match = match_of(graph, graph.nodes[0])
+    cases = {}
+    for index in (251, 250, 261):
+        engine = BY_INDEX[index]
+        if engine.accepts(match, dev.facts):
+            for config in engine.configs(match, dev.facts)[:4]:
+                cases[f"{index} {tuple(config.values()) or ''}"] = Case(problem, engine, config)
+                plan.forget()
+    moved = bench.bytes_moved(problem)
+    times = clock.times(list(cases.values()), 14)
+    text = "   ".join(f"{label}: {statistics.median(t):.1f}" for label, t in zip(cases, times))
+    print(f"{dims:16s} copy of as many bytes {clock.copy_us(moved, 8):.1f}   80 % of the big copy {moved / 4.2e6 / 0.8:.1f}   {text}", flush=True)
+    bad = [f for seed in range(3) for f in matrix.run(problem, dev, seed, engines=[BY_INDEX[261]]).findings] if problem.bytes < 2e7 else []
+    print("\n".join(bad), end="\n" if bad else "", flush=True)
