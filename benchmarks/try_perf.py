@@ -12,15 +12,6 @@ dev = devices.get("cuda:0")
 clock = bench.Clock(dev)
 
 
-class Case(bench.Case):
-    """A case with a configuration."""
-    def __init__(self, problem, engine, config):
-        build = plan.build
-        plan.build = lambda graph, device, only=None: build(graph, device, only=only, config=config)
-        super().__init__(problem, dev, engine)
-        plan.build = build
-
-
 for dims in ("n32c512h28w28", "n32c1024h14w14", "n32c2048h7w7", "n32c256h28w28", "n32c256h14w14", "n32c512h14w14", "n32c512h7w7", "n32c128h28w28", "n32c64h28w28", "n64c1024h14w14",
              "n256c2048h7w7", "n256c512h7w7", "n256c256h14w14", "n8c512h28w28", "n8c256h56w56", "n1c64h112w112"):
     problem = Problem.parse(f"batch_norm_training {dims} bf16 nhwc")
@@ -31,7 +22,7 @@ for dims in ("n32c512h28w28", "n32c1024h14w14", "n32c2048h7w7", "n32c256h28w28",
         engine = BY_INDEX[index]
         if engine.accepts(match, dev.facts):
             for config in engine.configs(match, dev.facts)[:4]:
-                cases[f"{index} {tuple(config.values()) or ''}"] = Case(problem, engine, config)
+                cases[f"{index} {tuple(config.values()) or ''}"] = bench.Case(problem, dev, engine, config=config)
                 plan.forget()
     moved = bench.bytes_moved(problem)
     times = clock.times(list(cases.values()), 14)
