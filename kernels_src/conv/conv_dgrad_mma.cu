@@ -16,7 +16,9 @@ grid    = ["classes * m_tiles * n_tiles", "groups", 1]
 smem    = "3 * (tile_m + tile_n) * 128 + 12 * tile_m + 128"
 needs   = ["n_tiles == ceil_div(cols, tile_n)", "m_tiles == ceil_div(rows, tile_m)", "rows < 2**31 - 256"]
 marks   = ["epilogue"]
-problems = ["conv_dgrad n1c40h7w9 k72r3s3 pad1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}"]
+problems = ["conv_dgrad n1c40h7w9 k72r3s3 pad1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_dgrad n1c21d3h4w5 k16t2r2s2 pad1 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_dgrad n1c8h4w5 k8r1s1 {T} {'nchw' if Y == f32 else 'nhwc'}"]
 @*/
 // Input pixel h gets tap r of output p when h + pad = p*stride + r*dilation. So the pixels of one residue h mod stride form a
 // class that sees only every stride-th tap: a stride-1 correlation of dy with a part of the filter. Per dim, class e = 0 … stride-1

@@ -15,7 +15,10 @@ grid   = ["tiles_m * tiles_n * classes[0] * classes[1] * classes[2] * groups", 1
 extra  = ["groups"]
 needs  = ["images >= 1", "channels >= 1", "tiles_m * tiles_n * classes[0] * classes[1] * classes[2] * groups < 2147483648"]
 problems = ["conv_dgrad n2c5h5w6 k7r3s2 pad1 stride2 {T}",
-            "conv_dgrad n1c8h5w6 k8r3s3 {T} nhwc"]
+            "conv_dgrad n1c8h5w6 k8r3s3 {T} nhwc",
+            "conv_dgrad n2c4h5w6 k8r1s1 {T}",
+            "conv_dgrad n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
+            "conv_dgrad n1c8d3h3w4 k5t2r2s2 stride2 {T}"]
 @*/
 // Pixels h of dx with the same h % stride form a class, and all of them meet the same taps r: those with
 // (h + pad - r*dilation) % stride == 0, that is r = tap0 + i * tap_step with tap_step = stride / gcd(stride, dilation).

@@ -15,7 +15,8 @@ grid    = ["ceil_div(rows, tile_m) * n_tiles", "groups", 1]
 smem    = "3 * (tile_m + tile_n) * 128 + 8 * tile_m + 128"
 needs   = ["n_tiles == ceil_div(cols, tile_n)", "rows < 2**31 - 256"]
 marks   = ["epilogue"]
-problems = ["conv_fprop n1c72h7w9 k40r3s3 pad1 {T} {'nchw' if Y == f32 else 'nhwc'}"]
+problems = ["conv_fprop n1c72h7w9 k40r3s3 pad1 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_fprop n1c16d3h4w5 k21t2r2s2 pad1 {T} {'nchw' if Y == f32 else 'nhwc'}"]
 @*/
 // rows = pixels of y (n, z, p, q); cols = filters of a group; channels = of y, all groups; the sum runs over `chunks` chunks of 8
 // channels, (t, r, s, c) with c innermost, which is the order of a filter in memory. tap_chunks = chunks of a tap (c of a

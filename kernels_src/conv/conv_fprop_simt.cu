@@ -16,7 +16,10 @@ extra  = ["tiles_m", "tiles_n", "groups"]
 needs  = ["pixels >= 1", "filters >= 1", "tiles_m * tiles_n * groups < 2147483648"]
 marks  = ["epilogue"]
 problems = ["conv_fprop n2c5h5w6 k7r3s2 pad1 stride2 {T}",
-            "conv_fprop n1c8h5w6 k8r3s3 {T} nhwc"]
+            "conv_fprop n1c8h5w6 k8r3s3 {T} nhwc",
+            "conv_fprop n2c4h5w6 k8r1s1 {T}",
+            "conv_fprop n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
+            "conv_fprop n1c8d3h3w4 k5t2r2s2 {T}"]
 @*/
 // A block makes one tile of pixels (n, o, p, q) x filters of one group. Blocks of the same pixels are neighbours, so
 // that x is read once from memory. `pixels`, `filters` (of a group) and `depth` (channels of a group x taps) are the

@@ -8,7 +8,9 @@ params  = ["const float* from", "T* to", "float beta", "int images", "int channe
 block   = [256, 1, 1]
 grid    = ["images * pixel_tiles", "ceil_div(channels, 64)", 1]
 needs   = ["pixel_tiles == ceil_div(pixels, 64)"]
-problems = ["conv_fprop n2c8h4w5 k6r1s1 {T}"]
+problems = ["conv_fprop n2c8h4w5 k6r1s1 {T}",
+            "conv_fprop n2c8h7w10 k70r1s1 {T}",
+            "conv_fprop n2c8h8w8 k64r1s1 {T}"]
 @*/
 // The way back of conv_mma_pack: 64 pixels by 64 channels through shared memory, rows of 65 floats. Reading follows the
 // channels, writing the smaller of the two strides of `to`.

@@ -13,7 +13,8 @@ block   = ["256 if tile_n == 256 else 128", 1, 1]
 grid    = ["ceil_div(k, tile_m) * n_tiles", "splits", "groups"]
 smem    = "3 * (tile_m + tile_n) * 128 + 4 * 64 * 8 + 128"
 needs   = ["n_tiles == ceil_div(chunks * 8, tile_n)", "range % 64 == 0", "splits * range >= pixels", "pixels < 2**31 - 256"]
-problems = ["conv_wgrad n2c24h7w9 k40r3s3 pad1 {T} nhwc"]
+problems = ["conv_wgrad n2c24h7w9 k40r3s3 pad1 {T} nhwc",
+            "conv_wgrad n2c21d3h7w9 k13t2r2s2 pad1 {T} nhwc"]
 @*/
 // The sum runs over the pixels (n, z, p, q) of dy, `range` of them for each split; conv_wgrad_mma_sum adds the splits in order. k = filters
 // of a group; chunks = chunks of 8 channels of all taps of a group, (t, r, s, c) with c innermost. Both operands are

@@ -7,7 +7,8 @@ params = ["const Acc_T* parts", "T* dw", "Acc_T alpha", "Acc_T beta", "int count
 block  = [256, 1, 1]
 grid   = ["ceil_div(count, 256)", 1, 1]
 needs  = ["count >= 1", "splits >= 1"]
-problems = ["conv_wgrad n2c5h5w6 k7r3s2 pad1 {T}"]
+problems = ["conv_wgrad n2c5h5w6 k7r3s2 pad1 {T}",
+            "conv_wgrad n2c5h12w15 k6r3s3 pad1 {T} nhwc"]
 @*/
 // A thread sums one element of parts[split][filter][row]; four loads are in flight, the order of the sum is that of the splits.
 #include "conv/gather_simt.cuh"

@@ -10,8 +10,10 @@ extra  = ["batches"]
 block  = [256, 1, 1]
 grid   = ["row_tiles * col_tiles * batches", 1, 1]
 needs  = ["rows >= 1", "cols >= 1", "row_tiles == ceil_div(rows, 64)", "col_tiles == ceil_div(cols, 64)"]
-problems = ["transform x=1x70x6x11:{X} y=1x70x6x11:{Y}@nhwc",
-            "transform x=2x8x2x8:{X}@nhwc y=2x8x2x8:{Y}"]
+problems = ["transform x=2x72x64:{X} y=2x72x64:{Y}@4608,1,72",
+            "transform x=2x70x66:{X} y=2x70x66:{Y}@4620,1,70",
+            "transform x=2x68x76:{X} y=2x68x76:{Y}@5168,1,68",
+            "transform x=2x65x67:{X} y=2x65x67:{Y}@4355,1,65"]
 @*/
 // x is contiguous along c, y along r; x_row and y_col are the other strides. Each side moves the most bytes an access at
 // a multiple of which all its rows start and end (x_bytes, y_bytes): 16, 8 (14 x 14 images of f16), or an element (7 x 7).

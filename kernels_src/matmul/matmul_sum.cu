@@ -8,7 +8,8 @@ block  = [256, 1, 1]
 grid   = ["ceil_div(count, 256)", 1, 1]
 needs  = ["count >= 1", "splits >= 1"]
 marks  = ["epilogue"]
-problems = ["matmul 37x70 70x21 {T}"]
+problems = ["matmul 37x70 70x21 {T}",
+            "matmul 3x5x300 3x300x7 {T}"]
 @*/
 // A thread sums one element of parts[split][batch][m][n]; four loads are in flight, the order of the sum is that of the splits.
 #include "lib/epilogue.cuh"

@@ -15,7 +15,8 @@ grid    = ["blocks", "splits", 1]
 extra   = ["blocks"]
 needs   = ["lanes_log2 <= (3 if VEC else 5)"]
 problems = ["batch_norm_training n2c{'16' if VEC else '5'}h3w3 {T} nhwc running_mean=1x{'16' if VEC else '5'}x1x1:{'f64' if T == f64 else 'f32'} running_var=1x{'16' if VEC else '5'}x1x1:{'f64' if T == f64 else 'f32'} mean=1x{'16' if VEC else '5'}x1x1:{'f64' if T == f64 else 'f32'} rstd=1x{'16' if VEC else '5'}x1x1:{'f64' if T == f64 else 'f32'} next_running_mean=1x{'16' if VEC else '5'}x1x1:{'f64' if T == f64 else 'f32'} next_running_var=1x{'16' if VEC else '5'}x1x1:{'f64' if T == f64 else 'f32'}",
-            "batch_norm_inference n2c{'16' if VEC else '5'}h3w3 {T} nhwc"]
+            "batch_norm_inference n2c{'16' if VEC else '5'}h3w3 {T} nhwc",
+            "batch_norm_training {'n3c' if VEC else 'n5c37h1w73'}{128 // sizeof(T) if VEC else ''}{'h1w489' if VEC else ''} {T} nhwc"]
 @*/
 // Threads as in batch_norm_stats_columns. Every block first merges the parts of its own columns (small, from L2), so no
 // launch is spent on that; x and the parameters are on their way meanwhile. The blocks of split 0 store the statistics. Without parts (inference) mean and variance are

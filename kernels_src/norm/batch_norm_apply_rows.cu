@@ -14,7 +14,8 @@ block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
 problems = ["batch_norm_training n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T} running_mean=1x2x1x1:{'f64' if T == f64 else 'f32'} running_var=1x2x1x1:{'f64' if T == f64 else 'f32'} mean=1x2x1x1:{'f64' if T == f64 else 'f32'} rstd=1x2x1x1:{'f64' if T == f64 else 'f32'} next_running_mean=1x2x1x1:{'f64' if T == f64 else 'f32'} next_running_var=1x2x1x1:{'f64' if T == f64 else 'f32'}",
-            "batch_norm_inference n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T}"]
+            "batch_norm_inference n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T}",
+            "batch_norm_training n3c2h1w{'1961' if WIDE == 0 else 1961 * WIDE // sizeof(T)} {T}"]
 @*/
 // Threads as in batch_norm_stats_rows; parts, inference and strides as in batch_norm_apply_columns.
 #include "finish.cuh"

@@ -13,7 +13,8 @@ block   = [512, 1, 1]
 grid    = ["blocks", 1, 1]
 extra   = ["blocks"]
 needs   = ["rows <= 8 * (512 >> lanes_log2)", "lanes_log2 <= 3"]
-problems = ["batch_norm_bwd n2c24h3w3 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}"]
+problems = ["batch_norm_bwd n2c24h3w3 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}",
+            "batch_norm_bwd n3c{128 // sizeof(T)}h1w167 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}"]
 @*/
 // Threads as in batch_norm_resident; strides as in batch_norm_bwd_apply_columns.
 #include "grad.cuh"

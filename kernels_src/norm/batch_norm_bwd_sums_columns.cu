@@ -11,7 +11,8 @@ block   = [512, 1, 1]
 grid    = ["blocks", "splits", 1]
 extra   = ["blocks"]
 needs   = ["lanes_log2 <= (3 if VEC else 5)"]
-problems = ["batch_norm_bwd n2c{'16' if VEC else '5'}h3w3 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}"]
+problems = ["batch_norm_bwd n2c{'16' if VEC else '5'}h3w3 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}",
+            "batch_norm_bwd {'n3c' if VEC else 'n5c37h1w73'}{128 // sizeof(T) if VEC else ''}{'h1w489' if VEC else ''} {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}"]
 @*/
 // Threads as in batch_norm_stats_columns. row_strides: x dy; col_strides: x dy mean. parts[column][split].
 #include "grad.cuh"

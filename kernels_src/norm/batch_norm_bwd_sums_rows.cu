@@ -10,7 +10,8 @@ params  = ["const T* x", "const T* dy", "const Acc_T* mean", "Acc_T* parts", "in
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
-problems = ["batch_norm_bwd n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T} {'' if KNOWN else 'mean=none rstd=none'}"]
+problems = ["batch_norm_bwd n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T} {'' if KNOWN else 'mean=none rstd=none'}",
+            "batch_norm_bwd n3c2h1w{'1961' if WIDE == 0 else 1961 * WIDE // sizeof(T)} {T} {'' if KNOWN else 'mean=none rstd=none'}"]
 @*/
 // Threads and items as in batch_norm_stats_rows. row_strides: x dy; col_strides: x dy mean. parts[column][split].
 #include "grad.cuh"

@@ -13,7 +13,7 @@ grid    = ["blocks * SIZE", 1, 1]
 extra   = ["blocks"]
 smem    = "held * 8192"
 needs   = ["rows <= held * SIZE * (512 >> lanes_log2)", "lanes_log2 <= 3", "held >= 1"]
-problems = ["batch_norm_training n2c24h13w13 {T} nhwc",
+problems = ["batch_norm_training n2c64h32w32 {T} nhwc",
             "batch_norm_training n2c24h13w13 {T} nhwc running_mean=1x24x1x1:f32 running_var=1x24x1x1:f32 mean=1x24x1x1:f32 rstd=1x24x1x1:f32 next_running_mean=1x24x1x1:f32 next_running_var=1x24x1x1:f32"]
 @*/
 // Threads as in batch_norm_stats_columns; the groups of all blocks of the cluster take turns at the rows, `held` rows a thread at

@@ -9,7 +9,8 @@ block   = [512, 1, 1]
 grid    = ["blocks", "splits", 1]
 extra   = ["blocks"]
 needs   = ["lanes_log2 <= (3 if VEC else 5)"]
-problems = ["batch_norm_training n2c{'16' if VEC else '5'}h3w3 {T} nhwc"]
+problems = ["batch_norm_training n2c{'16' if VEC else '5'}h3w3 {T} nhwc",
+            "batch_norm_training {'n3c' if VEC else 'n5c37h1w73'}{128 // sizeof(T) if VEC else ''}{'h1w489' if VEC else ''} {T} nhwc"]
 @*/
 // A block is lanes x groups: 2^lanes_log2 threads side by side, each with V columns (16 bytes when VEC), and 512 / lanes
 // groups of rows. A thread keeps shifted sums of its V columns over every groups-th row of the split; the shift is its

@@ -9,7 +9,8 @@ params  = ["const T* x", "Acc_T* parts", "int items", "int items_per_split", "in
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
-problems = ["batch_norm_training n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T}"]
+problems = ["batch_norm_training n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T}",
+            "batch_norm_training n3c2h1w{'1961' if WIDE == 0 else 1961 * WIDE // sizeof(T)} {T}"]
 @*/
 // An item is V rows that are neighbours in memory (WIDE bytes; WIDE 0: one row); row_sizes and row_strides count items.
 // Every thread keeps shifted sums of every 256th item of the split, four of each so that no addition waits for the last. parts[column][split] goes to the next launch.

@@ -55,9 +55,9 @@ template <int Threads> struct Team {
         works = column < columns, leads = works && member == 0;
     }
     // p[0], p[stride] … of the team's column, merged; all threads of the block call. Loads of several parts go out together:
-    // one after the other, each would wait for L2.
-    template <class Part> DEVICE Part merged(const Part* p, int count, int stride) const {
-        constexpr int Ahead = sizeof(Part) <= 12 ? 8 : sizeof(Part) <= 20 ? 4 : 2;
+    // one after the other, each would wait for L2. Most: how many a thread has, if that is known.
+    template <int Most = 8, class Part> DEVICE Part merged(const Part* p, int count, int stride) const {
+        constexpr int Fits = sizeof(Part) <= 12 ? 8 : sizeof(Part) <= 20 ? 4 : 2, Ahead = Most < Fits ? Most : Fits;
         Part all = {};
         NO_UNROLL for (int s = member; works && s < count; s += Ahead * size) {
             Part some[Ahead];
@@ -81,7 +81,7 @@ template <int Threads, int V, class Part> DEVICE Part combine_columns(const Team
     if (lane < lanes)
         UNROLL for (int i = 0; i < V; ++i) parts[warp * columns + lane * V + i] = mine[i];
     __syncthreads();
-    return team.merged(parts + team.column, Warps, columns);
+    return team.template merged<2>(parts + team.column, Warps, columns);        // of 16 warps, a team of 8 or more
 }
 
 // Loads that run ahead: Slots x Rows rows of a thread are in flight, and a slot is loaded again as soon as it is used. A slot

@@ -12,7 +12,8 @@ params  = ["const T* x", "const T* dy", "T* dx", "Acc_T alpha", "Acc_T beta", "i
 block   = [256, 1, 1]
 grid    = ["ceil_div(planes, group) * tiles_w * tiles_h", 1, 1]
 smem    = "2 * group * most_h * most_w"
-problems = ["pooling_bwd n2c3h9w7 window={K if K else '2'} pre_pad=1 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T}"]
+problems = ["pooling_bwd n2c3h9w7 window={K if K else '2'} pre_pad=1 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T}",
+            "pooling_bwd n2c3h9w20 window={'3' if K else '5,6'} pre_pad=1 stride=1 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T}"]
 @*/
 // A block: tile_h x tile_w cells of dx in each of `group` planes (image and channel). First each window that touches the
 // tile is walked once and the number of its winning tap stored; then each cell takes the dy of the windows that it won.

@@ -9,7 +9,8 @@ params  = ["const T* x", "T* y", "Acc_T alpha", "Acc_T beta", "int items", "int 
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
 problems = ["pooling_fwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
+            "pooling_fwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
+            "pooling_fwd n1c3d3h6w7 window=3,5,4 pre_pad=1 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
 @*/
 // Digits of an item, innermost first: w h d c, or c w h d when channels_inner (lanes then run along channels); n is the rest.
 // Arrays are w h d; strides w h d c n.

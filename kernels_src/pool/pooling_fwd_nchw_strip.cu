@@ -11,7 +11,8 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int 
            "int64_t x_n", "int64_t x_c", "int64_t x_h", "int64_t y_n", "int64_t y_c", "int64_t y_h"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
-problems = ["pooling_fwd n2c3h9w{'8' if PAIR else '7'} window={K} stride=2 pre_pad={0 if K == 2 and PAIR else 1} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
+problems = ["pooling_fwd n2c3h9w{'8' if PAIR else '7'} window={K} stride=2 pre_pad={0 if K == 2 and PAIR else 1} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd n2c3h19w{'8' if PAIR else '7'} window={K} stride=2 pre_pad={0 if K == 2 and PAIR else 1} mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
 @*/
 // Separable: a row is reduced over its K cells, then joins the one or two outputs it belongs to. Loads have
 // no branches (cells outside are clamped), so all rows are in flight; what neighbouring lanes load twice comes from L1. PAIR: cells 2q and 2q+1 are one

@@ -9,7 +9,8 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int 
            "Array<int64_t,4> x_strides", "Array<int64_t,4> y_strides"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
-problems = ["pooling_fwd n2c24h7w5 window=3 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
+problems = ["pooling_fwd n2c24h7w5 window=3 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
+            "pooling_fwd n2c24d4h7w5 window=3 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
 @*/
 // The cells of the window that lie inside are walked as one list, eight loads in flight. Arrays are w h d; strides w h d n.
 #include "pool.cuh"

@@ -10,7 +10,8 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int 
            "int64_t x_n", "int64_t x_h", "int64_t x_w", "int64_t y_n", "int64_t y_h", "int64_t y_w"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
-problems = ["pooling_fwd n2c24h7w11 window={K} pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
+problems = ["pooling_fwd n2c24h7w11 window={K} pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
+            "pooling_fwd n2c24h7w12 window={K} stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
 @*/
 // Separable: a column of the strip is reduced over its K rows once, then joins the one or two outputs that it belongs to,
 // so every load serves the whole strip. Loads have no branches (cells outside are clamped), so many are in flight.

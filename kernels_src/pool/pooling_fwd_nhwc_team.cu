@@ -10,7 +10,8 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int 
 block   = ["32 * team", 1, 1]
 grid    = ["ceil_div(items, 32)", 1, 1]
 needs   = ["1 <= team <= 8"]
-problems = ["pooling_fwd n2c24h9w8 window=5 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
+problems = ["pooling_fwd n2c24h9w8 window=5 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
+            "pooling_fwd n2c24h12w13 window=11 pre_pad=1 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
 @*/
 // A lane is an output of 16 bytes of channels; warp m takes rows m, m + team, … of its window, eight loads in flight in each, then
 // warp 0 joins what the others found. So few outputs fill the SMs, and a 7 x 7 window is one round trip, not seven.

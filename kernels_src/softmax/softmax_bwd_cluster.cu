@@ -10,7 +10,8 @@ grid    = ["rows * SIZE", 1, 1]
 smem    = 131072
 needs   = ["rows >= 1", "1 <= slice", "slice * SIZE >= cols", "slice * (SIZE - 1) < cols", "slice <= 131072 // sizeof(T)", "(y_row - dx_row) % (16 // sizeof(T)) == 0", "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
 problems = ["softmax_bwd 2x203 {T}",
-            "softmax_bwd 1x{262144 // sizeof(T) - 3} algorithm=log {T}"]
+            "softmax_bwd 1x{SIZE * 98304 // sizeof(T) - 3} {T}",
+            "softmax_bwd 1x{SIZE * 98304 // sizeof(T) - 3} algorithm=log {T}"]
 @*/
 // Block `rank` of the cluster has the columns from rank * slice on: 4 chunks of y and dy a thread in registers, 4 in shared memory.
 #include "lib/cluster.cuh"

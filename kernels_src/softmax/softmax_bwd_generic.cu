@@ -7,7 +7,9 @@ params = ["const T* y", "const T* dy", "T* dx", "int rows", "int cols", "Array<F
 block  = [256, 1, 1]
 grid   = ["ceil_div(rows, 256 // WIDTH)", 1, 1]
 needs  = ["1 <= rows < 2**30", "1 <= cols < 2**30"]
-problems = ["softmax_bwd 3x{'37' if WIDTH == 32 else '1033'} {T}"]
+problems = ["softmax_bwd 3x{'37' if WIDTH == 32 else '1033'} algorithm=log {T}",
+            "softmax_bwd y=2x2x3x2x2x2x2x{'4' if WIDTH == 32 else '16'}:{T}@32768,11264,3584,1600,704,288,64,1 dy=2x2x3x2x2x2x2x{'4' if WIDTH == 32 else '16'}:{T}@32768,11264,3584,1600,704,288,64,1 dx=2x2x3x2x2x2x2x{'4' if WIDTH == 32 else '16'}:{T}@32768,11264,3584,1600,704,288,64,1 mode=instance",
+            "softmax_bwd y=2x{'4x2x2x2x2x2x2' if WIDTH == 32 else '1033x2x2'}:{T}@{'40000,5000,1000,486,243,81,27,9' if WIDTH == 32 else '10400,10,5,2'} dy=2x{'4x2x2x2x2x2x2' if WIDTH == 32 else '1033x2x2'}:{T}@{'40000,5000,1000,486,243,81,27,9' if WIDTH == 32 else '10400,10,5,2'} dx=2x{'4x2x2x2x2x2x2' if WIDTH == 32 else '1033x2x2'}:{T}@{'40000,5000,1000,486,243,81,27,9' if WIDTH == 32 else '10400,10,5,2'}"]
 @*/
 // The dims that are kept make the row's number, the others the column's. A lane alone reads and writes its columns, so
 // dx may be dy.

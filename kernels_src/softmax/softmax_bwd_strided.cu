@@ -54,7 +54,8 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) /
 
     UNROLL for (int j = 0; j < VEC; ++j) parts[warp][j][lane] = sum[j];
     __syncthreads();
-    for (int p = threadIdx.x; p < 32 * VEC; p += 32 * WARPS) {
+    static_assert(VEC <= WARPS);
+    if (const int p = threadIdx.x; p < 32 * VEC) {
         Acc_T all = parts[0][p / 32][p % 32];
         UNROLL for (int w = 1; w < WARPS; ++w) all += parts[w][p / 32][p % 32];
         parts[0][p / 32][p % 32] = all;
