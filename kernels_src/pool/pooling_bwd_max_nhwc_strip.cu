@@ -10,7 +10,7 @@ params  = ["const T* x", "const T* dy", "T* dx", "float alpha", "float beta", "i
            "int64_t x_n", "int x_h", "int x_w", "int64_t dy_n", "int dy_h", "int dy_w", "int64_t dx_n", "int dx_h", "int dx_w"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
-problems = ["pooling_bwd n2c24h19w7 window={K} pre_pad={K // 3} stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc"]
+problems = ["pooling_bwd n2c24h19w17 window={K} pre_pad=1 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc"]
 @*/
 // Pair j of columns is cells 2j - pad and the next one; rows alike. The windows over it are j and, for K 3, j - 1 by its last
 // column. A thread owns two neighbouring pairs and 8 bytes of channels, so it finds three winners for two; a step is two rows of dx.
