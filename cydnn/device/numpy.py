@@ -141,19 +141,22 @@ class NumpyExecutable:
         self.workspace_bytes = plan.workspace_bytes
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
-        plan = self.plan
-        if len(pointers) != len(plan.slots):
-            raise BadParam(f"execute: pointers must have {len(plan.slots)} entries; got {len(pointers)}")
-        addresses = [address_of(p) for p in pointers]
-        values = [default for _, default in plan.scalars] if scalars is None else [float(s) for s in scalars]
-        if len(values) != len(plan.scalars):
-            raise BadParam(f"execute: scalars must have {len(plan.scalars)} entries; got {len(values)}")
-        base = address_of(workspace)
+        plan, (addresses, values, base) = self.plan, self._bind(pointers, scalars, workspace)
         for i, (desc, pointer) in enumerate(zip(plan.slots, pointers)):
             refuse_memory(desc, pointer, i in plan.written)
         self._check(addresses, base, workspace_bytes)
         for step in plan.steps:
             self._call(step, addresses, values, base)
+
+    def _bind(self, pointers, scalars, workspace):
+        """(addresses, values of the scalars, address of the workspace) of a call."""
+        plan = self.plan
+        if len(pointers) != len(plan.slots):
+            raise BadParam(f"execute: pointers must have {len(plan.slots)} entries; got {len(pointers)}")
+        values = [default for _, default in plan.scalars] if scalars is None else [float(s) for s in scalars]
+        if len(values) != len(plan.scalars):
+            raise BadParam(f"execute: scalars must have {len(plan.scalars)} entries; got {len(values)}")
+        return [address_of(p) for p in pointers], values, address_of(workspace)
 
     def _check(self, addresses, workspace, workspace_bytes):
         plan = self.plan

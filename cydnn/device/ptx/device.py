@@ -9,26 +9,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from ... import kernels
+from ... import fusion, kernels
 from ...engines.steps import Launch, Memset, Scalar
 from ...status import BadParam, NotSupported
+from ..cuda import _place
 from ..facts import KNOWN, DeviceFacts
 from ..numpy import NumpyExecutable, address_of
 from . import parse, program
 from .check import Checks
 from .code import Code
 from .machine import Machine
-from .memory import GLOBAL, LIVE, TRACKED, WRITTEN, Allocation, Arena
+from .memory import GLOBAL, WRITTEN, Allocation, Arena
 
 SHEETS = {75: "t4", 80: "a100", 86: "rtx4090", 89: "rtx4090", 90: "h200", 100: "b200"}
 SHARED_LIMIT = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}      # KiB of a block, after opting in
 REGISTERS = 65536                                # of a block
-
-
-def facts_of(name: str, sm: int) -> DeviceFacts:
-    """The data sheet of a card of this target, under the device's name."""
-    sheet = KNOWN[SHEETS[max(s for s in SHEETS if s <= sm)]]
-    return replace(sheet, name=name, sm=sm, smem_bytes=SHARED_LIMIT.get(sm, 99) << 10)
 
 
 class PtxDevice:
@@ -39,10 +34,11 @@ class PtxDevice:
         digits = target.removeprefix("sm_").rstrip("af")
         if not target.startswith("sm_") or not digits.isdigit() or int(digits) < 75:
             raise BadParam(f'device: "ptx:<target>" must name a target from sm_75 on; got {target}')
-        self.name, self.target = f"ptx:{target}", target
-        self.facts = facts or facts_of(self.name, int(digits))
+        self.name, self.target, sm = f"ptx:{target}", target, int(digits)
+        sheet = KNOWN[SHEETS[max(s for s in SHEETS if s <= sm)]]
+        self.facts = facts or replace(sheet, name=self.name, sm=sm, smem_bytes=SHARED_LIMIT.get(sm, 99) << 10)
         self.arena, self.checks, self.seed = Arena(), Checks(), None
-        self.codes: dict = {}                    # image text -> Code
+        self.codes: dict[str, Code] = {}         # by image text
         self.replaced: dict[str, str] = {}       # kernel name -> PTX to run instead of the shipped image
         self._kept: list[Allocation] = []        # variables of modules
         self._groups = 1
@@ -68,7 +64,7 @@ class PtxDevice:
 
     def forget_contents(self, ptr, size_bytes: int):
         """Count these bytes as never written, so that reading them is a finding."""
-        self.arena.state[self.arena.span(address_of(ptr), size_bytes, "forget_contents")] = LIVE
+        self.arena.state[self.arena.span(address_of(ptr), size_bytes, "forget_contents")] &= ~np.uint8(WRITTEN)
 
     def synchronize(self, stream=0):
         """Nothing to wait for: a call runs at once."""
@@ -76,7 +72,7 @@ class PtxDevice:
     def create_stream(self) -> int:
         return 0
 
-    # ---- Plans ----
+    # ---- Kernels ----
 
     def compile(self, plan) -> "PtxExecutable":
         return PtxExecutable(self, plan)
@@ -85,9 +81,7 @@ class PtxDevice:
         """The decoded kernel ``name``, with ``fuse`` spliced in. Decoded once."""
         kernel = kernels.get(name)
         text = self.replaced.get(name) or kernel.image_for(self.facts.sm).text()
-        if fuse is not None:
-            from ... import fusion
-            text = fusion.splice(text, kernel, fuse)
+        text = text if fuse is None else fusion.splice(text, kernel, fuse)
         text = text.decode() if isinstance(text, bytes) else text
         if text not in self.codes:
             module = parse.module(text, f"{name}.ptx")
@@ -96,8 +90,7 @@ class PtxDevice:
         return self.codes[text]
 
     def _variable(self, space, align, size, type_, values) -> int:
-        place = self.alloc(size)
-        unit = parse.BYTES[type_]
+        place, unit = self.alloc(size), parse.BYTES[type_]
         data = b"".join((v & (1 << 8 * unit) - 1).to_bytes(unit, "little") for v in values) + bytes(size - unit * len(values))
         self.copy_in(place.ptr, np.frombuffer(data, np.uint8))
         self._kept.append(place)
@@ -106,48 +99,37 @@ class PtxDevice:
     def launch(self, code: Code, grid, block, smem: int, data: bytes, written=None, registers: int = 0, tensor_maps=None):
         """Run one kernel now. ``written``: pointers whose allocations it may write (None: every pointer-like word of ``data``).
         ``tensor_maps``: {offset of the parameter, or address: TensorMap}."""
-        self._refuse(code.program, grid, block, smem, registers)
-        words = written if written is not None else struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8])
-        owners = {o for w in words if GLOBAL <= w < GLOBAL + self.arena.top and (o := self.arena.owner(w - GLOBAL))}
-        for low, high, _ in owners:
-            self.arena.state[low:high] |= TRACKED
         cluster = code.program.limits.get("reqnctapercluster", (1,))
         cluster = tuple(cluster) + (1,) * (3 - len(cluster))
-        machine = Machine(code, self.arena, grid, block, smem, data, self.checks, self.facts.sm, self._groups, self.seed, cluster, tensor_maps)
-        self._groups += grid[0] * grid[1] * grid[2] + 2
-        try:
-            machine.run()
-        finally:
-            for low, high, _ in owners:
-                self.arena.state[low:high] &= LIVE | WRITTEN
+        self._refuse(code.program, grid, block, smem, registers, cluster)
+        words = written if written is not None else struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8])
+        self.arena.tracked = {self.arena.owner(word - GLOBAL) for word in words if word >= GLOBAL} - {None}
+        first, self._groups = self._groups, self._groups + grid[0] * grid[1] * grid[2] + 2
+        Machine(code, self.arena, grid, block, smem, data, self.checks, first, self.seed, cluster, tensor_maps).run()
 
-    def _refuse(self, program, grid, block, smem, registers):
+    def _refuse(self, program, grid, block, smem, registers, cluster):
         """What cuLaunchKernel would not take."""
-        threads, shared = block[0] * block[1] * block[2], program.bytes["shared"] + smem
-        limit = program.limits.get("maxntid") or program.limits.get("reqntid") or (1024,)
-        most = min(int(np.prod(limit)), 1024)
-        per_thread = -(-registers // 8) * 8
+        threads, limits = block[0] * block[1] * block[2], program.limits
+        most = min(int(np.prod(limits.get("maxntid") or limits.get("reqntid") or (1024,))), 1024)
         for value, high, what in ((threads, most, "threads of a block"), (block[2], 64, "threads along z"),
-                                  (shared, self.facts.smem_bytes, "bytes of shared memory"),
-                                  (per_thread * -(-threads // 32) * 32, REGISTERS, "registers of a block"),
+                                  (program.bytes["shared"] + smem, self.facts.smem_bytes, "bytes of shared memory"),
+                                  (-(-registers // 8) * 8 * -(-threads // 32) * 32, REGISTERS, "registers of a block"),
                                   (grid[0], 2**31 - 1, "blocks along x"), (max(grid[1:]), 65535, "blocks along y and z")):
             if value > high:
                 raise NotSupported(f"{program.name}: {what} must be at most {high} on {self.target}; got {value}")
-        cluster = program.limits.get("reqnctapercluster", ())
         if any(g % n for g, n in zip(grid, cluster)):
             raise NotSupported(f"{program.name}: the grid must be a multiple of the cluster {cluster}; got {grid}")
 
 
-class PtxExecutable:
+class PtxExecutable(NumpyExecutable):
     """A plan on the interpreter; ``execute`` has the arguments, checks and refusals of a CUDA tape."""
 
     def __init__(self, device: PtxDevice, plan):
-        self.device, self.plan, self.workspace_bytes = device, plan, plan.workspace_bytes
-        self.launches = [self._prepare(step) for step in plan.steps]
+        super().__init__(plan)
+        self.device = device
+        self.launches = [step if isinstance(step, Memset) else self._prepare(step) for step in plan.steps]
 
     def _prepare(self, step):
-        if isinstance(step, Memset):
-            return step
         if not isinstance(step, Launch):
             raise NotSupported(f"{self.device.name}: a step must be one of Launch, Memset; got {type(step).__name__}")
         kernel = kernels.get(step.kernel)
@@ -155,36 +137,28 @@ class PtxExecutable:
         data, pointers, scalars = bytearray(packed.data), list(packed.pointers), list(packed.scalars)
         constant = {row["offset"] for row in kernel.row["params"] if row["type"].startswith("const ") and row["type"].endswith("*")}
         if step.fuse is not None:
-            from ..cuda import _place
             _place(step.fuse.parameters(), kernel.fuse_offset, data, pointers, scalars)
-        return (self.device.code(step.kernel, step.fuse), packed, data, pointers, scalars, constant,
-                kernel.image_for(self.device.facts.sm).registers)
+        return self.device.code(step.kernel, step.fuse), packed, data, pointers, scalars, constant, kernel.image_for(self.device.facts.sm).registers
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
-        plan = self.plan
-        if len(pointers) != len(plan.slots):
-            raise BadParam(f"execute: pointers must have {len(plan.slots)} entries; got {len(pointers)}")
-        addresses = [address_of(p) for p in pointers]
-        values = [default for _, default in plan.scalars] if scalars is None else [float(s) for s in scalars]
-        if len(values) != len(plan.scalars):
-            raise BadParam(f"execute: scalars must have {len(plan.scalars)} entries; got {len(values)}")
-        base = address_of(workspace)
-        NumpyExecutable(plan)._check(addresses, base, workspace_bytes)
+        addresses, values, base = self._bind(pointers, scalars, workspace)
+        self._check(addresses, base, workspace_bytes)
         for each in self.launches:
             if isinstance(each, Memset):
-                at = (base if each.pointer.uid == -1 else addresses[each.pointer.uid]) + each.pointer.addend
-                self.device.memset(at, each.value, each.bytes)
+                self.device.memset(self._at(each.pointer, addresses, base), each.value, each.bytes)
             else:
                 self._launch(*each, addresses, values, base)
 
+    @staticmethod
+    def _at(pointer, addresses, base) -> int:
+        return (base if pointer.uid == -1 else addresses[pointer.uid]) + pointer.addend
+
     def _launch(self, code, packed, data, pointers, scalars, constant, registers, addresses, values, base):
-        data, written = bytearray(data), set()
-        for offset, p in pointers:
-            at = (base if p.uid == -1 else addresses[p.uid]) + p.addend
-            struct.pack_into("<Q", data, offset, at)
-            if offset not in constant:
-                written.add(at)
+        data = bytearray(data)
+        at = {offset: self._at(p, addresses, base) for offset, p in pointers}
+        for offset, address in at.items():
+            struct.pack_into("<Q", data, offset, address)
         for offset, kind, scalar in scalars:
-            value = values[scalar.key] if isinstance(scalar, Scalar) else scalar
-            struct.pack_into("<d" if kind == "f64" else "<f", data, offset, value)
+            struct.pack_into("<d" if kind == "f64" else "<f", data, offset, values[scalar.key] if isinstance(scalar, Scalar) else scalar)
+        written = {address for offset, address in at.items() if offset not in constant}
         self.device.launch(code, packed.grid, packed.block, packed.smem, bytes(data), written, registers)

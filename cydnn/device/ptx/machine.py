@@ -1,129 +1,133 @@
 """The machine: many blocks side by side, one array a register, the lanes at the lowest instruction stepping together.
 
-``Machine`` runs a launch in batches of blocks. A lane waits (at a barrier, for its warp, for an mbarrier), is done, or has its next
-instruction in ``key``.
+``Machine`` runs a launch in batches of blocks. A lane waits (at a gate, or for its warp), is done, or has its next instruction in ``key``.
 """
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import numpy as np
 
-from . import asynchronous, warp
+from . import copies, warp
 from . import memory as memories
 from .check import CLOCK, GROUP, Checks, Finding
-from .code import BARRIER, BRANCH, EXIT, PLAIN, TABLE_BRANCH, Code
+from .code import BRANCH, EXIT, PLAIN, TABLE_BRANCH, WAIT, Code
+from .gate import DONE, WAITS
 from .table import DTYPE
 
-WAITS, DONE = 1 << 29, 1 << 30                   # keys of lanes that have no next instruction
 LANES = 4096                                     # lanes of a batch, about
 MOST_STEPS = 3_000_000                           # instructions of a batch before it counts as hanging
+FOREVER = 1 << 60
+BIT = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 class Machine:
     """One launch. ``run`` interprets the grid; the attributes are what steps (``c``) work with."""
 
-    def __init__(self, code: Code, arena, grid, block, smem: int, params: bytes, checks: Checks, sm: int, first_group: int, seed=None,
-                 cluster=(1, 1, 1), tensor_maps=None):
+    def __init__(self, code: Code, arena, grid, block, smem: int, params: bytes, checks: Checks, first_group: int, seed=None, cluster=(1, 1, 1),
+                 tensor_maps=None):
         self.code_of, self.arena, self.grid, self.block_dim, self.smem = code, arena, grid, block, smem
-        self.checks, self.sm, self.uniform, self.cluster_dim = checks, sm, code.uniform, cluster
-        self.params, self.tensor_maps = memories.Parameters(params), tensor_maps or {}
+        self.checks, self.uniform, self.cluster_dim, self.tensor_maps = checks, code.uniform, cluster, tensor_maps or {}
+        self.params = memories.parameters(params)
         self.rng = None if seed is None else np.random.default_rng(seed)
-        self.threads = block[0] * block[1] * block[2]
-        self.width = -(-self.threads // 32) * 32             # lanes of a block
-        self.cluster = cluster[0] * cluster[1] * cluster[2]
-        self.first_group = first_group
-        self.first = first_group << GROUP
+        self.threads, self.cluster = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
+        unit = 128 if code.uses else 32                      # warpgroups stay whole
+        self.width = -(-self.threads // unit) * unit         # lanes of a block
+        self.first_group, self.first = first_group, first_group << GROUP
         self.at, self.time = 0, 0
 
     def run(self):
         total = self.grid[0] * self.grid[1] * self.grid[2]
-        blocks = self.order = self._block_order(total)
+        (x, y, z), (cx, cy, cz) = self._coordinates(np.arange(total), self.grid), self.cluster_dim
+        self.order = np.lexsort((x % cx, y % cy, z % cz, x // cx, y // cy, z // cz))         # the blocks of a cluster side by side
         batch = max(LANES // (self.width * self.cluster), 1) * self.cluster
         with np.errstate(all="ignore"):
             for start in range(0, total, batch):
-                self._set_up(blocks[start:start + batch], start)
+                self._set_up(self.order[start:start + batch], start)
                 self._interpret()
 
-    def _block_order(self, total):
-        """Linear block numbers, the blocks of a cluster side by side."""
-        order = np.arange(total)
-        if self.cluster == 1:
-            return order
-        (gx, gy, _), (cx, cy, cz) = self.grid, self.cluster_dim
-        x, y, z = order % gx, order // gx % gy, order // (gx * gy)
-        return np.lexsort((x % cx, y % cy, z % cz, x // cx, y // cy, z // cz))
+    @staticmethod
+    def _coordinates(n, dims):
+        return n % dims[0], n // dims[0] % dims[1], n // (dims[0] * dims[1])
 
     # ---- State of a batch ----
 
     def _set_up(self, blocks, start):
-        code, width = self.code_of, self.width
-        count = len(blocks)
+        code, width, count = self.code_of, self.width, len(blocks)
         self.L = L = count * width
         thread = np.tile(np.arange(width), count)
-        self.blocks, self.block = blocks, np.repeat(np.arange(count), width)
-        self.all_lanes, self.warps_in_block = np.arange(L), width // 32
-        self.warps_in_group = self.warps_in_block * self.cluster
+        self.blocks, self.block, self.all_lanes, self.row = blocks, np.repeat(np.arange(count), width), np.arange(L), np.arange(L) // 32
+        self.warps_in_block, self.warps_in_group = width // 32, width // 32 * self.cluster
         self.key = np.where(thread < self.threads, 0, DONE).astype(np.int32)
         self.live = int(np.count_nonzero(self.key == 0))
-        self.pc, self.wait_id, self.wait_count = np.zeros(L, np.int32), np.full(L, -1), np.zeros(L, np.int64)
-        self.arrived: dict = {}                  # block * 16 + barrier -> (threads that arrived without waiting, what they knew)
-        self.cluster_arrivals, self.cluster_waits, self.gone_blocks = np.zeros(L, np.int64), np.zeros(L, np.int64), np.zeros(count, bool)
+        self.gone = np.zeros(count, bool)                    # blocks of which no thread is left
+        self.pc, self.partner = np.zeros(L, np.int32), np.zeros(L, bool)         # where a lane waits; is it for its warp?
+        self.gates, self.coming = {}, set()                  # place -> Gate; barriers that a part has come to
         self.group = self.first_group + 1 + (start + self.block) // self.cluster
         self.in_group = (self.block % self.cluster) * width + thread
-        self.row = np.arange(L) // 32
         self.known = np.zeros((L // 32, self.warps_in_group), np.int32)
         self.own = (np.arange(L // 32), np.arange(L // 32) % self.warps_in_group)
-        self._stamp()
-        ways = 1 if self.uniform else self.warps_in_group
-        size = code.program.bytes["shared"] + self.smem
-        self.memory = {"global": self.arena, "shared": memories.Shared(count, size, code.shared_grain, ways, self.cluster),
-                       "local": memories.Local(L, code.program.bytes["local"]), "param": self.params}
-        self.memory["generic"] = memories.Generic(self)
-        self.pending, self.flights = asynchronous.Pending(self), {}
-        self._registers(thread, blocks[self.block])
+        self.stamp()
+        shared = memories.shared(count, code.program.bytes["shared"] + self.smem, code.grains["shared"], 1 if self.uniform else self.warps_in_group,
+                                 self.cluster)
+        self.arena.grain = code.grains["global"]
+        self.memory = {"global": self.arena, "const": self.arena, "shared": shared, "local": memories.local(L, code.program.bytes["local"]),
+                       "param": self.params}
+        self.copies = copies.Copies(L)
+        self.V = self._registers(self._specials(thread, blocks[self.block]))
 
-    def _registers(self, thread, block):
-        code, L = self.code_of, self.L
-        raw = [np.zeros(L, np.bool_ if size == 1 and not name.startswith("_") else memories.UINT[min(size, 8)])
-               if size <= 8 else np.zeros((L, 2), np.uint64) for name, size in code.program.registers]
+    def _registers(self, specials) -> list:
+        """What the slots of the code stand for: constants, and rows of one block of zeros for each width of registers, seen as they are read."""
+        code = self.code_of
+        blocks = {width: self.arena.zeros(width, count, self.L) for width, count in code.widths.items()}
         for name, register in code.program.specials.items():
-            raw[register][:] = self._special(name, thread, block)
-        self.raw, self.V = raw, [value if register is None else _view(raw[register], value) for register, value in code.recipe]
+            base, _, axis = name.lstrip("%").partition(".")
+            width, at = code.rows[register]
+            blocks[width][at] = specials[base]["xyz".index(axis)] if axis else specials.get(base, 0)      # clocks are read by mov; gridid is 0
+        views = {seen: _view(blocks[seen[0]], seen[1]) for seen in {seen for seen, _ in code.places} - {None}}
+        return [value if seen is None else views[seen][value] for seen, value in code.places]
 
-    def _special(self, name, thread, block):
-        base, _, axis = name[1:].partition(".")
-        bx, by, bz = self.block_dim
-        gx, gy, gz = self.grid
-        cx, cy, cz = self.cluster_dim
-        at = "xyz".find(axis) if axis else 0
-        where = (block % gx, block // gx % gy, block // (gx * gy))
-        lane = (thread % 32).astype(np.uint32)
-        rows = {
-            "tid": lambda: (thread % bx, thread // bx % by, thread // (bx * by))[at], "ntid": lambda: self.block_dim[at],
-            "ctaid": lambda: where[at], "nctaid": lambda: self.grid[at], "laneid": lambda: lane, "warpid": lambda: thread // 32,
-            "nwarpid": lambda: self.warps_in_block, "smid": lambda: block % 4, "nsmid": lambda: 4, "gridid": lambda: 0,
-            "clusterid": lambda: where[at] // self.cluster_dim[at], "nclusterid": lambda: self.grid[at] // self.cluster_dim[at],
-            "cluster_ctaid": lambda: where[at] % self.cluster_dim[at], "cluster_nctaid": lambda: self.cluster_dim[at],
-            "cluster_ctarank": lambda: where[0] % cx + cx * (where[1] % cy + cy * (where[2] % cz)), "cluster_nctarank": lambda: self.cluster,
-            "is_explicit_cluster": lambda: int(self.cluster > 1), "dynamic_smem_size": lambda: self.smem,
-            "total_smem_size": lambda: self.memory["shared"].size,
-            "lanemask_eq": lambda: np.uint32(1) << lane, "lanemask_lt": lambda: (np.uint32(1) << lane) - np.uint32(1),
-            "lanemask_le": lambda: (np.uint32(2) << lane) - np.uint32(1), "lanemask_gt": lambda: ~((np.uint32(2) << lane) - np.uint32(1)),
-            "lanemask_ge": lambda: ~((np.uint32(1) << lane) - np.uint32(1)), "clock": lambda: 0, "clock64": lambda: 0, "clock_hi": lambda: 0,
-            "globaltimer": lambda: 0, "globaltimer_lo": lambda: 0, "globaltimer_hi": lambda: 0, "ARP_SZ": lambda: 32}
-        return rows[base]()
+    def _specials(self, thread, block):
+        """What the special registers hold."""
+        where, one, lane, cluster = self._coordinates(block, self.grid), np.uint32(1), (thread % 32).astype(np.uint32), self.cluster_dim
+        rank = [w % n for w, n in zip(where, cluster)]
+        return {
+            "tid": self._coordinates(thread, self.block_dim), "ntid": self.block_dim, "ctaid": where, "nctaid": self.grid, "laneid": lane,
+            "warpid": thread // 32, "nwarpid": -(-self.threads // 32), "smid": block % 4, "nsmid": 4,
+            "cluster_ctaid": rank, "cluster_nctaid": cluster, "clusterid": [w // n for w, n in zip(where, cluster)],
+            "nclusterid": [g // n for g, n in zip(self.grid, cluster)],
+            "cluster_ctarank": rank[0] + cluster[0] * (rank[1] + cluster[1] * rank[2]), "cluster_nctarank": self.cluster,
+            "is_explicit_cluster": int(self.cluster > 1), "dynamic_smem_size": self.smem, "total_smem_size": self.memory["shared"].limit,
+            "lanemask_eq": one << lane, "lanemask_lt": (one << lane) - one, "lanemask_le": (one << lane) * 2 - one,
+            "lanemask_gt": ~((one << lane) * 2 - one), "lanemask_ge": ~((one << lane) - one), "WARP_SZ": 32}
 
-    def _stamp(self):
+    # ---- Clocks ----
+
+    def stamp(self):
         """Codes of the lanes after clocks have moved."""
-        clock = self.known[self.own].astype(np.int64)[self.row]
-        self.code = (self.group.astype(np.int64) << GROUP) | (clock << CLOCK) | self.in_group
+        self.code = (self.group.astype(np.int64) << GROUP) | (self.known[self.own].astype(np.int64)[self.row] << CLOCK) | self.in_group
+
+    def tick(self, lanes):
+        """The clocks of the warps of some lanes move on; all of a group know of it only when told. Returns what these warps know."""
+        rows = np.unique(self.row[lanes])
+        self.known[rows, rows % self.warps_in_group] += 1
+        self.stamp()
+        return self.known[rows].max(0)
+
+    def learn(self, lanes, known):
+        """What lies before now for the warps of some lanes."""
+        rows = np.unique(self.row[lanes])
+        self.known[rows] = np.maximum(self.known[rows], known)
+
+    def meet(self):
+        """Everybody in every block learns what anybody there knows; then all clocks move on."""
+        self.known[self.own] += 1
+        known = self.known.reshape(-1, self.warps_in_block, self.warps_in_group)
+        known[...] = known.max(1, keepdims=True)
+        self.stamp()
 
     # ---- Who is active ----
 
     def _activate(self, mask, n):
-        self.mask, self.n = (None if n == self.L else mask), n
-        self.where = True if n == self.live else mask
+        self.mask, self.n, self.where = (None if n == self.L else mask), n, (True if n == self.live else mask)
         self._lanes = self.all_lanes if n == self.L else None
 
     def lanes(self) -> np.ndarray:
@@ -133,26 +137,25 @@ class Machine:
         return self._lanes
 
     def warps(self) -> np.ndarray:
-        """Rows of the active warps, for instructions that whole warps execute."""
-        if self.mask is None:
-            return self.all_lanes[:self.L // 32]
+        """The active lanes as rows of 32, for instructions that whole warps execute."""
         lanes = self.lanes()
-        rows = lanes[::32] // 32
-        if len(lanes) % 32 or (lanes.reshape(-1, 32) // 32 != rows[:, None]).any():
+        if self.mask is not None and (len(lanes) % 32 or (lanes[::32] % 32).any() or (lanes[31::32] - lanes[::32] != 31).any()):
             self.fault("warp", "is executed by a part of a warp; all 32 lanes must", lanes)
-        return rows
+        return lanes.reshape(-1, 32)
 
-    def warpgroup(self, lanes):
-        """A number for the warpgroup of lanes."""
-        return lanes // self.width * 8 + lanes % self.width // 128
+    def active(self, array):
+        """The active lanes' part of an array, or of a number."""
+        if np.ndim(array) == 0:
+            return np.broadcast_to(array, self.n)
+        return array if self.mask is None else array[self.lanes()]
 
-    def only(self, position) -> np.ndarray:
-        """The lane at a position among the active ones."""
-        return self.lanes()[int(position):int(position) + 1]
-
-    def at_lanes(self, array):
-        """The active lanes' part of an array (numbers pass)."""
-        return array if self.mask is None or np.ndim(array) == 0 else array[self.lanes()]
+    def spread(self, values, rest=0):
+        """The active lanes' values in rows of whole warps, ``rest`` for other lanes."""
+        if self.mask is not None:
+            full = np.full(self.L, rest, np.asarray(values).dtype)
+            full[self.lanes()] = values
+            values = full
+        return np.broadcast_to(values, self.L).reshape(-1, 32)
 
     def put(self, slot: int, values):
         """Write values, one for each active lane."""
@@ -161,270 +164,151 @@ class Machine:
         else:
             self.V[slot][self.lanes()] = values
 
-    @contextmanager
-    def narrowed(self, mine):
-        """Only some of the active lanes, for a while."""
-        saved = self.mask, self.n, self.where, self._lanes
-        if not mine.all():
-            lanes = self.lanes()[mine]
-            mask = np.zeros(self.L, bool)
-            mask[lanes] = True
-            self.mask, self.n, self.where, self._lanes = mask, len(lanes), mask, lanes
-        yield
-        self.mask, self.n, self.where, self._lanes = saved
-
-    @contextmanager
-    def standing_for(self, lane: int, count: int):
-        """``count`` accesses in the name of one lane."""
-        saved = self.mask, self.n, self.where, self._lanes
-        self.mask, self.n, self._lanes = self.where, count, np.full(count, lane)
-        yield
-        self.mask, self.n, self.where, self._lanes = saved
-
     # ---- Findings ----
 
     def name_of(self, code: int) -> str:
-        """Block and thread of an access code."""
+        """Thread and block of an access code."""
         group, lane = (code >> GROUP) - self.first_group - 1, code & 0xFFFF
-        block = int(self.order[group * self.cluster + lane // self.width])
-        return f"{self._coordinates(lane % self.width, self.block_dim)} of block {self._coordinates(block, self.grid)}"
+        block = self.order[group * self.cluster + lane // self.width]
+        return f"{self._name(lane % self.width, self.block_dim)} of block {self._name(block, self.grid)}"
 
-    @staticmethod
-    def _coordinates(n, dims):
-        return f"({n % dims[0]},{n // dims[0] % dims[1]},{n // (dims[0] * dims[1])})"
+    def _name(self, n, dims):
+        return "({},{},{})".format(*self._coordinates(int(n), dims))
 
     def fault(self, kind: str, what: str, lanes, other: int | None = None):
         """Raise a Finding about the first of ``lanes``."""
-        lane = int(np.atleast_1d(lanes)[0])
-        i = self.code_of.instructions[self.at]
-        thread, block = self._coordinates(lane % self.width, self.block_dim), self._coordinates(int(self.blocks[self.block[lane]]), self.grid)
-        line = self.code_of.line(i)
-        there = self.code_of.instructions[other] if other is not None else None
-        also = f"; the other is line {self.code_of.line(there)} `{there.text}`" if there is not None else ""
-        raise Finding(kind, f"{self.code_of.program.name}: {kind}: block {block} thread {thread} {what}; line {line} `{i.text}`{also}",
-                      kernel=self.code_of.program.name, block=block, thread=thread, line=line, text=i.text,
-                      other=there and (self.code_of.line(there), there.text))
+        code, lane = self.code_of, int(np.atleast_1d(lanes)[0])
+        i, there = code.instructions[self.at], None if other is None else code.instructions[other]
+        thread, block = self._name(lane % self.width, self.block_dim), self._name(self.blocks[self.block[lane]], self.grid)
+        also = "" if there is None else f"; the other is {code.place(there)}"
+        raise Finding(kind, f"{code.program.name}: {kind}: block {block} thread {thread} {what}; {code.place(i)}{also}", kernel=code.program.name,
+                      block=block, thread=thread, line=code.line(i), text=i.text, source=i.source, other=there and (code.line(there), there.text))
 
     # ---- The loop ----
 
     def _interpret(self):
-        steps, kinds, guards, executed = (getattr(self.code_of, n) for n in ("steps", "kinds", "guards", "executed"))
-        V, key, left, uses = self.V, self.key, MOST_STEPS, self.code_of.uses
+        steps, kinds, guards, executed, uses = (getattr(self.code_of, n) for n in ("steps", "kinds", "guards", "executed", "uses"))
+        V, key, left = self.V, self.key, MOST_STEPS
         while True:
             i, mask, bound, patience = self._pick()
             if i is None:
-                break
+                return
             n = int(np.count_nonzero(mask))
             self._activate(mask, n)
             while True:
-                executed[i] = True
-                self.at, kind, guard = i, kinds[i], guards[i]
-                left -= 1
-                patience -= 1
-                self.time += 1
-                if self.flights and uses[i]:
-                    self._untouched(uses[i])
+                executed[i], self.at, kind, guard, take, taken = True, i, kinds[i], guards[i], mask, n
+                left, patience, self.time = left - 1, patience - 1, self.time + 1
                 if left < 0:
                     self.fault("hang", f"has run {MOST_STEPS} instructions", self.lanes())
-                if kind == PLAIN and guard is None:
-                    steps[i](V, self)
-                    i += 1
-                elif kind == PLAIN:
-                    self._guarded(steps[i], V, guard, mask)
-                    i += 1
-                else:
-                    take = mask
-                    if guard is not None:
-                        take = mask & (~V[guard[0]] if guard[1] else V[guard[0]])
-                        taken = int(np.count_nonzero(take))
-                        if taken == 0:
-                            i += 1
-                            if i >= bound or patience <= 0:
-                                key[mask] = i
-                                break
-                            continue
-                    else:
-                        taken = n
-                    if kind == BRANCH:
-                        if taken == n:
-                            i = steps[i]
-                        else:
-                            key[mask] = i + 1
-                            key[take] = steps[i]
-                            break
-                    elif kind == EXIT:
-                        key[mask] = i + 1
-                        key[take] = DONE
-                        self.live -= taken
-                        self.pending.leave(self, take)
-                        if self.cluster > 1:
-                            warp.leave_cluster(self)
-                        break
-                    elif kind == TABLE_BRANCH:
-                        index, targets = steps[i]
-                        at = np.broadcast_to(V[index], mask.shape)
-                        if (at[take] >= len(targets)).any():
-                            self.fault("branch", "takes an entry beyond its table", np.flatnonzero(take & (at >= len(targets))))
-                        key[mask] = i + 1
-                        key[take] = targets[at[take]]
-                        break
-                    elif kind == BARRIER:
-                        if taken == n == self.live and steps[i](V, self, take, True):
-                            i += 1
-                        else:
-                            key[mask] = i + 1
-                            key[take], self.pc[take] = WAITS, i
-                            self._activate(take, taken)
-                            steps[i](V, self, take, False)
-                            break
-                    else:
-                        ready = self._whole(take, i, taken)
-                        if uses is not None and self.code_of.instructions[i].words[0] == "wgmma":
-                            ready = self._warpgroups(ready, i)
-                        if taken != n or ready is not take:
-                            key[mask & ~take] = i + 1
-                            if not np.count_nonzero(ready):
-                                break
-                            self._activate(ready, int(np.count_nonzero(ready)))
-                            steps[i](V, self)
-                            key[ready] = i + 1
-                            break
+                if uses and self.copies.flights and uses[i]:
+                    self.copies.untouched(self, uses[i])
+                if guard is not None:
+                    take = mask & (~V[guard[0]] if guard[1] else V[guard[0]])
+                    taken = int(np.count_nonzero(take))
+                if taken == 0 or kind == PLAIN:
+                    if taken == n:
                         steps[i](V, self)
-                        i += 1
+                    elif taken:
+                        self._activate(take, taken)
+                        steps[i](V, self)
+                        self._activate(mask, n)
+                    i += 1
+                elif kind == BRANCH and taken == n:
+                    i = steps[i]
+                else:
+                    key[mask] = i + 1
+                    i = self._divert(i, kind, steps[i], take, taken, n)
+                    if i is None:
+                        break
                 if i >= bound or patience <= 0:
                     key[mask] = i
                     break
-        self.pending.finish(self)
 
-    def _untouched(self, registers):
-        """No instruction but wgmma may name registers of one that is under way."""
-        for group in np.unique(self.warpgroup(self.lanes())) if self.checks.in_flight else ():
-            if group in self.flights and self.flights[group].registers() & registers:
-                self.fault("in flight", "touches registers of a wgmma that was not waited for", self.lanes())
-
-    def _guarded(self, step, V, guard, mask):
-        """Run a step for the lanes whose guard holds."""
-        take = ~V[guard[0]] if guard[1] else V[guard[0]]
-        if self.mask is not None:
-            take = take & mask
-        taken = int(np.count_nonzero(take))
-        if not taken:
-            return
-        if taken == self.n:
-            return step(V, self)
-        saved = self.mask, self.n, self.where, self._lanes
-        self.mask, self.n, self.where, self._lanes = take, taken, take, None
-        step(V, self)
-        self.mask, self.n, self.where, self._lanes = saved
+    def _divert(self, i, kind, step, take, taken, n):
+        """An instruction after which the ``taken`` of ``n`` lanes may go another way than the rest: their keys say where. When they all go on
+        together, returns the next instruction."""
+        if kind == BRANCH:
+            self.key[take] = step
+        elif kind == TABLE_BRANCH:
+            index, targets = step
+            at = np.broadcast_to(self.V[index], take.shape)[take]
+            if (at >= len(targets)).any():
+                self.fault("branch", "takes an entry beyond its table", np.flatnonzero(take)[at >= len(targets)])
+            self.key[take] = targets[at]
+        elif kind == EXIT:
+            self.key[take] = DONE
+            self.live -= taken
+            self.copies.leave(self, take)
+            if self.cluster > 1:
+                warp.leave_cluster(self)
+            self.key[self.partner] = self.pc[self.partner]   # partners of a warp instruction may be complete now
+            self.partner[:] = False
+        elif kind == WAIT:
+            self._activate(take, taken)
+            step(self.V, self)
+        else:
+            ready = self._whole(take, i, taken)
+            count = int(np.count_nonzero(ready))
+            if count:
+                self.key[ready] = i + 1
+                self._activate(ready, count)
+                step(self.V, self)
+            return i + 1 if ready is take and taken == n else None
+        return None
 
     def _pick(self):
         """The next instruction, its lanes, the first instruction another lane waits at, and for how many steps."""
         key = self.key
-        while True:
-            i = int(key.min())
-            if i < WAITS:
-                break
+        while (i := int(key.min())) >= WAITS:
             if not self._resolve():
                 return None, None, 0, 0
         if self.rng is None:
             mask = key == i
-            others = np.where(mask, DONE, key)
-            return i, mask, int(others.min()), 1 << 60
+            return i, mask, int(np.where(mask, DONE, key).min()), FOREVER
         least = key.reshape(-1, 32).min(1)
-        runnable = np.flatnonzero(least < WAITS)
-        i = int(least[self.rng.choice(runnable)])
+        i = int(least[self.rng.choice(np.flatnonzero(least < WAITS))])
         chosen = (least == i) & (self.rng.random(len(least)) < 0.6)
-        if not chosen.any():
-            chosen = least == i
-        chosen = np.repeat(chosen, 32)
+        chosen = np.repeat(chosen if chosen.any() else least == i, 32)
         mask = (key == i) & chosen
-        others = np.where(mask | ~chosen, DONE, key)
-        return i, mask, int(others.min()), int(self.rng.integers(1, 60))
+        return i, mask, int(np.where(mask | ~chosen, DONE, key).min()), int(self.rng.integers(1, 60))
 
     def _whole(self, take, i, taken):
-        """Of the lanes at a warp instruction, those whose named partners are here too; the others wait for them."""
-        slot = self.code_of.members.get(i)
+        """Of the lanes at a warp instruction (those of ``take`` and those that wait there), the ones whose partners are here too: the lanes named
+        by its member mask, or for wgmma the warpgroup. The others wait for them."""
         if taken == self.L:
             return take
-        bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
-        waiting = (self.key == WAITS) & (self.pc == i) & (self.wait_id == -2)
+        waiting = self.partner & (self.pc == i)
         here = take | waiting
-        present = (here.reshape(-1, 32) * bits).sum(1, dtype=np.uint32)
-        alive = ((self.key != DONE).reshape(-1, 32) * bits).sum(1, dtype=np.uint32)
-        missing = (alive & ~present)[self.row]
-        named = np.uint32(0xFFFFFFFF) if slot is None else self.V[slot]
-        bad = here & ((missing & named) != 0)
-        if not np.count_nonzero(bad):
-            if np.count_nonzero(waiting):
-                self.wait_id[waiting] = -1
-                return here
+        missing = (self.key != DONE) & ~here
+        if self.code_of.instructions[i].words[0] == "wgmma":
+            bad = here & np.repeat(missing.reshape(-1, 128).any(1), 128)
+        else:
+            slot = self.code_of.members.get(i)
+            named = np.uint32(0xFFFFFFFF) if slot is None else self.V[slot]
+            bad = here & (((missing.reshape(-1, 32) * BIT).sum(1, dtype=np.uint32)[self.row] & named) != 0)
+        if not np.count_nonzero(bad) and not np.count_nonzero(waiting):
             return take
-        self.key[bad], self.pc[bad], self.wait_id[bad] = WAITS, i, -2
-        good = here & ~bad
-        self.wait_id[good] = -1
-        return good
-
-    def _warpgroups(self, ready, i):
-        """For wgmma: of whole warps, those whose warpgroup is whole too; the others wait."""
-        whole = np.repeat(ready.reshape(-1, 128).all(1), 128) if self.width % 128 == 0 else _whole_groups(ready, self.width)
-        rest = ready & ~whole
-        if np.count_nonzero(rest):
-            self.key[rest], self.pc[rest], self.wait_id[rest] = WAITS, i, -2
-        return whole & ready
-
-    # ---- Waiting ----
+        self.partner[here] = bad[here]
+        self.key[bad], self.pc[bad] = WAITS, i
+        return here & ~bad
 
     def _resolve(self) -> bool:
-        """Nothing can run: open what can be opened. False when all lanes are done."""
+        """Nothing can run: open what can be opened, or let a copy land. False when all lanes are done."""
         waits = self.key == WAITS
         if not np.count_nonzero(waits):
             return False
-        if warp.release(self, waits) or self.pending.wake(self, waits):
+        if any([gate.release(self) for gate in list(self.gates.values())]) or self.copies.deliver(self):
             return True
-        retry = waits & (self.wait_id == -2)
-        alive = self.key != DONE
-        for i in np.unique(self.pc[retry]):                  # partners of a warp instruction have left since
-            here = retry & (self.pc == i)
-            whole = np.repeat((here | ~alive).reshape(-1, 32).all(1), 32) & here
-            if whole.any():
-                self.key[whole], self.wait_id[whole] = i, -1
-                return True
         lane = np.flatnonzero(waits)[0]
         self.at = int(self.pc[lane])
         places = ", ".join(f"{np.count_nonzero(waits & (self.pc == i))} at line {self.code_of.line(self.code_of.instructions[i])}"
                            for i in np.unique(self.pc[waits]))
         self.fault("deadlock", f"waits for ever; of {np.count_nonzero(self.key != DONE)} threads that have not left, {places}", lane)
 
-    def tick(self, rows=None):
-        """The clocks of some warps (all, for None) move on; all of a group know of it only when told (``meet``)."""
-        if rows is None:
-            self.known[self.own] += 1
-        else:
-            self.known[rows, rows % self.warps_in_group] += 1
-        self._stamp()
 
-    def meet(self, warps: int):
-        """Everybody in every block (``warps`` = warps_in_block) or group learns what anybody there knows; then all clocks move on."""
-        self.known[self.own] += 1
-        known = self.known.reshape(-1, warps, self.warps_in_group)
-        known[...] = known.max(1, keepdims=True)
-        self._stamp()
-
-
-def _whole_groups(ready, width):
-    """Lanes of whole warpgroups, where blocks are not a multiple of 128 lanes."""
-    blocks = ready.reshape(-1, width)
-    out = np.zeros_like(blocks)
-    for start in range(0, width - 127, 128):
-        out[:, start:start + 128] = blocks[:, start:start + 128].all(1, keepdims=True)
-    return out.reshape(-1)
-
-
-def _view(raw, kind: str):
-    """One register's array seen as another type; narrower types are its low part."""
-    if kind == "bool" or raw.dtype == np.bool_:
-        return raw
-    if "x" in kind:
-        return raw.view(DTYPE[kind]).reshape(len(raw), -1)
-    view = raw.view(DTYPE[kind])
-    return view[::view.size // raw.size] if view.size != len(raw) else view
+def _view(block, kind: str):
+    """Registers seen as another type; narrower types are their low part."""
+    if block.dtype == np.bool_:
+        return block
+    view = block.view(DTYPE[kind])
+    return view.reshape(*block.shape, -1) if "x" in kind else view[:, ::view.shape[1] // block.shape[1]]

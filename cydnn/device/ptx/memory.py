@@ -1,7 +1,7 @@
-"""The memories of the machine: global (one arena for a device), shared, local and parameters, each with what is known of its bytes.
+"""The memories of the machine. One class: bytes, a byte of state for each, and a shadow of who touched them; one routine checks every access.
 
 Addresses: global from GLOBAL on, generic addresses of shared and local memory from SHARED and LOCAL on, parameters from PARAM on.
-Everything is mapped without being reserved, so a tensor of 2^33 bytes costs only the pages that are touched.
+Global memory is mapped without being reserved, so a tensor of 2^33 bytes costs only the pages that are touched.
 """
 from __future__ import annotations
 
@@ -17,10 +17,162 @@ from .check import Shadow
 GLOBAL, SHARED, LOCAL, PARAM = 1 << 36, 1 << 44, 1 << 45, 1 << 46
 SPACE_END = 1 << 40                              # bytes of a window
 GAP = 512                                        # dead bytes on both sides of an allocation
-LIVE, WRITTEN, TRACKED = 1, 2, 4                 # bits of a byte's state; TRACKED: the kernel may write this allocation
-UINT = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-ONES = {n: dtype(sum(1 << 8 * i for i in range(n))) for n, dtype in UINT.items()}
+DEAD, WRITTEN, FLYING = 1, 2, 4                  # state of a byte: outside after all, written, will be written by a copy that is under way
+SIZES = (1, 2, 4, 8)
+UINT = {n: np.dtype(f"u{n}") for n in SIZES}
+STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in SIZES for bits in range(8)}      # of n bytes
+FIRST = 1 << 60
 
+
+class Memory:
+    """``limit`` bytes, or for shared and local memory as many each ``pitch`` bytes for each block or lane. ``base``: the address of the first."""
+
+    def __init__(self, name: str, data, state, limit: int, base=0, pitch=0, grain=1, shadow=None, cluster=1):
+        self.name, self.data, self.state, self.limit, self.base, self.pitch = name, data, state, limit, base, pitch
+        self.grain, self.shadow, self.cluster = grain, shadow, cluster
+        self.view, self.flags = ({n: array[:len(array) // 8 * 8].view(t) for n, t in UINT.items()} for array in (data, state))
+
+    def describe(self, off: int) -> str:
+        """Where a bad access lies."""
+        return f"of {self.limit} bytes of {self.name} memory"
+
+    def outside(self, off, width):
+        """Which accesses do not lie in the memory."""
+        return off.view(np.uint64) > np.uint64(self.limit - width) if self.limit >= width else np.ones(off.shape, bool)
+
+    def reach(self, c, address, width, verb, lanes, need=0):
+        """Places in ``data`` of accesses of ``width`` bytes. Checks, here for all: bounds, alignment, under way, and ``need`` (written)."""
+        off = address - self.base
+        block = None if self.name != "shared" else c.block[lanes]
+        if block is not None and (self.cluster > 1 or np.count_nonzero(off >> 24)):      # bits from 24 on name a block of the cluster (rank + 1)
+            rank = (off >> 24) - 1
+            block = np.where(rank >= 0, block // self.cluster * self.cluster + rank, block)
+            off = np.where((rank >= self.cluster) | (rank < -1), -1, off & 0xFFFFFF)
+            bad = c.gone[np.minimum(block, len(c.gone) - 1)]
+            if np.count_nonzero(bad):
+                self.fault(c, "address", bad, address, off, f"{verb} {width} bytes in a block that has left,", lanes)
+        bad = self.outside(off, width)
+        if np.count_nonzero(bad):
+            self.fault(c, "address", bad, address, off, f"{verb} {width} bytes", lanes)
+        if width > 1:
+            bad = off & (width - 1)
+            if np.count_nonzero(bad):
+                self.fault(c, "misaligned", bad, address, off, f"{verb} {width} bytes", lanes)
+        off = off + (lanes if block is None else block) * self.pitch if self.pitch else off
+        step = min(width, 8)
+        at = off // step
+        state = self.flags[step][at] if width <= 8 else np.stack([self.flags[step][at + i] for i in range(width // 8)])
+        care = DEAD | need | (FLYING if c.checks.in_flight else 0)
+        if np.count_nonzero(state & STATE[step, care] != STATE[step, need]):
+            for kind, bit, what in (("address", DEAD, f"{verb} {width} bytes"), ("in flight", FLYING, f"{verb} what an asynchronous copy is writing"),
+                                    ("unwritten", WRITTEN, f"{verb} {width} bytes that nothing has written")):
+                bad = (state & STATE[step, bit & care] != STATE[step, bit & need]).reshape(-1, len(off)).any(0)
+                if np.count_nonzero(bad):
+                    self.fault(c, kind, bad, address, off, what, lanes)
+        return off
+
+    def fault(self, c, kind, bad, address, off, what, lanes):
+        lane = np.flatnonzero(bad)[0]
+        c.fault(kind, f"{what} at {int(address[lane]):#x} {self.describe(int(off[lane]))}", lanes[lane:lane + 1])
+
+    def cells(self, off, width):
+        """The cells of the shadow that accesses touch: (n, cells of one)."""
+        cells = off // self.grain
+        return cells[:, None] if width <= self.grain else cells[:, None] + np.arange(width // self.grain)
+
+    def watched(self, c, off, width):
+        """Are races looked for here?"""
+        return self.shadow is not None and c.checks.races
+
+    # ---- Accesses: ``address`` (n,) of ``lanes`` (n,; None: the active ones) ----
+
+    def load(self, c, address, size, count=1, lanes=None, constant=False, ahead=False):
+        """``count`` neighbours of ``size`` bytes for each address, as raw unsigned integers (a list of arrays). ``constant``: by .nc.
+        ``ahead``: pipelines read ahead so; what was never written is NaN, and only its use shows."""
+        lanes, width = c.lanes() if lanes is None else lanes, size * count
+        checked = not ahead and (c.checks.unwritten_shared if self.name == "shared" else c.checks.unwritten)
+        off = self.reach(c, address, width, "reads", lanes, WRITTEN if checked else 0)
+        if self.watched(c, off, width):
+            cells = self.cells(off, width)
+            self.shadow.read(c, cells, lanes)
+            written = constant and (self.shadow.writes[cells] >= c.first).any(1)
+            if np.count_nonzero(written):
+                c.fault("race", "reads with .nc what this launch has written", lanes[written])
+        view, at = self.view[size], off // size
+        return [view[at + i] if i else view[at] for i in range(count)]
+
+    def store(self, c, address, size, values, lanes=None):
+        """Write the arrays ``values`` side by side at each address."""
+        lanes, width, clash = c.lanes() if lanes is None else lanes, size * len(values), None
+        off = self.reach(c, address, width, "writes", lanes)
+        if self.shadow is not None:
+            clash = self.shadow.write(c, self.cells(off, width), lanes)
+        self.mark(off, width)
+        view, at = self.view[size], off // size
+        for i, value in enumerate(values):
+            view[at + i] = value
+        for i, value in enumerate(values if clash else ()):
+            differ = view[at + i] != value
+            if np.count_nonzero(differ):
+                c.fault("race", "threads write different values to one address in this instruction", lanes[differ])
+
+    def mark(self, off, width, state=WRITTEN):
+        """These bytes are written now, or will be."""
+        step = min(width, 8)
+        for i in range(max(width // 8, 1)):
+            self.flags[step][off // step + i] = STATE[step, state]
+
+    def update(self, c, address, size, change, lanes=None):
+        """``change(old, positions) -> new`` at each address, one lane after another where addresses meet; returns the old values."""
+        lanes = c.lanes() if lanes is None else lanes
+        need = WRITTEN if self.name != "shared" and c.checks.unwritten else 0
+        off = self.reach(c, address, size, "updates", lanes, need)
+        if self.watched(c, off, size):
+            self.shadow.write(c, self.cells(off, size), lanes, atomic=True)
+        view, at = self.view[size], off // size
+        old, left = np.empty(at.shape, view.dtype), np.arange(at.size)
+        self.mark(off, size)
+        while left.size:
+            _, first = np.unique(at[left], return_index=True)
+            now = left[first]
+            old[now] = view[at[now]]
+            view[at[now]] = change(old[now], now)
+            left = np.delete(left, first)
+        return old
+
+
+def shared(blocks: int, size: int, grain: int, ways: int, cluster: int) -> Memory:
+    """Shared memory of the blocks of a batch; what nothing has written is NaN in every float type."""
+    pitch = -(-size // 128) * 128 + 128
+    total, cells = blocks * pitch, blocks * pitch // grain
+    shadow = Shadow(np.zeros(cells, np.int64), np.zeros(cells * ways, np.int64), np.zeros(cells, np.int32), np.zeros(cells, np.int32), ways)
+    return Memory("shared", np.full(total, 0xFF, np.uint8), np.zeros(total, np.uint8), size, 0, pitch, grain, shadow, cluster)
+
+
+def local(lanes: int, size: int) -> Memory:
+    pitch = -(-size // 16) * 16
+    return Memory("local", np.zeros(lanes * pitch, np.uint8), np.zeros(lanes * pitch, np.uint8), size, 0, pitch)
+
+
+def parameters(data: bytes) -> Memory:
+    """The parameter block; read only."""
+    padded = np.frombuffer(data + bytes(16), np.uint8)
+    return Memory("param", padded, np.full(len(padded), WRITTEN, np.uint8), len(data), PARAM)
+
+
+def spaces(c, name: str, address):
+    """Where accesses of the active lanes go: (memory, which of them, their addresses there, their lanes); a generic address names its space."""
+    if name != "generic":
+        yield c.memory[name], slice(None), address, c.lanes()
+        return
+    window = np.searchsorted((SHARED, LOCAL, PARAM), address, "right")
+    for n, (space, base) in enumerate((("global", 0), ("shared", SHARED), ("local", LOCAL), ("param", 0))):
+        mine = np.flatnonzero(window == n)
+        if len(mine):
+            yield c.memory[space], mine, address[mine] - base, c.lanes()[mine]
+
+
+# ---- Global memory ----
 
 def lazy(size: int, dtype=np.uint8) -> np.ndarray:
     """Zeros that cost nothing until they are touched."""
@@ -41,66 +193,56 @@ class Allocation:
     __index__ = __int__
 
 
-class Arena:
-    """Global memory: bytes, their state, and who touched them in the launch under way."""
+class Arena(Memory):
+    """Global memory: one for a device."""
 
     def __init__(self, capacity: int = 1 << 35):
         try:
-            self.data, self.state = lazy(capacity), lazy(capacity)
-            self.shadow = Shadow(lazy(capacity, np.int64), lazy(capacity, np.int64), lazy(capacity, np.int32), lazy(capacity, np.int32))
+            shadow = Shadow(lazy(capacity, np.int64), lazy(capacity, np.int64), lazy(capacity, np.int32), lazy(capacity, np.int32))
+            super().__init__("global", lazy(capacity), lazy(capacity), capacity, GLOBAL, shadow=shadow)
         except OSError:                                      # a system that does not overcommit
             if capacity <= 1 << 26:
                 raise
             return self.__init__(capacity >> 3)
-        self.capacity, self.top, self.holes = capacity, GAP, []
-        self.view = {n: self.data.view(t) for n, t in UINT.items()}
-        self.flags = {n: self.state.view(t) for n, t in UINT.items()}
-        self.live: list[tuple[int, int]] = []    # (start, end), sorted
-
-    # ---- The host's side ----
+        self.top, self.holes, self.tracked, self.owned = GAP, [], set(), None       # what the launch may write; whose the last access was
+        self.live: list[tuple[int, int, int]] = []           # (start, end, bytes held), sorted
+        self.pool: dict[str, np.ndarray] = {}                # for registers
 
     def alloc(self, size: int) -> Allocation:
         length = -(-max(size, 1) // GAP) * GAP + GAP
         hole = next((h for h in self.holes if h[1] >= length), None)
         if hole:
             self.holes.remove(hole)
-            start, length = hole
-        else:
-            start, self.top = self.top, self.top + length
-            if self.top > self.capacity:
-                raise AllocFailed(f"alloc: the arena has {self.capacity} bytes; got a request for {size}")
-        self.state[start:start + size] = LIVE
+        start, length = hole or (self.top, length)
+        if start + length > self.limit:
+            raise AllocFailed(f"alloc: the arena has {self.limit} bytes; got a request for {size}")
+        self.top = max(self.top, start + length)
         bisect.insort(self.live, (start, start + size, length))
         return Allocation(self, GLOBAL + start, size)
 
     def release(self, ptr: int, size: int):
-        start = ptr - GLOBAL
-        at = bisect.bisect(self.live, (start, start + size))
-        length = self.live.pop(at)[2]
-        self.state[start:start + size] = 0
-        self.holes.append((start, length))
+        """Free; what was written here is forgotten, and whole pages are given back."""
+        start, page = ptr - GLOBAL, mmap.PAGESIZE
+        self.holes.append((start, self.live.pop(bisect.bisect(self.live, (start, start + size)))[2]))
+        low, high = -(-start // page) * page, (start + size) // page * page
+        if size > 1 << 24:
+            for each in (self.data, self.state):
+                each.base.obj.madvise(mmap.MADV_DONTNEED, low, high - low)
+            self.state[start:low], self.state[high:start + size] = 0, 0
+        else:
+            self.state[start:start + size] = 0
+
+    def owner(self, start: int):
+        """The allocation that an offset lies in."""
+        at = bisect.bisect_right(self.live, (start, FIRST)) - 1
+        return self.live[at] if at >= 0 and start < self.live[at][1] else None
 
     def span(self, ptr: int, size: int, what: str) -> slice:
         """The bytes of a host access, which must lie inside one allocation."""
         start = int(ptr) - GLOBAL
-        if size and (start < 0 or start + size > self.capacity or not self.owner(start) or start + size > self.owner(start)[1]):
+        if size and start + size > (self.owner(start) or (0, 0))[1]:
             raise BadParam(f"{what}: {size} bytes at {int(ptr):#x} must lie inside a live allocation")
         return slice(start, start + size)
-
-    def owner(self, start: int):
-        at = bisect.bisect_right(self.live, (start, 1 << 60)) - 1
-        return self.live[at] if at >= 0 and self.live[at][0] <= start < self.live[at][1] else None
-
-    def describe(self, start: int) -> str:
-        """Where an offset lies: in or beyond which allocation."""
-        at = bisect.bisect_right(self.live, (start, 1 << 60)) - 1
-        near = [self.live[i] for i in (at, at + 1) if 0 <= i < len(self.live)]
-        if not near:
-            return "there is no allocation"
-        low, high, _ = min(near, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
-        where = f"{start - high} bytes behind the end" if start >= high else f"{low - start} bytes before the start" if start < low \
-            else f"byte {start - low}"
-        return f"{where} of the allocation of {high - low} bytes at {GLOBAL + low:#x}"
 
     def write_host(self, ptr, data: np.ndarray):
         where = self.span(ptr, data.size, "copy_in")
@@ -110,243 +252,33 @@ class Arena:
     def read_host(self, ptr, size) -> np.ndarray:
         return self.data[self.span(ptr, size, "copy_out")]
 
-    # ---- The kernel's side ----
+    def zeros(self, kind, count, lanes) -> np.ndarray:
+        """Rows of registers, in memory that is used again by the next launch."""
+        if kind not in self.pool or self.pool[kind].size < count * lanes:
+            self.pool[kind] = np.empty(count * lanes, kind)
+        block = self.pool[kind][:count * lanes].reshape(count, lanes)
+        block.fill(0)
+        return block
 
-    def _reach(self, c, address, width, size, verb):
-        """Offsets in the arena of an access of ``width`` bytes, after the checks of place and alignment; and the state of its bytes."""
-        off = address - GLOBAL
-        outside = off.view(np.uint64) > np.uint64(self.capacity - width)
-        if np.count_nonzero(outside):
-            lane = np.flatnonzero(outside)[0]
-            c.fault("address", f"{verb} {width} bytes at {int(address[lane]):#x}, which is no global address", c.only(lane))
-        if width > 1:
-            odd = off & (width - 1)
-            if np.count_nonzero(odd):
-                lane = np.flatnonzero(odd)[0]
-                c.fault("misaligned", f"{verb} {width} bytes at {int(address[lane]):#x}", c.only(lane))
-        step = min(width, 8)
-        flags, at = self.flags[step], off // step
-        state = flags[at] if width <= 8 else np.stack([flags[at + i] for i in range(width // 8)])
-        alive = state & ONES[step]
-        if np.count_nonzero(alive != ONES[step]):
-            dead = alive != ONES[step]
-            lane = np.flatnonzero(dead.any(0) if dead.ndim > 1 else dead)[0]
-            c.fault("address", f"{verb} {width} bytes at {int(address[lane]):#x}, {self.describe(int(off[lane]))}", c.only(lane))
-        return off, at, state, step
+    # ---- What differs from other memories: it has holes, and only what a launch may write is watched ----
 
-    def _cells(self, c, off, width):
-        grain = c.code_of.global_grain
-        cells = off // grain
-        return cells[:, None] if width <= grain else cells[:, None] + np.arange(width // grain)
+    def outside(self, off, width):
+        owner = self.owner(int(off.min(initial=FIRST)))
+        self.owned = owner if owner and int(off.max(initial=0)) + width <= owner[1] else None
+        if self.owned:
+            return ()
+        starts, ends, _ = np.array([(-1, -1, 0), *self.live], np.int64).T
+        return off + width > ends[np.searchsorted(starts, off, "right") - 1]
 
-    def load(self, c, address, size, count, constant=False, atomic=False):
-        """``count`` neighbours of ``size`` bytes for each address, as raw unsigned integers (a list of arrays)."""
-        width = size * count
-        off, _, state, step = self._reach(c, address, width, size, "reads")
-        if c.checks.unwritten:
-            fresh = (state & (ONES[step] * UINT[step](WRITTEN))) != ONES[step] * UINT[step](WRITTEN)
-            if np.count_nonzero(fresh):
-                lane = np.flatnonzero(fresh.any(0) if fresh.ndim > 1 else fresh)[0]
-                c.fault("unwritten", f"reads {width} bytes that nothing has written, {self.describe(int(off[lane]))}", c.only(lane))
-        if c.checks.races and not atomic and np.count_nonzero(state & (ONES[step] * UINT[step](TRACKED))):
-            cells = self._cells(c, off, width)
-            self.shadow.read(c, cells, c.lanes(), False)
-            written = constant and (self.shadow.writes[cells] >= c.first).any(1)
-            if np.count_nonzero(written):
-                c.fault("race", "reads with .nc what this launch has written", c.only(np.flatnonzero(written)[0]))
-        view, at = self.view[size], off // size
-        return [view[at + i] if i else view[at] for i in range(count)]
+    def watched(self, c, off, width):
+        if not c.checks.races or self.owned:
+            return c.checks.races and self.owned in self.tracked
+        return any(((off >= low) & (off < high)).any() for low, high, _ in self.tracked)
 
-    def store(self, c, address, size, values, atomic=False):
-        """Write the arrays ``values`` side by side at each address."""
-        width = size * len(values)
-        off, at, state, step = self._reach(c, address, width, size, "writes")
-        if not atomic and c.checks.races:
-            cells = self._cells(c, off, width)
-            clash = self.shadow.write(c, cells, c.lanes(), False)
-        else:
-            clash = None
-        full = ONES[step] * UINT[step](WRITTEN)
-        for i in range(max(width // 8, 1)):
-            self.flags[step][at + i] |= full
-        view, place = self.view[size], off // size
-        for i, value in enumerate(values):
-            view[place + i] = value
-        if clash is not None:
-            _same_values(c, [view[place + i] for i in range(len(values))], values)
-
-    def atomic(self, c, address, size, change):
-        """``change(old) -> new`` at each address, one lane after another where addresses meet; returns the old values."""
-        off, at, state, step = self._reach(c, address, size, size, "updates")
-        if c.checks.unwritten:
-            self.load(c, address, size, 1, atomic=True)
-        if c.checks.races:
-            self.shadow.write(c, self._cells(c, off, size), c.lanes(), False, atomic=True)
-        return _serial(self.view[size], off // size, change)
-
-
-def _same_values(c, found, values):
-    for a, b in zip(found, values):
-        differ = a != b
-        if np.count_nonzero(differ):
-            c.fault("race", "threads write different values to one address in this instruction", c.only(np.flatnonzero(differ)[0]))
-
-
-def _serial(view, at, change):
-    """Apply ``change(old, lanes)`` where every address is met once at a time."""
-    old = np.empty(at.shape, view.dtype)
-    left = np.arange(at.size)
-    while left.size:
-        _, first = np.unique(at[left], return_index=True)
-        now = left[first]
-        old[now] = view[at[now]]
-        view[at[now]] = change(old[now], now)
-        left = np.delete(left, first)
-    return old
-
-
-class Shared:
-    """Shared memory of the blocks of a batch. ``size`` bytes a block; address bits from 24 on name a block of the cluster (rank + 1)."""
-
-    def __init__(self, blocks: int, size: int, grain: int, ways: int, cluster: int):
-        self.size, self.pitch, self.grain, self.cluster = size, -(-size // 128) * 128 + 128, grain, cluster
-        total = blocks * self.pitch
-        self.data = np.full(total, 0xFF, np.uint8)           # NaN in every float type
-        self.view = {n: self.data.view(t) for n, t in UINT.items()}
-        cells = total // grain
-        self.shadow = Shadow(np.zeros(cells, np.int64), np.zeros(cells * ways, np.int64), np.zeros(cells, np.int32),
-                             np.zeros(cells, np.int32), ways)
-
-    def place(self, c, address, width, verb, lanes=None):
-        """Offsets in the arena of block-relative addresses, checked."""
-        lanes = c.lanes() if lanes is None else lanes
-        block = c.block[lanes]
-        if self.cluster > 1 or np.count_nonzero(address >> 24):
-            rank = (address >> 24) - 1
-            named = (rank >= 0) & (rank < self.cluster)
-            block = np.where(named, block // self.cluster * self.cluster + rank, block)
-            address = np.where(named, address & 0xFFFFFF, address)
-            if np.count_nonzero(c.gone_blocks[block]):
-                lane = np.flatnonzero(c.gone_blocks[block])[0]
-                c.fault("address", f"{verb} {width} bytes of the shared memory of a block that has left", lanes[lane:lane + 1])
-        outside = (address < 0) | (address > self.size - width)
-        if np.count_nonzero(outside):
-            lane = np.flatnonzero(outside)[0]
-            c.fault("address", f"{verb} {width} bytes at {int(address[lane])} of {self.size} bytes of shared memory", lanes[lane:lane + 1])
-        if width > 1:
-            odd = address & (width - 1)
-            if np.count_nonzero(odd):
-                lane = np.flatnonzero(odd)[0]
-                c.fault("misaligned", f"{verb} {width} bytes at {int(address[lane])} of shared memory", lanes[lane:lane + 1])
-        return block * self.pitch + address
-
-    def cells(self, off, width):
-        cells = off // self.grain
-        return cells[:, None] if width <= self.grain else cells[:, None] + np.arange(width // self.grain)
-
-    def load(self, c, address, size, count, constant=False):
-        width = size * count
-        off = self.place(c, address, width, "reads")
-        self.shadow.read(c, self.cells(off, width), c.lanes(), True)
-        view, at = self.view[size], off // size
-        return [view[at + i] if i else view[at] for i in range(count)]
-
-    def store(self, c, address, size, values):
-        width = size * len(values)
-        off = self.place(c, address, width, "writes")
-        clash = self.shadow.write(c, self.cells(off, width), c.lanes(), True)
-        view, at = self.view[size], off // size
-        for i, value in enumerate(values):
-            view[at + i] = value
-        if clash is not None:
-            _same_values(c, [view[at + i] for i in range(len(values))], values)
-
-    def atomic(self, c, address, size, change):
-        off = self.place(c, address, size, "updates")
-        self.shadow.write(c, self.cells(off, size), c.lanes(), True, atomic=True)
-        return _serial(self.view[size], off // size, change)
-
-
-class Local:
-    """Local memory: ``size`` bytes a lane."""
-
-    def __init__(self, lanes: int, size: int):
-        self.size, self.pitch = size, -(-size // 16) * 16
-        self.data, self.written = np.zeros(lanes * self.pitch, np.uint8), np.zeros(lanes * self.pitch, np.uint8)
-        self.view = {n: self.data.view(t) for n, t in UINT.items()}
-        self.flags = {n: self.written.view(t) for n, t in UINT.items()}
-
-    def _place(self, c, address, width, verb):
-        bad = (address < 0) | (address > self.size - width)
-        if np.count_nonzero(bad):
-            c.fault("address", f"{verb} {width} bytes at {int(address[bad][0])} of {self.size} bytes of local memory", c.only(np.flatnonzero(bad)[0]))
-        odd = address & (width - 1)
-        if np.count_nonzero(odd):
-            c.fault("misaligned", f"{verb} {width} bytes of local memory", c.only(np.flatnonzero(odd)[0]))
-        return c.lanes() * self.pitch + address
-
-    def load(self, c, address, size, count, constant=False):
-        at = self._place(c, address, size * count, "reads") // size
-        if c.checks.unwritten:
-            for i in range(count):
-                fresh = self.flags[size][at + i] != ONES[size]
-                if np.count_nonzero(fresh):
-                    c.fault("unwritten", "reads local memory that it has not written", c.only(np.flatnonzero(fresh)[0]))
-        return [self.view[size][at + i] for i in range(count)]
-
-    def store(self, c, address, size, values):
-        at = self._place(c, address, size * len(values), "writes") // size
-        for i, value in enumerate(values):
-            self.view[size][at + i] = value
-            self.flags[size][at + i] = ONES[size]
-
-
-class Parameters:
-    """The parameter block; read only."""
-
-    def __init__(self, data: bytes):
-        self.data = np.frombuffer(data + bytes(16), np.uint8)
-
-    def load(self, c, address, size, count, constant=False):
-        address = address - PARAM
-        bad = (address < 0) | (address > self.data.size - 16 - size * count)
-        if np.count_nonzero(bad):
-            c.fault("address", f"reads {size * count} bytes at {int(address[bad][0])} of {self.data.size - 16} bytes of parameters",
-                    c.only(np.flatnonzero(bad)[0]))
-        view = self.data[:self.data.size // size * size].view(UINT[size])
-        return [view[address // size + i] for i in range(count)]
-
-
-class Generic:
-    """The generic address space: lanes are sent to the memory their address lies in."""
-
-    def __init__(self, c):
-        self.c = c
-
-    def _split(self, c, address):
-        for base, name in ((GLOBAL, "global"), (SHARED, "shared"), (LOCAL, "local"), (PARAM, "param")):
-            end = SHARED if name == "global" else base + SPACE_END
-            mine = (address >= base) & (address < end) if base != GLOBAL else address < SHARED
-            if np.count_nonzero(mine):
-                yield mine, c.memory[name], base if name in ("shared", "local") else 0
-
-    def load(self, c, address, size, count, constant=False):
-        out = [np.empty(address.shape, UINT[size]) for _ in range(count)]
-        for mine, memory, base in self._split(c, address):
-            with c.narrowed(mine):
-                for to, value in zip(out, memory.load(c, address[mine] - base, size, count)):
-                    to[mine] = value
-        return out
-
-    def store(self, c, address, size, values):
-        for mine, memory, base in self._split(c, address):
-            with c.narrowed(mine):
-                memory.store(c, address[mine] - base, size, [v[mine] if np.ndim(v) else v for v in values])
-
-    def atomic(self, c, address, size, change):
-        old = np.empty(address.shape, UINT[size])
-        for mine, memory, base in self._split(c, address):
-            where = np.flatnonzero(mine)
-            with c.narrowed(mine):
-                old[mine] = memory.atomic(c, address[mine] - base, size, lambda before, now: change(before, where[now]))
-        return old
+    def describe(self, start: int) -> str:
+        if not self.live:
+            return "and there is no allocation"
+        low, high, _ = min(self.live, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
+        where = f"{start - high} bytes behind the end" if start >= high else f"{low - start} bytes before the start" if start < low \
+            else f"byte {start - low}"
+        return f", {where} of the allocation of {high - low} bytes at {GLOBAL + low:#x}"

@@ -7,7 +7,7 @@ import numpy as np
 
 from cydnn import plan
 from cydnn.device.ptx import PtxDevice
-from cydnn.device.ptx.memory import LIVE, WRITTEN
+from cydnn.device.ptx.memory import DEAD, WRITTEN
 from support import buffers, matrix
 
 
@@ -36,8 +36,8 @@ class WatchedBuffer(buffers.Guarded):
 
     def _mark(self, written):
         state = self.device.arena.state[self.device.arena.span(self.buffer.ptr, self.total, "mark")]
-        state[:] = 0
-        state[self.start:self.start + self.desc.bytes] = LIVE | np.where(written, WRITTEN, 0).astype(np.uint8)
+        state[:] = DEAD
+        state[self.start:self.start + self.desc.bytes] = np.where(written, WRITTEN, 0)
 
 
 @contextmanager
