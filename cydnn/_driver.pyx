@@ -364,7 +364,8 @@ cdef class Function:
         if status:
             context.fail(status, "cuModuleGetFunction", self.label)
         self.max_threads, self.smem_static, self.local_bytes, self.registers = facts[0], facts[1], facts[2], facts[3]
-        self.smem_limit = min(facts[4], 49152 - facts[1])        # static and dynamic together may have 48 KB without asking
+        # Static and dynamic together may have 48 KB without asking; what another Function of this kernel was allowed stays.
+        self.smem_limit = facts[4] if facts[4] > 49152 else min(facts[4], 49152 - facts[1])
 
     def __repr__(self):
         return f"<kernel {self.name} on cuda:{self.context.ordinal}>"

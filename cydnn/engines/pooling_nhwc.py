@@ -5,7 +5,7 @@ from math import prod
 
 from ..ops import PoolingBwd, PoolingFwd
 from .engine import Engine, wrong_device
-from .pooling_view import (at_least_1, ceil_div, full, inner_first, log2_ceil, moved_us, no_channel_vectors, no_mode, no_rank, no_square_window, overlapping,
+from .pooling_view import (MOST, at_least_1, ceil_div, full, inner_first, log2_ceil, moved_us, no_channel_vectors, no_mode, no_rank, no_square_window, overlapping,
                            plane, state, strides_of, three, too_many, touching, two, wrong_operands)
 from .steps import Launch
 
@@ -166,21 +166,21 @@ def tile_of(p):
 
 
 def strips_of(p, dev) -> dict:
-    """How dx is cut for the strip kernel: pairs of columns, and strips of ``height`` pairs of rows.
+    """How dx is cut for the strip kernel: groups of two pairs of columns, vectors of 8 bytes of channels, and strips of ``height`` pairs of rows.
 
     Long strips read and reduce little twice; a small problem takes shorter ones, to have four times the threads that run at once.
     """
     (window, pad, _), ((h, w), _) = two(p, p.dx), plane(p.dx)
-    rows, pairs = ceil_div(h + pad[0], 2), ceil_div(w + pad[1], 2)
-    columns = p.dx.n * pairs * vectors(p.dx)
+    rows, groups, vectors = ceil_div(h + pad[0], 2), ceil_div(w + pad[1], 4), p.dx.c * p.dx.dtype.bytes // 8
+    columns = p.dx.n * groups * vectors
     height = ceil_div(rows, max(ceil_div(rows, STEPS), ceil_div(4 * 512 * dev.sms, columns)))
     height = min(max(height, SHORTEST[window[0]]), rows)
     strips = ceil_div(rows, height)
-    return dict(height=height, strips=strips, pairs=pairs, vectors=vectors(p.dx), items=columns * strips)
+    return dict(height=height, strips=strips, groups=groups, vectors=vectors, items=columns * strips)
 
 
 class PoolingBwdMaxNhwcStrip(Engine):
-    """Maxima of 2 x 2 and 3 x 3 windows of stride 2: a thread walks down two columns, winners stay in registers."""
+    """Maxima of 2 x 2 and 3 x 3 windows of stride 2: a thread walks down four columns, winners stay in registers."""
     index = 243
     op = PoolingBwd
 
@@ -190,18 +190,23 @@ class PoolingBwdMaxNhwcStrip(Engine):
         yield from no_mode(p, is_max=True)
         yield from no_square_window(p)
         yield from no_channel_vectors(p, "x", "dy", "dx")
+        for name in ("x", "dy", "dx"):
+            d = p.operands[name]
+            if max(d.strides[2:]) * d.dtype.bytes >= MOST:
+                yield f"strides of {name} within an image must be below {MOST} bytes; got {d.strides}"
         if not any(no_square_window(p)) and vectors(p.dx) and p.dx.count:
             yield from too_many("threads", strips_of(p, dev)["items"])
 
     def cost(self, p, dev):
-        return moved_us(p, dev, ("x", "dy", "dx"), 0.75)
+        return moved_us(p, dev, ("x", "dy", "dx"), 0.8)
 
     def plan(self, p, dev):
         if not p.dx.count:
             return []
         (window, pad, _), ((h, w), (dx_h, dx_w)), ((p_, q), (dy_h, dy_w)), (_, (x_h, x_w)) = two(p, p.dx), plane(p.dx), plane(p.dy), plane(p.x)
-        args = dict(x=p.ptr("x"), dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), **strips_of(p, dev), h=h, w=w, p=p_, q=q, pad_h=pad[0], pad_w=pad[1],
-                    x_n=p.x.strides[0], x_h=x_h, x_w=x_w, dy_n=p.dy.strides[0], dy_h=dy_h, dy_w=dy_w, dx_n=p.dx.strides[0], dx_h=dx_h, dx_w=dx_w)
+        args = dict(x=p.ptr("x"), dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), **strips_of(p, dev), h=h, w=w, p=p_, q=q, pad_h=pad[0],
+                    pad_w=pad[1], x_n=p.x.strides[0], x_h=x_h, x_w=x_w, dy_n=p.dy.strides[0], dy_h=dy_h, dy_w=dy_w, dx_n=p.dx.strides[0], dx_h=dx_h,
+                    dx_w=dx_w)
         return [Launch(f"pooling_bwd_max_nhwc_strip_{p.x.dtype}_{int(p.op.nan == 'propagate')}_{window[0]}", args)]
 
 

@@ -69,7 +69,7 @@ extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
         T* out = dx + place<2, Digits>(split.at(r), row_sizes, row_strides);
         A result[V];
         UNROLL for (int i = 0; i < V; ++i)
-            result[i] = slope[i] * (to_acc(v.dy[i]) - offset[i] - (to_acc(v.x[i]) - center[i]) * tilt[i]);
+            result[i] = slope[i] * fma(center[i] - to_acc(v.x[i]), tilt[i], to_acc(v.dy[i]) - offset[i]);
         if (beta != 0) {
             const Values old = Values::load(out);
             UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);

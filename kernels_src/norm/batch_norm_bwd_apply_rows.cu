@@ -54,7 +54,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const auto apply = [&](int r, const Pair& v) {
         T* out = dx + place<2, Digits>(split.at(r), row_sizes, row_strides);
         A result[V];
-        UNROLL for (int i = 0; i < V; ++i) result[i] = slope * (to_acc(v.dy[i]) - offset - (to_acc(v.x[i]) - center) * tilt);
+        UNROLL for (int i = 0; i < V; ++i) result[i] = slope * fma(center - to_acc(v.x[i]), tilt, to_acc(v.dy[i]) - offset);
         if (beta != 0) {
             const Values old = Values::load(out);
             UNROLL for (int i = 0; i < V; ++i) result[i] += beta * to_acc(old[i]);

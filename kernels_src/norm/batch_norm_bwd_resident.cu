@@ -69,7 +69,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
         A result[V];
         UNROLL for (int i = 0; i < V; ++i) {
             const int at = lane * V + i;
-            result[i] = slopes[at] * (to_acc(b[k][i]) - offsets[at] - (to_acc(a[k][i]) - centers[at]) * tilts[at]);
+            result[i] = slopes[at] * fma(centers[at] - to_acc(a[k][i]), tilts[at], to_acc(b[k][i]) - offsets[at]);
         }
         if (beta != 0) {
             const Values old = Values::load(out);

@@ -153,8 +153,17 @@ template <class T, int V> DEVICE Vec<T, V> filled(T value) {
     UNROLL for (int i = 0; i < V; ++i) out[i] = value;
     return out;
 }
+template <class T, int V> DEVICE void get(const Vec<T, V>& v, float (&out)[V]) { v.get(out); }
+template <int V> DEVICE void get(const Vec<bf16, V>& v, float (&out)[V]) {         // a shift or a mask each, also of words that were computed
+    UNROLL for (int i = 0; i < V; ++i) {
+        const unsigned pair = reinterpret_cast<const unsigned*>(&v)[i / 2];
+        out[i] = __uint_as_float(i % 2 ? pair & 0xFFFF0000u : pair << 16);
+    }
+}
 template <class T, int V> DEVICE void accumulate(float (&sum)[V], const Vec<T, V>& v) {
-    UNROLL for (int i = 0; i < V; ++i) sum[i] += to_acc(v[i]);
+    float more[V];
+    get(v, more);
+    UNROLL for (int i = 0; i < V; ++i) sum[i] += more[i];
 }
 
 }  // namespace cydnn

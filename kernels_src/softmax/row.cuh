@@ -24,6 +24,11 @@ template <class Elem> DEVICE acc_t<Elem> row_exp(acc_t<Elem> x) {
     else return exp(x);
 }
 
+// A sum that ptxas does not fuse with the last product of exp; a - b * c is written as fma for the same reason: bits depend on nothing
+// but the PTX.
+DEVICE float add_rn(float a, float b) { return __fadd_rn(a, b); }
+DEVICE double add_rn(double a, double b) { return __dadd_rn(a, b); }
+
 // A chunk is held as words, and opened where it is used: held as elements, or converted once for both passes over the
 // row, it would take two to four times the registers. `again` hides that the words have been opened before.
 template <class Elem> DEVICE Vec<Elem, 16 / sizeof(Elem)> opened(uint4 words) {
@@ -76,7 +81,7 @@ template <class Elem, int Count> DEVICE void fold(MaxSum<acc_t<Elem>>& row, cons
     UNROLL for (int i = 0; i < Count; ++i) top = max_nan(top, x[i]);
     const acc_t<Elem> base = base_of(top);
     acc_t<Elem> sum = row.sum * row_exp<Elem>(row.max - base);
-    UNROLL for (int i = 0; i < Count; ++i) sum += row_exp<Elem>(x[i] - base);
+    UNROLL for (int i = 0; i < Count; ++i) sum = add_rn(sum, row_exp<Elem>(x[i] - base));
     row = {top, sum};
 }
 
@@ -100,7 +105,7 @@ template <class Elem> struct GradientOf {
     bool is_log;
     static DEVICE Value share(Value y, Value dy, bool is_log) { return is_log ? dy : dy * y; }
     DEVICE Value operator()(Value y, Value dy) const {
-        return alpha * (is_log ? dy - row_exp<Elem>(y) * sum : y * (dy - sum));
+        return alpha * (is_log ? fma(-row_exp<Elem>(y), sum, dy) : y * (dy - sum));
     }
 };
 

@@ -14,7 +14,7 @@ problems = ["softmax_bwd 2x203 {T}",
             "softmax_bwd 1x{SIZE * 98304 // sizeof(T) - 3} algorithm=log {T}"]
 @*/
 // Block `rank` of the cluster has the columns from rank * slice on: 4 chunks of y and dy a thread in registers, 4 in shared memory.
-#include "cluster.cuh"
+#include "lib/cluster.cuh"
 #include "row_bwd.cuh"
 
 extern "C" __global__ __cluster_dims__(SIZE, 1, 1) __launch_bounds__(1024) void KERNEL(

@@ -14,7 +14,7 @@ problems = ["softmax_fwd 2x203 {T}",
             "softmax_fwd 1x{SIZE * 196608 // sizeof(T) - 3} algorithm=log {T}"]
 @*/
 // Block `rank` of the cluster has the columns from rank * slice on: 8 chunks a thread in registers, 8 in shared memory.
-#include "cluster.cuh"
+#include "lib/cluster.cuh"
 #include "row.cuh"
 
 extern "C" __global__ __cluster_dims__(SIZE, 1, 1) __launch_bounds__(1024) void KERNEL(

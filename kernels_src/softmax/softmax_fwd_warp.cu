@@ -39,7 +39,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(const T* x, T* y, i64 x
     const auto open = [&](float& v) {
         v -= base;
         const float r = row_exp<T>(v);
-        sum += r;
+        sum = add_rn(sum, r);
         v = is_log ? v : r;
     };
     UNROLL for (int k = 0; k < CHUNKS; ++k)

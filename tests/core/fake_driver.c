@@ -14,8 +14,8 @@ enum { OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVAL
        NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
 
 typedef struct { char name[128]; unsigned grid[3], block[3], smem; void *stream; size_t bytes; unsigned char data[4096]; } Launch;
-typedef struct { char name[128]; int smem_limit; } Function;
-typedef struct { char *text; } Module;
+typedef struct Function { char name[128]; int smem_limit; struct Function *next; } Function;
+typedef struct { char *text; Function *functions; } Module;
 typedef struct { char *base; size_t bytes; int device, kind; } Block;     /* kind: 1 pinned, 2 device, 3 managed */
 typedef struct { const char *name; long count, fail_at; int status; } Call;
 
@@ -111,7 +111,7 @@ int cuModuleLoadDataEx(void **out, const char *image, unsigned count, int *optio
         for (unsigned i = 0; i < count; ++i) if (options[i] == 5) strcpy(values[i], "ptxas fatal: line 1; syntax error\n");
         return INVALID_PTX;
     }
-    Module *module = malloc(sizeof *module);
+    Module *module = calloc(1, sizeof *module);
     module->text = strdup(image);
     pthread_mutex_lock(&lock); ++live_modules; pthread_mutex_unlock(&lock);
     *out = module;
@@ -128,8 +128,14 @@ int cuModuleGetFunction(void **out, Module *module, const char *name) {
     ENTER;
     snprintf(entry, sizeof entry, ".entry %s(", name);
     if (!strstr(module->text, entry)) return NOT_FOUND;
-    Function *f = calloc(1, sizeof *f);                             /* lives as long as the process: a function is never freed in CUDA */
-    snprintf(f->name, sizeof f->name, "%s", name), f->smem_limit = 49152;
+    pthread_mutex_lock(&lock);
+    Function *f = module->functions;
+    while (f && strcmp(f->name, name)) f = f->next;
+    if (!f) {
+        f = calloc(1, sizeof *f);                                   /* lives as long as the process: a function is never freed in CUDA */
+        snprintf(f->name, sizeof f->name, "%s", name), f->smem_limit = 49152, f->next = module->functions, module->functions = f;
+    }
+    pthread_mutex_unlock(&lock);
     *out = f;
     return OK;
 }

@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cuda_on_host as host
 from cydnn import kernels
+from cydnn.device import get
 from cydnn.device.facts import KNOWN
 from cydnn.engines import engines_for
 from cydnn.heuristics.partition import match_of
@@ -20,7 +21,7 @@ from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
 from tests.support.compare import compare, tolerance
 from tests.support.draw import draw
-from tests.support.matrix import graph_of, inputs_for, scalars_for
+from tests.support.matrix import graph_of, inputs_for, run as matrix_run, scalars_for
 
 H200 = KNOWN["h200"]
 OPS = (BatchNormTraining, BatchNormInference, BatchNormBwd)
@@ -44,6 +45,11 @@ def accepting(problem):
     return p, [e for e in engines_for(problem.op) if e.index and e.accepts(p, H200)]
 
 
+def on_host(problem):
+    """Of those, the engines whose kernels run on the host: it has no clusters."""
+    return [e for e in accepting(problem)[1] if e.name != "batch_norm_training_cluster"]
+
+
 def names(problem):
     return [e.name for e in accepting(problem)[1]]
 
@@ -64,6 +70,11 @@ def test_refusals():
     assert "elements of a plane must be a multiple of 4 (8 bytes); got 9" in training("rows", (4, 16, 3, 3), layout="nchw")
     assert "must fit in the registers of a block, 4096 at most; got 6272" in training("resident", (32, 16, 14, 14))
     assert "x must be one of f32 f16 bf16; got f64" in training("resident", (4, 16, 3, 3), dtype="f64")
+    for dims in ((32, 256, 56, 56), (32, 512, 28, 28)):
+        assert f"x must fit in the shared memory of the clusters that run at once; got {dims[0] * dims[2] * dims[3]} samples of {dims[1]} means" in training(
+            "cluster", dims)
+    assert "needs sm_90 or newer; device is sm_80" in "; ".join(
+        next(e for e in engines_for(BatchNormTraining) if e.index == 261).refuse(match(problem_of(BatchNormTraining, (4, 16, 3, 3))), KNOWN["a100"]))
     assert training("strided", (4, 12, 3, 3), dtype="f64", layout="nchw") == ""
 
 
@@ -163,7 +174,7 @@ def test_kernels_match_the_reference(op_class, dtype):
         problem = draw(op_class, rng)
         if problem.operands["x"].dtype.name != dtype or problem.operands["x"].count > 6000:
             continue
-        p, engines = accepting(problem)
+        engines = on_host(problem)
         scalars = scalars_for(problem.op, rng)
         values = inputs_for(problem, rng, exact=False)
         for engine in engines:
@@ -194,7 +205,7 @@ def test_corners(case):
     scalars = {**problem.op.scalars, "beta": 0.5, "factor": 0.25}
     scalars = {k: v for k, v in scalars.items() if k in problem.op.scalars}
     values = inputs_for(problem, rng, exact=False)
-    _, engines = accepting(problem)
+    engines = on_host(problem)
     assert engines
     for engine in engines:
         assert not run_on_host(problem, engine, values, scalars)
@@ -224,7 +235,7 @@ def test_large_means_and_stray_first_values_keep_their_digits(op_class, layout):
     for stray in (0.0, 1e5):
         x = (1000 + rng.standard_normal((4, 8, 16, 16))).astype(np.float32).astype(np.float64)
         x[0, :, 0, 0] += stray
-        for engine in accepting(problem)[1]:
+        for engine in on_host(problem):
             want = problem.op.evaluate({**values, "x": x}, problem.op.scalars)
             stores = {n: storage(d, x if n == "x" else values[n] if n in problem.op.reads else None) for n, d in problem.operands.items() if d is not None}
             p = match(problem)
@@ -243,8 +254,41 @@ def test_in_place(op_class):
         values = inputs_for(problem, random.Random(1), exact=False)
         scalars = {k: 0.25 if k == "factor" else v for k, v in problem.op.scalars.items()}
         pairs = [(w, r) for w, r in problem.op.inplace if (w, r) != ("dx", "x")]
-        for engine in accepting(problem)[1]:
+        for engine in on_host(problem):
             assert not run_on_host(problem, engine, values, scalars, inplace=pairs)
+
+
+@pytest.mark.parametrize("line", [
+    "batch_norm_training n3c24h7w9 {T} nhwc", "batch_norm_training n1c8h1w1 {T} nhwc", "batch_norm_training n5c72h5w5 {T} nhwc",
+    "batch_norm_training n1c16h61w37 {T} nhwc", "batch_norm_training n2c8h3w2 {T} nhwc mode=per_activation"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_clusters_on_the_interpreter(line, dtype):
+    """Every configuration, plain and blended, with groups and lanes that have nothing to do."""
+    problem, device = Problem.parse(line.replace("{T}", dtype)), get("ptx:sm_90")
+    engine = next(e for e in engines_for(BatchNormTraining) if e.name == "batch_norm_training_cluster")
+    offered = engine.configs(match(problem), device.facts)
+    assert {c["size"] for c in offered} == {2, 4, 8}
+    for seed, config in enumerate(offered):
+        outcome = matrix_run(problem, device, seed, engines=[engine], config=config)
+        assert outcome.ran and not outcome.findings, (config, outcome.findings)
+
+
+@pytest.mark.parametrize("dims, size, lanes_log2", [
+    ((32, 1024, 14, 14), 2, 1), ((32, 2048, 7, 7), 2, 2), ((32, 256, 28, 28), 8, 2), ((32, 256, 14, 14), 8, 2), ((32, 512, 14, 14), 8, 3),
+    ((32, 512, 7, 7), 8, 3), ((32, 128, 28, 28), 8, 1), ((256, 512, 7, 7), 8, 3), ((8, 512, 28, 28), 8, 3), ((8, 256, 56, 56), 8, 2), ((1, 64, 112, 112), 8, 1)])
+def test_clusters_where_they_were_fastest(dims, size, lanes_log2):
+    """The fastest of all engines and configurations on the H200 (November 2026)."""
+    engine = min(accepting(problem_of(BatchNormTraining, dims))[1], key=lambda e: e.cost(match(problem_of(BatchNormTraining, dims)), H200))
+    step, = engine.plan(match(problem_of(BatchNormTraining, dims)), H200)
+    packed = host.kernel(step.kernel, "norm").pack(step.args, **step.extra)
+    assert (step.kernel, step.args["lanes_log2"]) == (f"batch_norm_cluster_bf16_{size}", lanes_log2)
+    assert packed.smem + kernels.get(step.kernel).image_for(90).smem_static <= H200.smem_bytes
+
+
+@pytest.mark.parametrize("dims", [(64, 1024, 14, 14), (256, 2048, 7, 7), (256, 256, 14, 14), (32, 512, 28, 28), (32, 256, 56, 56), (32, 64, 28, 28)])
+def test_columns_where_clusters_were_not_faster(dims):
+    p, engines = accepting(problem_of(BatchNormTraining, dims))
+    assert min(engines, key=lambda e: e.cost(p, H200)).name == "batch_norm_training_columns"
 
 
 @pytest.mark.parametrize("op_class", OPS)

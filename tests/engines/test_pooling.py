@@ -205,7 +205,7 @@ def test_strips_cover_the_rows_once(device):
         pad = problem.op.geometry(4)[1][0]
         rows = (h + pad + 1) // 2
         assert (cut["strips"] - 1) * cut["height"] < rows <= cut["strips"] * cut["height"], cut
-        assert 2 * cut["pairs"] - pad >= w > 2 * (cut["pairs"] - 1) - pad
+        assert 4 * cut["groups"] - pad >= w > 4 * (cut["groups"] - 1) - pad
 
 
 CASES = {                                        # what each is there for -> dims, window, stride, pad

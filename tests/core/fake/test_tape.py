@@ -91,6 +91,15 @@ def test_steps_run_in_order_with_memsets(fake, context, kernel):
     assert fake.count("cuLaunchKernel") == 2 and fake.last().name == b"second" and fake.last().smem == 60000
 
 
+def test_a_later_plan_leaves_a_kernel_its_shared_memory(fake, context, kernel):
+    large, small = _core.Tape(context, []), _core.Tape(context, [])
+    large.launch(kernel("held"), 1, 32, 200000, b"")
+    small.launch(kernel("held"), 1, 32, 100000, b"")
+    for tape, smem in ((large, 200000), (small, 100000)):
+        tape.execute(())
+        assert fake.last().smem == smem
+
+
 def refused(tape, sentence, *args, error=BadParam):
     with pytest.raises(error, match=sentence):
         tape.execute(*args)

@@ -92,6 +92,7 @@ static inline size_t __cvta_generic_to_global(const void* p) { return size_t(p);
 static inline long long __float2ll_rn(float x) { return llrintf(x); }
 static inline long long __double2ll_rn(double x) { return llrint(x); }
 static inline int __float2int_rn(float x) { return int(lrintf(x)); }
+static inline float __uint_as_float(unsigned word) { float x; memcpy(&x, &word, 4); return x; }
 static inline int __double2int_rn(double x) { return int(lrint(x)); }
 static inline float __double2float_rn(double x) { return float(x); }
 #define __logf logf

@@ -1,9 +1,11 @@
-// Blocks of a cluster (sm_90 and newer) that hold one row together.
+// Blocks of a cluster (sm_90 and newer) that hold something together.
 //
 //   cluster_gather<Size>(mine, all)   every block's value of `mine`, in the order of their ranks
-//   cluster_leave()                   before a block ends: its shared memory has been read by the others
+//   cluster_arrive() cluster_wait()   a barrier of the cluster's threads: what was stored before arrive is read behind wait
+//   cluster_copy(value, rank)         the value at the same place in the shared memory of block `rank`; multiples of 4 bytes
+//   cluster_leave()                   before a block ends, behind cluster_arrive: its shared memory has been read by the others
 #pragma once
-#include "lib/mma.cuh"
+#include "mma.cuh"
 
 namespace cydnn {
 
@@ -18,6 +20,14 @@ DEVICE float cluster_read(unsigned address, int rank) {
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
     asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there) : "memory");
     return v;
+}
+
+template <class Value> DEVICE Value cluster_copy(const Value& mine, int rank) {
+    static_assert(sizeof(Value) % 4 == 0, "cluster_copy: Value must be a multiple of 4 bytes");
+    Value out;
+    UNROLL for (int w = 0; w < int(sizeof(Value) / 4); ++w)
+        reinterpret_cast<float*>(&out)[w] = cluster_read(shared_address(&mine) + 4 * w, rank);
+    return out;
 }
 
 // Words floats of every block; all threads of all blocks call it once. Each block ends with cluster_leave().
