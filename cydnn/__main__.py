@@ -99,12 +99,17 @@ def ptx(args) -> int:
     if not names:
         print(f"ptx: name must begin like one of the {len(kernels.names())} kernels; got {args.name!r}", file=sys.stderr)
         return 1
+    if args.run_it:
+        from . import debug
+        return debug.main(args)
     if args.check:
         state = _ptx_state()
         print(json.dumps({"ptx": state}) if args.json else state)
         return 0 if state.startswith("ok") else 1
     rows = [kernels.get(n) for n in names]
-    if args.json:
+    if args.text and args.target:
+        print(kernels.get(args.name).image_for(_number(args.target)).text().decode(), end="")
+    elif args.json:
         print(json.dumps({k.name: k.row for k in rows}, indent=1))
     elif args.name in names:
         print(json.dumps(rows[names.index(args.name)].row, indent=1))
@@ -116,6 +121,13 @@ def ptx(args) -> int:
             print(f"{k.name:<52}" + "  ".join(f"{t}: {i.registers} regs" + (f", {i.spills} B spilled" if i.spills else "")
                                               for t, i in sorted(k.images.items())))
     return 0
+
+
+def _number(target: str) -> int:
+    """80 of sm_80."""
+    digits = target.removeprefix("sm_").rstrip("af")
+    require(target.startswith("sm_") and digits.isdigit(), f"ptx: --target must be sm_ and a number; got {target!r}")
+    return int(digits)
 
 
 def main(argv=None) -> int:
@@ -135,6 +147,12 @@ def main(argv=None) -> int:
             sub.add_argument("name", nargs="?", default="")
             sub.add_argument("--check", action="store_true", help="verify the hash of every image")
             sub.add_argument("--text", action="store_true", help="print the PTX of the named kernel")
+            sub.add_argument("--run", action="store_true", dest="run_it", help="run the named kernel's own problems on the interpreter, checked")
+            sub.add_argument("--target", help="with --run: sm_75, sm_80 …; with --text: nothing but the PTX of its image")
+            sub.add_argument("--seed", type=int, help="with --run: a random order of warps")
+            sub.add_argument("--line", action="append", help="with --run: a problem in place of the kernel's own; may be repeated")
+            sub.add_argument("--file", help="with --run: PTX to run in place of the shipped one")
+            sub.add_argument("--uncovered", action="store_true", help="with --run: list the instructions that did not run")
     args = parser.parse_args(argv)
     try:
         return args.run(args)

@@ -38,7 +38,7 @@ cdef class Context:
     cdef int refuse_lost(self) except -1 with gil
     cdef int admit(self, void *ptr, int *status) noexcept nogil
     cdef int inspect(self, void *ptr, int *status) noexcept nogil
-    cdef void *load_module(self, bytes text, int level) except NULL
+    cdef void *load_module(self, bytes text) except NULL
 
 
 @cython.final

@@ -314,30 +314,27 @@ cdef class Context:
         self.leave(pushed)
         self.check(status, "cuMemsetD8Async")
 
-    def load(self, bytes text not None, str name not None, int level=4) -> Function:
-        """The kernel ``name`` of a PTX image, compiled by the driver at optimisation ``level`` (0 to 4).
+    def load(self, bytes text not None, str name not None) -> Function:
+        """The kernel ``name`` of a PTX image. Images are remembered by the sha256 of their text for the life of the context."""
+        return Function(self, text, name)
 
-        Images are remembered by the sha256 of their text for the life of the context.
-        """
-        return Function(self, text, name, level)
-
-    cdef void *load_module(self, bytes text, int level) except NULL:
+    cdef void *load_module(self, bytes text) except NULL:
         cdef void *module = NULL
         cdef int status
         cdef bint pushed
-        cdef int options[3]
-        cdef void *values[3]
+        cdef int options[2]
+        cdef void *values[2]
         cdef char log[4096]
         cdef const char *image = PyBytes_AS_STRING(text)
         key = sha256(text).digest()
         with self.lock:
             if key not in self.modules:
                 log[0] = 0
-                options[:] = [5, 6, 7]        # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_OPTIMIZATION_LEVEL
-                values[:] = [<void *>log, <void *><uintptr_t>sizeof(log), <void *><uintptr_t>level]
+                options[:] = [5, 6]           # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+                values[:] = [<void *>log, <void *><uintptr_t>sizeof(log)]
                 with nogil:
                     self.enter(&pushed)
-                    status = cu.ModuleLoadDataEx(&module, image, 3, options, values)
+                    status = cu.ModuleLoadDataEx(&module, image, 2, options, values)
                     self.leave(pushed)
                 if status:
                     self.check(status if status in STICKY else 0, "cuModuleLoadDataEx")
@@ -351,14 +348,14 @@ cdef class Context:
 cdef class Function:
     """One kernel of a loaded image, with what the driver says about it."""
 
-    def __cinit__(self, Context context not None, bytes text not None, str name not None, int level=4):
+    def __cinit__(self, Context context not None, bytes text not None, str name not None):
         cdef bint pushed
         cdef void *module
         cdef int facts[5]
         cdef int *numbers = [0, 1, 3, 4, 8]   # CUfunction_attribute
         label = LABELS.setdefault(name, name.encode())
         self.context, self.name, self.label = context, name, PyBytes_AS_STRING(label)
-        module = context.load_module(text, level)
+        module = context.load_module(text)
         context.enter(&pushed)
         status = cu.ModuleGetFunction(&self.handle, module, self.label)
         for i in range(5):

@@ -170,7 +170,7 @@ def _measure(row, problem, device, clock, copy, peer, repeat, engine, check):
     row.engine = case.plan.name
     theirs, error = peer.make(case) if peer else (None, None)
     if check:
-        row.note = _verdict(case, error)
+        row.note = verdict(case, error)
     if row.note.startswith("WRONG"):
         return
     calls = [case] + ([theirs] if theirs else [])
@@ -187,7 +187,7 @@ def _measure(row, problem, device, clock, copy, peer, repeat, engine, check):
         row.ratio = row.peer_us / row.us
 
 
-def _verdict(case, peer_error) -> str:
+def verdict(case, peer_error=None) -> str:
     """Check before timing: against the peer's full result where there is one, else against the reference when that is affordable.
 
     Where the two differ too much, float64 says whether it is our error or the peer's.

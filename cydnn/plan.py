@@ -180,7 +180,7 @@ def build(graph: Graph, device=None, only=None, fuse=True, parts=None, config=No
     Raises NotSupported with each engine's reasons.
     """
     device = devices.get(device)
-    key = (graph.key, device.name, None if only is None else tuple(e.index for e in only), fuse, tuple(sorted((config or {}).items())))
+    key = (graph.key, device, None if only is None else tuple(e.index for e in only), fuse, tuple(sorted((config or {}).items())))
     with _lock:
         plan = _cache.get(key)
     if plan is None:

@@ -68,3 +68,50 @@ def test_bench_json_is_json(capsys):
 def test_bench_takes_the_interpreter(capsys):
     code, out = run(capsys, "bench", "scale_tensor 8x8 f32", "--device", "ptx:sm_75", "--json", "--repeat", "1")
     assert code == 0 and json.loads(out)[0]["us"] > 0
+
+
+# ---- python -m cydnn ptx NAME --run ----
+
+TRANSPOSE = "transform_transpose_f32_f32"
+
+
+def test_ptx_run(capsys):
+    code, out = run(capsys, "ptx", TRANSPOSE, "--run")
+    assert code == 0 and f"# {TRANSPOSE} on ptx:sm_80, the fixed order of warps" in out and out.count("\nok ") == len(kernels.get(TRANSPOSE).problems)
+    assert "error 0 against reference" in out and " instructions ran" in out
+
+
+def test_ptx_run_as_json(capsys):
+    line = "transform x=2x3x5x7:f32 y=2x3x5x7:f32@nhwc"
+    code, out = run(capsys, "ptx", TRANSPOSE, "--run", "--target", "sm_75", "--seed", "7", "--line", line, "--json")
+    report = json.loads(out)
+    trial, = report["trials"]
+    assert code == 0 and report["ok"] and report["target"] == "sm_75" and report["seed"] == 7
+    assert trial["problem"] == line and trial["ok"] and trial["finding"] is None and trial["launches"] == 1
+    assert 0 < report["executed"] < report["total"] == report["executed"] + len(report["uncovered"])
+
+
+def test_ptx_run_lists_what_did_not_run(capsys):
+    _, out = run(capsys, "ptx", TRANSPOSE, "--run", "--uncovered")
+    assert f"\n{TRANSPOSE}.ptx:" in out
+
+
+@pytest.mark.parametrize("old, new, state, says", [("", "", "ok", "error 0 against reference"), ("bar.sync", "// bar.sync", "FINDING", "race: block"),
+                                                   ("mul.f32", "add.f32", "WRONG", "WRONG against reference")])
+def test_ptx_run_of_a_file(capsys, tmp_path, old, new, state, says):
+    text = kernels.get(TRANSPOSE).image_for(80).text().decode()
+    assert old in text
+    (tmp_path / "mine.ptx").write_text(text.replace(old, new) if old else text)
+    code, out = run(capsys, "ptx", TRANSPOSE, "--run", "--file", str(tmp_path / "mine.ptx"))
+    assert code == (state != "ok") and f"\n{state} " in out and says in out
+
+
+@pytest.mark.parametrize("words, sentence", [
+    (["--line", "softmax_fwd 8x8 f32"], f"--line must be a problem for which an engine launches {TRANSPOSE} on sm_80; got ['softmax_fwd 8x8 f32']"),
+    (["--file", "/no/such/file"], "--file must be a file of PTX; got '/no/such/file' (No such file or directory)"),
+    (["--target", "sm_12"], "must name a target from sm_75 on; got sm_12"),
+])
+def test_ptx_run_refuses_in_one_line(capsys, words, sentence):
+    assert main(["ptx", TRANSPOSE, "--run", *words]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("cydnn: ") and sentence in error and error.count("\n") == 1

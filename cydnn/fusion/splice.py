@@ -15,7 +15,7 @@ _ENTRY = re.compile(r"^\.(?:visible|weak) \.entry (\w+)\(", re.M)
 
 def splice(text: bytes, kernel, program) -> bytes:
     """``text`` of ``kernel`` with ``program`` (a Program, or an Epilogue) at its marks. Remembered by text and program."""
-    return _splice(bytes(text), kernel.name, len(kernel.row["params"]), getattr(program, "program", program))
+    return _splice(text.encode() if isinstance(text, str) else bytes(text), kernel.name, len(kernel.row["params"]), getattr(program, "program", program))
 
 
 @lru_cache(maxsize=128)

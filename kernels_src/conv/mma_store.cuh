@@ -26,7 +26,7 @@ template <class Elem, class Tile, class Pixel>
 DEVICE void store_tile(const float* tile, Elem* y, Pixel pixel, int channel, int cols, int channels, float alpha, float beta) {
     constexpr int chunks = Tile::n / 8;
     const bool vectors = channels % 8 == 0 && cols % 8 == 0;
-#pragma unroll 2
+#pragma unroll 1
     for (int i = threadIdx.x; i < Tile::m * chunks; i += Tile::threads) {
         const int row = i / chunks, col = i % chunks * 8, at = pixel(row);
         if (at < 0 || col >= cols) continue;

@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
+import subprocess
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -29,6 +32,18 @@ def test_readme_lines_run(capsys):
     code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.strip() == "73.0"
+
+
+def test_the_planted_race_is_found_as_shown(tmp_path):
+    """The commands of debug_a_kernel.md, pasted into a shell; what they print is what the page shows."""
+    page = (ROOT / "docs" / "debug_a_kernel.md").read_text()
+    commands, shown = re.search(r"```sh\n(.*?)```\n\n```\n(.*?)```", page, re.S).groups()
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", commands], cwd=tmp_path, env=env, capture_output=True, text=True)
+    words = lambda text: " ".join(text.split())
+    assert done.returncode == 1 and words(shown) in words(done.stdout), done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -20,15 +20,23 @@ def covered_hash() -> str:
     return digest.hexdigest()
 
 
+def fold(families: dict) -> tuple[dict, dict]:
+    """The families ``bits/<kernel>`` as one row of sums, and the others."""
+    rows = [row for name, row in families.items() if name.startswith("bits/")]
+    sums = {"kernels": len(rows), **{k: sum(row[k] for row in rows) for k in rows[0]}} if rows else {}
+    return sums, {name: row for name, row in families.items() if not name.startswith("bits/")}
+
+
 def write(device: str, driver: str, families: dict, passed: int, failed: int) -> Path:
-    """Write tests/records/<device>.json."""
+    """Write tests/records/<device>.json. ``bits``: kernels and cases by how they compare with the interpreter (support/bits.py)."""
+    bits, families = fold(families)
     RECORDS.mkdir(exist_ok=True)
     path = RECORDS / f"{device.lower().replace(' ', '-')}.json"
     total = {k: sum(f.get(k, 0) for f in families.values()) for k in ("problems", "engine_runs", "wrong", "kernels", "images")} if families else {}
     total["kernels_shipped"] = len(kernels.names())
     total["images_shipped"] = sum(len(kernels.get(name).images) for name in kernels.names())
     path.write_text(json.dumps(dict(device=device, driver=driver, covered_sha256=covered_hash(), tests_passed=passed, tests_failed=failed,
-                                    total=total, families=dict(sorted(families.items()))), indent=1) + "\n")
+                                    total=total, bits=bits, families=dict(sorted(families.items()))), indent=1) + "\n")
     return path
 
 

@@ -63,8 +63,10 @@ def narrow16(x, mode="rn"):
     """To f16, as bits."""
     x = np.asarray(x)
     r = x.astype(np.float16)
-    if mode == "rz":
-        r = np.where(np.abs(r.astype(F64)) > np.abs(x), np.nextafter(r, np.float16(0)), r)
+    if mode != "rn":
+        back, to = r.astype(F64), {"rz": 0, "rm": -np.inf, "rp": np.inf}[mode]
+        beyond = {"rz": np.abs(back) > np.abs(x), "rm": back > x, "rp": back < x}[mode]
+        r = np.where(beyond, np.nextafter(r, np.float16(to)), r)
     return np.where(r != r, NAN16, r.view(np.uint16))
 
 
@@ -75,7 +77,8 @@ def narrow_bf16(x, mode="rn"):
         near = x.astype(F32)
         x = np.where(near.astype(F64) == x, near, _odd32(x, near))
     u = np.ascontiguousarray(x, F32).view(U32)
-    up = np.where(mode == "rn", U32(0x7FFF) + (u >> U32(16) & U32(1)), U32(0))
+    up = {"rn": U32(0x7FFF) + (u >> U32(16) & U32(1)), "rz": U32(0), "rm": (u >> U32(31)) * U32(0xFFFF),
+          "rp": (U32(1) - (u >> U32(31))) * U32(0xFFFF)}[mode]
     return np.where(x != x, NAN16, ((u + up) >> U32(16)).astype(np.uint16))
 
 
@@ -127,9 +130,15 @@ def exact32(function, mode):
     if function == "mul":
         return lambda a, b: narrow32(np.multiply(a, b, dtype=F64), mode)
     if function == "fma":
-        return lambda a, b, c: narrow32(to_odd(*two_sum(np.multiply(a, b, dtype=F64), np.asarray(c).astype(F64))), mode)
+        return lambda a, b, c: narrow32(_summed(np.multiply(a, b, dtype=F64), np.asarray(c).astype(F64), mode), mode)
     sign = -1.0 if function == "sub" else 1.0
-    return lambda a, b: narrow32(to_odd(*two_sum(np.asarray(a).astype(F64), sign * np.asarray(b).astype(F64))), mode)
+    return lambda a, b: narrow32(_summed(np.asarray(a).astype(F64), sign * np.asarray(b).astype(F64), mode), mode)
+
+
+def _summed(a, b, mode):
+    """a + b rounded to odd; what cancels is -0 when rounding down."""
+    s = to_odd(*two_sum(a, b))
+    return np.where((s == 0) & (a != 0) | (s == 0) & (np.signbit(a) != np.signbit(b)), -0.0, s) if mode == "rm" else s
 
 
 def arithmetic32(name, ufunc):
@@ -187,11 +196,11 @@ def rcp64(a):
 
 def arithmetic16(ufunc):
     def make(m):
-        return finish(lambda a, b: _clean16(ufunc(a, b)), m)
+        return finish(lambda a, b: clean16(ufunc(a, b)), m)
     return make
 
 
-def _clean16(r):
+def clean16(r):
     return np.where(r != r, NAN16.view(np.float16), r)
 
 
@@ -199,7 +208,7 @@ def fma16(m):
     def fma(a, b, c):
         a, b, c = (np.asarray(x).astype(F64) for x in (a, b, c))
         r = narrow16(to_odd(*two_sum(a * b, c))).view(np.float16)
-        return np.where(r < 0, np.float16(0), r) if "relu" in m else r
+        return np.where(r <= 0, np.float16(0), r) if "relu" in m else r
     return lambda a, b, c: finish(fma, m)(a, b, c)
 
 
@@ -211,7 +220,7 @@ def fma_bf16(m):
     def fma(a, b, c):
         a, b, c = (widen_bf16(x).astype(F64) for x in (a, b, c))
         r = narrow_bf16(to_odd(*two_sum(a * b, c)))
-        return np.where(widen_bf16(r) < 0, np.uint16(0), r) if "relu" in m else r
+        return np.where(widen_bf16(r) <= 0, np.uint16(0), r) if "relu" in m else r
     return fma
 
 
@@ -232,7 +241,7 @@ def extreme(sign):
                 negative = np.signbit(a) & np.signbit(b) if sign > 0 else np.signbit(a) | np.signbit(b)
                 r = np.where(zero, np.where(negative, -r.dtype.type(0), r.dtype.type(0)), r)
             r = clean32(r) if r.dtype == F32 else r
-            return narrow_bf16(r) if bf16 else _clean16(r) if r.dtype == np.float16 else r
+            return narrow_bf16(r) if bf16 else clean16(r) if r.dtype == np.float16 else r
         return finish(best, m)
     return make
 
@@ -246,7 +255,7 @@ def approximate(function):
 def near_type(function, type_):
     if type_ == "f16":
         return lambda m: lambda a: narrow16(function(np.asarray(a).astype(F64))).view(np.float16)
-    return lambda m: lambda a: narrow_bf16(function(widen_bf16(a).astype(F64)).astype(F32))
+    return lambda m: lambda a: narrow_bf16(finish(lambda x: function(x.astype(F64)).astype(F32), m)(widen_bf16(a)))
 
 
 RND32 = "rnd:rn|rz|rm|rp"
@@ -269,6 +278,7 @@ row("rcp rn ftz? t:f32", "t=t", lambda m: finish(lambda a: divide32(F32(1), a), 
 row("rcp rn t:f64", "t=t", lambda a: np.divide(1.0, a))
 row("rcp approx ftz t:f64", "t=t", rcp64)
 row("rsqrt approx ftz t:f64", "t=t", lambda a: flush(1.0 / np.sqrt(flush(a))))
+row("rsqrt approx t:f64", "t=t", lambda a: 1.0 / np.sqrt(a))
 row("sqrt rn ftz? t:f32", "t=t", lambda m: finish(lambda a: clean32(np.sqrt(a)), m), make=True)
 row("sqrt rn t:f64", "t=t", np.sqrt)
 for name, fn in (("rcp", lambda x: 1.0 / x), ("rsqrt", lambda x: 1.0 / np.sqrt(x)), ("sqrt", np.sqrt), ("ex2", np.exp2), ("lg2", np.log2),
@@ -286,5 +296,5 @@ row("abs t:bf16|bf16x2", "t=t", lambda a: a & np.uint16(0x7FFF))
 row("copysign t:f32|f64", "t=t,t", lambda a, b: np.copysign(b, a))
 row("testp kind:finite|infinite|number|notanumber|normal|subnormal t:f32|f64", "pred=t", lambda m: {
     "finite": np.isfinite, "infinite": np.isinf, "number": lambda a: a == a, "notanumber": np.isnan,
-    "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+    "normal": lambda a: np.isfinite(a) & ((np.abs(a) >= np.finfo(a.dtype).tiny) | (a == 0)),
     "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny)}[m["kind"]], make=True)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .floating import flush
 from .parse import BYTES
 from .table import ANY, BITS, INT, apply, row
 
@@ -50,7 +51,8 @@ def quotient(a, b):
 
 
 def remainder(a, b):
-    return a - np.where(np.asarray(b) == 0, 0, quotient(a, b)).astype(np.asarray(a).dtype) * b
+    zero = np.asarray(b) == 0
+    return np.where(zero, ~np.asarray(a).dtype.type(0), a - np.where(zero, 0, quotient(a, b)).astype(np.asarray(a).dtype) * b)
 
 
 def saturated(function):
@@ -115,10 +117,15 @@ def find(m):
     return position
 
 
+def _field(n, bits):
+    """A position or length of bfe and bfi: 8 bits of it. What ptxas makes of the 64-bit forms takes all 32, whatever the ISA says."""
+    return np.asarray(n & U32(255) if bits == 32 else n).astype(np.int64)
+
+
 def extract(a, start, length):
     a = np.asarray(a)
     bits = 8 * a.dtype.itemsize
-    start, length = np.asarray(start & U32(255)).astype(np.int64), np.asarray(length & U32(255)).astype(np.int64)
+    start, length = _field(start, bits), _field(length, bits)
     unsigned = a.view("u%d" % a.dtype.itemsize)
     part = shift_right(unsigned, start)
     keep = np.where(length >= bits, U64(2**64 - 1), (U64(1) << np.minimum(length, 63).astype(U64)) - U64(1))
@@ -133,7 +140,7 @@ def extract(a, start, length):
 def insert(a, into, start, length):
     into = np.asarray(into)
     bits, kind = 8 * into.dtype.itemsize, into.dtype.type
-    start, length = np.asarray(start & U32(255)).astype(np.int64), np.asarray(length & U32(255)).astype(np.int64)
+    start, length = _field(start, bits), _field(length, bits)
     ones = np.where(length >= bits, kind(2**bits - 1), (kind(1) << np.minimum(length, bits - 1).astype(kind)) - kind(1))
     mask = shift_left(ones.astype(kind), start)
     return into & ~mask | shift_left(np.asarray(a), start) & mask
@@ -141,7 +148,7 @@ def insert(a, into, start, length):
 
 def permute(m):
     modes = {"f4e": lambda s: [s, s + 1, s + 2, s + 3], "b4e": lambda s: [s, s - 1 & 7, s - 2 & 7, s - 3 & 7], "rc8": lambda s: [s] * 4,
-             "rc16": lambda s: [s & 2, (s & 2) + 1] * 2, "ecl": lambda s: [np.maximum(s, i) for i in range(4)],
+             "rc16": lambda s: [2 * (s & 1), 2 * (s & 1) + 1] * 2, "ecl": lambda s: [np.maximum(s, i) for i in range(4)],
              "ecr": lambda s: [np.minimum(s, i) for i in range(4)]}
 
     def bytes_of(a, b, select):
@@ -220,7 +227,7 @@ row("bfind shiftamt? t:u32|s32|u64|s64", "u32=t", find, make=True)
 row("bfe t:u32|s32|u64|s64", "t=t,u32,u32", extract)
 row("bfi t:b32|b64", "t=t,t,u32,u32", insert)
 row("bmsk mode:clamp t:b32", "t=u32,u32", lambda a, n: shift_left(np.where(n >= 32, U32(2**32 - 1), shift_left(U32(1), n) - U32(1)), a))
-row("szext mode:clamp t:u32|s32", "t=t,u32", lambda a, n: extract(a, np.zeros_like(n), n))
+row("szext mode:clamp t:u32|s32", "t=t,u32", lambda a, n: extract(a, np.zeros_like(n), np.minimum(n, U32(32))))
 row("prmt t:b32 mode:f4e|b4e|rc8|ecl|ecr|rc16?", "t=t,t,u32", permute, make=True)
 row("lop3 t:b32", "t=t,t,t,u32", logic3)
 row("dp4a a:u32|s32 b:u32|s32", "b=a,b,b", lambda m: dot4({**m, "size": "4"}), make=True)
@@ -284,6 +291,8 @@ JOIN = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 def comparison(m):
     fn = (FLOAT_COMPARE if "f" in m["t"] else COMPARE)[m["cmp"]]
+    if "ftz" in m:
+        return lambda a, b: fn(flush(a), flush(b))
     if m["t"].startswith("bf16"):
         return lambda a, b: fn(*((np.asarray(x).astype(U32) << U32(16)).view(np.float32) for x in (a, b)))
     return fn
@@ -322,4 +331,6 @@ row(f"setp cmp:{CMP} join:and|or|xor? ftz? t:{ANY}|f16|bf16", None, _setp)
 row(f"set cmp:{CMP} ftz? d:u16|s16|u32|s32|f32|f16|bf16 t:{ANY}|f16|bf16", None, _set)
 row(f"set cmp:{CMP} ftz? d:u32|s32|f16x2|bf16x2 t:f16x2|bf16x2", None, _set)
 row(f"selp t:{ANY}|f16|bf16", "t=t,t,pred", lambda a, b, p: np.where(p, a, b))
-row("slct d:b32|u32|s32|f32|b64|u64|s64|f64|b16|u16|s16 t:s32|f32", "d=d,d,t", lambda a, b, c: np.where(c >= 0, a, b))
+SELECTED = "d:b32|u32|s32|f32|b64|u64|s64|f64|b16|u16|s16"
+row(f"slct {SELECTED} t:s32|f32", "d=d,d,t", lambda a, b, c: np.where(c >= 0, a, b))
+row(f"slct ftz {SELECTED} t:f32", "d=d,d,t", lambda a, b, c: np.where(c > -np.finfo(np.float32).tiny, a, b))

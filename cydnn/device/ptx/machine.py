@@ -68,7 +68,7 @@ class Machine:
         self.live = int(np.count_nonzero(self.key == 0))
         self.pc, self.wait_id, self.wait_count = np.zeros(L, np.int32), np.full(L, -1), np.zeros(L, np.int64)
         self.arrived: dict = {}                  # block * 16 + barrier -> (threads that arrived without waiting, what they knew)
-        self.cluster_arrivals = np.zeros(L, np.int64)
+        self.cluster_arrivals, self.cluster_waits, self.gone_blocks = np.zeros(L, np.int64), np.zeros(L, np.int64), np.zeros(count, bool)
         self.group = self.first_group + 1 + (start + self.block) // self.cluster
         self.in_group = (self.block % self.cluster) * width + thread
         self.row = np.arange(L) // 32
@@ -257,6 +257,8 @@ class Machine:
                         key[take] = DONE
                         self.live -= taken
                         self.pending.leave(self, take)
+                        if self.cluster > 1:
+                            warp.leave_cluster(self)
                         break
                     elif kind == TABLE_BRANCH:
                         index, targets = steps[i]

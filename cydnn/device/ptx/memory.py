@@ -221,10 +221,14 @@ class Shared:
         """Offsets in the arena of block-relative addresses, checked."""
         lanes = c.lanes() if lanes is None else lanes
         block = c.block[lanes]
-        if self.cluster > 1:
+        if self.cluster > 1 or np.count_nonzero(address >> 24):
             rank = (address >> 24) - 1
-            block = np.where(rank >= 0, block // self.cluster * self.cluster + rank, block)
-            address = np.where(rank >= 0, address & 0xFFFFFF, address)
+            named = (rank >= 0) & (rank < self.cluster)
+            block = np.where(named, block // self.cluster * self.cluster + rank, block)
+            address = np.where(named, address & 0xFFFFFF, address)
+            if np.count_nonzero(c.gone_blocks[block]):
+                lane = np.flatnonzero(c.gone_blocks[block])[0]
+                c.fault("address", f"{verb} {width} bytes of the shared memory of a block that has left", lanes[lane:lane + 1])
         outside = (address < 0) | (address > self.size - width)
         if np.count_nonzero(outside):
             lane = np.flatnonzero(outside)[0]

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .floating import narrow_bf16, widen_bf16
-from .memory import LOCAL, SHARED, SPACE_END, UINT
+from .floating import clean16, clean32, flush, narrow_bf16, widen_bf16
+from .memory import LOCAL, PARAM, SHARED, SPACE_END, UINT
 from .parse import BYTES
 from .table import ANY, apply, kind_of, row
 
-TYPES = "b8|u8|s8|b16|u16|s16|b32|u32|s32|b64|u64|s64|f32|f64|f16|bf16|b128"
+TYPES = "b8|u8|s8|b16|u16|s16|b32|u32|s32|b64|u64|s64|f32|f64"
 SPACES = "global|shared|shared::cta|shared::cluster|local|param|param::entry|param::func|const"
 HINTS = "cop:ca|cg|cs|lu|cv|wb|wt?"
 EVICT = "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"
@@ -58,7 +58,7 @@ def _mov(op, m):
 
 
 CLOCKS = {"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"}
-row(f"mov t:{ANY}|pred|f16|bf16|b128", None, _mov)
+row(f"mov t:{ANY}|pred", None, _mov)
 WINDOW = {"shared": SHARED, "shared::cta": SHARED, "shared::cluster": SHARED, "local": LOCAL}
 
 
@@ -74,11 +74,11 @@ row("cvta to? space:global|shared|shared::cta|shared::cluster|local|const|param|
 def inside(m):
     base = WINDOW.get(m["space"])
     if base is None:
-        return lambda a: np.asarray(a) < np.uint64(SHARED)
+        return lambda a: np.asarray(a) < np.uint64(SHARED) if m["space"] == "global" else np.asarray(a) >= np.uint64(PARAM)
     return lambda a: (np.asarray(a) >= np.uint64(base)) & (np.asarray(a) < np.uint64(base + SPACE_END))
 
 
-row("isspacep space:global|shared|shared::cta|shared::cluster|local|const|param", "pred=u64", inside, make=True)
+row("isspacep space:global|shared|shared::cta|shared::cluster|local|param", "pred=u64", inside, make=True)
 
 
 # ---- Loads and stores ----
@@ -157,11 +157,25 @@ def _store(op, m):
 
 
 row(LOAD, None, _load)
-row(f"ldu space:global t:{TYPES}", None, _load)
+row(f"ldu space:global vec:v2|v4? t:{TYPES}", None, _load)
 row(STORE, None, _store)
 
 
 # ---- Atomics ----
+
+def _f32_add(a, b, flushes):
+    """In global memory denormals are zeros, before and after; in shared memory not."""
+    x, y = (np.where(flushes, flush(v), v) for v in (a.view(np.float32), b.view(np.float32)))
+    r = clean32(x + y)
+    return np.where(flushes, flush(r), r).view(a.dtype)
+
+
+def _f16_add(a, b):
+    return clean16(a.view(np.float16) + b.view(np.float16)).view(a.dtype)
+
+
+ADDS = {"f32": _f32_add, "f16": _f16_add, "f16x2": _f16_add}
+
 
 def _bf16_add(a, b):
     return narrow_bf16(widen_bf16(a.view(np.uint16)) + widen_bf16(b.view(np.uint16))).view(a.dtype)
@@ -174,7 +188,7 @@ def _change(m):
 
     def typed(fn):
         return lambda a, b: fn(a.view(DT[kind]), b.view(DT[kind])).view(a.dtype)
-    table = {"add": _bf16_add if t.startswith("bf16") else typed(np.add), "min": typed(np.minimum if "f" not in t else np.fmin),
+    table = {"add": _bf16_add if t.startswith("bf16") else ADDS.get(t) or typed(np.add), "min": typed(np.minimum if "f" not in t else np.fmin),
              "max": typed(np.maximum if "f" not in t else np.fmax), "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
              "exch": lambda a, b: b, "inc": lambda a, b: np.where(a >= b, a.dtype.type(0), a + a.dtype.type(1)),
              "dec": lambda a, b: np.where((a == 0) | (a > b), b, a - a.dtype.type(1)), "cas": lambda a, b, d: np.where(a == b, d, a)}
@@ -191,7 +205,7 @@ def _atomic(returns):
         given = given[:2 if m["op"] == "cas" else 1]
         change, size, space, where = _change(m), BYTES[m["t"]], space_of(op, m, place), address(op, place)
         width = "b" + str(8 * size)
-        parts = [op.vector(g) for g in given]
+        parts, flushes = [op.vector(g) for g in given], change is _f32_add
         count = len(parts[0])
         slots = [[op.source(p, width) for p in each] for each in parts]
         targets = [op.target(p, width) for p in op.vector(op.operands[0])] if returns and op.operands[0].kind != "sink" else []
@@ -200,6 +214,8 @@ def _atomic(returns):
             base = where(V, c)
             for n in range(count):
                 values = [np.broadcast_to(c.at_lanes(V[each[n]]), base.shape) for each in slots]
+                if flushes:
+                    values.append((base < SHARED) & (space != "shared"))
                 old = c.memory[space].atomic(c, base + n * size, size, lambda a, now: change(a, *(np.ascontiguousarray(v[now]) for v in values)))
                 if targets:
                     c.put(targets[n], old)

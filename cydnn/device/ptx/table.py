@@ -17,7 +17,7 @@ INT16, INT = "s16|u16", "s16|u16|s32|u32|s64|u64"
 BITS = "b16|b32|b64"
 ANY = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
 KIND = {"b": "u", "u": "u", "s": "i", "f": "f"}
-PACKED = {"f16x2": "f16x2", "bf16x2": "u16x2", "bf16": "u16", "tf32": "u32", "pred": "bool", "b128": "u64"}
+PACKED = {"f16x2": "f16x2", "bf16x2": "u16x2", "bf16": "u16", "s16x2": "u16x2", "tf32": "u32", "pred": "bool", "b128": "u64"}
 DTYPE = {"u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16, "u32": np.uint32, "i32": np.int32, "u64": np.uint64,
          "i64": np.int64, "f16": np.float16, "f32": np.float32, "f64": np.float64, "bool": np.bool_, "f16x2": np.float16,
          "u16x2": np.uint16, "u8x4": np.uint8, "i8x4": np.int8, "u16x2i": np.uint16}

@@ -7,6 +7,7 @@ import numpy as np
 
 from .convert import FP8
 from .floating import narrow32, narrow16, widen_bf16
+from .memory import SHARED
 from .table import row
 
 LANE = np.arange(32)
@@ -105,10 +106,16 @@ for shape, d, a, b, cc in MMA:
     row(f"mma sync aligned shape:{shape} row col satfinite? d:{d} a:{a} b:{b} c:{cc}", None, _mma)
 
 
-def _ldmatrix(op, m):
+def _shared(op, m, operand):
+    """Addresses in shared memory; without .shared they are generic."""
     from .movement import address
+    where = address(op, operand)
+    return where if "space" in m else lambda V, c: where(V, c) - SHARED
+
+
+def _ldmatrix(op, m):
     count, half = int(m["x"][1:]), np.arange(8)
-    targets, where = [op.target(o, "b32") for o in op.vector(op.operands[0])], address(op, op.operands[1])
+    targets, where = [op.target(o, "b32") for o in op.vector(op.operands[0])], _shared(op, m, op.operands[1])
     if len(targets) != count:
         op.fail(f"{count} registers expected")
 
@@ -127,9 +134,8 @@ def _ldmatrix(op, m):
 
 
 def _stmatrix(op, m):
-    from .movement import address
     count, half = int(m["x"][1:]), np.arange(8)
-    slots, where = [op.source(o, "b32") for o in op.vector(op.operands[1])], address(op, op.operands[0])
+    slots, where = [op.source(o, "b32") for o in op.vector(op.operands[1])], _shared(op, m, op.operands[0])
 
     def step(V, c):
         memory, lanes, at = c.memory["shared"], c.lanes().reshape(-1, 32), where(V, c).reshape(-1, 32)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .check import ALL, CLOCK
 from .table import DTYPE, kind_of, row
 
 U32 = np.uint32
@@ -270,6 +271,7 @@ def _reduce(c, i, lanes, place):
 def _cluster_arrive(op, m):
     def step(V, c):
         lanes = c.lanes()
+        _in_turn(c, lanes, 0, "arrives at the cluster's barrier again, and has not waited since")
         c.cluster_arrivals[lanes] += 1
         c.tick(np.unique(c.row[lanes]))
     return step
@@ -277,13 +279,42 @@ def _cluster_arrive(op, m):
 
 def _cluster_wait(op, m):
     def step(V, c, lanes, whole):
-        c.wait_id[lanes] = CLUSTER
-        if whole and (c.cluster_arrivals[lanes] == c.cluster_arrivals[lanes][0]).all():
-            c.wait_id[lanes] = -1
+        together = (c.cluster_arrivals[lanes] == c.cluster_arrivals[lanes][0]).all()
+        if whole and not together:
+            return False
+        _in_turn(c, np.flatnonzero(lanes), 1, "waits at the cluster's barrier, and has not arrived")
+        c.cluster_waits[lanes] += 1
+        if whole:
             c.meet(c.warps_in_group)
             return True
+        c.wait_id[lanes] = CLUSTER
         return False
     return step
+
+
+def _in_turn(c, lanes, ahead, what):
+    """A thread arrives, waits, arrives, waits. PTX ISA, barrier.cluster: anything else is undefined."""
+    bad = c.cluster_arrivals[lanes] - c.cluster_waits[lanes] != ahead
+    if c.checks.barriers and bad.any():
+        c.fault("cluster barrier", what, lanes[bad])
+
+
+def leave_cluster(c):
+    """The shared memory of a block ends with its last thread: what other blocks did there must lie before."""
+    gone = (c.key.reshape(-1, c.width) == DONE).all(1)
+    for block in np.flatnonzero(gone & ~c.gone_blocks) if c.checks.races else ():
+        shared, first = c.memory["shared"], block % c.cluster * c.warps_in_block
+        cells = slice(block * shared.pitch // shared.grain, (block + 1) * shared.pitch // shared.grain)
+        reads = shared.shadow.reads.reshape(-1, shared.shadow.ways)[cells]
+        known = c.known[block * c.warps_in_block:(block + 1) * c.warps_in_block].max(0)
+        bad = (reads >= c.first) & ((reads >> CLOCK) & 0xFFFFFF >= known)
+        bad[:, first:first + c.warps_in_block] = False
+        for cell, warp in np.argwhere(bad)[:1]:
+            code = int(reads[cell, warp])
+            who = "several threads" if code & ALL == ALL else f"thread {c.name_of(code)}"
+            c.fault("race", f"leaves, and its shared memory with it, which {who} read with no synchronisation between", block * c.width,
+                    int(shared.shadow.read_at[cells][cell]))
+    c.gone_blocks = gone
 
 
 def release_clusters(c, waits) -> bool:

@@ -19,15 +19,19 @@ def kernel(text: str, name="k") -> Code:
     return Code(module, program.program(module, name), {})
 
 
-def entry(body: str, pointers: int, threads=128, extra="") -> Code:
-    """A kernel of one pointer parameter each, loaded into %p0 …; %t is the thread."""
+def source(body: str, pointers: int, threads=128, extra="") -> str:
+    """A kernel of one pointer parameter each, loaded into %p0 …; %t is the thread, %g the block."""
     params = ", ".join(f".param .u64 k_param_{i}" for i in range(pointers))
     loads = "".join(f"ld.param.u64 %p{i}, [k_param_{i}];\n" for i in range(pointers))
-    return kernel(f"""{extra}.visible .entry k({params}) .maxntid {threads}, 1, 1
+    return f"""{extra}.visible .entry k({params}) .maxntid {threads}, 1, 1
 {{ .reg .u64 %p<{pointers}>; .reg .u64 %a<{pointers + 4}>; .reg .u32 %t, %g;
 {loads} mov.u32 %t, %tid.x; mov.u32 %g, %ctaid.x;
 {body}
-ret; }}""")
+ret; }}"""
+
+
+def entry(body: str, pointers: int, threads=128, extra="") -> Code:
+    return kernel(source(body, pointers, threads, extra))
 
 
 def buffer(device, array):

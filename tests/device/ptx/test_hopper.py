@@ -70,7 +70,7 @@ def other_phase(nth):
 FAULTS = {
     "wgmma read before wait": (without(r"wgmma\.wait_group"), "race|in flight"),
     "waits for too few groups": (TEXT.replace("wait_group.sync.aligned 0", "wait_group.sync.aligned 1"), "race|in flight"),
-    "full barrier, wrong phase": (other_phase(1), "in flight|mbarrier|race|unwritten"),
+    "mbarrier phase error": (other_phase(1), "in flight|mbarrier|race|unwritten"),
     "empty barrier, wrong phase": (other_phase(0), "in flight|mbarrier|race|deadlock"),
     "double arrival": (doubled(r"mbarrier\.arrive\.shared"), "mbarrier|deadlock"),
     "no arrival": (without(r"mbarrier\.arrive\.shared"), "deadlock"),

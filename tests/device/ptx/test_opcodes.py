@@ -41,7 +41,7 @@ def trunc(a, b):
 INTEGER = {                                      # opcode without type -> Python integers
     "add": lambda a, b, n: a + b, "sub": lambda a, b, n: a - b, "mul.lo": lambda a, b, n: a * b, "mul.hi": lambda a, b, n: a * b >> n,
     "min": lambda a, b, n: min(a, b), "max": lambda a, b, n: max(a, b), "div": lambda a, b, n: trunc(a, b) if b else -1,
-    "rem": lambda a, b, n: a - trunc(a, b) * b if b else a,
+    "rem": lambda a, b, n: a - trunc(a, b) * b if b else -1,
 }
 
 

@@ -1,6 +1,8 @@
 """Buffers and a device for the matrix that let the interpreter see more: guard zones are dead, gaps and outputs were never written."""
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 
 from cydnn import plan
@@ -38,11 +40,18 @@ class WatchedBuffer(buffers.Guarded):
         state[self.start:self.start + self.desc.bytes] = LIVE | np.where(written, WRITTEN, 0).astype(np.uint8)
 
 
-def run(problem, device, seed=0, engines=None, **more):
-    """``matrix.run`` with watched buffers."""
+@contextmanager
+def watching():
+    """The matrix uses watched buffers."""
     plain, matrix.Guarded = matrix.Guarded, WatchedBuffer
     try:
-        return matrix.run(problem, device, seed, engines, **more)
+        yield
     finally:
         matrix.Guarded = plain
         plan.forget()                            # a finding leaves the plan in the cache
+
+
+def run(problem, device, seed=0, engines=None, **more):
+    """``matrix.run`` with watched buffers."""
+    with watching():
+        return matrix.run(problem, device, seed, engines, **more)

@@ -1,6 +1,7 @@
 """Every opcode of the interpreter against a GPU: tiny kernels (probes), their answers on an H200 kept as a table.
 
-    values: edge values of every type -> table, conversions, memory, lanes, matrix, warpgroup: the probes -> run: a device answers -> answers: the table on disk
+    values: edge values of every type -> table, conversions, memory, lanes, matrix, warpgroup: the probes
+        -> run: a device answers -> answers: the table on disk
     rules: how an answer of the interpreter is compared with the table's
     python -m support.opcodes --write FILE        (on the GPU, from tests/) writes the table
 """

@@ -1,4 +1,4 @@
-"""The probes of matrix instructions of a warp. Five warps each: two of small integers (exact), one of ordinary numbers, one of any bits, one of edges."""
+"""The probes of matrix instructions of a warp. Five warps each: two of small integers (exact), two of ordinary numbers, one with edges."""
 from __future__ import annotations
 
 import re
@@ -9,8 +9,15 @@ from .table import enter, expand
 from .values import SIZE, core, encode, hashed, seed_of
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f32": 32, "s32": 32}
+SIGNS = {"f16": 0x7FFF7FFF, "bf16": 0x7FFF7FFF, "e4m3": 0x7F7F7F7F, "e5m2": 0x7F7F7F7F, "tf32": 0x7FFFFFFF,
+      "f32": 0x7FFFFFFF}    # all bits but the signs
 SMALL = {"e4m3": (0, 0x38, 0x40, 0x44, 0xB8, 0xC0, 0xC4), "e5m2": (0, 0x3C, 0x40, 0x42, 0xBC, 0xC0, 0xC2)}      # 0, 1, 2, 3, -1, -2, -3
 WARPS = 5
+
+
+def mask(type_: str):
+    """What takes the signs off a register."""
+    return np.uint64((1 << 63) - 1) if type_ == "f64" else np.uint32(SIGNS.get(type_, 0xFFFFFFFF))
 
 
 def small(type_: str, seed: int, count: int) -> np.ndarray:
@@ -49,26 +56,31 @@ def fragment(type_: str, seed: int, registers: int) -> list[np.ndarray]:
     """Registers of WARPS * 32 lanes."""
     size = 8 if type_ == "f64" else 4
     per = max(8 * size // BITS[type_], 1)
-    parts = [make(type_, seed + 100 * i, 32 * per * registers).reshape(registers, 32 * per) for i, make in enumerate((small, small, ordinary, noisy, edges))]
+    parts = [make(type_, seed + 100 * i, 32 * per * registers).reshape(registers, 32 * per) for i,
+          make in enumerate((small, small, ordinary, noisy, edges))]
     return [np.ascontiguousarray(np.concatenate([p[r] for p in parts])).view(f"u{size}") for r in range(registers)]
 
 
-MMA = ("m16n8k16|m16n8k8 row col d:f32|f16 a:f16 b:f16 c:f32|f16", "m16n8k16|m16n8k8 row col d:f32 a:bf16 b:bf16 c:f32", "m16n8k8|m16n8k4 row col d:f32 a:tf32 b:tf32 c:f32",
-       "m8n8k4 row col d:f64 a:f64 b:f64 c:f64", "m16n8k16|m16n8k32|m8n8k16 row col satfinite? d:s32 a:s8|u8 b:s8|u8 c:s32", "m16n8k32 row col d:f32|f16 a:e4m3|e5m2 b:e4m3|e5m2 c:f32|f16")
+MMA = ("m16n8k16|m16n8k8 row col d:f32|f16 a:f16 b:f16 c:f32|f16", "m16n8k16|m16n8k8 row col d:f32 a:bf16 b:bf16 c:f32",
+      "m16n8k8|m16n8k4 row col d:f32 a:tf32 b:tf32 c:f32",
+       "m8n8k4 row col d:f64 a:f64 b:f64 c:f64", "m16n8k16|m16n8k32|m8n8k16 row col satfinite? d:s32 a:s8|u8 b:s8|u8 c:s32",
+       "m16n8k32 row col d:f32|f16 a:e4m3|e5m2 b:e4m3|e5m2 c:f32|f16")
 for form in MMA:
     for opcode, t in expand("mma sync aligned " + form):
         if t["d"] != t["c"]:
             continue                             # mixed accumulators exist for m8n8k4 of f16 only
         M, N, K = map(int, re.search(r"m(\d+)n(\d+)k(\d+)", opcode).groups())
-        seed, names, values = seed_of(opcode), [], []
+        seed, names, values, masks = seed_of(opcode), [], [], []
         for type_, elements in ((t["a"], M * K), (t["b"], N * K), (t["c"], M * N)):
             registers = elements * BITS[type_] // 32 // (64 if type_ == "f64" else 32)
             names.append("{" + ", ".join(f"%s{len(values) + i}" for i in range(registers)) + "}")
             values += fragment(type_, seed + 7 * len(values), registers)
+            masks += [mask(type_)] * registers
         width = "b64" if t["d"] == "f64" else "b32"
         count = M * N * BITS[t["d"]] // 32 // (64 if width == "b64" else 32)
         results = ", ".join(f"%d{i}" for i in range(count))
-        enter(opcode, f"{opcode} {{{results}}}, {', '.join(names)};", (width,) * len(values), (width,) * count, values, rule=("bits",) if t["d"] == "s32" else ("mma", t["d"], 64), block=32)
+        enter(opcode, f"{opcode} {{{results}}}, {', '.join(names)};", (width,) * len(values), (width,) * count, values, rule=("bits",)
+              if t["d"] == "s32" else ("mma", t["d"], 64, masks), block=32)
 
 TILE = ".shared .align 16 .b8 mem[512]; mov.u32 %x, mem; mad.lo.u32 %x, %lane, 16, %x;"
 OTHER = "mov.u32 %y, mem; and.b32 %w, %s4, 31; mad.lo.u32 %y, %w, 16, %y;"
@@ -80,10 +92,12 @@ for x in (1, 2, 4):
             opcode = f"ldmatrix.sync.aligned.m8n8.x{x}{trans}{space}.b16"
             generic = space == ""
             address = "cvt.u64.u32 %o, %y; cvta.shared.u64 %o, %o;" if generic else ""
-            enter(opcode, f".reg .b32 %w; {TILE} st.shared.v4.b32 [%x], {{%s0, %s1, %s2, %s3}}; bar.warp.sync -1; {OTHER} {address} {opcode} {{{names}}}, [{'%o' if generic else '%y'}];",
+            enter(opcode, f".reg .b32 %w; {TILE} st.shared.v4.b32 [%x], {{%s0, %s1, %s2, %s3}}; bar.warp.sync -1; "
+            f"{OTHER} {address} {opcode} {{{names}}}, [{'%o' if generic else '%y'}];",
                   ("b32",) * 5, ("b32",) * x, values, block=32)
             turn = ((np.arange(64, dtype=np.uint32) * np.uint32(7) + np.uint32(x)) & np.uint32(31))   # every row is written by one lane
             opcode, given = f"stmatrix.sync.aligned.m8n8.x{x}{trans}{space}.b16", ", ".join(f"%s{i}" for i in range(x))
-            enter(opcode, f".reg .b32 %w; {TILE} mov.b32 %w, 0xEEEEEEEE; st.shared.v4.b32 [%x], {{%w, %w, %w, %w}}; bar.warp.sync -1; {OTHER} {address} {opcode} [{'%o' if generic else '%y'}], {{{given}}}; "
+            enter(opcode, f".reg .b32 %w; {TILE} mov.b32 %w, 0xEEEEEEEE; st.shared.v4.b32 [%x], {{%w, %w, %w, %w}}; bar.warp.sync -1; "
+                  f"{OTHER} {address} {opcode} [{'%o' if generic else '%y'}], {{{given}}}; "
                   "bar.warp.sync -1; ld.shared.v4.b32 {%d0, %d1, %d2, %d3}, [%x];", ("b32",) * 5, ("b32",) * 4, [*values[:4], turn], block=32)
 enter("movmatrix", "movmatrix.sync.aligned.m8n8.trans.b16 %d0, %s0;", ("b32",), ("b32",), [hashed(40, 64).astype(np.uint32)], block=32)

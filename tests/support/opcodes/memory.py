@@ -47,28 +47,30 @@ for big, small, n in (("b32", "b16", 2), ("b64", "b32", 2), ("b64", "b16", 4)):
     values = [hashed(seed_of(big + small) + i, 128).astype(f"u{SIZE[small]}") for i in range(n)]
     enter(f"mov.{big} pack {n}", f"mov.{big} %d0, {{{parts('s')}}};", (small,) * n, (big,), values)
     enter(f"mov.{big} unpack {n}", f"mov.{big} {{{parts('d')}}}, %s0;", (big,), (small,) * n, [hashed(seed_of(big), 128).astype(f"u{SIZE[big]}")])
-enter("mov.b128", ".reg .b128 %q; mov.b128 %q, {%s0, %s1}; mov.b128 {%d1, %d0}, %q;", ("b64", "b64"), ("b64", "b64"), [hashed(5, 128), hashed(6, 128)])
-SPECIALS = ("tid.x", "ntid.x", "ntid.y", "ctaid.x", "nctaid.x", "nctaid.z", "laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt",
-            "clusterid.x", "nclusterid.x", "cluster_ctaid.x", "cluster_nctaid.x", "cluster_ctarank", "cluster_nctarank", "total_smem_size", "dynamic_smem_size")
-enter("special registers", " ".join(f"mov.u32 %d{i}, %{s};" for i, s in enumerate(SPECIALS)), ("b32",), ("b32",) * len(SPECIALS), [hashed(7, 256).astype(np.uint32)])
+SPECIALS = ("tid.x", "ntid.x", "ntid.y", "ctaid.x", "nctaid.x", "nctaid.z", "laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge",
+            "lanemask_gt", "clusterid.x", "nclusterid.x", "cluster_ctaid.x", "cluster_nctaid.x", "cluster_ctarank", "cluster_nctarank",
+            "total_smem_size", "dynamic_smem_size")
+enter("special registers", " ".join(f"mov.u32 %d{i}, %{s};" for i, s in enumerate(SPECIALS)), ("b32",), ("b32",) * len(SPECIALS),
+      [hashed(7, 256).astype(np.uint32)])
 
 # ---- Addresses ----
 
-WHERE = ".shared .align 8 .b8 sh[16]; .local .align 8 .b8 lo[16]; .reg .u64 %g<3>; mov.u64 %g1, sh; cvta.shared.u64 %g1, %g1; mov.u64 %g2, lo; cvta.local.u64 %g2, %g2; mov.u64 %g0, %a0;"
-for space in ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param"):
+WHERE = ".shared .align 8 .b8 sh[16]; .local .align 8 .b8 lo[16]; .reg .u64 %g<3>; " \
+        "mov.u64 %g1, sh; cvta.shared.u64 %g1, %g1; mov.u64 %g2, lo; cvta.local.u64 %g2, %g2; mov.u64 %g0, %a0;"
+for space in ("global", "shared", "shared::cta", "shared::cluster", "local", "param"):
     mem(f"isspacep.{space}", WHERE + " ".join(f"isspacep.{space} %d{i}, %g{i};" for i in range(3)), ("pred",) * 3)
 for space in ("shared", "shared::cta", "shared::cluster", "local"):
     name = "lo" if space == "local" else "sh"
-    mem(f"cvta.{space}", f".shared .align 8 .b8 sh[16]; .local .align 8 .b8 lo[16]; mov.u64 %o, {name}; add.u64 %o, %o, 8; cvta.{space}.u64 %cell, %o; "
+    mem(f"cvta.{space}", f".shared .align 8 .b8 sh[16]; .local .align 8 .b8 lo[16]; mov.u64 %o, {name}; add.u64 %o, %o, 8; "
+          f"cvta.{space}.u64 %cell, %o; "
         f"cvta.to.{space}.u64 %cell, %cell; sub.u64 %d0, %cell, %o;", ("b64",))
 mem("cvta.global", "cvta.global.u64 %o, %a0; cvta.to.global.u64 %o, %o; sub.u64 %d0, %o, %a0;", ("b64",))
-mem("mapa", ".shared .align 16 .b8 mem[16]; mov.u32 %x, mem; mapa.shared::cluster.u32 %y, %x, 0; setp.eq.u32 %d0, %lane, 0; @%d0 st.shared.u32 [%x], 77; bar.sync 0; "
-    "ld.shared::cluster.u32 %d1, [%y]; .reg .u64 %g; cvta.shared.u64 %o, %x64; mapa.u64 %g, %o, 0; ld.u32 %d2, [%g];".replace("%x64", "%cell").replace(
-        "cvta.shared", "cvt.u64.u32 %cell, %x; cvta.shared"), ("pred", "b32", "b32"))
+mem("mapa", ".shared .align 16 .b8 mem[16]; mov.u32 %x, mem; mapa.shared::cluster.u32 %y, %x, 0; setp.eq.u32 %d0, %lane, 0; "
+    "@%d0 st.shared.u32 [%x], 77; bar.sync 0; "
+    "ld.shared::cluster.u32 %d1, [%y]; .reg .u64 %g; cvt.u64.u32 %cell, %x; cvta.shared.u64 %o, %cell; mapa.u64 %g, %o, 0; ld.u32 %d2, [%g];",
+    ("pred", "b32", "b32"))
 
 # ---- Loads ----
-
-LOADS = [("global", e) for e in ("", "nc", "weak", "volatile", *(f"{o}.{s}" for o in ("relaxed", "acquire") for s in ("cta", "cluster", "gpu", "sys")))]
 
 
 def load(name, opcode, types, prefix="", address="[%a0]", registers=None):
@@ -93,10 +95,10 @@ load("ldu", "ldu.global.u32", ["u32"])
 load("ldu v4", "ldu.global.v4.f32", ["f32"] * 4)
 for order in ("weak", "volatile", *(f"{o}.{s}" for o in ("relaxed", "acquire") for s in ("cta", "cluster", "gpu", "sys"))):
     load(f"ld {order}", f"ld.{order}.global.b32", ["b32"])
-for words in ("ca", "cg", "cs", "lu", "cv", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B",
+for words in ("ca", "cg", "cs", "lu", "cv", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
+      "L2::64B", "L2::128B",
               "L2::256B", "nc.L1::no_allocate.L2::128B"):
     load(f"ld {words}", f"ld.global.{words}.b32", ["b32"])
-mem("ld.b128", ".reg .b128 %q; ld.global.b128 %q, [%a0]; mov.b128 {%d0, %d1}, %q; st.global.b128 [%cell], %q; ld.global.v2.b64 {%d2, %d3}, [%cell];", ("b64",) * 4)
 
 # ---- Stores: over bytes of EE, then all 16 bytes read back ----
 
@@ -106,7 +108,8 @@ FILL = "mov.u32 %y, 0xEEEEEEEE; "
 def store(name, opcode, types, words="global", declare="mov.u64 %o, %cell;", register="%o"):
     values = ", ".join(f"%s{i}" for i in range(len(types)))
     back = dotted(words, "v4", "b32")
-    text = f"{FILL} {declare} st.{back} [{register}], {{%y, %y, %y, %y}}; {opcode} [{register}], {values if len(types) == 1 else '{' + values + '}'}; " \
+    given = values if len(types) == 1 else "{" + values + "}"
+    text = f"{FILL} {declare} st.{back} [{register}], {{%y, %y, %y, %y}}; {opcode} [{register}], {given}; " \
            f"ld.{back} {{%d0, %d1, %d2, %d3}}, [{register}];"
     enter(name, text, tuple(wide(t) for t in types), ("b32",) * 4, [hashed(1 + i, 128).astype(f"u{SIZE[wide(t)]}") for i, t in enumerate(types)])
 
@@ -118,22 +121,26 @@ for t in TYPES.split("|"):
             for place, (words, declare, register) in PLACES.items():
                 if place in ("global", "generic", "shared", "local") or t == "u32":
                     store(f"st {place} {form} {t}", dotted("st", words, form, t), [t] * vec, words, declare, register)
-for words in ("weak.global", "volatile.global", *(f"{o}.{s}.global" for o in ("relaxed", "release") for s in ("cta", "cluster", "gpu", "sys")), "global.wb", "global.cg", "global.cs", "global.wt",
+for words in ("weak.global", "volatile.global", *(f"{o}.{s}.global" for o in ("relaxed", "release") for s in ("cta", "cluster", "gpu", "sys")),
+      "global.wb", "global.cg", "global.cs", "global.wt",
               *(f"global.L1::{e}" for e in ("evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate"))):
     store(f"st {words}", f"st.{words}.b32", ["b32"])
 
 # ---- Atomics: the old value and what memory holds afterwards ----
 
-ATOMICS = ("add u32|s32|u64|f32|f64", "add noftz f16|f16x2|bf16|bf16x2", "min|max u32|s32|u64|s64", "and|or|xor b32|b64", "exch b32|b64", "cas b16|b32|b64", "inc|dec u32")
+ATOMICS = ("add u32|s32|u64|f32|f64", "add noftz f16|f16x2|bf16|bf16x2", "min|max u32|s32|u64|s64", "and|or|xor b32|b64", "exch b32|b64",
+      "cas b16|b32|b64", "inc|dec u32")
 NAN64 = dict(rule=("nan",), note="the ISA does not say which payload a NaN of f64 has")
 
 
 def atomic(name, opcode, type_, words, declare, register):
     returns, count, bits = name.startswith("atom"), 2 + (".cas." in opcode), 8 * SIZE[type_]
     space = dotted(words)
-    text = f"{declare} {dotted('st', space)}.b{bits} [{register}], %s0; {opcode} {'%d1, ' if returns else ''}[{register}], {', '.join(f'%s{i}' for i in range(1, count))}; " \
+    given = ", ".join(f"%s{i}" for i in range(1, count))
+    text = f"{declare} {dotted('st', space)}.b{bits} [{register}], %s0; {opcode} {'%d1, ' if returns else ''}[{register}], {given}; " \
            f"{dotted('ld', space)}.b{bits} %d0, [{register}];"
-    enter(name, text, (type_,) * count, (type_,) * (2 if returns else 1), operands((type_,) * count, seed_of(name), 512 if "f" in type_ else 256), **(NAN64 if type_ == "f64" else {}))
+    enter(name, text, (type_,) * count, (type_,) * (2 if returns else 1), operands((type_,) * count, seed_of(name), 512 if "f" in type_ else 256),
+          **(NAN64 if type_ == "f64" else {}))
 
 
 for kind in ("atom", "red"):
@@ -150,15 +157,19 @@ for kind in ("atom", "red"):
     for order, scope in ((o, s) for o in ("relaxed", "acquire", "release", "acq_rel") for s in ("cta", "cluster", "gpu", "sys")):
         if kind == "atom" or order in ("relaxed", "release"):
             atomic(f"{kind} {order} {scope}", f"{kind}.{order}.{scope}.global.add.u32", "u32", *PLACES["global"])
-    for vec, t in (("v2", "f32"), ("v4", "f32"), ("noftz.v2", "f16"), ("noftz.v4", "bf16"), ("noftz.v8", "f16"), ("noftz.v2", "bf16x2"), ("noftz.v4", "f16x2")):
+    for vec, t in (("v2", "f32"), ("v4", "f32"), ("noftz.v2", "f16"), ("noftz.v4", "bf16"), ("noftz.v8", "f16"), ("noftz.v2", "bf16x2"),
+          ("noftz.v4", "f16x2")):
         n, bits = int(vec[-1]), 8 * SIZE[t]
         old, new, given = (", ".join(f"%{letter}{i}" for i in range(at, at + n)) for letter, at in (("d", n), ("d", 0), ("s", n)))
         lines = "".join(f"st.global.b{bits} [%cell+{i * bits // 8}], %s{i}; " for i in range(n)) + \
-            f"{kind}.global.add.{vec}.{t} {'{' + old + '}, ' if kind == 'atom' else ''}[%cell], {{{given}}}; " + "".join(f"ld.global.b{bits} %d{i}, [%cell+{i * bits // 8}]; " for i in range(n))
+            f"{kind}.global.add.{vec}.{t} {'{' + old + '}, ' if kind == 'atom' else ''}[%cell], {{{given}}}; " + \
+            "".join(f"ld.global.b{bits} %d{i}, [%cell+{i * bits // 8}]; " for i in range(n))
         pairs = [operands([t, t], seed_of(vec + t) + i, 512) for i in range(n)]
         enter(f"{kind} {vec}.{t}", lines, (t,) * 2 * n, (t,) * (2 * n if kind == "atom" else n), [p[0] for p in pairs] + [p[1] for p in pairs])
-enter("atom of many lanes", ".shared .align 8 .b8 mem[8]; .reg .pred %q; setp.eq.u32 %q, %lane, 0; @%q st.shared.v2.u32 [mem], {5, 9}; bar.sync 0; atom.shared.add.u32 %x, [mem], %s0; "
-      "red.shared.max.u32 [mem+4], %s0; bar.sync 0; ld.shared.v2.u32 {%d0, %d1}, [mem];", ("b32",), ("b32", "b32"), [hashed(9, 256).astype(np.uint32)])
+enter("atom of many lanes", ".shared .align 8 .b8 mem[8]; .reg .pred %q; setp.eq.u32 %q, %lane, 0; @%q st.shared.v2.u32 [mem], {5, 9}; bar.sync 0; "
+      "atom.shared.add.u32 %x, [mem], %s0; "
+      "red.shared.max.u32 [mem+4], %s0; bar.sync 0; ld.shared.v2.u32 {%d0, %d1}, [mem];", ("b32",), ("b32", "b32"),
+      [hashed(9, 256).astype(np.uint32)])
 
 # ---- cp.async: ``size`` bytes, of which a lane's count is copied and the rest is zeros ----
 

@@ -58,7 +58,8 @@ class Probe(NamedTuple):
         lines.append(self.text)
         for i, t in enumerate(self.outs):
             lines.append(f"mad.wide.u32 %o, %t, {SIZE[t]}, %out;")
-            lines.append(f"selp.u32 %x, 1, 0, %d{i}; st.global.u8 [%o+{to[i]}], %x;" if t == "pred" else f"st.global.b{8 * SIZE[t]} [%o+{to[i]}], %d{i};")
+            lines.append(f"selp.u32 %x, 1, 0, %d{i}; st.global.u8 [%o+{to[i]}], %x;" if t == "pred"
+                  else f"st.global.b{8 * SIZE[t]} [%o+{to[i]}], %d{i};")
         return "\n".join([*lines, "ret;", "}", ""])
 
     @property

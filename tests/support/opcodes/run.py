@@ -1,4 +1,4 @@
-"""A device answers probes: on CUDA through the driver's loader, on the interpreter through its own. A probe that fails is an error in the answers, not an end."""
+"""A device answers probes: a GPU through the driver's loader, the interpreter through its own. A probe that fails is an error, not the end."""
 from __future__ import annotations
 
 import struct
@@ -77,3 +77,11 @@ def answers(device, probes) -> Iterator[tuple[Probe, list | Exception]]:
                 yield probe, answer(machine, function, probe)
             except Exception as error:           # kept: a table lacks one row then, not all
                 yield probe, error
+
+
+def one(device, probe: Probe) -> list[np.ndarray]:
+    """The results of one probe."""
+    (_, results), = answers(device, [probe])
+    if isinstance(results, Exception):
+        raise results
+    return results

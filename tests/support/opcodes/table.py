@@ -95,7 +95,8 @@ row("szext clamp t:u32|s32", "t=t,shift")
 row("prmt b32 mode:f4e|b4e|rc8|ecl|ecr|rc16?", "b32=b32,b32,b32")
 for table in range(16):
     names = ", ".join(f"%d{i}" for i in range(16))
-    row("lop3 b32", ",".join(["b32"] * 16) + "=b32,b32,b32", " ".join(f"{{op}} %d{i}, %s0, %s1, %s2, {16 * table + i};" for i in range(16)), lanes=128)
+    row("lop3 b32", ",".join(["b32"] * 16) + "=b32,b32,b32", " ".join(f"{{op}} %d{i}, %s0, %s1, %s2, {16 * table + i};" for i in range(16)),
+          lanes=128)
 row("dp4a a:u32|s32 b:u32|s32", "b32=b32,b32,b32")
 row("dp2a half:lo|hi a:u32|s32 b:u32|s32", "b32=b32,b32,b32")
 
@@ -178,10 +179,12 @@ row("lg2 approx ftz? t:f32", "t=t", rule=("lg2", 2.0 ** -22))
 row("sin approx ftz? t:f32", "t=t", rule=("circle", 2.0 ** -20.5))
 row("cos approx ftz? t:f32", "t=t", rule=("circle", 2.0 ** -20.5))
 row("tanh approx t:f32", "t=t", rule=("rel", 2.0 ** -11))
-row("div approx ftz? t:f32", "t=t,t", rule=("ulp", 2), note="2 ulp for divisors of 2^-126 to 2^126; beyond, the quotient may be 0, or NaN for infinity / infinity",
+row("div approx ftz? t:f32", "t=t,t", rule=("ulp", 2), note="2 ulp for divisors of 2^-126 to 2^126; "
+      "beyond, the quotient may be 0, or NaN for infinity / infinity",
     undefined=lambda a, b: ((b & np.uint32(0x7FFFFFFF)) > np.uint32(126 + 127 << 23)) & ((b & np.uint32(0x7FFFFFFF)) < np.uint32(0x7F800000)))
 row("div full ftz? t:f32", "t=t,t", rule=("ulp", 2))
-row("rcp approx ftz t:f64", "t=t", rule=("rel", 2.0 ** -19), note="the upper half of the bits only; the ISA calls it a gross approximation and gives no bound")
+row("rcp approx ftz t:f64", "t=t", rule=("rel", 2.0 ** -19), note="the upper half of the bits only; "
+      "the ISA calls it a gross approximation and gives no bound")
 row("rsqrt approx ftz? t:f64", "t=t", rule=("rel", 2.0 ** -19), note="the ISA gives no bound")
 row("ex2 approx t:f16|f16x2", "t=t", rule=("rel", 2.0 ** -9.9))
 row("ex2 approx ftz t:bf16|bf16x2", "t=t", rule=("rel", 2.0 ** -7))

@@ -1,0 +1,118 @@
+"""Are the checks any good? Mutants of shipped PTX must be found: every dropped barrier and wait that is needed, and nine of ten others.
+
+tools/mutate_ptx.py does the same with more mutants and more cases; its record is tests/records/mutation.md.
+"""
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+import pytest
+
+from cydnn import debug, kernels
+from cydnn.device.ptx import Finding, PtxDevice
+from support import mutants, mutation, report
+
+import test_hopper
+import watched
+
+SYNCHRONISED = [n for n in mutation.smallest() if any(m.kind in mutants.SYNC for m in mutants.mutants(mutation.text_of(n), n))]
+
+
+def ready(name, more=0) -> mutation.Mutation:
+    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    return mutation.Mutation(name, device, mutation.contract_cases(name, device.facts), mutation.near(name, device.facts, more), budget=1e9)
+
+
+@pytest.mark.parametrize("name", SYNCHRONISED)
+def test_dropped_barriers_and_waits(name):
+    """All of them ran, and all are found but for those that report.NEEDLESS explains."""
+    with watched.watching():
+        made = ready(name)
+        score = made.score([m for m in made.mutants if m.kind in mutants.SYNC])
+    assert len(score.verdicts) == sum(m.kind in mutants.SYNC for m in mutants.mutants(made.text, name)), "a barrier or a wait did not run"
+    alive = [f"{name}:{v.mutant.line}: {v.mutant.old}" for v in score.alive]
+    assert len(alive) == report.NEEDLESS.get(score.source, (0, ""))[0], f"nothing depends on {alive}; got findings for the others"
+
+
+OTHERS = ["transform_transpose_f64_f64", "pooling_fwd_any_f32_avg", "conv_wgrad_mma_sum_f16", "conv_depthwise_wgrad_f32", "softmax_bwd_strided_f32_4_1",
+          "batch_norm_bwd_apply_columns_f64_1_1"]
+
+
+def test_other_mutants():
+    """Nine of ten of a sample; the same ones every time."""
+    with watched.watching():
+        scores = [(made := ready(name, 12)).score(made.sample(10, 0)) for name in OTHERS]
+    killed, every, *_ = report.totals(scores)
+    assert every >= 9 * len(OTHERS) and killed >= report.BAR * every, report.markdown(scores, "this test")
+
+
+SYNCS = ("dropped barrier", "dropped wait", "dropped arrival", "dropped initialisation", "dropped copy", "dropped wgmma")
+HOPPER = [m for m in mutants.mutants(test_hopper.TEXT, "wg_gemm") if m.kind in SYNCS]
+
+
+@pytest.mark.parametrize("mutant", HOPPER, ids=lambda m: f"{m.kind} {m.line}")
+def test_synchronisation_of_hopper(mutant):
+    """TMA, mbarrier and wgmma: nothing of the pipeline may be missing. A dropped wgmma is a wrong value."""
+    try:
+        assert test_hopper.gemm(PtxDevice("sm_90a"), 100, 72, 200, text=mutant.text)[0] > 1e-3
+    except Finding as found:
+        assert mutant.kind != "dropped wgmma", found
+
+
+# ---- The mutants themselves ----
+
+BODY = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a) { // bar.sync 0; in a comment
+ .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<4>; .shared .align 4 .b8 s[64];
+ ld.param.u64 %rd1, [a];
+ setp.lt.s32 %p1, %r1, 5;
+ @!%p1 bra LOOP;
+LOOP: bar.sync 0;
+ @%p1 st.shared.v2.f32 [%r2+8], {%f1, %f2};
+ min.s32 %r3, %r4, 7;
+ shr.s32 %r5, %r3, 31; shr.u32 %r6, %r5, 29; add.s32 %r7, %r3, %r6;
+ cp.async.wait_group 1;
+ ret;
+}
+.visible .entry other() { bar.sync 0; ret; }
+"""
+WANTED = [(7, "flipped comparison", "setp.le.s32 %p1, %r1, 5;"), (7, "constant + 1", "setp.lt.s32 %p1, %r1, 6;"), (8, "dropped guard", "bra LOOP;"),
+          (8, "dropped branch", ""), (9, "dropped barrier", ""), (10, "dropped store", ""), (10, "dropped guard", "st.shared.v2.f32 [%r2+8], {%f1, %f2};"),
+          (10, "address + 1", "@%p1 st.shared.v2.f32 [%r2+16], {%f1, %f2};"), (11, "min for max", "max.s32 %r3, %r4, 7;"),
+          (11, "constant + 1", "min.s32 %r3, %r4, 8;"), (13, "dropped wait", "")]
+
+
+def test_mutants_of_a_text():
+    found = list(mutants.mutants(BODY, "k"))
+    assert [(m.line, m.kind, m.new) for m in found] == WANTED
+    for m in found:
+        assert m.text.count("\n") == BODY.count("\n") and (m.new in m.text) and m.text != BODY
+
+
+@pytest.mark.parametrize("name", kernels.names()[::60])
+def test_every_instruction_is_a_statement(name):
+    """The scanner of the mutants and the interpreter see the same instructions."""
+    text = mutation.text_of(name)
+    device = PtxDevice(debug.target_of(kernels.get(name)))
+    code = device.code(name)
+    words = lambda t: re.sub(r"^@!?%\w+\s+", "", " ".join(t.split())).split(" ")[0]
+    assert [s.opcode for s in mutants.statements(text, name)] == [words(i.text) for i in code.instructions]
+
+
+def test_lines_of_a_spliced_kernel():
+    """Where the splicer has put in lines, the lines that ran are still those of the shipped text."""
+    name = "pointwise_vector_f32"
+    with watched.watching():
+        made = ready(name)
+    lines = {i: text for i, text in enumerate(made.text.splitlines(), 1)}
+    ran = [lines[i] for i in sorted(made.lines)]
+    assert any("st.global" in text for text in ran) and all(text.strip().endswith(";") for text in ran) and made.lines < set(lines)
+
+
+def test_near_problems_launch_the_kernel():
+    name = "softmax_bwd_warp_f32_8"
+    cases = list(islice(mutation.near(name, watched.WatchedDevice("sm_80").facts, 20), 20))
+    assert len({str(c.problem) for c in cases}) >= 15 and {c.kernel for c in cases} == {name}

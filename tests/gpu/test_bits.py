@@ -1,0 +1,38 @@
+"""Every shipped kernel in the cases of its contract, on the GPU and on the interpreter: plain kernels give equal bits, the others what they owe."""
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from cydnn import kernels
+from cydnn.device.ptx import PtxDevice
+from support import bits
+from support.cases import cases
+
+
+@pytest.fixture(scope="session")
+def twin(gpu):
+    """The interpreter of the GPU's own images, with the GPU's facts, so that both make one plan."""
+    return PtxDevice(f"sm_{gpu.facts.sm}", gpu.facts)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", kernels.names())
+def test_bits(kernel, gpu, twin, family_counts):
+    found = cases(kernel, gpu.facts)
+    assert found, f"no problem of the contract launches {kernel} on {gpu.facts.name}"
+    count, wrong = {"cases": 0, "equal": 0, "plain": 0, "approx": 0, "order": 0, "tensor": 0, "exact": 0, "wrong": 0}, []
+    for case in found:
+        seed = zlib.crc32(str(case).encode())
+        kind, equal, texts = bits.differences(case, gpu, twin, seed)
+        wrong += texts
+        if kind == "tensor":
+            wrong += bits.differences(case, gpu, twin, seed, exact=True)[2]
+            count["exact"] += 1
+        count["cases"] += 1
+        count[kind] += 1
+        count["equal"] += equal
+    count["wrong"] = len(wrong)
+    family_counts[f"bits/{kernel}"] = count
+    assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])

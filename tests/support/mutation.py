@@ -1,0 +1,260 @@
+"""Mutation of shipped kernels: which mutants do the kernel's cases kill on the interpreter, by what, and which survive?
+
+A mutant counts when the unchanged kernel runs its instruction in some case. It is killed by a *finding* of the interpreter, by a wrong
+*value*, or because it does not *end*. Of the survivors those are equivalent that ptxas turns into the same machine code.
+The tool is tools/mutate_ptx.py; its tables are printed by report.py.
+"""
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import count, islice, zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from cydnn import debug, kernels, ops
+from cydnn.device.ptx import Finding, run
+from cydnn.status import CydnnError
+
+from . import draw, thorough
+from .mutants import SYNC, Mutant, mutants, statements
+from .neighbours import neighbours
+from .trial import Slow, Trial, cpu_limit
+
+PATIENCE, LEAST = 20, 2.0                                    # a mutant may take so many times the unchanged kernel's time; and seconds at least
+BUDGET = 3.0                                                 # CPU seconds for all cases of a mutant
+
+
+FLOPS, PARTS, COUNT = 2e6, range(4), 80                      # of a random problem at most; which of the GPU matrix's draws
+
+
+class Verdict(NamedTuple):
+    """``how``: finding, value, endless, refused (the text is no PTX), survived or equivalent; ``what``: the finding's kind or sentence."""
+    mutant: Mutant
+    how: str
+    what: str = ""
+
+    @property
+    def killed(self) -> bool:
+        return self.how in ("finding", "value", "endless", "refused")
+
+
+@dataclass
+class Score:
+    """What became of the mutants of one kernel."""
+    kernel: str
+    target: str
+    cases: int
+    executed: int                                            # instructions that ran, of
+    total: int
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        return kernels.get(self.kernel).source
+
+    def count(self, *hows) -> int:
+        return sum(v.how in hows for v in self.verdicts)
+
+    @property
+    def alive(self) -> list[Verdict]:
+        return [v for v in self.verdicts if v.how == "survived"]
+
+    @property
+    def fraction(self) -> float:
+        """Killed, of those that are not known to be equivalent."""
+        return sum(v.killed for v in self.verdicts) / max(len(self.verdicts) - self.count("equivalent"), 1)
+
+
+@dataclass
+class Ground:
+    """A trial of the unchanged kernel: which lines it runs, how long it takes, what it writes; and how many mutants it has killed."""
+    trial: Trial
+    lines: set
+    seconds: float
+    bits: bytes
+    kills: int = 0
+
+
+class Mutation:
+    """A kernel on a device with its cases, each run once as it is. ``more``: cases that are tried on mutants that survive the others."""
+
+    def __init__(self, kernel: str, device, cases, more=(), budget: float = BUDGET):
+        self.kernel, self.device, self.more, self.budget, self.seeds = kernel, device, iter(more), budget, count()
+        self.image = kernels.get(kernel).image_for(device.facts.sm)
+        self.text = self.image.text().decode()
+        self.lines, self.grounds, self.total = set(), [], sum(1 for _ in statements(self.text, kernel))
+        for case in cases:
+            self._add(case)
+        self.lines = set().union(*(g.lines for g in self.grounds))
+        self.mutants = [m for m in mutants(self.text, kernel) if m.line in self.lines]
+
+    def _add(self, case) -> Ground:
+        """Run a case on the kernel as it is."""
+        self.device.replaced.clear()
+        self._forget()
+        trial, start = Trial(case, self.device, next(self.seeds)), time.process_time()
+        texts = trial()
+        assert not texts, f"{self.kernel} is wrong as it is: {trial.case}: {texts}"
+        found = [(text, c) for text, c in self.device.codes.items() if c.program.name == self.kernel]
+        assert found, f"{trial.case} does not launch {self.kernel}"
+        text, code = found[0]
+        idle = {int(re.search(r":(\d+): ", row)[1]) for row in run.uncovered(code)}
+        lines = self._shipped(text, {code.line(i) for i in code.instructions} - idle)
+        self.grounds.append(Ground(trial, lines, time.process_time() - start, trial.bits))
+        return self.grounds[-1]
+
+    def _shipped(self, text: str, lines: set) -> set:
+        """The lines of the shipped text that lines of ``text`` were, where the splicer has changed it."""
+        if text == self.text:
+            return lines
+        mine, theirs = self.text.splitlines(), text.splitlines()
+        same = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
+        return {block.a + line - block.b for block in same for line in lines if block.b < line <= block.b + block.size}
+
+    def _forget(self):
+        for text in [t for t, c in self.device.codes.items() if c.program.name == self.kernel]:
+            del self.device.codes[text]
+
+    def _reaching(self, line: int):
+        """Cases that run a line: the deadliest and quickest first, then more."""
+        yield from sorted((g for g in self.grounds if line in g.lines), key=lambda g: (-g.kills, g.seconds))
+        for case in self.more:
+            ground = self._add(case)
+            if line in ground.lines:
+                yield ground
+
+    def verdict(self, mutant: Mutant) -> Verdict:
+        """Run a mutant over the cases that reach it until one kills it or the budget is spent."""
+        same, end = True, time.process_time() + self.budget
+        try:
+            for ground in self._reaching(mutant.line):
+                self.device.replaced[self.kernel] = mutant.text
+                ground.kills += 1                            # taken back when it has not
+                with cpu_limit(max(LEAST, PATIENCE * ground.seconds)):
+                    texts = ground.trial()
+                if texts:
+                    return Verdict(mutant, "value", texts[0])
+                ground.kills -= 1
+                same &= ground.trial.bits == ground.bits
+                if time.process_time() > end:
+                    break
+        except Finding as found:
+            return Verdict(mutant, "finding", found.kind)
+        except Slow as slow:
+            return Verdict(mutant, "endless", str(slow))
+        except CydnnError as error:
+            return Verdict(mutant, "refused", str(error).splitlines()[0])
+        finally:
+            self.device.replaced.clear()
+            self._forget()
+        if self.equivalent(mutant.text):
+            return Verdict(mutant, "equivalent", "same machine code")
+        return Verdict(mutant, "survived", "the same bits" if same else "other bits, within the tolerance")
+
+    def equivalent(self, text: str) -> bool:
+        """Does ptxas make the same machine code of it? False where there is no ptxas."""
+        return bool(shutil.which("ptxas")) and machine_code(text, self.image.target) == self._code
+
+    @property
+    def _code(self) -> bytes:
+        if not hasattr(self, "_kept"):
+            self._kept = machine_code(self.text, self.image.target)
+        return self._kept
+
+    def score(self, chosen) -> Score:
+        return Score(self.kernel, self.device.target, len(self.grounds), len(self.lines), self.total, [self.verdict(m) for m in chosen])
+
+    def sample(self, count: int, seed: int) -> list[Mutant]:
+        """Every dropped barrier and wait, and ``count`` others, all equally likely."""
+        sync = [m for m in self.mutants if m.kind in SYNC]
+        others = [m for m in self.mutants if m.kind not in SYNC]
+        return sync + random.Random(f"{self.kernel} {seed}").sample(others, min(count, len(others)))
+
+
+def machine_code(text: str, target: str) -> bytes:
+    """What ptxas makes of the text: the sections of code of the cubin, empty when it refuses the text."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "k.ptx"), Path(folder, "k.cubin")
+        source.write_text(text)
+        done = subprocess.run(["ptxas", f"-arch={target}", "-o", out, source], capture_output=True)
+        return b"" if done.returncode else code_sections(out.read_bytes())
+
+
+def code_sections(elf: bytes) -> bytes:
+    """The bytes of the .text sections of a 64-bit ELF file."""
+    number = lambda at, size: int.from_bytes(elf[at:at + size], "little")
+    table, each, count, names = number(40, 8), number(58, 2), number(60, 2), number(62, 2)
+    field = lambda section, at, size: number(table + section * each + at, size)
+    name = lambda section: elf[(start := field(names, 24, 8) + field(section, 0, 4)):elf.index(b"\0", start)]
+    return b"".join(elf[field(i, 24, 8):field(i, 24, 8) + field(i, 32, 8)] for i in range(count) if name(i).startswith(b".text."))
+
+
+# ---- Kernels and their cases ----
+
+def by_source() -> list[list[str]]:
+    """The variants of every kernel source."""
+    found = defaultdict(list)
+    for name in kernels.names():
+        found[kernels.get(name).source].append(name)
+    return [names for _, names in sorted(found.items())]
+
+
+def representatives() -> list[str]:
+    """One variant of every kernel source: the middle one by name."""
+    return [names[len(names) // 2] for names in by_source()]
+
+
+def smallest() -> list[str]:
+    """One variant of every kernel source: the one whose image has fewest bytes, so the quickest."""
+    return [min(names, key=lambda n: (kernels.get(n).image_for(sm_of(n)).path.stat().st_size, n)) for names in by_source()]
+
+
+def sm_of(name: str) -> int:
+    return int(debug.target_of(kernels.get(name))[3:])
+
+
+def text_of(name: str) -> str:
+    """The PTX that the kernel's device would run."""
+    return kernels.get(name).image_for(sm_of(name)).text().decode()
+
+
+@lru_cache(maxsize=None)
+def drawn(facts) -> dict:
+    """{kernel: cases} of the small problems among the GPU matrix's draws."""
+    found = defaultdict(list)
+    for op in ops.OPS:
+        for problem in (p for part in PARTS for p in draw.gpu_draws(op, part, COUNT) if p.op.flops(**p.operands) <= FLOPS):
+            for engine, config, launches in debug.launchers(problem, facts):
+                for kernel in set(launches):
+                    found[kernel].append(debug.Case(kernel, problem, engine, config))
+    return found
+
+
+def contract_cases(name: str, facts) -> list:
+    """The problems of the kernel's contract and those of thorough.py, each plain and with a blend."""
+    return [case for case in debug.cases(name, facts) + debug.cases(name, facts, thorough.lines(kernels.get(name))) for _ in range(2)]
+
+
+def near(name: str, facts, most: int):
+    """Problems near those of the contract."""
+    lines = [list(neighbours(line, 4 * most, FLOPS)) for line in kernels.get(name).problems]
+    found = (case for problems in zip_longest(*lines) for p in problems if p for case, _ in islice(debug.of_problem(name, p, facts), 1))
+    return islice(found, most)
+
+
+def score(name: str, target: str | None = None, sample: int = 24, seed: int = 0, draws: int = 4, most: int = 40) -> Score:
+    """Mutate one kernel."""
+    from watched import WatchedDevice, watching
+    device = WatchedDevice(target or debug.target_of(kernels.get(name)))
+    with watching():
+        made = Mutation(name, device, contract_cases(name, device.facts) + drawn(device.facts)[name][:draws], near(name, device.facts, most))
+        return made.score(made.sample(sample, seed))
