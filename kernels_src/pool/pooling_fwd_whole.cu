@@ -34,7 +34,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         UNROLL for (int b = 0; b < Batch; ++b) v[b].store(cache + (i + b * 256) * V);
     }
     for (; (i + 1) * V <= count; i += 256) Vec<T, V>::load_nc(run + i * V).store(cache + i * V);
-    for (int k = i * V; k < min(count, (i + 1) * V); ++k) cache[k] = run[k];
+    NO_UNROLL for (int k = i * V; k < min(count, (i + 1) * V); ++k) cache[k] = run[k];
     __syncthreads();
 
     const int plane = threadIdx.x >> team_log2, team = 1 << team_log2, member = threadIdx.x & (team - 1);
