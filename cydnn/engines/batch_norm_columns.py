@@ -5,7 +5,7 @@ Two launches: sums of every split, then each block merges the few parts of its o
 from __future__ import annotations
 
 from ..ops import BatchNormBwd, BatchNormInference, BatchNormTraining
-from .batch_norm_view import View, cut_columns, no_column_vectors, two_pass_us, walk_back, wrong_operands
+from .batch_norm_view import View, cut_columns, no_column_vectors, split_configs, two_pass_us, walk_back, wrong_operands
 from .engine import Engine
 from .steps import Launch
 
@@ -42,11 +42,11 @@ def part_bytes(p, values: int) -> int:
     return values * (8 if p.x.dtype.name == "f64" else 4)
 
 
-def plan_training(p, dev, vec: int) -> list:
+def plan_training(p, dev, vec: int, splits=None) -> list:
     v = View.of(p)
     if not v.cols:
         return []
-    cut = cut_columns(v, 16 // p.x.dtype.bytes if vec else 1, dev)
+    cut = cut_columns(v, 16 // p.x.dtype.bytes if vec else 1, dev, splits=splits)
     parts = p.scratch(v.cols * cut.splits * part_bytes(p, 3))
     size = dict(rows=v.rows, cols=v.cols, rows_per_split=cut.rows_per_split, splits=cut.splits, lanes_log2=cut.lanes_log2)
     suffix, grid = f"{p.x.dtype}_{vec}", dict(blocks=cut.blocks)
@@ -57,22 +57,22 @@ def plan_training(p, dev, vec: int) -> list:
                         **v.rows_args("x", "y"), **v.cols_args(*TRAINING)), grid)]
 
 
-def plan_inference(p, dev, vec: int) -> list:
+def plan_inference(p, dev, vec: int, splits=None) -> list:
     v = View.of(p)
     if not p.x.count:
         return []
-    cut = cut_columns(v, 16 // p.x.dtype.bytes if vec else 1, dev)
+    cut = cut_columns(v, 16 // p.x.dtype.bytes if vec else 1, dev, splits=splits)
     size = dict(rows=v.rows, cols=v.cols, rows_per_split=cut.rows_per_split, splits=cut.splits, lanes_log2=cut.lanes_log2)
     return [Launch(f"batch_norm_apply_columns_{p.x.dtype}_{vec}",
                    dict(inference_operands(p), **size, stat_splits=0, reverse=0, **v.rows_args("x", "y"), **v.cols_args(*INFERENCE)),
                    dict(blocks=cut.blocks))]
 
 
-def plan_backward(p, dev, vec: int) -> list:
+def plan_backward(p, dev, vec: int, splits=None) -> list:
     v = View.of(p)
     if not v.cols:
         return []
-    cut = cut_columns(v, 16 // p.x.dtype.bytes if vec else 1, dev)
+    cut = cut_columns(v, 16 // p.x.dtype.bytes if vec else 1, dev, splits=splits)
     known = int(p.mean is not None)
     parts = p.scratch(v.cols * cut.splits * part_bytes(p, 2 if known else 5))
     size = dict(rows=v.rows, cols=v.cols, rows_per_split=cut.rows_per_split, splits=cut.splits, lanes_log2=cut.lanes_log2)
@@ -87,6 +87,9 @@ def plan_backward(p, dev, vec: int) -> list:
 class Columns(Engine):
     """What the three share: 16-byte vectors of channels."""
 
+    def configs(self, p, dev):
+        return split_configs(p)
+
     def refuse(self, p, dev):
         yield from wrong_operands(p, dev)
         yield from no_column_vectors(p, View.of(p))
@@ -100,8 +103,8 @@ class BatchNormTrainingColumns(Columns):
     def cost(self, p, dev):
         return two_pass_us(p, dev, 3, 0.85)
 
-    def plan(self, p, dev):
-        return plan_training(p, dev, vec=1)
+    def plan(self, p, dev, splits=None):
+        return plan_training(p, dev, vec=1, splits=splits)
 
 
 class BatchNormInferenceColumns(Columns):
@@ -112,8 +115,8 @@ class BatchNormInferenceColumns(Columns):
     def cost(self, p, dev):
         return two_pass_us(p, dev, 2, 0.9) - 2.5
 
-    def plan(self, p, dev):
-        return plan_inference(p, dev, vec=1)
+    def plan(self, p, dev, splits=None):
+        return plan_inference(p, dev, vec=1, splits=splits)
 
 
 class BatchNormBwdColumns(Columns):
@@ -124,8 +127,8 @@ class BatchNormBwdColumns(Columns):
     def cost(self, p, dev):
         return two_pass_us(p, dev, 5, 0.85)
 
-    def plan(self, p, dev):
-        return plan_backward(p, dev, vec=1)
+    def plan(self, p, dev, splits=None):
+        return plan_backward(p, dev, vec=1, splits=splits)
 
 
 ENGINES = (BatchNormTrainingColumns(), BatchNormInferenceColumns(), BatchNormBwdColumns())

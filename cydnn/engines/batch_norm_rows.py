@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .batch_norm_columns import (BACKWARD, INFERENCE, TRAINING, backward_operands, inference_operands, part_bytes, pointers,
                                  training_operands)
-from .batch_norm_view import View, cut_rows, no_row_vectors, two_pass_us, walk_back, wrong_operands
+from .batch_norm_view import View, cut_rows, no_row_vectors, split_configs, two_pass_us, walk_back, wrong_operands
 from .engine import Engine
 from .steps import Launch
 
@@ -15,17 +15,17 @@ def widest(p, v: View) -> int:
     return next((wide for wide in (16, 8) if wide > size and next(no_row_vectors(p, v, wide // size), None) is None), 0)
 
 
-def _setup(p, dev, wide):
+def _setup(p, dev, wide, splits):
     v = View.of(p)
     items_of = wide // p.x.dtype.bytes if wide else 1
     items = v.rows // items_of
-    cut = cut_rows(v, items, dev) if v.cols else None
+    cut = cut_rows(v, items, dev, splits=splits) if v.cols else None
     size = dict(items=items, items_per_split=cut.rows_per_split, splits=cut.splits) if cut else {}
     return v, items_of, cut, size
 
 
-def plan_training(p, dev, wide: int) -> list:
-    v, items_of, cut, size = _setup(p, dev, wide)
+def plan_training(p, dev, wide: int, splits=None) -> list:
+    v, items_of, cut, size = _setup(p, dev, wide, splits)
     if not v.cols:
         return []
     parts = p.scratch(v.cols * cut.splits * part_bytes(p, 3))
@@ -37,8 +37,8 @@ def plan_training(p, dev, wide: int) -> list:
                         **v.rows_args("x", "y", items=items_of), **v.cols_args(*TRAINING)), grid)]
 
 
-def plan_inference(p, dev, wide: int) -> list:
-    v, items_of, cut, size = _setup(p, dev, wide)
+def plan_inference(p, dev, wide: int, splits=None) -> list:
+    v, items_of, cut, size = _setup(p, dev, wide, splits)
     if not p.x.count:
         return []
     return [Launch(f"batch_norm_apply_rows_{p.x.dtype}_{wide}",
@@ -46,8 +46,8 @@ def plan_inference(p, dev, wide: int) -> list:
                         **v.cols_args(*INFERENCE)), dict(cols=v.cols))]
 
 
-def plan_backward(p, dev, wide: int) -> list:
-    v, items_of, cut, size = _setup(p, dev, wide)
+def plan_backward(p, dev, wide: int, splits=None) -> list:
+    v, items_of, cut, size = _setup(p, dev, wide, splits)
     if not v.cols:
         return []
     known = int(p.mean is not None)
@@ -64,6 +64,9 @@ def plan_backward(p, dev, wide: int) -> list:
 class Rows(Engine):
     """What the three share: vectors of neighbouring samples of one channel."""
 
+    def configs(self, p, dev):
+        return split_configs(p)
+
     def refuse(self, p, dev):
         yield from wrong_operands(p, dev)
         if not widest(p, v := View.of(p)):
@@ -78,8 +81,8 @@ class BatchNormTrainingRows(Rows):
     def cost(self, p, dev):
         return two_pass_us(p, dev, 3, 0.8)
 
-    def plan(self, p, dev):
-        return plan_training(p, dev, widest(p, View.of(p)))
+    def plan(self, p, dev, splits=None):
+        return plan_training(p, dev, widest(p, View.of(p)), splits)
 
 
 class BatchNormInferenceRows(Rows):
@@ -90,8 +93,8 @@ class BatchNormInferenceRows(Rows):
     def cost(self, p, dev):
         return two_pass_us(p, dev, 2, 0.85) - 2.5
 
-    def plan(self, p, dev):
-        return plan_inference(p, dev, widest(p, View.of(p)))
+    def plan(self, p, dev, splits=None):
+        return plan_inference(p, dev, widest(p, View.of(p)), splits)
 
 
 class BatchNormBwdRows(Rows):
@@ -102,8 +105,8 @@ class BatchNormBwdRows(Rows):
     def cost(self, p, dev):
         return two_pass_us(p, dev, 5, 0.8)
 
-    def plan(self, p, dev):
-        return plan_backward(p, dev, widest(p, View.of(p)))
+    def plan(self, p, dev, splits=None):
+        return plan_backward(p, dev, widest(p, View.of(p)), splits)
 
 
 ENGINES = (BatchNormTrainingRows(), BatchNormInferenceRows(), BatchNormBwdRows())

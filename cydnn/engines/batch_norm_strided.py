@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from . import batch_norm_columns as columns
 from . import batch_norm_rows as rows
-from .batch_norm_view import View, two_pass_us, wrong_operands
+from .batch_norm_view import View, split_configs, two_pass_us, wrong_operands
 from .engine import Engine
 
 
@@ -21,6 +21,9 @@ class Strided(Engine):
     """What the three share."""
     passes = 3
 
+    def configs(self, p, dev):
+        return split_configs(p)
+
     def refuse(self, p, dev):
         yield from wrong_operands(p, dev)
 
@@ -33,8 +36,8 @@ class BatchNormTrainingStrided(Strided):
     index = 257
     op = BatchNormTraining
 
-    def plan(self, p, dev):
-        return columns.plan_training(p, dev, vec=0) if along_columns(View.of(p)) else rows.plan_training(p, dev, wide=0)
+    def plan(self, p, dev, splits=None):
+        return columns.plan_training(p, dev, vec=0, splits=splits) if along_columns(View.of(p)) else rows.plan_training(p, dev, wide=0, splits=splits)
 
 
 class BatchNormInferenceStrided(Strided):
@@ -43,8 +46,8 @@ class BatchNormInferenceStrided(Strided):
     op = BatchNormInference
     passes = 2
 
-    def plan(self, p, dev):
-        return columns.plan_inference(p, dev, vec=0) if along_columns(View.of(p)) else rows.plan_inference(p, dev, wide=0)
+    def plan(self, p, dev, splits=None):
+        return columns.plan_inference(p, dev, vec=0, splits=splits) if along_columns(View.of(p)) else rows.plan_inference(p, dev, wide=0, splits=splits)
 
 
 class BatchNormBwdStrided(Strided):
@@ -53,8 +56,8 @@ class BatchNormBwdStrided(Strided):
     op = BatchNormBwd
     passes = 5
 
-    def plan(self, p, dev):
-        return columns.plan_backward(p, dev, vec=0) if along_columns(View.of(p)) else rows.plan_backward(p, dev, wide=0)
+    def plan(self, p, dev, splits=None):
+        return columns.plan_backward(p, dev, vec=0, splits=splits) if along_columns(View.of(p)) else rows.plan_backward(p, dev, wide=0, splits=splits)
 
 
 ENGINES = (BatchNormTrainingStrided(), BatchNormInferenceStrided(), BatchNormBwdStrided())

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..tensor import TensorDesc, collapse
-from .engine import Match, wrong_device
+from .engine import Match, powers, wrong_device
 
+MOST_SPLITS = 1024                               # each block of the second launch reads the parts of all
 MOST = 2 ** 30                                   # rows, columns: kernels count them in 32 bits
 BIG = ("x", "dy", "y", "dx")                     # operands of the full size; the others are one value a column
 TYPES = ("f64", "f32", "f16", "bf16")
@@ -135,23 +136,28 @@ def log2_ceil(n: int) -> int:
     return max(n - 1, 0).bit_length()
 
 
-def cut_columns(v: View, width: int, dev, threads=512, least_rows=4) -> Cut:
+def cut_columns(v: View, width: int, dev, threads=512, least_rows=4, splits=None) -> Cut:
     """Lanes side by side read 128 bytes of a row (32 lanes without vectors). With vectors one block fills an SM by loads in flight:
     few splits then fill the device, and every block of the second launch merges the parts of all splits. No split is so short that
     a thread has fewer than ``least_rows`` rows while others would have none to merge."""
     vectors = ceil_div(v.cols, width)
     lanes_log2 = min(3 if width > 1 else 5, log2_ceil(vectors))
     blocks, groups = ceil_div(vectors, 1 << lanes_log2), threads >> lanes_log2
-    splits = min(max((1 if width > 1 else 2) * dev.sms // blocks, 1), max(ceil_div(v.rows, groups * least_rows), 1))
+    splits = splits or min(max((1 if width > 1 else 2) * dev.sms // blocks, 1), max(ceil_div(v.rows, groups * least_rows), 1))
     rows_per_split = max(ceil_div(v.rows, splits), 1)
     return Cut(blocks, max(ceil_div(v.rows, rows_per_split), 1), rows_per_split, lanes_log2)
 
 
-def cut_rows(v: View, items: int, dev, threads=256, blocks_per_sm=4) -> Cut:
+def cut_rows(v: View, items: int, dev, threads=256, blocks_per_sm=4, splits=None) -> Cut:
     """One column a block; few columns are split along their rows until the device is full (in one wave: 64 registers a thread)."""
-    splits = min(max(blocks_per_sm * dev.sms // v.cols, 1), max(ceil_div(items, threads), 1))
+    splits = splits or min(max(blocks_per_sm * dev.sms // v.cols, 1), max(ceil_div(items, threads), 1))
     items_per_split = max(ceil_div(items, splits), 1)
     return Cut(v.cols, max(ceil_div(items, items_per_split), 1), items_per_split)
+
+
+def split_configs(p: Match) -> list[dict]:
+    """Numbers of splits worth a look."""
+    return [dict(splits=n) for n in powers(min(View.of(p).rows, MOST_SPLITS))]
 
 
 def walk_back(p: Match, dev) -> int:

@@ -13,7 +13,8 @@ needs  = ["channels % (16 // sizeof(T)) == 0", "strips >= 1", "channels >= 1"]
 marks  = ["epilogue"]
 problems = ["conv_fprop n1c24h5w7 k24r3s3 pad1 groups=24 {T} nhwc",
             "conv_dgrad n2c8h6w5 k8r2s3 pad1 stride2 groups=8 {T} nhwc",
-            "conv_fprop n2c{512 // sizeof(T) + 16}h5w9 k{512 // sizeof(T) + 16}r3s3 pad1 stride2 groups={512 // sizeof(T) + 16} {T} nhwc"]
+            "conv_fprop n2c{512 // sizeof(T) + 16}h5w9 k{512 // sizeof(T) + 16}r3s3 pad1 stride2 groups={512 // sizeof(T) + 16} {T} nhwc",
+            "conv_fprop n1c{256 // sizeof(T)}h5w6 k{256 // sizeof(T)}r5s5 pad2 groups={256 // sizeof(T)} {T} nhwc"]
 @*/
 // y[i] = sum over taps t of w[t] * x[(i * stride - pad + t * dilation) / divide], where that is a whole number inside x.
 //   forward         divide 1

@@ -19,7 +19,8 @@ problems = ["conv_fprop n2c5h5w6 k7r3s2 pad1 stride2 {T}",
             "conv_fprop n1c8h5w6 k8r3s3 {T} nhwc",
             "conv_fprop n2c4h5w6 k8r1s1 {T}",
             "conv_fprop n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
-            "conv_fprop n1c8d3h3w4 k5t2r2s2 {T}"]
+            "conv_fprop n1c8d3h3w4 k5t2r2s2 {T}",
+            "conv_fprop n2c5h12w12 k135r3s2 pad1 {T} nhwc"]
 @*/
 // A block makes one tile of pixels (n, o, p, q) x filters of one group. Blocks of the same pixels are neighbours, so
 // that x is read once from memory. `pixels`, `filters` (of a group) and `depth` (channels of a group x taps) are the

@@ -9,7 +9,8 @@ block   = [256, 1, 1]
 grid    = ["ceil_div(vectors, 32)", 1, 1]
 needs   = ["vectors < 2**29"]
 problems = ["conv_wgrad n2c24h7w9 k40r3s3 pad1 {T} nhwc",
-            "conv_wgrad n2c5h12w15 k6r3s3 pad1 {T}"]
+            "conv_wgrad n2c5h12w15 k6r3s3 pad1 {T}",
+            "conv_wgrad n2c5h36w37 k6r1s1 {T}"]
 @*/
 // sums is [split][k][t][r][s][c], c padded to tap_channels (a multiple of 8), `vectors` float4 a split, `cols` floats a filter.
 // strides are those of dw: k, c, t, r, s. A warp reads 32 neighbouring vectors of every 8th split, 8 warps share them out;

@@ -18,7 +18,8 @@ problems = ["conv_wgrad n2c5h5w6 k7r3s2 pad1 {T}",
             "conv_wgrad n2c8h4w4 k8r1s1 {T}",
             "conv_wgrad n2c8h5w6 k8r3s3 {T} nhwc",
             "conv_wgrad n2c6h12w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
-            "conv_wgrad n1c8d3h3w4 k5t2r2s2 stride2 {T}"]
+            "conv_wgrad n1c8d3h3w4 k5t2r2s2 stride2 {T}",
+            "conv_wgrad n1c17h5w6 k135r3s3 pad1 {T}"]
 @*/
 // A block makes one tile of rows (channel and tap of a group) x filters of the group, over `split_pixels` pixels
 // (n, o, p, q). With one split (parts is null) it blends into dw; else the sums go to parts[split][filter][row], which

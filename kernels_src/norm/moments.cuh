@@ -104,7 +104,7 @@ template <int Slots, int Rows, class Item> struct Window {
             UNROLL for (int k = 0; k < size; ++k) {
                 const int now = row + k * step, next = now + size * step;
                 if (now < last) use(now, item[k / Rows][k % Rows]);
-                if (next < last) item[k / Rows][k % Rows] = load(next);
+                if (k < size - 1 && next < last) item[k / Rows][k % Rows] = load(next);       // of the last slot, next >= last
             }
     }
 };

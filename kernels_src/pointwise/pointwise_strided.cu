@@ -11,7 +11,9 @@ block  = [256, 1, 1]
 grid   = ["ceil_div(count, 1024)", 1, 1]
 needs  = ["count >= 1", "rank >= 1", "rank <= 8"]
 marks  = ["epilogue"]
-problems = ["pointwise x=3x5x11:{T} b=1x5x1:{T} mode=add y=3x5x11:{T}@100,13,1"]
+problems = ["pointwise x=3x5x11:{T}@55,1,5 b=1x5x1:{T} y=3x5x11:{T}@100,13,1 mode=add",
+            "pointwise x=2x2x3x2x2x2x2x13:{T}@32768,11264,3584,1600,704,288,64,1 b=2x2x3x2x2x2x2x13:{T}@1,2,4,12,24,48,96,192 y=2x2x3x2x2x2x2x13:{T}@1,3,7,22,45,91,183,400 mode=add",
+            "pointwise x=2x3x1100:{T}@10000,1,3 b=1x3x1:{T} y=2x3x1100:{T}@3500,1130,1 mode=add"]
 @*/
 // Dims are collapsed and innermost first by y's strides, so neighbouring threads write neighbours. Inputs are read by spliced
 // code: at `off` those laid out like y, at `in0` to `in3` those with strides0 to strides3 (what is not used is dead code).

@@ -9,7 +9,9 @@ block  = [256, 1, 1]
 grid   = ["ceil_div(count * sizeof(T), 8192)", 1, 1]
 needs  = ["count >= 1", "count * sizeof(T) <= 16 * (2**31 - 512)"]
 marks  = ["epilogue"]
-problems = ["pointwise x=3x5x11:{T} b=3x5x11:{T} mode=add"]
+problems = ["pointwise x=3x5x11:{T} b=3x5x11:{T} mode=add",
+            "pointwise x=3x3001:{T} b=3x3001:{T} mode=add",
+            "pointwise x=8192:{T} b=8192:{T} y=8192:{T} mode=add"]
 @*/
 // All inputs are read by spliced code: at `off` those laid out like y, at `col` those that have one dim of it. In vectors,
 // number w has col = w / inner % channels * step: step is a vector when that dim is innermost in y (inner = 1), else 1, and

@@ -10,7 +10,8 @@ block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
 problems = ["pooling_bwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
             "pooling_bwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
-            "pooling_bwd n1c3d3h6w7 window=3,5,4 pre_pad=1 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
+            "pooling_bwd n1c3d3h6w7 window=3,5,4 pre_pad=1 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_bwd n1c3d3h6w7 window=3,5,4 pre_pad=1 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
 @*/
 // Digits and arrays as in pooling_fwd_any. Maxima: the cell takes the dy of each window over it that it wins, which is found
 // by walking the window; nothing is stored and nothing is added by two threads.

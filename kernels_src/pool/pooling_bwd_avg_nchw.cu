@@ -11,7 +11,8 @@ block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
 problems = ["pooling_bwd n2c3h7w16 window=3 pre_pad=1 stride=2 mode=avg_exclude_padding {T}",
             "pooling_bwd n2c3h7w16 window=5 pre_pad=2 stride=1 mode=avg_include_padding {T}",
-            "pooling_bwd n1c3h6w16 window=6,7 stride=1,2 mode=avg_include_padding {T}"]
+            "pooling_bwd n1c3h6w16 window=6,7 stride=1,2 mode=avg_include_padding {T}",
+            "pooling_bwd n1c3h7w16 window=5 pre_pad=2 stride=1 mode=avg_exclude_padding {T}"]
 @*/
 // Every window that touches the thread's V cells is read once and added to those it covers. rows = h, vectors = w / V.
 #include "pool.cuh"

@@ -13,7 +13,8 @@ grid    = ["ceil_div(items, 128)", 1, 1]
 needs   = ["0 <= pad_w <= K - 2"]
 problems = ["pooling_fwd n2c3h9w16 window={K} stride=2 pre_pad={K - 2} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
             "pooling_fwd n2c3h12w16 window={K} stride=2 pre_pad={K - 2} mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n2c3h12w32 window={K} stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
+            "pooling_fwd n2c3h12w32 window={K} stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd x=2x3x12x16:{T} y=2x3x6x8:{T}@183,61,9,1 window={K} stride=2 pre_pad={K - 2} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}"]
 @*/
 // Columns first, two neighbours at once, then V / 2 outputs side by side: cells 2o and 2o + 1 of the vector and, for K 3, the
 // one before (pad_w 1) or behind (pad_w 0), which at the vector's end is the side: a cell of the next thread, from L1. Cells outside

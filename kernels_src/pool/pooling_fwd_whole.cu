@@ -11,7 +11,9 @@ smem    = "(group * cells + 16) * sizeof(T)"
 needs   = ["group << team_log2 <= 256"]
 problems = ["pooling_fwd n2c5h5w5 window=5 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
             "pooling_fwd n7c31h8w8 window=8 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n3c{16 // sizeof(T)}h41w41 window=41 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
+            "pooling_fwd n3c{16 // sizeof(T)}h41w41 window=41 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd n1c3h3w9 window=3,9 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd n1c3h2w13 window=2,13 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
 @*/
 // The run of group * cells elements starts anywhere; it is read in aligned 16-byte vectors from the vector that holds its
 // first element, the last vector only as far as the run goes. Two blocks may read one vector, none reads past the tensor.
@@ -32,7 +34,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         UNROLL for (int b = 0; b < Batch; ++b) v[b].store(cache + (i + b * 256) * V);
     }
     for (; (i + 1) * V <= count; i += 256) Vec<T, V>::load_nc(run + i * V).store(cache + i * V);
-    for (int k = i * V; k < min(count, (i + 1) * V); ++k) cache[k] = run[k];
+    NO_UNROLL for (int k = i * V; k < min(count, (i + 1) * V); ++k) cache[k] = run[k];
     __syncthreads();
 
     const int plane = threadIdx.x >> team_log2, team = 1 << team_log2, member = threadIdx.x & (team - 1);

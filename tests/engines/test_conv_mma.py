@@ -1,21 +1,19 @@
-"""The tensor-core convolutions without a GPU: refusals, contracts, and the CUDA source itself run thread by thread on the host."""
+"""The tensor-core convolutions without a GPU: refusals, contracts, and corners on the interpreter."""
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import cuda_on_host as host
+from cydnn import device as devices, kernels
 from cydnn.device.facts import KNOWN
 from cydnn.dtypes import BY_NAME
 from cydnn.engines import conv_dgrad_mma, conv_fprop_mma, conv_mma, conv_nhwc, conv_wgrad_mma
 from cydnn.engines.engine import Match
-from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad
+from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Problem
 from cydnn.tensor import TensorDesc
+from support.matrix import run
 
 H200 = KNOWN["h200"]
 ENGINES = conv_fprop_mma.ENGINES + conv_dgrad_mma.ENGINES + conv_wgrad_mma.ENGINES + conv_nhwc.ENGINES
@@ -39,38 +37,15 @@ def engine_for(p):
     return next(e for e in ENGINES if e.op is type(p.op) and e.accepts(p, H200))
 
 
-def stored(desc, logical):
-    """Raw storage of a tensor, 256-byte aligned, with the logical values at its strides."""
-    raw = host.aligned(desc.extent * desc.dtype.bytes + 16)
-    view(desc, raw)[...] = desc.dtype.encode(logical)
-    return raw
-
-
-def view(desc, raw):
-    flat = raw.view(desc.dtype.numpy)
-    return np.lib.stride_tricks.as_strided(flat, desc.dims, [s * desc.dtype.bytes for s in desc.strides])
-
-
-def check_on_host(engine, p, *, alpha=1.0, beta=0.0, late=False, seed=0, **config):
-    """Run the engine's plan on the host and compare with the reference."""
+def check(engine, p, seed=0, **config):
+    """Run the engine's plan on the interpreter, where copies land as late as the waits allow, and compare with the reference."""
     assert engine.accepts(p, H200), reasons(engine, p)
-    rng = np.random.default_rng(seed)
-    logical = {name: d.dtype.round(rng.uniform(-1, 1, d.dims)) for name, d in p.operands.items()}
-    out = p.op.writes[0]
-    if beta == 0:
-        logical[out] = np.full(p.operands[out].dims, np.nan)
-    tensors = {p.uids[name]: stored(d, logical[name]) for name, d in p.operands.items()}
-    host.run(engine.plan(p, H200, **config), tensors, dict(alpha=alpha, beta=beta), late=late)
-    got = p.operands[out].dtype.decode(view(p.operands[out], tensors[p.uids[out]]).copy())
-    want = p.op.run_reference({k: (v if k != out or beta else np.zeros_like(v)) for k, v in logical.items()}, dict(alpha=alpha, beta=beta))[out]
-    scale = max(1.0, float(np.abs(want).max(initial=0)))
-    assert np.isfinite(got).all(), f"{p.op} {p.operands}: {np.argwhere(~np.isfinite(got))[:5]}"
-    error = np.abs(got - want).max(initial=0)
-    assert error <= 2 * p.operands[out].dtype.eps * scale, f"{p.op} {p.operands}: error {error} of {scale} at {np.argwhere(np.abs(got - want) > 2 * p.operands[out].dtype.eps * scale)[:5]}"
+    outcome = run(Problem(p.op, p.operands), devices.get("ptx:sm_90"), seed, [engine], config or None)
+    assert outcome.ran and not outcome.findings, outcome
 
 
 def draw(rng: random.Random, op_class, small=True) -> Match:
-    """A random problem that some engine here may take; ``small``: for the host."""
+    """A random problem that some engine here may take; ``small``: for the interpreter."""
     while True:
         spatial = rng.choice([1, 2, 2, 2, 3])
         groups = rng.choice([1, 1, 1, 1, 2, 3])
@@ -92,26 +67,7 @@ def draw(rng: random.Random, op_class, small=True) -> Match:
                 return p
 
 
-# ---- The CUDA source, run on the host ----
-
-needs_compiler = pytest.mark.skipif(host.cuda_include() is None, reason="needs g++ and nvcc's headers")
-SIZES = [str(t) for t in conv_mma.TILES]
-
-
-@needs_compiler
-@pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad])
-@pytest.mark.parametrize("tile", SIZES)
-def test_kernels_match_the_reference(op_class, tile):
-    """Random problems: every tile, both layouts, flipped filters, groups, odd channels, 1 to 3 spatial dims, beta."""
-    for seed in range(6):
-        rng = random.Random(f"{tile} {seed}")
-        p = draw(rng, op_class)
-        engine = engine_for(p)
-        config = dict(tile=tile)
-        if op_class is ConvWgrad:
-            config["splits"] = rng.choice([None, 1, 3])
-        check_on_host(engine, p, alpha=rng.choice([1.0, 2.0]), beta=rng.choice([0.0, 0.5]), late=rng.random() < 0.5, seed=seed, **config)
-
+# ---- Corners ----
 
 CORNERS = {                                      # what each is there for -> x, w, attributes
     "patches of 16 x 16: 32 taps in two dims": ((1, 3, 32, 32), (8, 3, 16, 16), dict(stride=16)),
@@ -126,24 +82,33 @@ CORNERS = {                                      # what each is there for -> x, 
 }
 
 
-@needs_compiler
-@pytest.mark.parametrize("late", [False, True], ids=["copies at once", "copies as late as the waits allow"])
 @pytest.mark.parametrize("corner", CORNERS)
 @pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad])
-def test_corners(op_class, corner, late):
+def test_corners(op_class, corner):
     x, w, attributes = CORNERS[corner]
     p = match(op_class, x, w, **attributes)
     engine = engine_for(p)
-    check_on_host(engine, p, late=late, tile="m64n64")
+    config = next(c for c in engine.configs(p, H200) if c["tile"] == "m64n64")
+    check(engine, p, **config)
 
 
-@needs_compiler
+@pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad])
+@pytest.mark.parametrize("tile", [str(t) for t in conv_mma.TILES])
+def test_random_problems(op_class, tile):
+    """Every tile, both layouts, flipped filters, groups, odd channels, 1 to 3 spatial dims; every second one split where it can be."""
+    for seed in range(4):
+        p = draw(random.Random(f"{tile} {seed}"), op_class)
+        engine = engine_for(p)
+        configs = [c for c in engine.configs(p, H200) if c["tile"] == tile]
+        check(engine, p, seed, **configs[seed % 2 - 1])
+
+
 def test_strided_pixels_and_channels_are_repacked():
     """x is a slice of 8 channels out of 24: no dense NHWC, but dense pixels."""
     p = match(ConvFprop, (2, 8, 5, 6), (16, 8, 3, 3))
     p.operands["x"] = p.x.replace(strides=(5 * 6 * 24, 1, 6 * 24, 24))
     assert engine_for(p).index == 111
-    check_on_host(engine_for(p), p)
+    check(engine_for(p), p)
 
 
 # ---- Contracts ----
@@ -174,7 +139,7 @@ def check_contract(p, dev):
     assert engine.cost(p, dev) > 0
     g = conv_mma.Geometry.of(p.op, p.operands.get("x") or p.dx, p.operands.get("w") or p.dw, p.operands.get("y") or p.dy)
     for step in engine.plan(p, dev):
-        kernel = host.kernel(step.kernel)
+        kernel = kernels.get(step.kernel)
         packed = kernel.pack(step.args, **step.extra)
         assert packed.smem <= dev.smem_bytes
         if "tile_m" not in kernel.axes:

@@ -66,6 +66,10 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
             continue
         if exact:
             raw = gen.integers(-2, 3, d.dims).astype(np.float64)
+        elif flavour in ("ties", "special"):
+            raw = gen.integers(-4, 5, d.dims) / 2.0
+            if flavour == "special" and name == "x":
+                raw = np.where(gen.random(d.dims) < 0.3, gen.choice([np.nan, -np.inf, np.inf, -0.0], d.dims), raw)
         else:
             raw = gen.uniform(-1, 1, d.dims) * (rng.choice([1.0, 1.0, 3.0]) if flavour != "wide" else 2000.0)
         if flavour == "nan" and name in problem.op.reads and d.dtype.eps:
@@ -95,7 +99,7 @@ class Prepared:
         exact = op.name in EXACT_OPS and rng.random() < 0.4
         drawn = inputs_for(problem, rng, exact, flavour)
         scaled = drawn if scale == 1 else {n: problem.operands[n].dtype.round(scale * v) for n, v in drawn.items()}
-        self.values = with_nans(scaled, nans, seed)
+        self.values = with_nans(scaled, [n for n in nans if n in scaled and problem.operands[n].dtype.kind == "float"], seed)
         self.reads_old = {o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
         arrays = {n: v if n in op.reads or n in self.reads_old else np.broadcast_to(np.nan, v.shape) for n, v in self.values.items()}
         raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v)
@@ -109,13 +113,15 @@ class Prepared:
         return _once(built, self.problem, self.values, self.reads_old, self.want, self.magnitude, self.scalars, device, bits)
 
 
-def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(), scale=1.0) -> Outcome:
+def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(), scale=1.0,
+        flavour="drawn") -> Outcome:
     """Every engine on one problem. A finding is a sentence that starts with what went wrong.
 
     ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones. ``nans``: operands
-    that hold NaN (an output: before the call, where it is read). ``scale``: of the inputs.
+    that hold NaN (an output: before the call, where it is read). ``scale``: of the inputs. ``flavour``: their kind; besides ``flavours`` there are
+    "ties" (few values, so that maxima meet) and "special" (these, with NaN, infinities and -0 in x).
     """
-    outcome, made = Outcome(), Prepared(problem, seed, scalars, nans=nans, scale=scale)
+    outcome, made = Outcome(), Prepared(problem, seed, scalars, flavour, nans, scale)
     match = match_of(made.graph, made.graph.nodes[0])
     for engine in engines or engines_for(problem.op):
         reasons = list(engine.refuse(match, device.facts))

@@ -64,7 +64,8 @@ def ways(name, facts):
     modes = (lambda case: dict(scalars=blended(case.problem.op))), with_nans, only_nans, far_apart
     for mode in modes:
         yield from ((facts, case, mode(case)) for case in cases(name, facts))
-    yield from ((small, case, modes[0](case)) for case in cases(name, small))
+    for mode in (lambda case: dict(scalars=plain(case.problem.op))), *modes[:2]:
+        yield from ((small, case, mode(case)) for case in cases(name, small))
     yield from ((facts, case, modes[0](case)) for case, _ in every_case(name, facts) if case.config)
 
 
