@@ -87,6 +87,7 @@ def test_refusals():
     assert "winners of the windows over one cell must fit in 40960 bytes" in bwd("max_nhwc", (2, 16, 300, 300), 200, 1)
     assert "needs sm_80 or newer; device is sm_75" in reasons(PoolingBwd, "pooling_bwd_max_nhwc_strip", (2, 16, 8, 8), 3, 2, device=KNOWN["t4"])
     assert "window must be (2, 2) or (3, 3) with stride (2, 2); got (3, 3) with (1, 1)" in bwd("max_nhwc_strip", (2, 16, 8, 8), 3, 1)
+    assert f"strides of x within an image must be below {2 ** 31} bytes; got" in bwd("max_nhwc_strip", (1, 8, 3, 1 << 27), 3, 2)
     assert "windows must not overlap; got window (3, 3), stride (2, 2)" in bwd("avg_nhwc_apart", (2, 16, 8, 8), 3, 2, mode="avg_include_padding")
     assert bwd("avg_nhwc_apart", (2, 16, 7, 7), 7, 1, mode="avg_include_padding") == ""      # one window overlaps nothing
     assert "window must have rows and at least 16 cells; got (3, 3)" in fwd("nhwc_team", (2, 16, 8, 8), 3, 2)
