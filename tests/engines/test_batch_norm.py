@@ -1,7 +1,6 @@
 """Batch norm engines without a GPU: refusals, launches that pack and cover, and the kernels on the interpreter."""
 from __future__ import annotations
 
-import copy
 import dataclasses
 import random
 
@@ -10,6 +9,7 @@ import pytest
 
 from cydnn import device as devices, kernels, plan as plans
 from cydnn.device.facts import KNOWN
+from cydnn.device.ptx import PtxDevice
 from cydnn.engines import engines_for
 from cydnn.heuristics.partition import match_of
 from cydnn.ops import BatchNormBwd, BatchNormInference, BatchNormTraining
@@ -180,7 +180,7 @@ def test_corners(case):
 def test_long_rows(op_class, absent, dims, layout):
     """A device of one or two SMs: every thread has rows for the loop that does not test, and the second pass runs backwards."""
     problem = problem_of(op_class, dims, layout=layout, absent=absent)
-    small = copy.copy(PTX)
+    small = PtxDevice("sm_90")
     small.facts = dataclasses.replace(PTX.facts, sms=2 if layout == "nhwc" else 1, l2_bytes=1024)
     engine = next(e for e in accepting(problem)[1] if e.name.endswith("columns" if layout == "nhwc" else "rows"))
     assert engine.plan(match(problem), small.facts)[1].args["reverse"] == 1
