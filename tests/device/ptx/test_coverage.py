@@ -28,6 +28,7 @@ LESS = {                                         # kernel (a pattern) -> (its ba
     r"conv_mma_(un)?pack_.*": (0.88, REMAINDER),
     r"matmul_mma_.*": (0.89, REMAINDER),
     r"matmul_simt_\w+_t128x128": (0.91, REMAINDER),
+    r"transform_transpose_\w+_b?f16": (0.70, REMAINDER),
     r"pooling_bwd_max_(nhwc|plane)_.*": (0.80, "at most 3 windows of 3 touch a cell in a row; nvcc unrolls that loop by 4"),
     r"pointwise_strided_.*": (0.70, "offsets are divided in 64 bits from 2^31 elements on, which are too many to run"),
     r"pooling_fwd_nchw_wide_.*_3": (0.90, SEEN),
