@@ -12,7 +12,8 @@ grid   = ["ceil_div(positions, 32)", 1, 1]
 needs  = ["1 <= positions < 2**30", "channels >= 1", "WIDE == 0 or (outer[0] % (8 // sizeof(T)) == 0 and outer[1] % (8 // sizeof(T)) == 0 and outer[2] % (8 // sizeof(T)) == 0)", "WIDE == 0 or (channel[0] % (8 // sizeof(T)) == 0 and channel[1] % (8 // sizeof(T)) == 0 and channel[2] % (8 // sizeof(T)) == 0)"]
 problems = ["softmax_bwd n2c{4 * WARPS - 1}h3w{'4' if WIDE else '5'} {T}",
             "softmax_bwd n2c{5 * WARPS + 5}h3w{'4' if WIDE else '5'} {T}",
-            "softmax_bwd n2c{5 * WARPS + 5}h3w{'4' if WIDE else '5'} algorithm=log {T}"]
+            "softmax_bwd n2c{5 * WARPS + 5}h3w{'4' if WIDE else '5'} algorithm=log {T}",
+            "softmax_bwd n2c{4 * WARPS - 1}h3w{'4' if WIDE else '5'} algorithm=log {T}"]
 @*/
 // The plan of softmax_fwd_strided; outer and channel are the strides of y, dy, dx. Up to HELD * WARPS channels y and dy
 // are read once; beyond that twice, backwards the second time.

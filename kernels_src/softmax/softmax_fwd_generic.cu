@@ -9,7 +9,9 @@ grid   = ["ceil_div(rows, 256 // WIDTH)", 1, 1]
 needs  = ["1 <= rows < 2**30", "1 <= cols < 2**30"]
 problems = ["softmax_fwd 3x{'37' if WIDTH == 32 else '1033'} algorithm=log {T}",
             "softmax_fwd x=2x2x3x2x2x2x2x{'4' if WIDTH == 32 else '16'}:{T}@32768,11264,3584,1600,704,288,64,1 y=2x2x3x2x2x2x2x{'4' if WIDTH == 32 else '16'}:{T}@32768,11264,3584,1600,704,288,64,1 mode=instance",
-            "softmax_fwd x=2x{'4x2x2x2x2x2x2' if WIDTH == 32 else '1033x2x2'}:{T}@{'40000,5000,1000,486,243,81,27,9' if WIDTH == 32 else '10400,10,5,2'} y=2x{'4x2x2x2x2x2x2' if WIDTH == 32 else '1033x2x2'}:{T}@{'40000,5000,1000,486,243,81,27,9' if WIDTH == 32 else '10400,10,5,2'}"]
+            "softmax_fwd x=2x{'4x2x2x2x2x2x2' if WIDTH == 32 else '1033x2x2'}:{T}@{'40000,5000,1000,486,243,81,27,9' if WIDTH == 32 else '10400,10,5,2'} y=2x{'4x2x2x2x2x2x2' if WIDTH == 32 else '1033x2x2'}:{T}@{'40000,5000,1000,486,243,81,27,9' if WIDTH == 32 else '10400,10,5,2'}",
+            "softmax_fwd x=2x2x3x2x2x2x2x{'4' if WIDTH == 32 else '16'}:{T}@32768,11264,3584,1600,704,288,64,1 y=2x2x3x2x2x2x2x{'4' if WIDTH == 32 else '16'}:{T}@32768,11264,3584,1600,704,288,64,1 mode=instance algorithm=log",
+            "softmax_fwd x=2x{'4x2x2x2x2x2x2' if WIDTH == 32 else '1033x2x2'}:{T}@{'40000,5000,1000,486,243,81,27,9' if WIDTH == 32 else '10400,10,5,2'} y=2x{'4x2x2x2x2x2x2' if WIDTH == 32 else '1033x2x2'}:{T}@{'40000,5000,1000,486,243,81,27,9' if WIDTH == 32 else '10400,10,5,2'} algorithm=log"]
 @*/
 // The dims that are kept make the row's number, the others the column's. A lane reads its columns for the maximum, for
 // the sum and for the result; only it writes them, so y may be x.

@@ -12,7 +12,8 @@ grid   = ["ceil_div(positions, 32)", 1, 1]
 needs  = ["1 <= positions < 2**30", "channels >= 1", "WIDE == 0 or (x_outer % (8 // sizeof(T)) == 0 and y_outer % (8 // sizeof(T)) == 0)", "WIDE == 0 or (x_channel % (8 // sizeof(T)) == 0 and y_channel % (8 // sizeof(T)) == 0)"]
 problems = ["softmax_fwd n2c{8 * WARPS - 1}h3w{'4' if WIDE else '5'} {T}",
             "softmax_fwd n2c{9 * WARPS + 5}h3w{'4' if WIDE else '5'} {T}",
-            "softmax_fwd n2c{9 * WARPS + 5}h3w{'4' if WIDE else '5'} algorithm=log {T}"]
+            "softmax_fwd n2c{9 * WARPS + 5}h3w{'4' if WIDE else '5'} algorithm=log {T}",
+            "softmax_fwd n2c{8 * WARPS - 1}h3w{'4' if WIDE else '5'} algorithm=log {T}"]
 @*/
 // A position is VEC neighbours in memory; `inner` positions follow each other, then x_outer begins the next image.
 // Warp w holds channels base + w + WARPS * k of 32 positions. Up to HELD * WARPS channels x is read once; beyond that

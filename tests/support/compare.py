@@ -23,7 +23,7 @@ def tolerance(problem, name, desc, want, magnitude, scalars, old):
     scale = np.abs(alpha) * magnitude + (np.abs(beta * old) if beta else 0.0)
     terms = op.terms(**problem.operands)
     eps = min(math_dtype(op).eps or 2.0 ** -23, max(dtypes.f32.eps, math_dtype(op).eps))
-    tiny = 2.0 ** -149 if desc.dtype is dtypes.f32 else 2.0 ** -24 if desc.dtype is dtypes.f16 else 2.0 ** -133 if desc.dtype is dtypes.bf16 else 0.0
+    tiny = 2.0 ** -149 if desc.dtype is dtypes.f32 else 2.0 ** -24 if desc.dtype is dtypes.f16 else 2.0 ** -133 if desc.dtype is dtypes.bf16 else 2.0 ** -1074
     return desc.dtype.eps * np.abs(want) + (8 + 2 * np.sqrt(terms)) * eps * scale + tiny
 
 
