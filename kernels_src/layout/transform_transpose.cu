@@ -10,8 +10,8 @@ extra  = ["batches"]
 block  = [256, 1, 1]
 grid   = ["row_tiles * col_tiles * batches", 1, 1]
 needs  = ["rows >= 1", "cols >= 1", "row_tiles == ceil_div(rows, 64)", "col_tiles == ceil_div(cols, 64)"]
-problems = ["transform x=2x72x64:{X} y=2x72x64:{Y}@4608,1,72",
-            "transform x=2x70x66:{X} y=2x70x66:{Y}@4620,1,70",
+problems = ["transform x=1x70x6x11:{X} y=1x70x6x11:{Y}@nhwc",
+            "transform x=2x72x64:{X} y=2x72x64:{Y}@4608,1,72",
             "transform x=2x68x76:{X} y=2x68x76:{Y}@5168,1,68",
             "transform x=2x65x67:{X} y=2x65x67:{Y}@4355,1,65"]
 @*/
