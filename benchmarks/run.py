@@ -22,7 +22,7 @@ def header(family, args) -> str:
     smi = subprocess.run(["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,power.draw,driver_version", "--format=csv,noheader"],
                          capture_output=True, text=True).stdout.strip()
     return (f"# {family}\n\n{facts.name}, CUDA {facts.driver // 1000}.{facts.driver % 1000 // 10}; clocks, power, driver: {smi}; "
-            f"{time.strftime('%Y-%m-%d')}. Cold L2, median of {args.repeat} runs, ours and the peer's alternating, random inputs, results "
+            f"{time.strftime('%Y-%m-%d')}. Cold L2 (268 MB are read before each run), median of {args.repeat} runs, ours and the peer's alternating, random inputs, results "
             f"checked first. `ratio` is peer time over ours; `of copy` the share of the copy bandwidth measured in the same run.\n\n"
             f"Command: `python benchmarks/run.py {family}`\n\n")
 
