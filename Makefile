@@ -15,7 +15,7 @@ demo: $(STAMP)                   # train on real handwritten digits: GPU if ther
 	$(RUN) examples/digits.py
 
 test: $(STAMP)                   # everything that runs here; GPU tests run where there is a GPU
-	$(RUN) -m pytest -q -n 2 -m "not timing"
+	$(RUN) -m pytest -q -n 2 --dist worksteal -m "not timing"
 	@if $(RUN) -m cydnn info --json 2>/dev/null | grep -q '"default": "cuda'; then $(RUN) -m pytest -q -m timing; fi
 
 ptx: $(STAMP)                    # rebuild what changed in kernels_src/ (needs nvcc 13.0)
