@@ -15,9 +15,8 @@ from cydnn.heuristics.partition import match_of
 from cydnn.ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
-from support.buffers import Guarded
 from support.draw import draw
-from support.matrix import graph_of, inputs_for, run
+from support.matrix import execute, graph_of, inputs_for, run
 
 H200 = KNOWN["h200"]
 OPS = (BatchNormTraining, BatchNormInference, BatchNormBwd)
@@ -127,13 +126,8 @@ def check(problem, engine, seed, scalars=None, device=PTX):
 def results(problem, engine, values, scalars=None, inplace=()) -> dict:
     """The outputs of an engine on these values; ``inplace`` names (written, read) pairs that share a buffer."""
     plan = plans.build(graph_of(problem, scalars or dict(problem.op.scalars)), PTX, only=(engine,))
-    buffers, names = {n: Guarded(PTX, d) for n, d in problem.operands.items() if d is not None}, dict(enumerate(problem.op.operands(), 1))
-    for n in (n for n in problem.op.reads if n in buffers):
-        buffers[n].write(values[n])
-    shared = {n: dict(inplace).get(n, n) for n in buffers}
-    workspace = PTX.alloc(max(plan.workspace_bytes, 1))
-    plan.execute([buffers[shared[names[d.uid]]].ptr for d in plan.slots], workspace.ptr)
-    return {n: buffers[shared[n]].read()[0] for n in problem.op.writes if n in buffers}
+    buffers, _ = execute(plan, problem, values, problem.op.reads, PTX, inplace)
+    return {n: buffers[n].read()[0] for n in problem.op.writes if n in buffers}
 
 
 @pytest.mark.parametrize("op_class", OPS)

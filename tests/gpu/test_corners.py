@@ -6,8 +6,7 @@ import pytest
 
 from cydnn import device as devices, plan as plans
 from cydnn.ops import Problem
-from support.buffers import Guarded
-from support.matrix import graph_of, run
+from support.matrix import execute, graph_of, run
 
 CORNERS = [
     "conv_fprop n0c8h4w4 k8r3s3 pad1 f16 nhwc", "conv_dgrad n0c8h4w4 k8r3s3 pad1 f32", "conv_wgrad n0c8h4w4 k8r3s3 pad1 f16 nhwc",
@@ -44,17 +43,9 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 65504.0, -65504.0, 6e-
 def result(device, text, values):
     """Outputs of a problem with every input filled from ``values``, by name."""
     problem = Problem.parse(text)
-    graph = graph_of(problem, {})
-    plan = plans.build(graph, device)
-    names = {i + 1: n for i, n in enumerate(problem.op.operands())}
-    buffers = {n: Guarded(device, d) for n, d in problem.operands.items() if d is not None}
-    for n in (n for n in problem.op.reads if n in buffers):
-        d = problem.operands[n]
-        with np.errstate(all="ignore"):
-            buffers[n].write(np.resize(np.roll(values, 3 * list(problem.op.reads).index(n)), d.dims))
-    workspace = device.alloc(max(plan.workspace_bytes, 1))
-    plan.execute([buffers[names[d.uid]].ptr for d in plan.slots], int(workspace.ptr))
-    device.synchronize()
+    with np.errstate(all="ignore"):
+        given = {n: np.resize(np.roll(values, 3 * i), problem.operands[n].dims) for i, n in enumerate(problem.op.reads) if problem.operands[n] is not None}
+        buffers, _ = execute(plans.build(graph_of(problem, {}), device), problem, given, given, device)
     return {n: buffers[n].read()[0] for n in problem.op.writes if n in buffers}
 
 

@@ -6,19 +6,15 @@ most four times the interpreter's, and the same bits where all numbers are small
 """
 from __future__ import annotations
 
-import random
 import re
-from typing import NamedTuple
 
 import numpy as np
 
 from cydnn import fusion, kernels, plan
-from cydnn.bench import graph_of
 from cydnn.engines.steps import Launch
 
-from .buffers import Guarded
 from .compare import compare, tolerance
-from .matrix import inputs_for, scalars_for
+from .matrix import Prepared, execute
 
 KINDS = (("tensor", re.compile(r"\b(mma\.sync|wgmma\.mma_async)\b")), ("order", re.compile(r"\b(atom|red)\.[\w.:]*\.(f16|bf16|f32|f64)")),
          ("approx", re.compile(r"\.(approx|full)\.")))
@@ -26,24 +22,9 @@ TIMES = 4                                        # a tensor core's error, in the
 ROUNDING = 2.0 ** -24                            # of a float32 sum: an error of the interpreter below it is luck
 
 
-class Setting(NamedTuple):
-    """What both devices are given and what float64 makes of it."""
-    scalars: dict
-    values: dict
-    kept: set
-    want: dict
-    magnitude: dict
-
-
-def setting(problem, seed: int, exact: bool) -> Setting:
-    """Operands of a problem; ``exact``: small integers."""
-    op, rng = problem.op, random.Random(seed)
-    scalars = dict(op.scalars) if exact else scalars_for(op, rng)
-    values = inputs_for(problem, rng, exact)
-    kept = {o for o, (_, b) in op.blends.items() if scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
-    arrays = {n: v if n in op.reads or n in kept else np.broadcast_to(np.nan, v.shape) for n, v in values.items()}
-    raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v) for n, v in op.evaluate(arrays, scalars).items()}
-    return Setting(scalars, values, kept, op.blend(raw, arrays, scalars), op.magnitude(arrays, scalars, raw))
+def setting(problem, seed: int, exact: bool) -> Prepared:
+    """What both devices are given and what float64 makes of it; ``exact``: small integers."""
+    return Prepared(problem, seed, dict(problem.op.scalars) if exact else None, exact=exact)
 
 
 def kind_of(built, device) -> str:
@@ -57,19 +38,11 @@ def kind_of(built, device) -> str:
     return next((name for name, pattern in KINDS if any(pattern.search(t) for t in texts)), "plain")
 
 
-def outputs(case, device, given: Setting):
+def outputs(case, device, given: Prepared):
     """(kind, {output: (descriptor, values, raw bytes with the zones around)}) of one run."""
-    problem, op = case.problem, case.problem.op
-    built = plan.build(graph_of(problem, given.scalars), device, only=(case.engine,), config=case.config)
-    buffers = {n: Guarded(device, d) for n, d in problem.operands.items() if d is not None}
-    for name in buffers:
-        if name in op.reads or name in given.kept:
-            buffers[name].write(given.values[name])
-    workspace = device.alloc(built.workspace_bytes + 512)
-    device.memset(workspace.ptr, 0xFF, built.workspace_bytes + 512)
-    names = {i + 1: n for i, n in enumerate(op.operands())}
-    built.execute([buffers[names[d.uid]].ptr for d in built.slots], workspace.ptr)
-    device.synchronize()
+    op = case.problem.op
+    built = plan.build(given.graph, device, only=(case.engine,), config=case.config)
+    buffers, _ = execute(built, case.problem, given.values, {*op.reads, *given.reads_old}, device)
     kind = kind_of(built, device)
     plan.forget()
     return kind, {n: (b.desc, *b.read()) for n, b in buffers.items() if n in op.writes}

@@ -90,13 +90,14 @@ def with_nans(values, names, seed) -> dict:
 
 
 class Prepared:
-    """A problem with inputs of a flavour, by-value numbers, and what must come out. Small integers are drawn for some seeds."""
+    """A problem with inputs of a flavour, by-value numbers, and what must come out. Small integers are drawn for some seeds, or where ``exact``."""
 
-    def __init__(self, problem, seed: int = 0, scalars=None, flavour: str = "drawn", nans=(), scale: float = 1.0):
+    def __init__(self, problem, seed: int = 0, scalars=None, flavour: str = "drawn", nans=(), scale: float = 1.0,
+                 exact: bool | None = None):
         rng = random.Random(seed)
         self.problem, op = problem, problem.op
         self.scalars = scalars or scalars_for(op, rng)
-        exact = op.name in EXACT_OPS and rng.random() < 0.4
+        exact = op.name in EXACT_OPS and rng.random() < 0.4 if exact is None else exact
         drawn = inputs_for(problem, rng, exact, flavour)
         scaled = drawn if scale == 1 else {n: problem.operands[n].dtype.round(scale * v) for n, v in drawn.items()}
         self.values = with_nans(scaled, [n for n in nans if n in scaled and problem.operands[n].dtype.kind == "float"], seed)
@@ -141,18 +142,25 @@ def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(
     return outcome
 
 
-def _once(built, problem, values, reads_old, want, magnitude, scalars, device, bits) -> list[str]:
-    buffers = {}
-    for name, d in problem.operands.items():
-        if d is not None:
-            buffers[name] = Guarded(device, d)
-            if name in problem.op.reads or name in reads_old:
-                buffers[name].write(values[name])
-    workspace = device.alloc(max(built.workspace_bytes, 1) + 512)
+def execute(built, problem, values, filled, device, inplace=()):
+    """(buffers, workspace) after one run: the operands in ``filled`` hold their values, all other bytes are poisoned.
+
+    ``inplace``: (written, read) pairs that share a buffer. 512 bytes behind the workspace are poisoned too.
+    """
+    buffers = {n: Guarded(device, d) for n, d in problem.operands.items() if d is not None}
+    for name in (n for n in buffers if n in filled):
+        buffers[name].write(values[name])
+    buffers.update((written, buffers[read]) for written, read in inplace)
+    workspace = device.alloc(built.workspace_bytes + 512)
     device.memset(workspace.ptr, 0xFF, built.workspace_bytes + 512)
-    names = {i + 1: n for i, n in enumerate(problem.op.operands())}
+    names = dict(enumerate(problem.op.operands(), 1))
     built.execute([buffers[names[d.uid]].ptr for d in built.slots], workspace.ptr)
     device.synchronize()
+    return buffers, workspace
+
+
+def _once(built, problem, values, reads_old, want, magnitude, scalars, device, bits) -> list[str]:
+    buffers, workspace = execute(built, problem, values, {*problem.op.reads, *reads_old}, device)
     texts, all_bits = [], b""
     for name, buffer in buffers.items():
         got, raw = buffer.read()
