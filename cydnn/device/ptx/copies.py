@@ -9,7 +9,7 @@ import numpy as np
 
 from .gate import Mbarrier
 from .memory import FLYING, PARAM, SPACE_END
-from .table import act
+from .table import row
 
 RANK_BIT = 24                                    # from here on an address of shared memory names a block of the cluster (rank + 1)
 
@@ -130,10 +130,10 @@ def commit(c, m):
 
 HINT = "cache:L2::cache_hint?"
 CP_ASYNC = f"cp async cop:ca|cg space:shared|shared::cta from:global {HINT} fetch:L2::64B|L2::128B|L2::256B?"
-act(CP_ASYNC, "=@,@,#,*?,b64?", copy_async)
-act("cp async commit_group", "=", commit)
-act("cp async wait_group", "=#", lambda c, m, left: c.copies.wait(c, left))
-act("cp async wait_all", "=", lambda c, m: c.copies.wait(c))
+row(CP_ASYNC, "=@,@,#,*?,b64?", copy_async)
+row("cp async commit_group", "=", commit)
+row("cp async wait_group", "=#", lambda c, m, left: c.copies.wait(c, left))
+row("cp async wait_all", "=", lambda c, m: c.copies.wait(c))
 
 
 # ---- mbarrier ----
@@ -195,13 +195,13 @@ def signal(c, m, address):
 
 
 SPACE, ORDER = "space:shared|shared::cta|shared::cluster?", "order:relaxed|acquire|release? scope:cta|cluster?"
-act(f"mbarrier act:init {SPACE} b64", "=@,u32", initialise)
-act(f"mbarrier act:inval {SPACE} b64", "=@", initialise)
-act(f"mbarrier act:arrive|arrive_drop expect_tx? {ORDER} {SPACE} b64", "b64=@,u32?", arrive)
-act(f"mbarrier act:expect_tx|complete_tx {ORDER} {SPACE} b64", "=@,u32", expect)
-act(f"mbarrier act:test_wait|try_wait parity {ORDER} {SPACE} b64", "pred=@,u32,u32?", wait)
-act(f"mbarrier act:test_wait|try_wait {ORDER} {SPACE} b64", "pred=@,b64,u32?", wait)
-act("cp async mbarrier arrive noinc? space:shared|shared::cta? b64", "=@", signal)
+row(f"mbarrier act:init {SPACE} b64", "=@,u32", initialise)
+row(f"mbarrier act:inval {SPACE} b64", "=@", initialise)
+row(f"mbarrier act:arrive|arrive_drop expect_tx? {ORDER} {SPACE} b64", "b64=@,u32?", arrive)
+row(f"mbarrier act:expect_tx|complete_tx {ORDER} {SPACE} b64", "=@,u32", expect)
+row(f"mbarrier act:test_wait|try_wait parity {ORDER} {SPACE} b64", "pred=@,u32,u32?", wait)
+row(f"mbarrier act:test_wait|try_wait {ORDER} {SPACE} b64", "pred=@,b64,u32?", wait)
+row("cp async mbarrier arrive noinc? space:shared|shared::cta? b64", "=@", signal)
 
 
 # ---- Bulk copies ----
@@ -301,11 +301,11 @@ def tensor_store(c, m, box, near, hint=None):
 
 TENSOR, NEAR = "cp async bulk tensor rank:1d|2d|3d|4d|5d", "to:shared::cluster|shared::cta from:global"
 for cast, mask in (("", ""), ("multicast::cluster ", ",u16")):
-    act(f"cp async bulk {NEAR} mbarrier::complete_tx::bytes {cast}{HINT}", f"=@,@,u32,@{mask},b64?", bulk_load)
+    row(f"cp async bulk {NEAR} mbarrier::complete_tx::bytes {cast}{HINT}", f"=@,@,u32,@{mask},b64?", bulk_load)
     for how, shifts in (("tile?", ""), ("im2col", ",[u16]")):
-        act(f"{TENSOR} {NEAR} {how} mbarrier::complete_tx::bytes {cast}{HINT}", f"=@,box,@{shifts}{mask},b64?", tensor_load)
-act(f"cp async bulk to:global from:shared::cta bulk_group {HINT}", "=@,@,u32,b64?", bulk_store)
-act(f"{TENSOR} to:global from:shared::cta tile? bulk_group {HINT}", "=box,@,b64?", tensor_store)
+        row(f"{TENSOR} {NEAR} {how} mbarrier::complete_tx::bytes {cast}{HINT}", f"=@,box,@{shifts}{mask},b64?", tensor_load)
+row(f"cp async bulk to:global from:shared::cta bulk_group {HINT}", "=@,@,u32,b64?", bulk_store)
+row(f"{TENSOR} to:global from:shared::cta tile? bulk_group {HINT}", "=box,@,b64?", tensor_store)
 for pattern, signature in (("cp async bulk commit_group", "="), ("cp async bulk wait_group read?", "=#"),
                            (f"cp async bulk prefetch L2 global {HINT}", "=@,u32,b64?"), ("prefetch space:param? tensormap", "=@")):
-    act(pattern, signature, lambda c, m, *operands: None)
+    row(pattern, signature, lambda c, m, *operands: None)

@@ -9,11 +9,10 @@ import re
 import numpy as np
 
 from .check import ALL, CLOCK, NEVER
-from .convert import FP8
 from .copies import Flight, swizzled
-from .floating import narrow16, narrow32, widen_bf16
+from .floating import READ, narrow
 from .memory import SHARED
-from .table import act
+from .table import row
 
 BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f64": 8, "s8": 1, "u8": 1, "e4m3": 1, "e5m2": 1}
 VIEW = {"f64": "f8", "f32": "f4", "s32": "i4", "f16": "f2", "s8": "i1", "u8": "u1", "tf32": "f4"}
@@ -40,9 +39,7 @@ def numbers(type_: str, raw):
     """Raw bits (…, registers) to numbers (…, registers, elements): float64, or int64 of integers."""
     raw = np.ascontiguousarray(raw & np.uint32(0xFFFFE000) if type_ == "tf32" else raw)
     parts = raw.view(VIEW.get(type_, f"u{BYTES.get(type_, 4)}")).reshape(*raw.shape, -1)
-    if type_ in FP8:
-        return np.concatenate([FP8[type_], -FP8[type_]])[parts]
-    return (widen_bf16(parts) if type_ == "bf16" else parts).astype(np.int64 if type_[0] in "su" else np.float64)
+    return READ.get(type_, np.asarray)(parts).astype(np.int64 if type_[0] in "su" else np.float64)
 
 
 def fragments(type_: str, raw, rows: int, k: int):
@@ -57,7 +54,7 @@ def rounded(type_: str, total, saturate=False):
     """Sums (…, elements) as raw registers."""
     if type_ == "s32":
         return (np.clip(total, -2**31, 2**31 - 1) if saturate else total).astype(np.int32).view(np.uint32)
-    return total.view(np.uint64) if type_ == "f64" else np.ascontiguousarray({"f32": narrow32, "f16": narrow16}[type_](total)).view(np.uint32)
+    return total.view(np.uint64) if type_ == "f64" else np.ascontiguousarray(narrow(total, type_)).view(np.uint32)
 
 
 def stacked(c, registers):
@@ -78,8 +75,8 @@ def mma(c, m, a, b, start):
         expect(c, registers, rows * K // 32 // max(4 // BYTES[type_], 1), what)
     expect(c, start, M * N // 32 // (2 if m["c"] == "f16" else 1), "C")
     a, b, before = fragments(m["a"], stacked(c, a), M, K), fragments(m["b"], stacked(c, b), N, K), numbers(m["c"], stacked(c, start))
-    row, column = places_of_sums(M * N // 32)
-    total = before.reshape(*before.shape[:2], -1) + (a @ b.swapaxes(1, 2))[:, row, column]
+    rows, columns = places_of_sums(M * N // 32)
+    total = before.reshape(*before.shape[:2], -1) + (a @ b.swapaxes(1, 2))[:, rows, columns]
     bits = rounded(m["d"], total, "satfinite" in m)
     return [bits[:, :, n].reshape(-1) for n in range(bits.shape[2])]
 
@@ -88,7 +85,7 @@ MMA = (("m16n8k16|m16n8k8", "f32|f16", "f16", "f32|f16"), ("m16n8k16|m16n8k8", "
        ("m8n8k4", "f64", "f64", "f64"), ("m16n8k16|m16n8k32|m8n8k16", "s32", "s8|u8", "s32"), ("m16n8k32", "f32|f16", "e4m3|e5m2", "f32|f16"))
 for shape, d, ab, start in MMA:
     register = "[b64]" if d == "f64" else "[b32]"
-    act(f"mma sync aligned shape:{shape} row col satfinite? d:{d} a:{ab} b:{ab} c:{start}", "{0}={0},{0},{0}".format(register), mma)
+    row(f"mma sync aligned shape:{shape} row col satfinite? d:{d} a:{ab} b:{ab} c:{start}", "{0}={0},{0},{0}".format(register), mma)
 
 
 # ---- 8 x 8 tiles of 16-bit elements: a lane names a row of 16 bytes ----
@@ -116,9 +113,9 @@ def stmatrix(c, m, address, registers):
     c.memory["shared"].store(c, at, 8, list(turned(tiles, m).view(np.uint64).reshape(-1, 2).T), lanes)
 
 
-act("ldmatrix sync aligned m8n8 x:x1|x2|x4 trans? space:shared|shared::cta? b16", "[b32]=@", ldmatrix)
-act("stmatrix sync aligned m8n8 x:x1|x2|x4 trans? space:shared|shared::cta? b16", "=@,[b32]", stmatrix)
-act("movmatrix sync aligned m8n8 trans b16", "b32=b32",
+row("ldmatrix sync aligned m8n8 x:x1|x2|x4 trans? space:shared|shared::cta? b16", "[b32]=@", ldmatrix)
+row("stmatrix sync aligned m8n8 x:x1|x2|x4 trans? space:shared|shared::cta? b16", "=@,[b32]", stmatrix)
+row("movmatrix sync aligned m8n8 trans b16", "b32=b32",
     lambda c, m, value: (turned(stacked(c, [value]).view(np.uint16).reshape(-1, 8, 8), m).view(np.uint32).reshape(-1),))
 
 
@@ -155,7 +152,7 @@ def wgmma(c, m, sums, a, b, keep=None, *given):
     expect(c, sums, N // 2 // (2 if m["d"] == "f16" else 1), "accumulators")
     operands, shadow, results = c.code_of.instructions[c.at].operands, c.memory["shared"].shadow, []
     registers = {o.value for operand in operands[:2] if operand.kind == "vec" for o in operand.value}
-    row, column = places_of_sums(N // 2)
+    rows, columns = places_of_sums(N // 2)
     for part in np.arange(c.n).reshape(-1, 128):
         cells, first = [], int(c.lanes()[part[0]])
         left = fragments(m["a"], np.stack([x[part] for x in a], -1).reshape(4, 32, -1), 16, K) if len(a) > 1 else \
@@ -163,7 +160,7 @@ def wgmma(c, m, sums, a, b, keep=None, *given):
         product = scale_a * scale_b * (left @ tile(c, m["b"], b[part], first, N, K, trans_b, cells).T)
         old = np.stack([x[part] for x in sums], -1)
         old = numbers(m["d"], old if keep is None else np.where(keep[part][:, None], old, np.uint32(0))).reshape(4, 32, -1)
-        results.append(rounded(m["d"], old + product[:, row, column]).reshape(128, -1))
+        results.append(rounded(m["d"], old + product[:, rows, columns]).reshape(128, -1))
         at = np.concatenate(cells) * shadow.ways + (int(c.in_group[first]) >> 5 if shadow.ways > 1 else 0)
         shadow.reads[at] |= NEVER << CLOCK
         c.copies.flights.append(Flight(registers, at, first, int(c.copies.flight_group[first])))
@@ -186,7 +183,7 @@ def wait(c, m, left):
 
 SHAPES = {k: "|".join(f"m64n{n}k{k}" for n in range(8, 257, 8)) for k in (8, 16, 32)}
 for k, d, ab in ((16, "f32|f16", "f16"), (16, "f32", "bf16"), (8, "f32", "tf32"), (32, "f32|f16", "e4m3|e5m2"), (32, "s32", "s8|u8")):
-    act(f"wgmma mma_async sync aligned shape:{SHAPES[k]} d:{d} a:{ab} b:{ab}", "[b32]=+,[*],b64,pred?,#?,#?,#?,#?", wgmma)
-act("wgmma fence sync aligned", "=", lambda c, m: None)
-act("wgmma commit_group sync aligned", "=", commit)
-act("wgmma wait_group sync aligned", "=#", wait)
+    row(f"wgmma mma_async sync aligned shape:{SHAPES[k]} d:{d} a:{ab} b:{ab}", "[b32]=+,[*],b64,pred?,#?,#?,#?,#?", wgmma)
+row("wgmma fence sync aligned", "=", lambda c, m: None)
+row("wgmma commit_group sync aligned", "=", commit)
+row("wgmma wait_group sync aligned", "=#", wait)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from .parse import BYTES, NAME, Module, PtxError
 
 SPECIAL_BYTES = {"%clock64": 8, "%globaltimer": 8}           # special registers that are not 32 bits wide
+CLOCKS = {"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"}
 SPECIAL = re.compile(r"%(n?tid|n?ctaid|cluster_n?ctaid|n?clusterid)\.[xyz]|%(laneid|n?warpid|n?smid|cluster_n?ctarank|is_explicit_cluster|"
                      r"lanemask_(eq|lt|le|gt|ge)|clock(64|_hi)?|globaltimer(_lo|_hi)?|dynamic_smem_size|total_smem_size|gridid)|WARP_SZ")
 NUMBER = r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|-?0[xX][0-9a-fA-F]+U?|-?\d+U?"
@@ -157,6 +158,8 @@ class Program:
             operands[1] = Operand("vec", [Operand("label", t, _chain(scopes)) for t in tables[operands[1].value]])
         said = " ".join(self.m.text[at:found.end() - 1].split())
         i = Instruction(words, operands, register, guard is not None and "!" in guard, at, said, self.loc)
+        if any(o.kind == "reg" and self.registers[o.value][0] in CLOCKS for o in operands):
+            i.words, i.operands = ["mov", "clock", words[-1]], operands[:1]
         memory = operands[words[0] == "ld"] if words[0] in ("ld", "st") and len(operands) > 1 else None
         if memory and memory.kind == "mem" and memory.value.kind == "storage":
             return self._moves(i, memory, operands[words[0] != "ld"])

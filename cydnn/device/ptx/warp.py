@@ -5,7 +5,7 @@ import numpy as np
 
 from .check import ALL, CLOCK, NEVER
 from .gate import DONE, Barrier
-from .table import DTYPE, act, kind_of, row
+from .table import DTYPE, kind_of, row
 
 U32 = np.uint32
 BITS = U32(1) << np.arange(32, dtype=U32)
@@ -69,16 +69,16 @@ def sync_warp(c, m, members):
     c.tick(c.lanes())
 
 
-act("shfl sync mode:up|down|bfly|idx b32", "b32|pred=b32,u32,u32,members", shuffle)
-act("vote sync mode:all|any|uni t:pred", "t=pred,members", vote)
-act("vote sync mode:ballot t:b32", "t=pred,members", vote)
-act("activemask b32", "b32=", lambda c, m: (here(c),))
-act("elect sync", "b32|pred=members", elect)
-act("match mode:any|all sync t:b32|b64", "b32|pred=t,members", match)
-act("redux sync op:add|min|max t:u32|s32", "t=t,members", redux)
-act("redux sync op:and|or|xor t:b32", "t=t,members", redux)
-act("redux sync op:min|max abs? NaN? t:f32", "t=t,members", redux)
-act("bar warp sync", "=members", sync_warp)
+row("shfl sync mode:up|down|bfly|idx b32", "b32|pred=b32,u32,u32,members", shuffle)
+row("vote sync mode:all|any|uni t:pred", "t=pred,members", vote)
+row("vote sync mode:ballot t:b32", "t=pred,members", vote)
+row("activemask b32", "b32=", lambda c, m: (here(c),))
+row("elect sync", "b32|pred=members", elect)
+row("match mode:any|all sync t:b32|b64", "b32|pred=t,members", match)
+row("redux sync op:add|min|max t:u32|s32", "t=t,members", redux)
+row("redux sync op:and|or|xor t:b32", "t=t,members", redux)
+row("redux sync op:min|max abs? NaN? t:f32", "t=t,members", redux)
+row("bar warp sync", "=members", sync_warp)
 
 
 # ---- Barriers of a block and of a cluster ----
@@ -146,11 +146,10 @@ def leave_cluster(c):
 
 
 for form in ("bar cta?", "barrier cta?"):
-    act(f"{form} sync aligned?", "=u32?,u32?", sync)
-    act(f"{form} red fold:popc aligned? t:u32", "t=u32,u32?,pred", sync)
-    act(f"{form} red fold:and|or aligned? t:pred", "t=u32,u32?,pred", sync)
-    act(f"{form} arrive aligned?", "=u32,u32", arrive)
-act("barrier cluster arrive order:release|relaxed? aligned?", "=", arrive)
-act("barrier cluster wait order:acquire? aligned?", "=", wait_cluster)
-row("mapa space:shared::cluster? t:u32|u64", "t=t,u32",
-    lambda at, rank: at + ((np.asarray(rank).astype(at.dtype) + at.dtype.type(1)) << at.dtype.type(24)))
+    row(f"{form} sync aligned?", "=u32?,u32?", sync)
+    row(f"{form} red fold:popc aligned? t:u32", "t=u32,u32?,pred", sync)
+    row(f"{form} red fold:and|or aligned? t:pred", "t=u32,u32?,pred", sync)
+    row(f"{form} arrive aligned?", "=u32,u32", arrive)
+row("barrier cluster arrive order:release|relaxed? aligned?", "=", arrive)
+row("barrier cluster wait order:acquire? aligned?", "=", wait_cluster)
+row("mapa space:shared::cluster? t:u32|u64", "t=t,u32", lambda at, rank: at + ((np.asarray(rank).astype(at.dtype) + at.dtype.type(1)) << at.dtype.type(24)))
