@@ -8,8 +8,7 @@ import itertools
 import numpy as np
 
 from . import copies, floating, integer, matrix, memory, movement, warp  # noqa: F401  (each enters its rows)
-from .parse import BYTES, PtxError
-from .program import Operand, Program
+from .parse import BYTES, Operand, Program, PtxError
 from .table import DTYPE, TABLE, forms, kind_of, typed
 
 PLAIN, BRANCH, TABLE_BRANCH, EXIT, WAIT, WARP = range(6)

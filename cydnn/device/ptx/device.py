@@ -15,7 +15,7 @@ from ...status import BadParam, NotSupported
 from ..cuda import _place
 from ..facts import KNOWN, DeviceFacts
 from ..numpy import NumpyExecutable, address_of
-from . import parse, program
+from . import parse
 from .check import Checks
 from .code import Code
 from .machine import Machine
@@ -86,7 +86,7 @@ class PtxDevice:
         if text not in self.codes:
             module = parse.module(text, f"{name}.ptx")
             variables = {n: self._variable(*v) for n, v in module.variables.items() if v[0] != "shared"}
-            self.codes[text] = Code(module, program.program(module, name), variables)
+            self.codes[text] = Code(module, parse.Program(module, name), variables)
         return self.codes[text]
 
     def _variable(self, space, align, size, type_, values) -> int:

@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from cydnn.device.ptx import parse, program
+from cydnn.device.ptx import parse
 from cydnn.device.ptx.code import Code
 
 NUMPY = {"b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2", "b32": "u4", "u32": "u4", "s32": "i4",
@@ -16,7 +16,7 @@ HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
 def kernel(text: str, name="k") -> Code:
     module = parse.module(HEAD + text, "snippet.ptx")
-    return Code(module, program.program(module, name), {})
+    return Code(module, parse.Program(module, name), {})
 
 
 def source(body: str, pointers: int, threads=128, extra="") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from cydnn import kernels
-from cydnn.device.ptx import parse, program
+from cydnn.device.ptx import parse
 from cydnn.device.ptx.code import Code
 
 FAMILIES = sorted({kernels.get(n).source.split("/")[0] for n in kernels.names()})
@@ -19,7 +19,7 @@ def test_every_instruction_has_a_row(family):
             continue
         for image in kernel.images.values():
             module = parse.module(image.text(), f"{name}.{image.target}.ptx")
-            flat = program.program(module, name)
+            flat = parse.Program(module, name)
             assert flat.bytes["param"] == kernel.param_bytes, name
             assert flat.bytes["shared"] == image.smem_static, name
             forms = {(i.opcode, tuple((o.kind, o.kind == "reg" and flat.registers[o.value][1]) for o in i.operands)): i for i in flat.code}

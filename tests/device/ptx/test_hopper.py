@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cydnn.device.ptx import Finding, PtxDevice, TensorMap, parse, program
+from cydnn.device.ptx import Finding, PtxDevice, TensorMap, parse
 from cydnn.device.ptx.code import Code
 
 TEXT = (Path(__file__).parent / "data" / "wgmma_tma.ptx").read_text()
@@ -23,7 +23,7 @@ def device():
 def gemm(device, m, n, k, seed=None, text=TEXT):
     """c = a @ b.T of random bf16; returns the largest error."""
     module = parse.module(text, "wgmma_tma.ptx")
-    code = Code(module, program.program(module, "wg_gemm"), {})
+    code = Code(module, parse.Program(module, "wg_gemm"), {})
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((rows, k)).astype(ml_dtypes.bfloat16) for rows in (m, n))
     places = [device.alloc(x.nbytes) for x in (a, b)]

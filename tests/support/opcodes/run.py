@@ -41,11 +41,11 @@ class Interpreter:
         self.device, self.text, self.module = device, None, None
 
     def load(self, text: bytes, name: str):
-        from cydnn.device.ptx import parse, program
+        from cydnn.device.ptx import parse
         from cydnn.device.ptx.code import Code
         if text is not self.text:
             self.text, self.module = text, parse.module(text, "probe.ptx")
-        return Code(self.module, program.program(self.module, name), {})
+        return Code(self.module, parse.Program(self.module, name), {})
 
     def launch(self, code, probe: Probe, places):
         self.device.launch(code, (probe.lanes // probe.block, 1, 1), (probe.block, 1, 1), 0, struct.pack("<2Q", *places), {places[1]})
