@@ -9,7 +9,7 @@ import numpy as np
 
 from . import copies, floating, integer, matrix, memory, movement, warp  # noqa: F401  (each enters its rows)
 from .parse import BYTES, Operand, Program, PtxError
-from .table import DTYPE, TABLE, forms, kind_of, typed
+from .table import DTYPE, TABLE, kind_of, match
 
 PLAIN, BRANCH, TABLE_BRANCH, EXIT, WAIT, WARP = range(6)
 KINDS = {"bra": BRANCH, "brx": TABLE_BRANCH, "ret": EXIT, "exit": EXIT, "bar": WAIT, "barrier": WAIT, "bar.warp": WARP,
@@ -39,6 +39,7 @@ class Code:
         counts = {kind: itertools.count() for kind in self.widths}
         self.rows = rows = [(kind, next(counts[kind])) for kind in kinds]
         self.places = [(None, kind) if r is None else ((rows[r][0], kind), rows[r][1]) for r, kind in self.recipe]
+        self.seen = {seen for seen, _ in self.places} - {None}
         self.uses = None if "wgmma" not in self.names else [
             {r for o in i.operands for r in _registers(o)} if i.words[0] != "wgmma" else set() for i in program.code]
         self.uniform = not self.names & {"mbarrier", "wgmma"} and not any(
@@ -169,25 +170,15 @@ class Code:
 
     def _build(self, i):
         """The step of an instruction. Raises PtxError for an opcode or modifier that no row has."""
-        why = None
-        for row, found in forms(i.opcode):
+        fits, why = match(i.opcode, tuple((o.kind if o.kind in ("vec", "pair") else "", len(o.parts)) for o in i.operands))
+        for row, found, outs, ins, missing in fits:
             if row.function is None:
                 return lambda V, c: None
-            outs, ins = [typed(w, found) for w in row.outs], [typed(w, found) for w in row.ins]
             carry = [Operand("reg", self.hidden("_cc", 1))] if "cc" in (*outs, *ins) else []
             first, read = i.operands[:bool(outs)], i.operands[bool(outs):] + carry * ("cc" in ins)
             written = (first[0].parts if first and first[0].kind == "pair" else first) + carry * ("cc" in outs)
-            if ins[:1] == ["+"]:
-                read, ins = first + read, outs + ins[1:]
-            least = sum(not word.endswith("?") for word in ins)
-            if not least <= len(read) <= len(ins) or not bool(outs) <= len(written) <= len(outs):
-                why = f"it must have {bool(outs) + least - ('cc' in ins)} operands"
-                continue
-            if any(w[0] not in "[{" if o.kind == "vec" else w[0] == "{" for o, w in zip(written + read, outs[:len(written)] + ins)):
-                why = "registers in braces are expected elsewhere"
-                continue
             if row.how == "act":
-                missing = [n for n, word in enumerate(ins) if word.endswith("?")][len(read) - least:]        # the last of those that may be
+                read = first * (row.ins[:1] == ["+"]) + read
                 for n in missing:
                     read.insert(n, None)
                 return self._acting(row.function, found, list(zip(written, outs)), list(zip(read, ins)))

@@ -82,7 +82,7 @@ class Machine:
             base, _, axis = name.lstrip("%").partition(".")
             width, at = code.rows[register]
             blocks[width][at] = specials[base]["xyz".index(axis)] if axis else specials.get(base, 0)      # clocks are read by mov; gridid is 0
-        views = {seen: _view(blocks[seen[0]], seen[1]) for seen in {seen for seen, _ in code.places} - {None}}
+        views = {seen: _view(blocks[seen[0]], seen[1]) for seen in code.seen}
         return [value if seen is None else views[seen][value] for seen, value in code.places]
 
     def _specials(self, thread, block):

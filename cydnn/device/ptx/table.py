@@ -57,11 +57,9 @@ def row(pattern: str, signature: str = "", function=None):
         TABLE.setdefault(each, []).append(Row(parsed, outs, ins, function, how, pattern))
 
 
-@functools.cache
-def forms(opcode: str) -> list:
+def forms(opcode: str):
     """The rows that an opcode may be, each with the words it labels (``name``: the first)."""
     name, *words = opcode.split(".")
-    fits = []
     for each in TABLE.get(name, ()):
         found, at = {"name": name, **{label: "v1" for label, _, _ in each.words if label == "vec"}}, 0
         for label, choices, optional in each.words:
@@ -75,11 +73,26 @@ def forms(opcode: str) -> list:
                 for label, type_ in [pair for pair in found.items() if pair[1] in BYTES]:
                     bits = 8 * BYTES[type_]
                     found |= {f"2{label}": f"{type_[0]}{2 * bits}", f"u{label}": f"u{bits}", f"w{label}": f"b{bits}"}
-                fits.append((each, found))
-    return fits
+                yield each, found
 
 
-def typed(word: str, found: dict) -> str:
-    """A word of a signature with its label filled in."""
-    name = word.strip("[]{}?")
-    return word.replace(name, found.get(name, name)) if name else word
+@functools.cache
+def match(opcode: str, shapes: tuple) -> tuple:
+    """What an instruction may be: [(row, labelled words, types of what is written and read, which operands are missing)], and why it is nothing else.
+    ``shapes`` of its operands: (vec or pair or nothing, how many registers)."""
+    fits, why = [], None
+    for each, found in forms(opcode):
+        outs, ins = ([re.sub(r"\w+", lambda word: found.get(word[0], word[0]), word, count=1) for word in part] for part in (each.outs, each.ins))
+        given, written = shapes[bool(outs):], [("", 1)] * shapes[0][1] if outs and shapes and shapes[0][0] == "pair" else list(shapes[:bool(outs)])
+        if ins[:1] == ["+"]:
+            given, ins = (*shapes[:1], *given), outs + ins[1:]
+        most = [sum(word != "cc" for word in words) for words in (outs, ins)]
+        least = most[1] - sum(word.endswith("?") for word in ins)
+        if each.function and not (least <= len(given) <= most[1] and bool(outs) <= len(written) <= most[0]):
+            why = f"it must have {bool(outs) + least} operands"
+        elif each.function and any(word[0] not in "[{" if kind == "vec" else word[0] == "{" for (kind, _), word in zip((*written, *given), outs[:len(written)] + ins)):
+            why = "registers in braces stand where they may not, or do not where they must"
+        else:
+            optional = [n for n, word in enumerate(ins) if word.endswith("?")]           # of those the last are missing
+            fits.append((each, found, outs, ins, optional[len(given) - least:]))
+    return fits, why
