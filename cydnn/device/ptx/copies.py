@@ -59,7 +59,7 @@ class Copies:
         """Queue bytes for shared memory: checked as writes of the lanes now, untouchable until they land."""
         shared, size = c.memory["shared"], data.shape[1]
         off = shared.reach(c, address, size, "writes", lanes)
-        shared.shadow.write(c, shared.cells(off, size), lanes)
+        shared.write(c, shared.cells(off, size), lanes)
         shared.mark(off, size, FLYING)
         (self.transfers if gate else self.copies).append(Copy(lanes, off, data, c.at, self.group[lanes], gate))
 
@@ -69,7 +69,7 @@ class Copies:
         cells = shared.cells(off, size)
         shared.data[off[:, None] + np.arange(size)] = copy.data[done]
         shared.mark(off, size)
-        shared.shadow.writes[cells], shared.shadow.write_at[cells] = c.code[copy.lanes[done]][:, None], copy.at
+        shared.writes[cells], shared.write_at[cells] = c.code[copy.lanes[done]][:, None], copy.at
         return [] if done.all() else [Copy(copy.lanes[~done], copy.off[~done], copy.data[~done], copy.at, copy.group[~done])]
 
     def wait(self, c, left: int | None = None):
@@ -142,10 +142,10 @@ def mbarriers(c, address, verb, lanes=None):
     """(lane, mbarrier that it means) of the active lanes."""
     lanes, shared = c.lanes() if lanes is None else lanes, c.memory["shared"]
     off = shared.reach(c, address, 8, verb, lanes)
-    codes = shared.shadow.writes[off // shared.grain]
-    bad = (codes > 0) & ~shared.shadow.before(c, codes, c.code[lanes], c.row[lanes]) & c.checks.races
+    codes = shared.writes[off // shared.grain]
+    bad = (codes > 0) & ~shared.before(c, codes, c.code[lanes], c.row[lanes]) & c.checks.races
     if bad.any():
-        there = int(shared.shadow.write_at[off[bad][0] // shared.grain])
+        there = int(shared.write_at[off[bad][0] // shared.grain])
         c.fault("race", "uses an mbarrier with no synchronisation since it was initialised", lanes[bad], there)
     for lane, place in zip(lanes, off.tolist()):
         yield lane, c.gates.get(place) or c.fault("mbarrier", "uses an mbarrier that was not initialised", lane)
@@ -155,7 +155,7 @@ def initialise(c, m, address, count=None):
     """mbarrier.init and .inval."""
     shared = c.memory["shared"]
     off = shared.reach(c, address, 8, "initialises", c.lanes())
-    shared.shadow.write(c, shared.cells(off, 8), c.lanes())
+    shared.write(c, shared.cells(off, 8), c.lanes())
     shared.mark(off, 8)
     for n, place in enumerate(off.tolist()):
         c.gates[place] = Mbarrier(int(count[n])) if m["act"] == "init" else None

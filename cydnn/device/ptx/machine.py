@@ -7,10 +7,10 @@ from __future__ import annotations
 import numpy as np
 
 from . import copies, warp
-from . import memory as memories
-from .check import CLOCK, GROUP, Checks, Finding
+from .check import Checks, Finding
 from .code import BRANCH, EXIT, PLAIN, TABLE_BRANCH, WAIT, Code
 from .gate import DONE, WAITS
+from .memory import ALL, CLOCK, GROUP, Memory, parameters
 from .table import DTYPE
 
 LANES = 4096                                     # lanes of a batch, about
@@ -26,7 +26,7 @@ class Machine:
                  tensor_maps=None):
         self.code_of, self.arena, self.grid, self.block_dim, self.smem = code, arena, grid, block, smem
         self.checks, self.uniform, self.cluster_dim, self.tensor_maps = checks, code.uniform, cluster, tensor_maps or {}
-        self.params = memories.parameters(params)
+        self.params = parameters(params)
         self.rng = None if seed is None else np.random.default_rng(seed)
         self.threads, self.cluster = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
         unit = 128 if code.uses else 32                      # warpgroups stay whole
@@ -66,10 +66,13 @@ class Machine:
         self.known = np.zeros((L // 32, self.warps_in_group), np.int32)
         self.own = (np.arange(L // 32), np.arange(L // 32) % self.warps_in_group)
         self.stamp()
-        shared = memories.shared(count, code.program.bytes["shared"] + self.smem, code.grains["shared"], 1 if self.uniform else self.warps_in_group,
-                                 self.cluster)
+        sizes = {"shared": code.program.bytes["shared"] + self.smem, "local": code.program.bytes["local"]}
+        pitch = {space: -(-size // 128) * 128 + 128 * (space == "shared") for space, size in sizes.items()}
+        shared = Memory("shared", count * pitch["shared"], sizes["shared"], 0, pitch["shared"], code.grains["shared"],
+                        1 if self.uniform else self.warps_in_group, self.cluster)
+        shared.data.fill(0xFF)                               # what nothing has written is NaN in every float type
         self.arena.grain = code.grains["global"]
-        self.memory = {"global": self.arena, "const": self.arena, "shared": shared, "local": memories.local(L, code.program.bytes["local"]),
+        self.memory = {"global": self.arena, "const": self.arena, "shared": shared, "local": Memory("local", L * pitch["local"], sizes["local"], 0, pitch["local"]),
                        "param": self.params}
         self.copies = copies.Copies(L)
         self.V = self._registers(self._specials(thread, blocks[self.block]))
@@ -167,10 +170,12 @@ class Machine:
     # ---- Findings ----
 
     def name_of(self, code: int) -> str:
-        """Thread and block of an access code."""
+        """Who made an access."""
+        if code & ALL == ALL:
+            return "several threads"
         group, lane = (code >> GROUP) - self.first_group - 1, code & 0xFFFF
         block = self.order[group * self.cluster + lane // self.width]
-        return f"{self._name(lane % self.width, self.block_dim)} of block {self._name(block, self.grid)}"
+        return f"thread {self._name(lane % self.width, self.block_dim)} of block {self._name(block, self.grid)}"
 
     def _name(self, n, dims):
         return "({},{},{})".format(*self._coordinates(int(n), dims))

@@ -8,10 +8,9 @@ import re
 
 import numpy as np
 
-from .check import ALL, CLOCK, NEVER
 from .copies import Flight, swizzled
 from .floating import READ, narrow
-from .memory import SHARED
+from .memory import ALL, CLOCK, NEVER, SHARED
 from .table import row
 
 BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f64": 8, "s8": 1, "u8": 1, "e4m3": 1, "e5m2": 1}
@@ -150,7 +149,7 @@ def wgmma(c, m, sums, a, b, keep=None, *given):
     scale_a, scale_b, *trans = given + [1, 1, 0, 0][len(given):] if m["a"] not in ("s8", "u8") else [1, 1, 0, 0]
     trans_a, trans_b = [0, trans[0]] if len(a) > 1 else trans
     expect(c, sums, N // 2 // (2 if m["d"] == "f16" else 1), "accumulators")
-    operands, shadow, results = c.code_of.instructions[c.at].operands, c.memory["shared"].shadow, []
+    operands, shared, results = c.code_of.instructions[c.at].operands, c.memory["shared"], []
     registers = {o.value for operand in operands[:2] if operand.kind == "vec" for o in operand.value}
     rows, columns = places_of_sums(N // 2)
     for part in np.arange(c.n).reshape(-1, 128):
@@ -161,8 +160,8 @@ def wgmma(c, m, sums, a, b, keep=None, *given):
         old = np.stack([x[part] for x in sums], -1)
         old = numbers(m["d"], old if keep is None else np.where(keep[part][:, None], old, np.uint32(0))).reshape(4, 32, -1)
         results.append(rounded(m["d"], old + product[:, rows, columns]).reshape(128, -1))
-        at = np.concatenate(cells) * shadow.ways + (int(c.in_group[first]) >> 5 if shadow.ways > 1 else 0)
-        shadow.reads[at] |= NEVER << CLOCK
+        at = np.concatenate(cells) * shared.ways + (int(c.in_group[first]) >> 5 if shared.ways > 1 else 0)
+        shared.reads[at] |= NEVER << CLOCK
         c.copies.flights.append(Flight(registers, at, first, int(c.copies.flight_group[first])))
     return list(np.concatenate(results).T)
 
@@ -176,7 +175,7 @@ def wait(c, m, left):
     flights, c.copies.flights = c.copies.flights, []
     for flight in flights:
         if flight.lane in c.lanes() and flight.group < c.copies.flight_group[flight.lane] - left:
-            c.memory["shared"].shadow.reads[flight.cells] = c.code[flight.lane] | ALL
+            c.memory["shared"].reads[flight.cells] = c.code[flight.lane] | ALL
         else:
             c.copies.flights.append(flight)
 

@@ -1,7 +1,8 @@
-"""The memories of the machine. One class: bytes, a byte of state for each, and a shadow of who touched them; one routine checks every access.
+"""The memories of the machine. One class: bytes, a byte of state for each, and who touched each cell when; one routine checks every access.
 
 Addresses: global from GLOBAL on, generic addresses of shared and local memory from SHARED and LOCAL on, parameters from PARAM on.
-Global memory is mapped without being reserved, so a tensor of 2^33 bytes costs only the pages that are touched.
+Order in time: every warp counts its synchronisations (its clock). ``known[row, w]`` says up to which clock warp ``w`` of the same group (block, or
+cluster) is known to lie before now. An access is a code ``group << 40 | clock << 16 | lane``; ALL as the lane means several.
 """
 from __future__ import annotations
 
@@ -12,25 +13,29 @@ import weakref
 import numpy as np
 
 from ...status import AllocFailed, BadParam
-from .check import Shadow
 
 GLOBAL, SHARED, LOCAL, PARAM = 1 << 36, 1 << 44, 1 << 45, 1 << 46
 SPACE_END = 1 << 40                              # bytes of a window
 GAP = 512                                        # dead bytes on both sides of an allocation
 DEAD, WRITTEN, FLYING = 1, 2, 4                  # state of a byte: outside after all, written, will be written by a copy that is under way
-SIZES = (1, 2, 4, 8)
-UINT = {n: np.dtype(f"u{n}") for n in SIZES}
-STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in SIZES for bits in range(8)}      # of n bytes
-FIRST = 1 << 60
+UINT = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in UINT for bits in range(8)}       # of n bytes
+GROUP, CLOCK, ALL = 40, 16, 0xFFFF
+NEVER = (1 << (GROUP - CLOCK)) - 1               # the clock of a read that has not ended
+THREAD = ~(NEVER << CLOCK)                       # the bits of a code without its clock
 
 
 class Memory:
-    """``limit`` bytes, or for shared and local memory as many each ``pitch`` bytes for each block or lane. ``base``: the address of the first."""
+    """``limit`` bytes, or for shared and local memory as many each ``pitch`` bytes for each block or lane. ``base``: the address of the first.
+    ``grain``: bytes of a cell, 0 where nobody looks for races. ``ways``: 1, or the warps of a group when each keeps its own last read."""
 
-    def __init__(self, name: str, data, state, limit: int, base=0, pitch=0, grain=1, shadow=None, cluster=1):
-        self.name, self.data, self.state, self.limit, self.base, self.pitch = name, data, state, limit, base, pitch
-        self.grain, self.shadow, self.cluster = grain, shadow, cluster
-        self.view, self.flags = ({n: array[:len(array) // 8 * 8].view(t) for n, t in UINT.items()} for array in (data, state))
+    def __init__(self, name: str, total: int, limit: int, base=0, pitch=0, grain=0, ways=1, cluster=1, zeros=np.zeros):
+        self.name, self.limit, self.base, self.pitch, self.grain, self.ways, self.cluster = name, limit, base, pitch, grain, ways, cluster
+        self.data, self.state = zeros(total, np.uint8), zeros(total, np.uint8)
+        self.view, self.flags = ({n: array[:total // 8 * 8].view(t) for n, t in UINT.items()} for array in (self.data, self.state))
+        cells = total // grain if grain else 0
+        self.writes, self.reads = zeros(cells, np.int64), zeros(cells * ways, np.int64)          # codes of the last accesses
+        self.write_at, self.read_at = zeros(cells, np.int32), zeros(cells, np.int32)             # and their instructions
 
     def describe(self, off: int) -> str:
         """Where a bad access lies."""
@@ -40,25 +45,25 @@ class Memory:
         """Which accesses do not lie in the memory."""
         return off.view(np.uint64) > np.uint64(self.limit - width) if self.limit >= width else np.ones(off.shape, bool)
 
+    def watched(self, c, off, width):
+        """Are races looked for here?"""
+        return self.grain and c.checks.races
+
     def reach(self, c, address, width, verb, lanes, need=0):
         """Places in ``data`` of accesses of ``width`` bytes. Checks, here for all: bounds, alignment, under way, and ``need`` (written)."""
-        off = address - self.base
-        block = None if self.name != "shared" else c.block[lanes]
-        if block is not None and (self.cluster > 1 or np.count_nonzero(off >> 24)):      # bits from 24 on name a block of the cluster (rank + 1)
-            rank = (off >> 24) - 1
-            block = np.where(rank >= 0, block // self.cluster * self.cluster + rank, block)
-            off = np.where((rank >= self.cluster) | (rank < -1), -1, off & 0xFFFFFF)
-            bad = c.gone[np.minimum(block, len(c.gone) - 1)]
+        off, owner, gone = address - self.base, lanes, ()
+        if self.name == "shared":
+            owner = c.block[lanes]
+            if self.cluster > 1 or np.count_nonzero(off >> 24):      # bits from 24 on name a block of the cluster (rank + 1)
+                rank = (off >> 24) - 1
+                owner = np.where(rank >= 0, owner // self.cluster * self.cluster + rank, owner)
+                off = np.where((rank >= self.cluster) | (rank < -1), -1, off & 0xFFFFFF)
+                gone = c.gone[np.minimum(owner, len(c.gone) - 1)]
+        for kind, bad, where in (("address", gone, " in a block that has left,"), ("address", self.outside(off, width), ""),
+                                 ("misaligned", off & (width - 1) if width > 1 else (), "")):
             if np.count_nonzero(bad):
-                self.fault(c, "address", bad, address, off, f"{verb} {width} bytes in a block that has left,", lanes)
-        bad = self.outside(off, width)
-        if np.count_nonzero(bad):
-            self.fault(c, "address", bad, address, off, f"{verb} {width} bytes", lanes)
-        if width > 1:
-            bad = off & (width - 1)
-            if np.count_nonzero(bad):
-                self.fault(c, "misaligned", bad, address, off, f"{verb} {width} bytes", lanes)
-        off = off + (lanes if block is None else block) * self.pitch if self.pitch else off
+                self.fault(c, kind, bad, address, off, f"{verb} {width} bytes{where}", lanes)
+        off = off + owner * self.pitch if self.pitch else off
         step = min(width, 8)
         at = off // step
         state = self.flags[step][at] if width <= 8 else np.stack([self.flags[step][at + i] for i in range(width // 8)])
@@ -75,45 +80,32 @@ class Memory:
         lane = np.flatnonzero(bad)[0]
         c.fault(kind, f"{what} at {int(address[lane]):#x} {self.describe(int(off[lane]))}", lanes[lane:lane + 1])
 
-    def cells(self, off, width):
-        """The cells of the shadow that accesses touch: (n, cells of one)."""
-        cells = off // self.grain
-        return cells[:, None] if width <= self.grain else cells[:, None] + np.arange(width // self.grain)
+    # ---- Accesses: ``address`` (n,) of ``lanes`` (n,) ----
 
-    def watched(self, c, off, width):
-        """Are races looked for here?"""
-        return self.shadow is not None and c.checks.races
-
-    # ---- Accesses: ``address`` (n,) of ``lanes`` (n,; None: the active ones) ----
-
-    def load(self, c, address, size, count=1, lanes=None, constant=False, ahead=False):
+    def load(self, c, address, size, count, lanes, constant=False, ahead=False):
         """``count`` neighbours of ``size`` bytes for each address, as raw unsigned integers (a list of arrays). ``constant``: by .nc.
         ``ahead``: pipelines read ahead so; what was never written is NaN, and only its use shows."""
-        lanes, width = c.lanes() if lanes is None else lanes, size * count
-        checked = not ahead and (c.checks.unwritten_shared if self.name == "shared" else c.checks.unwritten)
+        width, checked = size * count, not ahead and (c.checks.unwritten_shared if self.name == "shared" else c.checks.unwritten)
         off = self.reach(c, address, width, "reads", lanes, WRITTEN if checked else 0)
         if self.watched(c, off, width):
             cells = self.cells(off, width)
-            self.shadow.read(c, cells, lanes)
-            written = constant and (self.shadow.writes[cells] >= c.first).any(1)
-            if np.count_nonzero(written):
+            self.read(c, cells, lanes)
+            if constant and np.count_nonzero(written := (self.writes[cells] >= c.first).any(1)):
                 c.fault("race", "reads with .nc what this launch has written", lanes[written])
         view, at = self.view[size], off // size
         return [view[at + i] if i else view[at] for i in range(count)]
 
-    def store(self, c, address, size, values, lanes=None):
+    def store(self, c, address, size, values, lanes):
         """Write the arrays ``values`` side by side at each address."""
-        lanes, width, clash = c.lanes() if lanes is None else lanes, size * len(values), None
+        width = size * len(values)
         off = self.reach(c, address, width, "writes", lanes)
-        if self.shadow is not None:
-            clash = self.shadow.write(c, self.cells(off, width), lanes)
+        clash = self.grain and c.checks.races and self.write(c, self.cells(off, width), lanes)
         self.mark(off, width)
         view, at = self.view[size], off // size
         for i, value in enumerate(values):
             view[at + i] = value
         for i, value in enumerate(values if clash else ()):
-            differ = view[at + i] != value
-            if np.count_nonzero(differ):
+            if np.count_nonzero(differ := view[at + i] != value):
                 c.fault("race", "threads write different values to one address in this instruction", lanes[differ])
 
     def mark(self, off, width, state=WRITTEN):
@@ -122,42 +114,83 @@ class Memory:
         for i in range(max(width // 8, 1)):
             self.flags[step][off // step + i] = STATE[step, state]
 
-    def update(self, c, address, size, change, lanes=None):
+    def update(self, c, address, size, change, lanes):
         """``change(old, positions) -> new`` at each address, one lane after another where addresses meet; returns the old values."""
-        lanes = c.lanes() if lanes is None else lanes
-        need = WRITTEN if self.name != "shared" and c.checks.unwritten else 0
-        off = self.reach(c, address, size, "updates", lanes, need)
+        off = self.reach(c, address, size, "updates", lanes, WRITTEN if self.name != "shared" and c.checks.unwritten else 0)
         if self.watched(c, off, size):
-            self.shadow.write(c, self.cells(off, size), lanes, atomic=True)
+            self.write(c, self.cells(off, size), lanes, atomic=True)
+        self.mark(off, size)
         view, at = self.view[size], off // size
         old, left = np.empty(at.shape, view.dtype), np.arange(at.size)
-        self.mark(off, size)
         while left.size:
-            _, first = np.unique(at[left], return_index=True)
+            first = np.unique(at[left], return_index=True)[1]
             now = left[first]
             old[now] = view[at[now]]
             view[at[now]] = change(old[now], now)
             left = np.delete(left, first)
         return old
 
+    # ---- Who touched what ----
 
-def shared(blocks: int, size: int, grain: int, ways: int, cluster: int) -> Memory:
-    """Shared memory of the blocks of a batch; what nothing has written is NaN in every float type."""
-    pitch = -(-size // 128) * 128 + 128
-    total, cells = blocks * pitch, blocks * pitch // grain
-    shadow = Shadow(np.zeros(cells, np.int64), np.zeros(cells * ways, np.int64), np.zeros(cells, np.int32), np.zeros(cells, np.int32), ways)
-    return Memory("shared", np.full(total, 0xFF, np.uint8), np.zeros(total, np.uint8), size, 0, pitch, grain, shadow, cluster)
+    def cells(self, off, width):
+        """The cells that accesses touch: (n, cells of one)."""
+        cells = off // self.grain
+        return cells[:, None] if width <= self.grain else cells[:, None] + np.arange(width // self.grain)
 
+    def before(self, c, codes, mine, row, warps=None):
+        """Which accesses ``codes`` lie before now, as seen by the accesses ``mine`` of warps ``row``: same thread, or synchronised with since."""
+        ours = (codes ^ mine) >> GROUP == 0
+        if c.uniform:                                        # all warps of a block have one clock
+            return ((codes ^ mine) & THREAD == 0) | (codes < (mine | ALL) - ALL) & ours | (codes < c.first)
+        known = c.known[row, np.minimum((codes & ALL) >> 5 if warps is None else warps, c.known.shape[1] - 1)]
+        if warps is None and self.ways == 1:
+            known = np.where(codes & ALL == ALL, c.known.max(1)[row], known)
+        return ((codes ^ mine) & THREAD == 0) | (codes >> CLOCK & NEVER < known) & ours | (codes < c.first)
 
-def local(lanes: int, size: int) -> Memory:
-    pitch = -(-size // 16) * 16
-    return Memory("local", np.zeros(lanes * pitch, np.uint8), np.zeros(lanes * pitch, np.uint8), size, 0, pitch)
+    def read(self, c, cells, lanes):
+        """``cells`` (n, k) are read by ``lanes`` (n,)."""
+        mine = c.code[lanes][:, None]
+        self.ordered(c, self.writes[cells], cells, lanes, mine, "read", "written")
+        at = cells if self.ways == 1 else cells * self.ways + (c.in_group[lanes] >> 5)[:, None]
+        old, new = self.reads[at], np.broadcast_to(mine, at.shape)
+        if old.max(initial=0) >= c.first:                    # else nobody has read here in this launch
+            alike = (old ^ mine) >> GROUP == 0
+            several = alike & (old >= (mine | ALL) - ALL) & ((old ^ mine) & ALL != 0)
+            new = np.where(several, mine | ALL, np.where(alike | (old < c.first), mine, c.first | ALL))      # last: of several blocks
+        self.reads[at] = new
+        again = self.reads[at]
+        several = again != new                               # of the lanes of this instruction
+        if np.count_nonzero(several):
+            self.reads[at[several]] = np.where((again ^ new) >> GROUP == 0, again | ALL, c.first | ALL)[several]
+        self.read_at[cells] = c.at
+
+    def write(self, c, cells, lanes, atomic=False) -> bool:
+        """``cells`` (n, k) are written by ``lanes``. True when several lanes write one cell now."""
+        mine = np.broadcast_to(c.code[lanes][:, None], cells.shape)
+        if not atomic:
+            self.ordered(c, self.writes[cells], cells, lanes, mine, "written", "written")
+        last = self.reads[cells] if self.ways == 1 else self.reads.reshape(-1, self.ways)[cells]
+        self.ordered(c, last, cells, lanes, mine, "written", "read")
+        self.writes[cells], self.write_at[cells] = mine, c.at
+        return not atomic and bool(np.count_nonzero(self.writes[cells] != mine))
+
+    def ordered(self, c, codes, cells, lanes, mine, verb, other):
+        """All of ``codes`` (n, k), or (n, k, ways), lie before now."""
+        if codes.max(initial=0) < c.first or not c.checks.races:
+            return
+        each, row = codes.ndim == 3, c.row[lanes].reshape(-1, *[1] * (codes.ndim - 1))
+        bad = ~self.before(c, codes, mine[..., None] if each else mine, row, np.arange(self.ways) if each else None)
+        if np.count_nonzero(bad):
+            at = tuple(np.argwhere(bad)[0])
+            there = (self.write_at if other == "written" else self.read_at)[cells[at[:2]]]
+            c.fault("race", f"memory {verb} here was {other} by {c.name_of(int(codes[at]))} with no synchronisation between", lanes[at[0]:at[0] + 1], int(there))
 
 
 def parameters(data: bytes) -> Memory:
     """The parameter block; read only."""
-    padded = np.frombuffer(data + bytes(16), np.uint8)
-    return Memory("param", padded, np.full(len(padded), WRITTEN, np.uint8), len(data), PARAM)
+    memory = Memory("param", len(data) + 16, len(data), PARAM)
+    memory.data[:len(data)], memory.state[:] = np.frombuffer(data, np.uint8), WRITTEN
+    return memory
 
 
 def spaces(c, name: str, address):
@@ -175,7 +208,7 @@ def spaces(c, name: str, address):
 # ---- Global memory ----
 
 def lazy(size: int, dtype=np.uint8) -> np.ndarray:
-    """Zeros that cost nothing until they are touched."""
+    """Zeros that cost nothing until they are touched: a tensor of 2^33 bytes costs the pages that are used."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
     return np.frombuffer(mmap.mmap(-1, size * np.dtype(dtype).itemsize, flags=flags), dtype)
 
@@ -194,47 +227,44 @@ class Allocation:
 
 
 class Arena(Memory):
-    """Global memory: one for a device."""
+    """Global memory: one for a device. Unlike other memories it has holes, and only what a launch may write is watched."""
 
     def __init__(self, capacity: int = 1 << 35):
         try:
-            shadow = Shadow(lazy(capacity, np.int64), lazy(capacity, np.int64), lazy(capacity, np.int32), lazy(capacity, np.int32))
-            super().__init__("global", lazy(capacity), lazy(capacity), capacity, GLOBAL, shadow=shadow)
+            super().__init__("global", capacity, capacity, GLOBAL, grain=1, zeros=lazy)
         except OSError:                                      # a system that does not overcommit
             if capacity <= 1 << 26:
                 raise
             return self.__init__(capacity >> 3)
-        self.top, self.holes, self.tracked, self.owned = GAP, [], set(), None       # what the launch may write; whose the last access was
-        self.live: list[tuple[int, int, int]] = []           # (start, end, bytes held), sorted
+        self.tracked, self.owned = set(), None               # what the launch may write; whose the last access was
+        self.live: list[tuple[int, int]] = []                # (start, end), sorted
         self.pool: dict[str, np.ndarray] = {}                # for registers
 
     def alloc(self, size: int) -> Allocation:
-        length = -(-max(size, 1) // GAP) * GAP + GAP
-        hole = next((h for h in self.holes if h[1] >= length), None)
-        if hole:
-            self.holes.remove(hole)
-        start, length = hole or (self.top, length)
-        if start + length > self.limit:
+        """Memory in the first hole that is large enough."""
+        start = GAP
+        for low, high in self.live:
+            if start + size + GAP <= low:
+                break
+            start = -(-max(high, low + 1) // GAP) * GAP + GAP
+        if start + size + GAP > self.limit:
             raise AllocFailed(f"alloc: the arena has {self.limit} bytes; got a request for {size}")
-        self.top = max(self.top, start + length)
-        bisect.insort(self.live, (start, start + size, length))
+        bisect.insort(self.live, (start, start + size))
         return Allocation(self, GLOBAL + start, size)
 
     def release(self, ptr: int, size: int):
         """Free; what was written here is forgotten, and whole pages are given back."""
-        start, page = ptr - GLOBAL, mmap.PAGESIZE
-        self.holes.append((start, self.live.pop(bisect.bisect(self.live, (start, start + size)))[2]))
-        low, high = -(-start // page) * page, (start + size) // page * page
+        start = low = high = ptr - GLOBAL
+        self.live.remove((start, start + size))
         if size > 1 << 24:
+            low, high = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, (start + size) // mmap.PAGESIZE * mmap.PAGESIZE
             for each in (self.data, self.state):
                 each.base.obj.madvise(mmap.MADV_DONTNEED, low, high - low)
-            self.state[start:low], self.state[high:start + size] = 0, 0
-        else:
-            self.state[start:start + size] = 0
+        self.state[start:low], self.state[high:start + size] = 0, 0
 
     def owner(self, start: int):
         """The allocation that an offset lies in."""
-        at = bisect.bisect_right(self.live, (start, FIRST)) - 1
+        at = bisect.bisect_right(self.live, (start, 1 << 60)) - 1
         return self.live[at] if at >= 0 and start < self.live[at][1] else None
 
     def span(self, ptr: int, size: int, what: str) -> slice:
@@ -260,25 +290,23 @@ class Arena(Memory):
         block.fill(0)
         return block
 
-    # ---- What differs from other memories: it has holes, and only what a launch may write is watched ----
-
     def outside(self, off, width):
-        owner = self.owner(int(off.min(initial=FIRST)))
+        owner = self.owner(int(off.min(initial=1 << 60)))
         self.owned = owner if owner and int(off.max(initial=0)) + width <= owner[1] else None
         if self.owned:
             return ()
-        starts, ends, _ = np.array([(-1, -1, 0), *self.live], np.int64).T
+        starts, ends = np.array([(-1, -1), *self.live], np.int64).T
         return off + width > ends[np.searchsorted(starts, off, "right") - 1]
 
     def watched(self, c, off, width):
         if not c.checks.races or self.owned:
             return c.checks.races and self.owned in self.tracked
-        return any(((off >= low) & (off < high)).any() for low, high, _ in self.tracked)
+        return any(((off >= low) & (off < high)).any() for low, high in self.tracked)
 
     def describe(self, start: int) -> str:
         if not self.live:
             return "and there is no allocation"
-        low, high, _ = min(self.live, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
+        low, high = min(self.live, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
         where = f"{start - high} bytes behind the end" if start >= high else f"{low - start} bytes before the start" if start < low \
             else f"byte {start - low}"
         return f", {where} of the allocation of {high - low} bytes at {GLOBAL + low:#x}"

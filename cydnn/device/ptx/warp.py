@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .check import ALL, CLOCK, NEVER
 from .gate import DONE, Barrier
+from .memory import CLOCK, NEVER
 from .table import DTYPE, kind_of, row
 
 U32 = np.uint32
@@ -133,15 +133,13 @@ def leave_cluster(c):
     gone, shared = (c.key.reshape(-1, c.width) == DONE).all(1), c.memory["shared"]
     for block in np.flatnonzero(gone & ~c.gone) if c.checks.races else ():
         cells = slice(block * shared.pitch // shared.grain, (block + 1) * shared.pitch // shared.grain)
-        reads, first = shared.shadow.reads.reshape(-1, shared.shadow.ways)[cells], block % c.cluster * c.warps_in_block
+        reads, first = shared.reads.reshape(-1, shared.ways)[cells], block % c.cluster * c.warps_in_block
         known = c.known[block * c.warps_in_block:(block + 1) * c.warps_in_block].max(0)
         bad = (reads >= c.first) & (reads >> CLOCK & NEVER >= known)
         bad[:, first:first + c.warps_in_block] = False
         for cell, warp in np.argwhere(bad)[:1]:
-            code = int(reads[cell, warp])
-            who = "several threads" if code & ALL == ALL else f"thread {c.name_of(code)}"
-            c.fault("race", f"leaves, and its shared memory with it, which {who} read with no synchronisation between", block * c.width,
-                    int(shared.shadow.read_at[cells][cell]))
+            c.fault("race", f"leaves, and its shared memory with it, which {c.name_of(int(reads[cell, warp]))} read with no synchronisation between", block * c.width,
+                    int(shared.read_at[cells][cell]))
     c.gone = gone
 
 
