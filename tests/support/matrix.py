@@ -1,4 +1,4 @@
-"""One problem, one device, every engine that accepts it: guarded buffers, poisoned outputs, two runs with equal bits, against float64."""
+"""One problem, one device, every engine that accepts it: guarded buffers, poisoned outputs, on a GPU two runs with equal bits, against float64."""
 from __future__ import annotations
 
 import random
@@ -132,7 +132,7 @@ def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(
         texts = outcome.ran.setdefault(engine.name, [])
         built = plan.build(made.graph, device, only=(engine,), config=config)
         bits = []
-        for _ in range(2):
+        for _ in range(2 if device.name.startswith("cuda") else 1):          # other devices keep an order
             texts += made.once(built, device, bits)
             if texts:
                 break
