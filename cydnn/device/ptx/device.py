@@ -24,10 +24,12 @@ from .memory import GLOBAL, WRITTEN, Allocation, Arena
 SHEETS = {75: "t4", 80: "a100", 86: "rtx4090", 89: "rtx4090", 90: "h200", 100: "b200"}
 SHARED_LIMIT = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}      # KiB of a block, after opting in
 REGISTERS = 65536                                # of a block
+MOST_GROUPS = 1 << 22                            # that the code of an access can tell apart
 
 
 class PtxDevice:
-    """``checks``: which faults are looked for. ``seed``: None for the fixed order of warps, a number for a random one."""
+    """``checks``: which faults are looked for. ``seed``: None for the fixed order of warps, a number for a random one. ``blocks``: None to run whole
+    grids, or a function of how many blocks (clusters, where a kernel has some) a grid has that names those to run."""
     context = None
 
     def __init__(self, target: str = "sm_80", facts: DeviceFacts | None = None):
@@ -37,7 +39,7 @@ class PtxDevice:
         self.name, self.target, sm = f"ptx:{target}", target, int(digits)
         sheet = KNOWN[SHEETS[max(s for s in SHEETS if s <= sm)]]
         self.facts = facts or replace(sheet, name=self.name, sm=sm, smem_bytes=SHARED_LIMIT.get(sm, 99) << 10)
-        self.arena, self.checks, self.seed = Arena(), Checks(), None
+        self.arena, self.checks, self.seed, self.blocks = Arena(), Checks(), None, None
         self.codes: dict[str, Code] = {}         # by image text
         self.replaced: dict[str, str] = {}       # kernel name -> PTX to run instead of the shipped image
         self._kept: list[Allocation] = []        # variables of modules
@@ -104,8 +106,13 @@ class PtxDevice:
         self._refuse(code.program, grid, block, smem, registers, cluster)
         words = written if written is not None else struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8])
         self.arena.tracked = {self.arena.owner(word - GLOBAL) for word in words if word >= GLOBAL} - {None}
-        first, self._groups = self._groups, self._groups + grid[0] * grid[1] * grid[2] + 2
-        Machine(code, self.arena, grid, block, smem, data, self.checks, first, self.seed, cluster, tensor_maps).run()
+        count = grid[0] * grid[1] * grid[2] // int(np.prod(cluster))
+        chosen = np.arange(count) if self.blocks is None else np.unique(self.blocks(count))
+        if self._groups + len(chosen) >= MOST_GROUPS:        # the numbers of groups start anew
+            self.arena.forget_accesses()
+            self._groups = 1
+        first, self._groups = self._groups, self._groups + len(chosen) + 2
+        Machine(code, self.arena, grid, block, smem, data, self.checks, first, chosen, self.seed, cluster, tensor_maps).run()
 
     def _refuse(self, program, grid, block, smem, registers, cluster):
         """What cuLaunchKernel would not take."""

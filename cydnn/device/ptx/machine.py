@@ -22,9 +22,10 @@ BIT = np.uint32(1) << np.arange(32, dtype=np.uint32)
 class Machine:
     """One launch. ``run`` interprets the grid; the attributes are what steps (``c``) work with."""
 
-    def __init__(self, code: Code, arena, grid, block, smem: int, params: bytes, checks: Checks, first_group: int, seed=None, cluster=(1, 1, 1),
-                 tensor_maps=None):
+    def __init__(self, code: Code, arena, grid, block, smem: int, params: bytes, checks: Checks, first_group: int, clusters, seed=None,
+                 cluster=(1, 1, 1), tensor_maps=None):
         self.code_of, self.arena, self.grid, self.block_dim, self.smem = code, arena, grid, block, smem
+        self.clusters = clusters                             # which of the grid are run
         self.checks, self.uniform, self.cluster_dim, self.tensor_maps = checks, code.uniform, cluster, tensor_maps or {}
         self.params = parameters(params)
         self.rng = None if seed is None else np.random.default_rng(seed)
@@ -35,14 +36,17 @@ class Machine:
         self.at, self.time = 0, 0
 
     def run(self):
-        total = self.grid[0] * self.grid[1] * self.grid[2]
-        (x, y, z), (cx, cy, cz) = self._coordinates(np.arange(total), self.grid), self.cluster_dim
-        self.order = np.lexsort((x % cx, y % cy, z % cz, x // cx, y // cy, z // cz))         # the blocks of a cluster side by side
-        batch = max(LANES // (self.width * self.cluster), 1) * self.cluster
+        batch = max(LANES // (self.width * self.cluster), 1)
         with np.errstate(all="ignore"):
-            for start in range(0, total, batch):
-                self._set_up(self.order[start:start + batch], start)
+            for start in range(0, len(self.clusters), batch):
+                self._set_up(self.blocks_of(self.clusters[start:start + batch]).ravel(), start)
                 self._interpret()
+
+    def blocks_of(self, clusters):
+        """(n, blocks of a cluster): their numbers in the grid."""
+        corner = self._coordinates(clusters[:, None], [g // c for g, c in zip(self.grid, self.cluster_dim)])
+        x, y, z = (at * c + r for at, c, r in zip(corner, self.cluster_dim, self._coordinates(np.arange(self.cluster), self.cluster_dim)))
+        return x + self.grid[0] * (y + self.grid[1] * z)
 
     @staticmethod
     def _coordinates(n, dims):
@@ -61,7 +65,7 @@ class Machine:
         self.gone = np.zeros(count, bool)                    # blocks of which no thread is left
         self.pc, self.partner = np.zeros(L, np.int32), np.zeros(L, bool)         # where a lane waits; is it for its warp?
         self.gates, self.coming = {}, set()                  # place -> Gate; barriers that a part has come to
-        self.group = self.first_group + 1 + (start + self.block) // self.cluster
+        self.group = self.first_group + 1 + start + self.block // self.cluster
         self.in_group = (self.block % self.cluster) * width + thread
         self.known = np.zeros((L // 32, self.warps_in_group), np.int32)
         self.own = (np.arange(L // 32), np.arange(L // 32) % self.warps_in_group)
@@ -174,7 +178,7 @@ class Machine:
         if code & ALL == ALL:
             return "several threads"
         group, lane = (code >> GROUP) - self.first_group - 1, code & 0xFFFF
-        block = self.order[group * self.cluster + lane // self.width]
+        block = self.blocks_of(self.clusters[group:group + 1])[0, lane // self.width]
         return f"thread {self._name(lane % self.width, self.block_dim)} of block {self._name(block, self.grid)}"
 
     def _name(self, n, dims):

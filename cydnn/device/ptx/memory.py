@@ -33,9 +33,13 @@ class Memory:
         self.name, self.limit, self.base, self.pitch, self.grain, self.ways, self.cluster = name, limit, base, pitch, grain, ways, cluster
         self.data, self.state = zeros(total, np.uint8), zeros(total, np.uint8)
         self.view, self.flags = ({n: array[:total // 8 * 8].view(t) for n, t in UINT.items()} for array in (self.data, self.state))
-        cells = total // grain if grain else 0
-        self.writes, self.reads = zeros(cells, np.int64), zeros(cells * ways, np.int64)          # codes of the last accesses
-        self.write_at, self.read_at = zeros(cells, np.int32), zeros(cells, np.int32)             # and their instructions
+        self.cell_zeros = lambda ways, dtype: zeros(total // grain * ways if grain else 0, dtype)
+        self.write_at, self.read_at = self.cell_zeros(1, np.int32), self.cell_zeros(1, np.int32)             # instructions of the last accesses
+        self.forget_accesses()
+
+    def forget_accesses(self):
+        """No access has been."""
+        self.writes, self.reads = self.cell_zeros(1, np.int64), self.cell_zeros(self.ways, np.int64)         # codes
 
     def describe(self, off: int) -> str:
         """Where a bad access lies."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 
 from cydnn.device.ptx import Checks, Finding, PtxDevice
+from cydnn.device.ptx.device import MOST_GROUPS
 
 import snippet
 
@@ -43,3 +44,12 @@ def test_a_switch_is_for_its_fault(device, name):
     assert found.value.kind == FAULTS[name][0]
     device.checks = Checks(**{**others, name: False})
     launch(device, name)
+
+
+def test_accesses_are_known_when_group_numbers_start_anew(device):
+    """A launch beyond the last number of a group forgets earlier launches, and still finds its own race."""
+    device.checks = Checks()
+    device._groups = MOST_GROUPS - 1
+    with pytest.raises(Finding, match="race"):
+        launch(device, "races")
+    assert device._groups < 100
