@@ -16,7 +16,8 @@ from .table import DTYPE, kind_of, row
 F16, F32, F64, U16, U32, U64, I64 = np.float16, np.float32, np.float64, np.uint16, np.uint32, np.uint64, np.int64
 LIBM = ctypes.CDLL(None)
 LIBM.fma.restype, LIBM.fma.argtypes = ctypes.c_double, [ctypes.c_double] * 3
-MODES = dict(zip(("rn", "rm", "rp", "rz"), (0, 0x800000, 0x400000, 0xC00000) if platform.machine() in ("aarch64", "arm64") else (0, 0x400, 0x800, 0xC00)))
+ROUNDING = {"aarch64": (0, 0x800000, 0x400000, 0xC00000)}.get(platform.machine(), (0, 0x400, 0x800, 0xC00))        # FE_ of <fenv.h>
+MODES = dict(zip(("rn", "rm", "rp", "rz"), ROUNDING))
 
 
 # ---- Rounding ----
@@ -176,7 +177,8 @@ row("rcp approx ftz t:f64", "t=t", lambda a: flush(upper(np.divide(1.0, flush(up
 row("rsqrt approx ftz t:f64", "t=t", lambda a: flush(1.0 / np.sqrt(flush(a))))
 for name, fn in (("rcp", lambda x: 1.0 / x), ("rsqrt", lambda x: 1.0 / np.sqrt(x)), ("sqrt", np.sqrt), ("ex2", np.exp2), ("lg2", np.log2),
                  ("sin", np.sin), ("cos", np.cos), ("tanh", np.tanh)):       # the PTX ISA bounds the hardware's error
-    number(f"{name} approx ftz? t:" + (f"f32|{HALF}|{BF16}" if name in ("ex2", "tanh") else "f32"), "t=t", lambda a, fn=fn: fn(np.asarray(a).astype(F64)))
+    types = f"f32|{HALF}|{BF16}" if name in ("ex2", "tanh") else "f32"
+    number(f"{name} approx ftz? t:{types}", "t=t", lambda a, fn=fn: fn(np.asarray(a).astype(F64)))
 for name, pick, strict, joined in (("min", np.fmin, np.minimum, np.bitwise_or), ("max", np.fmax, np.maximum, np.bitwise_and)):
     number(f"{name} ftz? t:f32|f64|{HALF}|{BF16}", "t=t,t", functools.partial(extreme, pick, joined))
     number(f"{name} ftz? NaN t:f32|{HALF}|{BF16}", "t=t,t", functools.partial(extreme, strict, joined))

@@ -16,8 +16,8 @@ WIDE = {np.dtype(a): b for a, b in ((np.uint16, U32), (np.int16, np.int32), (U32
 def each(function):
     """A function of integers, or of the words of the opcode and integers, as one of arrays."""
     def over(m, *arrays):
-        found = np.asarray(np.frompyfunc(functools.partial(function, m) if "m" in function.__code__.co_varnames[:1] else function, len(arrays), 1)(*arrays))
-        return (found.astype(object) & 2**64 - 1).astype(U64)
+        one = functools.partial(function, m) if function.__code__.co_varnames[0] == "m" else function
+        return (np.asarray(np.frompyfunc(one, len(arrays), 1)(*arrays), object) & 2**64 - 1).astype(U64)
     return over
 
 

@@ -76,8 +76,8 @@ class Machine:
                         1 if self.uniform else self.warps_in_group, self.cluster)
         shared.data.fill(0xFF)                               # what nothing has written is NaN in every float type
         self.arena.grain = code.grains["global"]
-        self.memory = {"global": self.arena, "const": self.arena, "shared": shared, "local": Memory("local", L * pitch["local"], sizes["local"], 0, pitch["local"]),
-                       "param": self.params}
+        self.memory = {"global": self.arena, "const": self.arena, "shared": shared,
+                       "local": Memory("local", L * pitch["local"], sizes["local"], 0, pitch["local"]), "param": self.params}
         self.copies = copies.Copies(L)
         self.V = self._registers(self._specials(thread, blocks[self.block]))
 

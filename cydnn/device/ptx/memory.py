@@ -187,7 +187,8 @@ class Memory:
         if np.count_nonzero(bad):
             at = tuple(np.argwhere(bad)[0])
             there = (self.write_at if other == "written" else self.read_at)[cells[at[:2]]]
-            c.fault("race", f"memory {verb} here was {other} by {c.name_of(int(codes[at]))} with no synchronisation between", lanes[at[0]:at[0] + 1], int(there))
+            what = f"memory {verb} here was {other} by {c.name_of(int(codes[at]))} with no synchronisation between"
+            c.fault("race", what, lanes[at[0]:at[0] + 1], int(there))
 
 
 def parameters(data: bytes) -> Memory:

@@ -259,7 +259,9 @@ class Program:
             return Operand("reg", self.specials[text])
         if text == "_" or text in self.m.variables:
             return Operand("sink") if text == "_" else Operand("symbol", text)
-        return Operand("label", text, tuple(scope["{"] for scope in reversed(scopes))) if text[0] != "%" else self.m.fail("a declared register", at, text)
+        if text[0] == "%":
+            self.m.fail("a declared register", at, text)
+        return Operand("label", text, tuple(scope["{"] for scope in reversed(scopes)))
 
     def _operand(self, text, scopes, at) -> Operand:
         known = scopes[-1]["}"]

@@ -90,7 +90,8 @@ def match(opcode: str, shapes: tuple) -> tuple:
         least = most[1] - sum(word.endswith("?") for word in ins)
         if each.function and not (least <= len(given) <= most[1] and bool(outs) <= len(written) <= most[0]):
             why = f"it must have {bool(outs) + least} operands"
-        elif each.function and any(word[0] not in "[{" if kind == "vec" else word[0] == "{" for (kind, _), word in zip((*written, *given), outs[:len(written)] + ins)):
+        elif each.function and any(word[0] not in "[{" if kind == "vec" else word[0] == "{"
+                                   for (kind, _), word in zip((*written, *given), outs[:len(written)] + ins)):
             why = "registers in braces stand where they may not, or do not where they must"
         else:
             optional = [n for n, word in enumerate(ins) if word.endswith("?")]           # of those the last are missing

@@ -138,8 +138,8 @@ def leave_cluster(c):
         bad = (reads >= c.first) & (reads >> CLOCK & NEVER >= known)
         bad[:, first:first + c.warps_in_block] = False
         for cell, warp in np.argwhere(bad)[:1]:
-            c.fault("race", f"leaves, and its shared memory with it, which {c.name_of(int(reads[cell, warp]))} read with no synchronisation between", block * c.width,
-                    int(shared.read_at[cells][cell]))
+            what = f"leaves, and its shared memory with it, which {c.name_of(int(reads[cell, warp]))} read with no synchronisation between"
+            c.fault("race", what, block * c.width, int(shared.read_at[cells][cell]))
     c.gone = gone
 
 
@@ -150,4 +150,5 @@ for form in ("bar cta?", "barrier cta?"):
     row(f"{form} arrive aligned?", "=u32,u32", arrive)
 row("barrier cluster arrive order:release|relaxed? aligned?", "=", arrive)
 row("barrier cluster wait order:acquire? aligned?", "=", wait_cluster)
-row("mapa space:shared::cluster? t:u32|u64", "t=t,u32", lambda at, rank: at + ((np.asarray(rank).astype(at.dtype) + at.dtype.type(1)) << at.dtype.type(24)))
+row("mapa space:shared::cluster? t:u32|u64", "t=t,u32",
+    lambda at, rank: at + ((np.asarray(rank).astype(at.dtype) + at.dtype.type(1)) << at.dtype.type(24)))
