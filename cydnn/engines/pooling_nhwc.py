@@ -4,12 +4,10 @@ from __future__ import annotations
 from math import prod
 
 from ..ops import PoolingBwd, PoolingFwd
-from .engine import Engine, wrong_device
-from .pooling_view import (MOST, at_least_1, ceil_div, full, inner_first, log2_ceil, moved_us, no_channel_vectors, no_mode, no_rank, no_square_window, overlapping,
-                           plane, state, strides_of, three, too_many, touching, two, wrong_operands)
-from .steps import Launch
+from .engine import wrong_device
+from .pooling_view import (MOST, PoolingEngine, at_least_1, ceil_div, full, inner_first, log2_ceil, moved_us, no_channel_vectors, no_rank,
+                           no_square_window, overlapping, plane, square, state, strides_of, three, too_many, touching, two)
 
-TYPES = ("f32", "f16", "bf16")
 STRIP = {2: 4, 3: 2}                             # outputs along w of one thread, by window
 SMEM = 40 << 10
 TEAM = 8                                         # most warps that share a window
@@ -22,65 +20,54 @@ def vectors(d) -> int:
     return d.c * d.dtype.bytes // 16
 
 
-def blend(p) -> dict:
-    return dict(alpha=p.scalar("alpha"), beta=p.scalar("beta"))
-
-
-class PoolingFwdNhwcStrip(Engine):
+class PoolingFwdNhwcStrip(PoolingEngine):
     """2 x 2 and 3 x 3 windows of stride 2: every load serves a strip of outputs along w."""
     index = 230
     op = PoolingFwd
+    share = 0.85
 
-    def refuse(self, p, dev):
-        yield from wrong_operands(p, dev, TYPES)
+    def limits(self, p, dev):
         yield from no_square_window(p)
         yield from no_channel_vectors(p, "x", "y")
         yield from too_many("output vectors", p.y.count)
 
-    def cost(self, p, dev):
-        return moved_us(p, dev, "xy", 0.85)
-
-    def plan(self, p, dev):
-        if not p.y.count:
-            return []
+    def args(self, p, dev):
         x, y = p.x, p.y
         (k, _), (pad_h, pad_w), _ = p.op.geometry(4)
         strips = ceil_div(y.dims[3], STRIP[k])
-        args = dict(x=p.ptr("x"), y=p.ptr("y"), **blend(p), items=y.n * y.dims[2] * strips * vectors(y), full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
+        return dict(items=y.n * y.dims[2] * strips * vectors(y), full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
                     p=y.dims[2], q=y.dims[3], pad_h=pad_h, pad_w=pad_w, vectors=vectors(y), strips=strips, rows=y.dims[2],
                     x_n=x.strides[0], x_h=x.strides[2], x_w=x.strides[3], y_n=y.strides[0], y_h=y.strides[2], y_w=y.strides[3])
-        return [Launch(f"pooling_fwd_nhwc_strip_{x.dtype}_{state(p.op)}_{k}", args)]
+
+    def kernel(self, p):
+        return f"pooling_fwd_nhwc_strip_{p.x.dtype}_{state(p.op)}_{p.op.geometry(4)[0][0]}"
 
 
-class PoolingFwdNhwc(Engine):
+class PoolingFwdNhwc(PoolingEngine):
     """Any window: the cells of a window as one list, eight loads in flight."""
     index = 231
     op = PoolingFwd
+    share = 0.75
 
-    def refuse(self, p, dev):
-        yield from wrong_operands(p, dev, TYPES)
+    def limits(self, p, dev):
         yield from no_channel_vectors(p, "x", "y")
         yield from too_many("output vectors", p.y.count)
 
-    def cost(self, p, dev):
-        return moved_us(p, dev, "xy", 0.75)
-
-    def plan(self, p, dev):
-        if not p.y.count:
-            return []
+    def args(self, p, dev):
         geometry = three(p, p.x.spatial, p.y.spatial)
-        args = dict(x=p.ptr("x"), y=p.ptr("y"), **blend(p), items=p.y.count // p.y.c * vectors(p.y), full=full(p.op, p.x.rank), vectors=vectors(p.y),
+        return dict(items=p.y.count // p.y.c * vectors(p.y), full=full(p.op, p.x.rank), vectors=vectors(p.y),
                     **geometry, x_strides=strides_of(p.x, channel=False), y_strides=strides_of(p.y, channel=False))
-        return [Launch(f"pooling_fwd_nhwc_{p.x.dtype}_{state(p.op)}", args)]
+
+    def kernel(self, p):
+        return f"pooling_fwd_nhwc_{p.x.dtype}_{state(p.op)}"
 
 
-class PoolingFwdNhwcTeam(Engine):
+class PoolingFwdNhwcTeam(PoolingEngine):
     """Large windows: the warps of a block share out their rows."""
     index = 241
     op = PoolingFwd
 
-    def refuse(self, p, dev):
-        yield from wrong_operands(p, dev, TYPES)
+    def limits(self, p, dev):
         yield from no_channel_vectors(p, "x", "y")
         yield from too_many("output vectors", p.y.count)
         window = p.op.geometry(p.x.rank)[0]
@@ -88,64 +75,56 @@ class PoolingFwdNhwcTeam(Engine):
             yield f"window must have rows and at least 16 cells; got {window}"
 
     def cost(self, p, dev):
-        return moved_us(p, dev, "xy", 0.8 if p.y.count // p.y.c * vectors(p.y) < FEW_OUTPUTS else 0.7)
+        return moved_us(p, dev, self.moves, 0.8 if p.y.count // p.y.c * vectors(p.y) < FEW_OUTPUTS else 0.7)
 
-    def plan(self, p, dev):
-        if not p.y.count:
-            return []
+    def args(self, p, dev):
         rows = prod(p.op.geometry(p.x.rank)[0][:-1])
-        args = dict(x=p.ptr("x"), y=p.ptr("y"), **blend(p), items=p.y.count // p.y.c * vectors(p.y), full=full(p.op, p.x.rank), vectors=vectors(p.y),
+        return dict(items=p.y.count // p.y.c * vectors(p.y), full=full(p.op, p.x.rank), vectors=vectors(p.y),
                     **three(p, p.x.spatial, p.y.spatial), x_strides=strides_of(p.x, channel=False), y_strides=strides_of(p.y, channel=False),
                     team=min(TEAM, rows))
-        return [Launch(f"pooling_fwd_nhwc_team_{p.x.dtype}_{state(p.op)}", args)]
+
+    def kernel(self, p):
+        return f"pooling_fwd_nhwc_team_{p.x.dtype}_{state(p.op)}"
 
 
-class PoolingBwdAvgNhwcApart(Engine):
+class PoolingBwdAvgNhwcApart(PoolingEngine):
     """Averages whose windows do not overlap: a thread spreads one dy."""
     index = 242
     op = PoolingBwd
+    is_max, moves, share = False, ("dy", "dx"), 0.85
 
-    def refuse(self, p, dev):
-        yield from wrong_operands(p, dev, TYPES)
-        yield from no_mode(p, is_max=False)
+    def limits(self, p, dev):
         yield from no_channel_vectors(p, "dy", "dx")
         yield from too_many("dx vectors", p.dx.count)
         yield from overlapping(p)
 
-    def cost(self, p, dev):
-        return moved_us(p, dev, ("dy", "dx"), 0.85)
-
-    def plan(self, p, dev):
-        if not p.dx.count:
-            return []
+    def args(self, p, dev):
         geometry = three(p, p.dx.spatial, p.dy.spatial)
-        args = dict(dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), items=p.dy.count // p.dy.c * vectors(p.dy), full=full(p.op, p.x.rank),
+        return dict(items=p.dy.count // p.dy.c * vectors(p.dy), full=full(p.op, p.x.rank),
                     vectors=vectors(p.dx), **geometry, dy_strides=strides_of(p.dy, channel=False), dx_strides=strides_of(p.dx, channel=False))
-        return [Launch(f"pooling_bwd_avg_nhwc_apart_{p.x.dtype}", args)]
+
+    def kernel(self, p):
+        return f"pooling_bwd_avg_nhwc_apart_{p.x.dtype}"
 
 
-class PoolingBwdAvgNhwc(Engine):
+class PoolingBwdAvgNhwc(PoolingEngine):
     """Averages: a cell gathers the windows over it."""
     index = 235
     op = PoolingBwd
+    is_max, moves = False, ("dy", "dx")
 
-    def refuse(self, p, dev):
-        yield from wrong_operands(p, dev, TYPES)
-        yield from no_mode(p, is_max=False)
+    def limits(self, p, dev):
         yield from no_channel_vectors(p, "dy", "dx")
         yield from too_many("dx vectors", p.dx.count)
 
-    def cost(self, p, dev):
-        return moved_us(p, dev, ("dy", "dx"), 0.8)
-
-    def plan(self, p, dev):
-        if not p.dx.count:
-            return []
+    def args(self, p, dev):
         geometry = three(p, p.dx.spatial, p.dy.spatial)
-        args = dict(dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), items=p.dx.count // p.dx.c * vectors(p.dx), full=full(p.op, p.x.rank),
+        return dict(items=p.dx.count // p.dx.c * vectors(p.dx), full=full(p.op, p.x.rank),
                     vectors=vectors(p.dx), cells=at_least_1(inner_first(p.dx.spatial, 1)), **geometry,
                     dy_strides=strides_of(p.dy, channel=False), dx_strides=strides_of(p.dx, channel=False))
-        return [Launch(f"pooling_bwd_avg_nhwc_{p.x.dtype}", args)]
+
+    def kernel(self, p):
+        return f"pooling_bwd_avg_nhwc_{p.x.dtype}"
 
 
 def tile_of(p):
@@ -179,15 +158,14 @@ def strips_of(p, dev) -> dict:
     return dict(height=height, strips=strips, groups=groups, vectors=vectors, items=columns * strips)
 
 
-class PoolingBwdMaxNhwcStrip(Engine):
+class PoolingBwdMaxNhwcStrip(PoolingEngine):
     """Maxima of 2 x 2 and 3 x 3 windows of stride 2: a thread walks down four columns, winners stay in registers."""
     index = 243
     op = PoolingBwd
+    is_max, moves = True, ("x", "dy", "dx")
 
-    def refuse(self, p, dev):
+    def limits(self, p, dev):
         yield from wrong_device(dev, 80)
-        yield from wrong_operands(p, dev, TYPES)
-        yield from no_mode(p, is_max=True)
         yield from no_square_window(p)
         yield from no_channel_vectors(p, "x", "dy", "dx")
         for name in ("x", "dy", "dx"):
@@ -197,27 +175,23 @@ class PoolingBwdMaxNhwcStrip(Engine):
         if not any(no_square_window(p)) and vectors(p.dx) and p.dx.count:
             yield from too_many("threads", strips_of(p, dev)["items"])
 
-    def cost(self, p, dev):
-        return moved_us(p, dev, ("x", "dy", "dx"), 0.8)
-
-    def plan(self, p, dev):
-        if not p.dx.count:
-            return []
+    def args(self, p, dev):
         (window, pad, _), ((h, w), (dx_h, dx_w)), ((p_, q), (dy_h, dy_w)), (_, (x_h, x_w)) = two(p, p.dx), plane(p.dx), plane(p.dy), plane(p.x)
-        args = dict(x=p.ptr("x"), dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), **strips_of(p, dev), h=h, w=w, p=p_, q=q, pad_h=pad[0],
+        return dict(**strips_of(p, dev), h=h, w=w, p=p_, q=q, pad_h=pad[0],
                     pad_w=pad[1], x_n=p.x.strides[0], x_h=x_h, x_w=x_w, dy_n=p.dy.strides[0], dy_h=dy_h, dy_w=dy_w, dx_n=p.dx.strides[0], dx_h=dx_h,
                     dx_w=dx_w)
-        return [Launch(f"pooling_bwd_max_nhwc_strip_{p.x.dtype}_{int(p.op.nan == 'propagate')}_{window[0]}", args)]
+
+    def kernel(self, p):
+        return f"pooling_bwd_max_nhwc_strip_{p.x.dtype}_{int(p.op.nan == 'propagate')}_{p.op.geometry(4)[0][0]}"
 
 
-class PoolingBwdMaxNhwc(Engine):
+class PoolingBwdMaxNhwc(PoolingEngine):
     """Maxima: a block finds the winners of the windows over its tile once, then every cell gathers."""
     index = 238
     op = PoolingBwd
+    is_max, moves, share = True, ("x", "dy", "dx"), 0.6
 
-    def refuse(self, p, dev):
-        yield from wrong_operands(p, dev, TYPES)
-        yield from no_mode(p, is_max=True)
+    def limits(self, p, dev):
         yield from no_rank(p, 4)
         yield from no_channel_vectors(p, "x", "dy", "dx")
         yield from too_many("dx vectors", p.dx.count)
@@ -226,24 +200,22 @@ class PoolingBwdMaxNhwc(Engine):
             if window[0] * window[1] >= 65535 or tile_of(p) is None:
                 yield f"winners of the windows over one cell must fit in {SMEM} bytes; got window {window}"
 
-    def cost(self, p, dev):
-        return moved_us(p, dev, ("x", "dy", "dx"), 0.6)
-
-    def plan(self, p, dev):
-        if not p.dx.count:
-            return []
+    def args(self, p, dev):
         (window, pad, stride), ((h, w), (dx_h, dx_w)) = two(p, p.dx), plane(p.dx)
         (p_, q), (dy_h, dy_w) = plane(p.dy)
         _, (x_h, x_w) = plane(p.x)
         (tile_h, tile_w), (most_h, most_w), lanes_log2 = tile_of(p)
         chunks, tiles_w, tiles_h = ceil_div(vectors(p.dx), 1 << lanes_log2), ceil_div(w, tile_w), ceil_div(h, tile_h)
-        args = dict(x=p.ptr("x"), dy=p.ptr("dy"), dx=p.ptr("dx"), **blend(p), channels=p.dx.c, h=h, w=w, p=p_, q=q,
+        return dict(channels=p.dx.c, h=h, w=w, p=p_, q=q,
                     window_h=window[0], window_w=window[1], pad_h=pad[0], pad_w=pad[1], stride_h=stride[0], stride_w=stride[1],
                     tile_h=tile_h, lanes_log2=lanes_log2, most_h=most_h, tile_w=tile_w, most_w=most_w, chunks=chunks, tiles_w=tiles_w, tiles_h=tiles_h,
                     x_n=p.x.strides[0], x_h=x_h, x_w=x_w, dy_n=p.dy.strides[0], dy_h=dy_h, dy_w=dy_w, dx_n=p.dx.strides[0], dx_h=dx_h, dx_w=dx_w)
-        k = 3 if window == (3, 3) else 0
-        return [Launch(f"pooling_bwd_max_nhwc_{p.x.dtype}_{int(p.op.nan == 'propagate')}_{k}", args,
-                       dict(blocks=chunks * tiles_w * tiles_h * p.dx.n))]
+
+    def kernel(self, p):
+        return f"pooling_bwd_max_nhwc_{p.x.dtype}_{int(p.op.nan == 'propagate')}_{square(p)}"
+
+    def extra(self, p, args):
+        return dict(blocks=args["chunks"] * args["tiles_w"] * args["tiles_h"] * p.dx.n)
 
 
 ENGINES = (PoolingFwdNhwcStrip(), PoolingFwdNhwcTeam(), PoolingFwdNhwc(), PoolingBwdAvgNhwcApart(), PoolingBwdAvgNhwc(), PoolingBwdMaxNhwcStrip(),

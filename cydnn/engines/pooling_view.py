@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from math import prod
 
-from .engine import Match, wrong_device, wrong_types
+from .engine import Engine, Match, wrong_device, wrong_types
+from .steps import Launch
 
 MOST = 2 ** 31                                   # items of one launch: kernels count them in 32 bits
 STATE = {("max", "ignore"): "max", ("max", "propagate"): "max_nan"}
@@ -43,6 +44,11 @@ def strides_of(d, *, channel: bool) -> tuple:
 def two(p: Match, d) -> tuple:
     """(window, pad, stride) as (h, w) pairs; a single spatial dim is w with h = 1."""
     return tuple((fill, *v) if len(v) == 1 else tuple(v) for v, fill in zip(p.op.geometry(d.rank), (1, 0, 1)))
+
+
+def square(p: Match) -> int:
+    """The kernels' word for a window: 3 for 3 x 3, 0 for any other."""
+    return 3 if two(p, p.dx)[0] == (3, 3) else 0
 
 
 def plane(d) -> tuple:
@@ -121,3 +127,28 @@ def moved_us(p: Match, dev, names, efficiency: float) -> float:
 def touching(tile: int, window: int, stride: int, out: int) -> int:
     """The most windows of one dim that can touch ``tile`` neighbouring cells."""
     return max(min((tile + window - 2) // stride + 1, out), 1)
+
+class PoolingEngine(Engine):
+    """What all have. ``moves``: the operands of the launch, the written one last; ``share``: of the device's bandwidth that it reaches;
+    ``is_max``: the mode it takes, None for any. An engine adds ``limits`` (what else it refuses), ``kernel`` (its name) and ``args`` (those beside
+    pointers and blend)."""
+    types, moves, share, is_max = ("f32", "f16", "bf16"), ("x", "y"), 0.8, None
+
+    def refuse(self, p, dev):
+        yield from wrong_operands(p, dev, self.types)
+        if self.is_max is not None:
+            yield from no_mode(p, self.is_max)
+        yield from self.limits(p, dev)
+
+    def cost(self, p, dev):
+        return moved_us(p, dev, self.moves, self.share)
+
+    def plan(self, p, dev):
+        if not p.operands[self.moves[-1]].count:
+            return []
+        args = dict(**{name: p.ptr(name) for name in self.moves}, alpha=p.scalar("alpha"), beta=p.scalar("beta"), **self.args(p, dev))
+        return [Launch(self.kernel(p), args, self.extra(p, args))]
+
+    def extra(self, p, args) -> dict:
+        """What the grid needs beside the arguments."""
+        return {}
