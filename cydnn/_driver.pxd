@@ -26,7 +26,7 @@ cdef class Context:
     cdef int device
     cdef void *handle
     cdef bint is_lost
-    cdef uint64_t seen[256]                   # addresses already known to be usable on this device
+    cdef uint64_t seen[512]                   # addresses already known to be usable on this device: 256 pairs of places, the younger first
     cdef const char *ring[16]                 # names of the last launches
     cdef unsigned int launches
     cdef dict modules                         # sha256 of an image's text -> module handle (int)
