@@ -35,7 +35,6 @@ LESS = {                                         # kernel (a pattern) -> (its ba
     r"matmul_simt_\w+_t128x128": (0.91, REMAINDER),
     r"transform_transpose_\w+_b?f16": (0.70, REMAINDER),
     r"pooling_bwd_max_(nhwc|plane)_.*": (0.80, "at most 3 windows of 3 touch a cell in a row; nvcc unrolls that loop by 4"),
-    r"pointwise_strided_.*": (0.70, "offsets are divided in 64 bits from 2^31 elements on, which are too many to run"),
     r"pooling_fwd_nchw_wide_.*_3": (0.90, SEEN),
     r"pooling_fwd_nhwc_strip_.*_max_nan_.": (0.86, SEEN),
     r"reduction_columns_(sum|prod)_b?f16_1": (0.91, SEEN),
