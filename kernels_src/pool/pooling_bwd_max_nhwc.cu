@@ -16,7 +16,7 @@ extra   = ["blocks"]
 smem    = "16 * (most_h * most_w << lanes_log2)"
 needs   = ["lanes_log2 <= 3"]
 problems = ["pooling_bwd n2c24h9w7 window={K if K else '2'} pre_pad=1 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc",
-            "pooling_bwd n2c{64 // sizeof(T)}h9w20 window={'3' if K else '5,7'} pre_pad=1 stride=1 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc"]
+            "pooling_bwd n2c{64 // sizeof(T)}h9w20 window={'3' if K else '5,11'} pre_pad=1 stride=1 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc"]
 @*/
 // A block: tile_h x tile_w cells of dx, 2^lanes_log2 vectors of 16 bytes of channels. First each window that touches the
 // tile (at most most_h x most_w) is walked once and the number of its winning tap stored, 16 bytes a vector; then each cell

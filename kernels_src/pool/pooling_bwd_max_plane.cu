@@ -13,7 +13,7 @@ block   = [256, 1, 1]
 grid    = ["ceil_div(planes, group) * tiles_w * tiles_h", 1, 1]
 smem    = "2 * group * most_h * most_w"
 problems = ["pooling_bwd n2c3h9w7 window={K if K else '2'} pre_pad=1 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T}",
-            "pooling_bwd n2c3h9w20 window={'3' if K else '5,7'} pre_pad=1 stride=1 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T}"]
+            "pooling_bwd n2c3h9w20 window={'3' if K else '5,11'} pre_pad=1 stride=1 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T}"]
 @*/
 // A block: tile_h x tile_w cells of dx in each of `group` planes (image and channel). First each window that touches the
 // tile is walked once and the number of its winning tap stored; then each cell takes the dy of the windows that it won.

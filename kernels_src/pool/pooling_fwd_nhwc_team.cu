@@ -11,7 +11,7 @@ block   = ["32 * team", 1, 1]
 grid    = ["ceil_div(items, 32)", 1, 1]
 needs   = ["1 <= team <= 8"]
 problems = ["pooling_fwd n2c24h9w8 window=5 pre_pad=6 stride=3 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
-            "pooling_fwd x=2x24x5x4x21:{T}@13656,1,2728,680,32 y=2x24x3x3x3:{T}@1296,1,424,136,40 window=3,2,17 pre_pad=1,0,2 stride=2,1,3 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}",
+            "pooling_fwd x=2x24x5x4x21:{T}@13656,1,2728,680,32 y=2x24x3x2x3:{T}@888,1,288,136,40 window=3,3,17 pre_pad=1,0,2 stride=2,1,3 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}",
             "pooling_fwd n1c136h3w9 window=2,9 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
 @*/
 // A lane is an output of 16 bytes of channels; warp m takes rows m, m + team, … of its window, eight loads in flight in each, then

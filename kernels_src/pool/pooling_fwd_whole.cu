@@ -10,7 +10,7 @@ grid    = ["ceil_div(planes, group)", 1, 1]
 smem    = "(group * cells + 16) * sizeof(T)"
 needs   = ["group << team_log2 <= 256", "group * cells * sizeof(T) <= 16384"]
 problems = ["pooling_fwd n2c260h1w2 window=1,2 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n7c31h8w8 window=8 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd n3c7h8w8 window=8 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
             "pooling_fwd n1c8h63w65 window=63,65 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
             "pooling_fwd n1c3h3w9 window=3,9 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
 @*/
@@ -24,9 +24,9 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     extern __shared__ uint4 dynamic[];
     T* cache = reinterpret_cast<T*>(dynamic);
     const i64 first = i64(blockIdx.x) * group;
-    const int mine = int(min(i64(group), planes - first)), skip = int(first * cells % V), count = skip + mine * cells;
+    const int mine = int(min(i64(group), planes - first)), skip = int(uint64_t(first * cells) % V), count = skip + mine * cells;
     const T* run = x + first * cells - skip;
-    const int whole = count / V;
+    const int whole = unsigned(count) / V;
     Vec<T, V> v[Batch];
     UNROLL for (int b = 0; b < Batch; ++b)
         if (const int i = threadIdx.x + b * 256; i < whole) v[b] = Vec<T, V>::load_nc(run + i * V);
