@@ -55,6 +55,8 @@ template <class T, int V, bool Nan> struct Largest {
     DEVICE void add(const Values& x, bool) { add(x); }              // a cell outside was clamped to one of the window: no harm
     DEVICE void add(const Largest& other) { add(other.v); }
     DEVICE void add(T x) { v[0] = larger<Nan>(v[0], x); }
+    // The cells of a window as finish asks for them behind start(): the maximum of no number is still NaN.
+    static DEVICE int asked(int cells) { return Nan ? cells : 1; }
     // Nothing usable in the window: the lowest finite value.
     DEVICE void finish(acc_t<T> (&out)[V], int cells, int) const {
         UNROLL for (int i = 0; i < V; ++i) {
@@ -85,6 +87,7 @@ template <class T, int V> struct State_avg {
     }
     DEVICE void add(const State_avg& other) { UNROLL for (int i = 0; i < V; ++i) v[i] += other.v[i]; }
     DEVICE void add(T x) { v[0] += to_acc(x); }
+    static DEVICE int asked(int cells) { return cells; }
     // full: the window's size where padding counts, else 0.
     DEVICE void finish(acc_t<T> (&out)[V], int cells, int full) const {
         const acc_t<T> share = 1 / acc_t<T>(divisor_of(full, max(cells, 1)));
@@ -114,7 +117,8 @@ struct Geometry {                                                   // one spati
     DEVICE int start(int o) const { return o * int(stride.by) - pad; }
     DEVICE Span cells(int o) const { return {max(0, start(o)), min(size, start(o) + window)}; }
     DEVICE int first_window(int i) const {                          // the first window that reaches cell i or a later one
-        return int(stride.div(max(i + pad - window, -1) + stride.by));
+        const int gap = i + pad - window + int(stride.by);          // a selection instead makes ptxas spill
+        return gap > 0 ? int(stride.div(gap)) : 0;
     }
     DEVICE Span windows(int i) const {                              // those over cell i: none is empty
         return {first_window(i), min(out, int(stride.div(i + pad)) + 1)};

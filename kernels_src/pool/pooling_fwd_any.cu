@@ -41,6 +41,6 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             _Pragma("unroll 4") for (int w = first[0]; w < last[0]; ++w) state.add(row[w * x_strides[0]]);
         }
     acc_t<T> result[1];
-    state.finish(result, cells, full);
+    state.finish(result, state.asked(cells), full);
     put(y, result, alpha, beta);
 }

@@ -49,6 +49,6 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         UNROLL for (int b = 0; b < Batch; ++b) state.add(v[b], t + b < cells);
     }
     float result[V];
-    state.finish(result, cells, full);
+    state.finish(result, state.asked(cells), full);
     put(y, result, alpha, beta);
 }

@@ -42,7 +42,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
 
     State state;
     state.start();
-    const int rows = cells ? count[1] * count[2] : 0;
+    const int rows = count[1] * count[2];
     for (int row = member; row < rows; row += team) {
         const int slice = row < count[1] ? 0 : row / count[1];
         const T* line = x + slice * x_strides[2] + (row - slice * count[1]) * x_strides[1];
@@ -58,6 +58,6 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     UNROLL for (int m = 1; m < 8; ++m)
         if (m < team) state.add(found[(m - 1) * 32 + threadIdx.x]);
     float result[V];
-    state.finish(result, cells, full);
+    state.finish(result, state.asked(cells), full);
     put(y, result, alpha, beta);
 }
