@@ -110,12 +110,13 @@ class PoolingFwdWhole(Engine):
     """The window is the plane: a block reads some planes as one run of memory."""
     index = 233
     op = PoolingFwd
+    block_bytes = 16384                          # what a block reads at most
 
     def refuse(self, p, dev):
         yield from wrong_operands(p, dev, TYPES)
         yield from no_whole_planes(p, "x", "y")
-        if prod(p.x.spatial) > 4096:
-            yield f"planes must have at most 4096 elements; got {prod(p.x.spatial)}"
+        if prod(p.x.spatial) * p.x.dtype.bytes > self.block_bytes:
+            yield f"planes must have at most {self.block_bytes} bytes; got {prod(p.x.spatial)} elements of {p.x.dtype}"
         if p.x.alignment < 16:
             yield f"x must be aligned to 16 bytes; got {p.x.alignment}"
         yield from too_many("planes", p.y.count)
@@ -125,7 +126,7 @@ class PoolingFwdWhole(Engine):
 
     def plan(self, p, dev):
         planes, cells = p.y.count, prod(p.x.spatial)
-        group = max(1, min(16384 // (cells * p.x.dtype.bytes), 256, ceil_div(planes, 4 * dev.sms)))
+        group = max(1, min(self.block_bytes // (cells * p.x.dtype.bytes), 256, ceil_div(planes, 4 * dev.sms)))
         team_log2 = min(5, 8 - log2_ceil(group), log2_ceil(cells))
         args = dict(x=p.ptr("x"), y=p.ptr("y"), **blend(p), planes=planes, cells=cells, group=group, team_log2=team_log2)
         return [Launch(f"pooling_fwd_whole_{p.x.dtype}_{state(p.op)}", args)]

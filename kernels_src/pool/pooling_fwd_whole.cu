@@ -11,7 +11,7 @@ smem    = "(group * cells + 16) * sizeof(T)"
 needs   = ["group << team_log2 <= 256", "group * cells * sizeof(T) <= 16384"]
 problems = ["pooling_fwd n2c260h1w2 window=1,2 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
             "pooling_fwd n3c7h8w8 window=8 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n1c8h63w65 window=63,65 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd n1c5h63w{252 // sizeof(T)} window=63,{252 // sizeof(T)} stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
             "pooling_fwd n1c3h3w9 window=3,9 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
 @*/
 // The run of group * cells elements starts anywhere; it is read in aligned 16-byte vectors from the vector that holds its
