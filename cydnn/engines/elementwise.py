@@ -138,12 +138,24 @@ class InSlots:
             known.append((desc.dims, desc.strides))
         return At(f"in{known.index((desc.dims, desc.strides))}", 1)
 
-    def arguments(self) -> dict:
-        """Dims and strides as pointwise_strided takes them."""
+    def arguments(self, most: int):
+        """What each launch of pointwise_strided takes, of fewer than ``most`` elements: dims, strides and where they begin."""
         dims, strides = collapse(*self.slots, self.output)
         fill = lambda values, size, pad: tuple(values) + (pad,) * (size - len(values))
-        rows = {f"strides{i}": fill(strides[i] if i < len(self.slots) else (), 8, 0) for i in range(self.SLOTS)}
-        return dict(rank=len(dims), sizes=fill(dims[:-1], 7, 1), strides=fill(strides[-1], 8, 0), **rows)
+        for box, index in boxes(dims, most):
+            of = {f"strides{i}": fill(row[:len(box)], 8, 0) for i, row in enumerate(fill(strides[:-1], self.SLOTS, ()))}
+            starts = [sum(i * s for i, s in zip(index, row)) for row in (strides[-1], *strides[:-1])]
+            yield dict(count=prod(box), rank=len(box), sizes=fill(box[:-1], 7, 1), starts=fill(starts, 1 + self.SLOTS, 0),
+                       strides=fill(strides[-1][:len(box)], 8, 0), **of)
+
+
+def boxes(dims, most: int):
+    """(dims, where it begins) of boxes of fewer than ``most`` elements that fill ``dims``, innermost first; the dims it leaves out are 1."""
+    *inner, last = dims
+    if step := (most - 1) // prod(inner):
+        yield from (((*inner, min(step, last - at)), (*(0,) * len(inner), at)) for at in range(0, last, step))
+    else:
+        yield from ((box, (*index, at)) for at in range(last) for box, index in boxes(inner, most))
 
 
 # ---- The two forms ----
@@ -186,7 +198,8 @@ class VectorForm(Engine):
 
 
 class StridedForm(Engine):
-    """Any strides, any broadcast, any mix of types: one element at a time."""
+    """Any strides, any broadcast, any mix of types: one element at a time. Larger tensors take several launches."""
+    most = 2 ** 31                               # more elements than one launch may have: kernels count them in 32 bits
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
@@ -194,14 +207,10 @@ class StridedForm(Engine):
         if out.dtype.name not in KERNEL_TYPES:
             yield f"output must be one of {' '.join(KERNEL_TYPES)}; got {out.dtype}"
             return
-        place = InSlots(out)
         try:
-            program(p, place)
+            program(p, InSlots(out))
         except CannotPlace as error:
             yield error.args[0]
-            return
-        if max(place.arguments()["sizes"]) >= 2 ** 31:
-            yield f"all merged dims but the outermost must be below 2^31; got {place.arguments()['sizes']}"
 
     def cost(self, p, dev):
         return memory_us(p, dev, efficiency=0.2)
@@ -212,5 +221,5 @@ class StridedForm(Engine):
             return []
         place = InSlots(out)
         fuse, alpha, beta = program(p, place)
-        args = dict(y=p.out_ptr(), count=out.count, alpha=alpha, beta=beta, **place.arguments())
-        return [Launch(f"pointwise_strided_{KERNEL_TYPES[out.dtype.name]}", args, fuse=fuse)]
+        args = dict(y=p.out_ptr(), alpha=alpha, beta=beta)
+        return [Launch(f"pointwise_strided_{KERNEL_TYPES[out.dtype.name]}", {**args, **more}, fuse=fuse) for more in place.arguments(self.most)]

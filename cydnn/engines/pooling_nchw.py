@@ -102,18 +102,19 @@ class PoolingFwdWhole(PoolingEngine):
     """The window is the plane: a block reads some planes as one run of memory."""
     index = 233
     op = PoolingFwd
+    block_bytes = 16384                          # what a block reads at most
 
     def limits(self, p, dev):
         yield from no_whole_planes(p, "x", "y")
-        if prod(p.x.spatial) > 4096:
-            yield f"planes must have at most 4096 elements; got {prod(p.x.spatial)}"
+        if prod(p.x.spatial) * p.x.dtype.bytes > self.block_bytes:
+            yield f"planes must have at most {self.block_bytes} bytes; got {prod(p.x.spatial)} elements of {p.x.dtype}"
         if p.x.alignment < 16:
             yield f"x must be aligned to 16 bytes; got {p.x.alignment}"
         yield from too_many("planes", p.y.count)
 
     def args(self, p, dev):
         planes, cells = p.y.count, prod(p.x.spatial)
-        group = max(1, min(16384 // (cells * p.x.dtype.bytes), 256, ceil_div(planes, 4 * dev.sms)))
+        group = max(1, min(self.block_bytes // (cells * p.x.dtype.bytes), 256, ceil_div(planes, 4 * dev.sms)))
         team_log2 = min(5, 8 - log2_ceil(group), log2_ceil(cells))
         return dict(planes=planes, cells=cells, group=group, team_log2=team_log2)
 

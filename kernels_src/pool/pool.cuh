@@ -1,6 +1,6 @@
 // What the pooling kernels share: how a window is reduced, and who wins its maximum.
 //
-//   State_max, State_max_nan, State_avg   reduce vectors of V neighbours: start(), add(…), finish(out, cells, divisor)
+//   State_max, State_max_nan, State_avg   reduce vectors of V neighbours: start() or of(first), add(…), finish(out, cells, full)
 //   inside(i, size)                       i clamped to the tensor: loads without a branch, so that many are in flight
 //   equals, word, unit, filled, accumulate   vectors of 16 bytes as words and as sums
 //   Winner                                finds the first largest tap of a window, V at once (16-byte vectors)
@@ -31,10 +31,17 @@ template <class T> struct Pair { using type = T; };                 // what the 
 template <> struct Pair<f16> { using type = __half2; };
 template <> struct Pair<bf16> { using type = __nv_bfloat162; };
 
+template <class T> DEVICE acc_t<T> lowest_acc() { return -FLT_MAX; }   // lowest<T>() as a number that the compiler sees
+template <> DEVICE double lowest_acc<f64>() { return -DBL_MAX; }
+template <> DEVICE float lowest_acc<f16>() { return -65504.f; }
+template <> DEVICE float lowest_acc<bf16>() { return -0x1.FEp127f; }
+
 template <class T, int V, bool Nan> struct Largest {
     using Values = Vec<T, V>;
     using Unit = typename Pair<T>::type;
+    static constexpr bool counts = false;                           // finish asks how many cells a window has
     Values v;
+    static DEVICE Largest of(const Values& x, bool) { return {x}; }
     DEVICE void start() {
         UNROLL for (int i = 0; i < V; ++i) v[i] = Nan ? minus_infinity<T>() : not_a_number<T>();
     }
@@ -48,20 +55,31 @@ template <class T, int V, bool Nan> struct Largest {
     DEVICE void add(const Values& x, bool) { add(x); }              // a cell outside was clamped to one of the window: no harm
     DEVICE void add(const Largest& other) { add(other.v); }
     DEVICE void add(T x) { v[0] = larger<Nan>(v[0], x); }
+    // The cells of a window as finish asks for them behind start(): the maximum of no number is still NaN.
+    static DEVICE int asked(int cells) { return Nan ? cells : 1; }
     // Nothing usable in the window: the lowest finite value.
-    DEVICE void finish(acc_t<T> (&out)[V], int cells, acc_t<T>) const {
+    DEVICE void finish(acc_t<T> (&out)[V], int cells, int) const {
         UNROLL for (int i = 0; i < V; ++i) {
             const acc_t<T> value = to_acc(v[i]);
-            out[i] = cells > 0 && (Nan || value == value) ? value : to_acc(lowest<T>());
+            out[i] = cells > 0 && (Nan || value == value) ? value : lowest_acc<T>();
         }
     }
 };
-template <class T, int V> struct State_max : Largest<T, V, false> {};
-template <class T, int V> struct State_max_nan : Largest<T, V, true> {};
+template <class T, int V> using State_max = Largest<T, V, false>;
+template <class T, int V> using State_max_nan = Largest<T, V, true>;
+
+// By what an average of a window divides: its size `full` when padding counts, else (full is 0) its cells inside, which are no more.
+DEVICE int divisor_of(int full, int cells) { return max(full, cells); }
 
 template <class T, int V> struct State_avg {
     using Values = Vec<T, V>;
+    static constexpr bool counts = true;
     acc_t<T> v[V];
+    static DEVICE State_avg of(const Values& x, bool is_inside) {
+        State_avg out;
+        out.start(), out.add(x, is_inside);                         // 0 and -0 are 0
+        return out;
+    }
     DEVICE void start() { UNROLL for (int i = 0; i < V; ++i) v[i] = 0; }
     DEVICE void add(const Values& x) { UNROLL for (int i = 0; i < V; ++i) v[i] += to_acc(x[i]); }
     DEVICE void add(const Values& x, bool is_inside) {
@@ -69,8 +87,10 @@ template <class T, int V> struct State_avg {
     }
     DEVICE void add(const State_avg& other) { UNROLL for (int i = 0; i < V; ++i) v[i] += other.v[i]; }
     DEVICE void add(T x) { v[0] += to_acc(x); }
-    DEVICE void finish(acc_t<T> (&out)[V], int, acc_t<T> divisor) const {
-        const acc_t<T> share = 1 / divisor;
+    static DEVICE int asked(int cells) { return cells; }
+    // full: the window's size where padding counts, else 0.
+    DEVICE void finish(acc_t<T> (&out)[V], int cells, int full) const {
+        const acc_t<T> share = 1 / acc_t<T>(divisor_of(full, max(cells, 1)));
         UNROLL for (int i = 0; i < V; ++i) out[i] = v[i] * share;
     }
 };
@@ -89,7 +109,7 @@ template <class T, int V> DEVICE void put(T* y, acc_t<T> (&out)[V], acc_t<T> alp
 DEVICE int inside(int i, int size) { return min(max(i, 0), size - 1); }
 
 struct Span { int first, last; };                                   // [first, last); empty when last <= first
-DEVICE int length(Span s) { return max(0, s.last - s.first); }
+DEVICE int length(Span s) { return s.last - s.first; }
 
 struct Geometry {                                                   // one spatial dim
     int size, out, window, pad;
@@ -97,14 +117,13 @@ struct Geometry {                                                   // one spati
     DEVICE int start(int o) const { return o * int(stride.by) - pad; }
     DEVICE Span cells(int o) const { return {max(0, start(o)), min(size, start(o) + window)}; }
     DEVICE int first_window(int i) const {                          // the first window that reaches cell i or a later one
-        const int gap = i + pad - window + 1;
-        return gap > 0 ? int(stride.div(gap + stride.by - 1)) : 0;
+        const int gap = i + pad - window + int(stride.by);          // a selection instead makes ptxas spill
+        return gap > 0 ? int(stride.div(gap)) : 0;
     }
-    DEVICE Span windows(int i) const { return {first_window(i), min(out, int(stride.div(i + pad)) + 1)}; }
+    DEVICE Span windows(int i) const {                              // those over cell i: none is empty
+        return {first_window(i), min(out, int(stride.div(i + pad)) + 1)};
+    }
 };
-
-// By what an average of window o divides: `full` when padding counts, else the cells inside (at least 1).
-DEVICE int divisor_of(int full, int cells) { return full ? full : max(cells, 1); }
 
 // The first largest tap of a window for each of 16 bytes of channels. Masks are words of all ones or all zeros for each
 // channel; codes are as wide as T: the tap's number, or all ones for nobody. With best = NaN (nothing yet) an unordered

@@ -9,9 +9,8 @@ params  = ["const T* x", "const T* dy", "T* dx", "Acc_T alpha", "Acc_T beta", "i
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
 problems = ["pooling_bwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_bwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
-            "pooling_bwd n1c3d3h6w7 window=3,5,4 pre_pad=1 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_bwd n1c3d3h6w7 window=3,5,4 pre_pad=1 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
+            "pooling_bwd n2c3d5h4w6 window=3,2,2 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
+            "pooling_bwd y=2x3x4x2x9:{T} dy=2x3x4x2x9:{T}@257,85,21,10,1 x=2x3x3x4x9:{T}@374,124,41,10,1 dx=2x3x3x4x9:{T}@423,140,46,11,1 window=2,2,9 pre_pad=1,0,4 stride=1,2,1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}"]
 @*/
 // Digits and arrays as in pooling_fwd_any. Maxima: the cell takes the dy of each window over it that it wins, which is found
 // by walking the window; nothing is stored and nothing is added by two threads.

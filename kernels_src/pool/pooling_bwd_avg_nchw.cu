@@ -9,10 +9,9 @@ params  = ["const T* dy", "T* dx", "float alpha", "float beta", "int items", "in
            "int64_t dy_n", "int64_t dy_c", "int64_t dy_h", "int64_t dx_n", "int64_t dx_c", "int64_t dx_h"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
-problems = ["pooling_bwd n2c3h7w16 window=3 pre_pad=1 stride=2 mode=avg_exclude_padding {T}",
-            "pooling_bwd n2c3h7w16 window=5 pre_pad=2 stride=1 mode=avg_include_padding {T}",
-            "pooling_bwd n1c3h6w16 window=6,7 stride=1,2 mode=avg_include_padding {T}",
-            "pooling_bwd n1c3h7w16 window=5 pre_pad=2 stride=1 mode=avg_exclude_padding {T}"]
+problems = ["pooling_bwd n2c3h7w16 window=3 pre_pad=1 stride=2 mode=avg_include_padding {T}",
+            "pooling_bwd y=2x2x3x16:{T} dy=2x2x3x16:{T}@176,80,24,1 x=2x2x5x48:{T}@592,288,56,1 dx=2x2x5x48:{T}@696,336,64,1 window=3,11 pre_pad=1,4 stride=2,3 mode=avg_exclude_padding",
+            "pooling_bwd n1c3h6w16 window=6,7 pre_pad=2,5 stride=1 mode=avg_include_padding {T}"]
 @*/
 // Every window that touches the thread's V cells is read once and added to those it covers. rows = h, vectors = w / V.
 #include "pool.cuh"
@@ -34,10 +33,10 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     float sum[V] = {};
     for (int a = over_h.first; a < over_h.last; ++a) {
         const int cells_h = length(gh.cells(a));
-        _Pragma("unroll 4") for (int b = over_w.first; b < over_w.last; ++b) {
-            const Span cells = gw.cells(b);
-            const float value = to_acc(dy[a * dy_h + b]) / divisor_of(full, cells_h * length(cells));
-            UNROLL for (int i = 0; i < V; ++i) sum[i] += w0 + i >= cells.first && w0 + i < cells.last ? value : 0.f;
+        NO_UNROLL for (int b = over_w.first; b < over_w.last; ++b) {
+            const int before = w0 - gw.start(b);                    // cells of the window's row before mine
+            const float value = to_acc(dy[a * dy_h + b]) / divisor_of(full, cells_h * length(gw.cells(b)));
+            UNROLL for (int i = 0; i < V; ++i) sum[i] += unsigned(before + i) < unsigned(window_w) ? value : 0.f;
         }
     }
     put(dx, sum, alpha, beta);

@@ -8,7 +8,8 @@ params  = ["const T* dy", "T* dx", "float alpha", "float beta", "int items", "in
            "FastDiv vectors", "Array<FastDiv,3> cells", "Array<int64_t,4> dy_strides", "Array<int64_t,4> dx_strides"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
-problems = ["pooling_bwd n2c24h7w5 window=3 pre_pad=1 stride=2 mode=avg_exclude_padding {T} nhwc"]
+problems = ["pooling_bwd n2c24h7w5 window=3 pre_pad=1 stride=2 mode=avg_include_padding {T} nhwc",
+            "pooling_bwd y=2x24x5x2x7:{T} dy=2x24x5x2x7:{T}@2376,1,472,232,32 x=2x24x4x6x7:{T}@5616,1,1400,232,32 dx=2x24x4x6x7:{T}@7192,1,1792,296,40 window=2,3,5 pre_pad=1,0,2 stride=1,2,1 mode=avg_exclude_padding"]
 @*/
 // Arrays are w h d; strides w h d n; cells = sizes. full: window size when padding counts in averages, else 0.
 #include "pool.cuh"

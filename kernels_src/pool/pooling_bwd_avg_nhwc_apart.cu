@@ -8,7 +8,8 @@ params  = ["const T* dy", "T* dx", "float alpha", "float beta", "int items", "in
            "Array<int64_t,4> dy_strides", "Array<int64_t,4> dx_strides"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
-problems = ["pooling_bwd n2c24h7w5 window=2 pre_pad=1 stride=3 mode=avg_exclude_padding {T} nhwc"]
+problems = ["pooling_bwd n2c24h7w5 window=2 pre_pad=1 stride=3 mode=avg_include_padding {T} nhwc",
+            "pooling_bwd y=2x24x3x2x4:{T} dy=2x24x3x2x4:{T}@856,1,280,136,32 x=2x24x5x6x7:{T}@7016,1,1400,232,32 dx=2x24x5x6x7:{T}@8984,1,1792,296,40 window=2,1,3 pre_pad=1,0,4 stride=2,3,4 mode=avg_exclude_padding"]
 @*/
 // Window o owns the cells up to the next window, the last one all that is left; those it does not cover get 0. So each dy is
 // read once, each cell written once. Arrays are w h d; strides w h d n. full: window size when padding counts, else 0.
@@ -34,7 +35,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         covers[k] = {max(0, start), min(sizes[k], start + window[k])};
         cells *= length(covers[k]);
     }
-    const float share = 1.f / divisor_of(full, cells);
+    const float share = 1.f / divisor_of(full, cells);      // of no use where the window covers no cell
     float result[V], none[V] = {};
     given.get(result);
     UNROLL for (int i = 0; i < V; ++i) result[i] *= share * alpha;

@@ -16,7 +16,7 @@ extra   = ["blocks"]
 smem    = "16 * (most_h * most_w << lanes_log2)"
 needs   = ["lanes_log2 <= 3"]
 problems = ["pooling_bwd n2c24h9w7 window={K if K else '2'} pre_pad=1 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc",
-            "pooling_bwd n2c{64 // sizeof(T)}h9w20 window={'3' if K else '5,6'} pre_pad=1 stride=1 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc"]
+            "pooling_bwd n2c{64 // sizeof(T)}h9w20 window={'3' if K else '5,11'} pre_pad=1 stride=1 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc"]
 @*/
 // A block: tile_h x tile_w cells of dx, 2^lanes_log2 vectors of 16 bytes of channels. First each window that touches the
 // tile (at most most_h x most_w) is walked once and the number of its winning tap stored, 16 bytes a vector; then each cell
@@ -28,7 +28,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     int window_w, int pad_h, int pad_w, FastDiv stride_h, FastDiv stride_w, int tile_h, int lanes_log2, int most_h,
     FastDiv tile_w, FastDiv most_w, FastDiv chunks, FastDiv tiles_w, FastDiv tiles_h, i64 x_n, i64 x_h, i64 x_w, i64 dy_n,
     i64 dy_h, i64 dy_w, i64 dx_n, i64 dx_h, i64 dx_w) {
-    constexpr int V = 16 / int(sizeof(T));
+    constexpr int V = 16 / int(sizeof(T)), Side = K ? K : 1, Others = K ? 1 : 4;      // at most 3 windows of 3 touch a cell in a row
     using Values = Vec<T, V>;
     using Code = Vec<typename TapCode<sizeof(T)>::type, V>;
     extern __shared__ uint4 codes[];
@@ -44,20 +44,19 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     for (int i = threadIdx.x >> lanes_log2; i < most_h * int(most_w.by); i += 256 >> lanes_log2) {
         unsigned b, a = most_w.divmod(i, b);
         const int top = gh.start(p0 + a), left = gw.start(q0 + b);
-        if (!is_mine || p0 + int(a) >= p || q0 + int(b) >= q) continue;
-        const Span sh = gh.cells(p0 + a), sw = gw.cells(q0 + b);
-        const bool is_empty = sh.first >= sh.last || sw.first >= sw.last;
+        if (!is_mine) continue;
+        const Span sh = gh.cells(p0 + a), sw = gw.cells(q0 + b);     // nobody asks for the winner of a window without cells
         Winner<T, NAN_WINS> winner;
-        winner.start(is_empty ? -1 : (sh.first - top) * window_w + sw.first - left);
-        if (K && !is_empty) {
-            Values v[K * K + 1];
-            UNROLL for (int t = 0; t < K * K; ++t)          // a cell outside is clamped to one of the window …
-                v[t] = Values::load_nc(x + inside(top + t / max(K, 1), h) * x_h + inside(left + t % max(K, 1), w) * x_w);
-            UNROLL for (int t = 0; t < K * K; ++t) {        // … and counts as that one: equal values do not replace the first
-                const int r = inside(top + t / max(K, 1), h) - top, s = inside(left + t % max(K, 1), w) - left;
-                winner.add(v[t], r * K + s);
+        winner.start((sh.first - top) * window_w + sw.first - left);
+        if (K) {
+            Values v[Side * Side];
+            UNROLL for (int t = 0; t < Side * Side; ++t)          // a cell outside is clamped to one of the window …
+                v[t] = Values::load_nc(x + inside(top + t / Side, h) * x_h + inside(left + t % Side, w) * x_w);
+            UNROLL for (int t = 0; t < Side * Side; ++t) {        // … and counts as that one: equal values do not replace the first
+                const int r = inside(top + t / Side, h) - top, s = inside(left + t % Side, w) - left;
+                winner.add(v[t], r * Side + s);
             }
-        } else if (!is_empty) {
+        } else {
             for (int r = sh.first; r < sh.last; ++r)
                 _Pragma("unroll 4") for (int s = sw.first; s < sw.last; ++s)
                     winner.add(Values::load_nc(x + r * x_h + s * x_w), (r - top) * window_w + s - left);
@@ -72,7 +71,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         const Span over_h = gh.windows(at_h), over_w = gw.windows(at_w);
         float sum[V] = {};
         for (int a = over_h.first; a < over_h.last; ++a)
-            for (int b = over_w.first; b < over_w.last; ++b) {
+            _Pragma("unroll Others") for (int b = over_w.first; b < over_w.last; ++b) {
                 const Values v = Values::load_nc(dy + a * dy_h + b * dy_w);
                 const uint4 word = codes[(((a - p0) * most_w.by + b - q0) << lanes_log2) + lane];
                 const Code code = reinterpret_cast<const Code&>(word);

@@ -10,7 +10,8 @@ params  = ["const T* x", "const T* dy", "T* dx", "float alpha", "float beta", "i
            "int64_t x_n", "int x_h", "int x_w", "int64_t dy_n", "int dy_h", "int dy_w", "int64_t dx_n", "int dx_h", "int dx_w"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
-problems = ["pooling_bwd n2c24h19w17 window={K} pre_pad=1 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc"]
+problems = ["pooling_bwd y=2x24x10x9:{T} dy=2x24x10x9:{T}@2976,1,296,32 x=2x24x19x17:{T}@10504,1,552,32 dx=2x24x19x17:{T}@13248,1,696,40 window={K} pre_pad=1 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'}",
+            "pooling_bwd n1c16h6w10 window={K} pre_pad={K},0 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T} nhwc"]
 @*/
 // Pair j of columns is cells 2j - pad and the next one; rows alike. The windows over it are j and, for K 3, j - 1 by its last
 // column. A thread owns two neighbouring pairs and 8 bytes of channels, so it finds three winners for two; a step is two rows of dx.
@@ -57,7 +58,8 @@ extern "C" __global__ __launch_bounds__(128, BLOCKS) void KERNEL(
     x_h *= sizeof(T), x_w *= sizeof(T), dy_h *= sizeof(T), dy_w *= sizeof(T), dx_h *= sizeof(T), dx_w *= sizeof(T);
     x += n * x_n + vector * V, dy += n * dy_n + vector * V, dx += n * dx_n + vector * V;
 
-    // Cells outside are loaded from inside, then never win: NaN when numbers win, else -inf, which `same` masks.
+    // Cells outside are loaded from inside, so the largest stays what it is, and never win: when numbers win they are made NaN,
+    // else `same` masks them.
     const bool is_cut = w0 < 0 || w0 + Columns > w;
     int columns[Columns];
     UNROLL for (int c = 0; c < Columns; ++c) columns[c] = inside(w0 + c, w);
@@ -67,8 +69,8 @@ extern "C" __global__ __launch_bounds__(128, BLOCKS) void KERNEL(
     };
     const auto clear = [&](int row, Values (&v)[Columns]) {
         const bool is_out = unsigned(row) >= unsigned(h);
-        if (is_out || is_cut) UNROLL for (int c = 0; c < Columns; ++c)
-            if (is_out || unsigned(w0 + c) >= unsigned(w)) v[c] = filled<T, V>(NAN_WINS ? minus_infinity<T>() : not_a_number<T>());
+        if (!NAN_WINS && (is_out || is_cut)) UNROLL for (int c = 0; c < Columns; ++c)
+            if (is_out || unsigned(w0 + c) >= unsigned(w)) v[c] = filled<T, V>(not_a_number<T>());
     };
     const auto same = [&](Unit value, Unit most, bool is_inside) {
         if (NAN_WINS) return is_inside ? equals(value, most) | ~is_number(value) : 0u;
@@ -87,7 +89,7 @@ extern "C" __global__ __launch_bounds__(128, BLOCKS) void KERNEL(
     };
 
     const bool is_plain = alpha == 1 && beta == 0 && !is_cut;
-    int i = max(i0 - Kept, 0);                                        // one step ahead of the strip, for its first row
+    int i = Kept ? max(i0 - Kept, 0) : i0;                            // one step ahead of the strip, for its first row
     Cells lines[K];                                                   // of the windows of this step
     unsigned part[K][Windows][WORDS], late[Windows][WORDS] = {};      // dy by the row that wins it; late: to row 0, from the windows above
     if (Kept) {
@@ -100,9 +102,8 @@ extern "C" __global__ __launch_bounds__(128, BLOCKS) void KERNEL(
         Values v[2][Columns], given[Windows];
         UNROLL for (int r = 0; r < 2; ++r) fetch(top + Kept + r, v[r]);
         UNROLL for (int k = 0; k < Windows; ++k) {
-            const bool has_cells = !NAN_WINS || top + K > 0 && top < h && w0 + 2 * k + K > 0 && w0 + 2 * k < w;
             given[k] = filled<T, V>(T(0.f));
-            if (i < p && unsigned(j0 + k) < unsigned(q) && has_cells) given[k] = Values::load_nc(moved(moved(dy, i, dy_h), j0 + k, dy_w));
+            if (i < p && unsigned(j0 + k) < unsigned(q)) given[k] = Values::load_nc(moved(moved(dy, i, dy_h), j0 + k, dy_w));
         }
         UNROLL for (int r = 0; r < 2; ++r) clear(top + Kept + r, v[r]), lines[Kept + r] = reduced(v[r]);
         UNROLL for (int k = 0; k < Windows; ++k) UNROLL for (int u = 0; u < WORDS; ++u) {

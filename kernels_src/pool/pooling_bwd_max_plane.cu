@@ -13,7 +13,7 @@ block   = [256, 1, 1]
 grid    = ["ceil_div(planes, group) * tiles_w * tiles_h", 1, 1]
 smem    = "2 * group * most_h * most_w"
 problems = ["pooling_bwd n2c3h9w7 window={K if K else '2'} pre_pad=1 stride=2 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T}",
-            "pooling_bwd n2c3h9w20 window={'3' if K else '5,6'} pre_pad=1 stride=1 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T}"]
+            "pooling_bwd n2c3h9w20 window={'3' if K else '5,11'} pre_pad=1 stride=1 mode=max nan={'propagate' if NAN_WINS else 'ignore'} {T}"]
 @*/
 // A block: tile_h x tile_w cells of dx in each of `group` planes (image and channel). First each window that touches the
 // tile is walked once and the number of its winning tap stored; then each cell takes the dy of the windows that it won.
@@ -27,7 +27,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     Array<i64, 4> dy_strides, Array<i64, 4> dx_strides) {
     using A = acc_t<T>;
     constexpr bool Nan = NAN_WINS;
-    constexpr int Side = K ? K : 1, nobody = 0xffff;
+    constexpr int Side = K ? K : 1, nobody = 0xffff, Others = K ? 1 : 4;       // at most 3 windows of 3 touch a cell in a row
     extern __shared__ unsigned short codes[];
     if (K) window_h = window_w = K;
     const Geometry gh = {h, p, window_h, pad_h, stride_h}, gw = {w, q, window_w, pad_w, stride_w};
@@ -38,7 +38,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     for (int i = threadIdx.x; i < group * int(most_h.by * most_w.by); i += 256) {
         unsigned a, b, c;
         const int plane = plane0 + most_h.divmod(most_w.divmod(i, b), a);
-        if (plane >= planes || p0 + int(a) >= p || q0 + int(b) >= q) continue;
+        if (plane >= planes) continue;                       // nobody asks for the winner of a window that is none or has no cells
         const int top = gh.start(p0 + a), left = gw.start(q0 + b);
         const Span sh = gh.cells(p0 + a), sw = gw.cells(q0 + b);
         const unsigned n = channels.divmod(plane, c);
@@ -49,8 +49,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             const bool takes = Nan ? best == best && (code == nobody || !(now <= best)) : now == now && !(now <= best);
             best = takes ? now : best, code = takes ? tap : code;
         };
-        if (sh.first >= sh.last || sw.first >= sw.last) {
-        } else if (K) {
+        if (K) {
             T v[Side * Side];
             UNROLL for (int t = 0; t < Side * Side; ++t)
                 v[t] = cells[inside(top + t / Side, h) * x_strides[1] + inside(left + t % Side, w) * x_strides[0]];
@@ -74,7 +73,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         const Span over_h = gh.windows(at_h), over_w = gw.windows(at_w);
         A sum[1] = {};
         for (int a = over_h.first; a < over_h.last; ++a)
-            for (int b = over_w.first; b < over_w.last; ++b) {
+            _Pragma("unroll Others") for (int b = over_w.first; b < over_w.last; ++b) {
                 const int code = codes[(slot * most_h.by + a - p0) * most_w.by + b - q0];
                 if (code == (at_h - gh.start(a)) * window_w + at_w - gw.start(b))
                     sum[0] += to_acc(from[a * dy_strides[1] + b * dy_strides[0]]);

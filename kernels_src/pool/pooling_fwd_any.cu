@@ -9,8 +9,8 @@ params  = ["const T* x", "T* y", "Acc_T alpha", "Acc_T beta", "int items", "int 
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
 problems = ["pooling_fwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
-            "pooling_fwd n1c3d3h6w7 window=3,5,4 pre_pad=1 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
+            "pooling_fwd n2c3d5h4w6 window=3,2,2 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
+            "pooling_fwd x=2x3x4x6x9:{T}@737,245,61,10,1 y=2x3x2x4x11:{T}@333,110,54,13,1 window=2,3,9 pre_pad=1,0,10 stride=3,1,2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}"]
 @*/
 // Digits of an item, innermost first: w h d c, or c w h d when channels_inner (lanes then run along channels); n is the rest.
 // Arrays are w h d; strides w h d c n.
@@ -41,6 +41,6 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             _Pragma("unroll 4") for (int w = first[0]; w < last[0]; ++w) state.add(row[w * x_strides[0]]);
         }
     acc_t<T> result[1];
-    state.finish(result, cells, divisor_of(full, cells));
+    state.finish(result, state.asked(cells), full);
     put(y, result, alpha, beta);
 }

@@ -11,7 +11,7 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int 
            "int64_t x_n", "int64_t x_c", "int64_t x_h", "int64_t y_n", "int64_t y_c", "int64_t y_h"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
-problems = ["pooling_fwd n2c3h9w{'8' if PAIR else '7'} window={K} stride=2 pre_pad={0 if K == 2 and PAIR else 1} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+problems = ["pooling_fwd n2c3h9w{'8' if PAIR else '7'} window={K} stride=2 pre_pad={K + 2},{0 if K == 2 and PAIR else 1} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
             "pooling_fwd n2c3h19w{'8' if PAIR else '7'} window={K} stride=2 pre_pad={0 if K == 2 and PAIR else 1} mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
 @*/
 // Separable: a row is reduced over its K cells, then joins the one or two outputs it belongs to. Loads have
@@ -47,23 +47,25 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         }
     }
     State out[Strip];
-    UNROLL for (int i = 0; i < Strip; ++i) out[i].start();
     UNROLL for (int r = 0; r < Rows; ++r) {
         State row;
-        row.start();
         UNROLL for (int s = 0; s < K; ++s) {
             const int at = PAIR ? (s == 2 ? side : pair + s) : w0 + s;
-            row.add(Vec<T, 1>{v[r][s]}, unsigned(h0 + r) < unsigned(h) && unsigned(at) < unsigned(w));
+            const bool is_inside = unsigned(h0 + r) < unsigned(h) && unsigned(at) < unsigned(w);
+            if (s) row.add(Vec<T, 1>{v[r][s]}, is_inside);
+            else row = State::of(Vec<T, 1>{v[r][s]}, is_inside);
         }
-        UNROLL for (int i = 0; i < Strip; ++i)
-            if (r >= i * 2 && r < i * 2 + K) out[i].add(row);
+        UNROLL for (int i = 0; i < Strip; ++i) {
+            if (r == i * 2) out[i] = row;
+            if (r > i * 2 && r < i * 2 + K) out[i].add(row);
+        }
     }
     const int cells_w = min(w, w0 + K) - max(0, w0);
     UNROLL for (int i = 0; i < Strip; ++i) {
-        if (p0 + i >= p) break;
+        if (i && p0 + i >= p) break;
         const int top = h0 + i * 2, cells = max(0, cells_w) * max(0, min(h, top + K) - max(0, top));
         float result[1];
-        out[i].finish(result, cells, divisor_of(full, cells));
+        out[i].finish(result, cells, full);
         put(y + i * y_h, result, alpha, beta);
     }
 }

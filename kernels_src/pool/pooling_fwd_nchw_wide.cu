@@ -11,10 +11,10 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int 
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
 needs   = ["0 <= pad_w <= K - 2"]
-problems = ["pooling_fwd n2c3h9w16 window={K} stride=2 pre_pad={K - 2} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+problems = ["pooling_fwd n2c3h9w16 window={K} stride=2 pre_pad={K + 2},{K - 2} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
             "pooling_fwd n2c3h12w16 window={K} stride=2 pre_pad={K - 2} mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n2c3h12w32 window={K} stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd x=2x3x12x16:{T} y=2x3x6x8:{T}@183,61,9,1 window={K} stride=2 pre_pad={K - 2} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}"]
+            "pooling_fwd n2c3h12w32 window={K} stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd x=2x3x12x16:{T}@896,296,24,1 y=2x3x6x8:{T}@183,61,9,1 window={K} stride=2 pre_pad={K - 2} mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}"]
 @*/
 // Columns first, two neighbours at once, then V / 2 outputs side by side: cells 2o and 2o + 1 of the vector and, for K 3, the
 // one before (pad_w 1) or behind (pad_w 0), which at the vector's end is the side: a cell of the next thread, from L1. Cells outside
@@ -26,6 +26,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     int is_even, FastDiv vectors, FastDiv strips, FastDiv channels, i64 x_n, i64 x_c, i64 x_h, i64 y_n, i64 y_c, i64 y_h) {
     constexpr int V = 16 / int(sizeof(T)), Outs = V / 2, Strip = 2, Rows = (Strip - 1) * 2 + K;
     using One = POOL_STATE(OP)<T, 1>;
+    using Wide = POOL_STATE(OP)<T, V>;
     const unsigned item = blockIdx.x * 128 + threadIdx.x;
     if (item >= items) return;
     unsigned vector, strip, c;
@@ -43,14 +44,15 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         if (K == 3) beside[r] = Vec<T, 1>::load_nc(line + inside(side, w));
     }
     UNROLL for (int i = 0; i < Strip; ++i) {
-        if (p0 + i >= p) break;
-        POOL_STATE(OP)<T, V> column;
+        if (i && p0 + i >= p) break;
+        Wide column;
         One edge;
-        column.start(), edge.start();
         UNROLL for (int r = 2 * i; r < 2 * i + K; ++r) {
             const bool is_inside = unsigned(h0 + r) < unsigned(h);
-            column.add(v[r], is_inside);
-            if (K == 3) edge.add(beside[r], is_inside && has_side);
+            if (r > 2 * i) column.add(v[r], is_inside);
+            else column = Wide::of(v[r], is_inside);
+            if (K == 3 && r > 2 * i) edge.add(beside[r], is_inside && has_side);
+            else if (K == 3) edge = One::of(beside[r], is_inside && has_side);
         }
         const int top = h0 + i * 2, cells_h = max(0, min(h, top + K) - max(0, top));
         float out[Outs], single[1];
@@ -64,8 +66,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                 if (o + 1 < Outs) behind.v[0] = column.v[min(2 * o + 2, V - 1)];
                 sum.add(pad_w ? before : behind);
             }
-            const int left = w0 + 2 * o - pad_w, cells = cells_h * (min(w, left + K) - max(0, left));
-            sum.finish(single, cells, divisor_of(full, cells));
+            const int left = w0 + 2 * o - pad_w, cells_w = One::counts ? min(w, left + K) - max(0, left) : 1;
+            sum.finish(single, cells_h * cells_w, full);
             out[o] = single[0];
         }
         T* to = y + (p0 + i) * y_h;
@@ -74,7 +76,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         } else {
             UNROLL for (int o = 0; o < Outs; ++o) {
                 single[0] = out[o];
-                if (q0 + o < q) put(to + o, single, alpha, beta);
+                if (o + 1 < Outs || q0 + o < q) put(to + o, single, alpha, beta);     // the row may end one output early
             }
         }
     }

@@ -10,7 +10,7 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int 
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
 problems = ["pooling_fwd n2c24h7w5 window=3 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
-            "pooling_fwd n2c24d4h7w5 window=3 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
+            "pooling_fwd x=2x24x4x5x6:{T}@4048,1,1008,200,32 y=2x24x2x3x7:{T}@1832,1,904,296,40 window=2,3,5 pre_pad=1,0,6 stride=3,1,2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}"]
 @*/
 // The cells of the window that lie inside are walked as one list, eight loads in flight. Arrays are w h d; strides w h d n.
 #include "pool.cuh"
@@ -49,6 +49,6 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         UNROLL for (int b = 0; b < Batch; ++b) state.add(v[b], t + b < cells);
     }
     float result[V];
-    state.finish(result, cells, divisor_of(full, cells));
+    state.finish(result, state.asked(cells), full);
     put(y, result, alpha, beta);
 }

@@ -10,7 +10,7 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int 
            "int64_t x_n", "int64_t x_h", "int64_t x_w", "int64_t y_n", "int64_t y_h", "int64_t y_w"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
-problems = ["pooling_fwd n2c24h7w11 window={K} pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
+problems = ["pooling_fwd n2c24h7w11 window={K} pre_pad={K},1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
             "pooling_fwd n2c24h7w12 window={K} stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
 @*/
 // Separable: a column of the strip is reduced over its K rows once, then joins the one or two outputs that it belongs to,
@@ -35,20 +35,24 @@ extern "C" __global__ __launch_bounds__(128, 5) void KERNEL(
     UNROLL for (int j = 0; j < Columns; ++j)
         UNROLL for (int r = 0; r < K; ++r) v[j][r] = Vec<T, V>::load_nc(x + inside(h0 + r, h) * x_h + inside(w0 + j, w) * x_w);
     State out[Strip];
-    UNROLL for (int i = 0; i < Strip; ++i) out[i].start();
     UNROLL for (int j = 0; j < Columns; ++j) {
         State column;
-        column.start();
-        UNROLL for (int r = 0; r < K; ++r) column.add(v[j][r], unsigned(w0 + j) < unsigned(w) && unsigned(h0 + r) < unsigned(h));
-        UNROLL for (int i = 0; i < Strip; ++i)
-            if (j >= i * 2 && j < i * 2 + K) out[i].add(column);
+        UNROLL for (int r = 0; r < K; ++r) {
+            const bool is_inside = unsigned(w0 + j) < unsigned(w) && unsigned(h0 + r) < unsigned(h);
+            if (r) column.add(v[j][r], is_inside);
+            else column = State::of(v[j][r], is_inside);
+        }
+        UNROLL for (int i = 0; i < Strip; ++i) {
+            if (j == i * 2) out[i] = column;
+            if (j > i * 2 && j < i * 2 + K) out[i].add(column);
+        }
     }
     const int cells_h = min(h, h0 + K) - max(0, h0);
     UNROLL for (int i = 0; i < Strip; ++i) {
-        if (q0 + i >= q) break;
+        if (i && q0 + i >= q) break;
         const int left = w0 + i * 2, cells = max(0, cells_h) * max(0, min(w, left + K) - max(0, left));
         float result[V];
-        out[i].finish(result, cells, divisor_of(full, cells));
+        out[i].finish(result, cells, full);
         put(y + i * y_w, result, alpha, beta);
     }
 }

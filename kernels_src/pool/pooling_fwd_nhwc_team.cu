@@ -10,8 +10,9 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int 
 block   = ["32 * team", 1, 1]
 grid    = ["ceil_div(items, 32)", 1, 1]
 needs   = ["1 <= team <= 8"]
-problems = ["pooling_fwd n2c24h9w8 window=5 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
-            "pooling_fwd n2c24h12w13 window=11 pre_pad=1 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
+problems = ["pooling_fwd n2c24h9w8 window=5 pre_pad=6 stride=3 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
+            "pooling_fwd x=2x24x5x4x21:{T}@13656,1,2728,680,32 y=2x24x3x2x3:{T}@888,1,288,136,40 window=3,3,17 pre_pad=1,0,2 stride=2,1,3 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}",
+            "pooling_fwd n1c136h3w9 window=2,9 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
 @*/
 // A lane is an output of 16 bytes of channels; warp m takes rows m, m + team, … of its window, eight loads in flight in each, then
 // warp 0 joins what the others found. So few outputs fill the SMs, and a 7 x 7 window is one round trip, not seven.
@@ -24,8 +25,8 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     Array<i64, 4> y_strides, int team) {
     constexpr int V = 16 / int(sizeof(T)), Batch = 8;
     using State = POOL_STATE(OP)<T, V>;
-    __shared__ State found[7][32];
-    const unsigned lane = threadIdx.x % 32, item = blockIdx.x * 32 + lane;
+    __shared__ State found[7 * 32];                                   // of the lanes of all warps but the first
+    const unsigned item = blockIdx.x * 32 + threadIdx.x % 32;
     const int member = threadIdx.x / 32;
     unsigned vector, at[3], rest = vectors.divmod(min(item, items - 1u), vector);   // all lanes reach the barrier
     int count[3], cells = 1;
@@ -41,7 +42,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
 
     State state;
     state.start();
-    const int rows = cells ? count[1] * count[2] : 0;
+    const int rows = count[1] * count[2];
     for (int row = member; row < rows; row += team) {
         const int slice = row < count[1] ? 0 : row / count[1];
         const T* line = x + slice * x_strides[2] + (row - slice * count[1]) * x_strides[1];
@@ -51,11 +52,12 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
             UNROLL for (int b = 0; b < Batch; ++b) state.add(v[b], w + b < count[0]);
         }
     }
-    if (member) found[member - 1][lane] = state;
+    if (member) found[threadIdx.x - 32] = state;
     __syncthreads();
     if (member || item >= items) return;
-    for (int m = 1; m < team; ++m) state.add(found[m - 1][lane]);
+    UNROLL for (int m = 1; m < 8; ++m)
+        if (m < team) state.add(found[(m - 1) * 32 + threadIdx.x]);
     float result[V];
-    state.finish(result, cells, divisor_of(full, cells));
+    state.finish(result, state.asked(cells), full);
     put(y, result, alpha, beta);
 }

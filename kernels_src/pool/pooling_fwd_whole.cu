@@ -8,15 +8,14 @@ params  = ["const T* x", "T* y", "float alpha", "float beta", "int64_t planes", 
 block   = [256, 1, 1]
 grid    = ["ceil_div(planes, group)", 1, 1]
 smem    = "(group * cells + 16) * sizeof(T)"
-needs   = ["group << team_log2 <= 256"]
-problems = ["pooling_fwd n2c5h5w5 window=5 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n7c31h8w8 window=8 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n3c{16 // sizeof(T)}h41w41 window=41 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n1c3h3w9 window=3,9 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n1c3h2w13 window=2,13 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
+needs   = ["group << team_log2 <= 256", "group * cells * sizeof(T) <= 16384"]
+problems = ["pooling_fwd n2c260h1w2 window=1,2 stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd n3c7h8w8 window=8 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd n1c5h63w{252 // sizeof(T)} window=63,{252 // sizeof(T)} stride=1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
+            "pooling_fwd n1c3h3w9 window=3,9 stride=1 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
 @*/
 // The run of group * cells elements starts anywhere; it is read in aligned 16-byte vectors from the vector that holds its
-// first element, the last vector only as far as the run goes. Two blocks may read one vector, none reads past the tensor.
+// first element, the last vector only as far as the run goes: a thread moves at most four. Two blocks may read one vector, none reads past the tensor.
 #include "pool.cuh"
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
@@ -25,16 +24,15 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     extern __shared__ uint4 dynamic[];
     T* cache = reinterpret_cast<T*>(dynamic);
     const i64 first = i64(blockIdx.x) * group;
-    const int mine = int(min(i64(group), planes - first)), skip = int(first * cells % V), count = skip + mine * cells;
+    const int mine = int(min(i64(group), planes - first)), skip = int(uint64_t(first * cells) % V), count = skip + mine * cells;
     const T* run = x + first * cells - skip;
-    int i = threadIdx.x;
-    for (; (i + (Batch - 1) * 256 + 1) * V <= count; i += Batch * 256) {
-        Vec<T, V> v[Batch];
-        UNROLL for (int b = 0; b < Batch; ++b) v[b] = Vec<T, V>::load_nc(run + (i + b * 256) * V);
-        UNROLL for (int b = 0; b < Batch; ++b) v[b].store(cache + (i + b * 256) * V);
-    }
-    for (; (i + 1) * V <= count; i += 256) Vec<T, V>::load_nc(run + i * V).store(cache + i * V);
-    NO_UNROLL for (int k = i * V; k < min(count, (i + 1) * V); ++k) cache[k] = run[k];
+    const int whole = unsigned(count) / V;
+    Vec<T, V> v[Batch];
+    UNROLL for (int b = 0; b < Batch; ++b)
+        if (const int i = threadIdx.x + b * 256; i < whole) v[b] = Vec<T, V>::load_nc(run + i * V);
+    UNROLL for (int b = 0; b < Batch; ++b)
+        if (const int i = threadIdx.x + b * 256; i < whole) v[b].store(cache + i * V);
+    if (const int k = whole * V + threadIdx.x; k < count) cache[k] = run[k];
     __syncthreads();
 
     const int plane = threadIdx.x >> team_log2, team = 1 << team_log2, member = threadIdx.x & (team - 1);
@@ -52,6 +50,6 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     }
     if (plane >= mine || member) return;
     float result[1];
-    state.finish(result, cells, float(cells));
+    state.finish(result, 1, cells);
     put(y + first + plane, result, alpha, beta);
 }

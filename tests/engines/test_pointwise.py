@@ -6,8 +6,10 @@ import random
 import numpy as np
 import pytest
 
-from cydnn import fusion, kernels
+from cydnn import fusion, kernels, ops
 from cydnn.device.facts import KNOWN
+from cydnn.device.ptx import PtxDevice
+from cydnn.engines import engines_for
 from cydnn.engines.elementwise import InSlots, InVectors, program
 from cydnn.engines.pointwise_strided import PointwiseStrided
 from cydnn.engines.pointwise_vector import PointwiseVector
@@ -16,6 +18,7 @@ from cydnn.graph import Graph, Node
 from cydnn.heuristics.partition import match_of
 from cydnn.ops import Pointwise
 from cydnn.tensor import TensorDesc
+from support import matrix
 from support.draw import draw
 from support.matrix import graph_of
 
@@ -50,8 +53,6 @@ def test_vector_refuses(want, p):
 def test_strided_refuses():
     assert "device is numpy" in next(STRIDED.refuse(match("exp", x=nhwc(2, 8)), type(H200)("numpy", "", 0, 1, 0, 0, 1.0)))
     assert "output must be one of" in next(STRIDED.refuse(match("exp", x=nhwc(2, 8), y=nhwc(2, 8, dtype="i64")), H200))
-    big = TensorDesc("f32", (2, 2 ** 31), (2 ** 33, 2))
-    assert "below 2^31" in next(STRIDED.refuse(match("exp", x=TensorDesc("f32", (2, 2 ** 31), (2 ** 33, 1)), y=big), H200))
     assert "beta must be 0" in next(STRIDED.refuse(match("cmp_eq", dict(beta=1.0), x=nhwc(2, 8), b=nhwc(2, 8), y=nhwc(2, 8, dtype="bool")), H200))
 
 
@@ -99,8 +100,28 @@ def test_vector_addresses(seed):
     assert not (base[::place.lanes] % at.vector).any() or not at.step
 
 
+def unravelled(a) -> dict:
+    """The offsets that a launch of pointwise_strided with these arguments reaches, by the name of the strides."""
+    left, at = np.arange(a["count"]), {k: np.full(a["count"], start) for k, start in zip(("strides", *(f"strides{i}" for i in range(4))), a["starts"])}
+    for d in range(a["rank"]):
+        outer = left // a["sizes"][d] if d + 1 < a["rank"] else 0 * left
+        for k in at:
+            at[k] += (left - outer * a["sizes"][d]) * a[k][d]
+        left = outer
+    return at
+
+
+def test_strided_takes_several_launches():
+    """Elements are counted in 32 bits: more of them are boxes of the outer dims, each begun where the one before ended."""
+    big = match("exp", x=TensorDesc("f16", (3, 70000, 70000), (1, 3, 210000)), y=TensorDesc("f16", (3, 70000, 70000), (4900070000, 70001, 1)))
+    launches = [launch.args for launch in STRIDED.plan(big, H200)]
+    assert [(a["count"], a["sizes"][:2], a["rank"]) for a in launches] == 3 * [(n * 70000, (70000, 1), 2) for n in (30678, 30678, 8644)]
+    assert [a["starts"][:2] for a in launches] == [(d * 4900070000 + h * 70001, d + h * 3) for d in range(3) for h in (0, 30678, 61356)]
+
+
+@pytest.mark.parametrize("most", [2 ** 31, 100, 7])
 @pytest.mark.parametrize("seed", range(40))
-def test_strided_addresses(seed):
+def test_strided_addresses(seed, most):
     """unravel() of pointwise_strided reaches each element of y once, and the operands' elements that belong to it."""
     rng = random.Random(seed)
     dims = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 5))) + (3,)
@@ -110,17 +131,12 @@ def test_strided_addresses(seed):
     inputs, place = [broadcast(rng, output) for _ in range(3)], InSlots(output)
     ats = [place(d) for d in inputs]
     axis = place.coordinate(rng.randrange(len(dims)))
-    a = place.arguments()
-    left, at = np.arange(output.count), {k: np.zeros(output.count, np.int64) for k in ("strides", "strides0", "strides1", "strides2", "strides3")}
-    for d in range(a["rank"]):
-        outer = left // a["sizes"][d] if d + 1 < a["rank"] else 0 * left
-        index = left - outer * a["sizes"][d] if d + 1 < a["rank"] else left
-        for k in at:
-            at[k] += index * a[k][d]
-        left = outer
+    launches = [unravelled(a) for a in place.arguments(most)]
+    assert all(len(launch["strides"]) < most for launch in launches)
+    at = {k: np.concatenate([launch[k] for launch in launches]) for k in launches[0]}
     assert sorted(at["strides"]) == list(range(output.count))
     for desc, where in zip(inputs, ats):
-        found = {"off": at["strides"], "": 0 * left}.get(where.key)
+        found = {"off": at["strides"], "": 0 * at["strides"]}.get(where.key)
         found = at["strides" + where.key[2:]] if found is None else found
         assert (found == offsets(desc, output)[at["strides"]]).all()
     assert at["strides" + axis[2:]].max() < max(dims)
@@ -170,3 +186,14 @@ def test_math_type():
     """f64 where an operand needs it: i32 and f64 are not exact in f32."""
     assert program(match(x=nhwc(2, 8), b=nhwc(2, 8, dtype="i32")), InSlots(nhwc(2, 8)))[0].program.math == "f64"
     assert program(match(x=nhwc(2, 8), b=nhwc(2, 8, dtype="i8")), InSlots(nhwc(2, 8)))[0].program.math == "f32"
+
+
+def test_strided_runs_in_several_launches(monkeypatch):
+    """The interpreter runs as many launches as a tensor needs where a launch has fewer elements."""
+    monkeypatch.setattr(PointwiseStrided, "most", 100)
+    device = PtxDevice("sm_80")
+    problem = ops.Problem.parse("pointwise x=2x3x5x11:f32@1,2,66,6 b=1x3x1x1:f32 y=2x3x5x11:f32@200,60,11,1 mode=add")
+    graph = matrix.graph_of(problem)
+    assert len(STRIDED.plan(match_of(graph, graph.nodes[0]), device.facts)) == 6
+    engine = next(e for e in engines_for(problem.op) if e.index == STRIDED.index)
+    assert not matrix.run(problem, device, engines=[engine]).findings

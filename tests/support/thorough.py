@@ -12,13 +12,6 @@ def _softmax_cluster(op, held):
     return lambda a: [f"softmax_{op} 1x{a['SIZE'] * held * 7 // 4 // SIZES[a['T']]} {a['T']}"]                  # more than the registers hold
 
 
-MODES = ("max", "avg_exclude_padding", "avg_include_padding")
-
-
-def _pool3d(op, axes):
-    return [f"pooling_{op} n2c3d5h4w6 window=3,2,2 pre_pad=1 stride=2 mode={m} {axes['T']}{layout}" for m in MODES for layout in ("", " nhwc")]
-
-
 def _layout(axes):
     """Results between NCHW tensors are f32 until they are unpacked."""
     return "nchw" if axes["Y"] == "f32" else "nhwc"
@@ -31,9 +24,6 @@ LINES = {                                                    # kernel source -> 
     "conv/conv_fprop_mma.cu": lambda a: [f"conv_fprop n1c{c}h12w12 k136r1s1 {a['T']} {_layout(a)}" for c in (256, 72)],
     "conv/conv_dgrad_mma.cu": lambda a: [f"conv_dgrad n1c136h12w12 k72r1s1 {a['T']} {_layout(a)}"],
     "conv/conv_wgrad_mma.cu": lambda a: [f"conv_wgrad n1c24h22w12 k40r3s3 pad1 {a['T']} nhwc"],
-    "pool/pooling_fwd_any.cu": lambda a: _pool3d("fwd", a), "pool/pooling_bwd_any.cu": lambda a: _pool3d("bwd", a),
-    "pool/pooling_fwd_nhwc_team.cu": lambda a: [f"pooling_fwd n3c136h19w17 window=7 pre_pad=3 stride=3 mode={m} {a['T']} nhwc" for m in MODES],
-    "pool/pooling_fwd_whole.cu": lambda a: [f"pooling_fwd n3c7h{n}w{n} window={n} stride=1 mode={m} {a['T']}" for m in MODES for n in (2, 8, 24)],
     "matmul/matmul_simt.cu": lambda a: [f"matmul 2x3x133x9 2x3x9x133 {a['T']}", f"matmul 2x1x36x64 1x3x64x20 {a['T']}"],
     "matmul/matmul_sum.cu": lambda a: [                      # batches that do not collapse
         f"matmul a=2x3x37x70:{a['T']} b=2x3x70x21:{a['T']} c=2x3x37x21:{a['T']}@777,1554,21,1",
