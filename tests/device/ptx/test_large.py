@@ -86,14 +86,15 @@ def problem_of(line: str, least: int):
 
 
 def takers(line, device):
-    """Engines that take more than 2^32 elements, or where they refuse that 2^31, in one launch: name -> (problem, engine)."""
+    """Engines that take more than 2^32 elements, or where they refuse that 2^31, with one kernel: name -> (problem, engine)."""
     found = {}
     for least in (2**32, 2**31):
         problem = problem_of(line, least)
         match = match_of(graph := graph_of(problem), graph.nodes[0])
         for engine in engines_for(problem.op)[:-1]:
-            if engine.name not in found and engine.accepts(match, device.facts) and len(list(engine.plan(match, device.facts))) == 1:
-                found[engine.name] = problem, engine
+            if engine.name not in found and engine.accepts(match, device.facts):
+                if len({step.kernel for step in engine.plan(match, device.facts)}) == 1:
+                    found[engine.name] = problem, engine
     return found
 
 
