@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,20 +32,30 @@ def main(argv=None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which sample")
     parser.add_argument("--draws", type=int, default=4, help="random problems of a kernel beside those of its contract (default 4)")
     parser.add_argument("--near", type=int, default=40, help="problems near those of the contract, for mutants that survive the others (default 40)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--read", metavar="FILE", action="append", default=[], help="take what an earlier run wrote with --json; runs only what is named")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
     args = parser.parse_args(argv)
     scores = [s for path in args.read for s in report.read(json.loads(Path(path).read_text()))]
     command = "python tools/mutate_ptx.py" + "".join(f" {w}" for w in (sys.argv[1:] if argv is None else argv))
-    for name in args.names or ([] if args.read else mutation.representatives()):
-        start = time.process_time()
-        scores.append(mutation.score(name, args.target, args.sample, args.seed, args.draws, args.near))
-        print(f"{report.line(scores[-1])}  {time.process_time() - start:.0f} s", flush=True)
-        _write(args, scores, command)                        # as far as it got
+    names = args.names or ([] if args.read else mutation.representatives())
+    with ProcessPoolExecutor(args.jobs) as pool:
+        running = [pool.submit(_score, name, args.target, args.sample, args.seed, args.draws, args.near) for name in names]
+        for each in as_completed(running):
+            score, seconds = each.result()
+            scores = sorted([*scores, score], key=lambda s: (s.source, s.kernel))
+            print(f"{report.line(score)}  {seconds:.0f} s", flush=True)
+            _write(args, scores, command)                    # as far as it got
     _write(args, scores, command)
     print(report.summary(scores))
     return 0 if report.passes(scores) else 1
+
+
+def _score(*args):
+    """(score, seconds) of one kernel."""
+    start = time.process_time()
+    return mutation.score(*args), time.process_time() - start
 
 
 def _write(args, scores, command):
