@@ -54,7 +54,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     if (threadIdx.x < 3) {                                         // one dim a thread: which class is this?
         const int i = threadIdx.x;
         unsigned mine = block;
-        for (int j = 2; j > i; --j) mine /= classes.v[j];
+        UNROLL for (int j = 2; j > 0; --j) mine /= j > i ? classes[j] : 1;
         PixelClass c;
         c.first = mine % classes.v[i], c.tap0 = 0;
         const int reach = c.first + pad.v[i];
@@ -115,6 +115,5 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         T* p = dx + dx_off[row] + i64(int(group) * channels + col0 + col) * dx_c;
         *p = from_acc<T>(blend(alpha, sum, beta, p));
     };
-    if (flags & OUT_ALONG_ROWS) S::template drain<true>(tiles, acc, emit);
-    else S::template drain<false>(tiles, acc, emit);
+    S::drain(tiles, acc, flags & OUT_ALONG_ROWS, emit);
 }

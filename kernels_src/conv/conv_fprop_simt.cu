@@ -80,6 +80,5 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         fuse_epilogue(v, off, channel);
         y[off] = from_acc<T>(v[0]);
     };
-    if (flags & OUT_ALONG_ROWS) S::template drain<true>(tiles, acc, emit);
-    else S::template drain<false>(tiles, acc, emit);
+    S::drain(tiles, acc, flags & OUT_ALONG_ROWS, emit);
 }

@@ -87,5 +87,5 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         T* p = dw + filter * dw_k + dw_off[row];
         *p = from_acc<T>(blend(alpha, sum, beta, p));
     };
-    S::template drain<true>(tiles, acc, emit);
+    S::drain(tiles, acc, true, emit);
 }

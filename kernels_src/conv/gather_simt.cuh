@@ -113,8 +113,7 @@ DEVICE void gather_multiply(typename S::Shared& tiles, Taps<S::k>& taps, const P
     };
 
     S::clear(acc);
-    const int steps = end > begin ? ceil_div(end - begin, S::k) : 0;
-    if (steps == 0) return;
+    const int steps = ceil_div(end - begin, S::k);
     decode(0, begin);
     __syncthreads();
     load(0, begin);

@@ -44,11 +44,9 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     Operand<T, S::n, S::k> pb(b_form, b + b_off, b_n, b_k, col0, n, begin);
     typename S::Sum acc[S::FM][S::FN];
     S::clear(acc);
-    if (end > begin) {
-        pa.load(end - begin), pb.load(end - begin);
-        pa.store(tiles.a[0]), pb.store(tiles.b[0]);
-        __syncthreads();
-    }
+    pa.load(end - begin), pb.load(end - begin);
+    pa.store(tiles.a[0]), pb.store(tiles.b[0]);
+    __syncthreads();
     int buffer = 0;
     NO_UNROLL for (int left = end - begin; left > 0; left -= S::k) {
         const bool more = left > S::k;
@@ -71,6 +69,5 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         fuse_epilogue(v, off, col);
         c[off] = from_acc<T>(v[0]);
     };
-    if (c_along_m) S::template drain<true>(tiles, acc, emit);
-    else S::template drain<false>(tiles, acc, emit);
+    S::drain(tiles, acc, c_along_m, emit);
 }
