@@ -40,7 +40,7 @@ template <class Tile> struct WgradSource {
         if (threadIdx.x >= 64) return;
         const int pixel = begin + step * 64 + int(threadIdx.x);
         int at[4];
-        pixel_of(min(pixel, end - 1), out, at);
+        pixel_of(pixel, out, at);
         Row row = row_of(window, at, pixel_chunks);
         if (pixel >= end) row.mask = 0;
         table[step % 4 * 64 + threadIdx.x] = row;
@@ -49,14 +49,14 @@ template <class Tile> struct WgradSource {
         const char* from = dy + i64(step) * 64 * dy_chunks * 16;
         UNROLL for (int i = 0; i < a_rows; ++i) {
             const bool load = a_inside && begin + step * 64 + a_row + i * a_pass < end;
-            cp_async_if<16>(load, stage + a_to + i * a_pass * Tile::m * 2, load ? from + i64(i * a_pass) * dy_chunks * 16 : x);
+            cp_async_if<16>(load, stage + a_to + i * a_pass * Tile::m * 2, from + i64(i * a_pass) * dy_chunks * 16);
         }
     }
     DEVICE void load_b(int step, unsigned stage) const {
         UNROLL for (int i = 0; i < b_rows; ++i) {
             const Row row = table[step % 4 * 64 + b_row + i * b_pass];
-            const bool inside = b_inside && row.mask != 0 && (row.mask & need) == need;
-            cp_async_if<16>(inside, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2, x + i64(inside ? row.offset + delta : 0) * 16);
+            const bool inside = b_inside && (row.mask & need) == need;
+            cp_async_if<16>(inside, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2, x + i64(row.offset + delta) * 16);
         }
     }
 };

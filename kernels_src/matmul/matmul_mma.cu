@@ -53,21 +53,20 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     } source = {{a + a_off, a_step, row0, m, begin, end}, {b + b_off, b_step, col0, n, begin, end}};
     MmaSums<Tile> sums = {};
     const unsigned shared = shared_address(stages);
-    mma_main<T, Tile>(sums, shared, end > begin ? ceil_div(end - begin, Tile::k) : 0, A_MAJOR::Fragments<Tile>(shared, warp_m, lane),
+    mma_main<T, Tile>(sums, shared, ceil_div(end - begin, Tile::k), A_MAJOR::Fragments<Tile>(shared, warp_m, lane),
                       B_MAJOR::Fragments<Tile>(shared, warp_n, lane), source);
 
     float* tile = reinterpret_cast<float*>(stages);
     spill_sums<Tile>(tile, sums, warp_m, warp_n, lane);
-    __syncthreads();
     if (parts) {
         parts += (i64(split) * batches + matrix) * m * n;
-        for (int i = threadIdx.x; i < TILE * TILE; i += Tile::threads) {
-            const int row = i / TILE, col = i % TILE;
+        _Pragma("unroll 4") for (int first = 0; first < TILE * TILE; first += Tile::threads) {
+            const int i = first + threadIdx.x, row = i / TILE, col = i % TILE;
             if (row0 + row < m && col0 + col < n) parts[i64(row0 + row) * n + col0 + col] = tile[row * (TILE + 8) + col];
         }
     } else if (c_vectors) {
-        _Pragma("unroll 2") for (int i = threadIdx.x; i < TILE * TILE / 8; i += Tile::threads) {
-            const int row = i / (TILE / 8), col = i % (TILE / 8) * 8;
+        _Pragma("unroll 2") for (int first = 0; first < TILE * TILE / 8; first += Tile::threads) {
+            const int i = first + threadIdx.x, row = i / (TILE / 8), col = i % (TILE / 8) * 8;
             if (row0 + row >= m || col0 + col >= n) continue;
             const i64 off = c_off + (row0 + row) * c_m + col0 + col;
             float v[8], old[8];
