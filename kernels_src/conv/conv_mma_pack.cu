@@ -39,7 +39,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(const T* from, T* to, i
             const int p = i / live, c = i - p * live;
             if (p0 + p < pixels) tile[p][c] = from[(c0 + c) * channel_stride + (p0 + p) * pixel_stride];
         }
-        for (int i = thread; i < (width - live) * 64; i += 256) tile[i % 64][live + i / 64] = from_acc<T>(0.f);
+        NO_UNROLL for (int i = thread; i < (width - live) * 64; i += 256) tile[i % 64][live + i / 64] = from_acc<T>(0.f);
     }
     __syncthreads();
     const int chunks = width / 8;

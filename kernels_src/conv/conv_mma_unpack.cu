@@ -24,20 +24,22 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(const float* from, T* t
     __shared__ float tile[64][65];
     unsigned pixel_tile;
     const int64_t image = pixel_tiles.divmod(blockIdx.x, pixel_tile);
-    const int p0 = pixel_tile * 64, c0 = blockIdx.y * 64, thread = threadIdx.x;
+    const int p0 = pixel_tile * 64, c0 = blockIdx.y * 64, lane = threadIdx.x % 64, line = threadIdx.x / 64;
     const bool along_pixels = pixel_stride < channel_stride;
 #pragma unroll 8
-    for (int i = thread; i < 64 * 64; i += 256) {
-        const int p = i / 64, c = i % 64;
-        if (p0 + p < pixels && c0 + c < channels) tile[p][c] = from[(image * pixels + p0 + p) * channels + c0 + c];
-    }
+    for (int u = 0; u < 64; u += 4)
+        if (p0 + line + u < pixels && c0 + lane < channels)
+            tile[line + u][lane] = from[(image * pixels + p0 + line + u) * channels + c0 + lane];
     __syncthreads();
-    to += image * image_stride;
+    const int lanes = along_pixels ? pixels - p0 : channels - c0, lines = along_pixels ? channels - c0 : pixels - p0;
+    const int lane_step = along_pixels ? 65 : 1, line_step = along_pixels ? 1 : 65;          // in the tile, then in memory
+    const int64_t to_lane = along_pixels ? pixel_stride : channel_stride, to_line = along_pixels ? channel_stride : pixel_stride;
+    const float* sums = &tile[0][0] + lane * lane_step + line * line_step;
+    to += image * image_stride + c0 * channel_stride + p0 * pixel_stride + lane * to_lane + line * to_line;
+    if (lane >= lanes) return;
 #pragma unroll 8
-    for (int i = thread; i < 64 * 64; i += 256) {
-        const int p = along_pixels ? i % 64 : i / 64, c = along_pixels ? i / 64 : i % 64;
-        if (p0 + p >= pixels || c0 + c >= channels) continue;
-        T* at = to + (c0 + c) * channel_stride + (p0 + p) * pixel_stride;
-        *at = from_acc<T>(blend(1.f, tile[p][c], beta, at));
+    for (int u = 0; u < 64; u += 4) {
+        T* at = to + u * to_line;
+        if (line + u < lines) *at = from_acc<T>(blend(1.f, sums[u * line_step], beta, at));
     }
 }
