@@ -15,8 +15,10 @@ grid    = ["ceil_div(rows, tile_m) * n_tiles", "groups", 1]
 smem    = "3 * (tile_m + tile_n) * 128 + 8 * tile_m + 128"
 needs   = ["n_tiles == ceil_div(cols, tile_n)", "rows < 2**31 - 256"]
 marks   = ["epilogue"]
-problems = ["conv_fprop n1c72h7w9 k40r3s3 pad1 {T} {'nchw' if Y == f32 else 'nhwc'}",
-            "conv_fprop n1c16d3h4w5 k21t2r2s2 pad1 {T} {'nchw' if Y == f32 else 'nhwc'}"]
+problems = ["conv_fprop n2c16d3h5w6 k21t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,3 dilation=1,2,1 mode=convolution {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_fprop n2c80h11w8 k272r3s1 groups=2 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_fprop n1c24h4w5 k8r1s1 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_fprop n1c264h4w5 k40r1s1 {T} {'nchw' if Y == f32 else 'nhwc'}"]
 @*/
 // rows = pixels of y (n, z, p, q); cols = filters of a group; channels = of y, all groups; the sum runs over `chunks` chunks of 8
 // channels, (t, r, s, c) with c innermost, which is the order of a filter in memory. tap_chunks = chunks of a tap (c of a
@@ -93,6 +95,7 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     source.w = reinterpret_cast<const char*>(w) + (i64(group * cols + n0 + row) * chunks + source.lane) * 16;
 
     MmaSums<Tile> sums = {};
+    __builtin_assume(chunks > 0);
     mma_main<T, Tile>(sums, shared, ceil_div(chunks, 8), KMajorA<Tile>(shared, warp_m, lane), KMajorB<Tile>(shared, warp_n, lane), source);
     float* results = reinterpret_cast<float*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);

@@ -9,9 +9,9 @@ block   = [256, 1, 1]
 grid    = ["images * pixel_tiles", "ceil_div(padded, 64)", 1]
 needs   = ["padded % 8 == 0", "padded >= channels", "pixel_tiles == ceil_div(pixels, 64)"]
 problems = ["conv_fprop n2c5h4w5 k8r1s1 {T}",
-            "conv_fprop n2c70h7w10 k8r1s1 {T}",
+            "conv_fprop x=2x133x5x14:{T}@9400,70,14,1 w=8x133x1x1:{T} y=2x8x5x14:{T}",
             "conv_fprop n2c64h8w8 k8r1s1 {T}",
-            "conv_fprop x=2x70x5x6:{T}@2160,1,432,72 w=8x70x1x1:{T} y=2x8x5x6:{T}"]
+            "conv_fprop x=2x133x5x14:{T}@9520,1,1904,136 w=8x133x1x1:{T} y=2x8x5x14:{T}"]
 @*/
 // A block moves 64 pixels by 64 channels of an image through shared memory. Reading, neighbouring lanes follow the smaller
 // of the two strides; writing, 8 lanes (of a pixel) write 16 bytes each. A row has 66 elements: an odd number of 4-byte banks.

@@ -9,9 +9,9 @@ block   = [256, 1, 1]
 grid    = ["images * pixel_tiles", "ceil_div(channels, 64)", 1]
 needs   = ["pixel_tiles == ceil_div(pixels, 64)"]
 problems = ["conv_fprop n2c8h4w5 k6r1s1 {T}",
-            "conv_fprop n2c8h7w10 k70r1s1 {T}",
+            "conv_fprop x=2x8x5x14:{T} w=133x8x1x1:{T} y=2x133x5x14:{T}@9400,70,14,1",
             "conv_fprop n2c8h8w8 k64r1s1 {T}",
-            "conv_fprop x=2x8x5x6:{T} w=70x8x1x1:{T} y=2x70x5x6:{T}@2160,1,432,72"]
+            "conv_fprop x=2x8x5x14:{T} w=133x8x1x1:{T} y=2x133x5x14:{T}@9520,1,1904,136"]
 @*/
 // The way back of conv_mma_pack: 64 pixels by 64 channels through shared memory, rows of 65 floats. Reading follows the
 // channels, writing the smaller of the two strides of `to`.

@@ -8,7 +8,8 @@ block  = [256, 1, 1]
 grid   = ["ceil_div(count, 256)", 1, 1]
 needs  = ["count >= 1", "splits >= 1"]
 problems = ["conv_wgrad n2c5h5w6 k7r3s2 pad1 {T}",
-            "conv_wgrad n2c5h12w15 k6r3s3 pad1 {T} nhwc"]
+            "conv_wgrad n2c5h12w15 k6r3s3 pad1 {T} nhwc",
+            "conv_wgrad n2c3d4h6w7 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 mode=convolution {T}"]
 @*/
 // A thread sums one element of parts[split][filter][row]; four loads are in flight, the order of the sum is that of the splits.
 #include "conv/gather_simt.cuh"

@@ -9,7 +9,7 @@ grid   = ["ceil_div(count, 256)", 1, 1]
 needs  = ["count >= 1", "splits >= 1"]
 marks  = ["epilogue"]
 problems = ["matmul 37x70 70x21 {T}",
-            "matmul 3x5x300 3x300x7 {T}"]
+            "matmul a=2x2x2x2x2x2x3x33:{T} b=2x2x2x2x2x2x33x5:{T} c=2x2x2x2x2x2x3x5:{T}@15,60,30,240,120,480,1,3"]
 @*/
 // A thread sums one element of parts[split][batch][m][n]; four loads are in flight, the order of the sum is that of the splits.
 #include "lib/epilogue.cuh"

@@ -25,15 +25,8 @@ import watched
 
 TARGETS = ("sm_75", "sm_80", "sm_90")
 BAR = 0.95
-REMAINDER = "nvcc unrolls a loop whose count is whole and keeps a remainder that cannot run"
 SEEN = "what is left was looked at and is reached by no problem yet"
 LESS = {                                         # kernel (a pattern) -> (its bar, why)
-    r"conv_(fprop|dgrad)_simt_\w+_t(128x128|32x32)": (0.89, REMAINDER),
-    r"conv_fprop_mma_.*": (0.94, REMAINDER),
-    r"conv_mma_(un)?pack_.*": (0.88, REMAINDER),
-    r"matmul_mma_.*": (0.89, REMAINDER),
-    r"matmul_simt_\w+_t128x128": (0.91, REMAINDER),
-    r"transform_transpose_\w+_b?f16": (0.70, REMAINDER),
     r"pooling_bwd_max_(nhwc|plane)_.*": (0.80, "at most 3 windows of 3 touch a cell in a row; nvcc unrolls that loop by 4"),
     r"pointwise_strided_.*": (0.70, "offsets are divided in 64 bits from 2^31 elements on, which are too many to run"),
     r"pooling_fwd_nchw_wide_.*_3": (0.90, SEEN),
