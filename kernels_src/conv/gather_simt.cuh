@@ -31,7 +31,7 @@ template <int Rows, int K> struct Place {
     static constexpr int E = Rows * K / 256, V = E < 4 ? E : 4;
     int row, k0;
     DEVICE Place(bool along_depth) {
-        const int t = threadIdx.x;
+        const unsigned t = threadIdx.x;
         row = along_depth ? t / (K / E) : t % Rows;
         k0 = (along_depth ? t % (K / E) : t / Rows) * E;
     }

@@ -12,12 +12,13 @@ grid   = ["tiles_m * tiles_n * batches * splits", 1, 1]
 extra  = ["tiles_m", "tiles_n", "splits"]
 needs  = ["m >= 1", "n >= 1", "tiles_m * tiles_n * batches * splits < 2147483648"]
 marks  = ["epilogue"]
-problems = ["matmul 37x70 70x21 {T}", "matmul 5x0 0x7 {T}",
-            "matmul a=36x64:{T} b=64x20:{T}@1,64 c=36x20:{T}@1,36",
+problems = ["matmul 37x70 70x133 {T}",
+            "matmul 5x0 0x7 {T}",
+            "matmul a=132x36:{T} b=36x76:{T}@1,36 c=132x76:{T}@1,132",
             "matmul a=36x64:{T}@1,36 b=64x20:{T} c=36x20:{T}",
             "matmul a=37x70:{T}@1,37 b=70x21:{T}@1,70 c=37x21:{T}@1,37",
             "matmul 2x1x36x64 1x3x64x20 {T}",
-            "matmul a=2x2x{37 if TILE == 't32x32' else 133}x9:{T} b=2x2x9x133:{T} c=2x2x{37 if TILE == 't32x32' else 133}x133:{T}@20000,40000,134,1"]
+            "matmul a=2x2x2x2x2x2x3x3:{T} b=2x2x2x2x2x2x3x5:{T} c=2x2x2x2x2x2x3x5:{T}@15,60,30,240,120,480,5,1"]
 @*/
 // A block makes one tile of one matrix over `split_k` of the depth. With one split (parts is null) it blends into c; else
 // the sums go to parts[split][batch][m][n], which matmul_sum adds up in the order of the splits.
