@@ -16,9 +16,9 @@ grid    = ["classes * m_tiles * n_tiles", "groups", 1]
 smem    = "3 * (tile_m + tile_n) * 128 + 12 * tile_m + 128"
 needs   = ["n_tiles == ceil_div(cols, tile_n)", "m_tiles == ceil_div(rows, tile_m)", "rows < 2**31 - 256"]
 marks   = ["epilogue"]
-problems = ["conv_dgrad n1c40h7w9 k72r3s3 pad1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}",
-            "conv_dgrad n2c21d5h8w6 k16t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,3 dilation=1,2,1 mode=convolution {T} {'nchw' if Y == f32 else 'nhwc'}",
-            "conv_dgrad n2c272h9w8 k80r3s1 groups=2 {T} {'nchw' if Y == f32 else 'nhwc'}",
+problems = ["conv_dgrad n1c40h5w7 k72r2s3 pad1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_dgrad n2c21d5h4w6 k16t2r2s2 pre_pad=1,0,2 post_pad=0,1,1 stride=2,1,3 dilation=1,2,1 mode=convolution {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_dgrad n2c272h9w8 k80r2s1 groups=2 {T} {'nchw' if Y == f32 else 'nhwc'}",
             "conv_dgrad n1c8h4w5 k8r1s1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}"]
 @*/
 // Input pixel h gets tap r of output p when h + pad = p*stride + r*dilation. So the pixels of one residue h mod stride form a

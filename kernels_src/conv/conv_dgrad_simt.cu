@@ -18,9 +18,8 @@ problems = ["conv_dgrad n2c5h5w6 k7r3s2 pad1 stride2 {T}",
             "conv_dgrad n1c8h5w6 k8r3s3 {T} nhwc",
             "conv_dgrad n2c4h5w6 k8r1s1 {T}",
             "conv_dgrad n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
-            "conv_dgrad n2c3d5h8w6 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,4,3 dilation=1,2,1 mode=convolution {T}",
-            "conv_dgrad n2c5h5w6 k7r3s2 pad1 {T} nhwc",
-            "conv_dgrad n2c264h9w9 k10r3s2 pad1 groups=2 {T} nhwc"]
+            "conv_dgrad n2c3d3h4w5 k5t2r2s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,2,1 dilation=1,2,1 mode=convolution {T}",
+            "conv_dgrad n2c{80 if TILE == 't32x32' else 264}h9w9 k10r3s2 pad1 groups=2 {T} nhwc"]
 @*/
 // Pixels h of dx with the same h % stride form a class, and all of them meet the same taps r: those with
 // (h + pad - r*dilation) % stride == 0, that is r = tap0 + i * tap_step with tap_step = stride / gcd(stride, dilation).

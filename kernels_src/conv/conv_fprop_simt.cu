@@ -20,7 +20,7 @@ problems = ["conv_fprop n2c5h5w6 k7r3s2 pad1 stride2 {T}",
             "conv_fprop n2c4h5w6 k8r1s1 {T}",
             "conv_fprop n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
             "conv_fprop n2c3d4h5w6 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,3 dilation=1,2,1 mode=convolution {T}",
-            "conv_fprop n2c10h9w9 k264r3s2 pad1 groups=2 {T} nhwc"]
+            "conv_fprop n2c10h9w9 k{80 if TILE == 't32x32' else 264}r3s2 pad1 groups=2 {T} nhwc"]
 @*/
 // A block makes one tile of pixels (n, o, p, q) x filters of one group. Blocks of the same pixels are neighbours, so
 // that x is read once from memory. `pixels`, `filters` (of a group) and `depth` (channels of a group x taps) are the

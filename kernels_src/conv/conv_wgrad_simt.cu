@@ -17,9 +17,9 @@ needs  = ["rows >= 1", "filters >= 1", "tiles_m * tiles_n * groups * splits < 21
 problems = ["conv_wgrad n2c5h5w6 k7r3s2 pad1 {T}", "conv_wgrad n0c5h5w6 k7r3s2 {T}",
             "conv_wgrad n2c8h4w4 k8r1s1 {T}",
             "conv_wgrad n2c8h5w6 k8r3s3 {T} nhwc",
-            "conv_wgrad n2c6h12w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
+            "conv_wgrad n2c6h6w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
             "conv_wgrad n2c3d4h6w7 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=1,2,1 dilation=2,1,3 mode=convolution {T}",
-            "conv_wgrad n1c30h5w6 k264r3s3 pad1 groups=2 {T}"]
+            "conv_wgrad n1c30h5w6 k{80 if TILE == 't32x32' else 264}r3s3 pad1 groups=2 {T}"]
 @*/
 // A block makes one tile of rows (channel and tap of a group) x filters of the group, over `split_pixels` pixels
 // (n, o, p, q). With one split (parts is null) it blends into dw; else the sums go to parts[split][filter][row], which
