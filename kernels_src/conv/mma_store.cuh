@@ -23,7 +23,8 @@ template <class Tile> DEVICE void spill_sums(float* tile, const MmaSums<Tile>& s
 }
 
 // y[pixel(row)][channel + col] = alpha * sum (through the fused nodes) + beta * y, for rows with pixel(row) >= 0, col < cols; f32
-// sums go to a workspace, so nothing is added to them. `channels` is the row length of y. Vectors of 8 when every row of y is made of whole 16-byte chunks, else element by element.
+// sums go to a workspace, so nothing is added to them. `channels` is the row length of y. Vectors of 8 when every row of y is made of
+// whole 16-byte chunks, else element by element.
 template <class Elem, class Tile, class Pixel>
 DEVICE void store_tile(const float* tile, Elem* y, Pixel pixel, int channel, int cols, int channels, float alpha, float beta) {
     constexpr int chunks = Tile::n / 8;

@@ -18,10 +18,10 @@ needs   = ["m >= 1", "n >= 1", "split_k % 64 == 0", "ceil_div(m, TILE) * ceil_di
 marks   = ["epilogue"]
 problems = ["matmul a=5x0:{T}@{'8,1' if A_MAJOR == 'ak' else '1,8'} b=0x8:{T}@{'1,8' if B_MAJOR == 'bk' else '8,1'} c=5x8:{T}",
             "matmul a=37x104:{T}@{'104,1' if A_MAJOR == 'ak' else '1,40'} b=104x20:{T}@{'1,104' if B_MAJOR == 'bk' else '24,1'} c=37x20:{T}",
-            "matmul a=2x96x72:{T}@6912,{'72,1' if A_MAJOR == 'ak' else '1,96'} b=2x72x80:{T}@5760,{'1,72' if B_MAJOR == 'bk' else '80,1'} c=2x96x80:{T}@8448,88,1",
-            "matmul a=64x328:{T}@{'328,1' if A_MAJOR == 'ak' else '1,64'} b=328x112:{T}@{'1,328' if B_MAJOR == 'bk' else '112,1'} c=64x112:{T}@1,64",
+            "matmul a=2x81x72:{T}@6912,{'72,1' if A_MAJOR == 'ak' else '1,88'} b=2x72x80:{T}@5760,{'1,72' if B_MAJOR == 'bk' else '80,1'} c=2x81x80:{T}@8448,88,1",
+            "matmul a=113x328:{T}@{'328,1' if A_MAJOR == 'ak' else '1,120'} b=328x112:{T}@{'1,328' if B_MAJOR == 'bk' else '112,1'} c=113x112:{T}@1,113",
             "matmul a=2x2x2x2x2x2x3x8:{T}@2048,1024,512,256,128,64,{'8,1' if A_MAJOR == 'ak' else '1,8'} b=2x2x2x2x2x2x8x8:{T}@512,256,128,64,1024,2048,{'1,8' if B_MAJOR == 'bk' else '8,1'} c=2x2x2x2x2x2x3x8:{T}@24,48,96,192,384,768,8,1",
-            "matmul a={8 * TILE + 16}x8:{T}@{'8,1' if A_MAJOR == 'ak' else 1}{'' if A_MAJOR == 'ak' else ','}{'' if A_MAJOR == 'ak' else 8 * TILE + 16} b=8x{TILE + 8}:{T}@{'1,8' if B_MAJOR == 'bk' else TILE + 8}{'' if B_MAJOR == 'bk' else ',1'}"]
+            "matmul a={8 * TILE + 16}x8:{T}@{8 if A_MAJOR == 'ak' else 1},{1 if A_MAJOR == 'ak' else 8 * TILE + 16} b=8x{TILE + 8}:{T}@{1 if B_MAJOR == 'bk' else TILE + 8},{8 if B_MAJOR == 'bk' else 1}"]
 @*/
 // A block makes one tile of one matrix over `split_k` of the depth, by the pipeline of conv/mma_tile.cuh. ak, bk: the depth
 // is contiguous and a_step, b_step go to the next row (column of b); am, bn: the reverse. Parts as in matmul_simt. Blocks go
