@@ -19,8 +19,8 @@ marks   = ["epilogue"]
 problems = ["matmul a=5x0:{T}@{'8,1' if A_MAJOR == 'ak' else '1,8'} b=0x8:{T}@{'1,8' if B_MAJOR == 'bk' else '8,1'} c=5x8:{T}",
             "matmul a=37x104:{T}@{'104,1' if A_MAJOR == 'ak' else '1,40'} b=104x20:{T}@{'1,104' if B_MAJOR == 'bk' else '24,1'} c=37x20:{T}",
             "matmul a=2x81x72:{T}@6912,{'72,1' if A_MAJOR == 'ak' else '1,88'} b=2x72x80:{T}@5760,{'1,72' if B_MAJOR == 'bk' else '80,1'} c=2x81x80:{T}@8448,88,1",
-            "matmul a=113x328:{T}@{'328,1' if A_MAJOR == 'ak' else '1,120'} b=328x112:{T}@{'1,328' if B_MAJOR == 'bk' else '112,1'} c=113x112:{T}@1,113",
-            "matmul a=2x2x2x2x2x2x3x8:{T}@2048,1024,512,256,128,64,{'8,1' if A_MAJOR == 'ak' else '1,8'} b=2x2x2x2x2x2x8x8:{T}@512,256,128,64,1024,2048,{'1,8' if B_MAJOR == 'bk' else '8,1'} c=2x2x2x2x2x2x3x8:{T}@24,48,96,192,384,768,8,1",
+            "matmul a=113x264:{T}@{'264,1' if A_MAJOR == 'ak' else '1,120'} b=264x112:{T}@{'1,264' if B_MAJOR == 'bk' else '112,1'} c=113x112:{T}@1,113",
+            "{'matmul a=2x2x2x2x2x2x3x8 b=2x2x2x2x2x2x8x8@512,256,128,64,1024,2048,1,8 c=2x2x2x2x2x2x3x8@24,48,96,192,384,768,8,1' if A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} {T if A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}",
             "matmul a={8 * TILE + 16}x8:{T}@{8 if A_MAJOR == 'ak' else 1},{1 if A_MAJOR == 'ak' else 8 * TILE + 16} b=8x{TILE + 8}:{T}@{1 if B_MAJOR == 'bk' else TILE + 8},{8 if B_MAJOR == 'bk' else 1}"]
 @*/
 // A block makes one tile of one matrix over `split_k` of the depth, by the pipeline of conv/mma_tile.cuh. ak, bk: the depth
