@@ -11,8 +11,8 @@ grid   = ["ceil_div(strips, 16) * ceil_div(channels, 256 // sizeof(T))", 1, 1]
 smem   = "taps[0] * taps[1] * taps[2] * (256 // sizeof(T)) * 4"
 needs  = ["channels % (16 // sizeof(T)) == 0", "strips >= 1", "channels >= 1"]
 marks  = ["epilogue"]
-problems = ["conv_fprop n1c24h5w7 k24r3s3 pad1 groups=24 {T} nhwc",
-            "conv_dgrad n2c8h6w5 k8r2s3 pad1 stride2 groups=8 {T} nhwc",
+problems = ["conv_fprop n2c24d4h5w7 k24t2r3s3 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,1 dilation=1,2,1 groups=24 {T} nhwc",
+            "conv_dgrad n2c8d5h6w5 k8t2r2s3 pre_pad=1,0,1 post_pad=0,1,1 stride=2,1,2 groups=8 {T} nhwc",
             "conv_fprop n2c{512 // sizeof(T) + 16}h5w9 k{512 // sizeof(T) + 16}r3s3 pad1 stride2 groups={512 // sizeof(T) + 16} {T} nhwc",
             "conv_fprop n1c{256 // sizeof(T)}h5w6 k{256 // sizeof(T)}r5s5 pad2 groups={256 // sizeof(T)} {T} nhwc"]
 @*/
@@ -50,8 +50,8 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     auto reads = [&](int dim, int i, int t, int& z) {
         z = i * stride[dim] - pad[dim] + t * dilation[dim];
         unsigned rest = 0;
-        if (z >= 0 && divide[dim].by > 1) z = divide[dim].divmod(z, rest);
-        return z >= 0 && z < size[dim] && rest == 0;
+        if (divide[dim].by > 1) z = divide[dim].divmod(z, rest);     // what is negative becomes (2^31 + z) / by: outside too
+        return unsigned(z) < unsigned(size[dim]) && rest == 0;
     };
     float acc[P][V] = {};
     const float* filter = filters + lane * V;
@@ -84,7 +84,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
 
     const i64 off = n * y_n + place[0] * y_s[0] + place[1] * y_s[1] + q0 * y_s[2] + channel;
     UNROLL for (int j = 0; j < P; ++j) {
-        if (q0 + j >= width) break;
+        if (j > 0 && q0 + j >= width) break;                         // a strip begins inside
         T* p = y + off + j * y_s[2];
         float old[V] = {};
         if (beta != 0.f) Vec<T, V>::load(p).get(old);

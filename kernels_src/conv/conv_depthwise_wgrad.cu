@@ -9,7 +9,8 @@ block  = [256, 1, 1]
 grid   = ["ceil_div(channels, 256 // sizeof(T)) * splits", 1, 1]
 extra  = ["splits"]
 needs  = ["channels % (16 // sizeof(T)) == 0", "channels >= 1"]
-problems = ["conv_wgrad n2c24h9w9 k24r3s3 pad1 stride2 groups=24 {T} nhwc"]
+problems = ["conv_wgrad n2c24h9w9 k24r3s3 pad1 stride2 groups=24 {T} nhwc",
+            "conv_wgrad n2c{256 // sizeof(T) + 8}d4h5w6 k{256 // sizeof(T) + 8}t2r3s4 pre_pad=1,0,2 post_pad=0,2,1 stride=1,2,1 dilation=2,1,1 groups={256 // sizeof(T) + 8} {T} nhwc"]
 @*/
 // A block takes 256 bytes of channels x split_pixels pixels (n, o, p, q): 16 threads along the channels x 16 along the pixels.
 // A pass sums three taps of one filter row, so that dy is read and the pixel decoded once for them; later passes find both

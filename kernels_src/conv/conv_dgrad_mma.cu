@@ -16,9 +16,10 @@ grid    = ["classes * m_tiles * n_tiles", "groups", 1]
 smem    = "3 * (tile_m + tile_n) * 128 + 12 * tile_m + 128"
 needs   = ["n_tiles == ceil_div(cols, tile_n)", "m_tiles == ceil_div(rows, tile_m)", "rows < 2**31 - 256"]
 marks   = ["epilogue"]
-problems = ["conv_dgrad n1c40h7w9 k72r3s3 pad1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}",
-            "conv_dgrad n1c21d3h4w5 k16t2r2s2 pad1 {T} {'nchw' if Y == f32 else 'nhwc'}",
-            "conv_dgrad n1c8h4w5 k8r1s1 {T} {'nchw' if Y == f32 else 'nhwc'}"]
+problems = ["conv_dgrad n1c40h5w7 k72r2s3 pad1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_dgrad n2c21d5h4w6 k16t2r2s2 pre_pad=1,0,2 post_pad=0,1,1 stride=2,1,3 dilation=1,2,1 mode=convolution {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_dgrad n2c272h9w8 k80r2s1 groups=2 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_dgrad n1c8h4w5 k8r1s1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}"]
 @*/
 // Input pixel h gets tap r of output p when h + pad = p*stride + r*dilation. So the pixels of one residue h mod stride form a
 // class that sees only every stride-th tap: a stride-1 correlation of dy with a part of the filter. Per dim, class e = 0 … stride-1
@@ -50,15 +51,14 @@ template <class Tile> struct DgradSource {
         UNROLL for (int i = 0; i < a_rows; ++i) {
             const Row at = row[i * pass];
             const bool inside = chunk * 8 < k && (at.mask & need) == need;
-            cp_async_if<16>(inside, stage + a_to + i * pass * 128, dy + i64(inside ? at.offset + delta : 0) * 16);
+            cp_async_if<16>(inside, stage + a_to + i * pass * 128, dy + i64(at.offset + delta) * 16);
         }
     }
     DEVICE void load_b(int, unsigned stage) {
         const char* from = w + (i64(k0) * w_chunks + t * w_tap[0] + r * w_tap[1] + s * w_tap[2]) * 16;
         UNROLL for (int i = 0; i < b_rows; ++i) {
             const bool load = col_inside && k0 + k_row + i * b_pass < k;
-            cp_async_if<16>(load, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2,
-                            load ? from + i64(i * b_pass) * w_chunks * 16 : dy);
+            cp_async_if<16>(load, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2, from + i64(i * b_pass) * w_chunks * 16);
         }
         if ((k0 += 64) >= k) {
             k0 = 0;
@@ -105,14 +105,14 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     if (m0 >= count) return;
     Row* table = reinterpret_cast<Row*>(memory + Tile::stages * Tile::stage_bytes);
     int* pixels = reinterpret_cast<int*>(table + tile_m);
-    for (int i = thread; i < tile_m; i += Tile::threads) {
+    if (Tile::threads == tile_m || thread < tile_m) {
         int at[4];
-        pixel_of(min(m0 + i, count - 1), sizes, at);
-        table[i] = row_of(source.window, at, dy_chunks);
-        if (m0 + i >= count) table[i].mask = 0;
+        pixel_of(m0 + thread, sizes, at);
+        table[thread] = row_of(source.window, at, dy_chunks);
+        if (m0 + thread >= count) table[thread].mask = 0;
         int pixel = at[0];
         UNROLL for (int d = 0; d < 3; ++d) pixel = pixel * dx_size[d] + at[d + 1] * int(stride[d].by) + first_pixel[d];
-        pixels[i] = m0 + i < count ? pixel : -1;
+        pixels[thread] = m0 + thread < count ? pixel : -1;
     }
     __syncthreads();
     const int row = thread / 8, col_chunk = thread % source.b_chunks;
@@ -128,6 +128,5 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     mma_main<T, Tile>(sums, shared, steps, KMajorA<Tile>(shared, warp_m, lane), MnMajorB<Tile>(shared, warp_n, lane), source);
     float* results = reinterpret_cast<float*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
-    __syncthreads();
     store_tile<Y, Tile>(results, dx, [&](int i) { return pixels[i]; }, group * cols + n0, cols - n0, channels, alpha, beta);
 }

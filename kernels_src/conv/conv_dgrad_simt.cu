@@ -18,9 +18,8 @@ problems = ["conv_dgrad n2c5h5w6 k7r3s2 pad1 stride2 {T}",
             "conv_dgrad n1c8h5w6 k8r3s3 {T} nhwc",
             "conv_dgrad n2c4h5w6 k8r1s1 {T}",
             "conv_dgrad n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
-            "conv_dgrad n1c8d3h3w4 k5t2r2s2 stride2 {T}",
-            "conv_dgrad n2c5h5w6 k7r3s2 pad1 {T} nhwc",
-            "conv_dgrad n2c135h12w12 k5r3s2 pad1 {T} nhwc"]
+            "conv_dgrad n2c3d3h4w5 k5t2r2s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,2,1 dilation=1,2,1 mode=convolution {T}",
+            "conv_dgrad n2c{80 if TILE == 't32x32' else 264}h9w9 k10r3s2 pad1 groups=2 {T} nhwc"]
 @*/
 // Pixels h of dx with the same h % stride form a class, and all of them meet the same taps r: those with
 // (h + pad - r*dilation) % stride == 0, that is r = tap0 + i * tap_step with tap_step = stride / gcd(stride, dilation).
@@ -54,7 +53,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     if (threadIdx.x < 3) {                                         // one dim a thread: which class is this?
         const int i = threadIdx.x;
         unsigned mine = block;
-        for (int j = 2; j > i; --j) mine /= classes.v[j];
+        UNROLL for (int j = 2; j > 0; --j) mine /= j > i ? classes[j] : 1;
         PixelClass c;
         c.first = mine % classes.v[i], c.tap0 = 0;
         const int reach = c.first + pad.v[i];
@@ -115,6 +114,5 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         T* p = dx + dx_off[row] + i64(int(group) * channels + col0 + col) * dx_c;
         *p = from_acc<T>(blend(alpha, sum, beta, p));
     };
-    if (flags & OUT_ALONG_ROWS) S::template drain<true>(tiles, acc, emit);
-    else S::template drain<false>(tiles, acc, emit);
+    S::drain(tiles, acc, flags & OUT_ALONG_ROWS, emit);
 }

@@ -15,8 +15,10 @@ grid    = ["ceil_div(rows, tile_m) * n_tiles", "groups", 1]
 smem    = "3 * (tile_m + tile_n) * 128 + 8 * tile_m + 128"
 needs   = ["n_tiles == ceil_div(cols, tile_n)", "rows < 2**31 - 256"]
 marks   = ["epilogue"]
-problems = ["conv_fprop n1c72h7w9 k40r3s3 pad1 {T} {'nchw' if Y == f32 else 'nhwc'}",
-            "conv_fprop n1c16d3h4w5 k21t2r2s2 pad1 {T} {'nchw' if Y == f32 else 'nhwc'}"]
+problems = ["conv_fprop n2c16d3h5w6 k21t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,3 dilation=1,2,1 mode=convolution {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_fprop n2c80h11w8 k272r3s1 groups=2 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_fprop n1c24h4w5 k8r1s1 {T} {'nchw' if Y == f32 else 'nhwc'}",
+            "conv_fprop n1c264h4w5 k40r1s1 {T} {'nchw' if Y == f32 else 'nhwc'}"]
 @*/
 // rows = pixels of y (n, z, p, q); cols = filters of a group; channels = of y, all groups; the sum runs over `chunks` chunks of 8
 // channels, (t, r, s, c) with c innermost, which is the order of a filter in memory. tap_chunks = chunks of a tap (c of a
@@ -43,14 +45,14 @@ template <class Tile> struct FpropSource {
         const unsigned need = need_of(window, t, r, s);
         UNROLL for (int i = 0; i < a_rows; ++i) {
             const bool inside = at < chunks && (row[i].mask & need) == need;
-            cp_async_if<16>(inside, stage + to + i * pass * 128, x + i64(inside ? row[i].offset + delta : 0) * 16);
+            cp_async_if<16>(inside, stage + to + i * pass * 128, x + i64(row[i].offset + delta) * 16);
         }
     }
     DEVICE void load_b(int step, unsigned stage) const {
         const bool inside = step * 8 + lane < chunks;
         UNROLL for (int i = 0; i < b_rows; ++i) {
             const bool load = inside && i * pass < b_left;
-            cp_async_if<16>(load, stage + Tile::a_bytes + to + i * pass * 128, load ? w + (i64(i * pass) * chunks + step * 8) * 16 : x);
+            cp_async_if<16>(load, stage + Tile::a_bytes + to + i * pass * 128, w + (i64(i * pass) * chunks + step * 8) * 16);
         }
     }
     DEVICE void ahead(int) const {}
@@ -77,11 +79,11 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     }
     // One thread decodes a row, all 8 threads that copy parts of it get it from here.
     Row* table = reinterpret_cast<Row*>(memory + Tile::stages * Tile::stage_bytes);
-    for (int i = thread; i < tile_m; i += Tile::threads) {
+    if (Tile::threads == tile_m || thread < tile_m) {
         int at[4];
-        pixel_of(min(m0 + i, rows - 1), out.v, at);
-        table[i] = row_of(source.window, at, pixel_chunks);
-        if (m0 + i >= rows) table[i].mask = 0;
+        pixel_of(m0 + thread, out.v, at);
+        table[thread] = row_of(source.window, at, pixel_chunks);
+        if (m0 + thread >= rows) table[thread].mask = 0;
     }
     __syncthreads();
     const int row = thread / 8;
@@ -93,9 +95,9 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     source.w = reinterpret_cast<const char*>(w) + (i64(group * cols + n0 + row) * chunks + source.lane) * 16;
 
     MmaSums<Tile> sums = {};
+    __builtin_assume(chunks > 0);
     mma_main<T, Tile>(sums, shared, ceil_div(chunks, 8), KMajorA<Tile>(shared, warp_m, lane), KMajorB<Tile>(shared, warp_n, lane), source);
     float* results = reinterpret_cast<float*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
-    __syncthreads();
     store_tile<Y, Tile>(results, y, [&](int i) { return m0 + i < rows ? m0 + i : -1; }, group * cols + n0, cols - n0, channels, alpha, beta);
 }

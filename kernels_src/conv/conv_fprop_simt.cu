@@ -19,8 +19,8 @@ problems = ["conv_fprop n2c5h5w6 k7r3s2 pad1 stride2 {T}",
             "conv_fprop n1c8h5w6 k8r3s3 {T} nhwc",
             "conv_fprop n2c4h5w6 k8r1s1 {T}",
             "conv_fprop n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
-            "conv_fprop n1c8d3h3w4 k5t2r2s2 {T}",
-            "conv_fprop n2c5h12w12 k135r3s2 pad1 {T} nhwc"]
+            "conv_fprop n2c3d4h5w6 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,3 dilation=1,2,1 mode=convolution {T}",
+            "conv_fprop n2c10h9w9 k{80 if TILE == 't32x32' else 264}r3s2 pad1 groups=2 {T} nhwc"]
 @*/
 // A block makes one tile of pixels (n, o, p, q) x filters of one group. Blocks of the same pixels are neighbours, so
 // that x is read once from memory. `pixels`, `filters` (of a group) and `depth` (channels of a group x taps) are the
@@ -69,6 +69,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
             tap.off += tap.z[i] * int(x_s[i]), plain += t[i] * w_s[i];
         }
     };
+    if (sizeof(T) == 8) __builtin_assume(ceil_div(depth, S::k) > 0);    // no code for empty sums; other types spill registers then
     typename S::Sum acc[S::FM][S::FN];
     gather_multiply<S>(tiles, taps, px, x, z, size, pw, w, w_valid, flags, 0, depth, entry, acc);
 
@@ -80,6 +81,5 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         fuse_epilogue(v, off, channel);
         y[off] = from_acc<T>(v[0]);
     };
-    if (flags & OUT_ALONG_ROWS) S::template drain<true>(tiles, acc, emit);
-    else S::template drain<false>(tiles, acc, emit);
+    S::drain(tiles, acc, flags & OUT_ALONG_ROWS, emit);
 }

@@ -7,11 +7,11 @@ params  = ["const T* from", "T* to", "int images", "int channels", "int pixels",
            "int64_t pixel_stride", "FastDiv pixel_tiles"]
 block   = [256, 1, 1]
 grid    = ["images * pixel_tiles", "ceil_div(padded, 64)", 1]
-needs   = ["padded % 8 == 0", "padded >= channels", "pixel_tiles == ceil_div(pixels, 64)"]
+needs   = ["padded % 8 == 0", "padded >= channels", "padded < channels + 8", "pixel_tiles == ceil_div(pixels, 64)"]
 problems = ["conv_fprop n2c5h4w5 k8r1s1 {T}",
-            "conv_fprop n2c70h7w10 k8r1s1 {T}",
+            "conv_fprop x=2x133x5x14:{T}@9400,70,14,1 w=8x133x1x1:{T} y=2x8x5x14:{T}",
             "conv_fprop n2c64h8w8 k8r1s1 {T}",
-            "conv_fprop x=2x70x5x6:{T}@2160,1,432,72 w=8x70x1x1:{T} y=2x8x5x6:{T}"]
+            "conv_fprop x=2x133x5x14:{T}@9520,1,1904,136 w=8x133x1x1:{T} y=2x8x5x14:{T}"]
 @*/
 // A block moves 64 pixels by 64 channels of an image through shared memory. Reading, neighbouring lanes follow the smaller
 // of the two strides; writing, 8 lanes (of a pixel) write 16 bytes each. A row has 66 elements: an odd number of 4-byte banks.
@@ -23,29 +23,28 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(const T* from, T* to, i
     __shared__ T tile[64][66];
     unsigned pixel_tile;
     const int64_t image = pixel_tiles.divmod(blockIdx.x, pixel_tile);
-    const int p0 = pixel_tile * 64, c0 = blockIdx.y * 64, width = min(64, padded - c0), thread = threadIdx.x;
-    const bool along_pixels = pixel_stride < channel_stride;
-    from += image * image_stride;
-    if (along_pixels) {
+    const int p0 = pixel_tile * 64, c0 = blockIdx.y * 64;
+    const unsigned thread = threadIdx.x;
+    const int width = min(64, padded - c0), live = min(64, channels - c0), pixels_left = pixels - p0;
+    from += image * image_stride + c0 * channel_stride + p0 * pixel_stride;
+    if (pixel_stride < channel_stride) {
+        const int p = thread % 64;
+        from += p * pixel_stride;
 #pragma unroll 8
-        for (int i = thread; i < width * 64; i += 256) {
-            const int p = i % 64, c = i / 64;
-            const bool inside = c0 + c < channels && p0 + p < pixels;
-            tile[p][c] = inside ? from[(c0 + c) * channel_stride + (p0 + p) * pixel_stride] : from_acc<T>(0.f);
-        }
+        for (int c = thread / 64; c < width; c += 4)
+            tile[p][c] = c < live && p < pixels_left ? from[c * channel_stride] : from_acc<T>(0.f);
     } else {
-        const int live = max(0, min(width, channels - c0));         // few channels: consecutive lanes stay consecutive in memory
-        for (int i = thread; i < live * 64; i += 256) {
-            const int p = i / live, c = i - p * live;
-            if (p0 + p < pixels) tile[p][c] = from[(c0 + c) * channel_stride + (p0 + p) * pixel_stride];
+        for (int i = thread; i < live * 64; i += 256) {             // few channels: consecutive lanes stay consecutive in memory
+            const int p = unsigned(i) / unsigned(live), c = i - p * live;
+            if (p < pixels_left) tile[p][c] = from[c * channel_stride + p * pixel_stride];
         }
-        for (int i = thread; i < (width - live) * 64; i += 256) tile[i % 64][live + i / 64] = from_acc<T>(0.f);
+        NO_UNROLL for (unsigned i = thread; i < (width - live) * 64u; i += 256) tile[i % 64][live + i / 64] = from_acc<T>(0.f);
     }
     __syncthreads();
-    const int chunks = width / 8;
-    for (int i = thread; i < chunks * 64; i += 256) {
+    const unsigned chunks = width / 8u;
+    for (unsigned i = thread; i < chunks * 64; i += 256) {
         const int p = i / chunks, c = (i - p * chunks) * 8;
-        if (p0 + p >= pixels) break;                                // p only grows with i
+        if (p >= pixels_left) break;                                // p only grows with i
         Vec<T, 8> v;
         UNROLL for (int e = 0; e < 8; ++e) v[e] = tile[p][c + e];
         v.store(to + (image * pixels + p0 + p) * padded + c0 + c);

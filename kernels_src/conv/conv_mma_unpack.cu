@@ -9,9 +9,9 @@ block   = [256, 1, 1]
 grid    = ["images * pixel_tiles", "ceil_div(channels, 64)", 1]
 needs   = ["pixel_tiles == ceil_div(pixels, 64)"]
 problems = ["conv_fprop n2c8h4w5 k6r1s1 {T}",
-            "conv_fprop n2c8h7w10 k70r1s1 {T}",
+            "conv_fprop x=2x8x5x14:{T} w=133x8x1x1:{T} y=2x133x5x14:{T}@9400,70,14,1",
             "conv_fprop n2c8h8w8 k64r1s1 {T}",
-            "conv_fprop x=2x8x5x6:{T} w=70x8x1x1:{T} y=2x70x5x6:{T}@2160,1,432,72"]
+            "conv_fprop x=2x8x5x14:{T} w=133x8x1x1:{T} y=2x133x5x14:{T}@9520,1,1904,136"]
 @*/
 // The way back of conv_mma_pack: 64 pixels by 64 channels through shared memory, rows of 65 floats. Reading follows the
 // channels, writing the smaller of the two strides of `to`.
@@ -24,20 +24,22 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(const float* from, T* t
     __shared__ float tile[64][65];
     unsigned pixel_tile;
     const int64_t image = pixel_tiles.divmod(blockIdx.x, pixel_tile);
-    const int p0 = pixel_tile * 64, c0 = blockIdx.y * 64, thread = threadIdx.x;
+    const int p0 = pixel_tile * 64, c0 = blockIdx.y * 64, lane = threadIdx.x % 64, line = threadIdx.x / 64;
     const bool along_pixels = pixel_stride < channel_stride;
 #pragma unroll 8
-    for (int i = thread; i < 64 * 64; i += 256) {
-        const int p = i / 64, c = i % 64;
-        if (p0 + p < pixels && c0 + c < channels) tile[p][c] = from[(image * pixels + p0 + p) * channels + c0 + c];
-    }
+    for (int u = 0; u < 64; u += 4)
+        if (p0 + line + u < pixels && c0 + lane < channels)
+            tile[line + u][lane] = from[(image * pixels + p0 + line + u) * channels + c0 + lane];
     __syncthreads();
-    to += image * image_stride;
+    const int lanes = along_pixels ? pixels - p0 : channels - c0, lines = along_pixels ? channels - c0 : pixels - p0;
+    const int lane_step = along_pixels ? 65 : 1, line_step = along_pixels ? 1 : 65;          // in the tile, then in memory
+    const int64_t to_lane = along_pixels ? pixel_stride : channel_stride, to_line = along_pixels ? channel_stride : pixel_stride;
+    const float* sums = &tile[0][0] + lane * lane_step + line * line_step;
+    to += image * image_stride + c0 * channel_stride + p0 * pixel_stride + lane * to_lane + line * to_line;
+    if (lane >= lanes) return;
 #pragma unroll 8
-    for (int i = thread; i < 64 * 64; i += 256) {
-        const int p = along_pixels ? i % 64 : i / 64, c = along_pixels ? i / 64 : i % 64;
-        if (p0 + p >= pixels || c0 + c >= channels) continue;
-        T* at = to + (c0 + c) * channel_stride + (p0 + p) * pixel_stride;
-        *at = from_acc<T>(blend(1.f, tile[p][c], beta, at));
+    for (int u = 0; u < 64; u += 4) {
+        T* at = to + u * to_line;
+        if (line + u < lines) *at = from_acc<T>(blend(1.f, sums[u * line_step], beta, at));
     }
 }

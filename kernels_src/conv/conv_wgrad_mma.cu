@@ -12,9 +12,9 @@ params  = ["const T* x", "const T* dy", "float* sums", "int pixels", "int range"
 block   = ["256 if tile_n == 256 else 128", 1, 1]
 grid    = ["ceil_div(k, tile_m) * n_tiles", "splits", "groups"]
 smem    = "3 * (tile_m + tile_n) * 128 + 4 * 64 * 8 + 128"
-needs   = ["n_tiles == ceil_div(chunks * 8, tile_n)", "range % 64 == 0", "splits * range >= pixels", "pixels < 2**31 - 256"]
-problems = ["conv_wgrad n2c24h7w9 k40r3s3 pad1 {T} nhwc",
-            "conv_wgrad n2c21d3h7w9 k13t2r2s2 pad1 {T} nhwc"]
+needs   = ["n_tiles == ceil_div(chunks * 8, tile_n)", "range % 64 == 0", "splits * range >= pixels", "(splits - 1) * range < pixels", "pixels < 2**31 - 256"]
+problems = ["conv_wgrad n2c21d4h8w9 k13t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=1,2,1 dilation=2,1,3 mode=convolution {T} nhwc",
+            "conv_wgrad n2c64h14w12 k272r3s1 groups=2 {T} nhwc"]
 @*/
 // The sum runs over the pixels (n, z, p, q) of dy, `range` of them for each split; conv_wgrad_mma_sum adds the splits in order. k = filters
 // of a group; chunks = chunks of 8 channels of all taps of a group, (t, r, s, c) with c innermost. Both operands are
@@ -40,7 +40,7 @@ template <class Tile> struct WgradSource {
         if (threadIdx.x >= 64) return;
         const int pixel = begin + step * 64 + int(threadIdx.x);
         int at[4];
-        pixel_of(min(pixel, end - 1), out, at);
+        pixel_of(pixel, out, at);
         Row row = row_of(window, at, pixel_chunks);
         if (pixel >= end) row.mask = 0;
         table[step % 4 * 64 + threadIdx.x] = row;
@@ -49,14 +49,14 @@ template <class Tile> struct WgradSource {
         const char* from = dy + i64(step) * 64 * dy_chunks * 16;
         UNROLL for (int i = 0; i < a_rows; ++i) {
             const bool load = a_inside && begin + step * 64 + a_row + i * a_pass < end;
-            cp_async_if<16>(load, stage + a_to + i * a_pass * Tile::m * 2, load ? from + i64(i * a_pass) * dy_chunks * 16 : x);
+            cp_async_if<16>(load, stage + a_to + i * a_pass * Tile::m * 2, from + i64(i * a_pass) * dy_chunks * 16);
         }
     }
     DEVICE void load_b(int step, unsigned stage) const {
         UNROLL for (int i = 0; i < b_rows; ++i) {
             const Row row = table[step % 4 * 64 + b_row + i * b_pass];
-            const bool inside = b_inside && row.mask != 0 && (row.mask & need) == need;
-            cp_async_if<16>(inside, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2, x + i64(inside ? row.offset + delta : 0) * 16);
+            const bool inside = b_inside && (row.mask & need) == need;
+            cp_async_if<16>(inside, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2, x + i64(row.offset + delta) * 16);
         }
     }
 };
@@ -81,7 +81,7 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
         source.window.first[d] = first[d], source.window.step[d] = step[d], source.out[d] = out[d];
     }
     source.table = reinterpret_cast<Row*>(memory + Tile::stages * Tile::stage_bytes);
-    source.begin = int(min(i64(blockIdx.y) * range, i64(pixels))), source.end = int(min(i64(source.begin) + range, i64(pixels)));
+    source.begin = blockIdx.y * range, source.end = source.begin + min(range, pixels - source.begin);
     source.pixel_chunks = pixel_chunks, source.dy_chunks = dy_chunks;
     const int a_chunk = thread % source.a_chunks, b_chunk = thread % source.b_chunks, at = n0 / 8 + b_chunk;
     unsigned chunk, r, s;
@@ -96,6 +96,7 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     __syncthreads();
 
     MmaSums<Tile> d = {};
+    __builtin_assume(source.begin < source.end);
     const int steps = ceil_div(source.end - source.begin, 64);
     mma_main<T, Tile>(d, shared, steps, MnMajorA<Tile>(shared, warp_m, lane), MnMajorB<Tile>(shared, warp_n, lane), source);
     const int cols = chunks * 8;

@@ -10,7 +10,8 @@ grid    = ["ceil_div(vectors, 32)", 1, 1]
 needs   = ["vectors < 2**29"]
 problems = ["conv_wgrad n2c24h7w9 k40r3s3 pad1 {T} nhwc",
             "conv_wgrad n2c5h12w15 k6r3s3 pad1 {T}",
-            "conv_wgrad n2c5h36w37 k6r1s1 {T}"]
+            "conv_wgrad n1c8h40w41 k8r1s1 {T} nhwc",
+            "conv_wgrad n2c21d4h8w9 k13t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 mode=convolution {T} nhwc"]
 @*/
 // sums is [split][k][t][r][s][c], c padded to tap_channels (a multiple of 8), `vectors` float4 a split, `cols` floats a filter.
 // strides are those of dw: k, c, t, r, s. A warp reads 32 neighbouring vectors of every 8th split, 8 warps share them out;

@@ -14,12 +14,12 @@ block  = [256, 1, 1]
 grid   = ["tiles_m * tiles_n * groups * splits", 1, 1]
 extra  = ["tiles_m", "tiles_n", "splits"]
 needs  = ["rows >= 1", "filters >= 1", "tiles_m * tiles_n * groups * splits < 2147483648"]
-problems = ["conv_wgrad n2c5h5w6 k7r3s2 pad1 {T}",
+problems = ["conv_wgrad n0c5h5w6 k7r3s2 {T}",
             "conv_wgrad n2c8h4w4 k8r1s1 {T}",
             "conv_wgrad n2c8h5w6 k8r3s3 {T} nhwc",
-            "conv_wgrad n2c6h12w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
-            "conv_wgrad n1c8d3h3w4 k5t2r2s2 stride2 {T}",
-            "conv_wgrad n1c17h5w6 k135r3s3 pad1 {T}"]
+            "conv_wgrad n2c6h6w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
+            "conv_wgrad n2c3d4h6w7 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=1,2,1 dilation=2,1,3 mode=convolution {T}",
+            "conv_wgrad n1c30h5w6 k{80 if TILE == 't32x32' else 264}r3s3 pad1 groups=2 {T}"]
 @*/
 // A block makes one tile of rows (channel and tap of a group) x filters of the group, over `split_pixels` pixels
 // (n, o, p, q). With one split (parts is null) it blends into dw; else the sums go to parts[split][filter][row], which
@@ -87,5 +87,5 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         T* p = dw + filter * dw_k + dw_off[row];
         *p = from_acc<T>(blend(alpha, sum, beta, p));
     };
-    S::template drain<true>(tiles, acc, emit);
+    S::drain(tiles, acc, true, emit);
 }

@@ -31,7 +31,7 @@ template <int Rows, int K> struct Place {
     static constexpr int E = Rows * K / 256, V = E < 4 ? E : 4;
     int row, k0;
     DEVICE Place(bool along_depth) {
-        const int t = threadIdx.x;
+        const unsigned t = threadIdx.x;
         row = along_depth ? t / (K / E) : t % Rows;
         k0 = (along_depth ? t % (K / E) : t / Rows) * E;
     }
@@ -113,8 +113,7 @@ DEVICE void gather_multiply(typename S::Shared& tiles, Taps<S::k>& taps, const P
     };
 
     S::clear(acc);
-    const int steps = end > begin ? ceil_div(end - begin, S::k) : 0;
-    if (steps == 0) return;
+    const int steps = ceil_div(end - begin, S::k);
     decode(0, begin);
     __syncthreads();
     load(0, begin);

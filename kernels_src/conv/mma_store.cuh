@@ -7,8 +7,9 @@
 namespace cydnn {
 
 // sums to shared memory, row-major. A row is padded by 8 floats: the 8-byte stores of half a warp (4 rows, 4 lanes each)
-// fall into 32 different banks.
+// fall into 32 different banks. Begins when all warps have left the stages, ends when all sums are there.
 template <class Tile> DEVICE void spill_sums(float* tile, const MmaSums<Tile>& sums, int warp_m, int warp_n, int lane) {
+    __syncthreads();
     UNROLL for (int i = 0; i < Tile::blocks_m; ++i)
         UNROLL for (int j = 0; j < Tile::blocks_n; ++j)
             UNROLL for (int half = 0; half < 2; ++half)
@@ -18,13 +19,16 @@ template <class Tile> DEVICE void spill_sums(float* tile, const MmaSums<Tile>& s
                     const float* d = sums[i][j][half] + 2 * low;
                     *reinterpret_cast<float2*>(tile + row * (Tile::n + 8) + col) = make_float2(d[0], d[1]);
                 }
+    __syncthreads();
 }
 
-// y[pixel(row)][channel + col] = alpha * sum (through the fused nodes) + beta * y, for rows with pixel(row) >= 0, col < cols.
-// `channels` is the row length of y. Vectors of 8 when every row of y is made of whole 16-byte chunks, else element by element.
+// y[pixel(row)][channel + col] = alpha * sum (through the fused nodes) + beta * y, for rows with pixel(row) >= 0, col < cols; f32
+// sums go to a workspace, so nothing is added to them. `channels` is the row length of y. Vectors of 8 when every row of y is made of
+// whole 16-byte chunks, else element by element.
 template <class Elem, class Tile, class Pixel>
 DEVICE void store_tile(const float* tile, Elem* y, Pixel pixel, int channel, int cols, int channels, float alpha, float beta) {
     constexpr int chunks = Tile::n / 8;
+    if constexpr (sizeof(Elem) == 4) beta = 0.f;
     const bool vectors = channels % 8 == 0 && cols % 8 == 0;
 #pragma unroll 1
     for (int i = threadIdx.x; i < Tile::m * chunks; i += Tile::threads) {

@@ -83,7 +83,7 @@ DEVICE void multiply(MmaSums<Tile>& sums, const unsigned (&a)[Tile::blocks_m][4]
 // sums += the product of `steps` k steps. The Source is called by every thread, for steps in order:
 //   load_a(step, stage address), load_b(...)   cp.async of its share of the operand;
 //   ahead(step)                                writes what they need from shared memory, a barrier earlier.
-// The caller has done ahead(0 … stages - 1) and a barrier. Leaves with all stages free to use.
+// The caller has done ahead(0 … stages - 1) and a barrier. Leaves with no copy under way; a barrier later the stages are free to use.
 // Two sets of fragments: those of the next k16 are on their way while the tensor cores work on this one. The last k16 of
 // a step already reads the next stage, so the barrier stands before it and the loads into the freed stage after it.
 template <class Elem, class Tile, class A, class B, class Source>
@@ -114,8 +114,6 @@ DEVICE void mma_main(MmaSums<Tile>& sums, unsigned shared, int steps, const A& a
             multiply<Elem, Tile>(sums, a[kk % 2], b[kk % 2]);
         }
     }
-    cp_async_wait<0>();
-    __syncthreads();
 }
 
 }  // namespace cydnn

@@ -57,10 +57,10 @@ template <int Count> DEVICE void store(unsigned char* tile, Y* y, int r, int c, 
 template <int Count>
 DEVICE void store_tile(unsigned char* tile, Y* y, int rows, int cols, i64 y_col, Acc_Y alpha, Acc_Y beta) {
     constexpr int along = TILE / Count;
-    const int r = threadIdx.x % along * Count;
+    const int r = threadIdx.x % along * Count, first = threadIdx.x / along;
     if (r >= rows) return;
-    _Pragma("unroll 4") for (int c = threadIdx.x / along; c < cols; c += THREADS / along)
-        store<Count>(tile, y + c * y_col + r, r, c, alpha, beta);
+    _Pragma("unroll 4") for (int u = 0; u < TILE; u += THREADS / along)
+        if (const int c = first + u; c < cols) store<Count>(tile, y + c * y_col + r, r, c, alpha, beta);
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, sizeof(X) < 8 ? 6 : 4) void KERNEL(

@@ -79,7 +79,7 @@ DEVICE void mma_m8n8k4_f64(double (&d)[2], double a, double b) {
 #endif
 
 // PTX ISA §cp.async: copies `bytes` (0 … Size) of global memory and writes zeros up to Size. `p` is not read
-// when bytes is 0, but must be a valid pointer value. Both addresses are aligned to Size. 16 bytes pass by L1 (.cg).
+// when bytes is 0, and may then point anywhere. Both addresses are aligned to Size. 16 bytes pass by L1 (.cg).
 // On sm_75 it is a plain copy through registers, so the same kernel text is right there, only not asynchronous.
 template <int Size> DEVICE void cp_async(unsigned address, const void* p, int bytes = Size) {
     static_assert(Size == 16 || Size == 8 || Size == 4, "cp_async: Size must be 16, 8 or 4");

@@ -16,9 +16,12 @@ smem    = "3 * (TILE + TILE) * 64 * 2"
 extra   = ["splits"]
 needs   = ["m >= 1", "n >= 1", "split_k % 64 == 0", "ceil_div(m, TILE) * ceil_div(n, TILE) * batches * splits < 2147483648"]
 marks   = ["epilogue"]
-problems = ["matmul a=37x104:{T}@{'104,1' if A_MAJOR == 'ak' else '1,40'} b=104x20:{T}@{'1,104' if B_MAJOR == 'bk' else '24,1'} c=37x20:{T}",
-            "matmul a=2x37x328:{T}@13120,{'328,1' if A_MAJOR == 'ak' else '1,40'} b=2x328x24:{T}@7872,{'1,328' if B_MAJOR == 'bk' else '24,1'} c=2x37x24:{T}",
-            "matmul a=37x328:{T}@{'328,1' if A_MAJOR == 'ak' else '1,40'} b=328x24:{T}@{'1,328' if B_MAJOR == 'bk' else '24,1'} c=37x24:{T}@1,37"]
+problems = ["matmul a=5x0:{T}@{'8,1' if A_MAJOR == 'ak' else '1,8'} b=0x8:{T}@{'1,8' if B_MAJOR == 'bk' else '8,1'} c=5x8:{T}",
+            "matmul a=37x104:{T}@{'104,1' if A_MAJOR == 'ak' else '1,40'} b=104x20:{T}@{'1,104' if B_MAJOR == 'bk' else '24,1'} c=37x20:{T}",
+            "matmul a=2x81x72:{T}@6912,{'72,1' if A_MAJOR == 'ak' else '1,88'} b=2x72x80:{T}@5760,{'1,72' if B_MAJOR == 'bk' else '80,1'} c=2x81x80:{T}@8448,88,1",
+            "matmul a=113x264:{T}@{'264,1' if A_MAJOR == 'ak' else '1,120'} b=264x112:{T}@{'1,264' if B_MAJOR == 'bk' else '112,1'} c=113x112:{T}@1,113",
+            "{'matmul a=2x2x2x2x2x2x3x8 b=2x2x2x2x2x2x8x8@512,256,128,64,1024,2048,1,8 c=2x2x2x2x2x2x3x8@24,48,96,192,384,768,8,1' if A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} {T if A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}",
+            "matmul a={8 * TILE + 16}x8:{T}@{8 if A_MAJOR == 'ak' else 1},{1 if A_MAJOR == 'ak' else 8 * TILE + 16} b=8x{TILE + 8}:{T}@{1 if B_MAJOR == 'bk' else TILE + 8},{8 if B_MAJOR == 'bk' else 1}"]
 @*/
 // A block makes one tile of one matrix over `split_k` of the depth, by the pipeline of conv/mma_tile.cuh. ak, bk: the depth
 // is contiguous and a_step, b_step go to the next row (column of b); am, bn: the reverse. Parts as in matmul_simt. Blocks go
@@ -53,21 +56,20 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     } source = {{a + a_off, a_step, row0, m, begin, end}, {b + b_off, b_step, col0, n, begin, end}};
     MmaSums<Tile> sums = {};
     const unsigned shared = shared_address(stages);
-    mma_main<T, Tile>(sums, shared, end > begin ? ceil_div(end - begin, Tile::k) : 0, A_MAJOR::Fragments<Tile>(shared, warp_m, lane),
+    mma_main<T, Tile>(sums, shared, ceil_div(end - begin, Tile::k), A_MAJOR::Fragments<Tile>(shared, warp_m, lane),
                       B_MAJOR::Fragments<Tile>(shared, warp_n, lane), source);
 
     float* tile = reinterpret_cast<float*>(stages);
     spill_sums<Tile>(tile, sums, warp_m, warp_n, lane);
-    __syncthreads();
     if (parts) {
         parts += (i64(split) * batches + matrix) * m * n;
-        for (int i = threadIdx.x; i < TILE * TILE; i += Tile::threads) {
-            const int row = i / TILE, col = i % TILE;
+        _Pragma("unroll 4") for (int first = 0; first < TILE * TILE; first += Tile::threads) {
+            const int i = first + threadIdx.x, row = i / TILE, col = i % TILE;
             if (row0 + row < m && col0 + col < n) parts[i64(row0 + row) * n + col0 + col] = tile[row * (TILE + 8) + col];
         }
     } else if (c_vectors) {
-        _Pragma("unroll 2") for (int i = threadIdx.x; i < TILE * TILE / 8; i += Tile::threads) {
-            const int row = i / (TILE / 8), col = i % (TILE / 8) * 8;
+        _Pragma("unroll 2") for (int first = 0; first < TILE * TILE / 8; first += Tile::threads) {
+            const int i = first + threadIdx.x, row = i / (TILE / 8), col = i % (TILE / 8) * 8;
             if (row0 + row >= m || col0 + col >= n) continue;
             const i64 off = c_off + (row0 + row) * c_m + col0 + col;
             float v[8], old[8];

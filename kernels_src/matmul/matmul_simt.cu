@@ -12,12 +12,13 @@ grid   = ["tiles_m * tiles_n * batches * splits", 1, 1]
 extra  = ["tiles_m", "tiles_n", "splits"]
 needs  = ["m >= 1", "n >= 1", "tiles_m * tiles_n * batches * splits < 2147483648"]
 marks  = ["epilogue"]
-problems = ["matmul 37x70 70x21 {T}",
-            "matmul a=36x64:{T} b=64x20:{T}@1,64 c=36x20:{T}@1,36",
+problems = ["matmul 37x70 70x133 {T}",
+            "matmul 5x0 0x7 {T}",
+            "matmul a=132x36:{T} b=36x76:{T}@1,36 c=132x76:{T}@1,132",
             "matmul a=36x64:{T}@1,36 b=64x20:{T} c=36x20:{T}",
             "matmul a=37x70:{T}@1,37 b=70x21:{T}@1,70 c=37x21:{T}@1,37",
-            "matmul 2x1x33x40 1x3x40x1 {T}",
-            "matmul 131x40 40x133 {T}"]
+            "matmul 2x1x36x64 1x3x64x20 {T}",
+            "matmul a=2x2x2x2x2x2x3x3:{T} b=2x2x2x2x2x2x3x5:{T} c=2x2x2x2x2x2x3x5:{T}@15,60,30,240,120,480,5,1"]
 @*/
 // A block makes one tile of one matrix over `split_k` of the depth. With one split (parts is null) it blends into c; else
 // the sums go to parts[split][batch][m][n], which matmul_sum adds up in the order of the splits.
@@ -44,11 +45,9 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     Operand<T, S::n, S::k> pb(b_form, b + b_off, b_n, b_k, col0, n, begin);
     typename S::Sum acc[S::FM][S::FN];
     S::clear(acc);
-    if (end > begin) {
-        pa.load(end - begin), pb.load(end - begin);
-        pa.store(tiles.a[0]), pb.store(tiles.b[0]);
-        __syncthreads();
-    }
+    pa.load(end - begin), pb.load(end - begin);
+    pa.store(tiles.a[0]), pb.store(tiles.b[0]);
+    __syncthreads();
     int buffer = 0;
     NO_UNROLL for (int left = end - begin; left > 0; left -= S::k) {
         const bool more = left > S::k;
@@ -71,6 +70,5 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         fuse_epilogue(v, off, col);
         c[off] = from_acc<T>(v[0]);
     };
-    if (c_along_m) S::template drain<true>(tiles, acc, emit);
-    else S::template drain<false>(tiles, acc, emit);
+    S::drain(tiles, acc, c_along_m, emit);
 }

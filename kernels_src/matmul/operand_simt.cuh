@@ -21,7 +21,7 @@ template <class Elem, int Rows, int K> struct Operand {
     bool is_row;
 
     DEVICE Operand(int form, const Elem* base, i64 row_step, i64 k_step, int row0, int rows, int begin) : k_step(k_step), form(form) {
-        const int t = threadIdx.x;
+        const unsigned t = threadIdx.x;
         if (form == ALONG_ROWS) row = t % Rows, k0 = t / Rows * E;
         else if (form == ROW_VECTORS) row = t % (Rows / V) * V, k0 = t / (Rows / V) * (E / V);
         else row = t / (K / E), k0 = t % (K / E) * E;

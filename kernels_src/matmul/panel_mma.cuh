@@ -11,13 +11,13 @@ namespace cydnn {
 
 template <class Elem, int Rows, int Threads, bool KMajor> struct Panel {
     static constexpr int chunks = KMajor ? 8 : Rows / 8, lines = KMajor ? Rows : 64, apart = Threads / chunks, copies = lines / apart;
-    const Elem *base, *p;                                // p: this thread's first chunk of the first step
-    i64 step, apart_step, k_step;
+    const Elem* p;                                       // this thread's first chunk of the first step
+    i64 apart_step, k_step;
     int depth, line, chunk, lines_left, chunk_left;      // what exists, counted from this thread's first line and chunk
     unsigned at;                                         // the first chunk's place in a stage
 
     DEVICE Panel(const Elem* base, i64 step, int row0, int rows, int begin, int end)
-        : base(base), step(step), apart_step(step * apart), k_step(KMajor ? 64 : 64 * step), depth(end - begin) {
+        : apart_step(step * apart), k_step(KMajor ? 64 : 64 * step), depth(end - begin) {
         line = threadIdx.x / chunks, chunk = threadIdx.x % chunks;
         p = KMajor ? base + (i64(row0) + line) * step + begin + chunk * 8 : base + (i64(begin) + line) * step + row0 + chunk * 8;
         lines_left = (KMajor ? rows - row0 : depth) - line;
@@ -30,8 +30,7 @@ template <class Elem, int Rows, int Threads, bool KMajor> struct Panel {
         const int have = chunk_left - (KMajor ? index * 64 : 0), lines_here = lines_left - (KMajor ? 0 : index * 64);
         const int bytes = max(0, min(have, 8)) * int(sizeof(Elem));
         UNROLL for (int i = 0; i < copies; ++i) {
-            const bool valid = bytes > 0 && i * apart < lines_here;
-            cp_async<16>(stage + at + i * apart * chunks * 16, valid ? from + i * apart_step : base, valid ? bytes : 0);
+            cp_async<16>(stage + at + i * apart * chunks * 16, from + i * apart_step, i * apart < lines_here ? bytes : 0);
         }
     }
 };

@@ -4,7 +4,7 @@
 //   t128x128 t128x64 t64x64 t32x32       tile shapes (axis TILE); the depth of a step follows from the shape
 //   Simt<T, TILE>::Shared                two buffers of both operands, a[k][m] and b[k][n], in the accumulator type
 //   Simt::multiply(shared, buffer, acc)  acc += a^T b
-//   Simt::drain<LanesAlongM>(shared, acc, emit)   emit(row, column, sum) once for every element; neighbouring lanes
+//   Simt::drain(shared, acc, along_m, emit)   emit(row, column, sum) once for every element; neighbouring lanes
 //                                        get neighbouring rows (or columns), so that stores are coalesced
 //
 // A thread holds FM x FN sums: blocks of WM x WN neighbours, 16 * WM rows apart. A warp is 4 x 8 threads, so a 16-byte
@@ -53,26 +53,37 @@ template <class Elem, class Shape> struct Simt {
         }
     }
 
-    // Sixteen columns (or rows) at a time go through shared memory. The loop over a chunk is not unrolled: one mark a chunk.
-    template <bool LanesAlongM, class Emit> static DEVICE void drain(Shared& s, const Sum (&acc)[FM][FN], Emit emit) {
-        constexpr int across = LanesAlongM ? FN : FM, wide = LanesAlongM ? WN : WM;        // the chunked direction
-        constexpr int along = LanesAlongM ? m : n, pitch = along + 4;
-        constexpr int held = LanesAlongM ? FM : FN, run = LanesAlongM ? WM : WN;
-        static_assert(sizeof(Shared) >= 16 * pitch * sizeof(Sum), "a chunk must fit");
+    // Sixteen rows, or columns where lanes run along m, at a time go through shared memory, which is free to use. Neither loop is
+    // unrolled: one emit, and one mark. Chunk c holds every WM-th row (or column) from `outer` on, of one of the FM / WM blocks.
+    template <class Emit> static DEVICE void drain(Shared& s, const Sum (&acc)[FM][FN], bool along_m, Emit emit) {
+        static_assert(WM == WN && sizeof(Shared) >= 16 * (m + 4) * sizeof(Sum) && m >= n, "a chunk must fit");
         Sum* chunk = reinterpret_cast<Sum*>(&s);
-        const int line = LanesAlongM ? thread_n() : thread_m(), first = (LanesAlongM ? thread_m() : thread_n()) * run;
-        UNROLL for (int c = 0; c < across; ++c) {
-            __syncthreads();                                        // the tiles, or the last chunk, have been read
-            UNROLL for (int h = 0; h < held; h += run) {
-                Vec<Sum, run> v;
-                UNROLL for (int i = 0; i < run; ++i) v[i] = LanesAlongM ? acc[h + i][c] : acc[c][h + i];
-                v.store(chunk + line * pitch + h * 16 + first);
+        const int along = along_m ? m : n, pitch = along + 4, chunks = along_m ? FN : FM;
+        NO_UNROLL for (int c = 0; c < chunks; ++c) {
+            if (along_m) {
+                Sum* to = chunk + thread_n() * pitch + thread_m() * WM;
+                UNROLL for (int j = 0; j < FN; ++j)
+                    UNROLL for (int h = 0; h < FM; h += WM) {
+                        Vec<Sum, WM> v;
+                        UNROLL for (int i = 0; i < WM; ++i) v[i] = acc[h + i][j];
+                        if (j == c) v.store(to + h * 16);
+                    }
+            } else {
+                Sum* to = chunk + thread_m() * pitch + thread_n() * WN;
+                UNROLL for (int i = 0; i < FM; ++i)
+                    UNROLL for (int h = 0; h < FN; h += WN) {
+                        Vec<Sum, WN> v;
+                        UNROLL for (int j = 0; j < WN; ++j) v[j] = acc[i][h + j];
+                        if (i == c) v.store(to + h * 16);
+                    }
             }
             __syncthreads();
+            const int first = c / WM * 16 * WM + c % WM;
             NO_UNROLL for (int e = threadIdx.x; e < 16 * along; e += threads) {
-                const int inner = e % along, which = e / along, outer = c / wide * 16 * wide + which * wide + c % wide;
-                emit(LanesAlongM ? inner : outer, LanesAlongM ? outer : inner, chunk[which * pitch + inner]);
+                const int inner = e & (along - 1), line = unsigned(e) / (along_m ? m : n), outer = first + line * WM;
+                emit(along_m ? inner : outer, along_m ? outer : inner, chunk[line * pitch + inner]);
             }
+            __syncthreads();
         }
     }
 };

@@ -25,15 +25,8 @@ import watched
 
 TARGETS = ("sm_75", "sm_80", "sm_90")
 BAR = 0.95
-REMAINDER = "nvcc unrolls a loop whose count is whole and keeps a remainder that cannot run"
 SEEN = "what is left was looked at and is reached by no problem yet"
 LESS = {                                         # kernel (a pattern) -> (its bar, why)
-    r"conv_(fprop|dgrad)_simt_\w+_t(128x128|32x32)": (0.89, REMAINDER),
-    r"conv_fprop_mma_.*": (0.94, REMAINDER),
-    r"conv_mma_(un)?pack_.*": (0.88, REMAINDER),
-    r"matmul_mma_.*": (0.89, REMAINDER),
-    r"matmul_simt_\w+_t128x128": (0.91, REMAINDER),
-    r"transform_transpose_\w+_b?f16": (0.70, REMAINDER),
     r"reduction_columns_(sum|prod)_b?f16_1": (0.91, SEEN),
     r"softmax_(fwd|bwd)_generic_.*": (0.80, SEEN),
     r"softmax_bwd_strided_\w+_0": (0.84, SEEN),
