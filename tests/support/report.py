@@ -10,14 +10,11 @@ HOWS = ("finding", "value", "endless", "refused", "equivalent", "survived")
 
 # Synchronisation that nothing depends on: how many in a kernel, and why. A finding for the kernel's owner; nothing else may survive.
 WAIT = "the last `cp_async_wait<0>` of mma_main (conv/mma_tile.cuh): every real copy was waited for in the loop, the groups left are empty"
-CALL = "`block_reduce` (lib/reduce.cuh) begins with a barrier for a second call with the same operation; this kernel calls it once"
 DRAIN = "`drain` (matmul/tile_simt.cuh) begins with a barrier right behind the one that ends the main loop; two where lanes may run along m or n"
 NEEDLESS: dict[str, tuple[int, str]] = {
     **{f"conv/conv_{d}_mma.cu": (1, WAIT) for d in ("fprop", "dgrad")}, "matmul/matmul_mma.cu": (1, WAIT),
     "conv/conv_wgrad_mma.cu": (2, WAIT + "; and the barrier behind it: this kernel does not use shared memory again"),
     "conv/conv_fprop_simt.cu": (2, DRAIN), "conv/conv_dgrad_simt.cu": (2, DRAIN), "conv/conv_wgrad_simt.cu": (1, DRAIN), "matmul/matmul_simt.cu": (2, DRAIN),
-    **{f"softmax/softmax_{op}_{form}.cu": (1, CALL) for op in ("fwd", "bwd") for form in ("block", "scan", "apply", "cluster")},
-    "softmax/softmax_bwd_generic.cu": (1, CALL), "softmax/softmax_fwd_generic.cu": (2, CALL.replace("once", "twice, with two operations")),
 }
 
 
