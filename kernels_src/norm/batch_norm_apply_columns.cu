@@ -54,7 +54,7 @@ extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
     Stat<A> all = {};
     if (parts) {
         const i64 mine = min(first_col + c, cols - 1);          // teams beyond the last column merge it and keep silent
-        all = team.merged(reinterpret_cast<const Stat<A>*>(parts) + mine * stat_splits, stat_splits, 1);
+        all = team.template merged<(VEC ? 8 : 2)>(reinterpret_cast<const Stat<A>*>(parts) + mine * stat_splits, stat_splits, 1);
     }
     if (leads) {
         const Line<A> line = finish_column(given, fetched, first_col + c, parts != nullptr, all, store, col_sizes, col_strides);

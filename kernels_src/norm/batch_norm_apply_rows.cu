@@ -46,7 +46,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     Fetched<A> fetched = {};
     if (team.leads) fetched = fetch_column(given, column, parts != nullptr, store, col_sizes, col_strides);
     Stat<A> all = {};
-    if (parts) all = team.merged(reinterpret_cast<const Stat<A>*>(parts) + i64(column) * stat_splits, stat_splits, 1);
+    if (parts) all = team.template merged<2>(reinterpret_cast<const Stat<A>*>(parts) + i64(column) * stat_splits, stat_splits, 1);
     if (team.leads) shared_line = finish_column(given, fetched, column, parts != nullptr, all, store, col_sizes, col_strides);
     __syncthreads();
     const A center = shared_line.center, slope = alpha * shared_line.slope, shift = alpha * shared_line.shift;

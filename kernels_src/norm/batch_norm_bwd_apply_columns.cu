@@ -54,7 +54,7 @@ extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
     FetchedGrad<A> fetched = {};
     if (leads) fetched = fetch_gradient<KNOWN>(given, first_col + c, col_sizes, col_strides);
     const i64 mine = min(first_col + c, cols - 1);              // teams beyond the last column merge it and keep silent
-    const Part all = team.merged(reinterpret_cast<const Part*>(parts) + mine * stat_splits, stat_splits, 1);
+    const Part all = team.template merged<(VEC ? 8 : 2)>(reinterpret_cast<const Part*>(parts) + mine * stat_splits, stat_splits, 1);
     if (leads) {
         const Plane<A> plane = finish_gradient(given, fetched, first_col + c, all, blockIdx.y == 0, col_sizes, col_strides);
         centers[c] = plane.center, slopes[c] = alpha * plane.slope, offsets[c] = plane.offset, tilts[c] = plane.tilt;

@@ -47,7 +47,7 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const Team<Step> team(1);
     FetchedGrad<A> fetched = {};
     if (team.leads) fetched = fetch_gradient<KNOWN>(given, column, col_sizes, col_strides);
-    const Part all = team.merged(reinterpret_cast<const Part*>(parts) + i64(column) * stat_splits, stat_splits, 1);
+    const Part all = team.template merged<2>(reinterpret_cast<const Part*>(parts) + i64(column) * stat_splits, stat_splits, 1);
     if (team.leads) shared_plane = finish_gradient(given, fetched, column, all, blockIdx.y == 0, col_sizes, col_strides);
     __syncthreads();
     const A center = shared_plane.center, slope = alpha * shared_plane.slope, offset = shared_plane.offset, tilt = shared_plane.tilt;
