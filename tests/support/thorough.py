@@ -1,17 +1,6 @@
 """Problems that the mutants asked for beside those of the contracts: whole tiles and full pipelines, so that every barrier and wait matters."""
 from __future__ import annotations
 
-SIZES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
-
-
-def _softmax_block(op):
-    return lambda a: [f"softmax_{op} 2x{a['UNITS'] * n // SIZES[a['T']] - 8} {a['T']}" for n in (16, 12)]       # aligned; most of it in shared memory
-
-
-def _softmax_cluster(op, held):
-    return lambda a: [f"softmax_{op} 1x{a['SIZE'] * held * 7 // 4 // SIZES[a['T']]} {a['T']}"]                  # more than the registers hold
-
-
 MODES = ("max", "avg_exclude_padding", "avg_include_padding")
 
 
@@ -41,8 +30,6 @@ LINES = {                                                    # kernel source -> 
         f"matmul 2x3x37x70 2x3x70x21 {a['T']}", f"matmul a=3x36x64:{a['T']} b=3x64x20:{a['T']}@1280,1,64 c=3x36x20:{a['T']}@720,1,36"],
     "conv/conv_mma_pack.cu": lambda a: [f"conv_fprop n2c133h4w17 k8r1s1 {a['T']}", f"conv_fprop n2c133h4w17 k8r1s1 {a['T']} nhwc"],
     "conv/conv_mma_unpack.cu": lambda a: [f"conv_fprop n2c8h4w17 k133r1s1 {a['T']}", f"conv_fprop n2c8h4w17 k133r1s1 {a['T']} nhwc"],
-    "softmax/softmax_fwd_block.cu": _softmax_block("fwd"), "softmax/softmax_bwd_block.cu": _softmax_block("bwd"),
-    "softmax/softmax_fwd_cluster.cu": _softmax_cluster("fwd", 131072), "softmax/softmax_bwd_cluster.cu": _softmax_cluster("bwd", 65536),
 }
 
 
