@@ -38,11 +38,6 @@ LESS = {                                         # kernel (a pattern) -> (its ba
     r"pointwise_strided_.*": (0.70, "offsets are divided in 64 bits from 2^31 elements on, which are too many to run"),
     r"pooling_fwd_nchw_wide_.*_3": (0.90, SEEN),
     r"pooling_fwd_nhwc_strip_.*_max_nan_.": (0.86, SEEN),
-    r"reduction_columns_(sum|prod)_b?f16_1": (0.91, SEEN),
-    r"softmax_(fwd|bwd)_generic_.*": (0.80, SEEN),
-    r"softmax_bwd_strided_\w+_0": (0.84, SEEN),
-    r"softmax_fwd_strided_f64_.*": (0.85, SEEN),
-    r"softmax_fwd_apply_f32": (0.92, SEEN),
 }
 NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd", "reduction", "batch_norm_inference")
 CHOSEN = {kernels.get(n).source: n for n in sorted(kernels.names(), key=lambda n: zlib.crc32(n.encode()), reverse=True)}    # one of each source
