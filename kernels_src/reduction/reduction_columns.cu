@@ -15,6 +15,8 @@ problems = ["reduction x=23x{64 if WIDE else 45}:{T} y=1x{64 if WIDE else 45}:f6
             "reduction x={600 // sizeof(T) if WIDE else 75}x{64 if WIDE else 45}:{T} y=1x{64 if WIDE else 45}:bf16 mode={'norm1' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={'f64' if T == f64 else 'f32'}",
             "reduction x=2x600x{64 if WIDE else 45}:{T}@40000,64,1 y=1x1x{64 if WIDE else 45}:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={'f64' if T == f64 else 'f32'}",
             "reduction x=2x2x3x2x2x2x2x{16 if WIDE else 5}:{T}@32768,11264,3584,1600,704,288,64,1 y=1x1x1x1x1x1x1x{16 if WIDE else 5}:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={'f64' if T == f64 else 'f32'}",
+            "reduction x=2x2x3x2x2x2x2x{16 if WIDE else 5}:{T}@32768,11264,3584,1600,704,288,64,1 y=1x1x1x1x1x1x1x{16 if WIDE else 5}:f32 mode={'norm2' if FOLD == 'sum' else 'mul_no_zeros' if FOLD == 'prod' else 'amax'} acc={'f64' if T == f64 else 'f32'}",
+            "reduction x=2x60x{64 if WIDE else 45}:{T}@40000,64,1 y=1x1x{64 if WIDE else 45}:f32 mode={'norm2' if FOLD == 'sum' else 'mul_no_zeros' if FOLD == 'prod' else 'amax'} acc={'f64' if T == f64 else 'f32'}",
             "reduction x=2x2x3x2x2x2x2x{16 if WIDE else 5}:{T}@32768,11264,3584,1600,704,288,64,1 y=2x2x3x2x2x2x2x{16 if WIDE else 5}:f32@32768,11264,3584,1600,704,288,64,1 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={'f64' if T == f64 else 'f32'}"]
 @*/
 // A block has `lanes` columns of VEC neighbouring outputs each and 256 / lanes groups of rows; a split is a range of rows
