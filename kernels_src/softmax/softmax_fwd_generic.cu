@@ -31,7 +31,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     NO_UNROLL for (int c = lane; c < cols; c += WIDTH) whole.max = max_nan(whole.max, to_acc(x[offset_of<7>(c, col_dims, x_cols)]));
     whole.max = row_reduce(whole.max, Max{});
     const Acc_T base = base_of(whole.max);
-    NO_UNROLL for (int c = lane; c < cols; c += WIDTH) whole.sum = add_rn(whole.sum, row_exp<T>(to_acc(x[offset_of<7>(c, col_dims, x_cols)]) - base));
+    NO_UNROLL for (int c = lane; c < cols; c += WIDTH) whole.sum = add_rn(whole.sum, raised_exp<T>(to_acc(x[offset_of<7>(c, col_dims, x_cols)]) - base));
     whole.sum = row_reduce(whole.sum, Sum{});
     const SoftmaxOf<T> of(whole, alpha, is_log);
     NO_UNROLL for (int c = lane; c < cols; c += WIDTH)
