@@ -61,7 +61,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) /
     static_assert(VEC <= WARPS);
     if (const int p = threadIdx.x; p < 32 * VEC) {
         MaxSum<Acc_T> all = parts[0][p / 32][p % 32];
-        UNROLL for (int w = 1; w < WARPS; ++w) all = Merge<T>{}(all, parts[w][p / 32][p % 32]);
+        NO_UNROLL for (int w = 1; w < WARPS; ++w) all = Merge<T>{}(all, parts[w][p / 32][p % 32]);
         parts[0][p / 32][p % 32] = all;
     }
     __syncthreads();
