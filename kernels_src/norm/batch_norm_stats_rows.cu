@@ -9,7 +9,7 @@ params  = ["const T* x", "Acc_T* parts", "int items", "int items_per_split", "in
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
-problems = ["batch_norm_training n3c2h1w{3 * WIDE // sizeof(T) if WIDE else 5} {T}",
+problems = ["batch_norm_training n3c2h1w{301 * WIDE // sizeof(T) if WIDE else 301} {T}",
             "batch_norm_training {41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2 {T} x={41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2@1,{650 * WIDE // sizeof(T) if WIDE else 560},{210 * WIDE // sizeof(T) if WIDE else 180},{100 * WIDE // sizeof(T) if WIDE else 90},{48 * WIDE // sizeof(T) if WIDE else 44} y={41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2@1,{492 * WIDE // sizeof(T) if WIDE else 516},{164 * WIDE // sizeof(T) if WIDE else 172},{82 * WIDE // sizeof(T) if WIDE else 86},{41 * WIDE // sizeof(T) if WIDE else 43} mode=per_activation",
             "batch_norm_training 39x2x3x5x{15 * WIDE // sizeof(T) if WIDE else 15} {T} x=39x2x3x5x{15 * WIDE // sizeof(T) if WIDE else 15}@{470 * WIDE // sizeof(T) if WIDE else 600},{232 * WIDE // sizeof(T) if WIDE else 270},{75 * WIDE // sizeof(T) if WIDE else 85},{15 * WIDE // sizeof(T) if WIDE else 16},1"]
 @*/
