@@ -5,7 +5,7 @@ Two launches: sums of every split, then each block merges the few parts of its o
 from __future__ import annotations
 
 from ..ops import BatchNormBwd, BatchNormInference, BatchNormTraining
-from .batch_norm_view import View, cut_columns, no_column_vectors, split_configs, two_pass_us, walk_back, wrong_operands
+from .batch_norm_view import View, cut_columns, no_column_vectors, split_configs, two_pass_us, wrong_operands
 from .engine import Engine
 from .steps import Launch
 
@@ -53,7 +53,7 @@ def plan_training(p, dev, vec: int, splits=None) -> list:
     return [Launch(f"batch_norm_stats_columns_{suffix}",
                    dict(x=p.ptr("x"), parts=parts, **size, **v.rows_args("x"), **v.cols_args("x")), grid),
             Launch(f"batch_norm_apply_columns_{suffix}",
-                   dict(training_operands(p), parts=parts, **size, stat_splits=cut.splits, reverse=walk_back(p, dev),
+                   dict(training_operands(p), parts=parts, **size, stat_splits=cut.splits,
                         **v.rows_args("x", "y"), **v.cols_args(*TRAINING)), grid)]
 
 
@@ -64,7 +64,7 @@ def plan_inference(p, dev, vec: int, splits=None) -> list:
     cut = cut_columns(v, 16 // p.x.dtype.bytes if vec else 1, dev, splits=splits)
     size = dict(rows=v.rows, cols=v.cols, rows_per_split=cut.rows_per_split, splits=cut.splits, lanes_log2=cut.lanes_log2)
     return [Launch(f"batch_norm_apply_columns_{p.x.dtype}_{vec}",
-                   dict(inference_operands(p), **size, stat_splits=0, reverse=0, **v.rows_args("x", "y"), **v.cols_args(*INFERENCE)),
+                   dict(inference_operands(p), **size, stat_splits=0, **v.rows_args("x", "y"), **v.cols_args(*INFERENCE)),
                    dict(blocks=cut.blocks))]
 
 
@@ -80,7 +80,7 @@ def plan_backward(p, dev, vec: int, splits=None) -> list:
     return [Launch(f"batch_norm_bwd_sums_columns_{suffix}",
                    dict(pointers(p, "x", "dy", "mean"), parts=parts, **size, **v.rows_args("x", "dy"), **v.cols_args("x", "dy", "mean")), grid),
             Launch(f"batch_norm_bwd_apply_columns_{suffix}",
-                   dict(backward_operands(p), parts=parts, **size, stat_splits=cut.splits, reverse=walk_back(p, dev),
+                   dict(backward_operands(p), parts=parts, **size, stat_splits=cut.splits,
                         **v.rows_args("x", "dy", "dx"), **v.cols_args(*BACKWARD)), grid)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .batch_norm_columns import (BACKWARD, INFERENCE, TRAINING, backward_operands, inference_operands, part_bytes, pointers,
                                  training_operands)
-from .batch_norm_view import View, cut_rows, no_row_vectors, split_configs, two_pass_us, walk_back, wrong_operands
+from .batch_norm_view import View, cut_rows, no_row_vectors, split_configs, two_pass_us, wrong_operands
 from .engine import Engine
 from .steps import Launch
 
@@ -33,7 +33,7 @@ def plan_training(p, dev, wide: int, splits=None) -> list:
     return [Launch(f"batch_norm_stats_rows_{suffix}",
                    dict(x=p.ptr("x"), parts=parts, **size, **v.rows_args("x", items=items_of), **v.cols_args("x")), grid),
             Launch(f"batch_norm_apply_rows_{suffix}",
-                   dict(training_operands(p), parts=parts, **size, stat_splits=cut.splits, reverse=walk_back(p, dev),
+                   dict(training_operands(p), parts=parts, **size, stat_splits=cut.splits,
                         **v.rows_args("x", "y", items=items_of), **v.cols_args(*TRAINING)), grid)]
 
 
@@ -42,7 +42,7 @@ def plan_inference(p, dev, wide: int, splits=None) -> list:
     if not p.x.count:
         return []
     return [Launch(f"batch_norm_apply_rows_{p.x.dtype}_{wide}",
-                   dict(inference_operands(p), **size, stat_splits=0, reverse=0, **v.rows_args("x", "y", items=items_of),
+                   dict(inference_operands(p), **size, stat_splits=0, **v.rows_args("x", "y", items=items_of),
                         **v.cols_args(*INFERENCE)), dict(cols=v.cols))]
 
 
@@ -57,7 +57,7 @@ def plan_backward(p, dev, wide: int, splits=None) -> list:
                    dict(pointers(p, "x", "dy", "mean"), parts=parts, **size, **v.rows_args("x", "dy", items=items_of),
                         **v.cols_args("x", "dy", "mean")), grid),
             Launch(f"batch_norm_bwd_apply_rows_{suffix}",
-                   dict(backward_operands(p), parts=parts, rows=v.rows, **size, stat_splits=cut.splits, reverse=walk_back(p, dev),
+                   dict(backward_operands(p), parts=parts, rows=v.rows, **size, stat_splits=cut.splits,
                         **v.rows_args("x", "dy", "dx", items=items_of), **v.cols_args(*BACKWARD)), grid)]
 
 

@@ -160,11 +160,6 @@ def split_configs(p: Match) -> list[dict]:
     return [dict(splits=n) for n in powers(min(View.of(p).rows, MOST_SPLITS))]
 
 
-def walk_back(p: Match, dev) -> int:
-    """1 when the second pass should run backwards: what the first read last is still in L2. A tensor that fits stays there whole."""
-    return int(sum(p.operands[n].bytes for n in ("x", "dy") if p.operands.get(n) is not None) > dev.l2_bytes // 2)
-
-
 def two_pass_us(p: Match, dev, passes: int, efficiency: float) -> float:
     """Microseconds of two launches that move ``passes`` times the bytes of x."""
     return 5.0 + passes * p.x.count * p.x.dtype.bytes / (dev.bandwidth_gbs * efficiency) * 1e-3

@@ -7,7 +7,7 @@ from .softmax_forms import form, is_log, padded, stream_us, too_long, wrong_math
 from .steps import Launch
 
 WIDTHS = (32, 256)                               # the kernels' axis: lanes of a row
-LONG = 1024                                      # columns from which a block takes a row
+LONG = 1024                                      # columns from which a block takes a row, unless a config says otherwise
 
 
 class _Generic(Engine):
@@ -27,7 +27,10 @@ class _Generic(Engine):
         blocks = f.row_count if f.col_count >= LONG else f.row_count / 8
         return stream_us(p, dev, max(1, blocks / 4), extra_reads=self.reads, efficiency=0.2)
 
-    def plan(self, p, dev):
+    def configs(self, p, dev):
+        return [dict(width=w) for w in WIDTHS]
+
+    def plan(self, p, dev, width=None):
         if not p.descs[0].count:
             return []
         f = form(p)
@@ -36,7 +39,7 @@ class _Generic(Engine):
         args |= {f"{name}_cols": padded(s, 0) for name, s in zip(p.operands, f.col_strides)}
         args |= dict(rows=f.row_count, cols=f.col_count, row_dims=padded(f.rows, 1), col_dims=padded(f.cols, 1), is_log=is_log(p),
                      alpha=p.scalar("alpha"), beta=p.scalar("beta"))
-        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{WIDTHS[f.col_count >= LONG]}", args)]
+        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{width or WIDTHS[f.col_count >= LONG]}", args)]
 
 
 class SoftmaxFwdGeneric(_Generic):

@@ -18,10 +18,10 @@ class _Split(RowEngine):
         if f.row_count * self._slices(p, f)[0] >= 2 ** 31:
             yield f"needs fewer than 2^31 slices; got {f.row_count} rows of {self._slices(p, f)[0]}"
 
-    def _slices(self, p, f, tiles=None):
-        """(slices of a row, tiles of a slice)."""
+    def _slices(self, p, f, splits=MOST_SLICES):
+        """(slices of a row, tiles of a slice), at most so many slices."""
         tile = self.tile_bytes // p.descs[0].dtype.bytes
-        tiles = tiles or -(-f.col_count // (tile * MOST_SLICES))
+        tiles = -(-f.col_count // (tile * splits))
         return -(-f.col_count // (tile * tiles)), tiles
 
     def cost(self, p, dev):
@@ -31,11 +31,11 @@ class _Split(RowEngine):
         return 2.0 + stream_us(p, dev, f.row_count * self._slices(p, f)[0] / 2, extra_reads=1.0)
 
     def configs(self, p, dev):
-        least = self._slices(p, form(p))[1] if p.descs[0].count else 1
-        return [dict(tiles=least * n) for n in (1, 2, 4)]
+        most = self._slices(p, form(p))[0] if p.descs[0].count else 1
+        return [dict(splits=n) for n in dict.fromkeys((most, -(-most // 2), -(-most // 4), 1))]
 
-    def plan_rows(self, p, f, dev, tiles=None):
-        slices, tiles = self._slices(p, f, tiles)
+    def plan_rows(self, p, f, dev, splits=MOST_SLICES):
+        slices, tiles = self._slices(p, f, splits)
         part = p.scratch(f.row_count * slices * self.part_bytes)
         args = row_args(p, f, part=part, slices=slices, tiles=tiles)
         scan = {name: value for name, value in args.items() if name not in self.scan_drops}

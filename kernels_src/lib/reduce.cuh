@@ -7,7 +7,8 @@
 //   Welford<float>                             mean and sum of squared differences; merge() is an op
 //
 // Every thread of the warp or block must call, and every thread gets the result. The order of the sum depends on
-// Threads only: results are the same in every run. Maxima let a NaN win (max_nan).
+// Threads only: results are the same in every run. Maxima let a NaN win (max_nan). A second call for the same Value and op
+// wants a __syncthreads() before it: all have to have read the parts of the first.
 #pragma once
 #include "math.cuh"
 
@@ -55,7 +56,6 @@ template <int Threads, class Value, class Op> DEVICE Value block_reduce(Value v,
     v = warp_reduce(v, op);
     if constexpr (warps > 1) {
         __shared__ Value parts[warps];
-        __syncthreads();                                    // the parts of an earlier call have been read
         if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = v;
         __syncthreads();
         v = warp_reduce<warps>(parts[threadIdx.x % warps], op);

@@ -14,7 +14,8 @@ grid    = ["blocks", 1, 1]
 extra   = ["blocks"]
 needs   = ["rows <= 8 * (512 >> lanes_log2)", "lanes_log2 <= 3"]
 problems = ["batch_norm_bwd n2c24h3w3 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}",
-            "batch_norm_bwd n3c{128 // sizeof(T)}h1w167 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}"]
+            "batch_norm_bwd 70x2x3x2x{32 // sizeof(T)} {T} x=70x2x3x2x{32 // sizeof(T)}@{800 // sizeof(T)},{352 // sizeof(T)},{112 // sizeof(T)},{48 // sizeof(T)},1 dx=70x2x3x2x{32 // sizeof(T)}@{768 // sizeof(T)},{368 // sizeof(T)},{128 // sizeof(T)},{32 // sizeof(T)},1 mode=per_activation {'' if KNOWN else 'mean=none rstd=none'}",
+            "batch_norm_bwd n7c{48 // sizeof(T)}h17w17 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}"]
 @*/
 // Threads as in batch_norm_resident; strides as in batch_norm_bwd_apply_columns.
 #include "grad.cuh"

@@ -11,8 +11,9 @@ block   = [512, 1, 1]
 grid    = ["blocks", "splits", 1]
 extra   = ["blocks"]
 needs   = ["lanes_log2 <= (3 if VEC else 5)"]
-problems = ["batch_norm_bwd n2c{'16' if VEC else '5'}h3w3 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}",
-            "batch_norm_bwd {'n3c' if VEC else 'n5c37h1w73'}{128 // sizeof(T) if VEC else ''}{'h1w489' if VEC else ''} {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}"]
+problems = ["batch_norm_bwd n2c{16 if VEC else 5}h3w3 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}",
+            "batch_norm_bwd 70x2x3x2x{32 // sizeof(T) if VEC else 5} {T} x=70x2x3x2x{32 // sizeof(T) if VEC else 5}@{800 // sizeof(T) if VEC else 90},{352 // sizeof(T) if VEC else 41},{112 // sizeof(T) if VEC else 13},{48 // sizeof(T) if VEC else 6},1 dx=70x2x3x2x{32 // sizeof(T) if VEC else 5}@{768 // sizeof(T) if VEC else 70},{368 // sizeof(T) if VEC else 33},{128 // sizeof(T) if VEC else 11},{32 // sizeof(T) if VEC else 5},1 mode=per_activation {'' if KNOWN else 'mean=none rstd=none'}",
+            "batch_norm_bwd {14 if VEC else 15}x{80 // sizeof(T) if VEC else 37}x3x5x{7 if VEC else 5} {T} x={14 if VEC else 15}x{80 // sizeof(T) if VEC else 37}x3x5x{7 if VEC else 5}@{105 * 96 // sizeof(T) if VEC else 5000},1,{35 * 96 // sizeof(T) if VEC else 1600},{7 * 96 // sizeof(T) if VEC else 300},{1 * 96 // sizeof(T) if VEC else 41} dy={14 if VEC else 15}x{80 // sizeof(T) if VEC else 37}x3x5x{7 if VEC else 5}@nhwc dx={14 if VEC else 15}x{80 // sizeof(T) if VEC else 37}x3x5x{7 if VEC else 5}@{105 * 112 // sizeof(T) if VEC else 4300},1,{35 * 112 // sizeof(T) if VEC else 1400},{7 * 112 // sizeof(T) if VEC else 270},{1 * 112 // sizeof(T) if VEC else 38} {'' if KNOWN else 'mean=none rstd=none'}"]
 @*/
 // Threads as in batch_norm_stats_columns. row_strides: x dy; col_strides: x dy mean. parts[column][split].
 #include "grad.cuh"

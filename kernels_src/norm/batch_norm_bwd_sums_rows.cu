@@ -10,8 +10,9 @@ params  = ["const T* x", "const T* dy", "const Acc_T* mean", "Acc_T* parts", "in
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
-problems = ["batch_norm_bwd n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T} {'' if KNOWN else 'mean=none rstd=none'}",
-            "batch_norm_bwd n3c2h1w{'1961' if WIDE == 0 else 1961 * WIDE // sizeof(T)} {T} {'' if KNOWN else 'mean=none rstd=none'}"]
+problems = ["batch_norm_bwd n3c2h1w{301 * WIDE // sizeof(T) if WIDE else 301} {T} {'' if KNOWN else 'mean=none rstd=none'}",
+            "batch_norm_bwd {41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2 {T} x={41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2@1,{650 * WIDE // sizeof(T) if WIDE else 560},{210 * WIDE // sizeof(T) if WIDE else 180},{100 * WIDE // sizeof(T) if WIDE else 90},{48 * WIDE // sizeof(T) if WIDE else 44} dy={41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2@1,{492 * WIDE // sizeof(T) if WIDE else 516},{164 * WIDE // sizeof(T) if WIDE else 172},{82 * WIDE // sizeof(T) if WIDE else 86},{41 * WIDE // sizeof(T) if WIDE else 43} dx={41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2@1,{700 * WIDE // sizeof(T) if WIDE else 600},{220 * WIDE // sizeof(T) if WIDE else 190},{104 * WIDE // sizeof(T) if WIDE else 93},{50 * WIDE // sizeof(T) if WIDE else 45} mode=per_activation {'' if KNOWN else 'mean=none rstd=none'}",
+            "batch_norm_bwd 39x2x3x5x{15 * WIDE // sizeof(T) if WIDE else 15} {T} x=39x2x3x5x{15 * WIDE // sizeof(T) if WIDE else 15}@{470 * WIDE // sizeof(T) if WIDE else 600},{232 * WIDE // sizeof(T) if WIDE else 270},{75 * WIDE // sizeof(T) if WIDE else 85},{15 * WIDE // sizeof(T) if WIDE else 16},1 dx=39x2x3x5x{15 * WIDE // sizeof(T) if WIDE else 15}@{482 * WIDE // sizeof(T) if WIDE else 590},{240 * WIDE // sizeof(T) if WIDE else 280},{75 * WIDE // sizeof(T) if WIDE else 90},{15 * WIDE // sizeof(T) if WIDE else 17},1 {'' if KNOWN else 'mean=none rstd=none'}"]
 @*/
 // Threads and items as in batch_norm_stats_rows. row_strides: x dy; col_strides: x dy mean. parts[column][split].
 #include "grad.cuh"

@@ -13,8 +13,8 @@ grid    = ["blocks * SIZE", 1, 1]
 extra   = ["blocks"]
 smem    = "held * 8192"
 needs   = ["rows <= held * SIZE * (512 >> lanes_log2)", "lanes_log2 <= 3", "held >= 1"]
-problems = ["batch_norm_training n2c64h32w32 {T} nhwc",
-            "batch_norm_training n2c24h13w13 {T} nhwc running_mean=1x24x1x1:f32 running_var=1x24x1x1:f32 mean=1x24x1x1:f32 rstd=1x24x1x1:f32 next_running_mean=1x24x1x1:f32 next_running_var=1x24x1x1:f32"]
+problems = ["batch_norm_training n{SIZE}c{16 // sizeof(T)}h17w100 {T} nhwc",
+            "batch_norm_training 70x2x3x2x{32 // sizeof(T)} {T} x=70x2x3x2x{32 // sizeof(T)}@{800 // sizeof(T)},{352 // sizeof(T)},{112 // sizeof(T)},{48 // sizeof(T)},1 mode=per_activation running_mean=1x2x3x2x{32 // sizeof(T)}:f32 running_var=1x2x3x2x{32 // sizeof(T)}:f32 mean=1x2x3x2x{32 // sizeof(T)}:f32 rstd=1x2x3x2x{32 // sizeof(T)}:f32 next_running_mean=1x2x3x2x{32 // sizeof(T)}:f32 next_running_var=1x2x3x2x{32 // sizeof(T)}:f32"]
 @*/
 // Threads as in batch_norm_stats_columns; the groups of all blocks of the cluster take turns at the rows, `held` rows a thread at
 // most. A thread stores and loads only its own slots, so no barrier is needed between; it sums the first quarter of its rows

@@ -12,9 +12,9 @@ block   = [512, 1, 1]
 grid    = ["blocks", 1, 1]
 extra   = ["blocks"]
 needs   = ["rows <= 8 * (512 >> lanes_log2)", "lanes_log2 <= 3"]
-problems = ["batch_norm_training n2c24h3w3 {T} nhwc",
-            "batch_norm_training n2c24h3w3 {T} nhwc running_mean=1x24x1x1:{'f64' if T == f64 else 'f32'} running_var=1x24x1x1:{'f64' if T == f64 else 'f32'} mean=1x24x1x1:{'f64' if T == f64 else 'f32'} rstd=1x24x1x1:{'f64' if T == f64 else 'f32'} next_running_mean=1x24x1x1:{'f64' if T == f64 else 'f32'} next_running_var=1x24x1x1:{'f64' if T == f64 else 'f32'}",
-            "batch_norm_training n3c{128 // sizeof(T)}h1w167 {T} nhwc"]
+problems = ["batch_norm_training n2c24h3w3 {T} nhwc running_mean=1x24x1x1:f32 running_var=1x24x1x1:f32 next_running_mean=1x24x1x1:f32 next_running_var=1x24x1x1:f32",
+            "batch_norm_training 70x2x3x2x{32 // sizeof(T)} {T} x=70x2x3x2x{32 // sizeof(T)}@{800 // sizeof(T)},{352 // sizeof(T)},{112 // sizeof(T)},{48 // sizeof(T)},1 mode=per_activation running_mean=1x2x3x2x{32 // sizeof(T)}:f32 running_var=1x2x3x2x{32 // sizeof(T)}:f32 mean=1x2x3x2x{32 // sizeof(T)}:f32 rstd=1x2x3x2x{32 // sizeof(T)}:f32 next_running_mean=1x2x3x2x{32 // sizeof(T)}:f32 next_running_var=1x2x3x2x{32 // sizeof(T)}:f32",
+            "batch_norm_training n7c{48 // sizeof(T)}h17w17 {T} nhwc"]
 @*/
 // Threads as in batch_norm_stats_columns (V columns of 16 bytes, 512 >> lanes_log2 groups of rows), at most 8 rows each.
 // The variance of a thread's rows is two exact passes over its registers. Strides as in batch_norm_apply_columns.

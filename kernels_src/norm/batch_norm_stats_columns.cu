@@ -9,8 +9,9 @@ block   = [512, 1, 1]
 grid    = ["blocks", "splits", 1]
 extra   = ["blocks"]
 needs   = ["lanes_log2 <= (3 if VEC else 5)"]
-problems = ["batch_norm_training n2c{'16' if VEC else '5'}h3w3 {T} nhwc",
-            "batch_norm_training {'n3c' if VEC else 'n5c37h1w73'}{128 // sizeof(T) if VEC else ''}{'h1w489' if VEC else ''} {T} nhwc"]
+problems = ["batch_norm_training n2c{16 if VEC else 5}h3w3 {T} nhwc",
+            "batch_norm_training 70x2x3x2x{32 // sizeof(T) if VEC else 5} {T} x=70x2x3x2x{32 // sizeof(T) if VEC else 5}@{800 // sizeof(T) if VEC else 90},{352 // sizeof(T) if VEC else 41},{112 // sizeof(T) if VEC else 13},{48 // sizeof(T) if VEC else 6},1 mode=per_activation",
+            "batch_norm_training {14 if VEC else 15}x{80 // sizeof(T) if VEC else 37}x3x5x{7 if VEC else 5} {T} x={14 if VEC else 15}x{80 // sizeof(T) if VEC else 37}x3x5x{7 if VEC else 5}@{105 * 96 // sizeof(T) if VEC else 5000},1,{35 * 96 // sizeof(T) if VEC else 1600},{7 * 96 // sizeof(T) if VEC else 300},{1 * 96 // sizeof(T) if VEC else 41} y={14 if VEC else 15}x{80 // sizeof(T) if VEC else 37}x3x5x{7 if VEC else 5}@nhwc"]
 @*/
 // A block is lanes x groups: 2^lanes_log2 threads side by side, each with V columns (16 bytes when VEC), and 512 / lanes
 // groups of rows. A thread keeps shifted sums of its V columns over every groups-th row of the split; the shift is its

@@ -9,8 +9,9 @@ params  = ["const T* x", "Acc_T* parts", "int items", "int items_per_split", "in
 block   = [256, 1, 1]
 grid    = ["cols", "splits", 1]
 extra   = ["cols"]
-problems = ["batch_norm_training n3c2h1w{'5' if WIDE == 0 else WIDE * 3 // sizeof(T)} {T}",
-            "batch_norm_training n3c2h1w{'1961' if WIDE == 0 else 1961 * WIDE // sizeof(T)} {T}"]
+problems = ["batch_norm_training n3c2h1w{301 * WIDE // sizeof(T) if WIDE else 301} {T}",
+            "batch_norm_training {41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2 {T} x={41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2@1,{650 * WIDE // sizeof(T) if WIDE else 560},{210 * WIDE // sizeof(T) if WIDE else 180},{100 * WIDE // sizeof(T) if WIDE else 90},{48 * WIDE // sizeof(T) if WIDE else 44} y={41 * WIDE // sizeof(T) if WIDE else 43}x2x3x2x2@1,{492 * WIDE // sizeof(T) if WIDE else 516},{164 * WIDE // sizeof(T) if WIDE else 172},{82 * WIDE // sizeof(T) if WIDE else 86},{41 * WIDE // sizeof(T) if WIDE else 43} mode=per_activation",
+            "batch_norm_training 39x2x3x5x{15 * WIDE // sizeof(T) if WIDE else 15} {T} x=39x2x3x5x{15 * WIDE // sizeof(T) if WIDE else 15}@{470 * WIDE // sizeof(T) if WIDE else 600},{232 * WIDE // sizeof(T) if WIDE else 270},{75 * WIDE // sizeof(T) if WIDE else 85},{15 * WIDE // sizeof(T) if WIDE else 16},1"]
 @*/
 // An item is V rows that are neighbours in memory (WIDE bytes; WIDE 0: one row); row_sizes and row_strides count items.
 // Every thread keeps shifted sums of every 256th item of the split, four of each so that no addition waits for the last. parts[column][split] goes to the next launch.

@@ -55,7 +55,7 @@ template <int Threads> struct Team {
         works = column < columns, leads = works && member == 0;
     }
     // p[0], p[stride] … of the team's column, merged; all threads of the block call. Loads of several parts go out together:
-    // one after the other, each would wait for L2. Most: how many a thread has, if that is known.
+    // one after the other, each would wait for L2. Most: of how many, where a thread has few.
     template <int Most = 8, class Part> DEVICE Part merged(const Part* p, int count, int stride) const {
         constexpr int Fits = sizeof(Part) <= 12 ? 8 : sizeof(Part) <= 20 ? 4 : 2, Ahead = Most < Fits ? Most : Fits;
         Part all = {};
@@ -81,7 +81,7 @@ template <int Threads, int V, class Part> DEVICE Part combine_columns(const Team
     if (lane < lanes)
         UNROLL for (int i = 0; i < V; ++i) parts[warp * columns + lane * V + i] = mine[i];
     __syncthreads();
-    return team.template merged<2>(parts + team.column, Warps, columns);        // of 16 warps, a team of 8 or more
+    return team.template merged<(Widest > 32 ? 2 : 1)>(parts + team.column, Warps, columns);      // a team has Threads / Widest threads or more
 }
 
 // Loads that run ahead: Slots x Rows rows of a thread are in flight, and a slot is loaded again as soon as it is used. A slot
@@ -103,7 +103,7 @@ template <int Slots, int Rows, class Item> struct Window {
         NO_UNROLL for (; row < last; row += size * step)
             UNROLL for (int k = 0; k < size; ++k) {
                 const int now = row + k * step, next = now + size * step;
-                if (now < last) use(now, item[k / Rows][k % Rows]);
+                if (k == 0 || now < last) use(now, item[k / Rows][k % Rows]);
                 if (k < size - 1 && next < last) item[k / Rows][k % Rows] = load(next);       // of the last slot, next >= last
             }
     }
@@ -121,14 +121,13 @@ DEVICE i64 place(unsigned index, const Array<FastDiv, 4>& sizes, const Array<i64
     return offset + index * strides[4 * Tensor + Digits - 1];
 }
 
-// Rows of one split: [first, last), and the order they are walked in: `flip + sign * row` runs backwards when reverse.
+// Rows of one split: [first, last). A second pass walks them backwards: what the first pass read last is still in L2.
 struct Split {
-    int first, last, flip, sign;
-    DEVICE Split(int index, int rows_per_split, int rows, bool reverse = false) {
+    int first, last;
+    DEVICE Split(int index, int rows_per_split, int rows) {
         first = min(rows, index * rows_per_split), last = min(rows, first + rows_per_split);
-        flip = reverse ? first + last - 1 : 0, sign = reverse ? -1 : 1;
     }
-    DEVICE int at(int row) const { return flip + sign * row; }
+    DEVICE int back(int row) const { return first + last - 1 - row; }
 };
 
 }  // namespace cydnn

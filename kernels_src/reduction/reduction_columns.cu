@@ -11,8 +11,8 @@ block  = [256, 1, 1]
 grid   = ["ceil_div(ceil_div(outputs, 16 // sizeof(T) if WIDE else 1), lanes) * splits", 1, 1]
 needs  = ["1 <= outputs < 2**30", "0 <= units < 2**30", "splits >= 1", "lanes in (1, 2, 4, 8, 16, 32, 64, 128, 256)"]
 problems = ["reduction x=23x{64 if WIDE else 45}:{T} y=1x{64 if WIDE else 45}:f64 mode={'avg' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'min'} acc={'f64' if T == f64 else 'f32'}",
-            "reduction x={'30' if WIDE else '60'}x{64 if WIDE else 45}:{T} y=1x{64 if WIDE else 45}:f16 mode={'norm2' if FOLD == 'sum' else 'mul_no_zeros' if FOLD == 'prod' else 'amax'} acc={'f64' if T == f64 else 'f32'}",
-            "reduction x={'30' if WIDE else '60'}x{64 if WIDE else 45}:{T} y=1x{64 if WIDE else 45}:bf16 mode={'norm1' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={'f64' if T == f64 else 'f32'}",
+            "reduction x={600 // sizeof(T) if WIDE else 75}x{64 if WIDE else 45}:{T} y=1x{64 if WIDE else 45}:f16 mode={'norm2' if FOLD == 'sum' else 'mul_no_zeros' if FOLD == 'prod' else 'amax'} acc={'f64' if T == f64 else 'f32'}",
+            "reduction x={600 // sizeof(T) if WIDE else 75}x{64 if WIDE else 45}:{T} y=1x{64 if WIDE else 45}:bf16 mode={'norm1' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={'f64' if T == f64 else 'f32'}",
             "reduction x=2x600x{64 if WIDE else 45}:{T}@40000,64,1 y=1x1x{64 if WIDE else 45}:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={'f64' if T == f64 else 'f32'}",
             "reduction x=2x2x3x2x2x2x2x{16 if WIDE else 5}:{T}@32768,11264,3584,1600,704,288,64,1 y=1x1x1x1x1x1x1x{16 if WIDE else 5}:f32 mode={'add' if FOLD == 'sum' else 'mul' if FOLD == 'prod' else 'max'} acc={'f64' if T == f64 else 'f32'}",
             "reduction x=2x2x3x2x2x2x2x{16 if WIDE else 5}:{T}@32768,11264,3584,1600,704,288,64,1 y=1x1x1x1x1x1x1x{16 if WIDE else 5}:f32 mode={'norm2' if FOLD == 'sum' else 'mul_no_zeros' if FOLD == 'prod' else 'amax'} acc={'f64' if T == f64 else 'f32'}",

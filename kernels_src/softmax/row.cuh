@@ -18,11 +18,17 @@ DEVICE float exp2_flush(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
-// exp with the accuracy that Elem can show.
+// exp with the accuracy that Elem can show; of 16-bit types 0 below 2^-126.
 template <class Elem> DEVICE acc_t<Elem> row_exp(acc_t<Elem> x) {
     if constexpr (sizeof(Elem) == 2) return exp2_flush(x * 1.4426950408889634f);
     else return exp(x);
 }
+// bf16 has numbers down to 2^-133. So the exponentials that a row sums and divides are all raised, by 2^24: an fma in place of a
+// product. raised_exp(x) = raised(exp(x)) for x <= 0; lowered() takes it back.
+template <class Elem> DEVICE acc_t<Elem> raised_exp(acc_t<Elem> x) { return row_exp<Elem>(x); }
+template <> DEVICE float raised_exp<bf16>(float x) { return exp2_flush(fma(x, 1.4426950408889634f, 24.f)); }
+template <class Elem> DEVICE acc_t<Elem> lowered(acc_t<Elem> x) { return x; }
+template <> DEVICE float lowered<bf16>(float x) { return x * 0x1p-24f; }
 
 // A sum that ptxas does not fuse with the last product of exp; a - b * c is written as fma for the same reason: bits depend on nothing
 // but the PTX.
@@ -63,7 +69,7 @@ template <class Elem> struct RowPlan {
     DEVICE int single(int i) const { return i < head ? i : i + chunks * vec; }      // column of single element i
 };
 
-template <class Value> struct MaxSum { Value max, sum; };
+template <class Value> struct MaxSum { Value max, sum; };          // the sum is raised
 template <class Value> DEVICE MaxSum<Value> nothing() { return {Value(-INFINITY), Value(0)}; }
 template <class Value> DEVICE Value base_of(Value max) { return max == Value(-INFINITY) ? Value(0) : max; }  // no -inf + inf
 
@@ -81,7 +87,7 @@ template <class Elem, int Count> DEVICE void fold(MaxSum<acc_t<Elem>>& row, cons
     UNROLL for (int i = 0; i < Count; ++i) top = max_nan(top, x[i]);
     const acc_t<Elem> base = base_of(top);
     acc_t<Elem> sum = row.sum * row_exp<Elem>(row.max - base);
-    UNROLL for (int i = 0; i < Count; ++i) sum = add_rn(sum, row_exp<Elem>(x[i] - base));
+    UNROLL for (int i = 0; i < Count; ++i) sum = add_rn(sum, raised_exp<Elem>(x[i] - base));
     row = {top, sum};
 }
 
@@ -92,9 +98,9 @@ template <class Elem> struct SoftmaxOf {
     bool is_log;
     SoftmaxOf() = default;
     DEVICE SoftmaxOf(MaxSum<Value> row, Value alpha, bool is_log)
-        : max(row.max), factor(is_log ? -alpha * log(row.sum) : alpha / row.sum), alpha(alpha), is_log(is_log) {}
+        : max(row.max), factor(is_log ? -alpha * log(lowered<Elem>(row.sum)) : alpha / row.sum), alpha(alpha), is_log(is_log) {}
     DEVICE Value operator()(Value x) const {
-        return is_log ? fma(x - max, alpha, factor) : row_exp<Elem>(x - max) * factor;
+        return is_log ? fma(x - max, alpha, factor) : raised_exp<Elem>(x - max) * factor;
     }
 };
 

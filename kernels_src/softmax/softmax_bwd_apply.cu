@@ -8,8 +8,7 @@ block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (16384 // sizeof(T)) >= cols", "(slices - 1) * tiles * (16384 // sizeof(T)) < cols", "rows * slices < 2**31", "(y_row - dx_row) % (16 // sizeof(T)) == 0", "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
 problems = ["softmax_bwd 2x{32768 // sizeof(T) + 5} {T}",
-            "softmax_bwd 2x{32768 // sizeof(T) + 5} algorithm=log {T}",
-            "softmax_bwd 2x{16384 // sizeof(T)} {T}"]
+            "softmax_bwd 2x{32768 // sizeof(T) + 5} algorithm=log {T}"]
 @*/
 // Blocks go backwards through what softmax_bwd_scan has read: the end of it is still in the L2 cache.
 #include "row_bwd.cuh"
@@ -20,18 +19,16 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(const T* y, const T* dy
     constexpr int TILE = 16384 / sizeof(T);
     const int block = gridDim.x - 1 - blockIdx.x, row = block / slices, slice = block % slices;
     const i64 begin = i64(slice) * tiles * TILE;
-    int t = int(min(i64(tiles), ceil_div(cols - begin, i64(TILE)))) - 1;
-    const auto tile = [&](i64 first) { return BwdRow<T, 256, 4>(threadIdx.x, row * y_row + first, min(TILE, cols - int(first))); };
-    auto own = tile(begin + t * TILE);
-    own.load(y + row * y_row + begin + t * TILE, dy + row * dy_row + begin + t * TILE);    // under way while the slices are added
+    const int last = int(min(i64(tiles), ceil_div(cols - begin, i64(TILE)))) - 1;
     float sum = 0;
-    for (int s = threadIdx.x; s < slices; s += 256) sum += part[i64(row) * slices + s];
-    sum = block_sum<256>(sum);
-    const GradientOf<T> of{sum, alpha, bool(is_log)};
-    own.put(dx + row * dx_row + begin + t * TILE, of, beta);
-    while (--t >= 0) {
-        own = tile(begin + t * TILE);
-        own.load(y + row * y_row + begin + t * TILE, dy + row * dy_row + begin + t * TILE);
-        own.put(dx + row * dx_row + begin + t * TILE, of, beta);
+    NO_UNROLL for (int t = last; t >= 0; --t) {
+        const i64 first = begin + t * TILE;
+        BwdRow<T, 256, 4> own(threadIdx.x, row * y_row + first, min(TILE, cols - int(first)));
+        own.load(y + row * y_row + first, dy + row * dy_row + first);
+        if (t == last) {                                       // while the first tile is under way
+            NO_UNROLL for (int s = threadIdx.x; s < slices; s += 256) sum += part[i64(row) * slices + s];
+            sum = block_sum<256>(sum);
+        }
+        own.put(dx + row * dx_row + first, GradientOf<T>{sum, alpha, bool(is_log)}, beta);
     }
 }

@@ -10,9 +10,8 @@ block  = ["128 if UNITS <= 512 else 256 if UNITS <= 1024 else 512 if UNITS <= 40
 grid   = ["rows", 1, 1]
 smem   = "UNITS * 16 if UNITS >= 4096 else 0"
 needs  = ["rows >= 1", "1 <= cols", "cols <= UNITS * 16 // sizeof(T)", "(y_row - dx_row) % (16 // sizeof(T)) == 0", "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
-problems = ["softmax_bwd 2x{UNITS * 8 // sizeof(T) + 5} {T}",
-            "softmax_bwd 1x{UNITS * 16 // sizeof(T) - 3} algorithm=log {T}",
-            "softmax_bwd 1x{UNITS * 16 // sizeof(T)} {T}"]
+problems = ["softmax_bwd 2x{UNITS * 12 // sizeof(T) + 5} {T}",
+            "softmax_bwd 1x{UNITS * 16 // sizeof(T) - 3} algorithm=log {T}"]
 @*/
 // 1024 threads an SM, 64 registers each, of which 32 hold 4 chunks of y and of dy; 4 more of each are in shared memory.
 #include "row_bwd.cuh"

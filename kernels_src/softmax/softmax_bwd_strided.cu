@@ -10,10 +10,10 @@ params = ["const T* y", "const T* dy", "T* dx", "int positions", "FastDiv inner"
 block  = ["32 * WARPS", 1, 1]
 grid   = ["ceil_div(positions, 32)", 1, 1]
 needs  = ["1 <= positions < 2**30", "channels >= 1", "WIDE == 0 or (outer[0] % (8 // sizeof(T)) == 0 and outer[1] % (8 // sizeof(T)) == 0 and outer[2] % (8 // sizeof(T)) == 0)", "WIDE == 0 or (channel[0] % (8 // sizeof(T)) == 0 and channel[1] % (8 // sizeof(T)) == 0 and channel[2] % (8 // sizeof(T)) == 0)"]
-problems = ["softmax_bwd n2c{4 * WARPS - 1}h3w{'4' if WIDE else '5'} {T}",
-            "softmax_bwd n2c{5 * WARPS + 5}h3w{'4' if WIDE else '5'} {T}",
-            "softmax_bwd n2c{5 * WARPS + 5}h3w{'4' if WIDE else '5'} algorithm=log {T}",
-            "softmax_bwd n2c{4 * WARPS - 1}h3w{'4' if WIDE else '5'} algorithm=log {T}"]
+problems = ["softmax_bwd y=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{128 // sizeof(T) if WIDE else 16},{400 // sizeof(T) if WIDE else 50},1 dy=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{136 // sizeof(T) if WIDE else 17},{424 // sizeof(T) if WIDE else 53},1 dx=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{144 // sizeof(T) if WIDE else 18},{448 // sizeof(T) if WIDE else 56},1",
+            "softmax_bwd y=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{128 // sizeof(T) if WIDE else 16},{400 // sizeof(T) if WIDE else 50},1 dy=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{136 // sizeof(T) if WIDE else 17},{424 // sizeof(T) if WIDE else 53},1 dx=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{144 // sizeof(T) if WIDE else 18},{448 // sizeof(T) if WIDE else 56},1 algorithm=log",
+            "softmax_bwd n3c{9 * WARPS + 5}h5w{24 // sizeof(T) if WIDE else 3} {T}",
+            "softmax_bwd n3c{9 * WARPS + 5}h5w{24 // sizeof(T) if WIDE else 3} {T} algorithm=log"]
 @*/
 // The plan of softmax_fwd_strided; outer and channel are the strides of y, dy, dx. Up to HELD * WARPS channels y and dy
 // are read once; beyond that twice, backwards the second time.
@@ -33,19 +33,18 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) /
     if (position >= positions) channels = 0;       // such a lane loads and stores nothing, but meets the others at the barriers
 
     Chunk held_y[HELD], held_dy[HELD];
+    Chunk none;
+    UNROLL for (int j = 0; j < VEC; ++j) none[j] = from_acc<T>(Acc_T(0));
     const auto load = [&](int base) {
         UNROLL for (int k = 0; k < HELD; ++k) {
             const int c = base + warp + k * WARPS;
-            if (c < channels) {
-                held_y[k] = Chunk::load(y + c * channel[0]), held_dy[k] = Chunk::load(dy + c * channel[1]);
-            } else {
-                UNROLL for (int j = 0; j < VEC; ++j) held_y[k][j] = held_dy[k][j] = from_acc<T>(Acc_T(0));
-            }
+            held_y[k] = held_dy[k] = none;
+            if (c < channels) held_y[k] = Chunk::load(y + c * channel[0]), held_dy[k] = Chunk::load(dy + c * channel[1]);
         }
     };
     Acc_T sum[VEC] = {};
     int base = 0;
-    for (;; base += TILE) {
+    NO_UNROLL for (;; base += TILE) {
         load(base);
         UNROLL for (int k = 0; k < HELD; ++k)
             UNROLL for (int j = 0; j < VEC; ++j)
@@ -64,7 +63,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) /
     __syncthreads();
     UNROLL for (int j = 0; j < VEC; ++j) sum[j] = parts[0][j][lane];
 
-    for (const int last = base; base >= 0; base -= TILE) {
+    NO_UNROLL for (const int last = base; base >= 0; base -= TILE) {
         if (base != last) load(base);
         UNROLL for (int k = 0; k < HELD; ++k) {
             const int c = base + warp + k * WARPS;

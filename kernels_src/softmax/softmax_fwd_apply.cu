@@ -8,8 +8,7 @@ block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
 needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols", "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
 problems = ["softmax_fwd 2x{65536 // sizeof(T) + 5} {T}",
-            "softmax_fwd 2x{65536 // sizeof(T) + 5} algorithm=log {T}",
-            "softmax_fwd 2x{32768 // sizeof(T)} {T}"]
+            "softmax_fwd 2x{65536 // sizeof(T) + 5} algorithm=log {T}"]
 @*/
 // Blocks go backwards through what softmax_fwd_scan has read: the end of it is still in the L2 cache.
 #include "row.cuh"
@@ -20,18 +19,17 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(const T* x, T* y, co
     const int block = gridDim.x - 1 - blockIdx.x, row = block / slices, slice = block % slices;
     const float2* parts = reinterpret_cast<const float2*>(part) + i64(row) * slices;
     const i64 begin = i64(slice) * tiles * TILE;
-    int t = int(min(i64(tiles), ceil_div(cols - begin, i64(TILE)))) - 1;
-    const auto tile = [&](i64 first) { return FwdRow<T, 256, 8>(threadIdx.x, row * x_row + first, min(TILE, cols - int(first))); };
-    auto own = tile(begin + t * TILE);
-    own.load(x + row * x_row + begin + t * TILE);              // under way while the slices are merged
-    auto whole = nothing<float>();
-    for (int s = threadIdx.x; s < slices; s += 256) whole = Merge<T>{}(whole, MaxSum<float>{parts[s].x, parts[s].y});
-    whole = block_reduce<256>(whole, Merge<T>{});
-    const SoftmaxOf<T> of(whole, alpha, is_log);
-    own.put(y + row * y_row + begin + t * TILE, of, beta);
-    while (--t >= 0) {
-        own = tile(begin + t * TILE);
-        own.load(x + row * x_row + begin + t * TILE);
-        own.put(y + row * y_row + begin + t * TILE, of, beta);
+    const int last = int(min(i64(tiles), ceil_div(cols - begin, i64(TILE)))) - 1;
+    SoftmaxOf<T> of;
+    NO_UNROLL for (int t = last; t >= 0; --t) {
+        const i64 first = begin + t * TILE;
+        FwdRow<T, 256, 8> own(threadIdx.x, row * x_row + first, min(TILE, cols - int(first)));
+        own.load(x + row * x_row + first);
+        if (t == last) {                                       // while the first tile is under way
+            auto whole = nothing<float>();
+            NO_UNROLL for (int s = threadIdx.x; s < slices; s += 256) whole = Merge<T>{}(whole, MaxSum<float>{parts[s].x, parts[s].y});
+            of = SoftmaxOf<T>(block_reduce<256>(whole, Merge<T>{}), alpha, is_log);
+        }
+        own.put(y + row * y_row + first, of, beta);
     }
 }

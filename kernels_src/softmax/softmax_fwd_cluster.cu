@@ -10,7 +10,7 @@ grid    = ["rows * SIZE", 1, 1]
 smem    = 131072
 needs   = ["rows >= 1", "1 <= slice", "slice * SIZE >= cols", "slice * (SIZE - 1) < cols", "slice <= 262144 // sizeof(T)", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
 problems = ["softmax_fwd 2x203 {T}",
-            "softmax_fwd 1x{SIZE * 196608 // sizeof(T) - 3} {T}",
+            "softmax_fwd 1x{SIZE * 229376 // sizeof(T) - 3} {T}",
             "softmax_fwd 1x{SIZE * 196608 // sizeof(T) - 3} algorithm=log {T}"]
 @*/
 // Block `rank` of the cluster has the columns from rank * slice on: 8 chunks a thread in registers, 8 in shared memory.

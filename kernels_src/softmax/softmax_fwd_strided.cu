@@ -10,10 +10,10 @@ params = ["const T* x", "T* y", "int positions", "FastDiv inner", "int channels"
 block  = ["32 * WARPS", 1, 1]
 grid   = ["ceil_div(positions, 32)", 1, 1]
 needs  = ["1 <= positions < 2**30", "channels >= 1", "WIDE == 0 or (x_outer % (8 // sizeof(T)) == 0 and y_outer % (8 // sizeof(T)) == 0)", "WIDE == 0 or (x_channel % (8 // sizeof(T)) == 0 and y_channel % (8 // sizeof(T)) == 0)"]
-problems = ["softmax_fwd n2c{8 * WARPS - 1}h3w{'4' if WIDE else '5'} {T}",
-            "softmax_fwd n2c{9 * WARPS + 5}h3w{'4' if WIDE else '5'} {T}",
-            "softmax_fwd n2c{9 * WARPS + 5}h3w{'4' if WIDE else '5'} algorithm=log {T}",
-            "softmax_fwd n2c{8 * WARPS - 1}h3w{'4' if WIDE else '5'} algorithm=log {T}"]
+problems = ["softmax_fwd x=3x{8 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{128 // sizeof(T) if WIDE else 16},{400 // sizeof(T) if WIDE else 50},1 y=3x{8 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{136 // sizeof(T) if WIDE else 17},{424 // sizeof(T) if WIDE else 53},1",
+            "softmax_fwd x=3x{8 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{128 // sizeof(T) if WIDE else 16},{400 // sizeof(T) if WIDE else 50},1 y=3x{8 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{136 // sizeof(T) if WIDE else 17},{424 // sizeof(T) if WIDE else 53},1 algorithm=log",
+            "softmax_fwd n3c{17 * WARPS + 5}h5w{24 // sizeof(T) if WIDE else 3} {T}",
+            "softmax_fwd n3c{17 * WARPS + 5}h5w{24 // sizeof(T) if WIDE else 3} {T} algorithm=log"]
 @*/
 // A position is VEC neighbours in memory; `inner` positions follow each other, then x_outer begins the next image.
 // Warp w holds channels base + w + WARPS * k of 32 positions. Up to HELD * WARPS channels x is read once; beyond that
@@ -34,17 +34,19 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) /
     if (position >= positions) channels = 0;       // such a lane loads and stores nothing, but meets the others at the barriers
 
     Chunk held[HELD];
+    Chunk none;
+    UNROLL for (int j = 0; j < VEC; ++j) none[j] = from_acc<T>(Acc_T(-INFINITY));
     const auto load = [&](int base) {
         UNROLL for (int k = 0; k < HELD; ++k) {
             const int c = base + warp + k * WARPS;
+            held[k] = none;
             if (c < channels) held[k] = Chunk::load(x + c * x_channel);
-            else UNROLL for (int j = 0; j < VEC; ++j) held[k][j] = from_acc<T>(Acc_T(-INFINITY));
         }
     };
     MaxSum<Acc_T> row[VEC];
     UNROLL for (int j = 0; j < VEC; ++j) row[j] = nothing<Acc_T>();
     int base = 0;
-    for (;; base += TILE) {
+    NO_UNROLL for (;; base += TILE) {
         load(base);
         UNROLL for (int j = 0; j < VEC; ++j) {
             Acc_T f[HELD];
@@ -59,7 +61,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) /
     static_assert(VEC <= WARPS);
     if (const int p = threadIdx.x; p < 32 * VEC) {
         MaxSum<Acc_T> all = parts[0][p / 32][p % 32];
-        UNROLL for (int w = 1; w < WARPS; ++w) all = Merge<T>{}(all, parts[w][p / 32][p % 32]);
+        NO_UNROLL for (int w = 1; w < WARPS; ++w) all = Merge<T>{}(all, parts[w][p / 32][p % 32]);
         parts[0][p / 32][p % 32] = all;
     }
     __syncthreads();
@@ -68,7 +70,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) /
         row[j] = {of.max, of.factor};
     }
 
-    for (const int last = base; base >= 0; base -= TILE) {
+    NO_UNROLL for (const int last = base; base >= 0; base -= TILE) {
         if (base != last) load(base);
         UNROLL for (int k = 0; k < HELD; ++k) {
             const int c = base + warp + k * WARPS;

@@ -35,10 +35,10 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(const T* x, T* y, i64 x
     UNROLL for (int e = 0; e < Row::edges; ++e) top = max_nan(top, own.edge[e]);
     const float base = base_of(warp_max<WIDTH>(top));
 
-    // From here on an element is exp(x - base), or x - base for the logarithm; the result is element * scale + shift.
+    // From here on an element is exp(x - base), raised, or x - base for the logarithm; the result is element * scale + shift.
     const auto open = [&](float& v) {
         v -= base;
-        const float r = row_exp<T>(v);
+        const float r = raised_exp<T>(v);
         sum = add_rn(sum, r);
         v = is_log ? v : r;
     };
@@ -46,7 +46,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(const T* x, T* y, i64 x
         UNROLL for (int j = 0; j < Row::vec; ++j) open(f[k][j]);
     UNROLL for (int e = 0; e < Row::edges; ++e) open(own.edge[e]);
     sum = warp_sum<WIDTH>(sum);
-    const float scale = is_log ? alpha : alpha / sum, shift = is_log ? -alpha * log(sum) : 0.f;
+    const float scale = is_log ? alpha : alpha / sum, shift = is_log ? -alpha * log(lowered<T>(sum)) : 0.f;
 
     UNROLL for (int k = 0; k < CHUNKS; ++k) {
         if (!own.has(k)) continue;

@@ -7,6 +7,7 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
+from cydnn.device.ptx import PtxDevice
 from cydnn.engines import REFERENCE, engines_for
 from cydnn.engines.softmax_forms import form
 from cydnn.heuristics.partition import match_of
@@ -14,6 +15,7 @@ from cydnn.heuristics.rank import rank
 from cydnn.ops import SoftmaxBwd, SoftmaxFwd
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
+from support import matrix
 from support.matrix import graph_of
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]
@@ -133,3 +135,11 @@ def test_strided_vectors():
         assert step.kernel == f"softmax_fwd_strided_{dtype}_4_{wide}"
         vec = 8 // {"f16": 2, "f32": 4, "f64": 8}[dtype] if wide == "1" else 1
         assert step.args["positions"] * vec == dims[0] * dims[2] * dims[3] and step.args["inner"] * vec == dims[2] * dims[3]
+
+
+@pytest.mark.parametrize("name", [name for name, e in BY_NAME.items() if e.op is SoftmaxFwd])
+def test_numbers_below_the_normal_ones(name):
+    """bf16 has numbers down to 2^-133; a part of these rows is exp(-92) to exp(-87) of its largest."""
+    problem = Problem.parse(f"softmax_fwd {'2x300x3' if name.endswith('strided') else '2x300'} bf16")
+    outcome = matrix.run(problem, PtxDevice("sm_90"), 1, [BY_NAME[name]], scalars=matrix.plain(problem.op), scale=95.0)
+    assert outcome.ran and not outcome.findings

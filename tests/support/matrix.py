@@ -47,8 +47,9 @@ def plain(op) -> dict:
 
 
 def blended(op) -> dict:
-    """By-value numbers of a case that scales and adds: no alpha is 1, no beta is 0."""
-    return {name: -1.25 if name.startswith("alpha") else 0.5 if name.startswith("beta") else default for name, default in op.scalars.items()}
+    """By-value numbers of a case that scales and adds: no alpha is 1, no beta is 0, a factor mixes."""
+    mixed = dict(alpha=-1.25, beta=0.5, factor=0.125)
+    return {name: mixed.get(name.split("_")[0].rstrip("12"), default) for name, default in op.scalars.items()}
 
 
 def flavours(op) -> tuple:

@@ -24,7 +24,7 @@ from cydnn import debug, kernels, ops
 from cydnn.device.ptx import Finding, run
 from cydnn.status import CydnnError
 
-from . import draw, thorough
+from . import draw
 from .mutants import SYNC, Mutant, mutants, statements
 from .neighbours import neighbours
 from .trial import Slow, Trial, cpu_limit
@@ -240,8 +240,8 @@ def drawn(facts) -> dict:
 
 
 def contract_cases(name: str, facts) -> list:
-    """The problems of the kernel's contract and those of thorough.py, each plain and with a blend."""
-    return [case for case in debug.cases(name, facts) + debug.cases(name, facts, thorough.lines(kernels.get(name))) for _ in range(2)]
+    """The problems of the kernel's contract, each plain and with a blend."""
+    return [case for case in debug.cases(name, facts) for _ in range(2)]
 
 
 def near(name: str, facts, most: int):

@@ -8,13 +8,6 @@ from .mutants import SYNC, Mutant
 BAR = 0.9                                                    # of the mutants on executed instructions, but for equivalent ones
 HOWS = ("finding", "value", "endless", "refused", "equivalent", "survived")
 
-# Synchronisation that nothing depends on: how many in a kernel, and why. A finding for the kernel's owner; nothing else may survive.
-CALL = "`block_reduce` (lib/reduce.cuh) begins with a barrier for a second call with the same operation; this kernel calls it once"
-NEEDLESS: dict[str, tuple[int, str]] = {
-    **{f"softmax/softmax_{op}_{form}.cu": (1, CALL) for op in ("fwd", "bwd") for form in ("block", "scan", "apply", "cluster")},
-    "softmax/softmax_bwd_generic.cu": (1, CALL), "softmax/softmax_fwd_generic.cu": (2, CALL.replace("once", "twice, with two operations")),
-}
-
 
 def line(score) -> str:
     """One kernel."""
@@ -25,10 +18,10 @@ def line(score) -> str:
 
 
 def totals(scores) -> tuple:
-    """(killed, of; barriers and waits killed, of). What is equivalent or known to be needless is not counted."""
+    """(killed, of; barriers and waits killed, of). What is equivalent is not counted."""
     every = [v for s in scores for v in s.verdicts if v.how != "equivalent"]
-    sync, spare = [v for v in every if v.mutant.kind in SYNC], sum(map(needless, scores))
-    return sum(v.killed for v in every), len(every) - spare, sum(v.killed for v in sync), len(sync) - spare
+    sync = [v for v in every if v.mutant.kind in SYNC]
+    return sum(v.killed for v in every), len(every), sum(v.killed for v in sync), len(sync)
 
 
 def passes(scores) -> bool:
@@ -37,16 +30,10 @@ def passes(scores) -> bool:
     return killed >= BAR * every and sync_killed == sync
 
 
-def needless(score) -> int:
-    """How many of a kernel's surviving barriers and waits are known to be needless."""
-    alive = sum(v.mutant.kind in SYNC for v in score.alive)
-    return min(alive, NEEDLESS.get(score.source, (0, ""))[0])
-
-
 def summary(scores) -> str:
     killed, every, sync_killed, sync = totals(scores)
     return (f"{len(scores)} kernels: {killed} of {every} mutants killed, {killed / max(every, 1):.1%} (bar {BAR:.0%}); barriers and waits {sync_killed} of {sync}; "
-            f"not counted: {sum(map(needless, scores))} barriers and waits known to be needless, {sum(s.count('equivalent') for s in scores)} equivalent")
+            f"not counted: {sum(s.count('equivalent') for s in scores)} equivalent")
 
 
 def rows(scores) -> list[dict]:
@@ -80,8 +67,6 @@ def markdown(scores, command: str) -> str:
              "machine code of it; not counted. \"The same bits\" of a survivor: in no case did any output bit change.",
              "## By kernel", _table(("kernel", "target", "runs", "ran", "mutants", *HOWS, "killed"), map(_of_kernel, scores)),
              "## By kind", _table(("kind", "mutants", *HOWS, "killed"), _by_kind(scores))]
-    if NEEDLESS:
-        parts += ["## Synchronisation that nothing depends on", "\n".join(f"* `{source}`: {n}. {why}" for source, (n, why) in sorted(NEEDLESS.items()))]
     parts += ["## Why mutants survive", WHY]
     survivors = [f"| `{s.kernel}` | {v.mutant.line} | {v.mutant.kind} | `{v.mutant.old}` | `{v.mutant.new}` | {v.what} |".replace("``", "–")
                  for s in scores for v in s.alive]

@@ -19,6 +19,7 @@ SPACE_END = 1 << 40                              # bytes of a window
 GAP = 512                                        # dead bytes on both sides of an allocation
 DEAD, WRITTEN, FLYING = 1, 2, 4                  # state of a byte: outside after all, written, will be written by a copy that is under way
 UINT = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+FAR = 1 << 60                                    # beyond every address
 STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in UINT for bits in range(8)}       # of n bytes
 GROUP, CLOCK, ALL = 40, 16, 0xFFFF
 NEVER = (1 << (GROUP - CLOCK)) - 1               # the clock of a read that has not ended
@@ -269,7 +270,7 @@ class Arena(Memory):
 
     def owner(self, start: int):
         """The allocation that an offset lies in."""
-        at = bisect.bisect_right(self.live, (start, 1 << 60)) - 1
+        at = bisect.bisect_right(self.live, (start, FAR)) - 1
         return self.live[at] if at >= 0 and start < self.live[at][1] else None
 
     def span(self, ptr: int, size: int, what: str) -> slice:
@@ -296,11 +297,11 @@ class Arena(Memory):
         return block
 
     def outside(self, off, width):
-        owner = self.owner(int(off.min(initial=1 << 60)))
+        owner = self.owner(int(off.min(initial=FAR)))
         self.owned = owner if owner and int(off.max(initial=0)) + width <= owner[1] else None
         if self.owned:
             return ()
-        starts, ends = np.array([(-1, -1), *self.live], np.int64).T
+        starts, ends = np.array([(-FAR, -FAR), *self.live], np.int64).T
         return off + width > ends[np.searchsorted(starts, off, "right") - 1]
 
     def watched(self, c, off, width):

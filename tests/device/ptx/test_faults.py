@@ -32,6 +32,7 @@ FAULTS = [                                       # class, what is replaced, by w
     ("missing tail predicate", "setp.ge.u32 %q, %t, 100;", "setp.ge.u32 %q, %t, 128;", "address"),
     ("wrong stride", "mad.wide.u32 %a1, %t, 4, %p1", "mad.wide.u32 %a1, %t, 8, %p1", "address"),
     # More of the same kinds.
+    ("store far below", "st.global.u32 [%a1], %v", "sub.u64 %a1, %a1, %p1; sub.u64 %a1, %a1, 34359738368; st.global.u32 [%a1], %v", "address"),
     ("copy that nothing waits for", "cp.async.wait_group 0;\nbar.sync 0;", "bar.sync 0; ret;", "in flight"),
     ("barrier that some never reach", "bar.sync 0;", "setp.lt.u32 %q, %t, 32; @%q bar.sync 1; bar.sync 0;", "deadlock"),
     ("two threads, one address", "mad.wide.u32 %a1, %t, 4, %p1", "and.b32 %r, %t, 63; mad.wide.u32 %a1, %r, 4, %p1", "race"),
