@@ -83,8 +83,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         UNROLL for (int i = 0; i < 3; ++i) off += (cls[i].first + i64(v[2 - i]) * stride[i]) * dx_s[i];
         dx_off[threadIdx.x] = off;
     }
-    const Place<S::m, S::k> py(flags & X_ALONG_DEPTH);
-    const Place<S::n, S::k> pw(flags & W_ALONG_DEPTH);
+    const Place<S::m, S::k> py(flags & X_ALONG_DEPTH, threadIdx.x);
+    const Place<S::n, S::k> pw(flags & W_ALONG_DEPTH, threadIdx.x);
     int z[3];
     {
         int v[4];

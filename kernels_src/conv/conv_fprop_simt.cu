@@ -47,8 +47,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         digits_of(row0 + threadIdx.x, out[2], out[1], out[0], v);
         y_off[threadIdx.x] = v[3] * y_n + v[2] * y_s[0] + v[1] * y_s[1] + v[0] * y_s[2];
     }
-    const Place<S::m, S::k> px(flags & X_ALONG_DEPTH);
-    const Place<S::n, S::k> pw(flags & W_ALONG_DEPTH);
+    const Place<S::m, S::k> px(flags & X_ALONG_DEPTH, int(threadIdx.x));
+    const Place<S::n, S::k> pw(flags & W_ALONG_DEPTH, int(threadIdx.x));
     int z[3];                                                      // the window's corner of this thread's pixel
     {
         int v[4];

@@ -48,8 +48,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         channel_and_tap(row0 + threadIdx.x, digit[0], digit[1], digit[2], channel_inner, c, t);
         dw_off[threadIdx.x] = c * dw_c + t[0] * dw_s[0] + t[1] * dw_s[1] + t[2] * dw_s[2];
     }
-    const Place<S::m, S::k> px(flags & X_ALONG_DEPTH);
-    const Place<S::n, S::k> py(flags & W_ALONG_DEPTH);
+    const Place<S::m, S::k> px(flags & X_ALONG_DEPTH, int(threadIdx.x));
+    const Place<S::n, S::k> py(flags & W_ALONG_DEPTH, int(threadIdx.x));
     int z[3];                                                      // the tap's shift; its channel is in x
     {
         int c;
