@@ -97,11 +97,7 @@ class CudaDevice:
         return len(chosen)
 
     def _launch(self, tape, step: Launch):
-        kernel = kernels.get(step.kernel)
-        packed = kernel.pack(step.args, **step.extra)
-        data, pointers, scalars = bytearray(packed.data), list(packed.pointers), list(packed.scalars)
-        if step.fuse is not None:
-            _place(step.fuse.parameters(), kernel.fuse_offset, data, pointers, scalars)
+        packed, data, pointers, scalars = pack(step)
         tape.launch(self.function(step.kernel, step.fuse), packed.grid, packed.block, packed.smem, bytes(data),
                     [(offset, p.uid, p.addend) for offset, p in pointers], [(offset, kind, s.key) for offset, kind, s in scalars])
 
@@ -122,15 +118,20 @@ class LazyText:
 STEPS = {Launch: CudaDevice._launch, Memset: CudaDevice._memset}
 
 
-def _place(parameters, base: int, data: bytearray, pointers: list, scalars: list):
-    """Put the parameters of a spliced program into the kernel's Fuse block at ``base``: ([(offset, Pointer)], [(offset, kind, number)])."""
-    for offset, pointer in parameters[0]:
-        pointers.append((base + offset, pointer))
-    for offset, kind, value in parameters[1]:
+def pack(step: Launch) -> tuple:
+    """(what the kernel's contract packs, parameter block, [(offset, Pointer)], [(offset, kind, Scalar)]) of a launch. The parameters of a program that
+    is spliced in lie in the kernel's Fuse block."""
+    kernel = kernels.get(step.kernel)
+    packed = kernel.pack(step.args, **step.extra)
+    data, pointers, scalars = bytearray(packed.data), list(packed.pointers), list(packed.scalars)
+    for offset, pointer in step.fuse.parameters()[0] if step.fuse else ():
+        pointers.append((kernel.fuse_offset + offset, pointer))
+    for offset, kind, value in step.fuse.parameters()[1] if step.fuse else ():
         if isinstance(value, Scalar):
-            scalars.append((base + offset, kind, value))
+            scalars.append((kernel.fuse_offset + offset, kind, value))
         else:
-            struct.pack_into({"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}[kind], data, base + offset, value)
+            struct.pack_into({"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}[kind], data, kernel.fuse_offset + offset, value)
+    return packed, data, pointers, scalars
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

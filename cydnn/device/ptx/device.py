@@ -12,7 +12,7 @@ import numpy as np
 from ... import fusion, kernels
 from ...engines.steps import Launch, Memset, Scalar
 from ...status import BadParam, NotSupported
-from ..cuda import _place
+from ..cuda import pack
 from ..facts import KNOWN, DeviceFacts
 from ..numpy import NumpyExecutable, address_of
 from . import parse
@@ -140,12 +140,8 @@ class PtxExecutable(NumpyExecutable):
         if not isinstance(step, Launch):
             raise NotSupported(f"{self.device.name}: a step must be one of Launch, Memset; got {type(step).__name__}")
         kernel = kernels.get(step.kernel)
-        packed = kernel.pack(step.args, **step.extra)
-        data, pointers, scalars = bytearray(packed.data), list(packed.pointers), list(packed.scalars)
         constant = {row["offset"] for row in kernel.row["params"] if row["type"].startswith("const ") and row["type"].endswith("*")}
-        if step.fuse is not None:
-            _place(step.fuse.parameters(), kernel.fuse_offset, data, pointers, scalars)
-        return self.device.code(step.kernel, step.fuse), packed, data, pointers, scalars, constant, kernel.image_for(self.device.facts.sm).registers
+        return self.device.code(step.kernel, step.fuse), *pack(step), constant, kernel.image_for(self.device.facts.sm).registers
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
         addresses, values, base = self._bind(pointers, scalars, workspace)

@@ -46,10 +46,9 @@ class Barrier(Gate):
 
     def __init__(self, scope: slice):
         super().__init__()
-        self.scope, self.need, self.meets, self.fold = scope, 0, [], None
+        self.scope, self.need, self.met, self.fold = scope, 0, False, None         # met: do those who wait arrive by that?
         self.come, self.held = np.zeros((2, scope.stop - scope.start), bool)
-        self.ahead = np.zeros(scope.stop - scope.start, bool)                      # of a cluster: has a lane arrived, and not waited yet?
-        self.phase_of = np.zeros(scope.stop - scope.start, np.int64)               # of a lane's last arrival
+        self.phase_of = np.full(scope.stop - scope.start, -1)                      # of a lane's last arrival; of a cluster: -1 when it has waited since
 
     def arrive(self, c, lanes, need=0):
         c.coming.add(self)
@@ -62,8 +61,8 @@ class Barrier(Gate):
         return np.count_nonzero((come | done) & come.any(1)[:, None]) >= self.need           # lanes that have left count with their warp
 
     def close(self, c):
-        if self.meets:                                       # those who arrived and wait, in one
-            lanes, self.meets = np.concatenate(self.meets), []
+        lanes = self.lanes[self.until == self.phase] if self.met else ()
+        if len(lanes):
             self._together(c, lanes)
             self.gathering = np.maximum(self.gathering, c.tick(lanes))
         ones, all_ = np.count_nonzero(self.held & self.come), np.count_nonzero(self.come)

@@ -98,7 +98,7 @@ def sync(c, m, name=None, count=None, held=None):
         return c.meet()                                      # everybody, at once
     for gate, lanes, mine in barriers(c, m, name):
         gate.arrive(c, lanes, 0 if count is None else int(count[mine][0]))
-        gate.meets.append(lanes)
+        gate.met = True
         gate.wait(c, lanes, gate.phase)
         if held is not None:
             gate.fold, gate.held[lanes - gate.scope.start] = m["fold"], held[mine]
@@ -106,10 +106,9 @@ def sync(c, m, name=None, count=None, held=None):
 
 def in_turn(c, gate, lanes, ahead, what):
     """A thread arrives at the cluster's barrier, waits, arrives, waits. PTX ISA, barrier.cluster: anything else is undefined."""
-    bad = gate.ahead[lanes - gate.scope.start] != ahead
+    bad = (gate.phase_of[lanes - gate.scope.start] >= 0) != ahead
     if c.checks.barriers and bad.any():
         c.fault("cluster barrier", what, lanes[bad])
-    gate.ahead[lanes - gate.scope.start] = not ahead
 
 
 def arrive(c, m, name=None, count=None):
@@ -125,6 +124,7 @@ def wait_cluster(c, m):
     for gate, lanes, _ in barriers(c, m):
         in_turn(c, gate, lanes, True, "waits at the cluster's barrier, and has not arrived")
         gate.wait(c, lanes, gate.phase_of[lanes - gate.scope.start])
+        gate.phase_of[lanes - gate.scope.start] = -1
         gate.release(c)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cydnn import _core, device, kernels
-from cydnn.device.cuda import _place
+from cydnn.device.cuda import pack
 from cydnn.device.facts import KNOWN
 from cydnn.engines.steps import Launch, Memset, Pointer, ReferenceCall, Scalar
 from cydnn.status import BadParam, NotSupported
@@ -92,8 +92,10 @@ def test_reference_steps_do_not_run_on_a_gpu(gpu):
         gpu.compile(plan([ReferenceCall(None, {}, {})]))
 
 
-def test_parameters_of_a_spliced_program_land_in_the_fuse_block():
-    data, pointers, scalars = bytearray(64), [], []
-    _place(([(0, Pointer(1, 8))], [(8, "f32", 1.5), (12, "f32", Scalar(0, 0.0))]), 32, data, pointers, scalars)
-    assert pointers == [(32, Pointer(1, 8))] and scalars == [(44, "f32", Scalar(0, 0.0))]
-    assert struct.unpack_from("<f", data, 40) == (1.5,)
+def test_parameters_of_a_spliced_program_land_in_the_fuse_block(monkeypatch):
+    packed = SimpleNamespace(data=bytes(64), pointers=[(0, Pointer(0, 0))], scalars=[])
+    monkeypatch.setattr(kernels, "get", lambda name: SimpleNamespace(pack=lambda args, **extra: packed, fuse_offset=32))
+    program = SimpleNamespace(parameters=lambda: ([(0, Pointer(1, 8))], [(8, "f32", 1.5), (12, "f32", Scalar(0, 0.0))]))
+    _, data, pointers, scalars = pack(Launch("k", {}, {}, program))
+    assert pointers == [(0, Pointer(0, 0)), (32, Pointer(1, 8))] and scalars == [(44, "f32", Scalar(0, 0.0))]
+    assert struct.unpack_from("<f", data, 40) == (1.5,) and packed.data == bytes(64)
