@@ -38,7 +38,7 @@ def test_one_rounding_is_found():
 
 def test_small_integers_owe_all_bits_to_tensor_cores():
     kernel = "matmul_mma_bf16_64_am_bk"
-    case = cases(kernel, FACTS)[0]
+    case = max(cases(kernel, FACTS), key=lambda case: case.problem.operands["c"].count)
     pair = devices(kernel, ".f32.bf16.bf16.f32", ".f32.f16.f16.f32")
     assert "elements differ" in bits.differences(case, *pair, seed=1, exact=True)[2][0]
     assert "c: the interpreter" in bits.differences(case, *pair, seed=1)[2][0]
