@@ -2,8 +2,6 @@
 cp.async lands when somebody waits for it, the others when nothing else can run, which is the last moment. A wgmma is waited for like a copy."""
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +13,7 @@ from .table import row
 RANK_BIT = 24                                    # from here on an address of shared memory names a block of the cluster (rank + 1)
 
 
-@dataclass
-class TensorMap:
+class TensorMap(NamedTuple):
     """What cuTensorMapEncode says, as an object: innermost dim first. ``strides``: bytes of the outer dims. ``swizzle``: 0, 32, 64 or 128 bytes."""
     ptr: int
     bytes: int
@@ -104,10 +101,6 @@ class Copies:
 
 # ---- Groups, and cp.async ----
 
-def commit(c, m):
-    c.copies.group[m["name"]][c.lanes()] += 1
-
-
 def read(c, space, address, lanes, unit):
     """Bytes of memory (n, unit), read and checked in the name of ``lanes``."""
     parts = c.memory[space].load(c, address, min(unit, 8), max(unit // 8, 1), lanes)
@@ -134,7 +127,7 @@ HINT = "cache:L2::cache_hint?"
 row(f"cp async cop:ca|cg space:shared|shared::cta from:global {HINT} fetch:L2::64B|L2::128B|L2::256B?", "=@,@,#,*?,b64?", copy_async)
 row("cp async wait_all", "=", lambda c, m: c.copies.wait(c, "cp"))
 for family, aligned in (("cp async", ""), ("wgmma", " sync aligned")):
-    row(f"{family} commit_group{aligned}", "=", commit)
+    row(f"{family} commit_group{aligned}", "=", lambda c, m: np.add.at(c.copies.group[m["name"]], c.lanes(), 1))
     row(f"{family} wait_group{aligned}", "=#", lambda c, m, left: c.copies.wait(c, m["name"], left))
 
 
@@ -144,11 +137,8 @@ def mbarriers(c, address, verb, lanes=None):
     """(lane, mbarrier that it means) of the active lanes."""
     lanes, shared = c.lanes() if lanes is None else lanes, c.memory["shared"]
     off = shared.reach(c, address, 8, verb, lanes)
-    codes = shared.writes[off // shared.grain]
-    bad = (codes > 0) & ~shared.before(c, codes, c.code[lanes], c.row[lanes]) & c.checks.races
-    if bad.any():
-        there = int(shared.write_at[off[bad][0] // shared.grain])
-        c.fault("race", "uses an mbarrier with no synchronisation since it was initialised", lanes[bad], there)
+    cells = off[:, None] // shared.grain
+    shared.ordered(c, shared.writes[cells], cells, lanes, c.code[lanes][:, None], "used as an mbarrier", "written")
     for lane, place in zip(lanes, off.tolist()):
         yield lane, c.gates.get(place) or c.fault("mbarrier", "uses an mbarrier that was not initialised", lane)
 
@@ -156,10 +146,8 @@ def mbarriers(c, address, verb, lanes=None):
 def initialise(c, m, address, count=None):
     """mbarrier.init and .inval."""
     shared = c.memory["shared"]
-    off = shared.reach(c, address, 8, "initialises", c.lanes())
-    shared.write(c, shared.cells(off, 8), c.lanes())
-    shared.mark(off, 8)
-    for n, place in enumerate(off.tolist()):
+    shared.store(c, address, 8, [np.zeros(c.n, np.uint64)], c.lanes())
+    for n, place in enumerate(shared.reach(c, address, 8, "initialises", c.lanes()).tolist()):
         c.gates[place] = Mbarrier(int(count[n])) if m["act"] == "init" else None
 
 
@@ -230,17 +218,17 @@ def boxes(c, m, near, far, shifts=()):
     bytes of a piece. ``far``: (tensor map, coordinates), or (address, [bytes])."""
     for n, lane in enumerate(c.lanes()):
         address, start = int(far[0][n]), [int(x[n]) for x in far[1]]
-        if "rank" in m:
-            map_ = c.tensor_maps.get(address % PARAM) or c.fault("tensor map", f"names no tensor map (parameter or address {address % PARAM:#x})", lane)
-        else:
-            count, start = (-(-start[0] // 16),), [0]
-            map_ = TensorMap(address, 16, count, (), count)
-        if "rank" in m and near[n] % 128:
+        map_ = c.tensor_maps.get(address % PARAM)
+        if "rank" not in m:
+            map_, start = TensorMap(address, 16, (-(-start[0] // 16),), (), (-(-start[0] // 16),)), [0]
+        elif map_ is None:
+            c.fault("tensor map", f"names no tensor map (parameter or address {address % PARAM:#x})", lane)
+        elif near[n] % 128:
             c.fault("misaligned", "a tensor copy needs shared memory aligned to 128 bytes", lane)
         grid = im2col(map_, start, [int(s[n]) for s in shifts]) if shifts else tile(map_, start)
         inside = np.logical_and.reduce([(g >= 0) & (g < d) for g, d in zip(grid, map_.dims)]).ravel()
         at = (map_.ptr + sum(g.astype(np.int64) * s for g, s in zip(grid, (map_.bytes, *map_.strides)))).ravel()
-        unit = math.gcd(16, len(at) * map_.bytes)
+        unit = np.gcd(16, len(at) * map_.bytes)
         yield n, lane, map_, at, inside, swizzled(near[n] + np.arange(0, len(at) * map_.bytes, unit), map_.swizzle), unit
 
 

@@ -53,10 +53,7 @@ def matrices(c, type_: str, registers, rows: int, k: int, per=2):
 def rounded(type_: str, total, saturate=False):
     """Sums (warps, rows, columns) as registers."""
     total = total[places(*total.shape[1:], 2)]
-    if type_ == "s32":
-        total = (np.clip(total, -2**31, 2**31 - 1) if saturate else total).astype(np.int32)
-    else:
-        total = narrow(total, type_)
+    total = narrow(total, type_) if type_ != "s32" else (np.clip(total, -2**31, 2**31 - 1) if saturate else total).astype(np.int32)
     bits = np.ascontiguousarray(total).view(f"u{max(total.itemsize, 4)}")
     return bits.reshape(-1, bits.shape[2]).T
 
@@ -82,30 +79,19 @@ def tiles(m, words):
     return np.ascontiguousarray(each.swapaxes(1, 2)) if "trans" in m else each
 
 
-def rows_of(c, m, address):
-    """Addresses of rows, and the lanes that name them; without .shared these are generic."""
-    count, address = 8 * int(m["x"][1:]), address if "space" in m else address - SHARED
-    return address.reshape(-1, 32)[:, :count].reshape(-1), c.warps()[:, :count].reshape(-1)
-
-
-def ldmatrix(c, m, address):
-    at, lanes = rows_of(c, m, address)
-    words = tiles(m, np.stack(c.memory["shared"].load(c, at, 8, 2, lanes, ahead=True), -1)).view(np.uint32)
+def move_rows(c, m, address, registers=None):
+    """ldmatrix, stmatrix: without .shared the addresses are generic."""
+    shared, count = c.memory["shared"], 8 * int(m["x"][1:])
+    at, lanes = (each.reshape(-1, 32)[:, :count].ravel() for each in (address if "space" in m else address - SHARED, c.warps()))
+    if registers:
+        return shared.store(c, at, 8, tiles(m, stacked(c, registers).swapaxes(1, 2)).view(np.uint64).reshape(-1, 2).T, lanes)
+    words = tiles(m, np.stack(shared.load(c, at, 8, 2, lanes, ahead=True), -1)).view(np.uint32)
     return words.reshape(len(c.warps()), -1, 32).swapaxes(0, 1).reshape(-1, c.n)
 
 
-def stmatrix(c, m, address, registers):
-    at, lanes = rows_of(c, m, address)
-    c.memory["shared"].store(c, at, 8, list(tiles(m, stacked(c, registers).swapaxes(1, 2)).view(np.uint64).reshape(-1, 2).T), lanes)
-
-
-def movmatrix(c, m, value):
-    return tiles(m, stacked(c, [value])).view(np.uint32).reshape(1, -1)
-
-
-row("ldmatrix sync aligned m8n8 x:x1|x2|x4 trans? space:shared|shared::cta? b16", "[b32]=@", ldmatrix)
-row("stmatrix sync aligned m8n8 x:x1|x2|x4 trans? space:shared|shared::cta? b16", "=@,[b32]", stmatrix)
-row("movmatrix sync aligned m8n8 trans b16", "b32=b32", movmatrix)
+row("ldmatrix sync aligned m8n8 x:x1|x2|x4 trans? space:shared|shared::cta? b16", "[b32]=@", move_rows)
+row("stmatrix sync aligned m8n8 x:x1|x2|x4 trans? space:shared|shared::cta? b16", "=@,[b32]", move_rows)
+row("movmatrix sync aligned m8n8 trans b16", "b32=b32", lambda c, m, value: tiles(m, stacked(c, [value])).view(np.uint32).reshape(1, -1))
 
 
 # ---- wgmma ----
@@ -123,29 +109,29 @@ def offsets(descriptor: int, rows: int, k: int, size: int, transposed):
     return swizzled(start + at, swizzle).ravel()
 
 
-def described(c, type_, descriptors, rows, k, transposed):
-    """An operand (warpgroups, rows, k) in shared memory, read in the name of their first lanes, and where that is noted (warpgroups, rows * k)."""
+def described(c, type_, descriptors, rows, k, transposed, noted):
+    """An operand (warpgroups, rows, k) in shared memory, read in the name of their first lanes; where that is noted is added to ``noted``."""
     shared, first, each = c.memory["shared"], c.lanes()[::128], descriptors.reshape(-1, 128)
     if (each != each[:, :1]).any():
         c.fault("wgmma", "the lanes name different descriptors", first)
     at = np.stack([offsets(int(d), rows, k, BYTES[type_], transposed) for d in each[:, 0]])
     raw, = shared.load(c, at.ravel(), BYTES[type_], 1, np.repeat(first, rows * k))
-    cells = (c.block[first] * shared.pitch + at.T) // shared.grain * shared.ways + (c.in_group[first] >> 5)
-    return numbers(type_, raw).reshape(-1, rows, k), cells.T
+    noted.append(((c.block[first] * shared.pitch + at.T) // shared.grain * shared.ways + (c.in_group[first] >> 5)).T)
+    return numbers(type_, raw).reshape(-1, rows, k)
 
 
 def wgmma(c, m, sums, a, b, keep=None, scale_a=None, scale_b=None, *trans):
     N, K = map(int, re.findall(r"\d+", m["shape"])[1:])
-    first, shared, operands = c.lanes()[::128], c.memory["shared"], c.code_of.instructions[c.at].operands
-    held = operands[1].kind == "vec"                         # A, in registers
-    left, cells = (matrices(c, m["a"], a, 16, K, 4 // BYTES[m["a"]]).reshape(-1, 64, K), np.empty((len(first), 0), int)) if held else \
-        described(c, m["a"], a[0], 64, K, trans[0])
-    right, more = described(c, m["b"], b, N, K, trans[not held])
-    product = (scale_a or 1) * (scale_b or 1) * left @ right.swapaxes(1, 2)
+    vectors, first, reads, noted = [o.parts for o in c.code_of.instructions[c.at].operands if o.kind == "vec"], c.lanes()[::128], c.memory["shared"].reads, []
+    if len(vectors) > 1:                                     # A lies in registers
+        left, trans = matrices(c, m["a"], a, 16, K, 4 // BYTES[m["a"]]).reshape(-1, 64, K), (0, *trans)
+    else:
+        left = described(c, m["a"], a[0], 64, K, trans[0], noted)
+    product = (scale_a or 1) * (scale_b or 1) * left @ described(c, m["b"], b, N, K, trans[1], noted).swapaxes(1, 2)
     old = matrices(c, m["d"], sums if keep is None else np.where(keep, sums, np.uint32(0)), 16, N)
-    at = np.concatenate([cells, more], 1)
-    shared.reads[at] |= NEVER << CLOCK
-    registers = {o.value for operand in operands[:2] if operand.kind == "vec" for o in operand.parts}
+    at = np.concatenate(noted, 1)
+    reads[at] |= NEVER << CLOCK
+    registers = {o.value for operands in vectors for o in operands}
     c.copies.flights.append(Flight(first, c.copies.group["wgmma"][first], at, at[:, :0], c.at, None, registers))
     return rounded(m["d"], old + product.reshape(-1, 16, N))
 
