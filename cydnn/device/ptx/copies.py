@@ -27,8 +27,8 @@ class TensorMap(NamedTuple):
 
 
 class Flight(NamedTuple):
-    """In the name of ``lanes`` (n,), for their ``group`` (n,): ``data`` (n, size) on its way to the places ``off`` (n,) of shared memory, counted by the
-    mbarrier ``gate``; or wgmmas that use ``registers`` and the last reads ``off`` (n, cells), without data (n, 0)."""
+    """In the name of ``lanes`` (n,), for their ``group`` (n,): ``data`` (n, size) on its way to the places ``off`` (n,) of shared memory, which the
+    mbarrier ``gate`` counts; or wgmmas that use ``registers``, whose reads are noted at ``off`` (n, cells), without data (n, 0)."""
     lanes: np.ndarray
     group: np.ndarray
     off: np.ndarray
@@ -214,8 +214,8 @@ def im2col(map_: TensorMap, start, shifts):
 
 
 def boxes(c, m, near, far, shifts=()):
-    """For each lane: its position and number, the tensor map, addresses of the elements, which are inside, addresses of the pieces in shared memory,
-    bytes of a piece. ``far``: (tensor map, coordinates), or (address, [bytes])."""
+    """For each lane: its position and number, the tensor map, addresses of the elements, which are inside, addresses of the pieces in shared
+    memory, bytes of a piece. ``far``: (tensor map, coordinates), or (address, [bytes])."""
     for n, lane in enumerate(c.lanes()):
         address, start = int(far[0][n]), [int(x[n]) for x in far[1]]
         map_ = c.tensor_maps.get(address % PARAM)
@@ -233,14 +233,14 @@ def boxes(c, m, near, far, shifts=()):
 
 
 def load(c, m, near, far, barrier, *more):
-    """Into shared memory; outside the tensor it reads ``fill``. ``more``: im2col offsets, mask of the blocks that get it at the same place, cache hint."""
+    """Into shared memory, ``fill`` for what lies outside. ``more``: im2col offsets, mask of the blocks that get it (at the same place), hint."""
     more = iter(more)
     shifts, mask = next(more) if "im2col" in m else (), next(more) if "multicast::cluster" in m else None
     for n, lane, map_, at, inside, to, unit in boxes(c, m, near, far, shifts):
         data = np.full((len(at), map_.bytes), map_.fill, np.uint8)
-        data[inside] = read(c, "global", at[inside], np.full(inside.sum(), lane), map_.bytes)
-        blocks = [(-1, 0)] if mask is None else [((1 << RANK_BIT) - 1, rank + 1 << RANK_BIT) for rank in range(16) if int(mask[n]) >> rank & 1]
-        for keep, block in blocks:
+        data[inside] = read(c, "global", at[inside], np.full(np.count_nonzero(inside), lane), map_.bytes)
+        ranks = (-1,) if mask is None else [rank for rank in range(16) if int(mask[n]) >> rank & 1]
+        for keep, block in (((1 << RANK_BIT) - 1 if mask is not None else -1, rank + 1 << RANK_BIT) for rank in ranks):
             gate = next(mbarriers(c, barrier[n:n + 1] & keep | block, "signals", np.array([lane])))[1]
             c.copies.start(c, to & keep | block, data.reshape(-1, unit), np.full(len(to), lane), gate)
 
@@ -249,8 +249,7 @@ def store(c, m, far, near, hint=None):
     """Out of shared memory, at once."""
     for _, lane, map_, at, inside, source, unit in boxes(c, m, near, far):
         data = read(c, "shared", source, np.full(len(source), lane), unit).reshape(-1, map_.bytes)[inside]
-        words = data.view(f"u{min(map_.bytes, 8)}")
-        c.memory["global"].store(c, at[inside], words.itemsize, list(words.T), np.full(len(data), lane))
+        c.memory["global"].store(c, at[inside], 1, data.T, np.full(len(data), lane))
 
 
 BULK, TENSOR, NEAR = "cp async bulk", "cp async bulk tensor rank:1d|2d|3d|4d|5d", "to:shared::cluster|shared::cta from:global"

@@ -112,8 +112,8 @@ def offsets(descriptor: int, rows: int, k: int, size: int, transposed):
 def described(c, type_, descriptors, rows, k, transposed, noted):
     """An operand (warpgroups, rows, k) in shared memory, read in the name of their first lanes; where that is noted is added to ``noted``."""
     shared, first, each = c.memory["shared"], c.lanes()[::128], descriptors.reshape(-1, 128)
-    if (each != each[:, :1]).any():
-        c.fault("wgmma", "the lanes name different descriptors", first)
+    if (bad := (each != each[:, :1]).any(1)).any():
+        c.fault("wgmma", "the lanes name different descriptors", first[bad])
     at = np.stack([offsets(int(d), rows, k, BYTES[type_], transposed) for d in each[:, 0]])
     raw, = shared.load(c, at.ravel(), BYTES[type_], 1, np.repeat(first, rows * k))
     noted.append(((c.block[first] * shared.pitch + at.T) // shared.grain * shared.ways + (c.in_group[first] >> 5)).T)
@@ -122,17 +122,16 @@ def described(c, type_, descriptors, rows, k, transposed, noted):
 
 def wgmma(c, m, sums, a, b, keep=None, scale_a=None, scale_b=None, *trans):
     N, K = map(int, re.findall(r"\d+", m["shape"])[1:])
-    vectors, first, reads, noted = [o.parts for o in c.code_of.instructions[c.at].operands if o.kind == "vec"], c.lanes()[::128], c.memory["shared"].reads, []
-    if len(vectors) > 1:                                     # A lies in registers
+    registers, first, noted = [o for each in c.code_of.instructions[c.at].operands if each.kind == "vec" for o in each.parts], c.lanes()[::128], []
+    if len(a) > 1:                                           # A lies in registers
         left, trans = matrices(c, m["a"], a, 16, K, 4 // BYTES[m["a"]]).reshape(-1, 64, K), (0, *trans)
     else:
         left = described(c, m["a"], a[0], 64, K, trans[0], noted)
     product = (scale_a or 1) * (scale_b or 1) * left @ described(c, m["b"], b, N, K, trans[1], noted).swapaxes(1, 2)
     old = matrices(c, m["d"], sums if keep is None else np.where(keep, sums, np.uint32(0)), 16, N)
     at = np.concatenate(noted, 1)
-    reads[at] |= NEVER << CLOCK
-    registers = {o.value for operands in vectors for o in operands}
-    c.copies.flights.append(Flight(first, c.copies.group["wgmma"][first], at, at[:, :0], c.at, None, registers))
+    c.memory["shared"].reads[at] |= NEVER << CLOCK
+    c.copies.flights.append(Flight(first, c.copies.group["wgmma"][first], at, at[:, :0], c.at, registers={o.value for o in registers}))
     return rounded(m["d"], old + product.reshape(-1, 16, N))
 
 
