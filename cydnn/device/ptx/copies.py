@@ -68,8 +68,7 @@ class Copies:
 
     def wait(self, c, name, left: int | None = None):
         """What the active lanes have under way lands, but for the last ``left`` groups (None: all, committed or not)."""
-        active, queue = np.zeros(c.L, bool), self.queues[name]
-        active[c.lanes()] = True
+        active, queue = np.ones(c.L, bool) if c.mask is None else c.mask, self.queues[name]
         older = [active[flight.lanes] & (left is None or flight.group < self.group[name][flight.lanes] - left) for flight in queue]
         queue[:] = [rest for flight, done in zip(queue, older) for rest in (self.land(c, flight, done) if done.any() else [flight])]
 

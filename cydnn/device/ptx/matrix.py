@@ -99,13 +99,10 @@ row("movmatrix sync aligned m8n8 trans b16", "b32=b32", lambda c, m, value: tile
 def offsets(descriptor: int, rows: int, k: int, size: int, transposed):
     """Byte addresses (rows * k) of an operand. PTX ISA, matrix descriptor; layouts as CUTLASS draws them."""
     start, lbo, sbo = ((descriptor >> bit & 0x3FFF) << 4 for bit in (0, 16, 32))
-    swizzle, r, c = SWIZZLE[descriptor >> 62 & 3], np.arange(rows)[:, None], np.arange(k)[None]
-    unit = (swizzle or 16) // size                           # elements of a line
-    if transposed:
-        far, near = (lbo, sbo) if swizzle else (sbo, lbo)
-        at = r // unit * far + c // 8 * near + c % 8 * (swizzle or 16) + r % unit * size
-    else:
-        at = r // 8 * sbo + (r % 8 * swizzle + c * size if swizzle else c // unit * lbo + r % 8 * 16 + c % unit * size)
+    swizzle, grid = SWIZZLE[descriptor >> 62 & 3], np.ogrid[:rows, :k]
+    across, along = grid[::-1] if transposed else grid       # lines of neighbours along, eight of them across
+    line, near, far = (swizzle, sbo, lbo) if swizzle else (16, lbo, sbo) if transposed else (16, sbo, lbo)
+    at = across // 8 * near + across % 8 * line + along // (line // size) * far + along % (line // size) * size
     return swizzled(start + at, swizzle).ravel()
 
 
