@@ -97,7 +97,8 @@ class Module:
             self.variables[name] = (found["space"], *declared, values)
         if found["end"] == "{":
             limits = {key: tuple(map(int, re.findall(r"\d+", values))) for key, values in re.findall(r"\.(\w+)([^.]*)", found["limits"])}
-            declared = [self.declaration(p, at) for part in found.group("params", "returns") for p in (part or "").split(",") if p.strip()]
+            given = [p for part in found.group("params", "returns") for p in (part or "").split(",") if p.strip()]
+            declared = [self.declaration(p, found.start("name")) for p in given]
             (self.entries if found["kind"] == "entry" else self.functions)[found["name"]] = declared, limits, at
         while depth:                                         # behind the block that was opened
             brace = BRACE.search(self.plain, at) or self.fail("'}'", len(self.plain))
@@ -154,12 +155,12 @@ class Program:
         return Operand("symbol", name)
 
     def _arrived(self, operand, i) -> Operand:
-        """A label with the instruction it stands for."""
+        """A label with the instruction it stands for, or with its table of labels."""
+        if operand.kind == "label":
+            operand = _named(operand.more, ":" + operand.value) or self.m.fail("a declared name or label", i.at, operand.value)
         if operand.kind == "vec" and i.words[0] == "brx":
             return operand._replace(value=[self._arrived(o, i) for o in operand.value])
-        if operand.kind != "label":
-            return operand
-        return _named(operand.more, ":" + operand.value) or self.m.fail("a declared name or label", i.at, operand.value)
+        return operand
 
     # ---- Statements ----
 
@@ -179,7 +180,7 @@ class Program:
             elif kind == "loc":
                 self.loc = tuple(map(int, found["loc"].split()))
             elif directive == "branchtargets":
-                scopes[0][label] = Operand("vec", [Operand("label", target.strip(), scopes) for target in found["rest"].split(",")])
+                scopes[0][":" + label] = Operand("vec", [Operand("label", target.strip(), scopes) for target in found["rest"].split(",")])
             elif directive in ("reg", "param", "local", "shared"):
                 self._declare(directive, found["rest"], found.start("rest"), scopes[0])
             elif directive not in (None, "pragma", "callprototype"):
