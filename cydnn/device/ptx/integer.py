@@ -103,10 +103,6 @@ def product24(m, a, b, c=0):
     return (x * y >> (0 if m["part"] == "lo" else 16)) + c
 
 
-def reverse(m, a):
-    return int(f"{a:0{8 * BYTES[m['t']]}b}"[::-1], 2)
-
-
 LOGIC = {"and": (np.bitwise_and, np.logical_and), "or": (np.bitwise_or, np.logical_or), "xor": (np.bitwise_xor, np.logical_xor)}
 NARROW, LONG = "s16|u16|s32|u32", "s64|u64"
 row(f"add t:{INT}|u16x2|s16x2", "t=t,t", np.add)
@@ -140,7 +136,7 @@ row("shf l mode:wrap|clamp t:b32", "t=t,t,u32", each(lambda m, a, b, n: (b << 32
 row("shf r mode:wrap|clamp t:b32", "t=t,t,u32", each(lambda m, a, b, n: (b << 32 | a) >> (n & 31 if m["mode"] == "wrap" else min(n, 32))))
 row("popc t:b32|b64", "u32=t", each(lambda a: a.bit_count()))
 row("clz t:b32|b64", "u32=t", each(lambda m, a: 8 * BYTES[m["t"]] - a.bit_length()))
-row("brev t:b32|b64", "t=t", each(reverse))
+row("brev t:b32|b64", "t=t", each(lambda m, a: int(f"{a:0{8 * BYTES[m['t']]}b}"[::-1], 2)))
 row("bfind shiftamt? t:u32|s32|u64|s64", "u32=t", each(find))
 row("bfe t:u32|s32|u64|s64", "t=t,u32,u32", each(extract))
 row("bfi t:b32|b64", "t=t,t,u32,u32", insert)

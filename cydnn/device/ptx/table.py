@@ -29,6 +29,7 @@ DTYPE |= {"bool": np.dtype(bool), "f16x2": np.dtype("f2"), "u16x2": np.dtype("u2
 TABLE: dict[str, list] = {}
 
 
+@functools.cache
 def kind_of(type_: str) -> str:
     """The array kind of a PTX type: s32 -> i32, b16 -> u16, bf16x2 -> u16x2."""
     return PACKED.get(type_) or {"b": "u", "s": "i"}.get(type_[0], type_[0]) + type_[1:]
@@ -57,43 +58,39 @@ def row(pattern: str, signature: str = "", function=None):
         TABLE.setdefault(each, []).append(Row(parsed, outs, ins, function, how, pattern))
 
 
-def forms(opcode: str):
-    """The rows that an opcode may be, each with the words it labels (``name``: the first)."""
-    name, *words = opcode.split(".")
-    for each in TABLE.get(name, ()):
-        found, at = {"name": name, **{label: "v1" for label, _, _ in each.words if label == "vec"}}, 0
-        for label, choices, optional in each.words:
-            if at < len(words) and words[at] in choices:
-                found[label] = words[at]
-                at += 1
-            elif not optional:
-                break
-        else:
-            if at == len(words):
-                for label, type_ in [pair for pair in found.items() if pair[1] in BYTES]:
-                    bits = 8 * BYTES[type_]
-                    found |= {f"2{label}": f"{type_[0]}{2 * bits}", f"u{label}": f"u{bits}", f"w{label}": f"b{bits}"}
-                yield each, found
-
-
 @functools.cache
-def match(opcode: str, shapes: tuple) -> tuple:
-    """What an instruction may be: [(row, labelled words, types of what is written and read, which operands are missing)], and why it is nothing else.
-    ``shapes`` of its operands: (vec or pair or nothing, how many registers)."""
-    fits, why = [], None
-    for each, found in forms(opcode):
-        outs, ins = ([re.sub(r"\w+", lambda word: found.get(word[0], word[0]), word, count=1) for word in part] for part in (each.outs, each.ins))
-        given, written = shapes[bool(outs):], [("", 1)] * shapes[0][1] if outs and shapes and shapes[0][0] == "pair" else list(shapes[:bool(outs)])
+def match(opcode: str, written: int, braces: tuple) -> tuple:
+    """What an instruction may be: [(row, labelled words, what is written, what is read)], both as (number of an operand, type); -1: a missing one,
+    -2: the carry. And why it is nothing else. ``written``: how many operands, where any are; ``braces``: is each of the operands in braces?"""
+    (name, *words), fits, why = opcode.split("."), [], None
+    for each in TABLE.get(name, ()):
+        found, left = {"name": name, **{label: "v1" for label, _, _ in each.words if label == "vec"}}, words[:]
+        for label, choices, optional in each.words:
+            if left and left[0] in choices:
+                found[label] = left.pop(0)
+            elif not optional:
+                left = [label]
+                break
+        if left:
+            continue
+        types = {**found, "cc": "pred"}
+        for label, bits in [(label, 8 * BYTES[type_]) for label, type_ in found.items() if type_ in BYTES]:
+            types |= {f"2{label}": f"{found[label][0]}{2 * bits}", f"u{label}": f"u{bits}", f"w{label}": f"b{bits}"}
+        outs, ins = ([re.sub(r"\w+", lambda word: types.get(word[0], word[0]), word, count=1) for word in part] for part in (each.outs, each.ins))
+        count, places = written if outs else 0, list(range(len(braces)))
+        to, given = places[:count] + [-2] * ("cc" in each.outs), places[count:] + [-2] * ("cc" in each.ins)
         if ins[:1] == ["+"]:
-            given, ins = (*shapes[:1], *given), outs + ins[1:]
-        most = [sum(word != "cc" for word in words) for words in (outs, ins)]
-        least = most[1] - sum(word.endswith("?") for word in ins)
-        if each.function and not (least <= len(given) <= most[1] and bool(outs) <= len(written) <= most[0]):
-            why = f"it must have {bool(outs) + least} operands"
-        elif each.function and any(word[0] not in "[{" if kind == "vec" else word[0] == "{"
-                                   for (kind, _), word in zip((*written, *given), outs[:len(written)] + ins)):
+            given, ins = to + given, outs + ins[1:]
+        optional = [n for n, word in enumerate(ins) if word[-1] == "?"]                  # of those the last are missing
+        least = len(ins) - len(optional)
+        if each.function and not (least <= len(given) <= len(ins) and bool(outs) <= len(to) <= len(outs)):
+            why = f"it must have {bool(outs) + least - ('cc' in each.ins)} operands"
+            continue
+        for n in optional[len(given) - least:]:
+            given.insert(n, -1)
+        out, read = list(zip(to, outs)), list(zip(given, ins))
+        if any(word[0] not in "[{" if braces[place] else word[0] == "{" for place, word in out + read if place >= 0):
             why = "registers in braces stand where they may not, or do not where they must"
         else:
-            optional = [n for n, word in enumerate(ins) if word.endswith("?")]           # of those the last are missing
-            fits.append((each, found, outs, ins, optional[len(given) - least:]))
+            fits.append((each, found, out, read))
     return fits, why
