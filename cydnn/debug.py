@@ -135,10 +135,9 @@ def _try(case: Case, device) -> Trial:
 
 
 def _coverage(report: Report, device):
-    from .device.ptx import run as traces
     for code in device.codes.values():
         if code.program.name == report.kernel:
-            report.executed, report.total, report.uncovered = int(code.executed.sum()), len(code.executed), list(traces.uncovered(code))
+            report.executed, report.total, report.uncovered = int(code.executed.sum()), len(code.executed), code.uncovered()
 
 
 def table(report: Report, uncovered: bool) -> str:

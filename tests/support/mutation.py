@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cydnn import debug, kernels, ops
-from cydnn.device.ptx import Finding, run
+from cydnn.device.ptx import Finding
 from cydnn.status import CydnnError
 
 from . import draw
@@ -107,7 +107,7 @@ class Mutation:
         found = [(text, c) for text, c in self.device.codes.items() if c.program.name == self.kernel]
         assert found, f"{trial.case} does not launch {self.kernel}"
         text, code = found[0]
-        idle = {int(re.search(r":(\d+): ", row)[1]) for row in run.uncovered(code)}
+        idle = {int(re.search(r":(\d+): ", row)[1]) for row in code.uncovered()}
         lines = self._shipped(text, {code.line(i) for i in code.instructions} - idle)
         self.grounds.append(Ground(trial, lines, time.process_time() - start, trial.bits))
         return self.grounds[-1]

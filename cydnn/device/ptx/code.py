@@ -60,6 +60,15 @@ class Code:
         source = f" ({self.module.sources.get(file, file)}:{line})" if instruction.source else ""
         return f"line {self.line(instruction)} `{instruction.text}`{source}"
 
+    @property
+    def fraction(self) -> float:
+        """The share of its instructions that have run at least once."""
+        return float(self.executed.mean()) if len(self.executed) else 0.0
+
+    def uncovered(self) -> list[str]:
+        """Line and text of every instruction that has not run."""
+        return [f"{self.program.file}:{self.line(i)}: {i.text}" for i, ran in zip(self.instructions, self.executed) if not ran]
+
     def fail(self, what: str):
         raise PtxError(f"{self.program.file}:{self.line(self.i)}: {what}; got `{self.i.text}`")
 

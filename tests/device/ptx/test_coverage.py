@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 
 from cydnn import kernels
-from cydnn.device.ptx import run
 from support.cases import cases, every_case
 from support.matrix import blended, plain
 
@@ -35,7 +34,7 @@ def device_for(name: str, target: str):
 
 def covered(device, name) -> float:
     """The share of the kernel's instructions that have run; of the text that ran most, where several were spliced."""
-    return max((row.fraction for row in run.coverage(device) if row.kernel == name), default=0.0)
+    return max((code.fraction for code in device.codes.values() if code.program.name == name), default=0.0)
 
 
 def with_nans(case) -> dict:
@@ -90,7 +89,7 @@ def test_instructions_have_run(source):
             device = device_for(name, target)
             wrong += cover(device, name)
             if covered(device, name) < BAR:
-                code = max((c for c in device.codes.values() if c.program.name == name), key=lambda c: c.executed.mean())
-                left = list(itertools.islice(run.uncovered(code), 6))
+                code = max((c for c in device.codes.values() if c.program.name == name), key=lambda c: c.fraction)
+                left = code.uncovered()[:6]
                 wrong.append(f"{name} for {target}: {covered(device, name):.1%} of its instructions have run, at least {BAR:.0%} must; not: {left}")
     assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])
