@@ -11,13 +11,16 @@ import platform
 
 import numpy as np
 
+from ...status import NotSupported
 from .table import DTYPE, kind_of, row
 
 F16, F32, F64, U16, U32, U64, I64 = np.float16, np.float32, np.float64, np.uint16, np.uint32, np.uint64, np.int64
 LIBM = ctypes.CDLL(None)
 LIBM.fma.restype, LIBM.fma.argtypes = ctypes.c_double, [ctypes.c_double] * 3
-ROUNDING = {"aarch64": (0, 0x800000, 0x400000, 0xC00000)}.get(platform.machine(), (0, 0x400, 0x800, 0xC00))        # FE_ of <fenv.h>
-MODES = dict(zip(("rn", "rm", "rp", "rz"), ROUNDING))
+FENV = {"x86_64": (0, 0x400, 0x800, 0xC00), "aarch64": (0, 0x800000, 0x400000, 0xC00000)}       # FE_TONEAREST, DOWNWARD, UPWARD, TOWARDZERO
+if platform.machine() not in FENV:
+    raise NotSupported(f"ptx: the interpreter rounds by the processor, which must be one of {', '.join(FENV)}; got {platform.machine()}")
+MODES = dict(zip(("rn", "rm", "rp", "rz"), FENV[platform.machine()]))
 
 
 # ---- Rounding ----
