@@ -8,7 +8,6 @@ import pytest
 
 from cydnn import device as devices, kernels
 from cydnn.device.facts import KNOWN
-from cydnn.dtypes import BY_NAME
 from cydnn.engines import conv_dgrad_mma, conv_fprop_mma, conv_mma, conv_nhwc, conv_wgrad_mma
 from cydnn.engines.engine import Match
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Problem

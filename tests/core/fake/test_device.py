@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cydnn import _core, device, kernels
+from cydnn import device, kernels
 from cydnn.device.cuda import pack
 from cydnn.device.facts import KNOWN
 from cydnn.engines.steps import Launch, Memset, Pointer, ReferenceCall, Scalar

@@ -10,7 +10,7 @@ import pytest
 from cydnn import _core
 from cydnn.status import BadParam, ExecutionFailed, NotSupported
 
-from conftest import DEVICE, MANAGED, PINNED
+from conftest import MANAGED, PINNED
 
 SLOTS = [("x", 1024, 16, False, False), ("bias", 64, 4, False, True), ("y", 1024, 16, True, False)]
 

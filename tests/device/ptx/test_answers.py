@@ -9,7 +9,6 @@ import pytest
 
 from cydnn.device.ptx import PtxDevice
 from cydnn.device.ptx import code  # noqa: F401  (fills the tables)
-from cydnn.device.ptx.table import TABLE
 from support.opcodes import PROBES, answers, rules, run
 
 FAMILIES = sorted({p.name.replace(" ", ".").split(".")[0] for p in PROBES})

@@ -1,4 +1,4 @@
-"""Tensors of more than 2^31 and 2^32 elements: the first, the last and some random blocks of every engine that takes them, on sparse memory.
+"""Tensors of more than 2^31 and 2^32 elements: the first, the last and some random blocks of engines that take them with one kernel, on sparse memory.
 
 Whatever part of an input a block reads is filled when it is read; what the blocks wrote is compared with the reference of those slices alone.
 """

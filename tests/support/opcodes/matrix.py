@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from .table import enter, expand
-from .values import SIZE, core, encode, hashed, seed_of
+from .values import core, encode, hashed, seed_of
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f32": 32, "s32": 32}
 SIGNS = {"f16": 0x7FFF7FFF, "bf16": 0x7FFF7FFF, "e4m3": 0x7F7F7F7F, "e5m2": 0x7F7F7F7F, "tf32": 0x7FFFFFFF,
