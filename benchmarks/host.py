@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np                                # noqa: E402
 
 from cydnn import _core, bench, cudnn, data_type, device as devices, heur_mode, kernels, plan as plans, pygraph  # noqa: E402
-from cydnn.engines.steps import Pointer, Scalar    # noqa: E402
+from cydnn.steps import Pointer, Scalar    # noqa: E402
 from cydnn.ops import Problem                     # noqa: E402
 
 TINY = "conv_fprop n1c8h8w8 k8r3s3 pad1 f32 acc=f32 nchw"

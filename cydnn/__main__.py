@@ -100,7 +100,7 @@ def ptx(args) -> int:
         print(f"ptx: name must begin like one of the {len(kernels.names())} kernels; got {args.name!r}", file=sys.stderr)
         return 1
     if args.run_it:
-        from . import debug
+        from .bench import trial as debug
         return debug.main(args)
     if args.check:
         state = _ptx_state()

@@ -8,7 +8,7 @@ import threading
 from dataclasses import replace
 
 from . import device as devices
-from .engines.steps import Launch, Memset, Pointer, ReferenceCall, Scalar, Scratch
+from .steps import Launch, Memset, Pointer, ReferenceCall, Scalar, Scratch
 from .graph import ByValue, Graph
 from .heuristics import partition
 from .log import CHOICES, REASONS, log

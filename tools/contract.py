@@ -27,7 +27,7 @@ def _load(path):
     return module
 
 
-_expressions = _load(ROOT / "cydnn" / "expressions.py")              # by path: the package may not be built yet
+_expressions = _load(ROOT / "cydnn" / "kernels" / "expressions.py")              # by path: the package may not be built yet
 expression, DTYPES = _expressions.expression, tuple(_expressions.DTYPE_BYTES)
 
 # key -> (default, types it may have); None: must be given

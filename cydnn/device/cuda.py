@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 from .. import _core, kernels
-from ..engines.steps import Launch, Memset, Scalar
+from ..steps import Launch, Memset, Scalar
 from ..log import PTX, log, watch_launches
 from ..status import NotSupported
 from .facts import DeviceFacts, known

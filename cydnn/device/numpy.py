@@ -8,7 +8,7 @@ import ctypes
 
 import numpy as np
 
-from ..engines.steps import Scalar
+from ..steps import Scalar
 from ..status import BadParam
 from .facts import DeviceFacts
 

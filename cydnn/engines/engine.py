@@ -12,7 +12,7 @@ from typing import ClassVar, Iterator
 from ..graph import ByValue
 from ..ops import Op
 from ..tensor import TensorDesc
-from .steps import Pointer, Scalar, Scratch
+from ..steps import Pointer, Scalar, Scratch
 
 
 @dataclass

@@ -84,7 +84,7 @@ class Builder:
             values[node.operands["y"]] = self.step(node.op, inputs, scales + [""] * (len(inputs) - len(scales)), number("alpha"), out, store, is_last)
 
     def _read(self, graph, values, uid) -> str:
-        from ..engines.steps import Scalar       # engines import fusion
+        from ..steps import Scalar       # engines import fusion
         if uid in values:
             return values[uid]
         desc = graph.tensors[uid]
@@ -92,7 +92,7 @@ class Builder:
 
     def _factor(self, graph, node, name) -> str:
         """The name of a by-value factor of a node, "" when it has its default (and so does nothing)."""
-        from ..engines.steps import Scalar
+        from ..steps import Scalar
         default = node.op.scalars[name]
         value = node.scalars.get(name, default)
         if value == default:
@@ -102,7 +102,7 @@ class Builder:
 
     @staticmethod
     def _pointer(uid):
-        from ..engines.steps import Pointer
+        from ..steps import Pointer
         return Pointer(uid)
 
 

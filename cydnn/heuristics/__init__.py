@@ -1,3 +1,3 @@
 """Which engine comes first: mode A (a cost model), and the partition of a graph into parts that engines take whole."""
-from .rank import Refused, rank
-from .partition import Part, partition
+from .candidates import Refused, rank
+from .cover import Part, partition

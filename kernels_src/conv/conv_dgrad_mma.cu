@@ -31,7 +31,7 @@ problems = ["conv_dgrad n1c40h5w7 k72r2s3 pad1 stride2 {T} {'nchw' if Y == f32 e
 // of dy, w_chunks in a filter. w_tap steps from tap to tap, w_first is tap (0, 0, 0).
 // out: sizes of a class, three rounded down (at least 1), then three rounded up.
 #include "mma_rows.cuh"
-#include "mma_store.cuh"
+#include "tile/store.cuh"
 
 namespace cydnn {
 template <class Tile> struct DgradSource {

@@ -25,7 +25,7 @@ problems = ["conv_fprop n2c16d3h5w6 k21t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 strid
 // group / 8), pixel_chunks = chunks of an x pixel. A thread copies chunk `lane` of every k step, for several rows: its tap is decoded
 // once a step, so any channel count that is a multiple of 8 works without waste, and 8 channels make 8 taps a step.
 #include "mma_rows.cuh"
-#include "mma_store.cuh"
+#include "tile/store.cuh"
 
 namespace cydnn {
 template <class Tile> struct FpropSource {

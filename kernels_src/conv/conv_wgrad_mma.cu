@@ -22,7 +22,7 @@ problems = ["conv_wgrad n2c21d4h8w9 k13t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 strid
 // where the pixels lie is decoded by 64 threads, one pixel each, one k step before it is needed, into a ring of 4 tables.
 #include "lib/math.cuh"
 #include "mma_rows.cuh"
-#include "mma_tile.cuh"
+#include "tile/mma.cuh"
 
 namespace cydnn {
 template <class Tile> struct WgradSource {

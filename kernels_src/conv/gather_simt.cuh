@@ -9,7 +9,7 @@
 // depth indices of one row of each operand: the 4-vectors are single accesses where the host found that they are
 // neighbours in memory (flags), and lanes run along the rows or along the depth, whichever is closer in memory.
 #pragma once
-#include "matmul/tile_simt.cuh"
+#include "tile/simt.cuh"
 
 namespace cydnn {
 
@@ -37,7 +37,7 @@ template <int Rows, int K> struct Place {
     }
 };
 
-// FastDiv of a number that only the device knows (cydnn/kernels.py makes the others).
+// FastDiv of a number that only the device knows (cydnn/kernels/pack.py makes the others).
 DEVICE FastDiv fastdiv(unsigned by) {
     const unsigned shr = by > 1 ? 32 - __clz(by - 1) : 0;
     return {unsigned(((1ull << (31 + shr)) + by - 1) / by), shr, by};

@@ -4,7 +4,7 @@
 //   acc_t<f16>                         what a type is computed in: double for f64, else float
 //   to_acc(x), from_acc<Elem>(acc)     conversions; from_acc rounds once, to nearest even
 //   Vec<Elem, Count>                   neighbours in memory, moved with the widest accesses (16 bytes at most)
-//   Array<Elem, Count>  FastDiv  Fuse  kernel parameters; their layout is known to cydnn/kernels.py
+//   Array<Elem, Count>  FastDiv  Fuse  kernel parameters; their layout is known to cydnn/kernels/pack.py
 //
 // Axes arrive as macros (#define T f16), so nothing in lib/ is called by a single capital letter.
 // "PTX ISA §word" names the section of the manual (9.0) about that instruction; section numbers move between versions.
@@ -90,7 +90,7 @@ template <> DEVICE u8 lowest() { return 0; }
 template <> DEVICE i32 lowest() { return INT32_MIN; }
 template <> DEVICE i64 lowest() { return INT64_MIN; }
 
-// ---- Kernel parameters (host side: cydnn/kernels.py) ----
+// ---- Kernel parameters (host side: cydnn/kernels/pack.py) ----
 
 template <class Elem, int Count> struct Array {
     Elem v[Count];

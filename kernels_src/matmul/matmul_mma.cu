@@ -23,12 +23,12 @@ problems = ["matmul a=5x0:{T}@{'8,1' if A_MAJOR == 'ak' else '1,8'} b=0x8:{T}@{'
             "{'matmul a=2x2x2x2x2x2x3x8 b=2x2x2x2x2x2x8x8@512,256,128,64,1024,2048,1,8 c=2x2x2x2x2x2x3x8@24,48,96,192,384,768,8,1' if A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} {T if A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}",
             "matmul a={8 * TILE + 16}x8:{T}@{8 if A_MAJOR == 'ak' else 1},{1 if A_MAJOR == 'ak' else 8 * TILE + 16} b=8x{TILE + 8}:{T}@{1 if B_MAJOR == 'bk' else TILE + 8},{8 if B_MAJOR == 'bk' else 1}"]
 @*/
-// A block makes one tile of one matrix over `split_k` of the depth, by the pipeline of conv/mma_tile.cuh. ak, bk: the depth
+// A block makes one tile of one matrix over `split_k` of the depth, by the pipeline of tile/mma.cuh. ak, bk: the depth
 // is contiguous and a_step, b_step go to the next row (column of b); am, bn: the reverse. Parts as in matmul_simt. Blocks go
 // through tiles in bands of 8 rows, so that those that run together share operands in the L2 cache.
-#include "conv/mma_store.cuh"
+#include "tile/store.cuh"
 #include "matmul/batch.cuh"
-#include "matmul/panel_mma.cuh"
+#include "tile/panel.cuh"
 
 extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const T* a, const T* b, T* c, float* parts, float alpha, float beta, int m, int n, int k, int split_k, int batches, int c_vectors,

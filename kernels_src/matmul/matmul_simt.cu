@@ -25,7 +25,7 @@ problems = ["matmul 37x70 70x133 {T}",
 #include "lib/epilogue.cuh"
 #include "matmul/batch.cuh"
 #include "matmul/operand_simt.cuh"
-#include "matmul/tile_simt.cuh"
+#include "tile/simt.cuh"
 
 extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL(
     const T* a, const T* b, T* c, acc_t<T>* parts, acc_t<T> alpha, acc_t<T> beta, int m, int n, int k, int split_k, int batches,

@@ -11,7 +11,7 @@ from cydnn import device as devices, kernels, plan as plans
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import PtxDevice
 from cydnn.engines import engines_for
-from cydnn.heuristics.partition import match_of
+from cydnn.heuristics.cover import match_of
 from cydnn.ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc

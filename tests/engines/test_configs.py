@@ -9,8 +9,8 @@ from cydnn.bench import graph_of
 from cydnn.device import get
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX, engines_for
-from cydnn.engines.steps import Launch
-from cydnn.heuristics.partition import match_of
+from cydnn.steps import Launch
+from cydnn.heuristics.cover import match_of
 from cydnn.status import BadParam
 from support.draw import draw
 

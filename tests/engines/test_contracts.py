@@ -9,8 +9,8 @@ import pytest
 from cydnn import kernels, ops
 from cydnn.device.facts import KNOWN
 from cydnn.engines import TABLE, engines_for
-from cydnn.engines.steps import Launch, Memset, Pointer, Scalar
-from cydnn.heuristics.partition import match_of
+from cydnn.steps import Launch, Memset, Pointer, Scalar
+from cydnn.heuristics.cover import match_of
 from support.draw import draw, gpu_draws
 from support.matrix import graph_of
 

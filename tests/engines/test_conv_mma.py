@@ -8,14 +8,15 @@ import pytest
 
 from cydnn import device as devices, kernels
 from cydnn.device.facts import KNOWN
-from cydnn.engines import conv_dgrad_mma, conv_fprop_mma, conv_mma, conv_nhwc, conv_wgrad_mma
+from cydnn.engines import BY_INDEX
+from cydnn.engines.conv import dgrad_mma, mma as conv_mma, wgrad_mma
 from cydnn.engines.engine import Match
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Problem
 from cydnn.tensor import TensorDesc
 from support.matrix import run
 
 H200 = KNOWN["h200"]
-ENGINES = conv_fprop_mma.ENGINES + conv_dgrad_mma.ENGINES + conv_wgrad_mma.ENGINES + conv_nhwc.ENGINES
+ENGINES = tuple(BY_INDEX[i] for i in (110, 130, 150, 151, 111, 131))
 
 
 def match(op_class, x, w, *, dtype="f16", layouts=("nhwc",) * 3, **attributes) -> Match:
@@ -144,13 +145,13 @@ def check_contract(p, dev):
         if "tile_m" not in kernel.axes:
             continue
         m, n = kernel.axes["tile_m"], kernel.axes["tile_n"]
-        rows, cols = {ConvFprop: (g.pixels, g.k), ConvDgrad: (conv_dgrad_mma.class_rows(g), g.c), ConvWgrad: (g.k, g.chunks * 8)}[type(p.op)]
+        rows, cols = {ConvFprop: (g.pixels, g.k), ConvDgrad: (dgrad_mma.class_rows(g), g.c), ConvWgrad: (g.k, g.chunks * 8)}[type(p.op)]
         times = step.args.get("classes", 1)
         assert packed.grid[0] == -(-rows // m) * -(-cols // n) * times
         if type(p.op) is ConvWgrad:
             assert packed.grid[1:] == (step.args["splits"], g.groups)
             assert (step.args["splits"] - 1) * step.args["range"] < g.pixels <= step.args["splits"] * step.args["range"]
-            assert step.args["sums"].uid.bytes <= max(conv_wgrad_mma.MOST_BYTES, g.k * g.groups * g.chunks * 32)
+            assert step.args["sums"].uid.bytes <= max(wgrad_mma.MOST_BYTES, g.k * g.groups * g.chunks * 32)
         else:
             assert packed.grid[1] == g.groups
 

@@ -9,15 +9,17 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
-from cydnn.engines import conv_depthwise, conv_dgrad_simt, conv_fprop_simt, conv_simt, conv_wgrad_simt, simt
-from cydnn.heuristics.partition import match_of
+from cydnn.engines import BY_INDEX
+from cydnn.engines.conv import depthwise, simt as conv_simt
+from cydnn.engines.matmul import tiles as simt
+from cydnn.heuristics.cover import match_of
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad
 from cydnn.ops.problem import Problem
 from tests.support.draw import draw
 from tests.support.matrix import graph_of
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]
-ENGINE = {ConvFprop: conv_fprop_simt.ENGINES[0], ConvDgrad: conv_dgrad_simt.ENGINES[0], ConvWgrad: conv_wgrad_simt.ENGINES[0]}
+ENGINE = {ConvFprop: BY_INDEX[109], ConvDgrad: BY_INDEX[129], ConvWgrad: BY_INDEX[149]}
 
 
 def match(problem):
@@ -239,7 +241,7 @@ def test_common_layouts_get_vectors(layout, flags):
 
 # ---- Depthwise ----
 
-DEPTHWISE = {e.op: e for e in conv_depthwise.ENGINES}
+DEPTHWISE = {BY_INDEX[i].op: BY_INDEX[i] for i in (108, 128, 148)}
 
 
 @pytest.mark.parametrize("op", FOLLOW, ids=lambda o: o.name)

@@ -9,16 +9,17 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
-from cydnn.engines import conv_fprop_simt, matmul_mma, matmul_simt
-from cydnn.engines.simt import TILES
-from cydnn.heuristics.partition import match_of
+from cydnn.engines import BY_INDEX
+from cydnn.engines.matmul import simt as matmul_simt
+from cydnn.engines.matmul.tiles import TILES
+from cydnn.heuristics.cover import match_of
 from cydnn.ops import Matmul
 from cydnn.ops.problem import Problem
 from tests.support.draw import draw
 from tests.support.matrix import graph_of
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]
-SIMT, MMA, CONV = matmul_simt.ENGINES[0], matmul_mma.ENGINES[0], conv_fprop_simt.ENGINES[0]
+SIMT, MMA, CONV = (BY_INDEX[i] for i in (199, 190, 109))
 
 
 def match(problem):
@@ -128,7 +129,7 @@ def test_bands_visit_every_tile_once():
 @pytest.mark.parametrize("shape", ["t128x128", "t128x64", "t64x64", "t32x32"])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_simt_threads_cover_the_tile_once(shape, dtype):
-    """operand_simt.cuh and tile_simt.cuh: who loads, multiplies and stores what."""
+    """operand_simt.cuh and tile/simt.cuh: who loads, multiplies and stores what."""
     m, n, _ = TILES[shape]
     k = {"t128x128": 8, "t128x64": 8 if dtype == "f64" else 16, "t64x64": 16, "t32x32": 32}[shape]
     t = np.arange(256)

@@ -10,12 +10,12 @@ from cydnn import fusion, kernels, ops
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import PtxDevice
 from cydnn.engines import engines_for
-from cydnn.engines.elementwise import InSlots, InVectors, program
-from cydnn.engines.pointwise_strided import PointwiseStrided
-from cydnn.engines.pointwise_vector import PointwiseVector
+from cydnn.engines.pointwise.view import InSlots, InVectors, program
+from cydnn.engines.pointwise.strided import PointwiseStrided
+from cydnn.engines.pointwise.vector import PointwiseVector
 from cydnn.fusion import At, CannotPlace
 from cydnn.graph import Graph, Node
-from cydnn.heuristics.partition import match_of
+from cydnn.heuristics.cover import match_of
 from cydnn.ops import Pointwise
 from cydnn.tensor import TensorDesc
 from support import matrix

@@ -9,8 +9,8 @@ import pytest
 from cydnn import device as devices, kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import engines_for
-from cydnn.engines import pooling_nchw, pooling_nhwc
-from cydnn.heuristics.partition import match_of
+from cydnn.engines.pool import nchw as pooling_nchw, nhwc as pooling_nhwc
+from cydnn.heuristics.cover import match_of
 from cydnn.ops import PoolingBwd, PoolingFwd
 from cydnn.ops.problem import Problem
 from cydnn.status import BadParam

@@ -10,9 +10,10 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
-from cydnn.engines import REFERENCE, engines_for, reduction_forms as forms
-from cydnn.heuristics.partition import match_of
-from cydnn.heuristics.rank import rank
+from cydnn.engines import REFERENCE, engines_for
+from cydnn.engines.reduction import view as forms
+from cydnn.heuristics.cover import match_of
+from cydnn.heuristics.candidates import rank
 from cydnn.ops import ConvBgrad, Reduction
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc

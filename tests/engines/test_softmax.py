@@ -9,9 +9,9 @@ from cydnn import kernels
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import PtxDevice
 from cydnn.engines import REFERENCE, engines_for
-from cydnn.engines.softmax_forms import form
-from cydnn.heuristics.partition import match_of
-from cydnn.heuristics.rank import rank
+from cydnn.engines.softmax.view import form
+from cydnn.heuristics.cover import match_of
+from cydnn.heuristics.candidates import rank
 from cydnn.ops import SoftmaxBwd, SoftmaxFwd
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc

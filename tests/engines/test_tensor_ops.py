@@ -9,11 +9,11 @@ import pytest
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import engines_for
-from cydnn.engines.steps import Scalar
-from cydnn.engines.transform_transpose import TILE, TransformTranspose
+from cydnn.steps import Scalar
+from cydnn.engines.layout.transpose import TILE, TransformTranspose
 from cydnn.graph import Graph
 from cydnn.heuristics import rank
-from cydnn.heuristics.partition import match_of
+from cydnn.heuristics.cover import match_of
 from cydnn.ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 from cydnn.tensor import TensorDesc
 from support.draw import draw

@@ -6,7 +6,7 @@ import pytest
 from cydnn.fusion import At, Epilogue, refuse
 from cydnn.fusion.functions import find
 from cydnn.graph import ByValue, Graph, Node
-from cydnn.heuristics.partition import match_of
+from cydnn.heuristics.cover import match_of
 from cydnn.ops import ConvFprop, Matmul, Pointwise
 from cydnn.ops.pointwise import MODES
 from cydnn.tensor import TensorDesc

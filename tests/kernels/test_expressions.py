@@ -1,7 +1,7 @@
 """The expressions of contracts: what they may say, and what they answer."""
 import pytest
 
-from cydnn.expressions import ceil_div, expression
+from cydnn.kernels.expressions import ceil_div, expression
 
 
 @pytest.mark.parametrize("text, values, answer", [

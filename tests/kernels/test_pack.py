@@ -1,4 +1,4 @@
-"""kernels.py: arguments to parameter bytes, launch shapes, and the choice of an image. A manifest of its own, no compiler."""
+"""kernels/: arguments to parameter bytes, launch shapes, and the choice of an image. A manifest of its own, no compiler."""
 import hashlib
 import json
 import lzma
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cydnn import kernels
-from cydnn.engines.steps import Pointer, Scalar
+from cydnn.steps import Pointer, Scalar
 from cydnn.status import BadParam, InternalError, NotSupported
 from toolchain import contract
 

@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from cydnn import fusion, kernels, plan
-from cydnn.engines.steps import Launch
+from cydnn.steps import Launch
 
 from .compare import compare, tolerance
 from .matrix import Prepared, execute

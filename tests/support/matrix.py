@@ -9,7 +9,7 @@ import numpy as np
 from cydnn import plan
 from cydnn.bench import graph_of
 from cydnn.engines import engines_for
-from cydnn.heuristics.partition import match_of
+from cydnn.heuristics.cover import match_of
 
 from .buffers import Guarded
 from .compare import compare, tolerance

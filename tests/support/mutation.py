@@ -20,7 +20,8 @@ from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from cydnn import debug, kernels, ops
+from cydnn import kernels, ops
+from cydnn.bench import trial as debug
 from cydnn.device.ptx import Finding
 from cydnn.status import CydnnError
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from ... import fusion, kernels
-from ...engines.steps import Launch, Memset, Scalar
+from ...steps import Launch, Memset, Scalar
 from ...status import BadParam, NotSupported
 from ..cuda import pack
 from ..facts import KNOWN, DeviceFacts

@@ -9,7 +9,7 @@ import pytest
 from cydnn import device, kernels
 from cydnn.device.cuda import pack
 from cydnn.device.facts import KNOWN
-from cydnn.engines.steps import Launch, Memset, Pointer, ReferenceCall, Scalar
+from cydnn.steps import Launch, Memset, Pointer, ReferenceCall, Scalar
 from cydnn.status import BadParam, NotSupported
 
 from conftest import PTX

@@ -12,7 +12,7 @@ from cydnn.bench import graph_of
 from cydnn.device.ptx import PtxDevice
 from cydnn.device.ptx.memory import GLOBAL, WRITTEN, Arena
 from cydnn.engines import engines_for
-from cydnn.heuristics.partition import match_of
+from cydnn.heuristics.cover import match_of
 from cydnn.ops.problem import Problem
 from support.compare import compare, tolerance
 

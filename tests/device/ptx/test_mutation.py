@@ -9,7 +9,8 @@ from itertools import islice
 
 import pytest
 
-from cydnn import debug, kernels
+from cydnn import kernels
+from cydnn.bench import trial as debug
 from cydnn.device.ptx import Finding, PtxDevice
 from support import mutants, mutation, report
 

@@ -9,7 +9,8 @@ import re
 
 import pytest
 
-from cydnn import debug, kernels
+from cydnn import kernels
+from cydnn.bench import trial as debug
 from support import mutation
 from support.trial import Trial
 

@@ -1,0 +1,168 @@
+"""A kernel on the interpreter: the problems of its contract (or yours), checked against the reference. ``python -m cydnn ptx NAME --run``.
+
+``run("softmax_fwd_warp_f32_8", text=edited)`` gives a Report: one Trial a case, and which instructions ran.
+"""
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import kernels, ops
+from . import run as bench
+from .. import plan as plans
+from ..engines import engines_for
+from ..engines.engine import Engine
+from ..steps import Launch
+from ..heuristics.cover import match_of
+from ..status import BadParam
+
+
+class Case(NamedTuple):
+    """``plan.build(graph_of(problem), device, only=(engine,), config=config)`` launches ``kernel``."""
+    kernel: str
+    problem: ops.Problem
+    engine: Engine
+    config: dict
+
+    def __str__(self):
+        return f"{self.kernel}: {self.problem} {self.engine}" + "".join(f" {k}={v}" for k, v in self.config.items())
+
+
+@dataclass
+class Trial:
+    """One case and what came of it. ``finding``: what the interpreter raised, with its facts; None when nothing was found."""
+    problem: str
+    engine: str
+    config: dict
+    launches: int
+    ok: bool
+    verdict: str
+    finding: dict | None = None
+
+
+@dataclass
+class Report:
+    """All trials of one kernel, and the instructions that ran in any of them."""
+    kernel: str
+    target: str
+    seed: int | None
+    trials: list[Trial] = field(default_factory=list)
+    executed: int = 0
+    total: int = 0
+    uncovered: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return all(t.ok for t in self.trials)
+
+
+def cases(kernel: str, facts, lines=None) -> list[Case]:
+    """Cases of each problem line (of the kernel's contract, for None) on a device: one for each number of launches, so alone and among
+    helpers, and one that splits no sum. Pure functions of plans; no GPU needed."""
+    found: dict = {}
+    for case, launches in every_case(kernel, facts, lines):
+        found.setdefault((case.problem, launches, case.config.get("splits") == 1), case)
+    return list(found.values())
+
+
+def every_case(kernel: str, facts, lines=None):
+    """(case, number of launches) of every problem line with every engine and configuration that launches the kernel."""
+    for line in kernels.get(kernel).problems if lines is None else lines:
+        yield from of_problem(kernel, ops.Problem.parse(line), facts)
+
+
+def of_problem(kernel: str, problem: ops.Problem, facts):
+    """The same of one problem."""
+    for engine, config, launches in launchers(problem, facts):
+        if kernel in launches:
+            yield Case(kernel, problem, engine, config), len(launches)
+
+
+def launchers(problem, facts):
+    """(engine, config, names of the kernels) of everything that takes a problem on a device; the engine's own choice is the config {}."""
+    graph = bench.graph_of(problem)
+    match = lambda: match_of(graph, graph.nodes[0])
+    for engine in engines_for(problem.op)[:-1]:
+        if engine.accepts(match(), facts):
+            for config in [{}, *engine.configs(match(), facts)]:
+                yield engine, config, [s.kernel for s in engine.plan(match(), facts, **config) if isinstance(s, Launch)]
+
+
+def run(name: str, target: str | None = None, seed: int | None = None, lines=None, text: str | None = None) -> Report:
+    """Run a kernel's cases on the interpreter, warps in a fixed order or, with a ``seed``, in a random one. ``text`` replaces the shipped PTX."""
+    from ..device.ptx import PtxDevice
+    device = PtxDevice(target or target_of(kernels.get(name)))
+    device.seed = seed
+    if text is not None:
+        device.replaced[name] = text
+    chosen = cases(name, device.facts, lines)
+    if not chosen:
+        what = f"got {lines}" if lines else "its contract has none for this target"
+        raise BadParam(f"ptx: --line must be a problem for which an engine launches {name} on {device.target}; {what}")
+    device.code(name)                            # a text that cannot be read is an error before anything runs
+    report = Report(name, device.target, seed)
+    for case in chosen:
+        report.trials.append(_try(case, device))
+    _coverage(report, device)
+    return report
+
+
+def target_of(kernel) -> str:
+    """sm_80 where the kernel has an image for it, else the oldest that it has."""
+    numbers = sorted(int(t.removeprefix("sm_").rstrip("af")) for t in kernel.images)
+    return f"sm_{max(80, numbers[0])}"
+
+
+def _try(case: Case, device) -> Trial:
+    from ..device.ptx import Finding
+    plans.forget()                               # a plan of another text of the kernel may be there
+    trial = Trial(str(case.problem), str(case.engine), case.config, 0, False, "")
+    try:
+        made = bench.Case(case.problem, device, case.engine, config=case.config)
+        trial.launches = len([s for s in made.plan.steps if isinstance(s, Launch)])
+        for name in () if case.problem.op.reads_output else case.problem.op.writes:
+            if name in made.buffers:
+                device.forget_contents(made.buffers[name].ptr, case.problem.operands[name].bytes)
+        trial.verdict = bench.verdict(made)
+        trial.ok = not trial.verdict.startswith("WRONG")
+    except Finding as found:
+        trial.verdict, trial.finding = str(found), dict(kind=found.kind, **{k: v for k, v in found.facts.items() if k != "kind"})
+    finally:
+        plans.forget()
+    return trial
+
+
+def _coverage(report: Report, device):
+    for code in device.codes.values():
+        if code.program.name == report.kernel:
+            report.executed, report.total, report.uncovered = int(code.executed.sum()), len(code.executed), code.uncovered()
+
+
+def table(report: Report, uncovered: bool) -> str:
+    """The report as text: a line a trial, then the coverage."""
+    order = "the fixed order of warps" if report.seed is None else f"random order of warps {report.seed}"
+    rows = [f"# {report.kernel} on ptx:{report.target}, {order}"]
+    for t in report.trials:
+        config = "".join(f" {k}={v}" for k, v in t.config.items())
+        state = "ok" if t.ok else "FINDING" if t.finding else "WRONG"
+        rows.append(f"{state:<9}{t.problem}  {t.engine}{config}  {t.launches} launch{'es' * (t.launches != 1)}\n{'':9}{t.verdict}")
+    rows.append(f"coverage {report.executed / max(report.total, 1):.1%}: {report.executed} of {report.total} instructions ran")
+    return "\n".join(rows + (report.uncovered if uncovered else []))
+
+
+def main(args) -> int:
+    """The verb: print a report; 1 when something was found or wrong."""
+    try:
+        text = Path(args.file).read_text() if args.file else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadParam(f"ptx: --file must be a file of PTX; got {args.file!r} ({getattr(error, 'strerror', 'not text')})") from None
+    report = run(args.name, args.target, args.seed, args.line, text)
+    if args.json:
+        json.dump({**asdict(report), "ok": report.ok}, sys.stdout, indent=1)
+        print()
+    else:
+        print(table(report, args.uncovered))
+    return 0 if report.ok else 1

@@ -1,0 +1,1 @@
+"""Convolution in three directions, and the bias gradient."""

@@ -1,0 +1,1 @@
+"""The v5 tensor operations: copies between layouts, add, op, set, scale."""

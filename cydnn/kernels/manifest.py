@@ -1,0 +1,229 @@
+"""The kernels of ``ptx/``: what the manifest says of each, which image fits a device, and how arguments become a parameter block.
+
+``get("softmax_fwd_warp_f32_8")`` gives a Kernel; ``Kernel.image_for(90)`` the PTX for a device; ``Kernel.pack(args)`` everything a launch needs.
+The manifest is read once, on first use. Images are read when asked for, and their hash is verified each time.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from ..status import BadParam, InternalError, NotSupported
+from .expressions import expression
+from .pack import Packed, Packer
+
+MANIFEST = "manifest.json"
+BUILD = "python tools/build_ptx.py"
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+
+
+# ---- Where the images are ----
+
+def ptx_dir() -> Path:
+    """The folder with ``manifest.json``: ``CYDNN_PTX_DIR``, then ``cydnn/_ptx`` (installed), then ``ptx/`` of the repository."""
+    return _place(os.environ.get("CYDNN_PTX_DIR"))
+
+
+@lru_cache(maxsize=None)
+def _place(named: str | None) -> Path:
+    here = Path(__file__).resolve().parents[1]
+    places = [Path(named)] if named else [here / "_ptx", here.parent / "ptx"]
+    for place in places:
+        if (place / MANIFEST).is_file():
+            return place
+    raise NotSupported(f"kernels: {MANIFEST} must be in {' or '.join(map(str, places))}; got none. Build it with `{BUILD}`")
+
+
+@lru_cache(maxsize=None)
+def _manifest(place: Path) -> dict:
+    return json.loads((place / MANIFEST).read_text())
+
+
+@lru_cache(maxsize=None)
+def _kernels(place: Path) -> dict:
+    return {name: Kernel(name, row, place) for name, row in _manifest(place)["kernels"].items()}
+
+
+@lru_cache(maxsize=None)
+def _functions(place: Path) -> dict:
+    return {name: Kernel(name, row, place) for name, row in _manifest(place).get("functions", {}).items()}
+
+
+def names() -> list[str]:
+    """The names of all kernel variants, sorted."""
+    return sorted(_kernels(ptx_dir()))
+
+
+def get(name: str) -> "Kernel":
+    """The kernel variant ``name``."""
+    return _find(_kernels(ptx_dir()), name, "kernel")
+
+
+def function(name: str) -> "Kernel":
+    """A library of device functions for the splicer; only ``image_for`` makes sense on it."""
+    return _find(_functions(ptx_dir()), name, "function library")
+
+
+def _find(table: dict, name: str, kind: str) -> "Kernel":
+    try:
+        return table[name]
+    except KeyError:
+        from difflib import get_close_matches
+        near = ", ".join(get_close_matches(name, table)) or f"{len(table)} others"
+        raise NotSupported(f"{kind} {name} must be in {ptx_dir() / MANIFEST}; there are {near}. "
+                           f"Build it with `{BUILD} --only {name}`") from None
+
+
+def reload():
+    """Forget what was read: the manifest has changed on disk."""
+    for cache in (_place, _manifest, _kernels, _functions):
+        cache.cache_clear()
+
+
+def verify() -> list[str]:
+    """Read every image and compare its hash with the manifest; the sentences of what is wrong."""
+    wrong = []
+    for kernel in [*_kernels(ptx_dir()).values(), *_functions(ptx_dir()).values()]:
+        for image in kernel.images.values():
+            try:
+                image.text()
+            except InternalError as error:
+                wrong.append(str(error))
+    return wrong
+
+
+# ---- One image ----
+
+@dataclass(frozen=True)
+class Image:
+    """One kernel compiled for one target. ``version`` is the PTX version, which says what driver can load it."""
+    target: str
+    path: Path
+    sha256: str
+    version: str
+    nvcc: str
+    registers: int
+    smem_static: int
+    spills: int
+
+    def text(self) -> bytes:
+        """The PTX, verified when it is read; the last few are kept."""
+        return _read_image(self.path, self.sha256)
+
+
+@lru_cache(maxsize=64)
+def _read_image(path: Path, sha256: str) -> bytes:
+    try:
+        text = lzma.decompress(path.read_bytes())
+    except (OSError, lzma.LZMAError) as error:
+        raise InternalError(f"image {path} must be readable; got {error}. Build it with `{BUILD}`") from None
+    digest = hashlib.sha256(text).hexdigest()
+    if digest != sha256:
+        raise InternalError(f"image {path} must have sha256 {sha256[:16]}…; got {digest[:16]}…. The file was changed; build it with `{BUILD}`")
+    return text
+
+
+def pick_target(targets, sm: int) -> str | None:
+    """The best of ``targets`` for a device: ``sm_90a`` for exactly it, ``sm_100f`` of its family, else the highest plain one."""
+    def plain(target, end=""):
+        found = re.fullmatch(rf"sm_(\d+){end}", target)
+        return int(found[1]) if found else 10**9
+    if f"sm_{sm}a" in targets:
+        return f"sm_{sm}a"
+    family = [t for t in targets if plain(t, "f") // 10 == sm // 10 and plain(t, "f") <= sm]
+    return max(family or [t for t in targets if plain(t) <= sm], key=lambda t: int(re.sub(r"\D", "", t)), default=None)
+
+
+# ---- One kernel ----
+
+class Kernel:
+    """One kernel variant: a row of the manifest, ready to use."""
+
+    def __init__(self, name: str, row: dict, place: Path):
+        self.name, self.row, self.place = name, row, place
+        self.about, self.source, self.axes, self.marks = row["about"], row["source"], row["axes"], tuple(row.get("marks", ()))
+        self.problems = tuple(row.get("problems", ()))           # problem lines that launch it; tests/support/cases.py
+
+    def __repr__(self):
+        return f"Kernel({self.name}: {', '.join(self.row['images'])})"
+
+    @cached_property
+    def images(self) -> dict[str, Image]:
+        """The images by target."""
+        return {target: Image(target, self.place / facts["file"], **{k: v for k, v in facts.items() if k != "file"})
+                for target, facts in self.row["images"].items()}
+
+    def image_for(self, sm: int) -> Image:
+        """The best image for a device of compute capability ``sm`` (75, 90, 120)."""
+        target = pick_target(self.row["images"], sm)
+        if target is None:
+            raise NotSupported(f"{self.name}: the device is sm_{sm} and the images are for {', '.join(self.row['images'])}. "
+                               f"Build one with `{BUILD} --arch sm_{sm} --only {self.name}`")
+        return self.images[target]
+
+    @property
+    def param_bytes(self) -> int:
+        return self.row["param_bytes"]
+
+    @cached_property
+    def fuse_offset(self) -> int | None:
+        """Where the splicer's 128 bytes lie in the parameter block."""
+        return next((row["offset"] for row in self.row["params"] if row["type"] == "Fuse"), None)
+
+    @cached_property
+    def _packers(self) -> list:
+        return [Packer(self.name, row) for row in self.row["params"] if row["type"] != "Fuse"]
+
+    @cached_property
+    def _shape(self) -> tuple:
+        row = self.row
+        return tuple(tuple(map(expression, row[key])) for key in ("needs", "grid", "block")) + (expression(row["smem"]),)
+
+    def pack(self, args: dict, **extra) -> Packed:
+        """Pack ``args``, one value for each parameter by name, and evaluate the launch shape.
+
+        Pointers: a Pointer (patched at execute), None (null) or an address. Numbers: as declared; float and double also a Scalar
+        (patched at execute). FastDiv: the divisor. Array<T, N>: N values. Fuse: left out. ``extra``: the contract's extra names.
+        Raises BadParam for a wrong argument and NotSupported when a need of the contract does not hold.
+        """
+        values, block = self._names_and_block(args, extra)
+        pointers, scalars = [], []
+        for packer in self._packers:
+            seen = packer.put(block, args[packer.name], pointers, scalars)
+            if seen is not None:
+                values[packer.name] = seen
+        grid, threads, smem = self._launch_shape(values)
+        return Packed(bytes(block), pointers, scalars, grid, threads, smem)
+
+    def _names_and_block(self, args, extra):
+        wanted = {packer.name for packer in self._packers}
+        for given, names, what in ((args, wanted, "arguments"), (extra, set(self.row["extra"]), "extra names")):
+            if given.keys() != names:
+                missing, unknown = sorted(names - given.keys()), sorted(given.keys() - names)
+                raise BadParam(f"{self.name}: {what} must be {', '.join(sorted(names)) or 'none'}; got "
+                               f"{', '.join(unknown) if unknown else 'no ' + ', '.join(missing)}")
+        return {**self.axes, **extra}, bytearray(self.row["param_bytes"])
+
+    def _launch_shape(self, values):
+        needs, grid, block, smem = self._shape
+        try:
+            for need in needs:
+                if not need(values):
+                    raise NotSupported(f"{self.name}: needs {need.text}; got {need.show(values)}")
+            grid, block, smem = tuple(int(g(values)) for g in grid), tuple(int(b(values)) for b in block), int(smem(values))
+        except ValueError as error:
+            if isinstance(error, NotSupported):
+                raise
+            raise BadParam(f"{self.name}: {error}") from None
+        for axis, size, limit in zip("xyz", grid, GRID_LIMITS):
+            if not 1 <= size <= limit:
+                raise NotSupported(f"{self.name}: grid.{axis} must be in 1 … {limit}; got {size}")
+        if not 1 <= block[0] * block[1] * block[2] <= 1024:
+            raise NotSupported(f"{self.name}: a block must have 1 … 1024 threads; got {block}")
+        return grid, block, smem
