@@ -1,13 +1,15 @@
 // What the pooling kernels share: how a window is reduced, and who wins its maximum.
 //
-//   State_max, State_max_nan, State_avg   reduce vectors of V neighbours: start() or of(first), add(…), finish(out, cells, full)
-//   inside(i, size)                       i clamped to the tensor: loads without a branch, so that many are in flight
-//   equals, word, unit, filled, accumulate   vectors of 16 bytes as words and as sums
-//   Winner                                finds the first largest tap of a window, V at once (16-byte vectors)
-//   Geometry, Span                        one spatial dim: which cells a window covers, which windows cover a cell
+//   State_max, State_max_nan, State_avg
+//                    reduce vectors of V neighbours: start() or of(first), add(…), finish(out, cells, full)
+//   inside(i, size)  i clamped to the tensor: loads without a branch, so that many are in flight
+//   equals, word, unit, filled, accumulate
+//                    vectors of 16 bytes as words and as sums
+//   Winner           finds the first largest tap of a window, V at once (16-byte vectors)
+//   Geometry, Span   one spatial dim: which cells a window covers, which windows cover a cell
 //
-// max skips NaN (it starts from NaN, and a number wins), max_nan lets it win; averages propagate it. 16-bit maxima are
-// compared in their own type, two at a time: rounding cannot come in.
+// max skips NaN (it starts from NaN, and a number wins), max_nan lets it win; averages propagate it.
+// 16-bit maxima are compared in their own type, two at a time: rounding cannot come in.
 #pragma once
 #include "lib/math.cuh"
 
@@ -24,14 +26,18 @@ template <bool Nan> DEVICE float larger(float a, float b) { return Nan ? max_nan
 template <bool Nan> DEVICE double larger(double a, double b) { return Nan ? max_nan(a, b) : fmax(a, b); }
 template <bool Nan> DEVICE f16 larger(f16 a, f16 b) { return Nan ? __hmax_nan(a, b) : __hmax(a, b); }
 template <bool Nan> DEVICE bf16 larger(bf16 a, bf16 b) { return Nan ? __hmax_nan(a, b) : __hmax(a, b); }
-template <bool Nan> DEVICE __half2 larger(__half2 a, __half2 b) { return Nan ? __hmax2_nan(a, b) : __hmax2(a, b); }
-template <bool Nan> DEVICE __nv_bfloat162 larger(__nv_bfloat162 a, __nv_bfloat162 b) { return Nan ? __hmax2_nan(a, b) : __hmax2(a, b); }
+template <bool Nan>
+DEVICE __half2 larger(__half2 a, __half2 b) { return Nan ? __hmax2_nan(a, b) : __hmax2(a, b); }
+template <bool Nan> DEVICE __nv_bfloat162 larger(__nv_bfloat162 a, __nv_bfloat162 b) {
+    return Nan ? __hmax2_nan(a, b) : __hmax2(a, b);
+}
 
-template <class T> struct Pair { using type = T; };                 // what the maximum of neighbours is taken in
+template <class T> struct Pair { using type = T; };  // what the maximum of neighbours is taken in
 template <> struct Pair<f16> { using type = __half2; };
 template <> struct Pair<bf16> { using type = __nv_bfloat162; };
 
-template <class T> DEVICE acc_t<T> lowest_acc() { return -FLT_MAX; }   // lowest<T>() as a number that the compiler sees
+// lowest<T>() as a number that the compiler sees.
+template <class T> DEVICE acc_t<T> lowest_acc() { return -FLT_MAX; }
 template <> DEVICE double lowest_acc<f64>() { return -DBL_MAX; }
 template <> DEVICE float lowest_acc<f16>() { return -65504.f; }
 template <> DEVICE float lowest_acc<bf16>() { return -0x1.FEp127f; }
@@ -52,7 +58,7 @@ template <class T, int V, bool Nan> struct Largest {
             mine = larger<Nan>(mine, reinterpret_cast<const Unit*>(&x)[i]);
         }
     }
-    DEVICE void add(const Values& x, bool) { add(x); }              // a cell outside was clamped to one of the window: no harm
+    DEVICE void add(const Values& x, bool) { add(x); }  // a cell outside was clamped to one inside: no harm
     DEVICE void add(const Largest& other) { add(other.v); }
     DEVICE void add(T x) { v[0] = larger<Nan>(v[0], x); }
     // The cells of a window as finish asks for them behind start(): the maximum of no number is still NaN.
@@ -68,7 +74,8 @@ template <class T, int V, bool Nan> struct Largest {
 template <class T, int V> using State_max = Largest<T, V, false>;
 template <class T, int V> using State_max_nan = Largest<T, V, true>;
 
-// By what an average of a window divides: its size `full` when padding counts, else (full is 0) its cells inside, which are no more.
+// By what an average of a window divides: its size `full` when padding counts, else (full is 0) its cells
+// inside, which are no more.
 DEVICE int divisor_of(int full, int cells) { return max(full, cells); }
 
 template <class T, int V> struct State_avg {
@@ -105,7 +112,7 @@ template <class T, int V> DEVICE void put(T* y, acc_t<T> (&out)[V], acc_t<T> alp
     Vec<T, V>::of(out).store(y);
 }
 
-// The nearest index inside. When a window has any cell inside, the clamped index of each of its cells is one of those.
+// The nearest index inside. When a window has any cell inside, each of its cells is clamped to one of those.
 DEVICE int inside(int i, int size) { return min(max(i, 0), size - 1); }
 
 struct Span { int first, last; };                                   // [first, last); empty when last <= first
@@ -116,7 +123,7 @@ struct Geometry {                                                   // one spati
     FastDiv stride;
     DEVICE int start(int o) const { return o * int(stride.by) - pad; }
     DEVICE Span cells(int o) const { return {max(0, start(o)), min(size, start(o) + window)}; }
-    DEVICE int first_window(int i) const {                          // the first window that reaches cell i or a later one
+    DEVICE int first_window(int i) const {  // the first window that reaches cell i or a later one
         const int gap = i + pad - window + int(stride.by);          // a selection instead makes ptxas spill
         return gap > 0 ? int(stride.div(gap)) : 0;
     }
@@ -125,9 +132,10 @@ struct Geometry {                                                   // one spati
     }
 };
 
-// The first largest tap of a window for each of 16 bytes of channels. Masks are words of all ones or all zeros for each
-// channel; codes are as wide as T: the tap's number, or all ones for nobody. With best = NaN (nothing yet) an unordered
-// comparison takes any number; when NaN wins, it starts from -inf at the first tap inside, and nothing replaces a NaN.
+// The first largest tap of a window for each of 16 bytes of channels. Masks are words of all ones or all
+// zeros for each channel; codes are as wide as T: the tap's number, or all ones for nobody. With best = NaN
+// (nothing yet) an unordered comparison takes any number; when NaN wins, it starts from -inf at the first tap
+// inside, and nothing replaces a NaN.
 DEVICE unsigned beats(float a, float b) { return a <= b ? 0u : ~0u; }
 DEVICE unsigned beats(__half2 a, __half2 b) { return __hgtu2_mask(a, b); }
 DEVICE unsigned beats(__nv_bfloat162 a, __nv_bfloat162 b) { return __hgtu2_mask(a, b); }
@@ -144,13 +152,15 @@ template <class T, bool Nan> struct Winner {
     static constexpr unsigned both = sizeof(T) == 2 ? 0x10001u : 1u;
     Values best;
     unsigned code[4];
-    DEVICE void start(int first_tap) {                              // the first tap inside, negative when there is none
-        UNROLL for (int i = 0; i < Values::count; ++i) best[i] = Nan ? minus_infinity<T>() : not_a_number<T>();
+    DEVICE void start(int first_tap) {  // the first tap inside, negative when there is none
+        UNROLL for (int i = 0; i < Values::count; ++i)
+            best[i] = Nan ? minus_infinity<T>() : not_a_number<T>();
         UNROLL for (int i = 0; i < 4; ++i) code[i] = !Nan || first_tap < 0 ? ~0u : first_tap * both;
     }
     DEVICE void add(const Values& x, int tap) {
         UNROLL for (int i = 0; i < 4; ++i) {
-            const Unit now = reinterpret_cast<const Unit*>(&x)[i], then = reinterpret_cast<const Unit*>(&best)[i];
+            const Unit now = reinterpret_cast<const Unit*>(&x)[i],
+                       then = reinterpret_cast<const Unit*>(&best)[i];
             const unsigned takes = beats(now, then) & is_number(Nan ? then : now);
             unsigned& kept = reinterpret_cast<unsigned*>(&best)[i];
             kept = (reinterpret_cast<const unsigned*>(&x)[i] & takes) | (kept & ~takes);
@@ -163,7 +173,8 @@ template <class T, bool Nan> struct Winner {
 DEVICE unsigned equals(float a, float b) { return a == b ? ~0u : 0u; }
 DEVICE unsigned equals(__half2 a, __half2 b) { return __heq2_mask(a, b); }
 DEVICE unsigned equals(__nv_bfloat162 a, __nv_bfloat162 b) { return __heq2_mask(a, b); }
-template <class T, int V> DEVICE unsigned& word(Vec<T, V>& v, int i) { return reinterpret_cast<unsigned*>(&v)[i]; }
+template <class T, int V>
+DEVICE unsigned& word(Vec<T, V>& v, int i) { return reinterpret_cast<unsigned*>(&v)[i]; }
 template <class T, int V> DEVICE typename Pair<T>::type unit(const Vec<T, V>& v, int i) {
     return reinterpret_cast<const typename Pair<T>::type*>(&v)[i];
 }
@@ -173,7 +184,8 @@ template <class T, int V> DEVICE Vec<T, V> filled(T value) {
     return out;
 }
 template <class T, int V> DEVICE void get(const Vec<T, V>& v, float (&out)[V]) { v.get(out); }
-template <int V> DEVICE void get(const Vec<bf16, V>& v, float (&out)[V]) {         // a shift or a mask each, also of words that were computed
+// A shift or a mask each, also of words that were computed.
+template <int V> DEVICE void get(const Vec<bf16, V>& v, float (&out)[V]) {
     UNROLL for (int i = 0; i < V; ++i) {
         const unsigned pair = reinterpret_cast<const unsigned*>(&v)[i / 2];
         out[i] = __uint_as_float(i % 2 ? pair & 0xFFFF0000u : pair << 16);

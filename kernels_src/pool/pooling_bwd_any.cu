@@ -1,19 +1,28 @@
 /*@kernel
 name    = "pooling_bwd_any_{T}_{OP}"
-about   = "dx of pooling for any strides, window, padding, 1 to 3 spatial dims: a thread gathers one element of dx."
+about   = """dx of pooling for any strides, window, padding, 1 to 3 spatial dims: \
+             a thread gathers one element of dx."""
 T       = ["f64", "f32", "f16", "bf16"]
 OP      = ["max", "max_nan", "avg"]
-params  = ["const T* x", "const T* dy", "T* dx", "Acc_T alpha", "Acc_T beta", "int items", "int full", "int channels_inner",
-           "Array<int,3> sizes", "Array<int,3> outs", "Array<int,3> window", "Array<int,3> pad", "Array<FastDiv,3> stride",
-           "Array<FastDiv,4> digits", "Array<int64_t,5> x_strides", "Array<int64_t,5> dy_strides", "Array<int64_t,5> dx_strides"]
+params  = ["const T* x", "const T* dy", "T* dx", "Acc_T alpha", "Acc_T beta", "int items", "int full",
+           "int channels_inner", "Array<int,3> sizes", "Array<int,3> outs", "Array<int,3> window",
+           "Array<int,3> pad", "Array<FastDiv,3> stride", "Array<FastDiv,4> digits",
+           "Array<int64_t,5> x_strides", "Array<int64_t,5> dy_strides", "Array<int64_t,5> dx_strides"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
-problems = ["pooling_bwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_bwd n2c3d5h4w6 window=3,2,2 pre_pad=1 stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
-            "pooling_bwd y=2x3x4x2x9:{T} dy=2x3x4x2x9:{T}@257,85,21,10,1 x=2x3x3x4x9:{T}@374,124,41,10,1 dx=2x3x3x4x9:{T}@423,140,46,11,1 window=2,2,9 pre_pad=1,0,4 stride=1,2,1 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}"]
+problems = ["""pooling_bwd n2c3h7w6 window=3 pre_pad=1 stride=2 \
+               mode={'avg_exclude_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}""",
+            """pooling_bwd n2c3d5h4w6 window=3,2,2 pre_pad=1 stride=2 \
+               mode={'avg_include_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc""",
+            """pooling_bwd y=2x3x4x2x9:{T} dy=2x3x4x2x9:{T}@257,85,21,10,1 x=2x3x3x4x9:{T}@374,124,41,10,1 \
+               dx=2x3x3x4x9:{T}@423,140,46,11,1 window=2,2,9 pre_pad=1,0,4 stride=1,2,1 \
+               mode={'avg_exclude_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'}"""]
 @*/
-// Digits and arrays as in pooling_fwd_any. Maxima: the cell takes the dy of each window over it that it wins, which is found
-// by walking the window; nothing is stored and nothing is added by two threads.
+// Digits and arrays as in pooling_fwd_any. Maxima: the cell takes the dy of each window over it that it wins,
+// which is found by walking the window; nothing is stored and nothing is added by two threads.
 #include "pool.cuh"
 
 #define IS_avg 1
@@ -23,8 +32,9 @@ problems = ["pooling_bwd n2c3h7w6 window=3 pre_pad=1 stride=2 mode={'avg_exclude
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const T* x, const T* dy, T* dx, acc_t<T> alpha, acc_t<T> beta, int items, int full, int channels_inner,
-    Array<int, 3> sizes, Array<int, 3> outs, Array<int, 3> window, Array<int, 3> pad, Array<FastDiv, 3> stride,
-    Array<FastDiv, 4> digits, Array<i64, 5> x_strides, Array<i64, 5> dy_strides, Array<i64, 5> dx_strides) {
+    Array<int, 3> sizes, Array<int, 3> outs, Array<int, 3> window, Array<int, 3> pad,
+    Array<FastDiv, 3> stride, Array<FastDiv, 4> digits, Array<i64, 5> x_strides, Array<i64, 5> dy_strides,
+    Array<i64, 5> dx_strides) {
     using A = acc_t<T>;
     constexpr int kind = POOL_KIND(OP);
     const unsigned item = blockIdx.x * 256 + threadIdx.x;
@@ -52,7 +62,8 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
                 for (int w = sw.first; w < sw.last; ++w) {
                     const i64 at = d * x_strides[2] + h * x_strides[1] + w * x_strides[0];
                     const A now = to_acc(x[at]);
-                    const bool takes = kind == IS_max ? now == now && !(now <= best) : best == best && (winner < 0 || !(now <= best));
+                    const bool takes = kind == IS_max ? now == now && !(now <= best)
+                                                      : best == best && (winner < 0 || !(now <= best));
                     if (takes) best = now, winner = at;
                 }
         return winner == cell;
@@ -63,7 +74,8 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             for (int w = over[0].first; w < over[0].last; ++w) {
                 const Span sd = g[2].cells(d), sh = g[1].cells(h), sw = g[0].cells(w);
                 const T* from = dy + d * dy_strides[2] + h * dy_strides[1] + w * dy_strides[0];
-                if constexpr (kind == IS_avg) sum[0] += to_acc(*from) / divisor_of(full, length(sd) * length(sh) * length(sw));
+                if constexpr (kind == IS_avg)
+                    sum[0] += to_acc(*from) / divisor_of(full, length(sd) * length(sh) * length(sw));
                 else if (wins(sd, sh, sw)) sum[0] += to_acc(*from);
             }
     put(dx, sum, alpha, beta);

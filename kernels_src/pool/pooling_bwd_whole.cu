@@ -12,7 +12,8 @@ problems = ["pooling_bwd n2c24h3w3 window=3 stride=1 mode=avg_exclude_padding {T
 // dx[i] = dy[i / cells] / cells; the planes' elements together are a multiple of a vector.
 #include "pool.cuh"
 
-extern "C" __global__ __launch_bounds__(256) void KERNEL(const T* dy, T* dx, float alpha, float beta, int vectors, FastDiv cells) {
+extern "C" __global__ __launch_bounds__(256) void KERNEL(
+    const T* dy, T* dx, float alpha, float beta, int vectors, FastDiv cells) {
     constexpr int V = 16 / int(sizeof(T));
     const int i = blockIdx.x * 256 + threadIdx.x;
     if (i >= vectors) return;

@@ -6,23 +6,31 @@ OP      = ["max", "max_nan", "avg"]
 K       = [2, 3]
 PAIR    = [0, 1]
 targets = ["sm_75", "sm_80"]
-params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int full", "int h", "int w", "int p", "int q",
-           "int pad_h", "int pad_w", "FastDiv columns", "FastDiv strips", "FastDiv channels",
-           "int64_t x_n", "int64_t x_c", "int64_t x_h", "int64_t y_n", "int64_t y_c", "int64_t y_h"]
+params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int full", "int h", "int w",
+           "int p", "int q", "int pad_h", "int pad_w", "FastDiv columns", "FastDiv strips",
+           "FastDiv channels", "int64_t x_n", "int64_t x_c", "int64_t x_h", "int64_t y_n", "int64_t y_c",
+           "int64_t y_h"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
-problems = ["pooling_fwd n2c3h9w{'8' if PAIR else '7'} window={K} stride=2 pre_pad={K + 2},{0 if K == 2 and PAIR else 1} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n2c3h19w{'8' if PAIR else '7'} window={K} stride=2 pre_pad={0 if K == 2 and PAIR else 1} mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"]
+problems = ["""pooling_fwd n2c3h9w{'8' if PAIR else '7'} window={K} stride=2 \
+               pre_pad={K + 2},{0 if K == 2 and PAIR else 1} \
+               mode={'avg_exclude_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}""",
+            """pooling_fwd n2c3h19w{'8' if PAIR else '7'} window={K} stride=2 \
+               pre_pad={0 if K == 2 and PAIR else 1} mode={'avg_include_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}"""]
 @*/
 // Separable: a row is reduced over its K cells, then joins the one or two outputs it belongs to. Loads have
-// no branches (cells outside are clamped), so all rows are in flight; what neighbouring lanes load twice comes from L1. PAIR: cells 2q and 2q+1 are one
-// aligned load (w and the strides even; pad_w 0, or 1 when K is 3), the third cell of K 3 is 2q-1 or 2q+2.
+// no branches (cells outside are clamped), so all rows are in flight; what neighbouring lanes load twice
+// comes from L1. PAIR: cells 2q and 2q+1 are one aligned load (w and the strides even; pad_w 0, or 1 when
+// K is 3), the third cell of K 3 is 2q-1 or 2q+2.
 // Items: image, channel, strip, output column (columns = q).
 #include "pool.cuh"
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
-    const T* x, T* y, float alpha, float beta, int items, int full, int h, int w, int p, int q, int pad_h, int pad_w,
-    FastDiv columns, FastDiv strips, FastDiv channels, i64 x_n, i64 x_c, i64 x_h, i64 y_n, i64 y_c, i64 y_h) {
+    const T* x, T* y, float alpha, float beta, int items, int full, int h, int w, int p, int q, int pad_h,
+    int pad_w, FastDiv columns, FastDiv strips, FastDiv channels, i64 x_n, i64 x_c, i64 x_h, i64 y_n, i64 y_c,
+    i64 y_h) {
     constexpr int Strip = 4, Rows = (Strip - 1) * 2 + K;
     using State = POOL_STATE(OP)<T, 1>;
     const unsigned item = blockIdx.x * 256 + threadIdx.x;

@@ -1,29 +1,41 @@
 /*@kernel
 name    = "pooling_fwd_nchw_wide_{T}_{OP}_{K}"
-about   = "K x K windows of stride 2, rows of 16-byte vectors: a thread makes what lies over one vector of a row, two output rows."
+about   = """K x K windows of stride 2, rows of 16-byte vectors: \
+             a thread makes what lies over one vector of a row, two output rows."""
 T       = ["f32", "f16", "bf16"]
 OP      = ["max", "max_nan", "avg"]
 K       = [2, 3]
 targets = ["sm_80"]
-params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int full", "int h", "int w", "int p", "int q",
-           "int pad_h", "int pad_w", "int is_even", "FastDiv vectors", "FastDiv strips", "FastDiv channels",
-           "int64_t x_n", "int64_t x_c", "int64_t x_h", "int64_t y_n", "int64_t y_c", "int64_t y_h"]
+params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int full", "int h", "int w",
+           "int p", "int q", "int pad_h", "int pad_w", "int is_even", "FastDiv vectors", "FastDiv strips",
+           "FastDiv channels", "int64_t x_n", "int64_t x_c", "int64_t x_h", "int64_t y_n", "int64_t y_c",
+           "int64_t y_h"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
 needs   = ["0 <= pad_w <= K - 2"]
-problems = ["pooling_fwd n2c3h9w16 window={K} stride=2 pre_pad={K + 2},{K - 2} mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n2c3h12w16 window={K} stride=2 pre_pad={K - 2} mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd n2c3h12w32 window={K} stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}",
-            "pooling_fwd x=2x3x12x16:{T}@896,296,24,1 y=2x3x6x8:{T}@183,61,9,1 window={K} stride=2 pre_pad={K - 2} mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'}"]
+problems = ["""pooling_fwd n2c3h9w16 window={K} stride=2 pre_pad={K + 2},{K - 2} \
+               mode={'avg_exclude_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}""",
+            """pooling_fwd n2c3h12w16 window={K} stride=2 pre_pad={K - 2} \
+               mode={'avg_include_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}""",
+            """pooling_fwd n2c3h12w32 window={K} stride=2 \
+               mode={'avg_exclude_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'} {T}""",
+            """pooling_fwd x=2x3x12x16:{T}@896,296,24,1 y=2x3x6x8:{T}@183,61,9,1 window={K} stride=2 \
+               pre_pad={K - 2} mode={'avg_include_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'}"""]
 @*/
-// Columns first, two neighbours at once, then V / 2 outputs side by side: cells 2o and 2o + 1 of the vector and, for K 3, the
-// one before (pad_w 1) or behind (pad_w 0), which at the vector's end is the side: a cell of the next thread, from L1. Cells outside
-// are clamped. is_even: rows of y are whole vectors of V / 2. Items: image, channel, strip, vector of the row.
+// Columns first, two neighbours at once, then V / 2 outputs side by side: cells 2o and 2o + 1 of the
+// vector and, for K 3, the one before (pad_w 1) or behind (pad_w 0), which at the vector's end is the
+// side: a cell of the next thread, from L1. Cells outside are clamped. is_even: rows of y are whole vectors
+// of V / 2. Items: image, channel, strip, vector of the row.
 #include "pool.cuh"
 
 extern "C" __global__ __launch_bounds__(128) void KERNEL(
-    const T* x, T* y, float alpha, float beta, int items, int full, int h, int w, int p, int q, int pad_h, int pad_w,
-    int is_even, FastDiv vectors, FastDiv strips, FastDiv channels, i64 x_n, i64 x_c, i64 x_h, i64 y_n, i64 y_c, i64 y_h) {
+    const T* x, T* y, float alpha, float beta, int items, int full, int h, int w, int p, int q, int pad_h,
+    int pad_w, int is_even, FastDiv vectors, FastDiv strips, FastDiv channels, i64 x_n, i64 x_c, i64 x_h,
+    i64 y_n, i64 y_c, i64 y_h) {
     constexpr int V = 16 / int(sizeof(T)), Outs = V / 2, Strip = 2, Rows = (Strip - 1) * 2 + K;
     using One = POOL_STATE(OP)<T, 1>;
     using Wide = POOL_STATE(OP)<T, V>;
@@ -76,7 +88,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         } else {
             UNROLL for (int o = 0; o < Outs; ++o) {
                 single[0] = out[o];
-                if (o + 1 < Outs || q0 + o < q) put(to + o, single, alpha, beta);     // the row may end one output early
+                // The row may end one output early.
+                if (o + 1 < Outs || q0 + o < q) put(to + o, single, alpha, beta);
             }
         }
     }

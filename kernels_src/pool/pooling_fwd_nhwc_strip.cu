@@ -1,26 +1,33 @@
 /*@kernel
 name    = "pooling_fwd_nhwc_strip_{T}_{OP}_{K}"
-about   = "K x K windows of stride 2, channels innermost: a thread makes two (K 3) or four outputs along w of 16 bytes of channels."
+about   = """K x K windows of stride 2, channels innermost: a thread makes two (K 3) or four outputs along w \
+             of 16 bytes of channels."""
 T       = ["f32", "f16", "bf16"]
 OP      = ["max", "max_nan", "avg"]
 K       = [2, 3]
 targets = ["sm_75", "sm_80"]
-params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int full", "int h", "int w", "int p", "int q",
-           "int pad_h", "int pad_w", "FastDiv vectors", "FastDiv strips", "FastDiv rows",
+params  = ["const T* x", "T* y", "float alpha", "float beta", "int items", "int full", "int h", "int w",
+           "int p", "int q", "int pad_h", "int pad_w", "FastDiv vectors", "FastDiv strips", "FastDiv rows",
            "int64_t x_n", "int64_t x_h", "int64_t x_w", "int64_t y_n", "int64_t y_h", "int64_t y_w"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
-problems = ["pooling_fwd n2c24h7w11 window={K} pre_pad={K},1 stride=2 mode={'avg_exclude_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc",
-            "pooling_fwd n2c24h7w12 window={K} stride=2 mode={'avg_include_padding' if OP == 'avg' else 'max'} nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"]
+problems = ["""pooling_fwd n2c24h7w11 window={K} pre_pad={K},1 stride=2 \
+               mode={'avg_exclude_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc""",
+            """pooling_fwd n2c24h7w12 window={K} stride=2 \
+               mode={'avg_include_padding' if OP == 'avg' else 'max'} \
+               nan={'propagate' if OP == 'max_nan' else 'ignore'} {T} nhwc"""]
 @*/
-// Separable: a column of the strip is reduced over its K rows once, then joins the one or two outputs that it belongs to,
-// so every load serves the whole strip. Loads have no branches (cells outside are clamped), so many are in flight.
-// full: window size when padding counts in averages, else 0. rows = p. Items: image, output row, strip, vector of channels.
+// Separable: a column of the strip is reduced over its K rows once, then joins the one or two outputs that
+// it belongs to, so every load serves the whole strip. Loads have no branches (cells outside are clamped),
+// so many are in flight. full: window size when padding counts in averages, else 0. rows = p.
+// Items: image, output row, strip, vector of channels.
 #include "pool.cuh"
 
 extern "C" __global__ __launch_bounds__(128, 5) void KERNEL(
-    const T* x, T* y, float alpha, float beta, int items, int full, int h, int w, int p, int q, int pad_h, int pad_w,
-    FastDiv vectors, FastDiv strips, FastDiv rows, i64 x_n, i64 x_h, i64 x_w, i64 y_n, i64 y_h, i64 y_w) {
+    const T* x, T* y, float alpha, float beta, int items, int full, int h, int w, int p, int q, int pad_h,
+    int pad_w, FastDiv vectors, FastDiv strips, FastDiv rows, i64 x_n, i64 x_h, i64 x_w, i64 y_n, i64 y_h,
+    i64 y_w) {
     constexpr int V = 16 / int(sizeof(T)), Strip = K == 3 ? 2 : 4, Columns = (Strip - 1) * 2 + K;
     using State = POOL_STATE(OP)<T, V>;
     const unsigned item = blockIdx.x * 128 + threadIdx.x;
@@ -33,7 +40,8 @@ extern "C" __global__ __launch_bounds__(128, 5) void KERNEL(
 
     Vec<T, V> v[Columns][K];
     UNROLL for (int j = 0; j < Columns; ++j)
-        UNROLL for (int r = 0; r < K; ++r) v[j][r] = Vec<T, V>::load_nc(x + inside(h0 + r, h) * x_h + inside(w0 + j, w) * x_w);
+        UNROLL for (int r = 0; r < K; ++r)
+            v[j][r] = Vec<T, V>::load_nc(x + inside(h0 + r, h) * x_h + inside(w0 + j, w) * x_w);
     State out[Strip];
     UNROLL for (int j = 0; j < Columns; ++j) {
         State column;
