@@ -1,8 +1,9 @@
 // What the backward kernels of batch norm share: the sums of a thread, and the finish of a column.
 //
-//   GradSums<A, Known>   one column's sums in one thread; Known: the mean is given, else it is found on the way
-//   fetch_gradient       its parameters, ahead of time
-//   finish_gradient      from the sums of a column: dscale, dbias, and dx = slope * (dy - offset - (x - center) * tilt)
+//   GradSums<A, Known>  one column's sums in one thread; Known: the mean is given, else found on the way
+//   fetch_gradient      its parameters, ahead of time
+//   finish_gradient     from the sums of a column: dscale, dbias, and
+//                       dx = slope * (dy - offset - (x - center) * tilt)
 #pragma once
 #include "moments.cuh"
 
@@ -14,7 +15,7 @@ template <class A> struct GradSums<A, true> {
     A center, sum, dot;
     DEVICE void start(A mean) { center = mean, sum = dot = 0; }
     DEVICE void add(A x, A dy) { sum += dy, dot += dy * (x - center); }
-    DEVICE void join(const GradSums& o) { sum += o.sum, dot += o.dot; }                       // of the same center
+    DEVICE void join(const GradSums& o) { sum += o.sum, dot += o.dot; }  // of the same center
     DEVICE Part part(int) const { return {sum, dot}; }
 };
 template <class A> struct GradSums<A, false> {
@@ -40,17 +41,20 @@ template <class A> struct Plane { A center, slope, offset, tilt; };
 // What a column's finish reads, loaded early: behind the wait for x and dy, not after it.
 template <class A> struct FetchedGrad { A scale, mean, rstd; };
 
-// Column strides: 0 scale, 1 mean, 2 rstd, 3 dscale, 4 dbias. dx uses the fresh sums, not the blended outputs.
+// Column strides: 0 scale, 1 mean, 2 rstd, 3 dscale, 4 dbias.
+// dx uses the fresh sums, not the blended outputs.
 template <bool Known, class A, int Count>
 DEVICE FetchedGrad<A> fetch_gradient(const Gradients<A>& p, int column, const Array<FastDiv, 4>& sizes,
                                      const Array<i64, Count>& strides) {
     FetchedGrad<A> f = {p.scale[place<0>(column, sizes, strides)], 0, 0};
-    if constexpr (Known) f.mean = p.mean[place<1>(column, sizes, strides)], f.rstd = p.rstd[place<2>(column, sizes, strides)];
+    if constexpr (Known)
+        f.mean = p.mean[place<1>(column, sizes, strides)], f.rstd = p.rstd[place<2>(column, sizes, strides)];
     return f;
 }
 template <class A, int Count>
-DEVICE Plane<A> finish_gradient(const Gradients<A>& p, const FetchedGrad<A>& f, int column, const GradSum<A>& all, bool store,
-                                const Array<FastDiv, 4>& sizes, const Array<i64, Count>& strides) {
+DEVICE Plane<A> finish_gradient(const Gradients<A>& p, const FetchedGrad<A>& f, int column,
+                                const GradSum<A>& all, bool store, const Array<FastDiv, 4>& sizes,
+                                const Array<i64, Count>& strides) {
     const A dscale = f.rstd * all.dot;
     if (store) {
         A* ds = p.dscale + place<3>(column, sizes, strides);
@@ -61,9 +65,10 @@ DEVICE Plane<A> finish_gradient(const Gradients<A>& p, const FetchedGrad<A>& f, 
     return {f.mean, f.scale * f.rstd, all.sum / p.rows, f.rstd * dscale / p.rows};
 }
 template <class A, int Count>
-DEVICE Plane<A> finish_gradient(const Gradients<A>& p, const FetchedGrad<A>& f, int column, const GradStat<A>& all, bool store,
-                                const Array<FastDiv, 4>& sizes, const Array<i64, Count>& strides) {
-    const A var = all.n == 0 ? A(0) : all.m2 / all.n;       // no rows: the sums are 0 whatever the statistics are
+DEVICE Plane<A> finish_gradient(const Gradients<A>& p, const FetchedGrad<A>& f, int column,
+                                const GradStat<A>& all, bool store, const Array<FastDiv, 4>& sizes,
+                                const Array<i64, Count>& strides) {
+    const A var = all.n == 0 ? A(0) : all.m2 / all.n;  // no rows: the sums are 0 whatever the statistics are
     const FetchedGrad<A> found = {f.scale, all.mean, A(1) / sqrt(var + p.epsilon)};
     return finish_gradient(p, found, column, GradSum<A>{all.sum, all.dot}, store, sizes, strides);
 }
