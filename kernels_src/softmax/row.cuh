@@ -1,7 +1,7 @@
 // A row of a softmax, spread over the registers of a group of lanes.
 //
 //   RowPlan<Elem>                      where the 16-byte chunks of a row are
-//   MaxSum, Merge<Elem>                maximum and sum of exp(x - maximum), and how two parts of a row become one
+//   MaxSum, Merge<Elem>                maximum and sum of exp(x - maximum), and how parts of a row become one
 //   SoftmaxOf<Elem>, GradientOf<Elem>  from an element to its result, once the row is known
 //   FwdRow, BwdRow                     load, fold, put: the row of x; the rows of y and dy
 //
@@ -23,20 +23,20 @@ template <class Elem> DEVICE acc_t<Elem> row_exp(acc_t<Elem> x) {
     if constexpr (sizeof(Elem) == 2) return exp2_flush(x * 1.4426950408889634f);
     else return exp(x);
 }
-// bf16 has numbers down to 2^-133. So the exponentials that a row sums and divides are all raised, by 2^24: an fma in place of a
-// product. raised_exp(x) = raised(exp(x)) for x <= 0; lowered() takes it back.
+// bf16 has numbers down to 2^-133. So the exponentials that a row sums and divides are all raised, by
+// 2^24: an fma in place of a product. raised_exp(x) = raised(exp(x)) for x <= 0; lowered() takes it back.
 template <class Elem> DEVICE acc_t<Elem> raised_exp(acc_t<Elem> x) { return row_exp<Elem>(x); }
 template <> DEVICE float raised_exp<bf16>(float x) { return exp2_flush(fma(x, 1.4426950408889634f, 24.f)); }
 template <class Elem> DEVICE acc_t<Elem> lowered(acc_t<Elem> x) { return x; }
 template <> DEVICE float lowered<bf16>(float x) { return x * 0x1p-24f; }
 
-// A sum that ptxas does not fuse with the last product of exp; a - b * c is written as fma for the same reason: bits depend on nothing
-// but the PTX.
+// A sum that ptxas does not fuse with the last product of exp; a - b * c is written as fma for the same
+// reason: bits depend on nothing but the PTX.
 DEVICE float add_rn(float a, float b) { return __fadd_rn(a, b); }
 DEVICE double add_rn(double a, double b) { return __dadd_rn(a, b); }
 
-// A chunk is held as words, and opened where it is used: held as elements, or converted once for both passes over the
-// row, it would take two to four times the registers. `again` hides that the words have been opened before.
+// A chunk is held as words, opened where it is used: held as elements, or converted once for both passes,
+// it would take two to four times the registers. `again` hides that the words have been opened before.
 template <class Elem> DEVICE Vec<Elem, 16 / sizeof(Elem)> opened(uint4 words) {
     Vec<Elem, 16 / sizeof(Elem)> c;
     *reinterpret_cast<uint4*>(&c) = words;
@@ -55,23 +55,23 @@ template <class Elem> DEVICE uint4 load_or(bool valid, const Elem* p, float fill
     return words;
 }
 
-// A row may begin at any element. It is `head` single elements, `chunks` aligned chunks of 16 bytes, and a tail of
-// single elements; head and tail together are `singles`. `start` is the row's offset from a 16-byte boundary, in elements.
+// A row begins at any element: `head` single elements, `chunks` aligned chunks of 16 bytes, a tail of single
+// elements; head and tail are `singles`. `start`: the row's offset from a 16-byte boundary, in elements.
 template <class Elem> struct RowPlan {
     static constexpr int vec = 16 / sizeof(Elem), most_singles = 2 * vec - 2;
     int head, chunks, singles;
     DEVICE RowPlan(i64 start, int cols) {
         head = min(int(-start & (vec - 1)), cols);
-        chunks = (cols - head) / vec;
-        singles = cols - chunks * vec;
+        chunks = (cols - head) / vec, singles = cols - chunks * vec;
     }
-    DEVICE int chunk(int i) const { return head + i * vec; }                        // column where chunk i begins
-    DEVICE int single(int i) const { return i < head ? i : i + chunks * vec; }      // column of single element i
+    DEVICE int chunk(int i) const { return head + i * vec; }                    // column where chunk i begins
+    DEVICE int single(int i) const { return i < head ? i : i + chunks * vec; }  // column of single element i
 };
 
 template <class Value> struct MaxSum { Value max, sum; };          // the sum is raised
 template <class Value> DEVICE MaxSum<Value> nothing() { return {Value(-INFINITY), Value(0)}; }
-template <class Value> DEVICE Value base_of(Value max) { return max == Value(-INFINITY) ? Value(0) : max; }  // no -inf + inf
+// No -inf + inf.
+template <class Value> DEVICE Value base_of(Value max) { return max == Value(-INFINITY) ? Value(0) : max; }
 
 template <class Elem> struct Merge {       // mul_rn keeps it symmetric in a and b, so that all lanes agree
     using Value = acc_t<Elem>;
@@ -91,14 +91,15 @@ template <class Elem, int Count> DEVICE void fold(MaxSum<acc_t<Elem>>& row, cons
     row = {top, sum};
 }
 
-// alpha * softmax or alpha * log-softmax of x. A row of -inf has -inf - -inf = NaN everywhere, like the reference.
+// alpha * softmax or log-softmax of x. A row of -inf has -inf - -inf = NaN everywhere, like the reference.
 template <class Elem> struct SoftmaxOf {
     using Value = acc_t<Elem>;
     Value max, factor, alpha;
     bool is_log;
     SoftmaxOf() = default;
     DEVICE SoftmaxOf(MaxSum<Value> row, Value alpha, bool is_log)
-        : max(row.max), factor(is_log ? -alpha * log(lowered<Elem>(row.sum)) : alpha / row.sum), alpha(alpha), is_log(is_log) {}
+        : max(row.max), factor(is_log ? -alpha * log(lowered<Elem>(row.sum)) : alpha / row.sum), alpha(alpha),
+          is_log(is_log) {}
     DEVICE Value operator()(Value x) const {
         return is_log ? fma(x - max, alpha, factor) : raised_exp<Elem>(x - max) * factor;
     }
@@ -127,24 +128,20 @@ template <class Elem> DEVICE void put_one(Elem* y, acc_t<Elem> r, acc_t<Elem> be
     *y = from_acc<Elem>(beta == 0 ? r : r + beta * to_acc(*y));
 }
 
-// Chunk k of lane l is chunk l + k * Lanes of the row: the first Regs in registers, Stashed more in shared memory, where
-// each lane sees only its own slots, so no barrier is needed. Shared memory: Stashed * Lanes slots of 16 bytes for x.
+// Chunk k of lane l is chunk l + k * Lanes of the row: the first Regs in registers, Stashed more in shared
+// memory (Stashed * Lanes slots of 16 bytes), where a lane sees only its own slots: no barrier is needed.
 template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
     using Value = acc_t<Elem>;
     static constexpr int vec = RowPlan<Elem>::vec, edges = (RowPlan<Elem>::most_singles + Lanes - 1) / Lanes;
     static constexpr int group = Regs % 2 ? 1 : 2;                     // chunks folded together
-
     RowPlan<Elem> at;
     int lane;
-    uint4* stash;
-    uint4 chunk[Regs];
+    uint4 *stash, chunk[Regs];
     Value edge[edges];
-
-    DEVICE FwdRow(int lane, i64 start, int cols, uint4* stash = nullptr) : at(start, cols), lane(lane), stash(stash) {}
+    DEVICE FwdRow(int lane, i64 start, int cols, uint4* stash = nullptr)
+        : at(start, cols), lane(lane), stash(stash) {}
     DEVICE uint4& slot(int k) const { return stash[k * Lanes + lane]; }
-
     DEVICE bool has(int k) const { return lane + k * Lanes < at.chunks; }
-
     // Registers first: they are folded while the rest is under way, in two groups.
     DEVICE void load(const Elem* x) {
         UNROLL for (int k = 0; k < Regs; ++k) {
@@ -152,7 +149,8 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
             chunk[k] = load_or(i < at.chunks, x + at.chunk(i), -INFINITY);
         }
         NO_UNROLL for (int k = 0; k < Stashed; ++k) {
-            if (has(Regs + k)) cp_async<16>(shared_address(&slot(k)), x + at.chunk(lane + (Regs + k) * Lanes));
+            if (has(Regs + k))
+                cp_async<16>(shared_address(&slot(k)), x + at.chunk(lane + (Regs + k) * Lanes));
             if (k + 1 == Stashed / 2 || k + 1 == Stashed) cp_async_commit();
         }
         UNROLL for (int e = 0; e < edges; ++e) {
@@ -170,15 +168,14 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
     DEVICE void fold_into(MaxSum<Value>& row) const {
         UNROLL for (int k = 0; k < Regs; k += group) {
             Value f[group * vec];
-            UNROLL for (int i = 0; i < group * vec; ++i) f[i] = to_acc(opened<Elem>(chunk[k + i / vec])[i % vec]);
+            UNROLL for (int i = 0; i < group * vec; ++i)
+                f[i] = to_acc(opened<Elem>(chunk[k + i / vec])[i % vec]);
             fold<Elem>(row, f);
         }
         if constexpr (Stashed > 0) {
             static_assert(Stashed % 2 == 0, "FwdRow: the stash arrives in two halves");
-            cp_async_wait<1>();
-            fold_stash(row, 0);
-            cp_async_wait<0>();
-            fold_stash(row, Stashed / 2);
+            cp_async_wait<1>(), fold_stash(row, 0);
+            cp_async_wait<0>(), fold_stash(row, Stashed / 2);
         }
         fold<Elem>(row, edge);
     }

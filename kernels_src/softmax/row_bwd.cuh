@@ -4,7 +4,8 @@
 
 namespace cydnn {
 
-// Shared memory: 2 * Stashed * Lanes slots of 16 bytes, y before dy. Chunks beyond the row are 0 and add nothing.
+// Shared memory: 2 * Stashed * Lanes slots of 16 bytes, y before dy. Chunks beyond the row
+// are 0 and add nothing.
 template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
     using Value = acc_t<Elem>;
     static constexpr int vec = RowPlan<Elem>::vec, edges = (RowPlan<Elem>::most_singles + Lanes - 1) / Lanes;
@@ -15,7 +16,8 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
     uint4 y[Regs], dy[Regs];
     Value edge_y[edges], edge_dy[edges];
 
-    DEVICE BwdRow(int lane, i64 start, int cols, uint4* stash = nullptr) : at(start, cols), lane(lane), stash(stash) {}
+    DEVICE BwdRow(int lane, i64 start, int cols, uint4* stash = nullptr)
+        : at(start, cols), lane(lane), stash(stash) {}
     DEVICE uint4& slot(int k) const { return stash[k * Lanes + lane]; }
 
     DEVICE bool has(int k) const { return lane + k * Lanes < at.chunks; }
@@ -52,7 +54,8 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
         if constexpr (Stashed > 0) {
             cp_async_commit();
             cp_async_wait<0>();
-            NO_UNROLL for (int k = 0; k < Stashed && has(Regs + k); ++k) sum += share_of(slot(k), slot(Stashed + k), is_log);
+            NO_UNROLL for (int k = 0; k < Stashed && has(Regs + k); ++k)
+                sum += share_of(slot(k), slot(Stashed + k), is_log);
         }
         return sum;
     }
@@ -60,12 +63,14 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct BwdRow {
         const int i = lane + k * Lanes;
         if (i >= at.chunks) return;
         Value f[vec];
-        UNROLL for (int j = 0; j < vec; ++j) f[j] = of(to_acc(opened<Elem>(a)[j]), to_acc(opened<Elem>(b)[j]));
+        UNROLL for (int j = 0; j < vec; ++j)
+            f[j] = of(to_acc(opened<Elem>(a)[j]), to_acc(opened<Elem>(b)[j]));
         put_chunk(dx + at.chunk(i), f, beta);
     }
     DEVICE void put(Elem* dx, const GradientOf<Elem>& of, Value beta) const {
         UNROLL for (int k = 0; k < Regs; ++k) put_k(dx, k, again(y[k]), again(dy[k]), of, beta);
-        NO_UNROLL for (int k = 0; k < Stashed && has(Regs + k); ++k) put_k(dx, Regs + k, slot(k), slot(Stashed + k), of, beta);
+        NO_UNROLL for (int k = 0; k < Stashed && has(Regs + k); ++k)
+            put_k(dx, Regs + k, slot(k), slot(Stashed + k), of, beta);
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
             if (i < at.singles) put_one(dx + at.single(i), of(edge_y[e], edge_dy[e]), beta);

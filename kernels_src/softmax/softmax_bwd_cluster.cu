@@ -1,25 +1,30 @@
 /*@kernel
 name    = "softmax_bwd_cluster_{T}_{SIZE}"
-about   = "Softmax gradient of long rows: {SIZE} blocks of a cluster hold y and dy in registers and shared memory. One read, one write."
+about   = """Softmax gradient of long rows: {SIZE} blocks of a cluster hold y and dy in registers and shared \
+             memory. One read, one write."""
 T       = ["f32", "f16", "bf16"]
 SIZE    = [2, 4]
 targets = ["sm_90"]
-params  = ["const T* y", "const T* dy", "T* dx", "int64_t y_row", "int64_t dy_row", "int64_t dx_row", "int rows", "int cols", "int slice", "int is_log", "float alpha", "float beta"]
+params  = ["const T* y", "const T* dy", "T* dx", "int64_t y_row", "int64_t dy_row", "int64_t dx_row",
+           "int rows", "int cols", "int slice", "int is_log", "float alpha", "float beta"]
 block   = [1024, 1, 1]
 grid    = ["rows * SIZE", 1, 1]
 smem    = 131072
-needs   = ["rows >= 1", "1 <= slice", "slice * SIZE >= cols", "slice * (SIZE - 1) < cols", "slice <= 131072 // sizeof(T)", "(y_row - dx_row) % (16 // sizeof(T)) == 0", "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
+needs   = ["rows >= 1", "1 <= slice", "slice * SIZE >= cols", "slice * (SIZE - 1) < cols",
+           "slice <= 131072 // sizeof(T)", "(y_row - dx_row) % (16 // sizeof(T)) == 0",
+           "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
 problems = ["softmax_bwd 2x203 {T}",
             "softmax_bwd 1x{SIZE * 98304 // sizeof(T) - 3} {T}",
             "softmax_bwd 1x{SIZE * 98304 // sizeof(T) - 3} algorithm=log {T}"]
 @*/
-// Block `rank` of the cluster has the columns from rank * slice on: 4 chunks of y and dy a thread in registers, 4 in shared memory.
+// Block `rank` of the cluster has the columns from rank * slice on: 4 chunks of y and dy a thread in
+// registers, 4 in shared memory.
 #include "lib/cluster.cuh"
 #include "row_bwd.cuh"
 
 extern "C" __global__ __cluster_dims__(SIZE, 1, 1) __launch_bounds__(1024) void KERNEL(
-        const T* y, const T* dy, T* dx, i64 y_row, i64 dy_row, i64 dx_row, int rows, int cols, int slice, int is_log,
-        float alpha, float beta) {
+        const T* y, const T* dy, T* dx, i64 y_row, i64 dy_row, i64 dx_row, int rows, int cols, int slice,
+        int is_log, float alpha, float beta) {
     extern __shared__ uint4 stash[];
     const i64 row = blockIdx.x / SIZE;
     const int first = blockIdx.x % SIZE * slice;

@@ -1,36 +1,54 @@
 /*@kernel
 name   = "softmax_bwd_strided_{T}_{WARPS}_{WIDE}"
-about  = "Softmax gradient over a strided dim (channels of NCHW): lanes along neighbouring positions, {WARPS} warps along the channels."
+about  = """Softmax gradient over a strided dim (channels of NCHW): lanes along neighbouring positions, \
+            {WARPS} warps along the channels."""
 T      = ["f64", "f32", "f16", "bf16"]
 WARPS  = [4, 16]
 WIDE   = [0, 1]                                    # 8 bytes a lane, or one element
 when   = ["WIDE == 0 or T != f64"]
 targets = ["sm_75", "sm_80"]
-params = ["const T* y", "const T* dy", "T* dx", "int positions", "FastDiv inner", "int channels", "Array<int64_t, 3> outer", "Array<int64_t, 3> channel", "int is_log", "Acc_T alpha", "Acc_T beta"]
+params = ["const T* y", "const T* dy", "T* dx", "int positions", "FastDiv inner", "int channels",
+          "Array<int64_t, 3> outer", "Array<int64_t, 3> channel", "int is_log", "Acc_T alpha", "Acc_T beta"]
 block  = ["32 * WARPS", 1, 1]
 grid   = ["ceil_div(positions, 32)", 1, 1]
-needs  = ["1 <= positions < 2**30", "channels >= 1", "WIDE == 0 or (outer[0] % (8 // sizeof(T)) == 0 and outer[1] % (8 // sizeof(T)) == 0 and outer[2] % (8 // sizeof(T)) == 0)", "WIDE == 0 or (channel[0] % (8 // sizeof(T)) == 0 and channel[1] % (8 // sizeof(T)) == 0 and channel[2] % (8 // sizeof(T)) == 0)"]
-problems = ["softmax_bwd y=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{128 // sizeof(T) if WIDE else 16},{400 // sizeof(T) if WIDE else 50},1 dy=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{136 // sizeof(T) if WIDE else 17},{424 // sizeof(T) if WIDE else 53},1 dx=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{144 // sizeof(T) if WIDE else 18},{448 // sizeof(T) if WIDE else 56},1",
-            "softmax_bwd y=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{128 // sizeof(T) if WIDE else 16},{400 // sizeof(T) if WIDE else 50},1 dy=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{136 // sizeof(T) if WIDE else 17},{424 // sizeof(T) if WIDE else 53},1 dx=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}@{144 // sizeof(T) if WIDE else 18},{448 // sizeof(T) if WIDE else 56},1 algorithm=log",
+needs  = ["1 <= positions < 2**30", "channels >= 1",
+          """WIDE == 0 or (outer[0] % (8 // sizeof(T)) == 0 and outer[1] % (8 // sizeof(T)) == 0 \
+             and outer[2] % (8 // sizeof(T)) == 0)""",
+          """WIDE == 0 or (channel[0] % (8 // sizeof(T)) == 0 and channel[1] % (8 // sizeof(T)) == 0 \
+             and channel[2] % (8 // sizeof(T)) == 0)"""]
+problems = ["""softmax_bwd y=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}\
+               @{128 // sizeof(T) if WIDE else 16},{400 // sizeof(T) if WIDE else 50},1 \
+               dy=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}\
+               @{136 // sizeof(T) if WIDE else 17},{424 // sizeof(T) if WIDE else 53},1 \
+               dx=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}\
+               @{144 // sizeof(T) if WIDE else 18},{448 // sizeof(T) if WIDE else 56},1""",
+            """softmax_bwd y=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}\
+               @{128 // sizeof(T) if WIDE else 16},{400 // sizeof(T) if WIDE else 50},1 \
+               dy=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}\
+               @{136 // sizeof(T) if WIDE else 17},{424 // sizeof(T) if WIDE else 53},1 \
+               dx=3x{4 * WARPS - 1}x{120 // sizeof(T) if WIDE else 15}:{T}\
+               @{144 // sizeof(T) if WIDE else 18},{448 // sizeof(T) if WIDE else 56},1 algorithm=log""",
             "softmax_bwd n3c{9 * WARPS + 5}h5w{24 // sizeof(T) if WIDE else 3} {T}",
             "softmax_bwd n3c{9 * WARPS + 5}h5w{24 // sizeof(T) if WIDE else 3} {T} algorithm=log"]
 @*/
-// The plan of softmax_fwd_strided; outer and channel are the strides of y, dy, dx. Up to HELD * WARPS channels y and dy
-// are read once; beyond that twice, backwards the second time.
+// The plan of softmax_fwd_strided; outer and channel are the strides of y, dy, dx. Up to HELD * WARPS
+// channels y and dy are read once; beyond that twice, backwards the second time.
 #include "row.cuh"
 
 constexpr int VEC = WIDE ? 8 / sizeof(T) : 1, HELD = 4, TILE = HELD * WARPS;
 
 extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) / WARPS) void KERNEL(
-        const T* y, const T* dy, T* dx, int positions, FastDiv inner, int channels, Array<i64, 3> outer, Array<i64, 3> channel,
-        int is_log, Acc_T alpha, Acc_T beta) {
+        const T* y, const T* dy, T* dx, int positions, FastDiv inner, int channels, Array<i64, 3> outer,
+        Array<i64, 3> channel, int is_log, Acc_T alpha, Acc_T beta) {
     using Chunk = Vec<T, VEC>;
     __shared__ Acc_T parts[WARPS][VEC][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, position = blockIdx.x * 32 + lane;
     unsigned at;
     const unsigned image = inner.divmod(position, at);
-    y += image * outer[0] + i64(at) * VEC, dy += image * outer[1] + i64(at) * VEC, dx += image * outer[2] + i64(at) * VEC;
-    if (position >= positions) channels = 0;       // such a lane loads and stores nothing, but meets the others at the barriers
+    y += image * outer[0] + i64(at) * VEC, dy += image * outer[1] + i64(at) * VEC,
+    dx += image * outer[2] + i64(at) * VEC;
+    // Such a lane loads and stores nothing, but meets the others at the barriers.
+    if (position >= positions) channels = 0;
 
     Chunk held_y[HELD], held_dy[HELD];
     Chunk none;
@@ -39,7 +57,8 @@ extern "C" __global__ __launch_bounds__(32 * WARPS, (sizeof(T) == 8 ? 16 : 32) /
         UNROLL for (int k = 0; k < HELD; ++k) {
             const int c = base + warp + k * WARPS;
             held_y[k] = held_dy[k] = none;
-            if (c < channels) held_y[k] = Chunk::load(y + c * channel[0]), held_dy[k] = Chunk::load(dy + c * channel[1]);
+            if (c < channels)
+                held_y[k] = Chunk::load(y + c * channel[0]), held_dy[k] = Chunk::load(dy + c * channel[1]);
         }
     };
     Acc_T sum[VEC] = {};

@@ -6,15 +6,16 @@ targets = ["sm_75", "sm_80"]
 params = ["const T* x", "float* part", "int64_t x_row", "int rows", "int cols", "int slices", "int tiles"]
 block  = [256, 1, 1]
 grid   = ["rows * slices", 1, 1]
-needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols", "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31"]
+needs  = ["rows >= 1", "slices * tiles * (32768 // sizeof(T)) >= cols",
+          "(slices - 1) * tiles * (32768 // sizeof(T)) < cols", "rows * slices < 2**31"]
 problems = ["softmax_fwd 2x{65536 // sizeof(T) + 5} {T}",
             "softmax_fwd 2x{65536 // sizeof(T) + 5} algorithm=log {T}"]
 @*/
 // A slice is `tiles` tiles of 2048 chunks (8 a thread, all in flight at once). part[row][slice] = (max, sum).
 #include "row.cuh"
 
-extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(const T* x, float* part, i64 x_row, int rows, int cols,
-                                                         int slices, int tiles) {
+extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
+    const T* x, float* part, i64 x_row, int rows, int cols, int slices, int tiles) {
     constexpr int TILE = 32768 / sizeof(T);
     const int row = blockIdx.x / slices, slice = blockIdx.x % slices;
     auto whole = nothing<float>();
