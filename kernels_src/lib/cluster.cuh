@@ -1,9 +1,12 @@
 // Blocks of a cluster (sm_90 and newer) that hold something together.
 //
 //   cluster_gather<Size>(mine, all)   every block's value of `mine`, in the order of their ranks
-//   cluster_arrive() cluster_wait()   a barrier of the cluster's threads: what was stored before arrive is read behind wait
-//   cluster_copy(value, rank)         the value at the same place in the shared memory of block `rank`; multiples of 4 bytes
-//   cluster_leave()                   before a block ends, behind cluster_arrive: its shared memory has been read by the others
+//   cluster_arrive() cluster_wait()   a barrier of the cluster's threads: what was stored before arrive is
+//                                     read behind wait
+//   cluster_copy(value, rank)         the value at the same place in the shared memory of block `rank`;
+//                                     multiples of 4 bytes
+//   cluster_leave()                   before a block ends, behind cluster_arrive: its shared memory has been
+//                                     read by the others
 #pragma once
 #include "mma.cuh"
 
@@ -31,7 +34,8 @@ template <class Value> DEVICE Value cluster_copy(const Value& mine, int rank) {
 }
 
 // Words floats of every block; all threads of all blocks call it once. Each block ends with cluster_leave().
-template <int Size, int Words> DEVICE void cluster_gather(const float (&mine)[Words], float (&all)[Size][Words]) {
+template <int Size, int Words>
+DEVICE void cluster_gather(const float (&mine)[Words], float (&all)[Size][Words]) {
     __shared__ float shown[Words];
     if (threadIdx.x == 0) UNROLL for (int w = 0; w < Words; ++w) shown[w] = mine[w];
     cluster_arrive();

@@ -5,7 +5,8 @@
 //   exp_fast exp2_fast log_fast rcp_fast rsqrt_fast div_fast
 //                                      float: one special-function instruction, relative error of about 2^-21
 //                                      (exp_fast of a large |x|: |x| * 2^-23); double: the accurate function
-//   sigmoid, tanh_of                   error below 2^-21 of the result (sigmoid(x << 0): like exp_fast), limits at +-inf
+//   sigmoid, tanh_of                   error below 2^-21 of the result (sigmoid(x << 0): like exp_fast),
+//                                      limits at +-inf
 //   mul_rn(a, b)                       a product that is never contracted into a fused multiply-add
 //   blend(alpha, r, beta, y)           alpha*r + beta*y[0]; y is not read when beta is 0
 #pragma once
@@ -47,7 +48,7 @@ DEVICE double exp2_fast(double x) { return exp2(x); }
 DEVICE float exp_fast(float x) { return exp2_fast(x * 1.4426950408889634f); }
 DEVICE double exp_fast(double x) { return exp(x); }
 
-DEVICE float log_fast(float x) { return __logf(x); }                  // PTX ISA §lg2 (.approx); near 1: 2^-21 absolute
+DEVICE float log_fast(float x) { return __logf(x); }  // PTX ISA §lg2 (.approx); near 1: 2^-21 absolute
 DEVICE double log_fast(double x) { return log(x); }
 
 // PTX ISA §rcp (.approx.f32)
@@ -62,7 +63,8 @@ DEVICE double rcp_fast(double x) { return 1.0 / x; }
 DEVICE float rsqrt_fast(float x) { return rsqrtf(x); }
 DEVICE double rsqrt_fast(double x) { return rsqrt(x); }
 
-DEVICE float div_fast(float a, float b) { return __fdividef(a, b); }  // PTX ISA §div (.approx.f32): 0 for |b| > 2^126
+// PTX ISA §div (.approx.f32): 0 for |b| > 2^126
+DEVICE float div_fast(float a, float b) { return __fdividef(a, b); }
 DEVICE double div_fast(double a, double b) { return a / b; }
 
 DEVICE float mul_rn(float a, float b) { return __fmul_rn(a, b); }
@@ -72,7 +74,8 @@ DEVICE double mul_rn(double a, double b) { return __dmul_rn(a, b); }
 DEVICE float sigmoid(float x) { return rcp_fast(1.f + exp_fast(-x)); }
 DEVICE double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 
-// tanh(|x|) = (1 - e) / (1 + e) with e = exp(-2|x|); below 0.3 that cancels, so an odd polynomial (the Taylor series).
+// tanh(|x|) = (1 - e) / (1 + e) with e = exp(-2|x|); below 0.3 that cancels, so an odd polynomial
+// (the Taylor series).
 DEVICE float tanh_of(float x) {
     const float a = fabsf(x), s = x * x, e = exp_fast(-2.f * a);
     const float series = x + x * s * (-1.f / 3 + s * (2.f / 15 + s * (-17.f / 315 + s * (62.f / 2835))));

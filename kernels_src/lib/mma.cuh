@@ -1,14 +1,17 @@
-// Tensor cores and asynchronous copies, one function per instruction. Registers hold two 16-bit elements each.
+// Tensor cores and asynchronous copies, one function per instruction.
+// Registers hold two 16-bit elements each.
 //
 //   shared_address(p)                    32-bit address for everything below
 //   ldmatrix_x1/x2/x4(r, address)        8x8 matrices of 16-bit elements; …_trans: transposed on the way
-//   mma_m16n8k16<f16>(d, a, b)           d += a @ b, f32 sums; f16 from sm_75 (two k8 steps there), bf16 from sm_80
+//   mma_m16n8k16<f16>(d, a, b)           d += a @ b, f32 sums; f16 from sm_75 (two k8 steps there),
+//                                        bf16 from sm_80
 //   mma_m16n8k8_f16(d, a, b)             the native step of sm_75
 //   mma_m8n8k4_f64(d, a, b)              sm_80
 //   cp_async<16>(address, p, bytes)      global to shared, the part beyond `bytes` zero; 16, 8 or 4 bytes
 //   cp_async_commit(), cp_async_wait<N>()
 //
-// Fragments of m16n8k16, g = lane / 4, t = lane % 4 (PTX ISA §Matrix Fragments for mma.m16n8k16); each name stands for a register or value:
+// Fragments of m16n8k16, g = lane / 4, t = lane % 4 (PTX ISA §Matrix Fragments for mma.m16n8k16);
+// each name stands for a register or value:
 //
 //        A (16 x 16, row)               B (16 x 8, col)               D (16 x 8)
 //           k 2t,2t+1   k 2t+8,2t+9        n g                            n 2t   n 2t+1
@@ -46,7 +49,8 @@ CYDNN_LDMATRIX(_trans, ".trans")
 
 // PTX ISA §Matrix Fragments for mma.m16n8k8 (f16): A is a[0], a[1] and B is b[0] of the picture.
 DEVICE void mma_m16n8k8_f16(float (&d)[4], const unsigned (&a)[2], unsigned b) {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
@@ -71,16 +75,18 @@ template <> DEVICE void mma_m16n8k16<bf16>(float (&d)[4], const unsigned (&a)[4]
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// PTX ISA §Matrix Fragments for mma.m8n8k4 (.f64): a is (m lane/4, k lane%4), b is (k lane%4, n lane/4), d[i] is (m lane/4, n 2(lane%4)+i).
+// PTX ISA §Matrix Fragments for mma.m8n8k4 (.f64): a is (m lane/4, k lane%4), b is (k lane%4, n lane/4),
+// d[i] is (m lane/4, n 2(lane%4)+i).
 DEVICE void mma_m8n8k4_f64(double (&d)[2], double a, double b) {
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
                  : "+d"(d[0]), "+d"(d[1]) : "d"(a), "d"(b));
 }
 #endif
 
-// PTX ISA §cp.async: copies `bytes` (0 … Size) of global memory and writes zeros up to Size. `p` is not read
-// when bytes is 0, and may then point anywhere. Both addresses are aligned to Size. 16 bytes pass by L1 (.cg).
-// On sm_75 it is a plain copy through registers, so the same kernel text is right there, only not asynchronous.
+// PTX ISA §cp.async: copies `bytes` (0 … Size) of global memory and writes zeros up to Size. `p` is not
+// read when bytes is 0, and may then point anywhere. Both addresses are aligned to Size. 16 bytes pass by
+// L1 (.cg). On sm_75 it is a plain copy through registers, so the same kernel text is right there, only not
+// asynchronous.
 template <int Size> DEVICE void cp_async(unsigned address, const void* p, int bytes = Size) {
     static_assert(Size == 16 || Size == 8 || Size == 4, "cp_async: Size must be 16, 8 or 4");
 #if __CUDA_ARCH__ >= 800
@@ -94,9 +100,11 @@ template <int Size> DEVICE void cp_async(unsigned address, const void* p, int by
     alignas(Size) unsigned char copy[Size] = {};
     using Access = typename Word<Size>::type;
     if (bytes == Size) *reinterpret_cast<Access*>(copy) = *reinterpret_cast<const Access*>(p);
-    else UNROLL for (int i = 0; i < Size; ++i) if (i < bytes) copy[i] = static_cast<const unsigned char*>(p)[i];
+    else UNROLL for (int i = 0; i < Size; ++i)
+        if (i < bytes) copy[i] = static_cast<const unsigned char*>(p)[i];
     UNROLL for (int i = 0; i < Size; i += 4)
-        asm volatile("st.shared.u32 [%0], %1;" :: "r"(address + i), "r"(*reinterpret_cast<unsigned*>(copy + i)) : "memory");
+        asm volatile("st.shared.u32 [%0], %1;"
+                     :: "r"(address + i), "r"(*reinterpret_cast<unsigned*>(copy + i)) : "memory");
 #endif
 }
 template <int Size> DEVICE void cp_async_if(bool valid, unsigned address, const void* p) {

@@ -1,14 +1,16 @@
 // Reductions over a warp and over a block, and running mean and variance.
 //
-//   warp_sum(v) warp_max(v) warp_min(v)        v: float, double, int; over groups of Width = 32 (or 1, 2 … 16) lanes
+//   warp_sum(v) warp_max(v) warp_min(v)        v: float, double, int; over groups of Width = 32 lanes
+//                                              (or 1, 2 … 16)
 //   warp_reduce<Width>(v, op)                  v: anything of a multiple of 4 bytes; op(a, b), commutative
-//   block_sum<Threads>(v) block_max block_min  all threads of a block, blockDim = {Threads, 1, 1}, a power of two
+//   block_sum<Threads>(v) block_max block_min  all threads of a block, blockDim = {Threads, 1, 1},
+//                                              a power of two
 //   block_reduce<Threads>(v, op)
 //   Welford<float>                             mean and sum of squared differences; merge() is an op
 //
-// Every thread of the warp or block must call, and every thread gets the result. The order of the sum depends on
-// Threads only: results are the same in every run. Maxima let a NaN win (max_nan). A second call for the same Value and op
-// wants a __syncthreads() before it: all have to have read the parts of the first.
+// Every thread of the warp or block must call, and every thread gets the result. The order of the sum depends
+// on Threads only: results are the same in every run. Maxima let a NaN win (max_nan). A second call for the
+// same Value and op wants a __syncthreads() before it: all have to have read the parts of the first.
 #pragma once
 #include "math.cuh"
 
@@ -52,7 +54,8 @@ template <int Width = 32, class Value> DEVICE Value warp_min(Value v) { return w
 // A warp reduces, its first lane leaves the part in shared memory, every warp reduces the parts.
 template <int Threads, class Value, class Op> DEVICE Value block_reduce(Value v, Op op) {
     constexpr int warps = Threads / 32;
-    static_assert(Threads % 32 == 0 && (warps & (warps - 1)) == 0 && warps <= 32, "block_reduce: 32, 64, … 1024 threads");
+    static_assert(Threads % 32 == 0 && (warps & (warps - 1)) == 0 && warps <= 32,
+                  "block_reduce: 32, 64, … 1024 threads");
     v = warp_reduce(v, op);
     if constexpr (warps > 1) {
         __shared__ Value parts[warps];
@@ -62,11 +65,15 @@ template <int Threads, class Value, class Op> DEVICE Value block_reduce(Value v,
     }
     return v;
 }
-template <int Threads, class Value> DEVICE Value block_sum(Value v) { return block_reduce<Threads>(v, Sum{}); }
-template <int Threads, class Value> DEVICE Value block_max(Value v) { return block_reduce<Threads>(v, Max{}); }
-template <int Threads, class Value> DEVICE Value block_min(Value v) { return block_reduce<Threads>(v, Min{}); }
+template <int Threads, class Value>
+DEVICE Value block_sum(Value v) { return block_reduce<Threads>(v, Sum{}); }
+template <int Threads, class Value>
+DEVICE Value block_max(Value v) { return block_reduce<Threads>(v, Max{}); }
+template <int Threads, class Value>
+DEVICE Value block_min(Value v) { return block_reduce<Threads>(v, Min{}); }
 
-// Welford<float> w = {};  w.push(x);  all = block_reduce<256>(w, MergeWelford{});  variance = all.m2 / all.count
+// Welford<float> w = {};  w.push(x);  all = block_reduce<256>(w, MergeWelford{});
+// variance = all.m2 / all.count
 template <class Value> struct Welford {
     Value mean, m2, count;
     DEVICE void push(Value x) {
@@ -76,8 +83,10 @@ template <class Value> struct Welford {
         m2 += before * (x - mean);
     }
 };
-struct MergeWelford {      // Chan, Golub, LeVeque (1979); mul_rn keeps it symmetric in a and b, so all lanes agree
-    template <class Value> DEVICE Welford<Value> operator()(const Welford<Value>& a, const Welford<Value>& b) const {
+// Chan, Golub, LeVeque (1979); mul_rn keeps it symmetric in a and b, so all lanes agree.
+struct MergeWelford {
+    template <class Value>
+    DEVICE Welford<Value> operator()(const Welford<Value>& a, const Welford<Value>& b) const {
         const Value count = a.count + b.count;
         if (count == 0) return a;
         const Value apart = b.mean - a.mean;

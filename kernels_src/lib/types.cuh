@@ -3,11 +3,12 @@
 //   f64 f32 f16 bf16 i8 u8 i32 i64     element types, named like the rows of cydnn/dtypes.py
 //   acc_t<f16>                         what a type is computed in: double for f64, else float
 //   to_acc(x), from_acc<Elem>(acc)     conversions; from_acc rounds once, to nearest even
-//   Vec<Elem, Count>                   neighbours in memory, moved with the widest accesses (16 bytes at most)
+//   Vec<Elem, Count>                   neighbours in memory, moved in the widest accesses (16 bytes at most)
 //   Array<Elem, Count>  FastDiv  Fuse  kernel parameters; their layout is known to cydnn/kernels/pack.py
 //
 // Axes arrive as macros (#define T f16), so nothing in lib/ is called by a single capital letter.
-// "PTX ISA §word" names the section of the manual (9.0) about that instruction; section numbers move between versions.
+// "PTX ISA §word" names the section of the manual (9.0) about that instruction; section numbers
+// move between versions.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -63,18 +64,22 @@ template <> struct FromAcc<i32> {
     static DEVICE i32 of(double x) { return x == x ? __double2int_rn(x) : 0; }
 };
 template <> struct FromAcc<i8> {
-    template <class Value> static DEVICE i8 of(Value x) { return i8(max(-128, min(127, FromAcc<i32>::of(x)))); }
+    template <class Value>
+    static DEVICE i8 of(Value x) { return i8(max(-128, min(127, FromAcc<i32>::of(x)))); }
 };
 template <> struct FromAcc<u8> {
     template <class Value> static DEVICE u8 of(Value x) { return u8(max(0, min(255, FromAcc<i32>::of(x)))); }
 };
 template <class Elem, class Value> DEVICE Elem from_acc(Value x) { return FromAcc<Elem>::of(x); }
 
-// Two neighbours at once: one cvt.rn.f16x2 or cvt.rn.bf16x2 (sm_80), where there is one. `out` is aligned to the pair.
+// Two neighbours at once: one cvt.rn.f16x2 or cvt.rn.bf16x2 (sm_80), where there is one.
+// `out` is aligned to the pair.
 template <class Elem, class Value> DEVICE void from_acc2(Elem* out, Value a, Value b) {
     out[0] = from_acc<Elem>(a), out[1] = from_acc<Elem>(b);
 }
-DEVICE void from_acc2(f16* out, float a, float b) { *reinterpret_cast<__half2*>(out) = __floats2half2_rn(a, b); }
+DEVICE void from_acc2(f16* out, float a, float b) {
+    *reinterpret_cast<__half2*>(out) = __floats2half2_rn(a, b);
+}
 DEVICE void from_acc2(bf16* out, float a, float b) {
     *reinterpret_cast<__nv_bfloat162*>(out) = __floats2bfloat162_rn(a, b);
 }
@@ -94,7 +99,8 @@ template <> DEVICE i64 lowest() { return INT64_MIN; }
 
 template <class Elem, int Count> struct Array {
     Elem v[Count];
-    DEVICE const Elem& operator[](int i) const { return v[i]; }     // unroll: a run-time index goes to local memory
+    // Unroll: a run-time index goes to local memory.
+    DEVICE const Elem& operator[](int i) const { return v[i]; }
 };
 
 // n / by for 0 <= n < 2^31 and 1 <= by < 2^31, without a division. With 2^(shr-1) < by <= 2^shr and
@@ -121,7 +127,8 @@ template <> struct Word<4> { using type = unsigned; };
 template <> struct Word<8> { using type = uint2; };
 template <> struct Word<16> { using type = uint4; };
 
-// PTX ISA §ld.global.nc: memory that no thread writes while the kernel runs; L1::no_allocate: it is read once.
+// PTX ISA §ld.global.nc: memory that no thread writes while the kernel runs;
+// L1::no_allocate: it is read once.
 template <class Access> DEVICE Access load_once(const Access* p) { return __ldg(p); }
 template <> DEVICE unsigned load_once(const unsigned* p) {
     unsigned w;
@@ -141,7 +148,8 @@ template <> DEVICE uint4 load_once(const uint4* p) {
     return w;
 }
 
-// Count neighbours (a power of two). Pointers must be aligned to Vec::align bytes = min(16, Count * sizeof(Elem)).
+// Count neighbours (a power of two). Pointers must be aligned to Vec::align bytes =
+// min(16, Count * sizeof(Elem)).
 //   auto x = Vec<T, 8>::load(p);   x[i] = ...;   x.store(q);
 template <class Elem, int Count> struct alignas(Count * sizeof(Elem) < 16 ? Count * sizeof(Elem) : 16) Vec {
     static constexpr int count = Count, align = Count * sizeof(Elem) < 16 ? int(Count * sizeof(Elem)) : 16;
@@ -164,11 +172,14 @@ template <class Elem, int Count> struct alignas(Count * sizeof(Elem) < 16 ? Coun
         UNROLL for (int i = 0; i < words; ++i)
             one(reinterpret_cast<Access*>(p) + i, reinterpret_cast<const Access*>(this)[i]);
     }
+    // load_nc: read-only. store_stream: PTX ISA §st, .cs
     static DEVICE Vec load(const Elem* p) { return read(p, [](const Access* a) { return *a; }); }
-    static DEVICE Vec load_nc(const Elem* p) { return read(p, [](const Access* a) { return __ldg(a); }); }   // read-only
-    static DEVICE Vec load_stream(const Elem* p) { return read(p, [](const Access* a) { return load_once(a); }); }
+    static DEVICE Vec load_nc(const Elem* p) { return read(p, [](const Access* a) { return __ldg(a); }); }
+    static DEVICE Vec load_stream(const Elem* p) {
+        return read(p, [](const Access* a) { return load_once(a); });
+    }
     DEVICE void store(Elem* p) const { write(p, [](Access* a, Access w) { *a = w; }); }
-    DEVICE void store_stream(Elem* p) const { write(p, [](Access* a, Access w) { __stcs(a, w); }); }  // PTX ISA §st, .cs
+    DEVICE void store_stream(Elem* p) const { write(p, [](Access* a, Access w) { __stcs(a, w); }); }
 
     // To and from registers of the accumulator type: x.get(acc);  Vec<T, 8>::of(acc).store(y);
     template <class Value> DEVICE void get(Value (&out)[Count]) const {
