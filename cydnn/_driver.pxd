@@ -1,4 +1,7 @@
-"""The driver table, checked calls and the handles. Another Cython package cimports them from here or from ``_core``."""
+"""The driver table, checked calls and the handles.
+
+Another Cython package cimports them from here or from ``_core``.
+"""
 cimport cython
 from libc.stdint cimport uint64_t, uintptr_t
 
@@ -6,7 +9,8 @@ from cydnn.cuda cimport Driver
 
 
 cdef enum:                                    # what `Context.inspect` and `Tape.validate` find
-    FINE, IS_UNKNOWN, IS_PAGEABLE, IS_ELSEWHERE, IS_NULL, IS_MISALIGNED, IS_OVERLAPPING, IS_SMALL, IS_OVER_WORKSPACE
+    FINE, IS_UNKNOWN, IS_PAGEABLE, IS_ELSEWHERE, IS_NULL, IS_MISALIGNED, IS_OVERLAPPING, IS_SMALL
+    IS_OVER_WORKSPACE
 
 
 cdef Driver *driver() except NULL                                # loads the driver on first use
@@ -26,7 +30,7 @@ cdef class Context:
     cdef int device
     cdef void *handle
     cdef bint is_lost
-    cdef uint64_t seen[512]                   # addresses already known to be usable on this device: 256 pairs of places, the younger first
+    cdef uint64_t seen[512]                   # addresses known to be usable: 256 pairs, the younger first
     cdef const char *ring[16]                 # names of the last launches
     cdef unsigned int launches
     cdef dict modules                         # sha256 of an image's text -> module handle (int)

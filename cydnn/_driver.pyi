@@ -1,4 +1,6 @@
-"""The CUDA driver as we use it: the table of functions, checked calls, owning handles, and addresses out of other people's objects."""
+"""The CUDA driver as we use it: the table of functions, checked calls, owning handles, and addresses out of
+other people's objects.
+"""
 from typing import Any
 
 SYMBOLS: tuple[tuple[str, int], ...]
@@ -41,7 +43,8 @@ class Function:
 class Stream:
     context: Context
     owner: Any
-    def __init__(self, context: Context, priority: int = 0, is_blocking: bool = True, foreign: Any = None) -> None: ...
+    def __init__(self, context: Context, priority: int = 0, is_blocking: bool = True,
+                 foreign: Any = None) -> None: ...
     @property
     def address(self) -> int: ...
     def __cuda_stream__(self) -> tuple[int, int]: ...

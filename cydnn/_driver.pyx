@@ -1,10 +1,13 @@
-"""The CUDA driver as we use it: the table of functions, checked calls, owning handles, and addresses out of other people's objects.
+"""The CUDA driver as we use it: the table of functions, checked calls, owning handles, and addresses out of
+other people's objects.
 
-The driver is looked up at first use (cuda.bindings opens libcuda and gives the addresses), so importing this module touches no CUDA.
-Every driver call goes through ``check``. A handle owns what it depends on; destructors never raise.
+The driver is looked up at first use (cuda.bindings opens libcuda and gives the addresses), so importing this
+module touches no CUDA. Every driver call goes through ``check``. A handle owns what it depends on;
+destructors never raise.
 """
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_STRIDED_RO, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from cpython.buffer cimport (PyBUF_SIMPLE, PyBUF_STRIDED_RO, PyBUF_WRITABLE, PyBuffer_Release,
+                             PyObject_CheckBuffer, PyObject_GetBuffer)
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.long cimport PyLong_AsVoidPtr, PyLong_CheckExact
 from cpython.object cimport PyObject
@@ -21,25 +24,29 @@ from threading import Lock
 from cydnn.status import AllocFailed, BadParam, DriverNotFound, ExecutionFailed, NotInitialized, NotSupported
 
 
-# -- The driver ------------------------------------------------------------------------------------------------------------------
+# -- The driver ----------------------------------------------------------------------------------------------
 
-SYMBOLS = (                                   # the fields of cuda.Driver in order, and the version whose ABI they declare
-    ("cuInit", 2000), ("cuDriverGetVersion", 2020), ("cuDeviceGetCount", 2000), ("cuDeviceGet", 2000), ("cuDeviceGetName", 2000),
-    ("cuDeviceTotalMem", 3020), ("cuDeviceGetAttribute", 2000), ("cuGetErrorName", 6000), ("cuGetErrorString", 6000),
-    ("cuDevicePrimaryCtxRetain", 7000), ("cuDevicePrimaryCtxRelease", 11000), ("cuCtxGetCurrent", 4000),
-    ("cuCtxSetCurrent", 4000), ("cuCtxPushCurrent", 4000), ("cuCtxPopCurrent", 4000), ("cuCtxSynchronize", 2000), ("cuModuleLoadDataEx", 2010),
-    ("cuModuleUnload", 2000), ("cuModuleGetFunction", 2000), ("cuFuncGetAttribute", 2020), ("cuFuncSetAttribute", 9000),
-    ("cuLaunchKernel", 7000), ("cuMemAlloc", 3020), ("cuMemFree", 3020), ("cuMemGetInfo", 3020), ("cuMemcpyHtoDAsync", 7000),
-    ("cuMemcpyDtoHAsync", 7000), ("cuMemcpyDtoDAsync", 7000), ("cuMemsetD8Async", 7000), ("cuPointerGetAttributes", 7000),
-    ("cuStreamCreateWithPriority", 5050), ("cuStreamDestroy", 4000), ("cuStreamSynchronize", 7000), ("cuStreamWaitEvent", 7000),
-    ("cuEventCreate", 2000), ("cuEventDestroy", 4000), ("cuEventSynchronize", 2000), ("cuEventRecord", 7000),
+SYMBOLS = (                     # the fields of cuda.Driver in order, and the version whose ABI they declare
+    ("cuInit", 2000), ("cuDriverGetVersion", 2020), ("cuDeviceGetCount", 2000), ("cuDeviceGet", 2000),
+    ("cuDeviceGetName", 2000), ("cuDeviceTotalMem", 3020), ("cuDeviceGetAttribute", 2000),
+    ("cuGetErrorName", 6000), ("cuGetErrorString", 6000), ("cuDevicePrimaryCtxRetain", 7000),
+    ("cuDevicePrimaryCtxRelease", 11000), ("cuCtxGetCurrent", 4000), ("cuCtxSetCurrent", 4000),
+    ("cuCtxPushCurrent", 4000), ("cuCtxPopCurrent", 4000), ("cuCtxSynchronize", 2000),
+    ("cuModuleLoadDataEx", 2010), ("cuModuleUnload", 2000), ("cuModuleGetFunction", 2000),
+    ("cuFuncGetAttribute", 2020), ("cuFuncSetAttribute", 9000), ("cuLaunchKernel", 7000),
+    ("cuMemAlloc", 3020), ("cuMemFree", 3020), ("cuMemGetInfo", 3020), ("cuMemcpyHtoDAsync", 7000),
+    ("cuMemcpyDtoHAsync", 7000), ("cuMemcpyDtoDAsync", 7000), ("cuMemsetD8Async", 7000),
+    ("cuPointerGetAttributes", 7000), ("cuStreamCreateWithPriority", 5050), ("cuStreamDestroy", 4000),
+    ("cuStreamSynchronize", 7000), ("cuStreamWaitEvent", 7000), ("cuEventCreate", 2000),
+    ("cuEventDestroy", 4000), ("cuEventSynchronize", 2000), ("cuEventRecord", 7000),
     ("cuEventElapsedTime", 2000),
 )
-ERRORS = {                                    # driver status -> exception; every other status is ExecutionFailed
+ERRORS = {                      # driver status -> exception; every other status is ExecutionFailed
     2: AllocFailed, 3: NotInitialized, 4: NotInitialized, 100: NotInitialized, 201: NotInitialized,
     200: NotSupported, 209: NotSupported, 218: NotSupported, 222: NotSupported,
 }
-STICKY = frozenset((214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719))        # after these a context is of no use
+# After these a context is of no use.
+STICKY = frozenset((214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719))
 
 cdef Driver cu
 cdef bint is_loaded = False
@@ -56,7 +63,10 @@ cdef Driver *driver() except NULL:
 
 
 cdef int load_driver() except -1:
-    """Fill the table and initialise the driver. Two threads at once write the same addresses twice, which is harmless."""
+    """Fill the table and initialise the driver.
+
+    Two threads at once write the same addresses twice, which is harmless.
+    """
     cdef void **fields = <void **>&cu
     cdef int status
     if sizeof(Driver) != len(SYMBOLS) * sizeof(void *):
@@ -64,16 +74,20 @@ cdef int load_driver() except -1:
     try:
         from cuda.bindings import driver as bindings
         bindings.cuGetProcAddress(b"cuInit", 2000, 0)
-    except Exception as error:                # RuntimeError, ImportError or DynamicLibNotFoundError, by version of cuda-bindings
-        raise DriverNotFound('cuda: no NVIDIA driver (libcuda) on this machine; use device="numpy", which needs none') from error
+    except Exception as error:
+        # RuntimeError, ImportError or DynamicLibNotFoundError, by version of cuda-bindings.
+        raise DriverNotFound('cuda: no NVIDIA driver (libcuda) on this machine; use device="numpy", '
+                             'which needs none') from error
     for i, (symbol, version) in enumerate(SYMBOLS):
         found, address, *_ = bindings.cuGetProcAddress(symbol.encode(), version, 0)
         if int(found) or not address:
-            raise DriverNotFound(f'cuda: this NVIDIA driver is too old, it has no {symbol}; update it, or use device="numpy"')
+            raise DriverNotFound(f'cuda: this NVIDIA driver is too old, it has no {symbol}; update it, '
+                                 'or use device="numpy"')
         fields[i] = <void *><uintptr_t>int(address)
     status = cu.Init(0)
     if status:
-        raise DriverNotFound(f'cuda: the driver finds no usable GPU, {error_text(status)}; use device="numpy", which needs none')
+        raise DriverNotFound(f'cuda: the driver finds no usable GPU, {error_text(status)}; '
+                             'use device="numpy", which needs none')
     return 0
 
 
@@ -110,10 +124,11 @@ def driver_version() -> int:
     return version
 
 
-# -- Context and the handles that live in it -------------------------------------------------------------------------------------
+# -- Context and the handles that live in it -----------------------------------------------------------------
 
 cdef enum:                                    # CUpointer_attribute, CUmemorytype
-    POINTER_MEMORY_TYPE = 2, POINTER_IS_MANAGED = 8, POINTER_ORDINAL = 9, MEMORY_UNKNOWN = 0, MEMORY_DEVICE = 2
+    POINTER_MEMORY_TYPE = 2, POINTER_IS_MANAGED = 8, POINTER_ORDINAL = 9
+    MEMORY_UNKNOWN = 0, MEMORY_DEVICE = 2
 
 cdef dict LABELS = {}                         # kernel name -> its bytes, never dropped (see Function.label)
 
@@ -121,7 +136,10 @@ cdef dict LABELS = {}                         # kernel name -> its bytes, never 
 @cython.final
 @cython.no_gc_clear
 cdef class Context:
-    """The primary context of one device, shared with torch, cupy and the CUDA runtime. Retained here, released when it dies."""
+    """The primary context of one device, shared with torch, cupy and the CUDA runtime.
+
+    Retained here, released when it dies.
+    """
 
     def __cinit__(self, int ordinal=0):
         cdef int n = device_count()
@@ -144,9 +162,10 @@ cdef class Context:
         return f"<cydnn context of cuda:{self.ordinal}{', lost' if self.is_lost else ''}>"
 
     cdef int enter(self, bint *pushed) except -1 nogil:
-        """Make this context current. The caller gives ``pushed`` back to ``leave`` before it checks any status.
+        """Make this context current. The caller gives ``pushed`` back to ``leave`` before it checks a status.
 
-        A thread without a context keeps this one, as with the CUDA runtime: its next call then costs one query instead of three calls.
+        A thread without a context keeps this one, as with the CUDA runtime: its next call then costs one
+        query instead of three calls.
         """
         cdef void *current = NULL
         pushed[0] = False
@@ -172,12 +191,13 @@ cdef class Context:
         return 0 if status == 0 else self.fail(status, call, NULL)
 
     cdef int fail(self, int status, const char *call, const char *what) except -1 with gil:
-        """Raise for a driver status; after a sticky one remember that the context is lost, and what ran last."""
+        """Raise for a driver status; after a sticky one remember the context as lost, and what ran last."""
         more = f"; kernel {what.decode()}" if what else ""
         if status in STICKY:
             ring = [self.ring[i % 16] for i in range(self.launches, self.launches + 16) if self.ring[i % 16]]
             names = ", ".join((<bytes>name).decode() for name in ring) or "none of ours"
-            more += f"; the context of cuda:{self.ordinal} is lost, start a new process. Last launches (newest last): {names}"
+            more += (f"; the context of cuda:{self.ordinal} is lost, start a new process. "
+                     f"Last launches (newest last): {names}")
             if not self.is_lost:
                 self.lost = f"{call.decode()} failed earlier: {error_text(status)}{more}"
                 self.is_lost = True
@@ -203,7 +223,8 @@ cdef class Context:
             return IS_UNKNOWN
         if <uint32_t>values[0] == MEMORY_UNKNOWN:
             return IS_PAGEABLE
-        if <uint32_t>values[0] == MEMORY_DEVICE and not <uint8_t>values[1] and <int32_t>values[2] != self.ordinal:
+        if (<uint32_t>values[0] == MEMORY_DEVICE and not <uint8_t>values[1]
+                and <int32_t>values[2] != self.ordinal):
             return IS_ELSEWHERE
         pair = &self.seen[(<uint64_t>ptr * <uint64_t>0x9E3779B97F4A7C15) >> 56 << 1]
         pair[1], pair[0] = pair[0], <uint64_t>ptr
@@ -250,7 +271,7 @@ cdef class Context:
         self.check(status, "cuCtxSynchronize" if everything else "cuStreamSynchronize")
 
     def copy_in(self, dst, src, stream=None) -> None:
-        """Copy the bytes of a C-contiguous host buffer to device memory; returns when ``src`` may be changed."""
+        """Copy a C-contiguous host buffer to device memory; returns when ``src`` may be changed."""
         cdef Py_buffer view
         cdef void *ptr
         cdef void *handle
@@ -318,7 +339,10 @@ cdef class Context:
         self.check(status, "cuMemsetD8Async")
 
     def load(self, bytes text not None, str name not None) -> Function:
-        """The kernel ``name`` of a PTX image. Images are remembered by the sha256 of their text for the life of the context."""
+        """The kernel ``name`` of a PTX image.
+
+        Images are remembered by the sha256 of their text for the life of the context.
+        """
         return Function(self, text, name)
 
     cdef void *load_module(self, bytes text) except NULL:
@@ -366,15 +390,20 @@ cdef class Function:
         context.leave(pushed)
         if status:
             context.fail(status, "cuModuleGetFunction", self.label)
-        self.max_threads, self.smem_static, self.local_bytes, self.registers = facts[0], facts[1], facts[2], facts[3]
-        # Static and dynamic together may have 48 KB without asking; what another Function of this kernel was allowed stays.
+        self.max_threads, self.smem_static = facts[0], facts[1]
+        self.local_bytes, self.registers = facts[2], facts[3]
+        # Static and dynamic together may have 48 KB without asking; what another Function of this kernel was
+        # allowed stays.
         self.smem_limit = facts[4] if facts[4] > 49152 else min(facts[4], 49152 - facts[1])
 
     def __repr__(self):
         return f"<kernel {self.name} on cuda:{self.context.ordinal}>"
 
     def allow_smem(self, int bytes) -> None:
-        """Raise the limit of dynamic shared memory to ``bytes`` when it is lower (48 KB less the static part is what a kernel starts with)."""
+        """Raise the limit of dynamic shared memory to ``bytes`` when it is lower.
+
+        48 KB less the static part is what a kernel starts with.
+        """
         cdef bint pushed
         if bytes <= self.smem_limit:
             return
@@ -383,7 +412,8 @@ cdef class Function:
         self.context.leave(pushed)
         if status:
             most = self.context.attribute(97) - self.smem_static  # MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-            raise NotSupported(f"{self.name}: smem must be <= {most} bytes on this device; got {bytes} ({error_text(status)})")
+            raise NotSupported(f"{self.name}: smem must be <= {most} bytes on this device; got {bytes} "
+                               f"({error_text(status)})")
         self.smem_limit = bytes
 
 
@@ -393,7 +423,10 @@ cdef class Stream:
     """One CUDA stream. Holds its context, so the context always outlives it."""
 
     def __cinit__(self, Context context not None, int priority=0, bint is_blocking=True, foreign=None):
-        """A new stream; or, with ``foreign``, a view of one that someone else owns (an address or an object that has one)."""
+        """A new stream; or, with ``foreign``, a view of one that someone else owns.
+
+        ``foreign`` is an address or an object that has one.
+        """
         cdef bint pushed
         self.context, self.owner = context, foreign
         if foreign is not None:
@@ -405,7 +438,8 @@ cdef class Stream:
         context.check(status, "cuStreamCreateWithPriority")
 
     def __dealloc__(self):
-        if self.handle != NULL and self.owner is None and not self.context.is_lost and cu.CtxPushCurrent(self.context.handle) == 0:
+        if (self.handle != NULL and self.owner is None and not self.context.is_lost
+                and cu.CtxPushCurrent(self.context.handle) == 0):
             cu.StreamDestroy(self.handle)
             cu.CtxPopCurrent(&self.handle)
 
@@ -482,7 +516,7 @@ cdef class Event:
 @cython.final
 @cython.no_gc_clear
 cdef class Buffer:
-    """Device memory: ``ptr`` is its address, 0 once freed. Freed with the object. Torch and CuPy can view it."""
+    """Device memory at ``ptr``, 0 once freed. Freed with the object. Torch and CuPy can view it."""
 
     def __cinit__(self, Context context not None, size_t bytes):
         cdef address_t ptr = 0
@@ -503,7 +537,8 @@ cdef class Buffer:
         cdef int status = 0
         cdef void *top
         if self.ptr and not self.context.is_lost:
-            memset(self.context.seen, 0, sizeof(self.context.seen))         # the address may come back as something else
+            # The address may come back as something else.
+            memset(self.context.seen, 0, sizeof(self.context.seen))
             status = cu.CtxPushCurrent(self.context.handle)
             if status == 0:
                 status = cu.MemFree(self.ptr)
@@ -520,10 +555,11 @@ cdef class Buffer:
 
     @property
     def __cuda_array_interface__(self):
-        return {"shape": (self.bytes,), "typestr": "|u1", "data": (self.ptr, False), "strides": None, "version": 3}
+        return {"shape": (self.bytes,), "typestr": "|u1", "data": (self.ptr, False), "strides": None,
+                "version": 3}
 
 
-# -- Pointers and streams from other people's objects ----------------------------------------------------------------------------
+# -- Pointers and streams from other people's objects --------------------------------------------------------
 
 cdef struct DLTensor:
     void *data
@@ -549,7 +585,8 @@ cdef struct ExchangeAPI:                      # DLPackExchangeAPI of DLPack 1
     fn_dltensor dltensor_from_object
     void *current_work_stream
 
-cdef object api_type = None                   # the last type that offered the exchange API; a reference, so its address stays its own
+# The last type that offered the exchange API; a reference, so its address stays its own.
+cdef object api_type = None
 cdef ExchangeAPI *api_table = NULL
 
 
@@ -591,7 +628,10 @@ cdef int pointer_into(object x, void **out) except -1:
 
 
 cdef int pointer_slow(object x, void **out) except -1:
-    """The ways that cost a dict or a capsule. Integers of NumPy come first: they too offer a buffer, which is not what they mean."""
+    """The ways that cost a dict or a capsule.
+
+    Integers of NumPy come first: they too offer a buffer, which is not what they mean.
+    """
     cdef Py_buffer view
     cdef DLTensor *tensor
     from numbers import Integral
@@ -610,18 +650,22 @@ cdef int pointer_slow(object x, void **out) except -1:
         out[0] = PyLong_AsVoidPtr(int(interface["data"][0]))
         return 0
     if not hasattr(x, "__dlpack__"):
-        raise BadParam("pointer: must be an int address, None, or an object with DLPack, __cuda_array_interface__ or a buffer; "
-                       f"got {type(x).__name__}")
+        raise BadParam("pointer: must be an int address, None, or an object with DLPack, "
+                       f"__cuda_array_interface__ or a buffer; got {type(x).__name__}")
     capsule = x.__dlpack__()
     if not PyCapsule_IsValid(capsule, "dltensor"):
-        raise BadParam(f"pointer: __dlpack__() must give a capsule named dltensor; got {capsule!r} from {type(x).__name__}")
-    tensor = <DLTensor *>PyCapsule_GetPointer(capsule, "dltensor")          # first in DLManagedTensor; the capsule frees itself
+        raise BadParam(f"pointer: __dlpack__() must give a capsule named dltensor; got {capsule!r} "
+                       f"from {type(x).__name__}")
+    # The tensor is first in DLManagedTensor; the capsule frees itself.
+    tensor = <DLTensor *>PyCapsule_GetPointer(capsule, "dltensor")
     out[0] = <char *>tensor.data + tensor.byte_offset
     return 0
 
 
 cpdef uintptr_t pointer_of(object x) except? 0:
-    """The address in an int, None (0), a Buffer, a NumPy array, or any object with DLPack or ``__cuda_array_interface__``."""
+    """The address in an int, None (0), a Buffer, a NumPy array, or any object with DLPack or
+    ``__cuda_array_interface__``.
+    """
     cdef void *out
     pointer_into(x, &out)
     return <uintptr_t>out
@@ -643,13 +687,16 @@ cdef int stream_into(object x, void **out) except -1:
     else:
         address = getattr(x, "cuda_stream", getattr(x, "ptr", None))        # older torch, older cupy
     if address is None:
-        raise BadParam(f"stream: must be an int address, None, or an object with __cuda_stream__; got {type(x).__name__}")
+        raise BadParam("stream: must be an int address, None, or an object with __cuda_stream__; "
+                       f"got {type(x).__name__}")
     out[0] = PyLong_AsVoidPtr(int(address))
     return 0
 
 
 cpdef uintptr_t stream_of(object x) except? 0:
-    """The address in an int, None (the default stream, 0), a Stream, or any object with ``__cuda_stream__`` or ``cuda_stream``."""
+    """The address in an int, None (the default stream, 0), a Stream, or any object with ``__cuda_stream__``
+    or ``cuda_stream``.
+    """
     cdef void *out
     stream_into(x, &out)
     return <uintptr_t>out

@@ -1,7 +1,8 @@
-"""The driver functions we call, as one table of function pointers. No C header is needed: another package can cimport this.
+"""The driver functions we call, as one table of function pointers.
 
-Field names are the driver's without ``cu``; ``_core.SYMBOLS`` lists them in this order with the version whose ABI is declared.
-Handles are ``void *``, device addresses ``unsigned long long``. Each type needs its own ``noexcept nogil``.
+No C header is needed: another package can cimport this. Field names are the driver's without ``cu``;
+``_core.SYMBOLS`` lists them in this order with the version whose ABI is declared. Handles are ``void *``,
+device addresses ``unsigned long long``. Each type needs its own ``noexcept nogil``.
 """
 
 ctypedef unsigned long long address_t
@@ -18,7 +19,8 @@ ctypedef int (*fn_error_text)(int status, const char **text) noexcept nogil
 ctypedef int (*fn_retain)(void **context, int device) noexcept nogil
 ctypedef int (*fn_handle)(void *handle) noexcept nogil
 ctypedef int (*fn_handle_out)(void **handle) noexcept nogil
-ctypedef int (*fn_module_load)(void **module, const void *image, unsigned int count, int *options, void **values) noexcept nogil
+ctypedef int (*fn_module_load)(void **module, const void *image, unsigned int count, int *options,
+                               void **values) noexcept nogil
 ctypedef int (*fn_module_function)(void **function, void *module, const char *name) noexcept nogil
 ctypedef int (*fn_function_get)(int *value, int attribute, void *function) noexcept nogil
 ctypedef int (*fn_function_set)(void *function, int attribute, int value) noexcept nogil
@@ -32,7 +34,8 @@ ctypedef int (*fn_copy_in)(address_t dst, const void *src, size_t bytes, void *s
 ctypedef int (*fn_copy_out)(void *dst, address_t src, size_t bytes, void *stream) noexcept nogil
 ctypedef int (*fn_copy)(address_t dst, address_t src, size_t bytes, void *stream) noexcept nogil
 ctypedef int (*fn_memset)(address_t dst, unsigned char value, size_t count, void *stream) noexcept nogil
-ctypedef int (*fn_pointer_attributes)(unsigned int count, int *attributes, void **values, address_t ptr) noexcept nogil
+ctypedef int (*fn_pointer_attributes)(unsigned int count, int *attributes, void **values,
+                                      address_t ptr) noexcept nogil
 ctypedef int (*fn_stream_create)(void **stream, unsigned int flags, int priority) noexcept nogil
 ctypedef int (*fn_stream_wait)(void *stream, void *event, unsigned int flags) noexcept nogil
 ctypedef int (*fn_event_create)(void **event, unsigned int flags) noexcept nogil
