@@ -1,7 +1,9 @@
-"""Where plans run: ``get("cuda:0")``, ``get("numpy")``, ``default()``. Nothing here touches CUDA before a device is asked for.
+"""Where plans run: ``get("cuda:0")``, ``get("numpy")``, ``default()``. Nothing here touches
+CUDA before a device is asked for.
 
-A device has ``name facts context``, ``alloc copy_in copy_out memset synchronize create_stream`` and ``compile(plan)``, which gives an
-object with ``execute(pointers, scalars, workspace, workspace_bytes, stream)``.
+A device has ``name facts context``, ``alloc copy_in copy_out memset synchronize create_stream``
+and ``compile(plan)``, which gives an object with ``execute(pointers, scalars, workspace,
+workspace_bytes, stream)``.
 """
 from __future__ import annotations
 
@@ -34,9 +36,11 @@ def _ptx(target: str):
 
 
 def get(device=None):
-    """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"``), the default for None; a device gives itself. One object a name.
+    """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"``), the default for None;
+    a device gives itself. One object a name.
 
-    ``"ptx:sm_80"`` is the interpreter of that target's kernels. Raises DriverNotFound for a CUDA name where there is no driver.
+    ``"ptx:sm_80"`` is the interpreter of that target's kernels. Raises DriverNotFound for a CUDA
+    name where there is no driver.
     """
     if device is None:
         return default()
@@ -55,7 +59,8 @@ def get(device=None):
 
 
 def default():
-    """The first CUDA device when one is usable, else the NumPy device. Says once, in the log, which it is and why."""
+    """The first CUDA device when one is usable, else the NumPy device. Says once,
+    in the log, which it is and why."""
     with _lock:
         if not _default:
             _default.append(_choose())

@@ -14,13 +14,14 @@ from .facts import DeviceFacts, known
 
 
 class CudaDevice:
-    """``device="cuda:N"``. Works in the primary context, so memory and streams of torch and CuPy are its own."""
+    """``device="cuda:N"``. Works in the primary context, so memory and streams
+    of torch and CuPy are its own."""
 
     def __init__(self, ordinal: int = 0):
         self.context = _core.Context(ordinal)
         self.name = f"cuda:{ordinal}"
         self.facts = facts_of(self.context)
-        kernels.names()                          # reads the manifest now rather than while the first plan is built
+        kernels.names()                     # reads the manifest now rather than while the first plan is built
         watch_launches()
 
     def __repr__(self):
@@ -55,7 +56,8 @@ class CudaDevice:
         return _core.Event(self.context)
 
     def elapsed(self, call, repeat: int = 20, stream=0) -> float:
-        """Median device time of ``call()`` on ``stream`` in microseconds, after one call that is not timed."""
+        """Median device time of ``call()`` on ``stream`` in microseconds, after
+        one call that is not timed."""
         call()
         marks = [(self.create_event(), self.create_event()) for _ in range(repeat)]
         for start, end in marks:
@@ -68,19 +70,23 @@ class CudaDevice:
     # ---- Plans ----
 
     def compile(self, plan) -> _core.Tape:
-        """The tape of a plan: images chosen and loaded, parameters packed, pointers and scalars left to be patched at execute."""
+        """The tape of a plan: images chosen and loaded, parameters packed, pointers and scalars
+        left to be patched at execute."""
         tape = _core.Tape(
-            self.context,
-            [(d.label, d.bytes, d.alignment, i in plan.written, i in plan.optional) for i, d in enumerate(plan.slots)],
-            [default for _, default in plan.scalars], plan.workspace_bytes, plan.inplace, periods=plan.periods)
+            self.context, [(d.label, d.bytes, d.alignment, i in plan.written, i in plan.optional)
+                           for i, d in enumerate(plan.slots)], [default for _, default in plan.scalars],
+            plan.workspace_bytes, plan.inplace, periods=plan.periods)
         for step in plan.steps:
             if type(step) not in STEPS:
-                raise NotSupported(f"{self.name}: a step must be one of {', '.join(t.__name__ for t in STEPS)}; got {type(step).__name__}")
+                raise NotSupported(
+                    f"{self.name}: a step must be one of {', '.join(t.__name__ for t in STEPS)}; "
+                    f"got {type(step).__name__}")
             STEPS[type(step)](self, tape, step)
         return tape
 
     def function(self, name: str, fuse=None) -> _core.Function:
-        """The kernel ``name``, with ``fuse`` spliced into its marks, loaded on this device. Images are loaded once."""
+        """The kernel ``name``, with ``fuse`` spliced into its marks, loaded on this
+        device. Images are loaded once."""
         kernel = kernels.get(name)
         text = kernel.image_for(self.facts.sm).text()
         if fuse is not None:
@@ -98,8 +104,9 @@ class CudaDevice:
 
     def _launch(self, tape, step: Launch):
         packed, data, pointers, scalars = pack(step)
-        tape.launch(self.function(step.kernel, step.fuse), packed.grid, packed.block, packed.smem, bytes(data),
-                    [(offset, p.uid, p.addend) for offset, p in pointers], [(offset, kind, s.key) for offset, kind, s in scalars])
+        tape.launch(self.function(step.kernel, step.fuse), packed.grid, packed.block, packed.smem,
+                    bytes(data), [(offset, p.uid, p.addend) for offset, p in pointers],
+                    [(offset, kind, s.key) for offset, kind, s in scalars])
 
     def _memset(self, tape, step: Memset):
         tape.memset(step.pointer.uid, step.pointer.addend, step.bytes, step.value)
@@ -119,8 +126,8 @@ STEPS = {Launch: CudaDevice._launch, Memset: CudaDevice._memset}
 
 
 def pack(step: Launch) -> tuple:
-    """(what the kernel's contract packs, parameter block, [(offset, Pointer)], [(offset, kind, Scalar)]) of a launch. The parameters of a program that
-    is spliced in lie in the kernel's Fuse block."""
+    """(what the kernel's contract packs, parameter block, [(offset, Pointer)], [(offset, kind, Scalar)])
+    of a launch. The parameters of a program that is spliced in lie in the kernel's Fuse block."""
     kernel = kernels.get(step.kernel)
     packed = kernel.pack(step.args, **step.extra)
     data, pointers, scalars = bytearray(packed.data), list(packed.pointers), list(packed.scalars)
@@ -130,7 +137,8 @@ def pack(step: Launch) -> tuple:
         if isinstance(value, Scalar):
             scalars.append((kernel.fuse_offset + offset, kind, value))
         else:
-            struct.pack_into({"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}[kind], data, kernel.fuse_offset + offset, value)
+            struct.pack_into({"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}[kind],
+                             data, kernel.fuse_offset + offset, value)
     return packed, data, pointers, scalars
 
 
@@ -142,7 +150,8 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def facts_of(context: _core.Context) -> DeviceFacts:
-    """Ask the driver. Bandwidth is two transfers a memory clock over the bus; where the driver hides the clock, the data sheet's."""
+    """Ask the driver. Bandwidth is two transfers a memory clock over the bus; where the driver
+    hides the clock, the data sheet's."""
     ask, name = context.attribute, context.name
     sheet = known(name)
     bandwidth = 2 * ask(36) * ask(37) / 8e6                  # memory clock (kHz), bus width (bits)

@@ -1,4 +1,5 @@
-"""What engines and heuristics may know of a device: plain numbers, so that plans can be made for a device that is not here."""
+"""What engines and heuristics may know of a device: plain numbers, so that plans can be
+made for a device that is not here."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -6,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """``sm`` is the compute capability as one number (90 for 9.0); ``smem_bytes`` what one block may have after opting in."""
+    """``sm`` is the compute capability as one number (90 for 9.0); ``smem_bytes`` what
+    one block may have after opting in."""
     kind: str                                    # "cuda" or "numpy"
     name: str
     sm: int
@@ -22,7 +24,7 @@ def _gpu(name, sm, sms, smem_kib, l2_mib, bandwidth_gbs, clock_mhz):
     return DeviceFacts("cuda", name, sm, sms, smem_kib << 10, l2_mib << 20, float(bandwidth_gbs), clock_mhz)
 
 
-KNOWN = {                                        # data sheets; for planning without the card, and where a driver hides its clocks
+KNOWN = {                   # data sheets; for planning without the card, and where a driver hides its clocks
     "t4": _gpu("Tesla T4", 75, 40, 64, 4, 320, 1590),
     "a100": _gpu("NVIDIA A100-SXM4-80GB", 80, 108, 163, 40, 2039, 1410),
     "rtx4090": _gpu("NVIDIA GeForce RTX 4090", 89, 128, 99, 72, 1008, 2520),

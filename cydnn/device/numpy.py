@@ -1,6 +1,8 @@
-"""The NumPy device: every op by its reference, on host memory. The oracle of all tests, and the default where there is no GPU.
+"""The NumPy device: every op by its reference, on host memory. The oracle of all tests,
+and the default where there is no GPU.
 
-Pointers are addresses of host buffers, so that a program runs here by changing one word. A call runs at once; streams are ignored.
+Pointers are addresses of host buffers, so that a program runs here by changing one word.
+A call runs at once; streams are ignored.
 """
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def view(desc, address: int) -> np.ndarray:
     """The tensor at ``address`` in its storage type, with its strides. Writable."""
     flat = memory(address, desc.bytes).view(desc.dtype.numpy)
     strides = [s * desc.dtype.bytes for s in desc.strides]
-    return np.lib.stride_tricks.as_strided(flat, desc.dims, strides) if desc.count else np.empty(desc.dims, desc.dtype.numpy)
+    return (np.lib.stride_tricks.as_strided(flat, desc.dims, strides) if desc.count
+            else np.empty(desc.dims, desc.dtype.numpy))
 
 
 def address_of(x) -> int:
@@ -67,7 +70,8 @@ def _address(number: int) -> int:
 
 
 def refuse_memory(desc, x, is_written: bool):
-    """What is known of an array or a buffer before it is touched: that it is long enough, and may be written."""
+    """What is known of an array or a buffer before it is touched: that it is long
+    enough, and may be written."""
     if isinstance(x, HostBuffer) and x.bytes < desc.bytes:
         raise BadParam(f"{desc.label}: buffer must have at least {desc.bytes} bytes; got {x.bytes}")
     if not isinstance(x, np.ndarray):
@@ -77,9 +81,11 @@ def refuse_memory(desc, x, is_written: bool):
     owner = x
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
-    end = owner.ctypes.data + sum((d - 1) * max(s, 0) for d, s in zip(owner.shape, owner.strides)) + owner.itemsize if owner.size else 0
+    end = (owner.ctypes.data + sum((d - 1) * max(s, 0) for d, s in zip(owner.shape, owner.strides))
+           + owner.itemsize if owner.size else 0)
     if desc.bytes > max(end - x.ctypes.data, 0):
-        raise BadParam(f"{desc.label}: array must have at least {desc.bytes} bytes, for {desc}; got {x.nbytes} bytes in shape {x.shape} of {x.dtype}")
+        raise BadParam(f"{desc.label}: array must have at least {desc.bytes} bytes, for {desc}; "
+                       f"got {x.nbytes} bytes in shape {x.shape} of {x.dtype}")
 
 
 class NumpyDevice:
@@ -88,7 +94,8 @@ class NumpyDevice:
     context = None
 
     def __init__(self):
-        self.facts = DeviceFacts(kind="numpy", name="numpy", sm=0, sms=1, smem_bytes=0, l2_bytes=0, bandwidth_gbs=10.0)
+        self.facts = DeviceFacts(kind="numpy", name="numpy", sm=0, sms=1,
+                                 smem_bytes=0, l2_bytes=0, bandwidth_gbs=10.0)
 
     def __repr__(self):
         return "NumpyDevice()"
@@ -161,33 +168,41 @@ class NumpyExecutable:
     def _check(self, addresses, workspace, workspace_bytes):
         plan = self.plan
         if plan.workspace_bytes and (not workspace or workspace_bytes < plan.workspace_bytes):
-            raise BadParam(f"workspace: it must have at least {plan.workspace_bytes} bytes; got {workspace_bytes if workspace else 'a null pointer'}")
+            raise BadParam(f"workspace: it must have at least {plan.workspace_bytes} bytes; "
+                           f"got {workspace_bytes if workspace else 'a null pointer'}")
         for i, (desc, address) in enumerate(zip(plan.slots, addresses)):
             if not address and i not in plan.optional:
                 raise BadParam(f"{desc.label}: pointer must not be null; got 0")
             if address % desc.dtype.bytes:
-                raise BadParam(f"{desc.label}: pointer must be aligned to {desc.dtype.bytes} bytes; got {address:#x}")
+                raise BadParam(
+                    f"{desc.label}: pointer must be aligned to {desc.dtype.bytes} bytes; got {address:#x}")
         for i in plan.written:
             for j, (other, start) in enumerate(zip(plan.slots, addresses)):
                 mine, at = plan.slots[i], addresses[i]
-                if i == j or (at == start and (i, j) in plan.inplace) or (at == start and (j, i) in plan.inplace):
+                if (i == j or (at == start and (i, j) in plan.inplace)
+                        or (at == start and (j, i) in plan.inplace)):
                     continue
-                if at < start + other.bytes and start < at + mine.bytes and not _between(at, start, plan.periods.get((i, j))):
-                    raise BadParam(f"{mine.label}: output must not overlap {other.label}; got {at:#x} with {mine.bytes} bytes and "
-                                   f"{start:#x} with {other.bytes} bytes")
+                if (at < start + other.bytes and start < at + mine.bytes
+                        and not _between(at, start, plan.periods.get((i, j)))):
+                    raise BadParam(
+                        f"{mine.label}: output must not overlap {other.label}; "
+                        f"got {at:#x} with {mine.bytes} bytes and {start:#x} with {other.bytes} bytes")
 
     def _call(self, step, addresses, values, base):
         """One op: decode what it reads, run the reference, encode what it writes."""
         op = step.op
         given = {n: v for n, v in step.operands.items() if v and isinstance(v[1], Scalar)}
-        where = {n: (d, (base if p.uid == -1 else addresses[p.uid]) + p.addend) for n, v in step.operands.items() if v and n not in given
-                 for d, p in [v]}
+        where = {n: (d, (base if p.uid == -1 else addresses[p.uid]) + p.addend)
+                 for n, v in step.operands.items() if v and n not in given for d, p in [v]}
         scalars = {name: _as_math(op, values[s.key]) for name, s in step.scalars.items()}
-        arrays = {n: np.full(d.dims, d.dtype.decode(d.dtype.encode(np.float64(values[s.key])))) for n, (d, s) in given.items()}
+        arrays = {n: np.full(d.dims, d.dtype.decode(d.dtype.encode(np.float64(values[s.key]))))
+                  for n, (d, s) in given.items()}
         for name, (desc, address) in where.items():
             old = name in op.reads or op.reads_output or scalars.get(op.blends.get(name, (0, 0))[1], 0.0) != 0
-            arrays[name] = desc.dtype.decode(view(desc, address)) if old else np.broadcast_to(np.nan, desc.dims)
-        results = {n: where[n][0].dtype.settle(v) if n in where and v is not None else v for n, v in op.evaluate(arrays, scalars).items()}
+            arrays[name] = (desc.dtype.decode(view(desc, address)) if old
+                            else np.broadcast_to(np.nan, desc.dims))
+        results = {n: where[n][0].dtype.settle(v) if n in where and v is not None else v
+                   for n, v in op.evaluate(arrays, scalars).items()}
         for name, value in op.blend(results, arrays, scalars).items():
             if name in where:
                 desc, address = where[name]

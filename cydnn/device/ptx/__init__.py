@@ -1,7 +1,9 @@
-"""The PTX device: kernels interpreted in NumPy, with checks that a GPU does not make. Docs: docs/debug_a_kernel.md.
+"""The PTX device: kernels interpreted in NumPy, with checks that a GPU does not make.
+Docs: docs/debug_a_kernel.md.
 
     parse (text -> flat program) -> code (steps, by the opcode table) -> machine (lanes, control flow)
-    table: how rows are written;  rows: integer floating movement warp copies matrix;  memory, check, gate: every access, race and wait
+    table: how rows are written;  rows: integer floating movement warp copies matrix;
+    memory, check, gate: every access, race and wait
 """
 from .check import Checks, Finding
 from .copies import TensorMap

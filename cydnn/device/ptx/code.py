@@ -12,9 +12,10 @@ from .parse import BYTES, Program, PtxError
 from .table import DTYPE, TABLE, kind_of, match
 
 PLAIN, BRANCH, TABLE_BRANCH, EXIT, WAIT, WARP = range(6)
-KINDS = {"bra": BRANCH, "brx": TABLE_BRANCH, "ret": EXIT, "exit": EXIT, "bar": WAIT, "barrier": WAIT, "bar.warp": WARP,
-         "mbarrier.test_wait": WAIT, "mbarrier.try_wait": WAIT,
-         **dict.fromkeys(("shfl", "vote", "match", "redux", "mma", "ldmatrix", "stmatrix", "movmatrix", "elect", "wgmma"), WARP)}
+KINDS = {"bra": BRANCH, "brx": TABLE_BRANCH, "ret": EXIT, "exit": EXIT, "bar": WAIT, "barrier": WAIT,
+         "bar.warp": WARP, "mbarrier.test_wait": WAIT, "mbarrier.try_wait": WAIT,
+         **dict.fromkeys(("shfl", "vote", "match", "redux", "mma", "ldmatrix", "stmatrix",
+                          "movmatrix", "elect", "wgmma"), WARP)}
 GRAINED = {"ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "mbarrier", "wgmma"}
 SPACES = {"shared", "global", "param", "local", "const"}
 
@@ -24,32 +25,40 @@ class Code:
 
     def __init__(self, module, program: Program, globals_: dict):
         self.module, self.program, self.instructions = module, program, program.code
-        self.addresses = {**globals_, **{v: at + memory.PARAM * (space == "param") for v, (space, at) in program.variables.items()}}
+        self.addresses = {**globals_, **{v: at + memory.PARAM * (space == "param")
+                                         for v, (space, at) in program.variables.items()}}
         self.executed = np.zeros(len(program.code), bool)
-        self.slots, self.recipe = {}, []                     # (register, array kind) -> slot; what slots are: that, or (None, constant)
+        # (register, array kind) -> slot; what slots are: that, or (None, constant)
+        self.slots, self.recipe = {}, []
         self.members: dict[int, int] = {}                    # warp instruction -> slot of its member mask
         self.targets: dict[int, list] = {}                   # instruction -> slots that it writes
         self.steps, self.kinds, self.guards, uses = [], [], [], []
         for self.at, self.i in enumerate(program.code):
             self.named, words = set(), self.i.words          # named: registers
             self.kinds.append(KINDS.get(".".join(words[:2]), KINDS.get(words[0], PLAIN)))
-            self.guards.append(None if self.i.guard is None else (self.slot(self.i.guard, "bool"), self.i.negate))
+            self.guards.append(
+                None if self.i.guard is None else (self.slot(self.i.guard, "bool"), self.i.negate))
             self.steps.append(self._step(self.i, self.kinds[-1]))
             uses.append(set() if words[0] == "wgmma" else self.named)
         used = dict.fromkeys([register for register, _ in self.slots] + list(program.specials.values()))
-        kinds = {r: "bool" if program.registers[r][1] == "pred" else f"u{BYTES[program.registers[r][1]]}" for r in used}
-        self.widths = collections.Counter(kinds.values())    # registers of each width, and where each lies among them
+        kinds = {r: "bool" if program.registers[r][1] == "pred" else f"u{BYTES[program.registers[r][1]]}"
+                 for r in used}
+        # registers of each width, and where each lies among them
+        self.widths = collections.Counter(kinds.values())
         counts = {kind: itertools.count() for kind in self.widths}
         self.rows = rows = {r: (kind, next(counts[kind])) for r, kind in kinds.items()}
-        self.places = [(None, kind) if r is None else ((rows[r][0], kind), rows[r][1]) for r, kind in self.recipe]
+        self.places = [(None, kind) if r is None else ((rows[r][0], kind), rows[r][1])
+                       for r, kind in self.recipe]
         self.seen = {seen for seen, _ in self.places} - {None}
         names = {i.words[0] for i in program.code}
         self.uses = uses if "wgmma" in names else None
         self.uniform = not names & {"mbarrier", "wgmma"} and not any(
-            {"warp", "arrive", "cluster"} & set(i.words) or len(i.operands) > 1 for i in program.code if i.words[0] in ("bar", "barrier", "mapa"))
-        narrow = [(BYTES[i.words[-1]], {word.split("::")[0] for word in i.words} & SPACES) for i in program.code
-                  if i.words[0] in GRAINED and BYTES.get(i.words[-1], 4) < 4]
-        self.grains = {space: min((size for size, named in narrow if space in named or not named), default=4) for space in ("shared", "global")}
+            {"warp", "arrive", "cluster"} & set(i.words) or len(i.operands) > 1 for i in program.code
+            if i.words[0] in ("bar", "barrier", "mapa"))
+        narrow = [(BYTES[i.words[-1]], {word.split("::")[0] for word in i.words} & SPACES)
+                  for i in program.code if i.words[0] in GRAINED and BYTES.get(i.words[-1], 4) < 4]
+        self.grains = {space: min((size for size, named in narrow if space in named or not named), default=4)
+                       for space in ("shared", "global")}
 
     def line(self, instruction) -> int:
         return self.module.line(instruction.at)
@@ -67,7 +76,8 @@ class Code:
 
     def uncovered(self) -> list[str]:
         """Line and text of every instruction that has not run."""
-        return [f"{self.program.file}:{self.line(i)}: {i.text}" for i, ran in zip(self.instructions, self.executed) if not ran]
+        return [f"{self.program.file}:{self.line(i)}: {i.text}"
+                for i, ran in zip(self.instructions, self.executed) if not ran]
 
     def fail(self, what: str):
         raise PtxError(f"{self.program.file}:{self.line(self.i)}: {what}; got `{self.i.text}`")
@@ -88,7 +98,8 @@ class Code:
             self.recipe.append((None, self._constant(operand, type_)))
             return len(self.recipe) - 1
         name, own = self.program.registers[operand.value]
-        return self.slot(operand.value, kind_of(type_)) if BYTES[own] >= BYTES[type_] else self.fail(f"{name} must have {BYTES[type_]} bytes")
+        return (self.slot(operand.value, kind_of(type_)) if BYTES[own] >= BYTES[type_]
+                else self.fail(f"{name} must have {BYTES[type_]} bytes"))
 
     def _constant(self, operand, type_):
         """A number or an address; of a packed type as an array of its parts."""
@@ -110,10 +121,12 @@ class Code:
         (name, own), kind, need = self.program.registers[operand.value], kind_of(type_), BYTES[type_]
         if BYTES[own] < need or BYTES[own] > need and kind[0] == "f":
             self.fail(f"{name} is {'narrower' if BYTES[own] < need else 'wider'} than {type_}")
-        return self.slot(operand.value, kind if BYTES[own] == need or kind == "bool" else f"{kind[0]}{8 * BYTES[own]}")
+        return self.slot(operand.value,
+                         kind if BYTES[own] == need or kind == "bool" else f"{kind[0]}{8 * BYTES[own]}")
 
     def getter(self, operand, word: str):
-        """A function of (V, c) that gives an operand's value in the active lanes; None for one that is missing."""
+        """A function of (V, c) that gives an operand's value in the active lanes;
+        None for one that is missing."""
         word, registers = word.rstrip("?"), self.program.registers
         if operand is None:
             return lambda V, c: None
@@ -125,7 +138,8 @@ class Code:
             at, coordinates = self.getter(operand, "@"), self.getter(operand.rest[0], "[s32]")
             return lambda V, c: (at(V, c), coordinates(V, c))
         if word == "@":                                      # as int64
-            base, wide = operand.value, operand.value.kind != "reg" or BYTES[registers[operand.value.value][1]] == 8
+            base, wide = (operand.value,
+                          operand.value.kind != "reg" or BYTES[registers[operand.value.value][1]] == 8)
             slot, offset = self.source(base, "s64" if wide else "u32"), base.more if base.kind == "reg" else 0
             return lambda V, c: c.active(V[slot]).astype(np.int64, copy=False) + offset
         if word[0] in "[{":
@@ -144,11 +158,13 @@ class Code:
     # ---- Steps ----
 
     def _step(self, i, kind):
-        """What the machine does at an instruction. Raises PtxError for an opcode or modifier that no row has."""
+        """What the machine does at an instruction. Raises PtxError for an opcode
+        or modifier that no row has."""
         if kind == BRANCH:
             return i.operands[0].value
         if kind == TABLE_BRANCH:
-            return self.source(i.operands[0], "u32"), np.array([o.value for o in i.operands[1].parts], np.int32)
+            return (self.source(i.operands[0], "u32"),
+                    np.array([o.value for o in i.operands[1].parts], np.int32))
         if kind == EXIT:
             return None
         pair = i.operands[0].value if i.operands and i.operands[0].kind == "pair" else i.operands[:1]
@@ -159,12 +175,15 @@ class Code:
                 return lambda V, c: None
             carry = self.program.special("_cc", "pred") if "cc" in row.outs + row.ins else None
             given = [*operands, carry, None]
-            outs, ins = [(given[place], word) for place, word in outs], [(given[place], word) for place, word in ins]
+            outs, ins = ([(given[place], word) for place, word in outs],
+                         [(given[place], word) for place, word in ins])
             if row.how == "act":
                 return self._acting(row.function, found, outs, ins)
-            function = row.function if row.how == "plain" else functools.partial(row.function, found) if row.how == "given" else row.function(found)
+            function = (row.function if row.how == "plain" else functools.partial(row.function, found)
+                        if row.how == "given" else row.function(found))
             if function is not None:
-                return self._elementwise(function, self.target(*outs[0]), [self.source(*each) for each in ins], "x" in outs[0][1])
+                return self._elementwise(function, self.target(*outs[0]),
+                                         [self.source(*each) for each in ins], "x" in outs[0][1])
         known = "; ".join(each.pattern for each in TABLE.get(i.words[0], ())) or "no row of that name"
         self.fail(why or f"unknown opcode or modifier {i.opcode} (the table has: {known})")
 
@@ -180,9 +199,11 @@ class Code:
         return step
 
     def _acting(self, function, found: dict, outs: list, ins: list):
-        """A step that gives ``function`` the operands ``ins`` of the active lanes and writes what it returns; both: (operand, type)."""
+        """A step that gives ``function`` the operands ``ins`` of the active lanes and writes what
+        it returns; both: (operand, type)."""
         gets = [self.getter(*each) for each in ins]
-        if "vec" in found and any(operand and word[0] == "[" and len(operand.parts) != int(found["vec"][1:]) for operand, word in outs + ins):
+        if "vec" in found and any(operand and word[0] == "[" and len(operand.parts) != int(found["vec"][1:])
+                                  for operand, word in outs + ins):
             self.fail(f"a vector of {found['vec'][1:]} expected")
         self.targets[self.at] = targets = [self.target(*part) for each in outs for part in _parts(*each)]
 

@@ -1,5 +1,6 @@
-"""Copies that land later: cp.async and its groups, mbarriers, bulk copies and the tensor memory accelerator. Bytes under way may not be touched:
-cp.async lands when somebody waits for it, the others when nothing else can run, which is the last moment. A wgmma is waited for like a copy."""
+"""Copies that land later: cp.async and its groups, mbarriers, bulk copies and the tensor memory accelerator.
+Bytes under way may not be touched: cp.async lands when somebody waits for it, the others when nothing else
+can run, which is the last moment. A wgmma is waited for like a copy."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -10,11 +11,12 @@ from .gate import Mbarrier
 from .memory import ALL, FLYING, PARAM
 from .table import row
 
-RANK_BIT = 24                                    # from here on an address of shared memory names a block of the cluster (rank + 1)
+RANK_BIT = 24               # from here on an address of shared memory names a block of the cluster (rank + 1)
 
 
 class TensorMap(NamedTuple):
-    """What cuTensorMapEncode says, as an object: innermost dim first. ``strides``: bytes of the outer dims. ``swizzle``: 0, 32, 64 or 128 bytes."""
+    """What cuTensorMapEncode says, as an object: innermost dim first. ``strides``: bytes of the outer dims.
+    ``swizzle``: 0, 32, 64 or 128 bytes."""
     ptr: int
     bytes: int
     dims: tuple
@@ -27,8 +29,9 @@ class TensorMap(NamedTuple):
 
 
 class Flight(NamedTuple):
-    """In the name of ``lanes`` (n,), for their ``group`` (n,): ``data`` (n, size) on its way to the places ``off`` (n,) of shared memory, which the
-    mbarrier ``gate`` counts; or wgmmas that use ``registers``, whose reads are noted at ``off`` (n, cells), without data (n, 0)."""
+    """In the name of ``lanes`` (n,), for their ``group`` (n,): ``data`` (n, size) on its way to the places
+    ``off`` (n,) of shared memory, which the mbarrier ``gate`` counts; or wgmmas that use ``registers``,
+    whose reads are noted at ``off`` (n, cells), without data (n, 0)."""
     lanes: np.ndarray
     group: np.ndarray
     off: np.ndarray
@@ -39,12 +42,14 @@ class Flight(NamedTuple):
 
 
 class Copies:
-    """What is under way in a batch of blocks: copies and wgmmas, which are waited for by groups, and transfers, which count at mbarriers."""
+    """What is under way in a batch of blocks: copies and wgmmas, which are waited for by groups,
+    and transfers, which count at mbarriers."""
 
     def __init__(self, lanes: int):
         self.copies, self.transfers, self.flights = [], [], []
         self.queues = {"cp": self.copies, "wgmma": self.flights}
-        self.group = {name: np.zeros(lanes, np.int64) for name in self.queues}     # that a lane's next ones go to
+        # that a lane's next ones go to
+        self.group = {name: np.zeros(lanes, np.int64) for name in self.queues}
 
     def start(self, c, address, data, lanes, gate=None):
         """Queue bytes for shared memory: checked as writes of the lanes now, untouchable until they land."""
@@ -52,7 +57,8 @@ class Copies:
         off = shared.reach(c, address, size, "writes", lanes)
         shared.write(c, shared.cells(off, size), lanes)
         shared.mark(off, size, FLYING)
-        (self.transfers if gate else self.copies).append(Flight(lanes, self.group["cp"][lanes], off, data, c.at, gate))
+        (self.transfers if gate else self.copies).append(
+            Flight(lanes, self.group["cp"][lanes], off, data, c.at, gate))
 
     def land(self, c, flight, done) -> list:
         """Some rows of a flight land; returns those that are still under way."""
@@ -67,13 +73,17 @@ class Copies:
         return [] if done.all() else [Flight(*(each[~done] for each in flight[:4]), *flight[4:])]
 
     def wait(self, c, name, left: int | None = None):
-        """What the active lanes have under way lands, but for the last ``left`` groups (None: all, committed or not)."""
+        """What the active lanes have under way lands, but for the last ``left`` groups
+        (None: all, committed or not)."""
         active, queue = np.ones(c.L, bool) if c.mask is None else c.mask, self.queues[name]
-        older = [active[flight.lanes] & (left is None or flight.group < self.group[name][flight.lanes] - left) for flight in queue]
-        queue[:] = [rest for flight, done in zip(queue, older) for rest in (self.land(c, flight, done) if done.any() else [flight])]
+        older = [active[flight.lanes] & (left is None or flight.group < self.group[name][flight.lanes] - left)
+                 for flight in queue]
+        queue[:] = [rest for flight, done in zip(queue, older)
+                    for rest in (self.land(c, flight, done) if done.any() else [flight])]
 
     def deliver(self, c) -> bool:
-        """Nothing runs: the oldest transfer (or, at random, any) lands and is counted; who waits for the barrier knows of it."""
+        """Nothing runs: the oldest transfer (or, at random, any) lands and is counted;
+        who waits for the barrier knows of it."""
         if not self.transfers:
             return False
         copy = self.transfers.pop(0 if c.rng is None else int(c.rng.integers(len(self.transfers))))
@@ -89,7 +99,8 @@ class Copies:
             owners = copy.lanes[lanes[copy.lanes] | (c.live == 0)]
             if len(owners):
                 c.at = copy.at
-                c.fault("in flight", "leaves while its asynchronous copy is under way; nothing waited for it", owners)
+                c.fault("in flight",
+                        "leaves while its asynchronous copy is under way; nothing waited for it", owners)
 
     def untouched(self, c, registers):
         """No instruction but wgmma may name registers of one that is under way."""
@@ -107,26 +118,30 @@ def read(c, space, address, lanes, unit):
 
 
 def copy_async(c, m, to, source, size, given=None, hint=None):
-    """cp.async.ca|cg [shared], [global], size{, source size, or predicate to ignore it}: the rest of ``size`` bytes is zeros."""
+    """cp.async.ca|cg [shared], [global], size{, source size, or predicate to ignore it}: the rest
+    of ``size`` bytes is zeros."""
     lanes = c.lanes()
     if size not in ((16,) if m["cop"] == "cg" else (4, 8, 16)):
         c.fault("copy", "has a size that is not 16 (.cg), or 4, 8 or 16 (.ca)", lanes)
-    length = np.full(c.n, size) if given is None else np.where(given, 0, size) if given.dtype == bool else given.astype(np.int64)
+    length = (np.full(c.n, size) if given is None else np.where(given, 0, size) if given.dtype == bool
+              else given.astype(np.int64))
     if (length > size).any():
         c.fault("address", f"copies more than {size} bytes", lanes[length > size])
     data = np.zeros((c.n, size), np.uint8)
     for n in np.unique(length[length > 0]).tolist():
-        some, unit = length == n, n & -n                     # a short copy is read in its largest aligned pieces
+        some, unit = length == n, n & -n                # a short copy is read in its largest aligned pieces
         for i in range(0, n, unit):
             data[some, i:i + unit] = read(c, "global", source[some] + i, lanes[some], unit)
     c.copies.start(c, to, data, lanes)
 
 
 HINT = "cache:L2::cache_hint?"
-row(f"cp async cop:ca|cg space:shared|shared::cta from:global {HINT} fetch:L2::64B|L2::128B|L2::256B?", "=@,@,#,*?,b64?", copy_async)
+row(f"cp async cop:ca|cg space:shared|shared::cta from:global {HINT} fetch:L2::64B|L2::128B|L2::256B?",
+    "=@,@,#,*?,b64?", copy_async)
 row("cp async wait_all", "=", lambda c, m: c.copies.wait(c, "cp"))
 for family, aligned in (("cp async", ""), ("wgmma", " sync aligned")):
-    row(f"{family} commit_group{aligned}", "=", lambda c, m: np.add.at(c.copies.group[m["name"]], c.lanes(), 1))
+    row(f"{family} commit_group{aligned}", "=",
+        lambda c, m: np.add.at(c.copies.group[m["name"]], c.lanes(), 1))
     row(f"{family} wait_group{aligned}", "=#", lambda c, m, left: c.copies.wait(c, m["name"], left))
 
 
@@ -137,9 +152,11 @@ def mbarriers(c, address, verb, lanes=None):
     lanes, shared = c.lanes() if lanes is None else lanes, c.memory["shared"]
     off = shared.reach(c, address, 8, verb, lanes)
     cells = off[:, None] // shared.grain
-    shared.ordered(c, shared.writes[cells], cells, lanes, c.code[lanes][:, None], "used as an mbarrier", "written")
+    shared.ordered(c, shared.writes[cells], cells, lanes,
+                   c.code[lanes][:, None], "used as an mbarrier", "written")
     for lane, place in zip(lanes, off.tolist()):
-        yield lane, c.gates.get(place) or c.fault("mbarrier", "uses an mbarrier that was not initialised", lane)
+        yield (lane,
+               c.gates.get(place) or c.fault("mbarrier", "uses an mbarrier that was not initialised", lane))
 
 
 def initialise(c, m, address, count=None):
@@ -151,8 +168,9 @@ def initialise(c, m, address, count=None):
 
 
 def arrive(c, m, address, given=None):
-    """mbarrier.arrive[.expect_tx] [a]{, count or bytes}: the state is the phase the arrival belongs to. cp.async.mbarrier.arrive: of the lane's
-    copies, which land now, the last moment at which somebody may learn of it."""
+    """mbarrier.arrive[.expect_tx] [a]{, count or bytes}: the state is the phase the arrival belongs to.
+    cp.async.mbarrier.arrive: of the lane's copies, which land now, the last moment
+    at which somebody may learn of it."""
     own, expects = m["name"] == "cp", "expect_tx" in m
     if own:
         c.copies.wait(c, "cp")
@@ -179,7 +197,8 @@ def wait(c, m, address, named, hint=None):
         gate.release(c)
 
 
-SPACE, ORDER = "space:shared|shared::cta|shared::cluster?", "order:relaxed|acquire|release? scope:cta|cluster?"
+SPACE, ORDER = ("space:shared|shared::cta|shared::cluster?",
+                "order:relaxed|acquire|release? scope:cta|cluster?")
 row(f"mbarrier act:init {SPACE} b64", "=@,u32", initialise)
 row(f"mbarrier act:inval {SPACE} b64", "=@", initialise)
 row(f"mbarrier act:arrive|arrive_drop expect_tx? {ORDER} {SPACE} b64", "b64=@,u32?", arrive)
@@ -198,23 +217,27 @@ def swizzled(at, width: int):
 
 def tile(map_: TensorMap, start):
     """Coordinates of a box, innermost first, in the order it has in shared memory."""
-    axes = [s + k * np.arange(-(-b // k)) for s, b, k in zip(start, map_.box, map_.steps or (1,) * len(start))]
+    axes = [s + k * np.arange(-(-b // k))
+            for s, b, k in zip(start, map_.box, map_.steps or (1,) * len(start))]
     return np.meshgrid(*axes[::-1], indexing="ij")[::-1]
 
 
 def im2col(map_: TensorMap, start, shifts):
-    """Pixels from ``start`` on, wrapping at the bounding box; ``box`` = (channels, pixels). Order of dims: c, w, h, …, n."""
+    """Pixels from ``start`` on, wrapping at the bounding box; ``box`` = (channels, pixels).
+    Order of dims: c, w, h, …, n."""
     (channels, pixels), (lower, upper) = map_.box, np.array(map_.corners)
     sizes = map_.dims[1:-1] + upper - lower
     steps = np.cumprod([1, *sizes])
     pixel = steps @ [*(start[1:-1] - lower), start[-1]] + np.arange(pixels)[:, None]
-    inner = [pixel // step % size + low + shift for step, size, low, shift in zip(steps, sizes, lower, shifts)]
+    inner = [pixel // step % size + low + shift
+             for step, size, low, shift in zip(steps, sizes, lower, shifts)]
     return np.broadcast_arrays(start[0] + np.arange(channels), *inner, pixel // steps[-1])
 
 
 def boxes(c, m, near, far, shifts=()):
-    """For each lane: its position and number, the tensor map, addresses of the elements, which are inside, addresses of the pieces in shared
-    memory, bytes of a piece. ``far``: (tensor map, coordinates), or (address, [bytes])."""
+    """For each lane: its position and number, the tensor map, addresses of the elements,
+    which are inside, addresses of the pieces in shared memory, bytes of a piece. ``far``: (tensor map,
+    coordinates), or (address, [bytes])."""
     for n, lane in enumerate(c.lanes()):
         address, start = int(far[0][n]), [int(x[n]) for x in far[1]]
         map_ = c.tensor_maps.get(address % PARAM)
@@ -226,20 +249,24 @@ def boxes(c, m, near, far, shifts=()):
             c.fault("misaligned", "a tensor copy needs shared memory aligned to 128 bytes", lane)
         grid = im2col(map_, start, [int(s[n]) for s in shifts]) if shifts else tile(map_, start)
         inside = np.logical_and.reduce([(g >= 0) & (g < d) for g, d in zip(grid, map_.dims)]).ravel()
-        at = (map_.ptr + sum(g.astype(np.int64) * s for g, s in zip(grid, (map_.bytes, *map_.strides)))).ravel()
+        at = (map_.ptr
+              + sum(g.astype(np.int64) * s for g, s in zip(grid, (map_.bytes, *map_.strides)))).ravel()
         unit = np.gcd(16, len(at) * map_.bytes)
-        yield n, lane, map_, at, inside, swizzled(near[n] + np.arange(0, len(at) * map_.bytes, unit), map_.swizzle), unit
+        yield (n, lane, map_, at, inside,
+               swizzled(near[n] + np.arange(0, len(at) * map_.bytes, unit), map_.swizzle), unit)
 
 
 def load(c, m, near, far, barrier, *more):
-    """Into shared memory, ``fill`` for what lies outside. ``more``: im2col offsets, mask of the blocks that get it (at the same place), hint."""
+    """Into shared memory, ``fill`` for what lies outside. ``more``: im2col offsets, mask of the blocks
+    that get it (at the same place), hint."""
     more = iter(more)
     shifts, mask = next(more) if "im2col" in m else (), next(more) if "multicast::cluster" in m else None
     for n, lane, map_, at, inside, to, unit in boxes(c, m, near, far, shifts):
         data = np.full((len(at), map_.bytes), map_.fill, np.uint8)
         data[inside] = read(c, "global", at[inside], np.full(np.count_nonzero(inside), lane), map_.bytes)
         ranks = (-1,) if mask is None else [rank for rank in range(16) if int(mask[n]) >> rank & 1]
-        for keep, block in (((1 << RANK_BIT) - 1 if mask is not None else -1, rank + 1 << RANK_BIT) for rank in ranks):
+        for keep, block in (((1 << RANK_BIT) - 1 if mask is not None else -1, rank + 1 << RANK_BIT)
+                            for rank in ranks):
             gate = next(mbarriers(c, barrier[n:n + 1] & keep | block, "signals", np.array([lane])))[1]
             c.copies.start(c, to & keep | block, data.reshape(-1, unit), np.full(len(to), lane), gate)
 
@@ -251,14 +278,18 @@ def store(c, m, far, near, hint=None):
         c.memory["global"].store(c, at[inside], 1, data.T, np.full(len(data), lane))
 
 
-BULK, TENSOR, NEAR = "cp async bulk", "cp async bulk tensor rank:1d|2d|3d|4d|5d", "to:shared::cluster|shared::cta from:global"
+BULK, TENSOR, NEAR = ("cp async bulk", "cp async bulk tensor rank:1d|2d|3d|4d|5d",
+                      "to:shared::cluster|shared::cta from:global")
 for cast, mask in (("", ""), ("multicast::cluster ", ",u16")):
     row(f"{BULK} {NEAR} mbarrier::complete_tx::bytes {cast}{HINT}", f"=@,@,u32,@{mask},b64?",
         lambda c, m, near, source, size, *more: load(c, m, near, (source, [size]), *more))
     for how, shifts in (("tile?", ""), ("im2col", ",[u16]")):
-        row(f"{TENSOR} {NEAR} {how} mbarrier::complete_tx::bytes {cast}{HINT}", f"=@,box,@{shifts}{mask},b64?", load)
-row(f"{BULK} to:global from:shared::cta bulk_group {HINT}", "=@,@,u32,b64?", lambda c, m, to, near, size, hint: store(c, m, (to, [size]), near))
+        row(f"{TENSOR} {NEAR} {how} mbarrier::complete_tx::bytes {cast}{HINT}",
+            f"=@,box,@{shifts}{mask},b64?", load)
+row(f"{BULK} to:global from:shared::cta bulk_group {HINT}", "=@,@,u32,b64?",
+    lambda c, m, to, near, size, hint: store(c, m, (to, [size]), near))
 row(f"{TENSOR} to:global from:shared::cta tile? bulk_group {HINT}", "=box,@,b64?", store)
-for pattern, signature in ((f"{BULK} commit_group", "="), (f"{BULK} wait_group read?", "=#"), (f"{BULK} prefetch L2 global {HINT}", "=@,u32,b64?"),
+for pattern, signature in ((f"{BULK} commit_group", "="), (f"{BULK} wait_group read?", "=#"),
+                           (f"{BULK} prefetch L2 global {HINT}", "=@,u32,b64?"),
                            ("prefetch space:param? tensormap", "=@")):
     row(pattern, signature, lambda c, m, *operands: None)

@@ -1,6 +1,8 @@
-"""``device="ptx:sm_80"``: the shipped kernels, and whatever the splicer makes of them, interpreted and checked where there is no GPU.
+"""``device="ptx:sm_80"``: the shipped kernels, and whatever the splicer makes of them, interpreted
+and checked where there is no GPU.
 
-Runs the launch tape that the CUDA device runs: the same images, parameter blocks, grids and workspaces. Raises Finding on a fault.
+Runs the launch tape that the CUDA device runs: the same images, parameter blocks, grids and workspaces.
+Raises Finding on a fault.
 """
 from __future__ import annotations
 
@@ -22,14 +24,16 @@ from .machine import Machine
 from .memory import GLOBAL, WRITTEN, Allocation, Arena
 
 SHEETS = {75: "t4", 80: "a100", 86: "rtx4090", 89: "rtx4090", 90: "h200", 100: "b200"}
-SHARED_LIMIT = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}      # KiB of a block, after opting in
+# KiB of a block, after opting in
+SHARED_LIMIT = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}
 REGISTERS = 65536                                # of a block
 MOST_GROUPS = 1 << 22                            # that the code of an access can tell apart
 
 
 class PtxDevice:
-    """``checks``: which faults are looked for. ``seed``: None for the fixed order of warps, a number for a random one. ``blocks``: None to run whole
-    grids, or a function of how many blocks (clusters, where a kernel has some) a grid has that names those to run."""
+    """``checks``: which faults are looked for. ``seed``: None for the fixed order of warps, a number
+    for a random one. ``blocks``: None to run whole grids, or a function of how many blocks (clusters, where
+    a kernel has some) a grid has that names those to run."""
     context = None
 
     def __init__(self, target: str = "sm_80", facts: DeviceFacts | None = None):
@@ -66,7 +70,8 @@ class PtxDevice:
 
     def forget_contents(self, ptr, size_bytes: int):
         """Count these bytes as never written, so that reading them is a finding."""
-        self.arena.state[self.arena.span(address_of(ptr), size_bytes, "forget_contents")] &= ~np.uint8(WRITTEN)
+        self.arena.state[self.arena.span(address_of(ptr), size_bytes,
+                                         "forget_contents")] &= ~np.uint8(WRITTEN)
 
     def synchronize(self, stream=0):
         """Nothing to wait for: a call runs at once."""
@@ -93,18 +98,21 @@ class PtxDevice:
 
     def _variable(self, space, align, size, type_, values) -> int:
         place, unit = self.alloc(size), parse.BYTES[type_]
-        data = b"".join((v & (1 << 8 * unit) - 1).to_bytes(unit, "little") for v in values) + bytes(size - unit * len(values))
+        data = (b"".join((v & (1 << 8 * unit) - 1).to_bytes(unit, "little") for v in values)
+                + bytes(size - unit * len(values)))
         self.copy_in(place.ptr, np.frombuffer(data, np.uint8))
         self._kept.append(place)
         return place.ptr
 
-    def launch(self, code: Code, grid, block, smem: int, data: bytes, written=None, registers: int = 0, tensor_maps=None):
-        """Run one kernel now. ``written``: pointers whose allocations it may write (None: every pointer-like word of ``data``).
-        ``tensor_maps``: {offset of the parameter, or address: TensorMap}."""
+    def launch(self, code: Code, grid, block, smem: int, data: bytes, written=None,
+               registers: int = 0, tensor_maps=None):
+        """Run one kernel now. ``written``: pointers whose allocations it may write (None: every pointer-like
+        word of ``data``). ``tensor_maps``: {offset of the parameter, or address: TensorMap}."""
         cluster = code.program.limits.get("reqnctapercluster", (1,))
         cluster = tuple(cluster) + (1,) * (3 - len(cluster))
         self._refuse(code.program, grid, block, smem, registers, cluster)
-        words = written if written is not None else struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8])
+        words = (written if written is not None
+                 else struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8]))
         self.arena.tracked = {self.arena.owner(word - GLOBAL) for word in words if word >= GLOBAL} - {None}
         count = grid[0] * grid[1] * grid[2] // int(np.prod(cluster))
         chosen = np.arange(count) if self.blocks is None else np.unique(self.blocks(count))
@@ -112,20 +120,24 @@ class PtxDevice:
             self.arena.forget_accesses()
             self._groups = 1
         first, self._groups = self._groups, self._groups + len(chosen) + 2
-        Machine(code, self.arena, grid, block, smem, data, self.checks, first, chosen, self.seed, cluster, tensor_maps).run()
+        Machine(code, self.arena, grid, block, smem, data, self.checks, first, chosen,
+                self.seed, cluster, tensor_maps).run()
 
     def _refuse(self, program, grid, block, smem, registers, cluster):
         """What cuLaunchKernel would not take."""
         threads, limits = block[0] * block[1] * block[2], program.limits
         most = min(int(np.prod(limits.get("maxntid") or limits.get("reqntid") or (1024,))), 1024)
-        for value, high, what in ((threads, most, "threads of a block"), (block[2], 64, "threads along z"),
-                                  (program.bytes["shared"] + smem, self.facts.smem_bytes, "bytes of shared memory"),
-                                  (-(-registers // 8) * 8 * -(-threads // 32) * 32, REGISTERS, "registers of a block"),
-                                  (grid[0], 2**31 - 1, "blocks along x"), (max(grid[1:]), 65535, "blocks along y and z")):
+        for value, high, what in (
+                (threads, most, "threads of a block"), (block[2], 64, "threads along z"),
+                (program.bytes["shared"] + smem, self.facts.smem_bytes, "bytes of shared memory"),
+                (-(-registers // 8) * 8 * -(-threads // 32) * 32, REGISTERS, "registers of a block"),
+                (grid[0], 2**31 - 1, "blocks along x"), (max(grid[1:]), 65535, "blocks along y and z")):
             if value > high:
-                raise NotSupported(f"{program.name}: {what} must be at most {high} on {self.target}; got {value}")
+                raise NotSupported(
+                    f"{program.name}: {what} must be at most {high} on {self.target}; got {value}")
         if any(g % n for g, n in zip(grid, cluster)):
-            raise NotSupported(f"{program.name}: the grid must be a multiple of the cluster {cluster}; got {grid}")
+            raise NotSupported(
+                f"{program.name}: the grid must be a multiple of the cluster {cluster}; got {grid}")
 
 
 class PtxExecutable(NumpyExecutable):
@@ -138,10 +150,13 @@ class PtxExecutable(NumpyExecutable):
 
     def _prepare(self, step):
         if not isinstance(step, Launch):
-            raise NotSupported(f"{self.device.name}: a step must be one of Launch, Memset; got {type(step).__name__}")
+            raise NotSupported(
+                f"{self.device.name}: a step must be one of Launch, Memset; got {type(step).__name__}")
         kernel = kernels.get(step.kernel)
-        constant = {row["offset"] for row in kernel.row["params"] if row["type"].startswith("const ") and row["type"].endswith("*")}
-        return self.device.code(step.kernel, step.fuse), *pack(step), constant, kernel.image_for(self.device.facts.sm).registers
+        constant = {row["offset"] for row in kernel.row["params"]
+                    if row["type"].startswith("const ") and row["type"].endswith("*")}
+        return (self.device.code(step.kernel, step.fuse), *pack(step), constant,
+                kernel.image_for(self.device.facts.sm).registers)
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
         addresses, values, base = self._bind(pointers, scalars, workspace)
@@ -162,6 +177,7 @@ class PtxExecutable(NumpyExecutable):
         for offset, address in at.items():
             struct.pack_into("<Q", data, offset, address)
         for offset, kind, scalar in scalars:
-            struct.pack_into("<d" if kind == "f64" else "<f", data, offset, values[scalar.key] if isinstance(scalar, Scalar) else scalar)
+            struct.pack_into("<d" if kind == "f64" else "<f", data, offset,
+                             values[scalar.key] if isinstance(scalar, Scalar) else scalar)
         written = {address for offset, address in at.items() if offset not in constant}
         self.device.launch(code, packed.grid, packed.block, packed.smem, bytes(data), written, registers)

@@ -1,7 +1,9 @@
-"""Floating-point arithmetic and conversions, rounded as the hardware rounds; ``.approx``: the function in float64, rounded once.
+"""Floating-point arithmetic and conversions, rounded as the hardware rounds; ``.approx``:
+the function in float64, rounded once.
 
-The processor does it: NumPy runs ``under`` a rounding mode, and what it cannot hold exactly is rounded to odd on the way, so that the last rounding
-is the only one. Registers of f32, f64 and f16 are arrays of that type, those of bf16 and narrower types are bits.
+The processor does it: NumPy runs ``under`` a rounding mode, and what it cannot hold exactly is rounded to odd
+on the way, so that the last rounding is the only one. Registers of f32, f64 and f16 are arrays of that type,
+those of bf16 and narrower types are bits.
 """
 from __future__ import annotations
 
@@ -14,12 +16,15 @@ import numpy as np
 from ...status import NotSupported
 from .table import DTYPE, kind_of, row
 
-F16, F32, F64, U16, U32, U64, I64 = np.float16, np.float32, np.float64, np.uint16, np.uint32, np.uint64, np.int64
+F16, F32, F64, U16, U32, U64, I64 = (np.float16, np.float32, np.float64,
+                                     np.uint16, np.uint32, np.uint64, np.int64)
 LIBM = ctypes.CDLL(None)
 LIBM.fma.restype, LIBM.fma.argtypes = ctypes.c_double, [ctypes.c_double] * 3
-FENV = {"x86_64": (0, 0x400, 0x800, 0xC00), "aarch64": (0, 0x800000, 0x400000, 0xC00000)}       # FE_TONEAREST, DOWNWARD, UPWARD, TOWARDZERO
+# FE_TONEAREST, DOWNWARD, UPWARD, TOWARDZERO
+FENV = {"x86_64": (0, 0x400, 0x800, 0xC00), "aarch64": (0, 0x800000, 0x400000, 0xC00000)}
 if platform.machine() not in FENV:
-    raise NotSupported(f"ptx: the interpreter rounds by the processor, which must be one of {', '.join(FENV)}; got {platform.machine()}")
+    raise NotSupported("ptx: the interpreter rounds by the processor, "
+                       f"which must be one of {', '.join(FENV)}; got {platform.machine()}")
 MODES = dict(zip(("rn", "rm", "rp", "rz"), FENV[platform.machine()]))
 
 
@@ -35,22 +40,29 @@ def under(mode, function, *arrays):
 
 
 def odd(function, *arrays, down=False):
-    """In float64, rounded to odd: of the two neighbours of an inexact result the one with its last bit set. ``down``: what cancels is -0."""
+    """In float64, rounded to odd: of the two neighbours of an inexact result the one with its last bit set.
+    ``down``: what cancels is -0."""
     low, high = under("rm", function, *arrays), under("rp", function, *arrays)
     return np.where((low.view(I64) & 1 == 1) | down & (low == high), low, high)
 
 
-FORMATS = {"f16": (11, -14, 65504.0), "bf16": (8, -126, 255 * 2.0 ** 120), "tf32": (11, -126, 2047 * 2.0 ** 117), "e4m3": (4, -6, 448.0),
-           "e5m2": (3, -14, 57344.0)}            # digits, least exponent, largest number
-CODES = np.arange(256, dtype=U16)                # e5m2 is the upper half of an f16; e4m3 has its bits at other places, one NaN and no infinity
-FP8 = {"e4m3": np.where(CODES & 127 == 127, np.nan, ((CODES & 128) << 8 | (CODES & 127) << 7).view(F16).astype(F64) * 256),
+# digits, least exponent, largest number
+FORMATS = {"f16": (11, -14, 65504.0), "bf16": (8, -126, 255 * 2.0 ** 120),
+           "tf32": (11, -126, 2047 * 2.0 ** 117), "e4m3": (4, -6, 448.0), "e5m2": (3, -14, 57344.0)}
+# e5m2 is the upper half of an f16; e4m3 has its bits at other places, one NaN and no infinity
+CODES = np.arange(256, dtype=U16)
+FP8 = {"e4m3": np.where(CODES & 127 == 127, np.nan,
+                        ((CODES & 128) << 8 | (CODES & 127) << 7).view(F16).astype(F64) * 256),
        "e5m2": (CODES << 8).view(F16).astype(F64)}
-READ = {"bf16": lambda a: (np.asarray(a).astype(U32) << U32(16)).view(F32), **{n: lambda a, t=t: t[np.asarray(a) & 255] for n, t in FP8.items()}}
+READ = {"bf16": lambda a: (np.asarray(a).astype(U32) << U32(16)).view(F32),
+        **{n: lambda a, t=t: t[np.asarray(a) & 255] for n, t in FP8.items()}}
 WRITE = {"bf16": lambda x: np.where(x != x, U16(0x7FFF), (x.view(U32) >> U32(16)).astype(U16)),
          "tf32": lambda x: np.where(x != x, U32(0x7FFFFFFF), x.view(U32)),
-         **{n: lambda x, t=t[:128][np.isfinite(t[:128])]: np.where(x != x, 127, np.searchsorted(t, np.abs(x)) | np.signbit(x) * 128).astype(U16)
+         **{n: lambda x, t=t[:128][np.isfinite(t[:128])]: np.where(
+             x != x, 127, np.searchsorted(t, np.abs(x)) | np.signbit(x) * 128).astype(U16)
             for n, t in FP8.items()}}
-NAN = {np.dtype(F32): U32(0x7FFFFFFF).view(F32), np.dtype(F16): U16(0x7FFF).view(F16)}        # the hardware's only ones
+# the hardware's only ones
+NAN = {np.dtype(F32): U32(0x7FFFFFFF).view(F32), np.dtype(F16): U16(0x7FFF).view(F16)}
 
 
 def clean(r):
@@ -60,8 +72,8 @@ def clean(r):
 
 
 def fit(x, name, mode="rn"):
-    """The numbers of a type that are nearest to f32, or to float64 rounded to odd; in f16, f32 or f64. For narrow types a number is added that has
-    their last digit as its own, and taken away again."""
+    """The numbers of a type that are nearest to f32, or to float64 rounded to odd; in f16, f32 or f64.
+    For narrow types a number is added that has their last digit as its own, and taken away again."""
     if name in ("f32", "f64") or (name, mode) == ("f16", "rn"):
         return under(mode, np.asarray(x).astype, DTYPE[name])
     (digits, least, largest), x = FORMATS[name], np.asarray(x, F64)
@@ -128,7 +140,8 @@ def split(a):
 
 
 def fma64(a, b, c):
-    """Boldo and Melquiond (2008): the sum of the product's two parts and c, the low parts rounded to odd; libm where a part leaves the range."""
+    """Boldo and Melquiond (2008): the sum of the product's two parts and c, the low parts rounded to odd;
+    libm where a part leaves the range."""
     a, b, c = np.broadcast_arrays(*(np.asarray(x, F64) for x in (a, b, c)))
     p, (ah, al), (bh, bl) = a * b, split(a), split(b)
     th, tl = two_sum(c, al * bl - (((p - ah * bh) - al * bh) - ah * bl))
@@ -151,7 +164,8 @@ def extreme(fn, joined, a, b):
     """min or max: a number beats NaN unless .NaN; -0 is less than +0."""
     r, zero = fn(a, b), (np.asarray(a) == 0) & (np.asarray(b) == 0)
     if np.count_nonzero(zero):
-        r = np.where(zero, np.where(joined(np.signbit(a), np.signbit(b)), -r.dtype.type(0), r.dtype.type(0)), r)
+        r = np.where(zero,
+                     np.where(joined(np.signbit(a), np.signbit(b)), -r.dtype.type(0), r.dtype.type(0)), r)
     return r
 
 
@@ -178,19 +192,23 @@ row("sqrt rn t:f64", "t=t", np.sqrt)
 row("rsqrt approx t:f64", "t=t", lambda a: 1.0 / np.sqrt(a))
 row("rcp approx ftz t:f64", "t=t", lambda a: flush(upper(np.divide(1.0, flush(upper(a))))))
 row("rsqrt approx ftz t:f64", "t=t", lambda a: flush(1.0 / np.sqrt(flush(a))))
-for name, fn in (("rcp", lambda x: 1.0 / x), ("rsqrt", lambda x: 1.0 / np.sqrt(x)), ("sqrt", np.sqrt), ("ex2", np.exp2), ("lg2", np.log2),
-                 ("sin", np.sin), ("cos", np.cos), ("tanh", np.tanh)):       # the PTX ISA bounds the hardware's error
+# the PTX ISA bounds the hardware's error
+for name, fn in (("rcp", lambda x: 1.0 / x), ("rsqrt", lambda x: 1.0 / np.sqrt(x)), ("sqrt", np.sqrt),
+                 ("ex2", np.exp2), ("lg2", np.log2), ("sin", np.sin), ("cos", np.cos), ("tanh", np.tanh)):
     types = f"f32|{HALF}|{BF16}" if name in ("ex2", "tanh") else "f32"
     number(f"{name} approx ftz? t:{types}", "t=t", lambda a, fn=fn: fn(np.asarray(a).astype(F64)))
-for name, pick, strict, joined in (("min", np.fmin, np.minimum, np.bitwise_or), ("max", np.fmax, np.maximum, np.bitwise_and)):
+for name, pick, strict, joined in (("min", np.fmin, np.minimum, np.bitwise_or),
+                                   ("max", np.fmax, np.maximum, np.bitwise_and)):
     number(f"{name} ftz? t:f32|f64|{HALF}|{BF16}", "t=t,t", functools.partial(extreme, pick, joined))
     number(f"{name} ftz? NaN t:f32|{HALF}|{BF16}", "t=t,t", functools.partial(extreme, strict, joined))
-for name, fn, bits in (("neg", np.negative, lambda a: a ^ U16(0x8000)), ("abs", np.abs, lambda a: a & U16(0x7FFF))):
+for name, fn, bits in (("neg", np.negative, lambda a: a ^ U16(0x8000)),
+                       ("abs", np.abs, lambda a: a & U16(0x7FFF))):
     row(f"{name} t:f32|f64|{HALF}", "t=t", fn)
     row(f"{name} ftz t:f32|{HALF}", "t=t", lambda a, fn=fn: flush(fn(a)))
     row(f"{name} t:{BF16}", "t=t", bits)
 row("copysign t:f32|f64", "t=t,t", lambda a, b: np.copysign(b, a))
-for name, fn in (("finite", np.isfinite), ("infinite", np.isinf), ("notanumber", np.isnan), ("number", lambda a: a == a),
+for name, fn in (("finite", np.isfinite), ("infinite", np.isinf), ("notanumber", np.isnan),
+                 ("number", lambda a: a == a),
                  ("normal", lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny) | (a == 0)),
                  ("subnormal", lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny))):
     row(f"testp {name} t:f32|f64", "pred=t", fn)
@@ -220,40 +238,48 @@ def float_to_integer(m, a):
     """Clamped to the range; NaN is 0, or the sign bit where 64 bits come in or go out."""
     target, x = np.iinfo(DTYPE[kind_of(m["d"])]), READ.get(m["s"], np.asarray)(a)
     x = WHOLE[m["rnd"]]((flush(x) if "ftz" in m and m["s"] == "f32" else x).astype(F64))
-    high = x > F64(target.max) if target.bits < 64 else x >= F64(target.max)         # float64(2^63 - 1) is 2^63
+    high = x > F64(target.max) if target.bits < 64 else x >= F64(target.max)    # float64(2^63 - 1) is 2^63
     low, nan = x <= F64(target.min), x != x
     inside = np.where(high | low | nan, 0, x).astype(U64 if target.min == 0 else I64).astype(target.dtype)
     bad = 0 if m["s"] != "f64" and target.bits <= 32 else target.min or 1 << target.bits - 1
-    return np.where(nan, bad, np.where(high, target.max, np.where(low, target.min, inside))).astype(target.dtype)
+    return np.where(nan, bad,
+                    np.where(high, target.max, np.where(low, target.min, inside))).astype(target.dtype)
 
 
 def float_to_float(m, a):
     mode, source, target, x = m.get("rnd", "rn"), m["s"], m["d"], READ.get(m["s"], np.asarray)(a)
-    if "ftz" not in m and ((source, target) == ("bf16", "f32") or source == target == "f32" and not {"rnd", "sat"} & set(m)):
+    if "ftz" not in m and ((source, target) == ("bf16", "f32")
+                           or source == target == "f32" and not {"rnd", "sat"} & set(m)):
         return x                                             # moves bits
-    for wanted, step in (("ftz" in m and source == "f32" and target != "f16", flush),        # to f16 the hardware keeps denormals
+    # to f16 the hardware keeps denormals
+    for wanted, step in (("ftz" in m and source == "f32" and target != "f16", flush),
                          (mode in WHOLE, WHOLE.get(mode)), ("sat" in m, saturate), ("relu" in m, rectify)):
         x = step(x) if wanted else x
     r = fit(x, target, "rn" if mode in WHOLE else mode)
     r = WRITE.get(target, clean)(flush(r) if "ftz" in m and target == "f32" else r)
-    return r if source != "f64" or target == "f64" or "sat" in m else with_payload(r, x, {"f32": 23, "f16": 10, "bf16": 7}[target])
+    return (r if source != "f64" or target == "f64" or "sat" in m
+            else with_payload(r, x, {"f32": 23, "f16": 10, "bf16": 7}[target]))
 
 
 def with_payload(r, x, digits):
     """A NaN of f64 keeps its sign and the upper bits of its payload, and is made quiet."""
     size, bits = 8 * r.dtype.itemsize, np.asarray(x).view(U64)
     top = bits >> U64(63) << U64(size - 1) | U64((1 << size - 1) - (1 << digits) | 1 << digits - 1)
-    return np.where(x != x, (top | bits >> U64(52 - digits) & U64((1 << digits) - 1)).astype(f"u{size // 8}").view(r.dtype), r)
+    return np.where(x != x, (top | bits >> U64(52 - digits) & U64((1 << digits) - 1)).astype(
+        f"u{size // 8}").view(r.dtype), r)
 
 
 def narrowed(m, *sources):
-    """f32 (or, as one packed source, two f16) to a type of 8, 16 or 19 bits; of a pair the first source is the upper half."""
+    """f32 (or, as one packed source, two f16) to a type of 8, 16 or 19 bits; of a pair
+    the first source is the upper half."""
     name, *pair = m["d"].split("x")
     sources = sources if len(sources) == 2 or not pair else sources[0].reshape(-1, 2).T[::-1]
     parts, most = [np.asarray(x, F64) for x in sources], FORMATS[name][2]
     parts = [rectify(x) if "relu" in m else x for x in parts]
-    parts = [narrow(np.clip(x, -most, most) if "satfinite" in m else x, name, m.get("rnd", "rn")) for x in parts]
-    return parts[0] if not pair else parts[0].view(U16).astype(U32) << U32(8 if name in FP8 else 16) | parts[1].view(U16)
+    parts = [narrow(np.clip(x, -most, most) if "satfinite" in m else x, name, m.get("rnd", "rn"))
+             for x in parts]
+    return (parts[0] if not pair
+            else parts[0].view(U16).astype(U32) << U32(8 if name in FP8 else 16) | parts[1].view(U16))
 
 
 def pair_from_fp8(m, a):
@@ -264,8 +290,10 @@ def pair_from_fp8(m, a):
 
 def packed(m, a, b, c=0):
     info = np.iinfo(DTYPE[kind_of(m["d"])])
-    parts = [(np.clip(np.asarray(v).astype(I64), info.min, info.max) & (1 << info.bits) - 1).astype(U64) for v in (a, b)]
-    return (np.asarray(c).astype(U64) << U64(2 * info.bits) | parts[0] << U64(info.bits) | parts[1]).astype(U32)
+    parts = [(np.clip(np.asarray(v).astype(I64), info.min, info.max) & (1 << info.bits) - 1).astype(U64)
+             for v in (a, b)]
+    return (np.asarray(c).astype(U64) << U64(2 * info.bits) | parts[0] << U64(info.bits)
+            | parts[1]).astype(U32)
 
 
 INTS, FLOATS = "u8|s8|u16|s16|u32|s32|u64|s64", "f16|bf16|f32|f64"

@@ -1,5 +1,5 @@
-"""Gates: where threads wait. Barriers of a block or a cluster, and mbarriers: arrivals end a phase, and who waited for it goes on, knowing what
-all who arrived knew."""
+"""Gates: where threads wait. Barriers of a block or a cluster, and mbarriers: arrivals end a phase,
+and who waited for it goes on, knowing what all who arrived knew."""
 from __future__ import annotations
 
 import numpy as np
@@ -8,17 +8,20 @@ WAITS, DONE = 1 << 29, 1 << 30                   # keys of lanes that have no ne
 
 
 class Gate:
-    """``phase`` counts what has ended. ``gathering``: what the arrivals of this phase knew, ``known``: those of all ended phases."""
+    """``phase`` counts what has ended. ``gathering``: what the arrivals of this phase knew,
+    ``known``: those of all ended phases."""
     answer = True                                # what an instruction that waits here gives
 
     def __init__(self):
         self.phase, self.gathering, self.known = 0, 0, 0
-        self.lanes, self.until = np.empty(0, np.int64), np.empty(0, np.int64)      # who waits, for the end of which phase
+        # who waits, for the end of which phase
+        self.lanes, self.until = np.empty(0, np.int64), np.empty(0, np.int64)
 
     def wait(self, c, lanes, until):
         """Park lanes until phase ``until`` has ended."""
         c.key[lanes], c.pc[lanes] = WAITS, c.at
-        self.lanes, self.until = np.concatenate([self.lanes, lanes]), np.concatenate([self.until, np.broadcast_to(until, lanes.shape)])
+        self.lanes, self.until = (np.concatenate([self.lanes, lanes]),
+                                  np.concatenate([self.until, np.broadcast_to(until, lanes.shape)]))
 
     def advance(self, c):
         """End the phase when everything has come."""
@@ -46,19 +49,23 @@ class Barrier(Gate):
 
     def __init__(self, scope: slice):
         super().__init__()
-        self.scope, self.need, self.met, self.fold = scope, 0, False, None         # met: do those who wait arrive by that?
+        # met: do those who wait arrive by that?
+        self.scope, self.need, self.met, self.fold = scope, 0, False, None
         self.come, self.held = np.zeros((2, scope.stop - scope.start), bool)
-        self.phase_of = np.full(scope.stop - scope.start, -1)                      # of a lane's last arrival; of a cluster: -1 when it has waited since
+        # of a lane's last arrival; of a cluster: -1 when it has waited since
+        self.phase_of = np.full(scope.stop - scope.start, -1)
 
     def arrive(self, c, lanes, need=0):
         c.coming.add(self)
-        self.need, self.come[lanes - self.scope.start], self.phase_of[lanes - self.scope.start] = need, True, self.phase
+        self.need, self.come[lanes - self.scope.start], self.phase_of[lanes - self.scope.start] = (
+            need, True, self.phase)
 
     def complete(self, c):
         come, done = (x.reshape(-1, 32) for x in (self.come, c.key[self.scope] == DONE))
         if not self.need:
             return come.any() and (come | done).all()
-        return np.count_nonzero((come | done) & come.any(1)[:, None]) >= self.need           # lanes that have left count with their warp
+        # lanes that have left count with their warp
+        return np.count_nonzero((come | done) & come.any(1)[:, None]) >= self.need
 
     def close(self, c):
         lanes = self.lanes[self.until == self.phase] if self.met else ()
@@ -78,7 +85,9 @@ class Barrier(Gate):
         if c.checks.barriers and apart.any():
             lane, other = lanes[apart][0], lanes[first[which[apart][0]]]
             c.at = int(c.pc[lane])
-            c.fault("divergent barrier", "waits at this barrier while others of its block wait at another instruction", lane, int(c.pc[other]))
+            c.fault("divergent barrier",
+                    "waits at this barrier while others of its block wait at another instruction",
+                    lane, int(c.pc[other]))
 
 
 class Mbarrier(Gate):

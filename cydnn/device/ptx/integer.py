@@ -1,4 +1,5 @@
-"""Integer and bit instructions, comparisons and selection of every type. What is rare is a function of Python integers, for ``each`` lane."""
+"""Integer and bit instructions, comparisons and selection of every type. What is rare is a function
+of Python integers, for ``each`` lane."""
 from __future__ import annotations
 
 import functools
@@ -49,7 +50,8 @@ def shift(a, n, left=False):
 
 
 def insert(m, a, into, start, length):
-    """The start and length of a field are 8 bits (what ptxas makes of the 64-bit forms takes all 32, whatever the ISA says)."""
+    """The start and length of a field are 8 bits (what ptxas makes of the 64-bit forms
+    takes all 32, whatever the ISA says)."""
     start, length = (np.asarray(x & U32(255) if m["t"] == "b32" else x).astype(U64) for x in (start, length))
     mask = shift(~shift(~np.asarray(into).dtype.type(0), length, left=True), start, left=True)
     return into & ~mask | shift(a, start, left=True) & mask
@@ -68,21 +70,23 @@ def find(m, a):
     return BYTES[m["t"]] * 8 - 1 - top if "shiftamt" in m and top >= 0 else top
 
 
-PERMUTE = {                                      # mode -> the bytes that the low two bits of the selector choose; no mode: its four digits
-    "f4e": lambda s: [s, s + 1, s + 2, s + 3], "b4e": lambda s: [s, s - 1 & 7, s - 2 & 7, s - 3 & 7], "rc8": lambda s: [s] * 4,
-    "rc16": lambda s: [2 * (s & 1), 2 * (s & 1) + 1] * 2, "ecl": lambda s: [max(s, i) for i in range(4)],
-    "ecr": lambda s: [min(s, i) for i in range(4)]}
+PERMUTE = {  # mode -> the bytes that the low two bits of the selector choose; no mode: its four digits
+    "f4e": lambda s: [s, s + 1, s + 2, s + 3], "b4e": lambda s: [s, s - 1 & 7, s - 2 & 7, s - 3 & 7],
+    "rc8": lambda s: [s] * 4, "rc16": lambda s: [2 * (s & 1), 2 * (s & 1) + 1] * 2,
+    "ecl": lambda s: [max(s, i) for i in range(4)], "ecr": lambda s: [min(s, i) for i in range(4)]}
 
 
 def permute(m, a, b, select):
     both = b << 32 | a
     digits = PERMUTE[m["mode"]](select & 3) if "mode" in m else [select >> 4 * i & 15 for i in range(4)]
     chosen = [both >> 8 * (d & 7) & 255 for d in digits]
-    return sum((255 * (byte >> 7) if d & 8 else byte) << 8 * i for i, (d, byte) in enumerate(zip(digits, chosen)))
+    return sum((255 * (byte >> 7) if d & 8 else byte) << 8 * i
+               for i, (d, byte) in enumerate(zip(digits, chosen)))
 
 
 def logic3(a, b, c, table):
-    parts = [(a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c) for i in range(8) if int(table) >> i & 1]
+    parts = [(a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
+             for i in range(8) if int(table) >> i & 1]
     return functools.reduce(np.bitwise_or, parts, U32(0))
 
 
@@ -95,7 +99,8 @@ def parts_of(v, type_, count, bits):
 def dot(m, a, b, c):
     """dp4a: four products of bytes; dp2a: two of halves with the bytes of one half."""
     count, skip = (4, 0) if m["name"] == "dp4a" else (2, 16 * (m["half"] == "hi"))
-    return c + sum(x * y for x, y in zip(parts_of(a, m["a"], count, 32 // count), parts_of(b >> skip, m["b"], count, 8)))
+    return c + sum(x * y for x, y in zip(parts_of(a, m["a"], count, 32 // count),
+                                         parts_of(b >> skip, m["b"], count, 8)))
 
 
 def product24(m, a, b, c=0):
@@ -103,7 +108,8 @@ def product24(m, a, b, c=0):
     return (x * y >> (0 if m["part"] == "lo" else 16)) + c
 
 
-LOGIC = {"and": (np.bitwise_and, np.logical_and), "or": (np.bitwise_or, np.logical_or), "xor": (np.bitwise_xor, np.logical_xor)}
+LOGIC = {"and": (np.bitwise_and, np.logical_and), "or": (np.bitwise_or, np.logical_or),
+         "xor": (np.bitwise_xor, np.logical_xor)}
 NARROW, LONG = "s16|u16|s32|u32", "s64|u64"
 row(f"add t:{INT}|u16x2|s16x2", "t=t,t", np.add)
 row(f"sub t:{INT}", "t=t,t", np.subtract)
@@ -120,7 +126,8 @@ row(f"mad wide t:{NARROW}", "2t=t,t,2t", lambda a, b, c: wide(a, b) + c)
 row("mul24 part:lo|hi t:s32|u32", "t=t,t", each(product24))
 row("mad24 part:lo|hi t:s32|u32", "t=t,t,t", each(product24))
 row(f"div t:{INT}", "t=t,t", quotient)
-row(f"rem t:{INT}", "t=t,t", lambda a, b: np.where(np.asarray(b) == 0, ~np.asarray(a).dtype.type(0), a - quotient(a, b) * b))
+row(f"rem t:{INT}", "t=t,t",
+    lambda a, b: np.where(np.asarray(b) == 0, ~np.asarray(a).dtype.type(0), a - quotient(a, b) * b))
 row(f"min t:{INT}", "t=t,t", np.minimum)
 row(f"max t:{INT}", "t=t,t", np.maximum)
 row("neg t:s16|s32|s64", "t=t", np.negative)
@@ -132,8 +139,10 @@ for name, (fn, logical) in {**LOGIC, "not": (np.bitwise_not, np.logical_not)}.it
 row(f"cnot t:{BITS}", "t=t", lambda a: np.asarray(a) == 0)
 row(f"shl t:{BITS}", "t=t,u32", lambda a, n: shift(a, n, left=True))
 row(f"shr t:{BITS}|{INT}", "t=t,u32", shift)
-row("shf l mode:wrap|clamp t:b32", "t=t,t,u32", each(lambda m, a, b, n: (b << 32 | a) << (n & 31 if m["mode"] == "wrap" else min(n, 32)) >> 32))
-row("shf r mode:wrap|clamp t:b32", "t=t,t,u32", each(lambda m, a, b, n: (b << 32 | a) >> (n & 31 if m["mode"] == "wrap" else min(n, 32))))
+row("shf l mode:wrap|clamp t:b32", "t=t,t,u32",
+    each(lambda m, a, b, n: (b << 32 | a) << (n & 31 if m["mode"] == "wrap" else min(n, 32)) >> 32))
+row("shf r mode:wrap|clamp t:b32", "t=t,t,u32",
+    each(lambda m, a, b, n: (b << 32 | a) >> (n & 31 if m["mode"] == "wrap" else min(n, 32))))
 row("popc t:b32|b64", "u32=t", each(lambda a: a.bit_count()))
 row("clz t:b32|b64", "u32=t", each(lambda m, a: 8 * BYTES[m["t"]] - a.bit_length()))
 row("brev t:b32|b64", "t=t", each(lambda m, a: int(f"{a:0{8 * BYTES[m['t']]}b}"[::-1], 2)))
@@ -172,10 +181,11 @@ row("madc part:lo|hi t:u32|s32|u64|s64", "ut=t,t,t,cc", carried)
 
 # ---- Comparison and selection ----
 
-COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+           "gt": np.greater, "ge": np.greater_equal}
 INTEGER_COMPARE = {**COMPARE, "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal}
-FLOAT_COMPARE = {**COMPARE, "ne": lambda a, b: (a != b) & (a == a) & (b == b), "num": lambda a, b: (a == a) & (b == b),
-                 "nan": lambda a, b: (a != a) | (b != b),
+FLOAT_COMPARE = {**COMPARE, "ne": lambda a, b: (a != b) & (a == a) & (b == b),
+                 "num": lambda a, b: (a == a) & (b == b), "nan": lambda a, b: (a != a) | (b != b),
                  **{k + "u": lambda a, b, fn=fn: fn(a, b) | (a != a) | (b != b) for k, fn in COMPARE.items()}}
 ONE = {"f16": 1.0, "f32": 1.0, "bf16": 0x3F80}   # what set writes; all ones otherwise
 PAIR_ONE = {"f16x2": 0x3C00, "bf16x2": 0x3F80}   # in each half
@@ -195,7 +205,8 @@ def chosen(m):
 
 CMP = "cmp:" + "|".join(dict.fromkeys([*INTEGER_COMPARE, *FLOAT_COMPARE]))
 row(f"setp {CMP} ftz? t:{ANY}|f16|bf16", "pred=t,t", comparison)
-row(f"setp {CMP} ftz? t:{ANY}|f16|bf16", "pred|pred=t,t", lambda c, m, a, b: (answer := comparison(m)(a, b), ~answer))
+row(f"setp {CMP} ftz? t:{ANY}|f16|bf16", "pred|pred=t,t",
+    lambda c, m, a, b: (answer := comparison(m)(a, b), ~answer))
 for name, (_, fn) in LOGIC.items():
     row(f"setp {CMP} {name} ftz? t:{ANY}|f16|bf16", "pred|pred=t,t,pred",
         lambda c, m, a, b, third, fn=fn: (fn(answer := comparison(m)(a, b), third), fn(~answer, third)))

@@ -1,6 +1,8 @@
-"""The machine: many blocks side by side, one array a register, the lanes at the lowest instruction stepping together.
+"""The machine: many blocks side by side, one array a register, the lanes at the lowest
+instruction stepping together.
 
-``Machine`` runs a launch in batches of blocks. A lane waits (at a gate, or for its warp), is done, or has its next instruction in ``key``.
+``Machine`` runs a launch in batches of blocks. A lane waits (at a gate, or for its warp), is done,
+or has its next instruction in ``key``.
 """
 from __future__ import annotations
 
@@ -22,11 +24,12 @@ BIT = np.uint32(1) << np.arange(32, dtype=np.uint32)
 class Machine:
     """One launch. ``run`` interprets the grid; the attributes are what steps (``c``) work with."""
 
-    def __init__(self, code: Code, arena, grid, block, smem: int, params: bytes, checks: Checks, first_group: int, clusters, seed=None,
-                 cluster=(1, 1, 1), tensor_maps=None):
+    def __init__(self, code: Code, arena, grid, block, smem: int, params: bytes, checks: Checks,
+                 first_group: int, clusters, seed=None, cluster=(1, 1, 1), tensor_maps=None):
         self.code_of, self.arena, self.grid, self.block_dim, self.smem = code, arena, grid, block, smem
         self.clusters = clusters                             # which of the grid are run
-        self.checks, self.uniform, self.cluster_dim, self.tensor_maps = checks, code.uniform, cluster, tensor_maps or {}
+        self.checks, self.uniform, self.cluster_dim, self.tensor_maps = (
+            checks, code.uniform, cluster, tensor_maps or {})
         self.params = parameters(params)
         self.rng = None if seed is None else np.random.default_rng(seed)
         self.threads, self.cluster = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
@@ -45,7 +48,8 @@ class Machine:
     def blocks_of(self, clusters):
         """(n, blocks of a cluster): their numbers in the grid."""
         corner = self._coordinates(clusters[:, None], [g // c for g, c in zip(self.grid, self.cluster_dim)])
-        x, y, z = (at * c + r for at, c, r in zip(corner, self.cluster_dim, self._coordinates(np.arange(self.cluster), self.cluster_dim)))
+        x, y, z = (at * c + r for at, c, r in zip(
+            corner, self.cluster_dim, self._coordinates(np.arange(self.cluster), self.cluster_dim)))
         return x + self.grid[0] * (y + self.grid[1] * z)
 
     @staticmethod
@@ -58,12 +62,14 @@ class Machine:
         code, width, count = self.code_of, self.width, len(blocks)
         self.L = L = count * width
         thread = np.tile(np.arange(width), count)
-        self.blocks, self.block, self.all_lanes, self.row = blocks, np.repeat(np.arange(count), width), np.arange(L), np.arange(L) // 32
+        self.blocks, self.block, self.all_lanes, self.row = (blocks, np.repeat(np.arange(count), width),
+                                                             np.arange(L), np.arange(L) // 32)
         self.warps_in_block, self.warps_in_group = width // 32, width // 32 * self.cluster
         self.key = np.where(thread < self.threads, 0, DONE).astype(np.int32)
         self.live = int(np.count_nonzero(self.key == 0))
         self.gone = np.zeros(count, bool)                    # blocks of which no thread is left
-        self.pc, self.partner = np.zeros(L, np.int32), np.zeros(L, bool)         # where a lane waits; is it for its warp?
+        # where a lane waits; is it for its warp?
+        self.pc, self.partner = np.zeros(L, np.int32), np.zeros(L, bool)
         self.gates, self.coming = {}, set()                  # place -> Gate; barriers that a part has come to
         self.group = self.first_group + 1 + start + self.block // self.cluster
         self.in_group = (self.block % self.cluster) * width + thread
@@ -72,48 +78,57 @@ class Machine:
         self.stamp()
         sizes = {"shared": code.program.bytes["shared"] + self.smem, "local": code.program.bytes["local"]}
         pitch = {space: -(-size // 128) * 128 + 128 * (space == "shared") for space, size in sizes.items()}
-        shared = Memory("shared", count * pitch["shared"], sizes["shared"], 0, pitch["shared"], code.grains["shared"],
-                        1 if self.uniform else self.warps_in_group, self.cluster)
-        shared.data.fill(0xFF)                               # what nothing has written is NaN in every float type
+        shared = Memory("shared", count * pitch["shared"], sizes["shared"], 0, pitch["shared"],
+                        code.grains["shared"], 1 if self.uniform else self.warps_in_group, self.cluster)
+        shared.data.fill(0xFF)                          # what nothing has written is NaN in every float type
         self.arena.grain = code.grains["global"]
-        self.memory = {"global": self.arena, "const": self.arena, "shared": shared,
-                       "local": Memory("local", L * pitch["local"], sizes["local"], 0, pitch["local"]), "param": self.params}
+        self.memory = ({"global": self.arena, "const": self.arena, "shared": shared,
+                        "local": Memory("local", L * pitch["local"], sizes["local"], 0, pitch["local"]),
+                        "param": self.params})
         self.copies = copies.Copies(L)
         self.V = self._registers(self._specials(thread, blocks[self.block]))
 
     def _registers(self, specials) -> list:
-        """What the slots of the code stand for: constants, and rows of one block of zeros for each width of registers, seen as they are read."""
+        """What the slots of the code stand for: constants, and rows of one block of zeros for each width
+        of registers, seen as they are read."""
         code = self.code_of
         blocks = {width: self.arena.zeros(width, count, self.L) for width, count in code.widths.items()}
         for name, register in code.program.specials.items():
             base, _, axis = name.lstrip("%").partition(".")
             width, at = code.rows[register]
-            blocks[width][at] = specials[base]["xyz".index(axis)] if axis else specials.get(base, 0)      # clocks are read by mov; gridid is 0
+            # clocks are read by mov; gridid is 0
+            blocks[width][at] = specials[base]["xyz".index(axis)] if axis else specials.get(base, 0)
         views = {seen: _view(blocks[seen[0]], seen[1]) for seen in code.seen}
         return [value if seen is None else views[seen][value] for seen, value in code.places]
 
     def _specials(self, thread, block):
         """What the special registers hold."""
-        where, one, lane, cluster = self._coordinates(block, self.grid), np.uint32(1), (thread % 32).astype(np.uint32), self.cluster_dim
+        where, one, lane, cluster = (self._coordinates(block, self.grid), np.uint32(1),
+                                     (thread % 32).astype(np.uint32), self.cluster_dim)
         rank = [w % n for w, n in zip(where, cluster)]
         return {
-            "tid": self._coordinates(thread, self.block_dim), "ntid": self.block_dim, "ctaid": where, "nctaid": self.grid, "laneid": lane,
-            "warpid": thread // 32, "nwarpid": -(-self.threads // 32), "smid": block % 4, "nsmid": 4,
-            "cluster_ctaid": rank, "cluster_nctaid": cluster, "clusterid": [w // n for w, n in zip(where, cluster)],
+            "tid": self._coordinates(thread, self.block_dim), "ntid": self.block_dim, "ctaid": where,
+            "nctaid": self.grid, "laneid": lane, "warpid": thread // 32, "nwarpid": -(-self.threads // 32),
+            "smid": block % 4, "nsmid": 4, "cluster_ctaid": rank, "cluster_nctaid": cluster,
+            "clusterid": [w // n for w, n in zip(where, cluster)],
             "nclusterid": [g // n for g, n in zip(self.grid, cluster)],
-            "cluster_ctarank": rank[0] + cluster[0] * (rank[1] + cluster[1] * rank[2]), "cluster_nctarank": self.cluster,
-            "is_explicit_cluster": int(self.cluster > 1), "dynamic_smem_size": self.smem, "total_smem_size": self.memory["shared"].limit,
-            "lanemask_eq": one << lane, "lanemask_lt": (one << lane) - one, "lanemask_le": (one << lane) * 2 - one,
-            "lanemask_gt": ~((one << lane) * 2 - one), "lanemask_ge": ~((one << lane) - one), "WARP_SZ": 32}
+            "cluster_ctarank": rank[0] + cluster[0] * (rank[1] + cluster[1] * rank[2]),
+            "cluster_nctarank": self.cluster, "is_explicit_cluster": int(self.cluster > 1),
+            "dynamic_smem_size": self.smem, "total_smem_size": self.memory["shared"].limit,
+            "lanemask_eq": one << lane, "lanemask_lt": (one << lane) - one,
+            "lanemask_le": (one << lane) * 2 - one, "lanemask_gt": ~((one << lane) * 2 - one),
+            "lanemask_ge": ~((one << lane) - one), "WARP_SZ": 32}
 
     # ---- Clocks ----
 
     def stamp(self):
         """Codes of the lanes after clocks have moved."""
-        self.code = (self.group.astype(np.int64) << GROUP) | (self.known[self.own].astype(np.int64)[self.row] << CLOCK) | self.in_group
+        self.code = ((self.group.astype(np.int64) << GROUP)
+                     | (self.known[self.own].astype(np.int64)[self.row] << CLOCK) | self.in_group)
 
     def tick(self, lanes):
-        """The clocks of the warps of some lanes move on; all of a group know of it only when told. Returns what these warps know."""
+        """The clocks of the warps of some lanes move on; all of a group know of it only when told.
+        Returns what these warps know."""
         rows = np.unique(self.row[lanes])
         self.known[rows, rows % self.warps_in_group] += 1
         self.stamp()
@@ -146,7 +161,8 @@ class Machine:
     def warps(self) -> np.ndarray:
         """The active lanes as rows of 32, for instructions that whole warps execute."""
         lanes = self.lanes()
-        if self.mask is not None and (len(lanes) % 32 or (lanes[::32] % 32).any() or (lanes[31::32] - lanes[::32] != 31).any()):
+        if self.mask is not None and (len(lanes) % 32 or (lanes[::32] % 32).any()
+                                      or (lanes[31::32] - lanes[::32] != 31).any()):
             self.fault("warp", "is executed by a part of a warp; all 32 lanes must", lanes)
         return lanes.reshape(-1, 32)
 
@@ -179,7 +195,8 @@ class Machine:
             return "several threads"
         group, lane = (code >> GROUP) - self.first_group - 1, code & 0xFFFF
         block = self.blocks_of(self.clusters[group:group + 1])[0, lane // self.width]
-        return f"thread {self._name(lane % self.width, self.block_dim)} of block {self._name(block, self.grid)}"
+        return (f"thread {self._name(lane % self.width, self.block_dim)} of "
+                f"block {self._name(block, self.grid)}")
 
     def _name(self, n, dims):
         return "({},{},{})".format(*self._coordinates(int(n), dims))
@@ -188,15 +205,19 @@ class Machine:
         """Raise a Finding about the first of ``lanes``."""
         code, lane = self.code_of, int(np.atleast_1d(lanes)[0])
         i, there = code.instructions[self.at], None if other is None else code.instructions[other]
-        thread, block = self._name(lane % self.width, self.block_dim), self._name(self.blocks[self.block[lane]], self.grid)
+        thread, block = (self._name(lane % self.width, self.block_dim),
+                         self._name(self.blocks[self.block[lane]], self.grid))
         also = "" if there is None else f"; the other is {code.place(there)}"
-        raise Finding(kind, f"{code.program.name}: {kind}: block {block} thread {thread} {what}; {code.place(i)}{also}", kernel=code.program.name,
-                      block=block, thread=thread, line=code.line(i), text=i.text, source=i.source, other=there and (code.line(there), there.text))
+        raise Finding(
+            kind, f"{code.program.name}: {kind}: block {block} thread {thread} {what}; {code.place(i)}{also}",
+            kernel=code.program.name, block=block, thread=thread, line=code.line(i), text=i.text,
+            source=i.source, other=there and (code.line(there), there.text))
 
     # ---- The loop ----
 
     def _interpret(self):
-        steps, kinds, guards, executed, uses = (getattr(self.code_of, n) for n in ("steps", "kinds", "guards", "executed", "uses"))
+        steps, kinds, guards, executed, uses = (getattr(self.code_of, n)
+                                                for n in ("steps", "kinds", "guards", "executed", "uses"))
         V, key, left = self.V, self.key, MOST_STEPS
         while True:
             i, mask, bound, patience = self._pick()
@@ -234,15 +255,16 @@ class Machine:
                     break
 
     def _divert(self, i, kind, step, take, taken, n):
-        """An instruction after which the ``taken`` of ``n`` lanes may go another way than the rest: their keys say where. When they all go on
-        together, returns the next instruction."""
+        """An instruction after which the ``taken`` of ``n`` lanes may go another way than the rest: their
+        keys say where. When they all go on together, returns the next instruction."""
         if kind == BRANCH:
             self.key[take] = step
         elif kind == TABLE_BRANCH:
             index, targets = step
             at = np.broadcast_to(self.V[index], take.shape)[take]
             if (at >= len(targets)).any():
-                self.fault("branch", "takes an entry beyond its table", np.flatnonzero(take)[at >= len(targets)])
+                self.fault("branch", "takes an entry beyond its table",
+                           np.flatnonzero(take)[at >= len(targets)])
             self.key[take] = targets[at]
         elif kind == EXIT:
             self.key[take] = DONE
@@ -250,7 +272,8 @@ class Machine:
             self.copies.leave(self, take)
             if self.cluster > 1:
                 warp.leave_cluster(self)
-            self.key[self.partner] = self.pc[self.partner]   # partners of a warp instruction may be complete now
+            # partners of a warp instruction may be complete now
+            self.key[self.partner] = self.pc[self.partner]
             self.partner[:] = False
         elif kind == WAIT:
             self._activate(take, taken)
@@ -266,7 +289,8 @@ class Machine:
         return None
 
     def _pick(self):
-        """The next instruction, its lanes, the first instruction another lane waits at, and for how many steps."""
+        """The next instruction, its lanes, the first instruction another lane waits
+        at, and for how many steps."""
         key = self.key
         while (i := int(key.min())) >= WAITS:
             if not self._resolve():
@@ -282,8 +306,9 @@ class Machine:
         return i, mask, int(np.where(mask | ~chosen, DONE, key).min()), int(self.rng.integers(1, 60))
 
     def _whole(self, take, i, taken):
-        """Of the lanes at a warp instruction (those of ``take`` and those that wait there), the ones whose partners are here too: the lanes named
-        by its member mask, or for wgmma the warpgroup. The others wait for them."""
+        """Of the lanes at a warp instruction (those of ``take`` and those that wait there),
+        the ones whose partners are here too: the lanes named by its member mask, or for wgmma
+        the warpgroup. The others wait for them."""
         if taken == self.L:
             return take
         waiting = self.partner & (self.pc == i)
@@ -310,9 +335,11 @@ class Machine:
             return True
         lane = np.flatnonzero(waits)[0]
         self.at = int(self.pc[lane])
-        places = ", ".join(f"{np.count_nonzero(waits & (self.pc == i))} at line {self.code_of.line(self.code_of.instructions[i])}"
+        places = ", ".join(f"{np.count_nonzero(waits & (self.pc == i))} at line "
+                           f"{self.code_of.line(self.code_of.instructions[i])}"
                            for i in np.unique(self.pc[waits]))
-        self.fault("deadlock", f"waits for ever; of {np.count_nonzero(self.key != DONE)} threads that have not left, {places}", lane)
+        self.fault("deadlock", f"waits for ever; of {np.count_nonzero(self.key != DONE)} threads "
+                               f"that have not left, {places}", lane)
 
 
 def _view(block, kind: str):

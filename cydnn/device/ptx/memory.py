@@ -1,8 +1,10 @@
-"""The memories of the machine. One class: bytes, a byte of state for each, and who touched each cell when; one routine checks every access.
+"""The memories of the machine. One class: bytes, a byte of state for each, and who touched each cell when;
+one routine checks every access.
 
-Addresses: global from GLOBAL on, generic addresses of shared and local memory from SHARED and LOCAL on, parameters from PARAM on.
-Order in time: every warp counts its synchronisations (its clock). ``known[row, w]`` says up to which clock warp ``w`` of the same group (block, or
-cluster) is known to lie before now. An access is a code ``group << 40 | clock << 16 | lane``; ALL as the lane means several.
+Addresses: global from GLOBAL on, generic addresses of shared and local memory from SHARED and LOCAL on,
+parameters from PARAM on. Order in time: every warp counts its synchronisations (its clock). ``known[row, w]``
+says up to which clock warp ``w`` of the same group (block, or cluster) is known to lie before now.
+An access is a code ``group << 40 | clock << 16 | lane``; ALL as the lane means several.
 """
 from __future__ import annotations
 
@@ -17,30 +19,37 @@ from ...status import AllocFailed, BadParam
 GLOBAL, SHARED, LOCAL, PARAM = 1 << 36, 1 << 44, 1 << 45, 1 << 46
 SPACE_END = 1 << 40                              # bytes of a window
 GAP = 512                                        # dead bytes on both sides of an allocation
-DEAD, WRITTEN, FLYING = 1, 2, 4                  # state of a byte: outside after all, written, will be written by a copy that is under way
+# state of a byte: outside after all, written, will be written by a copy that is under way
+DEAD, WRITTEN, FLYING = 1, 2, 4
 UINT = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 FAR = 1 << 60                                    # beyond every address
-STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in UINT for bits in range(8)}       # of n bytes
+# of n bytes
+STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in UINT for bits in range(8)}
 GROUP, CLOCK, ALL = 40, 16, 0xFFFF
 NEVER = (1 << (GROUP - CLOCK)) - 1               # the clock of a read that has not ended
 THREAD = ~(NEVER << CLOCK)                       # the bits of a code without its clock
 
 
 class Memory:
-    """``limit`` bytes, or for shared and local memory as many each ``pitch`` bytes for each block or lane. ``base``: the address of the first.
-    ``grain``: bytes of a cell, 0 where nobody looks for races. ``ways``: 1, or the warps of a group when each keeps its own last read."""
+    """``limit`` bytes, or for shared and local memory as many each ``pitch`` bytes for each block or lane.
+    ``base``: the address of the first. ``grain``: bytes of a cell, 0 where nobody looks for races.
+    ``ways``: 1, or the warps of a group when each keeps its own last read."""
 
-    def __init__(self, name: str, total: int, limit: int, base=0, pitch=0, grain=0, ways=1, cluster=1, zeros=np.zeros):
-        self.name, self.limit, self.base, self.pitch, self.grain, self.ways, self.cluster = name, limit, base, pitch, grain, ways, cluster
+    def __init__(self, name: str, total: int, limit: int, base=0, pitch=0,
+                 grain=0, ways=1, cluster=1, zeros=np.zeros):
+        self.name, self.limit, self.base, self.pitch, self.grain, self.ways, self.cluster = (
+            name, limit, base, pitch, grain, ways, cluster)
         self.data, self.state = zeros(total, np.uint8), zeros(total, np.uint8)
-        self.view, self.flags = ({n: array[:total // 8 * 8].view(t) for n, t in UINT.items()} for array in (self.data, self.state))
+        self.view, self.flags = ({n: array[:total // 8 * 8].view(t) for n, t in UINT.items()}
+                                 for array in (self.data, self.state))
         self.cell_zeros = lambda ways, dtype: zeros(total // grain * ways if grain else 0, dtype)
-        self.write_at, self.read_at = self.cell_zeros(1, np.int32), self.cell_zeros(1, np.int32)             # instructions of the last accesses
+        # instructions of the last accesses
+        self.write_at, self.read_at = self.cell_zeros(1, np.int32), self.cell_zeros(1, np.int32)
         self.forget_accesses()
 
     def forget_accesses(self):
         """No access has been."""
-        self.writes, self.reads = self.cell_zeros(1, np.int64), self.cell_zeros(self.ways, np.int64)         # codes
+        self.writes, self.reads = self.cell_zeros(1, np.int64), self.cell_zeros(self.ways, np.int64)  # codes
 
     def describe(self, off: int) -> str:
         """Where a bad access lies."""
@@ -48,49 +57,59 @@ class Memory:
 
     def outside(self, off, width):
         """Which accesses do not lie in the memory."""
-        return off.view(np.uint64) > np.uint64(self.limit - width) if self.limit >= width else np.ones(off.shape, bool)
+        return (off.view(np.uint64) > np.uint64(self.limit - width) if self.limit >= width
+                else np.ones(off.shape, bool))
 
     def watched(self, c, off, width):
         """Are races looked for here?"""
         return self.grain and c.checks.races
 
     def reach(self, c, address, width, verb, lanes, need=0):
-        """Places in ``data`` of accesses of ``width`` bytes. Checks, here for all: bounds, alignment, under way, and ``need`` (written)."""
+        """Places in ``data`` of accesses of ``width`` bytes. Checks, here for all: bounds, alignment,
+        under way, and ``need`` (written)."""
         off, owner, gone = address - self.base, lanes, ()
         if self.name == "shared":
             owner = c.block[lanes]
-            if self.cluster > 1 or np.count_nonzero(off >> 24):      # bits from 24 on name a block of the cluster (rank + 1)
+            # bits from 24 on name a block of the cluster (rank + 1)
+            if self.cluster > 1 or np.count_nonzero(off >> 24):
                 rank = (off >> 24) - 1
                 owner = np.where(rank >= 0, owner // self.cluster * self.cluster + rank, owner)
                 off = np.where((rank >= self.cluster) | (rank < -1), -1, off & 0xFFFFFF)
                 gone = c.gone[np.minimum(owner, len(c.gone) - 1)]
-        for kind, bad, where in (("address", gone, " in a block that has left,"), ("address", self.outside(off, width), ""),
+        for kind, bad, where in (("address", gone, " in a block that has left,"),
+                                 ("address", self.outside(off, width), ""),
                                  ("misaligned", off & (width - 1) if width > 1 else (), "")):
             if np.count_nonzero(bad):
                 self.fault(c, kind, bad, address, off, f"{verb} {width} bytes{where}", lanes)
         off = off + owner * self.pitch if self.pitch else off
         step = min(width, 8)
         at = off // step
-        state = self.flags[step][at] if width <= 8 else np.stack([self.flags[step][at + i] for i in range(width // 8)])
+        state = (self.flags[step][at] if width <= 8
+                 else np.stack([self.flags[step][at + i] for i in range(width // 8)]))
         care = DEAD | need | (FLYING if c.checks.in_flight else 0)
         if np.count_nonzero(state & STATE[step, care] != STATE[step, need]):
-            for kind, bit, what in (("address", DEAD, f"{verb} {width} bytes"), ("in flight", FLYING, f"{verb} what an asynchronous copy is writing"),
+            for kind, bit, what in (("address", DEAD, f"{verb} {width} bytes"),
+                                    ("in flight", FLYING, f"{verb} what an asynchronous copy is writing"),
                                     ("unwritten", WRITTEN, f"{verb} {width} bytes that nothing has written")):
-                bad = (state & STATE[step, bit & care] != STATE[step, bit & need]).reshape(-1, len(off)).any(0)
+                bad = (state & STATE[step, bit & care]
+                       != STATE[step, bit & need]).reshape(-1, len(off)).any(0)
                 if np.count_nonzero(bad):
                     self.fault(c, kind, bad, address, off, what, lanes)
         return off
 
     def fault(self, c, kind, bad, address, off, what, lanes):
         lane = np.flatnonzero(bad)[0]
-        c.fault(kind, f"{what} at {int(address[lane]):#x} {self.describe(int(off[lane]))}", lanes[lane:lane + 1])
+        c.fault(kind,
+                f"{what} at {int(address[lane]):#x} {self.describe(int(off[lane]))}", lanes[lane:lane + 1])
 
     # ---- Accesses: ``address`` (n,) of ``lanes`` (n,) ----
 
     def load(self, c, address, size, count, lanes, constant=False, ahead=False):
-        """``count`` neighbours of ``size`` bytes for each address, as raw unsigned integers (a list of arrays). ``constant``: by .nc.
-        ``ahead``: pipelines read ahead so; what was never written is NaN, and only its use shows."""
-        width, checked = size * count, not ahead and (c.checks.unwritten_shared if self.name == "shared" else c.checks.unwritten)
+        """``count`` neighbours of ``size`` bytes for each address, as raw unsigned integers
+        (a list of arrays). ``constant``: by .nc. ``ahead``: pipelines read ahead so; what was never
+        written is NaN, and only its use shows."""
+        width, checked = (size * count, not ahead
+                          and (c.checks.unwritten_shared if self.name == "shared" else c.checks.unwritten))
         off = self.reach(c, address, width, "reads", lanes, WRITTEN if checked else 0)
         if self.watched(c, off, width):
             cells = self.cells(off, width)
@@ -111,7 +130,8 @@ class Memory:
             view[at + i] = value
         for i, value in enumerate(values if clash else ()):
             if np.count_nonzero(differ := view[at + i] != value):
-                c.fault("race", "threads write different values to one address in this instruction", lanes[differ])
+                c.fault("race",
+                        "threads write different values to one address in this instruction", lanes[differ])
 
     def mark(self, off, width, state=WRITTEN):
         """These bytes are written now, or will be."""
@@ -120,8 +140,10 @@ class Memory:
             self.flags[step][off // step + i] = STATE[step, state]
 
     def update(self, c, address, size, change, lanes):
-        """``change(old, positions) -> new`` at each address, one lane after another where addresses meet; returns the old values."""
-        off = self.reach(c, address, size, "updates", lanes, WRITTEN if self.name != "shared" and c.checks.unwritten else 0)
+        """``change(old, positions) -> new`` at each address, one lane after another where addresses
+        meet; returns the old values."""
+        off = self.reach(c, address, size, "updates", lanes,
+                         WRITTEN if self.name != "shared" and c.checks.unwritten else 0)
         if self.watched(c, off, size):
             self.write(c, self.cells(off, size), lanes, atomic=True)
         self.mark(off, size)
@@ -143,7 +165,8 @@ class Memory:
         return cells[:, None] if width <= self.grain else cells[:, None] + np.arange(width // self.grain)
 
     def before(self, c, codes, mine, row, warps=None):
-        """Which accesses ``codes`` lie before now, as seen by the accesses ``mine`` of warps ``row``: same thread, or synchronised with since."""
+        """Which accesses ``codes`` lie before now, as seen by the accesses ``mine`` of warps ``row``: same
+        thread, or synchronised with since."""
         ours = (codes ^ mine) >> GROUP == 0
         if c.uniform:                                        # all warps of a block have one clock
             return ((codes ^ mine) & THREAD == 0) | (codes < (mine | ALL) - ALL) & ours | (codes < c.first)
@@ -161,12 +184,14 @@ class Memory:
         if old.max(initial=0) >= c.first:                    # else nobody has read here in this launch
             alike = (old ^ mine) >> GROUP == 0
             several = alike & (old >= (mine | ALL) - ALL) & ((old ^ mine) & ALL != 0)
-            new = np.where(several, mine | ALL, np.where(alike | (old < c.first), mine, c.first | ALL))      # last: of several blocks
+            # last: of several blocks
+            new = np.where(several, mine | ALL, np.where(alike | (old < c.first), mine, c.first | ALL))
         self.reads[at] = new
         again = self.reads[at]
         several = again != new                               # of the lanes of this instruction
         if np.count_nonzero(several):
-            self.reads[at[several]] = np.where((again ^ new) >> GROUP == 0, again | ALL, c.first | ALL)[several]
+            self.reads[at[several]] = np.where((again ^ new) >> GROUP == 0,
+                                               again | ALL, c.first | ALL)[several]
         self.read_at[cells] = c.at
 
     def write(self, c, cells, lanes, atomic=False) -> bool:
@@ -184,11 +209,13 @@ class Memory:
         if codes.max(initial=0) < c.first or not c.checks.races:
             return
         each, row = codes.ndim == 3, c.row[lanes].reshape(-1, *[1] * (codes.ndim - 1))
-        bad = ~self.before(c, codes, mine[..., None] if each else mine, row, np.arange(self.ways) if each else None)
+        bad = ~self.before(c, codes, mine[..., None] if each else mine, row,
+                           np.arange(self.ways) if each else None)
         if np.count_nonzero(bad):
             at = tuple(np.argwhere(bad)[0])
             there = (self.write_at if other == "written" else self.read_at)[cells[at[:2]]]
-            what = f"memory {verb} here was {other} by {c.name_of(int(codes[at]))} with no synchronisation between"
+            what = (f"memory {verb} here was {other} by {c.name_of(int(codes[at]))} with no "
+                    "synchronisation between")
             c.fault("race", what, lanes[at[0]:at[0] + 1], int(there))
 
 
@@ -200,7 +227,8 @@ def parameters(data: bytes) -> Memory:
 
 
 def spaces(c, name: str, address):
-    """Where accesses of the active lanes go: (memory, which of them, their addresses there, their lanes); a generic address names its space."""
+    """Where accesses of the active lanes go: (memory, which of them, their addresses there, their lanes);
+    a generic address names its space."""
     if name != "generic":
         yield c.memory[name], slice(None), address, c.lanes()
         return
@@ -214,7 +242,8 @@ def spaces(c, name: str, address):
 # ---- Global memory ----
 
 def lazy(size: int, dtype=np.uint8) -> np.ndarray:
-    """Zeros that cost nothing until they are touched: a tensor of 2^33 bytes costs the pages that are used."""
+    """Zeros that cost nothing until they are touched: a tensor of 2^33 bytes
+    costs the pages that are used."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
     return np.frombuffer(mmap.mmap(-1, size * np.dtype(dtype).itemsize, flags=flags), dtype)
 
@@ -233,7 +262,8 @@ class Allocation:
 
 
 class Arena(Memory):
-    """Global memory: one for a device. Unlike other memories it has holes, and only what a launch may write is watched."""
+    """Global memory: one for a device. Unlike other memories it has holes, and only
+    what a launch may write is watched."""
 
     def __init__(self, capacity: int = 1 << 35):
         try:
@@ -242,7 +272,7 @@ class Arena(Memory):
             if capacity <= 1 << 26:
                 raise
             return self.__init__(capacity >> 3)
-        self.tracked, self.owned = set(), None               # what the launch may write; whose the last access was
+        self.tracked, self.owned = set(), None          # what the launch may write; whose the last access was
         self.live: list[tuple[int, int]] = []                # (start, end), sorted
         self.pool: dict[str, np.ndarray] = {}                # for registers
 
@@ -263,7 +293,8 @@ class Arena(Memory):
         start = low = high = ptr - GLOBAL
         self.live.remove((start, start + size))
         if size > 1 << 24:
-            low, high = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, (start + size) // mmap.PAGESIZE * mmap.PAGESIZE
+            low, high = (-(-start // mmap.PAGESIZE) * mmap.PAGESIZE,
+                         (start + size) // mmap.PAGESIZE * mmap.PAGESIZE)
             for each in (self.data, self.state):
                 each.base.obj.madvise(mmap.MADV_DONTNEED, low, high - low)
         self.state[start:low], self.state[high:start + size] = 0, 0
@@ -313,6 +344,6 @@ class Arena(Memory):
         if not self.live:
             return "and there is no allocation"
         low, high = min(self.live, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
-        where = f"{start - high} bytes behind the end" if start >= high else f"{low - start} bytes before the start" if start < low \
-            else f"byte {start - low}"
+        where = (f"{start - high} bytes behind the end" if start >= high
+                 else f"{low - start} bytes before the start" if start < low else f"byte {start - low}")
         return f", {where} of the allocation of {high - low} bytes at {GLOBAL + low:#x}"

@@ -67,10 +67,13 @@ def add_flushed(a, b):
     return flush(clean(flush(a) + flush(b)))
 
 
-ADD = {"bf16": lambda a, b: narrow(READ["bf16"](a) + READ["bf16"](b), "bf16"), **dict.fromkeys(("f16", "f32"), lambda a, b: clean(a + b))}
-CHANGE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-          "exch": lambda a, b: b, "inc": lambda a, b: np.where(a >= b, a.dtype.type(0), a + a.dtype.type(1)),
-          "dec": lambda a, b: np.where((a == 0) | (a > b), b, a - a.dtype.type(1)), "cas": lambda a, b, d: np.where(a == b, d, a)}
+ADD = {"bf16": lambda a, b: narrow(READ["bf16"](a) + READ["bf16"](b), "bf16"),
+       **dict.fromkeys(("f16", "f32"), lambda a, b: clean(a + b))}
+CHANGE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+          "xor": np.bitwise_xor, "exch": lambda a, b: b,
+          "inc": lambda a, b: np.where(a >= b, a.dtype.type(0), a + a.dtype.type(1)),
+          "dec": lambda a, b: np.where((a == 0) | (a > b), b, a - a.dtype.type(1)),
+          "cas": lambda a, b, d: np.where(a == b, d, a)}
 FLOAT_CHANGE = {**CHANGE, "min": np.fmin, "max": np.fmax}
 
 
@@ -89,14 +92,17 @@ def atomic(c, m, address, *values):
     return out
 
 
-HINT, EVICT = "cache:L2::cache_hint?", "evict:L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate?"
+HINT, EVICT = ("cache:L2::cache_hint?",
+               "evict:L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate?")
 ORDER, SCOPE = "order:weak|volatile|relaxed|acquire|release|mmio?", "scope:cta|cluster|gpu|sys?"
-SCOPED = f"order:relaxed|acquire|release|acq_rel? {SCOPE} space:global|{NEAR}? op:add|min|max|and|or|xor|exch|inc|dec|cas"
+SCOPED = (f"order:relaxed|acquire|release|acq_rel? {SCOPE} space:global|{NEAR}? "
+          "op:add|min|max|and|or|xor|exch|inc|dec|cas")
 WIDTHS = f"noftz? {HINT} vec:v2|v4|v8? t:b16|b32|b64|u32|s32|u64|s64|f32|f64|f16|f16x2|bf16|bf16x2"
-row(f"ld {ORDER} {SCOPE} space:global|{NEAR}|local|param|param::entry|param::func|const? nc? cop:ca|cg|cs|lu|cv? {EVICT} {HINT} "
-    f"fetch:L2::64B|L2::128B|L2::256B? vec:v2|v4|v8? t:{TYPES}", "[t]=@,b64?", load)
+row(f"ld {ORDER} {SCOPE} space:global|{NEAR}|local|param|param::entry|param::func|const? nc? cop:ca|cg|cs|lu|"
+    f"cv? {EVICT} {HINT} fetch:L2::64B|L2::128B|L2::256B? vec:v2|v4|v8? t:{TYPES}", "[t]=@,b64?", load)
 row(f"ldu space:global vec:v2|v4? t:{TYPES}", "[t]=@", load)
-row(f"st {ORDER} {SCOPE} space:global|{NEAR}|local? cop:wb|cg|cs|wt? {EVICT} {HINT} vec:v2|v4|v8? t:{TYPES}", "=@,[wt],b64?", store)
+row(f"st {ORDER} {SCOPE} space:global|{NEAR}|local? cop:wb|cg|cs|wt? {EVICT} {HINT} vec:v2|v4|v8? t:{TYPES}",
+    "=@,[wt],b64?", store)
 row(f"atom {SCOPED} {WIDTHS}", "[wt]=@,[wt],[wt]?,b64?", atomic)
 row(f"red {SCOPED} {WIDTHS}", "=@,[wt],b64?", atomic)
 row("trap", "=", lambda c, m: c.fault("trap", "reached a trap", c.lanes()))
@@ -105,8 +111,10 @@ row("trap", "=", lambda c, m: c.fault("trap", "reached a trap", c.lanes()))
 # ---- What changes no value: the machine runs in order, so fences and hints do nothing ----
 
 for pattern in ("membar level:cta|gl|sys", "fence kind:sc|acq_rel|acquire|release? scope:cta|cluster|gpu|sys",
-                "fence proxy kind:alias|async|async.global|async.shared space:global|shared::cta|shared::cluster?",
-                "fence mbarrier_init order:release scope:cluster", "prefetch space:global|local? level:L1|L2", "prefetchu L1",
-                "applypriority space:global? level:L2::evict_normal", "discard space:global? level:L2", "setmaxnreg way:inc|dec sync aligned t:u32",
+                "fence proxy kind:alias|async|async.global|async.shared "
+                "space:global|shared::cta|shared::cluster?",
+                "fence mbarrier_init order:release scope:cluster", "prefetch space:global|local? level:L1|L2",
+                "prefetchu L1", "applypriority space:global? level:L2::evict_normal",
+                "discard space:global? level:L2", "setmaxnreg way:inc|dec sync aligned t:u32",
                 "griddepcontrol act:launch_dependents|wait", "nanosleep t:u32", "pmevent"):
     row(pattern)

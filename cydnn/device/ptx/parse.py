@@ -1,4 +1,5 @@
-"""From the text of a PTX file to flat programs: names resolved, calls inlined, scopes gone, every instruction with its place in the file."""
+"""From the text of a PTX file to flat programs: names resolved, calls inlined, scopes gone, every
+instruction with its place in the file."""
 from __future__ import annotations
 
 import math
@@ -8,35 +9,44 @@ from typing import Any, NamedTuple
 
 from ...status import NotSupported
 
-BYTES = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "b32": 4, "u32": 4, "s32": 4, "f32": 4,
-         "f16x2": 4, "bf16x2": 4, "u16x2": 4, "s16x2": 4, "tf32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8}
-CLOCKS = dict(zip(("%clock", "%clock_hi", "%globaltimer_lo", "%globaltimer_hi", "%clock64", "%globaltimer"), ["b32"] * 4 + ["b64"] * 2))
-SPECIAL = re.compile(r"%(n?tid|n?ctaid|cluster_n?ctaid|n?clusterid)\.[xyz]|%(laneid|n?warpid|n?smid|cluster_n?ctarank|is_explicit_cluster|"
-                     r"lanemask_(eq|lt|le|gt|ge)|clock(64|_hi)?|globaltimer(_lo|_hi)?|dynamic_smem_size|total_smem_size|gridid)|WARP_SZ")
+BYTES = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "b32": 4,
+         "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "u16x2": 4, "s16x2": 4, "tf32": 4,
+         "b64": 8, "u64": 8, "s64": 8, "f64": 8}
+CLOCKS = dict(zip(("%clock", "%clock_hi", "%globaltimer_lo", "%globaltimer_hi", "%clock64", "%globaltimer"),
+                  ["b32"] * 4 + ["b64"] * 2))
+SPECIAL = re.compile(r"%(n?tid|n?ctaid|cluster_n?ctaid|n?clusterid)\.[xyz]|%(laneid|n?warpid|n?smid|"
+                     "cluster_n?ctarank|is_explicit_cluster|lanemask_(eq|lt|le|gt|ge)|clock(64|_hi)?|"
+                     "globaltimer(_lo|_hi)?|dynamic_smem_size|total_smem_size|gridid)|WARP_SZ")
 NAME, INTEGER = r"[%$_A-Za-z][\w$.]*", r"-?(?:0[xX][\da-fA-F]+|\d+)U?"
-COMMENT, LEGAL = re.compile(r"//[^\n]*|/\*.*?\*/", re.S), re.compile(r'(?:[\w\s%$.@!|{}()\[\],;:<>=+-]+|"[^"]*")*')
+COMMENT, LEGAL = (re.compile(r"//[^\n]*|/\*.*?\*/", re.S),
+                  re.compile(r'(?:[\w\s%$.@!|{}()\[\],;:<>=+-]+|"[^"]*")*'))
 TOKEN, BRACE = re.compile(rf'{NAME}|\.?-?\w+|"[^"]*"|\S'), re.compile("[{}]")
-PIECE = re.compile(r"(?:^(?!$)|,)((?:\[[^\]]*\]?|\{[^}]*\}?|[^,\[{])*)")         # between commas outside of brackets and braces
+# between commas outside of brackets and braces
+PIECE = re.compile(r"(?:^(?!$)|,)((?:\[[^\]]*\]?|\{[^}]*\}?|[^,\[{])*)")
 LINKAGE = r"(?:\.(?:visible|extern|weak|common)\s+)*"
 TOP = re.compile(rf"""\s*(?:\.(?:version|target|address_size|pragma|alias|loc)\b[^\n]* | ;
     | \.file\s+(?P<number>\d+)\s+"(?P<path>[^"]*)"[^\n]* | \.section\s+[\w.$]+\s*(?P<section>\{{)
-    | {LINKAGE}\.(?P<kind>entry|func)\s*(?:\((?P<returns>[^)]*)\)\s*)?(?P<name>{NAME})\s*(?:\((?P<params>[^)]*)\))?(?P<limits>[^{{;]*)(?P<end>[{{;])
+    | {LINKAGE}\.(?P<kind>entry|func)\s*(?:\((?P<returns>[^)]*)\)\s*)?(?P<name>{NAME})\s*
+      (?:\((?P<params>[^)]*)\))?(?P<limits>[^{{;]*)(?P<end>[{{;])
     | {LINKAGE}\.(?P<space>global|const|shared)\b(?P<what>[^;=]*)(?:=(?P<values>[^;]*))?;)""", re.X)
-STATEMENT = re.compile(rf"""\s*(?:(?P<brace>[{{}}]) | (?P<label>{NAME})\s*:(?!:) | \.loc\s+(?P<loc>\d+\s+\d+)[^\n]* | ;
-    | \.(?P<directive>\w+)\s*(?P<rest>[^;]*);
-    | (?P<text>(?:@\s*(?P<negate>!)?\s*(?P<guard>{NAME}))?\s*(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>[^;]*));)""", re.X)
+STATEMENT = re.compile(rf"""\s*(?:(?P<brace>[{{}}]) | (?P<label>{NAME})\s*:(?!:)
+    | \.loc\s+(?P<loc>\d+\s+\d+)[^\n]* | ; | \.(?P<directive>\w+)\s*(?P<rest>[^;]*);
+    | (?P<text>(?:@\s*(?P<negate>!)?\s*(?P<guard>{NAME}))?\s*
+      (?P<opcode>[a-z][\w.:]*)\s*(?P<operands>[^;]*));)""", re.X)
 LEAF = re.compile(rf"\s*(?:0[fFdD](?P<float>[\da-fA-F]{{16}}|[\da-fA-F]{{8}})|(?P<int>{INTEGER})|"
                   rf"(?P<negate>!)?\s*(?P<name>{NAME})\s*(?:(?P<offset>[+-]\s*{INTEGER}))?)\s*")
 CALL = re.compile(rf"(?:\(([^)]*)\)\s*,\s*)?({NAME})\s*(?:,\s*\(([^)]*)\)\s*)?(?:,\s*{NAME}\s*)?")
 
 
 class PtxError(NotSupported):
-    """The text is not PTX that the interpreter knows: file, line, token, and what was expected or is missing."""
+    """The text is not PTX that the interpreter knows: file, line, token, and what
+    was expected or is missing."""
 
 
 class Operand(NamedTuple):
-    """``kind``: reg, int, float (bits), symbol, mem (base), vec and pair (operands), not, sink, label. ``more``: offset of a reg or symbol that is an
-    address; bytes of a float; scopes of a label. ``rest``: what else a mem names."""
+    """``kind``: reg, int, float (bits), symbol, mem (base), vec and pair (operands), not, sink, label.
+    ``more``: offset of a reg or symbol that is an address; bytes of a float; scopes of a label.
+    ``rest``: what else a mem names."""
     kind: str
     value: Any = None
     more: Any = 0
@@ -50,7 +60,8 @@ class Operand(NamedTuple):
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction: opcode words, operands, guard register or None. ``at``: its offset in the file; ``source``: what .loc said last."""
+    """One instruction: opcode words, operands, guard register or None. ``at``: its offset in the file;
+    ``source``: what .loc said last."""
     words: list
     operands: list
     guard: int | None
@@ -65,17 +76,19 @@ class Instruction:
 
 
 class Module:
-    """A PTX file. ``entries``, ``functions``: name -> (parameters and results, performance directives, where the body starts);
-    ``variables``: name -> (space, align, bytes, type, values)."""
+    """A PTX file. ``entries``, ``functions``: name -> (parameters and results, performance directives,
+    where the body starts); ``variables``: name -> (space, align, bytes, type, values)."""
 
     def __init__(self, text: str, file: str):
-        self.file, self.text, self.plain = file, text, COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text).rstrip()
+        self.file, self.text, self.plain = (
+            file, text, COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text).rstrip())
         self.entries, self.functions, self.variables, self.sources = {}, {}, {}, {}
         end, at = LEGAL.match(self.plain).end(), 0
         if end < len(self.plain):
             self.fail("a PTX token", end, self.plain[end:end + 12].split("\n")[0])
         while at < len(self.plain):
-            at = self._top(TOP.match(self.plain, at) or self.fail("a directive such as .entry, .func or .global", at))
+            at = self._top(
+                TOP.match(self.plain, at) or self.fail("a directive such as .entry, .func or .global", at))
 
     def line(self, at: int) -> int:
         """The line of an offset in the text."""
@@ -84,7 +97,8 @@ class Module:
     def fail(self, expected: str, at: int, token: str | None = None):
         found = TOKEN.search(self.plain, at)
         token = (found[0] if found else "end of file") if token is None else token
-        raise PtxError(f"{self.file}:{self.line(found.start() if found else at)}: expected {expected}; got {token!r}")
+        raise PtxError(
+            f"{self.file}:{self.line(found.start() if found else at)}: expected {expected}; got {token!r}")
 
     def _top(self, found) -> int:
         """Enter what one directive says; returns where the next one starts."""
@@ -96,10 +110,13 @@ class Module:
             values = tuple(int(v.rstrip("U"), 0) for v in re.findall(r"-?\w+", found["values"] or ""))
             self.variables[name] = (found["space"], *declared, values)
         if found["end"] == "{":
-            limits = {key: tuple(map(int, re.findall(r"\d+", values))) for key, values in re.findall(r"\.(\w+)([^.]*)", found["limits"])}
-            given = [p for part in found.group("params", "returns") for p in (part or "").split(",") if p.strip()]
+            limits = {key: tuple(map(int, re.findall(r"\d+", values)))
+                      for key, values in re.findall(r"\.(\w+)([^.]*)", found["limits"])}
+            given = [p for part in found.group("params", "returns")
+                     for p in (part or "").split(",") if p.strip()]
             declared = [self.declaration(p, found.start("name")) for p in given]
-            (self.entries if found["kind"] == "entry" else self.functions)[found["name"]] = declared, limits, at
+            (self.entries if found["kind"] == "entry"
+             else self.functions)[found["name"]] = declared, limits, at
         while depth:                                         # behind the block that was opened
             brace = BRACE.search(self.plain, at) or self.fail("'}'", len(self.plain))
             at, depth = brace.end(), depth + (1 if brace[0] == "{" else -1)
@@ -107,24 +124,29 @@ class Module:
 
     def declaration(self, text: str, at: int) -> tuple:
         """``.align 8 .v2 .b8 name[16]`` as (name, align, bytes, type)."""
-        found = re.fullmatch(r"((?:\s*\.\w+(?:\s+\d+\s)?)*)\s*([%$_A-Za-z][\w$]*)\s*((?:\[\s*\d*\s*\]\s*)*)", text)
+        found = re.fullmatch(
+            r"((?:\s*\.\w+(?:\s+\d+\s)?)*)\s*([%$_A-Za-z][\w$]*)\s*((?:\[\s*\d*\s*\]\s*)*)", text)
         words = dict(re.findall(r"\.(\w+)\s*(\d*)", found[1])) if found else {}
-        type_ = next((w for w in words if w in BYTES), None) or self.fail("a declaration such as .align 4 .b32 name[2]", at)
+        type_ = (next((w for w in words if w in BYTES), None)
+                 or self.fail("a declaration such as .align 4 .b32 name[2]", at))
         size = BYTES[type_] * (2 if "v2" in words else 4 if "v4" in words else 1)
-        return found[2], int(words.get("align", size)), size * math.prod(int(n or 0) for n in re.findall(r"\[\s*(\d*)", found[3])), type_
+        return (found[2], int(words.get("align", size)),
+                size * math.prod(int(n or 0) for n in re.findall(r"\[\s*(\d*)", found[3])), type_)
 
 
 class Program:
-    """One kernel: instructions, register widths, where its variables lie. A scope is a dict of names, of labels with a colon before them, and under
-    "" of the operands that were read in it; ``scopes`` has the innermost first."""
+    """One kernel: instructions, register widths, where its variables lie. A scope is a dict of names,
+    of labels with a colon before them, and under "" of the operands that were read in it;
+    ``scopes`` has the innermost first."""
 
     def __init__(self, module: Module, name: str):
         if name not in module.entries:
-            raise PtxError(f"{module.file}: expected an entry {name}; there is {', '.join(module.entries) or 'none'}")
+            raise PtxError(
+                f"{module.file}: expected an entry {name}; there is {', '.join(module.entries) or 'none'}")
         self.name, self.file, self.m = name, module.file, module
         self.code: list[Instruction] = []
         self.registers: list[tuple[str, str]] = []           # (name, type)
-        self.specials: dict[str, int] = {}                   # name -> register, of those that nothing declares
+        self.specials: dict[str, int] = {}                  # name -> register, of those that nothing declares
         self.variables: dict[str, tuple] = {}                # unique name -> (space, offset)
         self.bytes = {"shared": 0, "local": 0, "param": 0}
         self.calls, self.loc = [], None
@@ -157,7 +179,8 @@ class Program:
     def _arrived(self, operand, i) -> Operand:
         """A label with the instruction it stands for, or with its table of labels."""
         if operand.kind == "label":
-            operand = _named(operand.more, ":" + operand.value) or self.m.fail("a declared name or label", i.at, operand.value)
+            operand = (_named(operand.more, ":" + operand.value)
+                       or self.m.fail("a declared name or label", i.at, operand.value))
         if operand.kind == "vec" and i.words[0] == "brx":
             return operand._replace(value=[self._arrived(o, i) for o in operand.value])
         return operand
@@ -180,7 +203,8 @@ class Program:
             elif kind == "loc":
                 self.loc = tuple(map(int, found["loc"].split()))
             elif directive == "branchtargets":
-                scopes[0][":" + label] = Operand("vec", [Operand("label", target.strip(), scopes) for target in found["rest"].split(",")])
+                scopes[0][":" + label] = Operand(
+                    "vec", [Operand("label", target.strip(), scopes) for target in found["rest"].split(",")])
             elif directive in ("reg", "param", "local", "shared"):
                 self._declare(directive, found["rest"], found.start("rest"), scopes[0])
             elif directive not in (None, "pragma", "callprototype"):
@@ -192,7 +216,8 @@ class Program:
         if space != "reg":
             name, align, size, _ = self.m.declaration(text, at)
             unique = f"{name}#{len(self.variables)}"
-            scope[name] = self.place(unique, "local" if space == "param" else space, size, align)        # parameters of calls are local memory
+            # parameters of calls are local memory
+            scope[name] = self.place(unique, "local" if space == "param" else space, size, align)
             return
         type_, names = re.fullmatch(r"\.(\w+)\s+(.*)", text, re.S).groups()
         if type_ not in BYTES:
@@ -202,7 +227,8 @@ class Program:
                 scope[each] = self.register(each, type_)
 
     def _instruction(self, found, scopes):
-        guard, words, given, at = found["guard"], found["opcode"].split("."), found["operands"], found.start("text")
+        guard, words, given, at = (found["guard"], found["opcode"].split("."),
+                                   found["operands"], found.start("text"))
         register = guard and self._name(guard, scopes, at).value
         if words[0] == "call":
             return self._call(given, scopes, guard, at)
@@ -211,17 +237,22 @@ class Program:
             words, operands = ["bra"], [Operand("label", "}", scopes)]
         elif any(o.kind == "reg" and self.registers[o.value][0] in CLOCKS for o in operands[1:]):
             words, operands = ["mov", "clock", words[-1]], operands[:1]
-        elif words[1:2] == ["param"] and any(o.kind == "mem" and self.variables.get(o.value.value, "?")[0] == "local" for o in operands):
+        elif words[1:2] == ["param"] and any(
+                o.kind == "mem" and self.variables.get(o.value.value, "?")[0] == "local" for o in operands):
             words[1] = "local"
-        self.code.append(Instruction(words, operands, register, bool(found["negate"]), at, " ".join(found["text"].split()), self.loc))
+        self.code.append(Instruction(words, operands, register, bool(found["negate"]), at,
+                                     " ".join(found["text"].split()), self.loc))
 
     def _call(self, text, scopes, guard, at):
         """``call.uni (r), f, (a, b);`` becomes the body of f, with its parameters bound to the caller's."""
-        results, name, given = (CALL.fullmatch(text) or self.m.fail("(results), function, (arguments)", at)).groups()
-        params, _, start = self.m.functions.get(name) or self.m.fail(f"a function of this file ({', '.join(self.m.functions) or 'none'})", at, name)
+        results, name, given = (CALL.fullmatch(text)
+                                or self.m.fail("(results), function, (arguments)", at)).groups()
+        params, _, start = self.m.functions.get(name) or self.m.fail(
+            f"a function of this file ({', '.join(self.m.functions) or 'none'})", at, name)
         if guard is not None or name in self.calls:
             self.m.fail("a call without guard that is not recursive", at, name)
-        bound = [self._name(word.strip(), scopes, at) for part in (given, results) if part for word in part.split(",")]
+        bound = [self._name(word.strip(), scopes, at) for part in (given, results)
+                 if part for word in part.split(",")]
         if any(operand.kind != "symbol" for operand in bound):
             self.m.fail("arguments in .param space", at, name)
         self.calls.append(name)
@@ -237,7 +268,8 @@ class Program:
             return self.special(text, CLOCKS.get(text, "b32"))
         if text == "_" or text in self.variables or text in self.m.variables:
             return Operand("sink") if text == "_" else Operand("symbol", text)
-        return Operand("label", text, scopes) if text[0] != "%" else self.m.fail("a declared register", at, text)
+        return (Operand("label", text, scopes) if text[0] != "%"
+                else self.m.fail("a declared register", at, text))
 
     def _operand(self, text, scopes, at) -> Operand:
         known = scopes[0][""]
@@ -250,11 +282,14 @@ class Program:
         if closing and text[-1] != closing:
             self.m.fail(repr(closing), at, text.split()[-1])
         if closing or "|" in text:
-            parts = [self._operand(piece, scopes, at) for piece in (PIECE.findall(text[1:-1]) if closing else text.split("|"))]
-            return Operand("mem", parts[0], 0, tuple(parts[1:])) if closing == "]" else Operand("vec" if closing else "pair", parts)
+            parts = [self._operand(piece, scopes, at)
+                     for piece in (PIECE.findall(text[1:-1]) if closing else text.split("|"))]
+            return (Operand("mem", parts[0], 0, tuple(parts[1:])) if closing == "]"
+                    else Operand("vec" if closing else "pair", parts))
         found = LEAF.match(text)
         if not found or found.end() < len(text):
-            self.m.fail("';'" if found else "an operand", at, (text[found.end():].split() if found else [text or ";"])[0])
+            self.m.fail("';'" if found else "an operand", at,
+                        (text[found.end():].split() if found else [text or ";"])[0])
         if bits := found["float"]:
             return Operand("float", int(bits, 16), len(bits) // 2)
         if found["int"]:
@@ -262,7 +297,8 @@ class Program:
         operand, offset = self._name(found["name"], scopes, at), found["offset"]
         if found["negate"]:
             return operand._replace(kind="not")
-        return operand._replace(more=int(offset.replace(" ", "").replace("+-", "-"), 0)) if offset else operand
+        return (operand._replace(more=int(offset.replace(" ", "").replace("+-", "-"), 0))
+                if offset else operand)
 
 
 def _named(scopes: tuple, name: str) -> Operand | None:

@@ -23,7 +23,8 @@ def here(c):
 def shuffle(c, m, value, by, clamp, members):
     """shfl.sync d|p: the value of lane j of the segment, or the lane's own when j is outside."""
     lanes = c.lanes()
-    lane, by, segment, limit = lanes & 31, by.astype(np.int64) & 31, clamp.astype(np.int64) >> 8 & 31, clamp.astype(np.int64) & 31
+    lane, by, segment, limit = (lanes & 31, by.astype(np.int64) & 31, clamp.astype(np.int64) >> 8 & 31,
+                                clamp.astype(np.int64) & 31)
     low, high = lane & segment, lane & segment | limit & ~segment & 31
     j = {"up": lane - by, "down": lane + by, "bfly": lane ^ by, "idx": low | by & ~segment & 31}[m["mode"]]
     inside = j >= high if m["mode"] == "up" else j <= high
@@ -35,7 +36,8 @@ def shuffle(c, m, value, by, clamp, members):
 
 def vote(c, m, predicate, members):
     bits, all_ = gather(c, predicate) & members, here(c) & members
-    return {"ballot": bits, "any": bits != 0, "all": bits == all_, "uni": (bits == all_) | (bits == 0)}[m["mode"]],
+    return {"ballot": bits, "any": bits != 0, "all": bits == all_,
+            "uni": (bits == all_) | (bits == 0)}[m["mode"]],
 
 
 def elect(c, m, members):
@@ -47,10 +49,12 @@ def elect(c, m, members):
 def match(c, m, value, members):
     rows, all_ = c.spread(value), here(c)
     same = ((rows[:, :, None] == rows[:, None, :]) * BITS).sum(2, dtype=U32).reshape(-1)[c.lanes()] & all_
-    return (same, same == all_) if m["mode"] == "any" else (np.where(same == all_, all_, U32(0)), same == all_)
+    return ((same, same == all_) if m["mode"] == "any"
+            else (np.where(same == all_, all_, U32(0)), same == all_))
 
 
-FOLD = {"add": np.add, "or": np.bitwise_or, "xor": np.bitwise_xor, "and": np.bitwise_and, "min": np.minimum, "max": np.maximum}
+FOLD = {"add": np.add, "or": np.bitwise_or, "xor": np.bitwise_xor, "and": np.bitwise_and,
+        "min": np.minimum, "max": np.maximum}
 
 
 def neutral(fold, dtype):
@@ -84,17 +88,21 @@ row("bar warp sync", "=members", sync_warp)
 # ---- Barriers of a block and of a cluster ----
 
 def barriers(c, m, name=None):
-    """The barriers that the active lanes mean, each with its lanes and their positions. The cluster's has no name."""
+    """The barriers that the active lanes mean, each with its lanes and their positions.
+    The cluster's has no name."""
     size = c.width * (c.cluster if "cluster" in m else 1)    # lanes of a scope
-    place = c.lanes() // size * 32 + (16 if "cluster" in m else 0 if name is None else name.astype(np.int64) & 15)
+    place = c.lanes() // size * 32 + (16 if "cluster" in m
+                                      else 0 if name is None else name.astype(np.int64) & 15)
     for each in np.unique(place).tolist():
         start, mine = each // 32 * size, place == each
-        yield c.gates.setdefault(("barrier", each), Barrier(slice(start, start + size))), c.lanes()[mine], mine
+        yield (c.gates.setdefault(("barrier", each), Barrier(slice(start, start + size))),
+               c.lanes()[mine], mine)
 
 
 def sync(c, m, name=None, count=None, held=None):
     """bar.sync and bar.red: arrive and wait. Blocks go on when all wait, so that they keep in step."""
-    if c.n == c.live and count is None and held is None and (name is None or not name.strides[0]) and not c.coming:
+    if (c.n == c.live and count is None and held is None
+            and (name is None or not name.strides[0]) and not c.coming):
         return c.meet()                                      # everybody, at once
     for gate, lanes, mine in barriers(c, m, name):
         gate.arrive(c, lanes, 0 if count is None else int(count[mine][0]))
@@ -105,7 +113,8 @@ def sync(c, m, name=None, count=None, held=None):
 
 
 def in_turn(c, gate, lanes, ahead, what):
-    """A thread arrives at the cluster's barrier, waits, arrives, waits. PTX ISA, barrier.cluster: anything else is undefined."""
+    """A thread arrives at the cluster's barrier, waits, arrives, waits. PTX ISA, barrier.cluster:
+    anything else is undefined."""
     bad = (gate.phase_of[lanes - gate.scope.start] >= 0) != ahead
     if c.checks.barriers and bad.any():
         c.fault("cluster barrier", what, lanes[bad])
@@ -138,7 +147,8 @@ def leave_cluster(c):
         bad = (reads >= c.first) & (reads >> CLOCK & NEVER >= known)
         bad[:, first:first + c.warps_in_block] = False
         for cell, warp in np.argwhere(bad)[:1]:
-            what = f"leaves, and its shared memory with it, which {c.name_of(int(reads[cell, warp]))} read with no synchronisation between"
+            what = ("leaves, and its shared memory with it, "
+                    f"which {c.name_of(int(reads[cell, warp]))} read with no synchronisation between")
             c.fault("race", what, block * c.width, int(shared.read_at[cells][cell]))
     c.gone = gone
 
