@@ -1,8 +1,10 @@
 """The v5 functions of the C API, one file a chapter. ``cydnn.cudnn`` publishes them.
 
-``FUNCTIONS`` {name: (function, chapter of the guide)} and ``CONSTANTS`` {name: number} are all that is public.
+``FUNCTIONS`` {name: (function, chapter of the guide)} and ``CONSTANTS``
+{name: number} are all that is public.
 """
-from . import (activation, batch_norm, conv_compute, convolution, filter, handle, later, pooling, softmax, tensor, tensor_ops)
+from . import (activation, batch_norm, conv_compute, convolution, filter, handle, later,
+               pooling, softmax, tensor, tensor_ops)
 from .arguments import FUNCTIONS
 from .enums import CONSTANTS
 from .find import AlgoPerf

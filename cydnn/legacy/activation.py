@@ -1,4 +1,5 @@
-"""Activation: descriptors, forward and backward: cudnnActivationForward to cudnnActivationBackward_v4. Spec: legacy API, 3.12 and 4.8."""
+"""Activation: descriptors, forward and backward: cudnnActivationForward to cudnnActivationBackward_v4.
+Spec: legacy API, 3.12 and 4.8."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -20,7 +21,7 @@ class Activation(NamedTuple):
 
 ACTIVATION = Kind("activation descriptor")
 
-MODES = {                                        # word: (forward mode of the op, backward mode, what backward reads beside dy)
+MODES = {                       # word: (forward mode of the op, backward mode, what backward reads beside dy)
     "sigmoid": ("sigmoid_fwd", "sigmoid_bwd_from_y", "y"),
     "tanh": ("tanh_fwd", "tanh_bwd_from_y", "y"),
     "relu": ("relu_fwd", "relu_bwd", "x"),
@@ -39,7 +40,8 @@ def setActivationDescriptor(activationDesc, mode, reluNanOpt, reluCeiling) -> No
     """``reluCeiling`` is used by CLIPPED_RELU only."""
     function = "cudnnSetActivationDescriptor"
     found = ACTIVATION.resolve(function, "activationDesc", activationDesc)
-    ACTIVATION.set(found, Activation(ACTIVATION_MODE.check(function, "mode", mode), NAN.check(function, "reluNanOpt", reluNanOpt),
+    ACTIVATION.set(found, Activation(ACTIVATION_MODE.check(function, "mode", mode),
+                                     NAN.check(function, "reluNanOpt", reluNanOpt),
                                      number(function, "reluCeiling", reluCeiling)))
 
 
@@ -78,25 +80,30 @@ def _backward(call, activation, y, dy, x, dx) -> Work:
     writable(call, dxDesc=dx)
     word = ACTIVATION_MODE.word(activation.mode)
     read = MODES[word][2]
-    return Work(_op(word, NAN.word(activation.nan), activation.ceiling, y, backward=True), dict(x=dy, b=dict(x=x, y=y)[read], y=dx),
-                unused=("x" if read == "y" else "y",))
+    return Work(_op(word, NAN.word(activation.nan), activation.ceiling, y, backward=True),
+                dict(x=dy, b=dict(x=x, y=y)[read], y=dx), unused=("x" if read == "y" else "y",))
 
 
 def _without_ceiling(meaning):
     """The deprecated functions take a mode; there is no ceiling, and NaN is not propagated."""
     def plain(call, word, *descs) -> Work:
-        call.require(word != "clipped_relu", "mode must not be CUDNN_ACTIVATION_CLIPPED_RELU, which needs a descriptor for its ceiling", BadParam)
+        call.require(word != "clipped_relu", "mode must not be CUDNN_ACTIVATION_CLIPPED_RELU, "
+                                             "which needs a descriptor for its ceiling", BadParam)
         numbers = {name: number for number, name in ACTIVATION_MODE}
         return meaning(call, Activation(numbers[word], CONSTANTS["CUDNN_NOT_PROPAGATE_NAN"], 0.0), *descs)
     return plain
 
 
 _TWO, _FOUR = dict(xDesc=TENSOR, yDesc=TENSOR), dict(yDesc=TENSOR, dyDesc=TENSOR, xDesc=TENSOR, dxDesc=TENSOR)
-_SCALARS = "alpha1 alpha2 alpha beta"            # alpha1 and alpha2 scale the operands of the op; they are 1 here
-FORWARD = Compute("cudnnActivationForward", dict(activationDesc=ACTIVATION, **_TWO), "x y", _SCALARS, _forward)
-BACKWARD = Compute("cudnnActivationBackward", dict(activationDesc=ACTIVATION, **_FOUR), "dy x y dx", _SCALARS, _backward)
-FORWARD_V3 = Compute("cudnnActivationForward_v3", dict(mode=ACTIVATION_MODE, **_TWO), "x y", _SCALARS, _without_ceiling(_forward))
-BACKWARD_V3 = Compute("cudnnActivationBackward_v3", dict(mode=ACTIVATION_MODE, **_FOUR), "dy x y dx", _SCALARS, _without_ceiling(_backward))
+_SCALARS = "alpha1 alpha2 alpha beta"       # alpha1 and alpha2 scale the operands of the op; they are 1 here
+FORWARD = Compute("cudnnActivationForward", dict(activationDesc=ACTIVATION, **_TWO),
+                  "x y", _SCALARS, _forward)
+BACKWARD = Compute("cudnnActivationBackward", dict(activationDesc=ACTIVATION, **_FOUR),
+                   "dy x y dx", _SCALARS, _backward)
+FORWARD_V3 = Compute("cudnnActivationForward_v3", dict(mode=ACTIVATION_MODE, **_TWO), "x y",
+                     _SCALARS, _without_ceiling(_forward))
+BACKWARD_V3 = Compute("cudnnActivationBackward_v3", dict(mode=ACTIVATION_MODE, **_FOUR), "dy x y dx",
+                      _SCALARS, _without_ceiling(_backward))
 
 
 @public("g77", activationForward_v4="g85")
@@ -107,8 +114,10 @@ def activationForward(handle, activationDesc, alpha, xDesc, x, beta, yDesc, y):
 
 @public("g78", activationBackward_v4="g86")
 def activationBackward(handle, activationDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx):
-    """dx = alpha * gradient + beta * dx, from y for SIGMOID and TANH, from x for the others. dx may be dy with an equal descriptor."""
-    compute(BACKWARD, handle, (activationDesc, yDesc, dyDesc, xDesc, dxDesc), (dy, x, y, dx), (1.0, 1.0, alpha, beta))
+    """dx = alpha * gradient + beta * dx, from y for SIGMOID and TANH, from x for the others.
+    dx may be dy with an equal descriptor."""
+    compute(BACKWARD, handle, (activationDesc, yDesc, dyDesc, xDesc, dxDesc),
+            (dy, x, y, dx), (1.0, 1.0, alpha, beta))
 
 
 @public("g83")
@@ -120,4 +129,5 @@ def activationForward_v3(handle, mode, alpha, xDesc, x, beta, yDesc, y):
 @public("g84")
 def activationBackward_v3(handle, mode, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx):
     """Deprecated: a mode in place of the descriptor."""
-    compute(BACKWARD_V3, handle, (mode, yDesc, dyDesc, xDesc, dxDesc), (dy, x, y, dx), (1.0, 1.0, alpha, beta))
+    compute(BACKWARD_V3, handle, (mode, yDesc, dyDesc, xDesc, dxDesc),
+            (dy, x, y, dx), (1.0, 1.0, alpha, beta))

@@ -1,7 +1,8 @@
-"""What every legacy function uses: the table of public names, the kinds of descriptors, and how an argument is read.
+"""What every legacy function uses: the table of public names, the kinds of descriptors,
+and how an argument is read.
 
-Misuse of Python (a wrong type, a sequence that is too short) is TypeError or ValueError; what C would answer with a status raises the
-class of that status. Spec: legacy API, 1.2 and 1.3.
+Misuse of Python (a wrong type, a sequence that is too short) is TypeError or ValueError; what C would answer
+with a status raises the class of that status. Spec: legacy API, 1.2 and 1.3.
 """
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def public(section: str, **aliases: str):
 
 
 def integers(function: str, argument: str, values, least: int) -> tuple:
-    """A tuple of the first ``least`` ints of a sequence. An int (a host address, as other bindings take) is a TypeError."""
+    """A tuple of the first ``least`` ints of a sequence. An int (a host address, as other
+    bindings take) is a TypeError."""
     if isinstance(values, (int, str)) or not hasattr(values, "__iter__"):
         raise TypeError(f"{function}: {argument} must be a sequence of ints, not an address; got {values!r}")
     values = tuple(map(index, values))
@@ -41,7 +43,8 @@ def at_least(function: str, low: int, **arguments) -> None:
 
 
 def scale(function: str, argument: str, value) -> float:
-    """A scaling factor. None is NULL; an int above 2**32 is the host address that other bindings take, so it is refused."""
+    """A scaling factor. None is NULL; an int above 2**32 is the host address that other
+    bindings take, so it is refused."""
     require(value is not None, f"{function}: {argument} must not be NULL")
     if isinstance(value, int) and abs(value) > 2 ** 32:
         raise TypeError(f"{function}: {argument} must be a number, not the address of one; got {value}")
@@ -57,7 +60,8 @@ def number(function: str, argument: str, value) -> float:
 
 
 def is_given(pointer) -> bool:
-    """False for NULL: None or 0. Nothing else is looked into, as an array may have to wait for its device to say what it is."""
+    """False for NULL: None or 0. Nothing else is looked into, as an array may have to wait
+    for its device to say what it is."""
     return pointer is not None and not (type(pointer) is int and pointer == 0)
 
 
@@ -66,7 +70,8 @@ class Kind:
 
     def __init__(self, name: str, content=lambda fields: fields, type_=None):
         self.name, self._content = name, content
-        self.type = type_ or type(name.title().replace(" ", ""), (Descriptor,), {"__slots__": (), "__doc__": f"A {name}."})
+        self.type = type_ or type(name.title().replace(" ", ""), (Descriptor,),
+                                  {"__slots__": (), "__doc__": f"A {name}."})
 
     def create(self) -> Descriptor:
         return self.type()
@@ -82,8 +87,8 @@ class Kind:
             found = descriptor(value)
         except BadParam:
             found = None
-        require(isinstance(found, self.type), f"{function}: {argument} must be a {self.name} that was created and not "
-                                              f"destroyed; got {value!r}")
+        require(isinstance(found, self.type), f"{function}: {argument} must be a {self.name} that was "
+                                              f"created and not destroyed; got {value!r}")
         return found
 
     def set(self, value, fields) -> None:

@@ -1,4 +1,5 @@
-"""Batch normalization: cudnnBatchNormalizationForwardInference to cudnnDeriveBNTensorDescriptor. Spec: legacy API, 3.15 and 4.11."""
+"""Batch normalization: cudnnBatchNormalizationForwardInference to cudnnDeriveBNTensorDescriptor.
+Spec: legacy API, 3.15 and 4.11."""
 from __future__ import annotations
 
 from .._core import attempt
@@ -11,12 +12,14 @@ from .call import Compute, Work, same_dims, same_types, writable
 from .enums import BATCH_NORM_MODE, CONSTANTS
 from .tensor import TENSOR, TensorFields
 
-NULL = 0                                         # a small int is one object, so ``is`` asks no array for its value
-LEAST_EPSILON = CONSTANTS["CUDNN_BN_MIN_EPSILON"] * (1 - 1e-6)    # float32(1e-5) is slightly below 1e-5 and must pass
+NULL = 0                                    # a small int is one object, so ``is`` asks no array for its value
+# float32(1e-5) is slightly below 1e-5 and must pass
+LEAST_EPSILON = CONSTANTS["CUDNN_BN_MIN_EPSILON"] * (1 - 1e-6)
 
 
 def _epsilon(call, epsilon) -> None:
-    call.require(epsilon is not None and epsilon >= LEAST_EPSILON, f"epsilon must be >= CUDNN_BN_MIN_EPSILON = 1e-5; got {epsilon}")
+    call.require(epsilon is not None and epsilon >= LEAST_EPSILON,
+                 f"epsilon must be >= CUDNN_BN_MIN_EPSILON = 1e-5; got {epsilon}")
 
 
 def _pairs(call, flags: int, *pairs) -> None:
@@ -34,22 +37,26 @@ def _rules(call, mode, parameters, parameter_name, **data) -> None:
     call.require(x.rank in (4, 5), f"{name} must have rank 4 or 5; got {x.rank}")
     same_dims(call, **data)
     want = _parameter_dims(mode, x.dims)
-    call.require(parameters.dims == want, f"{parameter_name} must have dims {want} for mode {mode}; got {parameters.dims}")
+    call.require(parameters.dims == want,
+                 f"{parameter_name} must have dims {want} for mode {mode}; got {parameters.dims}")
     same_types(call, **data)
-    call.require(parameters.dtype.name == x.dtype.compute, f"{parameter_name} must have data type {x.dtype.compute} for {name} of {x.dtype}; "
-                                                           f"got {parameters.dtype}")
+    call.require(parameters.dtype.name == x.dtype.compute,
+                 f"{parameter_name} must have data type {x.dtype.compute} for {name} of {x.dtype}; "
+                 f"got {parameters.dtype}")
 
 
 def _inference(call, mode, x, y, p) -> Work:
     _rules(call, mode, p, "bnScaleBiasMeanVarDesc", xDesc=x, yDesc=y)
     writable(call, yDesc=y)
-    return Work(BatchNormInference(mode=mode, compute=x.dtype.compute), dict(x=x, scale=p, bias=p, mean=p, var=p, y=y))
+    return Work(BatchNormInference(mode=mode, compute=x.dtype.compute),
+                dict(x=x, scale=p, bias=p, mean=p, var=p, y=y))
 
 
 def _training(call, mode, x, y, p, flags) -> Work:
     _rules(call, mode, p, "bnScaleBiasMeanVarDesc", xDesc=x, yDesc=y)
     writable(call, yDesc=y, bnScaleBiasMeanVarDesc=p)
-    running = dict(running_mean=p, running_var=p, next_running_mean=p, next_running_var=p) if flags & 3 else {}
+    running = dict(running_mean=p, running_var=p, next_running_mean=p,
+                   next_running_var=p) if flags & 3 else {}
     saved = dict(mean=p, rstd=p) if flags & 12 else {}
     wanted = dict(x=x, scale=p, bias=p, y=y, **running, **saved)
     absent = tuple(n for n in BatchNormTraining.writes if n not in wanted)
@@ -60,71 +67,87 @@ def _backward(call, mode, x, dy, dx, p, flags) -> Work:
     _rules(call, mode, p, "bnScaleBiasDiffDesc", xDesc=x, dyDesc=dy, dxDesc=dx)
     writable(call, dxDesc=dx, bnScaleBiasDiffDesc=p)
     saved = dict(mean=p, rstd=p) if flags else {}
-    return Work(BatchNormBwd(mode=mode, compute=x.dtype.compute), dict(x=x, dy=dy, scale=p, **saved, dx=dx, dscale=p, dbias=p))
+    return Work(BatchNormBwd(mode=mode, compute=x.dtype.compute),
+                dict(x=x, dy=dy, scale=p, **saved, dx=dx, dscale=p, dbias=p))
 
 
 _FORWARD_KEYS = dict(mode=BATCH_NORM_MODE, xDesc=TENSOR, yDesc=TENSOR, bnScaleBiasMeanVarDesc=TENSOR)
-INFERENCE = Compute("cudnnBatchNormalizationForwardInference", _FORWARD_KEYS, "x bnScale bnBias estimatedMean estimatedVariance y",
-                    "epsilon alpha beta", _inference)
-TRAINING = Compute("cudnnBatchNormalizationForwardTraining", dict(**_FORWARD_KEYS, flags=None), "", "epsilon factor alpha beta", _training)
+INFERENCE = Compute("cudnnBatchNormalizationForwardInference", _FORWARD_KEYS,
+                    "x bnScale bnBias estimatedMean estimatedVariance y", "epsilon alpha beta", _inference)
+TRAINING = Compute("cudnnBatchNormalizationForwardTraining", dict(**_FORWARD_KEYS, flags=None), "",
+                   "epsilon factor alpha beta", _training)
 BACKWARD = Compute("cudnnBatchNormalizationBackward",
-                   dict(mode=BATCH_NORM_MODE, xDesc=TENSOR, dyDesc=TENSOR, dxDesc=TENSOR, bnScaleBiasDiffDesc=TENSOR, flags=None), "",
+                   dict(mode=BATCH_NORM_MODE, xDesc=TENSOR, dyDesc=TENSOR, dxDesc=TENSOR,
+                        bnScaleBiasDiffDesc=TENSOR, flags=None), "",
                    "epsilon alpha beta alpha_param beta_param", _backward)
 
 
 @public("g95")
-def batchNormalizationForwardInference(handle, mode, alpha, beta, xDesc, x, yDesc, y, bnScaleBiasMeanVarDesc, bnScale, bnBias,
-                                       estimatedMean, estimatedVariance, epsilon):
+def batchNormalizationForwardInference(handle, mode, alpha, beta, xDesc, x, yDesc, y, bnScaleBiasMeanVarDesc,
+                                       bnScale, bnBias, estimatedMean, estimatedVariance, epsilon):
     """y = alpha * (bnScale * (x - mean) / sqrt(variance + epsilon) + bnBias) + beta * y."""
     keys, scalars = (mode, xDesc, yDesc, bnScaleBiasMeanVarDesc), (epsilon, alpha, beta)
     pointers = (x, bnScale, bnBias, estimatedMean, estimatedVariance, y)
-    if isinstance(epsilon, float) and epsilon >= LEAST_EPSILON and attempt(INFERENCE, handle, keys, pointers, scalars):
+    if (isinstance(epsilon, float) and epsilon >= LEAST_EPSILON
+            and attempt(INFERENCE, handle, keys, pointers, scalars)):
         return
     _epsilon(INFERENCE, epsilon)
     INFERENCE.run(handle, keys, pointers, scalars)
 
 
 @public("g96")
-def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc, y, bnScaleBiasMeanVarDesc, bnScale, bnBias,
-                                      exponentialAverageFactor, resultRunningMean, resultRunningVariance, epsilon, resultSaveMean,
-                                      resultSaveInvVariance):
-    """y = alpha * normalized(x) + beta * y with the statistics of the batch; updates the running pair, stores mean and 1 / sqrt(var + epsilon).
+def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc, y, bnScaleBiasMeanVarDesc,
+                                      bnScale, bnBias, exponentialAverageFactor, resultRunningMean,
+                                      resultRunningVariance, epsilon, resultSaveMean, resultSaveInvVariance):
+    """y = alpha * normalized(x) + beta * y with the statistics of the batch; updates the running pair,
+    stores mean and 1 / sqrt(var + epsilon).
 
-    running = (1 - factor) * running + factor * (mean or unbiased variance); both pairs are optional, each as a whole.
+    running = (1 - factor) * running + factor * (mean or unbiased variance); both pairs are
+    optional, each as a whole.
     """
     flags = ((resultRunningMean is not None and resultRunningMean is not NULL)
              + 2 * (resultRunningVariance is not None and resultRunningVariance is not NULL)
              + 4 * (resultSaveMean is not None and resultSaveMean is not NULL)
              + 8 * (resultSaveInvVariance is not None and resultSaveInvVariance is not NULL))
-    keys, scalars = (mode, xDesc, yDesc, bnScaleBiasMeanVarDesc, flags), (epsilon, exponentialAverageFactor, alpha, beta)
+    keys, scalars = ((mode, xDesc, yDesc, bnScaleBiasMeanVarDesc, flags),
+                     (epsilon, exponentialAverageFactor, alpha, beta))
     if flags == 15:
-        pointers = (x, bnScale, bnBias, resultRunningMean, resultRunningVariance, y, resultSaveMean, resultSaveInvVariance,
-                    resultRunningMean, resultRunningVariance)
+        pointers = (x, bnScale, bnBias, resultRunningMean, resultRunningVariance, y, resultSaveMean,
+                    resultSaveInvVariance, resultRunningMean, resultRunningVariance)
     else:
         running = (resultRunningMean, resultRunningVariance) if flags & 3 else ()
-        pointers = (x, bnScale, bnBias, *running, y, *((resultSaveMean, resultSaveInvVariance) if flags & 12 else ()), *running)
-    if isinstance(epsilon, float) and epsilon >= LEAST_EPSILON and attempt(TRAINING, handle, keys, pointers, scalars):
+        pointers = (x, bnScale, bnBias, *running, y,
+                    *((resultSaveMean, resultSaveInvVariance) if flags & 12 else ()), *running)
+    if (isinstance(epsilon, float) and epsilon >= LEAST_EPSILON
+            and attempt(TRAINING, handle, keys, pointers, scalars)):
         return
-    _pairs(TRAINING, flags, ("resultRunningMean", "resultRunningVariance"), ("resultSaveMean", "resultSaveInvVariance"))
+    _pairs(TRAINING, flags, ("resultRunningMean", "resultRunningVariance"),
+           ("resultSaveMean", "resultSaveInvVariance"))
     _epsilon(TRAINING, epsilon)
-    names = ("x", "bnScale", "bnBias", *(("resultRunningMean", "resultRunningVariance") if flags & 3 else ()), "y")
+    names = ("x", "bnScale", "bnBias",
+             *(("resultRunningMean", "resultRunningVariance") if flags & 3 else ()), "y")
     TRAINING.run(handle, keys, pointers, scalars, names=names)
 
 
 @public("g97")
-def batchNormalizationBackward(handle, mode, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff, xDesc, x, dyDesc, dy, dxDesc, dx,
-                               bnScaleBiasDiffDesc, bnScale, resultBnScaleDiff, resultBnBiasDiff, epsilon, savedMean, savedInvVariance):
-    """dx is blended with the DataDiff pair, both parameter gradients with the ParamDiff pair; the saved pair is optional as a whole."""
-    flags = (savedMean is not None and savedMean is not NULL) + 2 * (savedInvVariance is not None and savedInvVariance is not NULL)
+def batchNormalizationBackward(handle, mode, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff,
+                               xDesc, x, dyDesc, dy, dxDesc, dx, bnScaleBiasDiffDesc, bnScale,
+                               resultBnScaleDiff, resultBnBiasDiff, epsilon, savedMean, savedInvVariance):
+    """dx is blended with the DataDiff pair, both parameter gradients with the ParamDiff pair;
+    the saved pair is optional as a whole."""
+    flags = ((savedMean is not None and savedMean is not NULL)
+             + 2 * (savedInvVariance is not None and savedInvVariance is not NULL))
     keys = (mode, xDesc, dyDesc, dxDesc, bnScaleBiasDiffDesc, flags)
     scalars = (epsilon, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff)
     saved = (savedMean, savedInvVariance) if flags else ()
     pointers = (x, dy, bnScale, *saved, dx, resultBnScaleDiff, resultBnBiasDiff)
-    if isinstance(epsilon, float) and epsilon >= LEAST_EPSILON and attempt(BACKWARD, handle, keys, pointers, scalars):
+    if (isinstance(epsilon, float) and epsilon >= LEAST_EPSILON
+            and attempt(BACKWARD, handle, keys, pointers, scalars)):
         return
     _pairs(BACKWARD, flags, ("savedMean", "savedInvVariance"))
     _epsilon(BACKWARD, epsilon)
-    names = ("x", "dy", "bnScale", *("savedMean", "savedInvVariance")[:len(saved)], "dx", "resultBnScaleDiff", "resultBnBiasDiff")
+    names = ("x", "dy", "bnScale", *("savedMean", "savedInvVariance")[:len(saved)], "dx",
+             "resultBnScaleDiff", "resultBnBiasDiff")
     BACKWARD.run(handle, keys, pointers, scalars, names=names)
 
 

@@ -1,8 +1,9 @@
 """A compute call: the plan table is asked first, then every rule is checked and the plan is built.
 
-A compute function is one call of ``_core.compute``: a C hash table from (function, descriptor stamps, enums) to a plan. Whatever it
-does not take (no plan yet, an int for a handle, a null pointer, a refused argument) goes to ``Compute.run``, which checks every rule in
-the order of the contract, says what is wrong in words, or builds the plan and remembers it. Spec: legacy API, chapter 1.
+A compute function is one call of ``_core.compute``: a C hash table from (function, descriptor stamps, enums)
+to a plan. Whatever it does not take (no plan yet, an int for a handle, a null pointer, a refused argument)
+goes to ``Compute.run``, which checks every rule in the order of the contract, says what is wrong in words,
+or builds the plan and remembers it. Spec: legacy API, chapter 1.
 """
 from __future__ import annotations
 
@@ -21,14 +22,15 @@ from .arguments import Kind, is_given, scale
 from .handle import HANDLE
 
 
-# -- Plans -----------------------------------------------------------------------------------------------------------------------
+# -- Plans ---------------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class Work:
     """What a compute call means: one op on operands (TensorDescs by name), and what its plan must keep.
 
-    ``absent``: optional outputs that are not wanted. ``no_workspace``: the caller gives no workspace; where every plan needs one, the
-    handle lends it. ``unused``: pointers that the function takes but this op does not read.
+    ``absent``: optional outputs that are not wanted. ``no_workspace``: the caller gives no workspace;
+    where every plan needs one, the handle lends it. ``unused``: pointers that the function takes
+    but this op does not read.
     """
     op: Op
     operands: dict
@@ -38,19 +40,24 @@ class Work:
 
 
 def build(work: Work, device, *, is_aligned=True, limit=None):
-    """The cheapest plan of ``work`` that is deterministic and needs at most ``limit`` bytes of workspace; else the one that needs least.
+    """The cheapest plan of ``work`` that is deterministic and needs at most ``limit`` bytes of workspace;
+    else the one that needs least.
 
-    ``is_aligned``: every address is a multiple of 16; if not, a plan may count on the alignment of an element only.
+    ``is_aligned``: every address is a multiple of 16; if not, a plan may count
+    on the alignment of an element only.
     """
     operands = work.operands
     if not is_aligned:
-        operands = {n: d.replace(alignment=d.dtype.bytes) if d is not None else None for n, d in operands.items()}
+        operands = {n: d.replace(alignment=d.dtype.bytes) if d is not None else None
+                    for n, d in operands.items()}
     graph = Graph.single(work.op, operands, absent=work.absent)
     first = plans.build(graph, device)
     if _keeps(first, limit):
         return first
-    others = [plans.build(graph, device, only=(engine,)) for _, engine in rank(first.parts[0].match, first.device.facts)[0]]
-    return next((p for p in others if _keeps(p, limit)), min(others, key=lambda p: (not _is_deterministic(p), p.workspace_bytes)))
+    others = [plans.build(graph, device, only=(engine,))
+              for _, engine in rank(first.parts[0].match, first.device.facts)[0]]
+    return next((p for p in others if _keeps(p, limit)),
+                min(others, key=lambda p: (not _is_deterministic(p), p.workspace_bytes)))
 
 
 def _is_deterministic(plan) -> bool:
@@ -73,7 +80,8 @@ class Picked:
         for name, i in self.unused:
             if not is_given(pointers[i]):
                 raise BadParam(f"{name}: must not be null; got {pointers[i]}")
-        self.inner.execute(tuple([pointers[i] for i in self.used]), scalars, workspace, workspace_bytes, stream)
+        self.inner.execute(tuple([pointers[i] for i in self.used]),
+                           scalars, workspace, workspace_bytes, stream)
 
 
 class Lent:
@@ -88,7 +96,8 @@ class Lent:
 
 
 class Compute(int):
-    """One compute function: what its arguments are and what they mean. As an int it is the function's number in the plan table.
+    """One compute function: what its arguments are and what they mean. As an int
+    it is the function's number in the plan table.
 
     ``keys``     {argument: Kind, Enum or None (any int)}, in the order of the fast path's key tuple
     ``pointers`` names of the data pointers; ``optional`` those that may be NULL
@@ -111,8 +120,9 @@ class Compute(int):
         try:
             return pointer_of(pointer)
         except (BadParam, OverflowError) as error:
-            raise BadParam(f"{self.function}: {argument} must be a {error.args[0]}" if isinstance(error, BadParam) else
-                           f"{self.function}: {argument} must be an address; got {pointer}") from None
+            raise BadParam(f"{self.function}: {argument} must be a {error.args[0]}"
+                           if isinstance(error, BadParam)
+                           else f"{self.function}: {argument} must be an address; got {pointer}") from None
 
     def called(self, function: str) -> "Compute":
         """The same work asked for by another function (a workspace query): its name is in the errors."""
@@ -121,12 +131,14 @@ class Compute(int):
         return twin
 
     def contents(self, keys) -> list:
-        """What the keys say: descriptors first, then enums. Raises BadParam with the first rule that is broken."""
+        """What the keys say: descriptors first, then enums. Raises BadParam
+        with the first rule that is broken."""
         pairs = list(zip(self.keys.items(), keys))
         for (argument, kind), value in pairs:
             if isinstance(kind, Kind):
                 kind.fields(self.function, argument, value)
-        return [value if kind is None else kind.content(self.function, argument, value) for (argument, kind), value in pairs]
+        return [value if kind is None else kind.content(self.function, argument, value)
+                for (argument, kind), value in pairs]
 
     def work(self, keys) -> Work:
         return self.meaning(self, *self.contents(keys))
@@ -139,21 +151,27 @@ class Compute(int):
             raise type(error)(f"{self.function}: {error.args[0]}", **error.facts) from None
 
     def executable(self, handle, keys, *, is_aligned=True):
-        """What runs these keys, from the table when it is there. Odd addresses need no more workspace than the query promised."""
+        """What runs these keys, from the table when it is there. Odd addresses need no more
+        workspace than the query promised."""
         found = handle.table.get(self, keys, is_aligned)
         if found is None:
             work = self.work(keys)
-            limit = 0 if work.no_workspace else None if is_aligned else self.executable(handle, keys).workspace_bytes
+            limit = (0 if work.no_workspace else None if is_aligned
+                     else self.executable(handle, keys).workspace_bytes)
             plan = self.plan(work, handle.device, is_aligned=is_aligned, limit=limit)
             if tuple(work.op.scalars) != self.scalars:
-                raise InternalError(f"{self.function}: scalars {self.scalars} must be those of {work.op.name}; got {tuple(work.op.scalars)}")
-            found = plan.executable if limit is None or plan.workspace_bytes <= limit else Lent(plan.executable, handle)
+                raise InternalError(f"{self.function}: scalars {self.scalars} must be those of "
+                                    f"{work.op.name}; got {tuple(work.op.scalars)}")
+            found = (plan.executable if limit is None or plan.workspace_bytes <= limit
+                     else Lent(plan.executable, handle))
             found = Picked(found, self.pointers, work.unused) if work.unused else found
             handle.table.put(self, keys, is_aligned, found)
         return found
 
-    def run(self, handle, keys, pointers, scalars, workspace=None, workspace_bytes=None, *, names=None) -> None:
-        """The slow path: every check, then the plan. ``workspace_bytes`` None: the function has no workspace argument, the handle lends one.
+    def run(self, handle, keys, pointers, scalars, workspace=None,
+            workspace_bytes=None, *, names=None) -> None:
+        """The slow path: every check, then the plan. ``workspace_bytes`` None: the function has
+        no workspace argument, the handle lends one.
 
         ``names`` says what the pointers are when they are not ``self.pointers``.
         """
@@ -168,45 +186,51 @@ class Compute(int):
         executable = self.executable(handle, keys, is_aligned=is_aligned)
         if workspace_bytes is None:
             workspace, workspace_bytes = handle.reserve(executable.workspace_bytes)
-        else:                                    # callers divide their buffers at any element: start at the next multiple of 16
+        else:               # callers divide their buffers at any element: start at the next multiple of 16
             start = self.address("workSpace", workspace)
             workspace, workspace_bytes = start + -start % 16, max(index(workspace_bytes) - -start % 16, 0)
         try:
-            executable.execute(tuple(pointers), scalars, workspace, workspace_bytes, handle.stream)      # arrays say how large they are
+            # arrays say how large they are
+            executable.execute(tuple(pointers), scalars, workspace, workspace_bytes, handle.stream)
         except BadParam as error:
             raise BadParam(f"{self.function}: {error.args[0]}") from None
 
 
-# -- Rules that several chapters share ------------------------------------------------------------------------------------------
+# -- Rules that several chapters share -----------------------------------------------------------------------
 
 def same_types(call, error=BadParam, **descs) -> None:
     (first, model), *others = descs.items()
     for name, d in others:
-        call.require(d.dtype is model.dtype, f"{name} must have data type {model.dtype} like {first}; got {d.dtype}", error)
+        call.require(d.dtype is model.dtype,
+                     f"{name} must have data type {model.dtype} like {first}; got {d.dtype}", error)
 
 
 def same_dims(call, error=BadParam, **descs) -> None:
     (first, model), *others = descs.items()
     for name, d in others:
-        call.require(d.dims == model.dims, f"{name} must have dims {model.dims} like {first}; got {d.dims}", error)
+        call.require(d.dims == model.dims,
+                     f"{name} must have dims {model.dims} like {first}; got {d.dims}", error)
 
 
 def same_strides(call, error=BadParam, **descs) -> None:
     (first, model), *others = descs.items()
     for name, d in others:
-        call.require(d.same_layout(model), f"{name} must have strides {model.strides} like {first}; got {d.strides}", error)
+        call.require(d.same_layout(model),
+                     f"{name} must have strides {model.strides} like {first}; got {d.strides}", error)
 
 
 def writable(call, **descs) -> None:
     """Outputs must not overlap themselves."""
     for name, d in descs.items():
-        call.require(not d.is_overlapping, f"{name} must not overlap itself; got dims {d.dims}, strides {d.strides}", NotSupported)
+        call.require(not d.is_overlapping,
+                     f"{name} must not overlap itself; got dims {d.dims}, strides {d.strides}", NotSupported)
 
 
 def packed_spatially(call, **descs) -> None:
     """More than 5 dims are taken only with the spatial dims packed."""
     for name, d in descs.items():
-        packed = d.is_packed("nhwc") or all(a == 1 or s == t for a, s, t in
-                                            zip(d.dims[2:], d.strides[2:], d.packed(d.dtype, d.dims).strides[2:]))
-        call.require(d.rank <= 5 or packed, f"{name} must be packed in its spatial dims, as its rank is above 5; got dims {d.dims}, "
-                                            f"strides {d.strides}", NotSupported)
+        packed = d.is_packed("nhwc") or all(a == 1 or s == t for a, s, t in zip(
+            d.dims[2:], d.strides[2:], d.packed(d.dtype, d.dims).strides[2:]))
+        call.require(d.rank <= 5 or packed,
+                     f"{name} must be packed in its spatial dims, as its rank is above 5; got dims {d.dims}, "
+                     f"strides {d.strides}", NotSupported)

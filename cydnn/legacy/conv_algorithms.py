@@ -1,8 +1,9 @@
-"""Which convolution algorithm takes what: the support tables of the v5 guide, enforced exactly. Spec: legacy API, 3.6 to 3.9.
+"""Which convolution algorithm takes what: the support tables of the v5 guide, enforced exactly.
+Spec: legacy API, 3.6 to 3.9.
 
-An algorithm is a name for a contract (layouts, limits, workspace, determinism); any engine may serve any of them. In each table the
-first algorithms are preferred at equal cost. Beyond v5: BFLOAT16 beside HALF with FLOAT math, and NHWC filters also for
-IMPLICIT_PRECOMP_GEMM.
+An algorithm is a name for a contract (layouts, limits, workspace, determinism); any engine may serve any
+of them. In each table the first algorithms are preferred at equal cost. Beyond v5: BFLOAT16 beside HALF
+with FLOAT math, and NHWC filters also for IMPLICIT_PRECOMP_GEMM.
 """
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from dataclasses import dataclass, field
 from ..tensor import TensorDesc
 from .enums import BWD_DATA_ALGO, BWD_FILTER_ALGO, FWD_ALGO, Enum
 
-CONFIGS = {("f16", "f16"): "TRUE_HALF", ("f16", "f32"): "PSEUDO_HALF", ("bf16", "f32"): "PSEUDO_BFLOAT16", ("f32", "f32"): "FLOAT",
-           ("f64", "f64"): "DOUBLE"}             # (data, math): name
+CONFIGS = {("f16", "f16"): "TRUE_HALF", ("f16", "f32"): "PSEUDO_HALF", ("bf16", "f32"): "PSEUDO_BFLOAT16",
+           ("f32", "f32"): "FLOAT", ("f64", "f64"): "DOUBLE"}  # (data, math): name
 NHWC_FILTER = "PSEUDO_HALF PSEUDO_BFLOAT16 FLOAT"
 NO_DOUBLE = NHWC_FILTER
 MIXED = NO_DOUBLE + " DOUBLE"
@@ -21,7 +22,8 @@ EVERY = "TRUE_HALF " + MIXED
 
 @dataclass(frozen=True)
 class Geometry:
-    """What the conditions look at: the image, the filter and the output side of the forward convolution, and its parameters."""
+    """What the conditions look at: the image, the filter and the output side of the forward
+    convolution, and its parameters."""
     image: TensorDesc
     filter: TensorDesc
     output: TensorDesc
@@ -34,7 +36,8 @@ class Geometry:
 def _packed_from(d: TensorDesc, axis: int) -> bool:
     """The dims from ``axis`` on are row-major without gaps, the others leave room."""
     want = d.packed(d.dtype, d.dims).strides
-    return all(n == 1 or s == w for n, s, w in list(zip(d.dims, d.strides, want))[axis:]) and not d.is_overlapping
+    return (all(n == 1 or s == w for n, s, w in list(zip(d.dims, d.strides, want))[axis:])
+            and not d.is_overlapping)
 
 
 def _packed_nhwc(d: TensorDesc) -> bool:
@@ -43,7 +46,7 @@ def _packed_nhwc(d: TensorDesc) -> bool:
     return one.is_packed("nhwc") and not d.is_overlapping
 
 
-LAYOUTS = {                                      # name in the tables: (predicate, wording for rank 4, for rank 5)
+LAYOUTS = {                                 # name in the tables: (predicate, wording for rank 4, for rank 5)
     "all": (lambda d: True, "", ""),
     "spatial": (lambda d: _packed_from(d, 2), "NCHW HW-packed", "NCDHW DHW-packed"),
     "image": (lambda d: _packed_from(d, 1), "NCHW CHW-packed", "NCDHW CDHW-packed"),
@@ -52,21 +55,27 @@ LAYOUTS = {                                      # name in the tables: (predicat
 
 CONDITIONS = {                                   # name in the tables: (predicate, sentence)
     "unit_stride": (lambda g: set(g.stride) == {1}, lambda g: f"strides must be 1; got {g.stride}"),
-    "filter_3": (lambda g: set(g.filter.spatial) == {3}, lambda g: f"the filter must be 3x3; got {g.filter.spatial}"),
-    "filter_16": (lambda g: max(g.filter.spatial) <= 16, lambda g: f"the filter must be <= 16 in every dim; got {g.filter.spatial}"),
-    "filter_32": (lambda g: max(g.filter.spatial) <= 32, lambda g: f"the filter must be <= 32 in every dim; got {g.filter.spatial}"),
+    "filter_3": (lambda g: set(g.filter.spatial) == {3},
+                 lambda g: f"the filter must be 3x3; got {g.filter.spatial}"),
+    "filter_16": (lambda g: max(g.filter.spatial) <= 16,
+                  lambda g: f"the filter must be <= 16 in every dim; got {g.filter.spatial}"),
+    "filter_32": (lambda g: max(g.filter.spatial) <= 32,
+                  lambda g: f"the filter must be <= 32 in every dim; got {g.filter.spatial}"),
     "filter_above_pad": (lambda g: all(f > p for f, p in zip(g.filter.spatial, g.pad)),
-                         lambda g: f"the filter must be larger than the padding in every dim; got {g.filter.spatial}, padding {g.pad}"),
-    "padded_256": (lambda g: max(i + 2 * p for i, p in zip(g.image.spatial, g.pad)) <= 256,
-                   lambda g: f"the padded image must be <= 256 in every dim; got {g.image.spatial}, padding {g.pad}"),
+                         lambda g: "the filter must be larger than the padding in every dim; "
+                                   f"got {g.filter.spatial}, padding {g.pad}"),
+    "padded_256": (lambda g: max(i + 2 * p for i, p in zip(g.image.spatial, g.pad)) <= 256, lambda g:
+                   f"the padded image must be <= 256 in every dim; got {g.image.spatial}, padding {g.pad}"),
 }
 
 
 @dataclass(frozen=True)
 class Row:
-    """One algorithm at one rank: layouts of the two data tensors in the order of the arguments, configurations, conditions.
+    """One algorithm at one rank: layouts of the two data tensors in the order of the arguments,
+    configurations, conditions.
 
-    ``workspace`` "none": the caller gives none; where every engine needs some, the handle lends it. ``deterministic``: what v5 says; ours are deterministic all the same.
+    ``workspace`` "none": the caller gives none; where every engine needs some, the handle lends it.
+    ``deterministic``: what v5 says; ours are deterministic all the same.
     """
     algo: str
     rank: int
@@ -89,7 +98,8 @@ class Row:
         for name, layout in layouts.items():
             predicate, *wording = LAYOUTS[layout]
             if not predicate(names[name]):
-                yield f"takes {name} {wording[self.rank - 4]}; got dims {names[name].dims}, strides {names[name].strides}"
+                yield (f"takes {name} {wording[self.rank - 4]}; "
+                       f"got dims {names[name].dims}, strides {names[name].strides}")
         for condition in self.conditions.split():
             predicate, sentence = CONDITIONS[condition]
             if not predicate(g):
@@ -102,7 +112,8 @@ class Row:
             yield f"takes an NHWC filter with the configurations {NHWC_FILTER}; got {g.config}"
         for name, d in names.items():
             if not _packed_nhwc(d):
-                yield f"takes an NHWC filter with {name} NHWC HWC-packed; got dims {d.dims}, strides {d.strides}"
+                yield (f"takes an NHWC filter with {name} NHWC HWC-packed; "
+                       f"got dims {d.dims}, strides {d.strides}")
 
 
 _FFT = "unit_stride filter_above_pad padded_256"

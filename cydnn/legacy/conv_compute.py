@@ -1,5 +1,6 @@
-"""Convolution forward and backward, their algorithms and workspaces: cudnnFindConvolutionForwardAlgorithm to
-cudnnConvolutionBackwardData. Spec: legacy API, 3.6 to 3.9; which algorithm takes what is in ``conv_algorithms``.
+"""Convolution forward and backward, their algorithms and workspaces: cudnnFindConvolutionForwardAlgorithm
+to cudnnConvolutionBackwardData. Spec: legacy API, 3.6 to 3.9; which algorithm takes what
+is in ``conv_algorithms``.
 
 Beyond v5: BFLOAT16 data, and NHWC filters with IMPLICIT_PRECOMP_GEMM.
 """
@@ -19,17 +20,20 @@ from .tensor import TENSOR
 
 
 def _geometry(call, image, filter_, output, conv, names) -> Geometry:
-    """The rules that the three directions share. ``names`` of image, filter and output; all shapes and types are BadParam."""
+    """The rules that the three directions share. ``names`` of image, filter and output;
+    all shapes and types are BadParam."""
     image_name, filter_name, output_name = names
-    call.require(output.rank == image.rank, f"{output_name} must have rank {image.rank} like {image_name}; got {output.rank}")
+    call.require(output.rank == image.rank,
+                 f"{output_name} must have rank {image.rank} like {image_name}; got {output.rank}")
     dims = output_dims(call.function, conv, image.dims, filter_.desc.dims, (image_name, filter_name))
-    call.require(output.dims == dims, f"{output_name} must have dims {dims}, the output of the forward convolution; got {output.dims}")
+    call.require(output.dims == dims, f"{output_name} must have dims {dims}, the output of the forward "
+                                      f"convolution; got {output.dims}")
     same_types(call, **{image_name: image, filter_name: filter_.desc, output_name: output})
     math = image.dtype.compute if conv.compute is None else DATA_TYPE.word(conv.compute)
     config = CONFIGS.get((image.dtype.name, math))
     call.require(image.rank in (4, 5), f"{image_name} must have rank 4 or 5; got {image.rank}", NotSupported)
-    call.require(config, f"data and math type must be one of {' '.join('/'.join(pair) for pair in CONFIGS)}; got {image.dtype}/{math}",
-                 NotSupported)
+    call.require(config, f"data and math type must be one of {' '.join('/'.join(pair) for pair in CONFIGS)}; "
+                         f"got {image.dtype}/{math}", NotSupported)
     return Geometry(image, filter_.desc, output, conv.pad, conv.stride, filter_.format, config)
 
 
@@ -43,27 +47,31 @@ def _row(call, table, algo: str, g: Geometry, names: dict):
 
 
 def _attributes(conv, g: Geometry) -> dict:
-    return dict(pre_pad=conv.pad, post_pad=conv.pad, stride=conv.stride, mode=CONVOLUTION_MODE.word(conv.mode), compute=g.image.dtype.compute)
+    return dict(pre_pad=conv.pad, post_pad=conv.pad, stride=conv.stride,
+                mode=CONVOLUTION_MODE.word(conv.mode), compute=g.image.dtype.compute)
 
 
 def _forward(call, x, w, conv, algo, y) -> Work:
     g = _geometry(call, x, w, y, conv, ("xDesc", "wDesc", "yDesc"))
     writable(call, yDesc=y)
     row = _row(call, FORWARD_TABLE, algo, g, dict(xDesc=x, yDesc=y))
-    return Work(ConvFprop(**_attributes(conv, g)), dict(x=x, w=w.desc, y=y), no_workspace=row.workspace == "none")
+    return Work(ConvFprop(**_attributes(conv, g)), dict(x=x, w=w.desc, y=y),
+                no_workspace=row.workspace == "none")
 
 
 def _backward_filter(call, x, dy, conv, algo, dw) -> Work:
     g = _geometry(call, x, dw, dy, conv, ("xDesc", "dwDesc", "dyDesc"))
     row = _row(call, BACKWARD_FILTER_TABLE, algo, g, dict(xDesc=x, dyDesc=dy))
-    return Work(ConvWgrad(**_attributes(conv, g)), dict(x=x, dy=dy, dw=dw.desc), no_workspace=row.workspace == "none")
+    return Work(ConvWgrad(**_attributes(conv, g)), dict(x=x, dy=dy, dw=dw.desc),
+                no_workspace=row.workspace == "none")
 
 
 def _backward_data(call, w, dy, conv, algo, dx) -> Work:
     g = _geometry(call, dx, w, dy, conv, ("dxDesc", "wDesc", "dyDesc"))
     writable(call, dxDesc=dx)
     row = _row(call, BACKWARD_DATA_TABLE, algo, g, dict(dyDesc=dy, dxDesc=dx))
-    return Work(ConvDgrad(**_attributes(conv, g)), dict(dy=dy, w=w.desc, dx=dx), no_workspace=row.workspace == "none")
+    return Work(ConvDgrad(**_attributes(conv, g)), dict(dy=dy, w=w.desc, dx=dx),
+                no_workspace=row.workspace == "none")
 
 
 def _backward_bias(call, dy, db) -> Work:
@@ -74,35 +82,40 @@ def _backward_bias(call, dy, db) -> Work:
     return Work(ConvBgrad(compute=dy.dtype.compute), dict(dy=dy, db=db))
 
 
-FORWARD = Compute("cudnnConvolutionForward", dict(xDesc=TENSOR, wDesc=FILTER, convDesc=CONVOLUTION, algo=FORWARD_TABLE.enum, yDesc=TENSOR),
+FORWARD = Compute("cudnnConvolutionForward", dict(xDesc=TENSOR, wDesc=FILTER, convDesc=CONVOLUTION,
+                                                  algo=FORWARD_TABLE.enum, yDesc=TENSOR),
                   "x w y", "alpha beta", _forward)
-BIAS = Compute("cudnnConvolutionBackwardBias", dict(dyDesc=TENSOR, dbDesc=TENSOR), "dy db", "alpha beta", _backward_bias)
+BIAS = Compute("cudnnConvolutionBackwardBias", dict(dyDesc=TENSOR, dbDesc=TENSOR),
+               "dy db", "alpha beta", _backward_bias)
 BACKWARD_FILTER = Compute(
     "cudnnConvolutionBackwardFilter",
-    dict(xDesc=TENSOR, dyDesc=TENSOR, convDesc=CONVOLUTION, algo=BACKWARD_FILTER_TABLE.enum, dwDesc=FILTER), "x dy dw", "alpha beta",
-    _backward_filter)
+    dict(xDesc=TENSOR, dyDesc=TENSOR, convDesc=CONVOLUTION, algo=BACKWARD_FILTER_TABLE.enum, dwDesc=FILTER),
+    "x dy dw", "alpha beta", _backward_filter)
 BACKWARD_DATA = Compute(
     "cudnnConvolutionBackwardData",
-    dict(wDesc=FILTER, dyDesc=TENSOR, convDesc=CONVOLUTION, algo=BACKWARD_DATA_TABLE.enum, dxDesc=TENSOR), "dy w dx", "alpha beta",
-    _backward_data)
+    dict(wDesc=FILTER, dyDesc=TENSOR, convDesc=CONVOLUTION, algo=BACKWARD_DATA_TABLE.enum, dxDesc=TENSOR),
+    "dy w dx", "alpha beta", _backward_data)
 
 FORWARD_SEARCH = find.Search(FORWARD, FORWARD_TABLE, FWD_PREFERENCE, "Forward")
 FILTER_SEARCH = find.Search(BACKWARD_FILTER, BACKWARD_FILTER_TABLE, BWD_FILTER_PREFERENCE, "BackwardFilter")
 DATA_SEARCH = find.Search(BACKWARD_DATA, BACKWARD_DATA_TABLE, BWD_DATA_PREFERENCE, "BackwardData")
 
 
-# -- Forward ---------------------------------------------------------------------------------------------------------------------
+# -- Forward -------------------------------------------------------------------------------------------------
 
 @public("g41")
 def findConvolutionForwardAlgorithm(handle, xDesc, wDesc, convDesc, yDesc, requestedAlgoCount):
-    """[AlgoPerf]: every algorithm timed on buffers of its own, the fastest first, those that cannot at the end. Blocks."""
+    """[AlgoPerf]: every algorithm timed on buffers of its own, the fastest first,
+    those that cannot at the end. Blocks."""
     return FORWARD_SEARCH.find(handle, (xDesc, wDesc, convDesc, yDesc), requestedAlgoCount)
 
 
 @public("g42")
-def findConvolutionForwardAlgorithmEx(handle, xDesc, x, wDesc, w, convDesc, yDesc, y, requestedAlgoCount, workSpace, workSpaceSizeInBytes):
+def findConvolutionForwardAlgorithmEx(handle, xDesc, x, wDesc, w, convDesc, yDesc, y,
+                                      requestedAlgoCount, workSpace, workSpaceSizeInBytes):
     """The same on the caller's buffers; y is overwritten."""
-    return FORWARD_SEARCH.find_ex(handle, (xDesc, wDesc, convDesc, yDesc), (x, w, y), requestedAlgoCount, workSpace, workSpaceSizeInBytes)
+    return FORWARD_SEARCH.find_ex(handle, (xDesc, wDesc, convDesc, yDesc), (x, w, y),
+                                  requestedAlgoCount, workSpace, workSpaceSizeInBytes)
 
 
 @public("g43", getConvolutionForwardAlgorithm_v6="")
@@ -118,12 +131,14 @@ def getConvolutionForwardWorkspaceSize(handle, xDesc, wDesc, convDesc, yDesc, al
 
 
 @public("g45")
-def convolutionForward(handle, alpha, xDesc, x, wDesc, w, convDesc, algo, workSpace, workSpaceSizeInBytes, beta, yDesc, y):
+def convolutionForward(handle, alpha, xDesc, x, wDesc, w, convDesc, algo, workSpace,
+                       workSpaceSizeInBytes, beta, yDesc, y):
     """y = alpha * conv(x, w) + beta * y."""
-    compute(FORWARD, handle, (xDesc, wDesc, convDesc, algo, yDesc), (x, w, y), (alpha, beta), workSpace, workSpaceSizeInBytes)
+    compute(FORWARD, handle, (xDesc, wDesc, convDesc, algo, yDesc), (x, w, y),
+            (alpha, beta), workSpace, workSpaceSizeInBytes)
 
 
-# -- Backward, bias --------------------------------------------------------------------------------------------------------------
+# -- Backward, bias ------------------------------------------------------------------------------------------
 
 @public("g46")
 def convolutionBackwardBias(handle, alpha, dyDesc, dy, beta, dbDesc, db):
@@ -131,7 +146,7 @@ def convolutionBackwardBias(handle, alpha, dyDesc, dy, beta, dbDesc, db):
     compute(BIAS, handle, (dyDesc, dbDesc), (dy, db), (alpha, beta))
 
 
-# -- Backward, filter ------------------------------------------------------------------------------------------------------------
+# -- Backward, filter ----------------------------------------------------------------------------------------
 
 @public("g47")
 def findConvolutionBackwardFilterAlgorithm(handle, xDesc, dyDesc, convDesc, dwDesc, requestedAlgoCount):
@@ -140,14 +155,16 @@ def findConvolutionBackwardFilterAlgorithm(handle, xDesc, dyDesc, convDesc, dwDe
 
 
 @public("g48")
-def findConvolutionBackwardFilterAlgorithmEx(handle, xDesc, x, dyDesc, dy, convDesc, dwDesc, dw, requestedAlgoCount, workSpace,
-                                             workSpaceSizeInBytes):
+def findConvolutionBackwardFilterAlgorithmEx(handle, xDesc, x, dyDesc, dy, convDesc, dwDesc, dw,
+                                             requestedAlgoCount, workSpace, workSpaceSizeInBytes):
     """The same on the caller's buffers; dw is overwritten."""
-    return FILTER_SEARCH.find_ex(handle, (xDesc, dyDesc, convDesc, dwDesc), (x, dy, dw), requestedAlgoCount, workSpace, workSpaceSizeInBytes)
+    return FILTER_SEARCH.find_ex(handle, (xDesc, dyDesc, convDesc, dwDesc), (x, dy, dw),
+                                 requestedAlgoCount, workSpace, workSpaceSizeInBytes)
 
 
 @public("g49", getConvolutionBackwardFilterAlgorithm_v6="")
-def getConvolutionBackwardFilterAlgorithm(handle, xDesc, dyDesc, convDesc, dwDesc, preference, memoryLimitInBytes):
+def getConvolutionBackwardFilterAlgorithm(handle, xDesc, dyDesc, convDesc,
+                                          dwDesc, preference, memoryLimitInBytes):
     """The algorithm that should be fastest under the preference; the limit is honoured."""
     return FILTER_SEARCH.choose(handle, (xDesc, dyDesc, convDesc, dwDesc), preference, memoryLimitInBytes)
 
@@ -159,12 +176,14 @@ def getConvolutionBackwardFilterWorkspaceSize(handle, xDesc, dyDesc, convDesc, d
 
 
 @public("g51", convolutionBackwardFilter_v3="")
-def convolutionBackwardFilter(handle, alpha, xDesc, x, dyDesc, dy, convDesc, algo, workSpace, workSpaceSizeInBytes, beta, dwDesc, dw):
+def convolutionBackwardFilter(handle, alpha, xDesc, x, dyDesc, dy, convDesc, algo, workSpace,
+                              workSpaceSizeInBytes, beta, dwDesc, dw):
     """dw = alpha * gradient + beta * dw."""
-    compute(BACKWARD_FILTER, handle, (xDesc, dyDesc, convDesc, algo, dwDesc), (x, dy, dw), (alpha, beta), workSpace, workSpaceSizeInBytes)
+    compute(BACKWARD_FILTER, handle, (xDesc, dyDesc, convDesc, algo, dwDesc), (x, dy, dw),
+            (alpha, beta), workSpace, workSpaceSizeInBytes)
 
 
-# -- Backward, data --------------------------------------------------------------------------------------------------------------
+# -- Backward, data ------------------------------------------------------------------------------------------
 
 @public("g52")
 def findConvolutionBackwardDataAlgorithm(handle, wDesc, dyDesc, convDesc, dxDesc, requestedAlgoCount):
@@ -173,14 +192,16 @@ def findConvolutionBackwardDataAlgorithm(handle, wDesc, dyDesc, convDesc, dxDesc
 
 
 @public("g53")
-def findConvolutionBackwardDataAlgorithmEx(handle, wDesc, w, dyDesc, dy, convDesc, dxDesc, dx, requestedAlgoCount, workSpace,
-                                           workSpaceSizeInBytes):
+def findConvolutionBackwardDataAlgorithmEx(handle, wDesc, w, dyDesc, dy, convDesc, dxDesc, dx,
+                                           requestedAlgoCount, workSpace, workSpaceSizeInBytes):
     """The same on the caller's buffers; dx is overwritten."""
-    return DATA_SEARCH.find_ex(handle, (wDesc, dyDesc, convDesc, dxDesc), (dy, w, dx), requestedAlgoCount, workSpace, workSpaceSizeInBytes)
+    return DATA_SEARCH.find_ex(handle, (wDesc, dyDesc, convDesc, dxDesc), (dy, w, dx),
+                               requestedAlgoCount, workSpace, workSpaceSizeInBytes)
 
 
 @public("g54", getConvolutionBackwardDataAlgorithm_v6="")
-def getConvolutionBackwardDataAlgorithm(handle, wDesc, dyDesc, convDesc, dxDesc, preference, memoryLimitInBytes):
+def getConvolutionBackwardDataAlgorithm(handle, wDesc, dyDesc, convDesc,
+                                        dxDesc, preference, memoryLimitInBytes):
     """The algorithm that should be fastest under the preference; the limit is honoured."""
     return DATA_SEARCH.choose(handle, (wDesc, dyDesc, convDesc, dxDesc), preference, memoryLimitInBytes)
 
@@ -192,6 +213,8 @@ def getConvolutionBackwardDataWorkspaceSize(handle, wDesc, dyDesc, convDesc, dxD
 
 
 @public("g56", convolutionBackwardData_v3="")
-def convolutionBackwardData(handle, alpha, wDesc, w, dyDesc, dy, convDesc, algo, workSpace, workSpaceSizeInBytes, beta, dxDesc, dx):
+def convolutionBackwardData(handle, alpha, wDesc, w, dyDesc, dy, convDesc, algo, workSpace,
+                            workSpaceSizeInBytes, beta, dxDesc, dx):
     """dx = alpha * gradient + beta * dx. Mind the order: w before dy."""
-    compute(BACKWARD_DATA, handle, (wDesc, dyDesc, convDesc, algo, dxDesc), (dy, w, dx), (alpha, beta), workSpace, workSpaceSizeInBytes)
+    compute(BACKWARD_DATA, handle, (wDesc, dyDesc, convDesc, algo, dxDesc), (dy, w, dx),
+            (alpha, beta), workSpace, workSpaceSizeInBytes)

@@ -1,4 +1,5 @@
-"""Convolution descriptors: cudnnCreateConvolutionDescriptor to cudnnDestroyConvolutionDescriptor. Spec: legacy API, 3.5."""
+"""Convolution descriptors: cudnnCreateConvolutionDescriptor
+to cudnnDestroyConvolutionDescriptor. Spec: legacy API, 3.5."""
 from __future__ import annotations
 
 from operator import index
@@ -13,7 +14,8 @@ from .tensor import MAX_RANK, TENSOR
 
 
 class Convolution(NamedTuple):
-    """``compute`` is None after a 2-d setter: the math type then follows the data (DOUBLE for DOUBLE, else FLOAT)."""
+    """``compute`` is None after a 2-d setter: the math type then follows the data
+    (DOUBLE for DOUBLE, else FLOAT)."""
     pad: tuple
     stride: tuple
     upscale: tuple
@@ -31,8 +33,8 @@ def _set(function, convDesc, pad, stride, upscale, mode, compute):
         compute = DATA_TYPE.check(function, "dataType", compute)
     at_least(function, 0, pad=pad)
     at_least(function, 1, stride=stride)
-    require(set(upscale) == {1}, f"{function}: upscale must be 1 (dilation, as later versions read it, is not part of v5); got {upscale}",
-            NotSupported)
+    require(set(upscale) == {1}, f"{function}: upscale must be 1 (dilation, as later versions read it, "
+                                 f"is not part of v5); got {upscale}", NotSupported)
     CONVOLUTION.set(found, Convolution(pad, stride, upscale, mode, compute))
 
 
@@ -44,7 +46,8 @@ def createConvolutionDescriptor():
 
 @public("g34", setConvolution2dDescriptor_v4="")
 def setConvolution2dDescriptor(convDesc, pad_h, pad_w, u, v, upscalex, upscaley, mode) -> None:
-    """Two spatial dims: u is the vertical stride, v the horizontal one; the padding is symmetric. upscale must be 1."""
+    """Two spatial dims: u is the vertical stride, v the horizontal one; the padding
+    is symmetric. upscale must be 1."""
     _set("cudnnSetConvolution2dDescriptor", convDesc, (index(pad_h), index(pad_w)), (index(u), index(v)),
          (index(upscaley), index(upscalex)), mode, None)
 
@@ -87,7 +90,8 @@ def setConvolutionNdDescriptor(convDesc, arrayLength, padA, filterStrideA, upsca
     count = index(arrayLength)
     at_least(function, 1, arrayLength=count)
     require(count <= MAX_RANK, f"{function}: arrayLength must be <= {MAX_RANK}; got {count}", NotSupported)
-    arrays = [integers(function, name, a, count) for name, a in (("padA", padA), ("filterStrideA", filterStrideA), ("upscaleA", upscaleA))]
+    arrays = [integers(function, name, a, count)
+              for name, a in (("padA", padA), ("filterStrideA", filterStrideA), ("upscaleA", upscaleA))]
     if dataType is None:
         raise TypeError(f"{function}: dataType must be a cudnnDataType_t; got None")
     _set(function, convDesc, *arrays, mode, dataType)
@@ -95,26 +99,32 @@ def setConvolutionNdDescriptor(convDesc, arrayLength, padA, filterStrideA, upsca
 
 @public("g38")
 def getConvolutionNdDescriptor(convDesc, arrayLengthRequested):
-    """(arrayLength, padA, filterStrideA, upscaleA, mode, dataType); arrays have min(arrayLengthRequested, arrayLength) entries."""
+    """(arrayLength, padA, filterStrideA, upscaleA, mode, dataType); arrays have
+    min(arrayLengthRequested, arrayLength) entries."""
     function = "cudnnGetConvolutionNdDescriptor"
     fields = CONVOLUTION.fields(function, "convDesc", convDesc)
     count = index(arrayLengthRequested)
     at_least(function, 0, arrayLengthRequested=count)
-    require(count <= MAX_RANK, f"{function}: arrayLengthRequested must be <= {MAX_RANK}; got {count}", NotSupported)
-    return len(fields.pad), fields.pad[:count], fields.stride[:count], fields.upscale[:count], fields.mode, _compute(fields)
+    require(count <= MAX_RANK,
+            f"{function}: arrayLengthRequested must be <= {MAX_RANK}; got {count}", NotSupported)
+    return (len(fields.pad), fields.pad[:count], fields.stride[:count],
+            fields.upscale[:count], fields.mode, _compute(fields))
 
 
-def output_dims(function, conv: Convolution, image_dims, filter_dims, names=("inputTensorDesc", "filterDesc")) -> tuple:
+def output_dims(function, conv: Convolution, image_dims, filter_dims,
+                names=("inputTensorDesc", "filterDesc")) -> tuple:
     """(n, k, out…) of a forward convolution; BadParam when the three do not go together."""
     image, filter_ = names
     require(len(image_dims) >= 3, f"{function}: {image} must have rank >= 3; got {len(image_dims)}")
-    require(len(filter_dims) == len(image_dims), f"{function}: {filter_} must have rank {len(image_dims)} like {image}; got {len(filter_dims)}")
-    require(len(conv.pad) == len(image_dims) - 2, f"{function}: convDesc must have {len(image_dims) - 2} spatial dims like {image}; "
-                                                  f"got {len(conv.pad)}")
-    require(filter_dims[1] == image_dims[1], f"{function}: {filter_} must have c = {image_dims[1]} like {image}; got {filter_dims[1]}")
+    require(len(filter_dims) == len(image_dims),
+            f"{function}: {filter_} must have rank {len(image_dims)} like {image}; got {len(filter_dims)}")
+    require(len(conv.pad) == len(image_dims) - 2, f"{function}: convDesc must have {len(image_dims) - 2} "
+                                                  f"spatial dims like {image}; got {len(conv.pad)}")
+    require(filter_dims[1] == image_dims[1],
+            f"{function}: {filter_} must have c = {image_dims[1]} like {image}; got {filter_dims[1]}")
     out = window_out(image_dims[2:], filter_dims[2:], conv.pad, conv.pad, conv.stride, (1,) * len(conv.pad))
-    require(min(out) >= 1, f"{function}: {filter_} must fit into the padded {image}; got filter {filter_dims[2:]}, image {image_dims[2:]}, "
-                           f"padding {conv.pad}")
+    require(min(out) >= 1, f"{function}: {filter_} must fit into the padded {image}; "
+                           f"got filter {filter_dims[2:]}, image {image_dims[2:]}, padding {conv.pad}")
     return (image_dims[0], filter_dims[0], *out)
 
 

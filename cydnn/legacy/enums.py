@@ -1,7 +1,8 @@
 """The enums of the v5 API: one line each. Spec: legacy API, chapter 2.
 
-A member reads ``NAME=number`` or ``NAME=number:word``, where the word is what the ops call it. Members that came after v5 are not
-accepted, with one exception: ``CUDNN_DATA_BFLOAT16`` is a storage type wherever HALF is.
+A member reads ``NAME=number`` or ``NAME=number:word``, where the word is what the ops call it.
+Members that came after v5 are not accepted, with one exception: ``CUDNN_DATA_BFLOAT16``
+is a storage type wherever HALF is.
 """
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from ..status import NAMES, BadParam
 
 
 class Enum:
-    """Members of one C enum: ``by_name`` {constant: number}, ``constant(number)``, ``word(number)``; ``check`` refuses other numbers."""
+    """Members of one C enum: ``by_name`` {constant: number}, ``constant(number)``, ``word(number)``;
+    ``check`` refuses other numbers."""
 
     def __init__(self, name: str, prefix: str, members: str):
         self.name, self.by_name, self._constants, self._words = name, {}, {}, {}
@@ -52,23 +54,29 @@ DATA_TYPE = Enum("cudnnDataType_t", "CUDNN_DATA_", "FLOAT=0:f32 DOUBLE=1:f64 HAL
 TENSOR_FORMAT = Enum("cudnnTensorFormat_t", "CUDNN_TENSOR_", "NCHW=0:nchw NHWC=1:nhwc")
 NAN = Enum("cudnnNanPropagation_t", "CUDNN_", "NOT_PROPAGATE_NAN=0:ignore PROPAGATE_NAN=1:propagate")
 OP_TENSOR = Enum("cudnnOpTensorOp_t", "CUDNN_OP_TENSOR_", "ADD=0:add MUL=1:mul MIN=2:min MAX=3:max")
-CONVOLUTION_MODE = Enum("cudnnConvolutionMode_t", "CUDNN_", "CONVOLUTION=0:convolution CROSS_CORRELATION=1:cross_correlation")
+CONVOLUTION_MODE = Enum("cudnnConvolutionMode_t", "CUDNN_",
+                        "CONVOLUTION=0:convolution CROSS_CORRELATION=1:cross_correlation")
 _PREFERENCE = "NO_WORKSPACE=0 PREFER_FASTEST=1 SPECIFY_WORKSPACE_LIMIT=2"
 FWD_PREFERENCE = Enum("cudnnConvolutionFwdPreference_t", "CUDNN_CONVOLUTION_FWD_", _PREFERENCE)
-BWD_FILTER_PREFERENCE = Enum("cudnnConvolutionBwdFilterPreference_t", "CUDNN_CONVOLUTION_BWD_FILTER_", _PREFERENCE)
+BWD_FILTER_PREFERENCE = Enum("cudnnConvolutionBwdFilterPreference_t",
+                             "CUDNN_CONVOLUTION_BWD_FILTER_", _PREFERENCE)
 BWD_DATA_PREFERENCE = Enum("cudnnConvolutionBwdDataPreference_t", "CUDNN_CONVOLUTION_BWD_DATA_", _PREFERENCE)
 FWD_ALGO = Enum("cudnnConvolutionFwdAlgo_t", "CUDNN_CONVOLUTION_FWD_ALGO_",
                 "IMPLICIT_GEMM=0 IMPLICIT_PRECOMP_GEMM=1 GEMM=2 DIRECT=3 FFT=4 FFT_TILING=5 WINOGRAD=6")
-BWD_FILTER_ALGO = Enum("cudnnConvolutionBwdFilterAlgo_t", "CUDNN_CONVOLUTION_BWD_FILTER_", "ALGO_0=0 ALGO_1=1 ALGO_FFT=2 ALGO_3=3")
+BWD_FILTER_ALGO = Enum("cudnnConvolutionBwdFilterAlgo_t", "CUDNN_CONVOLUTION_BWD_FILTER_",
+                       "ALGO_0=0 ALGO_1=1 ALGO_FFT=2 ALGO_3=3")
 BWD_DATA_ALGO = Enum("cudnnConvolutionBwdDataAlgo_t", "CUDNN_CONVOLUTION_BWD_DATA_",
                      "ALGO_0=0 ALGO_1=1 ALGO_FFT=2 ALGO_FFT_TILING=3 ALGO_WINOGRAD=4")
-SOFTMAX_ALGORITHM = Enum("cudnnSoftmaxAlgorithm_t", "CUDNN_SOFTMAX_", "FAST=0:fast ACCURATE=1:accurate LOG=2:log")
+SOFTMAX_ALGORITHM = Enum("cudnnSoftmaxAlgorithm_t", "CUDNN_SOFTMAX_",
+                         "FAST=0:fast ACCURATE=1:accurate LOG=2:log")
 SOFTMAX_MODE = Enum("cudnnSoftmaxMode_t", "CUDNN_SOFTMAX_MODE_", "INSTANCE=0:instance CHANNEL=1:channel")
 POOLING_MODE = Enum("cudnnPoolingMode_t", "CUDNN_POOLING_",
-                    "MAX=0:max AVERAGE_COUNT_INCLUDE_PADDING=1:avg_include_padding AVERAGE_COUNT_EXCLUDE_PADDING=2:avg_exclude_padding "
-                    "AVERAGE=1")
-ACTIVATION_MODE = Enum("cudnnActivationMode_t", "CUDNN_ACTIVATION_", "SIGMOID=0:sigmoid RELU=1:relu TANH=2:tanh CLIPPED_RELU=3:clipped_relu")
-BATCH_NORM_MODE = Enum("cudnnBatchNormMode_t", "CUDNN_BATCHNORM_", "PER_ACTIVATION=0:per_activation SPATIAL=1:spatial")
+                    "MAX=0:max AVERAGE_COUNT_INCLUDE_PADDING=1:avg_include_padding "
+                    "AVERAGE_COUNT_EXCLUDE_PADDING=2:avg_exclude_padding AVERAGE=1")
+ACTIVATION_MODE = Enum("cudnnActivationMode_t", "CUDNN_ACTIVATION_",
+                       "SIGMOID=0:sigmoid RELU=1:relu TANH=2:tanh CLIPPED_RELU=3:clipped_relu")
+BATCH_NORM_MODE = Enum("cudnnBatchNormMode_t", "CUDNN_BATCHNORM_",
+                       "PER_ACTIVATION=0:per_activation SPATIAL=1:spatial")
 LRN_MODE = Enum("cudnnLRNMode_t", "CUDNN_LRN_", "CROSS_CHANNEL_DIM1=0")
 DIV_NORM_MODE = Enum("cudnnDivNormMode_t", "CUDNN_DIVNORM_", "PRECOMPUTED_MEANS=0")
 RNN_MODE = Enum("cudnnRNNMode_t", "CUDNN_", "RNN_RELU=0 RNN_TANH=1 LSTM=2 GRU=3")
@@ -78,11 +86,12 @@ SAMPLER_TYPE = Enum("cudnnSamplerType_t", "CUDNN_SAMPLER_", "BILINEAR=0")
 
 ENUMS = tuple(e for e in list(globals().values()) if isinstance(e, Enum))
 
-CUDNN_VERSION = 5005                             # the newest generation whose functions are all here, in its own encoding
+CUDNN_VERSION = 5005                # the newest generation whose functions are all here, in its own encoding
 
 CONSTANTS = {
     **{name: number for number, name in NAMES.items()},
     **{name: number for enum in ENUMS for name, number in enum.by_name.items()},
-    "CUDNN_VERSION": CUDNN_VERSION, "CUDNN_MAJOR": 5, "CUDNN_MINOR": 0, "CUDNN_PATCHLEVEL": 5, "CUDNN_DIM_MAX": 8,
-    "CUDNN_BN_MIN_EPSILON": 1e-5, "CUDNN_LRN_MIN_N": 1, "CUDNN_LRN_MAX_N": 16, "CUDNN_LRN_MIN_K": 1e-5, "CUDNN_LRN_MIN_BETA": 0.01,
+    "CUDNN_VERSION": CUDNN_VERSION, "CUDNN_MAJOR": 5, "CUDNN_MINOR": 0, "CUDNN_PATCHLEVEL": 5,
+    "CUDNN_DIM_MAX": 8, "CUDNN_BN_MIN_EPSILON": 1e-5, "CUDNN_LRN_MIN_N": 1, "CUDNN_LRN_MAX_N": 16,
+    "CUDNN_LRN_MIN_K": 1e-5, "CUDNN_LRN_MIN_BETA": 0.01,
 }

@@ -1,6 +1,7 @@
 """Filter descriptors: cudnnCreateFilterDescriptor to cudnnDestroyFilterDescriptor. Spec: legacy API, 3.4.
 
-Filters are always contiguous. Dims are given as k, c, spatial… whatever the format; NCHW stores them so, NHWC stores k, spatial…, c.
+Filters are always contiguous. Dims are given as k, c, spatial… whatever the format; NCHW stores them so,
+NHWC stores k, spatial…, c.
 """
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def setFilter4dDescriptor(filterDesc, dataType, format, k, c, h, w) -> None:
     """Rank 4. Mind the order: data type, then format."""
     function = "cudnnSetFilter4dDescriptor"
     found = FILTER.resolve(function, "filterDesc", filterDesc)
-    dtype, order = DATA_TYPE.check(function, "dataType", dataType), TENSOR_FORMAT.check(function, "format", format)
+    dtype, order = (DATA_TYPE.check(function, "dataType", dataType),
+                    TENSOR_FORMAT.check(function, "format", format))
     at_least(function, 1, k=k, c=c, h=h, w=w)
     FILTER.set(found, FilterFields(dtype, order, tuple(map(index, (k, c, h, w)))))
 
@@ -57,7 +59,8 @@ def setFilter4dDescriptor(filterDesc, dataType, format, k, c, h, w) -> None:
 def getFilter4dDescriptor(filterDesc):
     """(dataType, format, k, c, h, w)"""
     fields = FILTER.fields("cudnnGetFilter4dDescriptor", "filterDesc", filterDesc)
-    require(len(fields.dims) == 4, f"cudnnGetFilter4dDescriptor: filterDesc must have rank 4; got {len(fields.dims)}")
+    require(len(fields.dims) == 4,
+            f"cudnnGetFilter4dDescriptor: filterDesc must have rank 4; got {len(fields.dims)}")
     return (fields.dtype, fields.format, *fields.dims)
 
 
@@ -79,7 +82,8 @@ def setFilterNdDescriptor(filterDesc, dataType, format, nbDims, filterDimA) -> N
     """Rank 3 to 8."""
     function = "cudnnSetFilterNdDescriptor"
     found = FILTER.resolve(function, "filterDesc", filterDesc)
-    dtype, order = DATA_TYPE.check(function, "dataType", dataType), TENSOR_FORMAT.check(function, "format", format)
+    dtype, order = (DATA_TYPE.check(function, "dataType", dataType),
+                    TENSOR_FORMAT.check(function, "format", format))
     dims = integers(function, "filterDimA", filterDimA, rank_limits(function, nbDims))
     at_least(function, 1, filterDimA=dims)
     FILTER.set(found, FilterFields(dtype, order, dims))

@@ -1,4 +1,5 @@
-"""The search for a convolution algorithm: find (timed), get (by cost), workspace size. One ``Search`` a direction.
+"""The search for a convolution algorithm: find (timed), get (by cost), workspace size.
+One ``Search`` a direction.
 
 Spec: legacy API, 3.6, "rules common to the twelve functions".
 """
@@ -21,9 +22,11 @@ MAX_ANSWERS = 4096                               # choices that a handle remembe
 
 @dataclass(frozen=True)
 class AlgoPerf:
-    """One algorithm: status 0 and milliseconds and bytes of workspace, or a status and time -1. ``p.algo`` and ``p["algo"]`` both work.
+    """One algorithm: status 0 and milliseconds and bytes of workspace, or a status and time -1.
+    ``p.algo`` and ``p["algo"]`` both work.
 
-    ``determinism`` is 1 for an algorithm that gives the same bits every run; -1 where it is not known, as ``mathType``.
+    ``determinism`` is 1 for an algorithm that gives the same bits every run; -1 where
+    it is not known, as ``mathType``.
     """
     algo: int
     status: int
@@ -39,7 +42,8 @@ class AlgoPerf:
 
 
 class Search:
-    """The algorithms of one direction, tried or estimated. ``keys`` are the descriptors in the order of the arguments, without algo."""
+    """The algorithms of one direction, tried or estimated. ``keys`` are the descriptors in the order
+    of the arguments, without algo."""
 
     def __init__(self, compute: Compute, table: Table, preference: Enum, title: str):
         self.compute, self.table, self.preference, self.title = compute, table, preference, title
@@ -65,7 +69,7 @@ class Search:
             found = call.executable(handle, keys)
         return found.workspace_bytes
 
-    # -- By cost -----------------------------------------------------------------------------------------------------------------
+    # -- By cost ---------------------------------------------------------------------------------------------
 
     def choose(self, handle, keys, preference, limit) -> int:
         call = self._called("Get", "Algorithm")
@@ -76,7 +80,8 @@ class Search:
         question = (int(call), preference, limit, *stamps)
         answer = handle.answers.get(question)
         if answer is None:
-            answer = self._cheapest(call, handle.device, call.contents(self._with(keys, 0)), preference, limit)
+            answer = self._cheapest(call, handle.device,
+                                    call.contents(self._with(keys, 0)), preference, limit)
             if len(handle.answers) >= MAX_ANSWERS:
                 handle.answers.clear()
             handle.answers[question] = answer
@@ -106,12 +111,14 @@ class Search:
         return [*contents[:3], word, contents[4]]
 
     def _in_order(self, contents):
-        """(number, word) of every algorithm: those that exist at this rank first, as the table prefers them."""
+        """(number, word) of every algorithm: those that exist at this rank first,
+        as the table prefers them."""
         rank = getattr(contents[1], "rank", 0) or contents[1].desc.rank
         first = [number for number, _ in self.table.preferred(rank)]
-        return sorted(self.table.enum, key=lambda pair: first.index(pair[0]) if pair[0] in first else len(first))
+        return sorted(self.table.enum,
+                      key=lambda pair: first.index(pair[0]) if pair[0] in first else len(first))
 
-    # -- By time -----------------------------------------------------------------------------------------------------------------
+    # -- By time ---------------------------------------------------------------------------------------------
 
     def find(self, handle, keys, count) -> list[AlgoPerf]:
         call, handle, contents = self._start("", handle, keys, count)
@@ -132,7 +139,8 @@ class Search:
         for name, address in zip(call.pointers, addresses):
             call.require(address, f"{name} must not be NULL")
         workspace = pointer_of(workspace)
-        return self._measure(call, handle, keys, addresses, (workspace, index(workspace_bytes) if workspace else 0))[:count]
+        return self._measure(call, handle, keys, addresses,
+                             (workspace, index(workspace_bytes) if workspace else 0))[:count]
 
     def _start(self, suffix, handle, keys, count):
         call = self._called("Find", "Algorithm" + suffix)
@@ -143,16 +151,19 @@ class Search:
 
     @staticmethod
     def _operands(contents) -> list:
-        """The three tensors in the order of the op's operands (the pointers): for backward data dy comes before w."""
+        """The three tensors in the order of the op's operands (the pointers):
+        for backward data dy comes before w."""
         first, second, _, _, last = (getattr(c, "desc", c) for c in contents)
         return [second, first, last] if hasattr(contents[0], "desc") else [first, second, last]
 
     def _measure(self, call, handle, keys, addresses, workspace) -> list[AlgoPerf]:
-        """An entry for every algorithm: successes by time, then failures. ``workspace`` None: allocate what each needs."""
+        """An entry for every algorithm: successes by time, then failures. ``workspace``
+        None: allocate what each needs."""
         times, entries = {}, []
         for number, _ in self.table.enum:
             try:
-                entries.append(self._time(call, handle, self._with(keys, number), addresses, workspace, times))
+                entries.append(
+                    self._time(call, handle, self._with(keys, number), addresses, workspace, times))
             except _NoRoom as error:
                 entries.append(AlgoPerf(number, AllocFailed.status, -1.0, error.bytes))
             except CydnnError as error:

@@ -14,7 +14,8 @@ TIMED_RUNS = 3
 
 
 class Handle(HandleBase):
-    """The library on one device: its stream, its plans, and the workspace it lends to functions that have no workspace argument.
+    """The library on one device: its stream, its plans, and the workspace it lends to functions
+    that have no workspace argument.
 
     ``table``, ``stream``, ``scratch`` and ``scratch_bytes`` are read by every compute call.
     """
@@ -26,15 +27,18 @@ class Handle(HandleBase):
         self.use(0)
 
     def __repr__(self):
-        return "<Handle destroyed>" if self.is_destroyed else f"<Handle on {self.device.name}, stream {self.stream:#x}>"
+        return ("<Handle destroyed>" if self.is_destroyed
+                else f"<Handle on {self.device.name}, stream {self.stream:#x}>")
 
     def use(self, stream: int) -> None:
-        """Work goes to ``stream`` from now on; each stream has a workspace of its own, as two streams may run at once."""
+        """Work goes to ``stream`` from now on; each stream has a workspace of its own,
+        as two streams may run at once."""
         self.stream = stream
         self.scratch, self.scratch_bytes = self._lent.get(stream, (0, 0))
 
     def reserve(self, size_bytes: int) -> tuple:
-        """(address, bytes) of a workspace of at least this size. A smaller one stays alive: the device may still use it."""
+        """(address, bytes) of a workspace of at least this size. A smaller one stays alive:
+        the device may still use it."""
         with self._lock:
             if size_bytes > self.scratch_bytes:
                 self._kept.append(self.device.alloc(max(size_bytes, 2 * self.scratch_bytes)))
@@ -93,7 +97,8 @@ def getLastErrorString(max_size=None) -> str:
 
 @public("g3")
 def create(device=None) -> Handle:
-    """A handle on ``device``: "cuda:0", 0, "numpy"; by default the first CUDA device, or "numpy" where there is none."""
+    """A handle on ``device``: "cuda:0", 0, "numpy"; by default the first CUDA device,
+    or "numpy" where there is none."""
     return Handle(devices.get(f"cuda:{device}" if type(device) is int else device))
 
 
@@ -109,7 +114,8 @@ def destroy(handle) -> None:
 
 @public("g5")
 def setStream(handle, streamId) -> None:
-    """Later calls use this stream: an int, an object with __cuda_stream__, a torch or cupy stream; None or 0 is the NULL stream."""
+    """Later calls use this stream: an int, an object with __cuda_stream__, a torch or cupy stream;
+    None or 0 is the NULL stream."""
     HANDLE.resolve("cudnnSetStream", "handle", handle).use(stream_of(streamId))
 
 

@@ -1,30 +1,38 @@
-"""The names of v5 that are not built yet: each raises NotSupported and says so. One table; an issue that builds a family deletes its row."""
+"""The names of v5 that are not built yet: each raises NotSupported and says so. One table;
+an issue that builds a family deletes its row."""
 from __future__ import annotations
 
 from ..status import NotSupported
 from .arguments import public
 
 LATER = {                                        # family: names with their chapters
-    "local response normalization": "createLRNDescriptor=g87 setLRNDescriptor=g88 getLRNDescriptor=g89 destroyLRNDescriptor=g90 "
-                                    "LRNCrossChannelForward=g91 lrnCrossChannelForward=g91 LRNCrossChannelBackward=g92 "
+    "local response normalization": "createLRNDescriptor=g87 setLRNDescriptor=g88 getLRNDescriptor=g89 "
+                                    "destroyLRNDescriptor=g90 LRNCrossChannelForward=g91 "
+                                    "lrnCrossChannelForward=g91 LRNCrossChannelBackward=g92 "
                                     "lrnCrossChannelBackward=g92",
     "divisive normalization": "divisiveNormalizationForward=g93 divisiveNormalizationBackward=g94",
-    "the family of recurrent networks": "createRNNDescriptor=g99 destroyRNNDescriptor=g100 setRNNDescriptor=g101 setRNNDescriptor_v5=g101 "
-                          "getRNNWorkspaceSize=g102 getRNNTrainingReserveSize=g103 getRNNParamsSize=g104 getRNNLinLayerMatrixParams=g105 "
-                          "getRNNLinLayerBiasParams=g106 RNNForwardInference=g107 RNNForwardTraining=g108 RNNBackwardData=g109 "
-                          "RNNBackwardWeights=g110",
-    "dropout": "createDropoutDescriptor=g111 destroyDropoutDescriptor=g112 dropoutGetStatesSize=g113 dropoutGetReserveSpaceSize=g114 "
-               "getDropoutReserveSpaceSize=g114 setDropoutDescriptor=g115 dropoutForward=g116 dropoutBackward=g117",
-    "the family of spatial transformers": "createSpatialTransformerDescriptor=g118 destroySpatialTransformerDescriptor=g119 "
-                            "setSpatialTransformerNdDescriptor=g120 setSpatialTransformerDescriptor=g120 spatialTfGridGeneratorForward=g121 "
-                            "spatialTfGridGeneratorBackward=g122 spatialTfSamplerForward=g123 spatialTfSamplerBackward=g124",
+    "the family of recurrent networks": "createRNNDescriptor=g99 destroyRNNDescriptor=g100 "
+                          "setRNNDescriptor=g101 setRNNDescriptor_v5=g101 getRNNWorkspaceSize=g102 "
+                          "getRNNTrainingReserveSize=g103 getRNNParamsSize=g104 "
+                          "getRNNLinLayerMatrixParams=g105 getRNNLinLayerBiasParams=g106 "
+                          "RNNForwardInference=g107 RNNForwardTraining=g108 "
+                          "RNNBackwardData=g109 RNNBackwardWeights=g110",
+    "dropout": "createDropoutDescriptor=g111 destroyDropoutDescriptor=g112 dropoutGetStatesSize=g113 "
+               "dropoutGetReserveSpaceSize=g114 getDropoutReserveSpaceSize=g114 setDropoutDescriptor=g115 "
+               "dropoutForward=g116 dropoutBackward=g117",
+    "the family of spatial transformers": "createSpatialTransformerDescriptor=g118 "
+                            "destroySpatialTransformerDescriptor=g119 setSpatialTransformerNdDescriptor=g120 "
+                            "setSpatialTransformerDescriptor=g120 spatialTfGridGeneratorForward=g121 "
+                            "spatialTfGridGeneratorBackward=g122 spatialTfSamplerForward=g123 "
+                            "spatialTfSamplerBackward=g124",
     "unfolding an image into columns": "im2Col=v5.0.4",
 }
 
 
 def _refusal(name: str, chapter: str, family: str):
     def function(*args, **kwargs):
-        raise NotSupported(f"cudnn{name[0].upper()}{name[1:]}: {family} is not in this version of cydnn yet; it comes with a later one")
+        raise NotSupported(f"cudnn{name[0].upper()}{name[1:]}: {family} is not in this version of cydnn yet; "
+                           "it comes with a later one")
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Comes with a later version ({family})."
     function.is_later = True

@@ -1,4 +1,5 @@
-"""Pooling: descriptors, output sizes, forward and backward: cudnnCreatePoolingDescriptor to cudnnPoolingBackward.
+"""Pooling: descriptors, output sizes, forward and backward: cudnnCreatePoolingDescriptor
+to cudnnPoolingBackward.
 
 Spec: legacy API, 3.11 and 4.7.
 """
@@ -45,54 +46,63 @@ def createPoolingDescriptor():
 
 
 @public("g60", setPooling2dDescriptor_v4="g68")
-def setPooling2dDescriptor(poolingDesc, mode, maxpoolingNanOpt, windowHeight, windowWidth, verticalPadding, horizontalPadding,
-                           verticalStride, horizontalStride) -> None:
+def setPooling2dDescriptor(poolingDesc, mode, maxpoolingNanOpt, windowHeight, windowWidth, verticalPadding,
+                           horizontalPadding, verticalStride, horizontalStride) -> None:
     """Two spatial dims."""
-    _set("cudnnSetPooling2dDescriptor", poolingDesc, mode, maxpoolingNanOpt, (index(windowHeight), index(windowWidth)),
-         (index(verticalPadding), index(horizontalPadding)), (index(verticalStride), index(horizontalStride)))
+    _set("cudnnSetPooling2dDescriptor", poolingDesc, mode, maxpoolingNanOpt,
+         (index(windowHeight), index(windowWidth)), (index(verticalPadding), index(horizontalPadding)),
+         (index(verticalStride), index(horizontalStride)))
 
 
 @public("g61", getPooling2dDescriptor_v4="g69")
 def getPooling2dDescriptor(poolingDesc):
-    """(mode, maxpoolingNanOpt, windowHeight, windowWidth, verticalPadding, horizontalPadding, verticalStride, horizontalStride)"""
+    """(mode, maxpoolingNanOpt, windowHeight, windowWidth, verticalPadding, horizontalPadding,
+    verticalStride, horizontalStride)"""
     fields = POOLING.fields("cudnnGetPooling2dDescriptor", "poolingDesc", poolingDesc)
-    require(len(fields.window) == 2, f"cudnnGetPooling2dDescriptor: poolingDesc must have 2 spatial dims; got {len(fields.window)}")
+    require(len(fields.window) == 2,
+            f"cudnnGetPooling2dDescriptor: poolingDesc must have 2 spatial dims; got {len(fields.window)}")
     return (fields.mode, fields.nan, *fields.window, *fields.pad, *fields.stride)
 
 
 @public("g62", setPoolingNdDescriptor_v4="g70")
-def setPoolingNdDescriptor(poolingDesc, mode, maxpoolingNanOpt, nbDims, windowDimA, paddingA, strideA) -> None:
+def setPoolingNdDescriptor(poolingDesc, mode, maxpoolingNanOpt, nbDims,
+                           windowDimA, paddingA, strideA) -> None:
     """``nbDims`` spatial dims (2 or 3 are usable)."""
     function = "cudnnSetPoolingNdDescriptor"
     count = index(nbDims)
     at_least(function, 1, nbDims=count)
     require(count <= MAX_RANK, f"{function}: nbDims must be <= {MAX_RANK}; got {count}", NotSupported)
-    arrays = [integers(function, name, a, count) for name, a in (("windowDimA", windowDimA), ("paddingA", paddingA), ("strideA", strideA))]
+    arrays = [integers(function, name, a, count)
+              for name, a in (("windowDimA", windowDimA), ("paddingA", paddingA), ("strideA", strideA))]
     _set(function, poolingDesc, mode, maxpoolingNanOpt, *arrays)
 
 
 @public("g63", getPoolingNdDescriptor_v4="g71")
 def getPoolingNdDescriptor(poolingDesc, nbDimsRequested):
-    """(mode, maxpoolingNanOpt, nbDims, windowDimA, paddingA, strideA); arrays have min(nbDimsRequested, nbDims) entries."""
+    """(mode, maxpoolingNanOpt, nbDims, windowDimA, paddingA, strideA); arrays have
+    min(nbDimsRequested, nbDims) entries."""
     function = "cudnnGetPoolingNdDescriptor"
     fields = POOLING.fields(function, "poolingDesc", poolingDesc)
     count = index(nbDimsRequested)
     at_least(function, 0, nbDimsRequested=count)
-    require(count <= MAX_RANK, f"{function}: nbDimsRequested must be <= {MAX_RANK}; got {count}", NotSupported)
-    return fields.mode, fields.nan, len(fields.window), fields.window[:count], fields.pad[:count], fields.stride[:count]
+    require(count <= MAX_RANK,
+            f"{function}: nbDimsRequested must be <= {MAX_RANK}; got {count}", NotSupported)
+    return (fields.mode, fields.nan, len(fields.window), fields.window[:count],
+            fields.pad[:count], fields.stride[:count])
 
 
 @public("g64")
-def setPooling2dDescriptor_v3(poolingDesc, mode, windowHeight, windowWidth, verticalPadding, horizontalPadding, verticalStride,
-                              horizontalStride) -> None:
+def setPooling2dDescriptor_v3(poolingDesc, mode, windowHeight, windowWidth, verticalPadding,
+                              horizontalPadding, verticalStride, horizontalStride) -> None:
     """Deprecated: NaN is not propagated."""
-    setPooling2dDescriptor(poolingDesc, mode, NOT_PROPAGATE, windowHeight, windowWidth, verticalPadding, horizontalPadding, verticalStride,
-                           horizontalStride)
+    setPooling2dDescriptor(poolingDesc, mode, NOT_PROPAGATE, windowHeight, windowWidth, verticalPadding,
+                           horizontalPadding, verticalStride, horizontalStride)
 
 
 @public("g65")
 def getPooling2dDescriptor_v3(poolingDesc):
-    """Deprecated: (mode, windowHeight, windowWidth, verticalPadding, horizontalPadding, verticalStride, horizontalStride)"""
+    """Deprecated: (mode, windowHeight, windowWidth, verticalPadding, horizontalPadding,
+    verticalStride, horizontalStride)"""
     mode, _, *numbers = getPooling2dDescriptor(poolingDesc)
     return (mode, *numbers)
 
@@ -118,11 +128,11 @@ def destroyPoolingDescriptor(poolingDesc) -> None:
 
 def _output_dims(function, pool, dims, name) -> tuple:
     """(n, c, out…) with out = 1 + (i + 2 pad - window) // stride."""
-    require(len(pool.window) == len(dims) - 2, f"{function}: poolingDesc must have {len(dims) - 2} spatial dims like {name}; "
-                                               f"got {len(pool.window)}")
+    require(len(pool.window) == len(dims) - 2, f"{function}: poolingDesc must have {len(dims) - 2} "
+                                               f"spatial dims like {name}; got {len(pool.window)}")
     out = window_out(dims[2:], pool.window, pool.pad, pool.pad, pool.stride, (1,) * len(pool.window))
-    require(min(out) >= 1, f"{function}: the window must fit into the padded {name}; got window {pool.window}, {name} {dims[2:]}, "
-                           f"padding {pool.pad}")
+    require(min(out) >= 1, f"{function}: the window must fit into the padded {name}; "
+                           f"got window {pool.window}, {name} {dims[2:]}, padding {pool.pad}")
     return (*dims[:2], *out)
 
 
@@ -130,8 +140,10 @@ def _output_dims(function, pool, dims, name) -> tuple:
 def getPooling2dForwardOutputDim(poolingDesc, inputDesc):
     """(n, c, h, w) of the output."""
     function = "cudnnGetPooling2dForwardOutputDim"
-    pool, image = POOLING.fields(function, "poolingDesc", poolingDesc), TENSOR.fields(function, "inputDesc", inputDesc)
-    require(len(pool.window) == 2, f"{function}: poolingDesc must have 2 spatial dims; got {len(pool.window)}")
+    pool, image = (POOLING.fields(function, "poolingDesc", poolingDesc),
+                   TENSOR.fields(function, "inputDesc", inputDesc))
+    require(len(pool.window) == 2,
+            f"{function}: poolingDesc must have 2 spatial dims; got {len(pool.window)}")
     return _output_dims(function, pool, image.dims, "inputDesc")
 
 
@@ -139,14 +151,16 @@ def getPooling2dForwardOutputDim(poolingDesc, inputDesc):
 def getPoolingNdForwardOutputDim(poolingDesc, inputDesc, nbDims):
     """All ``nbDims`` dims of the output; nbDims is the rank of the tensor."""
     function = "cudnnGetPoolingNdForwardOutputDim"
-    pool, image = POOLING.fields(function, "poolingDesc", poolingDesc), TENSOR.fields(function, "inputDesc", inputDesc)
-    require(index(nbDims) == len(image.dims), f"{function}: nbDims must be the rank {len(image.dims)} of inputDesc; got {nbDims}")
+    pool, image = (POOLING.fields(function, "poolingDesc", poolingDesc),
+                   TENSOR.fields(function, "inputDesc", inputDesc))
+    require(index(nbDims) == len(image.dims),
+            f"{function}: nbDims must be the rank {len(image.dims)} of inputDesc; got {nbDims}")
     return _output_dims(function, pool, image.dims, "inputDesc")
 
 
 def _attributes(pool, desc) -> dict:
-    return dict(mode=POOLING_MODE.word(pool.mode), window=pool.window, pre_pad=pool.pad, stride=pool.stride, nan=NAN.word(pool.nan),
-                compute=desc.dtype.compute)
+    return dict(mode=POOLING_MODE.word(pool.mode), window=pool.window, pre_pad=pool.pad, stride=pool.stride,
+                nan=NAN.word(pool.nan), compute=desc.dtype.compute)
 
 
 def _output(call, pool, x, y, x_name, y_name) -> None:
@@ -178,8 +192,10 @@ def _backward(call, pool, y, dy, x, dx) -> Work:
     return Work(PoolingBwd(**_attributes(pool, x)), dict(y=y, dy=dy, x=x, dx=dx))
 
 
-FORWARD = Compute("cudnnPoolingForward", dict(poolingDesc=POOLING, xDesc=TENSOR, yDesc=TENSOR), "x y", "alpha beta", _forward)
-BACKWARD = Compute("cudnnPoolingBackward", dict(poolingDesc=POOLING, yDesc=TENSOR, dyDesc=TENSOR, xDesc=TENSOR, dxDesc=TENSOR),
+FORWARD = Compute("cudnnPoolingForward", dict(poolingDesc=POOLING, xDesc=TENSOR, yDesc=TENSOR), "x y",
+                  "alpha beta", _forward)
+BACKWARD = Compute("cudnnPoolingBackward",
+                   dict(poolingDesc=POOLING, yDesc=TENSOR, dyDesc=TENSOR, xDesc=TENSOR, dxDesc=TENSOR),
                    "y dy x dx", "alpha beta", _backward)
 
 
@@ -191,5 +207,6 @@ def poolingForward(handle, poolingDesc, alpha, xDesc, x, beta, yDesc, y):
 
 @public("g76")
 def poolingBackward(handle, poolingDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx):
-    """dx = alpha * gradient + beta * dx; a maximum gives its dy to the first largest cell of x. Mind the order: y, dy, x, dx."""
+    """dx = alpha * gradient + beta * dx; a maximum gives its dy to the first largest cell of x.
+    Mind the order: y, dy, x, dx."""
     compute(BACKWARD, handle, (poolingDesc, yDesc, dyDesc, xDesc, dxDesc), (y, dy, x, dx), (alpha, beta))

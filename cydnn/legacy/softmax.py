@@ -27,13 +27,16 @@ def _backward(call, algorithm, mode, y, dy, dx) -> Work:
 
 
 _ENUMS = dict(algorithm=SOFTMAX_ALGORITHM, mode=SOFTMAX_MODE)
-FORWARD = Compute("cudnnSoftmaxForward", dict(**_ENUMS, xDesc=TENSOR, yDesc=TENSOR), "x y", "alpha beta", _forward)
-BACKWARD = Compute("cudnnSoftmaxBackward", dict(**_ENUMS, yDesc=TENSOR, dyDesc=TENSOR, dxDesc=TENSOR), "y dy dx", "alpha beta", _backward)
+FORWARD = Compute("cudnnSoftmaxForward", dict(**_ENUMS, xDesc=TENSOR, yDesc=TENSOR), "x y",
+                  "alpha beta", _forward)
+BACKWARD = Compute("cudnnSoftmaxBackward", dict(**_ENUMS, yDesc=TENSOR, dyDesc=TENSOR, dxDesc=TENSOR),
+                   "y dy dx", "alpha beta", _backward)
 
 
 @public("g57")
 def softmaxForward(handle, algorithm, mode, alpha, xDesc, x, beta, yDesc, y):
-    """y = alpha * softmax(x) + beta * y over the channels at each position, or over each image. x may be y with an equal descriptor."""
+    """y = alpha * softmax(x) + beta * y over the channels at each position, or over each image.
+    x may be y with an equal descriptor."""
     compute(FORWARD, handle, (algorithm, mode, xDesc, yDesc), (x, y), (alpha, beta))
 
 

@@ -42,7 +42,9 @@ def requested(function: str, nbDimsRequested) -> int:
 
 def _fields(function, dtype, dims, strides) -> TensorFields:
     extent = 1 + sum((d - 1) * s for d, s in zip(dims, strides))
-    require(extent <= MAX_EXTENT, f"{function}: the tensor must have at most 2**31 elements from first to last; got {extent}", NotSupported)
+    require(extent <= MAX_EXTENT,
+            f"{function}: the tensor must have at most 2**31 elements from first to last; got {extent}",
+            NotSupported)
     return TensorFields(dtype, dims, strides)
 
 
@@ -62,7 +64,8 @@ def _strided_4d(function, dataType, n, c, h, w, nStride, cStride, hStride, wStri
     dtype = DATA_TYPE.check(function, "dataType", dataType)
     at_least(function, 1, n=n, c=c, h=h, w=w)
     at_least(function, 0, nStride=nStride, cStride=cStride, hStride=hStride, wStride=wStride)
-    return _fields(function, dtype, tuple(map(index, (n, c, h, w))), tuple(map(index, (nStride, cStride, hStride, wStride))))
+    return _fields(function, dtype, tuple(map(index, (n, c, h, w))),
+                   tuple(map(index, (nStride, cStride, hStride, wStride))))
 
 
 @public("g7")
@@ -91,7 +94,8 @@ def setTensor4dDescriptorEx(tensorDesc, dataType, n, c, h, w, nStride, cStride, 
 def getTensor4dDescriptor(tensorDesc):
     """(dataType, n, c, h, w, nStride, cStride, hStride, wStride)"""
     fields = TENSOR.fields("cudnnGetTensor4dDescriptor", "tensorDesc", tensorDesc)
-    require(len(fields.dims) == 4, f"cudnnGetTensor4dDescriptor: tensorDesc must have rank 4; got {len(fields.dims)}")
+    require(len(fields.dims) == 4,
+            f"cudnnGetTensor4dDescriptor: tensorDesc must have rank 4; got {len(fields.dims)}")
     return (fields.dtype, *fields.dims, *fields.strides)
 
 

@@ -1,4 +1,5 @@
-"""Tensor operations and op-tensor descriptors: cudnnTransformTensor to cudnnScaleTensor. Spec: legacy API, 3.3 and 4.3."""
+"""Tensor operations and op-tensor descriptors: cudnnTransformTensor to cudnnScaleTensor.
+Spec: legacy API, 3.3 and 4.3."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -58,7 +59,8 @@ def _transform(call, x, y) -> Work:
 
 
 def _broadcast(call, name, small, full_name, full) -> None:
-    call.require(small.rank == full.rank, f"{name} must have rank {full.rank} like {full_name}; got {small.rank}")
+    call.require(small.rank == full.rank,
+                 f"{name} must have rank {full.rank} like {full_name}; got {small.rank}")
     call.require(all(s in (f, 1) for s, f in zip(small.dims, full.dims)),
                  f"{name} must have dims equal to those of {full_name} {full.dims} or 1; got {small.dims}")
 
@@ -80,12 +82,16 @@ def _op(call, op, a, b, c) -> Work:
     same_dims(call, cDesc=c, aDesc=a)
     _broadcast(call, "bDesc", b, "cDesc", c)
     same_types(call, aDesc=a, bDesc=b)
-    call.require((c.dtype is f64) == (a.dtype is f64), f"aDesc, bDesc and cDesc must all be DOUBLE or none; got {a.dtype}, {b.dtype}, {c.dtype}")
+    call.require((c.dtype is f64) == (a.dtype is f64),
+                 f"aDesc, bDesc and cDesc must all be DOUBLE or none; got {a.dtype}, {b.dtype}, {c.dtype}")
     _at_most_5(call, cDesc=c)
     compute = DATA_TYPE.word(op.compute)
-    call.require(compute == c.dtype.compute, f"opTensorCompType must be {c.dtype.compute} for a C of {c.dtype}; got {compute}", NotSupported)
+    call.require(compute == c.dtype.compute,
+                 f"opTensorCompType must be {c.dtype.compute} for a C of {c.dtype}; got {compute}",
+                 NotSupported)
     writable(call, cDesc=c)
-    return Work(OpTensor(mode=OP_TENSOR.word(op.op), nan=NAN.word(op.nan), compute=compute), dict(a=a, b=b, c=c))
+    return Work(OpTensor(mode=OP_TENSOR.word(op.op), nan=NAN.word(op.nan), compute=compute),
+                dict(a=a, b=b, c=c))
 
 
 def _set(call, y) -> Work:
@@ -100,7 +106,8 @@ def _scale(call, y) -> Work:
 
 TRANSFORM = Compute("cudnnTransformTensor", dict(xDesc=TENSOR, yDesc=TENSOR), "x y", "alpha beta", _transform)
 ADD = Compute("cudnnAddTensor", dict(aDesc=TENSOR, cDesc=TENSOR), "A C", "alpha beta", _add)
-OP = Compute("cudnnOpTensor", dict(opTensorDesc=OP_DESCRIPTOR, aDesc=TENSOR, bDesc=TENSOR, cDesc=TENSOR), "A B C", "alpha1 alpha2 beta", _op)
+OP = Compute("cudnnOpTensor", dict(opTensorDesc=OP_DESCRIPTOR, aDesc=TENSOR, bDesc=TENSOR, cDesc=TENSOR),
+             "A B C", "alpha1 alpha2 beta", _op)
 SET = Compute("cudnnSetTensor", dict(yDesc=TENSOR), "y", "value", _set)
 SCALE = Compute("cudnnScaleTensor", dict(yDesc=TENSOR), "y", "alpha", _scale)
 
@@ -119,7 +126,8 @@ def addTensor(handle, alpha, aDesc, A, beta, cDesc, C):
 
 @public("g16")
 def opTensor(handle, opTensorDesc, alpha1, aDesc, A, alpha2, bDesc, B, beta, cDesc, C):
-    """C = op(alpha1 * A, alpha2 * B) + beta * C; A may be C, B may be C only if A is too; every dim of B equals C's or is 1."""
+    """C = op(alpha1 * A, alpha2 * B) + beta * C; A may be C, B may be C only if A is too;
+    every dim of B equals C's or is 1."""
     if _is_one(B, C):
         OP.require(_is_one(A, C), "B must not be C, unless A is C too")
         return OP.run(handle, (opTensorDesc, aDesc, bDesc, cDesc), (A, B, C), (alpha1, alpha2, beta))
