@@ -1,4 +1,5 @@
-"""PyTorch (with the closed library under it) on the same buffers: the peer of a benchmark row. Needs torch; nothing else imports it."""
+"""PyTorch (with the closed library under it) on the same buffers: the peer of a benchmark row.
+Needs torch; nothing else imports it."""
 from __future__ import annotations
 
 import torch
@@ -10,9 +11,11 @@ torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def make(case):
-    """(call, error) for a bench Case: ``call()`` runs torch, ``error()`` gives {output: largest difference over the largest value}.
+    """(call, error) for a bench Case: ``call()`` runs torch, ``error()`` gives
+    {output: largest difference over the largest value}.
 
-    ``error(exact=True)`` compares with torch in float64 instead of the operands' own types. (None, None) when torch has no such call.
+    ``error(exact=True)`` compares with torch in float64 instead of the operands' own types.
+    (None, None) when torch has no such call.
     """
     p = case.problem
     if p.op.name not in _CALLS:
@@ -31,7 +34,8 @@ def make(case):
             if name:
                 theirs = theirs.reshape(p.operands[name].dims).double()
                 ours = _copy_of(case, name).double()
-                found[name] = float((ours - theirs).abs().nan_to_num(float("inf")).max() / theirs.abs().max().clamp(min=1e-30))
+                found[name] = float((ours - theirs).abs().nan_to_num(float("inf")).max()
+                                    / theirs.abs().max().clamp(min=1e-30))
         return found
     return call, error
 
@@ -56,10 +60,12 @@ def _conv(which):
         weight = t.get("w", t.get("dw"))
         groups = image.shape[1] // weight.shape[1]
         if which == "y":
-            return lambda: torch.ops.aten.convolution(image, weight, None, stride, pre, dilation, False, [0] * rank, groups), ["y"]
+            return lambda: torch.ops.aten.convolution(image, weight, None, stride, pre,
+                                                      dilation, False, [0] * rank, groups), ["y"]
         index, name = (0, "dx") if which == "x" else (1, "dw")
-        call = lambda: torch.ops.aten.convolution_backward(t["dy"], image, weight, None, stride, pre, dilation, False, [0] * rank, groups,
-                                                           masks[which])[index]
+        call = lambda: torch.ops.aten.convolution_backward(
+            t["dy"], image, weight, None, stride, pre, dilation, False, [0] * rank, groups,
+            masks[which])[index]
         return call, [name]
     return make
 
@@ -74,7 +80,8 @@ def _softmax_fwd(op, t):
 def _softmax_bwd(op, t):
     if op.mode != "channel":
         return None
-    f = torch.ops.aten._log_softmax_backward_data if op.algorithm == "log" else torch.ops.aten._softmax_backward_data
+    f = (torch.ops.aten._log_softmax_backward_data if op.algorithm == "log"
+         else torch.ops.aten._softmax_backward_data)
     return lambda: f(t["dy"], t["y"], 1, t["y"].dtype), ["dx"]
 
 
@@ -87,7 +94,8 @@ def _pool_fwd(op, t):
         return lambda: pool(t["x"], window, stride, pad), ["y"]
     if rank != 2:
         return None
-    return lambda: f.avg_pool2d(t["x"], window, stride, pad, count_include_pad=op.mode == "avg_include_padding"), ["y"]
+    return lambda: f.avg_pool2d(t["x"], window, stride, pad,
+                                count_include_pad=op.mode == "avg_include_padding"), ["y"]
 
 
 def _pool_bwd(op, t):
@@ -96,16 +104,19 @@ def _pool_bwd(op, t):
     window, pad, stride = op.geometry(4)
     if op.mode == "max":
         _, index = torch.ops.aten.max_pool2d_with_indices(t["x"], window, stride, pad)
-        return lambda: torch.ops.aten.max_pool2d_with_indices_backward(t["dy"], t["x"], window, stride, pad, [1, 1], False, index), ["dx"]
+        return lambda: torch.ops.aten.max_pool2d_with_indices_backward(t["dy"], t["x"], window, stride, pad,
+                                                                       [1, 1], False, index), ["dx"]
     include = op.mode == "avg_include_padding"
-    return lambda: torch.ops.aten.avg_pool2d_backward(t["dy"], t["x"], window, stride, pad, False, include, None), ["dx"]
+    return lambda: torch.ops.aten.avg_pool2d_backward(t["dy"], t["x"], window,
+                                                      stride, pad, False, include, None), ["dx"]
 
 
 def _bn_fwd(op, t):
     if op.mode != "spatial":
         return None
     flat = {n: t[n].reshape(-1) for n in ("scale", "bias")}
-    return lambda: torch.ops.aten.native_batch_norm(t["x"], flat["scale"], flat["bias"], None, None, True, 1.0, 1e-5), ["y", "mean", "rstd"]
+    return lambda: torch.ops.aten.native_batch_norm(t["x"], flat["scale"], flat["bias"], None, None,
+                                                    True, 1.0, 1e-5), ["y", "mean", "rstd"]
 
 
 def _bn_bwd(op, t):
@@ -113,16 +124,20 @@ def _bn_bwd(op, t):
         return None
     scale = t["scale"].reshape(-1)
     mean, rstd = t["mean"].reshape(-1), t["rstd"].reshape(-1)
-    call = lambda: torch.ops.aten.native_batch_norm_backward(t["dy"], t["x"], scale, None, None, mean, rstd, True, 1e-5, [True, True, True])
+    call = lambda: torch.ops.aten.native_batch_norm_backward(t["dy"], t["x"], scale, None, None, mean,
+                                                             rstd, True, 1e-5, [True, True, True])
     return call, ["dx", "dscale", "dbias"]
 
 
 _F = torch.nn.functional
-_UNARY = {"relu_fwd": _F.relu, "gelu_fwd": _F.gelu, "gelu_approx_tanh_fwd": lambda x: _F.gelu(x, approximate="tanh"), "tanh_fwd": torch.tanh,
-          "sigmoid_fwd": torch.sigmoid, "swish_fwd": _F.silu, "exp": torch.exp, "identity": torch.clone, "abs": torch.abs, "neg": torch.neg,
-          "elu_fwd": _F.elu, "softplus_fwd": _F.softplus, "sqrt": torch.sqrt, "erf": torch.erf}
-_BINARY = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "max": torch.maximum, "min": torch.minimum,
-           "gelu_bwd": lambda dy, x: torch.ops.aten.gelu_backward(dy, x), "relu_bwd": lambda dy, x: torch.ops.aten.threshold_backward(dy, x, 0)}
+_UNARY = {"relu_fwd": _F.relu, "gelu_fwd": _F.gelu,
+          "gelu_approx_tanh_fwd": lambda x: _F.gelu(x, approximate="tanh"), "tanh_fwd": torch.tanh,
+          "sigmoid_fwd": torch.sigmoid, "swish_fwd": _F.silu, "exp": torch.exp, "identity": torch.clone,
+          "abs": torch.abs, "neg": torch.neg, "elu_fwd": _F.elu, "softplus_fwd": _F.softplus,
+          "sqrt": torch.sqrt, "erf": torch.erf}
+_BINARY = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "max": torch.maximum,
+           "min": torch.minimum, "gelu_bwd": lambda dy, x: torch.ops.aten.gelu_backward(dy, x),
+           "relu_bwd": lambda dy, x: torch.ops.aten.threshold_backward(dy, x, 0)}
 
 
 def _pointwise(op, t):
@@ -134,7 +149,8 @@ def _pointwise(op, t):
 
 
 _REDUCE = {"add": torch.sum, "avg": torch.mean, "amax": lambda x, d, keepdim: torch.amax(x.abs(), d, keepdim),
-           "max": lambda x, d, keepdim: torch.amax(x, d, keepdim), "min": lambda x, d, keepdim: torch.amin(x, d, keepdim)}
+           "max": lambda x, d, keepdim: torch.amax(x, d, keepdim),
+           "min": lambda x, d, keepdim: torch.amin(x, d, keepdim)}
 
 
 def _reduction(op, t):
@@ -147,8 +163,8 @@ def _reduction(op, t):
 _CALLS = {
     "conv_fprop": _conv("y"), "conv_dgrad": _conv("x"), "conv_wgrad": _conv("w"),
     "conv_bgrad": lambda op, t: (lambda: t["dy"].sum((0, *range(2, t["dy"].dim())), keepdim=True), ["db"]),
-    "matmul": lambda op, t: (lambda: torch.matmul(t["a"], t["b"]), ["c"]),
-    "softmax_fwd": _softmax_fwd, "softmax_bwd": _softmax_bwd, "pooling_fwd": _pool_fwd, "pooling_bwd": _pool_bwd,
-    "batch_norm_training": _bn_fwd, "batch_norm_bwd": _bn_bwd, "pointwise": _pointwise, "reduction": _reduction,
-    "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
+    "matmul": lambda op, t: (lambda: torch.matmul(t["a"], t["b"]), ["c"]), "softmax_fwd": _softmax_fwd,
+    "softmax_bwd": _softmax_bwd, "pooling_fwd": _pool_fwd, "pooling_bwd": _pool_bwd,
+    "batch_norm_training": _bn_fwd, "batch_norm_bwd": _bn_bwd, "pointwise": _pointwise,
+    "reduction": _reduction, "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
 }

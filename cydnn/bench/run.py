@@ -1,7 +1,8 @@
-"""Benchmarks: problem text lines in, one row each out: time, TFLOP/s or GB/s, share of the roof, and the peer in the same run.
+"""Benchmarks: problem text lines in, one row each out: time, TFLOP/s or GB/s, share of the roof,
+and the peer in the same run.
 
-Rules: inputs are random, the result is checked before it is timed, the L2 is flushed before every timed call, the median of many runs
-counts, ours and the peer's runs alternate. Rows where we lose stay.
+Rules: inputs are random, the result is checked before it is timed, the L2 is flushed before every timed call,
+the median of many runs counts, ours and the peer's runs alternate. Rows where we lose stay.
 """
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ from ..ops import Problem
 from ..status import CydnnError
 
 SWEEP = "reduction x=8192x8192:f32 y=1x1:f32 mode=add"      # 268 MB, more than five times the largest L2
-TFLOPS = {"f64": 60.0, "f32": 60.0, "f16": 700.0, "bf16": 790.0}   # best rates seen on an H200; the roof of math-bound rows
+# best rates seen on an H200; the roof of math-bound rows
+TFLOPS = {"f64": 60.0, "f32": 60.0, "f16": 700.0, "bf16": 790.0}
 
 
 @dataclass
 class Row:
-    """One line of the table. Times in microseconds; ``roof`` is the share of the physical floor, ``ratio`` peer time over ours."""
+    """One line of the table. Times in microseconds; ``roof`` is the share of the physical floor,
+    ``ratio`` peer time over ours."""
     problem: str
     engine: str = ""
     us: float = float("nan")
@@ -30,7 +33,7 @@ class Row:
     tflops: float = 0.0
     gbs: float = 0.0
     copy: float = 0.0                            # share of the bandwidth of a large copy measured in this run
-    same: float = 0.0                            # share of the speed of a copy of just as many bytes, in this run
+    same: float = 0.0                       # share of the speed of a copy of just as many bytes, in this run
     roof: float = 0.0
     peer_us: float = float("nan")
     ratio: float = float("nan")
@@ -40,11 +43,13 @@ class Row:
 def graph_of(problem: Problem, scalars=()) -> Graph:
     """The one-op graph of a problem; uids count from 1 in operand order."""
     uids = {n: i + 1 for i, n in enumerate(problem.op.operands()) if problem.operands[n] is not None}
-    return Graph([Node(problem.op, uids, scalars)], {u: problem.operands[n].replace(uid=u, name=n) for n, u in uids.items()})
+    return Graph([Node(problem.op, uids, scalars)],
+                 {u: problem.operands[n].replace(uid=u, name=n) for n, u in uids.items()})
 
 
 def random_values(desc, seed: int, positive=False) -> np.ndarray:
-    """Uniform in [-1, 1] (or [0.25, 1.25]), in storage type, of the tensor's whole extent: gaps hold numbers too."""
+    """Uniform in [-1, 1] (or [0.25, 1.25]), in storage type, of the tensor's whole
+    extent: gaps hold numbers too."""
     gen = np.random.default_rng(seed)
     raw = gen.random(min(desc.extent, 1 << 22), dtype=np.float32) * 2 - 1
     raw = np.abs(raw) + 0.25 if positive else raw
@@ -61,7 +66,8 @@ class Case:
         self.names = [names[d.uid] for d in self.plan.slots]
         self.buffers = {n: device.alloc(max(d.bytes, 1)) for n, d in zip(self.names, self.plan.slots)}
         for seed, (name, d) in enumerate(zip(self.names, self.plan.slots)):
-            device.copy_in(self.buffers[name].ptr, random_values(d, seed, name in ("var", "running_var", "rstd")))
+            device.copy_in(self.buffers[name].ptr,
+                           random_values(d, seed, name in ("var", "running_var", "rstd")))
         self.workspace = device.alloc(max(self.plan.workspace_bytes, 1))
         self.pointers = tuple(int(self.buffers[n].ptr) for n in self.names)
 
@@ -72,14 +78,15 @@ class Case:
         """A written tensor as float64."""
         d = self.problem.operands[name]
         raw = self.device.copy_out(self.buffers[name].ptr, np.empty(d.extent, d.dtype.numpy))
-        return d.dtype.decode(np.lib.stride_tricks.as_strided(raw, d.dims, [s * d.dtype.bytes for s in d.strides]))
+        return d.dtype.decode(
+            np.lib.stride_tricks.as_strided(raw, d.dims, [s * d.dtype.bytes for s in d.strides]))
 
 
 class Clock:
     """Times calls on a device with a cold L2; on the NumPy device with the wall clock.
 
-    Before each run a large tensor is read. (Writing one would leave the L2 full of lines that the timed call must first write back: a
-    sum of 134 MB then pays for 50 MB more.)
+    Before each run a large tensor is read. (Writing one would leave the L2 full of lines that the timed call
+    must first write back: a sum of 134 MB then pays for 50 MB more.)
     """
 
     def __init__(self, device):
@@ -108,13 +115,15 @@ class Clock:
         return [[1e3 * end.elapsed(start) for start, end in mine] for mine in marks]
 
     def copy_us(self, moved_bytes: int, repeat=12) -> float:
-        """Microseconds of a device-to-device copy by the driver that reads and writes ``moved_bytes`` together; nan without a GPU."""
+        """Microseconds of a device-to-device copy by the driver that reads and writes ``moved_bytes``
+        together; nan without a GPU."""
         if not self.is_cuda:
             return float("nan")
         half = max(moved_bytes // 2, 1)
         a, b = self.device.alloc(half), self.device.alloc(half)
         self.device.memset(a.ptr, 0x5A, half)
-        return statistics.median(self.times([lambda: self.device.context.copy(b.ptr, a.ptr, half, 0)], repeat)[0])
+        return statistics.median(
+            self.times([lambda: self.device.context.copy(b.ptr, a.ptr, half, 0)], repeat)[0])
 
 
 def _wall(call, repeat):
@@ -141,7 +150,8 @@ def bytes_moved(problem: Problem) -> int:
 
 
 def bench(lines, device=None, against=None, repeat=30, engine=None, check=True) -> list[Row]:
-    """Rows for problem lines. ``against="torch"`` measures PyTorch in the same run and compares the results first."""
+    """Rows for problem lines. ``against="torch"`` measures PyTorch in the same run
+    and compares the results first."""
     device = devices.get(device)
     clock = Clock(device)
     copy = (2 << 30) / clock.copy_us(2 << 30) * 1e-3
@@ -185,14 +195,16 @@ def _measure(row, problem, device, clock, copy, peer, repeat, engine, check):
     row.tflops, row.gbs = problem.flops / row.us * 1e-6, bytes_moved(problem) / row.us * 1e-3
     if clock.is_cuda:
         row.copy, row.same = row.gbs / copy, clock.copy_us(bytes_moved(problem)) / row.us
-        row.roof = max(bytes_moved(problem) / copy * 1e-3, problem.flops / TFLOPS.get(case.plan.slots[0].dtype.name, 60.0) * 1e-6) / row.us
+        row.roof = max(bytes_moved(problem) / copy * 1e-3,
+                       problem.flops / TFLOPS.get(case.plan.slots[0].dtype.name, 60.0) * 1e-6) / row.us
     if theirs:
         row.peer_us = statistics.median(found[1])
         row.ratio = row.peer_us / row.us
 
 
 def verdict(case, peer_error=None) -> str:
-    """Check before timing: against the peer's full result where there is one, else against the reference when that is affordable.
+    """Check before timing: against the peer's full result where there is one, else against
+    the reference when that is affordable.
 
     Where the two differ too much, float64 says whether it is our error or the peer's.
     """
@@ -223,24 +235,27 @@ def _reference_error(case) -> dict:
     op, problem = case.problem.op, case.problem
     arrays = {n: case.output(n) for n, d in problem.operands.items() if d is not None}
     wants = op.run_reference(arrays, dict(op.scalars))
-    return {n: float(np.abs(arrays[n] - want).max() / (np.abs(want).max() or 1.0)) for n, want in wants.items() if n in arrays}
+    return {n: float(np.abs(arrays[n] - want).max() / (np.abs(want).max() or 1.0))
+            for n, want in wants.items() if n in arrays}
 
 
 def table(rows, markdown=False) -> str:
     """The rows as text, aligned, or as a Markdown table."""
-    columns = [("problem", lambda r: r.problem), ("engine", lambda r: r.engine), ("us", lambda r: f"{r.us:.1f}"),
-               ("TFLOP/s", lambda r: f"{r.tflops:.1f}" if r.tflops else ""), ("GB/s", lambda r: f"{r.gbs:.0f}"),
-               ("of copy", lambda r: f"{r.copy:.0%}" if r.copy else ""),
-               ("of same-size copy", lambda r: f"{r.same:.0%}" if r.same else ""), ("of roof", lambda r: f"{r.roof:.0%}" if r.roof else ""),
+    columns = [("problem", lambda r: r.problem), ("engine", lambda r: r.engine),
+               ("us", lambda r: f"{r.us:.1f}"), ("TFLOP/s", lambda r: f"{r.tflops:.1f}" if r.tflops else ""),
+               ("GB/s", lambda r: f"{r.gbs:.0f}"), ("of copy", lambda r: f"{r.copy:.0%}" if r.copy else ""),
+               ("of same-size copy", lambda r: f"{r.same:.0%}" if r.same else ""),
+               ("of roof", lambda r: f"{r.roof:.0%}" if r.roof else ""),
                ("peer us", lambda r: f"{r.peer_us:.1f}" if r.peer_us == r.peer_us else ""),
-               ("ratio", lambda r: f"{r.ratio:.2f}" if r.ratio == r.ratio else ""), ("note", lambda r: r.note)]
+               ("ratio", lambda r: f"{r.ratio:.2f}" if r.ratio == r.ratio else ""),
+               ("note", lambda r: r.note)]
     cells = [[name for name, _ in columns]] + [[cell(r) for _, cell in columns] for r in rows]
     if markdown:
         lines = ["| " + " | ".join(line) + " |" for line in cells]
         return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    return "\n".join("  ".join(cell.ljust(w) if i in (0, 1, len(columns) - 1) else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths)))
-                     for line in cells)
+    return "\n".join("  ".join(cell.ljust(w) if i in (0, 1, len(columns) - 1) else cell.rjust(w)
+                               for i, (cell, w) in enumerate(zip(line, widths))) for line in cells)
 
 
 def as_json(rows) -> list[dict]:
@@ -255,8 +270,11 @@ def summary(rows) -> str:
         return f"{len(rows)} rows, none measured"
     mean = lambda values: float(np.exp(np.mean(np.log(values)))) if values else float("nan")
     ratios = [r.ratio for r in good if r.ratio == r.ratio]
-    text = f"{len(good)} of {len(rows)} rows measured; share of copy {mean([r.copy for r in good if r.copy]):.0%}, of a same-size copy {mean([r.same for r in good if r.same]):.0%} (geometric means)"
+    text = (f"{len(good)} of {len(rows)} rows measured; "
+            f"share of copy {mean([r.copy for r in good if r.copy]):.0%}, "
+            f"of a same-size copy {mean([r.same for r in good if r.same]):.0%} (geometric means)")
     if ratios:
         worst = min((r for r in good if r.ratio == r.ratio), key=lambda r: r.ratio)
-        text += f"; peer / ours {mean(ratios):.2f} (geometric mean), worst {worst.ratio:.2f} at {worst.problem}"
+        text += (f"; peer / ours {mean(ratios):.2f} (geometric mean), "
+                 f"worst {worst.ratio:.2f} at {worst.problem}")
     return text

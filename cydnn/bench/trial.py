@@ -1,4 +1,5 @@
-"""A kernel on the interpreter: the problems of its contract (or yours), checked against the reference. ``python -m cydnn ptx NAME --run``.
+"""A kernel on the interpreter: the problems of its contract (or yours), checked against the reference.
+``python -m cydnn ptx NAME --run``.
 
 ``run("softmax_fwd_warp_f32_8", text=edited)`` gives a Report: one Trial a case, and which instructions ran.
 """
@@ -28,12 +29,14 @@ class Case(NamedTuple):
     config: dict
 
     def __str__(self):
-        return f"{self.kernel}: {self.problem} {self.engine}" + "".join(f" {k}={v}" for k, v in self.config.items())
+        return (f"{self.kernel}: {self.problem} {self.engine}"
+                + "".join(f" {k}={v}" for k, v in self.config.items()))
 
 
 @dataclass
 class Trial:
-    """One case and what came of it. ``finding``: what the interpreter raised, with its facts; None when nothing was found."""
+    """One case and what came of it. ``finding``: what the interpreter raised, with its facts;
+    None when nothing was found."""
     problem: str
     engine: str
     config: dict
@@ -60,8 +63,9 @@ class Report:
 
 
 def cases(kernel: str, facts, lines=None) -> list[Case]:
-    """Cases of each problem line (of the kernel's contract, for None) on a device: one for each number of launches, so alone and among
-    helpers, and one that splits no sum. Pure functions of plans; no GPU needed."""
+    """Cases of each problem line (of the kernel's contract, for None) on a device:
+    one for each number of launches, so alone and among helpers, and one that splits no sum.
+    Pure functions of plans; no GPU needed."""
     found: dict = {}
     for case, launches in every_case(kernel, facts, lines):
         found.setdefault((case.problem, launches, case.config.get("splits") == 1), case)
@@ -69,7 +73,8 @@ def cases(kernel: str, facts, lines=None) -> list[Case]:
 
 
 def every_case(kernel: str, facts, lines=None):
-    """(case, number of launches) of every problem line with every engine and configuration that launches the kernel."""
+    """(case, number of launches) of every problem line with every engine
+    and configuration that launches the kernel."""
     for line in kernels.get(kernel).problems if lines is None else lines:
         yield from of_problem(kernel, ops.Problem.parse(line), facts)
 
@@ -82,17 +87,21 @@ def of_problem(kernel: str, problem: ops.Problem, facts):
 
 
 def launchers(problem, facts):
-    """(engine, config, names of the kernels) of everything that takes a problem on a device; the engine's own choice is the config {}."""
+    """(engine, config, names of the kernels) of everything that takes a problem on a device;
+    the engine's own choice is the config {}."""
     graph = bench.graph_of(problem)
     match = lambda: match_of(graph, graph.nodes[0])
     for engine in engines_for(problem.op)[:-1]:
         if engine.accepts(match(), facts):
             for config in [{}, *engine.configs(match(), facts)]:
-                yield engine, config, [s.kernel for s in engine.plan(match(), facts, **config) if isinstance(s, Launch)]
+                yield (engine, config,
+                       [s.kernel for s in engine.plan(match(), facts, **config) if isinstance(s, Launch)])
 
 
-def run(name: str, target: str | None = None, seed: int | None = None, lines=None, text: str | None = None) -> Report:
-    """Run a kernel's cases on the interpreter, warps in a fixed order or, with a ``seed``, in a random one. ``text`` replaces the shipped PTX."""
+def run(name: str, target: str | None = None, seed: int | None = None,
+        lines=None, text: str | None = None) -> Report:
+    """Run a kernel's cases on the interpreter, warps in a fixed order or, with a ``seed``, in a random one.
+    ``text`` replaces the shipped PTX."""
     from ..device.ptx import PtxDevice
     device = PtxDevice(target or target_of(kernels.get(name)))
     device.seed = seed
@@ -101,7 +110,8 @@ def run(name: str, target: str | None = None, seed: int | None = None, lines=Non
     chosen = cases(name, device.facts, lines)
     if not chosen:
         what = f"got {lines}" if lines else "its contract has none for this target"
-        raise BadParam(f"ptx: --line must be a problem for which an engine launches {name} on {device.target}; {what}")
+        raise BadParam(
+            f"ptx: --line must be a problem for which an engine launches {name} on {device.target}; {what}")
     device.code(name)                            # a text that cannot be read is an error before anything runs
     report = Report(name, device.target, seed)
     for case in chosen:
@@ -129,7 +139,8 @@ def _try(case: Case, device) -> Trial:
         trial.verdict = bench.verdict(made)
         trial.ok = not trial.verdict.startswith("WRONG")
     except Finding as found:
-        trial.verdict, trial.finding = str(found), dict(kind=found.kind, **{k: v for k, v in found.facts.items() if k != "kind"})
+        trial.verdict, trial.finding = str(found), dict(
+            kind=found.kind, **{k: v for k, v in found.facts.items() if k != "kind"})
     finally:
         plans.forget()
     return trial
@@ -138,7 +149,8 @@ def _try(case: Case, device) -> Trial:
 def _coverage(report: Report, device):
     for code in device.codes.values():
         if code.program.name == report.kernel:
-            report.executed, report.total, report.uncovered = int(code.executed.sum()), len(code.executed), code.uncovered()
+            report.executed, report.total, report.uncovered = (int(code.executed.sum()),
+                                                               len(code.executed), code.uncovered())
 
 
 def table(report: Report, uncovered: bool) -> str:
@@ -148,8 +160,10 @@ def table(report: Report, uncovered: bool) -> str:
     for t in report.trials:
         config = "".join(f" {k}={v}" for k, v in t.config.items())
         state = "ok" if t.ok else "FINDING" if t.finding else "WRONG"
-        rows.append(f"{state:<9}{t.problem}  {t.engine}{config}  {t.launches} launch{'es' * (t.launches != 1)}\n{'':9}{t.verdict}")
-    rows.append(f"coverage {report.executed / max(report.total, 1):.1%}: {report.executed} of {report.total} instructions ran")
+        rows.append(f"{state:<9}{t.problem}  {t.engine}{config}  {t.launches} "
+                    f"launch{'es' * (t.launches != 1)}\n{'':9}{t.verdict}")
+    rows.append(f"coverage {report.executed / max(report.total, 1):.1%}: "
+                f"{report.executed} of {report.total} instructions ran")
     return "\n".join(rows + (report.uncovered if uncovered else []))
 
 
@@ -158,7 +172,8 @@ def main(args) -> int:
     try:
         text = Path(args.file).read_text() if args.file else None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadParam(f"ptx: --file must be a file of PTX; got {args.file!r} ({getattr(error, 'strerror', 'not text')})") from None
+        raise BadParam("ptx: --file must be a file of PTX; "
+                       f"got {args.file!r} ({getattr(error, 'strerror', 'not text')})") from None
     report = run(args.name, args.target, args.seed, args.line, text)
     if args.json:
         json.dump({**asdict(report), "ok": report.ok}, sys.stdout, indent=1)
