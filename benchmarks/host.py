@@ -1,6 +1,8 @@
-"""Host time: a raw launch from C, a positional plan execute, ``convolutionForward``; and plan build times. ``python benchmarks/host.py``.
+"""Host time: a raw launch from C, a positional plan execute, ``convolutionForward``; and plan build times.
+``python benchmarks/host.py``.
 
-A tiny problem, thousands of calls, the queue drained between rounds; the least round counts. Allocation counts by tracemalloc.
+A tiny problem, thousands of calls, the queue drained between rounds; the least round counts.
+Allocation counts by tracemalloc.
 """
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np                                # noqa: E402
 
-from cydnn import _core, bench, cudnn, data_type, device as devices, heur_mode, kernels, plan as plans, pygraph  # noqa: E402
+from cydnn import (_core, bench, cudnn, data_type, device as devices, heur_mode,  # noqa: E402
+                   kernels, plan as plans, pygraph)
 from cydnn.steps import Pointer, Scalar    # noqa: E402
 from cydnn.ops import Problem                     # noqa: E402
 
@@ -31,16 +34,20 @@ def allocations(call, calls=2000) -> float:
         call()
     after = tracemalloc.take_snapshot()
     tracemalloc.stop()
-    return sum(s.size_diff for s in after.compare_to(before, "filename") if "cydnn" in str(s.traceback)) / calls
+    return sum(s.size_diff for s in after.compare_to(before, "filename")
+               if "cydnn" in str(s.traceback)) / calls
 
 
 def raw_launch(case, device):
-    """A function that gives the microseconds of the same launch as the case's plan, by cuLaunchKernel in a loop in C."""
+    """A function that gives the microseconds of the same launch as the case's plan,
+    by cuLaunchKernel in a loop in C."""
     step = case.plan.steps[0]
-    concrete = lambda v: case.pointers[v.uid] + v.addend if isinstance(v, Pointer) else v.default if isinstance(v, Scalar) else v
+    concrete = (lambda v: case.pointers[v.uid] + v.addend if isinstance(v, Pointer)
+                else v.default if isinstance(v, Scalar) else v)
     packed = kernels.get(step.kernel).pack({k: concrete(v) for k, v in step.args.items()}, **step.extra)
     function = device.function(step.kernel)
-    return lambda calls: 1e-3 * _core.raw_launch_loop(function, packed.grid, packed.block, bytes(packed.data), 0, calls, packed.smem)
+    return lambda calls: 1e-3 * _core.raw_launch_loop(function, packed.grid, packed.block,
+                                                      bytes(packed.data), 0, calls, packed.smem)
 
 
 def in_a_loop(call):
@@ -54,7 +61,8 @@ def in_a_loop(call):
 
 
 def least_of(timed: dict, device, rounds=60, calls=300) -> dict:
-    """The least time of each over many rounds in which they take turns: the processor's clock changes, so they must share it."""
+    """The least time of each over many rounds in which they take turns: the processor's
+    clock changes, so they must share it."""
     best = dict.fromkeys(timed, float("inf"))
     for _ in range(rounds):
         for name, one in timed.items():
@@ -71,7 +79,8 @@ def host_times(device) -> dict:
     execute = lambda: tape.execute(pointers, None, workspace, size, 0)
     plan_execute = lambda: case.plan.execute(pointers, workspace)
     handle = cudnn.create(device)
-    x, w, y, conv = cudnn.createTensorDescriptor(), cudnn.createFilterDescriptor(), cudnn.createTensorDescriptor(), cudnn.createConvolutionDescriptor()
+    x, w, y, conv = (cudnn.createTensorDescriptor(), cudnn.createFilterDescriptor(),
+                     cudnn.createTensorDescriptor(), cudnn.createConvolutionDescriptor())
     cudnn.setTensor4dDescriptor(x, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 8, 8, 8)
     cudnn.setTensor4dDescriptor(y, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 8, 8, 8)
     cudnn.setFilter4dDescriptor(w, cudnn.CUDNN_DATA_FLOAT, cudnn.CUDNN_TENSOR_NCHW, 8, 8, 3, 3)
@@ -83,16 +92,21 @@ def host_times(device) -> dict:
     ws, forward = int(room.ptr), cudnn.convolutionForward
     call = lambda: forward(handle, 1.0, x, px, w, pw, conv, algo, ws, legacy_size, 0.0, y, py)
     call()
-    found = least_of({"raw": raw_launch(case, device), "nothing": in_a_loop(lambda: None), "plan": in_a_loop(plan_execute),
-                      "tape": in_a_loop(execute), "legacy": in_a_loop(call)}, device)
-    return {"raw cuLaunchKernel from C": found["raw"], "plan.execute, positional": found["plan"] - found["nothing"],
+    found = least_of(
+        {"raw": raw_launch(case, device), "nothing": in_a_loop(lambda: None), "plan": in_a_loop(plan_execute),
+         "tape": in_a_loop(execute), "legacy": in_a_loop(call)}, device)
+    return {"raw cuLaunchKernel from C": found["raw"],
+            "plan.execute, positional": found["plan"] - found["nothing"],
             "tape.execute, positional": found["tape"] - found["nothing"],
-            "convolutionForward, 13 arguments": found["legacy"] - found["nothing"], "launches of the plan": case.plan.executable.step_count,
-            "bytes allocated per execute": allocations(plan_execute), "bytes allocated per convolutionForward": allocations(call)}
+            "convolutionForward, 13 arguments": found["legacy"] - found["nothing"],
+            "launches of the plan": case.plan.executable.step_count,
+            "bytes allocated per execute": allocations(plan_execute),
+            "bytes allocated per convolutionForward": allocations(call)}
 
 
 def build_times(device) -> dict:
-    """Milliseconds to build conv + bias + GELU: first ever, a new shape of the known module, the same graph again."""
+    """Milliseconds to build conv + bias + GELU: first ever, a new shape of the known
+    module, the same graph again."""
     found = {}
     for label, n in (("first of the process", 2), ("new shape, module known", 3), ("another shape", 5)):
         start = time.perf_counter()
@@ -109,7 +123,8 @@ class _At:
 
 
 def fused_graph(device, n=2, c=64, k=64, size=28, dtype=data_type.HALF):
-    g = pygraph(io_data_type=dtype, intermediate_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT, handle=_At(device))
+    g = pygraph(io_data_type=dtype, intermediate_data_type=data_type.FLOAT,
+                compute_data_type=data_type.FLOAT, handle=_At(device))
     nhwc = lambda d: [d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]]
     X, W, B = (g.tensor(d, nhwc(d)) for d in ([n, c, size, size], [k, c, 3, 3], [1, k, 1, 1]))
     y = g.gelu(g.bias(g.conv_fprop(X, W, padding=[1, 1], stride=[1, 1], dilation=[1, 1]), B)).set_output(True)
@@ -131,7 +146,8 @@ def fused_cost(device, n=256, c=64, k=64, size=56) -> dict:
     pack = {t: int(b.ptr) for t, b in buffers.items()}
     alone = bench.Case(Problem.parse(f"conv_fprop n{n}c{c}h{size}w{size} k{k}r3s3 pad1 bf16 nhwc"), device)
     fused, plain = clock.times([lambda: g.execute(pack, int(ws.ptr)), alone], 30)
-    return {"plan of the fused graph": g.get_plan_name_at_index(0), "conv alone, us": float(np.median(plain)), "conv+bias+gelu, us": float(np.median(fused))}
+    return {"plan of the fused graph": g.get_plan_name_at_index(0), "conv alone, us": float(np.median(plain)),
+            "conv+bias+gelu, us": float(np.median(fused))}
 
 
 def main():

@@ -1,6 +1,8 @@
-"""Every problem file against the peer, in one run: ``python benchmarks/run.py [family…] [--out DIR] [--repeat N] [--no-peer]``.
+"""Every problem file against the peer, in one run: ``python benchmarks/run.py [family…] [--out DIR]
+[--repeat N] [--no-peer]``.
 
-Writes <family>.md and <family>.json under ``--out`` (default benchmarks/results). Above each table: GPU, driver, clocks, command.
+Writes <family>.md and <family>.json under ``--out`` (default benchmarks/results).
+Above each table: GPU, driver, clocks, command.
 """
 from __future__ import annotations
 
@@ -19,12 +21,13 @@ from cydnn import bench, device as devices       # noqa: E402
 
 def header(family, args) -> str:
     facts = devices.get(args.device).facts
-    smi = subprocess.run(["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,power.draw,driver_version", "--format=csv,noheader"],
-                         capture_output=True, text=True).stdout.strip()
-    return (f"# {family}\n\n{facts.name}, CUDA {facts.driver // 1000}.{facts.driver % 1000 // 10}; clocks, power, driver: {smi}; "
-            f"{time.strftime('%Y-%m-%d')}. Cold L2 (268 MB are read before each run), median of {args.repeat} runs, ours and the peer's alternating, random inputs, results "
-            f"checked first. `ratio` is peer time over ours; `of copy` the share of the copy bandwidth measured in the same run.\n\n"
-            f"Command: `python benchmarks/run.py {family}`\n\n")
+    smi = subprocess.run(["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,power.draw,driver_version",
+                          "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    return (f"# {family}\n\n{facts.name}, CUDA {facts.driver // 1000}.{facts.driver % 1000 // 10}; clocks, "
+            f"power, driver: {smi}; {time.strftime('%Y-%m-%d')}. Cold L2 (268 MB are read before each run), "
+            f"median of {args.repeat} runs, ours and the peer's alternating, random inputs, results "
+            "checked first. `ratio` is peer time over ours; `of copy` the share of the copy bandwidth "
+            f"measured in the same run.\n\nCommand: `python benchmarks/run.py {family}`\n\n")
 
 
 def main():
@@ -41,7 +44,8 @@ def main():
         text = (HERE / "problems" / f"{family}.txt").read_text().splitlines()
         lines = [l.split("#")[0].strip() for l in text if l.split("#")[0].strip()]
         rows = bench.bench(lines, args.device, None if args.no_peer else "torch", args.repeat)
-        (out / f"{family}.md").write_text(header(family, args) + bench.table(rows, markdown=True) + "\n\n" + bench.summary(rows) + "\n")
+        (out / f"{family}.md").write_text(
+            header(family, args) + bench.table(rows, markdown=True) + "\n\n" + bench.summary(rows) + "\n")
         (out / f"{family}.json").write_text(json.dumps(bench.as_json(rows), indent=1) + "\n")
         print(f"\n{family}\n{bench.table(rows)}\n{bench.summary(rows)}", flush=True)
 

@@ -1,7 +1,8 @@
-"""Every configuration of the mma.sync convolution engines on every line of a problem file: what the cost model chose, and what was best.
+"""Every configuration of the mma.sync convolution engines on every line of a problem file: what
+the cost model chose, and what was best.
 
-``python benchmarks/tiles.py [conv_resnet50_bf16] [--only wgrad] [--json FILE]``. The constants of cydnn/engines/conv_mma.py come from
-this. The weight gradient is run with every tile and 1, 2, 4 … splits.
+``python benchmarks/tiles.py [conv_resnet50_bf16] [--only wgrad] [--json FILE]``. The constants of
+cydnn/engines/conv_mma.py come from this. The weight gradient is run with every tile and 1, 2, 4 … splits.
 """
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def main():
             row["us"][name] = round(statistics.median(clock.times([case], args.repeat)[0]), 1)
         best = min((us, name) for name, us in row["us"].items() if name != "chosen")
         found.append({**row, "best": best[1]})
-        print(f"{line:<72} chosen {row['us']['chosen']:8.1f} model {row['model_us']:8.1f} best {best[0]:8.1f} {best[1]:<9} "
+        print(f"{line:<72} chosen {row['us']['chosen']:8.1f} model {row['model_us']:8.1f} best "
+              f"{best[0]:8.1f} {best[1]:<9} "
               + " ".join(f"{k}={v}" for k, v in row["us"].items() if k != "chosen"), flush=True)
     if args.json:
         Path(args.json).write_text(json.dumps(found, indent=1) + "\n")
