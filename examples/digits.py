@@ -1,9 +1,10 @@
-"""Train a small CNN with batch norm on the 1,797 real handwritten digits that scikit-learn ships, on cydnn alone.
+"""Train a small CNN with batch norm on the 1,797 real handwritten digits
+that scikit-learn ships, on cydnn alone.
 
     python examples/digits.py [--device numpy|cuda:0] [--epochs 20] [--picture digits.png] [--record run.json]
 
-Forward, backward and momentum SGD are calls of the v5 API (``cydnn.cudnn``); NumPy only makes the batches and draws the picture.
-The same program runs on a GPU and without one: the device is one word.
+Forward, backward and momentum SGD are calls of the v5 API (``cydnn.cudnn``); NumPy only makes the batches
+and draws the picture. The same program runs on a GPU and without one: the device is one word.
 """
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class Parameters:
     def place(self):
         total = np.concatenate([values for _, values in self.rows])
         dims = (1, total.size, 1, 1)
-        self.weight, self.grad, self.speed = (Tensor(self.handle, dims, v) for v in (total, 0 * total, 0 * total))
+        self.weight, self.grad, self.speed = (Tensor(self.handle, dims, v)
+                                              for v in (total, 0 * total, 0 * total))
 
     def step(self, rate):
         """speed = momentum * speed + grad + decay * weight;  weight -= rate * speed."""
@@ -67,7 +69,8 @@ class Parameters:
 
 
 class Conv:
-    """Convolution; no bias (a batch norm follows) unless ``bias``. A full-size filter makes it a dense layer."""
+    """Convolution; no bias (a batch norm follows) unless ``bias``. A full-size
+    filter makes it a dense layer."""
 
     def __init__(self, net, x_dims, k, size, pad, bias=False):
         self.net, h, (n, c, *_) = net, net.handle, x_dims
@@ -81,18 +84,21 @@ class Conv:
         self.y = Tensor(h, cudnn.getConvolution2dForwardOutputDim(self.conv, x_desc, self.w_desc))
         self.dx = Tensor(h, x_dims)
         self.b_desc = Tensor(h, (1, k, 1, 1)).desc
-        self.algos = (cudnn.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, cudnn.CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1,
-                      cudnn.CUDNN_CONVOLUTION_BWD_DATA_ALGO_1)
-        sizes = (cudnn.getConvolutionForwardWorkspaceSize(h, x_desc, self.w_desc, self.conv, self.y.desc, self.algos[0]),
-                 cudnn.getConvolutionBackwardFilterWorkspaceSize(h, x_desc, self.y.desc, self.conv, self.w_desc, self.algos[1]),
-                 cudnn.getConvolutionBackwardDataWorkspaceSize(h, self.w_desc, self.y.desc, self.conv, x_desc, self.algos[2]))
+        self.algos = (cudnn.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                      cudnn.CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, cudnn.CUDNN_CONVOLUTION_BWD_DATA_ALGO_1)
+        sizes = (cudnn.getConvolutionForwardWorkspaceSize(h, x_desc, self.w_desc, self.conv,
+                                                          self.y.desc, self.algos[0]),
+                 cudnn.getConvolutionBackwardFilterWorkspaceSize(h, x_desc, self.y.desc, self.conv,
+                                                                 self.w_desc, self.algos[1]),
+                 cudnn.getConvolutionBackwardDataWorkspaceSize(h, self.w_desc, self.y.desc, self.conv,
+                                                               x_desc, self.algos[2]))
         self.bytes = max(sizes)
         self.workspace = net.handle.device.alloc(max(self.bytes, 1))
 
     def forward(self, x, training):
         self.x, h, y = x, self.net.handle, self.y
-        cudnn.convolutionForward(h, 1.0, x.desc, x.ptr, self.w_desc, self.w("weight"), self.conv, self.algos[0], self.workspace.ptr,
-                                 self.bytes, 0.0, y.desc, y.ptr)
+        cudnn.convolutionForward(h, 1.0, x.desc, x.ptr, self.w_desc, self.w("weight"), self.conv,
+                                 self.algos[0], self.workspace.ptr, self.bytes, 0.0, y.desc, y.ptr)
         if self.b:
             cudnn.addTensor(h, 1.0, self.b_desc, self.b("weight"), 1.0, y.desc, y.ptr)
         return y
@@ -101,10 +107,10 @@ class Conv:
         h, x, dx = self.net.handle, self.x, self.dx
         if self.b:
             cudnn.convolutionBackwardBias(h, 1.0, dy.desc, dy.ptr, 0.0, self.b_desc, self.b("grad"))
-        cudnn.convolutionBackwardFilter(h, 1.0, x.desc, x.ptr, dy.desc, dy.ptr, self.conv, self.algos[1], self.workspace.ptr, self.bytes,
-                                        0.0, self.w_desc, self.w("grad"))
-        cudnn.convolutionBackwardData(h, 1.0, self.w_desc, self.w("weight"), dy.desc, dy.ptr, self.conv, self.algos[2], self.workspace.ptr,
-                                      self.bytes, 0.0, dx.desc, dx.ptr)
+        cudnn.convolutionBackwardFilter(h, 1.0, x.desc, x.ptr, dy.desc, dy.ptr, self.conv, self.algos[1],
+                                        self.workspace.ptr, self.bytes, 0.0, self.w_desc, self.w("grad"))
+        cudnn.convolutionBackwardData(h, 1.0, self.w_desc, self.w("weight"), dy.desc, dy.ptr, self.conv,
+                                      self.algos[2], self.workspace.ptr, self.bytes, 0.0, dx.desc, dx.ptr)
         return dx
 
 
@@ -113,7 +119,8 @@ class BatchNorm:
         self.net, c, h = net, dims[1], net.handle
         self.scale = net.parameters.add((1, c, 1, 1), np.ones(c))
         self.bias = net.parameters.add((1, c, 1, 1), np.zeros(c))
-        self.mean, self.var, self.saved_mean, self.saved_rstd = (Tensor(h, (1, c, 1, 1), v * np.ones(c)) for v in (0, 1, 0, 0))
+        self.mean, self.var, self.saved_mean, self.saved_rstd = (Tensor(h, (1, c, 1, 1), v * np.ones(c))
+                                                                 for v in (0, 1, 0, 0))
         self.y, self.dx = Tensor(h, dims), Tensor(h, dims)
         self.mode = cudnn.CUDNN_BATCHNORM_SPATIAL
 
@@ -121,19 +128,21 @@ class BatchNorm:
         self.x, h, y = x, self.net.handle, self.y
         scale, bias = self.scale("weight"), self.bias("weight")
         if training:
-            cudnn.batchNormalizationForwardTraining(h, self.mode, 1.0, 0.0, x.desc, x.ptr, y.desc, y.ptr, self.mean.desc, scale, bias,
-                                                    BN_FACTOR, self.mean.ptr, self.var.ptr, BN_EPSILON, self.saved_mean.ptr,
-                                                    self.saved_rstd.ptr)
+            cudnn.batchNormalizationForwardTraining(
+                h, self.mode, 1.0, 0.0, x.desc, x.ptr, y.desc, y.ptr, self.mean.desc, scale, bias, BN_FACTOR,
+                self.mean.ptr, self.var.ptr, BN_EPSILON, self.saved_mean.ptr, self.saved_rstd.ptr)
         else:
-            cudnn.batchNormalizationForwardInference(h, self.mode, 1.0, 0.0, x.desc, x.ptr, y.desc, y.ptr, self.mean.desc, scale, bias,
+            cudnn.batchNormalizationForwardInference(h, self.mode, 1.0, 0.0, x.desc, x.ptr, y.desc, y.ptr,
+                                                     self.mean.desc, scale, bias,
                                                      self.mean.ptr, self.var.ptr, BN_EPSILON)
         return y
 
     def backward(self, dy):
         x, dx = self.x, self.dx
-        cudnn.batchNormalizationBackward(self.net.handle, self.mode, 1.0, 0.0, 1.0, 0.0, x.desc, x.ptr, dy.desc, dy.ptr, dx.desc, dx.ptr,
-                                         self.mean.desc, self.scale("weight"), self.scale("grad"), self.bias("grad"), BN_EPSILON,
-                                         self.saved_mean.ptr, self.saved_rstd.ptr)
+        cudnn.batchNormalizationBackward(self.net.handle, self.mode, 1.0, 0.0, 1.0, 0.0, x.desc, x.ptr,
+                                         dy.desc, dy.ptr, dx.desc, dx.ptr, self.mean.desc,
+                                         self.scale("weight"), self.scale("grad"), self.bias("grad"),
+                                         BN_EPSILON, self.saved_mean.ptr, self.saved_rstd.ptr)
         return dx
 
 
@@ -150,7 +159,8 @@ class Relu:
 
     def backward(self, dy):
         x, y, dx = self.x, self.y, self.dx
-        cudnn.activationBackward(self.net.handle, self.act, 1.0, y.desc, y.ptr, dy.desc, dy.ptr, x.desc, x.ptr, 0.0, dx.desc, dx.ptr)
+        cudnn.activationBackward(self.net.handle, self.act, 1.0, y.desc, y.ptr, dy.desc, dy.ptr,
+                                 x.desc, x.ptr, 0.0, dx.desc, dx.ptr)
         return dx
 
 
@@ -159,7 +169,8 @@ class MaxPool:
         n, c, h, w = dims
         self.net, self.y, self.dx = net, Tensor(net.handle, (n, c, h // 2, w // 2)), Tensor(net.handle, dims)
         self.pool = cudnn.createPoolingDescriptor()
-        cudnn.setPooling2dDescriptor(self.pool, cudnn.CUDNN_POOLING_MAX, cudnn.CUDNN_NOT_PROPAGATE_NAN, 2, 2, 0, 0, 2, 2)
+        cudnn.setPooling2dDescriptor(self.pool, cudnn.CUDNN_POOLING_MAX,
+                                     cudnn.CUDNN_NOT_PROPAGATE_NAN, 2, 2, 0, 0, 2, 2)
 
     def forward(self, x, training):
         self.x = x
@@ -168,40 +179,45 @@ class MaxPool:
 
     def backward(self, dy):
         x, y, dx = self.x, self.y, self.dx
-        cudnn.poolingBackward(self.net.handle, self.pool, 1.0, y.desc, y.ptr, dy.desc, dy.ptr, x.desc, x.ptr, 0.0, dx.desc, dx.ptr)
+        cudnn.poolingBackward(self.net.handle, self.pool, 1.0, y.desc, y.ptr, dy.desc, dy.ptr,
+                              x.desc, x.ptr, 0.0, dx.desc, dx.ptr)
         return dx
 
 
 class Network:
-    """conv-bn-relu, conv-bn-relu, pool, conv-bn-relu, dense, softmax with cross-entropy. One fixed batch size."""
+    """conv-bn-relu, conv-bn-relu, pool, conv-bn-relu, dense, softmax
+    with cross-entropy. One fixed batch size."""
 
     def __init__(self, handle, batch, seed=0):
         self.handle, self.random, self.parameters = handle, np.random.default_rng(seed), Parameters(handle)
         self.layers, dims = [], (batch, 1, 8, 8)
         for make in (lambda d: Conv(self, d, 16, 3, 1), lambda d: BatchNorm(self, d), lambda d: Relu(self, d),
-                     lambda d: Conv(self, d, 32, 3, 1), lambda d: BatchNorm(self, d), lambda d: Relu(self, d), lambda d: MaxPool(self, d),
-                     lambda d: Conv(self, d, 64, 3, 1), lambda d: BatchNorm(self, d), lambda d: Relu(self, d),
+                     lambda d: Conv(self, d, 32, 3, 1), lambda d: BatchNorm(self, d), lambda d: Relu(self, d),
+                     lambda d: MaxPool(self, d), lambda d: Conv(self, d, 64, 3, 1),
+                     lambda d: BatchNorm(self, d), lambda d: Relu(self, d),
                      lambda d: Conv(self, d, CLASSES, 4, 0, bias=True)):
             self.layers.append(make(dims))
             dims = self.layers[-1].y.dims
         self.parameters.place()
-        self.x, self.p, self.target = Tensor(handle, (batch, 1, 8, 8)), Tensor(handle, dims), Tensor(handle, dims)
+        self.x, self.p, self.target = (Tensor(handle, (batch, 1, 8, 8)),
+                                       Tensor(handle, dims), Tensor(handle, dims))
 
     def probabilities(self, images, training=False):
         self.x.write(images)
         y = self.x
         for layer in self.layers:
             y = layer.forward(y, training)
-        cudnn.softmaxForward(self.handle, cudnn.CUDNN_SOFTMAX_ACCURATE, cudnn.CUDNN_SOFTMAX_MODE_CHANNEL, 1.0, y.desc, y.ptr, 0.0,
-                             self.p.desc, self.p.ptr)
+        cudnn.softmaxForward(self.handle, cudnn.CUDNN_SOFTMAX_ACCURATE, cudnn.CUDNN_SOFTMAX_MODE_CHANNEL, 1.0,
+                             y.desc, y.ptr, 0.0, self.p.desc, self.p.ptr)
         return self.p.read().reshape(-1, CLASSES)
 
     def train(self, images, labels, rate) -> float:
         """One step; the mean cross-entropy before it."""
         p = self.probabilities(images, training=True)
         self.target.write(np.eye(CLASSES)[labels])
-        batch = len(labels)                      # gradient of the loss with respect to the logits: (p - target) / batch
-        cudnn.addTensor(self.handle, -1.0 / batch, self.target.desc, self.target.ptr, 1.0 / batch, self.p.desc, self.p.ptr)
+        batch = len(labels)         # gradient of the loss with respect to the logits: (p - target) / batch
+        cudnn.addTensor(self.handle, -1.0 / batch, self.target.desc, self.target.ptr,
+                        1.0 / batch, self.p.desc, self.p.ptr)
         dy = self.p
         for layer in reversed(self.layers):
             dy = layer.backward(dy)
@@ -233,7 +249,8 @@ def data(seed=0):
 
 
 def train(device=None, epochs=20, seed=0, bar=True, most_steps=None):
-    """Train; returns a dict with the losses of every step, accuracies, confusion matrix and seconds per epoch."""
+    """Train; returns a dict with the losses of every step, accuracies, confusion
+    matrix and seconds per epoch."""
     handle = cudnn.create(device)
     train_x, train_y, test_x, test_y = data(seed)
     network, judge = Network(handle, BATCH, seed), Network(handle, TEST, seed)
@@ -258,8 +275,9 @@ def train(device=None, epochs=20, seed=0, bar=True, most_steps=None):
             progress.set_postfix(loss=f"{np.mean(losses[-steps:]):.3f}", test=f"{accuracies[-1]:.3f}")
     confusion = np.zeros((CLASSES, CLASSES), int)
     np.add.at(confusion, (test_y, guess), 1)
-    return dict(device=handle.device.name, losses=losses, accuracies=accuracies, accuracy=accuracies[-1], confusion=confusion.tolist(),
-                seconds_per_epoch=float(np.median(seconds)), steps_per_epoch=steps)
+    return dict(device=handle.device.name, losses=losses, accuracies=accuracies, accuracy=accuracies[-1],
+                confusion=confusion.tolist(), seconds_per_epoch=float(np.median(seconds)),
+                steps_per_epoch=steps)
 
 
 def draw(result, path):
@@ -271,20 +289,23 @@ def draw(result, path):
     left.plot(result["losses"], lw=0.8, color="tab:blue")
     left.set(xlabel="step", ylabel="cross-entropy", yscale="log", title=f"digits on {result['device']}")
     twin = left.twinx()
-    twin.plot(np.arange(1, len(result["accuracies"]) + 1) * result["steps_per_epoch"], result["accuracies"], "o-", ms=3, color="tab:orange")
+    twin.plot(np.arange(1, len(result["accuracies"]) + 1) * result["steps_per_epoch"],
+              result["accuracies"], "o-", ms=3, color="tab:orange")
     twin.set_ylabel("test accuracy")
     confusion = np.array(result["confusion"])
     right.imshow(np.log1p(confusion), cmap="Blues")
-    right.set(xlabel="recognised as", ylabel="written", title=f"test accuracy {result['accuracy']:.1%}", xticks=range(10), yticks=range(10))
+    right.set(xlabel="recognised as", ylabel="written", title=f"test accuracy {result['accuracy']:.1%}",
+              xticks=range(10), yticks=range(10))
     for (i, j), count in np.ndenumerate(confusion):
         if count:
-            right.text(j, i, count, ha="center", va="center", fontsize=7, color="white" if i == j else "black")
+            right.text(j, i, count, ha="center", va="center", fontsize=7,
+                       color="white" if i == j else "black")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--device", default=None, help="cuda:0, numpy; default: a GPU if there is one")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--picture", default="digits.png")
@@ -295,7 +316,8 @@ def main():
     if args.record:
         with open(args.record, "w") as f:
             json.dump(result, f)
-    print(f"\n{'device':<12}{'s per epoch':>12}{'test accuracy':>15}\n{result['device']:<12}{result['seconds_per_epoch']:>12.3f}"
+    print(f"\n{'device':<12}{'s per epoch':>12}{'test accuracy':>15}\n"
+          f"{result['device']:<12}{result['seconds_per_epoch']:>12.3f}"
           f"{result['accuracy']:>15.2%}\n\npicture: {args.picture}")
 
 
