@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Compile kernels_src/ into ptx/: one compressed PTX image per kernel variant and target, and ptx/manifest.json.
+"""Compile kernels_src/ into ptx/: one compressed PTX image per kernel variant
+and target, and ptx/manifest.json.
 
     python tools/build_ptx.py                    what changed, all kernels, the targets of their contracts
-    python tools/build_ptx.py --only softmax     kernels whose name or file has "softmax" in it (or a pattern: 'conv_*_f16')
+    python tools/build_ptx.py --only softmax     kernels whose name or file has "softmax" in it
+                                                 (or a pattern: 'conv_*_f16')
     python tools/build_ptx.py --arch sm_120      also for your card
-    python tools/build_ptx.py --check            does ptx/ match kernels_src/?  needs no compiler; exit code 1 if not
+    python tools/build_ptx.py --check            does ptx/ match kernels_src/?  needs no compiler;
+                                                 exit code 1 if not
     python tools/build_ptx.py --list             variants, targets, registers, spills
 
-Needs nvcc 13.0: in PATH, in CUDA_HOME, or `pip install "cuda-toolkit[nvcc,cccl]==13.0.*"`. Several runs may go on at once.
+Needs nvcc 13.0: in PATH, in CUDA_HOME, or `pip install "cuda-toolkit[nvcc,cccl]==13.0.*"`.
+Several runs may go on at once.
 """
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import contract
-from contract import ROOT, ContractError, Variant
+from contract import ROOT, ContractError, Variant, check_entry
 
 NVCC_RELEASE = "13.0"
 FLAGS = "-ptx -std=c++17 -O3"
@@ -37,9 +41,9 @@ FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 1 << 20}]
 
 # The lowest .version that ptxas takes for a target, and the steps up from there.
 LADDER = "6.5 7.0 7.1 7.2 7.3 7.4 7.5 7.6 7.7 7.8 8.0 8.1 8.2 8.3 8.4 8.5 8.6 8.7 8.8 9.0".split()
-FLOOR = {"sm_75": "6.5", "sm_80": "7.0", "sm_86": "7.1", "sm_89": "7.8", "sm_90": "7.8", "sm_90a": "8.0", "sm_100": "8.6",
-         "sm_100a": "8.6", "sm_120": "8.7", "sm_120a": "8.7", "sm_100f": "8.8", "sm_103": "8.8", "sm_120f": "8.8",
-         "sm_121": "8.8", "sm_110": "9.0"}
+FLOOR = {"sm_75": "6.5", "sm_80": "7.0", "sm_86": "7.1", "sm_89": "7.8", "sm_90": "7.8", "sm_90a": "8.0",
+         "sm_100": "8.6", "sm_100a": "8.6", "sm_120": "8.7", "sm_120a": "8.7", "sm_100f": "8.8",
+         "sm_103": "8.8", "sm_120f": "8.8", "sm_121": "8.8", "sm_110": "9.0"}
 
 
 # ---- The compiler ----
@@ -54,13 +58,15 @@ class Compiler:
         said = subprocess.run([self.nvcc, "--version"], capture_output=True, text=True, check=True).stdout
         self.version = re.search(r"release \d+\.\d+, V([\d.]+)", said)[1]
         if not self.version.startswith(NVCC_RELEASE + ".") and not any_nvcc:
-            raise ContractError(f"{self.nvcc}: must be release {NVCC_RELEASE}, because others write other text; got {self.version}. "
-                                "Use --any-nvcc for images that you do not commit")
+            raise ContractError(
+                f"{self.nvcc}: must be release {NVCC_RELEASE}, because others write other text; "
+                f"got {self.version}. Use --any-nvcc for images that you do not commit")
 
     @staticmethod
     def _find() -> str:
         homes = [Path(os.environ[v]) / "bin" for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
-        wheels = [bin for path in sys.path for bin in Path(path).glob("nvidia/*/bin")] if not shutil.which("nvcc") else []
+        wheels = ([bin for path in sys.path for bin in Path(path).glob("nvidia/*/bin")]
+                  if not shutil.which("nvcc") else [])
         for place in [shutil.which("nvcc"), *[str(d / "nvcc") for d in homes + wheels]]:
             if place and os.access(place, os.X_OK):
                 return place
@@ -72,10 +78,13 @@ class Compiler:
         with tempfile.TemporaryDirectory() as work:
             macros, out = Path(work) / "macros.h", Path(work) / "out.ptx"
             macros.write_text(variant.macros())
-            run = subprocess.run([self.nvcc, *flags_of(variant.kind).split(), f"-arch={target.replace('sm_', 'compute_')}", "-I", str(src),
-                                  "-include", str(macros), str(src / variant.source), "-o", str(out)], capture_output=True, text=True)
+            run = subprocess.run(
+                [self.nvcc, *flags_of(variant.kind).split(), f"-arch={target.replace('sm_', 'compute_')}",
+                 "-I", str(src), "-include", str(macros), str(src / variant.source), "-o", str(out)],
+                capture_output=True, text=True)
             if run.returncode:
-                raise ContractError(f"{variant.source}: {variant.name} must compile for {target}; nvcc says\n{run.stderr}")
+                raise ContractError(
+                    f"{variant.source}: {variant.name} must compile for {target}; nvcc says\n{run.stderr}")
             return normalise(out.read_text(), variant)
 
     def assemble(self, text: str, target: str, kind: str) -> tuple[bool, str]:
@@ -83,8 +92,9 @@ class Compiler:
         with tempfile.TemporaryDirectory() as work:
             path = Path(work) / "in.ptx"
             path.write_text(text)
-            run = subprocess.run([self.ptxas, "-v", f"-arch={target}", *(["-c"] if kind == "funcs" else []), str(path),
-                                  "-o", str(Path(work) / "out.cubin")], capture_output=True, text=True)
+            run = subprocess.run([self.ptxas, "-v", f"-arch={target}", *(["-c"] if kind == "funcs" else []),
+                                  str(path), "-o", str(Path(work) / "out.cubin")],
+                                 capture_output=True, text=True)
             return run.returncode == 0, run.stderr + run.stdout
 
     def lower(self, text: str, target: str, variant: Variant) -> tuple[str, str, str]:
@@ -95,9 +105,11 @@ class Compiler:
             good, said = self.assemble(candidate, target, variant.kind)
             if good:
                 return candidate, LADDER[step], said
-            asked = [LADDER.index(v) for v in re.findall(r"PTX ISA \.?version (\d+\.\d+) or later", said) if v in LADDER]
+            asked = [LADDER.index(v)
+                     for v in re.findall(r"PTX ISA \.?version (\d+\.\d+) or later", said) if v in LADDER]
             step = max([step + 1, *asked])
-        raise ContractError(f"{variant.source}: {variant.name} must assemble for {target}; ptxas says\n{said}")
+        raise ContractError(
+            f"{variant.source}: {variant.name} must assemble for {target}; ptxas says\n{said}")
 
 
 def flags_of(kind: str) -> str:
@@ -108,45 +120,10 @@ def normalise(text: str, variant: Variant) -> str:
     """Without the compiler's banner; refused if its text would depend on the build path."""
     text = re.sub(r"\A(//.*\n)+", "", text).lstrip()
     if "_INTERNAL_" in text or "_GLOBAL__N__" in text:
-        raise ContractError(f"{variant.source}: device functions and variables must have no internal linkage (static, unnamed namespace): "
-                            "their names would depend on the build path. Use DEVICE functions in namespace cydnn")
+        raise ContractError(f"{variant.source}: device functions and variables must have no internal linkage "
+                            "(static, unnamed namespace): their names would depend on the build path. "
+                            "Use DEVICE functions in namespace cydnn")
     return text
-
-
-# ---- The PTX against its contract ----
-
-def check_entry(text: str, variant: Variant):
-    """One entry, with the name, parameters and block of the contract."""
-    entries = re.findall(r"^\.(?:visible|weak) \.entry (\w+)\((.*?)\)(.*?)^\{", text, re.M | re.S)
-    if [e[0] for e in entries] != [variant.name]:
-        raise ContractError(f"{variant.source}: must have one entry, `extern \"C\" __global__ void KERNEL`; got {[e[0] for e in entries]}")
-    _, declared, directives = entries[0]
-    found = [parameter_bytes(line) for line in declared.split(",") if line.strip()]
-    wanted = [row["bytes"] for row in variant.contract["params"]]
-    if found != wanted:
-        raise ContractError(f"{variant.source}: params must be those of KERNEL; the contract has {wanted} bytes "
-                            f"({', '.join(p['type'] + ' ' + p['name'] for p in variant.contract['params'])}), the PTX {found}")
-    if ("// @fuse.epilogue" in text) != ("epilogue" in variant.contract["marks"]):
-        raise ContractError(f"{variant.source}: marks must list what the kernel marks (fuse_epilogue); got {variant.contract['marks']}")
-    bound = re.search(r"\.maxntid ([\d, ]+)", directives)
-    block = variant.contract["block"]
-    if bound and all(isinstance(b, int) for b in block):
-        most = product(int(n) for n in bound[1].split(","))
-        if product(block) > most:
-            raise ContractError(f"{variant.source}: block must fit __launch_bounds__({most}); got {block}")
-
-
-def parameter_bytes(line: str) -> int:
-    """``.param .u64 .ptr .align 1 k_param_0`` is 8, ``.param .align 4 .b8 k_param_2[12]`` is 12."""
-    element, count = re.search(r"\.[busf](8|16|32|64)\b", line), re.search(r"\[(\d+)\]", line)
-    return int(element[1]) // 8 * int(count[1] if count else 1)
-
-
-def product(numbers) -> int:
-    out = 1
-    for n in numbers:
-        out *= n
-    return out
 
 
 def usage(said: str) -> dict:
@@ -165,8 +142,8 @@ def build_image(compiler: Compiler, variant: Variant, target: str, src: Path, ou
     text, version, said = compiler.lower(text, target, variant)
     file = f"{variant.family}/{variant.name}.{target}.ptx.xz"
     write(out / file, lzma.compress(text.encode(), check=lzma.CHECK_CRC32, filters=FILTERS))
-    return {"file": file, "sha256": hashlib.sha256(text.encode()).hexdigest(), "version": version, "nvcc": compiler.version,
-            **usage(said)}
+    return {"file": file, "sha256": hashlib.sha256(text.encode()).hexdigest(), "version": version,
+            "nvcc": compiler.version, **usage(said)}
 
 
 def write(path: Path, data: bytes):
@@ -183,7 +160,8 @@ class Tree:
     """All variants of kernels_src/ that the patterns select, and the files whose contract is wrong."""
 
     def __init__(self, src: Path, patterns):
-        self.src, self.patterns, self.variants, self.errors, self.broken, self.all_names = src, patterns, [], [], {}, set()
+        self.src, self.patterns, self.variants, self.errors, self.broken, self.all_names = (
+            src, patterns, [], [], {}, set())
         for path in sorted(p for p in src.rglob("*.cu") if p.relative_to(src).parts[0] != "lib"):
             source = path.relative_to(src).as_posix()
             try:
@@ -199,10 +177,12 @@ class Tree:
             self.variants += [v for v in found if self.selects(v.name, source)]
         self.errors += [error for source, error in self.broken.items() if self.selects("", source)]
         if patterns and not self.variants and not self.errors:
-            self.errors += [f"--only must match a variant or a file; got {', '.join(patterns)}", *self.broken.values()]
+            self.errors += [f"--only must match a variant or a file; got {', '.join(patterns)}",
+                            *self.broken.values()]
 
     def selects(self, name: str, source: str) -> bool:
-        return not self.patterns or any(fnmatch.fnmatch(text, f"*{p}*") for p in self.patterns for text in (name, source))
+        return (not self.patterns
+                or any(fnmatch.fnmatch(text, f"*{p}*") for p in self.patterns for text in (name, source)))
 
 
 SECTIONS = {"kernel": "kernels", "funcs": "functions"}
@@ -216,12 +196,14 @@ def read_manifest(out: Path) -> dict:
 def manifest_text(manifest: dict) -> str:
     """JSON with one line for each kernel, so that a diff names kernels."""
     def lines(section):
-        return ",\n".join(f"  {json.dumps(name)}: {json.dumps(row, sort_keys=True)}" for name, row in sorted(manifest[section].items()))
+        return ",\n".join(f"  {json.dumps(name)}: {json.dumps(row, sort_keys=True)}"
+                          for name, row in sorted(manifest[section].items()))
     sections = ",\n".join(f' "{section}": {{\n{lines(section)}\n }}' for section in ("functions", "kernels"))
     return f'{{\n{sections},\n "nvcc": {json.dumps(manifest["nvcc"])}\n}}\n'
 
 
-COMPILED = ("source", "source_sha256", "axes", "params", "block", "marks")       # of a row: what an image is made from or checked against
+# of a row: what an image is made from or checked against
+COMPILED = ("source", "source_sha256", "axes", "params", "block", "marks")
 
 
 def row_of(manifest: dict, variant: Variant) -> dict:
@@ -243,7 +225,8 @@ def missing_images(manifest: dict, variant: Variant, targets, out: Path, *, any_
 
 
 def merge(out: Path, tree: Tree, done: list, nvcc: str):
-    """Put finished images into the manifest and drop what vanished. Under a lock: others build other kernels meanwhile."""
+    """Put finished images into the manifest and drop what vanished. Under a lock: others
+    build other kernels meanwhile."""
     out.mkdir(parents=True, exist_ok=True)
     lock = os.open(out, os.O_RDONLY)
     try:
@@ -254,11 +237,13 @@ def merge(out: Path, tree: Tree, done: list, nvcc: str):
             images = {**row_of(manifest, variant).get("images", {}), target: facts}
             manifest[SECTIONS[variant.kind]][variant.name] = {**variant.contract, "images": images}
         for variant in (v for v in tree.variants if row_of(manifest, v) and not is_current(manifest, v)):
-            images = {t: image for t, image in row_of(manifest, variant)["images"].items() if variant.allows(t)}
+            images = {t: image for t, image in row_of(manifest, variant)["images"].items()
+                      if variant.allows(t)}
             manifest[SECTIONS[variant.kind]][variant.name] = {**variant.contract, "images": images}
         for section in SECTIONS.values():
-            manifest[section] = {name: row for name, row in manifest[section].items() if name in tree.all_names
-                                 or row["source"] in tree.broken or not tree.selects(name, row["source"])}
+            manifest[section] = {name: row for name, row in manifest[section].items()
+                                 if name in tree.all_names or row["source"] in tree.broken
+                                 or not tree.selects(name, row["source"])}
         manifest["nvcc"] = nvcc or manifest["nvcc"]
         write(out / "manifest.json", manifest_text(manifest).encode())
         for file in before - files_of(manifest):
@@ -268,7 +253,8 @@ def merge(out: Path, tree: Tree, done: list, nvcc: str):
 
 
 def files_of(manifest: dict) -> set[str]:
-    return {image["file"] for section in SECTIONS.values() for row in manifest[section].values() for image in row["images"].values()}
+    return {image["file"] for section in SECTIONS.values() for row in manifest[section].values()
+            for image in row["images"].values()}
 
 
 # ---- Commands ----
@@ -278,7 +264,8 @@ def build(tree: Tree, out: Path, arguments) -> list[str]:
     manifest, jobs = read_manifest(out), []
     for variant in tree.variants:
         targets = [*variant.targets, *filter(variant.allows, arguments.arch)]
-        todo = targets if arguments.force else missing_images(manifest, variant, targets, out, any_nvcc=arguments.any_nvcc)
+        todo = (targets if arguments.force
+                else missing_images(manifest, variant, targets, out, any_nvcc=arguments.any_nvcc))
         jobs += [(variant, target) for target in dict.fromkeys(todo)]
     compiler = Compiler(any_nvcc=arguments.any_nvcc) if jobs else None
     errors, done = list(tree.errors), []
@@ -312,20 +299,24 @@ def check(tree: Tree, out: Path) -> list[str]:
     for variant in tree.variants:
         missing = missing_images(manifest, variant, variant.targets, out)
         if missing:
-            state = "must be rebuilt, its source or contract changed" if not row_of(manifest, variant) else "must have its images"
+            state = ("must be rebuilt, its source or contract changed" if not row_of(manifest, variant)
+                     else "must have its images")
             wrong.append(f"{variant.name} {state}; got none for {', '.join(missing)}")
         elif not is_current(manifest, variant):
-            wrong.append(f"{variant.name} must be in the manifest as its contract says; run build_ptx.py, which compiles nothing for that")
+            wrong.append(f"{variant.name} must be in the manifest as its contract says; "
+                         "run build_ptx.py, which compiles nothing for that")
     for section in SECTIONS.values():
         for name, row in manifest[section].items():
             if not tree.selects(name, row["source"]):
                 continue
             if name not in tree.all_names and row["source"] not in tree.broken:
                 wrong.append(f"{name} is in the manifest and has no source; {row['source']} does not make it")
-            wrong += [f"{image['file']}: must be the text the manifest names; its sha256 differs" for image in row["images"].values()
-                      if (out / image["file"]).is_file() and text_hash(out / image["file"]) != image["sha256"]]
+            wrong += [f"{image['file']}: must be the text the manifest names; its sha256 differs"
+                      for image in row["images"].values() if (out / image["file"]).is_file()
+                      and text_hash(out / image["file"]) != image["sha256"]]
     if not tree.patterns and out.is_dir():
-        strays = {p.relative_to(out).as_posix() for p in out.rglob("*.ptx.xz") if not p.name.startswith(".")} - files_of(manifest)
+        strays = {p.relative_to(out).as_posix() for p in out.rglob("*.ptx.xz")
+                  if not p.name.startswith(".")} - files_of(manifest)
         wrong += [f"{file}: no kernel of the manifest has this image; delete it" for file in sorted(strays)]
     return wrong
 
@@ -345,14 +336,17 @@ def show(tree: Tree, out: Path) -> list[str]:
         for target in dict.fromkeys([*variant.targets, *images]):
             facts = images.get(target)
             print(f"{variant.name:48} {target:8}", "to build" if not facts else
-                  f"PTX {facts['version']}  {facts['registers']:3} registers  {facts['smem_static']:5} B smem  {facts['spills']} B spills")
+                  f"PTX {facts['version']}  {facts['registers']:3} registers  "
+                  f"{facts['smem_static']:5} B smem  {facts['spills']} B spills")
     return list(tree.errors)
 
 
 def main(argv=None) -> int:
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    cli.add_argument("--only", action="append", default=[], metavar="PATTERN", help="part of a variant's name or file; may be repeated")
-    cli.add_argument("--arch", action="append", default=[], metavar="sm_XX", help="one more target; may be repeated")
+    cli.add_argument("--only", action="append", default=[], metavar="PATTERN",
+                     help="part of a variant's name or file; may be repeated")
+    cli.add_argument("--arch", action="append", default=[], metavar="sm_XX",
+                     help="one more target; may be repeated")
     cli.add_argument("--check", action="store_true", help="compare hashes only")
     cli.add_argument("--list", action="store_true", help="print what there is")
     cli.add_argument("--force", action="store_true", help="compile also what did not change")
@@ -366,8 +360,8 @@ def main(argv=None) -> int:
             cli.error(f"--arch must be like sm_80, sm_90a, sm_120f; got {arch}")
     tree = Tree(arguments.src.resolve(), arguments.only)
     try:
-        errors = (check(tree, arguments.out) if arguments.check else show(tree, arguments.out) if arguments.list
-                  else build(tree, arguments.out, arguments))
+        errors = (check(tree, arguments.out) if arguments.check
+                  else show(tree, arguments.out) if arguments.list else build(tree, arguments.out, arguments))
     except ContractError as error:
         errors = [str(error)]
     for error in errors:

@@ -1,7 +1,9 @@
-"""Kernel contracts: the TOML header of a kernel file, expanded into variants. Reads text only, needs no compiler.
+"""Kernel contracts: the TOML header of a kernel file, expanded into variants.
+Reads text only, needs no compiler.
 
-A kernel file begins with ``/*@kernel … @*/``, a library of device functions for the splicer with ``/*@funcs … @*/``.
-Every list-valued key that is not reserved is an axis; a variant is one value for each. docs/design.md §3 has the keys.
+A kernel file begins with ``/*@kernel … @*/``, a library of device functions for the splicer with
+``/*@funcs … @*/``. Every list-valued key that is not reserved is an axis; a variant is one value for each.
+docs/design.md §3 has the keys.
 """
 from __future__ import annotations
 
@@ -27,18 +29,20 @@ def _load(path):
     return module
 
 
-_expressions = _load(ROOT / "cydnn" / "kernels" / "expressions.py")              # by path: the package may not be built yet
+# by path: the package may not be built yet
+_expressions = _load(ROOT / "cydnn" / "kernels" / "expressions.py")
 expression, DTYPES = _expressions.expression, tuple(_expressions.DTYPE_BYTES)
 
 # key -> (default, types it may have); None: must be given
-KEYS = {"name": (None, str), "about": (None, str), "targets": (["sm_75"], list), "params": (None, list), "block": (None, list),
-        "grid": (None, list), "smem": (0, (int, str)), "extra": ([], list), "needs": ([], list), "marks": ([], list),
-        "when": ([], list), "problems": ([], list)}
+KEYS = {"name": (None, str), "about": (None, str), "targets": (["sm_75"], list), "params": (None, list),
+        "block": (None, list), "grid": (None, list), "smem": (0, (int, str)), "extra": ([], list),
+        "needs": ([], list), "marks": ([], list), "when": ([], list), "problems": ([], list)}
 FUNCS_DEFAULTS = {"params": [], "block": [1, 1, 1], "grid": [1, 1, 1]}
 
 # C++ type of a parameter -> (bytes, alignment)
-TYPES = {"int": (4, 4), "i32": (4, 4), "int32_t": (4, 4), "unsigned": (4, 4), "uint32_t": (4, 4), "int64_t": (8, 8), "i64": (8, 8),
-         "float": (4, 4), "f32": (4, 4), "double": (8, 8), "f64": (8, 8), "FastDiv": (12, 4), "Fuse": (128, 8)}
+TYPES = {"int": (4, 4), "i32": (4, 4), "int32_t": (4, 4), "unsigned": (4, 4), "uint32_t": (4, 4),
+         "int64_t": (8, 8), "i64": (8, 8), "float": (4, 4), "f32": (4, 4), "double": (8, 8), "f64": (8, 8),
+         "FastDiv": (12, 4), "Fuse": (128, 8)}
 HEADER = re.compile(r"\A\s*/\*@(kernel|funcs)\s*\n(.*?)@\*/", re.S)
 TARGET = re.compile(r"sm_\d{2,3}[af]?")
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
@@ -54,7 +58,7 @@ class Variant:
     name: str
     kind: str                                    # "kernel" or "funcs"
     source: str                                  # relative to kernels_src, with forward slashes
-    source_sha256: str                           # of the file behind its header, everything it includes, and the compiler flags
+    source_sha256: str      # of the file behind its header, everything it includes, and the compiler flags
     targets: tuple
     axes: dict
     contract: dict                               # what the manifest says of it, without the images
@@ -72,11 +76,14 @@ class Variant:
     def macros(self) -> str:
         """The header it is compiled with: KERNEL, each axis, and Acc_<axis> for each type.
 
-        A header (nvcc -include) and not -D, because it comes after cuda_runtime.h, whose templates say T and U.
+        A header (nvcc -include) and not -D, because it comes after cuda_runtime.h,
+        whose templates say T and U.
         """
         macros = {"KERNEL": self.name, **self.axes}
-        macros.update({f"Acc_{axis}": accumulator(value) for axis, value in self.axes.items() if value in DTYPES})
-        return "".join(f"#define {name} {str(value).lower() if isinstance(value, bool) else value}\n" for name, value in macros.items())
+        macros.update(
+            {f"Acc_{axis}": accumulator(value) for axis, value in self.axes.items() if value in DTYPES})
+        return "".join(f"#define {name} {str(value).lower() if isinstance(value, bool) else value}\n"
+                       for name, value in macros.items())
 
 
 def accumulator(dtype: str) -> str:
@@ -91,7 +98,8 @@ def read(path: Path, src: Path, flags: str) -> list[Variant]:
     source = path.relative_to(src).as_posix()
     header = HEADER.match(path.read_text())
     if not header:
-        raise ContractError(f"{source}: must begin with /*@kernel, TOML, @*/ (or /*@funcs); got {path.read_text()[:30]!r}")
+        raise ContractError(
+            f"{source}: must begin with /*@kernel, TOML, @*/ (or /*@funcs); got {path.read_text()[:30]!r}")
     try:
         raw = tomllib.loads(header[2])
     except tomllib.TOMLDecodeError as error:
@@ -107,7 +115,8 @@ def read(path: Path, src: Path, flags: str) -> list[Variant]:
             variants.append(variant)
     names = [v.name for v in variants]
     if len(set(names)) < len(names):
-        raise ContractError(f"{source}: name must have every axis in braces, so that variants differ; got {contract['name']!r}")
+        raise ContractError(f"{source}: name must have every axis in braces, so that variants differ; "
+                            f"got {contract['name']!r}")
     return variants
 
 
@@ -115,7 +124,8 @@ def _value(source, raw, key):
     default, types = KEYS[key]
     value = raw.get(key, default)
     if not isinstance(value, types):
-        raise ContractError(f"{source}: {key} must be {'a list' if types is list else 'a string or number'}; got {value!r}")
+        raise ContractError(
+            f"{source}: {key} must be {'a list' if types is list else 'a string or number'}; got {value!r}")
     if key in ("grid", "block") and len(value) != 3:
         raise ContractError(f"{source}: {key} must have 3 entries; got {value!r}")
     return value
@@ -123,7 +133,8 @@ def _value(source, raw, key):
 
 def _axis(source, key, value):
     if not isinstance(value, list) or not value or not key.isidentifier():
-        raise ContractError(f"{source}: {key} must be one of {', '.join(KEYS)}, or an axis (a list of values); got {value!r}")
+        raise ContractError(
+            f"{source}: {key} must be one of {', '.join(KEYS)}, or an axis (a list of values); got {value!r}")
     return value
 
 
@@ -133,7 +144,8 @@ def _expand(source, kind, digest, contract, axes):
     try:
         name, about = fill(contract["name"]), fill(contract["about"])
     except KeyError as error:
-        raise ContractError(f"{source}: name and about may have {{axis}} for an axis; got {{{error.args[0]}}}") from None
+        raise ContractError(
+            f"{source}: name and about may have {{axis}} for an axis; got {{{error.args[0]}}}") from None
     if not name.isidentifier():
         raise ContractError(f"{source}: name must be an identifier; got {name!r}")
     params = layout(source, [parameter(source, text, axes) for text in contract["params"]])
@@ -148,7 +160,8 @@ def _expand(source, kind, digest, contract, axes):
 
 
 def _problems(source, lines, axes) -> list[str]:
-    """The problem lines of a variant: ``{expression over the axes}`` replaced by its value; a line that becomes empty is none."""
+    """The problem lines of a variant: ``{expression over the axes}`` replaced by its value;
+    a line that becomes empty is none."""
     def value(match):
         try:
             return str(expression(match[1])(axes))
@@ -158,7 +171,8 @@ def _problems(source, lines, axes) -> list[str]:
 
 
 def _check(source, contract, row):
-    """Expressions may use parameters that are numbers, axes and extra names; marks need room for the splicer."""
+    """Expressions may use parameters that are numbers, axes and extra names; marks
+    need room for the splicer."""
     for target in contract["targets"]:
         if not TARGET.fullmatch(target):
             raise ContractError(f"{source}: targets must be like sm_80, sm_90a, sm_100f; got {target!r}")
@@ -171,8 +185,9 @@ def _check(source, contract, row):
     _check_names(source, "smem", row["smem"], known)
     has_room = bool(row["params"]) and row["params"][-1]["type"] == "Fuse"
     if bool(row["marks"]) != has_room:
-        raise ContractError(f"{source}: a kernel with marks (and no other) must have `Fuse fuse` as its last parameter; "
-                            f"got marks {row['marks']}, params {contract['params']}")
+        raise ContractError(
+            f"{source}: a kernel with marks (and no other) must have `Fuse fuse` as its last parameter; "
+            f"got marks {row['marks']}, params {contract['params']}")
 
 
 def _check_names(source, key, text, known):
@@ -181,7 +196,8 @@ def _check_names(source, key, text, known):
     except ValueError as error:
         raise ContractError(f"{source}: {key}: {error}") from None
     if unknown:
-        raise ContractError(f"{source}: {key} {text!r} may use {', '.join(sorted(known))}; got {', '.join(sorted(unknown))}")
+        raise ContractError(
+            f"{source}: {key} {text!r} may use {', '.join(sorted(known))}; got {', '.join(sorted(unknown))}")
 
 
 # ---- Parameters ----
@@ -207,7 +223,8 @@ def size_of(source: str, kind: str) -> tuple[int, int]:
         size, align = TYPES[array[1]]
         return size * int(array[2]), align
     if kind not in TYPES:
-        raise ContractError(f"{source}: a parameter must be a pointer, Array<T, N> or one of {', '.join(TYPES)}; got {kind!r}")
+        raise ContractError(f"{source}: a parameter must be a pointer, Array<T, N> or one of "
+                            f"{', '.join(TYPES)}; got {kind!r}")
     return TYPES[kind]
 
 
@@ -235,18 +252,61 @@ def includes(path: Path, src: Path) -> list[Path]:
         for name in INCLUDE.findall(file.read_bytes()):
             near, root = file.parent / name.decode(), src / name.decode()
             if not near.is_file() and not root.is_file():
-                raise ContractError(f"{path.name}: {file.name} includes {name.decode()!r}, which must be beside it or in {src}")
+                raise ContractError(f"{path.name}: {file.name} includes {name.decode()!r}, "
+                                    f"which must be beside it or in {src}")
             queue.append(near if near.is_file() else root)
     return found
 
 
 def source_hash(path: Path, src: Path, flags: str) -> str:
-    """One hash of everything that decides the PTX except axes and target, which are in the manifest beside it.
+    """One hash of everything that decides the PTX except axes and target, which are
+    in the manifest beside it.
 
-    Headers are left out: what of them the compiler sees is in the manifest too, so new words need no new images.
+    Headers are left out: what of them the compiler sees is in the manifest too, so
+    new words need no new images.
     """
     digest = hashlib.sha256(flags.encode())
     for file in sorted(includes(path, src)):
         text = HEADER.sub("", file.read_bytes().replace(b"\r\n", b"\n").decode())
         digest.update(file.relative_to(src.resolve()).as_posix().encode() + b"\0" + text.encode())
     return digest.hexdigest()
+
+
+# ---- The PTX against its contract ----
+
+def check_entry(text: str, variant: Variant):
+    """One entry, with the name, parameters and block of the contract."""
+    entries = re.findall(r"^\.(?:visible|weak) \.entry (\w+)\((.*?)\)(.*?)^\{", text, re.M | re.S)
+    if [e[0] for e in entries] != [variant.name]:
+        raise ContractError(f"{variant.source}: must have one entry, `extern \"C\" __global__ void KERNEL`; "
+                            f"got {[e[0] for e in entries]}")
+    _, declared, directives = entries[0]
+    found = [parameter_bytes(line) for line in declared.split(",") if line.strip()]
+    wanted = [row["bytes"] for row in variant.contract["params"]]
+    if found != wanted:
+        raise ContractError(
+            f"{variant.source}: params must be those of KERNEL; the contract has {wanted} bytes "
+            f"({', '.join(p['type'] + ' ' + p['name'] for p in variant.contract['params'])}), "
+            f"the PTX {found}")
+    if ("// @fuse.epilogue" in text) != ("epilogue" in variant.contract["marks"]):
+        raise ContractError(f"{variant.source}: marks must list what the kernel marks (fuse_epilogue); "
+                            f"got {variant.contract['marks']}")
+    bound = re.search(r"\.maxntid ([\d, ]+)", directives)
+    block = variant.contract["block"]
+    if bound and all(isinstance(b, int) for b in block):
+        most = product(int(n) for n in bound[1].split(","))
+        if product(block) > most:
+            raise ContractError(f"{variant.source}: block must fit __launch_bounds__({most}); got {block}")
+
+
+def parameter_bytes(line: str) -> int:
+    """``.param .u64 .ptr .align 1 k_param_0`` is 8, ``.param .align 4 .b8 k_param_2[12]`` is 12."""
+    element, count = re.search(r"\.[busf](8|16|32|64)\b", line), re.search(r"\[(\d+)\]", line)
+    return int(element[1]) // 8 * int(count[1] if count else 1)
+
+
+def product(numbers) -> int:
+    out = 1
+    for n in numbers:
+        out *= n
+    return out

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Mutate shipped PTX, one instruction at a time, and see what on the interpreter kills the mutants: is the test any good?
+"""Mutate shipped PTX, one instruction at a time, and see what on the interpreter kills
+the mutants: is the test any good?
 
-    python tools/mutate_ptx.py                               # one variant of every kernel source, 24 mutants each and every barrier and wait
+    python tools/mutate_ptx.py                               # one variant of every kernel source,
+                                                               24 mutants each and every barrier and wait
     python tools/mutate_ptx.py softmax_fwd_block_f16_4096 --sample 2000
     python tools/mutate_ptx.py --markdown tests/records/mutation.md --json mutation.json
 
-A mutant counts when the unchanged kernel runs its instruction in some case. The cases are the problems of the kernel's contract,
-problems of the GPU matrix that launch it, and problems near the contract's, plain and with a blend. Exits with 1 when a bar is missed.
+A mutant counts when the unchanged kernel runs its instruction in some case. The cases are the problems
+of the kernel's contract, problems of the GPU matrix that launch it, and problems near the contract's,
+plain and with a blend. Exits with 1 when a bar is missed.
 """
 from __future__ import annotations
 
@@ -28,20 +31,26 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="kernels; none: one variant of every source")
     parser.add_argument("--target", help="sm_75, sm_80 …; none: sm_80, or what the kernel has")
-    parser.add_argument("--sample", type=int, default=24, help="mutants of a kernel beside its barriers and waits (default 24)")
+    parser.add_argument("--sample", type=int, default=24,
+                        help="mutants of a kernel beside its barriers and waits (default 24)")
     parser.add_argument("--seed", type=int, default=0, help="which sample")
-    parser.add_argument("--draws", type=int, default=4, help="random problems of a kernel beside those of its contract (default 4)")
-    parser.add_argument("--near", type=int, default=40, help="problems near those of the contract, for mutants that survive the others (default 40)")
+    parser.add_argument("--draws", type=int, default=4,
+                        help="random problems of a kernel beside those of its contract (default 4)")
+    parser.add_argument("--near", type=int, default=40, help="problems near those of the contract, for "
+                                                             "mutants that survive the others (default 40)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
-    parser.add_argument("--read", metavar="FILE", action="append", default=[], help="take what an earlier run wrote with --json; runs only what is named")
+    parser.add_argument("--read", metavar="FILE", action="append", default=[],
+                        help="take what an earlier run wrote with --json; runs only what is named")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
     args = parser.parse_args(argv)
     scores = [s for path in args.read for s in report.read(json.loads(Path(path).read_text()))]
-    command = "python tools/mutate_ptx.py" + "".join(f" {w}" for w in (sys.argv[1:] if argv is None else argv))
+    command = ("python tools/mutate_ptx.py"
+               + "".join(f" {w}" for w in (sys.argv[1:] if argv is None else argv)))
     names = args.names or ([] if args.read else mutation.representatives())
     with ProcessPoolExecutor(args.jobs) as pool:
-        running = [pool.submit(_score, name, args.target, args.sample, args.seed, args.draws, args.near) for name in names]
+        running = [pool.submit(_score, name, args.target, args.sample, args.seed, args.draws, args.near)
+                   for name in names]
         for each in as_completed(running):
             score, seconds = each.result()
             scores = sorted([*scores, score], key=lambda s: (s.source, s.kernel))

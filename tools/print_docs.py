@@ -1,4 +1,5 @@
-"""Print the pages that are tables: ``python tools/print_docs.py`` writes docs/engines.md and docs/api.md; a test compares them."""
+"""Print the pages that are tables: ``python tools/print_docs.py`` writes docs/engines.md
+and docs/api.md; a test compares them."""
 from __future__ import annotations
 
 import enum
@@ -28,18 +29,23 @@ def table(*columns):
 
 def engines_page() -> str:
     """Every engine, by operation in the order of the table."""
-    head = ("# Engines\n\nHow each operation is computed. At execute the cheapest engine that accepts is taken; table order breaks ties. `0:reference` takes "
-            "every operation\non the NumPy device and none on a GPU. *Fuses*: a chain of pointwise operations may be spliced behind it.\n\n"
+    head = ("# Engines\n\nHow each operation is computed. At execute the cheapest engine that accepts is "
+            "taken; table order breaks ties. `0:reference` takes every operation\non the NumPy device and "
+            "none on a GPU. *Fuses*: a chain of pointwise operations may be spliced behind it.\n\n"
             "Printed by `python tools/print_docs.py`.\n")
-    rows = lambda op: [(e.index, f"[`{e.name}`](../{type(e).__module__.replace('.', '/')}.py)", "yes" if e.fuses_epilogue else "", ", ".join(sorted(e.notes)),
-                        sentence(type(e))) for e in engines.engines_for(op) if e is not engines.REFERENCE]
-    return head + "".join(f"\n## {op.name}\n\n" + table("Index", "Engine", "Fuses", "Notes", "How")(rows(op)) for op in ops.BY_NAME.values())
+    rows = lambda op: [(e.index, f"[`{e.name}`](../{type(e).__module__.replace('.', '/')}.py)",
+                        "yes" if e.fuses_epilogue else "", ", ".join(sorted(e.notes)), sentence(type(e)))
+                       for e in engines.engines_for(op) if e is not engines.REFERENCE]
+    return head + "".join(f"\n## {op.name}\n\n" + table("Index", "Engine", "Fuses", "Notes", "How")(rows(op))
+                          for op in ops.BY_NAME.values())
 
 
 def api_page() -> str:
     """The public names of the package, the methods of pygraph, the operations, the types, the errors."""
-    head = ("# The public names\n\nWhat `import cydnn` offers, beside `cydnn.cudnn` (see [legacy_api.md](legacy_api.md)). Printed by `python tools/print_docs.py`.\n")
-    sections = dict(Names=_names, pygraph=_methods, Enumerations=_enumerations, Operations=_operations, Types=_types, Errors=_errors)
+    head = ("# The public names\n\nWhat `import cydnn` offers, beside `cydnn.cudnn` (see "
+            "[legacy_api.md](legacy_api.md)). Printed by `python tools/print_docs.py`.\n")
+    sections = dict(Names=_names, pygraph=_methods, Enumerations=_enumerations,
+                    Operations=_operations, Types=_types, Errors=_errors)
     return head + "".join(f"\n## {title}\n\n{body()}" for title, body in sections.items())
 
 
@@ -57,36 +63,47 @@ def _is_error(value) -> bool:
 
 def _arguments(function) -> str:
     """Names of the arguments; optional ones with a question mark."""
-    given = [p for p in inspect.signature(function).parameters.values() if p.name != "self" and not p.name.startswith("_")]
-    return ", ".join({p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name + "?" * (p.default is not p.empty) for p in given)
+    given = [p for p in inspect.signature(function).parameters.values()
+             if p.name != "self" and not p.name.startswith("_")]
+    return ", ".join({p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
+                     + "?" * (p.default is not p.empty) for p in given)
 
 
 def _names() -> str:
-    return table("Name", "What")([(f"`{n}`", sentence(v)) for n, v in _public(lambda v: not _is_enum(v) and not _is_error(v)).items()])
+    return table("Name", "What")(
+        [(f"`{n}`", sentence(v)) for n, v in _public(lambda v: not _is_enum(v) and not _is_error(v)).items()])
 
 
 def _methods() -> str:
-    methods = {n: m for n, m in inspect.getmembers(cydnn.pygraph, inspect.isfunction) if not n.startswith("_")}
-    return table("Method", "What")([(f"`{n}({_arguments(m)})`", sentence(m)) for n, m in methods.items() if not hasattr(m, "is_later")])
+    methods = {n: m for n, m in inspect.getmembers(cydnn.pygraph, inspect.isfunction)
+               if not n.startswith("_")}
+    return table("Method", "What")(
+        [(f"`{n}({_arguments(m)})`", sentence(m)) for n, m in methods.items() if not hasattr(m, "is_later")])
 
 
 def _enumerations() -> str:
-    return table("Enumeration", "Members", "What")([(f"`{n}`", " ".join(m.name for m in v), sentence(v)) for n, v in _public(_is_enum).items()])
+    return table("Enumeration", "Members", "What")(
+        [(f"`{n}`", " ".join(m.name for m in v), sentence(v)) for n, v in _public(_is_enum).items()])
 
 
 def _operations() -> str:
     mark = lambda op, names: " ".join(n + "?" * (n in op.optional) for n in names)
     return table("Operation", "Reads", "Writes", "Attributes", "Numbers")(
-        [(f"`{op.name}`", mark(op, op.reads), mark(op, op.writes), " ".join(op.attributes()), " ".join(op.scalars)) for op in ops.BY_NAME.values()])
+        [(f"`{op.name}`", mark(op, op.reads), mark(op, op.writes), " ".join(op.attributes()),
+          " ".join(op.scalars)) for op in ops.BY_NAME.values()])
 
 
 def _types() -> str:
-    return table("Type", "Bytes", "API number")([(f"`{d.name}`", d.bytes, d.enum) for d in dtypes.BY_NAME.values()])
+    return table("Type", "Bytes", "API number")(
+        [(f"`{d.name}`", d.bytes, d.enum) for d in dtypes.BY_NAME.values()])
 
 
 def _errors() -> str:
-    bases = lambda c: " ".join(b.__name__ for b in c.__mro__ if b.__module__ == "builtins" and b not in (object, BaseException, Exception))
-    return table("Error", "Status", "Also", "When")([(f"`{c.__name__}`", f"{c.status} {c.api}", bases(c), sentence(c)) for c in (status.CydnnError, *status.CLASSES)])
+    bases = lambda c: " ".join(b.__name__ for b in c.__mro__
+                               if b.__module__ == "builtins" and b not in (object, BaseException, Exception))
+    return table("Error", "Status", "Also", "When")(
+        [(f"`{c.__name__}`", f"{c.status} {c.api}", bases(c), sentence(c))
+         for c in (status.CydnnError, *status.CLASSES)])
 
 
 PAGES = {"engines.md": engines_page, "api.md": api_page}
