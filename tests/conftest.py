@@ -42,7 +42,8 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session")
 def family_counts(request):
-    """A dict for the record: family -> {problems, engine_runs, wrong, engines} and, where they are counted, kernels."""
+    """A dict for the record: family -> {problems, engine_runs, wrong, engines} and, where
+    they are counted, kernels."""
     return _counts(request.config)
 
 
@@ -67,7 +68,8 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
     if families and gpu is not None:
         stats = terminalreporter.stats
         driver = gpu.facts.driver
-        path = record.write(gpu.facts.name, f"CUDA {driver // 1000}.{driver % 1000 // 10}", families, len(stats.get("passed", ())),
+        path = record.write(gpu.facts.name, f"CUDA {driver // 1000}.{driver % 1000 // 10}", families,
+                            len(stats.get("passed", ())),
                             len(stats.get("failed", ())) + len(stats.get("error", ())))
         terminalreporter.write_line(f"GPU record written: {path}")
     for line in record.staleness():

@@ -22,7 +22,8 @@ def test_info(capsys):
 
 
 def test_bench_on_the_numpy_device(capsys):
-    code, out = run(capsys, "bench", "softmax_fwd 8x64 f32", "conv_fprop n1c4h6w6 k4r3s3 pad1 f16 nhwc", "--device", "numpy", "--json")
+    code, out = run(capsys, "bench", "softmax_fwd 8x64 f32", "conv_fprop n1c4h6w6 k4r3s3 pad1 f16 nhwc",
+                    "--device", "numpy", "--json")
     rows = json.loads(out)
     assert code == 0 and len(rows) == 2 and all(r["us"] > 0 and "reference" in r["engine"] for r in rows)
 
@@ -47,10 +48,12 @@ def test_usage(text):
 
 
 @pytest.mark.parametrize("words, sentence", [
-    (["@/no/such/file"], "@file must be a file of problem lines; got '/no/such/file' (No such file or directory)"),
+    (["@/no/such/file"],
+     "@file must be a file of problem lines; got '/no/such/file' (No such file or directory)"),
     (["softmax_fwd 8x64 f32", "--repeat", "0"], "--repeat must be >= 1; got 0"),
     ([""], "there must be at least one problem"),
-    (["softmax_fwd 8x64 f32", "--device", "gpu"], "device: must be \"cuda:N\", \"numpy\" or a device; got 'gpu'"),
+    (["softmax_fwd 8x64 f32", "--device", "gpu"],
+     "device: must be \"cuda:N\", \"numpy\" or a device; got 'gpu'"),
 ])
 def test_bench_refuses_in_one_line(capsys, words, sentence):
     assert main(["bench", *words]) == 1
@@ -66,7 +69,8 @@ def test_bench_json_is_json(capsys):
 
 
 def test_bench_takes_the_interpreter(capsys):
-    code, out = run(capsys, "bench", "scale_tensor 8x8 f32", "--device", "ptx:sm_75", "--json", "--repeat", "1")
+    code, out = run(capsys, "bench", "scale_tensor 8x8 f32", "--device",
+                    "ptx:sm_75", "--json", "--repeat", "1")
     assert code == 0 and json.loads(out)[0]["us"] > 0
 
 
@@ -77,13 +81,15 @@ TRANSPOSE = "transform_transpose_f32_f32"
 
 def test_ptx_run(capsys):
     code, out = run(capsys, "ptx", TRANSPOSE, "--run")
-    assert code == 0 and f"# {TRANSPOSE} on ptx:sm_80, the fixed order of warps" in out and out.count("\nok ") == len(kernels.get(TRANSPOSE).problems)
+    assert (code == 0 and f"# {TRANSPOSE} on ptx:sm_80, the fixed order of warps" in out
+            and out.count("\nok ") == len(kernels.get(TRANSPOSE).problems))
     assert "error 0 against reference" in out and " instructions ran" in out
 
 
 def test_ptx_run_as_json(capsys):
     line = "transform x=2x3x5x7:f32 y=2x3x5x7:f32@nhwc"
-    code, out = run(capsys, "ptx", TRANSPOSE, "--run", "--target", "sm_75", "--seed", "7", "--line", line, "--json")
+    code, out = run(capsys, "ptx", TRANSPOSE, "--run", "--target", "sm_75",
+                    "--seed", "7", "--line", line, "--json")
     report = json.loads(out)
     trial, = report["trials"]
     assert code == 0 and report["ok"] and report["target"] == "sm_75" and report["seed"] == 7
@@ -96,8 +102,10 @@ def test_ptx_run_lists_what_did_not_run(capsys):
     assert f"\n{TRANSPOSE}.ptx:" in out
 
 
-@pytest.mark.parametrize("old, new, state, says", [("", "", "ok", "error 0 against reference"), ("bar.sync", "// bar.sync", "FINDING", "race: block"),
-                                                   ("mul.f32", "add.f32", "WRONG", "WRONG against reference")])
+@pytest.mark.parametrize(
+    "old, new, state, says",
+    [("", "", "ok", "error 0 against reference"), ("bar.sync", "// bar.sync", "FINDING", "race: block"),
+     ("mul.f32", "add.f32", "WRONG", "WRONG against reference")])
 def test_ptx_run_of_a_file(capsys, tmp_path, old, new, state, says):
     text = kernels.get(TRANSPOSE).image_for(80).text().decode()
     assert old in text
@@ -107,8 +115,11 @@ def test_ptx_run_of_a_file(capsys, tmp_path, old, new, state, says):
 
 
 @pytest.mark.parametrize("words, sentence", [
-    (["--line", "softmax_fwd 8x8 f32"], f"--line must be a problem for which an engine launches {TRANSPOSE} on sm_80; got ['softmax_fwd 8x8 f32']"),
-    (["--file", "/no/such/file"], "--file must be a file of PTX; got '/no/such/file' (No such file or directory)"),
+    (["--line", "softmax_fwd 8x8 f32"],
+     f"--line must be a problem for which an engine launches {TRANSPOSE} on sm_80; "
+     "got ['softmax_fwd 8x8 f32']"),
+    (["--file", "/no/such/file"],
+     "--file must be a file of PTX; got '/no/such/file' (No such file or directory)"),
     (["--target", "sm_12"], "must name a target from sm_75 on; got sm_12"),
 ])
 def test_ptx_run_refuses_in_one_line(capsys, words, sentence):

@@ -39,7 +39,8 @@ def run(Tape tape, list addresses):
 SETUP = '''
 from Cython.Build import cythonize
 from setuptools import Extension, setup
-setup(name="downstream", ext_modules=cythonize([Extension("downstream", ["downstream.pyx"], extra_compile_args=["-O0"])], language_level=3))
+setup(name="downstream", ext_modules=cythonize(
+    [Extension("downstream", ["downstream.pyx"], extra_compile_args=["-O0"])], language_level=3))
 '''
 USE = '''
 import ctypes, sys
@@ -74,6 +75,7 @@ def test_a_downstream_package_builds_and_runs(tmp_path):
         assert out.returncode == 0, out.stdout + out.stderr
         return out.stdout
     fake = tmp_path / "libfake_cuda.so"
-    call(compiler, "-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1", str(Path(__file__).parent / "fake_driver.c"), "-o", str(fake))
+    call(compiler, "-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1",
+         str(Path(__file__).parent / "fake_driver.c"), "-o", str(fake))
     call(sys.executable, "setup.py", "build_ext", "--inplace")
     assert call(sys.executable, "use.py", str(fake)).startswith("y: must not be null; got 0")

@@ -1,4 +1,5 @@
-"""What importing costs and touches, and what a machine without a driver is told. Each in a process of its own."""
+"""What importing costs and touches, and what a machine without a driver is told.
+Each in a process of its own."""
 import os
 import subprocess
 import sys
@@ -9,23 +10,27 @@ NO_DRIVER = "import sys; sys.modules['cuda.bindings'] = None; "       # as where
 
 
 def run(code, **env):
-    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+                         timeout=60, env={**os.environ, **env})
     assert out.returncode == 0, out.stderr
     return out.stdout.strip()
 
 
 def test_import_touches_no_cuda():
-    assert run("import sys, cydnn, cydnn._core, cydnn.device; print([m for m in sys.modules if m.startswith('cuda')])") == "[]"
+    assert run("import sys, cydnn, cydnn._core, cydnn.device; "
+               "print([m for m in sys.modules if m.startswith('cuda')])") == "[]"
     assert "libcuda" not in run("import cydnn, cydnn._core; print(open('/proc/self/maps').read())")
 
 
 def test_import_takes_less_than_150_ms(tmp_path):
-    """NumPy's own import is counted: it is ours to avoid or to pay. Processor time, so that a busy machine does not fail us."""
+    """NumPy's own import is counted: it is ours to avoid or to pay. Processor time,
+    so that a busy machine does not fail us."""
     code = "import time; t = time.process_time(); import cydnn; print(time.process_time() - t)"
-    installed = dict(PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=str(tmp_path))         # byte code is there, as after pip install
+    # byte code is there, as after pip install
+    installed = dict(PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=str(tmp_path))
     run(code, **installed)
     best = 1.0
-    for _ in range(12):                                  # a busy neighbour slows a core by half; one good run is proof
+    for _ in range(12):                         # a busy neighbour slows a core by half; one good run is proof
         best = min(best, float(run(code, **installed)))
         if best < 0.150:
             break
@@ -46,12 +51,16 @@ for call in (_core.device_count, _core.driver_version, lambda: _core.Context(0))
     lines = run(code).splitlines()
     assert len(lines) == 3
     for line in lines:
-        assert line.startswith('cuda: no NVIDIA driver (libcuda) on this machine; use device="numpy", which needs none'), line
+        assert line.startswith('cuda: no NVIDIA driver (libcuda) on this machine; '
+                               'use device="numpy", which needs none'), line
 
 
 def test_without_a_driver_the_default_device_is_numpy_and_says_so_once():
-    out = run(NO_DRIVER + "import logging; logging.basicConfig(level=logging.INFO, stream=sys.stdout, format='%(name)s: %(message)s'); "
-              "from cydnn import device; device.default(); print(device.default().name, device.names())")
+    out = run(NO_DRIVER
+              + "import logging; "
+                "logging.basicConfig(level=logging.INFO, stream=sys.stdout, format='%(name)s: %(message)s'); "
+                "from cydnn import device; device.default(); print(device.default().name, device.names())")
     first, last = out.splitlines()
-    assert first.startswith("cydnn.device: default device: numpy, the reference, because cuda: no NVIDIA driver")
+    assert first.startswith(
+        "cydnn.device: default device: numpy, the reference, because cuda: no NVIDIA driver")
     assert last == "numpy ['numpy']"

@@ -1,4 +1,5 @@
-"""What an installed cydnn has: every module, the Cython sources and declarations, the stubs, and all of ptx/ as cydnn/_ptx."""
+"""What an installed cydnn has: every module, the Cython sources and declarations, the stubs,
+and all of ptx/ as cydnn/_ptx."""
 import json
 import subprocess
 import sys
@@ -16,19 +17,22 @@ def built(tmp_path_factory):
     pytest.importorskip("Cython")
     pytest.importorskip("setuptools")
     place = tmp_path_factory.mktemp("built")
-    run = subprocess.run([sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(place)], cwd=ROOT, capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(place)],
+                         cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     return place / "cydnn"
 
 
 def files(folder, wanted):
-    return {p.relative_to(folder) for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts and wanted(p)}
+    return {p.relative_to(folder) for p in folder.rglob("*")
+            if p.is_file() and "__pycache__" not in p.parts and wanted(p)}
 
 
 def test_every_source_file_is_installed(built):
     ours = files(ROOT / "cydnn", lambda p: p.suffix in SHIPPED)
     assert ours - files(built, lambda p: True) == set()
-    assert {Path("_core.pxd"), Path("_core.pyi"), Path("_core.pyx"), Path("cuda.pxd"), Path("__init__.pxd"), Path("py.typed")} <= ours
+    assert {Path("_core.pxd"), Path("_core.pyi"), Path("_core.pyx"), Path("cuda.pxd"),
+            Path("__init__.pxd"), Path("py.typed")} <= ours
 
 
 def test_every_image_is_installed(built):

@@ -72,10 +72,11 @@ def test_run_finds_what_put_remembered():
     assert table.run(3, (x, y, 1), *args) is False and plan.calls == []
     table.put(3, (x, y, 1), table.alignment((16, 32)), plan)
     assert table.run(3, (x, y, 1), *args) is True and plan.calls == [args]
-    assert table.run(3, (x.__index__(), made(2), 1), *args) is True         # the address, and an equal descriptor
+    assert table.run(3, (x.__index__(), made(2), 1), *args) is True     # the address, and an equal descriptor
     for keys, fn in (((x, y, 2), 3), ((y, x, 1), 3), ((x, y), 3), ((x, y, 1), 4), ((x, y, -1), 3)):
         assert table.run(fn, keys, *args) is False
-    assert len(plan.calls) == 2 and table.get(3, (x, y, 1), True) is plan and table.get(3, (x, y, 1), False) is None
+    assert (len(plan.calls) == 2 and table.get(3, (x, y, 1), True) is plan
+            and table.get(3, (x, y, 1), False) is None)
 
 
 def test_misaligned_pointers_have_a_plan_of_their_own():
@@ -107,7 +108,8 @@ def test_what_needs_the_slow_path_is_left_to_it(bad):
 def test_odd_scaling_factors_are_left_to_the_slow_path(scalar):
     table, plan = _core.PlanTable(), Executable()
     table.put(1, (), True, plan)
-    assert table.run(1, (), (), (scalar,), 0, 0, 0) is False and table.run(1, (), (), (1, 0.5, True), 0, 0, 0) is True
+    assert (table.run(1, (), (), (scalar,), 0, 0, 0) is False
+            and table.run(1, (), (), (1, 0.5, True), 0, 0, 0) is True)
 
 
 def test_destroyed_descriptors_find_nothing():

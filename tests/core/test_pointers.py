@@ -24,9 +24,10 @@ class Dlpack:
 def test_pointers():
     array = np.arange(20, dtype=np.float32)
     at = array.ctypes.data
-    assert [_core.pointer_of(x) for x in (0, None, 0x1230, 2**64 - 16, True, np.int64(77), np.uint64(2**63))] == \
-        [0, 0, 0x1230, 2**64 - 16, 1, 77, 2**63]
-    assert _core.pointer_of(array) == at and _core.pointer_of(array[3:]) == at + 12 and _core.pointer_of(array[::-2]) == at + 76
+    assert ([_core.pointer_of(x) for x in (0, None, 0x1230, 2**64 - 16, True, np.int64(77), np.uint64(2**63))]
+            == [0, 0, 0x1230, 2**64 - 16, 1, 77, 2**63])
+    assert (_core.pointer_of(array) == at and _core.pointer_of(array[3:]) == at + 12
+            and _core.pointer_of(array[::-2]) == at + 76)
     assert _core.pointer_of(Cuda()) == 0x1230 and _core.pointer_of(Dlpack(array[2:])) == at + 8
     frozen = array[1:]
     frozen.flags.writeable = False
@@ -42,9 +43,10 @@ def test_arrays_of_bfloat16():
 def test_the_c_exchange_api_is_used_when_a_type_has_it():
     """A type whose capsule's table gives its tensors without a DLPack capsule."""
     class Tensor(ctypes.Structure):
-        _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
-                    ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p),
-                    ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]
+        _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                    ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                    ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                    ("byte_offset", ctypes.c_uint64)]
     calls = []
 
     @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
@@ -54,8 +56,10 @@ def test_the_c_exchange_api_is_used_when_a_type_has_it():
         return 0
 
     class Table(ctypes.Structure):
-        _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p), ("allocate", ctypes.c_void_p),
-                    ("from_object", ctypes.c_void_p), ("to_object", ctypes.c_void_p), ("dltensor", ctypes.c_void_p), ("stream", ctypes.c_void_p)]
+        _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p),
+                    ("allocate", ctypes.c_void_p), ("from_object", ctypes.c_void_p),
+                    ("to_object", ctypes.c_void_p), ("dltensor", ctypes.c_void_p),
+                    ("stream", ctypes.c_void_p)]
     table = Table(major=1, minor=2, dltensor=ctypes.cast(fill, ctypes.c_void_p).value)
     newer = Table(major=2, previous=ctypes.addressof(table))
     capsule = ctypes.pythonapi.PyCapsule_New
@@ -72,7 +76,8 @@ def test_the_c_exchange_api_is_used_when_a_type_has_it():
 
 @pytest.mark.parametrize("x", ["text", 1.5, [], object()])
 def test_other_things_are_no_pointers(x):
-    with pytest.raises(BadParam, match=f"pointer: must be an int address, None, or an object with .*; got {type(x).__name__}"):
+    with pytest.raises(BadParam, match="pointer: must be an int address, None, or an object with .*; "
+                                       f"got {type(x).__name__}"):
         _core.pointer_of(x)
 
 
@@ -89,6 +94,8 @@ def test_streams():
 
     class Cupy:
         ptr = 0x88
-    assert [_core.stream_of(s) for s in (None, 0, 1, New(), Property(), Torch(), Cupy())] == [0, 0, 1, 0x55, 0x66, 0x77, 0x88]
-    with pytest.raises(BadParam, match="stream: must be an int address, None, or an object with __cuda_stream__; got float"):
+    assert ([_core.stream_of(s) for s in (None, 0, 1, New(), Property(), Torch(), Cupy())]
+            == [0, 0, 1, 0x55, 0x66, 0x77, 0x88])
+    with pytest.raises(BadParam, match="stream: must be an int address, None, "
+                                       "or an object with __cuda_stream__; got float"):
         _core.stream_of(1.0)

@@ -17,16 +17,19 @@ def test_status_and_text(kind):
     assert str(kind()) == kind.api                            # from the status alone
 
 
-@pytest.mark.parametrize("again", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))], ids=["copy", "pickle"])
+@pytest.mark.parametrize("again", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))],
+                         ids=["copy", "pickle"])
 def test_infos_are_lines_behind_the_message_and_travel(again):
     error = cydnn.BadParam("x: must not be null; got 0")
     error.add_info("in layer conv1")
     error.add_infos(["step 3", "batch 7"])
-    assert str(error).splitlines() == ["x: must not be null; got 0 [CUDNN_STATUS_BAD_PARAM]", "  in layer conv1", "  step 3", "  batch 7"]
+    assert str(error).splitlines() == ["x: must not be null; got 0 [CUDNN_STATUS_BAD_PARAM]",
+                                       "  in layer conv1", "  step 3", "  batch 7"]
     twin = again(error)
     assert type(twin) is cydnn.BadParam and str(twin) == str(error) and twin.status == 3
 
 
 def test_builtin_bases():
     assert issubclass(cydnn.BadParam, ValueError) and issubclass(cydnn.AllocFailed, MemoryError)
-    assert issubclass(cydnn.NotSupported, ValueError) and issubclass(cydnn.DriverNotFound, cydnn.NotInitialized)
+    assert (issubclass(cydnn.NotSupported, ValueError)
+            and issubclass(cydnn.DriverNotFound, cydnn.NotInitialized))

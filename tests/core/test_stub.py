@@ -36,15 +36,17 @@ def stub_of(name):
 def signature(thing):
     """Argument names in the first line of a docstring, as Cython embeds them."""
     found = re.match(r"\w+\((.*)\)(?: -> \S+)?$", (thing.__doc__ or "").split("\n")[0])
-    return [re.split(r"[:=]", a)[0].strip() for a in re.split(r",\s*(?![^()]*\))", found[1]) if a.strip() not in ("/", "")] if found else None
+    return [re.split(r"[:=]", a)[0].strip() for a in re.split(r",\s*(?![^()]*\))", found[1])
+            if a.strip() not in ("/", "")] if found else None
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_stub_has_the_names_of_the_module(name):
     module, (functions, classes) = OWN[name], stub_of(name)
-    ours = {n for n in dir(module) if not n.startswith("_") and
-            (getattr(getattr(module, n), "__module__", "").startswith("cydnn._") or isinstance(getattr(module, n), (tuple, dict, frozenset))
-             or "built-in" in repr(getattr(module, n)) and n in functions)}
+    ours = {n for n in dir(module)
+            if not n.startswith("_") and (getattr(getattr(module, n), "__module__", "").startswith("cydnn._")
+                                          or isinstance(getattr(module, n), (tuple, dict, frozenset))
+                                          or "built-in" in repr(getattr(module, n)) and n in functions)}
     assert ours == functions.keys() | classes.keys()
     for function, names in functions.items():
         if names is not None:

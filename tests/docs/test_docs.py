@@ -41,12 +41,14 @@ def test_the_planted_race_is_found_as_shown(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     (tmp_path / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tmp_path / "python").chmod(0o755)
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", commands], cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", commands], cwd=tmp_path,
+                          env=env, capture_output=True, text=True)
     words = lambda text: " ".join(text.split())
     assert done.returncode == 1 and words(shown) in words(done.stdout), done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
-    dead = [t for t in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()) if not (page.parent / t).exists()]
+    dead = [t for t in re.findall(r"\]\((?!http)([^)#]+)", page.read_text())
+            if not (page.parent / t).exists()]
     assert not dead

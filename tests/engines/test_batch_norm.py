@@ -1,4 +1,5 @@
-"""Batch norm engines without a GPU: refusals, launches that pack and cover, and the kernels on the interpreter."""
+"""Batch norm engines without a GPU: refusals, launches that pack and cover,
+and the kernels on the interpreter."""
 from __future__ import annotations
 
 import dataclasses
@@ -31,7 +32,8 @@ def problem_of(op_class, dims, dtype="bf16", layout="nhwc", mode="spatial", abse
     op = op_class(mode=mode)
     small = TensorDesc.packed("f64" if dtype == "f64" else "f32", op.parameter_dims(dims))
     big = TensorDesc.packed(dtype, dims, layout, **facts)
-    return Problem(op, {n: None if n in absent else big if n in ("x", "dy", "y", "dx") else small for n in op.operands()})
+    return Problem(op, {n: None if n in absent else big if n in ("x", "dy", "y", "dx") else small
+                        for n in op.operands()})
 
 
 def accepting(problem):
@@ -55,15 +57,19 @@ def test_refusals():
     assert training("columns", (4, 16, 3, 3)) == ""
     assert "channels must be a multiple of 8 (16 bytes); got 12" in training("columns", (4, 12, 3, 3))
     assert "x must be aligned to 16 bytes; got 4" in training("columns", (4, 16, 3, 3), alignment=4)
-    assert "samples must have one stride (channels innermost, no gaps); got digits (9, 4)" in training("columns", (4, 16, 3, 3), layout="nchw")
-    assert "elements of a plane must be a multiple of 4 (8 bytes); got 9" in training("rows", (4, 16, 3, 3), layout="nchw")
-    assert "must fit in the registers of a block, 4096 at most; got 6272" in training("resident", (32, 16, 14, 14))
+    assert "samples must have one stride (channels innermost, no gaps); got digits (9, 4)" in training(
+        "columns", (4, 16, 3, 3), layout="nchw")
+    assert "elements of a plane must be a multiple of 4 (8 bytes); got 9" in training(
+        "rows", (4, 16, 3, 3), layout="nchw")
+    assert ("must fit in the registers of a block, 4096 at most; got 6272"
+            in training("resident", (32, 16, 14, 14)))
     assert "x must be one of f32 f16 bf16; got f64" in training("resident", (4, 16, 3, 3), dtype="f64")
     for dims in ((32, 256, 56, 56), (32, 512, 28, 28)):
-        assert f"x must fit in the shared memory of the clusters that run at once; got {dims[0] * dims[2] * dims[3]} samples of {dims[1]} means" in training(
-            "cluster", dims)
+        assert ("x must fit in the shared memory of the clusters that run at once; got "
+                f"{dims[0] * dims[2] * dims[3]} samples of {dims[1]} means" in training("cluster", dims))
     assert "needs sm_90 or newer; device is sm_80" in "; ".join(
-        next(e for e in engines_for(BatchNormTraining) if e.index == 261).refuse(match(problem_of(BatchNormTraining, (4, 16, 3, 3))), KNOWN["a100"]))
+        next(e for e in engines_for(BatchNormTraining) if e.index == 261).refuse(
+            match(problem_of(BatchNormTraining, (4, 16, 3, 3))), KNOWN["a100"]))
     assert training("strided", (4, 12, 3, 3), dtype="f64", layout="nchw") == ""
 
 
@@ -75,8 +81,9 @@ def test_parameters_of_another_type_are_refused():
 
 
 @pytest.mark.parametrize("op_class", OPS)
-@pytest.mark.parametrize("dims, layout, best", [((256, 256, 56, 56), "nhwc", "columns"), ((256, 256, 56, 56), "nchw", "rows"),
-                                                ((32, 2048, 7, 7), "nhwc", "columns"), ((3, 5, 7, 7), "nchw", "strided")])
+@pytest.mark.parametrize("dims, layout, best",
+                         [((256, 256, 56, 56), "nhwc", "columns"), ((256, 256, 56, 56), "nchw", "rows"),
+                          ((32, 2048, 7, 7), "nhwc", "columns"), ((3, 5, 7, 7), "nchw", "strided")])
 def test_layouts_find_their_engine(op_class, dims, layout, best):
     assert any(n.endswith(best) for n in names(problem_of(op_class, dims, layout=layout)))
 
@@ -92,21 +99,26 @@ def test_launches_pack_and_cover(op_class):
             for step in engine.plan(p, H200):
                 packed = kernels.get(step.kernel).pack(step.args, **step.extra)
                 a = step.args
-                per, total = (a["items_per_split"], a["items"]) if "items" in a else (a.get("rows_per_split", a["rows"]), a["rows"])
+                per, total = ((a["items_per_split"], a["items"]) if "items" in a
+                              else (a.get("rows_per_split", a["rows"]), a["rows"]))
                 assert min(packed.grid) >= 1
                 assert packed.grid[1] * per >= total > (packed.grid[1] - 1) * per or total == 0
                 if "lanes_log2" in a:
-                    width = 1 if "_columns_" in step.kernel and step.kernel.split("_columns_")[1].split("_")[1] == "0" else 16 // p.x.dtype.bytes
+                    width = (1 if "_columns_" in step.kernel
+                             and step.kernel.split("_columns_")[1].split("_")[1] == "0"
+                             else 16 // p.x.dtype.bytes)
                     assert packed.grid[0] * (width << a["lanes_log2"]) >= a["cols"]
                 if a.get("parts") is not None:
                     sizes = {"stats": 3, "apply": 3} if "bwd" not in step.kernel else {}
                     values = next(iter(sizes.values()), 2 if step.kernel.endswith("_1") else 5)
                     cols = a.get("cols", packed.grid[0])
-                    assert a["parts"].uid.bytes == cols * a.get("stat_splits", a["splits"]) * values * (8 if p.x.dtype.name == "f64" else 4)
+                    assert (a["parts"].uid.bytes == cols * a.get("stat_splits", a["splits"]) * values
+                            * (8 if p.x.dtype.name == "f64" else 4))
 
 
 def test_target_shapes_fill_the_device():
-    for dims in ((256, 256, 56, 56), (256, 64, 112, 112), (256, 1024, 14, 14), (32, 512, 28, 28), (256, 512, 28, 28), (32, 64, 112, 112)):
+    for dims in ((256, 256, 56, 56), (256, 64, 112, 112), (256, 1024, 14, 14), (32, 512, 28, 28),
+                 (256, 512, 28, 28), (32, 64, 112, 112)):
         p, engines = accepting(problem_of(BatchNormTraining, dims))
         step = next(e for e in engines if e.name.endswith("columns")).plan(p, H200)[0]
         blocks = step.extra["blocks"] * step.args["splits"]
@@ -124,7 +136,8 @@ def check(problem, engine, seed, scalars=None, device=PTX):
 
 
 def results(problem, engine, values, scalars=None, inplace=()) -> dict:
-    """The outputs of an engine on these values; ``inplace`` names (written, read) pairs that share a buffer."""
+    """The outputs of an engine on these values; ``inplace`` names (written, read)
+    pairs that share a buffer."""
     plan = plans.build(graph_of(problem, scalars or dict(problem.op.scalars)), PTX, only=(engine,))
     buffers, _ = execute(plan, problem, values, problem.op.reads, PTX, inplace)
     return {n: buffers[n].read()[0] for n in problem.op.writes if n in buffers}
@@ -147,7 +160,8 @@ def test_kernels_match_the_reference(op_class, dtype):
 
 CASES = {                                        # what each is there for -> op, dims, more
     "several splits and a ragged tail": (BatchNormTraining, (3, 16, 13, 17), {}),
-    "several splits, backward, statistics found": (BatchNormBwd, (3, 16, 13, 17), dict(absent=("mean", "rstd"))),
+    "several splits, backward, statistics found": (BatchNormBwd, (3, 16, 13, 17),
+                                                   dict(absent=("mean", "rstd"))),
     "planes in vectors, several splits": (BatchNormTraining, (5, 3, 16, 16), dict(layout="nchw")),
     "planes in vectors, backward": (BatchNormBwd, (5, 3, 16, 16), dict(layout="nchw")),
     "many channels": (BatchNormTraining, (2, 136, 3, 3), {}),
@@ -170,13 +184,15 @@ def test_corners(case):
 
 
 @pytest.mark.parametrize("dims, layout", [((2, 64, 31, 33), "nhwc"), ((4, 2, 64, 128), "nchw")])
-@pytest.mark.parametrize("op_class, absent", [(BatchNormTraining, ()), (BatchNormBwd, ()), (BatchNormBwd, ("mean", "rstd"))])
+@pytest.mark.parametrize("op_class, absent",
+                         [(BatchNormTraining, ()), (BatchNormBwd, ()), (BatchNormBwd, ("mean", "rstd"))])
 def test_long_rows(op_class, absent, dims, layout):
     """A device of one or two SMs: every thread has rows for the loop that does not test."""
     problem = problem_of(op_class, dims, layout=layout, absent=absent)
     small = PtxDevice("sm_90")
     small.facts = dataclasses.replace(PTX.facts, sms=2 if layout == "nhwc" else 1)
-    engine = next(e for e in accepting(problem)[1] if e.name.endswith("columns" if layout == "nhwc" else "rows"))
+    engine = next(e for e in accepting(problem)[1]
+                  if e.name.endswith("columns" if layout == "nhwc" else "rows"))
     check(problem, engine, 3, dict(problem.op.scalars), small)
 
 
@@ -184,7 +200,8 @@ def test_long_rows(op_class, absent, dims, layout):
 @pytest.mark.parametrize("op_class", [BatchNormTraining, BatchNormBwd])
 def test_large_means_and_stray_first_values_keep_their_digits(op_class, layout):
     """Mean 1000, std 1, and a first value of 1e5: the variance must not drown."""
-    problem = problem_of(op_class, (4, 8, 16, 16), dtype="f32", layout=layout, absent=("mean", "rstd") if op_class is BatchNormBwd else ())
+    problem = problem_of(op_class, (4, 8, 16, 16), dtype="f32", layout=layout,
+                         absent=("mean", "rstd") if op_class is BatchNormBwd else ())
     rng = np.random.default_rng(5)
     values = inputs_for(problem, random.Random(5), exact=False)
     for stray in (0.0, 1e5):
@@ -195,7 +212,8 @@ def test_large_means_and_stray_first_values_keep_their_digits(op_class, layout):
             got = results(problem, engine, {**values, "x": x})
             for name in ("rstd", "y") if op_class is BatchNormTraining else ("dx", "dscale"):
                 error = np.abs(got[name] - want[name]).max() / np.abs(want[name]).max()
-                assert error < 3e-4 if op_class is BatchNormBwd else error < 1e-4, (engine.name, name, stray, error)
+                assert (error < 3e-4 if op_class is BatchNormBwd
+                        else error < 1e-4), (engine.name, name, stray, error)
 
 
 @pytest.mark.parametrize("op_class", OPS)

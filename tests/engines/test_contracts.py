@@ -1,4 +1,5 @@
-"""Without a GPU: whatever an engine accepts, its plan packs: every kernel is in the manifest, every argument and limit fits."""
+"""Without a GPU: whatever an engine accepts, its plan packs: every kernel is in the manifest,
+every argument and limit fits."""
 from __future__ import annotations
 
 import random
@@ -45,7 +46,8 @@ def test_every_accepted_problem_packs(op):
             assert kernel.image_for(facts.sm), (str(problem), step.kernel)
             total = packed.smem + kernel.image_for(facts.sm).smem_static
             assert total <= facts.smem_bytes, (str(problem), step.kernel, total)
-            assert all(isinstance(p, Pointer) for _, p in packed.pointers) and all(isinstance(s, Scalar) for *_, s in packed.scalars)
+            assert (all(isinstance(p, Pointer) for _, p in packed.pointers)
+                    and all(isinstance(s, Scalar) for *_, s in packed.scalars))
         assert engine.cost(match, facts) > 0
     assert ran, f"no engine takes any {op.name}"
 

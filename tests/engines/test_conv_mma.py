@@ -24,7 +24,8 @@ def match(op_class, x, w, *, dtype="f16", layouts=("nhwc",) * 3, **attributes) -
     op = op_class(**attributes)
     dims = {"x": x, "w": w, "y": op.out_dims(x, w)}
     part = {"dx": "x", "dw": "w", "dy": "y"}
-    descs = {name: TensorDesc.packed(dtype, dims[part.get(name, name)], layouts["xwy".index(part.get(name, name))])
+    descs = {name: TensorDesc.packed(dtype, dims[part.get(name, name)],
+                                     layouts["xwy".index(part.get(name, name))])
              for name in op.reads + op.writes}
     return Match(op, op.complete(descs), {name: i for i, name in enumerate(descs)})
 
@@ -38,7 +39,8 @@ def engine_for(p):
 
 
 def check(engine, p, seed=0, **config):
-    """Run the engine's plan on the interpreter, where copies land as late as the waits allow, and compare with the reference."""
+    """Run the engine's plan on the interpreter, where copies land as late as the waits allow,
+    and compare with the reference."""
     assert engine.accepts(p, H200), reasons(engine, p)
     outcome = run(Problem(p.op, p.operands), devices.get("ptx:sm_90"), seed, [engine], config or None)
     assert outcome.ran and not outcome.findings, outcome
@@ -55,7 +57,8 @@ def draw(rng: random.Random, op_class, small=True) -> Match:
             c, k = (rng.choice([1, 3, 8, 16, 20, 64, 72, 136]) for _ in range(2))
         each = lambda values: tuple(rng.choice(values) for _ in range(spatial))
         taps, stride, dilation = each([1, 2, 3, 3, 5]), each([1, 1, 2, 3]), each([1, 1, 2, 3])
-        pre, post, size = each([0, 1, 2]), each([0, 1, 3]), each([3, 5, 8, 9] if spatial > 2 else [4, 7, 12, 13])
+        pre, post, size = (each([0, 1, 2]), each([0, 1, 3]),
+                           each([3, 5, 8, 9] if spatial > 2 else [4, 7, 12, 13]))
         x, w = (rng.randint(1, 3 if spatial > 2 else 4), c * groups, *size), (k * groups, c, *taps)
         attributes = dict(pre_pad=pre, post_pad=post, stride=stride, dilation=dilation,
                           mode=rng.choice(["cross_correlation", "cross_correlation", "convolution"]))
@@ -71,12 +74,15 @@ def draw(rng: random.Random, op_class, small=True) -> Match:
 
 CORNERS = {                                      # what each is there for -> x, w, attributes
     "patches of 16 x 16: 32 taps in two dims": ((1, 3, 32, 32), (8, 3, 16, 16), dict(stride=16)),
-    "first layer: 3 channels, 7 x 7, stride 2": ((1, 3, 20, 20), (16, 3, 7, 7), dict(pre_pad=3, post_pad=3, stride=2)),
+    "first layer: 3 channels, 7 x 7, stride 2": ((1, 3, 20, 20), (16, 3, 7, 7),
+                                                 dict(pre_pad=3, post_pad=3, stride=2)),
     "1 x 1, stride 2: classes of dx without taps": ((2, 16, 9, 8), (8, 16, 1, 1), dict(stride=2)),
     "window smaller than the stride": ((1, 8, 11, 2), (8, 8, 2, 1), dict(stride=(3, 4))),
     "nothing but padding in reach of some rows": ((1, 8, 3, 3), (8, 8, 3, 3), dict(pre_pad=5, post_pad=4)),
-    "depth of one tap with padding around": ((1, 8, 2, 3, 3), (8, 8, 1, 3, 3), dict(pre_pad=(2, 1, 1), post_pad=(1, 1, 1))),
-    "stride 2, dilation 3, flipped": ((1, 16, 14, 13), (8, 16, 3, 2), dict(stride=2, dilation=3, mode="convolution", pre_pad=(4, 1))),
+    "depth of one tap with padding around": ((1, 8, 2, 3, 3), (8, 8, 1, 3, 3),
+                                             dict(pre_pad=(2, 1, 1), post_pad=(1, 1, 1))),
+    "stride 2, dilation 3, flipped": ((1, 16, 14, 13), (8, 16, 3, 2),
+                                      dict(stride=2, dilation=3, mode="convolution", pre_pad=(4, 1))),
     "one pixel, one filter": ((1, 8, 1), (1, 8, 1), dict()),
     "a chunk of every k step beyond the filter": ((1, 8, 6, 6), (64, 8, 3, 1), dict(pre_pad=1)),
 }
@@ -95,7 +101,8 @@ def test_corners(op_class, corner):
 @pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad])
 @pytest.mark.parametrize("tile", [str(t) for t in conv_mma.TILES])
 def test_random_problems(op_class, tile):
-    """Every tile, both layouts, flipped filters, groups, odd channels, 1 to 3 spatial dims; every second one split where it can be."""
+    """Every tile, both layouts, flipped filters, groups, odd channels, 1 to 3 spatial dims;
+    every second one split where it can be."""
     for seed in range(4):
         p = draw(random.Random(f"{tile} {seed}"), op_class)
         engine = engine_for(p)
@@ -113,8 +120,9 @@ def test_strided_pixels_and_channels_are_repacked():
 
 # ---- Contracts ----
 
-RESNET50 = [(3, 224, 64, 7, 2), (64, 56, 64, 1, 1), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (256, 56, 128, 1, 1), (128, 56, 128, 3, 2),
-            (256, 56, 512, 1, 2), (128, 28, 128, 3, 1), (512, 28, 1024, 1, 2), (256, 14, 256, 3, 1), (1024, 14, 2048, 1, 2),
+RESNET50 = [(3, 224, 64, 7, 2), (64, 56, 64, 1, 1), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1),
+            (256, 56, 128, 1, 1), (128, 56, 128, 3, 2), (256, 56, 512, 1, 2), (128, 28, 128, 3, 1),
+            (512, 28, 1024, 1, 2), (256, 14, 256, 3, 1), (1024, 14, 2048, 1, 2),
             (2048, 7, 512, 1, 1), (512, 7, 512, 3, 1)]
 
 
@@ -123,7 +131,8 @@ RESNET50 = [(3, 224, 64, 7, 2), (64, 56, 64, 1, 1), (64, 56, 64, 3, 1), (64, 56,
 def test_plans_of_resnet50_pack_and_cover_the_output(op_class, n, dtype):
     for c, size, k, r, stride in RESNET50:
         for device in ("h200", "a100", "rtx4090"):
-            p = match(op_class, (n, c, size, size), (k, c, r, r), dtype=dtype, stride=stride, pre_pad=r // 2, post_pad=r // 2)
+            p = match(op_class, (n, c, size, size), (k, c, r, r), dtype=dtype,
+                      stride=stride, pre_pad=r // 2, post_pad=r // 2)
             check_contract(p, KNOWN[device])
 
 
@@ -137,7 +146,8 @@ def check_contract(p, dev):
     """Every launch packs, fits the device, and its blocks cover what it writes."""
     engine = next(e for e in ENGINES if e.op is type(p.op) and e.accepts(p, dev))
     assert engine.cost(p, dev) > 0
-    g = conv_mma.Geometry.of(p.op, p.operands.get("x") or p.dx, p.operands.get("w") or p.dw, p.operands.get("y") or p.dy)
+    g = conv_mma.Geometry.of(p.op, p.operands.get("x") or p.dx, p.operands.get("w") or p.dw,
+                             p.operands.get("y") or p.dy)
     for step in engine.plan(p, dev):
         kernel = kernels.get(step.kernel)
         packed = kernel.pack(step.args, **step.extra)
@@ -145,12 +155,14 @@ def check_contract(p, dev):
         if "tile_m" not in kernel.axes:
             continue
         m, n = kernel.axes["tile_m"], kernel.axes["tile_n"]
-        rows, cols = {ConvFprop: (g.pixels, g.k), ConvDgrad: (dgrad_mma.class_rows(g), g.c), ConvWgrad: (g.k, g.chunks * 8)}[type(p.op)]
+        rows, cols = {ConvFprop: (g.pixels, g.k), ConvDgrad: (dgrad_mma.class_rows(g), g.c),
+                      ConvWgrad: (g.k, g.chunks * 8)}[type(p.op)]
         times = step.args.get("classes", 1)
         assert packed.grid[0] == -(-rows // m) * -(-cols // n) * times
         if type(p.op) is ConvWgrad:
             assert packed.grid[1:] == (step.args["splits"], g.groups)
-            assert (step.args["splits"] - 1) * step.args["range"] < g.pixels <= step.args["splits"] * step.args["range"]
+            assert ((step.args["splits"] - 1) * step.args["range"] < g.pixels
+                    <= step.args["splits"] * step.args["range"])
             assert step.args["sums"].uid.bytes <= max(wgrad_mma.MOST_BYTES, g.k * g.groups * g.chunks * 32)
         else:
             assert packed.grid[1] == g.groups
@@ -170,15 +182,22 @@ REFUSALS = [
     (lambda: match(ConvFprop, *PLAIN, dtype="f32"), 110, H200, "x must be one of f16 bf16; got f32"),
     (lambda: match(ConvFprop, *PLAIN, layouts=("nchw", "nhwc", "nhwc")), 110, H200, "x must be packed NHWC"),
     (lambda: match(ConvFprop, *PLAIN, layouts=("nhwc", "nhwc", "nchw")), 110, H200, "y must be packed NHWC"),
-    (lambda: match(ConvFprop, *PLAIN), 111, H200, "x and y are packed NHWC; the engine without copies takes them"),
-    (lambda: match(ConvDgrad, *PLAIN), 131, H200, "dy and dx are packed NHWC; the engine without copies takes them"),
-    (lambda: match(ConvWgrad, *PLAIN), 151, H200, "x and dy are packed NHWC; conv_wgrad_mma takes them without a copy"),
-    (lambda: match(ConvFprop, (2, 16, 8, 8), (16, 1, 3, 3)), 110, H200, "c and k of a group must be multiples of 8; got 1 and 1"),
-    (lambda: match(ConvDgrad, *PLAIN, stride=2, dilation=2), 130, H200, "stride and dilation must have no common factor; got 2 and 2"),
-    (lambda: match(ConvWgrad, (1, 8, 40, 40), (8, 8, 17, 17)), 150, H200, "dw may have 32 taps in height, width and depth together"),
+    (lambda: match(ConvFprop, *PLAIN), 111, H200,
+     "x and y are packed NHWC; the engine without copies takes them"),
+    (lambda: match(ConvDgrad, *PLAIN), 131, H200,
+     "dy and dx are packed NHWC; the engine without copies takes them"),
+    (lambda: match(ConvWgrad, *PLAIN), 151, H200,
+     "x and dy are packed NHWC; conv_wgrad_mma takes them without a copy"),
+    (lambda: match(ConvFprop, (2, 16, 8, 8), (16, 1, 3, 3)), 110, H200,
+     "c and k of a group must be multiples of 8; got 1 and 1"),
+    (lambda: match(ConvDgrad, *PLAIN, stride=2, dilation=2), 130, H200,
+     "stride and dilation must have no common factor; got 2 and 2"),
+    (lambda: match(ConvWgrad, (1, 8, 40, 40), (8, 8, 17, 17)), 150, H200,
+     "dw may have 32 taps in height, width and depth together"),
     (lambda: match(ConvFprop, *PLAIN, compute="f64"), 110, H200, "sums in f32; got compute=f64"),
     (lambda: match(ConvFprop, (0, 16, 8, 8), PLAIN[1]), 110, H200, "x is empty"),
-    (lambda: match(ConvFprop, (1 << 20, 64, 256, 16), (64, 64, 1, 1)), 110, H200, "x must have fewer than 2147483392 chunks"),
+    (lambda: match(ConvFprop, (1 << 20, 64, 256, 16), (64, 64, 1, 1)), 110, H200,
+     "x must have fewer than 2147483392 chunks"),
 ]
 
 
@@ -198,7 +217,8 @@ def test_misaligned_pointers_are_refused():
 
 def test_pixel_stride():
     packed = TensorDesc.packed("f16", (2, 8, 4, 5), "nhwc")
-    assert conv_mma.pixel_stride(packed) == 8 and conv_mma.pixel_stride(TensorDesc.packed("f16", (2, 8, 4, 5))) == 1
+    assert (conv_mma.pixel_stride(packed) == 8
+            and conv_mma.pixel_stride(TensorDesc.packed("f16", (2, 8, 4, 5))) == 1)
     assert conv_mma.pixel_stride(packed.replace(strides=(800, 1, 50, 8))) is None
     assert conv_mma.pixel_stride(TensorDesc.packed("f16", (2, 8, 1, 1))) == 1
 
@@ -217,13 +237,16 @@ def test_bias_and_relu_are_fused_into_fprop():
     from cydnn.graph.graph import Graph, Node
     from cydnn.heuristics import partition
     from cydnn.ops import Pointwise
-    tensor = lambda uid, dims, dtype="f16", layout="nhwc", **facts: TensorDesc.packed(dtype, dims, layout, uid=uid, **facts)
+    tensor = lambda uid, dims, dtype="f16", layout="nhwc", **facts: TensorDesc.packed(
+        dtype, dims, layout, uid=uid, **facts)
     out = (8, 128, 56, 56)
-    nodes = [Node(ConvFprop(pre_pad=1, post_pad=1), dict(x=1, w=2, y=3)), Node(Pointwise(mode="add"), dict(x=3, b=4, y=5)),
+    nodes = [Node(ConvFprop(pre_pad=1, post_pad=1), dict(x=1, w=2, y=3)),
+             Node(Pointwise(mode="add"), dict(x=3, b=4, y=5)),
              Node(Pointwise(mode="relu_fwd"), dict(x=5, y=6))]
     for layout, engine in (("nhwc", 110), ("nchw", None)):
-        tensors = {1: tensor(1, (8, 64, 56, 56)), 2: tensor(2, (128, 64, 3, 3)), 3: tensor(3, out, "f32", is_virtual=True),
-                   4: tensor(4, (1, 128, 1, 1), "f32"), 5: tensor(5, out, "f32", is_virtual=True), 6: tensor(6, out, layout=layout)}
+        tensors = {1: tensor(1, (8, 64, 56, 56)), 2: tensor(2, (128, 64, 3, 3)),
+                   3: tensor(3, out, "f32", is_virtual=True), 4: tensor(4, (1, 128, 1, 1), "f32"),
+                   5: tensor(5, out, "f32", is_virtual=True), 6: tensor(6, out, layout=layout)}
         part = partition(Graph(nodes, tensors), H200)[0]
         if engine:
             step = part.engine.plan(part.match, H200)[-1]

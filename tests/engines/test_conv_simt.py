@@ -1,4 +1,5 @@
-"""Convolution on CUDA cores without a GPU: refusals, launches that pack, and the kernels' index arithmetic followed in NumPy."""
+"""Convolution on CUDA cores without a GPU: refusals, launches that pack, and the kernels'
+index arithmetic followed in NumPy."""
 from __future__ import annotations
 
 import random
@@ -97,7 +98,8 @@ def fprop(a, x, w, y, groups):
     plain = c * a["w_c"] + sum(t * s for t, s in zip(tap, a["w_s"]))
     for g in range(groups):
         row_off = image * a["x_n"] + g * a["x_group"] + sum(z * s for z, s in zip(row_z, a["x_s"]))
-        got = product(x, w, row_off, row_z, tap_off, tap_z, a["size"], g * a["w_group"] + n * a["w_n"], plain, a["flags"])
+        got = product(x, w, row_off, row_z, tap_off, tap_z, a["size"],
+                      g * a["w_group"] + n * a["w_n"], plain, a["flags"])
         off = image * a["y_n"] + sum(i * s for i, s in zip((o, p, q), a["y_s"]))
         y.flat[off[:, None] + (g * a["filters"] + n) * a["y_c"]] = got
 
@@ -107,14 +109,16 @@ def dgrad(a, dy, w, dx, groups):
         count, taps, tap0, start = [], [], [], []
         for i, first in enumerate(cls):
             reach = first + a["pad"][i]
-            hits = [t for t in range(a["tap_step"][i]) if (reach - t * a["dilation"][i]) % a["stride"][i] == 0]
+            hits = [t for t in range(a["tap_step"][i])
+                    if (reach - t * a["dilation"][i]) % a["stride"][i] == 0]
             t = hits[0] if hits else a["tap_step"][i]
             tap0.append(t)
             taps.append(-(-(a["taps"][i] - t) // a["tap_step"][i]) if hits and t < a["taps"][i] else 0)
             count.append(-(-(a["size"][i] - first) // a["stride"][i]))
             start.append(int((reach - t * a["dilation"][i]) / a["stride"][i]))
         sizes = [a["filters"], taps[2], taps[1]] if a["channel_inner"] else [taps[2], taps[1], taps[0]]
-        m, k, n = np.arange(a["images"] * prod(count)), np.arange(a["filters"] * prod(taps)), np.arange(a["channels"])
+        m, k, n = (np.arange(a["images"] * prod(count)), np.arange(a["filters"] * prod(taps)),
+                   np.arange(a["channels"]))
         assert len(m) <= a["tiles_m"] * 128
         i2, i1, i0, image = digits(m, *count[::-1])
         f, tap = channel_and_tap(k, [max(s, 1) for s in sizes], a["channel_inner"])
@@ -126,7 +130,8 @@ def dgrad(a, dy, w, dx, groups):
             row_off = image * a["dy_n"] + g * a["dy_group"] + sum(z * s for z, s in zip(row_z, a["dy_s"]))
             col_off = g * a["w_group"] + n * a["w_c"] + sum(t * s for t, s in zip(tap0, a["w_s"]))
             got = product(dy, w, row_off, row_z, tap_off, tap_z, a["dy_size"], col_off, plain, a["flags"])
-            off = image * a["dx_n"] + sum((b + i * u) * s for b, i, u, s in zip(cls, (i0, i1, i2), a["stride"], a["dx_s"]))
+            off = (image * a["dx_n"]
+                   + sum((b + i * u) * s for b, i, u, s in zip(cls, (i0, i1, i2), a["stride"], a["dx_s"])))
             where = off[:, None] + (g * a["channels"] + n) * a["dx_c"]
             assert np.isnan(dx.flat[where]).all(), "a pixel belongs to two classes"
             dx.flat[where] = got
@@ -146,11 +151,13 @@ def wgrad(a, x, dy, dw, splits):
         tap_off = (image - first) * a["x_n"] + sum(z * t for z, t in zip(tap_z, a["x_s"]))
         plain = (image - first) * a["dy_n"] + sum(i * t for i, t in zip((o, p, q), a["dy_s"]))
         for g in range(a["groups"]):
-            row_off = c * a["x_c"] + g * a["x_group"] + sum(z * t for z, t in zip(row_z, a["x_s"])) + first * a["x_n"]
+            row_off = (c * a["x_c"] + g * a["x_group"]
+                       + sum(z * t for z, t in zip(row_z, a["x_s"])) + first * a["x_n"])
             col_off = (g * a["filters"] + n) * a["dy_k"] + first * a["dy_n"]
             got = product(x, dy, row_off, row_z, tap_off, tap_z, a["size"], col_off, plain, a["flags"])
             parts[s, g * a["filters"] + n] = got.T
-    where = (np.arange(len(parts[0])) * a["dw_k"])[:, None] + c * a["dw_c"] + sum(t * s for t, s in zip(tap, a["dw_s"]))
+    where = ((np.arange(len(parts[0])) * a["dw_k"])[:, None] + c * a["dw_c"]
+             + sum(t * s for t, s in zip(tap, a["dw_s"])))
     dw.flat[where + dw.start] = parts.sum(0)
 
 
@@ -169,7 +176,8 @@ def test_index_arithmetic_gives_the_reference(op, seed):
     assert packed.block == (256, 1, 1)
     gen = np.random.default_rng(seed)
     values = {n: gen.integers(-3, 4, d.dims).astype(float) for n, d in problem.operands.items()}
-    memory = {n: Memory(values[n] if n in op.reads else None, d, launch.args[n].addend // d.dtype.bytes) for n, d in problem.operands.items()}
+    memory = {n: Memory(values[n] if n in op.reads else None, d, launch.args[n].addend // d.dtype.bytes)
+              for n, d in problem.operands.items()}
     follow, count = FOLLOW[op]
     follow(launch.args, *(memory[n] for n in op.operands()), count(launch))
     want = problem.op.run_reference(values, dict(alpha=1.0, beta=0.0))[op.writes[0]]
@@ -193,7 +201,9 @@ def test_every_launch_packs_on_every_device(op):
                 assert kernel.axes["TILE"] == tile
 
 
-@pytest.mark.parametrize("text", ["conv_fprop n64c1h8w8 k16r3s3 pad1 f32", "conv_dgrad n64c16h8w8 k32r3s3 pad1 f32", "conv_wgrad n64c32h8w8 k64r3s3 pad1 f32"])
+@pytest.mark.parametrize("text",
+                         ["conv_fprop n64c1h8w8 k16r3s3 pad1 f32", "conv_dgrad n64c16h8w8 k32r3s3 pad1 f32",
+                          "conv_wgrad n64c32h8w8 k64r3s3 pad1 f32"])
 def test_small_problems_fill_the_device(text):
     problem = Problem.parse(text)
     launch = ENGINE[type(problem.op)].plan(match(problem), H200)[0]
@@ -203,9 +213,12 @@ def test_small_problems_fill_the_device(text):
 @pytest.mark.parametrize("text, sentence", [
     ("conv_fprop n1c1h8w8 k1r3s3 i8", "x must be one of f64 f32 f16 bf16; got i8"),
     ("conv_fprop n1c1h8w8 k1r3s3 f16 acc=f64", "compute must be f32 for f16 tensors; got f64"),
-    ("conv_fprop n2c2h65536w32768 k1r1s1 f16", "one image of x must span less than 2^31 elements; got 4294967296"),
-    ("conv_dgrad n65536c1h256w256 k1r1s1 f16", "pixels of dx (n and spatial dims) must be at most 2147482624; got 4294967296"),
-    ("conv_wgrad n65536c1h256w256 k1r1s1 f16", "pixels of dy (n and spatial dims) must be at most 2147482624; got 4294967296"),
+    ("conv_fprop n2c2h65536w32768 k1r1s1 f16",
+     "one image of x must span less than 2^31 elements; got 4294967296"),
+    ("conv_dgrad n65536c1h256w256 k1r1s1 f16",
+     "pixels of dx (n and spatial dims) must be at most 2147482624; got 4294967296"),
+    ("conv_wgrad n65536c1h256w256 k1r1s1 f16",
+     "pixels of dy (n and spatial dims) must be at most 2147482624; got 4294967296"),
 ])
 def test_refusals(text, sentence):
     problem = Problem.parse(text)
@@ -221,19 +234,23 @@ def test_nothing_to_write_is_no_launch(text):
 def test_an_empty_sum_still_writes_dw():
     problem = Problem.parse("conv_wgrad n0c4h8w8 k4r3s3")
     [launch] = ENGINE[ConvWgrad].plan(match(problem), H200)
-    assert launch.args["pixels"] == 0 and kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] >= 1
+    assert (launch.args["pixels"] == 0
+            and kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] >= 1)
 
 
 def test_splits_stay_within_31_bits():
     problem = Problem.parse("conv_wgrad n1024c64h224w224 k64r3s3 pad1 f16 nhwc")
-    split = ENGINE[ConvWgrad]._split(conv_simt.Geometry.of(problem.op, problem.operands["x"], problem.operands["dw"], problem.operands["dy"]),
+    split = ENGINE[ConvWgrad]._split(conv_simt.Geometry.of(problem.op, problem.operands["x"],
+                                                           problem.operands["dw"], problem.operands["dy"]),
                                      H200, problem.operands["dw"].dtype)
     images = -(-split.pixels // (224 * 224)) + 1
     assert images * 64 * 224 * 224 < 2 ** 31 and split.count * split.pixels >= 1024 * 224 * 224
 
 
-@pytest.mark.parametrize("layout, flags", [("nhwc", conv_simt.X_ALONG_DEPTH | conv_simt.X_VECTORS | conv_simt.W_ALONG_DEPTH | conv_simt.W_VECTORS),
-                                           ("nchw", conv_simt.W_ALONG_DEPTH | conv_simt.W_VECTORS | conv_simt.OUT_ALONG_ROWS)])
+@pytest.mark.parametrize(
+    "layout, flags",
+    [("nhwc", conv_simt.X_ALONG_DEPTH | conv_simt.X_VECTORS | conv_simt.W_ALONG_DEPTH | conv_simt.W_VECTORS),
+     ("nchw", conv_simt.W_ALONG_DEPTH | conv_simt.W_VECTORS | conv_simt.OUT_ALONG_ROWS)])
 def test_common_layouts_get_vectors(layout, flags):
     problem = Problem.parse(f"conv_fprop n32c64h56w56 k64r3s3 pad1 f32 {layout}")
     assert ENGINE[ConvFprop].plan(match(problem), H200)[0].args["flags"] == flags
@@ -245,8 +262,9 @@ DEPTHWISE = {BY_INDEX[i].op: BY_INDEX[i] for i in (108, 128, 148)}
 
 
 @pytest.mark.parametrize("op", FOLLOW, ids=lambda o: o.name)
-@pytest.mark.parametrize("form", ["n2c96h17w20 k96r3s3 groups=96 pad1 nhwc", "n2c96h17w20 k96r5s5 groups=96 pad2 stride2 f16 nhwc",
-                                  "n3c8h9 k8r3 groups=8 bf16 nhwc mode=convolution"])
+@pytest.mark.parametrize(
+    "form", ["n2c96h17w20 k96r3s3 groups=96 pad1 nhwc", "n2c96h17w20 k96r5s5 groups=96 pad2 stride2 f16 nhwc",
+             "n3c8h9 k8r3 groups=8 bf16 nhwc mode=convolution"])
 def test_depthwise_launches_pack(op, form):
     p = match(Problem.parse(f"{op.name} {form}"))
     engine = DEPTHWISE[op]
@@ -255,21 +273,27 @@ def test_depthwise_launches_pack(op, form):
         assert kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] >= 1
 
 
-@pytest.mark.parametrize("stride, pad, dilation, window", [(1, 1, 1, 3), (2, 1, 1, 3), (3, 0, 2, 2), (2, 3, 1, 5)])
+@pytest.mark.parametrize("stride, pad, dilation, window",
+                         [(1, 1, 1, 3), (2, 1, 1, 3), (3, 0, 2, 2), (2, 3, 1, 5)])
 def test_the_depthwise_data_gradient_reads_what_the_forward_read(stride, pad, dilation, window):
-    """One dim: pixel i of dx meets tap t of the reversed filter at the output that reads i through tap window-1-t."""
+    """One dim: pixel i of dx meets tap t of the reversed filter at the output
+    that reads i through tap window-1-t."""
     size, taps = 11, range(window)
     out = (size + 2 * pad - dilation * (window - 1) - 1) // stride + 1
-    forward = {(o * stride - pad + t * dilation, t, o) for o in range(out) for t in taps if 0 <= o * stride - pad + t * dilation < size}
+    forward = {(o * stride - pad + t * dilation, t, o) for o in range(out)
+               for t in taps if 0 <= o * stride - pad + t * dilation < size}
     back = dilation * (window - 1) - pad
     reads = {(i, t, i - back + t * dilation) for i in range(size) for t in taps}
-    assert {(i, window - 1 - t, z // stride) for i, t, z in reads if z >= 0 and z % stride == 0 and z // stride < out} == forward
+    assert {(i, window - 1 - t, z // stride) for i, t, z in reads
+            if z >= 0 and z % stride == 0 and z // stride < out} == forward
 
 
 @pytest.mark.parametrize("form, sentence", [
     ("n2c16h8w8 k16r3s3 f16 nhwc", "each group must have one channel and one filter; got 16 and 16"),
     ("n2c12h8w8 k12r3s3 groups=12 f16 nhwc", "c must be a multiple of 8 (16-byte loads); got 12"),
-    ("n2c16h8w8 k16r3s3 groups=16 f16", "x must have contiguous channels and other strides that are multiples of 8; got strides (1024, 64, 8, 1)"),
+    ("n2c16h8w8 k16r3s3 groups=16 f16",
+     "x must have contiguous channels and other strides that are multiples of 8; "
+     "got strides (1024, 64, 8, 1)"),
     ("n2c16h8w8 k16r3s3 groups=16 f16 nhwc align=2", "x must be aligned to 16 bytes; got 2"),
     ("n1c8h32w32 k8r15s15 groups=8 f16 nhwc", "the filter must have at most 96 taps; got 225"),
 ])

@@ -1,4 +1,5 @@
-"""Matmul engines without a GPU: refusals, launches that pack, and the kernels' index arithmetic followed in NumPy."""
+"""Matmul engines without a GPU: refusals, launches that pack, and the kernels' index
+arithmetic followed in NumPy."""
 from __future__ import annotations
 
 import random
@@ -49,13 +50,16 @@ def check_simt(a, offsets, base, form, row_step, k_step, rows, depth):
     if form == matmul_simt.ROW_VECTORS:
         assert row_step == 1 and rows % 4 == 0 and k_step % 4 == 0 and (base % 4 == 0).all()
     if form == matmul_simt.DEPTH_VECTORS:
-        assert k_step == 1 and depth % 4 == 0 and row_step % 4 == 0 and (base % 4 == 0).all() and a["split_k"] % 4 == 0
+        assert (k_step == 1 and depth % 4 == 0 and row_step % 4 == 0
+                and (base % 4 == 0).all() and a["split_k"] % 4 == 0)
 
 
 def follow(launch, values, problem):
     """What the product (and the sum) compute, from the arguments alone."""
     a = launch.args
-    (fa, _), (fb, _), (fc, view) = flat(values["a"], problem.operands["a"]), flat(values["b"], problem.operands["b"]), flat(None, problem.operands["c"])
+    (fa, _), (fb, _), (fc, view) = (flat(values["a"], problem.operands["a"]),
+                                    flat(values["b"], problem.operands["b"]),
+                                    flat(None, problem.operands["c"]))
     offsets = batch_offsets(a)
     row, col, depth = np.arange(a["m"]), np.arange(a["n"]), np.arange(a["k"])
     if "a_form" in a:
@@ -64,8 +68,10 @@ def follow(launch, values, problem):
         check_simt(a, offsets, offsets[1], a["b_form"], b_n, b_k, a["n"], a["k"])
     else:
         a_m, a_k = (a["a_step"], 1) if "_ak_" in launch.kernel else (1, a["a_step"])
-        b_n, b_k = (b_step, 1) if (b_step := a["b_step"]) is not None and launch.kernel.endswith("_bk") else (1, a["b_step"])
-        assert a["a_step"] % 8 == 0 and a["b_step"] % 8 == 0 and (offsets[:2] % 8 == 0).all() and a["split_k"] % 64 == 0
+        b_n, b_k = ((b_step, 1) if (b_step := a["b_step"]) is not None and launch.kernel.endswith("_bk")
+                    else (1, a["b_step"]))
+        assert (a["a_step"] % 8 == 0 and a["b_step"] % 8 == 0 and (offsets[:2] % 8 == 0).all()
+                and a["split_k"] % 64 == 0)
         if a["c_vectors"]:
             assert a["n"] % 8 == 0 and a["c_n"] == 1 and a["c_m"] % 8 == 0 and (offsets[2] % 8 == 0).all()
     for o_a, o_b, o_c in offsets.T:
@@ -95,14 +101,16 @@ def test_index_arithmetic_gives_the_reference(engine, seed):
         if launch.kernel.startswith("matmul_sum"):
             assert packed.grid[0] * 256 >= problem.operands["c"].count
             continue
-        tile = next((TILES[t][:2] for t in TILES if launch.kernel.endswith(t)), None) or (kernels.get(launch.kernel).axes["TILE"],) * 2
+        tile = (next((TILES[t][:2] for t in TILES if launch.kernel.endswith(t)), None)
+                or (kernels.get(launch.kernel).axes["TILE"],) * 2)
         per_matrix = prod(-(-s // t) for s, t in zip((launch.args["m"], launch.args["n"]), tile))
         assert packed.grid[0] == per_matrix * launch.args["batches"] * launch.extra["splits"]
         assert launch.extra["splits"] * launch.args["split_k"] >= launch.args["k"]
 
 
 def test_panels_fill_a_stage_once():
-    """panel_mma.cuh: the threads' chunks are the whole operand, each once, in different banks where 8 lanes write together."""
+    """panel_mma.cuh: the threads' chunks are the whole operand, each once, in different
+    banks where 8 lanes write together."""
     for rows in (128, 64):
         for k_major in (True, False):
             chunks, lines = (8, rows) if k_major else (rows // 8, 64)
@@ -136,25 +144,32 @@ def test_simt_threads_cover_the_tile_once(shape, dtype):
     for rows in (m, n):
         e = rows * k // 256
         v = min(e, 4)
-        lanes = {matmul_simt.ALONG_ROWS: (t % rows, t // rows * e), matmul_simt.ALONG_DEPTH: (t // (k // e), t % (k // e) * e)}
+        lanes = {matmul_simt.ALONG_ROWS: (t % rows, t // rows * e),
+                 matmul_simt.ALONG_DEPTH: (t // (k // e), t % (k // e) * e)}
         for row, k0 in lanes.values():
-            assert len({(r, d + i) for r, d in zip(row, k0) for i in range(e)}) == rows * k and row.max() < rows and k0.max() + e == k
+            assert (len({(r, d + i) for r, d in zip(row, k0) for i in range(e)}) == rows * k
+                    and row.max() < rows and k0.max() + e == k)
         row, k0 = t % (rows // v) * v, t // (rows // v) * (e // v)
-        assert len({(r + j, d + i) for r, d in zip(row, k0) for i in range(e // v) for j in range(v)}) == rows * k
+        assert len({(r + j, d + i) for r, d in zip(row, k0)
+                    for i in range(e // v) for j in range(v)}) == rows * k
     tm, tn = t // 64 * 4 + t % 32 // 8, t // 32 % 2 * 8 + t % 8
     fm, fn = m // 16, n // 16
     wm, wn = min(fm, 4), min(fn, 4)
-    mine = {(i // wm * 16 * wm + a * wm + i % wm, j // wn * 16 * wn + b * wn + j % wn) for a, b in zip(tm, tn) for i in range(fm) for j in range(fn)}
+    mine = {(i // wm * 16 * wm + a * wm + i % wm, j // wn * 16 * wn + b * wn + j % wn) for a, b in zip(tm, tn)
+            for i in range(fm) for j in range(fn)}
     assert mine == {(i, j) for i in range(m) for j in range(n)}
     for wide, across in ((wn, fn), (wm, fm)):                       # drain: chunk c, line w
-        assert {c // wide * 16 * wide + w * wide + c % wide for c in range(across) for w in range(16)} == set(range(16 * across))
+        assert ({c // wide * 16 * wide + w * wide + c % wide for c in range(across) for w in range(16)}
+                == set(range(16 * across)))
 
 
 @pytest.mark.parametrize("engine, text, sentence", [
     (SIMT, "matmul 4x4 4x4 i8", "a must be one of f64 f32 f16 bf16; got i8"),
     (SIMT, "matmul 4x4 4x4 f16 acc=f64", "compute must be f32 for f16 tensors; got f64"),
     (MMA, "matmul 4x4 4x4 f32", "a must be one of f16 bf16; got f32"),
-    (MMA, "matmul 64x60 60x64 f16", "a must have one contiguous matrix dim and strides that are multiples of 8 (16-byte loads); got strides (60, 1)"),
+    (MMA, "matmul 64x60 60x64 f16",
+     "a must have one contiguous matrix dim and strides that are multiples of 8 (16-byte loads); "
+     "got strides (60, 1)"),
     (MMA, "matmul 64x64 64x64 f16 align=8", "a must be aligned to 16 bytes; got 8"),
     (SIMT, "matmul 3000000000x1 1x2 f16", "m must be at most 2147482624; got 3000000000"),
 ])
@@ -163,7 +178,8 @@ def test_refusals(engine, text, sentence):
 
 
 def test_mma_needs_sm_80():
-    assert "needs sm_80 or newer; device is sm_75" in list(MMA.refuse(match(Problem.parse("matmul 64x64 64x64 f16")), T4))
+    assert "needs sm_80 or newer; device is sm_75" in list(
+        MMA.refuse(match(Problem.parse("matmul 64x64 64x64 f16")), T4))
 
 
 def test_empty_products():
@@ -200,15 +216,19 @@ def fused(text, engine, middle="f32"):
     bias = TensorDesc.packed(out.dtype, [d if i == channel else 1 for i, d in enumerate(out.dims)], uid=10)
     tensors = {uids[n]: d.replace(uid=uids[n]) for n, d in descs.items()}
     tensors[3] = tensors[3].replace(dtype=middle, is_virtual=True)
-    tensors.update({10: bias, 11: out.replace(uid=11, dtype=middle, is_virtual=True), 12: out.replace(uid=12)})
-    nodes = [Node(op, uids), Node(Pointwise(mode="add"), dict(x=3, b=10, y=11)), Node(Pointwise(mode="relu_fwd"), dict(x=11, y=12))]
+    tensors.update(
+        {10: bias, 11: out.replace(uid=11, dtype=middle, is_virtual=True), 12: out.replace(uid=12)})
+    nodes = [Node(op, uids), Node(Pointwise(mode="add"), dict(x=3, b=10, y=11)),
+             Node(Pointwise(mode="relu_fwd"), dict(x=11, y=12))]
     graph = Graph(nodes, tensors)
     return match_of(graph, graph.nodes[0], graph.nodes[1:])
 
 
-@pytest.mark.parametrize("engine, text", [(SIMT, "matmul 64x256 256x64 f32"), (SIMT, "matmul 16x8192 8192x64 f16"), (MMA, "matmul 64x256 256x64 f16"),
-                                          (MMA, "matmul 16x8192 8192x64 bf16"), (CONV, "conv_fprop n2c8h8w8 k8r3s3 pad1 f32"),
-                                          (CONV, "conv_fprop n2c8h8w8 k8r3s3 pad1 f64 nhwc")])
+@pytest.mark.parametrize("engine, text",
+                         [(SIMT, "matmul 64x256 256x64 f32"), (SIMT, "matmul 16x8192 8192x64 f16"),
+                          (MMA, "matmul 64x256 256x64 f16"), (MMA, "matmul 16x8192 8192x64 bf16"),
+                          (CONV, "conv_fprop n2c8h8w8 k8r3s3 pad1 f32"),
+                          (CONV, "conv_fprop n2c8h8w8 k8r3s3 pad1 f64 nhwc")])
 def test_a_bias_and_a_relu_are_spliced(engine, text):
     from cydnn.fusion import splice
     p = fused(text, engine, "f64" if "f64" in text else "f32")

@@ -1,4 +1,5 @@
-"""The elementwise engines without a GPU: refusals, places, parameters, and the kernels' index arithmetic in NumPy."""
+"""The elementwise engines without a GPU: refusals, places, parameters, and the kernels'
+index arithmetic in NumPy."""
 from __future__ import annotations
 
 import random
@@ -36,14 +37,20 @@ def nhwc(*dims, dtype="f32", **facts):
 
 
 @pytest.mark.parametrize("want, p", [
-    ("output must be one of f64 f32 f16 bf16; got i8", lambda: match(x=nhwc(2, 8, 3, 3), b=nhwc(2, 8, 3, 3), y=nhwc(2, 8, 3, 3, dtype="i8"))),
+    ("output must be one of f64 f32 f16 bf16; got i8",
+     lambda: match(x=nhwc(2, 8, 3, 3), b=nhwc(2, 8, 3, 3), y=nhwc(2, 8, 3, 3, dtype="i8"))),
     ("output must have no gaps", lambda: match("exp", x=nhwc(2, 8), y=TensorDesc("f32", (2, 8), (16, 1)))),
-    ("output must be aligned to 16 bytes; got 4", lambda: match("exp", x=nhwc(2, 8), y=nhwc(2, 8, alignment=4))),
-    ("must repeat in multiples of 4 elements of the output; got 6", lambda: match(x=nhwc(2, 6, 3, 3), b=nhwc(1, 6, 1, 1))),
-    ("be gapless along one dim of it and constant along the others", lambda: match(x=nhwc(2, 8, 4, 4), b=TensorDesc.packed("f32", (2, 8, 4, 4)))),
-    ("must broadcast along the same dims", lambda: match("binary_select", x=nhwc(2, 8, 4, 4), b=nhwc(1, 8, 1, 1), t=nhwc(2, 1, 1, 1))),
+    ("output must be aligned to 16 bytes; got 4",
+     lambda: match("exp", x=nhwc(2, 8), y=nhwc(2, 8, alignment=4))),
+    ("must repeat in multiples of 4 elements of the output; got 6",
+     lambda: match(x=nhwc(2, 6, 3, 3), b=nhwc(1, 6, 1, 1))),
+    ("be gapless along one dim of it and constant along the others",
+     lambda: match(x=nhwc(2, 8, 4, 4), b=TensorDesc.packed("f32", (2, 8, 4, 4)))),
+    ("must broadcast along the same dims",
+     lambda: match("binary_select", x=nhwc(2, 8, 4, 4), b=nhwc(1, 8, 1, 1), t=nhwc(2, 1, 1, 1))),
     ("gen_index needs coordinates", lambda: match("gen_index", x=nhwc(2, 8))),
-    ("must be one of f64 f32 f16 bf16 i8 u8 i32 bool; got i64", lambda: match("exp", x=nhwc(2, 8, dtype="i64"), y=nhwc(2, 8))),
+    ("must be one of f64 f32 f16 bf16 i8 u8 i32 bool; got i64",
+     lambda: match("exp", x=nhwc(2, 8, dtype="i64"), y=nhwc(2, 8))),
 ])
 def test_vector_refuses(want, p):
     reasons = list(VECTOR.refuse(p(), H200))
@@ -51,9 +58,12 @@ def test_vector_refuses(want, p):
 
 
 def test_strided_refuses():
-    assert "device is numpy" in next(STRIDED.refuse(match("exp", x=nhwc(2, 8)), type(H200)("numpy", "", 0, 1, 0, 0, 1.0)))
-    assert "output must be one of" in next(STRIDED.refuse(match("exp", x=nhwc(2, 8), y=nhwc(2, 8, dtype="i64")), H200))
-    assert "beta must be 0" in next(STRIDED.refuse(match("cmp_eq", dict(beta=1.0), x=nhwc(2, 8), b=nhwc(2, 8), y=nhwc(2, 8, dtype="bool")), H200))
+    assert "device is numpy" in next(
+        STRIDED.refuse(match("exp", x=nhwc(2, 8)), type(H200)("numpy", "", 0, 1, 0, 0, 1.0)))
+    assert "output must be one of" in next(
+        STRIDED.refuse(match("exp", x=nhwc(2, 8), y=nhwc(2, 8, dtype="i64")), H200))
+    assert "beta must be 0" in next(STRIDED.refuse(
+        match("cmp_eq", dict(beta=1.0), x=nhwc(2, 8), b=nhwc(2, 8), y=nhwc(2, 8, dtype="bool")), H200))
 
 
 def test_five_layouts_are_too_many():
@@ -76,7 +86,8 @@ def offsets(desc, output):
 
 def broadcast(rng, output):
     """A tensor that broadcasts to the output."""
-    dims = rng.choice([output.dims, (1, output.c, *(1,) * (output.rank - 2)), tuple(rng.choice([1, d]) for d in output.dims)])
+    dims = rng.choice([output.dims, (1, output.c, *(1,) * (output.rank - 2)),
+                       tuple(rng.choice([1, d]) for d in output.dims)])
     return TensorDesc.packed("f16", dims, rng.choice(["nchw", "nhwc"]))
 
 
@@ -84,7 +95,8 @@ def broadcast(rng, output):
 def test_vector_addresses(seed):
     """Every element of a vector finds its operand where pointwise_vector and the spliced code look for it."""
     rng = random.Random(seed)
-    output = TensorDesc.packed(rng.choice(["f32", "f16", "f64"]), (rng.randint(1, 3), rng.choice([1, 3, 8, 16]), rng.choice([1, 4, 5]), 4),
+    output = TensorDesc.packed(rng.choice(["f32", "f16", "f64"]),
+                               (rng.randint(1, 3), rng.choice([1, 3, 8, 16]), rng.choice([1, 4, 5]), 4),
                                rng.choice(["nchw", "nhwc"]))
     desc, place = broadcast(rng, output), InVectors(output)
     try:
@@ -101,8 +113,10 @@ def test_vector_addresses(seed):
 
 
 def unravelled(a) -> dict:
-    """The offsets that a launch of pointwise_strided with these arguments reaches, by the name of the strides."""
-    left, at = np.arange(a["count"]), {k: np.full(a["count"], start) for k, start in zip(("strides", *(f"strides{i}" for i in range(4))), a["starts"])}
+    """The offsets that a launch of pointwise_strided with these arguments reaches,
+    by the name of the strides."""
+    left, at = np.arange(a["count"]), {k: np.full(a["count"], start) for k, start in zip(
+        ("strides", *(f"strides{i}" for i in range(4))), a["starts"])}
     for d in range(a["rank"]):
         outer = left // a["sizes"][d] if d + 1 < a["rank"] else 0 * left
         for k in at:
@@ -112,17 +126,22 @@ def unravelled(a) -> dict:
 
 
 def test_strided_takes_several_launches():
-    """Elements are counted in 32 bits: more of them are boxes of the outer dims, each begun where the one before ended."""
-    big = match("exp", x=TensorDesc("f16", (3, 70000, 70000), (1, 3, 210000)), y=TensorDesc("f16", (3, 70000, 70000), (4900070000, 70001, 1)))
+    """Elements are counted in 32 bits: more of them are boxes of the outer dims, each begun
+    where the one before ended."""
+    big = match("exp", x=TensorDesc("f16", (3, 70000, 70000), (1, 3, 210000)),
+                y=TensorDesc("f16", (3, 70000, 70000), (4900070000, 70001, 1)))
     launches = [launch.args for launch in STRIDED.plan(big, H200)]
-    assert [(a["count"], a["sizes"][:2], a["rank"]) for a in launches] == 3 * [(n * 70000, (70000, 1), 2) for n in (30678, 30678, 8644)]
-    assert [a["starts"][:2] for a in launches] == [(d * 4900070000 + h * 70001, d + h * 3) for d in range(3) for h in (0, 30678, 61356)]
+    assert ([(a["count"], a["sizes"][:2], a["rank"]) for a in launches]
+            == 3 * [(n * 70000, (70000, 1), 2) for n in (30678, 30678, 8644)])
+    assert [a["starts"][:2] for a in launches] == [(d * 4900070000 + h * 70001, d + h * 3)
+                                                   for d in range(3) for h in (0, 30678, 61356)]
 
 
 @pytest.mark.parametrize("most", [2 ** 31, 100, 7])
 @pytest.mark.parametrize("seed", range(40))
 def test_strided_addresses(seed, most):
-    """unravel() of pointwise_strided reaches each element of y once, and the operands' elements that belong to it."""
+    """unravel() of pointwise_strided reaches each element of y once, and the operands'
+    elements that belong to it."""
     rng = random.Random(seed)
     dims = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 5))) + (3,)
     order = list(range(len(dims)))
@@ -167,7 +186,8 @@ def test_empty_tensors_launch_nothing():
 
 def test_a_chain_is_one_program():
     t = lambda uid, **k: nhwc(8, 64, dtype="bf16", uid=uid, **k)
-    graph = Graph([Node(Pointwise(mode="swish_fwd"), dict(x=1, y=2), dict(alpha=2.0)), Node(Pointwise(mode="mul"), dict(x=2, b=3, y=4))],
+    graph = Graph([Node(Pointwise(mode="swish_fwd"), dict(x=1, y=2), dict(alpha=2.0)),
+                   Node(Pointwise(mode="mul"), dict(x=2, b=3, y=4))],
                   {1: t(1), 2: t(2, is_virtual=True).replace(dtype="f32"), 3: t(3), 4: t(4)})
     p = match_of(graph, graph.nodes[0], graph.nodes[1:])
     fuse, alpha, beta = program(p, InVectors(p.out))
@@ -184,15 +204,18 @@ def test_a_lone_op_blends_in_the_kernel():
 
 def test_math_type():
     """f64 where an operand needs it: i32 and f64 are not exact in f32."""
-    assert program(match(x=nhwc(2, 8), b=nhwc(2, 8, dtype="i32")), InSlots(nhwc(2, 8)))[0].program.math == "f64"
-    assert program(match(x=nhwc(2, 8), b=nhwc(2, 8, dtype="i8")), InSlots(nhwc(2, 8)))[0].program.math == "f32"
+    assert program(match(x=nhwc(2, 8), b=nhwc(2, 8, dtype="i32")),
+                   InSlots(nhwc(2, 8)))[0].program.math == "f64"
+    assert program(match(x=nhwc(2, 8), b=nhwc(2, 8, dtype="i8")),
+                   InSlots(nhwc(2, 8)))[0].program.math == "f32"
 
 
 def test_strided_runs_in_several_launches(monkeypatch):
     """The interpreter runs as many launches as a tensor needs where a launch has fewer elements."""
     monkeypatch.setattr(PointwiseStrided, "most", 100)
     device = PtxDevice("sm_80")
-    problem = ops.Problem.parse("pointwise x=2x3x5x11:f32@1,2,66,6 b=1x3x1x1:f32 y=2x3x5x11:f32@200,60,11,1 mode=add")
+    problem = ops.Problem.parse(
+        "pointwise x=2x3x5x11:f32@1,2,66,6 b=1x3x1x1:f32 y=2x3x5x11:f32@200,60,11,1 mode=add")
     graph = matrix.graph_of(problem)
     assert len(STRIDED.plan(match_of(graph, graph.nodes[0]), device.facts)) == 6
     engine = next(e for e in engines_for(problem.op) if e.index == STRIDED.index)

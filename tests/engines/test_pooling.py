@@ -1,4 +1,5 @@
-"""Pooling engines without a GPU: refusals, launches that pack and cover, and the kernels on the interpreter."""
+"""Pooling engines without a GPU: refusals, launches that pack and cover,
+and the kernels on the interpreter."""
 from __future__ import annotations
 
 import random
@@ -28,10 +29,12 @@ def match(problem, scalars=None):
     return match_of(graph, graph.nodes[0])
 
 
-def problem_of(op_class, dims, window, stride, pad=0, dtype="bf16", layout="nhwc", mode="max", nan="ignore", **facts):
+def problem_of(op_class, dims, window, stride, pad=0, dtype="bf16",
+               layout="nhwc", mode="max", nan="ignore", **facts):
     op = op_class(mode=mode, window=window, stride=stride, pre_pad=pad, nan=nan)
     out = op.out_dims(dims)
-    return Problem(op, {n: TensorDesc.packed(dtype, dims if n in ("x", "dx") else out, layout, **facts) for n in op.operands()})
+    return Problem(op, {n: TensorDesc.packed(dtype, dims if n in ("x", "dx") else out, layout, **facts)
+                        for n in op.operands()})
 
 
 def accepting(problem):
@@ -50,17 +53,19 @@ def draw(op_class, rng, dtype=None) -> Problem:
         stride = (2,) * rank if square else each(1, 2, 3)
         pad = rng.choice([(0,) * rank, (1,) * rank, each(0, 1, 2, 4)])
         most = 21 if rank < 3 else 7
-        dims = (rng.randint(1, 3), rng.choice([1, 3, 4, 8, 16, 24]), *(rng.randint(1, most) for _ in range(rank)))
+        dims = (rng.randint(1, 3), rng.choice([1, 3, 4, 8, 16, 24]),
+                *(rng.randint(1, most) for _ in range(rank)))
         if rng.random() < 0.15:                  # the whole plane
             window, pad = dims[2:], (0,) * rank
-        op = op_class(mode=rng.choice(MODES), nan=rng.choice(["ignore", "propagate"]), window=window, stride=stride, pre_pad=pad,
-                      compute="f64" if dtype_ == "f64" else "f32")
+        op = op_class(mode=rng.choice(MODES), nan=rng.choice(["ignore", "propagate"]), window=window,
+                      stride=stride, pre_pad=pad, compute="f64" if dtype_ == "f64" else "f32")
         out = op.out_dims(dims)
         if min(out) < 1 or np.prod(dims) * np.prod(window) > 40000:
             continue
         layout = rng.choice(["nchw", "nhwc", "nhwc", None])
         try:
-            return Problem(op, {n: tensor(rng, dtype_, dims if n in ("x", "dx") else out, layout) for n in op.operands()})
+            return Problem(op, {n: tensor(rng, dtype_, dims if n in ("x", "dx") else out, layout)
+                                for n in op.operands()})
         except BadParam:
             continue
 
@@ -68,32 +73,46 @@ def draw(op_class, rng, dtype=None) -> Problem:
 # ---- Refusals ----
 
 def reasons(op_class, engine, *args, device=H200, **kw):
-    return "; ".join(next(e for e in engines_for(op_class) if e.name == engine).refuse(match(problem_of(op_class, *args, **kw)), device))
+    return "; ".join(next(e for e in engines_for(op_class) if e.name == engine).refuse(
+        match(problem_of(op_class, *args, **kw)), device))
 
 
 def test_refusals():
     fwd = lambda engine, *a, **k: reasons(PoolingFwd, "pooling_fwd_" + engine, *a, **k)
     bwd = lambda engine, *a, **k: reasons(PoolingBwd, "pooling_bwd_" + engine, *a, **k)
     assert fwd("nhwc_strip", (2, 16, 8, 8), 3, 2) == ""
-    assert "window must be (2, 2) or (3, 3) with stride (2, 2); got (3, 3) with (1, 1)" in fwd("nhwc_strip", (2, 16, 8, 8), 3, 1)
-    assert "channels of x must be neighbours and a multiple of 8 (16 bytes); got c=12, stride 1" in fwd("nhwc", (2, 12, 8, 8), 3, 2)
+    assert "window must be (2, 2) or (3, 3) with stride (2, 2); got (3, 3) with (1, 1)" in fwd(
+        "nhwc_strip", (2, 16, 8, 8), 3, 1)
+    assert ("channels of x must be neighbours and a multiple of 8 (16 bytes); got c=12, stride 1"
+            in fwd("nhwc", (2, 12, 8, 8), 3, 2))
     assert "x must have 2 spatial dims; got 1" in fwd("nchw_strip", (2, 16, 8), 3, 2, layout="nchw")
     assert "x must be aligned to 16 bytes; got 2" in fwd("nhwc", (2, 16, 8, 8), 3, 2, alignment=2)
-    assert "window must be the whole of x without padding; got window (3, 3), pad (0, 0), x (8, 8)" in fwd("whole", (2, 16, 8, 8), 3, 2, layout="nchw")
+    assert "window must be the whole of x without padding; got window (3, 3), pad (0, 0), x (8, 8)" in fwd(
+        "whole", (2, 16, 8, 8), 3, 2, layout="nchw")
     assert "w of x must be innermost; got stride 16" in fwd("nchw_strip", (2, 16, 8, 8), 3, 2)
-    assert "mode must be max; got avg_include_padding" in bwd("max_nhwc", (2, 16, 8, 8), 3, 2, mode="avg_include_padding")
-    assert "mode must be avg_include_padding or avg_exclude_padding; got max" in bwd("avg_nhwc", (2, 16, 8, 8), 3, 2)
+    assert "mode must be max; got avg_include_padding" in bwd(
+        "max_nhwc", (2, 16, 8, 8), 3, 2, mode="avg_include_padding")
+    assert "mode must be avg_include_padding or avg_exclude_padding; got max" in bwd(
+        "avg_nhwc", (2, 16, 8, 8), 3, 2)
     assert "x must have at most 2 spatial dims; got 3" in bwd("max_plane", (2, 16, 8, 8, 8), 3, 2)
-    assert "winners of the windows over one cell must fit in 40960 bytes" in bwd("max_nhwc", (2, 16, 300, 300), 200, 1)
-    assert "needs sm_80 or newer; device is sm_75" in reasons(PoolingBwd, "pooling_bwd_max_nhwc_strip", (2, 16, 8, 8), 3, 2, device=KNOWN["t4"])
-    assert "window must be (2, 2) or (3, 3) with stride (2, 2); got (3, 3) with (1, 1)" in bwd("max_nhwc_strip", (2, 16, 8, 8), 3, 1)
-    assert f"strides of x within an image must be below {2 ** 31} bytes; got" in bwd("max_nhwc_strip", (1, 8, 3, 1 << 27), 3, 2)
-    assert "windows must not overlap; got window (3, 3), stride (2, 2)" in bwd("avg_nhwc_apart", (2, 16, 8, 8), 3, 2, mode="avg_include_padding")
-    assert bwd("avg_nhwc_apart", (2, 16, 7, 7), 7, 1, mode="avg_include_padding") == ""      # one window overlaps nothing
+    assert "winners of the windows over one cell must fit in 40960 bytes" in bwd(
+        "max_nhwc", (2, 16, 300, 300), 200, 1)
+    assert "needs sm_80 or newer; device is sm_75" in reasons(
+        PoolingBwd, "pooling_bwd_max_nhwc_strip", (2, 16, 8, 8), 3, 2, device=KNOWN["t4"])
+    assert "window must be (2, 2) or (3, 3) with stride (2, 2); got (3, 3) with (1, 1)" in bwd(
+        "max_nhwc_strip", (2, 16, 8, 8), 3, 1)
+    assert f"strides of x within an image must be below {2 ** 31} bytes; got" in bwd(
+        "max_nhwc_strip", (1, 8, 3, 1 << 27), 3, 2)
+    assert "windows must not overlap; got window (3, 3), stride (2, 2)" in bwd(
+        "avg_nhwc_apart", (2, 16, 8, 8), 3, 2, mode="avg_include_padding")
+    # one window overlaps nothing
+    assert bwd("avg_nhwc_apart", (2, 16, 7, 7), 7, 1, mode="avg_include_padding") == ""
     assert "window must have rows and at least 16 cells; got (3, 3)" in fwd("nhwc_team", (2, 16, 8, 8), 3, 2)
-    assert "w and strides of x must be multiples of 8 (16 bytes); got dims (2, 16, 8, 12)" in fwd("nchw_wide", (2, 16, 8, 12), 3, 2, layout="nchw")
+    assert "w and strides of x must be multiples of 8 (16 bytes); got dims (2, 16, 8, 12)" in fwd(
+        "nchw_wide", (2, 16, 8, 12), 3, 2, layout="nchw")
     assert "pad of w must be at most 0; got 1" in fwd("nchw_wide", (2, 16, 8, 8), 2, 2, 1, layout="nchw")
-    assert fwd("strided", (2, 3, 8, 8, 8), 3, 2, dtype="f64") == bwd("strided", (2, 3, 8, 8, 8), 3, 2, dtype="f64") == ""
+    assert (fwd("strided", (2, 3, 8, 8, 8), 3, 2, dtype="f64")
+            == bwd("strided", (2, 3, 8, 8, 8), 3, 2, dtype="f64") == "")
 
 
 @pytest.mark.parametrize("op_class", OPS)
@@ -125,11 +144,13 @@ def test_every_window_over_a_tile_has_a_code(tile_of):
         if p.x.rank > 4 or tile_of is pooling_nhwc.tile_of and p.x.c % 4:
             continue
         tile, most = tile_of(p)[:2]
-        (window, pad, stride), outs, sizes = pooling_nhwc.two(p, p.dx), pooling_nhwc.plane(p.dy)[0], pooling_nhwc.plane(p.dx)[0]
+        (window, pad, stride), outs, sizes = (pooling_nhwc.two(p, p.dx), pooling_nhwc.plane(p.dy)[0],
+                                              pooling_nhwc.plane(p.dx)[0])
         for t, m, w, a, s, out, size in zip(tile, most, window, pad, stride, outs, sizes):
             for start in range(0, size, t):
                 first = max(-(-(start + a - w + 1) // s), 0)
-                over = [o for i in range(start, min(start + t, size)) for o in range(out) if o * s - a <= i < o * s - a + w]
+                over = [o for i in range(start, min(start + t, size))
+                        for o in range(out) if o * s - a <= i < o * s - a + w]
                 assert all(0 <= o - first < m for o in over)
 
 
@@ -141,7 +162,8 @@ SCALARS = (dict(alpha=1.0, beta=0.0), dict(alpha=2.0, beta=0.5))
 def check(problem, engine, rng, special=False):
     """Ties in every problem; ``special``: with NaN and infinities where a maximum is sought."""
     flavour = "special" if special and problem.op.mode == "max" else "ties"
-    outcome = run(problem, devices.get("ptx:sm_90"), rng.randrange(2 ** 31), [engine], scalars=rng.choice(SCALARS), flavour=flavour)
+    outcome = run(problem, devices.get("ptx:sm_90"), rng.randrange(2 ** 31), [engine],
+                  scalars=rng.choice(SCALARS), flavour=flavour)
     assert outcome.ran and not outcome.findings, f"{problem} {flavour}: {outcome}"
 
 
@@ -162,19 +184,23 @@ def test_kernels_match_the_reference(op_class, dtype):
 
 
 def draw_for_vectors(op_class, rng, dtype) -> Problem:
-    """What the kernels of 16-byte vectors take: whole vectors in packed tensors; windows of stride 2, apart, or large."""
+    """What the kernels of 16-byte vectors take: whole vectors in packed tensors;
+    windows of stride 2, apart, or large."""
     window, stride = rng.choice([(2, 2), (3, 2), (2, 2), (3, 2), (2, 3), (5, 5), (5, 1), (9, 4)])
     pad = rng.choice([0, 0, 0, 1, 1, 5, (4, 0), (4, 1)])
     layout = rng.choice(["nchw", "nhwc"])
     while True:
         width = rng.choice([8, 16, 24]) if layout == "nchw" else rng.randint(1, 19)
-        dims = (rng.randint(1, 2), rng.choice([3, 5]) if layout == "nchw" else rng.choice([8, 24]), rng.randint(1, 26), width)
-        op = op_class(mode=rng.choice(["max", *MODES]), nan=rng.choice(["ignore", "propagate"]), window=window, stride=stride, pre_pad=pad)
+        dims = (rng.randint(1, 2), rng.choice([3, 5]) if layout == "nchw" else rng.choice([8, 24]),
+                rng.randint(1, 26), width)
+        op = op_class(mode=rng.choice(["max", *MODES]), nan=rng.choice(["ignore", "propagate"]),
+                      window=window, stride=stride, pre_pad=pad)
         if min(op.out_dims(dims)) >= 1:
             return problem_of(op_class, dims, window, stride, pad, dtype, layout, op.mode, op.nan)
 
 
-FAST = {PoolingFwd: ("pooling_fwd_nhwc_team", "pooling_fwd_nchw_wide"), PoolingBwd: ("pooling_bwd_avg_nhwc_apart", "pooling_bwd_max_nhwc_strip")}
+FAST = {PoolingFwd: ("pooling_fwd_nhwc_team", "pooling_fwd_nchw_wide"),
+        PoolingBwd: ("pooling_bwd_avg_nhwc_apart", "pooling_bwd_max_nhwc_strip")}
 
 
 @pytest.mark.parametrize("op_class", OPS)
@@ -199,8 +225,8 @@ def test_kernels_of_vectors_match_the_reference(op_class, dtype):
 def test_strips_cover_the_rows_once(device):
     for seed in range(400):
         rng = random.Random(seed)
-        problem = problem_of(PoolingBwd, (rng.randint(1, 300), rng.choice([8, 64, 2048]), rng.randint(3, 300), rng.randint(3, 300)), rng.choice([2, 3]), 2,
-                             rng.choice([0, 1]))
+        problem = problem_of(PoolingBwd, (rng.randint(1, 300), rng.choice([8, 64, 2048]), rng.randint(3, 300),
+                                          rng.randint(3, 300)), rng.choice([2, 3]), 2, rng.choice([0, 1]))
         cut = pooling_nhwc.strips_of(match(problem), KNOWN[device])
         _, _, h, w = problem.operands["dx"].dims
         pad = problem.op.geometry(4)[1][0]
@@ -229,7 +255,8 @@ def test_corners(op_class, case):
     rng = random.Random(case)
     for layout in ("nhwc", "nchw"):
         for mode in MODES:
-            problem = problem_of(op_class, *CASES[case], dtype="f32", layout=layout, mode=mode, nan=rng.choice(["ignore", "propagate"]))
+            problem = problem_of(op_class, *CASES[case], dtype="f32", layout=layout, mode=mode,
+                                 nan=rng.choice(["ignore", "propagate"]))
             for engine in accepting(problem)[1]:
                 check(problem, engine, rng, special=True)
 

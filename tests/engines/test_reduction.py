@@ -1,4 +1,5 @@
-"""Reduction and bias-gradient engines without a GPU: forms, refusals, stages, and the kernels' index arithmetic in NumPy."""
+"""Reduction and bias-gradient engines without a GPU: forms, refusals, stages, and the kernels'
+index arithmetic in NumPy."""
 from __future__ import annotations
 
 import random
@@ -31,11 +32,13 @@ def match(op, **descs):
 
 
 def reduction(dims, out, dtype="bf16", layout="nchw", mode="add", y="f32", **facts):
-    return match(Reduction(mode=mode, **facts), x=TensorDesc.packed(dtype, dims, layout), y=TensorDesc.packed(y, out))
+    return match(Reduction(mode=mode, **facts), x=TensorDesc.packed(dtype, dims, layout),
+                 y=TensorDesc.packed(y, out))
 
 
 def bgrad(dims, layout, dtype="bf16"):
-    return match(ConvBgrad(), dy=TensorDesc.packed(dtype, dims, layout), db=TensorDesc.packed(dtype, (1, dims[1], *(1,) * (len(dims) - 2))))
+    return match(ConvBgrad(), dy=TensorDesc.packed(dtype, dims, layout),
+                 db=TensorDesc.packed(dtype, (1, dims[1], *(1,) * (len(dims) - 2))))
 
 
 def first(p):
@@ -44,7 +47,8 @@ def first(p):
 
 def test_flags_are_those_of_the_kernels():
     text = FOLDS_CUH.read_text()
-    numbers = {name: int(n) for name, n in re.findall(r"([A-Z_]+) = (\d+)", re.search(r"enum How.*?\{(.*?)\}", text)[1])}
+    numbers = {name: int(n)
+               for name, n in re.findall(r"([A-Z_]+) = (\d+)", re.search(r"enum How.*?\{(.*?)\}", text)[1])}
     assert len(numbers) == 7 and all(getattr(forms, name) == n for name, n in numbers.items())
     types = re.findall(r"put_as<(\w+)>\(y", text)
     assert tuple(types) == forms.Y_TYPES
@@ -52,14 +56,16 @@ def test_flags_are_those_of_the_kernels():
 
 @pytest.mark.parametrize("dims, out, engine, launches", [
     ((8192, 8192), (8192, 1), "reduction_rows", 1), ((8192, 8192), (1, 8192), "reduction_columns", 2),
-    ((8192, 8192), (1, 1), "reduction_rows", 2), ((4, 6, 7), (4, 1, 1), "reduction_generic", 1), ((5, 7, 3), (5, 1, 3), "reduction_columns", 1)])
+    ((8192, 8192), (1, 1), "reduction_rows", 2), ((4, 6, 7), (4, 1, 1), "reduction_generic", 1),
+    ((5, 7, 3), (5, 1, 3), "reduction_columns", 1)])
 def test_the_engine_of_a_shape(dims, out, engine, launches):
     p = reduction(dims, out)
     assert first(p).name == engine
     assert len(first(p).plan(p, H200)) == launches
 
 
-@pytest.mark.parametrize("layout, kernel", [("nchw", "reduction_rows_sum_bf16_f32_1"), ("nhwc", "reduction_columns_sum_bf16_1")])
+@pytest.mark.parametrize("layout, kernel", [("nchw", "reduction_rows_sum_bf16_f32_1"),
+                                            ("nhwc", "reduction_columns_sum_bf16_1")])
 def test_bias_gradient_uses_the_reduction_kernels(layout, kernel):
     p = bgrad((256, 256, 56, 56), layout)
     steps = first(p).plan(p, H200)
@@ -80,12 +86,17 @@ def test_empty_reductions_fill_and_empty_results_launch_nothing():
 
 
 @pytest.mark.parametrize("engine, p, sentence", [
-    ("reduction_rows", reduction((4, 7), (4, 1)), "needs contiguous reduced elements in whole 16-byte units; got reduced dims (7,)"),
+    ("reduction_rows", reduction((4, 7), (4, 1)),
+     "needs contiguous reduced elements in whole 16-byte units; got reduced dims (7,)"),
     ("reduction_rows", reduction((4, 8), (4, 1), compute="f64"), "computes bf16 in f32; op asks for f64"),
-    ("reduction_columns", reduction((4, 8), (4, 1)), "needs contiguous kept elements; got kept dims (4,) with strides (8,)"),
-    ("reduction_generic", reduction((4, 8), (4, 1), compute="i32"), "computes in f32 or f64; op asks for i32"),
-    ("reduction_generic", reduction((4, 8), (4, 1), dtype="i32"), "x must be one of f64 f32 f16 bf16; got i32"),
-    ("reduction_columns", reduction((2 ** 30, 8), (1, 8)), f"needs fewer than 2^30 outputs and loads behind each; got 8 and {2 ** 30}"),
+    ("reduction_columns", reduction((4, 8), (4, 1)),
+     "needs contiguous kept elements; got kept dims (4,) with strides (8,)"),
+    ("reduction_generic", reduction((4, 8), (4, 1), compute="i32"),
+     "computes in f32 or f64; op asks for i32"),
+    ("reduction_generic", reduction((4, 8), (4, 1), dtype="i32"),
+     "x must be one of f64 f32 f16 bf16; got i32"),
+    ("reduction_columns", reduction((2 ** 30, 8), (1, 8)),
+     f"needs fewer than 2^30 outputs and loads behind each; got 8 and {2 ** 30}"),
 ])
 def test_refusals(engine, p, sentence):
     reasons = list(BY_NAME[engine].refuse(p, H200))
@@ -167,5 +178,6 @@ def test_every_element_is_added_once(op, monkeypatch):
         for engine in engines_for(op):
             if engine is not REFERENCE and engine.accepts(p, H200):
                 ran.add(engine.name)
-                assert run(p, engine, values) == dict(zip(at.ravel().tolist(), want.ravel().tolist())), (str(problem), engine)
+                assert (run(p, engine, values)
+                        == dict(zip(at.ravel().tolist(), want.ravel().tolist()))), (str(problem), engine)
     assert len(ran) == len(engines_for(op)) - 1

@@ -1,4 +1,5 @@
-"""Softmax engines without a GPU: who takes what, who refuses with which sentence, and the kernels' index arithmetic in NumPy."""
+"""Softmax engines without a GPU: who takes what, who refuses with which sentence, and the kernels'
+index arithmetic in NumPy."""
 from __future__ import annotations
 
 import random
@@ -36,9 +37,10 @@ def first(p, facts=H200):
 
 
 @pytest.mark.parametrize("dims, fwd, bwd", [
-    ((32768, 256), "warp", "warp"), ((16384, 1024), "warp", "warp"), ((16384, 4096), "block", "block"), ((8192, 32768), "block", "block"),
-    ((4096, 65536), "block", "block"), ((4096, 131072), "block", "cluster"),
-    ((128, 128256), "block", "cluster"), ((8, 1000000), "split", "split")])
+    ((32768, 256), "warp", "warp"), ((16384, 1024), "warp", "warp"), ((16384, 4096), "block", "block"),
+    ((8192, 32768), "block", "block"), ((4096, 65536), "block", "block"),
+    ((4096, 131072), "block", "cluster"), ((128, 128256), "block", "cluster"),
+    ((8, 1000000), "split", "split")])
 @pytest.mark.parametrize("extra", [(), (1, 1)])
 def test_the_engine_of_a_shape(dims, fwd, bwd, extra):
     assert first(packed("bf16", dims + extra)) == f"softmax_fwd_{fwd}"
@@ -48,26 +50,34 @@ def test_the_engine_of_a_shape(dims, fwd, bwd, extra):
 def test_layouts():
     assert first(packed("f16", (4, 21, 64, 64))) == "softmax_fwd_strided"
     assert first(packed("f16", (4, 21, 64, 64), layout="nhwc")) == "softmax_fwd_warp"
-    assert first(packed("f16", (4, 21, 64, 64), SoftmaxFwd(mode="instance"), layout="nhwc")) == "softmax_fwd_cluster"
-    assert first(packed("f16", (2048, 21, 16, 16), SoftmaxFwd(mode="instance"), layout="nhwc")) == "softmax_fwd_block"
+    assert (first(packed("f16", (4, 21, 64, 64), SoftmaxFwd(mode="instance"), layout="nhwc"))
+            == "softmax_fwd_cluster")
+    assert (first(packed("f16", (2048, 21, 16, 16), SoftmaxFwd(mode="instance"), layout="nhwc"))
+            == "softmax_fwd_block")
     assert first(packed("f64", (4, 21))) == "softmax_fwd_generic"
     mixed = [TensorDesc.packed("f32", (4, 21, 8, 8), layout) for layout in ("nchw", "nhwc")]
     assert first(match(SoftmaxFwd(mode="instance"), *mixed)) == "softmax_fwd_generic"
 
 
 @pytest.mark.parametrize("engine, p, facts, sentence", [
-    ("softmax_fwd_warp", packed("f32", (4, 1025)), H200, "needs rows of at most 256 chunks of 16 bytes; got 257"),
+    ("softmax_fwd_warp", packed("f32", (4, 1025)), H200,
+     "needs rows of at most 256 chunks of 16 bytes; got 257"),
     ("softmax_fwd_warp", packed("f32", (4, 9), alignment=4), H200, "x must be aligned to 16 bytes; got 4"),
     ("softmax_fwd_warp", packed("f32", (4, 9, 2, 2)), H200,
      "needs contiguous rows with one stride; got columns (9,) with strides [(4,), (4,)], rows (4, 4)"),
-    ("softmax_fwd_warp", match(SoftmaxFwd(), TensorDesc("f32", (4, 9), (9, 1)), TensorDesc("f32", (4, 9), (10, 1))), H200,
+    ("softmax_fwd_warp",
+     match(SoftmaxFwd(), TensorDesc("f32", (4, 9), (9, 1)), TensorDesc("f32", (4, 9), (10, 1))), H200,
      "row strides must be alike modulo 4 elements; got (9, 10)"),
     ("softmax_fwd_block", packed("f64", (4, 9)), H200, "x must be one of f32 f16 bf16; got f64"),
-    ("softmax_fwd_block", packed("f16", (4, 131073)), H200, "needs rows of at most 16384 chunks of 16 bytes; got 16385"),
-    ("softmax_fwd_block", packed("f16", (4, 131072)), T4, "needs 131328 bytes of shared memory; the device has 65536 a block"),
-    ("softmax_bwd_cluster", packed("f16", (4, 100000), SoftmaxBwd()), KNOWN["a100"], "needs sm_90 or newer; device is sm_80"),
+    ("softmax_fwd_block", packed("f16", (4, 131073)), H200,
+     "needs rows of at most 16384 chunks of 16 bytes; got 16385"),
+    ("softmax_fwd_block", packed("f16", (4, 131072)), T4,
+     "needs 131328 bytes of shared memory; the device has 65536 a block"),
+    ("softmax_bwd_cluster", packed("f16", (4, 100000), SoftmaxBwd()), KNOWN["a100"],
+     "needs sm_90 or newer; device is sm_80"),
     ("softmax_fwd_cluster", packed("f16", (4, 8)), H200, "needs rows that fill 2 blocks; got 8 columns"),
-    ("softmax_fwd_strided", packed("f16", (4, 5, 6, 7), layout="nhwc"), H200, "needs one softmaxed dim and contiguous positions; got columns (5,)"),
+    ("softmax_fwd_strided", packed("f16", (4, 5, 6, 7), layout="nhwc"), H200,
+     "needs one softmaxed dim and contiguous positions; got columns (5,)"),
     ("softmax_fwd_generic", packed("f16", (4, 5), SoftmaxFwd(compute="f64")), H200,
      "computes f32 f16 bf16 in f32 and f64 in f64; op asks for f64"),
 ])
@@ -90,7 +100,9 @@ def test_row_plan_covers_every_column_once(vec):
     """RowPlan of row.cuh: head, aligned chunks, tail; the same for every lane count."""
     rng = random.Random(vec)
     for _ in range(500):
-        start, cols, lanes = rng.randrange(100), rng.choice([1, 2, rng.randint(1, 40), rng.randint(1, 3000)]), rng.choice([8, 32, 128])
+        start, cols, lanes = (
+            rng.randrange(100), rng.choice([1, 2, rng.randint(1, 40), rng.randint(1, 3000)]),
+            rng.choice([8, 32, 128]))
         head = min(-start & (vec - 1), cols)
         chunks = (cols - head) // vec
         singles = cols - chunks * vec
@@ -124,22 +136,26 @@ def test_clusters_cover_the_row():
                 step, = BY_NAME[engine].plan(p, H200)
                 size = int(step.kernel[-1])
                 assert step.args["slice"] % 8 == 0 and step.args["slice"] <= most
-                assert (size - 1) * step.args["slice"] < cols <= size * step.args["slice"], (cols, step.args["slice"])
+                assert ((size - 1) * step.args["slice"] < cols
+                        <= size * step.args["slice"]), (cols, step.args["slice"])
                 kernels.get(step.kernel).pack(step.args)
 
 
 def test_strided_vectors():
     strided = BY_NAME["softmax_fwd_strided"]
-    for dims, dtype, wide in [((2, 9, 4, 4), "f16", "1"), ((2, 9, 7, 7), "f16", "0"), ((2, 9, 3, 2), "f32", "1"), ((2, 9, 4, 4), "f64", "0")]:
+    for dims, dtype, wide in [((2, 9, 4, 4), "f16", "1"), ((2, 9, 7, 7), "f16", "0"),
+                              ((2, 9, 3, 2), "f32", "1"), ((2, 9, 4, 4), "f64", "0")]:
         step, = strided.plan(packed(dtype, dims), H200)
         assert step.kernel == f"softmax_fwd_strided_{dtype}_4_{wide}"
         vec = 8 // {"f16": 2, "f32": 4, "f64": 8}[dtype] if wide == "1" else 1
-        assert step.args["positions"] * vec == dims[0] * dims[2] * dims[3] and step.args["inner"] * vec == dims[2] * dims[3]
+        assert (step.args["positions"] * vec == dims[0] * dims[2] * dims[3]
+                and step.args["inner"] * vec == dims[2] * dims[3])
 
 
 @pytest.mark.parametrize("name", [name for name, e in BY_NAME.items() if e.op is SoftmaxFwd])
 def test_numbers_below_the_normal_ones(name):
     """bf16 has numbers down to 2^-133; a part of these rows is exp(-92) to exp(-87) of its largest."""
     problem = Problem.parse(f"softmax_fwd {'2x300x3' if name.endswith('strided') else '2x300'} bf16")
-    outcome = matrix.run(problem, PtxDevice("sm_90"), 1, [BY_NAME[name]], scalars=matrix.plain(problem.op), scale=95.0)
+    outcome = matrix.run(problem, PtxDevice("sm_90"), 1, [BY_NAME[name]],
+                         scalars=matrix.plain(problem.op), scale=95.0)
     assert outcome.ran and not outcome.findings

@@ -1,4 +1,5 @@
-"""Transform, AddTensor, OpTensor, SetTensor, ScaleTensor without a GPU: choices, refusals, and the transpose's geometry."""
+"""Transform, AddTensor, OpTensor, SetTensor, ScaleTensor without a GPU: choices, refusals,
+and the transpose's geometry."""
 from __future__ import annotations
 
 import random
@@ -37,7 +38,8 @@ def transform(x, y):
     ("transform_transpose", packed("f16", (8, 64, 28, 28)), packed("f16", (8, 64, 28, 28), "nhwc")),
     ("transform_transpose", packed("f32", (8, 64, 28, 28), "nhwc"), packed("f16", (8, 64, 28, 28))),
     ("transform_vector", packed("f16", (8, 64, 28, 28), "nhwc"), packed("f32", (8, 64, 28, 28), "nhwc")),
-    ("transform_strided", packed("f16", (8, 64, 28, 28)), TensorDesc("f16", (8, 64, 28, 28), (200704, 2, 7168, 256))),
+    ("transform_strided", packed("f16", (8, 64, 28, 28)),
+     TensorDesc("f16", (8, 64, 28, 28), (200704, 2, 7168, 256))),
     ("transform_strided", packed("i8", (8, 64, 28, 28)), packed("f32", (8, 64, 28, 28), "nhwc")),
 ])
 def test_first_choice(want, x, y):
@@ -46,9 +48,12 @@ def test_first_choice(want, x, y):
 
 
 @pytest.mark.parametrize("want, x, y", [
-    ("must be contiguous along different dims", packed("f16", (8, 64, 28, 28)), packed("f16", (8, 64, 28, 28))),
-    ("y must be one of f64 f32 f16 bf16; got i8", packed("f16", (8, 64, 3, 3)), packed("i8", (8, 64, 3, 3), "nhwc")),
-    ("x and y must both be f64 or neither; got f32 and f64", packed("f32", (8, 64, 3, 3)), packed("f64", (8, 64, 3, 3), "nhwc")),
+    ("must be contiguous along different dims", packed("f16", (8, 64, 28, 28)),
+     packed("f16", (8, 64, 28, 28))),
+    ("y must be one of f64 f32 f16 bf16; got i8", packed("f16", (8, 64, 3, 3)),
+     packed("i8", (8, 64, 3, 3), "nhwc")),
+    ("x and y must both be f64 or neither; got f32 and f64", packed("f32", (8, 64, 3, 3)),
+     packed("f64", (8, 64, 3, 3), "nhwc")),
 ])
 def test_transpose_refuses(want, x, y):
     assert any(want in r for r in TRANSPOSE.refuse(transform(x, y), H200))
@@ -78,7 +83,8 @@ def test_transpose_geometry(seed):
         col_tile, batch = rest % a["col_tiles"], rest // a["col_tiles"]
         for r in range(row_tile * TILE, min(row_tile * TILE + TILE, a["rows"])):
             for c in range(col_tile * TILE, min(col_tile * TILE + TILE, a["cols"])):
-                pairs.add((batch * a["x_batch"] + r * a["x_row"] + c, batch * a["y_batch"] + c * a["y_col"] + r))
+                pairs.add((batch * a["x_batch"] + r * a["x_row"] + c,
+                           batch * a["y_batch"] + c * a["y_col"] + r))
     index = np.indices(dims).reshape(len(dims), -1)
     at = lambda d: sum(i * s for i, s in zip(index, d.strides)).tolist()
     assert pairs == set(zip(at(p.x), at(p.y)))
@@ -87,7 +93,8 @@ def test_transpose_geometry(seed):
     assert not any(v * bytes % a["y_bytes"] for v in (a["rows"], a["y_col"], a["y_batch"]))
 
 
-@pytest.mark.parametrize("size, alignment, x_bytes", [(56, 16, 16), (56, 8, 8), (56, 2, 2), (14, 16, 8), (7, 16, 2)])
+@pytest.mark.parametrize("size, alignment, x_bytes",
+                         [(56, 16, 16), (56, 8, 8), (56, 2, 2), (14, 16, 8), (7, 16, 2)])
 def test_transpose_accesses_of_resnet_layers(size, alignment, x_bytes):
     x, y = packed("f16", (4, 64, size, size), alignment=alignment), packed("f16", (4, 64, size, size), "nhwc")
     (launch,) = TRANSPOSE.plan(transform(x, y), H200)

@@ -1,4 +1,5 @@
-"""Pass-by-value tensors as operands of pointwise operations: one number, given at execute, on every device."""
+"""Pass-by-value tensors as operands of pointwise operations: one number,
+given at execute, on every device."""
 from __future__ import annotations
 
 import numpy as np
@@ -11,7 +12,8 @@ from cydnn.ops import Pointwise
 
 def graph(handle, kind, number_type):
     """y = sqrt(x * number + number), and the graph's tensors."""
-    g = cydnn.pygraph(io_data_type=kind, intermediate_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT, handle=handle)
+    g = cydnn.pygraph(io_data_type=kind, intermediate_data_type=data_type.FLOAT,
+                      compute_data_type=data_type.FLOAT, handle=handle)
     x = g.tensor([2, 8, 4, 4], [128, 16, 4, 1])
     number = g.tensor([1, 1, 1, 1], [1, 1, 1, 1], data_type=number_type, is_pass_by_value=True)
     y = g.sqrt(g.add(g.mul(x, number), number)).set_output(True)
@@ -19,16 +21,19 @@ def graph(handle, kind, number_type):
     return g, x, number, y
 
 
-@pytest.mark.parametrize("given", [0.1, np.float32(0.1), np.full((1, 1, 1, 1), 0.1, np.float32)], ids=["float", "scalar", "array"])
+@pytest.mark.parametrize("given", [0.1, np.float32(0.1), np.full((1, 1, 1, 1), 0.1, np.float32)],
+                         ids=["float", "scalar", "array"])
 @pytest.mark.parametrize("number_type", [data_type.FLOAT, data_type.HALF], ids=lambda t: t.name)
 def test_numpy_device(given, number_type):
     handle = cydnn.create_handle("numpy")
     g, x, number, y = graph(handle, data_type.FLOAT, number_type)
-    image, out = np.random.default_rng(0).uniform(0, 9, (2, 8, 4, 4)).astype(np.float32), np.empty((2, 8, 4, 4), np.float32)
+    image, out = (np.random.default_rng(0).uniform(0, 9, (2, 8, 4, 4)).astype(np.float32),
+                  np.empty((2, 8, 4, 4), np.float32))
     for factor in (1, 3):                         # the number is no part of the plan
         value = given * factor
         g.execute({x: image, number: value, y: out}, np.empty(g.get_workspace_size() + 1, np.uint8))
-        n = float(np.float16(value.item() if hasattr(value, "item") else value)) if number_type is data_type.HALF else factor * np.float32(0.1)
+        n = (float(np.float16(value.item() if hasattr(value, "item") else value))
+             if number_type is data_type.HALF else factor * np.float32(0.1))
         np.testing.assert_allclose(out, np.sqrt(image * n + n), rtol=1e-6)
     with pytest.raises(cydnn.BadParam, match="the variant pack must hold pass-by-value tensor"):
         g.execute({x: image, y: out}, np.empty(g.get_workspace_size() + 1, np.uint8))
@@ -55,12 +60,14 @@ def test_kernels_read_the_number_as_a_scalar(chained):
         nodes, tensors = _nodes(chained)
         from cydnn import plan as plans
         plan = plans.build(cydnn.Graph(nodes, tensors), device)
-        a, b, scratch = device.alloc(image.nbytes), device.alloc(image.nbytes), device.alloc(plan.workspace_bytes + 1)
+        a, b, scratch = (device.alloc(image.nbytes), device.alloc(image.nbytes),
+                         device.alloc(plan.workspace_bytes + 1))
         device.copy_in(a.ptr, image)
         plan.run({1: a.ptr, 2: 0.75, 3: b.ptr}, scratch.ptr)
         outs.append(device.copy_out(b.ptr, np.empty_like(image)))
     np.testing.assert_array_equal(*outs)
-    np.testing.assert_array_equal(outs[0], np.maximum(image * np.float32(0.75), 0) if chained else image * np.float32(0.75))
+    np.testing.assert_array_equal(
+        outs[0], np.maximum(image * np.float32(0.75), 0) if chained else image * np.float32(0.75))
 
 
 def _nodes(chained):
@@ -69,4 +76,5 @@ def _nodes(chained):
     if not chained:
         return [cydnn.Node(Pointwise(mode="mul"), dict(x=1, b=2, y=3))], tensors
     tensors[4] = f32(4, is_virtual=True)
-    return [cydnn.Node(Pointwise(mode="mul"), dict(x=1, b=2, y=4)), cydnn.Node(Pointwise(mode="relu_fwd"), dict(x=4, y=3))], tensors
+    return [cydnn.Node(Pointwise(mode="mul"), dict(x=1, b=2, y=4)),
+            cydnn.Node(Pointwise(mode="relu_fwd"), dict(x=4, y=3))], tensors

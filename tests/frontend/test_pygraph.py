@@ -18,7 +18,8 @@ def handle():
 
 
 def graph(handle, io=data_type.FLOAT):
-    return cydnn.pygraph(io_data_type=io, intermediate_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT, handle=handle)
+    return cydnn.pygraph(io_data_type=io, intermediate_data_type=data_type.FLOAT,
+                         compute_data_type=data_type.FLOAT, handle=handle)
 
 
 def workspace(g):
@@ -30,13 +31,16 @@ def test_conv_bias_gelu(handle):
     x, w, b = (rng.normal(size=s).astype(np.float16) for s in ((2, 8, 6, 6), (16, 8, 3, 3), (1, 16, 1, 1)))
     g = graph(handle, data_type.HALF)
     X, W, B = map(g.tensor_like, (x, w, b))
-    Y = g.gelu(g.bias(input=g.conv_fprop(X, W, padding=[1, 1], stride=[1, 1], dilation=[1, 1]), bias=B)).set_output(True)
+    Y = g.gelu(g.bias(input=g.conv_fprop(X, W, padding=[1, 1], stride=[1, 1], dilation=[1, 1]),
+                      bias=B)).set_output(True)
     g.build([heur_mode.A, heur_mode.FALLBACK])
-    assert Y.get_dim() == [2, 16, 6, 6] and Y.get_stride() == [576, 1, 96, 16] and Y.get_data_type() is data_type.HALF
+    assert (Y.get_dim() == [2, 16, 6, 6] and Y.get_stride() == [576, 1, 96, 16]
+            and Y.get_data_type() is data_type.HALF)
     y = np.empty((2, 6, 6, 16), np.float16)
     g.execute({X: x, W: w, B.get_uid(): b, Y: y}, workspace(g))
     z = ConvFprop(pre_pad=1, post_pad=1).reference(x.astype(float), w.astype(float))["y"] + b
-    np.testing.assert_allclose(y.transpose(0, 3, 1, 2), z * 0.5 * (1 + erf64(z * 0.5 ** 0.5)), rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(y.transpose(0, 3, 1, 2),
+                               z * 0.5 * (1 + erf64(z * 0.5 ** 0.5)), rtol=2e-3, atol=2e-3)
 
 
 def test_gradients_need_their_dim(handle):
@@ -72,7 +76,8 @@ def test_batchnorm_and_backward(handle):
 
 def test_batchnorm_inference_is_four_pointwise_operations(handle):
     g = graph(handle)
-    X, M, R, S, B = g.tensor([2, 3, 4, 4], [48, 16, 4, 1]), *(g.tensor([1, 3, 1, 1], [3, 1, 1, 1]) for _ in range(4))
+    X, M, R, S, B = (g.tensor([2, 3, 4, 4], [48, 16, 4, 1]),
+                     *(g.tensor([1, 3, 1, 1], [3, 1, 1, 1]) for _ in range(4)))
     Y = g.batchnorm_inference(X, M, R, S, B).set_output(True)
     g.build([heur_mode.A])
     rng = np.random.default_rng(2)
@@ -88,13 +93,15 @@ def test_matmul_and_reduction(handle):
     C = g.matmul(A, B)
     S = g.reduction(C, cydnn.reduction_mode.MAX).set_dim([2, 3, 1]).set_stride([3, 1, 1]).set_output(True)
     g.build([heur_mode.A])
-    a, b, s = np.random.default_rng(3).normal(size=(2, 3, 4)).astype("f4"), np.ones((1, 4, 5), "f4"), np.empty((2, 3, 1), "f4")
+    a, b, s = (np.random.default_rng(3).normal(size=(2, 3, 4)).astype("f4"),
+               np.ones((1, 4, 5), "f4"), np.empty((2, 3, 1), "f4"))
     g.execute({A: a, B: b, S: s}, workspace(g))
     np.testing.assert_allclose(s, (a @ b).max(2, keepdims=True), rtol=1e-5)
 
 
-@pytest.mark.parametrize("method, argument, count", [("relu", "input", 1), ("tanh", "input", 1), ("add", "a", 2), ("max", "input0", 2),
-                                                      ("cmp_gt", "input", 2), ("gelu_backward", "loss", 2)])
+@pytest.mark.parametrize("method, argument, count",
+                         [("relu", "input", 1), ("tanh", "input", 1), ("add", "a", 2), ("max", "input0", 2),
+                          ("cmp_gt", "input", 2), ("gelu_backward", "loss", 2)])
 def test_pointwise_takes_positions_and_keywords(handle, method, argument, count):
     g = graph(handle)
     x = g.tensor([2, 3], [3, 1])
@@ -130,7 +137,8 @@ def test_a_built_graph_does_not_change(handle):
     Y.set_stride([4, 1])                         # not built yet
     g.build([heur_mode.A])
     Y.set_output(True).set_name(Y.get_name())    # what it is already
-    with pytest.raises(cydnn.BadParam, match="tensor X: must be set before build_operation_graph; got dim .3, 3."):
+    with pytest.raises(cydnn.BadParam,
+                       match="tensor X: must be set before build_operation_graph; got dim .3, 3."):
         X.set_dim([3, 3])
     with pytest.raises(cydnn.BadParam, match="must be added before build_operation_graph"):
         g.relu(Y)
@@ -142,7 +150,8 @@ def test_a_built_graph_does_not_change(handle):
 @pytest.mark.parametrize("given,missing", [({}, "epsilon"), (dict(running=True, epsilon=True), "momentum")])
 def test_batchnorm_says_what_is_missing(handle, given, missing):
     g = graph(handle)
-    X, S, B, M, V = (g.tensor(d, s) for d, s in [([2, 4, 3, 3], [36, 1, 12, 4])] + 4 * [([1, 4, 1, 1], [4, 1, 4, 4])])
+    X, S, B, M, V = (g.tensor(d, s)
+                     for d, s in [([2, 4, 3, 3], [36, 1, 12, 4])] + 4 * [([1, 4, 1, 1], [4, 1, 4, 4])])
     eps = g.tensor([1, 1, 1, 1], [1, 1, 1, 1], is_pass_by_value=True) if "epsilon" in given else None
     with pytest.raises(cydnn.BadParam, match=f"{missing} must be a pass-by-value tensor; got None"):
         g.batchnorm(X, S, B, *((M, V) if "running" in given else ()), epsilon=eps)

@@ -16,11 +16,16 @@ PTXAS = shutil.which("ptxas")
 
 BIAS, RESIDUAL = Extra("f32", At("col", 1, 4)), Extra("bf16", At("off", 1, 4))
 PROGRAMS = {
-    "bias_relu": Program("f32", (Step("add", ("v", "t0")), Step("relu_fwd", ("n0",), attributes=(0.0, float("inf"), 0.0))), (BIAS,)),
-    "bias_gelu_fast": Program("f32", (Step("add", ("v", "t0")), Step("gelu_fwd", ("n0",))), (BIAS,), fast=True),
-    "scaled_residual": Program("f32", (Step("add", ("v", "t0"), ("s0", "s1"), "s2"),), (RESIDUAL,), 3, dtype="f16"),
-    "mask_kept": Program("f32", (Step("cmp_gt", ("v", "t0"), dtype="bool", store="t1"), Step("binary_select", ("v", "t2", "n0"))),
-                         (Extra("f32", At("", 0)), Extra("bool", At("off", 1)), Extra("f16", At("off", 1, 2)))),
+    "bias_relu": Program("f32", (Step("add", ("v", "t0")),
+                                 Step("relu_fwd", ("n0",), attributes=(0.0, float("inf"), 0.0))), (BIAS,)),
+    "bias_gelu_fast": Program("f32", (Step("add", ("v", "t0")), Step("gelu_fwd", ("n0",))), (BIAS,),
+                              fast=True),
+    "scaled_residual": Program("f32", (Step("add", ("v", "t0"), ("s0", "s1"), "s2"),), (RESIDUAL,), 3,
+                               dtype="f16"),
+    "mask_kept": Program("f32", (Step("cmp_gt", ("v", "t0"), dtype="bool", store="t1"),
+                                 Step("binary_select", ("v", "t2", "n0"))),
+                         (Extra("f32", At("", 0)), Extra("bool", At("off", 1)),
+                          Extra("f16", At("off", 1, 2)))),
 }
 
 
@@ -30,7 +35,8 @@ def functions(math, fast) -> list[tuple[str, int, int]]:
     for mode, row in MODES.items():
         if mode != "gen_index":
             names = [mode] + [mode + "_ignore"] * ("nan" in row.uses)
-            rows += [(name, row.inputs, len([u for u in row.uses if u not in ("nan", "axis")])) for name in names]
+            rows += [(name, row.inputs, len([u for u in row.uses if u not in ("nan", "axis")]))
+                     for name in names]
     return rows
 
 
@@ -47,5 +53,6 @@ def assemble(text: bytes, target: str, folder) -> str:
     """What ptxas says against a text; "" when it takes it."""
     path = Path(folder) / "spliced.ptx"
     path.write_bytes(text)
-    run = subprocess.run([PTXAS, f"-arch={target}", str(path), "-o", str(path.with_suffix(".cubin"))], capture_output=True, text=True)
+    run = subprocess.run([PTXAS, f"-arch={target}", str(path), "-o", str(path.with_suffix(".cubin"))],
+                         capture_output=True, text=True)
     return run.stderr + run.stdout if run.returncode else ""

@@ -1,6 +1,7 @@
 """What is pasted: golden texts, and every rule through ptxas.
 
-After a change that is meant: ``CYDNN_GOLDEN=write pytest tests/fusion`` writes the golden texts anew; read their diff.
+After a change that is meant: ``CYDNN_GOLDEN=write pytest tests/fusion`` writes the golden
+texts anew; read their diff.
 """
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def test_every_mode_assembles(math, fast, target, tmp_path):
 @pytest.mark.parametrize("vector", [1, 2, 4])
 @pytest.mark.parametrize("target", ["sm_75", "sm_80"])
 def test_every_type_assembles(math, vector, target, tmp_path):
-    """Load, round and store every type, with every width of access; the text says the target, as it does on a device."""
+    """Load, round and store every type, with every width of access; the text says
+    the target, as it does on a device."""
     steps, tensors, before = [], [], "v"
     for i, dtype in enumerate(STORAGE):
         at = At(("off", "col")[i % 2], 1, vector)
@@ -58,15 +60,18 @@ def test_every_type_assembles(math, vector, target, tmp_path):
         steps.append(Step("add", (before, f"t{2 * i}"), dtype=dtype, store=f"t{2 * i + 1}" if i < 7 else ""))
         before = f"n{i}"
     program = Program(math, tuple(steps[:7]), tuple(tensors[:14]), dtype="bf16")
-    last = Program(math, (Step("add", ("v", "t0"), dtype="bool", store="t1"),), (Extra("bool", At("", 0)), Extra("bool", At("off", 1))))
+    last = Program(math, (Step("add", ("v", "t0"), dtype="bool", store="t1"),),
+                   (Extra("bool", At("", 0)), Extra("bool", At("off", 1))))
     for p in (program, last):
-        text = TEXT if target == "sm_75" else TEXT.replace(b".target sm_75", b".target sm_80").replace(b".version 6.5", b".version 7.0")
+        text = TEXT if target == "sm_75" else TEXT.replace(b".target sm_75", b".target sm_80").replace(
+            b".version 6.5", b".version 7.0")
         assert assemble(splice(text, KERNEL, p), target, tmp_path) == ""
 
 
 def test_text_says_the_program():
     text = splice(TEXT, KERNEL, PROGRAMS["bias_relu"]).decode()
-    assert "// n0 = add(v, t0)\n// n1 = relu_fwd(n0; 0, inf, 0)\n// t0: f32 at col, 4 at once\n// v = n1, in f32\n{" in text
+    assert ("// n0 = add(v, t0)\n// n1 = relu_fwd(n0; 0, inf, 0)\n"
+            "// t0: f32 at col, 4 at once\n// v = n1, in f32\n{" in text)
     assert "@fuse.epilogue" not in text
 
 
@@ -87,7 +92,8 @@ def test_parameters_are_read_from_the_fuse_block():
 
 def test_support_is_in_the_module_once():
     text = splice(TEXT, KERNEL, Program("f64", (Step("sin", ("v",)), Step("pow", ("n0", "v"))))).decode()
-    assert text.count("__cudart_sin_cos_coeffs[") == 1 and text.count(".func  (.param .b64 func_retval0) __internal_accurate_pow") == 1
+    assert (text.count("__cudart_sin_cos_coeffs[") == 1
+            and text.count(".func  (.param .b64 func_retval0) __internal_accurate_pow") == 1)
     assert "__internal" not in splice(TEXT, KERNEL, Program("f64", (Step("add", ("v", "v")),))).decode()
 
 
@@ -97,8 +103,8 @@ def test_refuses_a_kernel_without_marks():
 
 
 @pytest.mark.parametrize("lanes, vector, size, want", [
-    (8, 8, 2, [(0, 8)]), (8, 8, 4, [(0, 4), (4, 4)]), (4, 8, 4, [(0, 4)]), (2, 1, 2, [(0, 1), (1, 1)]), (8, 2, 8, [(i, 2) for i in (0, 2, 4, 6)]),
-    (4, 4, 1, [(i, 1) for i in range(4)]), (1, 8, 2, [(0, 1)])])
+    (8, 8, 2, [(0, 8)]), (8, 8, 4, [(0, 4), (4, 4)]), (4, 8, 4, [(0, 4)]), (2, 1, 2, [(0, 1), (1, 1)]),
+    (8, 2, 8, [(i, 2) for i in (0, 2, 4, 6)]), (4, 4, 1, [(i, 1) for i in range(4)]), (1, 8, 2, [(0, 1)])])
 def test_accesses(lanes, vector, size, want):
     assert chunks(lanes, vector, size) == want
 

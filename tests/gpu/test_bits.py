@@ -1,4 +1,5 @@
-"""Every shipped kernel in the cases of its contract, on the GPU and on the interpreter: plain kernels give equal bits, the others what they owe."""
+"""Every shipped kernel in the cases of its contract, on the GPU and on the interpreter: plain kernels give
+equal bits, the others what they owe."""
 from __future__ import annotations
 
 import zlib
@@ -22,7 +23,8 @@ def twin(gpu):
 def test_bits(kernel, gpu, twin, family_counts):
     found = cases(kernel, gpu.facts)
     assert found, f"no problem of the contract launches {kernel} on {gpu.facts.name}"
-    count, wrong = {"cases": 0, "equal": 0, "plain": 0, "approx": 0, "order": 0, "tensor": 0, "exact": 0, "wrong": 0}, []
+    count, wrong = {"cases": 0, "equal": 0, "plain": 0, "approx": 0, "order": 0,
+                    "tensor": 0, "exact": 0, "wrong": 0}, []
     for case in found:
         seed = zlib.crc32(str(case).encode())
         kind, equal, texts = bits.differences(case, gpu, twin, seed)

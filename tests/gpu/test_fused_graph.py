@@ -1,4 +1,5 @@
-"""Graphs on the GPU: fused where an engine fuses, op by op where none does, captured, with the pointers of other libraries."""
+"""Graphs on the GPU: fused where an engine fuses, op by op where none does, captured,
+with the pointers of other libraries."""
 from __future__ import annotations
 
 import numpy as np
@@ -45,12 +46,14 @@ def run(gpu, g, inputs, y):
 def test_conv_epilogues_are_one_launch(gpu, dtype, shape, tail):
     n, c, h, w, k = shape
     rng = np.random.default_rng(1)
-    g = cydnn.pygraph(io_data_type=TYPES[dtype], intermediate_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT, handle=At(gpu))
+    g = cydnn.pygraph(io_data_type=TYPES[dtype], intermediate_data_type=data_type.FLOAT,
+                      compute_data_type=data_type.FLOAT, handle=At(gpu))
     dims = dict(X=[n, c, h, w], W=[k, c, 3, 3], B=[1, k, 1, 1], R=[n, k, h, w])
     t = {name: g.tensor(d, nhwc(d)) for name, d in dims.items() if name != "R" or tail == "residual"}
     values = {name: BY_NAME[dtype].round(rng.uniform(-1, 1, dims[name])) for name in t}
     z = g.bias(g.conv_fprop(t["X"], t["W"], padding=[1, 1], stride=[1, 1], dilation=[1, 1]), t["B"])
-    y = {"gelu": lambda: g.gelu(z), "relu": lambda: g.relu(z), "residual": lambda: g.relu(g.add(z, t["R"]))}[tail]().set_output(True)
+    y = {"gelu": lambda: g.gelu(z), "relu": lambda: g.relu(z),
+         "residual": lambda: g.relu(g.add(z, t["R"]))}[tail]().set_output(True)
     g.build([heur_mode.A])
     assert "+" not in g.get_plan_name_at_index(0), g.get_plan_name_at_index(0)
     want = ConvFprop(pre_pad=1, post_pad=1).reference(values["X"], values["W"])["y"] + values["B"]
@@ -65,8 +68,10 @@ def test_conv_epilogues_are_one_launch(gpu, dtype, shape, tail):
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
 def test_matmul_bias_swish(gpu, dtype):
     rng = np.random.default_rng(2)
-    g = cydnn.pygraph(io_data_type=TYPES[dtype], intermediate_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT, handle=At(gpu))
-    A, B, C = g.tensor([1, 40, 64], [2560, 64, 1]), g.tensor([1, 64, 48], [3072, 48, 1]), g.tensor([1, 1, 48], [48, 48, 1])
+    g = cydnn.pygraph(io_data_type=TYPES[dtype], intermediate_data_type=data_type.FLOAT,
+                      compute_data_type=data_type.FLOAT, handle=At(gpu))
+    A, B, C = (g.tensor([1, 40, 64], [2560, 64, 1]), g.tensor([1, 64, 48], [3072, 48, 1]),
+               g.tensor([1, 1, 48], [48, 48, 1]))
     values = {t: BY_NAME[dtype].round(rng.uniform(-1, 1, t.get_dim())) for t in (A, B, C)}
     Y = g.swish(g.bias(g.matmul(A, B), C)).set_output(True)
     g.build([heur_mode.A])
@@ -79,7 +84,8 @@ def test_matmul_bias_swish(gpu, dtype):
 def test_a_graph_that_nothing_fuses_runs_op_by_op(gpu):
     """Two convolutions with a value that is needed twice: several parts, intermediates in the workspace."""
     rng = np.random.default_rng(3)
-    g = cydnn.pygraph(io_data_type=data_type.FLOAT, intermediate_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT, handle=At(gpu))
+    g = cydnn.pygraph(io_data_type=data_type.FLOAT, intermediate_data_type=data_type.FLOAT,
+                      compute_data_type=data_type.FLOAT, handle=At(gpu))
     X, W = g.tensor([2, 8, 6, 6], nhwc([2, 8, 6, 6])), g.tensor([8, 8, 3, 3], nhwc([8, 8, 3, 3]))
     conv = lambda x: g.conv_fprop(x, W, padding=[1, 1], stride=[1, 1], dilation=[1, 1])
     a = g.tanh(conv(X))
@@ -99,8 +105,10 @@ def test_every_unary_mode_can_be_fused(gpu, mode):
     from cydnn.ops import Pointwise
     from cydnn.tensor import TensorDesc
     rng = np.random.default_rng(4)
-    shapes = {1: ((1, 8, 5, 5), False), 2: ((8, 8, 1, 1), False), 3: ((1, 8, 5, 5), True), 4: ((1, 8, 5, 5), False)}
-    tensors = {u: TensorDesc.packed("f32", d, "nhwc", uid=u, name=f"t{u}", is_virtual=v) for u, (d, v) in shapes.items()}
+    shapes = {1: ((1, 8, 5, 5), False), 2: ((8, 8, 1, 1), False),
+              3: ((1, 8, 5, 5), True), 4: ((1, 8, 5, 5), False)}
+    tensors = {u: TensorDesc.packed("f32", d, "nhwc", uid=u, name=f"t{u}", is_virtual=v)
+               for u, (d, v) in shapes.items()}
     nodes = [Node(ConvFprop(), dict(x=1, w=2, y=3)), Node(Pointwise(mode=mode), dict(x=3, y=4))]
     plan = plans.build(Graph(nodes, tensors), gpu)
     buffers = {u: Guarded(gpu, tensors[u]) for u in (1, 2, 4)}

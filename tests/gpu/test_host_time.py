@@ -19,7 +19,8 @@ def test_calls_cost_what_the_launch_costs(gpu):
     assert rows["launches of the plan"] == 1, rows
     for name in ("plan.execute, positional", "convolutionForward, 13 arguments"):
         assert rows[name] - rows["raw cuLaunchKernel from C"] <= BAR_US, rows
-    assert rows["bytes allocated per execute"] < 1 and rows["bytes allocated per convolutionForward"] < 1, rows
+    assert (rows["bytes allocated per execute"] < 1
+            and rows["bytes allocated per convolutionForward"] < 1), rows
 
 
 def test_plan_build_time(gpu):

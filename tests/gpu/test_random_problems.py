@@ -1,6 +1,8 @@
-"""Random problems against the reference on the GPU: every op, every engine that accepts, guarded and poisoned buffers, bits twice.
+"""Random problems against the reference on the GPU: every op, every engine that accepts,
+guarded and poisoned buffers, bits twice.
 
-``CYDNN_PROBLEMS`` problems for each op (default 320). A failure prints the problem text, which ``Problem.parse`` reads back.
+``CYDNN_PROBLEMS`` problems for each op (default 320). A failure prints the problem text,
+which ``Problem.parse`` reads back.
 """
 from __future__ import annotations
 

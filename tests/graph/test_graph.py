@@ -1,4 +1,5 @@
-"""Graphs: order, claims, chains; plans: workspace by liveness, slots, scalars; what is refused, by its sentence."""
+"""Graphs: order, claims, chains; plans: workspace by liveness, slots, scalars;
+what is refused, by its sentence."""
 from __future__ import annotations
 
 import numpy as np
@@ -12,7 +13,8 @@ from cydnn.tensor import TensorDesc, collapse, common_period
 
 
 def tensors(**kinds):
-    return {uid: TensorDesc.packed("f32", (2, 4), uid=uid, name=name, is_virtual=kind == "virtual", is_by_value=kind == "value")
+    return {uid: TensorDesc.packed("f32", (2, 4), uid=uid, name=name, is_virtual=kind == "virtual",
+                                   is_by_value=kind == "value")
             for uid, (name, kind) in enumerate(kinds.items(), 1)}
 
 
@@ -40,9 +42,12 @@ def test_workspace_is_shared_by_liveness(numpy_device):
 @pytest.mark.parametrize("nodes, kinds, sentence", [
     ([], dict(a="real"), "graph: it must have at least one operation; got none"),
     ([unary(1, 9)], dict(a="real"), "abs19: y must be a tensor of the graph; got uid 9"),
-    ([unary(1, 2), unary(1, 2, "neg")], dict(a="real", b="real"), "tensor b must be written by one node; got abs12 and neg12"),
-    ([unary(1, 2)], dict(a="virtual", b="real"), "virtual tensor a must be the output of a node; nothing writes it"),
-    ([unary(1, 2), unary(2, 1)], dict(a="virtual", b="virtual"), "it must have no cycle; got one through abs12, abs21"),
+    ([unary(1, 2), unary(1, 2, "neg")], dict(a="real", b="real"),
+     "tensor b must be written by one node; got abs12 and neg12"),
+    ([unary(1, 2)], dict(a="virtual", b="real"),
+     "virtual tensor a must be the output of a node; nothing writes it"),
+    ([unary(1, 2), unary(2, 1)], dict(a="virtual", b="virtual"),
+     "it must have no cycle; got one through abs12, abs21"),
 ])
 def test_refusals(nodes, kinds, sentence):
     with pytest.raises(BadParam, match=sentence):
@@ -55,7 +60,8 @@ def test_scalars_by_value(numpy_device):
     x, y = -np.ones((2, 4), np.float32), np.empty((2, 4), np.float32)
     plan.run({1: x, 2: y, 3: 2.5})
     assert (y == 2.5).all()
-    with pytest.raises(BadParam, match="gamma is no scalar of pointwise; scalars are alpha1 alpha2 alpha beta"):
+    with pytest.raises(BadParam,
+                       match="gamma is no scalar of pointwise; scalars are alpha1 alpha2 alpha beta"):
         unary(1, 2, gamma=1.0)
 
 
@@ -72,8 +78,10 @@ def test_execute_checks_before_it_runs(numpy_device):
     plan = plans.build(Graph.single(SoftmaxFwd(), dict(x=desc)), numpy_device)
     buffer = np.zeros(65, np.float32)
     address = buffer.ctypes.data
-    for pointers, sentence in [((0, address), "x: pointer must not be null"), ((address + 2, address + 128), "x: pointer must be aligned to 4 bytes"),
-                               ((address, address + 64), "y: output must not overlap x"), ((address,), "pointers must have 2 entries; got 1")]:
+    for pointers, sentence in [((0, address), "x: pointer must not be null"),
+                               ((address + 2, address + 128), "x: pointer must be aligned to 4 bytes"),
+                               ((address, address + 64), "y: output must not overlap x"),
+                               ((address,), "pointers must have 2 entries; got 1")]:
         with pytest.raises(BadParam, match=sentence):
             plan.execute(pointers)
     plan.execute((address, address))             # in place is allowed for softmax
@@ -81,17 +89,18 @@ def test_execute_checks_before_it_runs(numpy_device):
 
 
 @pytest.mark.parametrize("a,b,period", [
-    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 5, 4, 5), (160, 1, 40, 8)), (32, 12, 20)),          # channels of NHWC
-    (((2, 3, 4, 5), (160, 20, 5, 1)), ((2, 5, 4, 5), (160, 20, 5, 1)), (640, 240, 400)),       # channels of NCHW
-    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 6, 4, 5), (160, 1, 40, 8)), None),                  # 9 of 8 channels
+    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 5, 4, 5), (160, 1, 40, 8)), (32, 12, 20)),       # channels of NHWC
+    (((2, 3, 4, 5), (160, 20, 5, 1)), ((2, 5, 4, 5), (160, 20, 5, 1)), (640, 240, 400)),    # channels of NCHW
+    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 6, 4, 5), (160, 1, 40, 8)), None),               # 9 of 8 channels
     (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 3, 4, 5), (160, 20, 5, 1)), None),                  # two layouts
-    (((4, 8), (8, 1)), ((4, 8), (8, 1)), None)])                                               # packed: no gaps
+    (((4, 8), (8, 1)), ((4, 8), (8, 1)), None)])                                            # packed: no gaps
 def test_slices_of_one_buffer_have_a_period(a, b, period):
     assert common_period(*(TensorDesc("f32", *d) for d in (a, b))) == period
 
 
 def test_an_output_may_lie_in_the_gaps_of_an_input(numpy_device):
-    """Channels 0 to 2 of an NHWC buffer become channels 3 to 5 of it; one channel less of distance is an overlap."""
+    """Channels 0 to 2 of an NHWC buffer become channels 3 to 5 of it; one channel less
+    of distance is an overlap."""
     desc = TensorDesc("f32", (2, 3, 4, 4), (96, 1, 24, 6))
     plan = plans.build(Graph.single(Pointwise(mode="neg"), dict(x=desc, y=desc)), numpy_device)
     image = np.random.default_rng(0).standard_normal((2, 4, 4, 6)).astype(np.float32)
@@ -104,7 +113,8 @@ def test_an_output_may_lie_in_the_gaps_of_an_input(numpy_device):
 
 def test_no_engine_says_why(numpy_device):
     class Facts:
-        kind, name, sm, sms, smem_bytes, l2_bytes, bandwidth_gbs = "cuda", "an old card", 61, 20, 49152, 1 << 20, 300.0
+        kind, name, sm, sms, smem_bytes, l2_bytes, bandwidth_gbs = (
+            "cuda", "an old card", 61, 20, 49152, 1 << 20, 300.0)
 
     from cydnn.heuristics import partition
     desc = TensorDesc.packed("f32", (2, 8, 5, 5))

@@ -1,11 +1,13 @@
-"""build_ptx.py and what it made: ptx/ is fresh, verified and small; builds are repeatable; headers compile."""
+"""build_ptx.py and what it made: ptx/ is fresh, verified and small; builds are
+repeatable; headers compile."""
 import json
 import lzma
 import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from toolchain import COMPILER, PTX, SCALE, SRC, build_ptx, contract, needs_nvcc, needs_ptxas, run, tree, variants
+from toolchain import (COMPILER, PTX, SCALE, SRC, build_ptx, contract, needs_nvcc, needs_ptxas,
+                       run, tree, variants)
 
 MANIFEST = build_ptx.read_manifest(PTX)
 ROWS = {**MANIFEST["kernels"], **MANIFEST["functions"]}
@@ -55,7 +57,8 @@ def test_rebuild_gives_the_same_bytes_anywhere(tmp_path):
         src = tree(tmp_path / folder, scale=SCALE)
         code, said = run("--src", src, "--out", tmp_path / folder / "ptx")
         assert code == 0, said
-    a, b = ({p.name: p.read_bytes() for p in (tmp_path / f / "ptx").rglob("*") if p.is_file()} for f in ("a", "b/deeper"))
+    a, b = ({p.name: p.read_bytes() for p in (tmp_path / f / "ptx").rglob("*") if p.is_file()}
+            for f in ("a", "b/deeper"))
     assert a == b and len(a) == 3
 
 
@@ -74,16 +77,19 @@ def test_rebuild_of_a_shipped_kernel(tmp_path):
 @needs_nvcc
 def test_life_of_a_kernel(tmp_path):
     """Build, nothing to do, edit, check, another card, a vanished kernel."""
-    src, out = tree(tmp_path / "src", scale=SCALE, other=SCALE.replace("scale_", "other_").replace('"f32", ', "")), tmp_path / "ptx"
+    src, out = tree(tmp_path / "src", scale=SCALE,
+                    other=SCALE.replace("scale_", "other_").replace('"f32", ', "")), tmp_path / "ptx"
     tool = "--src", src, "--out", out
     assert "3 images built" in run(*tool)[1]
     assert run(*tool, "--check")[0] == 0
     assert "0 images built" in run(*tool)[1]
-    (src / "test" / "scale.cu").write_text(SCALE.replace("[128, 1, 1]\n", "[128, 1, 1]\nproblems = [\"transform {T} {count if T == f16 else 7}\"]\n"))
+    (src / "test" / "scale.cu").write_text(SCALE.replace(
+        "[128, 1, 1]\n", "[128, 1, 1]\nproblems = [\"transform {T} {count if T == f16 else 7}\"]\n"))
     code, said = run(*tool, "--check")
     assert code == 1 and "problems: 'count if T == f16 else 7' needs a value for count" in said
     (src / "test" / "scale.cu").write_text(SCALE.replace("y = alpha * x", "scales"))
-    assert run(*tool, "--check")[0] == 1 and "0 images built, 3 variants selected" in run(*tool)[1] and run(*tool, "--check")[0] == 0
+    assert (run(*tool, "--check")[0] == 1 and "0 images built, 3 variants selected" in run(*tool)[1]
+            and run(*tool, "--check")[0] == 0)
     (src / "test" / "scale.cu").write_text(SCALE + "\n")
     code, said = run(*tool, "--check")
     assert code == 1 and "scale_f16 must be rebuilt" in said and "other" not in said
@@ -95,7 +101,8 @@ def test_life_of_a_kernel(tmp_path):
     (src / "test" / "other.cu").unlink()
     assert "other_f16 is in the manifest and has no source" in run(*tool, "--check")[1]
     assert run(*tool)[0] == 0 and run(*tool, "--check")[0] == 0
-    assert {p.name for p in out.rglob("*.xz")} == {"scale_f16.sm_75.ptx.xz", "scale_f16.sm_80.ptx.xz", "scale_f32.sm_75.ptx.xz"}
+    assert {p.name for p in out.rglob("*.xz")} == {"scale_f16.sm_75.ptx.xz",
+                                                   "scale_f16.sm_80.ptx.xz", "scale_f32.sm_75.ptx.xz"}
     (out / "test" / "scale_f32.sm_75.ptx.xz").write_bytes(lzma.compress(b"tampered"))
     assert "scale_f32.sm_75.ptx.xz: must be the text the manifest names" in run(*tool, "--check")[1]
 
@@ -104,24 +111,28 @@ def test_life_of_a_kernel(tmp_path):
 def test_builds_at_the_same_time(tmp_path):
     src = tree(tmp_path / "src", **{f"k{i}": SCALE.replace("scale_", f"k{i}_") for i in range(3)})
     with ThreadPoolExecutor(3) as pool:
-        answers = list(pool.map(lambda i: run("--src", src, "--out", tmp_path / "ptx", "--only", f"k{i}_", "-j", 1), range(3)))
+        answers = list(pool.map(
+            lambda i: run("--src", src, "--out", tmp_path / "ptx", "--only", f"k{i}_", "-j", 1), range(3)))
     assert [code for code, _ in answers] == [0, 0, 0], answers
     assert len(json.loads((tmp_path / "ptx" / "manifest.json").read_text())["kernels"]) == 6
 
 
 @needs_nvcc
 @pytest.mark.parametrize("old, new, sentence", [
-    ("T* y, int count, Acc_T alpha) {", "T* y, int64_t count, Acc_T alpha) {", "params must be those of KERNEL"),
+    ("T* y, int count, Acc_T alpha) {", "T* y, int64_t count, Acc_T alpha) {",
+     "params must be those of KERNEL"),
     ('extern "C" ', "", "must have one entry"),
     ("__launch_bounds__(128)", "__launch_bounds__(64)", r"block must fit __launch_bounds__\(64\)"),
-    ('extern "C"', "static __device__ __noinline__ float late(float x) { return sinf(x); }\nextern \"C\"", "no internal linkage"),
+    ('extern "C"', "static __device__ __noinline__ float late(float x) { return sinf(x); }\nextern \"C\"",
+     "no internal linkage"),
     ("to_acc(x[i])", "to_acc(x[j])", r'identifier "j" is undefined'),
     ("if (i < count)", 'asm volatile("nonsense;"); if (i < count)', "must assemble for sm_75; ptxas says"),
     ("const int i", 'asm volatile("// @fuse.epilogue v=%0" :: "r"(count)); const int i', "marks must list"),
 ])
 def test_broken_kernel(tmp_path, old, new, sentence):
     assert old in SCALE
-    text = SCALE.replace(old, new).replace("alpha * to_acc", "late(alpha) * to_acc" if "late" in new else "alpha * to_acc")
+    text = SCALE.replace(old, new).replace("alpha * to_acc",
+                                           "late(alpha) * to_acc" if "late" in new else "alpha * to_acc")
     variant = variants(tmp_path, text)[0]
     with pytest.raises(contract.ContractError, match=sentence):
         build_ptx.build_image(COMPILER, variant, "sm_75", tmp_path / "src", tmp_path / "ptx")
@@ -129,9 +140,12 @@ def test_broken_kernel(tmp_path, old, new, sentence):
 
 @needs_nvcc
 def test_axes_of_one_letter(tmp_path):
-    """cuda_runtime.h has templates over T and U: macros come after it. lib/ is called by no single capital letter."""
-    text = SCALE.replace("T* y", "U* y").replace("scale_{T}", "scale_{T}_{U}_{N}").replace("params ", 'U = ["f16"]\nN = [4]\nparams ')
-    for variant in variants(tmp_path, text.replace("from_acc<T>", "from_acc<U>").replace("types.cuh", "reduce.cuh")):
+    """cuda_runtime.h has templates over T and U: macros come after it. lib/ is called
+    by no single capital letter."""
+    text = SCALE.replace("T* y", "U* y").replace("scale_{T}", "scale_{T}_{U}_{N}").replace(
+        "params ", 'U = ["f16"]\nN = [4]\nparams ')
+    for variant in variants(tmp_path,
+                            text.replace("from_acc<T>", "from_acc<U>").replace("types.cuh", "reduce.cuh")):
         build_ptx.build_image(COMPILER, variant, "sm_75", tmp_path / "src", tmp_path / "ptx")
 
 
@@ -159,7 +173,8 @@ name   = "uses_{T}"
 about  = "One call of everything in lib/."
 T      = ["f16", "bf16"]
 when   = ["T == f16 or sm >= 80"]
-params = ["const T* x", "T* y", "int r", "FastDiv d", "Array<FastDiv, 2> e", "float alpha", "float beta", "Fuse fuse"]
+params = ["const T* x", "T* y", "int r", "FastDiv d", "Array<FastDiv, 2> e", "float alpha", "float beta",
+          "Fuse fuse"]
 block  = [128, 1, 1]
 grid   = [1, 1, 1]
 smem   = 4096
@@ -169,8 +184,9 @@ marks  = ["epilogue"]
 #include "lib/mma.cuh"
 #include "lib/reduce.cuh"
 
-extern "C" __global__ __launch_bounds__(128) void KERNEL(const T* x, T* y, int r, FastDiv d, Array<FastDiv, 2> e, float alpha,
-                                                         float beta, Fuse fuse) {
+extern "C" __global__ __launch_bounds__(128) void KERNEL(const T* x, T* y, int r, FastDiv d,
+                                                         Array<FastDiv, 2> e, float alpha, float beta,
+                                                         Fuse fuse) {
     extern __shared__ uint4 memory[];
     const unsigned at = shared_address(memory) + threadIdx.x * 16;
     cp_async<16>(at, x + 8 * threadIdx.x, r), cp_async<8>(at, x), cp_async_if<4>(r > 3, at, x);
@@ -183,10 +199,12 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(const T* x, T* y, int r
     FOLD_INT(R, r);
     FOLD_UINT(D, d.mul);
     NO_UNROLL for (int i = 0; i < R; ++i) mma_m16n8k16<T>(c, a, b);
-    c[0] = block_sum<128>(c[0]), c[1] = block_max<128>(c[1]), c[2] = warp_min(int(c[2])) + warp_sum(double(D));
+    c[0] = block_sum<128>(c[0]), c[1] = block_max<128>(c[1]),
+    c[2] = warp_min(int(c[2])) + warp_sum(double(D));
     Welford<float> w = {};
     w.push(sigmoid(c[3])), w = block_reduce<128>(w, MergeWelford{});
-    c[3] = tanh_of(w.mean) + exp_fast(w.m2) + log_fast(w.count) + div_fast(c[0], c[1]) + e[1].mod(r) + lowest<float>();
+    c[3] = tanh_of(w.mean) + exp_fast(w.m2) + log_fast(w.count) + div_fast(c[0], c[1]) + e[1].mod(r)
+         + lowest<float>();
     const i64 off = 4 * threadIdx.x;
     UNROLL for (int i = 0; i < 4; ++i) c[i] = blend(alpha, c[i], beta, y + off + i);
     fuse_epilogue(c, off, int(off));
@@ -201,8 +219,9 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(const T* x, T* y, int r
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a", "sm_120"])
 def test_headers_compile(tmp_path, target):
     found = [v for v in variants(tmp_path, USES_ALL) if v.allows(target)] or pytest.skip("no variant")
-    facts = build_ptx.build_image(COMPILER, found[-1] if target != "sm_75" else found[0], target, tmp_path / "src", tmp_path / "ptx")
-    assert facts["spills"] == 0 and float(facts["version"]) >= 7.4               # ld.global.nc.L1::no_allocate needs 7.4
+    facts = build_ptx.build_image(COMPILER, found[-1] if target != "sm_75" else found[0],
+                                  target, tmp_path / "src", tmp_path / "ptx")
+    assert facts["spills"] == 0 and float(facts["version"]) >= 7.4  # ld.global.nc.L1::no_allocate needs 7.4
     text = lzma.decompress((tmp_path / "ptx" / facts["file"]).read_bytes()).decode()
     mark = re.search(r"// @fuse\.epilogue v=(%\w+),(%\w+),(%\w+),(%\w+) off=(%rd\d+) col=(%r\d+);", text)
     assert mark and len(set(mark.groups())) == 6 and "// @const R" in text
@@ -224,7 +243,8 @@ template <int Count> DEVICE void scale(const T* x, T* y, Acc_T alpha) {
     Vec<T, Count>::of(v).store(y);
 }
 extern "C" __global__ void KERNEL(const T* x, T* y, Acc_T alpha) {
-    scale<1>(x, y, alpha), scale<2>(x, y, alpha), scale<4>(x, y, alpha), scale<8>(x, y, alpha), scale<16>(x, y, alpha);
+    scale<1>(x, y, alpha), scale<2>(x, y, alpha), scale<4>(x, y, alpha),
+    scale<8>(x, y, alpha), scale<16>(x, y, alpha);
     y[9] = from_acc<T>(1.5), y[10] = from_acc<T>(1.5f);
 }
 """
@@ -232,7 +252,8 @@ extern "C" __global__ void KERNEL(const T* x, T* y, Acc_T alpha) {
 
 @needs_nvcc
 def test_every_type(tmp_path):
-    src = tree(tmp_path / "src", types=TYPES.replace("y[10] = from_acc<T>(1.5f)", "y[10] = from_acc<T>(Acc_T(1.5))"))
+    src = tree(tmp_path / "src",
+               types=TYPES.replace("y[10] = from_acc<T>(1.5f)", "y[10] = from_acc<T>(Acc_T(1.5))"))
     code, said = run("--src", src, "--out", tmp_path / "ptx")
     assert code == 0, said
 
@@ -243,5 +264,6 @@ def test_reads_without_a_compiler(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_PATH", raising=False)
     assert run("--only", SMALL, "--check")[0] == 0
     monkeypatch.setattr("sys.path", [])
-    with pytest.raises(contract.ContractError, match="nvcc: must be in PATH, in CUDA_HOME/bin, or installed with"):
+    with pytest.raises(contract.ContractError,
+                       match="nvcc: must be in PATH, in CUDA_HOME/bin, or installed with"):
         build_ptx.Compiler()

@@ -7,23 +7,28 @@ def test_variants(tmp_path):
     f32, f16 = variants(tmp_path, SCALE)
     assert (f32.name, f16.name, f32.family, f32.targets) == ("scale_f32", "scale_f16", "test", ("sm_75",))
     assert f16.macros() == "#define KERNEL scale_f16\n#define T f16\n#define Acc_T float\n"
-    assert f16.contract["params"] == [dict(name="x", type="const f16*", offset=0, bytes=8), dict(name="y", type="f16*", offset=8, bytes=8),
-                                      dict(name="count", type="int", offset=16, bytes=4), dict(name="alpha", type="float", offset=20, bytes=4)]
+    assert f16.contract["params"] == [dict(name="x", type="const f16*", offset=0, bytes=8),
+                                      dict(name="y", type="f16*", offset=8, bytes=8),
+                                      dict(name="count", type="int", offset=16, bytes=4),
+                                      dict(name="alpha", type="float", offset=20, bytes=4)]
     assert f16.contract["param_bytes"] == 24
 
 
 def test_axes_multiply_and_when_selects(tmp_path):
-    text = SCALE.replace('"f16"]', '"f16"]\ntile = [32, 64]\ntargets = ["sm_75", "sm_80"]\nwhen = ["T != f16 or sm >= 80", "tile < 64 or T == f32"]')
+    text = SCALE.replace('"f16"]', '"f16"]\ntile = [32, 64]\ntargets = ["sm_75", "sm_80"]\n'
+                                   'when = ["T != f16 or sm >= 80", "tile < 64 or T == f32"]')
     found = variants(tmp_path, text.replace("scale_{T}", "scale_{tile}_{T}"))
     assert {v.name: v.targets for v in found} == {
         "scale_32_f32": ("sm_75", "sm_80"), "scale_64_f32": ("sm_75", "sm_80"), "scale_32_f16": ("sm_80",)}
-    assert "#define tile 32\n" in found[0].macros() and found[0].allows("sm_120") and found[-1].allows("sm_120")
+    assert ("#define tile 32\n" in found[0].macros() and found[0].allows("sm_120")
+            and found[-1].allows("sm_120"))
 
 
 @pytest.mark.parametrize("params, offsets, end", [
     (["int a", "double b", "int c"], [0, 8, 16], 20),
     (["int a", "FastDiv d", "Array<FastDiv, 3> e", "i64 f"], [0, 4, 16, 56], 64),
-    (["const float* __restrict__ x", "Array<int64_t,2> s", "unsigned int n", "Fuse fuse"], [0, 8, 24, 32], 160),
+    (["const float* __restrict__ x", "Array<int64_t,2> s", "unsigned int n", "Fuse fuse"],
+     [0, 8, 24, 32], 160),
     (["int32_t a", "const Array< int , 5 > b", "float c"], [0, 4, 24], 28),
 ])
 def test_layout(params, offsets, end):
@@ -57,16 +62,18 @@ def test_hash_follows_includes(tmp_path):
     src = tree(tmp_path / "src", scale=SCALE.replace("types.cuh", "reduce.cuh"))
     path = src / "test" / "scale.cu"
     before = contract.source_hash(path, src, build_ptx.FLAGS)
-    assert before == contract.source_hash(path, src, build_ptx.FLAGS) != contract.source_hash(path, src, "-O2")
+    assert (before == contract.source_hash(path, src, build_ptx.FLAGS)
+            != contract.source_hash(path, src, "-O2"))
     (src / "lib" / "mma.cuh").write_text("changed")                  # not included
     assert before == contract.source_hash(path, src, build_ptx.FLAGS)
-    with open(src / "lib" / "types.cuh", "a") as header:             # included by math.cuh, included by reduce.cuh
+    with open(src / "lib" / "types.cuh", "a") as header:        # included by math.cuh, included by reduce.cuh
         header.write("// changed\n")
     assert before != contract.source_hash(path, src, build_ptx.FLAGS)
 
 
 def test_words_of_a_header_are_not_hashed(tmp_path):
-    src = tree(tmp_path / "src", scale=SCALE, same=SCALE.replace("y = alpha * x", "other words").replace("count >= 1", "count >= 2"))
+    src = tree(tmp_path / "src", scale=SCALE,
+               same=SCALE.replace("y = alpha * x", "other words").replace("count >= 1", "count >= 2"))
     scale, same = (src / "test" / f"{n}.cu" for n in ("scale", "same"))
     before = contract.source_hash(scale, src, build_ptx.FLAGS)
     scale.write_text(same.read_text())
@@ -76,9 +83,11 @@ def test_words_of_a_header_are_not_hashed(tmp_path):
 
 
 def test_problem_lines(tmp_path):
-    text = SCALE.replace('needs ', 'problems = ["transform 3x{32 // sizeof(T)} {T}", "{\'set_tensor 5\' if T == f16 else \'\'}"]\nneeds ')
+    text = SCALE.replace('needs ', 'problems = ["transform 3x{32 // sizeof(T)} {T}", '
+                                   '"{\'set_tensor 5\' if T == f16 else \'\'}"]\nneeds ')
     f32, f16 = variants(tmp_path, text)
-    assert f32.contract["problems"] == ["transform 3x8 f32"] and f16.contract["problems"] == ["transform 3x16 f16", "set_tensor 5"]
+    assert (f32.contract["problems"] == ["transform 3x8 f32"]
+            and f16.contract["problems"] == ["transform 3x16 f16", "set_tensor 5"])
 
 
 @pytest.mark.parametrize("path", sorted((SRC).rglob("*.cu")), ids=lambda p: p.stem)

@@ -18,7 +18,8 @@ def test_value(text, values, answer):
     assert expression(text)(values) == answer
 
 
-@pytest.mark.parametrize("text", ["__import__('os')", "x.y", "open(x)", "[1 for i in x]", "lambda: 1", "x[1:2]", "max(x, key=y)", "1 +"])
+@pytest.mark.parametrize("text", ["__import__('os')", "x.y", "open(x)", "[1 for i in x]",
+                                  "lambda: 1", "x[1:2]", "max(x, key=y)", "1 +"])
 def test_refused(text):
     with pytest.raises(ValueError, match="must be"):
         expression(text)

@@ -1,4 +1,5 @@
-"""kernels/: arguments to parameter bytes, launch shapes, and the choice of an image. A manifest of its own, no compiler."""
+"""kernels/: arguments to parameter bytes, launch shapes, and the choice of an image.
+A manifest of its own, no compiler."""
 import hashlib
 import json
 import lzma
@@ -13,9 +14,10 @@ from cydnn.steps import Pointer, Scalar
 from cydnn.status import BadParam, InternalError, NotSupported
 from toolchain import contract
 
-PARAMS = ["const T* x", "T* y", "int rows", "int64_t count", "FastDiv d", "Array<FastDiv, 2> e", "Array<int64_t, 3> s", "float alpha",
-          "double beta", "unsigned u", "Fuse fuse"]
-ARGS = dict(x=None, y=None, rows=5, count=2**40, d=7, e=(3, 1), s=[1, -2, 3], alpha=1.5, beta=-2.5, u=2**32 - 1)
+PARAMS = ["const T* x", "T* y", "int rows", "int64_t count", "FastDiv d", "Array<FastDiv, 2> e",
+          "Array<int64_t, 3> s", "float alpha", "double beta", "unsigned u", "Fuse fuse"]
+ARGS = dict(x=None, y=None, rows=5, count=2**40, d=7, e=(3, 1),
+            s=[1, -2, 3], alpha=1.5, beta=-2.5, u=2**32 - 1)
 
 
 def make(folder, *, targets=("sm_75",), **changes):
@@ -25,12 +27,14 @@ def make(folder, *, targets=("sm_75",), **changes):
     for target in targets:
         text = f"// {target}".encode()
         (folder / f"test/k.{target}.ptx.xz").write_bytes(lzma.compress(text))
-        images[target] = dict(file=f"test/k.{target}.ptx.xz", sha256=hashlib.sha256(text).hexdigest(), version="7.0", nvcc="13.0.88",
-                              registers=8, smem_static=0, spills=0)
-    row = dict(source="test/k.cu", source_sha256="", about="", params=rows, param_bytes=rows[-1]["offset"] + rows[-1]["bytes"], axes={"T": "f16"},
-               block=[32, 4, 1], grid=["ceil_div(rows, 4)", 1, 1], smem="rows * sizeof(T)", extra=[], needs=["rows <= 100"],
+        images[target] = dict(file=f"test/k.{target}.ptx.xz", sha256=hashlib.sha256(text).hexdigest(),
+                              version="7.0", nvcc="13.0.88", registers=8, smem_static=0, spills=0)
+    row = dict(source="test/k.cu", source_sha256="", about="", params=rows,
+               param_bytes=rows[-1]["offset"] + rows[-1]["bytes"], axes={"T": "f16"}, block=[32, 4, 1],
+               grid=["ceil_div(rows, 4)", 1, 1], smem="rows * sizeof(T)", extra=[], needs=["rows <= 100"],
                marks=["epilogue"], targets=list(targets), images=images)
-    (folder / "manifest.json").write_text(json.dumps({"nvcc": "13.0.88", "functions": {}, "kernels": {"k": {**row, **changes}}}))
+    (folder / "manifest.json").write_text(
+        json.dumps({"nvcc": "13.0.88", "functions": {}, "kernels": {"k": {**row, **changes}}}))
     return folder
 
 
@@ -55,11 +59,13 @@ def test_bytes(kernel):
     assert packed.pointers == [(offsets["x"], x)]
     assert packed.scalars == [(offsets["alpha"], "f32", alpha), (offsets["beta"], "f64", beta)]
     assert (packed.grid, packed.block, packed.smem) == ((2, 1, 1), (32, 4, 1), 10)
-    assert kernel().fuse_offset == offsets["fuse"] and len(packed.data) == kernel().param_bytes == offsets["fuse"] + 128
+    assert (kernel().fuse_offset == offsets["fuse"]
+            and len(packed.data) == kernel().param_bytes == offsets["fuse"] + 128)
 
 
 def test_numpy_numbers_are_numbers(kernel):
-    assert kernel().pack({**ARGS, "rows": np.int64(5), "s": np.array([1, -2, 3]), "alpha": np.float32(1.5)}) == kernel().pack(ARGS)
+    assert (kernel().pack({**ARGS, "rows": np.int64(5), "s": np.array([1, -2, 3]), "alpha": np.float32(1.5)})
+            == kernel().pack(ARGS))
 
 
 @pytest.mark.parametrize("name, value, sentence", [
@@ -101,20 +107,24 @@ def test_needs_and_limits(kernel):
 
 
 def test_extra_pointers_and_arrays_in_expressions(kernel):
-    packed = kernel(grid=["tiles", "e[0]", "2 if x else 1"], extra=["tiles"]).pack({**ARGS, "x": Pointer(1)}, tiles=9)
+    packed = kernel(grid=["tiles", "e[0]", "2 if x else 1"], extra=["tiles"]).pack(
+        {**ARGS, "x": Pointer(1)}, tiles=9)
     assert packed.grid == (9, 3, 2)
 
 
-@pytest.mark.parametrize("sm, target", [(75, "sm_75"), (86, "sm_80"), (89, "sm_80"), (90, "sm_90a"), (100, "sm_100a"), (103, "sm_100f"),
-                                        (110, "sm_100"), (120, "sm_120f"), (121, "sm_120f")])
+@pytest.mark.parametrize("sm, target",
+                         [(75, "sm_75"), (86, "sm_80"), (89, "sm_80"), (90, "sm_90a"), (100, "sm_100a"),
+                          (103, "sm_100f"), (110, "sm_100"), (120, "sm_120f"), (121, "sm_120f")])
 def test_pick_target(sm, target):
-    assert kernels.pick_target(["sm_75", "sm_80", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_120f"], sm) == target
+    assert kernels.pick_target(["sm_75", "sm_80", "sm_90a", "sm_100", "sm_100a",
+                                "sm_100f", "sm_120f"], sm) == target
 
 
 def test_images(kernel):
     k = kernel(targets=("sm_80", "sm_90a"))
     assert k.image_for(90).text() == b"// sm_90a" and k.image_for(120).target == "sm_80"
-    with pytest.raises(NotSupported, match="k: the device is sm_75 and the images are for sm_80, sm_90a. .*--arch sm_75 --only k"):
+    with pytest.raises(NotSupported, match="k: the device is sm_75 and the images are for sm_80, sm_90a. "
+                                           ".*--arch sm_75 --only k"):
         k.image_for(75)
     k.image_for(80).path.write_bytes(lzma.compress(b"other"))
     with pytest.raises(InternalError, match="must have sha256"):
@@ -150,7 +160,8 @@ def test_fastdiv():
         mul, shr, _ = kernels.fastdiv(by)
         assert 0 < mul < 2**32 and 0 <= shr < 32 and by <= 2**shr and 0 <= mul * by - 2**(31 + shr) < by
         top = (2**31 - 1) // by
-        q = np.unique(np.clip(np.concatenate([rng.integers(0, top + 1, 50), [0, 1, top - 1, top]]), 0, top)).astype(np.int64)
+        q = np.unique(np.clip(np.concatenate([rng.integers(0, top + 1, 50), [0, 1, top - 1, top]]), 0,
+                              top)).astype(np.int64)
         n = np.concatenate([q * by, q * by - 1, q * by + 1, q * by + by - 1, [2**31 - 1, 0]])
         n = n[(n >= 0) & (n < 2**31)].astype(np.uint32)
         np.testing.assert_array_equal(umulhi_div(n, mul, shr), n // np.uint32(by))

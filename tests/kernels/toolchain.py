@@ -54,5 +54,6 @@ def variants(tmp_path, text):
 
 def run(*arguments):
     """build_ptx.py as a user runs it: (exit code, what it printed)."""
-    done = subprocess.run([sys.executable, str(ROOT / "tools" / "build_ptx.py"), *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "build_ptx.py"), *map(str, arguments)],
+                          capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr

@@ -1,4 +1,5 @@
-"""Tensors and descriptors for the tests of the v5 functions: host memory under strides, with poison around and between the elements."""
+"""Tensors and descriptors for the tests of the v5 functions: host memory under strides,
+with poison around and between the elements."""
 from __future__ import annotations
 
 import numpy as np
@@ -7,7 +8,8 @@ from cydnn import cudnn as c
 from cydnn.dtypes import BY_ENUM
 from cydnn.tensor import packed_strides
 
-FLOAT, DOUBLE, HALF, BFLOAT16 = c.CUDNN_DATA_FLOAT, c.CUDNN_DATA_DOUBLE, c.CUDNN_DATA_HALF, c.CUDNN_DATA_BFLOAT16
+FLOAT, DOUBLE, HALF, BFLOAT16 = (c.CUDNN_DATA_FLOAT, c.CUDNN_DATA_DOUBLE,
+                                 c.CUDNN_DATA_HALF, c.CUDNN_DATA_BFLOAT16)
 NCHW, NHWC = c.CUDNN_TENSOR_NCHW, c.CUDNN_TENSOR_NHWC
 FLOATS = (FLOAT, DOUBLE, HALF, BFLOAT16)
 GUARD = 64                                       # elements on each side
@@ -15,7 +17,8 @@ POISON = 0xFF
 
 
 class Tensor:
-    """A descriptor and its memory. ``values`` reads and writes the elements as float64; everything else keeps its poison."""
+    """A descriptor and its memory. ``values`` reads and writes the elements as float64;
+    everything else keeps its poison."""
 
     def __init__(self, dims, values=None, dtype=FLOAT, layout="nchw", strides=None):
         self.dims, self.dtype = tuple(dims), BY_ENUM[dtype]
@@ -42,7 +45,8 @@ class Tensor:
 
     @values.setter
     def values(self, values):
-        self.stored[...] = self.dtype.encode(np.broadcast_to(np.asarray(values, float).reshape(self._shape(values)), self.dims))
+        self.stored[...] = self.dtype.encode(
+            np.broadcast_to(np.asarray(values, float).reshape(self._shape(values)), self.dims))
 
     def _shape(self, values):
         return self.dims if np.size(values) == np.prod(self.dims) else np.shape(values)

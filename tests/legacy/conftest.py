@@ -1,4 +1,5 @@
-"""``handle``: the library on the NumPy device. ``refused(function, error, words, **arguments)``: a call fails with this class and sentence."""
+"""``handle``: the library on the NumPy device. ``refused(function, error, words, **arguments)``: a call
+fails with this class and sentence."""
 import re
 
 import pytest

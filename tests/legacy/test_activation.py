@@ -7,7 +7,8 @@ from cydnn.status import BadParam, NotSupported
 
 from .arrays import DOUBLE, FLOATS, HALF, Tensor, draw, ramp, tensor_desc, tolerance
 
-SIGMOID, RELU, TANH, CLIPPED = (c.CUDNN_ACTIVATION_SIGMOID, c.CUDNN_ACTIVATION_RELU, c.CUDNN_ACTIVATION_TANH, c.CUDNN_ACTIVATION_CLIPPED_RELU)
+SIGMOID, RELU, TANH, CLIPPED = (c.CUDNN_ACTIVATION_SIGMOID, c.CUDNN_ACTIVATION_RELU,
+                                c.CUDNN_ACTIVATION_TANH, c.CUDNN_ACTIVATION_CLIPPED_RELU)
 IGNORE, PROPAGATE = c.CUDNN_NOT_PROPAGATE_NAN, c.CUDNN_PROPAGATE_NAN
 MODES = (SIGMOID, RELU, TANH, CLIPPED)
 DIMS = (2, 3, 4, 5)
@@ -25,14 +26,15 @@ def forward(x, mode):
 
 
 def gradient(y, dy, x, mode):
-    return {SIGMOID: lambda: dy * y * (1 - y), RELU: lambda: np.where(x > 0, dy, 0), TANH: lambda: dy * (1 - y * y),
-            CLIPPED: lambda: np.where((x > 0) & (x < 1), dy, 0)}[mode]()
+    return {SIGMOID: lambda: dy * y * (1 - y), RELU: lambda: np.where(x > 0, dy, 0),
+            TANH: lambda: dy * (1 - y * y), CLIPPED: lambda: np.where((x > 0) & (x < 1), dy, 0)}[mode]()
 
 
 def test_descriptor(refused):
     desc = act_desc(CLIPPED, PROPAGATE, 6)
     assert c.getActivationDescriptor(desc) == (CLIPPED, PROPAGATE, 6.0)
-    refused(c.setActivationDescriptor, BadParam, r"mode must be one of CUDNN_ACTIVATION_SIGMOID \(0\).*got 4", desc, 4, 0, 0)
+    refused(c.setActivationDescriptor, BadParam,
+            r"mode must be one of CUDNN_ACTIVATION_SIGMOID \(0\).*got 4", desc, 4, 0, 0)
     refused(c.setActivationDescriptor, BadParam, "reluNanOpt must be one of", desc, 0, 2, 0)
     refused(c.setActivationDescriptor, BadParam, "activationDesc must not be NULL", 0, 0, 0, 0)
     assert c.getActivationDescriptor(desc) == (CLIPPED, PROPAGATE, 6.0)
@@ -41,18 +43,21 @@ def test_descriptor(refused):
     refused(c.destroyActivationDescriptor, BadParam, "created and not destroyed", desc)
 
 
-@pytest.mark.parametrize("suffix, mode", [(s, m) for s in ("", "_v4", "_v3") for m in MODES if (s, m) != ("_v3", CLIPPED)])
+@pytest.mark.parametrize("suffix, mode",
+                         [(s, m) for s in ("", "_v4", "_v3") for m in MODES if (s, m) != ("_v3", CLIPPED)])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("dims", [(2, 3, 4), DIMS, (2, 3, 2, 2, 2), (2, 1, 2, 1, 2, 2)])
 def test_forward_and_backward(handle, suffix, mode, dtype, dims):
     how = mode if suffix == "_v3" else act_desc(mode)
     x, y = Tensor(dims, draw(*dims), dtype), Tensor(dims, draw(*dims, seed=1), dtype, "nhwc")
     getattr(c, "activationForward" + suffix)(handle, how, 2.0, x.desc, x.ptr, 0.5, y.desc, y.ptr)
-    np.testing.assert_allclose(y.values, 2 * forward(x.values, mode) + 0.5 * draw(*dims, seed=1), rtol=tolerance(dtype), atol=tolerance(dtype))
+    np.testing.assert_allclose(y.values, 2 * forward(x.values, mode) + 0.5 * draw(*dims, seed=1),
+                               rtol=tolerance(dtype), atol=tolerance(dtype))
     dy, dx = Tensor(dims, draw(*dims, seed=2), dtype, "nhwc"), Tensor(dims, draw(*dims, seed=3), dtype)
     for _ in range(2):
         dx.values = draw(*dims, seed=3)
-        getattr(c, "activationBackward" + suffix)(handle, how, 2.0, y.desc, y.ptr, dy.desc, dy.ptr, x.desc, x.ptr, 0.5, dx.desc, dx.ptr)
+        getattr(c, "activationBackward" + suffix)(handle, how, 2.0, y.desc, y.ptr, dy.desc, dy.ptr,
+                                                  x.desc, x.ptr, 0.5, dx.desc, dx.ptr)
     want = 2 * gradient(y.values, dy.values, x.values, mode) + 0.5 * draw(*dims, seed=3)
     np.testing.assert_allclose(dx.values, want, rtol=tolerance(dtype), atol=tolerance(dtype, 40))
 
@@ -64,7 +69,8 @@ def test_recorded_sigmoid(handle):
     x.values = ramp(1, 2, 5, 5, scale=0.1)
     dy, dx = Tensor((1, 2, 5, 5), 1.0), Tensor((1, 2, 5, 5))
     c.activationForward(handle, act_desc(SIGMOID), 1.5, x.desc, x.ptr, 0, y.desc, y.ptr)
-    c.activationBackward(handle, act_desc(SIGMOID), 2, y.desc, y.ptr, dy.desc, dy.ptr, x.desc, x.ptr, 0, dx.desc, dx.ptr)
+    c.activationBackward(handle, act_desc(SIGMOID), 2, y.desc, y.ptr,
+                         dy.desc, dy.ptr, x.desc, x.ptr, 0, dx.desc, dx.ptr)
     np.testing.assert_allclose(dx.values.ravel()[[0, 1, 49]], [0.375, 0.334723, -1.4559], rtol=1e-5)
 
 
@@ -72,10 +78,13 @@ def test_recorded_sigmoid(handle):
 def test_in_place(handle, mode):
     x = Tensor(DIMS, draw(*DIMS))
     c.activationForward(handle, act_desc(mode), 2.0, x.desc, x.ptr, 3.0, x.desc, x.ptr)
-    np.testing.assert_allclose(x.values, 2 * forward(draw(*DIMS), mode) + 3 * draw(*DIMS), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(x.values,
+                               2 * forward(draw(*DIMS), mode) + 3 * draw(*DIMS), rtol=1e-6, atol=1e-6)
     y, dy = Tensor(DIMS, forward(draw(*DIMS), mode)), Tensor(DIMS, draw(*DIMS, seed=1))
     want = gradient(y.values, dy.values, y.values, mode)
-    c.activationBackward(handle, act_desc(mode), 1, y.desc, y.ptr, dy.desc, dy.ptr, y.desc, y.ptr, 0, dy.desc, dy.ptr)   # x is the y buffer
+    # x is the y buffer
+    c.activationBackward(handle, act_desc(mode), 1, y.desc, y.ptr,
+                         dy.desc, dy.ptr, y.desc, y.ptr, 0, dy.desc, dy.ptr)
     np.testing.assert_allclose(dy.values, want, rtol=1e-6, atol=1e-6)
 
 
@@ -87,15 +96,18 @@ def test_relu_selects(handle, mode):
         y, dx = Tensor((1, 1, 1, 4)), Tensor((1, 1, 1, 4))
         c.activationForward(handle, act_desc(mode, option), 1, x.desc, x.ptr, 0, y.desc, y.ptr)
         np.testing.assert_array_equal(y.values.ravel(), [0, of_nan, 0.5, 0])
-        c.activationBackward(handle, act_desc(mode, option), 1, y.desc, y.ptr, dy.desc, dy.ptr, x.desc, x.ptr, 0, dx.desc, dx.ptr)
+        c.activationBackward(handle, act_desc(mode, option), 1, y.desc, y.ptr,
+                             dy.desc, dy.ptr, x.desc, x.ptr, 0, dx.desc, dx.ptr)
         np.testing.assert_array_equal(dx.values.ravel(), [0, of_nan, 2, 0])
 
 
 X, Y = Tensor(DIMS, 0.5), Tensor(DIMS, 0.5)
 DX, DY = Tensor(DIMS, 0.5), Tensor(DIMS, 0.5)
 FORWARD = dict(alpha=1, xDesc=X.desc, x=X.ptr, beta=0, yDesc=Y.desc, y=Y.ptr)
-BACKWARD = dict(alpha=1, yDesc=Y.desc, y=Y.ptr, dyDesc=DY.desc, dy=DY.ptr, xDesc=X.desc, x=X.ptr, beta=0, dxDesc=DX.desc, dx=DX.ptr)
-OTHER, AS_HALF, AS_NHWC = tensor_desc(2, 3, 4, 6), tensor_desc(*DIMS, dtype=HALF), tensor_desc(*DIMS, layout="nhwc")
+BACKWARD = dict(alpha=1, yDesc=Y.desc, y=Y.ptr, dyDesc=DY.desc, dy=DY.ptr, xDesc=X.desc,
+                x=X.ptr, beta=0, dxDesc=DX.desc, dx=DX.ptr)
+OTHER, AS_HALF, AS_NHWC = (tensor_desc(2, 3, 4, 6), tensor_desc(*DIMS, dtype=HALF),
+                           tensor_desc(*DIMS, layout="nhwc"))
 GAPS = tensor_desc(2, 3, 1, 1, 2, 2, strides=(100, 30, 9, 9, 4, 1))
 REFUSALS = [
     ("Forward", dict(yDesc=OTHER), BadParam, "yDesc must have dims"),
@@ -111,7 +123,8 @@ REFUSALS = [
     ("Backward", dict(dyDesc=AS_NHWC), NotSupported, "dyDesc must have strides"),
     ("Backward", dict(xDesc=AS_NHWC), NotSupported, "dxDesc must have strides"),
     ("Backward", dict(xDesc=AS_NHWC, dxDesc=AS_NHWC, dx=DY.ptr), BadParam, "must not overlap"),
-    *(("Backward", {name: 0}, BadParam, f"{name} must not be NULL") for name in ("y", "dy", "x", "dx", "yDesc", "dyDesc", "xDesc", "dxDesc")),
+    *(("Backward", {name: 0}, BadParam, f"{name} must not be NULL")
+      for name in ("y", "dy", "x", "dx", "yDesc", "dyDesc", "xDesc", "dxDesc")),
     ("Backward", dict(beta=None), BadParam, "beta must not be NULL"),
 ]
 
@@ -121,16 +134,21 @@ REFUSALS = [
 def test_refusals(handle, refused, mode, direction, broken, error, words):
     arguments, function = dict(Forward=FORWARD, Backward=BACKWARD)[direction], "activation" + direction
     getattr(c, function)(handle, act_desc(mode), **arguments)
-    refused(getattr(c, function), error, f"cudnnActivation{direction}: .*{words}", handle, act_desc(mode), **{**arguments, **broken})
-    refused(getattr(c, function + "_v3"), error, f"cudnnActivation{direction}_v3: .*{words}", handle, mode, **{**arguments, **broken})
+    refused(getattr(c, function), error, f"cudnnActivation{direction}: .*{words}", handle,
+            act_desc(mode), **{**arguments, **broken})
+    refused(getattr(c, function + "_v3"), error, f"cudnnActivation{direction}_v3: .*{words}",
+            handle, mode, **{**arguments, **broken})
 
 
 @pytest.mark.parametrize("direction, arguments", [("Forward", FORWARD), ("Backward", BACKWARD)])
 def test_mode_refusals(handle, refused, direction, arguments):
-    refused(getattr(c, f"activation{direction}"), BadParam, "activationDesc must be set", handle, c.createActivationDescriptor(), **arguments)
-    refused(getattr(c, f"activation{direction}"), BadParam, "activationDesc must not be NULL", handle, 0, **arguments)
+    refused(getattr(c, f"activation{direction}"), BadParam, "activationDesc must be set", handle,
+            c.createActivationDescriptor(), **arguments)
+    refused(getattr(c, f"activation{direction}"), BadParam, "activationDesc must not be NULL",
+            handle, 0, **arguments)
     refused(getattr(c, f"activation{direction}_v3"), BadParam, "mode must be one of", handle, 4, **arguments)
-    refused(getattr(c, f"activation{direction}_v3"), BadParam, "mode must not be CUDNN_ACTIVATION_CLIPPED_RELU", handle, CLIPPED, **arguments)
+    refused(getattr(c, f"activation{direction}_v3"), BadParam,
+            "mode must not be CUDNN_ACTIVATION_CLIPPED_RELU", handle, CLIPPED, **arguments)
 
 
 def test_double_has_double_math(handle):

@@ -1,4 +1,5 @@
-"""The support tables: every algorithm against every rule, asked through the workspace queries; written out here from the guide's text."""
+"""The support tables: every algorithm against every rule, asked through the workspace queries;
+written out here from the guide's text."""
 from dataclasses import dataclass, replace
 
 import pytest
@@ -11,12 +12,14 @@ from .arrays import BFLOAT16, DOUBLE, FLOAT, HALF, NHWC, NCHW, conv_desc, filter
 
 MIXED = {(HALF, FLOAT), (BFLOAT16, FLOAT), (FLOAT, FLOAT), (DOUBLE, DOUBLE)}
 CONFIGS = MIXED | {(HALF, HALF)}
-UNLISTED = {(FLOAT, HALF), (FLOAT, DOUBLE), (DOUBLE, FLOAT), (HALF, DOUBLE), (BFLOAT16, BFLOAT16), (FLOAT, BFLOAT16)}
+UNLISTED = {(FLOAT, HALF), (FLOAT, DOUBLE), (DOUBLE, FLOAT), (HALF, DOUBLE),
+            (BFLOAT16, BFLOAT16), (FLOAT, BFLOAT16)}
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A convolution: sizes, layouts ("packed", "gap in w", "gap in c", "gap in n", "nhwc") and types; all three directions use it."""
+    """A convolution: sizes, layouts ("packed", "gap in w", "gap in c", "gap in n", "nhwc") and types;
+    all three directions use it."""
     spatial: tuple = (9, 8)
     filter: tuple = (3, 3)
     pad: tuple = (1, 1)
@@ -33,11 +36,13 @@ class Setup:
 
     def query(self, direction, handle, algo):
         image = self.tensor((2, 3, *self.spatial), self.image_layout)
-        out = tuple((i + 2 * p - f) // s + 1 for i, f, p, s in zip(self.spatial, self.filter, self.pad, self.stride))
+        out = tuple((i + 2 * p - f) // s + 1
+                    for i, f, p, s in zip(self.spatial, self.filter, self.pad, self.stride))
         output = self.tensor((2, 4, *out), self.output_layout)
         w = filter_desc(4, 3, *self.filter, dtype=self.data, format=self.filter_format)
         conv = conv_desc(self.pad, self.stride, compute=self.math)
-        order = {"forward": (image, w, conv, output), "filter": (image, output, conv, w), "data": (w, output, conv, image)}[direction]
+        order = {"forward": (image, w, conv, output), "filter": (image, output, conv, w),
+                 "data": (w, output, conv, image)}[direction]
         return DIRECTIONS[direction][0](handle, *order, algo)
 
     def tensor(self, dims, layout):
@@ -55,14 +60,19 @@ class Setup:
 DIRECTIONS = {
     "forward": (c.getConvolutionForwardWorkspaceSize, "CUDNN_CONVOLUTION_FWD_ALGO_",
                 "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM GEMM DIRECT FFT FFT_TILING WINOGRAD"),
-    "filter": (c.getConvolutionBackwardFilterWorkspaceSize, "CUDNN_CONVOLUTION_BWD_FILTER_", "ALGO_0 ALGO_1 ALGO_FFT ALGO_3"),
-    "data": (c.getConvolutionBackwardDataWorkspaceSize, "CUDNN_CONVOLUTION_BWD_DATA_", "ALGO_0 ALGO_1 ALGO_FFT ALGO_FFT_TILING ALGO_WINOGRAD"),
+    "filter": (c.getConvolutionBackwardFilterWorkspaceSize, "CUDNN_CONVOLUTION_BWD_FILTER_",
+               "ALGO_0 ALGO_1 ALGO_FFT ALGO_3"),
+    "data": (c.getConvolutionBackwardDataWorkspaceSize, "CUDNN_CONVOLUTION_BWD_DATA_",
+             "ALGO_0 ALGO_1 ALGO_FFT ALGO_FFT_TILING ALGO_WINOGRAD"),
 }
 D2, D3 = Setup(), Setup(spatial=(6, 7, 8), filter=(3, 3, 3), pad=(1, 1, 1), stride=(1, 1, 1))
-BASE_2D = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM GEMM FFT FFT_TILING WINOGRAD", "filter": "ALGO_0 ALGO_1 ALGO_FFT ALGO_3",
+BASE_2D = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM GEMM FFT FFT_TILING WINOGRAD",
+           "filter": "ALGO_0 ALGO_1 ALGO_FFT ALGO_3",
            "data": "ALGO_0 ALGO_1 ALGO_FFT ALGO_FFT_TILING ALGO_WINOGRAD"}
-GEMMS = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM GEMM", "filter": "ALGO_0 ALGO_1 ALGO_3", "data": "ALGO_0 ALGO_1"}
-BASE_3D = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM FFT_TILING", "filter": "ALGO_0 ALGO_3", "data": "ALGO_0 ALGO_1 ALGO_FFT_TILING"}
+GEMMS = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM GEMM", "filter": "ALGO_0 ALGO_1 ALGO_3",
+         "data": "ALGO_0 ALGO_1"}
+BASE_3D = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM FFT_TILING", "filter": "ALGO_0 ALGO_3",
+           "data": "ALGO_0 ALGO_1 ALGO_FFT_TILING"}
 NONE = dict.fromkeys(BASE_2D, "")
 
 
@@ -73,52 +83,68 @@ def both(**directions):
 ROWS = [                                         # what, setup, the algorithms that take it in each direction
     ("2-d", D2, BASE_2D),
     ("3-d", D3, BASE_3D),
-    *((f"2-d {data}/{math}", replace(D2, data=data, math=math), BASE_2D) for data, math in ((HALF, FLOAT), (BFLOAT16, FLOAT))),
+    *((f"2-d {data}/{math}", replace(D2, data=data, math=math), BASE_2D)
+      for data, math in ((HALF, FLOAT), (BFLOAT16, FLOAT))),
     ("2-d DOUBLE", replace(D2, data=DOUBLE, math=DOUBLE), GEMMS),
     ("2-d TRUE_HALF", replace(D2, data=HALF, math=HALF), both(forward="IMPLICIT_PRECOMP_GEMM")),
     ("3-d DOUBLE", replace(D3, data=DOUBLE, math=DOUBLE), BASE_3D),
     ("3-d HALF", replace(D3, data=HALF), BASE_3D),
     ("3-d TRUE_HALF", replace(D3, data=HALF, math=HALF), NONE),
-    *((f"unlisted {data}/{math}", replace(D2, data=data, math=math), NONE) for data, math in sorted(UNLISTED)),
+    *((f"unlisted {data}/{math}", replace(D2, data=data, math=math), NONE)
+      for data, math in sorted(UNLISTED)),
     ("2-d stride 2", replace(D2, stride=(2, 1)), GEMMS),
-    ("3-d stride 2", replace(D3, stride=(1, 1, 2)), both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM", filter="ALGO_0 ALGO_3",
-                                                        data="ALGO_0 ALGO_1")),
-    ("2-d filter 5", replace(D2, filter=(5, 5)), both(forward=BASE_2D["forward"].replace(" WINOGRAD", ""), filter=BASE_2D["filter"],
-                                                     data=BASE_2D["data"].replace(" ALGO_WINOGRAD", ""))),
-    ("2-d filter 33", replace(D2, spatial=(40, 9), filter=(33, 3)), both(forward=GEMMS["forward"] + " FFT", filter=BASE_2D["filter"],
-                                                                       data="ALGO_0 ALGO_1 ALGO_FFT")),
-    ("2-d filter 32", replace(D2, spatial=(40, 9), filter=(32, 3)), both(forward=GEMMS["forward"] + " FFT FFT_TILING",
-                                                                       filter=BASE_2D["filter"], data="ALGO_0 ALGO_1 ALGO_FFT ALGO_FFT_TILING")),
-    ("3-d filter 17", replace(D3, spatial=(6, 7, 20), filter=(3, 3, 17)), both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM",
-                                                                             filter="ALGO_0 ALGO_3", data="ALGO_0 ALGO_1")),
+    ("3-d stride 2", replace(D3, stride=(1, 1, 2)),
+     both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM", filter="ALGO_0 ALGO_3", data="ALGO_0 ALGO_1")),
+    ("2-d filter 5", replace(D2, filter=(5, 5)),
+     both(forward=BASE_2D["forward"].replace(" WINOGRAD", ""), filter=BASE_2D["filter"],
+          data=BASE_2D["data"].replace(" ALGO_WINOGRAD", ""))),
+    ("2-d filter 33", replace(D2, spatial=(40, 9), filter=(33, 3)),
+     both(forward=GEMMS["forward"] + " FFT", filter=BASE_2D["filter"], data="ALGO_0 ALGO_1 ALGO_FFT")),
+    ("2-d filter 32", replace(D2, spatial=(40, 9), filter=(32, 3)),
+     both(forward=GEMMS["forward"] + " FFT FFT_TILING", filter=BASE_2D["filter"],
+          data="ALGO_0 ALGO_1 ALGO_FFT ALGO_FFT_TILING")),
+    ("3-d filter 17", replace(D3, spatial=(6, 7, 20), filter=(3, 3, 17)),
+     both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM", filter="ALGO_0 ALGO_3", data="ALGO_0 ALGO_1")),
     ("3-d filter 16", replace(D3, spatial=(6, 7, 20), filter=(3, 3, 16)), BASE_3D),
-    ("filter equals padding", replace(D2, pad=(1, 3)), both(forward=GEMMS["forward"] + " WINOGRAD", filter=GEMMS["filter"],
-                                                           data="ALGO_0 ALGO_1 ALGO_WINOGRAD")),
-    ("padded 257", replace(D2, spatial=(255, 9)), both(forward=BASE_2D["forward"].replace(" FFT ", " "), filter=GEMMS["filter"],
-                                                      data="ALGO_0 ALGO_1 ALGO_FFT_TILING ALGO_WINOGRAD")),
+    ("filter equals padding", replace(D2, pad=(1, 3)),
+     both(forward=GEMMS["forward"] + " WINOGRAD", filter=GEMMS["filter"],
+          data="ALGO_0 ALGO_1 ALGO_WINOGRAD")),
+    ("padded 257", replace(D2, spatial=(255, 9)),
+     both(forward=BASE_2D["forward"].replace(" FFT ", " "), filter=GEMMS["filter"],
+          data="ALGO_0 ALGO_1 ALGO_FFT_TILING ALGO_WINOGRAD")),
     ("padded 256", replace(D2, spatial=(254, 9)), BASE_2D),
-    ("image with a gap in w", replace(D2, image_layout="gap in w"), both(forward=GEMMS["forward"] + " WINOGRAD", filter=GEMMS["filter"],
-                                                                       data="ALGO_0 ALGO_1 ALGO_WINOGRAD")),
-    ("image with a gap in c", replace(D2, image_layout="gap in c"), both(forward=BASE_2D["forward"], filter=GEMMS["filter"],
-                                                                       data=BASE_2D["data"])),
+    ("image with a gap in w", replace(D2, image_layout="gap in w"),
+     both(forward=GEMMS["forward"] + " WINOGRAD", filter=GEMMS["filter"],
+          data="ALGO_0 ALGO_1 ALGO_WINOGRAD")),
+    ("image with a gap in c", replace(D2, image_layout="gap in c"),
+     both(forward=BASE_2D["forward"], filter=GEMMS["filter"], data=BASE_2D["data"])),
     ("image with a gap in n", replace(D2, image_layout="gap in n"), BASE_2D),
-    ("image nhwc", replace(D2, image_layout="nhwc"), both(forward=GEMMS["forward"] + " WINOGRAD", filter=GEMMS["filter"],
-                                                         data="ALGO_0 ALGO_1 ALGO_WINOGRAD")),
-    ("output with a gap in w", replace(D2, output_layout="gap in w"), both(forward=GEMMS["forward"] + " WINOGRAD")),
+    ("image nhwc", replace(D2, image_layout="nhwc"),
+     both(forward=GEMMS["forward"] + " WINOGRAD", filter=GEMMS["filter"],
+          data="ALGO_0 ALGO_1 ALGO_WINOGRAD")),
+    ("output with a gap in w", replace(D2, output_layout="gap in w"),
+     both(forward=GEMMS["forward"] + " WINOGRAD")),
     ("output with a gap in c", replace(D2, output_layout="gap in c"), both(forward=BASE_2D["forward"])),
     ("output with a gap in n", replace(D2, output_layout="gap in n"), BASE_2D),
     ("output nhwc", replace(D2, output_layout="nhwc"), both(forward=GEMMS["forward"] + " WINOGRAD")),
-    ("3-d image with a gap in n", replace(D3, image_layout="gap in n"), both(forward="IMPLICIT_GEMM FFT_TILING", filter="ALGO_0",
-                                                                           data="ALGO_0 ALGO_FFT_TILING")),
-    ("3-d image with a gap in w", replace(D3, image_layout="gap in w"), both(forward="IMPLICIT_GEMM", filter="ALGO_0", data="ALGO_0")),
-    ("3-d output with a gap in n", replace(D3, output_layout="gap in n"), both(forward="IMPLICIT_GEMM FFT_TILING", filter="ALGO_0",
-                                                                             data="ALGO_0 ALGO_FFT_TILING")),
-    ("3-d output with a gap in c", replace(D3, output_layout="gap in c"), both(forward="IMPLICIT_GEMM FFT_TILING")),
-    *((f"nhwc filter {data}", replace(D2, data=data, math=math, image_layout="nhwc", output_layout="nhwc", filter_format=NHWC), takes)
-      for data, math, takes in ((FLOAT, FLOAT, both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM", filter="ALGO_0 ALGO_1", data="ALGO_1")),
-                                (HALF, FLOAT, both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM", filter="ALGO_0 ALGO_1", data="ALGO_1")),
-                                (BFLOAT16, FLOAT, both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM", filter="ALGO_0 ALGO_1", data="ALGO_1")),
-                                (HALF, HALF, NONE), (DOUBLE, DOUBLE, NONE))),
+    ("3-d image with a gap in n", replace(D3, image_layout="gap in n"),
+     both(forward="IMPLICIT_GEMM FFT_TILING", filter="ALGO_0", data="ALGO_0 ALGO_FFT_TILING")),
+    ("3-d image with a gap in w", replace(D3, image_layout="gap in w"),
+     both(forward="IMPLICIT_GEMM", filter="ALGO_0", data="ALGO_0")),
+    ("3-d output with a gap in n", replace(D3, output_layout="gap in n"),
+     both(forward="IMPLICIT_GEMM FFT_TILING", filter="ALGO_0", data="ALGO_0 ALGO_FFT_TILING")),
+    ("3-d output with a gap in c", replace(D3, output_layout="gap in c"),
+     both(forward="IMPLICIT_GEMM FFT_TILING")),
+    *((f"nhwc filter {data}", replace(D2, data=data, math=math, image_layout="nhwc", output_layout="nhwc",
+                                      filter_format=NHWC), takes)
+      for data, math, takes in (
+          (FLOAT, FLOAT,
+           both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM", filter="ALGO_0 ALGO_1", data="ALGO_1")),
+          (HALF, FLOAT,
+           both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM", filter="ALGO_0 ALGO_1", data="ALGO_1")),
+          (BFLOAT16, FLOAT,
+           both(forward="IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM", filter="ALGO_0 ALGO_1", data="ALGO_1")),
+          (HALF, HALF, NONE), (DOUBLE, DOUBLE, NONE))),
     ("nhwc filter, nchw image", replace(D2, output_layout="nhwc", filter_format=NHWC), NONE),
     ("nhwc filter, nchw output", replace(D2, image_layout="nhwc", filter_format=NHWC), NONE),
     ("nhwc filter 3-d", replace(D3, image_layout="nhwc", output_layout="nhwc", filter_format=NHWC), NONE),
@@ -138,21 +164,28 @@ def test_support(handle, refused, direction, setup, takes):
             refused(setup.query, NotSupported, f"algo {name} |data and math type", direction, handle, number)
 
 
-@pytest.mark.parametrize("table", [tables.FORWARD_TABLE, tables.BACKWARD_FILTER_TABLE, tables.BACKWARD_DATA_TABLE], ids=lambda t: t.enum.name)
+@pytest.mark.parametrize("table", [tables.FORWARD_TABLE, tables.BACKWARD_FILTER_TABLE,
+                                   tables.BACKWARD_DATA_TABLE], ids=lambda t: t.enum.name)
 def test_the_tables_are_well_formed(table):
     words = {word for _, word in table.enum}
     for row in table.rows:
         assert row.algo in words and {row.first, row.second} <= set(tables.LAYOUTS)
-        assert set(row.conditions.split()) <= set(tables.CONDITIONS) and set(row.configs.split()) <= set(tables.CONFIGS.values())
+        assert (set(row.conditions.split()) <= set(tables.CONDITIONS)
+                and set(row.configs.split()) <= set(tables.CONFIGS.values()))
     assert len(table.by_key) == len(table.rows)
 
 
 def test_a_refusal_names_the_rule(handle, refused):
     query = c.getConvolutionForwardWorkspaceSize
     one = lambda setup, algo, words: refused(setup.query, NotSupported, words, "forward", handle, algo)
-    one(D2, c.CUDNN_CONVOLUTION_FWD_ALGO_DIRECT, "cudnnGetConvolutionForwardWorkspaceSize: algo DIRECT does not exist for rank 4")
-    one(replace(D2, stride=(2, 2)), c.CUDNN_CONVOLUTION_FWD_ALGO_FFT, r"algo FFT cannot: strides must be 1; got \(2, 2\)")
-    one(replace(D2, filter=(5, 5)), c.CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, r"the filter must be 3x3; got \(5, 5\)")
-    one(replace(D2, image_layout="nhwc"), c.CUDNN_CONVOLUTION_FWD_ALGO_FFT, "takes xDesc NCHW HW-packed; got dims")
-    one(replace(D2, data=DOUBLE, math=DOUBLE), c.CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, "takes the configurations PSEUDO_HALF .*; got DOUBLE")
+    one(D2, c.CUDNN_CONVOLUTION_FWD_ALGO_DIRECT,
+        "cudnnGetConvolutionForwardWorkspaceSize: algo DIRECT does not exist for rank 4")
+    one(replace(D2, stride=(2, 2)), c.CUDNN_CONVOLUTION_FWD_ALGO_FFT,
+        r"algo FFT cannot: strides must be 1; got \(2, 2\)")
+    one(replace(D2, filter=(5, 5)), c.CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD,
+        r"the filter must be 3x3; got \(5, 5\)")
+    one(replace(D2, image_layout="nhwc"), c.CUDNN_CONVOLUTION_FWD_ALGO_FFT,
+        "takes xDesc NCHW HW-packed; got dims")
+    one(replace(D2, data=DOUBLE, math=DOUBLE), c.CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD,
+        "takes the configurations PSEUDO_HALF .*; got DOUBLE")
     assert query is not None

@@ -14,7 +14,8 @@ def desc():
 
 @pytest.mark.parametrize("suffix", ("", "_v4"))
 def test_2d(desc, suffix):
-    assert getattr(c, "setConvolution2dDescriptor" + suffix)(desc, 1, 2, 3, 4, 1, 1, c.CUDNN_CONVOLUTION) is None
+    assert getattr(c, "setConvolution2dDescriptor" + suffix)(
+        desc, 1, 2, 3, 4, 1, 1, c.CUDNN_CONVOLUTION) is None
     assert c.getConvolution2dDescriptor(desc) == (1, 2, 3, 4, 1, 1, c.CUDNN_CONVOLUTION)
     assert c.getConvolutionNdDescriptor(desc, 8) == (2, (1, 2), (3, 4), (1, 1), c.CUDNN_CONVOLUTION, FLOAT)
     assert c.getConvolutionNdDescriptor(desc, 1) == (2, (1,), (3,), (1,), c.CUDNN_CONVOLUTION, FLOAT)
@@ -34,12 +35,14 @@ def test_nd(desc, set_):
 
 def test_c_names_of_the_arguments(desc):
     c.setConvolution2dDescriptor(convDesc=desc, pad_h=0, pad_w=0, u=1, v=1, upscalex=1, upscaley=1, mode=1)
-    c.setConvolutionNdDescriptor(convDesc=desc, arrayLength=2, padA=(0, 0), filterStrideA=(1, 1), upscaleA=(1, 1), mode=1, dataType=0)
+    c.setConvolutionNdDescriptor(convDesc=desc, arrayLength=2, padA=(0, 0), filterStrideA=(1, 1),
+                                 upscaleA=(1, 1), mode=1, dataType=0)
 
 
 ND = c.setConvolutionNdDescriptor
 REFUSALS = [
-    (c.setConvolution2dDescriptor, (0, 0, 1, 1, 1, 1, 2), BadParam, r"mode must be one of CUDNN_CONVOLUTION \(0\) CUDNN_CROSS_CORRELATION \(1\)"),
+    (c.setConvolution2dDescriptor, (0, 0, 1, 1, 1, 1, 2), BadParam,
+     r"mode must be one of CUDNN_CONVOLUTION \(0\) CUDNN_CROSS_CORRELATION \(1\)"),
     (c.setConvolution2dDescriptor, (-1, 0, 1, 1, 1, 1, 1), BadParam, r"pad must be >= 0; got \(-1, 0\)"),
     (c.setConvolution2dDescriptor, (0, -1, 1, 1, 1, 1, 1), BadParam, "pad must be >= 0"),
     (c.setConvolution2dDescriptor, (0, 0, 0, 1, 1, 1, 1), BadParam, "stride must be >= 1"),
@@ -78,14 +81,16 @@ def test_getters_and_null(desc, refused):
     refused(c.destroyConvolutionDescriptor, BadParam, "created and not destroyed", desc)
 
 
-@pytest.mark.parametrize("size, filter_, pad, stride", [(5, 3, 0, 1), (5, 3, 1, 2), (224, 7, 3, 2), (4, 4, 0, 3), (1, 1, 2, 5), (3, 5, 1, 1)])
+@pytest.mark.parametrize("size, filter_, pad, stride", [(5, 3, 0, 1), (5, 3, 1, 2), (224, 7, 3, 2),
+                                                        (4, 4, 0, 3), (1, 1, 2, 5), (3, 5, 1, 1)])
 def test_output_dims(size, filter_, pad, stride):
     out = 1 + (size + 2 * pad - filter_) // stride
     two = conv_desc((pad, 0), (stride, 1)), tensor_desc(2, 3, size, 9), filter_desc(4, 3, filter_, 2)
     assert c.getConvolution2dForwardOutputDim(*two) == (2, 4, out, 8)
     assert c.getConvolutionNdForwardOutputDim(*two, 4) == (2, 4, out, 8)
     assert c.getConvolutionNdForwardOutputDim(*two, 2) == (2, 4)
-    three = conv_desc((0, pad, 0), (1, stride, 1)), tensor_desc(2, 3, 4, size, 9), filter_desc(4, 3, 2, filter_, 2)
+    three = (conv_desc((0, pad, 0), (1, stride, 1)), tensor_desc(2, 3, 4, size, 9),
+             filter_desc(4, 3, 2, filter_, 2))
     assert c.getConvolutionNdForwardOutputDim(*three, 5) == (2, 4, 3, out, 8)
 
 
@@ -94,15 +99,19 @@ IMAGE, FILTER, CONV = tensor_desc(2, 3, 8, 9), filter_desc(4, 3, 3, 3), conv_des
 OUTPUT_REFUSALS = [
     (NDIM, (CONV, IMAGE, FILTER, -1), "nbDims must be >= 0"),
     (NDIM, (CONV, IMAGE, FILTER, 5), "nbDims must be <= the rank 4; got 5"),
-    (NDIM, (CONV, IMAGE, filter_desc(4, 3, 1, 3, 3), 4), "filterDesc must have rank 4 like inputTensorDesc; got 5"),
+    (NDIM, (CONV, IMAGE, filter_desc(4, 3, 1, 3, 3), 4),
+     "filterDesc must have rank 4 like inputTensorDesc; got 5"),
     (NDIM, (conv_desc((0,) * 3, (1,) * 3), IMAGE, FILTER, 4), "convDesc must have 2 spatial dims"),
     (NDIM, (CONV, IMAGE, filter_desc(4, 2, 3, 3), 4), "filterDesc must have c = 3"),
     (NDIM, (CONV, IMAGE, filter_desc(4, 3, 9, 3), 4), "filterDesc must fit into the padded"),
     (NDIM, (c.createConvolutionDescriptor(), IMAGE, FILTER, 4), "convDesc must be set"),
     (NDIM, (0, IMAGE, FILTER, 4), "convDesc must not be NULL"),
-    (c.getConvolution2dForwardOutputDim, (conv_desc((0,) * 3, (1,) * 3), IMAGE, FILTER), "convDesc must have 2 spatial dims; got 3"),
-    (c.getConvolution2dForwardOutputDim, (CONV, c.createTensorDescriptor(), FILTER), "inputTensorDesc must be set"),
-    (c.getConvolution2dForwardOutputDim, (CONV, IMAGE, filter_desc(4, 2, 3, 3)), "filterDesc must have c = 3"),
+    (c.getConvolution2dForwardOutputDim, (conv_desc((0,) * 3, (1,) * 3), IMAGE, FILTER),
+     "convDesc must have 2 spatial dims; got 3"),
+    (c.getConvolution2dForwardOutputDim, (CONV, c.createTensorDescriptor(), FILTER),
+     "inputTensorDesc must be set"),
+    (c.getConvolution2dForwardOutputDim, (CONV, IMAGE, filter_desc(4, 2, 3, 3)),
+     "filterDesc must have c = 3"),
 ]
 
 

@@ -10,14 +10,19 @@ from cydnn.legacy.later import LATER
 from cydnn.status import NotSupported
 
 ALIASES = {                                      # other name: plain name
-    "addTensor_v3": "addTensor", "setFilter4dDescriptor_v4": "setFilter4dDescriptor", "setFilterNdDescriptor_v4": "setFilterNdDescriptor",
-    "getFilter4dDescriptor_v4": "getFilter4dDescriptor", "getFilterNdDescriptor_v4": "getFilterNdDescriptor",
-    "setConvolution2dDescriptor_v4": "setConvolution2dDescriptor", "setConvolutionNdDescriptor_v3": "setConvolutionNdDescriptor",
+    "addTensor_v3": "addTensor", "setFilter4dDescriptor_v4": "setFilter4dDescriptor",
+    "setFilterNdDescriptor_v4": "setFilterNdDescriptor", "getFilter4dDescriptor_v4": "getFilter4dDescriptor",
+    "getFilterNdDescriptor_v4": "getFilterNdDescriptor",
+    "setConvolution2dDescriptor_v4": "setConvolution2dDescriptor",
+    "setConvolutionNdDescriptor_v3": "setConvolutionNdDescriptor",
     "getConvolutionForwardAlgorithm_v6": "getConvolutionForwardAlgorithm",
     "getConvolutionBackwardFilterAlgorithm_v6": "getConvolutionBackwardFilterAlgorithm",
-    "getConvolutionBackwardDataAlgorithm_v6": "getConvolutionBackwardDataAlgorithm", "convolutionBackwardFilter_v3": "convolutionBackwardFilter",
-    "convolutionBackwardData_v3": "convolutionBackwardData", "setPooling2dDescriptor_v4": "setPooling2dDescriptor",
-    "getPooling2dDescriptor_v4": "getPooling2dDescriptor", "setPoolingNdDescriptor_v4": "setPoolingNdDescriptor",
+    "getConvolutionBackwardDataAlgorithm_v6": "getConvolutionBackwardDataAlgorithm",
+    "convolutionBackwardFilter_v3": "convolutionBackwardFilter",
+    "convolutionBackwardData_v3": "convolutionBackwardData",
+    "setPooling2dDescriptor_v4": "setPooling2dDescriptor",
+    "getPooling2dDescriptor_v4": "getPooling2dDescriptor",
+    "setPoolingNdDescriptor_v4": "setPoolingNdDescriptor",
     "getPoolingNdDescriptor_v4": "getPoolingNdDescriptor", "activationForward_v4": "activationForward",
     "activationBackward_v4": "activationBackward",
 }
@@ -35,12 +40,14 @@ def test_aliases(alias, plain):
 
 @pytest.mark.parametrize("name", LATER_NAMES)
 def test_what_comes_later_says_so(name):
-    with pytest.raises(NotSupported, match=f"cudnn{name[0].upper()}{name[1:]}: .* is not in this version of cydnn yet"):
+    with pytest.raises(NotSupported,
+                       match=f"cudnn{name[0].upper()}{name[1:]}: .* is not in this version of cydnn yet"):
         getattr(c, name)(1, 2, x=3)
 
 
-@pytest.mark.parametrize("name", ["createLRNDescriptor", "LRNCrossChannelForward", "lrnCrossChannelBackward", "divisiveNormalizationForward",
-                                  "RNNForwardTraining", "setRNNDescriptor_v5", "getDropoutReserveSpaceSize", "dropoutForward",
+@pytest.mark.parametrize("name", ["createLRNDescriptor", "LRNCrossChannelForward", "lrnCrossChannelBackward",
+                                  "divisiveNormalizationForward", "RNNForwardTraining", "setRNNDescriptor_v5",
+                                  "getDropoutReserveSpaceSize", "dropoutForward",
                                   "setSpatialTransformerDescriptor", "spatialTfSamplerBackward", "im2Col"])
 def test_names_that_come_later(name):
     assert name in LATER_NAMES
@@ -51,14 +58,16 @@ def test_every_function_has_a_sentence():
 
 
 @pytest.mark.parametrize("name, value", [
-    ("CUDNN_DATA_FLOAT", 0), ("CUDNN_DATA_DOUBLE", 1), ("CUDNN_DATA_HALF", 2), ("CUDNN_DATA_BFLOAT16", 9), ("CUDNN_TENSOR_NHWC", 1),
-    ("CUDNN_CONVOLUTION", 0), ("CUDNN_CROSS_CORRELATION", 1), ("CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD", 6),
-    ("CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3", 3), ("CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING", 3),
-    ("CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT", 2), ("CUDNN_SOFTMAX_MODE_CHANNEL", 1), ("CUDNN_POOLING_AVERAGE", 1),
-    ("CUDNN_ACTIVATION_CLIPPED_RELU", 3), ("CUDNN_BATCHNORM_SPATIAL", 1), ("CUDNN_LRN_CROSS_CHANNEL_DIM1", 0), ("CUDNN_LSTM", 2),
-    ("CUDNN_RNN_TANH", 1), ("CUDNN_BIDIRECTIONAL", 1), ("CUDNN_SKIP_INPUT", 1), ("CUDNN_SAMPLER_BILINEAR", 0), ("CUDNN_OP_TENSOR_MAX", 3),
-    ("CUDNN_PROPAGATE_NAN", 1), ("CUDNN_STATUS_LICENSE_ERROR", 10), ("CUDNN_DIM_MAX", 8), ("CUDNN_BN_MIN_EPSILON", 1e-5), ("CUDNN_LRN_MAX_N", 16),
-    ("CUDNN_DIVNORM_PRECOMPUTED_MEANS", 0)])
+    ("CUDNN_DATA_FLOAT", 0), ("CUDNN_DATA_DOUBLE", 1), ("CUDNN_DATA_HALF", 2), ("CUDNN_DATA_BFLOAT16", 9),
+    ("CUDNN_TENSOR_NHWC", 1), ("CUDNN_CONVOLUTION", 0), ("CUDNN_CROSS_CORRELATION", 1),
+    ("CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD", 6), ("CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3", 3),
+    ("CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING", 3),
+    ("CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT", 2), ("CUDNN_SOFTMAX_MODE_CHANNEL", 1),
+    ("CUDNN_POOLING_AVERAGE", 1), ("CUDNN_ACTIVATION_CLIPPED_RELU", 3), ("CUDNN_BATCHNORM_SPATIAL", 1),
+    ("CUDNN_LRN_CROSS_CHANNEL_DIM1", 0), ("CUDNN_LSTM", 2), ("CUDNN_RNN_TANH", 1), ("CUDNN_BIDIRECTIONAL", 1),
+    ("CUDNN_SKIP_INPUT", 1), ("CUDNN_SAMPLER_BILINEAR", 0), ("CUDNN_OP_TENSOR_MAX", 3),
+    ("CUDNN_PROPAGATE_NAN", 1), ("CUDNN_STATUS_LICENSE_ERROR", 10), ("CUDNN_DIM_MAX", 8),
+    ("CUDNN_BN_MIN_EPSILON", 1e-5), ("CUDNN_LRN_MAX_N", 16), ("CUDNN_DIVNORM_PRECOMPUTED_MEANS", 0)])
 def test_constants(name, value):
     assert getattr(c, name) == value and name in c.__all__
 

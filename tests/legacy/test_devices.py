@@ -1,4 +1,5 @@
-"""Every compute function on a device gives what the NumPy device gives, writes nothing else, and takes any element as a start."""
+"""Every compute function on a device gives what the NumPy device gives, writes nothing else,
+and takes any element as a start."""
 import numpy as np
 import pytest
 
@@ -17,37 +18,50 @@ def conv(dtype):
     return conv_desc((1, 1), compute=DOUBLE if dtype == DOUBLE else FLOAT)
 
 
-# name: (dims of the operands by name; "w" and "dw" are filters, call(handle, t, p, dtype)); t are tensors, p their addresses
+# name: (dims of the operands by name; "w" and "dw" are filters, call(handle, t, p, dtype));
+# t are tensors, p their addresses
 CALLS = {
     "convolutionForward": (dict(x=X, w=W, y=Y), lambda h, t, p, d: c.convolutionForward(
         h, 2, t.x.desc, p.x, t.w.desc, p.w, conv(d), 0, 0, 0, 0.5, t.y.desc, p.y)),
-    "convolutionBackwardBias": (dict(x=Y, y=VECTOR), lambda h, t, p, d: c.convolutionBackwardBias(h, 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)),
+    "convolutionBackwardBias": (dict(x=Y, y=VECTOR), lambda h, t, p, d: c.convolutionBackwardBias(
+        h, 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)),
     "convolutionBackwardFilter": (dict(x=X, y=Y, w=W), lambda h, t, p, d: c.convolutionBackwardFilter(
         h, 2, t.x.desc, p.x, t.y.desc, p.y, conv(d), 0, 0, 0, 0.5, t.w.desc, p.w)),
     "convolutionBackwardData": (dict(w=W, y=Y, x=X), lambda h, t, p, d: c.convolutionBackwardData(
         h, 2, t.w.desc, p.w, t.y.desc, p.y, conv(d), 1, 0, 0, 0.5, t.x.desc, p.x)),
-    "softmaxForward": (dict(x=X, y=X), lambda h, t, p, d: c.softmaxForward(h, 1, 1, 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)),
+    "softmaxForward": (dict(x=X, y=X), lambda h, t, p, d: c.softmaxForward(
+        h, 1, 1, 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)),
     "softmaxBackward": (dict(y=X, dy=X, dx=X), lambda h, t, p, d: c.softmaxBackward(
         h, 1, 0, 2, t.y.desc, p.y, t.dy.desc, p.dy, 0.5, t.dx.desc, p.dx)),
     "poolingForward": (dict(x=Y, y=IMAGE), lambda h, t, p, d: c.poolingForward(
         h, pool_desc((3, 3), (0, 0), (2, 2)), 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)),
     "poolingBackward": (dict(y=IMAGE, dy=IMAGE, x=Y, dx=Y), lambda h, t, p, d: c.poolingBackward(
-        h, pool_desc((3, 3), (0, 0), (2, 2)), 2, t.y.desc, p.y, t.dy.desc, p.dy, t.x.desc, p.x, 0.5, t.dx.desc, p.dx)),
+        h, pool_desc((3, 3), (0, 0), (2, 2)), 2, t.y.desc, p.y, t.dy.desc, p.dy, t.x.desc, p.x, 0.5,
+        t.dx.desc, p.dx)),
     **{f"activationForward {mode}": (dict(x=X, y=X), lambda h, t, p, d, mode=mode: c.activationForward(
         h, act_desc(mode), 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)) for mode in range(4)},
-    **{f"activationBackward {mode}": (dict(y=X, dy=X, x=X, dx=X), lambda h, t, p, d, mode=mode: c.activationBackward(
-        h, act_desc(mode), 2, t.y.desc, p.y, t.dy.desc, p.dy, t.x.desc, p.x, 0.5, t.dx.desc, p.dx)) for mode in range(4)},
-    "batchNormalizationForwardInference": (dict(x=X, s=STAT, b=STAT, y=X), lambda h, t, p, d: c.batchNormalizationForwardInference(
-        h, 1, 2, 0.5, t.x.desc, p.x, t.y.desc, p.y, t.s.desc, p.s, p.b, p.b, p.s, 3.0)),
-    "batchNormalizationForwardTraining": (dict(x=X, s=STAT, b=STAT, rm=STAT, rv=STAT, sm=STAT, si=STAT, y=X), lambda h, t, p, d:
-        c.batchNormalizationForwardTraining(h, 1, 2, 0.5, t.x.desc, p.x, t.y.desc, p.y, t.s.desc, p.s, p.b, 0.25, p.rm, p.rv, 0.5, p.sm, p.si)),
-    "batchNormalizationBackward": (dict(x=X, dy=X, s=STAT, ds=STAT, db=STAT, dx=X), lambda h, t, p, d: c.batchNormalizationBackward(
-        h, 1, 2, 0.5, 3, 0.25, t.x.desc, p.x, t.dy.desc, p.dy, t.dx.desc, p.dx, t.s.desc, p.s, p.ds, p.db, 0.5, 0, 0)),
-    "transformTensor": (dict(x=X, y=X), lambda h, t, p, d: c.transformTensor(h, 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)),
-    "addTensor": (dict(a=(1, 8, 1, 7), y=X), lambda h, t, p, d: c.addTensor(h, 2, t.a.desc, p.a, 0.5, t.y.desc, p.y)),
-    "addTensor in place": (dict(y=X), lambda h, t, p, d: c.addTensor(h, 2, t.y.desc, p.y, 0.5, t.y.desc, p.y)),
-    "opTensor": (dict(x=X, y=X), lambda h, t, p, d: c.opTensor(h, op_desc(2, DOUBLE if d == DOUBLE else FLOAT), 2, t.x.desc, p.x, 3, t.x.desc,
-                                                              p.x, 0.5, t.y.desc, p.y)),
+    **{f"activationBackward {mode}": (dict(y=X, dy=X, x=X, dx=X), lambda h, t, p, d, mode=mode: (
+        c.activationBackward(h, act_desc(mode), 2, t.y.desc, p.y, t.dy.desc, p.dy, t.x.desc, p.x, 0.5,
+                             t.dx.desc, p.dx))) for mode in range(4)},
+    "batchNormalizationForwardInference": (dict(x=X, s=STAT, b=STAT, y=X), lambda h, t, p, d: (
+        c.batchNormalizationForwardInference(h, 1, 2, 0.5, t.x.desc, p.x, t.y.desc, p.y, t.s.desc, p.s, p.b,
+                                             p.b, p.s, 3.0))),
+    "batchNormalizationForwardTraining": (
+        dict(x=X, s=STAT, b=STAT, rm=STAT, rv=STAT, sm=STAT, si=STAT, y=X), lambda h, t, p, d: (
+            c.batchNormalizationForwardTraining(h, 1, 2, 0.5, t.x.desc, p.x, t.y.desc, p.y, t.s.desc, p.s,
+                                                p.b, 0.25, p.rm, p.rv, 0.5, p.sm, p.si))),
+    "batchNormalizationBackward": (dict(x=X, dy=X, s=STAT, ds=STAT, db=STAT, dx=X), lambda h, t, p, d: (
+        c.batchNormalizationBackward(h, 1, 2, 0.5, 3, 0.25, t.x.desc, p.x, t.dy.desc, p.dy, t.dx.desc, p.dx,
+                                     t.s.desc, p.s, p.ds, p.db, 0.5, 0, 0))),
+    "transformTensor": (dict(x=X, y=X), lambda h, t, p, d: c.transformTensor(
+        h, 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)),
+    "addTensor": (dict(a=(1, 8, 1, 7), y=X), lambda h, t, p, d: c.addTensor(
+        h, 2, t.a.desc, p.a, 0.5, t.y.desc, p.y)),
+    "addTensor in place": (dict(y=X), lambda h, t, p, d: c.addTensor(
+        h, 2, t.y.desc, p.y, 0.5, t.y.desc, p.y)),
+    "opTensor": (dict(x=X, y=X), lambda h, t, p, d: c.opTensor(
+        h, op_desc(2, DOUBLE if d == DOUBLE else FLOAT), 2, t.x.desc, p.x, 3, t.x.desc, p.x, 0.5,
+        t.y.desc, p.y)),
     "setTensor": (dict(y=X), lambda h, t, p, d: c.setTensor(h, t.y.desc, p.y, 0.1)),
     "scaleTensor": (dict(y=X), lambda h, t, p, d: c.scaleTensor(h, t.y.desc, p.y, 0.1)),
 }
@@ -80,7 +94,8 @@ def run(device, call, tensors, dtype, shift):
         addresses[name] = start + GUARD * t.dtype.bytes
     call(handle, tensors, addresses, dtype)
     handle.device.synchronize()
-    after = {name: handle.device.copy_out(addresses[name] - GUARD * t.dtype.bytes, np.empty_like(t.raw)) for name, t in tensors.items()}
+    after = {name: handle.device.copy_out(addresses[name] - GUARD * t.dtype.bytes, np.empty_like(t.raw))
+             for name, t in tensors.items()}
     c.destroy(handle)
     return after
 
@@ -125,6 +140,7 @@ def test_search_and_odd_workspaces_on_a_gpu(gpu):
     x, w, y = Tensor(X, dtype=HALF).desc, Filter(W, dtype=HALF).desc, Tensor(Y, dtype=HALF).desc
     found = c.findConvolutionForwardAlgorithm(handle, x, w, conv_desc((1, 1)), y, 9)
     assert found[0].status == 0 and found[0].time > 0
-    algo = c.getConvolutionForwardAlgorithm(handle, x, w, conv_desc((1, 1)), y, c.CUDNN_CONVOLUTION_FWD_NO_WORKSPACE, 0)
+    algo = c.getConvolutionForwardAlgorithm(handle, x, w, conv_desc((1, 1)), y,
+                                            c.CUDNN_CONVOLUTION_FWD_NO_WORKSPACE, 0)
     assert c.getConvolutionForwardWorkspaceSize(handle, x, w, conv_desc((1, 1)), y, algo) == 0
     c.destroy(handle)

@@ -16,8 +16,9 @@ def test_version():
     assert c.getVersion() == c.CUDNN_VERSION == 5005
 
 
-@pytest.mark.parametrize("number, text", [(0, "SUCCESS"), (1, "NOT_INITIALIZED"), (2, "ALLOC_FAILED"), (3, "BAD_PARAM"), (4, "INTERNAL_ERROR"),
-                                          (5, "INVALID_VALUE"), (6, "ARCH_MISMATCH"), (7, "MAPPING_ERROR"), (8, "EXECUTION_FAILED"),
+@pytest.mark.parametrize("number, text", [(0, "SUCCESS"), (1, "NOT_INITIALIZED"), (2, "ALLOC_FAILED"),
+                                          (3, "BAD_PARAM"), (4, "INTERNAL_ERROR"), (5, "INVALID_VALUE"),
+                                          (6, "ARCH_MISMATCH"), (7, "MAPPING_ERROR"), (8, "EXECUTION_FAILED"),
                                           (9, "NOT_SUPPORTED"), (10, "LICENSE_ERROR"), (77, "UNKNOWN")])
 def test_error_strings(number, text):
     assert c.getErrorString(number) == "CUDNN_STATUS_" + text
@@ -91,7 +92,8 @@ class OldTorch:
     cuda_stream = 0x5678
 
 
-@pytest.mark.parametrize("stream, address", [(0, 0), (None, 0), (0xABC, 0xABC), (Queue(), 0x1234), (OldTorch(), 0x5678)])
+@pytest.mark.parametrize("stream, address",
+                         [(0, 0), (None, 0), (0xABC, 0xABC), (Queue(), 0x1234), (OldTorch(), 0x5678)])
 def test_streams(stream, address):
     h = c.create("numpy")
     assert c.getStream(h) == 0

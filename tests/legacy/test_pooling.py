@@ -10,7 +10,8 @@ from cydnn.status import BadParam, NotSupported
 
 from .arrays import DOUBLE, FLOAT, FLOATS, HALF, Tensor, draw, ramp, tensor_desc, tolerance
 
-MAX, INCLUDE, EXCLUDE = (c.CUDNN_POOLING_MAX, c.CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING, c.CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING)
+MAX, INCLUDE, EXCLUDE = (c.CUDNN_POOLING_MAX, c.CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING,
+                         c.CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING)
 IGNORE, PROPAGATE = c.CUDNN_NOT_PROPAGATE_NAN, c.CUDNN_PROPAGATE_NAN
 
 
@@ -20,16 +21,18 @@ def pool_desc(window, pad, stride, mode=MAX, nan=IGNORE):
     return desc
 
 
-# -- Descriptors -----------------------------------------------------------------------------------------------------------------
+# -- Descriptors ---------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("suffix", ("", "_v4"))
 def test_descriptors(suffix):
-    set2, get2, setn, getn = (getattr(c, n + suffix) for n in ("setPooling2dDescriptor", "getPooling2dDescriptor", "setPoolingNdDescriptor",
-                                                               "getPoolingNdDescriptor"))
+    set2, get2, setn, getn = (getattr(c, n + suffix)
+                              for n in ("setPooling2dDescriptor", "getPooling2dDescriptor",
+                                        "setPoolingNdDescriptor", "getPoolingNdDescriptor"))
     desc = c.createPoolingDescriptor()
     assert set2(desc, INCLUDE, PROPAGATE, 3, 4, 1, 2, 5, 6) is None
     assert get2(desc) == (INCLUDE, PROPAGATE, 3, 4, 1, 2, 5, 6)
-    assert getn(desc, 8) == (INCLUDE, PROPAGATE, 2, (3, 4), (1, 2), (5, 6)) and getn(desc, 1) == (INCLUDE, PROPAGATE, 2, (3,), (1,), (5,))
+    assert (getn(desc, 8) == (INCLUDE, PROPAGATE, 2, (3, 4), (1, 2), (5, 6))
+            and getn(desc, 1) == (INCLUDE, PROPAGATE, 2, (3,), (1,), (5,)))
     setn(desc, EXCLUDE, IGNORE, 3, [2, 3, 4], [0, 1, 2], [1, 2, 3])
     assert getn(poolingDesc=desc, nbDimsRequested=3) == (EXCLUDE, IGNORE, 3, (2, 3, 4), (0, 1, 2), (1, 2, 3))
     assert c.CUDNN_POOLING_AVERAGE == INCLUDE
@@ -38,9 +41,11 @@ def test_descriptors(suffix):
 def test_v3_descriptors_do_not_propagate_nan():
     desc = c.createPoolingDescriptor()
     c.setPooling2dDescriptor_v3(desc, MAX, 3, 4, 1, 2, 5, 6)
-    assert c.getPooling2dDescriptor_v3(desc) == (MAX, 3, 4, 1, 2, 5, 6) and c.getPooling2dDescriptor(desc)[1] == IGNORE
+    assert (c.getPooling2dDescriptor_v3(desc) == (MAX, 3, 4, 1, 2, 5, 6)
+            and c.getPooling2dDescriptor(desc)[1] == IGNORE)
     c.setPoolingNdDescriptor_v3(desc, MAX, 3, (2, 3, 4), (0, 1, 2), (1, 2, 3))
-    assert c.getPoolingNdDescriptor_v3(desc, 2) == (MAX, 3, (2, 3), (0, 1), (1, 2)) and c.getPoolingNdDescriptor(desc, 0)[1] == IGNORE
+    assert (c.getPoolingNdDescriptor_v3(desc, 2) == (MAX, 3, (2, 3), (0, 1), (1, 2))
+            and c.getPoolingNdDescriptor(desc, 0)[1] == IGNORE)
 
 
 TWO, ND = c.setPooling2dDescriptor, c.setPoolingNdDescriptor
@@ -83,7 +88,8 @@ def test_getters_and_null(refused):
     refused(c.destroyPoolingDescriptor, BadParam, "created and not destroyed", desc)
 
 
-@pytest.mark.parametrize("size, window, pad, stride", [(5, 4, 3, 2), (224, 3, 1, 2), (7, 7, 0, 1), (3, 2, 5, 4), (8, 2, 0, 3)])
+@pytest.mark.parametrize("size, window, pad, stride",
+                         [(5, 4, 3, 2), (224, 3, 1, 2), (7, 7, 0, 1), (3, 2, 5, 4), (8, 2, 0, 3)])
 def test_output_dims(size, window, pad, stride):
     out = 1 + (size + 2 * pad - window) // stride
     two = pool_desc((window, 1), (pad, 0), (stride, 1)), tensor_desc(2, 3, size, 4)
@@ -93,9 +99,12 @@ def test_output_dims(size, window, pad, stride):
 
 
 @pytest.mark.parametrize("pool, tensor, count, words", [
-    (pool_desc((3, 3), (0, 0), (1, 1)), tensor_desc(2, 3, 2, 5), 4, "the window must fit into the padded inputDesc"),
-    (pool_desc((3, 3), (0, 0), (1, 1)), tensor_desc(2, 3, 4, 5, 6), 5, "poolingDesc must have 3 spatial dims like inputDesc; got 2"),
-    (pool_desc((3, 3), (0, 0), (1, 1)), tensor_desc(2, 3, 4, 5), 2, "nbDims must be the rank 4 of inputDesc; got 2"),
+    (pool_desc((3, 3), (0, 0), (1, 1)), tensor_desc(2, 3, 2, 5), 4,
+     "the window must fit into the padded inputDesc"),
+    (pool_desc((3, 3), (0, 0), (1, 1)), tensor_desc(2, 3, 4, 5, 6), 5,
+     "poolingDesc must have 3 spatial dims like inputDesc; got 2"),
+    (pool_desc((3, 3), (0, 0), (1, 1)), tensor_desc(2, 3, 4, 5), 2,
+     "nbDims must be the rank 4 of inputDesc; got 2"),
     (c.createPoolingDescriptor(), tensor_desc(2, 3, 4, 5), 4, "poolingDesc must be set"),
     (pool_desc((3, 3), (0, 0), (1, 1)), c.createTensorDescriptor(), 4, "inputDesc must be set")])
 def test_output_dim_refusals(refused, pool, tensor, count, words):
@@ -106,14 +115,15 @@ def test_output_dim_refusals(refused, pool, tensor, count, words):
         refused(c.getPooling2dForwardOutputDim, BadParam, words, pool, tensor)
 
 
-# -- Compute ---------------------------------------------------------------------------------------------------------------------
+# -- Compute -------------------------------------------------------------------------------------------------
 
 def windows(x_dims, y_dims, window, pad, stride):
     """(y index, the x indices inside the tensor, in row-major order)"""
     for n, ch, *out in itertools.product(*map(range, y_dims)):
         corner = [o * s - p for o, s, p in zip(out, stride, pad)]
         cells = itertools.product(*(range(k, k + w) for k, w in zip(corner, window)))
-        yield (n, ch, *out), [(n, ch, *cell) for cell in cells if all(0 <= i < d for i, d in zip(cell, x_dims[2:]))]
+        yield ((n, ch, *out),
+               [(n, ch, *cell) for cell in cells if all(0 <= i < d for i, d in zip(cell, x_dims[2:]))])
 
 
 def plain(x, y_dims, geometry, mode, lowest):
@@ -132,8 +142,8 @@ def plain(x, y_dims, geometry, mode, lowest):
     return y, shares
 
 
-CASES = [((2, 3, 5, 4), ((3, 2), (1, 0), (2, 1))), ((1, 2, 5, 5), ((4, 4), (3, 3), (2, 2))), ((1, 1, 3, 3), ((2, 2), (2, 2), (3, 1))),
-         ((1, 2, 3, 4, 3), ((2, 3, 1), (1, 1, 0), (1, 2, 2)))]
+CASES = [((2, 3, 5, 4), ((3, 2), (1, 0), (2, 1))), ((1, 2, 5, 5), ((4, 4), (3, 3), (2, 2))),
+         ((1, 1, 3, 3), ((2, 2), (2, 2), (3, 1))), ((1, 2, 3, 4, 3), ((2, 3, 1), (1, 1, 0), (1, 2, 2)))]
 
 
 @pytest.mark.parametrize("mode", (MAX, INCLUDE, EXCLUDE))
@@ -147,13 +157,15 @@ def test_forward_and_backward(handle, mode, dtype, layout, x_dims, geometry):
     want, shares = plain(x.values, y_dims, geometry, mode, BY_ENUM[dtype].lowest)
     c.poolingForward(handle, pool, 1.0, x.desc, x.ptr, 0.0, y.desc, y.ptr)
     np.testing.assert_allclose(y.values, want, rtol=tolerance(dtype), atol=tolerance(dtype))
-    dy, dx = Tensor(y_dims, draw(*y_dims, seed=1), dtype, layout), Tensor(x_dims, draw(*x_dims, seed=2), dtype, layout)
+    dy, dx = (Tensor(y_dims, draw(*y_dims, seed=1), dtype, layout),
+              Tensor(x_dims, draw(*x_dims, seed=2), dtype, layout))
     y.values = 7.0                               # must not be searched for in x
     c.poolingBackward(handle, pool, 2.0, y.desc, y.ptr, dy.desc, dy.ptr, x.desc, x.ptr, 0.5, dx.desc, dx.ptr)
     gradient = np.zeros(x_dims)
     for out, at, share in shares:
         gradient[at] += share * dy.values[out]
-    np.testing.assert_allclose(dx.values, 2 * gradient + 0.5 * draw(*x_dims, seed=2), rtol=tolerance(dtype), atol=tolerance(dtype, 4))
+    np.testing.assert_allclose(dx.values, 2 * gradient + 0.5 * draw(*x_dims, seed=2),
+                               rtol=tolerance(dtype), atol=tolerance(dtype, 4))
     assert y.stray_bytes() == dx.stray_bytes() == 0
 
 
@@ -166,7 +178,8 @@ def test_forward_blend(handle):
 def test_recorded_forward(handle):
     x, y = Tensor((1, 2, 5, 5), ramp(1, 2, 5, 5)), Tensor((1, 2, 4, 4))
     c.poolingForward(handle, pool_desc((4, 4), (3, 3), (2, 2)), 1, x.desc, x.ptr, 0, y.desc, y.ptr)
-    np.testing.assert_array_equal(y.values[0, 0], [[0, 2, 4, 4], [10, 12, 14, 14], [20, 22, 24, 24], [20, 22, 24, 24]])
+    np.testing.assert_array_equal(y.values[0, 0],
+                                  [[0, 2, 4, 4], [10, 12, 14, 14], [20, 22, 24, 24], [20, 22, 24, 24]])
 
 
 def test_recorded_backward(handle):
@@ -175,7 +188,8 @@ def test_recorded_backward(handle):
     y, dy, dx = Tensor((1, 2, 4, 4), ramp(1, 2, 4, 4)), Tensor((1, 2, 4, 4), 1.0), Tensor(dims, ramp(*dims))
     c.poolingForward(handle, pool, 1.5, x.desc, x.ptr, 1, y.desc, y.ptr)
     c.poolingBackward(handle, pool, 1.5, y.desc, y.ptr, dy.desc, dy.ptr, x.desc, x.ptr, 1, dx.desc, dx.ptr)
-    want = [[1.5, 1, 3.5, 3, 7], [5, 6, 7, 8, 9], [11.5, 11, 13.5, 13, 17], [15, 16, 17, 18, 19], [23, 21, 25, 23, 30]]
+    want = [[1.5, 1, 3.5, 3, 7], [5, 6, 7, 8, 9], [11.5, 11, 13.5, 13, 17],
+            [15, 16, 17, 18, 19], [23, 21, 25, 23, 30]]
     np.testing.assert_allclose(dx.values[0, 0], want, rtol=1e-6)
 
 
@@ -183,8 +197,10 @@ def test_nan(handle):
     nan = np.nan
     x, dy = Tensor((1, 1, 2, 4), [[1, nan, nan, nan], [3, 2, nan, nan]]), Tensor((1, 1, 1, 2), [[1.0, 2.0]])
     lowest = BY_ENUM[FLOAT].lowest
-    for option, want, gradient in ((IGNORE, [3, lowest], [[0, 0, 0, 0], [1, 0, 0, 0]]), (PROPAGATE, [nan, nan], [[0, 1, 2, 0], [0, 0, 0, 0]])):
-        pool, y, dx = pool_desc((2, 2), (0, 0), (2, 2), MAX, option), Tensor((1, 1, 1, 2)), Tensor((1, 1, 2, 4))
+    for option, want, gradient in ((IGNORE, [3, lowest], [[0, 0, 0, 0], [1, 0, 0, 0]]),
+                                   (PROPAGATE, [nan, nan], [[0, 1, 2, 0], [0, 0, 0, 0]])):
+        pool, y, dx = (pool_desc((2, 2), (0, 0), (2, 2), MAX, option),
+                       Tensor((1, 1, 1, 2)), Tensor((1, 1, 2, 4)))
         c.poolingForward(handle, pool, 1, x.desc, x.ptr, 0, y.desc, y.ptr)
         np.testing.assert_array_equal(y.values.ravel(), want)
         c.poolingBackward(handle, pool, 1, y.desc, y.ptr, dy.desc, dy.ptr, x.desc, x.ptr, 0, dx.desc, dx.ptr)
@@ -197,26 +213,32 @@ def test_nan(handle):
 X, Y = Tensor((2, 3, 6, 5), 1.0), Tensor((2, 3, 3, 2), 1.0)
 DX, DY, POOL = Tensor((2, 3, 6, 5), 1.0), Tensor((2, 3, 3, 2), 1.0), pool_desc((2, 2), (0, 0), (2, 2))
 FORWARD = dict(poolingDesc=POOL, alpha=1, xDesc=X.desc, x=X.ptr, beta=0, yDesc=Y.desc, y=Y.ptr)
-BACKWARD = dict(poolingDesc=POOL, alpha=1, yDesc=Y.desc, y=Y.ptr, dyDesc=DY.desc, dy=DY.ptr, xDesc=X.desc, x=X.ptr, beta=0, dxDesc=DX.desc,
-                dx=DX.ptr)
+BACKWARD = dict(poolingDesc=POOL, alpha=1, yDesc=Y.desc, y=Y.ptr, dyDesc=DY.desc, dy=DY.ptr, xDesc=X.desc,
+                x=X.ptr, beta=0, dxDesc=DX.desc, dx=DX.ptr)
 T = tensor_desc
 COMPUTE_REFUSALS = [
-    ("Forward", dict(yDesc=T(1, 3, 3, 2)), BadParam, r"yDesc must have dims \(2, 3, 3, 2\), the output of this pooling; got"),
+    ("Forward", dict(yDesc=T(1, 3, 3, 2)), BadParam,
+     r"yDesc must have dims \(2, 3, 3, 2\), the output of this pooling; got"),
     ("Forward", dict(yDesc=T(2, 4, 3, 2)), BadParam, "yDesc must have dims"),
     ("Forward", dict(yDesc=T(2, 3, 3, 3)), BadParam, "yDesc must have dims"),
     ("Forward", dict(yDesc=T(2, 3, 3, 2, dtype=HALF)), BadParam, "yDesc must have data type f32"),
-    ("Forward", dict(poolingDesc=pool_desc((7, 1), (0, 0), (1, 1))), BadParam, "the window must fit into the padded xDesc"),
-    ("Forward", dict(poolingDesc=pool_desc((1,) * 3, (0,) * 3, (1,) * 3)), BadParam, "poolingDesc must have 2 spatial dims"),
+    ("Forward", dict(poolingDesc=pool_desc((7, 1), (0, 0), (1, 1))), BadParam,
+     "the window must fit into the padded xDesc"),
+    ("Forward", dict(poolingDesc=pool_desc((1,) * 3, (0,) * 3, (1,) * 3)), BadParam,
+     "poolingDesc must have 2 spatial dims"),
     ("Forward", dict(poolingDesc=c.createPoolingDescriptor()), BadParam, "poolingDesc must be set"),
-    ("Forward", dict(poolingDesc=pool_desc((1,), (0,), (1,)), xDesc=T(2, 3, 4), yDesc=T(2, 3, 4)), NotSupported, "xDesc must have rank 4 or 5; got 3"),
+    ("Forward", dict(poolingDesc=pool_desc((1,), (0,), (1,)), xDesc=T(2, 3, 4), yDesc=T(2, 3, 4)),
+     NotSupported, "xDesc must have rank 4 or 5; got 3"),
     ("Forward", dict(y=X.ptr), BadParam, "must not overlap"),
     ("Forward", dict(x=0), BadParam, "x must not be NULL"),
-    ("Forward", dict(yDesc=T(2, 3, 3, 2, strides=(0, 6, 2, 1))), NotSupported, "yDesc must not overlap itself"),
+    ("Forward", dict(yDesc=T(2, 3, 3, 2, strides=(0, 6, 2, 1))), NotSupported,
+     "yDesc must not overlap itself"),
     ("Backward", dict(dyDesc=T(2, 3, 3, 3)), BadParam, "dyDesc must have dims"),
     ("Backward", dict(dyDesc=T(2, 3, 3, 2, layout="nhwc")), BadParam, "dyDesc must have strides"),
     ("Backward", dict(dxDesc=T(2, 3, 6, 6)), BadParam, "dxDesc must have dims"),
     ("Backward", dict(dxDesc=T(2, 3, 6, 5, layout="nhwc")), BadParam, "dxDesc must have strides"),
-    ("Backward", dict(yDesc=T(2, 3, 3, 2, dtype=DOUBLE), dyDesc=T(2, 3, 3, 2, dtype=DOUBLE)), BadParam, "yDesc must have data type"),
+    ("Backward", dict(yDesc=T(2, 3, 3, 2, dtype=DOUBLE), dyDesc=T(2, 3, 3, 2, dtype=DOUBLE)), BadParam,
+     "yDesc must have data type"),
     ("Backward", dict(dxDesc=T(2, 3, 6, 5, dtype=HALF)), BadParam, "dxDesc must have data type"),
     ("Backward", dict(y=0), BadParam, ": y must not be NULL"),
     ("Backward", dict(dx=DY.ptr), BadParam, "must not overlap"),
@@ -228,4 +250,5 @@ COMPUTE_REFUSALS = [
 def test_compute_refusals(handle, refused, direction, broken, error, words):
     arguments = dict(Forward=FORWARD, Backward=BACKWARD)[direction]
     getattr(c, "pooling" + direction)(handle, **arguments)
-    refused(getattr(c, "pooling" + direction), error, f"cudnnPooling{direction}: .*{words.removeprefix(': ')}", handle, **{**arguments, **broken})
+    refused(getattr(c, "pooling" + direction), error,
+            f"cudnnPooling{direction}: .*{words.removeprefix(': ')}", handle, **{**arguments, **broken})

@@ -26,12 +26,15 @@ def test_forward_and_backward(handle, algorithm, mode, dtype, dims):
     x, y = Tensor(dims, draw(*dims), dtype), Tensor(dims, draw(*dims, seed=1), dtype)
     c.softmaxForward(handle, algorithm, mode, 2.0, x.desc, x.ptr, 0.5, y.desc, y.ptr)
     plain, axes = softmax(x.values, algorithm, mode)
-    np.testing.assert_allclose(y.values, 2 * plain + 0.5 * draw(*dims, seed=1), rtol=tolerance(dtype), atol=tolerance(dtype))
+    np.testing.assert_allclose(y.values, 2 * plain + 0.5 * draw(*dims, seed=1),
+                               rtol=tolerance(dtype), atol=tolerance(dtype))
     dy, dx = Tensor(dims, draw(*dims, seed=2), dtype), Tensor(dims, draw(*dims, seed=3), dtype)
     c.softmaxBackward(handle, algorithm, mode, 2.0, y.desc, y.ptr, dy.desc, dy.ptr, 0.5, dx.desc, dx.ptr)
     yv, g = y.values, dy.values                  # y exactly as passed, blended as it is
-    want = g - np.exp(yv) * g.sum(axis=axes, keepdims=True) if algorithm == LOG else yv * (g - (g * yv).sum(axis=axes, keepdims=True))
-    np.testing.assert_allclose(dx.values, 2 * want + 0.5 * draw(*dims, seed=3), rtol=tolerance(dtype), atol=tolerance(dtype, 100))
+    want = (g - np.exp(yv) * g.sum(axis=axes, keepdims=True) if algorithm == LOG
+            else yv * (g - (g * yv).sum(axis=axes, keepdims=True)))
+    np.testing.assert_allclose(dx.values, 2 * want + 0.5 * draw(*dims, seed=3),
+                               rtol=tolerance(dtype), atol=tolerance(dtype, 100))
 
 
 @pytest.mark.parametrize("algorithm, blend, old, places, want", [
@@ -41,7 +44,8 @@ def test_recorded_values(handle, algorithm, blend, old, places, want):
     dims = (1, 2, 5, 5)
     x, y, dy, dx = Tensor(dims, ramp(*dims, scale=0.1)), Tensor(dims), Tensor(dims, 1.0), Tensor(dims, old)
     c.softmaxForward(handle, algorithm, CHANNEL, 1.5, x.desc, x.ptr, 0, y.desc, y.ptr)
-    c.softmaxBackward(handle, algorithm, CHANNEL, blend[0], y.desc, y.ptr, dy.desc, dy.ptr, blend[1], dx.desc, dx.ptr)
+    c.softmaxBackward(handle, algorithm, CHANNEL, blend[0], y.desc, y.ptr,
+                      dy.desc, dy.ptr, blend[1], dx.desc, dx.ptr)
     np.testing.assert_allclose(dx.values.ravel()[list(places)], want, rtol=1e-5)
     if algorithm == ACCURATE:
         np.testing.assert_allclose(dx.values[0, 0], np.full((5, 5), want[0]), rtol=1e-5)
@@ -50,7 +54,8 @@ def test_recorded_values(handle, algorithm, blend, old, places, want):
 def test_corners(handle):
     x, y = Tensor((3, 2, 1, 1), [[1000, 1001], [-np.inf, -np.inf], [np.nan, 0]]), Tensor((3, 2, 1, 1))
     c.softmaxForward(handle, ACCURATE, CHANNEL, 1, x.desc, x.ptr, 0, y.desc, y.ptr)
-    np.testing.assert_allclose(y.values.reshape(3, 2), [[1 / (1 + np.e), np.e / (1 + np.e)], [np.nan] * 2, [np.nan] * 2], rtol=1e-6)
+    np.testing.assert_allclose(y.values.reshape(3, 2),
+                               [[1 / (1 + np.e), np.e / (1 + np.e)], [np.nan] * 2, [np.nan] * 2], rtol=1e-6)
 
 
 def test_strides_and_in_place(handle):
@@ -65,13 +70,16 @@ def test_strides_and_in_place(handle):
     y, dy = Tensor(dims, want), Tensor(dims, draw(*dims, seed=2))
     c.softmaxBackward(handle, ACCURATE, CHANNEL, 1, y.desc, y.ptr, dy.desc, dy.ptr, 1, dy.desc, dy.ptr)
     g = draw(*dims, seed=2)
-    np.testing.assert_allclose(dy.values, want * (g - (g * want).sum(axis=1, keepdims=True)) + g, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(dy.values,
+                               want * (g - (g * want).sum(axis=1, keepdims=True)) + g, rtol=1e-5, atol=1e-6)
 
 
 X, Y, DX = Tensor((2, 3, 4, 5), 1.0), Tensor((2, 3, 4, 5), 1.0), Tensor((2, 3, 4, 5), 1.0)
 FORWARD = dict(algorithm=0, mode=0, alpha=1, xDesc=X.desc, x=X.ptr, beta=0, yDesc=Y.desc, y=Y.ptr)
-BACKWARD = dict(algorithm=0, mode=0, alpha=1, yDesc=X.desc, y=X.ptr, dyDesc=Y.desc, dy=Y.ptr, beta=0, dxDesc=DX.desc, dx=DX.ptr)
-OTHER, AS_HALF, AS_NHWC = tensor_desc(2, 3, 4, 6), tensor_desc(2, 3, 4, 5, dtype=HALF), tensor_desc(2, 3, 4, 5, layout="nhwc")
+BACKWARD = dict(algorithm=0, mode=0, alpha=1, yDesc=X.desc, y=X.ptr, dyDesc=Y.desc,
+                dy=Y.ptr, beta=0, dxDesc=DX.desc, dx=DX.ptr)
+OTHER, AS_HALF, AS_NHWC = (tensor_desc(2, 3, 4, 6), tensor_desc(2, 3, 4, 5, dtype=HALF),
+                           tensor_desc(2, 3, 4, 5, layout="nhwc"))
 GAPS = tensor_desc(2, 3, 1, 2, 2, 2, strides=(200, 60, 20, 10, 4, 1))
 REFUSALS = [
     ("Forward", dict(algorithm=3), BadParam, r"algorithm must be one of CUDNN_SOFTMAX_FAST \(0\).*; got 3"),
@@ -94,7 +102,8 @@ REFUSALS = [
     ("Backward", dict(dxDesc=AS_HALF), BadParam, "dxDesc must have data type"),
     ("Backward", dict(dxDesc=AS_NHWC, dx=Y.ptr), BadParam, "must not overlap"),
     ("Backward", dict(dx=X.ptr), BadParam, "must not overlap"),
-    ("Backward", dict(dxDesc=tensor_desc(2, 3, 4, 5, strides=(60, 20, 0, 1))), NotSupported, "dxDesc must not overlap itself"),
+    ("Backward", dict(dxDesc=tensor_desc(2, 3, 4, 5, strides=(60, 20, 0, 1))), NotSupported,
+     "dxDesc must not overlap itself"),
 ]
 
 
@@ -102,4 +111,5 @@ REFUSALS = [
 def test_refusals(handle, refused, direction, broken, error, words):
     arguments = dict(Forward=FORWARD, Backward=BACKWARD)[direction]
     getattr(c, "softmax" + direction)(handle, **arguments)
-    refused(getattr(c, "softmax" + direction), error, f"cudnnSoftmax{direction}: .*{words}", handle, **{**arguments, **broken})
+    refused(getattr(c, "softmax" + direction), error, f"cudnnSoftmax{direction}: .*{words}", handle,
+            **{**arguments, **broken})

@@ -36,15 +36,18 @@ def test_nd(desc, rank):
 
 def test_c_names_of_the_arguments(desc):
     c.setTensor4dDescriptor(tensorDesc=desc, format=0, dataType=0, n=1, c=2, h=3, w=4)
-    c.setTensor4dDescriptorEx(tensorDesc=desc, dataType=0, n=1, c=2, h=3, w=4, nStride=24, cStride=12, hStride=4, wStride=1)
+    c.setTensor4dDescriptorEx(tensorDesc=desc, dataType=0, n=1, c=2, h=3, w=4,
+                              nStride=24, cStride=12, hStride=4, wStride=1)
     c.setTensorNdDescriptor(tensorDesc=desc, dataType=0, nbDims=3, dimA=(1, 1, 1), strideA=(1, 1, 1))
     c.getTensorNdDescriptor(tensorDesc=desc, nbDimsRequested=3)
 
 
 BIG = 2 ** 16
 REFUSALS = [                                     # function, arguments after the descriptor, error, words
-    (c.setTensor4dDescriptor, (2, 0, 1, 1, 1, 1), BadParam, r"format must be one of CUDNN_TENSOR_NCHW \(0\) CUDNN_TENSOR_NHWC \(1\); got 2"),
-    (c.setTensor4dDescriptor, (0, 3, 1, 1, 1, 1), BadParam, r"cudnnSetTensor4dDescriptor: dataType must be one of .*HALF.*; got 3"),
+    (c.setTensor4dDescriptor, (2, 0, 1, 1, 1, 1), BadParam,
+     r"format must be one of CUDNN_TENSOR_NCHW \(0\) CUDNN_TENSOR_NHWC \(1\); got 2"),
+    (c.setTensor4dDescriptor, (0, 3, 1, 1, 1, 1), BadParam,
+     r"cudnnSetTensor4dDescriptor: dataType must be one of .*HALF.*; got 3"),
     (c.setTensor4dDescriptor, (0, 0, 0, 1, 1, 1), BadParam, "n must be >= 1; got 0"),
     (c.setTensor4dDescriptor, (0, 0, 1, -1, 1, 1), BadParam, "c must be >= 1; got -1"),
     (c.setTensor4dDescriptor, (0, 0, 1, 1, 0, 1), BadParam, "h must be >= 1"),
@@ -55,15 +58,18 @@ REFUSALS = [                                     # function, arguments after the
     (c.setTensor4dDescriptorEx, (5, 1, 1, 1, 1, 1, 1, 1, 1), BadParam, "dataType must be one of"),
     (c.setTensor4dDescriptorEx, (0, 1, 1, 1, 0, 1, 1, 1, 1), BadParam, "w must be >= 1"),
     (c.setTensor4dDescriptorEx, (0, 1, 1, 1, 1, -1, 1, 1, 1), BadParam, "nStride must be >= 0; got -1"),
-    (c.setTensor4dDescriptorEx, (0, 2, 1, 1, 1, 2 ** 31, 1, 1, 1), NotSupported, "elements from first to last"),
+    (c.setTensor4dDescriptorEx, (0, 2, 1, 1, 1, 2 ** 31, 1, 1, 1), NotSupported,
+     "elements from first to last"),
     (c.setTensorNdDescriptor, (7, 3, (1, 1, 1), (1, 1, 1)), BadParam, "dataType must be one of"),
     (c.setTensorNdDescriptor, (0, 2, (1, 1), (1, 1)), BadParam, "nbDims must be >= 3; got 2"),
     (c.setTensorNdDescriptor, (0, 9, (1,) * 9, (1,) * 9), NotSupported, "nbDims must be <= 8; got 9"),
     (c.setTensorNdDescriptor, (0, 3, (1, 0, 1), (1, 1, 1)), BadParam, r"dimA must be >= 1; got \(1, 0, 1\)"),
     (c.setTensorNdDescriptor, (0, 3, (1, 1, 1), (1, -1, 1)), BadParam, "strideA must be >= 0"),
-    (c.setTensorNdDescriptor, (0, 3, (BIG, BIG, 1), (BIG, 1, 1)), NotSupported, "elements from first to last"),
+    (c.setTensorNdDescriptor, (0, 3, (BIG, BIG, 1), (BIG, 1, 1)), NotSupported,
+     "elements from first to last"),
     (c.setTensorNdDescriptor, (0, 3, (1, 1), (1, 1, 1)), ValueError, "dimA must have at least 3 entries"),
-    (c.setTensorNdDescriptor, (0, 3, 0x7F0000, (1, 1, 1)), TypeError, "dimA must be a sequence of ints, not an address"),
+    (c.setTensorNdDescriptor, (0, 3, 0x7F0000, (1, 1, 1)), TypeError,
+     "dimA must be a sequence of ints, not an address"),
 ]
 
 
@@ -82,7 +88,8 @@ def test_the_extent_may_be_2_31(desc):
 
 
 def test_getters_refuse(desc, refused):
-    refused(c.getTensor4dDescriptor, BadParam, "tensorDesc must be set; got a tensor descriptor that was only created", desc)
+    refused(c.getTensor4dDescriptor, BadParam,
+            "tensorDesc must be set; got a tensor descriptor that was only created", desc)
     refused(c.getTensorNdDescriptor, BadParam, "must be set", desc, 4)
     c.setTensorNdDescriptor(desc, 0, 3, (1, 2, 3), (6, 3, 1))
     refused(c.getTensor4dDescriptor, BadParam, "tensorDesc must have rank 4; got 3", desc)
@@ -93,7 +100,8 @@ def test_null_and_destroyed_descriptors(desc, refused):
     for wrong in (0, None):
         refused(c.setTensor4dDescriptor, BadParam, "tensorDesc must not be NULL", wrong, 0, 0, 1, 1, 1, 1)
         assert c.destroyTensorDescriptor(wrong) is None
-    refused(c.setTensor4dDescriptor, BadParam, "tensorDesc must be a tensor descriptor", c.createFilterDescriptor(), 0, 0, 1, 1, 1, 1)
+    refused(c.setTensor4dDescriptor, BadParam, "tensorDesc must be a tensor descriptor",
+            c.createFilterDescriptor(), 0, 0, 1, 1, 1, 1)
     c.destroyTensorDescriptor(desc)
     refused(c.destroyTensorDescriptor, BadParam, "created and not destroyed", desc)
     refused(c.destroyTensorDescriptor, BadParam, "created and not destroyed", 4711)

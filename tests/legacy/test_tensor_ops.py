@@ -8,7 +8,8 @@ from cydnn.status import BadParam, NotSupported
 from .arrays import DOUBLE, FLOAT, FLOATS, HALF, Tensor, draw, ramp, tensor_desc, tolerance
 
 DIMS = (2, 3, 4, 5)
-OPS = {c.CUDNN_OP_TENSOR_ADD: np.add, c.CUDNN_OP_TENSOR_MUL: np.multiply, c.CUDNN_OP_TENSOR_MIN: np.minimum, c.CUDNN_OP_TENSOR_MAX: np.maximum}
+OPS = {c.CUDNN_OP_TENSOR_ADD: np.add, c.CUDNN_OP_TENSOR_MUL: np.multiply, c.CUDNN_OP_TENSOR_MIN: np.minimum,
+       c.CUDNN_OP_TENSOR_MAX: np.maximum}
 
 
 def op_desc(op, compute=FLOAT, nan=c.CUDNN_NOT_PROPAGATE_NAN):
@@ -17,7 +18,7 @@ def op_desc(op, compute=FLOAT, nan=c.CUDNN_NOT_PROPAGATE_NAN):
     return desc
 
 
-# -- Transform -------------------------------------------------------------------------------------------------------------------
+# -- Transform -----------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("dims", [DIMS, (2, 3, 4), (2, 2, 2, 2, 2, 2, 2, 2)])
@@ -37,12 +38,15 @@ def test_transform_keeps_the_gaps(handle):
 
 
 @pytest.mark.parametrize("y, error, words", [
-    (tensor_desc(2, 3, 4, 6), BadParam, "yDesc must have dims"), (tensor_desc(2, 3, 4), BadParam, "yDesc must have dims"),
+    (tensor_desc(2, 3, 4, 6), BadParam, "yDesc must have dims"),
+    (tensor_desc(2, 3, 4), BadParam, "yDesc must have dims"),
     (tensor_desc(*DIMS, dtype=HALF), BadParam, "yDesc must have data type f32 like xDesc; got f16"),
-    (tensor_desc(*DIMS, strides=(0, 20, 5, 1)), NotSupported, "yDesc must not overlap itself"), (0, BadParam, "yDesc must not be NULL")])
+    (tensor_desc(*DIMS, strides=(0, 20, 5, 1)), NotSupported, "yDesc must not overlap itself"),
+    (0, BadParam, "yDesc must not be NULL")])
 def test_transform_refusals(handle, refused, y, error, words):
     x = Tensor(DIMS, 1)
-    refused(c.transformTensor, error, "cudnnTransformTensor: " + words, handle, 1, x.desc, x.ptr, 0, y, Tensor(DIMS).ptr)
+    refused(c.transformTensor, error, "cudnnTransformTensor: " + words, handle, 1,
+            x.desc, x.ptr, 0, y, Tensor(DIMS).ptr)
 
 
 def test_transform_is_never_in_place(handle, refused):
@@ -51,7 +55,7 @@ def test_transform_is_never_in_place(handle, refused):
         refused(c.transformTensor, BadParam, "must not overlap", handle, 1, x.desc, x.ptr, 0, x.desc, x.ptr)
 
 
-# -- Add -------------------------------------------------------------------------------------------------------------------------
+# -- Add -----------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("function", (c.addTensor, c.addTensor_v3))
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -59,7 +63,8 @@ def test_transform_is_never_in_place(handle, refused):
 def test_add(handle, function, dtype, a_dims):
     a, out = Tensor(a_dims, draw(*a_dims), dtype), Tensor(DIMS, draw(*DIMS, seed=1), dtype, "nhwc")
     function(handle, alpha=2, aDesc=a.desc, A=a.ptr, beta=0.5, cDesc=out.desc, C=out.ptr)
-    np.testing.assert_allclose(out.values, 2 * draw(*a_dims) + 0.5 * draw(*DIMS, seed=1), rtol=tolerance(dtype))
+    np.testing.assert_allclose(out.values, 2 * draw(*a_dims) + 0.5 * draw(*DIMS, seed=1),
+                               rtol=tolerance(dtype))
 
 
 def test_add_in_place(handle):
@@ -69,24 +74,27 @@ def test_add_in_place(handle):
 
 
 @pytest.mark.parametrize("a, out, error, words", [
-    (dict(dims=(2, 3, 4, 2)), dict(dims=DIMS), BadParam, "aDesc must have dims equal to those of cDesc .* or 1; got"),
+    (dict(dims=(2, 3, 4, 2)), dict(dims=DIMS), BadParam,
+     "aDesc must have dims equal to those of cDesc .* or 1; got"),
     (dict(dims=DIMS), dict(dims=(1, 3, 4, 5)), BadParam, "aDesc must have dims equal"),
     (dict(dims=(1, 3, 1)), dict(dims=DIMS), BadParam, "aDesc must have rank 4 like cDesc; got 3"),
-    (dict(dims=DIMS, dtype=HALF), dict(dims=DIMS), BadParam, "aDesc must have data type f32 like cDesc; got f16"),
+    (dict(dims=DIMS, dtype=HALF), dict(dims=DIMS), BadParam,
+     "aDesc must have data type f32 like cDesc; got f16"),
     (dict(dims=(1,) * 6), dict(dims=(1,) * 6), NotSupported, "cDesc must have rank <= 5; got 6")])
 def test_add_refusals(handle, refused, a, out, error, words):
     a, out = Tensor(**a), Tensor(**out)
     refused(c.addTensor, error, "cudnnAddTensor: " + words, handle, 1, a.desc, a.ptr, 1, out.desc, out.ptr)
 
 
-# -- Op --------------------------------------------------------------------------------------------------------------------------
+# -- Op ------------------------------------------------------------------------------------------------------
 
 def test_op_descriptor(refused):
     desc = op_desc(c.CUDNN_OP_TENSOR_MAX, DOUBLE, c.CUDNN_PROPAGATE_NAN)
     assert c.getOpTensorDescriptor(desc) == (3, DOUBLE, 1)
     refused(c.setOpTensorDescriptor, BadParam, "opTensorOp must be one of CUDNN_OP_TENSOR_ADD", desc, 4, 0, 0)
     refused(c.setOpTensorDescriptor, BadParam, "opTensorCompType must be one of", desc, 0, 3, 0)
-    refused(c.setOpTensorDescriptor, BadParam, "opTensorNanOpt must be one of CUDNN_NOT_PROPAGATE_NAN", desc, 0, 0, 2)
+    refused(c.setOpTensorDescriptor, BadParam,
+            "opTensorNanOpt must be one of CUDNN_NOT_PROPAGATE_NAN", desc, 0, 0, 2)
     refused(c.setOpTensorDescriptor, BadParam, "opTensorDesc must not be NULL", 0, 0, 0, 0)
     assert c.getOpTensorDescriptor(desc) == (3, DOUBLE, 1)
     refused(c.getOpTensorDescriptor, BadParam, "must be set", c.createOpTensorDescriptor())
@@ -98,16 +106,20 @@ def test_op_descriptor(refused):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("b_dims", [DIMS, (1, 3, 1, 1)])
 def test_op(handle, op, dtype, b_dims):
-    a, b, out = Tensor(DIMS, draw(*DIMS), dtype), Tensor(b_dims, draw(*b_dims, seed=1), dtype), Tensor(DIMS, draw(*DIMS, seed=2), dtype, "nhwc")
+    a, b, out = (Tensor(DIMS, draw(*DIMS), dtype), Tensor(b_dims, draw(*b_dims, seed=1), dtype),
+                 Tensor(DIMS, draw(*DIMS, seed=2), dtype, "nhwc"))
     desc = op_desc(op, DOUBLE if dtype == DOUBLE else FLOAT)
     c.opTensor(handle, desc, 2, a.desc, a.ptr, 3, b.desc, b.ptr, 0.5, out.desc, out.ptr)
-    want = OPS[op](2 * draw(*DIMS), 3 * np.broadcast_to(draw(*b_dims, seed=1), DIMS)) + 0.5 * draw(*DIMS, seed=2)
+    want = (OPS[op](2 * draw(*DIMS), 3 * np.broadcast_to(draw(*b_dims, seed=1), DIMS))
+            + 0.5 * draw(*DIMS, seed=2))
     np.testing.assert_allclose(out.values, want, rtol=tolerance(dtype), atol=tolerance(dtype))
 
 
 def test_op_recorded_values(handle):
-    out, b = Tensor((1, 4, 5, 5), ramp(1, 4, 5, 5)), Tensor((1, 4, 5, 5), ramp(1, 4, 5, 5, scale=0.5, offset=5))
-    c.opTensor(handle, op_desc(c.CUDNN_OP_TENSOR_MIN), 1.5, out.desc, out.ptr, 2.5, b.desc, b.ptr, 2, out.desc, out.ptr)
+    out, b = (Tensor((1, 4, 5, 5), ramp(1, 4, 5, 5)),
+              Tensor((1, 4, 5, 5), ramp(1, 4, 5, 5, scale=0.5, offset=5)))
+    c.opTensor(handle, op_desc(c.CUDNN_OP_TENSOR_MIN), 1.5, out.desc, out.ptr, 2.5,
+               b.desc, b.ptr, 2, out.desc, out.ptr)
     np.testing.assert_allclose(out.values.ravel()[[10, 50, 99]], [35, 175, 334.25], rtol=1e-6)
 
 
@@ -131,31 +143,37 @@ def test_op_in_place_rules(handle, refused):
     c.opTensor(handle, desc, 1, a.desc, a.ptr, 1, b.desc, b.ptr, 0, a.desc, a.ptr)
     np.testing.assert_array_equal(a.values, draw(*DIMS) + b.values)
     for _ in range(2):
-        refused(c.opTensor, BadParam, "cudnnOpTensor: B must not be C, unless A is C too", handle, desc, 1, a.desc, a.ptr, 1, b.desc, b.ptr, 0,
-                b.desc, b.ptr)
+        refused(c.opTensor, BadParam, "cudnnOpTensor: B must not be C, unless A is C too", handle, desc, 1,
+                a.desc, a.ptr, 1, b.desc, b.ptr, 0, b.desc, b.ptr)
     before = a.values
     c.opTensor(handle, desc, 1, a.desc, a.ptr, 1, a.desc, a.ptr, 0, a.desc, a.ptr)
     np.testing.assert_array_equal(a.values, 2 * before)
     other = tensor_desc(*DIMS, layout="nhwc")
-    refused(c.opTensor, BadParam, "must not overlap", handle, desc, 1, a.desc, a.ptr, 1, b.desc, b.ptr, 0, other, a.ptr)
+    refused(c.opTensor, BadParam, "must not overlap", handle, desc, 1,
+            a.desc, a.ptr, 1, b.desc, b.ptr, 0, other, a.ptr)
 
 
 @pytest.mark.parametrize("a, b, out, compute, error, words", [
     (dict(dims=(1, 3, 4, 5)), dict(dims=DIMS), dict(dims=DIMS), FLOAT, BadParam, "aDesc must have dims"),
-    (dict(dims=DIMS), dict(dims=(2, 3, 4, 2)), dict(dims=DIMS), FLOAT, BadParam, "bDesc must have dims equal to those of cDesc"),
+    (dict(dims=DIMS), dict(dims=(2, 3, 4, 2)), dict(dims=DIMS), FLOAT, BadParam,
+     "bDesc must have dims equal to those of cDesc"),
     (dict(dims=DIMS), dict(dims=(1, 3, 1)), dict(dims=DIMS), FLOAT, BadParam, "bDesc must have rank 4"),
-    (dict(dims=DIMS), dict(dims=DIMS, dtype=HALF), dict(dims=DIMS), FLOAT, BadParam, "bDesc must have data type f32 like aDesc"),
-    (dict(dims=DIMS), dict(dims=DIMS), dict(dims=DIMS, dtype=DOUBLE), DOUBLE, BadParam, "must all be DOUBLE or none"),
-    (dict(dims=DIMS, dtype=DOUBLE), dict(dims=DIMS, dtype=DOUBLE), dict(dims=DIMS), FLOAT, BadParam, "must all be DOUBLE or none"),
+    (dict(dims=DIMS), dict(dims=DIMS, dtype=HALF), dict(dims=DIMS), FLOAT, BadParam,
+     "bDesc must have data type f32 like aDesc"),
+    (dict(dims=DIMS), dict(dims=DIMS), dict(dims=DIMS, dtype=DOUBLE), DOUBLE, BadParam,
+     "must all be DOUBLE or none"),
+    (dict(dims=DIMS, dtype=DOUBLE), dict(dims=DIMS, dtype=DOUBLE), dict(dims=DIMS), FLOAT, BadParam,
+     "must all be DOUBLE or none"),
     (dict(dims=DIMS), dict(dims=DIMS), dict(dims=DIMS), DOUBLE, NotSupported, "opTensorCompType must be f32"),
     (dict(dims=DIMS), dict(dims=DIMS), dict(dims=DIMS), HALF, NotSupported, "opTensorCompType must be f32"),
     (dict(dims=(1,) * 6), dict(dims=(1,) * 6), dict(dims=(1,) * 6), FLOAT, NotSupported, "rank <= 5; got 6")])
 def test_op_refusals(handle, refused, a, b, out, compute, error, words):
     a, b, out = Tensor(**a), Tensor(**b), Tensor(**out)
-    refused(c.opTensor, error, "cudnnOpTensor: .*" + words, handle, op_desc(0, compute), 1, a.desc, a.ptr, 1, b.desc, b.ptr, 0, out.desc, out.ptr)
+    refused(c.opTensor, error, "cudnnOpTensor: .*" + words, handle, op_desc(0, compute), 1, a.desc, a.ptr, 1,
+            b.desc, b.ptr, 0, out.desc, out.ptr)
 
 
-# -- Set and scale ---------------------------------------------------------------------------------------------------------------
+# -- Set and scale -------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_set_and_scale(handle, dtype):
@@ -182,5 +200,7 @@ def test_set_and_scale_refusals(handle, refused, function, name):
     refused(function, BadParam, "yDesc must not be NULL", handle, 0, y.ptr, **{name: 1})
     refused(function, BadParam, "y must not be NULL", handle, y.desc, 0, **{name: 1})
     refused(function, BadParam, f"{name} must not be NULL", handle, y.desc, y.ptr, **{name: None})
-    refused(function, TypeError, f"{name} must be a number, not the address", handle, y.desc, y.ptr, **{name: 2 ** 40})
-    refused(function, NotSupported, "must not overlap itself", handle, tensor_desc(2, 1, 1, 1, strides=(0, 1, 1, 1)), y.ptr, **{name: 1})
+    refused(function, TypeError, f"{name} must be a number, not the address",
+            handle, y.desc, y.ptr, **{name: 2 ** 40})
+    refused(function, NotSupported, "must not overlap itself", handle,
+            tensor_desc(2, 1, 1, 1, strides=(0, 1, 1, 1)), y.ptr, **{name: 1})

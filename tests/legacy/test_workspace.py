@@ -1,4 +1,5 @@
-"""Workspaces, determinism and alignment: which plan a call gets. Engines of the NumPy device that pretend to need something."""
+"""Workspaces, determinism and alignment: which plan a call gets. Engines of the NumPy device
+that pretend to need something."""
 import numpy as np
 import pytest
 
@@ -26,7 +27,8 @@ class Hungry(Engine):
         return self.price
 
     def plan(self, p, dev):
-        operands = {name: (desc, p.ptr(name)) if desc is not None else None for name, desc in p.operands.items()}
+        operands = {name: (desc, p.ptr(name)) if desc is not None else None
+                    for name, desc in p.operands.items()}
         if self.hunger:
             operands["scratch"] = (TensorDesc.packed(dtypes.u8, (self.hunger,)), p.scratch(self.hunger))
         return [ReferenceCall(p.op, operands, {name: p.scalar(name) for name in p.op.scalars})]
@@ -55,11 +57,13 @@ def hungry(monkeypatch):
     plan.forget()
 
 
-X, W, Y, CONV = Tensor((1, 2, 5, 5), draw(1, 2, 5, 5)), Filter((2, 2, 3, 3), draw(2, 2, 3, 3)), Tensor((1, 2, 3, 3), 0), conv_desc()
+X, W, Y, CONV = (Tensor((1, 2, 5, 5), draw(1, 2, 5, 5)), Filter((2, 2, 3, 3), draw(2, 2, 3, 3)),
+                 Tensor((1, 2, 3, 3), 0), conv_desc())
 DESCS = (X.desc, W.desc, CONV, Y.desc)
 NO_WORKSPACE, FASTEST, LIMIT = (c.CUDNN_CONVOLUTION_FWD_NO_WORKSPACE, c.CUDNN_CONVOLUTION_FWD_PREFER_FASTEST,
                                 c.CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT)
-IMPLICIT, PRECOMP, GEMM = (c.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, c.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+IMPLICIT, PRECOMP, GEMM = (c.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
+                           c.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
                            c.CUDNN_CONVOLUTION_FWD_ALGO_GEMM)
 
 
@@ -68,7 +72,8 @@ def forward(handle, algo, workspace, size, y=Y.ptr):
 
 
 def test_workspace_sizes(hungry):
-    sizes = {algo: c.getConvolutionForwardWorkspaceSize(hungry, *DESCS, algo) for algo in (IMPLICIT, PRECOMP, GEMM)}
+    sizes = {algo: c.getConvolutionForwardWorkspaceSize(hungry, *DESCS, algo)
+             for algo in (IMPLICIT, PRECOMP, GEMM)}
     assert sizes == {IMPLICIT: 0, PRECOMP: NEED, GEMM: NEED}
 
 
@@ -87,7 +92,8 @@ def test_a_workspace_that_is_too_small(hungry, refused):
 def test_preferences(hungry):
     choose = lambda preference, limit=0: c.getConvolutionForwardAlgorithm(hungry, *DESCS, preference, limit)
     assert choose(NO_WORKSPACE) == IMPLICIT and choose(FASTEST) == PRECOMP
-    assert choose(LIMIT, NEED - 1) == IMPLICIT and choose(LIMIT, NEED) == PRECOMP and choose(LIMIT, NEED + 1) == PRECOMP
+    assert (choose(LIMIT, NEED - 1) == IMPLICIT and choose(LIMIT, NEED) == PRECOMP
+            and choose(LIMIT, NEED + 1) == PRECOMP)
 
 
 def test_find(hungry, monkeypatch):
@@ -95,9 +101,11 @@ def test_find(hungry, monkeypatch):
     assert (found[PRECOMP].status, found[PRECOMP].memory, found[IMPLICIT].memory) == (0, NEED, 0)
     room = np.zeros(2 * NEED, np.uint8)
     for workspace, size in ((room, NEED - 1), (None, 10 * NEED)):
-        found = c.findConvolutionForwardAlgorithmEx(hungry, X.desc, X.ptr, W.desc, W.ptr, CONV, Y.desc, Y.ptr, 9, workspace, size)
+        found = c.findConvolutionForwardAlgorithmEx(hungry, X.desc, X.ptr, W.desc, W.ptr,
+                                                    CONV, Y.desc, Y.ptr, 9, workspace, size)
         assert (found[0].algo, found[0].status) == (IMPLICIT, 0)
-        assert {(p.status, p.time, p.memory) for p in found if p.algo in (PRECOMP, GEMM)} == {(AllocFailed.status, -1.0, NEED)}
+        assert ({(p.status, p.time, p.memory) for p in found if p.algo in (PRECOMP, GEMM)}
+                == {(AllocFailed.status, -1.0, NEED)})
     alloc = hungry.device.alloc
 
     def scarce(size):
@@ -106,7 +114,8 @@ def test_find(hungry, monkeypatch):
         return alloc(size)
     monkeypatch.setattr(hungry.device, "alloc", scarce)
     found = {p.algo: p for p in c.findConvolutionForwardAlgorithm(hungry, *DESCS, 9)}
-    assert (found[PRECOMP].status, found[PRECOMP].memory, found[IMPLICIT].status) == (AllocFailed.status, NEED, 0)
+    assert ((found[PRECOMP].status, found[PRECOMP].memory, found[IMPLICIT].status)
+            == (AllocFailed.status, NEED, 0))
 
 
 def test_the_handle_lends_a_workspace(hungry):
@@ -135,7 +144,8 @@ def test_an_algorithm_without_workspace_borrows_where_every_engine_needs_some(hu
 
 
 def test_only_deterministic_engines_serve(hungry):
-    assert c.getConvolutionForwardWorkspaceSize(hungry, *DESCS, GEMM) == NEED      # not the cheaper one without a workspace
+    # not the cheaper one without a workspace
+    assert c.getConvolutionForwardWorkspaceSize(hungry, *DESCS, GEMM) == NEED
 
 
 def test_addresses_off_16_bytes_get_a_plan_of_their_own(hungry):
@@ -154,6 +164,9 @@ def test_no_engine(hungry, refused, monkeypatch):
     monkeypatch.setattr(engines.REFERENCE.__class__, "refuse", lambda self, p, dev: iter(("is asleep",)))
     monkeypatch.setattr(engines, "TABLE", ())
     plan.forget()
-    error = refused(forward, NotSupported, "(?s)cudnnConvolutionForward: conv_fprop: no engine takes .*is asleep", hungry, IMPLICIT, 0, 0)
+    error = refused(forward, NotSupported,
+                    "(?s)cudnnConvolutionForward: conv_fprop: no engine takes .*is asleep",
+                    hungry, IMPLICIT, 0, 0)
     assert error.facts["reasons"]
-    refused(c.getConvolutionForwardAlgorithm, NotSupported, "(?s)no algorithm can do this:.*is asleep", hungry, *DESCS, FASTEST, 0)
+    refused(c.getConvolutionForwardAlgorithm, NotSupported, "(?s)no algorithm can do this:.*is asleep",
+            hungry, *DESCS, FASTEST, 0)

@@ -1,4 +1,5 @@
-"""Arguments of a compute call that are no pointers or numbers: function, argument and value are in the error."""
+"""Arguments of a compute call that are no pointers or numbers: function, argument
+and value are in the error."""
 import numpy as np
 import pytest
 
@@ -14,12 +15,14 @@ IMAGE = np.arange(24, dtype=np.float32)
 @pytest.fixture
 def call():
     handle, t = c.create("numpy"), Tensor((1, 2, 3, 4))
-    yield lambda x=IMAGE, y=None, alpha=1.0: c.softmaxForward(handle, 0, 1, alpha, t.desc, x, 0.0, t.desc, np.empty_like(IMAGE) if y is None else y)
+    yield lambda x=IMAGE, y=None, alpha=1.0: c.softmaxForward(handle, 0, 1, alpha, t.desc, x, 0.0, t.desc,
+                                                              np.empty_like(IMAGE) if y is None else y)
     c.destroy(handle)
 
 
 @pytest.mark.parametrize("given, kind, sentence", [
-    (dict(x="text"), BadParam, "cudnnSoftmaxForward: x must be a pointer: must be an int address, .*; got str"),
+    (dict(x="text"), BadParam,
+     "cudnnSoftmaxForward: x must be a pointer: must be an int address, .*; got str"),
     (dict(x=1.5), BadParam, "cudnnSoftmaxForward: x must be a pointer: .*; got float"),
     (dict(y=2 ** 70), BadParam, "cudnnSoftmaxForward: y must be an address; got 1180591620717411303424"),
     (dict(alpha="one"), TypeError, "cudnnSoftmaxForward: alpha must be a number; got 'one'"),

@@ -63,14 +63,17 @@ def test_conv_gradients_are_adjoints(p, seed):
 
 @pytest.mark.parametrize("mode", [m for m in MODES if m.endswith("_bwd")])
 def test_pointwise_backward_is_the_derivative(mode):
-    forward = ops.Pointwise(mode=mode.replace("_bwd", "_fwd"), relu_lower_clip_slope=0.1, elu_alpha=0.7, softplus_beta=1.3, swish_beta=0.8)
-    backward = ops.Pointwise(mode=mode, relu_lower_clip_slope=0.1, elu_alpha=0.7, softplus_beta=1.3, swish_beta=0.8)
+    forward = ops.Pointwise(mode=mode.replace("_bwd", "_fwd"), relu_lower_clip_slope=0.1,
+                            elu_alpha=0.7, softplus_beta=1.3, swish_beta=0.8)
+    backward = ops.Pointwise(mode=mode, relu_lower_clip_slope=0.1,
+                             elu_alpha=0.7, softplus_beta=1.3, swish_beta=0.8)
     x = RANDOM.uniform(-2, 2, (3, 40))
     x[np.abs(x) < 1e-3] = 0.5
     dy, h = RANDOM.normal(size=x.shape), 1e-6
     f = lambda v: forward.reference(v, None, None, 1.0, 1.0)["y"]
     slope = (f(x + h) - f(x - h)) / (2 * h)
-    np.testing.assert_allclose(backward.reference(dy, x, None, 1.0, 1.0)["y"], dy * slope, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(backward.reference(dy, x, None, 1.0, 1.0)["y"],
+                               dy * slope, rtol=1e-6, atol=1e-7)
 
 
 def derivative(f, x, dy, h=1e-6):
@@ -87,9 +90,11 @@ def derivative(f, x, dy, h=1e-6):
 @pytest.mark.parametrize("algorithm", ["accurate", "log"])
 def test_softmax_backward_is_the_derivative(algorithm, mode):
     x, dy = RANDOM.normal(size=(2, 3, 2, 2)), RANDOM.normal(size=(2, 3, 2, 2))
-    forward, backward = ops.SoftmaxFwd(algorithm=algorithm, mode=mode), ops.SoftmaxBwd(algorithm=algorithm, mode=mode)
+    forward, backward = (ops.SoftmaxFwd(algorithm=algorithm, mode=mode),
+                         ops.SoftmaxBwd(algorithm=algorithm, mode=mode))
     y = forward.reference(x)["y"]
-    np.testing.assert_allclose(backward.reference(y, dy)["dx"], derivative(lambda v: forward.reference(v)["y"], x, dy), atol=1e-7)
+    np.testing.assert_allclose(backward.reference(y, dy)["dx"],
+                               derivative(lambda v: forward.reference(v)["y"], x, dy), atol=1e-7)
     if algorithm == "accurate":
         np.testing.assert_allclose(y.sum(axis=1 if mode == "channel" else (1, 2, 3)), 1.0)
 
@@ -114,7 +119,8 @@ def test_pooling_backward_is_the_derivative(mode):
     forward, backward = ops.PoolingFwd(**facts), ops.PoolingBwd(**facts)
     y = forward.reference(x)["y"]
     dy = RANDOM.normal(size=y.shape)
-    np.testing.assert_allclose(backward.reference(y, dy, x)["dx"], derivative(lambda v: forward.reference(v)["y"], x, dy), atol=1e-7)
+    np.testing.assert_allclose(backward.reference(y, dy, x)["dx"],
+                               derivative(lambda v: forward.reference(v)["y"], x, dy), atol=1e-7)
 
 
 def test_max_pooling_ties_and_nan():
@@ -141,7 +147,8 @@ def test_errors_name_argument_rule_and_value():
         ops.ConvFprop(stride=0)
     with pytest.raises(BadParam, match=r"softmax_fwd: mode must be one of channel instance; got 'rows'"):
         ops.SoftmaxFwd(mode="rows")
-    with pytest.raises(BadParam, match=r"batch_norm_training: x must not be empty: its statistics would be of nothing; got \(0, 5, 2, 2\)"):
+    with pytest.raises(BadParam, match="batch_norm_training: x must not be empty: "
+                                       r"its statistics would be of nothing; got \(0, 5, 2, 2\)"):
         ops.Problem.parse("batch_norm_training n0c5h2w2 f32")
     with pytest.raises(BadParam, match=r"problem: op must be one of conv_fprop .*; got 'convolve'"):
         ops.Problem.parse("convolve 1x2")

@@ -1,8 +1,10 @@
-"""One plan on a GPU and on the interpreter, with the same bytes in all buffers: are the outputs equal, bit for bit?
+"""One plan on a GPU and on the interpreter, with the same bytes in all buffers:
+are the outputs equal, bit for bit?
 
-What the PTX of a plan has in it says how much is owed: ``plain`` the same bits; ``approx`` (.approx or .full instructions, whose bits are the
-hardware's own) and ``order`` (floating-point atomics) the computed tolerance of the op on both; ``tensor`` that, an error against float64 of at
-most four times the interpreter's, and the same bits where all numbers are small integers.
+What the PTX of a plan has in it says how much is owed: ``plain`` the same bits; ``approx`` (.approx or .full
+instructions, whose bits are the hardware's own) and ``order`` (floating-point atomics) the computed tolerance
+of the op on both; ``tensor`` that, an error against float64 of at most four times the interpreter's,
+and the same bits where all numbers are small integers.
 """
 from __future__ import annotations
 
@@ -16,10 +18,11 @@ from cydnn.steps import Launch
 from .compare import compare, tolerance
 from .matrix import Prepared, execute
 
-KINDS = (("tensor", re.compile(r"\b(mma\.sync|wgmma\.mma_async)\b")), ("order", re.compile(r"\b(atom|red)\.[\w.:]*\.(f16|bf16|f32|f64)")),
+KINDS = (("tensor", re.compile(r"\b(mma\.sync|wgmma\.mma_async)\b")),
+         ("order", re.compile(r"\b(atom|red)\.[\w.:]*\.(f16|bf16|f32|f64)")),
          ("approx", re.compile(r"\.(approx|full)\.")))
 TIMES = 4                                        # a tensor core's error, in the interpreter's
-ROUNDING = 2.0 ** -24                            # of a float32 sum: an error of the interpreter below it is luck
+ROUNDING = 2.0 ** -24                       # of a float32 sum: an error of the interpreter below it is luck
 
 
 def setting(problem, seed: int, exact: bool) -> Prepared:
@@ -54,10 +57,13 @@ def differences(case, gpu, twin, seed: int, exact=False) -> tuple[str, bool, lis
     (kind, here), (_, there) = outputs(case, gpu, given), outputs(case, twin, given)
     equal = {n: np.array_equal(here[n][2], there[n][2]) for n in here}
     if kind == "plain" or exact and kind == "tensor":
-        texts = [_apart(n, *(side[n][2] for side in (here, there)), here[n][0]) for n, same in equal.items() if not same]
+        texts = [_apart(n, *(side[n][2] for side in (here, there)), here[n][0])
+                 for n, same in equal.items() if not same]
     else:
-        texts = [t for n in here if not equal[n] for t in FAR[kind](case.problem, n, here[n], there[n], given)]
-    return kind, all(equal.values()), [f"{case} seed={seed}{' exact' if exact else ''}: {text}" for text in texts]
+        texts = [t for n in here if not equal[n]
+                 for t in FAR[kind](case.problem, n, here[n], there[n], given)]
+    return (kind, all(equal.values()),
+            [f"{case} seed={seed}{' exact' if exact else ''}: {text}" for text in texts])
 
 
 def _apart(name, here, there, desc) -> str:
@@ -65,12 +71,14 @@ def _apart(name, here, there, desc) -> str:
     cells = [raw[:len(raw) // size * size].reshape(-1, size) for raw in (here, there)]
     wrong = np.flatnonzero((cells[0] != cells[1]).any(1))
     show = lambda side: side[wrong[0]][::-1].tobytes().hex()
-    return f"{name}: {len(wrong)} elements differ; the GPU has {show(cells[0])}, the interpreter {show(cells[1])}"
+    return (f"{name}: {len(wrong)} elements differ; the GPU has {show(cells[0])}, "
+            f"the interpreter {show(cells[1])}")
 
 
 def _tolerated(problem, name, here, there, given):
     """Both sides within the op's tolerance."""
-    allowed = tolerance(problem, name, here[0], given.want[name], given.magnitude[name], given.scalars, given.values[name])
+    allowed = tolerance(problem, name, here[0], given.want[name],
+                        given.magnitude[name], given.scalars, given.values[name])
     for who, side in (("the GPU", here), ("the interpreter", there)):
         report = compare(side[1], given.want[name], allowed, side[0])
         if not report.ok:
@@ -81,7 +89,8 @@ def _four_times(problem, name, here, there, given):
     """Both sides within the op's tolerance, and the GPU's error at most four times the interpreter's."""
     yield from _tolerated(problem, name, here, there, given)
     want, floor = given.want[name], ROUNDING * float(np.max(given.magnitude[name], initial=0))
-    error, allowed = float(np.abs(here[1] - want).max(initial=0)), TIMES * max(float(np.abs(there[1] - want).max(initial=0)), floor)
+    error, allowed = (float(np.abs(here[1] - want).max(initial=0)),
+                      TIMES * max(float(np.abs(there[1] - want).max(initial=0)), floor))
     if not error <= allowed:
         yield f"{name}: the GPU's error is {error:.3g}, {TIMES} times the interpreter's {allowed:.3g}"
 

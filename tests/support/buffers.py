@@ -1,4 +1,5 @@
-"""Guarded buffers: a tensor between two guard zones, NaN-poisoned, so that a test sees every byte a kernel should not have touched."""
+"""Guarded buffers: a tensor between two guard zones, NaN-poisoned, so that a test sees every
+byte a kernel should not have touched."""
 from __future__ import annotations
 
 import numpy as np
@@ -24,7 +25,8 @@ class Guarded:
 
     def _view(self, raw):
         flat = raw[self.start:self.start + self.desc.bytes].view(self.desc.dtype.numpy)
-        return np.lib.stride_tricks.as_strided(flat, self.desc.dims, [s * self.desc.dtype.bytes for s in self.desc.strides])
+        return np.lib.stride_tricks.as_strided(flat, self.desc.dims,
+                                               [s * self.desc.dtype.bytes for s in self.desc.strides])
 
     def write(self, values):
         """Store values (encoded) in the tensor's elements; gaps keep the poison."""
@@ -45,6 +47,7 @@ class Guarded:
         mine = np.zeros(self.total, bool)
         inside = mine[self.start:self.start + self.desc.bytes]
         size = self.desc.dtype.bytes
-        cells = np.lib.stride_tricks.as_strided(inside, (*self.desc.dims, size), [*(s * size for s in self.desc.strides), 1])
+        cells = np.lib.stride_tricks.as_strided(inside, (*self.desc.dims, size),
+                                                [*(s * size for s in self.desc.strides), 1])
         cells[...] = True
         return int(((raw != self.before) & ~mine).sum())

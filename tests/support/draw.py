@@ -1,4 +1,5 @@
-"""Random problems from the declarations of the ops: every dtype, layouts, gaps, odd sizes, size-1 dims, attributes, blends."""
+"""Random problems from the declarations of the ops: every dtype, layouts, gaps, odd sizes,
+size-1 dims, attributes, blends."""
 from __future__ import annotations
 
 import random
@@ -39,7 +40,8 @@ def draw(op_class, rng) -> Problem:
 
 def size(rng, most=40):
     """A dim: often small or 1, sometimes a multiple of 8, sometimes odd and large."""
-    return rng.choice([1, rng.randint(1, 5), rng.randint(1, most), 8 * rng.randint(1, max(most // 8, 1)), rng.randint(1, most)])
+    return rng.choice([1, rng.randint(1, 5), rng.randint(1, most), 8 * rng.randint(1, max(most // 8, 1)),
+                       rng.randint(1, most)])
 
 
 def tensor(rng, dtype, dims, layout=None, writable=False) -> TensorDesc:
@@ -77,7 +79,8 @@ def _conv(op_class, rng):
     same = rng.random() < 0.5
     pre = [rng.randint(0, 3) for _ in range(rank)]
     op = op_class(pre_pad=pre, post_pad=pre if same else [rng.randint(0, 3) for _ in range(rank)],
-                  stride=[rng.choice([1, 1, 2, 3]) for _ in range(rank)], dilation=[rng.choice([1, 1, 1, 2]) for _ in range(rank)],
+                  stride=[rng.choice([1, 1, 2, 3]) for _ in range(rank)],
+                  dilation=[rng.choice([1, 1, 1, 2]) for _ in range(rank)],
                   mode=rng.choices(["cross_correlation", "convolution"], [3, 1])[0], compute=compute)
     x, w = (rng.randint(1, 5), c, *spatial), (k, c // groups, *window)
     y = op.out_dims(x, w)
@@ -85,7 +88,8 @@ def _conv(op_class, rng):
         raise BadParam("empty output")
     layout = rng.choice(["nhwc", "nhwc", "nchw", None])
     x, w, y = (tensor(rng, dtype, d, layout) for d in (x, w, y))
-    return Problem(op, {ops.ConvFprop: dict(x=x, w=w, y=y), ops.ConvDgrad: dict(dy=y, w=w, dx=x), ops.ConvWgrad: dict(x=x, dy=y, dw=w)}[op_class])
+    return Problem(op, {ops.ConvFprop: dict(x=x, w=w, y=y), ops.ConvDgrad: dict(dy=y, w=w, dx=x),
+                        ops.ConvWgrad: dict(x=x, dy=y, dw=w)}[op_class])
 
 
 def _image(rng, most=40, ranks=(3, 4, 4, 4, 5)):
@@ -98,7 +102,8 @@ def _bgrad(op_class, rng):
     dtype, compute = _types(rng)
     dims = _image(rng, 64)
     dy = tensor(rng, dtype, dims)
-    return Problem(op_class(compute=compute), dict(dy=dy, db=TensorDesc.packed(dtype, (1, dims[1], *(1,) * (len(dims) - 2)))))
+    return Problem(op_class(compute=compute),
+                   dict(dy=dy, db=TensorDesc.packed(dtype, (1, dims[1], *(1,) * (len(dims) - 2)))))
 
 
 def _matmul(op_class, rng):
@@ -128,13 +133,15 @@ def _pointwise(op_class, rng):
     layout = rng.choice(["nchw", "nhwc", None])
     descs = {}
     for name in names:
-        form = "full" if name == names[0] else rng.choices(["full", "channel", "scalar", "some"], [4, 2, 1, 1])[0]
+        form = ("full" if name == names[0]
+                else rng.choices(["full", "channel", "scalar", "some"], [4, 2, 1, 1])[0])
         these = {"full": dims, "channel": (1, dims[1], *(1,) * (len(dims) - 2)), "scalar": (1,) * len(dims),
                  "some": tuple(rng.choice([1, d]) for d in dims)}[form]
         descs[name] = tensor(rng, dtype if rng.random() < 0.85 else rng.choice(FLOATS), these, layout)
     op = op_class(mode=mode, axis=rng.randrange(len(dims)), relu_lower_clip_slope=rng.choice([0.0, 0.01]),
-                  relu_upper_clip=rng.choice([float("inf"), 0.75]), elu_alpha=rng.choice([1.0, 0.5]), softplus_beta=rng.choice([1.0, 2.0]),
-                  swish_beta=rng.choice([1.0, 1.5]), nan=rng.choice(["propagate", "ignore"]), compute=compute)
+                  relu_upper_clip=rng.choice([float("inf"), 0.75]), elu_alpha=rng.choice([1.0, 0.5]),
+                  softplus_beta=rng.choice([1.0, 2.0]), swish_beta=rng.choice([1.0, 1.5]),
+                  nan=rng.choice(["propagate", "ignore"]), compute=compute)
     descs["y"] = tensor(rng, dtype, dims, layout)
     return Problem(op, descs)
 
@@ -142,8 +149,8 @@ def _pointwise(op_class, rng):
 def _reduction(op_class, rng):
     dtype, compute = _types(rng)
     dims = _image(rng, 96, ranks=(2, 2, 3, 4, 4, 5))
-    out = rng.choice([tuple(1 for _ in dims), (1, *dims[1:]), (*dims[:-1], 1), tuple(rng.choice([1, d]) for d in dims),
-                      (1, dims[1], *(1,) * (len(dims) - 2))])
+    out = rng.choice([tuple(1 for _ in dims), (1, *dims[1:]), (*dims[:-1], 1),
+                      tuple(rng.choice([1, d]) for d in dims), (1, dims[1], *(1,) * (len(dims) - 2))])
     y_type = rng.choice([dtype, dtype, "f64" if dtype == "f64" else "f32"])
     return Problem(op_class(mode=rng.choice(list(REDUCTIONS)), compute=compute),
                    dict(x=tensor(rng, dtype, dims), y=tensor(rng, y_type, out)))
@@ -151,8 +158,11 @@ def _reduction(op_class, rng):
 
 def _softmax(op_class, rng):
     dtype, compute = _types(rng)
-    dims = rng.choice([lambda: (rng.randint(1, 20), rng.choice([rng.randint(1, 300), 8 * rng.randint(1, 1200)])), lambda: _image(rng, 64)])()
-    op = op_class(algorithm=rng.choice(["accurate", "fast", "log"]), mode=rng.choice(["channel", "instance"]), compute=compute)
+    dims = rng.choice([lambda: (rng.randint(1, 20),
+                                rng.choice([rng.randint(1, 300), 8 * rng.randint(1, 1200)])),
+                       lambda: _image(rng, 64)])()
+    op = op_class(algorithm=rng.choice(["accurate", "fast", "log"]),
+                  mode=rng.choice(["channel", "instance"]), compute=compute)
     layout = rng.choice(["nchw", "nhwc", None])
     return Problem(op, {name: tensor(rng, dtype, dims, layout) for name in op.operands()})
 
@@ -162,17 +172,22 @@ def _pooling(op_class, rng):
     how = rng.choices(["any", "network", "global"], [3, 4, 1])[0]
     dims = _image(rng, 48)
     if how != "any":                             # what networks do: whole vectors of channels or of pixels
-        dims = (rng.randint(1, 4), 8 * rng.randint(1, 5), rng.randint(3, 20), rng.choice([8, 16, 24, 32, rng.randint(3, 20)]))
+        dims = (rng.randint(1, 4), 8 * rng.randint(1, 5), rng.randint(3, 20),
+                rng.choice([8, 16, 24, 32, rng.randint(3, 20)]))
     rank = len(dims) - 2
-    window, pad, stride = {"any": lambda: ([rng.randint(1, 4) for _ in range(rank)], [rng.choice([0, 0, 1, 2]) for _ in range(rank)],
+    window, pad, stride = {"any": lambda: ([rng.randint(1, 4) for _ in range(rank)],
+                                           [rng.choice([0, 0, 1, 2]) for _ in range(rank)],
                                            [rng.randint(1, 3) for _ in range(rank)]),
-                           "network": lambda: (rng.choice([2, 3]), rng.choice([0, 1]), 2), "global": lambda: (dims[2:], 0, 1)}[how]()
-    op = op_class(mode=rng.choice(["max", "avg_include_padding", "avg_exclude_padding"]), nan=rng.choice(["ignore", "propagate"]),
-                  window=window, pre_pad=pad, stride=stride, compute=compute)
+                           "network": lambda: (rng.choice([2, 3]), rng.choice([0, 1]), 2),
+                           "global": lambda: (dims[2:], 0, 1)}[how]()
+    op = op_class(mode=rng.choice(["max", "avg_include_padding", "avg_exclude_padding"]),
+                  nan=rng.choice(["ignore", "propagate"]), window=window,
+                  pre_pad=pad, stride=stride, compute=compute)
     out, layout = op.out_dims(dims), rng.choice(["nchw", "nhwc", None])
     if min(out) < 1:
         raise BadParam("empty output")
-    return Problem(op, {n: tensor(rng, dtype, dims if n in ("x", "dx") else out, layout) for n in op.operands()})
+    return Problem(op,
+                   {n: tensor(rng, dtype, dims if n in ("x", "dx") else out, layout) for n in op.operands()})
 
 
 def _batch_norm(op_class, rng):
@@ -181,16 +196,18 @@ def _batch_norm(op_class, rng):
     op = op_class(mode=rng.choices(["spatial", "per_activation"], [3, 1])[0], compute=compute)
     parameter = TensorDesc.packed("f64" if dtype == "f64" else "f32", op.parameter_dims(dims))
     layout = rng.choice(["nchw", "nhwc", "nhwc", None])
-    absent = {n for pair in (("running_mean", "running_var", "next_running_mean", "next_running_var"), ("mean", "rstd"))
-              if rng.random() < 0.4 for n in pair} & op.optional
+    absent = {n for pair in (("running_mean", "running_var", "next_running_mean", "next_running_var"),
+                             ("mean", "rstd")) if rng.random() < 0.4 for n in pair} & op.optional
     image = ("x", "y", "dy", "dx")
-    return Problem(op, {n: None if n in absent else tensor(rng, dtype, dims, layout) if n in image else parameter for n in op.operands()})
+    return Problem(op, {n: None if n in absent else tensor(rng, dtype, dims, layout) if n in image
+                        else parameter for n in op.operands()})
 
 
 def _tensor_op(op_class, rng):
     dtype, compute = _types(rng)
     dims = _image(rng, 48)
-    op = op_class(compute=compute, **({"mode": rng.choice(["add", "mul", "min", "max"]), "nan": rng.choice(["ignore", "propagate"])}
+    op = op_class(compute=compute, **({"mode": rng.choice(["add", "mul", "min", "max"]),
+                                       "nan": rng.choice(["ignore", "propagate"])}
                                       if op_class is ops.OpTensor else {}))
     layout = rng.choice(["nchw", "nhwc", None])
     thin = tuple(1 if rng.random() < 0.5 else d for d in dims)
@@ -201,7 +218,8 @@ def _tensor_op(op_class, rng):
     return Problem(op, {n: make[n]() for n in op.operands()})
 
 
-_MAKERS = {ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad, ops.Matmul: _matmul,
-           ops.Pointwise: _pointwise, ops.Reduction: _reduction, ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax,
-           ops.PoolingFwd: _pooling, ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
+_MAKERS = {ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
+           ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
+           ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
+           ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
            ops.BatchNormBwd: _batch_norm, **{op: _tensor_op for op in TENSOR_OPS}}

@@ -1,4 +1,5 @@
-"""One problem, one device, every engine that accepts it: guarded buffers, poisoned outputs, on a GPU two runs with equal bits, against float64."""
+"""One problem, one device, every engine that accepts it: guarded buffers, poisoned outputs, on a GPU two
+runs with equal bits, against float64."""
 from __future__ import annotations
 
 import random
@@ -17,7 +18,8 @@ from .compare import compare, tolerance
 
 @dataclass
 class Outcome:
-    """Engines that ran (name -> list of findings, empty when right) and engines that refused (name -> reasons)."""
+    """Engines that ran (name -> list of findings, empty when right) and engines
+    that refused (name -> reasons)."""
     ran: dict = field(default_factory=dict)
     refused: dict = field(default_factory=dict)
 
@@ -37,7 +39,8 @@ def scalars_for(op, rng) -> dict:
         elif name == "value":
             values[name] = rng.choice([0.0, -1.5, 3.25])
         elif rng.random() < 0.3:
-            values[name] = rng.choice([0.5, -1.25, 2.0]) if name.startswith("alpha") else rng.choice([0.0, 1.0, 0.5])
+            values[name] = (rng.choice([0.5, -1.25, 2.0]) if name.startswith("alpha")
+                            else rng.choice([0.0, 1.0, 0.5]))
     return values
 
 
@@ -53,13 +56,15 @@ def blended(op) -> dict:
 
 
 def flavours(op) -> tuple:
-    """Which inputs tell this op's mistakes apart: "wide" ones show a maximum that is none, "nan" ones how NaN are treated."""
+    """Which inputs tell this op's mistakes apart: "wide" ones show a maximum that is none,
+    "nan" ones how NaN are treated."""
     wide = ("wide",) if op.name == "softmax_fwd" and op.algorithm != "fast" else ()
     return ("drawn", *wide, *(("nan",) if hasattr(op, "nan") else ()))
 
 
 def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
-    """Float64 values of every operand, representable in its type. ``exact``: small integers, so that every sum is exact."""
+    """Float64 values of every operand, representable in its type. ``exact``: small integers,
+    so that every sum is exact."""
     gen = np.random.default_rng(rng.randrange(2 ** 32))
     values = {}
     for name, d in problem.operands.items():
@@ -70,7 +75,8 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
         elif flavour in ("ties", "special"):
             raw = gen.integers(-4, 5, d.dims) / 2.0
             if flavour == "special" and name == "x":
-                raw = np.where(gen.random(d.dims) < 0.3, gen.choice([np.nan, -np.inf, np.inf, -0.0], d.dims), raw)
+                raw = np.where(gen.random(d.dims) < 0.3,
+                               gen.choice([np.nan, -np.inf, np.inf, -0.0], d.dims), raw)
         else:
             raw = gen.uniform(-1, 1, d.dims) * (rng.choice([1.0, 1.0, 3.0]) if flavour != "wide" else 2000.0)
         if flavour == "nan" and name in problem.op.reads and d.dtype.eps:
@@ -81,7 +87,8 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
     return values
 
 
-EXACT_OPS = {"conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor"}
+EXACT_OPS = {"conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "transform", "add_tensor",
+             "op_tensor", "scale_tensor", "set_tensor"}
 
 
 def with_nans(values, names, seed) -> dict:
@@ -91,19 +98,24 @@ def with_nans(values, names, seed) -> dict:
 
 
 class Prepared:
-    """A problem with inputs of a flavour, by-value numbers, and what must come out. Small integers are drawn for some seeds, or where ``exact``."""
+    """A problem with inputs of a flavour, by-value numbers, and what must come out. Small integers are drawn
+    for some seeds, or where ``exact``."""
 
-    def __init__(self, problem, seed: int = 0, scalars=None, flavour: str = "drawn", nans=(), scale: float = 1.0,
-                 exact: bool | None = None):
+    def __init__(self, problem, seed: int = 0, scalars=None, flavour: str = "drawn", nans=(),
+                 scale: float = 1.0, exact: bool | None = None):
         rng = random.Random(seed)
         self.problem, op = problem, problem.op
         self.scalars = scalars or scalars_for(op, rng)
         exact = op.name in EXACT_OPS and rng.random() < 0.4 if exact is None else exact
         drawn = inputs_for(problem, rng, exact, flavour)
-        scaled = drawn if scale == 1 else {n: problem.operands[n].dtype.round(scale * v) for n, v in drawn.items()}
-        self.values = with_nans(scaled, [n for n in nans if n in scaled and problem.operands[n].dtype.kind == "float"], seed)
-        self.reads_old = {o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0} | (set(op.writes) if op.reads_output else set())
-        arrays = {n: v if n in op.reads or n in self.reads_old else np.broadcast_to(np.nan, v.shape) for n, v in self.values.items()}
+        scaled = (drawn if scale == 1
+                  else {n: problem.operands[n].dtype.round(scale * v) for n, v in drawn.items()})
+        self.values = with_nans(
+            scaled, [n for n in nans if n in scaled and problem.operands[n].dtype.kind == "float"], seed)
+        self.reads_old = ({o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0}
+                          | (set(op.writes) if op.reads_output else set()))
+        arrays = {n: v if n in op.reads or n in self.reads_old else np.broadcast_to(np.nan, v.shape)
+                  for n, v in self.values.items()}
         raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v)
                for n, v in op.evaluate(arrays, self.scalars).items()}
         self.want = op.blend(raw, arrays, self.scalars)
@@ -111,17 +123,20 @@ class Prepared:
         self.graph = graph_of(problem, self.scalars)
 
     def once(self, built, device, bits) -> list[str]:
-        """Run a plan of the problem; the sentences of what is wrong. Appends the outputs' bytes to ``bits``."""
-        return _once(built, self.problem, self.values, self.reads_old, self.want, self.magnitude, self.scalars, device, bits)
+        """Run a plan of the problem; the sentences of what is wrong.
+        Appends the outputs' bytes to ``bits``."""
+        return _once(built, self.problem, self.values, self.reads_old, self.want,
+                     self.magnitude, self.scalars, device, bits)
 
 
 def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(), scale=1.0,
         flavour="drawn") -> Outcome:
     """Every engine on one problem. A finding is a sentence that starts with what went wrong.
 
-    ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers, in place of drawn ones. ``nans``: operands
-    that hold NaN (an output: before the call, where it is read). ``scale``: of the inputs. ``flavour``: their kind; besides ``flavours`` there are
-    "ties" (few values, so that maxima meet) and "special" (these, with NaN, infinities and -0 in x).
+    ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers,
+    in place of drawn ones. ``nans``: operands that hold NaN (an output: before the call, where it is read).
+    ``scale``: of the inputs. ``flavour``: their kind; besides ``flavours`` there are "ties" (few values,
+    so that maxima meet) and "special" (these, with NaN, infinities and -0 in x).
     """
     outcome, made = Outcome(), Prepared(problem, seed, scalars, flavour, nans, scale)
     match = match_of(made.graph, made.graph.nodes[0])
@@ -144,7 +159,8 @@ def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(
 
 
 def execute(built, problem, values, filled, device, inplace=()):
-    """(buffers, workspace) after one run: the operands in ``filled`` hold their values, all other bytes are poisoned.
+    """(buffers, workspace) after one run: the operands in ``filled`` hold their values,
+    all other bytes are poisoned.
 
     ``inplace``: (written, read) pairs that share a buffer. 512 bytes behind the workspace are poisoned too.
     """
@@ -173,7 +189,8 @@ def _once(built, problem, values, reads_old, want, magnitude, scalars, device, b
         if stray:
             texts.append(f"{name}: {stray} bytes written outside the tensor")
         old = values[name]
-        report = compare(got, want[name], tolerance(problem, name, buffer.desc, want[name], magnitude[name], scalars, old), buffer.desc)
+        report = compare(got, want[name], tolerance(problem, name, buffer.desc, want[name],
+                                                    magnitude[name], scalars, old), buffer.desc)
         if not report.ok:
             texts.append(f"{name}: {report.text}")
         all_bits += raw.tobytes()

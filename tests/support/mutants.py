@@ -1,7 +1,9 @@
-"""Mutants of PTX: one instruction changed or dropped, as text. The tables say which; nothing here runs a kernel.
+"""Mutants of PTX: one instruction changed or dropped, as text. The tables say which;
+nothing here runs a kernel.
 
-``mutants(text, kernel)`` yields each with the line it is on, its kind and the new text. Left alone: functions that a kernel calls, parameters
-of calls, and ``shr.s32 a, x, 31; shr.u32 b, a, n; add.s32 y, x, b``, which rounds a signed division of what is never negative: b is 0.
+``mutants(text, kernel)`` yields each with the line it is on, its kind and the new text. Left alone: functions
+that a kernel calls, parameters of calls, and ``shr.s32 a, x, 31; shr.u32 b, a, n; add.s32 y, x, b``,
+which rounds a signed division of what is never negative: b is 0.
 """
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ DROPS = (                                                    # kind, opcodes: th
     ("dropped wgmma", r"wgmma\.mma"),
     ("dropped store", r"(st|stmatrix|red|atom)\.(?!param)"),
 )
-SWAPS = (                                                    # kind, opcodes, {word: other word}: the first such word of the opcode changes
-    ("flipped comparison", r"setp?\.", dict(zip("lt le gt ge eq ne lo ls hi hs ltu leu gtu geu".split(), "le lt ge gt ne eq ls lo hs hi leu ltu geu gtu".split()))),
+SWAPS = (  # kind, opcodes, {word: other word}: the first such word of the opcode changes
+    ("flipped comparison", r"setp?\.", dict(zip("lt le gt ge eq ne lo ls hi hs ltu leu gtu geu".split(),
+                                                "le lt ge gt ne eq ls lo hs hi leu ltu geu gtu".split()))),
     ("add for sub", r"(add|sub)\.", dict(add="sub", sub="add")),
     ("min for max", r"(min|max)\.", dict(min="max", max="min")),
     ("and for or", r"(and|or)\.pred", {"and": "or", "or": "and"}),
@@ -31,7 +34,8 @@ CONSTANTS = r"(add|sub|mul|mad|shl|shr|and|or|xor|setp|selp|min|max|mov|div|rem)
 
 
 class Statement(NamedTuple):
-    """One instruction of the text: its guard (``@%p`` or empty), opcode and operands; it fills text[start:end], with the semicolon."""
+    """One instruction of the text: its guard (``@%p`` or empty), opcode and operands; it fills
+    text[start:end], with the semicolon."""
     start: int
     end: int
     guard: str
@@ -56,15 +60,18 @@ def statements(text: str, kernel: str) -> Iterator[Statement]:
     bare = re.sub(r"//[^\n]*", lambda m: " " * len(m[0]), text)
     entry = re.search(rf"\.entry\s+{re.escape(kernel)}\b[^{{]*\{{", bare)
     depth, at = 1, entry.end()
-    for token in re.compile(r"(\{(?=[^;{}]*[;{])|(?<=[;}\s])\}|[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*;)").finditer(bare, at):
+    for token in re.compile(r"(\{(?=[^;{}]*[;{])|(?<=[;}\s])\}|[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*;)").finditer(
+            bare, at):
         depth += (token[0] == "{") - (token[0] == "}")
         if not depth:
             return
-        found = re.compile(r"\s*(?:[$\w]+:\s*)*(@!?%\w+\s+)?([a-z][\w.:]*)\s*([^;]*);").fullmatch(bare, token.start(), token.end())
+        found = re.compile(r"\s*(?:[$\w]+:\s*)*(@!?%\w+\s+)?([a-z][\w.:]*)\s*([^;]*);").fullmatch(
+            bare, token.start(), token.end())
         if found:
             start = found.start(1) if found[1] else found.start(2)
             operands = re.findall(r"(?:\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,{\[(])+", found[3])
-            yield Statement(start, token.end(), (found[1] or "").strip(), found[2], tuple(o.strip() for o in operands))
+            yield Statement(start, token.end(), (found[1] or "").strip(),
+                            found[2], tuple(o.strip() for o in operands))
 
 
 def mutants(text: str, kernel: str) -> Iterator[Mutant]:
@@ -80,7 +87,8 @@ def mutants(text: str, kernel: str) -> Iterator[Mutant]:
 
 
 def _rounds(s: Statement, signs: set, zeros: set) -> bool:
-    """Is this one of the three instructions? Notes the registers that hold a sign, and those that hold 0 as it is never minus."""
+    """Is this one of the three instructions? Notes the registers that hold a sign, and those
+    that hold 0 as it is never minus."""
     if s.opcode == "shr.s32" and s.operands[2] == "31":
         signs.add(s.operands[0])
     elif s.opcode == "shr.u32" and s.operands[1] in signs:
@@ -105,7 +113,8 @@ def changes(s: Statement) -> Iterator[tuple]:
         if re.match(opcodes, s.opcode):
             yield from ((kind, s._replace(opcode=other)) for other in _swapped(s.opcode, words))
     if s.opcode.startswith("selp"):
-        yield "swapped selection", s._replace(operands=(s.operands[0], s.operands[2], s.operands[1], *s.operands[3:]))
+        yield ("swapped selection",
+               s._replace(operands=(s.operands[0], s.operands[2], s.operands[1], *s.operands[3:])))
     if re.match(CONSTANTS, s.opcode):
         yield from _numbers(s)
     if re.match(r"(ld|st|cp|atom|red|ldmatrix|stmatrix)\b", s.opcode) and ".param" not in s.opcode:
@@ -123,7 +132,8 @@ def _numbers(s: Statement) -> Iterator[tuple]:
     """Every integer constant, one more."""
     for i, operand in enumerate(s.operands[1:], 1):
         if re.fullmatch(r"-?\d+", operand):
-            yield "constant + 1", s._replace(operands=(*s.operands[:i], str(int(operand) + 1), *s.operands[i + 1:]))
+            yield ("constant + 1",
+                   s._replace(operands=(*s.operands[:i], str(int(operand) + 1), *s.operands[i + 1:])))
 
 
 def _offsets(s: Statement) -> Iterator[tuple]:
@@ -133,4 +143,5 @@ def _offsets(s: Statement) -> Iterator[tuple]:
     for i, operand in enumerate(s.operands):
         found = re.fullmatch(r"\[([%$\w]+)(?:\+(-?\d+))?\]", operand)
         if found:
-            yield "address + 1", s._replace(operands=(*s.operands[:i], f"[{found[1]}+{int(found[2] or 0) + width}]", *s.operands[i + 1:]))
+            yield "address + 1", s._replace(
+                operands=(*s.operands[:i], f"[{found[1]}+{int(found[2] or 0) + width}]", *s.operands[i + 1:]))

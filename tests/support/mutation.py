@@ -1,8 +1,9 @@
-"""Mutation of shipped kernels: which mutants do the kernel's cases kill on the interpreter, by what, and which survive?
+"""Mutation of shipped kernels: which mutants do the kernel's cases kill on the interpreter,
+by what, and which survive?
 
-A mutant counts when the unchanged kernel runs its instruction in some case. It is killed by a *finding* of the interpreter, by a wrong
-*value*, or because it does not *end*. Of the survivors those are equivalent that ptxas turns into the same machine code.
-The tool is tools/mutate_ptx.py; its tables are printed by report.py.
+A mutant counts when the unchanged kernel runs its instruction in some case. It is killed by a *finding* of
+the interpreter, by a wrong *value*, or because it does not *end*. Of the survivors those are equivalent that
+ptxas turns into the same machine code. The tool is tools/mutate_ptx.py; its tables are printed by report.py.
 """
 from __future__ import annotations
 
@@ -30,15 +31,16 @@ from .mutants import SYNC, Mutant, mutants, statements
 from .neighbours import neighbours
 from .trial import Slow, Trial, cpu_limit
 
-PATIENCE, LEAST = 20, 2.0                                    # a mutant may take so many times the unchanged kernel's time; and seconds at least
+PATIENCE, LEAST = 20, 2.0  # a mutant may take so many times the unchanged kernel's time; and seconds at least
 BUDGET = 3.0                                                 # CPU seconds for all cases of a mutant
 
 
-FLOPS, PARTS, COUNT = 2e6, range(4), 80                      # of a random problem at most; which of the GPU matrix's draws
+FLOPS, PARTS, COUNT = 2e6, range(4), 80         # of a random problem at most; which of the GPU matrix's draws
 
 
 class Verdict(NamedTuple):
-    """``how``: finding, value, endless, refused (the text is no PTX), survived or equivalent; ``what``: the finding's kind or sentence."""
+    """``how``: finding, value, endless, refused (the text is no PTX), survived or equivalent;
+    ``what``: the finding's kind or sentence."""
     mutant: Mutant
     how: str
     what: str = ""
@@ -77,7 +79,8 @@ class Score:
 
 @dataclass
 class Ground:
-    """A trial of the unchanged kernel: which lines it runs, how long it takes, what it writes; and how many mutants it has killed."""
+    """A trial of the unchanged kernel: which lines it runs, how long it takes, what it writes;
+    and how many mutants it has killed."""
     trial: Trial
     lines: set
     seconds: float
@@ -86,10 +89,12 @@ class Ground:
 
 
 class Mutation:
-    """A kernel on a device with its cases, each run once as it is. ``more``: cases that are tried on mutants that survive the others."""
+    """A kernel on a device with its cases, each run once as it is. ``more``: cases that are tried
+    on mutants that survive the others."""
 
     def __init__(self, kernel: str, device, cases, more=(), budget: float = BUDGET):
-        self.kernel, self.device, self.more, self.budget, self.seeds = kernel, device, iter(more), budget, count()
+        self.kernel, self.device, self.more, self.budget, self.seeds = (
+            kernel, device, iter(more), budget, count())
         self.image = kernels.get(kernel).image_for(device.facts.sm)
         self.text = self.image.text().decode()
         self.lines, self.grounds, self.total = set(), [], sum(1 for _ in statements(self.text, kernel))
@@ -119,7 +124,8 @@ class Mutation:
             return lines
         mine, theirs = self.text.splitlines(), text.splitlines()
         same = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
-        return {block.a + line - block.b for block in same for line in lines if block.b < line <= block.b + block.size}
+        return {block.a + line - block.b for block in same for line in lines
+                if block.b < line <= block.b + block.size}
 
     def _forget(self):
         for text in [t for t, c in self.device.codes.items() if c.program.name == self.kernel]:
@@ -172,7 +178,8 @@ class Mutation:
         return self._kept
 
     def score(self, chosen) -> Score:
-        return Score(self.kernel, self.device.target, len(self.grounds), len(self.lines), self.total, [self.verdict(m) for m in chosen])
+        return Score(self.kernel, self.device.target, len(self.grounds), len(self.lines),
+                     self.total, [self.verdict(m) for m in chosen])
 
     def sample(self, count: int, seed: int) -> list[Mutant]:
         """Every dropped barrier and wait, and ``count`` others, all equally likely."""
@@ -196,7 +203,8 @@ def code_sections(elf: bytes) -> bytes:
     table, each, count, names = number(40, 8), number(58, 2), number(60, 2), number(62, 2)
     field = lambda section, at, size: number(table + section * each + at, size)
     name = lambda section: elf[(start := field(names, 24, 8) + field(section, 0, 4)):elf.index(b"\0", start)]
-    return b"".join(elf[field(i, 24, 8):field(i, 24, 8) + field(i, 32, 8)] for i in range(count) if name(i).startswith(b".text."))
+    return b"".join(elf[field(i, 24, 8):field(i, 24, 8) + field(i, 32, 8)]
+                    for i in range(count) if name(i).startswith(b".text."))
 
 
 # ---- Kernels and their cases ----
@@ -216,7 +224,8 @@ def representatives() -> list[str]:
 
 def smallest() -> list[str]:
     """One variant of every kernel source: the one whose image has fewest bytes, so the quickest."""
-    return [min(names, key=lambda n: (kernels.get(n).image_for(sm_of(n)).path.stat().st_size, n)) for names in by_source()]
+    return [min(names, key=lambda n: (kernels.get(n).image_for(sm_of(n)).path.stat().st_size, n))
+            for names in by_source()]
 
 
 def sm_of(name: str) -> int:
@@ -233,7 +242,8 @@ def drawn(facts) -> dict:
     """{kernel: cases} of the small problems among the GPU matrix's draws."""
     found = defaultdict(list)
     for op in ops.OPS:
-        for problem in (p for part in PARTS for p in draw.gpu_draws(op, part, COUNT) if p.op.flops(**p.operands) <= FLOPS):
+        for problem in (p for part in PARTS for p in draw.gpu_draws(op, part, COUNT)
+                        if p.op.flops(**p.operands) <= FLOPS):
             for engine, config, launches in debug.launchers(problem, facts):
                 for kernel in set(launches):
                     found[kernel].append(debug.Case(kernel, problem, engine, config))
@@ -248,14 +258,17 @@ def contract_cases(name: str, facts) -> list:
 def near(name: str, facts, most: int):
     """Problems near those of the contract."""
     lines = [list(neighbours(line, 4 * most, FLOPS)) for line in kernels.get(name).problems]
-    found = (case for problems in zip_longest(*lines) for p in problems if p for case, _ in islice(debug.of_problem(name, p, facts), 1))
+    found = (case for problems in zip_longest(*lines) for p in problems if p
+             for case, _ in islice(debug.of_problem(name, p, facts), 1))
     return islice(found, most)
 
 
-def score(name: str, target: str | None = None, sample: int = 24, seed: int = 0, draws: int = 4, most: int = 40) -> Score:
+def score(name: str, target: str | None = None, sample: int = 24, seed: int = 0,
+          draws: int = 4, most: int = 40) -> Score:
     """Mutate one kernel."""
     from watched import WatchedDevice, watching
     device = WatchedDevice(target or debug.target_of(kernels.get(name)))
     with watching():
-        made = Mutation(name, device, contract_cases(name, device.facts) + drawn(device.facts)[name][:draws], near(name, device.facts, most))
+        made = Mutation(name, device, contract_cases(name, device.facts) + drawn(device.facts)[name][:draws],
+                        near(name, device.facts, most))
         return made.score(made.sample(sample, seed))

@@ -1,5 +1,5 @@
-"""Problems near a problem: its line with one to three of its numbers changed, and perhaps a word of the op, as long as it still parses.
-Always the same ones."""
+"""Problems near a problem: its line with one to three of its numbers changed, and perhaps a word of the op,
+as long as it still parses. Always the same ones."""
 from __future__ import annotations
 
 import dataclasses
@@ -13,8 +13,9 @@ from cydnn.status import CydnnError
 
 NUMBER = re.compile(r"(?<![fiu\d.])\d+(?![\d.])")            # but for those of f16, i32 …
 MOST = 1 << 18                                               # elements of an operand
-STEPS = (lambda n, r: n + 1, lambda n, r: n - 1, lambda n, r: 2 * n, lambda n, r: n // 2, lambda n, r: n + 8, lambda n, r: n - 8,
-         lambda n, r: -(-n // 8) * 8, lambda n, r: -(-n // 64) * 64, lambda n, r: -(-n // 64) * 64 + 1, lambda n, r: n + r.randrange(64),
+STEPS = (lambda n, r: n + 1, lambda n, r: n - 1, lambda n, r: 2 * n, lambda n, r: n // 2, lambda n, r: n + 8,
+         lambda n, r: n - 8, lambda n, r: -(-n // 8) * 8, lambda n, r: -(-n // 64) * 64,
+         lambda n, r: -(-n // 64) * 64 + 1, lambda n, r: n + r.randrange(64),
          lambda n, r: 3 * n + r.randrange(3), lambda n, r: n + 128, lambda n, r: 1)
 
 
@@ -27,7 +28,8 @@ def neighbours(line: str, tries: int, flops: float) -> Iterator[Problem]:
             text = _changed(text, rng)
         try:
             problem = _other_word(Problem.parse(text), rng)
-            small = all(0 < d.extent <= MOST and not d.is_overlapping for d in problem.descs) and problem.op.flops(**problem.operands) <= flops
+            small = (all(0 < d.extent <= MOST and not d.is_overlapping for d in problem.descs)
+                     and problem.op.flops(**problem.operands) <= flops)
         except (CydnnError, ZeroDivisionError):
             continue
         if small and str(problem) not in seen:
@@ -37,7 +39,8 @@ def neighbours(line: str, tries: int, flops: float) -> Iterator[Problem]:
 
 def _other_word(problem, rng):
     """Half the time, another word for one of the attributes that are words."""
-    words = [f for f in dataclasses.fields(problem.op) if f.metadata.get("attribute") and f.metadata["attribute"].kind == "choice" and f.name != "compute"]
+    words = [f for f in dataclasses.fields(problem.op) if f.metadata.get("attribute")
+             and f.metadata["attribute"].kind == "choice" and f.name != "compute"]
     if not words or rng.random() < 0.5:
         return problem
     field = rng.choice(words)

@@ -1,4 +1,5 @@
-"""The GPU record: what ran on which device, and the hash of the sources it covered, so that a stale record can be said."""
+"""The GPU record: what ran on which device, and the hash of the sources it covered,
+so that a stale record can be said."""
 from __future__ import annotations
 
 import hashlib
@@ -28,15 +29,18 @@ def fold(families: dict) -> tuple[dict, dict]:
 
 
 def write(device: str, driver: str, families: dict, passed: int, failed: int) -> Path:
-    """Write tests/records/<device>.json. ``bits``: kernels and cases by how they compare with the interpreter (support/bits.py)."""
+    """Write tests/records/<device>.json. ``bits``: kernels and cases by how they compare with
+    the interpreter (support/bits.py)."""
     bits, families = fold(families)
     RECORDS.mkdir(exist_ok=True)
     path = RECORDS / f"{device.lower().replace(' ', '-')}.json"
-    total = {k: sum(f.get(k, 0) for f in families.values()) for k in ("problems", "engine_runs", "wrong", "kernels", "images")} if families else {}
+    total = {k: sum(f.get(k, 0) for f in families.values())
+             for k in ("problems", "engine_runs", "wrong", "kernels", "images")} if families else {}
     total["kernels_shipped"] = len(kernels.names())
     total["images_shipped"] = sum(len(kernels.get(name).images) for name in kernels.names())
-    path.write_text(json.dumps(dict(device=device, driver=driver, covered_sha256=covered_hash(), tests_passed=passed, tests_failed=failed,
-                                    total=total, bits=bits, families=dict(sorted(families.items()))), indent=1) + "\n")
+    path.write_text(json.dumps(dict(device=device, driver=driver, covered_sha256=covered_hash(),
+                                    tests_passed=passed, tests_failed=failed, total=total, bits=bits,
+                                    families=dict(sorted(families.items()))), indent=1) + "\n")
     return path
 
 
@@ -45,9 +49,12 @@ def staleness() -> list[str]:
     now, lines = covered_hash(), []
     for path in sorted(RECORDS.glob("*.json")):
         record = json.loads(path.read_text())
-        state = "covers these sources" if record["covered_sha256"] == now else "is STALE: the sources have changed since; run `make test` on a GPU"
-        lines.append(f"GPU record {path.stem}: {record['tests_passed']} passed, {record['tests_failed']} failed, "
-                     f"{record['total'].get('problems', 0)} problems, "
-                     + ", ".join(f"{what} run: {record['total'].get(what, 0)} of {record['total'].get(what + '_shipped', 0)}" for what in ("kernels", "images"))
+        state = ("covers these sources" if record["covered_sha256"] == now
+                 else "is STALE: the sources have changed since; run `make test` on a GPU")
+        lines.append(f"GPU record {path.stem}: {record['tests_passed']} passed, "
+                     f"{record['tests_failed']} failed, {record['total'].get('problems', 0)} problems, "
+                     + ", ".join(f"{what} run: {record['total'].get(what, 0)} "
+                                 f"of {record['total'].get(what + '_shipped', 0)}"
+                                 for what in ("kernels", "images"))
                      + f"; it {state}")
     return lines or ["GPU record: none; run `make test` on a GPU machine"]

@@ -1,4 +1,5 @@
-"""A case made ready to be run many times on the interpreter: inputs, reference and tolerance are computed once."""
+"""A case made ready to be run many times on the interpreter: inputs, reference
+and tolerance are computed once."""
 from __future__ import annotations
 
 import signal
@@ -14,20 +15,24 @@ class Slow(Exception):
 
 
 class Trial:
-    """One case on one device; ``trial()`` gives the sentences of what is wrong and raises what the interpreter finds.
+    """One case on one device; ``trial()`` gives the sentences of what is wrong and raises
+    what the interpreter finds.
 
-    ``seed`` draws the inputs. Even ones store what is computed, odd ones scale and add; their flavours take turns."""
+    ``seed`` draws the inputs. Even ones store what is computed, odd ones scale and add;
+    their flavours take turns."""
 
     def __init__(self, case, device, seed: int = 0):
         self.case, self.device, self.bits, op = case, device, b"", case.problem.op
         numbers, flavours = (matrix.plain, matrix.blended)[seed % 2], matrix.flavours(op)
-        self.made = matrix.Prepared(case.problem, seed, numbers(op), flavours[(seed + seed // 2) % len(flavours)])
+        self.made = matrix.Prepared(case.problem, seed, numbers(op),
+                                    flavours[(seed + seed // 2) % len(flavours)])
 
     def __call__(self) -> list[str]:
-        plan.forget()                                        # the kernel's text may be another one than before
+        plan.forget()                                       # the kernel's text may be another one than before
         bits: list = []
         try:
-            built = plan.build(self.made.graph, self.device, only=(self.case.engine,), config=self.case.config)
+            built = plan.build(self.made.graph, self.device,
+                               only=(self.case.engine,), config=self.case.config)
             return self.made.once(built, self.device, bits)
         finally:
             plan.forget()
@@ -36,7 +41,8 @@ class Trial:
 
 @contextmanager
 def cpu_limit(seconds: float):
-    """Raise Slow in the main thread once this process has used so many seconds more. CPU time: a busy machine changes nothing."""
+    """Raise Slow in the main thread once this process has used so many seconds more.
+    CPU time: a busy machine changes nothing."""
     def stop(*_):
         raise Slow(f"more than {seconds:.1f} s")
     before = signal.signal(signal.SIGPROF, stop)

@@ -1,4 +1,5 @@
-"""Loads the fake driver (its soname is libcuda.so.1) before the first use of CUDA, and gives tests its books."""
+"""Loads the fake driver (its soname is libcuda.so.1) before the first use of CUDA,
+and gives tests its books."""
 import ctypes
 import os
 
@@ -16,8 +17,9 @@ PINNED, DEVICE, MANAGED = 1, 2, 3
 
 
 class Launch(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char * 128), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("smem", ctypes.c_uint),
-                ("stream", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("data", ctypes.c_ubyte * 4096)]
+    _fields_ = [("name", ctypes.c_char * 128), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
+                ("smem", ctypes.c_uint), ("stream", ctypes.c_void_p),
+                ("bytes", ctypes.c_size_t), ("data", ctypes.c_ubyte * 4096)]
 
 
 class Fake:

@@ -28,7 +28,8 @@ def test_default_is_the_gpu_and_is_said_once(fake, caplog):
 
 
 def test_names_and_refusals(gpu):
-    assert device.names() == ["cuda:0", "cuda:1", "numpy"] and device.get(gpu) is gpu and device.get("numpy").name == "numpy"
+    assert (device.names() == ["cuda:0", "cuda:1", "numpy"] and device.get(gpu) is gpu
+            and device.get("numpy").name == "numpy")
     assert device.get("ptx:sm_90") is device.get("ptx:sm_90") and device.get("ptx:sm_90").facts.sm == 90
     with pytest.raises(BadParam, match=r"device: must be \"cuda:N\", \"numpy\" or a device; got 'tpu'"):
         device.get("tpu")
@@ -38,12 +39,15 @@ def test_names_and_refusals(gpu):
 
 def test_facts_come_from_the_driver(gpu):
     facts, sheet = gpu.facts, KNOWN["h200"]
-    assert (facts.kind, facts.sm, facts.sms, facts.smem_bytes, facts.l2_bytes) == ("cuda", 90, 132, sheet.smem_bytes, sheet.l2_bytes)
-    assert facts.driver == 13000 and facts.clock_mhz == 1980 and abs(facts.bandwidth_gbs / sheet.bandwidth_gbs - 1) < 0.05
+    assert ((facts.kind, facts.sm, facts.sms, facts.smem_bytes, facts.l2_bytes)
+            == ("cuda", 90, 132, sheet.smem_bytes, sheet.l2_bytes))
+    assert (facts.driver == 13000 and facts.clock_mhz == 1980
+            and abs(facts.bandwidth_gbs / sheet.bandwidth_gbs - 1) < 0.05)
 
 
 def test_copies_keep_every_type(gpu):
-    for array in (np.arange(12.0).reshape(3, 4).T, np.zeros((0, 3), np.float32), np.float16(3) * np.ones(5, np.float16), np.array(7)):
+    for array in (np.arange(12.0).reshape(3, 4).T, np.zeros((0, 3), np.float32),
+                  np.float16(3) * np.ones(5, np.float16), np.array(7)):
         buffer = gpu.alloc(array.nbytes)
         gpu.copy_in(buffer, array)
         assert (gpu.copy_out(buffer, np.empty(array.shape, array.dtype)) == array).all()
@@ -66,25 +70,30 @@ def test_everything_can_be_loaded_at_once(gpu, fake):
 
 def plan(steps, **facts):
     slots = [SimpleNamespace(label=name, bytes=64, alignment=16) for name in "xy"]
-    return SimpleNamespace(**{**dict(slots=slots, written={1}, optional=set(), inplace=[], periods={}, scalars=[("alpha", 2.0)], steps=steps,
-                                     workspace_bytes=0), **facts})
+    return SimpleNamespace(**{**dict(slots=slots, written={1}, optional=set(), inplace=[], periods={},
+                                     scalars=[("alpha", 2.0)], steps=steps, workspace_bytes=0), **facts})
 
 
 @pytest.fixture
 def scale(monkeypatch):
     """A kernel of the manifest, in small: x, y, alpha."""
     def pack(args, **extra):
-        return kernels.Packed(bytes(24), [(0, args["x"]), (8, args["y"])], [(16, "f32", args["alpha"])], (extra["blocks"], 1, 1), (64, 1, 1), 0)
+        return kernels.Packed(bytes(24), [(0, args["x"]), (8, args["y"])], [(16, "f32", args["alpha"])],
+                              (extra["blocks"], 1, 1), (64, 1, 1), 0)
     image = SimpleNamespace(text=lambda: PTX % b"scale_f32")
-    monkeypatch.setattr(kernels, "get", lambda name: SimpleNamespace(name=name, pack=pack, image_for=lambda sm: image, fuse_offset=128))
+    monkeypatch.setattr(kernels, "get", lambda name: SimpleNamespace(
+        name=name, pack=pack, image_for=lambda sm: image, fuse_offset=128))
 
 
 def test_a_plan_becomes_a_tape(fake, gpu, scale):
-    tape = gpu.compile(plan([Memset(Pointer(1), 64, 0), Launch("scale_f32", dict(x=Pointer(0, 4), y=Pointer(1), alpha=Scalar(0, 2.0)), dict(blocks=3))]))
+    tape = gpu.compile(plan(
+        [Memset(Pointer(1), 64, 0),
+         Launch("scale_f32", dict(x=Pointer(0, 4), y=Pointer(1), alpha=Scalar(0, 2.0)), dict(blocks=3))]))
     x, y = gpu.alloc(64), gpu.alloc(64)
     tape.execute((x, y))
     last = fake.last()
-    assert (last.name, last.grid[0], struct.unpack("<QQf", bytes(last.data[:20]))) == (b"scale_f32", 3, (x.ptr + 4, y.ptr, 2.0))
+    assert ((last.name, last.grid[0], struct.unpack("<QQf", bytes(last.data[:20])))
+            == (b"scale_f32", 3, (x.ptr + 4, y.ptr, 2.0)))
 
 
 def test_reference_steps_do_not_run_on_a_gpu(gpu):
@@ -94,8 +103,10 @@ def test_reference_steps_do_not_run_on_a_gpu(gpu):
 
 def test_parameters_of_a_spliced_program_land_in_the_fuse_block(monkeypatch):
     packed = SimpleNamespace(data=bytes(64), pointers=[(0, Pointer(0, 0))], scalars=[])
-    monkeypatch.setattr(kernels, "get", lambda name: SimpleNamespace(pack=lambda args, **extra: packed, fuse_offset=32))
-    program = SimpleNamespace(parameters=lambda: ([(0, Pointer(1, 8))], [(8, "f32", 1.5), (12, "f32", Scalar(0, 0.0))]))
+    monkeypatch.setattr(kernels, "get",
+                        lambda name: SimpleNamespace(pack=lambda args, **extra: packed, fuse_offset=32))
+    program = SimpleNamespace(
+        parameters=lambda: ([(0, Pointer(1, 8))], [(8, "f32", 1.5), (12, "f32", Scalar(0, 0.0))]))
     _, data, pointers, scalars = pack(Launch("k", {}, {}, program))
     assert pointers == [(0, Pointer(0, 0)), (32, Pointer(1, 8))] and scalars == [(44, "f32", Scalar(0, 0.0))]
     assert struct.unpack_from("<f", data, 40) == (1.5,) and packed.data == bytes(64)

@@ -16,7 +16,8 @@ def test_table_is_filled_and_speaks_to_the_driver(fake):
 
 
 def test_context_tells_what_device_it_is_on(context):
-    assert (context.ordinal, context.name, context.total_bytes, context.attribute(16)) == (0, "Fake GPU 0", 1 << 33, 132)
+    assert ((context.ordinal, context.name, context.total_bytes, context.attribute(16))
+            == (0, "Fake GPU 0", 1 << 33, 132))
     assert context.memory_info() == (1 << 32, 1 << 33) and repr(context) == "<cydnn context of cuda:0>"
 
 
@@ -30,7 +31,8 @@ def test_every_handle_is_given_back(fake, tmp_path):
     before = {kind: fake.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks")}
     for _ in range(20):
         context = _core.Context(1)
-        things = [_core.Stream(context), _core.Event(context), _core.Buffer(context, 100), context.load(PTX % b"k", "k")]
+        things = [_core.Stream(context), _core.Event(context),
+                  _core.Buffer(context, 100), context.load(PTX % b"k", "k")]
         tape = _core.Tape(context, [("x", 16, 16, False, False)])
         del context, things, tape
     gc.collect()
@@ -87,7 +89,8 @@ def test_buffer_is_a_view_for_others_and_is_freed_once(fake, context):
 
 
 def test_out_of_memory_says_how_much_was_asked_for(context):
-    with pytest.raises(AllocFailed, match=r"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY \(2\).*1099511627776 bytes were asked for on cuda:0") as error:
+    with pytest.raises(AllocFailed, match=r"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY \(2\).*1099511627776 bytes "
+                                          "were asked for on cuda:0") as error:
         _core.Buffer(context, 1 << 40)
     assert isinstance(error.value, MemoryError) and error.value.status == 2
 
@@ -108,13 +111,15 @@ def test_a_foreign_stream_is_wrapped_not_owned(fake, context):
 
 def test_an_image_is_loaded_once_a_context(fake, context):
     first, second = context.load(PTX % b"once", "once"), context.load(PTX % b"once", "once")
-    assert fake.count("cuModuleLoadDataEx") == 1 and first.name == second.name == "once" and first.registers == 32
+    assert (fake.count("cuModuleLoadDataEx") == 1 and first.name == second.name == "once"
+            and first.registers == 32)
     _core.Context(1).load(PTX % b"once", "once")
     assert fake.count("cuModuleLoadDataEx") == 2
 
 
 def test_a_bad_image_shows_what_the_assembler_said(context):
-    with pytest.raises(NotSupported, match=r"cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX \(218\).*ptxas fatal: line 1; syntax error"):
+    with pytest.raises(NotSupported, match=r"cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX \(218\).*"
+                                           "ptxas fatal: line 1; syntax error"):
         context.load(b"nonsense", "k")
     with pytest.raises(ExecutionFailed, match=r"cuModuleGetFunction: .*\(500\).*; kernel other"):
         context.load(PTX % b"k", "other")
@@ -131,7 +136,8 @@ def test_shared_memory_is_raised_on_demand_and_refused_beyond_the_device(context
 
 
 @pytest.mark.parametrize("call, status, error", [
-    ("cuCtxSynchronize", 1, ExecutionFailed), ("cuCtxSynchronize", 201, NotInitialized), ("cuCtxGetCurrent", 4, NotInitialized)])
+    ("cuCtxSynchronize", 1, ExecutionFailed), ("cuCtxSynchronize", 201, NotInitialized),
+    ("cuCtxGetCurrent", 4, NotInitialized)])
 def test_a_status_becomes_its_exception(fake, context, call, status, error):
     fake.fail(call, 1, status)
     with pytest.raises(error, match=rf"{call}: .*\({status}\): as the test asked"):

@@ -32,8 +32,8 @@ def memory(context):
 @pytest.fixture
 def tape(context, kernel):
     tape = _core.Tape(context, SLOTS, [1.0, 0.0], 256, [(2, 0)])
-    tape.launch(kernel(), (4, 2), (128,), 0, bytes(range(48)), [(0, 0, 32), (8, 1, 0), (16, 2, 0), (24, -1, 64)],
-                [(32, "f32", 0), (40, "f64", 1)])
+    tape.launch(kernel(), (4, 2), (128,), 0, bytes(range(48)),
+                [(0, 0, 32), (8, 1, 0), (16, 2, 0), (24, -1, 64)], [(32, "f32", 0), (40, "f64", 1)])
     return tape
 
 
@@ -60,8 +60,10 @@ def test_launch_gets_patched_parameters(fake, tape, memory):
     x, bias, y, work = (b.ptr for b in memory)
     tape.execute((x, bias, y), (0.5, 0.25), work, 512, 99)
     last = fake.last()
-    assert (last.name, tuple(last.grid), tuple(last.block), last.stream, last.bytes) == (b"k", (4, 2, 1), (128, 1, 1), 99, 48)
-    assert struct.unpack("<4Qf4sd", bytes(last.data[:48])) == (x + 32, bias, y, work + 64, 0.5, bytes(range(36, 40)), 0.25)
+    assert ((last.name, tuple(last.grid), tuple(last.block), last.stream, last.bytes)
+            == (b"k", (4, 2, 1), (128, 1, 1), 99, 48))
+    assert struct.unpack("<4Qf4sd", bytes(last.data[:48])) == (x + 32, bias, y,
+                                                               work + 64, 0.5, bytes(range(36, 40)), 0.25)
     assert tape.kernels == ("k",) and tape.names == ("x", "bias", "y")
 
 
@@ -73,12 +75,15 @@ def test_absent_optional_operand_stays_null_and_defaults_are_used(fake, tape, me
     assert struct.unpack("<32xf4xd", bytes(fake.last().data[:48])) == (1.0, 3.0)
     tape.update_scalars((7, None))
     tape.execute((x, None, y), None, work, 256)
-    assert struct.unpack("<32xf4xd", bytes(fake.last().data[:48])) == (7.0, 0.0) and tape.scalars == (7.0, 0.0)
+    assert (struct.unpack("<32xf4xd", bytes(fake.last().data[:48])) == (7.0, 0.0)
+            and tape.scalars == (7.0, 0.0))
 
 
 def test_tensors_between_each_other(fake, context, kernel):
-    """Runs of 16 and 32 bytes in a period of 48: y may start where x has its gap, and nowhere else; whichever comes first."""
-    tape = _core.Tape(context, [("x", 1024, 4, False, False), ("y", 1024, 4, True, False)], periods={(1, 0): (48, 32, 16)})
+    """Runs of 16 and 32 bytes in a period of 48: y may start where x has its gap, and nowhere
+    else; whichever comes first."""
+    tape = _core.Tape(context, [("x", 1024, 4, False, False), ("y", 1024, 4, True, False)],
+                      periods={(1, 0): (48, 32, 16)})
     tape.launch(kernel(), 1, 32, 0, bytes(16), [(0, 0, 0), (8, 1, 0)])
     buffer = _core.Buffer(context, 4096)
     at = buffer.ptr
@@ -141,25 +146,32 @@ def test_every_refusal_comes_before_any_launch(fake, tape, memory):
     refused(tape, r"^workspace: must have at least 256 bytes; got 255", (x, bias, y), None, work, 255)
     refused(tape, r"^workspace: must not be null, 256 bytes are needed; got 0", (x, bias, y), None, None, 256)
     refused(tape, r"^workspace: must be aligned to 16 bytes; got 0x", (x, bias, y), None, work + 4, 256)
-    refused(tape, rf"^y: must not overlap bias; got y = {y:#x} \+ 1024 bytes, bias = {y + 512:#x} \+ 64 bytes",
+    refused(tape,
+            rf"^y: must not overlap bias; got y = {y:#x} \+ 1024 bytes, bias = {y + 512:#x} \+ 64 bytes",
             (x, y + 512, y), None, work, 512)
     refused(tape, rf"^y: must not overlap x; got y = {x + 16:#x} \+ 1024", (x, None, x + 16), None, work, 512)
-    refused(tape, rf"^x: must not overlap workspace; got x = {x:#x} \+ 1024 bytes, workspace = {x:#x} \+ 256 bytes",
+    refused(tape,
+            rf"^x: must not overlap workspace; got x = {x:#x} \+ 1024 bytes, workspace = {x:#x} \+ 256 bytes",
             (x, None, y), None, x, 512)
-    refused(tape, r"^x: must be memory that cuda:0 can reach; got pageable host memory at 0x.*use device=\"numpy\"",
+    refused(tape,
+            r"^x: must be memory that cuda:0 can reach; got pageable host memory at 0x.*use device=\"numpy\"",
             (host.ctypes.data // 16 * 16 + 16, None, y), None, work, 512)
-    refused(tape, r"^workspace: must be memory of cuda:0; got memory of another device at 0x", (x, None, y), None, there, 512)
-    refused(tape, r"^x: must be memory of cuda:0; got memory of another device at 0x", (there, None, y), None, work, 512)
+    refused(tape, r"^workspace: must be memory of cuda:0; got memory of another device at 0x",
+            (x, None, y), None, there, 512)
+    refused(tape, r"^x: must be memory of cuda:0; got memory of another device at 0x",
+            (there, None, y), None, work, 512)
     refused(tape, r"pointer: must be an int address.*; got str", ("x", None, y), None, work, 512)
     refused(tape, r"stream: must be an int address.*; got list", (x, None, y), None, work, 512, [])
-    refused(tape, "must be real number|could not convert", (x, None, y), ("a", 1.0), work, 512, error=(TypeError, ValueError))
+    refused(tape, "must be real number|could not convert", (x, None, y), ("a", 1.0),
+            work, 512, error=(TypeError, ValueError))
     assert fake.count("cuLaunchKernel") == 0 and fake.depth() <= 1
 
 
 def test_numpy_arrays_are_refused_with_the_way_out(tape, memory):
     array = np.zeros(2048, np.uint8)
     array = array[-array.ctypes.data % 16:][:1024]
-    refused(tape, "x: must be memory that cuda:0 can reach; got pageable host memory", (array, None, memory[2]), None, memory[3], 512)
+    refused(tape, "x: must be memory that cuda:0 can reach; got pageable host memory",
+            (array, None, memory[2]), None, memory[3], 512)
 
 
 def test_in_place_is_for_declared_pairs_only(context, tape, memory, kernel):
@@ -191,7 +203,8 @@ def test_execute_makes_no_driver_call_but_the_launch(fake, tape, memory):
     tape.execute(*args)
     fake.reset()
     tape.execute(*args)
-    calls = [s for s, _ in __import__("cydnn._driver")._driver.SYMBOLS if fake.count(s) or fake.count(s + "_v2")]
+    calls = [s for s, _ in __import__("cydnn._driver")._driver.SYMBOLS
+             if fake.count(s) or fake.count(s + "_v2")]
     assert sorted(calls) == ["cuCtxGetCurrent", "cuLaunchKernel"]
 
 
@@ -231,13 +244,15 @@ def test_a_tape_is_sealed_by_its_first_execute(tape, memory, kernel):
 
 
 @pytest.mark.parametrize("error, sentence, args", [
-    (NotSupported, r"k: grid must be within \(2147483647, 65535, 65535\); got \(1, 65536, 1\)", ((1, 65536), 32, 0, b"")),
+    (NotSupported, r"k: grid must be within \(2147483647, 65535, 65535\); got \(1, 65536, 1\)",
+     ((1, 65536), 32, 0, b"")),
     (NotSupported, r"k: block must have 1..1024 threads; got 2048", (1, (1024, 2), 0, b"")),
     (NotSupported, r"k: smem must be <= 232448 bytes", (1, 32, 300000, b"")),
     (NotSupported, r"k: parameters must be <= 4096 bytes; got 5000", (1, 32, 0, bytes(5000))),
     (BadParam, r"patch: slot must be below 3; got 3", (1, 32, 0, bytes(8), [(0, 3, 0)])),
     (BadParam, r"patch: slot must be below 3; got -2", (1, 32, 0, bytes(8), [(0, -2, 0)])),
-    (BadParam, r"patch: offset must lie within 8 bytes of parameters; got 4", (1, 32, 0, bytes(8), [(4, 0, 0)])),
+    (BadParam, r"patch: offset must lie within 8 bytes of parameters; got 4",
+     (1, 32, 0, bytes(8), [(4, 0, 0)])),
     (BadParam, r"patch: scalar must be below 2; got 2", (1, 32, 0, bytes(8), [], [(0, "f32", 2)])),
 ])
 def test_a_launch_that_cannot_be_is_refused_when_it_is_added(tape, kernel, error, sentence, args):
@@ -247,7 +262,8 @@ def test_a_launch_that_cannot_be_is_refused_when_it_is_added(tape, kernel, error
 
 
 def test_a_kernel_of_another_context_is_refused(tape):
-    with pytest.raises(BadParam, match="k: must be a kernel on <cydnn context of cuda:0>; got one on <cydnn context of cuda:1>"):
+    with pytest.raises(BadParam, match="k: must be a kernel on <cydnn context of cuda:0>; "
+                                       "got one on <cydnn context of cuda:1>"):
         tape.launch(_core.Context(1).load(b".entry k(", "k"), 1, 32, 0, b"")
 
 
@@ -260,7 +276,8 @@ def test_more_slots_than_the_stack_holds_are_refused(context):
 
 def test_a_launch_failure_names_the_kernel(fake, tape, memory):
     fake.fail("cuLaunchKernel", 1, 1)
-    refused(tape, r"cuLaunchKernel: .*\(1\): as the test asked; kernel k", pointers(memory), None, memory[3], 512, error=ExecutionFailed)
+    refused(tape, r"cuLaunchKernel: .*\(1\): as the test asked; kernel k", pointers(memory), None,
+            memory[3], 512, error=ExecutionFailed)
     tape.execute(pointers(memory), None, memory[3], 512)
 
 
@@ -272,7 +289,8 @@ def test_a_sticky_error_marks_the_context_lost_and_names_the_last_launches(fake,
         tape.launch(context.load(b".entry %s(" % name.encode(), name), 1, 32, 0, b"")
     tape.execute((y,))
     fake.fail("cuStreamSynchronize", 1, 700)
-    with pytest.raises(ExecutionFailed, match=r"cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS \(700\).*context of cuda:1 is lost.*"
+    with pytest.raises(ExecutionFailed, match=r"cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS \(700\).*"
+                                              "context of cuda:1 is lost.*"
                                               r"Last launches \(newest last\): scale, softmax_fwd"):
         context.synchronize(0)
     refused(tape, "cuStreamSynchronize failed earlier: .*softmax_fwd", (y,), error=ExecutionFailed)
@@ -289,8 +307,9 @@ def test_each_call_site_of_execute_may_fail(fake, context, tape, call):
     tape.execute(*args)
 
 
-@pytest.mark.parametrize("call", ["cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetAttribute",
-                                  "cuMemAlloc_v2", "cuStreamCreateWithPriority", "cuEventCreate", "cuMemcpyHtoDAsync_v2",
+@pytest.mark.parametrize("call", ["cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuModuleLoadDataEx",
+                                  "cuModuleGetFunction", "cuFuncGetAttribute", "cuMemAlloc_v2",
+                                  "cuStreamCreateWithPriority", "cuEventCreate", "cuMemcpyHtoDAsync_v2",
                                   "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuDeviceGetCount"])
 def test_each_cold_call_site_may_fail_without_a_leak(fake, call):
     def use():
@@ -305,11 +324,13 @@ def test_each_cold_call_site_may_fail_without_a_leak(fake, call):
         with pytest.raises(ExecutionFailed, match=r"\(1\)"):
             use(), use()
         gc.collect()
-        assert [fake.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks")] == before and fake.depth() <= 1
+        assert ([fake.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks")] == before
+                and fake.depth() <= 1)
 
 
 def test_threads_share_one_tape(context, kernel):
-    """Each thread's launch must see its own pointers and scalars: the fake kernel sums its own parameter block."""
+    """Each thread's launch must see its own pointers and scalars: the fake kernel
+    sums its own parameter block."""
     tape = _core.Tape(context, [("out", 8, 8, True, False), ("a", 8, 8, False, False)], [0])
     tape.launch(kernel("sum_words"), 1, 32, 0, bytes(24), [(0, 0, 0), (8, 1, 0)], [(16, "i64", 0)])
     wrong = []

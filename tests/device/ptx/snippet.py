@@ -8,8 +8,9 @@ import numpy as np
 from cydnn.device.ptx import parse
 from cydnn.device.ptx.code import Code
 
-NUMPY = {"b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2", "b32": "u4", "u32": "u4", "s32": "i4",
-         "f32": "f4", "f16x2": "u4", "bf16x2": "u4", "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8", "pred": "u4"}
+NUMPY = {"b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2",
+         "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4", "b64": "u8",
+         "u64": "u8", "s64": "i8", "f64": "f8", "pred": "u4"}
 BITS = {name: 8 * np.dtype(t).itemsize for name, t in NUMPY.items()}
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
@@ -42,14 +43,16 @@ def buffer(device, array):
 
 
 def launch(device, code, places, blocks=1, threads=128, smem=0):
-    device.launch(code, (blocks, 1, 1), (threads, 1, 1), smem, struct.pack(f"<{len(places)}Q", *(p.ptr for p in places)))
+    device.launch(code, (blocks, 1, 1), (threads, 1, 1), smem,
+                  struct.pack(f"<{len(places)}Q", *(p.ptr for p in places)))
 
 
 def run(device, instruction: str, out: str, types: list[str], *arrays, tail: str = "") -> np.ndarray:
     """``instruction`` with operands %d, %s0, %s1 … of the types, on each element of the arrays."""
     count = len(arrays[0])
     assert count <= 128
-    places = [buffer(device, np.asarray(a).astype(NUMPY[t]) if t != "f16" else np.asarray(a, np.float16)) for a, t in zip(arrays, types)]
+    places = [buffer(device, np.asarray(a).astype(NUMPY[t]) if t != "f16" else np.asarray(a, np.float16))
+              for a, t in zip(arrays, types)]
     result = device.alloc(128 * BITS[out] // 8)
     reg = lambda t: "pred" if t == "pred" else f"b{max(BITS[t], 16)}"
     lines = [f".reg .{reg(out)} %d; .reg .u32 %dp; .reg .pred %q;", f"setp.ge.u32 %q, %t, {count}; @%q ret;"]
@@ -62,7 +65,8 @@ def run(device, instruction: str, out: str, types: list[str], *arrays, tail: str
     n = len(types)
     lines.append(f"{instruction} %d, {', '.join(f'%s{i}' for i in range(n))}{tail};")
     lines.append(f"mad.wide.u32 %a{n}, %t, {BITS[out] // 8}, %p{n};")
-    lines.append(f"selp.u32 %dp, 1, 0, %d; st.global.u32 [%a{n}], %dp;" if out == "pred" else f"st.global.b{BITS[out]} [%a{n}], %d;")
+    lines.append(f"selp.u32 %dp, 1, 0, %d; st.global.u32 [%a{n}], %dp;" if out == "pred"
+                 else f"st.global.b{BITS[out]} [%a{n}], %d;")
     launch(device, entry("\n".join(lines), n + 1), [*places, result])
     raw = device.copy_out(result.ptr, np.empty(128 * BITS[out] // 8, np.uint8))
     return raw.view(NUMPY[out])[:count]

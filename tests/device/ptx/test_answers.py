@@ -1,6 +1,8 @@
-"""The interpreter gives the answers of an H200: every exact opcode bit for bit, approximations within the error that the PTX ISA documents.
+"""The interpreter gives the answers of an H200: every exact opcode bit for bit, approximations within
+the error that the PTX ISA documents.
 
-The table was written by ``python -m support.opcodes --write FILE`` on the GPU. Which forms are probed: test_probes.py.
+The table was written by ``python -m support.opcodes --write FILE`` on the GPU.
+Which forms are probed: test_probes.py.
 """
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def members(family: str) -> list:
 def test_the_table_answers_what_the_probes_ask(table):
     asked = {p.name: answers.digest(p) for p in PROBES}
     stale = [name for name, digest in asked.items() if table.found.get(name, ("",))[0] != digest]
-    assert not stale, f"{len(stale)} probes are not in the table as they are now; write it anew on an H200: {stale[:10]}"
+    assert not stale, (f"{len(stale)} probes are not in the table as they are now; "
+                       f"write it anew on an H200: {stale[:10]}")
     failed = {name: found[1] for name, found in table.found.items() if isinstance(found[1], str)}
     assert not failed, f"the GPU did not answer {failed}"
 
@@ -38,7 +41,8 @@ def test_answers(table, family):
     for probe, got in run.answers(device, members(family)):
         want = table.found.get(probe.name, ("", "no answer"))[1]
         if isinstance(got, Exception) or isinstance(want, str):
-            wrong.append(f"{probe.name}: interpreter {got if isinstance(got, Exception) else 'ran'}, GPU {want if isinstance(want, str) else 'ran'}")
+            wrong.append(f"{probe.name}: interpreter {got if isinstance(got, Exception) else 'ran'}, "
+                         f"GPU {want if isinstance(want, str) else 'ran'}")
             continue
         wrong += differences(device, probe, got, want)
     assert not wrong, f"{len(wrong)} opcodes differ from {table.device}:\n" + "\n".join(wrong)
@@ -52,4 +56,5 @@ def differences(device, probe, got, want):
     for lane in np.flatnonzero(~right.all(0))[:1]:
         operands = ", ".join(f"{v[lane].tobytes()[::-1].hex()}" for v in probe.values)
         results = lambda side: " ".join(f"{r[lane]:#x}" for r in side)
-        yield f"{probe.name}: {np.count_nonzero(~right.all(0))} of {probe.lanes} lanes; ({operands}) gives {results(got)}, the GPU {results(want)}"
+        yield (f"{probe.name}: {np.count_nonzero(~right.all(0))} of {probe.lanes} lanes; "
+               f"({operands}) gives {results(got)}, the GPU {results(want)}")

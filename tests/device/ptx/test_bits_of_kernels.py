@@ -1,4 +1,5 @@
-"""The comparison of tests/gpu/test_bits.py without a GPU: two interpreters agree; one that rounds otherwise is found."""
+"""The comparison of tests/gpu/test_bits.py without a GPU: two interpreters agree;
+one that rounds otherwise is found."""
 from __future__ import annotations
 
 import numpy as np
@@ -23,7 +24,9 @@ def devices(kernel="", old="", new=""):
     return one, other
 
 
-@pytest.mark.parametrize("kernel,kind", [("matmul_simt_f32_t64x64", "plain"), ("softmax_fwd_warp_f16_128", "approx"), ("matmul_mma_bf16_64_am_bk", "tensor")])
+@pytest.mark.parametrize("kernel,kind",
+                         [("matmul_simt_f32_t64x64", "plain"), ("softmax_fwd_warp_f16_128", "approx"),
+                          ("matmul_mma_bf16_64_am_bk", "tensor")])
 def test_equal_programs_give_equal_bits(kernel, kind):
     for case in cases(kernel, FACTS)[:1]:
         assert bits.differences(case, *devices(), seed=1) == (kind, True, [])

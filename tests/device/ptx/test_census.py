@@ -1,4 +1,5 @@
-"""Every shipped image is decoded: an instruction without a row fails here, and parameters and shared memory are what the manifest says."""
+"""Every shipped image is decoded: an instruction without a row fails here, and parameters and shared
+memory are what the manifest says."""
 from __future__ import annotations
 
 import pytest
@@ -22,8 +23,11 @@ def test_every_instruction_has_a_row(family):
             flat = parse.Program(module, name)
             assert flat.bytes["param"] == kernel.param_bytes, name
             assert flat.bytes["shared"] == image.smem_static, name
-            forms = {(i.opcode, tuple((o.kind, o.kind == "reg" and flat.registers[o.value][1]) for o in i.operands)): i for i in flat.code}
-            flat.code = [i for form, i in forms.items() if seen.setdefault(form, i) is i]     # decode each form once
+            forms = {(i.opcode,
+                      tuple((o.kind, o.kind == "reg" and flat.registers[o.value][1]) for o in i.operands)): i
+                     for i in flat.code}
+            # decode each form once
+            flat.code = [i for form, i in forms.items() if seen.setdefault(form, i) is i]
             Code(module, flat, {v: 1 << 36 for v in module.variables})
 
 

@@ -8,15 +8,19 @@ from cydnn.device.ptx.device import MOST_GROUPS
 
 import snippet
 
-SHARED = ".shared .align 16 .b8 s[2048]; .reg .u32 %x, %v; .reg .pred %q; mov.u32 %x, s; mad.lo.u32 %x, %t, 16, %x; mad.wide.u32 %a0, %t, 16, %p0;"
+SHARED = (".shared .align 16 .b8 s[2048]; .reg .u32 %x, %v; .reg .pred %q; mov.u32 %x, s; "
+          "mad.lo.u32 %x, %t, 16, %x; mad.wide.u32 %a0, %t, 16, %p0;")
 STORE = "mad.wide.u32 %a1, %t, 4, %p1; st.global.u32 [%a1], %v;"
 FAULTS = {                                       # switch -> (kind of finding, kernel)
     "unwritten": ("unwritten", "mad.wide.u32 %a0, %t, 4, %p1; .reg .u32 %v; ld.global.u32 %v, [%a0];"),
     "unwritten_shared": ("unwritten", SHARED + "ld.shared.u32 %v, [%x];" + STORE),
-    "races": ("race", SHARED + "st.shared.u32 [%x], %t; xor.b32 %x, %x, 1024; ld.shared.u32 %v, [%x];" + STORE),
-    "in_flight": ("in flight", SHARED + """cp.async.cg.shared.global [%x], [%a0], 16; cp.async.commit_group; ld.shared.u32 %v, [%x];
+    "races": ("race", SHARED + "st.shared.u32 [%x], %t; xor.b32 %x, %x, 1024; ld.shared.u32 %v, [%x];"
+              + STORE),
+    "in_flight": ("in flight", SHARED + """cp.async.cg.shared.global [%x], [%a0], 16; cp.async.commit_group;
+                  ld.shared.u32 %v, [%x];
                   cp.async.wait_group 0;""" + STORE),
-    "barriers": ("divergent barrier", ".reg .pred %q; setp.lt.u32 %q, %t, 32; @%q bra LOW; bar.sync 0; bra BOTH; LOW: bar.sync 0; BOTH: "),
+    "barriers": ("divergent barrier", ".reg .pred %q; setp.lt.u32 %q, %t, 32; @%q bra LOW; "
+                                      "bar.sync 0; bra BOTH; LOW: bar.sync 0; BOTH: "),
 }
 
 

@@ -1,4 +1,5 @@
-"""Bulk copies into one block or several, tensor copies against plain loops, and where a finding says that it is."""
+"""Bulk copies into one block or several, tensor copies against plain loops, and where
+a finding says that it is."""
 from __future__ import annotations
 
 import itertools
@@ -11,8 +12,9 @@ from cydnn.device.ptx import Finding, TensorMap
 
 import snippet
 
-BARRIER = """.shared .align 128 .b8 s[512]; .shared .align 8 .b8 m[8]; .reg .b32 %s, %m, %x, %v, %one; .reg .u64 %z; .reg .pred %lead, %done;
-mov.u32 %s, s; mov.u32 %m, m; mov.u32 %one, 1; setp.eq.u32 %lead, %t, 0; @%lead mbarrier.init.shared::cta.b64 [%m], %one;
+BARRIER = """.shared .align 128 .b8 s[512]; .shared .align 8 .b8 m[8]; .reg .b32 %s, %m, %x, %v, %one;
+.reg .u64 %z; .reg .pred %lead, %done; mov.u32 %s, s; mov.u32 %m, m; mov.u32 %one, 1;
+setp.eq.u32 %lead, %t, 0; @%lead mbarrier.init.shared::cta.b64 [%m], %one;
 """
 WAIT = """WAIT: mbarrier.try_wait.parity.shared::cta.b64 %done, [%m], 0; @!%done bra WAIT;
 shl.b32 %x, %t, 2; add.u32 %x, %x, %s; ld.shared.b32 %v, [%x]; """
@@ -26,15 +28,21 @@ def filled(device, array):
 
 @pytest.mark.parametrize("mask,seed", [(1, None), (2, None), (3, None), (3, 1), (3, 2)])
 def test_multicast_reaches_the_blocks_of_its_mask(ptx90, mask, seed):
-    """Block 0 of a cluster of two sends; every block of the mask gets the bytes and its own barrier hears of them."""
-    body = BARRIER + CLUSTER + f"""mov.u32 %v, 0; mov.u32 %x, %cluster_ctarank; shr.u32 %x, {mask}, %x; and.b32 %x, %x, 1; setp.eq.u32 %mine, %x, 1;
+    """Block 0 of a cluster of two sends; every block of the mask gets the bytes
+    and its own barrier hears of them."""
+    body = BARRIER + CLUSTER + f"""mov.u32 %v, 0; mov.u32 %x, %cluster_ctarank; shr.u32 %x, {mask}, %x;
+    and.b32 %x, %x, 1; setp.eq.u32 %mine, %x, 1;
     and.pred %done, %mine, %lead; @%done mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], 512;
     setp.eq.u32 %done, %g, 0; and.pred %done, %done, %lead; .reg .b16 %mask; mov.u16 %mask, {mask};
-    @%done cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%s], [%p0], 512, [%m], %mask;
-    @!%mine bra OUT; {WAIT} OUT: mad.lo.u32 %x, %g, 128, %t; mad.wide.u32 %z, %x, 4, %p1; st.global.b32 [%z], %v; {CLUSTER}"""
-    code = snippet.kernel(f""".visible .entry k(.param .u64 k_param_0, .param .u64 k_param_1) .explicitcluster .reqnctapercluster 2, 1, 1
+    @%done cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+        [%s], [%p0], 512, [%m], %mask;
+    @!%mine bra OUT; {WAIT} OUT: mad.lo.u32 %x, %g, 128, %t; mad.wide.u32 %z, %x, 4, %p1;
+    st.global.b32 [%z], %v; {CLUSTER}"""
+    code = snippet.kernel(f""".visible .entry k(.param .u64 k_param_0, .param .u64 k_param_1)
+    .explicitcluster .reqnctapercluster 2, 1, 1
     .maxntid 128, 1, 1
-    {{ .reg .u64 %p<2>; .reg .u32 %t, %g; .reg .pred %mine; ld.param.u64 %p0, [k_param_0]; ld.param.u64 %p1, [k_param_1]; mov.u32 %t, %tid.x;
+    {{ .reg .u64 %p<2>; .reg .u32 %t, %g; .reg .pred %mine;
+    ld.param.u64 %p0, [k_param_0]; ld.param.u64 %p1, [k_param_1]; mov.u32 %t, %tid.x;
     mov.u32 %g, %ctaid.x; {body} ret; }}""")
     data = np.arange(1, 129, dtype=np.uint32)
     places = [filled(ptx90, data), ptx90.alloc(1024)]
@@ -50,10 +58,12 @@ def test_multicast_reaches_the_blocks_of_its_mask(ptx90, mask, seed):
 def copied(device, map_, rank, coordinates, how=""):
     """What a tensor copy brings into shared memory: 256 elements of two bytes."""
     places = ", ".join(f"%c{i}" for i in range(rank))
-    body = BARRIER + "bar.sync 0; " + f".reg .b32 %c<{rank}>; .reg .b16 %o<3>; mov.u16 %o0, 1; mov.u16 %o1, 2; mov.u16 %o2, 0;" + \
+    body = BARRIER + "bar.sync 0; " + \
+        f".reg .b32 %c<{rank}>; .reg .b16 %o<3>; mov.u16 %o0, 1; mov.u16 %o1, 2; mov.u16 %o2, 0;" + \
         "".join(f"mov.b32 %c{i}, {v};" for i, v in enumerate(coordinates)) + \
         f"""@!%lead bra WAIT; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], 512;
-    cp.async.bulk.tensor.{rank}d.shared::cluster.global{how and ".im2col"}.mbarrier::complete_tx::bytes [%s], [%p0, {{{places}}}], [%m]{how};
+    cp.async.bulk.tensor.{rank}d.shared::cluster.global{how and ".im2col"}.mbarrier::complete_tx::bytes
+        [%s], [%p0, {{{places}}}], [%m]{how};
     {WAIT} mad.wide.u32 %z, %t, 4, %p1; st.global.b32 [%z], %v;"""
     out = device.alloc(512)
     words = struct.pack("<2Q", map_.ptr, out.ptr)
@@ -65,15 +75,16 @@ def test_a_tile_is_zero_outside_its_tensor(ptx90):
     """4 x 8 x 8 elements of (5, 9, 24), from (-1, 3, 8) on."""
     x = np.arange(1, 5 * 9 * 24 + 1, dtype=np.uint16).reshape(5, 9, 24)
     place = filled(ptx90, x)
-    got = copied(ptx90, TensorMap(place.ptr, 2, (24, 9, 5), (48, 432), (8, 8, 4)), 3, (8, 3, -1)).reshape(4, 8, 8)
+    got = copied(ptx90, TensorMap(place.ptr, 2, (24, 9, 5), (48, 432), (8, 8, 4)), 3,
+                 (8, 3, -1)).reshape(4, 8, 8)
     for d, h, w in itertools.product(range(4), range(8), range(8)):
         inside = 0 <= d - 1 < 5 and h + 3 < 9
         assert got[d, h, w] == (x[d - 1, h + 3, w + 8] if inside else 0)
 
 
 def test_im2col_is_the_loop_over_pixels(ptx90):
-    """Filter tap (1, 2) of a padded 3 x 3 convolution over (n, h, w, c) = (2, 5, 6, 8): 32 output pixels of 8 channels,
-    from (n, p, q) = (0, 1, 2) on."""
+    """Filter tap (1, 2) of a padded 3 x 3 convolution over (n, h, w, c) = (2, 5, 6, 8): 32 output pixels of 8
+    channels, from (n, p, q) = (0, 1, 2) on."""
     x = np.arange(1, 2 * 5 * 6 * 8 + 1, dtype=np.uint16).reshape(2, 5, 6, 8)
     place = filled(ptx90, x)
     map_ = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), corners=((-1, -1), (-1, -1)))
@@ -95,13 +106,15 @@ def test_a_finding_names_the_source_line(ptx80):
     """
     with pytest.raises(Finding) as found:
         snippet.launch(ptx80, snippet.entry(body, 1, extra=text), [ptx80.alloc(508)])
-    assert "`st.global.u32 [%a0], %t` (kernel.cu:42)" in str(found.value) and found.value.facts["source"] == (1, 42)
+    assert ("`st.global.u32 [%a0], %t` (kernel.cu:42)" in str(found.value)
+            and found.value.facts["source"] == (1, 42))
 
 
 def test_bytes_under_way_may_not_be_written(ptx80):
     """A copy that is under way may not be written over, and a second wait is harmless."""
-    body = """.shared .align 16 .b8 s[2048]; .reg .b32 %x; mov.u32 %x, s; mad.lo.u32 %x, %t, 16, %x; mad.wide.u32 %a0, %t, 16, %p0;
-    cp.async.cg.shared.global [%x], [%a0], 16; cp.async.commit_group; st.shared.u32 [%x], %t; cp.async.wait_group 0; cp.async.wait_all;"""
+    body = """.shared .align 16 .b8 s[2048]; .reg .b32 %x; mov.u32 %x, s; mad.lo.u32 %x, %t, 16, %x;
+    mad.wide.u32 %a0, %t, 16, %p0; cp.async.cg.shared.global [%x], [%a0], 16; cp.async.commit_group;
+    st.shared.u32 [%x], %t; cp.async.wait_group 0; cp.async.wait_all;"""
     place = filled(ptx80, np.zeros(512, np.uint32))
     with pytest.raises(Finding, match="in flight"):
         snippet.launch(ptx80, snippet.entry(body, 1), [place])

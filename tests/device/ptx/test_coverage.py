@@ -1,7 +1,9 @@
-"""The problems in a kernel's contract run at least 95 % of the instructions of each of its images, without a finding and with right values.
+"""The problems in a kernel's contract run at least 95 % of the instructions of each of its images,
+without a finding and with right values.
 
-Each problem once as it is. While less has run: scaled and blended, with NaN, in every other configuration, and planned for a card of one
-SM and little cache, where loops are long. An image whose text is that of another but for its target runs once.
+Each problem once as it is. While less has run: scaled and blended, with NaN, in every other configuration,
+and planned for a card of one SM and little cache, where loops are long. An image whose text is that of
+another but for its target runs once.
 """
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ import watched
 
 TARGETS = ("sm_75", "sm_80", "sm_90")
 BAR = 0.95
-NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd", "reduction", "batch_norm_inference")
+NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd",
+               "reduction", "batch_norm_inference")
 SOURCES = sorted({kernels.get(n).source for n in kernels.names()})
 
 
@@ -34,7 +37,8 @@ def device_for(name: str, target: str):
 
 def code_of(device, name):
     """The kernel's code; of the text that ran most, where several were spliced."""
-    return max((code for code in device.codes.values() if code.program.name == name), key=lambda code: code.fraction)
+    return max((code for code in device.codes.values() if code.program.name == name),
+               key=lambda code: code.fraction)
 
 
 def with_nans(case) -> dict:
@@ -90,5 +94,6 @@ def test_instructions_have_run(source):
             wrong += cover(device, name)
             code = code_of(device, name)
             if code.fraction < BAR:
-                wrong.append(f"{name} for {target}: {code.fraction:.1%} of its instructions have run, at least {BAR:.0%} must; not: {code.uncovered()[:6]}")
+                wrong.append(f"{name} for {target}: {code.fraction:.1%} of its instructions have run, "
+                             f"at least {BAR:.0%} must; not: {code.uncovered()[:6]}")
     assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])

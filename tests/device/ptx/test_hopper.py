@@ -1,4 +1,5 @@
-"""TMA, mbarrier and wgmma on nvcc's own output (data/wgmma_tma.cu, nvcc 13.0 for sm_90a), and its planted faults."""
+"""TMA, mbarrier and wgmma on nvcc's own output (data/wgmma_tma.cu, nvcc 13.0
+for sm_90a), and its planted faults."""
 from __future__ import annotations
 
 import re
@@ -33,7 +34,8 @@ def gemm(device, m, n, k, seed=None, text=TEXT):
     offsets = [at for space, at in code.program.variables.values() if space == "param"]
     data = bytearray(code.program.bytes["param"])
     struct.pack_into("<Qiii", data, offsets[2], out.ptr, m, n, k)
-    maps = {offsets[i]: TensorMap(places[i].ptr, 2, (k, rows), (2 * k,), (64, 64), 128) for i, rows in enumerate((m, n))}
+    maps = {offsets[i]: TensorMap(places[i].ptr, 2, (k, rows), (2 * k,), (64, 64), 128)
+            for i, rows in enumerate((m, n))}
     device.seed = seed
     device.launch(code, (-(-n // 64), -(-m // 64), 1), (160, 1, 1), 0, bytes(data), {out.ptr}, 0, maps)
     device.seed = None
@@ -63,13 +65,16 @@ def doubled(pattern):
 
 
 def other_phase(nth):
-    place = list(re.finditer(r"mbarrier\.try_wait\.parity\.shared::cta\.b64 P1, \[%r\d+\], (%r\d+);", TEXT))[nth]
-    return TEXT[:place.start()] + ".reg .u32 ph; xor.b32 ph, " + place[1] + ", 1; " + place[0].replace(place[1] + ";", "ph;") + TEXT[place.end():]
+    place = list(re.finditer(
+        r"mbarrier\.try_wait\.parity\.shared::cta\.b64 P1, \[%r\d+\], (%r\d+);", TEXT))[nth]
+    return (TEXT[:place.start()] + ".reg .u32 ph; xor.b32 ph, " + place[1] + ", 1; "
+            + place[0].replace(place[1] + ";", "ph;") + TEXT[place.end():])
 
 
 FAULTS = {
     "wgmma read before wait": (without(r"wgmma\.wait_group"), "race|in flight"),
-    "waits for too few groups": (TEXT.replace("wait_group.sync.aligned 0", "wait_group.sync.aligned 1"), "race|in flight"),
+    "waits for too few groups": (TEXT.replace("wait_group.sync.aligned 0", "wait_group.sync.aligned 1"),
+                                 "race|in flight"),
     "mbarrier phase error": (other_phase(1), "in flight|mbarrier|race|unwritten"),
     "empty barrier, wrong phase": (other_phase(0), "in flight|mbarrier|race|deadlock"),
     "double arrival": (doubled(r"mbarrier\.arrive\.shared"), "mbarrier|deadlock"),

@@ -1,6 +1,8 @@
-"""Tensors of more than 2^31 and 2^32 elements: the first, the last and some random blocks of engines that take them with one kernel, on sparse memory.
+"""Tensors of more than 2^31 and 2^32 elements: the first, the last and some random blocks of engines
+that take them with one kernel, on sparse memory.
 
-Whatever part of an input a block reads is filled when it is read; what the blocks wrote is compared with the reference of those slices alone.
+Whatever part of an input a block reads is filled when it is read; what the blocks wrote is compared
+with the reference of those slices alone.
 """
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from support.compare import compare, tolerance
 
 import snippet
 
-LINES = (                                        # a problem of n slices; a block of batch norm takes a hundredth of a tensor, too much here
+LINES = (       # a problem of n slices; a block of batch norm takes a hundredth of a tensor, too much here
     "pooling_fwd n{n}c8h8w8 window=2 stride=2 mode=max f16",
     "pooling_fwd n{n}c8h9w9 window=3 stride=2 mode=avg_include_padding f16 nhwc",
     "pooling_fwd n{n}c8h8w8 window=8 mode=avg_include_padding bf16",
@@ -45,7 +47,8 @@ LINES = (                                        # a problem of n slices; a bloc
 
 
 class SparseArena(Arena):
-    """Global memory whose ``inputs`` are filled slice by slice as they are read. ``inputs``: (first, end, operand, slices that are filled)."""
+    """Global memory whose ``inputs`` are filled slice by slice as they are read. ``inputs``: (first, end,
+    operand, slices that are filled)."""
 
     def __init__(self):
         super().__init__(1 << 36)
@@ -55,21 +58,24 @@ class SparseArena(Arena):
         if verb == "reads":
             for start, end, desc, filled in self.inputs:
                 offsets = address[(address >= start) & (address < end)] - start
-                self.fill(start, desc, filled, set((offsets // (desc.strides[0] * desc.dtype.bytes)).tolist()))
+                self.fill(start, desc, filled,
+                          set((offsets // (desc.strides[0] * desc.dtype.bytes)).tolist()))
         elif verb == "writes":
             self.written.append(address.copy())
         return super().reach(c, address, width, verb, lanes, need)
 
     def fill(self, start, desc, filled, slices):
         for i in slices - filled:
-            raw = np.ascontiguousarray(desc.dtype.encode(self.rng.uniform(-1, 1, desc.dims[1:]))).view(np.uint8).ravel()
+            raw = np.ascontiguousarray(
+                desc.dtype.encode(self.rng.uniform(-1, 1, desc.dims[1:]))).view(np.uint8).ravel()
             at = start - GLOBAL + i * desc.strides[0] * desc.dtype.bytes
             self.data[at:at + raw.size], self.state[at:at + raw.size] = raw, WRITTEN
         filled |= slices
 
     def slices(self, start, desc, numbers, of=None):
         """Some slices of a tensor as float64 (or the state of their first bytes)."""
-        flat = (self.data if of is None else of)[start - GLOBAL:start - GLOBAL + desc.bytes].view(desc.dtype.numpy)
+        flat = (self.data if of is None else of)[start - GLOBAL:start - GLOBAL
+                                                 + desc.bytes].view(desc.dtype.numpy)
         whole = np.lib.stride_tricks.as_strided(flat, desc.dims, [s * desc.dtype.bytes for s in desc.strides])
         return np.stack([whole[i] for i in numbers])
 
@@ -82,11 +88,13 @@ def some(count):
 def problem_of(line: str, least: int):
     """The problem with just more elements than that in its largest operand."""
     one = Problem.parse(line.format(n=1))
-    return Problem.parse(line.format(n=least // max(d.count for d in one.operands.values() if d is not None) + 3))
+    return Problem.parse(
+        line.format(n=least // max(d.count for d in one.operands.values() if d is not None) + 3))
 
 
 def takers(line, device):
-    """Engines that take more than 2^32 elements, or where they refuse that 2^31, with one kernel: name -> (problem, engine)."""
+    """Engines that take more than 2^32 elements, or where they refuse that 2^31, with one kernel:
+    name -> (problem, engine)."""
     found = {}
     for least in (2**32, 2**31):
         problem = problem_of(line, least)
@@ -106,7 +114,8 @@ def run(line, problem, engine):
     built = plan.build(graph_of(problem, scalars), device, only=(engine,))
     names = dict(enumerate(problem.op.operands(), 1))
     places = {names[d.uid]: device.alloc(d.bytes) for d in built.slots}
-    tensors = {name: (place.ptr, place.ptr + place.bytes, problem.operands[name]) for name, place in places.items()}
+    tensors = {name: (place.ptr, place.ptr + place.bytes, problem.operands[name])
+               for name, place in places.items()}
     inputs = {name: (*tensors[name], set()) for name in tensors if name in problem.op.reads}
     device.arena.inputs = [each for each in inputs.values() if each[2].dims[0] == count]
     for start, _, desc, filled in inputs.values():
@@ -116,7 +125,8 @@ def run(line, problem, engine):
     plan.forget()
     written = np.concatenate(device.arena.written)
     (name, (start, end, desc)), = ((n, t) for n, t in tensors.items() if n in problem.op.writes)
-    touched = np.unique((written[(written >= start) & (written < end)] - start) // (desc.strides[0] * desc.dtype.bytes)).tolist()
+    touched = np.unique((written[(written >= start) & (written < end)] - start)
+                        // (desc.strides[0] * desc.dtype.bytes)).tolist()
     assert {0, count - 1} <= set(touched), "the first and the last slice must be written"
     small = Problem.parse(line.format(n=len(touched)))
     values = {name: np.full(small.operands[name].dims, np.nan)}
@@ -126,9 +136,11 @@ def run(line, problem, engine):
         values[each] = d.dtype.decode(device.arena.slices(at, d, numbers))
     raw = small.op.evaluate(values, scalars)
     want, magnitude = raw[name], small.op.magnitude(values, scalars, raw)[name]
-    allowed = np.broadcast_to(tolerance(small, name, small.operands[name], want, magnitude, scalars, None), want.shape)
+    allowed = np.broadcast_to(tolerance(small, name, small.operands[name], want,
+                                        magnitude, scalars, None), want.shape)
     mine = device.arena.slices(start, desc, touched, device.arena.state) != 0
-    report = compare(desc.dtype.decode(device.arena.slices(start, desc, touched))[mine], want[mine], allowed[mine], desc)
+    report = compare(desc.dtype.decode(device.arena.slices(start, desc, touched))[mine],
+                     want[mine], allowed[mine], desc)
     return [] if report.ok else [f"{problem} {engine}: {report.text}"]
 
 
@@ -140,11 +152,13 @@ def test_first_last_and_random_blocks(line):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("offset,reached", [("mul.wide.u32 %a0, %x, 2;", True), ("shl.b32 %x, %x, 1; cvt.u64.u32 %a0, %x;", False)])
+@pytest.mark.parametrize("offset,reached", [("mul.wide.u32 %a0, %x, 2;", True),
+                                            ("shl.b32 %x, %x, 1; cvt.u64.u32 %a0, %x;", False)])
 def test_an_offset_of_32_bits_does_not_reach_the_end(offset, reached):
     device, count = PtxDevice("sm_90"), 2**31 + 2**21
     device.arena, device.blocks = SparseArena(), some
     place = device.alloc(2 * count)
-    code = snippet.entry(f".reg .u32 %x; .reg .b16 %h; mov.b16 %h, 7; mad.lo.u32 %x, %g, 128, %t; {offset} add.u64 %a0, %a0, %p0; st.global.b16 [%a0], %h;", 1)
+    code = snippet.entry(".reg .u32 %x; .reg .b16 %h; mov.b16 %h, 7; mad.lo.u32 %x, %g, 128, %t; "
+                         f"{offset} add.u64 %a0, %a0, %p0; st.global.b16 [%a0], %h;", 1)
     snippet.launch(device, code, [place], blocks=count // 128)
     assert (np.concatenate(device.arena.written).max() == place.ptr + 2 * count - 2) == reached

@@ -1,4 +1,5 @@
-"""Random problems of every op over every engine that accepts them, on the interpreter: values, memory, races."""
+"""Random problems of every op over every engine that accepts them,
+on the interpreter: values, memory, races."""
 from __future__ import annotations
 
 import functools
@@ -53,7 +54,8 @@ def test_random_schedules_change_nothing(name):
 
 
 def test_a_tensor_beyond_2_to_the_31_bytes():
-    """Addresses are virtual: only what is touched costs memory, so 32-bit offsets overflow where a test can see it."""
+    """Addresses are virtual: only what is touched costs memory, so 32-bit offsets
+    overflow where a test can see it."""
     import snippet
     device = watched.WatchedDevice("sm_80")
     big = device.alloc(2**33)

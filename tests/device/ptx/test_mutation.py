@@ -1,4 +1,5 @@
-"""Are the checks any good? Mutants of shipped PTX must be found: every dropped barrier and wait, and nine of ten others.
+"""Are the checks any good? Mutants of shipped PTX must be found: every dropped barrier
+and wait, and nine of ten others.
 
 tools/mutate_ptx.py does the same with more mutants and more cases; its record is tests/records/mutation.md.
 """
@@ -17,12 +18,14 @@ from support import mutants, mutation, report
 import test_hopper
 import watched
 
-SYNCHRONISED = [n for n in mutation.smallest() if any(m.kind in mutants.SYNC for m in mutants.mutants(mutation.text_of(n), n))]
+SYNCHRONISED = [n for n in mutation.smallest()
+                if any(m.kind in mutants.SYNC for m in mutants.mutants(mutation.text_of(n), n))]
 
 
 def ready(name, more=0) -> mutation.Mutation:
     device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
-    return mutation.Mutation(name, device, mutation.contract_cases(name, device.facts), mutation.near(name, device.facts, more), budget=1e9)
+    return mutation.Mutation(name, device, mutation.contract_cases(name, device.facts),
+                             mutation.near(name, device.facts, more), budget=1e9)
 
 
 @pytest.mark.parametrize("name", SYNCHRONISED)
@@ -31,13 +34,15 @@ def test_dropped_barriers_and_waits(name):
     with watched.watching():
         made = ready(name)
         score = made.score([m for m in made.mutants if m.kind in mutants.SYNC])
-    assert len(score.verdicts) == sum(m.kind in mutants.SYNC for m in mutants.mutants(made.text, name)), "a barrier or a wait did not run"
+    assert (len(score.verdicts)
+            == sum(m.kind in mutants.SYNC
+                   for m in mutants.mutants(made.text, name))), "a barrier or a wait did not run"
     alive = [f"{name}:{v.mutant.line}: {v.mutant.old}" for v in score.alive]
     assert not alive, f"nothing depends on {alive}"
 
 
-OTHERS = ["transform_transpose_f64_f64", "pooling_fwd_any_f32_avg", "conv_wgrad_mma_sum_f16", "conv_depthwise_wgrad_f32", "softmax_bwd_strided_f32_4_1",
-          "batch_norm_bwd_apply_columns_f64_1_1"]
+OTHERS = ["transform_transpose_f64_f64", "pooling_fwd_any_f32_avg", "conv_wgrad_mma_sum_f16",
+          "conv_depthwise_wgrad_f32", "softmax_bwd_strided_f32_4_1", "batch_norm_bwd_apply_columns_f64_1_1"]
 
 
 def test_other_mutants():
@@ -48,7 +53,8 @@ def test_other_mutants():
     assert every >= 9 * len(OTHERS) and killed >= report.BAR * every, report.markdown(scores, "this test")
 
 
-SYNCS = ("dropped barrier", "dropped wait", "dropped arrival", "dropped initialisation", "dropped copy", "dropped wgmma")
+SYNCS = ("dropped barrier", "dropped wait", "dropped arrival",
+         "dropped initialisation", "dropped copy", "dropped wgmma")
 HOPPER = [m for m in mutants.mutants(test_hopper.TEXT, "wg_gemm") if m.kind in SYNCS]
 
 
@@ -80,10 +86,13 @@ LOOP: bar.sync 0;
 }
 .visible .entry other() { bar.sync 0; ret; }
 """
-WANTED = [(7, "flipped comparison", "setp.le.s32 %p1, %r1, 5;"), (7, "constant + 1", "setp.lt.s32 %p1, %r1, 6;"), (8, "dropped guard", "bra LOOP;"),
-          (8, "dropped branch", ""), (9, "dropped barrier", ""), (10, "dropped store", ""), (10, "dropped guard", "st.shared.v2.f32 [%r2+8], {%f1, %f2};"),
-          (10, "address + 1", "@%p1 st.shared.v2.f32 [%r2+16], {%f1, %f2};"), (11, "min for max", "max.s32 %r3, %r4, 7;"),
-          (11, "constant + 1", "min.s32 %r3, %r4, 8;"), (13, "dropped wait", "")]
+WANTED = [(7, "flipped comparison", "setp.le.s32 %p1, %r1, 5;"),
+          (7, "constant + 1", "setp.lt.s32 %p1, %r1, 6;"), (8, "dropped guard", "bra LOOP;"),
+          (8, "dropped branch", ""), (9, "dropped barrier", ""), (10, "dropped store", ""),
+          (10, "dropped guard", "st.shared.v2.f32 [%r2+8], {%f1, %f2};"),
+          (10, "address + 1", "@%p1 st.shared.v2.f32 [%r2+16], {%f1, %f2};"),
+          (11, "min for max", "max.s32 %r3, %r4, 7;"), (11, "constant + 1", "min.s32 %r3, %r4, 8;"),
+          (13, "dropped wait", "")]
 
 
 def test_mutants_of_a_text():
@@ -110,7 +119,8 @@ def test_lines_of_a_spliced_kernel():
         made = ready(name)
     lines = {i: text for i, text in enumerate(made.text.splitlines(), 1)}
     ran = [lines[i] for i in sorted(made.lines)]
-    assert any("st.global" in text for text in ran) and all(text.strip().endswith(";") for text in ran) and made.lines < set(lines)
+    assert (any("st.global" in text for text in ran) and all(text.strip().endswith(";") for text in ran)
+            and made.lines < set(lines))
 
 
 def test_near_problems_launch_the_kernel():

@@ -24,7 +24,8 @@ import snippet
 ])
 def test_what_is_wrong_is_named(body, words):
     with pytest.raises(PtxError) as error:
-        snippet.kernel(f".visible .entry k(.param .u64 k_param_0)\n{{ .reg .u32 %t; .reg .u64 %p0;\n{body}\nret; }}")
+        snippet.kernel(
+            f".visible .entry k(.param .u64 k_param_0)\n{{ .reg .u32 %t; .reg .u64 %p0;\n{body}\nret; }}")
     assert words in str(error.value), str(error.value)
 
 
@@ -32,7 +33,8 @@ def test_refused_launches(ptx75):
     code = snippet.entry("", 1, threads=128)
     with pytest.raises(NotSupported, match="threads of a block must be at most 128 on sm_75; got 256"):
         snippet.launch(ptx75, code, [], threads=256)
-    with pytest.raises(NotSupported, match="bytes of shared memory must be at most 65536 on sm_75; got 65600"):
+    with pytest.raises(NotSupported,
+                       match="bytes of shared memory must be at most 65536 on sm_75; got 65600"):
         snippet.launch(ptx75, code, [], smem=65600)
     with pytest.raises(NotSupported, match="registers of a block must be at most 65536"):
         ptx75.launch(snippet.entry("", 1, threads=1024), (1, 1, 1), (1024, 1, 1), 0, bytes(8), registers=96)
@@ -46,7 +48,8 @@ def test_unknown_targets(name):
 
 def test_labels_and_registers_are_scoped(ptx80):
     """Two scopes may use the same names, as spliced code does."""
-    block = "{ .reg .u32 %x; .reg .pred %p; mov.u32 %x, 1; setp.eq.u32 %p, %t, 0; @%p bra L; mov.u32 %x, 2; L: add.u32 %g, %g, %x; }\n"
+    block = ("{ .reg .u32 %x; .reg .pred %p; mov.u32 %x, 1; setp.eq.u32 %p, %t, 0; @%p bra L; "
+             "mov.u32 %x, 2; L: add.u32 %g, %g, %x; }\n")
     body = "mov.u32 %g, 0;\n" + block * 2 + "mad.wide.u32 %a0, %t, 4, %p0; st.global.u32 [%a0], %g;"
     place = ptx80.alloc(512)
     snippet.launch(ptx80, snippet.entry(body, 1), [place])
@@ -54,9 +57,12 @@ def test_labels_and_registers_are_scoped(ptx80):
 
 
 def test_calls_are_inlined(ptx80):
-    function = """.func (.param .b32 r) twice(.param .b32 a) { .reg .u32 %x; ld.param.u32 %x, [a]; setp.gt.u32 %q, %x, 3; @%q bra BIG;
-    add.u32 %x, %x, %x; st.param.b32 [r+0], %x; ret; BIG: st.param.b32 [r+0], %x; ret; }\n""".replace("{ .reg", "{ .reg .pred %q; .reg")
-    body = """{ .param .b32 p0; .param .b32 r0; st.param.b32 [p0+0], %t; call.uni (r0), twice, (p0); ld.param.b32 %g, [r0+0]; }
+    function = """.func (.param .b32 r) twice(.param .b32 a) { .reg .u32 %x; ld.param.u32 %x, [a];
+    setp.gt.u32 %q, %x, 3; @%q bra BIG;
+    add.u32 %x, %x, %x; st.param.b32 [r+0], %x; ret; BIG: st.param.b32 [r+0], %x; ret; }\n""".replace(
+        "{ .reg", "{ .reg .pred %q; .reg")
+    body = """{ .param .b32 p0; .param .b32 r0; st.param.b32 [p0+0], %t;
+    call.uni (r0), twice, (p0); ld.param.b32 %g, [r0+0]; }
     mad.wide.u32 %a0, %t, 4, %p0; st.global.u32 [%a0], %g;"""
     place = ptx80.alloc(512)
     snippet.launch(ptx80, snippet.entry(body, 1, extra=function), [place])

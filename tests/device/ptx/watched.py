@@ -1,4 +1,5 @@
-"""Buffers and a device for the matrix that let the interpreter see more: guard zones are dead, gaps and outputs were never written."""
+"""Buffers and a device for the matrix that let the interpreter see more: guard zones are dead,
+gaps and outputs were never written."""
 from __future__ import annotations
 
 from contextlib import contextmanager
@@ -21,7 +22,8 @@ class WatchedDevice(PtxDevice):
 
 
 class WatchedBuffer(buffers.Guarded):
-    """A guarded buffer whose guards may not be touched and whose elements count as written only when a test has written them."""
+    """A guarded buffer whose guards may not be touched and whose elements count as written
+    only when a test has written them."""
 
     def __init__(self, device, desc, shift=0):
         super().__init__(device, desc, shift)
@@ -30,7 +32,8 @@ class WatchedBuffer(buffers.Guarded):
     def write(self, values):
         super().write(values)
         elements, size = np.zeros(self.desc.bytes, bool), self.desc.dtype.bytes
-        cells = np.lib.stride_tricks.as_strided(elements, (*self.desc.dims, size), [*(s * size for s in self.desc.strides), 1])
+        cells = np.lib.stride_tricks.as_strided(elements, (*self.desc.dims, size),
+                                                [*(s * size for s in self.desc.strides), 1])
         cells[...] = True
         self._mark(elements)
 

@@ -1,4 +1,5 @@
-"""Every opcode of the interpreter against a GPU: tiny kernels (probes), their answers on an H200 kept as a table.
+"""Every opcode of the interpreter against a GPU: tiny kernels (probes), their answers
+on an H200 kept as a table.
 
     values: edge values of every type -> table, conversions, memory, lanes, matrix, warpgroup: the probes
         -> run: a device answers -> answers: the table on disk

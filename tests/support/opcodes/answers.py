@@ -1,4 +1,5 @@
-"""The table of answers on disk: one compressed file, with the device that gave them and, for each probe, a digest of what it was asked."""
+"""The table of answers on disk: one compressed file, with the device that gave them and, for each probe,
+a digest of what it was asked."""
 from __future__ import annotations
 
 import hashlib

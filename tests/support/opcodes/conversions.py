@@ -1,4 +1,5 @@
-"""The probes of cvt. Sources of 8 bits are read from 32 with noise above, results of 8 bits go to 32: the extension is seen."""
+"""The probes of cvt. Sources of 8 bits are read from 32 with noise above, results of 8 bits go
+to 32: the extension is seen."""
 from __future__ import annotations
 
 from .table import row
@@ -30,14 +31,17 @@ for d in INTS:
         row(f"cvt rn|rz|rm|rp bf16 {d}", f"bf16={d}")
 ROUND, WHOLE = "rn|rz|rm|rp", "rni|rzi|rmi|rpi"
 for form, d, s in (
-        (f"{WHOLE}?", "bf16", "bf16"), (f"{ROUND}?", "bf16", "f16"), (f"{ROUND} ftz?", "bf16", "f32"), ("rn|rz relu", "bf16", "f32"),
-              (ROUND, "bf16", "f64"),
-        (f"{ROUND}?", "f16", "bf16"), (f"{WHOLE}? sat?", "f16", "f16"), (f"{ROUND} ftz? sat?", "f16", "f32"), ("rn|rz relu", "f16", "f32"),
-        (f"{ROUND} sat?", "f16", "f64"),
-        (f"{ROUND}? ftz?", "f32", "bf16"), ("ftz? sat?", "f32", "f16"), (f"{WHOLE}? ftz? sat?", "f32", "f32"), (f"{ROUND} ftz? sat?", "f32", "f64"),
-        (f"{ROUND}?", "f64", "bf16"), ("sat?", "f64", "f16"), ("ftz? sat?", "f64", "f32"), (f"{WHOLE}? sat?", "f64", "f64")):
+        (f"{WHOLE}?", "bf16", "bf16"), (f"{ROUND}?", "bf16", "f16"), (f"{ROUND} ftz?", "bf16", "f32"),
+        ("rn|rz relu", "bf16", "f32"), (ROUND, "bf16", "f64"),
+        (f"{ROUND}?", "f16", "bf16"), (f"{WHOLE}? sat?", "f16", "f16"), (f"{ROUND} ftz? sat?", "f16", "f32"),
+        ("rn|rz relu", "f16", "f32"), (f"{ROUND} sat?", "f16", "f64"),
+        (f"{ROUND}? ftz?", "f32", "bf16"), ("ftz? sat?", "f32", "f16"),
+        (f"{WHOLE}? ftz? sat?", "f32", "f32"), (f"{ROUND} ftz? sat?", "f32", "f64"),
+        (f"{ROUND}?", "f64", "bf16"), ("sat?", "f64", "f16"), ("ftz? sat?", "f64", "f32"),
+        (f"{WHOLE}? sat?", "f64", "f64")):
     row(f"cvt {form} {d} {s}", f"{d}={s}", **(NAN64 if d == "f64" else {}))
-row("cvt rna satfinite? tf32 f32", "b32=f32", rule=("nan", "f32"), note="the bits of a NaN in tf32 depend on the modifiers; the ISA says nothing")
+row("cvt rna satfinite? tf32 f32", "b32=f32", rule=("nan", "f32"),
+    note="the bits of a NaN in tf32 depend on the modifiers; the ISA says nothing")
 row("cvt rn relu? tf32 f32", "b32=f32", rule=("nan", "f32"), note="as above")
 row("cvt rn|rz relu? satfinite? d:f16x2|bf16x2 f32", "d=f32,f32")
 row("cvt rn satfinite relu? d:e4m3x2|e5m2x2 f32", "d=f32,f32")

@@ -1,4 +1,5 @@
-"""A probe: one instruction (or a few) as a kernel of its own. Lane t loads its operands, runs the text, stores every result."""
+"""A probe: one instruction (or a few) as a kernel of its own. Lane t loads its operands,
+runs the text, stores every result."""
 from __future__ import annotations
 
 from typing import Callable, NamedTuple
@@ -11,9 +12,10 @@ HEAD = ".version 8.8\n.target sm_90a\n.address_size 64\n"
 
 
 class Probe(NamedTuple):
-    """``text`` uses %s0 … (operands), %d0 … (results), %t (the lane in the grid), %lane (in the block), %a0 … (addresses of the operands),
-    %cell (16 bytes of global memory of its own). ``opcodes``: what it probes. ``rule``: how answers are compared, see ``rules``.
-    ``undefined``: operands -> lanes whose result the ISA leaves open; ``note`` says why."""
+    """``text`` uses %s0 … (operands), %d0 … (results), %t (the lane in the grid), %lane
+    (in the block), %a0 … (addresses of the operands), %cell (16 bytes of global memory of its own).
+    ``opcodes``: what it probes. ``rule``: how answers are compared, see ``rules``. ``undefined``: operands ->
+    lanes whose result the ISA leaves open; ``note`` says why."""
     name: str
     text: str
     ins: tuple[str, ...]
@@ -41,11 +43,13 @@ class Probe(NamedTuple):
 
     def entry(self, name: str) -> str:
         """The kernel ``name(in, out)``."""
-        reg = lambda t: "pred" if t == "pred" else f"b{max(8 * SIZE[t], 16) if t not in ('b8', 'u8', 's8') else 32}"
+        reg = (lambda t: "pred" if t == "pred"
+               else f"b{max(8 * SIZE[t], 16) if t not in ('b8', 'u8', 's8') else 32}")
         at, to = self.offsets(self.ins), self.offsets(self.outs)
         lines = [f".visible .entry {name}(.param .u64 in, .param .u64 out) .maxntid {self.block}, 1, 1", "{",
                  f".reg .u64 %in, %out, %cell, %o, %a<{len(self.ins) + 1}>; .reg .u32 %t, %lane, %x, %y;",
-                 "ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; cvta.to.global.u64 %in, %in; cvta.to.global.u64 %out, %out;",
+                 "ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; cvta.to.global.u64 %in, %in; "
+                 "cvta.to.global.u64 %out, %out;",
                  f"mov.u32 %lane, %tid.x; mov.u32 %x, %ctaid.x; mad.lo.u32 %t, %x, {self.block}, %lane;",
                  f"mad.wide.u32 %cell, %t, 16, %out; add.u64 %cell, %cell, {-(-to[-1] // 16) * 16};"]
         for i, t in enumerate(self.ins):

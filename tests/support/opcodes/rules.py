@@ -1,12 +1,13 @@
-"""How an answer of the interpreter is compared with the table's: bit for bit, or within the error that the PTX ISA documents.
+"""How an answer of the interpreter is compared with the table's: bit for bit, or within the error
+that the PTX ISA documents.
 
     bits              equal          nan [type]        equal, or both NaN
     ulp n             at most n units in the last place apart
     rel e, abs e      within e of the exact result, which the interpreter gives rounded once
     lg2 e             e absolute for arguments of 0.5 to 2, else e relative
     circle e          e absolute up to 2 pi, 2^-14.7 up to 100 pi, no bound beyond
-    mma d n masks     bits in the first n lanes (small integers), elsewhere within four roundings (to the digits of d, or to those given
-                      behind the masks) of the sum of all sizes
+    mma d n masks     bits in the first n lanes (small integers), elsewhere within four roundings
+                      (to the digits of d, or to those given behind the masks) of the sum of all sizes
 """
 from __future__ import annotations
 
@@ -23,22 +24,26 @@ ROUNDINGS = 4
 
 def numbers(bits: np.ndarray, type_: str) -> np.ndarray:
     """Bits of a float type as float64."""
-    raw = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32) if type_ == "bf16" else bits.view(NUMPY[type_])
+    raw = ((bits.astype(np.uint32) << np.uint32(16)).view(np.float32) if type_ == "bf16"
+           else bits.view(NUMPY[type_]))
     with np.errstate(invalid="ignore"):          # signalling NaNs
         return raw.astype(np.float64)
 
 
 def halves(bits: np.ndarray, type_: str):
     """(elements as (lanes, n), their type): a packed register has two."""
-    return (bits.view(np.uint16).reshape(-1, 2), HALF[type_]) if type_ in HALF else (bits.reshape(-1, 1), type_)
+    return ((bits.view(np.uint16).reshape(-1, 2), HALF[type_]) if type_ in HALF
+            else (bits.reshape(-1, 1), type_))
 
 
 def near(got, want, type_, error) -> np.ndarray:
-    """Equal, both NaN, or within ``error`` and the rounding of the exact result; denormals have two roundings, the GPU's and ours."""
+    """Equal, both NaN, or within ``error`` and the rounding of the exact result; denormals have
+    two roundings, the GPU's and ours."""
     x, y = numbers(got, type_), numbers(want, type_)
     with np.errstate(all="ignore"):
         rounding = np.maximum(np.abs(x) * 2.0 ** -DIGITS[type_], SMALLEST[type_])
-        return (got == want) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= error + rounding) & np.isfinite(x) & np.isfinite(y)
+        return ((got == want) | (np.isnan(x) & np.isnan(y))
+                | (np.abs(x - y) <= error + rounding) & np.isfinite(x) & np.isfinite(y))
 
 
 def ordered(bits: np.ndarray) -> np.ndarray:
@@ -52,7 +57,8 @@ def close(got, want, type_, rule, argument) -> np.ndarray:
     kind, error = rule
     x, y = numbers(got, type_), numbers(want, type_)
     if kind == "ulp":
-        return (got == want) | (np.isnan(x) & np.isnan(y)) | (np.abs(ordered(got) - ordered(want)) <= error) & np.isfinite(x) & np.isfinite(y)
+        return ((got == want) | (np.isnan(x) & np.isnan(y))
+                | (np.abs(ordered(got) - ordered(want)) <= error) & np.isfinite(x) & np.isfinite(y))
     size = np.abs(argument)
     with np.errstate(all="ignore"):
         if kind == "rel":
@@ -60,24 +66,28 @@ def close(got, want, type_, rule, argument) -> np.ndarray:
         if kind == "lg2":
             return near(got, want, type_, np.where((size > 0.5) & (size < 2), error, error * np.abs(x)))
         if kind == "circle":
-            return near(got, want, type_, np.where(size <= 2 * np.pi, error, 2.0 ** -14.7)) | (size > 100 * np.pi) & np.isfinite(size)
+            return (near(got, want, type_, np.where(size <= 2 * np.pi, error, 2.0 ** -14.7))
+                    | (size > 100 * np.pi) & np.isfinite(size))
     return near(got, want, type_, error)
 
 
 def same(probe: Probe, got: list, want: list, magnitude) -> list[np.ndarray]:
-    """For each result, which lanes are right. ``magnitude``: a function that gives the results for operands without signs."""
+    """For each result, which lanes are right. ``magnitude``: a function that gives the results
+    for operands without signs."""
     kind = probe.rule[0]
     if kind == "bits":
         return [g == w for g, w in zip(got, want)]
     if kind == "mma":
         _, type_, exact, _, *digits = probe.rule
-        return [_product(g, w, s, type_, exact, *digits or [DIGITS[type_]]) for g, w, s in zip(got, want, magnitude())]
+        return [_product(g, w, s, type_, exact, *digits or [DIGITS[type_]])
+                for g, w, s in zip(got, want, magnitude())]
     right = []
     for g, w, out in zip(got, want, probe.outs):
         out = probe.rule[1] if kind == "nan" and len(probe.rule) > 1 else out
         (g, type_), (w, _) = halves(g, out), halves(w, out)
         if kind == "nan":
-            ok = (g == w) | (np.isnan(numbers(g, type_)) & np.isnan(numbers(w, type_))) if type_ in DIGITS else g == w
+            ok = ((g == w) | (np.isnan(numbers(g, type_)) & np.isnan(numbers(w, type_)))
+                  if type_ in DIGITS else g == w)
         else:
             ok = close(g, w, type_, probe.rule, numbers(*halves(probe.values[0], probe.ins[0])))
         right.append(ok.all(1))

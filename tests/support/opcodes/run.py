@@ -1,4 +1,5 @@
-"""A device answers probes: a GPU through the driver's loader, the interpreter through its own. A probe that fails is an error, not the end."""
+"""A device answers probes: a GPU through the driver's loader, the interpreter through its own.
+A probe that fails is an error, not the end."""
 from __future__ import annotations
 
 import struct
@@ -28,8 +29,10 @@ class Cuda:
 
     def launch(self, function, probe: Probe, places):
         from cydnn import _core
-        tape = _core.Tape(self.device.context, [("in", probe.data().nbytes, 1, False, False), ("out", probe.out_bytes, 1, True, False)])
-        tape.launch(function, (probe.lanes // probe.block, 1, 1), (probe.block, 1, 1), 0, bytes(16), [(0, 0, 0), (8, 1, 0)])
+        tape = _core.Tape(self.device.context, [("in", probe.data().nbytes, 1, False, False),
+                                                ("out", probe.out_bytes, 1, True, False)])
+        tape.launch(function, (probe.lanes // probe.block, 1, 1), (probe.block, 1, 1),
+                    0, bytes(16), [(0, 0, 0), (8, 1, 0)])
         tape.execute(tuple(places), None, None, 0, 0)
         self.device.synchronize()
 
@@ -48,7 +51,8 @@ class Interpreter:
         return Code(self.module, parse.Program(self.module, name), {})
 
     def launch(self, code, probe: Probe, places):
-        self.device.launch(code, (probe.lanes // probe.block, 1, 1), (probe.block, 1, 1), 0, struct.pack("<2Q", *places), {places[1]})
+        self.device.launch(code, (probe.lanes // probe.block, 1, 1), (probe.block, 1, 1), 0,
+                           struct.pack("<2Q", *places), {places[1]})
 
 
 def answer(machine, function, probe: Probe) -> list[np.ndarray]:
@@ -73,7 +77,8 @@ def answers(device, probes) -> Iterator[tuple[Probe, list | Exception]]:
             text = None
         for i, probe in enumerate(chunk):
             try:
-                function = machine.load(module([probe]), "p0") if text is None else machine.load(text, f"p{i}")
+                function = (machine.load(module([probe]), "p0") if text is None
+                            else machine.load(text, f"p{i}"))
                 yield probe, answer(machine, function, probe)
             except Exception as error:           # kept: a table lacks one row then, not all
                 yield probe, error

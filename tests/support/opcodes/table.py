@@ -1,6 +1,8 @@
-"""The probes of instructions that compute: one row a form, written as in the tables of the interpreter and expanded to every opcode it stands for.
+"""The probes of instructions that compute: one row a form, written as in the tables of the interpreter
+and expanded to every opcode it stands for.
 
-``row("add sat? t:s32|u32", "t=t,t")``: words in order, ``a|b`` alternatives, ``?`` optional, ``name:`` a label for the signature (results=operands).
+``row("add sat? t:s32|u32", "t=t,t")``: words in order, ``a|b`` alternatives, ``?`` optional, ``name:``
+a label for the signature (results=operands).
 """
 from __future__ import annotations
 
@@ -38,10 +40,12 @@ def typed(word: str, found: dict) -> str:
 def enter(name: str, text: str, ins, outs, values, rule=("bits",), undefined=None, note="", block=128):
     """Enter one probe; what it probes is read from its text."""
     opcodes = re.findall(r"(?<![%\w])([a-z]\w*\.[\w.:]*\w)", text)
-    PROBES.append(Probe(name, text, tuple(ins), tuple(outs), tuple(values), tuple(opcodes), rule, undefined, note, block))
+    PROBES.append(Probe(name, text, tuple(ins), tuple(outs), tuple(values),
+                        tuple(opcodes), rule, undefined, note, block))
 
 
-def row(pattern: str, signature: str, text: str | None = None, rule=("bits",), undefined=None, note="", lanes=0):
+def row(pattern: str, signature: str, text: str | None = None,
+        rule=("bits",), undefined=None, note="", lanes=0):
     """Enter the probes of a form. ``text`` has {op}; without it the operands stand in order."""
     for opcode, found in expand(pattern):
         outs, _, ins = signature.partition("=")
@@ -95,8 +99,8 @@ row("szext clamp t:u32|s32", "t=t,shift")
 row("prmt b32 mode:f4e|b4e|rc8|ecl|ecr|rc16?", "b32=b32,b32,b32")
 for table in range(16):
     names = ", ".join(f"%d{i}" for i in range(16))
-    row("lop3 b32", ",".join(["b32"] * 16) + "=b32,b32,b32", " ".join(f"{{op}} %d{i}, %s0, %s1, %s2, {16 * table + i};" for i in range(16)),
-          lanes=128)
+    row("lop3 b32", ",".join(["b32"] * 16) + "=b32,b32,b32",
+        " ".join(f"{{op}} %d{i}, %s0, %s1, %s2, {16 * table + i};" for i in range(16)), lanes=128)
 row("dp4a a:u32|s32 b:u32|s32", "b32=b32,b32,b32")
 row("dp2a half:lo|hi a:u32|s32 b:u32|s32", "b32=b32,b32,b32")
 
@@ -105,12 +109,16 @@ row("dp2a half:lo|hi a:u32|s32 b:u32|s32", "b32=b32,b32,b32")
 for name in ("add", "sub"):
     for t in ("u32", "s32", "b32", "u64", "s64", "b64"):
         if t[0] != "b":
-            row(f"{name} cc t:{t}", f"{t},{t}={t},{t},{t},{t}", f"{{op}} %d0, %s0, %s2; {name}c.{t} %d1, %s1, %s3;")
-            row(f"{name}c cc t:{t}", f"{t},{t},{t}={t},{t},{t},{t}", f"{name}.cc.{t} %d0, %s0, %s2; {{op}} %d1, %s1, %s3; {name}c.{t} %d2, 0, 0;")
+            row(f"{name} cc t:{t}", f"{t},{t}={t},{t},{t},{t}",
+                f"{{op}} %d0, %s0, %s2; {name}c.{t} %d1, %s1, %s3;")
+            row(f"{name}c cc t:{t}", f"{t},{t},{t}={t},{t},{t},{t}",
+                f"{name}.cc.{t} %d0, %s0, %s2; {{op}} %d1, %s1, %s3; {name}c.{t} %d2, 0, 0;")
 for t in ("u32", "s32", "u64", "s64"):
     row(f"mad part:lo|hi cc t:{t}", f"{t},{t}={t},{t},{t}", f"{{op}} %d0, %s0, %s1, %s2; addc.{t} %d1, 0, 0;")
-    row(f"madc part:lo|hi cc t:{t}", f"{t},{t}={t},{t},{t},{t}", f"add.cc.{t} %d1, %s2, %s3; {{op}} %d0, %s0, %s1, %s2; addc.{t} %d1, 0, 0;")
-    row(f"madc part:lo|hi t:{t}", f"{t},{t}={t},{t},{t},{t}", f"add.cc.{t} %d1, %s2, %s3; {{op}} %d0, %s0, %s1, %s2;")
+    row(f"madc part:lo|hi cc t:{t}", f"{t},{t}={t},{t},{t},{t}",
+        f"add.cc.{t} %d1, %s2, %s3; {{op}} %d0, %s0, %s1, %s2; addc.{t} %d1, 0, 0;")
+    row(f"madc part:lo|hi t:{t}", f"{t},{t}={t},{t},{t},{t}",
+        f"add.cc.{t} %d1, %s2, %s3; {{op}} %d0, %s0, %s1, %s2;")
 
 # ---- Comparison and selection ----
 
@@ -137,7 +145,8 @@ row(f"set cmp:{FLOAT_CMP} d:bf16x2 t:bf16x2", "d=t,t")
 row("set cmp:lt|neu d:u32|s32 t:f16x2|bf16x2", "d=t,t")
 row("selp t:b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64", "t=t,t,pred")
 row("slct d:b16|u16|s16|b32|u32|s32|f32|b64|u64|s64|f64 t:s32", "d=d,d,t")
-row("slct ftz? d:b16|u16|s16|b32|u32|s32|f32|b64|u64|s64|f64 t:f32", "d=d,d,t", note="slct.ftz makes c zero, not the selected operand")
+row("slct ftz? d:b16|u16|s16|b32|u32|s32|f32|b64|u64|s64|f64 t:f32", "d=d,d,t",
+    note="slct.ftz makes c zero, not the selected operand")
 
 # ---- Floating-point arithmetic ----
 
@@ -164,8 +173,10 @@ for name in ("min", "max"):
     row(f"{name} NaN? t:bf16|bf16x2", "t=t,t")
     row(f"{name} t:f64", "t=t,t", **NAN64)
 for name in ("neg", "abs"):
-    row(f"{name} ftz? t:f32|f16|f16x2", "t=t", rule=("nan",), note="the ISA: the sign and payload of a NaN are unspecified")
-    row(f"{name} t:f64|bf16|bf16x2", "t=t", rule=("nan",), note="the ISA: the sign and payload of a NaN are unspecified")
+    row(f"{name} ftz? t:f32|f16|f16x2", "t=t", rule=("nan",),
+        note="the ISA: the sign and payload of a NaN are unspecified")
+    row(f"{name} t:f64|bf16|bf16x2", "t=t", rule=("nan",),
+        note="the ISA: the sign and payload of a NaN are unspecified")
 row("copysign t:f32|f64", "t=t,t")
 row("testp kind:finite|infinite|number|notanumber|normal|subnormal t:f32|f64", "pred=t")
 
@@ -179,9 +190,11 @@ row("lg2 approx ftz? t:f32", "t=t", rule=("lg2", 2.0 ** -22))
 row("sin approx ftz? t:f32", "t=t", rule=("circle", 2.0 ** -20.5))
 row("cos approx ftz? t:f32", "t=t", rule=("circle", 2.0 ** -20.5))
 row("tanh approx t:f32", "t=t", rule=("rel", 2.0 ** -11))
-row("div approx ftz? t:f32", "t=t,t", rule=("ulp", 2), note="2 ulp for divisors of 2^-126 to 2^126; "
-      "beyond, the quotient may be 0, or NaN for infinity / infinity",
-    undefined=lambda a, b: ((b & np.uint32(0x7FFFFFFF)) > np.uint32(126 + 127 << 23)) & ((b & np.uint32(0x7FFFFFFF)) < np.uint32(0x7F800000)))
+row("div approx ftz? t:f32", "t=t,t", rule=("ulp", 2),
+    note="2 ulp for divisors of 2^-126 to 2^126; "
+         "beyond, the quotient may be 0, or NaN for infinity / infinity",
+    undefined=lambda a, b: (((b & np.uint32(0x7FFFFFFF)) > np.uint32(126 + 127 << 23))
+                            & ((b & np.uint32(0x7FFFFFFF)) < np.uint32(0x7F800000))))
 row("div full ftz? t:f32", "t=t,t", rule=("ulp", 2))
 row("rcp approx ftz t:f64", "t=t", rule=("rel", 2.0 ** -19), note="the upper half of the bits only; "
       "the ISA calls it a gross approximation and gives no bound")
