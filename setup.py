@@ -9,7 +9,7 @@ EXTENSIONS = [Extension(f"cydnn.{name}", [f"cydnn/{name}.pyx"], extra_compile_ar
 setup(
     packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx"],
     package_dir={"cydnn._ptx": "ptx"},
-    package_data={"cydnn": ["*.pyx", "*.pxd", "*.pyi", "py.typed"], "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"]},
+    package_data={"cydnn": ["*.pyx", "*.pxd", "*.pyi", "py.typed"], "cydnn.backend": ["*.csv"], "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"]},
     include_package_data=False,
     ext_modules=cythonize(EXTENSIONS, build_dir="build/cython", compiler_directives=DIRECTIVES),
 )

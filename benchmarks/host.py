@@ -19,8 +19,10 @@ import numpy as np                                # noqa: E402
 
 from cydnn import (_core, bench, cudnn, data_type, device as devices, heur_mode,  # noqa: E402
                    kernels, plan as plans, pygraph)
+from cydnn.graph import Graph, Node, Tensor       # noqa: E402
+from cydnn.ops import ConvFprop, Pointwise, Problem  # noqa: E402
+from cydnn.tensor import TensorDesc               # noqa: E402
 from cydnn.steps import Pointer, Scalar    # noqa: E402
-from cydnn.ops import Problem                     # noqa: E402
 
 TINY = "conv_fprop n1c8h8w8 k8r3s3 pad1 f32 acc=f32 nchw"
 
@@ -104,6 +106,36 @@ def host_times(device) -> dict:
             "bytes allocated per convolutionForward": allocations(call)}
 
 
+def ten_nodes(n: int) -> Graph:
+    """A convolution with nine pointwise nodes behind it, f16 NHWC, of batch n."""
+    wide, row = (n, 64, 56, 56), (1, 64, 1, 1)
+    memory = lambda uid, dims: Tensor(uid, TensorDesc.packed("f16", dims, "nhwc"))
+    tensors = [memory(1, wide), memory(2, (64, 64, 3, 3))]
+    nodes, last = [Node(ConvFprop(pre_pad=1, post_pad=1), dict(x=1, w=2, y=3))], 3
+    modes = ("add", "relu_fwd", "mul", "sigmoid_fwd", "max", "abs", "sub", "relu_fwd", "add")
+    for i, mode in enumerate(modes):
+        tensors.append(Tensor(last, TensorDesc.packed("f32", wide, "nhwc"), kind="virtual"))
+        operands = dict(x=last, y=10 + i)
+        if "b" in Pointwise(mode=mode).inputs():
+            tensors.append(memory(30 + i, row))
+            operands["b"] = 30 + i
+        nodes.append(Node(Pointwise(mode=mode), operands))
+        last = 10 + i
+    return Graph(nodes, [*tensors, memory(last, wide)])
+
+
+def ten_node_times(device, rounds=30) -> dict:
+    """Milliseconds from nothing to an executable of ten nodes whose kernel is loaded:
+    each of another batch."""
+    times = []
+    for n in range(2, rounds + 2):
+        start = time.perf_counter()
+        plans.build(ten_nodes(n), device)
+        times.append(1e3 * (time.perf_counter() - start))
+    return {"build of ten nodes, kernel known, ms": float(np.median(times[1:])),
+            "build of ten nodes, kernel known, least ms": min(times[1:])}
+
+
 def build_times(device) -> dict:
     """Milliseconds to build conv + bias + GELU: first ever, a new shape of the known
     module, the same graph again."""
@@ -132,6 +164,34 @@ def fused_graph(device, n=2, c=64, k=64, size=28, dtype=data_type.HALF):
     return g, (X, W, B, y)
 
 
+def pygraph_times(device) -> dict:
+    """Microseconds of ``pygraph.execute`` of the tiny problem with a dict of torch tensors,
+    of its plan with the same tensors and with addresses. Nothing where there is no torch."""
+    try:
+        import torch
+    except ImportError:
+        return {}
+    g = pygraph(io_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT, handle=_At(device))
+    X, W = g.tensor([1, 8, 8, 8], [512, 64, 8, 1]), g.tensor([8, 8, 3, 3], [72, 9, 3, 1])
+    Y = g.conv_fprop(X, W, padding=[1, 1], stride=[1, 1], dilation=[1, 1]).set_output(True)
+    Y.set_stride([512, 64, 8, 1])
+    g.build([heur_mode.A])
+    arrays = {t: torch.randn(*t.get_dim(), device=device.name) for t in (X, W, Y)}
+    room = torch.empty(max(g.get_workspace_size(), 1), device=device.name, dtype=torch.uint8)
+    by_uid = {t.get_uid(): array for t, array in arrays.items()}
+    addresses = {t: array.data_ptr() for t, array in arrays.items()}
+    case = bench.Case(Problem.parse(TINY), device)
+    found = least_of({
+        "raw": raw_launch(case, device), "nothing": in_a_loop(lambda: None),
+        "tensors": in_a_loop(lambda: g.execute(arrays, room)),
+        "uids": in_a_loop(lambda: g.execute(by_uid, room)),
+        "addresses": in_a_loop(lambda: g.execute(addresses, room))}, device)
+    above = lambda name: found[name] - found["nothing"] - found["raw"]
+    return {"pygraph.execute above raw, {tensor: torch tensor}": above("tensors"),
+            "pygraph.execute above raw, {uid: torch tensor}": above("uids"),
+            "pygraph.execute above raw, {tensor: address}": above("addresses")}
+
+
 def fused_cost(device, n=256, c=64, k=64, size=56) -> dict:
     """Device time of conv + bias + GELU in one launch beside the convolution alone, bf16 NHWC."""
     clock = bench.Clock(device)
@@ -156,7 +216,8 @@ def main():
     parser.add_argument("--json", default=None)
     args = parser.parse_args()
     device = devices.get(args.device)
-    rows = {**build_times(device), **host_times(device), **fused_cost(device)}
+    rows = {**build_times(device), **ten_node_times(device), **host_times(device), **pygraph_times(device),
+            **fused_cost(device)}
     for name, value in rows.items():
         print(f"{name:<48}{value if isinstance(value, (str, int)) else round(value, 3)}")
     if args.json:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from cydnn import bench, device as devices, plan as plans      # noqa: E402
 from cydnn.engines import BY_INDEX                             # noqa: E402
+from cydnn.heuristics import Wish                              # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 
 ENGINES = {"conv_fprop": 110, "conv_dgrad": 130, "conv_wgrad": 150}
@@ -36,13 +37,13 @@ def main():
             continue
         problem = Problem.parse(line)
         engine, row = BY_INDEX[ENGINES[problem.op.name]], {"problem": line, "us": {}}
-        chosen = bench.Case(problem, device, engine)
-        match = chosen.plan.parts[0].match
-        row["model_us"] = round(engine.cost(match, device.facts), 1)
-        for config in [{}, *engine.configs(match, device.facts)]:
+        chosen = bench.Case(problem, device, Wish(engines=(engine.index,)))
+        part = chosen.plan.parts[0]
+        row["model_us"], row["chosen"] = round(part.us, 1), str(part.config)
+        for config in [None, *engine.configs(part.match, device.facts)]:
             plans.forget()
-            case = bench.Case(problem, device, engine, config=config)
-            name = "/".join(map(str, config.values())) or "chosen"
+            case = bench.Case(problem, device, Wish(engines=(engine.index,), config=config))
+            name = "chosen" if config is None else str(config)
             row["us"][name] = round(statistics.median(clock.times([case], args.repeat)[0]), 1)
         best = min((us, name) for name, us in row["us"].items() if name != "chosen")
         found.append({**row, "best": best[1]})

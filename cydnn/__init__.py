@@ -1,22 +1,33 @@
 """cydnn: the primitives under deep learning, open. Importing it never touches CUDA.
 
-Two ways in: ``cydnn.pygraph`` (graphs of operations) and ``cydnn.cudnn`` (the functions of the v5 API). Names load on first use.
+Ways in: ``cydnn.pygraph`` (graphs of operations), ``cydnn.frontend`` (the same under every name of the
+cudnn-frontend package: ``import cydnn.frontend as cudnn``), ``cydnn.cudnn`` (the functions of the v5 API).
+Names load on first use.
 """
 from importlib import import_module
 
-from .status import (AllocFailed, ArchMismatch, BadParam, CydnnError, DriverNotFound, ExecutionFailed, InternalError, InvalidValue,
-                     NotInitialized, NotSupported, last_error_string as getLastErrorString)
+from .status import (AllocFailed, ArchMismatch, BadParam, CydnnError, DriverNotFound, ExecutionFailed,
+                     InternalError, InvalidValue, NotInitialized, NotSupported,
+                     last_error_string as getLastErrorString)
 
 __version__ = "0.1.0"
 
 _ROOMS = {                                       # where a name lives; loaded when it is first asked for
-    "frontend": "build_plan_policy convolution_mode create_handle cudnnGraphNotSupportedError data_type destroy_handle get_stream "
-                "heur_mode norm_forward_phase pygraph reduction_mode set_stream",
+    "frontend":
+    """
+        attention_implementation backend_version backend_version_string behavior_note build_plan_policy
+        convolution_mode create_device_properties create_handle create_kernel_cache
+        cudnnGraphNotSupportedError data_type destroy_handle diagonal_alignment get_last_error_string
+        get_stream heur_mode knob knob_type
+        moe_grouped_matmul_mode norm_forward_phase numerical_note pygraph reduction_mode reshape_mode
+        scalar_type set_stream tensor_reordering
+        """,
     "dtypes": "dtype", "graph": "Graph Node", "tensor": "TensorDesc", "ops.problem": "Problem",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
-__all__ = sorted([*_HOME, "AllocFailed", "ArchMismatch", "BadParam", "CydnnError", "DriverNotFound", "ExecutionFailed", "InternalError",
-                  "InvalidValue", "NotInitialized", "NotSupported", "getLastErrorString"])
+__all__ = sorted([*_HOME, "AllocFailed", "ArchMismatch", "BadParam", "CydnnError", "DriverNotFound",
+                  "ExecutionFailed", "InternalError", "InvalidValue", "NotInitialized", "NotSupported",
+                  "getLastErrorString"])
 
 
 def __getattr__(name):

@@ -1,4 +1,5 @@
-"""``python -m cydnn info | bench | ptx``. Each takes ``--json``, prints a line to repeat it where that helps, exits non-zero on failure."""
+"""``python -m cydnn info | bench | ptx``.
+Each takes ``--json``, prints a line to repeat it where that helps, exits non-zero on failure."""
 from __future__ import annotations
 
 import argparse
@@ -21,7 +22,8 @@ def info(args) -> int:
         for key in ("cydnn", "python", "numpy", "cuda-bindings", "driver"):
             print(f"{key:<14}{facts[key]}")
         for d in facts["devices"]:
-            print(f"{'device':<14}{d['name']}: {d['product']}" + (f", sm_{d['sm']}, {d['sms']} SMs, {d['l2_bytes'] >> 20} MiB L2" if d["sm"] else ""))
+            gpu = f", sm_{d['sm']}, {d['sms']} SMs, {d['l2_bytes'] >> 20} MiB L2" if d["sm"] else ""
+            print(f"{'device':<14}{d['name']}: {d['product']}{gpu}")
         print(f"{'ptx':<14}{facts['ptx']}\n{'would use':<14}{facts['default']}: {facts['why']}")
     return 0 if facts["ptx"].startswith("ok") else 1
 
@@ -48,7 +50,8 @@ def _devices():
     rows = []
     for name in device.names():
         f = device.get(name).facts
-        rows.append(dict(name=name, product=f.name, sm=f.sm, sms=f.sms, l2_bytes=f.l2_bytes, bandwidth_gbs=f.bandwidth_gbs))
+        rows.append(dict(name=name, product=f.name, sm=f.sm, sms=f.sms, l2_bytes=f.l2_bytes,
+                         bandwidth_gbs=f.bandwidth_gbs))
     default = device.default()
     why = "a GPU is usable" if default.facts.kind == "cuda" else "no usable GPU; the reference runs in NumPy"
     return rows, default.name, why
@@ -71,14 +74,16 @@ def bench(args) -> int:
     """Time problems; each line is a problem text, or @file with one a line."""
     from . import bench as benches, device
     require(args.repeat >= 1, f"bench: --repeat must be >= 1; got {args.repeat}")
-    lines = [line for text in args.problem for line in (_lines(text[1:]) if text.startswith("@") else [text]) if line]
+    given = (_lines(text[1:]) if text.startswith("@") else [text] for text in args.problem)
+    lines = [line for some in given for line in some if line]
     require(lines, f"bench: there must be at least one problem; got {args.problem}")
     rows = benches.bench(lines, args.device, args.against, args.repeat)
     if args.json:
         print(json.dumps(benches.as_json(rows), indent=1))
     else:
         f = device.get(args.device).facts
-        print(f"# {f.name}, driver CUDA {f.driver // 1000}.{f.driver % 1000 // 10}; cold L2, median of {args.repeat}; peer: {args.against or 'none'}")
+        print(f"# {f.name}, driver CUDA {f.driver // 1000}.{f.driver % 1000 // 10}; cold L2, "
+              f"median of {args.repeat}; peer: {args.against or 'none'}")
         print(benches.table(rows, args.markdown))
     return 1 if any(r.us != r.us for r in rows) else 0
 
@@ -89,7 +94,8 @@ def _lines(path: str) -> list[str]:
         with open(path) as file:
             return [line.split("#")[0].strip() for line in file]
     except OSError as error:
-        raise BadParam(f"bench: @file must be a file of problem lines; got {path!r} ({error.strerror})") from None
+        raise BadParam(f"bench: @file must be a file of problem lines; "
+                       f"got {path!r} ({error.strerror})") from None
 
 
 def ptx(args) -> int:
@@ -97,7 +103,8 @@ def ptx(args) -> int:
     from . import kernels
     names = [n for n in kernels.names() if not args.name or n.startswith(args.name)]
     if not names:
-        print(f"ptx: name must begin like one of the {len(kernels.names())} kernels; got {args.name!r}", file=sys.stderr)
+        print(f"ptx: name must begin like one of the {len(kernels.names())} kernels; got {args.name!r}",
+              file=sys.stderr)
         return 1
     if args.run_it:
         from .bench import trial as debug
@@ -118,27 +125,32 @@ def ptx(args) -> int:
                 print(f"// {target}\n{image.text().decode()}")
     else:
         for k in rows:
-            print(f"{k.name:<52}" + "  ".join(f"{t}: {i.registers} regs" + (f", {i.spills} B spilled" if i.spills else "")
-                                              for t, i in sorted(k.images.items())))
+            print(f"{k.name:<52}" + "  ".join(f"{t}: {_registers(i)}" for t, i in sorted(k.images.items())))
     return 0
+
+
+def _registers(image) -> str:
+    return f"{image.registers} regs" + (f", {image.spills} B spilled" if image.spills else "")
 
 
 def _number(target: str) -> int:
     """80 of sm_80."""
     digits = target.removeprefix("sm_").rstrip("af")
-    require(target.startswith("sm_") and digits.isdigit(), f"ptx: --target must be sm_ and a number; got {target!r}")
+    require(target.startswith("sm_") and digits.isdigit(),
+            f"ptx: --target must be sm_ and a number; got {target!r}")
     return int(digits)
 
 
 def main(argv=None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m cydnn", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m cydnn", description=" ".join(__doc__.split()))
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, run in (("info", info), ("bench", bench), ("ptx", ptx)):
         sub = verbs.add_parser(verb, help=run.__doc__)
         sub.set_defaults(run=run)
         sub.add_argument("--json", action="store_true")
         if verb == "bench":
-            sub.add_argument("problem", nargs="+", help='a problem, such as "softmax_fwd 16384x4096 bf16", or @file')
+            sub.add_argument("problem", nargs="+",
+                             help='a problem, such as "softmax_fwd 16384x4096 bf16", or @file')
             sub.add_argument("--against", choices=["torch"])
             sub.add_argument("--device")
             sub.add_argument("--repeat", type=int, default=30)
@@ -147,12 +159,17 @@ def main(argv=None) -> int:
             sub.add_argument("name", nargs="?", default="")
             sub.add_argument("--check", action="store_true", help="verify the hash of every image")
             sub.add_argument("--text", action="store_true", help="print the PTX of the named kernel")
-            sub.add_argument("--run", action="store_true", dest="run_it", help="run the named kernel's own problems on the interpreter, checked")
-            sub.add_argument("--target", help="with --run: sm_75, sm_80 …; with --text: nothing but the PTX of its image")
+            sub.add_argument("--run", action="store_true", dest="run_it",
+                             help="run the named kernel's own problems on the interpreter, checked")
+            sub.add_argument("--target",
+                             help="with --run: sm_75, sm_80 …; "
+                                  "with --text: nothing but the PTX of its image")
             sub.add_argument("--seed", type=int, help="with --run: a random order of warps")
-            sub.add_argument("--line", action="append", help="with --run: a problem in place of the kernel's own; may be repeated")
+            sub.add_argument("--line", action="append",
+                             help="with --run: a problem in place of the kernel's own; may be repeated")
             sub.add_argument("--file", help="with --run: PTX to run in place of the shipped one")
-            sub.add_argument("--uncovered", action="store_true", help="with --run: list the instructions that did not run")
+            sub.add_argument("--uncovered", action="store_true",
+                             help="with --run: list the instructions that did not run")
     args = parser.parse_args(argv)
     try:
         return args.run(args)

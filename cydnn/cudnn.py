@@ -1,8 +1,10 @@
-"""The functions, enums and constants of the v5 API: ``cudnnConvolutionForward`` is ``cudnn.convolutionForward``.
+"""The functions, enums and constants of the v5 API:
+``cudnnConvolutionForward`` is ``cudnn.convolutionForward``.
 
-Names drop ``cudnn`` and begin in lower case; arguments have the C names and order, outputs are returned; a status other than SUCCESS
-raises (``CuDNNError`` is the base class, ``.status`` the number). docs/legacy_api.md lists everything. Names that other bindings gave
-(``addTensor_v3``, ``setPooling2dDescriptor_v4`` …) are aliases.
+Names drop ``cudnn`` and begin in lower case; arguments have the C names and order, outputs are returned; a
+status other than SUCCESS raises (``CuDNNError`` is the base class, ``.status`` the number).
+docs/legacy_api.md lists everything. Names that other bindings gave (``addTensor_v3``,
+``setPooling2dDescriptor_v4`` …) are aliases.
 
 >>> from cydnn import cudnn
 >>> x = cudnn.createTensorDescriptor()

@@ -1,7 +1,8 @@
 """Status codes of the API, one exception class for each, and the last error of the process.
 
-An error reads ``<op or function>: <argument> <rule>; got <value>``. Every class also inherits the built-in exception that fits,
-so that ``except ValueError`` and ``except MemoryError`` work. ``.status`` is the code of the v5 API (reference: Status).
+An error reads ``<op or function>: <argument> <rule>; got <value>``. Every class also inherits the built-in
+exception that fits, so that ``except ValueError`` and ``except MemoryError`` work. ``.status`` is the code of
+the v5 API (reference: Status).
 """
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ class ExecutionFailed(CydnnError):
 
 
 class NotSupported(CydnnError, ValueError):
-    """Valid, but no engine takes it. ``facts["reasons"]`` lists ``(engine, sentence)`` pairs where engines were asked."""
+    """Valid, but no engine takes it. ``facts["reasons"]`` lists ``(engine, sentence)``
+    pairs where engines were asked."""
     status, api = 9, "CUDNN_STATUS_NOT_SUPPORTED"
 
 

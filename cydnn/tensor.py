@@ -1,6 +1,7 @@
-"""Tensor descriptors: data type, dims, strides, and how the tensor takes part in a graph.
+"""Tensor descriptors: data type, dims, strides, vector. Nothing of graphs.
 
-Dims are in the logical order n, c, spatial… (k, c/groups, spatial… for filters) whatever the memory layout; strides are in elements.
+Dims are in the logical order n, c, spatial… (k, c/groups, spatial… for filters)
+whatever the memory layout; strides are in elements.
 """
 from __future__ import annotations
 
@@ -15,37 +16,39 @@ LAYOUTS = ("nchw", "nhwc")
 
 @dataclass(frozen=True)
 class TensorDesc:
-    """One tensor: what its elements are and where they lie. Spec: graph API, Tensor Descriptor."""
+    """What the elements of a tensor are and where they lie. Spec: graph API, Tensor Descriptor.
+
+    ``vector`` neighbours in dim 1 may be stored as one unit (INT8x4, INT8x32);
+    then dims and strides count units.
+    """
     dtype: DType
     dims: tuple
     strides: tuple
-    uid: int = 0
-    name: str = ""
-    is_virtual: bool = False
-    is_by_value: bool = False
-    alignment: int = 16                          # bytes; what the caller promises of the pointer
+    vector: int = 1
 
     def __post_init__(self):
-        object.__setattr__(self, "dtype", to_dtype(self.dtype))
-        object.__setattr__(self, "dims", tuple(int(d) for d in self.dims))
-        object.__setattr__(self, "strides", tuple(int(s) for s in self.strides))
-        if len(self.dims) != len(self.strides):
-            raise BadParam(f"tensor {self.label}: strides must have as many entries as dims; got dims {self.dims}, strides {self.strides}")
-        if len(self.dims) > 8:
-            raise BadParam(f"tensor {self.label}: rank must be at most 8; got {len(self.dims)}")
-        if min(self.dims, default=0) < 0:
-            raise BadParam(f"tensor {self.label}: dims must be >= 0; got {self.dims}")
-        if min(self.strides, default=0) < 0:
-            raise BadParam(f"tensor {self.label}: strides must be >= 0; got {self.strides}")
+        set_ = object.__setattr__
+        dims, strides = tuple([int(d) for d in self.dims]), tuple([int(s) for s in self.strides])
+        set_(self, "dtype", to_dtype(self.dtype))
+        set_(self, "dims", dims)
+        set_(self, "strides", strides)
+        if len(dims) != len(strides):
+            raise BadParam(f"tensor: strides must have as many entries as dims; got dims {dims}, "
+                           f"strides {strides}")
+        if len(dims) > 8:
+            raise BadParam(f"tensor: rank must be at most 8; got {len(dims)}")
+        if dims and min(dims) < 0:
+            raise BadParam(f"tensor: dims must be >= 0; got {dims}")
+        if dims and min(strides) < 0:
+            raise BadParam(f"tensor: strides must be >= 0; got {strides}")
+        if self.vector < 1:
+            raise BadParam(f"tensor: vector must be >= 1; got {self.vector}")
 
     @classmethod
-    def packed(cls, dtype, dims, layout="nchw", **facts) -> "TensorDesc":
-        """A gapless tensor; ``layout`` "nchw" is row-major, "nhwc" has dim 1 innermost, or a permutation of dims, outermost first."""
-        return cls(dtype, dims, packed_strides(dims, layout), **facts)
-
-    @property
-    def label(self) -> str:
-        return self.name or (f"uid {self.uid}" if self.uid else "?")
+    def packed(cls, dtype, dims, layout="nchw") -> "TensorDesc":
+        """A gapless tensor; ``layout`` "nchw" is row-major, "nhwc" has dim 1 innermost,
+        or dims, outermost first."""
+        return cls(dtype, dims, packed_strides(dims, layout))
 
     @property
     def rank(self) -> int:
@@ -76,13 +79,13 @@ class TensorDesc:
     @property
     def bytes(self) -> int:
         """Bytes from the first to the last address, inclusive."""
-        return self.extent * self.dtype.bytes
+        return self.dtype.bytes_of(self.extent * self.vector)
 
     @property
     def is_overlapping(self) -> bool:
         """Two indices may reach one address (a sufficient test on the sorted strides)."""
         reach = 0
-        for stride, dim in sorted((s, d) for s, d in zip(self.strides, self.dims) if d > 1):
+        for stride, dim in sorted([(s, d) for s, d in zip(self.strides, self.dims) if d > 1]):
             if stride <= reach:
                 return True
             reach += stride * (dim - 1)
@@ -90,7 +93,8 @@ class TensorDesc:
 
     def is_packed(self, layout="nchw") -> bool:
         """No gaps and in this layout; strides of dims of size 1 do not matter."""
-        return all(d == 1 or s == p for d, s, p in zip(self.dims, self.strides, packed_strides(self.dims, layout)))
+        packed = packed_strides(self.dims, layout)
+        return all(d == 1 or s == p for d, s, p in zip(self.dims, self.strides, packed))
 
     @property
     def is_dense(self) -> bool:
@@ -104,39 +108,50 @@ class TensorDesc:
 
     def same_layout(self, other: "TensorDesc") -> bool:
         """Equal dims and equal strides wherever they matter."""
-        return self.dims == other.dims and all(d == 1 or s == t for d, s, t in zip(self.dims, self.strides, other.strides))
+        if self.dims != other.dims:
+            return False
+        return all(d == 1 or s == t for d, s, t in zip(self.dims, self.strides, other.strides))
 
-    def like(self, *dims, **facts) -> "TensorDesc":
+    def like(self, *dims, dtype=None) -> "TensorDesc":
         """A packed descriptor of other dims, same type, strides in the same order as this tensor's."""
         dims = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
         order = stride_order(self) if len(dims) == self.rank else "nchw"
-        return TensorDesc.packed(facts.pop("dtype", self.dtype), dims, order, **facts)
+        return TensorDesc.packed(dtype or self.dtype, dims, order)
 
     def replace(self, **facts) -> "TensorDesc":
         return replace(self, **facts)
 
     def __str__(self):
         layout = self.layout or "strides=" + ",".join(map(str, self.strides))
-        return f"{'x'.join(map(str, self.dims))}:{self.dtype}:{layout}"
+        vector = f"x{self.vector}" if self.vector > 1 else ""
+        return f"{'x'.join(map(str, self.dims))}:{self.dtype}{vector}:{layout}"
 
 
 def common_period(a: TensorDesc, b: TensorDesc) -> tuple[int, int, int] | None:
-    """(period, run of a, run of b) in bytes: from its address on, each tensor lies in the first ``run`` bytes of every ``period`` bytes.
+    """(period, run of a, run of b) in bytes: from its address on, each tensor lies in the first ``run`` bytes
+    of every ``period`` bytes.
 
-    Two slices of the channels of one NHWC buffer have the pixel as their period: they share a range of addresses and no byte.
-    None when there is no period that both have and that has room for both.
+    Two slices of the channels of one NHWC buffer have the pixel as their period: they share a range of
+    addresses and no byte. None when there is no period that both have and that has room for both.
     """
-    runs = dict(_runs(b))
-    return next(((period, run, runs[period]) for period, run in _runs(a) if period in runs and run + runs[period] <= period), None)
+    return shared_period(runs_of(a), runs_of(b))
 
 
-def _runs(d: TensorDesc):
-    """Every (period, run) of a tensor: strides that all outer strides are multiples of, and the reach of the dims inside, in bytes."""
-    steps, reach = sorted((s, n) for s, n in zip(d.strides, d.dims) if n > 1), 1
+def shared_period(a: dict, b: dict) -> tuple[int, int, int] | None:
+    """``common_period`` of tensors of which ``runs_of`` is known."""
+    both = ((period, run, b[period]) for period, run in a.items() if period in b)
+    return next((found for found in both if found[1] + found[2] <= found[0]), None)
+
+
+def runs_of(d: TensorDesc) -> dict:
+    """{period: run} of a tensor, in bytes: strides that all outer strides are multiples of,
+    and the reach of the dims inside."""
+    steps, reach, found = sorted([(s, n) for s, n in zip(d.strides, d.dims) if n > 1]), 1, {}
     for i, (stride, size) in enumerate(steps):
-        if stride >= reach and not any(outer % stride for outer, _ in steps[i:]):
-            yield stride * d.dtype.bytes, reach * d.dtype.bytes
+        if stride >= reach and not any([outer % stride for outer, _ in steps[i:]]):
+            found[d.dtype.bytes_of(stride)] = d.dtype.bytes_of(reach)
         reach += (size - 1) * stride
+    return found
 
 
 def packed_strides(dims, layout="nchw") -> tuple:
@@ -156,17 +171,20 @@ def packed_strides(dims, layout="nchw") -> tuple:
 
 
 def stride_order(desc: TensorDesc) -> tuple:
-    """Dim numbers from outermost to innermost; dims of size 1 take the place a channels-last or row-major tensor gives them."""
+    """Dim numbers from outermost to innermost;
+    dims of size 1 take the place that a channels-last or row-major tensor gives them."""
     if desc.rank > 2 and desc.is_packed("nhwc") and not desc.is_packed("nchw"):
         return (0, *range(2, desc.rank), 1)
     return tuple(sorted(range(desc.rank), key=lambda i: (-desc.strides[i], i)))
 
 
 def collapse(*descs: TensorDesc) -> tuple[tuple, list[tuple]]:
-    """Merge dims for an elementwise kernel: ``(dims, [strides of each tensor])``, innermost first, at least one dim.
+    """Merge dims for an elementwise kernel:
+    ``(dims, [strides of each tensor])``, innermost first, at least one dim.
 
-    Tensors broadcast: a dim of 1 beside a larger one gets stride 0. Dims are sorted by the strides of the *last* tensor (the output),
-    dims of size 1 are dropped, neighbours that are contiguous in every tensor are merged.
+    Tensors broadcast: a dim of 1 beside a larger one gets stride 0. Dims are sorted by the
+    strides of the *last* tensor (the output), dims of size 1 are dropped, neighbours that are
+    contiguous in every tensor are merged.
     """
     dims = [max(column) if 0 not in column else 0 for column in zip(*(d.dims for d in descs))]
     strides = [[0 if d.dims[i] == 1 else d.strides[i] for i in range(len(dims))] for d in descs]

@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.datasets import load_digits
 from tqdm import tqdm
 
-import cydnn
 from cydnn import cudnn
 
 BATCH, TEST, CLASSES = 64, 360, 10
@@ -73,7 +72,7 @@ class Conv:
     filter makes it a dense layer."""
 
     def __init__(self, net, x_dims, k, size, pad, bias=False):
-        self.net, h, (n, c, *_) = net, net.handle, x_dims
+        self.net, h, (_, c, *_) = net, net.handle, x_dims
         self.w_desc, self.conv = cudnn.createFilterDescriptor(), cudnn.createConvolutionDescriptor()
         cudnn.setFilter4dDescriptor(self.w_desc, F32, cudnn.CUDNN_TENSOR_NCHW, k, c, size, size)
         cudnn.setConvolution2dDescriptor(self.conv, pad, pad, 1, 1, 1, 1, cudnn.CUDNN_CROSS_CORRELATION)

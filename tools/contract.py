@@ -42,7 +42,7 @@ FUNCS_DEFAULTS = {"params": [], "block": [1, 1, 1], "grid": [1, 1, 1]}
 # C++ type of a parameter -> (bytes, alignment)
 TYPES = {"int": (4, 4), "i32": (4, 4), "int32_t": (4, 4), "unsigned": (4, 4), "uint32_t": (4, 4),
          "int64_t": (8, 8), "i64": (8, 8), "float": (4, 4), "f32": (4, 4), "double": (8, 8), "f64": (8, 8),
-         "FastDiv": (12, 4), "Fuse": (128, 8)}
+         "FastDiv": (12, 4), "Fuse": (8, 8)}
 HEADER = re.compile(r"\A\s*/\*@(kernel|funcs)\s*\n(.*?)@\*/", re.S)
 TARGET = re.compile(r"sm_\d{2,3}[af]?")
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
@@ -88,7 +88,7 @@ class Variant:
 
 def accumulator(dtype: str) -> str:
     """acc_t of lib/types.cuh."""
-    return "double" if dtype == "f64" else "float"
+    return {"f64": "double", "i32": "int"}.get(dtype, "float")
 
 
 # ---- From a file to its variants ----
@@ -288,9 +288,14 @@ def check_entry(text: str, variant: Variant):
             f"{variant.source}: params must be those of KERNEL; the contract has {wanted} bytes "
             f"({', '.join(p['type'] + ' ' + p['name'] for p in variant.contract['params'])}), "
             f"the PTX {found}")
-    if ("// @fuse.epilogue" in text) != ("epilogue" in variant.contract["marks"]):
-        raise ContractError(f"{variant.source}: marks must list what the kernel marks (fuse_epilogue); "
-                            f"got {variant.contract['marks']}")
+    marked = sorted(set(re.findall(r"// @fuse\.(\w+) ", text)))
+    if marked != sorted(variant.contract["marks"]):
+        raise ContractError(f"{variant.source}: marks must list what the kernel marks, {marked}; got "
+                            f"{variant.contract['marks']}")
+    for behind in re.split(r"// @fuse\.epilogue [^\n]*", text)[1:]:
+        if not re.search(r"st\.global", re.split(r"^\s*(?:\$?\w+:|(?:@!?%\w+\s+)?bra\b)", behind, maxsplit=1, flags=re.M)[0]):
+            raise ContractError(f"{variant.source}: an epilogue mark must be followed by the kernel's store in the same "
+                                "block, which the splicer can leave out; got none")
     bound = re.search(r"\.maxntid ([\d, ]+)", directives)
     block = variant.contract["block"]
     if bound and all(isinstance(b, int) for b in block):

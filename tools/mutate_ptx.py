@@ -23,7 +23,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "device" / "ptx")]
 
-from cydnn import kernels  # noqa: E402
 from support import mutation, report  # noqa: E402
 
 

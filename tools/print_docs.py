@@ -12,6 +12,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 import cydnn
 from cydnn import dtypes, engines, ops, status
+from cydnn.graph import Many
 
 
 def sentence(thing) -> str:
@@ -27,17 +28,29 @@ def table(*columns):
     return of
 
 
+def fused(takes) -> str:
+    """What an engine takes beside one node of its operation."""
+    if isinstance(takes, Many):
+        return "whole graphs of it"
+    before = [f"before {' '.join(takes.before.at)}"] if takes.before else []
+    return ", ".join([*before, *(["behind"] if takes.behind else [])])
+
+
 def engines_page() -> str:
     """Every engine, by operation in the order of the table."""
-    head = ("# Engines\n\nHow each operation is computed. At execute the cheapest engine that accepts is "
-            "taken; table order breaks ties. `0:reference` takes every operation\non the NumPy device and "
-            "none on a GPU. *Fuses*: a chain of pointwise operations may be spliced behind it.\n\n"
-            "Printed by `python tools/print_docs.py`.\n")
-    rows = lambda op: [(e.index, f"[`{e.name}`](../{type(e).__module__.replace('.', '/')}.py)",
-                        "yes" if e.fuses_epilogue else "", ", ".join(sorted(e.notes)), sentence(type(e)))
-                       for e in engines.engines_for(op) if e is not engines.REFERENCE]
-    return head + "".join(f"\n## {op.name}\n\n" + table("Index", "Engine", "Fuses", "Notes", "How")(rows(op))
-                          for op in ops.BY_NAME.values())
+    head = ("# Engines\n\nHow each operation is computed. Of the engines that accept, the one with the least "
+            "estimated time is taken; table order\nbreaks ties. `0:reference` takes every operation on the "
+            "NumPy device and none on a GPU. *Fuses*: where a graph of\npointwise operations may be spliced "
+            "in: before operands, behind the result.\n\nPrinted by `python tools/print_docs.py`.\n")
+    return head + "".join(f"\n## {op.name}\n\n{_engines_of(op)}" for op in ops.BY_NAME.values())
+
+
+def _engines_of(op) -> str:
+    rows = [(e.index, f"[`{e.name}`](../{type(e).__module__.replace('.', '/')}.py)", fused(e.takes),
+             ", ".join(sorted(e.notes)), sentence(type(e)))
+            for e in engines.engines_for(op) if e is not engines.REFERENCE]
+    made_of_others = "On a GPU it is made of other operations.\n"
+    return table("Index", "Engine", "Fuses", "Notes", "How")(rows) if rows else made_of_others
 
 
 def api_page() -> str:
@@ -94,8 +107,8 @@ def _operations() -> str:
 
 
 def _types() -> str:
-    return table("Type", "Bytes", "API number")(
-        [(f"`{d.name}`", d.bytes, d.enum) for d in dtypes.BY_NAME.values()])
+    return table("Type", "Bits", "API number")(
+        [(f"`{d.name}`", d.bits, d.enum) for d in dtypes.BY_NAME.values()])
 
 
 def _errors() -> str:

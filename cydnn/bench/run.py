@@ -13,7 +13,9 @@ import numpy as np
 
 from .. import device as devices
 from .. import plan as plans
-from ..graph import Graph, Node
+from ..device.numpy import read
+from ..graph import Graph
+from ..heuristics import ANYTHING
 from ..ops import Problem
 from ..status import CydnnError
 
@@ -41,16 +43,16 @@ class Row:
 
 
 def graph_of(problem: Problem, scalars=()) -> Graph:
-    """The one-op graph of a problem; uids count from 1 in operand order."""
-    uids = {n: i + 1 for i, n in enumerate(problem.op.operands()) if problem.operands[n] is not None}
-    return Graph([Node(problem.op, uids, scalars)],
-                 {u: problem.operands[n].replace(uid=u, name=n) for n, u in uids.items()})
+    """The one-op graph of a problem; uids count from 1 in operand order, names are those of the operands."""
+    return Graph.single(problem.op, problem.operands, scalars, alignment=problem.alignment)
 
 
 def random_values(desc, seed: int, positive=False) -> np.ndarray:
     """Uniform in [-1, 1] (or [0.25, 1.25]), in storage type, of the tensor's whole
     extent: gaps hold numbers too."""
     gen = np.random.default_rng(seed)
+    if desc.dtype.bits < 8:
+        return gen.integers(0, 256, desc.bytes, np.uint8)
     raw = gen.random(min(desc.extent, 1 << 22), dtype=np.float32) * 2 - 1
     raw = np.abs(raw) + 0.25 if positive else raw
     return np.resize(desc.dtype.encode(raw), desc.extent)
@@ -59,11 +61,11 @@ def random_values(desc, seed: int, positive=False) -> np.ndarray:
 class Case:
     """One problem on one device: buffers with random inputs, a plan, and a call that runs it."""
 
-    def __init__(self, problem: Problem, device, engine=None, scalars=(), config=None):
+    def __init__(self, problem: Problem, device, wish=ANYTHING, scalars=()):
         self.problem, self.device = problem, device
-        self.plan = plans.build(graph_of(problem, scalars), device, only=engine and (engine,), config=config)
-        names = {i + 1: n for i, n in enumerate(problem.op.operands())}
-        self.names = [names[d.uid] for d in self.plan.slots]
+        graph = graph_of(problem, scalars)
+        self.plan = plans.build(graph, device, wish)
+        self.names = [graph.tensors[uid].name for uid in graph.slots]    # an earlier plan may have others
         self.buffers = {n: device.alloc(max(d.bytes, 1)) for n, d in zip(self.names, self.plan.slots)}
         for seed, (name, d) in enumerate(zip(self.names, self.plan.slots)):
             device.copy_in(self.buffers[name].ptr,
@@ -77,9 +79,8 @@ class Case:
     def output(self, name):
         """A written tensor as float64."""
         d = self.problem.operands[name]
-        raw = self.device.copy_out(self.buffers[name].ptr, np.empty(d.extent, d.dtype.numpy))
-        return d.dtype.decode(
-            np.lib.stride_tricks.as_strided(raw, d.dims, [s * d.dtype.bytes for s in d.strides]))
+        raw = self.device.copy_out(self.buffers[name].ptr, np.empty(d.bytes, np.uint8))
+        return read(d, raw.ctypes.data) if d.count else np.empty(d.dims)
 
 
 class Clock:
@@ -136,20 +137,7 @@ def _wall(call, repeat):
     return found
 
 
-def bytes_moved(problem: Problem) -> int:
-    """Bytes that count for a row: every operand once; batch norm with its two passes over what it reads."""
-    total = problem.bytes
-    if problem.op.name == "batch_norm_training":
-        total += problem.operands["x"].count * problem.operands["x"].dtype.bytes
-    if problem.op.name == "batch_norm_bwd":
-        total += sum(problem.operands[n].count * problem.operands[n].dtype.bytes for n in ("x", "dy"))
-    if problem.op.name == "pooling_bwd":         # the winner is found in x, averages need neither x nor y
-        unread = ("y",) if problem.op.mode == "max" else ("x", "y")
-        total -= sum(problem.operands[n].count * problem.operands[n].dtype.bytes for n in unread)
-    return total
-
-
-def bench(lines, device=None, against=None, repeat=30, engine=None, check=True) -> list[Row]:
+def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True) -> list[Row]:
     """Rows for problem lines. ``against="torch"`` measures PyTorch in the same run
     and compares the results first."""
     device = devices.get(device)
@@ -160,7 +148,7 @@ def bench(lines, device=None, against=None, repeat=30, engine=None, check=True) 
     for line in lines:
         row = Row(line)
         try:
-            _measure(row, Problem.parse(line), device, clock, copy, peer, repeat, engine, check)
+            _measure(row, Problem.parse(line), device, clock, copy, peer, repeat, wish, check)
         except CydnnError as error:
             row.note = str(error).splitlines()[0]
         plans.forget()
@@ -179,8 +167,8 @@ def _peer(name, device):
     return peer
 
 
-def _measure(row, problem, device, clock, copy, peer, repeat, engine, check):
-    case = Case(problem, device, engine)
+def _measure(row, problem, device, clock, copy, peer, repeat, wish, check):
+    case = Case(problem, device, wish)
     row.engine = case.plan.name
     theirs, error = peer.make(case) if peer else (None, None)
     if check:
@@ -192,10 +180,11 @@ def _measure(row, problem, device, clock, copy, peer, repeat, engine, check):
     row.us = statistics.median(found[0])
     ordered = sorted(found[0])
     row.spread = (ordered[int(0.8 * (len(ordered) - 1))] - ordered[int(0.2 * (len(ordered) - 1))]) / row.us
-    row.tflops, row.gbs = problem.flops / row.us * 1e-6, bytes_moved(problem) / row.us * 1e-3
+    moved = problem.op.moved_bytes(**problem.operands)
+    row.tflops, row.gbs = problem.flops / row.us * 1e-6, moved / row.us * 1e-3
     if clock.is_cuda:
-        row.copy, row.same = row.gbs / copy, clock.copy_us(bytes_moved(problem)) / row.us
-        row.roof = max(bytes_moved(problem) / copy * 1e-3,
+        row.copy, row.same = row.gbs / copy, clock.copy_us(moved) / row.us
+        row.roof = max(moved / copy * 1e-3,
                        problem.flops / TFLOPS.get(case.plan.slots[0].dtype.name, 60.0) * 1e-6) / row.us
     if theirs:
         row.peer_us = statistics.median(found[1])

@@ -15,22 +15,27 @@ from .. import kernels, ops
 from . import run as bench
 from .. import plan as plans
 from ..engines import engines_for
-from ..engines.engine import Engine
+from ..engines.engine import Config, Engine
+from ..heuristics import Wish
 from ..steps import Launch
-from ..heuristics.cover import match_of
+from ..graph import Match
 from ..status import BadParam
 
 
 class Case(NamedTuple):
-    """``plan.build(graph_of(problem), device, only=(engine,), config=config)`` launches ``kernel``."""
+    """``plan.build(graph_of(problem), device, wish)`` launches ``kernel``.
+    ``config``: None for the engine's own."""
     kernel: str
     problem: ops.Problem
     engine: Engine
-    config: dict
+    config: Config | None
 
     def __str__(self):
-        return (f"{self.kernel}: {self.problem} {self.engine}"
-                + "".join(f" {k}={v}" for k, v in self.config.items()))
+        return f"{self.kernel}: {self.problem} {self.engine} {self.config or ''}".rstrip()
+
+    @property
+    def wish(self) -> Wish:
+        return Wish(engines=(self.engine.index,), config=self.config)
 
 
 @dataclass
@@ -39,7 +44,7 @@ class Trial:
     None when nothing was found."""
     problem: str
     engine: str
-    config: dict
+    config: str
     launches: int
     ok: bool
     verdict: str
@@ -68,7 +73,7 @@ def cases(kernel: str, facts, lines=None) -> list[Case]:
     Pure functions of plans; no GPU needed."""
     found: dict = {}
     for case, launches in every_case(kernel, facts, lines):
-        found.setdefault((case.problem, launches, case.config.get("splits") == 1), case)
+        found.setdefault((case.problem, launches, bool(case.config) and case.config.get("splits") == 1), case)
     return list(found.values())
 
 
@@ -88,14 +93,13 @@ def of_problem(kernel: str, problem: ops.Problem, facts):
 
 def launchers(problem, facts):
     """(engine, config, names of the kernels) of everything that takes a problem on a device;
-    the engine's own choice is the config {}."""
-    graph = bench.graph_of(problem)
-    match = lambda: match_of(graph, graph.nodes[0])
+    the engine's own choice is the config None."""
+    match = Match.single(bench.graph_of(problem))
     for engine in engines_for(problem.op)[:-1]:
-        if engine.accepts(match(), facts):
-            for config in [{}, *engine.configs(match(), facts)]:
-                yield (engine, config,
-                       [s.kernel for s in engine.plan(match(), facts, **config) if isinstance(s, Launch)])
+        if engine.accepts(match, facts):
+            for config in [None, *engine.configs(match, facts)]:
+                steps = engine.plan(match, facts, config or engine.best(match, facts))
+                yield engine, config, [s.kernel for s in steps if isinstance(s, Launch)]
 
 
 def run(name: str, target: str | None = None, seed: int | None = None,
@@ -129,9 +133,9 @@ def target_of(kernel) -> str:
 def _try(case: Case, device) -> Trial:
     from ..device.ptx import Finding
     plans.forget()                               # a plan of another text of the kernel may be there
-    trial = Trial(str(case.problem), str(case.engine), case.config, 0, False, "")
+    trial = Trial(str(case.problem), str(case.engine), str(case.config or ""), 0, False, "")
     try:
-        made = bench.Case(case.problem, device, case.engine, config=case.config)
+        made = bench.Case(case.problem, device, case.wish)
         trial.launches = len([s for s in made.plan.steps if isinstance(s, Launch)])
         for name in () if case.problem.op.reads_output else case.problem.op.writes:
             if name in made.buffers:
@@ -158,7 +162,7 @@ def table(report: Report, uncovered: bool) -> str:
     order = "the fixed order of warps" if report.seed is None else f"random order of warps {report.seed}"
     rows = [f"# {report.kernel} on ptx:{report.target}, {order}"]
     for t in report.trials:
-        config = "".join(f" {k}={v}" for k, v in t.config.items())
+        config = f" {t.config}" if t.config else ""
         state = "ok" if t.ok else "FINDING" if t.finding else "WRONG"
         rows.append(f"{state:<9}{t.problem}  {t.engine}{config}  {t.launches} "
                     f"launch{'es' * (t.launches != 1)}\n{'':9}{t.verdict}")

@@ -2,15 +2,15 @@
 from __future__ import annotations
 
 import statistics
-import struct
+from dataclasses import replace
 
 import numpy as np
 
-from .. import _core, kernels
-from ..steps import Launch, Memset, Scalar
+from .. import _core, fusion, kernels
+from ..steps import Launch, Memset
 from ..log import PTX, log, watch_launches
 from ..status import NotSupported
-from .facts import DeviceFacts, known
+from .facts import DeviceFacts, generation, known
 
 
 class CudaDevice:
@@ -89,8 +89,7 @@ class CudaDevice:
         device. Images are loaded once."""
         kernel = kernels.get(name)
         text = kernel.image_for(self.facts.sm).text()
-        if fuse is not None:
-            from .. import fusion
+        if fuse:
             text = fusion.splice(text, kernel, fuse)
             log.log(PTX, "%s: spliced\n%s", name, LazyText(text))
         return self.context.load(text, name)
@@ -127,18 +126,15 @@ STEPS = {Launch: CudaDevice._launch, Memset: CudaDevice._memset}
 
 def pack(step: Launch) -> tuple:
     """(what the kernel's contract packs, parameter block, [(offset, Pointer)], [(offset, kind, Scalar)])
-    of a launch. The parameters of a program that is spliced in lie in the kernel's Fuse block."""
+    of a launch. The parameters of what is spliced in lie in the kernel's Fuse block, which they may enlarge."""
     kernel = kernels.get(step.kernel)
     packed = kernel.pack(step.args, **step.extra)
     data, pointers, scalars = bytearray(packed.data), list(packed.pointers), list(packed.scalars)
-    for offset, pointer in step.fuse.parameters()[0] if step.fuse else ():
-        pointers.append((kernel.fuse_offset + offset, pointer))
-    for offset, kind, value in step.fuse.parameters()[1] if step.fuse else ():
-        if isinstance(value, Scalar):
-            scalars.append((kernel.fuse_offset + offset, kind, value))
-        else:
-            struct.pack_into({"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}[kind],
-                             data, kernel.fuse_offset + offset, value)
+    if step.fuse:
+        at = fusion.bases(step.fuse)
+        data += bytes(max(kernel.fuse_offset + at[""] - len(data), 0))
+        for mark, fused in step.fuse.items():
+            fused.put(data, kernel.fuse_offset + at[mark], pointers, scalars)
     return packed, data, pointers, scalars
 
 
@@ -150,12 +146,14 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def facts_of(context: _core.Context) -> DeviceFacts:
-    """Ask the driver. Bandwidth is two transfers a memory clock over the bus; where the driver
-    hides the clock, the data sheet's."""
+    """The row of a product that is known, so that plans made without the card are those made with it; of another, what the
+    driver says (two transfers a memory clock over the bus). The driver has the last word on the SMs that are there."""
     ask, name = context.attribute, context.name
+    sm, driver, sms = 10 * ask(75) + ask(76), _core.driver_version(), ask(16)
     sheet = known(name)
+    if sheet is not None:
+        return replace(sheet, sms=sms, driver=driver)
     bandwidth = 2 * ask(36) * ask(37) / 8e6                  # memory clock (kHz), bus width (bits)
     return DeviceFacts(
-        kind="cuda", name=name, sm=10 * ask(75) + ask(76), sms=ask(16), smem_bytes=ask(97), l2_bytes=ask(38),
-        bandwidth_gbs=bandwidth or (sheet.bandwidth_gbs if sheet else 500.0),
-        clock_mhz=ask(13) // 1000, driver=_core.driver_version())
+        kind="cuda", name=name, sm=sm, sms=sms, l2_bytes=ask(38), bandwidth_gbs=bandwidth or 500.0,
+        clock_mhz=ask(13) // 1000, driver=driver, **{**generation(sm), "smem_bytes": ask(97)})

@@ -1,5 +1,9 @@
-"""What engines and heuristics may know of a device: plain numbers, so that plans can be
-made for a device that is not here."""
+"""What engines and heuristics may know of a device: plain numbers, so that plans can be made for a device
+that is not here.
+
+A GPU's numbers stand in one row of ``KNOWN``; what a row leaves out comes from its generation's row in
+``GENERATIONS``.
+"""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -7,8 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """``sm`` is the compute capability as one number (90 for 9.0); ``smem_bytes`` what
-    one block may have after opting in."""
+    """``sm`` is the compute capability as one number (90 for 9.0);
+    ``smem_bytes`` what one block may have after opting in.
+
+    Rates are per SM and clock: ``fma_f32``, ``fma_f64`` fused multiply-adds on CUDA cores, ``mma_16``
+    multiply-adds of 16-bit operands by mma.sync. ``sm_gbs`` is what one SM moves, ``launch_us`` what a kernel
+    costs before it does anything.
+    """
     kind: str                                    # "cuda" or "numpy"
     name: str
     sm: int
@@ -16,24 +25,53 @@ class DeviceFacts:
     smem_bytes: int
     l2_bytes: int
     bandwidth_gbs: float
-    clock_mhz: int = 0
+    clock_mhz: int = 1500
+    fma_f32: int = 128
+    fma_f64: int = 2
+    mma_16: int = 512
+    sm_gbs: float = 60.0
+    registers: int = 65536                       # of an SM
+    launch_us: float = 2.0
     driver: int = 0                              # CUDA version the driver serves, 13000 for 13.0
 
 
-def _gpu(name, sm, sms, smem_kib, l2_mib, bandwidth_gbs, clock_mhz):
-    return DeviceFacts("cuda", name, sm, sms, smem_kib << 10, l2_mib << 20, float(bandwidth_gbs), clock_mhz)
+GENERATIONS = {                                  # CUDA programming guide: arithmetic, limits; mma_16 measured
+    75: dict(smem_bytes=64 << 10, fma_f32=64),
+    80: dict(smem_bytes=163 << 10, fma_f32=64, fma_f64=32, mma_16=1024),
+    86: dict(smem_bytes=99 << 10),
+    87: dict(smem_bytes=163 << 10),
+    89: dict(smem_bytes=99 << 10),
+    90: dict(smem_bytes=227 << 10, fma_f64=64, mma_16=1280),
+    120: dict(smem_bytes=99 << 10),
+}
 
 
-KNOWN = {                   # data sheets; for planning without the card, and where a driver hides its clocks
-    "t4": _gpu("Tesla T4", 75, 40, 64, 4, 320, 1590),
-    "a100": _gpu("NVIDIA A100-SXM4-80GB", 80, 108, 163, 40, 2039, 1410),
-    "rtx4090": _gpu("NVIDIA GeForce RTX 4090", 89, 128, 99, 72, 1008, 2520),
-    "h100": _gpu("NVIDIA H100 80GB HBM3", 90, 132, 227, 50, 3352, 1980),
-    "h200": _gpu("NVIDIA H200", 90, 132, 227, 60, 4800, 1980),
-    "b200": _gpu("NVIDIA B200", 100, 148, 227, 126, 8000, 1965),
+def generation(sm: int) -> dict:
+    """The row of the newest generation that is not newer than ``sm``."""
+    return GENERATIONS[max((s for s in GENERATIONS if s <= sm), default=75)]
+
+
+def _gpu(name, sm, sms, l2_mib, bandwidth_gbs, clock_mhz):
+    return DeviceFacts("cuda", name, sm, sms, l2_bytes=l2_mib << 20, bandwidth_gbs=float(bandwidth_gbs),
+                       clock_mhz=clock_mhz, **generation(sm))
+
+
+KNOWN = {                                        # data sheets; instead of what a driver says, and without one
+    "t4": _gpu("Tesla T4", 75, 40, 4, 320, 1590),
+    "a100": _gpu("NVIDIA A100-SXM4-80GB", 80, 108, 40, 2039, 1410),
+    "rtx4090": _gpu("NVIDIA GeForce RTX 4090", 89, 128, 72, 1008, 2520),
+    "h100": _gpu("NVIDIA H100 80GB HBM3", 90, 132, 50, 3352, 1980),
+    "h200": _gpu("NVIDIA H200", 90, 132, 60, 4800, 1980),
 }
 
 
 def known(name: str) -> DeviceFacts | None:
     """The row of ``KNOWN`` with this product name, or None."""
     return next((row for row in KNOWN.values() if row.name == name), None)
+
+
+def of_target(sm: int, name: str) -> DeviceFacts:
+    """Facts of a target without a card: the newest known product that is not newer, with this name."""
+    sheet = max((row for row in KNOWN.values() if row.sm <= sm), key=lambda row: (row.sm, row.bandwidth_gbs))
+    return DeviceFacts("cuda", name, sm, sheet.sms, l2_bytes=sheet.l2_bytes,
+                       bandwidth_gbs=sheet.bandwidth_gbs, clock_mhz=sheet.clock_mhz, **generation(sm))

@@ -39,11 +39,43 @@ def memory(address: int, size_bytes: int) -> np.ndarray:
 
 
 def view(desc, address: int) -> np.ndarray:
-    """The tensor at ``address`` in its storage type, with its strides. Writable."""
+    """The tensor at ``address`` in its storage type, with its strides. Writable.
+    Of types that have whole bytes."""
     flat = memory(address, desc.bytes).view(desc.dtype.numpy)
     strides = [s * desc.dtype.bytes for s in desc.strides]
     return (np.lib.stride_tricks.as_strided(flat, desc.dims, strides) if desc.count
             else np.empty(desc.dims, desc.dtype.numpy))
+
+
+def _bits(desc) -> np.ndarray:
+    """The number of the bit of each element of a packed tensor."""
+    index = np.zeros(desc.dims, np.int64)
+    for axis, (size, stride) in enumerate(zip(desc.dims, desc.strides)):
+        index += (np.arange(size) * stride).reshape([-1 if a == axis else 1 for a in range(desc.rank)])
+    return index
+
+
+def read(desc, address: int) -> np.ndarray:
+    """The values of the tensor at ``address``, as float64 or int64."""
+    if desc.dtype.bits >= 8:
+        return desc.dtype.decode(view(desc, address))
+    index = _bits(desc)
+    return (memory(address, desc.bytes)[index >> 3] >> (index & 7) & 1).astype(np.int64)
+
+
+def write(desc, address: int, values: np.ndarray):
+    """Round values to the type of the tensor at ``address`` and store them;
+    packed neighbours keep their bits."""
+    if not desc.count:
+        return
+    stored = desc.dtype.encode(values)
+    if desc.dtype.bits >= 8:
+        view(desc, address)[...] = stored
+        return
+    index, flat = _bits(desc).ravel(), memory(address, desc.bytes)
+    stored = np.broadcast_to(stored, desc.dims).ravel()
+    np.bitwise_and.at(flat, index >> 3, np.uint8(255) ^ (np.uint8(1) << (index & 7).astype(np.uint8)))
+    np.bitwise_or.at(flat, index >> 3, stored.astype(np.uint8) << (index & 7).astype(np.uint8))
 
 
 def address_of(x) -> int:
@@ -127,9 +159,11 @@ class NumpyDevice:
 
 
 def _as_math(op, value: float) -> float:
-    """A scalar as a kernel gets it: rounded to f32 where the math type is f32."""
+    """A number as a kernel gets it: rounded to f32 where that is the math type. Whole numbers stay exact."""
+    if isinstance(value, int):
+        return value
     with np.errstate(over="ignore"):
-        return float(np.float32(value)) if op.compute == "f32" else value
+        return float(np.float32(value)) if op.math == "f32" else value
 
 
 def _between(at: int, start: int, period) -> bool:
@@ -160,9 +194,12 @@ class NumpyExecutable:
         plan = self.plan
         if len(pointers) != len(plan.slots):
             raise BadParam(f"execute: pointers must have {len(plan.slots)} entries; got {len(pointers)}")
-        values = [default for _, default in plan.scalars] if scalars is None else [float(s) for s in scalars]
-        if len(values) != len(plan.scalars):
-            raise BadParam(f"execute: scalars must have {len(plan.scalars)} entries; got {len(values)}")
+        values = [default for _, default in plan.scalars]
+        if scalars is not None:
+            if len(scalars) != len(values):
+                raise BadParam(f"execute: scalars must have {len(values)} entries; got {len(scalars)}")
+            values = [default if s is None else int(s) if isinstance(default, int) else float(s)
+                      for s, default in zip(scalars, values)]
         return [address_of(p) for p in pointers], values, address_of(workspace)
 
     def _check(self, addresses, workspace, workspace_bytes):
@@ -173,9 +210,9 @@ class NumpyExecutable:
         for i, (desc, address) in enumerate(zip(plan.slots, addresses)):
             if not address and i not in plan.optional:
                 raise BadParam(f"{desc.label}: pointer must not be null; got 0")
-            if address % desc.dtype.bytes:
-                raise BadParam(
-                    f"{desc.label}: pointer must be aligned to {desc.dtype.bytes} bytes; got {address:#x}")
+            size = desc.dtype.bytes_of(1)
+            if address % size:
+                raise BadParam(f"{desc.label}: pointer must be aligned to {size} bytes; got {address:#x}")
         for i in plan.written:
             for j, (other, start) in enumerate(zip(plan.slots, addresses)):
                 mine, at = plan.slots[i], addresses[i]
@@ -191,20 +228,37 @@ class NumpyExecutable:
     def _call(self, step, addresses, values, base):
         """One op: decode what it reads, run the reference, encode what it writes."""
         op = step.op
-        given = {n: v for n, v in step.operands.items() if v and isinstance(v[1], Scalar)}
-        where = {n: (d, (base if p.uid == -1 else addresses[p.uid]) + p.addend)
-                 for n, v in step.operands.items() if v and n not in given for d, p in [v]}
-        scalars = {name: _as_math(op, values[s.key]) for name, s in step.scalars.items()}
-        arrays = {n: np.full(d.dims, d.dtype.decode(d.dtype.encode(np.float64(values[s.key]))))
-                  for n, (d, s) in given.items()}
-        for name, (desc, address) in where.items():
-            old = name in op.reads or op.reads_output or scalars.get(op.blends.get(name, (0, 0))[1], 0.0) != 0
-            arrays[name] = (desc.dtype.decode(view(desc, address)) if old
-                            else np.broadcast_to(np.nan, desc.dims))
-        results = {n: where[n][0].dtype.settle(v) if n in where and v is not None else v
-                   for n, v in op.evaluate(arrays, scalars).items()}
+        at = lambda p: (base if p.uid == -1 else addresses[p.uid]) + p.addend
+        scalars = {name: _number(op, source, values, at) for name, source in step.scalars.items()}
+        arrays = {}
+        for name, given in step.operands.items():
+            if given is None:
+                continue
+            is_read = (name in op.reads or op.reads_output
+                       or scalars.get(op.blends.get(name, (0, 0))[1], 0.0) != 0)
+            get = lambda d, source: (_given(d, values[source.key]) if isinstance(source, Scalar)
+                                     else read(d, at(source)) if is_read else np.broadcast_to(np.nan, d.dims))
+            arrays[name] = get(*given) if name not in op.variadic else tuple([get(*one) for one in given])
+        written = {name: step.operands[name] for name in op.writes if step.operands.get(name)}
+        results = op.evaluate(arrays, scalars)
+        results = {name: written[name][0].dtype.settle(value) if name in written and value is not None
+                   else value for name, value in results.items()}
         for name, value in op.blend(results, arrays, scalars).items():
-            if name in where:
-                desc, address = where[name]
-                if desc.count:
-                    view(desc, address)[...] = desc.dtype.encode(value)
+            if name in written:
+                desc, pointer = written[name]
+                write(desc, at(pointer), value)
+
+
+def _given(desc, number):
+    """A tensor of one element whose value is a number."""
+    return np.full(desc.dims, desc.dtype.round(np.array(number)))
+
+
+def _number(op, source, values, at):
+    """A number of an op: given at execute, in memory, or fixed."""
+    if isinstance(source, Scalar):
+        return _as_math(op, values[source.key])
+    if not isinstance(source, tuple):
+        return _as_math(op, source)
+    desc, pointer = source
+    return _as_math(op, read(desc, at(pointer)).reshape(-1)[0].item())

@@ -1,78 +1,122 @@
-"""Engines: how it is computed. One row an engine, in order of preference at equal cost; index ranges by family."""
+"""Engines: how it is computed. One row an engine, in order of preference at equal cost;
+index ranges by family."""
 from __future__ import annotations
 
-from ..steps import Launch, Memset, Pointer, ReferenceCall, Scalar, Scratch
-from .conv.bgrad import ConvBgradSum
-from .conv.depthwise import ConvDgradDepthwise, ConvFpropDepthwise, ConvWgradDepthwise
+from functools import lru_cache
+
+from .composite import Composite
+from .conv.dgrad_any import ConvDgradAny
+from .conv.dgrad_depthwise import ConvDgradDepthwise
 from .conv.dgrad_mma import ConvDgradMma
+from .conv.dgrad_mma_repack import ConvDgradMmaRepack
 from .conv.dgrad_simt import ConvDgradSimt
+from .conv.fprop_any import ConvFpropAny
+from .conv.fprop_depthwise import ConvFpropDepthwise
 from .conv.fprop_mma import ConvFpropMma
+from .conv.fprop_mma_repack import ConvFpropMmaRepack
 from .conv.fprop_simt import ConvFpropSimt
-from .conv.repack import ConvDgradMmaRepack, ConvFpropMmaRepack
-from .conv.wgrad_mma import ConvWgradMma, ConvWgradMmaRepack
+from .conv.wgrad_any import ConvWgradAny
+from .conv.wgrad_depthwise import ConvWgradDepthwise
+from .conv.wgrad_mma import ConvWgradMma
+from .conv.wgrad_mma_repack import ConvWgradMmaRepack
 from .conv.wgrad_simt import ConvWgradSimt
-from .engine import Engine, Match
-from .layout.add_tensor import AddTensorStrided, AddTensorVector
-from .layout.copy import TransformStrided, TransformVector
-from .layout.op_tensor import OpTensorStrided, OpTensorVector
-from .layout.scale_tensor import ScaleTensorStrided, ScaleTensorVector
-from .layout.set_tensor import SetTensorFill
-from .layout.transpose import TransformTranspose
+from .engine import PLAIN, Config, Engine, Knob
+from .layout.add_tensor_any import AddTensorAny
+from .layout.add_tensor_vector import AddTensorVector
+from .layout.op_tensor_any import OpTensorAny
+from .layout.op_tensor_vector import OpTensorVector
+from .layout.scale_tensor_any import ScaleTensorAny
+from .layout.scale_tensor_vector import ScaleTensorVector
+from .layout.set_tensor_fill import SetTensorFill
+from .layout.transform_any import TransformAny
+from .layout.transform_transpose import TransformTranspose
+from .layout.transform_vector import TransformVector
+from .matmul.any import MatmulAny
 from .matmul.mma import MatmulMma
 from .matmul.simt import MatmulSimt
-from .norm.batch_norm_cluster import BatchNormTrainingCluster
-from .norm.batch_norm_columns import BatchNormBwdColumns, BatchNormInferenceColumns, BatchNormTrainingColumns
-from .norm.batch_norm_resident import BatchNormBwdResident, BatchNormTrainingResident
-from .norm.batch_norm_rows import BatchNormBwdRows, BatchNormInferenceRows, BatchNormTrainingRows
-from .norm.batch_norm_strided import BatchNormBwdStrided, BatchNormInferenceStrided, BatchNormTrainingStrided
-from .pointwise.strided import PointwiseStrided
+from .norm.batch_norm_bwd_columns import BatchNormBwdColumns
+from .norm.batch_norm_bwd_resident import BatchNormBwdResident
+from .norm.batch_norm_bwd_rows import BatchNormBwdRows
+from .norm.batch_norm_bwd_strided import BatchNormBwdStrided
+from .norm.batch_norm_inference_columns import BatchNormInferenceColumns
+from .norm.batch_norm_inference_rows import BatchNormInferenceRows
+from .norm.batch_norm_inference_strided import BatchNormInferenceStrided
+from .norm.batch_norm_training_cluster import BatchNormTrainingCluster
+from .norm.batch_norm_training_columns import BatchNormTrainingColumns
+from .norm.batch_norm_training_resident import BatchNormTrainingResident
+from .norm.batch_norm_training_rows import BatchNormTrainingRows
+from .norm.batch_norm_training_strided import BatchNormTrainingStrided
+from .pointwise.any import PointwiseAny
 from .pointwise.vector import PointwiseVector
-from .pool import nchw, nhwc
-from .pool.strided import PoolingBwdStrided, PoolingFwdStrided
+from .pool.bwd_avg_nchw import PoolingBwdAvgNchw
+from .pool.bwd_avg_nhwc import PoolingBwdAvgNhwc
+from .pool.bwd_avg_nhwc_apart import PoolingBwdAvgNhwcApart
+from .pool.bwd_max_nhwc import PoolingBwdMaxNhwc
+from .pool.bwd_max_nhwc_strip import PoolingBwdMaxNhwcStrip
+from .pool.bwd_max_plane import PoolingBwdMaxPlane
+from .pool.bwd_strided import PoolingBwdStrided
+from .pool.bwd_whole import PoolingBwdWhole
+from .pool.fwd_nchw_strip import PoolingFwdNchwStrip
+from .pool.fwd_nchw_wide import PoolingFwdNchwWide
+from .pool.fwd_nhwc import PoolingFwdNhwc
+from .pool.fwd_nhwc_strip import PoolingFwdNhwcStrip
+from .pool.fwd_nhwc_team import PoolingFwdNhwcTeam
+from .pool.fwd_strided import PoolingFwdStrided
+from .pool.fwd_whole import PoolingFwdWhole
+from .reduction.any import ReductionAny
 from .reduction.columns import ReductionColumns
-from .reduction.rows import ReductionGeneric, ReductionRows
+from .reduction.generic import ReductionGeneric
+from .reduction.rows import ReductionRows
 from .reference import Reference
-from .softmax.block import SoftmaxBwdBlock, SoftmaxFwdBlock
-from .softmax.cluster import SoftmaxBwdCluster, SoftmaxFwdCluster
-from .softmax.generic import SoftmaxBwdGeneric, SoftmaxFwdGeneric
-from .softmax.split import SoftmaxBwdSplit, SoftmaxFwdSplit
-from .softmax.strided import SoftmaxBwdStrided, SoftmaxFwdStrided
-from .softmax.warp import SoftmaxBwdWarp, SoftmaxFwdWarp
+from .softmax.bwd_block import SoftmaxBwdBlock
+from .softmax.bwd_cluster import SoftmaxBwdCluster
+from .softmax.bwd_generic import SoftmaxBwdGeneric
+from .softmax.bwd_split import SoftmaxBwdSplit
+from .softmax.bwd_strided import SoftmaxBwdStrided
+from .softmax.bwd_warp import SoftmaxBwdWarp
+from .softmax.fwd_block import SoftmaxFwdBlock
+from .softmax.fwd_cluster import SoftmaxFwdCluster
+from .softmax.fwd_generic import SoftmaxFwdGeneric
+from .softmax.fwd_split import SoftmaxFwdSplit
+from .softmax.fwd_strided import SoftmaxFwdStrided
+from .softmax.fwd_warp import SoftmaxFwdWarp
 
-REFERENCE = Reference()
+REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
-    # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159, bias gradient 160
-    ConvFpropDepthwise, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack,
-    ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack,
-    ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt,
-    ConvBgradSum,
+    # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
+    ConvFpropDepthwise, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropAny,
+    ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradAny,
+    ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradAny,
     # matmul: 180 to 199
-    MatmulMma, MatmulSimt,
+    MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229
-    SoftmaxFwdBlock, SoftmaxFwdCluster, SoftmaxFwdGeneric, SoftmaxFwdSplit, SoftmaxFwdStrided, SoftmaxFwdWarp,
-    SoftmaxBwdBlock, SoftmaxBwdCluster, SoftmaxBwdGeneric, SoftmaxBwdSplit, SoftmaxBwdStrided, SoftmaxBwdWarp,
+    SoftmaxFwdBlock, SoftmaxFwdCluster, SoftmaxFwdGeneric, SoftmaxFwdSplit, SoftmaxFwdStrided,
+    SoftmaxFwdWarp, SoftmaxBwdBlock, SoftmaxBwdCluster, SoftmaxBwdGeneric, SoftmaxBwdSplit,
+    SoftmaxBwdStrided, SoftmaxBwdWarp,
     # pooling: 230 to 249
-    nchw.PoolingFwdWhole, nchw.PoolingFwdNchwWide, nchw.PoolingFwdNchwStrip,
-    nchw.PoolingBwdWhole, nchw.PoolingBwdAvgNchw, nchw.PoolingBwdMaxPlane,
-    nhwc.PoolingFwdNhwcStrip, nhwc.PoolingFwdNhwcTeam, nhwc.PoolingFwdNhwc, nhwc.PoolingBwdAvgNhwcApart,
-    nhwc.PoolingBwdAvgNhwc, nhwc.PoolingBwdMaxNhwcStrip, nhwc.PoolingBwdMaxNhwc,
-    PoolingFwdStrided, PoolingBwdStrided,
-    # batch norm: 250 to 269
+    PoolingFwdWhole, PoolingFwdNchwWide, PoolingFwdNchwStrip, PoolingBwdWhole, PoolingBwdAvgNchw,
+    PoolingBwdMaxPlane, PoolingFwdNhwcStrip, PoolingFwdNhwcTeam, PoolingFwdNhwc, PoolingBwdAvgNhwcApart,
+    PoolingBwdAvgNhwc, PoolingBwdMaxNhwcStrip, PoolingBwdMaxNhwc, PoolingFwdStrided, PoolingBwdStrided,
+    # batch normalization: 250 to 269
     BatchNormTrainingCluster, BatchNormTrainingColumns, BatchNormTrainingResident, BatchNormTrainingRows,
     BatchNormTrainingStrided, BatchNormInferenceColumns, BatchNormInferenceRows, BatchNormInferenceStrided,
     BatchNormBwdColumns, BatchNormBwdResident, BatchNormBwdRows, BatchNormBwdStrided,
     # pointwise: 270 to 279
-    PointwiseStrided, PointwiseVector,
+    PointwiseVector, PointwiseAny,
     # reduction: 280 to 289
-    ReductionColumns, ReductionRows, ReductionGeneric,
+    ReductionColumns, ReductionRows, ReductionGeneric, ReductionAny,
     # tensor operations: 290 to 299
-    TransformVector, TransformStrided, TransformTranspose, AddTensorVector, AddTensorStrided,
-    OpTensorVector, OpTensorStrided, ScaleTensorVector, ScaleTensorStrided, SetTensorFill,
+    TransformVector, TransformAny, TransformTranspose, AddTensorVector, AddTensorAny,
+    OpTensorVector, OpTensorAny, ScaleTensorVector, ScaleTensorAny, SetTensorFill,
 ))
-BY_INDEX = {e.index: e for e in (REFERENCE, *TABLE)}
+BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
+
+
+@lru_cache(maxsize=None)
+def _for(op: type) -> tuple:
+    return (*(e for e in TABLE if e.op is op), REFERENCE)
 
 
 def engines_for(op) -> tuple[Engine, ...]:
-    """Every engine for an op class, in table order, the reference last."""
-    op = op if isinstance(op, type) else type(op)
-    return (*(e for e in TABLE if e.op is op), REFERENCE)
+    """Every engine of an op class (or of an op's), in table order, the reference last."""
+    return _for(op if isinstance(op, type) else type(op))

@@ -1,99 +1,121 @@
-"""The base of all engines, and the match of an engine's pattern in a graph.
+"""The base of all engines, their knobs and configurations.
 
-An engine says, in this order: what it takes (``op``), why it would not (``refuse``), how long it would take (``cost``), and the
-launches (``plan``). It knows nothing of other engines.
+An engine says, in this order: what it takes (``takes``), why it would not (``refuse``), in which ways it
+can do it (``configs``), how long one of them would take (``cost``), and its launches (``plan``). It
+knows nothing of other engines.
 """
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Iterator
 
-from ..graph import ByValue
-from ..ops import Op
-from ..tensor import TensorDesc
-from ..steps import Pointer, Scalar, Scratch
+from .. import kernels
+from ..dtypes import ALL
+from ..graph import Core, Many, Match
+from ..status import BadParam
 
 
-@dataclass
-class Match:
-    """One op (and the pointwise nodes fused behind it) with the descriptors of its operands.
+@dataclass(frozen=True)
+class Knob:
+    """A choice that an engine offers: these values, or every whole number from ``lo`` to ``hi``."""
+    name: str
+    values: tuple = ()
+    lo: int = 0
+    hi: int = 0
 
-    ``p.x`` is the TensorDesc of operand x, or None when it is absent; ``p.op`` the operation; ``p.epilogue`` the nodes that follow.
-    ``key`` tells the node apart in the plan's scalars. ``uids`` maps operand names to tensor uids.
-    """
-    op: Op
-    operands: dict
-    uids: dict
-    key: object = 0
-    scalar_values: dict = field(default_factory=dict)   # scalar name -> fixed number, or the uid of a by-value tensor
-    epilogue: tuple = ()                                # graph nodes, in order
-    graph: object = None
-    scratches: list = field(default_factory=list)
-    fused: dict = field(default_factory=dict)           # what fusion made of the epilogue, by output
+    def read(self, text: str):
+        """The value of a text. Raises BadParam."""
+        known = {str(v): v for v in self.values}
+        if text in known:
+            return known[text]
+        if not self.values and text.lstrip("-").isdigit() and self.lo <= int(text) <= self.hi:
+            return int(text)
+        accepted = " ".join(known) if known else f"{self.lo} to {self.hi}"
+        raise BadParam(f"config: {self.name} must be one of {accepted}; got {text!r}")
 
-    def __getattr__(self, name) -> TensorDesc | None:
-        try:
-            return self.__dict__["operands"][name]
-        except KeyError:
-            raise AttributeError(f"{self.__dict__['op'].name} has no operand {name}") from None
 
-    @property
-    def descs(self) -> list[TensorDesc]:
-        """Descriptors of all present operands, inputs first."""
-        return [d for d in self.operands.values() if d is not None]
+class Config:
+    """One way in which an engine works: a value for each knob.
+    Frozen, hashable; ``config.tile``; text ``tile=64 splits=2``."""
+    __slots__ = ("_items",)
 
-    @property
-    def dtypes(self) -> set:
-        return {d.dtype.name for d in self.descs}
+    def __init__(self, **values):
+        object.__setattr__(self, "_items", tuple(values.items()))
 
-    def ptr(self, name: str, offset_bytes: int = 0) -> Pointer | None:
-        """The address of an operand; None (a null pointer) when it is absent."""
-        return Pointer(self.uids[name], offset_bytes) if self.operands.get(name) is not None else None
+    def __getattr__(self, name):
+        for key, value in self._items:
+            if key == name:
+                return value
+        raise AttributeError(f"config has no knob {name}; knobs are {' '.join(k for k, _ in self._items)}")
 
-    def source(self, name: str) -> Pointer | Scalar:
-        """Where a present operand comes from: memory, or a number given at execute."""
-        return Scalar(self.uids[name], 0.0) if self.operands[name].is_by_value else self.ptr(name)
+    def __setattr__(self, name, value):
+        raise AttributeError("a config is frozen")
 
-    @property
-    def out(self) -> TensorDesc:
-        """Descriptor of what the engine finally writes: the last fused node's output, or the op's own first output."""
-        if self.epilogue:
-            return self.graph.tensors[self.epilogue[-1].operands["y"]]
-        return self.operands[self.op.writes[0]]
+    def get(self, name, otherwise=None):
+        return dict(self._items).get(name, otherwise)
 
-    def out_ptr(self, offset_bytes: int = 0) -> Pointer:
-        """The address that belongs to ``out``."""
-        uid = self.epilogue[-1].operands["y"] if self.epilogue else self.uids[self.op.writes[0]]
-        return Pointer(uid, offset_bytes)
+    def items(self) -> tuple:
+        return self._items
 
-    def scalar(self, name: str) -> Scalar:
-        """A by-value number of the op, read at execute."""
-        value = self.scalar_values.get(name, self.op.scalars[name])
-        if isinstance(value, ByValue):
-            return Scalar(value.uid, 0.0)
-        return Scalar((self.key, name), float(value))
+    def __eq__(self, other):
+        return isinstance(other, Config) and self._items == other._items
 
-    def scratch(self, size_bytes: int) -> Pointer:
-        """A fresh area of the workspace, 256-byte aligned."""
-        self.scratches.append(Scratch(int(size_bytes)))
-        return Pointer(self.scratches[-1])
+    def __hash__(self):
+        return hash(self._items)
+
+    def __bool__(self):
+        return bool(self._items)
+
+    def __str__(self):
+        return " ".join(f"{k}={v}" for k, v in self._items)
+
+    def __repr__(self):
+        return f"Config({', '.join(f'{k}={v!r}' for k, v in self._items)})"
+
+    def __reduce__(self):
+        return _config, (self._items,)
+
+    @classmethod
+    def parse(cls, text: str, knobs) -> "Config":
+        """The config of a text. Raises BadParam for a knob or value that is not offered."""
+        by_name, values = {k.name: k for k in knobs}, {}
+        for word in text.split():
+            name, _, value = word.partition("=")
+            if name not in by_name:
+                raise BadParam(f"config: knob must be one of {' '.join(by_name) or '(none)'}; got {name!r}")
+            values[name] = by_name[name].read(value)
+        return cls(**values)
+
+
+def _config(items):
+    return Config(**dict(items))
+
+
+PLAIN = Config()                                 # of an engine without knobs
 
 
 class Engine:
     """One way to compute a pattern.
 
-    ``index`` is the global index, published once and never reused. ``op`` is the Op class it computes; ``fuses_epilogue`` says that a
-    chain of pointwise nodes may follow. ``notes`` are facts for the user.
+    ``index`` is the global index, published once and never reused. ``takes`` the pattern. ``understands``:
+    features of tensors and numbers beside dims, strides and types ("ragged", "vector", "reordering", "numbers
+    in memory") that it serves; a part that has others is not offered to it. ``notes`` are facts for the user.
     """
     index: ClassVar[int] = -1
-    op: ClassVar[type] = None
-    fuses_epilogue: ClassVar[bool] = False
+    takes: ClassVar[Core | Many] = None
+    knobs: ClassVar[tuple] = ()
     notes: ClassVar[tuple] = ("deterministic",)
+    understands: ClassVar[frozenset] = frozenset()
 
     @property
     def name(self) -> str:
         return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+
+    @property
+    def op(self) -> type:
+        """The op class of its anchor."""
+        return self.takes.op
 
     def __str__(self):
         return f"{self.index}:{self.name}"
@@ -104,20 +126,48 @@ class Engine:
         """Yield the reasons not to take ``p`` on device facts ``dev``; silence is consent."""
         return iter(())
 
-    def cost(self, p: Match, dev) -> float:
+    def configs(self, p: Match, dev) -> Iterator[Config]:
+        """Every configuration there is for ``p``, the best guess first."""
+        yield PLAIN
+
+    def cost(self, p: Match, dev, config: Config) -> float:
         """Estimated microseconds; a pure function."""
         return memory_us(p, dev)
 
-    def configs(self, p: Match, dev) -> list[dict]:
-        """Every choice there is for ``p`` (tile, splits), each as keywords of ``plan``; ``[{}]`` when there is nothing to choose."""
-        return [{}]
-
-    def plan(self, p: Match, dev, **config) -> list:
-        """The steps: Launch, Memset or ReferenceCall. What ``config`` leaves open is chosen as ``cost`` assumes."""
+    def plan(self, p: Match, dev, config: Config) -> list:
+        """The steps. Decides nothing."""
         raise NotImplementedError
 
+    # ---- What follows from it ----
+
+    def reasons(self, p: Match, dev) -> tuple:
+        """Every reason not to take ``p``: what it does not understand, then what it refuses."""
+        unknown = p.features.keys() - self.understands
+        if unknown:
+            return tuple(f"does not understand {name}: {p.features[name]}" for name in sorted(unknown))
+        return tuple(self.refuse(p, dev))
+
+    def fits(self, p: Match) -> bool:
+        """The match has the form of its pattern."""
+        if p.node is None:
+            return isinstance(self.takes, Many)
+        if self.op is not None and not isinstance(p.op, self.op):
+            return False
+        before = getattr(self.takes, "before", None)
+        return (not p.behind or bool(getattr(self.takes, "behind", None))) and (
+            not p.before or before is not None and p.before.keys() <= set(before.at))
+
     def accepts(self, p: Match, dev) -> bool:
-        return next(iter(self.refuse(p, dev)), None) is None
+        return not p.features.keys() - self.understands and next(iter(self.refuse(p, dev)), None) is None
+
+    def least_us(self, p: Match, dev) -> float:
+        """It costs more than this, whatever is attached to the node of ``p``; 0.0 where nothing is known.
+        Cheap: the search for the cheapest cover asks it first, and passes over who cannot win."""
+        return 0.0
+
+    def best(self, p: Match, dev) -> Config:
+        """The configuration that it would take."""
+        return next(iter(self.configs(p, dev)))
 
 
 def powers(most: int) -> list[int]:
@@ -125,9 +175,20 @@ def powers(most: int) -> list[int]:
     return [1 << i for i in range(max(most, 1).bit_length())]
 
 
+def first_then(best: Config, others) -> Iterator[Config]:
+    """``best``, then the others without it."""
+    yield best
+    yield from (config for config in others if config != best)
+
+
+def moved_us(moved_bytes: float, dev, efficiency: float = 1.0) -> float:
+    """Microseconds of a launch that moves so many bytes at a share of the device's bandwidth."""
+    return dev.launch_us + moved_bytes / (dev.bandwidth_gbs * efficiency) * 1e-3
+
+
 def memory_us(p: Match, dev, reads: float = 1.0, efficiency: float = 0.85) -> float:
-    """Microseconds to move every operand once (``reads`` times), at a share of the device's bandwidth, plus a launch."""
-    return 2.0 + reads * sum(d.count * d.dtype.bytes for d in p.descs) / (dev.bandwidth_gbs * efficiency) * 1e-3
+    """Microseconds of a launch that moves what must move once, or ``reads`` times."""
+    return moved_us(reads * p.region.traffic_bytes, dev, efficiency)
 
 
 def wrong_device(dev, least_sm: int = 75) -> Iterator[str]:
@@ -138,10 +199,15 @@ def wrong_device(dev, least_sm: int = 75) -> Iterator[str]:
         yield f"needs sm_{least_sm} or newer; device is sm_{dev.sm}"
 
 
-def wrong_types(p: Match, *accepted: str, same: bool = True) -> Iterator[str]:
-    """Refuse operands of other types than ``accepted``, or of several types when ``same``."""
-    for name, d in p.operands.items():
-        if d is not None and d.dtype.name not in accepted:
+def no_variant(p: Match, source: str, *names: str, axis: str = "T", same: bool = True) -> Iterator[str]:
+    """Refuse operands (all, or those named) of types that no variant of a kernel has on an axis,
+    or of several types when ``same``. What a kernel takes is said in its contract alone."""
+    known = kernels.axis(source, axis)
+    accepted = [t.name for t in ALL if t.name in known]
+    operands = {name: p.operands[name] for name in names or p.operands if p.operands[name] is not None}
+    for name, d in operands.items():
+        if d.dtype.name not in accepted:
             yield f"{name} must be one of {' '.join(accepted)}; got {d.dtype}"
-    if same and len(p.dtypes) > 1:
-        yield f"operands must have one type; got {' '.join(sorted(p.dtypes))}"
+    found = sorted({d.dtype.name for d in operands.values()})
+    if same and len(found) > 1:
+        yield f"operands must have one type; got {' '.join(found)}"

@@ -1,19 +1,37 @@
 """The reference engine: any op on the NumPy device, by its own definition."""
+from __future__ import annotations
+
+from ..graph import FromTensor, source_of
+from ..steps import Pointer, ReferenceCall
 from .engine import Engine
-from ..steps import ReferenceCall
 
 
 class Reference(Engine):
     """The op's NumPy reference, float64 inside, rounded once."""
     index = 0
+    understands = frozenset(["numbers in memory"])
+
+    @property
+    def op(self):
+        return None
 
     def refuse(self, p, dev):
         if dev.kind != "numpy":
             yield f"runs on the NumPy device; device is {dev.kind}"
 
-    def cost(self, p, dev):
+    def cost(self, p, dev, config):
         return 1e9
 
-    def plan(self, p, dev):
-        operands = {name: (desc, p.source(name)) if desc is not None else None for name, desc in p.operands.items()}
-        return [ReferenceCall(p.op, operands, {name: p.scalar(name) for name in p.op.scalars})]
+    def plan(self, p, dev, config):
+        one = lambda t: (t.desc, source_of(t))
+        give = lambda t: tuple(map(one, t)) if isinstance(t, tuple) else t and one(t)
+        operands = {name: give(t) for name, t in p.operands.items()}
+        return [ReferenceCall(p.op, operands, {name: self._number(p, name) for name in p.op.scalars})]
+
+    @staticmethod
+    def _number(p, name):
+        """A scalar, or where it lies."""
+        value = p.node.scalars.get(name)
+        if isinstance(value, FromTensor) and not p.graph.tensors[value.uid].is_by_value:
+            return p.graph.tensors[value.uid].desc, Pointer(value.uid)
+        return p.scalar(name)

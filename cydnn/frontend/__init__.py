@@ -1,10 +1,27 @@
-"""The Python front end of the Graph API, call-compatible with the cudnn-frontend package where it reaches.
+"""The Python front end of the Graph API, call-compatible with the cudnn-frontend package: ``import
+cydnn.frontend as cudnn``.
 
-Sugar over ``graph/`` and ``plan``: it has no rule of its own but the defaults of that package (channels-last outputs of convolutions,
-io / intermediate / compute types, uids from 1). Spec: graph API; reference of the front end, sections 2 to 8.
+Sugar over ``graph/``, ``heuristics/`` and ``plan``: it has no rule of its own but the defaults of that
+package (channels-last outputs of convolutions, io / intermediate / compute types, uids from 1). Spec: graph
+API; reference of the front end.
 """
-from .enums import (build_plan_policy, convolution_mode, cudnnGraphNotSupportedError, data_type, heur_mode, norm_forward_phase,
-                    reduction_mode)
+import sys
+
+from . import datatypes
+from .contexts import graph, graph_cache, jit
+from .device_properties import create_device_properties, device_properties
+from .enums import (attention_implementation, behavior_note, build_plan_policy, convolution_mode, data_type,
+                    diagonal_alignment, heur_mode, knob_type, moe_grouped_matmul_mode, norm_forward_phase,
+                    numerical_note,
+                    reduction_mode, reshape_mode, scalar_type, tensor_reordering)
+from .errors import cudnnGraphNotSupportedError
 from .handle import create_handle, destroy_handle, get_stream, set_stream
+from .kernel_cache import create_kernel_cache, kernel_cache
+from .knob import knob
+from .library import backend_version, backend_version_string, get_last_error_string
 from .pygraph import pygraph
 from .tensor import tensor
+from .wrapper import Graph
+
+__version__ = "1.23.0"                           # of the package whose calls these are
+_compiled_module = _pybind_module = sys.modules[__name__]       # where that package keeps the same names

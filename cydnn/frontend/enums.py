@@ -1,61 +1,127 @@
-"""Enumerations of the front end, and the one exception it adds."""
+"""Enumerations of the front end, by the names of the cudnn-frontend package.
+
+A value is the number of the backend API where that has one; what only the front end has is below 0. A
+member reaches its siblings (``data_type.HALF.FLOAT``), as those of the package do.
+"""
 from __future__ import annotations
 
 import enum
 
-from ..dtypes import BY_NAME, dtype as to_dtype
-from ..status import BadParam, NotSupported
+from ..status import BadParam
 
 
-class cudnnGraphNotSupportedError(NotSupported):
-    """No engine takes the graph; the message lists each engine's reasons."""
+class Enumeration(enum.Enum):
+    """An enumeration whose members know each other and turn into their numbers."""
+
+    def __getattr__(self, name):
+        found = type(self).__members__.get(name)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no member {name}; members are "
+                                 f"{names_of(type(self))}")
+        return found
+
+    def __int__(self):
+        return self.value
+
+    __index__ = __int__
 
 
-class data_type(enum.Enum):
-    """Data types by their names in the API; ``.dtype`` is the row of cydnn.dtypes, None where there is none yet."""
-    FLOAT, DOUBLE, HALF, INT8, INT32, UINT8, BFLOAT16, INT64, BOOLEAN = "f32", "f64", "f16", "i8", "i32", "u8", "bf16", "i64", "bool"
-    FP8_E4M3, FP8_E5M2, NOT_SET = "fp8_e4m3", "fp8_e5m2", "not_set"
+def names_of(kind: type[enum.Enum]) -> str:
+    return " ".join(kind.__members__)
 
 
-class heur_mode(enum.Enum):
-    """A: the cost model. B: measured tables (today: as A). FALLBACK: op by op, nothing fused."""
-    A, B, FALLBACK = "a", "b", "fallback"
+class data_type(Enumeration):
+    """Data types of tensors and computations."""
+    FLOAT, DOUBLE, HALF, INT8, INT32, INT8x4, UINT8, UINT8x4, INT8x32, BFLOAT16 = range(10)
+    INT64, BOOLEAN, FP8_E4M3, FP8_E5M2, FAST_FLOAT_FOR_FP8, FP8_E8M0, FP4_E2M1, INT4 = range(10, 18)
+    NOT_SET = -1
 
 
-class build_plan_policy(enum.Enum):
-    """What ``build_plans`` builds: the first plan that fits, or all."""
-    HEURISTICS_CHOICE, ALL = "heuristics_choice", "all"
+class heur_mode(Enumeration):
+    """A: the cost model. B: measured tables (today: as A). FALLBACK: op by op, nothing fused. OPENSOURCE:
+    as A."""
+    B, FALLBACK, A = 1, 2, 3
+    OPENSOURCE = -1
 
 
-class convolution_mode(enum.Enum):
+class build_plan_policy(Enumeration):
+    """What ``build_plans`` builds: the first plan that can be built, or all."""
+    HEURISTICS_CHOICE, ALL = -1, -2
+
+
+class convolution_mode(Enumeration):
     """Whether the filter is read backwards (convolution) or as it lies."""
-    CONVOLUTION, CROSS_CORRELATION = "convolution", "cross_correlation"
+    CONVOLUTION, CROSS_CORRELATION = 0, 1
 
 
-class reduction_mode(enum.Enum):
+class reduction_mode(Enumeration):
     """What a reduction makes of its elements."""
-    ADD, MUL, MIN, MAX, AMAX, AVG, NORM1, NORM2, MUL_NO_ZEROS = "add", "mul", "min", "max", "amax", "avg", "norm1", "norm2", "mul_no_zeros"
-    NOT_SET = "not_set"
+    ADD, MUL, MIN, MAX, AMAX, AVG, NORM1, NORM2, MUL_NO_ZEROS = range(9)
+    NOT_SET = -1
 
 
-class norm_forward_phase(enum.Enum):
+class norm_forward_phase(Enumeration):
     """Inference, or training with saved statistics."""
-    INFERENCE, TRAINING, NOT_SET = "inference", "training", "not_set"
+    INFERENCE, TRAINING = 0, 1
+    NOT_SET = -1
+
+
+class behavior_note(Enumeration):
+    """What a plan does beside computing."""
+    RUNTIME_COMPILATION, REQUIRES_FILTER_INT8x32_REORDER, REQUIRES_BIAS_INT8x32_REORDER = 0, 1, 2
+    SUPPORTS_CUDA_GRAPH_NATIVE_API = 3
+    CUBLASLT_DEPENDENCY = -1
+
+
+class numerical_note(Enumeration):
+    """What a plan's arithmetic is like."""
+    TENSOR_CORE, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC, WINOGRAD = range(6)
+    WINOGRAD_TILE_4x4, WINOGRAD_TILE_6x6, WINOGRAD_TILE_13x13, STRICT_NAN_PROP = range(6, 10)
+
+
+class knob_type(Enumeration):
+    """What a knob of an engine turns."""
+    SWIZZLE, TILE_SIZE, EDGE, MULTIPLY, SPLIT_K_BUF, TILEK, STAGES = 1, 2, 4, 11, 12, 13, 14
+    REDUCTION_MODE, SPLIT_K_SLC, IDX_MODE, SPECFILT, KERNEL_CFG, WORKSPACE = 15, 17, 18, 23, 24, 25
+    TILE_CGA_M, TILE_CGA_N = 27, 28
+    BLOCK_SIZE, OCCUPANCY, ARRAY_SIZE_PER_THREAD, SPLIT_COLS, TILE_ROWS, TILE_COLS = 29, 30, 31, 33, 34, 35
+    LOAD_SIZE, CTA_COUNT, STREAM_K, SPLIT_P_SLC, TILE_M, TILE_N, WARP_SPEC_CFG = range(36, 43)
+    NOT_SET = -1
+
+
+class tensor_reordering(Enumeration):
+    """How the elements of a tensor are reordered in memory, beyond its strides."""
+    NONE, INT8x32, F16x16, F8_128x4 = range(4)
+
+
+class diagonal_alignment(Enumeration):
+    """Where the diagonal of an attention mask begins."""
+    TOP_LEFT, BOTTOM_RIGHT = -1, -2
+
+
+class attention_implementation(Enumeration):
+    """Which form of attention is asked for."""
+    AUTO, COMPOSITE, UNIFIED = -1, -2, -3
+
+
+class reshape_mode(Enumeration):
+    """Whether a reshape only looks at memory in another way, or keeps the order of the elements."""
+    VIEW_ONLY, LOGICAL = -1, -2
+
+
+class scalar_type(Enumeration):
+    """Whether a scalar may change between executions."""
+    RUNTIME_PARAM, COMPILE_TIME_CONST = -1, -2
+
+
+class moe_grouped_matmul_mode(Enumeration):
+    """How the tokens of a grouped matmul are moved."""
+    NONE, GATHER, SCATTER = -1, -2, -3
 
 
 def member(function: str, argument: str, kind: type, value):
     """``value``, which must be a member of the enumeration."""
     if not isinstance(value, kind):
-        raise BadParam(f"{function}: {argument} must be one of {' '.join(f'{kind.__name__}.{m.name}' for m in kind)}; got {value!r}")
+        names = " ".join(f"{kind.__name__}.{m.name}" for m in kind)
+        raise BadParam(f"{function}: {argument} must be one of {names}; got {value!r}")
     return value
-
-
-def row_of(value):
-    """The DType of a data_type member, a torch or NumPy dtype, or None when it is not set."""
-    if value is None or value is data_type.NOT_SET:
-        return None
-    if isinstance(value, data_type):
-        if value.value not in BY_NAME:
-            raise cudnnGraphNotSupportedError(f"data_type: {value.name} comes with a later release; accepted are {' '.join(BY_NAME)}")
-        return BY_NAME[value.value]
-    return to_dtype(value)

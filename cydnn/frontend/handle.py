@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 from .. import device as devices
 from .._core import stream_of
@@ -9,16 +10,29 @@ from ..status import BadParam
 
 
 class Handle:
-    def __init__(self, device):
-        self.device, self.stream = devices.get(device), 0
+    """A device, and the stream that its work goes to."""
+    __slots__ = ("device", "stream")
+
+    def __init__(self, device=None):
+        self.device, self.stream = devices.get(device if device is not None else current()), 0
 
 
 HANDLES: dict[int, Handle] = {}
 _serial = itertools.count(1)
 
 
+def current() -> str | None:
+    """The CUDA device that torch is at in this thread, when it uses one; None (the default device)
+    otherwise."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized() or not devices.default().name.startswith("cuda"):
+        return None
+    return f"cuda:{cuda.current_device()}"
+
+
 def create_handle(device=None) -> int:
-    """A handle: an integer that names a device (None: the default) and a stream."""
+    """A handle: an integer that names a device and a stream. ``device`` None: the one that torch is at,
+    else the default."""
     number = next(_serial)
     HANDLES[number] = Handle(device)
     return number
@@ -40,7 +54,11 @@ def get_stream(handle: int) -> int:
     return get_handle(handle).stream
 
 
-def get_handle(handle) -> Handle:
-    if handle not in HANDLES:
-        raise BadParam(f"handle must be one of create_handle; got {handle!r}")
-    return HANDLES[handle]
+def get_handle(handle):
+    """What a number names; an object that has a device and a stream itself (a handle of the v5 API) stands
+    for itself."""
+    if isinstance(handle, int) and handle in HANDLES:
+        return HANDLES[handle]
+    if hasattr(handle, "device") and hasattr(handle, "stream"):
+        return handle
+    raise BadParam(f"handle: must be one of create_handle; got {handle!r}")

@@ -1,78 +1,190 @@
-"""Tensors of a pygraph."""
+"""Tensors of a pygraph: what the caller says of them, and what was found out when the graph was checked."""
 from __future__ import annotations
 
 import json
 
+from .. import graph
 from ..status import BadParam
-from ..tensor import TensorDesc
-from .enums import data_type, row_of
+from .datatypes import _library_type, storage_of, type_of
+from .enums import data_type, member, tensor_reordering
+
+UNSET = -1                                       # the uid of ``pygraph.tensor`` that means: none yet
+FIELDS = ("data_type", "dim", "stride", "uid", "name", "is_virtual", "is_pass_by_value", "reordering_type",
+          "alignment", "ragged_offset", "vector_count", "vector_dimension", "value", "is_constant")
 
 
 class tensor:
-    """A tensor of a pygraph. Every setter returns the tensor, so calls chain."""
+    """A tensor of a pygraph. Every setter returns the tensor, so calls chain.
 
-    def __init__(self, dim=(), stride=(), data_type=data_type.NOT_SET, is_virtual=False, is_pass_by_value=False, name="", uid=0):
-        self._dim, self._stride = tuple(map(int, dim)), tuple(map(int, stride))
-        self._dtype, self._virtual, self._by_value = row_of(data_type), is_virtual, is_pass_by_value
-        self._name, self._uid, self._is_built = name, max(int(uid), 0), False
+    What is not set is found out when the graph is validated; what was set wins. A dim or a stride of () is
+    not set, a uid of None neither: 0 and negative numbers are uids like others.
+    """
 
-    def _set(self, field: str, value):
-        """Set a field, while no graph that was built depends on it."""
-        if self._is_built and getattr(self, field) != value:
-            raise BadParam(f"tensor {self._name or self._uid}: must be set before build_operation_graph; got {field[1:]} {value}")
-        setattr(self, field, value)
+    def __init__(self):
+        self.data_type, self.dim, self.stride, self.uid, self.name = data_type.NOT_SET, (), (), None, ""
+        self.is_virtual, self.is_pass_by_value = False, False
+        self.reordering_type, self.alignment, self.ragged_offset = tensor_reordering.NONE, 16, None
+        self.vector_count, self.vector_dimension = 1, -1
+        self.value, self.is_constant = None, False       # of a scalar: its number, and whether it may change
+        self.owner = None                        # what all tensors of a graph share
+        self.found: graph.Tensor | None = None   # since the graph was validated
+        self.key: int | None = None              # what it is called in a variant pack: the uid, set or found
+        self.is_built = False                    # an operation graph depends on it
+
+    def _set(self, **fields):
+        """Set fields, while no operation graph depends on them."""
+        for name, value in fields.items():
+            if not self.is_built:
+                setattr(self, name, value)
+            elif self._now(name) != value:
+                raise BadParam(f"tensor {self.label}: must be set before build_operation_graph; got {name} "
+                               f"{value}")
         return self
+
+    def _now(self, name: str):
+        """What a field is, set or found."""
+        found = dict(data_type=self.get_data_type(), dim=tuple(self.get_dim()),
+                     stride=tuple(self.get_stride()),
+                     uid=self.get_uid())
+        return found[name] if name in found else getattr(self, name)
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        return self.name or (f"uid {self.uid}" if self.uid is not None else "without a name")
+
+    def like(self, other: "tensor"):
+        """The fields of another tensor, but uid and name."""
+        return self._set(**{f: getattr(other, f) for f in FIELDS if f not in ("uid", "name")})
+
+    # ---- What the package has ----
 
     def set_output(self, value: bool):
         """An output is not virtual: the caller gives memory for it."""
-        return self._set("_virtual", not value)
+        return self._set(is_virtual=not value)
 
-    def get_dim(self):
-        return list(self._dim)
+    def get_is_virtual(self) -> bool:
+        return self.is_virtual
+
+    def set_is_virtual(self, value: bool):
+        return self._set(is_virtual=bool(value))
+
+    def get_is_pass_by_value(self) -> bool:
+        return self.is_pass_by_value
+
+    def set_is_pass_by_value(self, value: bool):
+        return self._set(is_pass_by_value=bool(value))
+
+    def get_name(self) -> str:
+        return self.name
+
+    def set_name(self, name: str):
+        return self._set(name=str(name))
+
+    def get_data_type(self) -> data_type:
+        if self.data_type is data_type.NOT_SET and self.found is not None:
+            return type_of(self.found.dtype, self.found.desc.vector)
+        return self.data_type
+
+    def set_data_type(self, data_type):
+        return self._set(data_type=_library_type(data_type))
+
+    def get_dim(self) -> list:
+        return list(self.dim or (self.found.dims if self.found is not None else ()))
 
     def set_dim(self, dim):
-        return self._set("_dim", tuple(map(int, dim)))
+        return self._set(dim=_numbers("dim", dim))
 
-    def get_stride(self):
-        return list(self._stride)
+    def get_stride(self) -> list:
+        return list(self.stride or (self.found.strides if self.found is not None else ()))
 
     def set_stride(self, stride):
-        return self._set("_stride", tuple(map(int, stride)))
+        return self._set(stride=_numbers("stride", stride))
 
-    def get_data_type(self):
-        return data_type(self._dtype.name) if self._dtype else data_type.NOT_SET
+    def get_uid(self) -> int:
+        """0 until it is set or the operation graph is built."""
+        return self.key or 0
 
-    def set_data_type(self, value):
-        return self._set("_dtype", row_of(value))
+    def set_uid(self, uid: int):
+        self._set(uid=int(uid))
+        self.key = self.uid if not self.is_built else self.key
+        return self
 
-    def get_name(self):
-        return self._name
+    def get_reordering_type(self) -> tensor_reordering:
+        return self.reordering_type
 
-    def set_name(self, name):
-        return self._set("_name", str(name))
+    def set_reordering_type(self, value: tensor_reordering):
+        return self._set(reordering_type=member("tensor", "reordering_type", tensor_reordering, value))
 
-    def get_uid(self):
-        return self._uid
+    def set_ragged_offset(self, offset: "tensor | None"):
+        """The tensor that says where each batch begins."""
+        if offset is not None and not isinstance(offset, tensor):
+            raise BadParam(f"tensor {self.label}: ragged_offset must be a tensor of the graph; got "
+                           f"{type(offset).__name__}")
+        return self._set(ragged_offset=offset)
 
-    def set_uid(self, uid):
-        return self._set("_uid", int(uid))
+    def get_alignment(self) -> int:
+        return self.alignment
 
-    def get_is_virtual(self):
-        return self._virtual
+    def set_alignment(self, value: int):
+        """Bytes that its pointers are a multiple of."""
+        return self._set(alignment=int(value))
 
-    def set_is_virtual(self, value):
-        return self._set("_virtual", bool(value))
+    def get_vector_count(self) -> int:
+        return self.vector_count
 
-    def get_is_pass_by_value(self):
-        return self._by_value
+    def get_vector_dimension(self) -> int:
+        return self.vector_dimension
 
-    def set_is_pass_by_value(self, value):
-        return self._set("_by_value", bool(value))
+    def set_vector_count_and_dimension(self, count: int, dimension: int):
+        """``count`` neighbours in ``dimension`` are one unit; dim and stride count units."""
+        return self._set(vector_count=int(count), vector_dimension=int(dimension))
+
+    def get_has_compile_time_constant(self) -> bool:
+        return self.is_constant
 
     def __repr__(self):
-        return json.dumps(dict(uid=self._uid, name=self._name, dim=self._dim, stride=self._stride,
-                               data_type=self._dtype.name if self._dtype else None, is_virtual=self._virtual))
+        return json.dumps(self.row())
 
-    def _desc(self) -> TensorDesc:
-        return TensorDesc(self._dtype, self._dim, self._stride, uid=self._uid, name=self._name, is_virtual=self._virtual,
-                          is_by_value=self._by_value)
+    def row(self) -> dict:
+        """The tensor as lists, numbers and strings."""
+        row = dict(name=self.name, uid=self.get_uid(), data_type=self.get_data_type().name,
+                   dim=self.get_dim(), stride=self.get_stride(), is_virtual=self.is_virtual,
+                   is_pass_by_value=self.is_pass_by_value, reordering_type=self.reordering_type.name,
+                   alignment=self.alignment)
+        if self.vector_count != 1:
+            row |= dict(vector_count=self.vector_count, vector_dimension=self.vector_dimension)
+        if self.ragged_offset is not None:
+            row |= dict(ragged_offset_uid=self.ragged_offset.get_uid())
+        return row | (dict(value=self.value, is_constant=self.is_constant) if self.value is not None else {})
+
+    # ---- For the rooms below ----
+
+    def build(self):
+        """From now on nothing changes, and it has the uid that was found."""
+        self.key, self.is_built = self.found.uid if self.found is not None else self.uid, True
+
+    @property
+    def kind(self) -> str:
+        return "virtual" if self.is_virtual else "value" if self.is_pass_by_value else "memory"
+
+    def storage(self, default: data_type) -> tuple:
+        """(type, neighbours that are one unit); ``default``: the type when none is set."""
+        where = f"tensor {self.label}"
+        row, units = storage_of(where, self.data_type if self.data_type is not data_type.NOT_SET else default)
+        if self.vector_count == 1 or units == self.vector_count:
+            return row, units
+        if units != 1:
+            raise BadParam(f"{where}: vector_count must be {units}, that of its type; got "
+                           f"{self.vector_count}")
+        if self.vector_dimension != 1:
+            raise BadParam(f"{where}: vector_dimension must be 1, the channels; got {self.vector_dimension}")
+        return row, self.vector_count
+
+
+def _numbers(field: str, values) -> tuple:
+    """Whole numbers of a list, a tuple or a torch.Size."""
+    try:
+        return tuple([int(v) for v in values])
+    except (TypeError, ValueError):
+        raise BadParam(f"tensor: {field} must be a list of whole numbers; got {values!r}") from None

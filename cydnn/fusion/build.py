@@ -1,179 +1,221 @@
-"""From graph nodes to a program: names for values, places for tensors, and the sentences of what cannot be spliced."""
+"""From graph nodes to programs: names for values, places for tensors,
+and the sentences of what cannot be spliced."""
 from __future__ import annotations
 
-from math import gcd
-
 from ..dtypes import BY_NAME
-from ..ops import Matmul, Pointwise
-from ..status import NotSupported
-from ..tensor import TensorDesc
-from .program import FUSE_BYTES, At, Epilogue, Extra, Program, Step
-from .rules import EXACT_IN, STORAGE, needs_rounding
+from ..ops.pointwise import WHOLE
+from ..graph import FromTensor, Lead, Match, Node, scalar_of, source_of
+from ..steps import Pointer
+from .program import MOST_BYTES, Extra, Fused, Program, Step
+from .rules import STORAGE, needs_rounding
+from .site import CannotPlace, Places, Site
+
+FACTORS = ("alpha1", "alpha2")
 
 
-class CannotPlace(NotSupported):
-    """A tensor that the kernel's marks give no offset for."""
-
-
-def math_of(op, descs) -> str:
-    """The math type: f64 when the op asks for it, or when f32 cannot hold the values of an operand."""
-    exact = all(d.dtype.name in EXACT_IN["f32"] for d in descs)
-    return "f32" if op.compute != "f64" and exact else "f64"
+def math_of(nodes, tensors) -> str:
+    """The math type: f64 when an op asks for it, or when f32 cannot hold the values of a tensor.
+    Real numbers given at execute are rounded to it."""
+    single = BY_NAME["f32"]
+    exact = all([single.holds(t.dtype) or t.is_by_value and t.dtype.kind == "float" for t in tensors])
+    return "f32" if exact and all([n.op.math == "f32" for n in nodes]) else "f64"
 
 
 class Builder:
-    """Collects steps. ``place(desc)`` says where a tensor lies (an At), or raises CannotPlace."""
+    """Collects the steps of one program at one site."""
 
-    def __init__(self, math: str, place):
-        self.math, self.place = math, place
-        self.steps, self.tensors, self.scalars, self.written = [], [], [], []
+    def __init__(self, math: str, site: Site, graph):
+        self.math, self.graph, self.site, self.places = math, graph, site, Places(site)
+        self.steps, self.tensors, self.stores, self.scalars, self.values = [], [], [], [], {}
+        self.names: dict = {}                    # uid -> name of a tensor in memory
+        self.entry, self.alpha, self.blend = "", "", ()
 
-    def tensor(self, desc: TensorDesc, pointer) -> str:
-        """The name of a tensor; the same tensor has one name."""
-        if desc.dtype.name not in STORAGE:
-            raise CannotPlace(f"tensor {desc.label} must be one of {' '.join(STORAGE)}; got {desc.dtype}")
-        entry = (Extra(desc.dtype.name, self.place(desc)), pointer)
-        if entry not in self.tensors:
-            self.tensors.append(entry)
-        return f"t{self.tensors.index(entry)}"
+    # ---- Names ----
+
+    def tensor(self, uid: int) -> str:
+        """The name of a tensor in memory; the same tensor has one name."""
+        if uid not in self.names:
+            tensor = self.graph.tensors[uid]
+            if tensor.dtype.name not in STORAGE:
+                raise CannotPlace(f"tensor {tensor.label} must be one of {' '.join(STORAGE)}; "
+                                  f"got {tensor.dtype}")
+            self.names[uid] = f"t{len(self.tensors)}"
+            self.tensors.append((Extra(tensor.dtype.name, self.places.at(tensor)), Pointer(uid)))
+        return self.names[uid]
 
     def scalar(self, scalar) -> str:
         if scalar not in self.scalars:
             self.scalars.append(scalar)
         return f"s{self.scalars.index(scalar)}"
 
-    def step(self, op: Pointwise, inputs, scales=(), alpha="", desc=None, store="", is_last=True) -> str:
-        """Append one operation; ``desc`` is its output. Returns the name of its value."""
+    def read(self, uid: int) -> str:
+        """The name of a tensor's value: one that was made here, a number given at execute, or memory."""
+        if uid in self.values:
+            return self.values[uid]
+        tensor = self.graph.tensors[uid]
+        return self.scalar(source_of(tensor)) if tensor.is_by_value else self.tensor(uid)
+
+    def factor(self, node: Node, name: str) -> str:
+        """The name of a by-value factor of a node, "" when it has its default (and so does nothing)."""
+        value = node.scalars.get(name)
+        return "" if value is None or value == node.op.scalars[name] else self.number(node, name)
+
+    def number(self, node: Node, name: str) -> str:
+        """The name of a number of a node: given at execute, or in memory."""
+        value = node.scalars.get(name)
+        if isinstance(value, FromTensor) and not self.graph.tensors[value.uid].is_by_value:
+            return self.tensor(value.uid)
+        return self.scalar(scalar_of(node, name))
+
+    # ---- Steps ----
+
+    def node(self, node: Node):
+        """Append one pointwise node; its value is that of its output."""
+        inputs = [self.read(node.operands[o]) for o in node.op.inputs()]
+        scales = [self.factor(node, s) for s in FACTORS][:len(inputs)]
+        alpha = self.factor(node, "alpha")
+        beta = node.scalars.get("beta", 0.0)
+        if getattr(beta, "default", beta) != 0:
+            raise CannotPlace(f"{node.name}: beta must be 0 where operations are fused; got {beta}")
+        uid = node.operands["y"]
+        self.values[uid] = self.step(node.op, inputs, scales, alpha, self.graph.tensors[uid])
+
+    def step(self, op, inputs, scales=(), alpha="", output=None) -> str:
+        """Append one operation whose value goes to ``output``. Returns the name of its value."""
         mode, inputs = op.mode, tuple(inputs)
         if mode == "gen_index":
-            mode, inputs, scales = "identity", (f"@{self.place.coordinate(op.axis)}",), ()     # the index, whatever x holds
+            mode, inputs, scales = "identity", (self._index(op.axis, output),), ()      # whatever x holds
         if "nan" in op.row.uses and op.nan == "ignore":
             mode += "_ignore"
         attributes = tuple(getattr(op, name) for name in op.row.uses if name not in ("nan", "axis"))
-        scales = tuple(scales) if any(scales) else ()
-        self.steps.append(Step(mode, inputs, scales, alpha, attributes, self.rounding(desc, is_last), store))
+        scales = tuple(scales) + ("",) * (len(inputs) - len(scales)) if any(scales) else ()
+        if op.compute == "i32" and op.mode in WHOLE:
+            self.steps.append(Step(mode, inputs, scales, "", attributes))
+            mode, inputs, scales, attributes = "trunc", (f"n{len(self.steps) - 1}",), (), ()
+        self.steps.append(Step(mode, inputs, scales, alpha, attributes, self.rounding(output)))
         return f"n{len(self.steps) - 1}"
 
-    def rounding(self, desc, is_last=False) -> str:
-        """The type a value passes on its way to other steps. The kernel itself rounds what it stores; only a bool must be 0 or 1 before."""
-        if desc is None or (is_last and desc.dtype.name != "bool") or not needs_rounding(desc.dtype.name, self.math):
+    def _index(self, axis: int, output) -> str:
+        if output is not None and output.dims[axis] == 1:
+            return self.scalar(0.0)
+        return "@" + "".join(self.places.coordinate(axis))
+
+    def rounding(self, tensor) -> str:
+        """The type that a value passes on its way to others; "" where that changes nothing."""
+        if tensor is None or not needs_rounding(tensor.dtype.name, self.math):
             return ""
-        return desc.dtype.name
+        return tensor.dtype.name
 
-    def finish(self, output: TensorDesc, dtype="", store="") -> Epilogue:
-        """The epilogue; ``output`` is what the kernel writes."""
-        written = [output.dtype, *(BY_NAME[self.tensors[int(s[1:])][0].dtype] for s in (store, *(s.store for s in self.steps)) if s)]
-        program = Program(self.math, tuple(self.steps), tuple(e for e, _ in self.tensors), len(self.scalars), dtype, store,
-                          self.math == "f32" and all(d.bytes <= 2 for d in written))
-        if program.bytes > FUSE_BYTES:
-            raise CannotPlace(f"extra tensors and scalars must take at most {FUSE_BYTES} bytes of parameters; got {program.bytes}")
-        return Epilogue(program, tuple(p for _, p in self.tensors), tuple(self.scalars))
+    def store(self, uid: int):
+        """Write the value of a tensor to its memory."""
+        tensor = self.graph.tensors[uid]
+        name = self.tensor(uid)
+        at = self.tensors[int(name[1:])][0].at
+        if tensor.dtype.bits < 8 and not (at.vector == 8 and at.terms == (("off", 1),)):
+            raise CannotPlace(f"tensor {tensor.label}: packed booleans are written eight at once, "
+                              f"where the kernel walks them in the order of memory; got {tensor}")
+        self.stores.append((self.values[uid], name))
 
-    def chain(self, match, first: str):
-        """Append the nodes of ``match.epilogue``; ``first`` is the value that the match's own output has."""
-        graph = match.graph
-        values = {match.uids[match.op.writes[0]]: first}
-        for node in match.epilogue:
-            out, is_last = graph.tensors[node.operands["y"]], node is match.epilogue[-1]
-            number = lambda name, node=node: self._factor(graph, node, name)
-            if number("beta"):
-                raise CannotPlace(f"{node.name}: beta must be 0 behind another operation; got {node.scalars.get('beta')}")
-            inputs = [self._read(graph, values, node.operands[o]) for o in node.op.inputs()]
-            scales = [number(s) for s in ("alpha1", "alpha2")][:len(inputs)]
-            store = "" if out.is_virtual or is_last else self.tensor(out, self._pointer(out.uid))
-            values[node.operands["y"]] = self.step(node.op, inputs, scales + [""] * (len(inputs) - len(scales)), number("alpha"), out, store, is_last)
+    def finish(self, result: str, outputs=(), is_whole=False) -> Fused:
+        """``result``: the value that the mark's registers get; ``outputs``: types that it is stored as by the
+        kernel; ``is_whole``: the kernel stores nothing."""
+        self._drop_last_rounding(result, outputs)
+        written = [*outputs, *(BY_NAME[self.tensors[int(t[1:])][0].dtype] for _, t in self.stores)]
+        places, fast = self.places, self.math == "f32" and all(d.bits <= 16 for d in written)
+        program = Program(
+            self.math, tuple(self.steps), tuple([extra for extra, _ in self.tensors]), tuple(self.stores),
+            result, tuple(places.digits), len(places.numbers), len(self.scalars), len(places.divisors),
+            self.alpha, self.blend, self.entry, fast, is_whole)
+        if program.bytes > MOST_BYTES:
+            raise CannotPlace(f"what is fused must take at most {MOST_BYTES} bytes of parameters; "
+                              f"got {program.bytes}")
+        return Fused(program, tuple([p for _, p in self.tensors]), tuple(self.scalars),
+                     tuple(places.numbers), tuple(places.divisors))
 
-    def _read(self, graph, values, uid) -> str:
-        from ..steps import Scalar       # engines import fusion
-        if uid in values:
-            return values[uid]
-        desc = graph.tensors[uid]
-        return self.scalar(Scalar(uid, 0.0)) if desc.is_by_value else self.tensor(desc, self._pointer(uid))
-
-    def _factor(self, graph, node, name) -> str:
-        """The name of a by-value factor of a node, "" when it has its default (and so does nothing)."""
-        from ..steps import Scalar
-        default = node.op.scalars[name]
-        value = node.scalars.get(name, default)
-        if value == default:
-            return ""
-        key = value.uid if hasattr(value, "uid") else (graph.nodes.index(node), name)
-        return self.scalar(Scalar(key, 0.0 if hasattr(value, "uid") else float(value)))
-
-    @staticmethod
-    def _pointer(uid):
-        from ..steps import Pointer
-        return Pointer(uid)
+    def _drop_last_rounding(self, result, outputs):
+        """A value that is only stored need not be rounded before:
+        the store rounds, behind what the kernel adds."""
+        used = {i for s in self.steps for i in s.inputs}
+        ends = [v for v, _ in self.stores] + ([result] if outputs else [])
+        for i, step in enumerate(self.steps):
+            name = f"n{i}"
+            if step.dtype and name not in used and ends.count(name) == 1:
+                self.steps[i] = Step(step.mode, step.inputs, step.scales, step.alpha, step.attributes)
 
 
-# ---- Behind a kernel that marks what it writes ----
+# ---- The three places of a program ----
 
-def widest(output: TensorDesc) -> int:
-    """How many neighbours of a mark are aligned together: the largest power of two, up to 8, that divides the output's strides.
-
-    A vector mark starts at a multiple of its length along the innermost dim (docs/design.md §3), so this is what remains to be shown.
-    """
-    return gcd(8, *(s for d, s in zip(output.dims, output.strides) if d > 1 and s > 1))
-
-
-def _vector(desc: TensorDesc, neighbours: int) -> int:
-    """Elements of ``desc`` that one access may have."""
-    return max(1, min(neighbours, min(desc.alignment, 16) // desc.dtype.bytes if desc.dtype.bytes > 1 else 1))
-
-
-def beside_output(output: TensorDesc, channel: int):
-    """The places that fuse_epilogue offers: one element, one for each channel, or laid out like the output."""
-    def place(desc: TensorDesc) -> At:
-        per_channel = tuple(d if i == channel % output.rank else 1 for i, d in enumerate(output.dims))
-        if desc.count == 1:
-            return At("", 0)
-        if desc.same_layout(output):
-            return At("off", 1, _vector(desc, widest(output)))
-        if desc.dims == per_channel and desc.strides[channel] == 1:
-            return At("col", 1, _vector(desc, widest(output)))
-        raise CannotPlace(f"tensor {desc.label} must have one element, one for each channel ({'x'.join(map(str, per_channel))}, gapless), or "
-                          f"the dims and strides of the output {output}; got {desc}")
-    place.coordinate = _no_coordinate
-    return place
-
-
-def _no_coordinate(axis):
-    raise CannotPlace("gen_index needs coordinates, which this kernel's marks do not have")
-
-
-CHANNEL = {Matmul: -1}                           # dim that col counts; 1 for all others
-
-
-def build(match, output_desc=None) -> Epilogue | None:
-    """The epilogue of the nodes behind ``match`` for a kernel that writes ``output_desc`` (default: match.out)."""
-    if not match.epilogue:
+def behind(p: Match, site: Site, lead: Lead, *, mark_type: str = "f32", alpha="", beta="") -> Fused | None:
+    """What follows a core: the nodes behind it and the stores of outputs that the kernel does not
+    store itself. None where there is nothing to do. ``alpha``, ``beta``: scalars of the core that the
+    kernel leaves to the program."""
+    if not p.behind and lead.is_native:
         return None
-    if output_desc not in match.fused:           # every engine asks; the answer depends on the output alone
+    own = p.graph.tensors[p.uids[p.op.writes[0]]]
+    if p.behind and p.value(beta or "beta") != 0 and "beta" in p.op.scalars:
+        raise CannotPlace(f"beta must be 0 where operations follow; got {p.node.scalars.get('beta')}")
+    tensors = [p.graph.tensors[u] for n in p.behind for u in (*n.reads, *n.writes)]
+    math = "f64" if mark_type != "f32" else math_of(p.behind, [*tensors, own])
+    builder = Builder(math, site, p.graph)
+    builder.values[own.uid] = "v"
+    builder.alpha = builder.scalar(p.scalar(alpha)) if alpha else ""
+    if beta and not own.is_virtual:
+        builder.blend = builder.tensor(own.uid), builder.scalar(p.scalar(beta))
+    builder.entry = builder.rounding(own) if p.behind else ""
+    return _with_nodes(builder, p.behind, p.region.outputs, lead)
+
+
+def region(p: Match, site: Site, lead: Lead) -> Fused:
+    """A region of pointwise nodes."""
+    tensors = [p.graph.tensors[u] for n in p.behind for u in (*n.reads, *n.writes)]
+    return _with_nodes(Builder(math_of(p.behind, tensors), site, p.graph), p.behind, p.region.outputs, lead)
+
+
+def before(p: Match, operand: str, site: Site, math: str) -> Fused:
+    """How a kernel gets an operand: the value that nodes in front of the core make, or memory of any type."""
+    nodes, uid = p.before.get(operand, ()), p.uids[operand]
+    builder = Builder(math, site, p.graph)
+    for node in nodes:
+        builder.node(node)
+    return builder.finish(builder.read(uid))
+
+
+def math_before(p: Match, operand: str, sum_type: str) -> str:
+    """The math type of an operand on its way into sums of a type."""
+    nodes, uid = p.before.get(operand, ()), p.uids[operand]
+    tensors = [p.graph.tensors[u] for n in nodes for u in (*n.reads, *n.writes)] + [p.graph.tensors[uid]]
+    if sum_type == "i32":
+        return "f64" if nodes else "i32"
+    return "f64" if sum_type == "f64" else math_of(nodes, tensors)
+
+
+def _with_nodes(builder, nodes, outputs, lead) -> Fused:
+    for node in nodes:
+        builder.node(node)
+    result = builder.values[lead.uid] if lead.is_native else ""
+    for uid in outputs:
+        if uid in builder.values and not (uid == lead.uid and lead.is_native):
+            builder.store(uid)
+    stored_as = (lead.tensor.dtype,) if lead.is_native else ()
+    return builder.finish("" if result == "v" else result, stored_as, not lead.is_native)
+
+
+def attempt(p: Match, key, make):
+    """``make()``, remembered by the match: the Fused, None, or the CannotPlace that it raised."""
+    if key not in p.memory:
         try:
-            match.fused[output_desc] = _build(match, output_desc)
+            p.memory[key] = make()
         except CannotPlace as error:
-            match.fused[output_desc] = error
-    found = match.fused[output_desc]
+            p.memory[key] = error
+    return p.memory[key]
+
+
+def reasons(found):
+    """The sentence of what ``attempt`` gave, if it is one."""
     if isinstance(found, CannotPlace):
-        raise found
-    return found
+        yield found.args[0]
 
 
-def _build(match, output_desc) -> Epilogue:
-    graph, output = match.graph, output_desc or match.out
-    own = match.operands[match.op.writes[0]]
-    if own.dims != output.dims:
-        raise CannotPlace(f"fused operations must keep the dims {own.dims} of {match.op.name}'s output; got {output.dims}")
-    builder = Builder("f64" if output.dtype.name == "f64" or own.dtype.name == "f64" else "f32",
-                      beside_output(output, CHANNEL.get(type(match.op), 1)))
-    store = "" if own.is_virtual else builder.tensor(own, builder._pointer(match.uids[match.op.writes[0]]))
-    builder.chain(match, "v")
-    return builder.finish(output, builder.rounding(own), store)
-
-
-def refuse(match, output_desc=None):
-    """Yield the sentence of why ``build`` would raise, if it would."""
-    try:
-        build(match, output_desc)
-    except CannotPlace as error:
-        yield error.args[0]
+def at(mark: str, fused: Fused | None) -> dict:
+    """``Launch.fuse`` of one mark; nothing where there is nothing to splice."""
+    return {mark: fused} if fused is not None else {}

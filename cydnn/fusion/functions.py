@@ -1,7 +1,9 @@
-"""The bodies of the pointwise modes: kernels_src/pointwise/ops*.cu, compiled offline, cut into pieces that can be pasted.
+"""The bodies of the pointwise modes: kernels_src/pointwise/ops*.cu, compiled offline,
+cut into pieces that can be pasted.
 
-A body becomes text in which ``@r`` stands for the result and ``@0`` … for the arguments. Its registers are renamed ``%o_…``, so that the
-registers of the kernel stay visible beside them; its labels are local to the scope it is pasted in.
+A body becomes text in which ``@r`` stands for the result and ``@0`` … for the arguments. Its registers
+are renamed ``%o_…``, so that the registers of the kernel stay visible beside them; its labels are
+local to the scope it is pasted in.
 """
 from __future__ import annotations
 
@@ -12,8 +14,10 @@ from functools import lru_cache
 from .. import kernels
 from ..status import InternalError
 
-LIBRARIES = {("f32", False): ("pointwise_f32",), ("f64", False): ("pointwise_f64",),
-             ("f32", True): ("pointwise_fast", "pointwise_f32"), ("f64", True): ("pointwise_f64",)}     # (math, fast): first come, first served
+LIBRARIES = {                                    # (math, fast): first come, first served
+    ("f32", False): ("pointwise_f32",), ("f32", True): ("pointwise_fast", "pointwise_f32"),
+    ("f64", False): ("pointwise_f64",), ("f64", True): ("pointwise_f64",),
+}
 TARGET_SM = 75                                   # the oldest: what it has, all have
 
 _FUNC = re.compile(r"^(?:\.visible |\.weak )?\.func .*?\b(\w+)\s*\(([^)]*)\)\s*\{\n(.*?)^\}\n", re.M | re.S)
@@ -23,15 +27,18 @@ _WORDS = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Function:
-    """``pieces`` alternate between text and an argument's number (or "r"); ``support`` names what must be in the module."""
+    """``pieces`` alternate between text and an argument's number (or "r");
+    ``support`` names what must be in the module."""
     name: str
     parameters: int
     pieces: tuple
     support: tuple
 
     def paste(self, result: str, arguments) -> str:
-        """The body in a scope, reading ``arguments`` (registers or literals) and leaving its value in ``result``."""
-        return "".join(text if i % 2 == 0 else result if text == "r" else arguments[int(text)] for i, text in enumerate(self.pieces))
+        """The body in a scope, reading ``arguments`` (registers or literals)
+        and leaving its value in ``result``."""
+        named = lambda piece: result if piece == "r" else arguments[int(piece)]
+        return "".join(named(piece) if i % 2 else piece for i, piece in enumerate(self.pieces))
 
 
 class Library:
@@ -51,14 +58,16 @@ class Library:
         if ".local" in body:
             raise InternalError(f"{name}: a body must have no local memory; see kernels_src/pointwise/ops.cu")
         lines = [line.strip() for line in body.splitlines()]
-        body = "\n".join(line for line in lines if line and not line.startswith("//")).removesuffix("ret;").rstrip()
+        body = "\n".join(line for line in lines if line and not line.startswith("//"))
+        body = body.removesuffix("ret;").rstrip()
         if "ret;" in body:                       # the compiler put its last block before others
             body = body.replace("ret;", "bra.uni $L__end;") + "\n$L__end:"
         body = re.sub(r"%(\w)", r"%o_\1", body)
         kind = r"(\.[bf]\d+|\.u\d+)"
         body = re.sub(rf"ld\.param{kind}\s+(\S+), \[{name}_param_(\d+)\]", r"mov\1 \2, @\3@", body)
         body = re.sub(rf"st\.param{kind}\s+\[func_retval0(?:\+0)?\], (\S+);", r"mov\1 @r@, \2;", body)
-        return Function(name, count, tuple(re.split(r"@(\d+|r)@", "{\n" + body + "\n}\n")), self._closure(body))
+        pieces = re.split(r"@(\d+|r)@", "{\n" + body + "\n}\n")
+        return Function(name, count, tuple(pieces), self._closure(body))
 
     def _closure(self, body: str) -> tuple:
         """Names of the definitions that a body needs, in the order of the library."""
@@ -78,7 +87,8 @@ def library(name: str) -> Library:
 
 def find(mode: str, math: str, fast: bool) -> tuple[Library, Function]:
     """The library that has a mode for this math type, and its function."""
-    for name in LIBRARIES[math, fast]:
+    names = LIBRARIES[math, fast]
+    for name in names:
         if mode in library(name).modes:
             return library(name), library(name).function(mode)
-    raise InternalError(f"fusion: mode {mode} must be a function of {' or '.join(LIBRARIES[math, fast])}; got none")
+    raise InternalError(f"fusion: mode {mode} must be a function of {' or '.join(names)}; got none")

@@ -1,32 +1,56 @@
-"""What is spliced: a program over values, and the pointers and numbers it reads at run time.
+"""What is spliced: programs over values, and the pointers and numbers that they read at run time.
 
-A ``Program`` has no pointer, shape or number of the problem in it, so that one text serves many of them. Values have names:
+A ``Program`` has no pointer, shape or number of the problem in it, so that one text serves many of them.
+Names:
 
-    v          what the kernel has computed at the mark
+    v          what the kernel has at the mark
     n0, n1 …   results of the steps
-    t0, t1 …   tensors, read from memory
-    s0, s1 …   numbers given at execute
-    @in0       the offset that the mark calls in0, as a number (a coordinate)
+    t0, t1 …   tensors in memory
+    s0, s1 …   numbers given at execute, in the math type
+    d0, d1 …   digits: parts of a coordinate that the mark gives
+               (its key, divided, and the rest of another division)
+    k0, k1 …   strides (64 bits);   f0, f1 …   divisors
 """
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..dtypes import BY_NAME
+from ..kernels.expressions import ceil_div
+from ..kernels import fastdiv
 
-FUSE_BYTES = 128                                 # of the kernel parameter Fuse
+MOST_BYTES = 2048                                # of the kernel parameter Fuse
 
 
 class At(NamedTuple):
-    """Where an element of a tensor lies: the mark's key for its offset ("" for the first element).
+    """Where an element of a tensor lies: the sum of coordinates times strides. ``terms``: ((source, stride),
+    …); the source "off" is the mark's own offset in elements, another key of the mark, or a digit; a stride
+    is a small number, or the name of one.
 
-    ``step`` is the distance of a vector's neighbours (1, or 0 when they share one element), ``vector`` how many of them may be moved
-    at once: their address is aligned to so many.
+    ``lanes``: how far the next neighbour of a vector lies: 0 (they share one element), 1, the name of a
+    stride, or "each": every lane has digits of its own. ``vector``: how many neighbours may be moved at once:
+    their address is aligned to so many.
     """
-    key: str
-    step: int
+    terms: tuple = ()
+    lanes: int | str = 0
     vector: int = 1
+
+    def __str__(self):
+        where = " + ".join(source if stride == 1 else f"{source} * {stride}" for source, stride in self.terms)
+        apart = {0: ", one for all", 1: ""}.get(self.lanes, f", {self.lanes} apart")
+        return f"{where or '0'}{apart if self.terms else ''}, {self.vector} at once"
+
+
+class Digit(NamedTuple):
+    """key / div % mod; "" leaves an operation out."""
+    key: str
+    div: str = ""
+    mod: str = ""
+
+    def __str__(self):
+        return self.key + (f" / {self.div}" if self.div else "") + (f" % {self.mod}" if self.mod else "")
 
 
 @dataclass(frozen=True)
@@ -36,84 +60,124 @@ class Extra:
     at: At
 
     def __str__(self):
-        where = "its one element" if not self.at.key else f"{self.at.key}{'' if self.at.step else ', one for all'}, {self.at.vector} at once"
-        return f"{self.dtype} at {where}"
+        return f"{self.dtype} at {self.at}"
 
 
 @dataclass(frozen=True)
 class Step:
-    """result = round(alpha * mode(scale * input, …; attributes)), and its copy in memory."""
+    """result = round(alpha * mode(scale * input, …; attributes)). An input "@d0" is a coordinate as a
+    number, "@d0+8" 8 times it plus the number of the lane, "@d0*" one that each lane has of its own."""
     mode: str                                    # a function of the library: "add", "max_ignore"
     inputs: tuple
     scales: tuple = ()                           # for each input the name of a number, or ""
     alpha: str = ""
     attributes: tuple = ()                       # numbers, pasted as literals
     dtype: str = ""                              # the value is rounded to this type; "" for the math type
-    store: str = ""                              # the tensor it is also written to
 
     def __str__(self):
-        terms = [f"{s} * {i}" if s else i for i, s in zip(self.inputs, self.scales or ("",) * len(self.inputs))]
-        text = f"{self.mode}({', '.join(terms)}{'; ' if self.attributes else ''}{', '.join(f'{a:g}' for a in self.attributes)})"
+        scales = self.scales or ("",) * len(self.inputs)
+        terms = [f"{s} * {i}" if s else i for i, s in zip(self.inputs, scales)]
+        more = ("; " if self.attributes else "") + ", ".join(f"{a:g}" for a in self.attributes)
+        text = f"{self.mode}({', '.join(terms)}{more})"
         text = f"{self.alpha} * {text}" if self.alpha else text
         return f"{self.dtype}({text})" if self.dtype else text
 
 
 @dataclass(frozen=True)
 class Program:
-    """The structure. The last step's result becomes the mark's value. ``fast``: results are rounded to 16 bits or less."""
-    math: str                                    # "f32" or "f64"
+    """The structure. ``result``: the value that the mark's registers get ("" leaves them alone).
+
+    First v is multiplied by the number ``alpha``; then ``blend`` (tensor, number) adds number * tensor to it,
+    where the number is not 0; then it is rounded to the type ``entry``. ``stores``: (value, tensor) pairs.
+    ``fast``: results are rounded to 16 bits or less. ``is_whole``: the program stores all there is, and the
+    kernel's own stores behind the mark are left out.
+    """
+    math: str                                    # "f32", "f64"; "i32" where values are only moved
     steps: tuple
     tensors: tuple = ()
+    stores: tuple = ()
+    result: str = ""
+    digits: tuple = ()
+    numbers: int = 0
     scalars: int = 0
-    dtype: str = ""                              # type that v is rounded to first, "" for none
-    store: str = ""                              # tensor that v is also written to
+    divisors: int = 0
+    alpha: str = ""
+    blend: tuple = ()
+    entry: str = ""
     fast: bool = False
+    is_whole: bool = False
 
     def __str__(self):
-        lines = [f"v = {self.dtype}(v)"] if self.dtype else []
-        lines += [f"store {self.store} = v"] if self.store else []
+        lines = [f"d{i} = {digit}" for i, digit in enumerate(self.digits)]
+        lines += [f"v = {self.alpha} * v"] if self.alpha else []
+        lines += [f"v += {self.blend[1]} * {self.blend[0]}, unless it is 0"] if self.blend else []
+        lines += [f"v = {self.entry}(v)"] if self.entry else []
+        lines += [f"store {tensor} = v" for value, tensor in self.stores if value == "v"]
         for i, step in enumerate(self.steps):
-            lines += [f"n{i} = {step}"] + ([f"store {step.store} = n{i}"] if step.store else [])
+            lines.append(f"n{i} = {step}")
+            lines += [f"store {t} = n{i}" for value, t in self.stores if value == f"n{i}"]
         lines += [f"t{i}: {extra}" for i, extra in enumerate(self.tensors)]
-        return "\n".join([*lines, f"v = n{len(self.steps) - 1}, in {self.math}{', fast' if self.fast else ''}"])
+        last = f"v = {self.result}, " if self.result and self.result != "v" else ""
+        words = ", fast" if self.fast else ""
+        words += ", in place of the kernel's own stores" if self.is_whole else ""
+        return "\n".join([*lines, f"{last}in {self.math}{words}"])
+
+    # ---- Where things lie in the kernel's parameter Fuse ----
 
     def pointer_offset(self, tensor: int) -> int:
-        """Byte of the Fuse block where the pointer of a tensor lies."""
         return 8 * tensor
 
+    def number_offset(self, number: int) -> int:
+        return 8 * (len(self.tensors) + number)
+
     def scalar_offset(self, scalar: int) -> int:
-        return 8 * len(self.tensors) + BY_NAME[self.math].bytes * scalar
+        size = BY_NAME[self.math].bytes
+        return 8 * (len(self.tensors) + self.numbers) + size * scalar
+
+    def divisor_offset(self, divisor: int) -> int:
+        return ceil_div(self.scalar_offset(self.scalars), 4) * 4 + 12 * divisor
 
     @property
     def bytes(self) -> int:
-        return self.scalar_offset(self.scalars)
+        """Of its part of Fuse, a multiple of 8."""
+        return ceil_div(self.divisor_offset(self.divisors), 8) * 8
 
 
 @dataclass(frozen=True)
-class Epilogue:
-    """A program with the pointers and numbers of one plan. ``steps.Launch.fuse`` carries it."""
+class Fused:
+    """A program with the pointers and numbers of one plan, for one mark of a launch."""
     program: Program
     pointers: tuple = ()                         # steps.Pointer, one for each tensor
     scalars: tuple = ()                          # steps.Scalar or a number, one for each s
+    numbers: tuple = ()                          # one for each k
+    divisors: tuple = ()                         # one for each f
 
-    @classmethod
-    def from_match(cls, match, output_desc=None) -> "Epilogue | None":
-        """The epilogue of ``match``; None when nothing follows. Raises NotSupported with the sentence of ``refuse``."""
-        from .build import build
-        return build(match, output_desc)
-
-    @staticmethod
-    def refuse(match, output_desc=None):
-        """Yield why the nodes behind ``match`` cannot be spliced into a kernel that writes ``output_desc`` (default: match.out)."""
-        from .build import refuse
-        return refuse(match, output_desc)
-
-    def parameters(self) -> tuple[list, list]:
-        """``([(offset in the Fuse block, Pointer)], [(offset, "f32" or "f64", Scalar)])``."""
-        p = self.program
-        return ([(p.pointer_offset(i), pointer) for i, pointer in enumerate(self.pointers)],
-                [(p.scalar_offset(i), p.math, scalar) for i, scalar in enumerate(self.scalars)])
-
-    def resolve(self, value) -> "Epilogue":
+    def mapped(self, value) -> "Fused":
         """The same program with ``value`` applied to every pointer and scalar."""
-        return replace(self, pointers=tuple(map(value, self.pointers)), scalars=tuple(map(value, self.scalars)))
+        turn = lambda v: value(v) if hasattr(v, "key") else v
+        return replace(self, pointers=tuple(map(value, self.pointers)),
+                       scalars=tuple(map(turn, self.scalars)))
+
+    def put(self, block: bytearray, base: int, pointers: list, scalars: list):
+        """Write what is known into a parameter block at ``base``;
+        append (offset, Pointer) and (offset, type, Scalar)."""
+        p = self.program
+        pointers += [(base + p.pointer_offset(i), pointer) for i, pointer in enumerate(self.pointers)]
+        for i, number in enumerate(self.numbers):
+            struct.pack_into("<q", block, base + p.number_offset(i), number)
+        for i, by in enumerate(self.divisors):
+            struct.pack_into("<III", block, base + p.divisor_offset(i), *fastdiv(by))
+        for i, scalar in enumerate(self.scalars):
+            if hasattr(scalar, "key"):
+                scalars.append((base + p.scalar_offset(i), p.math, scalar))
+            else:
+                struct.pack_into("<f" if p.math == "f32" else "<d", block, base + p.scalar_offset(i), scalar)
+
+
+def bases(fuse: dict) -> dict:
+    """{mark: where its part of Fuse begins} for {mark: Fused or Program}, and the size of all under ""."""
+    found, end = {}, 0
+    for mark in sorted(fuse):
+        found[mark] = end
+        end += getattr(fuse[mark], "program", fuse[mark]).bytes
+    return {**found, "": end}

@@ -1,6 +1,7 @@
 """Registers of spliced code, and what a mark says.
 
-Names have an underscore (``%n0_3`` is lane 3 of n0), which no register of nvcc has; so they hide none of the kernel's.
+Names have an underscore (``%n0_3`` is lane 3 of n0), which no register of nvcc has;
+so they hide none of the kernel's.
 """
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from ..status import InternalError
 
-MARK = re.compile(r"// @fuse\.epilogue ([^;\n]*);")
+MARK = re.compile(r"// @fuse\.(\w+) ([^;\n]*);")
 _DECLARED = re.compile(r"\.reg \.(\w+)\s+(%\w+?)<\d+>")
 _BITS = {"f32": "f32", "b32": "f32", "f64": "f64", "b64": "f64"}
 
@@ -19,11 +20,11 @@ class Registers:
     """Hands out register names of one scope and writes their declarations."""
 
     def __init__(self):
-        self._by_type: dict[str, list] = {}
+        self._by_type: dict[str, dict] = {}
 
     def new(self, kind: str, stem: str, lane: int | str = 0) -> str:
         name = f"%{stem}_{lane}"
-        self._by_type.setdefault(kind, []).append(name)
+        self._by_type.setdefault(kind, {})[name] = True
         return name
 
     def lanes(self, kind: str, stem: str, count: int) -> list[str]:
@@ -35,18 +36,24 @@ class Registers:
 
 @dataclass(frozen=True)
 class Mark:
-    """One mark: the registers of the values, and the registers of the offsets by key."""
+    """One mark: the registers of the values and their type,
+    and the registers of offset and coordinates by key."""
     values: tuple
     offsets: dict
+    type: str = "f32"
 
     @classmethod
-    def read(cls, text: str) -> "Mark":
-        words = dict(word.split("=", 1) for word in text.split())
-        return cls(tuple(words.pop("v").split(",")), words)
+    def read(cls, text: str, declared: dict) -> "Mark":
+        """``v=%f1,%f2 off=%rd7 col=%r9``; ``int`` says that the values are integers."""
+        words = dict(word.partition("=")[::2] for word in text.split())
+        values = tuple(words.pop("v").split(","))
+        kind = "i32" if words.pop("int", None) is not None else type_of(values[0], declared)
+        return cls(values, words, kind)
 
 
 def declared_types(text: str) -> dict[str, str]:
-    """Register family ("%f") to math type ("f32") of a kernel. Newer compilers keep floats in untyped registers of the size."""
+    """Register family ("%f") to math type ("f32") of a kernel.
+    Newer compilers keep floats in untyped registers."""
     return {family: _BITS[kind] for kind, family in _DECLARED.findall(text) if kind in _BITS}
 
 
@@ -59,7 +66,9 @@ def type_of(register: str, declared: dict) -> str:
 
 def literal(number: float, math: str) -> str:
     """A number as PTX writes it, bit by bit."""
-    return "0f" + struct.pack(">f", _fit(number)).hex().upper() if math == "f32" else "0d" + struct.pack(">d", number).hex().upper()
+    if math == "f32":
+        return "0f" + struct.pack(">f", _fit(number)).hex().upper()
+    return "0d" + struct.pack(">d", number).hex().upper()
 
 
 def _fit(number: float) -> float:

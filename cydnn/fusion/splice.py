@@ -1,4 +1,4 @@
-"""Paste a program at every mark of a kernel's text."""
+"""Paste programs at the marks of a kernel's text."""
 from __future__ import annotations
 
 import re
@@ -6,33 +6,53 @@ from functools import lru_cache
 
 from ..status import InternalError
 from .emit import Emitter, support
-from .program import FUSE_BYTES, Program
-from .registers import MARK, Mark, declared_types, type_of
+from .program import MOST_BYTES, bases
+from .registers import MARK, Mark, declared_types
 
 _TARGET = re.compile(r"^\.target sm_(\d+)", re.M)
+_LEAVES = re.compile(r"^\s*(?:\$?\w+:|(?:@!?%\w+\s+)?(?:bra|ret)\b)", re.M)
+_STORE = re.compile(r"^\s*(?:@!?%\w+\s+)?st\.global\.[^;\n]*;\n", re.M)
 _ENTRY = re.compile(r"^\.(?:visible|weak) \.entry (\w+)\(", re.M)
 
 
-def splice(text: bytes, kernel, program) -> bytes:
-    """``text`` of ``kernel`` with ``program`` (a Program, or an Epilogue) at its marks. Remembered by text and program."""
-    return _splice(text.encode() if isinstance(text, str) else bytes(text), kernel.name, len(kernel.row["params"]), getattr(program, "program", program))
+def splice(text: bytes, kernel, fuse: dict) -> bytes:
+    """``text`` of ``kernel`` with a program (a Program, or a Fused) at each of the marks that ``fuse`` names.
+
+    The kernel's last parameter, ``Fuse``, gets the size that the programs need.
+    Remembered by text and programs.
+    """
+    programs = tuple(sorted((mark, getattr(f, "program", f)) for mark, f in fuse.items()))
+    text = text.encode() if isinstance(text, str) else bytes(text)
+    return _splice(text, kernel.name, len(kernel.row["params"]), programs)
 
 
 @lru_cache(maxsize=128)
-def _splice(text: bytes, name: str, params: int, program: Program) -> bytes:
-    ptx = text.decode()
+def _splice(text: bytes, name: str, params: int, programs: tuple) -> bytes:
+    ptx, fuse = text.decode(), dict(programs)
     entry, sm = _ENTRY.search(ptx), int(_TARGET.search(ptx)[1])
-    marks = list(MARK.finditer(ptx))
-    if not marks:
-        raise InternalError(f"{name}: must have a mark to splice at; got none")
-    if program.bytes > FUSE_BYTES:
-        raise InternalError(f"{name}: a program must need at most {FUSE_BYTES} bytes of parameters; got {program.bytes}")
-    declared, fuse = declared_types(ptx), f"{entry[1]}_param_{params - 1}"
-    about = "\n".join(f"// {line}" for line in str(program).splitlines()) + "\n"
-    pieces, end = [ptx[:entry.start()], *support(program)], entry.start()
-    for found in marks:
-        mark = Mark.read(found[1])
-        block = Emitter(program, mark, type_of(mark.values[0], declared), fuse, sm).block()
-        pieces += [ptx[end:found.start()], about, block]
-        end = found.end()
-    return "".join([*pieces, ptx[end:]]).encode()
+    marks = [found for found in MARK.finditer(ptx) if found[1] in fuse]
+    for missing in fuse.keys() - {found[1] for found in marks}:
+        raise InternalError(f"{name}: must have the mark {missing} to splice at; got none")
+    at = bases(fuse)
+    if at[""] > MOST_BYTES:
+        raise InternalError(f"{name}: programs must need at most {MOST_BYTES} bytes of parameters; "
+                            f"got {at['']}")
+    declared, parameter = declared_types(ptx), f"{entry[1]}_param_{params - 1}"
+    head = ptx[entry.start():marks[0].start()]
+    head = re.sub(rf"\b{parameter}\[\d+\]", f"{parameter}[{max(at[''], 8)}]", head)
+    about = {mark: "\n".join(f"// {line}" for line in str(p).splitlines()) + "\n" for mark, p in programs}
+    pieces: list = []
+    for found, following in zip(marks, [*marks[1:], None]):
+        mark, program = Mark.read(found[2], declared), fuse[found[1]]
+        block = Emitter(program, mark, parameter, at[found[1]], sm).block()
+        behind = ptx[found.end():following.start() if following else len(ptx)]
+        pieces += [about[found[1]], block, without_stores(behind) if program.is_whole else behind]
+    return "".join([ptx[:entry.start()], *support(fuse.values()), head, *pieces]).encode()
+
+
+def without_stores(text: str) -> str:
+    """PTX without its first stores to memory: those up to the next label or branch, behind a mark.
+    A text that has none there belongs to a kernel that leaves its stores to spliced code anyway."""
+    end = _LEAVES.search(text)
+    end = end.start() if end else len(text)
+    return _STORE.sub("", text[:end]) + text[end:]

@@ -1,2 +1,6 @@
-"""Operation graphs: nodes over tensors, their checks, and the patterns that engines match."""
-from .graph import ByValue, Graph, Node
+"""Operation graphs: nodes over tensors, their checks, regions of them, and the patterns that engines take."""
+from .graph import FromTensor, Graph, Node, every
+from .match import Lead, Match, scalar_of, source_of
+from .pattern import Core, Many, core, many
+from .region import Region, bits
+from .tensor import Tensor

@@ -1,26 +1,36 @@
 """A graph of operations over tensors with uids. Checked when it is made; immutable afterwards."""
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from ..ops import Op, Pointwise, Problem
+from ..ops import Op, Pointwise
 from ..status import BadParam
-from ..tensor import TensorDesc
+from ..steps import Scalar
+from .tensor import Tensor
 
 
 @dataclass(frozen=True)
-class ByValue:
-    """A scalar of an op that comes from a by-value tensor (a host number given at execute)."""
+class FromTensor:
+    """A number of an op that a tensor of one element gives:
+    a host number at execute, or memory of the device."""
     uid: int
+
+
+def every(operand) -> tuple:
+    """What an operand stands for: one uid (tensor, descriptor), or those of a variadic one."""
+    return operand if isinstance(operand, tuple) else (operand,)
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One operation on tensors. ``operands``: operand name to uid (absent optional operands are left out or None).
+    """One operation on tensors. ``operands``: operand name to uid, or to a tuple of uids where the op says
+    that it takes several (absent optional operands are left out or None).
 
-    ``scalars``: by-value numbers, each a float or ``ByValue``; what is not named has the op's default.
+    ``scalars``: numbers of the op, each an int, a float or ``FromTensor``;
+    what is not named has the op's default.
     """
     op: Op
     operands: MappingProxyType
@@ -28,132 +38,205 @@ class Node:
     name: str = ""
 
     def __init__(self, op, operands, scalars=(), name=""):
-        object.__setattr__(self, "op", op)
-        object.__setattr__(self, "operands", MappingProxyType({k: v for k, v in dict(operands).items() if v is not None}))
-        object.__setattr__(self, "scalars", MappingProxyType(dict(scalars)))
-        object.__setattr__(self, "name", name or op.name)
+        set_ = object.__setattr__
+        set_(self, "op", op)
+        set_(self, "operands", MappingProxyType({k: v for k, v in dict(operands).items() if v is not None}))
+        set_(self, "scalars", MappingProxyType(dict(scalars)))
+        set_(self, "name", name or op.name)
         for scalar in self.scalars:
             if scalar not in op.scalars:
-                raise BadParam(f"{self.name}: {scalar} is no scalar of {op.name}; scalars are {' '.join(op.scalars)}")
+                raise BadParam(f"{self.name}: {scalar} is no scalar of {op.name}; "
+                               f"scalars are {' '.join(op.scalars)}")
 
-    def reads(self) -> list[int]:
-        return [self.operands[o] for o in self.op.reads if o in self.operands]
+    @cached_property
+    def reads(self) -> tuple:
+        """uids of the inputs, and of the tensors that give numbers; each once."""
+        found = [u for o in self.op.reads if o in self.operands for u in every(self.operands[o])]
+        found += [s.uid for s in self.scalars.values() if isinstance(s, FromTensor)]
+        return tuple(dict.fromkeys(found))
 
-    def writes(self) -> list[int]:
-        return [self.operands[o] for o in self.op.writes if o in self.operands]
+    @cached_property
+    def writes(self) -> tuple:
+        return tuple([self.operands[o] for o in self.op.writes if o in self.operands])
 
-    @property
+    @cached_property
     def key(self):
         return self.op, tuple(sorted(self.operands.items())), tuple(sorted(self.scalars.items(), key=str))
 
 
 class Graph:
-    """Nodes in topological order and the tensors they use. Spec: graph API, Operation Graph.
+    """Nodes in an order of their own and the tensors they use. Spec: graph API, Operation Graph.
 
-    Every tensor is written at most once; a virtual tensor is written by one node and lives only inside the graph. Errors name the
-    node and the tensor.
+    The order is topological, ties go to the lower uid of what a node writes: it does not depend on how the
+    nodes were handed over. Every tensor is written at most once; a virtual tensor is written by one node and
+    lives only inside the graph. Errors name the node and the tensor.
     """
 
     def __init__(self, nodes, tensors, name=""):
         self.name = name
-        self.tensors: dict[int, TensorDesc] = dict(sorted(tensors.items()))
-        self._claim(list(nodes))
-        self.nodes: tuple[Node, ...] = tuple(self._sorted(list(nodes)))
+        tensors = sorted(tensors.values() if isinstance(tensors, dict) else tensors, key=lambda t: t.uid)
+        for one, other in zip(tensors, tensors[1:]):
+            if one.uid == other.uid and one != other:
+                raise BadParam(f"graph: a uid must belong to one tensor; "
+                               f"got {one.uid} for {one.label} and {other.label}")
+        self.tensors: dict[int, Tensor] = {t.uid: t for t in tensors}
+        nodes = list(nodes)
+        self._claim(nodes)
+        self.nodes: tuple[Node, ...] = self._sorted(nodes)
+        self.producer: dict[int, int] = {u: i for i, n in enumerate(self.nodes) for u in n.writes}
         if all(self.tensors[uid].is_virtual for uid in self.producer):
-            raise BadParam("graph: a tensor that is written must be an output (not virtual: set_output(True)); got only virtual ones")
+            raise BadParam("graph: a tensor that is written must be an output "
+                           "(not virtual: set_output(True)); got only virtual ones")
         for node in self.nodes:
             self._no_blend_into_nothing(node)
-            node.op.complete({o: self.tensors[u] for o, u in node.operands.items()})
+            self.complete(node)
 
     @classmethod
-    def single(cls, op: Op, descs: dict, scalars=(), absent=()) -> "Graph":
-        """A graph of one op; uids count from 1 in the op's operand order. Missing outputs are inferred, except those in ``absent``."""
+    def single(cls, op: Op, descs: dict, scalars=(), absent=(), alignment=16, labels=()) -> "Graph":
+        """A graph of one op; uids count from 1 in the op's operand order. Missing outputs are
+        inferred, except those in ``absent``. ``alignment``: bytes that every pointer is a multiple of,
+        and of its element in any case.
+
+        ``labels``: what errors call the tensors, in uid order; else they have the names of the operands.
+        """
         full = op.complete({**{a: None for a in absent}, **descs})
-        uids = {name: i + 1 for i, name in enumerate(op.operands()) if full[name] is not None}
-        tensors = {uid: full[name].replace(uid=uid, name=name, is_virtual=False) for name, uid in uids.items()}
+        uids, tensors = {}, []
+        for name in op.operands():
+            given = () if full[name] is None else every(full[name])
+            mine = [len(tensors) + i + 1 for i in range(len(given))]
+            if given:
+                uids[name] = tuple(mine) if isinstance(full[name], tuple) else mine[0]
+            for uid, desc in zip(mine, given):
+                least = max(desc.dtype.bits // 8, 1)
+                tensors.append(Tensor(uid, desc, alignment=max(alignment, least),
+                                      name=labels[uid - 1] if labels else name))
         return cls([Node(op, uids, scalars)], tensors)
+
+    def described(self, node: Node) -> dict:
+        """The TensorDescs of a node's operands by name; a tuple of them for a variadic operand."""
+        desc = lambda uid: self.tensors[uid].desc
+        return {o: tuple(map(desc, u)) if isinstance(u, tuple) else desc(u) for o, u in node.operands.items()}
+
+    def complete(self, node: Node):
+        """Every rule of the node's op on its tensors; the error names the node."""
+        try:
+            node.op.complete(self.described(node))
+        except BadParam as error:
+            sentence = error.args[0].removeprefix(node.op.name + ": ")
+            raise BadParam(f"{node.name}: {sentence}", **error.facts) from None
 
     def _claim(self, nodes):
         """Every operand is a known tensor, written once; virtual tensors are written."""
         if not nodes:
             raise BadParam("graph: it must have at least one operation; got none")
-        self.producer: dict[int, Node] = {}
+        writer: dict[int, Node] = {}
         for node in nodes:
-            for operand, uid in node.operands.items():
-                if uid not in self.tensors:
-                    raise BadParam(f"{node.name}: {operand} must be a tensor of the graph; got uid {uid}")
-                self._number_where_numbers_go(node, operand, self.tensors[uid])
-            for uid in node.writes():
-                if uid in self.producer:
-                    raise BadParam(f"graph: tensor {self.tensors[uid].label} must be written by one node; got "
-                                   f"{self.producer[uid].name} and {node.name}")
-                self.producer[uid] = node
-        for uid, desc in self.tensors.items():
-            if desc.is_virtual and uid not in self.producer:
-                raise BadParam(f"graph: virtual tensor {desc.label} must be the output of a node; nothing writes it")
+            for operand, uids in node.operands.items():
+                for uid in every(uids):
+                    self._known(node, operand, uid)
+                    self._number_where_numbers_go(node, operand, self.tensors[uid])
+            for scalar, value in node.scalars.items():
+                if isinstance(value, FromTensor):
+                    self._known(node, scalar, value.uid)
+                    tensor = self.tensors[value.uid]
+                    if tensor.count != 1:
+                        raise BadParam(f"{node.name}: {scalar} must be a tensor of one element; "
+                                       f"got {tensor.label} of dims {tensor.dims}")
+            for uid in node.writes:
+                if uid in writer:
+                    raise BadParam(f"graph: tensor {self.tensors[uid].label} must be written by one node; "
+                                   f"got {writer[uid].name} and {node.name}")
+                writer[uid] = node
+        for uid, tensor in self.tensors.items():
+            if tensor.is_virtual and uid not in writer:
+                raise BadParam(f"graph: virtual tensor {tensor.label} must be the output of a node; "
+                               "nothing writes it")
+            if tensor.ragged is not None and tensor.ragged not in self.tensors:
+                raise BadParam(f"graph: the ragged offsets of {tensor.label} must be a tensor of the graph; "
+                               f"got uid {tensor.ragged}")
+
+    def _known(self, node, operand, uid):
+        if uid not in self.tensors:
+            raise BadParam(f"{node.name}: {operand} must be a tensor of the graph; got uid {uid}")
 
     @staticmethod
-    def _number_where_numbers_go(node, operand, desc):
-        if desc.is_by_value and (desc.count != 1 or operand not in node.op.reads or not isinstance(node.op, Pointwise)):
-            raise BadParam(f"{node.name}: {operand} must be in memory; got pass-by-value tensor {desc.label} of dims {desc.dims}: those are "
-                           "single numbers that pointwise operations read, or scalars of an operation")
+    def _number_where_numbers_go(node, operand, tensor):
+        if tensor.is_by_value and not (tensor.count == 1 and operand in node.op.reads
+                                       and isinstance(node.op, Pointwise)):
+            raise BadParam(f"{node.name}: {operand} must be in memory; got pass-by-value tensor "
+                           f"{tensor.label} of dims {tensor.dims}: those are single numbers that pointwise "
+                           "operations read, or scalars of an operation")
 
     def _no_blend_into_nothing(self, node):
         for output, (_, beta) in node.op.blends.items():
             value = node.scalars.get(beta, node.op.scalars[beta])
+            value = value.default if isinstance(value, Scalar) else value
             if output in node.operands and self.tensors[node.operands[output]].is_virtual and value != 0:
-                raise BadParam(f"{node.name}: {beta} must be 0 where {output} is virtual: it holds nothing to blend with; got {value}")
+                raise BadParam(f"{node.name}: {beta} must be 0 where {output} is virtual: "
+                               f"it holds nothing to blend with; got {value}")
 
-    def _sorted(self, waiting):
-        """Depth-first order; a node waits for the nodes that write what it reads."""
-        ready = {uid for uid in self.tensors if uid not in self.producer}
-        while waiting:
-            turn = [n for n in waiting if all(u in ready for u in n.reads())]
-            if not turn:
-                raise BadParam(f"graph: it must have no cycle; got one through {', '.join(n.name for n in waiting)}")
-            for node in turn:
-                waiting.remove(node)
-                ready.update(node.writes())
-                yield node
+    def _sorted(self, nodes) -> tuple:
+        """Of the nodes whose inputs are there, the one with the lowest output comes next."""
+        writer = {u: i for i, n in enumerate(nodes) for u in n.writes}
+        waits = [{writer[u] for u in n.reads if u in writer} for n in nodes]
+        users: dict[int, list] = {}
+        for i, needed in enumerate(waits):
+            for j in needed:
+                users.setdefault(j, []).append(i)
+        left = [len(w) for w in waits]
+        ready = [(min(n.writes), i) for i, n in enumerate(nodes) if not left[i]]
+        heapq.heapify(ready)
+        order = []
+        while ready:
+            _, i = heapq.heappop(ready)
+            order.append(nodes[i])
+            for j in users.get(i, ()):
+                left[j] -= 1
+                if not left[j]:
+                    heapq.heappush(ready, (min(nodes[j].writes), j))
+        if len(order) < len(nodes):
+            names = sorted(n.name for i, n in enumerate(nodes) if left[i])
+            raise BadParam(f"graph: it must have no cycle; got one through {', '.join(names)}")
+        return tuple(order)
 
     @cached_property
-    def consumers(self) -> dict[int, list[Node]]:
-        found = {uid: [] for uid in self.tensors}
+    def consumers(self) -> dict[int, tuple]:
+        """uid -> numbers of the nodes that read it, each once."""
+        found: dict[int, list] = {uid: [] for uid in self.tensors}
+        for i, node in enumerate(self.nodes):
+            for uid in node.reads:
+                found[uid].append(i)
+        return {uid: tuple(users) for uid, users in found.items()}
+
+    @cached_property
+    def anchors(self) -> tuple:
+        """Numbers of the nodes that are no pointwise operations: regions of those grow around them."""
+        return tuple([i for i, n in enumerate(self.nodes) if not isinstance(n.op, Pointwise)])
+
+    @cached_property
+    def above(self) -> tuple:
+        """For each node the set (bit i: node i) of all nodes that it waits for, directly or not."""
+        masks: list[int] = []
         for node in self.nodes:
-            for uid in node.reads():
-                found[uid].append(node)
-        return found
+            mask = 0
+            for uid in node.reads:
+                if uid in self.producer:
+                    i = self.producer[uid]
+                    mask |= masks[i] | 1 << i
+            masks.append(mask)
+        return tuple(masks)
 
     @cached_property
     def slots(self) -> tuple[int, ...]:
         """uids of the tensors a caller provides pointers for, in uid order."""
-        used = {u for n in self.nodes for u in n.operands.values()}
-        return tuple(u for u, d in self.tensors.items() if u in used and not d.is_virtual and not d.is_by_value)
+        used = {u for n in self.nodes for u in (*n.reads, *n.writes)}
+        used |= {self.tensors[u].ragged for u in used} - {None}
+        return tuple(u for u, t in self.tensors.items() if u in used and t.kind == "memory")
 
     @cached_property
     def key(self):
         """Hashable identity: what must be equal for a plan to serve."""
-        return (tuple(n.key for n in self.nodes),
-                tuple((u, d.dtype.name, d.dims, d.strides, d.is_virtual, d.is_by_value, d.alignment) for u, d in self.tensors.items()))
-
-    def chain_behind(self, node: Node) -> list[Node]:
-        """The pointwise nodes that could be fused behind ``node``: each reads the one before it, which nothing outside the chain reads."""
-        chain, inside = [], set()
-        tail = node
-        while len(tail.writes()) == 1 and self.tensors[tail.writes()[0]].is_virtual:
-            users = self.consumers[tail.writes()[0]]
-            users = [u for u in users if u not in chain]
-            if len(users) != 1 or not isinstance(users[0].op, Pointwise):
-                break
-            tail = users[0]
-            chain.append(tail)
-        return chain
-
-    @property
-    def text(self) -> str:
-        """The problem texts of the nodes: what a log line begins with."""
-        problem = lambda n: str(Problem(n.op, {o: self.tensors[n.operands[o]] if o in n.operands else None for o in n.op.operands()}))
-        return " -> ".join(problem(n) for n in self.nodes)
+        return tuple([n.key for n in self.nodes]), tuple(self.tensors.values())
 
     def __str__(self):
         return " -> ".join(n.name for n in self.nodes)

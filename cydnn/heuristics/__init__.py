@@ -1,3 +1,6 @@
-"""Which engine comes first: mode A (a cost model), and the partition of a graph into parts that engines take whole."""
-from .candidates import Refused, rank
-from .cover import Part, partition
+"""The room that chooses: which engines compute a graph,
+in which parts and configurations, the cheapest first."""
+from .candidates import best, candidates
+from .choice import Choice, Part
+from .read import parse
+from .wish import ANYTHING, Wish

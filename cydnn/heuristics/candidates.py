@@ -1,35 +1,173 @@
-"""Mode A: the engines that accept a match, cheapest first by their own cost estimate; and why the others refused."""
+"""The room that chooses: whole-graph choices, the cheapest first.
+A pure function of graph, device facts and wish."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from ..engines import Engine, Match, engines_for
+from ..graph import Graph, Match, lower
+from ..graph.rules import composed, recognised
+from ..graph.text import describe
+from ..status import BadParam, NotSupported
+from .choice import Choice, Part
+from .cover import cheapest
+from .offers import Offers
+from .wish import ANYTHING, Wish
 
-
-@dataclass(frozen=True)
-class Refused:
-    """An engine and the sentences with which it refused."""
-    engine: Engine
-    reasons: tuple
-
-
-def rank(match: Match, facts, only=None) -> tuple[list[tuple[float, Engine]], list[Refused]]:
-    """``([(cost in µs, engine), …] cheapest first, [Refused, …])`` for one match on a device. ``only`` limits the engines."""
-    accepted, refused = [], []
-    for engine in engines_for(match.op):
-        if only is not None and engine not in only:
-            continue
-        if match.epilogue and not engine.fuses_epilogue:
-            refused.append(Refused(engine, ("takes no pointwise operations behind it",)))
-            continue
-        reasons = tuple(engine.refuse(match, facts))
-        if reasons:
-            refused.append(Refused(engine, reasons))
-        else:
-            accepted.append((engine.cost(match, facts), engine))
-    return sorted(accepted, key=lambda pair: pair[0]), refused
+CHANGES = {"compose": composed, "cast": lower.cast, "lower": lower.lowered}
+MOST_STUCK = 2                                   # nodes of no engine of which every change is followed
 
 
-def explain(match: Match, refused: list[Refused]) -> str:
-    """The sentences of an error: each engine with its reasons."""
-    return "".join(f"\n  {r.engine}: {'; '.join(r.reasons)}" for r in refused)
+def candidates(graph: Graph, facts, wish: Wish = ANYTHING) -> list[Choice]:
+    """Every choice worth a look, the cheapest first: the cheapest cover, one for each other engine that could
+    compute its costliest part, and node by node. None needs more workspace than is wished for. Raises
+    NotSupported with what each engine said, BadParam for a configuration that the engine does not offer."""
+    offers, changes, parts = _covered(graph, facts, wish)
+    make = lambda parts, mode=wish.mode: Choice(graph, offers.graph, facts, tuple(parts), changes, mode)
+    found = [make(_configured(parts, wish, facts))]
+    if wish.config is None:
+        others = (cheapest(offers, allows) for allows in _others(offers, parts))
+        found += [make(other) for other in others if other]
+    if wish.mode != "fallback" and len(graph.nodes) > 1 and wish.config is None:
+        found += _fallback(graph, facts, wish)
+    if wish.workspace_bytes is not None and wish.config is None:
+        found = [slimmer(c, wish.workspace_bytes) for c in found]
+    fits = [c for c in found if wish.workspace_bytes is None or c.workspace_bytes <= wish.workspace_bytes]
+    if not fits:
+        least = min(c.workspace_bytes for c in found)
+        raise NotSupported(f"graph: no choice needs at most {wish.workspace_bytes} bytes of workspace; "
+                           f"the least is {least} bytes", reasons=[])
+    unique: dict = {}
+    for choice in fits:
+        unique.setdefault(choice.text, choice)
+    return sorted(unique.values(), key=lambda c: c.us)
+
+
+def best(graph: Graph, facts, wish: Wish = ANYTHING) -> Choice:
+    """The first of ``candidates``, without making the others where it fits."""
+    offers, changes, parts = _covered(graph, facts, wish, is_brief=True)
+    choice = Choice(graph, offers.graph, facts, tuple(_configured(parts, wish, facts)), changes, wish.mode)
+    if wish.workspace_bytes is None or choice.workspace_bytes <= wish.workspace_bytes:
+        return choice
+    return candidates(graph, facts, wish)[0]
+
+
+def slimmer(choice: Choice, limit: int) -> Choice:
+    """The choice with configurations that need at most ``limit`` bytes of workspace, where there are such;
+    each the cheapest of its engine."""
+    for k, part in enumerate(choice.parts):
+        if choice.workspace_bytes <= limit:
+            break
+        match, engine, (front, rest) = part.match, part.engine, (choice.parts[:k], choice.parts[k + 1:])
+        ways = [(engine.cost(match, choice.facts, c), c) for c in engine.configs(match, choice.facts)]
+        found = [replace(choice, parts=(*front, Part(match, engine, config, us), *rest))
+                 for us, config in sorted(ways, key=lambda way: way[0])]
+        least = min(found, key=lambda c: c.workspace_bytes)
+        choice = next((c for c in found if c.workspace_bytes <= limit), least)
+    return choice
+
+
+def _others(offers: Offers, parts):
+    """What a cover must keep to, so that another engine computes the costliest anchor (or
+    region, where there is none)."""
+    anchored = [p for p in parts if p.region.mask & ~offers.pointwise] or parts
+    main = max(anchored, key=lambda p: p.us)
+    number = next((i for i in offers.anchors if i in main.region), main.region.nodes[0])
+    rivals = offers.anchored(number) if number in offers.anchors else offers.elementwise(main.region.mask)
+    for index in dict.fromkeys(p.engine.index for p in rivals):
+        if index != main.engine.index:
+            yield lambda part, index=index: number not in part.region or part.engine.index == index
+
+
+def _fallback(graph, facts, wish) -> list:
+    """Node by node, where every node has an engine of its own."""
+    try:
+        offers, changes, parts = _covered(graph, facts, replace(wish, mode="fallback"))
+    except NotSupported:
+        return []
+    return [Choice(graph, offers.graph, facts, tuple(parts), changes, "fallback")]
+
+
+def _configured(parts, wish, facts) -> list:
+    """The parts with the configuration that is wished for."""
+    if wish.config is None:
+        return parts
+    if len(parts) > 1:
+        engines = " ".join(str(p.engine) for p in parts)
+        raise BadParam(f"build: config must belong to one engine; "
+                       f"got {wish.config} for the engines {engines}")
+    part, = parts
+    return [Part(part.match, part.engine, *checked(part.match, part.engine, wish.config, facts))]
+
+
+def checked(match: Match, engine, config, facts) -> tuple:
+    """(configuration, its cost). Raises BadParam where the engine does not offer it."""
+    offered = list(engine.configs(match, facts))
+    if config not in offered:
+        some = ", ".join(str(c) or "(none)" for c in offered[:8]) + (" …" if len(offered) > 8 else "")
+        raise BadParam(f"build: config of {engine} must be one of {some}; got {config}")
+    return config, engine.cost(match, facts, config)
+
+
+# ---- Graphs that are changed before they are covered ----
+
+def _covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
+    """(offers, changes, parts) of the cheapest cover: of the graph with or without the composed
+    operations that its nodes amount to, and with nodes that no engine takes computed between casts, or
+    replaced by what they are made of."""
+    best = _settled(graph, facts, wish, MOST_STUCK, is_brief)
+    if wish.mode == "fallback" or facts.kind != "cuda":
+        return best
+    changes: tuple = ()
+    while True:
+        found = next(((f"compose {i}", i) for i, _, _ in recognised(graph)), None)
+        if found is None:
+            return best
+        graph, changes = composed(graph, found[1]), (*changes, found[0])
+        offers, more, parts = _settled(graph, facts, wish, MOST_STUCK, is_brief)
+        if _us(parts) < _us(best[2]):
+            best = offers, (*changes, *more), parts
+
+
+def _us(parts) -> float:
+    return sum(p.us for p in parts)
+
+
+def _settled(graph: Graph, facts, wish, both: int, is_brief: bool) -> tuple:
+    """(offers, changes, parts) of a graph every node of which an engine takes after some changes.
+    Where a node can be changed in two ways, both are followed, for ``both`` nodes; then the first."""
+    offers = Offers(graph, facts, wish, is_brief)
+    stuck = next((i for i in offers.anchors if not offers.anchored(i)), None)
+    parts = cheapest(offers) if stuck is None else None
+    if parts is not None:
+        return offers, (), parts
+    if stuck is None:
+        stuck = next(i for i in range(len(graph.nodes)) if not offers.single(i))
+    ways = _ways(graph, stuck, offers)
+    ways = ways if both > 0 else ways[:1]
+    found = [(*_settled(after, facts, wish, both - 1, is_brief), word) for word, after in ways]
+    offers, changes, parts, word = min(found, key=lambda row: _us(row[2]))
+    return offers, (word, *changes), parts
+
+
+def _ways(graph, number, offers) -> list:
+    """[(word, graph)]: a node between casts, where then an engine takes it;
+    what it is made of. Raises NotSupported."""
+    node, found = graph.nodes[number], []
+    between = lower.cast(graph, number)
+    if between is not None:
+        again = next(i for i, n in enumerate(between.nodes) if n.op == node.op and n not in graph.nodes)
+        if Offers(between, offers.facts, offers.wish).single(again):
+            found.append((f"cast {number}", between))
+    apart = lower.lowered(graph, number)
+    if apart is not None:
+        found.append((f"lower {number}", apart))
+    return found or _refuse(Match.single(graph, number), offers)
+
+
+def _refuse(match, offers):
+    refused = [(engine, engine.reasons(match, offers.facts)) for engine in offers.engines(match.op)]
+    reasons = "".join(f"\n  {engine}: {'; '.join(sentences)}" for engine, sentences in refused)
+    raise NotSupported(
+        f"{match.op.name}: no engine takes {describe(match)} on {offers.facts.name}:"
+        f"{reasons or ' none is wished for'}",
+        reasons=[(engine, sentence) for engine, sentences in refused for sentence in sentences])

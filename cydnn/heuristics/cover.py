@@ -1,64 +1,137 @@
-"""Cut a graph into parts: each an op with the pointwise chain that one engine fuses behind it. One part: the engine takes it whole."""
+"""Covers: which of the offered parts make a graph together at the least cost.
+
+Anchors first, then what attaches to them, then regions of pointwise nodes for the rest. Never dearer than
+node by node, nor than any engine that takes the graph whole: both are covers like others.
+"""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..graph import Graph, bits, grow
+from ..ops import Pointwise
+from .choice import Part
+from .offers import Offers
 
-from ..engines import Engine, Match
-from ..graph import Graph, Node
-from ..status import NotSupported
-from .candidates import explain, rank
-
-
-@dataclass
-class Part:
-    """Nodes that one engine computes, the match it was given, its estimate, and who refused."""
-    engine: Engine
-    match: Match
-    cost: float
-    nodes: tuple
-    refused: list
+BEAM = 32                                        # covers of the anchors so far that are followed
 
 
-def match_of(graph: Graph, node: Node, chain=()) -> Match:
-    """The match of ``node`` with ``chain`` fused behind it; its output operand becomes the chain's last output."""
-    operands = {o: graph.tensors[node.operands[o]] if o in node.operands else None for o in node.op.operands()}
-    return Match(node.op, operands, dict(node.operands), key=graph.nodes.index(node), scalar_values=dict(node.scalars),
-                 epilogue=tuple(chain), graph=graph)
+def in_order(graph: Graph, masks) -> list[int] | None:
+    """The numbers of the masks in an order in which each has what it reads; ties go to the one with the
+    lowest node. Nodes outside of all masks stand alone. None where they wait for each other."""
+    covered, waiting = 0, []
+    for k, mask in enumerate(masks):
+        covered |= mask
+        waiting.append((mask & -mask, k, mask))
+    alone = ((1 << len(graph.nodes)) - 1) & ~covered
+    waiting += [(1 << i, None, 1 << i) for i in bits(alone)]
+    waiting, needs, order, done = sorted(waiting, key=lambda row: row[0]), {}, [], 0
+    for _, _, mask in waiting:
+        above = 0
+        for i in bits(mask):
+            above |= graph.above[i]
+        needs[mask] = above & ~mask
+    while waiting:
+        found = next((row for row in waiting if not needs[row[2]] & ~done), None)
+        if found is None:
+            return None
+        waiting.remove(found)
+        done |= found[2]
+        order += [found[1]] if found[1] is not None else []
+    return order
 
 
-def partition(graph: Graph, facts, only=None, fuse=True) -> list[Part]:
-    """Parts in order. Takes the longest fusable chain that an engine accepts. Raises NotSupported with every reason."""
-    parts, done = [], set()
-    for node in graph.nodes:
-        if node in done:
-            continue
-        chain = graph.chain_behind(node) if fuse else []
-        chain = [n for n in chain if n not in done]
-        reasons = ""
-        for length in range(len(chain), -1, -1):
-            match = match_of(graph, node, chain[:length])
-            if length and not _inputs_ready(graph, node, chain[:length], done):
+def cheapest(offers: Offers, allows=lambda part: True) -> list[Part] | None:
+    """The parts of the cheapest cover, in the order in which they run; ``allows``: which parts may be in it.
+    None where there is no cover."""
+    best, best_us = None, float("inf")
+    for us, parts in _anchor_covers(offers, allows):
+        if us >= best_us:
+            break
+        full = _with_rest(offers, parts, allows)
+        if full is not None and sum(p.us for p in full) < best_us:
+            best, best_us = full, sum(p.us for p in full)
+    if best is None:
+        return None
+    order = in_order(offers.graph, [p.region.mask for p in best])
+    return [best[k] for k in order]
+
+
+def _anchor_covers(offers: Offers, allows) -> list:
+    """[(microseconds, parts)] that cover every anchor, the cheapest first."""
+    states = {0: (0.0, ())}
+    for number in offers.anchors:
+        found: dict = {}
+        for covered, (us, parts) in states.items():
+            if covered >> number & 1:
+                _keep(found, covered, us, parts)
                 continue
-            accepted, refused = rank(match, facts, only)
-            if accepted:
-                break
-            reasons += explain(match, refused)
-        else:
-            raise NotSupported(f"{node.op.name}: no engine takes {describe(match)} on {facts.name}:{reasons}", reasons=refused)
-        cost, engine = accepted[0]
-        parts.append(Part(engine, match, cost, (node, *match.epilogue), refused))
-        done.update(parts[-1].nodes)
-    return parts
+            for part in offers.anchored(number):
+                mask = part.region.mask
+                if mask & covered or not allows(part):
+                    continue
+                if _better(found, covered | mask, us + part.us) and _is_open(offers.graph, (*parts, part)):
+                    _keep(found, covered | mask, us + part.us, (*parts, part))
+        states = _cheapest_states(offers, found)
+    return sorted(states.values(), key=lambda state: state[0])
 
 
-def _inputs_ready(graph, node, chain, done) -> bool:
-    """What the chain reads besides its own values exists before ``node`` runs."""
-    own = {u for n in (node, *chain) for u in n.writes()}
-    before = {u for n in done for u in n.writes()}
-    outside = {u for n in chain for u in n.reads()} - own
-    return all(u not in graph.producer or u in before for u in outside)
+def _better(states, covered, us) -> bool:
+    return covered not in states or us < states[covered][0]
 
 
-def describe(match: Match) -> str:
-    """The operands of a match in one line."""
-    return " ".join(f"{name}={desc}" for name, desc in match.operands.items() if desc is not None)
+def _keep(states, covered, us, parts):
+    if _better(states, covered, us):
+        states[covered] = us, parts
+
+
+def _is_open(graph, parts) -> bool:
+    """No part waits for itself through others."""
+    return len(graph.nodes) == 1 or in_order(graph, [p.region.mask for p in parts]) is not None
+
+
+def _cheapest_states(offers, states) -> dict:
+    """Those worth following: what pointwise nodes are left over counts with the least that they can cost."""
+    if len(states) <= BEAM:
+        return states
+
+    def bound(row):
+        covered, (us, _) = row
+        return us + sum(offers.least_us(i) for i in bits(offers.pointwise & ~covered))
+    return dict(sorted(states.items(), key=bound)[:BEAM])
+
+
+# ---- Pointwise nodes that no anchor took ----
+
+def _with_rest(offers: Offers, parts: tuple, allows) -> list[Part] | None:
+    """The parts with regions for the pointwise nodes that are left; the widest node begins each."""
+    graph, found = offers.graph, list(parts)
+    free = offers.pointwise
+    for part in parts:
+        free &= ~part.region.mask
+    size = lambda i: (-graph.tensors[graph.nodes[i].writes[0]].count, i)
+    while free:
+        part = _region(offers, min(bits(free), key=size), free, [p.region.mask for p in found], allows)
+        if part is None:
+            return None
+        found.append(part)
+        free &= ~part.region.mask
+    return found
+
+
+def _region(offers: Offers, first: int, free: int, taken: list, allows) -> Part | None:
+    """The part for the region around a node that saves most against its nodes one by one."""
+    pick = lambda parts: next((p for p in parts if allows(p)), None)
+    if offers.wish.mode == "fallback":
+        return pick(offers.single(first))
+    closed = lambda mask: in_order(offers.graph, [*taken, mask]) is not None
+    masks = grow.pointwise(offers.graph, first, (Pointwise,), free, closed)
+    best, best_saving = None, float("-inf")
+    for mask in reversed(masks):
+        part = pick(offers.elementwise(mask))
+        if part is None:
+            continue
+        if part.us <= sum(offers.least_us(i) for i in bits(mask)):
+            return part
+        alone = [pick(offers.single(i)) for i in bits(mask)]
+        saving = sum(p.us if p else float("inf") for p in alone) - part.us
+        if saving > best_saving:
+            best, best_saving = part, saving
+    return best if best_saving >= 0 else pick(offers.single(first))

@@ -1,4 +1,4 @@
 """The kernels of ``ptx/``: the manifest and its images, and the packing of parameters."""
-from .manifest import (BUILD, GRID_LIMITS, MANIFEST, Image, Kernel, function, get, names, pick_target, ptx_dir, reload,
+from .manifest import (BUILD, GRID_LIMITS, MANIFEST, Image, Kernel, axis, function, get, names, pick_target, ptx_dir, reload,
                        verify)
 from .pack import Packed, fastdiv

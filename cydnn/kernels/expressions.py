@@ -1,8 +1,9 @@
 """The expressions of kernel contracts: grid, block, shared memory and needs, such as ``"ceil_div(rows, 4)"``.
 
-Python's syntax, cut down to numbers, names, ``a[0]``, arithmetic, comparisons, ``and or not``, ``x if c else y`` and the calls in
-``FUNCTIONS``. The tree is checked and compiled once; evaluating is one ``eval`` of code that cannot reach anything else.
-Standard library only: tools/build_ptx.py loads this file by its path.
+Python's syntax, cut down to numbers, names, ``a[0]``, arithmetic, comparisons, ``and or not``, 
+``x if c else y`` and the calls in ``FUNCTIONS``. The tree is checked and compiled once; evaluating is one
+``eval`` of code that cannot reach anything else. Standard library only: tools/build_ptx.py loads this file
+by its path.
 """
 from __future__ import annotations
 
@@ -18,15 +19,17 @@ def ceil_div(n: int, d: int) -> int:
 
 
 FUNCTIONS = {"min": min, "max": max, "ceil_div": ceil_div, "sizeof": DTYPE_BYTES.__getitem__}
-_GLOBALS = {"__builtins__": {}, **FUNCTIONS, **{name: name for name in DTYPE_BYTES}}      # `T == f16` compares names
+_GLOBALS = {"__builtins__": {}, **FUNCTIONS, **{n: n for n in DTYPE_BYTES}}  # `T == f16` compares names
 
-_NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Name, ast.Load, ast.Tuple,
-          ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift, ast.BitAnd, ast.USub,
-          ast.And, ast.Or, ast.Not, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn)
+_NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Name, ast.Load,
+          ast.Tuple, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift,
+          ast.BitAnd, ast.USub, ast.And, ast.Or, ast.Not, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE,
+          ast.In, ast.NotIn)
 
 
 class Expression:
-    """A checked expression. ``names`` are the variables in it; calling it with a dict of their values gives its value."""
+    """A checked expression. ``names`` are the variables in it;
+    calling it with a dict of their values gives its value."""
     __slots__ = ("text", "names", "_code")
 
     def __init__(self, text: str):
@@ -37,8 +40,10 @@ class Expression:
         called = set()
         for node in ast.walk(tree):
             if not _is_allowed(node):
-                raise ValueError(f"expression {text!r} must be made of numbers, names, + - * // % ** << >> &, comparisons, "
-                                 f"and/or/not, x if c else y, {', '.join(FUNCTIONS)}; got {type(node).__name__}")
+                raise ValueError(
+                    f"expression {text!r} must be made of numbers, names, + - * // % ** << >> &, "
+                    f"comparisons, and/or/not, x if c else y, {', '.join(FUNCTIONS)}; "
+                    f"got {type(node).__name__}")
             if isinstance(node, ast.Call):
                 called.add(node.func)
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in called}
@@ -49,7 +54,8 @@ class Expression:
         try:
             return eval(self._code, _GLOBALS, values)
         except NameError as error:
-            raise ValueError(f"{self.text!r} needs a value for {error.name}; there are {', '.join(sorted(values))}") from None
+            raise ValueError(f"{self.text!r} needs a value for {error.name}; "
+                             f"there are {', '.join(sorted(values))}") from None
         except (ArithmeticError, TypeError, LookupError) as error:
             raise ValueError(f"{self.text!r} has no value: {error}; got {self.show(values)}") from None
 

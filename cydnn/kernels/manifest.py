@@ -80,9 +80,20 @@ def _find(table: dict, name: str, kind: str) -> "Kernel":
                            f"Build it with `{BUILD} --only {name}`") from None
 
 
+@lru_cache(maxsize=None)
+def _axis(place: Path, source: str, name: str) -> tuple:
+    rows = _manifest(place)["kernels"].values()
+    return tuple(dict.fromkeys(row["axes"][name] for row in rows if row["source"] == source and name in row["axes"]))
+
+
+def axis(source: str, name: str) -> tuple:
+    """The values that the variants of a source ("softmax/softmax_fwd_warp.cu") have on one axis; () where it has none."""
+    return _axis(ptx_dir(), source, name)
+
+
 def reload():
     """Forget what was read: the manifest has changed on disk."""
-    for cache in (_place, _manifest, _kernels, _functions):
+    for cache in (_place, _manifest, _kernels, _functions, _axis):
         cache.cache_clear()
 
 

@@ -124,9 +124,10 @@ def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc
     _pairs(TRAINING, flags, ("resultRunningMean", "resultRunningVariance"),
            ("resultSaveMean", "resultSaveInvVariance"))
     _epsilon(TRAINING, epsilon)
-    names = ("x", "bnScale", "bnBias",
-             *(("resultRunningMean", "resultRunningVariance") if flags & 3 else ()), "y")
-    TRAINING.run(handle, keys, pointers, scalars, names=names)
+    running = ("resultRunningMean", "resultRunningVariance") if flags & 3 else ()
+    saved = ("resultSaveMean", "resultSaveInvVariance") if flags & 12 else ()
+    TRAINING.run(handle, keys, pointers, scalars,
+                 names=("x", "bnScale", "bnBias", *running, "y", *saved, *running))
 
 
 @public("g97")

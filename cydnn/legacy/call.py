@@ -7,16 +7,17 @@ or builds the plan and remembers it. Spec: legacy API, chapter 1.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, zip_longest
 from operator import index
 from weakref import ref
 
-from .. import plan as plans
 from .._core import pointer_of
+from ..engines import REFERENCE
 from ..graph import Graph
-from ..heuristics import rank
+from ..heuristics import Choice, Wish, best
 from ..ops import Op
+from ..plan import made
 from ..status import BadParam, InternalError, NotSupported
 from .arguments import Kind, is_given, scale
 from .handle import HANDLE
@@ -28,44 +29,41 @@ from .handle import HANDLE
 class Work:
     """What a compute call means: one op on operands (TensorDescs by name), and what its plan must keep.
 
-    ``absent``: optional outputs that are not wanted. ``no_workspace``: the caller gives no workspace;
-    where every plan needs one, the handle lends it. ``unused``: pointers that the function takes
-    but this op does not read.
+    ``absent``: optional outputs that are not wanted. ``engines``: indices of those that may serve on a GPU;
+    None: all. ``no_workspace``: the caller gives no workspace; where the cheapest plan needs one, the
+    handle lends it. ``unused``: pointers that the function takes but this op does not read.
     """
     op: Op
     operands: dict
     absent: tuple = ()
+    engines: tuple | None = None
     no_workspace: bool = False
     unused: tuple = ()
 
 
-def build(work: Work, device, *, is_aligned=True, limit=None):
-    """The cheapest plan of ``work`` that is deterministic and needs at most ``limit`` bytes of workspace;
-    else the one that needs least.
+def choose(work: Work, facts, *, is_aligned=True, limit=None, labels=()) -> Choice:
+    """The cheapest choice for ``work`` that is deterministic and needs at most ``limit`` bytes of workspace;
+    where there is none, the cheapest that is deterministic: the handle lends what it needs.
 
-    ``is_aligned``: every address is a multiple of 16; if not, a plan may count
-    on the alignment of an element only.
+    ``is_aligned``: every address is a multiple of 16; if not, engines may count on the alignment
+    of an element only. ``labels``: what errors call the tensors.
     """
-    operands = work.operands
-    if not is_aligned:
-        operands = {n: d.replace(alignment=d.dtype.bytes) if d is not None else None
-                    for n, d in operands.items()}
-    graph = Graph.single(work.op, operands, absent=work.absent)
-    first = plans.build(graph, device)
-    if _keeps(first, limit):
-        return first
-    others = [plans.build(graph, device, only=(engine,))
-              for _, engine in rank(first.parts[0].match, first.device.facts)[0]]
-    return next((p for p in others if _keeps(p, limit)),
-                min(others, key=lambda p: (not _is_deterministic(p), p.workspace_bytes)))
+    graph = Graph.single(work.op, work.operands, absent=work.absent,
+                         alignment=16 if is_aligned else 1, labels=labels)
+    wish = Wish(engines=None if work.engines is None else (*work.engines, REFERENCE.index))
+    sure = replace(wish, deterministic=True)
+    for one in (replace(sure, workspace_bytes=limit), sure):
+        try:
+            return best(graph, facts, one)
+        except NotSupported:
+            pass
+    return best(graph, facts, wish)
 
 
-def _is_deterministic(plan) -> bool:
-    return all("deterministic" in engine.notes for engine in plan.engines)
-
-
-def _keeps(plan, limit) -> bool:
-    return (limit is None or plan.workspace_bytes <= limit) and _is_deterministic(plan)
+def usable(address: int, size_bytes: int) -> tuple:
+    """(address, bytes) of a caller's workspace from the next multiple of 16 on: callers divide their buffers
+    at any element."""
+    return address + -address % 16, max(size_bytes - -address % 16, 0)
 
 
 class Picked:
@@ -143,27 +141,34 @@ class Compute(int):
     def work(self, keys) -> Work:
         return self.meaning(self, *self.contents(keys))
 
-    def plan(self, work, device, *, is_aligned=True, limit=None):
-        """``build``, with the function's name in front of what it refuses."""
+    def choice(self, work, facts, *, names=None, **asked) -> Choice:
+        """``choose``, with the function's name in front of what it refuses. ``names``: of the pointers."""
+        labels = tuple([n for n in names or self.pointers if n not in work.unused])
         try:
-            return build(work, device, is_aligned=is_aligned, limit=limit)
+            return choose(work, facts, labels=labels, **asked)
         except (BadParam, NotSupported) as error:
             raise type(error)(f"{self.function}: {error.args[0]}", **error.facts) from None
 
-    def executable(self, handle, keys, *, is_aligned=True):
-        """What runs these keys, from the table when it is there. Odd addresses need no more
-        workspace than the query promised."""
+    def chosen(self, handle, keys, *, is_aligned=True, names=None) -> tuple:
+        """(Work, Choice, most bytes of workspace that the caller gives or None) of these keys. Odd addresses
+        need no more than the query promised."""
+        work = self.work(keys)
+        limit = (0 if work.no_workspace else None if is_aligned
+                 else self.executable(handle, keys, names=names).workspace_bytes)
+        choice = self.choice(work, handle.device.facts, names=names, is_aligned=is_aligned,
+                             limit=None if work.no_workspace else limit)
+        return work, choice, limit
+
+    def executable(self, handle, keys, *, is_aligned=True, names=None):
+        """What runs these keys, from the table when it is there."""
         found = handle.table.get(self, keys, is_aligned)
         if found is None:
-            work = self.work(keys)
-            limit = (0 if work.no_workspace else None if is_aligned
-                     else self.executable(handle, keys).workspace_bytes)
-            plan = self.plan(work, handle.device, is_aligned=is_aligned, limit=limit)
+            work, choice, limit = self.chosen(handle, keys, is_aligned=is_aligned, names=names)
             if tuple(work.op.scalars) != self.scalars:
                 raise InternalError(f"{self.function}: scalars {self.scalars} must be those of "
                                     f"{work.op.name}; got {tuple(work.op.scalars)}")
-            found = (plan.executable if limit is None or plan.workspace_bytes <= limit
-                     else Lent(plan.executable, handle))
+            found = made(choice, handle.device).executable
+            found = found if limit is None or choice.workspace_bytes <= limit else Lent(found, handle)
             found = Picked(found, self.pointers, work.unused) if work.unused else found
             handle.table.put(self, keys, is_aligned, found)
         return found
@@ -183,12 +188,11 @@ class Compute(int):
             self.require(address, f"{name} must not be NULL")
         scalars = tuple(scale(self.function, n, s) for n, s in zip(self.scalars, scalars))
         is_aligned = handle.table.alignment(addresses)
-        executable = self.executable(handle, keys, is_aligned=is_aligned)
+        executable = self.executable(handle, keys, is_aligned=is_aligned, names=names)
         if workspace_bytes is None:
             workspace, workspace_bytes = handle.reserve(executable.workspace_bytes)
-        else:               # callers divide their buffers at any element: start at the next multiple of 16
-            start = self.address("workSpace", workspace)
-            workspace, workspace_bytes = start + -start % 16, max(index(workspace_bytes) - -start % 16, 0)
+        else:
+            workspace, workspace_bytes = usable(self.address("workSpace", workspace), index(workspace_bytes))
         try:
             # arrays say how large they are
             executable.execute(tuple(pointers), scalars, workspace, workspace_bytes, handle.stream)

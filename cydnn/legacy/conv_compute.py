@@ -37,41 +37,39 @@ def _geometry(call, image, filter_, output, conv, names) -> Geometry:
     return Geometry(image, filter_.desc, output, conv.pad, conv.stride, filter_.format, config)
 
 
-def _row(call, table, algo: str, g: Geometry, names: dict):
-    """The row of the algorithm; NotSupported with its first reason when it cannot."""
+def _work(call, table, algo: str, g: Geometry, names: dict, op, conv, operands) -> Work:
+    """What the algorithm's row makes of a call; NotSupported with its first reason when it cannot.
+    ``names`` is {argument: tensor} of the two data tensors."""
     row = table.by_key.get((algo, g.image.rank))
     call.require(row, f"algo {algo} does not exist for rank {g.image.rank}", NotSupported)
     reason = next(row.refuse(g, names), None)
     call.require(reason is None, f"algo {algo} cannot: {reason}", NotSupported)
-    return row
-
-
-def _attributes(conv, g: Geometry) -> dict:
-    return dict(pre_pad=conv.pad, post_pad=conv.pad, stride=conv.stride,
-                mode=CONVOLUTION_MODE.word(conv.mode), compute=g.image.dtype.compute)
+    if not row.served_by:
+        raise NotSupported(f"{call.function}: algo {algo} has no engine in this version of cydnn; "
+                           f"{' or '.join(table.serving(g, names)) or 'nothing'} serves instead")
+    made = op(pre_pad=conv.pad, post_pad=conv.pad, stride=conv.stride, mode=CONVOLUTION_MODE.word(conv.mode),
+              compute=g.image.dtype.compute)
+    return Work(made, operands, engines=row.served_by, no_workspace=row.workspace == "none")
 
 
 def _forward(call, x, w, conv, algo, y) -> Work:
     g = _geometry(call, x, w, y, conv, ("xDesc", "wDesc", "yDesc"))
     writable(call, yDesc=y)
-    row = _row(call, FORWARD_TABLE, algo, g, dict(xDesc=x, yDesc=y))
-    return Work(ConvFprop(**_attributes(conv, g)), dict(x=x, w=w.desc, y=y),
-                no_workspace=row.workspace == "none")
+    return _work(call, FORWARD_TABLE, algo, g, dict(xDesc=x, yDesc=y), ConvFprop, conv,
+                 dict(x=x, w=w.desc, y=y))
 
 
 def _backward_filter(call, x, dy, conv, algo, dw) -> Work:
     g = _geometry(call, x, dw, dy, conv, ("xDesc", "dwDesc", "dyDesc"))
-    row = _row(call, BACKWARD_FILTER_TABLE, algo, g, dict(xDesc=x, dyDesc=dy))
-    return Work(ConvWgrad(**_attributes(conv, g)), dict(x=x, dy=dy, dw=dw.desc),
-                no_workspace=row.workspace == "none")
+    return _work(call, BACKWARD_FILTER_TABLE, algo, g, dict(xDesc=x, dyDesc=dy), ConvWgrad, conv,
+                 dict(x=x, dy=dy, dw=dw.desc))
 
 
 def _backward_data(call, w, dy, conv, algo, dx) -> Work:
     g = _geometry(call, dx, w, dy, conv, ("dxDesc", "wDesc", "dyDesc"))
     writable(call, dxDesc=dx)
-    row = _row(call, BACKWARD_DATA_TABLE, algo, g, dict(dyDesc=dy, dxDesc=dx))
-    return Work(ConvDgrad(**_attributes(conv, g)), dict(dy=dy, w=w.desc, dx=dx),
-                no_workspace=row.workspace == "none")
+    return _work(call, BACKWARD_DATA_TABLE, algo, g, dict(dyDesc=dy, dxDesc=dx), ConvDgrad, conv,
+                 dict(dy=dy, w=w.desc, dx=dx))
 
 
 def _backward_bias(call, dy, db) -> Work:
@@ -105,8 +103,8 @@ DATA_SEARCH = find.Search(BACKWARD_DATA, BACKWARD_DATA_TABLE, BWD_DATA_PREFERENC
 
 @public("g41")
 def findConvolutionForwardAlgorithm(handle, xDesc, wDesc, convDesc, yDesc, requestedAlgoCount):
-    """[AlgoPerf]: every algorithm timed on buffers of its own, the fastest first,
-    those that cannot at the end. Blocks."""
+    """[AlgoPerf]: every algorithm timed by itself, the fastest first, those that cannot at the end; where
+    one plan serves several, they share its time. On buffers that are allocated here. Blocks."""
     return FORWARD_SEARCH.find(handle, (xDesc, wDesc, convDesc, yDesc), requestedAlgoCount)
 
 

@@ -11,9 +11,9 @@ from operator import index
 from .._core import pointer_of
 from ..status import AllocFailed, CydnnError, NotSupported
 from .arguments import at_least
-from .call import Compute
+from .call import Compute, usable
 from .conv_algorithms import Table
-from .enums import CONSTANTS, Enum
+from .enums import Enum
 from .handle import HANDLE
 
 NO_WORKSPACE, PREFER_FASTEST, WORKSPACE_LIMIT = range(3)
@@ -25,7 +25,7 @@ class AlgoPerf:
     """One algorithm: status 0 and milliseconds and bytes of workspace, or a status and time -1.
     ``p.algo`` and ``p["algo"]`` both work.
 
-    ``determinism`` is 1 for an algorithm that gives the same bits every run; -1 where
+    ``determinism`` is 1 for an algorithm that gives the same bits every run, 0 for one that may not; -1 where
     it is not known, as ``mathType``.
     """
     algo: int
@@ -93,13 +93,13 @@ class Search:
         for place, (number, word) in enumerate(self._in_order(contents)):
             try:
                 work = call.meaning(call, *self._with_word(contents, word))
-                plan = call.plan(work, device, limit=0 if work.no_workspace else None)
+                found = call.choice(work, device.facts)
             except NotSupported as error:
                 reasons.append("\n  " + error.args[0].removeprefix(call.function + ": "))
                 continue
-            need = 0 if work.no_workspace else plan.workspace_bytes
+            need = 0 if work.no_workspace else found.workspace_bytes
             if need <= most:
-                offers.append((plan.cost_us, place, number))
+                offers.append((found.us, place, number))
             else:
                 reasons.append(f"\n  algo {word} needs {need} bytes of workspace")
         within = "" if preference == PREFER_FASTEST else f" within {most} bytes of workspace"
@@ -139,8 +139,8 @@ class Search:
         for name, address in zip(call.pointers, addresses):
             call.require(address, f"{name} must not be NULL")
         workspace = pointer_of(workspace)
-        return self._measure(call, handle, keys, addresses,
-                             (workspace, index(workspace_bytes) if workspace else 0))[:count]
+        room = usable(workspace, index(workspace_bytes)) if workspace else (0, 0)
+        return self._measure(call, handle, keys, addresses, room)[:count]
 
     def _start(self, suffix, handle, keys, count):
         call = self._called("Find", "Algorithm" + suffix)
@@ -157,8 +157,8 @@ class Search:
         return [second, first, last] if hasattr(contents[0], "desc") else [first, second, last]
 
     def _measure(self, call, handle, keys, addresses, workspace) -> list[AlgoPerf]:
-        """An entry for every algorithm: successes by time, then failures. ``workspace``
-        None: allocate what each needs."""
+        """An entry for every algorithm: successes by time, then failures, those without an engine last.
+        ``workspace`` None: allocate what each needs."""
         times, entries = {}, []
         for number, _ in self.table.enum:
             try:
@@ -168,11 +168,14 @@ class Search:
                 entries.append(AlgoPerf(number, AllocFailed.status, -1.0, error.bytes))
             except CydnnError as error:
                 entries.append(AlgoPerf(number, error.status, -1.0, 0))
-        return sorted(entries, key=lambda e: (e.status != CONSTANTS["CUDNN_STATUS_SUCCESS"], e.time))
+        return sorted(entries, key=lambda e: (e.status, e.time))
 
     def _time(self, call, handle, keys, addresses, workspace, times) -> AlgoPerf:
+        """``times``: of the choices measured so far. Algorithms that one and the same choice serves share its
+        time; nothing else is shared."""
         is_aligned = handle.table.alignment(tuple(addresses))
         executable = call.executable(handle, keys, is_aligned=is_aligned)
+        _, choice, _ = call.chosen(handle, keys, is_aligned=is_aligned)
         need, buffer = executable.workspace_bytes, None
         if workspace is None:
             try:
@@ -182,12 +185,12 @@ class Search:
             workspace = (buffer.ptr, need) if buffer else (0, 0)
         if workspace[1] < need:
             raise _NoRoom(need)
-        if id(executable) not in times:          # algorithms that are served by one plan are timed once
-            times[id(executable)] = handle.milliseconds(
+        if choice not in times:
+            times[choice] = handle.milliseconds(
                 lambda: executable.execute(tuple(addresses), (1.0, 0.0), *workspace, handle.stream))
         if buffer:
             buffer.free()
-        return AlgoPerf(keys[3], 0, times[id(executable)], need, 1)
+        return AlgoPerf(keys[3], 0, times[choice], need, int("deterministic" in choice.notes))
 
 
 class _NoRoom(CydnnError):

@@ -10,6 +10,7 @@ from .reduction import Reduction
 from .softmax import SoftmaxBwd, SoftmaxFwd
 from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 
-OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction, SoftmaxFwd, SoftmaxBwd, PoolingFwd, PoolingBwd,
-       BatchNormTraining, BatchNormInference, BatchNormBwd, Transform, AddTensor, OpTensor, SetTensor, ScaleTensor)
+OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction, SoftmaxFwd, SoftmaxBwd,
+       PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, Transform, AddTensor,
+       OpTensor, SetTensor, ScaleTensor)
 BY_NAME = {op.name: op for op in OPS}

@@ -2,19 +2,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 
+from ..dtypes import BY_NAME
+from ..tensor import TensorDesc
 from .op import Op, choice
+from .pointwise import Pointwise
+from .reduction import Reduction
 
 MODES = ("spatial", "per_activation")
 
 
 @dataclass(frozen=True)
 class BatchNorm(Op):
-    """What the three share. Parameter tensors are (1, c, 1…) for spatial, (1, c, spatial…) for per_activation."""
-    mode: str = choice(*MODES)
+    """What the three share. Parameter tensors are
+    (1, c, 1…) for spatial, (1, c, spatial…) for per_activation."""
+    mode: str = choice(*MODES, members=dict(spatial="BATCH_NORM"))
     takes_statistics: ClassVar[bool] = True
 
     def parameter_dims(self, x_dims) -> tuple:
@@ -25,44 +31,149 @@ class BatchNorm(Op):
 
     def parameter_rules(self, x, **parameters):
         yield 2 <= x.rank <= 5, f"x must have rank 2 to 5; got {x.rank}"
-        yield x.count or not self.takes_statistics, f"x must not be empty: its statistics would be of nothing; got {x.dims}"
+        yield (x.count or not self.takes_statistics,
+               f"x must not be empty: its statistics would be of nothing; got {x.dims}")
         want = self.parameter_dims(x.dims)
         for name, p in parameters.items():
-            yield p is None or p.dims == want, f"{name} must have dims {want} for mode {self.mode}; got {p and p.dims}"
+            yield (p is None or p.dims == want,
+                   f"{name} must have dims {want} for mode {self.mode}; got {p and p.dims}")
+
+    def free_dims(self, words, options):
+        parameters, image = self.parameter_dims(words[0]), ("x", "y", "dy", "dx")
+        names = [o for o in self.operands() if "dy" in self.reads or o not in self.optional]
+        return {name: words[0] if name in image else parameters for name in names}
+
+    def free_dtype(self, operand, dtype):
+        return "f32" if operand not in ("x", "y", "dy", "dx") and dtype in ("f16", "bf16") else dtype
 
     def sums(self, x) -> int:
-        return x.count // max(np.prod(self.parameter_dims(x.dims), dtype=int), 1)
+        return x.count // max(prod(self.parameter_dims(x.dims)), 1)
+
+    def made(self, x) -> "Made":
+        """An empty list of the operations that this one is made of."""
+        math = BY_NAME[self.math]
+        thin = TensorDesc.packed(math, self.parameter_dims(x.dims))
+        return Made(self.compute, x.like(x.dims, dtype=math), thin)
+
+
+class Made:
+    """The rows of a lowering, as they are written:
+    ``full`` values have x's dims, ``thin`` ones are one a mean."""
+
+    def __init__(self, compute, full, thin):
+        self.compute, self.full, self.thin, self.rows, self.inner = compute, full, thin, [], {}
+
+    def point(self, name, mode, *reads, thin=False, **scalars) -> str:
+        """name = mode(reads); the name is an output of the op, or a new value. Returns it."""
+        operands = dict(zip(("x", "b", "t"), reads), y=name)
+        self.rows.append((Pointwise(mode=mode, compute=self.compute), operands, scalars))
+        self.inner[name] = self.thin if thin else self.full
+        return name
+
+    def number(self, name, mode, *reads) -> str:
+        """The same of numbers."""
+        self.point(name, mode, *reads)
+        self.inner[name] = TensorDesc.packed(self.thin.dtype, (1,) * self.thin.rank)
+        return name
+
+    def fold(self, name, mode, x) -> str:
+        """name = the reduction of x to one a mean."""
+        self.rows.append((Reduction(mode=mode, compute=self.compute), dict(x=x, y=name), {}))
+        self.inner[name] = self.thin
+        return name
+
+    def statistics(self) -> tuple:
+        """(mean, rstd, biased variance) of x. What is full is made anew where it is needed:
+        that moves less than keeping it."""
+        mean = self.fold("mean", "avg", "x")
+        spread = self.point("spread", "sub", "x", mean)
+        var = self.fold("variance", "avg", self.point("square", "mul", spread, spread))
+        return mean, self.rstd(var), var
+
+    def rstd(self, var) -> str:
+        """1 / sqrt(var + epsilon)."""
+        return self.point("rstd", "rsqrt", self.point("least", "add", var, "epsilon", thin=True), thin=True)
+
+    def normal(self, name, mean, rstd) -> str:
+        """name = (x - mean) * rstd."""
+        return self.point(name, "mul", self.point(f"{name}_apart", "sub", "x", mean), rstd)
+
+    def finish(self, outputs, descs):
+        """(rows, values in between). What is read again is read as it is before it is rounded to the type of
+        an output."""
+        again = {n for _, operands, _ in self.rows for o, n in operands.items() if o != "y"}
+        for name in outputs:
+            if name in again and descs[name].dtype != self.thin.dtype:
+                exact = f"{name}_exact"
+                self.rows = [(op, {o: exact if n == name else n for o, n in operands.items()}, scalars)
+                             for op, operands, scalars in self.rows]
+                self.inner[exact] = self.inner[name]
+                self.point(name, "identity", exact, thin=True)
+        return self.rows, {name: desc for name, desc in self.inner.items() if name not in outputs}
 
 
 @dataclass(frozen=True)
 class BatchNormTraining(BatchNorm, reads="x scale bias running_mean? running_var?",
                         writes="y mean? rstd? next_running_mean? next_running_var?"):
-    """y = scale * (x - mean) * rstd + bias with the statistics of the batch; rstd = 1 / sqrt(var + epsilon), var biased.
+    """y = scale * (x - mean) * rstd + bias with the statistics of the batch;
+    rstd = 1 / sqrt(var + epsilon), var biased.
 
-    next_running = (1 - factor) * running + factor * (mean or unbiased var); factor 1 does not read the old values.
+    next_running = (1 - factor) * running + factor * (mean or unbiased var);
+    factor 1 does not read the old values.
     Spec: graph API, BatchNorm; v5 guide, cudnnBatchNormalizationForwardTraining.
     """
+    api = "NORM_FORWARD"
+    api_names = dict(mode="OPERATION_NORM_FWD_MODE", x="OPERATION_NORM_FWD_XDESC",
+                     scale="OPERATION_NORM_FWD_SCALE_DESC", bias="OPERATION_NORM_FWD_BIAS_DESC",
+                     y="OPERATION_NORM_FWD_YDESC",
+                     running_mean="OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC",
+                     running_var="OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC",
+                     mean="OPERATION_NORM_FWD_MEAN_DESC", rstd="OPERATION_NORM_FWD_INV_VARIANCE_DESC",
+                     next_running_mean="OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC",
+                     next_running_var="OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC",
+                     epsilon="OPERATION_NORM_FWD_EPSILON_DESC",
+                     factor="OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC")
     scalars = dict(epsilon=1e-5, factor=1.0, alpha=1.0, beta=0.0)
     blends = dict(y=("alpha", "beta"))
     inplace = (("y", "x"), ("next_running_mean", "running_mean"), ("next_running_var", "running_var"))
 
     def check(self, x, scale, bias, running_mean, running_var):
-        yield from self.parameter_rules(x, scale=scale, bias=bias, running_mean=running_mean, running_var=running_var)
-        yield (running_mean is None) == (running_var is None), "running_mean and running_var must be given both or neither"
+        yield from self.parameter_rules(x, scale=scale, bias=bias,
+                                        running_mean=running_mean, running_var=running_var)
+        yield ((running_mean is None) == (running_var is None),
+               "running_mean and running_var must be given both or neither")
 
     def infer(self, x, scale, bias, running_mean, running_var):
-        stat = scale.replace(uid=0, name="")
+        stat = scale
         running = None if running_mean is None else stat
-        return dict(y=x.replace(uid=0, name=""), mean=stat, rstd=stat, next_running_mean=running, next_running_var=running)
+        return dict(y=x, mean=stat, rstd=stat, next_running_mean=running, next_running_var=running)
+
+    def lower(self, descs, absent=()):
+        made = self.made(descs["x"])
+        mean, rstd, var = made.statistics()
+        scaled = made.point("scaled", "mul", made.normal("normal", mean, rstd), "scale")
+        made.point("y", "add", scaled, "bias", alpha="alpha", beta="beta")
+        if "running_mean" not in absent:
+            count = self.sums(descs["x"])
+            wide = made.point("unbiased", "identity", var, thin=True, alpha=count / max(count - 1, 1))
+            is_new = made.number("is_new", "cmp_eq", "factor", 1.0)
+            for name, new in (("running_mean", mean), ("running_var", wide)):
+                way = made.point(f"{name}_way", "sub", new, name, thin=True)
+                step = made.point(f"{name}_step", "mul", way, "factor", thin=True)
+                old = made.point(f"{name}_blend", "add", name, step, thin=True)
+                made.point(f"next_{name}", "binary_select", new, old, is_new, thin=True)
+        return made.finish([o for o in self.writes if o not in absent], descs)
 
     def reference(self, x, scale, bias, running_mean, running_var, epsilon, factor):
         axes = self.axes(x.ndim)
-        count = max(int(np.prod([x.shape[a] for a in axes])), 1)
+        count = max(prod(x.shape[a] for a in axes), 1)
         mean = x.mean(axis=axes, keepdims=True)
         var = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
         rstd = 1.0 / np.sqrt(var + epsilon)
         unbiased = var * count / max(count - 1, 1)
-        old_mean, old_var = (0.0, 0.0) if factor == 1 or running_mean is None else ((1 - factor) * running_mean, (1 - factor) * running_var)
+        old_mean = old_var = 0.0
+        if factor != 1 and running_mean is not None:
+            old_mean, old_var = (1 - factor) * running_mean, (1 - factor) * running_var
         return dict(y=scale * (x - mean) * rstd + bias, mean=mean, rstd=rstd,
                     next_running_mean=old_mean + factor * mean, next_running_var=old_var + factor * unbiased)
 
@@ -73,17 +184,23 @@ class BatchNormTraining(BatchNorm, reads="x scale bias running_mean? running_var
         found["y"] = np.abs(arrays["scale"]) * (np.abs(x) + room) * results["rstd"] + np.abs(arrays["bias"])
         found["mean"] = np.abs(x).mean(axis=axes, keepdims=True)
         found["next_running_mean"] = found["mean"] + np.abs(results["next_running_mean"])
-        found["rstd"] = results["rstd"] * (1 + room * results["rstd"])      # x - mean loses what x and mean have in common
+        # x - mean loses what x and mean have in common.
+        found["rstd"] = results["rstd"] * (1 + room * results["rstd"])
         found["next_running_var"] = found["next_running_var"] + room / results["rstd"]
         return found
 
     def terms(self, x, **_):
         return self.sums(x)
 
+    def moved_bytes(self, x, **others):
+        """x is read twice."""
+        return super().moved_bytes(x=x, again=x, **others)
+
 
 @dataclass(frozen=True)
 class BatchNormInference(BatchNorm, reads="x scale bias mean var", writes="y"):
-    """y = scale * (x - mean) / sqrt(var + epsilon) + bias with given statistics. Spec: v5 guide, …ForwardInference."""
+    """y = scale * (x - mean) / sqrt(var + epsilon) + bias with given statistics.
+    Spec: v5 guide, …ForwardInference."""
     scalars = dict(epsilon=1e-5, alpha=1.0, beta=0.0)
     inplace = (("y", "x"),)
     takes_statistics = False
@@ -92,14 +209,21 @@ class BatchNormInference(BatchNorm, reads="x scale bias mean var", writes="y"):
         yield from self.parameter_rules(x, scale=scale, bias=bias, mean=mean, var=var)
 
     def infer(self, x, scale, bias, mean, var):
-        return {"y": x.replace(uid=0, name="")}
+        return {"y": x}
+
+    def lower(self, descs, absent=()):
+        made = self.made(descs["x"])
+        rstd = made.rstd("var")
+        scaled = made.point("scaled", "mul", made.normal("normal", "mean", rstd), "scale")
+        made.point("y", "add", scaled, "bias", alpha="alpha", beta="beta")
+        return made.finish(self.writes, descs)
 
     def reference(self, x, scale, bias, mean, var, epsilon):
         return {"y": scale * (x - mean) / np.sqrt(var + epsilon) + bias}
 
     def magnitude(self, arrays, scalars, results):
-        x, mean = np.abs(arrays["x"]), np.abs(arrays["mean"])
-        return {"y": np.abs(arrays["scale"]) * (x + mean) / np.sqrt(arrays["var"] + scalars["epsilon"]) + np.abs(arrays["bias"])}
+        x, mean, scale, bias = (np.abs(arrays[name]) for name in ("x", "mean", "scale", "bias"))
+        return {"y": scale * (x + mean) / np.sqrt(arrays["var"] + scalars["epsilon"]) + bias}
 
 
 @dataclass(frozen=True)
@@ -109,8 +233,15 @@ class BatchNormBwd(BatchNorm, reads="x dy scale mean? rstd?", writes="dx dscale 
     dbias = sum dy; dscale = sum dy * xhat; dx = scale * rstd * (dy - dbias/M - xhat * dscale/M).
     Spec: graph API, BatchNormBackward; v5 guide, cudnnBatchNormalizationBackward.
     """
+    api = "NORM_BACKWARD"
+    api_names = dict(mode="OPERATION_NORM_BWD_MODE", x="OPERATION_NORM_BWD_XDESC",
+                     dy="OPERATION_NORM_BWD_DYDESC", scale="OPERATION_NORM_BWD_SCALE_DESC",
+                     mean="OPERATION_NORM_BWD_MEAN_DESC", rstd="OPERATION_NORM_BWD_INV_VARIANCE_DESC",
+                     dx="OPERATION_NORM_BWD_DXDESC", dscale="OPERATION_NORM_BWD_DSCALE_DESC",
+                     dbias="OPERATION_NORM_BWD_DBIAS_DESC", epsilon="OPERATION_NORM_BWD_EPSILON_DESC")
     scalars = dict(epsilon=1e-5, alpha=1.0, beta=0.0, alpha_param=1.0, beta_param=0.0)
-    blends = dict(dx=("alpha", "beta"), dscale=("alpha_param", "beta_param"), dbias=("alpha_param", "beta_param"))
+    blends = dict(dx=("alpha", "beta"), dscale=("alpha_param", "beta_param"),
+                  dbias=("alpha_param", "beta_param"))
     inplace = (("dx", "dy"), ("dx", "x"))
 
     def check(self, x, dy, scale, mean, rstd):
@@ -119,19 +250,37 @@ class BatchNormBwd(BatchNorm, reads="x dy scale mean? rstd?", writes="dx dscale 
         yield (mean is None) == (rstd is None), "mean and rstd must be given both or neither"
 
     def infer(self, x, dy, scale, mean, rstd):
-        stat = scale.replace(uid=0, name="")
-        return dict(dx=x.replace(uid=0, name=""), dscale=stat, dbias=stat)
+        stat = scale
+        return dict(dx=x, dscale=stat, dbias=stat)
+
+    def lower(self, descs, absent=()):
+        made, share = self.made(descs["x"]), 1.0 / max(self.sums(descs["x"]), 1)
+        mean, rstd = made.statistics()[:2] if "mean" in absent else ("mean", "rstd")
+        bias = made.fold("sum", "add", "dy")
+        each = made.point("each", "mul", "dy", made.normal("normal", mean, rstd))
+        weight = made.fold("weighted", "add", each)
+        mean_dy = made.point("mean_dy", "identity", bias, thin=True, alpha=share)
+        rest = made.point("rest", "sub", "dy", mean_dy)
+        again = made.normal("again", mean, rstd)
+        mean_each = made.point("mean_each", "identity", weight, thin=True, alpha=share)
+        slope = made.point("slope", "mul", again, mean_each)
+        factor = made.point("factor", "mul", "scale", rstd, thin=True)
+        made.point("dx", "mul", made.point("turned", "sub", rest, slope), factor, alpha="alpha", beta="beta")
+        made.point("dbias", "identity", bias, thin=True, alpha="alpha_param", beta="beta_param")
+        made.point("dscale", "identity", weight, thin=True, alpha="alpha_param", beta="beta_param")
+        return made.finish(self.writes, descs)
 
     def reference(self, x, dy, scale, mean, rstd, epsilon):
         axes = self.axes(x.ndim)
-        count = max(int(np.prod([x.shape[a] for a in axes])), 1)
+        count = max(prod(x.shape[a] for a in axes), 1)
         if mean is None:
             mean = x.mean(axis=axes, keepdims=True)
             rstd = 1.0 / np.sqrt(((x - mean) ** 2).mean(axis=axes, keepdims=True) + epsilon)
         xhat = (x - mean) * rstd
         dbias = dy.sum(axis=axes, keepdims=True)
         dscale = (dy * xhat).sum(axis=axes, keepdims=True)
-        return dict(dx=scale * rstd * (dy - dbias / count - xhat * dscale / count), dscale=dscale, dbias=dbias)
+        dx = scale * rstd * (dy - dbias / count - xhat * dscale / count)
+        return dict(dx=dx, dscale=dscale, dbias=dbias)
 
     def magnitude(self, arrays, scalars, results):
         x, dy, mean, rstd = (arrays.get(n) for n in ("x", "dy", "mean", "rstd"))
@@ -142,7 +291,12 @@ class BatchNormBwd(BatchNorm, reads="x dy scale mean? rstd?", writes="dx dscale 
         count = max(x.size // max(mean.size, 1), 1)
         dy, wide = np.abs(dy), (np.abs(x) + np.abs(mean)) * rstd
         dbias, dscale = dy.sum(axis=axes, keepdims=True), (dy * wide).sum(axis=axes, keepdims=True)
-        return dict(dx=np.abs(arrays["scale"]) * rstd * (dy * (1 + wide) + dbias / count + wide * dscale / count), dscale=dscale, dbias=dbias)
+        dx = np.abs(arrays["scale"]) * rstd * (dy * (1 + wide) + dbias / count + wide * dscale / count)
+        return dict(dx=dx, dscale=dscale, dbias=dbias)
 
     def terms(self, x, **_):
         return self.sums(x)
+
+    def moved_bytes(self, x, dy, **others):
+        """x and dy are read twice."""
+        return super().moved_bytes(x=(x, x), dy=(dy, dy), **others)

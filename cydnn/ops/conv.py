@@ -1,26 +1,40 @@
-"""Convolution in three directions, and the bias gradient. 1 to 3 spatial dims, groups, strides, dilation, asymmetric padding."""
+"""Convolution in three directions, and the bias gradient.
+1 to 3 spatial dims, groups, strides, dilation, asymmetric padding."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
+from ..status import BadParam
 from ..tensor import TensorDesc
 from .op import Op, choice, ints
+from .reduction import Reduction
 from .window import padded, views, window_out
 
 MODES = ("cross_correlation", "convolution")
 
 
+def _api_names(direction: str, parts: tuple) -> dict:
+    """What the backend API calls the operands and scalars of a direction."""
+    names = {name: f"OPERATION_CONVOLUTION_{direction}_{name.upper()}" for name in (*parts, "alpha", "beta")}
+    return {**names, "compute": "CONVOLUTION_COMP_TYPE"}
+
+
 @dataclass(frozen=True)
 class Conv(Op):
-    """What the three directions share: the attributes and the geometry."""
+    """What the three directions share: the attributes and the geometry.
+    ``parts``: image, filter and output by name."""
+    parts: ClassVar[tuple] = ()
     pre_pad: tuple = ints(0, lo=0, api="CONVOLUTION_PRE_PADDINGS", doc="zeros in front of each spatial dim")
     post_pad: tuple = ints(0, lo=0, api="CONVOLUTION_POST_PADDINGS", doc="zeros behind each spatial dim")
     stride: tuple = ints(1, lo=1, api="CONVOLUTION_FILTER_STRIDES")
     dilation: tuple = ints(1, lo=1, api="CONVOLUTION_DILATIONS")
-    mode: str = choice(*MODES, api="CONVOLUTION_CONV_MODE", doc="convolution flips the filter in every spatial dim")
+    mode: str = choice(*MODES, api="CONVOLUTION_CONV_MODE",
+                       doc="convolution flips the filter in every spatial dim",
+                       members=dict(cross_correlation="CROSS_CORRELATION", convolution="CONVOLUTION"))
 
     def geometry(self, rank):
         """(pre_pad, post_pad, stride, dilation), one entry for each spatial dim."""
@@ -29,17 +43,33 @@ class Conv(Op):
     def out_dims(self, x_dims, w_dims) -> tuple:
         return (x_dims[0], w_dims[0], *window_out(x_dims[2:], w_dims[2:], *self.geometry(len(x_dims))))
 
+    def free_dims(self, words, options):
+        """An image and a filter, such as n32c64h56w56 k64r3s3 (c of the filter follows from the groups)."""
+        if len(words) < 2:
+            raise BadParam(f"problem: {self.name} takes an image and a filter, such as n32c64h56w56 k64r3s3; "
+                           f"got {options['words']}")
+        x, w, text = words[0], words[1], options["words"][1]
+        if text[0].isalpha():
+            w = (w[0], *((x[1] // options["groups"],) if "c" not in text else ()), *w[1:])
+        if len(w) != len(x):
+            raise BadParam(f"problem: the filter must have {len(x) - 2} spatial dims like the image; "
+                           f"got {text!r}")
+        return dict(zip(self.parts, (x, w, self.out_dims(x, w))))
+
     def rules(self, x_dims, w_dims, y_dims=None, names=("x", "w", "y")):
         """The rules of a convolution of x with w, whichever of the three tensors is the output."""
         x, w, y = names
         yield 3 <= len(x_dims) <= 5, f"{x} must have 1 to 3 spatial dims; got rank {len(x_dims)}"
         yield len(w_dims) == len(x_dims), f"{w} must have rank {len(x_dims)} like {x}; got {len(w_dims)}"
-        yield w_dims[1] > 0 and x_dims[1] % w_dims[1] == 0, f"{w}.c must divide {x}.c={x_dims[1]}; got {w}.c={w_dims[1]}"
+        yield (w_dims[1] > 0 and x_dims[1] % w_dims[1] == 0,
+               f"{w}.c must divide {x}.c={x_dims[1]}; got {w}.c={w_dims[1]}")
         groups = x_dims[1] // w_dims[1]
-        yield groups and w_dims[0] % groups == 0, f"{w}.k must be a multiple of the {groups} groups; got {w}.k={w_dims[0]}"
+        yield (groups and w_dims[0] % groups == 0,
+               f"{w}.k must be a multiple of the {groups} groups; got {w}.k={w_dims[0]}")
         yield min(w_dims[2:]) >= 1, f"{w} must have spatial dims >= 1; got {w_dims[2:]}"
         out = self.out_dims(x_dims, w_dims)
-        yield min(out[2:]) >= 1, f"{w} must fit into the padded {x}; got output {out[2:]} for {x} {x_dims[2:]}, {w} {w_dims[2:]}"
+        yield (min(out[2:]) >= 1, f"{w} must fit into the padded {x}; "
+                                  f"got output {out[2:]} for {x} {x_dims[2:]}, {w} {w_dims[2:]}")
         if y_dims is not None:
             yield tuple(y_dims) == out, f"{y} must have dims {out}; got {tuple(y_dims)}"
 
@@ -61,8 +91,12 @@ class ConvFprop(Conv, reads="x w", writes="y"):
     x  (n, c, spatial…)            images, any strides
     w  (k, c / groups, window…)    filters
     y  (n, k, out…)                out = (i + pre_pad + post_pad - dilation*(r-1) - 1) // stride + 1
-    Sums in the compute type, rounds once. Spec: graph API, ConvolutionForward; v5 guide, cudnnConvolutionForward.
+    Sums in the compute type, rounds once.
+    Spec: graph API, ConvolutionForward; v5 guide, cudnnConvolutionForward.
     """
+    parts = ("x", "w", "y")
+    api = "CONVOLUTION_FORWARD"
+    api_names = _api_names("FORWARD", parts)
 
     def check(self, x, w):
         return self.rules(x.dims, w.dims)
@@ -93,9 +127,13 @@ class ConvFprop(Conv, reads="x w", writes="y"):
 class ConvDgrad(Conv, reads="dy w", writes="dx"):
     """The gradient of ConvFprop with respect to x: its adjoint applied to dy.
 
-    dy (n, k, out…), w (k, c / groups, window…), dx (n, c, spatial…); dx must be given where stride > 1 leaves its size open.
+    dy (n, k, out…), w (k, c / groups, window…), dx (n, c, spatial…);
+    dx must be given where stride > 1 leaves its size open.
     Spec: graph API, ConvolutionBwdData; v5 guide, cudnnConvolutionBackwardData.
     """
+    parts = ("dx", "w", "dy")
+    api = "CONVOLUTION_BACKWARD_DATA"
+    api_names = _api_names("BWD_DATA", parts)
 
     def check(self, dy, w):
         yield dy.rank == w.rank, f"w must have rank {dy.rank} like dy; got {w.rank}"
@@ -108,7 +146,8 @@ class ConvDgrad(Conv, reads="dy w", writes="dx"):
         yield dx is not None, "dx must be given; its size does not follow from dy"
         yield from self.rules(dx.dims, w.dims, dy.dims, names=("dx", "w", "dy"))
 
-    def reference(self, dy, w, dims):
+    def reference(self, dy, w, shapes):
+        dims = shapes["dx"]
         pre, post, stride, dilation = self.geometry(dy.ndim)
         n, c = dims[:2]
         groups, k = c // w.shape[1], w.shape[0]
@@ -121,9 +160,6 @@ class ConvDgrad(Conv, reads="dy w", writes="dx"):
         cut = tuple(slice(a, a + i) for a, i in zip(pre, dims[2:]))
         return {"dx": full[(slice(None), slice(None), *cut)]}
 
-    def evaluate(self, arrays, scalars):
-        return self.reference(arrays["dy"], arrays["w"], arrays["dx"].shape)
-
     def terms(self, dy, w, dx):
         return prod(w.dims) // max(dx.c // w.c, 1) // w.c
 
@@ -135,9 +171,13 @@ class ConvDgrad(Conv, reads="dy w", writes="dx"):
 class ConvWgrad(Conv, reads="x dy", writes="dw"):
     """The gradient of ConvFprop with respect to w.
 
-    x (n, c, spatial…), dy (n, k, out…), dw (k, c / groups, window…); dw must be given, its size does not follow.
+    x (n, c, spatial…), dy (n, k, out…), dw (k, c / groups, window…);
+    dw must be given, its size does not follow.
     Spec: graph API, ConvolutionBwdFilter; v5 guide, cudnnConvolutionBackwardFilter.
     """
+    parts = ("x", "dw", "dy")
+    api = "CONVOLUTION_BACKWARD_FILTER"
+    api_names = _api_names("BWD_FILTER", parts)
 
     def check(self, x, dy):
         yield x.rank == dy.rank, f"dy must have rank {x.rank} like x; got {dy.rank}"
@@ -147,18 +187,17 @@ class ConvWgrad(Conv, reads="x dy", writes="dw"):
         yield dw is not None, "dw must be given; its size does not follow from x and dy"
         yield from self.rules(x.dims, dw.dims, dy.dims, names=("x", "dw", "dy"))
 
-    def reference(self, x, dy, dims):
+    def reference(self, x, dy, shapes):
         pre, post, stride, dilation = self.geometry(x.ndim)
+        dims = shapes["dw"]
         n, groups, k = x.shape[0], x.shape[1] // dims[1], dims[0]
         g = dy.reshape(n, groups, k // groups, prod(dy.shape[2:]))
         dw = np.zeros((groups, k // groups, *dims[1:]))
         for tap, view in views(padded(x, pre, post), dy.shape[2:], dims[2:], stride, dilation):
             columns = view.reshape(n, groups, dims[1], prod(dy.shape[2:]))
-            dw[(slice(None), slice(None), slice(None), *tap)] = np.einsum("ngkp,ngcp->gkc", g, columns, optimize=True)
+            sums = np.einsum("ngkp,ngcp->gkc", g, columns, optimize=True)
+            dw[(slice(None), slice(None), slice(None), *tap)] = sums
         return {"dw": self._flip(dw.reshape(dims))}
-
-    def evaluate(self, arrays, scalars):
-        return self.reference(arrays["x"], arrays["dy"], arrays["dw"].shape)
 
     def terms(self, x, dy, dw):
         return dy.n * prod(dy.spatial)
@@ -169,7 +208,8 @@ class ConvWgrad(Conv, reads="x dy", writes="dw"):
 
 @dataclass(frozen=True)
 class ConvBgrad(Op, reads="dy", writes="db"):
-    """The gradient of a bias added per channel: db[c] = sum over n and all spatial positions of dy[n, c, …].
+    """The gradient of a bias added per channel:
+    db[c] = sum over n and all spatial positions of dy[n, c, …].
 
     dy (n, c, spatial…) of rank 3 to 5, db (1, c, 1…). Spec: v5 guide, cudnnConvolutionBackwardBias.
     """
@@ -179,6 +219,10 @@ class ConvBgrad(Op, reads="dy", writes="db"):
 
     def infer(self, dy):
         return {"db": dy.like(1, dy.c, *(1,) * (dy.rank - 2))}
+
+    def lower(self, descs, absent=()):
+        total = Reduction(mode="add", compute=self.compute)
+        return [(total, dict(x="dy", y="db"), dict(alpha="alpha", beta="beta"))], {}
 
     def reference(self, dy):
         return {"db": dy.sum(axis=(0, *range(2, dy.ndim)), keepdims=True)}

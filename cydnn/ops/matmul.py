@@ -14,16 +14,21 @@ from .op import Op
 class Matmul(Op, reads="a b", writes="c"):
     """c[…, m, n] = sum over k of a[…, m, k] * b[…, k, n]; batch dims broadcast (each equal or 1).
 
-    a (…, m, k), b (…, k, n), c (…, m, n), equal ranks of 2 to 8, any strides: a transposed operand is a stride.
+    a (…, m, k), b (…, k, n), c (…, m, n), equal ranks of 2 to 8, any strides:
+    a transposed operand is a stride.
     Spec: graph API, MatMul.
     """
+    api = "MATMUL"
+    api_names = dict(a="OPERATION_MATMUL_ADESC", b="OPERATION_MATMUL_BDESC", c="OPERATION_MATMUL_CDESC",
+                     compute="MATMUL_COMP_TYPE")
 
     def check(self, a, b):
         yield a.rank >= 2, f"a must have rank >= 2; got {a.rank}"
         yield a.rank == b.rank, f"b must have rank {a.rank} like a; got {b.rank}"
-        yield a.dims[-1] == b.dims[-2], f"b.k must be a.k={a.dims[-1]}; got b.k={b.dims[-2]} (a {a.dims}, b {b.dims})"
-        yield all(i == j or 1 in (i, j) for i, j in zip(a.dims[:-2], b.dims[:-2])), \
-            f"batch dims must be equal or 1; got a {a.dims[:-2]}, b {b.dims[:-2]}"
+        yield (a.dims[-1] == b.dims[-2],
+               f"b.k must be a.k={a.dims[-1]}; got b.k={b.dims[-2]} (a {a.dims}, b {b.dims})")
+        yield (all(i == j or 1 in (i, j) for i, j in zip(a.dims[:-2], b.dims[:-2])),
+               f"batch dims must be equal or 1; got a {a.dims[:-2]}, b {b.dims[:-2]}")
 
     def infer(self, a, b):
         batch = tuple(j if i == 1 else i for i, j in zip(a.dims[:-2], b.dims[:-2]))

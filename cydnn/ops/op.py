@@ -1,25 +1,35 @@
-"""The base of all operations: a frozen dataclass whose fields are the attributes and whose methods are the rules and the meaning."""
+"""The base of all operations: a frozen dataclass whose fields are the attributes,
+whose methods are rules and meaning."""
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from typing import ClassVar
 
 import numpy as np
 
-from ..dtypes import BY_NAME
+from ..dtypes import MATH
 from ..status import BadParam
 from ..tensor import TensorDesc
+
+COMPUTE_API = {"f32": "FLOAT", "f64": "DOUBLE", "i32": "INT32", "f16": "HALF", "bf16": "BFLOAT16",
+               "bool": "BOOLEAN", "fast_f8": "FAST_FLOAT_FOR_FP8"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """What a field accepts, and its name in the backend API."""
+    """What a field accepts; ``api``: its name in the backend API without CUDNN_ATTR_,
+    ``members``: the API's words for a choice."""
     kind: str                                    # "ints" | "int" | "float" | "choice" | "flag"
     lo: float | None = None
-    accepts: tuple = ()
+    members: dict = dataclasses.field(default_factory=dict)      # word: its name without CUDNN_, or ""
     api: str = ""
     doc: str = ""
+
+    @property
+    def accepts(self) -> tuple:
+        return tuple(self.members)
 
 
 def _field(default, attribute):
@@ -39,62 +49,98 @@ def real(default, api="", doc=""):
     return _field(default, Attribute("float", api=api, doc=doc))
 
 
-def choice(*accepts, api="", doc=""):
-    """One of the given words; the first is the default."""
-    return _field(accepts[0], Attribute("choice", accepts=accepts, api=api, doc=doc))
+def choice(*accepts, api="", doc="", members=""):
+    """One of the given words; the first is the default.
+    ``members``: a format of their names in the API ("POINTWISE_{}"), or a dict from word to name."""
+    if isinstance(members, dict):
+        names = {word: members.get(word, "") for word in accepts}
+    else:
+        names = {word: members.format(word.upper()) if members else "" for word in accepts}
+    return _field(accepts[0], Attribute("choice", members=names, api=api, doc=doc))
 
 
 def flag(default=False, api="", doc=""):
     return _field(default, Attribute("flag", api=api, doc=doc))
 
 
+def _words(text: str):
+    """(names, optional ones, variadic ones) of "x b? inputs*"."""
+    words = text.split()
+    marked = lambda mark: {w.rstrip("?*") for w in words if w.endswith(mark)}
+    return tuple(w.rstrip("?*") for w in words), marked("?"), marked("*")
+
+
 @dataclasses.dataclass(frozen=True)
 class Op:
     """One operation. Equality and hashing are by attributes, so an op is a cache key.
 
-    Class facts: ``reads``/``writes`` name the operands (``optional`` those that may be absent), ``scalars`` the by-value numbers and
-    their defaults, ``blends`` says ``{output: (alpha name, beta name)}``, ``inplace`` the (written, read) pairs that may be one buffer.
+    Class facts: ``reads``/``writes`` name the operands (``optional`` those that may be absent, ``variadic``
+    those that are several tensors), ``scalars`` the by-value numbers and their defaults (an int for a whole
+    number, which stays exact), ``blends`` says ``{output: (alpha name, beta name)}``, ``inplace`` the
+    (written, read) pairs that may be one buffer. ``compute`` is the type that sums and functions are asked
+    in; ``math`` the one they are done in, at least as accurate. ``api`` is the name of the operation's
+    descriptor in the backend API, ``api_names`` what it calls operands, scalars and fields (CUDNN_ATTR_ left
+    out) that do not say it themselves.
     """
-    compute: str = dataclasses.field(default="f32", kw_only=True, metadata={"attribute": Attribute("choice", accepts=("f32", "f64", "i32"))})
+    compute: str = dataclasses.field(default="f32", kw_only=True, metadata={"attribute": Attribute(
+        "choice", members={word: f"DATA_{name}" for word, name in COMPUTE_API.items()},
+        doc="the type of sums and functions")})
 
     reads: ClassVar[tuple] = ()
     writes: ClassVar[tuple] = ()
     optional: ClassVar[frozenset] = frozenset()
+    variadic: ClassVar[frozenset] = frozenset()
     scalars: ClassVar[dict] = dict(alpha=1.0, beta=0.0)
     blends: ClassVar[dict] = {}
     inplace: ClassVar[tuple] = ()
     reads_output: ClassVar[bool] = False         # the old output is an input whatever beta is
     name: ClassVar[str] = ""
+    api: ClassVar[str] = ""
+    api_names: ClassVar[dict] = {}
 
     def __init_subclass__(cls, reads="", writes="", name=None, **kw):
         super().__init_subclass__(**kw)
         if not writes:
             return
-        split = lambda words: tuple(w.rstrip("?") for w in words.split())
-        cls.reads, cls.writes = split(reads), split(writes)
-        cls.optional = frozenset(w.rstrip("?") for w in (reads + " " + writes).split() if w.endswith("?"))
+        cls.reads, maybe, several = _words(reads)
+        cls.writes, maybe_out, _ = _words(writes)
+        cls.optional, cls.variadic = frozenset(maybe | maybe_out), frozenset(several)
         cls.name = name or re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        cls._wants_shapes = "shapes" in inspect.signature(cls.reference).parameters
+        cls._checked = None
         if "blends" not in cls.__dict__ and len(cls.writes) == 1 and {"alpha", "beta"} <= set(cls.scalars):
             cls.blends = {cls.writes[0]: ("alpha", "beta")}
 
     def __post_init__(self):
-        for f in dataclasses.fields(self):
-            a, value = f.metadata["attribute"], getattr(self, f.name)
-            set_ = lambda v, f=f: object.__setattr__(self, f.name, v)
-            where = f"{self.name}: {f.name}"
-            if a.kind == "ints":
-                value = value if isinstance(value, int) else tuple(int(v) for v in value)
-                if a.lo is not None and min((value,) if isinstance(value, int) else value, default=a.lo) < a.lo:
-                    raise BadParam(f"{where} must be >= {a.lo} in every dim; got {value}")
-                set_(value)
-            elif a.kind == "int":
-                if a.lo is not None and value < a.lo:
-                    raise BadParam(f"{where} must be >= {a.lo}; got {value}")
-                set_(int(value))
-            elif a.kind == "float":
-                set_(float(value))
-            elif a.kind == "choice" and value not in a.accepts:
-                raise BadParam(f"{where} must be one of {' '.join(a.accepts)}; got {value!r}")
+        cls = type(self)
+        if cls._checked is None:
+            cls._checked = [(f.name, f.default, f.metadata["attribute"]) for f in dataclasses.fields(cls)]
+        for name, default, attribute in cls._checked:
+            value = self.__dict__[name]
+            if value is not default:
+                object.__setattr__(self, name, self._accept(name, value, attribute))
+
+    def _accept(self, name, value, a: Attribute):
+        """The value of an attribute as it is kept. Raises BadParam."""
+        where = f"{self.name}: {name}"
+        if a.kind == "ints":
+            value = value if isinstance(value, int) else tuple(int(v) for v in value)
+            if a.lo is not None and min((value,) if isinstance(value, int) else value, default=a.lo) < a.lo:
+                raise BadParam(f"{where} must be >= {a.lo} in every dim; got {value}")
+        elif a.kind == "int":
+            if a.lo is not None and value < a.lo:
+                raise BadParam(f"{where} must be >= {a.lo}; got {value}")
+            value = int(value)
+        elif a.kind == "float":
+            value = float(value)
+        elif a.kind == "choice" and value not in a.members:
+            raise BadParam(f"{where} must be one of {' '.join(a.members)}; got {value!r}")
+        return value
+
+    @property
+    def math(self) -> str:
+        """The type that arithmetic is done in: f32 or f64."""
+        return MATH[self.compute]
 
     @classmethod
     def operands(cls) -> tuple:
@@ -110,10 +156,11 @@ class Op:
         if isinstance(value, int):
             return (value,) * dims
         if len(value) != dims:
-            raise BadParam(f"{self.name}: {name} must have {dims} entries (one for each spatial dim); got {value}")
+            raise BadParam(f"{self.name}: {name} must have {dims} entries (one for each spatial dim); "
+                           f"got {value}")
         return value
 
-    # What a subclass says ------------------------------------------------------------------------------------------
+    # ---- What a subclass says ----
 
     def check(self, **descs):
         """Yield (condition, sentence) in order; the first false one is the error."""
@@ -123,18 +170,31 @@ class Op:
         """Descriptors of outputs, from the inputs."""
         return {}
 
+    def check_outputs(self, **descs):
+        """Rules that need the outputs too; same form as ``check``."""
+        return ()
+
     def reference(self, **arrays) -> dict:
-        """The meaning, in NumPy: float64 arrays of the logical shapes in and out, scalars that are no blend factors by name."""
+        """The meaning, in NumPy: float64 arrays of the logical shapes in and out, scalars that are no blend
+        factors by name. A parameter ``shapes``, where there is one, gets {output: shape}."""
         raise NotImplementedError(f"{self.name} has no reference")
+
+    def lower(self, descs: dict, absent=()):
+        """The op as others: ``[(op, {operand: name}, {scalar: name or number})]`` over the op's own operand
+        names and new ones, and ``{new name: TensorDesc}``; None where it is not made of others. A scalar's
+        name is that of a scalar of this op."""
+        return None
 
     def terms(self, **descs) -> int:
         """Length of the longest sum behind one output element."""
         return 1
 
     def magnitude(self, arrays: dict, scalars: dict, results: dict) -> dict:
-        """For each output, what its rounding error scales with: the sum of absolute values behind each element.
+        """For each output, what its rounding error scales with:
+        the sum of absolute values behind each element.
 
-        ``results`` are the reference's unblended outputs. Default: their absolute values (each element is relatively accurate).
+        ``results`` are the reference's unblended outputs.
+        Default: their absolute values (each is relatively accurate).
         """
         return {name: np.abs(value) for name, value in results.items()}
 
@@ -142,22 +202,38 @@ class Op:
         """Arithmetic operations, multiply and add counted as two; 0 for memory-bound ops."""
         return 0
 
-    # What follows from it ------------------------------------------------------------------------------------------
+    def moved_bytes(self, **descs) -> int:
+        """Bytes that count for a benchmark row: every operand once, unless the op says otherwise."""
+        return sum(d.dtype.bytes_of(d.count) for v in descs.values() if v is not None
+                   for d in (v if isinstance(v, tuple) else (v,)))
+
+    def free_dims(self, words: list, options: dict) -> dict:
+        """{operand: dims} of the free words of a problem text (a list of dims, and the words themselves in
+        ``options["words"]``): one for each input in order, or for each output where there is no input."""
+        names = self.reads if self.reads else self.writes
+        return dict(zip((*names, *(o for o in self.writes if o not in names)), words))
+
+    def free_dtype(self, operand: str, dtype: str) -> str:
+        """The type of an operand in a problem text that names only ``dtype``."""
+        return dtype
+
+    # ---- What follows from it ----
 
     def complete(self, descs: dict) -> dict:
-        """Check every rule; return all operands in order, outputs inferred where they are not given. Raises BadParam."""
+        """Check every rule; return all operands in order,
+        outputs inferred where they are not given. Raises BadParam."""
         for name in self.reads:
             if descs.get(name) is None and name not in self.optional:
                 raise BadParam(f"{self.name}: {name} is missing; operands are {' '.join(self.operands())}")
-        for name in descs:
+        for name, value in descs.items():
             if name not in self.operands():
                 raise BadParam(f"{self.name}: {name} is no operand; operands are {' '.join(self.operands())}")
+            if value is not None and isinstance(value, tuple) != (name in self.variadic):
+                many = "several tensors" if name in self.variadic else "one tensor"
+                raise BadParam(f"{self.name}: {name} must be {many}; got {value}")
         given = {n: descs.get(n) for n in self.reads}
-        for ok, sentence in self.check(**given) or ():
-            if not ok:
-                raise BadParam(f"{self.name}: {sentence}")
-        inferred = self.infer(**given)
-        full = dict(given)
+        self._hold(self.check(**given))
+        inferred, full = self.infer(**given), dict(given)
         for name in self.writes:
             want, have = inferred.get(name), descs.get(name)
             if have is None:
@@ -166,25 +242,28 @@ class Op:
             if want is not None and have.dims != want.dims:
                 raise BadParam(f"{self.name}: {name} must have dims {want.dims}; got {have.dims}")
             if have.is_overlapping:
-                raise BadParam(f"{self.name}: {name} must not overlap itself; got dims {have.dims}, strides {have.strides}")
+                raise BadParam(f"{self.name}: {name} must not overlap itself; got dims {have.dims}, "
+                               f"strides {have.strides}")
             full[name] = have
-        for ok, sentence in self.check_outputs(**full) or ():
-            if not ok:
-                raise BadParam(f"{self.name}: {sentence}")
+        self._hold(self.check_outputs(**full))
         return full
 
-    def check_outputs(self, **descs):
-        """Rules that need the outputs too; same form as ``check``."""
-        return ()
+    def _hold(self, rules):
+        for ok, sentence in rules or ():
+            if not ok:
+                raise BadParam(f"{self.name}: {sentence}")
 
     def evaluate(self, arrays: dict, scalars: dict) -> dict:
         """``reference`` on a dict of arrays (outputs give their shapes), before the blend."""
         factors = {name for pair in self.blends.values() for name in pair}
         extra = {k: v for k, v in scalars.items() if k not in factors}
+        if self._wants_shapes:
+            extra["shapes"] = {n: np.shape(arrays[n]) for n in self.writes if arrays.get(n) is not None}
         return self.reference(**{n: arrays.get(n) for n in self.reads}, **extra)
 
     def run_reference(self, arrays: dict, scalars: dict) -> dict:
-        """The float64 results of every output, blended. ``arrays`` holds old outputs where beta != 0, else arrays of their shape."""
+        """The float64 results of every output, blended.
+        ``arrays`` holds old outputs where beta != 0, else arrays of their shape."""
         return self.blend(self.evaluate(arrays, scalars), arrays, scalars)
 
     def blend(self, results: dict, arrays: dict, scalars: dict) -> dict:
@@ -193,12 +272,9 @@ class Op:
         for name, value in results.items():
             if value is None:
                 continue
-            alpha, beta = (scalars.get(s, 1.0) for s in self.blends[name]) if name in self.blends else (1.0, 0.0)
+            alpha, beta = 1.0, 0.0
+            if name in self.blends:
+                alpha, beta = (scalars.get(s, 1.0) for s in self.blends[name])
             value = value if alpha == 1.0 else alpha * value
             out[name] = value if beta == 0 else value + beta * arrays[name]
         return out
-
-
-def math_dtype(op: Op):
-    """The DType of the op's compute type."""
-    return BY_NAME[op.compute]

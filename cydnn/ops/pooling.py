@@ -33,11 +33,13 @@ class Pooling(Op):
     def rules(self, dims, name="x"):
         yield 3 <= len(dims) <= 5, f"{name} must have 1 to 3 spatial dims; got rank {len(dims)}"
         out = self.out_dims(dims)
-        yield min(out[2:]) >= 1, f"window must fit into the padded {name}; got output {out[2:]} for {name} {dims[2:]}, window {self.window}"
+        yield (min(out[2:]) >= 1, f"window must fit into the padded {name}; "
+                                  f"got output {out[2:]} for {name} {dims[2:]}, window {self.window}")
 
     def _views(self, x, fill):
         window, pad, stride = self.geometry(x.ndim)
-        return views(padded(x, pad, pad, fill), self.out_dims(x.shape)[2:], window, stride, (1,) * len(window))
+        room = padded(x, pad, pad, fill)
+        return views(room, self.out_dims(x.shape)[2:], window, stride, (1,) * len(window))
 
     def _divisor(self, shape):
         """Elements that an average divides by, of shape (1, 1, *out)."""
@@ -47,11 +49,13 @@ class Pooling(Op):
         return np.maximum(sum(view for _, view in self._views(ones, 0.0)), 1.0)
 
     def _winners(self, x):
-        """(maximum, number of the winning tap or -1) of every window: the first largest in row-major order."""
+        """(maximum, number of the winning tap or -1) of every window:
+        the first largest in row-major order."""
         inside = np.ones((1, 1, *x.shape[2:]), bool)
         shape = self.out_dims(x.shape)
         best, winner = np.full(shape, -np.inf), np.full(shape, -1)
-        for number, ((_, value), (_, valid)) in enumerate(zip(self._views(x, 0.0), self._views(inside, False))):
+        pairs = zip(self._views(x, 0.0), self._views(inside, False))
+        for number, ((_, value), (_, valid)) in enumerate(pairs):
             value, valid = np.broadcast_arrays(value, valid)
             if self.nan == "propagate":
                 better = valid & ~np.isnan(best) & (np.isnan(value) | (value > best) | (winner < 0))
@@ -72,9 +76,11 @@ class Pooling(Op):
 
 @dataclass(frozen=True)
 class PoolingFwd(Pooling, reads="x", writes="y"):
-    """Reduce every window of x. x (n, c, spatial…), y (n, c, out…); out = (i + 2*pad - window) // stride + 1.
+    """Reduce every window of x. x (n, c, spatial…), y (n, c, out…);
+    out = (i + 2*pad - window) // stride + 1.
 
-    A max window without a usable value gives the lowest finite value of y's type; an exclude-average without cells gives 0.
+    A max window without a usable value gives the lowest finite value of y's type;
+    an exclude-average without cells gives 0.
     Spec: v5 guide, cudnnPoolingForward.
     """
 
@@ -96,7 +102,8 @@ class PoolingFwd(Pooling, reads="x", writes="y"):
 
 @dataclass(frozen=True)
 class PoolingBwd(Pooling, reads="y dy x", writes="dx"):
-    """Spread dy over the windows: max gives each dy to the first maximum of its window (found in x), averages spread evenly.
+    """Spread dy over the windows: max gives each dy to the first maximum of its window (found
+    in x), averages spread evenly.
 
     y, dy (n, c, out…), x, dx (n, c, spatial…). Spec: v5 guide, cudnnPoolingBackward.
     """
@@ -107,8 +114,16 @@ class PoolingBwd(Pooling, reads="y dy x", writes="dx"):
         yield dy.dims == out, f"dy must have dims {out}; got {dy.dims}"
         yield y.dims == out, f"y must have dims {out}; got {y.dims}"
 
+    def free_dims(self, words, options):
+        out = self.out_dims(words[0])
+        return dict(x=words[0], dx=words[0], y=out, dy=out)
+
+    def moved_bytes(self, y, dy, x, dx):
+        """The winner of a maximum is found in x; averages need neither x nor y."""
+        return sum(d.dtype.bytes_of(d.count) for d in ((dy, x, dx) if self.mode == "max" else (dy, dx)))
+
     def infer(self, y, dy, x):
-        return {"dx": x.replace(uid=0, name="")}
+        return {"dx": x}
 
     def reference(self, y, dy, x):
         window, pad, stride = self.geometry(x.ndim)

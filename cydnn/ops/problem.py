@@ -6,44 +6,46 @@
     matmul 8192x4096 4096x1024 bf16
     pointwise x=64x256:f32 b=1x256:f32 mode=add
 
-After the op's name, in any order: dims tokens (letters, or numbers with x) for the op's inputs in order; ``name=dims[:dtype][@s,t,…]``
-for a named operand (with strides after @; ``name=none`` leaves an optional output out); attributes ``attr=value`` (a list with commas; ``pad``, ``stride``, ``dil`` take the number
-directly); a dtype for all operands; ``acc=`` the compute type; a layout for all operands; ``groups=`` for convolutions; ``align=`` bytes.
+After the op's name, in any order: dims tokens (letters, or numbers with x), which the op gives to its
+operands; ``name=dims[:dtype][@s,t,…]`` for a named operand (with strides after @; ``name=none`` leaves an
+optional output out; several tensors of one operand are joined by +); attributes ``attr=value`` (a list with
+commas; ``pad``, ``stride``, ``dil`` take the number directly); a dtype for all operands; ``acc=`` the compute
+type; a layout for all operands; ``groups=`` for convolutions; ``align=`` bytes.
 """
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import prod
 
 from ..dtypes import BY_NAME
 from ..status import BadParam, CydnnError
 from ..tensor import LAYOUTS, TensorDesc, packed_strides
-from .batch_norm import BatchNorm
-from .conv import Conv
 from .op import Op
 
 _LETTERS = re.compile(r"(?:[a-z]\d+){2,}")
 _NUMBERS = re.compile(r"\d+(?:x\d+)*")
-_SHORT = {"pad": ("pre_pad", "post_pad"), "stride": ("stride",), "dil": ("dilation",), "dilation": ("dilation",), "window": ("window",)}
-_FILTER = "ktrs"                                 # letters of a filter, outermost first; spatial ones follow its rank
+_SHORT = {"pad": ("pre_pad", "post_pad"), "stride": ("stride",), "dil": ("dilation",),
+          "dilation": ("dilation",), "window": ("window",)}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """``op`` and ``{operand: TensorDesc}``, complete (outputs inferred). ``str()`` is the text form; ``Problem.parse`` reads it."""
+    """``op`` and ``{operand: TensorDesc}``, complete (outputs inferred). ``str()`` is the text form;
+    ``Problem.parse`` reads it. ``alignment``: bytes that every pointer is a multiple of."""
     op: Op
     operands: dict
+    alignment: int = 16
 
     def __post_init__(self):
         object.__setattr__(self, "operands", self.op.complete(self.operands))
 
     def __hash__(self):
-        return hash((self.op, tuple((k, v) for k, v in self.operands.items())))
+        return hash((self.op, tuple((k, v) for k, v in self.operands.items()), self.alignment))
 
     @property
     def descs(self) -> list[TensorDesc]:
-        return [d for d in self.operands.values() if d is not None]
+        given = (v for v in self.operands.values() if v is not None)
+        return [d for v in given for d in (v if isinstance(v, tuple) else (v,))]
 
     @property
     def flops(self) -> int:
@@ -52,10 +54,10 @@ class Problem:
     @property
     def bytes(self) -> int:
         """Bytes of every operand once: the least a kernel must move."""
-        return sum(d.count * d.dtype.bytes for d in self.descs)
+        return sum(d.dtype.bytes_of(d.count) for d in self.descs)
 
     def __str__(self):
-        return to_text(self)
+        return to_text(self.op, self.operands, self.alignment)
 
     @classmethod
     def parse(cls, text: str) -> "Problem":
@@ -63,27 +65,38 @@ class Problem:
         return parse(text)
 
 
-def to_text(p: Problem) -> str:
-    """Every operand by name, then the attributes that are not the default: the form that always parses back."""
-    words = [p.op.name]
-    for name, d in p.operands.items():
+def to_text(op: Op, operands: dict, alignment=16) -> str:
+    """Every operand by name, then the attributes that are not the default:
+    the form that always parses back."""
+    words = [op.name]
+    for name in op.operands():
+        d = operands.get(name)
         if d is not None:
-            words.append(f"{name}={'x'.join(map(str, d.dims))}:{d.dtype}" + _strides_text(d))
-        elif name in p.op.writes:
+            words.append(f"{name}=" + "+".join(map(_operand_text, d if isinstance(d, tuple) else (d,))))
+        elif name in op.writes:
             words.append(f"{name}=none")
-    for name, attribute in p.op.attributes().items():
-        value, default = getattr(p.op, name), type(p.op).__dataclass_fields__[name].default
-        if value != default:
-            value = ",".join(map(str, value)) + "," * (len(value) == 1) if isinstance(value, tuple) else value
-            words.append(f"acc={value}" if name == "compute" else f"{name}={value}")
-    alignment = min((d.alignment for d in p.descs), default=16)
+    words += attributes_text(op)
     return " ".join(words + ([f"align={alignment}"] if alignment != 16 else []))
 
 
-def _strides_text(d: TensorDesc) -> str:
+def attributes_text(op: Op) -> list[str]:
+    """The attributes that are not the default, a word each."""
+    words = []
+    for name in op.attributes():
+        value, default = getattr(op, name), type(op).__dataclass_fields__[name].default
+        if value != default:
+            value = ",".join(map(str, value)) + "," * (len(value) == 1) if isinstance(value, tuple) else value
+            words.append(f"acc={value}" if name == "compute" else f"{name}={value}")
+    return words
+
+
+def _operand_text(d: TensorDesc) -> str:
+    text = f"{'x'.join(map(str, d.dims))}:{d.dtype}"
     if d.strides == packed_strides(d.dims, "nchw"):
-        return ""
-    return "@nhwc" if d.strides == packed_strides(d.dims, "nhwc") else "@" + ",".join(map(str, d.strides))
+        return text
+    if d.strides == packed_strides(d.dims, "nhwc"):
+        return text + "@nhwc"
+    return text + "@" + ",".join(map(str, d.strides))
 
 
 def parse(text: str) -> Problem:
@@ -105,6 +118,14 @@ def _read(step, word):
         raise
     except (ValueError, TypeError, IndexError) as error:
         raise BadParam(f"problem: {word!r} cannot be read: {error}") from None
+
+
+def parse_attribute(op_class, name: str, value: str):
+    """The value of an attribute from its text."""
+    numbers = value.rstrip(",").split(",")
+    readers = {"ints": lambda: int(value) if "," not in value else tuple(map(int, numbers)),
+               "int": lambda: int(value), "float": lambda: float(value), "flag": lambda: value == "True"}
+    return readers.get(op_class.attributes()[name].kind, lambda: value)()
 
 
 class _Words:
@@ -136,72 +157,39 @@ class _Words:
         elif eq and (key in op_class.attributes() or key in _SHORT):
             self._attribute(op_class, key, value)
         else:
-            raise BadParam(f"problem: {word!r} is no word of {self.line}; operands are {' '.join(op_class.operands())}, attributes "
-                           f"{' '.join(op_class.attributes())}, types {' '.join(BY_NAME)}, layouts {' '.join(LAYOUTS)}")
+            raise BadParam(f"problem: {word!r} is no word of {self.line}; operands are "
+                           f"{' '.join(op_class.operands())}, attributes {' '.join(op_class.attributes())}, "
+                           f"types {' '.join(BY_NAME)}, layouts {' '.join(LAYOUTS)}")
 
     def _attribute(self, op_class, key, value):
         for name in _SHORT.get(key, (key,)):
-            if name not in op_class.attributes():
-                continue
-            kind = op_class.attributes()[name].kind
-            numbers = value.rstrip(",").split(",")
-            self.attributes[name] = {"ints": lambda: int(value) if "," not in value else tuple(map(int, numbers)),
-                                     "int": lambda: int(value), "float": lambda: float(value)}.get(kind, lambda: value)()
+            if name in op_class.attributes():
+                self.attributes[name] = parse_attribute(op_class, name, value)
 
     def problem(self, op_class):
         op = op_class(**{"compute": "f64" if self.dtype == "f64" else "f32", **self.attributes})
-        dims = self._dims(op)
+        free = [_letter_dims(w) if w[0].isalpha() else tuple(map(int, w.split("x"))) for w in self.free]
+        dims = op.free_dims(free, dict(words=self.free, groups=self.groups)) if free else {}
         descs = {}
         for name in op.operands():
             text = self.named.get(name)
             if text is not None:
-                descs[name] = None if text == "none" else self._named(text)
+                found = [self._named(part) for part in text.split("+")] if text != "none" else [None]
+                descs[name] = tuple(found) if name in op.variadic else found[0]
             elif name in dims:
-                dtype = self.dtype
-                if isinstance(op, BatchNorm) and name not in ("x", "y", "dy", "dx") and dtype in ("f16", "bf16"):
-                    dtype = "f32"
-                descs[name] = TensorDesc.packed(dtype, dims[name], self.layout if len(dims[name]) > 2 else "nchw", alignment=self.alignment)
-        return Problem(op, descs)
+                descs[name] = self._packed(op.free_dtype(name, self.dtype), dims[name])
+        return Problem(op, descs, self.alignment)
+
+    def _packed(self, dtype, dims, layout=None):
+        return TensorDesc.packed(dtype, dims, layout or self.layout if len(dims) > 2 else "nchw")
 
     def _named(self, text):
         body, at, strides = text.partition("@")
         numbers, _, dtype = body.partition(":")
         dims = tuple(map(int, numbers.split("x"))) if numbers[0].isdigit() else _letter_dims(numbers)
         if not at or strides in LAYOUTS:
-            return TensorDesc.packed(dtype or self.dtype, dims, strides or self.layout if len(dims) > 2 else "nchw", alignment=self.alignment)
-        return TensorDesc(dtype or self.dtype, dims, tuple(map(int, strides.split(","))), alignment=self.alignment)
-
-    def _dims(self, op) -> dict:
-        """Dims of the operands that the free words and the op's geometry give."""
-        free = [_letter_dims(w) if w[0].isalpha() else tuple(map(int, w.split("x"))) for w in self.free]
-        if not free:
-            return {}
-        if isinstance(op, Conv):
-            return self._conv_dims(op, free)
-        if isinstance(op, BatchNorm):
-            parameters = op.parameter_dims(free[0])
-            image = ("x", "y", "dy", "dx")
-            return {name: free[0] if name in image else parameters for name in op.operands() if name not in op.optional or "Bwd" in type(op).__name__}
-        if op.name == "pooling_bwd":
-            out = op.out_dims(free[0])
-            return dict(x=free[0], dx=free[0], y=out, dy=out)
-        if op.name == "softmax_bwd":
-            return dict(y=free[0], dy=free[0], dx=free[0])
-        if op.name == "pointwise" and len(free) == 1:
-            return {name: free[0] for name in op.inputs()}
-        names = op.reads if op.reads else op.writes
-        return dict(zip((*names, *(o for o in op.writes if o not in names)), free))
-
-    def _conv_dims(self, op, free):
-        x, w = free[0], self.free[1] if len(free) > 1 else None
-        if w is None:
-            raise BadParam(f"problem: {self.line} takes an image and a filter, such as n32c64h56w56 k64r3s3; got {self.free}")
-        filter_dims = free[1] if not w[0].isalpha() else (free[1][0], *((x[1] // self.groups,) if "c" not in w else ()), *free[1][1:])
-        if prod(filter_dims) < 0 or len(filter_dims) != len(x):
-            raise BadParam(f"problem: the filter must have {len(x) - 2} spatial dims like the image; got {w!r}")
-        out = op.out_dims(x, filter_dims)
-        return {"conv_fprop": dict(x=x, w=filter_dims), "conv_dgrad": dict(dx=x, w=filter_dims, dy=out),
-                "conv_wgrad": dict(x=x, dw=filter_dims, dy=out)}[op.name]
+            return self._packed(dtype or self.dtype, dims, strides)
+        return TensorDesc(dtype or self.dtype, dims, tuple(map(int, strides.split(","))))
 
 
 def _letter_dims(word: str) -> tuple:

@@ -26,10 +26,15 @@ MODES = {                                        # name: (NumPy meaning, value o
 class Reduction(Op, reads="x", writes="y"):
     """Reduce every dim in which y has size 1 and x has not. NaN in x gives NaN.
 
-    x of any rank and strides; y of equal rank, each dim equal to x's or 1; y must be given (default: everything reduced).
+    x of any rank and strides; y of equal rank, each dim equal to x's or 1;
+    y must be given (default: everything reduced).
     Spec: graph API, Reduction.
     """
-    mode: str = choice(*MODES, api="REDUCTION_OPERATOR")
+    mode: str = choice(*MODES, api="REDUCTION_OPERATOR", members="REDUCE_TENSOR_{}")
+
+    api = "REDUCTION"
+    api_names = dict(x="OPERATION_REDUCTION_XDESC", y="OPERATION_REDUCTION_YDESC",
+                     compute="REDUCTION_COMP_TYPE")
 
     def check(self, x):
         yield x.rank >= 1, f"x must have rank >= 1; got {x.rank}"
@@ -37,21 +42,20 @@ class Reduction(Op, reads="x", writes="y"):
     def check_outputs(self, x, y):
         yield y is not None, "y must be given; which dims are reduced does not follow from x"
         yield y.rank == x.rank, f"y must have rank {x.rank} like x; got {y.rank}"
-        yield all(b in (a, 1) for a, b in zip(x.dims, y.dims)), f"y must have dims equal to those of x {x.dims} or 1; got {y.dims}"
+        yield (all(b in (a, 1) for a, b in zip(x.dims, y.dims)),
+               f"y must have dims equal to those of x {x.dims} or 1; got {y.dims}")
 
     def axes(self, x_dims, y_dims) -> tuple:
         return tuple(i for i, (a, b) in enumerate(zip(x_dims, y_dims)) if a != b)
 
-    def reference(self, x, shape):
+    def reference(self, x, shapes):
+        shape = shapes["y"]
         axes = self.axes(x.shape, shape)
         meaning, empty = MODES[self.mode]
         if not x.size:
             return {"y": np.full(shape, empty)}
         with np.errstate(over="ignore", invalid="ignore"):
             return {"y": meaning(x, axes) if axes else meaning(x[None], (0,))[0]}
-
-    def evaluate(self, arrays, scalars):
-        return self.reference(arrays["x"], arrays["y"].shape)
 
     def magnitude(self, arrays, scalars, results):
         if self.mode in ("add", "avg"):

@@ -1,4 +1,5 @@
-"""The v5 tensor operations: transform, add, op, set, scale. Spec: v5 guide, cudnnTransformTensor to cudnnScaleTensor."""
+"""The v5 tensor operations: transform, add, op, set, scale.
+Spec: v5 guide, cudnnTransformTensor to cudnnScaleTensor."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ class Transform(Op, reads="x", writes="y"):
     """y = alpha * x + beta * y between any two layouts and types of equal dims. x and y must not overlap."""
 
     def infer(self, x):
-        return {"y": x.replace(uid=0, name="")}
+        return {"y": x}
 
     def reference(self, x):
         return {"y": x}
@@ -28,16 +29,14 @@ class AddTensor(Op, reads="a", writes="c"):
     def check_outputs(self, a, c):
         yield c is not None, "c must be given"
         yield a.rank == c.rank, f"a must have rank {c.rank} like c; got {a.rank}"
-        yield all(i in (j, 1) for i, j in zip(a.dims, c.dims)), f"a must have dims equal to those of c {c.dims} or 1; got {a.dims}"
+        yield (all(i in (j, 1) for i, j in zip(a.dims, c.dims)),
+               f"a must have dims equal to those of c {c.dims} or 1; got {a.dims}")
 
-    def reference(self, a, shape):
-        return {"c": np.broadcast_to(a, shape)}
-
-    def evaluate(self, arrays, scalars):
-        return self.reference(arrays["a"], arrays["c"].shape)
+    def reference(self, a, shapes):
+        return {"c": np.broadcast_to(a, shapes["c"])}
 
 
-OP_MODES = {                                     # name: (meaning when NaN propagates, meaning when it is ignored)
+OP_MODES = {                                     # name: (meaning where NaN propagates, where it is ignored)
     "add": (np.add, np.add),
     "mul": (np.multiply, np.multiply),
     "min": (np.minimum, np.fmin),
@@ -56,10 +55,11 @@ class OpTensor(Op, reads="a b", writes="c"):
 
     def check(self, a, b):
         yield a.rank == b.rank, f"b must have rank {a.rank} like a; got {b.rank}"
-        yield all(j in (i, 1) for i, j in zip(a.dims, b.dims)), f"b must have dims equal to those of a {a.dims} or 1; got {b.dims}"
+        yield (all(j in (i, 1) for i, j in zip(a.dims, b.dims)),
+               f"b must have dims equal to those of a {a.dims} or 1; got {b.dims}")
 
     def infer(self, a, b):
-        return {"c": a.replace(uid=0, name="")}
+        return {"c": a}
 
     def reference(self, a, b, alpha1, alpha2):
         return {"c": OP_MODES[self.mode][self.nan == "ignore"](alpha1 * a, alpha2 * b)}
@@ -77,8 +77,8 @@ class SetTensor(Op, reads="", writes="y"):
     def check_outputs(self, y):
         yield y is not None, "y must be given"
 
-    def evaluate(self, arrays, scalars):
-        return {"y": np.full(arrays["y"].shape, scalars["value"])}
+    def reference(self, value, shapes):
+        return {"y": np.full(shapes["y"], value)}
 
 
 @dataclass(frozen=True)

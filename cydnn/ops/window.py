@@ -18,5 +18,6 @@ def padded(x, pre_pad, post_pad, fill=0.0):
 def views(x_padded, out, window, stride, dilation):
     """Yield (tap index, view of shape (n, c, *out)) for every tap of the window, in row-major order."""
     for tap in np.ndindex(*window):
-        cut = tuple(slice(t * d, t * d + s * (o - 1) + 1, s) for t, d, s, o in zip(tap, dilation, stride, out))
+        cut = tuple(slice(t * d, t * d + s * (o - 1) + 1, s)
+                    for t, d, s, o in zip(tap, dilation, stride, out))
         yield tap, x_padded[(slice(None), slice(None), *cut)]

@@ -1,48 +1,59 @@
 /*@kernel
 name   = "conv_depthwise_{T}"
-about  = "Depthwise convolution of channels-last tensors, and its data gradient: a thread makes 16 bytes of channels x 4 neighbouring outputs."
+about  = """Depthwise convolution of channels-last tensors, and its data gradient: \
+            a thread makes 16 bytes of channels x 4 neighbouring outputs."""
 T      = ["f32", "f16", "bf16"]
-params = ["const T* x", "const T* w", "T* y", "float alpha", "float beta", "int channels", "int strips", "int width", "int skip",
-          "Array<FastDiv, 3> out", "Array<int, 3> size", "Array<int, 3> taps", "Array<int, 3> stride", "Array<int, 3> pad",
-          "Array<int, 3> dilation", "Array<FastDiv, 3> divide", "int64_t x_n", "Array<int64_t, 3> x_s", "int64_t w_c",
-          "Array<int64_t, 3> w_s", "int64_t y_n", "Array<int64_t, 3> y_s", "Fuse fuse"]
+params = ["const T* x", "const T* w", "T* y", "float alpha", "float beta", "int channels", "int strips",
+          "int width", "int skip", "Array<FastDiv, 3> out", "Array<int, 3> size", "Array<int, 3> taps",
+          "Array<int, 3> stride", "Array<int, 3> pad", "Array<int, 3> dilation", "Array<FastDiv, 3> divide",
+          "int64_t x_n", "Array<int64_t, 3> x_s", "int64_t w_c", "Array<int64_t, 3> w_s", "int64_t y_n",
+          "Array<int64_t, 3> y_s", "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(strips, 16) * ceil_div(channels, 256 // sizeof(T))", 1, 1]
 smem   = "taps[0] * taps[1] * taps[2] * (256 // sizeof(T)) * 4"
 needs  = ["channels % (16 // sizeof(T)) == 0", "strips >= 1", "channels >= 1"]
 marks  = ["epilogue"]
-problems = ["conv_fprop n2c24d4h5w7 k24t2r3s3 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,1 dilation=1,2,1 groups=24 {T} nhwc",
+problems = ["""conv_fprop n2c24d4h5w7 k24t2r3s3 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,1 dilation=1,2,1 \
+               groups=24 {T} nhwc""",
             "conv_dgrad n2c8d5h6w5 k8t2r2s3 pre_pad=1,0,1 post_pad=0,1,1 stride=2,1,2 groups=8 {T} nhwc",
-            "conv_fprop n2c{512 // sizeof(T) + 16}h5w9 k{512 // sizeof(T) + 16}r3s3 pad1 stride2 groups={512 // sizeof(T) + 16} {T} nhwc",
-            "conv_fprop n1c{256 // sizeof(T)}h5w6 k{256 // sizeof(T)}r5s5 pad2 groups={256 // sizeof(T)} {T} nhwc"]
+            """conv_fprop n2c{512 // sizeof(T) + 16}h5w9 k{512 // sizeof(T) + 16}r3s3 pad1 stride2 \
+               groups={512 // sizeof(T) + 16} {T} nhwc""",
+            """conv_fprop n1c{256 // sizeof(T)}h5w6 k{256 // sizeof(T)}r5s5 pad2 groups={256 // sizeof(T)} \
+               {T} nhwc"""]
 @*/
-// y[i] = sum over taps t of w[t] * x[(i * stride - pad + t * dilation) / divide], where that is a whole number inside x.
+// y[i] = sum over taps t of w[t] * x[(i * stride - pad + t * dilation) / divide], where that
+// is a whole number inside x.
 //   forward         divide 1
-//   data gradient   stride 1, divide = the stride, the filter read backwards: with t' = taps-1-t, pad' = dilation*(taps-1) - pad
-// A block is 16 threads along the channels (256 bytes) x 16 strips of 4 outputs along the last dim; its filters are in
-// shared memory as [tap][channel]. Neighbours' inputs overlap and come from L1. `skip`: a tap outside x is left out rather than
-// multiplied by zero (which matters for infinite filters only).
+//   data gradient   stride 1, divide = the stride, the filter read backwards:
+//                   with t' = taps-1-t, pad' = dilation*(taps-1) - pad
+// A block is 16 threads along the channels (256 bytes) x 16 strips of 4 outputs along the last dim; its
+// filters are in shared memory as [tap][channel]. Neighbours' inputs overlap and come from L1. `skip`: a tap
+// outside x is left out rather than multiplied by zero (which matters for infinite filters only).
 #include "lib/epilogue.cuh"
 #include "lib/math.cuh"
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
-    const T* x, const T* w, T* y, float alpha, float beta, int channels, int strips, int width, int skip, Array<FastDiv, 3> out,
-    Array<int, 3> size, Array<int, 3> taps, Array<int, 3> stride, Array<int, 3> pad, Array<int, 3> dilation,
-    Array<FastDiv, 3> divide, i64 x_n, Array<i64, 3> x_s, i64 w_c, Array<i64, 3> w_s, i64 y_n, Array<i64, 3> y_s, Fuse fuse) {
+    const T* x, const T* w, T* y, float alpha, float beta, int channels, int strips, int width, int skip,
+    Array<FastDiv, 3> out, Array<int, 3> size, Array<int, 3> taps, Array<int, 3> stride, Array<int, 3> pad,
+    Array<int, 3> dilation, Array<FastDiv, 3> divide, i64 x_n, Array<i64, 3> x_s, i64 w_c, Array<i64, 3> w_s,
+    i64 y_n, Array<i64, 3> y_s, Fuse fuse) {
     constexpr int V = 16 / sizeof(T), P = 4, wide = 16 * V;
     extern __shared__ __align__(16) float filters[];
     const unsigned blocks_c = ceil_div(channels, wide);
     const int first = blockIdx.x % blocks_c * wide, all_taps = taps[0] * taps[1] * taps[2];
 
     for (int i = threadIdx.x; i < all_taps * wide; i += 256) {
-        const int c = first + i % wide, tap = i / wide, s = tap % taps[2], r = tap / taps[2] % taps[1], t = tap / taps[2] / taps[1];
+        const int c = first + i % wide, tap = i / wide;
+        const int s = tap % taps[2], r = tap / taps[2] % taps[1], t = tap / taps[2] / taps[1];
         filters[i] = c < channels ? to_acc(w[c * w_c + t * w_s[0] + r * w_s[1] + s * w_s[2]]) : 0.f;
     }
     __syncthreads();
     const int lane = threadIdx.x % 16, channel = first + lane * V;
     unsigned n = blockIdx.x / blocks_c * 16 + threadIdx.x / 16, place[3];
     if (n >= unsigned(strips) || channel >= channels) return;
-    UNROLL for (int i = 2; i >= 0; --i) n = out[i].divmod(n, place[i]);
+    n = out[2].divmod(n, place[2]);
+    const int line = n;                                            // of outputs along the last dim
+    UNROLL for (int i = 1; i >= 0; --i) n = out[i].divmod(n, place[i]);
     const int q0 = place[2] * P;
     x += n * x_n + channel;
 
@@ -50,7 +61,8 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     auto reads = [&](int dim, int i, int t, int& z) {
         z = i * stride[dim] - pad[dim] + t * dilation[dim];
         unsigned rest = 0;
-        if (divide[dim].by > 1) z = divide[dim].divmod(z, rest);     // what is negative becomes (2^31 + z) / by: outside too
+        // What is negative becomes (2^31 + z) / by: outside too.
+        if (divide[dim].by > 1) z = divide[dim].divmod(z, rest);
         return unsigned(z) < unsigned(size[dim]) && rest == 0;
     };
     float acc[P][V] = {};
@@ -88,7 +100,8 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         T* p = y + off + j * y_s[2];
         float old[V] = {};
         if (beta != 0.f) Vec<T, V>::load(p).get(old);
-        UNROLL for (int c = 0; c < V; ++c) acc[j][c] = beta != 0.f ? alpha * acc[j][c] + beta * old[c] : alpha * acc[j][c];
+        UNROLL for (int c = 0; c < V; ++c)
+            acc[j][c] = beta != 0.f ? alpha * acc[j][c] + beta * old[c] : alpha * acc[j][c];
         fuse_epilogue(acc[j], off + j * y_s[2], channel);
         Vec<T, V>::of(acc[j]).store(p);
     }

@@ -1,34 +1,41 @@
 /*@kernel
 name    = "conv_dgrad_mma_m{tile_m}n{tile_n}_{T}_{Y}"
-about   = "dx[ndhw, c] = sum over taps and k of dy @ w on tensor cores, NHWC, any stride, tiles of {tile_m} pixels by {tile_n} channels."
+about   = """dx[ndhw, c] = sum over taps and k of dy @ w on tensor cores, NHWC, any stride, \
+             tiles of {tile_m} pixels by {tile_n} channels."""
 T       = ["f16", "bf16"]
 Y       = ["f16", "bf16", "f32"]                  # what is stored; f32 where a copy to another layout rounds
 tile_m  = [128, 64]
 tile_n  = [128, 64, 256]
 when    = ["tile_m == 128 or tile_n < 256", "Y == T or Y == f32"]
 targets = ["sm_80"]
-params  = ["const T* dy", "const T* w", "Y* dx", "float alpha", "float beta", "int images", "int rows", "int cols", "int k", "int dy_chunks",
-           "int w_chunks", "int w_first", "int channels", "FastDiv n_tiles", "FastDiv m_tiles", "Array<FastDiv, 3> stride",
-           "Array<int, 3> wrap", "Array<int, 3> up", "Array<FastDiv, 6> out", "Array<int, 3> dx_size", "Array<int, 3> size",
-           "Array<int, 3> taps", "Array<int, 3> dilation", "Array<int, 3> w_tap", "int classes", "int groups", "Fuse fuse"]
+params  = ["const T* dy", "const T* w", "Y* dx", "float alpha", "float beta", "int images", "int rows",
+           "int cols", "int k", "int dy_chunks", "int w_chunks", "int w_first", "int channels",
+           "FastDiv n_tiles", "FastDiv m_tiles", "Array<FastDiv, 3> stride", "Array<int, 3> wrap",
+           "Array<int, 3> up", "Array<FastDiv, 6> out", "Array<int, 3> dx_size", "Array<int, 3> size",
+           "Array<int, 3> taps", "Array<int, 3> dilation", "Array<int, 3> w_tap", "int classes", "int groups",
+           "Fuse fuse"]
 block   = ["256 if tile_n == 256 else 128", 1, 1]
 grid    = ["classes * m_tiles * n_tiles", "groups", 1]
 smem    = "3 * (tile_m + tile_n) * 128 + 12 * tile_m + 128"
 needs   = ["n_tiles == ceil_div(cols, tile_n)", "m_tiles == ceil_div(rows, tile_m)", "rows < 2**31 - 256"]
 marks   = ["epilogue"]
 problems = ["conv_dgrad n1c40h5w7 k72r2s3 pad1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}",
-            "conv_dgrad n2c21d5h4w6 k16t2r2s2 pre_pad=1,0,2 post_pad=0,1,1 stride=2,1,3 dilation=1,2,1 mode=convolution {T} {'nchw' if Y == f32 else 'nhwc'}",
+            """conv_dgrad n2c21d5h4w6 k16t2r2s2 pre_pad=1,0,2 post_pad=0,1,1 stride=2,1,3 dilation=1,2,1 \
+               mode=convolution {T} {'nchw' if Y == f32 else 'nhwc'}""",
             "conv_dgrad n2c272h9w8 k80r2s1 groups=2 {T} {'nchw' if Y == f32 else 'nhwc'}",
             "conv_dgrad n1c8h4w5 k8r1s1 stride2 {T} {'nchw' if Y == f32 else 'nhwc'}"]
 @*/
-// Input pixel h gets tap r of output p when h + pad = p*stride + r*dilation. So the pixels of one residue h mod stride form a
-// class that sees only every stride-th tap: a stride-1 correlation of dy with a part of the filter. Per dim, class e = 0 … stride-1
-// (stride and dilation have no common factor) has the taps r = e, e + stride, …; with e*dilation + wrap = q*stride + a its pixels
-// are h = a + stride*i, and tap number j reads p = i + (up - q) - j*dilation. wrap = -pad mod stride, up = ceil(pad / stride).
-// Classes come with the most taps first, so that the short ones fill the end of the launch; classes without taps store zeros.
+// Input pixel h gets tap r of output p when h + pad = p*stride + r*dilation. So the pixels of one residue h
+// mod stride form a class that sees only every stride-th tap: a stride-1 correlation of dy with a part of the
+// filter. Per dim, class e = 0 … stride-1 (stride and dilation have no common factor) has the taps
+// r = e, e + stride, …; with e*dilation + wrap = q*stride + a its pixels are h = a + stride*i, and tap
+// number j reads p = i + (up - q) - j*dilation. wrap = -pad mod stride, up = ceil(pad / stride).
+// Classes come with the most taps first, so that the short ones fill the end of the launch; classes without
+// taps store zeros.
 //
-// rows = pixels of the largest class, cols = channels of a group, k = filters of a group. Chunks of 8 elements: dy_chunks in a pixel
-// of dy, w_chunks in a filter. w_tap steps from tap to tap, w_first is tap (0, 0, 0).
+// rows = pixels of the largest class, cols = channels of a group, k = filters of a group.
+// Chunks of 8 elements: dy_chunks in a pixel of dy, w_chunks in a filter. w_tap steps from tap
+// to tap, w_first is tap (0, 0, 0).
 // out: sizes of a class, three rounded down (at least 1), then three rounded up.
 #include "mma_rows.cuh"
 #include "tile/store.cuh"
@@ -37,13 +44,13 @@ namespace cydnn {
 template <class Tile> struct DgradSource {
     static constexpr int pass = Tile::threads / 8, a_rows = Tile::m / pass;
     static constexpr int b_chunks = Tile::n / 8, b_pass = Tile::threads / b_chunks, b_rows = 64 / b_pass;
-    const char *dy, *w;                                 // the group's; w: this thread's k row and channel chunk
-    const Row* row;                                     // of this thread's first row, in shared memory: registers are short
+    const char *dy, *w;                   // the group's; w: this thread's k row and channel chunk
+    const Row* row;                       // of this thread's first row, in shared memory: registers are short
     Window window;
     int k, dy_chunks, w_chunks, lane, k_row, w_tap[3];
     unsigned a_to, b_to;
     bool col_inside;
-    int k0, t, r, s;                                    // the k step to load next: filters k0 … k0 + 63 of one tap
+    int k0, t, r, s;                             // the k step to load next: filters k0 … k0 + 63 of one tap
 
     DEVICE void load_a(int, unsigned stage) const {
         const int chunk = k0 / 8 + lane, delta = tap_offset(window, t, r, s, dy_chunks) + chunk;
@@ -58,7 +65,8 @@ template <class Tile> struct DgradSource {
         const char* from = w + (i64(k0) * w_chunks + t * w_tap[0] + r * w_tap[1] + s * w_tap[2]) * 16;
         UNROLL for (int i = 0; i < b_rows; ++i) {
             const bool load = col_inside && k0 + k_row + i * b_pass < k;
-            cp_async_if<16>(load, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2, from + i64(i * b_pass) * w_chunks * 16);
+            cp_async_if<16>(load, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2,
+                            from + i64(i * b_pass) * w_chunks * 16);
         }
         if ((k0 += 64) >= k) {
             k0 = 0;
@@ -75,14 +83,16 @@ template <class Tile> struct DgradSource {
 using Tile = MmaTile<tile_m, tile_n>;
 
 extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERNEL(
-    const T* dy, const T* w, Y* dx, float alpha, float beta, int images, int rows, int cols, int k, int dy_chunks, int w_chunks,
-    int w_first, int channels, FastDiv n_tiles, FastDiv m_tiles, Array<FastDiv, 3> stride, Array<int, 3> wrap, Array<int, 3> up,
-    Array<FastDiv, 6> out, Array<int, 3> dx_size, Array<int, 3> size, Array<int, 3> taps, Array<int, 3> dilation, Array<int, 3> w_tap,
-    int classes, int groups, Fuse fuse) {
+    const T* dy, const T* w, Y* dx, float alpha, float beta, int images, int rows, int cols, int k,
+    int dy_chunks, int w_chunks, int w_first, int channels, FastDiv n_tiles, FastDiv m_tiles,
+    Array<FastDiv, 3> stride, Array<int, 3> wrap, Array<int, 3> up, Array<FastDiv, 6> out,
+    Array<int, 3> dx_size, Array<int, 3> size, Array<int, 3> taps, Array<int, 3> dilation,
+    Array<int, 3> w_tap, int classes, int groups, Fuse fuse) {
     extern __shared__ unsigned char dynamic[];
     unsigned char* memory = dynamic + (-shared_address(dynamic) & 127);
     const unsigned shared = shared_address(memory);
-    const int thread = threadIdx.x, lane = thread % 32, warp_m = thread / 32 % 2, warp_n = thread / 64, group = blockIdx.y;
+    const int thread = threadIdx.x, lane = thread % 32, warp_m = thread / 32 % 2, warp_n = thread / 64;
+    const int group = blockIdx.y;
     unsigned tile_col, tile_row, e[3];
     const unsigned kind = m_tiles.divmod(n_tiles.divmod(blockIdx.x, tile_col), tile_row);
     e[0] = stride[1].divmod(stride[2].divmod(kind, e[2]), e[1]);
@@ -111,22 +121,27 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
         table[thread] = row_of(source.window, at, dy_chunks);
         if (m0 + thread >= count) table[thread].mask = 0;
         int pixel = at[0];
-        UNROLL for (int d = 0; d < 3; ++d) pixel = pixel * dx_size[d] + at[d + 1] * int(stride[d].by) + first_pixel[d];
+        UNROLL for (int d = 0; d < 3; ++d)
+            pixel = pixel * dx_size[d] + at[d + 1] * int(stride[d].by) + first_pixel[d];
         pixels[thread] = m0 + thread < count ? pixel : -1;
     }
     __syncthreads();
     const int row = thread / 8, col_chunk = thread % source.b_chunks;
     source.row = table + row, source.lane = thread % 8, source.a_to = swizzled(row, source.lane, 128);
     source.k_row = thread / source.b_chunks, source.b_to = swizzled(source.k_row, col_chunk, tile_n * 2);
-    source.col_inside = n0 + col_chunk * 8 < cols, source.k = k, source.dy_chunks = dy_chunks, source.w_chunks = w_chunks;
+    source.col_inside = n0 + col_chunk * 8 < cols, source.k = k;
+    source.dy_chunks = dy_chunks, source.w_chunks = w_chunks;
     source.k0 = source.t = source.r = source.s = 0;
     source.dy = reinterpret_cast<const char*>(dy) + i64(group) * k * 2;
-    source.w = reinterpret_cast<const char*>(w) + (i64(group * k + source.k_row) * w_chunks + w_start + n0 / 8 + col_chunk) * 16;
+    source.w = reinterpret_cast<const char*>(w) +
+               (i64(group * k + source.k_row) * w_chunks + w_start + n0 / 8 + col_chunk) * 16;
 
     MmaSums<Tile> sums = {};
     const int steps = source.window.taps[0] * source.window.taps[1] * source.window.taps[2] * ceil_div(k, 64);
-    mma_main<T, Tile>(sums, shared, steps, KMajorA<Tile>(shared, warp_m, lane), MnMajorB<Tile>(shared, warp_n, lane), source);
+    mma_main<T, Tile>(sums, shared, steps, KMajorA<Tile>(shared, warp_m, lane),
+                      MnMajorB<Tile>(shared, warp_n, lane), source);
     float* results = reinterpret_cast<float*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
-    store_tile<Y, Tile>(results, dx, [&](int i) { return pixels[i]; }, group * cols + n0, cols - n0, channels, alpha, beta);
+    const auto pixel = [&](int i) { return pixels[i]; };
+    store_tile<Y, Tile>(results, dx, pixel, group * cols + n0, cols - n0, channels, alpha, beta);
 }

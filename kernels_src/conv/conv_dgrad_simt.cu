@@ -1,43 +1,53 @@
 /*@kernel
 name   = "conv_dgrad_simt_{T}_{TILE}"
-about  = "Data gradient as implicit GEMM on CUDA cores, in gather form, one class of pixels (modulo the stride) a block. Any strides, groups, dilation."
+about  = """Data gradient as implicit GEMM on CUDA cores, in gather form, one class of pixels (modulo the \
+            stride) a block. Any strides, groups, dilation."""
 T      = ["f32", "f64", "f16", "bf16"]
 TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
 params = ["const T* dy", "const T* w", "T* dx", "Acc_T alpha", "Acc_T beta",
-          "int images", "int channels", "int filters", "int flags", "int channel_inner", "int tiles_m", "int tiles_n",
+          "int images", "int channels", "int filters", "int flags", "int channel_inner",
+          "int tiles_m", "int tiles_n",
           "Array<int, 3> classes", "Array<int, 3> size", "Array<int, 3> dy_size", "Array<int, 3> taps",
-          "Array<int, 3> stride", "Array<int, 3> pad", "Array<int, 3> dilation", "Array<int, 3> tap_step", "Array<int, 3> z_step",
+          "Array<int, 3> stride", "Array<int, 3> pad", "Array<int, 3> dilation",
+          "Array<int, 3> tap_step", "Array<int, 3> z_step",
           "int64_t dy_n", "int64_t dy_group", "int dy_k", "Array<int64_t, 3> dy_s",
           "int64_t w_c", "int64_t w_group", "int w_k", "Array<int, 3> w_s",
-          "int64_t dx_n", "int64_t dx_c", "Array<int64_t, 3> dx_s"]
+          "int64_t dx_n", "int64_t dx_c", "Array<int64_t, 3> dx_s", "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["tiles_m * tiles_n * classes[0] * classes[1] * classes[2] * groups", 1, 1]
 extra  = ["groups"]
-needs  = ["images >= 1", "channels >= 1", "tiles_m * tiles_n * classes[0] * classes[1] * classes[2] * groups < 2147483648"]
+needs  = ["images >= 1", "channels >= 1",
+          "tiles_m * tiles_n * classes[0] * classes[1] * classes[2] * groups < 2147483648"]
+marks  = ["epilogue"]
 problems = ["conv_dgrad n2c5h5w6 k7r3s2 pad1 stride2 {T}",
             "conv_dgrad n1c8h5w6 k8r3s3 {T} nhwc",
             "conv_dgrad n2c4h5w6 k8r1s1 {T}",
             "conv_dgrad n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
-            "conv_dgrad n2c3d3h4w5 k5t2r2s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,2,1 dilation=1,2,1 mode=convolution {T}",
+            """conv_dgrad n2c3d3h4w5 k5t2r2s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,2,1 dilation=1,2,1 \
+               mode=convolution {T}""",
             "conv_dgrad n2c{80 if TILE == 't32x32' else 264}h9w9 k10r3s2 pad1 groups=2 {T} nhwc"]
 @*/
 // Pixels h of dx with the same h % stride form a class, and all of them meet the same taps r: those with
-// (h + pad - r*dilation) % stride == 0, that is r = tap0 + i * tap_step with tap_step = stride / gcd(stride, dilation).
+// (h + pad - r*dilation) % stride == 0, that is r = tap0 + i * tap_step with
+// tap_step = stride / gcd(stride, dilation).
 // Within a class, dx is a convolution of stride 1: pixel h = first + stride*h' reads dy at
-// h' + (first + pad - tap0*dilation) / stride - i * z_step, z_step = dilation / gcd. A block makes one tile of the
-// pixels of one class x channels of one group; tiles_m is that of the largest class. A class without taps writes beta * dx.
+// h' + (first + pad - tap0*dilation) / stride - i * z_step, z_step = dilation / gcd. A block makes one tile
+// of the pixels of one class x channels of one group; tiles_m is that of the largest class. A class without
+// taps writes beta * dx.
 #include "conv/gather_simt.cuh"
+#include "lib/epilogue.cuh"
 
 namespace cydnn {
 struct PixelClass { int first, count, taps, tap0, start; };                // of one dim
 }
 
 extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL(
-    const T* dy, const T* w, T* dx, acc_t<T> alpha, acc_t<T> beta, int images, int channels, int filters, int flags,
-    int channel_inner, int tiles_m, int tiles_n, Array<int, 3> classes, Array<int, 3> size, Array<int, 3> dy_size, Array<int, 3> taps,
-    Array<int, 3> stride, Array<int, 3> pad, Array<int, 3> dilation, Array<int, 3> tap_step, Array<int, 3> z_step, i64 dy_n,
-    i64 dy_group, int dy_k, Array<i64, 3> dy_s, i64 w_c, i64 w_group, int w_k, Array<int, 3> w_s, i64 dx_n, i64 dx_c,
-    Array<i64, 3> dx_s) {
+    const T* dy, const T* w, T* dx, acc_t<T> alpha, acc_t<T> beta, int images, int channels, int filters,
+    int flags, int channel_inner, int tiles_m, int tiles_n, Array<int, 3> classes, Array<int, 3> size,
+    Array<int, 3> dy_size, Array<int, 3> taps, Array<int, 3> stride, Array<int, 3> pad,
+    Array<int, 3> dilation, Array<int, 3> tap_step, Array<int, 3> z_step, i64 dy_n, i64 dy_group, int dy_k,
+    Array<i64, 3> dy_s, i64 w_c, i64 w_group, int w_k, Array<int, 3> w_s, i64 dx_n, i64 dx_c,
+    Array<i64, 3> dx_s, Fuse fuse) {
     using S = Simt<T, TILE>;
     __shared__ typename S::Shared tiles;
     __shared__ Taps<S::k> table;
@@ -58,7 +68,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         c.first = mine % classes.v[i], c.tap0 = 0;
         const int reach = c.first + pad.v[i];
         while (c.tap0 < tap_step.v[i] && (reach - c.tap0 * dilation.v[i]) % stride.v[i] != 0) ++c.tap0;
-        c.taps = c.tap0 < tap_step.v[i] && c.tap0 < taps.v[i] ? ceil_div(taps.v[i] - c.tap0, tap_step.v[i]) : 0;
+        const bool has_taps = c.tap0 < tap_step.v[i] && c.tap0 < taps.v[i];
+        c.taps = has_taps ? ceil_div(taps.v[i] - c.tap0, tap_step.v[i]) : 0;
         c.count = ceil_div(size.v[i] - c.first, stride.v[i]);
         c.start = (reach - c.tap0 * dilation.v[i]) / stride.v[i];
         cls[i] = c;
@@ -66,8 +77,9 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     }
     const unsigned group = block / (classes[0] * classes[1] * classes[2]);
     __syncthreads();
-    if (threadIdx.x < 3) {                                         // the three fastest digits of channel x taps
-        const int d = threadIdx.x, radix = channel_inner ? (d == 0 ? filters : cls[3 - d].taps) : cls[2 - d].taps;
+    if (threadIdx.x < 3) {                                       // the three fastest digits of channel x taps
+        const int d = threadIdx.x;
+        const int radix = channel_inner ? (d == 0 ? filters : cls[3 - d].taps) : cls[2 - d].taps;
         digit[d] = fastdiv(max(radix, 1));
     }
     __syncthreads();
@@ -75,7 +87,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     const int depth = filters * cls[0].taps * cls[1].taps * cls[2].taps;
     if (row0 >= pixels) return;
 
-    auto pixel = [&](unsigned m, int (&v)[4]) { digits_of(m, out[2], out[1], out[0], v); };        // w' h' d' n
+    auto pixel = [&](unsigned m, int (&v)[4]) { digits_of(m, out[2], out[1], out[0], v); };      // w' h' d' n
     if (threadIdx.x < S::m) {
         int v[4];
         pixel(row0 + threadIdx.x, v);
@@ -111,8 +123,11 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
 
     auto emit = [&](int row, int col, typename S::Sum sum) {
         if (row0 + row >= pixels || col0 + col >= channels) return;
-        T* p = dx + dx_off[row] + i64(int(group) * channels + col0 + col) * dx_c;
-        *p = from_acc<T>(blend(alpha, sum, beta, p));
+        const int channel = int(group) * channels + col0 + col;
+        const i64 off = dx_off[row] + i64(channel) * dx_c;
+        typename S::Sum v[1] = {blend(alpha, sum, beta, dx + off)};
+        fuse_epilogue(v, off, channel);
+        dx[off] = from_acc<T>(v[0]);
     };
     S::drain(tiles, acc, flags & OUT_ALONG_ROWS, emit);
 }

@@ -1,6 +1,7 @@
 /*@kernel
 name   = "conv_fprop_simt_{T}_{TILE}"
-about  = "Convolution as implicit GEMM on CUDA cores: pixels x filters, summed over channels and taps. Any strides, groups, dilation."
+about  = """Convolution as implicit GEMM on CUDA cores: pixels x filters, summed over channels and taps. \
+            Any strides, groups, dilation."""
 T      = ["f32", "f64", "f16", "bf16"]
 TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
 params = ["const T* x", "const T* w", "T* y", "Acc_T alpha", "Acc_T beta",
@@ -19,20 +20,23 @@ problems = ["conv_fprop n2c5h5w6 k7r3s2 pad1 stride2 {T}",
             "conv_fprop n1c8h5w6 k8r3s3 {T} nhwc",
             "conv_fprop n2c4h5w6 k8r1s1 {T}",
             "conv_fprop n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
-            "conv_fprop n2c3d4h5w6 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,3 dilation=1,2,1 mode=convolution {T}",
+            """conv_fprop n2c3d4h5w6 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,3 dilation=1,2,1 \
+               mode=convolution {T}""",
             "conv_fprop n2c10h9w9 k{80 if TILE == 't32x32' else 264}r3s2 pad1 groups=2 {T} nhwc"]
 @*/
-// A block makes one tile of pixels (n, o, p, q) x filters of one group. Blocks of the same pixels are neighbours, so
-// that x is read once from memory. `pixels`, `filters` (of a group) and `depth` (channels of a group x taps) are the
-// GEMM's sizes; w_s is negative and w begins at the last tap where the filter is flipped.
+// A block makes one tile of pixels (n, o, p, q) x filters of one group. Blocks of the same pixels are
+// neighbours, so that x is read once from memory. `pixels`, `filters` (of a group) and `depth`
+// (channels of a group x taps) are the GEMM's sizes; w_s is negative and w begins at the last tap
+// where the filter is flipped.
 #include "conv/gather_simt.cuh"
 #include "lib/epilogue.cuh"
 
 extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL(
-    const T* x, const T* w, T* y, acc_t<T> alpha, acc_t<T> beta, int pixels, int filters, int depth, int flags, int channel_inner,
-    Array<FastDiv, 3> out, Array<FastDiv, 3> digit, Array<int, 3> size, Array<int, 3> stride, Array<int, 3> pad,
-    Array<int, 3> dilation, i64 x_n, i64 x_group, int x_c, Array<i64, 3> x_s, i64 w_n, i64 w_group, int w_c,
-    Array<int, 3> w_s, i64 y_n, i64 y_c, Array<i64, 3> y_s, Fuse fuse) {
+    const T* x, const T* w, T* y, acc_t<T> alpha, acc_t<T> beta, int pixels, int filters, int depth,
+    int flags, int channel_inner, Array<FastDiv, 3> out, Array<FastDiv, 3> digit, Array<int, 3> size,
+    Array<int, 3> stride, Array<int, 3> pad, Array<int, 3> dilation, i64 x_n, i64 x_group, int x_c,
+    Array<i64, 3> x_s, i64 w_n, i64 w_group, int w_c, Array<int, 3> w_s, i64 y_n, i64 y_c, Array<i64, 3> y_s,
+    Fuse fuse) {
     using S = Simt<T, TILE>;
     __shared__ typename S::Shared tiles;
     __shared__ Taps<S::k> taps;
@@ -49,7 +53,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     }
     const Place<S::m, S::k> px(flags & X_ALONG_DEPTH, int(threadIdx.x));
     const Place<S::n, S::k> pw(flags & W_ALONG_DEPTH, int(threadIdx.x));
-    int z[3];                                                      // the window's corner of this thread's pixel
+    int z[3];                                                    // the window's corner of this thread's pixel
     {
         int v[4];
         digits_of(row0 + px.row, out[2], out[1], out[0], v);
@@ -69,7 +73,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
             tap.off += tap.z[i] * int(x_s[i]), plain += t[i] * w_s[i];
         }
     };
-    if (sizeof(T) == 8) __builtin_assume(ceil_div(depth, S::k) > 0);    // no code for empty sums; other types spill registers then
+    // No code for empty sums; other types spill registers then.
+    if (sizeof(T) == 8) __builtin_assume(ceil_div(depth, S::k) > 0);
     typename S::Sum acc[S::FM][S::FN];
     gather_multiply<S>(tiles, taps, px, x, z, size, pw, w, w_valid, flags, 0, depth, entry, acc);
 

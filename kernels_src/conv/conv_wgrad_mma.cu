@@ -1,25 +1,30 @@
 /*@kernel
 name    = "conv_wgrad_mma_m{tile_m}n{tile_n}_{T}"
-about   = "sums[split, k, trsc] = dy^T @ im2col(x) over a range of pixels, on tensor cores, NHWC, tiles of {tile_m} filters by {tile_n} (tap, channel)."
+about   = """sums[split, k, trsc] = dy^T @ im2col(x) over a range of pixels, on tensor cores, NHWC, \
+             tiles of {tile_m} filters by {tile_n} (tap, channel)."""
 T       = ["f16", "bf16"]
 tile_m  = [128, 64]
 tile_n  = [128, 64, 256]
 when    = ["tile_m == 128 or tile_n < 256"]
 targets = ["sm_80"]
-params  = ["const T* x", "const T* dy", "float* sums", "int pixels", "int range", "int k", "int chunks", "int pixel_chunks", "int dy_chunks",
-           "FastDiv n_tiles", "FastDiv tap_chunks", "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps", "Array<int, 3> size",
-           "Array<int, 3> stride", "Array<int, 3> first", "Array<int, 3> step", "int splits", "int groups"]
+params  = ["const T* x", "const T* dy", "float* sums", "int pixels", "int range", "int k", "int chunks",
+           "int pixel_chunks", "int dy_chunks", "FastDiv n_tiles", "FastDiv tap_chunks",
+           "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps", "Array<int, 3> size", "Array<int, 3> stride",
+           "Array<int, 3> first", "Array<int, 3> step", "int splits", "int groups"]
 block   = ["256 if tile_n == 256 else 128", 1, 1]
 grid    = ["ceil_div(k, tile_m) * n_tiles", "splits", "groups"]
 smem    = "3 * (tile_m + tile_n) * 128 + 4 * 64 * 8 + 128"
-needs   = ["n_tiles == ceil_div(chunks * 8, tile_n)", "range % 64 == 0", "splits * range >= pixels", "(splits - 1) * range < pixels", "pixels < 2**31 - 256"]
-problems = ["conv_wgrad n2c21d4h8w9 k13t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=1,2,1 dilation=2,1,3 mode=convolution {T} nhwc",
+needs   = ["n_tiles == ceil_div(chunks * 8, tile_n)", "range % 64 == 0", "splits * range >= pixels",
+           "(splits - 1) * range < pixels", "pixels < 2**31 - 256"]
+problems = ["""conv_wgrad n2c21d4h8w9 k13t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=1,2,1 dilation=2,1,3 \
+               mode=convolution {T} nhwc""",
             "conv_wgrad n2c64h14w12 k272r3s1 groups=2 {T} nhwc"]
 @*/
-// The sum runs over the pixels (n, z, p, q) of dy, `range` of them for each split; conv_wgrad_mma_sum adds the splits in order. k = filters
-// of a group; chunks = chunks of 8 channels of all taps of a group, (t, r, s, c) with c innermost. Both operands are
-// mn-major: a row of a stage is a pixel. A thread copies one (tap, channel chunk) of several pixels, so its tap never changes;
-// where the pixels lie is decoded by 64 threads, one pixel each, one k step before it is needed, into a ring of 4 tables.
+// The sum runs over the pixels (n, z, p, q) of dy, `range` of them for each split; conv_wgrad_mma_sum adds
+// the splits in order. k = filters of a group; chunks = chunks of 8 channels of all taps of a group, (t, r,
+// s, c) with c innermost. Both operands are mn-major: a row of a stage is a pixel. A thread copies one (tap,
+// channel chunk) of several pixels, so its tap never changes; where the pixels lie is decoded by 64 threads,
+// one pixel each, one k step before it is needed, into a ring of 4 tables.
 #include "lib/math.cuh"
 #include "mma_rows.cuh"
 #include "tile/mma.cuh"
@@ -28,7 +33,7 @@ namespace cydnn {
 template <class Tile> struct WgradSource {
     static constexpr int a_chunks = Tile::m / 8, a_pass = Tile::threads / a_chunks, a_rows = 64 / a_pass;
     static constexpr int b_chunks = Tile::n / 8, b_pass = Tile::threads / b_chunks, b_rows = 64 / b_pass;
-    const char *x, *dy;                                 // dy: this thread's first pixel and filter chunk; x: its tap and channel chunk
+    const char *x, *dy;        // dy: this thread's first pixel and filter chunk; x: its tap and channel chunk
     Row* table;
     FastDiv out[3];
     Window window;
@@ -49,14 +54,16 @@ template <class Tile> struct WgradSource {
         const char* from = dy + i64(step) * 64 * dy_chunks * 16;
         UNROLL for (int i = 0; i < a_rows; ++i) {
             const bool load = a_inside && begin + step * 64 + a_row + i * a_pass < end;
-            cp_async_if<16>(load, stage + a_to + i * a_pass * Tile::m * 2, from + i64(i * a_pass) * dy_chunks * 16);
+            cp_async_if<16>(load, stage + a_to + i * a_pass * Tile::m * 2,
+                            from + i64(i * a_pass) * dy_chunks * 16);
         }
     }
     DEVICE void load_b(int step, unsigned stage) const {
         UNROLL for (int i = 0; i < b_rows; ++i) {
             const Row row = table[step % 4 * 64 + b_row + i * b_pass];
             const bool inside = b_inside && (row.mask & need) == need;
-            cp_async_if<16>(inside, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2, x + i64(row.offset + delta) * 16);
+            cp_async_if<16>(inside, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2,
+                            x + i64(row.offset + delta) * 16);
         }
     }
 };
@@ -65,20 +72,23 @@ template <class Tile> struct WgradSource {
 using Tile = MmaTile<tile_m, tile_n>;
 
 extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERNEL(
-    const T* x, const T* dy, float* sums, int pixels, int range, int k, int chunks, int pixel_chunks, int dy_chunks, FastDiv n_tiles,
-    FastDiv tap_chunks, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> size, Array<int, 3> stride, Array<int, 3> first,
-    Array<int, 3> step, int splits, int groups) {
+    const T* x, const T* dy, float* sums, int pixels, int range, int k, int chunks, int pixel_chunks,
+    int dy_chunks, FastDiv n_tiles, FastDiv tap_chunks, Array<FastDiv, 3> out, Array<FastDiv, 3> taps,
+    Array<int, 3> size, Array<int, 3> stride, Array<int, 3> first, Array<int, 3> step, int splits,
+    int groups) {
     extern __shared__ unsigned char dynamic[];
     unsigned char* memory = dynamic + (-shared_address(dynamic) & 127);
     const unsigned shared = shared_address(memory);
-    const int thread = threadIdx.x, lane = thread % 32, warp_m = thread / 32 % 2, warp_n = thread / 64, group = blockIdx.z;
+    const int thread = threadIdx.x, lane = thread % 32, warp_m = thread / 32 % 2, warp_n = thread / 64;
+    const int group = blockIdx.z;
     unsigned tile;
     const int m0 = n_tiles.divmod(blockIdx.x, tile) * tile_m, n0 = tile * tile_n;
 
     WgradSource<Tile> source;
     UNROLL for (int d = 0; d < 3; ++d) {
-        source.window.size[d] = size[d], source.window.stride[d] = stride[d], source.window.taps[d] = taps[d].by;
-        source.window.first[d] = first[d], source.window.step[d] = step[d], source.out[d] = out[d];
+        source.window.size[d] = size[d], source.window.stride[d] = stride[d];
+        source.window.taps[d] = taps[d].by, source.window.first[d] = first[d];
+        source.window.step[d] = step[d], source.out[d] = out[d];
     }
     source.table = reinterpret_cast<Row*>(memory + Tile::stages * Tile::stage_bytes);
     source.begin = blockIdx.y * range, source.end = source.begin + min(range, pixels - source.begin);
@@ -86,19 +96,23 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     const int a_chunk = thread % source.a_chunks, b_chunk = thread % source.b_chunks, at = n0 / 8 + b_chunk;
     unsigned chunk, r, s;
     const unsigned t = taps[1].divmod(taps[2].divmod(tap_chunks.divmod(at, chunk), s), r);
-    source.delta = tap_offset(source.window, t, r, s, pixel_chunks) + int(chunk), source.need = need_of(source.window, t, r, s);
+    source.delta = tap_offset(source.window, t, r, s, pixel_chunks) + int(chunk);
+    source.need = need_of(source.window, t, r, s);
     source.a_row = thread / source.a_chunks, source.b_row = thread / source.b_chunks;
-    source.a_to = swizzled(source.a_row, a_chunk, tile_m * 2), source.b_to = swizzled(source.b_row, b_chunk, tile_n * 2);
+    source.a_to = swizzled(source.a_row, a_chunk, tile_m * 2);
+    source.b_to = swizzled(source.b_row, b_chunk, tile_n * 2);
     source.a_inside = m0 + a_chunk * 8 < k, source.b_inside = at < chunks;
     source.x = reinterpret_cast<const char*>(x) + i64(group) * tap_chunks.by * 16;
-    source.dy = reinterpret_cast<const char*>(dy) + (i64(source.begin + source.a_row) * dy_chunks + a_chunk) * 16 + (i64(group) * k + m0) * 2;
+    source.dy = reinterpret_cast<const char*>(dy) +
+                (i64(source.begin + source.a_row) * dy_chunks + a_chunk) * 16 + (i64(group) * k + m0) * 2;
     UNROLL for (int i = 0; i < Tile::stages; ++i) source.ahead(i);
     __syncthreads();
 
     MmaSums<Tile> d = {};
     __builtin_assume(source.begin < source.end);
     const int steps = ceil_div(source.end - source.begin, 64);
-    mma_main<T, Tile>(d, shared, steps, MnMajorA<Tile>(shared, warp_m, lane), MnMajorB<Tile>(shared, warp_n, lane), source);
+    mma_main<T, Tile>(d, shared, steps, MnMajorA<Tile>(shared, warp_m, lane),
+                      MnMajorB<Tile>(shared, warp_n, lane), source);
     const int cols = chunks * 8;
     UNROLL for (int i = 0; i < Tile::blocks_m; ++i)
         UNROLL for (int low = 0; low < 2; ++low) {
@@ -106,8 +120,8 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
             float* to = sums + (i64(blockIdx.y) * groups * k + group * k + m) * cols;
             UNROLL for (int j = 0; j < Tile::blocks_n * 2; ++j) {
                 const int n = n0 + warp_n * Tile::warp_n + j * 8 + lane % 4 * 2;
-                if (m < k && n < cols)
-                    *reinterpret_cast<float2*>(to + n) = make_float2(d[i][j / 2][j % 2][2 * low], d[i][j / 2][j % 2][2 * low + 1]);
+                const float* sum = d[i][j / 2][j % 2] + 2 * low;
+                if (m < k && n < cols) *reinterpret_cast<float2*>(to + n) = make_float2(sum[0], sum[1]);
             }
         }
 }

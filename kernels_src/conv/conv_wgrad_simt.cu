@@ -1,10 +1,12 @@
 /*@kernel
 name   = "conv_wgrad_simt_{T}_{TILE}"
-about  = "Filter gradient as implicit GEMM on CUDA cores: (channel, tap) x filters, summed over pixels; the pixels may be split. Any strides, groups, dilation."
+about  = """Filter gradient as implicit GEMM on CUDA cores: (channel, tap) x filters, summed over pixels; \
+            the pixels may be split. Any strides, groups, dilation."""
 T      = ["f32", "f64", "f16", "bf16"]
 TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
 params = ["const T* x", "const T* dy", "T* dw", "Acc_T* parts", "Acc_T alpha", "Acc_T beta",
-          "int rows", "int filters", "int pixels", "int split_pixels", "int groups", "int flags", "int channel_inner",
+          "int rows", "int filters", "int pixels", "int split_pixels", "int groups",
+          "int flags", "int channel_inner",
           "Array<FastDiv, 3> out", "Array<FastDiv, 3> digit", "Array<int, 3> size", "Array<int, 3> stride",
           "Array<int, 3> pad", "Array<int, 3> dilation",
           "int64_t x_n", "int64_t x_group", "int64_t x_c", "Array<int64_t, 3> x_s",
@@ -18,19 +20,22 @@ problems = ["conv_wgrad n0c5h5w6 k7r3s2 {T}",
             "conv_wgrad n2c8h4w4 k8r1s1 {T}",
             "conv_wgrad n2c8h5w6 k8r3s3 {T} nhwc",
             "conv_wgrad n2c6h6w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
-            "conv_wgrad n2c3d4h6w7 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=1,2,1 dilation=2,1,3 mode=convolution {T}",
+            """conv_wgrad n2c3d4h6w7 k5t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=1,2,1 dilation=2,1,3 \
+               mode=convolution {T}""",
             "conv_wgrad n1c30h5w6 k{80 if TILE == 't32x32' else 264}r3s3 pad1 groups=2 {T}"]
 @*/
-// A block makes one tile of rows (channel and tap of a group) x filters of the group, over `split_pixels` pixels
-// (n, o, p, q). With one split (parts is null) it blends into dw; else the sums go to parts[split][filter][row], which
-// conv_wgrad_simt_sum adds up in the order of the splits. dw_s is negative and dw begins at the last tap where the filter is flipped.
+// A block makes one tile of rows (channel and tap of a group) x filters of the group, over `split_pixels`
+// pixels (n, o, p, q). With one split (parts is null) it blends into dw; else the sums go to
+// parts[split][filter][row], which conv_wgrad_simt_sum adds up in the order of the splits. dw_s is negative
+// and dw begins at the last tap where the filter is flipped.
 #include "conv/gather_simt.cuh"
 
 extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL(
-    const T* x, const T* dy, T* dw, acc_t<T>* parts, acc_t<T> alpha, acc_t<T> beta, int rows, int filters, int pixels,
-    int split_pixels, int groups, int flags, int channel_inner, Array<FastDiv, 3> out, Array<FastDiv, 3> digit, Array<int, 3> size,
-    Array<int, 3> stride, Array<int, 3> pad, Array<int, 3> dilation, i64 x_n, i64 x_group, i64 x_c, Array<i64, 3> x_s, i64 dy_n,
-    i64 dy_k, Array<i64, 3> dy_s, i64 dw_k, i64 dw_c, Array<i64, 3> dw_s) {
+    const T* x, const T* dy, T* dw, acc_t<T>* parts, acc_t<T> alpha, acc_t<T> beta, int rows, int filters,
+    int pixels, int split_pixels, int groups, int flags, int channel_inner, Array<FastDiv, 3> out,
+    Array<FastDiv, 3> digit, Array<int, 3> size, Array<int, 3> stride, Array<int, 3> pad,
+    Array<int, 3> dilation, i64 x_n, i64 x_group, i64 x_c, Array<i64, 3> x_s, i64 dy_n, i64 dy_k,
+    Array<i64, 3> dy_s, i64 dw_k, i64 dw_c, Array<i64, 3> dw_s) {
     using S = Simt<T, TILE>;
     __shared__ typename S::Shared tiles;
     __shared__ Taps<S::k> table;
@@ -60,7 +65,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     }
     const bool y_valid = col0 + py.row < filters;
     dy += i64(group * filters + col0 + py.row) * dy_k;
-    int first[4];                                                  // offsets in the table count from the split's first image
+    int first[4];                                   // offsets in the table count from the split's first image
     digits_of(unsigned(begin), out[2], out[1], out[0], first);
     x += first[3] * x_n, dy += first[3] * dy_n;
 
@@ -74,8 +79,9 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         }
     };
     typename S::Sum acc[S::FM][S::FN];
-    gather_multiply<S>(tiles, table, px, x, z, size, py, dy, y_valid, flags, int(begin), int(min(begin + split_pixels, i64(pixels))),
-                       entry, acc);
+    const i64 end = min(begin + split_pixels, i64(pixels));
+    gather_multiply<S>(tiles, table, px, x, z, size, py, dy, y_valid, flags, int(begin), int(end), entry,
+                       acc);
 
     auto emit = [&](int row, int col, typename S::Sum sum) {
         if (row0 + row >= unsigned(rows) || col0 + col >= filters) return;

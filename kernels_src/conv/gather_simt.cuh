@@ -1,21 +1,26 @@
-// The main loop of the three convolutions on CUDA cores (implicit GEMM): sums over a depth of gathered * plain.
+// The main loop of the three convolutions on CUDA cores (implicit GEMM): sums over a depth of
+// gathered * plain.
 //
-//   gathered   the image operand (x; dy in dgrad). Element (row, depth) lies at  row.off + tap.off  and exists where
-//              row.z[i] + tap.z[i] is inside the image for i = depth, height, width; elsewhere it is 0.
+//   gathered   the image operand (x; dy in dgrad). Element (row, depth) lies at  row.off + tap.off  and
+//              exists where row.z[i] + tap.z[i] is inside the image for i = depth, height, width;
+//              elsewhere it is 0.
 //   plain      the other operand (w; dy in wgrad). Element (row, depth) lies at  row offset + plain.
 //
-// What belongs to a row is computed once by the thread that loads it; what belongs to a depth index is decoded once a
-// step by one thread (`entry`) and left in a table in shared memory, one step ahead. Every thread loads E neighbouring
-// depth indices of one row of each operand: the 4-vectors are single accesses where the host found that they are
-// neighbours in memory (flags), and lanes run along the rows or along the depth, whichever is closer in memory.
+// What belongs to a row is computed once by the thread that loads it; what belongs to a depth index is
+// decoded once a step by one thread (`entry`) and left in a table in shared memory, one step ahead. Every
+// thread loads E neighbouring depth indices of one row of each operand: the 4-vectors are single accesses
+// where the host found that they are neighbours in memory (flags), and lanes run along the rows or along the
+// depth, whichever is closer in memory.
 #pragma once
 #include "tile/simt.cuh"
 
 namespace cydnn {
 
-enum ConvSimtFlags { X_ALONG_DEPTH = 1, X_VECTORS = 2, W_ALONG_DEPTH = 4, W_VECTORS = 8, OUT_ALONG_ROWS = 16 };
+enum ConvSimtFlags {
+    X_ALONG_DEPTH = 1, X_VECTORS = 2, W_ALONG_DEPTH = 4, W_VECTORS = 8, OUT_ALONG_ROWS = 16
+};
 
-constexpr int NOWHERE = -(1 << 30);                      // added to any coordinate, or to itself, stays outside
+constexpr int NOWHERE = -(1 << 30);                    // added to any coordinate, or to itself, stays outside
 
 struct alignas(16) Tap {
     int off;
@@ -26,8 +31,9 @@ template <int K> struct Taps {
     int plain[2][K];
 };
 
-// A thread's place in an operand tile of `Rows` x `K`: one row, E neighbouring depth indices from k0 on. Whether the thread's number has a
-// sign is measured: it is up to 8 % of a kernel's time, as ptxas then takes other registers.
+// A thread's place in an operand tile of `Rows` x `K`: one row, E neighbouring depth indices from k0
+// on. Whether the thread's number has a sign is measured: it is up to 8 % of a kernel's time, as ptxas
+// then takes other registers.
 template <int Rows, int K> struct Place {
     static constexpr int E = Rows * K / 256, V = E < 4 ? E : 4;
     int row, k0;
@@ -52,8 +58,8 @@ DEVICE void digits_of(unsigned rest, const FastDiv& d0, const FastDiv& d1, const
 }
 
 // Channel and tap of an index over channels x taps: channels fastest (channels-last filters) or slowest.
-DEVICE void channel_and_tap(unsigned index, const FastDiv& d0, const FastDiv& d1, const FastDiv& d2, bool channel_inner,
-                            int& channel, int (&tap)[3]) {
+DEVICE void channel_and_tap(unsigned index, const FastDiv& d0, const FastDiv& d1, const FastDiv& d2,
+                            bool channel_inner, int& channel, int (&tap)[3]) {
     int v[4];
     digits_of(index, d0, d1, d2, v);
     channel = channel_inner ? v[0] : v[3];
@@ -61,13 +67,15 @@ DEVICE void channel_and_tap(unsigned index, const FastDiv& d0, const FastDiv& d1
 }
 
 template <class S, class Elem, class Entry>
-DEVICE void gather_multiply(typename S::Shared& tiles, Taps<S::k>& taps, const Place<S::m, S::k> px, const Elem* x,
-                            const int (&z)[3], const Array<int, 3>& size, const Place<S::n, S::k> pw, const Elem* w, bool w_valid,
-                            int flags, int begin, int end, Entry entry, typename S::Sum (&acc)[S::FM][S::FN]) {
-    constexpr int EX = Place<S::m, S::k>::E, VX = Place<S::m, S::k>::V, EW = Place<S::n, S::k>::E, VW = Place<S::n, S::k>::V;
+DEVICE void gather_multiply(typename S::Shared& tiles, Taps<S::k>& taps, const Place<S::m, S::k> px,
+                            const Elem* x, const int (&z)[3], const Array<int, 3>& size,
+                            const Place<S::n, S::k> pw, const Elem* w, bool w_valid, int flags, int begin,
+                            int end, Entry entry, typename S::Sum (&acc)[S::FM][S::FN]) {
+    constexpr int EX = Place<S::m, S::k>::E, VX = Place<S::m, S::k>::V;
+    constexpr int EW = Place<S::n, S::k>::E, VW = Place<S::n, S::k>::V;
     Elem rx[EX], rw[EW];
 
-    auto decode = [&](int buffer, int first) {                       // the table of the step that begins at depth `first`
+    auto decode = [&](int buffer, int first) {           // the table of the step that begins at depth `first`
         if (threadIdx.x >= S::k) return;
         Tap tap = {0, {NOWHERE, 0, 0}};
         int plain = 0;
@@ -76,7 +84,8 @@ DEVICE void gather_multiply(typename S::Shared& tiles, Taps<S::k>& taps, const P
         taps.plain[buffer][threadIdx.x] = plain;
     };
     auto inside = [&](const Tap& tap) {
-        return unsigned(z[0] + tap.z[0]) < unsigned(size[0]) && unsigned(z[1] + tap.z[1]) < unsigned(size[1]) &&
+        return unsigned(z[0] + tap.z[0]) < unsigned(size[0]) &&
+               unsigned(z[1] + tap.z[1]) < unsigned(size[1]) &&
                unsigned(z[2] + tap.z[2]) < unsigned(size[2]);
     };
     auto load = [&](int buffer, int first) {
@@ -123,10 +132,10 @@ DEVICE void gather_multiply(typename S::Shared& tiles, Taps<S::k>& taps, const P
     NO_UNROLL for (int step = 0; step < steps; ++step) {
         const int now = step & 1, next = now ^ 1;
         const bool more = step + 1 < steps;
-        if (more) load(next, begin + (step + 1) * S::k);              // in flight while this step is multiplied
+        if (more) load(next, begin + (step + 1) * S::k);            // in flight while this step is multiplied
         S::multiply(tiles, now, acc);
         if (more) {
-            decode(now, begin + (step + 2) * S::k);                   // table `now` was last read before the barrier
+            decode(now, begin + (step + 2) * S::k);            // table `now` was last read before the barrier
             store(next);
         }
         __syncthreads();

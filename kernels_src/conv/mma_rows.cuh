@@ -10,9 +10,10 @@ struct Window {
     int size[3], stride[3], first[3], step[3], taps[3];
 };
 
-// What a row needs in the main loop. offset: of its tap (0, 0, 0), in 16-byte chunks (may lie outside the tensor). mask: bit t of
-// each dim's field says that tap t is inside; the fields are width, height, depth, from bit 0. A depth of one tap has no
-// field (so 16 x 16 filters fit in 32 bits): where it is outside nothing is inside.
+// What a row needs in the main loop. offset: of its tap (0, 0, 0), in 16-byte chunks (may lie outside
+// the tensor). mask: bit t of each dim's field says that tap t is inside; the fields are width,
+// height, depth, from bit 0. A depth of one tap has no field (so 16 x 16 filters fit in 32 bits):
+// where it is outside nothing is inside.
 struct Row {
     int offset;
     unsigned mask;
@@ -51,7 +52,8 @@ DEVICE unsigned need_of(const Window& window, int t, int r, int s) {
 
 // Distance in chunks from tap (0, 0, 0) to tap (t, r, s).
 DEVICE int tap_offset(const Window& window, int t, int r, int s, int pixel_chunks) {
-    return ((t * window.step[0] * window.size[1] + r * window.step[1]) * window.size[2] + s * window.step[2]) * pixel_chunks;
+    const int rows = t * window.step[0] * window.size[1] + r * window.step[1];
+    return (rows * window.size[2] + s * window.step[2]) * pixel_chunks;
 }
 
 }  // namespace cydnn

@@ -2,7 +2,7 @@
 // Registers hold two 16-bit elements each.
 //
 //   shared_address(p)                    32-bit address for everything below
-//   ldmatrix_x1/x2/x4(r, address)        8x8 matrices of 16-bit elements; …_trans: transposed on the way
+//   ldmatrix_x4(r, address)              four 8x8 matrices of 16-bit elements; …_trans: transposed
 //   mma_m16n8k16<f16>(d, a, b)           d += a @ b, f32 sums; f16 from sm_75 (two k8 steps there),
 //                                        bf16 from sm_80
 //   mma_m16n8k8_f16(d, a, b)             the native step of sm_75
@@ -31,14 +31,6 @@ DEVICE unsigned shared_address(const void* p) { return unsigned(__cvta_generic_t
 // PTX ISA §ldmatrix: lane 8i + j gives the address of row j of matrix i; lane l receives row l / 4,
 // elements 2 (l % 4) and the next, of matrix i in r[i].
 #define CYDNN_LDMATRIX(NAME, TRANS)                                                                       \
-    DEVICE void ldmatrix_x1##NAME(unsigned (&r)[1], unsigned address) {                                   \
-        asm volatile("ldmatrix.sync.aligned.m8n8.x1" TRANS ".shared.b16 {%0}, [%1];"                      \
-                     : "=r"(r[0]) : "r"(address) : "memory");                                             \
-    }                                                                                                     \
-    DEVICE void ldmatrix_x2##NAME(unsigned (&r)[2], unsigned address) {                                   \
-        asm volatile("ldmatrix.sync.aligned.m8n8.x2" TRANS ".shared.b16 {%0,%1}, [%2];"                   \
-                     : "=r"(r[0]), "=r"(r[1]) : "r"(address) : "memory");                                 \
-    }                                                                                                     \
     DEVICE void ldmatrix_x4##NAME(unsigned (&r)[4], unsigned address) {                                   \
         asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0,%1,%2,%3}, [%4];"             \
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");         \

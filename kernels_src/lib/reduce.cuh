@@ -1,12 +1,11 @@
-// Reductions over a warp and over a block, and running mean and variance.
+// Reductions over a warp and over a block.
 //
-//   warp_sum(v) warp_max(v) warp_min(v)        v: float, double, int; over groups of Width = 32 lanes
+//   warp_sum(v) warp_max(v)                    v: float, double, int; over groups of Width = 32 lanes
 //                                              (or 1, 2 … 16)
 //   warp_reduce<Width>(v, op)                  v: anything of a multiple of 4 bytes; op(a, b), commutative
-//   block_sum<Threads>(v) block_max block_min  all threads of a block, blockDim = {Threads, 1, 1},
+//   block_sum<Threads>(v)                      all threads of a block, blockDim = {Threads, 1, 1},
 //                                              a power of two
 //   block_reduce<Threads>(v, op)
-//   Welford<float>                             mean and sum of squared differences; merge() is an op
 //
 // Every thread of the warp or block must call, and every thread gets the result. The order of the sum depends
 // on Threads only: results are the same in every run. Maxima let a NaN win (max_nan). A second call for the
@@ -23,11 +22,6 @@ struct Max {
     template <class Value> DEVICE Value operator()(Value a, Value b) const { return a < b ? b : a; }
     DEVICE float operator()(float a, float b) const { return max_nan(a, b); }
     DEVICE double operator()(double a, double b) const { return max_nan(a, b); }
-};
-struct Min {
-    template <class Value> DEVICE Value operator()(Value a, Value b) const { return b < a ? b : a; }
-    DEVICE float operator()(float a, float b) const { return min_nan(a, b); }
-    DEVICE double operator()(double a, double b) const { return min_nan(a, b); }
 };
 
 // PTX ISA §shfl.sync (.bfly), word by word: the value of lane ^ mask.
@@ -49,7 +43,6 @@ template <int Width = 32, class Value, class Op> DEVICE Value warp_reduce(Value 
 }
 template <int Width = 32, class Value> DEVICE Value warp_sum(Value v) { return warp_reduce<Width>(v, Sum{}); }
 template <int Width = 32, class Value> DEVICE Value warp_max(Value v) { return warp_reduce<Width>(v, Max{}); }
-template <int Width = 32, class Value> DEVICE Value warp_min(Value v) { return warp_reduce<Width>(v, Min{}); }
 
 // A warp reduces, its first lane leaves the part in shared memory, every warp reduces the parts.
 template <int Threads, class Value, class Op> DEVICE Value block_reduce(Value v, Op op) {
@@ -67,32 +60,5 @@ template <int Threads, class Value, class Op> DEVICE Value block_reduce(Value v,
 }
 template <int Threads, class Value>
 DEVICE Value block_sum(Value v) { return block_reduce<Threads>(v, Sum{}); }
-template <int Threads, class Value>
-DEVICE Value block_max(Value v) { return block_reduce<Threads>(v, Max{}); }
-template <int Threads, class Value>
-DEVICE Value block_min(Value v) { return block_reduce<Threads>(v, Min{}); }
-
-// Welford<float> w = {};  w.push(x);  all = block_reduce<256>(w, MergeWelford{});
-// variance = all.m2 / all.count
-template <class Value> struct Welford {
-    Value mean, m2, count;
-    DEVICE void push(Value x) {
-        count += 1;
-        const Value before = x - mean;
-        mean += before / count;
-        m2 += before * (x - mean);
-    }
-};
-// Chan, Golub, LeVeque (1979); mul_rn keeps it symmetric in a and b, so all lanes agree.
-struct MergeWelford {
-    template <class Value>
-    DEVICE Welford<Value> operator()(const Welford<Value>& a, const Welford<Value>& b) const {
-        const Value count = a.count + b.count;
-        if (count == 0) return a;
-        const Value apart = b.mean - a.mean;
-        const Value mean = (mul_rn(a.mean, a.count) + mul_rn(b.mean, b.count)) / count;
-        return {mean, (a.m2 + b.m2) + apart * apart * (a.count * b.count / count), count};
-    }
-};
 
 }  // namespace cydnn

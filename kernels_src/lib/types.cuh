@@ -1,14 +1,13 @@
 // The words every kernel is written in: element types, accumulators, vectors, small parameter structs.
 //
 //   f64 f32 f16 bf16 i8 u8 i32 i64     element types, named like the rows of cydnn/dtypes.py
-//   acc_t<f16>                         what a type is computed in: double for f64, else float
+//   acc_t<f16>                         what a type is computed in: double for f64, int for i32, else float
 //   to_acc(x), from_acc<Elem>(acc)     conversions; from_acc rounds once, to nearest even
 //   Vec<Elem, Count>                   neighbours in memory, moved in the widest accesses (16 bytes at most)
 //   Array<Elem, Count>  FastDiv  Fuse  kernel parameters; their layout is known to cydnn/kernels/pack.py
 //
 // Axes arrive as macros (#define T f16), so nothing in lib/ is called by a single capital letter.
-// "PTX ISA §word" names the section of the manual (9.0) about that instruction; section numbers
-// move between versions.
+// "PTX ISA §word" names the section of the manual (9.0) about that instruction; section numbers move.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -32,6 +31,7 @@ using i64 = int64_t;
 
 template <class Elem> struct Acc { using type = float; };
 template <> struct Acc<f64> { using type = double; };
+template <> struct Acc<i32> { using type = int; };
 template <class Elem> using acc_t = typename Acc<Elem>::type;
 
 template <class Elem> DEVICE acc_t<Elem> to_acc(Elem x) { return acc_t<Elem>(x); }
@@ -40,9 +40,7 @@ template <> DEVICE float to_acc(bf16 x) { return __bfloat162float(x); }
 
 // One rounding to nearest even, from float or from double. Integers saturate; NaN becomes 0.
 template <class Elem> struct FromAcc;
-template <> struct FromAcc<f64> {
-    static DEVICE f64 of(double x) { return x; }
-};
+template <> struct FromAcc<f64> { static DEVICE f64 of(double x) { return x; } };
 template <> struct FromAcc<f32> {
     static DEVICE f32 of(float x) { return x; }
     static DEVICE f32 of(double x) { return __double2float_rn(x); }
@@ -52,7 +50,14 @@ template <> struct FromAcc<f16> {
     static DEVICE f16 of(double x) { return __double2half(x); }
 };
 template <> struct FromAcc<bf16> {
-    static DEVICE bf16 of(float x) { return __float2bfloat16_rn(x); }
+    static DEVICE bf16 of(float x) {
+#if __CUDA_ARCH__ >= 800
+        return __float2bfloat16_rn(x);
+#else                                                               // the same without a branch
+        const unsigned word = __float_as_uint(x), rounded = word + 0x7FFF + (word >> 16 & 1);
+        return __ushort_as_bfloat16((x != x ? 0x7FFF0000u : rounded) >> 16);
+#endif
+    }
     static DEVICE bf16 of(double x) { return __double2bfloat16(x); }
 };
 template <> struct FromAcc<i64> {
@@ -60,6 +65,7 @@ template <> struct FromAcc<i64> {
     static DEVICE i64 of(double x) { return x == x ? __double2ll_rn(x) : 0; }
 };
 template <> struct FromAcc<i32> {
+    static DEVICE i32 of(int x) { return x; }
     static DEVICE i32 of(float x) { return __float2int_rn(x); }      // PTX ISA §cvt: clamps; NaN to 0
     static DEVICE i32 of(double x) { return x == x ? __double2int_rn(x) : 0; }
 };
@@ -72,17 +78,18 @@ template <> struct FromAcc<u8> {
 };
 template <class Elem, class Value> DEVICE Elem from_acc(Value x) { return FromAcc<Elem>::of(x); }
 
-// Two neighbours at once: one cvt.rn.f16x2 or cvt.rn.bf16x2 (sm_80), where there is one.
-// `out` is aligned to the pair.
+// Two neighbours at once, in one cvt.rn.f16x2 or bf16x2 (sm_80) if there is one; `out` is aligned to a pair.
 template <class Elem, class Value> DEVICE void from_acc2(Elem* out, Value a, Value b) {
     out[0] = from_acc<Elem>(a), out[1] = from_acc<Elem>(b);
 }
 DEVICE void from_acc2(f16* out, float a, float b) {
     *reinterpret_cast<__half2*>(out) = __floats2half2_rn(a, b);
 }
+#if __CUDA_ARCH__ >= 800
 DEVICE void from_acc2(bf16* out, float a, float b) {
     *reinterpret_cast<__nv_bfloat162*>(out) = __floats2bfloat162_rn(a, b);
 }
+#endif
 
 // The lowest finite value: where a maximum begins.
 template <class Elem> DEVICE Elem lowest();
@@ -99,8 +106,7 @@ template <> DEVICE i64 lowest() { return INT64_MIN; }
 
 template <class Elem, int Count> struct Array {
     Elem v[Count];
-    // Unroll: a run-time index goes to local memory.
-    DEVICE const Elem& operator[](int i) const { return v[i]; }
+    DEVICE const Elem& operator[](int i) const { return v[i]; }     // unroll, or it goes to local memory
 };
 
 // n / by for 0 <= n < 2^31 and 1 <= by < 2^31, without a division. With 2^(shr-1) < by <= 2^shr and
@@ -117,7 +123,7 @@ struct FastDiv {
     }
 };
 
-struct Fuse { unsigned long long v[16]; };                          // room for spliced scalars and pointers
+struct Fuse { unsigned long long v[1]; };      // pointers and numbers of spliced code, as many as it needs
 
 // ---- Vectors ----
 
@@ -127,8 +133,7 @@ template <> struct Word<4> { using type = unsigned; };
 template <> struct Word<8> { using type = uint2; };
 template <> struct Word<16> { using type = uint4; };
 
-// PTX ISA §ld.global.nc: memory that no thread writes while the kernel runs;
-// L1::no_allocate: it is read once.
+// PTX ISA §ld.global.nc: no thread writes it while the kernel runs; L1::no_allocate: it is read once.
 template <class Access> DEVICE Access load_once(const Access* p) { return __ldg(p); }
 template <> DEVICE unsigned load_once(const unsigned* p) {
     unsigned w;
@@ -148,8 +153,7 @@ template <> DEVICE uint4 load_once(const uint4* p) {
     return w;
 }
 
-// Count neighbours (a power of two). Pointers must be aligned to Vec::align bytes =
-// min(16, Count * sizeof(Elem)).
+// Count neighbours (a power of two). Pointers must be aligned to Vec::align bytes, 16 at most.
 //   auto x = Vec<T, 8>::load(p);   x[i] = ...;   x.store(q);
 template <class Elem, int Count> struct alignas(Count * sizeof(Elem) < 16 ? Count * sizeof(Elem) : 16) Vec {
     static constexpr int count = Count, align = Count * sizeof(Elem) < 16 ? int(Count * sizeof(Elem)) : 16;
@@ -158,7 +162,6 @@ template <class Elem, int Count> struct alignas(Count * sizeof(Elem) < 16 ? Coun
     using Access = typename Word<align>::type;
 
     Elem v[Count];
-
     DEVICE Elem& operator[](int i) { return v[i]; }
     DEVICE const Elem& operator[](int i) const { return v[i]; }
 
@@ -192,7 +195,6 @@ template <class Elem, int Count> struct alignas(Count * sizeof(Elem) < 16 ? Coun
         return out;
     }
 };
-
 
 }  // namespace cydnn
 using namespace cydnn;

@@ -4,9 +4,11 @@ about  = "Batched matrix product on CUDA cores, any strides and sizes; the depth
 T      = ["f32", "f64", "f16", "bf16"]
 TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
 params = ["const T* a", "const T* b", "T* c", "Acc_T* parts", "Acc_T alpha", "Acc_T beta",
-          "int m", "int n", "int k", "int split_k", "int batches", "int a_form", "int b_form", "int c_along_m",
+          "int m", "int n", "int k", "int split_k", "int batches",
+          "int a_form", "int b_form", "int c_along_m",
           "int64_t a_m", "int64_t a_k", "int64_t b_k", "int64_t b_n", "int64_t c_m", "int64_t c_n",
-          "Array<FastDiv, 6> batch", "Array<int64_t, 6> a_batch", "Array<int64_t, 6> b_batch", "Array<int64_t, 6> c_batch", "Fuse fuse"]
+          "Array<FastDiv, 6> batch", "Array<int64_t, 6> a_batch", "Array<int64_t, 6> b_batch",
+          "Array<int64_t, 6> c_batch", "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["tiles_m * tiles_n * batches * splits", 1, 1]
 extra  = ["tiles_m", "tiles_n", "splits"]
@@ -18,19 +20,21 @@ problems = ["matmul 37x70 70x133 {T}",
             "matmul a=36x64:{T}@1,36 b=64x20:{T} c=36x20:{T}",
             "matmul a=37x70:{T}@1,37 b=70x21:{T}@1,70 c=37x21:{T}@1,37",
             "matmul 2x1x36x64 1x3x64x20 {T}",
-            "matmul a=2x2x2x2x2x2x3x3:{T} b=2x2x2x2x2x2x3x5:{T} c=2x2x2x2x2x2x3x5:{T}@15,60,30,240,120,480,5,1"]
+            """matmul a=2x2x2x2x2x2x3x3:{T} b=2x2x2x2x2x2x3x5:{T} \
+               c=2x2x2x2x2x2x3x5:{T}@15,60,30,240,120,480,5,1"""]
 @*/
-// A block makes one tile of one matrix over `split_k` of the depth. With one split (parts is null) it blends into c; else
-// the sums go to parts[split][batch][m][n], which matmul_sum adds up in the order of the splits.
+// A block makes one tile of one matrix over `split_k` of the depth. With one split (parts is null) it blends
+// into c; else the sums go to parts[split][batch][m][n], which matmul_sum adds up in the order of the splits.
 #include "lib/epilogue.cuh"
 #include "matmul/batch.cuh"
 #include "matmul/operand_simt.cuh"
 #include "tile/simt.cuh"
 
 extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL(
-    const T* a, const T* b, T* c, acc_t<T>* parts, acc_t<T> alpha, acc_t<T> beta, int m, int n, int k, int split_k, int batches,
-    int a_form, int b_form, int c_along_m, i64 a_m, i64 a_k, i64 b_k, i64 b_n, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch,
-    BatchSteps a_batch, BatchSteps b_batch, BatchSteps c_batch, Fuse fuse) {
+    const T* a, const T* b, T* c, acc_t<T>* parts, acc_t<T> alpha, acc_t<T> beta, int m, int n, int k,
+    int split_k, int batches, int a_form, int b_form, int c_along_m, i64 a_m, i64 a_k, i64 b_k, i64 b_n,
+    i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps a_batch, BatchSteps b_batch,
+    BatchSteps c_batch, Fuse fuse) {
     using S = Simt<T, TILE>;
     __shared__ typename S::Shared tiles;
 

@@ -3,8 +3,10 @@
 //   form            a thread holds                              memory
 //   ALONG_ROWS      1 row, E depths; lanes along rows           any strides
 //   ALONG_DEPTH     1 row, E depths; lanes along the depth      any strides
-//   ROW_VECTORS     V rows, E / V depths                        rows contiguous, row count and other strides multiples of 4, aligned
-//   DEPTH_VECTORS   1 row, E depths in vectors of V             depths contiguous, depth and other strides multiples of 4, aligned
+//   ROW_VECTORS     V rows, E / V depths                        rows contiguous, aligned; row count and other
+//                                                               strides multiples of 4
+//   DEPTH_VECTORS   1 row, E depths in vectors of V             depths contiguous, aligned; depth and other
+//                                                               strides multiples of 4
 #pragma once
 #include "lib/types.cuh"
 
@@ -20,7 +22,8 @@ template <class Elem, int Rows, int K> struct Operand {
     int form, row, k0;
     bool is_row;
 
-    DEVICE Operand(int form, const Elem* base, i64 row_step, i64 k_step, int row0, int rows, int begin) : k_step(k_step), form(form) {
+    DEVICE Operand(int form, const Elem* base, i64 row_step, i64 k_step, int row0, int rows, int begin)
+        : k_step(k_step), form(form) {
         const unsigned t = threadIdx.x;
         if (form == ALONG_ROWS) row = t % Rows, k0 = t / Rows * E;
         else if (form == ROW_VECTORS) row = t % (Rows / V) * V, k0 = t / (Rows / V) * (E / V);

@@ -3,9 +3,10 @@ name  = "pointwise_{V}"
 about = "One function for each pointwise mode; the splicer pastes their bodies (cydnn/fusion/functions.py)."
 V     = ["f32", "f64"]
 @*/
-// pw_<mode>(x[, b[, t]], attributes in the order of the mode's row in cydnn/ops/pointwise.py) -> value. Backward modes: x is dy, b the
-// forward's input. <mode>_ignore: the mode with nan = "ignore".
-// Attributes arrive as literals, so that what they switch off is folded away. NaN and infinities as NumPy has them.
+// pw_<mode>(x[, b[, t]], attributes in the order of the mode's row in cydnn/ops/pointwise.py) -> value.
+// Backward modes: x is dy, b the forward's input. <mode>_ignore: the mode with nan = "ignore".
+// Attributes arrive as literals, so that what they switch off is folded away. NaN and
+// infinities as NumPy has them.
 #include "pointwise/math_exact.cuh"
 #include "pointwise/smooth.cuh"
 
@@ -23,6 +24,7 @@ ONE(abs, fabs(x))
 ONE(neg, -x)
 ONE(ceil, ceil(x))
 ONE(floor, floor(x))
+ONE(trunc, trunc(x))                             // behind divisions of whole numbers
 ONE(sqrt, sqrt(x))
 ONE(rsqrt, V(1) / sqrt(x))
 ONE(reciprocal, V(1) / x)
@@ -64,10 +66,18 @@ DEVICE V relu_gradient(V dy, V x, V low, V high, V slope, V of_nan) {
     const V below = slope != 0 ? dy * slope : V(0);
     return x != x ? of_nan : x > low ? (x < high || high == V(INFINITY) ? dy : V(0)) : below;
 }
-extern "C" __device__ V pw_relu_fwd(V x, V low, V high, V slope) { return relu(x, low, high, slope, x); }
-extern "C" __device__ V pw_relu_fwd_ignore(V x, V low, V high, V slope) { return relu(x, low, high, slope, 0); }
-extern "C" __device__ V pw_relu_bwd(V x, V b, V low, V high, V slope) { return relu_gradient(x, b, low, high, slope, b); }
-extern "C" __device__ V pw_relu_bwd_ignore(V x, V b, V low, V high, V slope) { return relu_gradient(x, b, low, high, slope, 0); }
+extern "C" __device__ V pw_relu_fwd(V x, V low, V high, V slope) {
+    return relu(x, low, high, slope, x);
+}
+extern "C" __device__ V pw_relu_fwd_ignore(V x, V low, V high, V slope) {
+    return relu(x, low, high, slope, 0);
+}
+extern "C" __device__ V pw_relu_bwd(V x, V b, V low, V high, V slope) {
+    return relu_gradient(x, b, low, high, slope, b);
+}
+extern "C" __device__ V pw_relu_bwd_ignore(V x, V b, V low, V high, V slope) {
+    return relu_gradient(x, b, low, high, slope, 0);
+}
 TWO(tanh_bwd_from_y, x * (1 - b * b))
 TWO(sigmoid_bwd_from_y, x * b * (1 - b))
 

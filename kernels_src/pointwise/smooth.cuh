@@ -1,5 +1,5 @@
-// The modes that need exp and its kin, over either set of functions: Smooth<Exact, V> and Smooth<Fast, float>.
-// 1 - s and 1 - t^2 are computed from e, where they do not cancel.
+// The modes that need exp and its kin, over either set of functions: Smooth<Exact, V> and Smooth<Fast,
+// float>. 1 - s and 1 - t^2 are computed from e, where they do not cancel.
 //
 // SMOOTH_MODES(ROW) lists them: ROW(mode, parameters, arguments).
 #pragma once
@@ -9,7 +9,7 @@ namespace cydnn {
 
 template <class M, class V> struct Smooth {
     static DEVICE V sigmoid(V x, V e) { return M::ratio(x >= 0 ? V(1) : e, 1 + e); }      // e = exp(-|x|)
-    static DEVICE V slope(V e) { return M::ratio(e, (1 + e) * (1 + e)); }                  // sigmoid * (1 - sigmoid)
+    static DEVICE V slope(V e) { return M::ratio(e, (1 + e) * (1 + e)); }           // sigmoid * (1 - sigmoid)
     static DEVICE V decay(V x, V beta) { return M::exp_of_product(fabs(x), -fabs(beta)); }
 
     static DEVICE V exp(V x) { return M::exp(x); }
@@ -19,7 +19,9 @@ template <class M, class V> struct Smooth {
     static DEVICE V tanh_bwd(V dy, V x) { return dy * (4 * slope(M::exp(-2 * fabs(x)))); }
     static DEVICE V elu_fwd(V x, V alpha) { return x > 0 ? x : alpha * M::expm1(x); }
     static DEVICE V elu_bwd(V dy, V x, V alpha) { return dy * (x > 0 ? V(1) : alpha * M::exp(x)); }
-    static DEVICE V softplus_fwd(V x, V beta) { return x != x ? x : fmax(x, V(0)) + M::log1p(decay(x, beta)) / beta; }
+    static DEVICE V softplus_fwd(V x, V beta) {
+        return x != x ? x : fmax(x, V(0)) + M::log1p(decay(x, beta)) / beta;
+    }
     static DEVICE V softplus_bwd(V dy, V x, V beta) { return dy * sigmoid(beta * x, decay(x, beta)); }
     static DEVICE V swish_fwd(V x, V beta) { return x * sigmoid(beta * x, decay(x, beta)); }
     static DEVICE V swish_bwd(V dy, V x, V beta) {
@@ -30,13 +32,15 @@ template <class M, class V> struct Smooth {
     static DEVICE V gelu_bwd(V dy, V x) {
         return dy * (M::normal(x) + x * (V(0.3989422804014327) * M::exp_of_product(V(-0.5) * x, x)));
     }
-    // (1 + tanh u) / 2 = sigmoid(2u), u = a (x + b x^3). x^2 is bounded, or 0 * inf would make NaN of finite x.
+    // (1 + tanh u) / 2 = sigmoid(2u), u = a (x + b x^3). x^2 is bounded, or 0 * inf would
+    // make NaN of finite x.
     static DEVICE V twice_u(V x) { return V(2 * 0.7978845608028654) * fma(V(0.044715) * x * x, x, x); }
     static DEVICE V gelu_approx_tanh_fwd(V x) { return x * sigmoid_fwd(twice_u(x)); }
     static DEVICE V gelu_approx_tanh_bwd(V dy, V x) {
         const V u = twice_u(x), e = M::exp(-fabs(u));
         const V bound = fmin(x * x, V(1e30));
-        return dy * (sigmoid(u, e) + x * slope(e) * (V(2 * 0.7978845608028654) * fma(V(3 * 0.044715), bound, V(1))));
+        return dy * (sigmoid(u, e) +
+                     x * slope(e) * (V(2 * 0.7978845608028654) * fma(V(3 * 0.044715), bound, V(1))));
     }
 };
 

@@ -4,9 +4,11 @@
 
 namespace cydnn {
 
-// dims innermost first, filled up with ones. The walk may end behind the third, where nothing is left of the index: few spaces
-// have more. index < 2^31. Dims: the most that there can be; of the last, the index is what is left.
-template <int Dims = 8> DEVICE i64 offset_of(unsigned index, const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {
+// dims innermost first, filled up with ones. The walk may end behind the third, where nothing is
+// left of the index: few spaces have more. index < 2^31. Dims: the most that there can be; of the
+// last, the index is what is left.
+template <int Dims = 8>
+DEVICE i64 offset_of(unsigned index, const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {
     i64 off = 0;
     UNROLL for (int d = 0; d < Dims - 1; ++d) {
         if (d == 3 && index == 0) return off;
@@ -17,8 +19,10 @@ template <int Dims = 8> DEVICE i64 offset_of(unsigned index, const Array<FastDiv
     return off + i64(index) * strides[Dims - 1];
 }
 
-// The same for an index that ends within the first Dims (1 or 2) dims: no branch, so that loads follow each other at once.
-template <int Dims> DEVICE i64 offset_within(unsigned index, const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {
+// The same for an index that ends within the first Dims (1 or 2) dims: no branch, so that
+// loads follow each other at once.
+template <int Dims>
+DEVICE i64 offset_within(unsigned index, const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {
     if constexpr (Dims == 1) return i64(index) * strides[0];
     else if constexpr (Dims == 2) {
         unsigned at;
@@ -27,20 +31,22 @@ template <int Dims> DEVICE i64 offset_within(unsigned index, const Array<FastDiv
     } else return offset_of<Dims>(index, dims, strides);
 }
 
-// Units u, u + step, ... of a space at x, all in flight together; those from `end` on are stand-ins, not to be used.
+// Units u, u + step, ... of a space at x, all in flight together; those from `end` on are
+// stand-ins, not to be used.
 template <int Dims, bool Stream, class Unit, class Elem, int Ahead>
-DEVICE void load_within(Unit (&v)[Ahead], const Elem* x, int u, int step, int end, const Array<FastDiv, 8>& dims,
-                        const Array<i64, 8>& strides) {
+DEVICE void load_within(Unit (&v)[Ahead], const Elem* x, int u, int step, int end,
+                        const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {
     UNROLL for (int a = 0; a < Ahead; ++a) {
         const Elem* p = x + offset_within<Dims>(min(u + a * step, end - 1), dims, strides);
         v[a] = Stream ? Unit::load_stream(p) : Unit::load_nc(p);
     }
 }
 template <bool Stream, int Dims, class Unit, class Elem, int Ahead>
-DEVICE void load_units(Unit (&v)[Ahead], const Elem* x, int u, int step, int end, const Array<FastDiv, 8>& dims,
-                       const Array<i64, 8>& strides) {
+DEVICE void load_units(Unit (&v)[Ahead], const Elem* x, int u, int step, int end,
+                       const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {
     if (unsigned(end) <= dims[0].by) load_within<1, Stream>(v, x, u, step, end, dims, strides);
-    else if (i64(end) <= i64(dims[0].by) * dims[1].by) load_within<2, Stream>(v, x, u, step, end, dims, strides);
+    else if (i64(end) <= i64(dims[0].by) * dims[1].by)
+        load_within<2, Stream>(v, x, u, step, end, dims, strides);
     else load_within<Dims, Stream>(v, x, u, step, end, dims, strides);
 }
 

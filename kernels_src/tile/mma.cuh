@@ -5,10 +5,10 @@
 //   mma_main               the pipeline; a Source fills the stages by cp.async
 //
 // Shared memory, one stage: operand A, then operand B, each as rows of 16-byte chunks (8 elements).
-//   k-major   (the sum index is contiguous in memory)   row = m or n, 8 chunks of k        128 bytes a row
-//   mn-major  (m or n is contiguous)                    row = k (64), M/8 or N/8 chunks    M*2 or N*2 bytes a row
-// Chunk c of row r lies at place c ^ (r & 7): the 8 rows that one ldmatrix phase reads in one column, and the 8
-// chunks that 8 lanes of a cp.async write in one row, are in 8 different 16-byte banks.
+//   k-major   (the sum index is contiguous in memory)   row = m or n, 8 chunks of k       128 bytes a row
+//   mn-major  (m or n is contiguous)                    row = k (64), M/8 or N/8 chunks   M*2 or N*2 bytes
+// Chunk c of row r lies at place c ^ (r & 7): the 8 rows that one ldmatrix phase reads in one column, and the
+// 8 chunks that 8 lanes of a cp.async write in one row, are in 8 different 16-byte banks.
 #pragma once
 #include "lib/mma.cuh"
 
@@ -17,17 +17,24 @@ namespace cydnn {
 template <int M, int N> struct MmaTile {
     static constexpr int m = M, n = N, k = 64, stages = 3;
     static constexpr int warps_m = 2, warps_n = N == 256 ? 4 : 2, threads = 32 * warps_m * warps_n;
-    static constexpr int warp_m = M / warps_m, warp_n = N / warps_n, blocks_m = warp_m / 16, blocks_n = warp_n / 16;
+    static constexpr int warp_m = M / warps_m, warp_n = N / warps_n;
+    static constexpr int blocks_m = warp_m / 16, blocks_n = warp_n / 16;
     static constexpr int a_bytes = M * k * 2, b_bytes = N * k * 2, stage_bytes = a_bytes + b_bytes;
-    static constexpr int resident = M * N >= 128 * 256 ? 1 : M * N >= 128 * 128 ? 2 : M * N >= 128 * 64 ? 3 : 4;   // blocks an SM
-    static_assert(M * (N + 8) * 4 <= stages * stage_bytes, "the f32 tile of the epilogue must fit into the stages");
+    static constexpr int resident =                                            // blocks an SM
+        M * N >= 128 * 256 ? 1 : M * N >= 128 * 128 ? 2 : M * N >= 128 * 64 ? 3 : 4;
+    static_assert(M * (N + 8) * 4 <= stages * stage_bytes,
+                  "the f32 tile of the epilogue must fit into the stages");
 };
-template <class Tile> using MmaSums = float[Tile::blocks_m][Tile::blocks_n][2][4];   // [2]: the n8 halves of a 16-wide block
+// [2]: the n8 halves of a 16-wide block
+template <class Tile> using MmaSums = float[Tile::blocks_m][Tile::blocks_n][2][4];
 
-DEVICE unsigned swizzled(int row, int chunk, int row_bytes) { return row * row_bytes + ((chunk ^ (row & 7)) << 4); }
+DEVICE unsigned swizzled(int row, int chunk, int row_bytes) {
+    return row * row_bytes + ((chunk ^ (row & 7)) << 4);
+}
 
-// Each gives the fragments of 16-wide block `block` at k 16*kk: `at` is this lane's ldmatrix address in stage 0. Rows and
-// chunks of other blocks and kk differ from it in whole rows (added) or in chunk bits 1 and 2 (exclusive or).
+// Each gives the fragments of 16-wide block `block` at k 16*kk: `at` is this lane's ldmatrix address
+// in stage 0. Rows and chunks of other blocks and kk differ from it in whole rows (added) or in chunk
+// bits 1 and 2 (exclusive or).
 template <class Tile> struct KMajorA {
     unsigned at;
     DEVICE KMajorA(unsigned shared, int warp_m, int lane) {
@@ -40,7 +47,8 @@ template <class Tile> struct KMajorA {
 template <class Tile> struct KMajorB {
     unsigned at;
     DEVICE KMajorB(unsigned shared, int warp_n, int lane) {
-        at = shared + Tile::a_bytes + swizzled(warp_n * Tile::warp_n + lane % 8 + 8 * (lane / 16), lane / 8 % 2, 128);
+        const int row = warp_n * Tile::warp_n + lane % 8 + 8 * (lane / 16);
+        at = shared + Tile::a_bytes + swizzled(row, lane / 8 % 2, 128);
     }
     DEVICE void read(unsigned (&r)[4], unsigned stage, int block, int kk) const {
         ldmatrix_x4(r, ((at + stage) ^ (kk * 32)) + block * 16 * 128);
@@ -49,7 +57,8 @@ template <class Tile> struct KMajorB {
 template <class Tile> struct MnMajorA {
     unsigned at;
     DEVICE MnMajorA(unsigned shared, int warp_m, int lane) {
-        at = shared + swizzled(lane % 8 + 8 * (lane / 16), warp_m * Tile::warp_m / 8 + lane / 8 % 2, Tile::m * 2);
+        const int row = lane % 8 + 8 * (lane / 16), chunk = warp_m * Tile::warp_m / 8 + lane / 8 % 2;
+        at = shared + swizzled(row, chunk, Tile::m * 2);
     }
     DEVICE void read(unsigned (&r)[4], unsigned stage, int block, int kk) const {
         ldmatrix_x4_trans(r, ((at + stage) ^ (block * 32)) + kk * 16 * Tile::m * 2);
@@ -66,14 +75,15 @@ template <class Tile> struct MnMajorB {
 };
 
 template <class Tile, class A, class B>
-DEVICE void read_fragments(unsigned (&a)[Tile::blocks_m][4], unsigned (&b)[Tile::blocks_n][4], const A& at_a, const B& at_b,
-                           unsigned stage, int kk) {
+DEVICE void read_fragments(unsigned (&a)[Tile::blocks_m][4], unsigned (&b)[Tile::blocks_n][4], const A& at_a,
+                           const B& at_b, unsigned stage, int kk) {
     UNROLL for (int i = 0; i < Tile::blocks_m; ++i) at_a.read(a[i], stage, i, kk);
     UNROLL for (int j = 0; j < Tile::blocks_n; ++j) at_b.read(b[j], stage, j, kk);
 }
 
 template <class Elem, class Tile>
-DEVICE void multiply(MmaSums<Tile>& sums, const unsigned (&a)[Tile::blocks_m][4], const unsigned (&b)[Tile::blocks_n][4]) {
+DEVICE void multiply(MmaSums<Tile>& sums, const unsigned (&a)[Tile::blocks_m][4],
+                     const unsigned (&b)[Tile::blocks_n][4]) {
     UNROLL for (int i = 0; i < Tile::blocks_m; ++i)
         UNROLL for (int j = 0; j < Tile::blocks_n; ++j)
             UNROLL for (int half = 0; half < 2; ++half)
@@ -83,11 +93,14 @@ DEVICE void multiply(MmaSums<Tile>& sums, const unsigned (&a)[Tile::blocks_m][4]
 // sums += the product of `steps` k steps. The Source is called by every thread, for steps in order:
 //   load_a(step, stage address), load_b(...)   cp.async of its share of the operand;
 //   ahead(step)                                writes what they need from shared memory, a barrier earlier.
-// The caller has done ahead(0 … stages - 1) and a barrier. Leaves with no copy under way; a barrier later the stages are free to use.
-// Two sets of fragments: those of the next k16 are on their way while the tensor cores work on this one. The last k16 of
-// a step already reads the next stage, so the barrier stands before it and the loads into the freed stage after it.
+// The caller has done ahead(0 … stages - 1) and a barrier. Leaves with no copy under way; a barrier later
+// the stages are free to use.
+// Two sets of fragments: those of the next k16 are on their way while the tensor cores work on this one. The
+// last k16 of a step already reads the next stage, so the barrier stands before it and the loads into the
+// freed stage after it.
 template <class Elem, class Tile, class A, class B, class Source>
-DEVICE void mma_main(MmaSums<Tile>& sums, unsigned shared, int steps, const A& at_a, const B& at_b, Source& source) {
+DEVICE void mma_main(MmaSums<Tile>& sums, unsigned shared, int steps, const A& at_a, const B& at_b,
+                     Source& source) {
     constexpr int last = Tile::stages - 1;
     constexpr unsigned stage_bytes = Tile::stage_bytes;
     UNROLL for (int s = 0; s < last; ++s) {

@@ -6,9 +6,11 @@
 
 namespace cydnn {
 
-// sums to shared memory, row-major. A row is padded by 8 floats: the 8-byte stores of half a warp (4 rows, 4 lanes each)
-// fall into 32 different banks. Begins when all warps have left the stages, ends when all sums are there.
-template <class Tile> DEVICE void spill_sums(float* tile, const MmaSums<Tile>& sums, int warp_m, int warp_n, int lane) {
+// sums to shared memory, row-major. A row is padded by 8 floats: the 8-byte stores of half a warp (4 rows, 4
+// lanes each) fall into 32 different banks. Begins when all warps have left the stages, ends when all sums
+// are there.
+template <class Tile>
+DEVICE void spill_sums(float* tile, const MmaSums<Tile>& sums, int warp_m, int warp_n, int lane) {
     __syncthreads();
     UNROLL for (int i = 0; i < Tile::blocks_m; ++i)
         UNROLL for (int j = 0; j < Tile::blocks_n; ++j)
@@ -22,13 +24,13 @@ template <class Tile> DEVICE void spill_sums(float* tile, const MmaSums<Tile>& s
     __syncthreads();
 }
 
-// y[pixel(row)][channel + col] = alpha * sum (through the fused nodes) + beta * y, for rows with pixel(row) >= 0, col < cols; f32
-// sums go to a workspace, so nothing is added to them. `channels` is the row length of y. Vectors of 8 when every row of y is made of
+// y[pixel(row)][channel + col] = alpha * sum + beta * y (through the fused nodes), for rows with
+// pixel(row) >= 0, col < cols. `channels` is the row length of y. Vectors of 8 when every row of y is made of
 // whole 16-byte chunks, else element by element.
 template <class Elem, class Tile, class Pixel>
-DEVICE void store_tile(const float* tile, Elem* y, Pixel pixel, int channel, int cols, int channels, float alpha, float beta) {
+DEVICE void store_tile(const float* tile, Elem* y, Pixel pixel, int channel, int cols, int channels,
+                       float alpha, float beta) {
     constexpr int chunks = Tile::n / 8;
-    if constexpr (sizeof(Elem) == 4) beta = 0.f;
     const bool vectors = channels % 8 == 0 && cols % 8 == 0;
 #pragma unroll 1
     for (int i = threadIdx.x; i < Tile::m * chunks; i += Tile::threads) {
@@ -40,18 +42,18 @@ DEVICE void store_tile(const float* tile, Elem* y, Pixel pixel, int channel, int
             float v[8];
             Vec<float, 8>::load(from).get(v);
             UNROLL for (int e = 0; e < 8; ++e) v[e] *= alpha;
-            fuse_epilogue(v, off, channel + col);
             if (beta != 0.f) {
                 float old[8];
                 Vec<Elem, 8>::load(y + off).get(old);
                 UNROLL for (int e = 0; e < 8; ++e) v[e] += beta * old[e];
             }
+            fuse_epilogue(v, off, channel + col);
             Vec<Elem, 8>::of(v).store(y + off);
         } else {
             NO_UNROLL for (int e = 0; e < 8 && col + e < cols; ++e) {
                 float v[1] = {alpha * from[e]};
-                fuse_epilogue(v, off + e, channel + col + e);
                 if (beta != 0.f) v[0] += beta * to_acc(y[off + e]);
+                fuse_epilogue(v, off + e, channel + col + e);
                 y[off + e] = from_acc<Elem>(v[0]);
             }
         }

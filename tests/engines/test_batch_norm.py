@@ -12,10 +12,11 @@ from cydnn import device as devices, kernels, plan as plans
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import PtxDevice
 from cydnn.engines import engines_for
-from cydnn.heuristics.cover import match_of
+from cydnn.heuristics import Wish
 from cydnn.ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
+from support.alone import match, steps, takers
 from support.draw import draw
 from support.matrix import execute, graph_of, inputs_for, run
 
@@ -23,22 +24,17 @@ H200 = KNOWN["h200"]
 OPS = (BatchNormTraining, BatchNormInference, BatchNormBwd)
 
 
-def match(problem, scalars=None):
-    graph = graph_of(problem, scalars or dict(problem.op.scalars))
-    return match_of(graph, graph.nodes[0])
-
-
-def problem_of(op_class, dims, dtype="bf16", layout="nhwc", mode="spatial", absent=(), **facts):
+def problem_of(op_class, dims, dtype="bf16", layout="nhwc", mode="spatial", absent=(), alignment=16):
     op = op_class(mode=mode)
     small = TensorDesc.packed("f64" if dtype == "f64" else "f32", op.parameter_dims(dims))
-    big = TensorDesc.packed(dtype, dims, layout, **facts)
+    big = TensorDesc.packed(dtype, dims, layout)
     return Problem(op, {n: None if n in absent else big if n in ("x", "dy", "y", "dx") else small
-                        for n in op.operands()})
+                        for n in op.operands()}, alignment)
 
 
 def accepting(problem):
     p = match(problem)
-    return p, [e for e in engines_for(problem.op) if e.index and e.accepts(p, H200)]
+    return p, takers(p, H200)
 
 
 def names(problem):
@@ -77,7 +73,7 @@ def test_parameters_of_another_type_are_refused():
     p = problem_of(BatchNormTraining, (4, 16, 3, 3))
     p = Problem(p.op, {**p.operands, "scale": p.operands["scale"].replace(dtype="f64")})
     engine = next(e for e in engines_for(BatchNormTraining) if e.name == "batch_norm_training_strided")
-    assert list(engine.refuse(match(p), H200)) == ["scale must be f32 for bf16 data; got f64"]
+    assert list(engine.reasons(match(p), H200)) == ["scale must be f32 for bf16 data; got f64"]
 
 
 @pytest.mark.parametrize("op_class", OPS)
@@ -96,7 +92,7 @@ def test_launches_pack_and_cover(op_class):
     for seed in range(150):
         p, engines = accepting(draw(op_class, random.Random(seed)))
         for engine in engines:
-            for step in engine.plan(p, H200):
+            for step in steps(engine, p, H200):
                 packed = kernels.get(step.kernel).pack(step.args, **step.extra)
                 a = step.args
                 per, total = ((a["items_per_split"], a["items"]) if "items" in a
@@ -120,7 +116,7 @@ def test_target_shapes_fill_the_device():
     for dims in ((256, 256, 56, 56), (256, 64, 112, 112), (256, 1024, 14, 14), (32, 512, 28, 28),
                  (256, 512, 28, 28), (32, 64, 112, 112)):
         p, engines = accepting(problem_of(BatchNormTraining, dims))
-        step = next(e for e in engines if e.name.endswith("columns")).plan(p, H200)[0]
+        step = steps(next(e for e in engines if e.name.endswith("columns")), p, H200)[0]
         blocks = step.extra["blocks"] * step.args["splits"]
         assert 0.94 * H200.sms <= blocks <= H200.sms, (dims, blocks)       # one block fills an SM
 
@@ -138,7 +134,7 @@ def check(problem, engine, seed, scalars=None, device=PTX):
 def results(problem, engine, values, scalars=None, inplace=()) -> dict:
     """The outputs of an engine on these values; ``inplace`` names (written, read)
     pairs that share a buffer."""
-    plan = plans.build(graph_of(problem, scalars or dict(problem.op.scalars)), PTX, only=(engine,))
+    plan = plans.build(graph_of(problem, scalars or ()), PTX, Wish(engines=(engine.index,)))
     buffers, _ = execute(plan, problem, values, problem.op.reads, PTX, inplace)
     return {n: buffers[n].read()[0] for n in problem.op.writes if n in buffers}
 
@@ -235,5 +231,5 @@ def test_kernels_are_built(op_class):
     for layout in ("nhwc", "nchw"):
         p, engines = accepting(problem_of(op_class, (2, 16, 4, 4), layout=layout))
         for engine in engines:
-            for step in engine.plan(p, H200):
+            for step in steps(engine, p, H200):
                 assert kernels.get(step.kernel).images

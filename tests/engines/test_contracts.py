@@ -1,80 +1,136 @@
 """Without a GPU: whatever an engine accepts, its plan packs: every kernel is in the manifest,
-every argument and limit fits."""
+every argument and limit fits. What none accepts is made of others."""
 from __future__ import annotations
 
 import random
 import zlib
+from inspect import getsource
+from re import findall
 
 import pytest
 
-from cydnn import kernels, ops
+from cydnn import engines, kernels, ops
+from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
-from cydnn.engines import TABLE, engines_for
+from cydnn.engines import COMPOSITE, REFERENCE, TABLE, engines_for
+from cydnn.engines.engine import Engine
+from cydnn.graph import Core, Many
+from cydnn.heuristics import Wish, best
+from cydnn.layout import Layout
 from cydnn.steps import Launch, Memset, Pointer, Scalar
-from cydnn.heuristics.cover import match_of
+from support.alone import match, steps, takers
 from support.draw import draw, gpu_draws
-from support.matrix import graph_of
 
 CARDS = ("h200", "a100", "t4")
 DRAWS = 60
+MADE_OF_OTHERS = tuple(op for op in ops.OPS if engines_for(op) == (REFERENCE,))         # they are lowered
 
 
 def plans_of(op):
-    """(problem, engine, facts, steps) for random problems on several cards."""
+    """(problem, engine, facts, match) of everything that takes random problems on several cards."""
     rng = random.Random(zlib.crc32(op.name.encode()))
     for _ in range(DRAWS):
         problem, facts = draw(op, rng), KNOWN[rng.choice(CARDS)]
-        graph = graph_of(problem, {})
-        match = match_of(graph, graph.nodes[0])
-        for engine in engines_for(op):
-            if engine.accepts(match, facts):
-                yield problem, engine, facts, engine.plan(match, facts), match
+        p = match(problem)
+        for engine in takers(p, facts):
+            yield problem, engine, facts, p
 
 
 @pytest.mark.parametrize("op", ops.OPS, ids=lambda o: o.name)
 def test_every_accepted_problem_packs(op):
     ran = set()
-    for problem, engine, facts, steps, match in plans_of(op):
+    for problem, engine, facts, p in plans_of(op):
         ran.add(engine.name)
-        for step in steps:
+        for step in steps(engine, p, facts):
             assert isinstance(step, (Launch, Memset)), (str(problem), engine)
             if isinstance(step, Memset):
                 assert isinstance(step.pointer, Pointer) and step.bytes > 0
                 continue
-            kernel = kernels.get(step.kernel)
-            packed = kernel.pack(step.args, **step.extra)
-            assert kernel.image_for(facts.sm), (str(problem), step.kernel)
-            total = packed.smem + kernel.image_for(facts.sm).smem_static
-            assert total <= facts.smem_bytes, (str(problem), step.kernel, total)
-            assert (all(isinstance(p, Pointer) for _, p in packed.pointers)
-                    and all(isinstance(s, Scalar) for *_, s in packed.scalars))
-        assert engine.cost(match, facts) > 0
-    assert ran, f"no engine takes any {op.name}"
+            check_launch(step, facts, str(problem))
+        assert engine.cost(p, facts, engine.best(p, facts)) >= 0
+    assert bool(ran) == (op not in MADE_OF_OTHERS), f"no engine takes any {op.name}"
 
 
-@pytest.mark.parametrize("op", ops.OPS, ids=lambda o: o.name)
+def check_launch(step, facts, problem):
+    """The kernel has an image for the card, its arguments pack, what is spliced finds its marks, and all
+    fits."""
+    kernel = kernels.get(step.kernel)
+    packed, image = kernel.pack(step.args, **step.extra), kernel.image_for(facts.sm)
+    total = packed.smem + image.smem_static
+    assert total <= facts.smem_bytes, (problem, step.kernel, total)
+    assert (all(isinstance(p, Pointer) for _, p in packed.pointers)
+            and all(isinstance(s, Scalar) for *_, s in packed.scalars))
+    assert set(step.fuse) <= set(kernel.row["marks"]), (problem, step.kernel)
+    for fused in step.fuse.values():
+        program = fused.program
+        assert len(fused.pointers) == len(program.tensors) and len(fused.scalars) == program.scalars
+        assert len(fused.numbers) == program.numbers and len(fused.divisors) == program.divisors
+
+
+@pytest.mark.parametrize("op", [op for op in ops.OPS if op not in MADE_OF_OTHERS], ids=lambda o: o.name)
 def test_the_gpu_matrix_reaches_every_engine(op):
     """An engine that takes hardly any of the problems drawn for the GPU is not tested there."""
     taken = {e.name: 0 for e in engines_for(op)[:-1]}
     for problem in (p for part in range(4) for p in gpu_draws(op, part, 80)):
-        graph = graph_of(problem, {})
-        match = match_of(graph, graph.nodes[0])
-        for engine in engines_for(op)[:-1]:
-            taken[engine.name] += engine.accepts(match, KNOWN["h200"])
+        for engine in takers(match(problem), KNOWN["h200"]):
+            taken[engine.name] += 1
     assert min(taken.values()) >= 4, taken
-
-
-def test_indexes_are_unique():
-    assert len({e.index for e in TABLE}) == len(TABLE), sorted((e.index, e.name) for e in TABLE)
 
 
 @pytest.mark.parametrize("op", ops.OPS, ids=lambda o: o.name)
 def test_something_takes_every_problem(op):
-    """The generic engines refuse nothing that the op allows, on the oldest card."""
-    rng = random.Random(5)
+    """On the oldest card, whatever the types; also node by node. Every choice can be laid out."""
+    rng, facts = random.Random(5), KNOWN["t4"]
     for _ in range(DRAWS):
-        problem = draw(op, rng)
-        graph = graph_of(problem, {})
-        match = match_of(graph, graph.nodes[0])
-        reasons = {e.name: next(iter(e.refuse(match, KNOWN["t4"])), None) for e in engines_for(op)}
-        assert any(r is None for r in reasons.values()), f"{problem}: {reasons}"
+        graph = graph_of(draw(op, rng))
+        for wish in (Wish(), Wish(mode="fallback")):
+            choice = best(graph, facts, wish)
+            layout = Layout(choice)
+            assert layout.workspace_bytes % 256 == 0
+            assert all(e.index > COMPOSITE.index for e in choice.engines)
+
+
+# ---- The table ----
+
+FAMILY = {"convolution": "conv", "batch normalization": "batch_norm",
+          "tensor operations": ("transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor")}
+
+
+def spans() -> dict:
+    """{family: [(first index, last index), …]}, as the comments of the table say."""
+    lines = [line.strip("# ") for line in getsource(engines).splitlines() if line.startswith("    # ")]
+    return {line.split(":")[0]: [(int(a), int(b)) for a, b in findall(r"(\d+) to (\d+)", line)]
+            for line in lines}
+
+
+def test_indexes_are_unique():
+    every = (REFERENCE, COMPOSITE, *TABLE)
+    assert len({e.index for e in every}) == len(every), sorted((e.index, e.name) for e in every)
+    ranges = sorted(span for family in spans().values() for span in family)
+    assert all(low <= high < following for (low, high), (following, _) in zip(ranges, ranges[1:]))
+
+
+def test_every_engine_is_of_a_family_and_in_its_range():
+    seen = []
+    for family, ranges in spans().items():
+        mine = [e for e in TABLE if e.op.name.startswith(FAMILY.get(family, family))]
+        assert mine and all(any(low <= e.index <= high for low, high in ranges) for e in mine), family
+        seen += mine
+    assert sorted(e.index for e in seen) == sorted(e.index for e in TABLE)
+    assert all(e.name.startswith(e.op.name + "_") for e in TABLE)
+    for direction, (low, high) in zip(("fprop", "dgrad", "wgrad"), spans()["convolution"]):
+        mine = [e.index for e in TABLE if e.op.name == f"conv_{direction}"]
+        assert mine and all(low <= i <= high for i in mine)
+
+
+@pytest.mark.parametrize("engine", TABLE, ids=str)
+def test_an_engine_says_what_it_is(engine):
+    """A file named like it, with a docstring, a pattern, notes that are known; its knobs have one name
+    each."""
+    family, module = type(engine).__module__.split(".")[-2:]
+    short = engine.name.removeprefix("pooling_").removeprefix(f"{family}_")
+    assert module in (short, engine.name), (engine.name, module)
+    assert type(engine).__doc__ and type(engine).__doc__ != Engine.__doc__
+    assert isinstance(engine.takes, (Core, Many)) and engine.op in ops.OPS
+    assert set(engine.notes) <= {"deterministic", "tensor_core"}
+    assert len({k.name for k in engine.knobs}) == len(engine.knobs)

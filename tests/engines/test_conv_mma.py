@@ -9,40 +9,51 @@ import pytest
 from cydnn import device as devices, kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.engines.conv import dgrad_mma, mma as conv_mma, wgrad_mma
-from cydnn.engines.engine import Match
-from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Problem
+from cydnn.engines.conv import mma as conv_mma, wgrad_mma_view
+from cydnn.engines.conv.mma_launch import class_rows
+from cydnn.graph import Graph, Match, Node, Tensor
+from cydnn.heuristics import best
+from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Pointwise, Problem
 from cydnn.tensor import TensorDesc
+from support import alone
+from support.alone import cost, steps
 from support.matrix import run
 
 H200 = KNOWN["h200"]
 ENGINES = tuple(BY_INDEX[i] for i in (110, 130, 150, 151, 111, 131))
 
 
-def match(op_class, x, w, *, dtype="f16", layouts=("nhwc",) * 3, **attributes) -> Match:
-    """The Match of a convolution of x with w, given by dims; ``layouts`` of x, w and y."""
+def match(op_class, x, w, *, dtype="f16", layouts=("nhwc",) * 3, alignment=16, types=(),
+          **attributes) -> Match:
+    """The Match of a convolution of x with w, given by dims; ``layouts`` of x, w and y; ``types``: others of
+    some operands."""
     op = op_class(**attributes)
     dims = {"x": x, "w": w, "y": op.out_dims(x, w)}
     part = {"dx": "x", "dw": "w", "dy": "y"}
-    descs = {name: TensorDesc.packed(dtype, dims[part.get(name, name)],
+    descs = {name: TensorDesc.packed(dict(types).get(name, dtype), dims[part.get(name, name)],
                                      layouts["xwy".index(part.get(name, name))])
              for name in op.reads + op.writes}
-    return Match(op, op.complete(descs), {name: i for i, name in enumerate(descs)})
+    return alone.of(op, alignment=alignment, **descs)
 
 
 def reasons(engine, p, dev=H200):
-    return " | ".join(engine.refuse(p, dev))
+    return " | ".join(engine.reasons(p, dev))
 
 
 def engine_for(p):
     return next(e for e in ENGINES if e.op is type(p.op) and e.accepts(p, H200))
 
 
-def check(engine, p, seed=0, **config):
+def problem_of(p) -> Problem:
+    """The problem that a match is about."""
+    return Problem(p.op, {name: t and t.desc for name, t in p.operands.items()})
+
+
+def check(engine, p, seed=0, config=None):
     """Run the engine's plan on the interpreter, where copies land as late as the waits allow,
     and compare with the reference."""
     assert engine.accepts(p, H200), reasons(engine, p)
-    outcome = run(Problem(p.op, p.operands), devices.get("ptx:sm_90"), seed, [engine], config or None)
+    outcome = run(problem_of(p), devices.get("ptx:sm_90"), seed, [engine], config)
     assert outcome.ran and not outcome.findings, outcome
 
 
@@ -94,8 +105,7 @@ def test_corners(op_class, corner):
     x, w, attributes = CORNERS[corner]
     p = match(op_class, x, w, **attributes)
     engine = engine_for(p)
-    config = next(c for c in engine.configs(p, H200) if c["tile"] == "m64n64")
-    check(engine, p, **config)
+    check(engine, p, config=next(c for c in engine.configs(p, H200) if c.tile == "m64n64"))
 
 
 @pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad])
@@ -106,14 +116,15 @@ def test_random_problems(op_class, tile):
     for seed in range(4):
         p = draw(random.Random(f"{tile} {seed}"), op_class)
         engine = engine_for(p)
-        configs = [c for c in engine.configs(p, H200) if c["tile"] == tile]
-        check(engine, p, seed, **configs[seed % 2 - 1])
+        configs = [c for c in engine.configs(p, H200) if c.tile == tile]
+        check(engine, p, seed, configs[seed % 2 - 1])
 
 
 def test_strided_pixels_and_channels_are_repacked():
     """x is a slice of 8 channels out of 24: no dense NHWC, but dense pixels."""
     p = match(ConvFprop, (2, 8, 5, 6), (16, 8, 3, 3))
-    p.operands["x"] = p.x.replace(strides=(5 * 6 * 24, 1, 6 * 24, 24))
+    x = p.x.desc.replace(strides=(5 * 6 * 24, 1, 6 * 24, 24))
+    p = alone.of(p.op, x=x, w=p.w.desc, y=p.y.desc)
     assert engine_for(p).index == 111
     check(engine_for(p), p)
 
@@ -145,17 +156,17 @@ def test_random_plans_pack(seed):
 def check_contract(p, dev):
     """Every launch packs, fits the device, and its blocks cover what it writes."""
     engine = next(e for e in ENGINES if e.op is type(p.op) and e.accepts(p, dev))
-    assert engine.cost(p, dev) > 0
+    assert cost(engine, p, dev) > 0
     g = conv_mma.Geometry.of(p.op, p.operands.get("x") or p.dx, p.operands.get("w") or p.dw,
                              p.operands.get("y") or p.dy)
-    for step in engine.plan(p, dev):
+    for step in steps(engine, p, dev):
         kernel = kernels.get(step.kernel)
         packed = kernel.pack(step.args, **step.extra)
         assert packed.smem <= dev.smem_bytes
         if "tile_m" not in kernel.axes:
             continue
         m, n = kernel.axes["tile_m"], kernel.axes["tile_n"]
-        rows, cols = {ConvFprop: (g.pixels, g.k), ConvDgrad: (dgrad_mma.class_rows(g), g.c),
+        rows, cols = {ConvFprop: (g.pixels, g.k), ConvDgrad: (class_rows(g), g.c),
                       ConvWgrad: (g.k, g.chunks * 8)}[type(p.op)]
         times = step.args.get("classes", 1)
         assert packed.grid[0] == -(-rows // m) * -(-cols // n) * times
@@ -163,7 +174,8 @@ def check_contract(p, dev):
             assert packed.grid[1:] == (step.args["splits"], g.groups)
             assert ((step.args["splits"] - 1) * step.args["range"] < g.pixels
                     <= step.args["splits"] * step.args["range"])
-            assert step.args["sums"].uid.bytes <= max(wgrad_mma.MOST_BYTES, g.k * g.groups * g.chunks * 32)
+            assert step.args["sums"].uid.bytes <= max(wgrad_mma_view.MOST_BYTES,
+                                                      g.k * g.groups * g.chunks * 32)
         else:
             assert packed.grid[1] == g.groups
 
@@ -179,7 +191,14 @@ def test_indices_are_unique_and_in_range():
 PLAIN = (2, 16, 8, 8), (16, 16, 3, 3)
 REFUSALS = [
     (lambda: match(ConvFprop, *PLAIN), 110, KNOWN["t4"], "needs sm_80 or newer; device is sm_75"),
-    (lambda: match(ConvFprop, *PLAIN, dtype="f32"), 110, H200, "x must be one of f16 bf16; got f32"),
+    (lambda: match(ConvFprop, *PLAIN, dtype="f32"), 110, H200,
+     "x must be one of f16 bf16 f8_e5m2 i8 u8 bool; got f32"),
+    (lambda: match(ConvFprop, *PLAIN, types=dict(w="bf16")), 110, H200,
+     "operands must be held by one 16-bit type; got bf16 f16"),
+    (lambda: match(ConvFprop, *PLAIN, types=dict(y="bf16"), layouts=("nchw", "nhwc", "nhwc")), 111, H200,
+     "y must be one of f16 f32; got bf16"),
+    (lambda: match(ConvDgrad, *PLAIN, types=dict(dx="i8"), layouts=("nchw",) * 3), 131, H200,
+     "dx must be one of f16 bf16 f32; got i8"),
     (lambda: match(ConvFprop, *PLAIN, layouts=("nchw", "nhwc", "nhwc")), 110, H200, "x must be packed NHWC"),
     (lambda: match(ConvFprop, *PLAIN, layouts=("nhwc", "nhwc", "nchw")), 110, H200, "y must be packed NHWC"),
     (lambda: match(ConvFprop, *PLAIN), 111, H200,
@@ -208,9 +227,8 @@ def test_refusals(make, index, dev, sentence):
 
 
 def test_misaligned_pointers_are_refused():
-    p = match(ConvFprop, *PLAIN)
-    p.operands["w"] = p.w.replace(alignment=8)
-    assert "w must be aligned to 16 bytes; got 8" in reasons(engine=ENGINES[0], p=p)
+    said = reasons(ENGINES[0], match(ConvFprop, *PLAIN, alignment=8))
+    assert all(f"{name} must be aligned to 16 bytes; got 8" in said for name in "xwy")
 
 
 # ---- Host-side helpers ----
@@ -224,33 +242,52 @@ def test_pixel_stride():
 
 
 def test_small_problems_get_small_tiles():
-    large, _ = conv_mma.best_tile(H200, 802816, 256, 18)
-    small, _ = conv_mma.best_tile(H200, 1568, 256, 18)
+    (_, large), (_, small) = (conv_mma.times(H200, rows, 256, 18)[0] for rows in (802816, 1568))
     assert large.m * large.n > small.m * small.n
     assert all(t.smem_bytes <= KNOWN["rtx4090"].smem_bytes for t in conv_mma.tiles_for(KNOWN["rtx4090"]))
 
 
+# ---- Types ----
+
+TYPES = [  # operand types, engine
+    (dict(x="f16", w="f16", y="f32"), 110), (dict(x="i8", w="u8", y="bf16"),
+                                             110), (dict(x="f8_e5m2", w="f16", y="f32"), 110),
+    (dict(x="u8", w="i8", y="f32"), 111), (dict(dy="bf16", w="i8", dx="f32"),
+                                           130), (dict(dy="i8", w="i8", dx="f16"), 131),
+    (dict(x="f8_e5m2", dy="bf16", dw="f16"), 150), (dict(x="i8", dy="f16", dw="f32"), 151),
+]
+
+
+@pytest.mark.parametrize("types, index", TYPES, ids=str)
+def test_what_a_16_bit_type_holds_is_cast(types, index):
+    """Smaller types are cast to the common one; sums may be stored in f32, and behind a repack in either
+    16-bit type."""
+    engine = BY_INDEX[index]
+    layouts = ("nhwc",) * 3 if index % 2 == 0 else ("nchw", "nhwc", "nchw")
+    p = match(engine.op, (2, 16, 5, 6), (24, 16, 3, 3), types=types, layouts=layouts)
+    check(engine, p)
+
+
 # ---- Fusion ----
 
-def test_bias_and_relu_are_fused_into_fprop():
-    """A f32 intermediate is fine; the last output has the type of x and lies in NHWC."""
-    from cydnn.graph.graph import Graph, Node
-    from cydnn.heuristics import partition
-    from cydnn.ops import Pointwise
-    tensor = lambda uid, dims, dtype="f16", layout="nhwc", **facts: TensorDesc.packed(
-        dtype, dims, layout, uid=uid, **facts)
+@pytest.mark.parametrize("layout, engine", [("nhwc", 110), ("nchw", None)])
+def test_bias_and_relu_are_fused_into_fprop(layout, engine):
+    """A f32 intermediate is fine; the last output lies in NHWC, else the engine leaves the operations to
+    another."""
+    tensor = lambda uid, dims, dtype="f16", layout="nhwc", kind="memory": Tensor(
+        uid, TensorDesc.packed(dtype, dims, layout), kind)
     out = (8, 128, 56, 56)
     nodes = [Node(ConvFprop(pre_pad=1, post_pad=1), dict(x=1, w=2, y=3)),
              Node(Pointwise(mode="add"), dict(x=3, b=4, y=5)),
              Node(Pointwise(mode="relu_fwd"), dict(x=5, y=6))]
-    for layout, engine in (("nhwc", 110), ("nchw", None)):
-        tensors = {1: tensor(1, (8, 64, 56, 56)), 2: tensor(2, (128, 64, 3, 3)),
-                   3: tensor(3, out, "f32", is_virtual=True), 4: tensor(4, (1, 128, 1, 1), "f32"),
-                   5: tensor(5, out, "f32", is_virtual=True), 6: tensor(6, out, layout=layout)}
-        part = partition(Graph(nodes, tensors), H200)[0]
-        if engine:
-            step = part.engine.plan(part.match, H200)[-1]
-            assert part.engine.index == engine and len(part.nodes) == 3
-            assert step.args["y"].uid == 6 and step.fuse is not None
-        else:
-            assert part.engine.index != 110
+    tensors = [tensor(1, (8, 64, 56, 56)), tensor(2, (128, 64, 3, 3)), tensor(3, out, "f32", kind="virtual"),
+               tensor(4, (1, 128, 1, 1), "f32"), tensor(5, out, "f32", kind="virtual"),
+               tensor(6, out, layout=layout)]
+    choice = best(Graph(nodes, tensors), H200)
+    if engine:
+        (part,) = choice.parts
+        assert part.engine.index == engine and len(part.region.nodes) == 3
+        _, step = choice.steps[-1]
+        assert step.args["y"].uid == 6 and set(step.fuse) == {"epilogue"}
+    else:
+        assert all(part.engine.index != 110 or 6 not in part.region.outputs for part in choice.parts)

@@ -11,21 +11,24 @@ import pytest
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.engines.conv import depthwise, simt as conv_simt
-from cydnn.engines.matmul import tiles as simt
-from cydnn.heuristics.cover import match_of
+from cydnn.engines import Config
+from cydnn.engines.conv import view
+from cydnn.engines.tiles import TILES
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad
 from cydnn.ops.problem import Problem
-from tests.support.draw import draw
-from tests.support.matrix import graph_of
+from support.alone import cost, match, steps
+from support.draw import draw
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]
 ENGINE = {ConvFprop: BY_INDEX[109], ConvDgrad: BY_INDEX[129], ConvWgrad: BY_INDEX[149]}
 
 
-def match(problem):
-    graph = graph_of(problem, dict(problem.op.scalars))
-    return match_of(graph, graph.nodes[0])
+def drawn(op, rng) -> Problem:
+    """A random problem of one type, which these kernels take."""
+    while True:
+        problem = draw(op, rng)
+        if len({d.dtype for d in problem.descs}) == 1 and ENGINE[op].accepts(match(problem), H200):
+            return problem
 
 
 # ---- The kernels, index by index ----
@@ -77,12 +80,12 @@ def product(x, w, row_off, row_z, tap_off, tap_z, size, col_off, plain, flags):
         valid &= (z >= 0) & (z < size[i])
     off = row_off[:, None] + tap_off[None]
     assert (np.abs(tap_off) < 2 ** 31).all() and (np.abs(plain) < 2 ** 31).all()
-    check_vectors(flags, conv_simt.X_VECTORS, tap_off, 0, 0)
-    if flags & conv_simt.X_VECTORS:
+    check_vectors(flags, view.X_VECTORS, tap_off, 0, 0)
+    if flags & view.X_VECTORS:
         quads = valid.reshape(len(row_off), -1, 4)
         assert (quads == quads[:, :, :1]).all() and ((off[:, ::4] + x.start) % 4 == 0)[valid[:, ::4]].all()
-    check_vectors(flags, conv_simt.W_VECTORS, plain, 0, w.start)
-    if flags & conv_simt.W_VECTORS:
+    check_vectors(flags, view.W_VECTORS, plain, 0, w.start)
+    if flags & view.W_VECTORS:
         assert (col_off % 4 == 0).all()
     every = np.ones((len(col_off), len(plain)), bool)
     return x.read(off, valid) @ w.read(col_off[:, None] + plain[None], every).T
@@ -168,10 +171,10 @@ FOLLOW = {ConvFprop: (fprop, lambda l: l.extra["groups"]), ConvDgrad: (dgrad, la
 @pytest.mark.parametrize("op", FOLLOW, ids=lambda o: o.name)
 @pytest.mark.parametrize("seed", range(60))
 def test_index_arithmetic_gives_the_reference(op, seed):
-    problem = draw(op, random.Random(f"{op.name} {seed}"))
+    problem = drawn(op, random.Random(f"{op.name} {seed}"))
     p, engine = match(problem), ENGINE[op]
     assert list(engine.refuse(p, H200)) == []
-    launch = engine.plan(p, H200)[0]
+    launch = steps(engine, p, H200)[0]
     packed = kernels.get(launch.kernel).pack(launch.args, **launch.extra)
     assert packed.block == (256, 1, 1)
     gen = np.random.default_rng(seed)
@@ -188,13 +191,13 @@ def test_index_arithmetic_gives_the_reference(op, seed):
 def test_every_launch_packs_on_every_device(op):
     rng = random.Random(op.name)
     for _ in range(150):
-        p = match(draw(op, rng))
+        p = match(drawn(op, rng))
         for dev in (H200, T4):
-            assert ENGINE[op].cost(p, dev) > 0
-            for launch in ENGINE[op].plan(p, dev):
+            assert cost(ENGINE[op], p, dev) > 0
+            for launch in steps(ENGINE[op], p, dev):
                 kernel = kernels.get(launch.kernel)
                 packed = kernel.pack(launch.args, **launch.extra)
-                tile = next((t for t in simt.TILES if launch.kernel.endswith(t)), None)
+                tile = next((t for t in TILES if launch.kernel.endswith(t)), None)
                 if tile is None:
                     assert packed.grid[0] * 256 >= launch.args["count"]
                     continue
@@ -206,7 +209,7 @@ def test_every_launch_packs_on_every_device(op):
                           "conv_wgrad n64c32h8w8 k64r3s3 pad1 f32"])
 def test_small_problems_fill_the_device(text):
     problem = Problem.parse(text)
-    launch = ENGINE[type(problem.op)].plan(match(problem), H200)[0]
+    launch = steps(ENGINE[type(problem.op)], match(problem), H200)[0]
     assert kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] >= 64
 
 
@@ -228,32 +231,35 @@ def test_refusals(text, sentence):
 @pytest.mark.parametrize("text", ["conv_fprop n0c4h8w8 k4r3s3", "conv_dgrad n0c4h8w8 k4r3s3"])
 def test_nothing_to_write_is_no_launch(text):
     problem = Problem.parse(text)
-    assert ENGINE[type(problem.op)].plan(match(problem), H200) == []
+    assert steps(ENGINE[type(problem.op)], match(problem), H200) == []
 
 
 def test_an_empty_sum_still_writes_dw():
     problem = Problem.parse("conv_wgrad n0c4h8w8 k4r3s3")
-    [launch] = ENGINE[ConvWgrad].plan(match(problem), H200)
+    [launch] = steps(ENGINE[ConvWgrad], match(problem), H200)
     assert (launch.args["pixels"] == 0
             and kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] >= 1)
 
 
-def test_splits_stay_within_31_bits():
-    problem = Problem.parse("conv_wgrad n1024c64h224w224 k64r3s3 pad1 f16 nhwc")
-    split = ENGINE[ConvWgrad]._split(conv_simt.Geometry.of(problem.op, problem.operands["x"],
-                                                           problem.operands["dw"], problem.operands["dy"]),
-                                     H200, problem.operands["dw"].dtype)
-    images = -(-split.pixels // (224 * 224)) + 1
-    assert images * 64 * 224 * 224 < 2 ** 31 and split.count * split.pixels >= 1024 * 224 * 224
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("splits", [None, 1])
+def test_splits_stay_within_31_bits(tile, splits):
+    """Also where a configuration asks for fewer."""
+    p, engine = match(Problem.parse("conv_wgrad n1024c64h224w224 k64r3s3 pad1 f16 nhwc")), ENGINE[ConvWgrad]
+    config = Config(tile=tile, splits=splits) if splits else engine.best(p, H200)
+    args = engine.plan(p, H200, config)[0].args
+    images = -(-args["split_pixels"] // (224 * 224)) + 1
+    count = engine.plan(p, H200, config)[0].extra["splits"]
+    assert images * 64 * 224 * 224 < 2 ** 31 and count * args["split_pixels"] >= 1024 * 224 * 224
 
 
 @pytest.mark.parametrize(
     "layout, flags",
-    [("nhwc", conv_simt.X_ALONG_DEPTH | conv_simt.X_VECTORS | conv_simt.W_ALONG_DEPTH | conv_simt.W_VECTORS),
-     ("nchw", conv_simt.W_ALONG_DEPTH | conv_simt.W_VECTORS | conv_simt.OUT_ALONG_ROWS)])
+    [("nhwc", view.X_ALONG_DEPTH | view.X_VECTORS | view.W_ALONG_DEPTH | view.W_VECTORS),
+     ("nchw", view.W_ALONG_DEPTH | view.W_VECTORS | view.OUT_ALONG_ROWS)])
 def test_common_layouts_get_vectors(layout, flags):
     problem = Problem.parse(f"conv_fprop n32c64h56w56 k64r3s3 pad1 f32 {layout}")
-    assert ENGINE[ConvFprop].plan(match(problem), H200)[0].args["flags"] == flags
+    assert steps(ENGINE[ConvFprop], match(problem), H200)[0].args["flags"] == flags
 
 
 # ---- Depthwise ----
@@ -268,8 +274,8 @@ DEPTHWISE = {BY_INDEX[i].op: BY_INDEX[i] for i in (108, 128, 148)}
 def test_depthwise_launches_pack(op, form):
     p = match(Problem.parse(f"{op.name} {form}"))
     engine = DEPTHWISE[op]
-    assert list(engine.refuse(p, H200)) == [] and engine.cost(p, H200) > 0
-    for launch in engine.plan(p, H200):
+    assert list(engine.refuse(p, H200)) == [] and cost(engine, p, H200) > 0
+    for launch in steps(engine, p, H200):
         assert kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] >= 1
 
 

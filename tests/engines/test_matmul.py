@@ -12,20 +12,17 @@ from cydnn import kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines.matmul import simt as matmul_simt
-from cydnn.engines.matmul.tiles import TILES
-from cydnn.heuristics.cover import match_of
-from cydnn.ops import Matmul
+from cydnn.engines.tiles import TILES
+from cydnn.fusion import splice
+from cydnn.graph import Graph, Match, Node, Tensor
+from cydnn.ops import Matmul, Pointwise
 from cydnn.ops.problem import Problem
-from tests.support.draw import draw
-from tests.support.matrix import graph_of
+from cydnn.tensor import TensorDesc
+from support.alone import match, steps
+from support.draw import draw
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]
 SIMT, MMA, CONV = (BY_INDEX[i] for i in (199, 190, 109))
-
-
-def match(problem):
-    graph = graph_of(problem, dict(problem.op.scalars))
-    return match_of(graph, graph.nodes[0])
 
 
 def flat(values, desc):
@@ -88,15 +85,14 @@ def follow(launch, values, problem):
 def test_index_arithmetic_gives_the_reference(engine, seed):
     rng = random.Random(seed)
     problem = draw(Matmul, rng)
-    p = match(problem)
-    while not engine.accepts(p, H200):
+    while len({d.dtype for d in problem.descs}) > 1 or not engine.accepts(match(problem), H200):
         problem = draw(Matmul, rng)
-        p = match(problem)
+    p = match(problem)
     gen = np.random.default_rng(seed)
     values = {n: gen.integers(-3, 4, d.dims).astype(float) for n, d in problem.operands.items()}
-    steps = engine.plan(p, H200)
-    np.testing.assert_array_equal(follow(steps[0], values, problem), values["a"] @ values["b"])
-    for launch in steps:
+    launches = steps(engine, p, H200)
+    np.testing.assert_array_equal(follow(launches[0], values, problem), values["a"] @ values["b"])
+    for launch in launches:
         packed = kernels.get(launch.kernel).pack(launch.args, **launch.extra)
         if launch.kernel.startswith("matmul_sum"):
             assert packed.grid[0] * 256 >= problem.operands["c"].count
@@ -138,7 +134,7 @@ def test_bands_visit_every_tile_once():
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_simt_threads_cover_the_tile_once(shape, dtype):
     """operand_simt.cuh and tile/simt.cuh: who loads, multiplies and stores what."""
-    m, n, _ = TILES[shape]
+    m, n = TILES[shape][:2]
     k = {"t128x128": 8, "t128x64": 8 if dtype == "f64" else 16, "t64x64": 16, "t32x32": 32}[shape]
     t = np.arange(256)
     for rows in (m, n):
@@ -166,7 +162,8 @@ def test_simt_threads_cover_the_tile_once(shape, dtype):
 @pytest.mark.parametrize("engine, text, sentence", [
     (SIMT, "matmul 4x4 4x4 i8", "a must be one of f64 f32 f16 bf16; got i8"),
     (SIMT, "matmul 4x4 4x4 f16 acc=f64", "compute must be f32 for f16 tensors; got f64"),
-    (MMA, "matmul 4x4 4x4 f32", "a must be one of f16 bf16; got f32"),
+    (MMA, "matmul 4x4 4x4 f32", "a must be one of f16 bf16 f8_e5m2 i8 u8 bool; got f32"),
+    (MMA, "matmul a=4x4:f16 b=4x4:bf16 c=4x4:f32", "operands must be held by one 16-bit type; got bf16 f16"),
     (MMA, "matmul 64x60 60x64 f16",
      "a must have one contiguous matrix dim and strides that are multiples of 8 (16-byte loads); "
      "got strides (60, 1)"),
@@ -183,45 +180,41 @@ def test_mma_needs_sm_80():
 
 
 def test_empty_products():
-    assert SIMT.plan(match(Problem.parse("matmul 0x4 4x4 f32")), H200) == []
-    [launch] = SIMT.plan(match(Problem.parse("matmul 4x0 0x4 f32")), H200)
+    assert steps(SIMT, match(Problem.parse("matmul 0x4 4x4 f32")), H200) == []
+    [launch] = steps(SIMT, match(Problem.parse("matmul 4x0 0x4 f32")), H200)
     assert kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] == 1
 
 
 @pytest.mark.parametrize("engine", [SIMT, MMA], ids=lambda e: e.name)
 def test_skinny_products_are_split(engine):
-    steps = engine.plan(match(Problem.parse("matmul 16x8192 8192x512 f16")), H200)
-    assert len(steps) == 2 and steps[0].extra["splits"] > 1
-    packed = [kernels.get(s.kernel).pack(s.args, **s.extra) for s in steps]
+    launches = steps(engine, match(Problem.parse("matmul 16x8192 8192x512 f16")), H200)
+    assert len(launches) == 2 and launches[0].extra["splits"] > 1
+    packed = [kernels.get(s.kernel).pack(s.args, **s.extra) for s in launches]
     assert packed[0].grid[0] >= 64
 
 
 def test_many_batches_fold_into_the_grid():
-    [launch] = SIMT.plan(match(Problem.parse("matmul 100000x2x3 100000x3x4 f32")), H200)
+    [launch] = steps(SIMT, match(Problem.parse("matmul 100000x2x3 100000x3x4 f32")), H200)
     assert kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid == (100000, 1, 1)
 
 
 # ---- Fusion, here for every engine of the family that has marks ----
 
-def fused(text, engine, middle="f32"):
+def fused(text, middle="f32"):
     """The match of an op whose virtual output passes a bias and a relu."""
-    from cydnn.graph import Graph, Node
-    from cydnn.ops import Pointwise
-    from cydnn.tensor import TensorDesc
     problem = Problem.parse(text)
     op, descs = problem.op, problem.operands
     uids = {name: i + 1 for i, name in enumerate(op.operands())}
     out = descs[op.writes[0]]
     channel = out.rank - 1 if op.name == "matmul" else 1
-    bias = TensorDesc.packed(out.dtype, [d if i == channel else 1 for i, d in enumerate(out.dims)], uid=10)
-    tensors = {uids[n]: d.replace(uid=uids[n]) for n, d in descs.items()}
-    tensors[3] = tensors[3].replace(dtype=middle, is_virtual=True)
-    tensors.update(
-        {10: bias, 11: out.replace(uid=11, dtype=middle, is_virtual=True), 12: out.replace(uid=12)})
+    bias = TensorDesc.packed(out.dtype, [d if i == channel else 1 for i, d in enumerate(out.dims)])
+    tensors = [Tensor(uids[n], descs[n]) for n in op.reads] + [
+        Tensor(3, out.replace(dtype=middle), "virtual"), Tensor(10, bias),
+        Tensor(11, out.replace(dtype=middle), "virtual"), Tensor(12, out)]
     nodes = [Node(op, uids), Node(Pointwise(mode="add"), dict(x=3, b=10, y=11)),
              Node(Pointwise(mode="relu_fwd"), dict(x=11, y=12))]
     graph = Graph(nodes, tensors)
-    return match_of(graph, graph.nodes[0], graph.nodes[1:])
+    return Match.around(graph, 0, 0b111)
 
 
 @pytest.mark.parametrize("engine, text",
@@ -230,13 +223,12 @@ def fused(text, engine, middle="f32"):
                           (CONV, "conv_fprop n2c8h8w8 k8r3s3 pad1 f32"),
                           (CONV, "conv_fprop n2c8h8w8 k8r3s3 pad1 f64 nhwc")])
 def test_a_bias_and_a_relu_are_spliced(engine, text):
-    from cydnn.fusion import splice
-    p = fused(text, engine, "f64" if "f64" in text else "f32")
-    assert list(engine.refuse(p, H200)) == []
-    steps = engine.plan(p, H200)
-    assert [s.fuse is not None for s in steps] == [False] * (len(steps) - 1) + [True]
-    assert steps[-1].args["c" if engine is not CONV else "y"].uid == 12
-    kernel = kernels.get(steps[-1].kernel)
+    p = fused(text, "f64" if "f64" in text else "f32")
+    assert list(engine.reasons(p, H200)) == []
+    launches = steps(engine, p, H200)
+    assert [set(s.fuse) for s in launches] == [set()] * (len(launches) - 1) + [{"epilogue"}]
+    assert launches[-1].args["c" if engine is not CONV else "y"].uid == 12
+    kernel = kernels.get(launches[-1].kernel)
     plain = kernel.image_for(90).text()
-    spliced = splice(plain, kernel, steps[-1].fuse)
-    assert len(spliced) > len(plain)
+    spliced = splice(plain, kernel, launches[-1].fuse)
+    assert len(spliced) > len(plain) and b"@fuse.epilogue" not in spliced

@@ -1,222 +1,257 @@
-"""The elementwise engines without a GPU: refusals, places, parameters, and the kernels'
-index arithmetic in NumPy."""
+"""The elementwise engines without a GPU: refusals, programs, launches that pack and cover, and large tensors
+cut into boxes. Where tensors lie beside a mark is in tests/fusion/test_sites.py."""
 from __future__ import annotations
 
+import itertools
 import random
+from math import prod
 
 import numpy as np
 import pytest
 
 from cydnn import fusion, kernels, ops
+from cydnn.device import get
 from cydnn.device.facts import KNOWN
-from cydnn.device.ptx import PtxDevice
-from cydnn.engines import engines_for
-from cydnn.engines.pointwise.view import InSlots, InVectors, program
-from cydnn.engines.pointwise.strided import PointwiseStrided
-from cydnn.engines.pointwise.vector import PointwiseVector
-from cydnn.fusion import At, CannotPlace
-from cydnn.graph import Graph, Node
-from cydnn.heuristics.cover import match_of
+from cydnn.engines import BY_INDEX
+from cydnn.engines.pointwise import view
+from cydnn.graph import Graph, Match, Node, Tensor
 from cydnn.ops import Pointwise
+from cydnn.ops.pointwise import MODES
 from cydnn.tensor import TensorDesc
-from support import matrix
+from support import alone, matrix
+from support.alone import steps
 from support.draw import draw
-from support.matrix import graph_of
 
 H200 = KNOWN["h200"]
-VECTOR, STRIDED = PointwiseVector(), PointwiseStrided()
+VECTOR, ANY = BY_INDEX[270], BY_INDEX[271]
 
 
-def match(mode="add", scalars=(), y=None, **operands):
-    graph = Graph.single(Pointwise(mode=mode), {**operands, **({"y": y} if y else {})}, scalars)
-    return match_of(graph, graph.nodes[0])
+def match(mode="add", scalars=(), alignment=16, axis=0, **operands):
+    return alone.of(Pointwise(mode=mode, axis=axis), scalars, alignment=alignment, **operands)
 
 
-def nhwc(*dims, dtype="f32", **facts):
-    return TensorDesc.packed(dtype, dims, "nhwc", **facts)
+def nhwc(*dims, dtype="f32"):
+    return TensorDesc.packed(dtype, dims, "nhwc")
 
 
 @pytest.mark.parametrize("want, p", [
     ("output must be one of f64 f32 f16 bf16; got i8",
      lambda: match(x=nhwc(2, 8, 3, 3), b=nhwc(2, 8, 3, 3), y=nhwc(2, 8, 3, 3, dtype="i8"))),
-    ("output must have no gaps", lambda: match("exp", x=nhwc(2, 8), y=TensorDesc("f32", (2, 8), (16, 1)))),
+    ("output must have no gaps; got dims (2, 8), strides (16, 1)",
+     lambda: match("exp", x=nhwc(2, 8), y=TensorDesc("f32", (2, 8), (16, 1)))),
     ("output must be aligned to 16 bytes; got 4",
-     lambda: match("exp", x=nhwc(2, 8), y=nhwc(2, 8, alignment=4))),
-    ("must repeat in multiples of 4 elements of the output; got 6",
+     lambda: match("exp", x=nhwc(2, 8), y=nhwc(2, 8), alignment=4)),
+    ("output must have at most 2^31 - 512 vectors of 16 bytes; got 17179869184 elements",
+     lambda: match("exp", x=nhwc(1 << 17, 1 << 17, dtype="f16"), y=nhwc(1 << 17, 1 << 17))),
+    ("scales and adds f16 in f32; op asks for f64",
+     lambda: alone.of(Pointwise(mode="exp", compute="f64"), x=nhwc(2, 8), y=nhwc(2, 8, dtype="f16"))),
+    ("the dims of a tensor must be in multiples of 4 elements; got 6",
      lambda: match(x=nhwc(2, 6, 3, 3), b=nhwc(1, 6, 1, 1))),
-    ("be gapless along one dim of it and constant along the others",
+    ("tensor b must be contiguous or constant along the innermost dim of the output; got 2x8x4x4:f32:nchw",
      lambda: match(x=nhwc(2, 8, 4, 4), b=TensorDesc.packed("f32", (2, 8, 4, 4)))),
-    ("must broadcast along the same dims",
-     lambda: match("binary_select", x=nhwc(2, 8, 4, 4), b=nhwc(1, 8, 1, 1), t=nhwc(2, 1, 1, 1))),
-    ("gen_index needs coordinates", lambda: match("gen_index", x=nhwc(2, 8))),
-    ("must be one of f64 f32 f16 bf16 i8 u8 i32 bool; got i64",
-     lambda: match("exp", x=nhwc(2, 8, dtype="i64"), y=nhwc(2, 8))),
 ])
 def test_vector_refuses(want, p):
-    reasons = list(VECTOR.refuse(p(), H200))
-    assert any(want in r for r in reasons), reasons
+    reasons = list(VECTOR.reasons(p(), H200))
+    assert want in reasons, reasons
+    assert ANY.accepts(p(), H200)
 
 
-def test_strided_refuses():
-    assert "device is numpy" in next(
-        STRIDED.refuse(match("exp", x=nhwc(2, 8)), type(H200)("numpy", "", 0, 1, 0, 0, 1.0)))
-    assert "output must be one of" in next(
-        STRIDED.refuse(match("exp", x=nhwc(2, 8), y=nhwc(2, 8, dtype="i64")), H200))
-    assert "beta must be 0" in next(STRIDED.refuse(
-        match("cmp_eq", dict(beta=1.0), x=nhwc(2, 8), b=nhwc(2, 8), y=nhwc(2, 8, dtype="bool")), H200))
+@pytest.mark.parametrize("p", [
+    lambda: match("binary_select", x=nhwc(2, 8, 4, 4), b=nhwc(1, 8, 1, 1), t=nhwc(2, 1, 1, 1)),
+    lambda: match("binary_select", x=nhwc(2, 8, 4, 4), b=nhwc(1, 8, 1, 4), t=nhwc(2, 1, 4, 1, dtype="bool")),
+    lambda: match("gen_index", axis=1, x=nhwc(2, 8, 4, 4)),
+    lambda: match("exp", x=nhwc(2, 8, dtype="i64"), y=nhwc(2, 8)),
+    lambda: match("cmp_eq", dict(beta=1.0), x=nhwc(2, 8), b=nhwc(2, 8), y=nhwc(2, 8)),
+], ids=range(5))
+def test_vector_takes(p):
+    """Broadcasts along different dims, coordinates, any type of input."""
+    assert list(VECTOR.reasons(p(), H200)) == []
 
 
-def test_five_layouts_are_too_many():
-    place = InSlots(nhwc(2, 8, 3, 3))
-    for i in range(4):
-        assert place(TensorDesc("f32", (2, 8, 3, 3), (500 + i, 1, 48, 16))) == At(f"in{i}", 1)
-    assert place(TensorDesc("f16", (2, 8, 3, 3), (500, 1, 48, 16))) == At("in0", 1)
-    with pytest.raises(CannotPlace, match="at most 4 tensors"):
-        place(TensorDesc("f32", (2, 8, 3, 3), (600, 1, 48, 16)))
+def test_any_refuses():
+    numpy = type(H200)("numpy", "", 0, 1, 0, 0, 1.0)
+    assert list(ANY.reasons(match("exp", x=nhwc(2, 8)), numpy)) == ["runs CUDA kernels; device is numpy"]
+    gaps = match("cmp_eq", x=nhwc(2, 8), b=nhwc(2, 8), y=TensorDesc("bool", (2, 8), (16, 1)))
+    assert list(ANY.reasons(gaps, H200)) == [
+        "tensor y: packed booleans are written eight at once, where the kernel walks them in the order of "
+         "memory; "
+        "got 2x8:bool:strides=16,1"]
+    large = match("gen_index", x=nhwc(2, 1 << 30))
+    assert list(ANY.reasons(large, H200)) == [
+        "packed booleans and indices must have fewer than 2^31 elements; got 2147483648"]
 
 
-def offsets(desc, output):
-    """Offset in ``desc`` of the element behind each offset of ``output`` (-1 in its gaps)."""
-    index = np.indices(output.dims).reshape(output.rank, -1)
-    there = sum(np.where(d == 1, 0, i) * s for i, d, s in zip(index, desc.dims, desc.strides))
-    out = np.full(max(output.extent, 1), -1, np.int64)
-    out[sum(i * s for i, s in zip(index, output.strides))] = there
-    return out
+def region(count) -> Match:
+    """A sum of ``count`` tensors of different layouts, as one region."""
+    dims, last = (2, 8, 3, 3), 1000 + count - 1
+    tensors = [Tensor(i, TensorDesc("f32", dims, (500 + i, 1, 48, 16))) for i in range(count + 1)]
+    tensors += [Tensor(1000 + i, nhwc(*dims), "memory" if 1000 + i == last else "virtual")
+                for i in range(count)]
+    nodes = [Node(Pointwise(mode="add"), dict(x=999 + i if i else 0, b=i + 1, y=1000 + i))
+             for i in range(count)]
+    graph = Graph(nodes, tensors)
+    return Match.elementwise(graph, (1 << count) - 1)
 
 
-def broadcast(rng, output):
-    """A tensor that broadcasts to the output."""
-    dims = rng.choice([output.dims, (1, output.c, *(1,) * (output.rank - 2)),
-                       tuple(rng.choice([1, d]) for d in output.dims)])
-    return TensorDesc.packed("f16", dims, rng.choice(["nchw", "nhwc"]))
+def test_parameters_have_room_for_many_tensors_but_not_for_any_number():
+    assert ANY.accepts(region(30), H200)
+    assert "what is fused must take at most 2048 bytes of parameters; got" in next(
+        iter(ANY.reasons(region(130), H200)))
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_vector_addresses(seed):
-    """Every element of a vector finds its operand where pointwise_vector and the spliced code look for it."""
-    rng = random.Random(seed)
-    output = TensorDesc.packed(rng.choice(["f32", "f16", "f64"]),
-                               (rng.randint(1, 3), rng.choice([1, 3, 8, 16]), rng.choice([1, 4, 5]), 4),
-                               rng.choice(["nchw", "nhwc"]))
-    desc, place = broadcast(rng, output), InVectors(output)
-    try:
-        at = place(desc)
-    except CannotPlace:
-        return
-    inner, channels, step = place.column or (1, 1, 0)
-    off = np.arange(output.count)
-    vector = off // place.lanes
-    col = vector // inner % channels * step
-    base = {"off": vector * place.lanes, "col": col, "": 0 * off}[at.key]
-    assert (base + off % place.lanes * at.step == offsets(desc, output)).all()
-    assert not (base[::place.lanes] % at.vector).any() or not at.step
-
-
-def unravelled(a) -> dict:
-    """The offsets that a launch of pointwise_strided with these arguments reaches,
-    by the name of the strides."""
-    left, at = np.arange(a["count"]), {k: np.full(a["count"], start) for k, start in zip(
-        ("strides", *(f"strides{i}" for i in range(4))), a["starts"])}
-    for d in range(a["rank"]):
-        outer = left // a["sizes"][d] if d + 1 < a["rank"] else 0 * left
-        for k in at:
-            at[k] += (left - outer * a["sizes"][d]) * a[k][d]
-        left = outer
-    return at
-
-
-def test_strided_takes_several_launches():
-    """Elements are counted in 32 bits: more of them are boxes of the outer dims, each begun
-    where the one before ended."""
-    big = match("exp", x=TensorDesc("f16", (3, 70000, 70000), (1, 3, 210000)),
-                y=TensorDesc("f16", (3, 70000, 70000), (4900070000, 70001, 1)))
-    launches = [launch.args for launch in STRIDED.plan(big, H200)]
-    assert ([(a["count"], a["sizes"][:2], a["rank"]) for a in launches]
-            == 3 * [(n * 70000, (70000, 1), 2) for n in (30678, 30678, 8644)])
-    assert [a["starts"][:2] for a in launches] == [(d * 4900070000 + h * 70001, d + h * 3)
-                                                   for d in range(3) for h in (0, 30678, 61356)]
-
-
-@pytest.mark.parametrize("most", [2 ** 31, 100, 7])
-@pytest.mark.parametrize("seed", range(40))
-def test_strided_addresses(seed, most):
-    """unravel() of pointwise_strided reaches each element of y once, and the operands'
-    elements that belong to it."""
-    rng = random.Random(seed)
-    dims = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 5))) + (3,)
-    order = list(range(len(dims)))
-    rng.shuffle(order)
-    output = TensorDesc.packed("f32", dims, order)
-    inputs, place = [broadcast(rng, output) for _ in range(3)], InSlots(output)
-    ats = [place(d) for d in inputs]
-    axis = place.coordinate(rng.randrange(len(dims)))
-    launches = [unravelled(a) for a in place.arguments(most)]
-    assert all(len(launch["strides"]) < most for launch in launches)
-    at = {k: np.concatenate([launch[k] for launch in launches]) for k in launches[0]}
-    assert sorted(at["strides"]) == list(range(output.count))
-    for desc, where in zip(inputs, ats):
-        found = {"off": at["strides"], "": 0 * at["strides"]}.get(where.key)
-        found = at["strides" + where.key[2:]] if found is None else found
-        assert (found == offsets(desc, output)[at["strides"]]).all()
-    assert at["strides" + axis[2:]].max() < max(dims)
-
+# ---- Launches ----
 
 @pytest.mark.parametrize("seed", range(60))
 def test_plans_pack_and_splice(seed):
-    """Every launch packs, its grid covers y, and its text has the program at every mark."""
+    """Every launch packs, its grid covers y, and its text has a program at every mark."""
     problem = draw(Pointwise, random.Random(seed))
-    graph = graph_of(problem, {})
-    p = match_of(graph, graph.nodes[0])
-    assert STRIDED.accepts(p, H200)
-    for engine in (VECTOR, STRIDED):
+    p = alone.match(problem)
+    assert ANY.accepts(p, H200)
+    for engine in (VECTOR, ANY):
         if engine.accepts(p, H200):
-            (launch,) = engine.plan(p, H200)
+            (launch,) = steps(engine, p, H200)
             kernel = kernels.get(launch.kernel)
             packed = kernel.pack(launch.args, **launch.extra)
-            each = 8192 // p.y.dtype.bytes if engine is VECTOR else 1024
+            any_each = 2048 if launch.kernel[-1] == "8" else 1024
+            each = 8192 // p.y.dtype.bytes_of(1) if engine is VECTOR else any_each
             assert packed.grid[0] * each >= p.y.count > (packed.grid[0] - 1) * each
             text = fusion.splice(kernel.image_for(90).text(), kernel, launch.fuse)
-            assert b"@fuse" not in text and text.count(b"// v = n0") >= 2
+            assert b"@fuse" not in text and text.count(b"// t0: ") >= 2
 
 
 def test_empty_tensors_launch_nothing():
     p = match(x=nhwc(0, 8, 3, 3), b=nhwc(1, 8, 1, 1))
-    assert VECTOR.plan(p, H200) == [] == STRIDED.plan(p, H200)
+    assert steps(VECTOR, p, H200) == [] == steps(ANY, p, H200)
 
 
-def test_a_chain_is_one_program():
-    t = lambda uid, **k: nhwc(8, 64, dtype="bf16", uid=uid, **k)
+def chain() -> Match:
+    t = lambda uid, dtype="bf16", kind="memory": Tensor(uid, nhwc(8, 64, dtype=dtype), kind)
     graph = Graph([Node(Pointwise(mode="swish_fwd"), dict(x=1, y=2), dict(alpha=2.0)),
-                   Node(Pointwise(mode="mul"), dict(x=2, b=3, y=4))],
-                  {1: t(1), 2: t(2, is_virtual=True).replace(dtype="f32"), 3: t(3), 4: t(4)})
-    p = match_of(graph, graph.nodes[0], graph.nodes[1:])
-    fuse, alpha, beta = program(p, InVectors(p.out))
-    assert (alpha, beta) == (1.0, 0.0) and fuse.program.fast
-    assert [str(s) for s in fuse.program.steps] == ["s1 * swish_fwd(s0 * t0; 1)", "mul(n0, t1)"]
-    assert [s.key for s in fuse.scalars] == [(0, "alpha1"), (0, "alpha")]
+                   Node(Pointwise(mode="mul"),
+                        dict(x=2, b=3, y=4))], [t(1), t(2, "f32", "virtual"), t(3), t(4)])
+    return Match.elementwise(graph, 0b11)
 
 
-def test_a_lone_op_blends_in_the_kernel():
+@pytest.mark.parametrize("engine, mark", [(VECTOR, "value"), (ANY, "value")])
+def test_a_chain_is_one_program(engine, mark):
+    (launch,) = steps(engine, chain(), H200)
+    fused = launch.fuse[mark]
+    assert [str(s) for s in fused.program.steps] == ["s0 * swish_fwd(t0; 1)", "mul(n0, t1)"]
+    assert [s.key for s in fused.scalars] == [(2, "alpha")] and fused.program.fast
+    if engine is VECTOR:
+        assert (launch.args["alpha"], launch.args["beta"]) == (1.0, 0.0)
+    else:
+        assert not launch.fuse["store"].program.alpha and not launch.fuse["store"].program.blend
+
+
+@pytest.mark.parametrize("engine", [VECTOR, ANY], ids=str)
+def test_a_lone_op_is_blended_behind_its_program(engine):
+    """By numbers that are read at execute, whatever they are when the plan is built."""
     p = match("relu_fwd", dict(alpha=0.5, beta=2.0), x=nhwc(8, 64))
-    (launch,) = VECTOR.plan(p, H200)
-    assert launch.args["alpha"].default == 0.5 and launch.args["beta"].default == 2.0
+    (launch,) = steps(engine, p, H200)
+    assert [str(s) for s in launch.fuse["value"].program.steps] == ["relu_fwd(s0 * t0; 0, inf, 0)"]
+    if engine is VECTOR:
+        assert launch.args["alpha"].default == 0.5 and launch.args["beta"].default == 2.0
+    else:
+        store = launch.fuse["store"]
+        assert [(s.key, s.default) for s in store.scalars] == [((2, "alpha"), 0.5), ((2, "beta"), 2.0)]
+        assert (store.program.alpha, store.program.blend) == ("s0", ("t0", "s1"))
 
 
-def test_math_type():
+@pytest.mark.parametrize(
+    "b, math", [("i32", "f64"), ("i64", "f64"), ("f64", "f64"), ("i8", "f32"), ("f8_e5m2", "f32"),
+                                     ("bool", "f32")])
+def test_math_type(b, math):
     """f64 where an operand needs it: i32 and f64 are not exact in f32."""
-    assert program(match(x=nhwc(2, 8), b=nhwc(2, 8, dtype="i32")),
-                   InSlots(nhwc(2, 8)))[0].program.math == "f64"
-    assert program(match(x=nhwc(2, 8), b=nhwc(2, 8, dtype="i8")),
-                   InSlots(nhwc(2, 8)))[0].program.math == "f32"
+    (launch,) = steps(ANY, match(x=nhwc(2, 8), b=nhwc(2, 8, dtype=b)), H200)
+    assert launch.kernel == f"pointwise_any_{math}_1"
+    assert {f.program.math for f in launch.fuse.values()} == {math}
 
 
-def test_strided_runs_in_several_launches(monkeypatch):
+# ---- More elements than a launch counts ----
+
+def test_large_tensors_take_several_launches():
+    """Elements are counted in 32 bits: more of them are boxes, each begun where the one before ended."""
+    big = match("exp", x=TensorDesc("f16", (3, 70000, 70000), (1, 3, 210000)),
+                y=TensorDesc("f16", (3, 70000, 70000), (4900070000, 70001, 1)))
+    launches = steps(ANY, big, H200)
+    assert [launch.args["count"] for launch in launches] == 3 * [n * 70000 for n in (30678, 30678, 8644)]
+    begun = [{p.uid: p.addend for f in launch.fuse.values() for p in f.pointers} for launch in launches]
+    assert begun == [{1: 2 * (d + h * 3), 2: 2 * (d * 4900070000 + h * 70001)}
+                     for d in range(3) for h in (0, 30678, 61356)]
+
+
+@pytest.mark.parametrize("most", [100, 7])
+@pytest.mark.parametrize("seed", range(40))
+def test_boxes_fill_the_space(seed, most, monkeypatch):
+    monkeypatch.setattr(view, "MOST", most)
+    rng = random.Random(seed)
+    dims = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 5))) + (3,)
+    order = [a for a in rng.sample(range(len(dims)), len(dims)) if dims[a] > 1]
+    seen = np.zeros(dims, int)
+    for size, starts in view.boxes(dims, tuple(order)):
+        assert 0 < prod(size) < most
+        seen[tuple(slice(a, a + n) for a, n in zip(starts, size))] += 1
+    assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("line, launches", [
+    ("pointwise x=2x3x5x11:f32@1,2,66,6 b=1x3x1x1:f32 y=2x3x5x11:f32@200,60,11,1 mode=add", 6),
+    ("pointwise x=2x3x5x11:i8@nhwc b=2x1x5x1:f16 y=2x3x5x11:i64@nhwc mode=mul", 4),
+    ("add_tensor a=1x3x1x11:bf16 c=2x3x5x11:f32@330,55,11,1", 6),
+])
+def test_several_launches_on_the_interpreter(line, launches, monkeypatch):
     """The interpreter runs as many launches as a tensor needs where a launch has fewer elements."""
-    monkeypatch.setattr(PointwiseStrided, "most", 100)
-    device = PtxDevice("sm_80")
-    problem = ops.Problem.parse(
-        "pointwise x=2x3x5x11:f32@1,2,66,6 b=1x3x1x1:f32 y=2x3x5x11:f32@200,60,11,1 mode=add")
-    graph = matrix.graph_of(problem)
-    assert len(STRIDED.plan(match_of(graph, graph.nodes[0]), device.facts)) == 6
-    engine = next(e for e in engines_for(problem.op) if e.index == STRIDED.index)
-    assert not matrix.run(problem, device, engines=[engine]).findings
+    monkeypatch.setattr(view, "MOST", 100)
+    device, problem = get("ptx:sm_80"), ops.Problem.parse(line)
+    engine = next(e for e in alone.takers(alone.match(problem), device.facts) if e.name.endswith("_any"))
+    assert len(steps(engine, alone.match(problem), device.facts)) == launches
+    for scalars in (matrix.plain(problem.op), matrix.blended(problem.op)):
+        assert not matrix.run(problem, device, engines=[engine], scalars=scalars).findings
+
+
+# ---- Packed booleans ----
+
+@pytest.mark.parametrize("line", [
+    "scale_tensor y=3x5x11:bool", "add_tensor a=3x5x11:f32 c=3x5x11:bool", "set_tensor 13 bool",
+    "pointwise x=3x5x11:f32 b=3x5x1:i8 y=3x5x11:bool@nhwc mode=sub", "transform x=3x5x11:bool y=3x5x11:bool",
+    "pointwise x=165:bool b=1:bool y=165:bool mode=logical_and",
+                                  "op_tensor a=8:f32 b=1:i32 c=8:bool mode=mul",
+    "pointwise x=3x5x11:bool b=3x1x11:bool t=1x5x11:bool y=3x5x11:f16 mode=binary_select",
+])
+@pytest.mark.parametrize("seed", range(3))
+def test_packed_booleans(line, seed):
+    """Whole bytes and the last bits, plain and blended; what is read in place is read before it is
+    written."""
+    problem = ops.Problem.parse(line)
+    scalars = (matrix.plain, matrix.blended, lambda op: None)[seed](problem.op)
+    outcome = matrix.run(problem, get("ptx:sm_80"), seed, scalars=scalars)
+    assert outcome.ran and not outcome.findings, outcome
+
+
+@pytest.mark.parametrize("mode", ["identity", "logical_not"])
+def test_packed_booleans_in_place(mode):
+    from cydnn import plan
+    device, problem = get("ptx:sm_80"), ops.Problem.parse(f"pointwise 165 mode={mode} bool")
+    made = matrix.Prepared(problem, 1, matrix.plain(problem.op))
+    built = plan.build(made.graph, device)
+    assert built.layout.inplace == [(1, 0)]
+    buffers, _ = matrix.execute(built, problem, made.values, ["x"], device, [("y", "x")])
+    assert (buffers["y"].read()[0] == made.want["y"]).all()
+
+
+# ---- Whole numbers ----
+
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+@pytest.mark.parametrize("mode", MODES)
+def test_whole_numbers(mode, device):
+    """Every mode on integers, in f32 and i32: both devices agree with the reference on the same values as
+    floats."""
+    operands = " ".join(f"{name}=7x5:{kind}" for name,
+                        kind in zip(("x", "b", "t")[:MODES[mode].inputs], ("i32", "i8", "i8")))
+    for compute, stored, flavour in itertools.product(("f32", "i32"), ("f32", "i32"), ("drawn", "ties")):
+        problem = ops.Problem.parse(f"pointwise {operands} y=7x5:{stored} mode={mode} acc={compute}")
+        scalars = (matrix.plain if flavour == "drawn" else matrix.blended)(problem.op)
+        with np.errstate(all="ignore"):
+            outcome = matrix.run(problem, get(device), 1, scalars=scalars, flavour=flavour)
+        assert outcome.ran and not outcome.findings, f"{problem}: {outcome}"

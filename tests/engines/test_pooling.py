@@ -10,36 +10,32 @@ import pytest
 from cydnn import device as devices, kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import engines_for
-from cydnn.engines.pool import nchw as pooling_nchw, nhwc as pooling_nhwc
-from cydnn.heuristics.cover import match_of
+from cydnn.engines.pool import bwd_max_nhwc, bwd_max_nhwc_strip, bwd_max_plane
+from cydnn.engines.pool.view import plane, two
 from cydnn.ops import PoolingBwd, PoolingFwd
 from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
+from support.alone import match, steps, takers
 from support.draw import tensor
-from support.matrix import graph_of, run
+from support.matrix import run
 
 H200 = KNOWN["h200"]
 OPS = (PoolingFwd, PoolingBwd)
 MODES = ("max", "avg_include_padding", "avg_exclude_padding")
 
 
-def match(problem, scalars=None):
-    graph = graph_of(problem, scalars or dict(problem.op.scalars))
-    return match_of(graph, graph.nodes[0])
-
-
 def problem_of(op_class, dims, window, stride, pad=0, dtype="bf16",
-               layout="nhwc", mode="max", nan="ignore", **facts):
+               layout="nhwc", mode="max", nan="ignore", alignment=16):
     op = op_class(mode=mode, window=window, stride=stride, pre_pad=pad, nan=nan)
     out = op.out_dims(dims)
-    return Problem(op, {n: TensorDesc.packed(dtype, dims if n in ("x", "dx") else out, layout, **facts)
-                        for n in op.operands()})
+    return Problem(op, {n: TensorDesc.packed(dtype, dims if n in ("x", "dx") else out, layout)
+                        for n in op.operands()}, alignment)
 
 
 def accepting(problem):
     p = match(problem)
-    return p, [e for e in engines_for(problem.op) if e.index and e.accepts(p, H200)]
+    return p, takers(p, H200)
 
 
 def draw(op_class, rng, dtype=None) -> Problem:
@@ -73,7 +69,7 @@ def draw(op_class, rng, dtype=None) -> Problem:
 # ---- Refusals ----
 
 def reasons(op_class, engine, *args, device=H200, **kw):
-    return "; ".join(next(e for e in engines_for(op_class) if e.name == engine).refuse(
+    return "; ".join(next(e for e in engines_for(op_class) if e.name == engine).reasons(
         match(problem_of(op_class, *args, **kw)), device))
 
 
@@ -119,7 +115,7 @@ def test_refusals():
 def test_no_elements_no_launch(op_class):
     for dims in ((0, 8, 4, 4), (2, 0, 4, 4)):
         p, engines = accepting(problem_of(op_class, dims, 2, 2))
-        assert engines and not any(e.plan(p, H200) for e in engines)
+        assert engines and not any(steps(e, p, H200) for e in engines)
 
 
 # ---- Launches ----
@@ -130,22 +126,21 @@ def test_launches_pack_and_fit(op_class):
         p, engines = accepting(draw(op_class, random.Random(seed)))
         assert engines
         for engine in engines:
-            for step in engine.plan(p, H200):
+            for step in steps(engine, p, H200):
                 packed = kernels.get(step.kernel).pack(step.args, **step.extra)
                 assert min(packed.grid) >= 1 and packed.smem <= 48 << 10, (step.kernel, packed)
 
 
-@pytest.mark.parametrize("tile_of", [pooling_nhwc.tile_of, pooling_nchw.tile_of])
+@pytest.mark.parametrize("tile_of", [bwd_max_nhwc.tile_of, bwd_max_plane.tile_of])
 def test_every_window_over_a_tile_has_a_code(tile_of):
     for seed in range(400):
         rng = random.Random(seed)
         problem = draw(PoolingBwd, rng, "f32")
         p = match(problem)
-        if p.x.rank > 4 or tile_of is pooling_nhwc.tile_of and p.x.c % 4:
+        if p.x.rank > 4 or tile_of is bwd_max_nhwc.tile_of and p.x.c % 4:
             continue
         tile, most = tile_of(p)[:2]
-        (window, pad, stride), outs, sizes = (pooling_nhwc.two(p, p.dx), pooling_nhwc.plane(p.dy)[0],
-                                              pooling_nhwc.plane(p.dx)[0])
+        (window, pad, stride), outs, sizes = two(p, p.dx), plane(p.dy)[0], plane(p.dx)[0]
         for t, m, w, a, s, out, size in zip(tile, most, window, pad, stride, outs, sizes):
             for start in range(0, size, t):
                 first = max(-(-(start + a - w + 1) // s), 0)
@@ -177,7 +172,7 @@ def test_kernels_match_the_reference(op_class, dtype):
         problem = draw(op_class, rng, dtype)
         p, engines = accepting(problem)
         for engine in engines:
-            kernel = engine.plan(p, H200)[0].kernel
+            kernel = steps(engine, p, H200)[0].kernel
             seen[kernel] = seen.get(kernel, 0) + 1
             if seen[kernel] <= 2:
                 check(problem, engine, rng, special=seen[kernel] == 2)
@@ -214,7 +209,7 @@ def test_kernels_of_vectors_match_the_reference(op_class, dtype):
         problem = draw_for_vectors(op_class, rng, dtype)
         p, engines = accepting(problem)
         for engine in (e for e in engines if e.name in FAST[op_class]):
-            kernel = engine.plan(p, H200)[0].kernel
+            kernel = steps(engine, p, H200)[0].kernel
             seen[kernel] += 1
             if seen[kernel] <= 2:
                 check(problem, engine, rng, special=seen[kernel] == 2)
@@ -227,7 +222,7 @@ def test_strips_cover_the_rows_once(device):
         rng = random.Random(seed)
         problem = problem_of(PoolingBwd, (rng.randint(1, 300), rng.choice([8, 64, 2048]), rng.randint(3, 300),
                                           rng.randint(3, 300)), rng.choice([2, 3]), 2, rng.choice([0, 1]))
-        cut = pooling_nhwc.strips_of(match(problem), KNOWN[device])
+        cut = bwd_max_nhwc_strip.strips_of(match(problem), KNOWN[device])
         _, _, h, w = problem.operands["dx"].dims
         pad = problem.op.geometry(4)[1][0]
         rows = (h + pad + 1) // 2
@@ -268,5 +263,5 @@ def test_kernels_are_built(op_class):
         for mode in MODES:
             p, engines = accepting(problem_of(op_class, (2, 16, 8, 8), 3, 2, 1, layout=layout, mode=mode))
             for engine in engines:
-                for step in engine.plan(p, H200):
+                for step in steps(engine, p, H200):
                     assert kernels.get(step.kernel).images

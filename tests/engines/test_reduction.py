@@ -11,24 +11,23 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
-from cydnn.engines import REFERENCE, engines_for
+from cydnn.engines import engines_for
 from cydnn.engines.reduction import view as forms
-from cydnn.heuristics.cover import match_of
-from cydnn.heuristics.candidates import rank
+from cydnn.graph import Match
+from cydnn.graph.lower import lowered
+from cydnn.heuristics import best
 from cydnn.ops import ConvBgrad, Reduction
-from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
+from support import alone
+from support.alone import cost, steps
 from support.draw import draw
-from support.matrix import graph_of
 
 H200 = KNOWN["h200"]
-BY_NAME = {e.name: e for op in (Reduction, ConvBgrad) for e in engines_for(op)}
+BY_NAME = {e.name: e for op in (Reduction,) for e in engines_for(op)}
 FOLDS_CUH = Path(__file__).resolve().parents[2] / "kernels_src/reduction/folds.cuh"
 
 
-def match(op, **descs):
-    graph = graph_of(Problem(op, descs), {})
-    return match_of(graph, graph.nodes[0])
+match = alone.of
 
 
 def reduction(dims, out, dtype="bf16", layout="nchw", mode="add", y="f32", **facts):
@@ -42,7 +41,7 @@ def bgrad(dims, layout, dtype="bf16"):
 
 
 def first(p):
-    return [e for _, e in rank(p, H200)[0] if e is not REFERENCE][0]
+    return best(p.graph, H200).engine
 
 
 def test_flags_are_those_of_the_kernels():
@@ -61,27 +60,28 @@ def test_flags_are_those_of_the_kernels():
 def test_the_engine_of_a_shape(dims, out, engine, launches):
     p = reduction(dims, out)
     assert first(p).name == engine
-    assert len(first(p).plan(p, H200)) == launches
+    assert len(steps(first(p), p, H200)) == launches
 
 
 @pytest.mark.parametrize("layout, kernel", [("nchw", "reduction_rows_sum_bf16_f32_1"),
                                             ("nhwc", "reduction_columns_sum_bf16_1")])
 def test_bias_gradient_uses_the_reduction_kernels(layout, kernel):
     p = bgrad((256, 256, 56, 56), layout)
-    steps = first(p).plan(p, H200)
-    assert [s.kernel for s in steps][0] == kernel and len(steps) == 2
+    made = best(p.graph, H200)
+    assert made.changes == ("lower 0",)
+    assert [s.kernel for _, s in made.steps][0] == kernel and len(made.steps) == 2
 
 
 def test_empty_reductions_fill_and_empty_results_launch_nothing():
     p = reduction((3, 0, 4), (3, 1, 4), mode="max")
-    step, = BY_NAME["reduction_generic"].plan(p, H200)
+    step, = steps(BY_NAME["reduction_generic"], p, H200)
     assert step.args["units"] == 0 and kernels.get(step.kernel).pack(step.args).grid == (1, 1, 1)
-    assert BY_NAME["reduction_generic"].plan(reduction((0, 5), (0, 1)), H200) == []
+    assert steps(BY_NAME["reduction_generic"], reduction((0, 5), (0, 1)), H200) == []
     for engine in engines_for(Reduction)[:-1]:
         for empty in (p, reduction((0, 5), (0, 1)), reduction((0, 8), (1, 8))):
             if engine.accepts(empty, H200):
-                assert engine.cost(empty, H200) > 0
-                for step in engine.plan(empty, H200):
+                assert cost(engine, empty, H200) > 0
+                for step in steps(engine, empty, H200):
                     kernels.get(step.kernel).pack(step.args)
 
 
@@ -91,25 +91,37 @@ def test_empty_reductions_fill_and_empty_results_launch_nothing():
     ("reduction_rows", reduction((4, 8), (4, 1), compute="f64"), "computes bf16 in f32; op asks for f64"),
     ("reduction_columns", reduction((4, 8), (4, 1)),
      "needs contiguous kept elements; got kept dims (4,) with strides (8,)"),
-    ("reduction_generic", reduction((4, 8), (4, 1), compute="i32"),
-     "computes in f32 or f64; op asks for i32"),
     ("reduction_generic", reduction((4, 8), (4, 1), dtype="i32"),
      "x must be one of f64 f32 f16 bf16; got i32"),
     ("reduction_columns", reduction((2 ** 30, 8), (1, 8)),
      f"needs fewer than 2^30 outputs and loads behind each; got 8 and {2 ** 30}"),
 ])
 def test_refusals(engine, p, sentence):
-    reasons = list(BY_NAME[engine].refuse(p, H200))
+    reasons = list(BY_NAME[engine].reasons(p, H200))
     assert any(r.startswith(sentence) for r in reasons), reasons
 
 
 def test_the_generic_engines_take_everything():
-    rng = random.Random(3)
-    for op, name in ((Reduction, "reduction_generic"), (ConvBgrad, "conv_bgrad_sum")):
+    """That of the float types all of these, whatever is computed in; that of any type all but packed
+    results."""
+    rng, floats = random.Random(3), {"f64", "f32", "f16", "bf16"}
+    for op in (Reduction, ConvBgrad):
         for _ in range(80):
             problem = draw(op, rng)
-            graph = graph_of(problem, {})
-            assert BY_NAME[name].accepts(match_of(graph, graph.nodes[0]), KNOWN["t4"]), str(problem)
+            p = as_reduction(alone.match(problem))
+            assert BY_NAME["reduction_any"].accepts(p, KNOWN["t4"]), str(problem)
+            if p.dtypes <= floats:
+                assert BY_NAME["reduction_generic"].accepts(p, KNOWN["t4"]), str(problem)
+    assert BY_NAME["reduction_generic"].accepts(reduction((4, 8), (4, 1), compute="i32"), H200)
+    packed = reduction((4, 8), (4, 1), dtype="f32", y="bool")
+    assert "packed booleans are written eight at once" in next(
+        iter(BY_NAME["reduction_any"].reasons(packed, H200)))
+    assert best(packed.graph, H200).changes == ("cast 0",)
+
+
+def as_reduction(p):
+    """The match of a bias gradient as what it is lowered to; others as they are."""
+    return p if isinstance(p.op, Reduction) else Match.single(lowered(p.graph, 0))
 
 
 # ---- The kernels' index arithmetic, in NumPy ----
@@ -140,7 +152,7 @@ def parts_of(args, vec):
 def run(p, engine, x):
     """Every launch of a plan of mode add on host numbers: {address of y in elements: sum}."""
     memory, result = x, {}
-    for step in engine.plan(p, H200):
+    for step in steps(engine, p, H200):
         args = step.args
         kernels.get(step.kernel).pack(args)
         name = step.kernel.split("_")
@@ -168,16 +180,15 @@ def test_every_element_is_added_once(op, monkeypatch):
         x, y = (problem.operands[n] for n in names)
         if x.count > 40000 or getattr(problem.op, "mode", "add") not in ("add", "max", "mul"):
             continue
-        graph = graph_of(problem, {})
-        p = match_of(graph, graph.nodes[0])
+        p = as_reduction(alone.match(problem))
         values = np.random.default_rng(1).integers(-8, 9, x.extent).astype(np.float64)
         logical = np.lib.stride_tricks.as_strided(values, x.dims, [8 * s for s in x.strides])
         axes = tuple(i for i in range(x.rank) if x.dims[i] != y.dims[i])
         want = logical.sum(axis=axes, keepdims=True)
         at = np.lib.stride_tricks.as_strided(np.arange(y.extent), y.dims, [8 * s for s in y.strides])
-        for engine in engines_for(op):
-            if engine is not REFERENCE and engine.accepts(p, H200):
+        for engine in engines_for(Reduction):
+            if isinstance(engine, forms.ReductionEngine) and engine.accepts(p, H200):
                 ran.add(engine.name)
                 assert (run(p, engine, values)
                         == dict(zip(at.ravel().tolist(), want.ravel().tolist()))), (str(problem), engine)
-    assert len(ran) == len(engines_for(op)) - 1
+    assert ran == {"reduction_rows", "reduction_columns", "reduction_generic"}

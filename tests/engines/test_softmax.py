@@ -10,30 +10,27 @@ from cydnn import kernels
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import PtxDevice
 from cydnn.engines import REFERENCE, engines_for
-from cydnn.engines.softmax.view import form
-from cydnn.heuristics.cover import match_of
-from cydnn.heuristics.candidates import rank
+from cydnn.heuristics import best
 from cydnn.ops import SoftmaxBwd, SoftmaxFwd
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
-from support import matrix
-from support.matrix import graph_of
+from support import alone, matrix
+from support.alone import cost, steps
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]
 BY_NAME = {e.name: e for op in (SoftmaxFwd, SoftmaxBwd) for e in engines_for(op)}
 
 
-def match(op, *descs):
-    graph = graph_of(Problem(op, dict(zip(op.operands(), descs))), {})
-    return match_of(graph, graph.nodes[0])
+def match(op, *descs, alignment=16):
+    return alone.of(op, alignment=alignment, **dict(zip(op.operands(), descs)))
 
 
-def packed(dtype, dims, op=SoftmaxFwd(), layout="nchw", **facts):
-    return match(op, *(TensorDesc.packed(dtype, dims, layout, **facts) for _ in op.operands()))
+def packed(dtype, dims, op=SoftmaxFwd(), layout="nchw", alignment=16):
+    return match(op, *(TensorDesc.packed(dtype, dims, layout) for _ in op.operands()), alignment=alignment)
 
 
 def first(p, facts=H200):
-    return [e.name for _, e in rank(p, facts)[0] if e is not REFERENCE][0]
+    return best(p.graph, facts).engine.name
 
 
 @pytest.mark.parametrize("dims, fwd, bwd", [
@@ -82,7 +79,7 @@ def test_layouts():
      "computes f32 f16 bf16 in f32 and f64 in f64; op asks for f64"),
 ])
 def test_refusals(engine, p, facts, sentence):
-    reasons = list(BY_NAME[engine].refuse(p, facts))
+    reasons = list(BY_NAME[engine].reasons(p, facts))
     assert any(r.startswith(sentence) for r in reasons), reasons
 
 
@@ -92,7 +89,7 @@ def test_nothing_is_launched_for_empty_tensors(op, dims):
     p = packed("f16", dims, op)
     for engine in engines_for(type(op)):
         if engine is not REFERENCE and engine.accepts(p, H200):
-            assert engine.plan(p, H200) == [] and engine.cost(p, H200) > 0
+            assert steps(engine, p, H200) == [] and cost(engine, p, H200) > 0
 
 
 @pytest.mark.parametrize("vec", [4, 8])
@@ -122,10 +119,12 @@ def test_slices_cover_the_row(name):
     tile = engine.tile_bytes // 2
     for cols in (1, tile, tile + 1, 128256, 1000000, tile * 1024, tile * 1024 + 1, 2 ** 30 - 1):
         p = packed("bf16", (2, cols), engine.op())
-        slices, tiles = engine._slices(p, form(p))
-        assert slices <= 1024 and (slices - 1) * tiles * tile < cols <= slices * tiles * tile
-        for step in engine.plan(p, H200):
-            assert kernels.get(step.kernel).pack(step.args).grid == (2 * slices, 1, 1)
+        for config in engine.configs(p, H200):
+            for step in steps(engine, p, H200, config):
+                slices, tiles = step.args["slices"], step.args["tiles"]
+                assert slices <= config.splits <= 1024
+                assert (slices - 1) * tiles * tile < cols <= slices * tiles * tile
+                assert kernels.get(step.kernel).pack(step.args).grid == (2 * slices, 1, 1)
 
 
 def test_clusters_cover_the_row():
@@ -133,7 +132,7 @@ def test_clusters_cover_the_row():
         for cols in (9, 17, 50257, 65537, 128256, 131073, 4 * most - 1, 4 * most):
             p = packed("bf16", (3, cols), BY_NAME[engine].op())
             if BY_NAME[engine].accepts(p, H200):
-                step, = BY_NAME[engine].plan(p, H200)
+                step, = steps(BY_NAME[engine], p, H200)
                 size = int(step.kernel[-1])
                 assert step.args["slice"] % 8 == 0 and step.args["slice"] <= most
                 assert ((size - 1) * step.args["slice"] < cols
@@ -145,7 +144,7 @@ def test_strided_vectors():
     strided = BY_NAME["softmax_fwd_strided"]
     for dims, dtype, wide in [((2, 9, 4, 4), "f16", "1"), ((2, 9, 7, 7), "f16", "0"),
                               ((2, 9, 3, 2), "f32", "1"), ((2, 9, 4, 4), "f64", "0")]:
-        step, = strided.plan(packed(dtype, dims), H200)
+        step, = steps(strided, packed(dtype, dims), H200)
         assert step.kernel == f"softmax_fwd_strided_{dtype}_4_{wide}"
         vec = 8 // {"f16": 2, "f32": 4, "f64": 8}[dtype] if wide == "1" else 1
         assert (step.args["positions"] * vec == dims[0] * dims[2] * dims[3]

@@ -1,4 +1,4 @@
-"""What is pasted: golden texts, and every rule through ptxas.
+"""What is pasted: golden texts, what they compute, and every rule through ptxas.
 
 After a change that is meant: ``CYDNN_GOLDEN=write pytest tests/fusion`` writes the golden
 texts anew; read their diff.
@@ -6,111 +6,240 @@ texts anew; read their diff.
 from __future__ import annotations
 
 import os
+import re
+import struct
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fusion_rules import GOLDEN, KERNEL, PROGRAMS, PTXAS, TEXT, all_modes, assemble
-from cydnn.fusion import At, Epilogue, Extra, Program, Step, splice
+from fusion_rules import (COLS, DIVISORS, GOLDEN, KERNEL, PROGRAMS, PTXAS, ROWS, SCALARS, TEXT,
+                          all_modes, assemble,
+                          functions, meaning, run)
+from cydnn import kernels
+from cydnn.device.ptx import PtxDevice
+from cydnn.dtypes import BY_NAME
+from cydnn.fusion import At, Extra, Fused, Program, Step, bases, splice
 from cydnn.fusion.emit import chunks
+from cydnn.fusion.functions import find
 from cydnn.fusion.registers import Mark, literal
 from cydnn.fusion.rules import STORAGE
+from cydnn.fusion.splice import without_stores
+from cydnn.kernels import fastdiv
 from cydnn.status import InternalError
+from cydnn.steps import Pointer, Scalar
 
 needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
+TARGETS = pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
+
+
+def text_for(target: str) -> bytes:
+    """The kernel as it would be loaded for a target: the text says it."""
+    if target == "sm_75":
+        return TEXT
+    return TEXT.replace(b".target sm_75",
+                        f".target {target}".encode()).replace(b".version 6.5", b".version 7.8")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_golden(name):
-    got, path = splice(TEXT, KERNEL, PROGRAMS[name]).decode(), GOLDEN / f"{name}.ptx"
+    got, path = splice(TEXT, KERNEL, {"epilogue": PROGRAMS[name]}).decode(), GOLDEN / f"{name}.ptx"
     if os.environ.get("CYDNN_GOLDEN") == "write":
         path.write_text(got)
     assert got == path.read_text()
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_golden_computes_what_it_says(name):
+    """On the interpreter, against NumPy."""
+    rng, values = np.random.default_rng(3), []
+    v = rng.integers(-64, 65, (ROWS, COLS)) / 8
+    for extra in PROGRAMS[name].tensors:
+        bits = extra.dtype == "bool"
+        count = 512 if bits or "d1" in str(extra.at) else ROWS * COLS
+        raw = rng.integers(0, 2, count) if bits else rng.integers(-32, 33, count) / 4
+        values.append(BY_NAME[extra.dtype].round(raw))
+    out, stored = run(PtxDevice("sm_75"), name, v, values)
+    want, want_stored = meaning(name, v, values)
+    rtol, atol = 2e-6 if name == "bias_gelu_fast" else 0, 1e-6 if "gelu" in name else 0
+    np.testing.assert_allclose(out, want, rtol=rtol, atol=atol)
+    assert stored.keys() == want_stored.keys()
+    for i, want in want_stored.items():
+        kind = BY_NAME[PROGRAMS[name].tensors[i].dtype]
+        np.testing.assert_array_equal(stored[i].reshape(v.shape), kind.round(np.asarray(want, float)))
+
+
 @needs_ptxas
-@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+@TARGETS
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_golden_assembles(name, target, tmp_path):
-    assert assemble((GOLDEN / f"{name}.ptx").read_bytes(), target, tmp_path) == ""
+    text = splice(text_for(target), KERNEL, {"epilogue": PROGRAMS[name]})
+    assert assemble(text, target, tmp_path) == ""
 
 
 @needs_ptxas
-@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+@TARGETS
 @pytest.mark.parametrize("math, fast", [("f32", False), ("f32", True), ("f64", False)])
 def test_every_mode_assembles(math, fast, target, tmp_path):
-    text = TEXT.replace(b"v=%f1,%f2,%f3,%f4", b"v=%f1")
-    assert assemble(splice(text, KERNEL, all_modes(math, fast)), target, tmp_path) == ""
+    text = text_for(target).replace(b"v=%f1,%f2,%f3,%f4", b"v=%f1")
+    assert assemble(splice(text, KERNEL, {"epilogue": all_modes(math, fast)}), target, tmp_path) == ""
 
 
 @needs_ptxas
+@TARGETS
 @pytest.mark.parametrize("math", ["f32", "f64"])
 @pytest.mark.parametrize("vector", [1, 2, 4])
-@pytest.mark.parametrize("target", ["sm_75", "sm_80"])
 def test_every_type_assembles(math, vector, target, tmp_path):
-    """Load, round and store every type, with every width of access; the text says
-    the target, as it does on a device."""
-    steps, tensors, before = [], [], "v"
-    for i, dtype in enumerate(STORAGE):
-        at = At(("off", "col")[i % 2], 1, vector)
-        tensors += [Extra(dtype, at), Extra(dtype, At("off", 1, vector))]
-        steps.append(Step("add", (before, f"t{2 * i}"), dtype=dtype, store=f"t{2 * i + 1}" if i < 7 else ""))
+    """Load, round and store every type, with every width of access."""
+    steps, tensors, stores, before = [], [], [], "v"
+    whole = [dtype for dtype, row in STORAGE.items() if row.bits >= 8]
+    for i, dtype in enumerate(whole):
+        at = At(((("off", "col")[i % 2], 1),), 1, vector)
+        tensors += [Extra(dtype, at), Extra(dtype, At((("off", 1),), 1, vector))]
+        steps.append(Step("add", (before, f"t{2 * i}"), dtype=dtype))
+        stores.append((f"n{i}", f"t{2 * i + 1}"))
         before = f"n{i}"
-    program = Program(math, tuple(steps[:7]), tuple(tensors[:14]), dtype="bf16")
-    last = Program(math, (Step("add", ("v", "t0"), dtype="bool", store="t1"),),
-                   (Extra("bool", At("", 0)), Extra("bool", At("off", 1))))
-    for p in (program, last):
-        text = TEXT if target == "sm_75" else TEXT.replace(b".target sm_75", b".target sm_80").replace(
-            b".version 6.5", b".version 7.0")
-        assert assemble(splice(text, KERNEL, p), target, tmp_path) == ""
+    program = Program(math, tuple(steps), tuple(tensors), tuple(stores), before, entry="bf16")
+    bits = Program(math, (Step("add", ("v", "t0"),
+                               dtype="bool"),), (Extra("bool", At((("col", 1),), 1)),), (), "n0")
+    for p in (program, bits):
+        assert assemble(splice(text_for(target), KERNEL, {"epilogue": p}), target, tmp_path) == ""
+
+
+@pytest.mark.parametrize("math, fast", [("f32", False), ("f32", True), ("f64", False)])
+def test_every_mode_has_a_function(math, fast):
+    """With as many parameters as the mode's row has inputs and numbers."""
+    for name, inputs, attributes in functions(math, fast):
+        assert find(name, math, fast)[1].parameters == inputs + attributes, name
 
 
 def test_text_says_the_program():
-    text = splice(TEXT, KERNEL, PROGRAMS["bias_relu"]).decode()
+    text = splice(TEXT, KERNEL, {"epilogue": PROGRAMS["bias_relu"]}).decode()
     assert ("// n0 = add(v, t0)\n// n1 = relu_fwd(n0; 0, inf, 0)\n"
             "// t0: f32 at col, 4 at once\n// v = n1, in f32\n{" in text)
     assert "@fuse.epilogue" not in text
+    assert str(PROGRAMS["blended"]).splitlines() == [
+        "v = s0 * v", "v += s1 * t0, unless it is 0", "store t0 = v", "n0 = mul(v, v)", "store t1 = n0",
+        "t0: i32 at off, 4 at once", "t1: f8_e5m2 at off, 4 at once", "in f64"]
+    assert str(PROGRAMS["coordinates"]).splitlines()[:2] == ["d0 = col % f0", "d1 = col / f1"]
+
+
+def test_a_whole_program_stands_for_the_kernel_s_store():
+    """Up to the next branch, under a predicate or not; what goes to shared memory stays."""
+    assert b"st.global.v4.f32" in splice(
+        TEXT, KERNEL, {"epilogue": replace(PROGRAMS["whole"], is_whole=False)})
+    assert b"st.global.v4.f32" not in splice(TEXT, KERNEL, {"epilogue": PROGRAMS["whole"]})
+    line = lambda text: f"\t{text};\n"
+    kept = line("st.shared.f32 [%r1], %f1") + line("add.s32 %r2, %r2, 1") + line("@%p1 bra $L__BB0_2")
+    lost = line("st.global.f32 \t[%rd1+4], %f1") + line("@!%p2 st.global.v2.u32 [%rd2], {%r1, %r2}")
+    assert without_stores(lost + kept + lost) == kept + lost
+    assert without_stores(lost + "$L__BB0_2:\n" + lost) == "$L__BB0_2:\n" + lost
+
+
+def test_kernels_store_right_behind_their_epilogues():
+    """So that a whole program may stand for it: nothing else is written up to the next mark."""
+    seen = 0
+    for kernel in map(kernels.get, kernels.names()):
+        for image in kernel.images.values() if "epilogue" in kernel.row.get("marks", ()) else ():
+            _, *parts = re.split(r"// @fuse\.epilogue.*\n", image.text().decode())
+            assert parts and all("st.global" in part for part in parts), (kernel.name, image.target)
+            assert not any("st.global" in without_stores(part) for part in parts), (kernel.name, image.target)
+            seen += 1
+    assert seen > 100
 
 
 def test_remembered_by_structure():
-    """Pointers, numbers and the epilogue around a program do not matter."""
+    """Pointers and numbers of a program do not matter."""
     program = PROGRAMS["bias_relu"]
-    first = splice(TEXT, KERNEL, Epilogue(program, ("p",), ()))
-    assert splice(bytes(bytearray(TEXT)), KERNEL, Epilogue(replace(program), ("q",), ())) is first
+    first = splice(TEXT, KERNEL, {"epilogue": Fused(program, ("p",), ())})
+    assert splice(bytes(bytearray(TEXT)), KERNEL, {"epilogue": Fused(replace(program), ("q",), ())}) is first
 
+
+# ---- The parameter block ----
 
 def test_parameters_are_read_from_the_fuse_block():
     program = PROGRAMS["scaled_residual"]
-    epilogue = Epilogue(program, ("p",), ("a", "b", "c"))
-    assert epilogue.parameters() == ([(0, "p")], [(8, "f32", "a"), (12, "f32", "b"), (16, "f32", "c")])
-    text = splice(TEXT, KERNEL, program).decode()
+    fused = Fused(program, (Pointer(7),), (Scalar("a", 1.0), 2.5, Scalar("c", 3.0)))
+    block, pointers, scalars = bytearray(100), [], []
+    fused.put(block, 40, pointers, scalars)
+    assert pointers == [(40, Pointer(7))]
+    assert scalars == [(48, "f32", Scalar("a", 1.0)), (56, "f32", Scalar("c", 3.0))]
+    assert struct.unpack_from("<f", block, 52) == (2.5,) and program.bytes == 24
+    text = splice(TEXT, KERNEL, {"epilogue": program}).decode()
     assert all(f"[marked_param_1+{offset}]" in text for offset in (0, 8, 12, 16))
+    assert "marked_param_1[24]" in text
 
+
+def test_strides_and_divisors_have_their_places():
+    program, block = PROGRAMS["coordinates"], bytearray(200)
+    Fused(program, (Pointer(1), Pointer(2)), SCALARS["coordinates"], (40, -8, 1 << 40),
+          DIVISORS["coordinates"]).put(
+        block, 8, [], [])
+    assert struct.unpack_from("<3q", block, 8 + 16) == (40, -8, 1 << 40)
+    assert struct.unpack_from("<f", block, 8 + 40) == (2.0,)
+    assert struct.unpack_from("<6I", block, 8 + 44) == (*fastdiv(32), *fastdiv(64)) and program.bytes == 72
+
+
+def test_programs_of_several_marks_lie_behind_each_other():
+    two = {"store": PROGRAMS["scaled_residual"], "load_x": Fused(PROGRAMS["bias_relu"], ("p",))}
+    assert bases(two) == {"load_x": 0, "store": 8, "": 32}
+    text = TEXT.replace(b"\tst.global.v4",
+                        b"\t// begin inline asm\n\t// @fuse.store v=%f1,%f2,%f3,%f4 off=%rd3 row=%r3 "
+                        b"col=%r2;\n\t// end inline asm\n\tst.global.v4").replace(
+                            b"@fuse.epilogue", b"@fuse.load_x")
+    spliced = splice(text, KERNEL, two).decode()
+    assert "marked_param_1[32]" in spliced and "[marked_param_1+0]" in spliced
+    assert "[marked_param_1+8]" in spliced
+    only = splice(text, KERNEL, {"store": PROGRAMS["scaled_residual"]}).decode()
+    assert "@fuse.load_x" in only and "marked_param_1[24]" in only
+
+
+def test_pointers_and_numbers_are_replaced():
+    fused = Fused(PROGRAMS["scaled_residual"], (Pointer(7, 4),), (Scalar("a", 1.0), 2.5, Scalar("c", 3.0)))
+    moved = fused.mapped(lambda v: v + 16 if isinstance(v, Pointer) else Scalar((v.key, 1), v.default))
+    assert moved.pointers == (Pointer(7, 20),) and moved.program is fused.program
+    assert moved.scalars == (Scalar(("a", 1), 1.0), 2.5, Scalar(("c", 1), 3.0))
+
+
+# ---- What a module needs, what it refuses ----
 
 def test_support_is_in_the_module_once():
-    text = splice(TEXT, KERNEL, Program("f64", (Step("sin", ("v",)), Step("pow", ("n0", "v"))))).decode()
+    made = lambda *steps: splice(
+        TEXT, KERNEL, {"epilogue": Program("f64", steps, result=f"n{len(steps) - 1}")}).decode()
+    text = made(Step("sin", ("v",)), Step("pow", ("n0", "v")))
     assert (text.count("__cudart_sin_cos_coeffs[") == 1
             and text.count(".func  (.param .b64 func_retval0) __internal_accurate_pow") == 1)
-    assert "__internal" not in splice(TEXT, KERNEL, Program("f64", (Step("add", ("v", "v")),))).decode()
+    assert "__internal" not in made(Step("add", ("v", "v")))
 
 
 def test_refuses_a_kernel_without_marks():
-    with pytest.raises(InternalError, match="must have a mark"):
-        splice(TEXT.replace(b"@fuse", b"@none"), KERNEL, PROGRAMS["bias_relu"])
+    with pytest.raises(InternalError, match="marked: must have the mark epilogue to splice at; got none"):
+        splice(TEXT.replace(b"@fuse", b"@none"), KERNEL, {"epilogue": PROGRAMS["bias_relu"]})
+
+
+def test_refuses_more_parameters_than_there_is_room_for():
+    large = Program("f32", (), tuple([Extra("f32", At())] * 300))
+    with pytest.raises(InternalError, match="programs must need at most 2048 bytes of parameters; got 2400"):
+        splice(TEXT, KERNEL, {"epilogue": large})
 
 
 @pytest.mark.parametrize("lanes, vector, size, want", [
     (8, 8, 2, [(0, 8)]), (8, 8, 4, [(0, 4), (4, 4)]), (4, 8, 4, [(0, 4)]), (2, 1, 2, [(0, 1), (1, 1)]),
-    (8, 2, 8, [(i, 2) for i in (0, 2, 4, 6)]), (4, 4, 1, [(i, 1) for i in range(4)]), (1, 8, 2, [(0, 1)])])
+    (8, 2, 8, [(i, 2) for i in (0, 2, 4, 6)]), (4, 4, 1, [(0, 4)]), (1, 8, 2, [(0, 1)]), (8, 8, 1, [(0, 8)]),
+    (8, 8, 8, [(i, 2) for i in (0, 2, 4, 6)])])
 def test_accesses(lanes, vector, size, want):
     assert chunks(lanes, vector, size) == want
 
 
 def test_mark_and_literals():
-    mark = Mark.read("v=%f1,%f2 off=%rd3 col=%r4")
+    mark = Mark.read("v=%f1,%f2 off=%rd3 col=%r4", {"%f": "f32"})
     assert mark.values == ("%f1", "%f2") and mark.offsets == {"off": "%rd3", "col": "%r4"}
+    assert mark.type == "f32"
+    assert Mark.read("int v=%r1 off=%rd3", {}).type == "i32"
+    with pytest.raises(InternalError, match="mark: v must be a float or double register; got %x1"):
+        Mark.read("v=%x1 off=%rd3", {"%f": "f32"})
     assert literal(1.0, "f32") == "0f3F800000" and literal(-2.0, "f64") == "0dC000000000000000"
     assert literal(float("inf"), "f32") == "0f7F800000" and literal(1e300, "f32") == "0f7F800000"

@@ -54,7 +54,7 @@ def result(device, text, values):
     with np.errstate(all="ignore"):
         given = {n: np.resize(np.roll(values, 3 * i), problem.operands[n].dims)
                  for i, n in enumerate(problem.op.reads) if problem.operands[n] is not None}
-        buffers, _ = execute(plans.build(graph_of(problem, {}), device), problem, given, given, device)
+        buffers, _ = execute(plans.build(graph_of(problem), device), problem, given, given, device)
     return {n: buffers[n].read()[0] for n in problem.op.writes if n in buffers}
 
 
@@ -96,8 +96,7 @@ def test_an_output_may_be_other_channels_of_the_input_buffer(text, gpu):
     """As a dense block does it: the first channels of an NHWC buffer are read, the next ones written;
     values as with two buffers."""
     problem = Problem.parse(text)
-    plan = plans.build(graph_of(problem, {}), gpu)
-    names = {i + 1: n for i, n in enumerate(problem.op.operands())}
+    plan = plans.build(graph_of(problem), gpu)
     x, dtype = problem.operands["x"], problem.operands["x"].dtype
     rng, bits = np.random.default_rng(3), {2: np.uint16, 4: np.uint32}[x.dtype.bytes]
     both = dtype.encode(rng.uniform(-1, 1, x.dims[0] * x.strides[0])).view(bits)
@@ -110,7 +109,7 @@ def test_an_output_may_be_other_channels_of_the_input_buffer(text, gpu):
         for buffer in (shared, apart, y):
             gpu.copy_in(buffer.ptr, both)
         where = {"x": x_at, "y": y_at, "w": int(w.ptr)}
-        plan.execute([where[names[d.uid]] for d in plan.slots], int(workspace.ptr))
+        plan.execute([where[d.name] for d in plan.slots], int(workspace.ptr))
         gpu.synchronize()
         found.append(gpu.copy_out(y_at - shift, np.empty_like(both)))
     assert (found[0] != both).any() and (found[0] == found[1]).all()

@@ -28,9 +28,9 @@ def run(gpu, g, inputs, y):
     """Execute a built graph on guarded buffers; the output as float64."""
     buffers = {}
     for t, values in inputs.items():
-        buffers[t] = Guarded(gpu, t._desc())
+        buffers[t] = Guarded(gpu, t.found.desc)
         buffers[t].write(values)
-    buffers[y] = Guarded(gpu, y._desc())
+    buffers[y] = Guarded(gpu, y.found.desc)
     workspace = gpu.alloc(max(g.get_workspace_size(), 1))
     g.execute({t: b.ptr for t, b in buffers.items()}, int(workspace.ptr))
     gpu.synchronize()
@@ -101,17 +101,17 @@ def test_a_graph_that_nothing_fuses_runs_op_by_op(gpu):
 @pytest.mark.parametrize("mode", [m for m in MODES if MODES[m].inputs == 1 and m not in ("gen_index",)])
 def test_every_unary_mode_can_be_fused(gpu, mode):
     """conv + mode in one launch gives what the reference gives."""
-    from cydnn.graph import Graph, Node
+    from cydnn.graph import Graph, Node, Tensor
     from cydnn.ops import Pointwise
     from cydnn.tensor import TensorDesc
     rng = np.random.default_rng(4)
-    shapes = {1: ((1, 8, 5, 5), False), 2: ((8, 8, 1, 1), False),
-              3: ((1, 8, 5, 5), True), 4: ((1, 8, 5, 5), False)}
-    tensors = {u: TensorDesc.packed("f32", d, "nhwc", uid=u, name=f"t{u}", is_virtual=v)
-               for u, (d, v) in shapes.items()}
+    shapes = {1: ((1, 8, 5, 5), "memory"), 2: ((8, 8, 1, 1), "memory"), 3: ((1, 8, 5, 5), "virtual"),
+              4: ((1, 8, 5, 5), "memory")}
+    tensors = {u: Tensor(u, TensorDesc.packed("f32", d, "nhwc"), kind, name=f"t{u}") for u,
+               (d, kind) in shapes.items()}
     nodes = [Node(ConvFprop(), dict(x=1, w=2, y=3)), Node(Pointwise(mode=mode), dict(x=3, y=4))]
     plan = plans.build(Graph(nodes, tensors), gpu)
-    buffers = {u: Guarded(gpu, tensors[u]) for u in (1, 2, 4)}
+    buffers = {u: Guarded(gpu, tensors[u].desc) for u in (1, 2, 4)}
     values = {u: rng.uniform(0.1, 1, shapes[u][0]).astype(np.float32).astype(float) for u in (1, 2)}
     for u, v in values.items():
         buffers[u].write(v)

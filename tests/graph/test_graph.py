@@ -1,143 +1,189 @@
-"""Graphs: order, claims, chains; plans: workspace by liveness, slots, scalars;
-what is refused, by its sentence."""
+"""Graphs: their own order, what nodes and tensors may be, keys, slots. What is refused, by its sentence."""
 from __future__ import annotations
 
-import numpy as np
+import itertools
+import random
+import sys
+from pathlib import Path
+
 import pytest
 
-from cydnn import plan as plans
-from cydnn.graph import ByValue, Graph, Node
-from cydnn.ops import ConvFprop, Pointwise, SoftmaxFwd, Transform
-from cydnn.status import BadParam, NotSupported
-from cydnn.tensor import TensorDesc, collapse, common_period
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from nodes import binary, t, tensors, unary, v
+from cydnn.graph import FromTensor, Graph, Node, Tensor, every
+from cydnn.ops import ConvFprop, Matmul, Pointwise, SoftmaxFwd
+from cydnn.status import BadParam
+from cydnn.steps import Scalar
+from cydnn.tensor import TensorDesc
+from support import graphs
 
 
-def tensors(**kinds):
-    return {uid: TensorDesc.packed("f32", (2, 4), uid=uid, name=name, is_virtual=kind == "virtual",
-                                   is_by_value=kind == "value")
-            for uid, (name, kind) in enumerate(kinds.items(), 1)}
+# ---- Order ----
 
-
-def unary(x, y, mode="abs", **scalars):
-    return Node(Pointwise(mode=mode), dict(x=x, y=y), scalars, name=f"{mode}{x}{y}")
-
-
-def test_nodes_are_sorted_and_run_in_order(numpy_device):
-    t = tensors(a="real", b="virtual", c="virtual", d="real")
-    graph = Graph([unary(3, 4, "sqrt"), unary(1, 2, "abs"), unary(2, 3, "identity")], t)
+def test_nodes_are_sorted():
+    graph = Graph([unary(3, 4, "sqrt"), unary(1, 2, "abs"), unary(2, 3, "identity")],
+                  tensors(a="memory", b="virtual", c="virtual", d="memory"))
     assert [n.name for n in graph.nodes] == ["abs12", "identity23", "sqrt34"]
-    plan = plans.build(graph, numpy_device)
-    x, y = np.full((2, 4), -9, np.float32), np.empty((2, 4), np.float32)
-    workspace = np.empty(plan.workspace_bytes, np.uint8)
-    plan.run({1: x, 4: y}, workspace)
-    assert (y == 3).all() and plan.workspace_bytes == 512
+    assert str(graph) == "abs12 -> identity23 -> sqrt34"
 
 
-def test_workspace_is_shared_by_liveness(numpy_device):
-    t = tensors(a="real", b="virtual", c="virtual", d="virtual", e="virtual", f="real")
-    graph = Graph([unary(i, i + 1) for i in range(1, 6)], t)
-    assert plans.build(graph, numpy_device).workspace_bytes == 512
+def test_ties_go_to_the_lower_output():
+    nodes = [unary(1, 4, "neg"), unary(1, 3, "exp"), unary(1, 2, "abs"), binary(4, 3, 5)]
+    for order in itertools.permutations(nodes):
+        graph = Graph(order, [t(1), t(2), v(3), v(4), t(5)])
+        assert [n.name for n in graph.nodes] == ["abs12", "exp13", "neg14", "add5"]
 
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_order_does_not_depend_on_insertion(seed):
+    drawn = graphs.region(random.Random(seed), count=7)
+    graph = drawn.graph()
+    for _ in range(4):
+        again = drawn.graph(shuffled=True)
+        assert again.key == graph.key and hash(again.key) == hash(graph.key)
+        assert [n.name for n in again.nodes] == [n.name for n in graph.nodes]
+    for i, node in enumerate(graph.nodes):
+        assert all(graph.producer[u] < i for u in node.reads if u in graph.producer)
+
+
+# ---- What is refused ----
 
 @pytest.mark.parametrize("nodes, kinds, sentence", [
-    ([], dict(a="real"), "graph: it must have at least one operation; got none"),
-    ([unary(1, 9)], dict(a="real"), "abs19: y must be a tensor of the graph; got uid 9"),
-    ([unary(1, 2), unary(1, 2, "neg")], dict(a="real", b="real"),
-     "tensor b must be written by one node; got abs12 and neg12"),
-    ([unary(1, 2)], dict(a="virtual", b="real"),
-     "virtual tensor a must be the output of a node; nothing writes it"),
+    ([], dict(a="memory"), "graph: it must have at least one operation; got none"),
+    ([unary(1, 9)], dict(a="memory"), "abs19: y must be a tensor of the graph; got uid 9"),
+    ([unary(9, 1)], dict(a="memory"), "abs91: x must be a tensor of the graph; got uid 9"),
+    ([unary(1, 2, alpha=FromTensor(9))], dict(a="memory", b="memory"),
+     "abs12: alpha must be a tensor of the graph; got uid 9"),
+    ([unary(1, 2, alpha=FromTensor(1))], dict(a="memory", b="memory"),
+     r"abs12: alpha must be a tensor of one element; got a of dims \(2, 4\)"),
+    ([unary(1, 2), unary(1, 2, "neg")], dict(a="memory", b="memory"),
+     "graph: tensor b must be written by one node; got abs12 and neg12"),
+    ([unary(1, 2)], dict(a="virtual", b="memory"),
+     "graph: virtual tensor a must be the output of a node; nothing writes it"),
+    ([unary(1, 2)], dict(a="memory", b="memory", c="virtual"),
+     "graph: virtual tensor c must be the output of a node; nothing writes it"),
     ([unary(1, 2), unary(2, 1)], dict(a="virtual", b="virtual"),
-     "it must have no cycle; got one through abs12, abs21"),
+     "graph: it must have no cycle; got one through abs12, abs21"),
+    ([unary(1, 1)], dict(a="memory"), "graph: it must have no cycle; got one through abs11"),
+    ([unary(1, 2)], dict(a="memory", b="virtual"),
+     r"graph: a tensor that is written must be an output \(not virtual: set_output\(True\)\); "
+      r"got only virtual ones"),
+    ([unary(1, 2)], dict(a="memory", b="value"),
+     r"abs12: y must be in memory; got pass-by-value tensor b of dims \(1, 1\)"),
+    ([unary(1, 2, beta=1.0), unary(2, 3)], dict(a="memory", b="virtual", c="memory"),
+     "abs12: beta must be 0 where y is virtual: it holds nothing to blend with; got 1.0"),
 ])
 def test_refusals(nodes, kinds, sentence):
     with pytest.raises(BadParam, match=sentence):
         Graph(nodes, tensors(**kinds))
 
 
-def test_scalars_by_value(numpy_device):
-    t = tensors(a="real", b="real", s="value")
-    plan = plans.build(Graph([unary(1, 2, alpha=ByValue(3))], t), numpy_device)
-    x, y = -np.ones((2, 4), np.float32), np.empty((2, 4), np.float32)
-    plan.run({1: x, 2: y, 3: 2.5})
-    assert (y == 2.5).all()
+def test_rules_of_the_op_name_the_node():
+    nodes = [Node(ConvFprop(), dict(x=1, w=2, y=3), name="stem")]
+    with pytest.raises(BadParam, match="^stem: w.c must divide x.c=3; got w.c=2"):
+        Graph(nodes, [t(1, (1, 3, 4, 4)), t(2, (4, 2, 3, 3)), t(3, (1, 4, 2, 2))])
+    with pytest.raises(BadParam, match=r"^stem: y must have dims \(1, 4, 2, 2\); got \(1, 4, 2, 3\)"):
+        Graph(nodes, [t(1, (1, 2, 4, 4)), t(2, (4, 2, 3, 3)), t(3, (1, 4, 2, 3))])
+
+
+def test_a_value_is_read_by_pointwise_nodes_only():
+    """Single numbers that pointwise operations read, and scalars of any operation."""
+    Graph([binary(1, 2, 3)], tensors(a="memory", b="value", c="memory"))
+    matmul = Node(Matmul(), dict(a=1, b=2, c=3), dict(alpha=FromTensor(4)))
+    Graph([matmul], [t(1, (1, 1)), t(2, (1, 1)), t(3, (1, 1)), t(4, (1, 1), kind="value")])
+    with pytest.raises(BadParam, match="matmul: b must be in memory; got pass-by-value tensor uid 2"):
+        Graph([Node(Matmul(), dict(a=1, b=2, c=3))], [t(1, (1, 1)), t(2, (1, 1), kind="value"), t(3, (1, 1))])
+
+
+def test_a_uid_belongs_to_one_tensor():
+    with pytest.raises(BadParam, match="graph: a uid must belong to one tensor; got 2 for b and c"):
+        Graph([unary(1, 2)], [t(1), t(2, name="b"), t(2, dtype="f16", name="c")])
+    Graph([unary(0, -7)], [t(0), t(-7)])         # any whole number is a uid
+
+
+@pytest.mark.parametrize("facts, sentence", [
+    (dict(kind="real"), "tensor a: kind must be one of memory virtual value; got 'real'"),
+    (dict(alignment=12), "tensor a: alignment must be a power of two; got 12"),
+    (dict(alignment=0), "tensor a: alignment must be a power of two; got 0"),
+    (dict(reordering="rows"), "tensor a: reordering must be one of none int8x32 f16x16 f8_128x4; got 'rows'"),
+])
+def test_tensors_that_cannot_be(facts, sentence):
+    with pytest.raises(BadParam, match=sentence):
+        t(1, name="a", **facts)
+
+
+def test_ragged_offsets_are_a_tensor_of_the_graph():
+    graph = Graph([unary(1, 2)], [t(1, ragged=3), t(2), t(3, (3, 1), "i32")])
+    assert graph.slots == (1, 2, 3) and graph.tensors[1].features == ("ragged",)
     with pytest.raises(BadParam,
-                       match="gamma is no scalar of pointwise; scalars are alpha1 alpha2 alpha beta"):
+                       match="graph: the ragged offsets of uid 1 must be a tensor of the graph; got uid 3"):
+        Graph([unary(1, 2)], [t(1, ragged=3), t(2)])
+
+
+# ---- Tensors, nodes ----
+
+def test_a_tensor_answers_for_its_description():
+    x = t(5, (2, 8, 3, 3), "bf16", layout="nhwc", name="x")
+    assert (x.dtype.name, x.dims, x.n, x.c, x.rank, x.count,
+            x.layout) == ("bf16", (2, 8, 3, 3), 2, 8, 4, 144, "nhwc")
+    assert x.label == "x" and t(5).label == "uid 5" and x == x.replace(name="y")
+    assert hash(x) == hash(x.replace(name="y"))
+    assert x.replace(alignment=4,
+                     dims=(1, 8, 3, 3)) == Tensor(5, x.desc.replace(dims=(1, 8, 3, 3)), alignment=4)
+    assert t(1, reordering="int8x32").features == ("reordering",)
+    assert Tensor(1, TensorDesc("i8", (2, 1, 3, 3), (9, 9, 3, 1), 32)).features == ("vector",)
+    with pytest.raises(AttributeError):
+        x.nothing
+
+
+def test_nodes_read_and_write_each_tensor_once():
+    node = binary(1, 1, 2, "mul", alpha1=FromTensor(3), alpha2=FromTensor(1), beta=0.5)
+    assert (node.reads, node.writes, every(7), every((1, 2))) == ((1, 3), (2,), (7,), (1, 2))
+    with pytest.raises(BadParam,
+                       match="abs12: gamma is no scalar of pointwise; scalars are alpha1 alpha2 alpha beta"):
         unary(1, 2, gamma=1.0)
+    assert Node(Pointwise(mode="abs"), dict(x=1, b=None, y=2)).operands == dict(x=1, y=2)
 
 
-def test_chain_behind_stops_where_a_value_is_needed_twice():
-    t = tensors(a="real", b="virtual", c="virtual", d="real", e="real")
-    linear = Graph([unary(1, 2), unary(2, 3, "neg"), unary(3, 4, "exp")], {k: t[k] for k in (1, 2, 3, 4)})
-    assert [n.name for n in linear.chain_behind(linear.nodes[0])] == ["neg23", "exp34"]
-    forked = Graph([unary(1, 2), unary(2, 4, "neg"), unary(2, 5, "exp")], {k: t[k] for k in (1, 2, 4, 5)})
-    assert forked.chain_behind(forked.nodes[0]) == []
+def test_consumers_count_a_reader_once():
+    graph = Graph([binary(1, 1, 2, "mul"), unary(2, 3)], [t(1), v(2), t(3)])
+    assert graph.consumers == {1: (0,), 2: (1,), 3: ()} and graph.producer == {2: 0, 3: 1}
 
 
-def test_execute_checks_before_it_runs(numpy_device):
-    desc = TensorDesc.packed("f32", (4, 8))
-    plan = plans.build(Graph.single(SoftmaxFwd(), dict(x=desc)), numpy_device)
-    buffer = np.zeros(65, np.float32)
-    address = buffer.ctypes.data
-    for pointers, sentence in [((0, address), "x: pointer must not be null"),
-                               ((address + 2, address + 128), "x: pointer must be aligned to 4 bytes"),
-                               ((address, address + 64), "y: output must not overlap x"),
-                               ((address,), "pointers must have 2 entries; got 1")]:
-        with pytest.raises(BadParam, match=sentence):
-            plan.execute(pointers)
-    plan.execute((address, address))             # in place is allowed for softmax
-    assert np.allclose(buffer[:32], 1 / 8)
+def test_above_is_everything_that_a_node_waits_for():
+    graph = Graph([unary(1, 2), unary(2, 3), unary(1, 4), binary(3, 4, 5)], [t(1), v(2), v(3), v(4), t(5)])
+    assert [n.name for n in graph.nodes] == ["abs12", "abs23", "abs14", "add5"]
+    assert graph.above == (0b0000, 0b0001, 0b0000, 0b0111)
 
 
-@pytest.mark.parametrize("a,b,period", [
-    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 5, 4, 5), (160, 1, 40, 8)), (32, 12, 20)),       # channels of NHWC
-    (((2, 3, 4, 5), (160, 20, 5, 1)), ((2, 5, 4, 5), (160, 20, 5, 1)), (640, 240, 400)),    # channels of NCHW
-    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 6, 4, 5), (160, 1, 40, 8)), None),               # 9 of 8 channels
-    (((2, 3, 4, 5), (160, 1, 40, 8)), ((2, 3, 4, 5), (160, 20, 5, 1)), None),                  # two layouts
-    (((4, 8), (8, 1)), ((4, 8), (8, 1)), None)])                                            # packed: no gaps
-def test_slices_of_one_buffer_have_a_period(a, b, period):
-    assert common_period(*(TensorDesc("f32", *d) for d in (a, b))) == period
+# ---- Keys, slots ----
+
+def test_keys_are_what_must_be_equal_for_a_plan_to_serve():
+    base = dict(nodes=[unary(1, 2, alpha=2.0)], tensors=[t(1), t(2)])
+    same = Graph([Node(Pointwise(mode="abs"), dict(x=1, y=2), dict(alpha=2.0),
+                       "another name")], [t(2, name="y"), t(1)])
+    assert Graph(**base).key == same.key
+    for other in (dict(base, nodes=[unary(1, 2)]), dict(base, nodes=[unary(1, 2, "neg", alpha=2.0)]),
+                  dict(base, tensors=[t(1, alignment=4), t(2)]),
+                  dict(base, tensors=[t(1, dtype="f16"), t(2)]),
+                  dict(base, tensors=[t(1), t(2, layout=(1, 0))]),
+                  dict(base, nodes=[unary(1, 2, alpha=FromTensor(3))],
+                       tensors=[t(1), t(2), t(3, (1, 1), kind="value")])):
+        assert Graph(**other).key != same.key
 
 
-def test_an_output_may_lie_in_the_gaps_of_an_input(numpy_device):
-    """Channels 0 to 2 of an NHWC buffer become channels 3 to 5 of it; one channel less
-    of distance is an overlap."""
-    desc = TensorDesc("f32", (2, 3, 4, 4), (96, 1, 24, 6))
-    plan = plans.build(Graph.single(Pointwise(mode="neg"), dict(x=desc, y=desc)), numpy_device)
-    image = np.random.default_rng(0).standard_normal((2, 4, 4, 6)).astype(np.float32)
-    before, at = image.copy(), image.ctypes.data
-    plan.execute((at, at + 12))
-    assert (image[..., 3:] == -before[..., :3]).all() and (image[..., :3] == before[..., :3]).all()
-    with pytest.raises(BadParam, match="y: output must not overlap x"):
-        plan.execute((at, at + 8))
+def test_slots_are_what_a_caller_has_pointers_for():
+    graph = Graph([binary(7, 3, 5), unary(5, 2, alpha=FromTensor(4)), unary(5, 9)],
+                  [t(7), t(3, (1, 1), kind="value"), v(5), t(2), t(4, (1, 1)), t(9), t(11)])
+    assert graph.slots == (2, 4, 7, 9)
 
 
-def test_no_engine_says_why(numpy_device):
-    class Facts:
-        kind, name, sm, sms, smem_bytes, l2_bytes, bandwidth_gbs = (
-            "cuda", "an old card", 61, 20, 49152, 1 << 20, 300.0)
-
-    from cydnn.heuristics import partition
-    desc = TensorDesc.packed("f32", (2, 8, 5, 5))
-    graph = Graph.single(ConvFprop(), dict(x=desc, w=TensorDesc.packed("f32", (4, 8, 3, 3))))
-    with pytest.raises(NotSupported, match=r"conv_fprop: no engine takes .* on an old card") as caught:
-        partition(graph, Facts)
-    assert "needs sm_75 or newer; device is sm_61" in str(caught.value)
-    assert "reference: runs on the NumPy device" in str(caught.value)
+def test_a_graph_of_one_op():
+    graph = Graph.single(SoftmaxFwd(), dict(x=TensorDesc.packed("f16", (4, 8))), dict(alpha=0.5), alignment=4)
+    assert [(u, x.name, x.alignment) for u, x in graph.tensors.items()] == [(1, "x", 4), (2, "y", 4)]
+    assert graph.nodes[0].scalars == dict(alpha=0.5) and graph.tensors[2].dims == (4, 8)
 
 
-def test_collapse_merges_what_is_contiguous_everywhere():
-    a = TensorDesc.packed("f32", (4, 6, 5, 7), "nhwc")
-    b = TensorDesc.packed("f32", (1, 6, 1, 1))
-    assert collapse(a, a) == ((4 * 6 * 5 * 7,), [(1,), (1,)])
-    assert collapse(b, a) == ((6, 4 * 5 * 7), [(1, 0), (1, 6)])
-    x, y = TensorDesc.packed("f32", (2, 3, 4, 5)), TensorDesc.packed("f32", (2, 3, 4, 5), "nhwc")
-    dims, (sx, sy) = collapse(x, y)
-    assert dims == (3, 20, 2) and sx == (20, 1, 60) and sy == (1, 3, 60)
-
-
-def test_transform_between_layouts_and_types(numpy_device):
-    x, y = TensorDesc.packed("f32", (2, 3, 2, 2)), TensorDesc.packed("bf16", (2, 3, 2, 2), "nhwc")
-    plan = plans.build(Graph.single(Transform(), dict(x=x, y=y)), numpy_device)
-    a, b = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2), np.empty((2, 2, 2, 3), np.uint16)
-    plan.run({1: a, 2: b})
-    assert ((b.astype(np.uint32) << 16).view(np.float32) == a.transpose(0, 2, 3, 1)).all()
+def test_values_stand_for_a_number_or_one_that_must_be_given():
+    assert t(1, (1, 1), kind="value", scalar=Scalar(1, 2.5)).scalar.default == 2.5
+    assert t(1, (1, 1), kind="value").scalar is None and t(1, (1, 1), kind="value").is_by_value

@@ -28,7 +28,7 @@ def test_axes_multiply_and_when_selects(tmp_path):
     (["int a", "double b", "int c"], [0, 8, 16], 20),
     (["int a", "FastDiv d", "Array<FastDiv, 3> e", "i64 f"], [0, 4, 16, 56], 64),
     (["const float* __restrict__ x", "Array<int64_t,2> s", "unsigned int n", "Fuse fuse"],
-     [0, 8, 24, 32], 160),
+     [0, 8, 24, 32], 40),
     (["int32_t a", "const Array< int , 5 > b", "float c"], [0, 4, 24], 28),
 ])
 def test_layout(params, offsets, end):

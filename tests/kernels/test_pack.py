@@ -51,7 +51,7 @@ def kernel(tmp_path, monkeypatch):
 def test_bytes(kernel):
     x, alpha, beta = Pointer(3, 16), Scalar((0, "alpha"), 1.0), Scalar((0, "beta"), 0.25)
     packed = kernel().pack({**ARGS, "x": x, "alpha": alpha, "beta": beta, "y": 2**63})
-    words = struct.unpack("<QQi4xq3I6I4x3qf4xdI4x128x", packed.data)
+    words = struct.unpack("<QQi4xq3I6I4x3qf4xdI4x8x", packed.data)
     assert words[:4] == (0, 2**63, 5, 2**40)
     assert words[4:13] == (*kernels.fastdiv(7), *kernels.fastdiv(3), *kernels.fastdiv(1))
     assert words[13:] == (1, -2, 3, 1.0, 0.25, 2**32 - 1)
@@ -60,7 +60,7 @@ def test_bytes(kernel):
     assert packed.scalars == [(offsets["alpha"], "f32", alpha), (offsets["beta"], "f64", beta)]
     assert (packed.grid, packed.block, packed.smem) == ((2, 1, 1), (32, 4, 1), 10)
     assert (kernel().fuse_offset == offsets["fuse"]
-            and len(packed.data) == kernel().param_bytes == offsets["fuse"] + 128)
+            and len(packed.data) == kernel().param_bytes == offsets["fuse"] + 8)
 
 
 def test_numpy_numbers_are_numbers(kernel):

@@ -1,15 +1,17 @@
-"""``handle``: the library on the NumPy device. ``refused(function, error, words, **arguments)``: a call
-fails with this class and sentence."""
+"""``handle``: the library on the NumPy device, and on the kernels of sm_80 in the interpreter.
+``refused(function, error, words, **arguments)``: a call fails with this class and sentence."""
 import re
 
 import pytest
 
 from cydnn import cudnn, status
+from support.mirror import Mirror
 
 
-@pytest.fixture(scope="session")
-def handle():
-    found = cudnn.create("numpy")
+@pytest.fixture(scope="session", params=["numpy", "ptx:sm_80"])
+def handle(request):
+    kind, _, target = request.param.partition(":")
+    found = cudnn.create(Mirror(target) if target else kind)
     yield found
     cudnn.destroy(found)
 

@@ -1,12 +1,17 @@
 """The support tables: every algorithm against every rule, asked through the workspace queries;
-written out here from the guide's text."""
+written out here from the guide's text. And who serves each algorithm."""
 from dataclasses import dataclass, replace
 
 import pytest
 
 from cydnn import cudnn as c
+from cydnn import engines
+from cydnn.device import get
+from cydnn.device.facts import KNOWN
+from cydnn.legacy import conv_compute
 from cydnn.legacy import conv_algorithms as tables
 from cydnn.status import NotSupported
+from support.mirror import Mirror
 
 from .arrays import BFLOAT16, DOUBLE, FLOAT, HALF, NHWC, NCHW, conv_desc, filter_desc, tensor_desc
 
@@ -74,6 +79,8 @@ GEMMS = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM GEMM", "filter": "ALGO_
 BASE_3D = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM FFT_TILING", "filter": "ALGO_0 ALGO_3",
            "data": "ALGO_0 ALGO_1 ALGO_FFT_TILING"}
 NONE = dict.fromkeys(BASE_2D, "")
+WITHOUT_ENGINE = {"forward": "GEMM FFT FFT_TILING WINOGRAD", "filter": "ALGO_FFT",
+                  "data": "ALGO_FFT ALGO_FFT_TILING ALGO_WINOGRAD"}      # of those that the rules let pass
 
 
 def both(**directions):
@@ -158,10 +165,17 @@ def test_support(handle, refused, direction, setup, takes):
     assert set(takes[direction].split()) <= set(names.split())
     for name in names.split():
         number = getattr(c, prefix + name)
-        if name in takes[direction].split():
-            assert setup.query(direction, handle, number) >= 0, name
+        if name not in takes[direction].split():
+            refused(setup.query, NotSupported, f"algo {name} (cannot: |does not exist )|data and math type",
+                    direction, handle, number)
+        elif name in WITHOUT_ENGINE[direction].split():
+            serve = [n for n in takes[direction].split() if n not in WITHOUT_ENGINE[direction].split()]
+            words = f"algo {name} has no engine in this version of cydnn; "
+            error = refused(setup.query, NotSupported, words, direction, handle, number)
+            named = error.args[0].split("; ")[1].removesuffix(" serves instead")
+            assert sorted(named.split(" or ")) == sorted(serve)
         else:
-            refused(setup.query, NotSupported, f"algo {name} |data and math type", direction, handle, number)
+            assert setup.query(direction, handle, number) >= 0, name
 
 
 @pytest.mark.parametrize("table", [tables.FORWARD_TABLE, tables.BACKWARD_FILTER_TABLE,
@@ -173,6 +187,22 @@ def test_the_tables_are_well_formed(table):
         assert (set(row.conditions.split()) <= set(tables.CONDITIONS)
                 and set(row.configs.split()) <= set(tables.CONFIGS.values()))
     assert len(table.by_key) == len(table.rows)
+
+
+OPS = {"forward": (tables.FORWARD_TABLE, "conv_fprop"),
+       "filter": (tables.BACKWARD_FILTER_TABLE, "conv_wgrad"),
+       "data": (tables.BACKWARD_DATA_TABLE, "conv_dgrad")}
+
+
+@pytest.mark.parametrize("direction", OPS)
+def test_rows_name_engines_of_their_direction(direction):
+    table, op = OPS[direction]
+    for row in table.rows:
+        known = [engines.BY_INDEX[index] for index in row.engines if index in engines.BY_INDEX]
+        assert all(engine.op.name == op and "deterministic" in engine.notes for engine in known), row.algo
+        assert row.served_by == tuple(engine.index for engine in known)
+        assert bool(known) == (row.algo not in WITHOUT_ENGINE[direction].split())
+        assert len(set(row.engines)) == len(row.engines)
 
 
 def test_a_refusal_names_the_rule(handle, refused):
@@ -189,3 +219,79 @@ def test_a_refusal_names_the_rule(handle, refused):
     one(replace(D2, data=DOUBLE, math=DOUBLE), c.CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD,
         "takes the configurations PSEUDO_HALF .*; got DOUBLE")
     assert query is not None
+
+
+# -- What serves them ----------------------------------------------------------------------------------------
+
+DEVICES = {"ptx:sm_80": get("ptx:sm_80").facts, "h200": KNOWN["h200"]}
+CALLS = {"forward": conv_compute.FORWARD, "filter": conv_compute.BACKWARD_FILTER,
+         "data": conv_compute.BACKWARD_DATA}
+
+
+def choices(direction, facts, descs):
+    """{algorithm: the choice that serves it} of those that can."""
+    found, call = {}, CALLS[direction]
+    for number, word in OPS[direction][0].enum:
+        try:
+            work = call.work((*descs[:3], number, descs[3]))
+        except NotSupported:
+            continue
+        found[word] = call.choice(work, facts)
+    return found
+
+
+def problem(direction, layout, format, dtype=HALF, n=8, c=64, k=128, size=28):
+    image, output = (tensor_desc(n, channels, size, size, dtype=dtype, layout=layout) for channels in (c, k))
+    w, conv = filter_desc(k, c, 3, 3, dtype=dtype, format=format), conv_desc((1, 1))
+    return {"forward": (image, w, conv, output), "filter": (image, output, conv, w),
+            "data": (w, output, conv, image)}[direction]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("direction, layout, format, algorithms", [
+    ("forward", "nhwc", NCHW, "IMPLICIT_GEMM=109 IMPLICIT_PRECOMP_GEMM=110"),
+    ("forward", "nhwc", NHWC, "IMPLICIT_GEMM=109 IMPLICIT_PRECOMP_GEMM=110"),
+    ("forward", "nchw", NCHW, "IMPLICIT_GEMM=109 IMPLICIT_PRECOMP_GEMM=111"),
+    ("filter", "nhwc", NHWC, "ALGO_0=149 ALGO_1=150"),
+    ("filter", "nchw", NCHW, "ALGO_0=149 ALGO_1=151 ALGO_3=149"),
+    ("data", "nhwc", NHWC, "ALGO_1=130"),
+    ("data", "nchw", NCHW, "ALGO_0=129 ALGO_1=131")])
+def test_algorithms_differ_in_what_runs(device, direction, layout, format, algorithms):
+    """f16 on tensor cores where the row names them, on CUDA cores where it does not."""
+    found = choices(direction, DEVICES[device], problem(direction, layout, format))
+    assert {word: choice.engine.index for word, choice in found.items()} == {
+        word: int(index) for word, index in (pair.split("=") for pair in algorithms.split())}
+    assert len(set(found.values())) == len({choice.engine for choice in found.values()})
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_may_come_to_one_plan(device):
+    """f32 has no tensor cores to run on; where the cheapest engine is in both rows, it is the same plan."""
+    found = choices("forward", DEVICES[device], problem("forward", "nchw", NCHW, FLOAT))
+    assert set(found) == {"IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM"} and len(set(found.values())) == 1
+    assert found["IMPLICIT_GEMM"].engine.index == 109
+
+
+@pytest.mark.parametrize("target, facts", [("sm_80", None), ("sm_90", KNOWN["h200"])])
+@pytest.mark.parametrize("dtype, measured", [(HALF, 2), (FLOAT, 1)])
+def test_find_measures_every_plan_once(monkeypatch, target, facts, dtype, measured):
+    """Algorithms share a time where one plan serves them, and only there."""
+    times = iter(range(1, 8))
+    monkeypatch.setattr(c.Handle, "milliseconds", lambda self, run: float(next(times)))
+    handle = c.create(Mirror(target, facts))
+    found = c.findConvolutionForwardAlgorithm(handle, *problem("forward", "nhwc", NCHW, dtype), 7)
+    implicit, precomp = (next(p for p in found if p.algo == algo) for algo in (0, 1))
+    assert [p.status for p in found] == [0, 0, 9, 9, 9, 9, 9] and next(times) == measured + 1
+    assert (implicit.time == precomp.time) == (measured == 1)
+    assert c.getConvolutionForwardAlgorithm(handle, *problem("forward", "nhwc", NCHW, dtype), 1, 0) == 1
+    c.destroy(handle)
+
+
+def test_an_engine_is_one_number_in_a_row(handle, monkeypatch):
+    """An algorithm that names an engine of this version is served, found and chosen like the others."""
+    row = tables.FORWARD_TABLE.by_key["WINOGRAD", 4]
+    query = lambda: D2.query("forward", handle, c.CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD)
+    with pytest.raises(NotSupported, match="has no engine"):
+        query()
+    monkeypatch.setitem(tables.FORWARD_TABLE.by_key, ("WINOGRAD", 4), replace(row, engines=(100,)))
+    assert query() == 0

@@ -100,7 +100,7 @@ def run(device, call, tensors, dtype, shift):
     return after
 
 
-@pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("device", ["ptx:sm_80", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("shift", (0, 1))
 @pytest.mark.parametrize("layout", ("nchw", "nhwc"))
 @pytest.mark.parametrize("dtype", FLOATS)

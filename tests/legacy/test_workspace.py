@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from cydnn import cudnn as c
-from cydnn import dtypes, engines, plan
-from cydnn.engines import Engine, ReferenceCall
+from cydnn import dtypes, engines
+from cydnn.engines import Engine
+from cydnn.graph import core
 from cydnn.ops import ConvFprop, SoftmaxFwd
 from cydnn.status import AllocFailed, BadParam, NotSupported
+from cydnn.steps import ReferenceCall
 from cydnn.tensor import TensorDesc
 
 from .arrays import Filter, Tensor, conv_desc, draw
@@ -17,44 +19,62 @@ NEED = 1024                                      # bytes
 
 class Hungry(Engine):
     """Cheaper than the reference, with ``NEED`` bytes of workspace; takes 16-byte aligned tensors only."""
-    index, price, hunger = 9001, 10.0, NEED
+    price, hunger = 10.0, NEED
 
     def refuse(self, p, dev):
         if min(d.alignment for d in p.descs) < 16:
             yield "needs addresses that are multiples of 16"
 
-    def cost(self, p, dev):
+    def cost(self, p, dev, config):
         return self.price
 
-    def plan(self, p, dev):
-        operands = {name: (desc, p.ptr(name)) if desc is not None else None
-                    for name, desc in p.operands.items()}
+    def plan(self, p, dev, config):
+        operands = {name: (t.desc, p.ptr(name)) if t is not None else None for name, t in p.operands.items()}
         if self.hunger:
             operands["scratch"] = (TensorDesc.packed(dtypes.u8, (self.hunger,)), p.scratch(self.hunger))
         return [ReferenceCall(p.op, operands, {name: p.scalar(name) for name in p.op.scalars})]
 
 
 class HungryConv(Hungry):
-    op = ConvFprop
+    takes, index = core(ConvFprop), 109          # in the rows of IMPLICIT_GEMM and IMPLICIT_PRECOMP_GEMM
+
+
+class Hungrier(HungryConv):
+    index, price, hunger = 108, 5.0, 2 * NEED    # beside 109, in the row of IMPLICIT_GEMM
+
+
+class HungryColumns(HungryConv):
+    index = 101                                  # in the row of GEMM
+
+
+class Random(HungryConv):
+    index, price, hunger, notes = 100, 1.0, 0, ()      # beside 109
 
 
 class HungrySoftmax(Hungry):
-    op, index = SoftmaxFwd, 9002
-
-
-class Random(Hungry):
-    op, index, price, hunger, notes = ConvFprop, 9003, 1.0, 0, ()
+    takes, index = core(SoftmaxFwd), 9002
 
 
 @pytest.fixture
-def hungry(monkeypatch):
+def install(monkeypatch):
+    """A function that puts engines in the place of all others."""
+    def put(*table):
+        monkeypatch.setattr(engines, "TABLE", table)
+        for engine in table:
+            monkeypatch.setitem(engines.BY_INDEX, engine.index, engine)
+        engines._for.cache_clear()
+    yield put
+    monkeypatch.undo()
+    engines._for.cache_clear()
+
+
+@pytest.fixture
+def hungry(install):
     """A handle whose device has these engines."""
-    monkeypatch.setattr(engines, "TABLE", (*engines.TABLE, HungryConv(), HungrySoftmax(), Random()))
-    plan.forget()
+    install(HungryConv(), HungryColumns(), Random(), HungrySoftmax())
     found = c.create("numpy")
     yield found
     c.destroy(found)
-    plan.forget()
 
 
 X, W, Y, CONV = (Tensor((1, 2, 5, 5), draw(1, 2, 5, 5)), Filter((2, 2, 3, 3), draw(2, 2, 3, 3)),
@@ -69,6 +89,13 @@ IMPLICIT, PRECOMP, GEMM = (c.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
 
 def forward(handle, algo, workspace, size, y=Y.ptr):
     c.convolutionForward(handle, 1, X.desc, X.ptr, W.desc, W.ptr, CONV, algo, workspace, size, 0, Y.desc, y)
+
+
+def answer(handle, algo):
+    """y of a call without workspace."""
+    Y.values = 0
+    forward(handle, algo, 0, 0)
+    return Y.values
 
 
 def test_workspace_sizes(hungry):
@@ -106,6 +133,11 @@ def test_find(hungry, monkeypatch):
         assert (found[0].algo, found[0].status) == (IMPLICIT, 0)
         assert ({(p.status, p.time, p.memory) for p in found if p.algo in (PRECOMP, GEMM)}
                 == {(AllocFailed.status, -1.0, NEED)})
+    start = room.ctypes.data + -room.ctypes.data % 16 + 4
+    for size, status in ((NEED + 12, 0), (NEED + 11, AllocFailed.status)):    # any element will do as a start
+        found = c.findConvolutionForwardAlgorithmEx(hungry, X.desc, X.ptr, W.desc, W.ptr,
+                                                    CONV, Y.desc, Y.ptr, 9, start, size)
+        assert {p.algo: p.status for p in found}[PRECOMP] == status
     alloc = hungry.device.alloc
 
     def scarce(size):
@@ -128,24 +160,21 @@ def test_the_handle_lends_a_workspace(hungry):
         np.testing.assert_allclose(y.values.sum(axis=1), 1, rtol=1e-6)
 
 
-def test_an_algorithm_without_workspace_borrows_where_every_engine_needs_some(hungry, handle, monkeypatch):
-    forward(handle, IMPLICIT, 0, 0)
-    want = Y.values
-    monkeypatch.setattr(engines, "TABLE", (HungryConv(),))
+def test_an_algorithm_without_workspace_borrows_where_every_engine_needs_some(hungry, install, monkeypatch):
+    want = answer(c.create("numpy"), IMPLICIT)
+    install(HungryConv(), Hungrier())
     monkeypatch.setattr(engines.REFERENCE.__class__, "refuse", lambda self, p, dev: iter(("is asleep",)))
     assert c.getConvolutionForwardWorkspaceSize(hungry, *DESCS, IMPLICIT) == 0
     assert c.getConvolutionForwardAlgorithm(hungry, *DESCS, NO_WORKSPACE, 0) == IMPLICIT
     for stream in (0, 0, 9, 0):
         c.setStream(hungry, stream)
-        Y.values = 0
-        forward(hungry, IMPLICIT, 0, 0)
-        np.testing.assert_array_equal(Y.values, want)
-        assert hungry.scratch_bytes >= NEED
+        np.testing.assert_array_equal(answer(hungry, IMPLICIT), want)
+        assert hungry.scratch_bytes >= 2 * NEED          # of the cheapest, not of the one that needs least
 
 
 def test_only_deterministic_engines_serve(hungry):
     # not the cheaper one without a workspace
-    assert c.getConvolutionForwardWorkspaceSize(hungry, *DESCS, GEMM) == NEED
+    assert c.getConvolutionForwardWorkspaceSize(hungry, *DESCS, PRECOMP) == NEED
 
 
 def test_addresses_off_16_bytes_get_a_plan_of_their_own(hungry):
@@ -160,10 +189,9 @@ def test_addresses_off_16_bytes_get_a_plan_of_their_own(hungry):
         assert not room[:shift].any() and not room[shift + 18:].any()
 
 
-def test_no_engine(hungry, refused, monkeypatch):
+def test_no_engine(hungry, install, refused, monkeypatch):
     monkeypatch.setattr(engines.REFERENCE.__class__, "refuse", lambda self, p, dev: iter(("is asleep",)))
-    monkeypatch.setattr(engines, "TABLE", ())
-    plan.forget()
+    install()
     error = refused(forward, NotSupported,
                     "(?s)cudnnConvolutionForward: conv_fprop: no engine takes .*is asleep",
                     hungry, IMPLICIT, 0, 0)

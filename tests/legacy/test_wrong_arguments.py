@@ -3,11 +3,15 @@ and value are in the error."""
 import numpy as np
 import pytest
 
-from cydnn import cudnn as c
+from cydnn import cudnn as c, plan
 from cydnn.device import get
+from cydnn.graph import Graph
+from cydnn.ops import AddTensor
 from cydnn.status import BadParam
+from cydnn.tensor import TensorDesc
 
 from .arrays import Tensor
+from .test_activation import act_desc
 
 IMAGE = np.arange(24, dtype=np.float32)
 
@@ -52,4 +56,38 @@ def test_slices_of_one_buffer():
     assert (buffer[:, :8] == 0).all() and (buffer[:, 8:] == 1 / 8).all()
     with pytest.raises(BadParam, match="y: output must not overlap x"):
         c.softmaxForward(handle, 0, 1, 1.0, half.desc, at, 0.0, half.desc, at + 28)
+    c.destroy(handle)
+
+
+T, B, ACTIVATION = Tensor((1, 2, 3, 4)).desc, Tensor((1, 2, 1, 1)).desc, act_desc(0)
+SMALL = np.zeros(1, np.float32)
+NAMED = {                                        # function: (arguments behind the handle, where arrays go)
+    "addTensor": ((1, T, "A", 0, T, "C"), "A C"),
+    "activationBackward": ((ACTIVATION, 1, T, "y", T, "dy", T, "x", 0, T, "dx"), "y dy dx"),
+    "convolutionBackwardBias": ((1, T, "dy", 0, B, "db"), "dy db"),
+    "batchNormalizationForwardTraining": (
+        (1, 1, 0, T, "x", T, "y", B, "bnScale", "bnBias", 0.5, "resultRunningMean", "resultRunningVariance",
+         1.0, "resultSaveMean", "resultSaveInvVariance"),
+        "x y bnScale bnBias resultRunningMean resultRunningVariance resultSaveMean resultSaveInvVariance"),
+    "batchNormalizationBackward": (
+        (1, 1, 0, 1, 0, T, "x", T, "dy", T, "dx", B, "bnScale", "resultBnScaleDiff", "resultBnBiasDiff", 1.0,
+         0, 0),
+        "x dy dx bnScale resultBnScaleDiff resultBnBiasDiff"),
+}
+
+
+@pytest.mark.parametrize("function, wrong",
+                         [(f, name) for f, (_, names) in NAMED.items() for name in names.split()])
+def test_what_runs_says_the_names_of_the_parameters(function, wrong):
+    """Also where the same graph, with names of its own, has a plan already."""
+    packed = TensorDesc.packed("f32", (1, 2, 3, 4))
+    plan.build(Graph.single(AddTensor(compute="f32"), dict(a=packed, c=packed)), "numpy")
+    handle, (arguments, _) = c.create("numpy"), NAMED[function]
+    arrays = lambda small: [np.ones(24, np.float32) if isinstance(a, str) and a != small else
+                            SMALL if isinstance(a, str) else a for a in arguments]
+    sentence = f"cudnn{function[0].upper()}{function[1:]}: {wrong}: array must have"
+    for _ in range(2):                            # before and after the plan is known
+        with pytest.raises(BadParam, match=sentence):
+            getattr(c, function)(handle, *arrays(wrong))
+        getattr(c, function)(handle, *arrays(None))
     c.destroy(handle)

@@ -42,6 +42,13 @@ def test_conv_fprop_is_the_loop(groups, mode, geometry):
     np.testing.assert_allclose(op.reference(x, w)["y"], conv_loop(x, w, op), atol=1e-12)
 
 
+def test_whole_numbers_are_divided_towards_0():
+    x, b = np.array([7.0, -7.0, 7.0, -8.0]), np.array([2.0, 2.0, -2.0, 3.0])
+    whole, real = (ops.Pointwise(mode="div", compute=c) for c in ("i32", "f32"))
+    np.testing.assert_array_equal(whole.reference(x, b, None, 1.0, 1.0)["y"], [3, -3, -3, -2])
+    np.testing.assert_array_equal(real.reference(x, b, None, 1.0, 1.0)["y"], x / b)
+
+
 def values(desc, gen):
     return gen.uniform(-1, 1, desc.dims)
 
@@ -54,8 +61,8 @@ def test_conv_gradients_are_adjoints(p, seed):
     x, w, dy = (values(p.operands[n], gen) for n in ("x", "w", "y"))
     facts = {f: getattr(p.op, f) for f in p.op.attributes()}
     y = p.op.reference(x, w)["y"]
-    dx = ops.ConvDgrad(**facts).reference(dy, w, x.shape)["dx"]
-    dw = ops.ConvWgrad(**facts).reference(x, dy, w.shape)["dw"]
+    dx = ops.ConvDgrad(**facts).reference(dy, w, dict(dx=x.shape))["dx"]
+    dw = ops.ConvWgrad(**facts).reference(x, dy, dict(dw=w.shape))["dw"]
     want = (dy * y).sum()
     scale = np.abs(dy).sum() * 10 + 1
     assert abs((dx * x).sum() - want) < 1e-12 * scale and abs((dw * w).sum() - want) < 1e-12 * scale

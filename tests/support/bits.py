@@ -37,14 +37,14 @@ def kind_of(built, device) -> str:
         if isinstance(step, Launch):
             kernel = kernels.get(step.kernel)
             text = kernel.image_for(device.facts.sm).text()
-            texts.append((text if step.fuse is None else fusion.splice(text, kernel, step.fuse)).decode())
+            texts.append((fusion.splice(text, kernel, step.fuse) if step.fuse else text).decode())
     return next((name for name, pattern in KINDS if any(pattern.search(t) for t in texts)), "plain")
 
 
 def outputs(case, device, given: Prepared):
     """(kind, {output: (descriptor, values, raw bytes with the zones around)}) of one run."""
     op = case.problem.op
-    built = plan.build(given.graph, device, only=(case.engine,), config=case.config)
+    built = plan.build(given.graph, device, case.wish)
     buffers, _ = execute(built, case.problem, given.values, {*op.reads, *given.reads_old}, device)
     kind = kind_of(built, device)
     plan.forget()
@@ -67,7 +67,7 @@ def differences(case, gpu, twin, seed: int, exact=False) -> tuple[str, bool, lis
 
 
 def _apart(name, here, there, desc) -> str:
-    size = desc.dtype.bytes
+    size = desc.dtype.bytes_of(1)
     cells = [raw[:len(raw) // size * size].reshape(-1, size) for raw in (here, there)]
     wrong = np.flatnonzero((cells[0] != cells[1]).any(1))
     show = lambda side: side[wrong[0]][::-1].tobytes().hex()

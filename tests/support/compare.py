@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from cydnn import dtypes
-from cydnn.ops.op import math_dtype
 
 
 @dataclass
@@ -18,33 +17,39 @@ class Report:
 
 
 def tolerance(problem, name, desc, want, magnitude, scalars, old):
-    """Absolute tolerance for each element of an output."""
+    """Absolute tolerance for each element of an output: rounding of its type and the error of what was
+    summed. Where a whole number is stored that is half of one, and the number itself is a value that may be
+    rounded either way."""
     op = problem.op
     alpha, beta = (scalars.get(s, 1.0) for s in op.blends[name]) if name in op.blends else (1.0, 0.0)
     scale = np.abs(alpha) * magnitude + (np.abs(beta * old) if beta else 0.0)
     terms = op.terms(**problem.operands)
-    eps = min(math_dtype(op).eps or 2.0 ** -23, max(dtypes.f32.eps, math_dtype(op).eps))
-    tiny = (2.0 ** -149 if desc.dtype is dtypes.f32 else 2.0 ** -24 if desc.dtype is dtypes.f16
-            else 2.0 ** -133 if desc.dtype is dtypes.bf16 else 2.0 ** -1074)
-    return desc.dtype.eps * np.abs(want) + (8 + 2 * np.sqrt(terms)) * eps * scale + tiny
+    math = dtypes.BY_NAME[op.math]
+    eps = min(math.eps or 2.0 ** -23, max(dtypes.f32.eps, math.eps))
+    half = 0.5 if desc.dtype.kind == "int" else 0.0
+    return desc.dtype.eps * np.abs(want) + (8 + 2 * np.sqrt(terms)) * eps * scale + desc.dtype.tiny + half
 
 
 def compare(got, want, allowed, desc) -> Report:
-    """``got`` against float64 ``want``: NaN where NaN, equal infinities, else within ``allowed``.
-    Overflow of the type is accepted."""
+    """``got`` against float64 ``want``: NaN where NaN, equal infinities, else within ``allowed``. Overflow of
+    the type is accepted. A boolean that ``allowed`` leaves open may be either."""
     if not got.size:
         return Report(True, "empty")
     with np.errstate(all="ignore"):
         rounded = desc.dtype.round(want)
         error = np.abs(got - want)
-        good = (error <= allowed) | (np.isnan(got) & np.isnan(want)) | (got == rounded)
-        good |= (np.isinf(got) & (np.abs(want) + allowed >= desc.dtype.highest)
-                 & (np.sign(got) == np.sign(want)))
+        if desc.dtype.kind == "bool":
+            good = (got == rounded) | (np.abs(want) <= allowed)
+        else:
+            good = (error <= allowed) | (np.isnan(got) & np.isnan(want)) | (got == rounded)
+            good |= (np.isinf(got) & (np.abs(want) + allowed >= desc.dtype.highest)
+                     & (np.sign(got) == np.sign(want)))
     if good.all():
         return Report(True, "")
     error = np.where(good, 0.0, np.where(np.isnan(error), np.inf,
                                          error / np.maximum(np.broadcast_to(allowed, error.shape), 1e-300)))
     at = np.unravel_index(int(np.argmax(error)), error.shape)
     return Report(False,
-                  f"{(~good).sum()} of {good.size} wrong; worst at {tuple(map(int, at))}: got {got[at]!r}, "
+                  f"{(~good).sum()} of {good.size} wrong; worst at {tuple(map(int, at))}: "
+            f"got {got[at]!r}, "
                   f"want {want[at]!r}, allowed {float(np.broadcast_to(allowed, got.shape)[at]):.3g}")

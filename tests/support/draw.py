@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import zlib
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from cydnn import ops
+from cydnn.dtypes import BY_NAME
 from cydnn.ops.pointwise import MODES as POINTWISE
 from cydnn.ops.reduction import MODES as REDUCTIONS
 from cydnn.ops.problem import Problem
@@ -15,7 +17,13 @@ from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 
 FLOATS = ("f32", "f16", "bf16", "f64")
+STORED = (*FLOATS, "f8_e5m2", "i8", "u8", "i32", "i64")      # whole bytes
+# of the problems of ops that engines take in any types, and of others
+MIXED, CAST = 0.2, 0.1
 TENSOR_OPS = (ops.Transform, ops.AddTensor, ops.OpTensor, ops.SetTensor, ops.ScaleTensor)
+BITS = (ops.Pointwise, *TENSOR_OPS)                          # ops that packed booleans are drawn for
+TAKE_ANY = (ops.ConvFprop, ops.ConvDgrad, ops.ConvWgrad, ops.Matmul, ops.Reduction, *BITS)
+ALIGNMENTS = (16,) * 14 + (8, 4, 1)                          # bytes
 
 
 def problems(op_class) -> st.SearchStrategy[Problem]:
@@ -30,12 +38,29 @@ def gpu_draws(op_class, part, count):
 
 
 def draw(op_class, rng) -> Problem:
-    """One random valid problem of an op."""
+    """One random valid problem of an op; now and then of mixed types, now and then at odd addresses."""
     while True:
         try:
-            return _MAKERS[op_class](op_class, rng)
+            found = _MAKERS[op_class](op_class, rng)
+            if rng.random() < (MIXED if op_class in TAKE_ANY else CAST):
+                found = _mixed(found, rng)
+            return Problem(found.op, found.operands, rng.choice(ALIGNMENTS))
         except BadParam:
             continue                             # a geometry without output: draw again
+
+
+def _mixed(problem, rng) -> Problem:
+    """The problem with other types: of each operand one of its own, of the sums as well."""
+    op = replace(problem.op, compute=rng.choice(["f32", "f32", "f64", "i32", "f16", "bf16"]))
+    operands = {}
+    for name, d in problem.operands.items():
+        kinds = STORED
+        if op.compute == "i32" and name in op.reads:
+            kinds = ("i8", "u8", "i32") if rng.random() < 0.8 else STORED
+        elif type(op) in BITS and (name in op.reads or d.is_dense):
+            kinds = (*STORED, "bool", "bool")
+        operands[name] = d and d.replace(dtype=rng.choice(kinds))
+    return Problem(op, operands)
 
 
 def size(rng, most=40):
@@ -60,6 +85,16 @@ def tensor(rng, dtype, dims, layout=None, writable=False) -> TensorDesc:
     return TensorDesc(dtype, dims, strides)
 
 
+def spaced(rng, dtype, dims) -> TensorDesc:
+    """A descriptor with gaps whose strides are whole 16 bytes: what a tensor map takes."""
+    unit = 16 // BY_NAME[dtype].bytes
+    strides, step = [1] * len(dims), 1
+    for axis in reversed(range(len(dims))):
+        strides[axis] = step
+        step = -(-(step * dims[axis] + rng.randint(0, unit)) // unit) * unit
+    return TensorDesc(dtype, dims, strides)
+
+
 def _types(rng):
     dtype = rng.choices(FLOATS, [4, 4, 4, 1])[0]
     return dtype, "f64" if dtype == "f64" else "f32"
@@ -72,7 +107,7 @@ def _conv(op_class, rng):
     fast = rng.random() < 0.6
     unit = 8 if fast else 1
     c, k = groups * unit * rng.randint(1, 5 if fast else 9), groups * unit * rng.randint(1, 5 if fast else 9)
-    if rng.random() < 0.1:
+    if rng.random() < 0.2:
         groups, k = c, c * rng.randint(1, 2)     # depthwise
     spatial = [rng.randint(1, 18 if rank < 3 else 8) for _ in range(rank)]
     window = [rng.choice([1, 1, 2, 3, 3, 5, 7]) if rank < 3 else rng.randint(1, 3) for _ in range(rank)]
@@ -218,8 +253,17 @@ def _tensor_op(op_class, rng):
     return Problem(op, {n: make[n]() for n in op.operands()})
 
 
+def _transform(op_class, rng):
+    found = _tensor_op(op_class, rng)
+    if rng.random() < 0.85:
+        return found
+    return Problem(found.op, {n: spaced(rng, found.operands["y"].dtype.name, d.dims) for n,
+                              d in found.operands.items()})
+
+
 _MAKERS = {ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
            ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
-           ops.BatchNormBwd: _batch_norm, **{op: _tensor_op for op in TENSOR_OPS}}
+           ops.BatchNormBwd: _batch_norm, **{op: _tensor_op for op in TENSOR_OPS},
+           ops.Transform: _transform}

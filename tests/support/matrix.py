@@ -9,8 +9,9 @@ import numpy as np
 
 from cydnn import plan
 from cydnn.bench import graph_of
-from cydnn.engines import engines_for
-from cydnn.heuristics.cover import match_of
+from cydnn.engines import COMPOSITE, engines_for
+from cydnn.graph import Match
+from cydnn.heuristics import ANYTHING, Wish
 
 from .buffers import Guarded
 from .compare import compare, tolerance
@@ -55,6 +56,11 @@ def blended(op) -> dict:
     return {name: mixed.get(name.split("_")[0].rstrip("12"), default) for name, default in op.scalars.items()}
 
 
+def scaled(op) -> dict:
+    """By-value numbers of a case that scales and does not add."""
+    return {name: 0.0 if name.startswith("beta") else value for name, value in blended(op).items()}
+
+
 def flavours(op) -> tuple:
     """Which inputs tell this op's mistakes apart: "wide" ones show a maximum that is none,
     "nan" ones how NaN are treated."""
@@ -79,6 +85,8 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
                                gen.choice([np.nan, -np.inf, np.inf, -0.0], d.dims), raw)
         else:
             raw = gen.uniform(-1, 1, d.dims) * (rng.choice([1.0, 1.0, 3.0]) if flavour != "wide" else 2000.0)
+        if d.dtype.kind == "int" and not exact and not getattr(problem.op, "mode", "").startswith("mul"):
+            raw = 40.0 * raw                     # products of many would leave every type
         if flavour == "nan" and name in problem.op.reads and d.dtype.eps:
             raw = np.where(gen.random(d.dims) < 0.05, np.nan, raw)
         if name in ("var", "running_var", "rstd"):
@@ -131,7 +139,8 @@ class Prepared:
 
 def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(), scale=1.0,
         flavour="drawn") -> Outcome:
-    """Every engine on one problem. A finding is a sentence that starts with what went wrong.
+    """Every engine on one problem; where none takes it, the plan that is made of others, as "composite". A
+    finding is a sentence that starts with what went wrong.
 
     ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers,
     in place of drawn ones. ``nans``: operands that hold NaN (an output: before the call, where it is read).
@@ -139,23 +148,30 @@ def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(
     so that maxima meet) and "special" (these, with NaN, infinities and -0 in x).
     """
     outcome, made = Outcome(), Prepared(problem, seed, scalars, flavour, nans, scale)
-    match = match_of(made.graph, made.graph.nodes[0])
+    match = Match.single(made.graph)
     for engine in engines or engines_for(problem.op):
-        reasons = list(engine.refuse(match, device.facts))
+        reasons = list(engine.reasons(match, device.facts))
         if reasons:
             outcome.refused[engine.name] = reasons
-            continue
-        texts = outcome.ran.setdefault(engine.name, [])
-        built = plan.build(made.graph, device, only=(engine,), config=config)
-        bits = []
-        for _ in range(2 if device.name.startswith("cuda") else 1):          # other devices keep an order
-            texts += made.once(built, device, bits)
-            if texts:
-                break
-        if len(bits) == 2 and "deterministic" in engine.notes and bits[0] != bits[1]:
-            texts.append("two runs differ in bits")
-        plan.forget()
+        else:
+            wish = Wish(engines=(engine.index,), config=config)
+            outcome.ran[engine.name] = _findings(made, device, wish)
+    if not outcome.ran and engines is None:      # an op that is made of others, or types that are cast first
+        outcome.ran[COMPOSITE.name] = _findings(made, device, ANYTHING)
     return outcome
+
+
+def _findings(made, device, wish) -> list[str]:
+    """What is wrong with a plan; on a GPU also when it gives other bits the second time."""
+    texts, bits, built = [], [], plan.build(made.graph, device, wish)
+    for _ in range(2 if device.name.startswith("cuda") else 1):              # other devices keep an order
+        texts += made.once(built, device, bits)
+        if texts:
+            break
+    if len(bits) == 2 and "deterministic" in built.choice.notes and bits[0] != bits[1]:
+        texts.append("two runs differ in bits")
+    plan.forget()
+    return texts
 
 
 def execute(built, problem, values, filled, device, inplace=()):
@@ -164,14 +180,14 @@ def execute(built, problem, values, filled, device, inplace=()):
 
     ``inplace``: (written, read) pairs that share a buffer. 512 bytes behind the workspace are poisoned too.
     """
-    buffers = {n: Guarded(device, d) for n, d in problem.operands.items() if d is not None}
+    odd = lambda d: problem.alignment // d.dtype.bytes_of(1) or 1 if problem.alignment < 16 else 0
+    buffers = {n: Guarded(device, d, odd(d)) for n, d in problem.operands.items() if d is not None}
     for name in (n for n in buffers if n in filled):
         buffers[name].write(values[name])
     buffers.update((written, buffers[read]) for written, read in inplace)
     workspace = device.alloc(built.workspace_bytes + 512)
     device.memset(workspace.ptr, 0xFF, built.workspace_bytes + 512)
-    names = dict(enumerate(problem.op.operands(), 1))
-    built.execute([buffers[names[d.uid]].ptr for d in built.slots], workspace.ptr)
+    built.execute([buffers[d.name].ptr for d in built.slots], workspace.ptr)
     device.synchronize()
     return buffers, workspace
 

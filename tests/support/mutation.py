@@ -8,14 +8,12 @@ ptxas turns into the same machine code. The tool is tools/mutate_ptx.py; its tab
 from __future__ import annotations
 
 import random
-import re
 import shutil
 import subprocess
 import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import count, islice, zip_longest
 from pathlib import Path
@@ -29,6 +27,7 @@ from cydnn.status import CydnnError
 from . import draw
 from .mutants import SYNC, Mutant, mutants, statements
 from .neighbours import neighbours
+from .shipped import run_lines
 from .trial import Slow, Trial, cpu_limit
 
 PATIENCE, LEAST = 20, 2.0  # a mutant may take so many times the unchanged kernel's time; and seconds at least
@@ -113,19 +112,9 @@ class Mutation:
         found = [(text, c) for text, c in self.device.codes.items() if c.program.name == self.kernel]
         assert found, f"{trial.case} does not launch {self.kernel}"
         text, code = found[0]
-        idle = {int(re.search(r":(\d+): ", row)[1]) for row in code.uncovered()}
-        lines = self._shipped(text, {code.line(i) for i in code.instructions} - idle)
+        lines = run_lines({text: code}, self.kernel, self.text)
         self.grounds.append(Ground(trial, lines, time.process_time() - start, trial.bits))
         return self.grounds[-1]
-
-    def _shipped(self, text: str, lines: set) -> set:
-        """The lines of the shipped text that lines of ``text`` were, where the splicer has changed it."""
-        if text == self.text:
-            return lines
-        mine, theirs = self.text.splitlines(), text.splitlines()
-        same = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
-        return {block.a + line - block.b for block in same for line in lines
-                if block.b < line <= block.b + block.size}
 
     def _forget(self):
         for text in [t for t, c in self.device.codes.items() if c.program.name == self.kernel]:

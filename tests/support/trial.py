@@ -31,8 +31,7 @@ class Trial:
         plan.forget()                                       # the kernel's text may be another one than before
         bits: list = []
         try:
-            built = plan.build(self.made.graph, self.device,
-                               only=(self.case.engine,), config=self.case.config)
+            built = plan.build(self.made.graph, self.device, self.case.wish)
             return self.made.once(built, self.device, bits)
         finally:
             plan.forget()

@@ -7,15 +7,13 @@ Raises Finding on a fault.
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
-
 import numpy as np
 
 from ... import fusion, kernels
 from ...steps import Launch, Memset, Scalar
 from ...status import BadParam, NotSupported
 from ..cuda import pack
-from ..facts import KNOWN, DeviceFacts
+from ..facts import DeviceFacts, of_target
 from ..numpy import NumpyExecutable, address_of
 from . import parse
 from .check import Checks
@@ -23,10 +21,6 @@ from .code import Code
 from .machine import Machine
 from .memory import GLOBAL, WRITTEN, Allocation, Arena
 
-SHEETS = {75: "t4", 80: "a100", 86: "rtx4090", 89: "rtx4090", 90: "h200", 100: "b200"}
-# KiB of a block, after opting in
-SHARED_LIMIT = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}
-REGISTERS = 65536                                # of a block
 MOST_GROUPS = 1 << 22                            # that the code of an access can tell apart
 
 
@@ -41,8 +35,7 @@ class PtxDevice:
         if not target.startswith("sm_") or not digits.isdigit() or int(digits) < 75:
             raise BadParam(f'device: "ptx:<target>" must name a target from sm_75 on; got {target}')
         self.name, self.target, sm = f"ptx:{target}", target, int(digits)
-        sheet = KNOWN[SHEETS[max(s for s in SHEETS if s <= sm)]]
-        self.facts = facts or replace(sheet, name=self.name, sm=sm, smem_bytes=SHARED_LIMIT.get(sm, 99) << 10)
+        self.facts = facts or of_target(sm, self.name)
         self.arena, self.checks, self.seed, self.blocks = Arena(), Checks(), None, None
         self.codes: dict[str, Code] = {}         # by image text
         self.replaced: dict[str, str] = {}       # kernel name -> PTX to run instead of the shipped image
@@ -88,7 +81,7 @@ class PtxDevice:
         """The decoded kernel ``name``, with ``fuse`` spliced in. Decoded once."""
         kernel = kernels.get(name)
         text = self.replaced.get(name) or kernel.image_for(self.facts.sm).text()
-        text = text if fuse is None else fusion.splice(text, kernel, fuse)
+        text = fusion.splice(text, kernel, fuse) if fuse else text
         text = text.decode() if isinstance(text, bytes) else text
         if text not in self.codes:
             module = parse.module(text, f"{name}.ptx")
@@ -130,7 +123,7 @@ class PtxDevice:
         for value, high, what in (
                 (threads, most, "threads of a block"), (block[2], 64, "threads along z"),
                 (program.bytes["shared"] + smem, self.facts.smem_bytes, "bytes of shared memory"),
-                (-(-registers // 8) * 8 * -(-threads // 32) * 32, REGISTERS, "registers of a block"),
+                (-(-registers // 8) * 8 * -(-threads // 32) * 32, self.facts.registers, "registers of a block"),
                 (grid[0], 2**31 - 1, "blocks along x"), (max(grid[1:]), 65535, "blocks along y and z")):
             if value > high:
                 raise NotSupported(

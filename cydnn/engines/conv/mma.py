@@ -1,27 +1,28 @@
-"""What the tensor-core convolution engines share: geometry, refusals, NHWC operands in the workspace, tile sizes and their cost.
+"""What the tensor-core convolution engines share:
+geometry, refusals, operands in NHWC, tile sizes and their cost.
 
-The kernels (kernels_src/conv/conv_*_mma.cu) read and write dense NHWC with channels in whole 16-byte chunks. A tensor that is anything
-else with dense pixels is copied into that form first.
+The kernels (kernels_src/conv/conv_*_mma.cu) read and write dense NHWC with channels in whole 16-byte
+chunks. A tensor that is anything else with dense pixels is copied into that form first; one of a smaller
+type that a 16-bit type holds is cast.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
-from types import SimpleNamespace
 from typing import NamedTuple
 
-from ...tensor import TensorDesc
-from ..engine import wrong_device, wrong_types
+from ... import fusion
+from ...kernels.expressions import ceil_div
 from ...steps import Launch, Pointer
+from ...tensor import TensorDesc
+from ..cast import SIXTEEN, cast, common_type, no_common_type
+from ..engine import Config, Knob, memory_us, moved_us, wrong_device
+from .view import image_site
 
 CHUNK = 8                                        # elements of 16 bits in 16 bytes
 LIMIT = 2 ** 31 - 256
 MASK_BITS = 32                                   # tap fields of a row, kernels_src/conv/mma_rows.cuh
-
-
-def ceil_div(n, d):
-    return -(-n // d)
 
 
 def padded(channels):
@@ -50,8 +51,9 @@ class Geometry:
         pre, _, stride, dilation = op.geometry(x.rank)
         three = lambda values, fill: (fill,) * (3 - len(values)) + tuple(values)
         groups = x.c // w.c
-        return cls(x.n, w.c, w.n // groups, groups, three(x.spatial, 1), three(w.spatial, 1), three(y.spatial, 1), three(pre, 0),
-                   three(stride, 1), three(dilation, 1), op.mode == "convolution")
+        return cls(x.n, w.c, w.n // groups, groups, three(x.spatial, 1), three(w.spatial, 1),
+                   three(y.spatial, 1), three(pre, 0), three(stride, 1), three(dilation, 1),
+                   op.mode == "convolution")
 
     @property
     def pixels(self) -> int:
@@ -63,10 +65,16 @@ class Geometry:
         return prod(self.taps) * padded(self.c) // CHUNK
 
     def window(self) -> dict:
-        """Arguments of fprop and wgrad: tap t of output o reads input o*stride + first + t*step; a flipped filter runs backwards."""
+        """Arguments of fprop and wgrad: tap t of output o reads input o*stride + first + t*step;
+        a flipped filter runs backwards."""
         last = [(r - 1) * d if self.is_flipped else 0 for r, d in zip(self.taps, self.dilation)]
-        return dict(size=self.size, stride=self.stride, first=[a - b for a, b in zip(last, self.pad)], out=self.out, taps=self.taps,
-                    step=[-d if self.is_flipped else d for d in self.dilation])
+        return dict(size=self.size, stride=self.stride, first=[a - b for a, b in zip(last, self.pad)],
+                    out=self.out, taps=self.taps, step=[-d if self.is_flipped else d for d in self.dilation])
+
+
+def geometry(p) -> Geometry:
+    """The geometry of a match, found once."""
+    return p.once("mma geometry", lambda: Geometry.of(p.op, *[p.operands[name] for name in p.op.parts]))
 
 
 def mask_bits(taps) -> int:
@@ -75,27 +83,29 @@ def mask_bits(taps) -> int:
 
 # ---- Refusals ----
 
-def refusals(p, dev, x, w, y, names=("x", "w", "y")):
-    """The reasons every engine here shares. ``x``, ``w``, ``y`` are what plays these parts, ``names`` what the op calls them.
-
-    With nodes fused behind the op, ``y`` is what the last one writes; the op's own result may then have any type.
-    """
+def refusals(p, dev, lead):
+    """The reasons every engine here shares. The output is what the kernel walks:
+    with nodes fused behind the op its own result may have any type."""
     yield from wrong_device(dev, 80)
-    yield from wrong_types(SimpleNamespace(operands=dict(zip(names, (x, w, y))), dtypes={d.dtype.name for d in (x, w, y)}), "f16", "bf16")
-    if p.op.compute != "f32":
+    if common_type(p) is None:
+        yield from no_common_type(p)
+        return
+    if p.op.math != "f32":
         yield f"sums in f32; got compute={p.op.compute}"
-    for name, d in zip(names, (x, w, y)):
+    x, w, y = tensors = [lead.tensor if name in p.op.writes else p.operands[name] for name in p.op.parts]
+    for name, d in zip(p.op.parts, tensors):
         if d.alignment < 16:
             yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
         if not d.count:
             yield f"{name} is empty"
-        if d.n * prod(d.spatial) * padded(d.c) // CHUNK >= LIMIT:
-            yield f"{name} must have fewer than {LIMIT} chunks of 8 channels; got {d.n * prod(d.spatial) * padded(d.c) // CHUNK}"
-    g = Geometry.of(p.op, x, w, y)
+        chunks = d.n * prod(d.spatial) * padded(d.c) // CHUNK
+        if chunks >= LIMIT:
+            yield f"{name} must have fewer than {LIMIT} chunks of 8 channels; got {chunks}"
+    g = geometry(p)
     if g.groups > 1 and (g.c % CHUNK or g.k % CHUNK):
         yield f"c and k of a group must be multiples of 8; got {g.c} and {g.k}; the direct engine takes it"
     if mask_bits(g.taps) > MASK_BITS:
-        yield f"{names[1]} may have {MASK_BITS} taps in height, width and depth together; got {g.taps}"
+        yield f"{p.op.parts[1]} may have {MASK_BITS} taps in height, width and depth together; got {g.taps}"
     if g.groups > 65535:
         yield f"groups must be at most 65535; got {g.groups}"
 
@@ -107,13 +117,24 @@ def not_nhwc(name: str, d: TensorDesc):
 
 def no_pixel_stride(name: str, d: TensorDesc):
     if pixel_stride(d) is None:
-        yield f"{name} must have dense pixels (NCHW, or NHWC with gaps between pixels); got strides {d.strides}"
+        yield (f"{name} must have dense pixels (NCHW, or NHWC with gaps between pixels); "
+               f"got strides {d.strides}")
 
 
 def stride_shares_factor(g: Geometry):
     for s, d in zip(g.stride, g.dilation):
         if gcd(s, d) > 1:
-            yield f"stride and dilation must have no common factor; got {s} and {d}; the CUDA-core engine takes it"
+            yield (f"stride and dilation must have no common factor; got {s} and {d}; "
+                   f"the CUDA-core engine takes it")
+
+
+def refuse_layouts(p, **descs):
+    """At least one tensor is not packed NHWC, and all have dense pixels."""
+    images = [name for name in descs if name != "w"]
+    if all(descs[name].is_packed("nhwc") for name in images):
+        yield f"{' and '.join(images)} are packed NHWC; the engine without copies takes them"
+    for name, d in descs.items():
+        yield from no_pixel_stride(name, d)
 
 
 # ---- Operands as the kernels want them ----
@@ -127,36 +148,72 @@ def pixel_stride(d: TensorDesc) -> int | None:
 
 
 def is_direct(d: TensorDesc) -> bool:
-    """The kernels can read it where it lies."""
+    """The kernels can read it where it lies (or write it, in a type they have)."""
     return d.is_packed("nhwc") and d.c % CHUNK == 0
 
 
 def _pixels(d: TensorDesc) -> dict:
     pixels = prod(d.spatial)
     channel_stride = d.strides[1] if d.c > 1 else 1
-    return dict(images=d.n, channels=d.c, pixels=pixels, image_stride=d.strides[0], channel_stride=channel_stride,
-                pixel_stride=pixel_stride(d), pixel_tiles=ceil_div(pixels, 64))
+    return dict(images=d.n, channels=d.c, pixels=pixels, image_stride=d.strides[0],
+                channel_stride=channel_stride, pixel_stride=pixel_stride(d), pixel_tiles=ceil_div(pixels, 64))
 
 
 def packed_operand(p, name: str, steps: list) -> Pointer:
-    """Operand ``name`` as NHWC with whole chunks: where it lies, or a copy in the workspace that ``steps`` makes."""
-    d = p.operands[name]
+    """Operand ``name`` as NHWC with whole chunks of the common type:
+    where it lies, or a copy in the workspace that ``steps`` makes."""
+    kind = common_type(p)
+    d, pointer = p.operands[name].desc, p.ptr(name)
+    if d.dtype.name != kind:
+        target = TensorDesc.packed(kind, d.dims, "nhwc")
+        pointer = cast(p.operands[name], pointer, target, p.scratch(target.bytes), steps)
+        d = target
     if is_direct(d):
-        return p.ptr(name)
+        return pointer
     copy = p.scratch(d.n * prod(d.spatial) * padded(d.c) * d.dtype.bytes)
-    steps.append(Launch(f"conv_mma_pack_{d.dtype}", {"from": p.ptr(name), "to": copy, "padded": padded(d.c), **_pixels(d)}))
+    args = {"from": pointer, "to": copy, "padded": padded(d.c), **_pixels(d)}
+    steps.append(Launch(f"conv_mma_pack_{d.dtype}", args))
     return copy
 
 
 def unpack(p, copy: Pointer, name: str) -> Launch:
     """Write a dense NHWC area of f32 sums to operand ``name``, blending with what it held."""
     d = p.operands[name]
-    return Launch(f"conv_mma_unpack_{d.dtype}", {"from": copy, "to": p.ptr(name), "beta": p.scalar("beta"), **_pixels(d)})
+    args = {"from": copy, "to": p.ptr(name), "beta": p.scalar("beta"), **_pixels(d)}
+    return Launch(f"conv_mma_unpack_{d.dtype}", args)
 
 
-def copies_us(dev, *descs: TensorDesc) -> float:
-    """Microseconds to pack or unpack what the kernels cannot take where it lies."""
-    return sum(2.0 + 2 * d.n * prod(d.spatial) * padded(d.c) * 2 / (0.6 * dev.bandwidth_gbs) * 1e-3 for d in descs if not is_direct(d))
+def copies_us(p, dev, *names: str) -> float:
+    """Microseconds to pack or unpack the operands that the kernels cannot take where
+    they lie, and to cast inputs."""
+    us = 0.0
+    for name in names:
+        d = p.operands[name]
+        moved = 2 * d.n * prod(d.spatial) * padded(d.c) * 2
+        if not is_direct(d):
+            us += moved_us(moved, dev, 0.6)
+        if name in p.op.reads and d.dtype.name not in SIXTEEN:
+            us += moved_us(moved, dev, 0.4)
+    return us
+
+
+# ---- What an epilogue knows ----
+
+def stored_type(p, lead) -> str:
+    """The type of a kernel's own stores; the common type where spliced code stores."""
+    return lead.tensor.dtype.name if lead.is_native else common_type(p)
+
+
+def image_tail(p):
+    """(lead, what is spliced behind a kernel that writes images): fprop and dgrad."""
+    lead = p.lead(common_type(p), "f32")
+
+    def make():
+        g = geometry(p)
+        columns = g.k if p.op.writes[0] == p.op.parts[2] else g.c
+        lanes = 8 if columns % 8 == 0 and columns * g.groups % 8 == 0 else 1
+        return fusion.behind(p, image_site(lead, lanes), lead, beta=lead.beta)
+    return lead, fusion.attempt(p, "mma", make)
 
 
 # ---- Tiles and their time ----
@@ -175,8 +232,10 @@ class Tile(NamedTuple):
         return f"m{self.m}n{self.n}"
 
 
-TILES = (Tile(128, 256, 1, 0.80), Tile(128, 128, 2, 0.75), Tile(128, 64, 3, 0.62), Tile(64, 128, 3, 0.62), Tile(64, 64, 4, 0.50))
-RATE = 2560                                      # FLOP of mma.sync a clock and SM (sm_90; sm_80: 2048)
+TILES = (Tile(128, 256, 1, 0.80), Tile(128, 128, 2, 0.75), Tile(128, 64, 3, 0.62), Tile(64, 128, 3, 0.62),
+         Tile(64, 64, 4, 0.50))
+BY_NAMES = {str(t): t for t in TILES}
+KNOB = Knob("tile", tuple(BY_NAMES))
 FIXED_US = 1.2                                   # a block's start and end, with a 128 x 128 tile
 
 
@@ -185,28 +244,31 @@ def tiles_for(dev):
     return [t for t in TILES if t.smem_bytes <= dev.smem_bytes]
 
 
-def tile_configs(dev) -> list[dict]:
-    """The configurations of an engine whose only choice is the tile."""
-    return [dict(tile=str(t)) for t in tiles_for(dev)]
-
-
-def named(tile: str) -> Tile:
-    """The tile of a configuration."""
-    return next(t for t in TILES if str(t) == tile)
-
-
 def tile_us(tile: Tile, dev, blocks: int, steps: float) -> float:
     """Microseconds of ``blocks`` blocks of ``steps`` k steps each, on all SMs."""
     each = ceil_div(blocks, dev.sms)                                        # blocks of the busiest SM
     busy = min(1.0, each / tile.resident)
-    rate = RATE * tile.share * (0.45 + 0.55 * busy) * (dev.clock_mhz or 1500)    # FLOP a microsecond and SM
+    rate = 2 * dev.mma_16 * tile.share * (0.45 + 0.55 * busy) * dev.clock_mhz    # FLOP a µs and SM
     together = min(each, tile.resident)
-    return each * (tile.m * tile.n * 128 * steps / rate + FIXED_US * (0.4 + 0.6 * tile.m * tile.n / 16384) / together)
+    start = FIXED_US * (0.4 + 0.6 * tile.m * tile.n / 16384)
+    return each * (tile.m * tile.n * 128 * steps / rate + start / together)
 
 
 @lru_cache(maxsize=4096)
-def best_tile(dev, m: int, n: int, steps: float, batch: int = 1) -> tuple[Tile, float]:
-    """The fastest tile for `batch` products of m x n sums over ``steps`` k steps of 64, and its microseconds."""
-    times = [(tile_us(t, dev, ceil_div(m, t.m) * ceil_div(n, t.n) * batch, steps), i, t) for i, t in enumerate(tiles_for(dev))]
-    us, _, tile = min(times)
-    return tile, us
+def times(dev, m: int, n: int, steps: float, batch: int = 1) -> tuple:
+    """((microseconds, tile), …), the fastest first,
+    for ``batch`` products of m x n sums over ``steps`` k steps of 64."""
+    blocks = lambda t: ceil_div(m, t.m) * ceil_div(n, t.n) * batch
+    found = [(tile_us(t, dev, blocks(t), steps), i, t) for i, t in enumerate(tiles_for(dev))]
+    return tuple([(us, t) for us, _, t in sorted(found)])
+
+
+def configs(dev, *product):
+    """A configuration for each tile, the fastest first."""
+    return (Config(tile=str(t)) for _, t in times(dev, *product))
+
+
+def product_us(p, dev, config, *product) -> float:
+    """The time of a product with the tile of a configuration, or of the memory that it moves."""
+    us = next(us for us, t in times(dev, *product) if str(t) == config.tile)
+    return max(memory_us(p, dev), dev.launch_us + us)

@@ -1,127 +1,76 @@
-"""What the convolutions on CUDA cores share: geometry lifted to three spatial dims, the order of sums, the tile, the refusals.
-
-The kernels (kernels_src/conv/conv_*_simt.cu) compute sum over depth of gathered[row, depth] * plain[row, depth]. Which index runs along
-the lanes of a warp, and where four neighbours are one access, is decided here from the strides and handed over as ``flags``.
-"""
+"""What forward and data gradient on CUDA cores share."""
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
-
-from ...ops.conv import Conv
-from ...tensor import TensorDesc
-from ..engine import wrong_device
-from ..matmul.tiles import type_refusals
-
-X_ALONG_DEPTH, X_VECTORS, W_ALONG_DEPTH, W_VECTORS, OUT_ALONG_ROWS = 1, 2, 4, 8, 16      # kernels_src/conv/gather_simt.cuh
+from ... import fusion
+from ..engine import Engine
+from ..tiles import KNOB, TILES, arithmetic_us, by_time, tile_us, too_many
+from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, closest,
+                   depth_digits, geometry, image_site, pixels_of, quartets, refusals)
 
 
-@dataclass(frozen=True)
-class Lifted:
-    """A tensor as (n, c, d, h, w): ``size`` and ``steps`` of the three spatial dims. Dims of size 1 have stride 0."""
-    n: int
-    c: int
-    size: tuple
-    n_step: int
-    c_step: int
-    steps: tuple
+class ImageSimt(Engine):
+    """The base of forward and data gradient: images come out."""
+    knobs = (KNOB,)
 
-    @classmethod
-    def of(cls, desc: TensorDesc) -> "Lifted":
-        strides = tuple(0 if d == 1 else s for d, s in zip(desc.dims, desc.strides))
-        fill = 5 - desc.rank
-        return cls(desc.n, desc.c, (1,) * fill + desc.spatial, *strides[:2], (0,) * fill + strides[2:])
+    def refuse(self, p, dev):
+        out = p.op.writes[0]
+        yield from refusals(p, dev, f"conv/{self.name}.cu")
+        yield from too_many(f"pixels of {out} (n and spatial dims)", pixels_of(p.operands[out]))
+        if p.w.extent >= 2 ** 31:
+            yield f"w must span less than 2^31 elements; got {p.w.extent}"
+        yield from fusion.reasons(self.fused(p))
 
-    def flipped(self) -> tuple[int, "Lifted"]:
-        """(elements to the last tap, the filter read from there backwards)."""
-        last = sum((n - 1) * s for n, s in zip(self.size, self.steps))
-        return last, Lifted(self.n, self.c, self.size, self.n_step, self.c_step, tuple(-s for s in self.steps))
+    @staticmethod
+    def image(p):
+        """The operand that is read through the window."""
+        return p.operands[p.op.reads[0]]
 
-    @property
-    def pixels(self) -> list[tuple]:
-        """(size, step) of the pixel index, the fastest digit first."""
-        return [*zip(self.size[::-1], self.steps[::-1]), (self.n, self.n_step)]
+    def lead(self, p):
+        return p.lead(self.image(p).dtype.name)
 
-    @property
-    def image_extent(self) -> int:
-        """Elements from the first to the last of one image."""
-        return 1 + abs(self.c_step) * max(self.c - 1, 0) + sum(abs(s) * (n - 1) for n, s in zip(self.size, self.steps))
+    def geometry(self, p) -> Geometry:
+        return geometry(p, self.lead(p))
 
-    def closest_pixel(self) -> int:
-        """Elements between neighbouring pixels (or images, where an image is one pixel)."""
-        return next((s for n, s in self.pixels if n > 1), 0)
+    def fused(self, p):
+        lead = self.lead(p)
+        return fusion.attempt(p, "simt", lambda: fusion.behind(p, image_site(lead), lead, beta=lead.beta,
+                                                               mark_type=self.image(p).dtype.compute))
 
+    def product(self, p) -> tuple:
+        """Rows, columns, depth and groups."""
+        raise NotImplementedError
 
-@dataclass(frozen=True)
-class Geometry:
-    """A convolution of x with w to y, whichever of them is the output. c and k are those of one group."""
-    x: Lifted
-    w: Lifted
-    y: Lifted
-    w_start: int                                 # elements from the address of w to its first tap
-    groups: int
-    pad: tuple
-    stride: tuple
-    dilation: tuple
+    def configs(self, p, dev):
+        return iter(by_time(TILES, *self.product(p), dev, self.image(p).dtype.compute))
 
-    @classmethod
-    def of(cls, op: Conv, x: TensorDesc, w: TensorDesc, y: TensorDesc) -> "Geometry":
-        pre, _, stride, dilation = op.geometry(x.rank)
-        fill = 5 - x.rank
-        lifted, start = Lifted.of(w), 0
-        if op.mode == "convolution":
-            start, lifted = lifted.flipped()
-        return cls(Lifted.of(x), lifted, Lifted.of(y), start, x.c // w.c, (0,) * fill + pre, (1,) * fill + stride, (1,) * fill + dilation)
+    def least_us(self, p, dev):
+        return arithmetic_us(p, dev)
 
-    @property
-    def c(self) -> int:
-        return self.w.c
-
-    @property
-    def k(self) -> int:
-        return self.w.n // self.groups
-
-    @property
-    def taps(self) -> int:
-        return prod(self.w.size)
-
-    @property
-    def out_pixels(self) -> int:
-        return self.y.n * prod(self.y.size)
+    def cost(self, p, dev, config):
+        return dev.launch_us + tile_us(config.tile, *self.product(p), dev, self.image(p).dtype.compute)
 
 
-def depth_digits(channels: tuple, taps, channel_inner: bool) -> list[tuple]:
-    """(size, step) of channel x taps, the fastest first; ``channels`` is (size, step), ``taps`` those of d, h, w."""
-    taps = [*taps][::-1]
-    return [channels, *taps] if channel_inner else [*taps, channels]
+def order(p, g: Geometry, source, target, depth: tuple, columns: tuple, is_dense: bool) -> tuple[bool, int]:
+    """Whether channels run faster than taps in the sums, and the flags. The image decides when its channels
+    are neighbours, else w.
 
-
-def quartets(desc: TensorDesc, digits, others=()) -> bool:
-    """True when four indices from a multiple of 4 on are neighbours in memory, aligned to one access.
-
-    ``digits`` are (size, step), the fastest first; ``others`` the steps and offsets that are added to them.
+    ``source``, ``target``: the images that are read and written, lifted. ``depth``, ``columns``: (size, step
+    in w) of the channels that a sum runs over, and of those that it is made for. ``is_dense``: every tap
+    counts for every pixel, so that neighbours in w are neighbours in a sum.
     """
-    digits, run = [d for d in digits if d[0] > 1], 1
-    while digits and digits[0][1] == run:
-        run *= digits.pop(0)[0]
-    return (run % 4 == 0 and all(step % 4 == 0 for step in (*others, *(s for _, s in digits)))
-            and desc.alignment >= min(16, 4 * desc.dtype.bytes))
-
-
-def closest(digits) -> int:
-    """The step of the fastest digit that moves."""
-    return next((abs(s) for n, s in digits if n > 1), 0)
-
-
-def refusals(p, dev, gathered: str):
-    """The reasons all three directions share. ``gathered`` names the operand that is read through the window."""
-    yield from wrong_device(dev)
-    yield from type_refusals(p)
-    image = Lifted.of(p.operands[gathered]).image_extent
-    if image >= 2 ** 31:
-        yield f"one image of {gathered} must span less than 2^31 elements; got {image}"
-
-
-def pixels_of(desc: TensorDesc) -> int:
-    """n times the spatial dims."""
-    return desc.n * prod(desc.spatial)
+    (channels, step), (count, column_step), image = depth, columns, p.operands[p.op.reads[0]]
+    inner = channels > 1 and (source.c_step == 1 and channels >= 4 or step == 1)
+    digits = depth_digits(depth, zip(g.w.size, g.w.steps), inner)
+    flags = 0
+    if inner and source.c_step == 1:
+        flags |= X_ALONG_DEPTH
+        if channels % 4 == 0 and quartets(image, [(channels, 1)], (source.n_step, *source.steps)):
+            flags |= X_VECTORS
+    if count == 1 or closest(digits) <= column_step:
+        flags |= W_ALONG_DEPTH
+    others = column_step, g.w_start, g.k * g.w.n_step * (g.groups > 1)
+    if is_dense and quartets(p.w, digits, others):
+        flags |= W_VECTORS
+    if count == 1 or target.closest_pixel() < target.c_step:
+        flags |= OUT_ALONG_ROWS
+    return inner, flags

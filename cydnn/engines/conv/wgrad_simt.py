@@ -4,20 +4,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ...ops import ConvWgrad
-from .simt import W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, Lifted, depth_digits, quartets, refusals
-from ..engine import Engine, powers
-from ..matmul.tiles import TILES, tile_configs, tile_us, tiles_of, too_many
+from ... import fusion
+from ...dtypes import BY_NAME
+from ...graph import core, many
+from ...kernels.expressions import ceil_div
+from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
+from ..engine import Config, Engine, Knob, first_then, powers
+from ..tiles import KNOB, PART_BYTES, TILES, arithmetic_us, sums_us, tile_us, tiles_of, too_many
+from .view import (W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Lifted, depth_digits, filter_site,
+                   geometry, quartets, refusals)
 
 UNIT = 32                                        # pixels: the deepest step, so that splits begin at steps
 FEWEST = 4 * UNIT                                # pixels worth a split of their own
-PART_BYTES = 64 << 20                            # most workspace for the sums of the splits
 
 
 @dataclass(frozen=True)
 class Splitting:
-    """How the pixels are cut: ``count`` parts of ``pixels`` each, and the tile. ``us`` is the estimate for all of it."""
+    """How the pixels are cut: ``count`` parts of ``pixels`` each, and the tile.
+    ``us`` is the estimate for all of it."""
     us: float
     tile: str
     count: int
@@ -25,22 +30,39 @@ class Splitting:
 
 
 class ConvWgradSimt(Engine):
-    """Implicit GEMM dw[k, crs] = dy[k, npq] @ im2col(x)[npq, crs]. The pixels are split; the parts are added in order, so equal in every run."""
+    """Implicit GEMM dw[k, crs] = dy[k, npq] @ im2col(x)[npq, crs]. The pixels are split;
+    the parts are added in order, so equal in every run."""
     index = 149
-    op = ConvWgrad
+    takes = core(ConvWgrad, behind=many(Pointwise))
+    knobs = (KNOB, Knob("splits", lo=1, hi=2 ** 20))
 
     def refuse(self, p, dev):
-        yield from refusals(p, dev, "x")
-        g = Geometry.of(p.op, p.x, p.dw, p.dy)
+        yield from refusals(p, dev, f"conv/{self.name}.cu")
+        g = self._geometry(p)
         yield from too_many("pixels of dy (n and spatial dims)", g.out_pixels)
         yield from too_many("elements of dw", p.dw.count)
         for name, image in (("x", g.x), ("dy", g.y)):
             reach = self._most_images(image)
             if reach < image.n and (reach - 1) * prod(g.y.size) < UNIT:
-                yield f"the images of {name} behind {UNIT} pixels of dy must span less than 2^31 elements; got a stride of {image.n_step}"
+                yield (f"the images of {name} behind {UNIT} pixels of dy must span less than 2^31 elements; "
+                       f"got a stride of {image.n_step}")
+        yield from fusion.reasons(self._fused(p))
 
-    def cost(self, p, dev):
-        return 2.0 + self._split(Geometry.of(p.op, p.x, p.dw, p.dy), dev, p.dw.dtype).us
+    @staticmethod
+    def _fused(p):
+        lead, g = p.lead(p.x.dtype.name), ConvWgradSimt._geometry(p)
+        site = lambda: filter_site(p, lead, ConvWgradSimt._is_inner(g))
+        return fusion.attempt(p, "simt", lambda: fusion.behind(p, site(), lead, beta=lead.beta,
+                                                               mark_type=p.x.dtype.compute))
+
+    @staticmethod
+    def _geometry(p):
+        return geometry(p, p.lead(p.x.dtype.name))
+
+    @staticmethod
+    def _is_inner(g) -> bool:
+        """Lanes run along rows where channels are neighbours."""
+        return g.c > 1 and (g.x.c_step == 1 or g.w.c_step == 1)
 
     @staticmethod
     def _most_images(image: Lifted) -> int:
@@ -49,58 +71,78 @@ class ConvWgradSimt(Engine):
             return 2 ** 31
         return max((2 ** 31 - 1 - image.image_extent) // image.n_step + 1, 0)
 
-    def _split(self, g: Geometry, dev, dtype, fixed_tile=None, fixed_splits=None) -> Splitting:
-        rows, opq, pixels = g.c * g.taps, prod(g.y.size), g.out_pixels
+    def _splitting(self, p, dev, tile, wish) -> Splitting:
+        """The cut into about ``wish`` parts."""
+        g = self._geometry(p)
+        pixels, opq = g.out_pixels, prod(g.y.size)
         reach = min(self._most_images(g.x), self._most_images(g.y))
-        most = max((reach - 1) * opq // UNIT * UNIT, UNIT) if reach < g.x.n else pixels     # a split may begin inside an image
-        part_bytes = rows * g.k * g.groups * (8 if dtype.name == "f64" else 4)
-        fits = max(PART_BYTES // part_bytes, 1)
-
-        def wishes(tile):
-            """As many splits as give each SM about 1, 2, 4 or 8 blocks; one where there are as many blocks anyway."""
-            blocks = prod(tiles_of(tile, rows, g.k).values()) * g.groups
-            return [min(max(dev.sms * waves // blocks, 1), max(pixels // FEWEST, 1), fits) for waves in (1, 2, 4, 8)]
-        return min((self._splitting(g, dev, dtype, tile, wish, rows, pixels, most, part_bytes) for tile in ([fixed_tile] if fixed_tile else TILES)
-                    for wish in ([min(fixed_splits, fits)] if fixed_splits else wishes(tile))), key=lambda s: s.us)
+        most = pixels
+        if reach < g.x.n:                        # one image fewer: a part may begin inside an image
+            most = max((reach - 1) * opq // UNIT * UNIT, UNIT)
+        each = min(ceil_div(max(pixels, 1), wish * UNIT) * UNIT, max(most, UNIT))
+        count = max(ceil_div(pixels, each), 1)
+        is_summed = count > 1 or self._fused(p) is not None
+        sums = sums_us(count * self._part_bytes(p), dev) if is_summed else 0.0
+        us = tile_us(tile, g.c * g.taps, g.k, each, g.groups * count, dev, p.x.dtype.compute)
+        return Splitting(us + sums, tile, count, each)
 
     @staticmethod
-    def _splitting(g, dev, dtype, tile, wish, rows, pixels, most, part_bytes) -> Splitting:
-        """The cut into about ``wish`` parts."""
-        each = min(-(-max(pixels, 1) // (wish * UNIT)) * UNIT, max(most, UNIT))
-        count = max(-(-pixels // each), 1)
-        sums = 0.0 if count == 1 else 2.0 + count * part_bytes * 2 / (dev.bandwidth_gbs * 1e3)
-        return Splitting(tile_us(tile, rows, g.k, each, g.groups * count, dev, dtype) + sums, tile, count, each)
+    def _part_bytes(p) -> int:
+        return p.dw.count * BY_NAME[p.x.dtype.compute].bytes
 
     def configs(self, p, dev):
-        pixels = p.dy.n * prod(p.dy.spatial)
-        return [dict(config, splits=n) for config in tile_configs() for n in powers(-(-pixels // UNIT))]
+        """Splits that give each SM about 1, 2, 4 or 8 blocks,
+        and one where there are as many blocks anyway."""
+        g = self._geometry(p)
+        rows, pixels, fits = g.c * g.taps, g.out_pixels, max(PART_BYTES // max(self._part_bytes(p), 1), 1)
+        found = []
+        for tile in TILES:
+            blocks = max(prod(tiles_of(tile, rows, g.k).values()) * g.groups, 1)
+            for waves in (1, 2, 4, 8):
+                wish = min(max(dev.sms * waves // blocks, 1), max(pixels // FEWEST, 1), fits)
+                found.append(self._splitting(p, dev, tile, wish))
+        best = min(found, key=lambda s: s.us)
+        splits = [n for n in powers(ceil_div(pixels, UNIT)) if n <= fits]
+        others = (Config(tile=t, splits=n) for t in TILES for n in splits)
+        return first_then(Config(tile=best.tile, splits=best.count), others)
 
-    def plan(self, p, dev, tile=None, splits=None):
-        if p.dw.count == 0:
+    def least_us(self, p, dev):
+        return arithmetic_us(p, dev)
+
+    def cost(self, p, dev, config):
+        return dev.launch_us + self._splitting(p, dev, config.tile, config.splits).us
+
+    def plan(self, p, dev, config):
+        lead, g = p.lead(p.x.dtype.name), self._geometry(p)
+        if lead.tensor.count == 0:
             return []
-        g = Geometry.of(p.op, p.x, p.dw, p.dy)
-        split = self._split(g, dev, p.dw.dtype, tile, splits)
-        inner = g.c > 1 and (g.x.c_step == 1 or g.w.c_step == 1)     # lanes run along rows where channels are neighbours
+        split, inner = self._splitting(p, dev, config.tile, config.splits), self._is_inner(g)
         digit = [n for n, _ in depth_digits((g.c, 0), ((n, 0) for n in g.w.size), inner)[:3]]
-        acc = 8 if p.dw.dtype.name == "f64" else 4
-        parts = p.scratch(split.count * p.dw.count * acc) if split.count > 1 else None
-        blend = dict(alpha=p.scalar("alpha"), beta=p.scalar("beta"))
-        out = dict(dw=p.ptr("dw", g.w_start * p.dw.dtype.bytes), parts=parts, channel_inner=int(inner), digit=digit,
-                   dw_k=g.w.n_step, dw_c=g.w.c_step, dw_s=g.w.steps, **blend)
+        fused = self._fused(p)                   # the kernel that adds the parts has the mark
+        parts = p.scratch(split.count * self._part_bytes(p)) if split.count > 1 or fused is not None else None
+        store = lead.store(p)
+        if lead.is_native:
+            store["dw"] += g.w_start * lead.tensor.dtype.bytes
+        out = dict(**store, parts=parts, channel_inner=int(inner), digit=digit, alpha=p.scalar("alpha"),
+                   dw_k=g.w.n_step, dw_c=g.w.c_step, dw_s=g.w.steps)
         args = dict(x=p.ptr("x"), dy=p.ptr("dy"), rows=g.c * g.taps, filters=g.k, pixels=g.out_pixels,
-                    split_pixels=split.pixels, groups=g.groups, flags=self._flags(p, g), out=[max(n, 1) for n in g.y.size], size=g.x.size,
-                    stride=g.stride, pad=g.pad, dilation=g.dilation, x_n=g.x.n_step, x_group=g.c * g.x.c_step, x_c=g.x.c_step, x_s=g.x.steps,
-                    dy_n=g.y.n_step, dy_k=g.y.c_step, dy_s=g.y.steps, **out)
-        steps = [Launch(f"conv_wgrad_simt_{p.dw.dtype}_{split.tile}", args, dict(tiles_of(split.tile, g.c * g.taps, g.k), splits=split.count))]
-        if parts is not None:
-            steps.append(Launch(f"conv_wgrad_simt_sum_{p.dw.dtype}",
-                                dict(out, count=p.dw.count, splits=split.count, rows=g.c * g.taps)))
-        return steps
+                    split_pixels=split.pixels, groups=g.groups, flags=self._flags(p, g),
+                    out=[max(n, 1) for n in g.y.size], size=g.x.size, stride=g.stride, pad=g.pad,
+                    dilation=g.dilation, x_n=g.x.n_step, x_group=g.c * g.x.c_step, x_c=g.x.c_step,
+                    x_s=g.x.steps, dy_n=g.y.n_step, dy_k=g.y.c_step, dy_s=g.y.steps, **out)
+        extra = dict(tiles_of(split.tile, g.c * g.taps, g.k), splits=split.count)
+        kernel = f"conv_wgrad_simt_{p.x.dtype}_{split.tile}"
+        if parts is None:
+            return [Launch(kernel, args, extra)]
+        total = dict(out, count=p.dw.count, splits=split.count, rows=g.c * g.taps)
+        return [Launch(kernel, args, extra),
+                Launch(f"conv_wgrad_simt_sum_{p.x.dtype}", total, {}, fusion.at("epilogue", fused))]
 
     @staticmethod
     def _flags(p, g) -> int:
         flags = 0
-        walks = g.taps == 1 and set(g.stride) == {1} and not any(g.pad) and g.x.size == g.y.size      # pixel i of dy is pixel i of x
+        is_plain = g.taps == 1 and set(g.stride) == {1} and not any(g.pad)
+        walks = is_plain and g.x.size == g.y.size                           # pixel i of dy meets pixel i of x
         if g.c * g.taps == 1 or g.x.closest_pixel() <= max(g.x.c_step, 1):
             flags |= X_ALONG_DEPTH
         if walks and flags & X_ALONG_DEPTH and quartets(p.x, g.x.pixels, (g.x.c_step,)):

@@ -1,18 +1,22 @@
 """Matrix product of f16 and bf16 on tensor cores with mma.sync."""
 from __future__ import annotations
 
-from ...ops import Matmul
-from ..engine import Engine, wrong_device
-from .view import Matrices, cuts, launches, size_refusals, split_configs
-from .tiles import type_refusals
-from ...steps import Launch
+from ... import fusion
+from ...graph import core, many
+from ...kernels.expressions import ceil_div
+from ...ops import Matmul, Pointwise
+from ...tensor import TensorDesc, packed_strides
+from ..cast import cast, common_type, no_common_type
+from ..engine import Knob, moved_us, wrong_device
+from .view import Matrices, SplitMatmul, launches, size_refusals, tail
 
 DEPTH = 64                                       # k of a step
-SHARE = {128: 0.60, 64: 0.38}                    # tile -> share of the tensor peak in a full machine; estimates until measured
+SHARE = {128: 0.60, 64: 0.38}                    # tile: share of the tensor peak in a full machine; estimates
 
 
-def line(desc, rows: int, row_step: int, depth: int, depth_step: int) -> tuple[str, int] | None:
-    """("k" or "rows", step of the other index) of what is contiguous, or None. One row (or one depth) may lie anywhere."""
+def line(rows: int, row_step: int, depth: int, depth_step: int) -> tuple[str, int] | None:
+    """("k" or "rows", step of the other index) of what is contiguous, or None.
+    One row (or one depth) may lie anywhere."""
     if (depth_step == 1 or depth == 1) and (row_step % 8 == 0 or rows == 1):
         return "k", row_step
     if (row_step == 1 or rows == 1) and (depth_step % 8 == 0 or depth == 1):
@@ -20,61 +24,101 @@ def line(desc, rows: int, row_step: int, depth: int, depth_step: int) -> tuple[s
     return None
 
 
-class MatmulMma(Engine):
-    """cp.async pipeline, ldmatrix, mma.m16n8k16 with f32 sums. Either index of each operand may be contiguous; deep products are split."""
+class MatmulMma(SplitMatmul):
+    """cp.async pipeline, ldmatrix, mma.m16n8k16 with f32 sums.
+    Either index of each operand may be contiguous; deep products are split."""
     index = 190
-    op = Matmul
-    fuses_epilogue = True
+    takes = core(Matmul, behind=many(Pointwise))
+    knobs = (Knob("tile", tuple(SHARE)), Knob("splits", lo=1, hi=2 ** 20))
+    unit = DEPTH
     notes = ("deterministic", "tensor_core")
 
     def refuse(self, p, dev):
         yield from wrong_device(dev, 80)
-        yield from type_refusals(p, "f16", "bf16")
-        yield from size_refusals(p)
-        g = Matrices.of(p.a, p.b, p.out)
-        for name, found, batch in (("a", self._line_a(p, g), g.a_batch), ("b", self._line_b(p, g), g.b_batch)):
-            desc = p.operands[name]
+        if common_type(p) is None:
+            yield from no_common_type(p)
+            return
+        if p.op.math != "f32":
+            yield f"compute must be f32 for {p.a.dtype} tensors; got {p.op.compute}"
+        g = self.matrices(p)[1]
+        yield from size_refusals(g)
+        for name, found, batch in (("a", self._line_a(g), g.a_batch), ("b", self._line_b(g), g.b_batch)):
+            tensor = p.operands[name]
             if found is None or any(s % 8 for s in batch):
-                yield f"{name} must have one contiguous matrix dim and strides that are multiples of 8 (16-byte loads); got strides {desc.strides}"
-            if desc.alignment < 16:
-                yield f"{name} must be aligned to 16 bytes; got {desc.alignment}"
+                yield (f"{name} must have one contiguous matrix dim and strides that are multiples of 8 "
+                       f"(16-byte loads); got strides {tensor.strides}")
+            if tensor.alignment < 16 and self._input(p, name) is tensor:
+                yield f"{name} must be aligned to 16 bytes; got {tensor.alignment}"
+        yield from fusion.reasons(self._tail(p))
 
     @staticmethod
-    def _line_a(p, g):
-        return line(p.a, g.m, g.a[0], g.k, g.a[1])
+    def _input(p, name):
+        """An operand as the kernel reads it: where it lies,
+        or a copy of the common type in rows of whole 16 bytes."""
+        tensor, kind = p.operands[name], common_type(p)
+        if tensor.dtype.name == kind:
+            return tensor
+        *outer, columns = tensor.dims
+        strides = packed_strides((*outer, ceil_div(columns, 8) * 8))
+        return TensorDesc(kind, tensor.dims, strides)
+
+    def matrices(self, p):
+        def make():
+            lead = p.lead(common_type(p))
+            return lead, Matrices.of(self._input(p, "a"), self._input(p, "b"), lead.tensor)
+        return p.once("mma matrices", make)
 
     @staticmethod
-    def _line_b(p, g):
-        return line(p.b, g.n, g.b[1], g.k, g.b[0])
+    def _is_whole(g, tensor) -> bool:
+        """Rows of c are whole 16-byte chunks: the kernel writes vectors of 8."""
+        sizes = (g.n, g.c[0], *g.c_batch)
+        return not any(n % 8 for n in sizes) and (g.c[1] == 1 or g.n == 1) and tensor.alignment >= 16
 
-    def cost(self, p, dev):
-        return 2.0 + self._cut(Matrices.of(p.a, p.b, p.out), p.a.dtype, dev).us
+    def _tail(self, p):
+        lead, g = self.matrices(p)
+        return tail(p, lead, 8 if self._is_whole(g, lead.tensor) else 1, key="mma")
 
     @staticmethod
-    def _cut(g, dtype, dev, tile=None, splits=None):
-        clocks = {75: 512, 80: 1024, 86: 512, 89: 512, 120: 512}.get(dev.sm, 1300)      # multiply-adds of an SM in a clock, by mma.sync
+    def _line_a(g):
+        return line(g.m, g.a[0], g.k, g.a[1])
 
-        def every(tile):
-            blocks = -(-g.m // tile) * -(-g.n // tile) * g.count
+    @staticmethod
+    def _line_b(g):
+        return line(g.n, g.b[1], g.k, g.b[0])
 
-            def estimate(blocks, depth):
-                steps = -(-max(depth, 1) // DEPTH)
-                busy = -(-blocks // dev.sms) * steps * DEPTH * tile * tile / (clocks * SHARE[tile])
-                waiting = -(-blocks // (2 * dev.sms)) * (steps * 400 + 3000 + tile * tile // 10)
-                return max(busy, waiting) / (dev.clock_mhz or 1500)
-            return cuts(g, tile, blocks, DEPTH, dtype, dev, estimate, splits)
-        return min((cut for tile in ([tile] if tile else SHARE) for cut in every(tile)), key=lambda cut: cut.us)
+    @staticmethod
+    def ways(p, g, dev, tile):
+        blocks = ceil_div(g.m, tile) * ceil_div(g.n, tile) * g.count
 
-    def configs(self, p, dev):
-        return split_configs(SHARE, p, DEPTH)
+        def estimate(splits, depth):
+            steps = ceil_div(max(depth, 1), DEPTH)
+            rate = dev.mma_16 * SHARE[tile]
+            busy = ceil_div(blocks * splits, dev.sms) * steps * DEPTH * tile * tile / rate
+            waiting = ceil_div(blocks * splits, 2 * dev.sms) * (steps * 400 + 3000 + tile * tile // 10)
+            return max(busy, waiting) / dev.clock_mhz
+        return blocks, 4, estimate
 
-    def plan(self, p, dev, tile=None, splits=None) -> list[Launch]:
-        if p.out.count == 0:
+    def cost(self, p, dev, config):
+        casts = [t for n in ("a", "b") for t in [p.operands[n]] if self._input(p, n) is not t]
+        return sum(moved_us(4 * t.count, dev, 0.4) for t in casts) + super().cost(p, dev, config)
+
+    def plan(self, p, dev, config):
+        lead, g = self.matrices(p)
+        if lead.tensor.count == 0:
             return []
-        g = Matrices.of(p.a, p.b, p.out)
-        cut = self._cut(g, p.a.dtype, dev, tile, splits)
-        (a_line, a_step), (b_line, b_step) = self._line_a(p, g), self._line_b(p, g)
-        whole = g.n % 8 == 0 and (g.c[1] == 1 or g.n == 1) and not any(s % 8 for s in (g.c[0], *g.c_batch)) and p.out.alignment >= 16
-        args = dict(a_step=a_step, b_step=b_step, c_vectors=int(whole), c_along_m=int(g.n == 1 or g.m > 1 and g.c[0] < g.c[1]))
-        kernel = f"matmul_mma_{p.a.dtype}_{cut.tile}_{'ak' if a_line == 'k' else 'am'}_{'bk' if b_line == 'k' else 'bn'}"
-        return launches(p, g, kernel, cut, args, {})
+        chosen, kind, steps = self.cut(p, dev, config), common_type(p), []
+        (a_line, a_step), (b_line, b_step) = self._line_a(g), self._line_b(g)
+        inputs = {name: self._read(p, name, steps) for name in ("a", "b")}
+        args = dict(inputs, a_step=a_step, b_step=b_step, c_vectors=int(self._is_whole(g, lead.tensor)),
+                    c_along_m=int(g.n == 1 or g.m > 1 and g.c[0] < g.c[1]))
+        forms = f"{'ak' if a_line == 'k' else 'am'}_{'bk' if b_line == 'k' else 'bn'}"
+        return [*steps, *launches(p, g, lead, f"matmul_mma_{kind}_{chosen.tile}_{forms}",
+                                  f"matmul_sum_{kind}", "f32", chosen, args, {},
+                                  fusion.at("epilogue", self._tail(p)))]
+
+    def _read(self, p, name, steps):
+        """The address of an operand, of a copy that ``steps`` makes where its type is another."""
+        tensor, seen = p.operands[name], self._input(p, name)
+        if seen is tensor:
+            return p.ptr(name)
+        return cast(tensor, p.ptr(name), seen, p.scratch(seen.bytes), steps)

@@ -1,16 +1,21 @@
-"""What the matmul engines share: the problem as matrices and merged batch dims, the cut of a deep sum into splits, and their sum."""
+"""What the matmul engines share: the problem as matrices and merged batch dims,
+the cut of a deep sum, the ordered sum."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
-from ...tensor import TensorDesc, collapse
-from ..engine import powers
-from .tiles import MOST, fuse
+from ... import fusion
+from ...dtypes import BY_NAME
+from ...fusion import Site
+from ...kernels.expressions import ceil_div
 from ...steps import Launch
+from ...tensor import TensorDesc, collapse
+from ..engine import Config, Engine, first_then, powers
+from ..tiles import MOST, PART_BYTES, sums_us
 
 BATCH_DIMS = 6                                   # kernels_src/matmul/batch.cuh
-PART_BYTES = 64 << 20                            # most workspace for the sums of the splits
 
 
 def matrix_steps(desc: TensorDesc) -> tuple[int, int]:
@@ -20,7 +25,8 @@ def matrix_steps(desc: TensorDesc) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Matrices:
-    """c = a @ b as ``count`` products of (m, k) by (k, n). ``batch`` are the merged batch dims, the fastest first, and a, b, c's steps."""
+    """c = a @ b as ``count`` products of (m, k) by (k, n). ``batch`` are the merged batch dims, the fastest
+    first, and a, b, c's steps. ``batch_axes``: the batch dims in that order, the slowest first."""
     m: int
     n: int
     k: int
@@ -31,14 +37,17 @@ class Matrices:
     a_batch: tuple
     b_batch: tuple
     c_batch: tuple
+    batch_axes: tuple
 
     @classmethod
     def of(cls, a: TensorDesc, b: TensorDesc, c: TensorDesc) -> "Matrices":
         outer = [TensorDesc(d.dtype, d.dims[:-2], d.strides[:-2]) for d in (a, b, c)]
         dims, steps = collapse(*outer)
         fill = (0,) * (BATCH_DIMS - len(dims))
+        used = lambda i: [0 if d.dims[i] == 1 else d.strides[i] for d in (c, b, a)]
+        axes = sorted((i for i, d in enumerate(c.dims[:-2]) if d != 1), key=used)
         return cls(a.dims[-2], b.dims[-1], a.dims[-1], *map(matrix_steps, (a, b, c)),
-                   (*dims, *(1 for _ in fill)), *((*s, *fill) for s in steps))
+                   (*dims, *(1 for _ in fill)), *((*s, *fill) for s in steps), tuple(axes[::-1]))
 
     @property
     def count(self) -> int:
@@ -49,10 +58,15 @@ class Matrices:
         return dict(batch=self.batch, a_batch=self.a_batch, b_batch=self.b_batch, c_batch=self.c_batch)
 
 
-def size_refusals(p):
+def out_site(lead, lanes: int = 1) -> Site:
+    """The mark of a kernel that writes c: col counts its columns."""
+    rank = len(lead.tensor.dims)
+    return Site(lead.tensor.dims, lead.tensor, (("col", (rank - 1,)),), "col", lanes)
+
+
+def size_refusals(g: Matrices):
     """Sizes that the kernels cannot count."""
-    m = Matrices.of(p.a, p.b, p.out)
-    for name, size in (("m", m.m), ("n", m.n), ("k", m.k), ("the product of the batch dims", m.count)):
+    for name, size in (("m", g.m), ("n", g.n), ("k", g.k), ("the product of the batch dims", g.count)):
         if size > MOST:
             yield f"{name} must be at most {MOST}; got {size}"
 
@@ -66,37 +80,77 @@ class Cut:
     each: int
 
 
-def split_configs(tiles, p, unit: int) -> list[dict]:
-    """The configurations of a tiled product whose depth may be split at multiples of ``unit``."""
-    return [dict(tile=tile, splits=n) for tile in tiles for n in powers(-(-p.a.dims[-1] // unit))]
+def cut(g: Matrices, tile, wish: int, unit: int, acc_bytes: int, dev, estimate) -> Cut | None:
+    """The cut into about ``wish`` splits; None where it cannot be."""
+    elements = g.count * g.m * g.n
+    wish = min(wish, max(PART_BYTES // max(elements * acc_bytes, 1), 1))
+    each = max(ceil_div(g.k, wish * unit) * unit, unit)
+    splits = max(ceil_div(g.k, each), 1)
+    if splits > 1 and elements > MOST:
+        return None
+    sums = sums_us(splits * elements * acc_bytes, dev) if splits > 1 else 0.0
+    return Cut(estimate(splits, each) + sums, tile, splits, each)
 
 
-def cuts(g: Matrices, tile, blocks: int, unit: int, dtype, dev, estimate, splits=None):
-    """Cuts of the depth worth a look: none, and those that give every SM one or two blocks; or the one into ``splits``.
-
-    ``estimate(blocks, depth)`` in µs.
-    """
-    acc, elements = (8 if dtype.name == "f64" else 4), g.count * g.m * g.n
-    most = max(PART_BYTES // max(elements * acc, 1), 1)
-    for wish in [splits] if splits else [min(max(dev.sms * waves // max(blocks, 1), 1), max(g.k // (8 * unit), 1)) for waves in (0, 1, 2)]:
-        wish = min(wish, most)
-        each = max(-(-g.k // (wish * unit)) * unit, unit)
-        splits = max(-(-g.k // each), 1)
-        if splits > 1 and elements > MOST:
-            continue
-        sums = 0.0 if splits == 1 else 2.0 + 2 * splits * elements * acc / (dev.bandwidth_gbs * 1e3)
-        yield Cut(estimate(blocks * splits, each) + sums, tile, splits, each)
+def cuts(g: Matrices, tile, blocks: int, unit: int, acc_bytes: int, dev, estimate):
+    """Cuts of the depth worth a look: none, and those that give every SM one or two blocks."""
+    for waves in (0, 1, 2):
+        wish = min(max(dev.sms * waves // max(blocks, 1), 1), max(g.k // (8 * unit), 1))
+        found = cut(g, tile, wish, unit, acc_bytes, dev, estimate)
+        if found is not None:
+            yield found
 
 
-def launches(p, g: Matrices, kernel: str, cut: Cut, args: dict, extra: dict) -> list:
+class SplitMatmul(Engine):
+    """The base. Its knobs are the tile and the number of splits; ``unit`` is what a split of the depth
+    is a multiple of: the deepest step, so that splits begin at steps."""
+    unit: ClassVar[int] = 32
+
+    def matrices(self, p) -> tuple:
+        """(lead of c, Matrices as the kernel walks them)."""
+        raise NotImplementedError
+
+    def ways(self, p, g, dev, tile) -> tuple:
+        """(blocks of one split, bytes of a sum, estimate) for a tile; ``estimate(splits, depth)`` in µs."""
+        raise NotImplementedError
+
+    def configs(self, p, dev):
+        g, tiles = self.matrices(p)[1], self.knobs[0].values
+        found = [c for tile in tiles for blocks, size, us in [self.ways(p, g, dev, tile)]
+                 for c in cuts(g, tile, blocks, self.unit, size, dev, us)]
+        best = min(found, key=lambda c: c.us)
+        others = (Config(tile=t, splits=n) for t in tiles for n in powers(ceil_div(g.k, self.unit)))
+        return first_then(Config(tile=best.tile, splits=best.splits), others)
+
+    def cut(self, p, dev, config) -> Cut:
+        """The cut that a configuration names; the whole depth where it cannot be."""
+        g = self.matrices(p)[1]
+        _, size, us = self.ways(p, g, dev, config.tile)
+        into = lambda splits: cut(g, config.tile, splits, self.unit, size, dev, us)
+        return into(config.splits) or into(1)
+
+    def cost(self, p, dev, config):
+        return dev.launch_us + self.cut(p, dev, config).us
+
+
+def launches(p, g: Matrices, lead, kernel: str, sum_kernel: str, part_type: str, cut: Cut, args: dict,
+             extra: dict, fuse) -> list:
     """The product and, where the depth is cut, the ordered sum. The epilogue belongs to the last of them."""
-    acc = 8 if p.a.dtype.name == "f64" else 4
-    parts = p.scratch(cut.splits * g.count * g.m * g.n * acc) if cut.splits > 1 else None
-    out = dict(c=p.out_ptr(), parts=parts, alpha=p.scalar("alpha"), beta=p.scalar("beta"), c_m=g.c[0], c_n=g.c[1])
-    steps = [Launch(kernel, dict(a=p.ptr("a"), b=p.ptr("b"), m=g.m, n=g.n, k=g.k, split_k=cut.each, batches=g.count, **g.batches(), **out, **args),
-                    dict(extra, splits=cut.splits))]
-    if parts is not None:
-        steps.append(Launch(f"matmul_sum_{p.a.dtype}", dict(out, count=g.count * g.m * g.n, splits=cut.splits, m=g.m, n=g.n,
-                                                            batch=g.batch, c_batch=g.c_batch)))
-    steps[-1].fuse = fuse(p)
-    return steps
+    parts = None
+    if cut.splits > 1:
+        parts = p.scratch(cut.splits * g.count * g.m * g.n * BY_NAME[part_type].bytes)
+    out = dict(**lead.store(p), parts=parts, alpha=p.scalar("alpha"), c_m=g.c[0], c_n=g.c[1])
+    product = dict(a=p.ptr("a"), b=p.ptr("b"), m=g.m, n=g.n, k=g.k, split_k=cut.each, batches=g.count,
+                   **g.batches(), **out) | args
+    extra = dict(extra, splits=cut.splits)
+    if parts is None:
+        return [Launch(kernel, product, extra, fuse)]
+    total = dict(out, count=g.count * g.m * g.n, splits=cut.splits, m=g.m, n=g.n,
+                 batch=g.batch, c_batch=g.c_batch)
+    return [Launch(kernel, product, extra), Launch(sum_kernel, total, {}, fuse)]
+
+
+def tail(p, lead, lanes: int = 1, key="simt", mark_type="f32"):
+    """What is spliced behind the product, remembered."""
+    return fusion.attempt(p, key, lambda: fusion.behind(p, out_site(lead, lanes), lead, mark_type=mark_type,
+                                                        beta=lead.beta))

@@ -1,8 +1,10 @@
-"""Pointwise chains on gapless tensors: 16-byte accesses, one launch."""
+"""Pointwise regions on gapless tensors: 16-byte accesses, one launch."""
+from ...graph import many
 from ...ops import Pointwise
 from .view import VectorForm
 
 
 class PointwiseVector(VectorForm):
-    """A pointwise op and any that follow, spliced into pointwise_vector."""
-    index, op, fuses_epilogue = 270, Pointwise, True
+    """Any DAG of pointwise nodes of one shape, spliced into pointwise_vector."""
+    index = 270
+    takes = many(Pointwise)

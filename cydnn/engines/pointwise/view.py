@@ -1,7 +1,8 @@
-"""What the elementwise engines share: every such op is one pointwise step, spliced into one of two kernels.
+"""Elementwise work: pointwise regions, and the v5 tensor operations that read as one pointwise step.
 
-``VectorForm`` takes outputs without gaps, ``StridedForm`` any strides; both leave the work to a fused program (cydnn/fusion), which may
-have more steps behind the first. A recipe says how an op reads as a pointwise step; the kernel blends: y = alpha * R + beta * y.
+``vector`` is the kernel for outputs without gaps, ``launches`` that for any strides and types; both
+leave the work to a spliced program (cydnn/fusion). A recipe says how an op reads as a pointwise
+node; y = alpha * R + beta * y.
 """
 from __future__ import annotations
 
@@ -9,12 +10,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import Callable
 
-from ...fusion import At, Builder, CannotPlace, Epilogue
-from ...fusion.build import math_of
+from ... import fusion, kernels
+from ...dtypes import ALL
+from ...fusion import Builder, CannotPlace, Site, math_of
+from ...graph import FromTensor, Graph, Lead, Match, bits
 from ...ops import AddTensor, OpTensor, Pointwise, ScaleTensor, SetTensor, Transform
-from ...tensor import TensorDesc, collapse
+from ...steps import Launch, Pointer, mapped
 from ..engine import Engine, memory_us, wrong_device
-from ...steps import Launch
+
+MOST = 2 ** 31                                   # more elements than one launch of pointwise_any may have
+VECTOR = "pointwise/pointwise_vector.cu"
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,8 @@ RECIPES = {
     Pointwise: Recipe(lambda op: op, lambda op: op.inputs(), ("alpha1", "alpha2")),
     Transform: Recipe(lambda op: IDENTITY, lambda op: ("x",)),
     AddTensor: Recipe(lambda op: IDENTITY, lambda op: ("a",)),
-    OpTensor: Recipe(lambda op: Pointwise(mode=op.mode, nan=op.nan), lambda op: ("a", "b"), ("alpha1", "alpha2"), 1.0),
+    OpTensor: Recipe(lambda op: Pointwise(mode=op.mode, nan=op.nan), lambda op: ("a", "b"),
+                     ("alpha1", "alpha2"), 1.0),
     SetTensor: Recipe(lambda op: IDENTITY, lambda op: ("value",), (), 1.0, 0.0),
     ScaleTensor: Recipe(lambda op: IDENTITY, lambda op: ("y",), (), "alpha", 0.0),
 }
@@ -43,183 +49,231 @@ def number(p, name):
     return p.scalar(name) if isinstance(name, str) else name
 
 
-def value_of(p, name) -> float | None:
-    """What a scalar is known to be when the plan is built; None when a by-value tensor gives it."""
-    value = p.scalar_values.get(name, p.op.scalars[name]) if isinstance(name, str) else name
-    return None if hasattr(value, "uid") else value
+def is_in_memory(p, name) -> bool:
+    """A scalar of the op that lies on the device."""
+    value = p.node.scalars.get(name)
+    return isinstance(value, FromTensor) and not p.graph.tensors[value.uid].is_by_value
 
 
-def program(p, place) -> tuple[Epilogue, object, object]:
-    """The program of ``p`` with tensors at ``place``, and alpha and beta of the kernel. Raises CannotPlace.
-
-    The kernel blends a lone op. A chain (and a bool, which must be 0 or 1 behind everything) takes alpha into the program.
-    """
-    recipe, out = RECIPES[type(p.op)], p.out
-    chain_tensors = [p.graph.tensors[u] for n in p.epilogue for u in n.operands.values()]
-    builder = Builder(math_of(p.op, [*p.descs, *chain_tensors]), place)
-    inputs = [_input(p, builder, name) for name in recipe.reads(p.op)]
-    scales = [builder.scalar(p.scalar(s)) for s in recipe.scales[:len(inputs)]]
-    if not p.epilogue and out.dtype.name != "bool":
-        builder.step(recipe.step(p.op), inputs, scales + [""] * (len(inputs) - len(scales)), "", out)
-        return builder.finish(out), number(p, recipe.alpha), number(p, recipe.beta)
-    if value_of(p, recipe.beta) != 0:
-        raise CannotPlace(f"beta must be 0 where operations are fused or y is bool; got {p.scalar_values.get(recipe.beta)}")
-    alpha = builder.scalar(p.scalar(recipe.alpha)) if isinstance(recipe.alpha, str) else ""
-    own = p.operands[p.op.writes[0]]
-    store = builder.tensor(own, p.ptr(p.op.writes[0])) if p.epilogue and not own.is_virtual else ""
-    first = builder.step(recipe.step(p.op), inputs, scales + [""] * (len(inputs) - len(scales)), alpha, own, store, not p.epilogue)
-    if p.epilogue:
-        builder.chain(p, first)
-    return builder.finish(out), 1.0, 0.0
+def only_node(p: Match):
+    """The node of a match that has just one."""
+    return p.node or (p.behind[0] if len(p.behind) == 1 else None)
 
 
-def _input(p, builder, name) -> str:
-    """An operand, an operand that is a number given at execute, or a scalar of the op."""
-    desc = p.operands.get(name)
-    if desc is None:
-        return builder.scalar(p.scalar(name))
-    return builder.scalar(p.source(name)) if desc.is_by_value else builder.tensor(desc, p.ptr(name))
+def outputs(p: Match) -> list:
+    """The tensors that a match writes to memory, in the order of its nodes."""
+    return [p.graph.tensors[u] for u in p.region.outputs]
 
 
-# ---- Where tensors lie ----
-
-class InVectors:
-    """Places for a dense output moved in vectors of ``lanes``: laid out like it, one element, or one dim of it (``column``)."""
-
-    def __init__(self, output: TensorDesc):
-        self.output, self.lanes, self.column = output, 16 // output.dtype.bytes, None
-
-    def __call__(self, desc: TensorDesc) -> At:
-        dims, (mine, out) = collapse(desc, self.output)
-        vector = min(self.lanes, max(1, min(desc.alignment, 16) // desc.dtype.bytes)) if desc.dtype.bytes > 1 else 1
-        if not any(mine):
-            return At("", 0)
-        if mine == out:
-            return At("off", 1, vector)
-        if sorted(mine) != [0] * (len(mine) - 1) + [1]:
-            raise CannotPlace(f"tensor {desc.label} must be laid out like the output {self.output}, or be gapless along one dim of it and "
-                              f"constant along the others; got {desc}")
-        k = mine.index(1)
-        inner, count = prod(dims[:k]), dims[k]
-        if (count if k == 0 else inner) % self.lanes:
-            raise CannotPlace(f"tensor {desc.label} must repeat in multiples of {self.lanes} elements of the output; got {count if k == 0 else inner}")
-        column = (1, count // self.lanes, self.lanes) if k == 0 else (inner // self.lanes, count, 1)
-        if self.column not in (None, column):
-            raise CannotPlace(f"tensor {desc.label} must broadcast along the same dims as the tensors before it; got {desc}")
-        self.column = column
-        return At("col", 1, vector) if k == 0 else At("col", 0)
-
-    def coordinate(self, axis):
-        raise CannotPlace("gen_index needs coordinates")
+def lead_of(p: Match, *native: str) -> Lead:
+    """The output that a kernel walks: the last without gaps of a type it has,
+    of the widest dims; else the last."""
+    found = outputs(p)
+    count = max(t.count for t in found)
+    wide = [t for t in reversed(found) if t.count == count]
+    best = next((t for t in wide if t.dtype.name in native and (t.is_dense or not t.count)), None)
+    return Lead(best.uid, best, True) if best is not None else Lead(wide[0].uid, wide[0], False)
 
 
-class InSlots:
-    """Places for any output: up to four tensors with strides of their own, and any number laid out like it or of one element."""
-    SLOTS = 4
-
-    def __init__(self, output: TensorDesc):
-        self.output, self.slots = output, []
-
-    def __call__(self, desc: TensorDesc) -> At:
-        if desc.count == 1:
-            return At("", 0)
-        return At("off", 1) if desc.same_layout(self.output) else self._slot(desc)
-
-    def coordinate(self, axis) -> str:
-        """The index along ``axis`` is the offset in a tensor whose only stride is 1, along it."""
-        return self._slot(TensorDesc("i32", self.output.dims, [int(i == axis) for i in range(self.output.rank)])).key
-
-    def _slot(self, desc):
-        known = [(s.dims, s.strides) for s in self.slots]
-        if (desc.dims, desc.strides) not in known:
-            if len(self.slots) == self.SLOTS:
-                raise CannotPlace(f"at most {self.SLOTS} tensors may be laid out unlike the output; {desc.label} is one more")
-            self.slots.append(desc)
-            known.append((desc.dims, desc.strides))
-        return At(f"in{known.index((desc.dims, desc.strides))}", 1)
-
-    def arguments(self, most: int):
-        """What each launch of pointwise_strided takes, of fewer than ``most`` elements: dims, strides and where they begin."""
-        dims, strides = collapse(*self.slots, self.output)
-        fill = lambda values, size, pad: tuple(values) + (pad,) * (size - len(values))
-        for box, index in boxes(dims, most):
-            of = {f"strides{i}": fill(row[:len(box)], 8, 0) for i, row in enumerate(fill(strides[:-1], self.SLOTS, ()))}
-            starts = [sum(i * s for i, s in zip(index, row)) for row in (strides[-1], *strides[:-1])]
-            yield dict(count=prod(box), rank=len(box), sizes=fill(box[:-1], 7, 1), starts=fill(starts, 1 + self.SLOTS, 0),
-                       strides=fill(strides[-1][:len(box)], 8, 0), **of)
-
-
-def boxes(dims, most: int):
-    """(dims, where it begins) of boxes of fewer than ``most`` elements that fill ``dims``, innermost first; the dims it leaves out are 1."""
-    *inner, last = dims
-    if step := (most - 1) // prod(inner):
-        yield from (((*inner, min(step, last - at)), (*(0,) * len(inner), at)) for at in range(0, last, step))
+def program(p: Match, site: Site, lead: Lead):
+    """(what a kernel splices at its mark "value", alpha, beta). The kernel (or its mark "store") scales and
+    adds what a lone op says; in a region of several nodes there is nothing to add. Raises CannotPlace."""
+    node = only_node(p)
+    if node is None:
+        return fusion.region(p, site, lead), 1.0, 0.0
+    single = p if p.node else Match(p.graph, node, p.region.mask)
+    recipe = RECIPES[type(node.op)]
+    step = recipe.step(node.op)
+    builder = Builder(math_of([node], single.descs), site, p.graph)
+    inputs = [builder.read(single.uids[n]) if n in single.uids else builder.scalar(single.scalar(n))
+              for n in recipe.reads(node.op)]
+    scales = [builder.number(node, s) for s in recipe.scales[:len(inputs)]]
+    out, alpha = single.uids[node.op.writes[0]], recipe.alpha
+    if is_in_memory(single, recipe.beta):
+        raise CannotPlace(f"{recipe.beta} must be given at execute; got a tensor in memory")
+    if is_in_memory(single, alpha):
+        made = builder.step(step, inputs, scales, builder.number(node, alpha), p.graph.tensors[out])
+        alpha = 1.0
     else:
-        yield from ((box, (*index, at)) for at in range(last) for box, index in boxes(inner, most))
+        made = builder.step(step, inputs, scales, "", p.graph.tensors[out])
+    builder.values[out] = made
+    return builder.finish(made, (lead.tensor.dtype,)), number(single, alpha), number(single, recipe.beta)
 
 
-# ---- The two forms ----
+# ---- Outputs without gaps ----
 
-KERNEL_TYPES = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16", "i32": "i32", "i8": "i8", "u8": "u8", "bool": "u8"}
+def memory_order(tensor) -> tuple:
+    """Dims of more than one element, by stride, the outermost first."""
+    longer = (a for a in range(tensor.rank) if tensor.dims[a] != 1)
+    return tuple(sorted(longer, key=lambda a: -tensor.strides[a])) or (0,)
 
 
 class VectorForm(Engine):
-    """Outputs without gaps, inputs laid out like them or broadcast: 16 bytes an access, one read, one write."""
+    """Outputs without gaps, inputs laid out like them or broadcast:
+    16 bytes an access, one read, one write."""
+    understands = frozenset(["numbers in memory"])
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
-        out = p.out
-        if out.dtype.name not in ("f64", "f32", "f16", "bf16"):
-            yield f"output must be one of f64 f32 f16 bf16; got {out.dtype}"
+        lead = self._lead(p)
+        out = lead.tensor
+        if not lead.is_native:
+            yield from self._wrong_output(out)
             return
-        if not out.is_dense and out.count:
-            yield f"output must have no gaps; got dims {out.dims}, strides {out.strides}"
         if out.alignment < 16:
             yield f"output must be aligned to 16 bytes; got {out.alignment}"
+        node = only_node(p)
+        if node is not None and node.op.math == "f64" and out.dtype.name != "f64":
+            yield f"scales and adds {out.dtype} in f32; op asks for {node.op.compute}"
         if out.count * out.dtype.bytes > 16 * (2 ** 31 - 512):
             yield f"output must have at most 2^31 - 512 vectors of 16 bytes; got {out.count} elements"
-        try:
-            program(p, InVectors(out))
-        except CannotPlace as error:
-            yield error.args[0]
+        yield from fusion.reasons(self._program(p))
 
-    def cost(self, p, dev):
+    @staticmethod
+    def _wrong_output(out):
+        types = [t.name for t in ALL if t.name in kernels.axis(VECTOR, "T")]
+        if out.dtype.name not in types:
+            yield f"output must be one of {' '.join(types)}; got {out.dtype}"
+        else:
+            yield f"output must have no gaps; got dims {out.dims}, strides {out.strides}"
+
+    @staticmethod
+    def _lead(p):
+        return lead_of(p, *kernels.axis(VECTOR, "T"))
+
+    def _program(self, p):
+        def make():
+            lead = self._lead(p)
+            out = lead.tensor
+            lanes = 16 // out.dtype.bytes
+            site = Site(out.dims, out, (("vec", memory_order(out)),), "vec", lanes, counts_vectors=True)
+            made = program(p, site, lead)
+            self._near(p, made[0])
+            return made
+        return fusion.attempt(p, "vector", make)
+
+    @staticmethod
+    def _near(p, fused):
+        """Refuse neighbours of the output that lie apart in another tensor:
+        a copy that turns them is a kernel of its own."""
+        for extra, pointer in zip(fused.program.tensors, fused.pointers):
+            if extra.at.lanes not in (0, 1):
+                tensor = p.graph.tensors[pointer.uid]
+                raise CannotPlace(f"tensor {tensor.label} must be contiguous or constant along the "
+                                  f"innermost dim of the output; got {tensor}")
+
+    def cost(self, p, dev, config):
         return memory_us(p, dev, efficiency=0.87)
 
-    def plan(self, p, dev):
-        out = p.out
+    def plan(self, p, dev, config):
+        out = self._lead(p).tensor
         if not out.count:
             return []
-        place = InVectors(out)
-        fuse, alpha, beta = program(p, place)
-        inner, channels, step = place.column or (1, 1, 0)
-        args = dict(y=p.out_ptr(), count=out.count, inner=inner, channels=channels, step=step, alpha=alpha, beta=beta)
-        return [Launch(f"pointwise_vector_{out.dtype}", args, fuse=fuse)]
+        fused, alpha, beta = self._program(p)
+        args = dict(y=Pointer(out.uid), count=out.count, alpha=alpha, beta=beta)
+        return [Launch(f"pointwise_vector_{out.dtype}", args, {}, {"value": fused})]
 
 
-class StridedForm(Engine):
-    """Any strides, any broadcast, any mix of types: one element at a time. Larger tensors take several launches."""
-    most = 2 ** 31                               # more elements than one launch may have: kernels count them in 32 bits
+# ---- Any outputs ----
+
+class AnyForm(Engine):
+    """Any strides, any broadcast, any mix of types: one element at a time.
+    Larger tensors take several launches."""
+    understands = frozenset(["numbers in memory"])
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
-        out = p.out
-        if out.dtype.name not in KERNEL_TYPES:
-            yield f"output must be one of {' '.join(KERNEL_TYPES)}; got {out.dtype}"
-            return
-        try:
-            program(p, InSlots(out))
-        except CannotPlace as error:
-            yield error.args[0]
+        yield from fusion.reasons(fusion.attempt(p, "any", lambda: fused_any(p)))
 
-    def cost(self, p, dev):
-        return memory_us(p, dev, efficiency=0.2)
+    def cost(self, p, dev, config):
+        return memory_us(p, dev, efficiency=0.3)
 
-    def plan(self, p, dev):
-        out = p.out
-        if not out.count:
-            return []
-        place = InSlots(out)
-        fuse, alpha, beta = program(p, place)
-        args = dict(y=p.out_ptr(), alpha=alpha, beta=beta)
-        return [Launch(f"pointwise_strided_{KERNEL_TYPES[out.dtype.name]}", {**args, **more}, fuse=fuse) for more in place.arguments(self.most)]
+    def plan(self, p, dev, config):
+        return launches_of(p)
+
+
+def any_site(lead: Lead) -> Site:
+    """Where the marks of pointwise_any stand: ``i`` counts in the order of the lead's memory.
+    A packed boolean is walked eight at a time."""
+    tensor, is_bits = lead.tensor, lead.tensor.dtype.bits < 8
+    walked = tensor if tensor.is_dense else None
+    return Site(tensor.dims, walked, (("i", memory_order(tensor)),), "i" if is_bits else "",
+                8 if is_bits else 1, scattered=is_bits)
+
+
+def fused_any(p: Match) -> tuple:
+    """(math type, lanes, {mark: Fused}, lead) of a match on pointwise_any. Raises CannotPlace."""
+    found = outputs(p)
+    count = max(t.count for t in found)
+    wide = [t for t in reversed(found) if t.count == count]
+    main = next((t for t in wide if t.dtype.bits < 8), wide[0])             # packed booleans decide the walk
+    lead = Lead(main.uid, main, True)
+    site = any_site(lead)
+    modes = {getattr(node.op, "mode", "") for node in ((p.node,) if p.node else p.behind)}
+    if count >= MOST and (site.lanes > 1 or "gen_index" in modes):
+        raise CannotPlace(f"packed booleans and indices must have fewer than 2^31 elements; got {count}")
+    value, alpha, beta = program(p, site, lead)
+    store = Builder(value.program.math, site, p.graph)
+    store.values[main.uid] = "v"
+    store.alpha = store.scalar(alpha) if alpha != 1.0 else ""
+    if beta != 0.0:
+        store.blend = store.tensor(main.uid), store.scalar(beta)
+    store.store(main.uid)
+    return value.program.math, site.lanes, {"value": value, "store": store.finish("")}, lead
+
+
+def launches_of(p: Match) -> list:
+    """The launches of a match on pointwise_any: one, or one for each box of fewer than 2^31 elements."""
+    math, lanes, fuse, lead = fusion.attempt(p, "any", lambda: fused_any(p))
+    tensor = lead.tensor
+    if not tensor.count:
+        return []
+    if tensor.count < MOST:
+        return [Launch(f"pointwise_any_{math}_{lanes}", dict(count=tensor.count), {}, fuse)]
+    parts = boxes(tensor.dims, memory_order(tensor))
+    return [step for dims, starts in parts for step in _box(p, dims, starts)]
+
+
+def _box(p, dims, starts) -> list:
+    """The launches of a part of a large match: its nodes on views that begin elsewhere."""
+    tensors, at = [], {}
+    for uid in dict.fromkeys((*p.region.inputs, *p.region.writes)):
+        tensor = p.graph.tensors[uid]
+        kind = "virtual" if uid in p.region.inner else "value" if tensor.is_by_value else "memory"
+        if tensor.is_by_value:
+            tensors.append(tensor)
+            continue
+        view = tuple([1 if d == 1 else n for d, n in zip(tensor.dims, dims)])
+        skipped = sum(s * t for s, t, d in zip(starts, tensor.strides, tensor.dims) if d != 1)
+        at[uid] = tensor.dtype.bytes_of(skipped)
+        tensors.append(tensor.replace(dims=view, kind=kind, alignment=max(tensor.dtype.bits // 8, 1)))
+    nodes = [p.graph.nodes[i] for i in p.region.nodes]
+    graph = Graph(nodes, tensors)
+    everything = (1 << len(nodes)) - 1
+    part = Match(graph, p.node, everything, behind=() if p.node else range(len(nodes)))
+    move = lambda v: v + at[v.uid] if isinstance(v, Pointer) else v
+    return [mapped(step, move) for step in launches_of(part)]
+
+
+def boxes(dims: tuple, order: tuple):
+    """(dims, where it begins) of boxes of fewer than 2^31 elements that fill ``dims``;
+    ``order``: the outermost dim first."""
+    outer, *inner = order
+    rest = prod(dims[a] for a in inner)
+    step = (MOST - 1) // rest
+    if step:
+        for at in range(0, dims[outer], step):
+            size = min(step, dims[outer] - at)
+            yield (tuple(size if a == outer else d for a, d in enumerate(dims)),
+                   tuple(at if a == outer else 0 for a in range(len(dims))))
+        return
+    for at in range(dims[outer]):
+        thin = tuple(1 if a == outer else d for a, d in enumerate(dims))
+        for box, starts in boxes(thin, tuple(inner)):
+            yield box, tuple(at if a == outer else s for a, s in enumerate(starts))
+
+
+def launches(graph: Graph) -> list:
+    """The launches of a graph of pointwise nodes on pointwise_any."""
+    mask = (1 << len(graph.nodes)) - 1
+    return launches_of(Match(graph, None, mask, behind=tuple(bits(mask))))

@@ -2,17 +2,27 @@
 from __future__ import annotations
 
 from math import prod
+from typing import ClassVar, Iterator
 
-from ..engine import Engine, Match, wrong_device, wrong_types
+from ...graph import Match
 from ...steps import Launch
+from ..engine import Engine, no_variant, wrong_device
 
 MOST = 2 ** 31                                   # items of one launch: kernels count them in 32 bits
+SMEM = 40 << 10                                  # for the codes of winners
+RAMP_US = 0.5                                    # until all blocks are at work
 STATE = {("max", "ignore"): "max", ("max", "propagate"): "max_nan"}
 
+
+# ---- The geometry ----
 
 def state(op) -> str:
     """The kernels' word for how a window is reduced: max, max_nan or avg."""
     return STATE.get((op.mode, op.nan), "avg")
+
+
+def nan_wins(op) -> int:
+    return int(op.nan == "propagate")
 
 
 def full(op, rank: int) -> int:
@@ -32,13 +42,21 @@ def at_least_1(values) -> tuple:
 def three(p: Match, sizes, outs) -> dict:
     """Kernel arguments that describe up to three spatial dims, w h d."""
     window, pad, stride = p.op.geometry(len(sizes) + 2)
-    return dict(sizes=inner_first(sizes, 1), outs=inner_first(outs, 1), window=inner_first(window, 1), pad=inner_first(pad, 0),
-                stride=inner_first(stride, 1))
+    return dict(sizes=inner_first(sizes, 1), outs=inner_first(outs, 1), window=inner_first(window, 1),
+                pad=inner_first(pad, 0), stride=inner_first(stride, 1))
 
 
 def strides_of(d, *, channel: bool) -> tuple:
     """Strides w h d (c) n."""
     return (*inner_first(d.strides[2:], 0), *((d.strides[1],) if channel else ()), d.strides[0])
+
+
+def lanes(d) -> dict:
+    """Digits of a thread's number over tensor ``d``: channels innermost when their stride is the smallest."""
+    nearest = min((s for s, n in zip(d.strides[2:], d.spatial) if n > 1), default=d.strides[1] + 1)
+    inner = int(d.c > 1 and d.strides[1] < nearest)
+    spatial = inner_first(d.spatial, 1)
+    return dict(channels_inner=inner, digits=at_least_1((d.c, *spatial) if inner else (*spatial, d.c)))
 
 
 def two(p: Match, d) -> tuple:
@@ -56,13 +74,26 @@ def plane(d) -> tuple:
     return ((1, *d.dims[2:]), (0, *d.strides[2:])) if d.rank == 3 else (d.dims[2:], d.strides[2:])
 
 
-def wrong_operands(p: Match, dev, types=("f64", "f32", "f16", "bf16")):
-    """The reasons every pooling engine shares."""
-    yield from wrong_device(dev)
-    yield from wrong_types(p, *types)
-    if p.op.compute not in ("f32", p.operands["x"].dtype.compute):
-        yield f"compute must be {p.operands['x'].dtype.compute} for {p.operands['x'].dtype} data; got {p.op.compute}"
+def vectors(d) -> int:
+    """16-byte vectors of a pixel's channels."""
+    return d.dtype.bytes_of(d.c) // 16
 
+
+def items_of(d) -> int:
+    """16-byte vectors of channels in all."""
+    return d.count // d.c * vectors(d)
+
+
+def log2_ceil(n: int) -> int:
+    return max(n - 1, 0).bit_length()
+
+
+def touching(tile: int, window: int, stride: int, out: int) -> int:
+    """The most windows of one dim that can touch ``tile`` neighbouring cells."""
+    return max(min((tile + window - 2) // stride + 1, out), 1)
+
+
+# ---- Reasons ----
 
 def too_many(what: str, count: int):
     if count >= MOST:
@@ -71,7 +102,8 @@ def too_many(what: str, count: int):
 
 def no_mode(p: Match, is_max: bool):
     if (p.op.mode == "max") != is_max:
-        yield f"mode must be {'max' if is_max else 'avg_include_padding or avg_exclude_padding'}; got {p.op.mode}"
+        modes = "max" if is_max else "avg_include_padding or avg_exclude_padding"
+        yield f"mode must be {modes}; got {p.op.mode}"
 
 
 def no_rank(p: Match, most: int):
@@ -79,19 +111,45 @@ def no_rank(p: Match, most: int):
         yield f"x must have at most {most - 2} spatial dims; got {p.x.rank - 2}"
 
 
+def no_elements(name: str, d):
+    if not d.count:
+        yield f"{name} must have elements; got dims {d.dims}"
+
+
+def unaligned(name: str, d):
+    if d.alignment < 16:
+        yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
+
+
 def no_channel_vectors(p: Match, *names):
     """Why 16-byte vectors of channels do not work."""
     for name in names:
-        d = p.operands[name]
-        width = 16 // d.dtype.bytes
+        d, width = p.operands[name], 128 // p.operands[name].dtype.bits
         if d.c % width or d.strides[1] != 1:
-            yield f"channels of {name} must be neighbours and a multiple of {width} (16 bytes); got c={d.c}, stride {d.strides[1]}"
+            yield (f"channels of {name} must be neighbours and a multiple of {width} (16 bytes); "
+                   f"got c={d.c}, stride {d.strides[1]}")
         elif any(s % width for i, (s, n) in enumerate(zip(d.strides, d.dims)) if i != 1 and n > 1):
             yield f"strides of {name} must be multiples of {width}; got {d.strides}"
-        if d.alignment < 16:
-            yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
-        if not d.count:
-            yield f"{name} must have elements; got dims {d.dims}"
+        yield from unaligned(name, d)
+        yield from no_elements(name, d)
+
+
+def no_rows(p: Match, *names):
+    """Why neighbours along w are not neighbours in memory."""
+    for name in names:
+        d = p.operands[name]
+        if d.dims[-1] > 1 and d.strides[-1] != 1:
+            yield f"w of {name} must be innermost; got stride {d.strides[-1]}"
+        yield from no_elements(name, d)
+
+
+def no_row_vectors(p: Match, name: str):
+    """Why 16-byte vectors of a row do not work."""
+    d, width = p.operands[name], 128 // p.operands[name].dtype.bits
+    if d.dims[-1] % width or any(s % width for s, n in zip(d.strides[:-1], d.dims) if n > 1):
+        yield (f"w and strides of {name} must be multiples of {width} (16 bytes); "
+               f"got dims {d.dims}, strides {d.strides}")
+    yield from unaligned(name, d)
 
 
 def no_square_window(p: Match):
@@ -104,50 +162,71 @@ def no_square_window(p: Match):
         yield f"window must be (2, 2) or (3, 3) with stride (2, 2); got {window} with {stride}"
 
 
-def overlapping(p: Match):
-    """Why the windows of an average do not cover each cell at most once."""
-    window, _, stride = p.op.geometry(p.x.rank)
-    if any(k > s and out > 1 for k, s, out in zip(window, stride, p.dy.spatial)):
-        yield f"windows must not overlap; got window {window}, stride {stride}"
+def no_whole_planes(p: Match, x: str, y: str):
+    """Why one window is not one run of memory."""
+    window, pad, _ = p.op.geometry(p.x.rank)
+    if window != p.x.spatial or any(pad):
+        yield ("window must be the whole of x without padding; "
+               f"got window {window}, pad {pad}, x {p.x.spatial}")
+    for name in (x, y):
+        d = p.operands[name]
+        if not d.is_packed("nchw"):
+            yield f"{name} must be packed, w innermost; got strides {d.strides}"
+        yield from no_elements(name, d)
 
 
-def ceil_div(n: int, d: int) -> int:
-    return -(-n // d)
+def no_room(p: Match, tile_of):
+    """Why the codes of the winners that ``tile_of`` a match needs do not fit (it gives None then)."""
+    if p.x.rank <= 4 and p.dx.count and p.dy.count:
+        window = two(p, p.x)[0]
+        if window[0] * window[1] >= 65535 or tile_of(p) is None:
+            yield f"winners of the windows over one cell must fit in {SMEM} bytes; got window {window}"
 
 
-def log2_ceil(n: int) -> int:
-    return max(n - 1, 0).bit_length()
-
-
-def moved_us(p: Match, dev, names, efficiency: float) -> float:
-    """Microseconds to move the named operands once, plus a launch."""
-    return 2.5 + sum(p.operands[n].count * p.operands[n].dtype.bytes for n in names) / (dev.bandwidth_gbs * efficiency) * 1e-3
-
-
-def touching(tile: int, window: int, stride: int, out: int) -> int:
-    """The most windows of one dim that can touch ``tile`` neighbouring cells."""
-    return max(min((tile + window - 2) // stride + 1, out), 1)
+# ---- The base of the engines ----
 
 class PoolingEngine(Engine):
-    """What all have. ``moves``: the operands of the launch, the written one last; ``share``: of the device's bandwidth that it reaches;
-    ``is_max``: the mode it takes, None for any. An engine adds ``limits`` (what else it refuses), ``kernel`` (its name) and ``args`` (those beside
-    pointers and blend)."""
-    types, moves, share, is_max = ("f32", "f16", "bf16"), ("x", "y"), 0.8, None
+    """What all have. ``kernel``: its name, to which the type and ``variant`` are added; ``moves``: the
+    operands of the launch, the written one last; ``share``: of the device's bandwidth that it reaches;
+    ``is_max``: the mode it takes, None for any. An engine adds ``limits`` (what else it refuses), ``variant``
+    and ``args`` (those beside pointers and blend)."""
+    kernel: ClassVar[str] = ""
+    moves: ClassVar[tuple] = ("x", "y")
+    share: ClassVar[float] = 0.8
+    is_max: ClassVar[bool | None] = None
 
     def refuse(self, p, dev):
-        yield from wrong_operands(p, dev, self.types)
+        yield from wrong_device(dev)
+        yield from no_variant(p, f"pool/{self.kernel}.cu")
+        if p.op.math not in ("f32", p.x.dtype.compute):
+            yield f"compute must be {p.x.dtype.compute} for {p.x.dtype} data; got {p.op.compute}"
         if self.is_max is not None:
             yield from no_mode(p, self.is_max)
         yield from self.limits(p, dev)
 
-    def cost(self, p, dev):
-        return moved_us(p, dev, self.moves, self.share)
+    def limits(self, p, dev) -> Iterator[str]:
+        raise NotImplementedError
 
-    def plan(self, p, dev):
+    def share_of(self, p) -> float:
+        return self.share
+
+    def cost(self, p, dev, config):
+        moved = sum(p.operands[name].dtype.bytes_of(p.operands[name].count) for name in self.moves)
+        return dev.launch_us + RAMP_US + moved / (dev.bandwidth_gbs * self.share_of(p)) * 1e-3
+
+    def plan(self, p, dev, config):
         if not p.operands[self.moves[-1]].count:
             return []
-        args = dict(**{name: p.ptr(name) for name in self.moves}, alpha=p.scalar("alpha"), beta=p.scalar("beta"), **self.args(p, dev))
-        return [Launch(self.kernel(p), args, self.extra(p, args))]
+        args = dict({name: p.ptr(name) for name in self.moves}, **self.args(p, dev), alpha=p.scalar("alpha"),
+                    beta=p.scalar("beta"))
+        words = (self.kernel, p.x.dtype, *self.variant(p))
+        return [Launch("_".join(map(str, words)), args, self.extra(p, args))]
+
+    def variant(self, p) -> tuple:
+        return ()
+
+    def args(self, p, dev) -> dict:
+        raise NotImplementedError
 
     def extra(self, p, args) -> dict:
         """What the grid needs beside the arguments."""

@@ -1,7 +1,9 @@
-"""What the reduction engines share: modes as kernel flags, the merged dims of a problem, launches in one or two stages.
+"""What the reduction engines share: modes as kernel flags, the merged dims of a problem,
+launches in one or two stages.
 
-``Plan`` is one launch of the kernels in kernels_src/reduction: ``outputs`` results of ``units`` elements each. Where outputs alone
-do not fill the device, a result is split and a second launch of the same kernels reduces the partial results, in order.
+A launch of the kernels in kernels_src/reduction makes ``outputs`` results of ``units`` elements each.
+Where outputs alone do not fill the device, a result is split and a second launch of the same kernels
+reduces the partial results, in order.
 """
 from __future__ import annotations
 
@@ -9,9 +11,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Iterator
 
-from ...tensor import TensorDesc, collapse
-from ..engine import Engine, Match, wrong_device, wrong_types
+from ...dtypes import BY_NAME
+from ...graph import Match, core
+from ...ops import Reduction
 from ...steps import Launch
+from ...tensor import TensorDesc, collapse
+from ..engine import Engine, no_variant, wrong_device
 
 # Flags of kernels_src/reduction/folds.cuh: on elements, and on the reduced value.
 ABSOLUTE, SQUARED, SKIP_ZEROS, NEGATED, MEAN, ROOT, MINUS = (1 << i for i in range(7))
@@ -25,12 +30,13 @@ Y_TYPES = ("f64", "f32", "f16", "bf16")          # put_result of folds.cuh
 BLOCK, MOST = 256, 2 ** 30                       # threads of every kernel; counts are ints in them
 BLOCKS_PER_SM = 4                                # resident ones: the kernels' __launch_bounds__
 AHEAD = 8                                        # loads in flight of a thread
-WAVES = (1, 2, 4, 8)                             # of resident blocks that a split may make, the first that is nearly full
+WAVES = (1, 2, 4, 8)                             # of resident blocks that a split may make
 
 
 @dataclass(frozen=True)
 class View:
-    """A reduction as the kernels see it: reduced dims (``inner``) and kept dims (``outer``), merged, innermost of x first."""
+    """A reduction as the kernels see it: reduced dims (``inner``) and kept dims (``outer``),
+    merged, innermost of x first."""
     x: TensorDesc
     y: TensorDesc
     inner: tuple
@@ -63,7 +69,7 @@ class View:
         return self.x.alignment >= 16 and all(s % vec == 0 for s in steps)
 
 
-def view(x: TensorDesc, y: TensorDesc) -> View:
+def view(x, y) -> View:
     """The merged dims of reducing x to the dims of y."""
     some = lambda d, axes: TensorDesc(d.dtype, [d.dims[i] for i in axes], [d.strides[i] for i in axes])
     reduced = [i for i in range(x.rank) if x.dims[i] != y.dims[i]]
@@ -83,78 +89,79 @@ def power(n: int, most: int = BLOCK) -> int:
     return min(1 << max(n - 1, 0).bit_length(), most)
 
 
+def math_type(p: Match) -> str:
+    """What is computed in: f64 for f64, or where the op asks for it."""
+    return "f64" if p.op.math == "f64" or p.x.dtype.name == "f64" else "f32"
+
+
+def too_many(v: View, units: int) -> Iterator[str]:
+    if max(units, v.outputs) >= MOST:
+        yield f"needs fewer than 2^30 outputs and loads behind each; got {v.outputs} and {units}"
+
+
 class ReductionEngine(Engine):
-    """The base: an op's input and output by name, refusals, and the two stages."""
-    reads, writes = "x", "y"
-
-    def mode(self, p: Match) -> str:
-        return p.op.mode
-
-    def view(self, p: Match) -> View:
-        return view(p.operands[self.reads], p.operands[self.writes])
-
-    def math(self, p: Match) -> str:
-        return "f64" if p.op.compute == "f64" or p.operands[self.reads].dtype.name == "f64" else "f32"
+    """The base of engines whose kernels have the types in them."""
+    takes = core(Reduction)
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
-        yield from wrong_types(p, *Y_TYPES, same=False)
-        if p.op.compute == "i32":
-            yield "computes in f32 or f64; op asks for i32"
-        v = self.view(p)
-        if v.outputs:
+        wrong = [*no_variant(p, "reduction/reduction_rows.cu", same=False)]
+        yield from wrong
+        v = view(p.x, p.y)
+        if v.outputs and not wrong:
             yield from self.refuse_view(p, v)
 
     def refuse_view(self, p, v: View) -> Iterator[str]:
         return iter(())
 
-    @staticmethod
-    def too_many(v: View, units: int) -> Iterator[str]:
-        if max(units, v.outputs) >= MOST:
-            yield f"needs fewer than 2^30 outputs and loads behind each; got {v.outputs} and {units}"
-
-    def plan(self, p, dev):
-        v = self.view(p)
+    def plan(self, p, dev, config):
+        v = view(p.x, p.y)
         return self.plan_view(p, v, dev) if v.outputs else []
 
-    def arguments(self, p, v: View) -> dict:
-        """The arguments of a launch that does it all at once."""
-        return dict(x=p.ptr(self.reads), part=None, y=p.ptr(self.writes), y_type=Y_TYPES.index(v.y.dtype.name), outputs=v.outputs,
-                    units=v.reduced, splits=1, in_dims=eight(v.inner, 1), in_strides=eight(v.inner_strides, 0),
-                    out_dims=eight(v.outer, 1), x_strides=eight(v.x_strides, 0), y_strides=eight(v.y_strides, 0),
-                    how=FOLDS[self.mode(p)][1], count=v.reduced, alpha=p.scalar("alpha"), beta=p.scalar("beta"))
+    def plan_view(self, p, v: View, dev) -> list:
+        raise NotImplementedError
 
-    def staged(self, p, v: View, dev, kernel, args: dict, finisher, part_strides) -> list:
-        """One launch, or two when ``args`` has several splits: ``finisher`` names the kernel of the second and its own arguments."""
+    @staticmethod
+    def arguments(p, v: View) -> dict:
+        """The arguments of a launch that does it all at once."""
+        return dict(x=p.ptr("x"), part=None, y=p.ptr("y"), y_type=Y_TYPES.index(v.y.dtype.name),
+                    outputs=v.outputs, units=v.reduced, splits=1, in_dims=eight(v.inner, 1),
+                    in_strides=eight(v.inner_strides, 0), out_dims=eight(v.outer, 1),
+                    x_strides=eight(v.x_strides, 0), y_strides=eight(v.y_strides, 0), how=FOLDS[p.op.mode][1],
+                    count=v.reduced, alpha=p.scalar("alpha"), beta=p.scalar("beta"))
+
+    @staticmethod
+    def staged(p, v: View, kernel, args: dict, finisher, part_strides) -> list:
+        """One launch, or two when ``args`` has several splits:
+        ``finisher`` names the kernel of the second and its own arguments."""
         if args["splits"] == 1:
             return [Launch(kernel, args)]
-        math = self.math(p)
-        part = p.scratch(v.outputs * args["splits"] * (8 if math == "f64" else 4))
-        split_stride, output_stride = part_strides
+        part = p.scratch(v.outputs * args["splits"] * BY_NAME[math_type(p)].bytes)
         first = args | dict(part=part, y=None, how=args["how"] & ON_ELEMENTS)
-        strides, step = [], output_stride
-        for size in v.outer:
-            strides.append(step)
-            step *= size
         name, own = finisher
-        drop = {"width", "lanes"}
-        second = {k: a for k, a in args.items() if k not in drop} | own | dict(
-            x=part, units=args["splits"], splits=1, in_dims=eight((args["splits"],), 1), in_strides=eight((split_stride,), 0),
-            x_strides=eight(strides, 0), how=args["how"] & ~ON_ELEMENTS)
+        second = {k: a for k, a in args.items() if k not in ("width", "lanes")}
+        second |= own | part_arguments(v, args, part, part_strides)
         return [Launch(kernel, first), Launch(name, second)]
 
 
+def part_arguments(v: View, args: dict, part, part_strides) -> dict:
+    """What the second launch is told of its input, the partial results."""
+    split_stride, step = part_strides
+    strides = []
+    for size in v.outer:
+        strides.append(step)
+        step *= size
+    return dict(x=part, units=args["splits"], splits=1, in_dims=eight((args["splits"],), 1),
+                in_strides=eight((split_stride,), 0), x_strides=eight(strides, 0),
+                how=args["how"] & ~ON_ELEMENTS)
+
+
 def splits_for(dev, blocks: int, units: int, least_units: int) -> int:
-    """Into how many parts to cut each result so that ``blocks`` blocks become a full device, each part ``least_units`` or more."""
+    """Into how many parts to cut each result so that ``blocks`` blocks become a full device,
+    each part ``least_units`` or more."""
     room = dev.sms * BLOCKS_PER_SM
     if blocks >= 4 * room or blocks > room and units < 16 * least_units:
         return 1
     splits = [waves * room // blocks for waves in WAVES]
     full = [s for s, waves in zip(splits, WAVES) if s * blocks >= 0.9 * waves * room]
     return max(1, min((full or splits[-1:])[0], units // least_units))
-
-
-def move_us(v: View, dev, efficiency: float, launches: int = 1) -> float:
-    """Microseconds to read x and write y."""
-    bytes = v.x.count * v.x.dtype.bytes + v.y.count * v.y.dtype.bytes
-    return 2.0 * launches + bytes / (dev.bandwidth_gbs * efficiency) * 1e-3

@@ -1,61 +1,55 @@
-"""Softmax of long rows: the blocks of a cluster hold a row together (sm_90 and newer)."""
+"""Softmax of long rows that a cluster of blocks holds (sm_90 and newer): what both directions share."""
 from __future__ import annotations
 
-from ...ops import SoftmaxBwd, SoftmaxFwd
-from .view import RowEngine, chunk, form, row_args, stream_us, units
+from typing import ClassVar
+
+from ...kernels.expressions import ceil_div
 from ...steps import Launch
+from ..engine import PLAIN, Config, Knob
+from .view import RowEngine, chunk, form, row_args, stream_us, units
 
 SIZES = (2, 4)                                   # the kernels' axis SIZE: blocks of a cluster
 SMEM = 131072
-FEW = 4                                          # blocks an SM, one after the other, below which they hardly overlap
+FEW = 4                                          # blocks an SM, in turn, below which they hardly overlap
 
 
-class _Cluster(RowEngine):
+class Cluster(RowEngine):
+    """``held``: 16-byte chunks of a row that a block holds."""
+    knobs = (Knob("size", SIZES),)
     least_sm = 90
-    kernel = ""
-    held = 0                                     # 16-byte chunks of a row that a block holds
+    held: ClassVar[int] = 0
 
-    def refuse_rows(self, p, f, dev):
+    def row_limits(self, p, f, dev):
         most = self.held * SIZES[-1]
         if units(p, f) > most:
             yield f"needs rows of at most {most} chunks of 16 bytes; got {units(p, f)}"
-        if self._slice(p, f, SIZES[0]) * (SIZES[0] - 1) >= f.col_count:
+        if not self._fills(p, f, SIZES[0]):
             yield f"needs rows that fill {SIZES[0]} blocks; got {f.col_count} columns"
         if SMEM > dev.smem_bytes:
             yield f"needs {SMEM} bytes of shared memory; the device has {dev.smem_bytes} a block"
 
-    def _size(self, p, f):
-        return next(s for s in SIZES if units(p, f) <= self.held * s)
-
     @staticmethod
-    def _slice(p, f, size):
+    def _slice(p, f, size) -> int:
         """Columns of a block: whole chunks, so that all slices but the last are equal."""
-        step = chunk(p)
-        return -(-f.col_count // (size * step)) * step
+        return ceil_div(f.col_count, size * chunk(p)) * chunk(p)
 
-    def cost(self, p, dev):
-        if not p.descs[0].count:
-            return 2.0
-        f = form(p)
-        blocks = f.row_count * self._size(p, f)
-        return stream_us(p, dev, blocks, efficiency=0.62 if blocks <= FEW * dev.sms else 0.86)
+    def _fills(self, p, f, size) -> bool:
+        """The last block has columns too."""
+        return self._slice(p, f, size) * (size - 1) < f.col_count
 
     def configs(self, p, dev):
         if not p.descs[0].count:
-            return [{}]
+            yield PLAIN
+            return
         f = form(p)
-        return [dict(size=s) for s in SIZES if units(p, f) <= self.held * s and self._slice(p, f, s) * (s - 1) < f.col_count]
+        for size in SIZES:                       # the fewest blocks that hold the row first
+            if units(p, f) <= self.held * size and self._fills(p, f, size):
+                yield Config(size=size)
 
-    def plan_rows(self, p, f, dev, size=None):
-        size = size or self._size(p, f)
-        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{size}", row_args(p, f, slice=self._slice(p, f, size)))]
+    def time(self, p, f, dev, config):
+        blocks = f.row_count * config.size
+        return stream_us(p, dev, blocks, efficiency=0.62 if blocks <= FEW * dev.sms else 0.86)
 
-
-class SoftmaxFwdCluster(_Cluster):
-    """2 or 4 blocks a row, x read once."""
-    index, op, kernel, held = 212, SoftmaxFwd, "softmax_fwd_cluster", 16384
-
-
-class SoftmaxBwdCluster(_Cluster):
-    """2 or 4 blocks a row, y and dy read once."""
-    index, op, kernel, held = 222, SoftmaxBwd, "softmax_bwd_cluster", 8192
+    def launches(self, p, f, config):
+        args = row_args(p, f, slice=self._slice(p, f, config.size))
+        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.size}", args)]

@@ -99,14 +99,3 @@ def test_a_plan_becomes_a_tape(fake, gpu, scale):
 def test_reference_steps_do_not_run_on_a_gpu(gpu):
     with pytest.raises(NotSupported, match="cuda:0: a step must be one of Launch, Memset; got ReferenceCall"):
         gpu.compile(plan([ReferenceCall(None, {}, {})]))
-
-
-def test_parameters_of_a_spliced_program_land_in_the_fuse_block(monkeypatch):
-    packed = SimpleNamespace(data=bytes(64), pointers=[(0, Pointer(0, 0))], scalars=[])
-    monkeypatch.setattr(kernels, "get",
-                        lambda name: SimpleNamespace(pack=lambda args, **extra: packed, fuse_offset=32))
-    program = SimpleNamespace(
-        parameters=lambda: ([(0, Pointer(1, 8))], [(8, "f32", 1.5), (12, "f32", Scalar(0, 0.0))]))
-    _, data, pointers, scalars = pack(Launch("k", {}, {}, program))
-    assert pointers == [(0, Pointer(0, 0)), (32, Pointer(1, 8))] and scalars == [(44, "f32", Scalar(0, 0.0))]
-    assert struct.unpack_from("<f", data, 40) == (1.5,) and packed.data == bytes(64)

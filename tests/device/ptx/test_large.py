@@ -13,9 +13,9 @@ from cydnn import plan
 from cydnn.bench import graph_of
 from cydnn.device.ptx import PtxDevice
 from cydnn.device.ptx.memory import GLOBAL, WRITTEN, Arena
-from cydnn.engines import engines_for
-from cydnn.heuristics.cover import match_of
+from cydnn.heuristics import Wish
 from cydnn.ops.problem import Problem
+from support import alone
 from support.compare import compare, tolerance
 
 import snippet
@@ -98,10 +98,10 @@ def takers(line, device):
     found = {}
     for least in (2**32, 2**31):
         problem = problem_of(line, least)
-        match = match_of(graph := graph_of(problem), graph.nodes[0])
-        for engine in engines_for(problem.op)[:-1]:
-            if engine.name not in found and engine.accepts(match, device.facts):
-                if len({step.kernel for step in engine.plan(match, device.facts)}) == 1:
+        match = alone.match(problem)
+        for engine in alone.takers(match, device.facts):
+            if engine.name not in found:
+                if len({step.kernel for step in alone.steps(engine, match, device.facts)}) == 1:
                     found[engine.name] = problem, engine
     return found
 
@@ -111,9 +111,8 @@ def run(line, problem, engine):
     device, scalars = PtxDevice("sm_90"), dict(problem.op.scalars)
     device.arena, device.blocks = SparseArena(), some
     count = next(d for d in problem.operands.values() if d is not None).dims[0]
-    built = plan.build(graph_of(problem, scalars), device, only=(engine,))
-    names = dict(enumerate(problem.op.operands(), 1))
-    places = {names[d.uid]: device.alloc(d.bytes) for d in built.slots}
+    built = plan.build(graph_of(problem, scalars), device, Wish(engines=(engine.index,)))
+    places = {d.name: device.alloc(d.bytes) for d in built.slots}
     tensors = {name: (place.ptr, place.ptr + place.bytes, problem.operands[name])
                for name, place in places.items()}
     inputs = {name: (*tensors[name], set()) for name in tensors if name in problem.op.reads}
@@ -121,7 +120,7 @@ def run(line, problem, engine):
     for start, _, desc, filled in inputs.values():
         if desc.dims[0] != count:
             device.arena.fill(start, desc, filled, set(range(desc.dims[0])))
-    built.execute([places[names[d.uid]].ptr for d in built.slots], 0)
+    built.execute([places[d.name].ptr for d in built.slots], 0)
     plan.forget()
     written = np.concatenate(device.arena.written)
     (name, (start, end, desc)), = ((n, t) for n, t in tensors.items() if n in problem.op.writes)

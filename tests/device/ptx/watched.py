@@ -31,11 +31,7 @@ class WatchedBuffer(buffers.Guarded):
 
     def write(self, values):
         super().write(values)
-        elements, size = np.zeros(self.desc.bytes, bool), self.desc.dtype.bytes
-        cells = np.lib.stride_tricks.as_strided(elements, (*self.desc.dims, size),
-                                                [*(s * size for s in self.desc.strides), 1])
-        cells[...] = True
-        self._mark(elements)
+        self._mark(self.own_bits()[self.start:self.start + self.desc.bytes] != 0)
 
     def _mark(self, written):
         state = self.device.arena.state[self.device.arena.span(self.buffer.ptr, self.total, "mark")]

@@ -1,0 +1,44 @@
+"""Inputs of smaller types for engines of 16-bit types:
+which type holds them all, and a copy in it as a step of a plan."""
+from __future__ import annotations
+
+from ..dtypes import ALL, BY_NAME
+from ..graph import Graph, Node, Tensor
+from ..ops import Pointwise
+from ..steps import Pointer, Scalar, mapped
+from ..tensor import TensorDesc
+from .pointwise.view import launches
+
+
+SIXTEEN = ("f16", "bf16")                        # the types of tensor cores, in order of preference
+
+
+def common_type(p) -> str | None:
+    """The 16-bit type that holds every value of the inputs of a match; None where there is none."""
+    types = [p.operands[name].dtype for name in p.op.reads]
+    return next((name for name in SIXTEEN if all(map(BY_NAME[name].holds, types))), None)
+
+
+def no_common_type(p):
+    """Why the inputs of a match have none."""
+    every = [t.name for t in ALL if any(BY_NAME[name].holds(t) for name in SIXTEEN)]
+    wrong = [n for n in p.op.reads if p.operands[n].dtype.name not in every]
+    for name in wrong:
+        yield f"{name} must be one of {' '.join(every)}; got {p.operands[name].dtype}"
+    if not wrong:
+        types = " ".join(sorted(p.operands[n].dtype.name for n in p.op.reads))
+        yield f"operands must be held by one 16-bit type; got {types}"
+
+
+def cast(source: Tensor, pointer: Pointer, target: TensorDesc, to: Pointer, steps: list) -> Pointer:
+    """Append what writes ``source`` (at ``pointer``) to ``to`` as ``target``; returns ``to``."""
+    tensors = [Tensor(1, source.desc, alignment=source.alignment), Tensor(2, target)]
+    graph = Graph([Node(Pointwise(mode="identity"), dict(x=1, y=2))], tensors)
+    where = {1: pointer, 2: to}
+
+    def turn(value):
+        if isinstance(value, Scalar):
+            return value.default
+        return where[value.uid] + value.addend if value.uid in where else value
+    steps += [mapped(step, turn) for step in launches(graph)]
+    return to

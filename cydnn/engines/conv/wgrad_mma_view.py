@@ -1,0 +1,101 @@
+"""What the tensor-core filter gradients share:
+the cut into ranges of pixels, their launches, the ordered sum."""
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ... import fusion
+from ...kernels.expressions import ceil_div
+from ...steps import Launch
+from ..engine import Config, Engine, Knob, first_then, memory_us, powers
+from . import mma
+from .view import filter_site
+
+MOST_BYTES = 256 << 20                           # of partial sums in the workspace
+STORES = ("f16", "bf16", "f32")                  # of conv_wgrad_mma_sum
+
+
+def most_splits(g: mma.Geometry) -> int:
+    """By pixels, by room for their sums, by the grid."""
+    room = MOST_BYTES // (g.k * g.groups * g.chunks * mma.CHUNK * 4)
+    return max(1, min(ceil_div(g.pixels, 64), room, 65535))
+
+
+def cut_us(dev, g: mma.Geometry, tile: mma.Tile, wanted: int) -> tuple:
+    """(microseconds of both kernels, number of splits, pixels of a split)."""
+    steps, columns = ceil_div(g.pixels, 64), g.chunks * mma.CHUNK
+    each = ceil_div(steps, min(wanted, most_splits(g)))
+    splits, sums_bytes = ceil_div(steps, each), g.k * g.groups * columns * 4
+    tiles = ceil_div(g.k, tile.m) * ceil_div(columns, tile.n) * g.groups
+    fits_l2 = splits * sums_bytes < dev.l2_bytes // 2                       # the sums are read from there
+    rate = dev.bandwidth_gbs * (1.4 if fits_l2 else 0.7)
+    us = mma.tile_us(tile, dev, tiles * splits, each) + 2 * splits * sums_bytes / rate * 1e-3
+    return us, splits, 64 * each
+
+
+@lru_cache(maxsize=4096)
+def best(dev, g: mma.Geometry) -> Config:
+    """The fastest tile and number of splits."""
+    found = None
+    for tile in mma.tiles_for(dev):
+        tiles = ceil_div(g.k, tile.m) * ceil_div(g.chunks * mma.CHUNK, tile.n) * g.groups
+        for wanted in range(1, min(most_splits(g), max(8 * dev.sms // tiles, 1)) + 1):
+            us, splits, _ = cut_us(dev, g, tile, wanted)
+            if found is None or us < found[0]:
+                found = us, tile, splits
+    return Config(tile=str(found[1]), splits=found[2])
+
+
+class WgradMma(Engine):
+    """The base: what both forms do once x and dy are packed."""
+    knobs = (mma.KNOB, Knob("splits", lo=1, hi=65535))
+    notes = ("tensor_core", "deterministic")
+
+    def refuse(self, p, dev):
+        lead, fused = self._tail(p)
+        yield from mma.refusals(p, dev, lead)
+        yield from self.refuse_layout(p)
+        g = mma.geometry(p)
+        if g.k * g.groups * g.chunks * mma.CHUNK >= 2 ** 31:
+            yield f"dw must have fewer than 2^31 elements; got {g.k * g.groups * g.chunks * mma.CHUNK}"
+        yield from fusion.reasons(fused)
+
+    def refuse_layout(self, p):
+        raise NotImplementedError
+
+    @staticmethod
+    def _tail(p):
+        """(lead, what is spliced into the sum)."""
+        lead = p.lead(*STORES)
+        site = lambda: filter_site(p, lead, True)
+        return lead, fusion.attempt(p, "mma", lambda: fusion.behind(p, site(), lead, beta=lead.beta))
+
+    def configs(self, p, dev):
+        g = mma.geometry(p)
+        others = (Config(tile=str(t), splits=n) for t in mma.tiles_for(dev) for n in powers(most_splits(g)))
+        return first_then(best(dev, g), others)
+
+    def cost(self, p, dev, config):
+        g = mma.geometry(p)
+        us, _, _ = cut_us(dev, g, mma.BY_NAMES[config.tile], config.splits)
+        return mma.copies_us(p, dev, "x", "dy") + max(memory_us(p, dev), 2 * dev.launch_us + us)
+
+    def plan(self, p, dev, config):
+        g, steps, (lead, fused) = mma.geometry(p), [], self._tail(p)
+        x, dy = mma.packed_operand(p, "x", steps), mma.packed_operand(p, "dy", steps)
+        tile = mma.BY_NAMES[config.tile]
+        _, splits, pixels = cut_us(dev, g, tile, config.splits)
+        columns = g.chunks * mma.CHUNK
+        sums = p.scratch(splits * g.k * g.groups * columns * 4)
+        steps.append(Launch(f"conv_wgrad_mma_{tile}_{mma.common_type(p)}", dict(
+            x=x, dy=dy, sums=sums, pixels=g.pixels, range=pixels, k=g.k, chunks=g.chunks,
+            pixel_chunks=mma.padded(p.x.c) // mma.CHUNK, dy_chunks=mma.padded(p.dy.c) // mma.CHUNK,
+            n_tiles=ceil_div(columns, tile.n), tap_chunks=mma.padded(g.c) // mma.CHUNK, splits=splits,
+            groups=g.groups, **g.window())))
+        out = lead.tensor
+        steps.append(Launch(f"conv_wgrad_mma_sum_{mma.stored_type(p, lead)}", dict(
+            sums=sums, **lead.store(p), alpha=p.scalar("alpha"), vectors=g.k * g.groups * columns // 4,
+            splits=splits, cols=columns, tap_channels=mma.padded(g.c), channels=g.c, taps=g.taps,
+            strides=[*out.strides[:2], *(0,) * (5 - out.rank), *out.strides[2:]],
+        ), {}, fusion.at("epilogue", fused)))
+        return steps

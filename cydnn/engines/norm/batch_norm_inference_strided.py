@@ -1,0 +1,15 @@
+"""Batch norm inference for any strides."""
+from __future__ import annotations
+
+from ...graph import core
+from ...ops import BatchNormInference
+from .strided import StridedEngine
+
+
+class BatchNormInferenceStrided(StridedEngine):
+    """Any strides, rank 2 to 5."""
+    index, takes = 258, core(BatchNormInference)
+    passes = 2
+
+    def plan(self, p, dev, config):
+        return self.way(p).inference(config.splits)

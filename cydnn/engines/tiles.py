@@ -1,0 +1,64 @@
+"""Tiles of the kernels on CUDA cores that convolution and matmul share, and what they cost."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..kernels.expressions import ceil_div
+from .engine import Config, Knob, moved_us
+
+MOST = 2 ** 31 - 1024                            # rows, pixels: a FastDiv's range, less a tile
+PART_BYTES = 64 << 20                            # most workspace for the sums of the splits
+
+
+class Tile(NamedTuple):
+    """A shape of kernels_src/tile/simt.cuh:
+    rows, columns, depth of a step, share of the FMA peak in a full machine."""
+    rows: int
+    columns: int
+    step: int
+    share: float                                 # an estimate until measured
+
+
+TILES = {"t128x128": Tile(128, 128, 8, 0.72), "t128x64": Tile(128, 64, 16, 0.66),
+         "t64x64": Tile(64, 64, 16, 0.55), "t32x32": Tile(32, 32, 32, 0.3)}
+SMALL = {name: TILES[name] for name in ("t64x64", "t32x32")}     # of the kernels of any type
+KNOB, SMALL_KNOB = Knob("tile", tuple(TILES)), Knob("tile", tuple(SMALL))
+
+
+def too_many(name: str, count: int, most: int = MOST):
+    """Refuse more than a kernel's index can count."""
+    if count > most:
+        yield f"{name} must be at most {most}; got {count}"
+
+
+def tile_us(tile: str, rows: int, columns: int, depth: int, groups: int, dev, sum_type: str) -> float:
+    """Estimated microseconds of a tiled product:
+    arithmetic of the busiest SM, or the latency of its steps."""
+    m, n, step, share = TILES[tile]
+    blocks = ceil_div(rows, m) * ceil_div(columns, n) * groups
+    steps = ceil_div(max(depth, 1), step)
+    rate = (dev.fma_f64 if sum_type == "f64" else dev.fma_f32) * share
+    busy = ceil_div(blocks, dev.sms) * steps * step * m * n / rate
+    waiting = ceil_div(blocks, 2 * dev.sms) * (steps * 600 + 2500 + m * n // 10)
+    return max(busy, waiting) / dev.clock_mhz
+
+
+def sums_us(part_bytes: int, dev) -> float:
+    """Estimated microseconds of an ordered sum: the parts are written, and read by a launch of its own."""
+    return moved_us(2 * part_bytes, dev)
+
+
+def arithmetic_us(p, dev) -> float:
+    """Half of what the arithmetic of a match's op takes on CUDA cores at their peak in f32."""
+    return p.op.flops(**p.operands) / (4 * dev.fma_f32 * dev.sms * dev.clock_mhz)
+
+
+def by_time(tiles, rows, columns, depth, groups, dev, sum_type) -> list[Config]:
+    """A configuration for each tile, the cheapest first."""
+    found = [(tile_us(t, rows, columns, depth, groups, dev, sum_type), t) for t in tiles]
+    return [Config(tile=t) for _, t in sorted(found)]
+
+
+def tiles_of(tile: str, rows: int, columns: int) -> dict:
+    """The extra names of a launch: tiles of rows and of columns."""
+    return dict(tiles_m=ceil_div(rows, TILES[tile].rows), tiles_n=ceil_div(columns, TILES[tile].columns))

@@ -1,0 +1,63 @@
+"""Facts of a device as an object: a graph made of it is planned without a handle, and without the device."""
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields, replace
+
+from .. import device as devices
+from ..device.facts import GENERATIONS, DeviceFacts, generation
+from ..status import BadParam
+from .errors import cudnnGraphNotSupportedError
+
+
+class device_properties:
+    """What heuristics and engines may know of a device. ``facts`` is the row."""
+
+    def __init__(self, facts: DeviceFacts):
+        self.facts = facts
+
+    def serialize(self) -> str:
+        """The facts as JSON, which ``create_device_properties`` reads anywhere."""
+        return json.dumps(asdict(self.facts))
+
+    def __repr__(self):
+        return f"<device_properties of {self.facts.name}, sm_{self.facts.sm}>"
+
+
+def create_device_properties(device) -> device_properties:
+    """The properties of a CUDA device by its number, of another device by its name ("numpy", "ptx:sm_80"),
+    or those that ``serialize`` wrote. Raises DriverNotFound where there is no driver."""
+    if isinstance(device, str) and device.lstrip().startswith("{"):
+        return device_properties(_read(device))
+    return device_properties(devices.get(f"cuda:{device}" if isinstance(device, int) else device).facts)
+
+
+def _read(text: str) -> DeviceFacts:
+    try:
+        row = json.loads(text)
+        return DeviceFacts(**row)
+    except (ValueError, TypeError) as error:
+        names = " ".join(f.name for f in fields(DeviceFacts))
+        raise BadParam(f"create_device_properties: the text must be JSON of {names}; got {error}") from None
+
+
+def targeted(facts: DeviceFacts, sm_count: int | None, sm_version: int | None) -> DeviceFacts:
+    """Facts of fewer SMs, or of another compute capability (90 or 900 for 9.0)."""
+    if sm_count is not None:
+        if not 1 <= sm_count <= facts.sms:
+            raise BadParam(f"pygraph: sm_count must be 1 to {facts.sms}, those of {facts.name}; got "
+                           f"{sm_count}")
+        facts = replace(facts, sms=int(sm_count))
+    if sm_version is not None:
+        sm = int(sm_version) // 10 if sm_version >= 300 else int(sm_version)
+        if sm < devices.LEAST_SM:
+            raise cudnnGraphNotSupportedError(f"pygraph: sm_version must be at least {devices.LEAST_SM}; got "
+                                              f"{sm_version}")
+        facts = replace(facts, sm=sm, **_limits(sm))
+    return facts
+
+
+def _limits(sm: int) -> dict:
+    """What a generation says, and the usual numbers for what only others say."""
+    usual = {f.name: f.default for f in fields(DeviceFacts)}
+    return {name: usual[name] for row in GENERATIONS.values() for name in row} | generation(sm)

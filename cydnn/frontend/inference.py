@@ -1,0 +1,192 @@
+"""From what was called to a graph: uids, types, dims and strides of what was left open. Reference of the
+front end, section 6.
+
+What is found stands in ``tensor.found``; what the caller has set stays as it is and wins.
+"""
+from __future__ import annotations
+
+from itertools import count
+
+from ..graph import FromTensor, Graph, Node, Tensor
+from ..ops import Pointwise
+from ..status import BadParam
+from ..steps import Scalar
+from ..tensor import TensorDesc, packed_strides
+from .enums import data_type
+from .steps import Step
+from .tensor import tensor
+
+
+class Defaults:
+    """The types that a graph gives to what has none."""
+
+    def __init__(self, io, intermediate, compute):
+        self.io, self.intermediate, self.compute = io, intermediate, compute
+
+    def storage(self, t: tensor) -> tuple:
+        """(type, neighbours that are one unit) of a tensor."""
+        kind, word = (self.intermediate, "intermediate") if t.is_virtual else (self.io, "io")
+        if t.data_type is data_type.NOT_SET and kind is data_type.NOT_SET:
+            raise BadParam(f"pygraph: tensor {t.label} must have a data_type; set it, or {word}_data_type of "
+                           f"the graph")
+        return t.storage(kind)
+
+    def math(self, step: Step, descs) -> str:
+        """What a step computes in: as it says, as the graph says, else f64 for f64 operands and f32 for
+        others."""
+        has_doubles = any(d.dtype.name == "f64" for d in descs)
+        return step.compute or self.compute or ("f64" if has_doubles else "f32")
+
+
+class Inference:
+    """One way through the steps of a graph. ``graph``: what came of it."""
+
+    def __init__(self, steps: list[Step], defaults: Defaults, name: str):
+        self.defaults, self.found, self.made = defaults, {}, {}
+        tensors = list(dict.fromkeys(t for step in steps for t in step.tensors))
+        tensors += dict.fromkeys(t.ragged_offset for t in tensors if t.ragged_offset not in (None, *tensors))
+        for t in tensors:
+            if t.ragged_offset is not None and t.ragged_offset.owner is not t.owner:
+                raise BadParam(f"tensor {t.label}: ragged_offset must be a tensor of the graph; got one of "
+                               f"another")
+        self.uids = given_uids(tensors)
+        self._fresh = count(max([*self.uids.values(), 0]) + 1)
+        self._written = {t for step in steps for t in step.outputs.values()}
+        self._read: set = set()                  # by the steps so far
+        nodes = [self._node(step) for step in steps]
+        for t in tensors:
+            self._of(t)
+        self.graph = Graph(nodes, [*self.found.values(), *self.made.values()], name)
+        for t, known in self.found.items():
+            t.found = known
+
+    # ---- One tensor ----
+
+    def _of(self, t: tensor) -> Tensor:
+        """What stands in the graph for a tensor that no step has written yet."""
+        if t not in self.found:
+            dims, strides = t.dim, t.stride
+            if t.kind == "value":
+                dims = dims or (1,)
+                strides = strides or packed_strides(dims)
+            for what, given in (("dim", dims), ("stride", strides)):
+                if not given:
+                    raise BadParam(f"pygraph: tensor {t.label} must have a {what}, as no operation writes "
+                                   f"it; got none")
+            self.found[t] = self._tensor(t, dims, strides)
+        return self.found[t]
+
+    def _tensor(self, t: tensor, dims, strides) -> Tensor:
+        if len(dims) != len(strides):
+            raise BadParam(f"tensor {t.label}: stride must have as many entries as dim; got dim "
+                           f"{list(dims)}, "
+                           f"stride {list(strides)}")
+        if t.is_virtual and t.is_pass_by_value:
+            raise BadParam(f"tensor {t.label}: must not be virtual and passed by value at once")
+        row, units = self.defaults.storage(t)
+        uid = self.uids[t]
+        ragged = None if t.ragged_offset is None else self.uids[t.ragged_offset]
+        scalar = None if t.value is None or t.kind != "value" else Scalar(uid, t.value)
+        return Tensor(uid, TensorDesc(row, dims, strides, units), t.kind, t.alignment, ragged,
+                      t.reordering_type.name.lower(), scalar, t.name)
+
+    def _ranked(self, step: Step) -> dict:
+        """The inputs of a pointwise step, all of the largest rank among them: dims of 1 go in front, as in
+        NumPy."""
+        for t in step.inputs.values():
+            self._of(t)
+        own = lambda t: len(self.found[t].dims if t in self._written else t.dim or (1,))
+        rank = max(own(t) for t in step.inputs.values())
+        read = lambda t: self.found[t] if t in self._written else self._of_rank(t, rank)
+        return {o: read(t) for o, t in step.inputs.items()}
+
+    def _of_rank(self, t: tensor, rank: int) -> Tensor:
+        """An input with dims of 1 in front. A number may stand in a graph in several ranks, memory in one."""
+        known = self.found[t]
+        missing = rank - len(known.dims)
+        if not missing:
+            return known
+        if t not in self._read:
+            ahead = max(known.desc.extent, 1)
+            self.found[t] = known.replace(dims=(1,) * missing + known.dims,
+                                          strides=(ahead,) * missing + known.strides)
+            return self.found[t]
+        if t.kind != "value":
+            raise BadParam(f"tensor {t.label}: must have one rank in all operations that read it; got "
+                           f"{len(known.dims)} and {rank}")
+        if (t, rank) not in self.made:
+            number = t.value if t.value is not None else 0 if known.dtype.kind == "int" else 0.0
+            self.made[t, rank] = known.replace(uid=next(self._fresh), dims=(1,) * rank, strides=(1,) * rank,
+                                               scalar=Scalar(self.uids[t], number))
+        return self.made[t, rank]
+
+    # ---- One step ----
+
+    def _node(self, step: Step) -> Node:
+        if step.op is Pointwise:
+            inputs = self._ranked(step)
+        else:
+            inputs = {o: self._of(t) for o, t in step.inputs.items()}
+        op = step.op(**step.attributes, compute=self.defaults.math(step, inputs.values()))
+        self._infer(op, step, {o: t.desc for o, t in inputs.items()})
+        operands = {o: t.uid for o, t in inputs.items()} | {o: self.uids[t] for o, t in step.outputs.items()}
+        scalars = {name: FromTensor(self._of(t).uid) for name, t in step.scalars.items()}
+        self._read.update(step.inputs.values(), step.scalars.values())
+        return Node(op, operands, scalars, step.name)
+
+    def _infer(self, op, step: Step, descs: dict):
+        """Give dim and stride to the outputs that have none."""
+        given = {o: descs.get(o) for o in op.reads}
+        for is_so, sentence in op.check(**given) or ():
+            if not is_so:
+                raise BadParam(f"{step.name}: {sentence}")
+        wanted = op.infer(**given)
+        for operand, t in step.outputs.items():
+            want = wanted.get(operand)
+            if want is None and op.name == "reduction":
+                want = descs["x"]
+            if want is None and not t.dim:
+                raise BadParam(f"{step.name}: the dim of {operand} must be set; it does not follow from the "
+                               f"inputs")
+            dims = t.dim or want.dims
+            if step.op is Pointwise:
+                want = next((d for d in descs.values() if d.dims == want.dims), descs["x"])
+            is_channels_last = want is None or operand in step.channels_last
+            self.found[t] = self._tensor(t, dims, t.stride or strides_of(dims, want, is_channels_last))
+
+
+def strides_of(dims, model: TensorDesc | None, is_channels_last: bool) -> tuple:
+    """Strides of an output: those of its model, or in its order where the model has other dims or reaches
+    an element twice."""
+    if is_channels_last:
+        return packed_strides(dims, "nhwc")
+    if model.is_overlapping:
+        return packed_strides(dims, order_of(model))
+    return model.strides if model.dims == tuple(dims) else model.like(dims).strides
+
+
+def order_of(desc: TensorDesc) -> list[int]:
+    """Dim numbers from outermost to innermost; dims whose stride says nothing (1 element, stride 0) stay
+    where they are."""
+    order: list[int] = []
+    says = [stride if size > 1 else 0 for stride, size in zip(desc.strides, desc.dims)]
+    for axis in range(desc.rank):
+        place = len(order)
+        for at in reversed(range(len(order))):
+            if says[order[at]] and says[axis]:
+                if says[order[at]] >= says[axis]:
+                    break
+                place = at
+        order.insert(place, axis)
+    return order
+
+
+def given_uids(tensors: list[tensor]) -> dict[tensor, int]:
+    """A uid for each tensor: its own, or the next from 1 on that nobody has."""
+    own = [t.uid for t in tensors if t.uid is not None]
+    twice = sorted({uid for uid in own if own.count(uid) > 1})
+    if twice:
+        raise BadParam(f"pygraph: uids must differ; got {twice} more than once")
+    taken = set(own)
+    fresh = (i for i in count(1) if i not in taken)
+    return {t: next(fresh) if t.uid is None else t.uid for t in tensors}

@@ -1,0 +1,83 @@
+"""What was chosen and built before: a graph that equals an earlier one is planned and built from it."""
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+
+from ..graph import Graph
+from ..graph.text import digest
+from ..heuristics import Choice, Wish, parse
+from ..status import BadParam
+
+FORMAT = 1                                       # of the JSON form
+MOST, MOST_TEXTS = 256, 4096                     # plans, and lists of choices, that are kept; and their texts
+
+
+class kernel_cache:
+    """Choices by graph, device facts and mode, and the plans that were built of them.
+
+    ``serialize`` writes the choices down: another process that reads them asks no engine what it would cost.
+    """
+
+    def __init__(self):
+        self._texts: OrderedDict[str, list[str]] = OrderedDict()
+        self._choices: OrderedDict = OrderedDict()
+        self._plans: OrderedDict = OrderedDict()
+
+    def serialize(self) -> str:
+        """The choices as JSON."""
+        return json.dumps(dict(format=FORMAT, choices=self._texts), sort_keys=True)
+
+    def deserialize(self, text: str):
+        """Read what ``serialize`` wrote; the cache must be empty. What does not fit a graph is chosen
+        anew."""
+        if self._texts:
+            raise BadParam(f"kernel_cache: it must be empty to be read into; got one of {len(self._texts)} "
+                           f"choices")
+        try:
+            row = json.loads(text)
+            found = {str(key): [str(line) for line in lines] for key, lines in row["choices"].items()}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BadParam(f"kernel_cache: the text must be JSON of serialize; got {type(error).__name__}: "
+                           f"{error}") from None
+        if row.get("format") != FORMAT:
+            raise BadParam(f"kernel_cache: format must be {FORMAT}; got {row.get('format')}")
+        self._texts = OrderedDict(found)
+
+    def choices(self, graph: Graph, facts, wish: Wish, make) -> list[Choice]:
+        """The choices of a graph, from here or from ``make()``."""
+        key = graph.key, facts, wish
+        if key not in self._choices:
+            name = " ".join(map(str, (digest(graph), facts.name, f"sm_{facts.sm}", facts.sms, wish.mode,
+                                      wish.workspace_bytes)))
+            found = self._read(name, graph, facts) or make()
+            self._texts[name] = [choice.text for choice in found]
+            self._choices[key] = found
+            _bounded(self._texts, MOST_TEXTS)
+            _bounded(self._choices, MOST)
+        return self._choices[key]
+
+    def _read(self, name, graph, facts) -> list[Choice]:
+        """The choices that are written down; none where an engine has changed its mind."""
+        try:
+            return [parse(text, graph, facts) for text in self._texts.get(name, ())]
+        except BadParam:
+            return []
+
+    def plan(self, choice: Choice, device, make):
+        """The plan of a choice on a device, from here or from ``make()``."""
+        key = choice.key, device
+        if key not in self._plans:
+            self._plans[key] = make()
+            _bounded(self._plans, MOST)
+        return self._plans[key]
+
+
+def _bounded(kept: OrderedDict, most: int):
+    while len(kept) > most:
+        kept.popitem(last=False)
+
+
+def create_kernel_cache() -> kernel_cache:
+    """An empty cache, to be given to pygraphs."""
+    return kernel_cache()

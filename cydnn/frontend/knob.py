@@ -1,0 +1,80 @@
+"""Knobs by the names of the API: which of its types stands for a knob of our engines, and its whole
+numbers."""
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from ..heuristics import Choice, Part
+from ..status import BadParam
+from .enums import knob_type
+
+
+@dataclass(frozen=True)
+class knob:
+    """What values a knob takes: from ``min_value`` to ``max_value`` in steps of ``stride``; not all of them
+    need be offered."""
+    type: knob_type = knob_type.NOT_SET
+    max_value: int = 0
+    min_value: int = 0
+    stride: int = 1
+
+    def __repr__(self):
+        return json.dumps(dict(knob_type=self.type.name, max_value=self.max_value, min_value=self.min_value,
+                               stride=self.stride))
+
+
+TYPES = {                                        # knob of an engine -> type; its number is the value …
+    "splits": knob_type.SPLIT_K_SLC, "size": knob_type.TILE_CGA_M, "width": knob_type.BLOCK_SIZE,
+    "warps": knob_type.OCCUPANCY, "lanes_log2": knob_type.LOAD_SIZE,
+    "tile": knob_type.KERNEL_CFG}                # … or its place among the values on offer
+PLACES = (knob_type.KERNEL_CFG,)
+
+
+def main_part(choice: Choice) -> Part:
+    """The costliest part among those that have knobs, where there are some."""
+    return max(choice.parts, key=lambda part: (bool(part.engine.knobs), part.us))
+
+
+def offered(part: Part, facts) -> list:
+    """[(configuration, {type: number})] of a part, the best first."""
+    configs = list(part.engine.configs(part.match, facts))
+    places = {name: list(dict.fromkeys(config.get(name) for config in configs)) for name in TYPES}
+    number = lambda name, value: places[name].index(value) if TYPES[name] in PLACES else int(value)
+    numbers = lambda config: {TYPES[k]: number(k, value) for k, value in config.items() if k in TYPES}
+    return [(config, numbers(config)) for config in configs]
+
+
+def knobs_of(part: Part, facts) -> list[knob]:
+    """The knobs that have a choice to make."""
+    rows = [numbers for _, numbers in offered(part, facts)]
+    found = []
+    for type_ in dict.fromkeys(t for row in rows for t in row):
+        values = sorted({row[type_] for row in rows})
+        found.append(knob(type_, values[-1], values[0], 1))
+    return found
+
+
+def turned(choice: Choice, knobs: dict) -> Choice:
+    """The choice with the knobs of its main part at these numbers. Raises BadParam for what is not
+    offered."""
+    part = main_part(choice)
+    rows = offered(part, choice.facts)
+    known = dict.fromkeys(type_ for _, numbers in rows for type_ in numbers)
+    for type_ in knobs:
+        if type_ not in known:
+            names = " ".join(t.name for t in known) or "(none)"
+            raise BadParam(f"create_execution_plan: knobs of {part.engine} are {names}; got "
+                           f"{getattr(type_, 'name', type_)}")
+    wanted = {type_: int(value) for type_, value in knobs.items()}
+    config = next((c for c, numbers in rows if wanted.items() <= numbers.items()), None)
+    if config is None:
+        some = ", ".join(_text(numbers) for _, numbers in rows[:8]) + (" …" if len(rows) > 8 else "")
+        raise BadParam(f"create_execution_plan: {part.engine} offers {some}; got {_text(wanted)}")
+    us = part.engine.cost(part.match, choice.facts, config)
+    other = Part(part.match, part.engine, config, us)
+    return replace(choice, parts=tuple([other if p is part else p for p in choice.parts]))
+
+
+def _text(numbers: dict) -> str:
+    return " ".join(f"{type_.name}={value}" for type_, value in numbers.items())

@@ -1,0 +1,39 @@
+"""What a pygraph does not have yet: each method says so in one sentence. When an operation comes, its row
+here goes."""
+from __future__ import annotations
+
+from .errors import cudnnGraphNotSupportedError
+
+ROWS = {                                         # what it needs: the methods
+    "the statistics of a convolution's output": "genstats",
+    "normalization over other dims than the batch":
+        "layernorm layernorm_backward rmsnorm rmsnorm_backward instancenorm instancenorm_backward "
+        "adalayernorm "
+        "adalayernorm_backward",
+    "attention": "sdpa scaled_dot_product_flash_attention sdpa_backward "
+        "scaled_dot_product_flash_attention_backward sdpa_fp8 "
+                 "sdpa_fp8_backward sdpa_mxfp8 sdpa_mxfp8_backward",
+    "moving data": "concatenate slice reshape transpose",
+    "resampling": "resample resample_backward",
+    "random numbers": "rng",
+    "types of 4 and 8 bits with block scales": "block_scale_quantize block_scale_dequantize",
+    "grouped matmul": "moe_grouped_matmul moe_grouped_matmul_bwd",
+    "launches that are nodes of a CUDA graph": "populate_cuda_graph update_cuda_graph"}
+
+
+class Later:
+    """Methods that raise cudnnGraphNotSupportedError."""
+
+
+def _add(method: str, what: str):
+    def call(self, *args, **kw):
+        raise cudnnGraphNotSupportedError(f"{method}: {what} comes with a later release; what is here is "
+                                          f"listed in docs/api.md")
+
+    call.__name__, call.__doc__, call.is_later = method, f"Comes with a later release ({what}).", True
+    setattr(Later, method, call)
+
+
+for _what, _methods in ROWS.items():
+    for _method in _methods.split():
+        _add(_method, _what)

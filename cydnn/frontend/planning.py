@@ -1,0 +1,297 @@
+"""From a graph to plans: what the heuristics choose, which of it is left, what is built."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .. import kernels, plan as plans
+from ..heuristics import Choice, Wish, best, candidates
+from ..status import BadParam, NotSupported
+from ..steps import Launch
+from .device_properties import targeted
+from .enums import behavior_note, build_plan_policy, heur_mode, member, numerical_note
+from .errors import cudnnGraphNotSupportedError, refusals
+from .knob import knob, knobs_of, main_part, turned
+from .notes import Filter, name_of, notes_of
+from .ready import Ready
+
+MODES = {heur_mode.A: "a", heur_mode.B: "b", heur_mode.FALLBACK: "fallback", heur_mode.OPENSOURCE: "a"}
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A choice, and what was built of it: {device: Ready}."""
+    choice: Choice
+    ready: dict = field(default_factory=dict)
+    is_built: bool = False
+
+
+class Planning:
+    """Methods that choose and build. Plans are counted without those that are deselected."""
+
+    def _no_plans(self):
+        self._known: list[Candidate] = []
+        self._is_partial = False
+        self.filter, self._ways, self._modes = Filter(), None, ()
+        self._choose(None)
+
+    def _choose(self, candidate: Candidate | None):
+        """What ``execute`` runs; None: nothing yet."""
+        self.chosen, self.chosen_on = candidate, {} if candidate is None else candidate.ready
+
+    def _facts(self):
+        """What plans are made for."""
+        place = self.own_handle.device if self.device_property is None else self.device_property
+        return targeted(place.facts, self.sm_count, self.sm_version)
+
+    # ---- Choosing ----
+
+    def create_execution_plans(self, modes=(heur_mode.A,)):
+        """Ask the heuristics, mode by mode; a plan that two modes give counts once. Nothing is built yet."""
+        modes = (modes,) if isinstance(modes, heur_mode) else modes
+        words = dict.fromkeys(MODES[member("create_execution_plans", "modes", heur_mode, mode)]
+                              for mode in modes)
+        self._choose(None)
+        self._known, self._modes = [], tuple(words)
+        self._is_partial = self._ask_for_one()
+        refused = [] if self._is_partial else self._ask()
+        if not self._known and refused:
+            raise cudnnGraphNotSupportedError(refused[0].args[0], **refused[0].facts) from None
+
+    def _ask_for_one(self) -> bool:
+        """The plan that comes first; the others are asked for when somebody looks at them."""
+        if not self._modes or self.kernel_cache is not None:
+            return False
+        try:
+            self._known = [Candidate(best(self._built_graph(), self._facts(), self._wish(self._modes[0])))]
+        except NotSupported:
+            return False
+        return True
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """All that was chosen, in order."""
+        if self._is_partial:
+            self._is_partial = False
+            self._ask()
+        return self._known
+
+    def _wish(self, word) -> Wish:
+        return Wish(mode=word, workspace_bytes=self.filter.workspace_bytes)
+
+    def _ask(self) -> list[NotSupported]:
+        """What the heuristics choose in every mode that was asked for comes first; returns why modes choose
+        nothing."""
+        graph, facts, cache = self._built_graph(), self._facts(), self.kernel_cache
+        found, refused = [], []
+        for word in self._modes:
+            wish = self._wish(word)
+            make = lambda: candidates(graph, facts, wish)
+            try:
+                found += make() if cache is None else cache.choices(graph, facts, wish, make)
+            except NotSupported as error:
+                refused.append(error)
+        known = {c.choice: c for c in self._known}
+        first = {choice: known.get(choice) or Candidate(choice) for choice in found}
+        self._known = [*first.values(), *(c for choice, c in known.items() if choice not in first)]
+        return refused
+
+    def _engines(self) -> list[Choice]:
+        """One choice for each way to compute the graph; engine ids are places in this list."""
+        if self._ways is None:
+            try:
+                self._ways = candidates(self._built_graph(), self._facts(), Wish())
+            except NotSupported:
+                self._ways = []
+        return self._ways
+
+    def get_engine_count(self) -> int:
+        """How many engines (or combinations of them) can compute the graph; their ids count from 0."""
+        return len(self._engines())
+
+    def _engine(self, engine_id) -> Choice:
+        ways = self._engines()
+        if not isinstance(engine_id, int) or not 0 <= engine_id < len(ways):
+            raise BadParam(f"pygraph: engine_id must be below {len(ways)}, the engines that take the graph; "
+                           f"got {engine_id!r}")
+        return ways[engine_id]
+
+    def get_knobs_for_engine(self, engine_id: int) -> list[knob]:
+        """The knobs of an engine on this graph."""
+        choice = self._engine(engine_id)
+        return knobs_of(main_part(choice), choice.facts)
+
+    def create_execution_plan(self, engine_id: int, knobs=None):
+        """Add the plan of an engine with knobs ({knob_type: number}) as given; the others as the engine
+        would take them. Raises BadParam for a number that is not offered."""
+        with refusals():
+            choice = turned(self._engine(engine_id), dict(knobs or {}))
+        if all(choice != known.choice for known in self.candidates):
+            self.candidates.append(Candidate(choice))
+
+    # ---- Leaving out ----
+
+    def select_numeric_notes(self, notes):
+        """Keep plans that have all of these notes."""
+        return self._noted("select_numeric_notes", numerical_note, notes, True)
+
+    def deselect_numeric_notes(self, notes):
+        """Leave out plans that have one of these notes."""
+        return self._noted("deselect_numeric_notes", numerical_note, notes, False)
+
+    def select_behavior_notes(self, notes):
+        """Keep plans that have all of these notes."""
+        return self._noted("select_behavior_notes", behavior_note, notes, True)
+
+    def deselect_behavior_notes(self, notes):
+        """Leave out plans that have one of these notes."""
+        return self._noted("deselect_behavior_notes", behavior_note, notes, False)
+
+    def _noted(self, method, kind, notes, is_needed):
+        self.filter.add(method, kind, notes, is_needed)
+        return self
+
+    def deselect_engines(self, names):
+        """Leave out plans whose name holds one of these parts."""
+        self.filter.bar(names)
+        return self
+
+    def deselect_workspace_greater_than(self, workspace: int):
+        """Leave out plans that need more workspace. Engines that can do with less are asked for such
+        plans."""
+        self.filter.workspace_bytes, self._is_partial = int(workspace), False
+        if self._modes:
+            self._ask()
+        return self
+
+    def _left(self) -> list[Candidate]:
+        """The candidates that are not left out."""
+        return [candidate for candidate in self.candidates if self.filter.lets(candidate.choice)]
+
+    def _in_turn(self):
+        """``_left``, the others only after the first."""
+        first = next((c for c in self._known[:1] if self._is_partial and self.filter.lets(c.choice)), None)
+        if first is not None:
+            yield first
+        yield from (candidate for candidate in self._left() if candidate is not first)
+
+    def _at(self, index) -> Candidate:
+        left = self._left()
+        if not isinstance(index, int) or not 0 <= index < len(left):
+            raise BadParam(f"pygraph: plan index must be below {len(left)}, the plans of "
+                           f"create_execution_plans that are not deselected; got {index!r}")
+        return left[index]
+
+    def check_support(self) -> bool:
+        """True when at least one plan is left; raises cudnnGraphNotSupportedError otherwise."""
+        if next(self._in_turn(), None) is None:
+            raise cudnnGraphNotSupportedError(f"pygraph: no plan is left of {len(self.candidates)}; "
+                                              f"{self.filter}")
+        return True
+
+    # ---- Building ----
+
+    def build_plans(self, policy=build_plan_policy.HEURISTICS_CHOICE):
+        """Build the first plan that can be built, or all; the first is the one that ``execute`` runs."""
+        member("build_plans", "policy", build_plan_policy, policy)
+        self.check_support()
+        refused, built = [], []
+        for candidate in self._in_turn():
+            try:
+                self._build(candidate)
+                built.append(candidate)
+            except NotSupported as error:
+                refused.append(error.args[0])
+            if built and policy is build_plan_policy.HEURISTICS_CHOICE:
+                break
+        if not built:
+            raise cudnnGraphNotSupportedError("pygraph: no plan can be built:\n  " + "\n  ".join(refused))
+        self._choose(built[0])
+
+    def build_plan_at_index(self, index: int):
+        """Build one plan; ``execute`` runs it from now on."""
+        candidate = self._at(index)
+        with refusals():
+            self._build(candidate)
+        self._choose(candidate)
+
+    def _build(self, candidate: Candidate):
+        """Built for the graph's own device; for another one only when it is executed there."""
+        candidate.choice.steps                   # what an engine cannot do after all is said now
+        if self.device_property is None and candidate.choice.facts.sm == self.own_handle.device.facts.sm:
+            self._on(candidate, self.own_handle.device)
+        candidate.is_built = True
+
+    def _on(self, candidate: Candidate, device) -> Ready:
+        """A candidate made executable on a device."""
+        if device not in candidate.ready:
+            refuse_images(candidate.choice, device)
+            make = lambda: plans.made(candidate.choice, device)
+            cache = self.kernel_cache
+            plan = make() if cache is None else cache.plan(candidate.choice, device, make)
+            candidate.ready[device] = Ready(plan, {t.key: t for t in self.tensors}, self.constants)
+        return candidate.ready[device]
+
+    def build(self, modes=None):
+        """All of the steps; without modes only the operation graph."""
+        self.build_operation_graph()
+        if modes is not None:
+            self.create_execution_plans(modes)
+            self.build_plans()
+
+    # ---- Asking ----
+
+    def _plan(self, index=None) -> Candidate:
+        """The plan of an index that was built; None: the one that ``execute`` runs."""
+        candidate = self.chosen if index is None else self._at(index)
+        if candidate is None:
+            raise BadParam("pygraph: a plan must be built first: build([heur_mode.A]), or "
+                           "create_execution_plans and build_plans")
+        if not candidate.is_built:
+            built = [at for at, known in enumerate(self._left()) if known.is_built]
+            raise BadParam(f"pygraph: plan {index} must be built first (build_plans, build_plan_at_index); "
+                           f"built are {built}")
+        return candidate
+
+    def get_execution_plan_count(self) -> int:
+        """How many plans are left."""
+        return len(self._left())
+
+    def get_plan_name_at_index(self, index: int) -> str:
+        """The engines of a plan, such as ``110:conv_fprop_mma[tile=m128n256]``."""
+        return name_of(self._at(index).choice)
+
+    def get_workspace_size(self) -> int:
+        """Bytes of workspace that ``execute`` needs."""
+        return self._plan().choice.workspace_bytes
+
+    def get_workspace_size_plan_at_index(self, index: int) -> int:
+        """Bytes of workspace of a plan."""
+        return self._at(index).choice.workspace_bytes
+
+    def get_behavior_notes(self) -> list[behavior_note]:
+        """The notes of the plan that ``execute`` runs."""
+        return _behavior(self._plan().choice)
+
+    def get_behavior_notes_for_plan_at_index(self, index: int) -> list[behavior_note]:
+        """The notes of a plan."""
+        return _behavior(self._at(index).choice)
+
+
+def _behavior(choice: Choice) -> list:
+    found = notes_of(choice)
+    return [note for note in behavior_note if note in found]
+
+
+def refuse_images(choice: Choice, device):
+    """A plan that was made for another device runs where its kernels have images."""
+    made_for, facts = choice.facts, device.facts
+    if made_for.kind != facts.kind:
+        raise NotSupported(f"pygraph: the plan is for {made_for.name} ({made_for.kind}); it cannot run on "
+                           f"{device.name} ({facts.kind})")
+    for _, step in choice.steps if made_for.sm != facts.sm else ():
+        if isinstance(step, Launch):
+            try:
+                kernels.get(step.kernel).image_for(facts.sm)
+            except NotSupported:
+                raise NotSupported(f"pygraph: the plan is for sm_{made_for.sm}, and {step.kernel} has no "
+                                   f"image that {device.name} (sm_{facts.sm}) can run") from None

@@ -1,0 +1,46 @@
+"""Calls of a pygraph's operations, written down as data: what a graph is made of when it is validated."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ops import BY_NAME, Op
+from .tensor import tensor
+
+
+@dataclass
+class Step:
+    """One operation. ``inputs`` and ``outputs``: operand of the op to tensor; ``scalars``: number of the op
+    to tensor.
+
+    ``compute`` is the op's word for a type, None for the graph's default. ``channels_last``: outputs whose
+    strides are so unless they are set; others follow the inputs.
+    """
+    op: type[Op]
+    attributes: dict
+    inputs: dict[str, tensor]
+    outputs: dict[str, tensor]
+    name: str
+    compute: str | None = None
+    scalars: dict[str, tensor] = field(default_factory=dict)
+    channels_last: tuple = ()
+
+    @property
+    def tensors(self) -> list[tensor]:
+        """Every tensor, once each time that it is named."""
+        return [*self.inputs.values(), *self.scalars.values(), *self.outputs.values()]
+
+    def row(self, number_of: dict) -> dict:
+        """As lists, numbers and strings; ``number_of``: {tensor: its number}."""
+        names = lambda tensors: {k: number_of[t] for k, t in tensors.items()}
+        row = dict(op=self.op.name, name=self.name, attributes=self.attributes, inputs=names(self.inputs),
+                   outputs=names(self.outputs), compute=self.compute)
+        row |= dict(scalars=names(self.scalars)) if self.scalars else {}
+        return row | (dict(channels_last=list(self.channels_last)) if self.channels_last else {})
+
+    @classmethod
+    def of(cls, row: dict, tensors: list) -> "Step":
+        """The step of ``row``."""
+        found = lambda numbers: {k: tensors[i] for k, i in numbers.items()}
+        return cls(BY_NAME[row["op"]], dict(row["attributes"]), found(row["inputs"]), found(row["outputs"]),
+                   row["name"],
+                   row["compute"], found(row.get("scalars", {})), tuple(row.get("channels_last", ())))

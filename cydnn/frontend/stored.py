@@ -1,0 +1,158 @@
+"""Pygraphs on paper: the calls as JSON, and ready plans as bytes."""
+from __future__ import annotations
+
+import json
+
+from ..graph import Graph
+from ..layout import Layout
+from ..ops import BY_NAME
+from ..status import BadParam, CydnnError
+from .datatypes import compute_of, type_of
+from .enums import data_type, tensor_reordering
+from .errors import refusals
+from .handle import get_handle
+from .inference import Defaults
+from .planning import Candidate
+from .steps import Step
+from .tensor import FIELDS, tensor
+
+FORMAT = 1                                       # of the JSON form
+
+
+class Stored:
+    """Methods that write a graph or a plan down, and read them."""
+
+    def __repr__(self):
+        return json.dumps(self._row(), indent=4)
+
+    def _row(self) -> dict:
+        """The calls as lists, dicts, numbers and strings."""
+        numbers = {t: i for i, t in enumerate(self.tensors)}
+        io, intermediate, compute = (t.name for t in self.types)
+        return dict(format=FORMAT, name=self.name, io_data_type=io, intermediate_data_type=intermediate,
+                    compute_data_type=compute, tensors=[_tensor_row(t, numbers) for t in self.tensors],
+                    nodes=[step.row(numbers) for step in self.steps])
+
+    def serialize(self) -> list[int]:
+        """The plan that ``execute`` runs, as bytes (numbers from 0 to 255)."""
+        return list(Layout(self._plan().choice).to_json().encode())
+
+    def deserialize(self, *data):
+        """``data``, or a handle and ``data``: bytes of ``serialize`` give a ready plan, the text of
+        ``repr`` a graph."""
+        handle, data = data if len(data) == 2 else (None, *data)
+        if handle is not None:
+            self._handle = get_handle(handle)
+        if isinstance(data, str):
+            self._read_calls(data)
+        else:
+            self._read_plan(bytes(data))
+
+    def _read_calls(self, text: str):
+        """The graph of ``repr``, as it was when nothing was built of it."""
+        try:
+            row = json.loads(text)
+            if row["format"] != FORMAT:
+                raise BadParam(f"deserialize: format must be {FORMAT}; got {row['format']}")
+            tensors = [_tensor_of(fields) for fields in row["tensors"]]
+            for t, fields in zip(tensors, row["tensors"]):
+                number = fields["ragged_offset"]
+                t.ragged_offset = None if number is None else tensors[number]
+            steps = [Step.of(fields, tensors) for fields in row["nodes"]]
+            types = [data_type[row[f"{kind}_data_type"]] for kind in ("io", "intermediate", "compute")]
+        except CydnnError:
+            raise
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise BadParam(f"deserialize: the text must be JSON of a pygraph; got {type(error).__name__}: "
+                           f"{error}") from None
+        self._replace(row["name"], types, tensors, steps)
+
+    def _read_plan(self, data: bytes):
+        """The plan of ``serialize``: the graph that it computes, and the plan, ready to execute."""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise BadParam(f"deserialize: the bytes must be those of serialize; got {error}") from None
+        with refusals():
+            layout = Layout.from_json(text)
+        tensors = _tensors_of(layout.graph)
+        for uid, t in tensors.items():
+            ragged = layout.graph.tensors[uid].ragged
+            t.ragged_offset = None if ragged is None else tensors[ragged]
+        self._replace(layout.graph.name, [data_type.NOT_SET] * 3, list(tensors.values()),
+                      _steps_of(layout.graph, tensors))
+        self.graph, self.is_built = layout.graph, True
+        for t in tensors.values():
+            t.found = layout.graph.tensors[t.uid]
+            t.build()
+        self._known = [Candidate(layout.choice)]
+        self.build_plan_at_index(0)
+
+    def _replace(self, name, types, tensors, steps):
+        """Another graph in place of what was there."""
+        self.name, self.types, self.tensors, self.steps = name, types, tensors, steps
+        self.defaults = Defaults(*types[:2], compute_of("pygraph", types[2]))
+        self.graph, self.is_built = None, False
+        for t in tensors:
+            t.owner = self.owner
+        self._no_plans()
+
+
+def _tensor_row(t: tensor, numbers: dict) -> dict:
+    row = {field: getattr(t, field) for field in FIELDS}
+    ragged = None if t.ragged_offset is None else numbers[t.ragged_offset]
+    return row | dict(data_type=t.data_type.name, reordering_type=t.reordering_type.name, dim=list(t.dim),
+                      stride=list(t.stride), ragged_offset=ragged)
+
+
+def _tensor_of(row: dict) -> tensor:
+    """The tensor of ``_tensor_row``, its ragged offset left out."""
+    t = tensor().set_dim(row["dim"]).set_stride(row["stride"]).set_data_type(data_type[row["data_type"]])
+    t.set_reordering_type(tensor_reordering[row["reordering_type"]])
+    if row["uid"] is not None:
+        t.set_uid(row["uid"])
+    rest = ("name", "is_virtual", "is_pass_by_value", "alignment", "vector_count", "vector_dimension",
+            "value", "is_constant")
+    return t._set(**{field: row[field] for field in rest})
+
+
+# ---- From a graph of the rooms below ----
+
+def _is_named(t) -> bool:
+    """A tensor of the caller, not a number of another one in a second rank."""
+    return t.scalar is None or t.scalar.key == t.uid
+
+
+def _tensors_of(graph: Graph) -> dict[int, tensor]:
+    """The caller's tensors by uid; a number has the least of its ranks."""
+    found = {t.uid: _tensor_from(t) for t in graph.tensors.values() if _is_named(t)}
+    for t in graph.tensors.values():
+        if not _is_named(t) and t.rank < len(found[t.scalar.key].dim):
+            found[t.scalar.key].set_dim(t.dims).set_stride(t.strides)
+    return found
+
+
+def _tensor_from(t) -> tensor:
+    made = tensor().set_dim(t.dims).set_stride(t.strides).set_data_type(type_of(t.dtype))
+    made.set_uid(t.uid).set_name(t.name).set_is_virtual(t.is_virtual).set_is_pass_by_value(t.is_by_value)
+    made.set_alignment(t.alignment)
+    if t.desc.vector > 1:
+        made.set_vector_count_and_dimension(t.desc.vector, 1)
+    made.set_reordering_type(next(m for m in tensor_reordering if m.name.lower() == t.reordering))
+    return made._set(value=None if t.scalar is None else t.scalar.default)
+
+
+def _steps_of(graph: Graph, tensors: dict) -> list[Step]:
+    """The nodes as calls."""
+    def of(uid):
+        t = graph.tensors[uid]
+        return tensors[uid if _is_named(t) else t.scalar.key]
+    found = []
+    for node in graph.nodes:
+        op = BY_NAME[node.op.name]
+        attributes = {name: getattr(node.op, name) for name in op.attributes() if name != "compute"}
+        inputs, outputs = ({o: of(node.operands[o]) for o in names if o in node.operands}
+                           for names in (op.reads, op.writes))
+        scalars = {name: of(value.uid) for name, value in node.scalars.items()}
+        found.append(Step(op, attributes, inputs, outputs, node.name, node.op.compute, scalars))
+    return found

@@ -1,0 +1,99 @@
+"""Graphs in which a node is replaced by what it is made of, or by itself between casts."""
+from __future__ import annotations
+
+from ..dtypes import BY_NAME
+from ..ops import Pointwise
+from ..steps import Scalar
+from ..tensor import TensorDesc
+from .graph import FromTensor, Graph, Node, every
+from .match import scalar_of
+from .tensor import Tensor
+
+
+def _fresh(graph: Graph):
+    """uids that no tensor has."""
+    uid = max(graph.tensors) + 1
+    while True:
+        yield uid
+        uid += 1
+
+
+def lowered(graph: Graph, number: int) -> Graph | None:
+    """The graph with a node as the operations that it is made of; None where it is made of no others."""
+    node, fresh = graph.nodes[number], _fresh(graph)
+    descs = graph.described(node)
+    made = node.op.lower(descs, tuple(o for o in node.op.operands() if o not in node.operands))
+    if made is None:
+        return None
+    rows, inner = made
+    uids = {**{o: u for o, u in node.operands.items()}, **{name: next(fresh) for name in inner}}
+    tensors = {**graph.tensors}
+    for name, desc in inner.items():
+        tensors[uids[name]] = Tensor(uids[name], desc, "virtual", name=f"{node.name}::{name}")
+    nodes = []
+    for i, (op, operands, scalars) in enumerate(rows):
+        known = {o: name for o, name in operands.items()
+                 if name in uids or name in node.op.scalars or isinstance(name, float)}
+        read = {o: _operand(node, name, uids, tensors, fresh) for o, name in known.items()}
+        numbers = {s: inherited(node, v) if isinstance(v, str) else v for s, v in scalars.items()}
+        nodes.append(Node(op, read, numbers, f"{node.name}.{i}"))
+    return Graph([*graph.nodes[:number], *nodes, *graph.nodes[number + 1:]], tensors, graph.name)
+
+
+def inherited(node: Node, name: str):
+    """A number of a node for one that stands in its place."""
+    value = node.scalars.get(name)
+    return value if isinstance(value, FromTensor) else scalar_of(node, name)
+
+
+def _operand(node, name, uids, tensors, fresh) -> int:
+    """The uid of an operand of a made node:
+    a tensor, or a number (the node's own, or a constant) that is read as one."""
+    if name in uids:
+        return uids[name]
+    is_constant = isinstance(name, float)
+    value = None if is_constant else node.scalars.get(name)
+    if isinstance(value, FromTensor):
+        return value.uid
+    uid = uids[name] = next(fresh)
+    rank = len(tensors[next(iter(node.writes))].dims)
+    scalar = Scalar(("constant", name), name) if is_constant else scalar_of(node, name)
+    tensors[uid] = Tensor(uid, TensorDesc.packed("f64", (1,) * rank), "value", name=str(name), scalar=scalar)
+    return uid
+
+
+def _blends_from_memory(graph, node, operand) -> bool:
+    """An output is scaled or added to by numbers that lie on the device."""
+    values = [node.scalars.get(name) for name in node.op.blends.get(operand, ())]
+    return any(isinstance(v, FromTensor) and not graph.tensors[v.uid].is_by_value for v in values)
+
+
+def cast(graph: Graph, number: int) -> Graph | None:
+    """The graph with a node that computes in its math type, between casts of its operands; None where there
+    is nothing to cast. What an output held and is added to goes through the last cast, which rounds once."""
+    node, fresh = graph.nodes[number], _fresh(graph)
+    math, tensors = BY_NAME[node.op.math], {**graph.tensors}
+    if isinstance(node.op, Pointwise) or node.op.variadic:
+        return None
+    swapped, casts, scalars = {}, [], dict(node.scalars)
+    for operand, uid in node.operands.items():
+        tensor = graph.tensors[every(uid)[0]]
+        if tensor.is_by_value or tensor.dtype is math and not _blends_from_memory(graph, node, operand):
+            continue
+        mine = swapped[operand] = next(fresh)
+        desc = TensorDesc(math, tensor.dims, tensor.desc.like(tensor.dims, dtype=math).strides)
+        tensors[mine] = Tensor(mine, desc, "virtual", name=f"{node.name}::{operand}")
+        identity = Pointwise(mode="identity", compute="f64" if math.name == "f64" else "f32")
+        if operand in node.op.reads:
+            casts.append(Node(identity, dict(x=uid, y=mine), {}, f"{node.name}.{operand}"))
+        else:
+            blend = {}
+            for factor, name in zip(("alpha", "beta"), node.op.blends.get(operand, ())):
+                if name:
+                    blend[factor] = inherited(node, name)
+                    scalars[name] = 1.0 if factor == "alpha" else 0.0
+            casts.append(Node(identity, dict(x=mine, y=uid), blend, f"{node.name}.{operand}"))
+    if not swapped:
+        return None
+    again = Node(node.op, {**node.operands, **swapped}, scalars, node.name)
+    return Graph([*graph.nodes[:number], *casts, again, *graph.nodes[number + 1:]], tensors, graph.name)

@@ -1,0 +1,48 @@
+"""Patterns: what an engine takes. An anchor with pointwise regions around it,
+or a region of pointwise nodes alone."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Many:
+    """Any number of nodes of these ops, as a connected DAG. As an engine's pattern:
+    a region without an anchor.
+
+    ``at``: in front of an anchor, the operands whose values such nodes may make.
+    """
+    ops: tuple
+    at: tuple = ()
+
+    def __str__(self):
+        names = "|".join(op.name for op in self.ops)
+        return f"many({names}{' at ' + ' '.join(self.at) if self.at else ''})"
+
+    @property
+    def op(self):
+        """The op of an anchorless pattern: the first one."""
+        return self.ops[0]
+
+
+@dataclass(frozen=True)
+class Core:
+    """One anchor node. ``before``: nodes that may be taken in front of it, ``behind``: behind it."""
+    op: type
+    before: Many | None = None
+    behind: Many | None = None
+
+    def __str__(self):
+        parts = [f"{self.before} -> "] if self.before else []
+        return "".join([*parts, self.op.name, f" -> {self.behind}" if self.behind else ""])
+
+
+def many(*ops: type, at: str = "") -> Many:
+    """Any number of nodes of these ops; ``at`` names the operands of the anchor that
+    they may stand in front of."""
+    return Many(ops, tuple(at.split()))
+
+
+def core(op: type, before: Many | None = None, behind: Many | None = None) -> Core:
+    """An anchor node of ``op`` with what may be fused around it."""
+    return Core(op, before, behind)

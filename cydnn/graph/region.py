@@ -1,0 +1,69 @@
+"""Regions: convex sets of nodes, what crosses their border, what must move."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .graph import Graph
+
+
+def bits(mask: int):
+    """The numbers of the set bits, the lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes of a graph, as a mask (bit i: node i). Convex: nothing that leaves it comes back into it.
+
+    ``inputs``: uids read from outside; ``outputs``: uids that it writes and someone outside needs (the
+    caller, or another node: such an output may be virtual); ``inner``: virtual uids that live inside only.
+    """
+    graph: Graph
+    mask: int
+
+    @cached_property
+    def nodes(self) -> tuple:
+        """Numbers of the nodes, in the order of the graph."""
+        return tuple(bits(self.mask))
+
+    @cached_property
+    def writes(self) -> tuple:
+        return tuple([u for i in self.nodes for u in self.graph.nodes[i].writes])
+
+    @cached_property
+    def inputs(self) -> tuple:
+        own = set(self.writes)
+        return tuple(dict.fromkeys(u for i in self.nodes for u in self.graph.nodes[i].reads if u not in own))
+
+    @cached_property
+    def outputs(self) -> tuple:
+        g = self.graph
+        leaves = lambda u: any(not self.mask >> j & 1 for j in g.consumers[u])
+        return tuple([u for u in self.writes if not g.tensors[u].is_virtual or leaves(u)])
+
+    @cached_property
+    def inner(self) -> tuple:
+        out = set(self.outputs)
+        return tuple([u for u in self.writes if u not in out])
+
+    @property
+    def is_convex(self) -> bool:
+        above = self.graph.above
+        outside = 0
+        for i in self.nodes:
+            outside |= above[i]
+        return not any(above[j] & self.mask for j in bits(outside & ~self.mask))
+
+    @cached_property
+    def traffic_bytes(self) -> int:
+        """Bytes that must move: every tensor in memory at the border, once."""
+        tensors = self.graph.tensors
+        return sum(tensors[u].dtype.bytes_of(tensors[u].count) for u in (*self.inputs, *self.outputs)
+                   if not tensors[u].is_by_value)
+
+    def __contains__(self, node: int) -> bool:
+        return bool(self.mask >> node & 1)

@@ -1,0 +1,87 @@
+"""Tensors of a graph: a description of memory, and the part it plays."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ..status import BadParam
+from ..steps import Scalar
+from ..tensor import TensorDesc
+
+KINDS = ("memory", "virtual", "value")
+REORDERINGS = ("none", "int8x32", "f16x16", "f8_128x4")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of a graph. What its description says (``dims``, ``dtype``, ``is_packed`` …)
+    can be asked of it directly.
+
+    ``kind``      "memory": the caller gives a pointer; "virtual": it lives inside the graph only;
+                  "value": one number that the caller gives at execute
+    ``alignment`` bytes; what the caller promises of the pointer
+    ``ragged``    uid of the tensor with the offsets of its batches; then its extent does not follow
+                  from its dims
+    ``scalar``    of a "value": the number that it stands for, with a default; None: one that must be
+                  given at execute
+    The ``name`` is for people: it takes no part in equality, so not in the key of a plan.
+    """
+    uid: int
+    desc: TensorDesc
+    kind: str = "memory"
+    alignment: int = 16
+    ragged: int | None = None
+    reordering: str = "none"
+    scalar: Scalar | None = None
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self):
+        set_, desc = object.__setattr__, self.desc
+        set_(self, "dtype", desc.dtype)
+        set_(self, "dims", desc.dims)
+        set_(self, "strides", desc.strides)
+        set_(self, "rank", len(desc.dims))
+        if self.kind not in KINDS:
+            raise BadParam(f"tensor {self.label}: kind must be one of {' '.join(KINDS)}; got {self.kind!r}")
+        if self.reordering not in REORDERINGS:
+            raise BadParam(f"tensor {self.label}: reordering must be one of {' '.join(REORDERINGS)}; "
+                           f"got {self.reordering!r}")
+        if self.alignment < 1 or self.alignment & (self.alignment - 1):
+            raise BadParam(f"tensor {self.label}: alignment must be a power of two; got {self.alignment}")
+
+    def __getattr__(self, name):                 # only what is not found here comes this way
+        if name.startswith("__") or name == "desc":
+            raise AttributeError(name)
+        found = getattr(self.desc, name)
+        if not callable(found):
+            object.__setattr__(self, name, found)            # the description does not change
+        return found
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        return self.name or f"uid {self.uid}"
+
+    @property
+    def is_virtual(self) -> bool:
+        return self.kind == "virtual"
+
+    @property
+    def is_by_value(self) -> bool:
+        return self.kind == "value"
+
+    @property
+    def features(self) -> tuple:
+        """What an engine must understand to take it, beside dims and strides."""
+        found = (("ragged", self.ragged is not None), ("vector", self.desc.vector > 1),
+                 ("reordering", self.reordering != "none"))
+        return tuple([name for name, is_there in found if is_there])
+
+    def replace(self, **facts) -> "Tensor":
+        """A copy with other fields; those of the description may be named too."""
+        own = {k: facts.pop(k) for k in tuple(facts) if k in self.__dataclass_fields__}
+        if facts:
+            own["desc"] = own.get("desc", self.desc).replace(**facts)
+        return replace(self, **own)
+
+    def __str__(self):
+        return str(self.desc)

@@ -1,0 +1,107 @@
+"""Choices from their text: every line is checked against the graph and the engines
+before anything is made of it."""
+from __future__ import annotations
+
+from ..engines import BY_INDEX, COMPOSITE, Config
+from ..graph import Graph, Match, bits, grow
+from ..ops import Pointwise
+from ..status import BadParam, CydnnError
+from .candidates import CHANGES, checked
+from .choice import Choice, Part
+from .cover import in_order
+
+
+def parse(text: str, graph: Graph, facts) -> Choice:
+    """The choice of a text for a graph on a device. Raises BadParam with the line that cannot be, and why."""
+    asked, changes, parts, mode = graph, [], [], "a"
+    for line in text.splitlines():
+        if line == "composite" and not (changes or parts):
+            mode = "fallback"
+        elif line.partition(" ")[0] in CHANGES and not parts:
+            graph = _changed(graph, line)
+            changes.append(line)
+        else:
+            parts.append(_part(line, graph, facts))
+    _whole(graph, parts)
+    return Choice(asked, graph, facts, tuple(parts), tuple(changes), mode)
+
+
+def _refuse(line, why):
+    raise BadParam(f"choice: {why}; got {line!r}")
+
+
+def _changed(graph, line):
+    way, _, number = line.partition(" ")
+    if not number.isdigit() or int(number) >= len(graph.nodes):
+        _refuse(line, f"{way} must name one of the nodes 0 to {len(graph.nodes) - 1}")
+    found = CHANGES[way](graph, int(number))
+    if found is None:
+        _refuse(line, f"{graph.nodes[int(number)].name} has nothing to {way}")
+    return found
+
+
+def _words(line: str) -> tuple:
+    """(nodes, engine, words of the configuration) of a line."""
+    head, colon, tail = line.partition(":")
+    words, rest = head.split(), tail.split()
+    nodes = [int(w) for w in words[1:] if w.isdigit()]
+    is_part = colon and words[:1] == ["part"] and nodes and len(words) == 1 + len(nodes)
+    if not (is_part and rest and rest[0].isdigit()):
+        _refuse(line, "a line must be `part NODES: ENGINE [knob=value …]`")
+    engine = BY_INDEX.get(int(rest[0]))
+    if engine is None or engine is COMPOSITE:
+        _refuse(line, f"there must be an engine {rest[0]}")
+    return nodes, engine, " ".join(rest[1:])
+
+
+def _part(line, graph, facts) -> Part:
+    nodes, engine, words = _words(line)
+    if max(nodes) >= len(graph.nodes):
+        _refuse(line, f"nodes must be below {len(graph.nodes)}")
+    match = _match(line, graph, sum({1 << i for i in nodes}), engine)
+    reasons = engine.reasons(match, facts) if engine.fits(match) else ("it does not take nodes like these",)
+    if reasons:
+        _refuse(line, f"{engine} must take its nodes: {'; '.join(reasons)}")
+    try:
+        return Part(match, engine, *checked(match, engine, Config.parse(words, engine.knobs), facts))
+    except CydnnError as error:
+        _refuse(line, error.args[0])
+
+
+def _match(line, graph, mask, engine) -> Match:
+    """The match of a mask: its anchor, what is in front of it, and the rest behind."""
+    inside = list(bits(mask))
+    anchors = [i for i in inside if i in graph.anchors]
+    if len(inside) == 1:
+        return Match.single(graph, inside[0])
+    if not anchors:
+        ways = grow.pointwise(graph, _widest(graph, inside), (Pointwise,), mask)
+        if ways[-1] != mask:
+            _refuse(line, "its nodes must be one region")
+        return Match.elementwise(graph, mask)
+    if len(anchors) > 1:
+        named = ", ".join(graph.nodes[i].name for i in anchors)
+        _refuse(line, f"at most one node may be no pointwise operation: {named}")
+    anchor, takes = anchors[0], getattr(engine.takes, "before", None)
+    free = mask & ~(1 << anchor)
+    fronts = {o: grow.before(graph, anchor, o, (Pointwise,), free) for o in (takes.at if takes else ())}
+    fronts = {o: m for o, m in fronts.items() if m}
+    ways = [1 << anchor, *grow.behind(graph, anchor, (Pointwise,), free & ~sum(fronts.values()))]
+    if ways[-1] | sum(fronts.values()) != mask:
+        _refuse(line, f"its nodes must be {graph.nodes[anchor].name} and what is fused around it")
+    return Match.around(graph, anchor, mask, fronts)
+
+
+def _widest(graph, nodes) -> int:
+    return min(nodes, key=lambda i: (-graph.tensors[graph.nodes[i].writes[0]].count, i))
+
+
+def _whole(graph, parts):
+    """Every node is in one part, and no part comes before what it reads."""
+    masks = [p.region.mask for p in parts]
+    for i, node in enumerate(graph.nodes):
+        count = sum(mask >> i & 1 for mask in masks)
+        if count != 1:
+            raise BadParam(f"choice: every node must be in one part; got {node.name} (node {i}) in {count}")
+    if in_order(graph, masks) != list(range(len(masks))):
+        raise BadParam("choice: its parts must stand in the order in which they run; got another")

@@ -1,0 +1,44 @@
+"""What is asked of a choice: the v5 functions, pygraph, the benchmark and the tests fill one of these."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..engines import COMPOSITE, Config
+from ..status import BadParam
+
+MODES = ("a", "b", "fallback")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """``engines``: indices that may be used (None: all; the composite alone stands for mode "fallback");
+    ``without``: indices that may not. ``notes``: what every engine of the choice must say of itself,
+    ``without_notes`` what none may. ``workspace_bytes``: the most it may need.
+
+    ``mode``: "a" the cost model, "b" measured tables (today: as "a"), "fallback" node by node, nothing fused.
+    ``config``: of the one engine that takes a graph whole.
+    """
+    engines: tuple | None = None
+    without: tuple = ()
+    notes: tuple = ()
+    without_notes: tuple = ()
+    deterministic: bool = False
+    workspace_bytes: int | None = None
+    mode: str = "a"
+    config: Config | None = None
+
+    def __post_init__(self):
+        if self.mode not in MODES:
+            raise BadParam(f"wish: mode must be one of {' '.join(MODES)}; got {self.mode!r}")
+        if self.engines == (COMPOSITE.index,):
+            object.__setattr__(self, "engines", None)
+            object.__setattr__(self, "mode", "fallback")
+
+    def allows(self, engine) -> bool:
+        """An engine that the wish does not leave out."""
+        needed = {*self.notes, *(("deterministic",) if self.deterministic else ())}
+        return ((self.engines is None or engine.index in self.engines) and engine.index not in self.without
+                and needed <= set(engine.notes) and not set(self.without_notes) & set(engine.notes))
+
+
+ANYTHING = Wish()

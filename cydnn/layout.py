@@ -1,0 +1,212 @@
+"""A choice laid out: its steps with pointers resolved, slots, numbers,
+and the workspace that all parts share.
+
+Pure: made without a device, for one that may be elsewhere.
+``Layout.to_json`` and ``from_json`` write it down and read it.
+"""
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from .device.facts import DeviceFacts
+from .graph import FromTensor, Graph
+from .graph.text import from_rows, rows
+from .heuristics import ANYTHING, Choice, Wish, best, parse
+from .status import BadParam
+from .steps import Launch, Memset, Pointer, Scalar, TensorMap, mapped
+from .tensor import runs_of, shared_period
+
+FORMAT = 1                                       # of the JSON form
+
+
+class Layout:
+    """What a plan is before there is a device for it.
+
+    ``slots``: the Tensors to give pointers for, in uid order. ``scalars``: [(key, default)] of the by-value
+    numbers. ``written``, ``optional``: numbers of slots. ``inplace``: (written slot, read slot) pairs that
+    may be one buffer. ``periods``: {(written slot, other slot): their common period}. ``steps``: their
+    Pointers name a slot (or -1, the workspace), their Scalars an index into ``scalars``.
+    """
+
+    def __init__(self, choice: Choice):
+        self.choice, self.graph, self.facts = choice, choice.asked, choice.facts
+        graph = choice.graph
+        self.slots = [graph.tensors[u] for u in graph.slots]
+        self._slot_of = {u: i for i, u in enumerate(graph.slots)}
+        self.written = {self._slot_of[u] for n in graph.nodes for u in n.writes if u in self._slot_of}
+        self.optional = {i for i, d in enumerate(self.slots) if d.count == 0}
+        self.scalars, self._scalar_of = _numbers(self.graph)
+        self._offsets, self.workspace_bytes = choice.areas
+        self.inplace = self._inplace_pairs()
+        self.periods = self._periods()
+        self.steps = [mapped(step, self._turn) for _, step in choice.steps]
+
+    @classmethod
+    def of(cls, graph: Graph, facts: DeviceFacts, wish: Wish = ANYTHING) -> "Layout":
+        """The cheapest layout of a graph on a device with these facts, which need not be here."""
+        return cls(best(graph, facts, wish))
+
+    @property
+    def uids(self) -> tuple:
+        """uids of the slots."""
+        return tuple(self._slot_of)
+
+    def _turn(self, value):
+        if isinstance(value, Scalar):
+            if value.key in self._scalar_of:
+                return Scalar(self._scalar_of[value.key], value.default)
+            return value.default                 # of a node that stands in another's place
+        if value.uid in self._offsets:
+            return Pointer(-1, self._offsets[value.uid] + value.addend)
+        return Pointer(self._slot_of[value.uid], value.addend)
+
+    # ---- Which buffers may be one ----
+
+    def _periods(self) -> dict:
+        """For tensors that may lie between each other in one buffer."""
+        runs = [runs_of(t) for t in self.slots]
+        pairs = {(i, j): shared_period(runs[i], runs[j])
+                 for i in self.written for j in range(len(runs)) if i != j}
+        return {pair: period for pair, period in pairs.items() if period}
+
+    def _inplace_pairs(self) -> list:
+        """Pairs of which everything that is read has been read before it is written."""
+        graph, part_of = self.choice.graph, {}
+        for k, part in enumerate(self.choice.parts):
+            part_of.update(dict.fromkeys(part.region.nodes, k))
+        readers = {i: [part_of[n] for n in graph.consumers[t.uid]] for i, t in enumerate(self.slots)}
+        pairs = []
+        for out in sorted(self.written):
+            writer = part_of[graph.producer[self.slots[out].uid]]
+            for read in range(len(self.slots)):
+                if read in self.written or not readers[read] or max(readers[read]) > writer:
+                    continue
+                if writer not in readers[read] or self._reads_first(self.choice.parts[writer], out, read):
+                    pairs.append((out, read))
+        return pairs
+
+    def _reads_first(self, part, out: int, read: int) -> bool:
+        """A part reads each element of one tensor before it writes it to the other."""
+        a, b = self.slots[out], self.slots[read]
+        if a.dtype is not b.dtype or not a.desc.same_layout(b.desc):
+            return False
+        graph, match = part.match.graph, part.match
+        nodes = [graph.nodes[i] for i in part.region.nodes]
+        if len(nodes) == 1:
+            named = nodes[0].operands.get
+            return any(named(o) == a.uid and named(r) == b.uid for o, r in nodes[0].op.inplace)
+        elementwise = match.behind
+        return all(n in elementwise for n in nodes if b.uid in n.reads)
+
+    # ---- For people, and on paper ----
+
+    def explain(self) -> str:
+        """Parts with engines, configurations and estimates, who refused why, and the steps."""
+        lines = [self.choice.explain(), "steps:"]
+        for (part, _), step in zip(self.choice.steps, self.steps):
+            lines.append(f"    part {part}: {_step_text(step)}")
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """The layout as text that ``from_json`` reads, the same wherever it is made."""
+        facts = {k: v for k, v in asdict(self.facts).items() if k != "driver"}
+        row = dict(
+            format=FORMAT, device=facts, graph=rows(self.graph), choice=self.choice.text.split("\n"),
+            workspace_bytes=self.workspace_bytes, slots=[t.uid for t in self.slots],
+            scalars=[[list(key) if isinstance(key, tuple) else key, default]
+                     for key, default in self.scalars],
+            inplace=self.inplace, steps=[_step_row(step) for step in self.steps])
+        return json.dumps(row, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Layout":
+        """The layout of ``to_json``. Raises BadParam for a text that is none, or that was changed."""
+        try:
+            row = json.loads(text)
+            facts, graph = DeviceFacts(**row["device"]), from_rows(row["graph"])
+            lines = "\n".join(row["choice"])
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, BadParam):
+                raise
+            raise BadParam(f"plan: it must be JSON that a plan was written as; "
+                           f"got {type(error).__name__}: {error}") from None
+        if row.get("format") != FORMAT:
+            raise BadParam(f"plan: format must be {FORMAT}; got {row.get('format')}")
+        layout = cls(parse(lines, graph, facts))
+        mine = json.loads(layout.to_json())
+        for field in mine.keys() | row.keys():
+            if mine.get(field) != row.get(field):
+                raise BadParam(f"plan: {field} must be what this version of cydnn makes of graph and choice; "
+                               "the text was changed, or written by another version")
+        return layout
+
+
+def _numbers(graph: Graph) -> tuple[list, dict]:
+    """([(key, default)], {key: index}): numbers of the nodes in order,
+    then those of by-value tensors that they read.
+
+    A number of a node among others that has its default is fixed: spliced code may be without it, and so may
+    an operation that several nodes amount to.
+    """
+    found: dict = {}
+    for node in graph.nodes:
+        for name, default in node.op.scalars.items():
+            value = node.scalars.get(name, default)
+            if value == default and len(graph.nodes) > 1:
+                continue
+            if isinstance(value, Scalar):        # the node stands in another's place
+                found.setdefault(value.key, value.default)
+            elif not isinstance(value, FromTensor):
+                found.setdefault((min(node.writes), name), value)
+            elif graph.tensors[value.uid].is_by_value:
+                found.setdefault(*_given(graph.tensors[value.uid]))
+        for uid in node.reads:
+            if graph.tensors[uid].is_by_value:
+                found.setdefault(*_given(graph.tensors[uid]))
+    return list(found.items()), {key: i for i, key in enumerate(found)}
+
+
+def _given(tensor) -> tuple:
+    """(key, default) of a by-value tensor;
+    of whole numbers the default is one too, which keeps them exact."""
+    if tensor.scalar is not None:
+        return tensor.scalar.key, tensor.scalar.default
+    return tensor.uid, 0 if tensor.dtype.kind == "int" else 0.0
+
+
+def _step_text(step) -> str:
+    if isinstance(step, Launch):
+        marks = ", ".join(step.fuse)
+        return f"{step.kernel}{f' with {marks} spliced' if marks else ''}"
+    if isinstance(step, Memset):
+        return f"memset of {step.bytes} bytes to {step.value}"
+    return f"reference of {step.op.name}"
+
+
+def _step_row(step) -> dict:
+    if isinstance(step, Launch):
+        fuse = {mark: dict(program=str(f.program).split("\n"), pointers=_plain(f.pointers),
+                           scalars=_plain(f.scalars), numbers=list(f.numbers), divisors=list(f.divisors))
+                for mark, f in step.fuse.items()}
+        return dict(launch=step.kernel, args=_plain(step.args),
+                    **({"extra": _plain(step.extra)} if step.extra else {}),
+                    **({"fuse": fuse} if fuse else {}))
+    if isinstance(step, Memset):
+        return dict(memset=_plain(step.pointer), bytes=step.bytes, value=step.value)
+    return dict(reference=step.op.name, operands=_plain(step.operands), scalars=_plain(step.scalars))
+
+
+def _plain(value):
+    """As lists, dicts, numbers and strings."""
+    if isinstance(value, Pointer):
+        return dict(slot=value.uid, addend=value.addend) if value.uid >= 0 else dict(workspace=value.addend)
+    if isinstance(value, Scalar):
+        return dict(scalar=value.key)
+    if isinstance(value, TensorMap):
+        return {k: _plain(v) for k, v in vars(value).items()}
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(v) for v in value]
+    return value if isinstance(value, (int, float, str, type(None))) else str(value)

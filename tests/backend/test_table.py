@@ -1,0 +1,51 @@
+"""The backend table follows from the declarations; its numbers are those of the API."""
+from __future__ import annotations
+
+import pytest
+
+from cydnn import dtypes
+from cydnn.backend import OPERATIONS, number, words
+from cydnn.backend.table import _numbers, _operation
+from cydnn.ops import OPS, ConvFprop, Pointwise
+from cydnn.ops.op import Op, choice
+from cydnn.status import BadParam, InternalError
+
+
+def test_every_declared_name_has_a_number():
+    for op in OPS:
+        assert (op.name in OPERATIONS) == bool(op.api)
+    numbers = {r.api: r.number for r in OPERATIONS["conv_fprop"].rows}
+    assert numbers["CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W"] == 703
+    assert OPERATIONS["pointwise"].number == 13 and number("CUDNN_POINTWISE_RELU_FWD") == 100
+
+
+def test_every_operand_of_a_described_operation_is_in_its_table():
+    for name, row in OPERATIONS.items():
+        assert set(row.op.operands()) <= {r.name for r in row.rows}, name
+        assert len({r.number for r in row.rows}) == len(row.rows)
+
+
+def test_every_pointwise_mode_of_the_api_is_a_mode():
+    ours = {api for api, _ in words(Pointwise, "mode").values()}
+    theirs = {n for n in _numbers() if n.startswith("CUDNN_POINTWISE_")}
+    assert theirs - ours <= {"CUDNN_POINTWISE_ATAN2"} and ours <= theirs
+
+
+def test_types_have_the_numbers_of_the_api():
+    for t in dtypes.ALL:
+        assert number(t.api) == t.enum
+    assert words(ConvFprop, "compute")["f16"] == ("CUDNN_DATA_HALF", 2)
+
+
+def test_a_name_that_is_none_is_refused():
+    with pytest.raises(BadParam, match="backend: name must be one of .*; got 'CUDNN_ATTR_NONSENSE'"):
+        number("CUDNN_ATTR_NONSENSE")
+
+    class Wrong(Op, reads="x", writes="y"):
+        mode: str = choice("a", api="NO_SUCH_NAME")
+        api = "MATMUL"
+
+        def reference(self, x):
+            return {"y": x}
+    with pytest.raises(InternalError, match="wrong: CUDNN_ATTR_OPERATION_NONE must be an enumerant"):
+        _operation(type("Wrong2", (Wrong,), dict(api_names=dict(x="OPERATION_NONE"), name="wrong")))

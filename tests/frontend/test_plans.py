@@ -1,0 +1,251 @@
+"""Plans: what the heuristics give, what is left of it, knobs."""
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import cydnn.frontend as cudnn
+from cydnn import engines
+from cydnn.frontend.knob import TYPES
+from cydnn.status import BadParam
+
+from .conftest import conv, floats, names, nhwc
+
+T, MODE, KNOB = cudnn.data_type, cudnn.heur_mode, cudnn.knob_type
+
+
+# ---- Modes ----
+
+def test_the_steps_one_by_one(h200):
+    g, _ = conv(device_property=h200)
+    g.validate()
+    g.build_operation_graph()
+    g.create_execution_plans([MODE.A, MODE.B, MODE.FALLBACK, MODE.OPENSOURCE])
+    assert g.check_support() is True
+    g.build_plans()
+    assert g.get_execution_plan_count() > 3
+    assert g.get_workspace_size() == g.get_workspace_size_plan_at_index(0)
+
+
+def test_modes_are_merged_in_order(h200):
+    found = {}
+    for modes in ([MODE.A], [MODE.FALLBACK], [MODE.A, MODE.FALLBACK], [MODE.FALLBACK, MODE.A],
+                  [MODE.OPENSOURCE], MODE.A):
+        g, _ = conv(device_property=h200)
+        g.create_execution_plans(modes)
+        found[str(modes)] = names(g)
+    a, fallback = found[str([MODE.A])], found[str([MODE.FALLBACK])]
+    assert found[str([MODE.A, MODE.FALLBACK])] == list(dict.fromkeys(a + fallback))
+    assert found[str([MODE.FALLBACK, MODE.A])] == list(dict.fromkeys(fallback + a))
+    assert found[str([MODE.OPENSOURCE])] == found[str(MODE.A)] == a
+    assert a[0].startswith("110:conv_fprop_mma[")
+    assert fallback[0].startswith("1:composite(110:conv_fprop_mma[")
+
+
+def test_wrong_modes(g):
+    g.relu(g.tensor([2], [1])).set_output(True)
+    with pytest.raises(BadParam, match="modes must be one of heur_mode.B .*; got 'A'"):
+        g.build(["A"])
+
+
+def test_a_graph_that_no_engine_takes(h200):
+    """The exception that the package has, with what every engine said."""
+    g = floats(device_property=h200)
+    offsets = g.tensor([3, 1], [1, 1], T.INT32)
+    g.relu(g.tensor([2, 8], [8, 1], ragged_offset=offsets, name="X")).set_output(True)
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError,
+                       match="no engine takes .*\n.*270:pointwise_vector: does not understand ragged: X"):
+        g.build([MODE.A, MODE.FALLBACK])
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="no plan is left of 0"):
+        g.check_support()
+    assert g.get_engine_count() == 0
+
+
+# ---- Leaving out ----
+
+def planned(h200):
+    g, _ = conv(device_property=h200)
+    g.create_execution_plans([MODE.A, MODE.FALLBACK])
+    return g
+
+
+def test_names(h200):
+    g = planned(h200)
+    before = names(g)
+    assert g.deselect_engines(["conv_fprop_mma", "conv_fprop_any"]) is g
+    left = names(g)
+    assert left == [n for n in before if "conv_fprop_mma" not in n and "conv_fprop_any" not in n]
+    assert 0 < len(left) < len(before)
+    g.deselect_engines(["conv"])
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError,
+                       match=r"no plan is left of \d+; deselected 'conv_fprop_mma', .* 'conv'"):
+        g.check_support()
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="no plan is left"):
+        g.build_plans()
+    with pytest.raises(BadParam, match="names must be a list of parts of plan names; got 'conv'"):
+        g.deselect_engines("conv")
+
+
+def test_workspace(h200):
+    g = planned(h200)
+    sizes = [g.get_workspace_size_plan_at_index(i) for i in range(g.get_execution_plan_count())]
+    assert 0 in sizes and max(sizes) > 0
+    g.deselect_workspace_greater_than(max(sizes) - 1)
+    assert g.get_execution_plan_count() == sum(size < max(sizes) for size in sizes)
+
+
+def test_engines_do_with_less_workspace(h200):
+    """What splits its sums when it may, does not when it may not; in whichever order it is said."""
+    kept = []
+    for is_early in (False, True):
+        g = cudnn.pygraph(io_data_type=T.HALF, compute_data_type=T.FLOAT, device_property=h200)
+        x, dy = g.tensor(*nhwc(8, 64, 28, 28)), g.tensor(*nhwc(8, 64, 28, 28))
+        g.conv_wgrad(x, dy, [1, 1], [1, 1], [1, 1]).set_dim([64, 64, 3, 3]).set_output(True)
+        g.build_operation_graph()
+        if is_early:
+            g.deselect_workspace_greater_than(0)
+        g.create_execution_plans([MODE.A])
+        assert is_early or g.get_workspace_size_plan_at_index(0) > 0
+        g.deselect_workspace_greater_than(0)
+        g.build_plans()
+        assert g.get_workspace_size() == 0
+        kept.append(names(g))
+    assert kept[0] == kept[1] and all("splits=1" in name for name in kept[0]) and len(kept[0]) > 1
+
+
+def test_notes(h200):
+    note, numeric = cudnn.behavior_note, cudnn.numerical_note
+    g = planned(h200)
+    count, before = g.get_execution_plan_count(), names(g)
+    tensor_cores = [n for n in before if "mma" in n]
+    assert 0 < len(tensor_cores) < count
+    g.select_numeric_notes([numeric.TENSOR_CORE])
+    assert names(g) == tensor_cores
+    g = planned(h200)
+    g.deselect_numeric_notes([numeric.TENSOR_CORE, numeric.NONDETERMINISTIC])
+    assert names(g) == [n for n in before if n not in tensor_cores]
+    g = planned(h200)
+    g.deselect_behavior_notes([note.RUNTIME_COMPILATION])
+    assert g.get_execution_plan_count() == 0          # every plan of this graph splices
+    g = planned(h200)
+    g.select_behavior_notes([note.SUPPORTS_CUDA_GRAPH_NATIVE_API])
+    assert g.get_execution_plan_count() == 0
+    with pytest.raises(BadParam, match="notes must be one of behavior_note.RUNTIME_COMPILATION"):
+        g.select_behavior_notes([numeric.TENSOR_CORE])
+
+
+def test_a_fused_bias_is_compiled_at_run_time(h200):
+    for tail, want in ((True, [cudnn.behavior_note.RUNTIME_COMPILATION]), (False, [])):
+        g, _ = conv(tail, device_property=h200)
+        g.build([MODE.A])
+        assert g.get_behavior_notes() == g.get_behavior_notes_for_plan_at_index(0) == want
+
+
+# ---- Building ----
+
+def test_policies_and_indices(handle):
+    g = floats(handle=handle)
+    x = g.tensor([2, 3], [3, 1])
+    y = g.relu(g.exp(x)).set_output(True)
+    g.build_operation_graph()
+    g.create_execution_plans([MODE.A, MODE.FALLBACK])
+    assert names(g) == ["0:reference+0:reference", "1:composite(0:reference+0:reference)"]
+    with pytest.raises(BadParam, match="a plan must be built first: build"):
+        g.get_workspace_size()
+    g.build_plans()
+    pack, space = {x: np.zeros((2, 3), np.float32), y: np.empty((2, 3), np.float32)}, np.empty(9999, np.uint8)
+    with pytest.raises(BadParam, match=r"plan 1 must be built first \(build_plans, build_plan_at_index\); "
+                       r"built are \[0\]"):
+        g.execute_plan_at_index(pack, space, 1)
+    g.build_plans(cudnn.build_plan_policy.ALL)
+    g.execute_plan_at_index(pack, space, 1)
+    assert (pack[y] == 1).all()
+    g.build_plan_at_index(1)
+    g.execute(pack, space)
+    for call in (g.get_plan_name_at_index, g.build_plan_at_index, g.get_behavior_notes_for_plan_at_index):
+        with pytest.raises(BadParam, match="plan index must be below 2, .*; got 9"):
+            call(9)
+    with pytest.raises(BadParam,
+                       match="policy must be one of build_plan_policy.HEURISTICS_CHOICE .*; got 'ALL'"):
+        g.build_plans("ALL")
+
+
+def test_what_was_chosen_still_runs_when_it_is_deselected(handle):
+    g = floats(handle=handle)
+    x = g.tensor([2, 3], [3, 1])
+    y = g.exp(x).set_output(True)
+    g.build([MODE.A])
+    g.deselect_engines(["reference"])
+    out = np.empty((2, 3), np.float32)
+    g.execute({x: np.ones((2, 3), np.float32), y: out})
+    assert np.allclose(out, np.e)
+    with pytest.raises(BadParam, match="plan index must be below 0"):
+        g.get_workspace_size_plan_at_index(0)
+
+
+def test_build_without_modes_builds_no_plans(g):
+    y = g.exp(g.tensor([2, 3], [3, 1])).set_output(True)
+    g.build()
+    assert y.get_uid() == 2 and g.get_execution_plan_count() == 0
+
+
+# ---- Engines and knobs ----
+
+def test_every_knob_of_the_table_has_a_type():
+    assert {k.name for e in engines.TABLE for k in e.knobs} <= TYPES.keys()
+    assert len(set(TYPES.values())) == len(TYPES)
+
+
+def test_a_plan_by_hand_for_every_configuration(h200):
+    """As test_conv_bias of the package does it: each engine, each value of KERNEL_CFG."""
+    g, _ = conv(device_property=h200)
+    g.build_operation_graph()
+    made = 0
+    for engine in range(g.get_engine_count()):
+        for knob in g.get_knobs_for_engine(engine):
+            assert knob.min_value <= knob.max_value and knob.stride >= 1
+            assert json.loads(repr(knob))["knob_type"] == knob.type.name
+            if knob.type == KNOB.KERNEL_CFG:
+                for value in range(knob.min_value, knob.max_value + 1, knob.stride):
+                    g.create_execution_plan(engine, {KNOB.KERNEL_CFG: value})
+                    made += 1
+                    assert g.check_support() and g.get_execution_plan_count() == made
+    assert made > 8 and len(set(names(g))) == made
+    g.build_plans()
+    assert names(g)[0] == "110:conv_fprop_mma[tile=m128n64]" or "tile=" in names(g)[0]
+
+
+def test_knobs_of_several_kinds(h200):
+    g = cudnn.pygraph(io_data_type=T.HALF, compute_data_type=T.FLOAT, device_property=h200)
+    x, dy = g.tensor(*nhwc(8, 64, 28, 28)), g.tensor(*nhwc(8, 64, 28, 28))
+    g.conv_wgrad(x, dy, [1, 1], [1, 1], [1, 1]).set_dim([64, 64, 3, 3]).set_output(True)
+    g.build_operation_graph()
+    knobs = {k.type: k for k in g.get_knobs_for_engine(0)}
+    assert knobs.keys() == {KNOB.KERNEL_CFG, KNOB.SPLIT_K_SLC}
+    g.create_execution_plan(0, {KNOB.SPLIT_K_SLC: 1})
+    assert "splits=1]" in names(g)[0]
+    for wrong, sentence in (({KNOB.KERNEL_CFG: 99}, "150:conv_wgrad_mma offers .*; got KERNEL_CFG=99"),
+                            ({KNOB.SPLIT_K_SLC: 7, KNOB.KERNEL_CFG: 0},
+                             "offers .*; got SPLIT_K_SLC=7 KERNEL_CFG=0"),
+                            ({KNOB.STAGES: 2},
+                             "knobs of 150:conv_wgrad_mma are KERNEL_CFG SPLIT_K_SLC; got STAGES")):
+        with pytest.raises(BadParam, match=sentence):
+            g.create_execution_plan(0, wrong)
+    for wrong in (-1, 99, "0"):
+        with pytest.raises(BadParam, match="engine_id must be below"):
+            g.get_knobs_for_engine(wrong)
+
+
+def test_a_plan_by_hand_runs(handle):
+    g = floats(handle=handle)
+    x = g.tensor([2, 3], [3, 1])
+    y = g.exp(x).set_output(True)
+    g.build_operation_graph()
+    assert g.get_engine_count() == 1 and g.get_knobs_for_engine(0) == []
+    g.create_execution_plan(0, {})
+    g.build_plans()
+    out = np.empty((2, 3), np.float32)
+    g.execute({x: np.zeros((2, 3), np.float32), y: out})
+    assert (out == 1).all()

@@ -1,0 +1,139 @@
+"""Graphs as text, plans as bytes, keys: the same in every process."""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import cydnn.frontend as cudnn
+from cydnn.status import BadParam
+
+from .conftest import floats
+
+T = cudnn.data_type
+
+
+def make(name="", last="relu", **options):
+    """A graph with something of everything, its inputs and its output."""
+    g = cudnn.pygraph(io_data_type=T.FLOAT, intermediate_data_type=T.DOUBLE, compute_data_type=T.FLOAT,
+                      name=name, **options)
+    x = g.tensor([2, 4, 6, 6], [144, 1, 24, 4], uid=0, name=name + "x").set_alignment(4)
+    w = g.tensor([4, 4, 3, 3], [36, 1, 12, 4])
+    n = g.tensor([1], [1], T.HALF, is_pass_by_value=True)
+    conv = g.conv_fprop(x, w, [1, 1], [1, 1], [1, 1])
+    scaled = g.mul(conv, n, compute_data_type=T.DOUBLE, name=name + "scaled")
+    flat = g.add(g.tensor([6], [1], uid=-3), n)
+    y = g.add(getattr(g, last)(scaled), g.tensor_scalar(2.5, cudnn.scalar_type.COMPILE_TIME_CONST))
+    return g, (x, w, n), (y.set_output(True).set_uid(40), flat.set_output(True))
+
+
+def results(g, inputs, outputs, handle=None):
+    rng = np.random.default_rng(0)
+    x, w, n = inputs
+    pack = {x: rng.normal(size=(2, 6, 6, 4)).astype(np.float32),
+            w: rng.normal(size=(4, 3, 3, 4)).astype(np.float32), n: 0.5,
+            -3: np.arange(6, dtype=np.float32)}
+    out = [np.empty((2, 6, 6, 4), np.float32), np.empty(6, np.float32)]
+    g.execute({**pack, **dict(zip(outputs, out))}, np.empty(g.get_workspace_size(), np.uint8), handle=handle)
+    return out
+
+
+def test_a_graph_is_read_from_its_text(handle):
+    """Before anything is checked, and after it is built; what was set and what was left open stay so."""
+    g, inputs, outputs = make(handle=handle)
+    early = repr(g)
+    g.build([cudnn.heur_mode.A])
+    want = results(g, inputs, outputs)
+    for text in (early, repr(g)):
+        assert json.loads(text)["nodes"][0]["op"] == "conv_fprop"
+        again = cudnn.pygraph(handle=handle)
+        again.deserialize(text)
+        assert again.query_tensor_attributes_of_uid(0).get_alignment() == 4
+        again.build([cudnn.heur_mode.A])
+        assert again.key() == g.key()
+        for a, b in zip(results(again, inputs, outputs), want):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_text_keeps_everything(handle):
+    g = floats(handle=handle)
+    offsets = g.tensor([3, 1], [1, 1], T.INT32)
+    g.relu(g.tensor([2, 4], [4, 1], T.INT8x4, ragged_offset=offsets,
+                    reordering_type=cudnn.tensor_reordering.INT8x32),
+           upper_clip=np.float32(6)).set_output(True)
+    again = cudnn.pygraph(handle=handle)
+    again.deserialize(repr(g))
+    assert again.key() == g.key() and repr(again) == repr(g)
+
+
+def test_a_plan_is_read_from_its_bytes(handle):
+    g, inputs, outputs = make(handle=handle)
+    g.build([cudnn.heur_mode.A])
+    data = g.serialize()
+    assert isinstance(data, list) and set(map(type, data)) == {int} and max(data) < 256
+    for args in ((bytes(data),), (data,), (handle, bytearray(data))):
+        again = cudnn.pygraph(handle=handle if len(args) == 1 else None)
+        again.deserialize(*args)
+        assert again.key() == g.key() and again.get_plan_name_at_index(0) == g.get_plan_name_at_index(0)
+        assert again.get_workspace_size() == g.get_workspace_size()
+        assert again.query_tensor_attributes_of_uid(40).get_dim() == [2, 4, 6, 6]
+        for a, b in zip(results(again, inputs, outputs), results(g, inputs, outputs)):
+            np.testing.assert_array_equal(a, b)
+        assert json.loads(repr(again))["nodes"]
+        third = cudnn.pygraph(handle=handle)
+        third.deserialize(repr(again))
+        assert third.key() == g.key()
+
+
+def test_a_plan_for_a_device_that_is_not_here(h200):
+    g, *_ = make(device_property=h200)
+    g.build([cudnn.heur_mode.A])
+    again = cudnn.pygraph(device_property=h200)
+    again.deserialize(bytes(g.serialize()))
+    assert again.get_plan_name_at_index(0) == g.get_plan_name_at_index(0)
+    assert again.serialize() == g.serialize()
+
+
+@pytest.mark.parametrize("data, sentence", [
+    ("nonsense", "the text must be JSON of a pygraph; got JSONDecodeError"),
+                                            ("{}", "the text must be JSON of a pygraph; got KeyError"),
+    (json.dumps(dict(format=9)), "format must be 1; got 9"),
+                                            (b"nonsense", "it must be JSON that a plan was written as"),
+    (b"\xff\xfe", "the bytes must be those of serialize")])
+def test_what_cannot_be_read(handle, data, sentence):
+    with pytest.raises(BadParam, match=sentence):
+        cudnn.pygraph(handle=handle).deserialize(data)
+
+
+def test_bytes_that_were_changed(handle):
+    g, *_ = make(handle=handle)
+    g.build([cudnn.heur_mode.A])
+    data = bytes(g.serialize()).replace(b'"workspace_bytes": ', b'"workspace_bytes": 1')
+    with pytest.raises(BadParam,
+                       match="workspace_bytes must be what this version of cydnn makes of graph and choice"):
+        cudnn.pygraph(handle=handle).deserialize(data)
+
+
+def test_there_must_be_a_plan(g):
+    with pytest.raises(BadParam, match="a plan must be built first"):
+        g.serialize()
+
+
+# ---- Keys ----
+
+def test_keys_say_what_the_graph_is(handle):
+    g = make(handle=handle)[0]
+    assert type(g.key()) is int and g.key() == make(name="other", handle=handle)[0].key()
+    assert g.key() != make(last="abs", handle=handle)[0].key()
+
+
+def test_keys_are_the_same_in_every_process(handle):
+    program = ("from frontend.test_stored import make; import cydnn.frontend as cudnn; "
+               "print(make(handle=cudnn.create_handle('numpy'))[0].key())")
+    found = [subprocess.run([sys.executable, "-c", program],
+                            env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+                            capture_output=True, text=True, check=True).stdout for seed in ("1", "2")]
+    assert [int(text) for text in found] == [make(handle=handle)[0].key()] * 2

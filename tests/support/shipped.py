@@ -1,0 +1,55 @@
+"""What has run of a shipped text, where the interpreter ran texts that code was spliced into."""
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cydnn.fusion.registers import MARK
+from cydnn.fusion.splice import without_stores
+
+
+@lru_cache(maxsize=256)
+def origins(shipped: str, ran: str) -> dict:
+    """{line of a text that ran: the line of the shipped text that it is}. Spliced lines are not there."""
+    if shipped == ran:
+        return {n: n for n in range(1, shipped.count("\n") + 2)}
+    found, there, here = {}, ran.index(".entry"), shipped.index(".entry")
+    for mark in [*MARK.finditer(shipped, here), None]:
+        piece = shipped[here:mark.start() if mark else len(shipped)]
+        first = not found                                    # in the head a parameter may have another size
+        left = piece if first or piece in ran[there:] else without_stores(piece)
+        there = there if first else ran.index(left, there)
+        to, at = ran.count("\n", 0, there) + 1, shipped.count("\n", 0, here) + 1
+        found.update((to + i, at + n) for i, n in enumerate(_numbers(piece, left)))
+        there = _behind(ran, there, piece.count("\n")) if first else there + len(left)
+        here = mark.end() if mark else here
+    return found
+
+
+def _numbers(piece, left):
+    """The line number in a piece of every line that is left of it."""
+    lines = iter(left.split("\n"))
+    line = next(lines, None)
+    for n, old in enumerate(piece.split("\n")):
+        if old == line:
+            yield n
+            line = next(lines, None)
+
+
+def _behind(text, at, lines) -> int:
+    """Behind so many lines from a place on."""
+    for _ in range(lines):
+        at = text.index("\n", at) + 1
+    return at
+
+
+def run_lines(codes: dict, kernel: str, shipped: str) -> set:
+    """Lines of the shipped text of which every instruction has run in one of the texts. ``codes``: of the
+    device."""
+    done = set()
+    for text, code in codes.items():
+        if code.program.name != kernel:
+            continue
+        of = origins(shipped, text.decode() if isinstance(text, bytes) else text)
+        idle = {of.get(code.line(i)) for i, ran in zip(code.instructions, code.executed) if not ran}
+        done |= {of.get(code.line(i)) for i in code.instructions} - idle - {None}
+    return done
