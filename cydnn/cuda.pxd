@@ -1,11 +1,26 @@
 """The driver functions we call, as one table of function pointers.
 
 No C header is needed: another package can cimport this. Field names are the driver's without ``cu``;
-``_core.SYMBOLS`` lists them in this order with the version whose ABI is declared. Handles are ``void *``,
-device addresses ``unsigned long long``. Each type needs its own ``noexcept nogil``.
+symbols.py lists them in this order with the version whose ABI is declared. Handles are ``void *``, device
+addresses ``unsigned long long``. Each type needs its own ``noexcept nogil``.
 """
 
+from libc.stdint cimport uint32_t, uint64_t
+
 ctypedef unsigned long long address_t
+
+cdef struct LaunchAttribute:                  # CUlaunchAttribute: 72 bytes, the value from byte 8 on
+    int id
+    int pad
+    unsigned int value[16]
+
+cdef struct LaunchConfig:                     # CUlaunchConfig: 56 bytes
+    unsigned int grid[3]
+    unsigned int block[3]
+    unsigned int smem
+    void *stream
+    LaunchAttribute *attributes
+    unsigned int count
 
 ctypedef int (*fn_void)() noexcept nogil
 ctypedef int (*fn_uint)(unsigned int flags) noexcept nogil
@@ -27,6 +42,8 @@ ctypedef int (*fn_function_set)(void *function, int attribute, int value) noexce
 ctypedef int (*fn_launch)(void *function, unsigned int gx, unsigned int gy, unsigned int gz,
                           unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,
                           void *stream, void **params, void **extra) noexcept nogil
+ctypedef int (*fn_launch_ex)(const LaunchConfig *config, void *function, void **params,
+                             void **extra) noexcept nogil
 ctypedef int (*fn_mem_alloc)(address_t *ptr, size_t bytes) noexcept nogil
 ctypedef int (*fn_mem_free)(address_t ptr) noexcept nogil
 ctypedef int (*fn_mem_info)(size_t *free, size_t *total) noexcept nogil
@@ -41,6 +58,10 @@ ctypedef int (*fn_stream_wait)(void *stream, void *event, unsigned int flags) no
 ctypedef int (*fn_event_create)(void **event, unsigned int flags) noexcept nogil
 ctypedef int (*fn_event_record)(void *event, void *stream) noexcept nogil
 ctypedef int (*fn_event_elapsed)(float *milliseconds, void *start, void *end) noexcept nogil
+ctypedef int (*fn_map_encode)(void *map, int type, unsigned int rank, void *address, const uint64_t *dims,
+                              const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+                              int interleave, int swizzle, int l2, int fill) noexcept nogil
+ctypedef int (*fn_map_replace)(void *map, void *address) noexcept nogil
 
 cdef struct Driver:
     fn_uint Init
@@ -65,6 +86,7 @@ cdef struct Driver:
     fn_function_get FuncGetAttribute
     fn_function_set FuncSetAttribute
     fn_launch LaunchKernel
+    fn_launch_ex LaunchKernelEx
     fn_mem_alloc MemAlloc
     fn_mem_free MemFree
     fn_mem_info MemGetInfo
@@ -82,3 +104,5 @@ cdef struct Driver:
     fn_handle EventSynchronize
     fn_event_record EventRecord
     fn_event_elapsed EventElapsedTime
+    fn_map_encode TensorMapEncodeTiled
+    fn_map_replace TensorMapReplaceAddress

@@ -1,6 +1,8 @@
-"""Logging: one switch, ``CYDNN_LOG=1..4`` (choices, reasons, launches, PTX), to stderr, or to the file in ``CYDNN_LOG_FILE``.
+"""Logging: one switch, ``CYDNN_LOG=1..4`` (choices, reasons, launches, PTX), to stderr,
+or to the file in ``CYDNN_LOG_FILE``.
 
-Without the variable the standard logger "cydnn" is used as the program has set it up. Lines begin with the problem.
+Without the variable the standard logger "cydnn" is used as the program has set it up.
+Lines begin with the problem.
 """
 from __future__ import annotations
 
@@ -30,10 +32,12 @@ def configure(level: str | None = None):
 
 
 def watch_launches():
-    """From level 3 on, one line for each launch: kernel, grid, block, dynamic shared memory. Called when a CUDA device is made."""
+    """From level 3 on, one line for each launch: kernel, grid, block, dynamic shared memory, attributes.
+    Called when a CUDA device is made."""
     if log.isEnabledFor(LAUNCHES):
         from . import _core
-        _core.log_launches(lambda name, grid, block, smem: log.log(LAUNCHES, "launch %s grid=%s block=%s smem=%d", name, grid, block, smem))
+        text = "launch %s grid=%s block=%s smem=%d %s"
+        _core.log_launches(lambda *launch: log.log(LAUNCHES, text, *launch))
 
 
 configure()

@@ -3,7 +3,7 @@ Reads text only, needs no compiler.
 
 A kernel file begins with ``/*@kernel … @*/``, a library of device functions for the splicer with
 ``/*@funcs … @*/``. Every list-valued key that is not reserved is an axis; a variant is one value for each.
-docs/design.md §3 has the keys.
+docs/design.md §6 has the keys.
 """
 from __future__ import annotations
 
@@ -30,19 +30,17 @@ def _load(path):
 
 
 # by path: the package may not be built yet
-_expressions = _load(ROOT / "cydnn" / "kernels" / "expressions.py")
+_expressions, kinds = (_load(ROOT / "cydnn" / "kernels" / name) for name in ("expressions.py", "kinds.py"))
 expression, DTYPES = _expressions.expression, tuple(_expressions.DTYPE_BYTES)
 
 # key -> (default, types it may have); None: must be given
 KEYS = {"name": (None, str), "about": (None, str), "targets": (["sm_75"], list), "params": (None, list),
         "block": (None, list), "grid": (None, list), "smem": (0, (int, str)), "extra": ([], list),
-        "needs": ([], list), "marks": ([], list), "when": ([], list), "problems": ([], list)}
+        "needs": ([], list), "marks": ([], list), "when": ([], list), "problems": ([], list),
+        "cluster": ([], list), "cooperative": (False, bool), "dependent": (False, bool)}
+ATTRIBUTES = ("cluster", "cooperative", "dependent")         # of a launch; a row has those that are asked for
 FUNCS_DEFAULTS = {"params": [], "block": [1, 1, 1], "grid": [1, 1, 1]}
 
-# C++ type of a parameter -> (bytes, alignment)
-TYPES = {"int": (4, 4), "i32": (4, 4), "int32_t": (4, 4), "unsigned": (4, 4), "uint32_t": (4, 4),
-         "int64_t": (8, 8), "i64": (8, 8), "float": (4, 4), "f32": (4, 4), "double": (8, 8), "f64": (8, 8),
-         "FastDiv": (12, 4), "Fuse": (8, 8)}
 HEADER = re.compile(r"\A\s*/\*@(kernel|funcs)\s*\n(.*?)@\*/", re.S)
 TARGET = re.compile(r"sm_\d{2,3}[af]?")
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
@@ -66,7 +64,7 @@ class Variant:
 
     def allows(self, target: str) -> bool:
         """Whether the contract's ``when`` lets it be compiled for a target."""
-        values = {**self.axes, "sm": int(re.sub(r"\D", "", target))}
+        values = {**self.axes, "sm": _sm(target)}
         return all(expression(condition)(values) for condition in self.when)
 
     @property
@@ -124,9 +122,9 @@ def _value(source, raw, key):
     default, types = KEYS[key]
     value = raw.get(key, default)
     if not isinstance(value, types):
-        raise ContractError(
-            f"{source}: {key} must be {'a list' if types is list else 'a string or number'}; got {value!r}")
-    if key in ("grid", "block") and len(value) != 3:
+        what = {list: "a list", bool: "true or false"}.get(types, "a string or number")
+        raise ContractError(f"{source}: {key} must be {what}; got {value!r}")
+    if key in ("grid", "block", "cluster") and len(value) != 3 and (value or key != "cluster"):
         raise ContractError(f"{source}: {key} must have 3 entries; got {value!r}")
     return value
 
@@ -152,6 +150,7 @@ def _expand(source, kind, digest, contract, axes):
     row = {"source": source, "source_sha256": digest, "about": about, "params": params,
            "param_bytes": params[-1]["offset"] + params[-1]["bytes"] if params else 0, "axes": axes,
            **{key: contract[key] for key in ("block", "grid", "smem", "extra", "needs", "marks")},
+           **{key: contract[key] for key in ATTRIBUTES if contract[key]},
            "problems": _problems(source, contract["problems"], axes)}
     _check(source, contract, row)
     variant = Variant(name, kind, source, digest, (), axes, row, tuple(contract["when"]))
@@ -178,16 +177,25 @@ def _check(source, contract, row):
             raise ContractError(f"{source}: targets must be like sm_80, sm_90a, sm_100f; got {target!r}")
     for condition in contract["when"]:
         _check_names(source, "when", condition, {*row["axes"], "sm"})
-    known = set(row["axes"]) | set(row["extra"]) | {p["name"] for p in row["params"] if p["type"] != "Fuse"}
-    for key in ("block", "grid", "needs"):
-        for text in row[key]:
+    numbers = {p["name"] for p in row["params"] if kind_of(source, p["type"]).pack is not None}
+    known = {*row["axes"], *row["extra"], *numbers}
+    for key in ("block", "grid", "needs", "cluster"):
+        for text in row.get(key, ()):
             _check_names(source, key, text, known)
+    for key in ("cluster", "dependent"):
+        old = [target for target in contract["targets"] if _sm(target) < 90]
+        if key in row and old:
+            raise ContractError(f"{source}: {key} must be for sm_90 and newer; got targets {', '.join(old)}")
     _check_names(source, "smem", row["smem"], known)
     has_room = bool(row["params"]) and row["params"][-1]["type"] == "Fuse"
     if bool(row["marks"]) != has_room:
         raise ContractError(
             f"{source}: a kernel with marks (and no other) must have `Fuse fuse` as its last parameter; "
             f"got marks {row['marks']}, params {contract['params']}")
+
+
+def _sm(target: str) -> int:
+    return int(re.sub(r"\D", "", target))
 
 
 def _check_names(source, key, text, known):
@@ -214,28 +222,22 @@ def parameter(source: str, text: str, axes: dict) -> dict:
     return {"name": words[2], "type": kind if kind.endswith("*") else kind.removeprefix("const ")}
 
 
-def size_of(source: str, kind: str) -> tuple[int, int]:
-    """Bytes and alignment of a parameter type."""
-    if kind.endswith("*"):
-        return 8, 8
-    array = re.fullmatch(r"Array<(\w+), (\d+)>", kind)
-    if array and array[1] in TYPES and array[1] != "Fuse" and int(array[2]) > 0:
-        size, align = TYPES[array[1]]
-        return size * int(array[2]), align
-    if kind not in TYPES:
-        raise ContractError(f"{source}: a parameter must be a pointer, Array<T, N> or one of "
-                            f"{', '.join(TYPES)}; got {kind!r}")
-    return TYPES[kind]
+def kind_of(source: str, text: str):
+    """The row of a parameter type."""
+    try:
+        return kinds.find(text)
+    except ValueError as error:
+        raise ContractError(f"{source}: {error}") from None
 
 
 def layout(source: str, params: list[dict]) -> list[dict]:
     """Give each parameter its offset: in order, each at its natural alignment. That is what nvcc does."""
     end, rows = 0, []
     for row in params:
-        size, align = size_of(source, row["type"])
-        offset = -(-end // align) * align
-        rows.append({**row, "offset": offset, "bytes": size})
-        end = offset + size
+        kind = kind_of(source, row["type"])
+        offset = -(-end // kind.align) * kind.align
+        rows.append({**row, "offset": offset, "bytes": kind.bytes})
+        end = offset + kind.bytes
     return rows
 
 
@@ -281,11 +283,12 @@ def check_entry(text: str, variant: Variant):
         raise ContractError(f"{variant.source}: must have one entry, `extern \"C\" __global__ void KERNEL`; "
                             f"got {[e[0] for e in entries]}")
     _, declared, directives = entries[0]
-    found = [parameter_bytes(line) for line in declared.split(",") if line.strip()]
-    wanted = [row["bytes"] for row in variant.contract["params"]]
+    found = [parameter_size(line) for line in declared.split(",") if line.strip()]
+    rows = [kind_of(variant.source, row["type"]) for row in variant.contract["params"]]
+    wanted = [(kind.bytes, kind.align) for kind in rows]
     if found != wanted:
         raise ContractError(
-            f"{variant.source}: params must be those of KERNEL; the contract has {wanted} bytes "
+            f"{variant.source}: params must be those of KERNEL; the contract has (bytes, alignment) {wanted} "
             f"({', '.join(p['type'] + ' ' + p['name'] for p in variant.contract['params'])}), "
             f"the PTX {found}")
     marked = sorted(set(re.findall(r"// @fuse\.(\w+) ", text)))
@@ -293,9 +296,11 @@ def check_entry(text: str, variant: Variant):
         raise ContractError(f"{variant.source}: marks must list what the kernel marks, {marked}; got "
                             f"{variant.contract['marks']}")
     for behind in re.split(r"// @fuse\.epilogue [^\n]*", text)[1:]:
-        if not re.search(r"st\.global", re.split(r"^\s*(?:\$?\w+:|(?:@!?%\w+\s+)?bra\b)", behind, maxsplit=1, flags=re.M)[0]):
-            raise ContractError(f"{variant.source}: an epilogue mark must be followed by the kernel's store in the same "
-                                "block, which the splicer can leave out; got none")
+        same_block = re.split(r"^\s*(?:\$?\w+:|(?:@!?%\w+\s+)?bra\b)", behind, maxsplit=1, flags=re.M)[0]
+        if not re.search(r"st\.global", same_block):
+            raise ContractError(f"{variant.source}: an epilogue mark must be followed by the kernel's store "
+                                "in the same block, which the splicer can leave out; got none")
+    _check_attributes(text, directives, variant)
     bound = re.search(r"\.maxntid ([\d, ]+)", directives)
     block = variant.contract["block"]
     if bound and all(isinstance(b, int) for b in block):
@@ -304,10 +309,26 @@ def check_entry(text: str, variant: Variant):
             raise ContractError(f"{variant.source}: block must fit __launch_bounds__({most}); got {block}")
 
 
-def parameter_bytes(line: str) -> int:
-    """``.param .u64 .ptr .align 1 k_param_0`` is 8, ``.param .align 4 .b8 k_param_2[12]`` is 12."""
-    element, count = re.search(r"\.[busf](8|16|32|64)\b", line), re.search(r"\[(\d+)\]", line)
-    return int(element[1]) // 8 * int(count[1] if count else 1)
+def _check_attributes(text: str, directives: str, variant: Variant):
+    """A cluster that is compiled in is the one of the contract; who may begin early waits."""
+    compiled = re.search(r"\.reqnctapercluster ([\d, ]+)", directives)
+    cluster = variant.contract.get("cluster")
+    if compiled and cluster and [int(n) for n in compiled[1].split(",")] != cluster:
+        raise ContractError(f"{variant.source}: cluster must be the one that is compiled in, {compiled[1]}; "
+                            f"got {cluster}")
+    if variant.contract.get("dependent") and "griddepcontrol.wait" not in text:
+        raise ContractError(f"{variant.source}: a dependent kernel must wait for the launch before it with "
+                            "griddepcontrol.wait; got none")
+
+
+def parameter_size(line: str) -> tuple[int, int]:
+    """(bytes, alignment): ``.param .u64 .ptr .align 1 k_param_0`` is (8, 8),
+    ``.param .align 4 .b8 k_param_2[12]`` is (12, 4)."""
+    array = re.search(r"\.align (\d+) \.b8 \w+\[(\d+)\]", line)
+    if array:
+        return int(array[2]), int(array[1])
+    size = int(re.search(r"\.[busf](8|16|32|64)\b", line)[1]) // 8
+    return size, size
 
 
 def product(numbers) -> int:

@@ -21,6 +21,7 @@ class CudaDevice:
         self.context = _core.Context(ordinal)
         self.name = f"cuda:{ordinal}"
         self.facts = facts_of(self.context)
+        self._functions: dict = {}          # (kernel, what is spliced) -> _core.Function
         kernels.names()                     # reads the manifest now rather than while the first plan is built
         watch_launches()
 
@@ -85,14 +86,18 @@ class CudaDevice:
         return tape
 
     def function(self, name: str, fuse=None) -> _core.Function:
-        """The kernel ``name``, with ``fuse`` spliced into its marks, loaded on this
-        device. Images are loaded once."""
+        """The kernel ``name``, with ``fuse`` spliced into its marks,
+        loaded on this device. Each is loaded once."""
         kernel = kernels.get(name)
-        text = kernel.image_for(self.facts.sm).text()
-        if fuse:
-            text = fusion.splice(text, kernel, fuse)
-            log.log(PTX, "%s: spliced\n%s", name, LazyText(text))
-        return self.context.load(text, name)
+        key = kernel, tuple(sorted([(mark, fused.program) for mark, fused in fuse.items()])) if fuse else ()
+        found = self._functions.get(key)
+        if found is None:
+            text = kernel.image_for(self.facts.sm).text()
+            if fuse:
+                text = fusion.splice(text, kernel, fuse)
+                log.log(PTX, "%s: spliced\n%s", name, LazyText(text))
+            found = self._functions[key] = self.context.load(text, name)
+        return found
 
     def preload(self, names=None) -> int:
         """Load all kernels (or ``names``) now instead of on first use; returns how many."""
@@ -102,10 +107,17 @@ class CudaDevice:
         return len(chosen)
 
     def _launch(self, tape, step: Launch):
-        packed, data, pointers, scalars = pack(step)
+        packed = pack(step)
+        data = bytearray(packed.data)
+        for offset, map_ in packed.maps:
+            encoded = self.context.tensor_map(*kernels.encoding(map_))
+            data[offset:offset + len(encoded)] = encoded
         tape.launch(self.function(step.kernel, step.fuse), packed.grid, packed.block, packed.smem,
-                    bytes(data), [(offset, p.uid, p.addend) for offset, p in pointers],
-                    [(offset, kind, s.key) for offset, kind, s in scalars])
+                    bytes(data), [(offset, p.uid, p.addend) for offset, p in packed.pointers],
+                    [(offset, kind, s.key) for offset, kind, s in packed.scalars],
+                    [(offset, m.pointer.uid, m.pointer.addend) for offset, m in packed.maps],
+                    kernels.get(step.kernel).offsets if packed.maps else (),
+                    **packed.attributes._asdict())
 
     def _memset(self, tape, step: Memset):
         tape.memset(step.pointer.uid, step.pointer.addend, step.bytes, step.value)
@@ -124,18 +136,19 @@ class LazyText:
 STEPS = {Launch: CudaDevice._launch, Memset: CudaDevice._memset}
 
 
-def pack(step: Launch) -> tuple:
-    """(what the kernel's contract packs, parameter block, [(offset, Pointer)], [(offset, kind, Scalar)])
-    of a launch. The parameters of what is spliced in lie in the kernel's Fuse block, which they may enlarge."""
+def pack(step: Launch) -> kernels.Packed:
+    """What the kernel's contract packs, and behind it, where its parameter Fuse begins, what the programs
+    that are spliced in need."""
     kernel = kernels.get(step.kernel)
     packed = kernel.pack(step.args, **step.extra)
+    if not step.fuse:
+        return packed
     data, pointers, scalars = bytearray(packed.data), list(packed.pointers), list(packed.scalars)
-    if step.fuse:
-        at = fusion.bases(step.fuse)
-        data += bytes(max(kernel.fuse_offset + at[""] - len(data), 0))
-        for mark, fused in step.fuse.items():
-            fused.put(data, kernel.fuse_offset + at[mark], pointers, scalars)
-    return packed, data, pointers, scalars
+    at = fusion.bases(step.fuse)
+    data += bytes(max(kernel.fuse_offset + at[""] - len(data), 0))
+    for mark, fused in step.fuse.items():
+        fused.put(data, kernel.fuse_offset + at[mark], pointers, scalars)
+    return packed._replace(data=bytes(data), pointers=pointers, scalars=scalars)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
@@ -146,8 +159,9 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def facts_of(context: _core.Context) -> DeviceFacts:
-    """The row of a product that is known, so that plans made without the card are those made with it; of another, what the
-    driver says (two transfers a memory clock over the bus). The driver has the last word on the SMs that are there."""
+    """The row of a product that is known, so that plans made without the card are those made with it; of
+    another, what the driver says (two transfers a memory clock over the bus). The driver has the last
+    word on the SMs that are there."""
     ask, name = context.attribute, context.name
     sm, driver, sms = 10 * ask(75) + ask(76), _core.driver_version(), ask(16)
     sheet = known(name)

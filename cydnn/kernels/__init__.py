@@ -1,4 +1,6 @@
 """The kernels of ``ptx/``: the manifest and its images, and the packing of parameters."""
-from .manifest import (BUILD, GRID_LIMITS, MANIFEST, Image, Kernel, axis, function, get, names, pick_target, ptx_dir, reload,
-                       verify)
-from .pack import Packed, fastdiv
+from .manifest import (BUILD, GRID_LIMITS, MANIFEST, Image, Kernel, axis, function, get, names, pick_target,
+                       ptx_dir, reload, verify)
+from .kinds import fastdiv
+from .pack import Attributes, Packed
+from .tensor_map import encoding, reasons as map_reasons

@@ -1,7 +1,9 @@
-"""The kernels of ``ptx/``: what the manifest says of each, which image fits a device, and how arguments become a parameter block.
+"""The kernels of ``ptx/``: what the manifest says of each, which image fits a device,
+and how arguments become a parameter block.
 
-``get("softmax_fwd_warp_f32_8")`` gives a Kernel; ``Kernel.image_for(90)`` the PTX for a device; ``Kernel.pack(args)`` everything a launch needs.
-The manifest is read once, on first use. Images are read when asked for, and their hash is verified each time.
+``get("softmax_fwd_warp_f32_8")`` gives a Kernel; ``Kernel.image_for(90)`` the PTX for a device;
+``Kernel.pack(args)`` everything a launch needs. The manifest is read once, on first use. Images are read when
+asked for, and their hash is verified each time.
 """
 from __future__ import annotations
 
@@ -12,21 +14,24 @@ import os
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 from pathlib import Path
 
 from ..status import BadParam, InternalError, NotSupported
 from .expressions import expression
-from .pack import Packed, Packer
+from .pack import Attributes, Packed, Packer
 
 MANIFEST = "manifest.json"
 BUILD = "python tools/build_ptx.py"
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
+MOST_OF_CLUSTER = 8                              # blocks, on every GPU that has clusters
 
 
 # ---- Where the images are ----
 
 def ptx_dir() -> Path:
-    """The folder with ``manifest.json``: ``CYDNN_PTX_DIR``, then ``cydnn/_ptx`` (installed), then ``ptx/`` of the repository."""
+    """The folder with ``manifest.json``: ``CYDNN_PTX_DIR``, then ``cydnn/_ptx`` (installed),
+    then ``ptx/`` of the repository."""
     return _place(os.environ.get("CYDNN_PTX_DIR"))
 
 
@@ -37,7 +42,8 @@ def _place(named: str | None) -> Path:
     for place in places:
         if (place / MANIFEST).is_file():
             return place
-    raise NotSupported(f"kernels: {MANIFEST} must be in {' or '.join(map(str, places))}; got none. Build it with `{BUILD}`")
+    raise NotSupported(f"kernels: {MANIFEST} must be in {' or '.join(map(str, places))}; got none. "
+                       f"Build it with `{BUILD}`")
 
 
 @lru_cache(maxsize=None)
@@ -83,11 +89,13 @@ def _find(table: dict, name: str, kind: str) -> "Kernel":
 @lru_cache(maxsize=None)
 def _axis(place: Path, source: str, name: str) -> tuple:
     rows = _manifest(place)["kernels"].values()
-    return tuple(dict.fromkeys(row["axes"][name] for row in rows if row["source"] == source and name in row["axes"]))
+    axes = (row["axes"] for row in rows if row["source"] == source)
+    return tuple(dict.fromkeys(found[name] for found in axes if name in found))
 
 
 def axis(source: str, name: str) -> tuple:
-    """The values that the variants of a source ("softmax/softmax_fwd_warp.cu") have on one axis; () where it has none."""
+    """The values that the variants of a source ("softmax/softmax_fwd_warp.cu")
+    have on one axis; () where it has none."""
     return _axis(ptx_dir(), source, name)
 
 
@@ -113,7 +121,8 @@ def verify() -> list[str]:
 
 @dataclass(frozen=True)
 class Image:
-    """One kernel compiled for one target. ``version`` is the PTX version, which says what driver can load it."""
+    """One kernel compiled for one target.
+    ``version`` is the PTX version, which says what driver can load it."""
     target: str
     path: Path
     sha256: str
@@ -136,19 +145,22 @@ def _read_image(path: Path, sha256: str) -> bytes:
         raise InternalError(f"image {path} must be readable; got {error}. Build it with `{BUILD}`") from None
     digest = hashlib.sha256(text).hexdigest()
     if digest != sha256:
-        raise InternalError(f"image {path} must have sha256 {sha256[:16]}…; got {digest[:16]}…. The file was changed; build it with `{BUILD}`")
+        raise InternalError(f"image {path} must have sha256 {sha256[:16]}…; got {digest[:16]}…. "
+                            f"The file was changed; build it with `{BUILD}`")
     return text
 
 
 def pick_target(targets, sm: int) -> str | None:
-    """The best of ``targets`` for a device: ``sm_90a`` for exactly it, ``sm_100f`` of its family, else the highest plain one."""
+    """The best of ``targets`` for a device:
+    ``sm_90a`` for exactly it, ``sm_100f`` of its family, else the highest plain one."""
     def plain(target, end=""):
         found = re.fullmatch(rf"sm_(\d+){end}", target)
         return int(found[1]) if found else 10**9
     if f"sm_{sm}a" in targets:
         return f"sm_{sm}a"
     family = [t for t in targets if plain(t, "f") // 10 == sm // 10 and plain(t, "f") <= sm]
-    return max(family or [t for t in targets if plain(t) <= sm], key=lambda t: int(re.sub(r"\D", "", t)), default=None)
+    fit = family or [t for t in targets if plain(t) <= sm]
+    return max(fit, key=lambda t: int(re.sub(r"\D", "", t)), default=None)
 
 
 # ---- One kernel ----
@@ -158,23 +170,31 @@ class Kernel:
 
     def __init__(self, name: str, row: dict, place: Path):
         self.name, self.row, self.place = name, row, place
-        self.about, self.source, self.axes, self.marks = row["about"], row["source"], row["axes"], tuple(row.get("marks", ()))
-        self.problems = tuple(row.get("problems", ()))           # problem lines that launch it; tests/support/cases.py
+        self.about, self.source, self.axes = row["about"], row["source"], row["axes"]
+        self.marks = tuple(row.get("marks", ()))
+        self.problems = tuple(row.get("problems", ()))                      # problem lines that launch it
 
     def __repr__(self):
         return f"Kernel({self.name}: {', '.join(self.row['images'])})"
 
     @cached_property
+    def offsets(self) -> tuple:
+        """Where in the parameter block each parameter begins."""
+        return tuple([row["offset"] for row in self.row["params"]])
+
+    @cached_property
     def images(self) -> dict[str, Image]:
         """The images by target."""
-        return {target: Image(target, self.place / facts["file"], **{k: v for k, v in facts.items() if k != "file"})
-                for target, facts in self.row["images"].items()}
+        facts_of = lambda row: {k: v for k, v in row.items() if k != "file"}
+        return {target: Image(target, self.place / row["file"], **facts_of(row))
+                for target, row in self.row["images"].items()}
 
     def image_for(self, sm: int) -> Image:
         """The best image for a device of compute capability ``sm`` (75, 90, 120)."""
         target = pick_target(self.row["images"], sm)
         if target is None:
-            raise NotSupported(f"{self.name}: the device is sm_{sm} and the images are for {', '.join(self.row['images'])}. "
+            raise NotSupported(f"{self.name}: the device is sm_{sm} and the images are for "
+                               f"{', '.join(self.row['images'])}. "
                                f"Build one with `{BUILD} --arch sm_{sm} --only {self.name}`")
         return self.images[target]
 
@@ -184,7 +204,7 @@ class Kernel:
 
     @cached_property
     def fuse_offset(self) -> int | None:
-        """Where the splicer's 128 bytes lie in the parameter block."""
+        """Where the parameters of what is spliced in begin; they may need more bytes than the block has."""
         return next((row["offset"] for row in self.row["params"] if row["type"] == "Fuse"), None)
 
     @cached_property
@@ -193,33 +213,48 @@ class Kernel:
 
     @cached_property
     def _shape(self) -> tuple:
-        row = self.row
-        return tuple(tuple(map(expression, row[key])) for key in ("needs", "grid", "block")) + (expression(row["smem"]),)
+        lists = [tuple(map(expression, self.row[key])) for key in ("needs", "grid", "block")]
+        return *lists, expression(self.row["smem"])
 
     def pack(self, args: dict, **extra) -> Packed:
         """Pack ``args``, one value for each parameter by name, and evaluate the launch shape.
 
-        Pointers: a Pointer (patched at execute), None (null) or an address. Numbers: as declared; float and double also a Scalar
-        (patched at execute). FastDiv: the divisor. Array<T, N>: N values. Fuse: left out. ``extra``: the contract's extra names.
+        Pointers: a Pointer (patched at execute), None (null) or an address. Numbers: as declared; int,
+        int64_t, float and double also a Scalar (patched at execute). FastDiv: the divisor. Array<T, N>: N
+        values. CUtensorMap: a TensorMap. Fuse: left out. ``extra``: the contract's extra names.
         Raises BadParam for a wrong argument and NotSupported when a need of the contract does not hold.
         """
         values, block = self._names_and_block(args, extra)
-        pointers, scalars = [], []
+        later = {"pointers": [], "scalars": [], "maps": []}
         for packer in self._packers:
-            seen = packer.put(block, args[packer.name], pointers, scalars)
+            seen = packer.put(block, args[packer.name], later)
             if seen is not None:
                 values[packer.name] = seen
         grid, threads, smem = self._launch_shape(values)
-        return Packed(bytes(block), pointers, scalars, grid, threads, smem)
+        attributes = Attributes(self._cluster_of(values, grid), *(self.row.get(key, False) for key in
+                                                                  ("cooperative", "dependent")))
+        return Packed(data=bytes(block), grid=grid, block=threads, smem=smem, attributes=attributes, **later)
 
     def _names_and_block(self, args, extra):
-        wanted = {packer.name for packer in self._packers}
-        for given, names, what in ((args, wanted, "arguments"), (extra, set(self.row["extra"]), "extra names")):
+        wanted, others = {packer.name for packer in self._packers}, set(self.row["extra"])
+        for given, names, what in ((args, wanted, "arguments"), (extra, others, "extra names")):
             if given.keys() != names:
                 missing, unknown = sorted(names - given.keys()), sorted(given.keys() - names)
                 raise BadParam(f"{self.name}: {what} must be {', '.join(sorted(names)) or 'none'}; got "
                                f"{', '.join(unknown) if unknown else 'no ' + ', '.join(missing)}")
         return {**self.axes, **extra}, bytearray(self.row["param_bytes"])
+
+    def _cluster_of(self, values, grid):
+        """The cluster of the contract, None where it has none."""
+        if "cluster" not in self.row:
+            return None
+        cluster = tuple(int(expression(text)(values)) for text in self.row["cluster"])
+        if min(cluster) < 1 or prod(cluster) > MOST_OF_CLUSTER:
+            raise NotSupported(f"{self.name}: cluster must have 1 … {MOST_OF_CLUSTER} blocks; "
+                               f"got {cluster}")
+        if any(g % c for g, c in zip(grid, cluster)):
+            raise NotSupported(f"{self.name}: grid must be a multiple of the cluster {cluster}; got {grid}")
+        return cluster
 
     def _launch_shape(self, values):
         needs, grid, block, smem = self._shape
@@ -227,7 +262,8 @@ class Kernel:
             for need in needs:
                 if not need(values):
                     raise NotSupported(f"{self.name}: needs {need.text}; got {need.show(values)}")
-            grid, block, smem = tuple(int(g(values)) for g in grid), tuple(int(b(values)) for b in block), int(smem(values))
+            grid, block = (tuple(int(size(values)) for size in sizes) for sizes in (grid, block))
+            smem = int(smem(values))
         except ValueError as error:
             if isinstance(error, NotSupported):
                 raise

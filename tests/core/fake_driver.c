@@ -1,7 +1,9 @@
-/* A CUDA driver that runs nothing: it keeps the books (contexts, modules, memory), counts calls, records launches with their
-   parameter blocks, and fails on request. Built with -soname libcuda.so.1 and loaded before first use, cuda.bindings finds it.
+/* A CUDA driver that runs nothing: it keeps the books (contexts, modules, memory), counts calls, records
+   launches with their parameter blocks, and fails on request. Built with -soname libcuda.so.1 and loaded
+   before first use, cuda.bindings finds it.
 
-   For tests, by ctypes: fake_reset, fake_count(name), fake_fail(name, nth, status), fake_last(&Launch), fake_live(kind). */
+   For tests, by ctypes: fake_reset, fake_count(name), fake_fail(name, nth, status), fake_last(&Launch),
+   fake_live(kind). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -10,13 +12,14 @@
 #include <string.h>
 
 enum { DEVICES = 2, CALLS = 256, BLOCKS = 4096, OPTIN_SMEM = 232448 };
-enum { OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_DEVICE, INVALID_CONTEXT = 201, INVALID_PTX = 218,
-       NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+enum { OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_DEVICE,
+       INVALID_CONTEXT = 201, INVALID_PTX = 218, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
 
-typedef struct { char name[128]; unsigned grid[3], block[3], smem; void *stream; size_t bytes; unsigned char data[4096]; } Launch;
+typedef struct { char name[128]; unsigned grid[3], block[3], smem; void *stream; size_t bytes;
+                 unsigned char data[4096]; unsigned attributes[5]; } Launch;
 typedef struct Function { char name[128]; int smem_limit; struct Function *next; } Function;
 typedef struct { char *text; Function *functions; } Module;
-typedef struct { char *base; size_t bytes; int device, kind; } Block;     /* kind: 1 pinned, 2 device, 3 managed */
+typedef struct { char *base; size_t bytes; int device, kind; } Block;    /* 1 pinned, 2 device, 3 managed */
 typedef struct { const char *name; long count, fail_at; int status; } Call;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,7 +30,8 @@ static Launch last;
 static __thread void *stack[16];
 static __thread int depth;
 
-static int enter(const char *name) {                                /* count this call; the status it must fail with, or 0 */
+/* Count this call; the status it must fail with, or 0. */
+static int enter(const char *name) {
     if (is_quick) return 0;
     int status = 0;
     pthread_mutex_lock(&lock);
@@ -43,6 +47,12 @@ static int enter(const char *name) {                                /* count thi
 #define ENTER do { int failed = enter(__func__); if (failed) return failed; } while (0)
 #define CURRENT (depth ? stack[depth - 1] : NULL)
 
+static void add(int *number, int by) {
+    pthread_mutex_lock(&lock);
+    *number += by;
+    pthread_mutex_unlock(&lock);
+}
+
 static Call *call(const char *name) {
     for (int i = 0; i < CALLS; ++i) {
         if (!calls[i].name) calls[i].name = strdup(name);
@@ -50,77 +60,108 @@ static Call *call(const char *name) {
     }
     return NULL;
 }
-void fake_reset(void) { for (int i = 0; i < CALLS; ++i) calls[i].count = calls[i].fail_at = 0; is_quick = 0; }
+void fake_reset(void) {
+    for (int i = 0; i < CALLS; ++i) calls[i].count = calls[i].fail_at = 0;
+    is_quick = 0;
+}
 long fake_count(const char *name) { return call(name)->count; }
-void fake_fail(const char *name, long nth, int status) { Call *c = call(name); c->count = 0, c->fail_at = nth, c->status = status; }
+void fake_fail(const char *name, long nth, int status) {
+    Call *c = call(name);
+    c->count = 0, c->fail_at = nth, c->status = status;
+}
 void fake_quick(int on) { is_quick = on; }                          /* no counting, no records: for timing */
 void fake_last(Launch *out) { *out = last; }
 int fake_depth(void) { return depth; }
 int fake_live(const char *kind) {
-    return !strcmp(kind, "modules") ? live_modules : !strcmp(kind, "streams") ? live_streams : !strcmp(kind, "events") ? live_events :
-           !strcmp(kind, "blocks") ? live_blocks : retained[0] + retained[1];
+    return !strcmp(kind, "modules") ? live_modules
+         : !strcmp(kind, "streams") ? live_streams
+         : !strcmp(kind, "events") ? live_events
+         : !strcmp(kind, "blocks") ? live_blocks
+         : retained[0] + retained[1];
 }
 static int add_block(char *base, size_t bytes, int device, int kind) {
     pthread_mutex_lock(&lock);
     int status = OUT_OF_MEMORY;
-    for (int i = 0; i < BLOCKS && status; ++i) if (!blocks[i].base) blocks[i] = (Block){base, bytes, device, kind}, ++live_blocks, status = OK;
+    for (int i = 0; i < BLOCKS && status; ++i)
+        if (!blocks[i].base) blocks[i] = (Block){base, bytes, device, kind}, ++live_blocks, status = OK;
     pthread_mutex_unlock(&lock);
     return status;
 }
-void *fake_memory(size_t bytes, int device, int kind) {             /* pinned, managed, or another device's memory */
+void *fake_memory(size_t bytes, int device, int kind) {   /* pinned, managed, or another device's memory */
     char *base = aligned_alloc(256, (bytes + 255) / 256 * 256);
     add_block(base, bytes, device, kind);
     return base;
 }
 
 int cuInit(unsigned flags) { (void)flags; ENTER; return OK; }
-int cuDriverGetVersion(int *out) { ENTER; *out = 13000; return OK; }
+static int fake_version(void) {
+    const char *given = getenv("CYDNN_FAKE_VERSION");
+    return given ? atoi(given) : 13000;
+}
+int cuDriverGetVersion(int *out) { ENTER; *out = fake_version(); return OK; }
 int cuDeviceGetCount(int *out) { ENTER; *out = DEVICES; return OK; }
-int cuDeviceGet(int *out, int ordinal) { ENTER; *out = ordinal; return ordinal < DEVICES ? OK : INVALID_DEVICE; }
-int cuDeviceGetName(char *out, int bytes, int device) { ENTER; snprintf(out, bytes, "Fake GPU %d", device); return OK; }
+int cuDeviceGet(int *out, int ordinal) {
+    ENTER;
+    *out = ordinal;
+    return ordinal < DEVICES ? OK : INVALID_DEVICE;
+}
+int cuDeviceGetName(char *out, int bytes, int device) {
+    ENTER;
+    snprintf(out, bytes, "Fake GPU %d", device);
+    return OK;
+}
 int cuDeviceTotalMem_v2(size_t *out, int device) { (void)device; ENTER; *out = 1ull << 33; return OK; }
 int cuDeviceGetAttribute(int *out, int attribute, int device) {
     (void)device; ENTER;
-    *out = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 97 ? OPTIN_SMEM : attribute == 38 ? 62914560 :
-           attribute == 13 ? 1980000 : attribute == 36 ? 3201000 : attribute == 37 ? 6144 : 0;
+    *out = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 97 ? OPTIN_SMEM
+         : attribute == 38 ? 62914560 : attribute == 13 ? 1980000 : attribute == 36 ? 3201000
+         : attribute == 37 ? 6144 : 0;
     return OK;
 }
 int cuGetErrorName(int status, const char **out) {
-    *out = status == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" :
-           status == INVALID_PTX ? "CUDA_ERROR_INVALID_PTX" : status == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_FAKE";
+    *out = status == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+         : status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+         : status == INVALID_PTX ? "CUDA_ERROR_INVALID_PTX"
+         : status == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_FAKE";
     return OK;
 }
 int cuGetErrorString(int status, const char **out) { (void)status; *out = "as the test asked"; return OK; }
 int cuDevicePrimaryCtxRetain(void **out, int device) {
     ENTER;
-    pthread_mutex_lock(&lock); ++retained[device]; pthread_mutex_unlock(&lock);
+    add(&retained[device], 1);
     *out = &retained[device];
     return OK;
 }
-int cuDevicePrimaryCtxRelease_v2(int device) { ENTER; pthread_mutex_lock(&lock); --retained[device]; pthread_mutex_unlock(&lock); return OK; }
+int cuDevicePrimaryCtxRelease_v2(int device) { ENTER; add(&retained[device], -1); return OK; }
 int cuCtxGetCurrent(void **out) { ENTER; *out = CURRENT; return OK; }
 int cuCtxSetCurrent(void *context) { ENTER; if (!depth) ++depth; stack[depth - 1] = context; return OK; }
 int cuCtxPushCurrent_v2(void *context) { ENTER; stack[depth++] = context; return OK; }
-int cuCtxPopCurrent_v2(void **out) { ENTER; if (!depth) return INVALID_CONTEXT; *out = stack[--depth]; return OK; }
+int cuCtxPopCurrent_v2(void **out) {
+    ENTER;
+    if (!depth) return INVALID_CONTEXT;
+    *out = stack[--depth];
+    return OK;
+}
 int cuCtxSynchronize(void) { ENTER; return CURRENT ? OK : INVALID_CONTEXT; }
 
 int cuModuleLoadDataEx(void **out, const char *image, unsigned count, int *options, void **values) {
     ENTER;
     if (!CURRENT) return INVALID_CONTEXT;
     if (!strstr(image, ".entry ")) {
-        for (unsigned i = 0; i < count; ++i) if (options[i] == 5) strcpy(values[i], "ptxas fatal: line 1; syntax error\n");
+        for (unsigned i = 0; i < count; ++i)
+            if (options[i] == 5) strcpy(values[i], "ptxas fatal: line 1; syntax error\n");
         return INVALID_PTX;
     }
     Module *module = calloc(1, sizeof *module);
     module->text = strdup(image);
-    pthread_mutex_lock(&lock); ++live_modules; pthread_mutex_unlock(&lock);
+    add(&live_modules, 1);
     *out = module;
     return OK;
 }
 int cuModuleUnload(Module *module) {
     ENTER;
     free(module->text), free(module);
-    pthread_mutex_lock(&lock); --live_modules; pthread_mutex_unlock(&lock);
+    add(&live_modules, -1);
     return OK;
 }
 int cuModuleGetFunction(void **out, Module *module, const char *name) {
@@ -132,8 +173,9 @@ int cuModuleGetFunction(void **out, Module *module, const char *name) {
     Function *f = module->functions;
     while (f && strcmp(f->name, name)) f = f->next;
     if (!f) {
-        f = calloc(1, sizeof *f);                                   /* lives as long as the process: a function is never freed in CUDA */
-        snprintf(f->name, sizeof f->name, "%s", name), f->smem_limit = 49152, f->next = module->functions, module->functions = f;
+        f = calloc(1, sizeof *f);           /* lives as long as the process: CUDA never frees a function */
+        snprintf(f->name, sizeof f->name, "%s", name);
+        f->smem_limit = 49152, f->next = module->functions, module->functions = f;
     }
     pthread_mutex_unlock(&lock);
     *out = f;
@@ -150,25 +192,94 @@ int cuFuncSetAttribute(Function *f, int attribute, int value) {
     f->smem_limit = value;
     return OK;
 }
-int cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned smem, void *stream,
-                   void **params, void **extra) {
-    (void)params;
-    if (is_quick) return OK;
-    ENTER;
+/* Parameters one by one: how large they are only a driver knows; the tests' are 264 bytes together. */
+static int launch(Function *f, const unsigned *grid, const unsigned *block, unsigned smem, void *stream,
+                  void **params, void **extra, const unsigned *attributes) {
+    size_t together = 264;
+    void *one_by_one[] = {(void *)1, params ? params[0] : NULL, (void *)2, &together, NULL};
     if (!CURRENT) return INVALID_CONTEXT;
-    if ((int)smem > f->smem_limit || extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4]) return INVALID_VALUE;
+    if (!params == !extra) return INVALID_VALUE;
+    extra = params ? one_by_one : extra;
+    if ((int)smem > f->smem_limit || extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4])
+        return INVALID_VALUE;
     pthread_mutex_lock(&lock);
     memcpy(last.name, f->name, sizeof last.name);
-    last.grid[0] = gx, last.grid[1] = gy, last.grid[2] = gz, last.block[0] = bx, last.block[1] = by, last.block[2] = bz;
+    memcpy(last.grid, grid, sizeof last.grid), memcpy(last.block, block, sizeof last.block);
+    memcpy(last.attributes, attributes, sizeof last.attributes);
     last.smem = smem, last.stream = stream, last.bytes = *(size_t *)extra[3];
     memcpy(last.data, extra[1], last.bytes);
     pthread_mutex_unlock(&lock);
-    /* A kernel named sum_* checks its own block: out[0] gets the sum of the 64-bit words behind the first pointer (threads test). */
+    /* A kernel named sum_* checks its own block: out[0] gets the sum of the 64-bit words behind the first
+       pointer (threads test). */
     if (!strncmp(f->name, "sum_", 4)) {
         uint64_t *words = extra[1], sum = 0;
         for (size_t i = 1; i < *(size_t *)extra[3] / 8; ++i) sum += words[i];
         *(uint64_t *)words[0] = sum;
     }
+    return OK;
+}
+int cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned smem, void *stream, void **params, void **extra) {
+    if (is_quick) return OK;
+    ENTER;
+    const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz}, none[5] = {0};
+    return launch(f, grid, block, smem, stream, params, extra, none);
+}
+typedef struct { int id, pad; unsigned value[16]; } Attribute;      /* the layouts of cuda.h */
+typedef struct {
+    unsigned grid[3], block[3], smem;
+    void *stream;
+    Attribute *attributes;
+    unsigned count;
+} Config;
+_Static_assert(sizeof(Attribute) == 72 && sizeof(Config) == 56, "cuda.h");
+int cuLaunchKernelEx(const Config *config, Function *f, void **params, void **extra) {
+    unsigned attributes[5] = {0};                                   /* cluster, cooperative, dependent */
+    if (is_quick) return OK;
+    ENTER;
+    for (unsigned i = 0; i < config->count; ++i) {
+        const Attribute *a = &config->attributes[i];
+        if (a->id == 4) memcpy(attributes, a->value, 12);
+        else if (a->id == 2 || a->id == 6) attributes[a->id == 2 ? 3 : 4] = a->value[0];
+        else return INVALID_VALUE;
+    }
+    return launch(f, config->grid, config->block, config->smem, config->stream, params, extra, attributes);
+}
+
+/* A tensor map keeps what it was made from; the rules are those of the driver's manual. */
+typedef struct {
+    uint64_t address;
+    uint32_t type, rank, swizzle, fill;
+    uint64_t dims[5], strides[4];
+    uint16_t box[5];
+    uint8_t steps[5];
+} Map;
+int cuTensorMapEncodeTiled(Map *map, int type, unsigned rank, void *address, const uint64_t *dims,
+                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+                           int interleave, int swizzle, int l2, int fill) {
+    static const int bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+    (void)l2; ENTER;
+    if (!CURRENT) return INVALID_CONTEXT;
+    if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || rank < 1 || rank > 5 || type > 9 || interleave)
+        return INVALID_VALUE;
+    if (box[0] * bytes[type] % 16 || (swizzle && (int)box[0] * bytes[type] > 16 << swizzle))
+        return INVALID_VALUE;
+    memset(map, 0, 128);
+    map->address = (uintptr_t)address, map->type = type, map->rank = rank;
+    map->swizzle = swizzle, map->fill = fill;
+    for (unsigned i = 0; i < rank; ++i) {
+        if (!dims[i] || dims[i] > 1ull << 32 || !box[i] || box[i] > 256 || !steps[i] || steps[i] > 8)
+            return INVALID_VALUE;
+        if (i < rank - 1 && (strides[i] % 16 || strides[i] >> 40)) return INVALID_VALUE;
+        map->dims[i] = dims[i], map->box[i] = box[i], map->steps[i] = steps[i];
+        if (i < rank - 1) map->strides[i] = strides[i];
+    }
+    return OK;
+}
+int cuTensorMapReplaceAddress(Map *map, void *address) {
+    ENTER;
+    if ((uintptr_t)map % 64 || (uintptr_t)address % 16) return INVALID_VALUE;
+    map->address = (uintptr_t)address;
     return OK;
 }
 
@@ -185,25 +296,39 @@ int cuMemFree_v2(unsigned long long ptr) {
     int status = INVALID_VALUE;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < BLOCKS; ++i)
-        if (blocks[i].base == (char *)ptr) free(blocks[i].base), blocks[i].base = NULL, --live_blocks, status = OK;
+        if (blocks[i].base == (char *)ptr)
+            free(blocks[i].base), blocks[i].base = NULL, --live_blocks, status = OK;
     pthread_mutex_unlock(&lock);
     return status;
 }
-int cuMemGetInfo_v2(size_t *unused, size_t *total) { ENTER; *unused = 1ull << 32, *total = 1ull << 33; return OK; }
-int cuMemcpyHtoDAsync_v2(unsigned long long dst, const void *src, size_t n, void *s) { (void)s; ENTER; memcpy((void *)dst, src, n); return OK; }
-int cuMemcpyDtoHAsync_v2(void *dst, unsigned long long src, size_t n, void *s) { (void)s; ENTER; memcpy(dst, (void *)src, n); return OK; }
+int cuMemGetInfo_v2(size_t *unused, size_t *total) {
+    ENTER;
+    *unused = 1ull << 32, *total = 1ull << 33;
+    return OK;
+}
+int cuMemcpyHtoDAsync_v2(unsigned long long dst, const void *src, size_t n, void *s) {
+    (void)s; ENTER; memcpy((void *)dst, src, n); return OK;
+}
+int cuMemcpyDtoHAsync_v2(void *dst, unsigned long long src, size_t n, void *s) {
+    (void)s; ENTER; memcpy(dst, (void *)src, n); return OK;
+}
 int cuMemcpyDtoDAsync_v2(unsigned long long dst, unsigned long long src, size_t n, void *s) {
     (void)s; ENTER; memmove((void *)dst, (void *)src, n); return OK;
 }
-int cuMemsetD8Async(unsigned long long dst, unsigned char value, size_t n, void *s) { (void)s; ENTER; memset((void *)dst, value, n); return OK; }
+int cuMemsetD8Async(unsigned long long dst, unsigned char value, size_t n, void *s) {
+    (void)s; ENTER; memset((void *)dst, value, n); return OK;
+}
 int cuPointerGetAttributes(unsigned count, int *attributes, void **values, unsigned long long ptr) {
     ENTER;
     Block found = {0};
-    for (int i = 0; i < BLOCKS; ++i)
-        if (blocks[i].base && (char *)ptr >= blocks[i].base && (char *)ptr < blocks[i].base + blocks[i].bytes) found = blocks[i];
+    for (int i = 0; i < BLOCKS; ++i) {
+        const char *base = blocks[i].base;
+        if (base && (char *)ptr >= base && (char *)ptr < base + blocks[i].bytes) found = blocks[i];
+    }
     for (unsigned i = 0; i < count; ++i)
-        *(int *)values[i] = attributes[i] == 2 ? (found.kind == 3 ? 2 : found.kind) : attributes[i] == 8 ? found.kind == 3 :
-                            found.base ? found.device : -2;
+        *(int *)values[i] = attributes[i] == 2 ? (found.kind == 3 ? 2 : found.kind)
+                          : attributes[i] == 8 ? found.kind == 3
+                          : found.base ? found.device : -2;
     return OK;
 }
 int cuStreamCreateWithPriority(void **out, unsigned flags, int priority) {
@@ -213,36 +338,53 @@ int cuStreamCreateWithPriority(void **out, unsigned flags, int priority) {
 }
 int cuStreamDestroy_v2(void *stream) { ENTER; free(stream), --live_streams; return OK; }
 int cuStreamSynchronize(void *stream) { (void)stream; ENTER; return OK; }
-int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { (void)stream, (void)event, (void)flags; ENTER; return OK; }
-int cuEventCreate(void **out, unsigned flags) { (void)flags; ENTER; *out = malloc(16), ++live_events; return OK; }
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    (void)stream, (void)event, (void)flags; ENTER; return OK;
+}
+int cuEventCreate(void **out, unsigned flags) {
+    (void)flags; ENTER;
+    *out = malloc(16), ++live_events;
+    return OK;
+}
 int cuEventDestroy_v2(void *event) { ENTER; free(event), --live_events; return OK; }
 int cuEventSynchronize(void *event) { (void)event; ENTER; return OK; }
 int cuEventRecord(void *event, void *stream) { (void)event, (void)stream; ENTER; return OK; }
-int cuEventElapsedTime(float *out, void *start, void *end) { (void)start, (void)end; ENTER; *out = 1.5f; return OK; }
+int cuEventElapsedTime(float *out, void *start, void *end) {
+    (void)start, (void)end; ENTER; *out = 1.5f; return OK;
+}
 
 #define ROW(name, symbol) {#name, (void *)symbol}
 static const struct { const char *name; void *address; } table[] = {
-    ROW(cuInit, cuInit), ROW(cuDriverGetVersion, cuDriverGetVersion), ROW(cuDeviceGetCount, cuDeviceGetCount), ROW(cuDeviceGet, cuDeviceGet),
-    ROW(cuDeviceGetName, cuDeviceGetName), ROW(cuDeviceTotalMem, cuDeviceTotalMem_v2), ROW(cuDeviceGetAttribute, cuDeviceGetAttribute),
-    ROW(cuGetErrorName, cuGetErrorName), ROW(cuGetErrorString, cuGetErrorString), ROW(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain),
+    ROW(cuInit, cuInit), ROW(cuDriverGetVersion, cuDriverGetVersion), ROW(cuDeviceGetCount, cuDeviceGetCount),
+    ROW(cuDeviceGet, cuDeviceGet), ROW(cuDeviceGetName, cuDeviceGetName),
+    ROW(cuDeviceTotalMem, cuDeviceTotalMem_v2), ROW(cuDeviceGetAttribute, cuDeviceGetAttribute),
+    ROW(cuGetErrorName, cuGetErrorName), ROW(cuGetErrorString, cuGetErrorString),
+    ROW(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain),
     ROW(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2), ROW(cuCtxGetCurrent, cuCtxGetCurrent),
-    ROW(cuCtxSetCurrent, cuCtxSetCurrent), ROW(cuCtxPushCurrent, cuCtxPushCurrent_v2), ROW(cuCtxPopCurrent, cuCtxPopCurrent_v2),
-    ROW(cuCtxSynchronize, cuCtxSynchronize), ROW(cuModuleLoadDataEx, cuModuleLoadDataEx), ROW(cuModuleUnload, cuModuleUnload),
-    ROW(cuModuleGetFunction, cuModuleGetFunction), ROW(cuFuncGetAttribute, cuFuncGetAttribute), ROW(cuFuncSetAttribute, cuFuncSetAttribute),
-    ROW(cuLaunchKernel, cuLaunchKernel), ROW(cuMemAlloc, cuMemAlloc_v2), ROW(cuMemFree, cuMemFree_v2), ROW(cuMemGetInfo, cuMemGetInfo_v2),
-    ROW(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2), ROW(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2),
-    ROW(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2), ROW(cuMemsetD8Async, cuMemsetD8Async), ROW(cuPointerGetAttributes, cuPointerGetAttributes),
+    ROW(cuCtxSetCurrent, cuCtxSetCurrent), ROW(cuCtxPushCurrent, cuCtxPushCurrent_v2),
+    ROW(cuCtxPopCurrent, cuCtxPopCurrent_v2), ROW(cuCtxSynchronize, cuCtxSynchronize),
+    ROW(cuModuleLoadDataEx, cuModuleLoadDataEx), ROW(cuModuleUnload, cuModuleUnload),
+    ROW(cuModuleGetFunction, cuModuleGetFunction), ROW(cuFuncGetAttribute, cuFuncGetAttribute),
+    ROW(cuFuncSetAttribute, cuFuncSetAttribute), ROW(cuLaunchKernel, cuLaunchKernel),
+    ROW(cuLaunchKernelEx, cuLaunchKernelEx), ROW(cuMemAlloc, cuMemAlloc_v2), ROW(cuMemFree, cuMemFree_v2),
+    ROW(cuMemGetInfo, cuMemGetInfo_v2), ROW(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2),
+    ROW(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2), ROW(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2),
+    ROW(cuMemsetD8Async, cuMemsetD8Async), ROW(cuPointerGetAttributes, cuPointerGetAttributes),
     ROW(cuStreamCreateWithPriority, cuStreamCreateWithPriority), ROW(cuStreamDestroy, cuStreamDestroy_v2),
-    ROW(cuStreamSynchronize, cuStreamSynchronize), ROW(cuStreamWaitEvent, cuStreamWaitEvent), ROW(cuEventCreate, cuEventCreate),
-    ROW(cuEventDestroy, cuEventDestroy_v2), ROW(cuEventSynchronize, cuEventSynchronize), ROW(cuEventRecord, cuEventRecord),
-    ROW(cuEventElapsedTime, cuEventElapsedTime),
+    ROW(cuStreamSynchronize, cuStreamSynchronize), ROW(cuStreamWaitEvent, cuStreamWaitEvent),
+    ROW(cuEventCreate, cuEventCreate), ROW(cuEventDestroy, cuEventDestroy_v2),
+    ROW(cuEventSynchronize, cuEventSynchronize), ROW(cuEventRecord, cuEventRecord),
+    ROW(cuEventElapsedTime, cuEventElapsedTime), ROW(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled),
+    ROW(cuTensorMapReplaceAddress, cuTensorMapReplaceAddress),
 };
 int cuGetProcAddress_v2(const char *symbol, void **out, int version, uint64_t flags, int *found) {
-    (void)version, (void)flags;
+    (void)flags;
     const char *missing = getenv("CYDNN_FAKE_MISSING");             /* an old driver: it lacks this symbol */
     *out = NULL;
-    for (size_t i = 0; i < sizeof table / sizeof *table; ++i)
-        if (!strcmp(table[i].name, symbol) && (!missing || strcmp(missing, symbol))) *out = table[i].address;
+    if (fake_version() >= version)
+        for (size_t i = 0; i < sizeof table / sizeof *table; ++i)
+            if (!strcmp(table[i].name, symbol) && (!missing || strcmp(missing, symbol)))
+                *out = table[i].address;
     if (!strcmp(symbol, "cuGetProcAddress")) *out = (void *)cuGetProcAddress_v2;
     if (found) *found = *out ? 0 : 1;
     return *out ? OK : NOT_FOUND;

@@ -140,6 +140,22 @@ def test_broken_kernel(tmp_path, old, new, sentence):
 
 
 @needs_nvcc
+@pytest.mark.parametrize("keys, bounds, sentence", [
+    ("cluster = [2, 1, 1]", "__cluster_dims__(2, 1, 1)", None),
+    ("cluster = [2, 1, 1]", "", None),
+    ("", "__cluster_dims__(2, 1, 1)", None),
+    ("cluster = [4, 1, 1]", "__cluster_dims__(2, 1, 1)", "must be the one that is compiled in, 2, 1, 1"),
+    ("dependent = true", "", "a dependent kernel must wait for the launch before it with griddepcontrol"),
+])
+def test_attributes_against_the_ptx(tmp_path, keys, bounds, sentence):
+    text = SCALE.replace('needs  = ["count >= 1"]', f'targets = ["sm_90"]\n{keys}')
+    variant = variants(tmp_path, text.replace("__launch_bounds__", bounds + " __launch_bounds__"))[0]
+    expected = pytest.raises(contract.ContractError, match=sentence) if sentence else nullcontext()
+    with expected:
+        build_ptx.build_image(COMPILER, variant, "sm_90", tmp_path / "src", tmp_path / "ptx")
+
+
+@needs_nvcc
 def test_axes_of_one_letter(tmp_path):
     """cuda_runtime.h has templates over T and U: macros come after it. lib/ is called
     by no single capital letter."""

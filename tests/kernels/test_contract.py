@@ -29,6 +29,7 @@ def test_axes_multiply_and_when_selects(tmp_path):
     (["int a", "FastDiv d", "Array<FastDiv, 3> e", "i64 f"], [0, 4, 16, 56], 64),
     (["const float* __restrict__ x", "Array<int64_t,2> s", "unsigned int n", "Fuse fuse"],
      [0, 8, 24, 32], 40),
+    (["int a", "const CUtensorMap x", "double b"], [0, 128, 256], 264),
     (["int32_t a", "const Array< int , 5 > b", "float c"], [0, 4, 24], 28),
 ])
 def test_layout(params, offsets, end):
@@ -43,6 +44,8 @@ def test_layout(params, offsets, end):
     ('"int count"', '"size_t count"', "a parameter must be a pointer.*got 'size_t'"),
     ("ceil_div(count, 128)", "ceil_div(cuont, 128)", "may use .*got cuont"),
     ("ceil_div(count, 128)", "count.real", "must be made of"),
+    ("int count", "CUtensorMap count", "may use .*got count"),
+    ("int count", "Array<Fuse, 2> count", "a parameter must be a pointer.*got 'Array<Fuse, 2>'"),
     ("scale_{T}", "scale", "name must have every axis"),
     ("scale_{T}", "scale_{U}", "for an axis; got {'U'}|for an axis; got {U}"),
     ('needs  = ["count >= 1"]', "tile = 4", "or an axis"),
@@ -50,6 +53,11 @@ def test_layout(params, offsets, end):
     ('needs  = ["count >= 1"]', 'marks = ["epilogue"]', "must have `Fuse fuse`"),
     ('needs  = ["count >= 1"]', 'targets = ["80"]', "targets must be like sm_80"),
     ('needs  = ["count >= 1"]', 'needs = [', "must be TOML"),
+    ('needs  = ["count >= 1"]', 'cluster = [2, 1]', "cluster must have 3 entries"),
+    ('needs  = ["count >= 1"]', 'cluster = [2, 1, 1]', "cluster must be for sm_90 and newer; got .* sm_75"),
+    ('needs  = ["count >= 1"]', 'dependent = true', "dependent must be for sm_90 and newer; got .* sm_75"),
+    ('needs  = ["count >= 1"]', 'cooperative = 1', "cooperative must be true or false; got 1"),
+    ('needs  = ["count >= 1"]', 'targets = ["sm_90"]\ncluster = ["size", 1, 1]', "may use .*got size"),
     ('"lib/types.cuh"', '"lib/missing.cuh"', "must be beside it or in"),
 ])
 def test_refusal(tmp_path, old, new, sentence):
@@ -80,6 +88,16 @@ def test_words_of_a_header_are_not_hashed(tmp_path):
     assert before == contract.source_hash(scale, src, build_ptx.FLAGS)
     scale.write_text(SCALE.replace("i < count", "i <= count"))
     assert before != contract.source_hash(scale, src, build_ptx.FLAGS)
+
+
+def test_a_row_has_the_attributes_that_are_asked_for(tmp_path):
+    keys = ('targets = ["sm_90", "sm_100a"]\ncluster = ["2 if T == f16 else 4", 1, 1]\n'
+            'cooperative = true\ndependent = false')
+    plain = variants(tmp_path / "plain", SCALE)[0].contract
+    asked = variants(tmp_path / "asked", SCALE.replace('needs  = ["count >= 1"]', keys))[1].contract
+    assert not {"cluster", "cooperative", "dependent"} & plain.keys()
+    assert asked["cluster"] == ["2 if T == f16 else 4", 1, 1] and asked["cooperative"] is True
+    assert "dependent" not in asked
 
 
 def test_problem_lines(tmp_path):

@@ -63,6 +63,19 @@ def test_bytes(kernel):
             and len(packed.data) == kernel().param_bytes == offsets["fuse"] + 8)
 
 
+def test_whole_numbers_given_at_execute_stay_exact(kernel):
+    rows, count = Scalar((0, "rows"), 7), Scalar((0, "seed"), 2**53 + 1)
+    packed = kernel(needs=[], grid=[1, 1, 1], smem=0).pack({**ARGS, "rows": rows, "count": count})
+    offsets = {row["name"]: row["offset"] for row in kernel().row["params"]}
+    assert packed.scalars == [(offsets["rows"], "i32", rows), (offsets["count"], "i64", count)]
+    assert struct.unpack_from("<i4xq", packed.data, offsets["rows"]) == (7, 2**53 + 1)
+
+
+def test_a_number_beyond_f32_is_infinite(kernel):
+    offset = next(row["offset"] for row in kernel().row["params"] if row["name"] == "alpha")
+    assert struct.unpack_from("<f", kernel().pack({**ARGS, "alpha": -1e300}).data, offset) == (float("-inf"),)
+
+
 def test_numpy_numbers_are_numbers(kernel):
     assert (kernel().pack({**ARGS, "rows": np.int64(5), "s": np.array([1, -2, 3]), "alpha": np.float32(1.5)})
             == kernel().pack(ARGS))
@@ -71,13 +84,17 @@ def test_numpy_numbers_are_numbers(kernel):
 @pytest.mark.parametrize("name, value, sentence", [
     ("rows", 2**31, "k: rows must be in -2147483648 … 2147483647; got 2147483648"),
     ("rows", 2.0, "k: rows must be int; got 2.0"),
-    ("rows", Scalar(1, 1.0), "k: rows is int: only float and double can be given at execute"),
+    ("rows", Scalar(1, 1.0), "k: rows must be int; got 1.0"),
+    ("rows", Scalar(1, 2**31), "k: rows must be in -2147483648 … 2147483647; got 2147483648"),
+    ("u", Scalar(1, 1), "k: u is unsigned: only int, int64_t, float, double can be given at execute"),
+    ("x", Scalar(1, 1), r"k: x is const f16\*: only int, int64_t, float, double can be given at execute"),
     ("u", -1, "k: u must be in 0 … 4294967295; got -1"),
     ("d", 0, "k: d must be in 1 … 2147483647; got 0"),
     ("e", (1, 2, 3), r"k: e must have 2 entries; got \(1, 2, 3\)"),
     ("e", 4, "k: e must be a sequence of 2; got 4"),
     ("x", "here", "k: x must be a Pointer, None or an address; got 'here'"),
     ("alpha", None, "k: alpha must be float; got None"),
+    ("alpha", 10**400, "k: alpha must be float; got 1000"),
 ])
 def test_refused_argument(kernel, name, value, sentence):
     with pytest.raises(BadParam, match=sentence):
@@ -104,6 +121,20 @@ def test_needs_and_limits(kernel):
         kernel(block=["rows * 300", 1, 1]).pack(ARGS)
     with pytest.raises(BadParam, match="k: 'alpha \\* 2' needs a value for alpha"):
         kernel(smem="alpha * 2").pack({**ARGS, "alpha": Scalar(1, 1.0)})
+
+
+def test_attributes_of_a_launch(kernel):
+    assert kernel().pack(ARGS).attributes == (None, False, False)
+    packed = kernel(cluster=["2 if rows > 4 else 1", 1, 1], cooperative=True).pack(ARGS)
+    assert packed.attributes == ((2, 1, 1), True, False) and packed.grid == (2, 1, 1)
+    assert kernel(dependent=True).pack(ARGS).attributes._asdict() == dict(
+        cluster=None, cooperative=False, dependent=True)
+    sentence = r"k: grid must be a multiple of the cluster \(4, 1, 1\); got \(2, 1, 1\)"
+    with pytest.raises(NotSupported, match=sentence):
+        kernel(cluster=[4, 1, 1]).pack(ARGS)
+    for cluster in ([4, 4, 1], [0, 1, 1]):
+        with pytest.raises(NotSupported, match=r"k: cluster must have 1 … 8 blocks; got \("):
+            kernel(cluster=cluster).pack(ARGS)
 
 
 def test_extra_pointers_and_arrays_in_expressions(kernel):

@@ -2,11 +2,11 @@
 Docs: docs/debug_a_kernel.md.
 
     parse (text -> flat program) -> code (steps, by the opcode table) -> machine (lanes, control flow)
-    table: how rows are written;  rows: integer floating movement warp copies matrix;
+    table: how rows are written;  rows: integer floating movement warp copies bulk matrix;
     memory, check, gate: every access, race and wait
 """
+from .bulk import TensorMap
 from .check import Checks, Finding
-from .copies import TensorMap
 from .device import PtxDevice
 from .parse import PtxError
 

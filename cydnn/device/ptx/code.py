@@ -7,7 +7,8 @@ import itertools
 
 import numpy as np
 
-from . import copies, floating, integer, matrix, memory, movement, warp  # noqa: F401  (each enters its rows)
+from . import (bulk, copies, floating, integer, matrix, memory, movement,        # noqa: F401
+               warp)                             # each enters its rows
 from .parse import BYTES, Program, PtxError
 from .table import DTYPE, TABLE, kind_of, match
 
@@ -52,6 +53,7 @@ class Code:
         self.seen = {seen for seen, _ in self.places} - {None}
         names = {i.words[0] for i in program.code}
         self.uses = uses if "wgmma" in names else None
+        self.proxies = "wgmma" in names or any(i.words[:3] == ["cp", "async", "bulk"] for i in program.code)
         self.uniform = not names & {"mbarrier", "wgmma"} and not any(
             {"warp", "arrive", "cluster"} & set(i.words) or len(i.operands) > 1 for i in program.code
             if i.words[0] in ("bar", "barrier", "mapa"))

@@ -1,6 +1,6 @@
-"""Copies that land later: cp.async and its groups, mbarriers, bulk copies and the tensor memory accelerator.
-Bytes under way may not be touched: cp.async lands when somebody waits for it, the others when nothing else
-can run, which is the last moment. A wgmma is waited for like a copy."""
+"""Copies that land later in shared memory: cp.async and its groups, mbarriers, and what counts there
+(bulk.py). Bytes under way may not be touched: cp.async lands when somebody waits for it, the others when
+nothing else can run, which is the last moment. A wgmma is waited for like a copy."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -8,24 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .gate import Mbarrier
-from .memory import ALL, FLYING, PARAM
+from .memory import ALL, FLYING, RAW, WRITTEN
 from .table import row
-
-RANK_BIT = 24               # from here on an address of shared memory names a block of the cluster (rank + 1)
-
-
-class TensorMap(NamedTuple):
-    """What cuTensorMapEncode says, as an object: innermost dim first. ``strides``: bytes of the outer dims.
-    ``swizzle``: 0, 32, 64 or 128 bytes."""
-    ptr: int
-    bytes: int
-    dims: tuple
-    strides: tuple
-    box: tuple
-    swizzle: int = 0
-    steps: tuple = ()
-    corners: tuple = ()                          # im2col: (lower corner, upper corner) of w, h, d
-    fill: int = 0
 
 
 class Flight(NamedTuple):
@@ -56,6 +40,8 @@ class Copies:
         shared, size = c.memory["shared"], data.shape[1]
         off = shared.reach(c, address, size, "writes", lanes)
         shared.write(c, shared.cells(off, size), lanes)
+        if gate:
+            fenced(c, off, size, lanes[0], "writes")
         shared.mark(off, size, FLYING)
         (self.transfers if gate else self.copies).append(
             Flight(lanes, self.group["cp"][lanes], off, data, c.at, gate))
@@ -68,7 +54,7 @@ class Copies:
         else:
             cells, size = shared.cells(off, data.shape[1]), data.shape[1]
             shared.data[off[:, None] + np.arange(size)] = data
-            shared.mark(off, size)
+            shared.mark(off, size, WRITTEN if flight.gate else WRITTEN | c.raw)
             shared.writes[cells], shared.write_at[cells] = c.code[lanes][:, None], flight.at
         return [] if done.all() else [Flight(*(each[~done] for each in flight[:4]), *flight[4:])]
 
@@ -107,6 +93,18 @@ class Copies:
         touched = [flight.lanes // 128 for flight in self.flights if flight.registers & registers]
         if c.checks.in_flight and any(np.isin(groups, c.lanes() // 128).any() for groups in touched):
             c.fault("in flight", "touches registers of a wgmma that was not waited for", c.lanes())
+
+
+def fenced(c, off, size, lane, verb):
+    """What the async proxy is about to read or write here was not written by ordinary instructions, or their
+    threads have said so since (fence.proxy.async)."""
+    shared = c.memory["shared"]
+    raw = (shared.state[off[:, None] + np.arange(size)] & RAW).any(1)
+    if raw.any():
+        place = int(off[np.flatnonzero(raw)[0]]) // shared.grain
+        who = c.name_of(int(shared.writes[place]))
+        c.fault("proxy", f"{verb} by the async proxy what {who} wrote, who has executed no fence.proxy.async "
+                "since", np.array([lane]), int(shared.write_at[place]))
 
 
 # ---- Groups, and cp.async ----
@@ -206,90 +204,3 @@ row(f"mbarrier act:expect_tx|complete_tx {ORDER} {SPACE} b64", "=@,u32", expect)
 row(f"mbarrier act:test_wait|try_wait parity {ORDER} {SPACE} b64", "pred=@,u32,u32?", wait)
 row(f"mbarrier act:test_wait|try_wait {ORDER} {SPACE} b64", "pred=@,b64,u32?", wait)
 row("cp async mbarrier act:arrive noinc? space:shared|shared::cta? b64", "=@", arrive)
-
-
-# ---- Bulk and tensor copies: a bulk copy is one of a flat tensor of 16-byte elements ----
-
-def swizzled(at, width: int):
-    """The 16-byte chunk of an address exchanged as the swizzle of ``width`` bytes has it."""
-    return at ^ ((at >> 7) & (width // 16 - 1)) << 4 if width else at
-
-
-def tile(map_: TensorMap, start):
-    """Coordinates of a box, innermost first, in the order it has in shared memory."""
-    axes = [s + k * np.arange(-(-b // k))
-            for s, b, k in zip(start, map_.box, map_.steps or (1,) * len(start))]
-    return np.meshgrid(*axes[::-1], indexing="ij")[::-1]
-
-
-def im2col(map_: TensorMap, start, shifts):
-    """Pixels from ``start`` on, wrapping at the bounding box; ``box`` = (channels, pixels).
-    Order of dims: c, w, h, …, n."""
-    (channels, pixels), (lower, upper) = map_.box, np.array(map_.corners)
-    sizes = map_.dims[1:-1] + upper - lower
-    steps = np.cumprod([1, *sizes])
-    pixel = steps @ [*(start[1:-1] - lower), start[-1]] + np.arange(pixels)[:, None]
-    inner = [pixel // step % size + low + shift
-             for step, size, low, shift in zip(steps, sizes, lower, shifts)]
-    return np.broadcast_arrays(start[0] + np.arange(channels), *inner, pixel // steps[-1])
-
-
-def boxes(c, m, near, far, shifts=()):
-    """For each lane: its position and number, the tensor map, addresses of the elements,
-    which are inside, addresses of the pieces in shared memory, bytes of a piece. ``far``: (tensor map,
-    coordinates), or (address, [bytes])."""
-    for n, lane in enumerate(c.lanes()):
-        address, start = int(far[0][n]), [int(x[n]) for x in far[1]]
-        map_ = c.tensor_maps.get(address % PARAM)
-        if "rank" not in m:
-            map_, start = TensorMap(address, 16, (-(-start[0] // 16),), (), (-(-start[0] // 16),)), [0]
-        elif map_ is None:
-            c.fault("tensor map", f"names no tensor map (parameter or address {address % PARAM:#x})", lane)
-        elif near[n] % 128:
-            c.fault("misaligned", "a tensor copy needs shared memory aligned to 128 bytes", lane)
-        grid = im2col(map_, start, [int(s[n]) for s in shifts]) if shifts else tile(map_, start)
-        inside = np.logical_and.reduce([(g >= 0) & (g < d) for g, d in zip(grid, map_.dims)]).ravel()
-        at = (map_.ptr
-              + sum(g.astype(np.int64) * s for g, s in zip(grid, (map_.bytes, *map_.strides)))).ravel()
-        unit = np.gcd(16, len(at) * map_.bytes)
-        yield (n, lane, map_, at, inside,
-               swizzled(near[n] + np.arange(0, len(at) * map_.bytes, unit), map_.swizzle), unit)
-
-
-def load(c, m, near, far, barrier, *more):
-    """Into shared memory, ``fill`` for what lies outside. ``more``: im2col offsets, mask of the blocks
-    that get it (at the same place), hint."""
-    more = iter(more)
-    shifts, mask = next(more) if "im2col" in m else (), next(more) if "multicast::cluster" in m else None
-    for n, lane, map_, at, inside, to, unit in boxes(c, m, near, far, shifts):
-        data = np.full((len(at), map_.bytes), map_.fill, np.uint8)
-        data[inside] = read(c, "global", at[inside], np.full(np.count_nonzero(inside), lane), map_.bytes)
-        ranks = (-1,) if mask is None else [rank for rank in range(16) if int(mask[n]) >> rank & 1]
-        for keep, block in (((1 << RANK_BIT) - 1 if mask is not None else -1, rank + 1 << RANK_BIT)
-                            for rank in ranks):
-            gate = next(mbarriers(c, barrier[n:n + 1] & keep | block, "signals", np.array([lane])))[1]
-            c.copies.start(c, to & keep | block, data.reshape(-1, unit), np.full(len(to), lane), gate)
-
-
-def store(c, m, far, near, hint=None):
-    """Out of shared memory, at once."""
-    for _, lane, map_, at, inside, source, unit in boxes(c, m, near, far):
-        data = read(c, "shared", source, np.full(len(source), lane), unit).reshape(-1, map_.bytes)[inside]
-        c.memory["global"].store(c, at[inside], 1, data.T, np.full(len(data), lane))
-
-
-BULK, TENSOR, NEAR = ("cp async bulk", "cp async bulk tensor rank:1d|2d|3d|4d|5d",
-                      "to:shared::cluster|shared::cta from:global")
-for cast, mask in (("", ""), ("multicast::cluster ", ",u16")):
-    row(f"{BULK} {NEAR} mbarrier::complete_tx::bytes {cast}{HINT}", f"=@,@,u32,@{mask},b64?",
-        lambda c, m, near, source, size, *more: load(c, m, near, (source, [size]), *more))
-    for how, shifts in (("tile?", ""), ("im2col", ",[u16]")):
-        row(f"{TENSOR} {NEAR} {how} mbarrier::complete_tx::bytes {cast}{HINT}",
-            f"=@,box,@{shifts}{mask},b64?", load)
-row(f"{BULK} to:global from:shared::cta bulk_group {HINT}", "=@,@,u32,b64?",
-    lambda c, m, to, near, size, hint: store(c, m, (to, [size]), near))
-row(f"{TENSOR} to:global from:shared::cta tile? bulk_group {HINT}", "=box,@,b64?", store)
-for pattern, signature in ((f"{BULK} commit_group", "="), (f"{BULK} wait_group read?", "=#"),
-                           (f"{BULK} prefetch L2 global {HINT}", "=@,u32,b64?"),
-                           ("prefetch space:param? tensormap", "=@")):
-    row(pattern, signature, lambda c, m, *operands: None)

@@ -9,18 +9,22 @@ from __future__ import annotations
 import struct
 import numpy as np
 
-from ... import fusion, kernels
-from ...steps import Launch, Memset, Scalar
+from ... import _core, fusion, kernels
+from ...kernels import kinds, tensor_map
+from ...steps import Launch, Memset
 from ...status import BadParam, NotSupported
 from ..cuda import pack
 from ..facts import DeviceFacts, of_target
 from ..numpy import NumpyExecutable, address_of
 from . import parse
+from .bulk import TensorMap
 from .check import Checks
 from .code import Code
 from .machine import Machine
 from .memory import GLOBAL, WRITTEN, Allocation, Arena
 
+MOST_BLOCKS, MOST_WARPS = 16, 32                 # that an SM of any generation holds at once
+OF_SYSTEM = 1024                                 # bytes of shared memory that the system takes of each block
 MOST_GROUPS = 1 << 22                            # that the code of an access can tell apart
 
 
@@ -98,12 +102,13 @@ class PtxDevice:
         return place.ptr
 
     def launch(self, code: Code, grid, block, smem: int, data: bytes, written=None,
-               registers: int = 0, tensor_maps=None):
+               registers: int = 0, tensor_maps=None, attributes=kernels.Attributes()):
         """Run one kernel now. ``written``: pointers whose allocations it may write (None: every pointer-like
         word of ``data``). ``tensor_maps``: {offset of the parameter, or address: TensorMap}."""
-        cluster = code.program.limits.get("reqnctapercluster", (1,))
-        cluster = tuple(cluster) + (1,) * (3 - len(cluster))
+        cluster = self._cluster(code.program, attributes.cluster)
         self._refuse(code.program, grid, block, smem, registers, cluster)
+        if attributes.cooperative:
+            self._refuse_waiting(code.program, grid, block, smem, registers)
         words = (written if written is not None
                  else struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8]))
         self.arena.tracked = {self.arena.owner(word - GLOBAL) for word in words if word >= GLOBAL} - {None}
@@ -114,16 +119,36 @@ class PtxDevice:
             self._groups = 1
         first, self._groups = self._groups, self._groups + len(chosen) + 2
         Machine(code, self.arena, grid, block, smem, data, self.checks, first, chosen,
-                self.seed, cluster, tensor_maps).run()
+                self.seed, cluster, tensor_maps, attributes.cooperative, attributes.dependent).run()
+
+    def _cluster(self, program, asked) -> tuple:
+        """The cluster that is compiled in, or the one asked for."""
+        compiled = program.limits.get("reqnctapercluster", ())
+        found = tuple(compiled or asked or ()) + (1, 1, 1)
+        if compiled and asked and found[:3] != tuple(asked):
+            raise NotSupported(f"{program.name}: cluster must be the one that is compiled in, {found[:3]}; "
+                               f"got {tuple(asked)}")
+        return found[:3]
+
+    def _refuse_waiting(self, program, grid, block, smem, registers):
+        """Blocks that wait for each other must all be resident: cuLaunchKernelEx, cooperative."""
+        facts, warps = self.facts, -(-block[0] * block[1] * block[2] // 32)
+        shared, used = program.bytes["shared"] + smem, -(-registers // 8) * 8 * warps * 32
+        each = min((facts.smem_bytes + OF_SYSTEM) // (shared + OF_SYSTEM), MOST_BLOCKS, MOST_WARPS // warps,
+                   facts.registers // max(used, 1))
+        if (count := int(np.prod(grid))) > each * facts.sms:
+            raise NotSupported(f"{program.name}: a cooperative launch must have at most the "
+                               f"{each * facts.sms} blocks that {facts.sms} SMs hold at once; got {count}")
 
     def _refuse(self, program, grid, block, smem, registers, cluster):
         """What cuLaunchKernel would not take."""
         threads, limits = block[0] * block[1] * block[2], program.limits
         most = min(int(np.prod(limits.get("maxntid") or limits.get("reqntid") or (1024,))), 1024)
+        held = -(-registers // 8) * 8 * -(-threads // 32) * 32              # whole warps, eight at a time
         for value, high, what in (
                 (threads, most, "threads of a block"), (block[2], 64, "threads along z"),
                 (program.bytes["shared"] + smem, self.facts.smem_bytes, "bytes of shared memory"),
-                (-(-registers // 8) * 8 * -(-threads // 32) * 32, self.facts.registers, "registers of a block"),
+                (held, self.facts.registers, "registers of a block"),
                 (grid[0], 2**31 - 1, "blocks along x"), (max(grid[1:]), 65535, "blocks along y and z")):
             if value > high:
                 raise NotSupported(
@@ -140,6 +165,13 @@ class PtxExecutable(NumpyExecutable):
         super().__init__(plan)
         self.device = device
         self.launches = [step if isinstance(step, Memset) else self._prepare(step) for step in plan.steps]
+        self.numbers = _core.Numbers([default for _, default in plan.scalars],
+                                     [key for key, _ in plan.scalars])
+        for each in self.launches:
+            for _, kind, scalar in () if isinstance(each, Memset) else each[1].scalars:
+                patch = kinds.PATCHES[kind]
+                if patch.low is not None:
+                    self.numbers.narrow(scalar.key, patch.low, patch.high)
 
     def _prepare(self, step):
         if not isinstance(step, Launch):
@@ -148,12 +180,15 @@ class PtxExecutable(NumpyExecutable):
         kernel = kernels.get(step.kernel)
         constant = {row["offset"] for row in kernel.row["params"]
                     if row["type"].startswith("const ") and row["type"].endswith("*")}
-        return (self.device.code(step.kernel, step.fuse), *pack(step), constant,
+        return (self.device.code(step.kernel, step.fuse), pack(step), constant,
                 kernel.image_for(self.device.facts.sm).registers)
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
-        addresses, values, base = self._bind(pointers, scalars, workspace)
+        addresses, _, base = self._bind(pointers, None, workspace)
+        values = self.numbers.given(scalars)
         self._check(addresses, base, workspace_bytes)
+        for each in self.launches:
+            self._check_maps(() if isinstance(each, Memset) else each[1].maps, addresses, base)
         for each in self.launches:
             if isinstance(each, Memset):
                 self.device.memset(self._at(each.pointer, addresses, base), each.value, each.bytes)
@@ -164,13 +199,28 @@ class PtxExecutable(NumpyExecutable):
     def _at(pointer, addresses, base) -> int:
         return (base if pointer.uid == -1 else addresses[pointer.uid]) + pointer.addend
 
-    def _launch(self, code, packed, data, pointers, scalars, constant, registers, addresses, values, base):
-        data = bytearray(data)
-        at = {offset: self._at(p, addresses, base) for offset, p in pointers}
+    def _check_maps(self, maps, addresses, base):
+        for _, map_ in maps:
+            slot = map_.pointer.uid
+            address = base if slot == -1 else addresses[slot]
+            if address % tensor_map.ALIGNMENT:
+                name = "workspace" if slot == -1 else self.plan.slots[slot].label
+                raise BadParam(f"{name}: must be aligned to {tensor_map.ALIGNMENT} bytes; got {address:#x}")
+
+    def _map(self, map_, addresses, base) -> TensorMap:
+        """A tensor map as the interpreter's copies read it."""
+        return TensorMap(self._at(map_.pointer, addresses, base), tensor_map.element_bytes(map_), map_.dims,
+                         map_.strides, map_.box, map_.swizzle, map_.steps, fill=0xFF if map_.fill_nan else 0)
+
+    def _launch(self, code, packed, constant, registers, addresses, values, base):
+        data = bytearray(packed.data)
+        at = {offset: self._at(p, addresses, base) for offset, p in packed.pointers}
         for offset, address in at.items():
             struct.pack_into("<Q", data, offset, address)
-        for offset, kind, scalar in scalars:
-            struct.pack_into("<d" if kind == "f64" else "<f", data, offset,
-                             values[scalar.key] if isinstance(scalar, Scalar) else scalar)
+        for offset, kind, scalar in packed.scalars:
+            data[offset:offset + kinds.PATCHES[kind].bytes] = kinds.number(kind, values[scalar.key])
+        maps = {offset: self._map(map_, addresses, base) for offset, map_ in packed.maps}
         written = {address for offset, address in at.items() if offset not in constant}
-        self.device.launch(code, packed.grid, packed.block, packed.smem, bytes(data), written, registers)
+        written |= {map_.ptr for map_ in maps.values()}
+        self.device.launch(code, packed.grid, packed.block, packed.smem, bytes(data), written, registers,
+                           maps, packed.attributes)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import copies, warp
+from . import bulk, copies, warp
 from .check import Checks, Finding
 from .code import BRANCH, EXIT, PLAIN, TABLE_BRANCH, WAIT, Code
 from .gate import DONE, WAITS
-from .memory import ALL, CLOCK, GROUP, Memory, parameters
+from .memory import ALL, CLOCK, GROUP, RAW, Memory, parameters
 from .table import DTYPE
 
 LANES = 4096                                     # lanes of a batch, about
@@ -25,7 +25,8 @@ class Machine:
     """One launch. ``run`` interprets the grid; the attributes are what steps (``c``) work with."""
 
     def __init__(self, code: Code, arena, grid, block, smem: int, params: bytes, checks: Checks,
-                 first_group: int, clusters, seed=None, cluster=(1, 1, 1), tensor_maps=None):
+                 first_group: int, clusters, seed=None, cluster=(1, 1, 1), tensor_maps=None,
+                 cooperative=False, dependent=False):
         self.code_of, self.arena, self.grid, self.block_dim, self.smem = code, arena, grid, block, smem
         self.clusters = clusters                             # which of the grid are run
         self.checks, self.uniform, self.cluster_dim, self.tensor_maps = (
@@ -37,9 +38,13 @@ class Machine:
         self.width = -(-self.threads // unit) * unit         # lanes of a block
         self.first_group, self.first = first_group, first_group << GROUP
         self.at, self.time = 0, 0
+        self.cooperative, self.dependent = cooperative, dependent
+        self.raw = RAW if code.proxies and checks.races else 0       # what ordinary stores leave behind
 
     def run(self):
         batch = max(LANES // (self.width * self.cluster), 1)
+        if self.cooperative:                                 # blocks that wait for each other
+            batch = max(len(self.clusters), 1)
         with np.errstate(all="ignore"):
             for start in range(0, len(self.clusters), batch):
                 self._set_up(self.blocks_of(self.clusters[start:start + batch]).ravel(), start)
@@ -68,6 +73,7 @@ class Machine:
         self.key = np.where(thread < self.threads, 0, DONE).astype(np.int32)
         self.live = int(np.count_nonzero(self.key == 0))
         self.gone = np.zeros(count, bool)                    # blocks of which no thread is left
+        self.early = np.ones(L, bool) if self.dependent else None    # has not waited for the launch before
         # where a lane waits; is it for its warp?
         self.pc, self.partner = np.zeros(L, np.int32), np.zeros(L, bool)
         self.gates, self.coming = {}, set()                  # place -> Gate; barriers that a part has come to
@@ -85,7 +91,7 @@ class Machine:
         self.memory = ({"global": self.arena, "const": self.arena, "shared": shared,
                         "local": Memory("local", L * pitch["local"], sizes["local"], 0, pitch["local"]),
                         "param": self.params})
-        self.copies = copies.Copies(L)
+        self.copies, self.stores = copies.Copies(L), bulk.Stores(L)
         self.V = self._registers(self._specials(thread, blocks[self.block]))
 
     def _registers(self, specials) -> list:
@@ -270,6 +276,7 @@ class Machine:
             self.key[take] = DONE
             self.live -= taken
             self.copies.leave(self, take)
+            self.stores.leave(self, take)
             if self.cluster > 1:
                 warp.leave_cluster(self)
             # partners of a warp instruction may be complete now

@@ -11,7 +11,8 @@ import re
 
 import numpy as np
 
-from .copies import Flight, swizzled
+from .bulk import swizzled
+from .copies import Flight, fenced
 from .floating import READ, narrow
 from .memory import CLOCK, NEVER, SHARED
 from .table import row
@@ -127,8 +128,9 @@ def described(c, type_, descriptors, rows, k, transposed, noted):
         c.fault("wgmma", "the lanes name different descriptors", first[bad])
     at = np.stack([offsets(int(d), rows, k, BYTES[type_], transposed) for d in each[:, 0]])
     raw, = shared.load(c, at.ravel(), BYTES[type_], 1, np.repeat(first, rows * k))
-    noted.append(
-        ((c.block[first] * shared.pitch + at.T) // shared.grain * shared.ways + (c.in_group[first] >> 5)).T)
+    places = (c.block[first] * shared.pitch + at.T).T
+    fenced(c, places.ravel(), BYTES[type_], first[0], "reads")
+    noted.append((places.T // shared.grain * shared.ways + (c.in_group[first] >> 5)).T)
     return numbers(type_, raw).reshape(-1, rows, k)
 
 

@@ -19,12 +19,14 @@ from ...status import AllocFailed, BadParam
 GLOBAL, SHARED, LOCAL, PARAM = 1 << 36, 1 << 44, 1 << 45, 1 << 46
 SPACE_END = 1 << 40                              # bytes of a window
 GAP = 512                                        # dead bytes on both sides of an allocation
-# state of a byte: outside after all, written, will be written by a copy that is under way
-DEAD, WRITTEN, FLYING = 1, 2, 4
+# state of a byte: outside after all, written, will be written by a copy that is under way, is read by one,
+# was written by an ordinary instruction and not fenced since
+DEAD, WRITTEN, FLYING, LENT, RAW = 1, 2, 4, 8, 16
+CHANGES = ("writes", "updates", "initialises")               # verbs of accesses that change memory
 UINT = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 FAR = 1 << 60                                    # beyond every address
 # of n bytes
-STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in UINT for bits in range(8)}
+STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in UINT for bits in range(32)}
 GROUP, CLOCK, ALL = 40, 16, 0xFFFF
 NEVER = (1 << (GROUP - CLOCK)) - 1               # the clock of a read that has not ended
 THREAD = ~(NEVER << CLOCK)                       # the bits of a code without its clock
@@ -86,10 +88,12 @@ class Memory:
         at = off // step
         state = (self.flags[step][at] if width <= 8
                  else np.stack([self.flags[step][at + i] for i in range(width // 8)]))
-        care = DEAD | need | (FLYING if c.checks.in_flight else 0)
+        flying = FLYING | LENT if verb in CHANGES else FLYING
+        care = DEAD | need | (flying if c.checks.in_flight else 0)
         if np.count_nonzero(state & STATE[step, care] != STATE[step, need]):
             for kind, bit, what in (("address", DEAD, f"{verb} {width} bytes"),
                                     ("in flight", FLYING, f"{verb} what an asynchronous copy is writing"),
+                                    ("in flight", LENT, f"{verb} what an asynchronous copy still reads"),
                                     ("unwritten", WRITTEN, f"{verb} {width} bytes that nothing has written")):
                 bad = (state & STATE[step, bit & care]
                        != STATE[step, bit & need]).reshape(-1, len(off)).any(0)
@@ -124,7 +128,7 @@ class Memory:
         width = size * len(values)
         off = self.reach(c, address, width, "writes", lanes)
         clash = self.grain and c.checks.races and self.write(c, self.cells(off, width), lanes)
-        self.mark(off, width)
+        self.mark(off, width, WRITTEN | c.raw if self.name == "shared" else WRITTEN)
         view, at = self.view[size], off // size
         for i, value in enumerate(values):
             view[at + i] = value
@@ -146,7 +150,7 @@ class Memory:
                          WRITTEN if self.name != "shared" and c.checks.unwritten else 0)
         if self.watched(c, off, size):
             self.write(c, self.cells(off, size), lanes, atomic=True)
-        self.mark(off, size)
+        self.mark(off, size, WRITTEN | c.raw if self.name == "shared" else WRITTEN)
         view, at = self.view[size], off // size
         old, left = np.empty(at.shape, view.dtype), np.arange(at.size)
         while left.size:
@@ -168,6 +172,8 @@ class Memory:
         """Which accesses ``codes`` lie before now, as seen by the accesses ``mine`` of warps ``row``: same
         thread, or synchronised with since."""
         ours = (codes ^ mine) >> GROUP == 0
+        if c.cooperative:                                    # how its blocks synchronise is not modelled
+            codes = np.where(ours, codes, 0)
         if c.uniform:                                        # all warps of a block have one clock
             return ((codes ^ mine) & THREAD == 0) | (codes < (mine | ALL) - ALL) & ours | (codes < c.first)
         known = c.known[row, np.minimum((codes & ALL) >> 5 if warps is None else warps, c.known.shape[1] - 1)]
@@ -326,6 +332,12 @@ class Arena(Memory):
         block = self.pool[kind][:count * lanes].reshape(count, lanes)
         block.fill(0)
         return block
+
+    def reach(self, c, address, width, verb, lanes, need=0):
+        if c.early is not None and c.early[lanes].any() and "const" not in c.code_of.instructions[c.at].words:
+            c.fault("dependent", f"{verb} global memory before griddepcontrol.wait, when the launch before "
+                    "may still run", lanes[c.early[lanes]])
+        return super().reach(c, address, width, verb, lanes, need)
 
     def outside(self, off, width):
         owner = self.owner(int(off.min(initial=FAR)))

@@ -108,13 +108,20 @@ row(f"red {SCOPED} {WIDTHS}", "=@,[wt],b64?", atomic)
 row("trap", "=", lambda c, m: c.fault("trap", "reached a trap", c.lanes()))
 
 
+def wait_for_the_launch_before(c, m):
+    if c.early is not None:
+        c.early[c.lanes()] = False
+
+
+row("griddepcontrol act:wait", "=", wait_for_the_launch_before)
+
+
 # ---- What changes no value: the machine runs in order, so fences and hints do nothing ----
 
 for pattern in ("membar level:cta|gl|sys", "fence kind:sc|acq_rel|acquire|release? scope:cta|cluster|gpu|sys",
-                "fence proxy kind:alias|async|async.global|async.shared "
-                "space:global|shared::cta|shared::cluster?",
-                "fence mbarrier_init order:release scope:cluster", "prefetch space:global|local? level:L1|L2",
+                "fence proxy alias", "fence mbarrier_init order:release scope:cluster",
+                "prefetch space:global|local? level:L1|L2",
                 "prefetchu L1", "applypriority space:global? level:L2::evict_normal",
                 "discard space:global? level:L2", "setmaxnreg way:inc|dec sync aligned t:u32",
-                "griddepcontrol act:launch_dependents|wait", "nanosleep t:u32", "pmevent"):
+                "griddepcontrol act:launch_dependents", "nanosleep t:u32", "pmevent"):
     row(pattern)

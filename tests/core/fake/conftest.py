@@ -2,8 +2,12 @@
 and gives tests its books."""
 import ctypes
 import os
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))         # for support/
 
 library = ctypes.CDLL(os.environ["CYDNN_FAKE_DRIVER"])
 library.fake_count.restype = ctypes.c_long
@@ -19,7 +23,15 @@ PINNED, DEVICE, MANAGED = 1, 2, 3
 class Launch(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char * 128), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
                 ("smem", ctypes.c_uint), ("stream", ctypes.c_void_p),
-                ("bytes", ctypes.c_size_t), ("data", ctypes.c_ubyte * 4096)]
+                ("bytes", ctypes.c_size_t), ("data", ctypes.c_ubyte * 4096),
+                ("attributes", ctypes.c_uint * 5)]           # cluster x, y, z, cooperative, dependent
+
+
+class Map(ctypes.Structure):
+    """What the fake driver writes into a tensor map."""
+    _fields_ = [("address", ctypes.c_uint64), ("type", ctypes.c_uint), ("rank", ctypes.c_uint),
+                ("swizzle", ctypes.c_uint), ("fill", ctypes.c_uint), ("dims", ctypes.c_uint64 * 5),
+                ("strides", ctypes.c_uint64 * 4), ("box", ctypes.c_uint16 * 5), ("steps", ctypes.c_uint8 * 5)]
 
 
 class Fake:

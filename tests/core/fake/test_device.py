@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from cydnn import device, kernels
-from cydnn.device.cuda import pack
 from cydnn.device.facts import KNOWN
+from cydnn.fusion import At, Extra, Fused, Program, Step, bases
 from cydnn.steps import Launch, Memset, Pointer, ReferenceCall, Scalar
 from cydnn.status import BadParam, NotSupported
 
@@ -81,8 +81,12 @@ def scale(monkeypatch):
         return kernels.Packed(bytes(24), [(0, args["x"]), (8, args["y"])], [(16, "f32", args["alpha"])],
                               (extra["blocks"], 1, 1), (64, 1, 1), 0)
     image = SimpleNamespace(text=lambda: PTX % b"scale_f32")
-    monkeypatch.setattr(kernels, "get", lambda name: SimpleNamespace(
-        name=name, pack=pack, image_for=lambda sm: image, fuse_offset=128))
+    class Kernel:
+        fuse_offset = 128
+
+        def __init__(self, name):
+            self.name, self.pack, self.image_for = name, pack, lambda sm: image
+    monkeypatch.setattr(kernels, "get", Kernel)
 
 
 def test_a_plan_becomes_a_tape(fake, gpu, scale):
@@ -99,3 +103,18 @@ def test_a_plan_becomes_a_tape(fake, gpu, scale):
 def test_reference_steps_do_not_run_on_a_gpu(gpu):
     with pytest.raises(NotSupported, match="cuda:0: a step must be one of Launch, Memset; got ReferenceCall"):
         gpu.compile(plan([ReferenceCall(None, {}, {})]))
+
+
+def test_programs_are_spliced_and_their_parameters_follow_the_kernel_s_own(fake, gpu):
+    """The block is as long as the spliced text says, and ends with what the programs of both marks read."""
+    off = At((("off", 1),))
+    add = Program("f32", (Step("add", ("t0", "s0")),), (Extra("f32", off),), result="n0", scalars=1)
+    store = Program("f32", (), (Extra("f32", off),), (("v", "t0"),))
+    fuse = {"value": Fused(add, (Pointer(0, 4),), (Scalar(0, 2.0),)), "store": Fused(store, (Pointer(1),))}
+    tape = gpu.compile(plan([Launch("pointwise_any_f32_1", dict(count=15), {}, fuse)]))
+    x, y = gpu.alloc(64), gpu.alloc(64)
+    tape.execute((x, y), (1.5,))
+    last, at = fake.last(), bases(fuse)
+    assert last.bytes == 8 + at[""] == 8 + 8 + 16
+    assert struct.unpack("<i4xQQf4x", bytes(last.data[:last.bytes])) == (15, y.ptr, x.ptr + 4, 1.5)
+    assert gpu.function("pointwise_any_f32_1", fuse) is not None and fake.count("cuModuleLoadDataEx") == 1

@@ -15,7 +15,7 @@ import pytest
 
 from cydnn import kernels
 from support.cases import cases, every_case
-from support.matrix import blended, plain
+from support.matrix import blended, plain, scaled
 from support.shipped import run_lines
 
 import watched
@@ -37,7 +37,8 @@ def device_for(name: str, target: str):
 
 
 def ran(device, name) -> tuple:
-    """(share of the shipped instructions that have run in any of the texts they were spliced into, those that have not)."""
+    """(share of the shipped instructions that have run in any of the texts they were spliced into, those that
+    have not)."""
     shipped = kernels.get(name).image_for(device.facts.sm).text().decode()
     code, done = device.code(name), run_lines(device.codes, name, shipped)
     idle = [f"{code.line(i)}: {i.text}" for i in code.instructions if code.line(i) not in done]
@@ -59,15 +60,20 @@ def far_apart(case) -> dict:
     return dict(scalars=plain(case.problem.op), scale=1000.0 if case.problem.op.compute == "f64" else 1.0)
 
 
+def with_numbers(numbers):
+    """A mode: by-value numbers that a function of the op says."""
+    return lambda case: dict(scalars=numbers(case.problem.op))
+
+
 def ways(name, facts):
     """(facts, case, keywords) in the order to try them."""
     small = replace(facts, sms=1, l2_bytes=4096)
-    modes = (lambda case: dict(scalars=blended(case.problem.op))), with_nans, only_nans, far_apart
-    for mode in modes:
+    for mode in (with_numbers(blended), with_numbers(scaled), with_nans, only_nans, far_apart):
         yield from ((facts, case, mode(case)) for case in cases(name, facts))
-    for mode in (lambda case: dict(scalars=plain(case.problem.op))), *modes[:2]:
+    for mode in (with_numbers(plain), with_numbers(blended), with_nans):
         yield from ((small, case, mode(case)) for case in cases(name, small))
-    yield from ((facts, case, modes[0](case)) for case, _ in every_case(name, facts) if case.config)
+    yield from ((facts, case, with_numbers(blended)(case)) for case,
+                _ in every_case(name, facts) if case.config)
 
 
 def cover(device, name) -> list[str]:

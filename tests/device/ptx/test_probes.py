@@ -28,8 +28,7 @@ EXCEPTIONS = {
     **{(name, "*"): TIME for name in ("setmaxnreg", "griddepcontrol", "nanosleep", "pmevent", "mov clock")},
     **{(name, "*"): COPY for name in ("cp bulk", "cp mbarrier")}, ("trap", "*"): "ends the kernel",
     ("redux f32", "*"): SM100,
-    **{("fence", word): ORDER
-       for word in ("alias", "async.global", "async.shared", "global", "shared::cluster")},
+    **{("fence", word): ORDER for word in ("global", "shared::cluster")},
     **{(name, "L2::cache_hint"): HINT for name in ("ld", "st", "atom", "red", "cp global")},
     ("ld", "v8"): SM100, ("st", "v8"): SM100,
     **{("ld", word): PARAMETER for word in ("param", "param::entry")},

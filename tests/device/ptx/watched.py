@@ -6,10 +6,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from cydnn import plan
 from cydnn.device.ptx import PtxDevice
 from cydnn.device.ptx.memory import DEAD, WRITTEN
-from support import buffers, matrix
+from support import buffers
 
 
 class WatchedDevice(PtxDevice):
@@ -42,6 +41,8 @@ class WatchedBuffer(buffers.Guarded):
 @contextmanager
 def watching():
     """The matrix uses watched buffers."""
+    from cydnn import plan                       # here, so that tests of the interpreter alone need no plans
+    from support import matrix
     plain, matrix.Guarded = matrix.Guarded, WatchedBuffer
     try:
         yield
@@ -52,5 +53,6 @@ def watching():
 
 def run(problem, device, seed=0, engines=None, **more):
     """``matrix.run`` with watched buffers."""
+    from support import matrix
     with watching():
         return matrix.run(problem, device, seed, engines, **more)

@@ -1,0 +1,333 @@
+"""The context of a device, and the kernels that it has loaded.
+
+A handle owns what it depends on; destructors never raise.
+"""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t, uintptr_t
+
+from cydnn._address cimport pointer_into, stream_into
+from cydnn._driver cimport IS_MISSING, check, cu, device_count, error_text, fail, need
+from cydnn.cuda cimport address_t
+
+from hashlib import sha256
+from threading import Lock
+
+from cydnn.status import BadParam, ExecutionFailed, NotSupported
+
+# After these a context is of no use.
+STICKY = frozenset((214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719))
+
+cdef extern from *:
+    """
+    typedef struct { _Alignas(128) char bytes[128]; } cydnn_map;
+    """
+    ctypedef struct MapBlock "cydnn_map":     # CUtensorMap
+        char bytes[128]
+
+cdef enum:
+    L2_128B = 2                               # CUtensorMapL2promotion: what a miss brings into L2
+
+cdef enum:                                    # CUpointer_attribute, CUmemorytype
+    POINTER_MEMORY_TYPE = 2, POINTER_IS_MANAGED = 8, POINTER_ORDINAL = 9
+    MEMORY_UNKNOWN = 0, MEMORY_DEVICE = 2
+
+cdef dict LABELS = {}                         # kernel name -> its bytes, never dropped (see Function.label)
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class Context:
+    """The primary context of one device, shared with torch, cupy and the CUDA runtime.
+
+    Retained here, released when it dies.
+    """
+
+    def __cinit__(self, int ordinal=0):
+        cdef int n = device_count()
+        if not 0 <= ordinal < n:
+            raise BadParam(f"device: ordinal must be in 0..{n - 1}; got {ordinal}")
+        self.ordinal, self.modules, self.lock = ordinal, {}, Lock()
+        check(cu.DeviceGet(&self.device, ordinal), "cuDeviceGet")
+        check(cu.DevicePrimaryCtxRetain(&self.handle, self.device), "cuDevicePrimaryCtxRetain")
+
+    def __dealloc__(self):
+        if self.handle == NULL:
+            return
+        if self.modules and not self.is_lost and cu.CtxPushCurrent(self.handle) == 0:
+            for module in self.modules.values():
+                cu.ModuleUnload(<void *><uintptr_t>module)
+            cu.CtxPopCurrent(&self.handle)
+        cu.DevicePrimaryCtxRelease(self.device)
+
+    def __repr__(self):
+        return f"<cydnn context of cuda:{self.ordinal}{', lost' if self.is_lost else ''}>"
+
+    cdef int make_current(self, int status, void *current, bint *pushed) except -1 nogil:
+        """What ``enter`` does where this context is not the current one.
+        ``status``: of the query for that."""
+        if self.is_lost:
+            self.refuse_lost()
+        self.check(status, "cuCtxGetCurrent")
+        if current == NULL:
+            self.check(cu.CtxSetCurrent(self.handle), "cuCtxSetCurrent")
+        else:
+            self.check(cu.CtxPushCurrent(self.handle), "cuCtxPushCurrent")
+            pushed[0] = True
+        return 0
+
+    cdef int refuse_lost(self) except -1 with gil:
+        raise ExecutionFailed(self.lost)
+
+    cdef int check(self, int status, const char *call) except -1 nogil:
+        return 0 if status == 0 else self.fail(status, call, NULL)
+
+    cdef int fail(self, int status, const char *call, const char *what, str how="") except -1 with gil:
+        """Raise for a driver status; after a sticky one remember the context as lost, and what ran last."""
+        more = f"; kernel {what.decode()}{how}" if what else ""
+        if status in STICKY:
+            ring = [self.ring[i % 16] for i in range(self.launches, self.launches + 16) if self.ring[i % 16]]
+            names = ", ".join((<bytes>name).decode() for name in ring) or "none of ours"
+            more += (f"; the context of cuda:{self.ordinal} is lost, start a new process. "
+                     f"Last launches (newest last): {names}")
+            if not self.is_lost:
+                self.lost = f"{call.decode()} failed earlier: {error_text(status)}{more}"
+                self.is_lost = True
+        return fail(status, call, more)
+
+    cdef int inspect(self, void *ptr, int *status) noexcept nogil:
+        """FINE, or the rule that an address breaks. One that is fine ``is_known`` from then on."""
+        cdef int names[3]
+        cdef void *into[3]
+        cdef uint64_t *pair
+        cdef uint64_t values[3]               # wider than any of the three, and little-endian
+        names[:] = [POINTER_MEMORY_TYPE, POINTER_IS_MANAGED, POINTER_ORDINAL]
+        values[:] = [0, 0, 0]
+        into[:] = [&values[0], &values[1], &values[2]]
+        status[0] = cu.PointerGetAttributes(3, names, into, <address_t>ptr)
+        if status[0]:
+            return IS_UNKNOWN
+        if <uint32_t>values[0] == MEMORY_UNKNOWN:
+            return IS_PAGEABLE
+        if (<uint32_t>values[0] == MEMORY_DEVICE and not <uint8_t>values[1]
+                and <int32_t>values[2] != self.ordinal):
+            return IS_ELSEWHERE
+        pair = &self.seen[(<uint64_t>ptr * <uint64_t>0x9E3779B97F4A7C15) >> 56 << 1]
+        pair[1], pair[0] = pair[0], <uint64_t>ptr
+        return FINE
+
+    def attribute(self, int number) -> int:
+        """A CUdevice_attribute by its number."""
+        cdef int value = 0
+        self.check(cu.DeviceGetAttribute(&value, number, self.device), "cuDeviceGetAttribute")
+        return value
+
+    @property
+    def name(self) -> str:
+        cdef char text[256]
+        self.check(cu.DeviceGetName(text, 256, self.device), "cuDeviceGetName")
+        return text.decode()
+
+    @property
+    def total_bytes(self) -> int:
+        cdef size_t total = 0
+        self.check(cu.DeviceTotalMem(&total, self.device), "cuDeviceTotalMem")
+        return total
+
+    def memory_info(self) -> tuple:
+        """(free, total) bytes of device memory."""
+        cdef size_t unused = 0, total = 0
+        cdef bint pushed
+        enter(self, &pushed)
+        status = cu.MemGetInfo(&unused, &total)
+        leave(pushed)
+        self.check(status, "cuMemGetInfo")
+        return unused, total
+
+    def synchronize(self, stream=None) -> None:
+        """Wait for one stream, or for all work of the context when ``stream`` is None."""
+        cdef void *handle
+        cdef bint pushed, everything = stream is None
+        cdef int status
+        stream_into(stream, &handle)
+        with nogil:
+            enter(self, &pushed)
+            status = cu.CtxSynchronize() if everything else cu.StreamSynchronize(handle)
+            leave(pushed)
+        self.check(status, "cuCtxSynchronize" if everything else "cuStreamSynchronize")
+
+    def copy_in(self, dst, src, stream=None) -> None:
+        """Copy a C-contiguous host buffer to device memory; returns when ``src`` may be changed."""
+        cdef Py_buffer view
+        cdef void *ptr
+        cdef void *handle
+        cdef bint pushed
+        cdef int status
+        pointer_into(dst, &ptr)
+        stream_into(stream, &handle)
+        PyObject_GetBuffer(src, &view, PyBUF_SIMPLE)
+        try:
+            with nogil:
+                enter(self, &pushed)
+                status = cu.MemcpyHtoDAsync(<address_t>ptr, view.buf, view.len, handle) if view.len else 0
+                if status == 0:
+                    status = cu.StreamSynchronize(handle)
+                leave(pushed)
+            self.check(status, "cuMemcpyHtoDAsync")
+        finally:
+            PyBuffer_Release(&view)
+
+    def copy_out(self, dst, src, stream=None) -> None:
+        """Fill a writable C-contiguous host buffer from device memory; returns when the bytes are there."""
+        cdef Py_buffer view
+        cdef void *ptr
+        cdef void *handle
+        cdef bint pushed
+        cdef int status
+        pointer_into(src, &ptr)
+        stream_into(stream, &handle)
+        PyObject_GetBuffer(dst, &view, PyBUF_WRITABLE)
+        try:
+            with nogil:
+                enter(self, &pushed)
+                status = cu.MemcpyDtoHAsync(view.buf, <address_t>ptr, view.len, handle) if view.len else 0
+                if status == 0:
+                    status = cu.StreamSynchronize(handle)
+                leave(pushed)
+            self.check(status, "cuMemcpyDtoHAsync")
+        finally:
+            PyBuffer_Release(&view)
+
+    def copy(self, dst, src, size_t bytes, stream=None) -> None:
+        """Copy device memory to device memory, in stream order."""
+        cdef void *to
+        cdef void *ptr
+        cdef void *handle
+        cdef bint pushed
+        pointer_into(dst, &to)
+        pointer_into(src, &ptr)
+        stream_into(stream, &handle)
+        enter(self, &pushed)
+        status = cu.MemcpyDtoDAsync(<address_t>to, <address_t>ptr, bytes, handle) if bytes else 0
+        leave(pushed)
+        self.check(status, "cuMemcpyDtoDAsync")
+
+    def memset(self, dst, int value, size_t bytes, stream=None) -> None:
+        """Set ``bytes`` bytes of device memory to ``value`` (0..255), in stream order."""
+        cdef void *ptr
+        cdef void *handle
+        cdef bint pushed
+        pointer_into(dst, &ptr)
+        stream_into(stream, &handle)
+        enter(self, &pushed)
+        status = cu.MemsetD8Async(<address_t>ptr, <unsigned char>value, bytes, handle) if bytes else 0
+        leave(pushed)
+        self.check(status, "cuMemsetD8Async")
+
+    def load(self, bytes text not None, str name not None) -> Function:
+        """The kernel ``name`` of a PTX image.
+
+        Images are remembered by the sha256 of their text for the life of the context.
+        """
+        return Function(self, text, name)
+
+    def tensor_map(self, int type, tuple dims not None, tuple strides not None, tuple box not None,
+                   tuple steps not None, int swizzle, bint fill_nan) -> bytes:
+        """A CUtensorMap of address 0: type and swizzle by the driver's numbers; dims, box and steps in
+        elements, innermost first; strides in bytes, of all dims but the innermost."""
+        cdef MapBlock map
+        cdef uint64_t sizes[5]
+        cdef uint64_t gaps[5]
+        cdef uint32_t boxes[5]
+        cdef uint32_t every[5]
+        cdef bint pushed
+        cdef int i, status, rank = <int>len(dims)
+        if not 1 <= rank <= 5 or len(strides) != rank - 1 or len(box) != rank or len(steps) != rank:
+            raise BadParam(f"tensor_map: dims must have 1 to 5 entries, strides one less, box and steps as "
+                           f"many; got {dims}, {strides}, {box}, {steps}")
+        for i in range(rank):
+            sizes[i], boxes[i], every[i] = dims[i], box[i], steps[i]
+            gaps[i] = strides[i] if i < rank - 1 else 0
+        need(<void *>cu.TensorMapEncodeTiled, "cuTensorMapEncodeTiled")
+        enter(self, &pushed)
+        status = cu.TensorMapEncodeTiled(map.bytes, type, rank, NULL, sizes, gaps, boxes, every, 0, swizzle,
+                                         L2_128B, fill_nan)
+        leave(pushed)
+        if status:
+            fail(status, "cuTensorMapEncodeTiled",
+                 f"; dims {dims}, strides {strides}, box {box}, steps {steps}")
+        return map.bytes[:128]
+
+    cdef void *load_module(self, bytes text) except NULL:
+        cdef void *module = NULL
+        cdef int status
+        cdef bint pushed
+        cdef int options[2]
+        cdef void *values[2]
+        cdef char log[4096]
+        cdef const char *image = PyBytes_AS_STRING(text)
+        key = sha256(text).digest()
+        with self.lock:
+            if key not in self.modules:
+                log[0] = 0
+                options[:] = [5, 6]           # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+                values[:] = [<void *>log, <void *><uintptr_t>sizeof(log)]
+                with nogil:
+                    enter(self, &pushed)
+                    status = cu.ModuleLoadDataEx(&module, image, 2, options, values)
+                    leave(pushed)
+                if status:
+                    self.check(status if status in STICKY else 0, "cuModuleLoadDataEx")
+                    said = log[:4095].split(b"\0")[0].decode(errors="replace").strip()
+                    fail(status, "cuModuleLoadDataEx", f"; the driver says: {said}" if said else "")
+                self.modules[key] = <uintptr_t>module
+            return <void *><uintptr_t>self.modules[key]
+
+
+@cython.final
+cdef class Function:
+    """One kernel of a loaded image, with what the driver says about it."""
+
+    def __cinit__(self, Context context not None, bytes text not None, str name not None):
+        cdef bint pushed
+        cdef void *module
+        cdef int facts[5]
+        cdef int *numbers = [0, 1, 3, 4, 8]   # CUfunction_attribute
+        label = LABELS.setdefault(name, name.encode())
+        self.context, self.name, self.label = context, name, PyBytes_AS_STRING(label)
+        module = context.load_module(text)
+        enter(context, &pushed)
+        status = cu.ModuleGetFunction(&self.handle, module, self.label)
+        for i in range(5):
+            status = status or cu.FuncGetAttribute(&facts[i], numbers[i], self.handle)
+        leave(pushed)
+        if status:
+            context.fail(status, "cuModuleGetFunction", self.label)
+        self.max_threads, self.smem_static = facts[0], facts[1]
+        self.local_bytes, self.registers = facts[2], facts[3]
+        # Static and dynamic together may have 48 KB without asking; what another Function of this kernel was
+        # allowed stays.
+        self.smem_limit = facts[4] if facts[4] > 49152 else min(facts[4], 49152 - facts[1])
+
+    def __repr__(self):
+        return f"<kernel {self.name} on cuda:{self.context.ordinal}>"
+
+    def allow_smem(self, int bytes) -> None:
+        """Raise the limit of dynamic shared memory to ``bytes`` when it is lower.
+
+        48 KB less the static part is what a kernel starts with.
+        """
+        cdef bint pushed
+        if bytes <= self.smem_limit:
+            return
+        enter(self.context, &pushed)
+        status = cu.FuncSetAttribute(self.handle, 8, bytes)       # MAX_DYNAMIC_SHARED_SIZE_BYTES
+        leave(pushed)
+        if status == IS_MISSING:
+            fail(status, "cuFuncSetAttribute")
+        if status:
+            most = self.context.attribute(97) - self.smem_static  # MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+            raise NotSupported(f"{self.name}: smem must be <= {most} bytes on this device; got {bytes} "
+                               f"({error_text(status)})")
+        self.smem_limit = bytes

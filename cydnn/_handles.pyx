@@ -1,0 +1,151 @@
+"""Streams, events and device memory. A handle owns its context; destructors never raise."""
+cimport cython
+from libc.stdint cimport uint64_t, uintptr_t
+from libc.string cimport memset
+
+from cydnn._address cimport stream_into
+from cydnn._context cimport Context, enter, leave
+from cydnn._driver cimport cu, fail
+from cydnn.cuda cimport address_t
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class Stream:
+    """One CUDA stream. Holds its context, so the context always outlives it."""
+
+    def __cinit__(self, Context context not None, int priority=0, bint is_blocking=True, foreign=None):
+        """A new stream; or, with ``foreign``, a view of one that someone else owns.
+
+        ``foreign`` is an address or an object that has one.
+        """
+        cdef bint pushed
+        self.context, self.owner = context, foreign
+        if foreign is not None:
+            stream_into(foreign, &self.handle)
+            return
+        enter(context, &pushed)
+        status = cu.StreamCreateWithPriority(&self.handle, 0 if is_blocking else 1, priority)
+        leave(pushed)
+        context.check(status, "cuStreamCreateWithPriority")
+
+    def __dealloc__(self):
+        if (self.handle != NULL and self.owner is None and not self.context.is_lost
+                and cu.CtxPushCurrent(self.context.handle) == 0):
+            cu.StreamDestroy(self.handle)
+            cu.CtxPopCurrent(&self.handle)
+
+    @property
+    def address(self) -> int:
+        return <uintptr_t>self.handle
+
+    def __cuda_stream__(self):
+        return 0, <uintptr_t>self.handle
+
+    def __repr__(self):
+        return f"<stream {<uintptr_t>self.handle:#x} on cuda:{self.context.ordinal}>"
+
+    def synchronize(self) -> None:
+        self.context.synchronize(self)
+
+    def wait(self, Event event not None) -> None:
+        """Later work of this stream starts after ``event``."""
+        cdef bint pushed
+        enter(self.context, &pushed)
+        status = cu.StreamWaitEvent(self.handle, event.handle, 0)
+        leave(pushed)
+        self.context.check(status, "cuStreamWaitEvent")
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class Event:
+    """A point in a stream, with a time."""
+
+    def __cinit__(self, Context context not None, bint has_time=True):
+        cdef bint pushed
+        self.context = context
+        enter(context, &pushed)
+        status = cu.EventCreate(&self.handle, 0 if has_time else 2)
+        leave(pushed)
+        context.check(status, "cuEventCreate")
+
+    def __dealloc__(self):
+        if self.handle != NULL and not self.context.is_lost and cu.CtxPushCurrent(self.context.handle) == 0:
+            cu.EventDestroy(self.handle)
+            cu.CtxPopCurrent(&self.handle)
+
+    def record(self, stream=None) -> None:
+        cdef void *handle
+        cdef bint pushed
+        stream_into(stream, &handle)
+        enter(self.context, &pushed)
+        status = cu.EventRecord(self.handle, handle)
+        leave(pushed)
+        self.context.check(status, "cuEventRecord")
+
+    def synchronize(self) -> None:
+        """Wait for the event."""
+        cdef bint pushed
+        cdef int status
+        with nogil:
+            enter(self.context, &pushed)
+            status = cu.EventSynchronize(self.handle)
+            leave(pushed)
+        self.context.check(status, "cuEventSynchronize")
+
+    def elapsed(self, Event start not None) -> float:
+        """Milliseconds from ``start`` to this event; both must have happened."""
+        cdef float milliseconds = 0
+        cdef bint pushed
+        enter(self.context, &pushed)
+        status = cu.EventElapsedTime(&milliseconds, start.handle, self.handle)
+        leave(pushed)
+        self.context.check(status, "cuEventElapsedTime")
+        return milliseconds
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class Buffer:
+    """Device memory at ``ptr``, 0 once freed. Freed with the object. Torch and CuPy can view it."""
+
+    def __cinit__(self, Context context not None, size_t bytes):
+        cdef address_t ptr = 0
+        cdef bint pushed
+        self.context, self.bytes = context, bytes
+        enter(context, &pushed)
+        status = cu.MemAlloc(&ptr, bytes if bytes else 1)
+        leave(pushed)
+        if status == 2:
+            fail(status, "cuMemAlloc", f"; {bytes} bytes were asked for on cuda:{context.ordinal}")
+        context.check(status, "cuMemAlloc")
+        self.ptr = ptr
+
+    def __dealloc__(self):
+        self.release()
+
+    cdef int release(self) noexcept:
+        cdef int status = 0
+        cdef void *top
+        if self.ptr and not self.context.is_lost:
+            # The address may come back as something else.
+            memset(self.context.seen, 0, sizeof(self.context.seen))
+            status = cu.CtxPushCurrent(self.context.handle)
+            if status == 0:
+                status = cu.MemFree(self.ptr)
+                cu.CtxPopCurrent(&top)
+        self.ptr = 0
+        return status
+
+    def free(self) -> None:
+        """Give the memory back now."""
+        self.context.check(self.release(), "cuMemFree")
+
+    def __repr__(self):
+        return f"<buffer of {self.bytes} bytes at {self.ptr:#x} on cuda:{self.context.ordinal}>"
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": (self.bytes,), "typestr": "|u1", "data": (self.ptr, False), "strides": None,
+                "version": 3}

@@ -1,0 +1,38 @@
+"""Descriptors and the table of plans."""
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint64_t
+
+
+cdef class Descriptor:
+    cdef object __weakref__
+    cdef readonly str kind                    # None until set
+    cdef readonly object fields
+    cdef readonly uint64_t stamp              # 0 until set; equal for equal (kind, fields)
+    cdef readonly uint64_t address
+    cdef readonly bint is_destroyed
+
+
+cdef enum:
+    MAX_KEYS = 16
+
+cdef struct Row:
+    uint64_t hash
+    uint64_t words[MAX_KEYS + 1]              # function, alignment and absent pointers; then one a key
+    int count
+    PyObject *executable                      # owned; NULL: a free row
+
+@cython.final
+cdef class PlanTable:
+    cdef readonly size_t size, limit
+    cdef size_t room
+    cdef Row *rows
+    cdef Row *find(self, Row *key) noexcept nogil
+    cdef int grow(self) except -1
+    cdef bint attempt(self, int64_t fn, tuple keys, tuple pointers, tuple scalars, workspace,
+                      size_t workspace_bytes, stream) except -1
+
+
+cdef class HandleBase(Descriptor):
+    cdef public PlanTable table
+    cdef public object stream, scratch, scratch_bytes

@@ -1,0 +1,356 @@
+"""Descriptors of the legacy API, and the table that finds what executes a call by what they say."""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.float cimport PyFloat_Check
+from cpython.long cimport PyLong_AsUnsignedLongLongMask, PyLong_Check
+from cpython.number cimport PyIndex_Check, PyNumber_Index
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free
+
+from cydnn._address cimport pointer_of
+from cydnn._tape cimport MAX_SLOTS, Tape, addresses_into
+
+from itertools import count
+
+from cydnn.status import BadParam
+
+cdef uint64_t FIRST_ADDRESS = 0x7D0000000000  # addresses of descriptors are above any other integer of a key
+cdef uint64_t ABSENT = <uint64_t>1 << 62       # the word of None: no stamp, and no integer's word
+cdef enum:
+    MAX_STAMPS = 65536
+    MAX_ARRAYS = 4096
+    MAX_NULLABLE = 31                         # pointers that may be NULL are among the first 31
+
+cdef object next_address = count(FIRST_ADDRESS, 64)
+cdef object next_stamp = count(1)
+cdef dict stamps = {}                         # (kind, fields) -> stamp; dropped when full
+cdef dict arrays = {}                         # words of the items -> stamp of the array; dropped when full
+cdef dict by_address = {}                     # descriptors turned into an int: someone may have just that
+
+
+cdef class Descriptor:
+    """A host-side object of the legacy API: opaque address, content (``fields``), and a stamp that is equal
+    for equal content."""
+
+    def __cinit__(self, *args, **kwargs):
+        self.address = next(next_address)
+
+    def set(self, str kind not None, fields) -> None:
+        """Give it content: ``fields`` is any hashable value."""
+        stamp = stamps.get((kind, fields))
+        if stamp is None:
+            if len(stamps) >= MAX_STAMPS:
+                stamps.clear()
+            stamp = stamps[kind, fields] = next(next_stamp)
+        self.kind, self.fields, self.stamp = kind, fields, stamp
+
+    def destroy(self) -> None:
+        """No later use of it or of its address is accepted. The object dies with its last reference."""
+        by_address.pop(self.address, None)
+        self.is_destroyed, self.stamp = True, 0
+
+    def __int__(self):
+        if not self.is_destroyed:
+            by_address[self.address] = self
+        return self.address
+
+    def __index__(self):
+        return self.__int__()
+
+    def __repr__(self):
+        state = "destroyed" if self.is_destroyed else "not set" if self.stamp == 0 else repr(self.fields)
+        return f"<{type(self).__name__} {self.address:#x} {state}>"
+
+
+def descriptor(x) -> Descriptor:
+    """The live descriptor that ``x`` is or is the address of."""
+    found = x if isinstance(x, Descriptor) else by_address.get(x) if isinstance(x, int) else None
+    if found is None or (<Descriptor>found).is_destroyed:
+        raise BadParam(f"descriptor: must be alive, or the address of one that is; got {x!r}")
+    return found
+
+
+cdef bint is_number(object x) except -1:
+    """A float, or an int that is no host address: what the slow path would accept as a scaling factor."""
+    return PyFloat_Check(x) or (PyLong_Check(x) and -4294967296 <= x <= 4294967296)
+
+
+cdef inline uint64_t word_of_int(object x) except? 0:
+    """An integer, or the address of a descriptor, as a key."""
+    cdef uint64_t word = PyLong_AsUnsignedLongLongMask(x)
+    if word < FIRST_ADDRESS:
+        return ~word                          # never 0, never a stamp
+    x = by_address.get(x)
+    return 0 if x is None else (<Descriptor>x).stamp
+
+
+cdef uint64_t word_of_other(object x, bint is_new) except? 0:
+    """Keys that are neither descriptors nor ints: an absent descriptor, an array, what has an index."""
+    if x is None:
+        return ABSENT
+    if isinstance(x, (tuple, list)):
+        return word_of_array(tuple(x), is_new)
+    return word_of_int(PyNumber_Index(x)) if PyIndex_Check(x) else 0
+
+
+cdef uint64_t word_of_array(tuple items, bint is_new) except? 0:
+    """A stamp that is equal for arrays whose items have equal words. Only ``put`` makes new ones."""
+    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(items)
+    cdef bytes key = PyBytes_FromStringAndSize(NULL, n * sizeof(uint64_t))
+    cdef uint64_t *words = <uint64_t *>PyBytes_AS_STRING(key)
+    cdef object x
+    for i in range(n):
+        x = <object>PyTuple_GET_ITEM(items, i)
+        words[i] = ((<Descriptor>x).stamp if isinstance(x, Descriptor) else word_of_int(x) if PyLong_Check(x)
+                    else 0 if isinstance(x, (tuple, list)) else word_of_other(x, is_new))
+        if words[i] == 0:
+            return 0
+    found = arrays.get(key)
+    if found is None and is_new:
+        if len(arrays) >= MAX_ARRAYS:
+            arrays.clear()
+        found = arrays[key] = next(next_stamp)
+    return 0 if found is None else found
+
+
+cdef int key_into(Row *row, int64_t fn, bint is_aligned, uint64_t absent, tuple keys, bint is_new) except -1:
+    """Fill in key words and hash. 1: done; 0: a key is a descriptor that is unset, destroyed or unknown, or
+    no key at all, so there is no plan."""
+    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(keys)
+    cdef uint64_t word, hash
+    cdef object x
+    if n > MAX_KEYS:
+        raise BadParam(f"keys: must be <= {MAX_KEYS}; got {n}")
+    row.count = <int>n + 1
+    row.words[0] = (<uint64_t><uint32_t>fn << 1) | is_aligned | (absent << 33)
+    hash = row.words[0] * <uint64_t>0x9E3779B97F4A7C15
+    for i in range(n):
+        x = <object>PyTuple_GET_ITEM(keys, i)
+        if isinstance(x, Descriptor):
+            word = (<Descriptor>x).stamp
+        elif PyLong_Check(x):
+            word = word_of_int(x)
+        else:
+            word = word_of_other(x, is_new)
+        if word == 0:
+            return 0
+        row.words[i + 1] = word
+        hash = (hash ^ (hash >> 29) ^ word) * <uint64_t>0xBF58476D1CE4E5B9
+    row.hash = hash ^ (hash >> 32)
+    return 1
+
+
+def nullable(int number, pointers=()) -> int:
+    """The number by which a plan table knows a function, of whose pointers those at these places may be NULL.
+
+    The plan of a call has the pointers that are given, in their order; calls that give others have others.
+    """
+    places = set(pointers)
+    if number < 0 or any(not 0 <= place < MAX_NULLABLE for place in places):
+        raise BadParam(f"function: number must be >= 0 and places of pointers below {MAX_NULLABLE}; "
+                       f"got {number}, {sorted(places)}")
+    return number | sum(1 << 32 + place for place in places)
+
+
+cdef uint64_t leave_out(void **addresses, Py_ssize_t *n, uint64_t optional) noexcept nogil:
+    """Move the given pointers together; returns which are absent: NULL, and they may be."""
+    cdef Py_ssize_t i, count = 0
+    cdef uint64_t absent = 0
+    for i in range(n[0]):
+        if i < MAX_NULLABLE and addresses[i] == NULL and optional >> i & 1:
+            absent |= <uint64_t>1 << i
+        else:
+            addresses[count] = addresses[i]
+            count += 1
+    n[0] = count
+    return absent
+
+
+cdef inline bint is_equal(Row *a, Row *b) noexcept nogil:
+    """Do two rows have the same words? They are few: a loop is faster than a call."""
+    cdef int i
+    if a.count != b.count:
+        return False
+    for i in range(a.count):
+        if a.words[i] != b.words[i]:
+            return False
+    return True
+
+
+@cython.final
+cdef class PlanTable:
+    """From what a legacy call says to what executes it.
+
+    A key is the function's number, up to 16 keys (a descriptor, an array of descriptors or integers, an
+    integer, None for a descriptor that is absent), whether all pointers are multiples of 16, and which of
+    those that may be NULL are (``nullable``).
+    """
+
+    def __cinit__(self, size_t limit=65536):
+        self.limit, self.room = limit, 64
+        self.rows = <Row *>calloc(self.room, sizeof(Row))
+        if self.rows == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        self.clear()
+        free(self.rows)
+
+    def __len__(self):
+        return self.size
+
+    def clear(self) -> None:
+        """Forget every plan."""
+        cdef size_t i
+        cdef PyObject *executable
+        for i in range(self.room if self.rows != NULL else 0):
+            executable, self.rows[i].executable = self.rows[i].executable, NULL
+            if executable != NULL:
+                Py_DECREF(<object>executable)
+        self.size = 0
+
+    cdef Row *find(self, Row *key) noexcept nogil:
+        """The row of this key, or the free row where it belongs."""
+        cdef size_t i = key.hash & (self.room - 1)
+        while self.rows[i].executable != NULL:
+            if self.rows[i].hash == key.hash and is_equal(&self.rows[i], key):
+                break
+            i = (i + 1) & (self.room - 1)
+        return &self.rows[i]
+
+    cdef int grow(self) except -1:
+        cdef Row *old = self.rows
+        cdef Row *rows = <Row *>calloc(self.room * 2, sizeof(Row))
+        cdef size_t i, n = self.room
+        if rows == NULL:
+            raise MemoryError()
+        self.rows, self.room = rows, n * 2
+        for i in range(n):
+            if old[i].executable != NULL:
+                self.find(&old[i])[0] = old[i]
+        free(old)
+        return 0
+
+    def alignment(self, tuple pointers not None) -> bool:
+        """True when every address is a multiple of 16 (null counts as one)."""
+        cdef uintptr_t bits = 0
+        for x in pointers:
+            bits |= pointer_of(x)
+        return bits & 15 == 0
+
+    def absent(self, int64_t fn, tuple pointers not None) -> int:
+        """Which pointers of a call are left out, as bits: NULL, and the function's may be."""
+        cdef void *addresses[MAX_SLOTS]
+        cdef Py_ssize_t n = PyTuple_GET_SIZE(pointers)
+        addresses_into(pointers, addresses)
+        return leave_out(addresses, &n, <uint64_t>fn >> 32)
+
+    def put(self, int64_t fn, tuple keys not None, bint is_aligned, executable not None,
+            uint64_t absent=0) -> None:
+        """Remember ``executable`` (a Tape, or anything with ``execute`` of the same signature), which takes
+        the pointers that are not ``absent``."""
+        cdef Row key
+        cdef Row *row
+        if not key_into(&key, fn, is_aligned, absent, keys, True):
+            raise BadParam(f"keys: every descriptor must be set and alive; got {keys!r}")
+        if self.size >= self.limit:
+            self.clear()
+        if self.size * 2 >= self.room:
+            self.grow()
+        row = self.find(&key)
+        if row.executable != NULL:
+            old = <object>row.executable
+            Py_INCREF(executable)
+            row.executable = <PyObject *>executable
+            Py_DECREF(old)
+            return
+        key.executable = <PyObject *>executable
+        Py_INCREF(executable)
+        row[0] = key
+        self.size += 1
+
+    def get(self, int64_t fn, tuple keys not None, bint is_aligned, uint64_t absent=0):
+        """What ``put`` remembered, or None."""
+        cdef Row key
+        cdef Row *row
+        if not key_into(&key, fn, is_aligned, absent, keys, False):
+            return None
+        row = self.find(&key)
+        return <object>row.executable if row.executable != NULL else None
+
+    def run(self, int64_t fn, tuple keys not None, tuple pointers not None, tuple scalars, workspace,
+            size_t workspace_bytes, stream) -> bool:
+        """Execute the plan of this key. False when there is none, or when an argument needs the slow path's
+        checks: then nothing ran."""
+        return self.attempt(fn, keys, pointers, scalars, workspace, workspace_bytes, stream)
+
+    cdef bint attempt(self, int64_t fn, tuple keys, tuple pointers, tuple scalars, workspace,
+                      size_t workspace_bytes, stream) except -1:
+        cdef void *addresses[MAX_SLOTS]
+        cdef Row key
+        cdef Row *row
+        cdef uintptr_t bits = 0
+        cdef uint64_t absent = 0
+        cdef Py_ssize_t i, n = PyTuple_GET_SIZE(pointers)
+        addresses_into(pointers, addresses)
+        if fn >> 32:
+            absent = leave_out(addresses, &n, <uint64_t>fn >> 32)
+        for i in range(n):
+            bits |= <uintptr_t>addresses[i]
+        for i in range(PyTuple_GET_SIZE(scalars) if scalars is not None else 0):
+            if not is_number(<object>PyTuple_GET_ITEM(scalars, i)):
+                return False
+        if not key_into(&key, fn, bits & 15 == 0, absent, keys, False):
+            return False
+        row = self.find(&key)
+        if row.executable == NULL:
+            return False
+        executable = <object>row.executable
+        if type(executable) is Tape:
+            (<Tape>executable).start(addresses, n, scalars, workspace, workspace_bytes, stream)
+        else:
+            if absent:
+                pointers = tuple([x for i, x in enumerate(pointers) if not absent >> i & 1])
+            executable.execute(pointers, scalars, workspace, workspace_bytes, stream)
+        return True
+
+
+cdef class HandleBase(Descriptor):
+    """What every compute call reads of a library handle: its plans, its stream, and the workspace it lends.
+    A destroyed one has no table."""
+
+
+cdef bint attempt_c(int64_t fn, handle, tuple keys, tuple pointers, tuple scalars, workspace,
+                    workspace_bytes) except -1:
+    cdef HandleBase h
+    if not isinstance(handle, HandleBase) or (<HandleBase>handle).table is None:
+        return False
+    h = handle
+    if workspace_bytes is None:
+        workspace, workspace_bytes = h.scratch, h.scratch_bytes
+    try:
+        return h.table.attempt(fn, keys, pointers, scalars, workspace, workspace_bytes, h.stream)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return False
+
+
+def attempt(int64_t fn, handle, tuple keys not None, tuple pointers not None, tuple scalars not None,
+            workspace=None, workspace_bytes=None) -> bool:
+    """Run the plan of a legacy call from the handle's table; with no ``workspace_bytes``, on the workspace
+    that the handle lends.
+
+    False when there is no plan yet or when anything is not as it should be: then nothing ran, and the
+    caller's checks say what it is.
+    """
+    return attempt_c(fn, handle, keys, pointers, scalars, workspace, workspace_bytes)
+
+
+def compute(fn, handle, tuple keys not None, tuple pointers not None, tuple scalars not None,
+            workspace=None, workspace_bytes=None) -> None:
+    """``attempt``; where it fails ``fn.run``, which checks every rule, then builds the plan or says what is
+    wrong."""
+    if not attempt_c(fn, handle, keys, pointers, scalars, workspace, workspace_bytes):
+        fn.run(handle, keys, pointers, scalars, workspace, workspace_bytes)

@@ -1,0 +1,132 @@
+"""A driver that lacks a function: what needs it fails with a sentence, everything else works. Each in a
+process of its own, on the fake driver."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cydnn.symbols import SYMBOLS, missing, version
+
+HERE = Path(__file__).parent
+USE = '''
+import ctypes, json, sys
+import numpy as np
+ctypes.CDLL(sys.argv[1])
+from cydnn import _core
+
+context = _core.Context(0)
+kernel = context.load(b".entry k(", "k")
+data, x, y = np.arange(16, dtype=np.uint8), _core.Buffer(context, 16), _core.Buffer(context, 16)
+
+
+def launch(*args, **attributes):
+    tape = _core.Tape(context, [("x", 16, 16, False, False), ("y", 16, 16, True, False)])
+    tape.launch(kernel, 1, 32, 0, bytes(16), [(0, 0, 0), (8, 1, 0)], **attributes)
+    tape.execute((x, y))
+
+
+def memset():
+    tape = _core.Tape(context, [("y", 16, 16, True, False)])
+    tape.memset(0, 0, 16, 1)
+    tape.execute((y,))
+
+
+def events():
+    start, end, stream = _core.Event(context), _core.Event(context), _core.Stream(context)
+    start.record(), end.record()
+    end.synchronize(), stream.wait(end), end.elapsed(start)
+
+
+def maps():
+    block = context.tensor_map(7, (4,), (), (4,), (1,), 0, False)
+    tape = _core.Tape(context, [("x", 16, 16, False, False)])
+    tape.launch(kernel, 1, 32, 0, block, maps=[(0, 0, 0)], params=(0,))
+    tape.execute((x,))
+
+
+FEATURES = dict(
+    maps=maps, attributes=lambda: launch(cooperative=True),
+    launch=launch, memset=memset, events=events, copy_in=lambda: context.copy_in(x, data),
+    copy_out=lambda: context.copy_out(data, x), copy=lambda: context.copy(y, x, 16),
+    name=lambda: context.name, total=lambda: context.total_bytes, memory=context.memory_info,
+    synchronize=context.synchronize,
+    stream=lambda: _core.Stream(context).synchronize(), smem=lambda: kernel.allow_smem(100_000),
+    free=lambda: _core.Buffer(context, 8).free(), device=lambda: _core.Context(1).name)
+found = {}
+for name, feature in FEATURES.items():
+    try:
+        feature()
+    except Exception as error:
+        found[name] = [type(error).__name__, str(error)]
+del kernel, x, y, context
+print(json.dumps(found))
+'''
+NEEDS = {                                        # symbol -> what fails without it, of USE
+    "cuDeviceTotalMem": {"total"}, "cuCtxSynchronize": {"synchronize"}, "cuFuncSetAttribute": {"smem"},
+    "cuMemGetInfo": {"memory"}, "cuMemcpyDtoDAsync": {"copy"}, "cuMemsetD8Async": {"memset"},
+    "cuStreamCreateWithPriority": {"stream", "events"},
+    "cuTensorMapEncodeTiled": {"maps"}, "cuTensorMapReplaceAddress": {"maps"},
+    "cuLaunchKernelEx": {"attributes", "maps"},
+    **dict.fromkeys(("cuStreamWaitEvent", "cuEventCreate", "cuEventSynchronize", "cuEventRecord",
+                     "cuEventElapsedTime"), {"events"}),
+}
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    path = tmp_path_factory.mktemp("driver") / "libfake_cuda.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1",
+                    str(HERE / "fake_driver.c"), "-o", str(path)], check=True)
+    return path
+
+
+def use(driver, **env):
+    """{feature: [exception, sentence]} of what fails."""
+    root = str(HERE.parent.parent)
+    run = subprocess.run([sys.executable, "-c", USE, str(driver)], cwd=root, capture_output=True, text=True,
+                         timeout=60, env={**os.environ, "PYTHONPATH": root, **env})
+    return json.loads(run.stdout) if run.returncode == 0 else run.stderr.strip().splitlines()[-1]
+
+
+def test_a_new_driver_has_everything(driver):
+    assert use(driver) == {}
+
+
+@pytest.mark.parametrize("row", [row for row in SYMBOLS if row.serves], ids=lambda row: row.name)
+def test_one_missing_function_costs_what_needs_it(driver, row):
+    found = use(driver, CYDNN_FAKE_MISSING=row.name)
+    assert found.keys() == NEEDS.get(row.name, set()), found
+    for error, sentence in found.values():
+        assert error == "NotSupported" and sentence.startswith(
+            f"{row.name}: is for {row.serves} and needs an NVIDIA driver for {version(row.since)} or newer; "
+            "got one for CUDA 13.0")
+
+
+@pytest.mark.parametrize("name", [row.name for row in SYMBOLS if not row.serves and row.name != "cuInit"])
+def test_without_the_others_the_driver_is_too_old(driver, name):
+    assert use(driver, CYDNN_FAKE_MISSING=name) == (
+        f'cydnn.status.DriverNotFound: cuda: this NVIDIA driver is too old, it has no {name}; update it, '
+        'or use device="numpy" [CUDNN_STATUS_NOT_INITIALIZED]')
+
+
+@pytest.mark.parametrize("served", [11000, 11040, 11060, 11080])
+def test_drivers_of_cuda_11_run_what_they_can(driver, served):
+    lacks = {"maps": "cuTensorMapEncodeTiled"}
+    if served < 11060:
+        lacks["attributes"] = "cuLaunchKernelEx"
+    assert use(driver, CYDNN_FAKE_VERSION=str(served)) == {
+        feature: ["NotSupported", missing(name, served) + " [CUDNN_STATUS_NOT_SUPPORTED]"]
+        for feature, name in lacks.items()}
+
+
+def test_the_sentence_names_what_to_update_to():
+    assert missing("cuTensorMapEncodeTiled", 11040) == (
+        "cuTensorMapEncodeTiled: is for tensor maps and needs an NVIDIA driver for CUDA 12.0 (driver 525) or "
+        "newer; got one for CUDA 11.4")
