@@ -12,7 +12,6 @@ from .call import Compute, Work, same_dims, same_types, writable
 from .enums import BATCH_NORM_MODE, CONSTANTS
 from .tensor import TENSOR, TensorFields
 
-NULL = 0                                    # a small int is one object, so ``is`` asks no array for its value
 # float32(1e-5) is slightly below 1e-5 and must pass
 LEAST_EPSILON = CONSTANTS["CUDNN_BN_MIN_EPSILON"] * (1 - 1e-6)
 
@@ -22,10 +21,10 @@ def _epsilon(call, epsilon) -> None:
                  f"epsilon must be >= CUDNN_BN_MIN_EPSILON = 1e-5; got {epsilon}")
 
 
-def _pairs(call, flags: int, *pairs) -> None:
-    """Each optional pair is given whole or not at all. Bit i of ``flags``: pointer i is given."""
-    for i, (one, other) in enumerate(pairs):
-        call.require(flags >> 2 * i & 3 in (0, 3), f"{one} and {other} must be both given or both NULL")
+def _pair(call, given, one: str, other: str) -> bool:
+    """Is an optional pair given? Raises BadParam where half of it is."""
+    call.require((one in given) == (other in given), f"{one} and {other} must be both given or both NULL")
+    return one in given
 
 
 def _parameter_dims(mode: str, dims: tuple) -> tuple:
@@ -52,21 +51,24 @@ def _inference(call, mode, x, y, p) -> Work:
                 dict(x=x, scale=p, bias=p, mean=p, var=p, y=y))
 
 
-def _training(call, mode, x, y, p, flags) -> Work:
+def _training(call, mode, x, y, p, given) -> Work:
+    is_running = _pair(call, given, "resultRunningMean", "resultRunningVariance")
+    is_saved = _pair(call, given, "resultSaveMean", "resultSaveInvVariance")
     _rules(call, mode, p, "bnScaleBiasMeanVarDesc", xDesc=x, yDesc=y)
     writable(call, yDesc=y, bnScaleBiasMeanVarDesc=p)
     running = dict(running_mean=p, running_var=p, next_running_mean=p,
-                   next_running_var=p) if flags & 3 else {}
-    saved = dict(mean=p, rstd=p) if flags & 12 else {}
+                   next_running_var=p) if is_running else {}
+    saved = dict(mean=p, rstd=p) if is_saved else {}
     wanted = dict(x=x, scale=p, bias=p, y=y, **running, **saved)
     absent = tuple(n for n in BatchNormTraining.writes if n not in wanted)
     return Work(BatchNormTraining(mode=mode, compute=x.dtype.compute), wanted, absent=absent)
 
 
-def _backward(call, mode, x, dy, dx, p, flags) -> Work:
+def _backward(call, mode, x, dy, dx, p, given) -> Work:
+    is_saved = _pair(call, given, "savedMean", "savedInvVariance")
     _rules(call, mode, p, "bnScaleBiasDiffDesc", xDesc=x, dyDesc=dy, dxDesc=dx)
     writable(call, dxDesc=dx, bnScaleBiasDiffDesc=p)
-    saved = dict(mean=p, rstd=p) if flags else {}
+    saved = dict(mean=p, rstd=p) if is_saved else {}
     return Work(BatchNormBwd(mode=mode, compute=x.dtype.compute),
                 dict(x=x, dy=dy, scale=p, **saved, dx=dx, dscale=p, dbias=p))
 
@@ -74,11 +76,14 @@ def _backward(call, mode, x, dy, dx, p, flags) -> Work:
 _FORWARD_KEYS = dict(mode=BATCH_NORM_MODE, xDesc=TENSOR, yDesc=TENSOR, bnScaleBiasMeanVarDesc=TENSOR)
 INFERENCE = Compute("cudnnBatchNormalizationForwardInference", _FORWARD_KEYS,
                     "x bnScale bnBias estimatedMean estimatedVariance y", "epsilon alpha beta", _inference)
-TRAINING = Compute("cudnnBatchNormalizationForwardTraining", dict(**_FORWARD_KEYS, flags=None), "",
+TRAINING = Compute("cudnnBatchNormalizationForwardTraining", _FORWARD_KEYS,
+                   "x bnScale bnBias resultRunningMean? resultRunningVariance? y resultSaveMean? "
+                   "resultSaveInvVariance? resultRunningMean? resultRunningVariance?",    # read, then written
                    "epsilon factor alpha beta", _training)
 BACKWARD = Compute("cudnnBatchNormalizationBackward",
                    dict(mode=BATCH_NORM_MODE, xDesc=TENSOR, dyDesc=TENSOR, dxDesc=TENSOR,
-                        bnScaleBiasDiffDesc=TENSOR, flags=None), "",
+                        bnScaleBiasDiffDesc=TENSOR),
+                   "x dy bnScale savedMean? savedInvVariance? dx resultBnScaleDiff resultBnBiasDiff",
                    "epsilon alpha beta alpha_param beta_param", _backward)
 
 
@@ -105,29 +110,15 @@ def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc
     running = (1 - factor) * running + factor * (mean or unbiased variance); both pairs are
     optional, each as a whole.
     """
-    flags = ((resultRunningMean is not None and resultRunningMean is not NULL)
-             + 2 * (resultRunningVariance is not None and resultRunningVariance is not NULL)
-             + 4 * (resultSaveMean is not None and resultSaveMean is not NULL)
-             + 8 * (resultSaveInvVariance is not None and resultSaveInvVariance is not NULL))
-    keys, scalars = ((mode, xDesc, yDesc, bnScaleBiasMeanVarDesc, flags),
+    keys, scalars = ((mode, xDesc, yDesc, bnScaleBiasMeanVarDesc),
                      (epsilon, exponentialAverageFactor, alpha, beta))
-    if flags == 15:
-        pointers = (x, bnScale, bnBias, resultRunningMean, resultRunningVariance, y, resultSaveMean,
-                    resultSaveInvVariance, resultRunningMean, resultRunningVariance)
-    else:
-        running = (resultRunningMean, resultRunningVariance) if flags & 3 else ()
-        pointers = (x, bnScale, bnBias, *running, y,
-                    *((resultSaveMean, resultSaveInvVariance) if flags & 12 else ()), *running)
+    pointers = (x, bnScale, bnBias, resultRunningMean, resultRunningVariance, y, resultSaveMean,
+                resultSaveInvVariance, resultRunningMean, resultRunningVariance)
     if (isinstance(epsilon, float) and epsilon >= LEAST_EPSILON
             and attempt(TRAINING, handle, keys, pointers, scalars)):
         return
-    _pairs(TRAINING, flags, ("resultRunningMean", "resultRunningVariance"),
-           ("resultSaveMean", "resultSaveInvVariance"))
     _epsilon(TRAINING, epsilon)
-    running = ("resultRunningMean", "resultRunningVariance") if flags & 3 else ()
-    saved = ("resultSaveMean", "resultSaveInvVariance") if flags & 12 else ()
-    TRAINING.run(handle, keys, pointers, scalars,
-                 names=("x", "bnScale", "bnBias", *running, "y", *saved, *running))
+    TRAINING.run(handle, keys, pointers, scalars)
 
 
 @public("g97")
@@ -136,20 +127,14 @@ def batchNormalizationBackward(handle, mode, alphaDataDiff, betaDataDiff, alphaP
                                resultBnScaleDiff, resultBnBiasDiff, epsilon, savedMean, savedInvVariance):
     """dx is blended with the DataDiff pair, both parameter gradients with the ParamDiff pair;
     the saved pair is optional as a whole."""
-    flags = ((savedMean is not None and savedMean is not NULL)
-             + 2 * (savedInvVariance is not None and savedInvVariance is not NULL))
-    keys = (mode, xDesc, dyDesc, dxDesc, bnScaleBiasDiffDesc, flags)
+    keys = (mode, xDesc, dyDesc, dxDesc, bnScaleBiasDiffDesc)
     scalars = (epsilon, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff)
-    saved = (savedMean, savedInvVariance) if flags else ()
-    pointers = (x, dy, bnScale, *saved, dx, resultBnScaleDiff, resultBnBiasDiff)
+    pointers = (x, dy, bnScale, savedMean, savedInvVariance, dx, resultBnScaleDiff, resultBnBiasDiff)
     if (isinstance(epsilon, float) and epsilon >= LEAST_EPSILON
             and attempt(BACKWARD, handle, keys, pointers, scalars)):
         return
-    _pairs(BACKWARD, flags, ("savedMean", "savedInvVariance"))
     _epsilon(BACKWARD, epsilon)
-    names = ("x", "dy", "bnScale", *("savedMean", "savedInvVariance")[:len(saved)], "dx",
-             "resultBnScaleDiff", "resultBnBiasDiff")
-    BACKWARD.run(handle, keys, pointers, scalars, names=names)
+    BACKWARD.run(handle, keys, pointers, scalars)
 
 
 @public("g98")

@@ -8,11 +8,11 @@ or builds the plan and remembers it. Spec: legacy API, chapter 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import count, zip_longest
+from itertools import count
 from operator import index
 from weakref import ref
 
-from .._core import pointer_of
+from .._core import nullable, pointer_of
 from ..engines import REFERENCE
 from ..graph import Graph
 from ..heuristics import Choice, Wish, best
@@ -98,16 +98,20 @@ class Compute(int):
     it is the function's number in the plan table.
 
     ``keys``     {argument: Kind, Enum or None (any int)}, in the order of the fast path's key tuple
-    ``pointers`` names of the data pointers; ``optional`` those that may be NULL
+    ``pointers`` names of the data pointers; "name?" may be NULL, and the plan is then without it
     ``scalars``  names of the by-value numbers, in the order of the op's
-    ``meaning``  (call, *contents of the keys) -> Work; raises for what cannot be
+    ``meaning``  (call, *contents of the keys) -> Work; raises for what cannot be. Where pointers may be NULL
+                 it is told ``given``, the names of those that are not
     """
     _numbers = count(1)
 
     def __new__(cls, function, keys, pointers, scalars, meaning):
-        self = int.__new__(cls, next(cls._numbers))
+        words = pointers.split()
+        optional = [i for i, word in enumerate(words) if word.endswith("?")]
+        self = int.__new__(cls, nullable(next(cls._numbers), optional))
         self.function, self.keys, self.meaning = function, dict(keys), meaning
-        self.pointers, self.scalars = tuple(pointers.split()), tuple(scalars.split())
+        self.pointers, self.scalars = tuple([word.rstrip("?") for word in words]), tuple(scalars.split())
+        self.optional = frozenset(optional)
         return self
 
     def require(self, condition, sentence: str, error=BadParam) -> None:
@@ -138,8 +142,14 @@ class Compute(int):
         return [value if kind is None else kind.content(self.function, argument, value)
                 for (argument, kind), value in pairs]
 
-    def work(self, keys) -> Work:
-        return self.meaning(self, *self.contents(keys))
+    def given(self, absent: int) -> tuple:
+        """Names of the pointers of a call, in the order of its plan's; bit i of ``absent``:
+        pointer i is left out."""
+        return tuple([name for i, name in enumerate(self.pointers) if not absent >> i & 1])
+
+    def work(self, keys, absent=0) -> Work:
+        more = dict(given=self.given(absent)) if self.optional else {}
+        return self.meaning(self, *self.contents(keys), **more)
 
     def choice(self, work, facts, *, names=None, **asked) -> Choice:
         """``choose``, with the function's name in front of what it refuses. ``names``: of the pointers."""
@@ -149,53 +159,50 @@ class Compute(int):
         except (BadParam, NotSupported) as error:
             raise type(error)(f"{self.function}: {error.args[0]}", **error.facts) from None
 
-    def chosen(self, handle, keys, *, is_aligned=True, names=None) -> tuple:
+    def chosen(self, handle, keys, *, is_aligned=True, absent=0) -> tuple:
         """(Work, Choice, most bytes of workspace that the caller gives or None) of these keys. Odd addresses
         need no more than the query promised."""
-        work = self.work(keys)
+        work = self.work(keys, absent)
         limit = (0 if work.no_workspace else None if is_aligned
-                 else self.executable(handle, keys, names=names).workspace_bytes)
-        choice = self.choice(work, handle.device.facts, names=names, is_aligned=is_aligned,
+                 else self.executable(handle, keys, absent=absent).workspace_bytes)
+        choice = self.choice(work, handle.device.facts, names=self.given(absent), is_aligned=is_aligned,
                              limit=None if work.no_workspace else limit)
         return work, choice, limit
 
-    def executable(self, handle, keys, *, is_aligned=True, names=None):
+    def executable(self, handle, keys, *, is_aligned=True, absent=0):
         """What runs these keys, from the table when it is there."""
-        found = handle.table.get(self, keys, is_aligned)
+        found = handle.table.get(self, keys, is_aligned, absent)
         if found is None:
-            work, choice, limit = self.chosen(handle, keys, is_aligned=is_aligned, names=names)
+            work, choice, limit = self.chosen(handle, keys, is_aligned=is_aligned, absent=absent)
             if tuple(work.op.scalars) != self.scalars:
                 raise InternalError(f"{self.function}: scalars {self.scalars} must be those of "
                                     f"{work.op.name}; got {tuple(work.op.scalars)}")
             found = made(choice, handle.device).executable
             found = found if limit is None or choice.workspace_bytes <= limit else Lent(found, handle)
-            found = Picked(found, self.pointers, work.unused) if work.unused else found
-            handle.table.put(self, keys, is_aligned, found)
+            found = Picked(found, self.given(absent), work.unused) if work.unused else found
+            handle.table.put(self, keys, is_aligned, found, absent)
         return found
 
-    def run(self, handle, keys, pointers, scalars, workspace=None,
-            workspace_bytes=None, *, names=None) -> None:
+    def run(self, handle, keys, pointers, scalars, workspace=None, workspace_bytes=None) -> None:
         """The slow path: every check, then the plan. ``workspace_bytes`` None: the function has
-        no workspace argument, the handle lends one.
-
-        ``names`` says what the pointers are when they are not ``self.pointers``.
-        """
+        no workspace argument, the handle lends one."""
         handle = HANDLE.resolve(self.function, "handle", handle)
         self.contents(keys)
-        names = names or self.pointers
-        addresses = tuple(self.address(n, p) for n, p in zip_longest(names, pointers, fillvalue="pointer"))
-        for name, address in zip(names, addresses):
-            self.require(address, f"{name} must not be NULL")
-        scalars = tuple(scale(self.function, n, s) for n, s in zip(self.scalars, scalars))
+        addresses = tuple([self.address(n, p) for n, p in zip(self.pointers, pointers, strict=True)])
+        for i, (name, address) in enumerate(zip(self.pointers, addresses)):
+            self.require(address or i in self.optional, f"{name} must not be NULL")
+        scalars = tuple([scale(self.function, n, s) for n, s in zip(self.scalars, scalars)])
+        absent = handle.table.absent(self, addresses)
         is_aligned = handle.table.alignment(addresses)
-        executable = self.executable(handle, keys, is_aligned=is_aligned, names=names)
+        executable = self.executable(handle, keys, is_aligned=is_aligned, absent=absent)
         if workspace_bytes is None:
             workspace, workspace_bytes = handle.reserve(executable.workspace_bytes)
         else:
             workspace, workspace_bytes = usable(self.address("workSpace", workspace), index(workspace_bytes))
         try:
             # arrays say how large they are
-            executable.execute(tuple(pointers), scalars, workspace, workspace_bytes, handle.stream)
+            executable.execute(tuple([p for i, p in enumerate(pointers) if not absent >> i & 1]), scalars,
+                               workspace, workspace_bytes, handle.stream)
         except BadParam as error:
             raise BadParam(f"{self.function}: {error.args[0]}") from None
 
