@@ -29,6 +29,7 @@ from .layout.scale_tensor_any import ScaleTensorAny
 from .layout.scale_tensor_vector import ScaleTensorVector
 from .layout.set_tensor_fill import SetTensorFill
 from .layout.transform_any import TransformAny
+from .layout.transform_tma import TransformTma
 from .layout.transform_transpose import TransformTranspose
 from .layout.transform_vector import TransformVector
 from .matmul.any import MatmulAny
@@ -105,8 +106,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     PointwiseVector, PointwiseAny,
     # reduction: 280 to 289
     ReductionColumns, ReductionRows, ReductionGeneric, ReductionAny,
-    # tensor operations: 290 to 299
-    TransformVector, TransformAny, TransformTranspose, AddTensorVector, AddTensorAny,
+    # tensor operations: 290 to 309
+    TransformVector, TransformTma, TransformAny, TransformTranspose, AddTensorVector, AddTensorAny,
     OpTensorVector, OpTensorAny, ScaleTensorVector, ScaleTensorAny, SetTensorFill,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
