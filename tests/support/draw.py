@@ -141,6 +141,14 @@ def _bgrad(op_class, rng):
                    dict(dy=dy, db=TensorDesc.packed(dtype, (1, dims[1], *(1,) * (len(dims) - 2)))))
 
 
+def _gen_stats(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 64)
+    thin = TensorDesc.packed("f64" if dtype == "f64" else rng.choice(["f32", dtype]),
+                             (1, dims[1], *(1,) * (len(dims) - 2)))
+    return Problem(op_class(compute=compute), dict(x=tensor(rng, dtype, dims), sum=thin, sq_sum=thin))
+
+
 def _matmul(op_class, rng):
     dtype, compute = _types(rng)
     unit = rng.choice([1, 8])
@@ -262,6 +270,7 @@ def _transform(op_class, rng):
 
 
 _MAKERS = {ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
+           ops.GenStats: _gen_stats,
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
            ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
