@@ -149,7 +149,7 @@ class _F8:
         return (code | np.where(np.signbit(values), 0x80, 0)).astype(np.uint8)
 
 
-F8 = {"f8_e5m2": _F8(2, 15, 0x7B, 0x7F)}
+F8 = {"f8_e4m3": _F8(3, 7, 0x7E, 0x7F), "f8_e5m2": _F8(2, 15, 0x7B, 0x7F)}
 
 
 def _row(name, bits, kind, eps, enum, api, storage, lowest, highest, tiny=0.0):
@@ -168,6 +168,7 @@ f64 = _row("f64", 64, "float", 2.0 ** -52, 1, "DOUBLE", np.float64, *_range(np.f
 f32 = _row("f32", 32, "float", 2.0 ** -23, 0, "FLOAT", np.float32, *_range(np.float32), 2.0 ** -149)
 f16 = _row("f16", 16, "float", 2.0 ** -10, 2, "HALF", np.float16, *_range(np.float16), 2.0 ** -24)
 bf16 = _row("bf16", 16, "float", 2.0 ** -7, 9, "BFLOAT16", np.uint16, -_BF16_MAX, _BF16_MAX, 2.0 ** -133)
+f8_e4m3 = _row("f8_e4m3", 8, "float", 2.0 ** -3, 12, "FP8_E4M3", np.uint8, -448.0, 448.0, 2.0 ** -9)
 f8_e5m2 = _row("f8_e5m2", 8, "float", 2.0 ** -2, 13, "FP8_E5M2", np.uint8, -57344.0, 57344.0, 2.0 ** -16)
 i8 = _row("i8", 8, "int", 0.0, 3, "INT8", np.int8, -128, 127)
 u8 = _row("u8", 8, "int", 0.0, 6, "UINT8", np.uint8, 0, 255)
@@ -175,7 +176,7 @@ i32 = _row("i32", 32, "int", 0.0, 4, "INT32", np.int32, -2 ** 31, 2 ** 31 - 1)
 i64 = _row("i64", 64, "int", 0.0, 10, "INT64", np.int64, -2 ** 63, 2 ** 63 - 1)
 boolean = _row("bool", 1, "bool", 0.0, 11, "BOOLEAN", np.uint8, 0, 1)
 
-ALL = (f64, f32, f16, bf16, f8_e5m2, i8, u8, i32, i64, boolean)
+ALL = (f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i8, u8, i32, i64, boolean)
 FLOATS = (f64, f32, f16, bf16)
 BY_NAME = {t.name: t for t in ALL}
 BY_ENUM = {t.enum: t for t in ALL}
@@ -205,5 +206,6 @@ def dtype(x) -> DType:
 
 
 _FOREIGN = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
-            "float8_e5m2": "f8_e5m2", "int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64",
-            "bool": "bool", **{t.name: t.name for t in ALL}, **{t.api[11:]: t.name for t in ALL}}
+            "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2", "int8": "i8", "uint8": "u8", "int32": "i32",
+            "int64": "i64", "bool": "bool", **{t.name: t.name for t in ALL},
+            **{t.api[11:]: t.name for t in ALL}}
