@@ -42,6 +42,7 @@ GENERATIONS = {                                  # CUDA programming guide: arith
     87: dict(smem_bytes=163 << 10),
     89: dict(smem_bytes=99 << 10),
     90: dict(smem_bytes=227 << 10, fma_f64=64, mma_16=1280),
+    100: dict(smem_bytes=227 << 10, fma_f64=64, mma_16=1024),
     120: dict(smem_bytes=99 << 10),
 }
 
@@ -62,6 +63,7 @@ KNOWN = {                                        # data sheets; instead of what 
     "rtx4090": _gpu("NVIDIA GeForce RTX 4090", 89, 128, 72, 1008, 2520),
     "h100": _gpu("NVIDIA H100 80GB HBM3", 90, 132, 50, 3352, 1980),
     "h200": _gpu("NVIDIA H200", 90, 132, 60, 4800, 1980),
+    "b200": _gpu("NVIDIA B200", 100, 148, 126, 8000, 1965),
 }
 
 
