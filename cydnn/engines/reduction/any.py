@@ -8,9 +8,11 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import Pointwise, Reduction
 from ...steps import Launch
-from ..engine import Engine, memory_us, wrong_device
+from ..engine import Config, Engine, Knob, first_then, moved_us, powers, wrong_device
 from .rows_view import width_for
 from .view import AHEAD, BLOCK, FOLDS, ON_ELEMENTS, eight, power, splits_for, too_many, view
+
+MOST_SPLITS = 1024                               # of one result
 
 
 class ReductionAny(Engine):
@@ -18,6 +20,7 @@ class ReductionAny(Engine):
     through the nodes behind."""
     index = 283
     takes = core(Reduction, before=many(Pointwise, at="x"), behind=many(Pointwise))
+    knobs = (Knob("splits", lo=1, hi=MOST_SPLITS),)
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
@@ -67,8 +70,22 @@ class ReductionAny(Engine):
             return fusion.behind(p, site, p.lead(), mark_type=self._math(p), alpha="alpha", beta="beta")
         return fusion.attempt(p, "any store", make)
 
+    def configs(self, p, dev):
+        v = view(self._model(p), p.y)
+        width = width_for(dev, v.outputs, v.reduced) if v.outputs else 1
+        if width < BLOCK:
+            return iter((Config(splits=1),))
+        most = min(v.reduced // (BLOCK * AHEAD), MOST_SPLITS)
+        best = min(splits_for(dev, v.outputs, v.reduced, BLOCK * AHEAD), MOST_SPLITS)
+        return first_then(Config(splits=best), (Config(splits=n) for n in powers(most)))
+
     def cost(self, p, dev, config):
-        return memory_us(p, dev, efficiency=0.25)
+        v = view(self._model(p), p.y)
+        width = width_for(dev, v.outputs, v.reduced) if v.outputs else 1
+        blocks = max(ceil_div(v.outputs * width, BLOCK), 1) * config.splits
+        speed = min(dev.bandwidth_gbs * 0.25, blocks * dev.sm_gbs)
+        us = dev.launch_us + p.region.traffic_bytes / speed * 1e-3
+        return us if config.splits == 1 else us + moved_us(16 * v.outputs * config.splits, dev)
 
     def plan(self, p, dev, config):
         v, math = view(self._model(p), p.y), self._math(p)
@@ -76,7 +93,7 @@ class ReductionAny(Engine):
             return []
         fold, how = FOLDS[p.op.mode]
         width = width_for(dev, v.outputs, v.reduced)
-        splits = splits_for(dev, v.outputs, v.reduced, BLOCK * AHEAD) if width == BLOCK else 1
+        splits = config.splits
         is_walked = self._lead(p) is not None            # else nothing is read at the kernel's own offset
         args = dict(part=None, outputs=v.outputs, units=v.reduced, splits=splits, width=width,
                     in_dims=eight(v.inner, 1), in_strides=eight(v.inner_strides if is_walked else (), 0),
