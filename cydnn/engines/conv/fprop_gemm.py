@@ -1,0 +1,130 @@
+"""Forward convolution as an explicit matrix product: the windows in the workspace, then a matmul."""
+from __future__ import annotations
+
+from math import prod
+
+from ...graph import Graph, Match, Node, Tensor, core
+from ...kernels.expressions import ceil_div
+from ...ops import ConvFprop, Matmul
+from ...steps import Launch, Pointer, mapped
+from ...tensor import TensorDesc
+from ..engine import Engine, Knob, memory_us, no_variant, wrong_device
+from ..matmul.any import MatmulAny
+from ..matmul.simt import MatmulSimt
+from ..tiles import too_many
+from .mma import no_pixel_stride, pixel_stride
+from .view import Lifted, depth_digits
+
+START_US, EFFICIENCY = 4.0, 0.3                  # of the launch that unfolds, on an H200
+WINDOWS, WEIGHTS, OUT = 1, 2, 3                  # uids of the product's operands
+
+
+def product_knobs(*engines) -> tuple:
+    """The knobs of engines that are matrix products by these."""
+    tiles = [knob.values for e in engines for knob in e.knobs if knob.name == "tile"]
+    return Knob("tile", tuple(dict.fromkeys(sum(tiles, ())))), Knob("splits", lo=1, hi=2 ** 20)
+
+
+class ConvFpropGemm(Engine):
+    """Every window of x becomes a row of a matrix in the workspace (im2col), in the order of the filter's
+    memory; y is that matrix times the filters, on CUDA cores."""
+    index = 101
+    takes = core(ConvFprop)
+    products = (MatmulSimt(), MatmulAny())
+    knobs = product_knobs(*products)
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev)
+        yield from no_variant(p, "conv/conv_im2col.cu", "x")
+        if p.x.dtype is not p.w.dtype:
+            yield f"x and w must have one type; got {p.x.dtype} and {p.w.dtype}"
+        if not (p.w.is_packed("nchw") or p.w.is_packed("nhwc")):
+            yield f"w must be packed; got strides {p.w.strides}"
+        yield from no_pixel_stride("y", p.y)
+        yield from too_many("pixels of y (n and spatial dims)", p.y.n * prod(p.y.spatial))
+        if not p.y.count or not p.w.count:
+            yield f"y and w must not be empty; got {p.y.dims} and {p.w.dims}"
+        elif pixel_stride(p.y) is not None and not self._products(p, dev):
+            reasons = "; ".join(s for e in self.products for s in e.reasons(self._product(p), dev))
+            yield f"no matmul engine takes the product: {reasons}"
+
+    @staticmethod
+    def _depth(p) -> int:
+        return p.w.c * prod(p.w.spatial)
+
+    @staticmethod
+    def _row_step(p) -> int:
+        """Elements of a row: whole 16 bytes."""
+        unit = 16 // p.x.dtype.bytes
+        return ceil_div(ConvFpropGemm._depth(p), unit) * unit
+
+    def _product(self, p) -> Match:
+        """The matmul: groups and images as batches, images merged with their pixels where y lets them be."""
+        def make():
+            depth, step, groups = self._depth(p), self._row_step(p), p.x.c // p.w.c
+            k, pixels, y = p.w.n // groups, prod(p.y.spatial), p.y
+            apart, across = pixel_stride(y), y.strides[1] if y.c > 1 else 1
+            images = 1 if y.n == 1 or y.strides[0] == pixels * apart else y.n
+            rows = y.n // images * pixels
+            a = TensorDesc(p.x.dtype, (groups, images, rows, depth),
+                           (y.n * pixels * step, rows * step, step, 1))
+            b = TensorDesc(p.w.dtype, (groups, 1, depth, k), (k * depth, 0, 1, depth))
+            c = TensorDesc(y.dtype, (groups, images, rows, k), (k * across, y.strides[0], apart, across))
+            tensors = [Tensor(WINDOWS, a), Tensor(WEIGHTS, b, alignment=p.w.alignment),
+                       Tensor(OUT, c, alignment=y.alignment)]
+            numbers = dict(alpha=p.scalar("alpha"), beta=p.scalar("beta"))
+            node = Node(Matmul(compute=p.op.compute), dict(a=WINDOWS, b=WEIGHTS, c=OUT), numbers)
+            return Match.single(Graph([node], tensors))
+        return p.once("product", make)
+
+    def _products(self, p, dev) -> list:
+        """The matmul engines that take it, the cheapest first."""
+        def make():
+            match = self._product(p)
+            found = [(e.cost(match, dev, e.best(match, dev)), i, e)
+                     for i, e in enumerate(self.products) if e.accepts(match, dev)]
+            return [e for _, _, e in sorted(found, key=lambda row: row[:2])]
+        return p.once(("products", self.index, dev), make)
+
+    def configs(self, p, dev):
+        return self._products(p, dev)[0].configs(self._product(p), dev)
+
+    def least_us(self, p, dev):
+        """One read of x and one write of all windows."""
+        windows = p.y.n * prod(p.y.spatial) * self._depth(p) * (p.x.c // max(p.w.c, 1))
+        moved = p.x.dtype.bytes_of(p.x.count + windows)
+        return START_US + dev.launch_us + moved / (EFFICIENCY * dev.bandwidth_gbs) * 1e-3
+
+    def cost(self, p, dev, config):
+        return self.least_us(p, dev) + self._products(p, dev)[0].cost(self._product(p), dev, config)
+
+    def plan(self, p, dev, config):
+        depth, step, groups = self._depth(p), self._row_step(p), p.x.c // p.w.c
+        rows = p.y.n * prod(p.y.spatial)
+        windows, x, out = p.scratch(groups * rows * step * p.x.dtype.bytes), Lifted.of(p.x), Lifted.of(p.y)
+        inner = p.w.c > 1 and not p.w.is_packed("nchw")
+        vector = 8 if self._is_wide(p, inner) else 1
+        taps, fill = Lifted.of(p.w).size, 5 - p.x.rank
+        pre, _, stride, dilation = p.op.geometry(p.x.rank)
+        stride, dilation = (1,) * fill + stride, (1,) * fill + dilation
+        flipped = p.op.mode == "convolution"
+        last = [(r - 1) * d if flipped else 0 for r, d in zip(taps, dilation)]
+        digits = depth_digits((p.w.c, 0), ((n, 0) for n in taps), inner)
+        args = dict(x=p.ptr("x"), to=windows, rows=rows, depth=depth, row_step=step,
+                    channel_inner=int(inner), out=out.size,
+                    digit=[n for n, _ in digits[:3]], size=x.size, stride=stride,
+                    first=[a - b for a, b in zip(last, (0,) * fill + pre)],
+                    step=[-d if flipped else d for d in dilation],
+                    x_n=x.n_step, x_group=p.w.c * x.c_step, x_c=x.c_step, x_s=x.steps)
+        unfold = Launch(f"conv_im2col_{p.x.dtype}_{vector}", args, dict(groups=groups))
+        where = {WINDOWS: windows, WEIGHTS: p.ptr("w"), OUT: p.ptr("y")}
+        turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
+        product = self._products(p, dev)[0].plan(self._product(p), dev, config)
+        return [unfold, *(mapped(s, turn) for s in product)]
+
+    @staticmethod
+    def _is_wide(p, inner) -> bool:
+        """Eight neighbouring channels are one access."""
+        steps = [s for d, s in zip(p.x.dims, p.x.strides) if d > 1]
+        return (p.x.dtype.bits == 16 and inner and p.w.c % 8 == 0 and p.x.strides[1] == 1
+                and p.x.alignment >= 16 and all(s % 8 == 0 for s in steps if s != 1))
