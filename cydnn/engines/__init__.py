@@ -13,6 +13,7 @@ from .conv.dgrad_simt import ConvDgradSimt
 from .conv.fprop_any import ConvFpropAny
 from .conv.fprop_depthwise import ConvFpropDepthwise
 from .conv.fprop_gemm import ConvFpropGemm
+from .conv.fprop_gemm_mma import ConvFpropGemmMma
 from .conv.fprop_mma import ConvFpropMma
 from .conv.fprop_mma_repack import ConvFpropMmaRepack
 from .conv.fprop_simt import ConvFpropSimt
@@ -86,7 +87,8 @@ from .softmax.fwd_warp import SoftmaxFwdWarp
 REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
-    ConvFpropDepthwise, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemm, ConvFpropAny,
+    ConvFpropDepthwise, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma, ConvFpropGemm,
+    ConvFpropAny,
     ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradAny,
     ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradAny,
     # matmul: 180 to 199
