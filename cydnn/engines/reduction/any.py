@@ -13,6 +13,7 @@ from .rows_view import width_for
 from .view import AHEAD, BLOCK, FOLDS, ON_ELEMENTS, eight, power, splits_for, too_many, view
 
 MOST_SPLITS = 1024                               # of one result
+ALONG, ACROSS = 0.17, 0.08                       # of the bandwidth: what is reduced lies side by side, or not
 
 
 class ReductionAny(Engine):
@@ -83,7 +84,8 @@ class ReductionAny(Engine):
         v = view(self._model(p), p.y)
         width = width_for(dev, v.outputs, v.reduced) if v.outputs else 1
         blocks = max(ceil_div(v.outputs * width, BLOCK), 1) * config.splits
-        speed = min(dev.bandwidth_gbs * 0.25, blocks * dev.sm_gbs)
+        share = ALONG if v.inner_strides and v.inner_strides[0] == 1 else ACROSS
+        speed = min(dev.bandwidth_gbs * share, blocks * dev.sm_gbs)
         us = dev.launch_us + p.region.traffic_bytes / speed * 1e-3
         return us if config.splits == 1 else us + moved_us(16 * v.outputs * config.splits, dev)
 
