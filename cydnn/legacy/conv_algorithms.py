@@ -132,7 +132,7 @@ _WINOGRAD = "unit_stride filter_3"
 FORWARD = (                                      # first = x, second = y
     Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", (110, 111, 109, 100), EVERY, takes_nhwc_filter=True),
     Row("IMPLICIT_GEMM", 4, "all", "all", (108, 109, 100), workspace="none", takes_nhwc_filter=True),
-    Row("GEMM", 4, "all", "all", (101,)),
+    Row("GEMM", 4, "all", "all", (102, 101)),
     Row("WINOGRAD", 4, "all", "all", (), NO_DOUBLE, _WINOGRAD),
     Row("FFT", 4, "spatial", "spatial", (), NO_DOUBLE, _FFT),
     Row("FFT_TILING", 4, "spatial", "spatial", (), NO_DOUBLE, _TILE),
