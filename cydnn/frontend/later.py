@@ -5,14 +5,12 @@ from __future__ import annotations
 from .errors import cudnnGraphNotSupportedError
 
 ROWS = {                                         # what it needs: the methods
-    "the statistics of a convolution's output": "genstats",
     "normalization over other dims than the batch":
         "layernorm layernorm_backward rmsnorm rmsnorm_backward instancenorm instancenorm_backward "
-        "adalayernorm "
-        "adalayernorm_backward",
-    "attention": "sdpa scaled_dot_product_flash_attention sdpa_backward "
-        "scaled_dot_product_flash_attention_backward sdpa_fp8 "
-                 "sdpa_fp8_backward sdpa_mxfp8 sdpa_mxfp8_backward",
+        "adalayernorm adalayernorm_backward",
+    "attention":
+        "sdpa scaled_dot_product_flash_attention sdpa_backward sdpa_fp8 sdpa_fp8_backward sdpa_mxfp8 "
+        "scaled_dot_product_flash_attention_backward sdpa_mxfp8_backward",
     "moving data": "concatenate slice reshape transpose",
     "resampling": "resample resample_backward",
     "random numbers": "rng",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from ..ops import BatchNormBwd, BatchNormTraining, ConvDgrad, ConvFprop, ConvWgrad, Matmul, Reduction
+from ..ops import (BatchNormBwd, BatchNormTraining, ConvDgrad, ConvFprop, ConvWgrad, GenStats, Matmul,
+                   Reduction)
 from ..status import BadParam
 from .datatypes import _library_type, compute_of
 from .enums import convolution_mode, data_type, member, reduction_mode
@@ -99,6 +100,12 @@ class Operations:
                             name,
                             attributes=dict(mode=mode.name.lower()), channels_last="y")
         return made["y"]
+
+    def genstats(self, input, compute_data_type=NOT_SET, name=""):
+        """[SUM, SQ_SUM]: of each channel over images and positions, the sum and the sum of squares."""
+        made = self._record("genstats", GenStats, dict(x=("input", input)), dict(sum="SUM", sq_sum="SQ_SUM"),
+                            compute_data_type, name, channels_last=("sum", "sq_sum"))
+        return [made["sum"], made["sq_sum"]]
 
     # ---- Batch normalization ----
 
