@@ -1,4 +1,4 @@
-"""What a call does on the host: one launch, and nothing allocated. Its time is measured by benchmarks/host.py."""
+"""What a call does on the host: one launch, and nothing allocated. benchmarks/host.py measures its time."""
 from __future__ import annotations
 
 import sys
