@@ -7,9 +7,11 @@ import pytest
 
 from cydnn import device
 from cydnn.heuristics import Wish
+from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Matmul
 from support.dags import check, dag
 
 from .graphs import LISTED
+from .test_choices import PAIRS, pair
 
 SMOOTH = ("norm_add_relu", "silu", "softmax_of_scores", "three_outputs")
 COUNT = int(os.environ.get("CYDNN_GRAPHS", "300"))
@@ -54,3 +56,21 @@ def test_on_a_gpu(part, gpu, family_counts):
 @pytest.mark.parametrize("name", LISTED)
 def test_the_listed_graphs_on_a_gpu(name, gpu):
     assert check(LISTED[name](), name in SMOOTH, gpu, 1) == []
+
+
+# ---- Pairs of types: small whole numbers, so every sum is exact ----
+
+def wrong_pairs(op_class, pairs, place) -> list:
+    return [f"{read} -> {written}: {text}" for read, written in pairs
+            for text in check(pair(op_class, read, written), False, place, 1)]
+
+
+@pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad, Matmul], ids=lambda op: op.name)
+def test_pairs_of_types_on_the_interpreter(op_class):
+    assert not wrong_pairs(op_class, PAIRS[::7], device.get("ptx:sm_80"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad, Matmul], ids=lambda op: op.name)
+def test_pairs_of_types_on_a_gpu(op_class, gpu):
+    assert not wrong_pairs(op_class, PAIRS, gpu)
