@@ -171,7 +171,8 @@ def test_simt_threads_cover_the_tile_once(shape, dtype):
     (SIMT, "matmul 3000000000x1 1x2 f16", "m must be at most 2147482624; got 3000000000"),
 ])
 def test_refusals(engine, text, sentence):
-    assert sentence in list(engine.refuse(match(Problem.parse(text)), H200))
+    reasons = list(engine.refuse(match(Problem.parse(text)), H200))
+    assert any(reason.startswith(sentence) for reason in reasons), reasons
 
 
 def test_mma_needs_sm_80():
