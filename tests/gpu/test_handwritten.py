@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cydnn import kernels
 from cydnn.status import BadParam, NotSupported
 from support import handmade
 from support.handwritten import (KEEP, LATE, MEET, SWAP, TILE, X, box, keep_plan, one, run,
@@ -18,16 +17,10 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture
-def install(tmp_path, monkeypatch):
+def install(tmp_path):
     """install(name, parameters, text, contract): a kernel by that name."""
-    def make(name, params, text, **contract):
-        folder = handmade.folder(tmp_path, **{name: (params, text, contract)})
-        monkeypatch.setenv("CYDNN_PTX_DIR", str(folder))
-        kernels.reload()
-        return name
-    yield make
-    monkeypatch.undo()
-    kernels.reload()
+    with handmade.installer(tmp_path) as make:
+        yield make
 
 
 @pytest.fixture

@@ -7,13 +7,17 @@ import json
 import lzma
 import re
 import sys
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import contract  # noqa: E402
 
+from cydnn import kernels as shipped  # noqa: E402
 from cydnn.dtypes import dtype  # noqa: E402
 from cydnn.graph import Graph, Match, Tensor  # noqa: E402
 from cydnn.steps import Pointer, Scalar, mapped  # noqa: E402
@@ -36,6 +40,26 @@ def folder(path: Path, **kernels: tuple) -> Path:
         rows[name] = {**row, **facts}
     (path / "manifest.json").write_text(json.dumps({"nvcc": "", "functions": {}, "kernels": rows}))
     return path
+
+
+@contextmanager
+def installed(path: Path, **kernels: tuple):
+    """The kernels of ``folder`` stand in the place of those that ship."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CYDNN_PTX_DIR", str(folder(path, **kernels)))
+        shipped.reload()
+        yield
+    shipped.reload()
+
+
+@contextmanager
+def installer(path: Path):
+    """make(name, parameters, text, contract): a kernel by that name, in the place of all others."""
+    with ExitStack() as stack:
+        def make(name, params, text, **contract):
+            stack.enter_context(installed(path, **{name: (params, text, contract)}))
+            return name
+        yield make
 
 
 def tensor(uid: int, type_: str, dims, strides=None, **facts) -> Tensor:

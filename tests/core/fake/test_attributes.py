@@ -1,7 +1,7 @@
 """Launch attributes: by cuLaunchKernelEx, and only where there are some; what is said of them."""
 import pytest
 
-from cydnn import _core, device, kernels
+from cydnn import _core, device
 from cydnn.status import ExecutionFailed, NotSupported
 from cydnn.steps import Launch
 
@@ -71,12 +71,10 @@ def test_an_impossible_cluster_is_refused_when_it_is_added(made, cluster, senten
         made(cluster=cluster)
 
 
-def test_a_contract_s_attributes_are_those_of_the_launch(fake, tmp_path, monkeypatch):
+def test_a_contract_s_attributes_are_those_of_the_launch(fake, tmp_path):
     text = ".version 8.0\n.target sm_90\n.visible .entry pair(\n)\n{ ret; }\n"
-    monkeypatch.setenv("CYDNN_PTX_DIR", str(handmade.folder(tmp_path, pair=(
-        ["int rows"], text, dict(grid=["2 * rows", 1, 1], cluster=[2, 1, 1], dependent=True)))))
-    kernels.reload()
-    tape = device.get("cuda:0").compile(handmade.plan([], [Launch("pair", dict(rows=3))], written=()))
-    kernels.reload()
+    contract = dict(grid=["2 * rows", 1, 1], cluster=[2, 1, 1], dependent=True)
+    with handmade.installed(tmp_path, pair=(["int rows"], text, contract)):
+        tape = device.get("cuda:0").compile(handmade.plan([], [Launch("pair", dict(rows=3))], written=()))
     tape.execute(())
     assert tuple(fake.last().attributes) == (2, 1, 1, 0, 1) and fake.last().grid[0] == 6

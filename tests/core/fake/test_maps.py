@@ -112,17 +112,14 @@ def test_threads_replace_the_address_in_blocks_of_their_own(context, kernel):
     assert not wrong
 
 
-def test_a_step_with_a_map_becomes_a_launch(fake, tmp_path, monkeypatch):
-    from cydnn import kernels
+def test_a_step_with_a_map_becomes_a_launch(fake, tmp_path):
     text = ".version 8.0\n.target sm_90\n.visible .entry tiles(\n)\n{ ret; }\n"
-    monkeypatch.setenv("CYDNN_PTX_DIR", str(handmade.folder(tmp_path, tiles=(
-        ["int rows", "CUtensorMap x", "f32* y"], text, {}))))
-    kernels.reload()
     gpu = device.get("cuda:0")
     x = TensorMap(Pointer(0, 64), "bf16", (64, 10), (256,), (64, 4), swizzle=128)
-    tape = gpu.compile(handmade.plan([handmade.tensor(1, "bf16", (64, 20)), handmade.tensor(2, "f32", (64,))],
-                                     [Launch("tiles", dict(rows=10, x=x, y=Pointer(1)))]))
-    kernels.reload()
+    plan = handmade.plan([handmade.tensor(1, "bf16", (64, 20)), handmade.tensor(2, "f32", (64,))],
+                         [Launch("tiles", dict(rows=10, x=x, y=Pointer(1)))])
+    with handmade.installed(tmp_path, tiles=(["int rows", "CUtensorMap x", "f32* y"], text, {})):
+        tape = gpu.compile(plan)
     places = gpu.alloc(4096), gpu.alloc(4096)
     tape.execute(places)
     found = map_at(fake.last(), 128)

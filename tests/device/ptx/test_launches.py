@@ -57,13 +57,11 @@ def test_a_kernel_without_programs_keeps_eight_bytes():
 # ---- Tensor maps ----
 
 @pytest.fixture
-def tile(tmp_path, monkeypatch):
+def tile(tmp_path):
     """tile(x, y, column): y = the box of x at (column, 1)."""
-    monkeypatch.setenv("CYDNN_PTX_DIR", str(handmade.folder(tmp_path, tile=(
-        ["CUtensorMap x", "f32* y", "int column"], TILE, dict(block=[128, 1, 1])))))
-    kernels.reload()
-    yield tile_plan
-    kernels.reload()
+    params = ["CUtensorMap x", "f32* y", "int column"]
+    with handmade.installed(tmp_path, tile=(params, TILE, dict(block=[128, 1, 1]))):
+        yield tile_plan
 
 
 @pytest.mark.parametrize("column", [-4, 0, 8, 16])
@@ -89,13 +87,9 @@ def test_an_address_that_no_map_can_have_is_refused(tile, ptx90):
 @pytest.fixture(scope="module")
 def keep(tmp_path_factory):
     """keep(y, seed, count): y = (seed, count), by one thread."""
-    path = handmade.folder(tmp_path_factory.mktemp("keep"),
-                           keep=(["u8* y", "int64_t seed", "int count"], KEEP, dict(block=[1, 1, 1])))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CYDNN_PTX_DIR", str(path))
-        kernels.reload()
+    params = ["u8* y", "int64_t seed", "int count"]
+    with handmade.installed(tmp_path_factory.mktemp("keep"), keep=(params, KEEP, dict(block=[1, 1, 1]))):
         yield keep_plan()
-    kernels.reload()
 
 
 @settings(max_examples=40, deadline=None)
@@ -124,15 +118,10 @@ def test_what_is_out_of_range_is_refused_before_anything_runs(keep, scalars, sen
 # ---- Launch attributes ----
 
 @pytest.fixture
-def handwritten(tmp_path, monkeypatch):
+def handwritten(tmp_path):
     """handwritten(name, parameters, text, contract): a kernel by that name."""
-    def make(name, params, text, **contract):
-        folder = handmade.folder(tmp_path, **{name: (params, text, contract)})
-        monkeypatch.setenv("CYDNN_PTX_DIR", str(folder))
-        kernels.reload()
-        return name
-    yield make
-    kernels.reload()
+    with handmade.installer(tmp_path) as make:
+        yield make
 
 
 def test_a_cluster_that_the_launch_asks_for(handwritten, ptx90):
