@@ -137,8 +137,8 @@ def _try(case: Case, device) -> Trial:
     try:
         made = bench.Case(case.problem, device, case.wish)
         trial.launches = len([s for s in made.plan.steps if isinstance(s, Launch)])
-        for name in () if case.problem.op.reads_output else case.problem.op.writes:
-            if name in made.buffers:
+        for name in case.problem.op.writes:
+            if name in made.buffers and name not in case.problem.op.keeps:
                 device.forget_contents(made.buffers[name].ptr, case.problem.operands[name].bytes)
         trial.verdict = bench.verdict(made)
         trial.ok = not trial.verdict.startswith("WRONG")

@@ -234,7 +234,7 @@ class NumpyExecutable:
         for name, given in step.operands.items():
             if given is None:
                 continue
-            is_read = (name in op.reads or op.reads_output
+            is_read = (name in op.reads or name in op.keeps
                        or scalars.get(op.blends.get(name, (0, 0))[1], 0.0) != 0)
             get = lambda d, source: (_given(d, values[source.key]) if isinstance(source, Scalar)
                                      else read(d, at(source)) if is_read else np.broadcast_to(np.nan, d.dims))

@@ -174,6 +174,10 @@ class Graph:
             if output in node.operands and self.tensors[node.operands[output]].is_virtual and value != 0:
                 raise BadParam(f"{node.name}: {beta} must be 0 where {output} is virtual: "
                                f"it holds nothing to blend with; got {value}")
+        for output in sorted(node.op.keeps & node.operands.keys()):
+            if self.tensors[node.operands[output]].is_virtual:
+                raise BadParam(f"{node.name}: {output} must be in memory, as what it holds is read; "
+                               "got a virtual tensor")
 
     def _sorted(self, nodes) -> tuple:
         """Of the nodes whose inputs are there, the one with the lowest output comes next."""

@@ -70,7 +70,8 @@ def _blends_from_memory(graph, node, operand) -> bool:
 
 def cast(graph: Graph, number: int) -> Graph | None:
     """The graph with a node that computes in its math type, between casts of its operands; None where there
-    is nothing to cast. What an output held and is added to goes through the last cast, which rounds once."""
+    is nothing to cast, or what an output held would have to be. What is added to goes through the last cast,
+    which rounds once."""
     node, fresh = graph.nodes[number], _fresh(graph)
     math, tensors = BY_NAME[node.op.math], {**graph.tensors}
     if isinstance(node.op, Pointwise) or node.op.variadic:
@@ -78,7 +79,8 @@ def cast(graph: Graph, number: int) -> Graph | None:
     swapped, casts, scalars = {}, [], dict(node.scalars)
     for operand, uid in node.operands.items():
         tensor = graph.tensors[every(uid)[0]]
-        if tensor.is_by_value or tensor.dtype is math and not _blends_from_memory(graph, node, operand):
+        if (operand in node.op.fixed or tensor.is_by_value
+                or tensor.dtype is math and not _blends_from_memory(graph, node, operand)):
             continue
         mine = swapped[operand] = next(fresh)
         desc = TensorDesc(math, tensor.dims, tensor.desc.like(tensor.dims, dtype=math).strides)
@@ -93,7 +95,7 @@ def cast(graph: Graph, number: int) -> Graph | None:
                     blend[factor] = inherited(node, name)
                     scalars[name] = 1.0 if factor == "alpha" else 0.0
             casts.append(Node(identity, dict(x=mine, y=uid), blend, f"{node.name}.{operand}"))
-    if not swapped:
+    if not swapped or swapped.keys() & node.op.keeps:
         return None
     again = Node(node.op, {**node.operands, **swapped}, scalars, node.name)
     return Graph([*graph.nodes[:number], *casts, again, *graph.nodes[number + 1:]], tensors, graph.name)

@@ -77,7 +77,9 @@ class Op:
     Class facts: ``reads``/``writes`` name the operands (``optional`` those that may be absent, ``variadic``
     those that are several tensors), ``scalars`` the by-value numbers and their defaults (an int for a whole
     number, which stays exact), ``blends`` says ``{output: (alpha name, beta name)}``, ``inplace`` the
-    (written, read) pairs that may be one buffer. ``compute`` is the type that sums and functions are asked
+    (written, read) pairs that may be one buffer. ``keeps`` names the outputs whose old content is an input
+    whatever beta is: ``reference`` gets it; ``fixed`` the operands whose type is part of the meaning, so that
+    no cast stands between. ``compute`` is the type that sums and functions are asked
     in; ``math`` the one they are done in, at least as accurate. ``api`` is the name of the operation's
     descriptor in the backend API, ``api_names`` what it calls operands, scalars and fields (CUDNN_ATTR_ left
     out) that do not say it themselves.
@@ -93,7 +95,8 @@ class Op:
     scalars: ClassVar[dict] = dict(alpha=1.0, beta=0.0)
     blends: ClassVar[dict] = {}
     inplace: ClassVar[tuple] = ()
-    reads_output: ClassVar[bool] = False         # the old output is an input whatever beta is
+    keeps: ClassVar[frozenset] = frozenset()
+    fixed: ClassVar[frozenset] = frozenset()
     name: ClassVar[str] = ""
     api: ClassVar[str] = ""
     api_names: ClassVar[dict] = {}
@@ -259,7 +262,8 @@ class Op:
         extra = {k: v for k, v in scalars.items() if k not in factors}
         if self._wants_shapes:
             extra["shapes"] = {n: np.shape(arrays[n]) for n in self.writes if arrays.get(n) is not None}
-        return self.reference(**{n: arrays.get(n) for n in self.reads}, **extra)
+        given = (*self.reads, *(n for n in self.writes if n in self.keeps))
+        return self.reference(**{n: arrays.get(n) for n in given}, **extra)
 
     def run_reference(self, arrays: dict, scalars: dict) -> dict:
         """The float64 results of every output, blended.

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from nodes import binary, t, tensors, unary, v
 from cydnn.graph import FromTensor, Graph, Node, Tensor, every
-from cydnn.ops import ConvFprop, Matmul, Pointwise, SoftmaxFwd
+from cydnn.ops import ConvFprop, Matmul, Pointwise, ScaleTensor, SoftmaxFwd
 from cydnn.status import BadParam
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
@@ -72,6 +72,8 @@ def test_the_order_does_not_depend_on_insertion(seed):
      r"abs12: y must be in memory; got pass-by-value tensor b of dims \(1, 1\)"),
     ([unary(1, 2, beta=1.0), unary(2, 3)], dict(a="memory", b="virtual", c="memory"),
      "abs12: beta must be 0 where y is virtual: it holds nothing to blend with; got 1.0"),
+    ([Node(ScaleTensor(), dict(y=1)), unary(1, 2)], dict(a="virtual", b="memory"),
+     "scale_tensor: y must be in memory, as what it holds is read; got a virtual tensor"),
 ])
 def test_refusals(nodes, kinds, sentence):
     with pytest.raises(BadParam, match=sentence):

@@ -19,7 +19,7 @@ from cydnn.graph.lower import cast, lowered
 from cydnn.graph.rules import recognised
 from cydnn.heuristics import Wish, best
 from cydnn.ops import (OPS, BatchNormInference, BatchNormTraining, ConvBgrad, Matmul, Op, Pointwise,
-                       Reduction, SoftmaxFwd)
+                       Reduction, ScaleTensor, SoftmaxFwd)
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
 from support import graphs
@@ -118,6 +118,7 @@ def test_what_has_nothing_to_cast():
     assert cast(Graph.single(Matmul(), dict(a=TensorDesc.packed("f32", (2, 2)),
                                             b=TensorDesc.packed("f32", (2, 2)))), 0) is None
     assert cast(Graph([unary(1, 2)], [t(1, dtype="i8"), t(2, dtype="f16")]), 0) is None
+    assert cast(Graph.single(ScaleTensor(), dict(y=TensorDesc.packed("i8", (2, 2)))), 0) is None
 
 
 # ---- Recognition ----

@@ -121,7 +121,7 @@ class Prepared:
         self.values = with_nans(
             scaled, [n for n in nans if n in scaled and problem.operands[n].dtype.kind == "float"], seed)
         self.reads_old = ({o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0}
-                          | (set(op.writes) if op.reads_output else set()))
+                          | op.keeps)
         arrays = {n: v if n in op.reads or n in self.reads_old else np.broadcast_to(np.nan, v.shape)
                   for n, v in self.values.items()}
         raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v)
