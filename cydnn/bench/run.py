@@ -47,14 +47,14 @@ def graph_of(problem: Problem, scalars=()) -> Graph:
     return Graph.single(problem.op, problem.operands, scalars, alignment=problem.alignment)
 
 
-def random_values(desc, seed: int, positive=False) -> np.ndarray:
-    """Uniform in [-1, 1] (or [0.25, 1.25]), in storage type, of the tensor's whole
+def random_values(desc, seed: int, positive=False, amplitude=1.0) -> np.ndarray:
+    """Uniform in [-1, 1] times ``amplitude`` (or [0.25, 1.25]), in storage type, of the tensor's whole
     extent: gaps hold numbers too."""
     gen = np.random.default_rng(seed)
     if desc.dtype.bits < 8:
         return gen.integers(0, 256, desc.bytes, np.uint8)
     raw = gen.random(min(desc.extent, 1 << 22), dtype=np.float32) * 2 - 1
-    raw = np.abs(raw) + 0.25 if positive else raw
+    raw = np.abs(raw) + 0.25 if positive else amplitude * raw
     return np.resize(desc.dtype.encode(raw), desc.extent)
 
 
@@ -69,7 +69,8 @@ class Case:
         self.buffers = {n: device.alloc(max(d.bytes, 1)) for n, d in zip(self.names, self.plan.slots)}
         for seed, (name, d) in enumerate(zip(self.names, self.plan.slots)):
             device.copy_in(self.buffers[name].ptr,
-                           random_values(d, seed, name in ("var", "running_var", "rstd")))
+                           random_values(d, seed, name in ("var", "running_var", "rstd"),
+                                         problem.op.amplitude(name)))
         self.workspace = device.alloc(max(self.plan.workspace_bytes, 1))
         self.pointers = tuple(int(self.buffers[n].ptr) for n in self.names)
 

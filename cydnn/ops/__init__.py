@@ -8,10 +8,11 @@ from .pointwise import Pointwise
 from .pooling import PoolingBwd, PoolingFwd
 from .problem import Problem
 from .reduction import Reduction
+from .rnn import RnnBwdData, RnnBwdWeights, RnnFwd
 from .softmax import SoftmaxBwd, SoftmaxFwd
 from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 
 OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction, SoftmaxFwd, SoftmaxBwd,
        PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, GenStats, Transform,
-       AddTensor, OpTensor, SetTensor, ScaleTensor)
+       AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights)
 BY_NAME = {op.name: op for op in OPS}

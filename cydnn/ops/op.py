@@ -201,6 +201,15 @@ class Op:
         """
         return {name: np.abs(value) for name, value in results.items()}
 
+    def inner_error(self, arrays: dict, scalars: dict, descs: dict) -> dict:
+        """{output: absolute error that roundings inside the op may cost, beside those that ``magnitude``
+        speaks of}: where values are rounded to the operands' type on the way."""
+        return {}
+
+    def amplitude(self, name: str) -> float:
+        """The size that values of an input have with users; tests and benchmarks draw such."""
+        return 1.0
+
     def flops(self, **descs) -> int:
         """Arithmetic operations, multiply and add counted as two; 0 for memory-bound ops."""
         return 0
@@ -209,6 +218,11 @@ class Op:
         """Bytes that count for a benchmark row: every operand once, unless the op says otherwise."""
         return sum(d.dtype.bytes_of(d.count) for v in descs.values() if v is not None
                    for d in (v if isinstance(v, tuple) else (v,)))
+
+    @classmethod
+    def free_attributes(cls, words: list) -> dict:
+        """Attributes that the free words of a problem text (a list of dims) say."""
+        return {}
 
     def free_dims(self, words: list, options: dict) -> dict:
         """{operand: dims} of the free words of a problem text (a list of dims, and the words themselves in

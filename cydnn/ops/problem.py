@@ -9,13 +9,15 @@
 After the op's name, in any order: dims tokens (letters, or numbers with x), which the op gives to its
 operands; ``name=dims[:dtype][@s,t,…]`` for a named operand (with strides after @; ``name=none`` leaves an
 optional output out; several tensors of one operand are joined by +); attributes ``attr=value`` (a list with
-commas; ``pad``, ``stride``, ``dil`` take the number directly); a dtype for all operands; ``acc=`` the compute
-type; a layout for all operands; ``groups=`` for convolutions; ``align=`` bytes.
+commas, equal neighbours as ``64*100``; ``pad``, ``stride``, ``dil`` take the number directly); a dtype for
+all operands; ``acc=`` the compute type; a layout for all operands; ``groups=`` for convolutions; ``align=``
+bytes.
 """
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..dtypes import BY_NAME
 from ..status import BadParam, CydnnError
@@ -85,9 +87,22 @@ def attributes_text(op: Op) -> list[str]:
     for name in op.attributes():
         value, default = getattr(op, name), type(op).__dataclass_fields__[name].default
         if value != default:
-            value = ",".join(map(str, value)) + "," * (len(value) == 1) if isinstance(value, tuple) else value
+            value = _numbers_text(value) if isinstance(value, tuple) else value
             words.append(f"acc={value}" if name == "compute" else f"{name}={value}")
     return words
+
+
+def _numbers_text(numbers: tuple) -> str:
+    """Numbers with commas; more than three equal neighbours as number*times."""
+    runs = [(value, len(list(run))) for value, run in groupby(numbers)]
+    words = [f"{value}*{times}" if times > 3 else ",".join([str(value)] * times) for value, times in runs]
+    return ",".join(words) + "," * (len(numbers) == 1)
+
+
+def _numbers(text: str) -> tuple:
+    """The numbers of such a text."""
+    words = [word.partition("*") for word in text.rstrip(",").split(",")]
+    return tuple([int(value) for value, _, times in words for _ in range(int(times or 1))])
 
 
 def _operand_text(d: TensorDesc) -> str:
@@ -122,8 +137,7 @@ def _read(step, word):
 
 def parse_attribute(op_class, name: str, value: str):
     """The value of an attribute from its text."""
-    numbers = value.rstrip(",").split(",")
-    readers = {"ints": lambda: int(value) if "," not in value else tuple(map(int, numbers)),
+    readers = {"ints": lambda: _numbers(value) if "," in value or "*" in value else int(value),
                "int": lambda: int(value), "float": lambda: float(value), "flag": lambda: value == "True"}
     return readers.get(op_class.attributes()[name].kind, lambda: value)()
 
@@ -167,8 +181,9 @@ class _Words:
                 self.attributes[name] = parse_attribute(op_class, name, value)
 
     def problem(self, op_class):
-        op = op_class(**{"compute": "f64" if self.dtype == "f64" else "f32", **self.attributes})
         free = [_letter_dims(w) if w[0].isalpha() else tuple(map(int, w.split("x"))) for w in self.free]
+        op = op_class(**{"compute": "f64" if self.dtype == "f64" else "f32",
+                         **(op_class.free_attributes(free) if free else {}), **self.attributes})
         dims = op.free_dims(free, dict(words=self.free, groups=self.groups)) if free else {}
         descs = {}
         for name in op.operands():
