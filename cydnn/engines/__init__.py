@@ -10,6 +10,8 @@ from .conv.dgrad_depthwise import ConvDgradDepthwise
 from .conv.dgrad_mma import ConvDgradMma
 from .conv.dgrad_mma_repack import ConvDgradMmaRepack
 from .conv.dgrad_simt import ConvDgradSimt
+from .conv.dgrad_winograd2 import ConvDgradWinograd2
+from .conv.dgrad_winograd4 import ConvDgradWinograd4
 from .conv.fprop_any import ConvFpropAny
 from .conv.fprop_depthwise import ConvFpropDepthwise
 from .conv.fprop_gemm import ConvFpropGemm
@@ -17,6 +19,8 @@ from .conv.fprop_gemm_mma import ConvFpropGemmMma
 from .conv.fprop_mma import ConvFpropMma
 from .conv.fprop_mma_repack import ConvFpropMmaRepack
 from .conv.fprop_simt import ConvFpropSimt
+from .conv.fprop_winograd2 import ConvFpropWinograd2
+from .conv.fprop_winograd4 import ConvFpropWinograd4
 from .conv.wgrad_any import ConvWgradAny
 from .conv.wgrad_depthwise import ConvWgradDepthwise
 from .conv.wgrad_mma import ConvWgradMma
@@ -88,8 +92,9 @@ REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
     ConvFpropDepthwise, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma, ConvFpropGemm,
-    ConvFpropAny,
-    ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradAny,
+    ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropAny,
+    ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
+    ConvDgradWinograd2, ConvDgradAny,
     ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradAny,
     # matmul: 180 to 199
     MatmulMma, MatmulSimt, MatmulAny,

@@ -100,13 +100,16 @@ class Engine:
 
     ``index`` is the global index, published once and never reused. ``takes`` the pattern. ``understands``:
     features of tensors and numbers beside dims, strides and types ("ragged", "vector", "reordering", "numbers
-    in memory") that it serves; a part that has others is not offered to it. ``notes`` are facts for the user.
+    in memory") that it serves; a part that has others is not offered to it. ``notes`` are facts for the
+    user. ``only_for``: its numbers are not those that others give, so it serves only where a wish names one
+    of these notes, or the engine itself.
     """
     index: ClassVar[int] = -1
     takes: ClassVar[Core | Many] = None
     knobs: ClassVar[tuple] = ()
     notes: ClassVar[tuple] = ("deterministic",)
     understands: ClassVar[frozenset] = frozenset()
+    only_for: ClassVar[tuple] = ()
 
     @property
     def name(self) -> str:
@@ -137,6 +140,11 @@ class Engine:
     def plan(self, p: Match, dev, config: Config) -> list:
         """The steps. Decides nothing."""
         raise NotImplementedError
+
+    def magnitude(self, op, arrays: dict, scalars: dict, results: dict) -> dict:
+        """For each output, what its rounding errors scale with (docs/numerics.md): what the op says,
+        where the sums are the op's own."""
+        return op.magnitude(arrays, scalars, results)
 
     # ---- What follows from it ----
 

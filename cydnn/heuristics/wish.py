@@ -13,7 +13,8 @@ MODES = ("a", "b", "fallback")
 class Wish:
     """``engines``: indices that may be used (None: all; the composite alone stands for mode "fallback");
     ``without``: indices that may not. ``notes``: what every engine of the choice must say of itself,
-    ``without_notes`` what none may. ``workspace_bytes``: the most it may need.
+    ``without_notes`` what none may. ``workspace_bytes``: the most it may need. Engines whose numbers differ
+    from those of others (``Engine.only_for``) serve only where ``engines`` or ``notes`` names them.
 
     ``mode``: "a" the cost model, "b" measured tables (today: as "a"), "fallback" node by node, nothing fused.
     ``config``: of the one engine that takes a graph whole.
@@ -37,7 +38,9 @@ class Wish:
     def allows(self, engine) -> bool:
         """An engine that the wish does not leave out."""
         needed = {*self.notes, *(("deterministic",) if self.deterministic else ())}
-        return ((self.engines is None or engine.index in self.engines) and engine.index not in self.without
+        asked = engine.index in self.engines if self.engines is not None else (
+            not engine.only_for or bool(set(engine.only_for) & set(self.notes)))
+        return (asked and engine.index not in self.without
                 and needed <= set(engine.notes) and not set(self.without_notes) & set(engine.notes))
 
 

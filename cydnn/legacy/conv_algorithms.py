@@ -133,7 +133,7 @@ FORWARD = (                                      # first = x, second = y
     Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", (110, 111, 109, 100), EVERY, takes_nhwc_filter=True),
     Row("IMPLICIT_GEMM", 4, "all", "all", (108, 109, 100), workspace="none", takes_nhwc_filter=True),
     Row("GEMM", 4, "all", "all", (102, 101)),
-    Row("WINOGRAD", 4, "all", "all", (), NO_DOUBLE, _WINOGRAD),
+    Row("WINOGRAD", 4, "all", "all", (115, 114), NO_DOUBLE, _WINOGRAD),
     Row("FFT", 4, "spatial", "spatial", (), NO_DOUBLE, _FFT),
     Row("FFT_TILING", 4, "spatial", "spatial", (), NO_DOUBLE, _TILE),
     Row("IMPLICIT_PRECOMP_GEMM", 5, "full", "full", (110, 111, 109, 100)),
@@ -152,7 +152,7 @@ BACKWARD_FILTER = (                              # first = x, second = dy
 BACKWARD_DATA = (                                # first = dy, second = dx
     Row("ALGO_1", 4, "image", "all", (130, 131, 129, 120), takes_nhwc_filter=True),
     Row("ALGO_0", 4, "image", "all", (128, 129, 120), workspace="none", deterministic=False),
-    Row("ALGO_WINOGRAD", 4, "image", "all", (), NO_DOUBLE, _WINOGRAD),
+    Row("ALGO_WINOGRAD", 4, "image", "all", (135, 134), NO_DOUBLE, _WINOGRAD),
     Row("ALGO_FFT", 4, "image", "spatial", (), NO_DOUBLE, _FFT),
     Row("ALGO_FFT_TILING", 4, "image", "spatial", (), NO_DOUBLE, _TILE),
     Row("ALGO_1", 5, "full", "full", (130, 131, 129, 120)),

@@ -14,6 +14,7 @@ from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
 from cydnn.engines import COMPOSITE, REFERENCE, TABLE, engines_for
 from cydnn.engines.engine import Engine
+from cydnn.frontend.enums import numerical_note
 from cydnn.graph import Core, Many
 from cydnn.heuristics import Wish, best
 from cydnn.layout import Layout
@@ -23,6 +24,7 @@ from support.draw import draw, gpu_draws
 
 CARDS = ("h200", "a100", "t4")
 DRAWS = 60
+NOTES = {"deterministic", *(note.name.lower() for note in numerical_note)}     # as the API has them
 MADE_OF_OTHERS = tuple(op for op in ops.OPS if engines_for(op) == (REFERENCE,))         # they are lowered
 
 
@@ -132,5 +134,5 @@ def test_an_engine_says_what_it_is(engine):
     assert module in (short, engine.name), (engine.name, module)
     assert type(engine).__doc__ and type(engine).__doc__ != Engine.__doc__
     assert isinstance(engine.takes, (Core, Many)) and engine.op in ops.OPS
-    assert set(engine.notes) <= {"deterministic", "tensor_core"}
+    assert set(engine.notes) <= NOTES and set(engine.only_for) <= set(engine.notes)
     assert len({k.name for k in engine.knobs}) == len(engine.knobs)

@@ -112,11 +112,14 @@ def _conv(op_class, rng):
         groups, k = c, c * rng.randint(1, 2)     # depthwise
     spatial = [rng.randint(1, 18 if rank < 3 else 8) for _ in range(rank)]
     window = [rng.choice([1, 1, 2, 3, 3, 5, 7]) if rank < 3 else rng.randint(1, 3) for _ in range(rank)]
+    stride = [rng.choice([1, 1, 2, 3]) for _ in range(rank)]
+    dilation = [rng.choice([1, 1, 1, 2]) for _ in range(rank)]
+    if rng.random() < 0.12:                      # what the algorithms of 3x3 filters take
+        groups, window, stride, dilation = 1, [3] * rank, [1] * rank, [1] * rank
     same = rng.random() < 0.5
     pre = [rng.randint(0, 3) for _ in range(rank)]
     op = op_class(pre_pad=pre, post_pad=pre if same else [rng.randint(0, 3) for _ in range(rank)],
-                  stride=[rng.choice([1, 1, 2, 3]) for _ in range(rank)],
-                  dilation=[rng.choice([1, 1, 1, 2]) for _ in range(rank)],
+                  stride=stride, dilation=dilation,
                   mode=rng.choices(["cross_correlation", "convolution"], [3, 1])[0], compute=compute)
     x, w = (rng.randint(1, 5), c, *spatial), (k, c // groups, *window)
     y = op.out_dims(x, w)

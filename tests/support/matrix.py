@@ -127,6 +127,7 @@ class Prepared:
                   for n, v in self.values.items()}
         raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v)
                for n, v in op.evaluate(arrays, self.scalars).items()}
+        self.arrays, self.raw = arrays, raw
         self.want = op.blend(raw, arrays, self.scalars)
         self.magnitude = op.magnitude(arrays, self.scalars, raw)
         self.inner = op.inner_error(arrays, self.scalars, problem.operands)
@@ -137,10 +138,11 @@ class Prepared:
         Appends the outputs' bytes to ``bits``."""
         return _once(self, built, device, bits)
 
-    def allowed(self, name, buffer):
-        """Absolute error that each element of an output may have."""
+    def allowed(self, name, buffer, engine):
+        """Absolute error that each element of an output of an engine may have."""
+        magnitude = engine.magnitude(self.problem.op, self.arrays, self.scalars, self.raw)[name]
         return self.inner.get(name, 0.0) + tolerance(self.problem, name, buffer.desc, self.want[name],
-                                                     self.magnitude[name], self.scalars, self.values[name])
+                                                     magnitude, self.scalars, self.values[name])
 
 
 def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(), scale=1.0,
@@ -211,7 +213,8 @@ def _once(made, built, device, bits) -> list[str]:
         stray = buffer.stray_bytes(raw)
         if stray:
             texts.append(f"{name}: {stray} bytes written outside the tensor")
-        report = compare(got, made.want[name], made.allowed(name, buffer), buffer.desc)
+        report = compare(got, made.want[name], made.allowed(name, buffer, built.choice.engine),
+                         buffer.desc)
         if not report.ok:
             texts.append(f"{name}: {report.text}")
         all_bits += raw.tobytes()

@@ -1,0 +1,264 @@
+"""What Winograd's convolutions share: filters, image tiles and products in the transformed domain.
+
+y = A^T [(G w G^T) * (B^T x B)] A for every tile of out x out outputs of a 3x3 correlation (kernels in
+kernels_src/conv/conv_winograd_*.cu). The products at one point of the transformed tiles, over all tiles and
+channels, are one matrix product; a matmul engine computes those of all points as a batch. Everything between
+input and output is f32, whatever the tensors' types.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ...graph import Graph, Match, Node, Tensor
+from ...kernels.expressions import ceil_div
+from ...ops import Matmul
+from ...steps import Launch, Scalar, mapped
+from ...tensor import TensorDesc
+from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, powers, wrong_device
+from ..matmul.simt import MatmulSimt
+from ..tiles import arithmetic_us, too_many
+from .view import Geometry, Lifted
+
+PART_BYTES = 1 << 30                             # most workspace for the transformed tiles and the products
+UNIT = 128                                       # tiles: what a part is a multiple of
+FRONT, WEIGHTS, BACK = 1, 2, 3                   # uids of the product's operands
+EFFICIENCY = 0.75                                # share of the bandwidth that transforms reach, on an H200
+
+MATRICES = {                                     # outputs of a tile, in one dim: (B^T, G, A^T)
+    2: ([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]],
+        [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]],
+        [[1, 1, 1, 0], [0, 1, -1, -1]]),
+    4: ([[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0], [0, -2, -1, 2, 1, 0],
+         [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]],
+        [[1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6], [1 / 24, 1 / 12, 1 / 6],
+         [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]],
+        [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]),
+}
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A 3x3 correlation of stride 1: the forward convolution, or the data gradient seen as one: of dy with
+    the filter turned round, its two channels exchanged. ``taps``: steps of the filter along (in, out, r, s)
+    from element ``start`` on."""
+    source: Lifted
+    target: Lifted
+    inputs: int
+    outputs: int
+    pad: tuple
+    start: int
+    taps: tuple
+
+    @classmethod
+    def forward(cls, g: Geometry) -> "Correlation":
+        return cls(g.x, g.y, g.c, g.k, g.pad[1:], g.w_start, (g.w.c_step, g.w.n_step, *g.w.steps[1:]))
+
+    @classmethod
+    def backward(cls, g: Geometry) -> "Correlation":
+        last, w = g.w.flipped()
+        return cls(g.y, g.x, g.k, g.c, tuple(2 - a for a in g.pad[1:]), g.w_start + last,
+                   (w.n_step, w.c_step, *w.steps[1:]))
+
+
+class Winograd(Engine):
+    """The base: F(out x out, 3x3), in parts of the tiles; input transform, product, output transform each."""
+    out: ClassVar[int] = 0
+    correlation: ClassVar = None                 # of a Geometry
+    product = MatmulSimt()
+    knobs = (Knob("parts", lo=1, hi=2 ** 20),)
+    only_for = ("winograd",)
+
+    def refuse(self, p, dev):
+        image, filters, result = p.operands[p.op.reads[0]], p.w, p.operands[p.op.writes[0]]
+        yield from wrong_device(dev)
+        yield from no_variant(p, "conv/conv_winograd_input.cu", *p.op.operands(), same=False)
+        if p.op.math != "f32":
+            yield f"compute must be f32; got {p.op.compute}"
+        if image.rank != 4:
+            yield f"{p.op.reads[0]} must have 2 spatial dims; got {image.rank - 2}"
+            return
+        _, _, stride, dilation = p.op.geometry(4)
+        for name, got, want in (("the filter", filters.spatial, (3, 3)), ("stride", stride, (1, 1)),
+                                ("dilation", dilation, (1, 1))):
+            if tuple(got) != want:
+                yield f"{name} must be {want}; got {tuple(got)}"
+        g = self.geometry(p)
+        if g.groups != 1:
+            yield f"there must be one group; got {g.groups}"
+        yield from too_many(f"pixels of {p.op.writes[0]} (n and spatial dims)",
+                            result.n * prod(n + self.out for n in result.spatial))
+        yield from too_many("elements of a transformed filter", filters.count + 4 * filters.n + 4 * filters.c)
+
+    @staticmethod
+    def geometry(p) -> Geometry:
+        return p.once("plain geometry", lambda: Geometry.of(p.op, *[p.operands[n] for n in p.op.parts]))
+
+    def seen(self, p) -> Correlation:
+        """The problem as a correlation."""
+        return type(self).correlation(self.geometry(p))
+
+    @property
+    def points(self) -> int:
+        return (self.out + 2) ** 2
+
+    def _tiles(self, to: Correlation) -> tuple:
+        """(tiles of all images, down an image, along one)."""
+        down, along = (ceil_div(n, self.out) for n in to.target.size[1:])
+        return to.target.n * down * along, down, along
+
+    def _rows(self, to: Correlation, parts: int) -> int:
+        """Tiles of a part."""
+        return ceil_div(max(self._tiles(to)[0], 1), parts * UNIT) * UNIT
+
+    def _pitch(self, to: Correlation) -> int:
+        """Output channels in whole vectors."""
+        return ceil_div(to.outputs, 4) * 4
+
+    def _least_parts(self, to: Correlation) -> int:
+        row_bytes = 4 * self.points * (to.inputs + self._pitch(to))
+        return ceil_div(max(self._tiles(to)[0], 1), max(PART_BYTES // (row_bytes * UNIT), 1) * UNIT)
+
+    # ---- The product ----
+
+    def _match(self, p, rows: int) -> Match:
+        """The matmul of a part: a matrix of tiles x channels for each point, the faster index of source and
+        target the faster one here."""
+        def make():
+            to, batch, n = self.seen(p), self.points, self._pitch(self.seen(p))
+            tall = lambda columns, is_inner: (columns, 1) if is_inner else (1, rows)
+            a = TensorDesc("f32", (batch, rows, to.inputs),
+                           (rows * to.inputs, *tall(to.inputs, is_inner(to.source))))
+            b = TensorDesc.packed("f32", (batch, to.inputs, n))
+            c = TensorDesc("f32", (batch, rows, n), (rows * n, *tall(n, is_inner(to.target))))
+            tensors = [Tensor(FRONT, a), Tensor(WEIGHTS, b), Tensor(BACK, c)]
+            node = Node(Matmul(), dict(a=FRONT, b=WEIGHTS, c=BACK), {})
+            return Match.single(Graph([node], tensors))
+        return p.once(("winograd", self.out, rows), make)
+
+    # ---- How and how long ----
+
+    def configs(self, p, dev):
+        to = self.seen(p)
+        tiles, least = self._tiles(to)[0], self._least_parts(self.seen(p))
+        wishes = [n * least for n in powers(ceil_div(tiles, UNIT)) if n <= 32]
+        costs = [(self.cost(p, dev, Config(parts=n)), Config(parts=n)) for n in wishes]
+        return first_then(min(costs, key=lambda row: row[0])[1], [c for _, c in costs])
+
+    def least_us(self, p, dev):
+        return 2 * arithmetic_us(p, dev) * (self.out + 2) ** 2 / (9 * self.out ** 2)
+
+    def cost(self, p, dev, config):
+        to, rows = self.seen(p), self._rows(self.seen(p), config.parts)
+        match, moved = self._match(p, rows), 4 * self.points * rows
+        parts = ceil_div(max(self._tiles(to)[0], 1), rows)
+        source, target = (p.operands[name].bytes / parts for name in (p.op.reads[0], p.op.writes[0]))
+        product = self.product.cost(match, dev, self.product.best(match, dev))
+        front = moved_us(source + moved * to.inputs, dev, EFFICIENCY)
+        back = moved_us(target + moved * self._pitch(to), dev, EFFICIENCY)
+        filters = moved_us(p.w.bytes + 4 * self.points * to.inputs * self._pitch(to), dev, EFFICIENCY / 2)
+        return filters + parts * (front + product + back)
+
+    # ---- The launches ----
+
+    def plan(self, p, dev, config):
+        to, rows = self.seen(p), self._rows(self.seen(p), config.parts)
+        tiles, down, along = self._tiles(to)
+        if tiles == 0:
+            return []
+        pitch, point = self._pitch(to), self.points
+        rows = min(rows, ceil_div(tiles, 4) * 4)
+        weights = p.scratch(4 * point * to.inputs * pitch)
+        front, back = (p.scratch(4 * point * rows * n) for n in (to.inputs, pitch))
+        steps = [self._filters(p, to, weights, pitch)]
+        for first in range(0, tiles, rows):
+            some = min(rows, ceil_div(tiles - first, 4) * 4)
+            common = dict(first=first, tiles=tiles, tiles_w=along, tiles_h=down)
+            match = self._match(p, some)
+            product = self.product.plan(match, dev, self.product.best(match, dev))
+            turn = _into({FRONT: front, WEIGHTS: weights, BACK: back})
+            steps += [self._input(p, to, front, some, common), *(mapped(s, turn) for s in product),
+                      self._output(p, to, back, some, common)]
+        return steps
+
+    def _filters(self, p, to, weights, pitch) -> Launch:
+        args = dict(w=p.ptr("w", to.start * p.w.dtype.bytes), to=weights, inputs=to.inputs,
+                    outputs=to.outputs, row=pitch, w_in=to.taps[0], w_out=to.taps[1], w_r=to.taps[2],
+                    w_s=to.taps[3], point=to.inputs * pitch)
+        return Launch(f"conv_winograd_filter_{p.w.dtype}_{self.out}", args)
+
+    def _input(self, p, to, front, rows, common) -> Launch:
+        name, source = p.op.reads[0], to.source
+        inner = is_inner(source)
+        args = dict(common, x=p.ptr(name), to=front, count=rows * to.inputs, channel_inner=int(inner),
+                    inner=to.inputs if inner else rows, size=source.size[1:], pad=to.pad, x_n=source.n_step,
+                    x_c=source.c_step, x_s=source.steps[1:], point=rows * to.inputs)
+        return Launch(f"conv_winograd_input_{p.operands[name].dtype}_{self.out}", args)
+
+    def _output(self, p, to, back, rows, common) -> Launch:
+        name, target, pitch = p.op.writes[0], to.target, self._pitch(to)
+        inner, tensor = is_inner(target), p.operands[name]
+        steps = (target.n_step, target.c_step, target.steps[1], *tensor.dims[3:])
+        vectors = (target.steps[2] == 1 and not any(n % self.out for n in steps)
+                   and tensor.alignment >= self.out * tensor.dtype.bytes)
+        args = {"from": back}
+        args.update(common, y=p.ptr(name), alpha=p.scalar("alpha"), beta=p.scalar("beta"), count=rows * pitch,
+                    channels=to.outputs, channel_inner=int(inner), vectors=int(vectors),
+                    inner=pitch if inner else rows, size=target.size[1:], y_n=target.n_step,
+                    y_c=target.c_step, y_s=target.steps[1:], point=rows * pitch)
+        return Launch(f"conv_winograd_output_{tensor.dtype}_{self.out}", args)
+
+    # ---- How far its results may be off ----
+
+    def magnitude(self, op, arrays, scalars, results):
+        """The transforms with the absolute values of their matrices, on absolute values: what passes through
+        every sum. It reaches over a whole tile, and is up to ``growth`` times the op's own magnitude."""
+        image, name = arrays[op.reads[0]], op.writes[0]
+        pre, post = (op.spread(f, 2) for f in ("pre_pad", "post_pad"))
+        w = arrays["w"] if op.mode == "cross_correlation" else np.flip(arrays["w"], (2, 3))
+        if op.writes[0] == op.parts[0]:          # the image comes out: the data gradient
+            pre, w = tuple(2 - a for a in pre), np.flip(w, (2, 3)).swapaxes(0, 1)
+        return {name: spread(np.abs(image), np.abs(w), pre, results[name].shape, self.out)}
+
+
+def _into(where: dict):
+    """Turns the product's operands into areas, and its numbers, which are at their defaults, into numbers."""
+    def turn(value):
+        if isinstance(value, Scalar):
+            return value.default
+        return where[value.uid] + value.addend if value.uid in where else value
+    return turn
+
+
+def is_inner(image: Lifted) -> bool:
+    """Channels are closer than pixels."""
+    return image.c > 1 and image.c_step < image.closest_pixel()
+
+
+def growth(out: int) -> float:
+    """How many times larger than the plain sum of absolute values the worst output's may get, where all
+    inputs are as large as the largest."""
+    b, g, a = (np.abs(np.array(m, float)) for m in MATRICES[out])
+    return float(np.einsum("ip,pj,pl->i", a, g, b).max() / 3) ** 2
+
+
+def spread(x, w, pad, shape, out: int) -> np.ndarray:
+    """|A^T| [(|G| w |G^T|) * (|B^T| x |B|)] |A| for every tile of (n, k, p, q) outputs, in float64."""
+    b, g, a = (np.abs(np.array(m, float)) for m in MATRICES[out])
+    tiles = [ceil_div(n, out) for n in shape[2:]]
+    need = [n * out + 2 for n in tiles]
+    full = np.zeros((*x.shape[:2], *need))
+    cut = [(max(p, 0), min(p + i, n)) for p, i, n in zip(pad, x.shape[2:], need)]
+    if all(low < high for low, high in cut):
+        from_x = tuple(slice(low - p, high - p) for (low, high), p in zip(cut, pad))
+        full[(..., *(slice(*c) for c in cut))] = x[(..., *from_x)]
+    sight = np.lib.stride_tricks.sliding_window_view(full, (out + 2, out + 2), (2, 3))[:, :, ::out, ::out]
+    front = np.einsum("ir,ncxyrs,js->ijncxy", b, sight, b, optimize=True)
+    weights = np.einsum("ir,kcrs,js->ijkc", g, w, g, optimize=True)
+    back = np.einsum("ijncxy,ijkc->ijnkxy", front, weights, optimize=True)
+    y = np.einsum("pi,ijnkxy,qj->nkxpyq", a, back, a, optimize=True)
+    y = y.reshape(*shape[:2], tiles[0] * out, tiles[1] * out)
+    return y[:, :, :shape[2], :shape[3]]
