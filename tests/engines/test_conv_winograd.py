@@ -1,4 +1,4 @@
-"""Winograd's convolutions: the transforms, the bound of their errors, refusals, parts, who may ask for them."""
+"""Winograd: the transforms, the bound of their errors, refusals, parts, who may ask for them."""
 from __future__ import annotations
 
 import random
@@ -56,7 +56,7 @@ def test_the_bound(out, most):
 
 @pytest.mark.parametrize("index", OUT)
 def test_the_bound_of_an_engine_turns_the_data_gradient_round(index):
-    """An input that is zero but for one element shows where errors may reach: its tiles, as the outputs do."""
+    """It bounds what the op says, and holds for filters that are turned round."""
     engine = BY_INDEX[index]
     problem = Problem.parse(f"{op_of(index)} n1c2h9w8 k3r3s3 pre_pad=0,2 post_pad=1,0 mode=convolution f32")
     gen, op = np.random.default_rng(3), problem.op
