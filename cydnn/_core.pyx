@@ -4,6 +4,7 @@ It knows bytes and launches, never ops. What it offers lives in the modules belo
 that ``_core`` is all a user imports.
 """
 import cydnn._address as _address
+import cydnn._call as _call
 import cydnn._context as _context
 import cydnn._driver as _driver
 import cydnn._handles as _handles
@@ -20,7 +21,8 @@ NAMES = {
     _numbers: "Numbers",
     _step: "log_launches raw_launch_loop",
     _tape: "Tape",
-    _table: "Descriptor HandleBase PlanTable attempt compute descriptor nullable",
+    _table: "Descriptor PlanTable descriptor nullable",
+    _call: "HandleBase attempt compute",
 }
 globals().update((name, getattr(module, name))
                  for module, names in NAMES.items() for name in names.split())

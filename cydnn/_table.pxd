@@ -31,8 +31,3 @@ cdef class PlanTable:
     cdef int grow(self) except -1
     cdef bint attempt(self, int64_t fn, tuple keys, tuple pointers, tuple scalars, workspace,
                       size_t workspace_bytes, stream) except -1
-
-
-cdef class HandleBase(Descriptor):
-    cdef public PlanTable table
-    cdef public object stream, scratch, scratch_bytes

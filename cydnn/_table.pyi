@@ -29,14 +29,3 @@ class PlanTable:
     def get(self, fn: int, keys: tuple[Any, ...], is_aligned: bool, absent: int = 0) -> Any: ...
     def run(self, fn: int, keys: tuple[Any, ...], pointers: tuple[Any, ...],
             scalars: tuple[float, ...] | None, workspace: Any, workspace_bytes: int, stream: Any) -> bool: ...
-
-def attempt(fn: Any, handle: Any, keys: tuple, pointers: tuple, scalars: tuple, workspace: Any = None,
-            workspace_bytes: int | None = None) -> bool: ...
-def compute(fn: Any, handle: Any, keys: tuple, pointers: tuple, scalars: tuple, workspace: Any = None,
-            workspace_bytes: int | None = None) -> None: ...
-
-class HandleBase(Descriptor):
-    table: PlanTable | None
-    stream: int
-    scratch: int
-    scratch_bytes: int

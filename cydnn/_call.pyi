@@ -1,0 +1,15 @@
+"""A compute call of the legacy API: its plan from the handle's table, or the slow path."""
+from typing import Any
+
+from ._table import Descriptor, PlanTable
+
+def attempt(fn: Any, handle: Any, keys: tuple, pointers: tuple, scalars: tuple, workspace: Any = None,
+            workspace_bytes: int | None = None) -> bool: ...
+def compute(fn: Any, handle: Any, keys: tuple, pointers: tuple, scalars: tuple, workspace: Any = None,
+            workspace_bytes: int | None = None) -> None: ...
+
+class HandleBase(Descriptor):
+    table: PlanTable | None
+    stream: int
+    scratch: int
+    scratch_bytes: int
