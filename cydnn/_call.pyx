@@ -6,7 +6,19 @@ from cydnn._table cimport Descriptor, PlanTable
 
 cdef class HandleBase(Descriptor):
     """What every compute call reads of a library handle: its plans, its stream, and the workspace it lends.
-    A destroyed one has no table."""
+    A destroyed one has no table. A handle equals itself only."""
+
+    def __eq__(self, other):
+        return self is other
+
+    def __hash__(self):
+        return hash(self.address)
+
+    def __copy__(self):
+        raise TypeError(f"copy: a handle is the library on a device, create() gives another; got {self!r}")
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"pickle: a handle belongs to its process; got {self!r}")
 
 
 cdef bint attempt_c(int64_t fn, handle, tuple keys, tuple pointers, tuple scalars, workspace,

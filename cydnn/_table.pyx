@@ -33,7 +33,12 @@ cdef dict by_address = {}                     # descriptors turned into an int: 
 
 cdef class Descriptor:
     """A host-side object of the legacy API: opaque address, content (``fields``), and a stamp that is equal
-    for equal content."""
+    for equal content.
+
+    Equality, hash and text are of the content, as of a list that can be hashed. So as a key of a dict it
+    stands for what it says: set anew it is another key, and what was stored under it is not found any more,
+    never found for what it now says. ``copy.copy`` gives a key that stays.
+    """
 
     def __cinit__(self, *args, **kwargs):
         self.address = next(next_address)
@@ -60,9 +65,37 @@ cdef class Descriptor:
     def __index__(self):
         return self.__int__()
 
+    def __eq__(self, other):
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return NotImplemented
+        a, b = <Descriptor>self, <Descriptor>other
+        return not (a.is_destroyed or b.is_destroyed) and a.kind == b.kind and a.fields == b.fields
+
+    def __hash__(self):
+        return hash(self.address) if self.is_destroyed else hash((type(self), self.kind, self.fields))
+
+    def __copy__(self):
+        if self.is_destroyed:
+            raise BadParam(f"copy: the descriptor must not be destroyed; got {self!r}")
+        found = type(self)()
+        if self.kind is not None:
+            found.set(self.kind, self.fields)
+        return found
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
     def __repr__(self):
-        state = "destroyed" if self.is_destroyed else "not set" if self.stamp == 0 else repr(self.fields)
-        return f"<{type(self).__name__} {self.address:#x} {state}>"
+        state = ("destroyed" if self.is_destroyed else "not set" if self.kind is None
+                 else self.describe(self.fields))
+        return f"{type(self).__name__}({state})"
+
+    @staticmethod
+    def describe(fields) -> str:
+        """The text of a content: a kind of descriptor has its own."""
+        return repr(fields)
 
 
 def descriptor(x) -> Descriptor:

@@ -19,7 +19,13 @@ class Activation(NamedTuple):
     ceiling: float
 
 
-ACTIVATION = Kind("activation descriptor")
+def _text(fields: Activation) -> str:
+    word = ACTIVATION_MODE.word(fields.mode)
+    ceiling = f" ceiling={fields.ceiling}" if word == "clipped_relu" else ""
+    return f"mode={word} nan={NAN.word(fields.nan)}{ceiling}"
+
+
+ACTIVATION = Kind("activation descriptor", text=_text)
 
 MODES = {                       # word: (forward mode of the op, backward mode, what backward reads beside dy)
     "sigmoid": ("sigmoid_fwd", "sigmoid_bwd_from_y", "y"),

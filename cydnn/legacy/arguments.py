@@ -12,6 +12,7 @@ from .._core import Descriptor, descriptor
 from ..status import BadParam, require
 
 FUNCTIONS: dict[str, tuple] = {}                 # public name: (function, chapter of the guide)
+KINDS: dict[str, "Kind"] = {}                    # by name
 
 
 def public(section: str, **aliases: str):
@@ -65,13 +66,39 @@ def is_given(pointer) -> bool:
     return pointer is not None and not (type(pointer) is int and pointer == 0)
 
 
-class Kind:
-    """A kind of descriptor (or handle): its class, and what its fields mean to a compute function."""
+def listed(numbers) -> str:
+    return ",".join(map(str, numbers))
 
-    def __init__(self, name: str, content=lambda fields: fields, type_=None):
-        self.name, self._content = name, content
-        self.type = type_ or type(name.title().replace(" ", ""), (Descriptor,),
-                                  {"__slots__": (), "__doc__": f"A {name}."})
+
+def plain(fields) -> str:
+    """Content as name=value words."""
+    return " ".join(f"{name}={value}" for name, value in fields._asdict().items())
+
+
+def restored(name: str, fields):
+    """The descriptor of a pickle."""
+    found = KINDS[name].create()
+    if fields is not None:
+        KINDS[name].set(found, fields)
+    return found
+
+
+class Kind:
+    """A kind of descriptor (or handle): its class, what its fields mean to a compute function, and the text
+    that they print as. ``local``: what of them lives in this process alone, so that a pickle is refused."""
+
+    def __init__(self, name: str, content=lambda fields: fields, text=plain, local="", type_=None):
+        self.name, self._content, self.local = name, content, local
+        self.type = type_ or type("".join(word[0].upper() + word[1:] for word in name.split()), (Descriptor,),
+                                  {"__slots__": (), "__doc__": f"A {name}.", "describe": staticmethod(text),
+                                   "__reduce__": lambda desc: self._pickled(desc)})
+        KINDS[name] = self
+
+    def _pickled(self, desc) -> tuple:
+        if desc.is_destroyed or self.local:
+            why = "is destroyed" if desc.is_destroyed else f"holds {self.local}"
+            raise TypeError(f"pickle: the {self.name} {why}; got {desc!r}")
+        return restored, (self.name, desc.fields)
 
     def create(self) -> Descriptor:
         return self.type()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..ops.window import window_out
 from ..status import NotSupported, require
-from .arguments import Kind, at_least, integers, public
+from .arguments import Kind, at_least, integers, listed, public
 from .enums import CONSTANTS, CONVOLUTION_MODE, DATA_TYPE
 from .filter import FILTER
 from .tensor import MAX_RANK, TENSOR
@@ -23,7 +23,13 @@ class Convolution(NamedTuple):
     compute: int | None
 
 
-CONVOLUTION = Kind("convolution descriptor")
+def _text(fields: Convolution) -> str:
+    words = [f"pad{listed(fields.pad)} stride{listed(fields.stride)}",
+             f"mode={CONVOLUTION_MODE.word(fields.mode)}"]
+    return " ".join(words + ([] if fields.compute is None else [f"acc={DATA_TYPE.word(fields.compute)}"]))
+
+
+CONVOLUTION = Kind("convolution descriptor", text=_text)
 
 
 def _set(function, convDesc, pad, stride, upscale, mode, compute):

@@ -13,7 +13,7 @@ from ..status import require
 from ..tensor import TensorDesc
 from .arguments import Kind, at_least, integers, public
 from .enums import CONSTANTS, DATA_TYPE, TENSOR_FORMAT
-from .tensor import rank_limits, requested
+from .tensor import rank_limits, requested, sizes
 
 NCHW = CONSTANTS["CUDNN_TENSOR_NCHW"]
 
@@ -35,7 +35,11 @@ def _content(fields: FilterFields) -> Filter:
     return Filter(TensorDesc.packed(BY_ENUM[fields.dtype], fields.dims, layout), layout)
 
 
-FILTER = Kind("filter descriptor", _content)
+def _text(fields: FilterFields) -> str:
+    return f"{BY_ENUM[fields.dtype]} {sizes(fields.dims, 'kctrs')} {TENSOR_FORMAT.word(fields.format)}"
+
+
+FILTER = Kind("filter descriptor", _content, _text)
 
 
 @public("g19")

@@ -12,7 +12,7 @@ from .._core import compute
 from ..ops import PoolingBwd, PoolingFwd
 from ..ops.window import window_out
 from ..status import NotSupported, require
-from .arguments import Kind, at_least, integers, public
+from .arguments import Kind, at_least, integers, listed, public
 from .call import Compute, Work, same_dims, same_strides, same_types, writable
 from .enums import CONSTANTS, NAN, POOLING_MODE
 from .tensor import MAX_RANK, TENSOR
@@ -28,7 +28,12 @@ class Pooling(NamedTuple):
     stride: tuple
 
 
-POOLING = Kind("pooling descriptor")
+def _text(fields: Pooling) -> str:
+    return (f"mode={POOLING_MODE.word(fields.mode)} window={listed(fields.window)} pad{listed(fields.pad)} "
+            f"stride{listed(fields.stride)} nan={NAN.word(fields.nan)}")
+
+
+POOLING = Kind("pooling descriptor", text=_text)
 
 
 def _set(function, poolingDesc, mode, nan, window, pad, stride):

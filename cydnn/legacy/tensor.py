@@ -24,7 +24,21 @@ class TensorFields(NamedTuple):
     strides: tuple
 
 
-TENSOR = Kind("tensor descriptor", lambda f: TensorDesc(BY_ENUM[f.dtype], f.dims, f.strides))
+def sizes(dims, letters: str) -> str:
+    """n2c8h6w6: letters of two dims and of up to three spatial ones; numbers alone beyond."""
+    if len(dims) > len(letters):
+        return "x".join(map(str, dims))
+    names = letters[:2] + letters[len(letters) + 2 - len(dims):]
+    return "".join(f"{letter}{size}" for letter, size in zip(names, dims))
+
+
+def _text(fields: TensorFields) -> str:
+    desc = TensorDesc(BY_ENUM[fields.dtype], fields.dims, fields.strides)
+    layout = desc.layout or "strides=" + ",".join(map(str, desc.strides))
+    return f"{desc.dtype} {sizes(desc.dims, 'ncdhw')} {layout}"
+
+
+TENSOR = Kind("tensor descriptor", lambda f: TensorDesc(BY_ENUM[f.dtype], f.dims, f.strides), _text)
 
 
 def rank_limits(function: str, nbDims) -> int:

@@ -20,7 +20,11 @@ class OpTensorFields(NamedTuple):
     nan: int
 
 
-OP_DESCRIPTOR = Kind("op tensor descriptor")
+def _text(fields: OpTensorFields) -> str:
+    return f"mode={OP_TENSOR.word(fields.op)} nan={NAN.word(fields.nan)} acc={DATA_TYPE.word(fields.compute)}"
+
+
+OP_DESCRIPTOR = Kind("op tensor descriptor", text=_text)
 
 
 @public("v5.0.4")
