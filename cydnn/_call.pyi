@@ -8,8 +8,13 @@ def attempt(fn: Any, handle: Any, keys: tuple, pointers: tuple, scalars: tuple, 
 def compute(fn: Any, handle: Any, keys: tuple, pointers: tuple, scalars: tuple, workspace: Any = None,
             workspace_bytes: int | None = None) -> None: ...
 
+class Turns:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *error: Any) -> None: ...
+
 class HandleBase(Descriptor):
     table: PlanTable | None
     stream: int
     scratch: int
     scratch_bytes: int
+    turns: Turns

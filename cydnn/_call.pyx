@@ -1,12 +1,56 @@
 """A compute call of the legacy API: its plan from the handle's table, or the slow path."""
+from cpython.pythread cimport (NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock,
+                               PyThread_free_lock, PyThread_get_thread_ident, PyThread_release_lock)
 from libc.stdint cimport int64_t
 
 from cydnn._table cimport Descriptor, PlanTable
 
 
+cdef class Turns:
+    """A lock that a thread may take several times over. Waiting for it lets other threads run."""
+
+    def __cinit__(self):
+        self.lock = PyThread_allocate_lock()
+        if self.lock == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        if self.lock != NULL:
+            PyThread_free_lock(self.lock)
+
+    cdef int take(self) except -1:
+        cdef unsigned long me = PyThread_get_thread_ident()
+        if self.depth == 0 or self.owner != me:
+            if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+                with nogil:
+                    PyThread_acquire_lock(self.lock, WAIT_LOCK)
+            self.owner = me
+        self.depth += 1
+        return 0
+
+    cdef int give(self) except -1:
+        self.depth -= 1
+        if self.depth == 0:
+            PyThread_release_lock(self.lock)
+        return 0
+
+    def __enter__(self):
+        self.take()
+
+    def __exit__(self, *error):
+        self.give()
+
+
 cdef class HandleBase(Descriptor):
     """What every compute call reads of a library handle: its plans, its stream, and the workspace it lends.
-    A destroyed one has no table. A handle equals itself only."""
+    A destroyed one has no table. A handle equals itself only.
+
+    The workspace serves one plan after the other: whoever starts a plan in it holds ``turns``. On a stream,
+    plans that were started one after the other run so.
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        self.turns = Turns()
 
     def __eq__(self, other):
         return self is other
@@ -27,10 +71,16 @@ cdef bint attempt_c(int64_t fn, handle, tuple keys, tuple pointers, tuple scalar
     if not isinstance(handle, HandleBase) or (<HandleBase>handle).table is None:
         return False
     h = handle
-    if workspace_bytes is None:
-        workspace, workspace_bytes = h.scratch, h.scratch_bytes
     try:
-        return h.table.attempt(fn, keys, pointers, scalars, workspace, workspace_bytes, h.stream)
+        if workspace_bytes is not None:
+            return h.table.attempt(fn, keys, pointers, scalars, workspace, workspace_bytes, h.stream)
+        if not h.scratch_bytes:
+            return h.table.attempt(fn, keys, pointers, scalars, 0, 0, h.stream)
+        h.turns.take()
+        try:
+            return h.table.attempt(fn, keys, pointers, scalars, h.scratch, h.scratch_bytes, h.stream)
+        finally:
+            h.turns.give()
     except (AttributeError, TypeError, ValueError, OverflowError):
         return False
 

@@ -83,14 +83,17 @@ class Picked:
 
 
 class Lent:
-    """An executable whose workspace the handle lends: to the caller it needs none."""
+    """An executable whose workspace the handle lends, to one thread at a time: to the caller it needs
+    none."""
     workspace_bytes = 0
 
     def __init__(self, inner, handle):
         self.inner, self.handle = inner, ref(handle)
 
     def execute(self, pointers, scalars=None, workspace=None, workspace_bytes=0, stream=None):
-        self.inner.execute(pointers, scalars, *self.handle().reserve(self.inner.workspace_bytes), stream)
+        handle = self.handle()
+        with handle.turns:
+            self.inner.execute(pointers, scalars, *handle.reserve(self.inner.workspace_bytes), stream)
 
 
 class Compute(int):
@@ -195,14 +198,13 @@ class Compute(int):
         absent = handle.table.absent(self, addresses)
         is_aligned = handle.table.alignment(addresses)
         executable = self.executable(handle, keys, is_aligned=is_aligned, absent=absent)
+        given = tuple([p for i, p in enumerate(pointers) if not absent >> i & 1])   # arrays say their size
         if workspace_bytes is None:
-            workspace, workspace_bytes = handle.reserve(executable.workspace_bytes)
+            executable = Lent(executable, handle)
         else:
             workspace, workspace_bytes = usable(self.address("workSpace", workspace), index(workspace_bytes))
         try:
-            # arrays say how large they are
-            executable.execute(tuple([p for i, p in enumerate(pointers) if not absent >> i & 1]), scalars,
-                               workspace, workspace_bytes, handle.stream)
+            executable.execute(given, scalars, workspace, workspace_bytes, handle.stream)
         except BadParam as error:
             raise BadParam(f"{self.function}: {error.args[0]}") from None
 

@@ -7,6 +7,8 @@ Raises Finding on a fault.
 from __future__ import annotations
 
 import struct
+import threading
+
 import numpy as np
 
 from ... import _core, fusion, kernels
@@ -44,6 +46,7 @@ class PtxDevice:
         self.codes: dict[str, Code] = {}         # by image text
         self.replaced: dict[str, str] = {}       # kernel name -> PTX to run instead of the shipped image
         self._kept: list[Allocation] = []        # variables of modules
+        self.lock = threading.RLock()            # one call at a time: there is one set of registers
         self._groups = 1
 
     def __repr__(self):
@@ -53,17 +56,21 @@ class PtxDevice:
 
     def alloc(self, size_bytes: int) -> Allocation:
         """Memory with dead zones on both sides, freed with the object."""
-        return self.arena.alloc(int(size_bytes))
+        with self.lock:
+            return self.arena.alloc(int(size_bytes))
 
     def copy_in(self, ptr, array: np.ndarray, stream=0):
-        self.arena.write_host(address_of(ptr), np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        with self.lock:
+            self.arena.write_host(address_of(ptr), np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
     def copy_out(self, ptr, array: np.ndarray, stream=0) -> np.ndarray:
-        array.reshape(-1).view(np.uint8)[:] = self.arena.read_host(address_of(ptr), array.nbytes)
+        with self.lock:
+            array.reshape(-1).view(np.uint8)[:] = self.arena.read_host(address_of(ptr), array.nbytes)
         return array
 
     def memset(self, ptr, value: int, size_bytes: int, stream=0):
-        self.arena.write_host(address_of(ptr), np.full(size_bytes, value, np.uint8))
+        with self.lock:
+            self.arena.write_host(address_of(ptr), np.full(size_bytes, value, np.uint8))
 
     def forget_contents(self, ptr, size_bytes: int):
         """Count these bytes as never written, so that reading them is a finding."""
@@ -79,7 +86,8 @@ class PtxDevice:
     # ---- Kernels ----
 
     def compile(self, plan) -> "PtxExecutable":
-        return PtxExecutable(self, plan)
+        with self.lock:
+            return PtxExecutable(self, plan)
 
     def code(self, name: str, fuse=None) -> Code:
         """The decoded kernel ``name``, with ``fuse`` spliced in. Decoded once."""
@@ -189,11 +197,12 @@ class PtxExecutable(NumpyExecutable):
         self._check(addresses, base, workspace_bytes)
         for each in self.launches:
             self._check_maps(() if isinstance(each, Memset) else each[1].maps, addresses, base)
-        for each in self.launches:
-            if isinstance(each, Memset):
-                self.device.memset(self._at(each.pointer, addresses, base), each.value, each.bytes)
-            else:
-                self._launch(*each, addresses, values, base)
+        with self.device.lock:
+            for each in self.launches:
+                if isinstance(each, Memset):
+                    self.device.memset(self._at(each.pointer, addresses, base), each.value, each.bytes)
+                else:
+                    self._launch(*each, addresses, values, base)
 
     @staticmethod
     def _at(pointer, addresses, base) -> int:

@@ -297,13 +297,13 @@ class Arena(Memory):
     def release(self, ptr: int, size: int):
         """Free; what was written here is forgotten, and whole pages are given back."""
         start = low = high = ptr - GLOBAL
-        self.live.remove((start, start + size))
         if size > 1 << 24:
             low, high = (-(-start // mmap.PAGESIZE) * mmap.PAGESIZE,
                          (start + size) // mmap.PAGESIZE * mmap.PAGESIZE)
             for each in (self.data, self.state):
                 each.base.obj.madvise(mmap.MADV_DONTNEED, low, high - low)
         self.state[start:low], self.state[high:start + size] = 0, 0
+        self.live.remove((start, start + size))              # last: from here on it is another thread's
 
     def owner(self, start: int):
         """The allocation that an offset lies in."""
