@@ -1,9 +1,11 @@
 """What a compute call reads of a handle."""
+cimport cython
 from cpython.pythread cimport PyThread_type_lock
 
 from cydnn._table cimport Descriptor, PlanTable
 
 
+@cython.final
 cdef class Turns:
     cdef PyThread_type_lock lock
     cdef unsigned long owner                  # the thread that has it, ``depth`` times over

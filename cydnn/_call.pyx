@@ -1,4 +1,5 @@
 """A compute call of the legacy API: its plan from the handle's table, or the slow path."""
+cimport cython
 from cpython.pythread cimport (NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock,
                                PyThread_free_lock, PyThread_get_thread_ident, PyThread_release_lock)
 from libc.stdint cimport int64_t
@@ -6,6 +7,7 @@ from libc.stdint cimport int64_t
 from cydnn._table cimport Descriptor, PlanTable
 
 
+@cython.final
 cdef class Turns:
     """A lock that a thread may take several times over. Waiting for it lets other threads run."""
 
