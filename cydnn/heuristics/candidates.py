@@ -114,7 +114,7 @@ def _covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
     """(offers, changes, parts) of the cheapest cover: of the graph with or without the composed
     operations that its nodes amount to, and with nodes that no engine takes computed between casts, or
     replaced by what they are made of."""
-    best = _settled(graph, facts, wish, MOST_STUCK, is_brief)
+    best = _settled(Offers(graph, facts, wish, is_brief), MOST_STUCK)
     if wish.mode == "fallback" or facts.kind != "cuda":
         return best
     changes: tuple = ()
@@ -123,7 +123,7 @@ def _covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
         if found is None:
             return best
         graph, changes = composed(graph, found[1]), (*changes, found[0])
-        offers, more, parts = _settled(graph, facts, wish, MOST_STUCK, is_brief)
+        offers, more, parts = _settled(Offers(graph, facts, wish, is_brief), MOST_STUCK)
         if _us(parts) < _us(best[2]):
             best = offers, (*changes, *more), parts
 
@@ -132,35 +132,36 @@ def _us(parts) -> float:
     return sum(p.us for p in parts)
 
 
-def _settled(graph: Graph, facts, wish, both: int, is_brief: bool) -> tuple:
+def _settled(offers: Offers, both: int) -> tuple:
     """(offers, changes, parts) of a graph every node of which an engine takes after some changes.
     Where a node can be changed in two ways, both are followed, for ``both`` nodes; then the first."""
-    offers = Offers(graph, facts, wish, is_brief)
+    graph = offers.graph
     stuck = next((i for i in offers.anchors if not offers.anchored(i)), None)
     parts = cheapest(offers) if stuck is None else None
     if parts is not None:
         return offers, (), parts
     if stuck is None:
         stuck = next(i for i in range(len(graph.nodes)) if not offers.single(i))
-    ways = _ways(graph, stuck, offers)
+    ways = _ways(offers, stuck)
     ways = ways if both > 0 else ways[:1]
-    found = [(*_settled(after, facts, wish, both - 1, is_brief), word) for word, after in ways]
+    found = [(*_settled(after, both - 1), word) for word, after in ways]
     offers, changes, parts, word = min(found, key=lambda row: _us(row[2]))
     return offers, (word, *changes), parts
 
 
-def _ways(graph, number, offers) -> list:
-    """[(word, graph)]: a node between casts, where then an engine takes it;
+def _ways(offers: Offers, number: int) -> list:
+    """[(word, offers for the graph then)]: a node between casts, where then an engine takes it;
     what it is made of. Raises NotSupported."""
-    node, found = graph.nodes[number], []
+    graph, found = offers.graph, []
+    node = graph.nodes[number]
     between = lower.cast(graph, number)
     if between is not None:
         again = next(i for i, n in enumerate(between.nodes) if n.op == node.op and n not in graph.nodes)
-        if Offers(between, offers.facts, offers.wish).single(again):
-            found.append((f"cast {number}", between))
+        if (then := offers.of_graph(between)).single(again):
+            found.append((f"cast {number}", then))
     apart = lower.lowered(graph, number)
     if apart is not None:
-        found.append((f"lower {number}", apart))
+        found.append((f"lower {number}", offers.of_graph(apart)))
     return found or _refuse(Match.single(graph, number), offers)
 
 

@@ -25,6 +25,10 @@ class Offers:
         self._anchored: dict = {}
         self._least: dict = {}
 
+    def of_graph(self, graph: Graph) -> "Offers":
+        """What the engines offer for another graph, on the same terms."""
+        return Offers(graph, self.facts, self.wish, self.is_brief)
+
     # ---- One match ----
 
     def of(self, match: Match) -> tuple:
