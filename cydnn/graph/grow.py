@@ -69,6 +69,11 @@ def ancestors_of(graph: Graph, uid: int) -> int:
     return graph.above[i] | 1 << i
 
 
+def widest(graph: Graph, nodes) -> int:
+    """The node with the largest output, which begins a region; of several the lowest."""
+    return min(nodes, key=lambda i: (-graph.tensors[graph.nodes[i].writes[0]].count, i))
+
+
 def pointwise(graph: Graph, first: int, ops: tuple, free: int, closed=lambda mask: True) -> list[int]:
     """Masks of regions of pointwise nodes, each larger than the one before, that begin with node ``first``:
     nodes of its dims that are connected with it or read what it reads. ``closed(mask)``: nothing comes back

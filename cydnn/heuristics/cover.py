@@ -102,13 +102,12 @@ def _cheapest_states(offers, states) -> dict:
 
 def _with_rest(offers: Offers, parts: tuple, allows) -> list[Part] | None:
     """The parts with regions for the pointwise nodes that are left; the widest node begins each."""
-    graph, found = offers.graph, list(parts)
-    free = offers.pointwise
+    found, free = list(parts), offers.pointwise
     for part in parts:
         free &= ~part.region.mask
-    size = lambda i: (-graph.tensors[graph.nodes[i].writes[0]].count, i)
     while free:
-        part = _region(offers, min(bits(free), key=size), free, [p.region.mask for p in found], allows)
+        first, taken = grow.widest(offers.graph, bits(free)), [p.region.mask for p in found]
+        part = _region(offers, first, free, taken, allows)
         if part is None:
             return None
         found.append(part)

@@ -75,7 +75,7 @@ def _match(line, graph, mask, engine) -> Match:
     if len(inside) == 1:
         return Match.single(graph, inside[0])
     if not anchors:
-        ways = grow.pointwise(graph, _widest(graph, inside), (Pointwise,), mask)
+        ways = grow.pointwise(graph, grow.widest(graph, inside), (Pointwise,), mask)
         if ways[-1] != mask:
             _refuse(line, "its nodes must be one region")
         return Match.elementwise(graph, mask)
@@ -90,10 +90,6 @@ def _match(line, graph, mask, engine) -> Match:
     if ways[-1] | sum(fronts.values()) != mask:
         _refuse(line, f"its nodes must be {graph.nodes[anchor].name} and what is fused around it")
     return Match.around(graph, anchor, mask, fronts)
-
-
-def _widest(graph, nodes) -> int:
-    return min(nodes, key=lambda i: (-graph.tensors[graph.nodes[i].writes[0]].count, i))
 
 
 def _whole(graph, parts):
