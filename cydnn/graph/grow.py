@@ -2,6 +2,8 @@
 what may be fused behind it and in front of it, and regions of pointwise nodes."""
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from .graph import Graph, every
 from .region import bits
 
@@ -74,13 +76,13 @@ def widest(graph: Graph, nodes) -> int:
     return min(nodes, key=lambda i: (-graph.tensors[graph.nodes[i].writes[0]].count, i))
 
 
-def pointwise(graph: Graph, first: int, ops: tuple, free: int, closed=lambda mask: True) -> list[int]:
+def pointwise(graph: Graph, first: int, ops: tuple, free: int, closed=lambda mask: True) -> Iterator[int]:
     """Masks of regions of pointwise nodes, each larger than the one before, that begin with node ``first``:
     nodes of its dims that are connected with it or read what it reads. ``closed(mask)``: nothing comes back
     into the region through others."""
     dims = graph.tensors[graph.nodes[first].writes[0]].dims
-    mask, found = sides(graph, 1 << first, dims, ops, free), []
-    found.append(mask)
+    mask = sides(graph, 1 << first, dims, ops, free)
+    yield mask
     touched = {u for i in bits(mask) for u in (*graph.nodes[i].reads, *graph.nodes[i].writes)}
     for j in range(len(graph.nodes)):
         node = graph.nodes[j]
@@ -93,6 +95,5 @@ def pointwise(graph: Graph, first: int, ops: tuple, free: int, closed=lambda mas
         wider = sides(graph, mask | 1 << j, dims, ops, free)
         if not comes_back(graph, wider, j) and closed(wider):
             mask = wider
-            found.append(mask)
+            yield mask
             touched |= {u for i in bits(mask) for u in (*graph.nodes[i].reads, *graph.nodes[i].writes)}
-    return found

@@ -121,7 +121,7 @@ def _region(offers: Offers, first: int, free: int, taken: list, allows) -> Part 
     if offers.wish.mode == "fallback":
         return pick(offers.single(first))
     closed = lambda mask: in_order(offers.graph, [*taken, mask]) is not None
-    masks = grow.pointwise(offers.graph, first, (Pointwise,), free, closed)
+    masks = list(grow.pointwise(offers.graph, first, (Pointwise,), free, closed))
     best, best_saving = None, float("-inf")
     for mask in reversed(masks):
         part = pick(offers.elementwise(mask))

@@ -75,8 +75,8 @@ def _match(line, graph, mask, engine) -> Match:
     if len(inside) == 1:
         return Match.single(graph, inside[0])
     if not anchors:
-        ways = grow.pointwise(graph, grow.widest(graph, inside), (Pointwise,), mask)
-        if ways[-1] != mask:
+        *_, widest = grow.pointwise(graph, grow.widest(graph, inside), (Pointwise,), mask)
+        if widest != mask:
             _refuse(line, "its nodes must be one region")
         return Match.elementwise(graph, mask)
     if len(anchors) > 1:

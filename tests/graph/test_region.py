@@ -155,7 +155,7 @@ def test_grown_regions_are_convex_and_nested(seed):
     graph = graphs.region(random.Random(seed), wide=False).graph()
     free, closed = all_of(graph), lambda mask: Region(graph, mask).is_convex
     for first in range(len(graph.nodes)):
-        masks = grow.pointwise(graph, first, POINTWISE, free, closed)
+        masks = list(grow.pointwise(graph, first, POINTWISE, free, closed))
         assert masks[0] >> first & 1 and all(a & b == a and a != b for a, b in zip(masks, masks[1:]))
         for mask in masks:
             region = Region(graph, mask)
