@@ -51,7 +51,7 @@ def _splice(text: bytes, name: str, params: int, programs: tuple) -> bytes:
 
 
 def without_stores(text: str) -> str:
-    """PTX without its first stores to memory: those up to the next label or branch, behind a mark.
+    """PTX without its first stores to global memory: those up to the next label or branch, behind a mark.
     A text that has none there belongs to a kernel that leaves its stores to spliced code anyway."""
     end = _LEAVES.search(text)
     end = end.start() if end else len(text)
