@@ -89,7 +89,7 @@ class CudaDevice:
         """The kernel ``name``, with ``fuse`` spliced into its marks,
         loaded on this device. Each is loaded once."""
         kernel = kernels.get(name)
-        key = kernel, tuple(sorted([(mark, fused.program) for mark, fused in fuse.items()])) if fuse else ()
+        key = kernel, fusion.programs_of(fuse or {})
         found = self._functions.get(key)
         if found is None:
             text = kernel.image_for(self.facts.sm).text()

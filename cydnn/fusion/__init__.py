@@ -7,4 +7,4 @@ types, kernels_src/pointwise/ops.cu for the bodies of the modes.
 from .build import Builder, at, attempt, before, behind, math_before, math_of, reasons, region
 from .program import At, Digit, Extra, Fused, Program, Step, bases
 from .site import CannotPlace, Places, Site
-from .splice import splice
+from .splice import programs_of, splice

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from ..status import InternalError
 from .emit import Emitter, support
@@ -15,20 +14,20 @@ _STORE = re.compile(r"^\s*(?:@!?%\w+\s+)?st\.global\.[^;\n]*;\n", re.M)
 _ENTRY = re.compile(r"^\.(?:visible|weak) \.entry (\w+)\(", re.M)
 
 
+def programs_of(fuse: dict) -> tuple:
+    """What ``splice`` makes of a text depends on these alone: devices remember it by them."""
+    return tuple(sorted((mark, getattr(f, "program", f)) for mark, f in fuse.items()))
+
+
 def splice(text: bytes, kernel, fuse: dict) -> bytes:
     """``text`` of ``kernel`` with a program (a Program, or a Fused) at each of the marks that ``fuse`` names.
 
     The kernel's last parameter, ``Fuse``, gets the size that the programs need.
-    Remembered by text and programs.
     """
-    programs = tuple(sorted((mark, getattr(f, "program", f)) for mark, f in fuse.items()))
-    text = text.encode() if isinstance(text, str) else bytes(text)
-    return _splice(text, kernel.name, len(kernel.row["params"]), programs)
-
-
-@lru_cache(maxsize=128)
-def _splice(text: bytes, name: str, params: int, programs: tuple) -> bytes:
-    ptx, fuse = text.decode(), dict(programs)
+    ptx = text if isinstance(text, str) else bytes(text).decode()
+    name, params = kernel.name, len(kernel.row["params"])
+    programs = programs_of(fuse)
+    fuse = dict(programs)
     entry, sm = _ENTRY.search(ptx), int(_TARGET.search(ptx)[1])
     marks = [found for found in MARK.finditer(ptx) if found[1] in fuse]
     for missing in fuse.keys() - {found[1] for found in marks}:

@@ -151,11 +151,18 @@ def test_kernels_store_right_behind_their_epilogues():
     assert seen > 100
 
 
-def test_remembered_by_structure():
-    """Pointers and numbers of a program do not matter."""
-    program = PROGRAMS["bias_relu"]
-    first = splice(TEXT, KERNEL, {"epilogue": Fused(program, ("p",), ())})
-    assert splice(bytes(bytearray(TEXT)), KERNEL, {"epilogue": Fused(replace(program), ("q",), ())}) is first
+def test_remembered_by_structure(monkeypatch):
+    """A device splices once; pointers and numbers of a program do not matter."""
+    program, device, calls = PROGRAMS["bias_relu"], PtxDevice("sm_75"), []
+    monkeypatch.setattr("cydnn.fusion.splice",
+                        lambda text, *rest: calls.append(rest) or splice(text, *rest))
+    monkeypatch.setattr(kernels, "get", lambda name: KERNEL)
+    device.replaced["marked"] = TEXT.decode()
+    first = device.code("marked", {"epilogue": Fused(program, ("p",), ())})
+    assert device.code("marked", {"epilogue": Fused(replace(program), ("q",), ())}) is first
+    assert len(calls) == 1
+    device.code("marked", {"epilogue": Fused(PROGRAMS["whole"], ("q",), ())})
+    assert len(calls) == 2
 
 
 # ---- The parameter block ----
