@@ -60,13 +60,12 @@ def _devices():
 def _ptx_state() -> str:
     from . import kernels
     try:
-        names = kernels.names()
+        names, wrong = kernels.names(), kernels.verify()
         targets = sorted({t for n in names for t in kernels.get(n).images})
-        for name in names:
-            for image in kernels.get(name).images.values():
-                image.text()                     # verifies the hash
     except CydnnError as error:
         return f"broken: {error}"
+    if wrong:
+        return f"broken: {wrong[0]}" + (f", and {len(wrong) - 1} more" if wrong[1:] else "")
     return f"ok, {len(names)} kernels for {' '.join(targets)} in {kernels.ptx_dir()}"
 
 

@@ -41,6 +41,12 @@ def test_ptx(capsys):
     assert run(capsys, "ptx", "no_such_kernel")[0] == 1
 
 
+def test_what_is_wrong_with_images_is_said(capsys, monkeypatch):
+    monkeypatch.setattr("cydnn.kernels.verify", lambda: ["a.ptx: must have sha256 1; got 2", "b"])
+    code, out = run(capsys, "ptx", "--check")
+    assert code == 1 and out.startswith("broken: a.ptx: must have sha256 1; got 2, and 1 more")
+
+
 @pytest.mark.parametrize("text", ["", "bench"])
 def test_usage(text):
     with pytest.raises(SystemExit):
