@@ -32,6 +32,23 @@ def test_nodes_run_in_order(numpy_device):
     assert (y == 3).all() and plan.workspace_bytes == 512
 
 
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_pointers_and_scalars_may_come_one_by_one(device):
+    device = get(device)
+    graph = Graph([binary(1, 4, 2, alpha=FromTensor(3))],
+                  tensors(a="memory", b="memory", s="value", k="value"))
+    plan, x = plans.build(graph, device), np.full((2, 4), 3, np.float32)
+    buffers = [device.alloc(32) for _ in plan.slots]
+    device.copy_in(buffers[0].ptr, x)
+    values = [2.0 if key in (3, 4) else default for key, default in plan.scalars]
+    for given in (tuple, list, iter):
+        device.memset(buffers[-1].ptr, 0xFF, 32)
+        plan.execute(given([b.ptr for b in buffers]), scalars=given(values))
+        device.synchronize()
+        found = device.copy_out(buffers[-1].ptr, np.empty_like(x))
+        assert (found == 2 * (3 + 2)).all()
+
+
 @pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
 def test_scalars_by_value(device):
     """A factor and an operand that are given at execute; what is not given has its default."""

@@ -182,6 +182,7 @@ class NumpyExecutable:
         self.workspace_bytes = plan.workspace_bytes
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
+        pointers = tuple(pointers)               # read twice; an iterator is good for once
         plan, (addresses, values, base) = self.plan, self._bind(pointers, scalars, workspace)
         for i, (desc, pointer) in enumerate(zip(plan.slots, pointers)):
             refuse_memory(desc, pointer, i in plan.written)
@@ -196,6 +197,7 @@ class NumpyExecutable:
             raise BadParam(f"execute: pointers must have {len(plan.slots)} entries; got {len(pointers)}")
         values = [default for _, default in plan.scalars]
         if scalars is not None:
+            scalars = tuple(scalars)
             if len(scalars) != len(values):
                 raise BadParam(f"execute: scalars must have {len(values)} entries; got {len(scalars)}")
             values = [default if s is None else int(s) if isinstance(default, int) else float(s)

@@ -44,6 +44,7 @@ class PtxDevice:
         self.facts = facts or of_target(sm, self.name)
         self.arena, self.checks, self.seed, self.blocks = Arena(), Checks(), None, None
         self.codes: dict[str, Code] = {}         # by image text
+        self._spliced: dict = {}                 # (kernel, replaced text, what is spliced) -> text
         self.replaced: dict[str, str] = {}       # kernel name -> PTX to run instead of the shipped image
         self._kept: list[Allocation] = []        # variables of modules
         self.lock = threading.RLock()            # one call at a time: there is one set of registers
@@ -93,7 +94,11 @@ class PtxDevice:
         """The decoded kernel ``name``, with ``fuse`` spliced in. Decoded once."""
         kernel = kernels.get(name)
         text = self.replaced.get(name) or kernel.image_for(self.facts.sm).text()
-        text = fusion.splice(text, kernel, fuse) if fuse else text
+        if fuse:
+            key = name, self.replaced.get(name), fusion.programs_of(fuse)
+            if key not in self._spliced:
+                self._spliced[key] = fusion.splice(text, kernel, fuse)
+            text = self._spliced[key]
         text = text.decode() if isinstance(text, bytes) else text
         if text not in self.codes:
             module = parse.module(text, f"{name}.ptx")
@@ -192,6 +197,7 @@ class PtxExecutable(NumpyExecutable):
                 kernel.image_for(self.device.facts.sm).registers)
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
+        pointers = tuple(pointers)
         addresses, _, base = self._bind(pointers, None, workspace)
         values = self.numbers.given(scalars)
         self._check(addresses, base, workspace_bytes)
