@@ -8,7 +8,8 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcmp, memcpy
 
 from cydnn._address cimport pointer_of
 from cydnn._tape cimport MAX_SLOTS, Tape, addresses_into
@@ -23,7 +24,18 @@ cdef enum:
     MAX_STAMPS = 65536
     MAX_ARRAYS = 4096
     MAX_NULLABLE = 31                         # pointers that may be NULL are among the first 31
+    RECENT = 64                               # arrays, a power of 2
 
+cdef extern from "Python.h":
+    PyObject **PySequence_Fast_ITEMS(object x) noexcept   # of a list or a tuple
+
+cdef struct Array:                            # descriptors in an array that was seen
+    PyObject **items                          # not owned: one that goes moves the epoch
+    Py_ssize_t count
+    uint64_t epoch, word
+
+cdef Array[RECENT] recent
+cdef uint64_t epoch = 1                       # moves when a descriptor that was set changes or goes
 cdef object next_address = count(FIRST_ADDRESS, 64)
 cdef object next_stamp = count(1)
 cdef dict stamps = {}                         # (kind, fields) -> stamp; dropped when full
@@ -43,18 +55,26 @@ cdef class Descriptor:
     def __cinit__(self, *args, **kwargs):
         self.address = next(next_address)
 
+    def __dealloc__(self):
+        global epoch
+        epoch += self.stamp != 0
+
     def set(self, str kind not None, fields) -> None:
         """Give it content: ``fields`` is any hashable value."""
+        global epoch
         stamp = stamps.get((kind, fields))
         if stamp is None:
             if len(stamps) >= MAX_STAMPS:
                 stamps.clear()
             stamp = stamps[kind, fields] = next(next_stamp)
+        epoch += self.stamp != 0 and self.stamp != <uint64_t>stamp
         self.kind, self.fields, self.stamp = kind, fields, stamp
 
     def destroy(self) -> None:
         """No later use of it or of its address is accepted. The object dies with its last reference."""
+        global epoch
         by_address.pop(self.address, None)
+        epoch += self.stamp != 0
         self.is_destroyed, self.stamp = True, 0
 
     def __int__(self):
@@ -125,20 +145,36 @@ cdef uint64_t word_of_other(object x, bint is_new) except? 0:
     if x is None:
         return ABSENT
     if isinstance(x, (tuple, list)):
-        return word_of_array(tuple(x), is_new)
+        return word_of_array(x, is_new)
     return word_of_int(PyNumber_Index(x)) if PyIndex_Check(x) else 0
 
 
-cdef uint64_t word_of_array(tuple items, bint is_new) except? 0:
-    """A stamp that is equal for arrays whose items have equal words. Only ``put`` makes new ones."""
+cdef uint64_t word_of_array(object items, bint is_new) except? 0:
+    """A stamp that is equal for arrays whose items have equal words. Only ``put`` makes new ones. The same
+    descriptors as before, none of them changed since, are known by their addresses."""
+    cdef Py_ssize_t n = len(items)
+    cdef PyObject **them = PySequence_Fast_ITEMS(items)
+    cdef Array *seen = &recent[(<uintptr_t><PyObject *>items >> 4) * <uint64_t>0x9E3779B97F4A7C15 >> 58]
+    if seen.epoch == epoch and seen.count == n and memcmp(seen.items, them, n * sizeof(PyObject *)) == 0:
+        return seen.word
+    return word_of_items(tuple(items), is_new, seen)
+
+
+cdef uint64_t word_of_items(tuple items, bint is_new, Array *seen) except? 0:
+    """The same by what the items say; descriptors are remembered in ``seen``."""
     cdef Py_ssize_t i, n = PyTuple_GET_SIZE(items)
     cdef bytes key = PyBytes_FromStringAndSize(NULL, n * sizeof(uint64_t))
     cdef uint64_t *words = <uint64_t *>PyBytes_AS_STRING(key)
-    cdef object x
+    cdef bint is_plain = True
+    cdef void *room
     for i in range(n):
         x = <object>PyTuple_GET_ITEM(items, i)
-        words[i] = ((<Descriptor>x).stamp if isinstance(x, Descriptor) else word_of_int(x) if PyLong_Check(x)
-                    else 0 if isinstance(x, (tuple, list)) else word_of_other(x, is_new))
+        if isinstance(x, Descriptor):
+            words[i] = (<Descriptor>x).stamp
+        else:
+            is_plain = False
+            words[i] = (word_of_int(x) if PyLong_Check(x) else
+                        0 if isinstance(x, (tuple, list)) else word_of_other(x, is_new))
         if words[i] == 0:
             return 0
     found = arrays.get(key)
@@ -146,7 +182,13 @@ cdef uint64_t word_of_array(tuple items, bint is_new) except? 0:
         if len(arrays) >= MAX_ARRAYS:
             arrays.clear()
         found = arrays[key] = next(next_stamp)
-    return 0 if found is None else found
+    if found is None:
+        return 0
+    room = realloc(seen.items, n * sizeof(PyObject *)) if is_plain and n else NULL
+    if room != NULL:
+        seen.items, seen.count, seen.epoch, seen.word = <PyObject **>room, n, epoch, found
+        memcpy(room, PySequence_Fast_ITEMS(items), n * sizeof(PyObject *))
+    return found
 
 
 cdef int key_into(Row *row, int64_t fn, bint is_aligned, uint64_t absent, tuple keys, bint is_new) except -1:

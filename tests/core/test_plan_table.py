@@ -203,6 +203,31 @@ def test_arrays_against_a_dict():
     assert len(table) == len(truth) > 100
 
 
+def test_arrays_whose_descriptors_change():
+    """The same lists and tuples over and over; their descriptors are set anew, replaced and destroyed."""
+    rng, table, truth = random.Random(5), _core.PlanTable(), {}
+    arrays = [[made(0, kind="array") for _ in range(n)] for n in (1, 3, 40)]
+    for _ in range(4000):
+        array = rng.choice(arrays)
+        place, what = rng.randrange(len(array)), rng.random()
+        if what < 0.2:
+            array[place].set("array", (rng.randrange(2),))
+        elif what < 0.4:
+            array[place] = made(rng.randrange(2), kind="array")          # perhaps where the old one was
+        elif what < 0.45:
+            array[place].destroy()
+        given = rng.choice([tuple, lambda items: items])(array)
+        said = None if any(d.is_destroyed for d in array) else tuple(d.fields for d in array)
+        assert table.get(1, (given,), True) is truth.get(said)
+        if said is None:
+            array[:] = [made(0, kind="array") for _ in array]
+        elif said not in truth:
+            truth[said] = Executable()
+            table.put(1, (given,), True, truth[said])
+            assert table.get(1, (given,), True) is truth[said]
+    assert len(truth) > 100
+
+
 # ---- Pointers that may be NULL ----
 
 def test_absent_pointers_are_left_out_and_have_a_plan_of_their_own():
