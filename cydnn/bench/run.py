@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -47,15 +48,19 @@ def graph_of(problem: Problem, scalars=()) -> Graph:
     return Graph.single(problem.op, problem.operands, scalars, alignment=problem.alignment)
 
 
-def random_values(desc, seed: int, positive=False, amplitude=1.0) -> np.ndarray:
-    """Uniform in [-1, 1] times ``amplitude`` (or [0.25, 1.25]), in storage type, of the tensor's whole
+def _drawn(op, name: str, values: np.ndarray) -> np.ndarray:
+    """Numbers in [-1, 1] as an operand may have them, and has them with users."""
+    return op.admit(name, op.amplitude(name) * values)
+
+
+def random_values(desc, seed: int, admit=lambda values: values) -> np.ndarray:
+    """Uniform in [-1, 1], or what ``admit`` makes of that, in storage type, of the tensor's whole
     extent: gaps hold numbers too."""
     gen = np.random.default_rng(seed)
     if desc.dtype.bits < 8:
         return gen.integers(0, 256, desc.bytes, np.uint8)
     raw = gen.random(min(desc.extent, 1 << 22), dtype=np.float32) * 2 - 1
-    raw = np.abs(raw) + 0.25 if positive else amplitude * raw
-    return np.resize(desc.dtype.encode(raw), desc.extent)
+    return np.resize(desc.dtype.encode(admit(raw)), desc.extent)
 
 
 class Case:
@@ -69,8 +74,7 @@ class Case:
         self.buffers = {n: device.alloc(max(d.bytes, 1)) for n, d in zip(self.names, self.plan.slots)}
         for seed, (name, d) in enumerate(zip(self.names, self.plan.slots)):
             device.copy_in(self.buffers[name].ptr,
-                           random_values(d, seed, name in ("var", "running_var", "rstd"),
-                                         problem.op.amplitude(name)))
+                           random_values(d, seed, partial(_drawn, problem.op, name)))
         self.workspace = device.alloc(max(self.plan.workspace_bytes, 1))
         self.pointers = tuple(int(self.buffers[n].ptr) for n in self.names)
 

@@ -46,6 +46,9 @@ class BatchNorm(Op):
     def free_dtype(self, operand, dtype):
         return "f32" if operand not in ("x", "y", "dy", "dx") and dtype in ("f16", "bf16") else dtype
 
+    def admit(self, name, values):
+        return np.abs(values) + 0.25 if name in ("var", "running_var", "rstd") else values
+
     def sums(self, x) -> int:
         return x.count // max(prod(self.parameter_dims(x.dims)), 1)
 

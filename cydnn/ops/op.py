@@ -234,6 +234,10 @@ class Op:
         """The type of an operand in a problem text that names only ``dtype``."""
         return dtype
 
+    def admit(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Random numbers for an operand, made such as it may hold. What tests and benchmarks draw."""
+        return values
+
     # ---- What follows from it ----
 
     def complete(self, descs: dict) -> dict:

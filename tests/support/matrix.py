@@ -37,6 +37,8 @@ def scalars_for(op, rng) -> dict:
             continue
         if name == "factor":
             values[name] = rng.choice([1.0, 0.125])
+        elif isinstance(values[name], int):
+            values[name] = rng.randrange(-2 ** 63, 2 ** 63)
         elif name == "value":
             values[name] = rng.choice([0.0, -1.5, 3.25])
         elif rng.random() < 0.3:
@@ -90,9 +92,7 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
             raw = 40.0 * raw                     # products of many would leave every type
         if flavour == "nan" and name in problem.op.reads and d.dtype.eps:
             raw = np.where(gen.random(d.dims) < 0.05, np.nan, raw)
-        if name in ("var", "running_var", "rstd"):
-            raw = np.abs(raw) + 0.25
-        values[name] = d.dtype.round(raw)
+        values[name] = d.dtype.round(problem.op.admit(name, raw))
     return values
 
 
