@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import torch
 
-_TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+from ..ops import philox
+
+_TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
+          "u8": torch.uint8, "i64": torch.int64}
 torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.allow_tf32 = False
 torch.backends.cuda.matmul.allow_tf32 = False
@@ -15,7 +18,7 @@ def make(case):
     {output: largest difference over the largest value}.
 
     ``error(exact=True)`` compares with torch in float64 instead of the operands' own types.
-    (None, None) when torch has no such call.
+    (None, None) when torch has no such call; no ``error`` where its numbers are others.
     """
     p = case.problem
     if p.op.name not in _CALLS:
@@ -37,7 +40,7 @@ def make(case):
                 found[name] = float((ours - theirs).abs().nan_to_num(float("inf")).max()
                                     / theirs.abs().max().clamp(min=1e-30))
         return found
-    return call, error
+    return call, error if any(names) else None
 
 
 def _copy_of(case, name):
@@ -160,11 +163,23 @@ def _reduction(op, t):
     return lambda: _REDUCE[op.mode](t["x"], axes, keepdim=True).to(t["y"].dtype), ["y"]
 
 
+def _dropout_fwd(op, t):
+    """Its masks are others than ours, and have a byte an element."""
+    return lambda: torch.native_dropout(t["x"], op.p, True), [None, None]
+
+
+def _dropout_bwd(op, t):
+    bits = t["mask"].to(torch.uint8)[:, None] >> torch.arange(8, device="cuda", dtype=torch.uint8) & 1
+    mask = bits.reshape(-1)[:t["dy"].numel()].bool().reshape(t["dy"].shape)
+    return lambda: torch.ops.aten.native_dropout_backward(t["dy"], mask, philox.factor(op.p)), ["dx"]
+
+
 _CALLS = {
     "conv_fprop": _conv("y"), "conv_dgrad": _conv("x"), "conv_wgrad": _conv("w"),
     "conv_bgrad": lambda op, t: (lambda: t["dy"].sum((0, *range(2, t["dy"].dim())), keepdim=True), ["db"]),
     "matmul": lambda op, t: (lambda: torch.matmul(t["a"], t["b"]), ["c"]), "softmax_fwd": _softmax_fwd,
     "softmax_bwd": _softmax_bwd, "pooling_fwd": _pool_fwd, "pooling_bwd": _pool_bwd,
     "batch_norm_training": _bn_fwd, "batch_norm_bwd": _bn_bwd, "pointwise": _pointwise,
-    "reduction": _reduction, "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
+    "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "reduction": _reduction,
+    "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
 }

@@ -26,6 +26,12 @@ from .conv.wgrad_depthwise import ConvWgradDepthwise
 from .conv.wgrad_mma import ConvWgradMma
 from .conv.wgrad_mma_repack import ConvWgradMmaRepack
 from .conv.wgrad_simt import ConvWgradSimt
+from .dropout.bwd_any import DropoutBwdAny
+from .dropout.bwd_vector import DropoutBwdVector
+from .dropout.factors_vector import DropoutFactorsVector
+from .dropout.fwd_any import DropoutFwdAny
+from .dropout.fwd_vector import DropoutFwdVector
+from .dropout.states_set import DropoutStatesSet
 from .engine import PLAIN, Config, Engine, Knob
 from .layout.add_tensor_any import AddTensorAny
 from .layout.add_tensor_vector import AddTensorVector
@@ -117,6 +123,9 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # tensor operations: 290 to 309
     TransformVector, TransformTma, TransformAny, TransformTranspose, AddTensorVector, AddTensorAny,
     OpTensorVector, OpTensorAny, ScaleTensorVector, ScaleTensorAny, SetTensorFill,
+    # dropout: 350 to 359
+    DropoutFwdVector, DropoutFwdAny, DropoutBwdVector, DropoutBwdAny, DropoutFactorsVector,
+    DropoutStatesSet,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

@@ -17,9 +17,6 @@ LATER = {                                        # family: names with their chap
                           "getRNNLinLayerMatrixParams=g105 getRNNLinLayerBiasParams=g106 "
                           "RNNForwardInference=g107 RNNForwardTraining=g108 "
                           "RNNBackwardData=g109 RNNBackwardWeights=g110",
-    "dropout": "createDropoutDescriptor=g111 destroyDropoutDescriptor=g112 dropoutGetStatesSize=g113 "
-               "dropoutGetReserveSpaceSize=g114 getDropoutReserveSpaceSize=g114 setDropoutDescriptor=g115 "
-               "dropoutForward=g116 dropoutBackward=g117",
     "the family of spatial transformers": "createSpatialTransformerDescriptor=g118 "
                             "destroySpatialTransformerDescriptor=g119 setSpatialTransformerNdDescriptor=g120 "
                             "setSpatialTransformerDescriptor=g120 spatialTfGridGeneratorForward=g121 "

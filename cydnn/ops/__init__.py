@@ -1,6 +1,7 @@
 """Operations: what is computed. One file a family; the table below is the list of all."""
 from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
+from .dropout import DropoutBwd, DropoutFactors, DropoutFwd, DropoutStates
 from .gen_stats import GenStats
 from .matmul import Matmul
 from .op import Attribute, Op
@@ -14,5 +15,6 @@ from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 
 OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction, SoftmaxFwd, SoftmaxBwd,
        PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, GenStats, Transform,
-       AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights)
+       AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights, DropoutFwd, DropoutBwd,
+       DropoutFactors, DropoutStates)
 BY_NAME = {op.name: op for op in OPS}

@@ -1,25 +1,10 @@
 // A space of up to 8 dims with strides: where its index-th element is.
 #pragma once
-#include "lib/types.cuh"
+#include "lib/walk.cuh"
 
 namespace cydnn {
 
-// dims innermost first, filled up with ones. The walk may end behind the third, where nothing is
-// left of the index: few spaces have more. index < 2^31. Dims: the most that there can be; of the
-// last, the index is what is left.
-template <int Dims = 8>
-DEVICE i64 offset_of(unsigned index, const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {
-    i64 off = 0;
-    UNROLL for (int d = 0; d < Dims - 1; ++d) {
-        if (d == 3 && index == 0) return off;
-        unsigned at;
-        index = dims[d].divmod(index, at);
-        off += i64(at) * strides[d];
-    }
-    return off + i64(index) * strides[Dims - 1];
-}
-
-// The same for an index that ends within the first Dims (1 or 2) dims: no branch, so that
+// offset_of for an index that ends within the first Dims (1 or 2) dims: no branch, so that
 // loads follow each other at once.
 template <int Dims>
 DEVICE i64 offset_within(unsigned index, const Array<FastDiv, 8>& dims, const Array<i64, 8>& strides) {

@@ -47,7 +47,6 @@ def test_what_comes_later_says_so(name):
 
 @pytest.mark.parametrize("name", ["createLRNDescriptor", "LRNCrossChannelForward", "lrnCrossChannelBackward",
                                   "divisiveNormalizationForward", "RNNForwardTraining", "setRNNDescriptor_v5",
-                                  "getDropoutReserveSpaceSize", "dropoutForward",
                                   "setSpatialTransformerDescriptor", "spatialTfSamplerBackward", "im2Col"])
 def test_names_that_come_later(name):
     assert name in LATER_NAMES

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import zlib
 from dataclasses import replace
+from math import prod
 
 from hypothesis import strategies as st
 
 from cydnn import ops
 from cydnn.dtypes import BY_NAME
+from cydnn.ops.dropout import mask_desc
 from cydnn.ops.pointwise import MODES as POINTWISE
 from cydnn.ops.reduction import MODES as REDUCTIONS
 from cydnn.ops.rnn import STATES
@@ -265,6 +267,35 @@ def _tensor_op(op_class, rng):
     return Problem(op, {n: make[n]() for n in op.operands()})
 
 
+def _split(rng, count) -> tuple:
+    """Some dims of so many elements."""
+    dims = [count]
+    for _ in range(rng.randint(0, 3)):
+        last = dims.pop()
+        by = rng.choice([d for d in range(1, min(last, 24) + 1) if last % d == 0])
+        dims += [by, last // by]
+    rng.shuffle(dims)
+    return tuple(dims)
+
+
+def _dropout(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = rng.choice([lambda: _image(rng, 48),
+                       lambda: (rng.randint(1, 3) * 4096 + rng.choice([0, 1, 8]),)])()
+    count = prod(dims)
+    op = op_class(p=rng.choice([0.5, 0.1, 0.9, 0.0, 1.0, rng.random()]), compute=compute)
+    if op_class is ops.DropoutFactors:
+        return Problem(op, dict(y=TensorDesc.packed(dtype, dims)))
+    read, written = (tensor(rng, dtype, d, rng.choice(["nchw", None])) for d in
+                     (dims, dims if rng.random() < 0.6 else _split(rng, count)))
+    operands = {op.reads[0]: read, op.writes[0]: written}
+    return Problem(op, operands if op_class is ops.DropoutFwd else {**operands, "mask": mask_desc(count)})
+
+
+def _states(op_class, rng):
+    return Problem(op_class(compute=rng.choice(["f32", "f64"])), {})
+
+
 def _transform(op_class, rng):
     found = _tensor_op(op_class, rng)
     if rng.random() < 0.85:
@@ -309,4 +340,5 @@ _MAKERS = {**{op: _rnn for op in (ops.RnnFwd, ops.RnnBwdData, ops.RnnBwdWeights)
            ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
            ops.BatchNormBwd: _batch_norm, **{op: _tensor_op for op in TENSOR_OPS},
-           ops.Transform: _transform}
+           ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
+           ops.DropoutFactors: _dropout, ops.DropoutStates: _states}

@@ -1,0 +1,1 @@
+"""Dropout: forward, backward, factors alone, and the states of its generator."""

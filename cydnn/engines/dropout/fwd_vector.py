@@ -1,0 +1,10 @@
+"""Dropout of packed tensors, 16 bytes an access."""
+from ...graph import core
+from ...ops import DropoutFwd
+from .view import VectorForm
+
+
+class DropoutFwdVector(VectorForm):
+    """x and y packed, in any dims."""
+    index, takes, kernel = 350, core(DropoutFwd), "dropout_fwd_vector"
+    x, y = "x", "y"

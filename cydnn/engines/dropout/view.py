@@ -1,0 +1,93 @@
+"""What the dropout engines share: arguments of their kernels, reasons, and the launch that others use."""
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ...ops import philox
+from ...steps import Launch, Pointer
+from ..engine import Engine, moved_us, no_variant, wrong_device
+
+
+def thresholds(p: float) -> dict:
+    """What the kernels compare halves of random numbers with."""
+    upper, lower = divmod(philox.threshold(p), 2 ** 16)
+    return dict(upper=upper, lower=lower)
+
+
+def walk(name: str, d) -> dict:
+    """Dims and strides of a tensor for lib/walk.cuh: merged, innermost first."""
+    dims, strides = [], []
+    for size, stride in zip(reversed(d.dims), reversed(d.strides)):
+        if dims and stride == dims[-1] * strides[-1]:
+            dims[-1] *= size
+        elif size > 1:
+            dims.append(size)
+            strides.append(stride)
+    fill = lambda values, filler: (*values, *(filler,) * (8 - len(values)))
+    return {f"{name}_dims": fill(dims, 1), f"{name}_strides": fill(strides, 0)}
+
+
+def factors(y: Pointer, dtype, count: int, p: float, states: Pointer) -> list:
+    """The steps that write ``count`` factors, 0 or 1 / (1 - p), of a type to ``y`` (aligned to an element)
+    from the next draw of the generator at ``states`` (ops.philox.STATES), which moves on.
+    As ``ops.philox.factors``, bit for bit; none for no elements, which are no draw."""
+    if not count:
+        return []
+    args = dict(y=y, states=states, count=count, **thresholds(p), factor=philox.factor(p))
+    return [Launch(f"dropout_factors_{dtype}", args)]
+
+
+class DropoutEngine(Engine):
+    """``x`` and ``y``: the operands that are read and written. An engine adds ``limits`` and
+    ``more`` arguments."""
+    x: ClassVar[str]
+    y: ClassVar[str]
+    kernel: ClassVar[str]
+    share: ClassVar[float] = 0.85
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev)
+        yield from no_variant(p, f"dropout/{self.kernel}.cu", self.x, self.y)
+        data = p.operands[self.x]
+        if p.op.math not in ("f32", data.dtype.compute):
+            yield f"compute must be {data.dtype.compute} for {data.dtype} data; got {p.op.compute}"
+        yield from self.limits(p)
+
+    def cost(self, p, dev, config):
+        return moved_us(p.op.moved_bytes(**p.operands), dev, self.share)
+
+    def plan(self, p, dev, config):
+        count = p.operands[self.x].count
+        if not count:
+            return []
+        pointers = {name: p.ptr(name) for name in p.op.operands()}
+        drawn = thresholds(p.op.p) if "states" in pointers else {}
+        args = dict(pointers, count=count, **drawn, factor=philox.factor(p.op.p), **self.more(p))
+        return [Launch(f"{self.kernel}_{p.operands[self.x].dtype}", args)]
+
+
+class VectorForm(DropoutEngine):
+    """Packed tensors at multiples of 16 bytes."""
+
+    def limits(self, p):
+        for name in (self.x, self.y):
+            d = p.operands[name]
+            if not d.is_packed():
+                yield f"{name} must be packed, the last dim innermost; got dims {d.dims}, strides {d.strides}"
+            if d.alignment < 16:
+                yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
+
+    def more(self, p) -> dict:
+        return {}
+
+
+class AnyForm(DropoutEngine):
+    """Any dims and strides."""
+    share = 0.2
+
+    def limits(self, p):
+        if p.operands[self.x].count >= 2 ** 31:
+            yield f"{self.x} must have fewer than 2^31 elements; got {p.operands[self.x].count}"
+
+    def more(self, p) -> dict:
+        return {**walk(self.x, p.operands[self.x]), **walk(self.y, p.operands[self.y])}

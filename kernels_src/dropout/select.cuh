@@ -1,0 +1,39 @@
+// Dropout on packed tensors: a warp has 32 octets, lane by lane one byte of the mask, and the elements of
+// all of them in 16-byte vectors that follow each other lane by lane.
+//
+//   octet  o .. o + 31            kept bits: lane L has those of octet o + L
+//   vector v .. v + 32 * R - 1    R = 8 / (elements of a vector) vectors a lane: v + 32 * j + L, which is
+//                                 part (L % R) of octet o + (32 * j + L) / R
+#pragma once
+#include "lib/types.cuh"
+
+namespace cydnn {
+
+template <class Elem> struct Octets {
+    static constexpr int width = 16 / sizeof(Elem), parts = 8 / width;
+    using Unit = Vec<Elem, width>;
+    Unit v[parts];
+
+    // x: the first element of the warp's 32 octets, all of which are there.
+    DEVICE void load(const Elem* x) {
+        UNROLL for (int j = 0; j < parts; ++j) v[j] = Unit::load(x + (32 * j + threadIdx.x % 32) * width);
+    }
+    // y = kept ? x * factor : 0; what is dropped is not multiplied, so that a NaN there is gone.
+    DEVICE void store(Elem* y, unsigned bits, acc_t<Elem> factor) {
+        const int lane = threadIdx.x % 32;
+        UNROLL for (int j = 0; j < parts; ++j) {
+            const unsigned byte = parts == 1 ? bits : __shfl_sync(~0u, bits, (32 * j + lane) / parts);
+            const unsigned mine = byte >> lane % parts * width;
+            acc_t<Elem> a[width];
+            v[j].get(a);
+            UNROLL for (int i = 0; i < width; ++i) a[i] = mine >> i & 1 ? a[i] * factor : acc_t<Elem>(0);
+            Unit::of(a).store(y + (32 * j + lane) * width);
+        }
+    }
+};
+
+template <class Elem> DEVICE Elem chosen(Elem x, unsigned bit, acc_t<Elem> factor) {
+    return from_acc<Elem>(bit ? to_acc(x) * factor : acc_t<Elem>(0));
+}
+
+}  // namespace cydnn
