@@ -117,8 +117,10 @@ def flags_of(kind: str) -> str:
 
 
 def normalise(text: str, variant: Variant) -> str:
-    """Without the compiler's banner; refused if its text would depend on the build path."""
+    """Without the compiler's banner, and without the hint which bytes of a load are used: only new drivers
+    read it. Refused if its text would depend on the build path."""
     text = re.sub(r"\A(//.*\n)+", "", text).lstrip()
+    text = re.sub(r'\n[ \t]*\.pragma[ \t]+"used_bytes_mask[^\n]*', "", text)
     if "_INTERNAL_" in text or "_GLOBAL__N__" in text:
         raise ContractError(f"{variant.source}: device functions and variables must have no internal linkage "
                             "(static, unnamed namespace): their names would depend on the build path. "

@@ -132,6 +132,13 @@ def _bn_bwd(op, t):
     return call, ["dx", "dscale", "dbias"]
 
 
+def _lrn_fwd(op, t):
+    if op.window % 2 == 0:                       # torch's even windows reach one further behind
+        return None
+    return lambda: torch.nn.functional.local_response_norm(t["x"], op.window, op.scale, op.power,
+                                                           op.offset), ["y"]
+
+
 _F = torch.nn.functional
 _UNARY = {"relu_fwd": _F.relu, "gelu_fwd": _F.gelu,
           "gelu_approx_tanh_fwd": lambda x: _F.gelu(x, approximate="tanh"), "tanh_fwd": torch.tanh,
@@ -180,6 +187,6 @@ _CALLS = {
     "matmul": lambda op, t: (lambda: torch.matmul(t["a"], t["b"]), ["c"]), "softmax_fwd": _softmax_fwd,
     "softmax_bwd": _softmax_bwd, "pooling_fwd": _pool_fwd, "pooling_bwd": _pool_bwd,
     "batch_norm_training": _bn_fwd, "batch_norm_bwd": _bn_bwd, "pointwise": _pointwise,
-    "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "reduction": _reduction,
-    "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
+    "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "lrn_fwd": _lrn_fwd,
+    "reduction": _reduction, "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
 }

@@ -44,6 +44,10 @@ from .layout.transform_any import TransformAny
 from .layout.transform_tma import TransformTma
 from .layout.transform_transpose import TransformTranspose
 from .layout.transform_vector import TransformVector
+from .lrn.bwd_channels import LrnBwdChannels
+from .lrn.bwd_strided import LrnBwdStrided
+from .lrn.fwd_channels import LrnFwdChannels
+from .lrn.fwd_strided import LrnFwdStrided
 from .matmul.any import MatmulAny
 from .matmul.mma import MatmulMma
 from .matmul.simt import MatmulSimt
@@ -123,6 +127,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # tensor operations: 290 to 309
     TransformVector, TransformTma, TransformAny, TransformTranspose, AddTensorVector, AddTensorAny,
     OpTensorVector, OpTensorAny, ScaleTensorVector, ScaleTensorAny, SetTensorFill,
+    # local response normalization: 330 to 339
+    LrnFwdChannels, LrnFwdStrided, LrnBwdChannels, LrnBwdStrided,
     # dropout: 350 to 359
     DropoutFwdVector, DropoutFwdAny, DropoutBwdVector, DropoutBwdAny, DropoutFactorsVector,
     DropoutStatesSet,

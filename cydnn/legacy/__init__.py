@@ -3,7 +3,7 @@
 ``FUNCTIONS`` {name: (function, chapter of the guide)} and ``CONSTANTS``
 {name: number} are all that is public.
 """
-from . import (activation, batch_norm, conv_compute, convolution, dropout, filter, handle, later,
+from . import (activation, batch_norm, conv_compute, convolution, dropout, filter, handle, later, lrn,
                pooling, softmax, tensor, tensor_ops)
 from .arguments import FUNCTIONS
 from .enums import CONSTANTS

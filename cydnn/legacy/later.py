@@ -6,10 +6,6 @@ from ..status import NotSupported
 from .arguments import public
 
 LATER = {                                        # family: names with their chapters
-    "local response normalization": "createLRNDescriptor=g87 setLRNDescriptor=g88 getLRNDescriptor=g89 "
-                                    "destroyLRNDescriptor=g90 LRNCrossChannelForward=g91 "
-                                    "lrnCrossChannelForward=g91 LRNCrossChannelBackward=g92 "
-                                    "lrnCrossChannelBackward=g92",
     "divisive normalization": "divisiveNormalizationForward=g93 divisiveNormalizationBackward=g94",
     "the family of recurrent networks": "createRNNDescriptor=g99 destroyRNNDescriptor=g100 "
                           "setRNNDescriptor=g101 setRNNDescriptor_v5=g101 getRNNWorkspaceSize=g102 "

@@ -3,6 +3,7 @@ from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
 from .dropout import DropoutBwd, DropoutFactors, DropoutFwd, DropoutStates
 from .gen_stats import GenStats
+from .lrn import LrnBwd, LrnFwd
 from .matmul import Matmul
 from .op import Attribute, Op
 from .pointwise import Pointwise
@@ -16,5 +17,5 @@ from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction, SoftmaxFwd, SoftmaxBwd,
        PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, GenStats, Transform,
        AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights, DropoutFwd, DropoutBwd,
-       DropoutFactors, DropoutStates)
+       DropoutFactors, DropoutStates, LrnFwd, LrnBwd)
 BY_NAME = {op.name: op for op in OPS}

@@ -1,4 +1,4 @@
-"""Sliding windows: output sizes and strided views, shared by convolution and pooling references."""
+"""Sliding windows: output sizes, strided views and sums, shared by references."""
 from __future__ import annotations
 
 import numpy as np
@@ -21,3 +21,15 @@ def views(x_padded, out, window, stride, dilation):
         cut = tuple(slice(t * d, t * d + s * (o - 1) + 1, s)
                     for t, d, s, o in zip(tap, dilation, stride, out))
         yield tap, x_padded[(slice(None), slice(None), *cut)]
+
+
+def neighbours(window: int) -> tuple:
+    """(cells behind, cells ahead) of a window around a cell; an even one reaches one further ahead."""
+    return (window - 1) // 2, window // 2
+
+
+def window_sum(x, axis: int, behind: int, ahead: int):
+    """Sums of x over i - behind to i + ahead of one dim, cut at the ends."""
+    size = x.shape[axis]
+    room = np.pad(x, [(behind, ahead) if a == axis else (0, 0) for a in range(x.ndim)])
+    return sum(np.take(room, range(k, k + size), axis) for k in range(behind + ahead + 1))

@@ -106,6 +106,19 @@ def test_softmax_backward_is_the_derivative(algorithm, mode):
         np.testing.assert_allclose(y.sum(axis=1 if mode == "channel" else (1, 2, 3)), 1.0)
 
 
+@pytest.mark.parametrize("window", range(1, 17))
+def test_lrn_backward_is_the_derivative(window):
+    facts = dict(window=window, scale=1.5, power=0.6, offset=0.5)
+    x, dy = RANDOM.normal(size=(2, 11, 2)), RANDOM.normal(size=(2, 11, 2))
+    forward, backward = ops.LrnFwd(**facts), ops.LrnBwd(**facts)
+    s = [0.5 + 1.5 / window * sum(x[:, j] ** 2 for j in range(i - (window - 1) // 2, i + window // 2 + 1)
+                                  if 0 <= j < 11) for i in range(11)]
+    y = forward.reference(x)["y"]
+    np.testing.assert_allclose(y, x * np.stack(s, 1) ** -0.6, rtol=1e-12)
+    np.testing.assert_allclose(backward.reference(x, dy)["dx"],
+                               derivative(lambda v: forward.reference(v)["y"], x, dy), atol=1e-7)
+
+
 @pytest.mark.parametrize("mode", ["spatial", "per_activation"])
 def test_batch_norm_backward_is_the_derivative(mode):
     x = RANDOM.normal(size=(4, 2, 2, 3))

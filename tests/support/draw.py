@@ -252,6 +252,22 @@ def _batch_norm(op_class, rng):
                         else parameter for n in op.operands()})
 
 
+def _local_norm(op_class, rng, compute):
+    return op_class(window=rng.randint(1, 16), scale=rng.choice([1e-4, 0.5, 2.0]),
+                    offset=rng.choice([2.0, 0.5]), power=rng.choice([0.75, 0.75, 0.5, 1.0, 0.3, 2.5]),
+                    compute=compute)
+
+
+def _lrn(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 64, ranks=(2, 3, 4, 4, 4, 5))
+    if rng.random() < 0.5:                       # what networks have: whole vectors of channels
+        dims = (dims[0], 8 * rng.randint(1, 8), *dims[2:])
+    op = _local_norm(op_class, rng, compute)
+    layout = rng.choice(["nchw", "nhwc", "nhwc", None])
+    return Problem(op, {n: tensor(rng, dtype, dims, layout) for n in op.operands()})
+
+
 def _tensor_op(op_class, rng):
     dtype, compute = _types(rng)
     dims = _image(rng, 48)
@@ -341,4 +357,5 @@ _MAKERS = {**{op: _rnn for op in (ops.RnnFwd, ops.RnnBwdData, ops.RnnBwdWeights)
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
            ops.BatchNormBwd: _batch_norm, **{op: _tensor_op for op in TENSOR_OPS},
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
-           ops.DropoutFactors: _dropout, ops.DropoutStates: _states}
+           ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,
+           ops.LrnBwd: _lrn}

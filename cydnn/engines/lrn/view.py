@@ -1,0 +1,140 @@
+"""What the engines of local response normalization share: the kept dims, arguments, reasons, times."""
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar
+
+from ...graph import Match
+from ...kernels.expressions import ceil_div
+from ...steps import Launch
+from ...tensor import TensorDesc, collapse
+from ..engine import Engine, no_variant, wrong_device
+
+MOST = 2 ** 31                                   # items of one launch: kernels count them in 32 bits
+WINDOWS = (5, 9, 16)                             # the kernels' axis: cells of a window at most
+CHANNEL = 1
+
+
+def kept(p: Match) -> tuple:
+    """(sizes, [strides of each operand]) of the dims beside the channels, merged, innermost first."""
+    def find():
+        axes = [a for a in range(p.x.rank) if a != CHANNEL]
+        return collapse(*(TensorDesc(d.dtype, [d.dims[a] for a in axes], [d.strides[a] for a in axes])
+                          for d in p.descs))
+    return p.once("kept", find)
+
+
+def width(window: int) -> int:
+    """The kernels' word for a window."""
+    return next(w for w in WINDOWS if window <= w)
+
+
+def place(sizes, strides, names) -> dict:
+    """Digits of a position, and the strides of the operands."""
+    fill = (0,) * (4 - len(sizes))
+    return dict(digits=(*(max(n, 1) for n in sizes), 1, 1, 1)[:3],
+                **{f"{name}_strides": (*s, *fill) for name, s in zip(names, strides)})
+
+
+def numbers(p: Match) -> dict:
+    """The numbers of the op as kernels take them, and those of the blend."""
+    mean, slope = p.op.scale / p.op.window, 2 * p.op.scale * p.op.power / p.op.window
+    return dict(window=p.op.window, scale=mean, power=p.op.power, offset=p.op.offset,
+                **(dict(slope=slope) if "dy" in p.operands else {}),
+                alpha=p.scalar("alpha"), beta=p.scalar("beta"))
+
+
+class LrnEngine(Engine):
+    """What all have. ``kernel``: its name, to which type and window are added. An engine adds ``limits``
+    (what else it refuses), ``share`` (of the device's bandwidth) and ``launch``."""
+    kernel: ClassVar[str] = ""
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev)
+        yield from no_variant(p, f"lrn/{self.kernel}.cu")
+        if p.op.math not in ("f32", p.x.dtype.compute):
+            yield f"compute must be {p.x.dtype.compute} for {p.x.dtype} data; got {p.op.compute}"
+        if p.x.count >= MOST:
+            yield f"elements of x must be fewer than 2^31; got {p.x.count}"
+        yield from self.limits(p, dev)
+
+    def limits(self, p, dev):
+        raise NotImplementedError
+
+    def share(self, p) -> float:
+        raise NotImplementedError
+
+    def cost(self, p, dev, config):
+        return dev.launch_us + p.region.traffic_bytes / (dev.bandwidth_gbs * self.share(p)) * 1e-3
+
+    def plan(self, p, dev, config):
+        return [self.launch(p, dev)] if p.x.count else []
+
+    def launch(self, p, dev) -> Launch:
+        raise NotImplementedError
+
+    def name_of(self, p, *more) -> str:
+        return "_".join((self.kernel, str(p.x.dtype), f"w{width(p.op.window)}", *more))
+
+
+class Strided(LrnEngine):
+    """A thread walks the channels of a position; lanes along the innermost of the other dims."""
+    LANES, STRIP = 128, 8                        # threads of a block; channels of a step
+    BLOCKS_PER_SM = 16                           # that are wanted, while chunks stay long
+    LEAST = 4                                    # steps of a chunk
+
+    def limits(self, p, dev):
+        return iter(())
+
+    @staticmethod
+    def vector(p) -> int:
+        """Positions of a thread: two where they are neighbours of 16 bits everywhere."""
+        sizes, strides = kept(p)
+        whole = sizes[0] % 2 == 0 and all(s[0] == 1 and not any(t % 2 for t in s[1:]) for s in strides)
+        channels = not any(d.strides[CHANNEL] % 2 for d in p.descs if d.c > 1)
+        is_pair = p.x.dtype.bits == 16 and all(d.alignment >= 4 for d in p.descs)
+        return 2 if whole and channels and is_pair else 1
+
+    def share(self, p):
+        _, strides = kept(p)
+        return 0.85 if all(s[0] == 1 for s in strides) else 0.15
+
+    def launch(self, p, dev):
+        vec = self.vector(p)
+        sizes, strides = kept(p)
+        if vec > 1:
+            sizes, strides = (sizes[0] // vec, *sizes[1:]), [(vec, *s[1:]) for s in strides]
+        positions, steps = prod(sizes), ceil_div(p.x.c, self.STRIP)
+        wanted = ceil_div(self.BLOCKS_PER_SM * dev.sms, ceil_div(positions, self.LANES))
+        each = max(ceil_div(steps, wanted), min(self.LEAST, steps))
+        channel = {f"{name}_channel": d.strides[CHANNEL] for name, d in zip(p.operands, p.descs)}
+        args = dict({name: p.ptr(name) for name in p.operands}, positions=positions, channels=p.x.c,
+                    per=each * self.STRIP, chunks=ceil_div(steps, each), **channel,
+                    **place(sizes, strides, p.operands), **numbers(p))
+        return Launch(self.name_of(p, f"v{vec}"), args)
+
+
+class Channels(LrnEngine):
+    """Channels innermost, in vectors of 16 bytes. An engine adds ``worth``, its share of the bandwidth."""
+    worth: ClassVar[float] = 0.85
+
+    def limits(self, p, dev):
+        for name, d in p.operands.items():
+            many = 128 // d.dtype.bits
+            if d.c % many or d.strides[CHANNEL] != 1:
+                yield (f"channels of {name} must be neighbours and a multiple of {many} (16 bytes); "
+                       f"got c={d.c}, stride {d.strides[CHANNEL]}")
+            elif any(s % many for a, (s, n) in enumerate(zip(d.strides, d.dims)) if a != CHANNEL and n > 1):
+                yield f"strides of {name} must be multiples of {many}; got {d.strides}"
+            if d.alignment < 16:
+                yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
+
+    def share(self, p):
+        return self.worth
+
+    def launch(self, p, dev):
+        vectors = p.x.dtype.bytes_of(p.x.c) // 16
+        sizes, strides = kept(p)
+        args = dict({name: p.ptr(name) for name in p.operands}, items=prod(sizes) * vectors, vectors=vectors,
+                    **place(sizes, strides, p.operands), **numbers(p))
+        return Launch(self.name_of(p), args)
