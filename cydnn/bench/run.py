@@ -48,11 +48,6 @@ def graph_of(problem: Problem, scalars=()) -> Graph:
     return Graph.single(problem.op, problem.operands, scalars, alignment=problem.alignment)
 
 
-def _drawn(op, name: str, values: np.ndarray) -> np.ndarray:
-    """Numbers in [-1, 1] as an operand may have them, and has them with users."""
-    return op.admit(name, op.amplitude(name) * values)
-
-
 def random_values(desc, seed: int, admit=lambda values: values) -> np.ndarray:
     """Uniform in [-1, 1], or what ``admit`` makes of that, in storage type, of the tensor's whole
     extent: gaps hold numbers too."""
@@ -74,7 +69,7 @@ class Case:
         self.buffers = {n: device.alloc(max(d.bytes, 1)) for n, d in zip(self.names, self.plan.slots)}
         for seed, (name, d) in enumerate(zip(self.names, self.plan.slots)):
             device.copy_in(self.buffers[name].ptr,
-                           random_values(d, seed, partial(_drawn, problem.op, name)))
+                           random_values(d, seed, partial(problem.op.admit, name)))
         self.workspace = device.alloc(max(self.plan.workspace_bytes, 1))
         self.pointers = tuple(int(self.buffers[n].ptr) for n in self.names)
 

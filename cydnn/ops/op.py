@@ -206,10 +206,6 @@ class Op:
         speaks of}: where values are rounded to the operands' type on the way."""
         return {}
 
-    def amplitude(self, name: str) -> float:
-        """The size that values of an input have with users; tests and benchmarks draw such."""
-        return 1.0
-
     def flops(self, **descs) -> int:
         """Arithmetic operations, multiply and add counted as two; 0 for memory-bound ops."""
         return 0

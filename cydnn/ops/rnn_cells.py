@@ -97,10 +97,10 @@ FORWARD = dict(relu=_relu, tanh=_tanh, lstm=_lstm, gru=_gru)
 
 def sweep(cell, inputs, recurrent, bias, h, c, batches, is_backward, rounding):
     """One layer in one direction. ``inputs`` (rows, gates, hidden): what the input side adds up to;
-    ``h`` and ``c`` (batch, hidden): the first states. Returns (h, c, saved) of all rows, and the last h and c.
+    ``h`` and ``c`` (batch, hidden): the first states. Returns (h, c, saved) of all rows, the last h and c.
     """
     rows, gates, hidden = inputs.shape
-    h, c, ys, cs, saved = h.copy(), c.copy(), np.empty((rows, hidden)), np.empty((rows, hidden)), []
+    h, c, ys, cs = h.copy(), c.copy(), np.empty((rows, hidden)), np.empty((rows, hidden))
     saved = np.empty((rows, 4 if gates > 1 else 1, hidden))
     for start, n in steps(batches, is_backward):
         at = slice(start, start + n)

@@ -14,7 +14,7 @@ from cydnn.dtypes import BY_NAME
 from cydnn.ops.dropout import mask_desc
 from cydnn.ops.pointwise import MODES as POINTWISE
 from cydnn.ops.reduction import MODES as REDUCTIONS
-from cydnn.ops.rnn import STATES
+from cydnn.ops.rnn_network import STATES
 from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
@@ -338,7 +338,7 @@ def _rnn(op_class, rng):
     op = op_class(cell=rng.choice(["relu", "tanh", "lstm", "lstm", "gru", "gru"]), hidden=hidden,
                   layers=rng.choice([1, 1, 2, 3]), bidirectional=rng.random() < 0.4,
                   input="skip" if skip else "linear", batches=_batches(rng, 16 if fits else 7),
-                  compute=compute)
+                  compute=compute, dropout=rng.choice([0.0, 0.0, 0.3, 1.0]))
     descs = op.described(dtype, inputs, *(n for n in op.operands() if n != "states"))
     split = rng.random() < 0.3
     for name in descs:
@@ -346,6 +346,8 @@ def _rnn(op_class, rng):
             descs[name] = op.split(dtype)
         if name in op.optional and rng.random() < 0.3:
             descs[name] = None
+    if "states" in op.writes and not (descs["reserve"] and op.has_dropout):
+        descs["states"] = None
     return Problem(op, descs)
 
 

@@ -87,7 +87,6 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
                                gen.choice([np.nan, -np.inf, np.inf, -0.0], d.dims), raw)
         else:
             raw = gen.uniform(-1, 1, d.dims) * (rng.choice([1.0, 1.0, 3.0]) if flavour != "wide" else 2000.0)
-            raw *= problem.op.amplitude(name)
         if d.dtype.kind == "int" and not exact and not getattr(problem.op, "mode", "").startswith("mul"):
             raw = 40.0 * raw                     # products of many would leave every type
         if flavour == "nan" and name in problem.op.reads and d.dtype.eps:
