@@ -4,7 +4,7 @@
 {name: number} are all that is public.
 """
 from . import (activation, batch_norm, conv_compute, convolution, dropout, filter, handle, later, lrn,
-               pooling, softmax, tensor, tensor_ops)
+               pooling, rnn_compute, softmax, tensor, tensor_ops)
 from .arguments import FUNCTIONS
 from .enums import CONSTANTS
 from .find import AlgoPerf

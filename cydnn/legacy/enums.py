@@ -79,9 +79,9 @@ BATCH_NORM_MODE = Enum("cudnnBatchNormMode_t", "CUDNN_BATCHNORM_",
                        "PER_ACTIVATION=0:per_activation SPATIAL=1:spatial")
 LRN_MODE = Enum("cudnnLRNMode_t", "CUDNN_LRN_", "CROSS_CHANNEL_DIM1=0")
 DIV_NORM_MODE = Enum("cudnnDivNormMode_t", "CUDNN_DIVNORM_", "PRECOMPUTED_MEANS=0")
-RNN_MODE = Enum("cudnnRNNMode_t", "CUDNN_", "RNN_RELU=0 RNN_TANH=1 LSTM=2 GRU=3")
+RNN_MODE = Enum("cudnnRNNMode_t", "CUDNN_", "RNN_RELU=0:relu RNN_TANH=1:tanh LSTM=2:lstm GRU=3:gru")
 DIRECTION_MODE = Enum("cudnnDirectionMode_t", "CUDNN_", "UNIDIRECTIONAL=0 BIDIRECTIONAL=1")
-RNN_INPUT_MODE = Enum("cudnnRNNInputMode_t", "CUDNN_", "LINEAR_INPUT=0 SKIP_INPUT=1")
+RNN_INPUT_MODE = Enum("cudnnRNNInputMode_t", "CUDNN_", "LINEAR_INPUT=0:linear SKIP_INPUT=1:skip")
 SAMPLER_TYPE = Enum("cudnnSamplerType_t", "CUDNN_SAMPLER_", "BILINEAR=0")
 
 ENUMS = tuple(e for e in list(globals().values()) if isinstance(e, Enum))

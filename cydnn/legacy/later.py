@@ -7,12 +7,6 @@ from .arguments import public
 
 LATER = {                                        # family: names with their chapters
     "divisive normalization": "divisiveNormalizationForward=g93 divisiveNormalizationBackward=g94",
-    "the family of recurrent networks": "createRNNDescriptor=g99 destroyRNNDescriptor=g100 "
-                          "setRNNDescriptor=g101 setRNNDescriptor_v5=g101 getRNNWorkspaceSize=g102 "
-                          "getRNNTrainingReserveSize=g103 getRNNParamsSize=g104 "
-                          "getRNNLinLayerMatrixParams=g105 getRNNLinLayerBiasParams=g106 "
-                          "RNNForwardInference=g107 RNNForwardTraining=g108 "
-                          "RNNBackwardData=g109 RNNBackwardWeights=g110",
     "the family of spatial transformers": "createSpatialTransformerDescriptor=g118 "
                             "destroySpatialTransformerDescriptor=g119 setSpatialTransformerNdDescriptor=g120 "
                             "setSpatialTransformerDescriptor=g120 spatialTfGridGeneratorForward=g121 "

@@ -1,0 +1,221 @@
+"""Recurrent networks: inference, training, gradients: cudnnRNNForwardInference to cudnnRNNBackwardWeights.
+Spec: legacy API, 3.16 and 4.12."""
+from __future__ import annotations
+
+from operator import index
+
+from .._core import compute, descriptor
+from ..ops import RnnBwdData, RnnBwdWeights, RnnFwd
+from ..ops.philox import STATES as GENERATOR
+from ..ops.rnn_network import STATES
+from ..status import BadParam
+from ..tensor import TensorDesc
+from .arguments import is_given, public
+from .call import Compute, Work
+from .dropout import DROPOUT
+from .filter import FILTER
+from .rnn import RNN, SEQUENCE, dropout_of, is_blob, reported, steps, supported, workspace_need
+from .tensor import TENSOR
+
+
+class Maybe:
+    """A tensor descriptor that is looked at only where its pointer is given."""
+
+    def fields(self, function, argument, value):
+        """Nothing to say yet."""
+
+    def content(self, function, argument, value):
+        """A function that gives it, or raises what is wrong with it."""
+        return lambda: TENSOR.content(function, argument, value)
+
+
+MAYBE = Maybe()
+
+
+def _is_word(value) -> bool:
+    """Can it stand in a key of the plan table?"""
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_word, value))
+    try:
+        return not is_given(value) or descriptor(value).stamp != 0
+    except BadParam:
+        return False
+
+
+class RnnCompute(Compute):
+    """A pass over sequences. Its keys also hold the sizes of workspace and reserve: a plan is found only for
+    sizes that were checked."""
+
+    def executable(self, handle, keys, *, is_aligned=True, absent=0):
+        """What nobody looked at may be anything: for the table it becomes None, or is cut off."""
+        self.work(keys, absent)
+        count = index(keys[2])
+        keys = tuple([key if kind not in (MAYBE, SEQUENCE) or _is_word(key) else
+                      None if kind is MAYBE else key[:count] for kind, key in zip(self.keys.values(), keys)])
+        return super().executable(handle, keys, is_aligned=is_aligned, absent=absent)
+
+    def chosen(self, handle, keys, *, is_aligned=True, absent=0) -> tuple:
+        """The workspace has the size that the query says, whatever this pass needs of it."""
+        work, said = self.work(keys, absent), dict(zip(self.keys, self.contents(keys)))
+        x = work.operands["x" if "x" in work.operands else "dx"]
+        op = said["rnnDesc"].op(RnnFwd, x.dtype, work.op.batches, said["dropoutDesc"].p)
+        need = workspace_need(self.function, handle, op, x.dims[1], x.dtype)
+        self.require(index(said["workSpaceSizeInBytes"]) >= reported(need),
+                     f"workspace must have at least {reported(need)} bytes, as getRNNWorkspaceSize says; "
+                     f"got {index(said['workSpaceSizeInBytes'])}")
+        choice = self.choice(work, handle.device.facts, names=self.given(absent), is_aligned=is_aligned,
+                             limit=need)
+        return work, choice, need
+
+
+# -- What the arguments mean ---------------------------------------------------------------------------------
+
+def _also(call, argument, count, values, batches, width, dtype) -> None:
+    """Another array of descriptors: equal batches and type, a width of its own."""
+    found = steps(call.function, argument, count, values)
+    for what, have, want in zip(("batches", "second dim", "data type"), found, (batches, width, dtype)):
+        call.require(have == want, f"{argument} must have {what} {want} as the network has; got {have}")
+
+
+def _states(call, op, dtype, descs, given) -> dict:
+    """{operand: descriptor} of the states that are given: (layers * directions, batch, hidden),
+    or (layers, batch, directions * hidden) for all of them."""
+    layers, directions, batch, hidden = op.state_dims
+    forms = {(layers * directions, batch, hidden): TensorDesc.packed(dtype, op.state_dims),
+             (layers, batch, directions * hidden): op.split(dtype)}
+    found, first = {}, None
+    for name, content in descs.items():
+        if name not in given or op.cell != "lstm" and name[-2:] in ("cx", "cy"):
+            continue
+        d, argument = content(), f"{name}Desc"
+        call.require(d.dims in forms,
+                     f"{argument} must have dims {' or '.join(map(str, forms))}; got {d.dims}")
+        call.require(d.is_packed(), f"{argument} must be fully packed; got strides {d.strides}")
+        first = first or d
+        call.require(d.dims == first.dims, f"{argument} must have dims {first.dims} like the other states; "
+                                           f"got {d.dims}")
+        call.require(d.dtype is dtype, f"{argument} must have data type {dtype}; got {d.dtype}")
+        found[name] = forms[d.dims]
+    return found
+
+
+def _work(call, op, dtype, inputs, states, given) -> Work:
+    """The pass on what is given. Cells are not looked at unless there are any."""
+    wanted = ["reserve" if n == "reserveSpace" else n for n in given]
+    plain = [n for n in wanted if n not in STATES and n != "states"]
+    operands = {**op.described(dtype, inputs, *plain), **states}
+    if "states" in wanted:
+        operands["states"] = GENERATOR
+    return Work(op, operands, absent=tuple([n for n in op.writes if n not in operands]),
+                unused=tuple([n for n in wanted if n not in operands]))
+
+
+def _reserve(call, op, dtype, size) -> None:
+    need = dtype.bytes_of(op.reserve.count)
+    call.require(index(size) >= need, f"reserveSpaceSizeInBytes must be at least {need}, as "
+                                      f"getRNNTrainingReserveSize says; got {index(size)}")
+
+
+def _forward(call, rnn, dropout, count, xs, hx, cx, w, ys, hy, cy, workspace, reserve=None, *, given) -> Work:
+    batches, inputs, dtype = steps(call.function, "xDesc", count, xs)
+    op = rnn.op(RnnFwd, dtype, batches, 0.0 if reserve is None else dropout.p)
+    _also(call, "yDesc", count, ys, batches, op.width, dtype)
+    states = _states(call, op, dtype, dict(hx=hx, cx=cx, hy=hy, cy=cy), given)
+    supported(call.function, rnn, dtype, inputs)
+    is_blob(call.function, "wDesc", w, op.blob(inputs).count, dtype)
+    call.require("states" in given or not op.has_dropout,
+                 "dropoutDesc of rnnDesc must have states; got a dropout descriptor that was never given any")
+    if reserve is not None:
+        _reserve(call, op, dtype, reserve)
+    return _work(call, op, dtype, inputs, states, given)
+
+
+def _backward_data(call, rnn, dropout, count, ys, dys, dhy, dcy, w, hx, cx, dxs, dhx, dcx, workspace, reserve,
+                   *, given) -> Work:
+    batches, inputs, dtype = steps(call.function, "dxDesc", count, dxs)
+    op = rnn.op(RnnBwdData, dtype, batches, dropout.p)
+    _also(call, "yDesc", count, ys, batches, op.width, dtype)
+    _also(call, "dyDesc", count, dys, batches, op.width, dtype)
+    states = _states(call, op, dtype, dict(dhy=dhy, dcy=dcy, hx=hx, cx=cx, dhx=dhx, dcx=dcx), given)
+    supported(call.function, rnn, dtype, inputs, "dxDesc")
+    is_blob(call.function, "wDesc", w, op.blob(inputs).count, dtype)
+    _reserve(call, op, dtype, reserve)
+    return _work(call, op, dtype, inputs, states, given)
+
+
+def _backward_weights(call, rnn, dropout, count, xs, hx, ys, workspace, dw, reserve, *, given) -> Work:
+    batches, inputs, dtype = steps(call.function, "xDesc", count, xs)
+    op = rnn.op(RnnBwdWeights, dtype, batches, dropout.p)
+    _also(call, "yDesc", count, ys, batches, op.width, dtype)
+    states = _states(call, op, dtype, dict(hx=hx), given)
+    supported(call.function, rnn, dtype, inputs)
+    is_blob(call.function, "dwDesc", dw, op.blob(inputs).count, dtype)
+    _reserve(call, op, dtype, reserve)
+    return _work(call, op, dtype, inputs, states, given)
+
+
+_NETWORK = dict(rnnDesc=RNN, dropoutDesc=DROPOUT, seqLength=None)
+_FORWARD = dict(**_NETWORK, xDesc=SEQUENCE, hxDesc=MAYBE, cxDesc=MAYBE, wDesc=FILTER, yDesc=SEQUENCE,
+                hyDesc=MAYBE, cyDesc=MAYBE, workSpaceSizeInBytes=None)
+INFERENCE = RnnCompute("cudnnRNNForwardInference", _FORWARD, "x w hx? cx? y hy? cy?", "", _forward)
+TRAINING = RnnCompute("cudnnRNNForwardTraining", dict(**_FORWARD, reserveSpaceSizeInBytes=None),
+                      "x w hx? cx? y hy? cy? reserveSpace states?", "", _forward)
+DATA = RnnCompute("cudnnRNNBackwardData", dict(
+    **_NETWORK, yDesc=SEQUENCE, dyDesc=SEQUENCE, dhyDesc=MAYBE, dcyDesc=MAYBE, wDesc=FILTER, hxDesc=MAYBE,
+    cxDesc=MAYBE, dxDesc=SEQUENCE, dhxDesc=MAYBE, dcxDesc=MAYBE, workSpaceSizeInBytes=None,
+    reserveSpaceSizeInBytes=None), "y dy w dhy? dcy? hx? cx? dx reserveSpace dhx? dcx?", "", _backward_data)
+WEIGHTS = RnnCompute("cudnnRNNBackwardWeights", dict(
+    **_NETWORK, xDesc=SEQUENCE, hxDesc=MAYBE, yDesc=SEQUENCE, workSpaceSizeInBytes=None, dwDesc=FILTER,
+    reserveSpaceSizeInBytes=None), "x y reserveSpace hx? dw", "", _backward_weights)
+
+
+# -- Functions -----------------------------------------------------------------------------------------------
+
+@public("g107")
+def RNNForwardInference(handle, rnnDesc, seqLength, xDesc, x, hxDesc, hx, cxDesc, cx, wDesc, w, yDesc, y,
+                        hyDesc, hy, cyDesc, cy, workspace, workSpaceSizeInBytes):
+    """y of every step, and the last states. hx, cx, hy, cy may be NULL; cx and cy are of LSTM."""
+    dropout, _ = dropout_of(rnnDesc)
+    room = workSpaceSizeInBytes if is_given(workspace) else 0
+    compute(INFERENCE, handle,
+            (rnnDesc, dropout, seqLength, xDesc, hxDesc, cxDesc, wDesc, yDesc, hyDesc, cyDesc, room),
+            (x, w, hx, cx, y, hy, cy), (), workspace, workSpaceSizeInBytes)
+
+
+@public("g108")
+def RNNForwardTraining(handle, rnnDesc, seqLength, xDesc, x, hxDesc, hx, cxDesc, cx, wDesc, w, yDesc, y,
+                       hyDesc, hy, cyDesc, cy, workspace, workSpaceSizeInBytes, reserveSpace,
+                       reserveSpaceSizeInBytes):
+    """The same with dropout between the layers; fills reserveSpace for the gradients."""
+    dropout, states = dropout_of(rnnDesc)
+    room = workSpaceSizeInBytes if is_given(workspace) else 0
+    compute(TRAINING, handle,
+            (rnnDesc, dropout, seqLength, xDesc, hxDesc, cxDesc, wDesc, yDesc, hyDesc, cyDesc, room,
+             reserveSpaceSizeInBytes),
+            (x, w, hx, cx, y, hy, cy, reserveSpace, states), (), workspace, workSpaceSizeInBytes)
+
+
+@public("g109")
+def RNNBackwardData(handle, rnnDesc, seqLength, yDesc, y, dyDesc, dy, dhyDesc, dhy, dcyDesc, dcy, wDesc, w,
+                    hxDesc, hx, cxDesc, cx, dxDesc, dx, dhxDesc, dhx, dcxDesc, dcx, workspace,
+                    workSpaceSizeInBytes, reserveSpace, reserveSpaceSizeInBytes):
+    """dx, and the gradients of the first states, of what RNNForwardTraining did; reads and updates its
+    reserveSpace. All states may be NULL."""
+    dropout, _ = dropout_of(rnnDesc)
+    room = workSpaceSizeInBytes if is_given(workspace) else 0
+    compute(DATA, handle,
+            (rnnDesc, dropout, seqLength, yDesc, dyDesc, dhyDesc, dcyDesc, wDesc, hxDesc, cxDesc, dxDesc,
+             dhxDesc, dcxDesc, room, reserveSpaceSizeInBytes),
+            (y, dy, w, dhy, dcy, hx, cx, dx, reserveSpace, dhx, dcx), (), workspace, workSpaceSizeInBytes)
+
+
+@public("g110")
+def RNNBackwardWeights(handle, rnnDesc, seqLength, xDesc, x, hxDesc, hx, yDesc, y, workspace,
+                       workSpaceSizeInBytes, dwDesc, dw, reserveSpace, reserveSpaceSizeInBytes):
+    """dw = dw + the gradient of all weights; call it after RNNBackwardData, with its reserveSpace. Mind the
+    order: the workspace before dw."""
+    dropout, _ = dropout_of(rnnDesc)
+    room = workSpaceSizeInBytes if is_given(workspace) else 0
+    compute(WEIGHTS, handle,
+            (rnnDesc, dropout, seqLength, xDesc, hxDesc, yDesc, room, dwDesc, reserveSpaceSizeInBytes),
+            (x, y, reserveSpace, hx, dw), (), workspace, workSpaceSizeInBytes)
