@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..ops import philox
+from . import peer_rnn
 
 _TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
           "u8": torch.uint8, "i64": torch.int64}
@@ -188,5 +189,6 @@ _CALLS = {
     "softmax_bwd": _softmax_bwd, "pooling_fwd": _pool_fwd, "pooling_bwd": _pool_bwd,
     "batch_norm_training": _bn_fwd, "batch_norm_bwd": _bn_bwd, "pointwise": _pointwise,
     "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "lrn_fwd": _lrn_fwd,
-    "reduction": _reduction, "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
+    "reduction": _reduction, "rnn_fwd": peer_rnn.forward,
+    "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
 }
