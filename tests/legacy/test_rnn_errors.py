@@ -181,15 +181,6 @@ def test_data_must_not_be_null(net, refused, call, pointer):
         check(net, refused, call, BadParam, f"{pointer} must not be NULL", **{pointer: null})
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_workspace_that_is_too_small(net, refused, call):
-    """The NumPy device needs none; one that did would say so."""
-    if net.workspace.nbytes:
-        words = f"workspace must have at least {net.workspace.nbytes} bytes, as getRNNWorkspaceSize says"
-        check(net, refused, call, BadParam, words, workSpaceSizeInBytes=net.workspace.nbytes - 1)
-        check(net, refused, call, BadParam, words, workspace=None)
-
-
 @pytest.mark.parametrize("call", [call for call in CALLS if "reserve" in CALLS[call]])
 def test_a_reserve_that_is_too_small(net, refused, call):
     size = net.reserve.nbytes
