@@ -1,5 +1,14 @@
 """Activation: descriptors, forward and backward: cudnnActivationForward to cudnnActivationBackward_v4.
-Spec: legacy API, 3.12 and 4.8."""
+Spec: legacy API, 3.12 and 4.8.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, activationDesc = cudnn.create("numpy"), cudnn.createActivationDescriptor()
+>>> cudnn.setActivationDescriptor(activationDesc, cudnn.CUDNN_ACTIVATION_RELU, cudnn.CUDNN_PROPAGATE_NAN, 0.0)
+>>> xDesc = cudnn.createTensorDescriptor()
+>>> cudnn.setTensor4dDescriptor(xDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 1, 2, 2)
+>>> x, y, dx = np.array([-2, -1, 1, 2], np.float32), np.zeros(4, np.float32), np.zeros(4, np.float32)
+"""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -37,13 +46,23 @@ MODES = {                       # word: (forward mode of the op, backward mode, 
 
 @public("g79")
 def createActivationDescriptor():
-    """An activation descriptor that is not set yet."""
+    """An activation descriptor that is not set yet.
+
+    >>> cudnn.createActivationDescriptor()
+    ActivationDescriptor(not set)
+    """
     return ACTIVATION.create()
 
 
 @public("g80")
 def setActivationDescriptor(activationDesc, mode, reluNanOpt, reluCeiling) -> None:
-    """``reluCeiling`` is used by CLIPPED_RELU only."""
+    """``reluCeiling`` is used by CLIPPED_RELU only.
+
+    >>> cudnn.setActivationDescriptor(activationDesc, cudnn.CUDNN_ACTIVATION_CLIPPED_RELU,
+    ...                               cudnn.CUDNN_NOT_PROPAGATE_NAN, 6.0)
+    >>> activationDesc
+    ActivationDescriptor(mode=clipped_relu nan=ignore ceiling=6.0)
+    """
     function = "cudnnSetActivationDescriptor"
     found = ACTIVATION.resolve(function, "activationDesc", activationDesc)
     ACTIVATION.set(found, Activation(ACTIVATION_MODE.check(function, "mode", mode),
@@ -53,13 +72,22 @@ def setActivationDescriptor(activationDesc, mode, reluNanOpt, reluCeiling) -> No
 
 @public("g81")
 def getActivationDescriptor(activationDesc):
-    """(mode, reluNanOpt, reluCeiling)"""
+    """(mode, reluNanOpt, reluCeiling)
+
+    >>> cudnn.getActivationDescriptor(activationDesc)
+    (1, 1, 0.0)
+    """
     return tuple(ACTIVATION.fields("cudnnGetActivationDescriptor", "activationDesc", activationDesc))
 
 
 @public("g82")
 def destroyActivationDescriptor(activationDesc) -> None:
-    """NULL is a no-op."""
+    """NULL is a no-op.
+
+    >>> cudnn.destroyActivationDescriptor(activationDesc)
+    >>> activationDesc
+    ActivationDescriptor(destroyed)
+    """
     ACTIVATION.destroy("cudnnDestroyActivationDescriptor", "activationDesc", activationDesc)
 
 
@@ -114,26 +142,49 @@ BACKWARD_V3 = Compute("cudnnActivationBackward_v3", dict(mode=ACTIVATION_MODE, *
 
 @public("g77", activationForward_v4="g85")
 def activationForward(handle, activationDesc, alpha, xDesc, x, beta, yDesc, y):
-    """y = alpha * f(x) + beta * y. x may be y with an equal descriptor."""
+    """y = alpha * f(x) + beta * y. x may be y with an equal descriptor.
+
+    >>> cudnn.activationForward(handle, activationDesc, 1.0, xDesc, x, 0.0, xDesc, y)
+    >>> y.tolist()
+    [0.0, 0.0, 1.0, 2.0]
+    """
     compute(FORWARD, handle, (activationDesc, xDesc, yDesc), (x, y), (1.0, 1.0, alpha, beta))
 
 
 @public("g78", activationBackward_v4="g86")
 def activationBackward(handle, activationDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx):
     """dx = alpha * gradient + beta * dx, from y for SIGMOID and TANH, from x for the others.
-    dx may be dy with an equal descriptor."""
+    dx may be dy with an equal descriptor.
+
+    >>> dy = np.array([1, 2, 3, 4], np.float32)
+    >>> cudnn.activationBackward(handle, activationDesc, 1.0, xDesc, y, xDesc, dy, xDesc, x, 0.0, xDesc, dx)
+    >>> dx.tolist()
+    [0.0, 0.0, 3.0, 4.0]
+    """
     compute(BACKWARD, handle, (activationDesc, yDesc, dyDesc, xDesc, dxDesc),
             (dy, x, y, dx), (1.0, 1.0, alpha, beta))
 
 
 @public("g83")
 def activationForward_v3(handle, mode, alpha, xDesc, x, beta, yDesc, y):
-    """Deprecated: a mode in place of the descriptor."""
+    """Deprecated: a mode in place of the descriptor.
+
+    >>> cudnn.activationForward_v3(handle, cudnn.CUDNN_ACTIVATION_RELU, 2.0, xDesc, x, 0.0, xDesc, y)
+    >>> y.tolist()
+    [0.0, 0.0, 2.0, 4.0]
+    """
     compute(FORWARD_V3, handle, (mode, xDesc, yDesc), (x, y), (1.0, 1.0, alpha, beta))
 
 
 @public("g84")
 def activationBackward_v3(handle, mode, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx):
-    """Deprecated: a mode in place of the descriptor."""
+    """Deprecated: a mode in place of the descriptor.
+
+    >>> dy = np.array([1, 2, 3, 4], np.float32)
+    >>> cudnn.activationBackward_v3(handle, cudnn.CUDNN_ACTIVATION_RELU, 1.0, xDesc, y, xDesc, dy, xDesc, x,
+    ...                             0.0, xDesc, dx)
+    >>> dx.tolist()
+    [0.0, 0.0, 3.0, 4.0]
+    """
     compute(BACKWARD_V3, handle, (mode, yDesc, dyDesc, xDesc, dxDesc),
             (dy, x, y, dx), (1.0, 1.0, alpha, beta))

@@ -1,5 +1,15 @@
 """Batch normalization: cudnnBatchNormalizationForwardInference to cudnnDeriveBNTensorDescriptor.
-Spec: legacy API, 3.15 and 4.11."""
+Spec: legacy API, 3.15 and 4.11.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, mode = cudnn.create("numpy"), cudnn.CUDNN_BATCHNORM_SPATIAL
+>>> xDesc, bnDesc = cudnn.createTensorDescriptor(), cudnn.createTensorDescriptor()
+>>> cudnn.setTensor4dDescriptor(xDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 2, 1, 2)
+>>> cudnn.deriveBNTensorDescriptor(bnDesc, xDesc, mode)
+>>> x, y = np.array([1, 3, 10, 30], np.float32), np.zeros(4, np.float32)
+>>> scale, bias, mean, var = (np.full(2, value, np.float32) for value in (1, 0, 2, 1))
+"""
 from __future__ import annotations
 
 from .._core import attempt
@@ -90,7 +100,13 @@ BACKWARD = Compute("cudnnBatchNormalizationBackward",
 @public("g95")
 def batchNormalizationForwardInference(handle, mode, alpha, beta, xDesc, x, yDesc, y, bnScaleBiasMeanVarDesc,
                                        bnScale, bnBias, estimatedMean, estimatedVariance, epsilon):
-    """y = alpha * (bnScale * (x - mean) / sqrt(variance + epsilon) + bnBias) + beta * y."""
+    """y = alpha * (bnScale * (x - mean) / sqrt(variance + epsilon) + bnBias) + beta * y.
+
+    >>> cudnn.batchNormalizationForwardInference(handle, mode, 1.0, 0.0, xDesc, x, xDesc, y, bnDesc,
+    ...                                          scale, bias, mean, var, 1e-5)
+    >>> y.round(2).tolist()
+    [-1.0, 1.0, 8.0, 28.0]
+    """
     keys, scalars = (mode, xDesc, yDesc, bnScaleBiasMeanVarDesc), (epsilon, alpha, beta)
     pointers = (x, bnScale, bnBias, estimatedMean, estimatedVariance, y)
     if (isinstance(epsilon, float) and epsilon >= LEAST_EPSILON
@@ -109,6 +125,12 @@ def batchNormalizationForwardTraining(handle, mode, alpha, beta, xDesc, x, yDesc
 
     running = (1 - factor) * running + factor * (mean or unbiased variance); both pairs are
     optional, each as a whole.
+
+    >>> saved_mean, saved_rstd = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    >>> cudnn.batchNormalizationForwardTraining(handle, mode, 1.0, 0.0, xDesc, x, xDesc, y, bnDesc, scale,
+    ...                                         bias, 1.0, mean, var, 1e-5, saved_mean, saved_rstd)
+    >>> y.round(2).tolist(), saved_mean.tolist(), var.tolist()
+    ([-1.0, 1.0, -1.0, 1.0], [2.0, 20.0], [2.0, 200.0])
     """
     keys, scalars = ((mode, xDesc, yDesc, bnScaleBiasMeanVarDesc),
                      (epsilon, exponentialAverageFactor, alpha, beta))
@@ -126,7 +148,15 @@ def batchNormalizationBackward(handle, mode, alphaDataDiff, betaDataDiff, alphaP
                                xDesc, x, dyDesc, dy, dxDesc, dx, bnScaleBiasDiffDesc, bnScale,
                                resultBnScaleDiff, resultBnBiasDiff, epsilon, savedMean, savedInvVariance):
     """dx is blended with the DataDiff pair, both parameter gradients with the ParamDiff pair;
-    the saved pair is optional as a whole."""
+    the saved pair is optional as a whole.
+
+    >>> dy, dx = np.array([1, 2, 3, 4], np.float32), np.zeros(4, np.float32)
+    >>> dscale, dbias = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    >>> cudnn.batchNormalizationBackward(handle, mode, 1.0, 0.0, 1.0, 0.0, xDesc, x, xDesc, dy, xDesc, dx,
+    ...                                  bnDesc, scale, dscale, dbias, 1e-5, None, None)
+    >>> dbias.tolist(), dscale.round(2).tolist()
+    ([3.0, 7.0], [1.0, 1.0])
+    """
     keys = (mode, xDesc, dyDesc, dxDesc, bnScaleBiasDiffDesc)
     scalars = (epsilon, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff)
     pointers = (x, dy, bnScale, savedMean, savedInvVariance, dx, resultBnScaleDiff, resultBnBiasDiff)
@@ -139,7 +169,12 @@ def batchNormalizationBackward(handle, mode, alphaDataDiff, betaDataDiff, alphaP
 
 @public("g98")
 def deriveBNTensorDescriptor(derivedBnDesc, xDesc, mode) -> None:
-    """Set derivedBnDesc to what the parameters of this mode look like: packed, FLOAT unless x is DOUBLE."""
+    """Set derivedBnDesc to what the parameters of this mode look like: packed, FLOAT unless x is DOUBLE.
+
+    >>> cudnn.deriveBNTensorDescriptor(bnDesc, xDesc, cudnn.CUDNN_BATCHNORM_PER_ACTIVATION)
+    >>> bnDesc
+    TensorDescriptor(f32 n1c2h1w2 nchw)
+    """
     function = "cudnnDeriveBNTensorDescriptor"
     found = TENSOR.resolve(function, "derivedBnDesc", derivedBnDesc)
     fields = TENSOR.fields(function, "xDesc", xDesc)

@@ -3,6 +3,17 @@ to cudnnConvolutionBackwardData. Spec: legacy API, 3.6 to 3.9; which algorithm t
 is in ``conv_algorithms``.
 
 Beyond v5: BFLOAT16 data, and NHWC filters with IMPLICIT_PRECOMP_GEMM.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, convDesc = cudnn.create("numpy"), cudnn.createConvolutionDescriptor()
+>>> cudnn.setConvolution2dDescriptor(convDesc, 0, 0, 1, 1, 1, 1, cudnn.CUDNN_CROSS_CORRELATION)
+>>> xDesc, wDesc, yDesc = (cudnn.createTensorDescriptor(), cudnn.createFilterDescriptor(),
+...                        cudnn.createTensorDescriptor())
+>>> cudnn.setTensor4dDescriptor(xDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 1, 3, 3)
+>>> cudnn.setFilter4dDescriptor(wDesc, cudnn.CUDNN_DATA_FLOAT, cudnn.CUDNN_TENSOR_NCHW, 1, 1, 2, 2)
+>>> cudnn.setTensor4dDescriptor(yDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 1, 2, 2)
+>>> x, w, y = np.arange(9, dtype=np.float32), np.ones(4, np.float32), np.ones(4, np.float32)
 """
 from __future__ import annotations
 
@@ -104,34 +115,61 @@ DATA_SEARCH = find.Search(BACKWARD_DATA, BACKWARD_DATA_TABLE, BWD_DATA_PREFERENC
 @public("g41")
 def findConvolutionForwardAlgorithm(handle, xDesc, wDesc, convDesc, yDesc, requestedAlgoCount):
     """[AlgoPerf]: every algorithm timed by itself, the fastest first, those that cannot at the end; where
-    one plan serves several, they share its time. On buffers that are allocated here. Blocks."""
+    one plan serves several, they share its time. On buffers that are allocated here. Blocks.
+
+    >>> best, = cudnn.findConvolutionForwardAlgorithm(handle, xDesc, wDesc, convDesc, yDesc, 1)
+    >>> best.status, best.memory, best.time > 0
+    (0, 0, True)
+    """
     return FORWARD_SEARCH.find(handle, (xDesc, wDesc, convDesc, yDesc), requestedAlgoCount)
 
 
 @public("g42")
 def findConvolutionForwardAlgorithmEx(handle, xDesc, x, wDesc, w, convDesc, yDesc, y,
                                       requestedAlgoCount, workSpace, workSpaceSizeInBytes):
-    """The same on the caller's buffers; y is overwritten."""
+    """The same on the caller's buffers; y is overwritten.
+
+    >>> best, = cudnn.findConvolutionForwardAlgorithmEx(handle, xDesc, x, wDesc, w, convDesc, yDesc, y,
+    ...                                                 1, 0, 0)
+    >>> best.status, best["memory"]
+    (0, 0)
+    """
     return FORWARD_SEARCH.find_ex(handle, (xDesc, wDesc, convDesc, yDesc), (x, w, y),
                                   requestedAlgoCount, workSpace, workSpaceSizeInBytes)
 
 
 @public("g43", getConvolutionForwardAlgorithm_v6="")
 def getConvolutionForwardAlgorithm(handle, xDesc, wDesc, convDesc, yDesc, preference, memoryLimitInBytes):
-    """The algorithm that should be fastest under the preference; nothing is launched."""
+    """The algorithm that should be fastest under the preference; nothing is launched.
+
+    >>> cudnn.getConvolutionForwardAlgorithm(handle, xDesc, wDesc, convDesc, yDesc,
+    ...                                      cudnn.CUDNN_CONVOLUTION_FWD_PREFER_FASTEST, 0)
+    1
+    """
     return FORWARD_SEARCH.choose(handle, (xDesc, wDesc, convDesc, yDesc), preference, memoryLimitInBytes)
 
 
 @public("g44")
 def getConvolutionForwardWorkspaceSize(handle, xDesc, wDesc, convDesc, yDesc, algo):
-    """Bytes that the plan of this algorithm needs."""
+    """Bytes that the plan of this algorithm needs.
+
+    >>> cudnn.getConvolutionForwardWorkspaceSize(handle, xDesc, wDesc, convDesc, yDesc,
+    ...                                          cudnn.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM)
+    0
+    """
     return FORWARD_SEARCH.workspace_bytes(handle, (xDesc, wDesc, convDesc, algo, yDesc))
 
 
 @public("g45")
 def convolutionForward(handle, alpha, xDesc, x, wDesc, w, convDesc, algo, workSpace,
                        workSpaceSizeInBytes, beta, yDesc, y):
-    """y = alpha * conv(x, w) + beta * y."""
+    """y = alpha * conv(x, w) + beta * y.
+
+    >>> cudnn.convolutionForward(handle, 1.0, xDesc, x, wDesc, w, convDesc,
+    ...                          cudnn.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, None, 0, 0.0, yDesc, y)
+    >>> y.tolist()
+    [8.0, 12.0, 20.0, 24.0]
+    """
     compute(FORWARD, handle, (xDesc, wDesc, convDesc, algo, yDesc), (x, w, y),
             (alpha, beta), workSpace, workSpaceSizeInBytes)
 
@@ -140,7 +178,14 @@ def convolutionForward(handle, alpha, xDesc, x, wDesc, w, convDesc, algo, workSp
 
 @public("g46")
 def convolutionBackwardBias(handle, alpha, dyDesc, dy, beta, dbDesc, db):
-    """db[c] = alpha * (sum of dy over images and positions) + beta * db[c]."""
+    """db[c] = alpha * (sum of dy over images and positions) + beta * db[c].
+
+    >>> dbDesc, db = cudnn.createTensorDescriptor(), np.zeros(1, np.float32)
+    >>> cudnn.setTensor4dDescriptor(dbDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 1, 1, 1)
+    >>> cudnn.convolutionBackwardBias(handle, 1.0, yDesc, y, 0.0, dbDesc, db)
+    >>> db.tolist()
+    [4.0]
+    """
     compute(BIAS, handle, (dyDesc, dbDesc), (dy, db), (alpha, beta))
 
 
@@ -148,14 +193,25 @@ def convolutionBackwardBias(handle, alpha, dyDesc, dy, beta, dbDesc, db):
 
 @public("g47")
 def findConvolutionBackwardFilterAlgorithm(handle, xDesc, dyDesc, convDesc, dwDesc, requestedAlgoCount):
-    """[AlgoPerf] as findConvolutionForwardAlgorithm gives."""
+    """[AlgoPerf] as findConvolutionForwardAlgorithm gives.
+
+    >>> best, = cudnn.findConvolutionBackwardFilterAlgorithm(handle, xDesc, yDesc, convDesc, wDesc, 1)
+    >>> best.status, best.determinism
+    (0, 1)
+    """
     return FILTER_SEARCH.find(handle, (xDesc, dyDesc, convDesc, dwDesc), requestedAlgoCount)
 
 
 @public("g48")
 def findConvolutionBackwardFilterAlgorithmEx(handle, xDesc, x, dyDesc, dy, convDesc, dwDesc, dw,
                                              requestedAlgoCount, workSpace, workSpaceSizeInBytes):
-    """The same on the caller's buffers; dw is overwritten."""
+    """The same on the caller's buffers; dw is overwritten.
+
+    >>> best, = cudnn.findConvolutionBackwardFilterAlgorithmEx(handle, xDesc, x, yDesc, y, convDesc, wDesc, w,
+    ...                                                        1, 0, 0)
+    >>> best.status
+    0
+    """
     return FILTER_SEARCH.find_ex(handle, (xDesc, dyDesc, convDesc, dwDesc), (x, dy, dw),
                                  requestedAlgoCount, workSpace, workSpaceSizeInBytes)
 
@@ -163,20 +219,36 @@ def findConvolutionBackwardFilterAlgorithmEx(handle, xDesc, x, dyDesc, dy, convD
 @public("g49", getConvolutionBackwardFilterAlgorithm_v6="")
 def getConvolutionBackwardFilterAlgorithm(handle, xDesc, dyDesc, convDesc,
                                           dwDesc, preference, memoryLimitInBytes):
-    """The algorithm that should be fastest under the preference; the limit is honoured."""
+    """The algorithm that should be fastest under the preference; the limit is honoured.
+
+    >>> cudnn.getConvolutionBackwardFilterAlgorithm(
+    ...     handle, xDesc, yDesc, convDesc, wDesc, cudnn.CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST, 0)
+    1
+    """
     return FILTER_SEARCH.choose(handle, (xDesc, dyDesc, convDesc, dwDesc), preference, memoryLimitInBytes)
 
 
 @public("g50")
 def getConvolutionBackwardFilterWorkspaceSize(handle, xDesc, dyDesc, convDesc, dwDesc, algo):
-    """Bytes that the plan of this algorithm needs."""
+    """Bytes that the plan of this algorithm needs.
+
+    >>> cudnn.getConvolutionBackwardFilterWorkspaceSize(handle, xDesc, yDesc, convDesc, wDesc,
+    ...                                                 cudnn.CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1)
+    0
+    """
     return FILTER_SEARCH.workspace_bytes(handle, (xDesc, dyDesc, convDesc, algo, dwDesc))
 
 
 @public("g51", convolutionBackwardFilter_v3="")
 def convolutionBackwardFilter(handle, alpha, xDesc, x, dyDesc, dy, convDesc, algo, workSpace,
                               workSpaceSizeInBytes, beta, dwDesc, dw):
-    """dw = alpha * gradient + beta * dw."""
+    """dw = alpha * gradient + beta * dw.
+
+    >>> cudnn.convolutionBackwardFilter(handle, 1.0, xDesc, x, yDesc, y, convDesc,
+    ...                                 cudnn.CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, None, 0, 0.0, wDesc, w)
+    >>> w.tolist()
+    [8.0, 12.0, 20.0, 24.0]
+    """
     compute(BACKWARD_FILTER, handle, (xDesc, dyDesc, convDesc, algo, dwDesc), (x, dy, dw),
             (alpha, beta), workSpace, workSpaceSizeInBytes)
 
@@ -185,14 +257,25 @@ def convolutionBackwardFilter(handle, alpha, xDesc, x, dyDesc, dy, convDesc, alg
 
 @public("g52")
 def findConvolutionBackwardDataAlgorithm(handle, wDesc, dyDesc, convDesc, dxDesc, requestedAlgoCount):
-    """[AlgoPerf] as findConvolutionForwardAlgorithm gives."""
+    """[AlgoPerf] as findConvolutionForwardAlgorithm gives.
+
+    >>> best, = cudnn.findConvolutionBackwardDataAlgorithm(handle, wDesc, yDesc, convDesc, xDesc, 1)
+    >>> best.status
+    0
+    """
     return DATA_SEARCH.find(handle, (wDesc, dyDesc, convDesc, dxDesc), requestedAlgoCount)
 
 
 @public("g53")
 def findConvolutionBackwardDataAlgorithmEx(handle, wDesc, w, dyDesc, dy, convDesc, dxDesc, dx,
                                            requestedAlgoCount, workSpace, workSpaceSizeInBytes):
-    """The same on the caller's buffers; dx is overwritten."""
+    """The same on the caller's buffers; dx is overwritten.
+
+    >>> best, = cudnn.findConvolutionBackwardDataAlgorithmEx(handle, wDesc, w, yDesc, y, convDesc, xDesc, x,
+    ...                                                      1, 0, 0)
+    >>> best.status
+    0
+    """
     return DATA_SEARCH.find_ex(handle, (wDesc, dyDesc, convDesc, dxDesc), (dy, w, dx),
                                requestedAlgoCount, workSpace, workSpaceSizeInBytes)
 
@@ -200,19 +283,35 @@ def findConvolutionBackwardDataAlgorithmEx(handle, wDesc, w, dyDesc, dy, convDes
 @public("g54", getConvolutionBackwardDataAlgorithm_v6="")
 def getConvolutionBackwardDataAlgorithm(handle, wDesc, dyDesc, convDesc,
                                         dxDesc, preference, memoryLimitInBytes):
-    """The algorithm that should be fastest under the preference; the limit is honoured."""
+    """The algorithm that should be fastest under the preference; the limit is honoured.
+
+    >>> cudnn.getConvolutionBackwardDataAlgorithm(
+    ...     handle, wDesc, yDesc, convDesc, xDesc, cudnn.CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST, 0)
+    1
+    """
     return DATA_SEARCH.choose(handle, (wDesc, dyDesc, convDesc, dxDesc), preference, memoryLimitInBytes)
 
 
 @public("g55")
 def getConvolutionBackwardDataWorkspaceSize(handle, wDesc, dyDesc, convDesc, dxDesc, algo):
-    """Bytes that the plan of this algorithm needs; ``algo`` is a backward data algorithm."""
+    """Bytes that the plan of this algorithm needs; ``algo`` is a backward data algorithm.
+
+    >>> cudnn.getConvolutionBackwardDataWorkspaceSize(handle, wDesc, yDesc, convDesc, xDesc,
+    ...                                               cudnn.CUDNN_CONVOLUTION_BWD_DATA_ALGO_1)
+    0
+    """
     return DATA_SEARCH.workspace_bytes(handle, (wDesc, dyDesc, convDesc, algo, dxDesc))
 
 
 @public("g56", convolutionBackwardData_v3="")
 def convolutionBackwardData(handle, alpha, wDesc, w, dyDesc, dy, convDesc, algo, workSpace,
                             workSpaceSizeInBytes, beta, dxDesc, dx):
-    """dx = alpha * gradient + beta * dx. Mind the order: w before dy."""
+    """dx = alpha * gradient + beta * dx. Mind the order: w before dy.
+
+    >>> cudnn.convolutionBackwardData(handle, 1.0, wDesc, w, yDesc, y, convDesc,
+    ...                               cudnn.CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, None, 0, 0.0, xDesc, x)
+    >>> x.tolist()
+    [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]
+    """
     compute(BACKWARD_DATA, handle, (wDesc, dyDesc, convDesc, algo, dxDesc), (dy, w, dx),
             (alpha, beta), workSpace, workSpaceSizeInBytes)

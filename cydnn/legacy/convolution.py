@@ -1,5 +1,13 @@
 """Convolution descriptors: cudnnCreateConvolutionDescriptor
-to cudnnDestroyConvolutionDescriptor. Spec: legacy API, 3.5."""
+to cudnnDestroyConvolutionDescriptor. Spec: legacy API, 3.5.
+
+>>> from cydnn import cudnn
+>>> convDesc, xDesc = cudnn.createConvolutionDescriptor(), cudnn.createTensorDescriptor()
+>>> cudnn.setConvolution2dDescriptor(convDesc, 1, 1, 2, 2, 1, 1, cudnn.CUDNN_CROSS_CORRELATION)
+>>> cudnn.setTensor4dDescriptor(xDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 2, 8, 6, 6)
+>>> wDesc = cudnn.createFilterDescriptor()
+>>> cudnn.setFilter4dDescriptor(wDesc, cudnn.CUDNN_DATA_FLOAT, cudnn.CUDNN_TENSOR_NCHW, 16, 8, 3, 3)
+"""
 from __future__ import annotations
 
 from operator import index
@@ -46,21 +54,36 @@ def _set(function, convDesc, pad, stride, upscale, mode, compute):
 
 @public("g33")
 def createConvolutionDescriptor():
-    """A convolution descriptor that is not set yet."""
+    """A convolution descriptor that is not set yet.
+
+    >>> cudnn.createConvolutionDescriptor()
+    ConvolutionDescriptor(not set)
+    """
     return CONVOLUTION.create()
 
 
 @public("g34", setConvolution2dDescriptor_v4="")
 def setConvolution2dDescriptor(convDesc, pad_h, pad_w, u, v, upscalex, upscaley, mode) -> None:
     """Two spatial dims: u is the vertical stride, v the horizontal one; the padding
-    is symmetric. upscale must be 1."""
+    is symmetric. upscale must be 1.
+
+    >>> cudnn.setConvolution2dDescriptor(convDesc, 0, 1, 1, 2, 1, 1, cudnn.CUDNN_CONVOLUTION)
+    >>> convDesc
+    ConvolutionDescriptor(pad0,1 stride1,2 mode=convolution)
+    """
     _set("cudnnSetConvolution2dDescriptor", convDesc, (index(pad_h), index(pad_w)), (index(u), index(v)),
          (index(upscaley), index(upscalex)), mode, None)
 
 
 @public("v5.0.4")
 def setConvolution2dDescriptor_v5(convDesc, pad_h, pad_w, u, v, upscalex, upscaley, mode, dataType) -> None:
-    """The same, with the math type."""
+    """The same, with the math type.
+
+    >>> cudnn.setConvolution2dDescriptor_v5(convDesc, 1, 1, 1, 1, 1, 1, cudnn.CUDNN_CROSS_CORRELATION,
+    ...                                     cudnn.CUDNN_DATA_FLOAT)
+    >>> convDesc
+    ConvolutionDescriptor(pad1,1 stride1,1 mode=cross_correlation acc=f32)
+    """
     _set("cudnnSetConvolution2dDescriptor_v5", convDesc, (index(pad_h), index(pad_w)), (index(u), index(v)),
          (index(upscaley), index(upscalex)), mode, dataType)
 
@@ -77,21 +100,35 @@ def _compute(fields: Convolution) -> int:
 
 @public("g35")
 def getConvolution2dDescriptor(convDesc):
-    """(pad_h, pad_w, u, v, upscalex, upscaley, mode)"""
+    """(pad_h, pad_w, u, v, upscalex, upscaley, mode)
+
+    >>> cudnn.getConvolution2dDescriptor(convDesc)
+    (1, 1, 2, 2, 1, 1, 1)
+    """
     fields = _fields_2d("cudnnGetConvolution2dDescriptor", convDesc)
     return (*fields.pad, *fields.stride, *fields.upscale[::-1], fields.mode)
 
 
 @public("v5.0.4")
 def getConvolution2dDescriptor_v5(convDesc):
-    """(pad_h, pad_w, u, v, upscalex, upscaley, mode, dataType)"""
+    """(pad_h, pad_w, u, v, upscalex, upscaley, mode, dataType)
+
+    >>> cudnn.getConvolution2dDescriptor_v5(convDesc)
+    (1, 1, 2, 2, 1, 1, 1, 0)
+    """
     fields = _fields_2d("cudnnGetConvolution2dDescriptor_v5", convDesc)
     return (*fields.pad, *fields.stride, *fields.upscale[::-1], fields.mode, _compute(fields))
 
 
 @public("g37", setConvolutionNdDescriptor_v3="")
 def setConvolutionNdDescriptor(convDesc, arrayLength, padA, filterStrideA, upscaleA, mode, dataType) -> None:
-    """``arrayLength`` spatial dims (2 or 3 are usable); ``dataType`` is the math type. upscale must be 1."""
+    """``arrayLength`` spatial dims (2 or 3 are usable); ``dataType`` is the math type. upscale must be 1.
+
+    >>> cudnn.setConvolutionNdDescriptor(convDesc, 3, (0, 1, 1), (1, 2, 2), (1, 1, 1),
+    ...                                  cudnn.CUDNN_CROSS_CORRELATION, cudnn.CUDNN_DATA_FLOAT)
+    >>> convDesc
+    ConvolutionDescriptor(pad0,1,1 stride1,2,2 mode=cross_correlation acc=f32)
+    """
     function = "cudnnSetConvolutionNdDescriptor"
     count = index(arrayLength)
     at_least(function, 1, arrayLength=count)
@@ -106,7 +143,11 @@ def setConvolutionNdDescriptor(convDesc, arrayLength, padA, filterStrideA, upsca
 @public("g38")
 def getConvolutionNdDescriptor(convDesc, arrayLengthRequested):
     """(arrayLength, padA, filterStrideA, upscaleA, mode, dataType); arrays have
-    min(arrayLengthRequested, arrayLength) entries."""
+    min(arrayLengthRequested, arrayLength) entries.
+
+    >>> cudnn.getConvolutionNdDescriptor(convDesc, 8)
+    (2, (1, 1), (2, 2), (1, 1), 1, 0)
+    """
     function = "cudnnGetConvolutionNdDescriptor"
     fields = CONVOLUTION.fields(function, "convDesc", convDesc)
     count = index(arrayLengthRequested)
@@ -143,7 +184,11 @@ def _output_dims(function, convDesc, inputTensorDesc, filterDesc) -> tuple:
 
 @public("g36")
 def getConvolution2dForwardOutputDim(convDesc, inputTensorDesc, filterDesc):
-    """(n, c, h, w) of the output: 1 + (i + 2 pad - filter) // stride in each spatial dim."""
+    """(n, c, h, w) of the output: 1 + (i + 2 pad - filter) // stride in each spatial dim.
+
+    >>> cudnn.getConvolution2dForwardOutputDim(convDesc, xDesc, wDesc)
+    (2, 16, 3, 3)
+    """
     function = "cudnnGetConvolution2dForwardOutputDim"
     _fields_2d(function, convDesc)
     return _output_dims(function, convDesc, inputTensorDesc, filterDesc)
@@ -151,7 +196,11 @@ def getConvolution2dForwardOutputDim(convDesc, inputTensorDesc, filterDesc):
 
 @public("g39")
 def getConvolutionNdForwardOutputDim(convDesc, inputTensorDesc, filterDesc, nbDims):
-    """The first ``nbDims`` dims of the output."""
+    """The first ``nbDims`` dims of the output.
+
+    >>> cudnn.getConvolutionNdForwardOutputDim(convDesc, xDesc, wDesc, 4)
+    (2, 16, 3, 3)
+    """
     function = "cudnnGetConvolutionNdForwardOutputDim"
     out = _output_dims(function, convDesc, inputTensorDesc, filterDesc)
     at_least(function, 0, nbDims=nbDims)
@@ -161,5 +210,10 @@ def getConvolutionNdForwardOutputDim(convDesc, inputTensorDesc, filterDesc, nbDi
 
 @public("g40")
 def destroyConvolutionDescriptor(convDesc) -> None:
-    """NULL is a no-op."""
+    """NULL is a no-op.
+
+    >>> cudnn.destroyConvolutionDescriptor(convDesc)
+    >>> convDesc
+    ConvolutionDescriptor(destroyed)
+    """
     CONVOLUTION.destroy("cudnnDestroyConvolutionDescriptor", "convDesc", convDesc)

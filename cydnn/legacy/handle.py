@@ -1,4 +1,8 @@
-"""Library and handle: cudnnGetVersion to cudnnGetStream. Spec: legacy API, 3.1."""
+"""Library and handle: cudnnGetVersion to cudnnGetStream. Spec: legacy API, 3.1.
+
+>>> from cydnn import cudnn
+>>> handle = cudnn.create("numpy")
+"""
 from __future__ import annotations
 
 import threading
@@ -79,32 +83,56 @@ HANDLE = Kind("library handle", type_=Handle)
 
 @public("g1")
 def getVersion() -> int:
-    """The generation of the API that is here, in that generation's encoding: 5005."""
+    """The generation of the API that is here, in that generation's encoding: 5005.
+
+    >>> cudnn.getVersion()
+    5005
+    """
     return CUDNN_VERSION
 
 
 @public("g2")
 def getErrorString(status) -> str:
-    """The name of a status; never fails."""
+    """The name of a status; never fails.
+
+    >>> cudnn.getErrorString(3)
+    'CUDNN_STATUS_BAD_PARAM'
+    """
     return NAMES.get(status, "CUDNN_STATUS_UNKNOWN")
 
 
 @public("v9")
 def getLastErrorString(max_size=None) -> str:
-    """The text of the last error in this thread, "" when there was none; at most ``max_size`` characters."""
+    """The text of the last error in this thread, "" when there was none; at most ``max_size`` characters.
+
+    >>> try:
+    ...     cudnn.getStream(None)
+    ... except cudnn.CuDNNError:
+    ...     print(cudnn.getLastErrorString())
+    CUDNN_STATUS_BAD_PARAM: cudnnGetStream: handle must not be NULL
+    """
     return last_error_string()[:max_size]
 
 
 @public("g3")
 def create(device=None) -> Handle:
     """A handle on ``device``: "cuda:0", 0, "numpy"; by default the first CUDA device,
-    or "numpy" where there is none."""
+    or "numpy" where there is none.
+
+    >>> cudnn.create("numpy")
+    <Handle on numpy, stream 0x0>
+    """
     return Handle(devices.get(f"cuda:{device}" if type(device) is int else device))
 
 
 @public("g4")
 def destroy(handle) -> None:
-    """Wait for the device and free what the handle holds."""
+    """Wait for the device and free what the handle holds.
+
+    >>> cudnn.destroy(handle)
+    >>> handle
+    <Handle destroyed>
+    """
     try:
         found = HANDLE.resolve("cudnnDestroy", "handle", handle)
     except ValueError as error:
@@ -115,11 +143,20 @@ def destroy(handle) -> None:
 @public("g5")
 def setStream(handle, streamId) -> None:
     """Later calls use this stream: an int, an object with __cuda_stream__, a torch or cupy stream;
-    None or 0 is the NULL stream."""
+    None or 0 is the NULL stream.
+
+    >>> cudnn.setStream(handle, 0x1230)
+    >>> handle
+    <Handle on numpy, stream 0x1230>
+    """
     HANDLE.resolve("cudnnSetStream", "handle", handle).use(stream_of(streamId))
 
 
 @public("g6")
 def getStream(handle) -> int:
-    """The stream as the driver's handle, 0 by default."""
+    """The stream as the driver's handle, 0 by default.
+
+    >>> cudnn.getStream(handle)
+    0
+    """
     return HANDLE.resolve("cudnnGetStream", "handle", handle).stream

@@ -2,6 +2,16 @@
 to cudnnPoolingBackward.
 
 Spec: legacy API, 3.11 and 4.7.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, poolingDesc = cudnn.create("numpy"), cudnn.createPoolingDescriptor()
+>>> cudnn.setPooling2dDescriptor(poolingDesc, cudnn.CUDNN_POOLING_MAX, cudnn.CUDNN_NOT_PROPAGATE_NAN,
+...                              2, 2, 0, 0, 2, 2)
+>>> xDesc, yDesc = cudnn.createTensorDescriptor(), cudnn.createTensorDescriptor()
+>>> cudnn.setTensor4dDescriptor(xDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 1, 4, 4)
+>>> cudnn.setTensor4dDescriptor(yDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 1, 2, 2)
+>>> x, y = np.arange(16, dtype=np.float32), np.zeros(4, np.float32)
 """
 from __future__ import annotations
 
@@ -46,14 +56,24 @@ def _set(function, poolingDesc, mode, nan, window, pad, stride):
 
 @public("g59")
 def createPoolingDescriptor():
-    """A pooling descriptor that is not set yet."""
+    """A pooling descriptor that is not set yet.
+
+    >>> cudnn.createPoolingDescriptor()
+    PoolingDescriptor(not set)
+    """
     return POOLING.create()
 
 
 @public("g60", setPooling2dDescriptor_v4="g68")
 def setPooling2dDescriptor(poolingDesc, mode, maxpoolingNanOpt, windowHeight, windowWidth, verticalPadding,
                            horizontalPadding, verticalStride, horizontalStride) -> None:
-    """Two spatial dims."""
+    """Two spatial dims.
+
+    >>> cudnn.setPooling2dDescriptor(poolingDesc, cudnn.CUDNN_POOLING_MAX, cudnn.CUDNN_PROPAGATE_NAN,
+    ...                              3, 2, 1, 0, 2, 1)
+    >>> poolingDesc
+    PoolingDescriptor(mode=max window=3,2 pad1,0 stride2,1 nan=propagate)
+    """
     _set("cudnnSetPooling2dDescriptor", poolingDesc, mode, maxpoolingNanOpt,
          (index(windowHeight), index(windowWidth)), (index(verticalPadding), index(horizontalPadding)),
          (index(verticalStride), index(horizontalStride)))
@@ -62,7 +82,11 @@ def setPooling2dDescriptor(poolingDesc, mode, maxpoolingNanOpt, windowHeight, wi
 @public("g61", getPooling2dDescriptor_v4="g69")
 def getPooling2dDescriptor(poolingDesc):
     """(mode, maxpoolingNanOpt, windowHeight, windowWidth, verticalPadding, horizontalPadding,
-    verticalStride, horizontalStride)"""
+    verticalStride, horizontalStride)
+
+    >>> cudnn.getPooling2dDescriptor(poolingDesc)
+    (0, 0, 2, 2, 0, 0, 2, 2)
+    """
     fields = POOLING.fields("cudnnGetPooling2dDescriptor", "poolingDesc", poolingDesc)
     require(len(fields.window) == 2,
             f"cudnnGetPooling2dDescriptor: poolingDesc must have 2 spatial dims; got {len(fields.window)}")
@@ -72,7 +96,13 @@ def getPooling2dDescriptor(poolingDesc):
 @public("g62", setPoolingNdDescriptor_v4="g70")
 def setPoolingNdDescriptor(poolingDesc, mode, maxpoolingNanOpt, nbDims,
                            windowDimA, paddingA, strideA) -> None:
-    """``nbDims`` spatial dims (2 or 3 are usable)."""
+    """``nbDims`` spatial dims (2 or 3 are usable).
+
+    >>> cudnn.setPoolingNdDescriptor(poolingDesc, cudnn.CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING,
+    ...                              cudnn.CUDNN_NOT_PROPAGATE_NAN, 3, (2, 2, 2), (0, 0, 0), (2, 2, 2))
+    >>> poolingDesc
+    PoolingDescriptor(mode=avg_exclude_padding window=2,2,2 pad0,0,0 stride2,2,2 nan=ignore)
+    """
     function = "cudnnSetPoolingNdDescriptor"
     count = index(nbDims)
     at_least(function, 1, nbDims=count)
@@ -85,7 +115,11 @@ def setPoolingNdDescriptor(poolingDesc, mode, maxpoolingNanOpt, nbDims,
 @public("g63", getPoolingNdDescriptor_v4="g71")
 def getPoolingNdDescriptor(poolingDesc, nbDimsRequested):
     """(mode, maxpoolingNanOpt, nbDims, windowDimA, paddingA, strideA); arrays have
-    min(nbDimsRequested, nbDims) entries."""
+    min(nbDimsRequested, nbDims) entries.
+
+    >>> cudnn.getPoolingNdDescriptor(poolingDesc, 8)
+    (0, 0, 2, (2, 2), (0, 0), (2, 2))
+    """
     function = "cudnnGetPoolingNdDescriptor"
     fields = POOLING.fields(function, "poolingDesc", poolingDesc)
     count = index(nbDimsRequested)
@@ -99,7 +133,12 @@ def getPoolingNdDescriptor(poolingDesc, nbDimsRequested):
 @public("g64")
 def setPooling2dDescriptor_v3(poolingDesc, mode, windowHeight, windowWidth, verticalPadding,
                               horizontalPadding, verticalStride, horizontalStride) -> None:
-    """Deprecated: NaN is not propagated."""
+    """Deprecated: NaN is not propagated.
+
+    >>> cudnn.setPooling2dDescriptor_v3(poolingDesc, cudnn.CUDNN_POOLING_MAX, 3, 3, 0, 0, 1, 1)
+    >>> poolingDesc
+    PoolingDescriptor(mode=max window=3,3 pad0,0 stride1,1 nan=ignore)
+    """
     setPooling2dDescriptor(poolingDesc, mode, NOT_PROPAGATE, windowHeight, windowWidth, verticalPadding,
                            horizontalPadding, verticalStride, horizontalStride)
 
@@ -107,27 +146,45 @@ def setPooling2dDescriptor_v3(poolingDesc, mode, windowHeight, windowWidth, vert
 @public("g65")
 def getPooling2dDescriptor_v3(poolingDesc):
     """Deprecated: (mode, windowHeight, windowWidth, verticalPadding, horizontalPadding,
-    verticalStride, horizontalStride)"""
+    verticalStride, horizontalStride)
+
+    >>> cudnn.getPooling2dDescriptor_v3(poolingDesc)
+    (0, 2, 2, 0, 0, 2, 2)
+    """
     mode, _, *numbers = getPooling2dDescriptor(poolingDesc)
     return (mode, *numbers)
 
 
 @public("g66")
 def setPoolingNdDescriptor_v3(poolingDesc, mode, nbDims, windowDimA, paddingA, strideA) -> None:
-    """Deprecated: NaN is not propagated."""
+    """Deprecated: NaN is not propagated.
+
+    >>> cudnn.setPoolingNdDescriptor_v3(poolingDesc, cudnn.CUDNN_POOLING_MAX, 2, (3, 3), (0, 0), (1, 1))
+    >>> poolingDesc
+    PoolingDescriptor(mode=max window=3,3 pad0,0 stride1,1 nan=ignore)
+    """
     setPoolingNdDescriptor(poolingDesc, mode, NOT_PROPAGATE, nbDims, windowDimA, paddingA, strideA)
 
 
 @public("g67")
 def getPoolingNdDescriptor_v3(poolingDesc, nbDimsRequested):
-    """Deprecated: (mode, nbDims, windowDimA, paddingA, strideA)"""
+    """Deprecated: (mode, nbDims, windowDimA, paddingA, strideA)
+
+    >>> cudnn.getPoolingNdDescriptor_v3(poolingDesc, 1)
+    (0, 2, (2,), (0,), (2,))
+    """
     mode, _, *rest = getPoolingNdDescriptor(poolingDesc, nbDimsRequested)
     return (mode, *rest)
 
 
 @public("g72")
 def destroyPoolingDescriptor(poolingDesc) -> None:
-    """NULL is a no-op."""
+    """NULL is a no-op.
+
+    >>> cudnn.destroyPoolingDescriptor(poolingDesc)
+    >>> poolingDesc
+    PoolingDescriptor(destroyed)
+    """
     POOLING.destroy("cudnnDestroyPoolingDescriptor", "poolingDesc", poolingDesc)
 
 
@@ -143,7 +200,11 @@ def _output_dims(function, pool, dims, name) -> tuple:
 
 @public("g73")
 def getPooling2dForwardOutputDim(poolingDesc, inputDesc):
-    """(n, c, h, w) of the output."""
+    """(n, c, h, w) of the output.
+
+    >>> cudnn.getPooling2dForwardOutputDim(poolingDesc, xDesc)
+    (1, 1, 2, 2)
+    """
     function = "cudnnGetPooling2dForwardOutputDim"
     pool, image = (POOLING.fields(function, "poolingDesc", poolingDesc),
                    TENSOR.fields(function, "inputDesc", inputDesc))
@@ -154,7 +215,11 @@ def getPooling2dForwardOutputDim(poolingDesc, inputDesc):
 
 @public("g74")
 def getPoolingNdForwardOutputDim(poolingDesc, inputDesc, nbDims):
-    """All ``nbDims`` dims of the output; nbDims is the rank of the tensor."""
+    """All ``nbDims`` dims of the output; nbDims is the rank of the tensor.
+
+    >>> cudnn.getPoolingNdForwardOutputDim(poolingDesc, xDesc, 4)
+    (1, 1, 2, 2)
+    """
     function = "cudnnGetPoolingNdForwardOutputDim"
     pool, image = (POOLING.fields(function, "poolingDesc", poolingDesc),
                    TENSOR.fields(function, "inputDesc", inputDesc))
@@ -206,12 +271,24 @@ BACKWARD = Compute("cudnnPoolingBackward",
 
 @public("g75")
 def poolingForward(handle, poolingDesc, alpha, xDesc, x, beta, yDesc, y):
-    """y = alpha * pooled(x) + beta * y."""
+    """y = alpha * pooled(x) + beta * y.
+
+    >>> cudnn.poolingForward(handle, poolingDesc, 1.0, xDesc, x, 0.0, yDesc, y)
+    >>> y.tolist()
+    [5.0, 7.0, 13.0, 15.0]
+    """
     compute(FORWARD, handle, (poolingDesc, xDesc, yDesc), (x, y), (alpha, beta))
 
 
 @public("g76")
 def poolingBackward(handle, poolingDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx):
     """dx = alpha * gradient + beta * dx; a maximum gives its dy to the first largest cell of x.
-    Mind the order: y, dy, x, dx."""
+    Mind the order: y, dy, x, dx.
+
+    >>> cudnn.poolingForward(handle, poolingDesc, 1.0, xDesc, x, 0.0, yDesc, y)
+    >>> dy, dx = np.array([1, 2, 3, 4], np.float32), np.empty_like(x)
+    >>> cudnn.poolingBackward(handle, poolingDesc, 1.0, yDesc, y, yDesc, dy, xDesc, x, 0.0, xDesc, dx)
+    >>> dx.reshape(4, 4).sum(axis=1).tolist()
+    [0.0, 3.0, 0.0, 7.0]
+    """
     compute(BACKWARD, handle, (poolingDesc, yDesc, dyDesc, xDesc, dxDesc), (y, dy, x, dx), (alpha, beta))

@@ -1,4 +1,12 @@
-"""Softmax: cudnnSoftmaxForward and cudnnSoftmaxBackward. Spec: legacy API, 3.10 and 4.6."""
+"""Softmax: cudnnSoftmaxForward and cudnnSoftmaxBackward. Spec: legacy API, 3.10 and 4.6.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, xDesc = cudnn.create("numpy"), cudnn.createTensorDescriptor()
+>>> cudnn.setTensor4dDescriptor(xDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 2, 2, 1, 1)
+>>> x = np.array([[0, 0], [0, 100]], np.float32)
+>>> y, dx = np.zeros_like(x), np.zeros_like(x)
+"""
 from __future__ import annotations
 
 from .._core import compute
@@ -36,11 +44,24 @@ BACKWARD = Compute("cudnnSoftmaxBackward", dict(**_ENUMS, yDesc=TENSOR, dyDesc=T
 @public("g57")
 def softmaxForward(handle, algorithm, mode, alpha, xDesc, x, beta, yDesc, y):
     """y = alpha * softmax(x) + beta * y over the channels at each position, or over each image.
-    x may be y with an equal descriptor."""
+    x may be y with an equal descriptor.
+
+    >>> cudnn.softmaxForward(handle, cudnn.CUDNN_SOFTMAX_ACCURATE, cudnn.CUDNN_SOFTMAX_MODE_CHANNEL,
+    ...                      1.0, xDesc, x, 0.0, xDesc, y)
+    >>> y.round(3).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
     compute(FORWARD, handle, (algorithm, mode, xDesc, yDesc), (x, y), (alpha, beta))
 
 
 @public("g58")
 def softmaxBackward(handle, algorithm, mode, alpha, yDesc, y, dyDesc, dy, beta, dxDesc, dx):
-    """dx = alpha * gradient + beta * dx, from y exactly as passed. dx may be dy with an equal descriptor."""
+    """dx = alpha * gradient + beta * dx, from y exactly as passed. dx may be dy with an equal descriptor.
+
+    >>> y, dy = np.full((2, 2), 0.5, np.float32), np.array([[1, 0], [1, 1]], np.float32)
+    >>> cudnn.softmaxBackward(handle, cudnn.CUDNN_SOFTMAX_ACCURATE, cudnn.CUDNN_SOFTMAX_MODE_CHANNEL,
+    ...                       1.0, xDesc, y, xDesc, dy, 0.0, xDesc, dx)
+    >>> dx.tolist()
+    [[0.25, -0.25], [0.0, 0.0]]
+    """
     compute(BACKWARD, handle, (algorithm, mode, yDesc, dyDesc, dxDesc), (y, dy, dx), (alpha, beta))

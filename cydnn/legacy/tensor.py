@@ -1,6 +1,10 @@
 """Tensor descriptors: cudnnCreateTensorDescriptor to cudnnDestroyTensorDescriptor. Spec: legacy API, 3.2.
 
 Dims are always in the order n, c, spatial…; the layout is only in the strides, in elements.
+
+>>> from cydnn import cudnn
+>>> tensorDesc = cudnn.createTensorDescriptor()
+>>> cudnn.setTensor4dDescriptor(tensorDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 2, 3, 4, 5)
 """
 from __future__ import annotations
 
@@ -84,13 +88,22 @@ def _strided_4d(function, dataType, n, c, h, w, nStride, cStride, hStride, wStri
 
 @public("g7")
 def createTensorDescriptor():
-    """A tensor descriptor that is not set yet."""
+    """A tensor descriptor that is not set yet.
+
+    >>> cudnn.createTensorDescriptor()
+    TensorDescriptor(not set)
+    """
     return TENSOR.create()
 
 
 @public("g8")
 def setTensor4dDescriptor(tensorDesc, format, dataType, n, c, h, w) -> None:
-    """Rank 4, packed in ``format``. Mind the order: format, then data type."""
+    """Rank 4, packed in ``format``. Mind the order: format, then data type.
+
+    >>> cudnn.setTensor4dDescriptor(tensorDesc, cudnn.CUDNN_TENSOR_NHWC, cudnn.CUDNN_DATA_HALF, 2, 8, 6, 6)
+    >>> tensorDesc
+    TensorDescriptor(f16 n2c8h6w6 nhwc)
+    """
     function = "cudnnSetTensor4dDescriptor"
     found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
     TENSOR.set(found, _packed_4d(function, format, dataType, n, c, h, w))
@@ -98,7 +111,12 @@ def setTensor4dDescriptor(tensorDesc, format, dataType, n, c, h, w) -> None:
 
 @public("g9")
 def setTensor4dDescriptorEx(tensorDesc, dataType, n, c, h, w, nStride, cStride, hStride, wStride) -> None:
-    """Rank 4 with explicit strides: any order, gaps and zeros allowed."""
+    """Rank 4 with explicit strides: any order, gaps and zeros allowed.
+
+    >>> cudnn.setTensor4dDescriptorEx(tensorDesc, cudnn.CUDNN_DATA_FLOAT, 2, 3, 4, 5, 100, 1, 17, 3)
+    >>> tensorDesc
+    TensorDescriptor(f32 n2c3h4w5 strides=100,1,17,3)
+    """
     function = "cudnnSetTensor4dDescriptorEx"
     found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
     TENSOR.set(found, _strided_4d(function, dataType, n, c, h, w, nStride, cStride, hStride, wStride))
@@ -106,7 +124,11 @@ def setTensor4dDescriptorEx(tensorDesc, dataType, n, c, h, w, nStride, cStride, 
 
 @public("g10")
 def getTensor4dDescriptor(tensorDesc):
-    """(dataType, n, c, h, w, nStride, cStride, hStride, wStride)"""
+    """(dataType, n, c, h, w, nStride, cStride, hStride, wStride)
+
+    >>> cudnn.getTensor4dDescriptor(tensorDesc)
+    (0, 2, 3, 4, 5, 60, 20, 5, 1)
+    """
     fields = TENSOR.fields("cudnnGetTensor4dDescriptor", "tensorDesc", tensorDesc)
     require(len(fields.dims) == 4,
             f"cudnnGetTensor4dDescriptor: tensorDesc must have rank 4; got {len(fields.dims)}")
@@ -115,7 +137,12 @@ def getTensor4dDescriptor(tensorDesc):
 
 @public("g11")
 def setTensorNdDescriptor(tensorDesc, dataType, nbDims, dimA, strideA) -> None:
-    """Rank 3 to 8 with explicit strides."""
+    """Rank 3 to 8 with explicit strides.
+
+    >>> cudnn.setTensorNdDescriptor(tensorDesc, cudnn.CUDNN_DATA_DOUBLE, 3, (2, 3, 4), (12, 4, 1))
+    >>> tensorDesc
+    TensorDescriptor(f64 n2c3w4 nchw)
+    """
     function = "cudnnSetTensorNdDescriptor"
     found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
     dtype = DATA_TYPE.check(function, "dataType", dataType)
@@ -128,7 +155,11 @@ def setTensorNdDescriptor(tensorDesc, dataType, nbDims, dimA, strideA) -> None:
 
 @public("g12")
 def getTensorNdDescriptor(tensorDesc, nbDimsRequested):
-    """(dataType, nbDims, dimA, strideA); the arrays have min(nbDimsRequested, nbDims) entries."""
+    """(dataType, nbDims, dimA, strideA); the arrays have min(nbDimsRequested, nbDims) entries.
+
+    >>> cudnn.getTensorNdDescriptor(tensorDesc, 8)
+    (0, 4, (2, 3, 4, 5), (60, 20, 5, 1))
+    """
     function = "cudnnGetTensorNdDescriptor"
     fields = TENSOR.fields(function, "tensorDesc", tensorDesc)
     count = requested(function, nbDimsRequested)
@@ -137,5 +168,10 @@ def getTensorNdDescriptor(tensorDesc, nbDimsRequested):
 
 @public("g13")
 def destroyTensorDescriptor(tensorDesc) -> None:
-    """NULL is a no-op."""
+    """NULL is a no-op.
+
+    >>> cudnn.destroyTensorDescriptor(tensorDesc)
+    >>> tensorDesc
+    TensorDescriptor(destroyed)
+    """
     TENSOR.destroy("cudnnDestroyTensorDescriptor", "tensorDesc", tensorDesc)
