@@ -89,12 +89,13 @@ INFERENCE = Compute("cudnnBatchNormalizationForwardInference", _FORWARD_KEYS,
 TRAINING = Compute("cudnnBatchNormalizationForwardTraining", _FORWARD_KEYS,
                    "x bnScale bnBias resultRunningMean? resultRunningVariance? y resultSaveMean? "
                    "resultSaveInvVariance? resultRunningMean? resultRunningVariance?",    # read, then written
-                   "epsilon factor alpha beta", _training)
+                   "epsilon exponentialAverageFactor=factor alpha beta", _training)
 BACKWARD = Compute("cudnnBatchNormalizationBackward",
                    dict(mode=BATCH_NORM_MODE, xDesc=TENSOR, dyDesc=TENSOR, dxDesc=TENSOR,
                         bnScaleBiasDiffDesc=TENSOR),
                    "x dy bnScale savedMean? savedInvVariance? dx resultBnScaleDiff resultBnBiasDiff",
-                   "epsilon alpha beta alpha_param beta_param", _backward)
+                   "epsilon alphaDataDiff=alpha betaDataDiff=beta alphaParamDiff=alpha_param "
+                   "betaParamDiff=beta_param", _backward)
 
 
 @public("g95")

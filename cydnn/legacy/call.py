@@ -102,7 +102,8 @@ class Compute(int):
 
     ``keys``     {argument: Kind, Enum or None (any int)}, in the order of the fast path's key tuple
     ``pointers`` names of the data pointers; "name?" may be NULL, and the plan is then without it
-    ``scalars``  names of the by-value numbers, in the order of the op's
+    ``scalars``  names of the by-value numbers, in the order of the op's; "argument=name" where the function
+                 calls it otherwise than the op
     ``meaning``  (call, *contents of the keys) -> Work; raises for what cannot be. Where pointers may be NULL
                  it is told ``given``, the names of those that are not
     """
@@ -113,7 +114,9 @@ class Compute(int):
         optional = [i for i, word in enumerate(words) if word.endswith("?")]
         self = int.__new__(cls, nullable(next(cls._numbers), optional))
         self.function, self.keys, self.meaning = function, dict(keys), meaning
-        self.pointers, self.scalars = tuple([word.rstrip("?") for word in words]), tuple(scalars.split())
+        self.pointers = tuple([word.rstrip("?") for word in words])
+        self.scalars = tuple([word.rpartition("=")[2] for word in scalars.split()])
+        self.scalar_arguments = tuple([word.partition("=")[0] for word in scalars.split()])
         self.optional = frozenset(optional)
         return self
 
@@ -194,7 +197,7 @@ class Compute(int):
         addresses = tuple([self.address(n, p) for n, p in zip(self.pointers, pointers, strict=True)])
         for i, (name, address) in enumerate(zip(self.pointers, addresses)):
             self.require(address or i in self.optional, f"{name} must not be NULL")
-        scalars = tuple([scale(self.function, n, s) for n, s in zip(self.scalars, scalars)])
+        scalars = tuple([scale(self.function, n, s) for n, s in zip(self.scalar_arguments, scalars)])
         absent = handle.table.absent(self, addresses)
         is_aligned = handle.table.alignment(addresses)
         executable = self.executable(handle, keys, is_aligned=is_aligned, absent=absent)
