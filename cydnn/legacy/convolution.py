@@ -37,14 +37,14 @@ def _text(fields: Convolution) -> str:
     return " ".join(words + ([] if fields.compute is None else [f"acc={DATA_TYPE.word(fields.compute)}"]))
 
 
+OF_THE_DATA = object()                           # the math type that a 2-d setter leaves open
 CONVOLUTION = Kind("convolution descriptor", text=_text)
 
 
 def _set(function, convDesc, pad, stride, upscale, mode, compute):
     found = CONVOLUTION.resolve(function, "convDesc", convDesc)
     mode = CONVOLUTION_MODE.check(function, "mode", mode)
-    if compute is not None:
-        compute = DATA_TYPE.check(function, "dataType", compute)
+    compute = None if compute is OF_THE_DATA else DATA_TYPE.check(function, "dataType", compute)
     at_least(function, 0, pad=pad)
     at_least(function, 1, stride=stride)
     require(set(upscale) == {1}, f"{function}: upscale must be 1 (dilation, as later versions read it, "
@@ -72,7 +72,7 @@ def setConvolution2dDescriptor(convDesc, pad_h, pad_w, u, v, upscalex, upscaley,
     ConvolutionDescriptor(pad0,1 stride1,2 mode=convolution)
     """
     _set("cudnnSetConvolution2dDescriptor", convDesc, (index(pad_h), index(pad_w)), (index(u), index(v)),
-         (index(upscaley), index(upscalex)), mode, None)
+         (index(upscaley), index(upscalex)), mode, OF_THE_DATA)
 
 
 @public("v5.0.4")
@@ -135,8 +135,6 @@ def setConvolutionNdDescriptor(convDesc, arrayLength, padA, filterStrideA, upsca
     require(count <= MAX_RANK, f"{function}: arrayLength must be <= {MAX_RANK}; got {count}", NotSupported)
     arrays = [integers(function, name, a, count)
               for name, a in (("padA", padA), ("filterStrideA", filterStrideA), ("upscaleA", upscaleA))]
-    if dataType is None:
-        raise TypeError(f"{function}: dataType must be a cudnnDataType_t; got None")
     _set(function, convDesc, *arrays, mode, dataType)
 
 
