@@ -1,4 +1,5 @@
-"""Every public function has a snippet in its docstring, which runs behind the lines at the top of its file."""
+"""Every public function has a snippet in its docstring, which runs behind the lines at the top of its
+file."""
 import doctest
 import sys
 
