@@ -1,9 +1,19 @@
-"""``python -m cydnn.legacy > docs/legacy_api.md``: the tables of all functions and convolution algorithms."""
+"""``python -m cydnn.legacy > docs/legacy_api.md``: the tables of all functions and convolution algorithms.
+``tools/print_legacy.py`` prints docs/legacy/, a page for each file."""
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import redirect_stdout
+from doctest import DocTestParser
+from io import StringIO
+from unittest.mock import patch
 
+from ..device.facts import KNOWN, of_target
+from ..engines import REFERENCE
+from ..status import NotSupported
 from . import FUNCTIONS
+from .call import Compute
 from .conv_algorithms import BACKWARD_DATA_TABLE, BACKWARD_FILTER_TABLE, FORWARD_TABLE
 
 HEAD = """# The v5 functions
@@ -18,11 +28,15 @@ Beyond v5: BFLOAT16 (9) as a storage type with FLOAT math wherever HALF is taken
 `CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM`; `create("numpy")`, \
 which computes everything by its definition on the host.
 
-Printed by `python -m cydnn.legacy`; g*n* is section 4.*n* of the v5 guide.
+Printed by `python -m cydnn.legacy`; g*n* is section 4.*n* of the v5 guide, of whose {all} functions \
+**{here} are here**. *host*: nothing is computed.
+CUDA, PTX: whether kernels serve the function's snippet on an H200, and those for sm_80 in the interpreter.
 
-| Function | Section | Status |
-|---|---|---|
+| Function | Section | NumPy | CUDA | PTX |
+|---|---|---|---|---|
 """
+GUIDE = 124                                      # functions of chapter 4
+GPUS = KNOWN["h200"], of_target(80, "ptx:sm_80")
 
 ALGORITHMS = """
 ## Convolution algorithms
@@ -46,12 +60,50 @@ def order(row) -> tuple:
 
 def table() -> str:
     """The page: every public name, its chapter, and whether it works; then the convolution algorithms."""
-    lines = []
+    lines, found = [], set()
     for name, (function, chapter) in sorted(FUNCTIONS.items(), key=order):
-        works = ("later" if getattr(function, "is_later", False) else "works" if name == function.__name__
-                 else f"works: `{function.__name__}`")
-        lines.append(f"| `{name}` | {chapter} | {works} |\n")
-    return HEAD + "".join(lines) + ALGORITHMS + "".join(algorithms())
+        if name != function.__name__:
+            cells = f"[`{function.__name__}`]({page_of(function)}) | | "
+        elif hasattr(function, "is_later"):
+            cells = "later | | "
+        else:
+            cells, name = " | ".join(served(function)), f"[`{name}`]({page_of(function)})"
+        found |= {chapter} if not hasattr(function, "is_later") and re.fullmatch(r"g\d+", chapter) else set()
+        lines.append(f"| {name if name[0] == '[' else f'`{name}`'} | {chapter} | {cells} |\n")
+    head = HEAD.format(all=GUIDE, here=len(found))
+    return head + "".join(lines) + ALGORITHMS + "".join(algorithms())
+
+
+def page_of(function) -> str:
+    """The section of docs/legacy/ about a function, from docs/."""
+    return f"legacy/{function.__module__.rpartition('.')[2]}.md#{function.__name__.lower()}"
+
+
+def snippet(thing) -> list:
+    """The lines of Python in a docstring."""
+    return [example.source for example in DocTestParser().get_examples(thing.__doc__ or "")]
+
+
+def served(function) -> list[str]:
+    """What computes the snippet of a function, a cell for NumPy and for each of ``GPUS``."""
+    works, choice = [], Compute.choice
+    with patch.object(Compute, "choice", lambda self, work, facts, **asked: (
+            works.append((self, work)) or choice(self, work, facts, **asked))), redirect_stdout(StringIO()):
+        space: dict = {}
+        for source in [*snippet(sys.modules[function.__module__]), *snippet(function)]:
+            exec(source, space)
+    own = [(call, work) for call, work in works if call.function.lower().startswith(
+        f"cudnn{function.__name__}".lower())]
+    if not own:
+        return ["host"] * (1 + len(GPUS))
+    return ["yes", *("yes" if any(_has_kernels(*one, facts) for one in own) else "no" for facts in GPUS)]
+
+
+def _has_kernels(call, work, facts) -> bool:
+    try:
+        return REFERENCE not in call.choice(work, facts).engines
+    except NotSupported:
+        return False
 
 
 def algorithms():
