@@ -29,8 +29,8 @@ HEAD = """{title}
 
 Printed by `python tools/print_legacy.py`; all functions are in [legacy_api.md](../legacy_api.md).
 
-Everywhere: a handle or descriptor that is NULL (0 or None), destroyed, of another kind, or, where it is read, \
-not set is `BAD_PARAM`;
+Everywhere: a handle or descriptor that is NULL (0 or None), destroyed, of another kind, or, where it is \
+read, not set is `BAD_PARAM`;
 so is an array that is NULL, a factor that is None, a number that is no member of its enum. What is no \
 descriptor or no number, and an
 address where a number belongs, is a `TypeError`. On an error nothing was written.
@@ -73,7 +73,8 @@ def section(name, function, make, rows) -> str:
     chapters = [f"`{other}` {chapter}" for other, (f, chapter) in FUNCTIONS.items() if f is function]
     signature = inspect.signature(function)
     lines = [f"\n## {name}\n\n```python\n{name}{signature.replace(return_annotation=signature.empty)}\n```\n",
-             f"{words}\n", f"C: `cudnn{name[0].upper()}{name[1:]}`. Sections of the guide: {', '.join(chapters)}.\n"]
+             f"{words}\n",
+             f"C: `cudnn{name[0].upper()}{name[1:]}`. Sections of the guide: {', '.join(chapters)}.\n"]
     good = make()
     if good:
         lines.append(table("Argument", "What")([(f"`{a}`", what(name, function, a, good, rows))
@@ -130,7 +131,8 @@ def said(row, good) -> tuple[str, str]:
     """Status and message of a condition."""
     if not isinstance(row.error, type):
         return " or ".join(f"`{error.api.removeprefix('CUDNN_STATUS_')}`" for error in row.error), ""
-    status = row.error.api.removeprefix("CUDNN_STATUS_") if issubclass(row.error, CydnnError) else row.error.__name__
+    has_status = issubclass(row.error, CydnnError)
+    status = row.error.api.removeprefix("CUDNN_STATUS_") if has_status else row.error.__name__
     return f"`{status}`", f"`{message(row, good)}`"
 
 
