@@ -2,6 +2,16 @@
 
 The generator's states are in the caller's buffer on the device: a copy of it that is written back replays
 masks, and descriptors that share it share one stream of numbers. Spec: legacy API, 3.17 and 4.13.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, dropoutDesc = cudnn.create("numpy"), cudnn.createDropoutDescriptor()
+>>> states = np.zeros(cudnn.dropoutGetStatesSize(handle), np.uint8)
+>>> cudnn.setDropoutDescriptor(dropoutDesc, handle, 0.5, states, states.nbytes, 7)
+>>> xDesc = cudnn.createTensorDescriptor()
+>>> cudnn.setTensor4dDescriptor(xDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 8, 8, 8)
+>>> x, y = np.ones(512, np.float32), np.zeros(512, np.float32)
+>>> reserve = np.zeros(cudnn.dropoutGetReserveSpaceSize(xDesc), np.uint8)
 """
 from __future__ import annotations
 
@@ -14,7 +24,7 @@ from ..ops.dropout import mask_desc
 from ..ops.philox import STATES, seeded
 from ..plan import made
 from ..status import BadParam, InvalidValue, require
-from .arguments import Kind, is_given, number, public
+from .arguments import Kind, is_given, number, plain, public
 from .call import Compute, Work, choose, same_types, writable
 from .handle import HANDLE
 from .tensor import TENSOR
@@ -31,25 +41,57 @@ class DropoutDescriptor(Descriptor):
     def __init__(self):
         self.states = 0
 
+    def __eq__(self, other):
+        return super().__eq__(other) is True and self.states == other.states
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash((super().__hash__(), self.states))
+
+    def __copy__(self):
+        found = super().__copy__()
+        found.states = self.states               # shared: copies draw from one stream of numbers
+        return found
+
+    def __reduce__(self):
+        raise TypeError(f"pickle: a dropout descriptor holds the address of its states; got {self!r}")
+
+    describe = staticmethod(plain)
+
 
 DROPOUT = Kind("dropout descriptor", type_=DropoutDescriptor)
 
 
 @public("g111")
 def createDropoutDescriptor():
-    """A dropout descriptor that is not set yet."""
+    """A dropout descriptor that is not set yet.
+
+    >>> cudnn.createDropoutDescriptor()
+    DropoutDescriptor(not set)
+    """
     return DROPOUT.create()
 
 
 @public("g112")
 def destroyDropoutDescriptor(dropoutDesc) -> None:
-    """NULL is a no-op."""
+    """NULL is a no-op.
+
+    >>> cudnn.destroyDropoutDescriptor(dropoutDesc)
+    >>> dropoutDesc
+    DropoutDescriptor(destroyed)
+    """
     DROPOUT.destroy("cudnnDestroyDropoutDescriptor", "dropoutDesc", dropoutDesc)
 
 
 @public("g113")
 def dropoutGetStatesSize(handle) -> int:
-    """Bytes of a generator's states."""
+    """Bytes of a generator's states.
+
+    >>> cudnn.dropoutGetStatesSize(handle) == states.nbytes
+    True
+    """
     HANDLE.resolve("cudnnDropoutGetStatesSize", "handle", handle)
     return STATES.bytes
 
@@ -61,7 +103,11 @@ def reserve_bytes(desc) -> int:
 
 @public("g114", getDropoutReserveSpaceSize="g114")
 def dropoutGetReserveSpaceSize(xDesc) -> int:
-    """Bytes of the mask that dropoutForward writes: one bit an element."""
+    """Bytes of the mask that dropoutForward writes: one bit an element.
+
+    >>> cudnn.dropoutGetReserveSpaceSize(xDesc) == reserve.nbytes
+    True
+    """
     return reserve_bytes(TENSOR.content("cudnnDropoutGetReserveSpaceSize", "xDesc", xDesc))
 
 
@@ -69,7 +115,12 @@ def dropoutGetReserveSpaceSize(xDesc) -> int:
 def setDropoutDescriptor(dropoutDesc, handle, dropout, states, stateSizeInBytes, seed) -> None:
     """``dropout`` is the probability that an element is dropped. ``states``: device memory that a launch on
     the handle's stream fills from ``seed`` (64 bits); NULL changes the probability alone, and states that
-    were set stay."""
+    were set stay.
+
+    >>> cudnn.setDropoutDescriptor(dropoutDesc, handle, 0.25, states, states.nbytes, 1234)
+    >>> dropoutDesc
+    DropoutDescriptor(p=0.25)
+    """
     function = "cudnnSetDropoutDescriptor"
     found = DROPOUT.resolve(function, "dropoutDesc", dropoutDesc)
     handle = HANDLE.resolve(function, "handle", handle)
@@ -138,7 +189,12 @@ BACKWARD = Compute("cudnnDropoutBackward", dict(dropoutDesc=DROPOUT, dyDesc=TENS
 @public("g116")
 def dropoutForward(handle, dropoutDesc, xDesc, x, yDesc, y, reserveSpace, reserveSpaceSizeInBytes):
     """y = x / (1 - dropout) where a random bit keeps an element, else 0; the mask goes to ``reserveSpace``,
-    the states move on. x may be y with equal strides."""
+    the states move on. x may be y with equal strides.
+
+    >>> cudnn.dropoutForward(handle, dropoutDesc, xDesc, x, xDesc, y, reserve, reserve.nbytes)
+    >>> sorted(set(y.tolist()))
+    [0.0, 2.0]
+    """
     compute(FORWARD, handle, (dropoutDesc, xDesc, yDesc, reserveSpaceSizeInBytes),
             (x, y, reserveSpace, states_of("cudnnDropoutForward", dropoutDesc)), ())
 
@@ -146,6 +202,13 @@ def dropoutForward(handle, dropoutDesc, xDesc, x, yDesc, y, reserveSpace, reserv
 @public("g117")
 def dropoutBackward(handle, dropoutDesc, dyDesc, dy, dxDesc, dx, reserveSpace, reserveSpaceSizeInBytes):
     """dx = dy / (1 - dropout) where the forward pass kept an element, else 0. dx may be dy with equal
-    strides. Mind the order: dy, dx, then the reserve."""
+    strides. Mind the order: dy, dx, then the reserve.
+
+    >>> cudnn.dropoutForward(handle, dropoutDesc, xDesc, x, xDesc, y, reserve, reserve.nbytes)
+    >>> dy, dx = np.ones(512, np.float32), np.zeros(512, np.float32)
+    >>> cudnn.dropoutBackward(handle, dropoutDesc, xDesc, dy, xDesc, dx, reserve, reserve.nbytes)
+    >>> bool((dx == y).all())
+    True
+    """
     compute(BACKWARD, handle, (dropoutDesc, dyDesc, dxDesc, reserveSpaceSizeInBytes),
             (dy, reserveSpace, dx), ())

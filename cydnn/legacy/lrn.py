@@ -1,5 +1,14 @@
 """Local response normalization across channels: descriptors, forward and backward: cudnnCreateLRNDescriptor
-to cudnnLRNCrossChannelBackward. Spec: legacy API, 3.13 and 4.9."""
+to cudnnLRNCrossChannelBackward. Spec: legacy API, 3.13 and 4.9.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, normDesc = cudnn.create("numpy"), cudnn.createLRNDescriptor()
+>>> cudnn.setLRNDescriptor(normDesc, 1, 1.0, 1.0, 1.0)
+>>> xDesc = cudnn.createTensorDescriptor()
+>>> cudnn.setTensor4dDescriptor(xDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 3, 1, 1)
+>>> x, y, dx = np.array([0, 1, 3], np.float32), np.zeros(3, np.float32), np.zeros(3, np.float32)
+"""
 from __future__ import annotations
 
 from operator import index
@@ -27,7 +36,11 @@ DEFAULT = LRN(5, 1e-4, 0.75, 2.0)
 
 @public("g87")
 def createLRNDescriptor():
-    """An LRN descriptor that is usable at once: lrnN 5, lrnAlpha 1e-4, lrnBeta 0.75, lrnK 2."""
+    """An LRN descriptor that is usable at once: lrnN 5, lrnAlpha 1e-4, lrnBeta 0.75, lrnK 2.
+
+    >>> cudnn.createLRNDescriptor()
+    LRNDescriptor(n=5 alpha=0.0001 beta=0.75 k=2.0)
+    """
     found = NORM.create()
     NORM.set(found, DEFAULT)
     return found
@@ -35,7 +48,12 @@ def createLRNDescriptor():
 
 @public("g88")
 def setLRNDescriptor(normDesc, lrnN, lrnAlpha, lrnBeta, lrnK) -> None:
-    """A window of lrnN (1 to 16) channels, or cells in each spatial dim; lrnBeta >= 0.01, lrnK >= 1e-5."""
+    """A window of lrnN (1 to 16) channels, or cells in each spatial dim; lrnBeta >= 0.01, lrnK >= 1e-5.
+
+    >>> cudnn.setLRNDescriptor(normDesc, 3, 1e-4, 0.5, 1.0)
+    >>> normDesc
+    LRNDescriptor(n=3 alpha=0.0001 beta=0.5 k=1.0)
+    """
     function = "cudnnSetLRNDescriptor"
     least, most = CONSTANTS["CUDNN_LRN_MIN_N"], CONSTANTS["CUDNN_LRN_MAX_N"]
     found = NORM.resolve(function, "normDesc", normDesc)
@@ -50,13 +68,22 @@ def setLRNDescriptor(normDesc, lrnN, lrnAlpha, lrnBeta, lrnK) -> None:
 
 @public("g89")
 def getLRNDescriptor(normDesc):
-    """(lrnN, lrnAlpha, lrnBeta, lrnK)"""
+    """(lrnN, lrnAlpha, lrnBeta, lrnK)
+
+    >>> cudnn.getLRNDescriptor(normDesc)
+    (1, 1.0, 1.0, 1.0)
+    """
     return tuple(NORM.fields("cudnnGetLRNDescriptor", "normDesc", normDesc))
 
 
 @public("g90")
 def destroyLRNDescriptor(lrnDesc) -> None:
-    """NULL is a no-op."""
+    """NULL is a no-op.
+
+    >>> cudnn.destroyLRNDescriptor(normDesc)
+    >>> normDesc
+    LRNDescriptor(destroyed)
+    """
     NORM.destroy("cudnnDestroyLRNDescriptor", "lrnDesc", lrnDesc)
 
 
@@ -99,7 +126,13 @@ BACKWARD = Compute("cudnnLRNCrossChannelBackward",
 @public("g91", lrnCrossChannelForward="")
 def LRNCrossChannelForward(handle, normDesc, lrnMode, alpha, xDesc, x, beta, yDesc, y):
     """y = alpha * x * s^-lrnBeta + beta * y, with s = lrnK + lrnAlpha / lrnN * the sum of x^2 over a window
-    of lrnN channels."""
+    of lrnN channels.
+
+    >>> cudnn.LRNCrossChannelForward(handle, normDesc, cudnn.CUDNN_LRN_CROSS_CHANNEL_DIM1, 1.0, xDesc, x,
+    ...                              0.0, xDesc, y)
+    >>> y.round(3).astype(float).round(3).tolist()
+    [0.0, 0.5, 0.3]
+    """
     compute(FORWARD, handle, (normDesc, lrnMode, xDesc, yDesc), (x, y), (alpha, beta))
 
 
@@ -107,6 +140,13 @@ def LRNCrossChannelForward(handle, normDesc, lrnMode, alpha, xDesc, x, beta, yDe
 def LRNCrossChannelBackward(handle, normDesc, lrnMode, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc,
                             dx):
     """dx = alpha * gradient + beta * dx, from x and dy; y must be given and is not read.
-    Mind the order: y, dy, x, dx."""
+    Mind the order: y, dy, x, dx.
+
+    >>> dy = np.ones(3, np.float32)
+    >>> cudnn.LRNCrossChannelBackward(handle, normDesc, cudnn.CUDNN_LRN_CROSS_CHANNEL_DIM1, 1.0, xDesc, y,
+    ...                               xDesc, dy, xDesc, x, 0.0, xDesc, dx)
+    >>> dx.astype(float).round(3).tolist()
+    [1.0, 0.0, -0.08]
+    """
     compute(BACKWARD, handle, (normDesc, lrnMode, yDesc, dyDesc, xDesc, dxDesc), (x, y, dy, dx),
             (alpha, beta))

@@ -31,6 +31,9 @@ DESCRIPTORS = {
     "OpTensor": (lambda d: c.setOpTensorDescriptor(d, 2, FLOAT, 0),
                  lambda d: c.setOpTensorDescriptor(d, 3, FLOAT, 0),
                  "OpTensorDescriptor(mode=min nan=ignore acc=f32)"),
+    "LRN": (lambda d: c.setLRNDescriptor(d, 3, 1e-4, 0.5, 1.0),
+            lambda d: c.setLRNDescriptor(d, 5, 1e-4, 0.5, 1.0),
+            "LRNDescriptor(n=3 alpha=0.0001 beta=0.5 k=1.0)"),
 }
 CREATE = [name for name in c.__all__ if name.startswith("create") and name.endswith("Descriptor")
           and not hasattr(getattr(c, name), "is_later")]
@@ -52,6 +55,19 @@ def test_equal_content_is_equal(name):
     assert a != int(a) and a != 0 and a is not None and int(a) != int(b)
     one(changed)
     assert a == changed and len({a, b, changed, unset}) == 2
+
+
+def test_dropout_descriptors_with_other_states_differ():
+    handle = c.create("numpy")
+    states = [np.zeros(c.dropoutGetStatesSize(handle), np.uint8) for _ in range(2)]
+    one, other = (made("Dropout", lambda d: c.setDropoutDescriptor(d, handle, 0.5, s, s.nbytes, 1))
+                  for s in states)
+    shared = copy.copy(one)
+    assert one == shared and hash(one) == hash(shared) and one != other and shared.states == one.states
+    assert repr(one) == "DropoutDescriptor(p=0.5)" and one != made("Dropout")
+    with pytest.raises(TypeError, match="pickle: a dropout descriptor holds the address of its states"):
+        pickle.dumps(one)
+    c.destroy(handle)
 
 
 @pytest.mark.parametrize("name", DESCRIPTORS)

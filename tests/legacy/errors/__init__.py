@@ -94,4 +94,4 @@ def _of_descriptor(function, row, place, argument, value):
     yield row(OTHER, other, error, f": {argument} must be .* created and not destroyed; got")
     is_target = place == 0 and function.startswith(("set", "destroy", "derive"))
     if not is_handle and not is_target and type(value)().kind is None:
-        yield row(UNSET, type(value)(), error, f": {argument} must be set; got")
+        yield row(UNSET, type(value)(), error, rf": {argument} must (be set|have states); got")
