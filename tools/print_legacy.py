@@ -106,6 +106,8 @@ def what(name, function, argument, good, rows) -> str:
     if isinstance(value, E):
         row = next(r for r in rows if r.change.keys() == {argument} and r.is_standard)
         return message(row, good).partition("must be one of ")[2].partition("; got")[0]
+    if isinstance(value, list):
+        return "sequence of tensor descriptors, one a step"
     if isinstance(value, tuple):
         return f"sequence, as {value}"
     return {float: "number", int: "integer", str: "text"}.get(type(value), type(value).__name__)

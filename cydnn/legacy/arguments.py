@@ -83,6 +83,37 @@ def restored(name: str, fields):
     return found
 
 
+class Holder(Descriptor):
+    """A descriptor that holds more than its fields: what its class names in ``__slots__`` counts where it is
+    compared, and copies share it. It has no pickle."""
+    __slots__ = ()
+
+    def held(self) -> tuple:
+        return tuple([getattr(self, name, None) for name in type(self).__slots__])
+
+    def __eq__(self, other):
+        return self is other or super().__eq__(other) is True and self.held() == other.held()
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash((super().__hash__(), self.held()))
+
+    def __copy__(self):
+        found = super().__copy__()
+        for name, value in zip(type(self).__slots__, self.held()):
+            if value is not None:
+                setattr(found, name, value)
+        return found
+
+    def __reduce__(self):
+        raise TypeError(f"pickle: the descriptor holds {' '.join(type(self).__slots__)}, or is destroyed; "
+                        f"got {self!r}")
+
+    describe = staticmethod(plain)
+
+
 class Kind:
     """A kind of descriptor (or handle): its class, what its fields mean to a compute function, and the text
     that they print as. ``local``: what of them lives in this process alone, so that a pickle is refused."""

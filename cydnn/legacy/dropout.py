@@ -18,13 +18,13 @@ from __future__ import annotations
 from operator import index
 from typing import NamedTuple
 
-from .._core import Descriptor, compute, pointer_of
+from .._core import compute, pointer_of
 from ..ops import DropoutBwd, DropoutFwd, DropoutStates
 from ..ops.dropout import mask_desc
 from ..ops.philox import STATES, seeded
 from ..plan import made
 from ..status import BadParam, InvalidValue, require
-from .arguments import Kind, is_given, number, plain, public
+from .arguments import Holder, Kind, is_given, number, public
 from .call import Compute, Work, choose, same_types, writable
 from .handle import HANDLE
 from .tensor import TENSOR
@@ -34,31 +34,13 @@ class Dropout(NamedTuple):
     p: float
 
 
-class DropoutDescriptor(Descriptor):
-    """A dropout descriptor. ``states``: the address of its generator's states, 0 before there are any."""
+class DropoutDescriptor(Holder):
+    """A dropout descriptor. ``states``: the address of its generator's states, 0 before there are any. Copies
+    share them: they draw from one stream of numbers."""
     __slots__ = ("states",)
 
     def __init__(self):
         self.states = 0
-
-    def __eq__(self, other):
-        return super().__eq__(other) is True and self.states == other.states
-
-    def __ne__(self, other):
-        return not self == other
-
-    def __hash__(self):
-        return hash((super().__hash__(), self.states))
-
-    def __copy__(self):
-        found = super().__copy__()
-        found.states = self.states               # shared: copies draw from one stream of numbers
-        return found
-
-    def __reduce__(self):
-        raise TypeError(f"pickle: a dropout descriptor holds the address of its states; got {self!r}")
-
-    describe = staticmethod(plain)
 
 
 DROPOUT = Kind("dropout descriptor", type_=DropoutDescriptor)

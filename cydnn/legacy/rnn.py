@@ -1,15 +1,30 @@
 """Recurrent networks: descriptors, sizes, and where the weights lie: cudnnCreateRNNDescriptor to
-cudnnGetRNNLinLayerBiasParams. Spec: legacy API, 3.16 and 4.12."""
+cudnnGetRNNLinLayerBiasParams. Spec: legacy API, 3.16 and 4.12.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, dropoutDesc, rnnDesc = (cudnn.create("numpy"), cudnn.createDropoutDescriptor(),
+...                                 cudnn.createRNNDescriptor())
+>>> cudnn.setDropoutDescriptor(dropoutDesc, handle, 0.0, None, 0, 0)
+>>> cudnn.setRNNDescriptor(rnnDesc, 2, 1, dropoutDesc, cudnn.CUDNN_LINEAR_INPUT, cudnn.CUDNN_UNIDIRECTIONAL,
+...                        cudnn.CUDNN_RNN_RELU, cudnn.CUDNN_DATA_FLOAT)
+>>> step = cudnn.createTensorDescriptor()
+>>> cudnn.setTensorNdDescriptor(step, cudnn.CUDNN_DATA_FLOAT, 3, (1, 2, 1), (2, 1, 1))
+>>> steps = [step] * 3
+>>> size = cudnn.getRNNParamsSize(handle, rnnDesc, step, cudnn.CUDNN_DATA_FLOAT)
+>>> wDesc, w = cudnn.createFilterDescriptor(), np.ones(size // 4, np.float32)
+>>> cudnn.setFilterNdDescriptor(wDesc, cudnn.CUDNN_DATA_FLOAT, cudnn.CUDNN_TENSOR_NCHW, 3, (size // 4, 1, 1))
+"""
 from __future__ import annotations
 
 from operator import index
 from typing import NamedTuple
 
-from .._core import Descriptor, descriptor, pointer_of
+from .._core import descriptor, pointer_of
 from ..dtypes import BY_ENUM
 from ..ops import RnnBwdData, RnnBwdWeights, RnnFwd
 from ..status import BadParam, NotSupported, require
-from .arguments import Kind, at_least, public
+from .arguments import Holder, Kind, at_least, public
 from .call import Work, choose
 from .dropout import DROPOUT
 from .enums import CONSTANTS, DATA_TYPE, DIRECTION_MODE, RNN_INPUT_MODE, RNN_MODE
@@ -40,12 +55,19 @@ class RnnFields(NamedTuple):
                         dropout=dropout if self.layers > 1 else 0.0)
 
 
-class RnnDescriptor(Descriptor):
+class RNNDescriptor(Holder):
     """A recurrent network descriptor; ``dropout`` is its dropout descriptor, of which later changes count."""
     __slots__ = ("dropout",)
 
+    @staticmethod
+    def describe(fields) -> str:
+        words = [RNN_MODE.word(fields.mode).lower(), f"hidden={fields.hidden}", f"layers={fields.layers}"]
+        words += ["bidirectional"] if fields.direction == BIDIRECTIONAL else []
+        words += ["skip"] if RNN_INPUT_MODE.word(fields.input) == "skip" else []
+        return " ".join([*words, f"acc={BY_ENUM[fields.dtype]}"])
 
-RNN = Kind("recurrent network descriptor", type_=RnnDescriptor)
+
+RNN = Kind("recurrent network descriptor", type_=RNNDescriptor)
 
 
 class Sequence:
@@ -67,7 +89,7 @@ SEQUENCE = Sequence()
 def dropout_of(rnnDesc) -> tuple:
     """(the dropout descriptor of a network, address of the states that training with it reads, or 0)."""
     try:
-        rnn = rnnDesc if type(rnnDesc) is RnnDescriptor else descriptor(rnnDesc)
+        rnn = rnnDesc if type(rnnDesc) is RNNDescriptor else descriptor(rnnDesc)
         found = rnn.dropout
         return found, found.states if rnn.fields.layers > 1 and found.fields.p > 0 else 0
     except (AttributeError, BadParam):
@@ -124,13 +146,22 @@ def is_blob(function, argument: str, found, count: int, dtype) -> None:
 
 @public("g99")
 def createRNNDescriptor():
-    """A recurrent network descriptor that is not set yet."""
+    """A recurrent network descriptor that is not set yet.
+
+    >>> cudnn.createRNNDescriptor()
+    RNNDescriptor(not set)
+    """
     return RNN.create()
 
 
 @public("g100")
 def destroyRNNDescriptor(rnnDesc) -> None:
-    """NULL is a no-op."""
+    """NULL is a no-op.
+
+    >>> cudnn.destroyRNNDescriptor(rnnDesc)
+    >>> rnnDesc
+    RNNDescriptor(destroyed)
+    """
     RNN.destroy("cudnnDestroyRNNDescriptor", "rnnDesc", rnnDesc)
 
 
@@ -138,7 +169,13 @@ def destroyRNNDescriptor(rnnDesc) -> None:
 def setRNNDescriptor(rnnDesc, hiddenSize, numLayers, dropoutDesc, inputMode, direction, mode,
                      dataType) -> None:
     """``dropoutDesc`` acts between layers, in training; it is not copied. ``dataType``: what is computed in;
-    the storage types are those of tensors and weights."""
+    the storage types are those of tensors and weights.
+
+    >>> cudnn.setRNNDescriptor(rnnDesc, 8, 2, dropoutDesc, cudnn.CUDNN_LINEAR_INPUT,
+    ...                        cudnn.CUDNN_BIDIRECTIONAL, cudnn.CUDNN_LSTM, cudnn.CUDNN_DATA_FLOAT)
+    >>> rnnDesc
+    RNNDescriptor(lstm hidden=8 layers=2 bidirectional acc=f32)
+    """
     function = "cudnnSetRNNDescriptor"
     found = RNN.resolve(function, "rnnDesc", rnnDesc)
     dropout = DROPOUT.resolve(function, "dropoutDesc", dropoutDesc)
@@ -201,7 +238,11 @@ def reported(need: int) -> int:
 @public("g102")
 def getRNNWorkspaceSize(handle, rnnDesc, seqLength, xDesc) -> int:
     """Bytes of workspace that every pass over such sequences can do with, inference too. ``xDesc``: a tensor
-    descriptor for each step."""
+    descriptor for each step.
+
+    >>> cudnn.getRNNWorkspaceSize(handle, rnnDesc, 3, steps) >= 0
+    True
+    """
     function = "cudnnGetRNNWorkspaceSize"
     handle, fields, (batches, inputs, dtype), dropout = _sequence(function, handle, rnnDesc, seqLength, xDesc)
     op = fields.op(RnnFwd, dtype, batches, dropout)
@@ -211,7 +252,11 @@ def getRNNWorkspaceSize(handle, rnnDesc, seqLength, xDesc) -> int:
 @public("g103")
 def getRNNTrainingReserveSize(handle, rnnDesc, seqLength, xDesc) -> int:
     """Bytes of reserve that training needs between its passes. With dropout between layers it is more: ask
-    after the dropout descriptor was set."""
+    after the dropout descriptor was set.
+
+    >>> cudnn.getRNNTrainingReserveSize(handle, rnnDesc, 3, steps) > 0
+    True
+    """
     function = "cudnnGetRNNTrainingReserveSize"
     _, fields, (batches, _, dtype), dropout = _sequence(function, handle, rnnDesc, seqLength, xDesc)
     return dtype.bytes_of(fields.op(RnnFwd, dtype, batches, dropout).reserve.count)
@@ -219,7 +264,11 @@ def getRNNTrainingReserveSize(handle, rnnDesc, seqLength, xDesc) -> int:
 
 @public("g104")
 def getRNNParamsSize(handle, rnnDesc, xDesc, dataType) -> int:
-    """Bytes of all weights and biases. ``xDesc`` is that of one step."""
+    """Bytes of all weights and biases. ``xDesc`` is that of one step.
+
+    >>> cudnn.getRNNParamsSize(handle, rnnDesc, step, cudnn.CUDNN_DATA_FLOAT) >= 4 * (2 * 2 + 2 * 2 + 2 + 2)
+    True
+    """
     function = "cudnnGetRNNParamsSize"
     HANDLE.resolve(function, "handle", handle)
     fields, d, _ = _inputs(function, rnnDesc, xDesc)
@@ -260,6 +309,11 @@ def getRNNLinLayerMatrixParams(handle, rnnDesc, layer, xDesc, wDesc, w, linLayer
     directions too. A matrix that does not exist, as layer 0 skips it: 0, with 0 columns.
 
     linLayerID: input side, then recurrent side; of LSTM i f c' o, of GRU r i h'.
+
+    >>> found = cudnn.createFilterDescriptor()
+    >>> address = cudnn.getRNNLinLayerMatrixParams(handle, rnnDesc, 0, step, wDesc, w, 1, found)
+    >>> found, w.ctypes.data < address < w.ctypes.data + w.nbytes
+    (FilterDescriptor(f32 k1c2s2 nchw), True)
     """
     blob, p, gate, is_recurrent, dtype, address = _place(
         "cudnnGetRNNLinLayerMatrixParams", handle, rnnDesc, layer, xDesc, wDesc, w, linLayerID,
@@ -272,7 +326,13 @@ def getRNNLinLayerMatrixParams(handle, rnnDesc, layer, xDesc, wDesc, w, linLayer
 @public("g106")
 def getRNNLinLayerBiasParams(handle, rnnDesc, layer, xDesc, wDesc, w, linLayerID, linLayerBiasDesc) -> int:
     """The address of one bias inside w; sets linLayerBiasDesc to (1, hiddenSize, 1). Numbers as of
-    the matrices."""
+    the matrices.
+
+    >>> found = cudnn.createFilterDescriptor()
+    >>> address = cudnn.getRNNLinLayerBiasParams(handle, rnnDesc, 0, step, wDesc, w, 0, found)
+    >>> found, w.ctypes.data < address < w.ctypes.data + w.nbytes
+    (FilterDescriptor(f32 k1c2s1 nchw), True)
+    """
     blob, p, gate, is_recurrent, dtype, address = _place(
         "cudnnGetRNNLinLayerBiasParams", handle, rnnDesc, layer, xDesc, wDesc, w, linLayerID,
         "linLayerBiasDesc", linLayerBiasDesc)

@@ -1,5 +1,23 @@
 """Recurrent networks: inference, training, gradients: cudnnRNNForwardInference to cudnnRNNBackwardWeights.
-Spec: legacy API, 3.16 and 4.12."""
+Spec: legacy API, 3.16 and 4.12.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, dropoutDesc, rnnDesc = (cudnn.create("numpy"), cudnn.createDropoutDescriptor(),
+...                                 cudnn.createRNNDescriptor())
+>>> cudnn.setDropoutDescriptor(dropoutDesc, handle, 0.0, None, 0, 0)
+>>> cudnn.setRNNDescriptor(rnnDesc, 2, 1, dropoutDesc, cudnn.CUDNN_LINEAR_INPUT, cudnn.CUDNN_UNIDIRECTIONAL,
+...                        cudnn.CUDNN_RNN_RELU, cudnn.CUDNN_DATA_FLOAT)
+>>> step = cudnn.createTensorDescriptor()
+>>> cudnn.setTensorNdDescriptor(step, cudnn.CUDNN_DATA_FLOAT, 3, (1, 2, 1), (2, 1, 1))
+>>> steps = [step] * 3
+>>> size = cudnn.getRNNParamsSize(handle, rnnDesc, step, cudnn.CUDNN_DATA_FLOAT)
+>>> wDesc, w = cudnn.createFilterDescriptor(), np.ones(size // 4, np.float32)
+>>> cudnn.setFilterNdDescriptor(wDesc, cudnn.CUDNN_DATA_FLOAT, cudnn.CUDNN_TENSOR_NCHW, 3, (size // 4, 1, 1))
+>>> x, y = np.ones((3, 1, 2), np.float32), np.zeros((3, 1, 2), np.float32)
+>>> work = np.zeros(cudnn.getRNNWorkspaceSize(handle, rnnDesc, 3, steps), np.uint8)
+>>> reserve = np.zeros(cudnn.getRNNTrainingReserveSize(handle, rnnDesc, 3, steps), np.uint8)
+"""
 from __future__ import annotations
 
 from operator import index
@@ -174,7 +192,13 @@ WEIGHTS = RnnCompute("cudnnRNNBackwardWeights", dict(
 @public("g107")
 def RNNForwardInference(handle, rnnDesc, seqLength, xDesc, x, hxDesc, hx, cxDesc, cx, wDesc, w, yDesc, y,
                         hyDesc, hy, cyDesc, cy, workspace, workSpaceSizeInBytes):
-    """y of every step, and the last states. hx, cx, hy, cy may be NULL; cx and cy are of LSTM."""
+    """y of every step, and the last states. hx, cx, hy, cy may be NULL; cx and cy are of LSTM.
+
+    >>> cudnn.RNNForwardInference(handle, rnnDesc, 3, steps, x, None, None, None, None, wDesc, w, steps, y,
+    ...                           None, None, None, None, work, work.nbytes)
+    >>> y[:, 0, 0].tolist()
+    [4.0, 12.0, 28.0]
+    """
     dropout, _ = dropout_of(rnnDesc)
     room = workSpaceSizeInBytes if is_given(workspace) else 0
     compute(INFERENCE, handle,
@@ -186,7 +210,13 @@ def RNNForwardInference(handle, rnnDesc, seqLength, xDesc, x, hxDesc, hx, cxDesc
 def RNNForwardTraining(handle, rnnDesc, seqLength, xDesc, x, hxDesc, hx, cxDesc, cx, wDesc, w, yDesc, y,
                        hyDesc, hy, cyDesc, cy, workspace, workSpaceSizeInBytes, reserveSpace,
                        reserveSpaceSizeInBytes):
-    """The same with dropout between the layers; fills reserveSpace for the gradients."""
+    """The same with dropout between the layers; fills reserveSpace for the gradients.
+
+    >>> cudnn.RNNForwardTraining(handle, rnnDesc, 3, steps, x, None, None, None, None, wDesc, w, steps, y,
+    ...                          None, None, None, None, work, work.nbytes, reserve, reserve.nbytes)
+    >>> y[:, 0, 0].tolist()
+    [4.0, 12.0, 28.0]
+    """
     dropout, states = dropout_of(rnnDesc)
     room = workSpaceSizeInBytes if is_given(workspace) else 0
     compute(TRAINING, handle,
@@ -200,7 +230,17 @@ def RNNBackwardData(handle, rnnDesc, seqLength, yDesc, y, dyDesc, dy, dhyDesc, d
                     hxDesc, hx, cxDesc, cx, dxDesc, dx, dhxDesc, dhx, dcxDesc, dcx, workspace,
                     workSpaceSizeInBytes, reserveSpace, reserveSpaceSizeInBytes):
     """dx, and the gradients of the first states, of what RNNForwardTraining did; reads and updates its
-    reserveSpace. All states may be NULL."""
+    reserveSpace. All states may be NULL.
+
+    >>> cudnn.RNNForwardTraining(handle, rnnDesc, 3, steps, x, None, None, None, None, wDesc, w, steps, y,
+    ...                          None, None, None, None, work, work.nbytes, reserve, reserve.nbytes)
+    >>> dy, dx, dw = np.ones_like(y), np.zeros_like(x), np.zeros_like(w)
+    >>> cudnn.RNNBackwardData(handle, rnnDesc, 3, steps, y, steps, dy, None, None, None, None, wDesc, w,
+    ...                       None, None, None, None, steps, dx, None, None, None, None, work, work.nbytes,
+    ...                       reserve, reserve.nbytes)
+    >>> dx[:, 0, 0].tolist()
+    [14.0, 6.0, 2.0]
+    """
     dropout, _ = dropout_of(rnnDesc)
     room = workSpaceSizeInBytes if is_given(workspace) else 0
     compute(DATA, handle,
@@ -213,7 +253,19 @@ def RNNBackwardData(handle, rnnDesc, seqLength, yDesc, y, dyDesc, dy, dhyDesc, d
 def RNNBackwardWeights(handle, rnnDesc, seqLength, xDesc, x, hxDesc, hx, yDesc, y, workspace,
                        workSpaceSizeInBytes, dwDesc, dw, reserveSpace, reserveSpaceSizeInBytes):
     """dw = dw + the gradient of all weights; call it after RNNBackwardData, with its reserveSpace. Mind the
-    order: the workspace before dw."""
+    order: the workspace before dw.
+
+    >>> cudnn.RNNForwardTraining(handle, rnnDesc, 3, steps, x, None, None, None, None, wDesc, w, steps, y,
+    ...                          None, None, None, None, work, work.nbytes, reserve, reserve.nbytes)
+    >>> dy, dx, dw = np.ones_like(y), np.zeros_like(x), np.zeros_like(w)
+    >>> cudnn.RNNBackwardData(handle, rnnDesc, 3, steps, y, steps, dy, None, None, None, None, wDesc, w,
+    ...                       None, None, None, None, steps, dx, None, None, None, None, work, work.nbytes,
+    ...                       reserve, reserve.nbytes)
+    >>> cudnn.RNNBackwardWeights(handle, rnnDesc, 3, steps, x, None, None, steps, y, work, work.nbytes,
+    ...                          wDesc, dw, reserve, reserve.nbytes)
+    >>> float(dw.max())
+    24.0
+    """
     dropout, _ = dropout_of(rnnDesc)
     room = workSpaceSizeInBytes if is_given(workspace) else 0
     compute(WEIGHTS, handle,

@@ -57,7 +57,7 @@ def test_equal_content_is_equal(name):
     assert a == changed and len({a, b, changed, unset}) == 2
 
 
-def test_dropout_descriptors_with_other_states_differ():
+def test_descriptors_that_hold_others_compare_them_too():
     handle = c.create("numpy")
     states = [np.zeros(c.dropoutGetStatesSize(handle), np.uint8) for _ in range(2)]
     one, other = (made("Dropout", lambda d: c.setDropoutDescriptor(d, handle, 0.5, s, s.nbytes, 1))
@@ -65,7 +65,12 @@ def test_dropout_descriptors_with_other_states_differ():
     shared = copy.copy(one)
     assert one == shared and hash(one) == hash(shared) and one != other and shared.states == one.states
     assert repr(one) == "DropoutDescriptor(p=0.5)" and one != made("Dropout")
-    with pytest.raises(TypeError, match="pickle: a dropout descriptor holds the address of its states"):
+    net, twin, third = (made("RNN", lambda d: c.setRNNDescriptor(d, 8, 2, dropout, 0, 1, 2, FLOAT))
+                        for dropout in (one, shared, other))
+    assert net == twin == copy.deepcopy(net) and hash(net) == hash(twin) and net != third
+    assert copy.copy(net).dropout is one
+    assert repr(net) == "RNNDescriptor(lstm hidden=8 layers=2 bidirectional acc=f32)"
+    with pytest.raises(TypeError, match="pickle: the descriptor holds states"):
         pickle.dumps(one)
     c.destroy(handle)
 

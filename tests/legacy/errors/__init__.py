@@ -2,6 +2,7 @@
 
     GOOD   {function: makes the arguments of a call that works, by their C names}
     ROWS   [(function, condition, the arguments that are changed, error, words of the message)]
+    MAY_BE_UNSET   [(function, argument)] of descriptors that need not be set, where there are some
 
 What holds for every function is in no file: ``standard`` makes it from GOOD. An array is a pointer that must
 not be NULL, an ``E`` a member of an enum, a float named alpha, beta or value a scaling factor; 0 and None are
@@ -60,7 +61,8 @@ def catalogue() -> list[Row]:
     found = []
     for module in modules().values():
         for function, make in module.GOOD.items():
-            found += standard(function, make())
+            fine = [(f"`{name}` {UNSET}") for f, name in getattr(module, "MAY_BE_UNSET", ()) if f == function]
+            found += [row for row in standard(function, make()) if row.condition not in fine]
             found += [Row(*row) for row in module.ROWS if row[0] == function]
     return found
 
