@@ -17,7 +17,17 @@ from .status import CydnnError as CuDNNError
 
 globals().update({name: function for name, (function, _) in FUNCTIONS.items()}, **CONSTANTS)
 
-__all__ = ["AlgoPerf", "CuDNNError", "Handle", *FUNCTIONS, *CONSTANTS]
+CuDNNAlgoPerf = AlgoPerf                         # names that CuPy's module had: docs/migrate_from_cupy.md
+available = True
+
+
+def get_build_version() -> int:
+    """The generation of the API, as getVersion says."""
+    return CONSTANTS["CUDNN_VERSION"]
+
+
+__all__ = ["AlgoPerf", "CuDNNAlgoPerf", "CuDNNError", "Handle", "available", "get_build_version", *FUNCTIONS,
+           *CONSTANTS]
 
 
 def __dir__():
