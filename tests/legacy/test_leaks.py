@@ -1,0 +1,125 @@
+"""Calls and descriptors leave nothing behind. ``CYDNN_CALLS=1000000`` makes a million calls and a hundred
+thousand of each descriptor; without it there are few."""
+import copy
+import gc
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from cydnn import cudnn as c
+from cydnn._core import Descriptor
+
+from .arrays import conv_desc, filter_desc, tensor_desc
+from .test_descriptors import CREATE, DESCRIPTORS
+
+CALLS = int(os.environ.get("CYDNN_CALLS", 4000))
+DEVICES = ["numpy", pytest.param("cuda:0", marks=pytest.mark.gpu)]
+ROOM = 1 << 20                                   # bytes of resident memory that may come and go
+MANY = 70_000                                    # contents: more than are remembered
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * PAGE
+
+
+def descriptors() -> int:
+    gc.collect()
+    return sum(isinstance(thing, Descriptor) for thing in gc.get_objects())
+
+
+def growth(step, count) -> dict:
+    """What ``count`` rounds of ``step`` leave: objects, bytes that Python knows of, bytes of the process."""
+    for _ in range(max(count // 10, 100)):
+        step()
+    alive, before = descriptors(), resident()
+    for _ in range(count):
+        step()
+    found = dict(descriptors=descriptors() - alive, resident=resident() - before)
+    tracemalloc.start()
+    step()
+    start = tracemalloc.get_traced_memory()[0]
+    for _ in range(min(count, 2000)):
+        step()
+    gc.collect()
+    found["traced"] = tracemalloc.get_traced_memory()[0] - start
+    tracemalloc.stop()
+    return found
+
+
+def check(found):
+    print(found)
+    assert found["descriptors"] == 0 and found["traced"] < 2000 and found["resident"] < ROOM, found
+
+
+@pytest.mark.parametrize("function", CREATE)
+def test_descriptors_leave_nothing(function):
+    """Created, set, turned into an address, copied, destroyed by the address; half of them are only dropped."""
+    create, destroy = getattr(c, function), getattr(c, "destroy" + function.removeprefix("create"))
+    name = function.removeprefix("create").removesuffix("Descriptor")
+    set_ = DESCRIPTORS.get(name, (lambda desc: None,))[0]
+
+    def step():
+        desc = create()
+        set_(desc)
+        address = int(desc)
+        copy.copy(desc)
+        destroy(address)
+        set_(create())
+    check(growth(step, CALLS // 10))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_handles_leave_nothing(device):
+    x = np.ones(24, np.float32)
+    desc, first = tensor_desc(1, 2, 3, 4), c.create(device)
+    buffer = first.device.alloc(x.nbytes)
+
+    def step():
+        handle = c.create(device)
+        handle.reserve(1000)
+        c.scaleTensor(handle, desc, buffer.ptr, 1.0)
+        c.destroy(int(handle))
+    check(growth(step, CALLS // 100))
+    c.destroy(first)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_calls_leave_nothing(device):
+    """On plans that are known, with and without a lent workspace, and such as are refused."""
+    handle = c.create(device)
+    x, w, y, conv, row = (tensor_desc(1, 2, 4, 4), filter_desc(3, 2, 3, 3), tensor_desc(1, 3, 2, 2), conv_desc(),
+                          tensor_desc(1, 2, 1, 1))
+    buffers = [handle.device.alloc(256) for _ in range(3)]
+    at = [buffer.ptr for buffer in buffers]
+
+    def step():
+        c.convolutionForward(handle, 1.0, x, at[0], w, at[1], conv, 0, None, 0, 0.0, y, at[2])
+        c.softmaxForward(handle, 1, 0, 1.0, x, at[0], 0.0, x, at[1])
+        c.convolutionBackwardBias(handle, 1.0, x, at[0], 0.0, row, at[2])
+    check(growth(step, CALLS // 3))
+    assert len(handle.table) == 3
+
+    def refused():
+        try:
+            c.softmaxForward(handle, 1, 0, 1.0, x, 0, 0.0, x, at[1])
+        except c.CuDNNError:
+            pass
+    check(growth(refused, CALLS // 30))
+    handle.device.synchronize()
+    c.destroy(handle)
+
+
+def test_ever_new_contents_are_forgotten():
+    """More contents than are remembered: the stamps are dropped, and equal ones are equal again."""
+    desc = c.createTensorDescriptor()
+    sizes = []
+    for first in range(1, 4 * MANY, MANY):
+        for n in range(first, first + MANY):
+            c.setTensor4dDescriptorEx(desc, 0, n, 1, 1, 1, 1, 1, 1, 1)
+        sizes.append(resident())
+    assert sizes[-1] - sizes[-2] < 4 * ROOM, sizes
+    assert desc.stamp == copy.copy(desc).stamp
