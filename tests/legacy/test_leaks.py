@@ -57,7 +57,7 @@ def check(found):
 
 @pytest.mark.parametrize("function", CREATE)
 def test_descriptors_leave_nothing(function):
-    """Created, set, turned into an address, copied, destroyed by the address; half of them are only dropped."""
+    """Created, set, turned into an address, copied, destroyed by the address; half are only dropped."""
     create, destroy = getattr(c, function), getattr(c, "destroy" + function.removeprefix("create"))
     name = function.removeprefix("create").removesuffix("Descriptor")
     set_ = DESCRIPTORS.get(name, (lambda desc: None,))[0]

@@ -47,6 +47,9 @@ ROWS = [
       for name in names),
     *((f, "parameters have not the dims that deriveBNTensorDescriptor gives", {name: T(1, 3, 4, 5)}, BadParam,
        rf"{name} must have dims \(1, 3, 1, 1\) for mode spatial; got") for f, name in PARAMETERS.items()),
+    *((f, "PER_ACTIVATION, and parameters are those of SPATIAL", dict(mode=0), BadParam,
+       rf"{name} must have dims \(1, 3, 4, 5\) for mode per_activation; got") for f,
+      name in PARAMETERS.items()),
     *((f, "parameters are not FLOAT (DOUBLE for DOUBLE data)", {name: T(1, 3, 1, 1, dtype=HALF)}, BadParam,
        f"{name} must have data type f32 for xDesc of f32; got f16") for f, name in PARAMETERS.items()),
     *((f, f"{name} overlaps itself", {name: TIGHT}, NotSupported, f"{name} must not overlap itself")

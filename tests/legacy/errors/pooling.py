@@ -19,6 +19,7 @@ X, Y = T(2, 3, 6, 4), T(2, 3, 3, 2)
 PLANE = dict(windowHeight=2, windowWidth=2, verticalPadding=0, horizontalPadding=0, verticalStride=2,
              horizontalStride=2)
 ARRAYS = dict(nbDims=2, windowDimA=(2, 2), paddingA=(0, 0), strideA=(2, 2))
+SHARED = np.ones(144, np.float32)
 new = lambda count: np.ones(count, np.float32)
 FORWARD, BACKWARD = "poolingForward", "poolingBackward"
 GOOD = {
@@ -93,6 +94,8 @@ ROWS += [
      "xDesc must have rank 4 or 5; got 3"),
     (FORWARD, "y overlaps itself", dict(yDesc=T(2, 3, 3, 2, strides=(0, 6, 2, 1))), NotSupported,
      "yDesc must not overlap itself"),
+    (FORWARD, "an output is an input", dict(x=SHARED, y=SHARED), BadParam, "must not overlap"),
+    (BACKWARD, "an output is an input", dict(dx=SHARED, dy=SHARED), BadParam, "must not overlap"),
     (BACKWARD, "dims of y and dy differ", dict(dyDesc=T(2, 3, 3, 3)), BadParam, "dyDesc must have dims"),
     (BACKWARD, "strides of y and dy differ", dict(dyDesc=T(2, 3, 3, 2, layout="nhwc")), BadParam,
      "dyDesc must have strides .* like yDesc"),

@@ -83,6 +83,8 @@ ROWS = [
       for f in ("setTensor", "scaleTensor")),
     *((f, f"`{name}` is no number", {name: "one"}, TypeError, f"{name} must be a number; got 'one'")
       for f, name in (("setTensor", "value"), ("scaleTensor", "alpha"))),
+    ("scaleTensor", "`y` is not aligned to an element", dict(y=BUFFER.ctypes.data + 2), BadParam,
+     "y: pointer must be aligned to 4 bytes"),
     ("scaleTensor", "`y` is no pointer", dict(y="text"), BadParam, "y must be a pointer: .*; got str"),
     ("scaleTensor", "`y` is no address", dict(y=2 ** 70), BadParam,
      "y must be an address; got 1180591620717411303424"),
