@@ -91,8 +91,8 @@ def test_handles_leave_nothing(device):
 def test_calls_leave_nothing(device):
     """On plans that are known, with and without a lent workspace, and such as are refused."""
     handle = c.create(device)
-    x, w, y, conv, row = (tensor_desc(1, 2, 4, 4), filter_desc(3, 2, 3, 3), tensor_desc(1, 3, 2, 2), conv_desc(),
-                          tensor_desc(1, 2, 1, 1))
+    x, y, row = tensor_desc(1, 2, 4, 4), tensor_desc(1, 3, 2, 2), tensor_desc(1, 2, 1, 1)
+    w, conv = filter_desc(3, 2, 3, 3), conv_desc()
     buffers = [handle.device.alloc(256) for _ in range(3)]
     at = [buffer.ptr for buffer in buffers]
 
