@@ -7,6 +7,8 @@ from functools import lru_cache
 from .composite import Composite
 from .conv.dgrad_any import ConvDgradAny
 from .conv.dgrad_depthwise import ConvDgradDepthwise
+from .conv.dgrad_fft import ConvDgradFft
+from .conv.dgrad_fft_tiling import ConvDgradFftTiling
 from .conv.dgrad_mma import ConvDgradMma
 from .conv.dgrad_mma_repack import ConvDgradMmaRepack
 from .conv.dgrad_simt import ConvDgradSimt
@@ -14,6 +16,8 @@ from .conv.dgrad_winograd2 import ConvDgradWinograd2
 from .conv.dgrad_winograd4 import ConvDgradWinograd4
 from .conv.fprop_any import ConvFpropAny
 from .conv.fprop_depthwise import ConvFpropDepthwise
+from .conv.fprop_fft import ConvFpropFft
+from .conv.fprop_fft_tiling import ConvFpropFftTiling
 from .conv.fprop_gemm import ConvFpropGemm
 from .conv.fprop_gemm_mma import ConvFpropGemmMma
 from .conv.fprop_mma import ConvFpropMma
@@ -23,6 +27,7 @@ from .conv.fprop_winograd2 import ConvFpropWinograd2
 from .conv.fprop_winograd4 import ConvFpropWinograd4
 from .conv.wgrad_any import ConvWgradAny
 from .conv.wgrad_depthwise import ConvWgradDepthwise
+from .conv.wgrad_fft import ConvWgradFft
 from .conv.wgrad_mma import ConvWgradMma
 from .conv.wgrad_mma_repack import ConvWgradMmaRepack
 from .conv.wgrad_simt import ConvWgradSimt
@@ -102,10 +107,10 @@ REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
     ConvFpropDepthwise, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma, ConvFpropGemm,
-    ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropAny,
+    ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
-    ConvDgradWinograd2, ConvDgradAny,
-    ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradAny,
+    ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradAny,
+    ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAny,
     # matmul: 180 to 199
     MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229

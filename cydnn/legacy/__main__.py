@@ -110,8 +110,7 @@ def algorithms():
     """A line for every row of the support tables."""
     for name, table in TABLES.items():
         for row in table.rows:
-            engines = " ".join(map(str, row.served_by)) or "none yet"
-            yield f"| `{name}` | {row.algo} | {row.rank} | {engines} |\n"
+            yield f"| `{name}` | {row.algo} | {row.rank} | {' '.join(map(str, row.engines))} |\n"
 
 
 if __name__ == "__main__":

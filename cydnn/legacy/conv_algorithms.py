@@ -2,15 +2,13 @@
 Spec: legacy API, 3.6 to 3.9.
 
 An algorithm is a contract (layouts, limits, workspace, determinism) and the engines that serve it, by index;
-the cheapest of them computes a call. One that names no engine of this version refuses, after all other rules.
-In each table the first algorithms are preferred at equal cost. Beyond v5: BFLOAT16 beside HALF with FLOAT
+the cheapest of them computes a call. In each table the first algorithms are preferred at equal cost. Beyond v5: BFLOAT16 beside HALF with FLOAT
 math, and NHWC filters also for IMPLICIT_PRECOMP_GEMM.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..engines import BY_INDEX
 from ..tensor import TensorDesc
 from .enums import BWD_DATA_ALGO, BWD_FILTER_ALGO, FWD_ALGO, Enum
 
@@ -83,17 +81,12 @@ class Row:
     rank: int
     first: str
     second: str
-    engines: tuple = ()
+    engines: tuple
     configs: str = MIXED
     conditions: str = ""
     workspace: str = "any"
     deterministic: bool = True
     takes_nhwc_filter: bool = False
-
-    @property
-    def served_by(self) -> tuple:
-        """Those of its engines that this version has."""
-        return tuple([index for index in self.engines if index in BY_INDEX])
 
     def refuse(self, g: Geometry, names: dict):
         """Yield the reasons not to do it; ``names`` is {argument: tensor} of the two data tensors."""
@@ -134,18 +127,18 @@ FORWARD = (                                      # first = x, second = y
     Row("IMPLICIT_GEMM", 4, "all", "all", (108, 109, 100), workspace="none", takes_nhwc_filter=True),
     Row("GEMM", 4, "all", "all", (102, 101)),
     Row("WINOGRAD", 4, "all", "all", (115, 114), NO_DOUBLE, _WINOGRAD),
-    Row("FFT", 4, "spatial", "spatial", (), NO_DOUBLE, _FFT),
-    Row("FFT_TILING", 4, "spatial", "spatial", (), NO_DOUBLE, _TILE),
+    Row("FFT", 4, "spatial", "spatial", (112,), NO_DOUBLE, _FFT),
+    Row("FFT_TILING", 4, "spatial", "spatial", (113,), NO_DOUBLE, _TILE),
     Row("IMPLICIT_PRECOMP_GEMM", 5, "full", "full", (110, 111, 109, 100)),
     Row("IMPLICIT_GEMM", 5, "all", "all", (108, 109, 100), workspace="none"),
-    Row("FFT_TILING", 5, "spatial", "spatial", (), MIXED, _TILE_3D),
+    Row("FFT_TILING", 5, "spatial", "spatial", (113,), MIXED, _TILE_3D),
 )
 BACKWARD_FILTER = (                              # first = x, second = dy
     Row("ALGO_1", 4, "all", "image", (150, 151, 149, 140), takes_nhwc_filter=True),
     Row("ALGO_0", 4, "all", "image", (148, 149, 140), workspace="none", deterministic=False,
         takes_nhwc_filter=True),
     Row("ALGO_3", 4, "all", "image", (149, 140), deterministic=False),
-    Row("ALGO_FFT", 4, "image", "image", (), NO_DOUBLE, _FFT),
+    Row("ALGO_FFT", 4, "image", "image", (152,), NO_DOUBLE, _FFT),
     Row("ALGO_3", 5, "full", "full", (149, 140), deterministic=False),
     Row("ALGO_0", 5, "all", "image", (148, 149, 140), workspace="none", deterministic=False),
 )
@@ -153,11 +146,11 @@ BACKWARD_DATA = (                                # first = dy, second = dx
     Row("ALGO_1", 4, "image", "all", (130, 131, 129, 120), takes_nhwc_filter=True),
     Row("ALGO_0", 4, "image", "all", (128, 129, 120), workspace="none", deterministic=False),
     Row("ALGO_WINOGRAD", 4, "image", "all", (135, 134), NO_DOUBLE, _WINOGRAD),
-    Row("ALGO_FFT", 4, "image", "spatial", (), NO_DOUBLE, _FFT),
-    Row("ALGO_FFT_TILING", 4, "image", "spatial", (), NO_DOUBLE, _TILE),
+    Row("ALGO_FFT", 4, "image", "spatial", (132,), NO_DOUBLE, _FFT),
+    Row("ALGO_FFT_TILING", 4, "image", "spatial", (133,), NO_DOUBLE, _TILE),
     Row("ALGO_1", 5, "full", "full", (130, 131, 129, 120)),
     Row("ALGO_0", 5, "image", "all", (128, 129, 120), workspace="none", deterministic=False),
-    Row("ALGO_FFT_TILING", 5, "image", "spatial", (), MIXED, _TILE_3D),
+    Row("ALGO_FFT_TILING", 5, "image", "spatial", (133,), MIXED, _TILE_3D),
 )
 
 
@@ -175,11 +168,6 @@ class Table:
         """(number, row) of the algorithms that exist at this rank, the preferred first."""
         numbers = {word: number for number, word in self.enum}
         return [(numbers[r.algo], r) for r in self.rows if r.rank == rank]
-
-    def serving(self, g: Geometry, names: dict) -> list:
-        """The algorithms that take this and have an engine."""
-        return [row.algo for _, row in self.preferred(g.image.rank)
-                if row.served_by and next(row.refuse(g, names), None) is None]
 
 
 FORWARD_TABLE = Table(FWD_ALGO, FORWARD)

@@ -55,12 +55,9 @@ def _work(call, table, algo: str, g: Geometry, names: dict, op, conv, operands) 
     call.require(row, f"algo {algo} does not exist for rank {g.image.rank}", NotSupported)
     reason = next(row.refuse(g, names), None)
     call.require(reason is None, f"algo {algo} cannot: {reason}", NotSupported)
-    if not row.served_by:
-        raise NotSupported(f"{call.function}: algo {algo} has no engine in this version of cydnn; "
-                           f"{' or '.join(table.serving(g, names)) or 'nothing'} serves instead")
     made = op(pre_pad=conv.pad, post_pad=conv.pad, stride=conv.stride, mode=CONVOLUTION_MODE.word(conv.mode),
               compute=g.image.dtype.compute)
-    return Work(made, operands, engines=row.served_by, no_workspace=row.workspace == "none")
+    return Work(made, operands, engines=row.engines, no_workspace=row.workspace == "none")
 
 
 def _forward(call, x, w, conv, algo, y) -> Work:

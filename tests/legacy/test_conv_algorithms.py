@@ -79,8 +79,6 @@ GEMMS = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM GEMM", "filter": "ALGO_
 BASE_3D = {"forward": "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM FFT_TILING", "filter": "ALGO_0 ALGO_3",
            "data": "ALGO_0 ALGO_1 ALGO_FFT_TILING"}
 NONE = dict.fromkeys(BASE_2D, "")
-WITHOUT_ENGINE = {"forward": "FFT FFT_TILING", "filter": "ALGO_FFT",
-                  "data": "ALGO_FFT ALGO_FFT_TILING"}     # of those that the rules let pass
 
 
 def both(**directions):
@@ -168,12 +166,6 @@ def test_support(handle, refused, direction, setup, takes):
         if name not in takes[direction].split():
             refused(setup.query, NotSupported, f"algo {name} (cannot: |does not exist )|data and math type",
                     direction, handle, number)
-        elif name in WITHOUT_ENGINE[direction].split():
-            serve = [n for n in takes[direction].split() if n not in WITHOUT_ENGINE[direction].split()]
-            words = f"algo {name} has no engine in this version of cydnn; "
-            error = refused(setup.query, NotSupported, words, direction, handle, number)
-            named = error.args[0].split("; ")[1].removesuffix(" serves instead")
-            assert sorted(named.split(" or ")) == sorted(serve)
         else:
             assert setup.query(direction, handle, number) >= 0, name
 
@@ -198,10 +190,8 @@ OPS = {"forward": (tables.FORWARD_TABLE, "conv_fprop"),
 def test_rows_name_engines_of_their_direction(direction):
     table, op = OPS[direction]
     for row in table.rows:
-        known = [engines.BY_INDEX[index] for index in row.engines if index in engines.BY_INDEX]
-        assert all(engine.op.name == op and "deterministic" in engine.notes for engine in known), row.algo
-        assert row.served_by == tuple(engine.index for engine in known)
-        assert bool(known) == (row.algo not in WITHOUT_ENGINE[direction].split())
+        known = [engines.BY_INDEX[index] for index in row.engines]
+        assert known and all(engine.op.name == op and "deterministic" in engine.notes for engine in known), row.algo
         assert len(set(row.engines)) == len(row.engines)
 
 
@@ -251,11 +241,12 @@ def problem(direction, layout, format, dtype=HALF, n=8, c=64, k=128, size=28):
 @pytest.mark.parametrize("direction, layout, format, algorithms", [
     ("forward", "nhwc", NCHW, "IMPLICIT_GEMM=109 IMPLICIT_PRECOMP_GEMM=110 GEMM=102 WINOGRAD=115"),
     ("forward", "nhwc", NHWC, "IMPLICIT_GEMM=109 IMPLICIT_PRECOMP_GEMM=110"),
-    ("forward", "nchw", NCHW, "IMPLICIT_GEMM=109 IMPLICIT_PRECOMP_GEMM=111 GEMM=102 WINOGRAD=115"),
+    ("forward", "nchw", NCHW, "IMPLICIT_GEMM=109 IMPLICIT_PRECOMP_GEMM=111 GEMM=102 WINOGRAD=115 FFT=112 "
+                              "FFT_TILING=113"),
     ("filter", "nhwc", NHWC, "ALGO_0=149 ALGO_1=150"),
-    ("filter", "nchw", NCHW, "ALGO_0=149 ALGO_1=151 ALGO_3=149"),
+    ("filter", "nchw", NCHW, "ALGO_0=149 ALGO_1=151 ALGO_3=149 ALGO_FFT=152"),
     ("data", "nhwc", NHWC, "ALGO_1=130"),
-    ("data", "nchw", NCHW, "ALGO_0=129 ALGO_1=131 ALGO_WINOGRAD=135")])
+    ("data", "nchw", NCHW, "ALGO_0=129 ALGO_1=131 ALGO_WINOGRAD=135 ALGO_FFT=132 ALGO_FFT_TILING=133")])
 def test_algorithms_differ_in_what_runs(device, direction, layout, format, algorithms):
     """f16 on tensor cores where the row names them, on CUDA cores where it does not."""
     found = choices(direction, DEVICES[device], problem(direction, layout, format))
@@ -268,8 +259,9 @@ def test_algorithms_differ_in_what_runs(device, direction, layout, format, algor
 def test_rows_may_come_to_one_plan(device):
     """f32 has no tensor cores to run on; where the cheapest engine is in both rows, it is the same plan."""
     found = choices("forward", DEVICES[device], problem("forward", "nchw", NCHW, FLOAT))
-    assert found.pop("GEMM").engine.index == 101 and found.pop("WINOGRAD").engine.index == 115
-    assert set(found) == {"IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM"} and len(set(found.values())) == 1
+    others = [found[word].engine.index for word in ("GEMM", "WINOGRAD", "FFT", "FFT_TILING")]
+    assert others == [101, 115, 112, 113]
+    assert found["IMPLICIT_GEMM"] == found["IMPLICIT_PRECOMP_GEMM"]
     assert found["IMPLICIT_GEMM"].engine.index == 109
 
 
@@ -289,11 +281,50 @@ def test_find_measures_every_plan_once(monkeypatch, target, facts, dtype, measur
     c.destroy(handle)
 
 
-def test_an_engine_is_one_number_in_a_row(handle, monkeypatch):
-    """An algorithm that names an engine of this version is served, found and chosen like the others."""
-    row = tables.FORWARD_TABLE.by_key["FFT", 4]
-    query = lambda: D2.query("forward", handle, c.CUDNN_CONVOLUTION_FWD_ALGO_FFT)
-    with pytest.raises(NotSupported, match="has no engine"):
-        query()
-    monkeypatch.setitem(tables.FORWARD_TABLE.by_key, ("FFT", 4), replace(row, engines=(100,)))
-    assert query() == 0
+# -- Fourier transforms --------------------------------------------------------------------------------------
+
+F3 = dict(spatial=(6, 7, 8), filter=(3, 2, 4), pad=(1, 0, 1), stride=(1, 1, 1))
+TRANSFORMS = [("forward", "FFT", {}), ("forward", "FFT_TILING", {}), ("forward", "FFT_TILING", F3),
+              ("filter", "ALGO_FFT", {}), ("data", "ALGO_FFT", {}), ("data", "ALGO_FFT_TILING", {}),
+              ("data", "ALGO_FFT_TILING", F3)]
+
+
+@pytest.fixture(scope="module")
+def interpreter():
+    handle = c.create(get("ptx:sm_80"))
+    yield handle
+    c.destroy(handle)
+
+
+@pytest.mark.parametrize("data, math", [(FLOAT, FLOAT), (HALF, FLOAT), (BFLOAT16, FLOAT), (DOUBLE, DOUBLE)])
+@pytest.mark.parametrize("direction, name, geometry", TRANSFORMS)
+def test_transforms_need_a_workspace(interpreter, refused, direction, name, geometry, data, math):
+    """DOUBLE is for the tiles of three dims alone."""
+    number = getattr(c, DIRECTIONS[direction][1] + name)
+    query = replace(D2, data=data, math=math, **geometry).query
+    if data == DOUBLE and not geometry:
+        refused(query, NotSupported, "takes the configurations PSEUDO_HALF .*; got DOUBLE",
+                direction, interpreter, number)
+    else:
+        assert query(direction, interpreter, number) > 0
+
+
+@pytest.mark.parametrize("change, words", [
+    (dict(stride=(1, 2)), r"strides must be 1; got \(1, 2\)"),
+    (dict(pad=(1, 3)), r"the filter must be larger than the padding in every dim; got \(3, 3\), padding "),
+    (dict(output_layout="gap in w"), "takes .*Desc NCHW C?HW-packed; got dims"),
+    (dict(data=HALF, math=HALF), "takes the configurations PSEUDO_HALF .*; got TRUE_HALF"),
+])
+@pytest.mark.parametrize("direction, name", [row[:2] for row in TRANSFORMS if not row[2]])
+def test_what_transforms_refuse(interpreter, refused, direction, name, change, words):
+    number, sentence = getattr(c, DIRECTIONS[direction][1] + name), f"algo {name} cannot: {words}"
+    refused(replace(D2, **change).query, NotSupported, sentence, direction, interpreter, number)
+
+
+@pytest.mark.parametrize("name, size, most", [("FFT", dict(spatial=(254, 5)), dict(spatial=(255, 5))),
+                                              ("FFT_TILING", dict(filter=(3, 32), spatial=(7, 40)),
+                                               dict(filter=(3, 33), spatial=(7, 40)))])
+def test_how_far_transforms_reach(interpreter, refused, name, size, most):
+    number = getattr(c, DIRECTIONS["forward"][1] + name)
+    assert replace(D2, **size).query("forward", interpreter, number) > 0
+    refused(replace(D2, **most).query, NotSupported, f"algo {name} cannot: ", "forward", interpreter, number)
