@@ -27,7 +27,7 @@ problems = ["conv_fprop n3c3h5w6 k4r3s2 pad1 {T}",
 // tensor is 0, so are planes that do not exist.
 #include "conv/fft.cuh"
 
-extern "C" __global__ __launch_bounds__(FFT_THREADS, sizeof(T) == 8 ? 6 : 10) void KERNEL(
+extern "C" __global__ __launch_bounds__(FFT_THREADS, sizeof(T) == 8 ? 6 : 9) void KERNEL(
     const T* x, acc_t<T>* to, int n, int stages, Array<int, 6> radix, Array<FastDiv, 6> part, int rows_d,
     int rows_h, int live, FastDiv pairs, FastDiv groups, FastDiv inner, int inner_live, int planes,
     int channel_inner, Array<FastDiv, 3> tiles, Array<int, 3> step, Array<int, 3> base, Array<int, 3> size,
@@ -42,7 +42,7 @@ extern "C" __global__ __launch_bounds__(FFT_THREADS, sizeof(T) == 8 ? 6 : 10) vo
     const FftWindows windows = {int(inner.by), inner_live, channel_inner, planes, rows_h, step, base, size,
                                 x_n, x_c, x_s};
     const unsigned items = unsigned(rows_d) * pairs.by * groups.by, lane = threadIdx.x % FFT_LANES;
-    const int team = n > 16 ? 32 : n > 8 ? 16 : 8;                 // threads that read a line
+    constexpr int team = 8;                                        // threads that read a line: 32 bytes
 
     NO_UNROLL for (unsigned item = blockIdx.x; item < items; item += gridDim.x) {
         unsigned group, pair;
@@ -57,11 +57,13 @@ extern "C" __global__ __launch_bounds__(FFT_THREADS, sizeof(T) == 8 ? 6 : 10) vo
             const FftLine line = lines[l];
             const T* from = x + line.off;
             Real* to = numbers + l / 2 * 2 + l % 2;
-            _Pragma("unroll 2") for (int u = threadIdx.x % team; u < n; u += team) {
+            _Pragma("unroll 4") for (int u = threadIdx.x % team; u < live; u += team) {
                 const bool inside = u >= line.begin && u < line.end;
                 to[u * FFT_PITCH * 2] = inside ? to_acc(from[u * x_s[2]]) : Real(0);
             }
         }
+        NO_UNROLL for (int e = live * FFT_LANES + threadIdx.x; e < n * FFT_LANES; e += FFT_THREADS)
+            tile[e / FFT_LANES * FFT_PITCH + lane] = {0, 0};
         __syncthreads();
         fft_inside(tables, tile, n, stages);
         const unsigned plane = plane0 + lane;

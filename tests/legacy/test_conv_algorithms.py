@@ -191,7 +191,8 @@ def test_rows_name_engines_of_their_direction(direction):
     table, op = OPS[direction]
     for row in table.rows:
         known = [engines.BY_INDEX[index] for index in row.engines]
-        assert known and all(engine.op.name == op and "deterministic" in engine.notes for engine in known), row.algo
+        assert known, row.algo
+        assert all(engine.op.name == op and "deterministic" in engine.notes for engine in known), row.algo
         assert len(set(row.engines)) == len(row.engines)
 
 

@@ -16,7 +16,7 @@ from .view import Lifted
 MOST, STAGES, LANES = 256, 6, 16                 # of kernels_src/conv/fft.cuh
 SHARES = {64: 0.6, 32: 0.45}                     # of the FMA peak, of a product's tile; on an H200
 PASS_SHARE, PRODUCT_SHARE = 0.3, 0.5             # of the bandwidth
-BLOCKS = 10                                      # of a transform: at most so many are on an SM
+BLOCKS = 20                                      # of a transform for an SM, which holds about ten at once
 TABLE_BYTES = 6 << 10                            # of shared memory beside the signals
 
 
@@ -165,11 +165,9 @@ class Transforms:
         return dict(n=n, stages=len(radix), radix=radix + fill, part=part + fill)
 
     def _add(self, kernel: str, n: int, moved: int, **args):
-        """A pass of transforms of n points; as many blocks as the device holds at once."""
-        held = self.dev.smem_bytes // (n * (LANES + 1) * self.number + TABLE_BYTES)
-        blocks = self.dev.sms * max(min(BLOCKS, held), 1)
-        self.passes.append(Pass(Launch(f"conv_fft_{kernel}", {**args, **self._plan(n)}, dict(blocks=blocks)),
-                                moved))
+        """A pass of transforms of n points."""
+        launch = Launch(f"conv_fft_{kernel}", {**args, **self._plan(n)}, dict(blocks=BLOCKS * self.dev.sms))
+        self.passes.append(Pass(launch, moved))
 
     def _columns(self, at, to: str, n, live, keep, outer, inner, inverse=0):
         target, moved = self._area(to, outer * keep * inner), outer * (live + keep) * inner * self.number
