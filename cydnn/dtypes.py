@@ -66,7 +66,8 @@ class DType:
             return (stored.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
         if self.name in F8:
             return F8[self.name].values()[stored.view(np.uint8)]
-        return stored.astype(np.float64 if self.kind == "float" else np.int64)
+        with np.errstate(invalid="ignore"):      # memory that nobody wrote may hold signalling NaN
+            return stored.astype(np.float64 if self.kind == "float" else np.int64)
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Values rounded once to nearest even (floats; f8 saturates)

@@ -1,5 +1,5 @@
-"""The workspace of recurrent networks: the most that any pass needs, asked of every pass. Engines of the NumPy
-device that pretend to need something."""
+"""The workspace of recurrent networks: the most that any pass needs, asked of every pass. Engines of the
+NumPy device that pretend to need something."""
 import numpy as np
 import pytest
 
