@@ -20,6 +20,7 @@ import numpy as np                                # noqa: E402
 from cydnn import (_core, bench, cudnn, data_type, device as devices, heur_mode,  # noqa: E402
                    kernels, plan as plans, pygraph)
 from cydnn.graph import Graph, Node, Tensor       # noqa: E402
+from cydnn.legacy import rnn_compute             # noqa: E402
 from cydnn.ops import ConvFprop, Pointwise, Problem  # noqa: E402
 from cydnn.tensor import TensorDesc               # noqa: E402
 from cydnn.steps import Pointer, Scalar    # noqa: E402
@@ -104,6 +105,79 @@ def host_times(device) -> dict:
             "launches of the plan": case.plan.executable.step_count,
             "bytes allocated per execute": allocations(plan_execute),
             "bytes allocated per convolutionForward": allocations(call)}
+
+
+def rnn_times(device, steps=100) -> dict:
+    """The three passes of training a tiny LSTM over arrays of descriptors: what a call costs above the
+    positional execute of its plan. A plan that does nothing stands for it: hundreds of launches would hide
+    the difference."""
+    handle, nothing, found = cudnn.create(device), Nothing(), {}
+    net = TinyNetwork(handle, cudnn.CUDNN_DATA_FLOAT, steps)
+    for name, arguments in net.calls.items():
+        call, pointers = getattr(cudnn, name), net.pointers[name]
+        call(*arguments)
+        net.put(name, nothing)
+        best = least_of({"plan": in_a_loop(lambda: nothing.execute(pointers, None, net.room, 0, 0)),
+                         "call": in_a_loop(lambda: call(*arguments))}, device)
+        found[f"{name} above its plan, {steps} descriptors"] = best["call"] - best["plan"]
+    cudnn.destroy(handle)
+    return found
+
+
+class Nothing:
+    """A plan that does nothing."""
+    workspace_bytes = 0
+
+    def execute(self, pointers, scalars=None, workspace=None, workspace_bytes=0, stream=None):
+        pass
+
+
+class TinyNetwork:
+    """Descriptors and memory of an LSTM of 8 units over two sequences; ``calls``: {function: arguments}."""
+
+    def __init__(self, handle, f32, steps, width=8, batch=2):
+        self.handle, alloc = handle, lambda count: int(self._keep(handle.device.alloc(4 * count)).ptr)
+        self.kept = []
+        dropout, rnn, w = (cudnn.createDropoutDescriptor(), cudnn.createRNNDescriptor(),
+                           cudnn.createFilterDescriptor())
+        cudnn.setDropoutDescriptor(dropout, handle, 0.0, 0, 0, 0)
+        cudnn.setRNNDescriptor(rnn, width, 1, dropout, 0, 0, cudnn.CUDNN_LSTM, f32)
+        xs, state = [cudnn.createTensorDescriptor() for _ in range(steps)], cudnn.createTensorDescriptor()
+        for desc, dims in (*((d, (batch, width, 1)) for d in xs), (state, (1, batch, width))):
+            cudnn.setTensorNdDescriptor(desc, f32, 3, dims, (dims[1] * dims[2], dims[2], 1))
+        params = cudnn.getRNNParamsSize(handle, rnn, xs[0], f32) // 4
+        cudnn.setFilterNdDescriptor(w, f32, cudnn.CUDNN_TENSOR_NCHW, 3, (params, 1, 1))
+        self.room_bytes = cudnn.getRNNWorkspaceSize(handle, rnn, steps, xs)
+        self.room = alloc(self.room_bytes // 4 + 1)
+        size = cudnn.getRNNTrainingReserveSize(handle, rnn, steps, xs)
+        x, y, dx, dy = (alloc(steps * batch * width) for _ in range(4))
+        hx, cx, hy, cy, dhy, dcy, dhx, dcx = (alloc(batch * width) for _ in range(8))
+        pw, dw, reserve = alloc(params), alloc(params), alloc(size // 4)
+        room, kept, s = (self.room, self.room_bytes), (reserve, size), state
+        head = (handle, rnn, steps)
+        self.calls = {
+            "RNNForwardTraining": (*head, xs, x, s, hx, s, cx, w, pw, xs, y, s, hy, s, cy, *room, *kept),
+            "RNNBackwardData": (*head, xs, y, xs, dy, s, dhy, s, dcy, w, pw, s, hx, s, cx, xs, dx, s, dhx, s,
+                                dcx, *room, *kept),
+            "RNNBackwardWeights": (*head, xs, x, s, hx, xs, y, *room, w, dw, *kept)}
+        self.pointers = {"RNNForwardTraining": (x, pw, hx, cx, y, hy, cy, reserve),
+                         "RNNBackwardData": (y, dy, pw, dhy, dcy, hx, cx, dx, reserve, dhx, dcx),
+                         "RNNBackwardWeights": (x, y, reserve, hx, dw)}
+        net, sizes = (rnn, dropout, steps), (self.room_bytes, size)
+        self.keys = {"RNNForwardTraining": (*net, xs, s, s, w, xs, s, s, *sizes),
+                     "RNNBackwardData": (*net, xs, xs, s, s, w, s, s, xs, s, s, *sizes),
+                     "RNNBackwardWeights": (*net, xs, s, xs, self.room_bytes, w, size)}
+
+    def _keep(self, buffer):
+        self.kept.append(buffer)
+        return buffer
+
+    def put(self, name, executable):
+        """Let this call run something else."""
+        compute = dict(RNNForwardTraining=rnn_compute.TRAINING, RNNBackwardData=rnn_compute.DATA,
+                       RNNBackwardWeights=rnn_compute.WEIGHTS)[name]
+        absent = 1 << 8 if name == "RNNForwardTraining" else 0            # the states of dropout
+        self.handle.table.put(compute, self.keys[name], True, executable, absent)
 
 
 def ten_nodes(n: int) -> Graph:
@@ -216,8 +290,8 @@ def main():
     parser.add_argument("--json", default=None)
     args = parser.parse_args()
     device = devices.get(args.device)
-    rows = {**build_times(device), **ten_node_times(device), **host_times(device), **pygraph_times(device),
-            **fused_cost(device)}
+    rows = {**build_times(device), **ten_node_times(device), **host_times(device), **rnn_times(device),
+            **pygraph_times(device), **fused_cost(device)}
     for name, value in rows.items():
         print(f"{name:<48}{value if isinstance(value, (str, int)) else round(value, 3)}")
     if args.json:
