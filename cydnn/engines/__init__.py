@@ -11,6 +11,7 @@ from .conv.dgrad_fft import ConvDgradFft
 from .conv.dgrad_fft_tiling import ConvDgradFftTiling
 from .conv.dgrad_mma import ConvDgradMma
 from .conv.dgrad_mma_repack import ConvDgradMmaRepack
+from .conv.dgrad_scatter import ConvDgradScatter
 from .conv.dgrad_simt import ConvDgradSimt
 from .conv.dgrad_winograd2 import ConvDgradWinograd2
 from .conv.dgrad_winograd4 import ConvDgradWinograd4
@@ -26,8 +27,10 @@ from .conv.fprop_simt import ConvFpropSimt
 from .conv.fprop_winograd2 import ConvFpropWinograd2
 from .conv.fprop_winograd4 import ConvFpropWinograd4
 from .conv.wgrad_any import ConvWgradAny
+from .conv.wgrad_atomic import ConvWgradAtomic
 from .conv.wgrad_depthwise import ConvWgradDepthwise
 from .conv.wgrad_fft import ConvWgradFft
+from .conv.wgrad_indexed import ConvWgradIndexed
 from .conv.wgrad_mma import ConvWgradMma
 from .conv.wgrad_mma_repack import ConvWgradMmaRepack
 from .conv.wgrad_simt import ConvWgradSimt
@@ -109,8 +112,9 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvFpropDepthwise, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma, ConvFpropGemm,
     ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
-    ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradAny,
-    ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAny,
+    ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
+    ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic,
+    ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229

@@ -30,34 +30,38 @@ class Work:
     """What a compute call means: one op on operands (TensorDescs by name), and what its plan must keep.
 
     ``absent``: optional outputs that are not wanted. ``engines``: indices of those that may serve on a GPU;
-    None: all. ``no_workspace``: the caller gives no workspace; where the cheapest plan needs one, the
+    None: all; ``otherwise``: those that serve what none of them takes. ``no_workspace``: the caller gives no workspace; where the cheapest plan needs one, the
     handle lends it. ``unused``: pointers that the function takes but this op does not read.
     """
     op: Op
     operands: dict
     absent: tuple = ()
     engines: tuple | None = None
+    otherwise: tuple = ()
     no_workspace: bool = False
     unused: tuple = ()
 
 
 def choose(work: Work, facts, *, is_aligned=True, limit=None, labels=()) -> Choice:
     """The cheapest choice for ``work`` that is deterministic and needs at most ``limit`` bytes of workspace;
-    where there is none, the cheapest that is deterministic: the handle lends what it needs.
+    where there is none, the cheapest that is deterministic (the handle lends what it needs), then the
+    cheapest at all.
 
     ``is_aligned``: every address is a multiple of 16; if not, engines may count on the alignment
     of an element only. ``labels``: what errors call the tensors.
     """
     graph = Graph.single(work.op, work.operands, absent=work.absent,
                          alignment=16 if is_aligned else 1, labels=labels)
-    wish = Wish(engines=None if work.engines is None else (*work.engines, REFERENCE.index))
+    named = work.engines if work.engines is None else (*work.engines, REFERENCE.index)
+    wish = Wish(engines=named)
     sure = replace(wish, deterministic=True)
-    for one in (replace(sure, workspace_bytes=limit), sure):
+    last = replace(wish, engines=(*named, *work.otherwise)) if work.otherwise else wish
+    for one in (replace(sure, workspace_bytes=limit), sure, *((wish,) if work.otherwise else ())):
         try:
             return best(graph, facts, one)
         except NotSupported:
             pass
-    return best(graph, facts, wish)
+    return best(graph, facts, last)
 
 
 def usable(address: int, size_bytes: int) -> tuple:

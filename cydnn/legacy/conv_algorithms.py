@@ -2,8 +2,10 @@
 Spec: legacy API, 3.6 to 3.9.
 
 An algorithm is a contract (layouts, limits, workspace, determinism) and the engines that serve it, by index;
-the cheapest of them computes a call. In each table the first algorithms are preferred at equal cost.
-Beyond v5: BFLOAT16 beside HALF with FLOAT math, and NHWC filters also for IMPLICIT_PRECOMP_GEMM.
+the cheapest of them computes a call. In each table the first algorithms are preferred at equal cost. DIRECT has
+no row, as the guide never lists it: it is refused always. The direct kernels that there are (engines 108, 128,
+148) are for groups of one channel, which v5 does not have; a graph or a wish names them. Beyond v5: BFLOAT16
+beside HALF with FLOAT math, and NHWC filters also for IMPLICIT_PRECOMP_GEMM.
 """
 from __future__ import annotations
 
@@ -74,8 +76,9 @@ class Row:
     """One algorithm at one rank: layouts of the two data tensors in the order of the arguments,
     engines in order of preference, configurations, conditions.
 
-    ``workspace`` "none": the caller gives none; where every engine needs some, the handle lends it.
-    ``deterministic``: what v5 says; ours are deterministic all the same.
+    ``otherwise``: engines for what none of ``engines`` takes (offsets beyond 31 bits). ``workspace`` "none":
+    the caller gives none; where every engine needs some, the handle lends it. ``deterministic``: what v5
+    says, and what ``engines`` are.
     """
     algo: str
     rank: int
@@ -87,6 +90,7 @@ class Row:
     workspace: str = "any"
     deterministic: bool = True
     takes_nhwc_filter: bool = False
+    otherwise: tuple = ()
 
     def refuse(self, g: Geometry, names: dict):
         """Yield the reasons not to do it; ``names`` is {argument: tensor} of the two data tensors."""
@@ -124,32 +128,32 @@ _WINOGRAD = "unit_stride filter_3"
 
 FORWARD = (                                      # first = x, second = y
     Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", (110, 111, 109, 100), EVERY, takes_nhwc_filter=True),
-    Row("IMPLICIT_GEMM", 4, "all", "all", (108, 109, 100), workspace="none", takes_nhwc_filter=True),
+    Row("IMPLICIT_GEMM", 4, "all", "all", (109, 100), workspace="none", takes_nhwc_filter=True),
     Row("GEMM", 4, "all", "all", (102, 101)),
     Row("WINOGRAD", 4, "all", "all", (115, 114), NO_DOUBLE, _WINOGRAD),
     Row("FFT", 4, "spatial", "spatial", (112,), NO_DOUBLE, _FFT),
     Row("FFT_TILING", 4, "spatial", "spatial", (113,), NO_DOUBLE, _TILE),
     Row("IMPLICIT_PRECOMP_GEMM", 5, "full", "full", (110, 111, 109, 100)),
-    Row("IMPLICIT_GEMM", 5, "all", "all", (108, 109, 100), workspace="none"),
+    Row("IMPLICIT_GEMM", 5, "all", "all", (109, 100), workspace="none"),
     Row("FFT_TILING", 5, "spatial", "spatial", (113,), MIXED, _TILE_3D),
 )
 BACKWARD_FILTER = (                              # first = x, second = dy
     Row("ALGO_1", 4, "all", "image", (150, 151, 149, 140), takes_nhwc_filter=True),
-    Row("ALGO_0", 4, "all", "image", (148, 149, 140), workspace="none", deterministic=False,
-        takes_nhwc_filter=True),
-    Row("ALGO_3", 4, "all", "image", (149, 140), deterministic=False),
+    Row("ALGO_0", 4, "all", "image", (154,), workspace="none", deterministic=False,
+        takes_nhwc_filter=True, otherwise=(140,)),
+    Row("ALGO_3", 4, "all", "image", (155,), deterministic=False, otherwise=(140,)),
     Row("ALGO_FFT", 4, "image", "image", (152,), NO_DOUBLE, _FFT),
-    Row("ALGO_3", 5, "full", "full", (149, 140), deterministic=False),
-    Row("ALGO_0", 5, "all", "image", (148, 149, 140), workspace="none", deterministic=False),
+    Row("ALGO_3", 5, "full", "full", (155,), deterministic=False, otherwise=(140,)),
+    Row("ALGO_0", 5, "all", "image", (154,), workspace="none", deterministic=False, otherwise=(140,)),
 )
 BACKWARD_DATA = (                                # first = dy, second = dx
     Row("ALGO_1", 4, "image", "all", (130, 131, 129, 120), takes_nhwc_filter=True),
-    Row("ALGO_0", 4, "image", "all", (128, 129, 120), workspace="none", deterministic=False),
+    Row("ALGO_0", 4, "image", "all", (136,), workspace="none", deterministic=False, otherwise=(120,)),
     Row("ALGO_WINOGRAD", 4, "image", "all", (135, 134), NO_DOUBLE, _WINOGRAD),
     Row("ALGO_FFT", 4, "image", "spatial", (132,), NO_DOUBLE, _FFT),
     Row("ALGO_FFT_TILING", 4, "image", "spatial", (133,), NO_DOUBLE, _TILE),
     Row("ALGO_1", 5, "full", "full", (130, 131, 129, 120)),
-    Row("ALGO_0", 5, "image", "all", (128, 129, 120), workspace="none", deterministic=False),
+    Row("ALGO_0", 5, "image", "all", (136,), workspace="none", deterministic=False, otherwise=(120,)),
     Row("ALGO_FFT_TILING", 5, "image", "spatial", (133,), MIXED, _TILE_3D),
 )
 

@@ -57,7 +57,8 @@ def _work(call, table, algo: str, g: Geometry, names: dict, op, conv, operands) 
     call.require(reason is None, f"algo {algo} cannot: {reason}", NotSupported)
     made = op(pre_pad=conv.pad, post_pad=conv.pad, stride=conv.stride, mode=CONVOLUTION_MODE.word(conv.mode),
               compute=g.image.dtype.compute)
-    return Work(made, operands, engines=row.engines, no_workspace=row.workspace == "none")
+    return Work(made, operands, engines=row.engines, otherwise=row.otherwise,
+                no_workspace=row.workspace == "none")
 
 
 def _forward(call, x, w, conv, algo, y) -> Work:

@@ -1,9 +1,12 @@
 /*@kernel
-name   = "conv_wgrad_simt_{T}_{TILE}"
+name   = "conv_wgrad_simt_{T}_{TILE}_{FORM}"
 about  = """Filter gradient as implicit GEMM on CUDA cores: (channel, tap) x filters, summed over pixels; \
-            the pixels may be split. Any strides, groups, dilation."""
+            the pixels may be split. Any strides, groups, dilation. FORM: how the splits are added, \
+            and whether what belongs to a pixel is computed or looked up."""
 T      = ["f32", "f64", "f16", "bf16"]
 TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
+FORM   = ["ordered", "atomic", "indexed"]
+when   = ["FORM == 'ordered' or TILE != 't128x64'"]
 params = ["const T* x", "const T* dy", "T* dw", "Acc_T* parts", "Acc_T alpha", "Acc_T beta",
           "int rows", "int filters", "int pixels", "int split_pixels", "int groups",
           "int flags", "int channel_inner",
@@ -11,7 +14,8 @@ params = ["const T* x", "const T* dy", "T* dw", "Acc_T* parts", "Acc_T alpha", "
           "Array<int, 3> pad", "Array<int, 3> dilation",
           "int64_t x_n", "int64_t x_group", "int64_t x_c", "Array<int64_t, 3> x_s",
           "int64_t dy_n", "int64_t dy_k", "Array<int64_t, 3> dy_s",
-          "int64_t dw_k", "int64_t dw_c", "Array<int64_t, 3> dw_s"]
+          "int64_t dw_k", "int64_t dw_c", "Array<int64_t, 3> dw_s",
+          "const int* index"]
 block  = [256, 1, 1]
 grid   = ["tiles_m * tiles_n * groups * splits", 1, 1]
 extra  = ["tiles_m", "tiles_n", "splits"]
@@ -25,20 +29,26 @@ problems = ["conv_wgrad n0c5h5w6 k7r3s2 {T}",
             "conv_wgrad n1c30h5w6 k{80 if TILE == 't32x32' else 264}r3s3 pad1 groups=2 {T}"]
 @*/
 // A block makes one tile of rows (channel and tap of a group) x filters of the group, over `split_pixels`
-// pixels (n, o, p, q). With one split (parts is null) it blends into dw; else the sums go to
-// parts[split][filter][row], which conv_wgrad_simt_sum adds up in the order of the splits. dw_s is negative
-// and dw begins at the last tap where the filter is flipped.
+// pixels (n, o, p, q). dw_s is negative and dw begins at the last tap where the filter is flipped.
+//   ordered   with one split (parts is null) it blends into dw; else the sums go to
+//             parts[split][filter][row], which conv_wgrad_simt_sum adds up in the order of the splits
+//   atomic    every block adds alpha * sum to parts, which has dw's shape and the strides dw_k, dw_c, dw_s
+//   indexed   the same; where a pixel of an image lies comes from conv_wgrad_index, and out is (1, 1, pixels)
 #include "conv/gather_simt.cuh"
+
+namespace cydnn {
+enum WgradForm { ordered, atomic, indexed };
+}
 
 extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL(
     const T* x, const T* dy, T* dw, acc_t<T>* parts, acc_t<T> alpha, acc_t<T> beta, int rows, int filters,
     int pixels, int split_pixels, int groups, int flags, int channel_inner, Array<FastDiv, 3> out,
     Array<FastDiv, 3> digit, Array<int, 3> size, Array<int, 3> stride, Array<int, 3> pad,
     Array<int, 3> dilation, i64 x_n, i64 x_group, i64 x_c, Array<i64, 3> x_s, i64 dy_n, i64 dy_k,
-    Array<i64, 3> dy_s, i64 dw_k, i64 dw_c, Array<i64, 3> dw_s) {
+    Array<i64, 3> dy_s, i64 dw_k, i64 dw_c, Array<i64, 3> dw_s, const int* index) {
     using S = Simt<T, TILE>;
     __shared__ typename S::Shared tiles;
-    __shared__ Taps<S::k> table;
+    __shared__ Taps<S::k> taps;
     __shared__ i64 dw_off[S::m];
 
     const unsigned tiles_n = ceil_div(filters, S::n), tiles_m = ceil_div(rows, S::m);
@@ -73,6 +83,12 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         int v[4];                                                  // q p o n
         digits_of(pixel, out[2], out[1], out[0], v);
         tap.off = (v[3] - first[3]) * int(x_n), plain = (v[3] - first[3]) * int(dy_n);
+        if constexpr (FORM == indexed) {
+            const Tap at = reinterpret_cast<const Tap*>(index)[v[0]];
+            UNROLL for (int i = 0; i < 3; ++i) tap.z[i] = at.z[i];
+            tap.off += at.off, plain += index[4 * out[2].by + v[0]];
+            return;
+        }
         UNROLL for (int i = 0; i < 3; ++i) {
             tap.z[i] = v[2 - i] * stride[i] - pad[i];
             tap.off += tap.z[i] * int(x_s[i]), plain += v[2 - i] * int(dy_s[i]);
@@ -80,12 +96,16 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     };
     typename S::Sum acc[S::FM][S::FN];
     const i64 end = min(begin + split_pixels, i64(pixels));
-    gather_multiply<S>(tiles, table, px, x, z, size, py, dy, y_valid, flags, int(begin), int(end), entry,
+    gather_multiply<S>(tiles, taps, px, x, z, size, py, dy, y_valid, flags, int(begin), int(end), entry,
                        acc);
 
     auto emit = [&](int row, int col, typename S::Sum sum) {
         if (row0 + row >= unsigned(rows) || col0 + col >= filters) return;
         const i64 filter = i64(group) * filters + col0 + col;
+        if constexpr (FORM != ordered) {
+            atomicAdd(parts + filter * dw_k + dw_off[row], alpha * sum);
+            return;
+        }
         if (parts) {
             parts[(i64(split) * groups * filters + filter) * rows + row0 + row] = sum;
             return;

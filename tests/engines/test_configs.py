@@ -51,7 +51,7 @@ def test_every_configuration_packs(op, card):
     ("matmul 64x256 256x64 f32", 199, "tile=t64x64 splits=1", ["matmul_simt_f32_t64x64"]),
     ("matmul 64x256 256x64 f32", 180, "tile=t32x32 splits=2", ["matmul_any_f32_t32x32", "matmul_sum_f32"]),
     ("conv_wgrad n1c64h8w8 k64r3s3 pad1 f32", 149, "tile=t32x32 splits=2",
-     ["conv_wgrad_simt_f32_t32x32", "conv_wgrad_simt_sum_f32"]),
+     ["conv_wgrad_simt_f32_t32x32_ordered", "conv_wgrad_simt_sum_f32"]),
     ("conv_wgrad n1c64h8w8 k64r3s3 pad1 f32", 140, "tile=t64x64 splits=2",
      ["conv_wgrad_any_f32_t64x64", "conv_wgrad_simt_sum_f32"]),
     ("conv_fprop n1c64h8w8 k64r3s3 pad1 f32", 100, "tile=t64x64", ["conv_any_f32_t64x64"]),

@@ -23,8 +23,8 @@ UNLISTED = {(FLOAT, HALF), (FLOAT, DOUBLE), (DOUBLE, FLOAT), (HALF, DOUBLE),
 
 @dataclass(frozen=True)
 class Setup:
-    """A convolution: sizes, layouts ("packed", "gap in w", "gap in c", "gap in n", "nhwc") and types;
-    all three directions use it."""
+    """A convolution: sizes, layouts ("packed", "gap in w", h, c or n, "permuted" with n the closest and c the
+    farthest, "nhwc") and types; all three directions use it."""
     spatial: tuple = (9, 8)
     filter: tuple = (3, 3)
     pad: tuple = (1, 1)
@@ -54,8 +54,9 @@ class Setup:
         if layout == "nhwc":
             return tensor_desc(*dims, dtype=self.data, layout="nhwc")
         strides, step = [0] * len(dims), 1
-        gap = {"packed": None, "gap in w": len(dims) - 1, "gap in c": 1, "gap in n": 0}[layout]
-        for axis in reversed(range(len(dims))):
+        gap = {"gap in w": len(dims) - 1, "gap in h": len(dims) - 2, "gap in c": 1, "gap in n": 0}.get(layout)
+        order = [0, *range(2, len(dims)), 1] if layout == "permuted" else range(len(dims))[::-1]
+        for axis in order:
             step *= 2 if axis == gap else 1
             strides[axis] = step
             step *= dims[axis]
@@ -118,24 +119,27 @@ ROWS = [                                         # what, setup, the algorithms t
      both(forward=BASE_2D["forward"].replace(" FFT ", " "), filter=GEMMS["filter"],
           data="ALGO_0 ALGO_1 ALGO_FFT_TILING ALGO_WINOGRAD")),
     ("padded 256", replace(D2, spatial=(254, 9)), BASE_2D),
-    ("image with a gap in w", replace(D2, image_layout="gap in w"),
-     both(forward=GEMMS["forward"] + " WINOGRAD", filter=GEMMS["filter"],
-          data="ALGO_0 ALGO_1 ALGO_WINOGRAD")),
+    *((f"image with a {layout}", replace(D2, image_layout=layout),
+       both(forward=GEMMS["forward"] + " WINOGRAD", filter=GEMMS["filter"],
+            data="ALGO_0 ALGO_1 ALGO_WINOGRAD")) for layout in ("gap in w", "gap in h", "permuted")),
     ("image with a gap in c", replace(D2, image_layout="gap in c"),
      both(forward=BASE_2D["forward"], filter=GEMMS["filter"], data=BASE_2D["data"])),
     ("image with a gap in n", replace(D2, image_layout="gap in n"), BASE_2D),
     ("image nhwc", replace(D2, image_layout="nhwc"),
      both(forward=GEMMS["forward"] + " WINOGRAD", filter=GEMMS["filter"],
           data="ALGO_0 ALGO_1 ALGO_WINOGRAD")),
-    ("output with a gap in w", replace(D2, output_layout="gap in w"),
-     both(forward=GEMMS["forward"] + " WINOGRAD")),
+    *((f"output with a {layout}", replace(D2, output_layout=layout),
+       both(forward=GEMMS["forward"] + " WINOGRAD")) for layout in ("gap in w", "gap in h", "permuted")),
     ("output with a gap in c", replace(D2, output_layout="gap in c"), both(forward=BASE_2D["forward"])),
     ("output with a gap in n", replace(D2, output_layout="gap in n"), BASE_2D),
     ("output nhwc", replace(D2, output_layout="nhwc"), both(forward=GEMMS["forward"] + " WINOGRAD")),
     ("3-d image with a gap in n", replace(D3, image_layout="gap in n"),
      both(forward="IMPLICIT_GEMM FFT_TILING", filter="ALGO_0", data="ALGO_0 ALGO_FFT_TILING")),
-    ("3-d image with a gap in w", replace(D3, image_layout="gap in w"),
-     both(forward="IMPLICIT_GEMM", filter="ALGO_0", data="ALGO_0")),
+    *((f"3-d image with a {layout}", replace(D3, image_layout=layout),
+       both(forward="IMPLICIT_GEMM", filter="ALGO_0", data="ALGO_0"))
+      for layout in ("gap in w", "gap in h", "permuted")),
+    *((f"3-d output with a {layout}", replace(D3, output_layout=layout), both(forward="IMPLICIT_GEMM"))
+      for layout in ("gap in w", "gap in h", "permuted")),
     ("3-d output with a gap in n", replace(D3, output_layout="gap in n"),
      both(forward="IMPLICIT_GEMM FFT_TILING", filter="ALGO_0", data="ALGO_0 ALGO_FFT_TILING")),
     ("3-d output with a gap in c", replace(D3, output_layout="gap in c"),
@@ -156,8 +160,23 @@ ROWS = [                                         # what, setup, the algorithms t
 ]
 
 
+def of_type(setup, takes, data, math):
+    """What is left of the algorithms that take FLOAT: the column "configs"."""
+    if data == math == HALF:
+        return {d: "IMPLICIT_PRECOMP_GEMM" if setup.rank == 4 and "PRECOMP" in a else ""
+                for d, a in takes.items()}
+    lost = "FFT FFT_TILING WINOGRAD ALGO_FFT ALGO_FFT_TILING ALGO_WINOGRAD" if data == DOUBLE else ""
+    return {d: " ".join(a for a in algos.split() if setup.rank == 5 or a not in lost.split())
+            for d, algos in takes.items()}
+
+
+TYPED = [(f"{what}, {data}/{math}", replace(s, data=data, math=math), of_type(s, takes, data, math))
+         for what, s, takes in ROWS if s.data == s.math == FLOAT and s.filter_format == NCHW
+         for data, math in sorted(CONFIGS - {(FLOAT, FLOAT)})]
+
+
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("setup, takes", [pytest.param(s, t, id=what) for what, s, t in ROWS])
+@pytest.mark.parametrize("setup, takes", [pytest.param(s, t, id=what) for what, s, t in ROWS + TYPED])
 def test_support(handle, refused, direction, setup, takes):
     query, prefix, names = DIRECTIONS[direction]
     assert set(takes[direction].split()) <= set(names.split())
@@ -191,8 +210,11 @@ def test_rows_name_engines_of_their_direction(direction):
     table, op = OPS[direction]
     for row in table.rows:
         known = [engines.BY_INDEX[index] for index in row.engines]
+        others = [engines.BY_INDEX[index] for index in row.otherwise]
         assert known, row.algo
-        assert all(engine.op.name == op and "deterministic" in engine.notes for engine in known), row.algo
+        assert all(engine.op.name == op for engine in known + others), row.algo
+        assert all(("deterministic" in engine.notes) == row.deterministic for engine in known), row.algo
+        assert all("deterministic" in engine.notes for engine in others)
         assert len(set(row.engines)) == len(row.engines)
 
 
@@ -244,10 +266,10 @@ def problem(direction, layout, format, dtype=HALF, n=8, c=64, k=128, size=28):
     ("forward", "nhwc", NHWC, "IMPLICIT_GEMM=109 IMPLICIT_PRECOMP_GEMM=110"),
     ("forward", "nchw", NCHW, "IMPLICIT_GEMM=109 IMPLICIT_PRECOMP_GEMM=111 GEMM=102 WINOGRAD=115 FFT=112 "
                               "FFT_TILING=113"),
-    ("filter", "nhwc", NHWC, "ALGO_0=149 ALGO_1=150"),
-    ("filter", "nchw", NCHW, "ALGO_0=149 ALGO_1=151 ALGO_3=149 ALGO_FFT=152"),
+    ("filter", "nhwc", NHWC, "ALGO_0=154 ALGO_1=150"),
+    ("filter", "nchw", NCHW, "ALGO_0=154 ALGO_1=151 ALGO_3=155 ALGO_FFT=152"),
     ("data", "nhwc", NHWC, "ALGO_1=130"),
-    ("data", "nchw", NCHW, "ALGO_0=129 ALGO_1=131 ALGO_WINOGRAD=135 ALGO_FFT=132 ALGO_FFT_TILING=133")])
+    ("data", "nchw", NCHW, "ALGO_0=136 ALGO_1=131 ALGO_WINOGRAD=135 ALGO_FFT=132 ALGO_FFT_TILING=133")])
 def test_algorithms_differ_in_what_runs(device, direction, layout, format, algorithms):
     """f16 on tensor cores where the row names them, on CUDA cores where it does not."""
     found = choices(direction, DEVICES[device], problem(direction, layout, format))

@@ -12,7 +12,7 @@ from ..engine import Engine, Knob, memory_us, no_variant, wrong_device
 from ..matmul.any import MatmulAny
 from ..matmul.simt import MatmulSimt
 from ..tiles import too_many
-from .mma import no_pixel_stride, pixel_stride
+from .mma import pixel_stride
 from .view import Lifted, depth_digits
 
 START_US, EFFICIENCY = 4.0, 0.3                  # of the launch that unfolds, on an H200
@@ -23,6 +23,17 @@ def product_knobs(*engines) -> tuple:
     """The knobs of engines that are matrix products by these."""
     tiles = [knob.values for e in engines for knob in e.knobs if knob.name == "tile"]
     return Knob("tile", tuple(dict.fromkeys(sum(tiles, ())))), Knob("splits", lo=1, hi=2 ** 20)
+
+
+def _joined(y) -> list:
+    """(size, stride) of images and pixels, the slowest first; the pixels joined, and images with them."""
+    apart = pixel_stride(y)
+    if apart is None:
+        return [(y.n, y.strides[0]), *zip(y.spatial, y.strides[2:])]
+    pixels = prod(y.spatial)
+    if y.n == 1 or y.strides[0] == pixels * apart:
+        return [(y.n * pixels, apart)]
+    return [(y.n, y.strides[0]), (pixels, apart)]
 
 
 class ConvFpropGemm(Engine):
@@ -40,11 +51,10 @@ class ConvFpropGemm(Engine):
             yield f"x and w must have one type; got {p.x.dtype} and {p.w.dtype}"
         if not (p.w.is_packed("nchw") or p.w.is_packed("nhwc")):
             yield f"w must be packed; got strides {p.w.strides}"
-        yield from no_pixel_stride("y", p.y)
         yield from too_many("pixels of y (n and spatial dims)", p.y.n * prod(p.y.spatial))
         if not p.y.count or not p.w.count:
             yield f"y and w must not be empty; got {p.y.dims} and {p.w.dims}"
-        elif pixel_stride(p.y) is not None and not self._products(p, dev):
+        elif not self._products(p, dev):
             reasons = "; ".join(s for e in self.products for s in e.reasons(self._product(p), dev))
             yield f"no matmul engine takes the product: {reasons}"
 
@@ -59,17 +69,18 @@ class ConvFpropGemm(Engine):
         return ceil_div(ConvFpropGemm._depth(p), unit) * unit
 
     def _product(self, p) -> Match:
-        """The matmul: groups and images as batches, images merged with their pixels where y lets them be."""
+        """The matmul: groups, images and what else does not join as batches; pixels, and images with them,
+        are one dim where y lets them be."""
         def make():
             depth, step, groups = self._depth(p), self._row_step(p), p.x.c // p.w.c
-            k, pixels, y = p.w.n // groups, prod(p.y.spatial), p.y
-            apart, across = pixel_stride(y), y.strides[1] if y.c > 1 else 1
-            images = 1 if y.n == 1 or y.strides[0] == pixels * apart else y.n
-            rows = y.n // images * pixels
-            a = TensorDesc(p.x.dtype, (groups, images, rows, depth),
-                           (y.n * pixels * step, rows * step, step, 1))
-            b = TensorDesc(p.w.dtype, (groups, 1, depth, k), (k * depth, 0, 1, depth))
-            c = TensorDesc(y.dtype, (groups, images, rows, k), (k * across, y.strides[0], apart, across))
+            k, y = p.w.n // groups, p.y
+            across, outer = y.strides[1] if y.c > 1 else 1, _joined(y)
+            sizes, strides = zip(*outer)
+            steps = [prod(sizes[i + 1:]) * step for i in range(len(sizes))]
+            some = (1,) * (len(sizes) - 1)
+            a = TensorDesc(p.x.dtype, (groups, *sizes, depth), (prod(sizes) * step, *steps, 1))
+            b = TensorDesc(p.w.dtype, (groups, *some, depth, k), (k * depth, *(0 for _ in some), 1, depth))
+            c = TensorDesc(y.dtype, (groups, *sizes, k), (k * across, *strides, across))
             tensors = [Tensor(WINDOWS, a), Tensor(WEIGHTS, b, alignment=p.w.alignment),
                        Tensor(OUT, c, alignment=y.alignment)]
             numbers = dict(alpha=p.scalar("alpha"), beta=p.scalar("beta"))

@@ -35,9 +35,10 @@ class ConvWgradSimt(Engine):
     index = 149
     takes = core(ConvWgrad, behind=many(Pointwise))
     knobs = (KNOB, Knob("splits", lo=1, hi=2 ** 20))
+    form = "ordered"                             # of kernels_src/conv/conv_wgrad_simt.cu
 
     def refuse(self, p, dev):
-        yield from refusals(p, dev, f"conv/{self.name}.cu")
+        yield from refusals(p, dev, "conv/conv_wgrad_simt.cu")
         g = self._geometry(p)
         yield from too_many("pixels of dy (n and spatial dims)", g.out_pixels)
         yield from too_many("elements of dw", p.dw.count)
@@ -81,10 +82,16 @@ class ConvWgradSimt(Engine):
             most = max((reach - 1) * opq // UNIT * UNIT, UNIT)
         each = min(ceil_div(max(pixels, 1), wish * UNIT) * UNIT, max(most, UNIT))
         count = max(ceil_div(pixels, each), 1)
-        is_summed = count > 1 or self._fused(p) is not None
-        sums = sums_us(count * self._part_bytes(p), dev) if is_summed else 0.0
         us = tile_us(tile, g.c * g.taps, g.k, each, g.groups * count, dev, p.x.dtype.compute)
-        return Splitting(us + sums, tile, count, each)
+        return Splitting(us + self._adding_us(p, dev, count), tile, count, each)
+
+    def _adding_us(self, p, dev, count) -> float:
+        """What it costs to add so many parts."""
+        is_summed = count > 1 or self._fused(p) is not None
+        return sums_us(count * self._part_bytes(p), dev) if is_summed else 0.0
+
+    def _most_splits(self, p) -> int:
+        return max(PART_BYTES // max(self._part_bytes(p), 1), 1)
 
     @staticmethod
     def _part_bytes(p) -> int:
@@ -94,16 +101,16 @@ class ConvWgradSimt(Engine):
         """Splits that give each SM about 1, 2, 4 or 8 blocks,
         and one where there are as many blocks anyway."""
         g = self._geometry(p)
-        rows, pixels, fits = g.c * g.taps, g.out_pixels, max(PART_BYTES // max(self._part_bytes(p), 1), 1)
-        found = []
-        for tile in TILES:
+        rows, pixels, fits = g.c * g.taps, g.out_pixels, self._most_splits(p)
+        found, tiles = [], self.knobs[0].values
+        for tile in tiles:
             blocks = max(prod(tiles_of(tile, rows, g.k).values()) * g.groups, 1)
             for waves in (1, 2, 4, 8):
                 wish = min(max(dev.sms * waves // blocks, 1), max(pixels // FEWEST, 1), fits)
                 found.append(self._splitting(p, dev, tile, wish))
         best = min(found, key=lambda s: s.us)
         splits = [n for n in powers(ceil_div(pixels, UNIT)) if n <= fits]
-        others = (Config(tile=t, splits=n) for t in TILES for n in splits)
+        others = (Config(tile=t, splits=n) for t in tiles for n in splits)
         return first_then(Config(tile=best.tile, splits=best.count), others)
 
     def least_us(self, p, dev):
@@ -116,8 +123,7 @@ class ConvWgradSimt(Engine):
         lead, g = p.lead(p.x.dtype.name), self._geometry(p)
         if lead.tensor.count == 0:
             return []
-        split, inner = self._splitting(p, dev, config.tile, config.splits), self._is_inner(g)
-        digit = [n for n, _ in depth_digits((g.c, 0), ((n, 0) for n in g.w.size), inner)[:3]]
+        split, inner, digit = self._splitting(p, dev, config.tile, config.splits), *self._digits(g)
         fused = self._fused(p)                   # the kernel that adds the parts has the mark
         parts = p.scratch(split.count * self._part_bytes(p)) if split.count > 1 or fused is not None else None
         store = lead.store(p)
@@ -125,18 +131,28 @@ class ConvWgradSimt(Engine):
             store["dw"] += g.w_start * lead.tensor.dtype.bytes
         out = dict(**store, parts=parts, channel_inner=int(inner), digit=digit, alpha=p.scalar("alpha"),
                    dw_k=g.w.n_step, dw_c=g.w.c_step, dw_s=g.w.steps)
+        product = self._product(p, g, split, out)
+        if parts is None:
+            return [product]
+        total = dict(out, count=p.dw.count, splits=split.count, rows=g.c * g.taps)
+        return [product,
+                Launch(f"conv_wgrad_simt_sum_{p.x.dtype}", total, {}, fusion.at("epilogue", fused))]
+
+    @staticmethod
+    def _digits(g) -> tuple:
+        """Whether channels run faster than taps in a row's index, and the three fastest digits."""
+        inner = ConvWgradSimt._is_inner(g)
+        return inner, [n for n, _ in depth_digits((g.c, 0), ((n, 0) for n in g.w.size), inner)[:3]]
+
+    def _product(self, p, g, split, out, index=None) -> Launch:
+        """The launch that multiplies; ``out``: what it is told of dw and of the rows."""
         args = dict(x=p.ptr("x"), dy=p.ptr("dy"), rows=g.c * g.taps, filters=g.k, pixels=g.out_pixels,
                     split_pixels=split.pixels, groups=g.groups, flags=self._flags(p, g),
                     out=[max(n, 1) for n in g.y.size], size=g.x.size, stride=g.stride, pad=g.pad,
                     dilation=g.dilation, x_n=g.x.n_step, x_group=g.c * g.x.c_step, x_c=g.x.c_step,
-                    x_s=g.x.steps, dy_n=g.y.n_step, dy_k=g.y.c_step, dy_s=g.y.steps, **out)
+                    x_s=g.x.steps, dy_n=g.y.n_step, dy_k=g.y.c_step, dy_s=g.y.steps, index=index)
         extra = dict(tiles_of(split.tile, g.c * g.taps, g.k), splits=split.count)
-        kernel = f"conv_wgrad_simt_{p.x.dtype}_{split.tile}"
-        if parts is None:
-            return [Launch(kernel, args, extra)]
-        total = dict(out, count=p.dw.count, splits=split.count, rows=g.c * g.taps)
-        return [Launch(kernel, args, extra),
-                Launch(f"conv_wgrad_simt_sum_{p.x.dtype}", total, {}, fusion.at("epilogue", fused))]
+        return Launch(f"conv_wgrad_simt_{p.x.dtype}_{split.tile}_{self.form}", args | out, extra)
 
     @staticmethod
     def _flags(p, g) -> int:
