@@ -30,8 +30,9 @@ class Work:
     """What a compute call means: one op on operands (TensorDescs by name), and what its plan must keep.
 
     ``absent``: optional outputs that are not wanted. ``engines``: indices of those that may serve on a GPU;
-    None: all; ``otherwise``: those that serve what none of them takes. ``no_workspace``: the caller gives no workspace; where the cheapest plan needs one, the
-    handle lends it. ``unused``: pointers that the function takes but this op does not read.
+    None: all; ``otherwise``: those that serve what none of them takes. ``no_workspace``: the caller gives
+    no workspace; where the cheapest plan needs one, the handle lends it. ``unused``:
+    pointers that the function takes but this op does not read.
     """
     op: Op
     operands: dict

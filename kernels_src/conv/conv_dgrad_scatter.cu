@@ -23,8 +23,8 @@ problems = ["conv_dgrad n2c5h5w6 k7r3s2 pad1 stride2 {T}",
                mode=convolution {T}""",
             "conv_dgrad n1c{20 if TILE == 't32x32' else 60}h9w9 k10r3s2 pad1 groups=2 {T} nhwc"]
 @*/
-// A block makes one tile of the pixels of dy (n, o, p, q) x (channel, tap) of one group. w_s is negative and w
-// begins at the last tap where the filter is flipped. `sums` is dx or an area like it.
+// A block makes one tile of the pixels of dy (n, o, p, q) x (channel, tap) of one group. w_s is negative
+// and w begins at the last tap where the filter is flipped. `sums` is dx or an area like it.
 #include "conv/gather_simt.cuh"
 
 namespace cydnn {

@@ -18,7 +18,8 @@ from .arrays import BFLOAT16, DOUBLE, FLOAT, GUARD, HALF, NHWC, Filter, Tensor, 
 
 ALGORITHMS = [(direction, word, getattr(c, f"CUDNN_CONVOLUTION_{prefix}{word}"))
               for direction, prefix, words in (
-                  ("Forward", "FWD_ALGO_", "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM GEMM FFT FFT_TILING WINOGRAD"),
+                  ("Forward", "FWD_ALGO_",
+                   "IMPLICIT_GEMM IMPLICIT_PRECOMP_GEMM GEMM FFT FFT_TILING WINOGRAD"),
                   ("BackwardFilter", "BWD_FILTER_", "ALGO_0 ALGO_1 ALGO_FFT ALGO_3"),
                   ("BackwardData", "BWD_DATA_", "ALGO_0 ALGO_1 ALGO_FFT ALGO_FFT_TILING ALGO_WINOGRAD"))
               for word in words.split()]
@@ -58,7 +59,7 @@ def drawn(rng) -> dict:
     mode = rng.choice([c.CUDNN_CROSS_CORRELATION, c.CUDNN_CONVOLUTION])
     nhwc = rng.random() < 0.1
     layout = lambda dims: dict(layout="nhwc") if nhwc else dict(strides=strides_of(dims, rng))
-    tensors = {name: Tensor(dims, values[name], data, **layout(dims)) for name, dims in dict(x=x, y=y).items()}
+    tensors = {name: Tensor(dims, values[name], data, **layout(dims)) for name, dims in (("x", x), ("y", y))}
     tensors["w"] = Filter(w, values["w"], data, NHWC if nhwc else 0)
     return dict(tensors, conv=conv_desc(pad, step, mode, math), alpha=rng.choice([1.0, -1.5]),
                 beta=rng.choice([0.0, 0.0, 0.5]), data=data)

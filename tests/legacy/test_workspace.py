@@ -40,7 +40,7 @@ class HungryConv(Hungry):
 
 
 class Hungrier(HungryConv):
-    index, price, hunger = 108, 5.0, 2 * NEED    # beside 109, in the row of IMPLICIT_GEMM
+    index, price, hunger = 100, 5.0, 2 * NEED    # beside 109, in the row of IMPLICIT_GEMM
 
 
 class HungryColumns(HungryConv):

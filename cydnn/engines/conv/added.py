@@ -1,5 +1,5 @@
-"""Sums that blocks add to one another atomically, in whatever order they come: into the output itself where it has
-the type of the sums, else into an area like it."""
+"""Sums that blocks add to one another atomically, in whatever order they come: into the output itself
+where it has the type of the sums, else into an area like it."""
 from __future__ import annotations
 
 from dataclasses import dataclass

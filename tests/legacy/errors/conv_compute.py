@@ -158,9 +158,6 @@ ROWS = [
           ("FFT_TILING: a 3-d filter is above 16", 5,
            dict(xDesc=T(1, 1, 17, 3, 3), wDesc=F(1, 1, 17, 3, 3), yDesc=T(1, 1, 1, 1, 1), convDesc=CONV_3D),
            "the filter must be <= 16"))),
-    *(("convolutionForward", f"{row.algo}: no engine serves it yet", dict(algo=FWD_ALGO.by_name[
-        f"CUDNN_CONVOLUTION_FWD_ALGO_{row.algo}"]), NotSupported, f"algo {row.algo} has no engine")
-      for row in FORWARD if row.rank == 4 and not row.served_by),
     (BIAS, "n or a spatial size of db is not 1", dict(dbDesc=T(2, 4, 1, 1)), BadParam,
      r"dbDesc must have dims \(1, 4, 1, 1\); got \(2, 4, 1, 1\)"),
     (BIAS, "a spatial size of db is not 1", dict(dbDesc=T(1, 4, 1, 3)), BadParam, "dbDesc must have dims"),
