@@ -1,14 +1,14 @@
-"""Engine against engine on every line of a problem file, each in its own choice of configuration:
-``python benchmarks/engines.py fft 112 113 109 [--configs] [--json FILE]``.
+"""Engines against each other on the lines of a problem file, in one run:
+``python benchmarks/engines.py winograd [109 115 …] [--out DIR] [--repeat N]``.
 
-The last engine is the one that the others are compared with. Cold L2, median of ``--repeat`` runs, the
-engines in turns; first every result is compared with that of the last engine. ``--configs``: every
-configuration of the others too, the fastest of each is shown.
+Without numbers those that the file's comment lists; the first one that takes a line is what the
+others are compared with: their times, and the largest difference of results over the largest value.
+Cold L2, the engines in turns. Writes <family>_engines.md under ``--out``.
 """
 from __future__ import annotations
 
 import argparse
-import json
+import re
 import statistics
 import sys
 from pathlib import Path
@@ -16,77 +16,71 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from cydnn import bench, device as devices, plan as plans      # noqa: E402
 from cydnn.engines import BY_INDEX                             # noqa: E402
 from cydnn.heuristics import Wish                              # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
+from cydnn.status import NotSupported                          # noqa: E402
+from run import header                                         # noqa: E402
 
 
-def case_of(problem, device, engine, config=None):
-    plans.forget()
-    return bench.Case(problem, device, Wish(engines=(engine,), config=config))
+def cases_of(problem, device, engines) -> dict:
+    """{engine: a case} of the engines that take a problem."""
+    found = {}
+    for engine in engines:
+        if BY_INDEX[engine].op.name == problem.op.name:
+            try:
+                found[engine] = bench.Case(problem, device, Wish(engines=(engine,)))
+            except NotSupported as error:
+                print(f"{problem}: {error}".splitlines()[0], file=sys.stderr)
+            plans.forget()
+    return found
 
 
-def result(case):
-    case()
-    case.device.synchronize()
-    return {name: case.output(name) for name in case.problem.op.writes}
-
-
-def difference(got, want) -> float:
-    """The largest difference over the rms of the wanted values."""
-    rms = {name: np.sqrt(np.mean(np.square(values))) or 1.0 for name, values in want.items()}
-    return max(float(np.abs(got[name] - want[name]).max() / rms[name]) for name in want)
-
-
-def row_of(line, device, clock, engines, args) -> dict:
-    problem = Problem.parse(line)
-    cases = {e: case_of(problem, device, e) for e in engines}
-    want = result(cases[engines[-1]])
-    row = {"problem": line, "error": {e: difference(result(cases[e]), want) for e in engines[:-1]}}
-    times = clock.times(list(cases.values()), args.repeat)
-    row["us"] = {e: round(statistics.median(t), 1) for e, t in zip(cases, times)}
-    row["config"] = {e: str(c.plan.parts[0].config) for e, c in cases.items()}
-    row["model_us"] = {e: round(c.plan.parts[0].us, 1) for e, c in cases.items()}
-    if args.configs:
-        row["all"] = {}
-        for e, case in list(cases.items())[:-1]:
-            part = case.plan.parts[0]
-            ways = list(BY_INDEX[e].configs(part.match, device.facts))
-            row["all"][e] = {str(c): round(statistics.median(clock.times(
-                [case_of(problem, device, e, c)], args.repeat)[0]), 1) for c in ways}
-    return row
-
-
-def show(row, last) -> str:
-    words = [f"{row['problem']:<48}"]
-    for e, us in row["us"].items():
-        ratio = "" if e == last else f" {row['us'][last] / us:5.2f}x error {row['error'][e]:.0e}"
-        words.append(f"{e}: {us:9.1f} us (model {row['model_us'][e]:9.1f}){ratio}")
-    for e, ways in row.get("all", {}).items():
-        best = min(ways, key=ways.get)
-        words.append(f"best of {e}: {best} {ways[best]}")
-    return "  ".join(words)
+def difference(case, other) -> float:
+    """Largest difference between two results over the largest value."""
+    name = case.problem.op.writes[0]
+    a, b = case.output(name), other.output(name)
+    return float(np.abs(a - b).max() / np.abs(a).max())
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("family")
-    parser.add_argument("engines", nargs="+", type=int)
-    parser.add_argument("--configs", action="store_true")
-    parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--json")
+    parser.add_argument("family", help="a file of benchmarks/problems without .txt")
+    parser.add_argument("engines", type=int, nargs="*")
+    parser.add_argument("--out", default=str(HERE / "results"))
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--repeat", type=int, default=15)
     args = parser.parse_args()
-    device = devices.get("cuda:0")
+    text = (HERE / "problems" / f"{args.family}.txt").read_text()
+    listed = re.search(r"engines: ([\d ]+)", text)
+    engines = args.engines or [int(n) for n in (listed[1].split() if listed else ())]
+    device = devices.get(args.device)
     clock, rows = bench.Clock(device), []
-    for line in (HERE / "problems" / f"{args.family}.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            rows.append(row_of(line, device, clock, args.engines, args))
-            print(show(rows[-1], args.engines[-1]), flush=True)
-    if args.json:
-        Path(args.json).write_text(json.dumps(rows, indent=1) + "\n")
+    for line in (l.split("#")[0].strip() for l in text.splitlines()):
+        if line:
+            rows.append(measured(Problem.parse(line), line, device, clock, engines, args.repeat))
+            print(rows[-1], flush=True)
+    title = "| problem | engine | us | others: us (times faster, difference) |\n|---|---|---|---|\n"
+    command = f"python benchmarks/engines.py {args.family}"
+    page = header(args.family, args).replace(f"python benchmarks/run.py {args.family}", command)
+    Path(args.out).mkdir(parents=True, exist_ok=True)
+    Path(args.out, f"{args.family}_engines.md").write_text(page + title + "\n".join(rows) + "\n")
+
+
+def measured(problem, line, device, clock, engines, repeat) -> str:
+    """A row of the table."""
+    cases = cases_of(problem, device, engines)
+    for case in cases.values():
+        case()
+    device.synchronize()
+    times = [statistics.median(t) for t in clock.times(list(cases.values()), repeat)]
+    (base, first), *others = zip(cases, times)
+    said = [f"{BY_INDEX[e]} {us:.1f} ({first / us:.2f}, {difference(cases[base], cases[e]):.0e})"
+            for e, us in others]
+    return f"| {line} | {BY_INDEX[base]} | {first:.1f} | {'; '.join(said)} |"
 
 
 if __name__ == "__main__":

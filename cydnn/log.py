@@ -1,6 +1,8 @@
 """Logging: one switch, ``CYDNN_LOG=1..4`` (choices, reasons, launches, PTX), to stderr,
 or to the file in ``CYDNN_LOG_FILE``.
 
+``CYDNN_PROGRESS=1`` shows a bar where something takes its time and tqdm is installed.
+
 Without the variable the standard logger "cydnn" is used as the program has set it up.
 Lines begin with the problem.
 """
@@ -29,6 +31,18 @@ def configure(level: str | None = None):
     if number:
         log.setLevel(LEVELS[min(number, 4)])
     return number
+
+
+def progress(items, title: str):
+    """The items one by one, with a bar on stderr if CYDNN_PROGRESS asks for it."""
+    if os.environ.get("CYDNN_PROGRESS", "0") in ("", "0"):
+        return items
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        log.warning("CYDNN_PROGRESS needs the package tqdm, which is not installed: no bar")
+        return items
+    return tqdm(items, desc=title, leave=False)
 
 
 def watch_launches():

@@ -5,16 +5,20 @@ Spec: legacy API, 3.6, "rules common to the twelve functions".
 """
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index
 
 from .._core import pointer_of
-from ..status import AllocFailed, CydnnError, NotSupported
+from ..log import CHOICES, log, progress
+from ..status import NAMES, AllocFailed, CydnnError, InternalError, NotSupported
 from .arguments import at_least
 from .call import Compute, usable
 from .conv_algorithms import Table
 from .enums import Enum
 from .handle import HANDLE
+from .trial import TrialBuffer
 
 NO_WORKSPACE, PREFER_FASTEST, WORKSPACE_LIMIT = range(3)
 MAX_ANSWERS = 4096                               # choices that a handle remembers
@@ -122,12 +126,12 @@ class Search:
 
     def find(self, handle, keys, count) -> list[AlgoPerf]:
         call, handle, contents = self._start("", handle, keys, count)
-        operands = self._operands(contents)
-        buffers = [handle.device.alloc(d.bytes) for d in operands]
+        buffers = []
         try:
-            for buffer in buffers:
-                handle.device.memset(buffer.ptr, 0, buffer.bytes, handle.stream)
-            return self._measure(call, handle, keys, [b.ptr for b in buffers], None)[:count]
+            for seed, desc in enumerate(self._operands(contents)):
+                buffers.append(TrialBuffer(handle, desc.bytes))
+                buffers[-1].fill(desc, seed)
+            return self._measure(call, handle, keys, _Own(handle, buffers))[:count]
         finally:
             handle.device.synchronize()
             for buffer in buffers:
@@ -140,7 +144,7 @@ class Search:
             call.require(address, f"{name} must not be NULL")
         workspace = pointer_of(workspace)
         room = usable(workspace, index(workspace_bytes)) if workspace else (0, 0)
-        return self._measure(call, handle, keys, addresses, room)[:count]
+        return self._measure(call, handle, keys, _Given(tuple(addresses), room))[:count]
 
     def _start(self, suffix, handle, keys, count):
         call = self._called("Find", "Algorithm" + suffix)
@@ -156,41 +160,70 @@ class Search:
         first, second, _, _, last = (getattr(c, "desc", c) for c in contents)
         return [second, first, last] if hasattr(contents[0], "desc") else [first, second, last]
 
-    def _measure(self, call, handle, keys, addresses, workspace) -> list[AlgoPerf]:
-        """An entry for every algorithm: successes by time, then failures, those without an engine last.
-        ``workspace`` None: allocate what each needs."""
+    def _measure(self, call, handle, keys, memory) -> list[AlgoPerf]:
+        """An entry for every algorithm: successes by time, then failures, those without an engine last."""
         times, entries = {}, []
-        for number, _ in self.table.enum:
+        for number, word in progress(list(self.table.enum), call.function):
             try:
-                entries.append(
-                    self._time(call, handle, self._with(keys, number), addresses, workspace, times))
-            except _NoRoom as error:
-                entries.append(AlgoPerf(number, AllocFailed.status, -1.0, error.bytes))
+                entry, level = self._time(call, handle, self._with(keys, number), memory, times), CHOICES
+                said = f"{entry.time:.4f} ms, {entry.memory} bytes of workspace"
             except CydnnError as error:
-                entries.append(AlgoPerf(number, error.status, -1.0, 0))
+                entry = AlgoPerf(number, error.status, -1.0, getattr(error, "bytes", 0))
+                level = logging.WARNING if isinstance(error, InternalError) else CHOICES
+                said = f"{NAMES[error.status]}: {error.args[0].splitlines()[0]}"
+            log.log(level, "%s: algo %s: %s", call.function, word, said)
+            entries.append(entry)
         return sorted(entries, key=lambda e: (e.status, e.time))
 
-    def _time(self, call, handle, keys, addresses, workspace, times) -> AlgoPerf:
+    @staticmethod
+    def _time(call, handle, keys, memory, times) -> AlgoPerf:
         """``times``: of the choices measured so far. Algorithms that one and the same choice serves share its
         time; nothing else is shared."""
-        is_aligned = handle.table.alignment(tuple(addresses))
+        is_aligned = handle.table.alignment(memory.addresses)
         executable = call.executable(handle, keys, is_aligned=is_aligned)
         _, choice, _ = call.chosen(handle, keys, is_aligned=is_aligned)
-        need, buffer = executable.workspace_bytes, None
-        if workspace is None:
-            try:
-                buffer = handle.device.alloc(need) if need else None
-            except AllocFailed:
-                raise _NoRoom(need) from None
-            workspace = (buffer.ptr, need) if buffer else (0, 0)
-        if workspace[1] < need:
-            raise _NoRoom(need)
-        if choice not in times:
-            times[choice] = handle.milliseconds(
-                lambda: executable.execute(tuple(addresses), (1.0, 0.0), *workspace, handle.stream))
-        if buffer:
-            buffer.free()
+        need = executable.workspace_bytes
+        with memory.workspace(need) as room:
+            time = times.get(choice) or handle.milliseconds(
+                lambda: executable.execute(memory.addresses, (1.0, 0.0), *room, handle.stream))
+        times[choice] = time
         return AlgoPerf(keys[3], 0, times[choice], need, int("deterministic" in choice.notes))
+
+
+class _Given:
+    """The caller's buffers and workspace."""
+
+    def __init__(self, addresses: tuple, room: tuple):
+        self.addresses, self.room = addresses, room
+
+    @contextmanager
+    def workspace(self, need: int):
+        if self.room[1] < need:
+            raise _NoRoom(need)
+        yield self.room
+
+
+class _Own:
+    """Buffers for a trial, and a workspace for each algorithm. After each the zones around all of them are
+    looked at."""
+
+    def __init__(self, handle, buffers):
+        self.handle, self.buffers, self.addresses = handle, buffers, tuple([b.ptr for b in buffers])
+
+    @contextmanager
+    def workspace(self, need: int):
+        try:
+            buffer = TrialBuffer(self.handle, need)
+        except AllocFailed:
+            raise _NoRoom(need) from None
+        try:
+            yield (buffer.ptr, need) if need else (0, 0)
+            stray = sum([b.stray_bytes() for b in (*self.buffers, buffer)])
+            if stray:
+                raise InternalError(f"{stray} bytes beside the buffers were written")
+        finally:
+            self.handle.device.synchronize()
+            buffer.free()
 
 
 class _NoRoom(CydnnError):

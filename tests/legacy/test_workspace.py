@@ -7,6 +7,7 @@ from cydnn import cudnn as c
 from cydnn import dtypes, engines
 from cydnn.engines import Engine
 from cydnn.graph import core
+from cydnn.legacy.trial import ZONE
 from cydnn.ops import ConvFprop, SoftmaxFwd
 from cydnn.status import AllocFailed, BadParam, NotSupported
 from cydnn.steps import ReferenceCall
@@ -141,7 +142,7 @@ def test_find(hungry, monkeypatch):
     alloc = hungry.device.alloc
 
     def scarce(size):
-        if size == NEED:
+        if size == NEED + 2 * ZONE:
             raise AllocFailed("no memory")
         return alloc(size)
     monkeypatch.setattr(hungry.device, "alloc", scarce)
