@@ -136,7 +136,8 @@ def test_trials_run_on_random_numbers(dtype):
     values = handle.device.copy_out(buffer.ptr, np.empty(desc.count, desc.dtype.numpy)).astype(float)
     assert values.min() < -0.99 and values.max() > 0.99 and abs(values.mean()) < 0.01
     assert buffer.stray_bytes() == 0
-    for place in (buffer.ptr - 1, buffer.ptr - ZONE, buffer.ptr + desc.bytes, buffer.ptr + desc.bytes + ZONE - 1):
+    behind = buffer.ptr + desc.bytes
+    for place in (buffer.ptr - 1, buffer.ptr - ZONE, behind, behind + ZONE - 1):
         handle.device.memset(place, MARK ^ 1, 1)
         assert (buffer.stray_bytes(), buffer.stray_bytes()) == (1, 0)
     buffer.free()
