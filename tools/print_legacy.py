@@ -29,8 +29,8 @@ HEAD = """{title}
 
 Printed by `python tools/print_legacy.py`; all functions are in [legacy_api.md](../legacy_api.md).
 
-Everywhere: a handle or descriptor that is NULL (0 or None), destroyed, of another kind, or, where it is \
-read, not set is `BAD_PARAM`;
+Everywhere: a handle or descriptor that is NULL (0 or None), unknown, destroyed, of another kind, or, where \
+it is read, not set is `BAD_PARAM`;
 so is an array that is NULL, a factor that is None, a number that is no member of its enum. What is no \
 descriptor or no number, and an
 address where a number belongs, is a `TypeError`. On an error nothing was written.

@@ -58,7 +58,6 @@ ELSEWHERE = {                                    # words of a refusal that no ar
     "pickle: ": "no function: test_descriptors.py",
     "must not be null; got {pointers[i]}": "of the fast path: the slow one says it again",
     "**error.facts) from None": "no engine: test_workspace.py",
-    "has no engine in this version": "while an algorithm has none",
 }
 
 

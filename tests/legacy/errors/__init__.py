@@ -26,6 +26,7 @@ from cydnn.status import BadParam, NotInitialized
 NUMPY = c.create("numpy")
 SCALE = re.compile(r"alpha\w*|beta\w*|value")
 NULL, DESTROYED, OTHER, UNSET = "is NULL", "was destroyed", "is of another kind", "is not set"
+UNKNOWN = "is the address of nothing"
 FACTOR, ADDRESS, ENUM = "is NULL (None)", "is an address", "is no member of its enum"
 
 
@@ -90,6 +91,7 @@ def _of_descriptor(function, row, place, argument, value):
     gone.destroy()
     if is_handle or not is_destroy:
         yield row(NULL, 0, error, f": {argument} must not be NULL")
+    yield row(UNKNOWN, 4711, error, f": {argument} must be .* created and not destroyed; got 4711")
     yield row(DESTROYED, gone, error, f": {argument} must be .* created and not destroyed; got")
     is_filter = type(value) is type(c.createFilterDescriptor())
     other = c.createTensorDescriptor() if is_filter else c.createFilterDescriptor()

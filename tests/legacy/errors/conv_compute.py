@@ -2,8 +2,6 @@
 import numpy as np
 
 from cydnn import cudnn as c
-from cydnn.legacy.conv_algorithms import FORWARD
-from cydnn.legacy.enums import FWD_ALGO
 from cydnn.status import BadParam, NotSupported
 from support.mirror import Mirror
 
@@ -120,6 +118,7 @@ def rows_of(direction, roles):
                "requestedAlgoCount must be >= 1; got 0")
 
 
+IN_HALF = T(2, 3, 6, 5, dtype=HALF), F(4, 3, 3, 3, dtype=HALF), T(2, 4, 4, 3, dtype=HALF)
 LARGE = dict(handle=PTX, algo=2)                 # explicit GEMM has the columns in its workspace
 ROWS = [
     *(row for direction, (roles, _) in DIRECTIONS.items() for row in rows_of(direction, roles)),
@@ -158,6 +157,13 @@ ROWS = [
           ("FFT_TILING: a 3-d filter is above 16", 5,
            dict(xDesc=T(1, 1, 17, 3, 3), wDesc=F(1, 1, 17, 3, 3), yDesc=T(1, 1, 1, 1, 1), convDesc=CONV_3D),
            "the filter must be <= 16"))),
+    *((f, "a layout that the algorithm does not take", {"dyDesc": T(2, 4, 4, 3, strides=(96, 24, 6, 2))},
+       NotSupported, "algo ALGO_1 cannot: takes dyDesc NCHW CHW-packed; got dims")
+      for f in ("convolutionBackwardFilter", "convolutionBackwardData")),
+    *((f, "HALF math", {image: IN_HALF[0], filter_: IN_HALF[1], "dyDesc": IN_HALF[2],
+                        "convDesc": conv_desc(compute=HALF)}, NotSupported,
+       "algo ALGO_1 cannot: takes the configurations .*; got TRUE_HALF") for f, image, filter_ in (
+           ("convolutionBackwardFilter", "xDesc", "dwDesc"), ("convolutionBackwardData", "dxDesc", "wDesc"))),
     (BIAS, "n or a spatial size of db is not 1", dict(dbDesc=T(2, 4, 1, 1)), BadParam,
      r"dbDesc must have dims \(1, 4, 1, 1\); got \(2, 4, 1, 1\)"),
     (BIAS, "a spatial size of db is not 1", dict(dbDesc=T(1, 4, 1, 3)), BadParam, "dbDesc must have dims"),

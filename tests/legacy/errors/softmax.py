@@ -40,5 +40,8 @@ ROWS = [
     (BACKWARD, "in place with other strides", dict(dxDesc=NHWC, dx=BUFFER, dy=BUFFER), BadParam,
      "must not overlap"),
     (BACKWARD, "dx is y", dict(dx=BUFFER, y=BUFFER), BadParam, "must not overlap"),
+    (BACKWARD, "rank above 5, and spatial dims with gaps", dict(yDesc=GAPS, dyDesc=GAPS, dxDesc=GAPS, y=WIDE,
+                                                                dy=WIDE, dx=np.ones(240, np.float32)),
+     NotSupported, "yDesc must be packed in its spatial dims"),
     (BACKWARD, "dx overlaps itself", dict(dxDesc=TIGHT), NotSupported, "dxDesc must not overlap itself"),
 ]
