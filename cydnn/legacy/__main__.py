@@ -28,6 +28,16 @@ Beyond v5: BFLOAT16 (9) as a storage type with FLOAT math wherever HALF is taken
 `CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM`; `create("numpy")`, \
 which computes everything by its definition on the host.
 
+Descriptors compare, hash, copy and print as what they say (`TensorDescriptor(f16 n2c8h6w6 nhwc)`). As a key \
+of a dict one that is set
+anew is another key; `copy.copy` gives one that stays. Those that hold no address of memory have a pickle. \
+`destroy` is optional: what
+nobody holds dies, unless its `int()` was taken. A handle equals itself only. It may run calls of several \
+threads at once; to change its
+stream, or a descriptor, while another thread uses it is the caller's to avoid. What each function takes, \
+refuses and says: [legacy/](legacy/).
+From CuPy: [migrate_from_cupy.md](migrate_from_cupy.md).
+
 Printed by `python -m cydnn.legacy`; g*n* is section 4.*n* of the v5 guide, of whose {all} functions \
 **{here} are here**. *host*: nothing is computed.
 CUDA, PTX: whether kernels serve the function's snippet on an H200, and those for sm_80 in the interpreter.
