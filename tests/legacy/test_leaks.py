@@ -52,7 +52,7 @@ def growth(step, count) -> dict:
 
 def check(found):
     print(found)
-    assert found["descriptors"] == 0 and found["traced"] < 2000 and found["resident"] < ROOM, found
+    assert found["descriptors"] <= 0 and found["traced"] < 2000 and found["resident"] < ROOM, found
 
 
 @pytest.mark.parametrize("function", CREATE)
