@@ -2,10 +2,10 @@
 Spec: legacy API, 3.6 to 3.9.
 
 An algorithm is a contract (layouts, limits, workspace, determinism) and the engines that serve it, by index;
-the cheapest of them computes a call. In each table the first algorithms are preferred at equal cost. DIRECT has
-no row, as the guide never lists it: it is refused always. The direct kernels that there are (engines 108, 128,
-148) are for groups of one channel, which v5 does not have; graphs reach them, and wishes name them. Beyond
-v5: BFLOAT16 beside HALF with FLOAT math, and NHWC filters also for IMPLICIT_PRECOMP_GEMM.
+the cheapest of them computes a call. In each table the first algorithms are preferred at equal cost. DIRECT
+has no row, as the guide never lists it: it is refused always. The direct kernels that there are (engines
+108, 128, 148) are for groups of one channel, which v5 does not have; graphs reach them, and wishes name
+them. Beyond v5: BFLOAT16 beside HALF with FLOAT math, and NHWC filters also for IMPLICIT_PRECOMP_GEMM.
 """
 from __future__ import annotations
 
