@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cydnn import cudnn as c
+from cydnn._core import stream_of
 from cydnn.legacy.softmax import FORWARD
 from cydnn.status import BadParam
 
@@ -85,7 +86,7 @@ def test_a_handle_in_each_thread(device):
         session = Session(handle, number)
         for _ in range(ROUNDS[device]):
             session.round()
-        assert c.getStream(handle) == int(stream)
+        assert c.getStream(handle) == stream_of(stream)
         c.destroy(handle)
     together(work)
 
