@@ -24,7 +24,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const Draw draw = next_draw(states, seen);
     if (octet < (count + 7) / 8) {
         const unsigned here = min(count - octet * 8, 8u);
-        const unsigned bits = draw.kept(octet, {upper, lower}) & (1u << here) - 1;
+        const unsigned bits = draw.kept(octet, {upper, lower}).bits() & (1u << here) - 1;
         mask[octet] = u8(bits);
         NO_UNROLL for (unsigned i = 0; i < here; ++i)
             y[offset_of(octet * 8 + i, y_dims, y_strides)] =

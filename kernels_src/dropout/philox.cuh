@@ -2,12 +2,12 @@
 //
 //   philox(counter, key)          Philox4x32-10 (Salmon, Moraes, Dror, Shaw, 2011)
 //   next_draw(states, seen)       a Draw, for all threads of a block; `seen` is shared memory
-//   draw.kept(octet, threshold)   bit i: element 8 * octet + i is kept; threshold = p * 2^32, in two halves
+//   draw.kept(octet, threshold)   an Octet; bit i of its bits(): element 8 * octet + i is kept
 //
 // states: {seed, draws * 2^24 + blocks}. One addition counts a block and says how many draws came before;
 // the last block of a launch takes the blocks away and counts the draw, so all have seen the same number.
 #pragma once
-#include "lib/types.cuh"
+#include "select.cuh"
 
 namespace cydnn {
 
@@ -21,32 +21,50 @@ DEVICE uint4 philox(uint4 c, uint2 key) {
     return c;
 }
 
-// p * 2^32: `upper` (0 to 2^16) is compared with 16 bits of each element, `lower` only where these are equal.
+// p * 2^32 in two halves: `upper` is compared with 16 bits of each element, `lower` only where these are
+// equal. All of 2^32 is {2^16 - 1, 2^16}.
 struct Threshold { unsigned upper, lower; };
+
+// Two halves of a word at once: bits 15 and 31 of the result say which is greater than that of `than`; the
+// rest is noise. (A half is greater where than - word borrows; no half here borrows from the other.)
+DEVICE unsigned greater2(unsigned word, unsigned than) {
+    const unsigned less = (than | 0x80008000) - (word & 0x7FFF7FFF);
+    return (word & ~than) | (~(word ^ than) & ~less);
+}
+// Bits 15 and 31, spread over their halves. PTX ISA §prmt: a selector of 8 or more copies a byte's sign.
+DEVICE unsigned spread2(unsigned word) {
+    unsigned out;
+    asm("prmt.b32 %0, %1, 0, 0xBB99;" : "=r"(out) : "r"(word));
+    return out;
+}
 
 struct Draw {
     unsigned long long seed, draws;
 
-    DEVICE unsigned half(uint4 r, int i) const {
-        const unsigned word = i < 2 ? r.x : i < 4 ? r.y : i < 6 ? r.z : r.w;
-        return i % 2 ? word >> 16 : word & 0xFFFF;
-    }
     DEVICE uint4 words(i64 octet, unsigned is_lower) const {
         return philox(make_uint4(unsigned(octet), unsigned(octet >> 32) | is_lower << 31, unsigned(draws),
                                  unsigned(draws >> 32)), make_uint2(unsigned(seed), unsigned(seed >> 32)));
     }
-    DEVICE unsigned kept(i64 octet, Threshold t) const {
+    DEVICE Octet kept(i64 octet, Threshold t) const {
         const uint4 r = words(octet, 0);
-        unsigned bits = 0, open = 0;
-        UNROLL for (int i = 0; i < 8; ++i) {
-            bits |= half(r, i) > t.upper ? 1u << i : 0u;
-            open |= half(r, i) == t.upper ? 1u << i : 0u;
+        const unsigned word[4] = {r.x, r.y, r.z, r.w}, than = t.upper * 0x10001;
+        Octet out;
+        unsigned open = 0;                           // bits 15 and 31: is a half of any word equal?
+        UNROLL for (int k = 0; k < 4; ++k) {
+            out.m[k] = spread2(greater2(word[k], than));
+            const unsigned other = word[k] ^ than;
+            open |= (other - 0x10001) & ~other;
         }
-        if (open) {                                  // one octet in 8192
-            const uint4 more = words(octet, 1);
-            UNROLL for (int i = 0; i < 8; ++i) bits |= half(more, i) >= t.lower ? open & 1u << i : 0u;
+        if (open & 0x80008000) settle(out, word, octet, t);                  // one octet in 8192
+        return out;
+    }
+    DEVICE void settle(Octet& out, const unsigned (&word)[4], i64 octet, Threshold t) const {
+        const uint4 r = words(octet, 1);
+        const unsigned more[4] = {r.x, r.y, r.z, r.w};
+        UNROLL for (int k = 0; k < 4; ++k) {
+            if ((word[k] & 0xFFFF) == t.upper && (more[k] & 0xFFFF) >= t.lower) out.m[k] |= 0xFFFF;
+            if (word[k] >> 16 == t.upper && more[k] >> 16 >= t.lower) out.m[k] |= 0xFFFF0000;
         }
-        return bits;
     }
 };
 

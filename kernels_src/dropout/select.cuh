@@ -9,6 +9,16 @@
 
 namespace cydnn {
 
+// What is kept of an octet: of element i, the (i % 2)th half of m[i / 2] is all ones.
+struct Octet {
+    unsigned m[4];
+    DEVICE unsigned bits() const {
+        const unsigned low = (m[0] & 0x00020001) | (m[1] & 0x00080004);
+        const unsigned high = (m[2] & 0x00200010) | (m[3] & 0x00800040);
+        return (low | high | (low | high) >> 16) & 0xFF;
+    }
+};
+
 template <class Elem> struct Octets {
     static constexpr int width = 16 / sizeof(Elem), parts = 8 / width;
     using Unit = Vec<Elem, width>;
@@ -18,7 +28,7 @@ template <class Elem> struct Octets {
     DEVICE void load(const Elem* x) {
         UNROLL for (int j = 0; j < parts; ++j) v[j] = Unit::load(x + (32 * j + threadIdx.x % 32) * width);
     }
-    // y = kept ? x * factor : 0; what is dropped is not multiplied, so that a NaN there is gone.
+    // y = kept ? x * factor : 0: selected, not multiplied, so that a NaN that is dropped is gone.
     DEVICE void store(Elem* y, unsigned bits, acc_t<Elem> factor) {
         const int lane = threadIdx.x % 32;
         UNROLL for (int j = 0; j < parts; ++j) {
@@ -29,6 +39,17 @@ template <class Elem> struct Octets {
             UNROLL for (int i = 0; i < width; ++i) a[i] = mine >> i & 1 ? a[i] * factor : acc_t<Elem>(0);
             Unit::of(a).store(y + (32 * j + lane) * width);
         }
+    }
+    // Of 16 bits an octet is one vector, and its words are masked.
+    DEVICE void store(Elem* y, const Octet& kept, acc_t<Elem> factor) {
+        if constexpr (sizeof(Elem) == 2) {
+            acc_t<Elem> a[width];
+            v[0].get(a);
+            UNROLL for (int i = 0; i < width; ++i) a[i] *= factor;
+            Unit out = Unit::of(a);
+            UNROLL for (int k = 0; k < 4; ++k) reinterpret_cast<unsigned*>(&out)[k] &= kept.m[k];
+            out.store(y + threadIdx.x % 32 * width);
+        } else store(y, kept.bits(), factor);
     }
 };
 

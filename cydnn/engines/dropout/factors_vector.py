@@ -17,4 +17,4 @@ class DropoutFactorsVector(Engine):
         return moved_us(p.op.moved_bytes(**p.operands), dev, 0.8)
 
     def plan(self, p, dev, config):
-        return factors(p.ptr("y"), p.y.dtype, p.y.count, p.op.p, p.ptr("states"))
+        return factors(p.ptr("y"), p.y.dtype, p.y.count, p.op.p, p.ptr("states"), dev)

@@ -3,15 +3,23 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ...kernels.expressions import ceil_div
 from ...ops import philox
 from ...steps import Launch, Pointer
 from ..engine import Engine, moved_us, no_variant, wrong_device
 
+BLOCKS_PER_SM = 4                                # the kernels' __launch_bounds__
+
 
 def thresholds(p: float) -> dict:
     """What the kernels compare halves of random numbers with."""
-    upper, lower = divmod(philox.threshold(p), 2 ** 16)
-    return dict(upper=upper, lower=lower)
+    upper = min(philox.threshold(p) >> 16, 2 ** 16 - 1)
+    return dict(upper=upper, lower=philox.threshold(p) - (upper << 16))
+
+
+def blocks(count: int, each: int, dev) -> int:
+    """Blocks that walk ``count`` elements in steps of ``each``: no more than the device holds at once."""
+    return min(ceil_div(count, each), dev.sms * BLOCKS_PER_SM)
 
 
 def walk(name: str, d) -> dict:
@@ -27,14 +35,14 @@ def walk(name: str, d) -> dict:
     return {f"{name}_dims": fill(dims, 1), f"{name}_strides": fill(strides, 0)}
 
 
-def factors(y: Pointer, dtype, count: int, p: float, states: Pointer) -> list:
+def factors(y: Pointer, dtype, count: int, p: float, states: Pointer, dev) -> list:
     """The steps that write ``count`` factors, 0 or 1 / (1 - p), of a type to ``y`` (aligned to an element)
     from the next draw of the generator at ``states`` (ops.philox.STATES), which moves on.
     As ``ops.philox.factors``, bit for bit; none for no elements, which are no draw."""
     if not count:
         return []
     args = dict(y=y, states=states, count=count, **thresholds(p), factor=philox.factor(p))
-    return [Launch(f"dropout_factors_{dtype}", args)]
+    return [Launch(f"dropout_factors_{dtype}", args, dict(blocks=blocks(count, 2048, dev)))]
 
 
 class DropoutEngine(Engine):
@@ -63,7 +71,11 @@ class DropoutEngine(Engine):
         pointers = {name: p.ptr(name) for name in p.op.operands()}
         drawn = thresholds(p.op.p) if "states" in pointers else {}
         args = dict(pointers, count=count, **drawn, factor=philox.factor(p.op.p), **self.more(p))
-        return [Launch(f"{self.kernel}_{p.operands[self.x].dtype}", args)]
+        return [Launch(f"{self.kernel}_{p.operands[self.x].dtype}", args, self.extra(count, dev))]
+
+    def extra(self, count, dev) -> dict:
+        """What the grid needs beside the arguments."""
+        return {}
 
 
 class VectorForm(DropoutEngine):
