@@ -34,6 +34,9 @@ DESCRIPTORS = {
     "LRN": (lambda d: c.setLRNDescriptor(d, 3, 1e-4, 0.5, 1.0),
             lambda d: c.setLRNDescriptor(d, 5, 1e-4, 0.5, 1.0),
             "LRNDescriptor(n=3 alpha=0.0001 beta=0.5 k=1.0)"),
+    "SpatialTransformer": (lambda d: c.setSpatialTransformerNdDescriptor(d, 0, HALF, 4, (2, 3, 5, 4)),
+                           lambda d: c.setSpatialTransformerNdDescriptor(d, 0, FLOAT, 4, (2, 3, 5, 4)),
+                           "SpatialTransformerDescriptor(f16 n2c3h5w4 sampler=BILINEAR)"),
 }
 CREATE = [name for name in c.__all__ if name.startswith("create") and name.endswith("Descriptor")
           and not hasattr(getattr(c, name), "is_later")]

@@ -1,0 +1,1 @@
+"""The spatial transformer: grids and bilinear sampling."""

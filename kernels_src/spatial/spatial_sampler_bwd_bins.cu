@@ -1,0 +1,60 @@
+/*@kernel
+name   = "spatial_sampler_bwd_bins"
+about  = "The points of each image ordered by cell, and by number within one: a warp has a band of cells."
+params = ["const int* cells", "int* starts", "int* order", "int images", "int points", "int kinds",
+          "int band"]
+block  = [32, 1, 1]
+grid   = ["ceil_div(kinds, band)", "images", 1]
+needs  = ["1 <= images < 65536", "points >= 1", "kinds >= 1", "1 <= band <= 1024"]
+problems = ["spatial_sampler_bwd x=2x5x7x6:f32 dy=2x5x9x5:f32 grid=2x9x5x2:f32",
+            "spatial_sampler_bwd x=2x1x47x33:f32 dy=2x1x19x35:f32 grid=2x19x35x2:f32"]
+@*/
+// starts[image][cell]: where its points begin in order[image][…]; one more than there are cells (`kinds`).
+// Every warp walks all points of its image twice: it counts those of its cells and those below them, then
+// puts them down in order. Nobody waits for another, nothing is added by two threads at once.
+#include "lib/reduce.cuh"
+
+extern "C" __global__ __launch_bounds__(32) void KERNEL(
+    const int* cells, int* starts, int* order, int images, int points, int kinds, int band) {
+    __shared__ int next[1024];
+    const int lane = threadIdx.x, first = blockIdx.x * band, mine = min(band, kinds - first);
+    cells += i64(blockIdx.y) * points, order += i64(blockIdx.y) * points;
+    starts += i64(blockIdx.y) * (kinds + 1);
+    for (int k = lane; k < mine; k += 32) next[k] = 0;
+    __syncwarp();
+
+    int below = 0;
+    for (int p = lane; p < points; p += 32) {
+        const int cell = cells[p];
+        below += cell >= 0 && cell < first;
+        if (unsigned(cell - first) < unsigned(mine)) atomicAdd(&next[cell - first], 1);
+    }
+    int start = warp_sum(below);
+    __syncwarp();
+    for (int base = 0; base < mine; base += 32) {
+        const int k = base + lane, here = k < mine ? next[k] : 0;
+        int before = here;                           // sum of this lane and those in front of it
+        UNROLL for (int d = 1; d < 32; d *= 2) {
+            const int other = __shfl_up_sync(~0u, before, d);
+            if (lane >= d) before += other;
+        }
+        if (k < mine) starts[first + k] = next[k] = start + before - here;
+        start += __shfl_sync(~0u, before, 31);
+    }
+    if (first + mine == kinds && lane == 0) starts[kinds] = start;
+    __syncwarp();
+
+    for (int base = 0; base < points; base += 32) {
+        const int p = base + lane, k = p < points ? cells[p] - first : -1;
+        const bool is_mine = unsigned(k) < unsigned(mine);
+        const unsigned ours = __ballot_sync(~0u, is_mine);
+        if (ours == 0) continue;
+        if (is_mine) {
+            const unsigned same = __match_any_sync(ours, k), earlier = same & (1u << lane) - 1;
+            order[next[k] + __popc(earlier)] = p;
+            __syncwarp(ours);
+            if (earlier == 0) next[k] += __popc(same);
+        }
+        __syncwarp();
+    }
+}
