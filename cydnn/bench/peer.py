@@ -182,12 +182,43 @@ def _dropout_bwd(op, t):
     return lambda: torch.ops.aten.native_dropout_backward(t["dy"], mask, philox.factor(op.p)), ["dx"]
 
 
+def _sampler_fwd(op, t):
+    call = lambda: torch.nn.functional.grid_sample(t["x"], t["grid"], align_corners=True)
+    return call, ["y"]
+
+
+def _sampler_bwd(op, t):
+    f = torch.ops.aten.grid_sampler_2d_backward
+    return lambda: f(t["dy"], t["x"], t["grid"], 0, 0, True, [True, True]), ["dx", "dgrid"]
+
+
+def _grid_fwd(op, t):
+    n, h, w, _ = t["grid"].shape
+    return lambda: torch.nn.functional.affine_grid(t["theta"], [n, 1, h, w], align_corners=True), ["grid"]
+
+
+def _grid_bwd(op, t):
+    n, h, w, _ = t["dgrid"].shape
+    return lambda: torch.ops.aten.affine_grid_generator_backward(t["dgrid"], [n, 1, h, w], True), ["dtheta"]
+
+
+def _im2col(op, t):
+    """Columns of an image each: those of several images lie one behind the other there."""
+    if t["x"].dim() != 4 or op.pre_pad != op.post_pad or op.mode != "cross_correlation":
+        return None
+    window, pad, _, stride, dilation = op.geometry(4)
+    columns = lambda: torch.nn.functional.unfold(t["x"], window, dilation, pad, stride)
+    return columns, ["col" if len(t["x"]) == 1 else None]
+
+
 _CALLS = {
     "conv_fprop": _conv("y"), "conv_dgrad": _conv("x"), "conv_wgrad": _conv("w"),
     "conv_bgrad": lambda op, t: (lambda: t["dy"].sum((0, *range(2, t["dy"].dim())), keepdim=True), ["db"]),
     "matmul": lambda op, t: (lambda: torch.matmul(t["a"], t["b"]), ["c"]), "softmax_fwd": _softmax_fwd,
     "softmax_bwd": _softmax_bwd, "pooling_fwd": _pool_fwd, "pooling_bwd": _pool_bwd,
     "batch_norm_training": _bn_fwd, "batch_norm_bwd": _bn_bwd, "pointwise": _pointwise,
+    "spatial_sampler_fwd": _sampler_fwd, "spatial_sampler_bwd": _sampler_bwd, "spatial_grid_fwd": _grid_fwd,
+    "spatial_grid_bwd": _grid_bwd, "im2col": _im2col,
     "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "lrn_fwd": _lrn_fwd,
     "reduction": _reduction, "rnn_fwd": peer_rnn.forward,
     "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),

@@ -41,6 +41,7 @@ from .dropout.fwd_any import DropoutFwdAny
 from .dropout.fwd_vector import DropoutFwdVector
 from .dropout.states_set import DropoutStatesSet
 from .engine import PLAIN, Config, Engine, Knob
+from .im2col.any import Im2colAny
 from .layout.add_tensor_any import AddTensorAny
 from .layout.add_tensor_vector import AddTensorVector
 from .layout.op_tensor_any import OpTensorAny
@@ -105,6 +106,10 @@ from .softmax.fwd_generic import SoftmaxFwdGeneric
 from .softmax.fwd_split import SoftmaxFwdSplit
 from .softmax.fwd_strided import SoftmaxFwdStrided
 from .softmax.fwd_warp import SoftmaxFwdWarp
+from .spatial.grid_bwd_split import SpatialGridBwdSplit
+from .spatial.grid_fwd_any import SpatialGridFwdAny
+from .spatial.sampler_bwd_gather import SpatialSamplerBwdGather
+from .spatial.sampler_fwd_any import SpatialSamplerFwdAny
 
 REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
@@ -141,6 +146,10 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # dropout: 350 to 359
     DropoutFwdVector, DropoutFwdAny, DropoutBwdVector, DropoutBwdAny, DropoutFactorsVector,
     DropoutStatesSet,
+    # spatial transformer: 360 to 379
+    SpatialGridFwdAny, SpatialGridBwdSplit, SpatialSamplerFwdAny, SpatialSamplerBwdGather,
+    # im2col: 380 to 389
+    Im2colAny,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

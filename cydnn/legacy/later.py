@@ -7,12 +7,6 @@ from .arguments import public
 
 LATER = {                                        # family: names with their chapters
     "divisive normalization": "divisiveNormalizationForward=g93 divisiveNormalizationBackward=g94",
-    "the family of spatial transformers": "createSpatialTransformerDescriptor=g118 "
-                            "destroySpatialTransformerDescriptor=g119 setSpatialTransformerNdDescriptor=g120 "
-                            "setSpatialTransformerDescriptor=g120 spatialTfGridGeneratorForward=g121 "
-                            "spatialTfGridGeneratorBackward=g122 spatialTfSamplerForward=g123 "
-                            "spatialTfSamplerBackward=g124",
-    "unfolding an image into columns": "im2Col=v5.0.4",
 }
 
 

@@ -3,6 +3,7 @@ from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
 from .dropout import DropoutBwd, DropoutFactors, DropoutFwd, DropoutStates
 from .gen_stats import GenStats
+from .im2col import Im2col
 from .lrn import LrnBwd, LrnFwd
 from .matmul import Matmul
 from .op import Attribute, Op
@@ -12,10 +13,12 @@ from .problem import Problem
 from .reduction import Reduction
 from .rnn import RnnBwdData, RnnBwdWeights, RnnFwd
 from .softmax import SoftmaxBwd, SoftmaxFwd
+from .spatial import SpatialGridBwd, SpatialGridFwd, SpatialSamplerBwd, SpatialSamplerFwd
 from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 
 OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction, SoftmaxFwd, SoftmaxBwd,
        PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, GenStats, Transform,
        AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights, DropoutFwd, DropoutBwd,
-       DropoutFactors, DropoutStates, LrnFwd, LrnBwd)
+       DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd, SpatialGridBwd, SpatialSamplerFwd,
+       SpatialSamplerBwd, Im2col)
 BY_NAME = {op.name: op for op in OPS}

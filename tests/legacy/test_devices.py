@@ -8,9 +8,11 @@ from cydnn import cudnn as c
 from .arrays import BFLOAT16, DOUBLE, FLOAT, FLOATS, GUARD, HALF, NHWC, Filter, Tensor, conv_desc, draw
 from .test_activation import act_desc
 from .test_pooling import pool_desc
+from .test_spatial import st_desc
 from .test_tensor_ops import op_desc
 
 X, W, Y, IMAGE = (2, 8, 9, 7), (16, 8, 3, 3), (2, 16, 9, 7), (2, 16, 4, 3)
+GRID = (2, 4, 3, 2)
 STAT, VECTOR = (1, 8, 1, 1), (1, 16, 1, 1)
 
 
@@ -53,6 +55,17 @@ CALLS = {
     "batchNormalizationBackward": (dict(x=X, dy=X, s=STAT, ds=STAT, db=STAT, dx=X), lambda h, t, p, d: (
         c.batchNormalizationBackward(h, 1, 2, 0.5, 3, 0.25, t.x.desc, p.x, t.dy.desc, p.dy, t.dx.desc, p.dx,
                                      t.s.desc, p.s, p.ds, p.db, 0.5, 0, 0))),
+    "spatialTfGridGeneratorForward": (dict(theta=(2, 2, 3), grid=GRID), lambda h, t, p, d: (
+        c.spatialTfGridGeneratorForward(h, st_desc(IMAGE, d), p.theta, p.grid))),
+    "spatialTfGridGeneratorBackward": (dict(dgrid=GRID, dtheta=(2, 2, 3)), lambda h, t, p, d: (
+        c.spatialTfGridGeneratorBackward(h, st_desc(IMAGE, d), p.dgrid, p.dtheta))),
+    "spatialTfSamplerForward": (dict(x=Y, grid=GRID, y=IMAGE), lambda h, t, p, d: c.spatialTfSamplerForward(
+        h, st_desc(IMAGE, d), 2, t.x.desc, p.x, p.grid, 0.5, t.y.desc, p.y)),
+    "spatialTfSamplerBackward": (dict(x=Y, dy=IMAGE, grid=GRID, dx=Y, dgrid=GRID), lambda h, t, p, d: (
+        c.spatialTfSamplerBackward(h, st_desc(IMAGE, d), 2, t.x.desc, p.x, 0.5, t.dx.desc, p.dx, 3,
+                                   t.dy.desc, p.dy, p.grid, 0.25, p.dgrid))),
+    "im2Col": (dict(x=X, w=W, y=(72, 126, 1)), lambda h, t, p, d: c.im2Col(
+        h, t.x.desc, p.x, t.w.desc, conv(d), p.y)),
     "transformTensor": (dict(x=X, y=X), lambda h, t, p, d: c.transformTensor(
         h, 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)),
     "addTensor": (dict(a=(1, 8, 1, 7), y=X), lambda h, t, p, d: c.addTensor(

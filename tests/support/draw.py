@@ -308,6 +308,37 @@ def _dropout(op_class, rng):
     return Problem(op, operands if op_class is ops.DropoutFwd else {**operands, "mask": mask_desc(count)})
 
 
+def _grid(op_class, rng):
+    dtype, compute = _types(rng)
+    n, h, w = rng.randint(1, 5), size(rng, 70), size(rng, 70)
+    theta, grid = (TensorDesc.packed(dtype, dims) for dims in ((n, 2, 3), (n, h, w, 2)))
+    return Problem(op_class(compute=compute), dict(theta=theta, grid=grid) if op_class is ops.SpatialGridFwd
+                   else dict(dgrid=grid, dtheta=theta))
+
+
+def _sampler(op_class, rng):
+    dtype, compute = _types(rng)
+    n, c = rng.randint(1, 4), size(rng, 40)
+    image, points = ([size(rng, 24) for _ in range(2)] for _ in range(2))
+    layout = rng.choice(["nchw", "nhwc", None])
+    makes = {**dict.fromkeys(("x", "dx"), lambda: tensor(rng, dtype, (n, c, *image), layout)),
+             **dict.fromkeys(("y", "dy"), lambda: tensor(rng, dtype, (n, c, *points), layout)),
+             **dict.fromkeys(("grid", "dgrid"), lambda: TensorDesc.packed(dtype, (n, *points, 2)))}
+    return Problem(op_class(compute=compute), {name: makes[name]() for name in op_class.operands()})
+
+
+def _im2col(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 24, ranks=(3, 4, 4, 5))
+    some = lambda values: [rng.choice(values) for _ in dims[2:]]
+    op = op_class(window=some([1, 2, 3, 5]), pre_pad=some([0, 0, 1, 2]), post_pad=some([0, 0, 1]),
+                  stride=some([1, 1, 2, 3]), dilation=some([1, 1, 2]), compute=compute,
+                  mode=rng.choice(["cross_correlation", "convolution"]))
+    x = tensor(rng, dtype, dims)
+    col = op.complete(dict(x=x))["col"]
+    return Problem(op, dict(x=x, col=tensor(rng, dtype, col.dims, rng.choice(["nchw", "permuted", "gaps"]))))
+
+
 def _states(op_class, rng):
     return Problem(op_class(compute=rng.choice(["f32", "f64"])), {})
 
@@ -360,4 +391,5 @@ _MAKERS = {**{op: _rnn for op in (ops.RnnFwd, ops.RnnBwdData, ops.RnnBwdWeights)
            ops.BatchNormBwd: _batch_norm, **{op: _tensor_op for op in TENSOR_OPS},
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
            ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,
-           ops.LrnBwd: _lrn}
+           ops.LrnBwd: _lrn, ops.SpatialGridFwd: _grid, ops.SpatialGridBwd: _grid,
+           ops.SpatialSamplerFwd: _sampler, ops.SpatialSamplerBwd: _sampler, ops.Im2col: _im2col}

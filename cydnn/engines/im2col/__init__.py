@@ -1,0 +1,1 @@
+"""The windows of images as columns of a matrix."""
