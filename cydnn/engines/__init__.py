@@ -35,9 +35,11 @@ from .conv.wgrad_mma import ConvWgradMma
 from .conv.wgrad_mma_repack import ConvWgradMmaRepack
 from .conv.wgrad_simt import ConvWgradSimt
 from .dropout.bwd_any import DropoutBwdAny
+from .dropout.bwd_nhwc import DropoutBwdNhwc
 from .dropout.bwd_vector import DropoutBwdVector
 from .dropout.factors_vector import DropoutFactorsVector
 from .dropout.fwd_any import DropoutFwdAny
+from .dropout.fwd_nhwc import DropoutFwdNhwc
 from .dropout.fwd_vector import DropoutFwdVector
 from .dropout.states_set import DropoutStatesSet
 from .engine import PLAIN, Config, Engine, Knob
@@ -144,8 +146,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # local response normalization: 330 to 339
     LrnFwdChannels, LrnFwdStrided, LrnBwdChannels, LrnBwdStrided,
     # dropout: 350 to 359
-    DropoutFwdVector, DropoutFwdAny, DropoutBwdVector, DropoutBwdAny, DropoutFactorsVector,
-    DropoutStatesSet,
+    DropoutFwdVector, DropoutFwdNhwc, DropoutFwdAny, DropoutBwdVector, DropoutBwdNhwc, DropoutBwdAny,
+    DropoutFactorsVector, DropoutStatesSet,
     # spatial transformer: 360 to 379
     SpatialGridFwdAny, SpatialGridBwdSplit, SpatialSamplerFwdAny, SpatialSamplerBwdGather,
     # im2col: 380 to 389

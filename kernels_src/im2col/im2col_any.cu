@@ -4,7 +4,8 @@ about   = "The windows of images as columns of a matrix: a thread has one column
 T       = ["f64", "f32", "f16", "bf16"]
 params  = ["const T* x", "T* col", "int columns", "int rows", "Array<FastDiv, 3> out",
            "Array<FastDiv, 3> taps", "Array<int, 3> size", "Array<int, 3> stride", "Array<int, 3> first",
-           "Array<int, 3> step", "int64_t x_n", "int64_t x_c", "Array<int64_t, 3> x_s", "int64_t row_step", "int64_t column_step"]
+           "Array<int, 3> step", "int64_t x_n", "int64_t x_c", "Array<int64_t, 3> x_s",
+           "int64_t row_step", "int64_t column_step"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(columns, 256)", "ceil_div(rows, 8)", 1]
 needs   = ["1 <= columns < 2**31 - 256", "1 <= rows <= 8 * 65535"]

@@ -297,12 +297,14 @@ def _split(rng, count) -> tuple:
 def _dropout(op_class, rng):
     dtype, compute = _types(rng)
     dims = rng.choice([lambda: _image(rng, 48),
+                       lambda: (rng.randint(1, 3), 8 * rng.randint(1, 6), rng.randint(1, 6), 8),
                        lambda: (rng.randint(1, 3) * 4096 + rng.choice([0, 1, 8]),)])()
     count = prod(dims)
     op = op_class(p=rng.choice([0.5, 0.1, 0.9, 0.0, 1.0, rng.random()]), compute=compute)
     if op_class is ops.DropoutFactors:
         return Problem(op, dict(y=TensorDesc.packed(dtype, dims)))
-    read, written = (tensor(rng, dtype, d, rng.choice(["nchw", None])) for d in
+    both = rng.choice(["nchw", "nhwc", None])
+    read, written = (tensor(rng, dtype, d, both) for d in
                      (dims, dims if rng.random() < 0.6 else _split(rng, count)))
     operands = {op.reads[0]: read, op.writes[0]: written}
     return Problem(op, operands if op_class is ops.DropoutFwd else {**operands, "mask": mask_desc(count)})

@@ -1,6 +1,7 @@
 """What the dropout engines share: arguments of their kernels, reasons, and the launch that others use."""
 from __future__ import annotations
 
+from math import prod
 from typing import ClassVar
 
 from ...kernels.expressions import ceil_div
@@ -70,7 +71,7 @@ class DropoutEngine(Engine):
             return []
         pointers = {name: p.ptr(name) for name in p.op.operands()}
         drawn = thresholds(p.op.p) if "states" in pointers else {}
-        args = dict(pointers, count=count, **drawn, factor=philox.factor(p.op.p), **self.more(p))
+        args = dict(pointers, **drawn, factor=philox.factor(p.op.p), **self.more(p))
         return [Launch(f"{self.kernel}_{p.operands[self.x].dtype}", args, self.extra(count, dev))]
 
     def extra(self, count, dev) -> dict:
@@ -90,7 +91,31 @@ class VectorForm(DropoutEngine):
                 yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
 
     def more(self, p) -> dict:
-        return {}
+        return dict(count=p.operands[self.x].count)
+
+
+class NhwcForm(DropoutEngine):
+    """Both tensors NHWC, channels and positions in whole octets."""
+    share = 0.6
+
+    def limits(self, p):
+        for name in (self.x, self.y):
+            d = p.operands[name]
+            if d.rank < 3 or not d.is_packed("nhwc"):
+                yield (f"{name} must be packed with the channels innermost; got dims {d.dims}, "
+                       f"strides {d.strides}")
+            elif d.c % 8 or prod(d.spatial) % 8:
+                yield f"{name} must have a multiple of 8 channels and of 8 positions; got dims {d.dims}"
+            if d.alignment < 16:
+                yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
+        if p.operands[self.x].dims != p.operands[self.y].dims:
+            yield f"{self.y} must have dims {p.operands[self.x].dims}; got {p.operands[self.y].dims}"
+        if p.operands[self.x].count >= 2 ** 37:
+            yield f"{self.x} must have fewer than 2^37 elements; got {p.operands[self.x].count}"
+
+    def more(self, p) -> dict:
+        d = p.operands[self.x]
+        return dict(items=d.count // 64, groups=d.c // 8, octets=prod(d.spatial) // 8)
 
 
 class AnyForm(DropoutEngine):
@@ -102,4 +127,5 @@ class AnyForm(DropoutEngine):
             yield f"{self.x} must have fewer than 2^31 elements; got {p.operands[self.x].count}"
 
     def more(self, p) -> dict:
-        return {**walk(self.x, p.operands[self.x]), **walk(self.y, p.operands[self.y])}
+        x, y = p.operands[self.x], p.operands[self.y]
+        return dict(count=x.count, **walk(self.x, x), **walk(self.y, y))
