@@ -2,6 +2,18 @@
 to cudnnSpatialTfSamplerBackward. Spec: legacy API, 3.18 and 4.14.
 
 BFLOAT16 goes beyond v5.
+
+>>> import numpy as np
+>>> from cydnn import cudnn
+>>> handle, stDesc = cudnn.create("numpy"), cudnn.createSpatialTransformerDescriptor()
+>>> cudnn.setSpatialTransformerNdDescriptor(stDesc, cudnn.CUDNN_SAMPLER_BILINEAR, cudnn.CUDNN_DATA_FLOAT, 4,
+...                                         (1, 1, 2, 2))
+>>> xDesc, yDesc = cudnn.createTensorDescriptor(), cudnn.createTensorDescriptor()
+>>> cudnn.setTensor4dDescriptor(xDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 1, 3, 3)
+>>> cudnn.setTensor4dDescriptor(yDesc, cudnn.CUDNN_TENSOR_NCHW, cudnn.CUDNN_DATA_FLOAT, 1, 1, 2, 2)
+>>> turned = np.array([[0, -1, 0], [1, 0, 0]], np.float32)                   # by a quarter
+>>> x, y, grid = np.arange(9, dtype=np.float32), np.zeros(4, np.float32), np.zeros((2, 2, 2), np.float32)
+>>> cudnn.spatialTfGridGeneratorForward(handle, stDesc, turned, grid)
 """
 from __future__ import annotations
 
@@ -36,20 +48,35 @@ SPATIAL_TRANSFORMER = Kind("spatial transformer descriptor", text=_text)
 
 @public("g118")
 def createSpatialTransformerDescriptor():
-    """A spatial transformer descriptor that is not set yet."""
+    """A spatial transformer descriptor that is not set yet.
+
+    >>> cudnn.createSpatialTransformerDescriptor()
+    SpatialTransformerDescriptor(not set)
+    """
     return SPATIAL_TRANSFORMER.create()
 
 
 @public("g119")
 def destroySpatialTransformerDescriptor(stDesc) -> None:
-    """NULL is a no-op."""
+    """NULL is a no-op.
+
+    >>> cudnn.destroySpatialTransformerDescriptor(stDesc)
+    >>> stDesc
+    SpatialTransformerDescriptor(destroyed)
+    """
     SPATIAL_TRANSFORMER.destroy("cudnnDestroySpatialTransformerDescriptor", "stDesc", stDesc)
 
 
 @public("g120", setSpatialTransformerDescriptor="g120")
 def setSpatialTransformerNdDescriptor(stDesc, samplerType, dataType, nbDims, dimA) -> None:
     """``dimA``: dims of the output, n, c, h, w. More than four are kept, and refused by the functions that
-    compute."""
+    compute.
+
+    >>> cudnn.setSpatialTransformerNdDescriptor(stDesc, cudnn.CUDNN_SAMPLER_BILINEAR, cudnn.CUDNN_DATA_HALF,
+    ...                                         4, (2, 3, 8, 8))
+    >>> stDesc
+    SpatialTransformerDescriptor(f16 n2c3h8w8 sampler=BILINEAR)
+    """
     function = "cudnnSetSpatialTransformerNdDescriptor"
     found = SPATIAL_TRANSFORMER.resolve(function, "stDesc", stDesc)
     sampler = SAMPLER_TYPE.check(function, "samplerType", samplerType)
@@ -117,19 +144,35 @@ SAMPLER_BACKWARD = Compute("cudnnSpatialTfSamplerBackward",
 
 @public("g121")
 def spatialTfGridGeneratorForward(handle, stDesc, theta, grid):
-    """grid[n, i, j] = theta[n] @ (x, y, 1) with x and y from -1 to 1 over the output; x comes first."""
+    """grid[n, i, j] = theta[n] @ (x, y, 1) with x and y from -1 to 1 over the output; x comes first.
+
+    >>> cudnn.spatialTfGridGeneratorForward(handle, stDesc, turned, grid)
+    >>> grid.tolist()
+    [[[1.0, -1.0], [1.0, 1.0]], [[-1.0, -1.0], [-1.0, 1.0]]]
+    """
     compute(GRID_FORWARD, handle, (stDesc,), (theta, grid), ())
 
 
 @public("g122")
 def spatialTfGridGeneratorBackward(handle, stDesc, dgrid, dtheta):
-    """dtheta, overwritten: the sum of dgrid * (x, y, 1) over all points. Always in one order."""
+    """dtheta, overwritten: the sum of dgrid * (x, y, 1) over all points. Always in one order.
+
+    >>> dtheta = np.zeros((2, 3), np.float32)
+    >>> cudnn.spatialTfGridGeneratorBackward(handle, stDesc, np.ones((2, 2, 2), np.float32), dtheta)
+    >>> dtheta.tolist()
+    [[0.0, 0.0, 4.0], [0.0, 0.0, 4.0]]
+    """
     compute(GRID_BACKWARD, handle, (stDesc,), (dgrid, dtheta), ())
 
 
 @public("g123")
 def spatialTfSamplerForward(handle, stDesc, alpha, xDesc, x, grid, beta, yDesc, y):
-    """y = alpha * (x sampled bilinearly at grid) + beta * y; pixels outside of x are 0."""
+    """y = alpha * (x sampled bilinearly at grid) + beta * y; pixels outside of x are 0.
+
+    >>> cudnn.spatialTfSamplerForward(handle, stDesc, 1.0, xDesc, x, grid, 0.0, yDesc, y)
+    >>> y.tolist()
+    [2.0, 8.0, 0.0, 6.0]
+    """
     compute(SAMPLER_FORWARD, handle, (stDesc, xDesc, yDesc), (x, grid, y), (alpha, beta))
 
 
@@ -137,6 +180,13 @@ def spatialTfSamplerForward(handle, stDesc, alpha, xDesc, x, grid, beta, yDesc, 
 def spatialTfSamplerBackward(handle, stDesc, alpha, xDesc, x, beta, dxDesc, dx, alphaDgrid, dyDesc, dy, grid,
                              betaDgrid, dgrid):
     """dx = alpha * gradient + beta * dx, dgrid = alphaDgrid * gradient + betaDgrid * dgrid; the same bits on
-    every run. Mind the order."""
+    every run. Mind the order.
+
+    >>> dx, dy, dgrid = np.zeros(9, np.float32), np.ones(4, np.float32), np.zeros((2, 2, 2), np.float32)
+    >>> cudnn.spatialTfSamplerBackward(handle, stDesc, 1.0, xDesc, x, 0.0, xDesc, dx, 1.0, yDesc, dy, grid,
+    ...                                0.0, dgrid)
+    >>> dx.tolist()
+    [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0]
+    """
     compute(SAMPLER_BACKWARD, handle, (stDesc, xDesc, dxDesc, dyDesc), (x, dy, grid, dx, dgrid),
             (alpha, beta, alphaDgrid, betaDgrid))
