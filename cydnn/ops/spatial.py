@@ -180,7 +180,7 @@ class SpatialSamplerBwd(Sampler, reads="x dy grid", writes="dx dgrid"):
 
     def reference(self, x, dy, grid):
         points, rows_dy = Points(grid, *x.shape[2:]), np.moveaxis(dy, 1, -1)
-        dx, slopes = np.zeros_like(np.moveaxis(x, 1, -1)), [0.0, 0.0]
+        dx, slopes = np.zeros(np.moveaxis(x, 1, -1).shape), [0.0, 0.0]
         image = np.broadcast_to(np.arange(len(x))[:, None, None], points.near.shape)
         for columns, rows, inside, wx, wy, sx, sy in points.corners():
             np.add.at(dx, (image[inside], rows[inside], columns[inside]),
@@ -194,7 +194,7 @@ class SpatialSamplerBwd(Sampler, reads="x dy grid", writes="dx dgrid"):
     def magnitude(self, arrays, scalars, results):
         """Weights have absolute errors, so they count as 1."""
         x, rows_dy = np.abs(arrays["x"]), np.abs(np.moveaxis(arrays["dy"], 1, -1))
-        points, dx, seen = Points(arrays["grid"], *x.shape[2:]), np.zeros_like(np.moveaxis(x, 1, -1)), 0.0
+        points, dx, seen = Points(arrays["grid"], *x.shape[2:]), np.zeros(np.moveaxis(x, 1, -1).shape), 0.0
         image = np.broadcast_to(np.arange(len(x))[:, None, None], points.near.shape)
         for columns, rows, inside, *_ in points.corners():
             np.add.at(dx, (image[inside], rows[inside], columns[inside]), rows_dy[inside])

@@ -21,7 +21,7 @@ problems = ["dropout_fwd x=3x5x11:{T} y=3x55:{T} p=0.55219268798828125",
 #include "philox.cuh"
 #include "select.cuh"
 
-extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
+extern "C" __global__ __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4) void KERNEL(
     const T* x, T* y, u8* mask, int64_t* states, int64_t count, unsigned upper, unsigned lower,
     Acc_T factor) {
     __shared__ unsigned long long seen[2];

@@ -16,6 +16,6 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     if (n >= images) return;
     part += i64(n) * splits * 6 + at % 6;
     Acc_T sum = 0;
-    NO_UNROLL for (int k = 0; k < splits; ++k) sum += part[i64(k) * 6];
+    _Pragma("unroll 16") for (int k = 0; k < splits; ++k) sum += part[i64(k) * 6];
     dtheta[at] = from_acc<T>(sum);
 }

@@ -14,6 +14,8 @@ problems = ["spatial_sampler_bwd x=2x5x7x6:f32 dy=2x5x9x5:f32 grid=2x9x5x2:f32",
 // puts them down in order. Nobody waits for another, nothing is added by two threads at once.
 #include "lib/reduce.cuh"
 
+constexpr int AHEAD = 8;                             // loads in flight of a lane
+
 extern "C" __global__ __launch_bounds__(32) void KERNEL(
     const int* cells, int* starts, int* order, int images, int points, int kinds, int band) {
     __shared__ int next[1024];
@@ -24,10 +26,13 @@ extern "C" __global__ __launch_bounds__(32) void KERNEL(
     __syncwarp();
 
     int below = 0;
-    for (int p = lane; p < points; p += 32) {
-        const int cell = cells[p];
-        below += cell >= 0 && cell < first;
-        if (unsigned(cell - first) < unsigned(mine)) atomicAdd(&next[cell - first], 1);
+    NO_UNROLL for (int base = lane; base < points; base += 32 * AHEAD) {
+        int cell[AHEAD];
+        UNROLL for (int a = 0; a < AHEAD; ++a) cell[a] = base + 32 * a < points ? cells[base + 32 * a] : -1;
+        UNROLL for (int a = 0; a < AHEAD; ++a) {
+            below += cell[a] >= 0 && cell[a] < first;
+            if (unsigned(cell[a] - first) < unsigned(mine)) atomicAdd(&next[cell[a] - first], 1);
+        }
     }
     int start = warp_sum(below);
     __syncwarp();
@@ -44,17 +49,22 @@ extern "C" __global__ __launch_bounds__(32) void KERNEL(
     if (first + mine == kinds && lane == 0) starts[kinds] = start;
     __syncwarp();
 
-    for (int base = 0; base < points; base += 32) {
-        const int p = base + lane, k = p < points ? cells[p] - first : -1;
-        const bool is_mine = unsigned(k) < unsigned(mine);
-        const unsigned ours = __ballot_sync(~0u, is_mine);
-        if (ours == 0) continue;
-        if (is_mine) {
-            const unsigned same = __match_any_sync(ours, k), earlier = same & (1u << lane) - 1;
-            order[next[k] + __popc(earlier)] = p;
-            __syncwarp(ours);
-            if (earlier == 0) next[k] += __popc(same);
+    NO_UNROLL for (int base = 0; base < points; base += 32 * AHEAD) {
+        int cell[AHEAD];
+        UNROLL for (int a = 0; a < AHEAD; ++a)
+            cell[a] = base + 32 * a + lane < points ? cells[base + 32 * a + lane] : -1;
+        UNROLL for (int a = 0; a < AHEAD; ++a) {
+            const int k = cell[a] - first;
+            const bool is_mine = cell[a] >= 0 && unsigned(k) < unsigned(mine);
+            const unsigned ours = __ballot_sync(~0u, is_mine);
+            if (ours == 0) continue;
+            if (is_mine) {
+                const unsigned same = __match_any_sync(ours, k), earlier = same & (1u << lane) - 1;
+                order[next[k] + __popc(earlier)] = base + 32 * a + lane;
+                __syncwarp(ours);
+                if (earlier == 0) next[k] += __popc(same);
+            }
+            __syncwarp();
         }
-        __syncwarp();
     }
 }
