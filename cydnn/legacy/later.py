@@ -6,7 +6,6 @@ from ..status import NotSupported
 from .arguments import public
 
 LATER = {                                        # family: names with their chapters
-    "divisive normalization": "divisiveNormalizationForward=g93 divisiveNormalizationBackward=g94",
 }
 
 

@@ -1,6 +1,7 @@
 """Operations: what is computed. One file a family; the table below is the list of all."""
 from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
+from .divisive_norm import DivisiveNormBwd, DivisiveNormFwd
 from .dropout import DropoutBwd, DropoutFactors, DropoutFwd, DropoutStates
 from .gen_stats import GenStats
 from .im2col import Im2col
@@ -20,5 +21,5 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, GenStats, Transform,
        AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights, DropoutFwd, DropoutBwd,
        DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd, SpatialGridBwd, SpatialSamplerFwd,
-       SpatialSamplerBwd, Im2col)
+       SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd)
 BY_NAME = {op.name: op for op in OPS}

@@ -6,10 +6,10 @@ T       = ["f64", "f32", "f16", "bf16"]
 W       = [5, 9, 16]
 when    = ["sm == 75 or T == bf16"]
 targets = ["sm_75", "sm_80"]
-params  = ["const T* x", "const T* dy", "T* dx", "int items", "FastDiv vectors", "int window", "Acc_T scale",
-           "Acc_T power", "Acc_T offset", "Acc_T slope", "Array<FastDiv,3> digits",
-           "Array<int64_t,4> x_strides", "Array<int64_t,4> dy_strides", "Array<int64_t,4> dx_strides",
-           "Acc_T alpha", "Acc_T beta"]
+params  = ["const T* x", "const T* dy", "T* dx", "int items", "FastDiv vectors", "int window",
+           "Acc_T scale", "Acc_T power", "int quarters", "Acc_T offset", "Acc_T slope", "int dims",
+           "Array<FastDiv,3> digits", "Array<int64_t,4> x_strides", "Array<int64_t,4> dy_strides",
+           "Array<int64_t,4> dx_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
 needs   = ["1 <= window <= W"]
@@ -25,8 +25,8 @@ problems = ["lrn_bwd n2c{80 // sizeof(T)}h9w15 window={W} scale=2.0 {T} nhwc",
 
 extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const T* x, const T* dy, T* dx, int items, FastDiv vectors, int window, Acc_T scale, Acc_T power,
-    Acc_T offset, Acc_T slope, Array<FastDiv, 3> digits, Array<i64, 4> x_strides, Array<i64, 4> dy_strides,
-    Array<i64, 4> dx_strides, Acc_T alpha, Acc_T beta) {
+    int quarters, Acc_T offset, Acc_T slope, int dims, Array<FastDiv, 3> digits, Array<i64, 4> x_strides,
+    Array<i64, 4> dy_strides, Array<i64, 4> dx_strides, Acc_T alpha, Acc_T beta) {
     using A = Acc_T;
     constexpr int HALF = Reach<W>::half;
     using Wide = RowPart<T, 2 * HALF>;
@@ -35,12 +35,12 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const unsigned item = blockIdx.x * 128 + threadIdx.x;
     if (item >= items) return;
     unsigned vector;
-    const Place place(vectors.divmod(item, vector), digits);
+    const Place place(vectors.divmod(item, vector), digits, dims);
     const int c = vector * OWN, channels = vectors.by * OWN;
     Wide x_row;
     Near dy_row;
-    x_row.load(x + place.offset(x_strides), c, channels);
-    dy_row.load(dy + place.offset(dy_strides), c, channels);
+    x_row.load(x + place.offset(x_strides, dims), c, channels);
+    dy_row.load(dy + place.offset(dy_strides, dims), c, channels);
 
     A v[COUNT + 2 * HALF], d[COUNT], s[COUNT], t[COUNT];
     x_row.get(v), dy_row.get(d);
@@ -48,12 +48,13 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     UNROLL for (int i = 0; i < COUNT + 2 * HALF; ++i) q[i] = v[i] * v[i];
     window_sums<W, true>(s, q, window);
     UNROLL for (int i = 0; i < COUNT; ++i) s[i] = offset + scale * s[i];
-    Power<T>{power}.raise(s, t);                                    // t: s^-(power+1), infinite beyond ends
+    Power<T>{power, quarters}.raise(s, t);                          // t: s^-(power+1), infinite beyond ends
     UNROLL for (int i = 0; i < COUNT; ++i)
-        t[i] = unsigned(c - HALF + i) < unsigned(channels) ? d[i] * v[HALF + i] * t[i] : A(0);
+        t[i] = (i >= HALF && i < HALF + OWN) || unsigned(c - HALF + i) < unsigned(channels)
+                   ? d[i] * v[HALF + i] * t[i] : A(0);
     A sum[OWN];
     window_sums<W, false>(sum, t, window);
     UNROLL for (int i = 0; i < OWN; ++i)
         sum[i] = d[HALF + i] * s[HALF + i] - slope * v[2 * HALF + i] * sum[i];
-    put(dx + place.offset(dx_strides) + c, sum, alpha, beta);
+    put(dx + place.offset(dx_strides, dims) + c, sum, alpha, beta);
 }

@@ -7,16 +7,16 @@ W       = [5, 9, 16]
 VEC     = [1, 2]
 when    = ["VEC == 1 or sizeof(T) == 2", "sm == 75 or T == bf16"]
 targets = ["sm_75", "sm_80"]
-params  = ["const T* x", "const T* dy", "T* dx", "int positions", "int channels", "int per", "FastDiv chunks",
-           "int window", "Acc_T scale", "Acc_T power", "Acc_T offset", "Acc_T slope",
-           "Array<FastDiv,3> digits", "int64_t x_channel", "int64_t dy_channel", "int64_t dx_channel",
-           "Array<int64_t,4> x_strides", "Array<int64_t,4> dy_strides", "Array<int64_t,4> dx_strides",
-           "Acc_T alpha", "Acc_T beta"]
+params  = ["const T* x", "const T* dy", "T* dx", "int positions", "int channels", "int per",
+           "FastDiv chunks", "int window", "Acc_T scale", "Acc_T power", "int quarters", "Acc_T offset",
+           "Acc_T slope", "int dims", "Array<FastDiv,3> digits", "int is_near", "int64_t x_channel",
+           "int64_t dy_channel", "int64_t dx_channel", "Array<int64_t,4> x_strides",
+           "Array<int64_t,4> dy_strides", "Array<int64_t,4> dx_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(positions, 128) * chunks", 1, 1]
 needs   = ["1 <= window <= W", "per % 8 == 0", "positions >= 1"]
-problems = ["lrn_bwd n2c27h5w{6 if VEC == 2 else 7} window={W} scale=2.0 {T}",
-            """lrn_bwd n2c40h3w{8 if VEC == 2 else 5} window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} \
+problems = ["lrn_bwd n2c27h5w{4 + VEC if VEC > 1 else 7} window={W} scale=2.0 {T}",
+            """lrn_bwd n2c40h3w{4 + VEC if VEC > 1 else 5} window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} \
                {'nchw' if VEC == 2 else 'nhwc'}""",
             """lrn_bwd x=2x19x3x2x4:{T}@1300,64,20,10,{1 if VEC == 2 else 2} \
                dy=2x19x3x2x4:{T}@1400,66,22,10,{1 if VEC == 2 else 2} \
@@ -27,42 +27,41 @@ problems = ["lrn_bwd n2c27h5w{6 if VEC == 2 else 7} window={W} scale=2.0 {T}",
 //   own  dy * s^-power               of c        … c + HALF + STRIP
 //   t    dy * x * s^-(power+1)       of c - HALF … c + HALF + STRIP
 // and makes dx of c … c + STRIP. All begin as 0 some strips before the first channel.
-#include "lrn.cuh"
+#include "tile/local_norm.cuh"
 
 constexpr int STRIP = 8, HALF = Reach<W>::half, LEAD = (2 * HALF + STRIP - 1) / STRIP * STRIP;
 
 extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const T* x, const T* dy, T* dx, int positions, int channels, int per, FastDiv chunks, int window,
-    Acc_T scale, Acc_T power, Acc_T offset, Acc_T slope, Array<FastDiv, 3> digits, i64 x_channel,
-    i64 dy_channel, i64 dx_channel, Array<i64, 4> x_strides, Array<i64, 4> dy_strides,
-    Array<i64, 4> dx_strides, Acc_T alpha, Acc_T beta) {
+    Acc_T scale, Acc_T power, int quarters, Acc_T offset, Acc_T slope, int dims, Array<FastDiv, 3> digits,
+    int is_near, i64 x_channel, i64 dy_channel, i64 dx_channel, Array<i64, 4> x_strides,
+    Array<i64, 4> dy_strides, Array<i64, 4> dx_strides, Acc_T alpha, Acc_T beta) {
     using A = Acc_T;
     using Chunk = Vec<T, VEC>;
     unsigned chunk;
     const unsigned position = chunks.divmod(blockIdx.x, chunk) * 128 + threadIdx.x;
     if (position >= positions) return;
-    const Place place(position, digits);
-    x += place.offset(x_strides), dy += place.offset(dy_strides), dx += place.offset(dx_strides);
+    const Place place(position, digits, dims);
     const int first = chunk * per, last = min(channels, first + per);
-    const Power<T> of{power};
+    x += place.offset(x_strides, dims), dy += place.offset(dy_strides, dims);
+    dx += place.offset(dx_strides, dims) + (first - LEAD) * dx_channel;
+    const Power<T> of{power, quarters};
 
-    const auto load = [&](const T* p, i64 step, int c) {
-        Chunk v;
-        UNROLL for (int j = 0; j < VEC; ++j) v[j] = from_acc<T>(A(0));
-        if (unsigned(c) < unsigned(channels)) v = Chunk::load_nc(p + c * step);
-        return v;
-    };
     A xs[VEC][STRIP + 2 * HALF], own[VEC][STRIP + HALF], t[VEC][STRIP + 2 * HALF];
     UNROLL for (int i = 0; i < 2 * HALF; ++i) {
-        const Chunk v = load(x, x_channel, first - LEAD + i);
+        const Chunk v = channel_of<VEC>(x, x_channel, first - LEAD + i, channels);
         UNROLL for (int j = 0; j < VEC; ++j) xs[j][i] = to_acc(v[j]), t[j][i] = 0;
     }
     UNROLL for (int j = 0; j < VEC; ++j) UNROLL for (int i = 0; i < HALF; ++i) own[j][i] = 0;
-    NO_UNROLL for (int c = first - LEAD; c < last; c += STRIP) {
+    NO_UNROLL for (int c = first - LEAD; c < last; c += STRIP, dx += STRIP * dx_channel) {
         Chunk new_x[STRIP], new_dy[STRIP];
-        UNROLL for (int i = 0; i < STRIP; ++i) {
-            new_x[i] = load(x, x_channel, c + 2 * HALF + i);
-            new_dy[i] = load(dy, dy_channel, c + HALF + i);
+        const bool is_whole = is_near && c >= first && c + 2 * HALF + STRIP <= channels && c + STRIP <= last;
+        if (is_whole) {
+            next_channels(new_x, x + (c + 2 * HALF) * x_channel, x_channel);
+            next_channels(new_dy, dy + (c + HALF) * dy_channel, dy_channel);
+        } else UNROLL for (int i = 0; i < STRIP; ++i) {
+            new_x[i] = channel_of<VEC>(x, x_channel, c + 2 * HALF + i, channels);
+            new_dy[i] = channel_of<VEC>(dy, dy_channel, c + HALF + i, channels);
         }
         A out[STRIP][VEC];
         UNROLL for (int j = 0; j < VEC; ++j) {
@@ -75,16 +74,17 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             UNROLL for (int i = 0; i < STRIP; ++i) {
                 const A d = to_acc(new_dy[i][j]);
                 own[j][HALF + i] = d * s[i];
-                const bool is_inside = unsigned(c + HALF + i) < unsigned(channels);  // below may be infinite
-                t[j][2 * HALF + i] = is_inside ? d * xs[j][HALF + i] * below[i] : A(0);
+                t[j][2 * HALF + i] = d * xs[j][HALF + i] * below[i];
             }
+            // Beyond the ends `below` may be infinite.
+            if (!is_whole) UNROLL for (int i = 0; i < STRIP; ++i)
+                if (unsigned(c + HALF + i) >= unsigned(channels)) t[j][2 * HALF + i] = 0;
             A sum[STRIP];
             window_sums<W, false>(sum, t[j], window);
             UNROLL for (int i = 0; i < STRIP; ++i) out[i][j] = own[j][i] - slope * xs[j][i] * sum[i];
             UNROLL for (int i = 0; i < HALF; ++i) own[j][i] = own[j][i + STRIP];
             UNROLL for (int i = 0; i < 2 * HALF; ++i) xs[j][i] = xs[j][i + STRIP], t[j][i] = t[j][i + STRIP];
         }
-        UNROLL for (int i = 0; i < STRIP; ++i)
-            if (c + i >= first && c + i < last) put(dx + (c + i) * dx_channel, out[i], alpha, beta);
+        if (c >= first) put_channels<T>(dx, dx_channel, out, is_whole, last - c, alpha, beta);
     }
 }

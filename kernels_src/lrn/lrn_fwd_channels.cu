@@ -6,9 +6,9 @@ T       = ["f64", "f32", "f16", "bf16"]
 W       = [5, 9, 16]
 when    = ["sm == 75 or T == bf16"]
 targets = ["sm_75", "sm_80"]
-params  = ["const T* x", "T* y", "int items", "FastDiv vectors", "int window", "Acc_T scale", "Acc_T power",
-           "Acc_T offset", "Array<FastDiv,3> digits", "Array<int64_t,4> x_strides",
-           "Array<int64_t,4> y_strides", "Acc_T alpha", "Acc_T beta"]
+params  = ["const T* x", "T* y", "int items", "FastDiv vectors", "int window", "Acc_T scale",
+           "Acc_T power", "int quarters", "Acc_T offset", "int dims", "Array<FastDiv,3> digits",
+           "Array<int64_t,4> x_strides", "Array<int64_t,4> y_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 512)", 1, 1]
 needs   = ["1 <= window <= W"]
@@ -23,13 +23,14 @@ problems = ["lrn_fwd n2c{80 // sizeof(T)}h9w15 window={W} scale=2.0 {T} nhwc",
 
 constexpr int ITEMS = 2, BLOCK = 256;
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const T* x, T* y, int items, FastDiv vectors, int window, Acc_T scale, Acc_T power, Acc_T offset,
-    Array<FastDiv, 3> digits, Array<i64, 4> x_strides, Array<i64, 4> y_strides, Acc_T alpha, Acc_T beta) {
+extern "C" __global__ __launch_bounds__(BLOCK, W == 5 && sizeof(T) == 2 ? 6 : 1) void KERNEL(
+    const T* x, T* y, int items, FastDiv vectors, int window, Acc_T scale, Acc_T power, int quarters,
+    Acc_T offset, int dims, Array<FastDiv, 3> digits, Array<i64, 4> x_strides, Array<i64, 4> y_strides,
+    Acc_T alpha, Acc_T beta) {
     using A = Acc_T;
     using Row = RowPart<T, Reach<W>::half>;
     constexpr int HALF = Reach<W>::half, OWN = Row::own;
-    const Power<T> of{power};
+    const Power<T> of{power, quarters};
     const int channels = vectors.by * OWN;
     Row row[ITEMS];
     i64 at[ITEMS];
@@ -37,9 +38,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned item = blockIdx.x * (BLOCK * ITEMS) + k * BLOCK + threadIdx.x;
         if (item >= items) break;
         unsigned vector;
-        const Place place(vectors.divmod(item, vector), digits);
-        row[k].load(x + place.offset(x_strides), vector * OWN, channels);
-        at[k] = place.offset(y_strides) + vector * OWN;
+        const Place place(vectors.divmod(item, vector), digits, dims);
+        row[k].load(x + place.offset(x_strides, dims), vector * OWN, channels);
+        at[k] = place.offset(y_strides, dims) + vector * OWN;
     }
     UNROLL for (int k = 0; k < ITEMS; ++k) {
         if (blockIdx.x * (BLOCK * ITEMS) + k * BLOCK + threadIdx.x >= items) break;

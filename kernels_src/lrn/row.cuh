@@ -1,7 +1,7 @@
 // A part of a row of channels: 16 bytes that a thread owns, and `Side` elements on each side of them, 0
 // beyond the ends. Rows are aligned to 16 bytes and have whole 16 bytes.
 #pragma once
-#include "lrn.cuh"
+#include "tile/local_norm.cuh"
 
 namespace cydnn {
 

@@ -32,16 +32,20 @@ def test_the_engine_of_a_layout(op, shape, engine):
     assert best(parsed(f"{op} {shape}").graph, H200).engine.name == f"{op}_{engine}"
 
 
-@pytest.mark.parametrize("op", PASSES)
 @pytest.mark.parametrize("window, word", [(1, 5), (5, 5), (6, 9), (9, 9), (10, 16), (16, 16)])
-@pytest.mark.parametrize("rest, name", [
-    ("n2c8h3w4 f16 nhwc", "channels_f16_w{}"), ("n2c8h3w4 f16 nchw", "strided_f16_w{}_v2"),
-    ("n2c8h3w3 f16 nchw", "strided_f16_w{}_v1"), ("n2c8h3w4 f16 nchw align=2", "strided_f16_w{}_v1"),
-    ("n2c8h3w4 f32 nchw", "strided_f32_w{}_v1")])
-def test_the_kernel_of_a_window(op, window, word, rest, name):
-    p = parsed(f"{op} {rest} window={window}")
-    step, = steps(BY_NAME[f"{op}_{name.split('_')[0]}"], p, H200)
-    assert step.kernel == f"{op}_{name.format(word)}"
+@pytest.mark.parametrize("rest, fwd, bwd", [
+    ("n2c8h3w4 f16 nhwc", "channels_f16_w{}", "channels_f16_w{}"),
+    ("n2c8h3w4 f16 nchw", "strided_f16_w5_v4 strided_f16_w{}_v2", "strided_f16_w{}_v2"),
+    ("n2c8h3w2 f16 nchw", "strided_f16_w{}_v2", "strided_f16_w{}_v2"),
+    ("n2c8h3w3 f16 nchw", "strided_f16_w{}_v1", "strided_f16_w{}_v1"),
+    ("n2c8h3w4 f16 nchw align=2", "strided_f16_w{}_v1", "strided_f16_w{}_v1"),
+    ("n2c8h3w4 f32 nchw", "strided_f32_w5_v2 strided_f32_w{}_v1", "strided_f32_w{}_v1"),
+    ("n2c8h3w4 f64 nchw", "strided_f64_w{}_v1", "strided_f64_w{}_v1")])
+def test_the_kernel_of_a_window(window, word, rest, fwd, bwd):
+    for op, name in zip(PASSES, (fwd, bwd)):
+        p = parsed(f"{op} {rest} window={window}")
+        step, = steps(BY_NAME[f"{op}_{name.split('_')[0]}"], p, H200)
+        assert step.kernel == f"{op}_{name.split()[0 if word == 5 else -1].format(word)}"
 
 
 @pytest.mark.parametrize("engine, line, sentence", [
@@ -82,9 +86,10 @@ def test_nothing_is_launched_for_empty_tensors(op):
 def test_chunks_cover_the_channels(positions, channels):
     step, = steps(BY_NAME["lrn_fwd_strided"], parsed(f"lrn_fwd 1x{channels}x{positions} f32"), H200)
     per, chunks = step.args["per"], step.args["chunks"]
-    assert per % 8 == 0 and (chunks - 1) * per < channels <= chunks * per
+    assert per % 16 == 0 and (chunks - 1) * per < channels <= chunks * per
     assert chunks == 1 or per >= 32
-    assert kernels.get(step.kernel).pack(step.args).grid == (-(-positions // 128) * chunks, 1, 1)
+    threads = positions // (1 if positions % 2 else 2)
+    assert kernels.get(step.kernel).pack(step.args).grid == (-(-threads // 128) * chunks, 1, 1)
 
 
 @pytest.mark.parametrize("name", [n for n, e in BY_NAME.items() if e is not REFERENCE])

@@ -119,6 +119,26 @@ def test_lrn_backward_is_the_derivative(window):
                                derivative(lambda v: forward.reference(v)["y"], x, dy), atol=1e-7)
 
 
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 5, 9, 16])
+@pytest.mark.parametrize("dims", [(2, 2, 6), (1, 2, 4, 5), (1, 1, 3, 2, 4)])
+@pytest.mark.parametrize("with_means", [False, True])
+def test_divisive_norm_backward_is_the_derivative(window, dims, with_means):
+    facts = dict(window=window, scale=1.5, power=0.6, offset=0.5)
+    x, dy, means = (RANDOM.normal(size=dims) for _ in range(3))
+    forward, backward = ops.DivisiveNormFwd(**facts), ops.DivisiveNormBwd(**facts)
+    f = lambda v, m: forward.reference(v, m if with_means else None)["y"]
+    wanted = dict(dx=dims, dmeans=dims) if with_means else dict(dx=dims)
+    found = backward.reference(x, means if with_means else None, dy, wanted)
+    np.testing.assert_allclose(found["dx"], derivative(lambda v: f(v, means), x, dy), atol=1e-7)
+    if with_means:
+        np.testing.assert_allclose(found["dmeans"], derivative(lambda m: f(x, m), means, dy), atol=1e-7)
+    else:
+        assert found["dmeans"] is None
+        found = backward.reference(x, None, dy, dict(dx=dims, dmeans=dims))
+        at_0 = derivative(lambda m: forward.reference(x, m)["y"], np.zeros(dims), dy)
+        np.testing.assert_allclose(found["dmeans"], at_0, atol=1e-7)
+
+
 @pytest.mark.parametrize("mode", ["spatial", "per_activation"])
 def test_batch_norm_backward_is_the_derivative(mode):
     x = RANDOM.normal(size=(4, 2, 2, 3))

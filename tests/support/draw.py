@@ -268,6 +268,20 @@ def _lrn(op_class, rng):
     return Problem(op, {n: tensor(rng, dtype, dims, layout) for n in op.operands()})
 
 
+def _divisive_norm(op_class, rng):
+    dtype, compute = _types(rng)
+    op = _local_norm(op_class, rng, compute)
+    rank = rng.choices([3, 4, 5], [1, 8, 1])[0]
+    op = replace(op, window=op.window if rank < 5 else min(op.window, 4))
+    most = {3: 60, 4: 24, 5: 7}[rank]
+    dims = (rng.randint(1, 3), rng.choice([rng.randint(1, 9), 8 * rng.randint(1, 4)]),
+            *(rng.choice([rng.randint(1, most), 4 * rng.randint(1, max(most // 4, 1))])
+              for _ in range(rank - 2)))
+    layout = rng.choice(["nchw", "nchw", "nhwc", None])
+    absent = {n for n, share in (("means", 0.6), ("dmeans", 0.5)) if rng.random() < share} & op.optional
+    return Problem(op, {n: None if n in absent else tensor(rng, dtype, dims, layout) for n in op.operands()})
+
+
 def _tensor_op(op_class, rng):
     dtype, compute = _types(rng)
     dims = _image(rng, 48)
@@ -394,4 +408,5 @@ _MAKERS = {**{op: _rnn for op in (ops.RnnFwd, ops.RnnBwdData, ops.RnnBwdWeights)
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
            ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,
            ops.LrnBwd: _lrn, ops.SpatialGridFwd: _grid, ops.SpatialGridBwd: _grid,
-           ops.SpatialSamplerFwd: _sampler, ops.SpatialSamplerBwd: _sampler, ops.Im2col: _im2col}
+           ops.SpatialSamplerFwd: _sampler, ops.SpatialSamplerBwd: _sampler, ops.Im2col: _im2col,
+           ops.DivisiveNormFwd: _divisive_norm, ops.DivisiveNormBwd: _divisive_norm}

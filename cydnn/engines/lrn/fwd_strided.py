@@ -9,3 +9,4 @@ from .view import Strided
 class LrnFwdStrided(Strided):
     """Any strides, any window: a thread walks the channels of one or two positions."""
     index, takes, kernel = 330, core(LrnFwd), "lrn_fwd_strided"
+    most_of_small = 8

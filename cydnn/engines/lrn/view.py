@@ -32,14 +32,20 @@ def width(window: int) -> int:
 def place(sizes, strides, names) -> dict:
     """Digits of a position, and the strides of the operands."""
     fill = (0,) * (4 - len(sizes))
-    return dict(digits=(*(max(n, 1) for n in sizes), 1, 1, 1)[:3],
+    return dict(dims=len(sizes), digits=(*(max(n, 1) for n in sizes), 1, 1, 1)[:3],
                 **{f"{name}_strides": (*s, *fill) for name, s in zip(names, strides)})
+
+
+def quarters(power: float) -> int:
+    """Of a power that kernels make of square roots, how many quarters it is; of others 0."""
+    return {0.5: 2, 0.75: 3, 1.0: 4}.get(power, 0)
 
 
 def numbers(p: Match) -> dict:
     """The numbers of the op as kernels take them, and those of the blend."""
     mean, slope = p.op.scale / p.op.window, 2 * p.op.scale * p.op.power / p.op.window
-    return dict(window=p.op.window, scale=mean, power=p.op.power, offset=p.op.offset,
+    return dict(window=p.op.window, scale=mean, power=p.op.power, quarters=quarters(p.op.power),
+                offset=p.op.offset,
                 **(dict(slope=slope) if "dy" in p.operands else {}),
                 alpha=p.scalar("alpha"), beta=p.scalar("beta"))
 
@@ -79,21 +85,33 @@ class LrnEngine(Engine):
 
 class Strided(LrnEngine):
     """A thread walks the channels of a position; lanes along the innermost of the other dims."""
-    LANES, STRIP = 128, 8                        # threads of a block; channels of a step
+    LANES, STRIP = 128, 16                       # threads of a block; channels that chunks are multiples of
     BLOCKS_PER_SM = 16                           # that are wanted, while chunks stay long
-    LEAST = 4                                    # steps of a chunk
+    LEAST = 2                                    # of these in a chunk
 
     def limits(self, p, dev):
         return iter(())
 
-    @staticmethod
-    def vector(p) -> int:
-        """Positions of a thread: two where they are neighbours of 16 bits everywhere."""
+    most: ClassVar[int] = 4                      # bytes of a thread's access
+    most_of_small: ClassVar[int] = 4             # with windows of at most 5
+
+
+    @classmethod
+    def vector(cls, p) -> int:
+        """Positions of a thread: as many as lie side by side, whole and aligned, everywhere."""
         sizes, strides = kept(p)
-        whole = sizes[0] % 2 == 0 and all(s[0] == 1 and not any(t % 2 for t in s[1:]) for s in strides)
-        channels = not any(d.strides[CHANNEL] % 2 for d in p.descs if d.c > 1)
-        is_pair = p.x.dtype.bits == 16 and all(d.alignment >= 4 for d in p.descs)
-        return 2 if whole and channels and is_pair else 1
+        most = cls.most_of_small if p.op.window <= WINDOWS[0] else cls.most
+        vec = max(most // p.x.dtype.bytes, 1)
+        while vec > 1 and not cls._fits(p, vec, sizes, strides):
+            vec //= 2
+        return vec
+
+    @staticmethod
+    def _fits(p, vec, sizes, strides) -> bool:
+        side_by_side = all(s[0] == 1 and not any(t % vec for t in s[1:]) for s in strides)
+        channels = not any(d.strides[CHANNEL] % vec for d in p.descs if d.c > 1)
+        aligned = all(d.alignment >= vec * d.dtype.bytes for d in p.descs)
+        return sizes[0] % vec == 0 and side_by_side and channels and aligned
 
     def share(self, p):
         _, strides = kept(p)
@@ -108,8 +126,9 @@ class Strided(LrnEngine):
         wanted = ceil_div(self.BLOCKS_PER_SM * dev.sms, ceil_div(positions, self.LANES))
         each = max(ceil_div(steps, wanted), min(self.LEAST, steps))
         channel = {f"{name}_channel": d.strides[CHANNEL] for name, d in zip(p.operands, p.descs)}
+        near = all(d.strides[CHANNEL] < MOST // self.STRIP for d in p.descs)
         args = dict({name: p.ptr(name) for name in p.operands}, positions=positions, channels=p.x.c,
-                    per=each * self.STRIP, chunks=ceil_div(steps, each), **channel,
+                    is_near=int(near), per=each * self.STRIP, chunks=ceil_div(steps, each), **channel,
                     **place(sizes, strides, p.operands), **numbers(p))
         return Launch(self.name_of(p, f"v{vec}"), args)
 

@@ -1,0 +1,128 @@
+"""Engines of divisive normalization without a GPU: who takes what, who refuses with which sentence, and which
+lane makes which column."""
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cydnn import plan
+from cydnn.device.facts import KNOWN
+from cydnn.device.ptx import PtxDevice
+from cydnn.engines import REFERENCE, engines_for
+from cydnn.heuristics import best
+from cydnn.ops import DivisiveNormBwd, DivisiveNormFwd
+from cydnn.ops.problem import Problem
+from support import alone, matrix
+from support.alone import match, steps
+
+H200 = KNOWN["h200"]
+BY_NAME = {e.name: e for op in (DivisiveNormFwd, DivisiveNormBwd) for e in engines_for(op)}
+FWD, BWD = "divisive_norm_fwd", "divisive_norm_bwd"
+
+
+def forward(dims, rest="f32"):
+    return match(Problem.parse(f"{FWD} x={dims}:{rest}"))
+
+
+def backward(dims, rest="dmeans=none", kind="f32"):
+    return match(Problem.parse(f"{BWD} x={dims}:{kind} dy={dims}:{kind} {rest}"))
+
+
+@pytest.mark.parametrize("p, engine", [
+    (forward("8x64x28x28"), "divisive_norm_fwd_planes"), (forward("8x64x28x28", "f16@nhwc"),
+                                                          "divisive_norm_fwd_strided"),
+    (forward("2x3x9"), "divisive_norm_fwd_planes"), (forward("2x3x4x5x6"), "divisive_norm_fwd_strided"),
+    (forward("2x3x4x5", "f32 means=2x3x4x5:f32"), "divisive_norm_fwd_strided"),
+    (backward("8x64x28x28"), "divisive_norm_bwd_planes"), (backward("8x64x28x28", ""),
+                                                           "divisive_norm_bwd_strided")])
+def test_the_engine_of_a_problem(p, engine):
+    assert best(p.graph, H200).engine.name == engine
+
+
+@pytest.mark.parametrize("engine, p, sentence", [
+    ("divisive_norm_fwd_planes", forward("2x3x4x5", "f32 means=2x3x4x5:f32"), "takes no means"),
+    ("divisive_norm_bwd_planes", backward("2x3x4x5", "means=2x3x4x5:f32"), "takes no means and no dmeans"),
+    ("divisive_norm_fwd_planes", forward("2x3x4x5x6"), "x must have at most 2 spatial dims; got 3"),
+    ("divisive_norm_fwd_planes", forward("2x3x4x5", "f32@nhwc"), "w of x must be innermost; got stride 3"),
+    ("divisive_norm_fwd_strided", forward("2x3x4x5", "f32 y=2x3x4x5:f16"),
+     "operands must have one type; got f16 f32"),
+    ("divisive_norm_bwd_strided", backward("2x3x4x5", "acc=f64"), "compute must be f32 for f32 data; got f64"),
+    ("divisive_norm_fwd_strided", forward("70000x70000x1"),
+     "elements of x must be fewer than 2^31; got 4900000000"),
+    ("divisive_norm_bwd_planes", backward("1x1x9x99", "dmeans=none window=16"),
+     "window must leave 8 of 32 lanes that make results; it leaves 0 with 1 columns a lane"),
+])
+def test_refusals(engine, p, sentence):
+    reasons = list(BY_NAME[engine].reasons(p, H200))
+    assert any(r.startswith(sentence) for r in reasons), reasons
+
+
+@pytest.mark.parametrize("words, sentence", [
+    ("x=2x3 window=3", "x must have rank 3 to 5; got 2"),
+    ("x=2x3x4 window=17", "window must be <= 16; got 17"),
+    ("x=2x3x4 means=2x3x5", r"means must have dims \(2, 3, 4\) like x; got \(2, 3, 5\)")])
+def test_what_an_op_refuses(words, sentence):
+    with pytest.raises(Exception, match=f"{FWD}: {sentence}"):
+        Problem.parse(f"{FWD} {words}")
+
+
+def test_nothing_is_launched_for_empty_tensors():
+    for p in (forward("0x3x4x5"), forward("2x3x0x5"), backward("2x0x4x5"), backward("2x3x4x0", "")):
+        takers = alone.takers(p, H200)
+        assert takers and all(steps(engine, p, H200) == [] for engine in takers)
+
+
+@pytest.mark.parametrize("name", ["divisive_norm_fwd_planes", "divisive_norm_bwd_planes"])
+def test_every_column_is_made_once(name):
+    """Which lanes make results, and that those beside them reach as far as the windows do."""
+    rng, engine = random.Random(1), BY_NAME[name]
+    for _ in range(200):
+        width, window = rng.randint(1, 700), rng.randint(1, 16)
+        kind, more = rng.choice(["f16", "f32", "f64"]), f"window={window}"
+        p = (forward(f"1x1x9x{width}", f"{kind} {more}") if "fwd" in name
+             else backward(f"1x1x9x{width}", f"{more} dmeans=none", kind))
+        if reasons := list(engine.reasons(p, H200)):
+            assert "bwd" in name and window > 12 and engine.columns(p) == 1, reasons
+            continue
+        vec = engine.columns(p)
+        group, made = engine.groups(p, vec), []
+        for segment in range(group["segments"]):
+            for lane in range(1 << group["lanes_log2"]):
+                column = (segment * group["useful"] + lane - group["lead"]) * vec
+                if 0 <= column < width and 0 <= lane - group["lead"] < group["useful"]:
+                    made += range(column, column + vec)
+                    if group["segments"] > 1:
+                        halo = engine.halos * (window // 2)
+                        assert lane * vec >= halo and (31 - lane) * vec >= halo
+        assert made == list(range(width)), (width, window, kind, group)
+        step, = steps(engine, p, H200)
+        assert step.args["per"] * step.args["chunks"] >= 9 and step.args["width"] == width
+
+
+@pytest.mark.parametrize("name", [n for n, e in BY_NAME.items() if e is not REFERENCE])
+@pytest.mark.parametrize("words", ["window=5 offset=0.0", "window=16 offset=0.0", "window=4 scale=-0.75"])
+def test_sums_of_nothing(name, words):
+    """Where s is 0 or negative powers are infinite or none: what lies beyond the ends must not be seen."""
+    line = f"{FWD} x=1x2x20x6:f32" if "fwd" in name else f"{BWD} x=1x2x20x6:f32 dy=1x2x20x6:f32 dmeans=none"
+    problem = Problem.parse(f"{line} {words}")
+    outcome = matrix.run(problem, PtxDevice("sm_80"), 3, [BY_NAME[name]], scalars=matrix.plain(problem.op))
+    assert outcome.ran and not outcome.findings, outcome.findings
+
+
+@pytest.mark.parametrize("op", [FWD, BWD])
+def test_means_far_from_0(op):
+    """Values near 1000 with means beside them: what is summed is their difference."""
+    dims = "x=1x2x7x8:f32 means=1x2x7x8:f32" + (" dy=1x2x7x8:f32" if op == BWD else "")
+    problem = Problem.parse(f"{op} {dims} scale=2.0 offset=1.0")
+    made = matrix.Prepared(problem, 5, matrix.plain(problem.op))
+    made.values["x"] += 1000.0
+    made.values["means"] += 1000.0
+    made.values = {n: problem.operands[n].dtype.round(v) for n, v in made.values.items()}
+    want = problem.op.run_reference(made.values, made.scalars)
+    device = PtxDevice("sm_80")
+    built = plan.build(made.graph, device)
+    buffers, _ = matrix.execute(built, problem, made.values, set(problem.op.reads), device)
+    for name, value in want.items():
+        got, _ = buffers[name].read()
+        assert abs(got - value).max() <= 1e-5 * abs(value).max(), name
