@@ -53,7 +53,7 @@ def pages() -> dict:
     """{name: text} of every page."""
     rows, goods = catalogue(), modules()
     own = {name: function for name, (function, _) in FUNCTIONS.items()
-           if name == function.__name__ and not hasattr(function, "is_later")}
+           if name == function.__name__}
     found = {}
     for family in dict.fromkeys(f.__module__.rpartition(".")[2] for f in own.values()):
         module = importlib.import_module(f"cydnn.legacy.{family}")

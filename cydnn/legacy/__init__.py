@@ -4,7 +4,7 @@
 {name: number} are all that is public.
 """
 from . import (activation, batch_norm, conv_compute, convolution, divisive_norm, dropout, filter, handle, im2col,
-               later, lrn, pooling, rnn_compute, softmax, spatial, tensor, tensor_ops)
+               lrn, pooling, rnn_compute, softmax, spatial, tensor, tensor_ops)
 from .arguments import FUNCTIONS
 from .enums import CONSTANTS
 from .find import AlgoPerf

@@ -74,11 +74,9 @@ def table() -> str:
     for name, (function, chapter) in sorted(FUNCTIONS.items(), key=order):
         if name != function.__name__:
             cells = f"[`{function.__name__}`]({page_of(function)}) | | "
-        elif hasattr(function, "is_later"):
-            cells = "later | | "
         else:
             cells, name = " | ".join(served(function)), f"[`{name}`]({page_of(function)})"
-        found |= {chapter} if not hasattr(function, "is_later") and re.fullmatch(r"g\d+", chapter) else set()
+        found |= {chapter} if re.fullmatch(r"g\d+", chapter) else set()
         lines.append(f"| {name if name[0] == '[' else f'`{name}`'} | {chapter} | {cells} |\n")
     head = HEAD.format(all=GUIDE, here=len(found))
     return head + "".join(lines) + ALGORITHMS + "".join(algorithms())

@@ -6,8 +6,6 @@ import pytest
 
 from cydnn import cudnn as c
 from cydnn.legacy import FUNCTIONS, __main__ as page
-from cydnn.legacy.later import LATER
-from cydnn.status import NotSupported
 
 ALIASES = {                                      # other name: plain name
     "addTensor_v3": "addTensor", "setFilter4dDescriptor_v4": "setFilter4dDescriptor",
@@ -28,7 +26,6 @@ ALIASES = {                                      # other name: plain name
     "lrnCrossChannelForward": "LRNCrossChannelForward",
     "lrnCrossChannelBackward": "LRNCrossChannelBackward",
 }
-LATER_NAMES = [row.split("=")[0] for names in LATER.values() for row in names.split()]
 
 
 def test_every_section_of_the_guide_has_a_function():
@@ -38,18 +35,6 @@ def test_every_section_of_the_guide_has_a_function():
 @pytest.mark.parametrize("alias, plain", ALIASES.items())
 def test_aliases(alias, plain):
     assert getattr(c, alias) is getattr(c, plain)
-
-
-@pytest.mark.parametrize("name", LATER_NAMES)
-def test_what_comes_later_says_so(name):
-    with pytest.raises(NotSupported,
-                       match=f"cudnn{name[0].upper()}{name[1:]}: .* is not in this version of cydnn yet"):
-        getattr(c, name)(1, 2, x=3)
-
-
-@pytest.mark.parametrize("name", [])
-def test_names_that_come_later(name):
-    assert name in LATER_NAMES
 
 
 def test_every_function_has_a_sentence():

@@ -38,8 +38,7 @@ DESCRIPTORS = {
                            lambda d: c.setSpatialTransformerNdDescriptor(d, 0, FLOAT, 4, (2, 3, 5, 4)),
                            "SpatialTransformerDescriptor(f16 n2c3h5w4 sampler=BILINEAR)"),
 }
-CREATE = [name for name in c.__all__ if name.startswith("create") and name.endswith("Descriptor")
-          and not hasattr(getattr(c, name), "is_later")]
+CREATE = [name for name in c.__all__ if name.startswith("create") and name.endswith("Descriptor")]
 
 
 def made(name, *setters):

@@ -17,7 +17,7 @@ from .errors import Row, c_name, catalogue, family, modules
 
 ROWS = catalogue()
 OWN = [name for name, (function, _) in FUNCTIONS.items()
-       if name == function.__name__ and not hasattr(function, "is_later")]
+       if name == function.__name__]
 GOOD = {name: make for module in modules().values() for name, make in module.GOOD.items()}
 FOLDER = Path(legacy.__file__).parent
 

@@ -8,7 +8,7 @@ import pytest
 from cydnn.legacy import FUNCTIONS
 
 OWN = {name: function for name, (function, _) in FUNCTIONS.items()
-       if name == function.__name__ and not hasattr(function, "is_later")}
+       if name == function.__name__}
 PARSER = doctest.DocTestParser()
 
 
