@@ -15,8 +15,8 @@ class RnnFwd(Rnn, reads="x w hx? cx?", writes="y hy? cy? reserve? states?"):
     """y, and the states behind the last steps, of a network that starts from hx and cx.
 
     With a reserve this is training: what the backward passes read is stored there, and where there is
-    dropout, ``states`` (of the dropout op) gives the masks of all layers at once, as one dropout of
-    (layers - 1, rows, directions * hidden) would, and moves on. Without one there is no dropout.
+    dropout, ``states`` (of the dropout op) gives the factors of all layers in one draw, from the first
+    ``keep`` to the end of the last, and moves on. Without a reserve there is no dropout.
     """
     keeps = frozenset(["reserve", "states"])
 
@@ -45,7 +45,7 @@ class RnnFwd(Rnn, reads="x w hx? cx?", writes="y hy? cy? reserve? states?"):
         blob, hx, cx = self.blob(x.shape[1]), self.state(hx), self.state(cx)
         hy, cy, areas = np.empty(self.state_dims), np.empty(self.state_dims), self.reserve
         kept = None if reserve is None else reserve.copy()
-        below, w, masks = x, rounding.weights(w), self._masks(states)
+        below, w, states = x, rounding.weights(w), self._draw(states, kept, areas)
         for p in range(self.pseudo_layers):
             l, d = divmod(p, self.directions)
             if d == 0:
@@ -61,28 +61,27 @@ class RnnFwd(Rnn, reads="x w hx? cx?", writes="y hy? cy? reserve? states?"):
                 if self.cell == "lstm":
                     areas.view(kept, "cells", p)[...] = c
             if d == self.directions - 1 and l < self.layers - 1:
-                below = self._between(l, y, kept, areas, masks)
-        found = dict(y=y, hy=hy, cy=cy, reserve=kept,
-                     states=None if states is None else philox.advanced(states, masks.size))
+                below = self._between(l, y, kept, areas)
+        found = dict(y=y, hy=hy, cy=cy, reserve=kept, states=states)
         return {name: value for name, value in found.items() if value is not None}
 
-    def _masks(self, states):
-        """(layers - 1, rows, width): 0 or 1 / (1 - dropout) of what the inner layers give; None where nothing
-        is dropped."""
+    def _draw(self, states, kept, areas):
+        """Fill the factors of what the inner layers give; returns the states behind the draw."""
         if states is None:
             return None
-        dims = self.layers - 1, self.rows, self.width
-        return philox.factors(states, dims[0] * dims[1] * dims[2], self.dropout).reshape(dims)
+        drawn = slice(areas.keep[0], areas.kept[0])
+        kept[drawn] = philox.factors(states, drawn.stop - drawn.start, self.dropout)
+        return philox.advanced(states, drawn.stop - drawn.start)
 
-    def _between(self, l, y, kept, areas, masks):
+    def _between(self, l, y, kept, areas):
         """What the next layer reads of the output of layer ``l``."""
-        if kept is not None:
-            areas.view(kept, "outs", l)[...] = y
-        if masks is None:
+        if kept is None:
             return y
-        areas.view(kept, "keep", l)[...] = masks[l]
-        read = areas.view(kept, "kept", l)
-        read[...] = np.where(masks[l] == 0, 0.0, y * masks[l])
+        areas.view(kept, "outs", l)[...] = y
+        if not self.has_dropout:
+            return y
+        keep, read = areas.view(kept, "keep", l), areas.view(kept, "kept", l)
+        read[...] = np.where(keep == 0, 0.0, y * keep)
         return read
 
     def terms(self, x, **_):

@@ -72,7 +72,8 @@ class Reserve:
                   gru: those of r i h', and that of q
     ``cells[p]``  (rows, hidden)  lstm: the cell's state after the step
     ``outs[l]``   (rows, directions * hidden)  h of every layer but the last: forward half, backward half
-    ``keep[l]``   the same dims, where there is dropout: the factors of ``outs[l]``, 0 or 1 / (1 - dropout)
+    ``keep[l]``   the same dims, where there is dropout: the factors of ``outs[l]``, 0 or 1 / (1 - dropout).
+                  One draw fills them all, with what lies between them
     ``kept[l]``   outs * keep, what the next layer reads
     """
     rows: int

@@ -30,7 +30,7 @@ class Rnn(Op):
     w, dw  (n,)                          ``rnn_layout.Blob``
     h, c   (layers, directions, batch, hidden)  a state of every sequence, hx to dcy; in memory as written
                                          here, or layers, batch, directions, hidden. Absent: 0, or not stored
-    reserve (n,)                         ``rnn_layout.Reserve``; elements between its areas are left alone
+    reserve (n,)                         ``rnn_layout.Reserve``; what it says nothing of is left alone
     A state is the one behind a sequence's own last step in that direction. h is rounded to its type at every
     step, c stays in the math type.
     Spec: legacy API, 4.12.
@@ -161,10 +161,27 @@ class Rnn(Op):
     # ---- For tests and benchmarks ----
 
     def admit(self, name, values):
-        """Weights of the size that networks have: sums neither grow nor vanish over the steps."""
+        """Weights and gates of the size that networks have: sums neither grow nor vanish over the steps."""
         if name == "states":
             return np.where(np.arange(values.size) == philox.DRAWS, np.rint(values) * philox.ONE_DRAW, values)
-        return values * self.hidden ** -0.5 if name == "w" else values
+        if name == "w":
+            return np.clip(values, -1, 1) * self.hidden ** -0.5
+        return self._admitted(values) if name == "reserve" else values
+
+    def _admitted(self, values):
+        """Values that a forward pass may leave: those of relu and of gates are not negative."""
+        found = np.clip(values, 0 if self.cell == "relu" else -1, 1)
+        if len(self.logistic) == 0 or found.size != self.reserve.count:       # a benchmark repeats few values
+            return np.abs(found) if len(self.logistic) else found
+        for p in range(self.pseudo_layers):
+            gates = self.reserve.view(found, "gates", p)
+            gates[:, self.logistic] = np.abs(gates[:, self.logistic])
+        return found
+
+    @property
+    def logistic(self) -> list:
+        """Which saved values are gates between 0 and 1."""
+        return dict(lstm=[0, 1, 3], gru=[0, 1]).get(self.cell, [])
 
     def products(self, inputs: int) -> int:
         """Flops of every weight once a row."""

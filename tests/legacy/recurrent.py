@@ -24,10 +24,38 @@ CALLS = {
 }
 
 
-def dropout_desc(handle, p=0.0, seed=1):
+class Memory:
+    """Where a device sees the arrays of a test: at home where its memory is the host's, else in copies."""
+
+    def __init__(self, device):
+        self.device, self.copies = device, {}
+
+    def address(self, array) -> int:
+        if self.device.context is None:
+            return array.ctypes.data
+        if id(array) not in self.copies:
+            self.copies[id(array)] = array, self.device.alloc(max(array.nbytes, 1))
+            self.push()
+        return int(self.copies[id(array)][1].ptr)
+
+    def push(self):
+        for array, copy in self.copies.values():
+            if array.nbytes:
+                self.device.copy_in(copy.ptr, array)
+
+    def pull(self):
+        self.device.synchronize()
+        for array, copy in self.copies.values():
+            if array.nbytes:
+                self.device.copy_out(copy.ptr, array)
+
+
+def dropout_desc(handle, p=0.0, seed=1, memory=None):
     """A dropout descriptor and its states."""
     desc, states = c.createDropoutDescriptor(), np.zeros(c.dropoutGetStatesSize(handle), np.uint8)
-    c.setDropoutDescriptor(desc, handle, p, states.ctypes.data, states.nbytes, seed)
+    memory = memory or Memory(handle.device)
+    c.setDropoutDescriptor(desc, handle, p, memory.address(states), states.nbytes, seed)
+    memory.pull()
     return desc, states
 
 
@@ -39,7 +67,8 @@ class Network:
                  batches=(3, 2), dtype=FLOAT, math=None, p=0.0, split=False, seed=1):
         self.handle, self.steps, self.directions = handle, len(batches), 1 + bidirectional
         self.layers, self.hidden, self.dtype, self.batches = layers, hidden, dtype, batches
-        self.dropout, self.generator = dropout_desc(handle, p, seed)
+        self.memory = Memory(handle.device)
+        self.dropout, self.generator = dropout_desc(handle, p, seed, self.memory)
         self.rnn = c.createRNNDescriptor()
         c.setRNNDescriptor(self.rnn, hidden, layers, self.dropout, int(skip), int(bidirectional), mode,
                            (DOUBLE if dtype == DOUBLE else FLOAT) if math is None else math)
@@ -78,9 +107,10 @@ class Network:
         if name.endswith("Desc"):
             return self.t[name.removesuffix("Desc")].desc
         if name in self.t:
-            return self.t[name].ptr
-        return dict(workspace=self.workspace.ctypes.data, workSpaceSizeInBytes=self.workspace.nbytes,
-                    reserveSpace=self.reserve.ctypes.data, reserveSpaceSizeInBytes=self.reserve.nbytes)[name]
+            return self.memory.address(self.t[name].raw) + self.t[name].ptr - self.t[name].raw.ctypes.data
+        if name in ("workspace", "reserveSpace"):
+            return self.memory.address(self.workspace if name == "workspace" else self.reserve)
+        return (self.workspace if name.startswith("workSpace") else self.reserve).nbytes
 
     def arguments(self, call, **other):
         given = dict(handle=self.handle, rnnDesc=self.rnn, seqLength=self.steps,
@@ -92,7 +122,10 @@ class Network:
         for call in calls:
             taken = {name: value for name, value in other.items()
                      if name in ("handle", "rnnDesc", "seqLength", *CALLS[call].split())}
-            getattr(c, call)(**self.arguments(call, **taken))
+            given = self.arguments(call, **taken)
+            self.memory.push()
+            getattr(c, call)(**given)
+            self.memory.pull()
         return self
 
     def train(self, **other):
