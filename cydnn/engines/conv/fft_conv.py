@@ -80,6 +80,8 @@ class FftConv(Engine):
         if least > MOST_BYTES:
             yield f"the spectra of one image and all filters must fit into {MOST_BYTES} bytes; got {least}"
 
+    # ---- Errors ----
+
     def magnitude(self, op, arrays, scalars, results):
         """The 2-norms of the image and the kernel behind an output, summed over channels; with what the
         stages of the transforms lose, log2 of the points. Errors spread over a window, so the products behind
