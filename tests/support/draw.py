@@ -10,7 +10,6 @@ from math import prod
 from hypothesis import strategies as st
 
 from cydnn import ops
-from cydnn.dtypes import BY_NAME
 from cydnn.ops.dropout import mask_desc
 from cydnn.ops.pointwise import MODES as POINTWISE
 from cydnn.ops.reduction import MODES as REDUCTIONS
@@ -19,7 +18,8 @@ from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 
-FLOATS = ("f32", "f16", "bf16", "f64")
+from .draw_tensors import FLOATS, image as _image, size, spaced, tensor, types as _types
+
 STORED = (*FLOATS, "f8_e5m2", "i8", "u8", "i32", "i64")      # whole bytes
 # of the problems of ops that engines take in any types, and of others
 MIXED, CAST = 0.2, 0.1
@@ -66,43 +66,6 @@ def _mixed(problem, rng) -> Problem:
     return Problem(op, operands)
 
 
-def size(rng, most=40):
-    """A dim: often small or 1, sometimes a multiple of 8, sometimes odd and large."""
-    return rng.choice([1, rng.randint(1, 5), rng.randint(1, most), 8 * rng.randint(1, max(most // 8, 1)),
-                       rng.randint(1, most)])
-
-
-def tensor(rng, dtype, dims, layout=None, writable=False) -> TensorDesc:
-    """A descriptor: packed in one of the layouts, permuted, or with gaps."""
-    kind = layout or rng.choices(["nchw", "nhwc", "permuted", "gaps"], [4, 4, 1, 1])[0]
-    if kind in ("nchw", "nhwc"):
-        return TensorDesc.packed(dtype, dims, kind)
-    order = list(range(len(dims)))
-    rng.shuffle(order)
-    if kind == "permuted":
-        return TensorDesc.packed(dtype, dims, order)
-    strides, step = [0] * len(dims), 1
-    for axis in reversed(order):
-        strides[axis] = step
-        step = step * dims[axis] + rng.randint(0, 3)
-    return TensorDesc(dtype, dims, strides)
-
-
-def spaced(rng, dtype, dims) -> TensorDesc:
-    """A descriptor with gaps whose strides are whole 16 bytes: what a tensor map takes."""
-    unit = 16 // BY_NAME[dtype].bytes
-    strides, step = [1] * len(dims), 1
-    for axis in reversed(range(len(dims))):
-        strides[axis] = step
-        step = -(-(step * dims[axis] + rng.randint(0, unit)) // unit) * unit
-    return TensorDesc(dtype, dims, strides)
-
-
-def _types(rng):
-    dtype = rng.choices(FLOATS, [4, 4, 4, 1])[0]
-    return dtype, "f64" if dtype == "f64" else "f32"
-
-
 def _conv(op_class, rng):
     dtype, compute = _types(rng)
     rank = rng.choices([1, 2, 3], [1, 6, 1])[0]
@@ -131,12 +94,6 @@ def _conv(op_class, rng):
     x, w, y = (tensor(rng, dtype, d, layout) for d in (x, w, y))
     return Problem(op, {ops.ConvFprop: dict(x=x, w=w, y=y), ops.ConvDgrad: dict(dy=y, w=w, dx=x),
                         ops.ConvWgrad: dict(x=x, dy=y, dw=w)}[op_class])
-
-
-def _image(rng, most=40, ranks=(3, 4, 4, 4, 5)):
-    rank = rng.choice(ranks)
-    budget = {2: 300, 3: 60, 4: most // 2, 5: 9}[rank]
-    return (rng.randint(1, 6), size(rng, most), *(rng.randint(1, budget) for _ in range(rank - 2)))
 
 
 def _bgrad(op_class, rng):
