@@ -47,6 +47,7 @@ class PtxDevice:
         self._spliced: dict = {}                 # (kernel, replaced text, what is spliced) -> text
         self.replaced: dict[str, str] = {}       # kernel name -> PTX to run instead of the shipped image
         self._kept: list[Allocation] = []        # variables of modules
+        self._meeting: Allocation | None = None
         self.lock = threading.RLock()            # one call at a time: there is one set of registers
         self._groups = 1
 
@@ -132,7 +133,8 @@ class PtxDevice:
             self._groups = 1
         first, self._groups = self._groups, self._groups + len(chosen) + 2
         Machine(code, self.arena, grid, block, smem, data, self.checks, first, chosen,
-                self.seed, cluster, tensor_maps, attributes.cooperative, attributes.dependent).run()
+                self.seed, cluster, tensor_maps, attributes.cooperative, attributes.dependent,
+                self._counter() if attributes.cooperative else 0).run()
 
     def _cluster(self, program, asked) -> tuple:
         """The cluster that is compiled in, or the one asked for."""
@@ -142,6 +144,12 @@ class PtxDevice:
             raise NotSupported(f"{program.name}: cluster must be the one that is compiled in, {found[:3]}; "
                                f"got {tuple(asked)}")
         return found[:3]
+
+    def _counter(self) -> int:
+        """What the driver gives cooperative launches: two words, zero at first."""
+        self._meeting = self._meeting or self.alloc(8)
+        self.copy_in(self._meeting.ptr, np.zeros(8, np.uint8))
+        return self._meeting.ptr
 
     def _refuse_waiting(self, program, grid, block, smem, registers):
         """Blocks that wait for each other must all be resident: cuLaunchKernelEx, cooperative."""

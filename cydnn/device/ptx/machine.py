@@ -26,7 +26,7 @@ class Machine:
 
     def __init__(self, code: Code, arena, grid, block, smem: int, params: bytes, checks: Checks,
                  first_group: int, clusters, seed=None, cluster=(1, 1, 1), tensor_maps=None,
-                 cooperative=False, dependent=False):
+                 cooperative=False, dependent=False, counter=0):
         self.code_of, self.arena, self.grid, self.block_dim, self.smem = code, arena, grid, block, smem
         self.clusters = clusters                             # which of the grid are run
         self.checks, self.uniform, self.cluster_dim, self.tensor_maps = (
@@ -38,7 +38,7 @@ class Machine:
         self.width = -(-self.threads // unit) * unit         # lanes of a block
         self.first_group, self.first = first_group, first_group << GROUP
         self.at, self.time = 0, 0
-        self.cooperative, self.dependent = cooperative, dependent
+        self.cooperative, self.dependent, self.counter = cooperative, dependent, counter
         self.raw = RAW if code.proxies and checks.races else 0       # what ordinary stores leave behind
 
     def run(self):
@@ -120,6 +120,8 @@ class Machine:
             "nclusterid": [g // n for g, n in zip(self.grid, cluster)],
             "cluster_ctarank": rank[0] + cluster[0] * (rank[1] + cluster[1] * rank[2]),
             "cluster_nctarank": self.cluster, "is_explicit_cluster": int(self.cluster > 1),
+            # kernels_src/lib/grid.cuh
+            "envreg1": self.counter >> 32, "envreg2": self.counter & 0xFFFFFFFF,
             "dynamic_smem_size": self.smem, "total_smem_size": self.memory["shared"].limit,
             "lanemask_eq": one << lane, "lanemask_lt": (one << lane) - one,
             "lanemask_le": (one << lane) * 2 - one, "lanemask_gt": ~((one << lane) * 2 - one),

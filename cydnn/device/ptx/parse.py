@@ -16,7 +16,7 @@ CLOCKS = dict(zip(("%clock", "%clock_hi", "%globaltimer_lo", "%globaltimer_hi", 
                   ["b32"] * 4 + ["b64"] * 2))
 SPECIAL = re.compile(r"%(n?tid|n?ctaid|cluster_n?ctaid|n?clusterid)\.[xyz]|%(laneid|n?warpid|n?smid|"
                      "cluster_n?ctarank|is_explicit_cluster|lanemask_(eq|lt|le|gt|ge)|clock(64|_hi)?|"
-                     "globaltimer(_lo|_hi)?|dynamic_smem_size|total_smem_size|gridid)|WARP_SZ")
+                     "globaltimer(_lo|_hi)?|dynamic_smem_size|total_smem_size|gridid|envreg[12])|WARP_SZ")
 NAME, INTEGER = r"[%$_A-Za-z][\w$.]*", r"-?(?:0[xX][\da-fA-F]+|\d+)U?"
 COMMENT, LEGAL = (re.compile(r"//[^\n]*|/\*.*?\*/", re.S),
                   re.compile(r'(?:[\w\s%$.@!|{}()\[\],;:<>=+-]+|"[^"]*")*'))
