@@ -67,7 +67,9 @@ from .matmul.any import MatmulAny
 from .matmul.mma import MatmulMma
 from .matmul.simt import MatmulSimt
 from .norm.batch_norm_bwd_columns import BatchNormBwdColumns
+from .norm.batch_norm_bwd_grid import BatchNormBwdGrid
 from .norm.batch_norm_bwd_resident import BatchNormBwdResident
+from .norm.batch_norm_bwd_ring import BatchNormBwdRing
 from .norm.batch_norm_bwd_rows import BatchNormBwdRows
 from .norm.batch_norm_bwd_strided import BatchNormBwdStrided
 from .norm.batch_norm_inference_columns import BatchNormInferenceColumns
@@ -75,7 +77,9 @@ from .norm.batch_norm_inference_rows import BatchNormInferenceRows
 from .norm.batch_norm_inference_strided import BatchNormInferenceStrided
 from .norm.batch_norm_training_cluster import BatchNormTrainingCluster
 from .norm.batch_norm_training_columns import BatchNormTrainingColumns
+from .norm.batch_norm_training_grid import BatchNormTrainingGrid
 from .norm.batch_norm_training_resident import BatchNormTrainingResident
+from .norm.batch_norm_training_ring import BatchNormTrainingRing
 from .norm.batch_norm_training_rows import BatchNormTrainingRows
 from .norm.batch_norm_training_strided import BatchNormTrainingStrided
 from .pointwise.any import PointwiseAny
@@ -102,13 +106,19 @@ from .reduction.rows import ReductionRows
 from .reference import Reference
 from .softmax.bwd_block import SoftmaxBwdBlock
 from .softmax.bwd_cluster import SoftmaxBwdCluster
+from .softmax.bwd_columns import SoftmaxBwdColumns
 from .softmax.bwd_generic import SoftmaxBwdGeneric
+from .softmax.bwd_grid import SoftmaxBwdGrid
+from .softmax.bwd_packed import SoftmaxBwdPacked
 from .softmax.bwd_split import SoftmaxBwdSplit
 from .softmax.bwd_strided import SoftmaxBwdStrided
 from .softmax.bwd_warp import SoftmaxBwdWarp
 from .softmax.fwd_block import SoftmaxFwdBlock
 from .softmax.fwd_cluster import SoftmaxFwdCluster
+from .softmax.fwd_columns import SoftmaxFwdColumns
 from .softmax.fwd_generic import SoftmaxFwdGeneric
+from .softmax.fwd_grid import SoftmaxFwdGrid
+from .softmax.fwd_packed import SoftmaxFwdPacked
 from .softmax.fwd_split import SoftmaxFwdSplit
 from .softmax.fwd_strided import SoftmaxFwdStrided
 from .softmax.fwd_warp import SoftmaxFwdWarp
@@ -129,17 +139,19 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # matmul: 180 to 199
     MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229
-    SoftmaxFwdBlock, SoftmaxFwdCluster, SoftmaxFwdGeneric, SoftmaxFwdSplit, SoftmaxFwdStrided,
-    SoftmaxFwdWarp, SoftmaxBwdBlock, SoftmaxBwdCluster, SoftmaxBwdGeneric, SoftmaxBwdSplit,
+    SoftmaxFwdBlock, SoftmaxFwdCluster, SoftmaxFwdColumns, SoftmaxFwdGeneric, SoftmaxFwdGrid,
+    SoftmaxFwdPacked, SoftmaxFwdSplit, SoftmaxFwdStrided, SoftmaxFwdWarp, SoftmaxBwdBlock, SoftmaxBwdCluster,
+    SoftmaxBwdColumns, SoftmaxBwdGeneric, SoftmaxBwdGrid, SoftmaxBwdPacked, SoftmaxBwdSplit,
     SoftmaxBwdStrided, SoftmaxBwdWarp,
     # pooling: 230 to 249
     PoolingFwdWhole, PoolingFwdNchwWide, PoolingFwdNchwStrip, PoolingBwdWhole, PoolingBwdAvgNchw,
     PoolingBwdMaxPlane, PoolingFwdNhwcStrip, PoolingFwdNhwcTeam, PoolingFwdNhwc, PoolingBwdAvgNhwcApart,
     PoolingBwdAvgNhwc, PoolingBwdMaxNhwcStrip, PoolingBwdMaxNhwc, PoolingFwdStrided, PoolingBwdStrided,
     # batch normalization: 250 to 269
-    BatchNormTrainingCluster, BatchNormTrainingColumns, BatchNormTrainingResident, BatchNormTrainingRows,
-    BatchNormTrainingStrided, BatchNormInferenceColumns, BatchNormInferenceRows, BatchNormInferenceStrided,
-    BatchNormBwdColumns, BatchNormBwdResident, BatchNormBwdRows, BatchNormBwdStrided,
+    BatchNormTrainingCluster, BatchNormTrainingColumns, BatchNormTrainingGrid, BatchNormTrainingResident,
+    BatchNormTrainingRing, BatchNormTrainingRows, BatchNormTrainingStrided, BatchNormInferenceColumns,
+    BatchNormInferenceRows, BatchNormInferenceStrided, BatchNormBwdColumns, BatchNormBwdGrid,
+    BatchNormBwdResident, BatchNormBwdRing, BatchNormBwdRows, BatchNormBwdStrided,
     # pointwise: 270 to 279
     PointwiseVector, PointwiseAny,
     # reduction: 280 to 289

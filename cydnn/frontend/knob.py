@@ -27,6 +27,8 @@ class knob:
 TYPES = {                                        # knob of an engine -> type; its number is the value …
     "splits": knob_type.SPLIT_K_SLC, "size": knob_type.TILE_CGA_M, "width": knob_type.BLOCK_SIZE,
     "warps": knob_type.OCCUPANCY, "lanes_log2": knob_type.LOAD_SIZE,
+    "kept": knob_type.ARRAY_SIZE_PER_THREAD, "per_sm": knob_type.CTA_COUNT, "depth": knob_type.STAGES,
+    "threads": knob_type.TILE_COLS, "slices": knob_type.SPLIT_COLS,
     "parts": knob_type.SPLIT_P_SLC, "images": knob_type.WORKSPACE, "points": knob_type.TILE_M,
     "tile": knob_type.KERNEL_CFG}                # … or its place among the values on offer
 PLACES = (knob_type.KERNEL_CFG,)

@@ -80,9 +80,9 @@ template <int Threads> struct Team {
 // Every thread brings V parts: those of columns lane * V + i, lane = threadIdx.x % lanes (8 at most when
 // V > 1), from its own group of rows. Groups of a warp merge by shuffles, warps through shared memory;
 // team leaders get their column's part.
-template <int Threads, int V, class Part>
+template <int Threads, int V, class Part, int Widest = V == 1 ? 32 : 8 * V>
 DEVICE Part combine_columns(const Team<Threads>& team, Part (&mine)[V], int lanes_log2) {
-    constexpr int Warps = Threads / 32, Widest = V == 1 ? 32 : 8 * V;
+    constexpr int Warps = Threads / 32;
     __shared__ Part parts[Warps * Widest];
     const int lanes = 1 << lanes_log2, columns = V << lanes_log2, lane = threadIdx.x % 32,
               warp = threadIdx.x / 32;

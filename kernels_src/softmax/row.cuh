@@ -142,7 +142,7 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
         : at(start, cols), lane(lane), stash(stash) {}
     DEVICE uint4& slot(int k) const { return stash[k * Lanes + lane]; }
     DEVICE bool has(int k) const { return lane + k * Lanes < at.chunks; }
-    // Registers first: they are folded while the rest is under way, in two groups.
+    // Registers first: they are folded while the rest is under way, in four groups.
     DEVICE void load(const Elem* x) {
         UNROLL for (int k = 0; k < Regs; ++k) {
             const int i = lane + k * Lanes;
@@ -151,7 +151,7 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
         NO_UNROLL for (int k = 0; k < Stashed; ++k) {
             if (has(Regs + k))
                 cp_async<16>(shared_address(&slot(k)), x + at.chunk(lane + (Regs + k) * Lanes));
-            if (k + 1 == Stashed / 2 || k + 1 == Stashed) cp_async_commit();
+            if ((k + 1) % (Stashed / 4) == 0) cp_async_commit();
         }
         UNROLL for (int e = 0; e < edges; ++e) {
             const int i = lane + e * Lanes;
@@ -159,7 +159,7 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
         }
     }
     DEVICE void fold_stash(MaxSum<Value>& row, int first) const {
-        NO_UNROLL for (int k = first; k < first + Stashed / 2 && has(Regs + k); ++k) {
+        NO_UNROLL for (int k = first; k < first + Stashed / 4 && has(Regs + k); ++k) {
             Value f[vec];
             opened<Elem>(slot(k)).get(f);
             fold<Elem>(row, f);
@@ -173,9 +173,11 @@ template <class Elem, int Lanes, int Regs, int Stashed = 0> struct FwdRow {
             fold<Elem>(row, f);
         }
         if constexpr (Stashed > 0) {
-            static_assert(Stashed % 2 == 0, "FwdRow: the stash arrives in two halves");
-            cp_async_wait<1>(), fold_stash(row, 0);
-            cp_async_wait<0>(), fold_stash(row, Stashed / 2);
+            static_assert(Stashed % 4 == 0, "FwdRow: the stash arrives in four parts");
+            cp_async_wait<3>(), fold_stash(row, 0);
+            cp_async_wait<2>(), fold_stash(row, Stashed / 4);
+            cp_async_wait<1>(), fold_stash(row, Stashed / 2);
+            cp_async_wait<0>(), fold_stash(row, Stashed / 4 * 3);
         }
         fold<Elem>(row, edge);
     }

@@ -11,7 +11,9 @@ import pytest
 from cydnn import device as devices, kernels, plan as plans
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import PtxDevice
-from cydnn.engines import engines_for
+from cydnn.engines import Config, engines_for
+from cydnn.engines.norm.grid import Grid
+from cydnn.engines.norm.ring import Ring
 from cydnn.heuristics import Wish
 from cydnn.ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from cydnn.ops.problem import Problem
@@ -91,7 +93,7 @@ def test_launches_pack_and_cover(op_class):
     """Every launch packs, parts have room, splits cover the rows and blocks the columns."""
     for seed in range(150):
         p, engines = accepting(draw(op_class, random.Random(seed)))
-        for engine in engines:
+        for engine in (e for e in engines if not isinstance(e, (Grid, Ring))):
             for step in steps(engine, p, H200):
                 packed = kernels.get(step.kernel).pack(step.args, **step.extra)
                 a = step.args
@@ -110,6 +112,32 @@ def test_launches_pack_and_cover(op_class):
                     cols = a.get("cols", packed.grid[0])
                     assert (a["parts"].uid.bytes == cols * a.get("stat_splits", a["splits"]) * values
                             * (8 if p.x.dtype.name == "f64" else 4))
+
+
+@pytest.mark.parametrize("op_class", [BatchNormTraining, BatchNormBwd])
+def test_grids_and_rings_cover(op_class):
+    """Rows, columns and items all have a place, in every configuration; a grid runs at once."""
+    seen = set()
+    for seed in range(150):
+        p, engines = accepting(draw(op_class, random.Random(seed)))
+        for engine in (e for e in engines if isinstance(e, (Grid, Ring))):
+            for config in engine.configs(p, H200):
+                step, = steps(engine, p, H200, config)
+                a, grid = step.args, kernels.get(step.kernel).pack(step.args, **step.extra).grid
+                seen.add(type(engine).__base__)
+                if isinstance(engine, Ring):
+                    assert a["items"] * 16 * a["cols"] == p.x.count * p.x.dtype.bytes
+                    assert grid[0] == step.extra["clusters"] * config.size <= H200.sms * config.per_sm
+                    assert a["held"] * 512 >= a["items_per_block"]
+                    assert a["items_per_block"] * config.size >= a["items"]
+                    continue
+                width = 16 // p.x.dtype.bytes << config.lanes_log2
+                each, splits = a["rows_per_split"], a["splits"]
+                assert each * splits >= a["rows"] > each * (splits - 1)
+                assert step.extra["blocks"] * width >= a["cols"]
+                assert grid[0] == step.extra["blocks"] * a["splits"] <= H200.sms
+                assert a["parts"].uid.bytes == grid[0] * width * 8
+    assert seen == {Grid, Ring}
 
 
 def test_target_shapes_fill_the_device():
@@ -190,6 +218,36 @@ def test_long_rows(op_class, absent, dims, layout):
     engine = next(e for e in accepting(problem)[1]
                   if e.name.endswith("columns" if layout == "nhwc" else "rows"))
     check(problem, engine, 3, dict(problem.op.scalars), small)
+
+
+@pytest.mark.parametrize("op_class, most", [(BatchNormTraining, 90), (BatchNormBwd, 120)])
+@pytest.mark.parametrize("kept", [0, 1])
+def test_rows_that_a_grid_cannot_keep(op_class, most, kept):
+    """Three SMs with little shared memory: some rows are kept, most are read again."""
+    small = PtxDevice("sm_90")
+    small.facts = dataclasses.replace(PTX.facts, sms=3, smem_bytes=most << 10)
+    problem = problem_of(op_class, (3, 64, 43, 41), dtype="f32")
+    engine = next(e for e in accepting(problem)[1] if isinstance(e, Grid))
+    for lanes_log2 in (3,):
+        config = Config(lanes_log2=lanes_log2, kept=engine.kept[kept])
+        args = steps(engine, match(problem), small.facts, config)[0].args
+        count = -(-args["rows_per_split"] >> 9 - lanes_log2)
+        assert args["held"] + engine.kept[-1] + 12 < count
+        outcome = run(problem, small, 4, [engine], config, dict(problem.op.scalars))
+        assert outcome.ran and not outcome.findings, outcome
+
+
+@pytest.mark.parametrize("op_class", [BatchNormTraining, BatchNormBwd])
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_channels_that_take_turns(op_class, size):
+    """Two clusters for seven channels: each has several, two of them under way."""
+    small = PtxDevice("sm_90")
+    small.facts = dataclasses.replace(PTX.facts, sms=size)
+    problem = problem_of(op_class, (5, 7, 24, 45), layout="nchw")
+    engine = next(e for e in accepting(problem)[1] if isinstance(e, Ring))
+    config = Config(size=size, per_sm=2, depth=2)
+    outcome = run(problem, small, 4, [engine], config, dict(problem.op.scalars))
+    assert outcome.ran and not outcome.findings, outcome
 
 
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])

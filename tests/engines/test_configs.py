@@ -55,7 +55,7 @@ def test_every_configuration_packs(op, card):
     ("conv_wgrad n1c64h8w8 k64r3s3 pad1 f32", 140, "tile=t64x64 splits=2",
      ["conv_wgrad_any_f32_t64x64", "conv_wgrad_simt_sum_f32"]),
     ("conv_fprop n1c64h8w8 k64r3s3 pad1 f32", 100, "tile=t64x64", ["conv_any_f32_t64x64"]),
-    ("softmax_fwd 4x1000 f16", 212, "size=4", ["softmax_fwd_cluster_f16_4"]),
+    ("softmax_fwd 4x1000 f16", 212, "size=4 threads=512", ["softmax_fwd_cluster_f16_4_512"]),
 ])
 def test_a_configuration_is_obeyed(line, index, config, launches):
     engine, p = BY_INDEX[index], match(ops.Problem.parse(line))

@@ -2,6 +2,7 @@
 index arithmetic in NumPy."""
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -36,8 +37,8 @@ def first(p, facts=H200):
 @pytest.mark.parametrize("dims, fwd, bwd", [
     ((32768, 256), "warp", "warp"), ((16384, 1024), "warp", "warp"), ((16384, 4096), "block", "block"),
     ((8192, 32768), "block", "block"), ((4096, 65536), "block", "block"),
-    ((4096, 131072), "block", "cluster"), ((128, 128256), "block", "cluster"),
-    ((8, 1000000), "split", "split")])
+    ((4096, 131072), "block", "cluster"), ((128, 128256), "cluster", "cluster"),
+    ((8, 1000000), "grid", "grid"), ((2000000, 21), "packed", "packed")])
 @pytest.mark.parametrize("extra", [(), (1, 1)])
 def test_the_engine_of_a_shape(dims, fwd, bwd, extra):
     assert first(packed("bf16", dims + extra)) == f"softmax_fwd_{fwd}"
@@ -45,10 +46,13 @@ def test_the_engine_of_a_shape(dims, fwd, bwd, extra):
 
 
 def test_layouts():
-    assert first(packed("f16", (4, 21, 64, 64))) == "softmax_fwd_strided"
-    assert first(packed("f16", (4, 21, 64, 64), layout="nhwc")) == "softmax_fwd_warp"
+    assert first(packed("f16", (4, 21, 64, 64))) == "softmax_fwd_columns"
+    assert first(packed("f16", (4, 21, 63, 63))) == "softmax_fwd_strided"
+    assert first(packed("f16", (4, 2100, 64, 64))) == "softmax_fwd_strided"
+    assert first(packed("f16", (4, 21, 64, 64), layout="nhwc")) == "softmax_fwd_packed"
+    assert first(packed("f16", (4, 64, 64, 64), layout="nhwc")) == "softmax_fwd_warp"
     assert (first(packed("f16", (4, 21, 64, 64), SoftmaxFwd(mode="instance"), layout="nhwc"))
-            == "softmax_fwd_cluster")
+            == "softmax_fwd_grid")
     assert (first(packed("f16", (2048, 21, 16, 16), SoftmaxFwd(mode="instance"), layout="nhwc"))
             == "softmax_fwd_block")
     assert first(packed("f64", (4, 21))) == "softmax_fwd_generic"
@@ -133,11 +137,52 @@ def test_clusters_cover_the_row():
             p = packed("bf16", (3, cols), BY_NAME[engine].op())
             if BY_NAME[engine].accepts(p, H200):
                 step, = steps(BY_NAME[engine], p, H200)
-                size = int(step.kernel[-1])
-                assert step.args["slice"] % 8 == 0 and step.args["slice"] <= most
+                size, threads = map(int, step.kernel.split("_")[-2:])
+                assert step.args["slice"] % 8 == 0 and step.args["slice"] <= most * threads // 1024
                 assert ((size - 1) * step.args["slice"] < cols
                         <= size * step.args["slice"]), (cols, step.args["slice"])
                 kernels.get(step.kernel).pack(step.args)
+
+
+@pytest.mark.parametrize("name, most", [("softmax_fwd_grid", 131072), ("softmax_bwd_grid", 65536)])
+def test_grids_cover_the_rows(name, most):
+    """Every slice has columns, fits in a block, and all run at once."""
+    engine = BY_NAME[name]
+    for rows, cols in ((1, 9), (8, 1000000), (3, 8 * 1024 * 16 + 1), (132, most), (1, 132 * most)):
+        p = packed("bf16", (rows, cols), engine.op())
+        for config in engine.configs(p, H200):
+            step, = steps(engine, p, H200, config)
+            slices, each = step.args["slices"], step.args["slice"]
+            assert slices * each >= cols > (slices - 1) * each and each <= most and slices == config.slices
+            assert kernels.get(step.kernel).pack(step.args).grid == (rows * slices, 1, 1)
+            assert rows * slices <= H200.sms
+    assert not engine.accepts(packed("bf16", (133, 100000), engine.op()), H200)
+
+
+@pytest.mark.parametrize("op", [SoftmaxFwd, SoftmaxBwd])
+def test_a_grid_that_uses_its_stash(op):
+    """Two SMs: a block has more than fits in its registers."""
+    device = PtxDevice("sm_90")
+    device.facts = dataclasses.replace(device.facts, sms=2)
+    name = f"{op.name}_grid"
+    problem = Problem.parse(f"{op.name} 1x{(200000 if op is SoftmaxFwd else 100000) - 3} bf16")
+    outcome = matrix.run(problem, device, 1, [BY_NAME[name]], scalars=matrix.blended(problem.op))
+    assert outcome.ran and not outcome.findings
+
+
+@pytest.mark.parametrize("cols", [1, 10, 21, 32, 64])
+def test_packed_rows_fill_tiles(cols):
+    """A thread has more rows when they are short; where tiles begin, memory is aligned to 16 bytes."""
+    for name in ("softmax_fwd_packed", "softmax_bwd_packed"):
+        engine, rows = BY_NAME[name], 5000
+        for dtype in ("f32", "f16"):
+            p = packed(dtype, (rows, cols), engine.op())
+            step, = steps(engine, p, H200)
+            packed_step = kernels.get(step.kernel).pack(step.args)
+            each, size = step.args["each"], {"f32": 4, "f16": 2}[dtype]
+            assert each >= 1 and packed_step.smem == engine.tiles * 128 * each * cols * size
+            assert packed_step.grid[0] * 128 * each >= rows > (packed_step.grid[0] - 1) * 128 * each
+            assert 128 * each * cols * size % 16 == 0
 
 
 def test_strided_vectors():
@@ -154,7 +199,8 @@ def test_strided_vectors():
 @pytest.mark.parametrize("name", [name for name, e in BY_NAME.items() if e.op is SoftmaxFwd])
 def test_numbers_below_the_normal_ones(name):
     """bf16 has numbers down to 2^-133; a part of these rows is exp(-92) to exp(-87) of its largest."""
-    problem = Problem.parse(f"softmax_fwd {'2x300x3' if name.endswith('strided') else '2x300'} bf16")
+    dims = {"softmax_fwd_strided": "2x300x3", "softmax_fwd_columns": "2x300x4", "softmax_fwd_packed": "2x60"}
+    problem = Problem.parse(f"softmax_fwd {dims.get(name, '2x300')} bf16")
     outcome = matrix.run(problem, PtxDevice("sm_90"), 1, [BY_NAME[name]],
                          scalars=matrix.plain(problem.op), scale=95.0)
     assert outcome.ran and not outcome.findings

@@ -56,7 +56,8 @@ class BatchNormTrainingCluster(Engine):
         only 32 bytes of a row are together."""
         piece = held(p, config.size, config.lanes_log2) * THREADS * SLOT
         piece_us = piece * (0.085 if config.lanes_log2 == 1 else 0.06) * 1e-3
-        return max(dev.launch_us + 2.5, piece_us, bytes_of_x(p) / (0.21 * dev.bandwidth_gbs) * 1e-3)
+        moving_us = bytes_of_x(p) / (0.21 * dev.bandwidth_gbs) * 1e-3
+        return 3.0 + 2.0 * (config.lanes_log2 == 1) + max(dev.launch_us + 2.5, piece_us, moving_us)
 
     def plan(self, p, dev, config):
         v = View.of(p)

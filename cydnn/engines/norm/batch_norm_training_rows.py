@@ -9,7 +9,7 @@ from .rows import RowsEngine
 class BatchNormTrainingRows(RowsEngine):
     """Statistics of a channel's planes in splits, then merge and apply."""
     index, takes = 254, core(BatchNormTraining)
-    passes, share = 3, 0.8
+    passes, share = 3, 0.85
 
     def plan(self, p, dev, config):
         return self.way(p).training(config.splits)

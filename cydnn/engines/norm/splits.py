@@ -13,6 +13,7 @@ from .operands import (BACKWARD, INFERENCE, TRAINING, backward_operands, inferen
                        is_known, part_bytes, pointers, training_operands)
 from .view import RAMP_US, View, bytes_of_x, wrong_operands
 
+MERGE_US, MANY = 0.07, 64                        # a split's part, merged by each block; more cost no more
 MOST_SPLITS = 1024                               # each block of the second launch reads the parts of all
 
 
@@ -148,4 +149,5 @@ class SplitEngine(Engine):
         more = max(cut.splits ** 2 - best.splits ** 2, 0) if self.launches > 1 else 0
         moving = slower * self.passes * bytes_of_x(p) / rate
         merging = more * View.of(p).cols * part_bytes(p) / (dev.sms * dev.sm_gbs)
-        return self.launches * (dev.launch_us + RAMP_US) + (moving + merging) * 1e-3
+        waiting = MERGE_US * min(cut.splits, MANY) * (self.launches > 1)
+        return self.launches * (dev.launch_us + RAMP_US) + waiting + (moving + merging) * 1e-3

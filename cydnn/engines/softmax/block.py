@@ -6,6 +6,7 @@ from typing import ClassVar
 from ...steps import Launch
 from .view import RowEngine, row_args, stream_us, units
 
+TURN_US = 2.0                                    # a row, however short, from its load to its store
 STATIC_SMEM = 256                                # the most that block_reduce takes, beside the dynamic bytes
 
 
@@ -29,7 +30,8 @@ class Block(RowEngine):
     def time(self, p, f, dev, config):
         resident = dev.sms * max(1, min(8, self.held[-1] // self._held(p, f)))
         is_one_wave = f.row_count <= resident    # then loads, arithmetic and stores do not overlap
-        return stream_us(p, dev, f.row_count, efficiency=0.78 if is_one_wave else 0.88)
+        turns = dev.launch_us + f.row_count / resident * TURN_US
+        return max(stream_us(p, dev, f.row_count, efficiency=0.62 if is_one_wave else 0.88), turns)
 
     def launches(self, p, f, config):
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{self._held(p, f)}", row_args(p, f))]

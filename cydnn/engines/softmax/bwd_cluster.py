@@ -9,4 +9,4 @@ from .cluster import Cluster
 class SoftmaxBwdCluster(Cluster):
     """2 or 4 blocks a row, y and dy read once."""
     index, takes, kernel = 222, core(SoftmaxBwd), "softmax_bwd_cluster"
-    held = 8192
+    held, few = 8, {512: 0.62, 1024: 0.65}

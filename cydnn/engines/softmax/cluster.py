@@ -1,6 +1,7 @@
 """Softmax of long rows that a cluster of blocks holds (sm_90 and newer): what both directions share."""
 from __future__ import annotations
 
+from itertools import product
 from typing import ClassVar
 
 from ...kernels.expressions import ceil_div
@@ -8,25 +9,28 @@ from ...steps import Launch
 from ..engine import PLAIN, Config, Knob
 from .view import RowEngine, chunk, form, row_args, stream_us, units
 
-SIZES = (2, 4)                                   # the kernels' axis SIZE: blocks of a cluster
-SMEM = 131072
-FEW = 4                                          # blocks an SM, in turn, below which they hardly overlap
+SIZES, THREADS = (2, 4), (512, 1024)             # the kernels' axes: blocks of a cluster, threads of a block
+TURN_US = 6.5                                    # of 1024 threads, however short the row
+SMEM = 128                                       # of a thread
+FEW = 4                                          # 1024 threads an SM, in turn, that hardly overlap
 
 
 class Cluster(RowEngine):
-    """``held``: 16-byte chunks of a row that a block holds."""
-    knobs = (Knob("size", SIZES),)
+    """``held``: 16-byte chunks of a row that a thread holds; ``few``: the share of the bandwidth that few
+    rows reach, by the threads of a block."""
+    knobs = (Knob("size", SIZES), Knob("threads", THREADS))
     least_sm = 90
     held: ClassVar[int] = 0
+    few: ClassVar[dict] = {}
 
     def row_limits(self, p, f, dev):
-        most = self.held * SIZES[-1]
+        most = self.held * THREADS[-1] * SIZES[-1]
         if units(p, f) > most:
             yield f"needs rows of at most {most} chunks of 16 bytes; got {units(p, f)}"
         if not self._fills(p, f, SIZES[0]):
             yield f"needs rows that fill {SIZES[0]} blocks; got {f.col_count} columns"
-        if SMEM > dev.smem_bytes:
-            yield f"needs {SMEM} bytes of shared memory; the device has {dev.smem_bytes} a block"
+        if (need := SMEM * THREADS[-1]) > dev.smem_bytes:
+            yield f"needs {need} bytes of shared memory; the device has {dev.smem_bytes} a block"
 
     @staticmethod
     def _slice(p, f, size) -> int:
@@ -42,14 +46,16 @@ class Cluster(RowEngine):
             yield PLAIN
             return
         f = form(p)
-        for size in SIZES:                       # the fewest blocks that hold the row first
-            if units(p, f) <= self.held * size and self._fills(p, f, size):
-                yield Config(size=size)
+        for size, threads in sorted(product(SIZES, THREADS), key=lambda c: c[0] * c[1]):
+            if units(p, f) <= self.held * threads * size and self._fills(p, f, size):
+                yield Config(size=size, threads=threads)        # the fewest threads that hold the row first
 
     def time(self, p, f, dev, config):
-        blocks = f.row_count * config.size
-        return stream_us(p, dev, blocks, efficiency=0.62 if blocks <= FEW * dev.sms else 0.86)
+        blocks = f.row_count * config.size * config.threads / THREADS[-1]
+        share = self.few[config.threads] if blocks <= FEW * dev.sms else 0.84
+        turns = dev.launch_us + blocks / dev.sms * TURN_US
+        return max(stream_us(p, dev, blocks, efficiency=share), turns)
 
     def launches(self, p, f, config):
         args = row_args(p, f, slice=self._slice(p, f, config.size))
-        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.size}", args)]
+        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.size}_{config.threads}", args)]

@@ -9,4 +9,4 @@ from .cluster import Cluster
 class SoftmaxFwdCluster(Cluster):
     """2 or 4 blocks a row, x read once."""
     index, takes, kernel = 212, core(SoftmaxFwd), "softmax_fwd_cluster"
-    held = 16384
+    held, few = 16, {512: 0.64, 1024: 0.55}

@@ -8,6 +8,8 @@ from ...steps import Launch
 from ..engine import Config, Knob
 from .view import RowEngine, form, row_args, stream_us
 
+RESIDENT, TURN_US = 4, 4.0                       # blocks of an SM; what a slice takes, however short, in both
+WAIT_US = 2.5                                    # the second launch, for the parts of its row
 MOST_SLICES = 1024                               # a block of the second launch reads all results of its row
 
 
@@ -39,7 +41,9 @@ class Split(RowEngine):
 
     def time(self, p, f, dev, config):
         slices, _ = self._slices(p, f, config.splits)
-        return dev.launch_us + stream_us(p, dev, f.row_count * slices / 2, extra_reads=1.0)
+        turns = f.row_count * slices / (RESIDENT * dev.sms) * TURN_US
+        moving = stream_us(p, dev, f.row_count * slices / 2, extra_reads=1.0)
+        return WAIT_US + dev.launch_us + max(moving, turns)
 
     def launches(self, p, f, config):
         slices, tiles = self._slices(p, f, config.splits)

@@ -11,11 +11,9 @@ WARPS = (4, 16)                                  # the kernels' axis: warps of a
 WIDE_BYTES = 8                                   # a lane's access in the wide variant
 
 
-class Strided(SoftmaxEngine):
-    """``held``: channels that a thread holds. An engine adds ``strides``: how its kernel takes those of
-    images and of channels."""
-    knobs = (Knob("warps", WARPS),)
-    held: ClassVar[int] = 0
+class StridedForm(SoftmaxEngine):
+    """Lanes along contiguous positions. An engine adds ``strides``: how its kernel takes those of images and
+    of channels."""
 
     def limits(self, p, f, dev):
         if not f.is_columns:
@@ -23,33 +21,48 @@ class Strided(SoftmaxEngine):
                    f"with strides {f.row_strides}")
         yield from too_long(f)
 
+    @staticmethod
+    def _fits(p, f, bytes) -> bool:
+        """Sizes, strides and pointers are multiples of so many bytes."""
+        vec = bytes // p.descs[0].dtype.bytes
+        strides = [s for d, rows in zip(f.col_strides, f.row_strides) for s in (*d, *rows[1:])]
+        whole = all(n % vec == 0 for n in (f.rows[0], *strides))
+        return whole and all(d.alignment >= bytes for d in p.descs)
+
+    def args(self, p, f, vec) -> dict:
+        """The arguments of a kernel whose lanes take ``vec`` positions."""
+        outer = [s[1] if len(s) > 1 else 0 for s in f.row_strides]
+        return dict(shared_args(p), positions=f.row_count // vec, inner=f.rows[0] // vec, channels=f.cols[0],
+                    **self.strides(outer, [s[0] for s in f.col_strides]))
+
+    @staticmethod
+    def strides(outer: list, channel: list) -> dict:
+        raise NotImplementedError
+
+
+class Strided(StridedForm):
+    """``held``: channels that a thread holds."""
+    knobs = (Knob("warps", WARPS),)
+    held: ClassVar[int] = 0
+
     def configs(self, p, dev):
         best = WARPS[form(p).cols[0] > self.held * WARPS[0]]
         return first_then(Config(warps=best), (Config(warps=w) for w in WARPS))
 
-    @staticmethod
-    def _vector(p, f) -> int:
-        """Elements of a lane's access: 8 bytes where sizes, strides and pointers allow it, else one."""
+    def _vector(self, p, f) -> int:
+        """Elements of a lane's access: 8 bytes where they fit, else one."""
         vec = WIDE_BYTES // p.descs[0].dtype.bytes
-        strides = [s for d, rows in zip(f.col_strides, f.row_strides) for s in (*d, *rows[1:])]
-        whole = all(n % vec == 0 for n in (f.rows[0], *strides))
-        return vec if whole and all(d.alignment >= WIDE_BYTES for d in p.descs) else 1
+        return vec if self._fits(p, f, WIDE_BYTES) else 1
 
     def time(self, p, f, dev, config):
         vec = self._vector(p, f)
         is_twice = f.cols[0] > self.held * config.warps
         is_many = config.warps > WARPS[0]        # they wait where few would hold all channels
         busy = min(f.cols[0] / (self.held * WARPS[0]), 1.0) if is_many else 1.0
-        share = 0.85 if vec * p.descs[0].dtype.bytes >= WIDE_BYTES else 0.55
+        share = 0.6 if vec * p.descs[0].dtype.bytes >= WIDE_BYTES else 0.4
         return stream_us(p, dev, f.row_count / (32 * vec), 0.7 * is_twice, share * busy)
 
     def launches(self, p, f, config):
         vec = self._vector(p, f)
-        outer = [s[1] if len(s) > 1 else 0 for s in f.row_strides]
-        args = dict(shared_args(p), positions=f.row_count // vec, inner=f.rows[0] // vec, channels=f.cols[0],
-                    **self.strides(outer, [s[0] for s in f.col_strides]))
-        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.warps}_{int(vec > 1)}", args)]
-
-    @staticmethod
-    def strides(outer: list, channel: list) -> dict:
-        raise NotImplementedError
+        kernel = f"{self.kernel}_{p.descs[0].dtype}_{config.warps}_{int(vec > 1)}"
+        return [Launch(kernel, self.args(p, f, vec))]

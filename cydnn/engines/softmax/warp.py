@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 from ...steps import Launch
-from .view import RowEngine, row_args, stream_us, units
+from .view import WIDE_BYTES, RowEngine, row_args, stream_us, units
 
 HELD = (8, 32, 128, 256)                         # the kernels' axis UNITS: 16-byte chunks of a row
+LANES, RAGGED = 8, 100                           # the fewest of a row; bytes as slow as head and tail
 
 
 class Warp(RowEngine):
@@ -15,7 +16,11 @@ class Warp(RowEngine):
             yield f"needs rows of at most {HELD[-1]} chunks of 16 bytes; got {units(p, f)}"
 
     def time(self, p, f, dev, config):
-        return stream_us(p, dev, dev.sms)
+        """Heads and tails of rows that are not whole chunks go element by element; beside short rows lanes
+        wait."""
+        bytes, count = f.col_count * p.descs[0].dtype.bytes, units(p, f)
+        ragged = bytes / (bytes + RAGGED) if bytes % WIDE_BYTES else 1.0
+        return stream_us(p, dev, dev.sms, efficiency=0.9 * ragged * min(count / LANES, 1.0) ** 0.5)
 
     def launches(self, p, f, config):
         held = next(h for h in HELD if units(p, f) <= h)

@@ -1,0 +1,13 @@
+"""Gradient of softmax over channels of NCHW images, held in registers."""
+from __future__ import annotations
+
+from ...graph import core
+from ...ops import SoftmaxBwd
+from .columns import Columns
+from .bwd_strided import SoftmaxBwdStrided
+
+
+class SoftmaxBwdColumns(Columns):
+    """Lanes along positions, up to 1024 channels, y and dy read once."""
+    index, takes, kernel = 228, core(SoftmaxBwd), "softmax_bwd_columns"
+    strides = staticmethod(SoftmaxBwdStrided.strides)

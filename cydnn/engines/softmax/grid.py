@@ -1,0 +1,58 @@
+"""Softmax of few very long rows in one launch: blocks hold a row together and meet at a barrier of the grid
+(what both directions share)."""
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ...kernels.expressions import ceil_div
+from ...steps import Launch
+from ..engine import Config, Knob, first_then
+from .view import RowEngine, chunk, form, row_args, stream_us, units
+
+SMEM, STATIC_SMEM = 131072, 256                  # the second: what block_reduce takes
+LEAST = 1024                                     # chunks of 16 bytes: one a thread
+BARRIER_US = 2.5                                 # of the grid, with the parts that blocks leave there
+
+
+class Grid(RowEngine):
+    """``held``: 16-byte chunks of a row that a block holds; ``part_bytes``: what it leaves for others."""
+    knobs = (Knob("slices", lo=1, hi=1024),)
+    least_sm = 80
+    held: ClassVar[int] = 0
+    part_bytes: ClassVar[int] = 0
+
+    def row_limits(self, p, f, dev):
+        most = self.held * (dev.sms // max(f.row_count, 1))
+        if units(p, f) > most:
+            yield (f"needs rows that all SMs hold at once, {most} chunks of 16 bytes each; "
+                   f"got {f.row_count} rows of {units(p, f)}")
+        if SMEM + STATIC_SMEM > dev.smem_bytes:
+            yield (f"needs {SMEM + STATIC_SMEM} bytes of shared memory; "
+                   f"the device has {dev.smem_bytes} a block")
+
+    @staticmethod
+    def _slice(p, f, slices) -> int:
+        """Columns of a block: whole chunks, so that all slices but the last are equal."""
+        return ceil_div(f.col_count, slices * chunk(p)) * chunk(p)
+
+    def _slices(self, p, f, most) -> int:
+        """How many slices there are when there are at most so many."""
+        return ceil_div(f.col_count, self._slice(p, f, most))
+
+    def configs(self, p, dev):
+        f = form(p)
+        if not p.descs[0].count:
+            yield Config(slices=1)
+            return
+        least = ceil_div(units(p, f), self.held)
+        most = max(min(dev.sms // f.row_count, ceil_div(units(p, f), LEAST)), least)
+        found = {self._slices(p, f, n) for n in (most, most // 2) if n >= least}
+        yield from first_then(Config(slices=max(found)), (Config(slices=n) for n in sorted(found)))
+
+    def time(self, p, f, dev, config):
+        return BARRIER_US + stream_us(p, dev, f.row_count * config.slices, efficiency=0.7)
+
+    def launches(self, p, f, config):
+        part = p.scratch(f.row_count * config.slices * self.part_bytes)
+        args = row_args(p, f, part=part, slices=config.slices, slice=self._slice(p, f, config.slices))
+        return [Launch(f"{self.kernel}_{p.descs[0].dtype}", args)]

@@ -1,0 +1,44 @@
+"""Softmax of short rows without gaps, a thread a row: what both directions share."""
+from __future__ import annotations
+
+from math import gcd
+from typing import ClassVar
+
+from ...steps import Launch
+from .view import RowEngine, shared_args, stream_us
+
+HELD, ROWS = (16, 32, 64), 128                   # the kernels' axis MOST: columns of a row; rows of a block
+STATIC_SMEM, TILE = 1024, 12 << 10               # bytes of a block: the second, that are worth a row more
+
+
+class Packed(RowEngine):
+    """``tiles``: how many tensors pass through shared memory."""
+    tiles: ClassVar[int] = 1
+
+    def row_limits(self, p, f, dev):
+        strides = [s[0] for s in f.row_strides]
+        if f.col_count > HELD[-1]:
+            yield f"needs rows of at most {HELD[-1]} columns; got {f.col_count}"
+        elif f.row_count > 1 and any(s != f.col_count for s in strides):
+            yield f"needs rows without gaps, {f.col_count} apart; got row strides {tuple(strides)}"
+        elif (need := self._smem(p, f)) > dev.smem_bytes:
+            yield f"needs {need} bytes of shared memory; the device has {dev.smem_bytes} a block"
+
+    def _each(self, p, f) -> int:
+        """Rows of a thread: enough bytes of a block under way."""
+        return max(TILE // (self.tiles * ROWS * f.col_count * p.descs[0].dtype.bytes), 1)
+
+    def _smem(self, p, f) -> int:
+        return self.tiles * ROWS * self._each(p, f) * f.col_count * p.descs[0].dtype.bytes
+
+    def time(self, p, f, dev, config):
+        """Lanes that meet in one bank of shared memory wait for each other."""
+        blocks = max(min((dev.smem_bytes + STATIC_SMEM) // (self._smem(p, f) + STATIC_SMEM), 16), 1)
+        meeting = gcd(f.col_count * p.descs[0].dtype.bytes, 128) / 4
+        share = min(0.85, 0.2 * blocks, 2.2 / max(meeting, 1))
+        return stream_us(p, dev, f.row_count / (ROWS * self._each(p, f) * 2), efficiency=share)
+
+    def launches(self, p, f, config):
+        held = next(h for h in HELD if f.col_count <= h)
+        args = dict(shared_args(p), rows=f.row_count, cols=f.col_count, each=self._each(p, f))
+        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{held}", args)]
