@@ -2,8 +2,8 @@
 
 y = A^T [(G w G^T) * (B^T x B)] A for every tile of out x out outputs of a 3x3 correlation (kernels in
 kernels_src/conv/conv_winograd_*.cu). The products at one point of the transformed tiles, over all tiles and
-channels, are one matrix product; a matmul engine computes those of all points as a batch. Everything between
-input and output is f32, whatever the tensors' types.
+channels, are one matrix product; those of all points are one launch. Everything between input and output is
+f32, whatever the tensors' types.
 """
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...graph import Graph, Match, Node, Tensor
 from ...kernels.expressions import ceil_div
-from ...ops import Matmul
-from ...steps import Launch, Scalar, mapped
-from ...tensor import TensorDesc
+from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, powers, wrong_device
-from ..matmul.simt import MatmulSimt
-from ..tiles import arithmetic_us, too_many
+from ..tiles import KNOB, TILES, arithmetic_us, tile_us, tiles_of, too_many
 from .view import Geometry, Lifted
 
 PART_BYTES = 1 << 30                             # most workspace for the transformed tiles and the products
 UNIT = 128                                       # tiles: what a part is a multiple of
-FRONT, WEIGHTS, BACK = 1, 2, 3                   # uids of the product's operands
 EFFICIENCY = 0.75                                # share of the bandwidth that transforms reach, on an H200
 
 MATRICES = {                                     # outputs of a tile, in one dim: (B^T, G, A^T)
@@ -68,8 +63,7 @@ class Winograd(Engine):
     """The base: F(out x out, 3x3), in parts of the tiles; input transform, product, output transform each."""
     out: ClassVar[int] = 0
     correlation: ClassVar = None                 # of a Geometry
-    product = MatmulSimt()
-    knobs = (Knob("parts", lo=1, hi=2 ** 20),)
+    knobs = (KNOB, Knob("parts", lo=1, hi=2 ** 20))
     only_for = ("winograd",)
 
     def refuse(self, p, dev):
@@ -91,6 +85,7 @@ class Winograd(Engine):
             yield f"there must be one group; got {g.groups}"
         yield from too_many(f"pixels of {p.op.writes[0]} (n and spatial dims)",
                             result.n * prod(n + self.out for n in result.spatial))
+        yield from too_many("channels", max(filters.c, filters.n), 8 * 65535)
         yield from too_many("elements of a transformed filter", filters.count + 4 * filters.n + 4 * filters.c)
 
     @staticmethod
@@ -122,45 +117,32 @@ class Winograd(Engine):
         row_bytes = 4 * self.points * (to.inputs + self._pitch(to))
         return ceil_div(max(self._tiles(to)[0], 1), max(PART_BYTES // (row_bytes * UNIT), 1) * UNIT)
 
-    # ---- The product ----
-
-    def _match(self, p, rows: int) -> Match:
-        """The matmul of a part: a matrix of tiles x channels for each point, the faster index of source and
-        target the faster one here."""
-        def make():
-            to, batch, n = self.seen(p), self.points, self._pitch(self.seen(p))
-            tall = lambda columns, is_inner: (columns, 1) if is_inner else (1, rows)
-            a = TensorDesc("f32", (batch, rows, to.inputs),
-                           (rows * to.inputs, *tall(to.inputs, is_inner(to.source))))
-            b = TensorDesc.packed("f32", (batch, to.inputs, n))
-            c = TensorDesc("f32", (batch, rows, n), (rows * n, *tall(n, is_inner(to.target))))
-            tensors = [Tensor(FRONT, a), Tensor(WEIGHTS, b), Tensor(BACK, c)]
-            node = Node(Matmul(), dict(a=FRONT, b=WEIGHTS, c=BACK), {})
-            return Match.single(Graph([node], tensors))
-        return p.once(("winograd", self.out, rows), make)
-
     # ---- How and how long ----
 
     def configs(self, p, dev):
-        to = self.seen(p)
-        tiles, least = self._tiles(to)[0], self._least_parts(self.seen(p))
-        wishes = [n * least for n in powers(ceil_div(tiles, UNIT)) if n <= 32]
-        costs = [(self.cost(p, dev, Config(parts=n)), Config(parts=n)) for n in wishes]
-        return first_then(min(costs, key=lambda row: row[0])[1], [c for _, c in costs])
+        tiles, least = self._tiles(self.seen(p))[0], self._least_parts(self.seen(p))
+        wishes = [n * least for n in powers(ceil_div(tiles, UNIT)) if n <= 8]
+        ways = [Config(tile=tile, parts=n) for n in wishes for tile in TILES]
+        return first_then(min(ways, key=lambda config: self.cost(p, dev, config)), ways)
 
     def least_us(self, p, dev):
         return 2 * arithmetic_us(p, dev) * (self.out + 2) ** 2 / (9 * self.out ** 2)
 
     def cost(self, p, dev, config):
         to, rows = self.seen(p), self._rows(self.seen(p), config.parts)
-        match, moved = self._match(p, rows), 4 * self.points * rows
-        parts = ceil_div(max(self._tiles(to)[0], 1), rows)
+        pitch, parts = self._pitch(to), ceil_div(max(self._tiles(to)[0], 1), rows)
+        moved, filters = 4 * self.points * rows, 4 * self.points * to.inputs * pitch
         source, target = (p.operands[name].bytes / parts for name in (p.op.reads[0], p.op.writes[0]))
-        product = self.product.cost(match, dev, self.product.best(match, dev))
+        product = tile_us(config.tile, *self._sides(to, rows), to.inputs, self.points, dev, "f32")
         front = moved_us(source + moved * to.inputs, dev, EFFICIENCY)
-        back = moved_us(target + moved * self._pitch(to), dev, EFFICIENCY)
-        filters = moved_us(p.w.bytes + 4 * self.points * to.inputs * self._pitch(to), dev, EFFICIENCY / 2)
-        return filters + parts * (front + product + back)
+        back = moved_us(target + moved * pitch, dev, EFFICIENCY)
+        return (moved_us(p.w.bytes + filters, dev, EFFICIENCY / 2)
+                + parts * (front + back + dev.launch_us + product))
+
+    def _sides(self, to: Correlation, rows: int) -> tuple:
+        """Rows and columns of the product: tiles x channels where channels are closer in the target."""
+        pitch = self._pitch(to)
+        return (rows, pitch) if is_inner(to.target) else (pitch, rows)
 
     # ---- The launches ----
 
@@ -177,12 +159,17 @@ class Winograd(Engine):
         for first in range(0, tiles, rows):
             some = min(rows, ceil_div(tiles - first, 4) * 4)
             common = dict(first=first, tiles=tiles, tiles_w=along, tiles_h=down)
-            match = self._match(p, some)
-            product = self.product.plan(match, dev, self.product.best(match, dev))
-            turn = _into({FRONT: front, WEIGHTS: weights, BACK: back})
-            steps += [self._input(p, to, front, some, common), *(mapped(s, turn) for s in product),
+            steps += [self._input(p, to, front, some, common),
+                      self._product(to, (front, weights, back), some, config.tile),
                       self._output(p, to, back, some, common)]
         return steps
+
+    def _product(self, to, areas, rows, tile) -> Launch:
+        front, weights, back = areas
+        a, b = (front, weights) if is_inner(to.target) else (weights, front)
+        m, n = self._sides(to, rows)
+        return Launch(f"conv_winograd_product_{tile}", dict(a=a, b=b, c=back, m=m, n=n, k=to.inputs),
+                      dict(tiles_of(tile, m, n), points=self.points))
 
     def _filters(self, p, to, weights, pitch) -> Launch:
         args = dict(w=p.ptr("w", to.start * p.w.dtype.bytes), to=weights, inputs=to.inputs,
@@ -192,11 +179,10 @@ class Winograd(Engine):
 
     def _input(self, p, to, front, rows, common) -> Launch:
         name, source = p.op.reads[0], to.source
-        inner = is_inner(source)
-        args = dict(common, x=p.ptr(name), to=front, count=rows * to.inputs, channel_inner=int(inner),
-                    inner=to.inputs if inner else rows, size=source.size[1:], pad=to.pad, x_n=source.n_step,
-                    x_c=source.c_step, x_s=source.steps[1:], point=rows * to.inputs)
-        return Launch(f"conv_winograd_input_{p.operands[name].dtype}_{self.out}", args)
+        args = dict(common, x=p.ptr(name), to=front, rows=rows, channels=to.inputs, size=source.size[1:],
+                    pad=to.pad, x_n=source.n_step, x_c=source.c_step, x_s=source.steps[1:])
+        lanes = "by_channels" if is_inner(source) else "by_tiles"
+        return Launch(f"conv_winograd_input_{p.operands[name].dtype}_{self.out}_{lanes}", args)
 
     def _output(self, p, to, back, rows, common) -> Launch:
         name, target, pitch = p.op.writes[0], to.target, self._pitch(to)
@@ -222,15 +208,6 @@ class Winograd(Engine):
         if op.writes[0] == op.parts[0]:          # the image comes out: the data gradient
             pre, w = tuple(2 - a for a in pre), np.flip(w, (2, 3)).swapaxes(0, 1)
         return {name: spread(np.abs(image), np.abs(w), pre, results[name].shape, self.out)}
-
-
-def _into(where: dict):
-    """Turns the product's operands into areas, and its numbers, which are at their defaults, into numbers."""
-    def turn(value):
-        if isinstance(value, Scalar):
-            return value.default
-        return where[value.uid] + value.addend if value.uid in where else value
-    return turn
 
 
 def is_inner(image: Lifted) -> bool:
