@@ -2,7 +2,7 @@
 name   = "conv_winograd_product_{TILE}"
 about  = "The products at every point of Winograd's tiles: a batch of matrix products in f32, depth first."
 TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
-params = ["const float* a", "const float* b", "float* c", "int m", "int n", "int k"]
+params = ["const float* a", "const float* b", "float* c", "int m", "int n", "int k", "int along_m"]
 block  = [256, 1, 1]
 grid   = ["tiles_m * tiles_n * points", 1, 1]
 extra  = ["tiles_m", "tiles_n", "points"]
@@ -12,8 +12,9 @@ problems = ["conv_fprop n2c5h7w6 k6r3s3 pad1 f32",
             "conv_fprop n1c40h25w25 k70r3s3 pad1 f32 nhwc",
             "conv_fprop n1c17h41w33 k140r3s3 pad1 f32"]
 @*/
-// c[point][m][n] = sum over k of a[point][k][m] * b[point][k][n]. Rows of all three are whole vectors of 4. A
-// block makes one tile of one point; blocks that share rows of a are neighbours.
+// c[point][m][n] (or c[point][n][m]: along_m) = sum over k of a[point][k][m] * b[point][k][n]. Rows of all
+// three are whole vectors of 4. A block makes one tile of one point; blocks that share rows of a are
+// neighbours.
 #include "tile/simt.cuh"
 
 namespace cydnn {
@@ -41,7 +42,7 @@ template <int K, int Size> struct Strip {
 }  // namespace cydnn
 
 extern "C" __global__ __launch_bounds__(256, 2) void KERNEL(
-    const float* a, const float* b, float* c, int m, int n, int k) {
+    const float* a, const float* b, float* c, int m, int n, int k, int along_m) {
     using S = Simt<float, TILE>;
     __shared__ typename S::Shared tiles;
 
@@ -71,14 +72,19 @@ extern "C" __global__ __launch_bounds__(256, 2) void KERNEL(
         __syncthreads();
     }
 
-    c += (point * m + row0) * n + col0;
-    UNROLL for (int i = 0; i < S::FM; ++i) {
-        const int row = S::thread_m() * S::WM + i / S::WM * 16 * S::WM + i % S::WM;
-        UNROLL for (int j = 0; j < S::FN; j += S::WN) {
-            const int col = S::thread_n() * S::WN + j * 16;
-            Vec<float, S::WN> v;
-            UNROLL for (int e = 0; e < S::WN; ++e) v[e] = acc[i][j + e];
-            if (row0 + row < m && col0 + col < n) v.store(c + i64(row) * n + col);
+    // Blocks of W x W neighbours: W vectors each, one way or the other.
+    constexpr int W = S::WM;
+    static_assert(S::WM == S::WN, "blocks must be square");
+    c += point * m * n;
+    UNROLL for (int i = 0; i < S::FM; i += W)
+        UNROLL for (int j = 0; j < S::FN; j += W) {
+            const int row = row0 + S::thread_m() * W + i * 16, col = col0 + S::thread_n() * W + j * 16;
+            if (row >= m || col >= n) continue;
+            UNROLL for (int line = 0; line < W; ++line) {
+                Vec<float, W> v;
+                UNROLL for (int e = 0; e < W; ++e)
+                    v[e] = along_m ? acc[i + e][j + line] : acc[i + line][j + e];
+                v.store(c + (along_m ? i64(col + line) * m + row : i64(row + line) * n + col));
+            }
         }
-    }
 }

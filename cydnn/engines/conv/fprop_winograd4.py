@@ -6,7 +6,7 @@ from .fprop_winograd2 import ConvFpropWinograd2
 
 class ConvFpropWinograd4(ConvFpropWinograd2):
     """F(4x4, 3x3): four times fewer multiplications, as products of 36 matrices in the workspace; rounding
-    errors are about eight times those of direct sums."""
+    errors are about ten times those of direct sums."""
     index = 115
     notes = ("deterministic", "winograd", "winograd_tile_6x6")
     out = 4

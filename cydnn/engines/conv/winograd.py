@@ -133,16 +133,11 @@ class Winograd(Engine):
         pitch, parts = self._pitch(to), ceil_div(max(self._tiles(to)[0], 1), rows)
         moved, filters = 4 * self.points * rows, 4 * self.points * to.inputs * pitch
         source, target = (p.operands[name].bytes / parts for name in (p.op.reads[0], p.op.writes[0]))
-        product = tile_us(config.tile, *self._sides(to, rows), to.inputs, self.points, dev, "f32")
+        product = tile_us(config.tile, rows, pitch, to.inputs, self.points, dev, "f32")
         front = moved_us(source + moved * to.inputs, dev, EFFICIENCY)
         back = moved_us(target + moved * pitch, dev, EFFICIENCY)
         return (moved_us(p.w.bytes + filters, dev, EFFICIENCY / 2)
                 + parts * (front + back + dev.launch_us + product))
-
-    def _sides(self, to: Correlation, rows: int) -> tuple:
-        """Rows and columns of the product: tiles x channels where channels are closer in the target."""
-        pitch = self._pitch(to)
-        return (rows, pitch) if is_inner(to.target) else (pitch, rows)
 
     # ---- The launches ----
 
@@ -166,10 +161,10 @@ class Winograd(Engine):
 
     def _product(self, to, areas, rows, tile) -> Launch:
         front, weights, back = areas
-        a, b = (front, weights) if is_inner(to.target) else (weights, front)
-        m, n = self._sides(to, rows)
-        return Launch(f"conv_winograd_product_{tile}", dict(a=a, b=b, c=back, m=m, n=n, k=to.inputs),
-                      dict(tiles_of(tile, m, n), points=self.points))
+        args = dict(a=front, b=weights, c=back, m=rows, n=self._pitch(to), k=to.inputs,
+                    along_m=int(not is_inner(to.target)))
+        return Launch(f"conv_winograd_product_{tile}", args,
+                      dict(tiles_of(tile, rows, args["n"]), points=self.points))
 
     def _filters(self, p, to, weights, pitch) -> Launch:
         args = dict(w=p.ptr("w", to.start * p.w.dtype.bytes), to=weights, inputs=to.inputs,
