@@ -21,6 +21,7 @@ from .conv.fprop_fft import ConvFpropFft
 from .conv.fprop_fft_tiling import ConvFpropFftTiling
 from .conv.fprop_gemm import ConvFpropGemm
 from .conv.fprop_gemm_mma import ConvFpropGemmMma
+from .conv.fprop_indexed import ConvFpropIndexed
 from .conv.fprop_mma import ConvFpropMma
 from .conv.fprop_mma_repack import ConvFpropMmaRepack
 from .conv.fprop_simt import ConvFpropSimt
@@ -131,7 +132,7 @@ REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
     ConvFpropDepthwise, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma, ConvFpropGemm,
-    ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
+    ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
     ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic,

@@ -53,10 +53,11 @@ ALGORITHMS = """
 
 An algorithm is a contract (layouts, limits, workspace) and the engines that serve it, by index \
 (see [engines.md](engines.md)). The cheapest
-of them computes a call. An algorithm without an engine raises NOT_SUPPORTED and says what serves instead.
+of them computes a call; those in parentheses serve what none of the others takes: offsets beyond 31 bits.
+DIRECT is refused always, as in the guide.
 
-| Function | Algorithm | Rank | Engines |
-|---|---|--:|---|
+| Function | Algorithm | Rank | Engines | Deterministic |
+|---|---|--:|---|---|
 """
 TABLES = {"convolutionForward": FORWARD_TABLE, "convolutionBackwardFilter": BACKWARD_FILTER_TABLE,
           "convolutionBackwardData": BACKWARD_DATA_TABLE}
@@ -118,7 +119,9 @@ def algorithms():
     """A line for every row of the support tables."""
     for name, table in TABLES.items():
         for row in table.rows:
-            yield f"| `{name}` | {row.algo} | {row.rank} | {' '.join(map(str, row.engines))} |\n"
+            engines = " ".join([*map(str, row.engines), *(f"({i})" for i in row.otherwise)])
+            sure = "yes" if row.deterministic else "no"
+            yield f"| `{name}` | {row.algo} | {row.rank} | {engines} | {sure} |\n"
 
 
 if __name__ == "__main__":

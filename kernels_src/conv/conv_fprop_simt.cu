@@ -1,16 +1,19 @@
 /*@kernel
-name   = "conv_fprop_simt_{T}_{TILE}"
+name   = "conv_fprop_simt_{T}_{TILE}_{FORM}"
 about  = """Convolution as implicit GEMM on CUDA cores: pixels x filters, summed over channels and taps. \
-            Any strides, groups, dilation."""
+            Any strides, groups, dilation. FORM: whether what belongs to a depth is computed or \
+            looked up."""
 T      = ["f32", "f64", "f16", "bf16"]
 TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
+FORM   = ["computed", "indexed"]
 params = ["const T* x", "const T* w", "T* y", "Acc_T alpha", "Acc_T beta",
           "int pixels", "int filters", "int depth", "int flags", "int channel_inner",
           "Array<FastDiv, 3> out", "Array<FastDiv, 3> digit", "Array<int, 3> size", "Array<int, 3> stride",
           "Array<int, 3> pad", "Array<int, 3> dilation",
           "int64_t x_n", "int64_t x_group", "int x_c", "Array<int64_t, 3> x_s",
           "int64_t w_n", "int64_t w_group", "int w_c", "Array<int, 3> w_s",
-          "int64_t y_n", "int64_t y_c", "Array<int64_t, 3> y_s", "Fuse fuse"]
+          "int64_t y_n", "int64_t y_c", "Array<int64_t, 3> y_s", "const int* index",
+          "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["tiles_m * tiles_n * groups", 1, 1]
 extra  = ["tiles_m", "tiles_n", "groups"]
@@ -27,16 +30,20 @@ problems = ["conv_fprop n2c5h5w6 k7r3s2 pad1 stride2 {T}",
 // A block makes one tile of pixels (n, o, p, q) x filters of one group. Blocks of the same pixels are
 // neighbours, so that x is read once from memory. `pixels`, `filters` (of a group) and `depth`
 // (channels of a group x taps) are the GEMM's sizes; w_s is negative and w begins at the last tap
-// where the filter is flipped.
+// where the filter is flipped. `index` (indexed): what conv_fprop_index writes.
 #include "conv/gather_simt.cuh"
 #include "lib/epilogue.cuh"
+
+namespace cydnn {
+enum FpropForm { computed, indexed };
+}
 
 extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL(
     const T* x, const T* w, T* y, acc_t<T> alpha, acc_t<T> beta, int pixels, int filters, int depth,
     int flags, int channel_inner, Array<FastDiv, 3> out, Array<FastDiv, 3> digit, Array<int, 3> size,
     Array<int, 3> stride, Array<int, 3> pad, Array<int, 3> dilation, i64 x_n, i64 x_group, int x_c,
     Array<i64, 3> x_s, i64 w_n, i64 w_group, int w_c, Array<int, 3> w_s, i64 y_n, i64 y_c, Array<i64, 3> y_s,
-    Fuse fuse) {
+    const int* index, Fuse fuse) {
     using S = Simt<T, TILE>;
     __shared__ typename S::Shared tiles;
     __shared__ Taps<S::k> taps;
@@ -65,6 +72,12 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     w += group * w_group + (col0 + pw.row) * w_n;
 
     auto entry = [&](unsigned k, Tap& tap, int& plain) {
+        if constexpr (FORM == indexed) {
+            tap = reinterpret_cast<const Tap*>(index)[k], plain = index[4 * depth + int(k)];
+            const int next = k + S::k;
+            if (next < depth) prefetch(index + 4 * next), prefetch(index + 4 * depth + next);
+            return;
+        }
         int c, t[3];
         channel_and_tap(k, digit[0], digit[1], digit[2], channel_inner, c, t);
         tap.off = c * x_c, plain = c * w_c;

@@ -87,6 +87,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
             const Tap at = reinterpret_cast<const Tap*>(index)[v[0]];
             UNROLL for (int i = 0; i < 3; ++i) tap.z[i] = at.z[i];
             tap.off += at.off, plain += index[4 * out[2].by + v[0]];
+            const int next = v[0] + S::k;
+            if (next < int(out[2].by)) prefetch(index + 4 * next), prefetch(index + 4 * out[2].by + next);
             return;
         }
         UNROLL for (int i = 0; i < 3; ++i) {

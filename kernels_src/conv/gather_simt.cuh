@@ -43,6 +43,12 @@ template <int Rows, int K> struct Place {
     }
 };
 
+// PTX ISA §prefetch: brings the line into L1. A table's next step is asked for one step ahead: its
+// latency would stand between two barriers.
+DEVICE void prefetch(const int* p) {
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(p)));
+}
+
 // FastDiv of a number that only the device knows (cydnn/kernels/pack.py makes the others).
 DEVICE FastDiv fastdiv(unsigned by) {
     const unsigned shr = by > 1 ? 32 - __clz(by - 1) : 0;

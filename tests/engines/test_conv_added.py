@@ -1,4 +1,4 @@
-"""Gradients whose sums are added atomically: results, refusals, who may ask for them."""
+"""Gradients whose sums are added atomically, and tables of offsets: results, refusals, who may ask."""
 from __future__ import annotations
 
 import pytest
@@ -14,6 +14,7 @@ from support.alone import match, steps
 from support.matrix import blended, run
 
 H200 = KNOWN["h200"]
+INDEXED = {116: "conv_fprop"}
 ATOMIC = {136: "conv_dgrad", 154: "conv_wgrad", 155: "conv_wgrad"}
 LINES = ["n2c5h7w6 k6r3s3 pad1 f32", "n2c8h9w5 k4r3s3 pre_pad=0,2 post_pad=3,0 stride2 f32 nhwc",
          "n1c3h8w8 k5r3s2 pad3 f16 mode=convolution", "n2c4h8w8 k8r3s3 groups=2 pad1 bf16 nhwc",
@@ -22,7 +23,7 @@ LINES = ["n2c5h7w6 k6r3s3 pad1 f32", "n2c8h9w5 k4r3s3 pre_pad=0,2 post_pad=3,0 s
          "n0c4h4w4 k4r3s3 f32"]
 
 
-@pytest.mark.parametrize("index, op", ATOMIC.items())
+@pytest.mark.parametrize("index, op", [*ATOMIC.items(), *INDEXED.items()])
 @pytest.mark.parametrize("line", LINES)
 def test_on_the_interpreter(index, op, line):
     problem = Problem.parse(f"{op} {line}")
@@ -64,7 +65,8 @@ def test_who_may_ask():
 
 
 @pytest.mark.parametrize("index, line, sentence", [
-    (136, "conv_dgrad dy=2x6x5x5:f32 w=6x4x3x3:f32 dx=2x4x7x7:f16", "dx must be f32 like dy, or f32; got f16"),
+    (136, "conv_dgrad dy=2x6x5x5:f32 w=6x4x3x3:f32 dx=2x4x7x7:f16",
+     "dx must be f32 like dy, or f32; got f16"),
     (154, "conv_wgrad n2c4h7w7 k6r3s3 i8", "x must be one of f64 f32 f16 bf16; got i8"),
     (155, "conv_wgrad n2c4h7w7 k6r3s3 f16 acc=f64", "compute must be f32 for f16 tensors; got f64")])
 def test_refusals(index, line, sentence):

@@ -6,10 +6,13 @@ import pytest
 
 from cydnn import cudnn as c
 from cydnn import engines
+from cydnn.bench import graph_of
 from cydnn.device import get
 from cydnn.device.facts import KNOWN
+from cydnn.heuristics import Wish, best
 from cydnn.legacy import conv_compute
 from cydnn.legacy import conv_algorithms as tables
+from cydnn.ops import Problem
 from cydnn.status import NotSupported
 from support.mirror import Mirror
 
@@ -279,17 +282,20 @@ def test_algorithms_differ_in_what_runs(device, direction, layout, format, algor
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_rows_may_come_to_one_plan(device):
-    """f32 has no tensor cores to run on; where the cheapest engine is in both rows, it is the same plan."""
-    found = choices("forward", DEVICES[device], problem("forward", "nchw", NCHW, FLOAT))
-    others = [found[word].engine.index for word in ("GEMM", "WINOGRAD", "FFT", "FFT_TILING")]
-    assert others == [101, 115, 112, 113]
-    assert found["IMPLICIT_GEMM"] == found["IMPLICIT_PRECOMP_GEMM"]
-    assert found["IMPLICIT_GEMM"].engine.index == 109
+@pytest.mark.parametrize("direction", OPS)
+def test_algorithms_differ_in_f32_too(device, direction):
+    """There are no tensor cores to run on, and yet every algorithm is an engine of its own."""
+    want = {"forward": dict(IMPLICIT_GEMM=109, IMPLICIT_PRECOMP_GEMM=116, GEMM=101, WINOGRAD=115,
+                            FFT=112, FFT_TILING=113),
+            "filter": dict(ALGO_0=154, ALGO_1=149, ALGO_3=155, ALGO_FFT=152),
+            "data": dict(ALGO_0=136, ALGO_1=129, ALGO_WINOGRAD=135, ALGO_FFT=132,
+                         ALGO_FFT_TILING=133)}[direction]
+    found = choices(direction, DEVICES[device], problem(direction, "nchw", NCHW, FLOAT))
+    assert want.items() <= {word: choice.engine.index for word, choice in found.items()}.items()
 
 
 @pytest.mark.parametrize("target, facts", [("sm_80", None), ("sm_90", KNOWN["h200"])])
-@pytest.mark.parametrize("dtype, measured", [(HALF, 4), (FLOAT, 3)])
+@pytest.mark.parametrize("dtype, measured", [(HALF, 4), (FLOAT, 4)])
 def test_find_measures_every_plan_once(monkeypatch, target, facts, dtype, measured):
     """Algorithms share a time where one plan serves them, and only there."""
     times = iter(range(1, 8))
@@ -298,7 +304,7 @@ def test_find_measures_every_plan_once(monkeypatch, target, facts, dtype, measur
     found = c.findConvolutionForwardAlgorithm(handle, *problem("forward", "nhwc", NCHW, dtype), 7)
     implicit, precomp = (next(p for p in found if p.algo == algo) for algo in (0, 1))
     assert [p.status for p in found] == [0, 0, 0, 0, 9, 9, 9] and next(times) == measured + 1
-    assert (implicit.time == precomp.time) == (dtype == FLOAT)
+    assert implicit.time != precomp.time
     fastest = c.getConvolutionForwardAlgorithm(handle, *problem("forward", "nhwc", NCHW, dtype), 1, 0)
     assert fastest == (1 if dtype == HALF else 6)        # tensor cores; Winograd
     c.destroy(handle)
@@ -351,3 +357,30 @@ def test_how_far_transforms_reach(interpreter, refused, name, size, most):
     number = getattr(c, DIRECTIONS["forward"][1] + name)
     assert replace(D2, **size).query("forward", interpreter, number) > 0
     refused(replace(D2, **most).query, NotSupported, f"algo {name} cannot: ", "forward", interpreter, number)
+
+
+@pytest.mark.parametrize("dtype", [HALF, FLOAT])
+def test_workspaces_are_what_the_algorithms_keep_there(dtype):
+    """Windows for GEMM, offsets for the precomputed ones, an f32 image where atomics add to 16 bits,
+    transformed tiles for Winograd; IMPLICIT_GEMM and ALGO_0 are given none."""
+    handle, size = c.create(Mirror("sm_90", KNOWN["h200"])), 2 if dtype == HALF else 4
+    need = lambda direction, word: DIRECTIONS[direction][0](
+        handle, *problem(direction, "nchw", NCHW, dtype),
+        getattr(c, DIRECTIONS[direction][1] + word)) // 256 * 256
+    up = lambda n: -(-n // 256) * 256
+    assert need("forward", "IMPLICIT_GEMM") == need("filter", "ALGO_0") == need("data", "ALGO_0") == 0
+    assert need("forward", "GEMM") >= 8 * 28 * 28 * 64 * 9 * size
+    image = up(128 * 64 * 9 * 4) if dtype == HALF else 0
+    assert need("filter", "ALGO_3") == up(20 * 28 * 28) + image
+    assert need("forward", "WINOGRAD") == sum(up(36 * 4 * n) for n in (64 * 128, 392 * 64, 392 * 128))
+    if dtype == FLOAT:
+        assert need("forward", "IMPLICIT_PRECOMP_GEMM") == up(20 * 64 * 9)
+
+
+@pytest.mark.parametrize("op, index", [("conv_fprop", 108), ("conv_dgrad", 128), ("conv_wgrad", 148)])
+def test_the_direct_engines_are_for_graphs(op, index):
+    """DIRECT is refused always; the engines for groups of one channel serve graphs, and who names them."""
+    graph = graph_of(Problem.parse(f"{op} n32c128h28w28 k128r3s3 groups=128 pad1 f16 nhwc"))
+    for wish in (Wish(), Wish(engines=(index,))):
+        assert best(graph, KNOWN["h200"], wish).engine.index == index
+    assert all(index not in (*row.engines, *row.otherwise) for table, _ in OPS.values() for row in table.rows)

@@ -76,7 +76,10 @@ def test_nhwc_everywhere(handle, dtype, algo):
         y, dw, dx = (Tensor((2, 4, 5, 3), 0, dtype, layout), Filter((4, 3, 3, 2), 0, dtype, format),
                      Tensor((2, 3, 5, 4), 0, dtype, layout))
         conv = conv_desc((1, 0))
-        c.convolutionForward(handle, 1, x.desc, x.ptr, w.desc, w.ptr, conv, algo, 0, 0, 0, y.desc, y.ptr)
+        room = np.zeros(c.getConvolutionForwardWorkspaceSize(handle, x.desc, w.desc, conv, y.desc, algo) + 16,
+                        np.uint8)
+        c.convolutionForward(handle, 1, x.desc, x.ptr, w.desc, w.ptr, conv, algo, room, room.nbytes, 0,
+                             y.desc, y.ptr)
         c.convolutionBackwardFilter(handle, 1, x.desc, x.ptr, y.desc, y.ptr,
                                     conv, algo, 0, 0, 0, dw.desc, dw.ptr)
         c.convolutionBackwardData(handle, 1, w.desc, w.ptr, y.desc, y.ptr, conv, 1, 0, 0, 0, dx.desc, dx.ptr)
@@ -111,7 +114,7 @@ def test_a_2d_descriptor_takes_its_math_type_from_the_data(handle, dtype):
     c.setConvolution2dDescriptor(conv, 0, 0, 1, 1, 1, 1, 1)
     x, w, y = (Tensor((1, 1, 2, 2), 1.0, dtype), Filter((1, 1, 2, 2), 2.0, dtype),
                Tensor((1, 1, 1, 1), 0, dtype))
-    c.convolutionForward(handle, 1, x.desc, x.ptr, w.desc, w.ptr, conv, 1, 0, 0, 0, y.desc, y.ptr)
+    c.convolutionForward(handle, 1, x.desc, x.ptr, w.desc, w.ptr, conv, 0, 0, 0, 0, y.desc, y.ptr)
     assert y.values.item() == 8
 
 

@@ -37,7 +37,11 @@ class Hungry(Engine):
 
 
 class HungryConv(Hungry):
-    takes, index = core(ConvFprop), 109          # in the rows of IMPLICIT_GEMM and IMPLICIT_PRECOMP_GEMM
+    takes, index = core(ConvFprop), 109          # in the row of IMPLICIT_GEMM
+
+
+class HungryIndexed(HungryConv):
+    index = 116                                  # in the row of IMPLICIT_PRECOMP_GEMM
 
 
 class Hungrier(HungryConv):
@@ -49,7 +53,7 @@ class HungryColumns(HungryConv):
 
 
 class Random(HungryConv):
-    index, price, hunger, notes = 100, 1.0, 0, ()      # beside 109
+    index, price, hunger, notes = 100, 1.0, 0, ()      # beside both
 
 
 class HungrySoftmax(Hungry):
@@ -72,7 +76,7 @@ def install(monkeypatch):
 @pytest.fixture
 def hungry(install):
     """A handle whose device has these engines."""
-    install(HungryConv(), HungryColumns(), Random(), HungrySoftmax())
+    install(HungryConv(), HungryIndexed(), HungryColumns(), Random(), HungrySoftmax())
     found = c.create("numpy")
     yield found
     c.destroy(found)

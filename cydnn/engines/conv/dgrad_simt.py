@@ -21,6 +21,7 @@ class ConvDgradSimt(ImageSimt):
     """
     index = 129
     takes = core(ConvDgrad, behind=many(Pointwise))
+    source = "conv/conv_dgrad_simt.cu"
 
     def refuse(self, p, dev):
         yield from super().refuse(p, dev)

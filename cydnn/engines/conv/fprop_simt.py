@@ -15,6 +15,7 @@ class ConvFpropSimt(ImageSimt):
     Sums in f32 (f64 for f64)."""
     index = 109
     takes = core(ConvFprop, behind=many(Pointwise))
+    source, form = "conv/conv_fprop_simt.cu", "computed"
 
     def refuse(self, p, dev):
         yield from super().refuse(p, dev)
@@ -38,5 +39,10 @@ class ConvFpropSimt(ImageSimt):
                     w_n=g.w.n_step, w_group=g.k * g.w.n_step, w_c=g.w.c_step, w_s=g.w.steps,
                     y_n=g.y.n_step, y_c=g.y.c_step, y_s=g.y.steps)
         extra = dict(tiles_of(config.tile, g.out_pixels, g.k), groups=g.groups)
-        return [Launch(f"conv_fprop_simt_{p.x.dtype}_{config.tile}", args, extra,
-                       fusion.at("epilogue", self.fused(p)))]
+        front, index = self._index(p, args)
+        return [*front, Launch(f"conv_fprop_simt_{p.x.dtype}_{config.tile}_{self.form}",
+                               args | dict(index=index), extra, fusion.at("epilogue", self.fused(p)))]
+
+    def _index(self, p, args: dict) -> tuple:
+        """Steps that make a table of the depth, and its address."""
+        return (), None

@@ -1,6 +1,8 @@
 """What forward and data gradient on CUDA cores share."""
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ... import fusion
 from ..engine import Engine
 from ..tiles import KNOB, TILES, arithmetic_us, by_time, tile_us, too_many
@@ -11,10 +13,11 @@ from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VE
 class ImageSimt(Engine):
     """The base of forward and data gradient: images come out."""
     knobs = (KNOB,)
+    source: ClassVar[str] = ""                   # of its kernel
 
     def refuse(self, p, dev):
         out = p.op.writes[0]
-        yield from refusals(p, dev, f"conv/{self.name}.cu")
+        yield from refusals(p, dev, self.source)
         yield from too_many(f"pixels of {out} (n and spatial dims)", pixels_of(p.operands[out]))
         if p.w.extent >= 2 ** 31:
             yield f"w must span less than 2^31 elements; got {p.w.extent}"

@@ -35,10 +35,10 @@ class ConvWgradSimt(Engine):
     index = 149
     takes = core(ConvWgrad, behind=many(Pointwise))
     knobs = (KNOB, Knob("splits", lo=1, hi=2 ** 20))
-    form = "ordered"                             # of kernels_src/conv/conv_wgrad_simt.cu
+    source, form = "conv/conv_wgrad_simt.cu", "ordered"
 
     def refuse(self, p, dev):
-        yield from refusals(p, dev, "conv/conv_wgrad_simt.cu")
+        yield from refusals(p, dev, self.source)
         g = self._geometry(p)
         yield from too_many("pixels of dy (n and spatial dims)", g.out_pixels)
         yield from too_many("elements of dw", p.dw.count)
