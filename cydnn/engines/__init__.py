@@ -105,6 +105,11 @@ from .reduction.columns import ReductionColumns
 from .reduction.generic import ReductionGeneric
 from .reduction.rows import ReductionRows
 from .reference import Reference
+from .rnn.bwd_persist import RnnBwdDataPersist
+from .rnn.bwd_plain import RnnBwdDataPlain
+from .rnn.bwd_weights import RnnBwdWeightsProducts
+from .rnn.fwd_persist import RnnFwdPersist
+from .rnn.fwd_plain import RnnFwdPlain
 from .softmax.bwd_block import SoftmaxBwdBlock
 from .softmax.bwd_cluster import SoftmaxBwdCluster
 from .softmax.bwd_columns import SoftmaxBwdColumns
@@ -160,6 +165,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # tensor operations: 290 to 309
     TransformVector, TransformTma, TransformAny, TransformTranspose, AddTensorVector, AddTensorAny,
     OpTensorVector, OpTensorAny, ScaleTensorVector, ScaleTensorAny, SetTensorFill,
+    # recurrent networks: 310 to 329
+    RnnFwdPersist, RnnFwdPlain, RnnBwdDataPersist, RnnBwdDataPlain, RnnBwdWeightsProducts,
     # local response normalization: 330 to 339
     LrnFwdChannels, LrnFwdStrided, LrnBwdChannels, LrnBwdStrided,
     # divisive normalization: 340 to 349

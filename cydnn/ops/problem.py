@@ -26,6 +26,7 @@ from .op import Op
 
 _LETTERS = re.compile(r"(?:[a-z]\d+){2,}")
 _NUMBERS = re.compile(r"\d+(?:x\d+)*")
+FLAGS = {"True": True, "False": False, "1": True, "0": False}
 _SHORT = {"pad": ("pre_pad", "post_pad"), "stride": ("stride",), "dil": ("dilation",),
           "dilation": ("dilation",), "window": ("window",)}
 
@@ -137,9 +138,12 @@ def _read(step, word):
 
 def parse_attribute(op_class, name: str, value: str):
     """The value of an attribute from its text."""
+    attribute = op_class.attributes()[name]
+    if attribute.kind == "flag" and value not in FLAGS:
+        raise BadParam(f"{op_class.name}: {name} must be one of {' '.join(FLAGS)}; got {value!r}")
     readers = {"ints": lambda: _numbers(value) if "," in value or "*" in value else int(value),
-               "int": lambda: int(value), "float": lambda: float(value), "flag": lambda: value == "True"}
-    return readers.get(op_class.attributes()[name].kind, lambda: value)()
+               "int": lambda: int(value), "float": lambda: float(value), "flag": lambda: FLAGS[value]}
+    return readers.get(attribute.kind, lambda: value)()
 
 
 class _Words:

@@ -108,26 +108,30 @@ class Memory:
 
     # ---- Accesses: ``address`` (n,) of ``lanes`` (n,) ----
 
-    def load(self, c, address, size, count, lanes, constant=False, ahead=False):
+    def load(self, c, address, size, count, lanes, constant=False, ahead=False, strong=False):
         """``count`` neighbours of ``size`` bytes for each address, as raw unsigned integers
         (a list of arrays). ``constant``: by .nc. ``ahead``: pipelines read ahead so; what was never
-        written is NaN, and only its use shows."""
+        written is NaN, and only its use shows. ``strong``: other strong accesses may meet it at any time."""
         width, checked = (size * count, not ahead
                           and (c.checks.unwritten_shared if self.name == "shared" else c.checks.unwritten))
         off = self.reach(c, address, width, "reads", lanes, WRITTEN if checked else 0)
         if self.watched(c, off, width):
             cells = self.cells(off, width)
-            self.read(c, cells, lanes)
+            if strong:
+                self.ordered(c, self.writes[cells], cells, lanes, c.code[lanes][:, None], "read", "written")
+            else:
+                self.read(c, cells, lanes)
             if constant and np.count_nonzero(written := (self.writes[cells] >= c.first).any(1)):
                 c.fault("race", "reads with .nc what this launch has written", lanes[written])
         view, at = self.view[size], off // size
         return [view[at + i] if i else view[at] for i in range(count)]
 
-    def store(self, c, address, size, values, lanes):
-        """Write the arrays ``values`` side by side at each address."""
+    def store(self, c, address, size, values, lanes, strong=False):
+        """Write the arrays ``values`` side by side at each address. ``strong`` as in ``load``."""
         width = size * len(values)
         off = self.reach(c, address, width, "writes", lanes)
-        clash = self.grain and c.checks.races and self.write(c, self.cells(off, width), lanes)
+        clash = self.grain and c.checks.races and self.write(
+            c, self.cells(off, width), lanes, strong=strong)
         self.mark(off, width, WRITTEN | c.raw if self.name == "shared" else WRITTEN)
         view, at = self.view[size], off // size
         for i, value in enumerate(values):
@@ -200,13 +204,16 @@ class Memory:
                                                again | ALL, c.first | ALL)[several]
         self.read_at[cells] = c.at
 
-    def write(self, c, cells, lanes, atomic=False) -> bool:
-        """``cells`` (n, k) are written by ``lanes``. True when several lanes write one cell now."""
+    def write(self, c, cells, lanes, atomic=False, strong=False) -> bool:
+        """``cells`` (n, k) are written by ``lanes``. True when several lanes write one cell now. ``strong``:
+        other strong accesses may meet it; only those that are not are looked for, and it leaves no trace."""
         mine = np.broadcast_to(c.code[lanes][:, None], cells.shape)
         if not atomic:
             self.ordered(c, self.writes[cells], cells, lanes, mine, "written", "written")
         last = self.reads[cells] if self.ways == 1 else self.reads.reshape(-1, self.ways)[cells]
         self.ordered(c, last, cells, lanes, mine, "written", "read")
+        if strong:
+            return False
         self.writes[cells], self.write_at[cells] = mine, c.at
         return not atomic and bool(np.count_nonzero(self.writes[cells] != mine))
 

@@ -49,17 +49,23 @@ def space_of(m) -> str:
     return m.get("space", "generic").split("::")[0]
 
 
+def is_strong(m) -> bool:
+    """Memory model: accesses that may meet others of their kind without synchronisation."""
+    return m.get("order", "weak") not in ("", "weak")
+
+
 def load(c, m, address, hint=None):
     dtype = DTYPE[kind_of(m["t"])]
     out = np.empty((int(m["vec"][1:]), c.n), UINT[dtype.itemsize])
     for memory, mine, at, lanes in spaces(c, space_of(m), address):
-        out[:, mine] = memory.load(c, at, dtype.itemsize, len(out), lanes, "nc" in m)
+        out[:, mine] = memory.load(c, at, dtype.itemsize, len(out), lanes, "nc" in m,
+                                   strong=is_strong(m))
     return out.view(dtype)
 
 
 def store(c, m, address, values, hint=None):
     for memory, mine, at, lanes in spaces(c, space_of(m), address):
-        memory.store(c, at, BYTES[m["t"]], [value[mine] for value in values], lanes)
+        memory.store(c, at, BYTES[m["t"]], [value[mine] for value in values], lanes, strong=is_strong(m))
 
 
 def add_flushed(a, b):

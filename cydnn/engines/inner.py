@@ -1,0 +1,49 @@
+"""An operation inside another engine's plan: over addresses of that plan, by the cheapest of some engines."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..graph import Graph, Match, Node, Tensor
+from ..status import NotSupported
+from ..steps import Pointer, Scalar, mapped
+from ..tensor import TensorDesc
+
+
+class Operand(NamedTuple):
+    """A tensor at an address of the outer plan. ``alignment``: bytes that the address is a multiple of."""
+    desc: TensorDesc
+    pointer: Pointer
+    alignment: int = 16
+
+
+class Inner:
+    """One op over ``operands``; ``numbers`` are fixed (they are not given at execute)."""
+
+    def __init__(self, op, engines, numbers=None, **operands):
+        self.where = {i + 1: o.pointer for i, o in enumerate(operands.values())}
+        tensors = [Tensor(i + 1, o.desc, alignment=o.alignment) for i, o in enumerate(operands.values())]
+        node = Node(op, {name: i + 1 for i, name in enumerate(operands)}, numbers or {})
+        self.match, self.engines = Match.single(Graph([node], tensors)), engines
+
+    def reasons(self, dev):
+        """Why none of the engines takes it; nothing where one does."""
+        if not any(e.accepts(self.match, dev) for e in self.engines):
+            yield from (reason for e in self.engines for reason in e.reasons(self.match, dev))
+
+    def choice(self, dev) -> tuple:
+        """(µs, engine, configuration), the cheapest. Raises NotSupported."""
+        found = [(e.cost(self.match, dev, e.best(self.match, dev)), i)
+                 for i, e in enumerate(self.engines) if e.accepts(self.match, dev)]
+        if not found:
+            raise NotSupported(f"{self.match.op.name}: {'; '.join(self.reasons(dev))}")
+        us, i = min(found)
+        return us, self.engines[i], self.engines[i].best(self.match, dev)
+
+    def steps(self, dev) -> list:
+        """Its launches, over the outer plan's addresses."""
+        def turn(value):
+            if isinstance(value, Scalar):
+                return value.default
+            return self.where[value.uid] + value.addend if value.uid in self.where else value
+        _, engine, config = self.choice(dev)
+        return [mapped(step, turn) for step in engine.plan(self.match, dev, config)]

@@ -1,0 +1,27 @@
+"""Gradient of a recurrent network's data with a launch for every step."""
+from __future__ import annotations
+
+from ...steps import Launch
+from .backward import Backward
+from .layers import KERNEL_CELLS
+from .steps import SHAPE, carry, configs_of, step_us, weights_of
+
+
+class RnnBwdDataPlain(Backward):
+    """A launch a step, both directions: the gradient of h from that of the step behind on CUDA cores, then
+    those of the gates; then a product for the inputs of all steps."""
+    index = 314
+    knobs = (SHAPE,)
+
+    def configs(self, p, dev):
+        return configs_of(p, dev, 1)
+
+    def recurrence_us(self, net, dev, config):
+        return (net.steps + 1) * step_us(net, dev, config.shape, 1)
+
+    def recurrence(self, net, layer, dev, config, args):
+        name = f"rnn_step_bwd_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{config.shape}"
+        args = dict(args, **weights_of(net, layer), carry=carry(net), carry_c=carry(net))
+        least = -1 if args["dhx"] is not None or args["dcx"] is not None else 0
+        return [Launch(name, dict(args, step=step), dict(directions=net.directions))
+                for step in range(net.steps - 1, least - 1, -1)]

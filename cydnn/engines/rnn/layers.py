@@ -1,0 +1,205 @@
+"""What the engines of recurrent networks share: where a layer's parts lie, and the products of all steps."""
+from __future__ import annotations
+
+from math import gcd
+
+from ...kernels.expressions import ceil_div
+from ...ops import Matmul, Reduction
+from ...steps import Launch
+from ...tensor import TensorDesc
+from ..dropout.view import factors
+from ..inner import Inner, Operand
+from ..matmul.any import MatmulAny
+from ..matmul.mma import MatmulMma
+from ..matmul.simt import MatmulSimt
+from ..reduction.any import ReductionAny
+from ..reduction.columns import ReductionColumns
+from ..reduction.generic import ReductionGeneric
+
+PRODUCTS = (MatmulMma(), MatmulSimt(), MatmulAny())
+SUMS = (ReductionColumns(), ReductionGeneric(), ReductionAny())
+STARTS = 512                                     # numbers a launch of rnn_starts writes
+KERNEL_CELLS = dict(relu="vanilla", tanh="vanilla", lstm="lstm", gru="gru")
+
+
+class Net:
+    """A match of one of the three ops as its engines see it: sizes, and the addresses of parts.
+
+    Distances between the directions of a layer are the same for all its parts, so a launch takes both.
+    """
+
+    def __init__(self, p):
+        self.p, self.op, self.dtype = p, p.op, next(d for d in p.descs).dtype
+        op = p.op
+        self.hidden, self.directions, self.gates = op.hidden, op.directions, op.gates
+        self.steps, self.batch, self.rows, self.width = len(op.batches), op.batches[0], op.rows, op.width
+        self.inputs = p.x.dims[1] if p.operands.get("x") is not None else op.inputs_of(p.w.dims[0])
+        self.blob, self.areas = op.blob(self.inputs), op.reserve
+        self.is_training = p.operands.get("reserve") is not None
+        self.kept = self.areas.saved             # gates that the reserve has
+
+    def at(self, name: str, element: int) -> tuple:
+        """(address of an element, its alignment) of an operand without gaps."""
+        offset = self.dtype.bytes_of(element)
+        return self.p.ptr(name) + offset, gcd(self.p.operands[name].alignment, offset or 256, 256)
+
+    def operand(self, name: str, element: int, dims, strides) -> Operand:
+        pointer, alignment = self.at(name, element)
+        return Operand(TensorDesc(self.dtype, dims, strides), pointer, alignment)
+
+    def area(self, name: str, number: int):
+        """The address of an area of the reserve; None where there is none."""
+        return self.at("reserve", getattr(self.areas, name)[number])[0] if self.is_training else None
+
+    def first(self, layer: int) -> int:
+        """The pseudo-layer of its first direction."""
+        return layer * self.directions
+
+    def apart(self, name: str, layer: int) -> int:
+        """Elements from the first direction of a layer to the second, in the blob or in the reserve."""
+        of = getattr(self.areas if name in ("gates", "cells") else self.blob, name)
+        return of[self.first(layer) + 1] - of[self.first(layer)] if self.directions == 2 and of else 0
+
+    def state(self, name: str, layer: int, *, prefix: str = "") -> dict:
+        """The arguments of a state: its address at a layer, elements to the other direction and to a row."""
+        desc = self.p.operands.get(name)
+        key = prefix or name
+        if desc is None:
+            return {key: None, f"{key}_dir": 0, f"{key}_row": 0}
+        per_layer, per_direction, per_row, _ = desc.strides
+        return {key: self.at(name, layer * per_layer)[0], f"{key}_dir": per_direction, f"{key}_row": per_row}
+
+    def common(self, starts) -> dict:
+        """Sizes that every kernel is told."""
+        return dict(starts=starts, steps=self.steps, batch=self.batch, hidden=self.hidden,
+                    is_tanh=int(self.op.cell == "tanh"))
+
+    def starts(self, steps: list):
+        """The table of a batch that shrinks, written by launches appended to ``steps``; None where it does
+        not shrink."""
+        if self.op.batches[-1] == self.batch:
+            return None
+        values = [0]
+        for rows in self.op.batches:
+            values.append(values[-1] + rows)
+        table = self.p.scratch(4 * len(values))
+        for i in range(0, len(values), STARTS):
+            part = values[i:i + STARTS]
+            args = dict(starts=table, first=i, count=len(part), values=part + [0] * (STARTS - len(part)))
+            steps.append(Launch("rnn_starts", args))
+        return table
+
+    def masks(self, dev) -> list:
+        """Draw the factors of all layers' outputs at once, where training drops some."""
+        if not (self.is_training and self.op.has_dropout):
+            return []
+        first, end = self.areas.keep[0], self.areas.kept[0]
+        return factors(self.at("reserve", first)[0], self.dtype, end - first, self.op.dropout,
+                       self.p.ptr("states"), dev)
+
+    # ---- What a layer reads ----
+
+    def read(self, layer: int, own=None) -> tuple:
+        """(address, alignment, columns) of what a layer reads: x, the outs of the layer below (kept where
+        there is dropout), or ``own`` where nothing is stored."""
+        if layer == 0:
+            return *self.at("x", 0), self.inputs
+        if not self.is_training:
+            return own, 256, self.width
+        name = "kept" if self.op.has_dropout else "outs"
+        return *self.at("reserve", getattr(self.areas, name)[layer - 1]), self.width
+
+    def skips(self, layer: int) -> bool:
+        return self.blob.widths[self.first(layer)] == 0
+
+    # ---- Products of all steps ----
+
+    def input_side(self, layer: int, read, to, to_dir: int, to_row: int) -> Inner:
+        """W x of all steps and both directions."""
+        (source, alignment, width), n, rows = read, self.directions, self.gates * self.hidden
+        p, apart = self.first(layer), self.apart("weights", layer)
+        x = TensorDesc(self.dtype, (n, self.rows, width), (0, width, 1))
+        c = TensorDesc(self.dtype, (n, self.rows, rows), (to_dir, to_row, 1))
+        return Inner(Matmul(compute=self.op.compute), PRODUCTS, a=Operand(x, source, alignment),
+                     b=self.operand("w", self.blob.weights[p], (n, width, rows), (apart, 1, width)),
+                     c=Operand(c, *to))
+
+    def data_gradient(self, layer: int, to, alignment) -> list[Inner]:
+        """The gradient of what a layer reads, one direction added to the other."""
+        width, found = self.width if layer else self.inputs, []
+        for d in range(self.directions):
+            p = self.first(layer) + d
+            numbers = dict(beta=float(d))
+            if self.skips(layer):
+                strides = (self.kept * self.hidden, self.hidden, 1)
+                x = self.operand("reserve", self.areas.gates[p], (self.rows, self.gates, self.hidden), strides)
+                y = TensorDesc(self.dtype, (self.rows, 1, self.hidden), (self.hidden, self.hidden, 1))
+                found.append(Inner(Reduction(mode="add", compute=self.op.compute), SUMS, numbers, x=x,
+                                   y=Operand(y, to, alignment)))
+                continue
+            rows = self.gates * self.hidden
+            a = self.operand("reserve", self.areas.gates[p], (self.rows, rows), (self.kept * self.hidden, 1))
+            b = self.operand("w", self.blob.weights[p], (rows, width), (width, 1))
+            c = Operand(TensorDesc.packed(self.dtype, (self.rows, width)), to, alignment)
+            found.append(Inner(Matmul(compute=self.op.compute), PRODUCTS, numbers, a=a, b=b, c=c))
+        return found
+
+    def weight_gradients(self, layer: int, before) -> list[Inner]:
+        """What is added to dw: of both weights and both biases, of both directions at once."""
+        n, h, row = self.directions, self.hidden, self.kept * self.hidden
+        p, gates_dir, found = self.first(layer), self.apart("gates", layer), []
+        source, alignment, width = self.read(layer)
+
+        def deltas(slot, rows, *, is_turned=True):
+            dims, strides = ((n, rows, self.rows), (gates_dir, 1, row)) if is_turned else (
+                (n, self.rows, rows), (gates_dir, row, 1))
+            return self.operand("reserve", self.areas.gates[p] + slot * h, dims, strides)
+
+        def product(start, slot, rows, columns, b, apart):
+            c = self.operand("dw", start, (n, rows, columns), (apart, columns, 1))
+            found.append(Inner(Matmul(compute=self.op.compute), PRODUCTS, dict(beta=1.0),
+                               a=deltas(slot, rows), b=b, c=c))
+
+        def bias(start, slot, rows):
+            y = self.operand("dw", start, (n, 1, rows), (self.apart("biases", layer), rows, 1))
+            found.append(Inner(Reduction(mode="add", compute=self.op.compute), SUMS, dict(beta=1.0),
+                               x=deltas(slot, rows, is_turned=False), y=y))
+
+        every = self.gates * h
+        if not self.skips(layer):
+            x = Operand(TensorDesc(self.dtype, (n, self.rows, width), (0, width, 1)), source, alignment)
+            product(self.blob.weights[p], 0, every, width, x, self.apart("weights", layer))
+        bias(self.blob.biases[p], 0, every)
+        # GRU: the recurrent side of the last gate has a gradient of its own, in the place behind it
+        parts = [(0, 0, every)] if self.kept == self.gates else [(0, 0, every - h), (every - h, every, h)]
+        h_before = Operand(TensorDesc(self.dtype, (n, self.rows, h), (self.rows * h, h, 1)), before)
+        for first, from_, rows in parts:
+            product(self.blob.recurrent[p] + first * h, from_ // h, rows, h, h_before,
+                    self.apart("recurrent", layer))
+            bias(self.blob.biases[p] + every + first, from_ // h, rows)
+        return found
+
+    def before(self, layer: int, out, to, starts) -> Launch:
+        """h of the step before, of every row and direction, for the gradient of recurrent weights."""
+        state = self.state("hx", layer)
+        aligned = gcd(self.p.operands["y"].alignment, self.p.operands["reserve"].alignment,
+                      self.p.hx.alignment if self.p.hx else 256)
+        wide = self.hidden % 8 == 0 and aligned >= min(8 * self.dtype.bytes, 16)
+        args = dict(state, out=out, to=to, starts=starts, steps=self.steps, batch=self.batch,
+                    hidden=self.hidden, out_row=self.width, to_dir=self.rows * self.hidden)
+        return Launch(f"rnn_before_{self.dtype}_{8 if wide else 1}", args, dict(directions=self.directions))
+
+
+def steps_of(inners, dev) -> list:
+    return [step for inner in inners for step in inner.steps(dev)]
+
+
+def product_us(net: Net, layers, dev) -> float:
+    """Estimated microseconds of the products of all steps: a floor, the same for all engines."""
+    rate = dev.mma_16 if net.dtype.bits == 16 else dev.fma_f64 if net.dtype.name == "f64" else dev.fma_f32
+    flops = net.op.products(net.inputs)
+    return flops / (2 * rate * 0.6 * dev.sms * dev.clock_mhz) + layers * dev.launch_us
+
+
+def blocks_of(net: Net, units: int) -> int:
+    return ceil_div(net.hidden, units)

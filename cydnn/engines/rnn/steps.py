@@ -1,0 +1,37 @@
+"""What the engines with a launch a step share."""
+from __future__ import annotations
+
+from ...dtypes import BY_NAME
+from ...kernels.expressions import ceil_div
+from ..engine import Config, Knob
+from .layers import Net
+
+SHAPES = {"wide": (32, 64), "narrow": (8, 16)}   # units and batch rows of a block
+SHAPE = Knob("shape", tuple(SHAPES))
+
+
+def configs_of(p, dev, rows: int) -> list[Config]:
+    """The cheapest first."""
+    net = Net(p)
+    return [Config(shape=s) for s in sorted(SHAPES, key=lambda s: step_us(net, dev, s, rows))]
+
+
+def step_us(net, dev, shape: str, rows: int) -> float:
+    """Estimated microseconds of a launch: arithmetic of the busiest SM, or the latency of its loop."""
+    units, columns = SHAPES[shape]
+    blocks = ceil_div(net.hidden, units) * ceil_div(net.batch, columns) * net.directions
+    rate = 0.35 * (dev.fma_f64 if net.op.math == "f64" else dev.fma_f32)
+    busy = ceil_div(blocks, dev.sms) * units * columns * net.gates * net.hidden / rate
+    chunks = ceil_div(net.hidden * net.gates // rows, 128 // BY_NAME[net.op.math].bytes)
+    return dev.launch_us + max(busy, ceil_div(blocks, 4 * dev.sms) * chunks * 900) / dev.clock_mhz
+
+
+def weights_of(net, layer) -> dict:
+    """The recurrent weights of a layer."""
+    weights = net.at("w", net.blob.recurrent[net.first(layer)])[0]
+    return dict(weights=weights, weights_dir=net.apart("recurrent", layer))
+
+
+def carry(net):
+    """A number for every unit of every row and direction, in the type of sums."""
+    return net.p.scratch(net.directions * net.batch * net.hidden * BY_NAME[net.op.math].bytes)

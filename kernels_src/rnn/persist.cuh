@@ -1,0 +1,274 @@
+// What one block of a persistent recurrence does: it owns some units of one direction and the batch rows of
+// one group, keeps the weights of its units in shared memory as far as they go in (the rest comes through a
+// ring, ahead of its use), and steps with the other blocks of its group: product, gates, exchange.
+//
+// Everything lies in the order of mma fragments (lib/mma.cuh): m16n8k16 of 16-bit types, m16n8k8 of f32, four
+// words a lane:
+//   weights   [direction][block][k step][m tile][lane]       m tile: 16 units of one gate; row g is unit 2g,
+//                                                            row g + 8 is unit 2g + 1
+//   exchange  [ring][direction][group][k step][pair][lane]   two n tiles of 8 batch rows: b of the first, b of
+//                                                            the second
+// The 8 warps take every eighth k step, and their sums are added in shared memory in a fixed order. An item is
+// what a thread finishes at once: two neighbouring units of one batch row.
+//
+// Exchange: a word is EMPTY until its step's value is there, and readers ask until it is. A block that has read
+// all of step s knows that all others have read step s - 1, and empties its words of that. Of five areas in
+// turn, those words are asked for again behind step s + 3; the fences behind steps s (of the writer) and s + 2
+// (of the reader, who has seen what was written behind the first) see to it that the emptying comes first.
+#pragma once
+#include "lib/mma.cuh"
+#include "rnn/cell.cuh"
+
+namespace cydnn {
+
+constexpr unsigned EMPTY = 0xFFFFFFFF;           // no number is stored as this: NaN is 0x7FFF…
+constexpr int RING = 5;
+
+// PTX ISA §ld, §st (.relaxed.gpu): pass by L1.
+DEVICE uint4 load_relaxed(bool is_there, const uint4* p) {
+    uint4 v = {0, 0, 0, 0};
+    asm volatile("{ .reg .pred q; setp.ne.b32 q, %5, 0; @q ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4]; }"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "l"(__cvta_generic_to_global(p)), "r"(int(is_there)) : "memory");
+    return v;
+}
+DEVICE void store_relaxed(unsigned* p, unsigned v) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "r"(v) : "memory");
+}
+DEVICE bool is_empty(const uint4& v) {
+    return v.x == EMPTY || v.y == EMPTY || v.z == EMPTY || v.w == EMPTY;
+}
+
+// ---- 16-bit types, and f32 as the sum of two tf32 ----
+
+template <class Elem> struct Fragment {
+    static constexpr int Depth = 16;             // of a k step
+    // The word of element (k, n) of a B operand of `pairs` pairs; k is even, and its neighbour is in the word.
+    static DEVICE i64 word(int k, int n, int pairs) {
+        return (i64(k / 16 * pairs + n / 16) * 32 + n % 8 * 4 + k % 8 / 2) * 4 + n / 8 % 2 * 2 + k % 16 / 8;
+    }
+    static DEVICE unsigned two(float a, float b) {
+        const float in[2] = {a, b};
+        const auto v = Vec<Elem, 2>::of(in);
+        return *reinterpret_cast<const unsigned*>(&v);
+    }
+    static DEVICE void put(unsigned* to, int k, int n, int pairs, float a, float b) {
+        const unsigned v = two(a, b);
+        store_relaxed(to + word(k, n, pairs), v == EMPTY ? 0x7FFF7FFFu : v);
+    }
+    static DEVICE void clear(unsigned* to, int k, int n, int pairs) {
+        store_relaxed(to + word(k, n, pairs), EMPTY);
+    }
+    struct Left { unsigned a[4]; };
+    struct Right { unsigned b[2]; };
+    static DEVICE Left left(const uint4& w) { return {{w.x, w.y, w.z, w.w}}; }
+    static DEVICE Right right(unsigned x, unsigned y) { return {{x, y}}; }
+    static DEVICE void product(float (&d)[4], const Left& a, const Right& b) { mma_m16n8k16<Elem>(d, a.a, b.b); }
+};
+
+// PTX ISA §Matrix Fragments for mma.m16n8k8 (.tf32): a[0], a[1] are rows g, g + 8 at k t, a[2], a[3] at t + 4;
+// b[0] is k t, b[1] k t + 4 of column g.
+DEVICE void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+template <> struct Fragment<f32> {
+    static constexpr int Depth = 8;
+    static DEVICE i64 word(int k, int n, int pairs) {
+        return (i64(k / 8 * pairs + n / 16) * 32 + n % 8 * 4 + k % 4) * 4 + n / 8 % 2 * 2 + k % 8 / 4;
+    }
+    static DEVICE void put_one(unsigned* to, float v) {
+        store_relaxed(to, __float_as_uint(v) == EMPTY ? 0x7FFFFFFFu : __float_as_uint(v));
+    }
+    static DEVICE void put(unsigned* to, int k, int n, int pairs, float a, float b) {
+        put_one(to + word(k, n, pairs), a), put_one(to + word(k + 1, n, pairs), b);
+    }
+    static DEVICE void clear(unsigned* to, int k, int n, int pairs) {
+        store_relaxed(to + word(k, n, pairs), EMPTY), store_relaxed(to + word(k + 1, n, pairs), EMPTY);
+    }
+    // The upper 10 bits of the fraction, and the upper 10 of what they leave.
+    static DEVICE void split(unsigned word, unsigned& high, unsigned& low) {
+        constexpr unsigned Kept = 0xFFFFE000;
+        high = word & Kept;
+        low = high == word ? 0 : __float_as_uint(__uint_as_float(word) - __uint_as_float(high)) & Kept;
+    }
+    struct Left { unsigned high[4], low[4]; };
+    struct Right { unsigned high[2], low[2]; };
+    static DEVICE Left left(const uint4& w) {
+        Left v;
+        const unsigned words[4] = {w.x, w.y, w.z, w.w};
+        UNROLL for (int i = 0; i < 4; ++i) split(words[i], v.high[i], v.low[i]);
+        return v;
+    }
+    static DEVICE Right right(unsigned x, unsigned y) {
+        Right v;
+        split(x, v.high[0], v.low[0]), split(y, v.high[1], v.low[1]);
+        return v;
+    }
+    static DEVICE void product(float (&d)[4], const Left& a, const Right& b) {
+        mma_m16n8k8_tf32(d, a.low, b.high);
+        mma_m16n8k8_tf32(d, a.high, b.low);
+        mma_m16n8k8_tf32(d, a.high, b.high);
+    }
+};
+
+// ---- The product of one pass ----
+
+// MTiles m tiles by NTiles n tiles. `weights`: those of this block; the first `resident` k steps of
+// them (a multiple of 8, or all) are in `held`, the others come through this warp's part of `ring`, Stages k
+// steps deep.
+template <class Elem, int MTiles, int NTiles> struct Recurrence {
+    using Piece = Fragment<Elem>;
+    static constexpr int Warps = 8, Slots = 4, Pairs = NTiles / 2, Steps = NTiles == 8 ? 1 : MTiles == 6 || sizeof(Elem) == 4 ? 2 : 16 / NTiles,
+                         Stages = MTiles > 4 ? 3 : 4;
+    const uint4 *held, *weights;
+    uint4* ring;
+    int resident, k_steps, warp, lane;
+    struct Chunk { uint4 b[Steps][Pairs]; };
+    Chunk now;
+    float sums[MTiles][NTiles][4];
+
+    DEVICE Recurrence(const uint4* held, const uint4* weights, int resident, int k_steps)
+        : held(held), weights(weights), resident(resident), k_steps(k_steps),
+          warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
+        ring = const_cast<uint4*>(held) + (i64(resident) + warp * Stages) * MTiles * 32;
+    }
+    // Asks for streamed k step number i of this warp.
+    DEVICE void fetch(int i) {
+        const int k = resident + warp + i * Warps;
+        if (k < k_steps) UNROLL for (int m = 0; m < MTiles; ++m)
+            cp_async<16>(shared_address(ring + (i % Stages * MTiles + m) * 32 + lane),
+                         weights + (i64(k) * MTiles + m) * 32 + lane, 16);
+        cp_async_commit();
+    }
+    // The first streamed k steps; may come before the states are there.
+    DEVICE void begin() {
+        if (resident < k_steps) NO_UNROLL for (int i = 0; i < Stages - 1; ++i) fetch(i);
+    }
+    DEVICE void ask(Chunk& c, const uint4* exchange, int pairs, int first_pair, int i0) const {
+        UNROLL for (int i = 0; i < Steps; ++i) UNROLL for (int p = 0; p < Pairs; ++p) {
+            const int k = warp + (i0 + i) * Warps, pair = first_pair + p;
+            c.b[i][p] = load_relaxed(k < k_steps && pair < pairs, exchange + (k * pairs + pair) * 32 + lane);
+        }
+    }
+    static DEVICE bool has_empty(const Chunk& c) {
+        bool found = false;
+        UNROLL for (int i = 0; i < Steps; ++i) UNROLL for (int p = 0; p < Pairs; ++p) found |= is_empty(c.b[i][p]);
+        return found;
+    }
+    DEVICE void add(const Chunk& c, int i0, int& streamed) {
+        UNROLL for (int i = 0; i < Steps; ++i) {
+            const int k = warp + (i0 + i) * Warps;
+            if (k >= k_steps) break;
+            const uint4* from = held + i64(k) * MTiles * 32 + lane;
+            if (k >= resident) {
+                fetch(streamed + Stages - 1);
+                cp_async_wait<Stages - 1>();
+                from = ring + streamed++ % Stages * MTiles * 32 + lane;
+            }
+            typename Piece::Right right[NTiles];
+            UNROLL for (int p = 0; p < Pairs; ++p) {
+                right[2 * p] = Piece::right(c.b[i][p].x, c.b[i][p].y);
+                right[2 * p + 1] = Piece::right(c.b[i][p].z, c.b[i][p].w);
+            }
+            UNROLL for (int m = 0; m < MTiles; ++m) {
+                const auto left = Piece::left(from[m * 32]);
+                UNROLL for (int n = 0; n < NTiles; ++n) Piece::product(sums[m][n], left, right[n]);
+            }
+        }
+    }
+    // Much of it is not asked for before a part is there: asking in vain costs bandwidth.
+    DEVICE bool is_much(int pairs) const { return k_steps * pairs >= 60; }
+    // What run begins with, asked for as early as may be.
+    DEVICE void early(const uint4* exchange, int pairs, int first_pair) {
+        if (!is_much(pairs)) ask(now, exchange, pairs, first_pair, 0);
+    }
+    // One chunk is on its way while the other is used.
+    DEVICE void run(const uint4* exchange, int pairs, int first_pair) {
+        UNROLL for (int m = 0; m < MTiles; ++m)
+            UNROLL for (int n = 0; n < NTiles; ++n) UNROLL for (int i = 0; i < 4; ++i) sums[m][n][i] = 0;
+        int streamed = 0;
+        if (is_much(pairs)) {
+            uint4 one;
+            do {
+                one = load_relaxed(warp < k_steps, exchange + (warp * pairs + first_pair) * 32 + lane);
+            } while (__any_sync(0xFFFFFFFFu, is_empty(one)));
+            ask(now, exchange, pairs, first_pair, 0);
+        }
+        Chunk next;
+        NO_UNROLL for (int i0 = 0; warp + i0 * Warps < k_steps; i0 += Steps) {
+            ask(next, exchange, pairs, first_pair, i0 + Steps);
+            while (__any_sync(0xFFFFFFFFu, has_empty(now))) ask(now, exchange, pairs, first_pair, i0);
+            add(now, i0, streamed);
+            now = next;
+        }
+    }
+
+    // The sums of all warps, in four slots of `parts`: total(parts, m, n, …) adds them. Pairs of units of a
+    // batch row are neighbours; rows are 10 pairs apart, against conflicts of banks.
+    static constexpr int Tile = 80;              // float2 of an m tile by an n tile
+    DEVICE void gather(float2* parts) {
+        float2* mine = parts + warp % Slots * (MTiles * NTiles * Tile) + lane % 4 * 20 + lane / 4;
+        __syncthreads();                         // those of the pass before have been read
+        if (warp >= Slots)
+            UNROLL for (int m = 0; m < MTiles; ++m) UNROLL for (int n = 0; n < NTiles; ++n)
+                UNROLL for (int i = 0; i < 2; ++i)
+                    mine[(m * NTiles + n) * Tile + 10 * i] = {sums[m][n][i], sums[m][n][2 + i]};
+        __syncthreads();
+        if (warp < Slots)
+            UNROLL for (int m = 0; m < MTiles; ++m) UNROLL for (int n = 0; n < NTiles; ++n)
+                UNROLL for (int i = 0; i < 2; ++i) {
+                    float2& v = mine[(m * NTiles + n) * Tile + 10 * i];
+                    v = {v.x + sums[m][n][i], v.y + sums[m][n][2 + i]};
+                }
+        __syncthreads();
+    }
+    // Of units 2 `pair` and the next of an m tile, batch row n of the pass.
+    DEVICE void total(const float2* parts, int m, int pair, int n, float (&out)[2]) const {
+        out[0] = out[1] = 0;
+        UNROLL for (int s = 0; s < Slots; ++s) {
+            const float2 v = parts[((s * MTiles + m) * NTiles + n / 8) * Tile + n % 8 * 10 + pair];
+            out[0] += v.x, out[1] += v.y;
+        }
+    }
+};
+
+// Two neighbours in memory.
+template <class Elem> DEVICE void load_pair(const Elem* p, float& a, float& b) {
+    const auto v = Vec<Elem, 2>::load(p);
+    a = to_acc(v[0]), b = to_acc(v[1]);
+}
+template <class Elem> DEVICE void pair_or_zero(bool is_there, const Elem* p, float (&v)[2]) {
+    v[0] = v[1] = 0;
+    if (is_there) load_pair(p, v[0], v[1]);
+}
+template <class Elem> DEVICE void store_pair(Elem* p, const float (&v)[2]) { Vec<Elem, 2>::of(v).store(p); }
+
+// Two neighbours that are used much later: what is made of them is not moved up to the load.
+template <class Elem> struct Later {
+    typename Word<2 * int(sizeof(Elem))>::type raw;
+    DEVICE void load(bool is_there, const Elem* p) {
+        raw = {};
+        if (is_there) raw = *reinterpret_cast<const decltype(raw)*>(p);
+    }
+    DEVICE void wait();
+    DEVICE void get(float (&v)[2]) {
+        wait();
+        const Elem* p = reinterpret_cast<const Elem*>(&raw);
+        v[0] = to_acc(p[0]), v[1] = to_acc(p[1]);
+    }
+};
+template <> DEVICE void Later<f16>::wait() { asm volatile("" : "+r"(raw)); }
+template <> DEVICE void Later<bf16>::wait() { asm volatile("" : "+r"(raw)); }
+template <> DEVICE void Later<f32>::wait() { asm volatile("" : "+r"(raw.x), "+r"(raw.y)); }
+
+// Item number `i` of a block's pass, of 1 or 2 tiles: units `unit`, `unit + 1` (of `tile`, pair `pair`), batch row `n`.
+struct Item {
+    int pair, tile, n;
+    DEVICE Item(unsigned i, int tiles) : pair(i & 7), tile(i >> 3 & (tiles - 1)), n(i >> (2 + tiles)) {}
+    DEVICE int unit(int slot, int tiles) const { return (slot * tiles + tile) * 16 + 2 * pair; }
+};
+
+}  // namespace cydnn
