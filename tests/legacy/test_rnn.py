@@ -11,9 +11,9 @@ from .recurrent import GRU, LSTM, RELU, STATES, TANH, Network
 MODES = (RELU, TANH, LSTM, GRU)
 
 
-@pytest.fixture
-def handle():
-    found = c.create("numpy")
+@pytest.fixture(params=["numpy", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def handle(request):
+    found = c.create(request.param)
     yield found
     c.destroy(found)
 
@@ -229,7 +229,7 @@ def test_a_workspace_may_start_at_any_element(handle):
     net = Network(handle, GRU)
     room = np.empty(net.workspace.nbytes + 64, np.uint8)
     for shift in (0, 4, 12):
-        net.run("RNNForwardInference", workspace=room.ctypes.data + shift)
+        net.run("RNNForwardInference", workspace=net.memory.address(room) + shift)
 
 
 # -- Dropout -------------------------------------------------------------------------------------------------
@@ -249,7 +249,9 @@ def test_dropout_acts_between_layers_in_training_only(handle):
     assert set(np.unique(first)) == {0.0, 2.0} and 0.4 < (first == 0).mean() < 0.6
     net.run("RNNForwardTraining")
     assert (net["y"] != first).any()                                      # the states have moved on
-    c.setDropoutDescriptor(net.dropout, handle, 0.5, net.generator.ctypes.data, net.generator.nbytes, 7)
+    states = net.memory.address(net.generator), net.generator.nbytes
+    c.setDropoutDescriptor(net.dropout, handle, 0.5, *states, 7)
+    net.memory.pull()
     net.run("RNNForwardTraining")
     np.testing.assert_array_equal(net["y"], first)                        # same seed, same masks
 
