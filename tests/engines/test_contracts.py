@@ -95,7 +95,8 @@ def test_something_takes_every_problem(op):
 # ---- The table ----
 
 FAMILY = {"convolution": "conv", "batch normalization": "batch_norm", "spatial transformer": "spatial",
-          "local response normalization": "lrn", "divisive normalization": "divisive_norm",
+          "local response normalization": "lrn", "recurrent networks": "rnn",
+          "divisive normalization": "divisive_norm",
           "tensor operations": ("transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor")}
 
 

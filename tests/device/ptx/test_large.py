@@ -101,7 +101,8 @@ def takers(line, device):
         match = alone.match(problem)
         for engine in alone.takers(match, device.facts):
             if engine.name not in found:
-                if len({step.kernel for step in alone.steps(engine, match, device.facts)}) == 1:
+                steps = alone.steps(engine, match, device.facts)
+                if len({getattr(step, "kernel", "") for step in steps}) == 1:
                     found[engine.name] = problem, engine
     return found
 
