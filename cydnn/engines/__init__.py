@@ -105,9 +105,9 @@ from .reduction.columns import ReductionColumns
 from .reduction.generic import ReductionGeneric
 from .reduction.rows import ReductionRows
 from .reference import Reference
-from .rnn.bwd_persist import RnnBwdDataPersist
-from .rnn.bwd_plain import RnnBwdDataPlain
-from .rnn.bwd_weights import RnnBwdWeightsProducts
+from .rnn.bwd_data_persist import RnnBwdDataPersist
+from .rnn.bwd_data_plain import RnnBwdDataPlain
+from .rnn.bwd_weights_products import RnnBwdWeightsProducts
 from .rnn.fwd_persist import RnnFwdPersist
 from .rnn.fwd_plain import RnnFwdPlain
 from .softmax.bwd_block import SoftmaxBwdBlock

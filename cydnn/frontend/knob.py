@@ -30,8 +30,10 @@ TYPES = {                                        # knob of an engine -> type; it
     "kept": knob_type.ARRAY_SIZE_PER_THREAD, "per_sm": knob_type.CTA_COUNT, "depth": knob_type.STAGES,
     "threads": knob_type.TILE_COLS, "slices": knob_type.SPLIT_COLS,
     "parts": knob_type.SPLIT_P_SLC, "images": knob_type.WORKSPACE, "points": knob_type.TILE_M,
-    "tile": knob_type.KERNEL_CFG}                # … or its place among the values on offer
-PLACES = (knob_type.KERNEL_CFG,)
+    "tile": knob_type.KERNEL_CFG, "shape": knob_type.TILE_SIZE,     # … or its place among those on offer
+    "tiles": knob_type.TILE_N, "groups": knob_type.TILE_ROWS, "held": knob_type.IDX_MODE,
+    "team": knob_type.TILE_CGA_N}
+PLACES = (knob_type.KERNEL_CFG, knob_type.TILE_SIZE, knob_type.IDX_MODE)
 
 
 def main_part(choice: Choice) -> Part:

@@ -6,15 +6,16 @@
 // words a lane:
 //   weights   [direction][block][k step][m tile][lane]       m tile: 16 units of one gate; row g is unit 2g,
 //                                                            row g + 8 is unit 2g + 1
-//   exchange  [ring][direction][group][k step][pair][lane]   two n tiles of 8 batch rows: b of the first, b of
-//                                                            the second
-// The 8 warps take every eighth k step, and their sums are added in shared memory in a fixed order. An item is
-// what a thread finishes at once: two neighbouring units of one batch row.
+//   exchange  [ring][direction][group][k step][pair][lane]   two n tiles of 8 batch rows: b of the first, b
+//                                                            of the second
+// The 8 warps take every eighth k step, and their sums are added in shared memory in a fixed order. An item
+// is what a thread finishes at once: two neighbouring units of one batch row.
 //
-// Exchange: a word is EMPTY until its step's value is there, and readers ask until it is. A block that has read
-// all of step s knows that all others have read step s - 1, and empties its words of that. Of five areas in
-// turn, those words are asked for again behind step s + 3; the fences behind steps s (of the writer) and s + 2
-// (of the reader, who has seen what was written behind the first) see to it that the emptying comes first.
+// Exchange: a word is EMPTY until its step's value is there, and readers ask until it is. A block that has
+// read all of step s knows that all others have read step s - 1, and empties its words of that. Of five areas
+// in turn, those words are asked for again behind step s + 3; the fences behind steps s (of the writer) and
+// s + 2 (of the reader, who has seen what was written behind the first) see to it that the emptying comes
+// first.
 #pragma once
 #include "lib/mma.cuh"
 #include "rnn/cell.cuh"
@@ -27,7 +28,8 @@ constexpr int RING = 5;
 // PTX ISA §ld, §st (.relaxed.gpu): pass by L1.
 DEVICE uint4 load_relaxed(bool is_there, const uint4* p) {
     uint4 v = {0, 0, 0, 0};
-    asm volatile("{ .reg .pred q; setp.ne.b32 q, %5, 0; @q ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4]; }"
+    asm volatile("{\n\t.reg .pred %%q;\n\tsetp.ne.b32 %%q, %5, 0;\n\t"
+                 "@%%q ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];\n\t}"
                  : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
                  : "l"(__cvta_generic_to_global(p)), "r"(int(is_there)) : "memory");
     return v;
@@ -43,7 +45,7 @@ DEVICE bool is_empty(const uint4& v) {
 
 template <class Elem> struct Fragment {
     static constexpr int Depth = 16;             // of a k step
-    // The word of element (k, n) of a B operand of `pairs` pairs; k is even, and its neighbour is in the word.
+    // The word of element (k, n) of a B operand of `pairs` pairs; k is even, its neighbour is in the word.
     static DEVICE i64 word(int k, int n, int pairs) {
         return (i64(k / 16 * pairs + n / 16) * 32 + n % 8 * 4 + k % 8 / 2) * 4 + n / 8 % 2 * 2 + k % 16 / 8;
     }
@@ -63,11 +65,13 @@ template <class Elem> struct Fragment {
     struct Right { unsigned b[2]; };
     static DEVICE Left left(const uint4& w) { return {{w.x, w.y, w.z, w.w}}; }
     static DEVICE Right right(unsigned x, unsigned y) { return {{x, y}}; }
-    static DEVICE void product(float (&d)[4], const Left& a, const Right& b) { mma_m16n8k16<Elem>(d, a.a, b.b); }
+    static DEVICE void product(float (&d)[4], const Left& a, const Right& b) {
+        mma_m16n8k16<Elem>(d, a.a, b.b);
+    }
 };
 
-// PTX ISA §Matrix Fragments for mma.m16n8k8 (.tf32): a[0], a[1] are rows g, g + 8 at k t, a[2], a[3] at t + 4;
-// b[0] is k t, b[1] k t + 4 of column g.
+// PTX ISA §Matrix Fragments for mma.m16n8k8 (.tf32): a[0], a[1] are rows g, g + 8 at k t, a[2], a[3] at
+// t + 4; b[0] is k t, b[1] k t + 4 of column g.
 DEVICE void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
                  "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -121,7 +125,8 @@ template <> struct Fragment<f32> {
 // steps deep.
 template <class Elem, int MTiles, int NTiles> struct Recurrence {
     using Piece = Fragment<Elem>;
-    static constexpr int Warps = 8, Slots = 4, Pairs = NTiles / 2, Steps = NTiles == 8 ? 1 : MTiles == 6 || sizeof(Elem) == 4 ? 2 : 16 / NTiles,
+    static constexpr int Warps = 8, Slots = 4, Pairs = NTiles / 2;
+    static constexpr int Steps = NTiles == 8 ? 1 : MTiles == 6 || sizeof(Elem) == 4 ? 2 : 16 / NTiles,
                          Stages = MTiles > 4 ? 3 : 4;
     const uint4 *held, *weights;
     uint4* ring;
@@ -155,7 +160,8 @@ template <class Elem, int MTiles, int NTiles> struct Recurrence {
     }
     static DEVICE bool has_empty(const Chunk& c) {
         bool found = false;
-        UNROLL for (int i = 0; i < Steps; ++i) UNROLL for (int p = 0; p < Pairs; ++p) found |= is_empty(c.b[i][p]);
+        UNROLL for (int i = 0; i < Steps; ++i)
+            UNROLL for (int p = 0; p < Pairs; ++p) found |= is_empty(c.b[i][p]);
         return found;
     }
     DEVICE void add(const Chunk& c, int i0, int& streamed) {
@@ -264,7 +270,8 @@ template <> DEVICE void Later<f16>::wait() { asm volatile("" : "+r"(raw)); }
 template <> DEVICE void Later<bf16>::wait() { asm volatile("" : "+r"(raw)); }
 template <> DEVICE void Later<f32>::wait() { asm volatile("" : "+r"(raw.x), "+r"(raw.y)); }
 
-// Item number `i` of a block's pass, of 1 or 2 tiles: units `unit`, `unit + 1` (of `tile`, pair `pair`), batch row `n`.
+// Item number `i` of a block's pass, of 1 or 2 tiles: units `unit`, `unit + 1` (of `tile`, pair `pair`),
+// batch row `n`.
 struct Item {
     int pair, tile, n;
     DEVICE Item(unsigned i, int tiles) : pair(i & 7), tile(i >> 3 & (tiles - 1)), n(i >> (2 + tiles)) {}

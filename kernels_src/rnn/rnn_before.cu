@@ -4,16 +4,16 @@ about   = "h of the step before for every row, both directions: what recurrent w
 T       = ["f32", "f16", "bf16", "f64"]
 VEC     = [1, 8]
 targets = ["sm_75"]
-params  = ["const T* out", "const T* hx", "T* to", "const int* starts", "int steps", "int batch", "int hidden",
-           "int64_t out_row", "int64_t hx_dir", "int64_t hx_row", "int64_t to_dir"]
+params  = ["const T* out", "const T* hx", "T* to", "const int* starts", "int steps", "int batch",
+           "int hidden", "int64_t out_row", "int64_t hx_dir", "int64_t hx_row", "int64_t to_dir"]
 block   = [256, 1, 1]
 grid    = ["steps", "ceil_div(batch * hidden, 2048 * VEC)", "directions"]
 extra   = ["directions"]
 needs   = ["hidden % VEC == 0", "steps >= 1", "batch * hidden < 2147483648"]
 problems = ["rnn_bwd_weights t3n5i8 cell=tanh hidden={8 if VEC == 8 else 5} bidirectional=True {T}",
             "rnn_bwd_weights t3n300i8 cell=tanh hidden={8 * VEC} hx=none {T}",
-            """rnn_bwd_weights t3n4i4 cell=gru hidden={16 if VEC == 8 else 3} batches=4,3,2 bidirectional=True \
-               {T}"""]
+            """rnn_bwd_weights t3n4i4 cell=gru hidden={16 if VEC == 8 else 3} batches=4,3,2 \
+               bidirectional=True {T}"""]
 @*/
 // Block (t, part, direction): a share of the rows of one time. A row's first step has its initial state.
 #include "rnn/cell.cuh"

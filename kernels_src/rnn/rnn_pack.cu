@@ -14,7 +14,8 @@ needs   = ["hidden % 2 == 0", "blocks * tiles * 16 >= hidden", "group_rows % 16 
            "groups * group_rows >= batch",
            "blocks * ceil_div(hidden, 8) * gates * tiles * 32 < 2147483648",
            "ceil_div(hidden, 8) * gates * group_rows * groups * 10 < 2147483648"]
-problems = ["""rnn_{'fwd' if FORM == 'forward' else 'bwd_data'} t2n18i8 hidden=40 cell=gru bidirectional=True {T}""",
+problems = ["""rnn_{'fwd' if FORM == 'forward' else 'bwd_data'} t2n18i8 hidden=40 cell=gru \
+               bidirectional=True {T}""",
             "rnn_{'fwd' if FORM == 'forward' else 'bwd_data'} t2n2i8 hidden=8 cell=lstm hx=none {T}"]
 @*/
 // Orders as in persist.cuh. Forward: rows of the product are units of each gate, the depth is what comes in.
@@ -25,8 +26,8 @@ namespace cydnn {
 namespace forward { constexpr bool Transposed = false; }
 namespace backward { constexpr bool Transposed = true; }
 
-// Words of a lane: rows `unit` and `unit + 1`, at depths `in` and half a k step on. In a word: one f32, or two
-// 16-bit neighbours along the depth.
+// Words of a lane: rows `unit` and `unit + 1`, at depths `in` and half a k step on. In a word: one f32, or
+// two 16-bit neighbours along the depth.
 template <class Elem> DEVICE unsigned word_of(const Elem* p, i64 step) {
     if constexpr (sizeof(Elem) == 4) return __float_as_uint(*p);
     else return __byte_perm(*reinterpret_cast<const unsigned short*>(p),
@@ -39,7 +40,8 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     int blocks, int groups, int group_rows, i64 weights_dir, i64 hx_dir, i64 hx_row) {
     constexpr bool Transposed = FORM::Transposed;
     constexpr int Depth = Fragment<T>::Depth, PerWord = Depth / 8;
-    const int dir = blockIdx.z, directions = gridDim.z, each = ceil_div(hidden, Depth), pairs = group_rows / 16;
+    const int dir = blockIdx.z, directions = gridDim.z, pairs = group_rows / 16;
+    const int each = ceil_div(hidden, Depth);
     const int k_steps = Transposed ? gates * each : each, m_tiles = Transposed ? tiles : gates * tiles;
     const int thread = blockIdx.x * 256 + threadIdx.x, threads = gridDim.x * 256;
     const int words = blocks * k_steps * m_tiles * 32, area = k_steps * pairs * 32;
@@ -74,7 +76,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             else if (!Transposed && hx) b[part] = word_of(hx + dir * hx_dir + n * hx_row + d, 1);
             if (turn == 0 && b[part] == EMPTY) b[part] = PerWord == 2 ? 0x7FFF7FFF : 0x7FFFFFFF;
         }
-        reinterpret_cast<uint4*>(exchange)[(i64(turn) * directions + dir) * groups * area + i % (groups * area)] =
-            {b[0], b[1], b[2], b[3]};
+        const i64 at = (i64(turn) * directions + dir) * groups * area + i % (groups * area);
+        reinterpret_cast<uint4*>(exchange)[at] = {b[0], b[1], b[2], b[3]};
     }
 }

@@ -18,24 +18,30 @@ params  = ["const T* weights", "T* exchange", "const T* bias", "const T* x", "T*
            "int64_t cy_row"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(hidden, 16 * tiles)", "ceil_div(batch, group_rows)", "directions"]
-smem    = """512 * (resident + 8 * stages) * MT + 2560 * MT * NT + 1024 * tiles * NT * ceil_div(group_rows, 8 * NT)"""
+smem    = """512 * (resident + 8 * stages) * MT + 2560 * MT * NT \
+             + 1024 * tiles * NT * ceil_div(group_rows, 8 * NT)"""
 extra   = ["directions", "tiles"]
 cooperative = true
 needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= tiles", "tiles <= 2", "tiles * NT <= 8",
            "group_rows % 16 == 0"]
-problems = ["""rnn_fwd t1n{5 if NT == 2 else 20 if NT == 4 else 70}i8 {T} cell={'tanh' if CELL == 'vanilla' else CELL} \
+problems = ["""rnn_fwd t1n{5 if NT == 2 else 20 if NT == 4 else 70}i8 {T} \
+               cell={'tanh' if CELL == 'vanilla' else CELL} \
                hidden={(1024 if NT == 2 else 512 if NT == 4 else 192) * 2 // sizeof(T)}""",
-            """rnn_fwd t3n{5 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=40 cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
-            """rnn_fwd t2n{16 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 cell={'tanh' if CELL == 'vanilla' else CELL} \
+            """rnn_fwd t3n{5 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=40 \
+               cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
+            """rnn_fwd t2n{16 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 \
+               cell={'tanh' if CELL == 'vanilla' else CELL} \
                bidirectional=True {T}""",
-            """rnn_fwd t3n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=8 batches={4 if NT == 2 else 20 if NT == 4 else 70},3,2 \
+            """rnn_fwd t3n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=8 \
+               batches={4 if NT == 2 else 20 if NT == 4 else 70},3,2 \
                cell={'tanh' if CELL == 'vanilla' else CELL} bidirectional=True {T}""",
-            """rnn_fwd t2n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 dropout=0.5 cell={'relu' if CELL == 'vanilla' else CELL} {T} \
+            """rnn_fwd t2n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 dropout=0.5 \
+               cell={'relu' if CELL == 'vanilla' else CELL} {T} \
                hx=none cx=none"""]
 @*/
-// weights and exchange are those of rnn_pack. x is the input side of the gates before their functions, without
-// its bias; it may be `gates`, whose element a thread reads before it writes it. Steps of a row behind its
-// last keep its state.
+// weights and exchange are those of rnn_pack. x is the input side of the gates before their functions,
+// without its bias; it may be `gates`, whose element a thread reads before it writes it. Steps of a row
+// behind its last keep its state.
 #include "rnn/persist.cuh"
 
 namespace cydnn {
@@ -56,8 +62,9 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     extern __shared__ uint4 held[];
     float2* parts = reinterpret_cast<float2*>(held + (resident + 8 * stages) * MT * 32);
     float4* states = reinterpret_cast<float4*>(parts + 4 * MT * NT * 80);
-    const int dir = blockIdx.z, slot = blockIdx.x, groups = gridDim.y, k_steps = ceil_div(hidden, Piece::Depth),
-              pairs = group_rows / 16, passes = ceil_div(group_rows, 8 * NT);
+    const int dir = blockIdx.z, slot = blockIdx.x, groups = gridDim.y;
+    const int k_steps = ceil_div(hidden, Piece::Depth), pairs = group_rows / 16,
+              passes = ceil_div(group_rows, 8 * NT);
     const i64 words = i64(k_steps) * MT * 32, area = i64(k_steps) * pairs * 32;
     const uint4* own = reinterpret_cast<const uint4*>(weights) + (dir * gridDim.x + slot) * words;
     NO_UNROLL for (int i = threadIdx.x; i < resident * MT * 32; i += 256) held[i] = __ldg(own + i);
@@ -135,7 +142,8 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
             }
             const bool is_last = pass + 1 == passes;
             if (!is_last || step + 1 < steps)
-                product.early(is_last ? reinterpret_cast<uint4*>(to) : from, pairs, is_last ? 0 : (pass + 1) * NT / 2);
+                product.early(is_last ? reinterpret_cast<uint4*>(to) : from, pairs,
+                              is_last ? 0 : (pass + 1) * NT / 2);
             UNROLL for (int q = 0; q < Most; ++q) {
                 const int i = threadIdx.x + 256 * q, n = pass * 8 * NT + Item(i, Tiles).n;
                 if (i < items && row0 + n < last_row && j < hidden) Piece::clear(spent, j, n, pairs);

@@ -17,18 +17,25 @@ params  = ["const T* weights", "T* exchange", "T* gates", "const T* cells", "con
            "int64_t dhx_row", "int64_t dcx_dir", "int64_t dcx_row"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(hidden, 16 * tiles)", "ceil_div(batch, group_rows)", "directions"]
-smem    = """512 * (resident + 8 * stages) * tiles + 2560 * tiles * NT + 1024 * tiles * NT * ceil_div(group_rows, 8 * NT)"""
+smem    = """512 * (resident + 8 * stages) * tiles + 2560 * tiles * NT \
+             + 1024 * tiles * NT * ceil_div(group_rows, 8 * NT)"""
 extra   = ["directions", "tiles"]
 cooperative = true
 needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= tiles", "tiles <= MT", "group_rows % 16 == 0"]
-problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20}i8 {T} cell={'tanh' if CELL == 'vanilla' else CELL} \
-               hidden={(512 if CELL == 'vanilla' else 128 if CELL == 'lstm' else 160) * (2 if NT == 2 else 1) * 2 // sizeof(T)}""",
-            """rnn_bwd_data t3n{5 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=40 cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
-            """rnn_bwd_data t2n{16 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 cell={'tanh' if CELL == 'vanilla' else CELL} \
+problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20}i8 {T} \
+               cell={'tanh' if CELL == 'vanilla' else CELL} \
+               hidden={(512 if CELL == 'vanilla' else 128 if CELL == 'lstm' else 160) \
+                       * (2 if NT == 2 else 1) * 2 // sizeof(T)}""",
+            """rnn_bwd_data t3n{5 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=40 \
+               cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
+            """rnn_bwd_data t2n{16 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 \
+               cell={'tanh' if CELL == 'vanilla' else CELL} \
                bidirectional=True {T}""",
-            """rnn_bwd_data t3n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=8 batches={4 if NT == 2 else 20 if NT == 4 else 70},3,2 \
+            """rnn_bwd_data t3n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=8 \
+               batches={4 if NT == 2 else 20 if NT == 4 else 70},3,2 \
                cell={'tanh' if CELL == 'vanilla' else CELL} bidirectional=True {T}""",
-            """rnn_bwd_data t2n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 dropout=0.5 cell={'relu' if CELL == 'vanilla' else CELL} {T} \
+            """rnn_bwd_data t2n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 dropout=0.5 \
+               cell={'relu' if CELL == 'vanilla' else CELL} {T} \
                hx=none cx=none"""]
 @*/
 // As rnn_persist, in the reverse order of steps: what goes round are the gradients of the gates before their
@@ -138,7 +145,8 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
             }
             const bool is_last = pass + 1 == passes;
             if (!is_last || step >= 0)
-                product.early(is_last ? reinterpret_cast<uint4*>(to) : from, pairs, is_last ? 0 : (pass + 1) * NT / 2);
+                product.early(is_last ? reinterpret_cast<uint4*>(to) : from, pairs,
+                              is_last ? 0 : (pass + 1) * NT / 2);
             UNROLL for (int q = 0; q < Most; ++q) {
                 const int i = threadIdx.x + 256 * q, n = pass * 8 * NT + Item(i, Tiles).n;
                 if (i < items && row0 + n < last_row && j < hidden) UNROLL for (int g = 0; g < G; ++g)

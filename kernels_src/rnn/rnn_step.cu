@@ -87,8 +87,10 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         const i64 o = (first + b) * out_row + j;
         const T rounded = from_acc<T>(h);
         out[o] = rounded;
-        if (kept) kept[dir * hidden + o] = to_acc(keep[dir * hidden + o]) == 0
-                                               ? T(0.f) : from_acc<T>(to_acc(rounded) * to_acc(keep[dir * hidden + o]));
+        if (kept) {
+            const A factor = to_acc(keep[dir * hidden + o]);
+            kept[dir * hidden + o] = factor == 0 ? T(0.f) : from_acc<T>(to_acc(rounded) * factor);
+        }
         if (gates) {
             gates += dir * gates_dir;
             UNROLL for (int g = 0; g < K; ++g)

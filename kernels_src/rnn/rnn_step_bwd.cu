@@ -21,12 +21,13 @@ needs   = ["hidden >= 1", "batch >= 1", "-1 <= step", "step < steps"]
 problems = ["""rnn_bwd_data t2n{66 if SHAPE == 'wide' else 17}i5 hidden={35 if SHAPE == 'wide' else 11} \
                cell={'relu' if CELL == 'vanilla' else CELL} {T} {'acc=f64' if T == 'f64' else ''}""",
             """rnn_bwd_data t3n4i8 cell={'tanh' if CELL == 'vanilla' else CELL} hidden=8 batches=4,3,2 \
-               bidirectional=True dhy=none dcy=none hx=none cx=none layers=2 dropout=0.5 {T} {'acc=f64' if T == 'f64' else ''}"""]
+               bidirectional=True dhy=none dcy=none hx=none cx=none layers=2 dropout=0.5 {T} \
+               {'acc=f64' if T == 'f64' else ''}"""]
 @*/
 // `step` counts down in the order of a direction. Rows whose first step is the one behind give the gradients
 // of their initial states; at -1 that are all that are left. Rows whose last step this is have nothing
-// behind. A thread replaces what forward kept of its element by the gradients (GRU: r, i, n, and q in the fourth
-// place). `carry` has what comes from the step behind without a product, `carry_c` the gradient of c.
+// behind. A thread replaces what forward kept of its element by the gradients (GRU: r, i, n, and q in the
+// fourth place). `carry` has what comes from the step behind without a product, `carry_c` the gradient of c.
 #include "rnn/cell.cuh"
 #include "rnn/product.cuh"
 

@@ -1,4 +1,5 @@
-"""Gradients of data layer by layer, from the last: the recurrence backward, then the products of all steps."""
+"""Gradients of data layer by layer, from the last: the recurrence backward, then the products
+of all steps."""
 from __future__ import annotations
 
 from ...graph import core

@@ -30,5 +30,6 @@ class RnnBwdWeightsProducts(Engine):
         before = p.scratch(net.dtype.bytes_of(net.directions * net.rows * net.hidden))
         for layer in range(net.op.layers):
             out = p.ptr("y") if layer == net.op.layers - 1 else net.area("outs", layer)
-            steps += [net.before(layer, out, before, starts), *steps_of(net.weight_gradients(layer, before), dev)]
+            steps += [net.before(layer, out, before, starts),
+                      *steps_of(net.weight_gradients(layer, before), dev)]
         return steps

@@ -38,7 +38,7 @@ class Forward(Engine):
 
     @staticmethod
     def _gates(p, net, layer, own):
-        """Where the gates of a layer lie: ((address, alignment), elements to the other direction, to a row)."""
+        """Where the gates of a layer lie: (address, alignment), elements to the other direction, to a row."""
         if net.is_training:
             first = net.areas.gates[net.first(layer)]
             return net.at("reserve", first), net.apart("gates", layer), net.kept * net.hidden

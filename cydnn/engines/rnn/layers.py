@@ -132,7 +132,8 @@ class Net:
             numbers = dict(beta=float(d))
             if self.skips(layer):
                 strides = (self.kept * self.hidden, self.hidden, 1)
-                x = self.operand("reserve", self.areas.gates[p], (self.rows, self.gates, self.hidden), strides)
+                x = self.operand("reserve", self.areas.gates[p], (self.rows, self.gates, self.hidden),
+                                 strides)
                 y = TensorDesc(self.dtype, (self.rows, 1, self.hidden), (self.hidden, self.hidden, 1))
                 found.append(Inner(Reduction(mode="add", compute=self.op.compute), SUMS, numbers, x=x,
                                    y=Operand(y, to, alignment)))

@@ -79,7 +79,7 @@ def step_us(net, dev, form: Form) -> float:
     streamed = (form.k_steps - form.resident) * form.m_tiles * FRAGMENT * form.passes * blocks
     distinct = streamed // (form.passes * form.groups)
     speed = L2_GBS if distinct < dev.l2_bytes // 2 else dev.bandwidth_gbs * 0.8
-    each = 2048 if net.dtype.bits == 16 else 3 * 2048       # f32: three products at half the rate, half as deep
+    each = 2048 if net.dtype.bits == 16 else 3 * 2048       # f32: three products at half the rate
     clocks = form.k_steps * form.m_tiles * ceil_div(form.group_rows, 8) * each / dev.mma_16
     reads = form.resident * form.m_tiles * FRAGMENT * form.passes / 128
     return (STEP_US + (exchange / L2_GBS + streamed / speed) * 1e-3
@@ -91,10 +91,12 @@ def configs_of(net, dev, *, is_backward: bool) -> list[Config]:
     found, seen = [], set()
     for tiles in TILES.values:
         whole = form_of(net, dev, Config(tiles=tiles, groups=1, held="none"), is_backward=is_backward)
-        most = 1 if whole is not None and whole.exchanged <= LITTLE else ceil_div(net.batch, 16)
+        is_little = whole is not None and whole.passes == 1 and whole.exchanged <= LITTLE
+        most = 1 if is_little else ceil_div(net.batch, 16)
         for groups in range(1, min(most, GROUPS.hi) + 1):
             for held in HELD.values:
-                form = form_of(net, dev, Config(tiles=tiles, groups=groups, held=held), is_backward=is_backward)
+                config = Config(tiles=tiles, groups=groups, held=held)
+                form = form_of(net, dev, config, is_backward=is_backward)
                 if form is not None and form not in seen:
                     seen.add(form)
                     found.append((held, step_us(net, dev, form), tiles, form.groups))
@@ -110,8 +112,9 @@ def refusals(p, net, dev, source: str, configs) -> list:
         if tensor is not None and name != "states" and tensor.alignment < 2 * net.dtype.bytes:
             found.append(f"{name} must be aligned to {2 * net.dtype.bytes} bytes; got {tensor.alignment}")
     if not found and not configs():
-        found.append(f"the blocks of hidden {net.hidden}, batch {net.batch} and {net.directions} directions must "
-                     f"run at once; the device has {dev.sms} SMs with {dev.smem_bytes} bytes of shared memory")
+        found.append(f"the blocks of hidden {net.hidden}, batch {net.batch} and {net.directions} directions "
+                     f"must run at once; the device has {dev.sms} SMs with {dev.smem_bytes} bytes of shared "
+                     "memory")
     return found
 
 
@@ -120,7 +123,8 @@ def beginning(net, layer, form: Form, hx: dict, *, is_backward: bool, steps: lis
     dtype, n = net.dtype, net.directions
     words = form.blocks * form.k_steps * form.m_tiles * 32
     area = form.k_steps * form.group_rows // 16 * 32
-    made = dict(packed=net.p.scratch(16 * n * words), exchange=net.p.scratch(RING * 16 * n * form.groups * area))
+    made = dict(packed=net.p.scratch(16 * n * words),
+                exchange=net.p.scratch(RING * 16 * n * form.groups * area))
     weights = net.at("w", net.blob.recurrent[net.first(layer)])[0]
     args = dict(made, **hx, weights=weights, weights_dir=net.apart("recurrent", layer), batch=net.batch,
                 hidden=net.hidden, gates=net.gates, tiles=form.tiles, blocks=form.blocks, groups=form.groups,
