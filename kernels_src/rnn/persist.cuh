@@ -92,11 +92,14 @@ template <> struct Fragment<f32> {
     static DEVICE void clear(unsigned* to, int k, int n, int pairs) {
         store_relaxed(to + word(k, n, pairs), EMPTY), store_relaxed(to + word(k + 1, n, pairs), EMPTY);
     }
-    // The upper 10 bits of the fraction, and the upper 10 of what they leave.
+    // To nearest with 10 bits of fraction, and what that leaves alike: 2^-23 of the value is lost. Where the
+    // exponent is the largest, high is cut instead.
     static DEVICE void split(unsigned word, unsigned& high, unsigned& low) {
-        constexpr unsigned Kept = 0xFFFFE000;
-        high = word & Kept;
-        low = high == word ? 0 : __float_as_uint(__uint_as_float(word) - __uint_as_float(high)) & Kept;
+        constexpr unsigned Kept = 0xFFFFE000, Half = 0x1000, Exponent = 0x7F800000;
+        high = word + Half & Kept;
+        if ((high & Exponent) == Exponent) high = word & Kept;
+        const unsigned rest = __float_as_uint(__uint_as_float(word) - __uint_as_float(high));
+        low = high == word ? 0 : rest + Half & Kept;
     }
     struct Left { unsigned high[4], low[4]; };
     struct Right { unsigned high[2], low[2]; };
