@@ -89,6 +89,11 @@ struct Gru {
     }
 };
 
+// The words of the axis CELL.
+namespace vanilla { using Cell = Vanilla; }
+namespace lstm { using Cell = Lstm; }
+namespace gru { using Cell = Gru; }
+
 // ---- Where a step's rows are ----
 
 // A step takes part in `steps` steps in the order of its direction; `starts` (steps + 1 of them) says where

@@ -13,6 +13,10 @@
 
 namespace cydnn {
 
+// The words of the axis SHAPE: batch rows of a thread, parts of the depth.
+namespace wide { constexpr int Batch = 8, Lanes = 1; }
+namespace narrow { constexpr int Batch = 2, Lanes = 4; }
+
 template <class A, int Rows, int Batch, int Lanes> struct Product {
     static constexpr int Threads = 256, Units = 32 / Lanes, Columns = 8 * Batch, Depth = 128 / int(sizeof(A)),
                          Pad = Columns + 16 / int(sizeof(A)), Weights = Depth * Rows * Units;

@@ -44,12 +44,6 @@ problems = ["""rnn_fwd t1n{5 if NT == 2 else 20 if NT == 4 else 70}i8 {T} \
 // behind its last keep its state.
 #include "rnn/persist.cuh"
 
-namespace cydnn {
-namespace vanilla { using Cell = Vanilla; }
-namespace lstm { using Cell = Lstm; }
-namespace gru { using Cell = Gru; }
-}  // namespace cydnn
-
 extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     const T* weights, T* exchange, const T* bias, const T* x, T* gates, T* cells, T* out, const T* keep,
     T* kept, const T* hx, const T* cx, T* hy, T* cy, const int* starts, int steps, int batch, int hidden,

@@ -43,12 +43,6 @@ problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20}i8 {T} \
 // keeps its gradients. What forward kept is replaced by the gradients of the gates.
 #include "rnn/persist.cuh"
 
-namespace cydnn {
-namespace vanilla { using Cell = Vanilla; }
-namespace lstm { using Cell = Lstm; }
-namespace gru { using Cell = Gru; }
-}  // namespace cydnn
-
 extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     const T* weights, T* exchange, T* gates, const T* cells, const T* out, const T* dout, const T* keep,
     const T* hx, const T* cx, const T* dhy, const T* dcy, T* dhx, T* dcx, const int* starts, int steps,

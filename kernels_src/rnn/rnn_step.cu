@@ -29,14 +29,6 @@ problems = ["""rnn_fwd t3n{66 if SHAPE == 'wide' else 17}i5 hidden={35 if SHAPE 
 #include "rnn/cell.cuh"
 #include "rnn/product.cuh"
 
-namespace cydnn {
-namespace vanilla { using Cell = Vanilla; }
-namespace lstm { using Cell = Lstm; }
-namespace gru { using Cell = Gru; }
-namespace wide { constexpr int Batch = 8, Lanes = 1; }
-namespace narrow { constexpr int Batch = 2, Lanes = 4; }
-}  // namespace cydnn
-
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const T* weights, const T* bias, const T* x, T* gates, T* cells, T* out, const T* keep, T* kept,
     const T* hx, const T* cx, T* hy, T* cy, acc_t<T>* carry, const int* starts, int step, int steps,

@@ -31,14 +31,6 @@ problems = ["""rnn_bwd_data t2n{66 if SHAPE == 'wide' else 17}i5 hidden={35 if S
 #include "rnn/cell.cuh"
 #include "rnn/product.cuh"
 
-namespace cydnn {
-namespace vanilla { using Cell = Vanilla; }
-namespace lstm { using Cell = Lstm; }
-namespace gru { using Cell = Gru; }
-namespace wide { constexpr int Batch = 8, Lanes = 1; }
-namespace narrow { constexpr int Batch = 2, Lanes = 4; }
-}  // namespace cydnn
-
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const T* weights, T* gates, const T* cells, const T* out, const T* dout, const T* keep, const T* hx,
     const T* cx, const T* dhy, const T* dcy, T* dhx, T* dcx, acc_t<T>* carry, acc_t<T>* carry_c,
