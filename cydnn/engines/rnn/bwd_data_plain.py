@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ...steps import Launch
 from .backward import Backward
-from .layers import KERNEL_CELLS
-from .steps import SHAPE, carry, configs_of, step_us, weights_of
+from .layers import KERNEL_CELLS, weights_of
+from .steps import SHAPE, carry, configs_of, step_us
 
 
 class RnnBwdDataPlain(Backward):

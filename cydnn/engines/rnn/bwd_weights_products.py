@@ -15,17 +15,17 @@ class RnnBwdWeightsProducts(Engine):
     def refuse(self, p, dev):
         yield from wrong_device(dev)
         yield from no_variant(p, "rnn/rnn_before.cu", "x")
-        net = Net(p)
+        net = Net.of(p)
         for layer in range(net.op.layers):
             for inner in net.weight_gradients(layer, p.scratch(0)):
                 yield from inner.reasons(dev)
 
     def cost(self, p, dev, config):
-        net = Net(p)
+        net = Net.of(p)
         return product_us(net, 5 * net.op.layers, dev)
 
     def plan(self, p, dev, config):
-        net, steps = Net(p), []
+        net, steps = Net.of(p), []
         starts = net.starts(steps)
         before = p.scratch(net.dtype.bytes_of(net.directions * net.rows * net.hidden))
         for layer in range(net.op.layers):

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from math import gcd
 
-from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Reduction
 from ...steps import Launch
 from ...tensor import TensorDesc
@@ -38,6 +37,11 @@ class Net:
         self.is_training = p.operands.get("reserve") is not None
         self.kept = self.areas.saved             # gates that the reserve has
 
+    @classmethod
+    def of(cls, p) -> "Net":
+        """That of a match, made once."""
+        return p.once("net", lambda: cls(p))
+
     def at(self, name: str, element: int) -> tuple:
         """(address of an element, its alignment) of an operand without gaps."""
         offset = self.dtype.bytes_of(element)
@@ -60,14 +64,30 @@ class Net:
         of = getattr(self.areas if name in ("gates", "cells") else self.blob, name)
         return of[self.first(layer) + 1] - of[self.first(layer)] if self.directions == 2 and of else 0
 
-    def state(self, name: str, layer: int, *, prefix: str = "") -> dict:
+    def state(self, name: str, layer: int) -> dict:
         """The arguments of a state: its address at a layer, elements to the other direction and to a row."""
         desc = self.p.operands.get(name)
-        key = prefix or name
         if desc is None:
-            return {key: None, f"{key}_dir": 0, f"{key}_row": 0}
+            return {name: None, f"{name}_dir": 0, f"{name}_row": 0}
         per_layer, per_direction, per_row, _ = desc.strides
-        return {key: self.at(name, layer * per_layer)[0], f"{key}_dir": per_direction, f"{key}_row": per_row}
+        return {name: self.at(name, layer * per_layer)[0],
+                f"{name}_dir": per_direction, f"{name}_row": per_row}
+
+    def states(self, layer: int, names: str) -> dict:
+        """The arguments of several."""
+        return {key: value for name in names.split() for key, value in self.state(name, layer).items()}
+
+    def kept_of(self, layer: int) -> dict:
+        """Where training keeps the gates and cells of a layer."""
+        p = self.first(layer)
+        return dict(gates=self.area("gates", p), gates_dir=self.apart("gates", layer),
+                    cells=self.area("cells", p) if self.op.cell == "lstm" else None,
+                    cells_dir=self.apart("cells", layer))
+
+    def keep(self, layer: int, area: str = "keep"):
+        """The address of the factors (or of what they leave) of a layer's output; None where all is kept."""
+        masked = self.is_training and self.op.has_dropout and layer < self.op.layers - 1
+        return self.area(area, layer) if masked else None
 
     def common(self, starts) -> dict:
         """Sizes that every kernel is told."""
@@ -202,5 +222,7 @@ def product_us(net: Net, layers, dev) -> float:
     return flops / (2 * rate * 0.6 * dev.sms * dev.clock_mhz) + layers * dev.launch_us
 
 
-def blocks_of(net: Net, units: int) -> int:
-    return ceil_div(net.hidden, units)
+def weights_of(net, layer) -> dict:
+    """The recurrent weights of a layer."""
+    weights = net.at("w", net.blob.recurrent[net.first(layer)])[0]
+    return dict(weights=weights, weights_dir=net.apart("recurrent", layer))

@@ -1,11 +1,13 @@
 """What the persistent engines share: how blocks divide units and batch rows, and what that costs."""
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import PurePath
+from typing import ClassVar, NamedTuple
 
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
-from ..engine import Config, Knob, no_variant, wrong_device
+from ..engine import Config, Knob
+from .layers import KERNEL_CELLS, Net, weights_of
 
 FRAGMENT = 512                                   # bytes of an m tile at a k step
 PARTS, STATES = 2560, 1024                       # of the sums of an m tile by an n tile; of its units' states
@@ -14,7 +16,7 @@ KNOBS = (TILES, GROUPS, HELD)
 WARPS = 8                                        # of a block
 L2_GBS = 5000.0                                  # what all SMs read of one another, on an H200
 RING = 5                                         # areas of the exchange (kernels_src/rnn/persist.cuh)
-LITTLE = 32 << 10                               # bytes of an exchange that is as fast as a smaller one
+LITTLE = 32 << 10                                # bytes of an exchange that is as fast as a smaller one
 STEP_US = 2.2                                    # exchange and gates of a step with little to do
 
 
@@ -103,34 +105,50 @@ def configs_of(net, dev, *, is_backward: bool) -> list[Config]:
     return [Config(tiles=tiles, groups=groups, held=held) for held, _, tiles, groups in sorted(found)]
 
 
-def refusals(p, net, dev, source: str, configs) -> list:
-    """Why the persistent kernels do not take a network."""
-    found = [*wrong_device(dev, 80), *no_variant(p, source, "w")]
-    if net.hidden % 2:
-        found.append(f"hidden must be even (two neighbours at once); got {net.hidden}")
-    for name, tensor in p.operands.items():
-        if tensor is not None and name != "states" and tensor.alignment < 2 * net.dtype.bytes:
-            found.append(f"{name} must be aligned to {2 * net.dtype.bytes} bytes; got {tensor.alignment}")
-    if not found and not configs():
-        found.append(f"the blocks of hidden {net.hidden}, batch {net.batch} and {net.directions} directions "
-                     f"must run at once; the device has {dev.sms} SMs with {dev.smem_bytes} bytes of shared "
-                     "memory")
-    return found
+class Persist:
+    """The recurrence of an engine with one launch of ``kernel`` for all steps of a layer.
+    ``extra_steps``: those behind the last."""
+    least_sm = 80
+    is_backward: ClassVar[bool]
+    extra_steps: ClassVar[int]
+    knobs = KNOBS
+    notes = ("deterministic", "tensor_core")
 
+    def configs(self, p, dev):
+        make = lambda: configs_of(Net.of(p), dev, is_backward=self.is_backward)
+        return p.once(("persist", self.index, dev), make)
 
-def beginning(net, layer, form: Form, hx: dict, *, is_backward: bool, steps: list) -> dict:
-    """Append the launch that orders the weights of a layer; the arguments that the recurrence has of it."""
-    dtype, n = net.dtype, net.directions
-    words = form.blocks * form.k_steps * form.m_tiles * 32
-    area = form.k_steps * form.group_rows // 16 * 32
-    made = dict(packed=net.p.scratch(16 * n * words),
-                exchange=net.p.scratch(RING * 16 * n * form.groups * area))
-    weights = net.at("w", net.blob.recurrent[net.first(layer)])[0]
-    args = dict(made, **hx, weights=weights, weights_dir=net.apart("recurrent", layer), batch=net.batch,
-                hidden=net.hidden, gates=net.gates, tiles=form.tiles, blocks=form.blocks, groups=form.groups,
-                group_rows=form.group_rows)
-    shares = min(ceil_div(max(words, RING * form.groups * area), 1024), 2048)
-    name = f"rnn_pack_{dtype}_{'backward' if is_backward else 'forward'}"
-    steps.append(Launch(name, args, dict(directions=n, shares=shares)))
-    return dict(weights=made["packed"], exchange=made["exchange"],
-                group_rows=form.group_rows, resident=form.resident, stages=form.stages)
+    def refuse_net(self, p, dev):
+        net, least = Net.of(p), 2 * p.operands[self.typed].dtype.bytes
+        if net.hidden % 2:
+            yield f"hidden must be even (two neighbours at once); got {net.hidden}"
+        for name, tensor in p.operands.items():
+            if tensor is not None and name != "states" and tensor.alignment < least:
+                yield f"{name} must be aligned to {least} bytes; got {tensor.alignment}"
+        if not self.configs(p, dev):
+            yield (f"the blocks of hidden {net.hidden}, batch {net.batch} and {net.directions} directions "
+                   f"must run at once; the device has {dev.sms} SMs with {dev.smem_bytes} bytes of shared "
+                   "memory")
+
+    def recurrence_us(self, net, dev, config):
+        form = form_of(net, dev, config, is_backward=self.is_backward)
+        return 2 * dev.launch_us + (net.steps + self.extra_steps) * step_us(net, dev, form)
+
+    def recurrence(self, net, layer, dev, config, args):
+        form, dtype, n = form_of(net, dev, config, is_backward=self.is_backward), net.dtype, net.directions
+        words = form.blocks * form.k_steps * form.m_tiles * 32
+        area = form.k_steps * form.group_rows // 16 * 32
+        packed = net.p.scratch(16 * n * words)
+        exchange = net.p.scratch(RING * 16 * n * form.groups * area)
+        # gradients begin with 0
+        hx = {k: None if k == "hx" and self.is_backward else args[k] for k in ("hx", "hx_dir", "hx_row")}
+        order = dict(hx, **weights_of(net, layer), packed=packed, exchange=exchange, batch=net.batch,
+                     hidden=net.hidden, gates=net.gates, tiles=form.tiles, blocks=form.blocks,
+                     groups=form.groups, group_rows=form.group_rows)
+        shares = min(ceil_div(max(words, RING * form.groups * area), 1024), 2048)
+        pack = f"rnn_pack_{dtype}_{'backward' if self.is_backward else 'forward'}"
+        kernel = f"{PurePath(self.kernel).stem}_{dtype}_{KERNEL_CELLS[net.op.cell]}"
+        args = dict(args, weights=packed, exchange=exchange, group_rows=form.group_rows,
+                    resident=form.resident, stages=form.stages)
+        return [Launch(pack, order, dict(directions=n, shares=shares)),
+                Launch(f"{kernel}_{form.m_tiles}x{form.n_tiles}", args, dict(directions=n, tiles=form.tiles))]

@@ -12,7 +12,7 @@ SHAPE = Knob("shape", tuple(SHAPES))
 
 def configs_of(p, dev, rows: int) -> list[Config]:
     """The cheapest first."""
-    net = Net(p)
+    net = Net.of(p)
     return [Config(shape=s) for s in sorted(SHAPES, key=lambda s: step_us(net, dev, s, rows))]
 
 
@@ -24,12 +24,6 @@ def step_us(net, dev, shape: str, rows: int) -> float:
     busy = ceil_div(blocks, dev.sms) * units * columns * net.gates * net.hidden / rate
     chunks = ceil_div(net.hidden * net.gates // rows, 128 // BY_NAME[net.op.math].bytes)
     return dev.launch_us + max(busy, ceil_div(blocks, 4 * dev.sms) * chunks * 900) / dev.clock_mhz
-
-
-def weights_of(net, layer) -> dict:
-    """The recurrent weights of a layer."""
-    weights = net.at("w", net.blob.recurrent[net.first(layer)])[0]
-    return dict(weights=weights, weights_dir=net.apart("recurrent", layer))
 
 
 def carry(net):
