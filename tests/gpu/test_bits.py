@@ -23,13 +23,12 @@ def twin(gpu):
 def test_bits(kernel, gpu, twin, family_counts):
     found = cases(kernel, gpu.facts)
     assert found, f"no problem of the contract launches {kernel} on {gpu.facts.name}"
-    count, wrong = {"cases": 0, "equal": 0, "plain": 0, "approx": 0, "order": 0,
-                    "tensor": 0, "exact": 0, "wrong": 0}, []
+    count, wrong = dict.fromkeys(("cases", "equal", "plain", *bits.FAR, "exact", "wrong"), 0), []
     for case in found:
         seed = zlib.crc32(str(case).encode())
         kind, equal, texts = bits.differences(case, gpu, twin, seed)
         wrong += texts
-        if kind == "tensor":
+        if bits.has_exact(kind, case.problem):
             wrong += bits.differences(case, gpu, twin, seed, exact=True)[2]
             count["exact"] += 1
         count["cases"] += 1

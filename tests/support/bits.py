@@ -1,10 +1,12 @@
 """One plan on a GPU and on the interpreter, with the same bytes in all buffers:
 are the outputs equal, bit for bit?
 
-What the PTX of a plan has in it says how much is owed: ``plain`` the same bits; ``approx`` (.approx or .full
-instructions, whose bits are the hardware's own) and ``order`` (floating-point atomics) the computed tolerance
-of the op on both; ``tensor`` that, an error against float64 of at most four times the interpreter's,
-and the same bits where all numbers are small integers.
+What the PTX of a plan has in it says how much is owed: ``plain`` the same bits; ``order`` (floating-point
+atomics), ``approx`` (.approx or .full instructions, whose bits are the hardware's own) and ``fused``
+(a product that a sum takes up, neither with a rounding of its own: ptxas may make one instruction of them,
+PTX ISA §mul) the computed tolerance of the engine on both; ``tensor`` that, an error against float64 of
+at most four times the interpreter's, and the same bits where all numbers are small integers and the op
+makes such of them.
 """
 from __future__ import annotations
 
@@ -15,14 +17,29 @@ import numpy as np
 from cydnn import fusion, kernels, plan
 from cydnn.steps import Launch
 
-from .compare import compare, tolerance
-from .matrix import Prepared, execute
+from .compare import compare
+from .matrix import EXACT_OPS, Prepared, execute
 
-KINDS = (("tensor", re.compile(r"\b(mma\.sync|wgmma\.mma_async)\b")),
-         ("order", re.compile(r"\b(atom|red)\.[\w.:]*\.(f16|bf16|f32|f64)")),
-         ("approx", re.compile(r"\.(approx|full)\.")))
+FLOAT = r"(?:ftz\.)?(?:b?f16|b?f16x2|f32|f64)"
+PRODUCT = re.compile(rf"\bmul\.{FLOAT}\s+(%\w+)")
+SUM = re.compile(rf"\b(?:add|sub)\.{FLOAT}\s+%\w+,\s*(%\w+),\s*(%\w+)")
+
+
+def may_be_fused(text: str) -> bool:
+    return not set(PRODUCT.findall(text)).isdisjoint(r for pair in SUM.findall(text) for r in pair)
+
+
+KINDS = (("order", re.compile(r"\b(atom|red)\.[\w.:]*\.(f16|bf16|f32|f64)").search),
+         ("approx", re.compile(r"\.(approx|full)\.").search),
+         ("tensor", re.compile(r"\b(mma\.sync|wgmma\.mma_async)\b").search),
+         ("fused", may_be_fused))
 TIMES = 4                                        # a tensor core's error, in the interpreter's
 ROUNDING = 2.0 ** -24                       # of a float32 sum: an error of the interpreter below it is luck
+
+
+def has_exact(kind: str, problem) -> bool:
+    """The same bits are owed for small integers, though not for others."""
+    return kind == "tensor" and problem.op.name in EXACT_OPS
 
 
 def setting(problem, seed: int, exact: bool) -> Prepared:
@@ -38,7 +55,7 @@ def kind_of(built, device) -> str:
             kernel = kernels.get(step.kernel)
             text = kernel.image_for(device.facts.sm).text()
             texts.append((fusion.splice(text, kernel, step.fuse) if step.fuse else text).decode())
-    return next((name for name, pattern in KINDS if any(pattern.search(t) for t in texts)), "plain")
+    return next((name for name, has in KINDS if any(map(has, texts))), "plain")
 
 
 def outputs(case, device, given: Prepared):
@@ -61,7 +78,7 @@ def differences(case, gpu, twin, seed: int, exact=False) -> tuple[str, bool, lis
                  for n, same in equal.items() if not same]
     else:
         texts = [t for n in here if not equal[n]
-                 for t in FAR[kind](case.problem, n, here[n], there[n], given)]
+                 for t in FAR[kind](case, n, here[n], there[n], given)]
     return (kind, all(equal.values()),
             [f"{case} seed={seed}{' exact' if exact else ''}: {text}" for text in texts])
 
@@ -75,19 +92,18 @@ def _apart(name, here, there, desc) -> str:
             f"the interpreter {show(cells[1])}")
 
 
-def _tolerated(problem, name, here, there, given):
-    """Both sides within the op's tolerance."""
-    allowed = tolerance(problem, name, here[0], given.want[name],
-                        given.magnitude[name], given.scalars, given.values[name])
+def _tolerated(case, name, here, there, given):
+    """Both sides within the tolerance of the engine."""
+    allowed = given.allowed(name, here[0], case.engine)
     for who, side in (("the GPU", here), ("the interpreter", there)):
         report = compare(side[1], given.want[name], allowed, side[0])
         if not report.ok:
             yield f"{name}: {who}: {report.text}"
 
 
-def _four_times(problem, name, here, there, given):
-    """Both sides within the op's tolerance, and the GPU's error at most four times the interpreter's."""
-    yield from _tolerated(problem, name, here, there, given)
+def _four_times(case, name, here, there, given):
+    """Both sides within the tolerance, and the GPU's error at most four times the interpreter's."""
+    yield from _tolerated(case, name, here, there, given)
     want, floor = given.want[name], ROUNDING * float(np.max(given.magnitude[name], initial=0))
     error, allowed = (float(np.abs(here[1] - want).max(initial=0)),
                       TIMES * max(float(np.abs(there[1] - want).max(initial=0)), floor))
@@ -95,4 +111,4 @@ def _four_times(problem, name, here, there, given):
         yield f"{name}: the GPU's error is {error:.3g}, {TIMES} times the interpreter's {allowed:.3g}"
 
 
-FAR = {"approx": _tolerated, "order": _tolerated, "tensor": _four_times}
+FAR = {"order": _tolerated, "approx": _tolerated, "tensor": _four_times, "fused": _tolerated}

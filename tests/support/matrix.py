@@ -137,10 +137,10 @@ class Prepared:
         Appends the outputs' bytes to ``bits``."""
         return _once(self, built, device, bits)
 
-    def allowed(self, name, buffer, engine):
+    def allowed(self, name, desc, engine):
         """Absolute error that each element of an output of an engine may have."""
         magnitude = engine.magnitude(self.problem.op, self.arrays, self.scalars, self.raw)[name]
-        return self.inner.get(name, 0.0) + tolerance(self.problem, name, buffer.desc, self.want[name],
+        return self.inner.get(name, 0.0) + tolerance(self.problem, name, desc, self.want[name],
                                                      magnitude, self.scalars, self.values[name])
 
 
@@ -212,7 +212,7 @@ def _once(made, built, device, bits) -> list[str]:
         stray = buffer.stray_bytes(raw)
         if stray:
             texts.append(f"{name}: {stray} bytes written outside the tensor")
-        report = compare(got, made.want[name], made.allowed(name, buffer, built.choice.engine),
+        report = compare(got, made.want[name], made.allowed(name, buffer.desc, built.choice.engine),
                          buffer.desc)
         if not report.ok:
             texts.append(f"{name}: {report.text}")

@@ -48,13 +48,36 @@ def test_small_integers_owe_all_bits_to_tensor_cores():
     assert "times the interpreter's" in bits.differences(case, *pair[::-1], seed=1)[2][-1]
 
 
+def test_products_and_sums_without_rounding_may_be_fused():
+    split = "mul.f32 %f3, %f1, %f2;\nadd.f32 %f4, {}, %f5;"
+    assert bits.may_be_fused(split.format("%f3"))
+    assert not bits.may_be_fused(split.format("%f1"))
+    assert not bits.may_be_fused(split.format("%f3").replace("mul", "mul.rn"))
+    assert not bits.may_be_fused(split.format("%f3").replace("add", "add.rn"))
+
+
+def test_what_an_engine_may_lose_is_allowed():
+    """A Winograd engine's intermediate sums are larger than the op's, and its products may be fused."""
+    kernel = "conv_winograd_filter_f32_4"
+    pair = devices(kernel, "mul.f32", "mul.rz.f32")
+    kind, equal, texts = bits.differences(cases(kernel, FACTS)[0], *pair, seed=1)
+    assert kind == "fused" and not equal and not texts
+
+
+def test_a_recurrent_network_has_no_small_integers():
+    case = cases("rnn_persist_f16_lstm_4x2", FACTS)[-1]
+    kind, equal, texts = bits.differences(case, *devices(), seed=1)
+    assert (kind, equal, texts) == ("approx", True, [])
+    assert not bits.has_exact("tensor", case.problem)
+
+
 def test_four_times_the_error():
     case = cases("matmul_simt_f32_t64x64", FACTS)[0]
     given = bits.setting(case.problem, 1, False)
     want, desc = given.want["c"], case.problem.operands["c"]
     unit = bits.ROUNDING * np.max(given.magnitude["c"])
     side = lambda error: (desc, want + error, None)
-    assert not list(bits._four_times(case.problem, "c", side(3.9 * unit), side(0), given))
-    assert list(bits._four_times(case.problem, "c", side(4.1 * unit), side(0), given))
-    assert not list(bits._four_times(case.problem, "c", side(7.9 * unit), side(-2 * unit), given))
-    assert list(bits._four_times(case.problem, "c", side(np.nan), side(0), given))
+    assert not list(bits._four_times(case, "c", side(3.9 * unit), side(0), given))
+    assert list(bits._four_times(case, "c", side(4.1 * unit), side(0), given))
+    assert not list(bits._four_times(case, "c", side(7.9 * unit), side(-2 * unit), given))
+    assert list(bits._four_times(case, "c", side(np.nan), side(0), given))
