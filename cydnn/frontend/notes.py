@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..engines import COMPOSITE
+from ..engines import BY_INDEX, COMPOSITE
 from ..heuristics import Choice
 from ..status import BadParam
 from .enums import behavior_note, member, numerical_note
@@ -20,6 +20,9 @@ def notes_of(choice: Choice) -> set:
     """Every note of a choice. An engine's own notes are named like those of the API."""
     words = {*choice.notes, *(() if "deterministic" in choice.notes else ("nondeterministic",))}
     return {note for kind in (behavior_note, numerical_note) for note in kind if note.name.lower() in words}
+
+
+ASKED = {note for engine in BY_INDEX.values() for note in engine.only_for}
 
 
 @dataclass
@@ -40,6 +43,11 @@ class Filter:
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise BadParam(f"deselect_engines: names must be a list of parts of plan names; got {names!r}")
         self.names += names
+
+    @property
+    def asked(self) -> tuple:
+        """Needed notes whose engines serve only where a wish names them."""
+        return tuple(sorted(ASKED & {note.name.lower() for note in self.needed}))
 
     def lets(self, choice: Choice) -> bool:
         """The choice is left."""

@@ -75,16 +75,20 @@ class Planning:
             self._ask()
         return self._known
 
-    def _wish(self, word) -> Wish:
-        return Wish(mode=word, workspace_bytes=self.filter.workspace_bytes)
+    def _wish(self, word, notes=()) -> Wish:
+        return Wish(mode=word, workspace_bytes=self.filter.workspace_bytes, notes=notes)
+
+    def _wishes(self) -> list[Wish]:
+        """One for each mode; and where notes are selected that must be asked for, one that asks."""
+        asked = self.filter.asked
+        return [self._wish(word, notes) for notes in dict.fromkeys(((), asked)) for word in self._modes]
 
     def _ask(self) -> list[NotSupported]:
         """What the heuristics choose in every mode that was asked for comes first; returns why modes choose
         nothing."""
         graph, facts, cache = self._built_graph(), self._facts(), self.kernel_cache
         found, refused = [], []
-        for word in self._modes:
-            wish = self._wish(word)
+        for wish in self._wishes():
             make = lambda: candidates(graph, facts, wish)
             try:
                 found += make() if cache is None else cache.choices(graph, facts, wish, make)
@@ -131,8 +135,12 @@ class Planning:
     # ---- Leaving out ----
 
     def select_numeric_notes(self, notes):
-        """Keep plans that have all of these notes."""
-        return self._noted("select_numeric_notes", numerical_note, notes, True)
+        """Keep plans that have all of these notes. Engines whose numbers differ from those of others
+        (WINOGRAD, FFT, NONDETERMINISTIC) are asked for plans only here."""
+        self._noted("select_numeric_notes", numerical_note, notes, True)
+        if self.filter.asked:
+            self._ask_again()
+        return self
 
     def deselect_numeric_notes(self, notes):
         """Leave out plans that have one of these notes."""
@@ -158,10 +166,14 @@ class Planning:
     def deselect_workspace_greater_than(self, workspace: int):
         """Leave out plans that need more workspace. Engines that can do with less are asked for such
         plans."""
-        self.filter.workspace_bytes, self._is_partial = int(workspace), False
+        self.filter.workspace_bytes = int(workspace)
+        self._ask_again()
+        return self
+
+    def _ask_again(self):
+        self._is_partial = False
         if self._modes:
             self._ask()
-        return self
 
     def _left(self) -> list[Candidate]:
         """The candidates that are not left out."""

@@ -136,6 +136,26 @@ def test_notes(h200):
         g.select_behavior_notes([numeric.TENSOR_CORE])
 
 
+@pytest.mark.parametrize("note, engine", [("WINOGRAD", "winograd"), ("FFT", "fft"), ("NONDETERMINISTIC", "")])
+@pytest.mark.parametrize("is_early", [False, True])
+def test_notes_that_must_be_asked_for(h200, note, engine, is_early):
+    """Before the heuristics are asked or after."""
+    g = cudnn.pygraph(io_data_type=T.FLOAT, compute_data_type=T.FLOAT, device_property=h200)
+    x, dy = (g.tensor([8, 64, 28, 28], [50176, 784, 28, 1]) for _ in range(2))
+    if note == "NONDETERMINISTIC":
+        g.conv_wgrad(x, dy, [1, 1], [1, 1], [1, 1]).set_dim([64, 64, 3, 3]).set_output(True)
+    else:
+        w = g.tensor([64, 64, 3, 3], [576, 9, 3, 1])
+        g.conv_fprop(x, w, [1, 1], [1, 1], [1, 1]).set_output(True)
+    g.build_operation_graph()
+    if is_early:
+        g.select_numeric_notes([cudnn.numerical_note[note]])
+    g.create_execution_plans([MODE.A])
+    g.select_numeric_notes([cudnn.numerical_note[note]])
+    found = names(g)
+    assert found and all(engine in name for name in found)
+
+
 def test_a_fused_bias_is_compiled_at_run_time(h200):
     for tail, want in ((True, [cudnn.behavior_note.RUNTIME_COMPILATION]), (False, [])):
         g, _ = conv(tail, device_property=h200)
