@@ -14,10 +14,16 @@ block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
 needs   = ["1 <= window <= W"]
 problems = ["lrn_bwd n2c{80 // sizeof(T)}h9w15 window={W} scale=2.0 {T} nhwc",
-            """lrn_bwd n3c{16 // sizeof(T)}h3w5 window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} nhwc""",
+            "lrn_bwd n3c{16 // sizeof(T)}h3w5 window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} nhwc",
             """lrn_bwd x=2x{48 // sizeof(T)}x3x2x4:{T}@9600,1,1280,640,64 \
                dy=2x{48 // sizeof(T)}x3x2x4:{T}@6400,1,960,480,80 \
-               dx=2x{48 // sizeof(T)}x3x2x4:{T}@12000,1,1600,480,80 window={W - 3} scale=-0.25"""]
+               dx=2x{48 // sizeof(T)}x3x2x4:{T}@12000,1,1600,480,80 window={W - 3} scale=-0.25""",
+            "lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={W} scale=2.0 power=0.5",
+            "lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={W} scale=2.0 power=1.0",
+            "lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={W} scale=0.0 offset=0.0 power=1.5",
+            """lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={W} scale=1e-310 \
+               power={-0.999 if T == f64 else -0.9} \
+               offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
 // Items as in lrn_fwd_channels. The powers of the neighbours' sums are made again by every item that needs
 // them.

@@ -16,11 +16,17 @@ block   = [128, 1, 1]
 grid    = ["ceil_div(positions, 128) * chunks", 1, 1]
 needs   = ["1 <= window <= W", "per % 8 == 0", "positions >= 1"]
 problems = ["lrn_bwd n2c27h5w{4 + VEC if VEC > 1 else 7} window={W} scale=2.0 {T}",
-            """lrn_bwd n2c40h3w{4 + VEC if VEC > 1 else 5} window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} \
-               {'nchw' if VEC == 2 else 'nhwc'}""",
+            """lrn_bwd n2c40h3w{4 + VEC if VEC > 1 else 5} window={W - 1} scale=2.0 power=1.5 offset=0.5 \
+               {T} {'nchw' if VEC == 2 else 'nhwc'}""",
             """lrn_bwd x=2x19x3x2x4:{T}@1300,64,20,10,{1 if VEC == 2 else 2} \
                dy=2x19x3x2x4:{T}@1400,66,22,10,{1 if VEC == 2 else 2} \
-               dx=2x19x3x2x4:{T}@1500,72,24,12,{1 if VEC == 2 else 2} window={W - 3} scale=-0.25"""]
+               dx=2x19x3x2x4:{T}@1500,72,24,12,{1 if VEC == 2 else 2} window={W - 3} scale=-0.25""",
+            "lrn_bwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=2.0 power=0.5",
+            "lrn_bwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=2.0 power=1.0",
+            "lrn_bwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=0.0 offset=0.0 power=1.5",
+            """lrn_bwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=1e-310 \
+               power={-0.999 if T == f64 else -0.9} \
+               offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
 // Blocks as in lrn_fwd_strided. At channel c a thread holds
 //   xs   x                           of c        … c + 2 * HALF + STRIP

@@ -15,10 +15,16 @@ block   = [128, 1, 1]
 grid    = ["ceil_div(positions, 128) * chunks", 1, 1]
 needs   = ["1 <= window <= W", "per % 16 == 0", "positions >= 1"]
 problems = ["lrn_fwd n2c27h5w{4 + VEC if VEC > 1 else 7} window={W} scale=2.0 {T}",
-            """lrn_fwd n2c40h3w{4 + VEC if VEC > 1 else 5} window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} \
-               {'nchw' if VEC > 1 else 'nhwc'}""",
-            """lrn_fwd x=2x19x3x2x4:{T}@1280,64,20,8,{1 if VEC > 1 else 2} \
-               y=2x19x3x2x4:{T}@1400,68,24,12,{1 if VEC > 1 else 2} window={W - 3} scale=-0.25"""]
+            """lrn_fwd n2c40h3w{4 + VEC if VEC > 1 else 5} window={W - 1} scale=2.0 power=1.5 offset=0.5 \
+               {T} {'nchw' if VEC > 1 else 'nhwc'}""",
+            """lrn_fwd x=2x19x3x2x{3 * VEC}:{T}@2560,128,40,16,{1 if VEC > 1 else 2} \
+               y=2x19x3x2x{3 * VEC}:{T}@2600,136,44,20,{1 if VEC > 1 else 2} window={W - 3} scale=-0.25""",
+            "lrn_fwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=2.0 power=0.5",
+            "lrn_fwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=2.0 power=1.0",
+            "lrn_fwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=0.0 offset=0.0 power=1.5",
+            """lrn_fwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=1e-310 \
+               power={0.9935 if T == f64 else 0.9} \
+               offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
 // A block is 128 positions by one chunk of `per` channels; chunks of the same positions follow each other,
 // so that what they share is found in the L2 cache. held: x of channels c - half … c + STRIP + half.
