@@ -18,12 +18,21 @@ grid    = ["ceil_div(items << lanes_log2, 128)", 1, 1]
 needs   = ["1 <= window <= W", "1 <= lanes_log2 <= 5", "per % 8 == 0", "width % VEC == 0"]
 problems = ["""divisive_norm_bwd x=2x3x19x{12 * VEC}:{T} dy=2x3x19x{12 * VEC}:{T} dmeans=none window={W} \
                scale=2.0 offset=0.5""",
-            """divisive_norm_bwd x=1x2x70x{45 * VEC}:{T} dy=1x2x70x{45 * VEC}:{T} dmeans=none window={W - 1} \
-               scale=2.0 power=1.5""",
+            """divisive_norm_bwd x=1x2x70x{45 * VEC}:{T} dy=1x2x70x{45 * VEC}:{T} dmeans=none \
+               window={W - 1 if W < 16 else 11} scale=2.0 power=1.5""",
             """divisive_norm_bwd x=2x3x5x{VEC}:{T}@{400 * VEC},{100 * VEC},{12 * VEC},1 \
                dy=2x3x5x{VEC}:{T}@{480 * VEC},{100 * VEC},{20 * VEC},1 \
                dx=2x3x5x{VEC}:{T}@{360 * VEC},{100 * VEC},{16 * VEC},1 dmeans=none window={W - 3} \
-               scale=-0.25"""]
+               scale=-0.25""",
+            """divisive_norm_bwd x=1x2x9x{3 * VEC}:{T} dy=1x2x9x{3 * VEC}:{T} dmeans=none window={W} \
+               scale=2.0 power=0.5""",
+            """divisive_norm_bwd x=1x2x9x{3 * VEC}:{T} dy=1x2x9x{3 * VEC}:{T} dmeans=none window={W} \
+               scale=2.0 power=1.0""",
+            """divisive_norm_bwd x=1x2x9x{3 * VEC}:{T} dy=1x2x9x{3 * VEC}:{T} dmeans=none window={W} \
+               scale=0.0 offset=0.0 power=1.5""",
+            """divisive_norm_bwd x=1x2x9x{3 * VEC}:{T} dy=1x2x9x{3 * VEC}:{T} dmeans=none window={W} \
+               scale=1e-310 power={-0.999 if T == f64 else -0.9} \
+               offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
 // Strides are h c n. At row h a thread holds, of its columns,
 //   xs   x                           of h        … h + 2 * HALF + STRIP

@@ -11,8 +11,8 @@ block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
 problems = ["divisive_norm_bwd n2c3h7w9 {T} scale=2.0 offset=0.5",
             "divisive_norm_bwd n2c5h6w5 {T} nhwc window=4 scale=2.0 power=0.5",
-            """divisive_norm_bwd x=2x3x4x3x5:{T}@800,222,55,11,2 means=2x3x4x3x5:{T} \
-               dy=2x3x4x3x5:{T} dx=2x3x4x3x5:{T}@900,252,61,13,2 dmeans=none window=3 scale=3.0"""]
+            """divisive_norm_bwd x=2x3x4x3x5:{T}@800,222,55,11,2 means=2x3x4x3x5:{T} dy=2x3x4x3x5:{T} \
+               dx=2x3x4x3x5:{T}@900,252,61,13,2 dmeans=none window=5 scale=3.0"""]
 @*/
 // behind and ahead are those of the window, exchanged here: the cells whose windows have this one.
 #include "cells.cuh"

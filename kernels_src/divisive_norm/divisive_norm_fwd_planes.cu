@@ -18,7 +18,13 @@ needs   = ["1 <= window <= W", "1 <= lanes_log2 <= 5", "per % 8 == 0", "width % 
 problems = ["divisive_norm_fwd x=2x3x19x{12 * VEC}:{T} window={W} scale=2.0 offset=0.5",
             "divisive_norm_fwd x=1x2x70x{45 * VEC}:{T} window={W - 1} scale=2.0 power=1.5",
             """divisive_norm_fwd x=2x3x5x{VEC}:{T}@{400 * VEC},{100 * VEC},{12 * VEC},1 \
-               y=2x3x5x{VEC}:{T}@{360 * VEC},{100 * VEC},{16 * VEC},1 window={W - 3} scale=-0.25"""]
+               y=2x3x5x{VEC}:{T}@{360 * VEC},{100 * VEC},{16 * VEC},1 window={W - 3} scale=-0.25""",
+            "divisive_norm_fwd x=1x2x9x{3 * VEC}:{T} window={W} scale=2.0 power=0.5",
+            "divisive_norm_fwd x=1x2x9x{3 * VEC}:{T} window={W} scale=2.0 power=1.0",
+            "divisive_norm_fwd x=1x2x9x{3 * VEC}:{T} window={W} scale=0.0 offset=0.0 power=1.5",
+            """divisive_norm_fwd x=1x2x9x{3 * VEC}:{T} window={W} scale=1e-310 \
+               power={0.9935 if T == f64 else 0.9} \
+               offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
 // Strides are h c n. held: x of rows h - half … h + STRIP + half.
 #include "planes.cuh"

@@ -11,7 +11,12 @@ grid    = ["ceil_div(items, 256)", 1, 1]
 problems = ["divisive_norm_fwd x=2x3x7x9:{T} scale=2.0 offset=0.5",
             "divisive_norm_fwd n2c5h6w5 {T} nhwc window=4 scale=2.0 power=0.5",
             """divisive_norm_fwd x=2x3x4x3x5:{T}@800,222,55,11,2 means=2x3x4x3x5:{T} \
-               y=2x3x4x3x5:{T}@900,252,61,13,2 window=3 scale=3.0"""]
+               y=2x3x4x3x5:{T}@900,252,61,13,2 window=3 scale=3.0""",
+            "divisive_norm_fwd n1c2h6w5 {T} nhwc window=4 scale=2.0 power=1.0",
+            "divisive_norm_fwd n1c2h6w5 {T} nhwc window=4 scale=0.0 offset=0.0 power=1.5",
+            """divisive_norm_fwd n1c2h6w5 {T} nhwc window=4 scale=1e-310 \
+               power={0.9935 if T == f64 else 0.9} \
+               offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
 #include "cells.cuh"
 
