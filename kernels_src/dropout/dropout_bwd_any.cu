@@ -10,7 +10,8 @@ grid   = ["ceil_div(count, 256)", 1, 1]
 needs  = ["1 <= count < 2**31"]
 problems = ["dropout_bwd dy=3x5x11x2:{T}@nhwc mask=42:u8 dx=3x110:{T}@117,1 p=0.3",
             """dropout_bwd dy=2x3x3x2x2x2x5x3:{T}@6000,1900,600,290,140,60,3,1 mask=270:u8 dx=72x30:{T}@31,1 \
-               p=0.9"""]
+               p=0.9""",
+            "dropout_bwd dy=2160:{T} mask=270:u8 dx=4x6x9x10:{T}@700,110,11,1"]
 @*/
 #include "lib/walk.cuh"
 #include "select.cuh"

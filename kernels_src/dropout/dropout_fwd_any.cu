@@ -10,6 +10,7 @@ grid   = ["ceil_div(count, 2048)", 1, 1]
 needs  = ["1 <= count < 2**31"]
 problems = ["dropout_fwd x=3x5x11x2:{T}@nhwc y=3x110:{T}@117,1 p=0.55219268798828125",
             "dropout_fwd x=2x3x3x2x2x2x5x3:{T}@6000,1900,600,290,140,60,3,1 y=72x30:{T}@31,1 p=0.9",
+            "dropout_fwd x=2160:{T} y=4x6x9x10:{T}@700,110,11,1",
             "dropout_fwd x=3x4099:{T}@1,3 y=3x4099:{T}"]
 @*/
 #include "lib/walk.cuh"

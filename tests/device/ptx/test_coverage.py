@@ -1,21 +1,23 @@
 """The problems in a kernel's contract run at least 95 % of the instructions of each of its images,
 without a finding and with right values.
 
-Each problem once as it is. While less has run: scaled and blended, with NaN, in every other configuration,
-and planned for a card of one SM and little cache, where loops are long. An image whose text is that of
-another but for its target runs once.
+Each problem once as it is. While less has run: with random bits that meet a threshold, scaled and blended,
+with NaN, in every other configuration, and planned for a card of one SM and little cache, where loops are
+long. An image whose text is that of another but for its target runs once.
 """
 from __future__ import annotations
 
 import itertools
+import random
 import re
 from dataclasses import replace
 
 import pytest
 
 from cydnn import kernels
+from cydnn.ops import philox
 from support.cases import cases, every_case
-from support.matrix import blended, plain, scaled
+from support.matrix import blended, inputs_for, plain, scaled
 from support.shipped import run_lines
 
 import watched
@@ -65,9 +67,26 @@ def with_numbers(numbers):
     return lambda case: dict(scalars=numbers(case.problem.op))
 
 
+def ties(case, most=4):
+    """Seeds for an op that draws: a random number meets the threshold in its upper half, as in one octet of
+    8192, and the lower half decides."""
+    op = case.problem.op
+    if "states" not in op.keeps or not hasattr(op, "p"):
+        return iter(())
+    count, upper = case.problem.operands["y"].count, min(int(op.p * 2 ** 16), 2 ** 16 - 1)
+
+    def is_met(seed):
+        states = inputs_for(case.problem, random.Random(seed), False)["states"]
+        kept, kept_above = (philox.kept(states, count, n / 2 ** 16) for n in (upper, upper + 1))
+        return (kept & ~kept_above).any()
+    return itertools.islice(filter(is_met, range(4000)), most)
+
+
 def ways(name, facts):
     """(facts, case, keywords) in the order to try them."""
     small = replace(facts, sms=1, l2_bytes=4096)
+    yield from ((facts, case, dict(scalars=plain(case.problem.op), seed=seed))
+                for case in cases(name, facts) for seed in ties(case))
     for mode in (with_numbers(blended), with_numbers(scaled), with_nans, only_nans, far_apart):
         yield from ((facts, case, mode(case)) for case in cases(name, facts))
     for mode in (with_numbers(plain), with_numbers(blended), with_nans):
@@ -84,7 +103,8 @@ def cover(device, name) -> list[str]:
         if number >= len(first) and ran(device, name)[0] >= BAR:
             break
         device.facts = card
-        outcome = watched.run(case.problem, device, number, [case.engine], config=case.config, **more)
+        outcome = watched.run(case.problem, device, **{"seed": number, **more}, engines=[case.engine],
+                              config=case.config)
         wrong += [f"{case} {more}: {text}" for text in outcome.findings]
     device.facts = facts
     return wrong
