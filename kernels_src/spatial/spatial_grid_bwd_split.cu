@@ -8,6 +8,7 @@ block  = [256, 1, 1]
 grid   = ["splits", "images", 1]
 needs  = ["1 <= images < 65536", "1 <= points < 2**31", "1 <= splits < 65536"]
 problems = ["spatial_grid_bwd dgrid=3x17x13x2:{T}", "spatial_grid_bwd dgrid=2x1x5x2:{T}",
+            "spatial_grid_bwd dgrid=3x300x1x2:{T}", "spatial_grid_bwd dgrid=2x1x1x2:{T}",
             "spatial_grid_bwd dgrid=1x71x83x2:{T}"]
 @*/
 // Points of a part: split, split + splits, … in steps of 256. Of a lone part the sums are the result.

@@ -6,7 +6,7 @@ params = ["const Acc_T* part", "T* dtheta", "int images", "int splits"]
 block  = [128, 1, 1]
 grid   = ["ceil_div(images * 6, 128)", 1, 1]
 needs  = ["1 <= images < 65536", "splits >= 1"]
-problems = ["spatial_grid_bwd dgrid=1x71x83x2:{T}"]
+problems = ["spatial_grid_bwd dgrid=1x71x83x2:{T}", "spatial_grid_bwd dgrid=2x200x201x2:{T}"]
 @*/
 #include "lib/types.cuh"
 
