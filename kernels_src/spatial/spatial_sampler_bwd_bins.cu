@@ -7,7 +7,8 @@ block  = [32, 1, 1]
 grid   = ["ceil_div(kinds, band)", "images", 1]
 needs  = ["1 <= images < 65536", "points >= 1", "kinds >= 1", "1 <= band <= 1024"]
 problems = ["spatial_sampler_bwd x=2x5x7x6:f32 dy=2x5x9x5:f32 grid=2x9x5x2:f32",
-            "spatial_sampler_bwd x=2x1x47x33:f32 dy=2x1x19x35:f32 grid=2x19x35x2:f32"]
+            "spatial_sampler_bwd x=2x1x47x33:f32 dy=2x1x19x35:f32 grid=2x19x35x2:f32",
+            "spatial_sampler_bwd x=1x1x3x3:f32 dy=1x1x16x20:f32 grid=1x16x20x2:f32"]
 @*/
 // starts[image][cell]: where its points begin in order[image][…]; one more than there are cells (`kinds`).
 // Every warp walks all points of its image twice: it counts those of its cells and those below them, then

@@ -29,6 +29,7 @@ class Code:
         self.addresses = {**globals_, **{v: at + memory.PARAM * (space == "param")
                                          for v, (space, at) in program.variables.items()}}
         self.executed = np.zeros(len(program.code), bool)
+        self.are_atomic = np.array([i.words[0] in ("atom", "red") for i in program.code])
         # (register, array kind) -> slot; what slots are: that, or (None, constant)
         self.slots, self.recipe = {}, []
         self.members: dict[int, int] = {}                    # warp instruction -> slot of its member mask

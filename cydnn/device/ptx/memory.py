@@ -208,8 +208,10 @@ class Memory:
         """``cells`` (n, k) are written by ``lanes``. True when several lanes write one cell now. ``strong``:
         other strong accesses may meet it; only those that are not are looked for, and it leaves no trace."""
         mine = np.broadcast_to(c.code[lanes][:, None], cells.shape)
-        if not atomic:
-            self.ordered(c, self.writes[cells], cells, lanes, mine, "written", "written")
+        codes = self.writes[cells]
+        if atomic and codes.max(initial=0) >= c.first:       # atomics may meet each other
+            codes = np.where(c.code_of.are_atomic[self.write_at[cells]], 0, codes)
+        self.ordered(c, codes, cells, lanes, mine, "written", "written")
         last = self.reads[cells] if self.ways == 1 else self.reads.reshape(-1, self.ways)[cells]
         self.ordered(c, last, cells, lanes, mine, "written", "read")
         if strong:

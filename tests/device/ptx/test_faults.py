@@ -120,6 +120,20 @@ def test_race_between_blocks(ptx80):
                        [out], blocks=2)
 
 
+@pytest.mark.parametrize("first, is_race", [("st.shared.u32 [%x], %t;", True), ("", False),
+                                            ("st.shared.u32 [%x], %t; bar.sync 0;", False)])
+def test_atomics_meet_each_other_only(ptx80, first, is_race):
+    """Thread 0 stores and all add: a race where they have not met since."""
+    body = f""".shared .align 4 .b8 s[4]; .reg .u32 %x; .reg .pred %q; mov.u32 %x, s; setp.eq.u32 %q, %t, 0;
+               {first.replace("st.", "@%q st.")} atom.shared.add.u32 %v, [%x], 1; bar.sync 0;
+               mad.wide.u32 %a0, %t, 4, %p0; st.global.u32 [%a0], %v;"""
+    run = lambda: snippet.launch(ptx80, snippet.entry(".reg .u32 %v; " + body, 1), [ptx80.alloc(512)])
+    if not is_race:
+        return run()
+    with pytest.raises(Finding, match="memory written here was written by"):
+        run()
+
+
 def test_read_only_loads_of_what_the_launch_writes(ptx80):
     body = "mad.wide.u32 %a0, %t, 4, %p0; st.global.u32 [%a0], %t; ld.global.nc.u32 %g, [%a0];"
     with pytest.raises(Finding, match="reads with .nc what this launch has written"):
