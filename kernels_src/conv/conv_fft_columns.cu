@@ -38,7 +38,7 @@ extern "C" __global__ __launch_bounds__(FFT_THREADS, sizeof(T) == 8 ? 6 : 9) voi
         const bool valid = at < inner;
         auto in = reinterpret_cast<const Complex<T>*>(from) + line * live * inner + at;
         auto out = reinterpret_cast<Complex<T>*>(to) + line * keep * inner + at;
-        __syncthreads();                                           // the tile of the item before is done with
+        __syncthreads();                      // tables are there, the tile of the item before is done with
         fft_through(tables, tile, n, stages,
                 [&](int u) {
                     const Complex<T> z = u < live && valid ? in[i64(u) * inner] : Complex<T>{0, 0};

@@ -48,11 +48,10 @@ extern "C" __global__ __launch_bounds__(FFT_THREADS, sizeof(T) == 8 ? 6 : 9) voi
         unsigned group, pair;
         const int d = pairs.divmod(groups.divmod(item, group), pair);
         const unsigned plane0 = group * FFT_LANES;
-        __syncthreads();                                           // the tile of the item before is done with
         if (threadIdx.x < 2 * FFT_LANES)
             lines[threadIdx.x] = fft_line(windows, inner, tiles, plane0 + threadIdx.x / 2, d,
                                           2 * pair + threadIdx.x % 2, live);
-        __syncthreads();
+        __syncthreads();            // lines and tables are there, the tile of the item before is done with
         NO_UNROLL for (int l = threadIdx.x / team; l < 2 * FFT_LANES; l += FFT_THREADS / team) {
             const FftLine line = lines[l];
             const T* from = x + line.off;

@@ -13,7 +13,8 @@ smem   = "n * 17 * 2 * (8 if T == f64 else 4)"
 extra  = ["blocks"]
 needs  = ["n >= 1", "n <= 256", "keep <= n", "pairs == ceil_div(rows_h, 2)", "groups == ceil_div(planes, 16)",
           "planes % 2 == 0", "rows_d * pairs * groups < 2147483648"]
-problems = ["conv_fprop n3c3h5w6 k4r3s2 pad1 {T}",
+problems = ["conv_fprop n1c16h48w3 k16r3s2 pad1 {T}",
+            "conv_fprop n3c3h5w6 k4r3s2 pad1 {T}",
             "conv_wgrad n2c2h9w4 k3r3s2 {T}",
             "conv_dgrad n1c3d2h3w5 k2t2r2s3 mode=convolution {T}",
             "conv_fprop n2c2h5w58 k2r3s5 pad1 {T} nhwc",

@@ -4,7 +4,7 @@
 //
 //   Complex<Real>                            re, im
 //   FftTables<Real>                          roots of unity, and the order in which results come out
-//   fft_tables(tables, n, stages, …)         fills them; all threads of a block, which then meet
+//   fft_tables(tables, n, stages, …)         fills them; threads must meet before they read
 //   fft_inside(tables, tile, n, stages)      signals in shared memory, tile[position * FFT_PITCH + lane]
 //   fft_through(tables, tile, n, stages, load, store)
 //                                            load(u) gives z[u] in the first stage, the last one calls
@@ -69,7 +69,6 @@ DEVICE void fft_tables(FftTables<Real>& tables, int n, int stages, const Array<i
         }
         tables.order[i] = short(f), tables.place[f] = short(i);
     }
-    __syncthreads();
 }
 
 // ---- Transforms of a few elements in registers ----

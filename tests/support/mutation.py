@@ -13,9 +13,9 @@ import subprocess
 import tempfile
 import time
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import count, islice, zip_longest
+from itertools import chain, count, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,8 +88,8 @@ class Ground:
 
 
 class Mutation:
-    """A kernel on a device with its cases, each run once as it is. ``more``: cases that are tried
-    on mutants that survive the others."""
+    """A kernel on a device with its cases, each run once as it is. ``more``: (case, facts of a card or None)
+    that are tried on mutants that survive the others."""
 
     def __init__(self, kernel: str, device, cases, more=(), budget: float = BUDGET):
         self.kernel, self.device, self.more, self.budget, self.seeds = (
@@ -102,11 +102,11 @@ class Mutation:
         self.lines = set().union(*(g.lines for g in self.grounds))
         self.mutants = [m for m in mutants(self.text, kernel) if m.line in self.lines]
 
-    def _add(self, case) -> Ground:
+    def _add(self, case, facts=None) -> Ground:
         """Run a case on the kernel as it is."""
         self.device.replaced.clear()
         self._forget()
-        trial, start = Trial(case, self.device, next(self.seeds)), time.process_time()
+        trial, start = Trial(case, self.device, next(self.seeds), facts), time.process_time()
         texts = trial()
         assert not texts, f"{self.kernel} is wrong as it is: {trial.case}: {texts}"
         found = [(text, c) for text, c in self.device.codes.items() if c.program.name == self.kernel]
@@ -123,8 +123,8 @@ class Mutation:
     def _reaching(self, line: int):
         """Cases that run a line: the deadliest and quickest first, then more."""
         yield from sorted((g for g in self.grounds if line in g.lines), key=lambda g: (-g.kills, g.seconds))
-        for case in self.more:
-            ground = self._add(case)
+        for case, facts in self.more:
+            ground = self._add(case, facts)
             if line in ground.lines:
                 yield ground
 
@@ -244,12 +244,23 @@ def contract_cases(name: str, facts) -> list:
     return [case for case in debug.cases(name, facts) for _ in range(2)]
 
 
+def tight(name: str, facts):
+    """(case, facts) of the contract's problems for a card of one SM, whose blocks take many turns."""
+    small = replace(facts, sms=1, l2_bytes=4096)
+    yield from ((case, small) for case in contract_cases(name, small))
+
+
 def near(name: str, facts, most: int):
     """Problems near those of the contract."""
     lines = [list(neighbours(line, 4 * most, FLOPS)) for line in kernels.get(name).problems]
     found = (case for problems in zip_longest(*lines) for p in problems if p
              for case, _ in islice(debug.of_problem(name, p, facts), 1))
     return islice(found, most)
+
+
+def more_cases(name: str, facts, most: int):
+    """(case, facts or None) for mutants that the contract's own cases do not kill."""
+    return chain(tight(name, facts), ((case, None) for case in near(name, facts, most)))
 
 
 def score(name: str, target: str | None = None, sample: int = 24, seed: int = 0,
@@ -259,5 +270,5 @@ def score(name: str, target: str | None = None, sample: int = 24, seed: int = 0,
     device = WatchedDevice(target or debug.target_of(kernels.get(name)))
     with watching():
         made = Mutation(name, device, contract_cases(name, device.facts) + drawn(device.facts)[name][:draws],
-                        near(name, device.facts, most))
+                        more_cases(name, device.facts, most))
         return made.score(made.sample(sample, seed))

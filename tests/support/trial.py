@@ -19,22 +19,24 @@ class Trial:
     what the interpreter finds.
 
     ``seed`` draws the inputs. Even ones store what is computed, odd ones scale and add;
-    their flavours take turns."""
+    their flavours take turns. ``facts``: of the card that is planned for, None for the device's own."""
 
-    def __init__(self, case, device, seed: int = 0):
+    def __init__(self, case, device, seed: int = 0, facts=None):
         self.case, self.device, self.bits, op = case, device, b"", case.problem.op
+        self.facts = facts or device.facts
         numbers, flavours = (matrix.plain, matrix.blended)[seed % 2], matrix.flavours(op)
         self.made = matrix.Prepared(case.problem, seed, numbers(op),
                                     flavours[(seed + seed // 2) % len(flavours)])
 
     def __call__(self) -> list[str]:
         plan.forget()                                       # the kernel's text may be another one than before
-        bits: list = []
+        bits, own, self.device.facts = [], self.device.facts, self.facts
         try:
             built = plan.build(self.made.graph, self.device, self.case.wish)
             return self.made.once(built, self.device, bits)
         finally:
             plan.forget()
+            self.device.facts = own
             self.bits = b"".join(bits)
 
 
