@@ -7,8 +7,8 @@ DIRECTIVES = dict(language_level=3, binding=False, boundscheck=False, wraparound
                   initializedcheck=False, auto_pickle=False, embedsignature=True,
                   **{"embedsignature.format": "python"})
 EXTENSIONS = [Extension(f"cydnn.{name}", [f"cydnn/{name}.pyx"], extra_compile_args=["-O2", "-g0"])
-              for name in ("_driver", "_address", "_context", "_handles", "_numbers", "_step", "_tape",
-                           "_table", "_call", "_core")]
+              for name in ("_driver", "_address", "_context", "_handles", "_numbers", "_operands", "_step",
+                           "_tape", "_table", "_call", "_core")]
 
 setup(
     packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx"],

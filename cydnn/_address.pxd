@@ -1,10 +1,57 @@
-"""Addresses of anything that has one. An int, which the hot path gets, costs no call."""
+"""Addresses of anything that has one, and what it says of the memory there. An int, which the hot path gets,
+costs no call."""
+cimport cython
 from cpython.long cimport PyLong_AsVoidPtr, PyLong_CheckExact
-from libc.stdint cimport uintptr_t
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport int64_t, uintptr_t
+
+cdef enum:
+    MOST_DIMS = 16                            # of memory that is compared with a tensor; more fit none
+
+cdef enum:                                    # Said.code: of DLPack's type, or
+    RAW = -1                                  # bytes, whatever they stand for
+    FOREIGN = -2                              # a type that no tensor has
+    NOTHING = -3                              # an address: nothing is said
+
+cdef struct Said:                             # what an object says of its memory
+    void *ptr
+    size_t bytes                              # of RAW memory
+    int code
+    int bits                                  # of an element
+    int rank
+    bint is_swapped                           # the other byte order
+    bint is_frozen                            # read-only
+    const int64_t *dims
+    const int64_t *strides                    # in elements; NULL: row-major
+
+
+@cython.final
+cdef class Memory:
+    cdef Said said
+    cdef int64_t numbers[2 * MOST_DIMS]       # dims, then strides
+    cdef readonly object place
+    cdef object owner                         # what keeps the memory alive
+    cdef object name                          # of a FOREIGN type
 
 
 cdef int pointer_other(object x, void **out) except -1           # what `pointer_of` accepts beside an int
 cdef int stream_other(object x, void **out) except -1            # what `stream_of` accepts beside an int
+cdef bint say(object x, Said *said) except -1                    # False: it must be asked in Python
+cpdef Memory memory_of(object x)
+
+
+cdef inline size_t bytes_of(const Said *said) noexcept nogil:
+    """From the first element to the end of the last."""
+    cdef int64_t last = 0, packed = 1
+    cdef int i
+    if said.code == RAW:
+        return said.bytes
+    for i in range(said.rank - 1, -1, -1):
+        if said.dims[i] == 0:
+            return 0
+        last += (said.dims[i] - 1) * (packed if said.strides == NULL else max(said.strides[i], 0))
+        packed *= said.dims[i]
+    return <size_t>((last + 1) * said.bits + 7) // 8
 
 cdef inline int pointer_into(object x, void **out) except -1:    # what `pointer_of` accepts
     if PyLong_CheckExact(x):

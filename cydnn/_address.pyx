@@ -1,17 +1,36 @@
-"""Addresses out of other people's objects, and out of ours: pointers and streams.
+"""Addresses out of other people's objects, and out of ours: pointers and streams. What an object says of its
+memory is read with the address, once, here.
 
 This module and ``_context`` use each other's functions: a context copies to whatever has an address, and a
 Buffer in a context has one. Their declarations (.pxd) do not.
 """
-from cpython.buffer cimport PyBUF_STRIDED_RO, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
-from cpython.long cimport PyLong_AsVoidPtr, PyLong_CheckExact
+cimport cython
+from cpython.buffer cimport PyBUF_RECORDS_RO, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from cpython.long cimport PyLong_AsVoidPtr, PyLong_Check, PyLong_CheckExact
+from cpython.number cimport PyIndex_Check
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 from cydnn._handles cimport Buffer, Stream
 
-from cydnn.status import BadParam
+import sys
+from numbers import Integral
+
+from cydnn.dtypes import dlpack_type
+from cydnn.status import BadParam, CydnnError
+
+cdef enum:                                    # DLDeviceType: those of which the host reads and writes
+    ON_HOST = 1, PINNED = 3, PINNED_ROCM = 11, MANAGED = 13
+cdef enum:                                    # codes of DLDataTypeCode
+    INT = 0, UINT = 1, FLOAT = 2, OPAQUE = 3, COMPLEX = 5, BOOL = 6
+
+cdef str HOST = "host", GPU = "a GPU"         # Memory.place
+cdef dict CODES = {"i": INT, "u": UINT, "f": FLOAT, "c": COMPLEX, "b": BOOL}      # of a type string
+cdef dict LETTERS = {**dict.fromkeys("bhilqn", INT), **dict.fromkeys("BHILQN", UINT),
+                     **dict.fromkeys("efdg", FLOAT), "Zf": COMPLEX, "Zd": COMPLEX, "?": BOOL}   # of a buffer
+cdef dict types = {}                          # type strings and formats that were seen -> what they mean
+cdef bint is_little = sys.byteorder == "little"
 
 
 cdef struct DLTensor:
@@ -38,18 +57,22 @@ cdef struct ExchangeAPI:                      # DLPackExchangeAPI of DLPack 1
     fn_dltensor dltensor_from_object
     void *current_work_stream
 
-# The last type that offered the exchange API; a reference, so its address stays its own.
-cdef object api_type = None
+# The last type that offered the exchange API, and the last that did not; references, so their addresses stay
+# their own.
+cdef object api_type = None, other_type = None
 cdef ExchangeAPI *api_table = NULL
 
 
 cdef ExchangeAPI *find_api(object x) except? NULL:
-    global api_type, api_table
+    global api_type, api_table, other_type
     cdef ExchangeAPI *api
     if type(x) is api_type:
         return api_table
+    if type(x) is other_type:
+        return NULL
     capsule = getattr(type(x), "__dlpack_c_exchange_api__", None)
     if capsule is None or not PyCapsule_IsValid(capsule, "dlpack_exchange_api"):
+        other_type = type(x)
         return NULL
     api = <ExchangeAPI *>PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
     while api != NULL and api.major != 1:
@@ -60,55 +83,248 @@ cdef ExchangeAPI *find_api(object x) except? NULL:
     return api
 
 
-cdef int pointer_other(object x, void **out) except -1:
-    cdef DLTensor tensor
+# -- What memory says of itself ------------------------------------------------------------------------------
+
+cdef inline void say_tensor(DLTensor *t, Said *said) noexcept:
+    said.ptr = <char *>t.data + t.byte_offset
+    said.code, said.bits = t.code if t.lanes == 1 else FOREIGN, t.bits * t.lanes
+    said.rank, said.dims, said.strides = t.ndim, t.shape, t.strides
+    said.is_swapped = said.is_frozen = False
+
+
+cdef bint say(object x, Said *said) except -1:
     cdef ExchangeAPI *api
-    if x is None:
-        out[0] = NULL
-        return 0
-    if isinstance(x, Buffer):
-        out[0] = <void *>(<Buffer>x).ptr
-        return 0
-    api = find_api(x)
-    if api == NULL:
-        return pointer_slow(x, out)
-    api.dltensor_from_object(<PyObject *>x, &tensor)
-    out[0] = <char *>tensor.data + tensor.byte_offset
+    cdef DLTensor tensor
+    if PyLong_CheckExact(x) or x is None:
+        said.ptr, said.code = NULL if x is None else PyLong_AsVoidPtr(x), NOTHING
+    elif isinstance(x, Memory):
+        said[0] = (<Memory>x).said
+    elif isinstance(x, Buffer):
+        said.ptr, said.bytes, said.code = <void *>(<Buffer>x).ptr, (<Buffer>x).bytes, RAW
+        said.is_frozen = False
+        if said.ptr == NULL:
+            raise BadParam(f"pointer: must be memory that was not freed; got {x!r}")
+    else:
+        api = find_api(x)
+        if api == NULL:
+            return False
+        api.dltensor_from_object(<PyObject *>x, &tensor)
+        say_tensor(&tensor, said)
+    return True
+
+
+@cython.final
+@cython.freelist(64)
+cdef class Memory:
+    """What an object says of its memory: ``memory_of``. An address says nothing.
+
+    ``place``: "host", "a GPU", for memory of an interpreter what it belongs to, None for an address.
+    """
+    @property
+    def address(self) -> int:
+        return <uintptr_t>self.said.ptr
+
+    @property
+    def bytes(self) -> int | None:
+        """From the address to the end; None where nothing is said."""
+        return None if self.said.code == NOTHING else bytes_of(&self.said)
+
+    @property
+    def is_frozen(self) -> bool:
+        return self.said.is_frozen
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        cdef int64_t found = 1
+        for i in range(self.said.rank):
+            found *= self.said.dims[i]
+        return found
+
+    @property
+    def dims(self) -> tuple:
+        return tuple([self.said.dims[i] for i in range(self.said.rank)])
+
+    @property
+    def strides(self) -> tuple:
+        """In elements."""
+        return tuple([self.said.strides[i] for i in range(self.said.rank)])
+
+    @property
+    def type(self) -> str:
+        """``float32``; what it is made of."""
+        kind = {INT: "int", UINT: "uint", FLOAT: "float", BOOL: "bool", COMPLEX: "complex", 4: "bfloat"}
+        if self.said.code == FOREIGN:
+            return f"the type {self.name}"
+        name = "bytes" if self.said.code == RAW else kind.get(self.said.code, f"type {self.said.code} of ")
+        order = "byte-swapped " if self.said.is_swapped else ""
+        return order + (name if self.said.code in (RAW, BOOL) else f"{name}{self.said.bits}")
+
+    def __repr__(self):
+        return f"<memory at {self.address:#x}>"
+
+    def part(self, size_t offset) -> Memory:
+        """What lies behind the first ``offset`` bytes."""
+        cdef Memory found = Memory.__new__(Memory)
+        cdef size_t size = 0 if self.said.code == NOTHING else bytes_of(&self.said)
+        found.said, found.place, found.owner = self.said, self.place, self
+        found.said.ptr = <char *>self.said.ptr + offset
+        found.said.bytes = size - min(size, offset)
+        if found.said.code != NOTHING:
+            found.said.code = RAW
+        return found
+
+
+cdef tuple meaning(str key, Py_ssize_t itemsize):
+    """(code, bits, is the byte order another) of ``<f4``, or of the format ``f``."""
+    other = (">", "!") if is_little else ("<",)
+    is_swapped, letters = key[:1] in other and itemsize > 1, key.lstrip("@=<>!|")
+    if len(letters) > 1 and letters[0] in CODES and letters[1:].isdigit():
+        return CODES[letters[0]], 8 * itemsize, is_swapped
+    return LETTERS.get(letters, FOREIGN), 8 * itemsize, is_swapped
+
+
+cdef int say_shape(Memory m, tuple dims, object strides, int64_t unit) except -1:
+    """``strides``: of ``unit`` bytes, None for row-major."""
+    cdef Py_ssize_t i, rank = len(dims)
+    cdef int64_t packed = 1, stride, size
+    if rank > MOST_DIMS:
+        raise BadParam(f"pointer: memory must have <= {MOST_DIMS} dims; got {dims}")
+    m.said.rank, m.said.dims, m.said.strides = <int>rank, m.numbers, m.numbers + MOST_DIMS
+    for i in range(rank - 1, -1, -1):
+        size = dims[i]
+        stride = packed * unit if strides is None else (<tuple?>strides)[i]
+        # one of parts of an element is none that a tensor has
+        stride = packed if size == 1 else stride // unit if unit and stride % unit == 0 else -1
+        m.numbers[i], m.numbers[MOST_DIMS + i] = size, stride
+        packed *= size
     return 0
 
 
-cdef int pointer_slow(object x, void **out) except -1:
-    """The ways that cost a dict or a capsule.
+cdef int64_t say_type(Memory m, str key, Py_ssize_t itemsize) except -1:
+    """Bytes of an element. ``key``: a type string of NumPy, which says them, or a format of a buffer."""
+    found = types.get(key if itemsize == 0 else (key, itemsize))
+    if found is None:
+        size = itemsize or int(key[2:])
+        found = (*meaning(key, size), size)
+        if found[0] == FOREIGN:               # there is no end of them: not remembered
+            m.name = key
+        else:
+            types[key if itemsize == 0 else (key, itemsize)] = found
+    m.said.code, m.said.bits, m.said.is_swapped, size = <tuple>found
+    return size
 
-    Integers of NumPy come first: they too offer a buffer, which is not what they mean.
-    """
+
+cdef int say_address(Memory m, object address, object place) except -1:
+    """An address, and nothing that is said."""
+    m.said.ptr, m.said.code, m.place = PyLong_AsVoidPtr(int(address)), NOTHING, place
+    return 0
+
+
+cdef int ask_tensor(Memory m, DLTensor *tensor) except -1:
+    cdef tuple dims = tuple([tensor.shape[i] for i in range(tensor.ndim)])
+    say_tensor(tensor, &m.said)
+    m.place = place_of(tensor.device_type)
+    return say_shape(m, dims, None if tensor.strides == NULL else
+                       tuple([tensor.strides[i] for i in range(tensor.ndim)]), 1)
+
+
+cdef int ask_interface(Memory m, object x, object interface, object place) except -1:
+    cdef int64_t size
+    address, m.said.is_frozen = interface["data"]
+    say_address(m, address, place)
+    size = say_type(m, interface["typestr"], 0)
+    if m.said.code == FOREIGN:         # types of ml_dtypes have no letter of their own
+        m.said.code, m.said.bits = dlpack_type(getattr(x, "dtype", None)) or (FOREIGN, 8 * size)
+    return say_shape(m, interface["shape"], interface.get("strides"), size)
+
+
+cdef bint ask_buffer(Memory m, object x) except -1:
+    """False when there is none."""
     cdef Py_buffer view
-    cdef DLTensor *tensor
-    from numbers import Integral
-    if isinstance(x, Integral):
-        out[0] = PyLong_AsVoidPtr(int(x))
-        return 0
-    interface = getattr(x, "__cuda_array_interface__", None)
-    if interface is None and PyObject_CheckBuffer(x):
-        PyObject_GetBuffer(x, &view, PyBUF_STRIDED_RO)
-        out[0] = view.buf
+    cdef int i
+    if not PyObject_CheckBuffer(x):
+        return False
+    try:
+        PyObject_GetBuffer(x, &view, PyBUF_RECORDS_RO)
+    except (BufferError, ValueError):     # arrays of ml_dtypes
+        return False
+    try:
+        m.said.ptr, m.said.is_frozen, m.place = view.buf, view.readonly, HOST
+        say_type(m, "B" if view.format == NULL else view.format.decode(), view.itemsize)
+        say_shape(m, tuple([view.shape[i] for i in range(view.ndim)]),
+                    tuple([view.strides[i] for i in range(view.ndim)]), view.itemsize)
+    finally:
         PyBuffer_Release(&view)
-        return 0
-    if interface is None:
-        interface = getattr(x, "__array_interface__", None)
+    return True
+
+
+cdef int ask(Memory m, object x) except -1:
+    """The ways that cost a dict or a capsule. What offers DLPack may also offer ``__index__``: that of a
+    tensor of one element is its value."""
+    interface = getattr(x, "__cuda_array_interface__", None)
     if interface is not None:
-        out[0] = PyLong_AsVoidPtr(int(interface["data"][0]))
+        return ask_interface(m, x, interface, GPU)
+    if PyLong_Check(x) or (PyIndex_Check(x) and isinstance(x, Integral)):
+        return say_address(m, x, None)
+    if hasattr(x, "__cydnn_memory__"):
+        address, size, place = x.__cydnn_memory__()
+        say_address(m, address, place)
+        m.said.code, m.said.bytes = RAW, size
         return 0
+    if ask_buffer(m, x):
+        return 0
+    interface = getattr(x, "__array_interface__", None)
+    if interface is not None:
+        return ask_interface(m, x, interface, HOST)
     if not hasattr(x, "__dlpack__"):
+        if PyIndex_Check(x):
+            return say_address(m, x, None)
         raise BadParam("pointer: must be an int address, None, or an object with DLPack, "
                        f"__cuda_array_interface__ or a buffer; got {type(x).__name__}")
     capsule = x.__dlpack__()
     if not PyCapsule_IsValid(capsule, "dltensor"):
         raise BadParam(f"pointer: __dlpack__() must give a capsule named dltensor; got {capsule!r} "
                        f"from {type(x).__name__}")
-    # The tensor is first in DLManagedTensor; the capsule frees itself.
-    tensor = <DLTensor *>PyCapsule_GetPointer(capsule, "dltensor")
-    out[0] = <char *>tensor.data + tensor.byte_offset
+    # The tensor is first in DLManagedTensor; the capsule frees itm.
+    return ask_tensor(m, <DLTensor *>PyCapsule_GetPointer(capsule, "dltensor"))
+
+cdef object place_of(int device):
+    return HOST if device in (ON_HOST, PINNED, PINNED_ROCM, MANAGED) else GPU
+
+
+cpdef Memory memory_of(object x):
+    """What an int (an address), None (0), a Buffer, a NumPy array, or any object with DLPack or
+    ``__cuda_array_interface__`` says of its memory. Where that is of an interpreter, an object has
+    ``__cydnn_memory__() -> (address, bytes, whose)``."""
+    cdef Memory found
+    cdef DLTensor tensor
+    if isinstance(x, Memory):
+        return x
+    found = Memory.__new__(Memory)
+    found.owner = x
+    if PyLong_CheckExact(x) and x < 0:
+        raise BadParam(f"pointer must be an address; got {x}")
+    if find_api(x) != NULL:
+        find_api(x).dltensor_from_object(<PyObject *>x, &tensor)
+        ask_tensor(found, &tensor)
+    elif say(x, &found.said):
+        found.place = GPU if found.said.code == RAW else None
+    else:
+        try:
+            ask(found, x)
+        except CydnnError:
+            raise
+        except (AttributeError, BufferError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise BadParam(f"pointer: {type(x).__name__} does not give its memory: {error}") from None
+    return found
+
+
+cdef int pointer_other(object x, void **out) except -1:
+    cdef Said said
+    if not say(x, &said):
+        said = memory_of(x).said
+    out[0] = said.ptr
     return 0
 
 

@@ -9,6 +9,7 @@ import cydnn._context as _context
 import cydnn._driver as _driver
 import cydnn._handles as _handles
 import cydnn._numbers as _numbers
+import cydnn._operands as _operands
 import cydnn._step as _step
 import cydnn._table as _table
 import cydnn._tape as _tape
@@ -17,8 +18,9 @@ NAMES = {
     _driver: "device_count driver_version",
     _context: "Context Function",
     _handles: "Buffer Event Stream",
-    _address: "pointer_of stream_of",
+    _address: "Memory memory_of pointer_of stream_of",
     _numbers: "Numbers",
+    _operands: "Operands scratch_of",
     _step: "log_launches raw_launch_loop",
     _tape: "Tape",
     _table: "Descriptor PlanTable descriptor nullable",

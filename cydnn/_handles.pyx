@@ -8,6 +8,8 @@ from cydnn._context cimport Context, enter, leave
 from cydnn._driver cimport cu, fail
 from cydnn.cuda cimport address_t
 
+from cydnn.status import BadParam
+
 
 @cython.final
 @cython.no_gc_clear
@@ -110,12 +112,14 @@ cdef class Event:
 cdef class Buffer:
     """Device memory at ``ptr``, 0 once freed. Freed with the object. Torch and CuPy can view it."""
 
-    def __cinit__(self, Context context not None, size_t bytes):
+    def __cinit__(self, Context context not None, bytes):
         cdef address_t ptr = 0
         cdef bint pushed
+        if not 0 <= bytes < 1 << 63:
+            raise BadParam(f"alloc: bytes must be >= 0 and below 2**63; got {bytes}")
         self.context, self.bytes = context, bytes
         enter(context, &pushed)
-        status = cu.MemAlloc(&ptr, bytes if bytes else 1)
+        status = cu.MemAlloc(&ptr, self.bytes if self.bytes else 1)
         leave(pushed)
         if status == 2:
             fail(status, "cuMemAlloc", f"; {bytes} bytes were asked for on cuda:{context.ordinal}")

@@ -11,8 +11,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
-from cydnn._address cimport pointer_of
-from cydnn._tape cimport MAX_SLOTS, Tape, addresses_into
+from cydnn._address cimport Said, pointer_into, pointer_of
+from cydnn._operands cimport objects_into
+from cydnn._tape cimport MAX_SLOTS, Tape, ints_into
 
 from itertools import count
 
@@ -319,8 +320,9 @@ cdef class PlanTable:
     def absent(self, int64_t fn, tuple pointers not None) -> int:
         """Which pointers of a call are left out, as bits: NULL, and the function's may be."""
         cdef void *addresses[MAX_SLOTS]
-        cdef Py_ssize_t n = PyTuple_GET_SIZE(pointers)
-        addresses_into(pointers, addresses)
+        cdef Py_ssize_t i, n = PyTuple_GET_SIZE(pointers)
+        for i in range(ints_into(pointers, addresses), n):
+            pointer_into(pointers[i], &addresses[i])
         return leave_out(addresses, &n, <uint64_t>fn >> 32)
 
     def put(self, int64_t fn, tuple keys not None, bint is_aligned, executable not None,
@@ -369,8 +371,11 @@ cdef class PlanTable:
         cdef Row *row
         cdef uintptr_t bits = 0
         cdef uint64_t absent = 0
-        cdef Py_ssize_t i, n = PyTuple_GET_SIZE(pointers)
-        addresses_into(pointers, addresses)
+        cdef Py_ssize_t i, n = PyTuple_GET_SIZE(pointers), ints = ints_into(pointers, addresses)
+        cdef Said said[MAX_SLOTS]
+        cdef bint has_objects = ints < n
+        if has_objects:
+            pointers = objects_into(pointers, ints, addresses, said)
         if fn >> 32:
             absent = leave_out(addresses, &n, <uint64_t>fn >> 32)
         for i in range(n):
@@ -385,6 +390,8 @@ cdef class PlanTable:
             return False
         executable = <object>row.executable
         if type(executable) is Tape:
+            if has_objects:
+                (<Tape>executable).operands.check(pointers, said, absent)
             (<Tape>executable).start(addresses, n, scalars, workspace, workspace_bytes, stream)
         else:
             if absent:

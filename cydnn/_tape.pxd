@@ -1,11 +1,12 @@
 """The tape. ``execute_c`` runs one without the GIL."""
 cimport cython
+from cpython.long cimport PyLong_AsVoidPtr, PyLong_CheckExact
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 
-from cydnn._address cimport pointer_into
 from cydnn._context cimport Context, Function
 from cydnn._numbers cimport Numbers, number_t
+from cydnn._operands cimport Operands
 from cydnn._step cimport Patch, Step
 
 cdef enum:
@@ -31,7 +32,7 @@ cdef struct Pair:                             # a written slot and another slot:
 cdef class Tape:
     cdef object __weakref__
     cdef readonly Context context
-    cdef readonly tuple names
+    cdef readonly Operands operands
     cdef readonly Numbers numbers
     cdef readonly size_t workspace_bytes, workspace_alignment
     cdef readonly int slot_count, scalar_count, step_count
@@ -60,10 +61,13 @@ cdef int execute_c(Tape tape, void **pointers, number_t *scalars, void *workspac
 
 cdef int refuse_count(tuple pointers) except -1
 
-cdef inline int addresses_into(tuple pointers, void **out) except -1:        # of at most MAX_SLOTS pointers
-    cdef Py_ssize_t i
-    if PyTuple_GET_SIZE(pointers) > MAX_SLOTS:
+cdef inline Py_ssize_t ints_into(tuple pointers, void **out) except -1:
+    """The addresses of the first of at most MAX_SLOTS pointers that are ints; returns how many are."""
+    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(pointers)
+    if n > MAX_SLOTS:
         refuse_count(pointers)
-    for i in range(PyTuple_GET_SIZE(pointers)):
-        pointer_into(<object>PyTuple_GET_ITEM(pointers, i), &out[i])
-    return 0
+    for i in range(n):
+        if not PyLong_CheckExact(<object>PyTuple_GET_ITEM(pointers, i)):
+            return i
+        out[i] = PyLong_AsVoidPtr(<object>PyTuple_GET_ITEM(pointers, i))
+    return n

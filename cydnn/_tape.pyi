@@ -3,10 +3,11 @@ from typing import Any, Iterable, Sequence
 
 from ._context import Context, Function
 from ._numbers import Numbers
+from ._operands import Operands
 
 class Tape:
     context: Context
-    names: tuple[str, ...]
+    operands: Operands
     numbers: Numbers
     workspace_bytes: int
     workspace_alignment: int
@@ -14,10 +15,12 @@ class Tape:
     scalar_count: int
     step_count: int
     is_sealed: bool
-    def __init__(self, context: Context, slots: Iterable[tuple[str, int, int, bool, bool]],
+    def __init__(self, context: Context, slots: Iterable[tuple],
                  scalars: Iterable[float | None] = (), workspace_bytes: int = 0,
                  inplace: Iterable[tuple[int, int]] = (), workspace_alignment: int = 16,
                  periods: dict[tuple[int, int], tuple[int, int, int]] | None = None) -> None: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
     @property
     def scalars(self) -> tuple[float | None, ...]: ...
     @property

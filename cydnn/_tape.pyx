@@ -8,11 +8,12 @@ from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
-from cydnn._address cimport pointer_into, stream_into
+from cydnn._address cimport Said, stream_into
 from cydnn._context cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVERLAPPING, IS_OVER_WORKSPACE,
                              IS_PAGEABLE, IS_SMALL, IS_UNKNOWN, Context, Function, enter, is_known, leave)
 from cydnn._driver cimport driver, need
 from cydnn._numbers cimport Numbers, number_t
+from cydnn._operands cimport Operands, objects_into, scratch_into
 from cydnn._step cimport (PATCH_F32, PATCH_F64, PATCH_I32, PATCH_I64, PATCH_MAP, PATCH_POINTER, Patch, Step,
                           attributes_into, attributes_of, clear, data_into, run, set_into, shape_into)
 
@@ -42,7 +43,7 @@ cdef class Tape:
     """A list of launches with packed parameters. Built once, sealed by its first execute, then safe in
     several threads at once.
 
-    slots              operands in the order of ``execute``: (name, bytes, alignment, is_written, is_optional)
+    slots              operands in the order of ``execute``: Operands, or their fields
     scalars            default values of the by-value numbers (an int: a whole number; None: must be given)
     workspace_bytes    what ``execute`` must be given; the kernels see its address plus their own offset
     inplace            (written slot, read slot) pairs that may have exactly the same address
@@ -52,25 +53,25 @@ cdef class Tape:
 
     def __cinit__(self, Context context not None, slots, scalars=(), size_t workspace_bytes=0, inplace=(),
                   size_t workspace_alignment=16, periods=None):
-        slots, scalars = list(slots), tuple(scalars)
+        self.operands, scalars = Operands(slots), tuple(scalars)
+        slots = self.operands.rows
         inplace, periods = {tuple(pair) for pair in inplace}, periods or {}
         if max(len(slots), len(scalars)) > MAX_SLOTS:
             raise NotSupported(f"tape: must have <= {MAX_SLOTS} slots and scalars; got {len(slots)} and "
                                f"{len(scalars)}")
         self.context, self.workspace_bytes = context, workspace_bytes
         self.workspace_alignment = workspace_alignment
-        self.names = tuple(str(slot[0]) for slot in slots)
         self.slot_count, self.scalar_count, self.functions = len(slots), len(scalars), []
         self.numbers = Numbers(scalars)
         self.slots = <Slot *>calloc(len(slots) + 1, sizeof(Slot))
         self.pairs = <Pair *>calloc(sum(bool(slot[3]) for slot in slots) * len(slots) + 1, sizeof(Pair))
         if self.slots == NULL or self.pairs == NULL:
             raise MemoryError()
-        for i, (name, size, alignment, is_written, is_optional) in enumerate(slots):
-            if alignment < 1 or alignment & (alignment - 1):
-                raise BadParam(f"{name}: alignment must be a power of two; got {alignment}")
-            self.slots[i] = Slot(bytes=size, mask=alignment - 1, is_written=is_written,
-                                 is_optional=is_optional)
+        for i, slot in enumerate(slots):
+            if slot.alignment < 1 or slot.alignment & (slot.alignment - 1):
+                raise BadParam(f"{slot.name}: alignment must be a power of two; got {slot.alignment}")
+            self.slots[i] = Slot(bytes=slot.bytes, mask=slot.alignment - 1, is_written=slot.is_written,
+                                 is_optional=slot.is_optional)
         for i, j in ((i, j) for i in range(len(slots)) if slots[i][3] for j in range(len(slots))):
             if i != j and slots[i][1] and slots[j][1] and (i < j or not slots[j][3]):
                 period, run, other_run = periods.get((i, j), (0, 0, 0))
@@ -89,6 +90,11 @@ cdef class Tape:
     def __repr__(self):
         names = ", ".join(self.names)
         return f"<tape of {self.step_count} steps over ({names}) on cuda:{self.context.ordinal}>"
+
+    @property
+    def names(self) -> tuple:
+        """Of the operands."""
+        return tuple([row.name for row in self.operands.rows])
 
     @property
     def scalars(self) -> tuple:
@@ -205,8 +211,13 @@ cdef class Tape:
         scalars     one per scalar, None for its default; or None for all defaults
         """
         cdef void *addresses[MAX_SLOTS]
+        cdef Said said[MAX_SLOTS]
+        cdef Py_ssize_t ints
         pointers = pointers if PyTuple_CheckExact(pointers) else tuple(pointers)
-        addresses_into(pointers, addresses)
+        ints = ints_into(pointers, addresses)
+        if ints < PyTuple_GET_SIZE(pointers):
+            pointers = objects_into(pointers, ints, addresses, said)
+            self.operands.check(pointers, said, 0)
         self.start(addresses, PyTuple_GET_SIZE(pointers), scalars, workspace, workspace_bytes, stream)
 
     cdef int start(self, void **pointers, Py_ssize_t n, object scalars, object workspace,
@@ -220,7 +231,7 @@ cdef class Tape:
         if scalars is not None:
             self.numbers.read_all(scalars if PyTuple_CheckExact(scalars) else tuple(scalars), numbers)
             values = numbers
-        pointer_into(workspace, &scratch)
+        scratch_into(workspace, workspace_bytes, &scratch)
         stream_into(stream, &queue)
         with nogil:
             execute_c(self, pointers, values, scratch, workspace_bytes, queue)

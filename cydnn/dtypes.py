@@ -187,6 +187,24 @@ MATH = {                                         # compute type: what it is comp
     "f16": "f32", "bf16": "f32", "fast_f8": "f32", "bool": "f32"}
 
 
+_DLPACK = {"bf16": 4, "f8_e4m3": 10, "f8_e5m2": 12}             # codes of types that NumPy does not have
+
+
+def dlpack_types(row: DType) -> tuple:
+    """The (code, bits) that arrays of a type may say in DLPack: its own, and that of its host storage."""
+    code = {"f": 2, "i": 0, "u": 1}[row.numpy.kind]
+    own = 6 if row.kind == "bool" else _DLPACK.get(row.name, code)
+    return (own, 8 * row.numpy.itemsize), (code, 8 * row.numpy.itemsize)
+
+
+def dlpack_type(x) -> tuple | None:
+    """The (code, bits) of a type as ``dtype`` takes it; None for one that tensors do not have."""
+    try:
+        return None if x is None else dlpack_types(dtype(x))[0]
+    except BadParam:
+        return None
+
+
 def dtype(x) -> DType:
     """The row for a DType, a name ("bf16"), an API number, a NumPy or ml_dtypes dtype, or a torch dtype."""
     if isinstance(x, DType):

@@ -13,6 +13,7 @@ from .device.facts import DeviceFacts
 from .graph import FromTensor, Graph
 from .graph.text import from_rows, rows
 from .heuristics import ANYTHING, Choice, Wish, best, parse
+from .operand import of_slots
 from .status import BadParam
 from .steps import Launch, Memset, Pointer, Scalar, TensorMap, mapped
 from .tensor import runs_of, shared_period
@@ -23,7 +24,8 @@ FORMAT = 1                                       # of the JSON form
 class Layout:
     """What a plan is before there is a device for it.
 
-    ``slots``: the Tensors to give pointers for, in uid order. ``scalars``: [(key, default)] of the by-value
+    ``slots``: the Tensors to give pointers for, in uid order; ``operands``: what memory for them must be.
+    ``scalars``: [(key, default)] of the by-value
     numbers. ``written``, ``optional``: numbers of slots. ``inplace``: (written slot, read slot) pairs that
     may be one buffer. ``periods``: {(written slot, other slot): their common period}. ``steps``: their
     Pointers name a slot (or -1, the workspace), their Scalars an index into ``scalars``.
@@ -36,6 +38,7 @@ class Layout:
         self._slot_of = {u: i for i, u in enumerate(graph.slots)}
         self.written = {self._slot_of[u] for n in graph.nodes for u in n.writes if u in self._slot_of}
         self.optional = {i for i, d in enumerate(self.slots) if d.count == 0}
+        self.operands = of_slots(self.slots, self.written, self.optional)
         self.scalars, self._scalar_of = _numbers(self.graph)
         self._offsets, self.workspace_bytes = choice.areas
         self.inplace = self._inplace_pairs()

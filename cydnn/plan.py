@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 
 from . import device as devices
+from ._core import scratch_of
 from .graph import Graph
 from .heuristics import ANYTHING, Choice, Wish, best
 from .layout import Layout
@@ -66,7 +67,7 @@ class ExecutionPlan:
         if workspace_bytes is None:
             workspace_bytes = self.workspace_bytes
             if type(workspace) is not int:       # an array or a buffer says how much room there is
-                workspace_bytes = room(workspace, workspace_bytes)
+                workspace, workspace_bytes = room(workspace, workspace_bytes)
         self._execute(pointers, scalars, workspace, workspace_bytes, stream)
 
     def run(self, pack: dict, workspace=0, stream=0, scalars=None):
@@ -81,14 +82,11 @@ class ExecutionPlan:
         self.execute([pack[d.uid] for d in self.slots], workspace, stream, values)
 
 
-def room(workspace, otherwise: int) -> int:
-    """Bytes of a workspace given as an array, a tensor or a buffer;
-    ``otherwise`` when the object does not say."""
-    for name in ("nbytes", "bytes"):
-        size = getattr(workspace, name, None)
-        if isinstance(size, int):
-            return size
-    return otherwise
+def room(workspace, otherwise: int) -> tuple:
+    """A workspace given as an array, a tensor or a buffer, and its bytes; ``otherwise`` where it does not
+    say."""
+    found = scratch_of(workspace)
+    return found, otherwise if found.bytes is None else found.bytes
 
 
 _cache: OrderedDict = OrderedDict()

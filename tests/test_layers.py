@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "cydnn"
-CORE = "_core _address _call _context _driver _handles _numbers _step _table _tape cuda symbols"
+CORE = "_core _address _call _context _driver _handles _numbers _operands _step _table _tape cuda symbols"
 HEIGHTS = (                                      # the lowest first; rooms of one line do not know each other
     "status",
     # the errors and the version; all else is loaded when it is asked for
@@ -16,6 +16,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "arena",
     "dtypes",
     "tensor",
+    "operand",
     "steps",
     "kernels",
     # one room in several files: bytes and launches, never operations

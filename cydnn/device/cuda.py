@@ -74,9 +74,8 @@ class CudaDevice:
         """The tape of a plan: images chosen and loaded, parameters packed, pointers and scalars
         left to be patched at execute."""
         tape = _core.Tape(
-            self.context, [(d.label, d.bytes, d.alignment, i in plan.written, i in plan.optional)
-                           for i, d in enumerate(plan.slots)], [default for _, default in plan.scalars],
-            plan.workspace_bytes, plan.inplace, periods=plan.periods)
+            self.context, plan.operands, [default for _, default in plan.scalars], plan.workspace_bytes,
+            plan.inplace, periods=plan.periods)
         for step in plan.steps:
             if type(step) not in STEPS:
                 raise NotSupported(

@@ -10,25 +10,34 @@ import ctypes
 
 import numpy as np
 
+from .. import _core
 from ..steps import Scalar
-from ..status import BadParam
+from ..status import AllocFailed, BadParam
+from .buffer import HOST, Buffer, whole
 from .facts import DeviceFacts
 
+ALIGNMENT = 16                                   # of a workspace, on every device
 
-class HostBuffer:
-    """``bytes`` bytes of host memory, aligned to 256. Keeps its memory alive; ``ptr`` is its address."""
+
+class HostBuffer(Buffer):
+    """``bytes`` bytes of host memory, aligned to 256. Keeps its memory alive."""
+    place = HOST
 
     def __init__(self, size_bytes: int):
-        self.bytes = int(size_bytes)
-        self._store = np.empty(self.bytes + 256, np.uint8)
+        self.bytes = whole(size_bytes)
+        try:
+            self._store = np.empty(self.bytes + 256, np.uint8)
+        except (MemoryError, ValueError):
+            raise AllocFailed(f"alloc: {self.bytes} bytes could not be had on the host") from None
         self.ptr = -(-self._store.ctypes.data // 256) * 256
 
     @property
     def __array_interface__(self):
-        return {"shape": (self.bytes,), "typestr": "|u1", "data": (self.ptr, False), "version": 3}
+        ptr, size, _ = self.__cydnn_memory__()
+        return {"shape": (size,), "typestr": "|u1", "data": (ptr, False), "version": 3}
 
     def free(self):
-        self._store = None
+        self._store, self.ptr = None, 0
 
 
 def memory(address: int, size_bytes: int) -> np.ndarray:
@@ -78,46 +87,14 @@ def write(desc, address: int, values: np.ndarray):
     np.bitwise_or.at(flat, index >> 3, stored.astype(np.uint8) << (index & 7).astype(np.uint8))
 
 
-def address_of(x) -> int:
-    """The host address of an int, a NumPy array, a buffer of this device, or None (0)."""
-    if x is None:
-        return 0
-    if isinstance(x, np.ndarray):
-        return x.ctypes.data
-    if hasattr(x, "ptr"):
-        return int(x.ptr)
-    if hasattr(x, "__index__"):
-        return _address(int(x))
-    if hasattr(x, "__array_interface__"):
-        return x.__array_interface__["data"][0]
-    if hasattr(x, "__dlpack__"):
-        return np.from_dlpack(x).ctypes.data
-    raise BadParam(f"pointer must be an int, an array, a buffer or None; got {type(x).__name__}")
-
-
-def _address(number: int) -> int:
-    if number < 0:
-        raise BadParam(f"pointer must be an address; got {number}")
-    return number
-
-
-def refuse_memory(desc, x, is_written: bool):
-    """What is known of an array or a buffer before it is touched: that it is long
-    enough, and may be written."""
-    if isinstance(x, HostBuffer) and x.bytes < desc.bytes:
-        raise BadParam(f"{desc.label}: buffer must have at least {desc.bytes} bytes; got {x.bytes}")
-    if not isinstance(x, np.ndarray):
-        return
-    if is_written and not x.flags.writeable:
-        raise BadParam(f"{desc.label}: array must be writable, as it is an output; got a read-only one")
-    owner = x
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    end = (owner.ctypes.data + sum((d - 1) * max(s, 0) for d, s in zip(owner.shape, owner.strides))
-           + owner.itemsize if owner.size else 0)
-    if desc.bytes > max(end - x.ctypes.data, 0):
-        raise BadParam(f"{desc.label}: array must have at least {desc.bytes} bytes, for {desc}; "
-                       f"got {x.nbytes} bytes in shape {x.shape} of {x.dtype}")
+def place_of(x, size_bytes: int, what: str) -> int:
+    """The host address of memory of at least so many bytes, or of which nothing is said."""
+    found = _core.memory_of(x)
+    if found.place not in (None, HOST):
+        raise BadParam(f"{what}: must be memory of the host; got memory of {found.place}")
+    if found.bytes is not None and found.bytes < size_bytes:
+        raise BadParam(f"{what}: must have at least {size_bytes} bytes; got {found.bytes}")
+    return found.address
 
 
 class NumpyDevice:
@@ -138,15 +115,15 @@ class NumpyDevice:
     def copy_in(self, ptr, array: np.ndarray, stream=0):
         """Copy a NumPy array to ``ptr``."""
         array = np.ascontiguousarray(array)
-        memory(address_of(ptr), array.nbytes)[:] = array.reshape(-1).view(np.uint8)
+        memory(place_of(ptr, array.nbytes, "copy_in"), array.nbytes)[:] = array.reshape(-1).view(np.uint8)
 
     def copy_out(self, ptr, array: np.ndarray, stream=0) -> np.ndarray:
         """Fill a contiguous NumPy array from ``ptr``; returns it."""
-        array.reshape(-1).view(np.uint8)[:] = memory(address_of(ptr), array.nbytes)
+        array.reshape(-1).view(np.uint8)[:] = memory(place_of(ptr, array.nbytes, "copy_out"), array.nbytes)
         return array
 
     def memset(self, ptr, value: int, size_bytes: int, stream=0):
-        memory(address_of(ptr), size_bytes)[:] = value
+        memory(place_of(ptr, size_bytes, "memset"), size_bytes)[:] = value
 
     def synchronize(self, stream=0):
         """Nothing to wait for."""
@@ -178,37 +155,60 @@ class NumpyExecutable:
     """A plan on host memory; ``execute`` has the arguments, checks and refusals of a CUDA tape."""
 
     def __init__(self, plan):
-        self.plan = plan
+        self.plan, self.operands = plan, _core.Operands(plan.operands)
         self.workspace_bytes = plan.workspace_bytes
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
-        pointers = tuple(pointers)               # read twice; an iterator is good for once
-        plan, (addresses, values, base) = self.plan, self._bind(pointers, scalars, workspace)
-        for i, (desc, pointer) in enumerate(zip(plan.slots, pointers)):
-            refuse_memory(desc, pointer, i in plan.written)
-        self._check(addresses, base, workspace_bytes)
-        for step in plan.steps:
+        values = self._values(scalars)
+        memories, space = self._given(pointers, workspace, workspace_bytes)
+        addresses, base = [m.address for m in memories], space.address
+        for step in self.plan.steps:
             self._call(step, addresses, values, base)
 
-    def _bind(self, pointers, scalars, workspace):
-        """(addresses, values of the scalars, address of the workspace) of a call."""
-        plan = self.plan
-        if len(pointers) != len(plan.slots):
-            raise BadParam(f"execute: pointers must have {len(plan.slots)} entries; got {len(pointers)}")
-        values = [default for _, default in plan.scalars]
-        if scalars is not None:
-            scalars = tuple(scalars)
-            if len(scalars) != len(values):
-                raise BadParam(f"execute: scalars must have {len(values)} entries; got {len(scalars)}")
-            values = [default if s is None else int(s) if isinstance(default, int) else float(s)
-                      for s, default in zip(scalars, values)]
-        return [address_of(p) for p in pointers], values, address_of(workspace)
+    def _values(self, scalars) -> list:
+        """The numbers of a call."""
+        values = [default for _, default in self.plan.scalars]
+        if scalars is None:
+            return values
+        scalars = tuple(scalars)
+        if len(scalars) != len(values):
+            raise BadParam(f"execute: scalars must have {len(values)} entries; got {len(scalars)}")
+        return [default if s is None else int(s) if isinstance(default, int) else float(s)
+                for s, default in zip(scalars, values)]
 
-    def _check(self, addresses, workspace, workspace_bytes):
+    def _given(self, pointers, workspace, workspace_bytes) -> tuple:
+        """(Memory of each operand, that of the workspace) of a call, with every check."""
+        memories, space = self.operands.memories(pointers), _core.scratch_of(workspace, workspace_bytes)
+        for row, memory_ in zip(self.operands.rows, memories):
+            if memory_.address and row.bytes:
+                self._reach(row.name, memory_, row.bytes)
+        self._check([m.address for m in memories])
+        if self.workspace_bytes:
+            self._check_workspace(memories, space, workspace_bytes)
+        return memories, space
+
+    def _reach(self, name: str, memory_, size_bytes: int):
+        """Refuse memory that this device cannot reach."""
+        if memory_.place not in (None, HOST):
+            raise BadParam(f"{name}: must be memory of the host, as the device is numpy; got memory of "
+                           f"{memory_.place}: copy it to the host first")
+
+    def _check_workspace(self, memories, space, workspace_bytes):
+        need, base = self.workspace_bytes, space.address
+        if not base or workspace_bytes < need:
+            raise BadParam(f"workspace: it must have at least {need} bytes; "
+                           f"got {workspace_bytes if base else 'a null pointer'}")
+        if base % ALIGNMENT:
+            raise BadParam(f"workspace: must be aligned to {ALIGNMENT} bytes; got {base:#x}")
+        self._reach("workspace", space, need)
+        for row, memory_ in zip(self.operands.rows, memories):
+            at = memory_.address
+            if at and row.bytes and at < base + need and base < at + row.bytes:
+                raise BadParam(f"{row.name}: must not overlap workspace; got {row.name} = {at:#x} + "
+                               f"{row.bytes} bytes, workspace = {base:#x} + {need} bytes")
+
+    def _check(self, addresses):
         plan = self.plan
-        if plan.workspace_bytes and (not workspace or workspace_bytes < plan.workspace_bytes):
-            raise BadParam(f"workspace: it must have at least {plan.workspace_bytes} bytes; "
-                           f"got {workspace_bytes if workspace else 'a null pointer'}")
         for i, (desc, address) in enumerate(zip(plan.slots, addresses)):
             if not address and i not in plan.optional:
                 raise BadParam(f"{desc.label}: pointer must not be null; got 0")

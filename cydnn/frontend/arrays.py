@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..dtypes import BY_NAME, DType, dtype
+from ..dtypes import ALL, BY_NAME, DType, dlpack_types, dtype
 from ..status import BadParam, CydnnError
 from ..tensor import packed_strides
 
@@ -108,9 +108,8 @@ class _Tensor(ctypes.Structure):
                 ("offset", ctypes.c_uint64)]
 
 
-TYPES = {                                        # (code, bits) -> row
-    (0, 8): "i8", (0, 32): "i32", (0, 64): "i64", (1, 8): "u8", (2, 16): "f16", (2, 32): "f32",
-    (2, 64): "f64", (4, 16): "bf16", (6, 8): "bool"}
+# (code, bits) -> row
+TYPES = {dlpack_types(row)[0]: row.name for row in ALL if not row.name.startswith("f8")}
 
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

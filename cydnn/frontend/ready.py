@@ -56,7 +56,7 @@ class Ready:
         if not size:
             workspace = 0
         elif type(workspace) is not int:         # an address cannot say how much room there is
-            size = room(workspace, size)
+            workspace, size = room(workspace, size)
         self._execute(pointers, scalars, workspace, size, stream)
 
     def _scalars(self, buffers, numbers) -> tuple:

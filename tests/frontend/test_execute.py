@@ -98,7 +98,7 @@ PACKS = [
     (lambda x, y: {x: IMAGE, y: np.empty(3, np.float32)},
      r"array must have at least 2304 bytes, .*; got 12 bytes in shape \(3,\) of float32"),
     (lambda x, y: {x: np.ones(3, np.float64), y: np.empty_like(IMAGE)},
-     "array must have at least 2304 bytes"),
+     r"array must be of type float32, .*; got float64: copy it into np.empty\(\(2, 8, 6, 6\), 'float32'\)"),
     (lambda x, y: {x: IMAGE, y: devices.get("numpy").alloc(16)},
      "buffer must have at least 2304 bytes; got 16"),
     (lambda x, y: {x: IMAGE, y: frozen()}, "array must be writable, as it is an output; got a read-only one"),
@@ -115,12 +115,16 @@ def test_what_is_refused(built, pack, sentence):
         g.execute(pack(x, y), 0)
 
 
-def test_a_part_of_a_larger_array_is_long_enough(built):
-    """What counts is the memory behind the pointer, not the shape of the view."""
+def test_a_flat_array_is_memory(built):
+    """Of the tensor's type or of bytes, as long as it says."""
     g, x, y = built
     store = np.full(2 * IMAGE.size, -1, np.float32)
-    g.execute({x: IMAGE, y: store[IMAGE.size:IMAGE.size + 1]})
-    assert (store[:IMAGE.size] == -1).all() and (store[IMAGE.size:] == 1).all()
+    for given in (store[IMAGE.size:], store[IMAGE.size:].view(np.uint8)):
+        store[:] = -1
+        g.execute({x: IMAGE.reshape(-1), y: given})
+        assert (store[:IMAGE.size] == -1).all() and (store[IMAGE.size:] == 1).all()
+    with pytest.raises(BadParam, match=r"at least 2304 bytes, .*; got 4 bytes in shape \(1,\) of float32"):
+        g.execute({x: IMAGE, y: store[:1]})
 
 
 # ---- In place ----

@@ -166,7 +166,8 @@ def test_a_number_of_any_rank(g):
                                                                                   4] and n.get_dim() == [1]
     out = [np.empty(t.get_dim(), np.float32) for t in (a, b, c)]
     ones = np.ones((2, 3, 4), np.float32)
-    g.execute({x: ones, z: ones, last: ones, n: 3.0, wide: 5, a: out[0], b: out[1], c: out[2]}, 0)
+    g.execute({x: ones[..., 0].copy(), z: ones, last: ones, n: 3.0, wide: 5,
+               a: out[0], b: out[1], c: out[2]}, 0)
     assert (out[0] == 3).all() and (out[1] == 4).all() and (out[2] == 5).all()
 
 

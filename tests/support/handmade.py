@@ -20,6 +20,7 @@ import contract  # noqa: E402
 from cydnn import kernels as shipped  # noqa: E402
 from cydnn.dtypes import dtype  # noqa: E402
 from cydnn.graph import Graph, Match, Tensor  # noqa: E402
+from cydnn.operand import of_slots  # noqa: E402
 from cydnn.steps import Pointer, Scalar, mapped  # noqa: E402
 from cydnn.tensor import TensorDesc  # noqa: E402
 
@@ -73,7 +74,7 @@ def plan(slots, steps, scalars=(), written=None, workspace_bytes=0, optional=())
     written = {len(slots) - 1} if written is None else set(written)
     return SimpleNamespace(slots=list(slots), steps=list(steps), scalars=list(scalars), written=written,
                            optional=set(optional), inplace=[], periods={}, workspace_bytes=workspace_bytes,
-                           uids=tuple(t.uid for t in slots))
+                           uids=tuple(t.uid for t in slots), operands=of_slots(slots, written, optional))
 
 
 def engine_plan(engine, graph: Graph, facts):

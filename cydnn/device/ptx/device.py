@@ -16,12 +16,14 @@ from ...kernels import kinds, tensor_map
 from ...steps import Launch, Memset
 from ...status import BadParam, NotSupported
 from ..cuda import pack
+from ..buffer import HOST, whole
 from ..facts import DeviceFacts, of_target
-from ..numpy import NumpyExecutable, address_of
+from ..numpy import NumpyExecutable
 from . import parse
 from .bulk import TensorMap
 from .check import Checks
 from .code import Code
+from .guests import guests
 from .machine import Machine
 from .memory import GLOBAL, WRITTEN, Allocation, Arena
 
@@ -59,24 +61,25 @@ class PtxDevice:
     def alloc(self, size_bytes: int) -> Allocation:
         """Memory with dead zones on both sides, freed with the object."""
         with self.lock:
-            return self.arena.alloc(int(size_bytes))
+            return self.arena.alloc(size_bytes)
 
     def copy_in(self, ptr, array: np.ndarray, stream=0):
         with self.lock:
-            self.arena.write_host(address_of(ptr), np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            self.arena.write_host(_core.pointer_of(ptr),
+                                  np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
     def copy_out(self, ptr, array: np.ndarray, stream=0) -> np.ndarray:
         with self.lock:
-            array.reshape(-1).view(np.uint8)[:] = self.arena.read_host(address_of(ptr), array.nbytes)
+            array.reshape(-1).view(np.uint8)[:] = self.arena.read_host(_core.pointer_of(ptr), array.nbytes)
         return array
 
     def memset(self, ptr, value: int, size_bytes: int, stream=0):
         with self.lock:
-            self.arena.write_host(address_of(ptr), np.full(size_bytes, value, np.uint8))
+            self.arena.write_host(_core.pointer_of(ptr), np.full(whole(size_bytes), value, np.uint8))
 
     def forget_contents(self, ptr, size_bytes: int):
         """Count these bytes as never written, so that reading them is a finding."""
-        self.arena.state[self.arena.span(address_of(ptr), size_bytes,
+        self.arena.state[self.arena.span(_core.pointer_of(ptr), size_bytes,
                                          "forget_contents")] &= ~np.uint8(WRITTEN)
 
     def synchronize(self, stream=0):
@@ -205,18 +208,42 @@ class PtxExecutable(NumpyExecutable):
                 kernel.image_for(self.device.facts.sm).registers)
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
-        pointers = tuple(pointers)
-        addresses, _, base = self._bind(pointers, None, workspace)
         values = self.numbers.given(scalars)
-        self._check(addresses, base, workspace_bytes)
+        memories, space = self._given(pointers, workspace, workspace_bytes)
+        addresses, base = [m.address for m in memories], space.address
         for each in self.launches:
             self._check_maps(() if isinstance(each, Memset) else each[1].maps, addresses, base)
-        with self.device.lock:
-            for each in self.launches:
-                if isinstance(each, Memset):
-                    self.device.memset(self._at(each.pointer, addresses, base), each.value, each.bytes)
-                else:
-                    self._launch(*each, addresses, values, base)
+        arrays = [(m.address, row.bytes, row.is_written) for row, m in zip(self.operands.rows, memories)
+                  if m.address and row.bytes and self._is_guest(m)]
+        is_lent = self.workspace_bytes and self._is_guest(space)
+        with self.device.lock, guests(self.device.arena, arrays,
+                                      (base, self.workspace_bytes) if is_lent else None) as there:
+            self._run([there(address) for address in addresses], values, there(base))
+
+    def _run(self, addresses, values, base):
+        for each in self.launches:
+            if isinstance(each, Memset):
+                self.device.memset(self._at(each.pointer, addresses, base), each.value, each.bytes)
+            else:
+                self._launch(*each, addresses, values, base)
+
+    @staticmethod
+    def _is_guest(memory) -> bool:
+        """Its bytes are copied to the interpreter and back."""
+        return memory.place == HOST
+
+    def _reach(self, name: str, memory, size_bytes: int):
+        device = self.device
+        if self._is_guest(memory):
+            return
+        if memory.place not in (None, device.arena):
+            raise BadParam(f"{name}: must be an array of the host or memory of {device.name}; got memory of "
+                           f"{memory.place}")
+        try:
+            device.arena.span(memory.address, size_bytes, name)
+        except BadParam:
+            raise BadParam(f"{name}: must be an array of the host, or {size_bytes} bytes of one buffer of "
+                           f"{device.name}; got {memory.address:#x}, where they are not") from None
 
     @staticmethod
     def _at(pointer, addresses, base) -> int:

@@ -15,6 +15,7 @@ import weakref
 import numpy as np
 
 from ...status import AllocFailed, BadParam
+from ..buffer import Buffer, whole
 
 GLOBAL, SHARED, LOCAL, PARAM = 1 << 36, 1 << 44, 1 << 45, 1 << 46
 SPACE_END = 1 << 40                              # bytes of a window
@@ -263,15 +264,19 @@ def lazy(size: int, dtype=np.uint8) -> np.ndarray:
     return np.frombuffer(mmap.mmap(-1, size * np.dtype(dtype).itemsize, flags=flags), dtype)
 
 
-class Allocation:
-    """``bytes`` bytes at ``ptr``, dead when freed or forgotten."""
+class Allocation(Buffer):
+    """Memory of an arena, dead when freed or forgotten."""
 
     def __init__(self, arena: "Arena", ptr: int, size: int):
-        self.ptr, self.bytes = ptr, size
-        self.free = weakref.finalize(self, arena.release, ptr, size)
+        self.ptr, self.bytes, self.place = ptr, size, arena
+        self._release = weakref.finalize(self, arena.release, ptr, size)
+
+    def free(self):
+        self.ptr = 0
+        self._release()
 
     def __int__(self):
-        return self.ptr
+        return self.__cydnn_memory__()[0]
 
     __index__ = __int__
 
@@ -291,13 +296,16 @@ class Arena(Memory):
         self.live: list[tuple[int, int]] = []                # (start, end), sorted
         self.pool: dict[str, np.ndarray] = {}                # for registers
 
-    def alloc(self, size: int) -> Allocation:
-        """Memory in the first hole that is large enough."""
-        start = GAP
+    def __repr__(self):
+        return "another interpreter"
+
+    def alloc(self, size: int, skew: int = 0) -> Allocation:
+        """Memory in the first hole that is large enough, ``skew`` bytes behind a multiple of GAP."""
+        start, size = GAP + skew, whole(size)
         for low, high in self.live:
             if start + size + GAP <= low:
                 break
-            start = -(-max(high, low + 1) // GAP) * GAP + GAP
+            start = -(-max(high, low + 1) // GAP) * GAP + GAP + skew
         if start + size + GAP > self.limit:
             raise AllocFailed(f"alloc: the arena has {self.limit} bytes; got a request for {size}")
         bisect.insort(self.live, (start, start + size))
@@ -320,10 +328,10 @@ class Arena(Memory):
         return self.live[at] if at >= 0 and start < self.live[at][1] else None
 
     def span(self, ptr: int, size: int, what: str) -> slice:
-        """The bytes of a host access, which must lie inside one allocation."""
-        start = int(ptr) - GLOBAL
+        """The bytes of an access of the host, which must lie inside one allocation."""
+        start = ptr - GLOBAL
         if size and start + size > (self.owner(start) or (0, 0))[1]:
-            raise BadParam(f"{what}: {size} bytes at {int(ptr):#x} must lie inside a live allocation")
+            raise BadParam(f"{what}: {size} bytes at {ptr:#x} must lie inside a live allocation")
         return slice(start, start + size)
 
     def write_host(self, ptr, data: np.ndarray):

@@ -9,6 +9,7 @@ import pytest
 from cydnn import device, kernels
 from cydnn.device.facts import KNOWN
 from cydnn.fusion import At, Extra, Fused, Program, Step, bases
+from cydnn.operand import Operand
 from cydnn.steps import Launch, Memset, Pointer, ReferenceCall, Scalar
 from cydnn.status import BadParam, NotSupported
 
@@ -69,9 +70,9 @@ def test_everything_can_be_loaded_at_once(gpu, fake):
 
 
 def plan(steps, **facts):
-    slots = [SimpleNamespace(label=name, bytes=64, alignment=16) for name in "xy"]
-    return SimpleNamespace(**{**dict(slots=slots, written={1}, optional=set(), inplace=[], periods={},
-                                     scalars=[("alpha", 2.0)], steps=steps, workspace_bytes=0), **facts})
+    return SimpleNamespace(**{**dict(operands=(Operand("x", 64, 16), Operand("y", 64, 16, True)), inplace=[],
+                                     periods={}, scalars=[("alpha", 2.0)], steps=steps, workspace_bytes=0),
+                              **facts})
 
 
 @pytest.fixture

@@ -1,0 +1,176 @@
+"""What a plan must be given: buffers that say what they are are compared with it before anything runs.
+
+An int is an address, of which nothing is known, and costs nothing here.
+"""
+cimport cython
+from cpython.long cimport PyLong_AsVoidPtr, PyLong_CheckExact
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+from cydnn._address cimport FOREIGN, NOTHING, RAW, Memory, Said, bytes_of, memory_of, say
+
+from cydnn import operand as operands
+from cydnn.dtypes import dlpack_types
+from cydnn.status import BadParam
+
+cdef enum:                                    # as in operand.py
+    FITS, IS_FROZEN, IS_SHORT, IS_OTHER_TYPE, IS_OTHER_LAYOUT
+cdef enum:
+    BYTE = 1 << 8 | 8                         # a Want's kind of uint8
+
+
+cdef inline bint is_flat(const Said *said) noexcept nogil:
+    return said.rank == 1 and (said.dims[0] <= 1 or said.strides == NULL or said.strides[0] == 1)
+
+
+cdef bint is_alike(int rank, const int64_t *dims, const int64_t *strides, const Said *said) noexcept nogil:
+    """Equal dims, and strides unless they are NULL, where a dim is not 1."""
+    cdef int i
+    cdef int64_t packed = 1
+    for i in range(said.rank - 1, -1, -1):
+        if said.dims[i] != 1:
+            rank -= 1
+            if rank < 0 or said.dims[i] != dims[rank]:
+                return False
+            if strides != NULL and strides[rank] != (packed if said.strides == NULL else said.strides[i]):
+                return False
+            packed *= said.dims[i]
+    return rank == 0
+
+
+cdef bint has_layout(const Want *want, const Said *said) noexcept nogil:
+    """The tensor's dims and strides; or other dims, which are the tensor's from the outermost in memory to
+    the innermost."""
+    return is_alike(want.rank, want.dims, want.strides, said) or (
+        is_alike(want.rank, want.sorted_dims, want.sorted_strides, said)
+        and not is_alike(want.rank, want.dims, NULL, said))
+
+
+cdef int compare(const Want *want, const Said *said) noexcept nogil:
+    """FITS, or the first rule that memory breaks. A flat array is memory, of its type or bytes for any."""
+    cdef int kind = said.code << 8 | said.bits
+    if said.code == NOTHING or want.bytes == 0:
+        return FITS
+    if want.is_written and said.is_frozen:
+        return IS_FROZEN
+    if said.code == RAW or (kind == BYTE and is_flat(said)):
+        return FITS if bytes_of(said) >= want.bytes else IS_SHORT
+    if want.kinds[0] == 0:
+        return FITS
+    if said.is_swapped or said.code < 0 or (kind != want.kinds[0] and kind != want.kinds[1]):
+        return IS_OTHER_TYPE
+    if is_flat(said):
+        return FITS if bytes_of(said) >= want.bytes else IS_SHORT
+    return IS_OTHER_LAYOUT if want.is_opaque or not has_layout(want, said) else FITS
+
+
+@cython.final
+cdef class Operands:
+    """``rows``: an Operand, or its fields, for each pointer of a plan."""
+
+    def __cinit__(self, rows):
+        self.rows = tuple([operands.Operand(*row) for row in rows])
+        self.count = <int>len(self.rows)
+        self.wants = <Want *>calloc(self.count + 1, sizeof(Want))
+        if self.wants == NULL:
+            raise MemoryError()
+        for i, row in enumerate(self.rows):
+            want_into(&self.wants[i], row)
+
+    def __dealloc__(self):
+        free(self.wants)
+
+    cdef int check(self, tuple pointers, const Said *said, uint64_t absent) except -1:
+        """All fit that say what they are: ``said``. Bit i of ``absent``: pointer i is none of the plan's."""
+        cdef int at = 0, rule
+        cdef Py_ssize_t i
+        for i in range(PyTuple_GET_SIZE(pointers)):
+            if i < 64 and absent >> i & 1:
+                continue
+            rule = compare(&self.wants[at], &said[i]) if at < self.count else FITS
+            if rule:
+                self.refuse(at, <object>PyTuple_GET_ITEM(pointers, i), rule)
+            at += 1
+        return 0
+
+    cdef int refuse(self, int i, object x, int rule) except -1:
+        raise BadParam(operands.unfit(self.rows[i], memory_of(x), rule))
+
+    def memories(self, pointers) -> list:
+        """What each pointer says of its memory, which fits."""
+        cdef Memory one
+        cdef int rule
+        found = [memory_of(x) for x in pointers]
+        if len(found) != self.count:
+            raise BadParam(f"execute: pointers must have {self.count} entries; got {len(found)}")
+        for i, one in enumerate(found):
+            rule = compare(&self.wants[i], &one.said)
+            if rule:
+                self.refuse(i, one, rule)
+        return found
+
+
+cdef int want_into(Want *want, row) except -1:
+    want.bytes, want.is_written = row.bytes, row.is_written
+    if row.desc is None:
+        return 0
+    is_packed = row.desc.dtype.kind == "bool"                # an array of booleans has one a byte
+    own, storage = dlpack_types(row.desc.dtype)
+    want.is_opaque = row.is_opaque or is_packed
+    for i, (code, bits) in enumerate((storage if is_packed else own, storage)):
+        want.kinds[i] = code << 8 | bits
+    pairs = [(size, stride) for size, stride in zip(*operands.shape_of(row.desc)) if size != 1]
+    want.rank = <int>len(pairs)
+    for i, (size, stride) in enumerate(pairs):
+        want.dims[i], want.strides[i] = size, stride
+    for i, (size, stride) in enumerate(sorted(pairs, key=lambda pair: -pair[1])):
+        want.sorted_dims[i], want.sorted_strides[i] = size, stride
+    return 0
+
+
+cdef tuple objects_into(tuple pointers, Py_ssize_t ints, void **out, Said *said):
+    """The addresses behind the first, which are ints, and what all say. Returns the pointers; what must be
+    asked in Python is asked once, and its answer in its place."""
+    cdef list found = None
+    cdef Py_ssize_t i
+    for i in range(ints):
+        said[i].code = NOTHING
+    for i in range(ints, PyTuple_GET_SIZE(pointers)):
+        x = <object>PyTuple_GET_ITEM(pointers, i)
+        if not say(x, &said[i]):
+            found = list(pointers) if found is None else found
+            found[i] = memory_of(x)
+            said[i] = (<Memory>found[i]).said
+        out[i] = said[i].ptr
+    return pointers if found is None else tuple(found)
+
+
+# -- Workspace -----------------------------------------------------------------------------------------------
+
+cpdef Memory scratch_of(object x, size_t size_bytes=0):
+    """What an object says of its memory that is to be a workspace: any array whose bytes may be written, in
+    one piece. ``size_bytes``: what the caller says that it has."""
+    cdef Memory found = memory_of(x)
+    cdef const Said *said = &found.said
+    if said.code == NOTHING:
+        return found
+    if said.code == FOREIGN:
+        raise BadParam(f"workspace: must be an array of bytes or numbers; got one of {found.type}")
+    if said.code != RAW and said.is_frozen:
+        raise BadParam("workspace: must be writable; got a read-only array")
+    if said.code != RAW and bytes_of(said) * 8 != <size_t>found.count * said.bits:
+        raise BadParam(f"workspace: must have no gaps; got shape {found.dims} with strides {found.strides} "
+                       "in elements: pass a contiguous array")
+    if bytes_of(said) < size_bytes:
+        raise BadParam(f"workspace: must have the {size_bytes} bytes that are said; got {bytes_of(said)}")
+    return found
+
+
+cdef int scratch_into(object x, size_t size_bytes, void **out) except -1:
+    """The address of a workspace of which ``size_bytes`` are said."""
+    if PyLong_CheckExact(x) or x is None:
+        out[0] = NULL if x is None else PyLong_AsVoidPtr(x)
+    else:
+        out[0] = scratch_of(x, size_bytes).said.ptr
+    return 0

@@ -1,0 +1,89 @@
+"""Memory that a device gives: sizes, what is freed, copies of the object, copies of the bytes."""
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from cydnn import _core, device as devices
+from cydnn.status import AllocFailed, BadParam
+
+
+@pytest.fixture(params=["numpy", "ptx:sm_80"])
+def device(request):
+    return devices.get(request.param)
+
+
+def test_sizes(device):
+    for size in (-1, -100, -2 ** 70):
+        with pytest.raises(BadParam, match=f"alloc: bytes must be >= 0; got {size}"):
+            device.alloc(size)
+    for size in (1.5, "8", None):
+        with pytest.raises(TypeError):
+            device.alloc(size)
+    with pytest.raises(AllocFailed, match="alloc: "):
+        device.alloc(1 << 62)
+    empty, one = device.alloc(0), device.alloc(np.int64(1))
+    assert (empty.bytes, one.bytes) == (0, 1) and empty.ptr and one.ptr
+
+
+def test_a_freed_buffer_is_no_memory(device):
+    buffer, array = device.alloc(64), np.zeros(16, np.float32)
+    assert _core.pointer_of(buffer) == buffer.ptr
+    assert repr(buffer) == f"<buffer of 64 bytes, at {buffer.ptr:#x}>"
+    buffer.free()
+    buffer.free()
+    for call in (lambda: device.copy_in(buffer, array), lambda: device.copy_out(buffer, array),
+                 lambda: device.memset(buffer, 0, 4), lambda: _core.pointer_of(buffer),
+                 lambda: _core.memory_of(buffer)):
+        with pytest.raises(BadParam, match="memory that was not freed; got <buffer of 64 bytes, freed>"):
+            call()
+    assert buffer.ptr == 0
+
+
+def test_a_buffer_has_one_owner(device):
+    buffer = device.alloc(64)
+    for call in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="copy: a buffer has one owner; got <buffer of 64 bytes"):
+            call(buffer)
+
+
+def test_copies_stay_inside(device):
+    """What is known of the memory is kept to; an address of the host is only an address."""
+    buffer, large = device.alloc(16), np.zeros(17, np.uint8)
+    for call in (lambda: device.copy_in(buffer, large), lambda: device.copy_out(buffer, large),
+                 lambda: device.memset(buffer, 1, 17)):
+        with pytest.raises(BadParam, match="(copy_in|copy_out|memset): .*"):
+            call()
+    device.memset(buffer, 7, 16)
+    assert (device.copy_out(buffer, np.empty(16, np.uint8)) == 7).all()
+
+
+def test_memory_of_another_device():
+    host, guest = devices.get("numpy"), devices.get("ptx:sm_80").alloc(16)
+    with pytest.raises(BadParam, match="copy_in: must be memory of the host; got memory of another"):
+        host.copy_in(guest, np.zeros(16, np.uint8))
+
+
+def test_what_memory_says():
+    array = np.zeros((3, 4), np.float16)[:, ::2]
+    found = _core.memory_of(array)
+    assert ((found.address, found.bytes, found.place, found.dims, found.strides, found.type, found.is_frozen)
+            == (array.ctypes.data, 22, "host", (3, 2), (4, 2), "float16", False))
+    known = _core.memory_of(0x1230)
+    assert (known.address, known.bytes, known.place, known.dims) == (0x1230, None, None, ())
+    part = _core.memory_of(bytearray(10)).part(4)
+    assert (part.bytes, part.type, part.place) == (6, "bytes", "host") and part.part(20).bytes == 0
+    assert _core.memory_of(found) is found
+
+
+def test_objects_that_fail_to_say():
+    class Torn:
+        def __dlpack__(self, **_):
+            raise BufferError("requires grad")
+
+    class Odd:
+        __cuda_array_interface__ = {"shape": (1,)}
+    for x, words in ((Torn(), "requires grad"), (Odd(), "data")):
+        with pytest.raises(BadParam, match=f"{type(x).__name__} does not give its memory: .*{words}"):
+            _core.pointer_of(x)

@@ -1,0 +1,248 @@
+"""Buffers that say what they are: taken where they fit the tensor, refused in words where they do not, on
+every device that works on memory of the host."""
+from __future__ import annotations
+
+import array
+
+import numpy as np
+import pytest
+
+import cydnn.frontend as cudnn
+from cydnn import device as devices
+from cydnn.status import BadParam
+
+from .conftest import floats, nhwc
+from .fakes import CUDA, Plain, Tensor
+
+DIMS = (2, 8, 6, 6)
+X = np.linspace(-1, 1, 576, dtype=np.float32).reshape(DIMS)
+WANT = np.maximum(X, 0)
+
+
+class Torch(Tensor):
+    """A torch tensor on the host: also an ``__index__``, good for whole numbers of one element."""
+
+    def __index__(self):
+        if self.array.size > 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return int(self.array.reshape(-1)[0])
+
+
+class Cupy:
+    """An array on a GPU."""
+
+    def __init__(self, given):
+        self.__cuda_array_interface__ = {**given.__array_interface__, "version": 3}
+
+
+@pytest.fixture(params=["numpy", "ptx:sm_80"])
+def relu(request):
+    """y = relu(x), channels-last, of f32."""
+    return built(request.param)
+
+
+def built(device, layout=nhwc):
+    g = floats(handle=cudnn.create_handle(device))
+    x = g.tensor(*layout(*DIMS), name="x")
+    y = g.relu(x).set_output(True).set_name("y")
+    g.build([cudnn.heur_mode.A])
+    return lambda a, b: g.execute({x: a, y: b}, np.empty(g.get_workspace_size(), np.uint8))
+
+
+def last(values, dtype=np.float32):
+    """An array of these dims, channels-last in memory."""
+    return np.ascontiguousarray(values.transpose(0, 2, 3, 1), dtype).transpose(0, 3, 1, 2)
+
+
+def test_what_fits(relu):
+    """Arrays with the tensor's dims and strides, its memory with the dims in their order there, flat ones of
+    its type or of bytes; of any library on the host."""
+    x = last(X)
+    inner = x.transpose(0, 2, 3, 1)                          # n h w c
+    for given in (x, inner, inner.reshape(-1), inner.reshape(-1).view(np.uint8), Torch(x), Plain(x),
+                  memoryview(inner), bytearray(inner), array.array("f", inner.reshape(-1)), bytes(inner)):
+        y = last(np.zeros(DIMS))
+        relu(given, y)
+        np.testing.assert_array_equal(y, WANT)
+    for wrap in (lambda a: a, Torch, Plain, lambda a: a.transpose(0, 2, 3, 1)):
+        y = last(np.zeros(DIMS))
+        relu(x, wrap(y))
+        np.testing.assert_array_equal(y, WANT)
+
+
+def frozen():
+    found = last(X)
+    found.flags.writeable = False
+    return found
+
+
+MADE = r"np.empty\(\(2, 6, 6, 8\), 'float32'\).transpose\(0, 3, 1, 2\)"
+MISFITS = {                                      # what is given, and the sentence
+    "float64": (lambda: last(X, np.float64), "must be of type float32, .*; got float64: .*" + MADE),
+    "byte order": (lambda: last(X, ">f4"), "must be of type float32, .*; got byte-swapped float32"),
+    "int32": (lambda: last(X, np.int32), "must be of type float32, .*; got int32"),
+    "objects": (lambda: last(X, object), "must be of type float32, .*; got the type O"),
+    "complex": (lambda: last(X, np.complex64), "must be of type float32, .*; got complex64"),
+    "every other": (lambda: np.repeat(last(X), 2, 3)[..., ::2],
+                    r"must have shape \(2, 8, 6, 6\) and strides \(288, 1, 48, 8\) in elements, .*; got "
+                    r"shape \(2, 8, 6, 6\) and strides .*: .*" + MADE),
+    "row-major": (lambda: X.copy(), r"must have shape .*; got shape .* and strides \(288, 36, 6, 1\)"),
+    "reversed": (lambda: last(X)[::-1], "must have shape .*; got .*"),
+    "spread": (lambda: np.broadcast_to(np.float32(1), DIMS), "must have shape .*|must be writable"),
+    "other dims": (lambda: np.zeros((2, 6, 8, 6), "f4"), r"must have shape .*; got shape \(2, 6, 8, 6\)"),
+    "short": (lambda: np.zeros(575, np.float32), "must have at least 2304 bytes, .*; got 2300 bytes"),
+    "one": (lambda: Torch(np.ones(1, np.float32)), "must have at least 2304 bytes, .*; got 4 bytes"),
+    "short torch": (lambda: Torch(np.zeros((1, 8, 6, 6), "f4")), r"must .*; got shape \(1, 8, 6, 6\)"),
+    "few bytes": (lambda: np.zeros(2303, np.uint8), "must have at least 2304 bytes, .*; got 2303 bytes"),
+    "half a bfloat": (lambda: Plain(last(X).view(np.float32), kind=(4, 32)), "must be of type float32"),
+    "on a GPU": (lambda: Plain(last(X), place=CUDA), "must be .*memory of .*; got memory of a GPU"),
+    "of cupy": (lambda: Cupy(last(X)), "must be .*memory of .*; got memory of a GPU"),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+@pytest.mark.parametrize("operand", "xy")
+def test_what_does_not(relu, name, operand):
+    """Neither is read nor written."""
+    make, sentence = MISFITS[name]
+    given = make()
+    other = np.full(576, 7, np.float32)
+    with pytest.raises(BadParam, match=f"{operand}: (array )?({sentence})"):
+        relu(*((given, other) if operand == "x" else (other, given)))
+    assert (other == 7).all()
+
+
+def test_a_read_only_output(relu):
+    with pytest.raises(BadParam, match="y: array must be writable, as it is an output; got a read-only one"):
+        relu(last(X), frozen())
+    y = last(np.zeros(DIMS))
+    relu(frozen(), y)
+    np.testing.assert_array_equal(y, WANT)
+    with pytest.raises(BadParam, match="y: array must be writable"):
+        relu(last(X), bytes(2304))
+
+
+def test_a_square_image_is_not_taken_for_its_transpose():
+    """Dims that are the tensor's are in the tensor's order."""
+    for device in ("numpy", "ptx:sm_80"):
+        g = floats(handle=cudnn.create_handle(device))
+        x = g.tensor(*nhwc(1, 4, 4, 4), name="x")
+        y = g.relu(x).set_output(True)
+        g.build([cudnn.heur_mode.A])
+        with pytest.raises(BadParam, match="x: array must have shape"):
+            g.execute({x: np.ones((1, 4, 4, 4), np.float32), y: np.empty(64, np.float32)}, 0)
+
+
+@pytest.mark.parametrize("name, storage", [("BFLOAT16", np.uint16), ("BOOLEAN", np.uint8), ("INT8", np.int8)])
+def test_types_that_numpy_stores_otherwise(name, storage):
+    g = floats(handle=cudnn.create_handle("numpy"))
+    x = g.tensor([2, 16], [16, 1], cudnn.data_type[name], name="x")
+    y = g.identity(x).set_output(True).set_data_type(cudnn.data_type[name])
+    g.build([cudnn.heur_mode.A])
+    size = (4,) if name == "BOOLEAN" else (2, 16)
+    given, out = np.full(size, 3, storage), np.zeros(size, storage)
+    g.execute({x: given, y: out}, np.empty(g.get_workspace_size(), np.uint8))
+    assert (out == given).all()
+    wrong = np.zeros((2, 16), bool if name == "BOOLEAN" else np.float16)
+    with pytest.raises(BadParam, match="x: array must be of type"):
+        g.execute({x: wrong, y: out}, np.empty(g.get_workspace_size(), np.uint8))
+
+
+# ---- Workspace ----
+
+@pytest.fixture(params=["numpy", "ptx:sm_80"])
+def chain(request):
+    """y = exp(x) * exp(x) + x by parts that need a workspace, and its bytes."""
+    g = floats(handle=cudnn.create_handle(request.param))
+    x, w = g.tensor([4, 64], [64, 1], name="x"), g.tensor([64, 64], [64, 1], name="w")
+    t = g.matmul(x, w)
+    y = g.matmul(t, w).set_output(True).set_name("y")
+    g.build([cudnn.heur_mode.A])
+    a, b = np.ones((4, 64), np.float32), np.full((64, 64), 1 / 64, np.float32)
+
+    def run(workspace, out=None, first=a):
+        out = np.empty((4, 64), np.float32) if out is None else out
+        g.execute({x: first, w: b, y: out}, workspace)
+        return out
+    return run, g.get_workspace_size()
+
+
+def test_a_workspace_of_any_type(chain):
+    run, size = chain
+    assert size
+    for space in (np.empty(size, np.uint8), np.empty((2, -(-size // 8)), np.float64), bytearray(size + 16),
+                  Torch(np.empty(size, np.uint8)), Plain(np.empty(size, np.uint8))):
+        np.testing.assert_allclose(run(space), 1)
+
+
+def test_what_is_no_workspace(chain):
+    run, size = chain
+    space = np.zeros(2 * size + 2048, np.uint8)
+    start = -space.ctypes.data % 16
+    locked = space.copy()
+    locked.flags.writeable = False
+    for given, sentence in ((locked, "workspace: must be writable; got a read-only array"),
+                            (space[start + 1:], "workspace: must be aligned to 16 bytes; got 0x"),
+                            (space[::2], "workspace: must have no gaps; got shape"),
+                            (np.empty(size, object), "workspace: must be an array of bytes or numbers"),
+                            (space[:size - 1], "workspace: it must have at least"),
+                            (Plain(space, place=CUDA), "workspace: must be .*; got memory of a GPU"),
+                            (1.5, "pointer: must be an int address")):
+        with pytest.raises(BadParam, match=sentence):
+            run(given)
+    out = space[start:start + 1024]
+    first = out.view(np.float32).reshape(4, 64)
+    for arguments in (dict(out=out), dict(first=first)):
+        with pytest.raises(BadParam, match="[xy]: must not overlap workspace; got"):
+            run(space[start:], **arguments)
+
+
+# ---- Addresses ----
+
+def test_a_program_runs_on_both_devices_by_changing_one_word():
+    found = {}
+    for device in ("numpy", "ptx:sm_80"):
+        y = last(np.zeros(DIMS))
+        built(device)(Torch(last(X)), y)
+        found[device] = y
+    np.testing.assert_array_equal(*found.values())
+
+
+def test_what_an_interpreter_does_not_know():
+    """Addresses of the host, memory of another, beyond a buffer's end; memory of it given elsewhere."""
+    relu, device = built("ptx:sm_80"), devices.get("ptx:sm_80")
+    mine, other = device.alloc(2304), devices.get("ptx:sm_90").alloc(2304)
+    y, x = last(np.zeros(DIMS)), last(X)
+    for given in (x.ctypes.data, 1 << 40, mine.ptr + 16, other):
+        with pytest.raises(BadParam, match="x: must be an array of the host"):
+            relu(given, y)
+    device.copy_in(mine, x.transpose(0, 2, 3, 1))
+    relu(mine, y)
+    np.testing.assert_array_equal(y, WANT)
+    with pytest.raises(BadParam, match="x: must be memory of the host, as the device is numpy"):
+        built("numpy")(mine, y)
+
+
+def test_arrays_of_an_interpreter_lie_as_on_the_host():
+    """In place, and in the gaps of each other."""
+    relu = built("ptx:sm_80")
+    data = last(X)
+    relu(data, data)
+    np.testing.assert_array_equal(data, WANT)
+    overlapping = np.zeros(577, np.float32)
+    with pytest.raises(BadParam, match="y: output must not overlap x"):
+        relu(overlapping[:576], overlapping[1:])
+
+
+def test_a_fault_of_a_kernel_names_it_and_frees_everything(monkeypatch):
+    device = devices.get("ptx:sm_80")
+    relu, before = built("ptx:sm_80"), len(device.arena.live)
+    from cydnn.device.ptx.device import PtxDevice
+
+    def fail(*arguments):
+        raise RuntimeError("stop")
+    monkeypatch.setattr(PtxDevice, "launch", fail)
+    y = last(np.zeros(DIMS))
+    with pytest.raises(RuntimeError, match="stop"):
+        relu(last(X), y)
+    assert len(device.arena.live) == before and not y.any()
