@@ -12,7 +12,7 @@ from itertools import count
 from operator import index
 from weakref import ref
 
-from .._core import nullable, pointer_of
+from .._core import nullable, pointer_of, scratch_of
 from ..engines import REFERENCE
 from ..graph import Graph
 from ..heuristics import Choice, Wish, best
@@ -65,10 +65,12 @@ def choose(work: Work, facts, *, is_aligned=True, limit=None, labels=()) -> Choi
     return best(graph, facts, last)
 
 
-def usable(address: int, size_bytes: int) -> tuple:
-    """(address, bytes) of a caller's workspace from the next multiple of 16 on: callers divide their buffers
-    at any element."""
-    return address + -address % 16, max(size_bytes - -address % 16, 0)
+def usable(workspace, size_bytes: int) -> tuple:
+    """(memory, bytes) of a caller's workspace from the next multiple of 16 on: callers divide their buffers
+    at any element. The memory is as said: an array must have as many bytes, which may be written."""
+    found = scratch_of(workspace, size_bytes)
+    gap = -found.address % 16
+    return found.part(gap), max(size_bytes - gap, 0)
 
 
 class Picked:
@@ -207,11 +209,12 @@ class Compute(int):
         is_aligned = handle.table.alignment(addresses)
         executable = self.executable(handle, keys, is_aligned=is_aligned, absent=absent)
         given = tuple([p for i, p in enumerate(pointers) if not absent >> i & 1])   # arrays say their size
+        self.address("workSpace", workspace)
         if workspace_bytes is None:
             executable = Lent(executable, handle)
-        else:
-            workspace, workspace_bytes = usable(self.address("workSpace", workspace), index(workspace_bytes))
         try:
+            if workspace_bytes is not None:
+                workspace, workspace_bytes = usable(workspace, index(workspace_bytes))
             executable.execute(given, scalars, workspace, workspace_bytes, handle.stream)
         except BadParam as error:
             raise BadParam(f"{self.function}: {error.args[0]}") from None

@@ -18,7 +18,7 @@ from __future__ import annotations
 from operator import index
 from typing import NamedTuple
 
-from .._core import compute, pointer_of
+from .._core import compute, memory_of
 from ..ops import DropoutBwd, DropoutFwd, DropoutStates
 from ..ops.dropout import mask_desc
 from ..ops.philox import STATES, seeded
@@ -113,22 +113,22 @@ def setDropoutDescriptor(dropoutDesc, handle, dropout, states, stateSizeInBytes,
     DROPOUT.set(found, Dropout(p))
 
 
-def _seeded(function, handle, states, size_bytes: int, seed: int) -> int:
-    """The address of states that begin now."""
+def _seeded(function, handle, states, size_bytes: int, seed: int):
+    """The memory of states that begin now."""
     require(size_bytes >= STATES.bytes, f"{function}: stateSizeInBytes must be at least {STATES.bytes}, "
                                         f"as dropoutGetStatesSize says; got {size_bytes}", InvalidValue)
     require(0 <= seed < 2 ** 64, f"{function}: seed must be in 0 to 2**64 - 1; got {seed}")
     work = Work(DropoutStates(), dict(states=STATES))
     executable = made(choose(work, handle.device.facts, labels=("states",)), handle.device).executable
     try:
-        address = pointer_of(states)
-        executable.execute((states,), (int(seeded(seed)[0]),), None, 0, handle.stream)
+        memory = states if type(states) is int else memory_of(states)
+        executable.execute((memory,), (int(seeded(seed)[0]),), None, 0, handle.stream)
     except BadParam as error:
         raise BadParam(f"{function}: {error.args[0]}") from None
-    return address
+    return memory
 
 
-def states_of(function: str, value) -> int:
+def states_of(function: str, value):
     """The states of a dropout descriptor that draws. Raises BadParam where none were ever set."""
     found = value if type(value) is DropoutDescriptor else DROPOUT.resolve(function, "dropoutDesc", value)
     if not found.states and not found.is_destroyed:

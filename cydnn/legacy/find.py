@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index
 
-from .._core import pointer_of
+from .._core import Operands
 from ..log import CHOICES, log, progress
-from ..status import NAMES, AllocFailed, CydnnError, InternalError, NotSupported
-from .arguments import at_least
+from ..operand import Operand
+from ..status import NAMES, AllocFailed, BadParam, CydnnError, InternalError, NotSupported
+from .arguments import at_least, is_given
 from .call import Compute, usable
 from .conv_algorithms import Table
 from .enums import Enum
@@ -138,13 +139,17 @@ class Search:
                 buffer.free()
 
     def find_ex(self, handle, keys, pointers, count, workspace, workspace_bytes) -> list[AlgoPerf]:
-        call, handle, _ = self._start("Ex", handle, keys, count)
-        addresses = [pointer_of(p) for p in pointers]
-        for name, address in zip(call.pointers, addresses):
-            call.require(address, f"{name} must not be NULL")
-        workspace = pointer_of(workspace)
-        room = usable(workspace, index(workspace_bytes)) if workspace else (0, 0)
-        return self._measure(call, handle, keys, _Given(tuple(addresses), room))[:count]
+        call, handle, contents = self._start("Ex", handle, keys, count)
+        for name, pointer in zip(call.pointers, pointers):
+            call.require(call.address(name, pointer), f"{name} must not be NULL")
+        operands = Operands([Operand(name, desc.bytes, is_written=i == 2, desc=desc)
+                             for i, (name, desc) in enumerate(zip(call.pointers, self._operands(contents)))])
+        try:
+            memories = tuple(operands.memories(pointers))
+            room = usable(workspace, index(workspace_bytes)) if is_given(workspace) else (0, 0)
+        except BadParam as error:
+            raise BadParam(f"{call.function}: {error.args[0]}") from None
+        return self._measure(call, handle, keys, _Given(memories, room))[:count]
 
     def _start(self, suffix, handle, keys, count):
         call = self._called("Find", "Algorithm" + suffix)
@@ -179,13 +184,13 @@ class Search:
     def _time(call, handle, keys, memory, times) -> AlgoPerf:
         """``times``: of the choices measured so far. Algorithms that one and the same choice serves share its
         time; nothing else is shared."""
-        is_aligned = handle.table.alignment(memory.addresses)
+        is_aligned = handle.table.alignment(memory.pointers)
         executable = call.executable(handle, keys, is_aligned=is_aligned)
         _, choice, _ = call.chosen(handle, keys, is_aligned=is_aligned)
         need = executable.workspace_bytes
         with memory.workspace(need) as room:
             time = times.get(choice) or handle.milliseconds(
-                lambda: executable.execute(memory.addresses, (1.0, 0.0), *room, handle.stream))
+                lambda: executable.execute(memory.pointers, (1.0, 0.0), *room, handle.stream))
         times[choice] = time
         return AlgoPerf(keys[3], 0, times[choice], need, int("deterministic" in choice.notes))
 
@@ -193,8 +198,8 @@ class Search:
 class _Given:
     """The caller's buffers and workspace."""
 
-    def __init__(self, addresses: tuple, room: tuple):
-        self.addresses, self.room = addresses, room
+    def __init__(self, pointers: tuple, room: tuple):
+        self.pointers, self.room = pointers, room
 
     @contextmanager
     def workspace(self, need: int):
@@ -208,7 +213,7 @@ class _Own:
     looked at."""
 
     def __init__(self, handle, buffers):
-        self.handle, self.buffers, self.addresses = handle, buffers, tuple([b.ptr for b in buffers])
+        self.handle, self.buffers, self.pointers = handle, buffers, tuple([b.ptr for b in buffers])
 
     @contextmanager
     def workspace(self, need: int):
