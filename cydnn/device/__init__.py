@@ -44,7 +44,7 @@ def get(device=None):
     """
     if device is None:
         return default()
-    if hasattr(device, "compile"):
+    if is_device(device):
         return device
     kind, _, rest = str(device).partition(":")
     with _lock:
@@ -56,6 +56,11 @@ def get(device=None):
         if kind == "ptx":
             return _devices.get(device) or _devices.setdefault(device, _ptx(rest))
     raise BadParam(f'device: must be "cuda:N", "numpy" or a device; got {device!r}')
+
+
+def is_device(x) -> bool:
+    """What plans are made for and compiled by."""
+    return hasattr(x, "facts") and hasattr(x, "compile")
 
 
 def default():

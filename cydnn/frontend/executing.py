@@ -6,7 +6,7 @@ import ctypes
 from ..status import BadParam
 from .arrays import number_at
 from .errors import cudnnGraphNotSupportedError, refusals
-from .handle import HANDLES, get_handle
+from .handle import get_handle
 
 
 class Executing:
@@ -23,7 +23,7 @@ class Executing:
         """
         if override_uids or override_shapes or override_strides:
             self._no_overrides(override_uids, override_shapes, override_strides)
-        at = self.own_handle if handle is None else HANDLES.get(handle) or get_handle(handle)
+        at = self.own_handle if handle is None else get_handle(handle)
         ready = self.chosen_on.get(at.device) or self._ready(None, at)
         ready.run(tensor_to_device_buffer, workspace, at.stream)
 

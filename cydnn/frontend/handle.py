@@ -46,19 +46,50 @@ def destroy_handle(handle: int):
 
 def set_stream(handle: int, stream):
     """Work of this handle goes to ``stream``: an int, or an object with __cuda_stream__."""
-    get_handle(handle).stream = stream_of(stream)
+    _with_stream(handle).stream = stream_of(stream)
 
 
 def get_stream(handle: int) -> int:
     """The stream of a handle, as the driver's number."""
-    return get_handle(handle).stream
+    return _with_stream(handle).stream
+
+
+def _with_stream(handle):
+    """A handle that keeps a stream: one of create_handle, or an object that has one."""
+    if type(handle) is int or not hasattr(handle, "stream"):
+        return _numbered(handle)
+    return handle
+
+
+def _numbered(handle) -> Handle:
+    found = HANDLES.get(handle) if type(handle) is int else None       # True and 1.0 are equal to a number
+    if found is None:
+        raise BadParam(f"handle: must be one of create_handle; got {handle!r}")
+    return found
 
 
 def get_handle(handle):
-    """What a number names; an object that has a device and a stream itself (a handle of the v5 API) stands
-    for itself."""
-    if isinstance(handle, int) and handle in HANDLES:
-        return HANDLES[handle]
-    if hasattr(handle, "device") and hasattr(handle, "stream"):
+    """What a number names; a device or its name is a handle on its default stream; an object with a device,
+    as a handle of the v5 API or a stream of torch, stands for that and for its stream."""
+    if type(handle) is int:
+        return _numbered(handle)
+    if isinstance(handle, str) or devices.is_device(handle):
+        return Handle(handle)
+    if getattr(handle, "is_destroyed", False):
+        raise BadParam(f"handle: must not be destroyed; got {handle!r}")
+    place = getattr(handle, "device", None)
+    if devices.is_device(place) and hasattr(handle, "stream"):
         return handle
-    raise BadParam(f"handle: must be one of create_handle; got {handle!r}")
+    return _of(handle, place)
+
+
+def _of(handle, place) -> Handle:
+    """The device and the stream of an object of another library."""
+    try:
+        found = Handle(place if devices.is_device(place) else str(place))
+    except BadParam:
+        raise BadParam("handle: must be one of create_handle, a device or its name, or an object with the "
+                       f".device that is meant; got {handle!r}") from None
+    if hasattr(handle, "__cuda_stream__") or hasattr(handle, "cuda_stream"):
+        found.stream = stream_of(handle)
+    return found
