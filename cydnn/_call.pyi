@@ -3,6 +3,7 @@ from typing import Any
 
 from ._table import Descriptor, PlanTable
 
+def nullable(number: int, pointers: Iterable[int] = ()) -> int: ...
 def attempt(fn: Any, handle: Any, keys: tuple, pointers: tuple, scalars: tuple, workspace: Any = None,
             workspace_bytes: int | None = None) -> bool: ...
 def compute(fn: Any, handle: Any, keys: tuple, pointers: tuple, scalars: tuple, workspace: Any = None,

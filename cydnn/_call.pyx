@@ -4,7 +4,21 @@ from cpython.pythread cimport (NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, Py
                                PyThread_free_lock, PyThread_get_thread_ident, PyThread_release_lock)
 from libc.stdint cimport int64_t
 
-from cydnn._table cimport Descriptor, PlanTable
+from cydnn._table cimport MAX_NULLABLE, Descriptor, PlanTable
+
+from cydnn.status import BadParam
+
+
+def nullable(int number, pointers=()) -> int:
+    """The number by which a plan table knows a function, of whose pointers those at these places may be NULL.
+
+    The plan of a call has the pointers that are given, in their order; calls that give others have others.
+    """
+    places = set(pointers)
+    if number < 0 or any(not 0 <= place < MAX_NULLABLE for place in places):
+        raise BadParam(f"function: number must be >= 0 and places of pointers below {MAX_NULLABLE}; "
+                       f"got {number}, {sorted(places)}")
+    return number | sum(1 << 32 + place for place in places)
 
 
 @cython.final

@@ -2,6 +2,7 @@
 from ._address import Memory as Memory, memory_of as memory_of
 from ._address import pointer_of as pointer_of, stream_of as stream_of
 from ._call import HandleBase as HandleBase, attempt as attempt, compute as compute
+from ._call import nullable as nullable
 from ._context import Context as Context, Function as Function
 from ._driver import device_count as device_count, driver_version as driver_version
 from ._handles import Buffer as Buffer, Event as Event, Stream as Stream
@@ -9,5 +10,5 @@ from ._numbers import Numbers as Numbers
 from ._operands import Operands as Operands, scratch_of as scratch_of
 from ._step import log_launches as log_launches, raw_launch_loop as raw_launch_loop
 from ._table import Descriptor as Descriptor, PlanTable as PlanTable
-from ._table import descriptor as descriptor, nullable as nullable
+from ._table import descriptor as descriptor
 from ._tape import Tape as Tape

@@ -23,8 +23,8 @@ NAMES = {
     _operands: "Operands scratch_of",
     _step: "log_launches raw_launch_loop",
     _tape: "Tape",
-    _table: "Descriptor PlanTable descriptor nullable",
-    _call: "HandleBase attempt compute",
+    _table: "Descriptor PlanTable descriptor",
+    _call: "HandleBase attempt compute nullable",
 }
 globals().update((name, getattr(module, name))
                  for module, names in NAMES.items() for name in names.split())

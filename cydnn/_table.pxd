@@ -15,6 +15,7 @@ cdef class Descriptor:
 
 cdef enum:
     MAX_KEYS = 16
+    MAX_NULLABLE = 31                         # pointers that may be NULL are among the first 31
 
 cdef struct Row:
     uint64_t hash

@@ -2,7 +2,6 @@
 from typing import Any, Iterable
 
 def descriptor(x: Any) -> Descriptor: ...
-def nullable(number: int, pointers: Iterable[int] = ()) -> int: ...
 
 class Descriptor:
     kind: str | None

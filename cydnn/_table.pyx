@@ -24,7 +24,6 @@ cdef uint64_t ABSENT = <uint64_t>1 << 62       # the word of None: no stamp, and
 cdef enum:
     MAX_STAMPS = 65536
     MAX_ARRAYS = 4096
-    MAX_NULLABLE = 31                         # pointers that may be NULL are among the first 31
     RECENT = 64                               # arrays, a power of 2
 
 cdef extern from "Python.h":
@@ -217,18 +216,6 @@ cdef int key_into(Row *row, int64_t fn, bint is_aligned, uint64_t absent, tuple 
         hash = (hash ^ (hash >> 29) ^ word) * <uint64_t>0xBF58476D1CE4E5B9
     row.hash = hash ^ (hash >> 32)
     return 1
-
-
-def nullable(int number, pointers=()) -> int:
-    """The number by which a plan table knows a function, of whose pointers those at these places may be NULL.
-
-    The plan of a call has the pointers that are given, in their order; calls that give others have others.
-    """
-    places = set(pointers)
-    if number < 0 or any(not 0 <= place < MAX_NULLABLE for place in places):
-        raise BadParam(f"function: number must be >= 0 and places of pointers below {MAX_NULLABLE}; "
-                       f"got {number}, {sorted(places)}")
-    return number | sum(1 << 32 + place for place in places)
 
 
 cdef uint64_t leave_out(void **addresses, Py_ssize_t *n, uint64_t optional) noexcept nogil:
