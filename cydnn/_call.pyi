@@ -1,5 +1,5 @@
 """A compute call of the legacy API: its plan from the handle's table, or the slow path."""
-from typing import Any
+from typing import Any, Iterable
 
 from ._table import Descriptor, PlanTable
 

@@ -22,7 +22,7 @@ from cydnn.status import BadParam
 cdef uint64_t FIRST_ADDRESS = 0x7D0000000000  # addresses of descriptors are above any other integer of a key
 cdef uint64_t ABSENT = <uint64_t>1 << 62       # the word of None: no stamp, and no integer's word
 cdef enum:
-    MAX_STAMPS = 65536
+    MAX_STAMPS = 16384
     MAX_ARRAYS = 4096
     RECENT = 64                               # arrays, a power of 2
 
@@ -249,10 +249,11 @@ cdef class PlanTable:
 
     A key is the function's number, up to 16 keys (a descriptor, an array of descriptors or integers, an
     integer, None for a descriptor that is absent), whether all pointers are multiples of 16, and which of
-    those that may be NULL are (``nullable``).
+    those that may be NULL are (``nullable``). Of more than ``limit`` plans those go that were not asked for
+    while the last half of them came.
     """
 
-    def __cinit__(self, size_t limit=65536):
+    def __cinit__(self, size_t limit=4096):
         self.limit, self.room = limit, 64
         self.rows = <Row *>calloc(self.room, sizeof(Row))
         if self.rows == NULL:
@@ -284,16 +285,21 @@ cdef class PlanTable:
             i = (i + 1) & (self.room - 1)
         return &self.rows[i]
 
-    cdef int grow(self) except -1:
+    cdef int rebuild(self, size_t room, size_t turn) except -1:
+        """Have room for so many rows; those not asked for since ``turn`` are forgotten."""
         cdef Row *old = self.rows
-        cdef Row *rows = <Row *>calloc(self.room * 2, sizeof(Row))
+        cdef Row *rows = <Row *>calloc(room, sizeof(Row))
         cdef size_t i, n = self.room
         if rows == NULL:
             raise MemoryError()
-        self.rows, self.room = rows, n * 2
+        self.rows, self.room, self.size = rows, room, 0
+        for i in range(n):
+            if old[i].executable != NULL and old[i].turn >= turn:
+                self.find(&old[i])[0] = old[i]
+                self.size, old[i].executable = self.size + 1, NULL
         for i in range(n):
             if old[i].executable != NULL:
-                self.find(&old[i])[0] = old[i]
+                Py_DECREF(<object>old[i].executable)
         free(old)
         return 0
 
@@ -321,9 +327,13 @@ cdef class PlanTable:
         if not key_into(&key, fn, is_aligned, absent, keys, True):
             raise BadParam(f"keys: every descriptor must be set and alive; got {keys!r}")
         if self.size >= self.limit:
+            self.rebuild(self.room, self.turn)
+        if self.size >= self.limit:
             self.clear()
         if self.size * 2 >= self.room:
-            self.grow()
+            self.rebuild(self.room * 2, 0)
+        self.puts += 1
+        self.turn = key.turn = self.puts // (self.limit // 2 + 1)
         row = self.find(&key)
         if row.executable != NULL:
             old = <object>row.executable
@@ -375,6 +385,7 @@ cdef class PlanTable:
         row = self.find(&key)
         if row.executable == NULL:
             return False
+        row.turn = self.turn
         executable = <object>row.executable
         if type(executable) is Tape:
             if has_objects:

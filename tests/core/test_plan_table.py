@@ -145,6 +145,31 @@ def test_table_owns_and_gives_back():
     assert sys.getrefcount(plan) == start
 
 
+def test_a_table_is_bounded_and_keeps_what_is_asked_for():
+    """A new shape a call, for ever, beside a few that are used all the time."""
+    table, plan, hot = _core.PlanTable(), Executable(), Executable()
+    assert table.limit == 4096
+    for i in range(8):
+        table.put(2, (i,), True, hot)
+    start, largest = sys.getrefcount(plan), 0
+    for i in range(30000):
+        table.put(1, (i,), True, plan)
+        largest = max(largest, len(table))
+        if i % 100 == 0:
+            assert all(table.run(2, (k,), (), None, 0, 0, 0) for k in range(8))
+    assert largest <= table.limit and sys.getrefcount(plan) == start + len(table) - 8
+    assert table.get(1, (29999,), True) is plan and table.get(1, (0,), True) is None
+
+
+def test_a_table_of_which_everything_is_used():
+    table, plan = _core.PlanTable(limit=16), Executable()
+    for i in range(200):
+        table.put(1, (i,), True, plan)
+        for k in range(i + 1):
+            table.run(1, (k,), (), None, 0, 0, 0)
+        assert len(table) <= 16 and table.get(1, (i,), True) is plan
+
+
 def test_sixteen_keys_and_no_more():
     table, plan = _core.PlanTable(), Executable()
     keys = tuple(made(i, kind="rnn") if i % 3 else i for i in range(16))
