@@ -303,7 +303,7 @@ cpdef Memory memory_of(object x):
         return x
     found = Memory.__new__(Memory)
     found.owner = x
-    if PyLong_CheckExact(x) and x < 0:
+    if PyLong_CheckExact(x) and not 0 <= x < 1 << 64:
         raise BadParam(f"pointer must be an address; got {x}")
     if find_api(x) != NULL:
         find_api(x).dltensor_from_object(<PyObject *>x, &tensor)
@@ -315,7 +315,8 @@ cpdef Memory memory_of(object x):
             ask(found, x)
         except CydnnError:
             raise
-        except (AttributeError, BufferError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (AttributeError, BufferError, LookupError, OverflowError, RuntimeError, TypeError,
+                ValueError) as error:
             raise BadParam(f"pointer: {type(x).__name__} does not give its memory: {error}") from None
     return found
 

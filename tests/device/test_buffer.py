@@ -83,7 +83,17 @@ def test_objects_that_fail_to_say():
             raise BufferError("requires grad")
 
     class Odd:
-        __cuda_array_interface__ = {"shape": (1,)}
-    for x, words in ((Torn(), "requires grad"), (Odd(), "data")):
+        def __init__(self, **facts):
+            self.__cuda_array_interface__ = facts
+    fine = dict(data=(16, False), typestr="<f4")
+    for x, words in ((Torn(), "requires grad"), (Odd(shape=(1,)), "data"),
+                     (Odd(data=(2 ** 70, False)), "large"), (Odd(data=(None, False)), "None"),
+                     (Odd(**fine, shape=4), "tuple"), (Odd(**fine, shape=(2 ** 70,)), "large")):
         with pytest.raises(BadParam, match=f"{type(x).__name__} does not give its memory: .*{words}"):
             _core.pointer_of(x)
+
+
+@pytest.mark.parametrize("number", [-8, 2 ** 64, 2 ** 70])
+def test_numbers_that_are_no_address(number):
+    with pytest.raises(BadParam, match=f"pointer must be an address; got {number}"):
+        _core.memory_of(number)

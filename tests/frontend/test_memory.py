@@ -208,6 +208,17 @@ def test_a_program_runs_on_both_devices_by_changing_one_word():
     np.testing.assert_array_equal(*found.values())
 
 
+def test_a_graph_in_a_block_runs_on_an_interpreter():
+    """It makes its results and its workspace where arrays are."""
+    x, w = np.ones((4, 64), np.float32), np.full((64, 64), 1 / 64, np.float32)
+    with cudnn.Graph(handle="ptx:sm_80", inputs=["mul::0", "mul::1"], outputs=["y"],
+                     io_data_type=cudnn.data_type.FLOAT, intermediate_data_type=cudnn.data_type.FLOAT,
+                     compute_data_type=cudnn.data_type.FLOAT) as g:
+        y = g.matmul(x, w, name="mul")
+        y.set_output(True).set_name("y")
+    np.testing.assert_allclose(g(x, w), 1)
+
+
 def test_what_an_interpreter_does_not_know():
     """Addresses of the host, memory of another, beyond a buffer's end; memory of it given elsewhere."""
     relu, device = built("ptx:sm_80"), devices.get("ptx:sm_80")
