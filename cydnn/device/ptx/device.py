@@ -209,16 +209,16 @@ class PtxExecutable(NumpyExecutable):
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
         values = self.numbers.given(scalars)
-        memories, space = self._given(pointers, workspace, workspace_bytes)
-        addresses, base = [m.address for m in memories], space.address
-        for each in self.launches:
-            self._check_maps(() if isinstance(each, Memset) else each[1].maps, addresses, base)
-        arrays = [(m.address, row.bytes, row.is_written) for row, m in zip(self.operands.rows, memories)
-                  if m.address and row.bytes and self._is_guest(m)]
-        is_lent = self.workspace_bytes and self._is_guest(space)
-        with self.device.lock, guests(self.device.arena, arrays,
-                                      (base, self.workspace_bytes) if is_lent else None) as there:
-            self._run([there(address) for address in addresses], values, there(base))
+        with self.device.lock:
+            memories, space = self._given(pointers, workspace, workspace_bytes)
+            addresses, base = [m.address for m in memories], space.address
+            for each in self.launches:
+                self._check_maps(() if isinstance(each, Memset) else each[1].maps, addresses, base)
+            arrays = [(m.address, row.bytes, row.is_written) for row, m in zip(self.operands.rows, memories)
+                      if m.address and row.bytes and self._is_guest(m)]
+            lent = (base, self.workspace_bytes) if self.workspace_bytes and self._is_guest(space) else None
+            with guests(self.device.arena, arrays, lent) as there:
+                self._run([there(address) for address in addresses], values, there(base))
 
     def _run(self, addresses, values, base):
         for each in self.launches:
