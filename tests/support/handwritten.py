@@ -56,6 +56,16 @@ L: ld.acquire.gpu.global.u32 %v, [%c]; setp.lt.u32 %q, %v, %n; @%q bra L;
 add.u32 %v, %g, 1; rem.u32 %v, %v, %n; mad.wide.u32 %z, %v, 4, %y; ld.global.u32 %v, [%z];
 mad.wide.u32 %z, %n, 4, %y; mad.wide.u32 %z, %g, 4, %z; st.global.u32 [%z], %v; ret; }
 """
+RELAY = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry relay(.param .u64 relay_param_0)
+{ .reg .b32 %v; .reg .b64 %y; .reg .pred %q; ld.param.u64 %y, [relay_param_0];
+mov.u32 %v, %ctaid.x; setp.eq.u32 %q, %v, 0; @%q bra G;
+L: ld.relaxed.gpu.global.u32 %v, [%y]; setp.eq.u32 %q, %v, 0; @%q bra L;
+st.relaxed.gpu.global.u32 [%y+4], %v; ret;
+G: bar.sync 0; mov.u32 %v, 7; st.relaxed.gpu.global.u32 [%y], %v; ret; }
+"""
 LATE = """.version 7.8
 .target sm_90
 .address_size 64

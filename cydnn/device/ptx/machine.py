@@ -14,6 +14,7 @@ from .code import BRANCH, EXIT, PLAIN, TABLE_BRANCH, WAIT, Code
 from .gate import DONE, WAITS
 from .memory import ALL, CLOCK, GROUP, RAW, Memory, parameters
 from .table import DTYPE
+from .turns import TURN, Turns
 
 LANES = 4096                                     # lanes of a batch, about
 MOST_STEPS = 3_000_000                           # instructions of a batch before it counts as hanging
@@ -72,6 +73,7 @@ class Machine:
         self.warps_in_block, self.warps_in_group = width // 32, width // 32 * self.cluster
         self.key = np.where(thread < self.threads, 0, DONE).astype(np.int32)
         self.live = int(np.count_nonzero(self.key == 0))
+        self.turns = Turns(L) if self.cooperative else None
         self.gone = np.zeros(count, bool)                    # blocks of which no thread is left
         self.early = np.ones(L, bool) if self.dependent else None    # has not waited for the launch before
         # where a lane waits; is it for its warp?
@@ -304,15 +306,23 @@ class Machine:
         while (i := int(key.min())) >= WAITS:
             if not self._resolve():
                 return None, None, 0, 0
+        if self.turns is not None:
+            key = self.turns.keys(key, self.time, self._open)
+            i = int(key.min())
         if self.rng is None:
             mask = key == i
-            return i, mask, int(np.where(mask, DONE, key).min()), FOREVER
+            return self._taking(mask, i, key, FOREVER if self.turns is None else TURN)
         least = key.reshape(-1, 32).min(1)
         i = int(least[self.rng.choice(np.flatnonzero(least < WAITS))])
         chosen = (least == i) & (self.rng.random(len(least)) < 0.6)
         chosen = np.repeat(chosen if chosen.any() else least == i, 32)
         mask = (key == i) & chosen
-        return i, mask, int(np.where(mask | ~chosen, DONE, key).min()), int(self.rng.integers(1, 60))
+        return self._taking(mask, i, np.where(chosen, key, DONE), int(self.rng.integers(1, 60)))
+
+    def _taking(self, mask, i, key, patience) -> tuple:
+        if self.turns is not None:
+            self.turns.ran |= mask
+        return i, mask, int(np.where(mask, DONE, key).min()), patience
 
     def _whole(self, take, i, taken):
         """Of the lanes at a warp instruction (those of ``take`` and those that wait there),
@@ -335,12 +345,16 @@ class Machine:
         self.key[bad], self.pc[bad] = WAITS, i
         return here & ~bad
 
+    def _open(self) -> bool:
+        """Open what can be opened, or let a copy land; False where neither can be."""
+        return any([gate.release(self) for gate in list(self.gates.values())]) or self.copies.deliver(self)
+
     def _resolve(self) -> bool:
-        """Nothing can run: open what can be opened, or let a copy land. False when all lanes are done."""
+        """Nothing can run: let something go on. False when all lanes are done."""
         waits = self.key == WAITS
         if not np.count_nonzero(waits):
             return False
-        if any([gate.release(self) for gate in list(self.gates.values())]) or self.copies.deliver(self):
+        if self._open():
             return True
         lane = np.flatnonzero(waits)[0]
         self.at = int(self.pc[lane])

@@ -16,7 +16,7 @@ from cydnn.fusion import At, Extra, Fused, Program, Step, bases
 from cydnn.status import BadParam, NotSupported
 from cydnn.steps import Launch, Pointer, Scalar
 from support import handmade
-from support.handwritten import (KEEP, LATE, MEET, SWAP, TILE, X, box, keep_plan, one, run,
+from support.handwritten import (KEEP, LATE, MEET, RELAY, SWAP, TILE, X, box, keep_plan, one, run,
                                  tile_plan)
 
 OFF = At((("off", 1),))
@@ -149,6 +149,18 @@ def test_the_blocks_of_a_cooperative_launch_wait_for_each_other(handwritten, ptx
     finally:
         ptx80.seed = None
     assert y[200:].tolist() == [*range(1, 200), 0]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_block_that_asks_does_not_keep_another_from_running(handwritten, ptx80, seed):
+    """The loop stands before what it waits for, which is behind a barrier."""
+    name = handwritten("relay", ["u32* y"], RELAY, grid=[3, 1, 1], block=[64, 1, 1], cooperative=True)
+    ptx80.seed = seed
+    try:
+        y, = run(ptx80, one(name, 2), [np.zeros(2, np.int32)])
+    finally:
+        ptx80.seed = None
+    assert y.tolist() == [7, 7]
 
 
 def test_more_blocks_than_the_device_holds_cannot_wait_for_each_other(handwritten, ptx80):
