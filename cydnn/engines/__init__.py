@@ -110,6 +110,7 @@ from .rnn.bwd_data_plain import RnnBwdDataPlain
 from .rnn.bwd_weights_products import RnnBwdWeightsProducts
 from .rnn.fwd_persist import RnnFwdPersist
 from .rnn.fwd_plain import RnnFwdPlain
+from .rnn.fwd_wave import RnnFwdWave
 from .softmax.bwd_block import SoftmaxBwdBlock
 from .softmax.bwd_cluster import SoftmaxBwdCluster
 from .softmax.bwd_columns import SoftmaxBwdColumns
@@ -166,7 +167,7 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     TransformVector, TransformTma, TransformAny, TransformTranspose, AddTensorVector, AddTensorAny,
     OpTensorVector, OpTensorAny, ScaleTensorVector, ScaleTensorAny, SetTensorFill,
     # recurrent networks: 310 to 329
-    RnnFwdPersist, RnnFwdPlain, RnnBwdDataPersist, RnnBwdDataPlain, RnnBwdWeightsProducts,
+    RnnFwdPersist, RnnFwdPlain, RnnFwdWave, RnnBwdDataPersist, RnnBwdDataPlain, RnnBwdWeightsProducts,
     # local response normalization: 330 to 339
     LrnFwdChannels, LrnFwdStrided, LrnBwdChannels, LrnBwdStrided,
     # divisive normalization: 340 to 349

@@ -25,6 +25,10 @@ namespace cydnn {
 constexpr unsigned EMPTY = 0xFFFFFFFF;           // no number is stored as this: NaN is 0x7FFF…
 constexpr int RING = 5;
 
+// The words of the axis FORM of rnn_persist.cu.
+namespace persist { constexpr bool IsWave = false; }
+namespace wave { constexpr bool IsWave = true; }
+
 // PTX ISA §ld, §st (.relaxed.gpu): pass by L1.
 DEVICE uint4 load_relaxed(bool is_there, const uint4* p) {
     uint4 v = {0, 0, 0, 0};
@@ -123,8 +127,8 @@ template <> struct Fragment<f32> {
 
 // ---- The product of one pass ----
 
-// MTiles m tiles by NTiles n tiles. `weights`: those of this block; the first `resident` k steps of
-// them (a multiple of 8, or all) are in `held`, the others come through this warp's part of `ring`, Stages k
+// MTiles m tiles by NTiles n tiles. `weights`: a matrix of this block; the first `resident` k steps of
+// it (a multiple of 8, or all) are in `held`, the others come through this warp's part of `ring`, Stages k
 // steps deep.
 template <class Elem, int MTiles, int NTiles> struct Recurrence {
     using Piece = Fragment<Elem>;
@@ -132,16 +136,21 @@ template <class Elem, int MTiles, int NTiles> struct Recurrence {
     static constexpr int Steps = NTiles == 8 ? 1 : MTiles == 6 || sizeof(Elem) == 4 ? 2 : 16 / NTiles,
                          Stages = MTiles > 4 ? 3 : 4;
     const uint4 *held, *weights;
+    int resident;
     uint4* ring;
-    int resident, k_steps, warp, lane;
+    int k_steps, warp, lane;
     struct Chunk { uint4 b[Steps][Pairs]; };
     Chunk now;
     float sums[MTiles][NTiles][4];
 
-    DEVICE Recurrence(const uint4* held, const uint4* weights, int resident, int k_steps)
+    DEVICE Recurrence(const uint4* held, const uint4* weights, int resident, uint4* rings, int k_steps)
         : held(held), weights(weights), resident(resident), k_steps(k_steps),
           warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
-        ring = const_cast<uint4*>(held) + (i64(resident) + warp * Stages) * MTiles * 32;
+        ring = rings + warp * Stages * MTiles * 32;
+    }
+    // The next product is with another matrix.
+    DEVICE void turn_to(const uint4* other_held, const uint4* other, int other_resident) {
+        held = other_held, weights = other, resident = other_resident;
     }
     // Asks for streamed k step number i of this warp.
     DEVICE void fetch(int i) {
@@ -268,6 +277,12 @@ template <class Elem> struct Later {
         const Elem* p = reinterpret_cast<const Elem*>(&raw);
         v[0] = to_acc(p[0]), v[1] = to_acc(p[1]);
     }
+    // What these factors leave of two values; nothing where they are 0, whatever the values are.
+    DEVICE void mask(const float (&v)[2], float (&left)[2]) {
+        float factor[2];
+        get(factor);
+        UNROLL for (int e = 0; e < 2; ++e) left[e] = factor[e] == 0 ? 0.f : v[e] * factor[e];
+    }
 };
 template <> DEVICE void Later<f16>::wait() { asm volatile("" : "+r"(raw)); }
 template <> DEVICE void Later<bf16>::wait() { asm volatile("" : "+r"(raw)); }
@@ -280,5 +295,42 @@ struct Item {
     DEVICE Item(unsigned i, int tiles) : pair(i & 7), tile(i >> 3 & (tiles - 1)), n(i >> (2 + tiles)) {}
     DEVICE int unit(int slot, int tiles) const { return (slot * tiles + tile) * 16 + 2 * pair; }
 };
+
+// What a block finishes: `items` a pass, of which a thread has every 256th, all of them of units j and j + 1.
+// What it carries from step to step is two pairs an item: h or its gradient, c or its gradient.
+template <int Tiles, int NTiles> struct Share {
+    static constexpr int items = Tiles * NTiles * 64;
+    int row0, last_row, passes, j, hidden;
+    DEVICE Share(int group_rows, int batch, int hidden)
+        : row0(blockIdx.y * group_rows), last_row(min(batch, row0 + group_rows)),
+          passes(ceil_div(group_rows, 8 * NTiles)), j(Item(threadIdx.x, Tiles).unit(blockIdx.x, Tiles)),
+          hidden(hidden) {}
+    DEVICE int row(int i) const { return row0 + i / items * 8 * NTiles + Item(i % items, Tiles).n; }
+    template <class Elem>
+    DEVICE void begin(float4* states, const Elem* h, i64 h_row, const Elem* c, i64 c_row) const {
+        NO_UNROLL for (int i = threadIdx.x; i < items * passes; i += 256) {
+            const int b = row(i);
+            float p[2], q[2];
+            pair_or_zero(h && b < last_row && j < hidden, h + b * h_row + j, p);
+            pair_or_zero(c && b < last_row && j < hidden, c + b * c_row + j, q);
+            states[i] = {p[0], p[1], q[0], q[1]};
+        }
+    }
+    template <class Elem>
+    DEVICE void end(const float4* states, Elem* h, i64 h_row, Elem* c, i64 c_row) const {
+        NO_UNROLL for (int i = threadIdx.x; i < items * passes && j < hidden; i += 256) {
+            const int b = row(i);
+            if (b >= last_row) continue;
+            const float p[2] = {states[i].x, states[i].y}, q[2] = {states[i].z, states[i].w};
+            if (h) store_pair(h + b * h_row + j, p);
+            if (c) store_pair(c + b * c_row + j, q);
+        }
+    }
+};
+
+// The first `resident` k steps of a matrix of fragments, MTiles m tiles each, go to shared memory.
+template <int MTiles> DEVICE void hold(uint4* held, const uint4* weights, int resident) {
+    NO_UNROLL for (int i = threadIdx.x; i < resident * MTiles * 32; i += 256) held[i] = __ldg(weights + i);
+}
 
 }  // namespace cydnn

@@ -1,19 +1,21 @@
 /*@kernel
 name    = "rnn_pack_{T}_{FORM}"
-about   = "What a persistent recurrence begins with: weights in the order of fragments, initial states."
+about   = """What a persistent recurrence begins with: a matrix of weights a plane, in the order of \
+             fragments; where there is an exchange its planes: states of those that are begun, then `turns` \
+             areas to be written."""
 T       = ["f16", "bf16", "f32"]
 FORM    = ["forward", "backward"]
 targets = ["sm_80"]
 params  = ["const T* weights", "const T* hx", "T* packed", "T* exchange", "int batch",
-           "int hidden", "int gates", "int tiles", "int blocks", "int groups", "int group_rows",
-           "int64_t weights_dir", "int64_t hx_dir", "int64_t hx_row"]
+           "int hidden", "int gates", "int tiles", "int blocks", "int groups", "int group_rows", "int planes",
+           "int begun", "int turns", "int64_t weights_dir", "int64_t hx_dir", "int64_t hx_row"]
 block   = [256, 1, 1]
-grid    = ["shares", 1, "directions"]
-extra   = ["directions", "shares"]
+grid    = ["shares", 1, "matrices"]
+extra   = ["matrices", "shares"]
 needs   = ["hidden % 2 == 0", "blocks * tiles * 16 >= hidden", "group_rows % 16 == 0",
            "groups * group_rows >= batch",
            "blocks * ceil_div(hidden, 8) * gates * tiles * 32 < 2147483648",
-           "ceil_div(hidden, 8) * gates * group_rows * groups * 10 < 2147483648"]
+           "ceil_div(hidden, 8) * gates * group_rows * groups * 2 * (turns + 1) < 2147483648"]
 problems = ["""rnn_{'fwd' if FORM == 'forward' else 'bwd_data'} t2n18i8 hidden=40 cell=gru \
                bidirectional=True {T}""",
             "rnn_{'fwd' if FORM == 'forward' else 'bwd_data'} t2n2i8 hidden=8 cell=lstm hx=none {T}"]
@@ -37,17 +39,18 @@ template <class Elem> DEVICE unsigned word_of(const Elem* p, i64 step) {
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const T* weights, const T* hx, T* packed, T* exchange, int batch, int hidden, int gates, int tiles,
-    int blocks, int groups, int group_rows, i64 weights_dir, i64 hx_dir, i64 hx_row) {
+    int blocks, int groups, int group_rows, int planes, int begun, int turns, i64 weights_dir,
+    i64 hx_dir, i64 hx_row) {
     constexpr bool Transposed = FORM::Transposed;
     constexpr int Depth = Fragment<T>::Depth, PerWord = Depth / 8;
-    const int dir = blockIdx.z, directions = gridDim.z, pairs = group_rows / 16;
+    const int pairs = group_rows / 16;
     const int each = ceil_div(hidden, Depth);
     const int k_steps = Transposed ? gates * each : each, m_tiles = Transposed ? tiles : gates * tiles;
     const int thread = blockIdx.x * 256 + threadIdx.x, threads = gridDim.x * 256;
     const int words = blocks * k_steps * m_tiles * 32, area = k_steps * pairs * 32;
-    weights += dir * weights_dir;
+    weights += blockIdx.z * weights_dir;
 
-    uint4* to = reinterpret_cast<uint4*>(packed) + i64(dir) * words;
+    uint4* to = reinterpret_cast<uint4*>(packed) + i64(blockIdx.z) * words;
     NO_UNROLL for (int i = thread; i < words; i += threads) {
         const int lane = i % 32, m = i / 32 % m_tiles, k = i / (32 * m_tiles) % k_steps;
         const int slot = i / (32 * m_tiles * k_steps);
@@ -63,20 +66,23 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         }
         to[i] = {a[0], a[1], a[2], a[3]};
     }
-    NO_UNROLL for (int i = thread; i < RING * groups * area; i += threads) {
-        const int lane = i % 32, pair = i / 32 % pairs, k = i / (32 * pairs) % k_steps;
-        const int group = i / area % groups, turn = i / (groups * area);
-        unsigned b[4];
-        UNROLL for (int part = 0; part < 4; ++part) {
-            const int n = group * group_rows + pair * 16 + part / 2 * 8 + lane / 4;
-            const int d = k % each * Depth + part % 2 * (Depth / 2) + lane % 4 * PerWord;
-            b[part] = 0;                         // what no step writes, and where nothing has been
-            if (n >= batch || d >= hidden) continue;
-            if (turn > 0) b[part] = EMPTY;
-            else if (!Transposed && hx) b[part] = word_of(hx + dir * hx_dir + n * hx_row + d, 1);
-            if (turn == 0 && b[part] == EMPTY) b[part] = PerWord == 2 ? 0x7FFF7FFF : 0x7FFFFFFF;
+    if (!exchange) return;
+    NO_UNROLL for (int plane = blockIdx.z; plane < planes; plane += gridDim.z)
+        NO_UNROLL for (int i = thread; i < (turns + 1) * groups * area; i += threads) {
+            const int lane = i % 32, pair = i / 32 % pairs, k = i / (32 * pairs) % k_steps;
+            const int group = i / area % groups, turn = i / (groups * area);
+            unsigned b[4];
+            UNROLL for (int part = 0; part < 4; ++part) {
+                const int n = group * group_rows + pair * 16 + part / 2 * 8 + lane / 4;
+                const int d = k % each * Depth + part % 2 * (Depth / 2) + lane % 4 * PerWord;
+                b[part] = 0;                     // what no step writes, and where nothing has been
+                if (n >= batch || d >= hidden) continue;
+                if (turn > 0) b[part] = EMPTY;
+                else if (!Transposed && hx && plane < begun)
+                    b[part] = word_of(hx + plane * hx_dir + n * hx_row + d, 1);
+                if (turn == 0 && b[part] == EMPTY) b[part] = PerWord == 2 ? 0x7FFF7FFF : 0x7FFFFFFF;
+            }
+            const i64 at = (i64(turn) * planes + plane) * groups * area + i % (groups * area);
+            reinterpret_cast<uint4*>(exchange)[at] = {b[0], b[1], b[2], b[3]};
         }
-        const i64 at = (i64(turn) * directions + dir) * groups * area + i % (groups * area);
-        reinterpret_cast<uint4*>(exchange)[at] = {b[0], b[1], b[2], b[3]};
-    }
 }

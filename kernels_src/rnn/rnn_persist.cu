@@ -1,26 +1,28 @@
 /*@kernel
-name    = "rnn_persist_{T}_{CELL}_{MT}x{NT}"
-about   = """All steps of one layer of a recurrent network in one launch: blocks keep the recurrent weights \
-             of their units, and exchange states through L2 (mma.sync, f32 sums)."""
+name    = "rnn_{FORM}_{T}_{CELL}_{MT}x{NT}"
+about   = """All steps of one layer of a recurrent network in one launch (persist), or of all layers, each \
+             beside later steps of those below (wave): blocks keep the weights of their units, and \
+             exchange states through L2 (mma.sync, f32 sums)."""
+FORM    = ["persist", "wave"]
 T       = ["f16", "bf16", "f32"]
 CELL    = ["vanilla", "lstm", "gru"]
 MT      = [1, 2, 3, 4, 6, 8]
 NT      = [4, 2, 8]
 targets = ["sm_80"]
 when    = ["MT <= 2 if CELL == 'vanilla' else MT == 4 or MT == 8 if CELL == 'lstm' else MT == 3 or MT == 6",
-           "NT != 8 or T != f32 and MT != 2 and MT <= 4", "NT == 2 or MT != 8"]
-params  = ["const T* weights", "T* exchange", "const T* bias", "const T* x", "T* gates",
-           "T* cells", "T* out", "const T* keep", "T* kept", "const T* hx", "const T* cx", "T* hy", "T* cy",
-           "const int* starts", "int steps", "int batch", "int hidden", "int is_tanh",
-           "int group_rows", "int resident", "int stages", "int64_t x_dir", "int64_t x_row", "int64_t x_gate",
-           "int64_t gates_dir", "int64_t cells_dir", "int64_t out_row", "int64_t hx_dir", "int64_t hx_row",
-           "int64_t cx_dir", "int64_t cx_row", "int64_t hy_dir", "int64_t hy_row", "int64_t cy_dir",
-           "int64_t cy_row"]
+           "NT != 8 or T != f32 and MT != 2 and MT <= 4 and FORM == 'persist'", "NT == 2 or MT != 8"]
+params  = ["const T* weights", "const T* below", "T* exchange", "const T* bias", "const T* x", "T* gates",
+           "T* cells", "T* out", "T* inner", "const T* keep", "T* kept", "const T* hx", "const T* cx",
+           "T* hy", "T* cy", "const int* starts", "int steps", "int batch", "int hidden", "int is_tanh",
+           "int group_rows", "int resident", "int resident_below", "int stages", "int64_t x_dir",
+           "int64_t x_row", "int64_t x_gate", "int64_t gates_dir", "int64_t cells_dir", "int64_t inner_dir",
+           "int64_t out_row", "int64_t hx_dir", "int64_t hx_row", "int64_t cx_dir", "int64_t cx_row",
+           "int64_t hy_dir", "int64_t hy_row", "int64_t cy_dir", "int64_t cy_row"]
 block   = [256, 1, 1]
-grid    = ["ceil_div(hidden, 16 * tiles)", "ceil_div(batch, group_rows)", "directions"]
-smem    = """512 * (resident + 8 * stages) * MT + 2560 * MT * NT \
+grid    = ["ceil_div(hidden, 16 * tiles)", "ceil_div(batch, group_rows)", "planes"]
+smem    = """512 * (resident + resident_below + 8 * stages) * MT + 2560 * MT * NT \
              + 1024 * tiles * NT * ceil_div(group_rows, 8 * NT)"""
-extra   = ["directions", "tiles"]
+extra   = ["planes", "tiles"]
 cooperative = true
 needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= tiles", "tiles <= 2", "tiles * NT <= 8",
            "group_rows % 16 == 0"]
@@ -39,71 +41,98 @@ problems = ["""rnn_fwd t1n{5 if NT == 2 else 20 if NT == 4 else 70}i8 {T} \
                cell={'relu' if CELL == 'vanilla' else CELL} {T} \
                hx=none cx=none"""]
 @*/
-// weights and exchange are those of rnn_pack. x is the input side of the gates before their functions,
+// weights, below and exchange are those of rnn_pack. x is the input side of the gates before their functions,
 // without its bias; it may be `gates`, whose element a thread reads before it writes it. Steps of a row
 // behind its last keep its state.
+//
+// persist: blockIdx.z is the direction of one layer. wave: it is the layer, of one direction, and a step
+// begins with the product of what the layer below gave at the same time, which is there early; then a layer
+// may be any number of steps ahead, so that every step has an area of the exchange, and none is emptied.
+// Where outputs are masked, what is left of them goes to planes of its own, behind those of the states.
 #include "rnn/persist.cuh"
 
 extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
-    const T* weights, T* exchange, const T* bias, const T* x, T* gates, T* cells, T* out, const T* keep,
-    T* kept, const T* hx, const T* cx, T* hy, T* cy, const int* starts, int steps, int batch, int hidden,
-    int is_tanh, int group_rows, int resident, int stages, i64 x_dir, i64 x_row,
-    i64 x_gate, i64 gates_dir, i64 cells_dir, i64 out_row, i64 hx_dir, i64 hx_row, i64 cx_dir, i64 cx_row,
-    i64 hy_dir, i64 hy_row, i64 cy_dir, i64 cy_row) {
+    const T* weights, const T* below, T* exchange, const T* bias, const T* x, T* gates, T* cells, T* out,
+    T* inner, const T* keep, T* kept, const T* hx, const T* cx, T* hy, T* cy, const int* starts, int steps,
+    int batch, int hidden, int is_tanh, int group_rows, int resident, int resident_below, int stages,
+    i64 x_dir, i64 x_row, i64 x_gate, i64 gates_dir, i64 cells_dir, i64 inner_dir, i64 out_row, i64 hx_dir,
+    i64 hx_row, i64 cx_dir, i64 cx_row, i64 hy_dir, i64 hy_row, i64 cy_dir, i64 cy_row) {
     using Cell = CELL::Cell;
     using Piece = Fragment<T>;
+    constexpr bool IsWave = FORM::IsWave;
     constexpr int G = Cell::Gates, K = Cell::Kept, Tiles = MT / G, Most = Tiles * NT > 4 ? 2 : 1;
     extern __shared__ uint4 held[];
-    float2* parts = reinterpret_cast<float2*>(held + (resident + 8 * stages) * MT * 32);
+    uint4 *held_below = held + resident * MT * 32, *rings = held_below + resident_below * MT * 32;
+    float2* parts = reinterpret_cast<float2*>(rings + 8 * stages * MT * 32);
     float4* states = reinterpret_cast<float4*>(parts + 4 * MT * NT * 80);
-    const int dir = blockIdx.z, slot = blockIdx.x, groups = gridDim.y;
-    const int k_steps = ceil_div(hidden, Piece::Depth), pairs = group_rows / 16,
-              passes = ceil_div(group_rows, 8 * NT);
-    const i64 words = i64(k_steps) * MT * 32, area = i64(k_steps) * pairs * 32;
-    const uint4* own = reinterpret_cast<const uint4*>(weights) + (dir * gridDim.x + slot) * words;
-    NO_UNROLL for (int i = threadIdx.x; i < resident * MT * 32; i += 256) held[i] = __ldg(own + i);
-    uint4* round = reinterpret_cast<uint4*>(exchange) + (dir * groups + blockIdx.y) * area;
-    const i64 apart = gridDim.z * groups * area;
+    const int z = blockIdx.z, planes = gridDim.z, dir = IsWave ? 0 : z, slot = blockIdx.x, groups = gridDim.y;
+    const bool has_below = IsWave && z > 0, is_inner = IsWave && z + 1 < planes, is_masked = keep;
+    const int k_steps = ceil_div(hidden, Piece::Depth), pairs = group_rows / 16;
+    const i64 words = i64(k_steps) * MT * 32, area = i64(k_steps) * pairs * 32, plane = groups * area;
+    const uint4* own = reinterpret_cast<const uint4*>(weights) + (z * gridDim.x + slot) * words;
+    const uint4* under = reinterpret_cast<const uint4*>(below) + ((z - 1) * gridDim.x + slot) * words;
+    hold<MT>(held, own, resident);
+    if (has_below) hold<MT>(held_below, under, resident_below);
+    uint4* round = reinterpret_cast<uint4*>(exchange) + z * plane + blockIdx.y * area;
+    const i64 apart = (IsWave && is_masked ? 2 : 1) * planes * plane;
+    const auto turn = [&](int step) { return IsWave ? step * apart : step % RING * apart; };
+    const uint4* given = round + (is_masked ? planes - 1 : -1) * plane;    // by the layer below
 
-    const int row0 = blockIdx.y * group_rows, last_row = min(batch, row0 + group_rows);
-    const int items = Tiles * NT * 64;           // of a pass; a thread has every 256th
-    x += dir * x_dir, gates += gates ? dir * gates_dir : 0, out += dir * hidden;
-    keep += keep ? dir * hidden : 0, kept += kept ? dir * hidden : 0, cells += cells ? dir * cells_dir : 0;
-    hx += hx ? dir * hx_dir : 0, cx += cx ? dir * cx_dir : 0, hy += hy ? dir * hy_dir : 0;
-    cy += cy ? dir * cy_dir : 0;
-    float bias_x[G][2] = {}, bias_h[G][2] = {};  // the units of all items of a thread are the same
-    const int j = Item(threadIdx.x, Tiles).unit(slot, Tiles);
+    if (IsWave) {
+        out = !is_inner ? out : inner ? inner + z * inner_dir : nullptr;
+        keep = is_masked && is_inner ? keep + z * inner_dir : nullptr;
+        kept = kept && is_inner ? kept + z * inner_dir : nullptr;
+    } else {
+        x += z * x_dir, out += z * hidden, keep += keep ? z * hidden : 0, kept += kept ? z * hidden : 0;
+    }
+    gates += gates ? z * gates_dir : 0, cells += cells ? z * cells_dir : 0;
+    hx += hx ? z * hx_dir : 0, cx += cx ? z * cx_dir : 0, hy += hy ? z * hy_dir : 0;
+    cy += cy ? z * cy_dir : 0;
+    const Share<Tiles, NT> share(group_rows, batch, hidden);
+    const int row0 = share.row0, last_row = share.last_row, items = share.items, j = share.j,
+              passes = share.passes;
+    share.begin(states, hx, hx_row, cx, cx_row);
+    float bias_x[G][2] = {}, bias_h[G][2] = {};
     if (j < hidden) {
-        bias += dir * 2 * G * hidden + j;
+        bias += z * 2 * G * hidden + j;
         UNROLL for (int g = 0; g < G; ++g) {
             load_pair(bias + g * hidden, bias_x[g][0], bias_x[g][1]);
             load_pair(bias + (G + g) * hidden, bias_h[g][0], bias_h[g][1]);
         }
     }
-    NO_UNROLL for (int i = threadIdx.x; i < items * passes; i += 256) {
-        const int b = row0 + i / items * 8 * NT + Item(i % items, Tiles).n;
-        float h[2], c[2];
-        pair_or_zero(hx && b < last_row && j < hidden, hx + b * hx_row + j, h);
-        pair_or_zero(cx && b < last_row && j < hidden, cx + b * cx_row + j, c);
-        states[i] = {h[0], h[1], c[0], c[1]};
-    }
     const Walk walk = {starts, steps, batch};
-    Recurrence<T, MT, NT> product(held, own, resident, k_steps);
-    product.early(round, pairs, 0);
+    Recurrence<T, MT, NT> product(held, own, resident, rings, k_steps);
+    product.early(has_below ? given + turn(1) : round, pairs, 0);
     __syncthreads();
 
     NO_UNROLL for (int step = 0; step < steps; ++step) {
         const int t = walk.time(step, dir), rows = min(walk.rows(t), last_row);
         const i64 first = walk.first(t);
-        const uint4* from = round + step % RING * apart;
-        unsigned* to = reinterpret_cast<unsigned*>(round + (step + 1) % RING * apart);
-        unsigned* spent = reinterpret_cast<unsigned*>(round + (step + RING - 1) % RING * apart);
+        const uint4* from = round + turn(step);
+        unsigned* to = reinterpret_cast<unsigned*>(round + turn(step + 1));
+        unsigned* spent = reinterpret_cast<unsigned*>(round + turn(step + RING - 1));
         NO_UNROLL for (int pass = 0; pass < passes; ++pass) {
-            Later<T> ahead[Most][G];             // the input side, on its way while others still work
+            Later<T> ahead[Most][G], factor[Most];  // on their way while others still work
+            float in[Most][G][2];                // the input side
             UNROLL for (int q = 0; q < Most; ++q) {
                 const int b = row0 + pass * 8 * NT + Item(threadIdx.x + 256 * q, Tiles).n;
+                const bool here = b < rows && j < hidden;
                 UNROLL for (int g = 0; g < G; ++g)
-                    ahead[q][g].load(b < rows && j < hidden, x + (first + b) * x_row + g * x_gate + j);
+                    ahead[q][g].load(here && !has_below, x + (first + b) * x_row + g * x_gate + j);
+                if (IsWave) factor[q].load(here && keep, keep + (first + b) * out_row + j);
+            }
+            if (has_below) {
+                product.turn_to(held_below, under, resident_below);
+                product.begin();
+                product.run(given + turn(step + 1), pairs, pass * NT / 2);
+                product.early(from, pairs, pass * NT / 2);
+                product.gather(parts);
+                UNROLL for (int q = 0; q < Most; ++q) {
+                    const Item item(threadIdx.x + 256 * q, Tiles);
+                    if (threadIdx.x + 256 * q < items) UNROLL for (int g = 0; g < G; ++g)
+                        product.total(parts, g * Tiles + item.tile, item.pair, item.n, in[q][g]);
+                }
+                product.turn_to(held, own, resident);
             }
             product.begin();
             product.run(from, pairs, pass * NT / 2);
@@ -117,41 +146,47 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
                 float4& state = states[pass * items + i];
                 h[q][0] = state.x, h[q][1] = state.y, c[q][0] = state.z, c[q][1] = state.w;
                 if (b < rows) {
-                    float in[G][2], again[G][2];
+                    float again[G][2];
                     UNROLL for (int g = 0; g < G; ++g) {
-                        ahead[q][g].get(in[g]);
+                        if (!has_below) ahead[q][g].get(in[q][g]);
                         product.total(parts, g * Tiles + item.tile, item.pair, item.n, again[g]);
                     }
                     UNROLL for (int e = 0; e < 2; ++e) {
                         float xs[G], ys[G], kept_of[K];
                         UNROLL for (int g = 0; g < G; ++g)
-                            xs[g] = in[g][e] + bias_x[g][e], ys[g] = again[g][e] + bias_h[g][e];
+                            xs[g] = in[q][g][e] + bias_x[g][e], ys[g] = again[g][e] + bias_h[g][e];
                         Cell::forward<T>(xs, ys, h[q][e], c[q][e], kept_of, is_tanh);
                         UNROLL for (int g = 0; g < K; ++g) stored[q][g][e] = kept_of[g];
                         h[q][e] = to_acc(from_acc<T>(h[q][e]));
                     }
                 }
                 Piece::put(to, j, n, pairs, h[q][0], h[q][1]);
+                if (IsWave && keep) {
+                    float left[2];
+                    factor[q].mask(h[q], left);
+                    Piece::put(to + planes * plane * 4, j, n, pairs, left[0], left[1]);
+                }
                 state = {h[q][0], h[q][1], c[q][0], c[q][1]};
             }
             const bool is_last = pass + 1 == passes;
             if (!is_last || step + 1 < steps)
-                product.early(is_last ? reinterpret_cast<uint4*>(to) : from, pairs,
-                              is_last ? 0 : (pass + 1) * NT / 2);
-            UNROLL for (int q = 0; q < Most; ++q) {
-                const int i = threadIdx.x + 256 * q, n = pass * 8 * NT + Item(i, Tiles).n;
-                if (i < items && row0 + n < last_row && j < hidden) Piece::clear(spent, j, n, pairs);
+                product.early(has_below ? given + turn(step + 1 + is_last) : round + turn(step + is_last),
+                              pairs, is_last ? 0 : (pass + 1) * NT / 2);
+            if (!IsWave) {
+                UNROLL for (int q = 0; q < Most; ++q) {
+                    const int i = threadIdx.x + 256 * q, n = pass * 8 * NT + Item(i, Tiles).n;
+                    if (i < items && row0 + n < last_row && j < hidden) Piece::clear(spent, j, n, pairs);
+                }
+                __threadfence();
             }
-            __threadfence();
             UNROLL for (int q = 0; q < Most; ++q) {
                 const int i = threadIdx.x + 256 * q, b = row0 + pass * 8 * NT + Item(i, Tiles).n;
                 if (i >= items || b >= rows || j >= hidden) continue;
                 const i64 row = first + b, o = row * out_row + j;
-                store_pair(out + o, h[q]);
+                if (!IsWave || out) store_pair(out + o, h[q]);
                 if (kept) {
-                    float factor[2];
-                    load_pair(keep + o, factor[0], factor[1]);
-                    UNROLL for (int e = 0; e < 2; ++e) h[q][e] = factor[e] == 0 ? 0.f : h[q][e] * factor[e];
+                    if (!IsWave) factor[q].load(true, keep + o);
+                    factor[q].mask(h[q], h[q]);
                     store_pair(kept + o, h[q]);
                 }
                 if (gates) UNROLL for (int g = 0; g < K; ++g)
@@ -160,12 +195,5 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
             }
         }
     }
-
-    NO_UNROLL for (int i = threadIdx.x; i < items * passes && j < hidden; i += 256) {
-        const int b = row0 + i / items * 8 * NT + Item(i % items, Tiles).n;
-        if (b >= last_row) continue;
-        const float h[2] = {states[i].x, states[i].y}, c[2] = {states[i].z, states[i].w};
-        if (hy) store_pair(hy + b * hy_row + j, h);
-        if (cy) store_pair(cy + b * cy_row + j, c);
-    }
+    share.end(states, hy, hy_row, cy, cy_row);
 }

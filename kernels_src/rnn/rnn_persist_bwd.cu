@@ -16,10 +16,10 @@ params  = ["const T* weights", "T* exchange", "T* gates", "const T* cells", "con
            "int64_t dhy_dir", "int64_t dhy_row", "int64_t dcy_dir", "int64_t dcy_row", "int64_t dhx_dir",
            "int64_t dhx_row", "int64_t dcx_dir", "int64_t dcx_row"]
 block   = [256, 1, 1]
-grid    = ["ceil_div(hidden, 16 * tiles)", "ceil_div(batch, group_rows)", "directions"]
+grid    = ["ceil_div(hidden, 16 * tiles)", "ceil_div(batch, group_rows)", "planes"]
 smem    = """512 * (resident + 8 * stages) * tiles + 2560 * tiles * NT \
              + 1024 * tiles * NT * ceil_div(group_rows, 8 * NT)"""
-extra   = ["directions", "tiles"]
+extra   = ["planes", "tiles"]
 cooperative = true
 needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= tiles", "tiles <= MT", "group_rows % 16 == 0"]
 problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20}i8 {T} \
@@ -53,32 +53,27 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     using Piece = Fragment<T>;
     constexpr int G = Cell::Gates, K = Cell::Kept, Tiles = MT, Most = Tiles * NT > 4 ? 2 : 1;
     extern __shared__ uint4 held[];
-    float2* parts = reinterpret_cast<float2*>(held + (resident + 8 * stages) * Tiles * 32);
+    uint4* rings = held + resident * Tiles * 32;
+    float2* parts = reinterpret_cast<float2*>(rings + 8 * stages * Tiles * 32);
     float4* states = reinterpret_cast<float4*>(parts + 4 * Tiles * NT * 80);
     const int dir = blockIdx.z, slot = blockIdx.x, groups = gridDim.y, each = ceil_div(hidden, Piece::Depth),
-              k_steps = G * each, pairs = group_rows / 16, passes = ceil_div(group_rows, 8 * NT);
+              k_steps = G * each, pairs = group_rows / 16;
     const i64 words = i64(k_steps) * Tiles * 32, area = i64(k_steps) * pairs * 32;
     const uint4* own = reinterpret_cast<const uint4*>(weights) + (dir * gridDim.x + slot) * words;
-    NO_UNROLL for (int i = threadIdx.x; i < resident * Tiles * 32; i += 256) held[i] = __ldg(own + i);
+    hold<Tiles>(held, own, resident);
     uint4* round = reinterpret_cast<uint4*>(exchange) + (dir * groups + blockIdx.y) * area;
     const i64 apart = gridDim.z * groups * area;
 
-    const int row0 = blockIdx.y * group_rows, last_row = min(batch, row0 + group_rows);
-    const int items = Tiles * NT * 64;           // of a pass; a thread has every 256th, all of the same units
-    const int j = Item(threadIdx.x, Tiles).unit(slot, Tiles);
+    const Share<Tiles, NT> share(group_rows, batch, hidden);
+    const int row0 = share.row0, last_row = share.last_row, items = share.items, j = share.j,
+              passes = share.passes;
     gates += dir * gates_dir, cells += dir * cells_dir, out += dir * hidden, dout += dir * hidden;
     keep += keep ? dir * hidden : 0, hx += hx ? dir * hx_dir : 0, cx += cx ? dir * cx_dir : 0;
     dhy += dhy ? dir * dhy_dir : 0, dcy += dcy ? dir * dcy_dir : 0;
     dhx += dhx ? dir * dhx_dir : 0, dcx += dcx ? dir * dcx_dir : 0;
-    NO_UNROLL for (int i = threadIdx.x; i < items * passes; i += 256) {
-        const int b = row0 + i / items * 8 * NT + Item(i % items, Tiles).n;
-        float dh[2], dc[2];
-        pair_or_zero(dhy && b < last_row && j < hidden, dhy + b * dhy_row + j, dh);
-        pair_or_zero(dcy && b < last_row && j < hidden, dcy + b * dcy_row + j, dc);
-        states[i] = {dh[0], dh[1], dc[0], dc[1]};
-    }
+    share.begin(states, dhy, dhy_row, dcy, dcy_row);
     const Walk walk = {starts, steps, batch};
-    Recurrence<T, MT, NT> product(held, own, resident, k_steps);
+    Recurrence<T, MT, NT> product(held, own, resident, rings, k_steps);
     product.early(round, pairs, 0);
     __syncthreads();
 
@@ -154,12 +149,5 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
             }
         }
     }
-
-    NO_UNROLL for (int i = threadIdx.x; i < items * passes && j < hidden; i += 256) {
-        const int b = row0 + i / items * 8 * NT + Item(i % items, Tiles).n;
-        if (b >= last_row) continue;
-        const float dh[2] = {states[i].x, states[i].y}, dc[2] = {states[i].z, states[i].w};
-        if (dhx) store_pair(dhx + b * dhx_row + j, dh);
-        if (dcx) store_pair(dcx + b * dcx_row + j, dc);
-    }
+    share.end(states, dhx, dhx_row, dcx, dcx_row);
 }

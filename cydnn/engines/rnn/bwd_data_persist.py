@@ -9,4 +9,4 @@ class RnnBwdDataPersist(Persist, Backward):
     """One cooperative launch a layer, both directions: transposed recurrent weights stay in shared memory,
     gradients of gates go round through L2; then a product for the inputs of all steps."""
     index = 315
-    kernel, is_backward, extra_steps = "rnn/rnn_persist_bwd.cu", True, 1
+    kernel, sweep, is_backward, extra_steps = "rnn/rnn_persist_bwd.cu", "rnn_persist_bwd", True, 1

@@ -9,4 +9,4 @@ class RnnFwdPersist(Persist, Forward):
     """A product for the inputs of all steps; then one cooperative launch a layer, both directions: recurrent
     weights stay in shared memory, states go round through L2."""
     index = 311
-    kernel, is_backward, extra_steps = "rnn/rnn_persist.cu", False, 0
+    kernel, sweep = "rnn/rnn_persist.cu", "rnn_persist"

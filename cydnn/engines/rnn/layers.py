@@ -4,6 +4,7 @@ from __future__ import annotations
 from math import gcd
 
 from ...ops import Matmul, Reduction
+from ...ops.rnn_network import STATES
 from ...steps import Launch
 from ...tensor import TensorDesc
 from ..dropout.view import factors
@@ -72,6 +73,14 @@ class Net:
         per_layer, per_direction, per_row, _ = desc.strides
         return {name: self.at(name, layer * per_layer)[0],
                 f"{name}_dir": per_direction, f"{name}_row": per_row}
+
+    def layers_apart(self, name: str) -> int:
+        """Elements from a layer to the next, of a state or an area of the reserve; 0 where there is none."""
+        if name in STATES:
+            desc = self.p.operands.get(name)
+            return 0 if desc is None else desc.strides[0]
+        of = getattr(self.areas, name)
+        return of[self.directions] - of[0] if len(of) > self.directions else 0
 
     def states(self, layer: int, names: str) -> dict:
         """The arguments of several."""

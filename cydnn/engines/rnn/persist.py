@@ -1,7 +1,7 @@
-"""What the persistent engines share: how blocks divide units and batch rows, and what that costs."""
+"""What the persistent engines share: how blocks divide units and batch rows, what a launch is told, and what
+it costs."""
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import ClassVar, NamedTuple
 
 from ...kernels.expressions import ceil_div
@@ -22,16 +22,21 @@ STEP_US = 2.2                                    # exchange and gates of a step 
 
 class Form(NamedTuple):
     """How one configuration runs. ``tiles``: of 16 units in a block; ``groups``: of ``group_rows`` batch
-    rows, which do not wait for each other; ``resident``: k steps whose weights stay in shared memory;
-    ``stages``: k steps of each warp on their way, of those that do not."""
+    rows, which do not wait for each other; ``planes``: directions, or layers that run together, whose
+    blocks have two ``matrices``; ``resident``: k steps whose recurrent weights stay in shared memory,
+    ``resident_below``: of the weights for the layer below; ``stages``: k steps of each warp on their way,
+    of those that do not stay."""
     tiles: int
     groups: int
     group_rows: int
     blocks: int
+    planes: int
+    matrices: int
     k_steps: int
     m_tiles: int
     n_tiles: int
     resident: int
+    resident_below: int
     stages: int
     smem_bytes: int
 
@@ -41,8 +46,18 @@ class Form(NamedTuple):
 
     @property
     def exchanged(self) -> int:
-        """Bytes that a block reads of the others a step."""
+        """Bytes that a block reads of the others a step, of one plane."""
         return 32 * self.k_steps * self.group_rows
+
+    @property
+    def words(self) -> int:
+        """Of four numbers, a matrix of weights in the order of fragments."""
+        return self.blocks * self.k_steps * self.m_tiles * 32
+
+    @property
+    def area(self) -> int:
+        """The same of a plane of the exchange at one step."""
+        return self.groups * self.k_steps * self.group_rows // 16 * 32
 
 
 def depth_of(net) -> int:
@@ -50,7 +65,7 @@ def depth_of(net) -> int:
     return 16 if net.dtype.bits == 16 else 8
 
 
-def form_of(net, dev, config, *, is_backward: bool) -> Form | None:
+def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | None:
     """None where the blocks do not all fit on the device at once."""
     tiles, rows = config.tiles, ceil_div(ceil_div(net.batch, config.groups), 16) * 16
     each, blocks = ceil_div(net.hidden, depth_of(net)), ceil_div(net.hidden, 16 * tiles)
@@ -59,64 +74,87 @@ def form_of(net, dev, config, *, is_backward: bool) -> Form | None:
         n_tiles = 2 if rows == 16 and tiles == 1 else 4
     else:
         n_tiles = (2 if rows == 16 or m_tiles > 6 else
-                  8 if rows > 64 and tiles == 1 and net.dtype.bits == 16 else 4)
+                   8 if rows > 64 and tiles == 1 and net.dtype.bits == 16 and not is_wave else 4)
     passes, groups = ceil_div(rows, 8 * n_tiles), ceil_div(net.batch, rows)
+    planes, matrices = (net.op.layers, min(net.op.layers, 2)) if is_wave else (net.directions, 1)
     rest = PARTS * m_tiles * n_tiles + STATES * tiles * n_tiles * passes
     fitting, stages = (dev.smem_bytes - rest) // (FRAGMENT * m_tiles) if config.held == "all" else 0, 0
-    if fitting < k_steps:
+    if fitting < matrices * k_steps:
         stages = 3 if m_tiles > 4 else 4
         fitting = max((fitting - WARPS * stages) // WARPS * WARPS, 0)
     resident = min(fitting, k_steps)
-    smem = rest + (resident + WARPS * stages) * FRAGMENT * m_tiles
-    if smem > dev.smem_bytes or blocks * groups * net.directions > dev.sms:
+    resident_below = min((fitting - resident) // WARPS * WARPS if stages else k_steps,
+                         k_steps) if matrices == 2 else 0
+    smem = rest + (resident + resident_below + WARPS * stages) * FRAGMENT * m_tiles
+    if smem > dev.smem_bytes or blocks * groups * planes > dev.sms:
         return None
-    return Form(tiles, groups, rows, blocks, k_steps, m_tiles, n_tiles, resident, stages, smem)
+    return Form(tiles, groups, rows, blocks, planes, matrices, k_steps, m_tiles, n_tiles, resident,
+                resident_below, stages, smem)
 
 
 def step_us(net, dev, form: Form) -> float:
     """Estimated microseconds of a step: its latency, what blocks read of one another, the weights that are
     not resident, and the products of a block."""
-    blocks = form.blocks * form.groups * net.directions
-    exchange = blocks * form.exchanged
-    streamed = (form.k_steps - form.resident) * form.m_tiles * FRAGMENT * form.passes * blocks
+    blocks = form.blocks * form.groups * form.planes
+    exchange = blocks * form.exchanged * form.matrices
+    absent = form.matrices * form.k_steps - form.resident - form.resident_below
+    streamed = absent * form.m_tiles * FRAGMENT * form.passes * blocks
     distinct = streamed // (form.passes * form.groups)
     speed = L2_GBS if distinct < dev.l2_bytes // 2 else dev.bandwidth_gbs * 0.8
     each = 2048 if net.dtype.bits == 16 else 3 * 2048       # f32: three products at half the rate
-    clocks = form.k_steps * form.m_tiles * ceil_div(form.group_rows, 8) * each / dev.mma_16
-    reads = form.resident * form.m_tiles * FRAGMENT * form.passes / 128
+    clocks = form.matrices * form.k_steps * form.m_tiles * ceil_div(form.group_rows, 8) * each / dev.mma_16
+    reads = (form.resident + form.resident_below) * form.m_tiles * FRAGMENT * form.passes / 128
     return (STEP_US + (exchange / L2_GBS + streamed / speed) * 1e-3
             + (max(clocks, reads) + 500 * form.passes) / dev.clock_mhz)
 
 
-def configs_of(net, dev, *, is_backward: bool) -> list[Config]:
-    """Every configuration that fits, the cheapest first; those that hold no weights last."""
+def configs_of(net, dev, form_of) -> list[Config]:
+    """Every configuration of which ``form_of`` makes a form, the cheapest first; those that hold no weights
+    last."""
     found, seen = [], set()
     for tiles in TILES.values:
-        whole = form_of(net, dev, Config(tiles=tiles, groups=1, held="none"), is_backward=is_backward)
+        whole = form_of(Config(tiles=tiles, groups=1, held="none"))
         is_little = whole is not None and whole.passes == 1 and whole.exchanged <= LITTLE
         most = 1 if is_little else ceil_div(net.batch, 16)
         for groups in range(1, min(most, GROUPS.hi) + 1):
             for held in HELD.values:
-                config = Config(tiles=tiles, groups=groups, held=held)
-                form = form_of(net, dev, config, is_backward=is_backward)
+                form = form_of(Config(tiles=tiles, groups=groups, held=held))
                 if form is not None and form not in seen:
                     seen.add(form)
                     found.append((held, step_us(net, dev, form), tiles, form.groups))
     return [Config(tiles=tiles, groups=groups, held=held) for held, _, tiles, groups in sorted(found)]
 
 
+def pack(net, form, kind: str, weights: dict, packed, matrices=1, exchange=None, hx=None, turns=0) -> Launch:
+    """Brings ``matrices`` of ``weights`` into the order of fragments, and an exchange into its first state:
+    ``hx``, then ``turns`` areas that are empty."""
+    hx = hx or dict(hx=None, hx_dir=0, hx_row=0)
+    planes, begun = exchange[1] if exchange else (0, 0)
+    args = dict(hx, **weights, packed=packed, exchange=exchange and exchange[0], batch=net.batch,
+                hidden=net.hidden, gates=net.gates, tiles=form.tiles, blocks=form.blocks, groups=form.groups,
+                group_rows=form.group_rows, planes=planes, begun=begun, turns=turns)
+    work = max(form.words, (turns + 1) * form.area if exchange else 0)
+    return Launch(f"rnn_pack_{net.dtype}_{kind}", args,
+                  dict(matrices=matrices, shares=min(ceil_div(work, 1024), 2048)))
+
+
 class Persist:
-    """The recurrence of an engine with one launch of ``kernel`` for all steps of a layer.
+    """The recurrence of an engine with one launch for all steps. ``sweep``: the first word of its kernel,
     ``extra_steps``: those behind the last."""
     least_sm = 80
-    is_backward: ClassVar[bool]
-    extra_steps: ClassVar[int]
+    sweep: ClassVar[str]
+    is_backward: ClassVar[bool] = False
+    extra_steps: ClassVar[int] = 0
     knobs = KNOBS
     notes = ("deterministic", "tensor_core")
 
+    def form(self, net, dev, config) -> Form | None:
+        return form_of(net, dev, config, is_backward=self.is_backward)
+
     def configs(self, p, dev):
-        make = lambda: configs_of(Net.of(p), dev, is_backward=self.is_backward)
-        return p.once(("persist", self.index, dev), make)
+        net = Net.of(p)
+        return p.once(("persist", self.index, dev),
+                      lambda: configs_of(net, dev, lambda config: self.form(net, dev, config)))
 
     def refuse_net(self, p, dev):
         net, least = Net.of(p), 2 * p.operands[self.typed].dtype.bytes
@@ -126,29 +164,27 @@ class Persist:
             if tensor is not None and name != "states" and tensor.alignment < least:
                 yield f"{name} must be aligned to {least} bytes; got {tensor.alignment}"
         if not self.configs(p, dev):
-            yield (f"the blocks of hidden {net.hidden}, batch {net.batch} and {net.directions} directions "
-                   f"must run at once; the device has {dev.sms} SMs with {dev.smem_bytes} bytes of shared "
-                   "memory")
+            yield (f"the blocks of hidden {net.hidden}, batch {net.batch}, {net.op.layers} layers and "
+                   f"{net.directions} directions must run at once; the device has {dev.sms} SMs with "
+                   f"{dev.smem_bytes} bytes of shared memory")
 
     def recurrence_us(self, net, dev, config):
-        form = form_of(net, dev, config, is_backward=self.is_backward)
+        form = self.form(net, dev, config)
         return 2 * dev.launch_us + (net.steps + self.extra_steps) * step_us(net, dev, form)
 
+    def sweep_launch(self, net, form, args: dict) -> Launch:
+        name = f"{self.sweep}_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{form.m_tiles}x{form.n_tiles}"
+        args = dict(args, group_rows=form.group_rows, resident=form.resident, stages=form.stages)
+        return Launch(name, args, dict(planes=form.planes, tiles=form.tiles))
+
     def recurrence(self, net, layer, dev, config, args):
-        form, dtype, n = form_of(net, dev, config, is_backward=self.is_backward), net.dtype, net.directions
-        words = form.blocks * form.k_steps * form.m_tiles * 32
-        area = form.k_steps * form.group_rows // 16 * 32
-        packed = net.p.scratch(16 * n * words)
-        exchange = net.p.scratch(RING * 16 * n * form.groups * area)
+        form, n = self.form(net, dev, config), net.directions
+        packed = net.p.scratch(16 * n * form.words)
+        exchange = net.p.scratch(RING * 16 * n * form.area)
         # gradients begin with 0
-        hx = {k: None if k == "hx" and self.is_backward else args[k] for k in ("hx", "hx_dir", "hx_row")}
-        order = dict(hx, **weights_of(net, layer), packed=packed, exchange=exchange, batch=net.batch,
-                     hidden=net.hidden, gates=net.gates, tiles=form.tiles, blocks=form.blocks,
-                     groups=form.groups, group_rows=form.group_rows)
-        shares = min(ceil_div(max(words, RING * form.groups * area), 1024), 2048)
-        pack = f"rnn_pack_{dtype}_{'backward' if self.is_backward else 'forward'}"
-        kernel = f"{PurePath(self.kernel).stem}_{dtype}_{KERNEL_CELLS[net.op.cell]}"
-        args = dict(args, weights=packed, exchange=exchange, group_rows=form.group_rows,
-                    resident=form.resident, stages=form.stages)
-        return [Launch(pack, order, dict(directions=n, shares=shares)),
-                Launch(f"{kernel}_{form.m_tiles}x{form.n_tiles}", args, dict(directions=n, tiles=form.tiles))]
+        hx = None if self.is_backward else {k: args[k] for k in ("hx", "hx_dir", "hx_row")}
+        kind, more = "backward", {}
+        if not self.is_backward:
+            kind, more = "forward", dict(below=None, resident_below=0, inner=None, inner_dir=0)
+        return [pack(net, form, kind, weights_of(net, layer), packed, n, (exchange, (n, n)), hx, RING - 1),
+                self.sweep_launch(net, form, dict(args, weights=packed, exchange=exchange, **more))]
