@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...graph import core
 from ...ops import RnnBwdWeights
 from ..engine import Engine, no_variant, wrong_device
-from .layers import Net, product_us, steps_of
+from .layers import Net, steps_of, us_of
 
 
 class RnnBwdWeightsProducts(Engine):
@@ -22,7 +22,8 @@ class RnnBwdWeightsProducts(Engine):
 
     def cost(self, p, dev, config):
         net = Net.of(p)
-        return product_us(net, 5 * net.op.layers, dev)
+        return sum([dev.launch_us + us_of(net.weight_gradients(layer, p.scratch(0)), dev)
+                    for layer in range(net.op.layers)])
 
     def plan(self, p, dev, config):
         net, steps = Net.of(p), []

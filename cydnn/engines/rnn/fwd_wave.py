@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .forward import Forward
-from .layers import Net, steps_of
+from .layers import Net
 from .persist import Persist, form_of, pack, step_us
 
 STATES = "hx cx hy cy"
@@ -27,11 +27,9 @@ class RnnFwdWave(Persist, Forward):
     def products(self, net):
         return super().products(net)[:0 if net.skips(0) else 1]
 
-    def cost(self, p, dev, config):
-        net = Net.of(p)
-        products = sum(inner.choice(dev)[0] for inner in self.products(net))
-        steps = net.steps + net.op.layers - 1
-        return products + 4 * dev.launch_us + steps * step_us(net, dev, self.form(net, dev, config))
+    def recurrences_us(self, net, dev, config):
+        steps, launches = net.steps + net.op.layers - 1, 2 + min(net.op.layers, 2)
+        return launches * dev.launch_us + steps * step_us(net, dev, self.form(net, dev, config))
 
     def plan(self, p, dev, config):
         net, layers = Net.of(p), p.op.layers

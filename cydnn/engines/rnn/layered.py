@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..engine import Engine, no_variant, wrong_device
-from .layers import Net, product_us
+from .layers import Net, us_of
 
 
 class Layered(Engine):
@@ -42,4 +42,8 @@ class Layered(Engine):
 
     def cost(self, p, dev, config):
         net = Net.of(p)
-        return product_us(net, net.op.layers, dev) + net.op.layers * self.recurrence_us(net, dev, config)
+        return us_of(self.products(net), dev) + self.recurrences_us(net, dev, config)
+
+    def recurrences_us(self, net, dev, config) -> float:
+        """Microseconds of the steps of all layers."""
+        return net.op.layers * self.recurrence_us(net, dev, config)

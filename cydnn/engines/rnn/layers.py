@@ -224,11 +224,9 @@ def steps_of(inners, dev) -> list:
     return [step for inner in inners for step in inner.steps(dev)]
 
 
-def product_us(net: Net, layers, dev) -> float:
-    """Estimated microseconds of the products of all steps: a floor, the same for all engines."""
-    rate = dev.mma_16 if net.dtype.bits == 16 else dev.fma_f64 if net.dtype.name == "f64" else dev.fma_f32
-    flops = net.op.products(net.inputs)
-    return flops / (2 * rate * 0.6 * dev.sms * dev.clock_mhz) + layers * dev.launch_us
+def us_of(inners, dev) -> float:
+    """Their estimated microseconds."""
+    return sum([inner.choice(dev)[0] for inner in inners])
 
 
 def weights_of(net, layer) -> dict:
