@@ -32,8 +32,8 @@ TYPES = {                                        # knob of an engine -> type; it
     "parts": knob_type.SPLIT_P_SLC, "images": knob_type.WORKSPACE, "points": knob_type.TILE_M,
     "tile": knob_type.KERNEL_CFG, "shape": knob_type.TILE_SIZE,     # … or its place among those on offer
     "tiles": knob_type.TILE_N, "groups": knob_type.TILE_ROWS, "held": knob_type.IDX_MODE,
-    "team": knob_type.TILE_CGA_N}
-PLACES = (knob_type.KERNEL_CFG, knob_type.TILE_SIZE, knob_type.IDX_MODE)
+    "team": knob_type.TILE_CGA_N, "asks": knob_type.WARP_SPEC_CFG}
+PLACES = (knob_type.KERNEL_CFG, knob_type.TILE_SIZE, knob_type.IDX_MODE, knob_type.WARP_SPEC_CFG)
 
 
 def main_part(choice: Choice) -> Part:

@@ -138,13 +138,14 @@ template <class Elem, int MTiles, int NTiles> struct Recurrence {
     const uint4 *held, *weights;
     int resident;
     uint4* ring;
-    int k_steps, warp, lane;
+    int k_steps, is_late, warp, lane;
     struct Chunk { uint4 b[Steps][Pairs]; };
     Chunk now;
     float sums[MTiles][NTiles][4];
 
-    DEVICE Recurrence(const uint4* held, const uint4* weights, int resident, uint4* rings, int k_steps)
-        : held(held), weights(weights), resident(resident), k_steps(k_steps),
+    DEVICE Recurrence(const uint4* held, const uint4* weights, int resident, uint4* rings, int k_steps,
+                       int is_late)
+        : held(held), weights(weights), resident(resident), k_steps(k_steps), is_late(is_late),
           warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
         ring = rings + warp * Stages * MTiles * 32;
     }
@@ -197,18 +198,17 @@ template <class Elem, int MTiles, int NTiles> struct Recurrence {
             }
         }
     }
-    // Much of it is not asked for before a part is there: asking in vain costs bandwidth.
-    DEVICE bool is_much(int pairs) const { return k_steps * pairs >= 60; }
-    // What run begins with, asked for as early as may be.
+    // What run begins with, asked for as early as may be; late: not before a part is there, as asking in vain
+    // costs bandwidth.
     DEVICE void early(const uint4* exchange, int pairs, int first_pair) {
-        if (!is_much(pairs)) ask(now, exchange, pairs, first_pair, 0);
+        if (!is_late) ask(now, exchange, pairs, first_pair, 0);
     }
     // One chunk is on its way while the other is used.
     DEVICE void run(const uint4* exchange, int pairs, int first_pair) {
         UNROLL for (int m = 0; m < MTiles; ++m)
             UNROLL for (int n = 0; n < NTiles; ++n) UNROLL for (int i = 0; i < 4; ++i) sums[m][n][i] = 0;
         int streamed = 0;
-        if (is_much(pairs)) {
+        if (is_late) {
             uint4 one;
             do {
                 one = load_relaxed(warp < k_steps, exchange + (warp * pairs + first_pair) * 32 + lane);

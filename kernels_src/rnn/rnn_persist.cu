@@ -14,10 +14,10 @@ when    = ["MT <= 2 if CELL == 'vanilla' else MT == 4 or MT == 8 if CELL == 'lst
 params  = ["const T* weights", "const T* below", "T* exchange", "const T* bias", "const T* x", "T* gates",
            "T* cells", "T* out", "T* inner", "const T* keep", "T* kept", "const T* hx", "const T* cx",
            "T* hy", "T* cy", "const int* starts", "int steps", "int batch", "int hidden", "int is_tanh",
-           "int group_rows", "int resident", "int resident_below", "int stages", "int64_t x_dir",
-           "int64_t x_row", "int64_t x_gate", "int64_t gates_dir", "int64_t cells_dir", "int64_t inner_dir",
-           "int64_t out_row", "int64_t hx_dir", "int64_t hx_row", "int64_t cx_dir", "int64_t cx_row",
-           "int64_t hy_dir", "int64_t hy_row", "int64_t cy_dir", "int64_t cy_row"]
+           "int group_rows", "int resident", "int resident_below", "int stages", "int is_late",
+           "int64_t x_dir", "int64_t x_row", "int64_t x_gate", "int64_t gates_dir", "int64_t cells_dir",
+           "int64_t inner_dir", "int64_t out_row", "int64_t hx_dir", "int64_t hx_row", "int64_t cx_dir",
+           "int64_t cx_row", "int64_t hy_dir", "int64_t hy_row", "int64_t cy_dir", "int64_t cy_row"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(hidden, 16 * tiles)", "ceil_div(batch, group_rows)", "planes"]
 smem    = """512 * (resident + resident_below + 8 * stages) * MT + 2560 * MT * NT \
@@ -26,20 +26,19 @@ extra   = ["planes", "tiles"]
 cooperative = true
 needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= tiles", "tiles <= 2", "tiles * NT <= 8",
            "group_rows % 16 == 0"]
-problems = ["""rnn_fwd t1n{5 if NT == 2 else 20 if NT == 4 else 70}i8 {T} \
-               cell={'tanh' if CELL == 'vanilla' else CELL} \
-               hidden={(1024 if NT == 2 else 512 if NT == 4 else 192) * 2 // sizeof(T)}""",
+problems = ["""rnn_fwd t1n{5 if NT == 2 else 20 if NT == 4 else 70}i8 layers={2 if FORM == 'wave' else 1} \
+               cell={'tanh' if CELL == 'vanilla' else CELL} {T} \
+               hidden={(1 if NT == 8 else 9 if MT == 6 or T == f32 else 57 if NT == 2 else 25) \
+                       * 32 // sizeof(T) + 8}""",
             """rnn_fwd t3n{5 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=40 \
                cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
             """rnn_fwd t2n{16 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 \
-               cell={'tanh' if CELL == 'vanilla' else CELL} \
-               bidirectional=True {T}""",
-            """rnn_fwd t3n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=8 \
+               cell={'tanh' if CELL == 'vanilla' else CELL} bidirectional={FORM == 'persist'} {T}""",
+            """rnn_fwd t3n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=8 layers=3 \
                batches={4 if NT == 2 else 20 if NT == 4 else 70},3,2 \
-               cell={'tanh' if CELL == 'vanilla' else CELL} bidirectional=True {T}""",
+               cell={'tanh' if CELL == 'vanilla' else CELL} bidirectional={FORM == 'persist'} {T}""",
             """rnn_fwd t2n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 dropout=0.5 \
-               cell={'relu' if CELL == 'vanilla' else CELL} {T} \
-               hx=none cx=none"""]
+               cell={'relu' if CELL == 'vanilla' else CELL} {T} hx=none cx=none"""]
 @*/
 // weights, below and exchange are those of rnn_pack. x is the input side of the gates before their functions,
 // without its bias; it may be `gates`, whose element a thread reads before it writes it. Steps of a row
@@ -55,8 +54,8 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     const T* weights, const T* below, T* exchange, const T* bias, const T* x, T* gates, T* cells, T* out,
     T* inner, const T* keep, T* kept, const T* hx, const T* cx, T* hy, T* cy, const int* starts, int steps,
     int batch, int hidden, int is_tanh, int group_rows, int resident, int resident_below, int stages,
-    i64 x_dir, i64 x_row, i64 x_gate, i64 gates_dir, i64 cells_dir, i64 inner_dir, i64 out_row, i64 hx_dir,
-    i64 hx_row, i64 cx_dir, i64 cx_row, i64 hy_dir, i64 hy_row, i64 cy_dir, i64 cy_row) {
+    int is_late, i64 x_dir, i64 x_row, i64 x_gate, i64 gates_dir, i64 cells_dir, i64 inner_dir, i64 out_row,
+    i64 hx_dir, i64 hx_row, i64 cx_dir, i64 cx_row, i64 hy_dir, i64 hy_row, i64 cy_dir, i64 cy_row) {
     using Cell = CELL::Cell;
     using Piece = Fragment<T>;
     constexpr bool IsWave = FORM::IsWave;
@@ -101,7 +100,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
         }
     }
     const Walk walk = {starts, steps, batch};
-    Recurrence<T, MT, NT> product(held, own, resident, rings, k_steps);
+    Recurrence<T, MT, NT> product(held, own, resident, rings, k_steps, is_late);
     product.early(has_below ? given + turn(1) : round, pairs, 0);
     __syncthreads();
 

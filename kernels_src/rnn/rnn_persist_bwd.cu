@@ -11,10 +11,10 @@ when    = ["MT == 1 or NT == 4"]
 params  = ["const T* weights", "T* exchange", "T* gates", "const T* cells", "const T* out",
            "const T* dout", "const T* keep", "const T* hx", "const T* cx", "const T* dhy", "const T* dcy",
            "T* dhx", "T* dcx", "const int* starts", "int steps", "int batch", "int hidden", "int is_tanh",
-           "int group_rows", "int resident", "int stages", "int64_t gates_dir", "int64_t cells_dir",
-           "int64_t out_row", "int64_t hx_dir", "int64_t hx_row", "int64_t cx_dir", "int64_t cx_row",
-           "int64_t dhy_dir", "int64_t dhy_row", "int64_t dcy_dir", "int64_t dcy_row", "int64_t dhx_dir",
-           "int64_t dhx_row", "int64_t dcx_dir", "int64_t dcx_row"]
+           "int group_rows", "int resident", "int stages", "int is_late", "int64_t gates_dir",
+           "int64_t cells_dir", "int64_t out_row", "int64_t hx_dir", "int64_t hx_row", "int64_t cx_dir",
+           "int64_t cx_row", "int64_t dhy_dir", "int64_t dhy_row", "int64_t dcy_dir", "int64_t dcy_row",
+           "int64_t dhx_dir", "int64_t dhx_row", "int64_t dcx_dir", "int64_t dcx_row"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(hidden, 16 * tiles)", "ceil_div(batch, group_rows)", "planes"]
 smem    = """512 * (resident + 8 * stages) * tiles + 2560 * tiles * NT \
@@ -22,10 +22,9 @@ smem    = """512 * (resident + 8 * stages) * tiles + 2560 * tiles * NT \
 extra   = ["planes", "tiles"]
 cooperative = true
 needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= tiles", "tiles <= MT", "group_rows % 16 == 0"]
-problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20}i8 {T} \
-               cell={'tanh' if CELL == 'vanilla' else CELL} \
-               hidden={(512 if CELL == 'vanilla' else 128 if CELL == 'lstm' else 160) \
-                       * (2 if NT == 2 else 1) * 2 // sizeof(T)}""",
+problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20}i8 {T} cell={'tanh' if CELL == 'vanilla' else CELL} \
+               hidden={(9 if T == f32 else 57 if NT == 2 else 25) * 32 // sizeof(T) \
+                       // (1 if CELL == 'vanilla' else 4 if CELL == 'lstm' else 3) // 2 * 2 + 8}""",
             """rnn_bwd_data t3n{5 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=40 \
                cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
             """rnn_bwd_data t2n{16 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 \
@@ -46,7 +45,7 @@ problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20}i8 {T} \
 extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     const T* weights, T* exchange, T* gates, const T* cells, const T* out, const T* dout, const T* keep,
     const T* hx, const T* cx, const T* dhy, const T* dcy, T* dhx, T* dcx, const int* starts, int steps,
-    int batch, int hidden, int is_tanh, int group_rows, int resident, int stages, i64 gates_dir,
+    int batch, int hidden, int is_tanh, int group_rows, int resident, int stages, int is_late, i64 gates_dir,
     i64 cells_dir, i64 out_row, i64 hx_dir, i64 hx_row, i64 cx_dir, i64 cx_row, i64 dhy_dir, i64 dhy_row,
     i64 dcy_dir, i64 dcy_row, i64 dhx_dir, i64 dhx_row, i64 dcx_dir, i64 dcx_row) {
     using Cell = CELL::Cell;
@@ -73,7 +72,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     dhx += dhx ? dir * dhx_dir : 0, dcx += dcx ? dir * dcx_dir : 0;
     share.begin(states, dhy, dhy_row, dcy, dcy_row);
     const Walk walk = {starts, steps, batch};
-    Recurrence<T, MT, NT> product(held, own, resident, rings, k_steps);
+    Recurrence<T, MT, NT> product(held, own, resident, rings, k_steps, is_late);
     product.early(round, pairs, 0);
     __syncthreads();
 

@@ -2,6 +2,7 @@
 it costs."""
 from __future__ import annotations
 
+from itertools import product
 from typing import ClassVar, NamedTuple
 
 from ...kernels.expressions import ceil_div
@@ -12,11 +13,13 @@ from .layers import KERNEL_CELLS, Net, weights_of
 FRAGMENT = 512                                   # bytes of an m tile at a k step
 PARTS, STATES = 2560, 1024                       # of the sums of an m tile by an n tile; of its units' states
 TILES, GROUPS, HELD = Knob("tiles", (1, 2)), Knob("groups", lo=1, hi=64), Knob("held", ("all", "none"))
-KNOBS = (TILES, GROUPS, HELD)
+ASKS = Knob("asks", ("early", "late"))
+KNOBS = (TILES, GROUPS, HELD, ASKS)
 WARPS = 8                                        # of a block
 L2_GBS = 5000.0                                  # what all SMs read of one another, on an H200
 RING = 5                                         # areas of the exchange (kernels_src/rnn/persist.cuh)
 LITTLE = 32 << 10                                # bytes of an exchange that is as fast as a smaller one
+MUCH = 60 << 9                                   # that are asked for late
 STEP_US = 2.2                                    # exchange and gates of a step with little to do
 
 
@@ -25,7 +28,8 @@ class Form(NamedTuple):
     rows, which do not wait for each other; ``planes``: directions, or layers that run together, whose
     blocks have two ``matrices``; ``resident``: k steps whose recurrent weights stay in shared memory,
     ``resident_below``: of the weights for the layer below; ``stages``: k steps of each warp on their way,
-    of those that do not stay."""
+    of those that do not stay; ``is_late``: states are asked for once a part is there, not before others had
+    time to store them."""
     tiles: int
     groups: int
     group_rows: int
@@ -38,6 +42,7 @@ class Form(NamedTuple):
     resident: int
     resident_below: int
     stages: int
+    is_late: bool
     smem_bytes: int
 
     @property
@@ -89,7 +94,7 @@ def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | Non
     if smem > dev.smem_bytes or blocks * groups * planes > dev.sms:
         return None
     return Form(tiles, groups, rows, blocks, planes, matrices, k_steps, m_tiles, n_tiles, resident,
-                resident_below, stages, smem)
+                resident_below, stages, config.asks == "late", smem)
 
 
 def step_us(net, dev, form: Form) -> float:
@@ -110,19 +115,20 @@ def step_us(net, dev, form: Form) -> float:
 
 def configs_of(net, dev, form_of) -> list[Config]:
     """Every configuration of which ``form_of`` makes a form, the cheapest first; those that hold no weights
-    last."""
+    last, and before them those that ask too early or too late."""
     found, seen = [], set()
     for tiles in TILES.values:
-        whole = form_of(Config(tiles=tiles, groups=1, held="none"))
+        whole = form_of(Config(tiles=tiles, groups=1, held="none", asks="late"))
         is_little = whole is not None and whole.passes == 1 and whole.exchanged <= LITTLE
         most = 1 if is_little else ceil_div(net.batch, 16)
-        for groups in range(1, min(most, GROUPS.hi) + 1):
-            for held in HELD.values:
-                form = form_of(Config(tiles=tiles, groups=groups, held=held))
-                if form is not None and form not in seen:
-                    seen.add(form)
-                    found.append((held, step_us(net, dev, form), tiles, form.groups))
-    return [Config(tiles=tiles, groups=groups, held=held) for held, _, tiles, groups in sorted(found)]
+        for groups, held, asks in product(range(1, min(most, GROUPS.hi) + 1), HELD.values, ASKS.values):
+            config = Config(tiles=tiles, groups=groups, held=held, asks=asks)
+            form = form_of(config)
+            if form is not None and form not in seen:
+                seen.add(form)
+                is_odd = form.is_late != (form.exchanged >= MUCH)
+                found.append(((held, is_odd, step_us(net, dev, form), tiles, groups), config))
+    return [config for _, config in sorted(found, key=lambda pair: pair[0])]
 
 
 def pack(net, form, kind: str, weights: dict, packed, matrices=1, exchange=None, hx=None, turns=0) -> Launch:
@@ -174,7 +180,8 @@ class Persist:
 
     def sweep_launch(self, net, form, args: dict) -> Launch:
         name = f"{self.sweep}_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{form.m_tiles}x{form.n_tiles}"
-        args = dict(args, group_rows=form.group_rows, resident=form.resident, stages=form.stages)
+        args = dict(args, group_rows=form.group_rows, resident=form.resident, stages=form.stages,
+                    is_late=int(form.is_late))
         return Launch(name, args, dict(planes=form.planes, tiles=form.tiles))
 
     def recurrence(self, net, layer, dev, config, args):
