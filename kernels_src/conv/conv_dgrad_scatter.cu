@@ -21,7 +21,9 @@ problems = ["conv_dgrad n2c5h5w6 k7r3s2 pad1 stride2 {T}",
             "conv_dgrad n2c6h5w6 k10r3s3 dil2 pad2 groups=2 {T} nhwc",
             """conv_dgrad n2c3d3h4w5 k5t2r2s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,2,1 dilation=1,2,1 \
                mode=convolution {T}""",
-            "conv_dgrad n1c{20 if TILE == 't32x32' else 60}h9w9 k10r3s2 pad1 groups=2 {T} nhwc"]
+            "conv_dgrad n1c{20 if TILE == 't32x32' else 60}h9w9 k10r3s2 pad1 groups=2 {T} nhwc",
+            "conv_dgrad n1c4h4w5 k68r1s2 w=68x4x1x2:{T}@1,136,1,68 mode=convolution {T} nhwc",
+            "conv_dgrad n1c4h4w5 k66r1s2 w=66x4x1x2:{T}@1,136,1,68 {T}", "conv_dgrad n1c4h4w5 k0r1s2 {T}"]
 @*/
 // A block makes one tile of the pixels of dy (n, o, p, q) x (channel, tap) of one group. w_s is negative
 // and w begins at the last tap where the filter is flipped. `sums` is dx or an area like it.
