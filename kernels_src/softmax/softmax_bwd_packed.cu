@@ -11,16 +11,19 @@ block  = [128, 1, 1]
 grid   = ["ceil_div(rows, 128 * each)", 1, 1]
 smem   = "256 * each * cols * sizeof(T)"
 needs  = ["rows >= 1", "1 <= cols", "cols <= MOST", "each >= 1"]
-problems = ["softmax_bwd 301x{MOST - 1} {T}", "softmax_bwd 257x{MOST // 2 + 1} {T} algorithm=log"]
+problems = ["softmax_bwd 301x{MOST - 1} {T}", "softmax_bwd 129x{MOST // 2 + 1} {T} algorithm=log",
+            "softmax_bwd 33x{MOST} {T}", "softmax_bwd 33x{MOST} {T} algorithm=log"]
 @*/
 // The tile of y, behind it that of dy, which becomes that of dx.
 #include "packed.cuh"
 
+using Rows = PackedRows<T, 128, MOST * sizeof(T) < 64 ? 1 : 4>;
+
 extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const T* y, const T* dy, T* dx, int rows, int cols, int each, int is_log, float alpha, float beta) {
     extern __shared__ uint4 tile[];
-    const PackedRows<T, 128> given(tile, rows, cols, each),
-                             own(tile + 8 * each * cols * int(sizeof(T)), rows, cols, each);
+    const Rows given(tile, rows, cols, each),
+               own(tile + 8 * each * cols * int(sizeof(T)), rows, cols, each);
     given.load(y), own.load(dy), own.wait();
     NO_UNROLL for (int first = threadIdx.x * cols; first < own.count; first += 128 * cols) {
         const T* from = given.elements() + first;

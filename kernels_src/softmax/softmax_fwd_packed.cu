@@ -10,7 +10,8 @@ block  = [128, 1, 1]
 grid   = ["ceil_div(rows, 128 * each)", 1, 1]
 smem   = "128 * each * cols * sizeof(T)"
 needs  = ["rows >= 1", "1 <= cols", "cols <= MOST", "each >= 1"]
-problems = ["softmax_fwd 301x{MOST - 1} {T}", "softmax_fwd 257x{MOST // 2 + 1} {T} algorithm=log"]
+problems = ["softmax_fwd 301x{MOST - 1} {T}", "softmax_fwd 129x{MOST // 2 + 1} {T} algorithm=log",
+            "softmax_fwd 33x{MOST} {T}", "softmax_fwd 33x{MOST} {T} algorithm=log"]
 @*/
 #include "packed.cuh"
 
