@@ -17,7 +17,9 @@ needs  = ["1 <= positions < 2**30", "1 <= channels", "channels <= MOST",
 problems = ["""softmax_bwd y=3x{MOST - 1}x{180 // sizeof(T)}:{T}@{192 // sizeof(T)},{600 // sizeof(T)},1 \
                dy=3x{MOST - 1}x{180 // sizeof(T)}:{T}@{204 // sizeof(T)},{636 // sizeof(T)},1 \
                dx=3x{MOST - 1}x{180 // sizeof(T)}:{T}@{216 // sizeof(T)},{672 // sizeof(T)},1""",
-            "softmax_bwd n3c{MOST // 2 + 1}h5w{24 // sizeof(T)} {T} algorithm=log"]
+            "softmax_bwd n3c{MOST // 2 + 1}h5w{24 // sizeof(T)} {T} algorithm=log",
+            "softmax_bwd n1c{MOST}h1w{24 // sizeof(T)} {T}",
+            "softmax_bwd n1c{MOST}h1w{24 // sizeof(T)} {T} algorithm=log"]
 @*/
 // Positions as in softmax_fwd_columns; outer and channel are the strides of y, dy, dx.
 #include "columns.cuh"

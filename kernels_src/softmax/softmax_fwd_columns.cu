@@ -15,7 +15,9 @@ needs  = ["1 <= positions < 2**30", "1 <= channels", "channels <= MOST",
           "x_channel % (4 // sizeof(T)) == 0 and y_channel % (4 // sizeof(T)) == 0"]
 problems = ["""softmax_fwd x=3x{MOST - 1}x{180 // sizeof(T)}:{T}@{192 // sizeof(T)},{600 // sizeof(T)},1 \
                y=3x{MOST - 1}x{180 // sizeof(T)}:{T}@{204 // sizeof(T)},{636 // sizeof(T)},1""",
-            "softmax_fwd n3c{MOST // 2 + 1}h5w{24 // sizeof(T)} {T} algorithm=log"]
+            "softmax_fwd n3c{MOST // 2 + 1}h5w{24 // sizeof(T)} {T} algorithm=log",
+            "softmax_fwd n1c{MOST}h1w{24 // sizeof(T)} {T}",
+            "softmax_fwd n1c{MOST}h1w{24 // sizeof(T)} {T} algorithm=log"]
 @*/
 // A position is VEC neighbours in memory; `inner` positions follow each other, then x_outer begins the
 // next image. Maxima first, then sums, so that an element costs two exponentials and no rescaling.
