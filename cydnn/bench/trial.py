@@ -69,11 +69,12 @@ class Report:
 
 def cases(kernel: str, facts, lines=None) -> list[Case]:
     """Cases of each problem line (of the kernel's contract, for None) on a device:
-    one for each number of launches, so alone and among helpers, and one that splits no sum.
+    one for each number of launches, so alone and among helpers, and one that splits no sum and no row.
     Pure functions of plans; no GPU needed."""
     found: dict = {}
     for case, launches in every_case(kernel, facts, lines):
-        found.setdefault((case.problem, launches, bool(case.config) and case.config.get("splits") == 1), case)
+        whole = case.config and 1 in (case.config.get("splits"), case.config.get("slices"))
+        found.setdefault((case.problem, launches, bool(whole)), case)
     return list(found.values())
 
 

@@ -14,8 +14,8 @@ cooperative = true
 needs   = ["rows >= 1", "slice >= 1", "slice * slices >= cols", "slice * (slices - 1) < cols",
            "slice <= 131072 // sizeof(T)", "(y_row - dx_row) % (16 // sizeof(T)) == 0",
            "(dy_row - dx_row) % (16 // sizeof(T)) == 0"]
-problems = ["softmax_bwd 1x{262144 // sizeof(T) + 5} {T}",
-            "softmax_bwd 1x{262144 // sizeof(T) - 3} {T} algorithm=log"]
+problems = ["softmax_bwd 1x{131072 // sizeof(T) - 3} {T}",
+            "softmax_bwd 2x{73728 // sizeof(T) + 5} {T} algorithm=log"]
 @*/
 // Blocks as in softmax_fwd_grid: 4 chunks of y and dy a thread in registers, 4 in shared memory.
 #include "lib/grid.cuh"

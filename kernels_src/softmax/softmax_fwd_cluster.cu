@@ -14,7 +14,7 @@ smem    = "THREADS * 128"
 needs   = ["rows >= 1", "1 <= slice", "slice * SIZE >= cols", "slice * (SIZE - 1) < cols",
            "slice <= THREADS * 256 // sizeof(T)", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
 problems = ["softmax_fwd 2x203 {T}",
-            "softmax_fwd 1x{SIZE * THREADS * 224 // sizeof(T) - 3} {T}",
+            "softmax_fwd 1x{SIZE * THREADS * 256 // sizeof(T) - 3} {T}",
             "softmax_fwd 1x{SIZE * THREADS * 192 // sizeof(T) - 3} algorithm=log {T}"]
 @*/
 // Block `rank` of the cluster has the columns from rank * slice on: 8 chunks a thread in

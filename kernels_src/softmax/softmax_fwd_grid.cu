@@ -12,8 +12,8 @@ smem    = 131072
 cooperative = true
 needs   = ["rows >= 1", "slice >= 1", "slice * slices >= cols", "slice * (slices - 1) < cols",
            "slice <= 262144 // sizeof(T)", "(x_row - y_row) % (16 // sizeof(T)) == 0"]
-problems = ["softmax_fwd 1x{524288 // sizeof(T) + 5} {T}",
-            "softmax_fwd 1x{524288 // sizeof(T) - 3} {T} algorithm=log"]
+problems = ["softmax_fwd 1x{262144 // sizeof(T) - 3} {T}",
+            "softmax_fwd 2x{147456 // sizeof(T) + 5} {T} algorithm=log"]
 @*/
 // Block s of a row has the columns from s * slice on: 8 chunks a thread in registers, 8 in shared memory.
 // Every warp merges the parts of its row by itself, in the same order.

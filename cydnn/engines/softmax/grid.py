@@ -46,7 +46,7 @@ class Grid(RowEngine):
             return
         least = ceil_div(units(p, f), self.held)
         most = max(min(dev.sms // f.row_count, ceil_div(units(p, f), LEAST)), least)
-        found = {self._slices(p, f, n) for n in (most, most // 2) if n >= least}
+        found = {self._slices(p, f, n) for n in (most, most // 2, least) if n >= least}
         yield from first_then(Config(slices=max(found)), (Config(slices=n) for n in sorted(found)))
 
     def time(self, p, f, dev, config):
