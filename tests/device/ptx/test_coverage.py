@@ -2,8 +2,8 @@
 without a finding and with right values.
 
 Each problem once as it is. While less has run: with random bits that meet a threshold, scaled and blended,
-with NaN, in every other configuration, and planned for a card of one SM and little cache, where loops are
-long. An image whose text is that of another but for its target runs once.
+with NaN, in every other configuration, and planned for a card of one SM (or of four, which hold a cluster)
+and little cache, where loops are long. An image whose text is that of another but for its target runs once.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def with_nans(case) -> dict:
 
 
 def only_nans(case) -> dict:
-    return dict(scalars=plain(case.problem.op), nans=("x",) if case.problem.op.name in NAN_READERS else ())
+    return dict(scalars=plain(case.problem.op), nans=("x",))
 
 
 def far_apart(case) -> dict:
@@ -84,13 +84,15 @@ def ties(case, most=4):
 
 def ways(name, facts):
     """(facts, case, keywords) in the order to try them."""
-    small = replace(facts, sms=1, l2_bytes=4096)
     yield from ((facts, case, dict(scalars=plain(case.problem.op), seed=seed))
                 for case in cases(name, facts) for seed in ties(case))
-    for mode in (with_numbers(blended), with_numbers(scaled), with_nans, only_nans, far_apart):
-        yield from ((facts, case, mode(case)) for case in cases(name, facts))
-    for mode in (with_numbers(plain), with_numbers(blended), with_nans):
-        yield from ((small, case, mode(case)) for case in cases(name, small))
+    cards = [replace(facts, sms=sms, l2_bytes=4096) for sms in (1, 4)]
+    reads_nan = any(case.problem.op.name in NAN_READERS for case in cases(name, facts))
+    for where, modes in (([facts], (with_numbers(blended), *((with_nans, only_nans) if reads_nan else ()))),
+                         (cards, (with_numbers(plain), with_numbers(blended))),
+                         ([facts], (with_numbers(scaled), with_nans, far_apart)), (cards, (with_nans,))):
+        yield from ((card, case, mode(case)) for mode in modes for card in where
+                    for case in cases(name, card))
     yield from ((facts, case, with_numbers(blended)(case)) for case,
                 _ in every_case(name, facts) if case.config)
 
@@ -98,10 +100,15 @@ def ways(name, facts):
 def cover(device, name) -> list[str]:
     """Run until enough has run; the findings."""
     facts, wrong = device.facts, []
-    first = [(facts, case, dict(scalars=plain(case.problem.op))) for case in cases(name, facts)]
+    first, tried = [(facts, case, dict(scalars=plain(case.problem.op))) for case in cases(name, facts)], set()
     for number, (card, case, more) in enumerate(itertools.chain(first, ways(name, facts))):
+        way = (card.sms, case, more["scalars"].values(), more.get("seed"), more.get("nans", ()),
+               more.get("scale", 1.0))
+        if str(way) in tried:                                # not every way is another one for every op
+            continue
         if number >= len(first) and ran(device, name)[0] >= BAR:
             break
+        tried.add(str(way))
         device.facts = card
         outcome = watched.run(case.problem, device, **{"seed": number, **more}, engines=[case.engine],
                               config=case.config)
