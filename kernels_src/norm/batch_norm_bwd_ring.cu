@@ -16,8 +16,8 @@ extra   = ["clusters"]
 smem    = "held * depth * 16384"
 needs   = ["1 <= depth", "depth <= 2", "held >= 1", "held * 512 >= items_per_block",
            "items_per_block * SIZE >= items"]
-problems = ["batch_norm_bwd n5c137h17w{96 // sizeof(T)} {T} nchw",
-            "batch_norm_bwd n{SIZE * 9}c3h40w{96 // sizeof(T)} {T} nchw",
+problems = ["batch_norm_bwd n5c{min(137, 274 // SIZE + 1)}h17w{96 // sizeof(T)} {T} nchw",
+            "batch_norm_bwd n{SIZE * 3}c5h40w{96 // sizeof(T)} {T} nchw",
             """batch_norm_bwd 39x2x3x5x{240 // sizeof(T)} {T} \
                x=39x2x3x5x{240 // sizeof(T)}@{7520 // sizeof(T)},{3712 // sizeof(T)},{1200 // sizeof(T)},\
                {240 // sizeof(T)},1"""]
