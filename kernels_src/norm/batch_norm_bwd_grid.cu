@@ -17,7 +17,8 @@ smem    = "held * 16384"
 cooperative = true
 needs   = ["1 <= lanes_log2", "lanes_log2 <= 3", "held >= 1", "rows_per_split * splits >= rows",
            "rows_per_split * (splits - 1) < rows"]
-problems = ["batch_norm_bwd n5c{32 // sizeof(T)}h37w{100 if REGS else 41} {T} nhwc",
+problems = ["batch_norm_bwd n5c{96 // sizeof(T)}h37w29 {T} nhwc",
+            "batch_norm_bwd n2c{32 // sizeof(T)}h37w29 {T} nhwc",
             """batch_norm_bwd 70x2x3x2x{32 // sizeof(T)} {T} \
                x=70x2x3x2x{32 // sizeof(T)}@{800 // sizeof(T)},{352 // sizeof(T)},{112 // sizeof(T)},\
                {48 // sizeof(T)},1 \

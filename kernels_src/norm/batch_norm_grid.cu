@@ -18,7 +18,8 @@ smem    = "held * 8192"
 cooperative = true
 needs   = ["1 <= lanes_log2", "lanes_log2 <= 3", "held >= 1", "rows_per_split * splits >= rows",
            "rows_per_split * (splits - 1) < rows"]
-problems = ["batch_norm_training n5c{32 // sizeof(T)}h37w{100 if REGS else 41} {T} nhwc",
+problems = ["batch_norm_training n5c{96 // sizeof(T)}h38w35 {T} nhwc",
+            "batch_norm_training n2c{32 // sizeof(T)}h37w29 {T} nhwc",
             """batch_norm_training 70x2x3x2x{32 // sizeof(T)} {T} \
                x=70x2x3x2x{32 // sizeof(T)}@{800 // sizeof(T)},{352 // sizeof(T)},{112 // sizeof(T)},\
                {48 // sizeof(T)},1 mode=per_activation running_mean=1x2x3x2x{32 // sizeof(T)}:f32 \
