@@ -20,8 +20,10 @@ extra   = ["directions"]
 needs   = ["hidden >= 1", "batch >= 1", "-1 <= step", "step < steps"]
 problems = ["""rnn_bwd_data t2n{66 if SHAPE == 'wide' else 17}i5 hidden={35 if SHAPE == 'wide' else 11} \
                cell={'relu' if CELL == 'vanilla' else CELL} {T} {'acc=f64' if T == 'f64' else ''}""",
-            """rnn_bwd_data t3n4i8 cell={'tanh' if CELL == 'vanilla' else CELL} hidden=8 batches=4,3,2 \
+            """rnn_bwd_data t3n9i8 cell={'tanh' if CELL == 'vanilla' else CELL} hidden=8 batches=9,8,5 \
                bidirectional=True dhy=none dcy=none hx=none cx=none layers=2 dropout=0.5 {T} \
+               {'acc=f64' if T == 'f64' else ''}""",
+            """rnn_bwd_data t2n9i3 hidden=5 cell={'relu' if CELL == 'vanilla' else CELL} layers=2 dropout=0.5 {T} \
                {'acc=f64' if T == 'f64' else ''}"""]
 @*/
 // `step` counts down in the order of a direction. Rows whose first step is the one behind give the gradients
@@ -79,7 +81,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             dc = !is_last ? carry_c[at] : dcy ? to_acc(dcy[dir * dcy_dir + b * dcy_row + j]) : A(0);
         if (b >= rows) {                             // its first step is behind
             if (dhx) dhx[dir * dhx_dir + b * dhx_row + j] = from_acc<T>(dh);
-            if (dcx) dcx[dir * dcx_dir + b * dcx_row + j] = from_acc<T>(dc);
+            if (Cell::has_c && dcx) dcx[dir * dcx_dir + b * dcx_row + j] = from_acc<T>(dc);
             continue;
         }
         const i64 o = (first + b) * out_row + j, o_before = (first_before + b) * out_row + j;

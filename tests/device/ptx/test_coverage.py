@@ -62,6 +62,11 @@ def far_apart(case) -> dict:
     return dict(scalars=plain(case.problem.op), scale=1000.0 if case.problem.op.compute == "f64" else 1.0)
 
 
+def far_products(case) -> dict:
+    """The same where exp has a product of two inputs."""
+    return dict(scalars=plain(case.problem.op), scale=30.0 if case.problem.op.compute == "f64" else 1.0)
+
+
 def with_numbers(numbers):
     """A mode: by-value numbers that a function of the op says."""
     return lambda case: dict(scalars=numbers(case.problem.op))
@@ -90,7 +95,8 @@ def ways(name, facts):
     reads_nan = any(case.problem.op.name in NAN_READERS for case in cases(name, facts))
     for where, modes in (([facts], (with_numbers(blended), *((with_nans, only_nans) if reads_nan else ()))),
                          (cards, (with_numbers(plain), with_numbers(blended))),
-                         ([facts], (with_numbers(scaled), with_nans, far_apart)), (cards, (with_nans,))):
+                         ([facts], (with_numbers(scaled), with_nans, far_apart, far_products)),
+                         (cards, (with_nans,))):
         yield from ((card, case, mode(case)) for mode in modes for card in where
                     for case in cases(name, card))
     yield from ((facts, case, with_numbers(blended)(case)) for case,
