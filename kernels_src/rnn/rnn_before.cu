@@ -11,7 +11,7 @@ grid    = ["steps", "ceil_div(batch * hidden, 2048 * VEC)", "directions"]
 extra   = ["directions"]
 needs   = ["hidden % VEC == 0", "steps >= 1", "batch * hidden < 2147483648"]
 problems = ["rnn_bwd_weights t3n5i8 cell=tanh hidden={8 if VEC == 8 else 5} bidirectional=True {T}",
-            "rnn_bwd_weights t3n300i8 cell=tanh hidden={8 * VEC} hx=none {T}",
+            "rnn_bwd_weights t3n300i8 cell=tanh hidden={64 if VEC == 8 else 7} hx=none {T}",
             """rnn_bwd_weights t3n4i4 cell=gru hidden={16 if VEC == 8 else 3} batches=4,3,2 \
                bidirectional=True {T}"""]
 @*/

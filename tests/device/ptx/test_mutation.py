@@ -33,8 +33,7 @@ NEEDLESS = {"matmul_any_i32_t32x32": ["bar.sync 0;"]}
 
 # The problems of these contracts do not reach every barrier or wait yet, or their threads meet elsewhere.
 UNSEEN = """batch_norm_bwd_grid_f32_4 batch_norm_bwd_ring_f32_1 batch_norm_grid_f32_8 batch_norm_ring_f32_1
-    rnn_persist_bwd_f32_vanilla_1x2 rnn_persist_f32_vanilla_1x2 rnn_step_bwd_f64_vanilla_narrow
-    rnn_step_f16_vanilla_narrow softmax_bwd_grid_f32 softmax_fwd_grid_f16
+    rnn_persist_bwd_f32_vanilla_1x2 rnn_persist_f32_vanilla_1x2 softmax_bwd_grid_f32 softmax_fwd_grid_f16
     """.split()
 
 
