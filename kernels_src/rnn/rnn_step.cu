@@ -16,14 +16,14 @@ grid    = ["ceil_div(hidden, 32 if SHAPE == 'wide' else 8)", "ceil_div(batch, 64
            "directions"]
 extra   = ["directions"]
 needs   = ["hidden >= 1", "batch >= 1", "0 <= step", "step < steps"]
-problems = ["""rnn_fwd t3n{66 if SHAPE == 'wide' else 17}i5 hidden=35 cell={'relu' if CELL == 'vanilla' else CELL} \
-               {T} {'acc=f64' if T == 'f64' else ''}""",
+problems = ["""rnn_fwd t3n{66 if SHAPE == 'wide' else 17}i5 hidden=35 \
+               cell={'relu' if CELL == 'vanilla' else CELL} {T} {'acc=f64' if T == 'f64' else ''}""",
             """rnn_fwd t3n9i8 cell={'tanh' if CELL == 'vanilla' else CELL} hidden=8 layers=2 batches=9,8,5 \
                bidirectional=True input=skip dropout=0.5 {T} {'acc=f64' if T == 'f64' else ''}""",
             """rnn_fwd t2n8i4 cell={'tanh' if CELL == 'vanilla' else CELL} hidden=5 reserve=none hx=none \
                cx=none {T} {'acc=f64' if T == 'f64' else ''}""",
-            """rnn_fwd t2n9i3 hidden=5 cell={'relu' if CELL == 'vanilla' else CELL} layers=2 dropout=0.5 {T} \
-               {'acc=f64' if T == 'f64' else ''}"""]
+            """rnn_fwd t2n9i3 hidden=5 layers=2 dropout=0.5 \
+               cell={'relu' if CELL == 'vanilla' else CELL} {T} {'acc=f64' if T == 'f64' else ''}"""]
 @*/
 // The step's place in the order of a direction is `step`; block z is the direction. x is the input side of
 // the gates before their functions, without its bias; it may be `gates`, whose element a thread reads before

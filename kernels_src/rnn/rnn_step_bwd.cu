@@ -18,13 +18,13 @@ grid    = ["ceil_div(hidden, 32 if SHAPE == 'wide' else 8)", "ceil_div(batch, 64
            "directions"]
 extra   = ["directions"]
 needs   = ["hidden >= 1", "batch >= 1", "-1 <= step", "step < steps"]
-problems = ["""rnn_bwd_data t2n{66 if SHAPE == 'wide' else 17}i5 hidden=35 cell={'relu' if CELL == 'vanilla' else CELL} \
-               {T} {'acc=f64' if T == 'f64' else ''}""",
+problems = ["""rnn_bwd_data t2n{66 if SHAPE == 'wide' else 17}i5 hidden=35 \
+               cell={'relu' if CELL == 'vanilla' else CELL} {T} {'acc=f64' if T == 'f64' else ''}""",
             """rnn_bwd_data t3n9i8 cell={'tanh' if CELL == 'vanilla' else CELL} hidden=8 batches=9,8,5 \
                bidirectional=True dhy=none dcy=none hx=none cx=none layers=2 dropout=0.5 {T} \
                {'acc=f64' if T == 'f64' else ''}""",
-            """rnn_bwd_data t2n9i3 hidden=5 cell={'relu' if CELL == 'vanilla' else CELL} layers=2 dropout=0.5 {T} \
-               {'acc=f64' if T == 'f64' else ''}"""]
+            """rnn_bwd_data t2n9i3 hidden=5 layers=2 dropout=0.5 \
+               cell={'relu' if CELL == 'vanilla' else CELL} {T} {'acc=f64' if T == 'f64' else ''}"""]
 @*/
 // `step` counts down in the order of a direction. Rows whose first step is the one behind give the gradients
 // of their initial states; at -1 that are all that are left. Rows whose last step this is have nothing
