@@ -130,7 +130,7 @@ def fence(c, m):
     shared, mine = c.memory["shared"], np.zeros(c.L, bool)
     mine[c.lanes()] = True
     raw = np.flatnonzero(shared.state & RAW)
-    codes = shared.writes[raw // shared.grain]
+    codes = shared.last_change(raw // shared.grain)
     lanes = ((codes >> GROUP) - int(c.group[0])) * (c.cluster * c.width) + (codes & 0xFFFF)
     shared.state[raw[mine[lanes]]] &= ~np.uint8(RAW)
 

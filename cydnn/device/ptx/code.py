@@ -29,12 +29,13 @@ class Code:
         self.addresses = {**globals_, **{v: at + memory.PARAM * (space == "param")
                                          for v, (space, at) in program.variables.items()}}
         self.executed = np.zeros(len(program.code), bool)
-        self.are_atomic = np.array([i.words[0] in ("atom", "red") for i in program.code])
         # (register, array kind) -> slot; what slots are: that, or (None, constant)
         self.slots, self.recipe = {}, []
         self.members: dict[int, int] = {}                    # warp instruction -> slot of its member mask
+        self.masked = set()                                  # those whose mask is not the constant -1
         self.targets: dict[int, list] = {}                   # instruction -> slots that it writes
-        self.steps, self.kinds, self.guards, uses = [], [], [], []
+        self.written = set(program.specials.values())        # registers that something sets
+        self.steps, self.kinds, self.guards, uses, named = [], [], [], [], []
         for self.at, self.i in enumerate(program.code):
             self.named, words = set(), self.i.words          # named: registers
             self.kinds.append(KINDS.get(".".join(words[:2]), KINDS.get(words[0], PLAIN)))
@@ -42,6 +43,8 @@ class Code:
                 None if self.i.guard is None else (self.slot(self.i.guard, "bool"), self.i.negate))
             self.steps.append(self._step(self.i, self.kinds[-1]))
             uses.append(set() if words[0] == "wgmma" else self.named)
+            named.append(self.named)
+        self._refuse_unset(named)
         used = dict.fromkeys([register for register, _ in self.slots] + list(program.specials.values()))
         kinds = {r: "bool" if program.registers[r][1] == "pred" else f"u{BYTES[program.registers[r][1]]}"
                  for r in used}
@@ -52,6 +55,11 @@ class Code:
         self.places = [(None, kind) if r is None else ((rows[r][0], kind), rows[r][1])
                        for r, kind in self.recipe]
         self.seen = {seen for seen, _ in self.places} - {None}
+        self._survey(uses)
+
+    def _survey(self, uses):
+        """What the program uses, so that machines keep no account of the rest."""
+        program = self.program
         names = {i.words[0] for i in program.code}
         self.uses = uses if "wgmma" in names else None
         self.proxies = "wgmma" in names or any(i.words[:3] == ["cp", "async", "bulk"] for i in program.code)
@@ -124,6 +132,7 @@ class Code:
         (name, own), kind, need = self.program.registers[operand.value], kind_of(type_), BYTES[type_]
         if BYTES[own] < need or BYTES[own] > need and kind[0] == "f":
             self.fail(f"{name} is {'narrower' if BYTES[own] < need else 'wider'} than {type_}")
+        self.written.add(operand.value)
         return self.slot(operand.value,
                          kind if BYTES[own] == need or kind == "bool" else f"{kind[0]}{8 * BYTES[own]}")
 
@@ -156,9 +165,21 @@ class Code:
         slot = self.source(operand, "u32" if word == "members" else word)
         if word == "members":
             self.members[self.at] = slot
+            if self.recipe[slot] != (None, 0xFFFFFFFF):
+                self.masked.add(self.at)
         return lambda V, c: c.active(V[slot])
 
     # ---- Steps ----
+
+    def _refuse_unset(self, named):
+        """An instruction that names a register which no instruction sets is a fault when it runs."""
+        for at, registers in enumerate(named):
+            for register in registers - self.written:
+                what = f"reads {self.program.registers[register][0]}, which no instruction sets"
+                self.steps[at] = lambda V, c, what=what: c.fault("unset register", what, c.lanes())
+                self.kinds[at] = PLAIN
+                if register == self.instructions[at].guard:
+                    self.guards[at] = None
 
     def _step(self, i, kind):
         """What the machine does at an instruction. Raises PtxError for an opcode

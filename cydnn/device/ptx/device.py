@@ -20,12 +20,13 @@ from ..buffer import HOST, whole
 from ..facts import DeviceFacts, of_target
 from ..numpy import NumpyExecutable
 from . import parse
+from .arena import Allocation, Arena
 from .bulk import TensorMap
 from .check import Checks
 from .code import Code
 from .guests import guests
 from .machine import Machine
-from .memory import GLOBAL, WRITTEN, Allocation, Arena
+from .memory import GLOBAL, WRITTEN
 
 MOST_BLOCKS, MOST_WARPS = 16, 32                 # that an SM of any generation holds at once
 OF_SYSTEM = 1024                                 # bytes of shared memory that the system takes of each block

@@ -72,7 +72,11 @@ class Machine:
                                                              np.arange(L), np.arange(L) // 32)
         self.warps_in_block, self.warps_in_group = width // 32, width // 32 * self.cluster
         self.key = np.where(thread < self.threads, 0, DONE).astype(np.int32)
-        self.live = int(np.count_nonzero(self.key == 0))
+        self.born = thread < self.threads
+        self.live = int(np.count_nonzero(self.born))
+        self.torn = False                                    # has a part of a warp left?
+        # what bar.warp.sync has not brought together: warp -> {clock before: masks of those who met}
+        self.parts = {}
         self.turns = Turns(L) if self.cooperative else None
         self.gone = np.zeros(count, bool)                    # blocks of which no thread is left
         self.early = np.ones(L, bool) if self.dependent else None    # has not waited for the launch before
@@ -97,10 +101,11 @@ class Machine:
         self.V = self._registers(self._specials(thread, blocks[self.block]))
 
     def _registers(self, specials) -> list:
-        """What the slots of the code stand for: constants, and rows of one block of zeros for each width
-        of registers, seen as they are read."""
-        code = self.code_of
-        blocks = {width: self.arena.zeros(width, count, self.L) for width, count in code.widths.items()}
+        """What the slots of the code stand for: constants, and rows of one block for each width of registers,
+        seen as they are read."""
+        code, turn = self.code_of, 0 if self.rng is None else int(self.rng.integers(4))
+        blocks = {width: self.arena.registers(width, count, self.L, turn)
+                  for width, count in code.widths.items()}
         for name, register in code.program.specials.items():
             base, _, axis = name.lstrip("%").partition(".")
             width, at = code.rows[register]
@@ -143,6 +148,10 @@ class Machine:
         self.known[rows, rows % self.warps_in_group] += 1
         self.stamp()
         return self.known[rows].max(0)
+
+    def own_clock(self):
+        """The clock of every warp."""
+        return self.known[self.own]
 
     def learn(self, lanes, known):
         """What lies before now for the warps of some lanes."""
@@ -279,6 +288,8 @@ class Machine:
         elif kind == EXIT:
             self.key[take] = DONE
             self.live -= taken
+            left = (self.key == DONE).reshape(-1, 32)
+            self.torn = bool((~left.all(1) & (left & self.born.reshape(-1, 32)).any(1)).any())
             self.copies.leave(self, take)
             self.stores.leave(self, take)
             if self.cluster > 1:
@@ -328,6 +339,8 @@ class Machine:
         """Of the lanes at a warp instruction (those of ``take`` and those that wait there),
         the ones whose partners are here too: the lanes named by its member mask, or for wgmma
         the warpgroup. The others wait for them."""
+        if i in self.code_of.masked and self.checks.barriers:
+            self._named(take, i)
         if taken == self.L:
             return take
         waiting = self.partner & (self.pc == i)
@@ -348,6 +361,14 @@ class Machine:
     def _open(self) -> bool:
         """Open what can be opened, or let a copy land; False where neither can be."""
         return any([gate.release(self) for gate in list(self.gates.values())]) or self.copies.deliver(self)
+
+    def _named(self, take, i):
+        """Every lane that executes a warp instruction is named by its own member mask."""
+        named = self.V[self.code_of.members[i]]
+        bad = take & ((named >> (np.arange(self.L, dtype=np.uint32) & np.uint32(31)) & np.uint32(1)) == 0)
+        if np.count_nonzero(bad):
+            self.fault("members", "executes this with a member mask that does not name its lane",
+                       np.flatnonzero(bad))
 
     def _resolve(self) -> bool:
         """Nothing can run: let something go on. False when all lanes are done."""

@@ -8,18 +8,10 @@ An access is a code ``group << 40 | clock << 16 | lane``; ALL as the lane means 
 """
 from __future__ import annotations
 
-import bisect
-import mmap
-import weakref
-
 import numpy as np
-
-from ...status import AllocFailed, BadParam
-from ..buffer import Buffer, whole
 
 GLOBAL, SHARED, LOCAL, PARAM = 1 << 36, 1 << 44, 1 << 45, 1 << 46
 SPACE_END = 1 << 40                              # bytes of a window
-GAP = 512                                        # dead bytes on both sides of an allocation
 # state of a byte: outside after all, written, will be written by a copy that is under way, is read by one,
 # was written by an ordinary instruction and not fenced since
 DEAD, WRITTEN, FLYING, LENT, RAW = 1, 2, 4, 8, 16
@@ -53,6 +45,7 @@ class Memory:
     def forget_accesses(self):
         """No access has been."""
         self.writes, self.reads = self.cell_zeros(1, np.int64), self.cell_zeros(self.ways, np.int64)  # codes
+        self.updates = self.update_at = None                 # of atomics, from the first one on
 
     def describe(self, off: int) -> str:
         """Where a bad access lies."""
@@ -122,7 +115,7 @@ class Memory:
                 self.ordered(c, self.writes[cells], cells, lanes, c.code[lanes][:, None], "read", "written")
             else:
                 self.read(c, cells, lanes)
-            if constant and np.count_nonzero(written := (self.writes[cells] >= c.first).any(1)):
+            if constant and np.count_nonzero(written := (self.last_change(cells) >= c.first).any(1)):
                 c.fault("race", "reads with .nc what this launch has written", lanes[written])
         view, at = self.view[size], off // size
         return [view[at + i] if i else view[at] for i in range(count)]
@@ -154,7 +147,7 @@ class Memory:
         off = self.reach(c, address, size, "updates", lanes,
                          WRITTEN if self.name != "shared" and c.checks.unwritten else 0)
         if self.watched(c, off, size):
-            self.write(c, self.cells(off, size), lanes, atomic=True)
+            self.note_update(c, self.cells(off, size), lanes)
         self.mark(off, size, WRITTEN | c.raw if self.name == "shared" else WRITTEN)
         view, at = self.view[size], off // size
         old, left = np.empty(at.shape, view.dtype), np.arange(at.size)
@@ -184,12 +177,18 @@ class Memory:
         known = c.known[row, np.minimum((codes & ALL) >> 5 if warps is None else warps, c.known.shape[1] - 1)]
         if warps is None and self.ways == 1:
             known = np.where(codes & ALL == ALL, c.known.max(1)[row], known)
-        return ((codes ^ mine) & THREAD == 0) | (codes >> CLOCK & NEVER < known) & ours | (codes < c.first)
+        met = (codes ^ mine) & THREAD == 0
+        synchronised = (codes >> CLOCK & NEVER < known) & ours
+        if c.parts:
+            synchronised &= ~apart(c, *np.broadcast_arrays(codes, mine, row))
+        return met | synchronised | (codes < c.first)
 
     def read(self, c, cells, lanes):
         """``cells`` (n, k) are read by ``lanes`` (n,)."""
         mine = c.code[lanes][:, None]
         self.ordered(c, self.writes[cells], cells, lanes, mine, "read", "written")
+        if self.updates is not None:
+            self.ordered(c, self.updates[cells], cells, lanes, mine, "read", "updated")
         at = cells if self.ways == 1 else cells * self.ways + (c.in_group[lanes] >> 5)[:, None]
         old, new = self.reads[at], np.broadcast_to(mine, at.shape)
         if old.max(initial=0) >= c.first:                    # else nobody has read here in this launch
@@ -205,20 +204,36 @@ class Memory:
                                                again | ALL, c.first | ALL)[several]
         self.read_at[cells] = c.at
 
-    def write(self, c, cells, lanes, atomic=False, strong=False) -> bool:
+    def write(self, c, cells, lanes, strong=False) -> bool:
         """``cells`` (n, k) are written by ``lanes``. True when several lanes write one cell now. ``strong``:
         other strong accesses may meet it; only those that are not are looked for, and it leaves no trace."""
-        mine = np.broadcast_to(c.code[lanes][:, None], cells.shape)
-        codes = self.writes[cells]
-        if atomic and codes.max(initial=0) >= c.first:       # atomics may meet each other
-            codes = np.where(c.code_of.are_atomic[self.write_at[cells]], 0, codes)
-        self.ordered(c, codes, cells, lanes, mine, "written", "written")
-        last = self.reads[cells] if self.ways == 1 else self.reads.reshape(-1, self.ways)[cells]
-        self.ordered(c, last, cells, lanes, mine, "written", "read")
+        mine = self._changes(c, cells, lanes, "written")
         if strong:
             return False
+        if self.updates is not None:
+            self.ordered(c, self.updates[cells], cells, lanes, mine, "written", "updated")
         self.writes[cells], self.write_at[cells] = mine, c.at
-        return not atomic and bool(np.count_nonzero(self.writes[cells] != mine))
+        return bool(np.count_nonzero(self.writes[cells] != mine))
+
+    def note_update(self, c, cells, lanes):
+        """``cells`` (n, k) are changed by atomics of ``lanes``, which may meet each other."""
+        if self.updates is None:
+            self.updates, self.update_at = self.cell_zeros(1, np.int64), self.cell_zeros(1, np.int32)
+        mine = self._changes(c, cells, lanes, "updated")
+        self.updates[cells], self.update_at[cells] = mine, c.at
+
+    def _changes(self, c, cells, lanes, verb):
+        """Plain accesses to what is about to change lie before; returns the codes of this one."""
+        mine = np.broadcast_to(c.code[lanes][:, None], cells.shape)
+        self.ordered(c, self.writes[cells], cells, lanes, mine, verb, "written")
+        last = self.reads[cells] if self.ways == 1 else self.reads.reshape(-1, self.ways)[cells]
+        self.ordered(c, last, cells, lanes, mine, verb, "read")
+        return mine
+
+    def last_change(self, cells):
+        """The codes of the last stores or atomics."""
+        return (self.writes[cells] if self.updates is None
+                else np.maximum(self.writes[cells], self.updates[cells]))
 
     def ordered(self, c, codes, cells, lanes, mine, verb, other):
         """All of ``codes`` (n, k), or (n, k, ways), lie before now."""
@@ -229,10 +244,25 @@ class Memory:
                            np.arange(self.ways) if each else None)
         if np.count_nonzero(bad):
             at = tuple(np.argwhere(bad)[0])
-            there = (self.write_at if other == "written" else self.read_at)[cells[at[:2]]]
+            there = {"written": self.write_at, "read": self.read_at, "updated": self.update_at}[other][
+                cells[at[:2]]]
             what = (f"memory {verb} here was {other} by {c.name_of(int(codes[at]))} with no "
                     "synchronisation between")
             c.fault("race", what, lanes[at[0]:at[0] + 1], int(there))
+
+
+def apart(c, codes, mine, row):
+    """Which accesses ``codes`` were made by a thread of the warp ``row`` itself that has not met the one that
+    makes ``mine``: every bar.warp.sync since then named only one of them."""
+    bad, own = np.zeros(codes.shape, bool), row % c.warps_in_group
+    same = (codes >> GROUP == mine >> GROUP) & ((codes & ALL) >> 5 == own) & np.isin(row, list(c.parts))
+    for at in map(tuple, np.argwhere(same)):
+        steps, lanes = c.parts[int(row[at])], 1 << (int(codes[at]) & 31)
+        for clock in range(int(codes[at]) >> CLOCK & NEVER, int(mine[at]) >> CLOCK & NEVER):
+            for mask in steps.get(clock, (0xFFFFFFFF,)):
+                lanes |= mask if mask & lanes else 0
+        bad[at] = not lanes >> (int(mine[at]) & 31) & 1
+    return bad
 
 
 def parameters(data: bytes) -> Memory:
@@ -253,126 +283,3 @@ def spaces(c, name: str, address):
         mine = np.flatnonzero(window == n)
         if len(mine):
             yield c.memory[space], mine, address[mine] - base, c.lanes()[mine]
-
-
-# ---- Global memory ----
-
-def lazy(size: int, dtype=np.uint8) -> np.ndarray:
-    """Zeros that cost nothing until they are touched: a tensor of 2^33 bytes
-    costs the pages that are used."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
-    return np.frombuffer(mmap.mmap(-1, size * np.dtype(dtype).itemsize, flags=flags), dtype)
-
-
-class Allocation(Buffer):
-    """Memory of an arena, dead when freed or forgotten."""
-
-    def __init__(self, arena: "Arena", ptr: int, size: int):
-        self.ptr, self.bytes, self.place = ptr, size, arena
-        self._release = weakref.finalize(self, arena.release, ptr, size)
-
-    def free(self):
-        self.ptr = 0
-        self._release()
-
-    def __int__(self):
-        return self.__cydnn_memory__()[0]
-
-    __index__ = __int__
-
-
-class Arena(Memory):
-    """Global memory: one for a device. Unlike other memories it has holes, and only
-    what a launch may write is watched."""
-
-    def __init__(self, capacity: int = 1 << 35):
-        try:
-            super().__init__("global", capacity, capacity, GLOBAL, grain=1, zeros=lazy)
-        except OSError:                                      # a system that does not overcommit
-            if capacity <= 1 << 26:
-                raise
-            return self.__init__(capacity >> 3)
-        self.tracked, self.owned = set(), None          # what the launch may write; whose the last access was
-        self.live: list[tuple[int, int]] = []                # (start, end), sorted
-        self.pool: dict[str, np.ndarray] = {}                # for registers
-
-    def __repr__(self):
-        return "another interpreter"
-
-    def alloc(self, size: int, skew: int = 0) -> Allocation:
-        """Memory in the first hole that is large enough, ``skew`` bytes behind a multiple of GAP."""
-        start, size = GAP + skew, whole(size)
-        for low, high in self.live:
-            if start + size + GAP <= low:
-                break
-            start = -(-max(high, low + 1) // GAP) * GAP + GAP + skew
-        if start + size + GAP > self.limit:
-            raise AllocFailed(f"alloc: the arena has {self.limit} bytes; got a request for {size}")
-        bisect.insort(self.live, (start, start + size))
-        return Allocation(self, GLOBAL + start, size)
-
-    def release(self, ptr: int, size: int):
-        """Free; what was written here is forgotten, and whole pages are given back."""
-        start = low = high = ptr - GLOBAL
-        if size > 1 << 24:
-            low, high = (-(-start // mmap.PAGESIZE) * mmap.PAGESIZE,
-                         (start + size) // mmap.PAGESIZE * mmap.PAGESIZE)
-            for each in (self.data, self.state):
-                each.base.obj.madvise(mmap.MADV_DONTNEED, low, high - low)
-        self.state[start:low], self.state[high:start + size] = 0, 0
-        self.live.remove((start, start + size))              # last: from here on it is another thread's
-
-    def owner(self, start: int):
-        """The allocation that an offset lies in."""
-        at = bisect.bisect_right(self.live, (start, FAR)) - 1
-        return self.live[at] if at >= 0 and start < self.live[at][1] else None
-
-    def span(self, ptr: int, size: int, what: str) -> slice:
-        """The bytes of an access of the host, which must lie inside one allocation."""
-        start = ptr - GLOBAL
-        if size and start + size > (self.owner(start) or (0, 0))[1]:
-            raise BadParam(f"{what}: {size} bytes at {ptr:#x} must lie inside a live allocation")
-        return slice(start, start + size)
-
-    def write_host(self, ptr, data: np.ndarray):
-        where = self.span(ptr, data.size, "copy_in")
-        self.data[where] = data
-        self.state[where] |= WRITTEN
-
-    def read_host(self, ptr, size) -> np.ndarray:
-        return self.data[self.span(ptr, size, "copy_out")]
-
-    def zeros(self, kind, count, lanes) -> np.ndarray:
-        """Rows of registers, in memory that is used again by the next launch."""
-        if kind not in self.pool or self.pool[kind].size < count * lanes:
-            self.pool[kind] = np.empty(count * lanes, kind)
-        block = self.pool[kind][:count * lanes].reshape(count, lanes)
-        block.fill(0)
-        return block
-
-    def reach(self, c, address, width, verb, lanes, need=0):
-        if c.early is not None and c.early[lanes].any() and "const" not in c.code_of.instructions[c.at].words:
-            c.fault("dependent", f"{verb} global memory before griddepcontrol.wait, when the launch before "
-                    "may still run", lanes[c.early[lanes]])
-        return super().reach(c, address, width, verb, lanes, need)
-
-    def outside(self, off, width):
-        owner = self.owner(int(off.min(initial=FAR)))
-        self.owned = owner if owner and int(off.max(initial=0)) + width <= owner[1] else None
-        if self.owned:
-            return ()
-        starts, ends = np.array([(-FAR, -FAR), *self.live], np.int64).T
-        return off + width > ends[np.searchsorted(starts, off, "right") - 1]
-
-    def watched(self, c, off, width):
-        if not c.checks.races or self.owned:
-            return c.checks.races and self.owned in self.tracked
-        return any(((off >= low) & (off < high)).any() for low, high in self.tracked)
-
-    def describe(self, start: int) -> str:
-        if not self.live:
-            return "and there is no allocation"
-        low, high = min(self.live, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
-        where = (f"{start - high} bytes behind the end" if start >= high
-                 else f"{low - start} bytes before the start" if start < low else f"byte {start - low}")
-        return f", {where} of the allocation of {high - low} bytes at {GLOBAL + low:#x}"

@@ -70,7 +70,13 @@ def redux(c, m, value, members):
 
 
 def sync_warp(c, m, members):
-    c.tick(c.lanes())
+    """bar.warp.sync: those whom a mask names have met; only where it names all that live is that the warp."""
+    lanes, before = c.lanes(), c.own_clock()
+    alive = ((c.key.reshape(-1, 32) != DONE) * BITS).sum(1, dtype=U32)[c.row[lanes]]
+    c.tick(lanes)
+    for n in np.flatnonzero(members & alive != alive):
+        row = int(c.row[lanes[n]])
+        c.parts.setdefault(row, {}).setdefault(int(before[row]), set()).add(int(members[n]))
 
 
 row("shfl sync mode:up|down|bfly|idx b32", "b32|pred=b32,u32,u32,members", shuffle)
@@ -101,15 +107,31 @@ def barriers(c, m, name=None):
 
 def sync(c, m, name=None, count=None, held=None):
     """bar.sync and bar.red: arrive and wait. Blocks go on when all wait, so that they keep in step."""
-    if (c.n == c.live and count is None and held is None
+    if (c.n == c.live and count is None and held is None and not c.torn
             and (name is None or not name.strides[0]) and not c.coming):
         return c.meet()                                      # everybody, at once
     for gate, lanes, mine in barriers(c, m, name):
-        gate.arrive(c, lanes, 0 if count is None else int(count[mine][0]))
+        need = 0 if count is None else int(count[mine][0])
         gate.met = True
-        gate.wait(c, lanes, gate.phase)
         if held is not None:
             gate.fold, gate.held[lanes - gate.scope.start] = m["fold"], held[mine]
+        for part in in_turns(c, lanes, need):
+            gate.arrive(c, part, need, aligned(m))
+            gate.wait(c, part, gate.phase)
+            if need:
+                gate.advance(c)
+
+
+def aligned(m) -> bool:
+    return m["name"] == "bar" or "aligned" in m
+
+
+def in_turns(c, lanes, need):
+    """Lanes in the order in which they arrive: where a count opens the barrier, one warp after another."""
+    if not need:
+        return [lanes]
+    parts = np.split(lanes, np.flatnonzero(np.diff(lanes >> 5)) + 1)
+    return parts if c.rng is None else [parts[n] for n in c.rng.permutation(len(parts))]
 
 
 def in_turn(c, gate, lanes, ahead, what):
@@ -124,9 +146,11 @@ def arrive(c, m, name=None, count=None):
     for gate, lanes, mine in barriers(c, m, name):
         if "cluster" in m:
             in_turn(c, gate, lanes, False, "arrives at the cluster's barrier again, and has not waited since")
-        gate.arrive(c, lanes, 0 if count is None else int(count[mine][0]))
-        gate.gathering = np.maximum(gate.gathering, c.tick(lanes))
-        gate.advance(c)
+        need = 0 if count is None else int(count[mine][0])
+        for part in in_turns(c, lanes, need):
+            gate.arrive(c, part, need, aligned(m))
+            gate.gathering = np.maximum(gate.gathering, c.tick(part))
+            gate.advance(c)
 
 
 def wait_cluster(c, m):

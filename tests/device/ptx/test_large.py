@@ -12,7 +12,8 @@ import pytest
 from cydnn import plan
 from cydnn.bench import graph_of
 from cydnn.device.ptx import PtxDevice
-from cydnn.device.ptx.memory import GLOBAL, WRITTEN, Arena
+from cydnn.device.ptx.arena import Arena
+from cydnn.device.ptx.memory import GLOBAL, WRITTEN
 from cydnn.heuristics import Wish
 from cydnn.ops.problem import Problem
 from support import alone

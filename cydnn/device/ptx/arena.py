@@ -1,0 +1,140 @@
+"""Global memory: one class of memory with holes, whose allocations live as long as somebody holds them."""
+from __future__ import annotations
+
+import bisect
+import mmap
+import weakref
+
+import numpy as np
+
+from ...status import AllocFailed, BadParam
+from ..buffer import Buffer, whole
+from .memory import FAR, GLOBAL, WRITTEN, Memory
+
+GAP = 512                                        # dead bytes on both sides of an allocation
+# what registers hold that nothing has set
+LEFT = {"bool": (True, False), "u1": (0xFF, 0x7F, 0x80, 0x5A), "u2": (0xFFFF, 0x7BFF, 0xFBFF, 0x5A5A),
+        "u4": (0xFFFFFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 0x5A5A5A5A),
+        "u8": (2**64 - 1, 0x7FEFFFFFFFFFFFFF, 0xFFEFFFFFFFFFFFFF, 0x5A5A5A5A5A5A5A5A)}
+
+
+def lazy(size: int, dtype=np.uint8) -> np.ndarray:
+    """Zeros that cost nothing until they are touched: a tensor of 2^33 bytes
+    costs the pages that are used."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    return np.frombuffer(mmap.mmap(-1, size * np.dtype(dtype).itemsize, flags=flags), dtype)
+
+
+class Allocation(Buffer):
+    """Memory of an arena, dead when freed or forgotten."""
+
+    def __init__(self, arena: "Arena", ptr: int, size: int):
+        self.ptr, self.bytes, self.place = ptr, size, arena
+        self._release = weakref.finalize(self, arena.release, ptr, size)
+
+    def free(self):
+        self.ptr = 0
+        self._release()
+
+    def __int__(self):
+        return self.__cydnn_memory__()[0]
+
+    __index__ = __int__
+
+
+class Arena(Memory):
+    """Global memory: one for a device. Unlike other memories it has holes, and only
+    what a launch may write is watched."""
+
+    def __init__(self, capacity: int = 1 << 35):
+        try:
+            super().__init__("global", capacity, capacity, GLOBAL, grain=1, zeros=lazy)
+        except OSError:                                      # a system that does not overcommit
+            if capacity <= 1 << 26:
+                raise
+            return self.__init__(capacity >> 3)
+        self.tracked, self.owned = set(), None          # what the launch may write; whose the last access was
+        self.live: list[tuple[int, int]] = []                # (start, end), sorted
+        self.pool: dict[str, np.ndarray] = {}                # for registers
+
+    def __repr__(self):
+        return "another interpreter"
+
+    def alloc(self, size: int, skew: int = 0) -> Allocation:
+        """Memory in the first hole that is large enough, ``skew`` bytes behind a multiple of GAP."""
+        start, size = GAP + skew, whole(size)
+        for low, high in self.live:
+            if start + size + GAP <= low:
+                break
+            start = -(-max(high, low + 1) // GAP) * GAP + GAP + skew
+        if start + size + GAP > self.limit:
+            raise AllocFailed(f"alloc: the arena has {self.limit} bytes; got a request for {size}")
+        bisect.insort(self.live, (start, start + size))
+        return Allocation(self, GLOBAL + start, size)
+
+    def release(self, ptr: int, size: int):
+        """Free; what was written here is forgotten, and whole pages are given back."""
+        start = low = high = ptr - GLOBAL
+        if size > 1 << 24:
+            low, high = (-(-start // mmap.PAGESIZE) * mmap.PAGESIZE,
+                         (start + size) // mmap.PAGESIZE * mmap.PAGESIZE)
+            for each in (self.data, self.state):
+                each.base.obj.madvise(mmap.MADV_DONTNEED, low, high - low)
+        self.state[start:low], self.state[high:start + size] = 0, 0
+        self.live.remove((start, start + size))              # last: from here on it is another thread's
+
+    def owner(self, start: int):
+        """The allocation that an offset lies in."""
+        at = bisect.bisect_right(self.live, (start, FAR)) - 1
+        return self.live[at] if at >= 0 and start < self.live[at][1] else None
+
+    def span(self, ptr: int, size: int, what: str) -> slice:
+        """The bytes of an access of the host, which must lie inside one allocation."""
+        start = ptr - GLOBAL
+        if size and start + size > (self.owner(start) or (0, 0))[1]:
+            raise BadParam(f"{what}: {size} bytes at {ptr:#x} must lie inside a live allocation")
+        return slice(start, start + size)
+
+    def write_host(self, ptr, data: np.ndarray):
+        where = self.span(ptr, data.size, "copy_in")
+        self.data[where] = data
+        self.state[where] |= WRITTEN
+
+    def read_host(self, ptr, size) -> np.ndarray:
+        return self.data[self.span(ptr, size, "copy_out")]
+
+    def registers(self, kind, count, lanes, turn=0) -> np.ndarray:
+        """Rows of registers, in memory that is used again by the next launch. They hold what shows: NaN, the
+        largest numbers of both signs, some bits; each lane another, from ``turn`` on."""
+        if kind not in self.pool or self.pool[kind].size < count * lanes:
+            self.pool[kind] = np.empty(count * lanes, kind)
+        block = self.pool[kind][:count * lanes].reshape(count, lanes)
+        block[:] = np.resize(np.roll(np.array(LEFT[kind], kind), turn), lanes)
+        return block
+
+    def reach(self, c, address, width, verb, lanes, need=0):
+        if c.early is not None and c.early[lanes].any() and "const" not in c.code_of.instructions[c.at].words:
+            c.fault("dependent", f"{verb} global memory before griddepcontrol.wait, when the launch before "
+                    "may still run", lanes[c.early[lanes]])
+        return super().reach(c, address, width, verb, lanes, need)
+
+    def outside(self, off, width):
+        owner = self.owner(int(off.min(initial=FAR)))
+        self.owned = owner if owner and int(off.max(initial=0)) + width <= owner[1] else None
+        if self.owned:
+            return ()
+        starts, ends = np.array([(-FAR, -FAR), *self.live], np.int64).T
+        return off + width > ends[np.searchsorted(starts, off, "right") - 1]
+
+    def watched(self, c, off, width):
+        if not c.checks.races or self.owned:
+            return c.checks.races and self.owned in self.tracked
+        return any(((off >= low) & (off < high)).any() for low, high in self.tracked)
+
+    def describe(self, start: int) -> str:
+        if not self.live:
+            return "and there is no allocation"
+        low, high = min(self.live, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
+        where = (f"{start - high} bytes behind the end" if start >= high
+                 else f"{low - start} bytes before the start" if start < low else f"byte {start - low}")
+        return f", {where} of the allocation of {high - low} bytes at {GLOBAL + low:#x}"
