@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from .. import device as devices
+from .. import dtypes
 from .. import plan as plans
 from ..device.numpy import read
 from ..graph import Graph
@@ -203,7 +204,7 @@ def verdict(case, peer_error=None) -> str:
     if peer_error:
         errors, what = peer_error(), "torch"
     elif case.problem.flops < 2e8 and case.problem.bytes < 5e7:
-        errors, what = _reference_error(case, kept), "reference"
+        return _against_reference(case, kept)
     else:
         return "unchecked"
     bad = _too_large(errors, case.problem)
@@ -216,18 +217,43 @@ def verdict(case, peer_error=None) -> str:
 
 def _too_large(errors, problem) -> dict:
     """The outputs whose error is beyond what their type and the length of their sums explain."""
+    return {n: e for n, e in errors.items() if not e <= _bound(problem, n)}
+
+
+def _bound(problem, name) -> float:
+    """What the type of an output and the length of its sums explain, over its largest value."""
     sums = (8 + 2 * problem.op.terms(**problem.operands) ** 0.5) * 2.0 ** -23
-    return {n: e for n, e in errors.items() if not e <= max(16 * problem.operands[n].dtype.eps, sums)}
+    return max(16 * problem.operands[name].dtype.eps, sums)
 
 
-def _reference_error(case, kept) -> dict:
-    """{output: largest difference over the largest value} against the op's definition.
-    ``kept``: what outputs held before the call where that counts."""
+def _against_reference(case, kept) -> str:
+    """The verdict by the op's definition. ``kept``: what outputs held before the call where that counts."""
     op, problem = case.problem.op, case.problem
     arrays = {n: case.output(n) for n, d in problem.operands.items() if d is not None}
     wants = op.run_reference({**arrays, **kept}, dict(op.scalars))
-    return {n: float(np.abs(arrays[n] - want).max() / (np.abs(want).max() or 1.0))
-            for n, want in wants.items() if n in arrays}
+    with np.errstate(all="ignore"):
+        found = [_elements(problem, n, arrays[n], want) for n, want in wants.items() if n in arrays]
+    wrong = "; ".join(text for _, text in found if text)
+    return (f"WRONG against reference: {wrong}" if wrong
+            else f"error {max((e for e, _ in found), default=0.0):.1g} against reference")
+
+
+def _elements(problem, name, got, want) -> tuple:
+    """(largest difference over the largest value, what is wrong or nothing). Right is what the value rounds
+    to, what lies within the bound, and as many of the smallest steps as there are terms: products of many
+    fall below every type."""
+    d, op = problem.operands[name].dtype, problem.op
+    want = d.settle(np.broadcast_to(want, got.shape))
+    same = (got == d.round(want)) | (np.isnan(got) & np.isnan(want))
+    scale = np.abs(want[np.isfinite(want) & (want != d.lowest)]).max(initial=0.0) or 1.0
+    steps = (op.terms(**problem.operands) + 2) * max(d.tiny, dtypes.BY_NAME[op.math].tiny)
+    error = np.where(same, 0.0, np.maximum(np.abs(got - want) - steps - (d.kind == "int") / 2, 0.0) / scale)
+    bad = ~(error <= _bound(problem, name))
+    if not bad.any():
+        return float(error.max(initial=0.0)), ""
+    at = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
+    return np.inf, (f"{name}: {np.count_nonzero(bad)} of {bad.size} elements; the worst is "
+                    f"{tuple(map(int, at))}: got {float(got[at])!r}, want {float(want[at])!r}")
 
 
 def table(rows, markdown=False) -> str:

@@ -45,6 +45,12 @@ class Reduction(Op, reads="x", writes="y"):
         yield (all(b in (a, 1) for a, b in zip(x.dims, y.dims)),
                f"y must have dims equal to those of x {x.dims} or 1; got {y.dims}")
 
+    def admit(self, name, values):
+        """Factors near 1, so that products of many stay within their type."""
+        if not self.mode.startswith("mul") or name != "x":
+            return values
+        return np.sign(values) * np.exp2(np.clip(np.abs(values), 0, 1) - 0.5)
+
     def axes(self, x_dims, y_dims) -> tuple:
         return tuple(i for i, (a, b) in enumerate(zip(x_dims, y_dims)) if a != b)
 

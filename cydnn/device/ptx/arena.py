@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import bisect
+import collections
 import mmap
 import weakref
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,11 +28,12 @@ def lazy(size: int, dtype=np.uint8) -> np.ndarray:
 
 
 class Allocation(Buffer):
-    """Memory of an arena, dead when freed or forgotten."""
+    """Memory of an arena, dead when freed or forgotten: from the next call of the device on, as any thread
+    may do that in the midst of another's."""
 
     def __init__(self, arena: "Arena", ptr: int, size: int):
         self.ptr, self.bytes, self.place = ptr, size, arena
-        self._release = weakref.finalize(self, arena.release, ptr, size)
+        self._release = weakref.finalize(self, arena.freed.append, (ptr, size))
 
     def free(self):
         self.ptr = 0
@@ -40,6 +43,26 @@ class Allocation(Buffer):
         return self.__cydnn_memory__()[0]
 
     __index__ = __int__
+
+
+class Operand(NamedTuple):
+    """A tensor of the call that runs, for findings: bytes from ``start`` on. ``desc``: None of a
+    workspace."""
+    label: str
+    start: int
+    bytes: int
+    desc: Any = None
+
+    def index(self, off: int) -> tuple | None:
+        """The element that a byte belongs to; None in a gap."""
+        if self.desc is None:
+            return None
+        d, index = self.desc, [0] * self.desc.rank
+        place = (off - self.start) * 8 // (d.dtype.bits * d.vector)
+        for axis in sorted(range(d.rank), key=lambda axis: -d.strides[axis]):
+            if d.strides[axis] and d.dims[axis] > 1:
+                index[axis], place = divmod(place, d.strides[axis])
+        return tuple(index) if not place and all(i < n for i, n in zip(index, d.dims)) else None
 
 
 class Arena(Memory):
@@ -55,6 +78,8 @@ class Arena(Memory):
             return self.__init__(capacity >> 3)
         self.tracked, self.owned = set(), None          # what the launch may write; whose the last access was
         self.live: list[tuple[int, int]] = []                # (start, end), sorted
+        self.freed = collections.deque()                     # (address, bytes) that nobody holds any more
+        self.operands: list[Operand] = []                    # of the call that runs
         self.pool: dict[str, np.ndarray] = {}                # for registers
 
     def __repr__(self):
@@ -62,6 +87,7 @@ class Arena(Memory):
 
     def alloc(self, size: int, skew: int = 0) -> Allocation:
         """Memory in the first hole that is large enough, ``skew`` bytes behind a multiple of GAP."""
+        self.settle()
         start, size = GAP + skew, whole(size)
         for low, high in self.live:
             if start + size + GAP <= low:
@@ -72,7 +98,12 @@ class Arena(Memory):
         bisect.insort(self.live, (start, start + size))
         return Allocation(self, GLOBAL + start, size)
 
-    def release(self, ptr: int, size: int):
+    def settle(self):
+        """What nobody holds any more is free from here on."""
+        while self.freed:
+            self._release(*self.freed.popleft())
+
+    def _release(self, ptr: int, size: int):
         """Free; what was written here is forgotten, and whole pages are given back."""
         start = low = high = ptr - GLOBAL
         if size > 1 << 24:
@@ -81,7 +112,7 @@ class Arena(Memory):
             for each in (self.data, self.state):
                 each.base.obj.madvise(mmap.MADV_DONTNEED, low, high - low)
         self.state[start:low], self.state[high:start + size] = 0, 0
-        self.live.remove((start, start + size))              # last: from here on it is another thread's
+        self.live.remove((start, start + size))
 
     def owner(self, start: int):
         """The allocation that an offset lies in."""
@@ -90,6 +121,7 @@ class Arena(Memory):
 
     def span(self, ptr: int, size: int, what: str) -> slice:
         """The bytes of an access of the host, which must lie inside one allocation."""
+        self.settle()
         start = ptr - GLOBAL
         if size and start + size > (self.owner(start) or (0, 0))[1]:
             raise BadParam(f"{what}: {size} bytes at {ptr:#x} must lie inside a live allocation")
@@ -131,10 +163,34 @@ class Arena(Memory):
             return c.checks.races and self.owned in self.tracked
         return any(((off >= low) & (off < high)).any() for low, high in self.tracked)
 
+    def whose(self, off: int) -> dict:
+        """The operand that a byte lies in, or next to, and which element of it."""
+        mine = self.owner(off)
+        near = [o for o in self.operands if self.owner(o.start) == mine or mine is None]
+        if not near:
+            return {}
+        one = min(near, key=lambda o: max(o.start - off, off - o.start - o.bytes + 1, 0))
+        end = one.start + one.bytes
+        distance = off - one.start if off < one.start else off - end + 1 if off >= end else 0
+        return {"operand": one.label, "index": None if distance else one.index(off), "distance": distance}
+
+    def _operand(self, off: int) -> str:
+        """The same in words."""
+        found = self.whose(off)
+        if not found:
+            return ""
+        label, index, distance = found.values()
+        where = (f"element {index} of" if index else f"{-distance} bytes before the start of" if distance < 0
+                 else f"{distance} bytes behind the end of" if distance else "in")
+        return f", {where} {label}"
+
+    def place(self, off: int) -> str:
+        return f" at {GLOBAL + off:#x}{self._operand(off)},"
+
     def describe(self, start: int) -> str:
         if not self.live:
             return "and there is no allocation"
         low, high = min(self.live, key=lambda a: min(abs(start - a[0]), abs(start - a[1])))
         where = (f"{start - high} bytes behind the end" if start >= high
                  else f"{low - start} bytes before the start" if start < low else f"byte {start - low}")
-        return f", {where} of the allocation of {high - low} bytes at {GLOBAL + low:#x}"
+        return f"{self._operand(start)}, {where} of the allocation of {high - low} bytes at {GLOBAL + low:#x}"

@@ -20,7 +20,7 @@ from ..buffer import HOST, whole
 from ..facts import DeviceFacts, of_target
 from ..numpy import NumpyExecutable
 from . import parse
-from .arena import Allocation, Arena
+from .arena import Allocation, Arena, Operand
 from .bulk import TensorMap
 from .check import Checks
 from .code import Code
@@ -80,8 +80,9 @@ class PtxDevice:
 
     def forget_contents(self, ptr, size_bytes: int):
         """Count these bytes as never written, so that reading them is a finding."""
-        self.arena.state[self.arena.span(_core.pointer_of(ptr), size_bytes,
-                                         "forget_contents")] &= ~np.uint8(WRITTEN)
+        with self.lock:
+            self.arena.state[self.arena.span(_core.pointer_of(ptr), size_bytes,
+                                             "forget_contents")] &= ~np.uint8(WRITTEN)
 
     def synchronize(self, stream=0):
         """Nothing to wait for: a call runs at once."""
@@ -97,8 +98,13 @@ class PtxDevice:
 
     def code(self, name: str, fuse=None) -> Code:
         """The decoded kernel ``name``, with ``fuse`` spliced in. Decoded once."""
+        with self.lock:
+            return self._code(name, fuse)
+
+    def _code(self, name, fuse):
         kernel = kernels.get(name)
-        text = self.replaced.get(name) or kernel.image_for(self.facts.sm).text()
+        text = self.replaced.get(name)
+        text = kernel.image_for(self.facts.sm).text() if text is None else text
         if fuse:
             key = name, self.replaced.get(name), fusion.programs_of(fuse)
             if key not in self._spliced:
@@ -123,6 +129,11 @@ class PtxDevice:
                registers: int = 0, tensor_maps=None, attributes=kernels.Attributes()):
         """Run one kernel now. ``written``: pointers whose allocations it may write (None: every pointer-like
         word of ``data``). ``tensor_maps``: {offset of the parameter, or address: TensorMap}."""
+        with self.lock:
+            self.arena.settle()
+            self._launch(code, grid, block, smem, data, written, registers, tensor_maps, attributes)
+
+    def _launch(self, code, grid, block, smem, data, written, registers, tensor_maps, attributes):
         cluster = self._cluster(code.program, attributes.cluster)
         self._refuse(code.program, grid, block, smem, registers, cluster)
         if attributes.cooperative:
@@ -222,11 +233,21 @@ class PtxExecutable(NumpyExecutable):
                 self._run([there(address) for address in addresses], values, there(base))
 
     def _run(self, addresses, values, base):
-        for each in self.launches:
-            if isinstance(each, Memset):
-                self.device.memset(self._at(each.pointer, addresses, base), each.value, each.bytes)
-            else:
-                self._launch(*each, addresses, values, base)
+        self.device.arena.operands = self._named(addresses, base)
+        try:
+            for each in self.launches:
+                if isinstance(each, Memset):
+                    self.device.memset(self._at(each.pointer, addresses, base), each.value, each.bytes)
+                else:
+                    self._launch(*each, addresses, values, base)
+        finally:
+            self.device.arena.operands = []
+
+    def _named(self, addresses, base) -> list:
+        """What findings call the memory of this call."""
+        found = [Operand(desc.name, address - GLOBAL, desc.bytes, desc)
+                 for desc, address in zip(self.plan.slots, addresses) if address]
+        return found + [Operand("workspace", base - GLOBAL, self.plan.workspace_bytes)] * bool(base)
 
     @staticmethod
     def _is_guest(memory) -> bool:

@@ -220,7 +220,7 @@ class Machine:
     def _name(self, n, dims):
         return "({},{},{})".format(*self._coordinates(int(n), dims))
 
-    def fault(self, kind: str, what: str, lanes, other: int | None = None):
+    def fault(self, kind: str, what: str, lanes, other: int | None = None, **facts):
         """Raise a Finding about the first of ``lanes``."""
         code, lane = self.code_of, int(np.atleast_1d(lanes)[0])
         i, there = code.instructions[self.at], None if other is None else code.instructions[other]
@@ -230,7 +230,7 @@ class Machine:
         raise Finding(
             kind, f"{code.program.name}: {kind}: block {block} thread {thread} {what}; {code.place(i)}{also}",
             kernel=code.program.name, block=block, thread=thread, line=code.line(i), text=i.text,
-            source=i.source, other=there and (code.line(there), there.text))
+            source=i.source, other=there and (code.line(there), there.text), **facts)
 
     # ---- The loop ----
 

@@ -51,6 +51,14 @@ class Memory:
         """Where a bad access lies."""
         return f"of {self.limit} bytes of {self.name} memory"
 
+    def whose(self, off: int) -> dict:
+        """Facts of a finding about a byte here."""
+        return {}
+
+    def place(self, off: int) -> str:
+        """Where two accesses meet."""
+        return f" at byte {off % self.pitch if self.pitch else off} of {self.name} memory"
+
     def outside(self, off, width):
         """Which accesses do not lie in the memory."""
         return (off.view(np.uint64) > np.uint64(self.limit - width) if self.limit >= width
@@ -92,13 +100,17 @@ class Memory:
                 bad = (state & STATE[step, bit & care]
                        != STATE[step, bit & need]).reshape(-1, len(off)).any(0)
                 if np.count_nonzero(bad):
-                    self.fault(c, kind, bad, address, off, what, lanes)
+                    start = int(off[np.flatnonzero(bad)[0]])
+                    wrong = (self.state[start:start + width] ^ need) & bit & care
+                    self.fault(c, kind, bad, address, off, what, lanes, int(np.flatnonzero(wrong)[0]))
         return off
 
-    def fault(self, c, kind, bad, address, off, what, lanes):
+    def fault(self, c, kind, bad, address, off, what, lanes, more=0):
+        """About the first of ``bad``, whose byte number ``more`` is the first that is wrong."""
         lane = np.flatnonzero(bad)[0]
-        c.fault(kind,
-                f"{what} at {int(address[lane]):#x} {self.describe(int(off[lane]))}", lanes[lane:lane + 1])
+        at = int(off[lane]) + more
+        c.fault(kind, f"{what} at {int(address[lane]):#x} {self.describe(at)}", lanes[lane:lane + 1],
+                **self.whose(at))
 
     # ---- Accesses: ``address`` (n,) of ``lanes`` (n,) ----
 
@@ -246,9 +258,10 @@ class Memory:
             at = tuple(np.argwhere(bad)[0])
             there = {"written": self.write_at, "read": self.read_at, "updated": self.update_at}[other][
                 cells[at[:2]]]
-            what = (f"memory {verb} here was {other} by {c.name_of(int(codes[at]))} with no "
+            off = int(cells[at[:2]]) * self.grain
+            what = (f"memory {verb} here{self.place(off)} was {other} by {c.name_of(int(codes[at]))} with no "
                     "synchronisation between")
-            c.fault("race", what, lanes[at[0]:at[0] + 1], int(there))
+            c.fault("race", what, lanes[at[0]:at[0] + 1], int(there), **self.whose(off))
 
 
 def apart(c, codes, mine, row):

@@ -1,0 +1,82 @@
+"""What a finding says: the operand and the element, not only bytes of an allocation."""
+from __future__ import annotations
+
+import pytest
+
+from cydnn import kernels, plan
+from cydnn.bench import graph_of
+from cydnn.bench import trial as debug
+from cydnn.device.ptx import Finding, PtxDevice
+from cydnn.ops import Problem
+
+LINE = "softmax_fwd 6x100 f32"
+
+
+@pytest.fixture
+def device():
+    yield PtxDevice("sm_80")
+    plan.forget()
+
+
+def prepared(device):
+    """A plan, with x and y 1,024 bytes into allocations of their own."""
+    built = plan.build(graph_of(Problem.parse(LINE)), device)
+    places = [device.alloc(d.bytes + 2048) for d in built.slots]
+    for place in places:
+        device.memset(place.ptr, 0, place.bytes)
+    return built, places
+
+
+def test_an_address_names_the_operand(device):
+    built, (x, y) = prepared(device)
+    x.free()
+    with pytest.raises(Finding) as found:
+        built.execute([x.ptr + 1024, y.ptr + 1024])
+    assert found.value.kind == "address" and found.value.facts["operand"] == "x"
+    assert found.value.facts["index"] == (0, 0)
+    assert "element (0, 0) of x" in str(found.value), found.value
+
+
+def test_an_unwritten_element_has_an_index(device):
+    built, (x, y) = prepared(device)
+    device.forget_contents(x.ptr + 1024 + 4 * (3 * 100 + 17), 4)
+    with pytest.raises(Finding) as found:
+        built.execute([x.ptr + 1024, y.ptr + 1024])
+    assert found.value.kind == "unwritten"
+    assert "element (3, 17) of x, byte 2292 of the allocation" in str(found.value), found.value
+    assert (found.value.facts["operand"], found.value.facts["index"]) == ("x", (3, 17))
+
+
+def test_what_lies_behind_the_end(device):
+    problem = Problem.parse(LINE)
+    built = plan.build(graph_of(problem), device)
+    places = [device.alloc(d.bytes) for d in built.slots]
+    device.memset(places[0].ptr, 0, places[0].bytes)
+    short = device.alloc(128)                    # a buffer that is too small
+    with pytest.raises(Finding) as found:
+        built.execute([places[0].ptr, short.ptr])
+    assert found.value.facts["operand"] == "y" and "of y" in str(found.value), found.value
+
+
+def test_a_race_says_where(device):
+    name, line = "transform_transpose_f32_f32", "transform x=1x70x6x11:f32 y=1x70x6x11:f32@nhwc"
+    text = kernels.get(name).image_for(80).text().decode().replace("bar.sync", "// bar.sync")
+    verdict = debug.run(name, "sm_80", lines=[line], text=text).trials[0].verdict
+    assert "memory read here at byte" in verdict and "of shared memory was written by thread" in verdict
+
+
+def test_a_race_in_an_output_names_the_element(device):
+    """Every block of a kernel that copies stores to the place of the first."""
+    problem = Problem.parse("transform x=64x1000:f32 y=64x1000:f32")
+    built = plan.build(graph_of(problem), device)
+    name = next(s.kernel for s in built.steps)
+    text = kernels.get(name).image_for(80).text().decode()
+    device.replaced[name] = text.replace("%ctaid.x", "0")
+    plan.forget()
+    x, y = (device.alloc(256000) for _ in range(2))
+    device.memset(x.ptr, 0, 256000)
+    with pytest.raises(Finding) as found:
+        plan.build(graph_of(problem), device).execute([x.ptr, y.ptr])
+    assert found.value.kind == "race", found.value
+    assert (found.value.facts["operand"], found.value.facts["index"]) == ("y", (0, 0)), found.value
+    assert "element (0, 0) of y" in str(found.value)
