@@ -49,7 +49,7 @@ class Reduction(Op, reads="x", writes="y"):
         """Factors near 1, so that products of many stay within their type."""
         if not self.mode.startswith("mul") or name != "x":
             return values
-        return np.sign(values) * np.exp2(np.clip(np.abs(values), 0, 1) - 0.5)
+        return np.sign(values) * np.exp2((np.clip(np.abs(values), 0, 1) - 0.5) / 8)
 
     def axes(self, x_dims, y_dims) -> tuple:
         return tuple(i for i, (a, b) in enumerate(zip(x_dims, y_dims)) if a != b)

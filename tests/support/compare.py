@@ -1,4 +1,4 @@
-"""Is a result right? The tolerance is computed from the op: rounding of the output, plus error
+"""Is a result right? The tolerance is computed from the op: half a step of the output's type, plus the error
 of the sums, times their magnitude."""
 from __future__ import annotations
 
@@ -17,17 +17,26 @@ class Report:
 
 
 def tolerance(problem, name, desc, want, magnitude, scalars, old):
-    """Absolute tolerance for each element of an output: rounding of its type and the error of what was
-    summed. Where a whole number is stored that is half of one, and the number itself is a value that may be
+    """Absolute tolerance for each element of an output: half a step of its type, the error of what was
+    summed, and the smallest step of the arithmetic. Where a whole number is stored that is half of one, and the number itself is a value that may be
     rounded either way."""
     op = problem.op
     alpha, beta = (scalars.get(s, 1.0) for s in op.blends[name]) if name in op.blends else (1.0, 0.0)
-    scale = np.abs(alpha) * magnitude + (np.abs(beta * old) if beta else 0.0)
+    with np.errstate(all="ignore"):
+        scale = np.abs(alpha) * magnitude + (np.abs(beta * old) if beta else 0.0)
     terms = op.terms(**problem.operands)
     math = dtypes.BY_NAME[op.math]
     eps = min(math.eps or 2.0 ** -23, max(dtypes.f32.eps, math.eps))
     half = 0.5 if desc.dtype.kind == "int" else 0.0
-    return desc.dtype.eps * np.abs(want) + (8 + 2 * np.sqrt(terms)) * eps * scale + desc.dtype.tiny + half
+    summed = (8 + 2 * np.sqrt(terms)) * eps * scale
+    return half_step(desc.dtype, np.abs(want) + summed) + summed + math.tiny + half
+
+
+def half_step(dtype, size):
+    """Half the distance between neighbours of a float type at ``size``."""
+    with np.errstate(all="ignore"):
+        exponent = np.frexp(np.where(np.isfinite(size), size, 0.0))[1] - 1.0
+        return np.maximum(np.where(size == 0, 0.0, dtype.eps * np.exp2(exponent)), dtype.tiny) / 2
 
 
 def compare(got, want, allowed, desc) -> Report:

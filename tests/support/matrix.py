@@ -13,6 +13,7 @@ from cydnn.engines import COMPOSITE, engines_for
 from cydnn.graph import Match
 from cydnn.heuristics import ANYTHING, Wish
 
+from . import regimes
 from .buffers import Guarded
 from .compare import compare, tolerance
 
@@ -64,21 +65,28 @@ def scaled(op) -> dict:
 
 
 def flavours(op) -> tuple:
-    """Which inputs tell this op's mistakes apart: "wide" ones show a maximum that is none,
-    "nan" ones how NaN are treated."""
+    """Which inputs tell this op's mistakes apart: those of support/regimes.py, "wide" ones show a maximum
+    that is none, "nan" ones how NaN are treated."""
     wide = ("wide",) if op.name == "softmax_fwd" and op.algorithm != "fast" else ()
-    return ("drawn", *wide, *(("nan",) if hasattr(op, "nan") else ()))
+    first = ("regimes",) if regimes.of(op) and getattr(op, "algorithm", "") != "fast" else ()
+    return (*first, "drawn", *wide, *(("nan",) if hasattr(op, "nan") else ()))
+
+
+def _multiplies(op) -> bool:
+    return getattr(op, "mode", "").startswith("mul")
 
 
 def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
     """Float64 values of every operand, representable in its type. ``exact``: small integers,
     so that every sum is exact."""
     gen = np.random.default_rng(rng.randrange(2 ** 32))
-    values = {}
+    values, start = {}, rng.randrange(1 << 20)
     for name, d in problem.operands.items():
         if d is None:
             continue
-        if exact:
+        if flavour == "regimes":
+            raw = regimes.draw(problem, name, gen, start)
+        elif exact:
             raw = gen.integers(-2, 3, d.dims).astype(np.float64)
         elif flavour in ("ties", "special"):
             raw = gen.integers(-4, 5, d.dims) / 2.0
@@ -87,7 +95,7 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
                                gen.choice([np.nan, -np.inf, np.inf, -0.0], d.dims), raw)
         else:
             raw = gen.uniform(-1, 1, d.dims) * (rng.choice([1.0, 1.0, 3.0]) if flavour != "wide" else 2000.0)
-        if d.dtype.kind == "int" and not exact and not getattr(problem.op, "mode", "").startswith("mul"):
+        if d.dtype.kind == "int" and not (exact or flavour == "regimes" or _multiplies(problem.op)):
             raw = 40.0 * raw                     # products of many would leave every type
         if flavour == "nan" and name in problem.op.reads and d.dtype.eps:
             raw = np.where(gen.random(d.dims) < 0.05, np.nan, raw)
@@ -96,7 +104,7 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
 
 
 EXACT_OPS = {"conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "transform", "add_tensor",
-             "op_tensor", "scale_tensor", "set_tensor"}
+             "op_tensor", "scale_tensor", "set_tensor", "reduction", "pooling_fwd"}
 
 
 def with_nans(values, names, seed) -> dict:
@@ -114,7 +122,8 @@ class Prepared:
         rng = random.Random(seed)
         self.problem, op = problem, problem.op
         self.scalars = scalars or scalars_for(op, rng)
-        exact = op.name in EXACT_OPS and rng.random() < 0.4 if exact is None else exact
+        exact = (op.name in EXACT_OPS and flavour != "regimes" and rng.random() < 0.4 if exact is None
+                 else exact)
         drawn = inputs_for(problem, rng, exact, flavour)
         scaled = (drawn if scale == 1
                   else {n: problem.operands[n].dtype.round(scale * v) for n, v in drawn.items()})
@@ -138,7 +147,10 @@ class Prepared:
         return _once(self, built, device, bits)
 
     def allowed(self, name, desc, engine):
-        """Absolute error that each element of an output of an engine may have."""
+        """Absolute error that each element of an output of an engine may have: none where values only
+        move."""
+        if regimes.exact(self.problem, self.scalars):
+            return 0.0
         magnitude = engine.magnitude(self.problem.op, self.arrays, self.scalars, self.raw)[name]
         return self.inner.get(name, 0.0) + tolerance(self.problem, name, desc, self.want[name],
                                                      magnitude, self.scalars, self.values[name])

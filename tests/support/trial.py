@@ -26,7 +26,7 @@ class Trial:
         self.facts = facts or device.facts
         numbers, flavours = (matrix.plain, matrix.blended)[seed % 2], matrix.flavours(op)
         self.made = matrix.Prepared(case.problem, seed, numbers(op),
-                                    flavours[(seed + seed // 2) % len(flavours)])
+                                    flavours[(seed // 2 + seed % 2) % len(flavours)])
 
     def __call__(self) -> list[str]:
         plan.forget()                                       # the kernel's text may be another one than before

@@ -17,7 +17,7 @@ import pytest
 from cydnn import kernels
 from cydnn.ops import philox
 from support.cases import cases, every_case
-from support.matrix import blended, inputs_for, plain, scaled
+from support.matrix import blended, flavours, inputs_for, plain, scaled
 from support.shipped import run_lines
 
 import watched
@@ -106,7 +106,9 @@ def ways(name, facts):
 def cover(device, name) -> list[str]:
     """Run until enough has run; the findings."""
     facts, wrong = device.facts, []
-    first, tried = [(facts, case, dict(scalars=plain(case.problem.op))) for case in cases(name, facts)], set()
+    first = [(facts, case, dict(scalars=plain(case.problem.op), flavour=flavours(case.problem.op)[0]))
+             for case in cases(name, facts)]
+    tried = set()
     for number, (card, case, more) in enumerate(itertools.chain(first, ways(name, facts))):
         way = (card.sms, case, more["scalars"].values(), more.get("seed"), more.get("nans", ()),
                more.get("scale", 1.0))

@@ -34,7 +34,8 @@ def test_what_is_wrong_names_element_count_got_want(name, line, old, new):
     assert old in text
     verdict = debug.run(name, "sm_80", lines=[line], text=text.replace(old, new)).trials[0].verdict
     assert verdict.startswith("WRONG against reference: y: ")
-    found = re.search(r"y: (\d+) of (\d+) elements; the worst is \(([\d, ]+)\): got (\S+), want (\S+)$", verdict)
+    found = re.search(r"y: (\d+) of (\d+) elements; the worst is \(([\d, ]+)\): got (\S+), want (\S+)$",
+                      verdict)
     assert found and 0 < int(found[1]) <= int(found[2]) and float(found[4]) != float(found[5]), verdict
 
 
@@ -62,5 +63,6 @@ def test_the_element_that_is_named_is_the_one():
         case.device.copy_in(y.ptr + 4 * 317, np.array([7], np.float32))
     case.plan.execute = spoiled
     text = verdict(case)
-    assert text.startswith("WRONG against reference: y: 1 of 600 elements; the worst is (3, 17): got 7.0, want 0")
+    assert text.startswith("WRONG against reference: y: 1 of 600 elements; "
+                           "the worst is (3, 17): got 7.0, want 0")
     del case.plan.execute

@@ -1,0 +1,113 @@
+"""Inputs that tell mistakes of numbers apart. One tensor has many regimes side by side, each in slices of its
+own that no sum crosses: what is moved has every exponent, denormals, halves of the output's last place; what
+is summed has one sign, or a mean of 1,000 and -1,000.
+
+Moves (``moves``): what only selects and converts is exact. Wrong rounding, double rounding, flushed denormals
+and missing saturation show there. Of sums, a variance without shift, and a maximum that starts at 0.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from cydnn import dtypes
+
+MOVED = ("plain", "negative", "exponents", "denormal", "halves", "beyond", "positive")
+SUMMED = ("plain", "negative", "thousand", "denormal", "positive", "minus thousand")
+MOVING_MODES = {"pooling_fwd": ("max",), "reduction": ("min", "max", "amax"), "op_tensor": ("min", "max"),
+                "pointwise": ("identity", "abs", "neg", "min", "max", "binary_select")}
+MOVING = ("transform", "add_tensor", "set_tensor", "im2col")
+OF = {                                           # op: regimes of its operands
+    **dict.fromkeys(("reduction", "pooling_fwd"), SUMMED),
+    "scale_tensor": ("plain", "negative", "denormal", "positive"),
+    "softmax_fwd": ("plain", "thousand", "negative", "minus thousand"),
+    **dict.fromkeys(("batch_norm_training", "batch_norm_bwd"),
+                    ("plain", "thousand", "negative", "minus thousand")),
+    **dict.fromkeys(("lrn_fwd", "divisive_norm_fwd"), ("plain", "negative", "positive")),
+}
+DATA = {"batch_norm_training": "x", "batch_norm_bwd": "x"}   # the operand that has regimes, where not all do
+
+
+def moves(op) -> bool:
+    """Does the op only select and convert?"""
+    return op.name in MOVING or getattr(op, "mode", None) in MOVING_MODES.get(op.name, ())
+
+
+def of(op) -> tuple:
+    """The regimes of an op's inputs; none where its values have no room for them."""
+    mode = getattr(op, "mode", "")
+    if moves(op):
+        return MOVED
+    if op.name == "reduction" and (mode.startswith("mul") or mode == "norm2"):
+        return ("plain", "negative", "positive") if mode == "norm2" else ()
+    return OF.get(op.name, ())
+
+
+def exact(problem, scalars) -> bool:
+    """Must every output be what float64 rounds to? So where values are moved as they are, and the type of the
+    arithmetic holds them."""
+    op, math = problem.op, dtypes.BY_NAME[problem.op.math]
+    as_they_are = all(scalars.get(n, d) == (n != "beta") for n, d in op.scalars.items()
+                      if n in ("alpha", "alpha1", "alpha2", "beta"))
+    return moves(op) and as_they_are and all(
+        math.holds(d.dtype) or op.name == "transform" and d.dtype == problem.operands["y"].dtype
+        for n, d in problem.operands.items() if d is not None and n in op.reads)
+
+
+def slices(problem, name) -> np.ndarray:
+    """A number for each element of an operand; no sum of the op has elements of two numbers."""
+    op, d = problem.op, problem.operands[name]
+    if op.name == "reduction":
+        y = problem.operands["y"].dims
+        axes = [i for i in range(d.rank) if y[i] == d.dims[i]]
+    elif op.name.startswith("batch_norm"):
+        axes = [1]
+    else:
+        axes = [0] if op.name.startswith(("softmax", "lrn", "divisive")) else list(range(min(d.rank, 2)))
+    number = np.zeros([1] * d.rank, np.int64)
+    for axis in axes:
+        number = number * d.dims[axis] + np.arange(d.dims[axis]).reshape(
+            [-1 if i == axis else 1 for i in range(d.rank)])
+    return np.broadcast_to(number, d.dims)
+
+
+def draw(problem, name, gen, start: int) -> np.ndarray:
+    """Values of an operand, not yet rounded to its type. ``start``: which regime the first slice has."""
+    op, d = problem.op, problem.operands[name]
+    kinds = of(op) if name in DATA.get(op.name, name) and name in op.reads + tuple(op.keeps) else ("plain",)
+    out = next(problem.operands[n] for n in op.writes if problem.operands.get(n) is not None).dtype
+    values, which = np.empty(d.dims), (slices(problem, name) + start) % len(kinds)
+    for n, kind in enumerate(kinds):
+        where = which == n
+        if where.any():
+            values[where] = regime(kind, gen, np.count_nonzero(where), d.dtype, out)
+    return values
+
+
+def regime(kind, gen, count, dtype, out) -> np.ndarray:
+    """``count`` values for a type, such as an output type ``out`` may be wrong about."""
+    sign, unit = gen.choice([-1.0, 1.0], count), gen.uniform(0.5, 1, count)
+    plain = 3 * gen.uniform(-1, 1, count) * (40 if dtype.kind == "int" else 1)
+    if kind in ("negative", "positive"):
+        return (1 if kind == "positive" else -1) * (3 * unit if dtype.kind == "float" else 100 * unit)
+    if dtype.kind != "float":
+        return plain
+    if kind == "exponents":
+        low, high = np.log2(dtype.tiny / dtype.eps), np.log2(dtype.highest)
+        return sign * 2 * unit * np.exp2(gen.integers(np.ceil(low), np.floor(high), count).astype(float))
+    if kind == "denormal":
+        return sign * dtype.tiny * gen.integers(1, 1 << gen.integers(1, 9), count)
+    if kind == "beyond":
+        return sign * unit * 3 * min(out.highest, dtype.highest / 4) if out.kind == "int" else 300 * plain
+    if kind == "halves":
+        return halves(gen, count, dtype, out) * sign
+    return plain + dict(thousand=1000, plain=0).get(kind, -1000 if kind == "minus thousand" else 0)
+
+
+def halves(gen, count, dtype, out) -> np.ndarray:
+    """Numbers in the middle of two of the output's neighbours, and one step of the input's type beside it."""
+    if out.kind != "float":
+        return gen.integers(-100, 100, count) + 0.5
+    if out.eps <= dtype.eps:
+        return gen.uniform(1, 2, count)
+    middle = 1 + (gen.integers(0, int(1 / out.eps), count) + 0.5) * out.eps
+    return middle * (1 + dtype.eps * gen.integers(-1, 2, count)) * np.exp2(gen.integers(-3, 4, count))
