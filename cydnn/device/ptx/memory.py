@@ -46,6 +46,7 @@ class Memory:
         """No access has been."""
         self.writes, self.reads = self.cell_zeros(1, np.int64), self.cell_zeros(self.ways, np.int64)  # codes
         self.updates = self.update_at = None                 # of atomics, from the first one on
+        self.constants = self.constant_at = None             # of reads by .nc, where writes are looked for
 
     def describe(self, off: int) -> str:
         """Where a bad access lies."""
@@ -127,8 +128,8 @@ class Memory:
                 self.ordered(c, self.writes[cells], cells, lanes, c.code[lanes][:, None], "read", "written")
             else:
                 self.read(c, cells, lanes)
-            if constant and np.count_nonzero(written := (self.last_change(cells) >= c.first).any(1)):
-                c.fault("race", "reads with .nc what this launch has written", lanes[written])
+            if constant:
+                self._constant(c, cells, lanes)
         view, at = self.view[size], off // size
         return [view[at + i] if i else view[at] for i in range(count)]
 
@@ -240,7 +241,19 @@ class Memory:
         self.ordered(c, self.writes[cells], cells, lanes, mine, verb, "written")
         last = self.reads[cells] if self.ways == 1 else self.reads.reshape(-1, self.ways)[cells]
         self.ordered(c, last, cells, lanes, mine, verb, "read")
+        if self.constants is not None and self.constants[cells].max(initial=0) >= c.first and c.checks.races:
+            bad = (self.constants[cells] >= c.first).any(1)
+            there = self.constant_at[cells[bad][0]].max()
+            c.fault("race", "writes what this launch has read with .nc", lanes[bad], int(there))
         return mine
+
+    def _constant(self, c, cells, lanes):
+        """``cells`` are read with .nc: nobody may write them in this launch, before or after."""
+        if np.count_nonzero(written := (self.last_change(cells) >= c.first).any(1)):
+            c.fault("race", "reads with .nc what this launch has written", lanes[written])
+        if self.constants is None:
+            self.constants, self.constant_at = self.cell_zeros(1, np.int64), self.cell_zeros(1, np.int32)
+        self.constants[cells], self.constant_at[cells] = c.code[lanes][:, None], c.at
 
     def last_change(self, cells):
         """The codes of the last stores or atomics."""

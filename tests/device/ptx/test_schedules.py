@@ -1,4 +1,5 @@
-"""Correct kernels under random orders of warps: nothing is reported, and the values are right.
+"""Correct kernels under random orders of warps: nothing is reported, the values are right, and the bits
+are the same where an engine says deterministic.
 One variant of every source that shares memory.
 
 Each source takes 3 of the 20 schedules here, all of them together all 20;
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 
+import numpy as np
 import pytest
 
 from cydnn import kernels
@@ -16,22 +18,46 @@ from cydnn.bench import trial as debug
 from support import mutation
 from support.trial import Trial
 
+import snippet
 import watched
 
 SCHEDULES, EACH = 20, int(os.environ.get("CYDNN_SCHEDULES", 3))
 SHARING = [n for n in mutation.smallest()
-           if re.search(r"(?m)\.shared|^\s*(@!?%p\d+\s+)?bar(rier)?\.", mutation.text_of(n))]
+           if re.search(r"(?m)\.shared|^\s*(@!?%p\d+\s+)?(bar(rier)?|atom|red)\.", mutation.text_of(n))]
 
 
 @pytest.mark.parametrize("number, name", list(enumerate(SHARING)),
                          ids=lambda v: v if isinstance(v, str) else "")
 def test_nothing_is_reported(number, name):
+    """And the bits are the same where the engine says that they are."""
     device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    trial = Trial(debug.cases(name, device.facts)[0], device)
+    seeds = {(EACH * number + i) % SCHEDULES for i in range(EACH)}
+    assert len(bits_of(trial, device, seeds)) == 1 or "deterministic" not in trial.case.engine.notes
+
+
+def bits_of(trial, device, seeds) -> set:
+    """What a trial writes under each schedule, and that it is right."""
+    bits = set()
     with watched.watching():
-        trial = Trial(debug.cases(name, device.facts)[0], device)
-        for seed in {(EACH * number + i) % SCHEDULES for i in range(EACH)}:
+        for seed in seeds:
             device.seed = seed
             assert trial() == [], f"{trial.case} schedule {seed}"
+            bits.add(trial.bits)
+    return bits
+
+
+def test_an_order_that_changes_shows():
+    """Sums of f32 by atomics of four warps."""
+    device, sums = watched.WatchedDevice("sm_80"), set()
+    x = snippet.buffer(device, (1e-3 * np.arange(128) ** 3).astype(np.float32))
+    code = snippet.entry("""mad.wide.u32 %a0, %t, 4, %p0; .reg .f32 %x; ld.global.f32 %x, [%a0];
+                            red.global.add.f32 [%p1], %x;""", 2)
+    for device.seed in range(8):
+        total = snippet.buffer(device, np.zeros(1, np.float32))
+        snippet.launch(device, code, [x, total])
+        sums.add(device.arena.read_host(total.ptr, 4).tobytes())
+    assert len(sums) > 1
 
 
 def test_all_schedules_are_used():

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from cydnn.device.ptx import PtxDevice
+from cydnn.device.ptx import Finding, PtxDevice  # noqa: F401
 from cydnn.device.ptx.memory import DEAD, WRITTEN
 from support import buffers
 

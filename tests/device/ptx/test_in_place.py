@@ -1,0 +1,75 @@
+"""Outputs that may lie in an input do: one variant of every source whose plans allow it, each pair aliased.
+
+What a kernel reads by ``ld.global.nc``, or after another thread has written it, is a finding then; the values
+are those of separate buffers."""
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cydnn import kernels, plan
+from cydnn.bench import trial as debug
+from support import matrix, mutation
+from support.compare import compare
+
+import watched
+
+
+def pairs(built) -> list:
+    """(written, read) by name: what a plan lets lie in one place, of equal type and layout."""
+    found = [(built.slots[i], built.slots[j]) for i, j in built.layout.inplace]
+    return [(y.name, x.name) for y, x in found if y.desc.dtype == x.desc.dtype and y.desc.same_layout(x.desc)]
+
+
+def allowed(name) -> list:
+    """Cases of a kernel whose plans allow something."""
+    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    return [case for case in debug.cases(name, device.facts) if case.problem.op.inplace]
+
+
+def aliased(device, case, seed=1) -> list[str]:
+    """What is wrong when the outputs of a case lie in its inputs, one pair after another."""
+    made, wrong = matrix.Prepared(case.problem, seed, matrix.plain(case.problem.op)), []
+    plan.forget()
+    built = plan.build(made.graph, device, case.wish)
+    for pair in pairs(built):
+        buffers, _ = matrix.execute(built, case.problem, made.values,
+                                    {*case.problem.op.reads, *made.reads_old}, device, [pair])
+        for name in case.problem.op.writes:
+            if name in buffers:
+                report = compare(buffers[name].read()[0], made.want[name],
+                                 made.allowed(name, buffers[name].desc, built.choice.engine),
+                                 buffers[name].desc)
+                wrong += [] if report.ok else [f"{pair}: {name}: {report.text}"]
+    plan.forget()
+    return wrong
+
+
+NAMES = [n for n in mutation.smallest() if any(case.problem.op.inplace for case in allowed(n)[:1])]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_in_inputs(name):
+    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    with watched.watching():
+        for case in allowed(name)[:2]:
+            assert aliased(device, case) == [], str(case)
+
+
+@pytest.mark.parametrize("name", ["softmax_fwd_warp_f32_128", "dropout_fwd_vector_f32"])
+def test_a_read_only_load_of_what_is_written_shows(name):
+    """It does not where the buffers are separate."""
+    device = watched.WatchedDevice("sm_80")
+    text = kernels.get(name).image_for(80).text().decode()
+    device.replaced[name] = re.sub(r"ld\.global\.(?!nc)", "ld.global.nc.", text)
+    found = []
+    with watched.watching():
+        for case in allowed(name):
+            assert watched.run(case.problem, device, 1, [case.engine], config=case.config,
+                               scalars=matrix.plain(case.problem.op)).findings == []
+            try:
+                found += aliased(device, case)
+            except watched.Finding as finding:
+                found.append(str(finding))
+    assert any(re.search("(reads|writes) .*with .nc", text) for text in found), found
