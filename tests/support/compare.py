@@ -17,9 +17,9 @@ class Report:
 
 
 def tolerance(problem, name, desc, want, magnitude, scalars, old):
-    """Absolute tolerance for each element of an output: half a step of its type, the error of what was summed,
-    and the smallest step of the arithmetic. Where a whole number is stored that is half of one, and the number
-    itself is a value that may be rounded either way."""
+    """Absolute tolerance for each element of an output: half a step of its type, the error of what was
+    summed, and the smallest step of the arithmetic. Where a whole number is stored that is half of one, and
+    the number itself is a value that may be rounded either way."""
     op = problem.op
     alpha, beta = (scalars.get(s, 1.0) for s in op.blends[name]) if name in op.blends else (1.0, 0.0)
     with np.errstate(all="ignore"):
