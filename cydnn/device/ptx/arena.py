@@ -123,7 +123,7 @@ class Arena(Memory):
         """The bytes of an access of the host, which must lie inside one allocation."""
         self.settle()
         start = ptr - GLOBAL
-        if size and start + size > (self.owner(start) or (0, 0))[1]:
+        if size and start + size > (self.owner(start) or (0, -FAR))[1]:
             raise BadParam(f"{what}: {size} bytes at {ptr:#x} must lie inside a live allocation")
         return slice(start, start + size)
 
