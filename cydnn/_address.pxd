@@ -1,7 +1,8 @@
 """Addresses of anything that has one, and what it says of the memory there. An int, which the hot path gets,
 costs no call."""
 cimport cython
-from cpython.long cimport PyLong_AsVoidPtr, PyLong_CheckExact
+from cpython.exc cimport PyErr_Occurred
+from cpython.long cimport PyLong_CheckExact
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uintptr_t
 
@@ -53,16 +54,27 @@ cdef inline size_t bytes_of(const Said *said) noexcept nogil:
         packed *= said.dims[i]
     return <size_t>((last + 1) * said.bits + 7) // 8
 
+cdef extern from "Python.h":
+    size_t unchecked "PyLong_AsSize_t"(object x)                 # its error is looked for below
+
+cdef int refuse_number(const char *what, object x) except -1     # no address
+
+cdef inline int number_into(const char *what, object x, void **out) except -1:
+    """The address that an int is; one call, as in C."""
+    cdef size_t number = unchecked(x)
+    if number == <size_t>-1 and PyErr_Occurred():
+        return refuse_number(what, x)
+    out[0] = <void *>number
+    return 0
+
 cdef inline int pointer_into(object x, void **out) except -1:    # what `pointer_of` accepts
     if PyLong_CheckExact(x):
-        out[0] = PyLong_AsVoidPtr(x)
-        return 0
+        return number_into("pointer", x, out)
     return pointer_other(x, out)
 
 cdef inline int stream_into(object x, void **out) except -1:     # what `stream_of` accepts
     if PyLong_CheckExact(x):
-        out[0] = PyLong_AsVoidPtr(x)
-        return 0
+        return number_into("stream", x, out)
     return stream_other(x, out)
 
 

@@ -6,7 +6,8 @@ Buffer in a context has one. Their declarations (.pxd) do not.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_RECORDS_RO, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
-from cpython.long cimport PyLong_AsVoidPtr, PyLong_Check, PyLong_CheckExact
+from cpython.exc cimport PyErr_Clear
+from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
@@ -18,6 +19,7 @@ import sys
 from numbers import Integral
 
 from cydnn.dtypes import dlpack_type
+from cydnn.given import shown
 from cydnn.status import BadParam, CydnnError
 
 cdef enum:                                    # DLDeviceType: those of which the host reads and writes
@@ -83,6 +85,11 @@ cdef ExchangeAPI *find_api(object x) except? NULL:
     return api
 
 
+cdef int refuse_number(const char *what, object x) except -1:
+    PyErr_Clear()
+    raise BadParam(f"{what.decode()}: must be an address, from 0 to 2**64 - 1; got {shown(x)}")
+
+
 # -- What memory says of itself ------------------------------------------------------------------------------
 
 cdef inline void say_tensor(DLTensor *t, Said *said) noexcept:
@@ -96,7 +103,9 @@ cdef bint say(object x, Said *said) except -1:
     cdef ExchangeAPI *api
     cdef DLTensor tensor
     if PyLong_CheckExact(x) or x is None:
-        said.ptr, said.code = NULL if x is None else PyLong_AsVoidPtr(x), NOTHING
+        said.ptr, said.code = NULL, NOTHING
+        if x is not None:
+            number_into("pointer", x, &said.ptr)
     elif isinstance(x, Memory):
         said[0] = (<Memory>x).said
     elif isinstance(x, Buffer):
@@ -217,8 +226,8 @@ cdef int64_t say_type(Memory m, str key, Py_ssize_t itemsize) except -1:
 
 cdef int say_address(Memory m, object address, object place) except -1:
     """An address, and nothing that is said."""
-    m.said.ptr, m.said.code, m.place = PyLong_AsVoidPtr(int(address)), NOTHING, place
-    return 0
+    m.said.code, m.place = NOTHING, place
+    return number_into("pointer", int(address), &m.said.ptr)
 
 
 cdef int ask_tensor(Memory m, DLTensor *tensor) except -1:
@@ -353,8 +362,7 @@ cdef int stream_other(object x, void **out) except -1:
     if address is None:
         raise BadParam("stream: must be an int address, None, or an object with __cuda_stream__; "
                        f"got {type(x).__name__}")
-    out[0] = PyLong_AsVoidPtr(int(address))
-    return 0
+    return number_into("stream", int(address), out)
 
 
 cpdef uintptr_t stream_of(object x) except? 0:

@@ -19,10 +19,11 @@ cdef class Numbers:
     cdef readonly int count, required         # required: how many have no default
     cdef number_t *defaults
     cdef Rule *rules
-    cdef object shown(self, Py_ssize_t i, number_t number)
+    cdef object plain(self, Py_ssize_t i, number_t number)
     cdef str name(self, Py_ssize_t i)
     cpdef int narrow(self, Py_ssize_t i, int64_t least, int64_t most) except -1
     cdef int read(self, Py_ssize_t i, object x, number_t *out) except -1
     cdef int choose(self, Py_ssize_t i, object x, number_t *out) except -1
     cdef int read_all(self, tuple given, number_t *out) except -1
+    cdef int refuse_count(self, Py_ssize_t given) except -1
     cdef int refuse_missing(self) except -1 with gil

@@ -12,7 +12,8 @@ from libc.stdlib cimport calloc, free
 
 from operator import index
 
-from cydnn.status import BadParam
+from cydnn.given import several, shown
+from cydnn.status import AllocFailed, BadParam
 
 
 cdef extern from "Python.h":
@@ -47,7 +48,7 @@ cdef class Numbers:
         self.defaults = <number_t *>calloc(self.count + 1, sizeof(number_t))
         self.rules = <Rule *>calloc(self.count + 1, sizeof(Rule))
         if self.defaults == NULL or self.rules == NULL:
-            raise MemoryError()
+            raise AllocFailed(f"numbers: the host must have memory for {self.count} numbers; got none")
         for i, value in enumerate(defaults):
             self.rules[i] = Rule(is_whole=isinstance(value, int), is_required=value is None,
                                  least=INT64_MIN, most=INT64_MAX)
@@ -63,23 +64,23 @@ cdef class Numbers:
     @property
     def values(self) -> tuple:
         """The defaults; None for what must be given."""
-        return tuple([None if self.rules[i].is_required else self.shown(i, self.defaults[i])
+        return tuple([None if self.rules[i].is_required else self.plain(i, self.defaults[i])
                       for i in range(self.count)])
 
-    cdef object shown(self, Py_ssize_t i, number_t number):
+    cdef object plain(self, Py_ssize_t i, number_t number):
         return number.whole if self.rules[i].is_whole else number.real
 
     def given(self, scalars=None) -> tuple:
         """What an execute with these numbers (None for a default, or for all) computes with.
         Raises BadParam."""
         cdef number_t number
-        scalars = (None,) * self.count if scalars is None else tuple(scalars)
+        scalars = (None,) * self.count if scalars is None else several("execute: scalars", scalars, "numbers")
         if len(scalars) != self.count:
-            raise BadParam(f"scalars: must be {self.count}; got {len(scalars)}")
+            self.refuse_count(len(scalars))
         found = []
         for i, x in enumerate(scalars):
             self.choose(i, x, &number)
-            found.append(self.shown(i, number))
+            found.append(self.plain(i, number))
         return tuple(found)
 
     cdef str name(self, Py_ssize_t i):
@@ -113,9 +114,10 @@ cdef class Numbers:
         except (TypeError, ValueError, OverflowError):
             what = "a whole number" if rule.is_whole else "a number"
             raise BadParam(f"{self.name(i)}: must be {what}, or an array of one in host memory; "
-                           f"got {given!r}") from None
+                           f"got {shown(given)}") from None
         if overflow or not rule.least <= whole <= rule.most:
-            raise BadParam(f"{self.name(i)}: must be in {rule.least} … {rule.most}; got {x}")
+            raise BadParam(f"{self.name(i)}: must be in {rule.least} … {rule.most}; "
+                           f"got {shown(x)}")
         out.whole = whole
         return 0
 
@@ -124,7 +126,7 @@ cdef class Numbers:
         cdef Py_ssize_t i
         cdef object x
         if PyTuple_GET_SIZE(given) != self.count:
-            raise BadParam(f"scalars: must be {self.count}; got {len(given)}")
+            self.refuse_count(len(given))
         for i in range(self.count):
             x = <object>PyTuple_GET_ITEM(given, i)
             if PyFloat_CheckExact(x) and not self.rules[i].is_whole:
@@ -141,6 +143,9 @@ cdef class Numbers:
             self.refuse_missing()
         out[0] = self.defaults[i]
         return 0
+
+    cdef int refuse_count(self, Py_ssize_t given) except -1:
+        raise BadParam(f"execute: scalars must have {self.count} entries; got {given}")
 
     cdef int refuse_missing(self) except -1 with gil:
         names = ", ".join([self.name(i) for i in range(self.count) if self.rules[i].is_required])

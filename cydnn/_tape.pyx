@@ -17,6 +17,7 @@ from cydnn._operands cimport Operands, objects_into, scratch_into
 from cydnn._step cimport (PATCH_F32, PATCH_F64, PATCH_I32, PATCH_I64, PATCH_MAP, PATCH_POINTER, Patch, Step,
                           attributes_into, attributes_of, clear, data_into, run, set_into, shape_into)
 
+from cydnn.given import several
 from cydnn.kernels import kinds
 from cydnn.status import BadParam, NotSupported
 
@@ -213,7 +214,8 @@ cdef class Tape:
         cdef void *addresses[MAX_SLOTS]
         cdef Said said[MAX_SLOTS]
         cdef Py_ssize_t ints
-        pointers = pointers if PyTuple_CheckExact(pointers) else tuple(pointers)
+        if not PyTuple_CheckExact(pointers):
+            pointers = tuple(several("execute: pointers", pointers, "pointers"))
         ints = ints_into(pointers, addresses)
         if ints < PyTuple_GET_SIZE(pointers):
             pointers = objects_into(pointers, ints, addresses, said)
@@ -229,7 +231,8 @@ cdef class Tape:
         if n != self.slot_count:
             raise BadParam(f"pointers: must be {self.slot_count} ({', '.join(self.names)}); got {n}")
         if scalars is not None:
-            self.numbers.read_all(scalars if PyTuple_CheckExact(scalars) else tuple(scalars), numbers)
+            self.numbers.read_all(scalars if PyTuple_CheckExact(scalars) else
+                                  tuple(several("execute: scalars", scalars, "numbers")), numbers)
             values = numbers
         scratch_into(workspace, workspace_bytes, &scratch)
         stream_into(stream, &queue)

@@ -6,11 +6,13 @@ the f8 types and packed booleans as uint8 (``ml_dtypes`` arrays are accepted whe
 """
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
+from .given import shown
 from .status import BadParam, InternalError
 
 
@@ -209,21 +211,33 @@ def dtype(x) -> DType:
     """The row for a DType, a name ("bf16"), an API number, a NumPy or ml_dtypes dtype, or a torch dtype."""
     if isinstance(x, DType):
         return x
-    if isinstance(x, str) and x in BY_NAME:
-        return BY_NAME[x]
-    if isinstance(x, int) and x in BY_ENUM:
-        return BY_ENUM[x]
-    name = _FOREIGN.get(getattr(x, "name", None) or str(x).replace("torch.", ""))
+    if isinstance(x, str):
+        name = _FOREIGN.get(x.replace("torch.", "")) or (_WORD.fullmatch(x) and _of_numpy(x))
+    elif isinstance(x, (int, np.integer)) and not isinstance(x, bool):
+        name = BY_ENUM[int(x)].name if int(x) in BY_ENUM else None
+    else:
+        name = _named(x) or _of_numpy(x)
     if name is None:
-        try:
-            name = _FOREIGN.get(np.dtype(x).name)
-        except TypeError:
-            pass
-    if name is None:
-        raise BadParam(f"dtype must be one of {' '.join(BY_NAME)}; got {x!r}")
+        raise BadParam(f"dtype must be one of {' '.join(BY_NAME)}; got {shown(x)}")
     return BY_NAME[name]
 
 
+def _named(x) -> str | None:
+    """The row of a type that says its name: a torch dtype, a NumPy one of ml_dtypes."""
+    name = getattr(x, "name", None) or str(x).replace("torch.", "")
+    return _FOREIGN.get(name) if isinstance(name, str) else None
+
+
+def _of_numpy(x) -> str | None:
+    """The row of a NumPy dtype, of a class that has one, or of a word. No other text comes here: NumPy reads
+    it as a little language, and parses it with errors of its own."""
+    try:
+        return _FOREIGN.get(np.dtype(x).name) if isinstance(x, (type, np.dtype, str)) else None
+    except (TypeError, ValueError):
+        return None
+
+
+_WORD = re.compile(r"[<=|]?[A-Za-z?][a-z]*[0-9]{0,3}")       # float32, f4, <f4, ?
 _FOREIGN = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
             "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2", "int8": "i8", "uint8": "u8", "int32": "i32",
             "int64": "i64", "bool": "bool", **{t.name: t.name for t in ALL},

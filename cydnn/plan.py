@@ -15,6 +15,7 @@ from .heuristics import ANYTHING, Choice, Wish, best
 from .layout import Layout
 from .log import CHOICES, REASONS, log
 from .graph.text import problems
+from .given import shown
 from .status import BadParam
 
 MOST_PLANS = 1024                                # remembered; the one not asked for longest is forgotten
@@ -73,13 +74,16 @@ class ExecutionPlan:
     def run(self, pack: dict, workspace=0, stream=0, scalars=None):
         """Run with a variant pack ``{uid: pointer, or number for a by-value tensor}``;
         surplus entries are ignored."""
+        if not isinstance(pack, dict):
+            raise BadParam(f"execute: the variant pack must be a dict of uid to pointer; got {shown(pack)}")
         missing = [d.label for d in self.slots if d.uid not in pack]
         if missing:
             raise BadParam(f"execute: the variant pack must hold tensor {', '.join(missing)}; "
-                           f"got uids {sorted(pack)}")
-        values = scalars or [pack.get(key, default) if isinstance(key, int) else default
-                             for key, default in self.scalars]
-        self.execute([pack[d.uid] for d in self.slots], workspace, stream, values)
+                           f"got uids {sorted(pack, key=str)}")
+        if scalars is None:
+            scalars = [pack.get(key, default) if isinstance(key, int) else default
+                       for key, default in self.scalars]
+        self.execute([pack[d.uid] for d in self.slots], workspace, stream, scalars)
 
 
 def room(workspace, otherwise: int) -> tuple:
@@ -96,6 +100,10 @@ _lock = threading.Lock()
 def build(graph: Graph, device=None, wish: Wish = ANYTHING) -> ExecutionPlan:
     """The plan of ``graph`` on ``device`` (a device, its name, or None for the default),
     from the cache when it was built before. Raises NotSupported with each engine's reasons."""
+    if not isinstance(graph, Graph) or not isinstance(wish, Wish):
+        what, given = ("graph must be a Graph", graph) if not isinstance(graph, Graph) else (
+            "wish must be a Wish", wish)
+        raise BadParam(f"build: {what}; got {shown(given)}")
     device = devices.get(device)
     names = tuple([graph.tensors[u].name for u in graph.slots])             # they are in errors
     key = graph.key, names, device, wish

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from .dtypes import DType, dtype as to_dtype
+from .given import shown, whole, wholes
 from .status import BadParam
 
 LAYOUTS = ("nchw", "nhwc")
+MOST = 2 ** 63 - 1                              # a dim or a stride
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class TensorDesc:
 
     def __post_init__(self):
         set_ = object.__setattr__
-        dims, strides = tuple([int(d) for d in self.dims]), tuple([int(s) for s in self.strides])
+        dims, strides = wholes("tensor: dims", self.dims), wholes("tensor: strides", self.strides)
         set_(self, "dtype", to_dtype(self.dtype))
         set_(self, "dims", dims)
         set_(self, "strides", strides)
@@ -41,14 +43,20 @@ class TensorDesc:
             raise BadParam(f"tensor: dims must be >= 0; got {dims}")
         if dims and min(strides) < 0:
             raise BadParam(f"tensor: strides must be >= 0; got {strides}")
-        if self.vector < 1:
-            raise BadParam(f"tensor: vector must be >= 1; got {self.vector}")
+        if dims and max(*dims, *strides) > MOST:
+            raise BadParam(f"tensor: dims and strides must be below 2**63; got {shown(dims)}, "
+                           f"{shown(strides)}")
+        if type(self.vector) is not int:
+            set_(self, "vector", whole("tensor: vector", self.vector))
+        if not 1 <= self.vector <= MOST:
+            raise BadParam(f"tensor: vector must be >= 1; got {shown(self.vector)}")
 
     @classmethod
     def packed(cls, dtype, dims, layout="nchw") -> "TensorDesc":
         """A gapless tensor; ``layout`` "nchw" is row-major, "nhwc" has dim 1 innermost,
         or dims, outermost first."""
-        return cls(dtype, dims, packed_strides(dims, layout))
+        dims = wholes("tensor: dims", dims)
+        return cls(dtype, dims, packed_strides(dims, known_layout(len(dims), layout)))
 
     @property
     def rank(self) -> int:
@@ -152,6 +160,17 @@ def runs_of(d: TensorDesc) -> dict:
             found[d.dtype.bytes_of(stride)] = d.dtype.bytes_of(reach)
         reach += (size - 1) * stride
     return found
+
+
+def known_layout(rank: int, layout):
+    """A layout as ``packed_strides`` takes it. Raises BadParam for one that is none."""
+    if isinstance(layout, str) and layout in LAYOUTS:
+        return layout
+    order = () if isinstance(layout, str) else wholes("tensor: layout", layout)
+    if isinstance(layout, str) or sorted(order) != list(range(rank)):
+        raise BadParam(f"tensor: layout must be one of {' '.join(LAYOUTS)}, or the numbers of {rank} dims, "
+                       f"outermost first; got {shown(layout)}")
+    return order
 
 
 def packed_strides(dims, layout="nchw") -> tuple:

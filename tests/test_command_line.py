@@ -127,7 +127,7 @@ def test_ptx_run_of_a_file(capsys, tmp_path, old, new, state, says):
     (["--file", "/no/such/file"],
      "--file must be a file of PTX; got '/no/such/file' (No such file or directory)"),
     (["--file", "/dev/null"], f"expected an entry {TRANSPOSE}; there is none"),
-    (["--target", "sm_12"], "must name a target from sm_75 on; got sm_12"),
+    (["--target", "sm_12"], "must name a target from sm_75 on; got 'sm_12'"),
 ])
 def test_ptx_run_refuses_in_one_line(capsys, words, sentence):
     assert main(["ptx", TRANSPOSE, "--run", *words]) == 1

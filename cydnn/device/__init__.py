@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from ..given import shown
 from ..status import BadParam, CydnnError
 from .facts import KNOWN, DeviceFacts
 
@@ -46,16 +47,30 @@ def get(device=None):
         return default()
     if is_device(device):
         return device
-    kind, _, rest = str(device).partition(":")
+    kind, _, rest = _text(device).partition(":")
     with _lock:
-        if kind == "cuda" and (rest.isdigit() or not rest):
+        if kind == "cuda" and (rest.isascii() and rest.isdigit() and len(rest) < 10 or not rest):
             ordinal = int(rest or 0)
             return _devices.get(f"cuda:{ordinal}") or _devices.setdefault(f"cuda:{ordinal}", _cuda(ordinal))
-        if device == "numpy":
+        if kind == "numpy" and not rest:
             return _devices.get("numpy") or _devices.setdefault("numpy", _numpy())
         if kind == "ptx":
-            return _devices.get(device) or _devices.setdefault(device, _ptx(rest))
-    raise BadParam(f'device: must be "cuda:N", "numpy" or a device; got {device!r}')
+            name = f"ptx:{rest}"
+            return _devices.get(name) or _devices.setdefault(name, _ptx(rest))
+    raise BadParam(f'device: must be "cuda:N", "numpy" or a device; got {shown(device)}')
+
+
+def numbered(device):
+    """The name of a CUDA device that was given by its number; what is no number stays as it is."""
+    if type(device) is not int:
+        return device
+    return f"cuda:{device}" if 0 <= device < 10 ** 9 else shown(device)
+
+
+def _text(device) -> str:
+    """A device's name, or what a torch.device prints as."""
+    is_named = isinstance(device, str) or hasattr(device, "type") and hasattr(device, "index")
+    return str(device) if is_named else ""
 
 
 def is_device(x) -> bool:

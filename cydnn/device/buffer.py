@@ -1,8 +1,7 @@
 """Memory that a device gave: what all kinds of it promise."""
 from __future__ import annotations
 
-from operator import index
-
+from .. import given
 from ..status import BadParam
 
 HOST = "host"                                    # Memory.place of what the host reads and writes
@@ -28,7 +27,7 @@ class Buffer:
 
 def whole(size_bytes) -> int:
     """A number of bytes to allocate."""
-    size = index(size_bytes)
+    size = given.whole("alloc: bytes", size_bytes)
     if size < 0:
         raise BadParam(f"alloc: bytes must be >= 0; got {size}")
     return size

@@ -6,7 +6,12 @@ A GPU's numbers stand in one row of ``KNOWN``; what a row leaves out comes from 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from ..given import real, shown, whole
+from ..status import BadParam
+
+MOST = 2.0 ** 63                                 # of a fact
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,19 @@ class DeviceFacts:
     registers: int = 65536                       # of an SM
     launch_us: float = 2.0
     driver: int = 0                              # CUDA version the driver serves, 13000 for 13.0
+
+    def __post_init__(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "str":
+                is_good = isinstance(value, str)
+            else:                                # Python's numbers, or NumPy's
+                number = (real if field.type == "float" else whole)(f"facts: {field.name}", value)
+                is_good = 0 <= number < MOST
+            if not is_good:
+                raise BadParam(f"facts: {field.name} must be a {field.type}, at least 0; got {shown(value)}")
+        if self.kind not in ("cuda", "numpy"):
+            raise BadParam(f"facts: kind must be one of cuda numpy; got {shown(self.kind)}")
 
 
 GENERATIONS = {                                  # CUDA programming guide: arithmetic, limits; mma_16 measured

@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import _core
 from ..steps import Scalar
-from ..status import AllocFailed, BadParam
+from ..given import several
+from ..status import AllocFailed, BadParam, CydnnError
 from .buffer import HOST, Buffer, whole
 from .facts import DeviceFacts
 
@@ -157,27 +158,26 @@ class NumpyExecutable:
     def __init__(self, plan):
         self.plan, self.operands = plan, _core.Operands(plan.operands)
         self.workspace_bytes = plan.workspace_bytes
+        self.numbers = _core.Numbers([default for _, default in plan.scalars],
+                                     [key for key, _ in plan.scalars])
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
-        values = self._values(scalars)
+        values = self.numbers.given(scalars)
         memories, space = self._given(pointers, workspace, workspace_bytes)
         addresses, base = [m.address for m in memories], space.address
         for step in self.plan.steps:
-            self._call(step, addresses, values, base)
-
-    def _values(self, scalars) -> list:
-        """The numbers of a call."""
-        values = [default for _, default in self.plan.scalars]
-        if scalars is None:
-            return values
-        scalars = tuple(scalars)
-        if len(scalars) != len(values):
-            raise BadParam(f"execute: scalars must have {len(values)} entries; got {len(scalars)}")
-        return [default if s is None else int(s) if isinstance(default, int) else float(s)
-                for s, default in zip(scalars, values)]
+            try:
+                self._call(step, addresses, values, base)
+            except (MemoryError, ValueError) as error:       # NumPy's own; the references work in float64
+                if isinstance(error, CydnnError) or (isinstance(error, ValueError)
+                                                     and "array is too big" not in str(error)):
+                    raise
+                raise AllocFailed(f"{step.op.name}: the host must have the memory that the reference needs; "
+                                  f"got: {error}") from None
 
     def _given(self, pointers, workspace, workspace_bytes) -> tuple:
         """(Memory of each operand, that of the workspace) of a call, with every check."""
+        pointers = tuple(several("execute: pointers", pointers, "pointers"))
         memories, space = self.operands.memories(pointers), _core.scratch_of(workspace, workspace_bytes)
         for row, memory_ in zip(self.operands.rows, memories):
             if memory_.address and row.bytes:

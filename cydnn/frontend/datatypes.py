@@ -9,6 +9,7 @@ import importlib.util
 import sys
 
 from ..dtypes import BY_ENUM, DType
+from ..given import shown
 from ..ops.op import COMPUTE_API
 from ..status import BadParam
 from .enums import data_type, names_of
@@ -36,7 +37,7 @@ def _is_torch_tensor(x) -> bool:
 
 def _torch_to_cudnn_data_type(x) -> data_type | None:
     """The type of a torch dtype; None for anything else."""
-    room, _, name = str(x).partition(".")
+    room, _, name = ("" if isinstance(x, int) else str(x)).partition(".")
     return TORCH.get(name) if room == "torch" else None
 
 
@@ -54,7 +55,7 @@ def _library_type(x) -> data_type:
     found = x if isinstance(x, data_type) else _torch_to_cudnn_data_type(x)
     if found is None:
         raise BadParam(f"data_type: must be one of data_type.{names_of(data_type)}, or a torch dtype; "
-                       f"got {x!r}")
+                       f"got {shown(x)}")
     return found
 
 

@@ -6,7 +6,8 @@ from dataclasses import asdict, fields, replace
 
 from .. import device as devices
 from ..device.facts import GENERATIONS, DeviceFacts, generation
-from ..status import BadParam
+from ..given import shown, whole
+from ..status import BadParam, CydnnError
 from .errors import cudnnGraphNotSupportedError
 
 
@@ -29,14 +30,16 @@ def create_device_properties(device) -> device_properties:
     or those that ``serialize`` wrote. Raises DriverNotFound where there is no driver."""
     if isinstance(device, str) and device.lstrip().startswith("{"):
         return device_properties(_read(device))
-    return device_properties(devices.get(f"cuda:{device}" if isinstance(device, int) else device).facts)
+    return device_properties(devices.get(devices.numbered(device)).facts)
 
 
 def _read(text: str) -> DeviceFacts:
     try:
         row = json.loads(text)
         return DeviceFacts(**row)
-    except (ValueError, TypeError) as error:
+    except CydnnError as error:
+        raise BadParam(f"create_device_properties: {error.args[0]}") from None
+    except (ValueError, TypeError, RecursionError) as error:
         names = " ".join(f.name for f in fields(DeviceFacts))
         raise BadParam(f"create_device_properties: the text must be JSON of {names}; got {error}") from None
 
@@ -44,15 +47,17 @@ def _read(text: str) -> DeviceFacts:
 def targeted(facts: DeviceFacts, sm_count: int | None, sm_version: int | None) -> DeviceFacts:
     """Facts of fewer SMs, or of another compute capability (90 or 900 for 9.0)."""
     if sm_count is not None:
-        if not 1 <= sm_count <= facts.sms:
+        sms = whole("pygraph: sm_count", sm_count)
+        if not 1 <= sms <= facts.sms:
             raise BadParam(f"pygraph: sm_count must be 1 to {facts.sms}, those of {facts.name}; got "
-                           f"{sm_count}")
-        facts = replace(facts, sms=int(sm_count))
+                           f"{shown(sms)}")
+        facts = replace(facts, sms=sms)
     if sm_version is not None:
-        sm = int(sm_version) // 10 if sm_version >= 300 else int(sm_version)
-        if sm < devices.LEAST_SM:
+        number = whole("pygraph: sm_version", sm_version)
+        sm = number // 10 if number >= 300 else number
+        if not devices.LEAST_SM <= sm < 1000:
             raise cudnnGraphNotSupportedError(f"pygraph: sm_version must be at least {devices.LEAST_SM}; got "
-                                              f"{sm_version}")
+                                              f"{shown(number)}")
         facts = replace(facts, sm=sm, **_limits(sm))
     return facts
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 
+from ..given import shown
 from ..status import BadParam
 
 
@@ -123,5 +124,5 @@ def member(function: str, argument: str, kind: type, value):
     """``value``, which must be a member of the enumeration."""
     if not isinstance(value, kind):
         names = " ".join(f"{kind.__name__}.{m.name}" for m in kind)
-        raise BadParam(f"{function}: {argument} must be one of {names}; got {value!r}")
+        raise BadParam(f"{function}: {argument} must be one of {names}; got {shown(value)}")
     return value

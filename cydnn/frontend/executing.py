@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 
+from ..given import several, wholes
 from ..status import BadParam
 from .arrays import number_at
 from .errors import cudnnGraphNotSupportedError, refusals
@@ -21,7 +22,7 @@ class Executing:
         tensors, arrays of any DLPack library; for a tensor that is passed by value a number, or an array of
         one on the host, read now.
         """
-        if override_uids or override_shapes or override_strides:
+        if not (override_uids is override_shapes is override_strides is None):
             self._no_overrides(override_uids, override_shapes, override_strides)
         at = self.own_handle if handle is None else get_handle(handle)
         ready = self.chosen_on.get(at.device) or self._ready(None, at)
@@ -43,12 +44,18 @@ class Executing:
 
     def _no_overrides(self, uids, shapes, strides):
         """Dims and strides are part of a plan: those that are given must be the ones that it has."""
-        if len({len(given or ()) for given in (uids, shapes, strides)}) > 1:
+        uids, shapes, strides = (
+            [] if given is None else several(f"execute: override_{what}", given, kind)
+            for what, given, kind in (("uids", uids, "uids"), ("shapes", shapes, "dims"),
+                                      ("strides", strides, "strides")))
+        if not len(uids) == len(shapes) == len(strides):
             raise BadParam("execute: override_uids, override_shapes and override_strides must have equal "
                            "lengths")
-        for uid, dim, stride in zip(uids or (), shapes or (), strides or ()):
+        for uid, dim, stride in zip(uids, shapes, strides):
             known = self.query_tensor_attributes_of_uid(uid)
-            have, given = (known.get_dim(), known.get_stride()), (list(dim), list(stride))
+            given = [list(wholes(f"execute: override_{what} of uid {uid}", numbers))
+                     for what, numbers in (("shapes", dim), ("strides", stride))]
+            have = [known.get_dim(), known.get_stride()]
             if given != have:
                 raise cudnnGraphNotSupportedError(
                     f"execute: overrides of uid {uid} must be dim {have[0]} and stride {have[1]}, those it "

@@ -6,6 +6,7 @@ import sys
 
 from .. import device as devices
 from .._core import stream_of
+from ..given import shown
 from ..status import BadParam
 
 
@@ -40,13 +41,17 @@ def create_handle(device=None) -> int:
 
 def destroy_handle(handle: int):
     """The handle is gone; its number never comes again."""
-    if HANDLES.pop(handle, None) is None:
-        raise BadParam(f"destroy_handle: handle must be one of create_handle; got {handle!r}")
+    if not isinstance(handle, int) or HANDLES.pop(handle, None) is None:
+        raise BadParam(f"destroy_handle: handle must be one of create_handle; got {shown(handle)}")
 
 
 def set_stream(handle: int, stream):
     """Work of this handle goes to ``stream``: an int, or an object with __cuda_stream__."""
-    _with_stream(handle).stream = stream_of(stream)
+    found = _with_stream(handle)
+    try:
+        found.stream = stream_of(stream)
+    except BadParam as error:
+        raise BadParam(f"set_stream: {error.args[0]}") from None
 
 
 def get_stream(handle: int) -> int:
@@ -64,7 +69,7 @@ def _with_stream(handle):
 def _numbered(handle) -> Handle:
     found = HANDLES.get(handle) if type(handle) is int else None       # True and 1.0 are equal to a number
     if found is None:
-        raise BadParam(f"handle: must be one of create_handle; got {handle!r}")
+        raise BadParam(f"handle: must be one of create_handle; got {shown(handle)}")
     return found
 
 
@@ -89,7 +94,7 @@ def _of(handle, place) -> Handle:
         found = Handle(place if devices.is_device(place) else str(place))
     except BadParam:
         raise BadParam("handle: must be one of create_handle, a device or its name, or an object with the "
-                       f".device that is meant; got {handle!r}") from None
+                       f".device that is meant; got {shown(handle)}") from None
     if hasattr(handle, "__cuda_stream__") or hasattr(handle, "cuda_stream"):
         found.stream = stream_of(handle)
     return found

@@ -96,7 +96,7 @@ class Inference:
         for t in step.inputs.values():
             self._of(t)
         own = lambda t: len(self.found[t].dims if t in self._written else t.dim or (1,))
-        rank = max(own(t) for t in step.inputs.values())
+        rank = max([own(t) for t in step.inputs.values()], default=0)
         read = lambda t: self.found[t] if t in self._written else self._of_rank(t, rank)
         return {o: read(t) for o, t in step.inputs.items()}
 
@@ -136,7 +136,7 @@ class Inference:
 
     def _infer(self, op, step: Step, descs: dict):
         """Give dim and stride to the outputs that have none."""
-        given = {o: descs.get(o) for o in op.reads}
+        given = op.read_of(descs)
         for is_so, sentence in op.check(**given) or ():
             if not is_so:
                 raise BadParam(f"{step.name}: {sentence}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
+from ..given import shown, whole
 from ..heuristics import Choice, Part
 from ..status import BadParam
 from .enums import knob_type
@@ -63,6 +64,9 @@ def knobs_of(part: Part, facts) -> list[knob]:
 def turned(choice: Choice, knobs: dict) -> Choice:
     """The choice with the knobs of its main part at these numbers. Raises BadParam for what is not
     offered."""
+    if not isinstance(knobs, dict):
+        raise BadParam(f"create_execution_plan: knobs must be a dict of knob_type to number; "
+                       f"got {shown(knobs)}")
     part = main_part(choice)
     rows = offered(part, choice.facts)
     known = dict.fromkeys(type_ for _, numbers in rows for type_ in numbers)
@@ -70,8 +74,8 @@ def turned(choice: Choice, knobs: dict) -> Choice:
         if type_ not in known:
             names = " ".join(t.name for t in known) or "(none)"
             raise BadParam(f"create_execution_plan: knobs of {part.engine} are {names}; got "
-                           f"{getattr(type_, 'name', type_)}")
-    wanted = {type_: int(value) for type_, value in knobs.items()}
+                           f"{getattr(type_, 'name', shown(type_))}")
+    wanted = {type_: whole(f"create_execution_plan: {type_.name}", value) for type_, value in knobs.items()}
     config = next((c for c, numbers in rows if wanted.items() <= numbers.items()), None)
     if config is None:
         some = ", ".join(_text(numbers) for _, numbers in rows[:8]) + (" …" if len(rows) > 8 else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..engines import BY_INDEX, COMPOSITE
+from ..given import several, shown
 from ..heuristics import Choice
 from ..status import BadParam
 from .enums import behavior_note, member, numerical_note
@@ -35,14 +36,16 @@ class Filter:
 
     def add(self, method: str, kind: type, notes, is_needed: bool):
         """Notes that a choice must have, or must not."""
-        for note in notes:
+        for note in several(f"{method}: notes", notes, kind.__name__):
             (self.needed if is_needed else self.barred).add(member(method, "notes", kind, note))
 
     def bar(self, names):
         """Parts of names that a choice must not have."""
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise BadParam(f"deselect_engines: names must be a list of parts of plan names; got {names!r}")
-        self.names += names
+        given = several("deselect_engines: names", names, "parts of plan names")
+        if not all(isinstance(name, str) for name in given):
+            raise BadParam(f"deselect_engines: names must be a list of parts of plan names; "
+                           f"got {shown(names)}")
+        self.names += given
 
     @property
     def asked(self) -> tuple:

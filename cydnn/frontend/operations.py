@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+from ..given import real, several, shown
 from ..ops import (BatchNormBwd, BatchNormTraining, ConvDgrad, ConvFprop, ConvWgrad, GenStats, Matmul,
                    Reduction)
 from ..status import BadParam
@@ -40,6 +41,8 @@ class Operations:
         return made
 
     def _named(self, method, name) -> str:
+        if not isinstance(name, str):
+            raise BadParam(f"{method}: name must be a text; got {shown(name)}")
         return name or f"{method}.{len(self.steps)}"
 
     def _mine(self, name, argument, t) -> tensor:
@@ -85,7 +88,7 @@ class Operations:
         """C[…, m, n] = A[…, m, k] @ B[…, k, n], batch dims broadcast; C is row-major unless its stride
         is set."""
         name = self._named("matmul", name)
-        if padding != 0.0:
+        if real(f"{name}: padding", padding) != 0.0:
             raise cudnnGraphNotSupportedError(f"{name}: padding must be 0, as no dim depends on lengths yet; "
                                               f"got {padding}")
         return self._record("matmul", Matmul, dict(a=("A", A), b=("B", B)), dict(c="C"), compute_data_type,
@@ -154,6 +157,7 @@ class Operations:
 
 
 def no_peers(name: str, peer_stats):
+    peer_stats = several(f"{name}: peer_stats", peer_stats, "tensors")
     if peer_stats:
         raise cudnnGraphNotSupportedError(f"{name}: peer_stats must be empty, as statistics are of one GPU "
                                           f"yet; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .. import kernels, plan as plans
+from ..given import several, shown, whole
 from ..heuristics import Choice, Wish, best, candidates
 from ..status import BadParam, NotSupported
 from ..steps import Launch
@@ -49,7 +50,7 @@ class Planning:
         """Ask the heuristics, mode by mode; a plan that two modes give counts once. Nothing is built yet."""
         modes = (modes,) if isinstance(modes, heur_mode) else modes
         words = dict.fromkeys(MODES[member("create_execution_plans", "modes", heur_mode, mode)]
-                              for mode in modes)
+                              for mode in several("create_execution_plans: modes", modes, "heur_mode"))
         self._choose(None)
         self._known, self._modes = [], tuple(words)
         self._is_partial = self._ask_for_one()
@@ -116,7 +117,7 @@ class Planning:
         ways = self._engines()
         if not isinstance(engine_id, int) or not 0 <= engine_id < len(ways):
             raise BadParam(f"pygraph: engine_id must be below {len(ways)}, the engines that take the graph; "
-                           f"got {engine_id!r}")
+                           f"got {shown(engine_id)}")
         return ways[engine_id]
 
     def get_knobs_for_engine(self, engine_id: int) -> list[knob]:
@@ -128,7 +129,7 @@ class Planning:
         """Add the plan of an engine with knobs ({knob_type: number}) as given; the others as the engine
         would take them. Raises BadParam for a number that is not offered."""
         with refusals():
-            choice = turned(self._engine(engine_id), dict(knobs or {}))
+            choice = turned(self._engine(engine_id), {} if knobs is None else knobs)
         if all(choice != known.choice for known in self.candidates):
             self.candidates.append(Candidate(choice))
 
@@ -166,7 +167,7 @@ class Planning:
     def deselect_workspace_greater_than(self, workspace: int):
         """Leave out plans that need more workspace. Engines that can do with less are asked for such
         plans."""
-        self.filter.workspace_bytes = int(workspace)
+        self.filter.workspace_bytes = whole("deselect_workspace_greater_than: workspace", workspace)
         self._ask_again()
         return self
 
@@ -190,7 +191,7 @@ class Planning:
         left = self._left()
         if not isinstance(index, int) or not 0 <= index < len(left):
             raise BadParam(f"pygraph: plan index must be below {len(left)}, the plans of "
-                           f"create_execution_plans that are not deselected; got {index!r}")
+                           f"create_execution_plans that are not deselected; got {shown(index)}")
         return left[index]
 
     def check_support(self) -> bool:

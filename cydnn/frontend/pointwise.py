@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from inspect import Parameter, Signature
 
+from ..given import real, whole
 from ..ops import Pointwise
 from .enums import data_type
 
@@ -33,7 +34,8 @@ class PointwiseOperations:
 
     def _pointwise(self, method, mode, tensors: dict, compute_data_type, name, **attributes):
         """Write one down; ``tensors``: {argument: tensor} in the order of x, b, t."""
-        given = {k: int(v) if k == "axis" else float(v) for k, v in attributes.items() if v is not None}
+        read = lambda k, v: (whole if k == "axis" else real)(f"{self._named(method, name)}: {k}", v)
+        given = {k: read(k, v) for k, v in attributes.items() if v is not None}
         made = self._record(method, Pointwise, dict(zip(("x", "b", "t"), tensors.items())), dict(y="OUT_0"),
                             compute_data_type, name, attributes=dict(mode=mode, **given))
         return made["y"]

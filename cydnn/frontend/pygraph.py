@@ -5,13 +5,16 @@ import numpy as np
 
 from ..graph import Graph
 from ..graph.text import digest
+from ..given import shown, whole
 from ..status import BadParam
 from .arrays import layout_of
 from .datatypes import _library_type, compute_of, type_of
+from .device_properties import device_properties
 from .enums import data_type, member, scalar_type, tensor_reordering
 from .executing import Executing
 from .handle import Handle, get_handle
 from .inference import Defaults, Inference
+from .kernel_cache import kernel_cache as KernelCache
 from .later import Later
 from .operations import Operations
 from .planning import Planning
@@ -36,6 +39,12 @@ class pygraph(Operations, PointwiseOperations, Later, Planning, Executing, Store
     def __init__(self, name="test_graph", io_data_type=NOT_SET, intermediate_data_type=NOT_SET,
                  compute_data_type=NOT_SET, handle=None, sm_count=None, sm_version=None, kernel_cache=None,
                  device_property=None, is_dynamic_shape_enabled=False, is_override_shape_enabled=False):
+        if not isinstance(name, str):
+            raise BadParam(f"pygraph: name must be a text; got {shown(name)}")
+        for what, given, kind in (("kernel_cache", kernel_cache, KernelCache),
+                                  ("device_property", device_property, device_properties)):
+            if not isinstance(given, (kind, type(None))):
+                raise BadParam(f"pygraph: {what} must be a {kind.__name__}; got {shown(given)}")
         self.name, self.kernel_cache, self.device_property = name, kernel_cache, device_property
         self.sm_count, self.sm_version = sm_count, sm_version
         self.types = [_library_type(t) for t in (io_data_type, intermediate_data_type, compute_data_type)]
@@ -63,7 +72,7 @@ class pygraph(Operations, PointwiseOperations, Later, Planning, Executing, Store
         t = tensor().set_dim(dim).set_stride(stride).set_data_type(data_type).set_is_virtual(is_virtual)
         t.set_is_pass_by_value(is_pass_by_value).set_ragged_offset(ragged_offset).set_name(name)
         t.set_reordering_type(reordering_type)
-        return self._added(t if int(uid) == UNSET else t.set_uid(uid))
+        return self._added(t if whole("tensor: uid", uid) == UNSET else t.set_uid(uid))
 
     def tensor_like(self, x, name=""):
         """The attributes of another tensor but its uid and name, or the layout of an array (NumPy, torch,
@@ -105,10 +114,12 @@ class pygraph(Operations, PointwiseOperations, Later, Planning, Executing, Store
 
     def query_tensor_attributes_of_uid(self, uid: int) -> tensor:
         """The tensor of a uid."""
+        uid = whole("query_tensor_attributes_of_uid: uid", uid)
         found = next((t for t in self.tensors if t.key == uid), None)
         if found is None:
             known = sorted(t.key for t in self.tensors if t.key is not None)
-            raise BadParam(f"query_tensor_attributes_of_uid: uid must be one of {known}; got {uid!r}")
+            raise BadParam(f"query_tensor_attributes_of_uid: uid must be one of {known}; "
+                           f"got {shown(uid)}")
         return found
 
     # ---- From calls to a graph ----
@@ -157,4 +168,4 @@ def scalar_of(value) -> tuple:
         return data_type.FLOAT, float(np.float32(value))
     if type(value) is int:
         return data_type.INT32 if -2 ** 31 <= value < 2 ** 31 else data_type.INT64, value
-    raise BadParam(f"tensor_scalar: value must be an int or a float; got {value!r}")
+    raise BadParam(f"tensor_scalar: value must be an int or a float; got {shown(value)}")

@@ -7,6 +7,7 @@ from math import copysign, inf
 
 import numpy as np
 
+from ..given import shown, whole
 from ..graph import Tensor
 from ..plan import ExecutionPlan, room
 from ..status import BadParam
@@ -42,15 +43,15 @@ class Ready:
     def run(self, buffers: dict, workspace, stream):
         """Run the plan. Raises BadParam before anything is launched when an entry is missing or cannot be."""
         key = None
-        for key in buffers:
-            break
-        slots, numbers = self._by_uid if type(key) is int else self._by_tensor
         try:
+            for key in buffers:
+                break
+            slots, numbers = self._by_uid if type(key) is int else self._by_tensor
             if self._has_optional:               # it may be there under the other kind of key
                 raise KeyError
             pointers = tuple([buffers[key] for key in slots])
             scalars = self._scalars(buffers, numbers) if numbers else None
-        except (KeyError, TypeError):            # keys of other kinds, or not all there
+        except (KeyError, TypeError, IndexError):            # keys of other kinds, not all there, or no dict
             pointers, scalars = self._looked_up(by_uid(buffers))
         size = self.workspace_bytes
         if not size:
@@ -90,8 +91,8 @@ def by_uid(buffers) -> dict:
         if isinstance(key, tensor):
             key = key.get_uid()
         elif not hasattr(key, "__index__"):
-            raise BadParam(f"execute: keys of the variant pack must be tensors or uids; got {key!r}")
-        found[int(key)] = value
+            raise BadParam(f"execute: keys of the variant pack must be tensors or uids; got {shown(key)}")
+        found[whole("execute: key of the variant pack", key)] = value
     return found
 
 

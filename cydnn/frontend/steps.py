@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ops import BY_NAME, Op
+from ..status import BadParam
 from .tensor import tensor
 
 
@@ -40,7 +41,14 @@ class Step:
     @classmethod
     def of(cls, row: dict, tensors: list) -> "Step":
         """The step of ``row``."""
+        op, scalars = BY_NAME[row["op"]], row.get("scalars", {})
+        for what, names, known in (("attributes", row["attributes"], op.attributes()),
+                                   ("inputs", row["inputs"], op.reads),
+                                   ("outputs", row["outputs"], op.writes), ("scalars", scalars, op.scalars)):
+            unknown = sorted(set(names) - set(known))
+            if unknown:
+                raise BadParam(f"{op.name}: {what} must be some of {' '.join(known)}; "
+                               f"got {' '.join(unknown)}")
         found = lambda numbers: {k: tensors[i] for k, i in numbers.items()}
-        return cls(BY_NAME[row["op"]], dict(row["attributes"]), found(row["inputs"]), found(row["outputs"]),
-                   row["name"],
-                   row["compute"], found(row.get("scalars", {})), tuple(row.get("channels_last", ())))
+        return cls(op, dict(row["attributes"]), found(row["inputs"]), found(row["outputs"]),
+                   str(row["name"]), row["compute"], found(scalars), tuple(row.get("channels_last", ())))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 
+from ..given import shown, wholes
 from ..graph import Graph
 from ..layout import Layout
 from ..ops import BY_NAME
@@ -40,13 +41,15 @@ class Stored:
     def deserialize(self, *data):
         """``data``, or a handle and ``data``: bytes of ``serialize`` give a ready plan, the text of
         ``repr`` a graph."""
+        if len(data) not in (1, 2):
+            raise TypeError(f"deserialize: takes data, or a handle and data; got {len(data)} arguments")
         handle, data = data if len(data) == 2 else (None, *data)
         if handle is not None:
             self._handle = get_handle(handle)
         if isinstance(data, str):
             self._read_calls(data)
         else:
-            self._read_plan(bytes(data))
+            self._read_plan(_bytes(data))
 
     def _read_calls(self, text: str):
         """The graph of ``repr``, as it was when nothing was built of it."""
@@ -60,12 +63,13 @@ class Stored:
                 t.ragged_offset = None if number is None else tensors[number]
             steps = [Step.of(fields, tensors) for fields in row["nodes"]]
             types = [data_type[row[f"{kind}_data_type"]] for kind in ("io", "intermediate", "compute")]
+            name = row["name"]
         except CydnnError:
             raise
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise BadParam(f"deserialize: the text must be JSON of a pygraph; got {type(error).__name__}: "
                            f"{error}") from None
-        self._replace(row["name"], types, tensors, steps)
+        self._replace(name, types, tensors, steps)
 
     def _read_plan(self, data: bytes):
         """The plan of ``serialize``: the graph that it computes, and the plan, ready to execute."""
@@ -96,6 +100,15 @@ class Stored:
         for t in tensors:
             t.owner = self.owner
         self._no_plans()
+
+
+def _bytes(data) -> bytes:
+    """The bytes of ``serialize``, a list of numbers or bytes."""
+    try:
+        return data if isinstance(data, bytes) else bytes(wholes("deserialize: data", list(data)))
+    except (TypeError, ValueError):
+        raise BadParam(f"deserialize: data must be the bytes of serialize, or the text of repr; "
+                       f"got {shown(data)}") from None
 
 
 def _tensor_row(t: tensor, numbers: dict) -> dict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 
 from .. import graph
+from ..given import flag, shown, whole, wholes
 from ..status import BadParam
 from .datatypes import _library_type, storage_of, type_of
 from .enums import data_type, member, tensor_reordering
@@ -61,25 +62,27 @@ class tensor:
 
     def set_output(self, value: bool):
         """An output is not virtual: the caller gives memory for it."""
-        return self._set(is_virtual=not value)
+        return self._set(is_virtual=not flag(f"tensor {self.label}: output", value))
 
     def get_is_virtual(self) -> bool:
         return self.is_virtual
 
     def set_is_virtual(self, value: bool):
-        return self._set(is_virtual=bool(value))
+        return self._set(is_virtual=flag(f"tensor {self.label}: is_virtual", value))
 
     def get_is_pass_by_value(self) -> bool:
         return self.is_pass_by_value
 
     def set_is_pass_by_value(self, value: bool):
-        return self._set(is_pass_by_value=bool(value))
+        return self._set(is_pass_by_value=flag(f"tensor {self.label}: is_pass_by_value", value))
 
     def get_name(self) -> str:
         return self.name
 
     def set_name(self, name: str):
-        return self._set(name=str(name))
+        if not isinstance(name, str):
+            raise BadParam(f"tensor: name must be a text; got {shown(name)}")
+        return self._set(name=name)
 
     def get_data_type(self) -> data_type:
         if self.data_type is data_type.NOT_SET and self.found is not None:
@@ -93,20 +96,20 @@ class tensor:
         return list(self.dim or (self.found.dims if self.found is not None else ()))
 
     def set_dim(self, dim):
-        return self._set(dim=_numbers("dim", dim))
+        return self._set(dim=wholes(f"tensor {self.label}: dim", dim))
 
     def get_stride(self) -> list:
         return list(self.stride or (self.found.strides if self.found is not None else ()))
 
     def set_stride(self, stride):
-        return self._set(stride=_numbers("stride", stride))
+        return self._set(stride=wholes(f"tensor {self.label}: stride", stride))
 
     def get_uid(self) -> int:
         """0 until it is set or the operation graph is built."""
         return self.key or 0
 
     def set_uid(self, uid: int):
-        self._set(uid=int(uid))
+        self._set(uid=whole("tensor: uid", uid))
         self.key = self.uid if not self.is_built else self.key
         return self
 
@@ -128,7 +131,7 @@ class tensor:
 
     def set_alignment(self, value: int):
         """Bytes that its pointers are a multiple of."""
-        return self._set(alignment=int(value))
+        return self._set(alignment=whole(f"tensor {self.label}: alignment", value))
 
     def get_vector_count(self) -> int:
         return self.vector_count
@@ -138,7 +141,9 @@ class tensor:
 
     def set_vector_count_and_dimension(self, count: int, dimension: int):
         """``count`` neighbours in ``dimension`` are one unit; dim and stride count units."""
-        return self._set(vector_count=int(count), vector_dimension=int(dimension))
+        where = f"tensor {self.label}: vector_"
+        return self._set(vector_count=whole(f"{where}count", count),
+                         vector_dimension=whole(f"{where}dimension", dimension))
 
     def get_has_compile_time_constant(self) -> bool:
         return self.is_constant
@@ -180,11 +185,3 @@ class tensor:
         if self.vector_dimension != 1:
             raise BadParam(f"{where}: vector_dimension must be 1, the channels; got {self.vector_dimension}")
         return row, self.vector_count
-
-
-def _numbers(field: str, values) -> tuple:
-    """Whole numbers of a list, a tuple or a torch.Size."""
-    try:
-        return tuple([int(v) for v in values])
-    except (TypeError, ValueError):
-        raise BadParam(f"tensor: {field} must be a list of whole numbers; got {values!r}") from None

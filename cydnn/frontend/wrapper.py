@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from ..dtypes import DType
+from ..given import shown
 from ..status import BadParam, CydnnError
 from .arrays import is_array
 from .datatypes import _cudnn_to_torch_data_type
@@ -43,8 +44,8 @@ class Graph:
     def __init__(self, *, handle=None, inputs=None, outputs=None, heuristics=None, workspace_alloc=True,
                  **pygraph_kwargs):
         for name, value in dict(inputs=inputs, outputs=outputs, heuristics=heuristics).items():
-            if value and not isinstance(value, (list, tuple)):
-                raise BadParam(f"Graph: {name} must be a list; got {value!r}")
+            if value is not None and not isinstance(value, (list, tuple)):
+                raise BadParam(f"Graph: {name} must be a list; got {shown(value)}")
         self._handle, self._options, self._is_lent = handle, pygraph_kwargs, not workspace_alloc
         self._modes = list(heuristics or (heur_mode.A, heur_mode.FALLBACK))
         self._order = inputs or [], outputs or []

@@ -7,6 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from ..ops import Op, Pointwise
+from ..given import several, shown
 from ..status import BadParam
 from ..steps import Scalar
 from .tensor import Tensor
@@ -39,6 +40,12 @@ class Node:
 
     def __init__(self, op, operands, scalars=(), name=""):
         set_ = object.__setattr__
+        if not isinstance(op, Op):
+            raise BadParam(f"node: op must be an operation; got {shown(op)}")
+        numbers = {} if isinstance(scalars, tuple) and not scalars else scalars
+        for what, given in (("operands", operands), ("scalars", numbers)):
+            if not isinstance(given, (dict, MappingProxyType)):
+                raise BadParam(f"{op.name}: {what} must be a dict by name; got {shown(given)}")
         set_(self, "op", op)
         set_(self, "operands", MappingProxyType({k: v for k, v in dict(operands).items() if v is not None}))
         set_(self, "scalars", MappingProxyType(dict(scalars)))
@@ -64,6 +71,15 @@ class Node:
         return self.op, tuple(sorted(self.operands.items())), tuple(sorted(self.scalars.items(), key=str))
 
 
+def _listed(what: str, given, kind: type) -> list:
+    """What a graph is made of. Raises BadParam for what is no list of it."""
+    found = several(f"graph: {what}", given, f"{kind.__name__}s")
+    for one in found:
+        if not isinstance(one, kind):
+            raise BadParam(f"graph: {what} must be a list of {kind.__name__}s; got {shown(one)}")
+    return found
+
+
 class Graph:
     """Nodes in an order of their own and the tensors they use. Spec: graph API, Operation Graph.
 
@@ -74,13 +90,14 @@ class Graph:
 
     def __init__(self, nodes, tensors, name=""):
         self.name = name
-        tensors = sorted(tensors.values() if isinstance(tensors, dict) else tensors, key=lambda t: t.uid)
+        tensors = _listed("tensors", tensors.values() if isinstance(tensors, dict) else tensors, Tensor)
+        tensors.sort(key=lambda t: t.uid)
         for one, other in zip(tensors, tensors[1:]):
             if one.uid == other.uid and one != other:
                 raise BadParam(f"graph: a uid must belong to one tensor; "
                                f"got {one.uid} for {one.label} and {other.label}")
         self.tensors: dict[int, Tensor] = {t.uid: t for t in tensors}
-        nodes = list(nodes)
+        nodes = _listed("nodes", nodes, Node)
         self._claim(nodes)
         self.nodes: tuple[Node, ...] = self._sorted(nodes)
         self.producer: dict[int, int] = {u: i for i, n in enumerate(self.nodes) for u in n.writes}
@@ -131,6 +148,9 @@ class Graph:
             raise BadParam("graph: it must have at least one operation; got none")
         writer: dict[int, Node] = {}
         for node in nodes:
+            if not node.writes:
+                raise BadParam(f"{node.name}: must write at least one tensor; "
+                               f"got only {sorted(node.operands)}")
             for operand, uids in node.operands.items():
                 for uid in every(uids):
                     self._known(node, operand, uid)

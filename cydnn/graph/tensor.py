@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ..given import shown, whole
 from ..status import BadParam
 from ..steps import Scalar
 from ..tensor import TensorDesc
 
 KINDS = ("memory", "virtual", "value")
+MOST_BYTES = 2 ** 44                             # more than any device has
 REORDERINGS = ("none", "int8x32", "f16x16", "f8_128x4")
 
 
@@ -36,17 +38,25 @@ class Tensor:
 
     def __post_init__(self):
         set_, desc = object.__setattr__, self.desc
+        set_(self, "uid", whole("tensor: uid", self.uid))
+        if not isinstance(desc, TensorDesc):
+            raise BadParam(f"tensor {self.label}: desc must be a TensorDesc; got {shown(desc)}")
         set_(self, "dtype", desc.dtype)
         set_(self, "dims", desc.dims)
         set_(self, "strides", desc.strides)
         set_(self, "rank", len(desc.dims))
-        if self.kind not in KINDS:
-            raise BadParam(f"tensor {self.label}: kind must be one of {' '.join(KINDS)}; got {self.kind!r}")
-        if self.reordering not in REORDERINGS:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise BadParam(f"tensor {self.label}: kind must be one of {' '.join(KINDS)}; "
+                           f"got {shown(self.kind)}")
+        if not isinstance(self.reordering, str) or self.reordering not in REORDERINGS:
             raise BadParam(f"tensor {self.label}: reordering must be one of {' '.join(REORDERINGS)}; "
-                           f"got {self.reordering!r}")
-        if self.alignment < 1 or self.alignment & (self.alignment - 1):
-            raise BadParam(f"tensor {self.label}: alignment must be a power of two; got {self.alignment}")
+                           f"got {shown(self.reordering)}")
+        alignment = whole(f"tensor {self.label}: alignment", self.alignment)
+        if alignment < 1 or alignment & (alignment - 1):
+            raise BadParam(f"tensor {self.label}: alignment must be a power of two; got {shown(alignment)}")
+        if desc.bytes > MOST_BYTES:
+            raise BadParam(f"tensor {self.label}: must reach at most 2**44 bytes; got {desc.bytes} bytes of "
+                           f"dims {desc.dims}, strides {desc.strides}")
 
     def __getattr__(self, name):                 # only what is not found here comes this way
         if name.startswith("__") or name == "desc":

@@ -25,7 +25,14 @@ def describe(match) -> str:
 
 def problems(graph: Graph) -> str:
     """The problem texts of the nodes: what a log line begins with."""
-    return " -> ".join(to_text(node.op, graph.described(node)) for node in graph.nodes)
+    return " -> ".join(to_text(node.op, graph.described(node), _alignment(graph, node))
+                       for node in graph.nodes)
+
+
+def _alignment(graph: Graph, node: Node) -> int:
+    """Bytes that every pointer of a node is a multiple of."""
+    tensors = [graph.tensors[uid] for uid in (*node.reads, *node.writes)]
+    return min([t.alignment for t in tensors if t.kind == "memory"], default=16)
 
 
 def digest(graph: Graph) -> str:

@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from math import prod
 from pathlib import Path
 
+from ..given import shown
 from ..status import BadParam, InternalError, NotSupported
 from .expressions import expression
 from .pack import Attributes, Packed, Packer
@@ -79,11 +80,14 @@ def function(name: str) -> "Kernel":
 def _find(table: dict, name: str, kind: str) -> "Kernel":
     try:
         return table[name]
-    except KeyError:
+    except (KeyError, TypeError):
+        if not isinstance(name, str):
+            raise BadParam(f"kernels: name must be a text; got {shown(name)}") from None
         from difflib import get_close_matches
-        near = ", ".join(get_close_matches(name, table)) or f"{len(table)} others"
-        raise NotSupported(f"{kind} {name} must be in {ptx_dir() / MANIFEST}; there are {near}. "
-                           f"Build it with `{BUILD} --only {name}`") from None
+        near = ", ".join(get_close_matches(name[:200], table)) or f"{len(table)} others"
+        called = name if name.isidentifier() else shown(name)
+        raise NotSupported(f"{kind} {called} must be in {ptx_dir() / MANIFEST}; there are {near}. "
+                           f"Build it with `{BUILD} --only {called}`") from None
 
 
 @lru_cache(maxsize=None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from operator import index
 
 from .._core import Descriptor, descriptor
+from ..given import LEAST, MOST, shown
 from ..status import BadParam, require
 
 FUNCTIONS: dict[str, tuple] = {}                 # public name: (function, chapter of the guide)
@@ -27,20 +28,41 @@ def public(section: str, **aliases: str):
 def integers(function: str, argument: str, values, least: int) -> tuple:
     """A tuple of the first ``least`` ints of a sequence. An int (a host address, as other
     bindings take) is a TypeError."""
-    if isinstance(values, (int, str)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{function}: {argument} must be a sequence of ints, not an address; got {values!r}")
-    values = tuple(map(index, values))
+    if isinstance(values, (int, str, bytes, dict)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{function}: {argument} must be a sequence of ints, not an address; "
+                        f"got {shown(values)}")
+    try:
+        values = tuple(map(index, values))
+    except TypeError:
+        raise TypeError(f"{function}: {argument} must be a sequence of ints; got {shown(values)}") from None
+    if values:
+        integer(function, argument, max(values, key=abs))
     if len(values) < least:
-        raise ValueError(f"{function}: {argument} must have at least {least} entries; got {values}")
+        raise ValueError(f"{function}: {argument} must have at least {least} entries; got {shown(values)}")
     return values[:least]
+
+
+def integer(function: str, argument: str, value) -> int:
+    """An int, or what stands for one. What is none is a TypeError; one that fits no type of C is BadParam."""
+    try:
+        found = index(value)
+    except TypeError:
+        raise TypeError(f"{function}: {argument} must be an int; got {shown(value)}") from None
+    require(LEAST <= found <= MOST, f"{function}: {argument} must have at most 64 bits; got {shown(value)}")
+    return found
+
+
+def each(function: str, **arguments) -> tuple:
+    """``integer`` of several arguments."""
+    return tuple([integer(function, name, value) for name, value in arguments.items()])
 
 
 def at_least(function: str, low: int, **arguments) -> None:
     """Every argument (an int or a tuple of ints) must be >= ``low``."""
     for name, value in arguments.items():
-        smallest = min(value) if isinstance(value, tuple) else index(value)
+        smallest = min(value) if isinstance(value, tuple) else integer(function, name, value)
         if smallest < low:
-            raise BadParam(f"{function}: {name} must be >= {low}; got {value}")
+            raise BadParam(f"{function}: {name} must be >= {low}; got {shown(value)}")
 
 
 def scale(function: str, argument: str, value) -> float:
@@ -48,7 +70,8 @@ def scale(function: str, argument: str, value) -> float:
     bindings take, so it is refused."""
     require(value is not None, f"{function}: {argument} must not be NULL")
     if isinstance(value, int) and abs(value) > 2 ** 32:
-        raise TypeError(f"{function}: {argument} must be a number, not the address of one; got {value}")
+        raise TypeError(f"{function}: {argument} must be a number, not the address of one; "
+                        f"got {shown(value)}")
     return number(function, argument, value)
 
 
@@ -56,8 +79,8 @@ def number(function: str, argument: str, value) -> float:
     """A floating-point argument. What is no number is a TypeError."""
     try:
         return float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{function}: {argument} must be a number; got {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{function}: {argument} must be a number; got {shown(value)}") from None
 
 
 def is_given(pointer) -> bool:
@@ -140,13 +163,13 @@ class Kind:
             return value
         require(is_given(value), f"{function}: {argument} must not be NULL")
         if not isinstance(value, (Descriptor, int)):
-            raise TypeError(f"{function}: {argument} must be a {self.name}; got {value!r}")
+            raise TypeError(f"{function}: {argument} must be a {self.name}; got {shown(value)}")
         try:
             found = descriptor(value)
         except BadParam:
             found = None
         require(isinstance(found, self.type), f"{function}: {argument} must be a {self.name} that was "
-                                              f"created and not destroyed; got {value!r}")
+                                              f"created and not destroyed; got {shown(value)}")
         return found
 
     def set(self, value, fields) -> None:

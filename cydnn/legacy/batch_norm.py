@@ -17,7 +17,7 @@ from ..dtypes import BY_ENUM, BY_NAME
 from ..ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from ..status import require
 from ..tensor import packed_strides
-from .arguments import public
+from .arguments import number, public
 from .call import Compute, Work, same_dims, same_types, writable
 from .enums import BATCH_NORM_MODE, CONSTANTS
 from .tensor import TENSOR, TensorFields
@@ -27,7 +27,7 @@ LEAST_EPSILON = CONSTANTS["CUDNN_BN_MIN_EPSILON"] * (1 - 1e-6)
 
 
 def _epsilon(call, epsilon) -> None:
-    call.require(epsilon is not None and epsilon >= LEAST_EPSILON,
+    call.require(epsilon is not None and number(call.function, "epsilon", epsilon) >= LEAST_EPSILON,
                  f"epsilon must be >= CUDNN_BN_MIN_EPSILON = 1e-5; got {epsilon}")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import count
-from operator import index
 from weakref import ref
 
 from .._core import nullable, pointer_of, scratch_of
@@ -19,7 +18,7 @@ from ..heuristics import Choice, Wish, best
 from ..ops import Op
 from ..plan import made
 from ..status import BadParam, InternalError, NotSupported
-from .arguments import Kind, is_given, scale
+from .arguments import Kind, integer, is_given, scale
 from .handle import HANDLE
 
 
@@ -214,7 +213,8 @@ class Compute(int):
             executable = Lent(executable, handle)
         try:
             if workspace_bytes is not None:
-                workspace, workspace_bytes = usable(workspace, index(workspace_bytes))
+                workspace, workspace_bytes = usable(workspace, integer(
+                    self.function, "workSpaceSizeInBytes", workspace_bytes))
             executable.execute(given, scalars, workspace, workspace_bytes, handle.stream)
         except BadParam as error:
             raise BadParam(f"{self.function}: {error.args[0]}") from None

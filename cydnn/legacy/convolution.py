@@ -10,12 +10,11 @@ to cudnnDestroyConvolutionDescriptor. Spec: legacy API, 3.5.
 """
 from __future__ import annotations
 
-from operator import index
 from typing import NamedTuple
 
 from ..ops.window import window_out
 from ..status import NotSupported, require
-from .arguments import Kind, at_least, integers, listed, public
+from .arguments import Kind, at_least, each, integer, integers, listed, public
 from .enums import CONSTANTS, CONVOLUTION_MODE, DATA_TYPE
 from .filter import FILTER
 from .tensor import MAX_RANK, TENSOR
@@ -71,8 +70,9 @@ def setConvolution2dDescriptor(convDesc, pad_h, pad_w, u, v, upscalex, upscaley,
     >>> convDesc
     ConvolutionDescriptor(pad0,1 stride1,2 mode=convolution)
     """
-    _set("cudnnSetConvolution2dDescriptor", convDesc, (index(pad_h), index(pad_w)), (index(u), index(v)),
-         (index(upscaley), index(upscalex)), mode, OF_THE_DATA)
+    function = "cudnnSetConvolution2dDescriptor"
+    _set(function, convDesc, each(function, pad_h=pad_h, pad_w=pad_w), each(function, u=u, v=v),
+         each(function, upscaley=upscaley, upscalex=upscalex), mode, OF_THE_DATA)
 
 
 @public("v5.0.4")
@@ -84,8 +84,9 @@ def setConvolution2dDescriptor_v5(convDesc, pad_h, pad_w, u, v, upscalex, upscal
     >>> convDesc
     ConvolutionDescriptor(pad1,1 stride1,1 mode=cross_correlation acc=f32)
     """
-    _set("cudnnSetConvolution2dDescriptor_v5", convDesc, (index(pad_h), index(pad_w)), (index(u), index(v)),
-         (index(upscaley), index(upscalex)), mode, dataType)
+    function = "cudnnSetConvolution2dDescriptor_v5"
+    _set(function, convDesc, each(function, pad_h=pad_h, pad_w=pad_w), each(function, u=u, v=v),
+         each(function, upscaley=upscaley, upscalex=upscalex), mode, dataType)
 
 
 def _fields_2d(function, convDesc) -> Convolution:
@@ -130,7 +131,7 @@ def setConvolutionNdDescriptor(convDesc, arrayLength, padA, filterStrideA, upsca
     ConvolutionDescriptor(pad0,1,1 stride1,2,2 mode=cross_correlation acc=f32)
     """
     function = "cudnnSetConvolutionNdDescriptor"
-    count = index(arrayLength)
+    count = integer(function, "arrayLength", arrayLength)
     at_least(function, 1, arrayLength=count)
     require(count <= MAX_RANK, f"{function}: arrayLength must be <= {MAX_RANK}; got {count}", NotSupported)
     arrays = [integers(function, name, a, count)
@@ -148,7 +149,7 @@ def getConvolutionNdDescriptor(convDesc, arrayLengthRequested):
     """
     function = "cudnnGetConvolutionNdDescriptor"
     fields = CONVOLUTION.fields(function, "convDesc", convDesc)
-    count = index(arrayLengthRequested)
+    count = integer(function, "arrayLengthRequested", arrayLengthRequested)
     at_least(function, 0, arrayLengthRequested=count)
     require(count <= MAX_RANK,
             f"{function}: arrayLengthRequested must be <= {MAX_RANK}; got {count}", NotSupported)
@@ -201,6 +202,7 @@ def getConvolutionNdForwardOutputDim(convDesc, inputTensorDesc, filterDesc, nbDi
     """
     function = "cudnnGetConvolutionNdForwardOutputDim"
     out = _output_dims(function, convDesc, inputTensorDesc, filterDesc)
+    nbDims = integer(function, "nbDims", nbDims)
     at_least(function, 0, nbDims=nbDims)
     require(nbDims <= len(out), f"{function}: nbDims must be <= the rank {len(out)}; got {nbDims}")
     return out[:nbDims]

@@ -15,7 +15,6 @@ masks, and descriptors that share it share one stream of numbers. Spec: legacy A
 """
 from __future__ import annotations
 
-from operator import index
 from typing import NamedTuple
 
 from .._core import compute, memory_of
@@ -24,7 +23,7 @@ from ..ops.dropout import mask_desc
 from ..ops.philox import STATES, seeded
 from ..plan import made
 from ..status import BadParam, InvalidValue, require
-from .arguments import Holder, Kind, is_given, number, public
+from .arguments import Holder, Kind, each, is_given, number, public
 from .call import Compute, Work, choose, same_types, writable
 from .handle import HANDLE
 from .tensor import TENSOR
@@ -109,7 +108,8 @@ def setDropoutDescriptor(dropoutDesc, handle, dropout, states, stateSizeInBytes,
     p = number(function, "dropout", dropout)
     require(0 <= p <= 1, f"{function}: dropout must be in 0 to 1; got {dropout}")
     if is_given(states):
-        found.states = _seeded(function, handle, states, index(stateSizeInBytes), index(seed))
+        found.states = _seeded(function, handle, states, *each(
+            function, stateSizeInBytes=stateSizeInBytes, seed=seed))
     DROPOUT.set(found, Dropout(p))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from operator import index
 
+from ..given import shown
 from ..status import NAMES, BadParam
 
 
@@ -29,10 +30,10 @@ class Enum:
         try:
             number = index(value)
         except TypeError:
-            raise TypeError(f"{function}: {argument} must be a {self.name}; got {value!r}") from None
+            raise TypeError(f"{function}: {argument} must be a {self.name}; got {shown(value)}") from None
         if number not in self._words:
             accepted = " ".join(f"{n} ({i})" for i, n in self._constants.items())
-            raise BadParam(f"{function}: {argument} must be one of {accepted}; got {number}")
+            raise BadParam(f"{function}: {argument} must be one of {accepted}; got {shown(number)}")
         return number
 
     def content(self, function: str, argument: str, value) -> str:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import index
 
 from .._core import Operands
 from ..log import CHOICES, log, progress
 from ..operand import Operand
 from ..status import NAMES, AllocFailed, BadParam, CydnnError, InternalError, NotSupported
-from .arguments import at_least, is_given
+from .arguments import at_least, integer, is_given
 from .call import Compute, usable
 from .conv_algorithms import Table
 from .enums import Enum
@@ -81,7 +80,8 @@ class Search:
         handle = HANDLE.resolve(call.function, "handle", handle)
         kinds = [pair for pair in call.keys.items() if pair[0] != "algo"]
         stamps = [kind.resolve(call.function, name, key).stamp for (name, kind), key in zip(kinds, keys)]
-        preference, limit = self.preference.check(call.function, "preference", preference), index(limit)
+        preference, limit = self.preference.check(call.function, "preference", preference), integer(
+            call.function, "memoryLimitInBytes", limit)
         question = (int(call), preference, limit, *stamps)
         answer = handle.answers.get(question)
         if answer is None:
@@ -146,7 +146,8 @@ class Search:
                              for i, (name, desc) in enumerate(zip(call.pointers, self._operands(contents)))])
         try:
             memories = tuple(operands.memories(pointers))
-            room = usable(workspace, index(workspace_bytes)) if is_given(workspace) else (0, 0)
+            size = integer(call.function, "workSpaceSizeInBytes", workspace_bytes)
+            room = usable(workspace, size) if is_given(workspace) else (0, 0)
         except BadParam as error:
             raise BadParam(f"{call.function}: {error.args[0]}") from None
         return self._measure(call, handle, keys, _Given(memories, room))[:count]
@@ -155,7 +156,7 @@ class Search:
         call = self._called("Find", "Algorithm" + suffix)
         handle = HANDLE.resolve(call.function, "handle", handle)
         contents = call.contents(self._with(keys, 0))
-        at_least(call.function, 1, requestedAlgoCount=count)
+        at_least(call.function, 1, requestedAlgoCount=integer(call.function, "requestedAlgoCount", count))
         return call, handle, contents
 
     @staticmethod

@@ -11,8 +11,8 @@ from time import perf_counter
 
 from .. import device as devices
 from .._core import Event, HandleBase, PlanTable, stream_of
-from ..status import NAMES, NotInitialized, last_error_string
-from .arguments import Kind, public
+from ..status import NAMES, BadParam, NotInitialized, last_error_string
+from .arguments import Kind, integer, public
 from .enums import CUDNN_VERSION
 
 TIMED_RUNS = 5
@@ -100,7 +100,7 @@ def getErrorString(status) -> str:
     >>> cudnn.getErrorString(3)
     'CUDNN_STATUS_BAD_PARAM'
     """
-    return NAMES.get(status, "CUDNN_STATUS_UNKNOWN")
+    return NAMES.get(status if isinstance(status, int) else None, "CUDNN_STATUS_UNKNOWN")
 
 
 @public("v9")
@@ -113,7 +113,8 @@ def getLastErrorString(max_size=None) -> str:
     ...     print(cudnn.getLastErrorString())
     CUDNN_STATUS_BAD_PARAM: cudnnGetStream: handle must not be NULL
     """
-    return last_error_string()[:max_size]
+    size = None if max_size is None else integer("cudnnGetLastErrorString", "max_size", max_size)
+    return last_error_string()[:size]
 
 
 @public("g3")
@@ -124,7 +125,7 @@ def create(device=None) -> Handle:
     >>> cudnn.create("numpy")
     <Handle on numpy, stream 0x0>
     """
-    return Handle(devices.get(f"cuda:{device}" if type(device) is int else device))
+    return Handle(devices.get(devices.numbered(device)))
 
 
 @public("g4")
@@ -151,7 +152,11 @@ def setStream(handle, streamId) -> None:
     >>> handle
     <Handle on numpy, stream 0x1230>
     """
-    HANDLE.resolve("cudnnSetStream", "handle", handle).use(stream_of(streamId))
+    found = HANDLE.resolve("cudnnSetStream", "handle", handle)
+    try:
+        found.use(stream_of(streamId))
+    except BadParam as error:
+        raise BadParam(f"cudnnSetStream: streamId is no {error.args[0]}") from None
 
 
 @public("g6")

@@ -11,13 +11,12 @@ to cudnnLRNCrossChannelBackward. Spec: legacy API, 3.13 and 4.9.
 """
 from __future__ import annotations
 
-from operator import index
 from typing import NamedTuple
 
 from .._core import compute
 from ..ops import LrnBwd, LrnFwd
 from ..status import NotSupported, require
-from .arguments import Kind, number, public
+from .arguments import Kind, integer, number, public
 from .call import Compute, Work, same_dims, same_types, writable
 from .enums import CONSTANTS, LRN_MODE
 from .tensor import TENSOR
@@ -57,7 +56,7 @@ def setLRNDescriptor(normDesc, lrnN, lrnAlpha, lrnBeta, lrnK) -> None:
     function = "cudnnSetLRNDescriptor"
     least, most = CONSTANTS["CUDNN_LRN_MIN_N"], CONSTANTS["CUDNN_LRN_MAX_N"]
     found = NORM.resolve(function, "normDesc", normDesc)
-    n, alpha, beta, k = index(lrnN), *(number(function, *pair) for pair in (
+    n, alpha, beta, k = integer(function, "lrnN", lrnN), *(number(function, *pair) for pair in (
         ("lrnAlpha", lrnAlpha), ("lrnBeta", lrnBeta), ("lrnK", lrnK)))
     require(least <= n <= most, f"{function}: lrnN must be {least} to {most}; got {n}")
     for name, value, low in (("lrnBeta", beta, CONSTANTS["CUDNN_LRN_MIN_BETA"]),

@@ -15,14 +15,13 @@ Spec: legacy API, 3.11 and 4.7.
 """
 from __future__ import annotations
 
-from operator import index
 from typing import NamedTuple
 
 from .._core import compute
 from ..ops import PoolingBwd, PoolingFwd
 from ..ops.window import window_out
 from ..status import NotSupported, require
-from .arguments import Kind, at_least, integers, listed, public
+from .arguments import Kind, at_least, each, integer, integers, listed, public
 from .call import Compute, Work, same_dims, same_strides, same_types, writable
 from .enums import CONSTANTS, NAN, POOLING_MODE
 from .tensor import MAX_RANK, TENSOR
@@ -74,9 +73,11 @@ def setPooling2dDescriptor(poolingDesc, mode, maxpoolingNanOpt, windowHeight, wi
     >>> poolingDesc
     PoolingDescriptor(mode=max window=3,2 pad1,0 stride2,1 nan=propagate)
     """
-    _set("cudnnSetPooling2dDescriptor", poolingDesc, mode, maxpoolingNanOpt,
-         (index(windowHeight), index(windowWidth)), (index(verticalPadding), index(horizontalPadding)),
-         (index(verticalStride), index(horizontalStride)))
+    function = "cudnnSetPooling2dDescriptor"
+    _set(function, poolingDesc, mode, maxpoolingNanOpt,
+         each(function, windowHeight=windowHeight, windowWidth=windowWidth),
+         each(function, verticalPadding=verticalPadding, horizontalPadding=horizontalPadding),
+         each(function, verticalStride=verticalStride, horizontalStride=horizontalStride))
 
 
 @public("g61", getPooling2dDescriptor_v4="g69")
@@ -104,7 +105,7 @@ def setPoolingNdDescriptor(poolingDesc, mode, maxpoolingNanOpt, nbDims,
     PoolingDescriptor(mode=avg_exclude_padding window=2,2,2 pad0,0,0 stride2,2,2 nan=ignore)
     """
     function = "cudnnSetPoolingNdDescriptor"
-    count = index(nbDims)
+    count = integer(function, "nbDims", nbDims)
     at_least(function, 1, nbDims=count)
     require(count <= MAX_RANK, f"{function}: nbDims must be <= {MAX_RANK}; got {count}", NotSupported)
     arrays = [integers(function, name, a, count)
@@ -122,7 +123,7 @@ def getPoolingNdDescriptor(poolingDesc, nbDimsRequested):
     """
     function = "cudnnGetPoolingNdDescriptor"
     fields = POOLING.fields(function, "poolingDesc", poolingDesc)
-    count = index(nbDimsRequested)
+    count = integer(function, "nbDimsRequested", nbDimsRequested)
     at_least(function, 0, nbDimsRequested=count)
     require(count <= MAX_RANK,
             f"{function}: nbDimsRequested must be <= {MAX_RANK}; got {count}", NotSupported)
@@ -223,7 +224,7 @@ def getPoolingNdForwardOutputDim(poolingDesc, inputDesc, nbDims):
     function = "cudnnGetPoolingNdForwardOutputDim"
     pool, image = (POOLING.fields(function, "poolingDesc", poolingDesc),
                    TENSOR.fields(function, "inputDesc", inputDesc))
-    require(index(nbDims) == len(image.dims),
+    require(integer(function, "nbDims", nbDims) == len(image.dims),
             f"{function}: nbDims must be the rank {len(image.dims)} of inputDesc; got {nbDims}")
     return _output_dims(function, pool, image.dims, "inputDesc")
 

@@ -17,14 +17,13 @@ cudnnGetRNNLinLayerBiasParams. Spec: legacy API, 3.16 and 4.12.
 """
 from __future__ import annotations
 
-from operator import index
 from typing import NamedTuple
 
 from .._core import descriptor, pointer_of
 from ..dtypes import BY_ENUM
 from ..ops import RnnBwdData, RnnBwdWeights, RnnFwd
 from ..status import BadParam, NotSupported, require
-from .arguments import Holder, Kind, at_least, public
+from .arguments import Holder, Kind, at_least, each, integer, public
 from .call import Work, choose
 from .dropout import DROPOUT
 from .enums import CONSTANTS, DATA_TYPE, DIRECTION_MODE, RNN_INPUT_MODE, RNN_MODE
@@ -100,7 +99,7 @@ def dropout_of(rnnDesc) -> tuple:
 
 def steps(function, argument: str, count, values) -> tuple:
     """(batches, width, type) of an array of descriptors, one a step."""
-    count = index(count)
+    count = integer(function, "seqLength", count)
     require(count >= 1, f"{function}: seqLength must be >= 1; got {count}")
     require(len(values) >= count, f"{function}: {argument} must have at least seqLength = {count} "
                                   f"descriptors; got {len(values)}")
@@ -183,7 +182,7 @@ def setRNNDescriptor(rnnDesc, hiddenSize, numLayers, dropoutDesc, inputMode, dir
              DIRECTION_MODE.check(function, "direction", direction),
              RNN_MODE.check(function, "mode", mode), DATA_TYPE.check(function, "dataType", dataType))
     at_least(function, 1, hiddenSize=hiddenSize, numLayers=numLayers)
-    RNN.set(found, RnnFields(index(hiddenSize), index(numLayers), *enums))
+    RNN.set(found, RnnFields(*each(function, hiddenSize=hiddenSize, numLayers=numLayers), *enums))
     found.dropout = dropout
 
 
@@ -296,11 +295,11 @@ def _place(function, handle, rnnDesc, layer, xDesc, wDesc, w, linLayerID, argume
     FILTER.resolve(function, argument, found)
     blob = op.blob(d.dims[1])
     is_blob(function, "wDesc", weights, blob.count, d.dtype)
-    for name, value, most in (("layer", index(layer), op.pseudo_layers),
-                              ("linLayerID", index(linLayerID), 2 * op.gates)):
+    place, linear = each(function, layer=layer, linLayerID=linLayerID)
+    for name, value, most in (("layer", place, op.pseudo_layers), ("linLayerID", linear, 2 * op.gates)):
         require(0 <= value < most, f"{function}: {name} must be in 0 to {most - 1}; got {value}")
-    side, gate = divmod(index(linLayerID), op.gates)
-    return blob, index(layer), gate, side == 1, d.dtype, pointer_of(w)
+    side, gate = divmod(linear, op.gates)
+    return blob, place, gate, side == 1, d.dtype, pointer_of(w)
 
 
 @public("g105")

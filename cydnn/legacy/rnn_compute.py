@@ -20,15 +20,15 @@ Spec: legacy API, 3.16 and 4.12.
 """
 from __future__ import annotations
 
-from operator import index
 
 from .._core import compute, descriptor
 from ..ops import RnnBwdData, RnnBwdWeights, RnnFwd
 from ..ops.philox import STATES as GENERATOR
 from ..ops.rnn_network import STATES
+from ..given import shown
 from ..status import BadParam
 from ..tensor import TensorDesc
-from .arguments import is_given, public
+from .arguments import integer, is_given, public
 from .call import Compute, Work
 from .dropout import DROPOUT
 from .filter import FILTER
@@ -67,7 +67,7 @@ class RnnCompute(Compute):
     def executable(self, handle, keys, *, is_aligned=True, absent=0):
         """What nobody looked at may be anything: for the table it becomes None, or is cut off."""
         self.work(keys, absent)
-        count = index(keys[2])
+        count = integer(self.function, "seqLength", keys[2])
         keys = tuple([key if kind not in (MAYBE, SEQUENCE) or _is_word(key) else
                       None if kind is MAYBE else key[:count] for kind, key in zip(self.keys.values(), keys)])
         return super().executable(handle, keys, is_aligned=is_aligned, absent=absent)
@@ -78,9 +78,10 @@ class RnnCompute(Compute):
         x = work.operands["x" if "x" in work.operands else "dx"]
         op = said["rnnDesc"].op(RnnFwd, x.dtype, work.op.batches, said["dropoutDesc"].p)
         need = workspace_need(self.function, handle, op, x.dims[1], x.dtype)
-        self.require(index(said["workSpaceSizeInBytes"]) >= reported(need),
+        size = integer(self.function, "workSpaceSizeInBytes", said["workSpaceSizeInBytes"])
+        self.require(size >= reported(need),
                      f"workspace must have at least {reported(need)} bytes, as getRNNWorkspaceSize says; "
-                     f"got {index(said['workSpaceSizeInBytes'])}")
+                     f"got {shown(size)}")
         choice = self.choice(work, handle.device.facts, names=self.given(absent), is_aligned=is_aligned,
                              limit=need)
         return work, choice, need
@@ -130,8 +131,9 @@ def _work(call, op, dtype, inputs, states, given) -> Work:
 
 def _reserve(call, op, dtype, size) -> None:
     need = dtype.bytes_of(op.reserve.count)
-    call.require(index(size) >= need, f"reserveSpaceSizeInBytes must be at least {need}, as "
-                                      f"getRNNTrainingReserveSize says; got {index(size)}")
+    size = integer(call.function, "reserveSpaceSizeInBytes", size)
+    call.require(size >= need, f"reserveSpaceSizeInBytes must be at least {need}, as "
+                                      f"getRNNTrainingReserveSize says; got {shown(size)}")
 
 
 def _forward(call, rnn, dropout, count, xs, hx, cx, w, ys, hy, cy, workspace, reserve=None, *, given) -> Work:

@@ -17,7 +17,6 @@ BFLOAT16 goes beyond v5.
 """
 from __future__ import annotations
 
-from operator import index
 from typing import NamedTuple
 
 from .._core import compute
@@ -25,7 +24,7 @@ from ..dtypes import BY_ENUM
 from ..ops import SpatialGridBwd, SpatialGridFwd, SpatialSamplerBwd, SpatialSamplerFwd
 from ..status import NotSupported, require
 from ..tensor import TensorDesc
-from .arguments import Kind, at_least, integers, public
+from .arguments import Kind, at_least, integer, integers, public
 from .call import Compute, Work, writable
 from .enums import DATA_TYPE, SAMPLER_TYPE
 from .tensor import MAX_RANK, TENSOR, sizes
@@ -80,7 +79,7 @@ def setSpatialTransformerNdDescriptor(stDesc, samplerType, dataType, nbDims, dim
     function = "cudnnSetSpatialTransformerNdDescriptor"
     found = SPATIAL_TRANSFORMER.resolve(function, "stDesc", stDesc)
     sampler = SAMPLER_TYPE.check(function, "samplerType", samplerType)
-    dtype, rank = DATA_TYPE.check(function, "dataType", dataType), index(nbDims)
+    dtype, rank = DATA_TYPE.check(function, "dataType", dataType), integer(function, "nbDims", nbDims)
     at_least(function, RANK, nbDims=rank)
     require(rank <= MAX_RANK, f"{function}: nbDims must be <= {MAX_RANK}; got {rank}", NotSupported)
     require(dimA is not None, f"{function}: dimA must not be NULL")

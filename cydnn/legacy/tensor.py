@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..dtypes import BY_ENUM
 from ..status import NotSupported, require
 from ..tensor import TensorDesc, packed_strides
-from .arguments import Kind, at_least, integers, public
+from .arguments import Kind, at_least, integer, integers, public
 from .enums import DATA_TYPE, TENSOR_FORMAT
 
 MAX_EXTENT = 2 ** 31                             # elements from the first to the last
@@ -47,15 +47,16 @@ TENSOR = Kind("tensor descriptor", lambda f: TensorDesc(BY_ENUM[f.dtype], f.dims
 
 def rank_limits(function: str, nbDims) -> int:
     """The rank that an N-d setter may have."""
-    rank = index(nbDims)
+    rank = integer(function, "nbDims", nbDims)
     at_least(function, MIN_RANK, nbDims=rank)
     require(rank <= MAX_RANK, f"{function}: nbDims must be <= {MAX_RANK}; got {rank}", NotSupported)
     return rank
 
 
 def requested(function: str, nbDimsRequested) -> int:
-    at_least(function, 0, nbDimsRequested=nbDimsRequested)
-    return index(nbDimsRequested)
+    count = integer(function, "nbDimsRequested", nbDimsRequested)
+    at_least(function, 0, nbDimsRequested=count)
+    return count
 
 
 def _fields(function, dtype, dims, strides) -> TensorFields:
@@ -68,12 +69,21 @@ def _fields(function, dtype, dims, strides) -> TensorFields:
 
 # Programs set the same descriptors over and over: the fields of arguments that were good once are remembered.
 
+def remembered(read, *args):
+    """``read`` of arguments; those that cannot be remembered are read again, so that it says what is wrong
+    with them."""
+    try:
+        return read(*args)
+    except TypeError:
+        return read.__wrapped__(*args)
+
+
 @lru_cache(4096, typed=True)
 def _packed_4d(function, format, dataType, n, c, h, w) -> TensorFields:
     layout = TENSOR_FORMAT.content(function, "format", format)
     dtype = DATA_TYPE.check(function, "dataType", dataType)
     at_least(function, 1, n=n, c=c, h=h, w=w)
-    dims = (index(n), index(c), index(h), index(w))
+    dims = tuple(map(index, (n, c, h, w)))
     return _fields(function, dtype, dims, packed_strides(dims, layout))
 
 
@@ -106,7 +116,7 @@ def setTensor4dDescriptor(tensorDesc, format, dataType, n, c, h, w) -> None:
     """
     function = "cudnnSetTensor4dDescriptor"
     found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
-    TENSOR.set(found, _packed_4d(function, format, dataType, n, c, h, w))
+    TENSOR.set(found, remembered(_packed_4d, function, format, dataType, n, c, h, w))
 
 
 @public("g9")
@@ -119,7 +129,8 @@ def setTensor4dDescriptorEx(tensorDesc, dataType, n, c, h, w, nStride, cStride, 
     """
     function = "cudnnSetTensor4dDescriptorEx"
     found = TENSOR.resolve(function, "tensorDesc", tensorDesc)
-    TENSOR.set(found, _strided_4d(function, dataType, n, c, h, w, nStride, cStride, hStride, wStride))
+    TENSOR.set(found, remembered(_strided_4d, function, dataType, n, c, h, w, nStride, cStride, hStride,
+                                 wStride))
 
 
 @public("g10")

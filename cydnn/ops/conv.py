@@ -136,6 +136,7 @@ class ConvDgrad(Conv, reads="dy w", writes="dx"):
     api_names = _api_names("BWD_DATA", parts)
 
     def check(self, dy, w):
+        yield 3 <= dy.rank <= 5, f"dy must have 1 to 3 spatial dims; got rank {dy.rank}"
         yield dy.rank == w.rank, f"w must have rank {dy.rank} like dy; got {w.rank}"
         yield dy.c == w.n, f"w.k must be dy.c={dy.c}; got w.k={w.n}"
 
@@ -180,6 +181,7 @@ class ConvWgrad(Conv, reads="x dy", writes="dw"):
     api_names = _api_names("BWD_FILTER", parts)
 
     def check(self, x, dy):
+        yield 3 <= x.rank <= 5, f"x must have 1 to 3 spatial dims; got rank {x.rank}"
         yield x.rank == dy.rank, f"dy must have rank {x.rank} like x; got {dy.rank}"
         yield x.n == dy.n, f"dy.n must be x.n={x.n}; got dy.n={dy.n}"
 

@@ -54,4 +54,4 @@ class Im2col(Op, reads="x", writes="col"):
         out = self.out_dims(x.shape)
         taps = np.stack([view for _, view in views(padded(x, pre, post), out, window, stride, dilation)])
         taps = taps[::-1] if self.mode == "convolution" else taps          # (taps, n, c, out…)
-        return dict(col=np.moveaxis(taps, 2, 0).reshape(x.shape[1] * prod(window), -1))
+        return dict(col=np.moveaxis(taps, 2, 0).reshape(x.shape[1] * prod(window), x.shape[0] * prod(out)))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import re
 from typing import ClassVar
 
 import numpy as np
 
 from ..dtypes import MATH
+from ..given import real as number, shown, whole, wholes
 from ..status import BadParam
-from ..tensor import TensorDesc
+from ..tensor import MOST, TensorDesc
 
+MOST_F32 = float(np.finfo(np.float32).max)
 COMPUTE_API = {"f32": "FLOAT", "f64": "DOUBLE", "i32": "INT32", "f16": "HALF", "bf16": "BFLOAT16",
                "bool": "BOOLEAN", "fast_f8": "FAST_FLOAT_FOR_FP8"}
 
@@ -61,6 +64,11 @@ def choice(*accepts, api="", doc="", members=""):
 
 def flag(default=False, api="", doc=""):
     return _field(default, Attribute("flag", api=api, doc=doc))
+
+
+def _apart(d):
+    """A description that was inferred from one that may reach an element twice."""
+    return TensorDesc.packed(d.dtype, d.dims) if isinstance(d, TensorDesc) and d.is_overlapping else d
 
 
 def _words(text: str):
@@ -126,18 +134,31 @@ class Op:
     def _accept(self, name, value, a: Attribute):
         """The value of an attribute as it is kept. Raises BadParam."""
         where = f"{self.name}: {name}"
-        if a.kind == "ints":
-            value = value if isinstance(value, int) else tuple(int(v) for v in value)
-            if a.lo is not None and min((value,) if isinstance(value, int) else value, default=a.lo) < a.lo:
-                raise BadParam(f"{where} must be >= {a.lo} in every dim; got {value}")
-        elif a.kind == "int":
-            if a.lo is not None and value < a.lo:
-                raise BadParam(f"{where} must be >= {a.lo}; got {value}")
-            value = int(value)
+        if a.kind in ("ints", "int"):
+            value = self._accept_whole(where, value, a)
         elif a.kind == "float":
-            value = float(value)
-        elif a.kind == "choice" and value not in a.members:
-            raise BadParam(f"{where} must be one of {' '.join(a.members)}; got {value!r}")
+            value = number(where, value)
+            if abs(value) > MOST_F32 and self.math == "f32":
+                value = math.copysign(math.inf, value)       # what a kernel gets
+        elif a.kind == "flag":
+            if not isinstance(value, (bool, np.bool_)) and not (type(value) is int and value in (0, 1)):
+                raise BadParam(f"{where} must be True or False; got {shown(value)}")
+            value = bool(value)
+        elif a.kind == "choice" and not (isinstance(value, str) and value in a.members):
+            raise BadParam(f"{where} must be one of {' '.join(a.members)}; got {shown(value)}")
+        return value
+
+    @staticmethod
+    def _accept_whole(where, value, a: Attribute):
+        """A whole number, or where the attribute is a list one for each dim: a number or a tuple."""
+        is_list = a.kind == "ints" and not hasattr(value, "__index__")
+        value = wholes(where, value) if is_list else whole(where, value)
+        numbers = value if is_list else (value,)
+        every = " in every dim" if a.kind == "ints" else ""
+        if a.lo is not None and min(numbers, default=a.lo) < a.lo:
+            raise BadParam(f"{where} must be >= {a.lo}{every}; got {shown(value)}")
+        if max(numbers, default=0) > MOST:
+            raise BadParam(f"{where} must be below 2**63{every}; got {shown(value)}")
         return value
 
     @property
@@ -236,9 +257,11 @@ class Op:
 
     # ---- What follows from it ----
 
-    def complete(self, descs: dict) -> dict:
-        """Check every rule; return all operands in order,
-        outputs inferred where they are not given. Raises BadParam."""
+    def read_of(self, descs: dict) -> dict:
+        """What the op reads of ``descs`` ({operand: TensorDesc, a tuple of them, or None}). Raises BadParam
+        where one is missing or is something else."""
+        if not isinstance(descs, dict):
+            raise BadParam(f"{self.name}: operands must be a dict of name to TensorDesc; got {shown(descs)}")
         for name in self.reads:
             if descs.get(name) is None and name not in self.optional:
                 raise BadParam(f"{self.name}: {name} is missing; operands are {' '.join(self.operands())}")
@@ -247,14 +270,22 @@ class Op:
                 raise BadParam(f"{self.name}: {name} is no operand; operands are {' '.join(self.operands())}")
             if value is not None and isinstance(value, tuple) != (name in self.variadic):
                 many = "several tensors" if name in self.variadic else "one tensor"
-                raise BadParam(f"{self.name}: {name} must be {many}; got {value}")
-        given = {n: descs.get(n) for n in self.reads}
+                raise BadParam(f"{self.name}: {name} must be {many}; got {shown(value)}")
+            for one in value if isinstance(value, tuple) else (value,):
+                if one is not None and not isinstance(one, TensorDesc):
+                    raise BadParam(f"{self.name}: {name} must be a TensorDesc; got {shown(one)}")
+        return {name: descs.get(name) for name in self.reads}
+
+    def complete(self, descs: dict) -> dict:
+        """Check every rule; return all operands in order,
+        outputs inferred where they are not given. Raises BadParam."""
+        given = self.read_of(descs)
         self._hold(self.check(**given))
         inferred, full = self.infer(**given), dict(given)
         for name in self.writes:
             want, have = inferred.get(name), descs.get(name)
             if have is None:
-                full[name] = None if name in self.optional and name in descs else want
+                full[name] = None if name in self.optional and name in descs else _apart(want)
                 continue
             if want is not None and have.dims != want.dims:
                 raise BadParam(f"{self.name}: {name} must have dims {want.dims}; got {have.dims}")

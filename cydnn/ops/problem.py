@@ -7,11 +7,11 @@
     pointwise x=64x256:f32 b=1x256:f32 mode=add
 
 After the op's name, in any order: dims tokens (letters, or numbers with x), which the op gives to its
-operands; ``name=dims[:dtype][@s,t,…]`` for a named operand (with strides after @; ``name=none`` leaves an
-optional output out; several tensors of one operand are joined by +); attributes ``attr=value`` (a list with
-commas, equal neighbours as ``64*100``; ``pad``, ``stride``, ``dil`` take the number directly); a dtype for
-all operands; ``acc=`` the compute type; a layout for all operands; ``groups=`` for convolutions; ``align=``
-bytes.
+operands; ``name=dims[:dtype][@s,t,…]`` for a named operand (strides after @; ``i8x4``: units of four
+neighbours; ``name=none`` leaves an optional output out; several tensors of one operand are joined by +);
+attributes ``attr=value`` (a list with commas, equal neighbours as ``64*100``; ``pad``, ``stride``, ``dil``
+take the number directly); a dtype for all operands; ``acc=`` the compute type; a layout for all operands;
+``groups=`` for convolutions; ``align=`` bytes.
 """
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ..dtypes import BY_NAME
+from ..given import shown, whole
 from ..status import BadParam, CydnnError
 from ..tensor import LAYOUTS, TensorDesc, packed_strides
 from .op import Op
 
+MOST_NUMBERS = 1 << 16                           # of a list
 _LETTERS = re.compile(r"(?:[a-z]\d+){2,}")
 _NUMBERS = re.compile(r"\d+(?:x\d+)*")
 FLAGS = {"True": True, "False": False, "1": True, "0": False}
@@ -40,6 +42,11 @@ class Problem:
     alignment: int = 16
 
     def __post_init__(self):
+        if not isinstance(self.op, Op):
+            raise BadParam(f"problem: op must be an operation; got {shown(self.op)}")
+        alignment = whole("problem: align", self.alignment)
+        if alignment < 1 or alignment & (alignment - 1):
+            raise BadParam(f"problem: align must be a power of two; got {shown(alignment)}")
         object.__setattr__(self, "operands", self.op.complete(self.operands))
 
     def __hash__(self):
@@ -103,11 +110,14 @@ def _numbers_text(numbers: tuple) -> str:
 def _numbers(text: str) -> tuple:
     """The numbers of such a text."""
     words = [word.partition("*") for word in text.rstrip(",").split(",")]
-    return tuple([int(value) for value, _, times in words for _ in range(int(times or 1))])
+    runs = [(int(value), int(times or 1)) for value, _, times in words]
+    if not 0 < sum(times for _, times in runs) <= MOST_NUMBERS:
+        raise ValueError(f"a list must have 1 to {MOST_NUMBERS} numbers")
+    return tuple([value for value, times in runs for _ in range(times)])
 
 
 def _operand_text(d: TensorDesc) -> str:
-    text = f"{'x'.join(map(str, d.dims))}:{d.dtype}"
+    text = f"{'x'.join(map(str, d.dims))}:{d.dtype}" + (f"x{d.vector}" if d.vector > 1 else "")
     if d.strides == packed_strides(d.dims, "nchw"):
         return text
     if d.strides == packed_strides(d.dims, "nhwc"):
@@ -117,9 +127,11 @@ def _operand_text(d: TensorDesc) -> str:
 
 def parse(text: str) -> Problem:
     from . import BY_NAME as OPS                 # the table imports this module
+    if not isinstance(text, str):
+        raise BadParam(f"problem: must be a line of text; got {shown(text)}")
     name, *words = text.split() or [""]
     if name not in OPS:
-        raise BadParam(f"problem: op must be one of {' '.join(OPS)}; got {name!r}")
+        raise BadParam(f"problem: op must be one of {' '.join(OPS)}; got {shown(name)}")
     op_class, reader = OPS[name], _Words(name)
     for word in words:
         _read(lambda: reader.take(word, op_class), word)
@@ -133,7 +145,7 @@ def _read(step, word):
     except CydnnError:
         raise
     except (ValueError, TypeError, IndexError) as error:
-        raise BadParam(f"problem: {word!r} cannot be read: {error}") from None
+        raise BadParam(f"problem: {shown(word)} cannot be read: {error}") from None
 
 
 def parse_attribute(op_class, name: str, value: str):
@@ -166,6 +178,8 @@ class _Words:
             self.free.append(word)
         elif key == "groups" and eq:
             self.groups = int(value)
+            if self.groups < 1:
+                raise BadParam(f"problem: groups must be >= 1; got {self.groups}")
         elif key == "align" and eq:
             self.alignment = int(value)
         elif key == "acc" and eq:
@@ -175,7 +189,7 @@ class _Words:
         elif eq and (key in op_class.attributes() or key in _SHORT):
             self._attribute(op_class, key, value)
         else:
-            raise BadParam(f"problem: {word!r} is no word of {self.line}; operands are "
+            raise BadParam(f"problem: {shown(word)} is no word of {self.line}; operands are "
                            f"{' '.join(op_class.operands())}, attributes {' '.join(op_class.attributes())}, "
                            f"types {' '.join(BY_NAME)}, layouts {' '.join(LAYOUTS)}")
 
@@ -204,12 +218,20 @@ class _Words:
 
     def _named(self, text):
         body, at, strides = text.partition("@")
-        numbers, _, dtype = body.partition(":")
-        dims = tuple(map(int, numbers.split("x"))) if numbers[0].isdigit() else _letter_dims(numbers)
+        numbers, _, kind = body.partition(":")
+        dtype, times, vector = kind.partition("x")
+        if numbers[:1].isalpha():
+            dims = _letter_dims(numbers)
+        else:
+            dims = tuple(map(int, numbers.split("x"))) if numbers else ()
         if not at or strides in LAYOUTS:
-            return self._packed(dtype or self.dtype, dims, strides)
-        return TensorDesc(dtype or self.dtype, dims, tuple(map(int, strides.split(","))))
+            found = self._packed(dtype or self.dtype, dims, strides)
+        else:
+            found = TensorDesc(dtype or self.dtype, dims, tuple(map(int, strides.split(","))))
+        return found.replace(vector=int(vector)) if times else found
 
 
 def _letter_dims(word: str) -> tuple:
+    if not re.fullmatch(r"(?:[a-z]\d+)+", word):
+        raise ValueError(f"dims must be letters with numbers, such as n2c3; got {shown(word)}")
     return tuple(int(n) for n in re.findall(r"[a-z](\d+)", word))

@@ -6,6 +6,7 @@ Raises Finding on a fault.
 """
 from __future__ import annotations
 
+import re
 import struct
 import threading
 
@@ -14,6 +15,7 @@ import numpy as np
 from ... import _core, fusion, kernels
 from ...kernels import kinds, tensor_map
 from ...steps import Launch, Memset
+from ...given import several, shown
 from ...status import BadParam, NotSupported
 from ..cuda import pack
 from ..buffer import HOST, whole
@@ -40,9 +42,10 @@ class PtxDevice:
     context = None
 
     def __init__(self, target: str = "sm_80", facts: DeviceFacts | None = None):
-        digits = target.removeprefix("sm_").rstrip("af")
-        if not target.startswith("sm_") or not digits.isdigit() or int(digits) < 75:
-            raise BadParam(f'device: "ptx:<target>" must name a target from sm_75 on; got {target}')
+        found = re.fullmatch(r"sm_([0-9]{2,4})[af]?", target) if isinstance(target, str) else None
+        if not found or int(found[1]) < 75:
+            raise BadParam(f'device: "ptx:<target>" must name a target from sm_75 on; got {shown(target)}')
+        digits = found[1]
         self.name, self.target, sm = f"ptx:{target}", target, int(digits)
         self.facts = facts or of_target(sm, self.name)
         self.arena, self.checks, self.seed, self.blocks = Arena(), Checks(), None, None
@@ -201,8 +204,6 @@ class PtxExecutable(NumpyExecutable):
         super().__init__(plan)
         self.device = device
         self.launches = [step if isinstance(step, Memset) else self._prepare(step) for step in plan.steps]
-        self.numbers = _core.Numbers([default for _, default in plan.scalars],
-                                     [key for key, _ in plan.scalars])
         for each in self.launches:
             for _, kind, scalar in () if isinstance(each, Memset) else each[1].scalars:
                 patch = kinds.PATCHES[kind]

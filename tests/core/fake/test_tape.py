@@ -118,7 +118,7 @@ def test_a_number_out_of_range_is_refused_before_any_launch(fake, context, kerne
     for scalars, sentence in (((2**31, 0), "^scalar 0: must be in -2147483648 … 2147483647; got 21474836"),
                               ((0, 2**63), "^scalar 1: must be in -9223372036854775808 … "),
                               ((0.5, 0), "^scalar 0: must be a whole number"),
-                              ((0,), "^scalars: must be 2; got 1")):
+                              ((0,), "^execute: scalars must have 2 entries; got 1")):
         refused(tape, sentence, (), scalars)
         with pytest.raises(BadParam, match=sentence):
             tape.update_scalars(scalars)
@@ -174,7 +174,7 @@ def test_every_refusal_comes_before_any_launch(fake, tape, memory):
     there = fake.memory(1024, 1)
     fake.reset()
     refused(tape, r"pointers: must be 3 \(x, bias, y\); got 2", (x, y), None, work, 512)
-    refused(tape, r"scalars: must be 2; got 1", (x, bias, y), (1.0,), work, 512)
+    refused(tape, r"execute: scalars must have 2 entries; got 1", (x, bias, y), (1.0,), work, 512)
     refused(tape, r"^x: must not be null; got 0", (0, bias, y), None, work, 512)
     refused(tape, r"^y: must be aligned to 16 bytes; got 0x[0-9a-f]+8", (x, bias, y + 8), None, work, 512)
     refused(tape, r"^workspace: must have at least 256 bytes; got 255", (x, bias, y), None, work, 255)

@@ -104,7 +104,7 @@ def test_whole_numbers_lose_no_bit(keep, seed, count):
     ((2**63, 0), "^scalar seed: must be in -9223372036854775808 … 9223372036854775807; got 922337203"),
     ((0, 2**31), r"^scalar uid 9: must be in -2147483648 … 2147483647; got 2147483648"),
     ((0.5, 0), r"^scalar seed: must be a whole number, or an array of one in host memory; got 0\.5"),
-    ((0,), r"^scalars: must be 2; got 1"),
+    ((0,), r"^execute: scalars must have 2 entries; got 1"),
 ])
 def test_what_is_out_of_range_is_refused_before_anything_runs(keep, scalars, sentence):
     device = PtxDevice("sm_80")

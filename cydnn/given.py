@@ -1,0 +1,70 @@
+"""Numbers and lists as callers give them: read, or refused in one sentence that names what was given."""
+from __future__ import annotations
+
+from operator import index
+
+from .status import BadParam
+
+LEAST, MOST = -2 ** 63, 2 ** 64 - 1              # of a whole number
+MOST_SHOWN = 120                                 # characters of a value in an error
+UNORDERED = (str, bytes, bytearray, dict, set, frozenset)    # can be iterated, and are no list
+
+
+def shown(value) -> str:
+    """A value for an error: one line of bounded length. Never fails."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:                            # a number beyond Python's own limit
+        text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
+
+
+def whole(where: str, value) -> int:
+    """A whole number of at most 64 bits; a float is none, not even 2.0. Raises BadParam."""
+    try:
+        number = index(value)
+        if LEAST <= number <= MOST:
+            return number
+    except Exception:                            # the object's own __index__ may raise anything
+        pass
+    raise BadParam(f"{where} must be a whole number of at most 64 bits; got {shown(value)}")
+
+
+def wholes(where: str, values) -> tuple:
+    """A list of such numbers. Raises BadParam."""
+    try:
+        if not isinstance(values, UNORDERED):
+            numbers = tuple(map(index, values))
+            if not numbers or LEAST <= min(numbers) and max(numbers) <= MOST:
+                return numbers
+    except Exception:
+        pass
+    raise BadParam(f"{where} must be a list of whole numbers of at most 64 bits; got {shown(values)}")
+
+
+def real(where: str, value) -> float:
+    """A number as a float. Raises BadParam, also where it is beyond a float's range."""
+    try:
+        if not isinstance(value, (str, bytes, bytearray)):
+            return float(value)
+    except Exception:
+        pass
+    raise BadParam(f"{where} must be a number; got {shown(value)}")
+
+
+def several(where: str, values, what: str) -> list:
+    """A list, whatever it is of. Raises BadParam for a text, a dict, and what is no list."""
+    try:
+        if not isinstance(values, (str, bytes, bytearray, dict)):
+            return list(values)
+    except Exception:
+        pass
+    raise BadParam(f"{where} must be a list of {what}; got {shown(values)}")
+
+
+def flag(where: str, value) -> bool:
+    """True or False, or what Python takes for it. Raises BadParam for an array of several."""
+    try:
+        return bool(value)
+    except Exception:
+        raise BadParam(f"{where} must be True or False; got {shown(value)}") from None

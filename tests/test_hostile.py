@@ -1,0 +1,150 @@
+"""What leaves the library is its own exception, TypeError or ValueError, and names function, argument and
+value."""
+import os
+import time
+
+import numpy as np
+import pytest
+
+import cydnn
+from cydnn import bench, cudnn, device, frontend, plan
+from cydnn.ops import BY_NAME, ConvFprop, Problem
+from cydnn.status import AllocFailed, BadParam
+from support.hostile import Attack
+
+SOFTMAX = "softmax_fwd 4x8 f32"
+
+
+def built(line=SOFTMAX, where="numpy"):
+    return plan.build(bench.graph_of(Problem.parse(line)), where)
+
+
+def pygraph(**kw):
+    return frontend.pygraph(io_data_type=cydnn.data_type.FLOAT, handle=frontend.create_handle("numpy"), **kw)
+
+
+def with_scalar(value):
+    p = built()
+    return p.execute([np.zeros((4, 8), np.float32)] * 2, scalars=[value, 0.0])
+
+
+def described(text):
+    d = cudnn.createTensorDescriptor()
+    cudnn.setTensor4dDescriptor(d, 0, 0, text, 2, 3, 4)
+
+
+CALLS = {
+    "dtype: a text for NumPy's parser": (lambda: cydnn.dtype(",f16"),
+                 "dtype must be one of f64 .*; got ',f16'"),
+    "dtype: no type": (lambda: cydnn.dtype(None), "dtype must be one of .*; got None"),
+    "dtype: half a character": (lambda: cydnn.dtype("\ud800"), "dtype must be one of"),
+    "dtype: many digits": (lambda: cydnn.dtype("1" * 5000), "dtype must be one of .*; got '1{100,120}…"),
+    "dims: a fraction": (lambda: cydnn.TensorDesc("f32", (1.9, 2), (2, 1)),
+                         r"tensor: dims must be a list of whole numbers .*; got \(1.9, 2\)"),
+    "dims: infinite": (lambda: cydnn.TensorDesc("f32", (float("inf"),), (1,)), "tensor: dims must be a list"),
+    "dims: a text": (lambda: cydnn.TensorDesc("f32", "22", (2, 1)),
+                 "tensor: dims must be a list .*; got '22'"),
+    "dims: 2**63": (lambda: cydnn.TensorDesc("f32", (2 ** 63,), (1,)),
+                 r"dims and strides must be below 2\*\*63"),
+    "vector: a list": (lambda: cydnn.TensorDesc("f32", (1,), (1,), []),
+                 "tensor: vector must be a whole number"),
+    "layout": (lambda: cydnn.TensorDesc.packed("f32", (2, 3), "nchv"), "layout must be one of nchw nhwc, or"),
+    "set_dim": (lambda: pygraph().tensor([1.9], [1]), r"dim must be a list of whole numbers .*; got \[1.9\]"),
+    "set_uid": (lambda: pygraph().tensor([1], [1], uid=float("inf")),
+                 "tensor: uid must be a whole number .*inf"),
+    "tensor_like": (lambda: pygraph().tensor_like(None), "tensor_like: must be given .*; got NoneType"),
+    "key": (lambda: pygraph().key(), "graph: it must have at least one operation; got none"),
+    "parse: no text": (lambda: Problem.parse(5), "problem: must be a line of text; got 5"),
+    "parse: groups": (lambda: Problem.parse("conv_fprop n1c4h6w6 k4r3s3 groups=0"),
+                      "problem: groups must be >= 1; got 0"),
+    "parse: a list without end": (lambda: Problem.parse("pooling_fwd n1c2h4w4 window=1*99999999999"),
+                                  "'window=.*' cannot be read: a list must have 1 to 65536 numbers"),
+    "parse: alignment": (lambda: Problem.parse(SOFTMAX + " align=3"), "align must be a power of two; got 3"),
+    "build": (lambda: plan.build(Problem.parse(SOFTMAX)), "build: graph must be a Graph; got Problem"),
+    "build: device": (lambda: built(where=object()),
+                 'device: must be "cuda:N", "numpy" or a device; got <obj'),
+    "device": (lambda: device.get("cuda:99999999999999999999"), "device: must be .*got 'cuda:9{20}'"),
+    "device: a digit that is none": (lambda: device.get("cuda:²"), "device: must be .*; got 'cuda:²'"),
+    "device: number": (lambda: cudnn.create(2 ** 64), "device: must be .*; got '18446744073709551616'"),
+    "device: an array": (lambda: device.get(np.zeros(3)), "device: must be"),
+    "properties": (lambda: frontend.create_device_properties(2 ** 40),
+                 "device: must be .*; got '1099511627776'"),
+    "scalar: 10**400": (lambda: with_scalar(10 ** 400), "scalar alpha: must be a number, or an array of one"),
+    "scalar: a text": (lambda: with_scalar("1"), "scalar alpha: must be a number, or an array of one"),
+    "scalars: none": (lambda: built().execute([0, 0], scalars=5), "scalars must be a list of numbers; got 5"),
+    "pointers": (lambda: built().execute(5), "execute: pointers must be a list of pointers; got 5"),
+    "run": (lambda: built().run([1, 2]), r"execute: the variant pack must be a dict .*; got \[1, 2\]"),
+    "attribute: 10**400": (lambda: BY_NAME["lrn_fwd"](offset=10 ** 400), "lrn_fwd: offset must be a number"),
+    "attribute: infinite": (lambda: BY_NAME["rnn_fwd"](hidden=float("inf")), "hidden must be a whole number"),
+    "attribute: a list": (lambda: ConvFprop(mode=[]), r"conv_fprop: mode must be one of .*; got \[\]"),
+    "operand": (lambda: Problem(ConvFprop(), dict(x=5, w=5)), "conv_fprop: x must be a TensorDesc; got 5"),
+    "rank 0": (lambda: Problem(BY_NAME["conv_wgrad"](), dict.fromkeys("x dy dw".split(),
+                                                                     cydnn.TensorDesc("f32", (), ()))),
+               "conv_wgrad: x must have 1 to 3 spatial dims; got rank 0"),
+    "graph: nodes": (lambda: cydnn.Graph([5], []), "graph: nodes must be a list of Nodes; got 5"),
+    "graph: too large": (lambda: built(f"pointwise x={2 ** 62}:f32 mode=exp"),
+                         r"tensor x: must reach at most 2\*\*44 bytes; got 18446744073709551616"),
+    "stream": (lambda: cudnn.setStream(cudnn.create("numpy"), 2 ** 64),
+               r"cudnnSetStream: streamId is no stream: must be an address, from 0 to 2\*\*64 - 1; got 1844"),
+    "front stream": (lambda: frontend.set_stream(frontend.create_handle("numpy"), -1),
+                     "set_stream: stream: must be an address, .*; got -1"),
+    "legacy: an array for a size": (lambda: described([1]), r"n must be an int; got \[1\]"),
+    "legacy: a large size": (lambda: described(10 ** 400),
+                 "cudnnSetTensor4dDescriptor: n must have at most 64 bits"),
+    "workspace": (lambda: pygraph().deselect_workspace_greater_than("x"),
+                 "workspace must be a whole number .*'x'"),
+    "file": (lambda: pygraph().deserialize('{"format": 1}'),
+                 "the text must be JSON of a pygraph; got KeyError"),
+}
+
+
+@pytest.mark.parametrize("call, sentence", CALLS.values(), ids=CALLS)
+def test_what_comes_out(call, sentence):
+    with pytest.raises((BadParam, TypeError), match=sentence):
+        call()
+
+
+def test_memory_that_is_not_there_is_said(monkeypatch):
+    def full(*args):
+        raise MemoryError("Unable to allocate 16.0 GiB")
+    p = built()
+    monkeypatch.setattr(type(p.layout.steps[0].op), "evaluate", full)
+    with pytest.raises(AllocFailed, match="softmax_fwd: the host must have the memory .*; got: Unable"):
+        p.execute([np.zeros((4, 8), np.float32), np.zeros((4, 8), np.float32)])
+
+
+@pytest.mark.parametrize("attribute", ["mode=relu_fwd relu_lower_clip_slope", "mode=elu_fwd elu_alpha",
+                                       "mode=softplus_fwd softplus_beta", "mode=swish_fwd swish_beta"])
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e39])
+def test_numbers_beyond_f32_are_infinite_on_every_device(attribute, value):
+    """As a conversion in C makes them: zero times such a number is NaN in a kernel, so it is in NumPy."""
+    x, found = np.array([0, 1, -1, .5, -2, 1e-38, 3e38, -3e38], np.float32), []
+    for name in ("numpy", "ptx:sm_80"):
+        p, where = built(f"pointwise x=8:f32 {attribute}={value!r}", name), device.get(name)
+        buffers = [where.alloc(32), where.alloc(32)]
+        where.copy_in(buffers[0].ptr, x)
+        p.execute([int(b.ptr) for b in buffers])
+        found.append(where.copy_out(buffers[1].ptr, np.empty(8, np.float32)))
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("line", [
+    "softmax_fwd x=3x4:f16@3,1 align=4", "softmax_fwd 3x4 f16 align=2", "transform x=2x3:i8x4 y=2x3:i8x4",
+    "pointwise x=:f32 mode=exp", "matmul 8x4 4x3 bf16 align=64"])
+def test_texts_parse_back(line):
+    problem = Problem.parse(line)
+    assert Problem.parse(str(problem)) == problem
+    from cydnn.graph.text import problems
+    made = bench.graph_of(problem)
+    again = Problem.parse(problems(made))
+    assert bench.graph_of(again).key == made.key             # the line of a log, too
+
+
+def test_hostile_calls(capsys):
+    """CYDNN_CALLS rounds of other calls in every run; CYDNN_SEED repeats one."""
+    seed = int(os.environ.get("CYDNN_SEED") or time.time_ns() % 10 ** 9)
+    calls = int(os.environ.get("CYDNN_CALLS", 3600))
+    with capsys.disabled():
+        print(f"\nhostile calls: CYDNN_SEED={seed}", end=" ")
+    done = Attack(seed).run(calls)
+    assert min(done.counts.values()) >= calls // len(done.counts) and not done.foreign
