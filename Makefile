@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 
 .PHONY: demo test ptx clean
 
-$(STAMP): pyproject.toml setup.py $(wildcard cydnn/*.pyx cydnn/*.pxd)
+$(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.pyx cydnn/*.pxd)
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install -q --disable-pip-version-check -e ".[test,demo]"
 	touch $@

@@ -1,5 +1,8 @@
 """Builds the extensions and installs the folder ptx/ as cydnn/_ptx. No logic of its own;
 the rest is in pyproject.toml."""
+from pathlib import Path
+from runpy import run_path
+
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
 
@@ -9,6 +12,14 @@ DIRECTIVES = dict(language_level=3, binding=False, boundscheck=False, wraparound
 EXTENSIONS = [Extension(f"cydnn.{name}", [f"cydnn/{name}.pyx"], extra_compile_args=["-O2", "-g0"])
               for name in ("_driver", "_address", "_context", "_handles", "_numbers", "_operands", "_step",
                            "_tape", "_table", "_call", "_core")]
+
+# The manifest that is built in: another one beside it is refused.
+MANIFEST = Path(__file__).parent / "ptx" / "manifest.json"
+KNOWS = run_path(str(MANIFEST.parent.parent / "cydnn" / "kernels" / "seal.py"))
+KNOWS["read"](MANIFEST.read_bytes())             # looked through now, so that no process has to
+SEAL = KNOWS["seal_of"](MANIFEST.read_bytes())
+EXTENSIONS.append(Extension("cydnn._seal", ["cydnn/_seal.pyx"], depends=["ptx/manifest.json"],
+                            define_macros=[("CYDNN_SEAL", f'"{SEAL}"')]))
 
 setup(
     packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx"],

@@ -49,7 +49,12 @@ def _devices():
     from . import device
     rows = []
     for name in device.names():
-        f = device.get(name).facts
+        try:
+            f = device.get(name).facts
+        except CydnnError as error:
+            rows.append(dict(name=name, product=f"not usable: {error}", sm=0, sms=0, l2_bytes=0,
+                             bandwidth_gbs=0.0))
+            continue
         rows.append(dict(name=name, product=f.name, sm=f.sm, sms=f.sms, l2_bytes=f.l2_bytes,
                          bandwidth_gbs=f.bandwidth_gbs))
     default = device.default()
@@ -66,7 +71,10 @@ def _ptx_state() -> str:
         return f"broken: {error}"
     if wrong:
         return f"broken: {wrong[0]}" + (f", and {len(wrong) - 1} more" if wrong[1:] else "")
-    return f"ok, {len(names)} kernels for {' '.join(targets)} in {kernels.ptx_dir()}"
+    said = f"ok, {len(names)} kernels for {' '.join(targets)} in {kernels.ptx_dir()}"
+    other = kernels.replaced() or ("" if kernels.is_as_built() else
+                                   "the manifest is another than the extension was built with")
+    return f"{said}; {other}" if other else said
 
 
 def bench(args) -> int:

@@ -32,7 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import contract
-from contract import ROOT, ContractError, Variant, check_entry
+from contract import ROOT, ContractError, Variant, check_entry, seal
 
 NVCC_RELEASE = "13.0"
 FLAGS = "-ptx -std=c++17 -O3"
@@ -192,16 +192,18 @@ SECTIONS = {"kernel": "kernels", "funcs": "functions"}
 
 def read_manifest(out: Path) -> dict:
     path = out / "manifest.json"
-    return json.loads(path.read_text()) if path.is_file() else {"nvcc": "", "kernels": {}, "functions": {}}
+    found = json.loads(path.read_text()) if path.is_file() else {"nvcc": "", "kernels": {}, "functions": {}}
+    found.pop("seal", None)
+    return found
 
 
 def manifest_text(manifest: dict) -> str:
-    """JSON with one line for each kernel, so that a diff names kernels."""
+    """JSON with one line for each kernel, so that a diff names kernels; its seal in front."""
     def lines(section):
         return ",\n".join(f"  {json.dumps(name)}: {json.dumps(row, sort_keys=True)}"
                           for name, row in sorted(manifest[section].items()))
     sections = ",\n".join(f' "{section}": {{\n{lines(section)}\n }}' for section in ("functions", "kernels"))
-    return f'{{\n{sections},\n "nvcc": {json.dumps(manifest["nvcc"])}\n}}\n'
+    return seal.sealed(f'{{\n{sections},\n "nvcc": {json.dumps(manifest["nvcc"])}\n}}\n')
 
 
 # of a row: what an image is made from or checked against
@@ -298,6 +300,9 @@ def progress(futures, total):
 def check(tree: Tree, out: Path) -> list[str]:
     """Every way in which ptx/ does not match kernels_src/; compares hashes, needs no compiler."""
     manifest, wrong = read_manifest(out), list(tree.errors)
+    if (out / "manifest.json").is_file() and (out / "manifest.json").read_text() != manifest_text(manifest):
+        wrong.append("manifest.json must be as build_ptx.py writes it, with its seal; "
+                     "run build_ptx.py, which compiles nothing for that")
     for variant in tree.variants:
         missing = missing_images(manifest, variant, variant.targets, out)
         if missing:

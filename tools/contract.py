@@ -30,7 +30,8 @@ def _load(path):
 
 
 # by path: the package may not be built yet
-_expressions, kinds = (_load(ROOT / "cydnn" / "kernels" / name) for name in ("expressions.py", "kinds.py"))
+_expressions, kinds, seal = (_load(ROOT / "cydnn" / "kernels" / name)
+                             for name in ("expressions.py", "kinds.py", "seal.py"))
 expression, DTYPES = _expressions.expression, tuple(_expressions.DTYPE_BYTES)
 
 # key -> (default, types it may have); None: must be given

@@ -8,7 +8,7 @@ asked for, and their hash is verified each time.
 from __future__ import annotations
 
 import hashlib
-import json
+import logging
 import lzma
 import os
 import re
@@ -18,12 +18,17 @@ from math import prod
 from pathlib import Path
 
 from ..given import shown
-from ..status import BadParam, InternalError, NotSupported
+from .._seal import SEAL
+from ..status import BadParam, CydnnError, InternalError, NotSupported
+from . import seal
 from .expressions import expression
 from .pack import Attributes, Packed, Packer
 
 MANIFEST = "manifest.json"
+VARIABLE = "CYDNN_PTX_DIR"
+INSTALLED = Path(__file__).resolve().parents[1] / "_ptx"
 BUILD = "python tools/build_ptx.py"
+log = logging.getLogger("cydnn.kernels")
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 MOST_OF_CLUSTER = 8                              # blocks, on every GPU that has clusters
 
@@ -33,13 +38,12 @@ MOST_OF_CLUSTER = 8                              # blocks, on every GPU that has
 def ptx_dir() -> Path:
     """The folder with ``manifest.json``: ``CYDNN_PTX_DIR``, then ``cydnn/_ptx`` (installed),
     then ``ptx/`` of the repository."""
-    return _place(os.environ.get("CYDNN_PTX_DIR"))
+    return _place(os.environ.get(VARIABLE))
 
 
 @lru_cache(maxsize=None)
 def _place(named: str | None) -> Path:
-    here = Path(__file__).resolve().parents[1]
-    places = [Path(named)] if named else [here / "_ptx", here.parent / "ptx"]
+    places = [Path(named)] if named else [INSTALLED, INSTALLED.parents[1] / "ptx"]
     for place in places:
         if (place / MANIFEST).is_file():
             return place
@@ -49,7 +53,52 @@ def _place(named: str | None) -> Path:
 
 @lru_cache(maxsize=None)
 def _manifest(place: Path) -> dict:
-    return json.loads((place / MANIFEST).read_text())
+    path = place / MANIFEST
+    try:
+        data = path.read_bytes()
+        found = seal.read(data, known=SEAL)
+    except (OSError, ValueError) as error:
+        raise InternalError(f"manifest {path} {_said(error)}. Build it with `{BUILD}`, "
+                            "or install cydnn again") from None
+    if place == INSTALLED and seal.seal_of(data) != SEAL:
+        raise InternalError(f"manifest {path} must be the one that this cydnn was built with, sha256 "
+                            f"{SEAL[:16]}…; got {seal.seal_of(data)[:16]}…. Install cydnn again, or name a "
+                            "folder of your own by CYDNN_PTX_DIR")
+    if os.environ.get(VARIABLE) and place == Path(os.environ[VARIABLE]):
+        log.warning("%s", replaced())
+    return found
+
+
+def _said(error) -> str:
+    return f"must be readable; got {error.strerror or error}" if isinstance(error, OSError) else str(error)
+
+
+def is_as_built() -> bool:
+    """The manifest in use is the one that the extension was built with."""
+    return seal.seal_of((ptx_dir() / MANIFEST).read_bytes()) == SEAL
+
+
+def replaced() -> str:
+    """What the folder that CYDNN_PTX_DIR names has in place of the shipped kernels, "" without it."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        return ""
+    try:
+        usual = _rows(_place(None))
+    except (CydnnError, OSError, ValueError) as error:
+        return f"{VARIABLE}: kernels are those of {named}; what they replace cannot be said: {error.args[0]}"
+    mine = _rows(Path(named))
+    changed = [name for name in mine if name in usual and mine[name] != usual[name]]
+    more, less = [n for n in mine if n not in usual], [n for n in usual if n not in mine]
+    said = [f"{len(names)} {how} ({', '.join(names[:3])}{' …' if names[3:] else ''})"
+            for names, how in ((changed, "are others"), (more, "are new"), (less, "are missing")) if names]
+    return f"{VARIABLE}: kernels are those of {named}; of them {', '.join(said) or 'none is another'}"
+
+
+def _rows(place: Path) -> dict:
+    """Kernels and functions of a folder, whatever they are called."""
+    found = seal.read((place / MANIFEST).read_bytes(), known=SEAL)
+    return {**found["functions"], **found["kernels"]}
 
 
 @lru_cache(maxsize=None)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cydnn import (_address, _call, _context, _core, _driver, _handles, _numbers, _operands, _step, _table,
-                   _tape)
+from cydnn import (_address, _call, _context, _core, _driver, _handles, _numbers, _operands, _seal, _step,
+                   _table, _tape)
 
 PACKAGE = Path(__file__).parents[2] / "cydnn"
 OWN = {"_core": _core, "_address": _address, "_call": _call, "_context": _context, "_driver": _driver,
-       "_handles": _handles, "_numbers": _numbers, "_operands": _operands,
+       "_handles": _handles, "_numbers": _numbers, "_operands": _operands, "_seal": _seal,
        "_step": _step, "_table": _table, "_tape": _tape}
 
 

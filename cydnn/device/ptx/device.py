@@ -15,7 +15,7 @@ import numpy as np
 from ... import _core, fusion, kernels
 from ...kernels import kinds, tensor_map
 from ...steps import Launch, Memset
-from ...given import several, shown
+from ...given import shown
 from ...status import BadParam, NotSupported
 from ..cuda import pack
 from ..buffer import HOST, whole

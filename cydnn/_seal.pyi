@@ -1,0 +1,1 @@
+SEAL: str

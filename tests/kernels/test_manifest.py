@@ -1,0 +1,149 @@
+"""A damaged manifest is one clear error, whatever was changed; a replaced one says what it replaces."""
+import json
+import logging
+import random
+import subprocess
+import sys
+
+import pytest
+
+from cydnn import kernels
+from cydnn.__main__ import main
+from cydnn.kernels import seal
+from cydnn.status import CydnnError, InternalError
+
+NAMES = ("softmax_fwd_warp_f32_8", "transform_transpose_f32_f32")
+
+
+def text_of(rows: dict, functions=None) -> str:
+    return seal.sealed("{\n" + json.dumps(dict(kernels=rows, functions=functions or {}, nvcc="13.0.88"))[1:])
+
+
+@pytest.fixture
+def rows():
+    return {name: json.loads(json.dumps(kernels.get(name).row)) for name in NAMES}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, rows):
+    """A folder of two kernels that CYDNN_PTX_DIR names; ``folder.put(text)`` writes its manifest."""
+    class Folder:
+        path = tmp_path / "manifest.json"
+
+        def put(self, data):
+            self.path.write_bytes(data if isinstance(data, bytes) else data.encode())
+            kernels.reload()
+
+    for images in kernels.ptx_dir().iterdir():
+        if images.is_dir():
+            (tmp_path / images.name).symlink_to(images)
+    made = Folder()
+    made.put(text_of(rows))
+    monkeypatch.setenv("CYDNN_PTX_DIR", str(tmp_path))
+    yield made
+    monkeypatch.undo()
+    kernels.reload()
+
+
+def test_the_shipped_one_is_sealed_and_built_in():
+    data = (kernels.ptx_dir() / "manifest.json").read_bytes()
+    assert seal.read(data)["kernels"].keys() == set(kernels.names())
+    assert kernels.is_as_built(), "ptx/ has changed: python setup.py build_ext --inplace"
+
+
+def test_any_changed_byte_is_one_error(folder):
+    """Of 400 random changes: bytes set, dropped, doubled, swapped, and the file cut off."""
+    right, r = folder.path.read_bytes(), random.Random(5)
+    for _ in range(400):
+        data, at = bytearray(right), r.randrange(len(right))
+        ways = (lambda: data.__setitem__(at, data[at] ^ 1 << r.randrange(8)), lambda: data.pop(at),
+                lambda: data.insert(at, data[at]), lambda: data.__delitem__(slice(at, None)),
+                lambda: data.extend(b"}"))
+        r.choice(ways)()
+        folder.put(bytes(data))
+        with pytest.raises(InternalError, match=f"^manifest {folder.path} must .*Build it with"):
+            kernels.names()
+
+
+@pytest.mark.parametrize("data, sentence", [
+    (b"", "must begin with its seal; got none"), (b"{}", "must begin with its seal"),
+    (seal.sealed("{\nx"), "must be JSON; got Expecting"), (seal.sealed("{\n\xff"), "must be JSON"),
+    (seal.sealed("{\n" + '"a":' + "[" * 10 ** 5), "must be JSON"),
+    (seal.sealed('{\n"kernels": {}, "functions": {}}'), "must be what build_ptx.py writes: .* must have nvcc"),
+    (seal.sealed('{\n"kernels": [], "functions": {}, "nvcc": ""}'), r"kernels must be as .*; got \[\]"),
+    (seal.sealed('{\n"kernels": {}, "functions": {}, "nvcc": "", "extra": 1}'), "must have no 'extra'")])
+def test_what_is_no_manifest(folder, data, sentence):
+    folder.put(data)
+    with pytest.raises(InternalError, match=sentence):
+        kernels.names()
+
+
+def places(x, found):
+    for key in (x if isinstance(x, dict) else range(len(x))):
+        found.append((x, key))
+        if isinstance(x[key], (dict, list)):
+            places(x[key], found)
+    return found
+
+
+def test_a_forged_one_has_a_schema(folder, rows):
+    """Sealed again after a change of its rows: refused with the row's name, or taken whole."""
+    r, refused = random.Random(6), 0
+    for _ in range(300):
+        changed = json.loads(json.dumps(rows))
+        inside, key = r.choice(places(changed, []))
+        if r.random() < .3:
+            del inside[key]
+        else:
+            inside[key] = r.choice([None, -1, 1.5, [], {}, "", "../../etc/passwd", [None], True, "x" * 10 ** 4])
+        folder.put(text_of(changed))
+        try:
+            for name in kernels.names():
+                kernels.get(name).image_for(80).text()
+        except CydnnError as error:
+            refused += 1
+            assert len(str(error)) < 1000
+    assert refused > 150
+
+
+def test_a_file_outside_of_the_folder_is_refused(folder, rows):
+    rows[NAMES[0]]["images"]["sm_75"]["file"] = "../../secret"
+    folder.put(text_of(rows))
+    with pytest.raises(InternalError, match=f"{NAMES[0]}.sm_75: file must be as build_ptx.py writes it"):
+        kernels.names()
+
+
+@pytest.mark.parametrize("words", [["info"], ["info", "--json"], ["ptx"], ["ptx", NAMES[0]], ["ptx", "--check"]])
+def test_the_command_line_says_it_in_a_sentence(folder, capsys, words):
+    folder.put(b"{")
+    assert main(words) == 1
+    said = "".join(capsys.readouterr())
+    assert "must begin with its seal; got none" in said and "Traceback" not in said
+
+
+def test_a_replaced_folder_says_what_it_replaces(folder, rows, caplog, capsys):
+    rows["mine"] = rows.pop(NAMES[0])
+    rows[NAMES[1]]["about"] = "another"
+    folder.put(text_of(rows))
+    with caplog.at_level(logging.WARNING, "cydnn"):
+        assert kernels.names() == sorted(["mine", NAMES[1]])
+    said, = [record.getMessage() for record in caplog.records]
+    assert f"CYDNN_PTX_DIR: kernels are those of {folder.path.parent}" in said
+    assert f"of them 1 are others ({NAMES[1]}), 1 are new (mine), " in said and "are missing (" in said
+    main(["info"])
+    assert "1 are new (mine)" in capsys.readouterr().out
+
+
+def test_an_installed_one_must_be_the_one_built_in(folder, monkeypatch):
+    monkeypatch.delenv("CYDNN_PTX_DIR")
+    monkeypatch.setattr("cydnn.kernels.manifest.INSTALLED", folder.path.parent)
+    kernels.reload()
+    with pytest.raises(InternalError, match="must be the one that this cydnn was built with, sha256 .*; got"):
+        kernels.names()
+
+
+def test_the_extension_is_made_of_the_manifest_beside_setup():
+    from cydnn._seal import SEAL
+    run = subprocess.run([sys.executable, "-c", "import cydnn._seal as s; print(s.SEAL)"],
+                         capture_output=True, text=True)
+    assert run.stdout.strip() == SEAL and len(SEAL) == 64
