@@ -10,6 +10,7 @@ cdef class Turns:
     cdef PyThread_type_lock lock
     cdef unsigned long owner                  # the thread that has it, ``depth`` times over
     cdef int depth
+    cdef object __weakref__
     cdef int take(self) except -1
     cdef int give(self) except -1
 

@@ -20,6 +20,8 @@ def nullable(int number, pointers=()) -> int:
                        f"got {number}, {sorted(places)}")
     return number | sum(1 << 32 + place for place in places)
 
+from cydnn.locks import watched
+
 
 @cython.final
 cdef class Turns:
@@ -29,6 +31,7 @@ cdef class Turns:
         self.lock = PyThread_allocate_lock()
         if self.lock == NULL:
             raise MemoryError()
+        watched(self)
 
     def __dealloc__(self):
         if self.lock != NULL:
@@ -49,6 +52,10 @@ cdef class Turns:
         if self.depth == 0:
             PyThread_release_lock(self.lock)
         return 0
+
+    def _at_fork_reinit(self) -> None:
+        """In a forked child: nobody holds it. The old lock may be held by a thread that is not there."""
+        self.lock, self.depth = PyThread_allocate_lock(), 0
 
     def __enter__(self):
         self.take()

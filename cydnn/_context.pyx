@@ -12,8 +12,8 @@ from cydnn._driver cimport IS_MISSING, check, cu, device_count, error_text, fail
 from cydnn.cuda cimport address_t
 
 from hashlib import sha256
-from threading import Lock
 
+from cydnn.locks import lock
 from cydnn.status import BadParam, ExecutionFailed, NotSupported
 
 # After these a context is of no use.
@@ -48,7 +48,7 @@ cdef class Context:
         cdef int n = device_count()
         if not 0 <= ordinal < n:
             raise BadParam(f"device: ordinal must be in 0..{n - 1}; got {ordinal}")
-        self.ordinal, self.modules, self.lock = ordinal, {}, Lock()
+        self.ordinal, self.modules, self.lock = ordinal, {}, lock()
         check(cu.DeviceGet(&self.device, ordinal), "cuDeviceGet")
         check(cu.DevicePrimaryCtxRetain(&self.handle, self.device), "cuDevicePrimaryCtxRetain")
 

@@ -5,7 +5,6 @@
 """
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 
 from . import device as devices
@@ -13,6 +12,7 @@ from ._core import scratch_of
 from .graph import Graph
 from .heuristics import ANYTHING, Choice, Wish, best
 from .layout import Layout
+from .locks import lock
 from .log import CHOICES, REASONS, log
 from .graph.text import problems
 from .given import shown
@@ -94,7 +94,7 @@ def room(workspace, otherwise: int) -> tuple:
 
 
 _cache: OrderedDict = OrderedDict()
-_lock = threading.Lock()
+_lock = lock()
 
 
 def build(graph: Graph, device=None, wish: Wish = ANYTHING) -> ExecutionPlan:

@@ -33,7 +33,16 @@ class CydnnError(RuntimeError):
         return "\n  ".join([text, *self.infos])
 
     def __reduce__(self):
-        return type(self), self.args, {"infos": self.infos}
+        """With everything that it says; how its class is made does not matter."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type, args: tuple, state: dict) -> CydnnError:
+    """The error of a pickle. It is not the last one of the thread that reads it."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class NotInitialized(CydnnError):

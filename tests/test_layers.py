@@ -13,7 +13,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "status",
     # the errors and the version; all else is loaded when it is asked for
     "__init__",
-    "arena given _seal",
+    "arena given locks _seal",
     "dtypes",
     "tensor",
     "operand",

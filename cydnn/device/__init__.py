@@ -8,9 +8,9 @@ workspace_bytes, stream)``.
 from __future__ import annotations
 
 import logging
-import threading
 
 from ..given import shown
+from ..locks import rlock
 from ..status import BadParam, CydnnError
 from .facts import KNOWN, DeviceFacts
 
@@ -18,7 +18,7 @@ log = logging.getLogger("cydnn.device")
 LEAST_SM = 75
 _devices: dict = {}
 _default: list = []
-_lock = threading.RLock()
+_lock = rlock()
 
 
 def _cuda(ordinal: int):

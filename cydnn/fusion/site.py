@@ -7,11 +7,11 @@ Any tensor that broadcasts to the lead's dims has an address made of these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import gcd
 
 from ..graph import Tensor
 from ..kernels.expressions import ceil_div
+from ..locks import once
 from ..status import NotSupported
 from .program import At, Digit
 
@@ -38,7 +38,7 @@ class Site:
     counts_vectors: bool = False
     scattered: bool = False
 
-    @cached_property
+    @once
     def aligned(self) -> int:
         """How many neighbours of a vector are aligned together in the lead:
         the largest power of two, up to the lanes, that divides its strides."""
@@ -54,7 +54,7 @@ class Site:
         """The dim along which the lanes of a mark lie."""
         return dict(self.keys)[self.along][-1] if self.along else None
 
-    @cached_property
+    @once
     def digits(self) -> tuple:
         """((source, ((axis, elements of the source inside it, how many of it there are until
         the next), …), its number of values), …), the fastest axis first. The source "at" is

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 
-from ..ops import Op, Pointwise
 from ..given import several, shown
+from ..locks import once
+from ..ops import Op, Pointwise
 from ..status import BadParam
 from ..steps import Scalar
 from .tensor import Tensor
@@ -55,18 +55,18 @@ class Node:
                 raise BadParam(f"{self.name}: {scalar} is no scalar of {op.name}; "
                                f"scalars are {' '.join(op.scalars)}")
 
-    @cached_property
+    @once
     def reads(self) -> tuple:
         """uids of the inputs, and of the tensors that give numbers; each once."""
         found = [u for o in self.op.reads if o in self.operands for u in every(self.operands[o])]
         found += [s.uid for s in self.scalars.values() if isinstance(s, FromTensor)]
         return tuple(dict.fromkeys(found))
 
-    @cached_property
+    @once
     def writes(self) -> tuple:
         return tuple([self.operands[o] for o in self.op.writes if o in self.operands])
 
-    @cached_property
+    @once
     def key(self):
         return self.op, tuple(sorted(self.operands.items())), tuple(sorted(self.scalars.items(), key=str))
 
@@ -223,7 +223,7 @@ class Graph:
             raise BadParam(f"graph: it must have no cycle; got one through {', '.join(names)}")
         return tuple(order)
 
-    @cached_property
+    @once
     def consumers(self) -> dict[int, tuple]:
         """uid -> numbers of the nodes that read it, each once."""
         found: dict[int, list] = {uid: [] for uid in self.tensors}
@@ -232,12 +232,12 @@ class Graph:
                 found[uid].append(i)
         return {uid: tuple(users) for uid, users in found.items()}
 
-    @cached_property
+    @once
     def anchors(self) -> tuple:
         """Numbers of the nodes that are no pointwise operations: regions of those grow around them."""
         return tuple([i for i, n in enumerate(self.nodes) if not isinstance(n.op, Pointwise)])
 
-    @cached_property
+    @once
     def above(self) -> tuple:
         """For each node the set (bit i: node i) of all nodes that it waits for, directly or not."""
         masks: list[int] = []
@@ -250,14 +250,14 @@ class Graph:
             masks.append(mask)
         return tuple(masks)
 
-    @cached_property
+    @once
     def slots(self) -> tuple[int, ...]:
         """uids of the tensors a caller provides pointers for, in uid order."""
         used = {u for n in self.nodes for u in (*n.reads, *n.writes)}
         used |= {self.tensors[u].ragged for u in used} - {None}
         return tuple(u for u, t in self.tensors.items() if u in used and t.kind == "memory")
 
-    @cached_property
+    @once
     def key(self):
         """Hashable identity: what must be equal for a plan to serve."""
         return tuple([n.key for n in self.nodes]), tuple(self.tensors.values())

@@ -2,9 +2,9 @@
 or a region of pointwise nodes."""
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
+from ..locks import once
 from ..steps import Pointer, Scalar, Scratch
 from .graph import FromTensor, Graph, Node, every
 from .region import Region, bits
@@ -96,7 +96,7 @@ class Match:
             what = self.__dict__["node"].op.name if self.__dict__.get("node") else "a region"
             raise AttributeError(f"{what} has no operand {name}") from None
 
-    @cached_property
+    @once
     def descs(self) -> list[Tensor]:
         """Tensors of all present operands, inputs first."""
         return [d for v in self.operands.values() if v is not None for d in every(v)]
@@ -105,7 +105,7 @@ class Match:
     def dtypes(self) -> set:
         return {d.dtype.name for d in self.descs}
 
-    @cached_property
+    @once
     def features(self) -> dict:
         """{what an engine must understand: the tensor or number that asks for it}."""
         found = {}

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from ..locks import once
 from .graph import Graph
 
 
@@ -25,27 +25,27 @@ class Region:
     graph: Graph
     mask: int
 
-    @cached_property
+    @once
     def nodes(self) -> tuple:
         """Numbers of the nodes, in the order of the graph."""
         return tuple(bits(self.mask))
 
-    @cached_property
+    @once
     def writes(self) -> tuple:
         return tuple([u for i in self.nodes for u in self.graph.nodes[i].writes])
 
-    @cached_property
+    @once
     def inputs(self) -> tuple:
         own = set(self.writes)
         return tuple(dict.fromkeys(u for i in self.nodes for u in self.graph.nodes[i].reads if u not in own))
 
-    @cached_property
+    @once
     def outputs(self) -> tuple:
         g = self.graph
         leaves = lambda u: any(not self.mask >> j & 1 for j in g.consumers[u])
         return tuple([u for u in self.writes if not g.tensors[u].is_virtual or leaves(u)])
 
-    @cached_property
+    @once
     def inner(self) -> tuple:
         out = set(self.outputs)
         return tuple([u for u in self.writes if u not in out])
@@ -58,7 +58,7 @@ class Region:
             outside |= above[i]
         return not any(above[j] & self.mask for j in bits(outside & ~self.mask))
 
-    @cached_property
+    @once
     def traffic_bytes(self) -> int:
         """Bytes that must move: every tensor in memory at the border, once."""
         tensors = self.graph.tensors

@@ -3,11 +3,11 @@ prints and parses back."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ..arena import arrange
 from ..engines import BY_INDEX, Config, Engine, engines_for
 from ..graph import Graph, Match
+from ..locks import once
 from ..steps import Scratch, pointers
 
 
@@ -81,7 +81,7 @@ class Choice:
         some = {"tensor_core"} & {n for e in self.engines for n in e.notes}
         return tuple(sorted(common | some | ({"runtime_compilation"} if self.is_spliced else set())))
 
-    @cached_property
+    @once
     def steps(self) -> tuple:
         """(number of the part, step) of all parts, in order."""
         return tuple([(i, step) for i, part in enumerate(self.parts)
@@ -91,7 +91,7 @@ class Choice:
     def is_spliced(self) -> bool:
         return any(getattr(step, "fuse", None) for _, step in self.steps)
 
-    @cached_property
+    @once
     def areas(self) -> tuple[dict, int]:
         """({virtual uid or Scratch: offset in the workspace}, bytes of the workspace),
         by how long each lives."""
@@ -108,7 +108,7 @@ class Choice:
     def workspace_bytes(self) -> int:
         return self.areas[1]
 
-    @cached_property
+    @once
     def text(self) -> str:
         """The form that parses back: what was changed, then a line for each part."""
         head = ["composite"] if self.is_composite else []

@@ -13,11 +13,12 @@ import lzma
 import os
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 
 from ..given import shown
+from ..locks import once
 from .._seal import SEAL
 from ..status import BadParam, CydnnError, InternalError, NotSupported
 from . import seal
@@ -230,12 +231,12 @@ class Kernel:
     def __repr__(self):
         return f"Kernel({self.name}: {', '.join(self.row['images'])})"
 
-    @cached_property
+    @once
     def offsets(self) -> tuple:
         """Where in the parameter block each parameter begins."""
         return tuple([row["offset"] for row in self.row["params"]])
 
-    @cached_property
+    @once
     def images(self) -> dict[str, Image]:
         """The images by target."""
         facts_of = lambda row: {k: v for k, v in row.items() if k != "file"}
@@ -255,16 +256,16 @@ class Kernel:
     def param_bytes(self) -> int:
         return self.row["param_bytes"]
 
-    @cached_property
+    @once
     def fuse_offset(self) -> int | None:
         """Where the parameters of what is spliced in begin; they may need more bytes than the block has."""
         return next((row["offset"] for row in self.row["params"] if row["type"] == "Fuse"), None)
 
-    @cached_property
+    @once
     def _packers(self) -> list:
         return [Packer(self.name, row) for row in self.row["params"] if row["type"] != "Fuse"]
 
-    @cached_property
+    @once
     def _shape(self) -> tuple:
         lists = [tuple(map(expression, self.row[key])) for key in ("needs", "grid", "block")]
         return *lists, expression(self.row["smem"])

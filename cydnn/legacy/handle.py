@@ -5,12 +5,12 @@
 """
 from __future__ import annotations
 
-import threading
 from statistics import median
 from time import perf_counter
 
 from .. import device as devices
 from .._core import Event, HandleBase, PlanTable, stream_of
+from ..locks import lock
 from ..status import NAMES, BadParam, NotInitialized, last_error_string
 from .arguments import Kind, integer, public
 from .enums import CUDNN_VERSION
@@ -28,7 +28,7 @@ class Handle(HandleBase):
 
     def __init__(self, device):
         self.device, self.table, self.answers = device, PlanTable(), {}
-        self._lent, self._kept, self._lock = {}, [], threading.Lock()
+        self._lent, self._kept, self._lock = {}, [], lock()
         self.use(0)
 
     def __repr__(self):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import struct
-import threading
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ... import _core, fusion, kernels
 from ...kernels import kinds, tensor_map
 from ...steps import Launch, Memset
 from ...given import shown
+from ...locks import rlock
 from ...status import BadParam, NotSupported
 from ..cuda import pack
 from ..buffer import HOST, whole
@@ -54,7 +54,7 @@ class PtxDevice:
         self.replaced: dict[str, str] = {}       # kernel name -> PTX to run instead of the shipped image
         self._kept: list[Allocation] = []        # variables of modules
         self._meeting: Allocation | None = None
-        self.lock = threading.RLock()            # one call at a time: there is one set of registers
+        self.lock = rlock()            # one call at a time: there is one set of registers
         self._groups = 1
 
     def __repr__(self):

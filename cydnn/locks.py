@@ -1,0 +1,51 @@
+"""Locks that a forked child finds open, and values that are computed once without one.
+
+``fork`` copies a lock that another thread of the parent holds, and copies no such thread: nobody would open
+it. What the locks guard is whole at every moment a fork can come, as single steps of dicts are.
+"""
+from __future__ import annotations
+
+import os
+import threading
+from weakref import WeakSet
+
+_all: WeakSet = WeakSet()
+
+
+def watched(lock):
+    """A lock that is open in a child; it has ``_at_fork_reinit``, as those of ``threading`` have."""
+    _all.add(lock)
+    return lock
+
+
+def lock():
+    return watched(threading.Lock())
+
+
+def rlock():
+    return watched(threading.RLock())
+
+
+def _open_all():
+    for one in list(_all):
+        one._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_open_all)
+
+
+class once:
+    """``functools.cached_property`` as it is from Python 3.12 on: without a lock for all objects of a class.
+    Two threads may compute a value at once; either serves."""
+
+    def __init__(self, compute):
+        self.compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, one, owner=None):
+        if one is None:
+            return self
+        value = one.__dict__[self.name] = self.compute(one)
+        return value
