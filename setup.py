@@ -1,4 +1,5 @@
-"""Builds the extensions and installs the folder ptx/ as cydnn/_ptx. No logic of its own;
+"""Builds the extensions and installs the folders ptx/ as cydnn/_ptx, examples/ as cydnn/examples. No logic of
+its own;
 the rest is in pyproject.toml."""
 from pathlib import Path
 from runpy import run_path
@@ -22,8 +23,8 @@ EXTENSIONS.append(Extension("cydnn._seal", ["cydnn/_seal.pyx"], depends=["ptx/ma
                             define_macros=[("CYDNN_SEAL", f'"{SEAL}"')]))
 
 setup(
-    packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx"],
-    package_dir={"cydnn._ptx": "ptx"},
+    packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx", "cydnn.examples"],
+    package_dir={"cydnn._ptx": "ptx", "cydnn.examples": "examples"},
     package_data={"cydnn": ["*.pyx", "*.pxd", "*.pyi", "py.typed"], "cydnn.backend": ["*.csv"],
                   "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"]},
     include_package_data=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 
@@ -89,9 +90,12 @@ def bench(args) -> int:
         print(json.dumps(benches.as_json(rows), indent=1))
     else:
         f = device.get(args.device).facts
-        print(f"# {f.name}, driver CUDA {f.driver // 1000}.{f.driver % 1000 // 10}; cold L2, "
-              f"median of {args.repeat}; peer: {args.against or 'none'}")
+        print(f"# {f.name}; {benches.measured(device.get(args.device), args.repeat)}; "
+              f"peer: {args.against or 'none'}")
         print(benches.table(rows, args.markdown))
+        for row in rows:
+            print(*[f"{row.problem}: {reason.strip()}" for reason in row.reasons], sep="\n",
+                  end="\n" if row.reasons else "")
     return 1 if any(r.us != r.us for r in rows) else 0
 
 
@@ -150,6 +154,7 @@ def _number(target: str) -> int:
 
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cydnn", description=" ".join(__doc__.split()))
+    parser.add_argument("--version", action="version", version=f"cydnn {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, run in (("info", info), ("bench", bench), ("ptx", ptx)):
         sub = verbs.add_parser(verb, help=run.__doc__)
@@ -179,10 +184,15 @@ def main(argv=None) -> int:
                              help="with --run: list the instructions that did not run")
     args = parser.parse_args(argv)
     try:
-        return args.run(args)
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
     except CydnnError as error:
         print(f"cydnn: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:                      # the reader has seen enough: `… | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ the median of many runs counts, ours and the peer's runs alternate. Rows where w
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 import numpy as np
@@ -42,6 +42,7 @@ class Row:
     peer_us: float = float("nan")
     ratio: float = float("nan")
     note: str = ""
+    reasons: list = field(default_factory=list)  # of the engines, where none took the problem
 
 
 def graph_of(problem: Problem, scalars=()) -> Graph:
@@ -128,10 +129,23 @@ class Clock:
             self.times([lambda: self.device.context.copy(b.ptr, a.ptr, half, 0)], repeat)[0])
 
 
+MOST_WALL = 3                                    # runs by the wall clock
+
+
+def measured(device, repeat: int) -> str:
+    """What the times of a table are."""
+    if device.context is not None:
+        driver = device.facts.driver
+        return f"driver CUDA {driver // 1000}.{driver % 1000 // 10}; device time, cold L2, median of {repeat}"
+    what = ("of the interpreter, not of a GPU" if device.facts.kind == "cuda"
+            else "of the NumPy reference, not of a kernel")
+    return f"wall clock {what}, median of {min(repeat, MOST_WALL)}, caches as they are"
+
+
 def _wall(call, repeat):
     import time
     found = []
-    for _ in range(min(repeat, 3)):
+    for _ in range(min(repeat, MOST_WALL)):
         start = time.perf_counter()
         call()
         found.append(1e6 * (time.perf_counter() - start))
@@ -151,7 +165,7 @@ def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True
         try:
             _measure(row, Problem.parse(line), device, clock, copy, peer, repeat, wish, check)
         except CydnnError as error:
-            row.note = str(error).splitlines()[0]
+            row.note, *row.reasons = str(error).splitlines()
         plans.forget()
         rows.append(row)
     return rows
@@ -161,6 +175,8 @@ def _peer(name, device):
     from ..status import BadParam
     if name != "torch":
         raise BadParam(f"bench: against must be torch; got {name!r}")
+    if device.context is None:
+        raise BadParam(f"bench: --against {name} needs a CUDA device, where both run; got {device.name}")
     try:
         from . import peer
     except ModuleNotFoundError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from ..given import real, several, shown
+from ..given import real, several, shown, whole, wholes
 from ..ops import (BatchNormBwd, BatchNormTraining, ConvDgrad, ConvFprop, ConvWgrad, GenStats, Matmul,
                    Reduction)
 from ..status import BadParam
@@ -54,8 +54,8 @@ class Operations:
     # ---- Convolution ----
 
     def conv_fprop(self, *args, **kw):
-        """Y = conv(image, weight); image (n, c, …), weight (k, c/groups, …). Y is channels-last unless
-        its stride is set. ``pre_padding, post_padding`` may stand in place of ``padding``."""
+        """Y = conv(image, weight); image (n, c, …), weight (k, c/groups, …). Padding 0, stride and dilation 1
+        unless given, a list or one number for all spatial dims. Y is channels-last unless its stride is set. ``pre_padding, post_padding`` may stand in place of ``padding``."""
         return self._conv("conv_fprop", ConvFprop, dict(x="image", w="weight"), ("y", "Y"), args, kw)
 
     def conv_dgrad(self, *args, **kw):
@@ -171,7 +171,8 @@ _ANY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 def _form(*paddings) -> list:
     """The parameters behind the two tensors."""
-    lists = [inspect.Parameter(p, _ANY, default=()) for p in (*paddings, "stride", "dilation")]
+    lists = [inspect.Parameter(p, _ANY, default=0 if p in paddings else 1)
+             for p in (*paddings, "stride", "dilation")]
     rest = dict(convolution_mode=convolution_mode.CROSS_CORRELATION, compute_data_type=NOT_SET, name="")
     return [*lists, *(inspect.Parameter(p, _ANY, default=value) for p, value in rest.items())]
 
@@ -183,7 +184,7 @@ def bound(method: str, tensors: tuple, args: tuple, kw: dict) -> dict:
     """The arguments of a convolution by name, in the first of its two forms that they fit. Raises
     TypeError."""
     head, errors = [inspect.Parameter(t, _ANY) for t in tensors], []
-    has_four_lists = len(args) > 5 and isinstance(args[5], (list, tuple))
+    has_four_lists = len(args) > 5 and isinstance(args[5], (list, tuple, int))
     for form in FORMS[has_four_lists:]:
         signature = inspect.Signature([*head, *form])
         try:
@@ -196,13 +197,15 @@ def bound(method: str, tensors: tuple, args: tuple, kw: dict) -> dict:
     raise TypeError("\n".join(errors))
 
 
-def whole_numbers(name: str, argument: str, values) -> list[int]:
-    """One for each spatial dim."""
+def whole_numbers(name: str, argument: str, values) -> list[int] | int:
+    """One for each spatial dim, or one for all of them."""
+    if hasattr(values, "__index__"):
+        return whole(f"{name}: {argument}", values)
     if not isinstance(values,
                       (list, tuple)) or not values or not all(hasattr(v, "__index__") for v in values):
-        raise BadParam(f"{name}: {argument} must have one integer for each spatial dim, such as [1, 1]; got "
-                       f"{values!r}")
-    return [int(v) for v in values]
+        raise BadParam(f"{name}: {argument} must have one integer for each spatial dim, such as [1, 1], or be "
+                       f"one for all; got {shown(values)}")
+    return list(wholes(f"{name}: {argument}", values))
 
 
 for _method, _tensors in (("conv_fprop", ("image", "weight")), ("conv_dgrad", ("loss", "filter")),
