@@ -8,8 +8,8 @@ from importlib import import_module
 from importlib.machinery import PathFinder as _Finder
 
 if _Finder.find_spec(f"{__name__}._core", __path__) is None:
-    raise ImportError(f"cydnn: the folder {__path__[0]} is the source, without the built extensions. Leave it "
-                      "to use an installed cydnn, or build them here: pip install -e .")
+    raise ImportError(f"cydnn: the folder {__path__[0]} is the source, without the built extensions. Leave "
+                      "it to use an installed cydnn, or build them here: pip install -e .")
 
 from .status import (AllocFailed, ArchMismatch, BadParam, CydnnError, DriverNotFound, ExecutionFailed,
                      InternalError, InvalidValue, NotInitialized, NotSupported,

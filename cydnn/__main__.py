@@ -152,36 +152,41 @@ def _number(target: str) -> int:
     return int(digits)
 
 
+def _bench_options(sub):
+    sub.add_argument("problem", nargs="+",
+                     help='a problem, such as "softmax_fwd 16384x4096 bf16", or @file')
+    sub.add_argument("--against", choices=["torch"])
+    sub.add_argument("--device")
+    sub.add_argument("--repeat", type=int, default=30)
+    sub.add_argument("--markdown", action="store_true")
+
+
+def _ptx_options(sub):
+    sub.add_argument("name", nargs="?", default="")
+    sub.add_argument("--check", action="store_true", help="verify the hash of every image")
+    sub.add_argument("--text", action="store_true", help="print the PTX of the named kernel")
+    sub.add_argument("--run", action="store_true", dest="run_it",
+                     help="run the named kernel's own problems on the interpreter, checked")
+    sub.add_argument("--target",
+                     help="with --run: sm_75, sm_80 …; "
+                          "with --text: nothing but the PTX of its image")
+    sub.add_argument("--seed", type=int, help="with --run: a random order of warps")
+    sub.add_argument("--line", action="append",
+                     help="with --run: a problem in place of the kernel's own; may be repeated")
+    sub.add_argument("--file", help="with --run: PTX to run in place of the shipped one")
+    sub.add_argument("--uncovered", action="store_true",
+                     help="with --run: list the instructions that did not run")
+
+
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cydnn", description=" ".join(__doc__.split()))
     parser.add_argument("--version", action="version", version=f"cydnn {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, run in (("info", info), ("bench", bench), ("ptx", ptx)):
-        sub = verbs.add_parser(verb, help=run.__doc__)
+    for run, options in ((info, lambda sub: None), (bench, _bench_options), (ptx, _ptx_options)):
+        sub = verbs.add_parser(run.__name__, help=run.__doc__)
         sub.set_defaults(run=run)
         sub.add_argument("--json", action="store_true")
-        if verb == "bench":
-            sub.add_argument("problem", nargs="+",
-                             help='a problem, such as "softmax_fwd 16384x4096 bf16", or @file')
-            sub.add_argument("--against", choices=["torch"])
-            sub.add_argument("--device")
-            sub.add_argument("--repeat", type=int, default=30)
-            sub.add_argument("--markdown", action="store_true")
-        if verb == "ptx":
-            sub.add_argument("name", nargs="?", default="")
-            sub.add_argument("--check", action="store_true", help="verify the hash of every image")
-            sub.add_argument("--text", action="store_true", help="print the PTX of the named kernel")
-            sub.add_argument("--run", action="store_true", dest="run_it",
-                             help="run the named kernel's own problems on the interpreter, checked")
-            sub.add_argument("--target",
-                             help="with --run: sm_75, sm_80 …; "
-                                  "with --text: nothing but the PTX of its image")
-            sub.add_argument("--seed", type=int, help="with --run: a random order of warps")
-            sub.add_argument("--line", action="append",
-                             help="with --run: a problem in place of the kernel's own; may be repeated")
-            sub.add_argument("--file", help="with --run: PTX to run in place of the shipped one")
-            sub.add_argument("--uncovered", action="store_true",
-                             help="with --run: list the instructions that did not run")
+        options(sub)
     args = parser.parse_args(argv)
     try:
         code = args.run(args)

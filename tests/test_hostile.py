@@ -85,7 +85,7 @@ CALLS = {
     "graph: too large": (lambda: built(f"pointwise x={2 ** 62}:f32 mode=exp"),
                          r"tensor x: must reach at most 2\*\*44 bytes; got 18446744073709551616"),
     "stream": (lambda: cudnn.setStream(cudnn.create("numpy"), 2 ** 64),
-               r"cudnnSetStream: streamId is no stream: must be an address, from 0 to 2\*\*64 - 1; got 1844"),
+               r"cudnnSetStream: streamId must be an address, from 0 to 2\*\*64 - 1; got 1844"),
     "front stream": (lambda: frontend.set_stream(frontend.create_handle("numpy"), -1),
                      "set_stream: stream: must be an address, .*; got -1"),
     "legacy: an array for a size": (lambda: described([1]), r"n must be an int; got \[1\]"),

@@ -54,8 +54,9 @@ class Operations:
     # ---- Convolution ----
 
     def conv_fprop(self, *args, **kw):
-        """Y = conv(image, weight); image (n, c, …), weight (k, c/groups, …). Padding 0, stride and dilation 1
-        unless given, a list or one number for all spatial dims. Y is channels-last unless its stride is set. ``pre_padding, post_padding`` may stand in place of ``padding``."""
+        """Y = conv(image, weight); image (n, c, …), weight (k, c/groups, …). Padding is 0, stride
+        and dilation 1 unless given, each a list, or one number for all spatial dims. Y is channels-last unless its stride is
+        set. ``pre_padding, post_padding`` may stand in place of ``padding``."""
         return self._conv("conv_fprop", ConvFprop, dict(x="image", w="weight"), ("y", "Y"), args, kw)
 
     def conv_dgrad(self, *args, **kw):
@@ -203,8 +204,8 @@ def whole_numbers(name: str, argument: str, values) -> list[int] | int:
         return whole(f"{name}: {argument}", values)
     if not isinstance(values,
                       (list, tuple)) or not values or not all(hasattr(v, "__index__") for v in values):
-        raise BadParam(f"{name}: {argument} must have one integer for each spatial dim, such as [1, 1], or be "
-                       f"one for all; got {shown(values)}")
+        raise BadParam(f"{name}: {argument} must have one integer for each spatial dim, such as [1, 1], or "
+                       f"be one for all; got {shown(values)}")
     return list(wholes(f"{name}: {argument}", values))
 
 

@@ -63,8 +63,8 @@ def _manifest(place: Path) -> dict:
                             "or install cydnn again") from None
     if place == INSTALLED and seal.seal_of(data) != SEAL:
         raise InternalError(f"manifest {path} must be the one that this cydnn was built with, sha256 "
-                            f"{SEAL[:16]}…; got {seal.seal_of(data)[:16]}…. Install cydnn again, or name a "
-                            "folder of your own by CYDNN_PTX_DIR")
+                            f"{SEAL[:16]}…; got {seal.seal_of(data)[:16]}…. Install cydnn again, or name "
+                            "a folder of your own by CYDNN_PTX_DIR")
     if os.environ.get(VARIABLE) and place == Path(os.environ[VARIABLE]):
         log.warning("%s", replaced())
     return found

@@ -70,7 +70,8 @@ def _is_text(x) -> bool:
 
 def _is_place(x) -> bool:
     """A file below the folder."""
-    return isinstance(x, str) and bool(re.fullmatch(r"[\w.-]{1,200}(/[\w.-]{1,200}){0,4}", x)) and ".." not in x.split("/")
+    return (isinstance(x, str) and bool(re.fullmatch(r"[\w.-]{1,200}(/[\w.-]{1,200}){0,4}", x))
+            and ".." not in x.split("/"))
 
 
 def _has(rows: dict, optional=()):

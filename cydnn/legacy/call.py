@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import count
+from numbers import Integral
 from weakref import ref
 
 from .._core import nullable, pointer_of, scratch_of
 from ..engines import REFERENCE
+from ..given import shown
 from ..graph import Graph
 from ..heuristics import Choice, Wish, best
 from ..ops import Op
@@ -133,10 +135,10 @@ class Compute(int):
     def address(self, argument: str, pointer) -> int:
         try:
             return pointer_of(pointer)
-        except (BadParam, OverflowError) as error:
-            raise BadParam(f"{self.function}: {argument} must be a {error.args[0]}"
-                           if isinstance(error, BadParam)
-                           else f"{self.function}: {argument} must be an address; got {pointer}") from None
+        except BadParam as error:
+            rule = (f"an address; got {shown(pointer)}" if isinstance(pointer, Integral)
+                    else f"a {error.args[0]}")
+            raise BadParam(f"{self.function}: {argument} must be {rule}") from None
 
     def called(self, function: str) -> "Compute":
         """The same work asked for by another function (a workspace query): its name is in the errors."""

@@ -156,7 +156,7 @@ def setStream(handle, streamId) -> None:
     try:
         found.use(stream_of(streamId))
     except BadParam as error:
-        raise BadParam(f"cudnnSetStream: streamId is no {error.args[0]}") from None
+        raise BadParam(f"cudnnSetStream: streamId {error.args[0].removeprefix('stream: ')}") from None
 
 
 @public("g6")

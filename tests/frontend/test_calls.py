@@ -77,7 +77,8 @@ def test_the_operands_of_the_gradients(g):
 
 
 WRONG = [
-    (dict(stride=1), r"stride must have one integer for each spatial dim, such as \[1, 1\]; got 1"),
+    (dict(stride="1"), r"stride must have one integer for each spatial dim, such as \[1, 1\], or be one for all; "
+                       "got '1'"),
     (dict(padding=[1.5, 1]), r"padding must have one integer for each spatial dim.*; got \[1.5, 1\]"),
     (dict(dilation=[]), r"dilation must have one integer for each spatial dim.*; got \[\]"),
     (dict(convolution_mode="conv"),
@@ -100,8 +101,8 @@ def test_arguments_that_fit_neither_form(g):
             g.conv_fprop(x, w, stride=[1, 1], dilation=[1, 1], **kw)
     with pytest.raises(TypeError):
         g.conv_fprop(x)
-    with pytest.raises(BadParam, match="post_padding must have one integer"):
-        g.conv_fprop(x, w, pre_padding=[1, 1], stride=[1, 1], dilation=[1, 1])
+    g.conv_fprop(x, w, pre_padding=[1, 1])
+    assert attributes(g) == dict(pre_pad=[1, 1], post_pad=0, stride=1, dilation=1)
 
 
 # ---- Pointwise ----

@@ -69,7 +69,7 @@ def test_any_changed_byte_is_one_error(folder):
     (b"", "must begin with its seal; got none"), (b"{}", "must begin with its seal"),
     (seal.sealed("{\nx"), "must be JSON; got Expecting"), (seal.sealed("{\n\xff"), "must be JSON"),
     (seal.sealed("{\n" + '"a":' + "[" * 10 ** 5), "must be JSON"),
-    (seal.sealed('{\n"kernels": {}, "functions": {}}'), "must be what build_ptx.py writes: .* must have nvcc"),
+    (seal.sealed('{\n"kernels": {}, "functions": {}}'), "must be what build_ptx.py writes: .* have nvcc"),
     (seal.sealed('{\n"kernels": [], "functions": {}, "nvcc": ""}'), r"kernels must be as .*; got \[\]"),
     (seal.sealed('{\n"kernels": {}, "functions": {}, "nvcc": "", "extra": 1}'), "must have no 'extra'")])
 def test_what_is_no_manifest(folder, data, sentence):
@@ -95,7 +95,7 @@ def test_a_forged_one_has_a_schema(folder, rows):
         if r.random() < .3:
             del inside[key]
         else:
-            inside[key] = r.choice([None, -1, 1.5, [], {}, "", "../../etc/passwd", [None], True, "x" * 10 ** 4])
+            inside[key] = r.choice([None, -1, 1.5, [], {}, "", "../../etc/passwd", [None], True, "x" * 9999])
         folder.put(text_of(changed))
         try:
             for name in kernels.names():
@@ -113,7 +113,7 @@ def test_a_file_outside_of_the_folder_is_refused(folder, rows):
         kernels.names()
 
 
-@pytest.mark.parametrize("words", [["info"], ["info", "--json"], ["ptx"], ["ptx", NAMES[0]], ["ptx", "--check"]])
+@pytest.mark.parametrize("words", [["info"], ["info", "--json"], ["ptx"], ["ptx", "s"], ["ptx", "--check"]])
 def test_the_command_line_says_it_in_a_sentence(folder, capsys, words):
     folder.put(b"{")
     assert main(words) == 1

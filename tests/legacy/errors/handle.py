@@ -17,4 +17,6 @@ ROWS = [
     ("create", "it is no target of kernels", dict(device="ptx:sm_10"), BadParam, "target from sm_75 on"),
     ("create", "the GPU cannot be had", dict(device="cuda:4711"), (NotInitialized, BadParam, NotSupported),
      "4711|driver|device"),
+    ("setStream", "`streamId` has more than 64 bits", dict(streamId=2 ** 64), BadParam,
+     r"streamId must be an address, from 0 to 2\*\*64 - 1; got 18446744073709551616"),
 ]

@@ -29,7 +29,8 @@ ROWS = [
      NotSupported, r"at most 2\*\*31 elements from first to last; got \d+"),
     ("setTensor4dDescriptorEx", "more than 2^31 elements from the first to the last",
      dict(n=2, nStride=2 ** 31), NotSupported, r"at most 2\*\*31 elements from first to last; got \d+"),
-    ("setTensor4dDescriptor", "a size is no integer", dict(n=1.5), TypeError, "float"),
+    ("setTensor4dDescriptor", "a size is no integer", dict(n=1.5), TypeError,
+     "n must be an int; got 1.5"),
     ("setTensor4dDescriptor", "`format` is no number", dict(format="x"), TypeError,
      "format must be a cudnnTensorFormat_t; got 'x'"),
     ("getTensor4dDescriptor", "the rank is not 4", dict(tensorDesc=THREE), BadParam,
@@ -47,6 +48,8 @@ ROWS = [
      "dimA must have at least 3 entries"),
     ("setTensorNdDescriptor", "an array is an address", dict(strideA=0x7F0000), TypeError,
      "strideA must be a sequence of ints, not an address"),
+    ("setTensorNdDescriptor", "an entry is no integer", dict(dimA=(2, "3", 4)), TypeError,
+     r"dimA must be a sequence of ints; got \(2, '3', 4\)"),
     ("getTensorNdDescriptor", "`nbDimsRequested` is negative", dict(nbDimsRequested=-1), BadParam,
      "nbDimsRequested must be >= 0; got -1"),
 ]
