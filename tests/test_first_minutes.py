@@ -116,7 +116,8 @@ def test_a_convolution_has_usual_numbers(given, meant):
     assert again.key() == g.key()
 
 
-@pytest.mark.parametrize("options", [dict(padding="1"), dict(stride=1.5), dict(dilation=[1.5]), dict(stride=0)])
+@pytest.mark.parametrize("options", [dict(padding="1"), dict(stride=1.5), dict(dilation=[1.5]),
+                                     dict(stride=0)])
 def test_what_is_no_number_of_a_convolution(options):
     g = graph()
     with pytest.raises(BadParam, match=next(iter(options))):

@@ -55,8 +55,8 @@ class Operations:
 
     def conv_fprop(self, *args, **kw):
         """Y = conv(image, weight); image (n, c, …), weight (k, c/groups, …). Padding is 0, stride
-        and dilation 1 unless given, each a list, or one number for all spatial dims. Y is channels-last unless its stride is
-        set. ``pre_padding, post_padding`` may stand in place of ``padding``."""
+        and dilation 1 unless given, each a list, or one number for all spatial dims. Y is channels-last
+        unless its stride is set. ``pre_padding, post_padding`` may stand in place of ``padding``."""
         return self._conv("conv_fprop", ConvFprop, dict(x="image", w="weight"), ("y", "Y"), args, kw)
 
     def conv_dgrad(self, *args, **kw):

@@ -77,8 +77,8 @@ def test_the_operands_of_the_gradients(g):
 
 
 WRONG = [
-    (dict(stride="1"), r"stride must have one integer for each spatial dim, such as \[1, 1\], or be one for all; "
-                       "got '1'"),
+    (dict(stride="1"),
+     r"stride must have one integer for each spatial dim, such as \[1, 1\], or be one for all; got '1'"),
     (dict(padding=[1.5, 1]), r"padding must have one integer for each spatial dim.*; got \[1.5, 1\]"),
     (dict(dilation=[]), r"dilation must have one integer for each spatial dim.*; got \[\]"),
     (dict(convolution_mode="conv"),

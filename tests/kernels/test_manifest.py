@@ -11,12 +11,9 @@ from cydnn import kernels
 from cydnn.__main__ import main
 from cydnn.kernels import seal
 from cydnn.status import CydnnError, InternalError
+from support.handmade import manifest_text
 
 NAMES = ("softmax_fwd_warp_f32_8", "transform_transpose_f32_f32")
-
-
-def text_of(rows: dict, functions=None) -> str:
-    return seal.sealed("{\n" + json.dumps(dict(kernels=rows, functions=functions or {}, nvcc="13.0.88"))[1:])
 
 
 @pytest.fixture
@@ -38,7 +35,7 @@ def folder(tmp_path, monkeypatch, rows):
         if images.is_dir():
             (tmp_path / images.name).symlink_to(images)
     made = Folder()
-    made.put(text_of(rows))
+    made.put(manifest_text(rows))
     monkeypatch.setenv("CYDNN_PTX_DIR", str(tmp_path))
     yield made
     monkeypatch.undo()
@@ -96,7 +93,7 @@ def test_a_forged_one_has_a_schema(folder, rows):
             del inside[key]
         else:
             inside[key] = r.choice([None, -1, 1.5, [], {}, "", "../../etc/passwd", [None], True, "x" * 9999])
-        folder.put(text_of(changed))
+        folder.put(manifest_text(changed))
         try:
             for name in kernels.names():
                 kernels.get(name).image_for(80).text()
@@ -108,7 +105,7 @@ def test_a_forged_one_has_a_schema(folder, rows):
 
 def test_a_file_outside_of_the_folder_is_refused(folder, rows):
     rows[NAMES[0]]["images"]["sm_75"]["file"] = "../../secret"
-    folder.put(text_of(rows))
+    folder.put(manifest_text(rows))
     with pytest.raises(InternalError, match=f"{NAMES[0]}.sm_75: file must be as build_ptx.py writes it"):
         kernels.names()
 
@@ -124,7 +121,7 @@ def test_the_command_line_says_it_in_a_sentence(folder, capsys, words):
 def test_a_replaced_folder_says_what_it_replaces(folder, rows, caplog, capsys):
     rows["mine"] = rows.pop(NAMES[0])
     rows[NAMES[1]]["about"] = "another"
-    folder.put(text_of(rows))
+    folder.put(manifest_text(rows))
     with caplog.at_level(logging.WARNING, "cydnn"):
         assert kernels.names() == sorted(["mine", NAMES[1]])
     said, = [record.getMessage() for record in caplog.records]

@@ -1,7 +1,6 @@
 """kernels/: arguments to parameter bytes, launch shapes, and the choice of an image.
 A manifest of its own, no compiler."""
 import hashlib
-import json
 import lzma
 import struct
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ import pytest
 from cydnn import kernels
 from cydnn.steps import Pointer, Scalar
 from cydnn.status import BadParam, InternalError, NotSupported
+from support.handmade import manifest_text
 from toolchain import contract
 
 PARAMS = ["const T* x", "T* y", "int rows", "int64_t count", "FastDiv d", "Array<FastDiv, 2> e",
@@ -33,8 +33,7 @@ def make(folder, *, targets=("sm_75",), **changes):
                param_bytes=rows[-1]["offset"] + rows[-1]["bytes"], axes={"T": "f16"}, block=[32, 4, 1],
                grid=["ceil_div(rows, 4)", 1, 1], smem="rows * sizeof(T)", extra=[], needs=["rows <= 100"],
                marks=["epilogue"], targets=list(targets), images=images)
-    (folder / "manifest.json").write_text(
-        json.dumps({"nvcc": "13.0.88", "functions": {}, "kernels": {"k": {**row, **changes}}}))
+    (folder / "manifest.json").write_text(manifest_text({"k": {**row, **changes}}))
     return folder
 
 

@@ -21,6 +21,7 @@ from cydnn import kernels as shipped  # noqa: E402
 from cydnn.dtypes import dtype  # noqa: E402
 from cydnn.graph import Graph, Match, Tensor  # noqa: E402
 from cydnn.operand import of_slots  # noqa: E402
+from cydnn.kernels import seal  # noqa: E402
 from cydnn.steps import Pointer, Scalar, mapped  # noqa: E402
 from cydnn.tensor import TensorDesc  # noqa: E402
 
@@ -39,8 +40,13 @@ def folder(path: Path, **kernels: tuple) -> Path:
                    images={target: image},
                    param_bytes=params[-1]["offset"] + params[-1]["bytes"] if params else 0)
         rows[name] = {**row, **facts}
-    (path / "manifest.json").write_text(json.dumps({"nvcc": "", "functions": {}, "kernels": rows}))
+    (path / "manifest.json").write_text(manifest_text(rows))
     return path
+
+
+def manifest_text(kernels: dict) -> str:
+    """A sealed manifest of these rows."""
+    return seal.sealed("{\n" + json.dumps({"nvcc": "13.0.88", "functions": {}, "kernels": kernels})[1:])
 
 
 @contextmanager
