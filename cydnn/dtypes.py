@@ -224,7 +224,7 @@ def dtype(x) -> DType:
 
 def _named(x) -> str | None:
     """The row of a type that says its name: a torch dtype, a NumPy one of ml_dtypes."""
-    name = getattr(x, "name", None) or str(x).replace("torch.", "")
+    name = getattr(x, "name", None) or shown(x).replace("torch.", "")
     return _FOREIGN.get(name) if isinstance(name, str) else None
 
 

@@ -23,6 +23,14 @@ def pygraph(**kw):
     return frontend.pygraph(io_data_type=cydnn.data_type.FLOAT, handle=frontend.create_handle("numpy"), **kw)
 
 
+def executed(pack):
+    g = pygraph()
+    g.tensor([4, 8], [8, 1], uid=1)
+    g.relu(g.tensors[0]).set_output(True).set_uid(2)
+    g.build([cydnn.heur_mode.A])
+    g.execute(pack)
+
+
 def with_scalar(value):
     p = built()
     return p.execute([np.zeros((4, 8), np.float32)] * 2, scalars=[value, 0.0])
@@ -93,6 +101,8 @@ CALLS = {
                  "cudnnSetTensor4dDescriptor: n must have at most 64 bits"),
     "workspace": (lambda: pygraph().deselect_workspace_greater_than("x"),
                  "workspace must be a whole number .*'x'"),
+    "a list for a pack": (lambda: executed([0, 4, 8, 12]), "the variant pack must be a dict .*; got list"),
+    "an address": (lambda: built().execute([2 ** 70, 0]), "pointer must be an address; got 11805916207174"),
     "file": (lambda: pygraph().deserialize('{"format": 1}'),
                  "the text must be JSON of a pygraph; got KeyError"),
 }

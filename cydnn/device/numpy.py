@@ -11,8 +11,8 @@ import ctypes
 import numpy as np
 
 from .. import _core
-from ..steps import Scalar
 from ..given import several
+from ..steps import Scalar
 from ..status import AllocFailed, BadParam, CydnnError
 from .buffer import HOST, Buffer, whole
 from .facts import DeviceFacts

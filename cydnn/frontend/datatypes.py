@@ -37,7 +37,7 @@ def _is_torch_tensor(x) -> bool:
 
 def _torch_to_cudnn_data_type(x) -> data_type | None:
     """The type of a torch dtype; None for anything else."""
-    room, _, name = ("" if isinstance(x, int) else str(x)).partition(".")
+    room, _, name = shown(x).partition(".")
     return TORCH.get(name) if room == "torch" else None
 
 

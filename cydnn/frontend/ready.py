@@ -44,6 +44,8 @@ class Ready:
         """Run the plan. Raises BadParam before anything is launched when an entry is missing or cannot be."""
         key = None
         try:
+            if type(buffers) is not dict and not hasattr(buffers, "items"):
+                raise TypeError                  # a list has places, which are no uids
             for key in buffers:
                 break
             slots, numbers = self._by_uid if type(key) is int else self._by_tensor
