@@ -67,6 +67,8 @@ cdef inline int number_into(const char *what, object x, void **out) except -1:
     out[0] = <void *>number
     return 0
 
+cdef size_t size_of(object x) except? 0                          # bytes of a workspace, as the caller says
+
 cdef inline int pointer_into(object x, void **out) except -1:    # what `pointer_of` accepts
     if PyLong_CheckExact(x):
         return number_into("pointer", x, out)

@@ -19,7 +19,7 @@ import sys
 from numbers import Integral
 
 from cydnn.dtypes import dlpack_type
-from cydnn.given import shown
+from cydnn.given import shown, whole
 from cydnn.status import BadParam, CydnnError
 
 cdef enum:                                    # DLDeviceType: those of which the host reads and writes
@@ -88,6 +88,17 @@ cdef ExchangeAPI *find_api(object x) except? NULL:
 cdef int refuse_number(const char *what, object x) except -1:
     PyErr_Clear()
     raise BadParam(f"{what.decode()}: must be an address, from 0 to 2**64 - 1; got {shown(x)}")
+
+
+cdef size_t size_of(object x) except? 0:
+    cdef size_t number = unchecked(x) if PyLong_CheckExact(x) else <size_t>-1
+    if number != <size_t>-1:
+        return number
+    PyErr_Clear()
+    given = whole("execute: workspace_bytes", x)
+    if given < 0:
+        raise BadParam(f"execute: workspace_bytes must be >= 0; got {given}")
+    return given
 
 
 # -- What memory says of itself ------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 An int is an address, of which nothing is known, and costs nothing here.
 """
 cimport cython
-from cpython.long cimport PyLong_AsVoidPtr, PyLong_CheckExact
+from cpython.long cimport PyLong_CheckExact
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from cydnn._address cimport FOREIGN, NOTHING, RAW, Memory, Said, bytes_of, memory_of, say
+from cydnn._address cimport (FOREIGN, NOTHING, RAW, Memory, Said, bytes_of, memory_of, number_into, say,
+                             size_of)
 
 from cydnn import operand as operands
 from cydnn.dtypes import dlpack_types
@@ -148,11 +149,12 @@ cdef tuple objects_into(tuple pointers, Py_ssize_t ints, void **out, Said *said)
 
 # -- Workspace -----------------------------------------------------------------------------------------------
 
-cpdef Memory scratch_of(object x, size_t size_bytes=0):
+cpdef Memory scratch_of(object x, object size_bytes=0):
     """What an object says of its memory that is to be a workspace: any array whose bytes may be written, in
     one piece. ``size_bytes``: what the caller says that it has."""
     cdef Memory found = memory_of(x)
     cdef const Said *said = &found.said
+    cdef size_t asked = size_of(size_bytes)
     if said.code == NOTHING:
         return found
     if said.code == FOREIGN:
@@ -162,7 +164,7 @@ cpdef Memory scratch_of(object x, size_t size_bytes=0):
     if said.code != RAW and bytes_of(said) * 8 != <size_t>found.count * said.bits:
         raise BadParam(f"workspace: must have no gaps; got shape {found.dims} with strides {found.strides} "
                        "in elements: pass a contiguous array")
-    if bytes_of(said) < size_bytes:
+    if bytes_of(said) < asked:
         raise BadParam(f"workspace: must have the {size_bytes} bytes that are said; got {bytes_of(said)}")
     return found
 
@@ -170,7 +172,7 @@ cpdef Memory scratch_of(object x, size_t size_bytes=0):
 cdef int scratch_into(object x, size_t size_bytes, void **out) except -1:
     """The address of a workspace of which ``size_bytes`` are said."""
     if PyLong_CheckExact(x) or x is None:
-        out[0] = NULL if x is None else PyLong_AsVoidPtr(x)
-    else:
-        out[0] = scratch_of(x, size_bytes).said.ptr
+        out[0] = NULL
+        return 0 if x is None else number_into("workspace", x, out)
+    out[0] = scratch_of(x, size_bytes).said.ptr
     return 0

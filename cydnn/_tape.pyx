@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
-from cydnn._address cimport Said, stream_into
+from cydnn._address cimport Said, size_of, stream_into
 from cydnn._context cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVERLAPPING, IS_OVER_WORKSPACE,
                              IS_PAGEABLE, IS_SMALL, IS_UNKNOWN, Context, Function, enter, is_known, leave)
 from cydnn._driver cimport driver, need
@@ -204,7 +204,7 @@ cdef class Tape:
         step.patches[0] = Patch(offset=0, index=slot, kind=PATCH_POINTER, addend=addend)
         self.step_count += 1
 
-    def execute(self, pointers, scalars=None, workspace=None, size_t workspace_bytes=0, stream=None) -> None:
+    def execute(self, pointers, scalars=None, workspace=None, workspace_bytes=0, stream=None) -> None:
         """Check everything, then launch every step on ``stream``. Nothing is allocated, nothing
         synchronised; safe under stream capture.
 
@@ -220,7 +220,8 @@ cdef class Tape:
         if ints < PyTuple_GET_SIZE(pointers):
             pointers = objects_into(pointers, ints, addresses, said)
             self.operands.check(pointers, said, 0)
-        self.start(addresses, PyTuple_GET_SIZE(pointers), scalars, workspace, workspace_bytes, stream)
+        self.start(addresses, PyTuple_GET_SIZE(pointers), scalars, workspace, size_of(workspace_bytes),
+                   stream)
 
     cdef int start(self, void **pointers, Py_ssize_t n, object scalars, object workspace,
                    size_t workspace_bytes, object stream) except -1:

@@ -103,6 +103,8 @@ CALLS = {
                  "workspace must be a whole number .*'x'"),
     "a list for a pack": (lambda: executed([0, 4, 8, 12]), "the variant pack must be a dict .*; got list"),
     "an address": (lambda: built().execute([2 ** 70, 0]), "pointer must be an address; got 11805916207174"),
+    "bytes of a workspace": (lambda: built().execute([0, 0], np.zeros(8), workspace_bytes=-1),
+                             "execute: workspace_bytes must be >= 0; got -1"),
     "file": (lambda: pygraph().deserialize('{"format": 1}'),
                  "the text must be JSON of a pygraph; got KeyError"),
 }
