@@ -40,11 +40,47 @@ cdef bint is_alike(int rank, const int64_t *dims, const int64_t *strides, const 
     return rank == 0
 
 
+cdef bint is_packed(int rank, const int64_t *dims, const int64_t *strides) noexcept nogil:
+    """Without gaps, the last dim innermost."""
+    cdef int i
+    cdef int64_t packed = 1
+    for i in range(rank - 1, -1, -1):
+        if strides != NULL and dims[i] != 1 and strides[i] != packed:
+            return False
+        packed *= dims[i]
+    return True
+
+
+cdef bint is_grouped(int rank, const int64_t *dims, int many, const int64_t *fine) noexcept nogil:
+    """Each dim is the product of some neighbours in ``fine``."""
+    cdef int i, j = many - 1
+    cdef int64_t product
+    for i in range(rank - 1, -1, -1):
+        product = 1
+        while product < dims[i] and j >= 0:
+            product *= fine[j]
+            j -= 1
+        if product != dims[i]:
+            return False
+    while j >= 0 and fine[j] == 1:
+        j -= 1
+    return j < 0
+
+
+cdef bint is_in_order(int rank, const int64_t *dims, const int64_t *strides,
+                      const Said *said) noexcept nogil:
+    """The same dims and strides; or both without gaps, and one has neighbouring dims of the other as one, as
+    rows by inputs are steps by sequences by inputs."""
+    return is_alike(rank, dims, strides, said) or (
+        is_packed(rank, dims, strides) and is_packed(said.rank, said.dims, said.strides)
+        and (is_grouped(rank, dims, said.rank, said.dims) or is_grouped(said.rank, said.dims, rank, dims)))
+
+
 cdef bint has_layout(const Want *want, const Said *said) noexcept nogil:
-    """The tensor's dims and strides; or other dims, which are the tensor's from the outermost in memory to
-    the innermost."""
-    return is_alike(want.rank, want.dims, want.strides, said) or (
-        is_alike(want.rank, want.sorted_dims, want.sorted_strides, said)
+    """The tensor's dims and strides, neighbours grouped otherwise where there are no gaps; or other dims,
+    which are the tensor's from the outermost in memory to the innermost."""
+    return is_in_order(want.rank, want.dims, want.strides, said) or (
+        is_in_order(want.rank, want.sorted_dims, want.sorted_strides, said)
         and not is_alike(want.rank, want.dims, NULL, said))
 
 

@@ -70,6 +70,24 @@ def test_what_fits(relu):
         np.testing.assert_array_equal(y, WANT)
 
 
+@pytest.mark.parametrize("dims, fits", [
+    ((2, 288), True), ((16, 6, 6), True), ((2, 2, 4, 6, 6), True), ((576,), True), ((2, 1, 8, 36, 1), True),
+    ((2, 6, 6, 8), False), ((2, 4, 12, 6), False), ((4, 4, 6, 6), False), ((2, 36, 8), False),
+    ((2, 2, 4, 36), False)])
+def test_neighbouring_dims_may_be_one(dims, fits):
+    """Or several be one of the tensor's, where nothing lies between; never another cut of the same memory."""
+    relu = built("numpy", lambda n, c, h, w: ((n, c, h, w), (c * h * w, h * w, w, 1)))
+    y = np.zeros(DIMS, np.float32)
+    if fits:
+        relu(X.reshape(dims), y.reshape(dims))
+        np.testing.assert_array_equal(y, WANT)
+        with pytest.raises(BadParam, match="x: array must have shape"):
+            relu(np.repeat(X.reshape(dims), 2, -1)[..., ::2], y)
+    else:
+        with pytest.raises(BadParam, match="x: array must have shape"):
+            relu(X.reshape(dims), y)
+
+
 def frozen():
     found = last(X)
     found.flags.writeable = False
@@ -247,7 +265,9 @@ def test_arrays_of_an_interpreter_lie_as_on_the_host():
 
 def test_a_fault_of_a_kernel_names_it_and_frees_everything(monkeypatch):
     device = devices.get("ptx:sm_80")
-    relu, before = built("ptx:sm_80"), len(device.arena.live)
+    relu = built("ptx:sm_80")
+    device.arena.settle()
+    before = len(device.arena.live)
     from cydnn.device.ptx.device import PtxDevice
 
     def fail(*arguments):
@@ -256,4 +276,5 @@ def test_a_fault_of_a_kernel_names_it_and_frees_everything(monkeypatch):
     y = last(np.zeros(DIMS))
     with pytest.raises(RuntimeError, match="stop"):
         relu(last(X), y)
+    device.arena.settle()                        # as the next call does
     assert len(device.arena.live) == before and not y.any()

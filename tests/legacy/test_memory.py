@@ -6,6 +6,7 @@ from cydnn import cudnn as c
 from cydnn.status import BadParam
 
 from .arrays import FLOAT, NHWC, Filter, Tensor, conv_desc, draw
+from .recurrent import Network
 
 X, W, Y = (2, 8, 9, 7), (16, 8, 3, 3), (2, 16, 9, 7)
 
@@ -113,3 +114,14 @@ def test_states_of_dropout_live_as_long_as_the_descriptor(handle):
     assert set(np.unique(y)) == {0, 2}
     with pytest.raises(BadParam, match="cudnnSetDropoutDescriptor: states: "):
         c.setDropoutDescriptor(desc, handle, 0.5, np.zeros(4, np.uint8), size, 7)
+
+
+@pytest.mark.parametrize("x, y", [((3, 4, 5), (3, 4, 6)), ((12, 5), (12, 6)), ((60,), (72,))])
+def test_steps_by_sequences_by_inputs(x, y):
+    """What users of recurrent networks have, though the tensor is rows by inputs."""
+    net = Network(c.create("numpy"), hidden=6, inputs=5, batches=(4, 4, 4)).run("RNNForwardTraining")
+    given, found = net["x"].astype(np.float32).reshape(x), np.zeros(y, np.float32)
+    net.run("RNNForwardTraining", x=given, y=found)
+    np.testing.assert_array_equal(found.reshape(-1), net["y"].reshape(-1))
+    with pytest.raises(BadParam, match="x: array must have shape"):
+        net.run("RNNForwardTraining", x=np.zeros((4, 5, 3), np.float32), y=found)
