@@ -16,10 +16,10 @@ def device(request):
 
 def test_sizes(device):
     for size in (-1, -100, -2 ** 70):
-        with pytest.raises(BadParam, match=f"alloc: bytes must be >= 0; got {size}"):
+        with pytest.raises(BadParam, match=f"alloc: bytes must be .*; got {size}"):
             device.alloc(size)
     for size in (1.5, "8", None):
-        with pytest.raises(TypeError):
+        with pytest.raises(BadParam, match="alloc: bytes must be a whole number"):
             device.alloc(size)
     with pytest.raises(AllocFailed, match="alloc: "):
         device.alloc(1 << 62)
@@ -87,10 +87,12 @@ def test_objects_that_fail_to_say():
             self.__cuda_array_interface__ = facts
     fine = dict(data=(16, False), typestr="<f4")
     for x, words in ((Torn(), "requires grad"), (Odd(shape=(1,)), "data"),
-                     (Odd(data=(2 ** 70, False)), "large"), (Odd(data=(None, False)), "None"),
+                     (Odd(data=(None, False)), "None"),
                      (Odd(**fine, shape=4), "tuple"), (Odd(**fine, shape=(2 ** 70,)), "large")):
         with pytest.raises(BadParam, match=f"{type(x).__name__} does not give its memory: .*{words}"):
             _core.pointer_of(x)
+    with pytest.raises(BadParam, match=f"pointer: must be an address, from 0 to .*; got {2 ** 70}"):
+        _core.pointer_of(Odd(data=(2 ** 70, False)))
 
 
 @pytest.mark.parametrize("number", [-8, 2 ** 64, 2 ** 70])

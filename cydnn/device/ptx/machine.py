@@ -77,7 +77,7 @@ class Machine:
         self.torn = False                                    # has a part of a warp left?
         # what bar.warp.sync has not brought together: warp -> {clock before: masks of those who met}
         self.parts = {}
-        self.turns = Turns(L) if self.cooperative else None
+        self.turns = Turns(L, self.rng is not None) if self.cooperative else None
         self.gone = np.zeros(count, bool)                    # blocks of which no thread is left
         self.early = np.ones(L, bool) if self.dependent else None    # has not waited for the launch before
         # where a lane waits; is it for its warp?

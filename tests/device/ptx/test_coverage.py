@@ -72,7 +72,7 @@ def with_numbers(numbers):
     return lambda case: dict(scalars=numbers(case.problem.op))
 
 
-def ties(case, most=4):
+def ties(case, most=16):
     """Seeds for an op that draws: a random number meets the threshold in its upper half, as in one octet of
     8192, and the lower half decides."""
     op = case.problem.op
