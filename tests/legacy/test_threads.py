@@ -1,6 +1,5 @@
 """Several handles in several threads, and one handle for all of them: values, workspaces, streams."""
 import ctypes
-import sys
 import threading
 import time
 
@@ -11,6 +10,7 @@ from cydnn import cudnn as c
 from cydnn._core import stream_of
 from cydnn.legacy.softmax import FORWARD
 from cydnn.status import BadParam
+from support import threads
 
 from .arrays import FLOAT, draw, tensor_desc
 
@@ -21,24 +21,13 @@ DEVICES = ["numpy", "ptx:sm_80", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 @pytest.fixture(autouse=True)
 def eager():
     """Threads take turns all the time."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
+    with threads.quick_switches():
+        yield
 
 
 def together(work, count=THREADS):
     """``work(number)`` in every thread at once; the first exception is raised here."""
-    failed, gate = [], threading.Barrier(count)
-
-    def one(number):
-        try:
-            gate.wait()
-            work(number)
-        except BaseException as error:
-            failed.append(error)
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
-    [t.start() for t in threads], [t.join() for t in threads]
+    failed = threads.together(work, count)
     if failed:
         raise failed[0]
 

@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import gc
-import sys
-import threading
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from cydnn.bench import graph_of
 from cydnn.device.numpy import read, write
 from cydnn.device.ptx import PtxDevice
 from cydnn.ops import Problem
+from support import threads
 
 import snippet
 
@@ -25,29 +24,16 @@ THREADS, ROUNDS = 8, 4
 @pytest.fixture(autouse=True)
 def quick_switches():
     """Threads change places often."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
+    with threads.quick_switches():
+        yield
     plan.forget()
 
 
 def together(work):
     """Run ``work(n)`` in every thread at once; what went wrong."""
-    wrong, start = [], threading.Barrier(THREADS)
-
-    def one(n):
-        try:
-            start.wait()
-            work(n, wrong)
-        except Exception as error:               # of any kind: the test says which
-            wrong.append(f"{type(error).__name__}: {str(error)[:200]}")
-    threads = [threading.Thread(target=one, args=(n,)) for n in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return wrong
+    wrong = []
+    failed = threads.together(lambda n: work(n, wrong), THREADS)
+    return wrong + [f"{type(error).__name__}: {str(error)[:200]}" for error in failed]
 
 
 def once(device, line, seed) -> str:
