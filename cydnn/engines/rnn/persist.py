@@ -113,17 +113,17 @@ def step_us(net, dev, form: Form) -> float:
             + (max(clocks, reads) + 500 * form.passes) / dev.clock_mhz)
 
 
-def configs_of(net, dev, form_of) -> list[Config]:
-    """Every configuration of which ``form_of`` makes a form, the cheapest first; those that hold no weights
+def configs_of(net, dev, make) -> list[Config]:
+    """Every configuration of which ``make`` makes a form, the cheapest first; those that hold no weights
     last, and before them those that ask too early or too late."""
     found, seen = [], set()
     for tiles in TILES.values:
-        whole = form_of(Config(tiles=tiles, groups=1, held="none", asks="late"))
+        whole = make(Config(tiles=tiles, groups=1, held="none", asks="late"))
         is_little = whole is not None and whole.passes == 1 and whole.exchanged <= LITTLE
         most = 1 if is_little else ceil_div(net.batch, 16)
         for groups, held, asks in product(range(1, min(most, GROUPS.hi) + 1), HELD.values, ASKS.values):
             config = Config(tiles=tiles, groups=groups, held=held, asks=asks)
-            form = form_of(config)
+            form = make(config)
             if form is not None and form not in seen:
                 seen.add(form)
                 is_odd = form.is_late != (form.exchanged >= MUCH)
@@ -188,10 +188,10 @@ class Persist:
         form, n = self.form(net, dev, config), net.directions
         packed = net.p.scratch(16 * n * form.words)
         exchange = net.p.scratch(RING * 16 * n * form.area)
-        # gradients begin with 0
-        hx = None if self.is_backward else {k: args[k] for k in ("hx", "hx_dir", "hx_row")}
-        kind, more = "backward", {}
-        if not self.is_backward:
-            kind, more = "forward", dict(below=None, resident_below=0, inner=None, inner_dir=0)
+        if self.is_backward:                     # gradients begin with 0
+            kind, hx, more = "backward", None, {}
+        else:
+            kind, hx = "forward", {k: args[k] for k in ("hx", "hx_dir", "hx_row")}
+            more = dict(below=None, resident_below=0, inner=None, inner_dir=0)
         return [pack(net, form, kind, weights_of(net, layer), packed, n, (exchange, (n, n)), hx, RING - 1),
                 self.sweep_launch(net, form, dict(args, weights=packed, exchange=exchange, **more))]
