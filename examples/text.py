@@ -26,6 +26,8 @@ FORGET = 1                                       # the number of that gate
 HELD_OUT = 0.04                                  # of the text
 LETTERS = "\n" + "".join(map(chr, range(32, 127)))          # 96
 F32 = cudnn.CUDNN_DATA_FLOAT
+FORWARD = cudnn.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM          # of the dense layer, and its gradients
+BY_FILTER, BY_DATA = cudnn.CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, cudnn.CUDNN_CONVOLUTION_BWD_DATA_ALGO_1
 
 
 def text() -> np.ndarray:
@@ -127,14 +129,13 @@ class Network:
         count = self._describe(seed)
         self.weights = weights or Weights(handle, self.rnn, self.blob, count, seed)
         self.xs, self.hs = step_descs(steps, batch, len(LETTERS)), step_descs(steps, batch, HIDDEN)
-        sizes = [ask(handle, self.rnn, steps, self.xs)
-                 for ask in (cudnn.getRNNWorkspaceSize, cudnn.getRNNTrainingReserveSize)]
-        self.room, self.reserve = (handle.device.alloc(max(size, 1)) for size in sizes)
-        self.room_bytes, self.reserve_bytes = sizes
         self.x, self.p, self.target = (Tensor(handle, (rows, len(LETTERS), 1, 1)) for _ in range(3))
         self.dx, self.h, self.dh = (Tensor(handle, (rows, n, 1, 1)) for n in (len(LETTERS), HIDDEN, HIDDEN))
         self.states = [Tensor(handle, (LAYERS, batch, HIDDEN)) for _ in range(4)]     # h c, first and last
         self.bias = Tensor(handle, (1, len(LETTERS), 1, 1)).desc
+        self.room_bytes, self.reserve_bytes = self._sizes()
+        self.room, self.reserve = (handle.device.alloc(max(size, 1))
+                                   for size in (self.room_bytes, self.reserve_bytes))
 
     def _describe(self, seed) -> int:
         """Set the descriptors of weights and layers; returns how many recurrent weights there are."""
@@ -152,6 +153,15 @@ class Network:
         self.blob = cudnn.createFilterDescriptor()
         cudnn.setFilterNdDescriptor(self.blob, F32, cudnn.CUDNN_TENSOR_NCHW, 3, (count, 1, 1))
         return count
+
+    def _sizes(self) -> tuple[int, int]:
+        """Bytes of the workspace, which all calls share, and of what training keeps for the way back."""
+        h, x, w, y = self.handle, self.h.desc, self.dense, self.p.desc
+        rooms = (cudnn.getRNNWorkspaceSize(h, self.rnn, self.steps, self.xs),
+                 cudnn.getConvolutionForwardWorkspaceSize(h, x, w, self.conv, y, FORWARD),
+                 cudnn.getConvolutionBackwardFilterWorkspaceSize(h, x, y, self.conv, w, BY_FILTER),
+                 cudnn.getConvolutionBackwardDataWorkspaceSize(h, w, y, self.conv, x, BY_DATA))
+        return max(rooms), cudnn.getRNNTrainingReserveSize(h, self.rnn, self.steps, self.xs)
 
     def forget(self):
         """States as before the first letter."""
@@ -172,7 +182,7 @@ class Network:
         else:
             cudnn.RNNForwardInference(*given)
         cudnn.convolutionForward(h, 1.0, self.h.desc, self.h.ptr, self.dense, w.at("dense"), self.conv,
-                                 cudnn.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, 0, 0, 0.0, self.p.desc,
+                                 FORWARD, int(self.room.ptr), self.room_bytes, 0.0, self.p.desc,
                                  self.target.ptr)
         cudnn.addTensor(h, 1.0, self.bias, w.at("bias"), 1.0, self.p.desc, self.target.ptr)
         cudnn.softmaxForward(h, cudnn.CUDNN_SOFTMAX_ACCURATE, cudnn.CUDNN_SOFTMAX_MODE_CHANNEL, 1.0,
@@ -190,14 +200,14 @@ class Network:
         found, h, w, rows = self.bits(letters, nexts, training=True), self.handle, self.weights, letters.size
         cudnn.setTensor(h, w.grad.desc, w.grad.ptr, 0.0)
         self.target.write(np.eye(len(LETTERS), dtype=np.float32)[nexts.reshape(-1)])
+        room = int(self.room.ptr), self.room_bytes
         p, dh, out = self.p, self.dh, self.h                   # the gradient of the loss: (p - target) / rows
         cudnn.addTensor(h, -1.0 / rows, self.target.desc, self.target.ptr, 1.0 / rows, p.desc, p.ptr)
         cudnn.convolutionBackwardBias(h, 1.0, p.desc, p.ptr, 0.0, self.bias, w.at("bias", "grad"))
         cudnn.convolutionBackwardFilter(h, 1.0, out.desc, out.ptr, p.desc, p.ptr, self.conv,
-                                        cudnn.CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, 0, 0, 0.0, self.dense,
-                                        w.at("dense", "grad"))
+                                        BY_FILTER, *room, 0.0, self.dense, w.at("dense", "grad"))
         cudnn.convolutionBackwardData(h, 1.0, self.dense, w.at("dense"), p.desc, p.ptr, self.conv,
-                                      cudnn.CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, 0, 0, 0.0, dh.desc, dh.ptr)
+                                      BY_DATA, *room, 0.0, dh.desc, dh.ptr)
         self._through_the_steps()
         w.step(rate)
         return found

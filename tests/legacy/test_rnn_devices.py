@@ -83,8 +83,9 @@ def test_a_network_of_a_usual_size_agrees(gpu, mode):
     for dtype in (FLOAT, HALF):
         here, there = twins(handle, mode=mode, dtype=dtype, hidden=256, inputs=128, layers=2,
                             batches=(32,) * 8 + (16,) * 4)
+        weights = here["w"] / 4
         for net in (here, there):
-            net["w"] = here["w"] / 4
+            net["w"] = weights
             net.train()
         agree(here, there, dtype, mode)
     c.destroy(handle)
