@@ -9,10 +9,10 @@ VEC     = [1, 2]
 when    = ["sm == 75 or T == bf16"]
 targets = ["sm_75", "sm_80"]
 params  = ["const T* x", "const T* dy", "T* dx", "int items", "int lanes_log2", "int width", "int height",
-           "int per", "int lead", "int useful", "FastDiv segments", "FastDiv chunks", "FastDiv channels",
-           "int window", "Acc_T scale", "Acc_T power", "int quarters", "Acc_T offset", "Acc_T slope",
-           "Array<int64_t,3> x_strides", "Array<int64_t,3> dy_strides", "Array<int64_t,3> dx_strides",
-           "Acc_T alpha", "Acc_T beta"]
+           "int per", "int is_near", "int lead", "int useful", "FastDiv segments", "FastDiv chunks",
+           "FastDiv channels", "int window", "Acc_T scale", "Acc_T power", "int quarters", "Acc_T offset",
+           "Acc_T slope", "Array<int64_t,3> x_strides", "Array<int64_t,3> dy_strides",
+           "Array<int64_t,3> dx_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items << lanes_log2, 128)", 1, 1]
 needs   = ["1 <= window <= W", "1 <= lanes_log2 <= 5", "per % 8 == 0", "width % VEC == 0"]
@@ -42,12 +42,13 @@ problems = ["""divisive_norm_bwd x=2x3x19x{12 * VEC}:{T} dy=2x3x19x{12 * VEC}:{T
 #include "planes.cuh"
 
 constexpr int STRIP = W > 5 ? 4 : 8, HALF = Reach<W>::half, LEAD = (2 * HALF + STRIP - 1) / STRIP * STRIP;
+constexpr int BLOCKS = W > 5 || sizeof(T) > 4 ? 1 : VEC == 2 ? 5 : 6;     // of an SM
 
-extern "C" __global__ __launch_bounds__(128) void KERNEL(
-    const T* x, const T* dy, T* dx, int items, int lanes_log2, int width, int height, int per, int lead,
-    int useful, FastDiv segments, FastDiv chunks, FastDiv channels, int window, Acc_T scale, Acc_T power,
-    int quarters, Acc_T offset, Acc_T slope, Array<i64, 3> x_strides, Array<i64, 3> dy_strides,
-    Array<i64, 3> dx_strides, Acc_T alpha, Acc_T beta) {
+extern "C" __global__ __launch_bounds__(128, BLOCKS) void KERNEL(
+    const T* x, const T* dy, T* dx, int items, int lanes_log2, int width, int height, int per,
+    int is_near, int lead, int useful, FastDiv segments, FastDiv chunks, FastDiv channels, int window,
+    Acc_T scale, Acc_T power, int quarters, Acc_T offset, Acc_T slope, Array<i64, 3> x_strides,
+    Array<i64, 3> dy_strides, Array<i64, 3> dx_strides, Acc_T alpha, Acc_T beta) {
     using A = Acc_T;
     const Site<VEC> site(lanes_log2, items, width, per, lead, useful, segments, chunks, channels);
     x += site.n * x_strides[2] + site.c * x_strides[1] + site.column;
@@ -59,20 +60,19 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     A xs[VEC][STRIP + 2 * HALF], own[VEC][STRIP + HALF], t[VEC][STRIP + 2 * HALF];
     UNROLL for (int i = 0; i < 2 * HALF; ++i) {
         const auto v = site.row_of(x, x_strides[0], first - LEAD + i, height);
-        UNROLL for (int j = 0; j < VEC; ++j) xs[j][i] = to_acc(v[j]), t[j][i] = 0;
+        UNROLL for (int j = 0; j < VEC; ++j) xs[j][i] = site.value(v[j]), t[j][i] = 0;
     }
     UNROLL for (int j = 0; j < VEC; ++j) UNROLL for (int i = 0; i < HALF; ++i) own[j][i] = 0;
     NO_UNROLL for (int k = -LEAD; k < per; k += STRIP) {
         const int h = first + k;
         Vec<T, VEC> new_x[STRIP], new_dy[STRIP];
-        UNROLL for (int i = 0; i < STRIP; ++i) {
-            new_x[i] = site.row_of(x, x_strides[0], h + 2 * HALF + i, height);
-            new_dy[i] = site.row_of(dy, dy_strides[0], h + HALF + i, height);
-        }
+        const bool is_whole = is_near && k >= 0 && h + 2 * HALF + STRIP <= height && h + STRIP <= last;
+        site.rows_of(new_x, x, x_strides[0], h + 2 * HALF, height, is_whole);
+        site.rows_of(new_dy, dy, dy_strides[0], h + HALF, height, is_whole);
         A sum[STRIP][VEC];
         UNROLL for (int j = 0; j < VEC; ++j) {
             A q[STRIP + 2 * HALF], s[STRIP];
-            UNROLL for (int i = 0; i < STRIP; ++i) xs[j][2 * HALF + i] = to_acc(new_x[i][j]);
+            UNROLL for (int i = 0; i < STRIP; ++i) xs[j][2 * HALF + i] = site.value(new_x[i][j]);
             UNROLL for (int i = 0; i < STRIP + 2 * HALF; ++i) q[i] = xs[j][i] * xs[j][i];
             window_sums<W, true>(s, q, window);
             UNROLL for (int i = 0; i < STRIP; ++i) sum[i][j] = s[i];
@@ -102,7 +102,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             UNROLL for (int j = 0; j < VEC; ++j) sum[i][j] = own[j][i] - slope * xs[j][i] * sum[i][j];
         }
         if (site.is_useful && k >= 0)
-            put_channels<T>(dx + h * dx_strides[0], dx_strides[0], sum, false, last - h, alpha, beta);
+            put_channels<T>(dx + h * dx_strides[0], dx_strides[0], sum, is_whole, last - h, alpha, beta);
         UNROLL for (int j = 0; j < VEC; ++j) {
             UNROLL for (int i = 0; i < HALF; ++i) own[j][i] = own[j][i + STRIP];
             UNROLL for (int i = 0; i < 2 * HALF; ++i) xs[j][i] = xs[j][i + STRIP], t[j][i] = t[j][i + STRIP];

@@ -9,8 +9,8 @@ VEC     = [1, 2, 4]
 when    = ["VEC * sizeof(T) <= 16", "sm == 75 or T == bf16"]
 targets = ["sm_75", "sm_80"]
 params  = ["const T* x", "T* y", "int items", "int lanes_log2", "int width", "int height", "int per",
-           "int lead", "int useful", "FastDiv segments", "FastDiv chunks", "FastDiv channels",
-           "int window", "Acc_T scale", "Acc_T power", "int quarters", "Acc_T offset",
+           "int is_near", "int lead", "int useful", "FastDiv segments", "FastDiv chunks",
+           "FastDiv channels", "int window", "Acc_T scale", "Acc_T power", "int quarters", "Acc_T offset",
            "Array<int64_t,3> x_strides", "Array<int64_t,3> y_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items << lanes_log2, 128)", 1, 1]
@@ -30,10 +30,11 @@ problems = ["divisive_norm_fwd x=2x3x19x{12 * VEC}:{T} window={W} scale=2.0 offs
 #include "planes.cuh"
 
 constexpr int STRIP = W > 9 ? 4 : 8, HALF = Reach<W>::half;
+constexpr int BLOCKS = W > 5 || sizeof(T) > 4 ? 1 : VEC == 4 ? 5 : 8;     // of an SM
 
-extern "C" __global__ __launch_bounds__(128) void KERNEL(
-    const T* x, T* y, int items, int lanes_log2, int width, int height, int per, int lead, int useful,
-    FastDiv segments, FastDiv chunks, FastDiv channels, int window, Acc_T scale, Acc_T power,
+extern "C" __global__ __launch_bounds__(128, BLOCKS) void KERNEL(
+    const T* x, T* y, int items, int lanes_log2, int width, int height, int per, int is_near, int lead,
+    int useful, FastDiv segments, FastDiv chunks, FastDiv channels, int window, Acc_T scale, Acc_T power,
     int quarters, Acc_T offset, Array<i64, 3> x_strides, Array<i64, 3> y_strides, Acc_T alpha, Acc_T beta) {
     using A = Acc_T;
     const Site<VEC> site(lanes_log2, items, width, per, lead, useful, segments, chunks, channels);
@@ -45,16 +46,17 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     A held[VEC][STRIP + 2 * HALF];
     UNROLL for (int i = 0; i < 2 * HALF; ++i) {
         const auto v = site.row_of(x, x_strides[0], site.first - HALF + i, height);
-        UNROLL for (int j = 0; j < VEC; ++j) held[j][i] = to_acc(v[j]);
+        UNROLL for (int j = 0; j < VEC; ++j) held[j][i] = site.value(v[j]);
     }
     NO_UNROLL for (int k = 0; k < per; k += STRIP, y += STRIP * y_strides[0]) {
         const int h = site.first + k;
         Vec<T, VEC> next[STRIP];
-        UNROLL for (int i = 0; i < STRIP; ++i) next[i] = site.row_of(x, x_strides[0], h + HALF + i, height);
+        const bool is_whole = is_near && h + HALF + STRIP <= height && h + STRIP <= last;
+        site.rows_of(next, x, x_strides[0], h + HALF, height, is_whole);
         A sum[STRIP][VEC];
         UNROLL for (int j = 0; j < VEC; ++j) {
             A q[STRIP + 2 * HALF], s[STRIP];
-            UNROLL for (int i = 0; i < STRIP; ++i) held[j][2 * HALF + i] = to_acc(next[i][j]);
+            UNROLL for (int i = 0; i < STRIP; ++i) held[j][2 * HALF + i] = site.value(next[i][j]);
             UNROLL for (int i = 0; i < STRIP + 2 * HALF; ++i) q[i] = held[j][i] * held[j][i];
             window_sums<W, true>(s, q, window);
             UNROLL for (int i = 0; i < STRIP; ++i) sum[i][j] = s[i];
@@ -67,7 +69,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             of.raise(sum[i]);
             UNROLL for (int j = 0; j < VEC; ++j) sum[i][j] *= held[j][HALF + i];
         }
-        if (site.is_useful) put_channels<T>(y, y_strides[0], sum, false, last - h, alpha, beta);
+        if (site.is_useful) put_channels<T>(y, y_strides[0], sum, is_whole, last - h, alpha, beta);
         UNROLL for (int j = 0; j < VEC; ++j)
             UNROLL for (int i = 0; i < 2 * HALF; ++i) held[j][i] = held[j][i + STRIP];
     }

@@ -8,7 +8,7 @@ namespace cydnn {
 // Where a thread works. An item is a segment of a row's columns by a chunk of `per` rows of a plane; of the
 // lanes of a group, `useful` behind the first `lead` make results, the others only lend their columns.
 template <int Many> struct Site {
-    int lane, lanes, column, first;
+    int lane, lanes, column, first;              // column: one that is there, also where the thread's is not
     unsigned c, n;
     bool is_there, is_useful;
     DEVICE Site(int lanes_log2, int items, int width, int per, int lead, int useful, const FastDiv& segments,
@@ -20,6 +20,7 @@ template <int Many> struct Site {
         column = (int(segment) * useful + lane - lead) * Many, first = chunk * per;
         is_there = item < items && unsigned(column) < unsigned(width);
         is_useful = is_there && unsigned(lane - lead) < unsigned(useful);
+        column = min(max(column, 0), width - Many);
     }
     // Neighbours' columns on both sides of a thread's own; 0 beyond the ends. All lanes of a warp call it.
     template <int Half, class Value>
@@ -33,8 +34,19 @@ template <int Many> struct Site {
             row[Half + Many - 1 + e] = lane + away < lanes ? r : Value(0);
         }
     }
-    template <class Elem> DEVICE Vec<Elem, Many> row_of(const Elem* p, i64 step, int h, int height) const {
-        return channel_of<Many>(p, step, is_there ? h : -1, height);
+    // Own columns of one row, and of some; of rows that are not there 0. Whole ones are near, and there.
+    template <class Elem> static DEVICE Vec<Elem, Many> row_of(const Elem* p, i64 step, int h, int height) {
+        return channel_of<Many>(p, step, h, height);
+    }
+    template <class Elem, int Count>
+    static DEVICE void rows_of(Vec<Elem, Many> (&v)[Count], const Elem* p, i64 step, int h, int height,
+                               bool is_whole) {
+        if (is_whole) next_channels(v, p + h * step, step);
+        else UNROLL for (int i = 0; i < Count; ++i) v[i] = row_of(p, step, h + i, height);
+    }
+    // A value of an own column; 0 where the column is not there.
+    template <class Elem> DEVICE acc_t<Elem> value(Elem x) const {
+        return is_there ? to_acc(x) : acc_t<Elem>(0);
     }
 };
 

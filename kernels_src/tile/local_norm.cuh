@@ -40,10 +40,13 @@ DEVICE void window_sums(Value (&sum)[Count], const Value (&q)[Count + 2 * Reach<
         sum_runs<1, base / 2>(p);
         UNROLL for (int i = 0; i < Count; ++i) sum[i] = p[i] + q[half + i + middle];
     }
-    UNROLL for (int e = 1; e <= Most - base; ++e) {
+    const auto add = [&](int e) {
         const int away = middle + (e + 1) / 2, at = (e % 2 != 0) == Ahead ? half + away : half - away;
-        if (n >= base + e) UNROLL for (int i = 0; i < Count; ++i) sum[i] += q[at + i];
-    }
+        UNROLL for (int i = 0; i < Count; ++i) sum[i] += q[at + i];
+    };
+    if (n == Most) UNROLL for (int e = 1; e <= Most - base; ++e) add(e);   // without a question for each
+    else UNROLL for (int e = 1; e < Most - base; ++e)
+        if (n >= base + e) add(e);
 }
 
 // 16-bit results take approximate logarithms and powers (an error of about 2^-20), which take what is below

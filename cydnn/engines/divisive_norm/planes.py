@@ -6,7 +6,7 @@ from typing import ClassVar
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..lrn.view import width as word_of
-from .view import DivisiveNormEngine, blend, numbers
+from .view import MOST, DivisiveNormEngine, blend, numbers
 
 LANES, THREADS, STEP = 32, 128, 8                # of a warp; of a block; rows that chunks are multiples of
 BLOCKS_PER_SM = 12                               # that are wanted, while chunks stay long
@@ -73,9 +73,11 @@ class Planes(DivisiveNormEngine):
         chunks = ceil_div(steps, each)
         strides = {f"{n}_strides": (d.strides[2] if d.rank == 4 else 0, d.strides[1], d.strides[0])
                    for n, d in p.operands.items() if d is not None}
+        near = all(s[0] < MOST // STEP for s in strides.values())
         args = dict({n: p.ptr(n) for n, d in p.operands.items() if d is not None}, **group, **strides,
-                    items=planes * chunks, width=p.x.dims[-1], height=height, per=each * STEP, chunks=chunks,
-                    channels=p.x.c, window=p.op.window, **numbers(p), **self.more(p), **blend(p))
+                    items=planes * chunks, width=p.x.dims[-1], height=height, per=each * STEP,
+                    is_near=int(near), chunks=chunks, channels=p.x.c, window=p.op.window, **numbers(p),
+                    **self.more(p), **blend(p))
         return [Launch(f"{self.kernel}_{p.x.dtype}_w{word_of(p.op.window)}_v{vec}", args)]
 
     def more(self, p) -> dict:
