@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from cydnn import plan
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import PtxDevice
 from cydnn.engines import REFERENCE, engines_for
-from cydnn.heuristics import best
+from cydnn.heuristics import Wish, best
 from cydnn.ops import DivisiveNormBwd, DivisiveNormFwd
 from cydnn.ops.problem import Problem
 from support import alone, matrix
@@ -19,6 +20,7 @@ from support.alone import match, steps
 H200 = KNOWN["h200"]
 BY_NAME = {e.name: e for op in (DivisiveNormFwd, DivisiveNormBwd) for e in engines_for(op)}
 FWD, BWD = "divisive_norm_fwd", "divisive_norm_bwd"
+LAYOUT_OF = {f"{FWD}_planes": "@nchw", f"{BWD}_planes": "@nchw"}           # others take both
 
 
 def forward(dims, rest="f32"):
@@ -33,16 +35,18 @@ def backward(dims, rest="dmeans=none", kind="f32"):
     (forward("8x64x28x28"), "divisive_norm_fwd_planes"), (forward("8x64x28x28", "f16@nhwc"),
                                                           "divisive_norm_fwd_strided"),
     (forward("2x3x9"), "divisive_norm_fwd_planes"), (forward("2x3x4x5x6"), "divisive_norm_fwd_strided"),
-    (forward("2x3x4x5", "f32 means=2x3x4x5:f32"), "divisive_norm_fwd_strided"),
+    (forward("8x64x28x28", "f32 means=8x64x28x28:f32"), "divisive_norm_fwd_planes"),
     (backward("8x64x28x28"), "divisive_norm_bwd_planes"), (backward("8x64x28x28", ""),
-                                                           "divisive_norm_bwd_strided")])
+                                                           "divisive_norm_bwd_planes")])
 def test_the_engine_of_a_problem(p, engine):
     assert best(p.graph, H200).engine.name == engine
 
 
 @pytest.mark.parametrize("engine, p, sentence", [
-    ("divisive_norm_fwd_planes", forward("2x3x4x5", "f32 means=2x3x4x5:f32"), "takes no means"),
-    ("divisive_norm_bwd_planes", backward("2x3x4x5", "means=2x3x4x5:f32"), "takes no means and no dmeans"),
+    ("divisive_norm_fwd_planes", forward("2x3x4x5", "f32 means=2x3x4x5:f32 window=2"),
+     "window must be at least 3 with means; got 2"),
+    ("divisive_norm_bwd_planes", backward("2x3x4x5", "window=1"),
+     "window must be at least 3 with means; got 1"),
     ("divisive_norm_fwd_planes", forward("2x3x4x5x6"), "x must have at most 2 spatial dims; got 3"),
     ("divisive_norm_fwd_planes", forward("2x3x4x5", "f32@nhwc"), "w of x must be innermost; got stride 3"),
     ("divisive_norm_fwd_strided", forward("2x3x4x5", "f32 y=2x3x4x5:f16"),
@@ -81,12 +85,13 @@ def test_every_column_is_made_once(name):
     for _ in range(200):
         width, window = rng.randint(1, 700), rng.randint(1, 16)
         kind, more = rng.choice(["f16", "f32", "f64"]), f"window={window}"
-        p = (forward(f"1x1x9x{width}", f"{kind} {more}") if "fwd" in name
-             else backward(f"1x1x9x{width}", f"{more} dmeans=none", kind))
+        means = f"means=1x1x9x{width}:{kind}" if window > 2 and rng.random() < 0.5 else "means=none"
+        p = (forward(f"1x1x9x{width}", f"{kind} {more} {means}") if "fwd" in name
+             else backward(f"1x1x9x{width}", f"{more} {means} dmeans=none", kind))
         if reasons := list(engine.reasons(p, H200)):
-            assert "bwd" in name and window > 12 and engine.columns(p) == 1, reasons
+            assert "bwd" in name and window > 12 and engine.vector(p) == 1, reasons
             continue
-        vec = engine.columns(p)
+        vec = engine.vector(p)
         group, made = engine.groups(p, vec), []
         for segment in range(group["segments"]):
             for lane in range(1 << group["lanes_log2"]):
@@ -111,19 +116,51 @@ def test_sums_of_nothing(name, words):
     assert outcome.ran and not outcome.findings, outcome.findings
 
 
-@pytest.mark.parametrize("op", [FWD, BWD])
-def test_means_far_from_0(op):
-    """Values near 1000 with means beside them: what is summed is their difference."""
-    dims = "x=1x2x7x8:f32 means=1x2x7x8:f32" + (" dy=1x2x7x8:f32" if op == BWD else "")
-    problem = Problem.parse(f"{op} {dims} scale=2.0 offset=1.0")
+def outcome_of(engine, words, change):
+    """(what an engine makes, what the reference makes) of drawn values that ``change`` has altered."""
+    op = FWD if "fwd" in engine.name else BWD
+    kind, layout = words.split()[0], words.split()[1]
+    names = ("x", "means", "y") if op == FWD else ("x", "means", "dy", "dx", "dmeans")
+    problem = Problem.parse(f"{op} {' '.join(f'{n}=1x8x9x12:{kind}{layout}' for n in names)} "
+                            + " ".join(words.split()[2:]))
     made = matrix.Prepared(problem, 5, matrix.plain(problem.op))
-    made.values["x"] += 1000.0
-    made.values["means"] += 1000.0
+    change(made.values)
     made.values = {n: problem.operands[n].dtype.round(v) for n, v in made.values.items()}
     want = problem.op.run_reference(made.values, made.scalars)
     device = PtxDevice("sm_80")
-    built = plan.build(made.graph, device)
+    built = plan.build(made.graph, device, Wish(engines=(engine.index,)))
     buffers, _ = matrix.execute(built, problem, made.values, set(problem.op.reads), device)
+    return {n: buffers[n].read()[0] for n in want}, want
+
+
+TAKES_MEANS = [(engine, layout) for engine in BY_NAME.values() if engine is not REFERENCE
+               for layout in ("@nchw", "@nhwc") if layout[1:] in LAYOUT_OF.get(engine.name, "@nchw @nhwc")]
+
+
+@pytest.mark.parametrize("engine, layout", TAKES_MEANS, ids=str)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_means_far_from_0(engine, layout, sign):
+    """Values near 1000 with means beside them: what is summed is their difference."""
+    def change(values):
+        values["x"] += sign * 1000.0
+        values["means"] += sign * 1000.0
+    got, want = outcome_of(engine, f"f32 {layout} scale=2.0 offset=1.0", change)
     for name, value in want.items():
-        got, _ = buffers[name].read()
-        assert abs(got - value).max() <= 1e-5 * abs(value).max(), name
+        assert abs(got[name] - value).max() <= 1e-5 * abs(value).max(), name
+
+
+@pytest.mark.parametrize("engine, layout", TAKES_MEANS, ids=str)
+@pytest.mark.parametrize("odd", [1e6, float("inf"), float("nan")])
+def test_one_odd_value(engine, layout, odd):
+    """What is far from the others counts in the windows that have it, and nowhere else."""
+    def change(values):
+        values["x"] += 10.0
+        values["means"] += 10.0
+        values["x"][0, :, 4, 6] = odd
+    got, want = outcome_of(engine, f"f32 {layout} window=3 scale=2.0 offset=1.0", change)
+    for name, value in want.items():
+        near = 1 if name in ("y", "dmeans") else 2
+        outside = np.ones(value.shape, bool)
+        outside[:, :, 4 - near:5 + near, 6 - near:7 + near] = False
+        assert abs(got[name] - value)[outside].max() <= 1e-5 * abs(value[outside]).max(), name
+        assert (np.isnan(got[name]) == np.isnan(value)).all(), name

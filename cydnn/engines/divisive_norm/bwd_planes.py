@@ -4,14 +4,11 @@ from __future__ import annotations
 from ...graph import core
 from ...ops import DivisiveNormBwd
 from .planes import Planes
-from .view import slope
+from .walk import vectors_of_gradient
 
 
 class DivisiveNormBwdPlanes(Planes):
-    """No means nor their gradient, w innermost: a thread walks down some columns, lanes meet for the sums
-    along w."""
+    """w innermost, with or without means and their gradient: a thread walks down some columns, lanes meet for
+    the sums along w."""
     index, takes, kernel = 346, core(DivisiveNormBwd), "divisive_norm_bwd_planes"
-    widest, halos = 2, 2
-
-    def more(self, p):
-        return dict(slope=slope(p))
+    halos, vectors = 2, staticmethod(vectors_of_gradient)
