@@ -35,8 +35,10 @@ from .conv.wgrad_indexed import ConvWgradIndexed
 from .conv.wgrad_mma import ConvWgradMma
 from .conv.wgrad_mma_repack import ConvWgradMmaRepack
 from .conv.wgrad_simt import ConvWgradSimt
+from .divisive_norm.bwd_channels import DivisiveNormBwdChannels
 from .divisive_norm.bwd_planes import DivisiveNormBwdPlanes
 from .divisive_norm.bwd_strided import DivisiveNormBwdStrided
+from .divisive_norm.fwd_channels import DivisiveNormFwdChannels
 from .divisive_norm.fwd_planes import DivisiveNormFwdPlanes
 from .divisive_norm.fwd_strided import DivisiveNormFwdStrided
 from .dropout.bwd_any import DropoutBwdAny
@@ -171,7 +173,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # local response normalization: 330 to 339
     LrnFwdChannels, LrnFwdStrided, LrnBwdChannels, LrnBwdStrided,
     # divisive normalization: 340 to 349
-    DivisiveNormFwdPlanes, DivisiveNormFwdStrided, DivisiveNormBwdPlanes, DivisiveNormBwdStrided,
+    DivisiveNormFwdPlanes, DivisiveNormFwdChannels, DivisiveNormFwdStrided,
+    DivisiveNormBwdPlanes, DivisiveNormBwdChannels, DivisiveNormBwdStrided,
     # dropout: 350 to 359
     DropoutFwdVector, DropoutFwdNhwc, DropoutFwdAny, DropoutBwdVector, DropoutBwdNhwc, DropoutBwdAny,
     DropoutFactorsVector, DropoutStatesSet,

@@ -47,7 +47,8 @@ DEVICE void gather(Value (&sum)[Count][Many], const Value (&t)[Count + 2 * Reach
 template <bool IsFull, int Most, int Strip, bool Means, int Many, class Elem, class Site>
 DEVICE void backward(const Site& site, const Operands<Elem>& at, const Work<Elem>& of) {
     using A = acc_t<Elem>;
-    constexpr int half = Reach<Most>::half, All = Strip + 2 * half, Lead = (2 * half + Strip - 1) / Strip * Strip;
+    constexpr int half = Reach<Most>::half, All = Strip + 2 * half;
+    constexpr int Lead = (2 * half + Strip - 1) / Strip * Strip;
     const int first = site.first, last = min(of.height, first + of.per);
     Row<Elem, Many> rows[All];
     A own[Strip + half][Many], t[All][Many], u[All][Many], r[Many];

@@ -42,7 +42,7 @@ problems = ["""divisive_norm_bwd x=1x1x45x{13 * VEC}:{T} dy=1x1x45x{13 * VEC}:{T
 #include "backward.cuh"
 #include "planes.cuh"
 
-constexpr int STRIP = 4;
+constexpr int STRIP = sizeof(T) > 4 && W > 9 && MEANS ? 2 : 4;
 constexpr int BLOCKS = W > 9 || sizeof(T) > 4 ? 1                              // of an SM
                        : MEANS && W > 5 ? 3 : MEANS || W > 5 || VEC == 4 ? 4 : VEC == 2 ? 5 : 6;
 

@@ -59,7 +59,9 @@ template <class Elem, int Many> struct Row {
     using Many_of = Vec<Elem, Many>;
     typename Many_of::Access word;
     DEVICE void set(const Many_of& v) { word = *reinterpret_cast<const decltype(word)*>(&v); }
-    DEVICE acc_t<Elem> operator[](int j) const { return to_acc(reinterpret_cast<const Many_of*>(&word)->v[j]); }
+    DEVICE acc_t<Elem> operator[](int j) const {
+        return to_acc(reinterpret_cast<const Many_of*>(&word)->v[j]);
+    }
     // The row h of a column; 0 where there is none.
     static DEVICE Row at(const Elem* p, i64 step, int h, int height) {
         Row row;
@@ -68,15 +70,21 @@ template <class Elem, int Many> struct Row {
     }
 };
 
+// The i-th row behind p, to be read; the step is near. PTX ISA §mad (.wide): without shifts.
+template <class Elem> DEVICE const Elem* near_row(const Elem* p, int step, int i) {
+    size_t row;
+    asm("mad.wide.s32 %0, %1, %2, %3;"
+        : "=l"(row) : "r"(step), "r"(i * int(sizeof(Elem))), "l"(__cvta_generic_to_global(p)));
+    return static_cast<const Elem*>(__cvta_global_to_generic(row));
+}
+
 // Rows h, h + 1, … to rows[First] and those behind it. Whole ones are there, and near.
 template <int First, int Count, class Elem, int Many, int All>
 DEVICE void load_rows(Row<Elem, Many> (&rows)[All], const Elem* p, i64 step, int h, int height,
                       bool is_whole) {
-    if (is_whole) {
-        Vec<Elem, Many> v[Count];
-        next_channels(v, p + h * step, step);
-        UNROLL for (int i = 0; i < Count; ++i) rows[First + i].set(v[i]);
-    } else UNROLL for (int i = 0; i < Count; ++i)
+    if (is_whole) UNROLL for (int i = 0; i < Count; ++i)
+        rows[First + i].set(Vec<Elem, Many>::load_nc(near_row(p + h * step, int(step), i)));
+    else UNROLL for (int i = 0; i < Count; ++i)
         rows[First + i] = Row<Elem, Many>::at(p, step, h + i, height);
 }
 
@@ -96,7 +104,10 @@ template <class Elem> struct Work {
     DEVICE void store(Elem* y, i64 step, Value (&out)[Count][Many], bool is_whole, int count) const {
         if (alpha != 1) UNROLL for (int i = 0; i < Count; ++i)
             UNROLL for (int j = 0; j < Many; ++j) out[i][j] *= alpha;
-        put_channels<Elem>(y, step, out, is_whole && beta == 0, count, Value(1), beta);
+        if (is_whole && beta == 0) UNROLL for (int i = 0; i < Count; ++i)
+            Vec<Elem, Many>::of(out[i]).store(y + i * int(step));
+        else UNROLL for (int i = 0; i < Count; ++i)
+            if (i < count) put(y + i * step, out[i], Value(1), beta);
     }
 };
 
@@ -146,8 +157,9 @@ DEVICE void settle(Row<Elem, Many> (&rows)[All], acc_t<Elem> (&r)[Many], const S
 
 // sum[i] of the squares of rows[i] … rows[i + 2 * half], summed along w too.
 template <bool IsFull, int Most, class Elem, int Many, int Count, class Site>
-DEVICE void spread(acc_t<Elem> (&sum)[Count][Many], const Row<Elem, Many> (&rows)[Count + 2 * Reach<Most>::half],
-                   const Site& site, int window) {
+DEVICE void spread(acc_t<Elem> (&sum)[Count][Many],
+                   const Row<Elem, Many> (&rows)[Count + 2 * Reach<Most>::half], const Site& site,
+                   int window) {
     constexpr int All = Count + 2 * Reach<Most>::half;
     UNROLL for (int j = 0; j < Many; ++j) {
         acc_t<Elem> q[All], s[Count];

@@ -20,7 +20,8 @@ from support.alone import match, steps
 H200 = KNOWN["h200"]
 BY_NAME = {e.name: e for op in (DivisiveNormFwd, DivisiveNormBwd) for e in engines_for(op)}
 FWD, BWD = "divisive_norm_fwd", "divisive_norm_bwd"
-LAYOUT_OF = {f"{FWD}_planes": "@nchw", f"{BWD}_planes": "@nchw"}           # others take both
+LAYOUT_OF = {f"{FWD}_planes": "@nchw", f"{BWD}_planes": "@nchw",            # others take both
+             f"{FWD}_channels": "@nhwc", f"{BWD}_channels": "@nhwc"}
 
 
 def forward(dims, rest="f32"):
@@ -33,7 +34,10 @@ def backward(dims, rest="dmeans=none", kind="f32"):
 
 @pytest.mark.parametrize("p, engine", [
     (forward("8x64x28x28"), "divisive_norm_fwd_planes"), (forward("8x64x28x28", "f16@nhwc"),
-                                                          "divisive_norm_fwd_strided"),
+                                                          "divisive_norm_fwd_channels"),
+    (forward("8x3x28x28", "f32@nhwc y=8x3x28x28:f32"), "divisive_norm_fwd_strided"),
+    (forward("8x64x28", "f32@nhwc"), "divisive_norm_fwd_channels"),
+    (match(Problem.parse(f"{BWD} n8c64h28w28 f32 nhwc")), "divisive_norm_bwd_channels"),
     (forward("2x3x9"), "divisive_norm_fwd_planes"), (forward("2x3x4x5x6"), "divisive_norm_fwd_strided"),
     (forward("8x64x28x28", "f32 means=8x64x28x28:f32"), "divisive_norm_fwd_planes"),
     (backward("8x64x28x28"), "divisive_norm_bwd_planes"), (backward("8x64x28x28", ""),
@@ -48,6 +52,9 @@ def test_the_engine_of_a_problem(p, engine):
     ("divisive_norm_bwd_planes", backward("2x3x4x5", "window=1"),
      "window must be at least 3 with means; got 1"),
     ("divisive_norm_fwd_planes", forward("2x3x4x5x6"), "x must have at most 2 spatial dims; got 3"),
+    ("divisive_norm_fwd_channels", forward("2x3x4x5"), "c of x must be innermost; got stride 20"),
+    ("divisive_norm_bwd_channels", match(Problem.parse(f"{BWD} n2c3d4h5w6 f32 nhwc")),
+     "x must have at most 2 spatial dims; got 3"),
     ("divisive_norm_fwd_planes", forward("2x3x4x5", "f32@nhwc"), "w of x must be innermost; got stride 3"),
     ("divisive_norm_fwd_strided", forward("2x3x4x5", "f32 y=2x3x4x5:f16"),
      "operands must have one type; got f16 f32"),
@@ -106,11 +113,37 @@ def test_every_column_is_made_once(name):
         assert step.args["per"] * step.args["chunks"] >= 9 and step.args["width"] == width
 
 
+@pytest.mark.parametrize("name", ["divisive_norm_fwd_channels", "divisive_norm_bwd_channels"])
+def test_every_column_of_channels_is_made_once(name):
+    """Which threads of a block make results, and that columns beside them reach as far as the windows do."""
+    rng, engine = random.Random(2), BY_NAME[name]
+    for _ in range(200):
+        width, c, window = rng.randint(1, 300), rng.randint(1, 70), rng.randint(1, 16)
+        more = f"{rng.choice(['f16', 'f32', 'f64'])} nhwc window={window}"
+        dims = f"n1c{c}h9w{width}"
+        p = match(Problem.parse(f"{FWD} {dims} {more}" if "fwd" in name
+                                else f"{BWD} {dims} {more} dmeans=none"))
+        assert not list(engine.reasons(p, H200))
+        vec = engine.vector(p)
+        group, made = engine.groups(p, vec), []
+        places = 256 >> group["lanes_log2"]
+        assert group["vectors"] * vec == c and group["channels"] << group["lanes_log2"] >= group["vectors"]
+        for segment in range(group["segments"]):
+            for place in range(places):
+                column = segment * group["useful"] + place - group["lead"]
+                if 0 <= column < width and 0 <= place - group["lead"] < group["useful"]:
+                    made.append(column)
+                    halo = engine.halos * (window // 2) if group["segments"] > 1 else 0
+                    assert halo <= place < places - halo
+        assert made == list(range(width)), (width, window, group)
+
+
 @pytest.mark.parametrize("name", [n for n, e in BY_NAME.items() if e is not REFERENCE])
 @pytest.mark.parametrize("words", ["window=5 offset=0.0", "window=16 offset=0.0", "window=4 scale=-0.75"])
 def test_sums_of_nothing(name, words):
     """Where s is 0 or negative powers are infinite or none: what lies beyond the ends must not be seen."""
-    line = f"{FWD} x=1x2x20x6:f32" if "fwd" in name else f"{BWD} x=1x2x20x6:f32 dy=1x2x20x6:f32 dmeans=none"
+    x = f"1x2x20x6:f32{LAYOUT_OF.get(name, '@nchw').replace('@nchw', '')}"
+    line = f"{FWD} x={x}" if "fwd" in name else f"{BWD} x={x} dy={x} dmeans=none"
     problem = Problem.parse(f"{line} {words}")
     outcome = matrix.run(problem, PtxDevice("sm_80"), 3, [BY_NAME[name]], scalars=matrix.plain(problem.op))
     assert outcome.ran and not outcome.findings, outcome.findings

@@ -27,8 +27,8 @@ def vectors_of_gradient(p) -> tuple:
 
 
 class Walking(DivisiveNormEngine):
-    """``inner``: the dim of a thread's neighbours, ``outer``: the one that is shared out beside n; ``vectors``:
-    how many neighbours its kernels take, most first; ``tile``: how a row is shared out."""
+    """``inner``: the dim of a thread's neighbours, ``outer``: the one that is shared out beside n;
+    ``vectors``: how many neighbours its kernels take, most first; ``tile``: how a row is shared out."""
     inner: ClassVar[int] = -1
     outer: ClassVar[int] = 1
 
