@@ -32,14 +32,25 @@ problems = ["""divisive_norm_bwd x=1x{3 * VEC}x21x70:{T}@nhwc dy=1x{3 * VEC}x21x
                window={W - 2} scale=-0.25 power=0.5""",
             """divisive_norm_bwd x=1x{3 * VEC}x37x3:{T}@nhwc dy=1x{3 * VEC}x37x3:{T}@nhwc \
                dmeans={'1x%dx37x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
-               window={W} power=1.5""",
+               window={W} power=0.999 offset=0.0 \
+               scale={'3e-309' if T == f64 else '2.0'}""",
             """divisive_norm_bwd x=1x{3 * VEC}x9x3:{T}@nhwc dy=1x{3 * VEC}x9x3:{T}@nhwc \
                means={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
                window={W} power=0.5 dmeans=none""",
             """divisive_norm_bwd x=1x{3 * VEC}x37x3:{T}@nhwc dy=1x{3 * VEC}x37x3:{T}@nhwc \
                means={'1x%dx37x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
                dmeans={'1x%dx37x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
-               window={W - 1}"""]
+               window={W - 1}""",
+            """divisive_norm_bwd x=1x{3 * VEC}x9x3:{T}@nhwc dy=1x{3 * VEC}x9x3:{T}@nhwc \
+               window={W} power=1.0 \
+               dmeans={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_bwd x=1x{3 * VEC}x9x3:{T}@nhwc dy=1x{3 * VEC}x9x3:{T}@nhwc \
+               window={W - 1} power=1.0 \
+               dmeans={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_bwd x=1x{3 * VEC}x9x3:{T}@nhwc dy=1x{3 * VEC}x9x3:{T}@nhwc \
+               window={W - 1} power=0.999 \
+               dmeans={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
+               offset=0.0 scale={'3e-309' if T == f64 else '2.0'}"""]
 @*/
 // Strides are h w n; `channels` counts the groups of them.
 #include "backward.cuh"

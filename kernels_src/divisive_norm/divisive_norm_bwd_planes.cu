@@ -31,12 +31,20 @@ problems = ["""divisive_norm_bwd x=1x1x45x{13 * VEC}:{T} dy=1x1x45x{13 * VEC}:{T
                dy=2x3x5x{VEC}:{T}@{480 * VEC},{100 * VEC},{20 * VEC},1 \
                dx=2x3x5x{VEC}:{T}@{360 * VEC},{100 * VEC},{16 * VEC},1 dmeans={'2x3x5x%d:%s@%d,%d,%d,1' \
                % (VEC, T, 420 * VEC, 100 * VEC, 8 * VEC) if MEANS else 'none'} window={W - 2} scale=-0.25""",
-            """divisive_norm_bwd x=1x1x9x{3 * VEC}:{T} dy=1x1x9x{3 * VEC}:{T} window={W} power=1.5 \
+            """divisive_norm_bwd x=1x1x9x{3 * VEC}:{T} dy=1x1x9x{3 * VEC}:{T} window={W} power=0.999 \
+               offset=0.0 scale={'3e-309' if T == f64 else '2.0'} \
                dmeans={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_bwd x=1x1x9x{3 * VEC}:{T} dy=1x1x9x{3 * VEC}:{T} window={W} power=0.5 \
                dmeans={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_bwd x=1x1x9x{3 * VEC}:{T} dy=1x1x9x{3 * VEC}:{T} window={W - 1} power=1.0 \
-               dmeans={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}"""]
+               dmeans={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_bwd x=1x1x9x{3 * VEC}:{T} dy=1x1x9x{3 * VEC}:{T} window={W} power=1.0 \
+               dmeans={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_bwd x=1x1x9x{3 * VEC}:{T} dy=1x1x9x{3 * VEC}:{T} window={W - 1} power=0.5 \
+               dmeans={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_bwd x=1x1x9x{3 * VEC}:{T} dy=1x1x9x{3 * VEC}:{T} window={W - 1} power=0.999 \
+               dmeans={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'} \
+               offset=0.0 scale={'3e-309' if T == f64 else '2.0'}"""]
 @*/
 // Strides are h c n.
 #include "backward.cuh"

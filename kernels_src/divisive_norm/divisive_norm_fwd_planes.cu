@@ -24,12 +24,20 @@ problems = ["""divisive_norm_fwd x=1x1x45x{13 * VEC}:{T} \
                means={'2x3x5x%d:%s@%d,%d,%d,1' % (VEC, T, 420 * VEC, 100 * VEC, 8 * VEC) if MEANS \
                else 'none'} y=2x3x5x{VEC}:{T}@{360 * VEC},{100 * VEC},{16 * VEC},1 window={W - 2} \
                scale=-0.25""",
-            """divisive_norm_fwd x=1x1x9x{3 * VEC}:{T} window={W} power=1.5 \
+            """divisive_norm_fwd x=1x1x9x{3 * VEC}:{T} window={W} power=0.999 offset=0.0 \
+               scale={'3e-309' if T == f64 else '2.0'} \
                means={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=1x1x9x{3 * VEC}:{T} window={W} power=0.5 \
                means={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=1x1x9x{3 * VEC}:{T} window={W - 1} power=1.0 \
-               means={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}"""]
+               means={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_fwd x=1x1x9x{3 * VEC}:{T} window={W} power=1.0 \
+               means={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_fwd x=1x1x9x{3 * VEC}:{T} window={W - 1} power=0.5 \
+               means={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_fwd x=1x1x9x{3 * VEC}:{T} window={W - 1} power=0.999 \
+               means={'1x1x9x%d:%s' % (3 * VEC, T) if MEANS else 'none'} \
+               offset=0.0 scale={'3e-309' if T == f64 else '2.0'}"""]
 @*/
 // Strides are h c n.
 #include "forward.cuh"
