@@ -20,26 +20,26 @@ params  = ["const T* x", "const T* means", "const T* dy", "T* dx", "T* dmeans", 
 block   = [256, 1, 1]
 grid    = ["items", 1, 1]
 needs   = ["1 <= window <= W", "0 <= lanes_log2 <= 5", "per % 8 == 0"]
-problems = ["""divisive_norm_bwd x=1x{3 * VEC}x21x70:{T}@nhwc dy=1x{3 * VEC}x21x70:{T}@nhwc \
-               means={'1x%dx21x70:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
-               dmeans={'1x%dx21x70:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
+problems = ["""divisive_norm_bwd x=1x{3 * VEC}x23x70:{T}@nhwc dy=1x{3 * VEC}x23x70:{T}@nhwc \
+               means={'1x%dx23x70:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
+               dmeans={'1x%dx23x70:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
                window={W} scale=2.0 offset=0.5""",
-            """divisive_norm_bwd x=1x{3 * VEC}x37x7:{T}@nhwc dy=1x{3 * VEC}x37x7:{T}@nhwc \
-               means={'1x%dx37x7:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
+            """divisive_norm_bwd x=1x{3 * VEC}x47x7:{T}@nhwc dy=1x{3 * VEC}x47x7:{T}@nhwc \
+               means={'1x%dx47x7:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
                window={W - 1} scale=2.0 power=1.5 dmeans=none""",
             """divisive_norm_bwd x=2x{3 * VEC}x5x4:{T}@nhwc dy=2x{3 * VEC}x5x4:{T}@nhwc \
                dmeans={'2x%dx5x4:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
                window={W - 2} scale=-0.25 power=0.5""",
-            """divisive_norm_bwd x=1x{3 * VEC}x37x3:{T}@nhwc dy=1x{3 * VEC}x37x3:{T}@nhwc \
-               dmeans={'1x%dx37x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
+            """divisive_norm_bwd x=1x{3 * VEC}x47x3:{T}@nhwc dy=1x{3 * VEC}x47x3:{T}@nhwc \
+               dmeans={'1x%dx47x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
                window={W} power=0.999 offset=0.0 \
                scale={'3e-309' if T == f64 else '2.0'}""",
             """divisive_norm_bwd x=1x{3 * VEC}x9x3:{T}@nhwc dy=1x{3 * VEC}x9x3:{T}@nhwc \
                means={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
                window={W} power=0.5 dmeans=none""",
-            """divisive_norm_bwd x=1x{3 * VEC}x37x3:{T}@nhwc dy=1x{3 * VEC}x37x3:{T}@nhwc \
-               means={'1x%dx37x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
-               dmeans={'1x%dx37x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
+            """divisive_norm_bwd x=1x{3 * VEC}x47x3:{T}@nhwc dy=1x{3 * VEC}x47x3:{T}@nhwc \
+               means={'1x%dx47x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
+               dmeans={'1x%dx47x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
                window={W - 1}""",
             """divisive_norm_bwd x=1x{3 * VEC}x9x3:{T}@nhwc dy=1x{3 * VEC}x9x3:{T}@nhwc \
                window={W} power=1.0 \

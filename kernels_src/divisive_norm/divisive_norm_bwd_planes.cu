@@ -24,9 +24,10 @@ problems = ["""divisive_norm_bwd x=1x1x45x{13 * VEC}:{T} dy=1x1x45x{13 * VEC}:{T
                means={'1x1x45x%d:%s' % (13 * VEC, T) if MEANS else 'none'} \
                dmeans={'1x1x45x%d:%s' % (13 * VEC, T) if MEANS else 'none'} window={W} scale=2.0 \
                offset=0.5""",
-            """divisive_norm_bwd x=1x1x45x{45 * VEC}:{T} dy=1x1x45x{45 * VEC}:{T} dmeans=none \
-               means={'1x1x45x%d:%s' % (45 * VEC, T) if MEANS else 'none'} window={W - 1} scale=2.0 \
-               power=1.5""",
+            """divisive_norm_bwd x=1x1x45x{(31 if W == 16 else 45) * VEC}:{T} \
+               dy=1x1x45x{(31 if W == 16 else 45) * VEC}:{T} dmeans=none \
+               means={'1x1x45x%d:%s' % ((31 if W == 16 else 45) * VEC, T) if MEANS else 'none'} \
+               window={W - 1} scale=2.0 power=1.5""",
             """divisive_norm_bwd x=2x3x5x{VEC}:{T}@{400 * VEC},{100 * VEC},{12 * VEC},1 \
                dy=2x3x5x{VEC}:{T}@{480 * VEC},{100 * VEC},{20 * VEC},1 \
                dx=2x3x5x{VEC}:{T}@{360 * VEC},{100 * VEC},{16 * VEC},1 dmeans={'2x3x5x%d:%s@%d,%d,%d,1' \

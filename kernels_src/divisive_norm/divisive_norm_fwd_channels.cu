@@ -17,19 +17,19 @@ params  = ["const T* x", "const T* means", "T* y", "int items", "int lanes_log2"
 block   = [256, 1, 1]
 grid    = ["items", 1, 1]
 needs   = ["1 <= window <= W", "0 <= lanes_log2 <= 5", "per % 8 == 0"]
-problems = ["""divisive_norm_fwd x=1x{3 * VEC}x21x70:{T}@nhwc window={W} scale=2.0 offset=0.5 \
-               means={'1x%dx21x70:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
+problems = ["""divisive_norm_fwd x=1x{3 * VEC}x23x70:{T}@nhwc window={W} scale=2.0 offset=0.5 \
+               means={'1x%dx23x70:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=1x{5 * VEC}x9x7:{T}@nhwc window={W - 1} scale=2.0 power=1.5 \
                means={'1x%dx9x7:%s@nhwc' % (5 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=2x{3 * VEC}x5x4:{T}@nhwc window={W - 2} scale=-0.25 power=0.5 \
                means={'2x%dx5x4:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
-            """divisive_norm_fwd x=1x{3 * VEC}x37x3:{T}@nhwc window={W} power=0.999 offset=0.0 \
+            """divisive_norm_fwd x=1x{3 * VEC}x47x3:{T}@nhwc window={W} power=0.999 offset=0.0 \
                scale={'3e-309' if T == f64 else '2.0'} \
-               means={'1x%dx37x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
+               means={'1x%dx47x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=1x{3 * VEC}x9x3:{T}@nhwc window={W} power=0.5 \
                means={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
-            """divisive_norm_fwd x=1x{3 * VEC}x37x3:{T}@nhwc window={W - 1} \
-               means={'1x%dx37x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_fwd x=1x{3 * VEC}x47x3:{T}@nhwc window={W - 1} \
+               means={'1x%dx47x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=1x{3 * VEC}x9x3:{T}@nhwc window={W} power=1.0 \
                means={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=1x{3 * VEC}x9x3:{T}@nhwc window={W - 1} power=1.0 \
