@@ -19,9 +19,13 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const T* dy, const u8* mask, T* dx, unsigned items, FastDiv groups, FastDiv octets, Acc_T factor) {
     const unsigned item = blockIdx.x * 256 + threadIdx.x;
     if (item >= items) return;
-    const Patch p(item, groups, octets);
+    unsigned g, o;
+    const unsigned n = octets.divmod(groups.divmod(item, g), o);
+    const Patch p(n, o, g, groups.by, octets.by);
+    Rows<T> held;
+    held.load(dy + p.at, i64(groups.by) * 8);
     unsigned long long rows = 0;
     UNROLL for (int i = 0; i < 8; ++i)
         rows |= (unsigned long long)mask[p.octet + i64(i) * octets.by] << 8 * i;
-    select_rows(dy + p.at, dx + p.at, i64(groups.by) * 8, turned(rows), factor);
+    held.select(dy + p.at, dx + p.at, i64(groups.by) * 8, turned(rows), factor);
 }

@@ -63,32 +63,34 @@ DEVICE unsigned long long turned(unsigned long long b) {
     return b ^ t ^ t << 28;
 }
 
-// Eight rows of eight channels, `step` elements apart: bits i of byte j of `rows` says what of row j is kept.
-template <class Elem>
-DEVICE void select_rows(const Elem* x, Elem* y, i64 step, unsigned long long rows, acc_t<Elem> factor) {
-    constexpr int ahead = sizeof(Elem) == 2 ? 8 : sizeof(Elem) == 4 ? 4 : 2;
-    UNROLL for (int base = 0; base < 8; base += ahead) {
-        Vec<Elem, 8> held[ahead];
-        UNROLL for (int j = 0; j < ahead; ++j) held[j] = Vec<Elem, 8>::load(x + (base + j) * step);
-        UNROLL for (int j = 0; j < ahead; ++j) {
-            const unsigned bits = unsigned(rows >> 8 * (base + j));
-            acc_t<Elem> a[8];
-            held[j].get(a);
-            UNROLL for (int i = 0; i < 8; ++i) a[i] = bits >> i & 1 ? a[i] * factor : acc_t<Elem>(0);
-            Vec<Elem, 8>::of(a).store(y + (base + j) * step);
+// Eight rows of eight channels, `step` elements apart, `ahead` of them at a time: load(x, step) those of the
+// first time; then select: bit i of byte j of `rows` says what of row j is kept.
+template <class Elem> struct Rows {
+    static constexpr int ahead = sizeof(Elem) == 2 ? 8 : sizeof(Elem) == 4 ? 4 : 2;
+    Vec<Elem, 8> held[ahead];
+    DEVICE void load(const Elem* x, i64 step) {
+        UNROLL for (int j = 0; j < ahead; ++j) held[j] = Vec<Elem, 8>::load(x + j * step);
+    }
+    DEVICE void select(const Elem* x, Elem* y, i64 step, unsigned long long rows, acc_t<Elem> factor) {
+        UNROLL for (int base = 0; base < 8; base += ahead) {
+            if (base > 0) load(x + base * step, step);
+            UNROLL for (int j = 0; j < ahead; ++j) {
+                const unsigned bits = unsigned(rows >> 8 * (base + j));
+                acc_t<Elem> a[8];
+                held[j].get(a);
+                UNROLL for (int i = 0; i < 8; ++i) a[i] = bits >> i & 1 ? a[i] * factor : acc_t<Elem>(0);
+                Vec<Elem, 8>::of(a).store(y + (base + j) * step);
+            }
         }
     }
-}
+};
 
-// Eight channels at eight positions of an NHWC tensor: channels follow each other.
+// Group g of eight channels at eight positions of an NHWC tensor, octet o of image n: channels follow each
+// other.
 struct Patch {
     i64 octet, at;                                       // of the first channel; element in memory
-    DEVICE Patch(unsigned item, FastDiv groups, FastDiv octets) {
-        unsigned g, o;
-        const unsigned n = octets.divmod(groups.divmod(item, g), o);
-        octet = (i64(n) * groups.by + g) * 8 * octets.by + o;
-        at = ((i64(n) * octets.by + o) * 8 * groups.by + g) * 8;
-    }
+    DEVICE Patch(unsigned n, unsigned o, unsigned g, unsigned groups, unsigned octets)
+        : octet((i64(n) * groups + g) * 8 * octets + o), at(((i64(n) * octets + o) * 8 * groups + g) * 8) {}
 };
 
 template <class Elem> DEVICE Elem chosen(Elem x, unsigned bit, acc_t<Elem> factor) {

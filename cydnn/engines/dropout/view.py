@@ -115,7 +115,11 @@ class NhwcForm(DropoutEngine):
 
     def more(self, p) -> dict:
         d = p.operands[self.x]
-        return dict(items=d.count // 64, groups=d.c // 8, octets=prod(d.spatial) // 8)
+        return dict(groups=d.c // 8, octets=prod(d.spatial) // 8, **self.shares(d.c // 8, d.count // 64))
+
+    def shares(self, groups: int, patches: int) -> dict:
+        """How threads share patches of eight channels by eight positions."""
+        return dict(items=patches)
 
 
 class AnyForm(DropoutEngine):
