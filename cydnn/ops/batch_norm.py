@@ -56,7 +56,7 @@ class BatchNorm(Op):
         """An empty list of the operations that this one is made of."""
         math = BY_NAME[self.math]
         thin = TensorDesc.packed(math, self.parameter_dims(x.dims))
-        return Made(self.compute, x.like(x.dims, dtype=math), thin)
+        return Made(self.unrounded, x.like(x.dims, dtype=math), thin)
 
 
 class Made:

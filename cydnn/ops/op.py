@@ -166,6 +166,11 @@ class Op:
         """The type that arithmetic is done in: f32 or f64."""
         return MATH[self.compute]
 
+    @property
+    def unrounded(self) -> str:
+        """The compute type of the ops that it is made of: between them nothing becomes a whole number."""
+        return self.math if self.compute == "i32" else self.compute
+
     @classmethod
     def operands(cls) -> tuple:
         return cls.reads + cls.writes

@@ -55,8 +55,8 @@ class SoftmaxFwd(Softmax, reads="x", writes="y"):
 
     def lower(self, descs, absent=()):
         x, math = descs["x"], BY_NAME[self.math]
-        point = lambda mode: Pointwise(mode=mode, compute=self.compute)
-        fold = lambda mode: Reduction(mode=mode, compute=self.compute)
+        point = lambda mode: Pointwise(mode=mode, compute=self.unrounded)
+        fold = lambda mode: Reduction(mode=mode, compute=self.unrounded)
         thin = TensorDesc.packed(math, [1 if i in self.axes(x.rank) else d for i, d in enumerate(x.dims)])
         full, blend = x.like(x.dims, dtype=math), dict(alpha="alpha", beta="beta")
         rows = [(fold("max"), dict(x="x", y="top"), {}),
@@ -107,10 +107,10 @@ class SoftmaxBwd(Softmax, reads="y dy", writes="dx"):
 
     def lower(self, descs, absent=()):
         y, math = descs["y"], BY_NAME[self.math]
-        point = lambda mode: Pointwise(mode=mode, compute=self.compute)
+        point = lambda mode: Pointwise(mode=mode, compute=self.unrounded)
         thin = TensorDesc.packed(math, [1 if i in self.axes(y.rank) else d for i, d in enumerate(y.dims)])
         full, blend = y.like(y.dims, dtype=math), dict(alpha="alpha", beta="beta")
-        total = Reduction(mode="add", compute=self.compute)
+        total = Reduction(mode="add", compute=self.unrounded)
         if self.algorithm == "log":
             rows = [(total, dict(x="dy", y="total"), {}), (point("exp"), dict(x="y", y="part"), {}),
                     (point("mul"), dict(x="part", b="total", y="share"), {}),

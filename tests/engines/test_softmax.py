@@ -204,3 +204,13 @@ def test_numbers_below_the_normal_ones(name):
     outcome = matrix.run(problem, PtxDevice("sm_90"), 1, [BY_NAME[name]],
                          scalars=matrix.plain(problem.op), scale=95.0)
     assert outcome.ran and not outcome.findings
+
+
+@pytest.mark.parametrize("line", ("softmax_fwd x=11x664:i32 y=11x664:i32 acc=i32 algorithm=fast",
+                                  "batch_norm_inference n3c4h2w2 i32 acc=i32"))
+def test_whole_numbers_are_rounded_once(line):
+    """Behind alpha, not between the ops that it is made of."""
+    problem = Problem.parse(line)
+    for seed in range(18, 22):
+        outcome = matrix.run(problem, PtxDevice("sm_80"), seed, scalars=dict(problem.op.scalars, alpha=2.0))
+        assert outcome.ran and not outcome.findings, outcome.findings
