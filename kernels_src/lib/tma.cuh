@@ -5,6 +5,8 @@
 //   barrier_init(b, count)                  one thread; then fence_async() and a barrier of the block
 //   barrier_expect(b, bytes)                one thread arrives; the phase ends when so many bytes have come
 //   barrier_wait(b, parity)                 until the phase of this parity has ended; parity 0 first
+//   barrier_arrive(b)                       one of the count
+//   barriers_begin()                        behind barrier_init: TMA sees them
 //   tensor_load(to, x, at, b)               one thread: the box at coordinates `at`; what is outside is 0
 //   tensor_store(x, at, from)               one thread: what is outside is dropped, but rows end at 16 bytes
 //   store_commit(), store_wait_read<N>()    until all but the last N commits have read shared memory
@@ -28,6 +30,13 @@ DEVICE void barrier_expect(uint64_t* b, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  :: "r"(shared_address(b)), "r"(bytes) : "memory");
 }
+
+DEVICE void barrier_arrive(uint64_t* b) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(b)) : "memory");
+}
+
+// PTX ISA §fence, .mbarrier_init
+DEVICE void barriers_begin() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 // PTX ISA §mbarrier.try_wait
 DEVICE void barrier_wait(uint64_t* b, unsigned parity) {

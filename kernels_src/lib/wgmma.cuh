@@ -1,0 +1,101 @@
+// Matrix products of a warpgroup (sm_90a): 128 threads, from a warp index that is a multiple of 4 on.
+//
+//   swizzled_panel(address, leading, stride)   the descriptor of an operand in shared memory
+//   Wgmma<f16, N>::add<TransA, TransB>(d, a, b, keep)
+//                                 d (64 x N) = a @ b, or d + a @ b where keep is not 0; 16 of the depth
+//   wgmma_begin(d)                before the first of them, and after any use of d
+//   wgmma_commit()                what was asked for since then is a group
+//   wgmma_wait<Left>(d)           until all but the last Left groups are done; d is valid with Left = 0
+//   stmatrix_x4(address, r)       the reverse of ldmatrix_x4 (lib/mma.cuh), any warp
+//   registers_give<N>(), registers_take<N>()   a warpgroup has N registers a thread from here on
+//
+// Sums of m64nN, thread t of the warpgroup, lane l = t % 32 (PTX ISA §wgmma, register fragments):
+//
+//   row 16 (t / 32) + l / 4        columns 8j + 2 (l % 4) + {0, 1}     d[4j], d[4j + 1]
+//   row 16 (t / 32) + l / 4 + 8    the same                           d[4j + 2], d[4j + 3]
+#pragma once
+#include "types.cuh"
+
+namespace cydnn {
+
+// PTX ISA §wgmma, matrix descriptor: rows of 128 bytes with the swizzle of 128 bytes. `leading`, `stride`:
+// bytes, by layout (tile/wgmma.cuh).
+DEVICE uint64_t swizzled_panel(unsigned address, unsigned leading, unsigned stride) {
+    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(leading >> 4) << 16 | uint64_t(stride >> 4) << 32
+         | uint64_t(1) << 62;
+}
+
+// PTX ISA §wgmma.fence, §wgmma.commit_group, §wgmma.wait_group. The empty statements tell the compiler that
+// the sums change here and not between.
+template <int Count> DEVICE void sums_change(float (&d)[Count]) {
+    UNROLL for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i]) :: "memory");
+}
+template <int Count> DEVICE void wgmma_begin(float (&d)[Count]) {
+    sums_change(d);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int Left> DEVICE void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Left) : "memory");
+}
+template <int Left, int Count> DEVICE void wgmma_wait(float (&d)[Count]) {
+    wgmma_wait<Left>();
+    sums_change(d);
+}
+
+// PTX ISA §wgmma.mma_async
+template <class Elem, int N> struct Wgmma;
+
+#define CYDNN_NAMES_32                                                                     \
+    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"                               \
+    "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define CYDNN_NAMES_64                                                                     \
+    CYDNN_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"     \
+    "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define CYDNN_NAMES_128                                                                    \
+    CYDNN_NAMES_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"     \
+    "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"                     \
+    "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"         \
+    "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define CYDNN_SUMS_8(I)                                                                    \
+    "+f"(d[I]), "+f"(d[I + 1]), "+f"(d[I + 2]), "+f"(d[I + 3]), "+f"(d[I + 4]),            \
+        "+f"(d[I + 5]), "+f"(d[I + 6]), "+f"(d[I + 7])
+#define CYDNN_SUMS_32(I) CYDNN_SUMS_8(I), CYDNN_SUMS_8(I + 8), CYDNN_SUMS_8(I + 16), CYDNN_SUMS_8(I + 24)
+#define CYDNN_SUMS_64(I) CYDNN_SUMS_32(I), CYDNN_SUMS_32(I + 32)
+#define CYDNN_SUMS_128(I) CYDNN_SUMS_64(I), CYDNN_SUMS_64(I + 64)
+#define CYDNN_WGMMA(ELEM, N, SUMS, A, B, KEEP, TRANS_A, TRANS_B)                           \
+    template <> struct Wgmma<ELEM, N> {                                                    \
+        template <int TransA, int TransB>                                                  \
+        static DEVICE void add(float (&d)[N / 2], uint64_t a, uint64_t b, int keep) {      \
+            asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, " KEEP ", 0;\n\t"            \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #ELEM "." #ELEM  \
+                         " {" CYDNN_NAMES_##SUMS "}, " A ", " B ", p, 1, 1, " TRANS_A ", "  \
+                         TRANS_B ";\n\t}"                                                  \
+                         : CYDNN_SUMS_##SUMS(0)                                            \
+                         : "l"(a), "l"(b), "r"(keep), "n"(TransA), "n"(TransB));           \
+        }                                                                                  \
+    };
+#define CYDNN_WGMMA_OF(ELEM)                                                               \
+    CYDNN_WGMMA(ELEM, 64, 32, "%32", "%33", "%34", "%35", "%36")                           \
+    CYDNN_WGMMA(ELEM, 128, 64, "%64", "%65", "%66", "%67", "%68")                          \
+    CYDNN_WGMMA(ELEM, 256, 128, "%128", "%129", "%130", "%131", "%132")
+CYDNN_WGMMA_OF(f16)
+CYDNN_WGMMA_OF(bf16)
+#undef CYDNN_WGMMA_OF
+#undef CYDNN_WGMMA
+
+// PTX ISA §stmatrix: lane 8i + j gives the address of row j of matrix i.
+DEVICE void stmatrix_x4(unsigned address, const unsigned (&r)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};"
+                 :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+
+// PTX ISA §setmaxnreg: every warp of the warpgroup; the kernel has __launch_bounds__(threads, 1).
+template <int Count> DEVICE void registers_give() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(Count));
+}
+template <int Count> DEVICE void registers_take() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Count));
+}
+
+}  // namespace cydnn

@@ -1,0 +1,129 @@
+// The tile program of Hopper (sm_90a): a block of three warpgroups. The first brings stages of both operands
+// to shared memory by TMA, the other two multiply them by wgmma.
+//
+//   WgmmaTile<M, N>             sizes: M x N sums, a step has 64 of the depth
+//   WgmmaPanel<Rows, KMajor>    how an operand lies in a stage: its loads and its descriptors
+//   WgmmaRing<Tile>             the stages and their barriers; each role keeps one, and goes round with it
+//   wgmma_produce, wgmma_sums   the two roles for one tile
+//   TileOrder, TileAt           which tile is the index-th, for blocks that take one after the other
+//
+// A stage is operand A, then operand B, each as rows of 128 bytes in which 16-byte chunk c of row r lies at
+// place c ^ (r & 7) (TMA's swizzle of 128 bytes):
+//   k-major    row = m or n, 64 of the depth        64 rows of m or n are 8192 bytes
+//   mn-major   row = depth (64), 64 of m or n       the next 64 of m or n are 8192 bytes further
+// So the part of a warpgroup begins at a multiple of 8192 bytes either way.
+#pragma once
+#include "lib/tma.cuh"
+#include "lib/wgmma.cuh"
+
+namespace cydnn {
+
+constexpr int PART = 8192, SLICE = 16384;        // bytes: 64 rows of an operand; a warpgroup's way out
+
+// Of m the warpgroups have 64 each; where there are only 64, each has half of n.
+template <int M, int N> struct WgmmaTile {
+    static constexpr int m = M, n = N, k = 64, threads = 384, groups_m = M / 64;
+    static constexpr int group_n = groups_m == 2 ? N : N / 2, sums = group_n / 2;
+    static constexpr int a_bytes = M * 128, stage_bytes = (M + N) * 128;
+    static constexpr int spare = 1024 + 2 * SLICE + 256;                 // alignment, way out, barriers
+    static constexpr int stages = (227 * 1024 - spare) / stage_bytes;
+    static_assert((M == 64 || M == 128) && stages * 16 <= 256);
+};
+
+template <int Rows, bool KMajor> struct WgmmaPanel {
+    static constexpr unsigned k16 = KMajor ? 32 >> 4 : 2048 >> 4;        // to the next 16 of the depth
+    static constexpr int transposed = !KMajor;
+    static DEVICE uint64_t at(unsigned address) { return swizzled_panel(address, KMajor ? 16 : PART, 1024); }
+
+    // The dims of the map: depth and rows (KMajor) or rows and depth, then three of the batch.
+    static DEVICE void load(unsigned char* to, const CUtensorMap& x, int depth, int row,
+                            const int (&batch)[3], uint64_t* arrived) {
+        if constexpr (KMajor) tensor_load(to, x, {depth, row, batch[0], batch[1], batch[2]}, arrived);
+        else UNROLL for (int r = 0; r < Rows; r += 64)
+            tensor_load(to + r / 64 * PART, x, {row + r, depth, batch[0], batch[1], batch[2]}, arrived);
+    }
+};
+
+// full[s]: the bytes of stage s have come. empty[s]: both warpgroups have read it.
+template <class Tile> struct WgmmaRing {
+    unsigned char* stages;
+    uint64_t *full, *empty;
+    int stage = 0;
+    unsigned phase = 0;
+
+    DEVICE explicit WgmmaRing(unsigned char* shared) {
+        stages = shared + (-shared_address(shared) & 1023);
+        full = reinterpret_cast<uint64_t*>(stages + Tile::stages * Tile::stage_bytes + 2 * SLICE);
+        empty = full + Tile::stages;
+    }
+    // One thread, then a barrier of the block.
+    DEVICE void begin() {
+        UNROLL for (int s = 0; s < Tile::stages; ++s) barrier_init(full + s, 1), barrier_init(empty + s, 2);
+        barriers_begin();
+    }
+    DEVICE unsigned char* at() const { return stages + stage * Tile::stage_bytes; }
+    DEVICE unsigned char* way_out(int group) const {
+        return stages + Tile::stages * Tile::stage_bytes + group * SLICE;
+    }
+    DEVICE void next() {
+        if (++stage == Tile::stages) stage = 0, phase ^= 1;
+    }
+};
+
+// One thread. load(step, stage, full): asks for Tile::stage_bytes.
+template <class Tile, class Load> DEVICE void wgmma_produce(WgmmaRing<Tile>& ring, int steps, Load load) {
+    NO_UNROLL for (int step = 0; step < steps; ++step, ring.next()) {
+        barrier_wait(ring.empty + ring.stage, ring.phase ^ 1);           // a new barrier lets it pass
+        barrier_expect(ring.full + ring.stage, Tile::stage_bytes);
+        load(step, ring.at(), ring.full + ring.stage);
+    }
+}
+
+// A warpgroup (`group` 0 or 1): d = the product of `steps` >= 1 steps. A stage is given back when the products
+// of the next one are under way.
+template <class Elem, class Tile, class A, class B>
+DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group) {
+    const unsigned a_part = Tile::groups_m == 2 ? group * PART : 0;
+    const unsigned b_part = Tile::a_bytes + (Tile::groups_m == 2 ? 0 : group * Tile::group_n / 64 * PART);
+    const bool speaks = threadIdx.x % 128 == 0;
+    uint64_t* read = nullptr;
+    NO_UNROLL for (int step = 0; step < steps; ++step) {
+        barrier_wait(ring.full + ring.stage, ring.phase);
+        const unsigned stage = shared_address(ring.at());
+        const uint64_t a = A::at(stage + a_part), b = B::at(stage + b_part);
+        wgmma_begin(d);
+        UNROLL for (int kk = 0; kk < 4; ++kk)
+            Wgmma<Elem, Tile::group_n>::template add<A::transposed, B::transposed>(
+                d, a + kk * A::k16, b + kk * B::k16, step > 0 || kk > 0);
+        wgmma_commit();
+        if (step > 0) {
+            wgmma_wait<1>();
+            if (speaks) barrier_arrive(read);
+        }
+        read = ring.empty + ring.stage;
+        ring.next();
+    }
+    wgmma_wait<0>(d);
+    if (speaks) barrier_arrive(read);
+}
+
+// Tiles of a matrix go in bands of `band` rows, down and then to the right, so that those that run together
+// share operands in the L2 cache; then the matrices of a batch, then the parts of the depth.
+struct TileAt { int row, col; unsigned matrix, split; };
+
+template <class Tile> struct TileOrder {
+    unsigned tiles_m, tiles_n, band, batches, count;
+
+    DEVICE TileOrder(int m, int n, int band, int batches, int splits)
+        : tiles_m((m + Tile::m - 1) / Tile::m), tiles_n((n + Tile::n - 1) / Tile::n), band(band),
+          batches(batches), count(tiles_m * tiles_n * batches * splits) {}
+    DEVICE TileAt operator[](unsigned index) const {
+        const unsigned in_matrix = index % (tiles_m * tiles_n), rest = index / (tiles_m * tiles_n);
+        const unsigned first = in_matrix / (band * tiles_n) * band, rows = min(band, tiles_m - first);
+        const unsigned in_band = in_matrix - first * tiles_n;
+        return {int(first + in_band % rows) * Tile::m, int(in_band / rows) * Tile::n, rest % batches,
+                rest / batches};
+    }
+};
+
+}  // namespace cydnn

@@ -1,0 +1,83 @@
+// The ways out of sums of tile/wgmma.cuh, by slices of 64 columns through 16 KB of shared memory a
+// warpgroup, while the next tile's stages come in.
+//
+//   store_boxes      16-bit elements, stmatrix and TMA: what lies outside is dropped
+//   store_rows       f32; a warp hands its 16 rows x 64 columns to a function, which reads 8 or 1 neighbours
+#pragma once
+#include "lib/math.cuh"
+#include "tile/wgmma.cuh"
+
+namespace cydnn {
+
+DEVICE void group_barrier(int group) { asm volatile("bar.sync %0, 128;" :: "r"(group + 1) : "memory"); }
+
+// The address of a row's 16-byte chunk in a box of 64 rows of 128 bytes, as TMA reads it with its swizzle.
+DEVICE unsigned box_chunk(unsigned box, int row, int chunk) { return box + row * 128 + ((chunk ^ (row & 7)) << 4); }
+
+// alpha * sums, to the box at (col, row) of the map. Two boxes are in turn on their way.
+template <class Elem, class Tile>
+DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row, int col,
+                        const int (&batch)[3], float alpha, int group) {
+    constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const bool sends = threadIdx.x % 128 == 0;
+    UNROLL for (int s = 0; s < slices; ++s) {
+        unsigned char* box = out + s % boxes * PART;
+        if (sends) store_wait_read<boxes - 1>();
+        group_barrier(group);
+        UNROLL for (int j = 0; j < 4; ++j) {                 // 16 columns: two blocks of 8, two of 8 rows each
+            alignas(4) Elem pairs[4][2];
+            UNROLL for (int i = 0; i < 4; ++i) {
+                const float* v = d + 32 * s + 8 * j + 2 * i;
+                from_acc2(pairs[i], alpha * v[0], alpha * v[1]);
+            }
+            unsigned r[4];
+            UNROLL for (int i = 0; i < 4; ++i) r[i] = *reinterpret_cast<unsigned*>(pairs[i]);
+            stmatrix_x4(box_chunk(shared_address(box), 16 * warp + lane % 16, 2 * j + lane / 16), r);
+        }
+        fence_async();
+        group_barrier(group);
+        if (sends) {
+            tensor_store(y, {col + 64 * s, row, batch[0], batch[1], batch[2]}, box);
+            store_commit();
+        }
+    }
+}
+
+// 16 rows of 64 f32 of a warp. The 32-byte unit u of row r lies at place u ^ (r & 3), and in the units from 4
+// on the two chunks change places: the 8-byte stores of half a warp (4 rows, 4 lanes each) and the 16-byte
+// loads of 8 lanes (8 units of a row) meet all 32 banks once.
+struct Slice {
+    unsigned char* at;
+    DEVICE float* chunk(int row, int chunk) const {
+        return reinterpret_cast<float*>(at + row * 256 + ((chunk ^ (chunk >> 3) ^ ((row & 3) << 1)) << 4));
+    }
+    DEVICE void put(const float* d, int lane) const {
+        UNROLL for (int i = 0; i < 16; ++i) {                // block of 8 columns, upper or lower half
+            const int row = lane / 4 + i % 2 * 8, col = i / 2 * 8 + lane % 4 * 2;
+            *reinterpret_cast<float2*>(chunk(row, col / 4) + col % 4) = make_float2(d[2 * i], d[2 * i + 1]);
+        }
+    }
+    DEVICE void get(float (&v)[8], int row, int col) const {
+        UNROLL for (int half = 0; half < 2; ++half) {
+            const float4 four = *reinterpret_cast<const float4*>(chunk(row, col / 4 + half));
+            v[4 * half] = four.x, v[4 * half + 1] = four.y, v[4 * half + 2] = four.z, v[4 * half + 3] = four.w;
+        }
+    }
+    DEVICE float get(int row, int col) const { return chunk(row, col / 4)[col % 4]; }
+};
+
+// write(slice, row, col): stores what the slice has for the tile's rows from `row` and columns from `col` on.
+template <class Tile, class Write>
+DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, Write write) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const Slice slice = {out + warp * (SLICE / 4)};
+    UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
+        __syncwarp();
+        slice.put(d + 32 * s, lane);
+        __syncwarp();
+        write(slice, 16 * warp, 64 * s);
+    }
+}
+
+}  // namespace cydnn
