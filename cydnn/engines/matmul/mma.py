@@ -8,7 +8,7 @@ from ...ops import Matmul, Pointwise
 from ...tensor import TensorDesc, packed_strides
 from ..cast import cast, common_type, no_common_type
 from ..engine import Knob, moved_us, wrong_device
-from .view import Matrices, SplitMatmul, launches, size_refusals, tail
+from .view import Matrices, SplitMatmul, along_m, is_whole, launches, size_refusals, tail
 
 DEPTH = 64                                       # k of a step
 SHARE = {128: 0.60, 64: 0.38}                    # tile: share of the tensor peak in a full machine; estimates
@@ -68,15 +68,9 @@ class MatmulMma(SplitMatmul):
             return lead, Matrices.of(self._input(p, "a"), self._input(p, "b"), lead.tensor)
         return p.once("mma matrices", make)
 
-    @staticmethod
-    def _is_whole(g, tensor) -> bool:
-        """Rows of c are whole 16-byte chunks: the kernel writes vectors of 8."""
-        sizes = (g.n, g.c[0], *g.c_batch)
-        return not any(n % 8 for n in sizes) and (g.c[1] == 1 or g.n == 1) and tensor.alignment >= 16
-
     def _tail(self, p):
         lead, g = self.matrices(p)
-        return tail(p, lead, 8 if self._is_whole(g, lead.tensor) else 1, key="mma")
+        return tail(p, lead, 8 if is_whole(g, lead.tensor) else 1, key="mma")
 
     @staticmethod
     def _line_a(g):
@@ -109,8 +103,8 @@ class MatmulMma(SplitMatmul):
         chosen, kind, steps = self.cut(p, dev, config), common_type(p), []
         (a_line, a_step), (b_line, b_step) = self._line_a(g), self._line_b(g)
         inputs = {name: self._read(p, name, steps) for name in ("a", "b")}
-        args = dict(inputs, a_step=a_step, b_step=b_step, c_vectors=int(self._is_whole(g, lead.tensor)),
-                    c_along_m=int(g.n == 1 or g.m > 1 and g.c[0] < g.c[1]))
+        args = dict(inputs, a_step=a_step, b_step=b_step, c_vectors=int(is_whole(g, lead.tensor)),
+                    c_along_m=along_m(g))
         forms = f"{'ak' if a_line == 'k' else 'am'}_{'bk' if b_line == 'k' else 'bn'}"
         return [*steps, *launches(p, g, lead, f"matmul_mma_{kind}_{chosen.tile}_{forms}",
                                   f"matmul_sum_{kind}", "f32", chosen, args, {},

@@ -2,7 +2,7 @@
 the cut of a deep sum, the ordered sum."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -133,21 +133,41 @@ class SplitMatmul(Engine):
         return dev.launch_us + self.cut(p, dev, config).us
 
 
-def launches(p, g: Matrices, lead, kernel: str, sum_kernel: str, part_type: str, cut: Cut, args: dict,
-             extra: dict, fuse) -> list:
-    """The product and, where the depth is cut, the ordered sum. The epilogue belongs to the last of them."""
+def is_whole(g: Matrices, tensor) -> bool:
+    """Rows of c are whole 16-byte chunks of 16-bit elements: a kernel may write vectors of 8."""
+    sizes = (g.n, g.c[0], *g.c_batch)
+    return not any(n % 8 for n in sizes) and (g.c[1] == 1 or g.n == 1) and tensor.alignment >= 16
+
+
+def along_m(g: Matrices) -> int:
+    """Whether neighbours in the memory of c are rows (1) or columns (0)."""
+    return int(g.n == 1 or g.m > 1 and g.c[0] < g.c[1])
+
+
+def product_args(p, g: Matrices, lead, part_type: str, cut: Cut) -> dict:
+    """The arguments of a product but for its operands; ``parts`` is None where the depth is whole."""
     parts = None
     if cut.splits > 1:
         parts = p.scratch(cut.splits * g.count * g.m * g.n * BY_NAME[part_type].bytes)
-    out = dict(**lead.store(p), parts=parts, alpha=p.scalar("alpha"), c_m=g.c[0], c_n=g.c[1])
-    product = dict(a=p.ptr("a"), b=p.ptr("b"), m=g.m, n=g.n, k=g.k, split_k=cut.each, batches=g.count,
-                   **g.batches(), **out) | args
-    extra = dict(extra, splits=cut.splits)
-    if parts is None:
-        return [Launch(kernel, product, extra, fuse)]
-    total = dict(out, count=g.count * g.m * g.n, splits=cut.splits, m=g.m, n=g.n,
-                 batch=g.batch, c_batch=g.c_batch)
-    return [Launch(kernel, product, extra), Launch(sum_kernel, total, {}, fuse)]
+    return dict(**lead.store(p), parts=parts, alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k, split_k=cut.each,
+                batches=g.count, c_m=g.c[0], c_n=g.c[1], batch=g.batch, c_batch=g.c_batch)
+
+
+def with_sum(g: Matrices, product: Launch, sum_kernel: str, splits: int, fuse) -> list:
+    """The product and, where the depth is cut, the ordered sum. The epilogue belongs to the last of them."""
+    if product.args["parts"] is None:
+        return [replace(product, fuse=fuse)]
+    own = ("c", "beta", "parts", "alpha", "m", "n", "c_m", "c_n", "batch", "c_batch")
+    total = dict({name: product.args[name] for name in own}, count=g.count * g.m * g.n, splits=splits)
+    return [product, Launch(sum_kernel, total, {}, fuse)]
+
+
+def launches(p, g: Matrices, lead, kernel: str, sum_kernel: str, part_type: str, cut: Cut, args: dict,
+             extra: dict, fuse) -> list:
+    """The product of operands at addresses, and the ordered sum."""
+    product = dict(product_args(p, g, lead, part_type, cut), a=p.ptr("a"), b=p.ptr("b"), a_batch=g.a_batch,
+                   b_batch=g.b_batch) | args
+    return with_sum(g, Launch(kernel, product, dict(extra, splits=cut.splits)), sum_kernel, cut.splits, fuse)
 
 
 def tail(p, lead, lanes: int = 1, key="simt", mark_type="f32"):
