@@ -69,6 +69,7 @@ from .lrn.fwd_strided import LrnFwdStrided
 from .matmul.any import MatmulAny
 from .matmul.mma import MatmulMma
 from .matmul.simt import MatmulSimt
+from .matmul.wgmma import MatmulWgmma
 from .norm.batch_norm_bwd_columns import BatchNormBwdColumns
 from .norm.batch_norm_bwd_grid import BatchNormBwdGrid
 from .norm.batch_norm_bwd_resident import BatchNormBwdResident
@@ -146,7 +147,7 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic,
     ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
-    MatmulMma, MatmulSimt, MatmulAny,
+    MatmulWgmma, MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229
     SoftmaxFwdBlock, SoftmaxFwdCluster, SoftmaxFwdColumns, SoftmaxFwdGeneric, SoftmaxFwdGrid,
     SoftmaxFwdPacked, SoftmaxFwdSplit, SoftmaxFwdStrided, SoftmaxFwdWarp, SoftmaxBwdBlock, SoftmaxBwdCluster,

@@ -1,0 +1,133 @@
+/*@kernel
+name    = "matmul_wgmma_{T}_{TILE_M}x{TILE_N}_{A_MAJOR}_{B_MAJOR}"
+about   = """Batched matrix product on Hopper's tensor cores (TMA, wgmma, f32 sums); \
+             rows or columns contiguous, 16-byte strides; the depth may be split."""
+T       = ["f16", "bf16"]
+TILE_M  = [128, 64]
+TILE_N  = [256, 128]
+A_MAJOR = ["ak", "am"]
+B_MAJOR = ["bk", "bn"]
+targets = ["sm_90a"]
+params  = ["const CUtensorMap a", "const CUtensorMap b", "const CUtensorMap boxes", "T* c", "float* parts",
+           "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int batches", "int splits",
+           "int band", "int c_form", "int c_along_m", "Array<int, 3> a_moves", "Array<int, 3> b_moves",
+           "int64_t c_m", "int64_t c_n", "Array<FastDiv, 6> batch", "Array<int64_t, 6> c_batch", "Fuse fuse"]
+block   = [384, 1, 1]
+grid    = ["blocks", 1, 1]
+smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
+extra   = ["blocks"]
+needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits >= k", "band >= 1",
+           "split_k * (splits - 1) < k", "batch[3] * batch[4] * batch[5] == 1",
+           "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * batches * splits < 2147483648"]
+marks   = ["epilogue"]
+problems = ["""matmul a=37x104:{T}@{'104,1' if A_MAJOR == 'ak' else '1,40'} \
+               b=104x24:{T}@{'1,104' if B_MAJOR == 'bk' else '24,1'} c=37x24:{T}"""]
+@*/
+// A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth. ak, bk: the depth
+// is contiguous; am, bn: the rows of a, the columns of b. a_moves, b_moves: 0 where all matrices along a batch
+// dim are one. Parts as in matmul_simt. c_form: 0 elements, 1 rows are whole vectors of 8, 2 they are and
+// `boxes` is c's map (else any map). The last two sizes of `batch` are not used.
+#include "lib/epilogue.cuh"
+#include "matmul/batch.cuh"
+#include "tile/wgmma_store.cuh"
+
+namespace cydnn {
+struct ak { static constexpr bool k_major = true; };
+struct am { static constexpr bool k_major = false; };
+using bk = ak;
+using bn = am;
+
+DEVICE void batch_digits(unsigned index, const Array<FastDiv, BATCH_DIMS>& dims, int (&digits)[3]) {
+    unsigned digit;
+    index = dims[0].divmod(index, digit), digits[0] = digit;
+    digits[2] = dims[1].divmod(index, digit), digits[1] = digit;
+}
+}  // namespace cydnn
+
+extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
+    const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
+    const __grid_constant__ CUtensorMap boxes, T* c, float* parts, float alpha, float beta, int m, int n, int k,
+    int split_k, int batches, int splits, int band, int c_form, int c_along_m, Array<int, 3> a_moves,
+    Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch, Fuse fuse) {
+    using Tile = WgmmaTile<TILE_M, TILE_N>;
+    using A = WgmmaPanel<TILE_M, A_MAJOR::k_major>;
+    using B = WgmmaPanel<TILE_N, B_MAJOR::k_major>;
+    extern __shared__ unsigned char shared[];
+    WgmmaRing<Tile> ring(shared);
+    const TileOrder<Tile> order(m, n, band, batches, splits);
+    if (threadIdx.x == 0) ring.begin();
+    __syncthreads();
+    const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
+
+    if (role == 0) {
+        registers_give<40>();
+        if (threadIdx.x == 0) NO_UNROLL for (unsigned i = blockIdx.x; i < order.count; i += gridDim.x) {
+            const TileAt tile = order[i];
+            const int begin = tile.split * split_k, end = min(i64(begin) + split_k, i64(k));
+            int at[3], at_a[3], at_b[3];
+            batch_digits(tile.matrix, batch, at);
+            UNROLL for (int d = 0; d < 3; ++d) at_a[d] = at[d] * a_moves[d], at_b[d] = at[d] * b_moves[d];
+            wgmma_produce(ring, (end - begin + 63) / 64, [&](int step, unsigned char* stage, uint64_t* full) {
+                const int depth = begin + step * 64;
+                A::load(stage, a, depth, tile.row, at_a, full);
+                B::load(stage + Tile::a_bytes, b, depth, tile.col, at_b, full);
+            });
+        }
+        return;
+    }
+    registers_take<232>();
+    const int group = role - 1, lane = threadIdx.x % 32;
+    const int group_row = Tile::groups_m == 2 ? group * 64 : 0;
+    const int group_col = Tile::groups_m == 2 ? 0 : group * Tile::group_n;
+    unsigned char* out = ring.way_out(group);
+    NO_UNROLL for (unsigned i = blockIdx.x; i < order.count; i += gridDim.x) {
+        const TileAt tile = order[i];
+        const int begin = tile.split * split_k, end = min(i64(begin) + split_k, i64(k));
+        const int row0 = tile.row + group_row, col0 = tile.col + group_col;
+        float d[Tile::sums];
+        wgmma_sums<T, Tile, A, B>(d, ring, (end - begin + 63) / 64, group);
+
+        if (c_form == 2 && !parts && beta == 0.f) {
+            int at[3];
+            batch_digits(tile.matrix, batch, at);
+            store_boxes<T, Tile>(d, out, boxes, row0, col0, at, alpha, group);
+            continue;
+        }
+        i64 c_off, unused, same;
+        batch_offsets(tile.matrix, batch, c_batch, c_batch, c_batch, unused, same, c_off);
+        float* sums = parts + (i64(tile.split) * batches + tile.matrix) * m * n;
+        const bool vectors = parts ? n % 8 == 0 : c_form > 0;
+        store_rows<Tile>(d, out, [&](const Slice& slice, int first_row, int first_col) {
+            if (vectors) NO_UNROLL for (int e = lane; e < 128; e += 32) {
+                const int r = e / 8, q = e % 8 * 8, row = row0 + first_row + r, col = col0 + first_col + q;
+                if (row >= m || col >= n) continue;
+                float v[8];
+                slice.get(v, r, q);
+                if (parts) {
+                    Vec<float, 8>::of(v).store(sums + i64(row) * n + col);
+                } else {
+                    const i64 off = c_off + row * c_m + col;
+                    float old[8];
+                    if (beta != 0.f) Vec<T, 8>::load(c + off).get(old);
+                    UNROLL for (int x = 0; x < 8; ++x)
+                        v[x] = beta != 0.f ? alpha * v[x] + beta * old[x] : alpha * v[x];
+                    fuse_epilogue(v, off, col);
+                    Vec<T, 8>::of(v).store(c + off);
+                }
+            } else NO_UNROLL for (int e = lane; e < 1024; e += 32) {
+                const int r = c_along_m ? e % 16 : e / 64, q = c_along_m ? e / 16 : e % 64;
+                const int row = row0 + first_row + r, col = col0 + first_col + q;
+                if (row >= m || col >= n) continue;
+                if (parts) {
+                    sums[i64(row) * n + col] = slice.get(r, q);
+                } else {
+                    const i64 off = c_off + row * c_m + col * c_n;
+                    float v[1] = {blend(alpha, slice.get(r, q), beta, c + off)};
+                    fuse_epilogue(v, off, col);
+                    c[off] = from_acc<T>(v[0]);
+                }
+            }
+        });
+    }
+    if (threadIdx.x % 128 == 0) store_wait_read<0>();
+}
