@@ -20,8 +20,16 @@ needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits 
            "split_k * (splits - 1) < k", "batch[3] * batch[4] * batch[5] == 1",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * batches * splits < 2147483648"]
 marks   = ["epilogue"]
-problems = ["""matmul a=37x104:{T}@{'104,1' if A_MAJOR == 'ak' else '1,40'} \
-               b=104x24:{T}@{'1,104' if B_MAJOR == 'bk' else '24,1'} c=37x24:{T}"""]
+problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
+               b=136x{TILE_N - 8}:{T}@{1 if B_MAJOR == 'bk' else TILE_N},{136 if B_MAJOR == 'bk' else 1} \
+               c=37x{TILE_N - 8}:{T}""",
+            """matmul a=37x72:{T}@{'72,1' if A_MAJOR == 'ak' else '1,40'} \
+               b=72x{TILE_N - 3}:{T}@{1 if B_MAJOR == 'bk' else TILE_N},{72 if B_MAJOR == 'bk' else 1} \
+               c=37x{TILE_N - 3}:{T}@1,37""",
+            """{'matmul a=2x70x3x8:f16@1680,24,8,1 b=2x1x8x8:f16@64,64,1,8 c=2x70x3x8:f16' \
+               if (T, TILE_M, TILE_N, A_MAJOR, B_MAJOR) == (f16, 64, 128, 'ak', 'bk') else ''}""",
+            """{'matmul a=1040x8:f16 b=8x136:f16@1,8 c=1040x136:f16' \
+               if (T, TILE_M, TILE_N, A_MAJOR, B_MAJOR) == (f16, 64, 128, 'ak', 'bk') else ''}"""]
 @*/
 // A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth. ak, bk: the depth
 // is contiguous; am, bn: the rows of a, the columns of b. a_moves, b_moves: 0 where all matrices along a batch

@@ -22,7 +22,7 @@ from support.shipped import run_lines
 
 import watched
 
-TARGETS = ("sm_75", "sm_80", "sm_90")
+TARGETS = ("sm_75", "sm_80", "sm_90", "sm_90a")
 BAR = 0.95
 NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd",
                "reduction", "batch_norm_inference")
