@@ -25,8 +25,8 @@ DEVICE uint64_t swizzled_panel(unsigned address, unsigned leading, unsigned stri
          | uint64_t(1) << 62;
 }
 
-// PTX ISA §wgmma.fence, §wgmma.commit_group, §wgmma.wait_group. The empty statements tell the compiler that
-// the sums change here and not between.
+// PTX ISA §wgmma.fence, §wgmma.commit_group, §wgmma.wait_group. The empty statements tell the compiler
+// that the sums change here and not between.
 template <int Count> DEVICE void sums_change(float (&d)[Count]) {
     UNROLL for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i]) :: "memory");
 }

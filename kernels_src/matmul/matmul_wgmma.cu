@@ -26,15 +26,23 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
             """matmul a=37x72:{T}@{'72,1' if A_MAJOR == 'ak' else '1,40'} \
                b=72x{TILE_N - 3}:{T}@{1 if B_MAJOR == 'bk' else TILE_N},{72 if B_MAJOR == 'bk' else 1} \
                c=37x{TILE_N - 3}:{T}@1,37""",
-            """{'matmul a=2x70x3x8:f16@1680,24,8,1 b=2x1x8x8:f16@64,64,1,8 c=2x70x3x8:f16' \
-               if (T, TILE_M, TILE_N, A_MAJOR, B_MAJOR) == (f16, 64, 128, 'ak', 'bk') else ''}""",
-            """{'matmul a=1040x8:f16 b=8x136:f16@1,8 c=1040x136:f16' \
-               if (T, TILE_M, TILE_N, A_MAJOR, B_MAJOR) == (f16, 64, 128, 'ak', 'bk') else ''}"""]
+            """{'matmul a=2x70x3x8 b=2x1x8x8@64,64,1,8 c=2x70x3x8' \
+               if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
+               {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}""",
+            """{'matmul a=140x2x8 b=1x8x5@40,1,8 c=140x2x5' \
+               if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
+               {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}""",
+            """{'matmul a=5x648 b=648x8@1,648 c=5x8' \
+               if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
+               {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}""",
+            """{'matmul a=1040x8 b=8x136@1,8 c=1040x136' \
+               if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
+               {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}"""]
 @*/
-// A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth. ak, bk: the depth
-// is contiguous; am, bn: the rows of a, the columns of b. a_moves, b_moves: 0 where all matrices along a batch
-// dim are one. Parts as in matmul_simt. c_form: 0 elements, 1 rows are whole vectors of 8, 2 they are and
-// `boxes` is c's map (else any map). The last two sizes of `batch` are not used.
+// A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth. ak, bk: the
+// depth is contiguous; am, bn: the rows of a, the columns of b. a_moves, b_moves: 0 where all matrices along
+// a batch dim are one. Parts as in matmul_simt. c_form: 0 elements, 1 rows are whole vectors of 8, 2 they
+// are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1.
 #include "lib/epilogue.cuh"
 #include "matmul/batch.cuh"
 #include "tile/wgmma_store.cuh"
@@ -54,9 +62,10 @@ DEVICE void batch_digits(unsigned index, const Array<FastDiv, BATCH_DIMS>& dims,
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
-    const __grid_constant__ CUtensorMap boxes, T* c, float* parts, float alpha, float beta, int m, int n, int k,
-    int split_k, int batches, int splits, int band, int c_form, int c_along_m, Array<int, 3> a_moves,
-    Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch, Fuse fuse) {
+    const __grid_constant__ CUtensorMap boxes, T* c, float* parts, float alpha, float beta, int m, int n,
+    int k, int split_k, int batches, int splits, int band, int c_form, int c_along_m, Array<int, 3> a_moves,
+    Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
+    Fuse fuse) {
     using Tile = WgmmaTile<TILE_M, TILE_N>;
     using A = WgmmaPanel<TILE_M, A_MAJOR::k_major>;
     using B = WgmmaPanel<TILE_N, B_MAJOR::k_major>;
@@ -137,5 +146,5 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
             }
         });
     }
-    if (threadIdx.x % 128 == 0) store_wait_read<0>();
+    if (sends_boxes()) store_wait_read<0>();                 // shared memory goes with the block
 }

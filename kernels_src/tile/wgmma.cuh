@@ -1,5 +1,5 @@
-// The tile program of Hopper (sm_90a): a block of three warpgroups. The first brings stages of both operands
-// to shared memory by TMA, the other two multiply them by wgmma.
+// The tile program of Hopper (sm_90a): a block of three warpgroups. The first brings stages of both
+// operands to shared memory by TMA, the other two multiply them by wgmma.
 //
 //   WgmmaTile<M, N>             sizes: M x N sums, a step has 64 of the depth
 //   WgmmaPanel<Rows, KMajor>    how an operand lies in a stage: its loads and its descriptors
@@ -79,8 +79,8 @@ template <class Tile, class Load> DEVICE void wgmma_produce(WgmmaRing<Tile>& rin
     }
 }
 
-// A warpgroup (`group` 0 or 1): d = the product of `steps` >= 1 steps. A stage is given back when the products
-// of the next one are under way.
+// A warpgroup (`group` 0 or 1): d = the product of `steps` >= 1 steps. A stage is given back when the
+// products of the next one are under way.
 template <class Elem, class Tile, class A, class B>
 DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group) {
     const unsigned a_part = Tile::groups_m == 2 ? group * PART : 0;

@@ -2,7 +2,8 @@
 // warpgroup, while the next tile's stages come in.
 //
 //   store_boxes      16-bit elements, stmatrix and TMA: what lies outside is dropped
-//   store_rows       f32; a warp hands its 16 rows x 64 columns to a function, which reads 8 or 1 neighbours
+//   store_rows       f32; a warp hands its 16 rows x 64 columns to a function, which reads 8 or 1
+//                    neighbours
 #pragma once
 #include "lib/math.cuh"
 #include "tile/wgmma.cuh"
@@ -11,21 +12,26 @@ namespace cydnn {
 
 DEVICE void group_barrier(int group) { asm volatile("bar.sync %0, 128;" :: "r"(group + 1) : "memory"); }
 
+// The thread of a warpgroup that sends boxes, and waits for them before it leaves.
+DEVICE bool sends_boxes() { return threadIdx.x % 128 == 96; }
+
 // The address of a row's 16-byte chunk in a box of 64 rows of 128 bytes, as TMA reads it with its swizzle.
-DEVICE unsigned box_chunk(unsigned box, int row, int chunk) { return box + row * 128 + ((chunk ^ (row & 7)) << 4); }
+DEVICE unsigned box_chunk(unsigned box, int row, int chunk) {
+    return box + row * 128 + ((chunk ^ (row & 7)) << 4);
+}
 
 // alpha * sums, to the box at (col, row) of the map. Two boxes are in turn on their way.
 template <class Elem, class Tile>
-DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row, int col,
-                        const int (&batch)[3], float alpha, int group) {
+DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
+                        int col, const int (&batch)[3], float alpha, int group) {
     constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const bool sends = threadIdx.x % 128 == 0;
+    const bool sends = sends_boxes();
     UNROLL for (int s = 0; s < slices; ++s) {
         unsigned char* box = out + s % boxes * PART;
         if (sends) store_wait_read<boxes - 1>();
         group_barrier(group);
-        UNROLL for (int j = 0; j < 4; ++j) {                 // 16 columns: two blocks of 8, two of 8 rows each
+        UNROLL for (int j = 0; j < 4; ++j) {                 // 16 columns, 16 rows: four matrices of 8 x 8
             alignas(4) Elem pairs[4][2];
             UNROLL for (int i = 0; i < 4; ++i) {
                 const float* v = d + 32 * s + 8 * j + 2 * i;
@@ -44,9 +50,9 @@ DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const 
     }
 }
 
-// 16 rows of 64 f32 of a warp. The 32-byte unit u of row r lies at place u ^ (r & 3), and in the units from 4
-// on the two chunks change places: the 8-byte stores of half a warp (4 rows, 4 lanes each) and the 16-byte
-// loads of 8 lanes (8 units of a row) meet all 32 banks once.
+// 16 rows of 64 f32 of a warp. The 32-byte unit u of row r lies at place u ^ (r & 3), and in the units
+// from 4 on the two chunks change places: the 8-byte stores of half a warp (4 rows, 4 lanes each) and the
+// 16-byte loads of 8 lanes (8 units of a row) meet all 32 banks once.
 struct Slice {
     unsigned char* at;
     DEVICE float* chunk(int row, int chunk) const {
@@ -61,19 +67,20 @@ struct Slice {
     DEVICE void get(float (&v)[8], int row, int col) const {
         UNROLL for (int half = 0; half < 2; ++half) {
             const float4 four = *reinterpret_cast<const float4*>(chunk(row, col / 4 + half));
-            v[4 * half] = four.x, v[4 * half + 1] = four.y, v[4 * half + 2] = four.z, v[4 * half + 3] = four.w;
+            float* to = v + 4 * half;
+            to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
         }
     }
     DEVICE float get(int row, int col) const { return chunk(row, col / 4)[col % 4]; }
 };
 
-// write(slice, row, col): stores what the slice has for the tile's rows from `row` and columns from `col` on.
+// write(slice, row, col): stores what the slice has for the tile's rows from `row`, columns from `col` on.
 template <class Tile, class Write>
 DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, Write write) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const Slice slice = {out + warp * (SLICE / 4)};
     UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
-        __syncwarp();
+        if (s > 0) __syncwarp();                             // of the tile before, wgmma's barriers are behind
         slice.put(d + 32 * s, lane);
         __syncwarp();
         write(slice, 16 * warp, 64 * s);
