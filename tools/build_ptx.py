@@ -136,12 +136,24 @@ def usage(said: str) -> dict:
             "spills": most(r"(\d+) bytes spill stores") + most(r"(\d+) bytes spill loads")}
 
 
+def slow_wgmma(text: str, said: str) -> list[str]:
+    """What ptxas says of a text with wgmma that makes it many times slower: products that wait for each
+    other (C7510 to C7520), registers that do not move (C7508), spills."""
+    if "wgmma." not in text:
+        return []
+    warned = re.findall(r"[^\n]*\(C75(?:08|1\d|20)\)[^\n]*", said)
+    return warned + [f"{usage(said)['spills']} bytes of spills"] * bool(usage(said)["spills"])
+
+
 def build_image(compiler: Compiler, variant: Variant, target: str, src: Path, out: Path) -> dict:
     """Compile, check, write one image; what the manifest says of it."""
     text = compiler.compile(variant, target, src)
     if variant.kind == "kernel":
         check_entry(text, variant)
     text, version, said = compiler.lower(text, target, variant)
+    for reason in slow_wgmma(text, said):
+        raise ContractError(f"{variant.source}: {variant.name} must run at the speed of wgmma; "
+                            f"ptxas says {reason.strip()}")
     file = f"{variant.family}/{variant.name}.{target}.ptx.xz"
     write(out / file, lzma.compress(text.encode(), check=lzma.CHECK_CRC32, filters=FILTERS))
     return {"file": file, "sha256": hashlib.sha256(text.encode()).hexdigest(), "version": version,

@@ -280,3 +280,45 @@ def test_reads_without_a_compiler(tmp_path, monkeypatch):
     with pytest.raises(contract.ContractError,
                        match="nvcc: must be in PATH, in CUDA_HOME/bin, or installed with"):
         build_ptx.Compiler()
+
+
+PRODUCT = """/*@kernel
+name    = "product_{T}"
+about   = "One product."
+T       = ["f16"]
+targets = ["sm_90a"]
+params  = ["float* y", "unsigned at"]
+block   = [128, 1, 1]
+grid    = [1, 1, 1]
+@*/
+#include "lib/wgmma.cuh"
+
+extern "C" __global__ __launch_bounds__(128, 1) void KERNEL(float* y, unsigned at) {
+    registers_take<232>();
+    float d[64];
+    const uint64_t panel = swizzled_panel(at, 16, 1024);
+    wgmma_begin(d);
+    Wgmma<T, 128>::add<0, 0>(d, panel, panel, 0);
+    wgmma_commit();
+    wgmma_wait<0>(d);
+    for (int i = 0; i < 64; ++i) y[i * 128 + threadIdx.x] = d[i];
+}
+"""
+
+
+MANY = "float e[200]; UNROLL for (int i = 0; i < 200; ++i) e[i] = y[i];"
+STORED = "= d[i]; UNROLL for (int i = 0; i < 200; ++i) y[i + 9000] = e[i];"
+
+
+@needs_nvcc
+@pytest.mark.parametrize("edits, sentence", [
+    ({}, ""), ({"wgmma_wait<0>(d);": ""}, r"\(C7517\)"), ({"__launch_bounds__(128, 1)": ""}, r"\(C7508\)"),
+    ({"wgmma_begin(d);": MANY + "wgmma_begin(d);", "= d[i];": STORED},
+     "bytes of spills")])
+def test_slow_wgmma_is_an_error(tmp_path, edits, sentence):
+    text = PRODUCT
+    for old, new in edits.items():
+        assert old in text
+        text = text.replace(old, new)
+    code, said = run("--src", tree(tmp_path / "src", product=text), "--out", tmp_path / "ptx")
+    assert code == bool(sentence) and re.search(sentence, said), said

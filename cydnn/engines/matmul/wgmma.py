@@ -68,8 +68,8 @@ class MatmulWgmma(SplitMatmul):
             tensor = p.operands[name]
             found = self._line(g, name)
             if found is None or found[1] == 0 and min(self._matrix(g, name)[::2]) > 1:
-                yield (f"{name} must have one contiguous matrix dim, and another stride that is a multiple of "
-                       f"8 (16 bytes) and not 0; got strides {tensor.strides}")
+                yield (f"{name} must have one contiguous matrix dim, and another stride that is a multiple "
+                       f"of 8 (16 bytes) and not 0; got strides {tensor.strides}")
                 continue
             if tensor.alignment < 16:
                 yield f"{name} must be aligned to 16 bytes; got {tensor.alignment}"
@@ -153,8 +153,10 @@ class MatmulWgmma(SplitMatmul):
         forms = "_".join(letter + ("k" if self._line(g, letter)[0] == "k" else other)
                          for letter, other in (("a", "m"), ("b", "n")))
         tiles = ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
-        product = Launch(f"matmul_wgmma_{kind}_{config.tile}_{forms}", args, dict(blocks=min(tiles, dev.sms)))
-        return with_sum(g, product, f"matmul_sum_{kind}", chosen.splits, fusion.at("epilogue", self._tail(p)))
+        product = Launch(f"matmul_wgmma_{kind}_{config.tile}_{forms}", args,
+                         dict(blocks=min(tiles, dev.sms)))
+        return with_sum(g, product, f"matmul_sum_{kind}", chosen.splits,
+                        fusion.at("epilogue", self._tail(p)))
 
 
 def _map(p, name, tensor, dims, step, g, batch_steps, side) -> TensorMap:
