@@ -82,6 +82,19 @@ def test_synchronisation_of_hopper(mutant):
         assert mutant.kind != "dropped wgmma", found
 
 
+TILE, MORE = "matmul_wgmma_bf16_64x128_ak_bk", ("dropped commit", "dropped fence")
+
+
+def test_synchronisation_of_the_tile_program():
+    """Of the ring of stages nothing may be missing. Barriers and waits are dropped above."""
+    with watched.watching():
+        made = ready(TILE)
+        dropped = [m for m in made.mutants if m.kind in {*SYNCS, *MORE} - set(mutants.SYNC)]
+        score = made.score(dropped)
+    assert len(score.verdicts) == len(dropped) > 30
+    assert not score.alive, [f"{v.mutant.line}: {v.mutant.old}" for v in score.alive]
+
+
 # ---- The mutants themselves ----
 
 BODY = """.version 8.0
