@@ -126,7 +126,8 @@ class MatmulWgmma(SplitMatmul):
             step = max(math, (t.m + t.n) * 2 * LINE / INTAKE)
             waves = ceil_div(blocks * splits, dev.sms)
             tail = 1500 + t.m * t.n / 16                     # until the first stage is there; the last way out
-            return max((waves * (steps * step + t.m * t.n / 64) + tail) / dev.clock_mhz, moved)
+            busy = (waves * (steps * step + t.m * t.n / 64) + tail) / dev.clock_mhz
+            return (busy ** 4 + moved ** 4) ** 0.25          # the longer one, a little more where they are near
         return blocks, 4, estimate
 
     def configs(self, p, dev):
