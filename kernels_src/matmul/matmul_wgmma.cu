@@ -29,7 +29,7 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
             """{'matmul a=2x70x3x8 b=2x1x8x8@64,64,1,8 c=2x70x3x8' \
                if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
                {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}""",
-            """{'matmul a=140x2x8 b=1x8x5@40,1,8 c=140x2x5' \
+            """{'matmul a=140x20x8 b=1x8x5@40,1,8 c=140x20x5' \
                if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
                {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}""",
             """{'matmul a=5x648 b=648x8@1,648 c=5x8' \

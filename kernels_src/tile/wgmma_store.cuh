@@ -80,7 +80,7 @@ DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, Write w
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const Slice slice = {out + warp * (SLICE / 4)};
     UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
-        if (s > 0) __syncwarp();                             // of the tile before, wgmma's barriers are behind
+        __syncwarp();                                        // what was there has been read
         slice.put(d + 32 * s, lane);
         __syncwarp();
         write(slice, 16 * warp, 64 * s);
