@@ -249,8 +249,8 @@ def test_explanations_end_with_the_steps():
                   [t(1, (1024, 1024), "f16"), t(2, (1024, 1024), "f16"), v(3, (1024, 1024)),
                    t(4, (1024, 1024), "f16")])
     said = Layout.of(graph, H200).explain()
-    assert "190:matmul_mma" in said and said.splitlines()[-2] == "steps:"
-    assert said.splitlines()[-1].startswith("    part 0: matmul_mma_f16_")
+    assert "189:matmul_wgmma" in said and said.splitlines()[-2] == "steps:"
+    assert said.splitlines()[-1].startswith("    part 0: matmul_wgmma_f16_")
     assert said.endswith("with epilogue spliced")
 
 

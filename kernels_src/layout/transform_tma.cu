@@ -24,7 +24,7 @@ problems = ["transform x=5x7x32:{T}@512,64,1 y=5x7x32:{T}@368,48,1",
 // goes out. What lies outside the tensors is 0 when it comes in and dropped when it goes out, so no thread
 // looks for tails; rows are multiples of 16 bytes, as the hardware writes no less. With alpha 1 and beta 0
 // the box goes out as it came.
-#include "lib/tma.cuh"
+#include "lib/hopper.cuh"
 
 constexpr int BYTES = 16384, THREADS = 256, COUNT = 16 / sizeof(T);
 

@@ -13,8 +13,7 @@
 //   mn-major   row = depth (64), 64 of m or n       the next 64 of m or n are 8192 bytes further
 // So the part of a warpgroup begins at a multiple of 8192 bytes either way.
 #pragma once
-#include "lib/tma.cuh"
-#include "lib/wgmma.cuh"
+#include "lib/hopper.cuh"
 
 namespace cydnn {
 

@@ -103,7 +103,8 @@ def test_graphs_around_it():
                 continue
             found += 1
             config = rng.choice(list(ENGINE.configs(ours[0].match, machine.facts)))
-            parts = tuple(Part(p.match, p.engine, config, p.us) if p is ours[0] else p for p in choice.parts)
+            chosen = Part(ours[0].match, ENGINE, config, ours[0].us)
+            parts = tuple(chosen if p is ours[0] else p for p in choice.parts)
             with np.errstate(all="ignore"):
                 want = graphs.run(graph, drawing.values, numpy)
             with watched.watching():
@@ -122,8 +123,8 @@ REFUSED = [
     ("matmul 8x8 8x8 f32", "a must be one of f16 bf16; got f32"),
     ("matmul a=8x8:f16 b=8x8:bf16 c=8x8:f16", "operands must have one type; got bf16 f16"),
     ("matmul 8x0 0x8 f16", "k must be at least 1; got 0"),
-    ("matmul 8x9 9x8 f16", "a must have one contiguous matrix dim, and another stride that is a multiple of 8 "
-     "(16 bytes) and not 0; got strides (9, 1)"),
+    ("matmul 8x9 9x8 f16", "a must have one contiguous matrix dim, and another stride that is a multiple "
+     "of 8 (16 bytes) and not 0; got strides (9, 1)"),
     ("matmul a=8x8:f16@0,1 b=8x8:f16 c=8x8:f16", "and not 0; got strides (0, 1)"),
     ("matmul a=3x8x8:f16@68,8,1 b=3x8x8:f16 c=3x8x8:f16", "a: strides must be multiples of 16 bytes"),
     ("matmul a=2x1x2x1x8x8:f16 b=1x2x1x2x8x8:f16 c=2x2x2x2x8x8:f16",

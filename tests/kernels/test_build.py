@@ -291,7 +291,7 @@ params  = ["float* y", "unsigned at"]
 block   = [128, 1, 1]
 grid    = [1, 1, 1]
 @*/
-#include "lib/wgmma.cuh"
+#include "lib/hopper.cuh"
 
 extern "C" __global__ __launch_bounds__(128, 1) void KERNEL(float* y, unsigned at) {
     registers_take<232>();

@@ -125,9 +125,9 @@ class MatmulWgmma(SplitMatmul):
             math = t.m * t.n * DEPTH / (2048 * t.share * POWER)
             step = max(math, (t.m + t.n) * 2 * LINE / INTAKE)
             waves = ceil_div(blocks * splits, dev.sms)
-            tail = 1500 + t.m * t.n / 16                     # until the first stage is there; the last way out
+            tail = 1500 + t.m * t.n / 16                     # the first stage on its way; the last way out
             busy = (waves * (steps * step + t.m * t.n / 64) + tail) / dev.clock_mhz
-            return (busy ** 4 + moved ** 4) ** 0.25          # the longer one, a little more where they are near
+            return (busy ** 4 + moved ** 4) ** 0.25          # the longer one, more where they are near
         return blocks, 4, estimate
 
     def configs(self, p, dev):
