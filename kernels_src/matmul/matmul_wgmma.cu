@@ -110,24 +110,42 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
             store_boxes<T, Tile>(d, out, boxes, row0, col0, at, alpha, group);
             continue;
         }
+        if (parts) {
+            float* sums = parts + (i64(tile.split) * batches + tile.matrix) * m * n;
+            store_rows<Tile>(d, out, [&](const Slice& slice, int first_row, int first_col) {
+                const int count = n % 8 ? 1 : 8;
+                NO_UNROLL for (int e = lane * count; e < 1024; e += 32 * count) {
+                    const int r = e / 64, q = e % 64, row = row0 + first_row + r, col = col0 + first_col + q;
+                    if (row >= m || col >= n) continue;
+                    float v[8], *to = sums + i64(row) * n + col;
+                    if (count == 8) slice.get(v, r, q), Vec<float, 8>::of(v).store(to);
+                    else *to = slice.get(r, q);
+                }
+            });
+            continue;
+        }
         i64 c_off, unused, same;
         batch_offsets(tile.matrix, batch, c_batch, c_batch, c_batch, unused, same, c_off);
-        float* sums = parts + (i64(tile.split) * batches + tile.matrix) * m * n;
-        const bool vectors = parts ? n % 8 == 0 : c_form > 0;
         store_rows<Tile>(d, out, [&](const Slice& slice, int first_row, int first_col) {
-            if (vectors) NO_UNROLL for (int e = lane; e < 128; e += 32) {
-                const int r = e / 8, q = e % 8 * 8, row = row0 + first_row + r, col = col0 + first_col + q;
-                if (row >= m || col >= n) continue;
-                float v[8];
-                slice.get(v, r, q);
-                if (parts) {
-                    Vec<float, 8>::of(v).store(sums + i64(row) * n + col);
-                } else {
-                    const i64 off = c_off + row * c_m + col;
-                    float old[8];
-                    if (beta != 0.f) Vec<T, 8>::load(c + off).get(old);
-                    UNROLL for (int x = 0; x < 8; ++x)
-                        v[x] = beta != 0.f ? alpha * v[x] + beta * old[x] : alpha * v[x];
+            if (c_form > 0) {                                // 4 rows at once: the swizzle repeats with them
+                const int r = lane / 8, q = lane % 8 * 8, row = row0 + first_row + r;
+                const int col = col0 + first_col + q, rows = min(16 - r, m - row);
+                i64 off = c_off + row * c_m + col;
+                if (col >= n) return;
+                float v[8], old[8], scale = alpha;
+                if (beta != 0.f) {                           // apart: seldom asked for, and long
+                    NO_UNROLL for (int e = 0; e < rows; e += 4) {
+                        slice.get(v, r + e, q);
+                        Vec<T, 8>::load(c + off + e * c_m).get(old);
+                        UNROLL for (int x = 0; x < 8; ++x) v[x] = alpha * v[x] + beta * old[x];
+                        slice.set(v, r + e, q);
+                    }
+                    scale = 1.f;
+                }
+                Slice here = slice;
+                NO_UNROLL for (int e = 0; e < rows; e += 4, off += 4 * c_m, here.at += 1024) {
+                    here.get(v, r, q);
+                    UNROLL for (int x = 0; x < 8; ++x) v[x] *= scale;
                     fuse_epilogue(v, off, col);
                     Vec<T, 8>::of(v).store(c + off);
                 }
@@ -135,14 +153,10 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
                 const int r = c_along_m ? e % 16 : e / 64, q = c_along_m ? e / 16 : e % 64;
                 const int row = row0 + first_row + r, col = col0 + first_col + q;
                 if (row >= m || col >= n) continue;
-                if (parts) {
-                    sums[i64(row) * n + col] = slice.get(r, q);
-                } else {
-                    const i64 off = c_off + row * c_m + col * c_n;
-                    float v[1] = {blend(alpha, slice.get(r, q), beta, c + off)};
-                    fuse_epilogue(v, off, col);
-                    c[off] = from_acc<T>(v[0]);
-                }
+                const i64 off = c_off + row * c_m + col * c_n;
+                float v[1] = {blend(alpha, slice.get(r, q), beta, c + off)};
+                fuse_epilogue(v, off, col);
+                c[off] = from_acc<T>(v[0]);
             }
         });
     }

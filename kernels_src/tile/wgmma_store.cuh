@@ -3,7 +3,7 @@
 //
 //   store_boxes      16-bit elements, stmatrix and TMA: what lies outside is dropped
 //   store_rows       f32; a warp hands its 16 rows x 64 columns to a function, which reads 8 or 1
-//                    neighbours
+//                    neighbours (and may put 8 back)
 #pragma once
 #include "lib/math.cuh"
 #include "tile/wgmma.cuh"
@@ -69,6 +69,13 @@ struct Slice {
             const float4 four = *reinterpret_cast<const float4*>(chunk(row, col / 4 + half));
             float* to = v + 4 * half;
             to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+        }
+    }
+    DEVICE void set(const float (&v)[8], int row, int col) const {
+        UNROLL for (int half = 0; half < 2; ++half) {
+            const float* from = v + 4 * half;
+            *reinterpret_cast<float4*>(chunk(row, col / 4 + half)) =
+                make_float4(from[0], from[1], from[2], from[3]);
         }
     }
     DEVICE float get(int row, int col) const { return chunk(row, col / 4)[col % 4]; }
