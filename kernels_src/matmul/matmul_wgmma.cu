@@ -26,18 +26,14 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
             """matmul a=37x72:{T}@{'72,1' if A_MAJOR == 'ak' else '1,40'} \
                b=72x{TILE_N - 3}:{T}@{1 if B_MAJOR == 'bk' else TILE_N},{72 if B_MAJOR == 'bk' else 1} \
                c=37x{TILE_N - 3}:{T}@1,37""",
-            """{'matmul a=2x70x3x8 b=2x1x8x8@64,64,1,8 c=2x70x3x8' \
-               if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
-               {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}""",
-            """{'matmul a=140x20x8 b=1x8x5@40,1,8 c=140x20x5' \
-               if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
-               {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}""",
-            """{'matmul a=5x648 b=648x8@1,648 c=5x8' \
-               if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
-               {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}""",
-            """{'matmul a=1040x8 b=8x136@1,8 c=1040x136' \
-               if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''} \
-               {T if TILE_M + TILE_N == 192 and A_MAJOR == 'ak' and B_MAJOR == 'bk' else ''}"""]
+            """{'matmul a=2x3x9x520@' + ('14040,4680,520,1' if A_MAJOR == 'ak' else '24960,8320,1,16') + \
+               ' b=2x1x520x8@' + ('4160,4160,1,520' if B_MAJOR == 'bk' else '4160,4160,8,1') + ' c=2x3x9x8' \
+               if TILE_M + TILE_N == 192 else ''} {T if TILE_M + TILE_N == 192 else ''}""",
+            """{'matmul a=6x20x520@' + ('10400,520,1' if A_MAJOR == 'ak' else '12480,1,24') + \
+               ' b=1x520x5@' + ('2600,1,520' if B_MAJOR == 'bk' else '4160,8,1') + ' c=6x20x5' \
+               if TILE_M + TILE_N == 192 else ''} {T if TILE_M + TILE_N == 192 else ''}""",
+            """{'matmul a=1040x8:f16 b=8x136:f16@1,8 c=1040x136:f16' \
+               if (T, TILE_M, TILE_N, A_MAJOR, B_MAJOR) == (f16, 64, 128, 'ak', 'bk') else ''}"""]
 @*/
 // A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth. ak, bk: the
 // depth is contiguous; am, bn: the rows of a, the columns of b. a_moves, b_moves: 0 where all matrices along

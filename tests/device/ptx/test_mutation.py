@@ -6,6 +6,7 @@ tools/mutate_ptx.py does the same with more mutants and more cases; its record i
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -22,8 +23,14 @@ SYNCHRONISED = [n for n in mutation.smallest()
                 if any(m.kind in mutants.SYNC for m in mutants.mutants(mutation.text_of(n), n))]
 
 
+# Blocks of these stay and take tile after tile: where there are few of them, small problems make them.
+STAYING = ("matmul/matmul_wgmma.cu",)
+
+
 def ready(name, more=0) -> mutation.Mutation:
     device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    if kernels.get(name).source in STAYING:
+        device.facts = replace(device.facts, sms=2)
     return mutation.Mutation(name, device, mutation.contract_cases(name, device.facts),
                              mutation.more_cases(name, device.facts, more), budget=1e9)
 
@@ -91,7 +98,7 @@ def test_synchronisation_of_the_tile_program():
         made = ready(TILE)
         dropped = [m for m in made.mutants if m.kind in {*SYNCS, *MORE} - set(mutants.SYNC)]
         score = made.score(dropped)
-    assert len(score.verdicts) == len(dropped) > 30
+    assert len(score.verdicts) == len(dropped) >= 30
     assert not score.alive, [f"{v.mutant.line}: {v.mutant.old}" for v in score.alive]
 
 
