@@ -8,6 +8,7 @@
 //   barrier_wait(b, parity)                 until the phase of this parity has ended; parity 0 first
 //   barrier_arrive(b)                       one of the count
 //   barriers_begin()                        behind barrier_init: TMA sees them
+//   tensor_ahead(x)                         one thread: the map is fetched before it is needed
 //   tensor_load(to, x, at, b)               one thread: the box at coordinates `at`; what is outside is 0
 //   tensor_store(x, at, from)               one thread: what is outside is dropped, but rows end at 16 bytes
 //   store_commit(), store_wait_read<N>()    until all but the last N commits have read shared memory
@@ -66,6 +67,11 @@ DEVICE void barrier_wait(uint64_t* b, unsigned parity) {
 
 // PTX ISA §fence, .proxy.async
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// PTX ISA §prefetch, .tensormap
+DEVICE void tensor_ahead(const CUtensorMap& x) {
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&x) : "memory");
+}
 
 // PTX ISA §cp.async.bulk.tensor
 DEVICE void tensor_load(void* to, const CUtensorMap& x, const int (&at)[5], uint64_t* b) {

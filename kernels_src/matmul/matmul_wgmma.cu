@@ -68,7 +68,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     extern __shared__ unsigned char shared[];
     WgmmaRing<Tile> ring(shared);
     const TileOrder<Tile> order(m, n, band, batches, splits);
-    if (threadIdx.x == 0) ring.begin();
+    if (threadIdx.x == 0) ring.begin(), tensor_ahead(a), tensor_ahead(b);
     __syncthreads();
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
 

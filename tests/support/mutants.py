@@ -19,7 +19,7 @@ DROPS = (                                                    # kind, opcodes: th
     ("dropped commit", r"(cp\.async(\.bulk)?|wgmma)\.commit_"),
     ("dropped arrival", r"mbarrier\.(arrive|expect_tx)"),
     ("dropped initialisation", r"mbarrier\.init"),
-    ("dropped fence", r"fence\.(proxy|mbarrier_init)"),
+    ("dropped fence", r"fence\.proxy"),
     ("dropped copy", r"cp\.async\.(ca|cg|bulk\.tensor)"),
     ("dropped wgmma", r"wgmma\.mma"),
     ("dropped store", r"(st|stmatrix|red|atom)\.(?!param)"),

@@ -98,7 +98,7 @@ def test_synchronisation_of_the_tile_program():
         made = ready(TILE)
         dropped = [m for m in made.mutants if m.kind in {*SYNCS, *MORE} - set(mutants.SYNC)]
         score = made.score(dropped)
-    assert len(score.verdicts) == len(dropped) >= 30
+    assert len(score.verdicts) == len(dropped) > 25
     assert not score.alive, [f"{v.mutant.line}: {v.mutant.old}" for v in score.alive]
 
 
