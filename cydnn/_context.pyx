@@ -233,30 +233,43 @@ cdef class Context:
         return Function(self, text, name)
 
     def tensor_map(self, int type, tuple dims not None, tuple strides not None, tuple box not None,
-                   tuple steps not None, int swizzle, bint fill_nan) -> bytes:
+                   tuple steps not None, int swizzle, bint fill_nan, tuple corners=()) -> bytes:
         """A CUtensorMap of address 0: type and swizzle by the driver's numbers; dims, box and steps in
-        elements, innermost first; strides in bytes, of all dims but the innermost."""
+        elements, innermost first; strides in bytes, of all dims but the innermost. With ``corners``, lower
+        and upper, it is one of pixels, and box is (channels, pixels)."""
         cdef MapBlock map
         cdef uint64_t sizes[5]
         cdef uint64_t gaps[5]
         cdef uint32_t boxes[5]
         cdef uint32_t every[5]
+        cdef int lower[3]
+        cdef int upper[3]
         cdef bint pushed
-        cdef int i, status, rank = <int>len(dims)
-        if not 1 <= rank <= 5 or len(strides) != rank - 1 or len(box) != rank or len(steps) != rank:
+        cdef int i, status, rank = <int>len(dims), sides = 2 if corners else rank
+        if not 1 <= rank <= 5 or len(strides) != rank - 1 or len(box) != sides or len(steps) != rank:
             raise BadParam(f"tensor_map: dims must have 1 to 5 entries, strides one less, box and steps as "
                            f"many; got {dims}, {strides}, {box}, {steps}")
+        if corners and (rank < 3 or [len(c) for c in corners] != [rank - 2] * 2):
+            raise BadParam(f"tensor_map: corners must be two of {rank - 2} entries; got {corners}")
         for i in range(rank):
-            sizes[i], boxes[i], every[i] = dims[i], box[i], steps[i]
+            sizes[i], every[i] = dims[i], steps[i]
             gaps[i] = strides[i] if i < rank - 1 else 0
-        need(<void *>cu.TensorMapEncodeTiled, "cuTensorMapEncodeTiled")
+            boxes[i] = box[i] if i < sides else 0
+            if corners and i < rank - 2:
+                lower[i], upper[i] = corners[0][i], corners[1][i]
+        cdef const char *name = "cuTensorMapEncodeIm2col" if corners else "cuTensorMapEncodeTiled"
+        need(<void *>cu.TensorMapEncodeIm2col if corners else <void *>cu.TensorMapEncodeTiled, name)
         enter(self, &pushed)
-        status = cu.TensorMapEncodeTiled(map.bytes, type, rank, NULL, sizes, gaps, boxes, every, 0, swizzle,
-                                         L2_128B, fill_nan)
+        if corners:
+            status = cu.TensorMapEncodeIm2col(map.bytes, type, rank, NULL, sizes, gaps, lower, upper,
+                                              boxes[0], boxes[1], every, 0, swizzle, L2_128B, fill_nan)
+        else:
+            status = cu.TensorMapEncodeTiled(map.bytes, type, rank, NULL, sizes, gaps, boxes, every, 0,
+                                             swizzle, L2_128B, fill_nan)
         leave(pushed)
         if status:
-            fail(status, "cuTensorMapEncodeTiled",
-                 f"; dims {dims}, strides {strides}, box {box}, steps {steps}")
+            fail(status, name, f"; dims {dims}, strides {strides}, box {box}, steps {steps}"
+                               + (f", corners {corners}" if corners else ""))
         return map.bytes[:128]
 
     cdef void *load_module(self, bytes text) except NULL:

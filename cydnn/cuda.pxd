@@ -61,6 +61,10 @@ ctypedef int (*fn_event_elapsed)(float *milliseconds, void *start, void *end) no
 ctypedef int (*fn_map_encode)(void *map, int type, unsigned int rank, void *address, const uint64_t *dims,
                               const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
                               int interleave, int swizzle, int l2, int fill) noexcept nogil
+ctypedef int (*fn_map_pixels)(void *map, int type, unsigned int rank, void *address, const uint64_t *dims,
+                              const uint64_t *strides, const int *lower, const int *upper,
+                              uint32_t channels, uint32_t pixels, const uint32_t *steps, int interleave,
+                              int swizzle, int l2, int fill) noexcept nogil
 ctypedef int (*fn_map_replace)(void *map, void *address) noexcept nogil
 
 cdef struct Driver:
@@ -105,4 +109,5 @@ cdef struct Driver:
     fn_event_record EventRecord
     fn_event_elapsed EventElapsedTime
     fn_map_encode TensorMapEncodeTiled
+    fn_map_pixels TensorMapEncodeIm2col
     fn_map_replace TensorMapReplaceAddress

@@ -38,6 +38,11 @@ class TensorMap:
     ``dims`` and ``box`` in elements, innermost first; ``strides`` in bytes, without the innermost, which is
     one element. ``swizzle`` in bytes (0, 32, 64, 128). Encoded when a plan is compiled; at execute only the
     address is replaced. PTX ISA §tensor; driver API, cuTensorMapEncodeTiled.
+
+    With ``corners`` it moves pixels of images instead (im2col; cuTensorMapEncodeIm2col): dims are c, w, h
+    (, d), n; ``box`` is (channels, pixels); corners are (lower, upper), each of w, h (, d). Base pixels
+    run from lower to dim - 1 + upper, every ``steps``-th; a load takes ``pixels`` of them, w fastest, n
+    slowest, each moved by the offsets of the instruction.
     """
     pointer: Pointer
     dtype: str
@@ -47,6 +52,7 @@ class TensorMap:
     steps: tuple = ()                            # element strides; () is 1 everywhere
     swizzle: int = 0
     fill_nan: bool = False                       # what lies outside reads as NaN, not 0
+    corners: tuple = ()
 
 
 @dataclass(frozen=True)

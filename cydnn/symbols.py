@@ -54,6 +54,7 @@ SYMBOLS = tuple(Symbol(*row) for row in (
     ("cuEventRecord", 7000, "events"),
     ("cuEventElapsedTime", 2000, "timing"),
     ("cuTensorMapEncodeTiled", 12000, "tensor maps"),
+    ("cuTensorMapEncodeIm2col", 12000, "tensor maps of pixels"),
     ("cuTensorMapReplaceAddress", 12000, "tensor maps"),
 ))
 DRIVERS = {11000: "450", 11060: "510", 12000: "525"}         # CUDA version -> the first driver that serves it

@@ -41,6 +41,10 @@ def events():
     end.synchronize(), stream.wait(end), end.elapsed(start)
 
 
+def pixels():
+    context.tensor_map(6, (8, 4, 1), (16, 64), (8, 4), (1, 1, 1), 0, False, ((0,), (0,)))
+
+
 def maps():
     block = context.tensor_map(7, (4,), (), (4,), (1,), 0, False)
     tape = _core.Tape(context, [("x", 16, 16, False, False)])
@@ -49,7 +53,7 @@ def maps():
 
 
 FEATURES = dict(
-    maps=maps, attributes=lambda: launch(cooperative=True),
+    maps=maps, pixels=pixels, attributes=lambda: launch(cooperative=True),
     launch=launch, memset=memset, events=events, copy_in=lambda: context.copy_in(x, data),
     copy_out=lambda: context.copy_out(data, x), copy=lambda: context.copy(y, x, 16),
     name=lambda: context.name, total=lambda: context.total_bytes, memory=context.memory_info,
@@ -70,7 +74,7 @@ NEEDS = {                                        # symbol -> what fails without 
     "cuMemGetInfo": {"memory"}, "cuMemcpyDtoDAsync": {"copy"}, "cuMemsetD8Async": {"memset"},
     "cuStreamCreateWithPriority": {"stream", "events"},
     "cuTensorMapEncodeTiled": {"maps"}, "cuTensorMapReplaceAddress": {"maps"},
-    "cuLaunchKernelEx": {"attributes", "maps"},
+    "cuTensorMapEncodeIm2col": {"pixels"}, "cuLaunchKernelEx": {"attributes", "maps"},
     **dict.fromkeys(("cuStreamWaitEvent", "cuEventCreate", "cuEventSynchronize", "cuEventRecord",
                      "cuEventElapsedTime"), {"events"}),
 }
@@ -118,7 +122,7 @@ def test_without_the_others_the_driver_is_too_old(driver, name):
 
 @pytest.mark.parametrize("served", [11000, 11040, 11060, 11080])
 def test_drivers_of_cuda_11_run_what_they_can(driver, served):
-    lacks = {"maps": "cuTensorMapEncodeTiled"}
+    lacks = {"maps": "cuTensorMapEncodeTiled", "pixels": "cuTensorMapEncodeIm2col"}
     if served < 11060:
         lacks["attributes"] = "cuLaunchKernelEx"
     assert use(driver, CYDNN_FAKE_VERSION=str(served)) == {

@@ -15,6 +15,8 @@ from cydnn.status import BadParam
 from cydnn.steps import Pointer, TensorMap
 
 GOOD = TensorMap(Pointer(3, 32), "f16", (100, 30, 7), (208, 6400), (64, 16, 2), (1, 2, 1), 128, True)
+PIXELS = replace(GOOD, dims=(64, 9, 7, 2), strides=(128, 1152, 8064), box=(64, 128), steps=(1, 2, 1, 1),
+                 corners=((-1, -1), (-1, -1)))
 REFUSED = [
     (dict(dtype="bool"), "dtype must be one of i8 u8 f8_e5m2 i32 i64 f16 f32 f64 bf16; got bool"),
     (dict(dims=(1,) * 6), "dims must have 1 to 5 entries; got 6"),
@@ -47,6 +49,27 @@ def test_refused(changes, sentence):
     assert later["maps"] == [(128, GOOD)]
 
 
+OF_PIXELS = [
+    (dict(corners=((0,), (0,))), "corners must be two, each of the spatial dims of (64, 9, 7, 2); got ((0,)"),
+    (dict(dims=(64, 9), strides=(128,)), "corners must be two, each of the spatial dims of (64, 9); got "),
+    (dict(box=(64, 8, 1)), "box must have 2 entries for dims (64, 9, 7, 2); got (64, 8, 1)"),
+    (dict(box=(64, 1025)), "box must be 1 … 256 channels of 1 … 1024 pixels; got (64, 1025)"),
+    (dict(corners=((-129, 0), (0, 0))), "corners must be in -128 … 127 for 2 spatial dims; got ((-129, 0), ("),
+    (dict(corners=((0, 0), (0, 128))), "corners must be in -128 … 127 for 2 spatial dims; got ((0, 0), (0, 1"),
+    (dict(corners=((0, 4), (0, -3))), "corners must leave a pixel of (64, 9, 7, 2); got ((0, 4), (0, -3))"),
+    (dict(box=(128, 8)), "box must have rows of at most the swizzle's 128 bytes, and these have 256; got (1"),
+]
+
+
+@pytest.mark.parametrize("changes, sentence", OF_PIXELS, ids=[s.split(";")[0][:40] for _, s in OF_PIXELS])
+def test_maps_of_pixels(changes, sentence):
+    packer = Packer("conv", dict(name="x", type="CUtensorMap", offset=0))
+    assert list(kernels.map_reasons(PIXELS)) == []
+    assert kernels.encoding(PIXELS)[3:] == ((64, 128), (1, 2, 1, 1), 3, True, ((-1, -1), (-1, -1)))
+    with pytest.raises(BadParam, match=re.escape(f"conv: x: {sentence}")):
+        packer.put(None, replace(PIXELS, **changes), {"maps": []})
+
+
 @pytest.mark.parametrize("value", [None, 4096, Pointer(1), (1, 2)])
 def test_a_map_is_a_map(value):
     with pytest.raises(BadParam, match="k: x must be a TensorMap; got "):
@@ -64,8 +87,9 @@ def test_what_the_rules_allow_is_silent(dims, data):
     strides, box = tuple(16 * s for s in draw(0, 2**36 - 1, rank - 1)), draw(1, 256, rank)
     map_ = TensorMap(Pointer(0), "f32", tuple(dims), strides, (4 * -(-box[0] // 4), *box[1:]))
     assert list(kernels.map_reasons(map_)) == []
-    type_, *rest, swizzle, fill = kernels.encoding(map_)
-    assert rest == [map_.dims, strides, map_.box, (1,) * rank] and (type_, swizzle, fill) == (7, 0, False)
+    type_, *rest, swizzle, fill, corners = kernels.encoding(map_)
+    assert rest == [map_.dims, strides, map_.box, (1,) * rank] and (
+        type_, swizzle, fill, corners) == (7, 0, False, ())
 
 
 @pytest.mark.skipif(COMPILER is None, reason="needs the header of a CUDA toolkit")

@@ -154,13 +154,17 @@ def tile(map_: TensorMap, start):
 
 def im2col(map_: TensorMap, start, shifts):
     """Pixels from ``start`` on, wrapping at the bounding box; ``box`` = (channels, pixels).
-    Order of dims: c, w, h, …, n."""
+    Order of dims: c, w, h, …, n. None where ``start`` is no base pixel."""
     (channels, pixels), (lower, upper) = map_.box, np.array(map_.corners)
-    sizes = map_.dims[1:-1] + upper - lower
+    every = np.array(map_.steps[1:-1] or (1,) * len(lower))
+    sizes = (map_.dims[1:-1] + upper - lower - 1) // every + 1
+    first, rest = np.divmod(start[1:-1] - lower, every)
+    if rest.any() or (first < 0).any() or (first >= sizes).any():
+        return None
     steps = np.cumprod([1, *sizes])
-    pixel = steps @ [*(start[1:-1] - lower), start[-1]] + np.arange(pixels)[:, None]
-    inner = [pixel // step % size + low + shift
-             for step, size, low, shift in zip(steps, sizes, lower, shifts)]
+    pixel = steps @ [*first, start[-1]] + np.arange(pixels)[:, None]
+    inner = [pixel // step % size * by + low + shift
+             for step, size, by, low, shift in zip(steps, sizes, every, lower, shifts)]
     return np.broadcast_arrays(start[0] + np.arange(channels), *inner, pixel // steps[-1])
 
 
@@ -177,9 +181,14 @@ def boxes(c, m, near, far, shifts=(), unit=1):
         elif len(start) != len(map_.dims):
             c.fault("tensor map",
                     f"names {len(start)} coordinates of a tensor map of {len(map_.dims)} dims", lane)
+        elif bool(map_.corners) != bool(shifts):
+            c.fault("tensor map", f"names a tensor map of {'pixels' if map_.corners else 'boxes'}", lane)
         elif near[n] % 128:
             c.fault("misaligned", "a tensor copy needs shared memory aligned to 128 bytes", lane)
         grid = im2col(map_, start, [int(s[n]) for s in shifts]) if shifts else tile(map_, start)
+        if grid is None:
+            c.fault("tensor map", f"begins at {start}, no base pixel of dims {map_.dims}, corners "
+                    f"{map_.corners}, steps {map_.steps}", lane)
         row = -(-map_.dims[0] * map_.bytes // unit) * unit // map_.bytes
         inside = np.logical_and.reduce(
             [(g >= 0) & (g < d) for g, d in zip(grid, (row, *map_.dims[1:]))]).ravel()

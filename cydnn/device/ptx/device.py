@@ -283,7 +283,8 @@ class PtxExecutable(NumpyExecutable):
     def _map(self, map_, addresses, base) -> TensorMap:
         """A tensor map as the interpreter's copies read it."""
         return TensorMap(self._at(map_.pointer, addresses, base), tensor_map.element_bytes(map_), map_.dims,
-                         map_.strides, map_.box, map_.swizzle, map_.steps, fill=0xFF if map_.fill_nan else 0)
+                         map_.strides, map_.box, map_.swizzle, map_.steps, map_.corners,
+                         fill=0xFF if map_.fill_nan else 0)
 
     def _launch(self, code, packed, constant, registers, addresses, values, base):
         data = bytearray(packed.data)

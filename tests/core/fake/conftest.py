@@ -31,7 +31,8 @@ class Map(ctypes.Structure):
     """What the fake driver writes into a tensor map."""
     _fields_ = [("address", ctypes.c_uint64), ("type", ctypes.c_uint), ("rank", ctypes.c_uint),
                 ("swizzle", ctypes.c_uint), ("fill", ctypes.c_uint), ("dims", ctypes.c_uint64 * 5),
-                ("strides", ctypes.c_uint64 * 4), ("box", ctypes.c_uint16 * 5), ("steps", ctypes.c_uint8 * 5)]
+                ("strides", ctypes.c_uint64 * 4), ("box", ctypes.c_uint16 * 5), ("steps", ctypes.c_uint8 * 5),
+                ("lower", ctypes.c_int8 * 3), ("upper", ctypes.c_int8 * 3)]
 
 
 class Fake:

@@ -83,6 +83,29 @@ def test_what_the_driver_refuses_names_what_it_was_given(fake, context):
     assert fake.depth() <= 1
 
 
+def test_a_map_of_pixels(fake, context, kernel):
+    tape = _core.Tape(context, SLOTS)
+    block = context.tensor_map(6, (64, 9, 7, 2), (128, 1152, 8064), (32, 128), (1, 2, 1, 1), 3, False,
+                               ((-1, -2), (3, -4)))
+    tape.launch(kernel(), 1, 32, 0, block, maps=[(0, 0, 0)], params=(0,))
+    x = _core.Buffer(context, 4096)
+    tape.execute((x, None))
+    found = map_at(fake.last(), 0)
+    assert fake.count("cuTensorMapEncodeIm2col") == 1 and fake.count("cuTensorMapEncodeTiled") == 0
+    assert (found.address, found.type, found.rank, found.swizzle) == (x.ptr, 6, 4, 3)
+    assert (list(found.dims)[:4], list(found.strides)[:3], list(found.box)[:2], list(found.steps)[:4]) == (
+        [64, 9, 7, 2], [128, 1152, 8064], [32, 128], [1, 2, 1, 1])
+    assert (list(found.lower)[:2], list(found.upper)[:2]) == ([-1, -2], [3, -4])
+
+
+def test_a_map_of_pixels_is_refused(context):
+    sentence = r"cuTensorMapEncodeIm2col: .*\(1\).*; dims .*, corners \(\(-129,\), \(0,\)\)"
+    with pytest.raises(ExecutionFailed, match=sentence):
+        context.tensor_map(6, (64, 9, 2), (128, 1152), (32, 128), (1, 1, 1), 3, False, ((-129,), (0,)))
+    with pytest.raises(BadParam, match=r"tensor_map: corners must be two of 1 entries; got \(\(0, 0\), \(0,"):
+        context.tensor_map(6, (64, 9, 2), (128, 1152), (32, 8), (1, 1, 1), 3, False, ((0, 0), (0, 0)))
+
+
 def test_a_failing_replacement_names_itself(fake, context, tape):
     x, work = _core.Buffer(context, 4096), _core.Buffer(context, 1024)
     fake.fail("cuTensorMapReplaceAddress", 2, 1)

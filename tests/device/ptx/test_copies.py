@@ -3,6 +3,7 @@ a finding says that it is."""
 from __future__ import annotations
 
 import itertools
+import re
 import struct
 
 import numpy as np
@@ -93,6 +94,37 @@ def test_im2col_is_the_loop_over_pixels(ptx90):
     for row, (n, p, q) in zip(got, pixels):
         h, w = p - 1 + 1, q - 1 + 2
         assert (row == (x[n, h, w] if n < 2 and 0 <= h < 5 and 0 <= w < 6 else 0)).all(), (n, p, q)
+
+
+def test_im2col_steps_over_pixels(ptx90):
+    """The same tap with a stride of (2, 1), without padding on the left: 3 x 3 base pixels an image."""
+    x = np.arange(1, 2 * 5 * 6 * 8 + 1, dtype=np.uint16).reshape(2, 5, 6, 8)
+    place = filled(ptx90, x)
+    map_ = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), 0, (1, 2, 1, 1),
+                     corners=((0, -1), (-1, -3)))
+    got = copied(ptx90, map_, 4, (0, 2, 1 - 1, 0), ", {%o1, %o0}").reshape(32, 8)
+    pixels = [(n, p, q) for n in range(5) for p in range(3) for q in range(3)][1 * 3 + 1:][:32]
+    for row, (n, p, q) in zip(got, pixels):
+        h, w = p - 1 + 1, 2 * q + 2
+        assert (row == (x[n, h, w] if n < 2 and 0 <= h < 5 and 0 <= w < 6 else 0)).all(), (n, p, q)
+
+
+@pytest.mark.parametrize("at", [(0, 1, 0, 0), (0, 6, 0, 0), (0, 0, 2, 0), (0, -2, 0, 0)])
+def test_im2col_begins_at_a_base_pixel(ptx90, at):
+    place = filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16))
+    map_ = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), 0, (1, 2, 1, 1),
+                     corners=((0, -1), (-1, -3)))
+    with pytest.raises(Finding, match=re.escape(f"begins at {list(at)}, no base pixel of dims (8, 6, 5, 2)")):
+        copied(ptx90, map_, 4, at, ", {%o1, %o0}")
+
+
+def test_a_map_is_of_boxes_or_of_pixels(ptx90):
+    place = filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16))
+    boxes = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 4, 4, 2))
+    with pytest.raises(Finding, match="names a tensor map of boxes"):
+        copied(ptx90, boxes, 4, (0, 0, 0, 0), ", {%o1, %o0}")
+    with pytest.raises(Finding, match="names a tensor map of pixels"):
+        copied(ptx90, boxes._replace(box=(8, 32), corners=((0, 0), (0, 0))), 4, (0, 0, 0, 0))
 
 
 def test_a_finding_names_the_source_line(ptx80):
