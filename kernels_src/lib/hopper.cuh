@@ -10,6 +10,8 @@
 //   barriers_begin()                        behind barrier_init: TMA sees them
 //   tensor_ahead(x)                         one thread: the map is fetched before it is needed
 //   tensor_load(to, x, at, b)               one thread: the box at coordinates `at`; what is outside is 0
+//   pixels_load(to, x, at, by, b)           one thread: pixels from base pixel `at` = {c, w, h(, d), n} on,
+//                                           moved by {w, h(, d)}; x is a map with corners, of as many dims
 //   tensor_store(x, at, from)               one thread: what is outside is dropped, but rows end at 16 bytes
 //   store_commit(), store_wait_read<N>()    until all but the last N commits have read shared memory
 //   fence_async()                           by who wrote shared memory, before TMA reads it
@@ -79,6 +81,19 @@ DEVICE void tensor_load(void* to, const CUtensorMap& x, const int (&at)[5], uint
                  "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
                  :: "r"(shared_address(to)), "l"(&x), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
                     "r"(at[4]), "r"(shared_address(b)) : "memory");
+}
+DEVICE void pixels_load(void* to, const CUtensorMap& x, const int (&at)[4], const int (&by)[2], uint64_t* b) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};"
+                 :: "r"(shared_address(to)), "l"(&x), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+                    "r"(shared_address(b)), "h"(short(by[0])), "h"(short(by[1])) : "memory");
+}
+DEVICE void pixels_load(void* to, const CUtensorMap& x, const int (&at)[5], const int (&by)[3], uint64_t* b) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5, %6}], [%7], {%8, %9, %10};"
+                 :: "r"(shared_address(to)), "l"(&x), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+                    "r"(at[4]), "r"(shared_address(b)), "h"(short(by[0])), "h"(short(by[1])),
+                    "h"(short(by[2])) : "memory");
 }
 DEVICE void tensor_store(const CUtensorMap& x, const int (&at)[5], const void* from) {
     asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];"

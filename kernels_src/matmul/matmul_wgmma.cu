@@ -39,9 +39,8 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
 // depth is contiguous; am, bn: the rows of a, the columns of b. a_moves, b_moves: 0 where all matrices along
 // a batch dim are one. Parts as in matmul_simt. c_form: 0 elements, 1 rows are whole vectors of 8, 2 they
 // are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1.
-#include "lib/epilogue.cuh"
 #include "matmul/batch.cuh"
-#include "tile/wgmma_store.cuh"
+#include "tile/wgmma_blocks.cuh"
 
 namespace cydnn {
 struct ak { static constexpr bool k_major = true; };
@@ -49,11 +48,37 @@ struct am { static constexpr bool k_major = false; };
 using bk = ak;
 using bn = am;
 
-DEVICE void batch_digits(unsigned index, const Array<FastDiv, BATCH_DIMS>& dims, int (&digits)[3]) {
-    unsigned digit;
-    index = dims[0].divmod(index, digit), digits[0] = digit;
-    digits[2] = dims[1].divmod(index, digit), digits[1] = digit;
-}
+template <class Tile, class A, class B> struct Matrices {
+    const CUtensorMap &a, &b;
+    const Array<int, 3>&a_moves, &b_moves;
+    const Array<FastDiv, BATCH_DIMS>& batch;
+    const BatchSteps& c_batch;
+    int row = 0, col = 0, depth = 0, at_a[3] = {}, at_b[3] = {};
+
+    DEVICE void ahead() const { tensor_ahead(a), tensor_ahead(b); }
+    DEVICE void box(unsigned matrix, int (&at)[3]) const {
+        unsigned digit;
+        matrix = batch[0].divmod(matrix, digit), at[0] = digit;
+        at[2] = batch[1].divmod(matrix, digit), at[1] = digit;
+    }
+    DEVICE i64 offset(unsigned matrix) const {
+        i64 unused, same, off;
+        batch_offsets(matrix, batch, c_batch, c_batch, c_batch, unused, same, off);
+        return off;
+    }
+    DEVICE int column(unsigned) const { return 0; }
+    DEVICE void begin(const TileAt& tile, int first) {
+        int at[3];
+        box(tile.matrix, at);
+        UNROLL for (int d = 0; d < 3; ++d) at_a[d] = at[d] * a_moves[d], at_b[d] = at[d] * b_moves[d];
+        row = tile.row, col = tile.col, depth = first;
+    }
+    DEVICE void load(unsigned char* stage, uint64_t* full) {
+        A::load(stage, a, depth, row, at_a, full);
+        B::load(stage + Tile::a_bytes, b, depth, col, at_b, full);
+        depth += 64;
+    }
+};
 }  // namespace cydnn
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
@@ -66,95 +91,8 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     using A = WgmmaPanel<TILE_M, A_MAJOR::k_major>;
     using B = WgmmaPanel<TILE_N, B_MAJOR::k_major>;
     extern __shared__ unsigned char shared[];
-    WgmmaRing<Tile> ring(shared);
-    const TileOrder<Tile> order(m, n, band, batches, splits);
-    if (threadIdx.x == 0) ring.begin(), tensor_ahead(a), tensor_ahead(b);
-    __syncthreads();
-    const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
-
-    if (role == 0) {
-        registers_give<40>();
-        if (threadIdx.x == 0) NO_UNROLL for (unsigned i = blockIdx.x; i < order.count; i += gridDim.x) {
-            const TileAt tile = order[i];
-            const int begin = tile.split * split_k, end = min(i64(begin) + split_k, i64(k));
-            int at[3], at_a[3], at_b[3];
-            batch_digits(tile.matrix, batch, at);
-            UNROLL for (int d = 0; d < 3; ++d) at_a[d] = at[d] * a_moves[d], at_b[d] = at[d] * b_moves[d];
-            wgmma_produce(ring, (end - begin + 63) / 64, [&](int step, unsigned char* stage, uint64_t* full) {
-                const int depth = begin + step * 64;
-                A::load(stage, a, depth, tile.row, at_a, full);
-                B::load(stage + Tile::a_bytes, b, depth, tile.col, at_b, full);
-            });
-        }
-        return;
-    }
-    registers_take<232>();
-    const int group = role - 1, lane = threadIdx.x % 32;
-    const int group_row = Tile::groups_m == 2 ? group * 64 : 0;
-    const int group_col = Tile::groups_m == 2 ? 0 : group * Tile::group_n;
-    unsigned char* out = ring.way_out(group);
-    NO_UNROLL for (unsigned i = blockIdx.x; i < order.count; i += gridDim.x) {
-        const TileAt tile = order[i];
-        const int begin = tile.split * split_k, end = min(i64(begin) + split_k, i64(k));
-        const int row0 = tile.row + group_row, col0 = tile.col + group_col;
-        float d[Tile::sums];
-        wgmma_sums<T, Tile, A, B>(d, ring, (end - begin + 63) / 64, group);
-
-        if (c_form == 2 && !parts && beta == 0.f) {
-            int at[3];
-            batch_digits(tile.matrix, batch, at);
-            store_boxes<T, Tile>(d, out, boxes, row0, col0, at, alpha, group);
-            continue;
-        }
-        if (parts) {
-            float* sums = parts + (i64(tile.split) * batches + tile.matrix) * m * n;
-            store_rows<Tile>(d, out, [&](const Slice& slice, int first_row, int first_col) {
-                const int count = n % 8 ? 1 : 8;
-                NO_UNROLL for (int e = lane * count; e < 1024; e += 32 * count) {
-                    const int r = e / 64, q = e % 64, row = row0 + first_row + r, col = col0 + first_col + q;
-                    if (row >= m || col >= n) continue;
-                    float v[8], *to = sums + i64(row) * n + col;
-                    if (count == 8) slice.get(v, r, q), Vec<float, 8>::of(v).store(to);
-                    else *to = slice.get(r, q);
-                }
-            });
-            continue;
-        }
-        i64 c_off, unused, same;
-        batch_offsets(tile.matrix, batch, c_batch, c_batch, c_batch, unused, same, c_off);
-        store_rows<Tile>(d, out, [&](const Slice& slice, int first_row, int first_col) {
-            if (c_form > 0) {                                // 4 rows at once: the swizzle repeats with them
-                const int r = lane / 8, q = lane % 8 * 8, row = row0 + first_row + r;
-                const int col = col0 + first_col + q, rows = min(16 - r, m - row);
-                i64 off = c_off + row * c_m + col;
-                if (col >= n) return;
-                float v[8], old[8], scale = alpha;
-                if (beta != 0.f) {                           // apart: seldom asked for, and long
-                    NO_UNROLL for (int e = 0; e < rows; e += 4) {
-                        slice.get(v, r + e, q);
-                        Vec<T, 8>::load(c + off + e * c_m).get(old);
-                        UNROLL for (int x = 0; x < 8; ++x) v[x] = alpha * v[x] + beta * old[x];
-                        slice.set(v, r + e, q);
-                    }
-                    scale = 1.f;
-                }
-                Slice here = slice;
-                NO_UNROLL for (int e = 0; e < rows; e += 4, off += 4 * c_m, here.at += 1024) {
-                    here.get(v, r, q);
-                    UNROLL for (int x = 0; x < 8; ++x) v[x] *= scale;
-                    fuse_epilogue(v, off, col);
-                    Vec<T, 8>::of(v).store(c + off);
-                }
-            } else NO_UNROLL for (int e = lane; e < 1024; e += 32) {
-                const int r = c_along_m ? e % 16 : e / 64, q = c_along_m ? e / 16 : e % 64;
-                const int row = row0 + first_row + r, col = col0 + first_col + q;
-                if (row >= m || col >= n) continue;
-                const i64 off = c_off + row * c_m + col * c_n;
-                float v[1] = {blend(alpha, slice.get(r, q), beta, c + off)};
-                fuse_epilogue(v, off, col);
-                c[off] = from_acc<T>(v[0]);
-            }
-        });
-    }
-    if (sends_boxes()) store_wait_read<0>();                 // shared memory goes with the block
+    Matrices<Tile, A, B> source = {a, b, a_moves, b_moves, batch, c_batch};
+    const WgmmaOut<T> to = {c, parts, alpha, beta, m, n, c_form, c_along_m, c_m, c_n};
+    wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>(m, n, band, batches, splits),
+                                Depth{k, split_k}, boxes, to);
 }

@@ -106,6 +106,10 @@ class SplitMatmul(Engine):
     is a multiple of: the deepest step, so that splits begin at steps."""
     unit: ClassVar[int] = 32
 
+    def unit_of(self, g) -> int:
+        """``unit``, or the whole depth where it may not be cut."""
+        return self.unit
+
     def matrices(self, p) -> tuple:
         """(lead of c, Matrices as the kernel walks them)."""
         raise NotImplementedError
@@ -117,16 +121,16 @@ class SplitMatmul(Engine):
     def configs(self, p, dev):
         g, tiles = self.matrices(p)[1], self.knobs[0].values
         found = [c for tile in tiles for blocks, size, us in [self.ways(p, g, dev, tile)]
-                 for c in cuts(g, tile, blocks, self.unit, size, dev, us)]
+                 for c in cuts(g, tile, blocks, self.unit_of(g), size, dev, us)]
         best = min(found, key=lambda c: c.us)
-        others = (Config(tile=t, splits=n) for t in tiles for n in powers(ceil_div(g.k, self.unit)))
+        others = (Config(tile=t, splits=n) for t in tiles for n in powers(ceil_div(g.k, self.unit_of(g))))
         return first_then(Config(tile=best.tile, splits=best.splits), others)
 
     def cut(self, p, dev, config) -> Cut:
         """The cut that a configuration names; the whole depth where it cannot be."""
         g = self.matrices(p)[1]
         _, size, us = self.ways(p, g, dev, config.tile)
-        into = lambda splits: cut(g, config.tile, splits, self.unit, size, dev, us)
+        into = lambda splits: cut(g, config.tile, splits, self.unit_of(g), size, dev, us)
         return into(config.splits) or into(1)
 
     def cost(self, p, dev, config):
@@ -144,21 +148,27 @@ def along_m(g: Matrices) -> int:
     return int(g.n == 1 or g.m > 1 and g.c[0] < g.c[1])
 
 
+def parts(p, g: Matrices, part_type: str, cut: Cut):
+    """Room for the sums of the splits; None where the depth is whole."""
+    if cut.splits == 1:
+        return None
+    return p.scratch(cut.splits * g.count * g.m * g.n * BY_NAME[part_type].bytes)
+
+
 def product_args(p, g: Matrices, lead, part_type: str, cut: Cut) -> dict:
-    """The arguments of a product but for its operands; ``parts`` is None where the depth is whole."""
-    parts = None
-    if cut.splits > 1:
-        parts = p.scratch(cut.splits * g.count * g.m * g.n * BY_NAME[part_type].bytes)
-    return dict(**lead.store(p), parts=parts, alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k, split_k=cut.each,
+    """The arguments of a product but for its operands."""
+    return dict(**lead.store(p), parts=parts(p, g, part_type, cut), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k, split_k=cut.each,
                 batches=g.count, c_m=g.c[0], c_n=g.c[1], batch=g.batch, c_batch=g.c_batch)
 
 
-def with_sum(g: Matrices, product: Launch, sum_kernel: str, splits: int, fuse) -> list:
-    """The product and, where the depth is cut, the ordered sum. The epilogue belongs to the last of them."""
+def with_sum(g: Matrices, product: Launch, sum_kernel: str, splits: int, fuse, out: str = "c") -> list:
+    """The product and, where the depth is cut, the ordered sum into its parameter ``out``. The epilogue
+    belongs to the last of them."""
     if product.args["parts"] is None:
         return [replace(product, fuse=fuse)]
-    own = ("c", "beta", "parts", "alpha", "m", "n", "c_m", "c_n", "batch", "c_batch")
-    total = dict({name: product.args[name] for name in own}, count=g.count * g.m * g.n, splits=splits)
+    total = dict({name: product.args[name] for name in ("beta", "parts", "alpha")}, c=product.args[out],
+                 m=g.m, n=g.n, c_m=g.c[0], c_n=g.c[1], batch=g.batch, c_batch=g.c_batch,
+                 count=g.count * g.m * g.n, splits=splits)
     return [product, Launch(sum_kernel, total, {}, fuse)]
 
 

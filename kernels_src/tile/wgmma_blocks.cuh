@@ -1,0 +1,141 @@
+// The kernel of Hopper's tile program but for what it reads: blocks that stay and take tile after tile, a
+// warpgroup that loads, two that multiply, and the ways out of the sums.
+//
+// A Source says what is read, and where its sums go:
+//   ahead()                      one thread: the maps are fetched
+//   begin(tile, first)           one thread: the next loads are of `tile`, from `first` of the depth on
+//   load(stage, full)            one thread: both operands of the next 64 of the depth
+//   box(matrix, at)              the coordinates of a matrix in the map of c, behind column and row
+//   offset(matrix), column(matrix)   of its first element in c; what its first column is to the epilogue
+#pragma once
+#include "lib/epilogue.cuh"
+#include "tile/wgmma_store.cuh"
+
+namespace cydnn {
+
+// Parts of `each` of a depth.
+struct Depth {
+    int whole, each;
+    DEVICE int begin(const TileAt& tile) const { return tile.split * each; }
+    DEVICE int steps(const TileAt& tile) const {
+        const int end = min(i64(begin(tile)) + each, i64(whole));
+        return (end - begin(tile) + 63) / 64;
+    }
+};
+
+enum WgmmaForm { ELEMENTS, ROWS, BOXES };        // of c: any; rows are whole vectors of 8; it has a map, too
+
+// c = alpha * sums + beta * c of m x n matrices, or the sums to `parts`. along_m: neighbours in the memory
+// of c are rows. A tile's sums come in `d`, and leave through `out`.
+template <class T> struct WgmmaOut {
+    T* c;
+    float *parts, alpha, beta;
+    int m, n, form, along_m;
+    i64 c_m, c_n;
+
+    DEVICE bool goes_in_boxes() const { return form == BOXES && !parts && beta == 0.f; }
+
+    template <class Tile>
+    DEVICE void put_parts(const float (&d)[Tile::sums], unsigned char* out, float* sums, int row0,
+                          int col0) const {
+        const int lane = threadIdx.x % 32;
+        store_rows<Tile>(d, out, [&](const Slice& slice, int first_row, int first_col) {
+            const int count = n % 8 ? 1 : 8;
+            NO_UNROLL for (int e = lane * count; e < 1024; e += 32 * count) {
+                const int r = e / 64, q = e % 64, row = row0 + first_row + r, col = col0 + first_col + q;
+                if (row >= m || col >= n) continue;
+                float v[8], *to = sums + i64(row) * n + col;
+                if (count == 8) slice.get(v, r, q), Vec<float, 8>::of(v).store(to);
+                else *to = slice.get(r, q);
+            }
+        });
+    }
+
+    // `first`: of the matrix, in c; `column`: of its first column.
+    template <class Tile>
+    DEVICE void put(const float (&d)[Tile::sums], unsigned char* out, i64 first, int column, int row0,
+                    int col0) const {
+        store_rows<Tile>(d, out, [&](const Slice& slice, int first_row, int first_col) {
+            if (form != ELEMENTS) put_vectors(slice, first, column, row0 + first_row, col0 + first_col);
+            else put_elements(slice, first, column, row0 + first_row, col0 + first_col);
+        });
+    }
+
+    DEVICE void put_vectors(const Slice& slice, i64 first, int column, int row0, int col0) const {
+        const int lane = threadIdx.x % 32, r = lane / 8, q = lane % 8 * 8;
+        const int row = row0 + r, col = col0 + q, rows = min(16 - r, m - row);
+        i64 off = first + row * c_m + col;
+        if (col >= n) return;
+        float v[8], old[8], scale = alpha;
+        if (beta != 0.f) {                                   // apart: seldom asked for, and long
+            NO_UNROLL for (int e = 0; e < rows; e += 4) {
+                slice.get(v, r + e, q);
+                Vec<T, 8>::load(c + off + e * c_m).get(old);
+                UNROLL for (int x = 0; x < 8; ++x) v[x] = alpha * v[x] + beta * old[x];
+                slice.set(v, r + e, q);
+            }
+            scale = 1.f;
+        }
+        Slice here = slice;                                  // 4 rows at once: the swizzle repeats with them
+        NO_UNROLL for (int e = 0; e < rows; e += 4, off += 4 * c_m, here.at += 1024) {
+            here.get(v, r, q);
+            UNROLL for (int x = 0; x < 8; ++x) v[x] *= scale;
+            fuse_epilogue(v, off, column + col);
+            Vec<T, 8>::of(v).store(c + off);
+        }
+    }
+
+    DEVICE void put_elements(const Slice& slice, i64 first, int column, int row0, int col0) const {
+        NO_UNROLL for (int e = threadIdx.x % 32; e < 1024; e += 32) {
+            const int r = along_m ? e % 16 : e / 64, q = along_m ? e / 16 : e % 64;
+            const int row = row0 + r, col = col0 + q;
+            if (row >= m || col >= n) continue;
+            const i64 off = first + row * c_m + col * c_n;
+            float v[1] = {blend(alpha, slice.get(r, q), beta, c + off)};
+            fuse_epilogue(v, off, column + col);
+            c[off] = from_acc<T>(v[0]);
+        }
+    }
+};
+
+template <class T, class Tile, class A, class B, class Source>
+DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const TileOrder<Tile>& order,
+                         const Depth& depth, const CUtensorMap& boxes, const WgmmaOut<T>& to) {
+    WgmmaRing<Tile> ring(shared);
+    if (threadIdx.x == 0) ring.begin(), source.ahead();
+    __syncthreads();
+    const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
+
+    if (role == 0) {
+        registers_give<40>();
+        if (threadIdx.x == 0) NO_UNROLL for (unsigned i = blockIdx.x; i < order.count; i += gridDim.x) {
+            const TileAt tile = order[i];
+            source.begin(tile, depth.begin(tile));
+            wgmma_produce(ring, depth.steps(tile),
+                          [&](int, unsigned char* stage, uint64_t* full) { source.load(stage, full); });
+        }
+        return;
+    }
+    registers_take<232>();
+    const int group = role - 1, group_row = Tile::groups_m == 2 ? group * 64 : 0;
+    const int group_col = Tile::groups_m == 2 ? 0 : group * Tile::group_n;
+    unsigned char* out = ring.way_out(group);
+    NO_UNROLL for (unsigned i = blockIdx.x; i < order.count; i += gridDim.x) {
+        const TileAt tile = order[i];
+        const int row = tile.row + group_row, col = tile.col + group_col;
+        float d[Tile::sums];
+        wgmma_sums<T, Tile, A, B>(d, ring, depth.steps(tile), group);
+        if (to.goes_in_boxes()) {
+            int at[3];
+            source.box(tile.matrix, at);
+            store_boxes<T, Tile>(d, out, boxes, row, col, at, to.alpha, group);
+        } else if (to.parts) {
+            float* sums = to.parts + (i64(tile.split) * order.batches + tile.matrix) * to.m * to.n;
+            to.template put_parts<Tile>(d, out, sums, row, col);
+        } else
+            to.template put<Tile>(d, out, source.offset(tile.matrix), source.column(tile.matrix), row, col);
+    }
+    if (sends_boxes()) store_wait_read<0>();                 // shared memory goes with the block
+}
+
+}  // namespace cydnn
