@@ -25,6 +25,7 @@ from .conv.fprop_indexed import ConvFpropIndexed
 from .conv.fprop_mma import ConvFpropMma
 from .conv.fprop_mma_repack import ConvFpropMmaRepack
 from .conv.fprop_simt import ConvFpropSimt
+from .conv.fprop_wgmma import ConvFpropWgmma
 from .conv.fprop_winograd2 import ConvFpropWinograd2
 from .conv.fprop_winograd4 import ConvFpropWinograd4
 from .conv.wgrad_any import ConvWgradAny
@@ -140,8 +141,9 @@ from .spatial.sampler_fwd_any import SpatialSamplerFwdAny
 REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
-    ConvFpropDepthwise, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma, ConvFpropGemm,
-    ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
+    ConvFpropDepthwise, ConvFpropWgmma, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma,
+    ConvFpropGemm, ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft,
+    ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
     ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic,

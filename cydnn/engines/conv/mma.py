@@ -141,10 +141,16 @@ def refuse_layouts(p, **descs):
 
 def pixel_stride(d: TensorDesc) -> int | None:
     """Elements from a pixel to the next, row after row; None when rows do not join."""
-    dims = [(size, stride) for size, stride in zip(d.spatial, d.strides[2:]) if size > 1]
+    return joined(zip(d.spatial, d.strides[2:]))
+
+
+def joined(dims, alone: int = 1) -> int | None:
+    """The step of the (size, stride), slowest first, as one index; ``alone`` where it has one value, None
+    where they do not join."""
+    dims = [(size, stride) for size, stride in dims if size > 1]
     if any(outer != stride * size for (_, outer), (size, stride) in zip(dims, dims[1:])):
         return None
-    return dims[-1][1] if dims else 1
+    return dims[-1][1] if dims else alone
 
 
 def is_direct(d: TensorDesc) -> bool:

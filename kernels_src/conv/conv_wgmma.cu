@@ -1,0 +1,91 @@
+/*@kernel
+name    = "conv_wgmma_{T}_{TILE_M}x{TILE_N}_{W_MAJOR}"
+about   = """y[pixels, n] = im2col(x)[pixels, taps and channels] @ w on Hopper's tensor cores (TMA, wgmma, \
+             f32 sums), channels innermost; the depth may be split."""
+T       = ["f16", "bf16"]
+TILE_M  = [128, 64]
+TILE_N  = [256, 128, 64]
+W_MAJOR = ["bk"]
+when    = ["TILE_M == 128 or TILE_N > 64"]
+targets = ["sm_90a"]
+params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* parts",
+           "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int groups", "int splits",
+           "int band", "int y_form", "int y_along_m", "int rank", "int channels", "int is_flipped",
+           "int64_t y_m", "int64_t y_n", "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps",
+           "Array<int, 3> stride", "Array<int, 3> first", "Array<int, 3> dilation", "Fuse fuse"]
+block   = [384, 1, 1]
+grid    = ["blocks", 1, 1]
+smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
+extra   = ["blocks"]
+needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "split_k * splits >= k",
+           "split_k * (splits - 1) < k", "band >= 1", "4 <= rank and rank <= 5", "groups == 1 or splits == 1",
+           "groups == 1 or channels % 64 == 0",
+           "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648"]
+marks   = ["epilogue"]
+problems = ["conv_fprop n2c24h9w5 k{TILE_N - 8}r3s2 pre_pad=1,0 post_pad=0,2 stride=2,1 dilation=1,2 {T} nhwc"]
+@*/
+// m = pixels of y (of all images), n = filters of a group, k = 64 for each tap and 64 channels of a group; the
+// taps of 64 channels follow each other. Tap t of output o reads input o * stride + first + t * dilation.
+// A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth, as in
+// matmul_wgmma. rank: of x's map, whose base pixels are those of y. The dims of w's map: channels, filters,
+// width, height, depth. y_form as in tile/wgmma_blocks.cuh; the map of `boxes` has dims n, m, groups.
+#include "mma_rows.cuh"
+#include "tile/wgmma_blocks.cuh"
+
+namespace cydnn {
+struct bk { static constexpr bool k_major = true; };
+
+template <class Tile, class B> struct Windows {
+    const CUtensorMap &x, &w;
+    const Array<FastDiv, 3>&out, &taps;
+    const Array<int, 3>&stride, &first, &dilation;
+    int rank, channels, columns, is_flipped;
+    i64 y_n;
+    int at[4] = {}, tap[3] = {};                         // base pixel: n, d, h, w
+    int chunk = 0, group_channel = 0, filter = 0;
+
+    DEVICE void ahead() const { tensor_ahead(x), tensor_ahead(w); }
+    DEVICE void box(unsigned group, int (&at)[3]) const { at[0] = group, at[1] = 0, at[2] = 0; }
+    DEVICE i64 offset(unsigned group) const { return i64(group) * columns * y_n; }
+    DEVICE int column(unsigned group) const { return int(group) * columns; }
+    DEVICE void begin(const TileAt& tile, int depth) {
+        unsigned rest = depth / 64, digit;
+        UNROLL for (int d = 2; d >= 0; --d) rest = taps[d].divmod(rest, digit), tap[d] = digit;
+        chunk = rest * 64, group_channel = tile.matrix * channels, filter = column(tile.matrix) + tile.col;
+        pixel_of(tile.row, out.v, at);
+        UNROLL for (int d = 0; d < 3; ++d) at[d + 1] = at[d + 1] * stride[d] + first[d];
+    }
+    DEVICE void load(unsigned char* stage, uint64_t* full) {
+        const int c = group_channel + chunk, by[3] = {
+            tap[2] * dilation[2], tap[1] * dilation[1], tap[0] * dilation[0]};
+        if (rank == 4) pixels_load(stage, x, {c, at[3], at[2], at[0]}, {by[0], by[1]}, full);
+        else pixels_load(stage, x, {c, at[3], at[2], at[1], at[0]}, by, full);
+        int of[3];                                       // the filter's tap: width first
+        UNROLL for (int d = 0; d < 3; ++d) of[2 - d] = is_flipped ? int(taps[d].by) - 1 - tap[d] : tap[d];
+        B::load(stage + Tile::a_bytes, w, chunk, filter, of, full);
+        if (++tap[2] < int(taps[2].by)) return;
+        tap[2] = 0;
+        if (++tap[1] < int(taps[1].by)) return;
+        tap[1] = 0;
+        if (++tap[0] < int(taps[0].by)) return;
+        tap[0] = 0, chunk += 64;
+    }
+};
+}  // namespace cydnn
+
+extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
+    const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w,
+    const __grid_constant__ CUtensorMap boxes, T* y, float* parts, float alpha, float beta, int m, int n,
+    int k, int split_k, int groups, int splits, int band, int y_form, int y_along_m, int rank, int channels,
+    int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> stride,
+    Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
+    using Tile = WgmmaTile<TILE_M, TILE_N>;
+    using A = WgmmaPanel<TILE_M, true>;
+    using B = WgmmaPanel<TILE_N, W_MAJOR::k_major>;
+    extern __shared__ unsigned char shared[];
+    Windows<Tile, B> source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped,
+                                y_n};
+    const WgmmaOut<T> to = {y, parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
+    wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>(m, n, band, groups, splits),
+                                Depth{k, split_k}, boxes, to);
+}
