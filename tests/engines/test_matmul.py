@@ -233,3 +233,16 @@ def test_a_bias_and_a_relu_are_spliced(engine, text):
     plain = kernel.image_for(90).text()
     spliced = splice(plain, kernel, launches[-1].fuse)
     assert len(spliced) > len(plain) and b"@fuse.epilogue" not in spliced
+
+
+@pytest.mark.parametrize("index", [189, 190])
+def test_a_depth_with_a_mask_behind_it_is_whole(index):
+    """The sum of the splits would write eight booleans of a byte one after the other."""
+    packed = TensorDesc.packed
+    graph = Graph([Node(Matmul(), dict(a=1, b=2, c=3)), Node(Pointwise(mode="cmp_gt"), dict(x=3, b=4, y=5))],
+                  [Tensor(1, packed("f16", (16, 4096))), Tensor(2, packed("f16", (4096, 24))),
+                   Tensor(3, packed("f32", (16, 24)), "virtual"), Tensor(4, packed("f16", (16, 24))),
+                   Tensor(5, packed("bool", (16, 24)))])
+    p, engine = Match.around(graph, 0, 0b11), BY_INDEX[index]
+    assert engine.accepts(p, H200) and {config.splits for config in engine.configs(p, H200)} == {1}
+    assert len(steps(engine, p, H200, engine.best(p, H200))) == 1

@@ -72,8 +72,8 @@ class ConvFpropWgmma(TileProgram):
                                   (pixel_step(lead.tensor) or 0, channel), groups, still, still, own, ())
         return p.once("wgmma matrices", make)
 
-    def unit_of(self, g):
-        return g.k if g.count > 1 else self.unit             # the sum counts channels of one group
+    def is_one_sum(self, p, g):
+        return g.count > 1 or super().is_one_sum(p, g)       # the sum counts channels of one group
 
     def tail(self, p):
         lead, g = self.matrices(p)

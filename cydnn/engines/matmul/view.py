@@ -106,9 +106,13 @@ class SplitMatmul(Engine):
     is a multiple of: the deepest step, so that splits begin at steps."""
     unit: ClassVar[int] = 32
 
-    def unit_of(self, g) -> int:
-        """``unit``, or the whole depth where it may not be cut."""
-        return self.unit
+    def is_one_sum(self, p, g) -> bool:
+        """The depth may not be cut. The sum of the splits writes one element at a time, and packed booleans
+        are written eight at once."""
+        return any(p.graph.tensors[uid].dtype.bits < 8 for uid in p.region.outputs)
+
+    def _unit(self, p, g) -> int:
+        return max(ceil_div(g.k, self.unit), 1) * self.unit if self.is_one_sum(p, g) else self.unit
 
     def matrices(self, p) -> tuple:
         """(lead of c, Matrices as the kernel walks them)."""
@@ -120,17 +124,18 @@ class SplitMatmul(Engine):
 
     def configs(self, p, dev):
         g, tiles = self.matrices(p)[1], self.knobs[0].values
+        unit = self._unit(p, g)
         found = [c for tile in tiles for blocks, size, us in [self.ways(p, g, dev, tile)]
-                 for c in cuts(g, tile, blocks, self.unit_of(g), size, dev, us)]
+                 for c in cuts(g, tile, blocks, unit, size, dev, us)]
         best = min(found, key=lambda c: c.us)
-        others = (Config(tile=t, splits=n) for t in tiles for n in powers(ceil_div(g.k, self.unit_of(g))))
+        others = (Config(tile=t, splits=n) for t in tiles for n in powers(ceil_div(g.k, unit)))
         return first_then(Config(tile=best.tile, splits=best.splits), others)
 
     def cut(self, p, dev, config) -> Cut:
         """The cut that a configuration names; the whole depth where it cannot be."""
         g = self.matrices(p)[1]
         _, size, us = self.ways(p, g, dev, config.tile)
-        into = lambda splits: cut(g, config.tile, splits, self.unit_of(g), size, dev, us)
+        into = lambda splits: cut(g, config.tile, splits, self._unit(p, g), size, dev, us)
         return into(config.splits) or into(1)
 
     def cost(self, p, dev, config):
