@@ -22,7 +22,15 @@ needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "sp
            "groups == 1 or channels % 64 == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648"]
 marks   = ["epilogue"]
-problems = ["conv_fprop n2c24h9w5 k{TILE_N - 8}r3s2 pre_pad=1,0 post_pad=0,2 stride=2,1 dilation=1,2 {T} nhwc"]
+problems = ["""conv_fprop n2c24h9w5 k{TILE_N - 8}r3s2 pre_pad=1,0 post_pad=0,2 stride=2,1 dilation=1,2 \
+               {T} nhwc""",
+            """conv_fprop x=1x72x5x6:{T}@2160,1,432,72 w={TILE_N - 3}x72x2x1:{T}@144,1,72,72 \
+               y=1x{TILE_N - 3}x4x6:{T}@{24 * TILE_N - 72},24,6,1 mode=convolution""",
+            """conv_fprop n2c16d3h5w6 k21t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,3 dilation=1,2,1 \
+               mode=convolution {T} nhwc""",
+            """{'conv_fprop n1c128h3w5 k48r1s2 groups=2' if TILE_M + TILE_N == 192 else ''} \
+               {T + ' nhwc' if TILE_M + TILE_N == 192 else ''}""",
+            """{'conv_fprop n5c8h13w16 k136r1s1 f16 nhwc' if (T, TILE_M, TILE_N) == (f16, 128, 64) else ''}"""]
 @*/
 // m = pixels of y (of all images), n = filters of a group, k = 64 for each tap and 64 channels of a group; the
 // taps of 64 channels follow each other. Tap t of output o reads input o * stride + first + t * dilation.

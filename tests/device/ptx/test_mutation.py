@@ -24,7 +24,7 @@ SYNCHRONISED = [n for n in mutation.smallest()
 
 
 # Blocks of these stay and take tile after tile: where there are few of them, small problems make them.
-STAYING = ("matmul/matmul_wgmma.cu",)
+STAYING = ("matmul/matmul_wgmma.cu", "conv/conv_wgmma.cu")
 
 
 def ready(name, more=0) -> mutation.Mutation:
@@ -89,13 +89,15 @@ def test_synchronisation_of_hopper(mutant):
         assert mutant.kind != "dropped wgmma", found
 
 
-TILE, MORE = "matmul_wgmma_bf16_64x128_ak_bk", ("dropped commit", "dropped fence")
+TILES = ("matmul_wgmma_bf16_64x128_ak_bk", "conv_wgmma_f16_128x64_bk")
+MORE = ("dropped commit", "dropped fence")
 
 
-def test_synchronisation_of_the_tile_program():
+@pytest.mark.parametrize("name", TILES)
+def test_synchronisation_of_the_tile_program(name):
     """Of the ring of stages nothing may be missing. Barriers and waits are dropped above."""
     with watched.watching():
-        made = ready(TILE)
+        made = ready(name)
         dropped = [m for m in made.mutants if m.kind in {*SYNCS, *MORE} - set(mutants.SYNC)]
         score = made.score(dropped)
     assert len(score.verdicts) == len(dropped) > 25
