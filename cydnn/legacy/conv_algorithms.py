@@ -127,13 +127,14 @@ _TILE_3D = "unit_stride filter_above_pad filter_16"
 _WINOGRAD = "unit_stride filter_3"
 
 FORWARD = (                                      # first = x, second = y
-    Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", (110, 111, 116, 100), EVERY, takes_nhwc_filter=True),
+    Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", (117, 110, 111, 116, 100), EVERY,
+        takes_nhwc_filter=True),
     Row("IMPLICIT_GEMM", 4, "all", "all", (109, 100), workspace="none", takes_nhwc_filter=True),
     Row("GEMM", 4, "all", "all", (102, 101)),
     Row("WINOGRAD", 4, "all", "all", (115, 114), NO_DOUBLE, _WINOGRAD),
     Row("FFT", 4, "spatial", "spatial", (112,), NO_DOUBLE, _FFT),
     Row("FFT_TILING", 4, "spatial", "spatial", (113,), NO_DOUBLE, _TILE),
-    Row("IMPLICIT_PRECOMP_GEMM", 5, "full", "full", (110, 111, 116, 100)),
+    Row("IMPLICIT_PRECOMP_GEMM", 5, "full", "full", (117, 110, 111, 116, 100)),
     Row("IMPLICIT_GEMM", 5, "all", "all", (109, 100), workspace="none"),
     Row("FFT_TILING", 5, "spatial", "spatial", (113,), MIXED, _TILE_3D),
 )
