@@ -30,10 +30,11 @@ problems = ["""conv_fprop n2c24h9w5 k{TILE_N - 8}r3s2 pre_pad=1,0 post_pad=0,2 s
                mode=convolution {T} nhwc""",
             """{'conv_fprop n1c128h3w5 k48r1s2 groups=2' if TILE_M + TILE_N == 192 else ''} \
                {T + ' nhwc' if TILE_M + TILE_N == 192 else ''}""",
-            """{'conv_fprop n5c8h13w16 k136r1s1 f16 nhwc' if (T, TILE_M, TILE_N) == (f16, 128, 64) else ''}"""]
+            """{'conv_fprop n5c8h13w16 k136r1s1 f16 nhwc' \
+               if (T, TILE_M, TILE_N) == (f16, 128, 64) else ''}"""]
 @*/
-// m = pixels of y (of all images), n = filters of a group, k = 64 for each tap and 64 channels of a group; the
-// taps of 64 channels follow each other. Tap t of output o reads input o * stride + first + t * dilation.
+// m = pixels of y (of all images), n = filters of a group, k = 64 for each tap and 64 channels of a group;
+// the taps of 64 channels follow each other. Tap t of output o reads input o * stride + first + t * dilation.
 // A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth, as in
 // matmul_wgmma. rank: of x's map, whose base pixels are those of y. The dims of w's map: channels, filters,
 // width, height, depth. y_form as in tile/wgmma_blocks.cuh; the map of `boxes` has dims n, m, groups.

@@ -54,8 +54,8 @@ OF_PIXELS = [
     (dict(dims=(64, 9), strides=(128,)), "corners must be two, each of the spatial dims of (64, 9); got "),
     (dict(box=(64, 8, 1)), "box must have 2 entries for dims (64, 9, 7, 2); got (64, 8, 1)"),
     (dict(box=(64, 1025)), "box must be 1 … 256 channels of 1 … 1024 pixels; got (64, 1025)"),
-    (dict(corners=((-129, 0), (0, 0))), "corners must be in -128 … 127 for 2 spatial dims; got ((-129, 0), ("),
-    (dict(corners=((0, 0), (0, 128))), "corners must be in -128 … 127 for 2 spatial dims; got ((0, 0), (0, 1"),
+    (dict(corners=((-129, 0), (0, 0))), "corners must be in -128 … 127 for 2 spatial dims; got ((-129, "),
+    (dict(corners=((0, 0), (0, 128))), "corners must be in -128 … 127 for 2 spatial dims; got ((0, 0), "),
     (dict(corners=((0, 4), (0, -3))), "corners must leave a pixel of (64, 9, 7, 2); got ((0, 4), (0, -3))"),
     (dict(box=(128, 8)), "box must have rows of at most the swizzle's 128 bytes, and these have 256; got (1"),
 ]

@@ -162,8 +162,9 @@ def parts(p, g: Matrices, part_type: str, cut: Cut):
 
 def product_args(p, g: Matrices, lead, part_type: str, cut: Cut) -> dict:
     """The arguments of a product but for its operands."""
-    return dict(**lead.store(p), parts=parts(p, g, part_type, cut), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k, split_k=cut.each,
-                batches=g.count, c_m=g.c[0], c_n=g.c[1], batch=g.batch, c_batch=g.c_batch)
+    return dict(**lead.store(p), parts=parts(p, g, part_type, cut), alpha=p.scalar("alpha"),
+                m=g.m, n=g.n, k=g.k, split_k=cut.each, batches=g.count, c_m=g.c[0], c_n=g.c[1], batch=g.batch,
+                c_batch=g.c_batch)
 
 
 def with_sum(g: Matrices, product: Launch, sum_kernel: str, splits: int, fuse, out: str = "c") -> list:

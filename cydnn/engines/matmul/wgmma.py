@@ -92,8 +92,8 @@ class MatmulWgmma(TileProgram):
         boxes, form = self.out(p, config, maps["a"])
         moves = {f"{name}_moves": tuple(int(s != 0) for s in getattr(g, f"{name}_batch")[:BATCH_DIMS])
                  for name in ("a", "b")}
-        args = dict(product_args(p, g, lead, "f32", chosen), **maps, **moves, boxes=boxes, splits=chosen.splits,
-                    band=tile.band, c_form=form, c_along_m=along_m(g))
+        args = dict(product_args(p, g, lead, "f32", chosen), **maps, **moves, boxes=boxes,
+                    splits=chosen.splits, band=tile.band, c_form=form, c_along_m=along_m(g))
         forms = "_".join(letter + ("k" if self._line(g, letter)[0] == "k" else other)
                          for letter, other in (("a", "m"), ("b", "n")))
         product = Launch(f"matmul_wgmma_{kind}_{config.tile}_{forms}", args,
