@@ -139,7 +139,8 @@ def test_a_whole_program_stands_for_the_kernel_s_store():
     assert without_stores(lost + "$L__BB0_2:\n" + lost) == "$L__BB0_2:\n" + lost
 
 
-PARTS = {"matmul/matmul_wgmma.cu": r"st\.global(\.v4)?\.f32"}  # sums of splits, whose code stands between
+# sums of splits, whose code stands between
+PARTS = dict.fromkeys(("matmul/matmul_wgmma.cu", "conv/conv_wgmma.cu"), r"st\.global(\.v4)?\.f32")
 
 
 def test_kernels_store_right_behind_their_epilogues():
