@@ -299,7 +299,7 @@ class Kernel:
         return {**self.axes, **extra}, bytearray(self.row["param_bytes"])
 
     def _cluster_of(self, values, grid):
-        """The cluster of the contract, None where it has none."""
+        """The cluster of the contract, None where it has none or a block is alone."""
         if "cluster" not in self.row:
             return None
         cluster = tuple(int(expression(text)(values)) for text in self.row["cluster"])
@@ -308,7 +308,7 @@ class Kernel:
                                f"got {cluster}")
         if any(g % c for g, c in zip(grid, cluster)):
             raise NotSupported(f"{self.name}: grid must be a multiple of the cluster {cluster}; got {grid}")
-        return cluster
+        return cluster if prod(cluster) > 1 else None
 
     def _launch_shape(self, values):
         needs, grid, block, smem = self._shape

@@ -9,17 +9,19 @@ W_MAJOR = ["bk"]
 when    = ["TILE_M == 128 or TILE_N > 64"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* parts",
-           "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int groups", "int splits",
-           "int band", "int y_form", "int y_along_m", "int rank", "int channels", "int is_flipped",
-           "int64_t y_m", "int64_t y_n", "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps",
-           "Array<int, 3> stride", "Array<int, 3> first", "Array<int, 3> dilation", "Fuse fuse"]
+           "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int groups",
+           "int splits", "int team", "int band", "int y_form", "int y_along_m", "int rank",
+           "int channels", "int is_flipped", "int64_t y_m", "int64_t y_n", "Array<FastDiv, 3> out",
+           "Array<FastDiv, 3> taps", "Array<int, 3> stride", "Array<int, 3> first",
+           "Array<int, 3> dilation", "Fuse fuse"]
 block   = [384, 1, 1]
 grid    = ["blocks", 1, 1]
+cluster = ["team", 1, 1]
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
-needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "split_k * splits >= k",
-           "split_k * (splits - 1) < k", "band >= 1", "4 <= rank and rank <= 5", "groups == 1 or splits == 1",
-           "groups == 1 or channels % 64 == 0",
+needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "split_k * splits * team >= k",
+           "split_k * (splits * team - 1) < k", "team >= 1", "band >= 1",
+           "4 <= rank and rank <= 5", "groups == 1 or splits == 1", "groups == 1 or channels % 64 == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648"]
 marks   = ["epilogue"]
 problems = ["""conv_fprop n2c24h9w5 k{TILE_N - 8}r3s2 pre_pad=1,0 post_pad=0,2 stride=2,1 dilation=1,2 \
@@ -85,9 +87,9 @@ template <class Tile, class B> struct Windows {
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w,
     const __grid_constant__ CUtensorMap boxes, T* y, float* parts, float alpha, float beta, int m, int n,
-    int k, int split_k, int groups, int splits, int band, int y_form, int y_along_m, int rank, int channels,
-    int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> stride,
-    Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
+    int k, int split_k, int groups, int splits, int team, int band, int y_form, int y_along_m,
+    int rank, int channels, int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out,
+    Array<FastDiv, 3> taps, Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
     using Tile = WgmmaTile<TILE_M, TILE_N>;
     using A = WgmmaPanel<TILE_M, true>;
     using B = WgmmaPanel<TILE_N, W_MAJOR::k_major>;
@@ -96,5 +98,5 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
                                 y_n};
     const WgmmaOut<T> to = {y, parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
     wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>(m, n, band, groups, splits),
-                                Depth{k, split_k}, boxes, to);
+                                Depth{k, split_k, team}, boxes, to);
 }

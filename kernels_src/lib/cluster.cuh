@@ -5,6 +5,7 @@
 //                                     read behind wait
 //   cluster_copy(value, rank)         the value at the same place in the shared memory of block `rank`;
 //                                     multiples of 4 bytes
+//   cluster_read4(address, rank)      four floats at an address of shared memory, aligned to 16 bytes
 //   cluster_leave()                   before a block ends, behind cluster_arrive: its shared memory has been
 //                                     read by the others
 #pragma once
@@ -22,6 +23,15 @@ DEVICE float cluster_read(unsigned address, int rank) {
     float v;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
     asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there) : "memory");
+    return v;
+}
+
+DEVICE float4 cluster_read4(unsigned address, int rank) {
+    unsigned there;
+    float4 v;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(there) : "memory");
     return v;
 }
 

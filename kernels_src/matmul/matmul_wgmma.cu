@@ -4,20 +4,23 @@ about   = """Batched matrix product on Hopper's tensor cores (TMA, wgmma, f32 su
              rows or columns contiguous, 16-byte strides; the depth may be split."""
 T       = ["f16", "bf16"]
 TILE_M  = [128, 64]
-TILE_N  = [256, 128]
+TILE_N  = [256, 128, 64]
 A_MAJOR = ["ak", "am"]
 B_MAJOR = ["bk", "bn"]
+when    = ["TILE_M == 128 or TILE_N > 64"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap a", "const CUtensorMap b", "const CUtensorMap boxes", "T* c", "float* parts",
-           "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int batches", "int splits",
-           "int band", "int c_form", "int c_along_m", "Array<int, 3> a_moves", "Array<int, 3> b_moves",
-           "int64_t c_m", "int64_t c_n", "Array<FastDiv, 6> batch", "Array<int64_t, 6> c_batch", "Fuse fuse"]
+           "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int batches",
+           "int splits", "int team", "int band", "int c_form", "int c_along_m", "Array<int, 3> a_moves",
+           "Array<int, 3> b_moves", "int64_t c_m", "int64_t c_n", "Array<FastDiv, 6> batch",
+           "Array<int64_t, 6> c_batch", "Fuse fuse"]
 block   = [384, 1, 1]
 grid    = ["blocks", 1, 1]
+cluster = ["team", 1, 1]
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
-needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits >= k", "band >= 1",
-           "split_k * (splits - 1) < k", "batch[3] * batch[4] * batch[5] == 1",
+needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits * team >= k", "band >= 1",
+           "split_k * (splits * team - 1) < k", "team >= 1", "batch[3] * batch[4] * batch[5] == 1",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * batches * splits < 2147483648"]
 marks   = ["epilogue"]
 problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
@@ -84,9 +87,9 @@ template <class Tile, class A, class B> struct Matrices {
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
     const __grid_constant__ CUtensorMap boxes, T* c, float* parts, float alpha, float beta, int m, int n,
-    int k, int split_k, int batches, int splits, int band, int c_form, int c_along_m, Array<int, 3> a_moves,
-    Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
-    Fuse fuse) {
+    int k, int split_k, int batches, int splits, int team, int band, int c_form, int c_along_m,
+    Array<int, 3> a_moves, Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch,
+    BatchSteps c_batch, Fuse fuse) {
     using Tile = WgmmaTile<TILE_M, TILE_N>;
     using A = WgmmaPanel<TILE_M, A_MAJOR::k_major>;
     using B = WgmmaPanel<TILE_N, B_MAJOR::k_major>;
@@ -94,5 +97,5 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     Matrices<Tile, A, B> source = {a, b, a_moves, b_moves, batch, c_batch};
     const WgmmaOut<T> to = {c, parts, alpha, beta, m, n, c_form, c_along_m, c_m, c_n};
     wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>(m, n, band, batches, splits),
-                                Depth{k, split_k}, boxes, to);
+                                Depth{k, split_k, team}, boxes, to);
 }

@@ -13,10 +13,13 @@
 
 namespace cydnn {
 
-// Parts of `each` of a depth.
+// Parts of `each` of a depth. The blocks of a cluster, `team` of them, have parts that follow each other, of
+// the same tile; then a block takes one tile.
 struct Depth {
-    int whole, each;
-    DEVICE int begin(const TileAt& tile) const { return tile.split * each; }
+    int whole, each, team;
+    DEVICE int first() const { return blockIdx.x / team; }
+    DEVICE int rank() const { return blockIdx.x % team; }
+    DEVICE int begin(const TileAt& tile) const { return (tile.split * team + rank()) * each; }
     DEVICE int steps(const TileAt& tile) const {
         const int end = min(i64(begin(tile)) + each, i64(whole));
         return (end - begin(tile) + 63) / 64;
@@ -33,16 +36,17 @@ template <class T> struct WgmmaOut {
     int m, n, form, along_m;
     i64 c_m, c_n;
 
-    DEVICE bool goes_in_boxes() const { return form == BOXES && !parts && beta == 0.f; }
+    DEVICE bool goes_in_boxes() const { return form == BOXES && !parts && beta == 0.f; }     // team 1
 
     template <class Tile>
-    DEVICE void put_parts(const float (&d)[Tile::sums], unsigned char* out, float* sums, int row0,
-                          int col0) const {
+    DEVICE void put_parts(const float (&d)[Tile::sums], unsigned char* out, int group, float* sums,
+                          const TileAt& tile) const {
         const int lane = threadIdx.x % 32;
-        store_rows<Tile>(d, out, [&](const Slice& slice, int first_row, int first_col) {
+        store_rows<Tile>(d, out, group, [&](const Slice& slice, int first_row, int first_col) {
             const int count = n % 8 ? 1 : 8;
             NO_UNROLL for (int e = lane * count; e < 1024; e += 32 * count) {
-                const int r = e / 64, q = e % 64, row = row0 + first_row + r, col = col0 + first_col + q;
+                const int r = e / 64, q = e % 64;
+                const int row = tile.row + first_row + r, col = tile.col + first_col + q;
                 if (row >= m || col >= n) continue;
                 float v[8], *to = sums + i64(row) * n + col;
                 if (count == 8) slice.get(v, r, q), Vec<float, 8>::of(v).store(to);
@@ -51,14 +55,17 @@ template <class T> struct WgmmaOut {
         });
     }
 
-    // `first`: of the matrix, in c; `column`: of its first column.
+    // `first`: of the matrix, in c; `column`: of its first column. team > 1: the sums of all blocks.
     template <class Tile>
-    DEVICE void put(const float (&d)[Tile::sums], unsigned char* out, i64 first, int column, int row0,
-                    int col0) const {
-        store_rows<Tile>(d, out, [&](const Slice& slice, int first_row, int first_col) {
-            if (form != ELEMENTS) put_vectors(slice, first, column, row0 + first_row, col0 + first_col);
-            else put_elements(slice, first, column, row0 + first_row, col0 + first_col);
-        });
+    DEVICE void put(const float (&d)[Tile::sums], const WgmmaRing<Tile>& ring, int group, i64 first,
+                    int column, const TileAt& tile, const Depth& depth) const {
+        const auto write = [&](const Slice& slice, int row, int col) {
+            if (form != ELEMENTS) put_vectors(slice, first, column, tile.row + row, tile.col + col);
+            else put_elements(slice, first, column, tile.row + row, tile.col + col);
+        };
+        unsigned char* out = ring.way_out(group);
+        if (depth.team == 1) store_rows<Tile>(d, out, group, write);
+        else store_added<Tile>(d, ring.stages, out, group, depth.team, depth.rank(), write);
     }
 
     DEVICE void put_vectors(const Slice& slice, i64 first, int column, int row0, int col0) const {
@@ -108,7 +115,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const TileOrder<
 
     if (role == 0) {
         registers_give<40>();
-        if (threadIdx.x == 0) NO_UNROLL for (unsigned i = blockIdx.x; i < order.count; i += gridDim.x) {
+        if (threadIdx.x == 0) NO_UNROLL for (unsigned i = depth.first(); i < order.count; i += gridDim.x) {
             const TileAt tile = order[i];
             source.begin(tile, depth.begin(tile));
             wgmma_produce(ring, depth.steps(tile),
@@ -117,23 +124,23 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const TileOrder<
         return;
     }
     registers_take<232>();
-    const int group = role - 1, group_row = Tile::groups_m == 2 ? group * 64 : 0;
-    const int group_col = Tile::groups_m == 2 ? 0 : group * Tile::group_n;
+    const int group = role - 1;
     unsigned char* out = ring.way_out(group);
-    NO_UNROLL for (unsigned i = blockIdx.x; i < order.count; i += gridDim.x) {
+    NO_UNROLL for (unsigned i = depth.first(); i < order.count; i += gridDim.x) {
         const TileAt tile = order[i];
-        const int row = tile.row + group_row, col = tile.col + group_col;
         float d[Tile::sums];
         wgmma_sums<T, Tile, A, B>(d, ring, depth.steps(tile), group);
         if (to.goes_in_boxes()) {
             int at[3];
             source.box(tile.matrix, at);
-            store_boxes<T, Tile>(d, out, boxes, row, col, at, to.alpha, group);
+            store_boxes<T, Tile>(d, out, boxes, tile.row + slice_row<Tile>(group, 0),
+                                 tile.col + slice_col<Tile>(group, 0), at, to.alpha, group);
         } else if (to.parts) {
             float* sums = to.parts + (i64(tile.split) * order.batches + tile.matrix) * to.m * to.n;
-            to.template put_parts<Tile>(d, out, sums, row, col);
+            to.template put_parts<Tile>(d, out, group, sums, tile);
         } else
-            to.template put<Tile>(d, out, source.offset(tile.matrix), source.column(tile.matrix), row, col);
+            to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
+                                  tile, depth);
     }
     if (sends_boxes()) store_wait_read<0>();                 // shared memory goes with the block
 }

@@ -4,7 +4,9 @@
 //   store_boxes      16-bit elements, stmatrix and TMA: what lies outside is dropped
 //   store_rows       f32; a warp hands its 16 rows x 64 columns to a function, which reads 8 or 1
 //                    neighbours (and may put 8 back)
+//   store_added      the same for sums that the blocks of a cluster add up: each takes a share of the slices
 #pragma once
+#include "lib/cluster.cuh"
 #include "lib/math.cuh"
 #include "tile/wgmma.cuh"
 
@@ -81,17 +83,59 @@ struct Slice {
     DEVICE float get(int row, int col) const { return chunk(row, col / 4)[col % 4]; }
 };
 
+// Where slice s of a warp of a group lies in the tile.
+template <class Tile> DEVICE int slice_row(int group, int warp) {
+    return (Tile::groups_m == 2 ? 64 * group : 0) + 16 * warp;
+}
+template <class Tile> DEVICE int slice_col(int group, int s) {
+    return (Tile::groups_m == 2 ? 0 : group * Tile::group_n) + 64 * s;
+}
+
 // write(slice, row, col): stores what the slice has for the tile's rows from `row`, columns from `col` on.
 template <class Tile, class Write>
-DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, Write write) {
+DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, int group, Write write) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const Slice slice = {out + warp * (SLICE / 4)};
     UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
         __syncwarp();                                        // what was there has been read
         slice.put(d + 32 * s, lane);
         __syncwarp();
-        write(slice, 16 * warp, 64 * s);
+        write(slice, slice_row<Tile>(group, warp), slice_col<Tile>(group, s));
     }
+}
+
+// Every block of the cluster has sums of the same tile, of another part of the depth. They lie where its
+// stages were, which nobody needs any more; block `rank` adds every team-th slice, in the order of the ranks.
+template <class Tile, class Write>
+DEVICE void store_added(const float (&d)[Tile::sums], unsigned char* stages, unsigned char* out, int group,
+                        int team, int rank, Write write) {
+    constexpr int slices = Tile::group_n / 64, each = SLICE / 4;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    static_assert(2 * slices * SLICE <= Tile::stages * Tile::stage_bytes);
+    asm volatile("bar.sync 3, 256;" ::: "memory");           // both groups have read all stages
+    UNROLL for (int s = 0; s < slices; ++s)
+        Slice{stages + ((group * slices + s) * 4 + warp) * each}.put(d + 32 * s, lane);
+    cluster_arrive();
+    cluster_wait();
+    const Slice mine = {out + warp * each};
+    NO_UNROLL for (int i = (group * 4 + warp) * team + rank; i < 8 * slices; i += 8 * team) {
+        const unsigned from = shared_address(stages + i * each) + 16 * lane;
+        __syncwarp();                                        // what was there has been read
+        UNROLL for (int half = 0; half < 2; ++half) {
+            float4 v[4] = {};
+            NO_UNROLL for (int b = 0; b < team; ++b)
+                UNROLL for (int e = 0; e < 4; ++e) {
+                    const float4 w = cluster_read4(from + (4 * half + e) * 512, b);
+                    v[e].x += w.x, v[e].y += w.y, v[e].z += w.z, v[e].w += w.w;
+                }
+            UNROLL for (int e = 0; e < 4; ++e)
+                *reinterpret_cast<float4*>(mine.at + (4 * half + e) * 512 + 16 * lane) = v[e];
+        }
+        __syncwarp();
+        write(mine, slice_row<Tile>(i / 4 / slices, i % 4), slice_col<Tile>(i / 4 / slices, i / 4 % slices));
+    }
+    cluster_arrive();                                        // others may still read
+    cluster_wait();
 }
 
 }  // namespace cydnn

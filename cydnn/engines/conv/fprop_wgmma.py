@@ -9,14 +9,13 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...kernels.tensor_map import OFFSETS
 from ...ops import ConvFprop, Pointwise
-from ...steps import Launch, TensorMap
-from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, Tile, TileProgram, tile_knobs, tiled_map
-from ..matmul.view import Matrices, along_m, is_whole, parts, size_refusals, with_sum
+from ...steps import TensorMap
+from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, TileProgram, tiled_map
+from ..matmul.view import Matrices, along_m, is_whole, size_refusals
 from . import mma
 from .view import image_site
 
 SOURCE = "conv/conv_wgmma.cu"
-CONV_TILES = TILES | {"128x64": Tile(128, 64, 0.90, 32)}
 
 
 class ConvFpropWgmma(TileProgram):
@@ -24,7 +23,6 @@ class ConvFpropWgmma(TileProgram):
     blocks stay and take tile after tile. Channels are innermost; deep sums are split and added in order."""
     index = 117
     takes = core(ConvFprop, behind=many(Pointwise))
-    tiles, knobs = CONV_TILES, tile_knobs(CONV_TILES)
 
     def refuse(self, p, dev):
         wrong = list(self.wrong(p, dev, SOURCE))
@@ -109,18 +107,14 @@ class ConvFpropWgmma(TileProgram):
 
     def plan(self, p, dev, config):
         geometry, (lead, g) = mma.geometry(p), self.matrices(p)
-        chosen, tile, kind = self.cut(p, dev, config), self.tiles[config.tile], p.x.dtype
-        x, w = (make(p, geometry, tile) for make in (self._pixels, self._filters))
+        x, w = (make(p, geometry, TILES[config.tile]) for make in (self._pixels, self._filters))
         boxes, form = self.out(p, config, w)
-        args = dict(x=x, w=w, boxes=boxes, **lead.store(p), parts=parts(p, g, "f32", chosen),
-                    alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k, split_k=chosen.each, groups=g.count,
-                    splits=chosen.splits, band=tile.band, y_form=form, y_along_m=along_m(g), y_m=g.c[0],
-                    y_n=g.c[1], rank=len(x.dims), channels=geometry.c, is_flipped=int(geometry.is_flipped),
+        args = dict(x=x, w=w, boxes=boxes, **lead.store(p), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
+                    groups=g.count, y_form=form, y_along_m=along_m(g), y_m=g.c[0], y_n=g.c[1],
+                    rank=len(x.dims), channels=geometry.c, is_flipped=int(geometry.is_flipped),
                     out=geometry.out, taps=geometry.taps, stride=geometry.stride,
                     first=[-a for a in geometry.pad], dilation=geometry.dilation)
-        product = Launch(f"conv_wgmma_{kind}_{config.tile}_bk", args, self.grid(g, tile, chosen.splits, dev))
-        return with_sum(g, product, f"matmul_sum_{kind}", chosen.splits,
-                        fusion.at("epilogue", self.tail(p)), "y")
+        return self.launch(p, dev, config, f"conv_wgmma_{p.x.dtype}_{config.tile}_bk", args, "y")
 
 
 def _outer(d):

@@ -2,41 +2,58 @@
 the ways out, tensor maps of matrices."""
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from ... import kernels
+from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
-from ...steps import TensorMap
+from ...steps import Launch, TensorMap
 from ..engine import Config, Knob, first_then, no_variant, wrong_device
-from .view import SplitMatmul, is_whole
+from .view import Cut, SplitMatmul, is_whole, parts, with_sum
 
 DEPTH, LINE = 64, 64                             # elements of a step; of a row of 128 bytes
 BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the matrix; of an element
-POWER = 0.76                                     # share of the clock under full load
-INTAKE = 42                                      # bytes that an SM gets from the L2 cache in a clock
+POWER = 0.84                                     # share of the clock under full load
+INTAKE = 45                                      # bytes that an SM gets from the L2 cache in a clock
+TAIL, TAIL_OF = 3500, 0.26                       # clocks: the first stage on its way; the last way out, a sum
+TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
+AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.85}              # share of the SMs that clusters find
+TEAM_CLOCKS, NEIGHBOUR = 2800, 17                # their barriers; bytes a clock from each other
+SUM_US, SUM_SHARE = 0.8, 0.51                    # of an ordered sum, beside its launch; of the bandwidth
 ELEMENTS, ROWS, BOXES = range(3)                 # WgmmaForm
 
 
 class Tile(NamedTuple):
     """A shape of kernels_src/tile/wgmma.cuh. ``share`` of the math rate that it reaches with operands at
-    hand, ``band`` of rows that go together; estimates until measured."""
+    hand, ``band`` of rows that go together; fitted to an H200."""
     m: int
     n: int
     share: float
     band: int
 
 
-TILES = {"128x256": Tile(128, 256, 0.96, 8), "128x128": Tile(128, 128, 0.94, 16),
-         "64x256": Tile(64, 256, 0.92, 16), "64x128": Tile(64, 128, 0.85, 16)}
+TILES = {"128x256": Tile(128, 256, 0.99, 8), "128x128": Tile(128, 128, 0.92, 16),
+         "64x256": Tile(64, 256, 0.86, 16), "64x128": Tile(64, 128, 0.52, 16),
+         "128x64": Tile(128, 64, 0.52, 32)}
+KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
+         Knob("team", TEAMS))
 
 
-def tile_knobs(tiles: dict) -> tuple:
-    return Knob("tile", tuple(tiles)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows"))
+@dataclass(frozen=True)
+class TeamCut(Cut):
+    """A depth that the blocks of a cluster share."""
+    team: int = 1
+
+
+def share(depth: int, team: int) -> int:
+    """What each of a team has of a depth, in whole steps; 0 where one would have nothing."""
+    each = ceil_div(ceil_div(depth, team), DEPTH) * DEPTH
+    return each if each * (team - 1) < depth else 0
 
 
 class TileProgram(SplitMatmul):
     """The base. Blocks stay and take tile after tile; deep products are split and added in order."""
-    tiles, knobs = TILES, tile_knobs(TILES)
+    knobs = KNOBS
     unit = DEPTH
     notes = ("deterministic", "tensor_core")
 
@@ -67,26 +84,43 @@ class TileProgram(SplitMatmul):
     # ---- Choice ----
 
     def ways(self, p, g, dev, tile):
-        t = self.tiles[tile]
-        blocks = ceil_div(g.m, t.m) * ceil_div(g.n, t.n) * g.count
-        moved = self.moved_bytes(p, g) / (0.87 * dev.bandwidth_gbs) * 1e-3
-
-        def estimate(splits, depth):
-            steps = ceil_div(max(depth, 1), DEPTH)
-            math = t.m * t.n * DEPTH / (2048 * t.share * POWER)
-            step = max(math, (t.m + t.n) * 2 * LINE / INTAKE)
-            waves = ceil_div(blocks * splits, dev.sms)
-            tail = 1500 + t.m * t.n / 16                     # the first stage on its way; the last way out
-            busy = (waves * (steps * step + t.m * t.n / 64) + tail) / dev.clock_mhz
-            return (busy ** 4 + moved ** 4) ** 0.25          # the longer one, more where they are near
+        blocks, estimate = self.work(p, g, dev, tile)
         return blocks, 4, estimate
 
+    def work(self, p, g, dev, tile) -> tuple:
+        """(blocks of the whole depth, its estimated microseconds in so many parts of so deep)."""
+        t = TILES[tile]
+        blocks = ceil_div(g.m, t.m) * ceil_div(g.n, t.n) * g.count
+        moved = self.moved_bytes(p, g) / (0.82 * dev.bandwidth_gbs) * 1e-3
+        math = t.m * t.n * DEPTH / (2048 * t.share * POWER)
+        step = max(math, (t.m + t.n) * 2 * LINE / INTAKE)
+
+        def estimate(splits, depth, team=1):
+            waves = ceil_div(blocks * splits * team, int(dev.sms * AT_ONCE[team]))
+            tail = TAIL + t.m * t.n * TAIL_OF
+            if team > 1:                                     # blocks stay for one tile
+                tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * 4 / NEIGHBOUR)
+            busy = (waves * (ceil_div(max(depth, 1), DEPTH) * step + t.m * t.n / 64) + tail) / dev.clock_mhz
+            moving = 8 * splits * g.count * g.m * g.n / dev.bandwidth_gbs * 1e-3     # to memory and back
+            added = SUM_US + moving * (1 / SUM_SHARE - 1) if splits > 1 else 0.0
+            return (busy ** 2.6 + moved ** 2.6) ** (1 / 2.6) + added             # more where they are near
+        return blocks, estimate
+
     def configs(self, p, dev):
-        outs = ("rows",) if self.boxes(p) is None else ("boxes", "rows")
-        best, *others = super().configs(p, dev)
-        with_out = lambda config, out: Config(tile=config.tile, splits=config.splits, out=out)
-        every = (with_out(config, out) for out in outs for config in (best, *others))
-        return first_then(with_out(best, outs[0]), every)
+        g, outs = self.matrices(p)[1], ("rows",) if self.boxes(p) is None else ("boxes", "rows")
+        alone = [Config(tile=c.tile, splits=c.splits, out=out, team=1)
+                 for out in outs for c in super(TileProgram, self).configs(p, dev)]
+        shared = [Config(tile=tile, splits=1, out="rows", team=team)
+                  for tile in TILES for team in TEAMS[1:] if share(g.k, team)]
+        best = min((alone[0], *shared), key=lambda config: self.cut(p, dev, config).us)
+        return first_then(best, [*alone, *shared])
+
+    def cut(self, p, dev, config):
+        team, g = config.get("team", 1), self.matrices(p)[1]
+        each = share(g.k, team)
+        if team == 1 or not each:
+            return super().cut(p, dev, config)
+        return TeamCut(self.work(p, g, dev, config.tile)[1](1, each, team), config.tile, 1, each, team)
 
     # ---- Launches ----
 
@@ -96,11 +130,17 @@ class TileProgram(SplitMatmul):
         boxes = self.boxes(p) if config.get("out", "boxes") == "boxes" else None
         return boxes or spare, BOXES if boxes else ROWS if is_whole(g, lead.tensor) else ELEMENTS
 
-    @staticmethod
-    def grid(g, tile, splits, dev) -> dict:
-        """The extra names of a launch: no more blocks than SMs."""
-        tiles = ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count * splits
-        return dict(blocks=min(tiles, dev.sms))
+    def launch(self, p, dev, config, kernel: str, args: dict, out: str) -> list:
+        """The kernel, in blocks that stay, and the ordered sum of splits; ``out``: its output."""
+        lead, g = self.matrices(p)
+        chosen, tile, kind = self.cut(p, dev, config), TILES[config.tile], p.operands[p.op.reads[0]].dtype
+        team = getattr(chosen, "team", 1)
+        args = dict(args, parts=parts(p, g, "f32", chosen), split_k=chosen.each, splits=chosen.splits,
+                    team=team, band=tile.band)
+        tiles = ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
+        product = Launch(kernel, args, dict(blocks=tiles * team if team > 1 else min(tiles, dev.sms)))
+        return with_sum(g, product, f"matmul_sum_{kind}", chosen.splits,
+                        fusion.at("epilogue", self.tail(p)), out)
 
 
 def matrix_map(p, name, tensor, dims, step, g, batch_steps, side) -> TensorMap:

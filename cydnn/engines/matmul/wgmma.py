@@ -6,10 +6,10 @@ from math import prod
 from ... import fusion, kernels
 from ...graph import core, many
 from ...ops import Matmul, Pointwise
-from ...steps import Launch, TensorMap
+from ...steps import TensorMap
 from .blocks import BATCH_DIMS, BYTES, DEPTH, TILES, TileProgram, matrix_map
 from .mma import line
-from .view import Matrices, along_m, is_whole, product_args, size_refusals, tail, with_sum
+from .view import Matrices, along_m, c_args, is_whole, size_refusals, tail
 
 SOURCE = "matmul/matmul_wgmma.cu"
 
@@ -87,16 +87,12 @@ class MatmulWgmma(TileProgram):
         lead, g = self.matrices(p)
         if lead.tensor.count == 0:
             return []
-        chosen, tile, kind = self.cut(p, dev, config), TILES[config.tile], p.a.dtype
+        tile = TILES[config.tile]
         maps = {name: self._operand(p, g, name, tile) for name in ("a", "b")}
         boxes, form = self.out(p, config, maps["a"])
         moves = {f"{name}_moves": tuple(int(s != 0) for s in getattr(g, f"{name}_batch")[:BATCH_DIMS])
                  for name in ("a", "b")}
-        args = dict(product_args(p, g, lead, "f32", chosen), **maps, **moves, boxes=boxes,
-                    splits=chosen.splits, band=tile.band, c_form=form, c_along_m=along_m(g))
+        args = dict(c_args(p, g, lead), **maps, **moves, boxes=boxes, c_form=form, c_along_m=along_m(g))
         forms = "_".join(letter + ("k" if self._line(g, letter)[0] == "k" else other)
                          for letter, other in (("a", "m"), ("b", "n")))
-        product = Launch(f"matmul_wgmma_{kind}_{config.tile}_{forms}", args,
-                         self.grid(g, tile, chosen.splits, dev))
-        return with_sum(g, product, f"matmul_sum_{kind}", chosen.splits,
-                        fusion.at("epilogue", self.tail(p)))
+        return self.launch(p, dev, config, f"matmul_wgmma_{p.a.dtype}_{config.tile}_{forms}", args, "c")
