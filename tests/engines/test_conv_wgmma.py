@@ -110,9 +110,10 @@ def test_corners(corner, tile):
     assert outcome.ran and not outcome.findings, outcome
 
 
-@pytest.mark.parametrize("config", ["tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
-                                    "tile=64x256 splits=1 out=rows team=1", "tile=128x64 splits=2 out=boxes team=1",
-                                    "tile=128x128 splits=1 out=rows team=2"])
+@pytest.mark.parametrize("config", [
+    "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
+    "tile=64x256 splits=1 out=rows team=1", "tile=128x64 splits=2 out=boxes team=1",
+    "tile=128x128 splits=1 out=rows team=2"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, seed):
     """Three blocks take all tiles, in any order of warps."""
