@@ -13,13 +13,13 @@ from .view import Cut, SplitMatmul, is_whole, parts, with_sum
 
 DEPTH, LINE = 64, 64                             # elements of a step; of a row of 128 bytes
 BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the matrix; of an element
-POWER = 0.84                                     # share of the clock under full load
-INTAKE = 45                                      # bytes that an SM gets from the L2 cache in a clock
-TAIL, TAIL_OF = 3500, 0.26                       # clocks: the first stage on its way; the last way out, a sum
+POWER = 0.89                                     # share of the clock under full load
+INTAKE = 53                                      # bytes that an SM gets from the L2 cache in a clock
+TAIL, TAIL_OF = 2900, 0.21                       # clocks: the first stage on its way; the last way out, a sum
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
-AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.85}              # share of the SMs that clusters find
-TEAM_CLOCKS, NEIGHBOUR = 2800, 17                # their barriers; bytes a clock from each other
-SUM_US, SUM_SHARE = 0.8, 0.51                    # of an ordered sum, beside its launch; of the bandwidth
+AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.81}              # share of the SMs that clusters find
+TEAM_CLOCKS, NEIGHBOUR = 3600, 26                # their barriers; bytes a clock from each other
+SUM_US, SUM_SHARE = 1.7, 0.55                    # of an ordered sum, beside its launch; of the bandwidth
 ELEMENTS, ROWS, BOXES = range(3)                 # WgmmaForm
 
 
@@ -32,9 +32,9 @@ class Tile(NamedTuple):
     band: int
 
 
-TILES = {"128x256": Tile(128, 256, 0.99, 8), "128x128": Tile(128, 128, 0.92, 16),
-         "64x256": Tile(64, 256, 0.86, 16), "64x128": Tile(64, 128, 0.52, 16),
-         "128x64": Tile(128, 64, 0.52, 32)}
+TILES = {"128x256": Tile(128, 256, 0.97, 8), "128x128": Tile(128, 128, 0.83, 16),
+         "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
+         "128x64": Tile(128, 64, 0.47, 32)}
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
          Knob("team", TEAMS))
 
@@ -91,7 +91,7 @@ class TileProgram(SplitMatmul):
         """(blocks of the whole depth, its estimated microseconds in so many parts of so deep)."""
         t = TILES[tile]
         blocks = ceil_div(g.m, t.m) * ceil_div(g.n, t.n) * g.count
-        moved = self.moved_bytes(p, g) / (0.82 * dev.bandwidth_gbs) * 1e-3
+        moved = self.moved_bytes(p, g) / (0.74 * dev.bandwidth_gbs) * 1e-3
         math = t.m * t.n * DEPTH / (2048 * t.share * POWER)
         step = max(math, (t.m + t.n) * 2 * LINE / INTAKE)
 
@@ -103,7 +103,7 @@ class TileProgram(SplitMatmul):
             busy = (waves * (ceil_div(max(depth, 1), DEPTH) * step + t.m * t.n / 64) + tail) / dev.clock_mhz
             moving = 8 * splits * g.count * g.m * g.n / dev.bandwidth_gbs * 1e-3     # to memory and back
             added = SUM_US + moving * (1 / SUM_SHARE - 1) if splits > 1 else 0.0
-            return (busy ** 2.6 + moved ** 2.6) ** (1 / 2.6) + added             # more where they are near
+            return (busy ** 2.8 + moved ** 2.8) ** (1 / 2.8) + added             # more where they are near
         return blocks, estimate
 
     def configs(self, p, dev):

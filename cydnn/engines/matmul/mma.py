@@ -12,6 +12,7 @@ from .view import Matrices, SplitMatmul, along_m, is_whole, launches, size_refus
 
 DEPTH = 64                                       # k of a step
 SHARE = {128: 0.60, 64: 0.38}                    # tile: share of the tensor peak in a full machine; estimates
+MEMORY = 0.42                                    # of the bandwidth, of a product with few rows
 
 
 def line(rows: int, row_step: int, depth: int, depth_step: int) -> tuple[str, int] | None:
@@ -83,13 +84,14 @@ class MatmulMma(SplitMatmul):
     @staticmethod
     def ways(p, g, dev, tile):
         blocks = ceil_div(g.m, tile) * ceil_div(g.n, tile) * g.count
+        moved = 2 * g.count * (g.m * g.k + g.k * g.n + g.m * g.n) / (MEMORY * dev.bandwidth_gbs) * 1e-3
 
         def estimate(splits, depth):
             steps = ceil_div(max(depth, 1), DEPTH)
             rate = dev.mma_16 * SHARE[tile]
             busy = ceil_div(blocks * splits, dev.sms) * steps * DEPTH * tile * tile / rate
-            waiting = ceil_div(blocks * splits, 2 * dev.sms) * (steps * 400 + 3000 + tile * tile // 10)
-            return max(busy, waiting) / dev.clock_mhz
+            waiting = ceil_div(blocks * splits, 2 * dev.sms) * (steps * 600 + 5000 + tile * tile // 10)
+            return max(max(busy, waiting) / dev.clock_mhz, moved)
         return blocks, 4, estimate
 
     def cost(self, p, dev, config):
