@@ -15,7 +15,8 @@ from .table import row
 class Flight(NamedTuple):
     """In the name of ``lanes`` (n,), for their ``group`` (n,): ``data`` (n, size) on its way to the places
     ``off`` (n,) of shared memory, which the mbarrier ``gate`` counts; or wgmmas that use ``registers``,
-    whose reads are noted at ``off`` (n, cells), without data (n, 0)."""
+    whose reads are noted at ``off`` (n, cells), without data (n, 0). ``known``: of st.async, what its warp
+    knew when it sent."""
     lanes: np.ndarray
     group: np.ndarray
     off: np.ndarray
@@ -23,6 +24,7 @@ class Flight(NamedTuple):
     at: int
     gate: object = None
     registers: frozenset = frozenset()
+    known: np.ndarray | None = None
 
 
 class Copies:
@@ -35,16 +37,16 @@ class Copies:
         # that a lane's next ones go to
         self.group = {name: np.zeros(lanes, np.int64) for name in self.queues}
 
-    def start(self, c, address, data, lanes, gate=None):
+    def start(self, c, address, data, lanes, gate=None, known=None):
         """Queue bytes for shared memory: checked as writes of the lanes now, untouchable until they land."""
         shared, size = c.memory["shared"], data.shape[1]
         off = shared.reach(c, address, size, "writes", lanes)
         shared.write(c, shared.cells(off, size), lanes)
-        if gate:
+        if gate and known is None:
             fenced(c, off, size, lanes[0], "writes")
         shared.mark(off, size, FLYING)
         (self.transfers if gate else self.copies).append(
-            Flight(lanes, self.group["cp"][lanes], off, data, c.at, gate))
+            Flight(lanes, self.group["cp"][lanes], off, data, c.at, gate, known=known))
 
     def land(self, c, flight, done) -> list:
         """Some rows of a flight land; returns those that are still under way."""
@@ -54,8 +56,10 @@ class Copies:
         else:
             cells, size = shared.cells(off, data.shape[1]), data.shape[1]
             shared.data[off[:, None] + np.arange(size)] = data
-            shared.mark(off, size, WRITTEN if flight.gate else WRITTEN | c.raw)
-            shared.writes[cells], shared.write_at[cells] = c.code[lanes][:, None], flight.at
+            is_bulk = flight.gate and flight.known is None
+            shared.mark(off, size, WRITTEN if is_bulk else WRITTEN | c.raw)
+            if flight.known is None:             # else it has been noted where it was sent
+                shared.writes[cells], shared.write_at[cells] = c.code[lanes][:, None], flight.at
         return [] if done.all() else [Flight(*(each[~done] for each in flight[:4]), *flight[4:])]
 
     def wait(self, c, name, left: int | None = None):
@@ -74,8 +78,9 @@ class Copies:
             return False
         copy = self.transfers.pop(0 if c.rng is None else int(c.rng.integers(len(self.transfers))))
         self.land(c, copy, np.ones(len(copy.off), bool))
-        c.tick(copy.lanes[:1])
-        copy.gate.arrive(c, copy.lanes[0], 0, -copy.data.size)
+        if copy.known is None:
+            c.tick(copy.lanes[:1])
+        copy.gate.arrive(c, copy.lanes[0], 0, -copy.data.size, copy.known)
         copy.gate.release(c)
         return True
 
@@ -195,6 +200,24 @@ def wait(c, m, address, named, hint=None):
         gate.release(c)
 
 
+def store_async(c, m, address, values, barrier):
+    """st.async: stores that land later and are counted in bytes at an mbarrier, which lies in the same block.
+    PTX ISA: the counting releases, at cluster scope, so who waits knows what the sender knew."""
+    lanes, apart = c.lanes(), address >> 24 != barrier >> 24
+    if apart.any():
+        c.fault("mbarrier", "stores to one block, and counts at an mbarrier of another", lanes[apart])
+    data = np.ascontiguousarray(np.stack(values, 1)).view(np.uint8)
+    gates = [gate for _, gate in mbarriers(c, barrier, "signals")]
+    _, which = np.unique([(lane >> 5, id(gate)) for lane, gate in zip(lanes, gates)], axis=0,
+                         return_inverse=True)
+    flights = [np.flatnonzero(which == n) for n in range(which.max() + 1)]
+    for mine in flights:
+        known = c.known[c.row[lanes[mine[0]]]].copy()
+        known[c.row[lanes[mine[0]]] % c.warps_in_group] += 1             # this too lies before
+        c.copies.start(c, address[mine], data[mine], lanes[mine], gates[mine[0]], known)
+    c.tick(lanes)
+
+
 SPACE, ORDER = ("space:shared|shared::cta|shared::cluster?",
                 "order:relaxed|acquire|release? scope:cta|cluster?")
 row(f"mbarrier act:init {SPACE} b64", "=@,u32", initialise)
@@ -203,4 +226,6 @@ row(f"mbarrier act:arrive|arrive_drop expect_tx? {ORDER} {SPACE} b64", "b64=@,u3
 row(f"mbarrier act:expect_tx|complete_tx {ORDER} {SPACE} b64", "=@,u32", expect)
 row(f"mbarrier act:test_wait|try_wait parity {ORDER} {SPACE} b64", "pred=@,u32,u32?", wait)
 row(f"mbarrier act:test_wait|try_wait {ORDER} {SPACE} b64", "pred=@,b64,u32?", wait)
+row("st async weak? shared::cluster? mbarrier::complete_tx::bytes vec:v2|v4? "
+    "t:b32|b64|u32|u64|s32|s64|f32|f64", "=@,[wt],@", store_async)
 row("cp async mbarrier act:arrive noinc? space:shared|shared::cta? b64", "=@", arrive)

@@ -161,8 +161,9 @@ class Mbarrier(Gate):
         self.count = self.left = count
         self.bytes = 0
 
-    def arrive(self, c, lane, count=1, announced=0):
-        self.gathering = np.maximum(self.gathering, c.known[c.row[lane]])
+    def arrive(self, c, lane, count=1, announced=0, known=None):
+        """``known``: what who waits is told; None: all that the lane's warp knows."""
+        self.gathering = np.maximum(self.gathering, c.known[c.row[lane]] if known is None else known)
         self.bytes, self.left = self.bytes + announced, self.left - count
         if self.left < 0:
             c.fault("mbarrier", f"arrives more often than the {self.count} times of a phase", lane)
