@@ -112,6 +112,7 @@ from .reference import Reference
 from .rnn.bwd_data_persist import RnnBwdDataPersist
 from .rnn.bwd_data_plain import RnnBwdDataPlain
 from .rnn.bwd_weights_products import RnnBwdWeightsProducts
+from .rnn.fwd_cluster import RnnFwdCluster
 from .rnn.fwd_persist import RnnFwdPersist
 from .rnn.fwd_plain import RnnFwdPlain
 from .rnn.fwd_wave import RnnFwdWave
@@ -172,7 +173,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     TransformVector, TransformTma, TransformAny, TransformTranspose, AddTensorVector, AddTensorAny,
     OpTensorVector, OpTensorAny, ScaleTensorVector, ScaleTensorAny, SetTensorFill,
     # recurrent networks: 310 to 329
-    RnnFwdPersist, RnnFwdPlain, RnnFwdWave, RnnBwdDataPersist, RnnBwdDataPlain, RnnBwdWeightsProducts,
+    RnnFwdPersist, RnnFwdPlain, RnnFwdWave, RnnFwdCluster, RnnBwdDataPersist, RnnBwdDataPlain,
+    RnnBwdWeightsProducts,
     # local response normalization: 330 to 339
     LrnFwdChannels, LrnFwdStrided, LrnBwdChannels, LrnBwdStrided,
     # divisive normalization: 340 to 349

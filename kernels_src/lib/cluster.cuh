@@ -6,6 +6,9 @@
 //   cluster_copy(value, rank)         the value at the same place in the shared memory of block `rank`;
 //                                     multiples of 4 bytes
 //   cluster_read4(address, rank)      four floats at an address of shared memory, aligned to 16 bytes
+//   cluster_address(address, rank)    the same place of block `rank`, for what follows
+//   cluster_send(to, v, barrier)      16 bytes on their way to a block, counted at an mbarrier there
+//                                     (lib/tma.cuh)
 //   cluster_leave()                   before a block ends, behind cluster_arrive: its shared memory has been
 //                                     read by the others
 #pragma once
@@ -17,22 +20,34 @@ namespace cydnn {
 DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// PTX ISA §mapa, §ld.shared::cluster: the word at `address` in the shared memory of block `rank`.
-DEVICE float cluster_read(unsigned address, int rank) {
+// PTX ISA §mapa
+DEVICE unsigned cluster_address(unsigned address, int rank) {
     unsigned there;
-    float v;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+    return there;
+}
+
+// PTX ISA §ld.shared::cluster: the word at `address` in the shared memory of block `rank`.
+DEVICE float cluster_read(unsigned address, int rank) {
+    const unsigned there = cluster_address(address, rank);
+    float v;
     asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there) : "memory");
     return v;
 }
 
+// Four words from there.
 DEVICE float4 cluster_read4(unsigned address, int rank) {
-    unsigned there;
+    const unsigned there = cluster_address(address, rank);
     float4 v;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
     asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(there) : "memory");
     return v;
+}
+
+// PTX ISA §st.async: counting releases what the thread did before, at cluster scope.
+DEVICE void cluster_send(unsigned to, const uint4& v, unsigned barrier) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
+                 :: "r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(barrier) : "memory");
 }
 
 template <class Value> DEVICE Value cluster_copy(const Value& mine, int rank) {

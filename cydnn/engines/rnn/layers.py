@@ -229,6 +229,16 @@ def us_of(inners, dev) -> float:
     return sum([inner.choice(dev)[0] for inner in inners])
 
 
+def uneven(net):
+    """The reasons why two neighbours cannot be read and written at once."""
+    least = 2 * net.dtype.bytes
+    if net.hidden % 2:
+        yield f"hidden must be even (two neighbours at once); got {net.hidden}"
+    for name, tensor in net.p.operands.items():
+        if tensor is not None and name != "states" and tensor.alignment < least:
+            yield f"{name} must be aligned to {least} bytes; got {tensor.alignment}"
+
+
 def weights_of(net, layer) -> dict:
     """The recurrent weights of a layer."""
     weights = net.at("w", net.blob.recurrent[net.first(layer)])[0]
