@@ -17,9 +17,16 @@ namespace cydnn {
 
 // 16-bit results need no more than the special-function unit gives.
 struct Smooth16 {
-    template <class A> static DEVICE A sigmoid(A x) { return cydnn::sigmoid(x); }
+    // PTX ISA §ex2, §rcp (.approx.ftz.f32): below 2^-126 is 0, so that nothing is scaled before and after.
+    // exp(-x) = inf gives 1/inf = 0.
+    static DEVICE float sigmoid(float x) {
+        float e, r;
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x * -1.4426950408889634f));
+        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1.f + e));
+        return r;
+    }
     // An error of 2^-22, as its argument has from the sums; not relative to a small result.
-    template <class A> static DEVICE A tanh(A x) { return 2 * cydnn::sigmoid(2 * x) - 1; }
+    static DEVICE float tanh(float x) { return 2 * sigmoid(2 * x) - 1; }
 };
 template <class A> struct SmoothFull {
     static DEVICE A sigmoid(A x) { return A(1) / (A(1) + exp(-x)); }

@@ -40,36 +40,39 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     using Cell = CELL::Cell;
     using Piece = Fragment<T>;
     using Sums = ClusterProduct<T, Cell, NT>;
-    constexpr int G = Cell::Gates, K = Cell::Kept, Groups = Sums::Groups, Halves = 2 * Sums::Tiles;
+    constexpr int G = Cell::Gates, K = Cell::Kept, Groups = Sums::Groups;
+    constexpr int Joined = K > G ? G - 1 : G;    // gates that take the sum of both sides
     extern __shared__ uint4 states[];
     __shared__ uint64_t full[2];
     const int dir = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int row0 = blockIdx.y * 8 * NT, unit0 = (blockIdx.x * (blockDim.x / 32) + warp) * 8 * Groups;
     const int pairs = 4 * ceil_div(hidden, 128), area = pairs * NT * 32;
     const int bytes = ceil_div(hidden, 8) * 128 * NT;
-    weights += dir * weights_dir, x += dir * x_dir, out += dir * hidden;
-    keep += keep ? dir * hidden : 0, kept += kept ? dir * hidden : 0;
-    gates += gates ? dir * gates_dir : 0, cells += cells ? dir * cells_dir : 0;
     hx += hx ? dir * hx_dir : 0, cx += cx ? dir * cx_dir : 0, hy += hy ? dir * hy_dir : 0;
-    cy += cy ? dir * cy_dir : 0;
+    cy += cy ? dir * cy_dir : 0, weights += dir * weights_dir, bias += dir * 2 * G * hidden;
 
     // What stays: states and barriers of the block, then weights, biases and states of the warp.
     NO_UNROLL for (int i = threadIdx.x; i < 2 * area; i += blockDim.x) {
         const int chunk = i / 8, b = row0 + chunk / 4 % NT * 8 + (i - chunk % 4 * 2) % 8;
         const int unit = chunk / (4 * NT) * 32 + chunk % 4 * 8;
-        states[i] = chunk_of(hx && i < area && b < batch, hx + b * hx_row, unit, hidden, false);
+        states[i] = chunk_of<false>(hx && i < area && b < batch, hx + b * hx_row, unit, hidden);
     }
     if (threadIdx.x == 0) UNROLL for (int i = 0; i < 2; ++i) barrier_init(full + i, 1);
     if (threadIdx.x == 0) UNROLL for (int i = 0; i < 2; ++i) barrier_expect(full + i, bytes);
     Sums product(states + 2 * area + warp * max(pairs - Sums::Near, 0) * Sums::Tiles * 64, pairs);
-    product.hold(weights, unit0, hidden);
-    float bias_x[Groups][G] = {}, bias_h[Halves] = {}, c[NT][Groups][2];
+    if (hidden % 8 == 0 && reinterpret_cast<uint64_t>(weights) % 16 == 0)
+        product.template hold<true>(weights, unit0, hidden);
+    else
+        product.template hold<false>(weights, unit0, hidden);
+    float bias_x[Groups][G] = {}, bias_h[Groups] = {}, c[NT][Groups][2];
     unsigned h[NT][Groups];                      // of sums' way
-    UNROLL for (int q = 0; q < Halves; ++q) {
-        const int unit = unit0 + 8 * Sums::group(q) + g, gate = Sums::gate(q);
-        if (gate >= G || unit >= hidden) continue;
-        bias_x[Sums::group(q)][gate] = to_acc(bias[dir * 2 * G * hidden + gate * hidden + unit]);
-        bias_h[q] = to_acc(bias[dir * 2 * G * hidden + (G + gate) * hidden + unit]);
+    UNROLL for (int p = 0; p < Groups; ++p) {
+        const int unit = unit0 + 8 * p + g;
+        if (unit < hidden) UNROLL for (int q = 0; q < G; ++q) {
+            const float again = to_acc(bias[(G + q) * hidden + unit]);
+            bias_x[p][q] = to_acc(bias[q * hidden + unit]) + (q < Joined ? again : 0);
+            if (q >= Joined) bias_h[p] = again;
+        }
     }
     UNROLL for (int n = 0; n < NT; ++n) UNROLL for (int p = 0; p < Groups; ++p) {
         const int b = row0 + 8 * n + g, unit = unit0 + 8 * p + 2 * t;
@@ -77,7 +80,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
         h[n][p] = turn(word_or_zero(here && hx, hx + b * hx_row + unit));
         halves<T>(turn(word_or_zero(here && cx, cx + b * cx_row + unit)), c[n][p]);
     }
-    const ClusterSend send(states, full, gridDim.x);
+    const ClusterSend<Groups> send(states, full, gridDim.x, unit0 / 32 * NT * 32 + unit0 / 8 % 4 * 8);
     cluster_arrive();
     cluster_wait();
     if (unit0 >= hidden) return;
@@ -91,12 +94,14 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
         UNROLL for (int n = 0; n < NT; ++n) UNROLL for (int p = 0; p < Groups; ++p) {
             const int b = row0 + 8 * n + g, unit = unit0 + 8 * p + 2 * t;
             const bool here = b < rows && unit < hidden;
-            UNROLL for (int q = 0; q < G; ++q)
-                ahead[n][p][q] = word_or_zero(here, x + (first + b) * x_row + q * x_gate + unit);
-            next_factor[n][p] = word_or_zero(here && keep, keep + (first + b) * out_row + unit);
+            const T* from = x + dir * x_dir + (first + b) * x_row + unit;
+            UNROLL for (int q = 0; q < G; ++q) ahead[n][p][q] = word_or_zero(here, from + q * x_gate);
+            const i64 o = dir * hidden + (first + b) * out_row + unit;
+            next_factor[n][p] = word_or_zero(here && keep, keep + o);
         }
     };
     fetch(rows, first);
+    const uint4 *from = states + t * 8 + (g + 2 * t) % 8, *other = from + area;
 
     NO_UNROLL for (int step = 0; step < steps; ++step) {
         float in[NT][Groups][G][2];
@@ -108,57 +113,61 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
             }
         }
         fetch(next_rows, next_first);
-        const int time = walk.time(step + 2, dir), later_rows = walk.rows(time);
-        const i64 later_first = later_rows ? walk.first(time) : 0;
-        const int buffer = step & 1;
+        const int later = walk.time(step + 2, dir), buffer = step & 1;
+        int begin = 0, end = 0;
+        if (starts && step + 2 < steps) begin = starts[later], end = starts[later + 1];
         if (step) barrier_wait(full + buffer, (step - 1) >> 1 & 1);
         if (step && threadIdx.x == 0) barrier_expect(full + buffer, bytes);
-        product.run(states + buffer * area, bias_h);
+        product.run(from);
 
-        unsigned stored[NT][Groups][K];
+        unsigned stored[NT][Groups][K], shown[NT][Groups];
         UNROLL for (int n = 0; n < NT; ++n) UNROLL for (int p = 0; p < Groups; ++p) {
             float state[2], kept_of[K][2];
             halves<T>(h[n][p], state);
             UNROLL for (int e = 0; e < 2; ++e) {
-                float xs[G], ys[G], own[K], hs = state[e], cs = c[n][p][e];
-                UNROLL for (int q = 0; q < G; ++q)
-                    xs[q] = in[n][p][q][e], ys[q] = product.total(q, p, n, e);
+                float ys[G], own[K], hs = state[e], cs = c[n][p][e], xs[G];
+                UNROLL for (int q = 0; q < G; ++q) {
+                    xs[q] = in[n][p][q][e];
+                    ys[q] = product.total(q, p, n, e);
+                    if (q >= Joined) ys[q] += bias_h[p];
+                }
                 Cell::forward<T>(xs, ys, hs, cs, own, is_tanh);
                 if (row0 + 8 * n + 2 * t + e < rows && unit0 + 8 * p + g < hidden)
                     state[e] = hs, c[n][p][e] = cs;
                 UNROLL for (int q = 0; q < K; ++q) kept_of[q][e] = own[q];
             }
             h[n][p] = Piece::two(state[0], state[1]);
-            UNROLL for (int q = 0; q < K; ++q) stored[n][p][q] = Piece::two(kept_of[q][0], kept_of[q][1]);
-        }
-        unsigned shown[NT][Groups];              // h of memory's way
-        UNROLL for (int n = 0; n < NT; ++n) UNROLL for (int p = 0; p < Groups; ++p) {
-            const int eighth = unit0 / 8 + p, other = buffer ^ 1;
             shown[n][p] = turn(h[n][p]);
-            if (step + 1 < steps && 8 * eighth < hidden)
-                send(shown[n][p], other * area + (eighth / 4 * NT + n) * 32 + eighth % 4 * 8, other);
+            if (step + 1 < steps && unit0 + 8 * p < hidden)
+                send(shown[n][p], p, 16 * ((buffer ? 0 : area) + 32 * n), buffer ^ 1);
+            UNROLL for (int q = 0; q < K; ++q) stored[n][p][q] = Piece::two(kept_of[q][0], kept_of[q][1]);
         }
         UNROLL for (int n = 0; n < NT; ++n) UNROLL for (int p = 0; p < Groups; ++p) {
             const int b = row0 + 8 * n + g, unit = unit0 + 8 * p + 2 * t;
             const bool here = b < rows && unit < hidden;
-            const i64 row = first + b;
-            if (here) store_word(out + row * out_row + unit, shown[n][p]);
+            const i64 row = first + b, o = dir * hidden + row * out_row + unit;
+            if (here) store_word(out + o, shown[n][p]);
             if (kept && here) {
                 float v[2], f[2];
                 halves<T>(shown[n][p], v), halves<T>(factor[n][p], f);
                 UNROLL for (int e = 0; e < 2; ++e) v[e] = f[e] == 0 ? 0.f : v[e] * f[e];
-                store_word(kept + row * out_row + unit, Piece::two(v[0], v[1]));
+                store_word(kept + o, Piece::two(v[0], v[1]));
             }
-            if (gates) UNROLL for (int q = 0; q < K; ++q) {
-                const unsigned v = turn(stored[n][p][q]);
-                if (here) store_word(gates + (row * K + q) * hidden + unit, v);
+            if (gates) {
+                T* to = gates + dir * gates_dir + row * K * hidden + unit;
+                UNROLL for (int q = 0; q < K; ++q) stored[n][p][q] = turn(stored[n][p][q]);
+                if (here) UNROLL for (int q = 0; q < K; ++q) store_word(to + q * hidden, stored[n][p][q]);
             }
             if (Cell::has_c && cells) {
                 const unsigned v = turn(Piece::two(c[n][p][0], c[n][p][1]));
-                if (here) store_word(cells + row * hidden + unit, v);
+                if (here) store_word(cells + dir * cells_dir + row * hidden + unit, v);
             }
         }
-        rows = next_rows, first = next_first, next_rows = later_rows, next_first = later_first;
+        rows = next_rows, first = next_first;
+        next_rows = step + 2 >= steps ? 0 : starts ? end - begin : batch;
+        next_first = starts ? begin : i64(later) * batch;
+        const uint4* last = from;
+        from = other, other = last;
     }
     UNROLL for (int n = 0; n < NT; ++n) UNROLL for (int p = 0; p < Groups; ++p) {
         const int b = row0 + 8 * n + g, unit = unit0 + 8 * p + 2 * t;
