@@ -20,16 +20,20 @@ smem    = """4096 * NT * ceil_div(hidden, 128) + warps * (1024 if CELL == 'vanil
              * max(4 * ceil_div(hidden, 128) - (4 if NT == 4 else 8), 0)"""
 extra   = ["blocks", "directions", "warps"]
 needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= warps", "warps <= 8",
-           "blocks * warps * (16 if CELL == 'vanilla' else 8) >= hidden",
-           "(blocks - 1) * warps * (16 if CELL == 'vanilla' else 8) < hidden"]
-problems = ["rnn_fwd t3n{8 * NT - 3}i8 hidden=150 cell={'relu' if CELL == 'vanilla' else CELL} {T}"]
+           "blocks * warps * (16 if CELL == 'vanilla' else 8) >= hidden"]
+problems = ["""rnn_fwd t4n{8 * NT}i8 hidden={134 if NT == 4 else 262} bidirectional=True \
+               batches={8 * NT},{8 * NT - 3},2,1 cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
+            """rnn_fwd t3n{8 * NT - 3}i8 hidden={136 if NT == 4 else 264} layers=2 dropout=0.5 \
+               cell={'tanh' if CELL == 'vanilla' else CELL} {T} hx=none cx=none""",
+            """rnn_fwd t2n{8 * NT + 2}i8 hidden=24 cell={'tanh' if CELL == 'vanilla' else CELL} {T} \
+               reserve=none"""]
 @*/
 // x is the input side of the gates before their functions, without its bias; it may be `gates`, whose element
 // a thread reads before it writes it. Steps of a row behind its last keep its state.
 //
 // A step begins when all chunks of states have come, which an mbarrier counts. States have two buffers: a
 // block that has sent its part of step s + 1 has read all of step s, and nobody sends step s + 2 before it
-// has that part of every block; so the one barrier is enough.
+// has that part of every block; so the one barrier is enough. Blocks without units leave at once.
 #include "rnn/cluster.cuh"
 
 extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
@@ -45,7 +49,8 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     extern __shared__ uint4 states[];
     __shared__ uint64_t full[2];
     const int dir = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int row0 = blockIdx.y * 8 * NT, unit0 = (blockIdx.x * (blockDim.x / 32) + warp) * 8 * Groups;
+    const int warps = blockDim.x / 32, row0 = blockIdx.y * 8 * NT;
+    const int unit0 = (blockIdx.x * warps + warp) * 8 * Groups, owners = ceil_div(hidden, warps * 8 * Groups);
     const int pairs = 4 * ceil_div(hidden, 128), area = pairs * NT * 32;
     const int bytes = ceil_div(hidden, 8) * 128 * NT;
     hx += hx ? dir * hx_dir : 0, cx += cx ? dir * cx_dir : 0, hy += hy ? dir * hy_dir : 0;
@@ -80,7 +85,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
         h[n][p] = turn(word_or_zero(here && hx, hx + b * hx_row + unit));
         halves<T>(turn(word_or_zero(here && cx, cx + b * cx_row + unit)), c[n][p]);
     }
-    const ClusterSend<Groups> send(states, full, gridDim.x, unit0 / 32 * NT * 32 + unit0 / 8 % 4 * 8);
+    const ClusterSend<Groups> send(states, full, owners, unit0 / 32 * NT * 32 + unit0 / 8 % 4 * 8);
     cluster_arrive();
     cluster_wait();
     if (unit0 >= hidden) return;

@@ -35,12 +35,13 @@ def units_of(net) -> int:
 
 
 def form_of(net, dev, config) -> Form | None:
-    """None where the weights do not fit, or a block would have no units."""
+    """None where the weights do not fit, or half the blocks would do."""
     units, n_tiles = units_of(net), config.rows // 8
     warps, pairs = ceil_div(ceil_div(net.hidden, units), config.blocks), 4 * ceil_div(net.hidden, 128)
     far, m_tiles = max(pairs - (4 if n_tiles == 4 else 8), 0), 1 if net.gates == 1 else 2
     smem = 1024 * (n_tiles * pairs + warps * far * m_tiles)
-    if warps > WARPS or smem > dev.smem_bytes - 128 or (config.blocks - 1) * warps * units >= net.hidden:
+    is_idle = config.blocks > 1 and config.blocks // 2 * warps * units >= net.hidden
+    if warps > WARPS or smem > dev.smem_bytes - 128 or is_idle:
         return None
     clusters = ceil_div(net.batch, config.rows) * net.directions
     return Form(config.blocks, warps, n_tiles, clusters, pairs, far, m_tiles, smem)
