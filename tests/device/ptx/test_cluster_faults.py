@@ -59,3 +59,90 @@ def test_planted_fault(name):
         with pytest.raises(Finding) as found:
             swap(PtxDevice("sm_90"), SWAP.replace(old, new), seed)
         assert re.fullmatch(kinds, found.value.kind), found.value
+
+
+# ---- st.async: two blocks of 64 threads swap 64 words, which an mbarrier of the receiver counts ----
+
+SEND = """.shared .align 16 .b8 s[256]; .shared .align 8 .b8 m[8]; .reg .u32 %x, %v, %other, %there, %bar, %one;
+.reg .u64 %st; .reg .pred %q, %lead; setp.eq.u32 %lead, %t, 0; mov.u32 %one, 1; mov.u32 %bar, m;
+@%lead mbarrier.init.shared::cta.b64 [%bar], %one;
+@%lead mbarrier.arrive.expect_tx.shared::cta.b64 %st, [%bar], 256;
+mov.u32 %other, %cluster_ctarank; xor.b32 %other, %other, 1;
+mov.u32 %x, s; shl.b32 %v, %t, 2; add.u32 %x, %x, %v; mapa.shared::cluster.u32 %there, %x, %other;
+mapa.shared::cluster.u32 %bar, %bar, %other;
+mad.lo.u32 %v, %g, 64, %t; mad.wide.u32 %a0, %v, 4, %p0; mad.wide.u32 %a1, %v, 4, %p1;
+ld.global.u32 %v, [%a0];
+barrier.cluster.arrive.aligned;
+barrier.cluster.wait.aligned;
+st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%there], %v, [%bar];
+mov.u32 %bar, m;
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %q, [%bar], 0; @!%q bra WAIT;
+ld.shared.u32 %v, [%x]; st.global.u32 [%a1], %v;"""
+MEET = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+WAIT = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %q, [%bar], 0; @!%q bra WAIT;\n"
+SENT = "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%there], %v, [%bar];\n"
+SEND_FAULTS = {
+    "no wait": (WAIT, "", "unwritten|in flight|race|address"),
+    "too few bytes are expected": ("[%bar], 256", "[%bar], 252", "unwritten|in flight|race|address|deadlock"),
+    "too many bytes are expected": ("[%bar], 256", "[%bar], 260", "deadlock"),
+    "no barrier that is known to be there": (MEET, "", "mbarrier|race|address"),
+    "the receiver uses the word meanwhile": (SENT, SENT + "st.shared.u32 [%x], %t;", "race|in flight"),
+    "the receiver has read it, and nobody was told": (
+        MEET, "st.shared.u32 [%x], %t;" + MEET + "ld.shared.u32 %one, [%x];", "race|in flight"),
+    "a barrier of this block": ("mapa.shared::cluster.u32 %bar, %bar, %other;",
+                                "mapa.shared::cluster.u32 %bar, %bar, %cluster_ctarank;", "mbarrier"),
+    "an address that is not aligned": ("[%there]", "[%there+2]", "misaligned"),
+    "beyond the memory": ("[%there]", "[%there+65536]", "address"),
+}
+
+
+@pytest.mark.parametrize("seed", [None, *range(20)])
+def test_sent_words_come(seed):
+    assert (swap(PtxDevice("sm_90"), SEND, seed) == np.roll(np.arange(128), 64)).all()
+
+
+@pytest.mark.parametrize("vector, type_, lanes", [("v2.", "b32", 32), ("v4.", "f32", 16), ("", "b64", 32),
+                                                  ("v2.", "u64", 16)])
+def test_vectors_are_sent(vector, type_, lanes):
+    """Some lanes gather 8 or 16 bytes of the words that all have stored."""
+    size, count = 256 // lanes, int(vector[1:2] or 1)
+    registers = [f"%w{i}" for i in range(count)]
+    value = f"{{{', '.join(registers)}}}" if count > 1 else registers[0]
+    gather = f"""st.shared.u32 [%x+256], %v; bar.sync 0; shl.b32 %one, %t, {size.bit_length() - 1};
+    mov.u32 %x, s; add.u32 %x, %x, %one; mapa.shared::cluster.u32 %there, %x, %other;
+    setp.lt.u32 %q, %t, {lanes}; @%q ld.shared.{vector}{type_} {value}, [%x+256];
+    @%q st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.{vector}{type_} [%there], {value}, [%bar];
+    shl.b32 %one, %t, 2; mov.u32 %x, s; add.u32 %x, %x, %one;
+    """
+    text = SEND.replace("s[256]", "s[512]").replace(
+        SENT, f".reg .{type_} {', '.join(registers)};" + gather)
+    for seed in (None, 1, 2):
+        assert (swap(PtxDevice("sm_90"), text, seed) == np.roll(np.arange(128), 64)).all()
+
+
+@pytest.mark.parametrize("seed", [None, *range(20)])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_who_waits_knows_what_was_before_the_send(seed, is_late):
+    """A second word goes to a place that the receiver read before its first send, or just behind that. Both
+    warps have sent their first before one goes on, or its second would be counted for the other's first."""
+    read, again = "ld.shared.u32 %v, [%x+256];\n", SENT.replace("[%there]", "[%there+256]")
+    text = SEND.replace("s[256]", "s[512]").replace(MEET, "st.shared.u32 [%x+256], %v;" + MEET).replace(
+        SENT, SENT + read if is_late else read + SENT).replace(
+        WAIT, "bar.sync 0;" + WAIT + "@%lead mbarrier.arrive.expect_tx.shared::cta.b64 %st, [%bar], 256;"
+        "mapa.shared::cluster.u32 %bar, %bar, %other;" + again + "mov.u32 %bar, m;"
+        + WAIT.replace("WAIT", "LAST").replace("0;", "1;"))
+    if is_late:
+        with pytest.raises(Finding, match="race"):
+            swap(PtxDevice("sm_90"), text, seed)
+    else:
+        assert (swap(PtxDevice("sm_90"), text, seed) == np.roll(np.arange(128), 64)).all()
+
+
+@pytest.mark.parametrize("name", SEND_FAULTS)
+def test_planted_fault_of_what_is_sent(name):
+    old, new, kinds = SEND_FAULTS[name]
+    assert old in SEND
+    for seed in (None, *range(20)):
+        with pytest.raises(Finding) as found:
+            swap(PtxDevice("sm_90"), SEND.replace(old, new), seed)
+        assert re.fullmatch(kinds, found.value.kind), found.value
