@@ -1,6 +1,7 @@
 """Forward pass of a recurrent network with one launch for all steps of a layer, in thread block clusters."""
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 from ...kernels.expressions import ceil_div
@@ -10,7 +11,7 @@ from .forward import Forward
 from .layers import KERNEL_CELLS, Net, uneven, weights_of
 
 BLOCKS, ROWS = Knob("blocks", (8, 4, 2, 1)), Knob("rows", (8, 16, 32))
-WARPS = 8                                        # of a block, at most
+WARPS, BARRIERS = 8, 16                          # of a block, at most; bytes of them
 STEP_US = 1.0                                    # of a step with little to do: exchange and gates
 GATE_CLOCKS = 200                                # of a further n tile
 
@@ -34,15 +35,11 @@ def units_of(net) -> int:
     return 16 if net.gates == 1 else 8
 
 
-def form_of(net, dev, config) -> Form | None:
-    """None where the weights do not fit, or half the blocks would do."""
+def form_of(net, config) -> Form:
     units, n_tiles = units_of(net), config.rows // 8
     warps, pairs = ceil_div(ceil_div(net.hidden, units), config.blocks), 4 * ceil_div(net.hidden, 128)
     far, m_tiles = max(pairs - (4 if n_tiles == 4 else 8), 0), 1 if net.gates == 1 else 2
     smem = 1024 * (n_tiles * pairs + warps * far * m_tiles)
-    is_idle = config.blocks > 1 and config.blocks // 2 * warps * units >= net.hidden
-    if warps > WARPS or smem > dev.smem_bytes - 128 or is_idle:
-        return None
     clusters = ceil_div(net.batch, config.rows) * net.directions
     return Form(config.blocks, warps, n_tiles, clusters, pairs, far, m_tiles, smem)
 
@@ -60,23 +57,30 @@ class RnnFwdCluster(Forward):
         return p.once(("cluster", dev), lambda: self._configs(Net.of(p), dev))
 
     def _configs(self, net, dev):
-        found = [Config(blocks=blocks, rows=rows) for blocks in BLOCKS.values for rows in ROWS.values
-                 if rows == ROWS.values[0] or rows < 2 * net.batch]
-        return sorted((c for c in found if form_of(net, dev, c)),
-                      key=lambda c: self.recurrence_us(net, dev, c))
+        """Those whose weights fit, and for which half the blocks or batch rows would not do."""
+        found = []
+        for blocks, rows in product(BLOCKS.values, ROWS.values):
+            form = form_of(net, config := Config(blocks=blocks, rows=rows))
+            is_idle = blocks > 1 and blocks // 2 * form.warps * units_of(net) >= net.hidden
+            fits = form.warps <= WARPS and form.smem_bytes + BARRIERS <= dev.smem_bytes
+            if fits and not is_idle and (rows == ROWS.values[0] or rows < 2 * net.batch):
+                found.append(config)
+        return sorted(found, key=lambda c: self.recurrence_us(net, dev, c))
 
     def refuse_net(self, p, dev):
         net = Net.of(p)
         yield from uneven(net)
-        most = BLOCKS.values[0] * WARPS * units_of(net)
-        if net.hidden > most:
-            yield (f"hidden must be at most {most} of cell {net.op.cell} ({BLOCKS.values[0]} blocks of {WARPS} "
-                   f"warps); got {net.hidden}")
+        blocks, units = max(BLOCKS.values), units_of(net)
+        if net.hidden > blocks * WARPS * units:
+            yield (f"hidden must be at most {blocks * WARPS * units} of cell {net.op.cell} "
+                   f"({blocks} blocks of {WARPS} warps); got {net.hidden}")
         elif not self.configs(p, dev):
-            yield f"the weights of hidden {net.hidden} must fit in {dev.smem_bytes} bytes a block; got more"
+            smem = form_of(net, Config(blocks=blocks, rows=8)).smem_bytes
+            yield (f"hidden {net.hidden} needs {smem} bytes of shared memory a block; the device has "
+                   f"{dev.smem_bytes}")
 
     def recurrence_us(self, net, dev, config):
-        form = form_of(net, dev, config)
+        form = form_of(net, config)
         products = form.warps * form.pairs * form.m_tiles * form.n_tiles * 2 * 2048 / dev.mma_16
         reads = form.warps * (form.pairs * form.n_tiles + 2 * form.far * form.m_tiles) * 4
         clocks = max(products, reads) + GATE_CLOCKS * (form.n_tiles - 1)
@@ -86,7 +90,7 @@ class RnnFwdCluster(Forward):
         return dev.launch_us + ceil_div(form.clusters, together) * sweep
 
     def recurrence(self, net, layer, dev, config, args):
-        form = form_of(net, dev, config)
+        form = form_of(net, config)
         name = f"rnn_cluster_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{form.n_tiles}"
         return [Launch(name, dict(args, **weights_of(net, layer)),
                        dict(blocks=form.blocks, warps=form.warps, directions=net.directions))]
