@@ -1,5 +1,5 @@
-"""RnnFwdCluster on the PTX device against NumPy: every configuration, orders of threads, bits; its refusals; and
-faults planted in its kernel."""
+"""RnnFwdCluster on the PTX device against NumPy: every configuration, orders of threads, bits; its refusals;
+and faults planted in its kernel."""
 from __future__ import annotations
 
 import random

@@ -18,8 +18,8 @@ GATE_CLOCKS = 200                                # of a further n tile
 
 class Form(NamedTuple):
     """How one configuration runs. ``warps`` of each of ``blocks``, which are a cluster; ``n_tiles`` of 8
-    batch rows; ``clusters``: of all rows and directions; ``pairs`` of k steps, ``far``: of those whose weights
-    are in shared memory, 1024 bytes a warp for each of ``m_tiles``."""
+    batch rows; ``clusters``: of all rows and directions; ``pairs`` of k steps, ``far``: of those whose
+    weights are in shared memory, 1024 bytes a warp for each of ``m_tiles``."""
     blocks: int
     warps: int
     n_tiles: int
@@ -85,7 +85,7 @@ class RnnFwdCluster(Forward):
         reads = form.warps * (form.pairs * form.n_tiles + 2 * form.far * form.m_tiles) * 4
         clocks = max(products, reads) + GATE_CLOCKS * (form.n_tiles - 1)
         held = form.warps * form.pairs * form.m_tiles << 10
-        together = max(dev.sms // form.blocks * 7 // 8, 1)           # clusters lie within a part of the device
+        together = max(dev.sms // form.blocks * 7 // 8, 1)       # clusters lie within a part of the device
         sweep = net.steps * (STEP_US + clocks / dev.clock_mhz) + held * 1e-3 / dev.sm_gbs
         return dev.launch_us + ceil_div(form.clusters, together) * sweep
 

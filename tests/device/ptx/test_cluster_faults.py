@@ -63,8 +63,9 @@ def test_planted_fault(name):
 
 # ---- st.async: two blocks of 64 threads swap 64 words, which an mbarrier of the receiver counts ----
 
-SEND = """.shared .align 16 .b8 s[256]; .shared .align 8 .b8 m[8]; .reg .u32 %x, %v, %other, %there, %bar, %one;
-.reg .u64 %st; .reg .pred %q, %lead; setp.eq.u32 %lead, %t, 0; mov.u32 %one, 1; mov.u32 %bar, m;
+SEND = """.shared .align 16 .b8 s[256]; .shared .align 8 .b8 m[8];
+.reg .u32 %x, %v, %other, %there, %bar, %one; .reg .u64 %st;
+.reg .pred %q, %lead; setp.eq.u32 %lead, %t, 0; mov.u32 %one, 1; mov.u32 %bar, m;
 @%lead mbarrier.init.shared::cta.b64 [%bar], %one;
 @%lead mbarrier.arrive.expect_tx.shared::cta.b64 %st, [%bar], 256;
 mov.u32 %other, %cluster_ctarank; xor.b32 %other, %other, 1;
