@@ -8,7 +8,7 @@
 //   cluster_read4(address, rank)      four floats at an address of shared memory, aligned to 16 bytes
 //   cluster_address(address, rank)    the same place of block `rank`, for what follows
 //   cluster_send(to, v, barrier)      16 bytes on their way to a block, counted at an mbarrier there
-//                                     (lib/tma.cuh)
+//                                     (lib/hopper.cuh)
 //   cluster_leave()                   before a block ends, behind cluster_arrive: its shared memory has been
 //                                     read by the others
 #pragma once

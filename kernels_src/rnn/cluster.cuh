@@ -15,7 +15,7 @@
 // sums have them, batch rows 2t, 2t + 1 of unit g. turn() makes one of the other.
 #pragma once
 #include "lib/cluster.cuh"
-#include "lib/tma.cuh"
+#include "lib/hopper.cuh"
 #include "rnn/persist.cuh"
 
 namespace cydnn {

@@ -62,8 +62,11 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
         const int unit = chunk / (4 * NT) * 32 + chunk % 4 * 8;
         states[i] = chunk_of<false>(hx && i < area && b < batch, hx + b * hx_row, unit, hidden);
     }
-    if (threadIdx.x == 0) UNROLL for (int i = 0; i < 2; ++i) barrier_init(full + i, 1);
-    if (threadIdx.x == 0) UNROLL for (int i = 0; i < 2; ++i) barrier_expect(full + i, bytes);
+    if (threadIdx.x == 0) {
+        UNROLL for (int i = 0; i < 2; ++i) barrier_init(full + i, 1);
+        barriers_begin();
+        UNROLL for (int i = 0; i < 2; ++i) barrier_expect(full + i, bytes);
+    }
     Sums product(states + 2 * area + warp * max(pairs - Sums::Near, 0) * Sums::Tiles * 64, pairs);
     if (hidden % 8 == 0 && reinterpret_cast<uint64_t>(weights) % 16 == 0)
         product.template hold<true>(weights, unit0, hidden);
