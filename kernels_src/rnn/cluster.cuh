@@ -35,23 +35,11 @@ template <class Elem> DEVICE unsigned word_or_zero(bool is_there, const Elem* p)
 }
 template <class Elem> DEVICE void store_word(Elem* p, unsigned v) { *reinterpret_cast<unsigned*>(p) = v; }
 
-// The chunk of eight neighbours of a row from `first` on, zeros beyond `end`, which is even; wide: all of it
-// is there and aligned, or nothing.
-template <bool IsWide, class Elem>
-DEVICE uint4 chunk_of(bool is_there, const Elem* row, int first, int end) {
-    if (IsWide) return is_there && first < end ? *reinterpret_cast<const uint4*>(row + first) : uint4{};
-    unsigned v[4];
-    UNROLL for (int i = 0; i < 4; ++i)
-        v[i] = word_or_zero(is_there && first + 2 * i < end, row + first + 2 * i);
-    return {v[0], v[1], v[2], v[3]};
-}
-
 // The sums of a warp. Near: pairs whose weights are in registers; those of the others are in `far`. `pairs`
 // is a multiple of Four; chunks of Ahead pairs are on their way while others are used.
 template <class Elem, class Cell, int NTiles> struct ClusterProduct {
     static constexpr int G = Cell::Gates, Groups = G == 1 ? 2 : 1, Tiles = G == 1 ? 1 : 2, Four = 4;
-    static constexpr int Near = NTiles == 4 ? 4 : 8, Ahead = NTiles == 1 ? 2 : 1;
-    static constexpr int Chains = 8 / (Tiles * NTiles);
+    static constexpr int Near = 8, Ahead = 2 / NTiles, Chains = 8 / (Tiles * NTiles);
     unsigned near[Near][Tiles][2][4];
     float sums[Chains][Tiles][NTiles][4];
     uint4* far;
@@ -64,7 +52,6 @@ template <class Elem, class Cell, int NTiles> struct ClusterProduct {
 
     DEVICE ClusterProduct(uint4* far, int pairs) : far(far), pairs(pairs), lane(threadIdx.x % 32) {}
 
-    template <bool IsWide>
     DEVICE void fragment(unsigned (&a)[2][4], const Elem* weights, int tile, int pair, int unit,
                          int hidden) const {
         uint4 rows[2];
@@ -73,19 +60,20 @@ template <class Elem, class Cell, int NTiles> struct ClusterProduct {
             // constant and nowhere else: copies and zeros would be made again for every product.
             const int half = 2 * tile + i, none = gate(half) >= G;
             const int u = unit + 8 * group(half) + (lane / 4 ^ none);
-            const Elem* row = weights + (i64(gate(half) - none) * hidden + u) * hidden;
-            rows[i] = chunk_of<IsWide>(u < hidden, row, 32 * pair + lane % 4 * 8, hidden);
+            const int in = 32 * pair + lane % 4 * 8;
+            const Elem* from = weights + (i64(gate(half) - none) * hidden + u) * hidden + in;
+            rows[i] = u < hidden && in < hidden ? *reinterpret_cast<const uint4*>(from) : uint4{};
         }
         a[0][0] = rows[0].x, a[0][1] = rows[1].x, a[0][2] = rows[0].y, a[0][3] = rows[1].y;
         a[1][0] = rows[0].z, a[1][1] = rows[1].z, a[1][2] = rows[0].w, a[1][3] = rows[1].w;
     }
     // Brings the weights of the units from `unit` on to where they stay.
-    template <bool IsWide> DEVICE void hold(const Elem* weights, int unit, int hidden) {
+    DEVICE void hold(const Elem* weights, int unit, int hidden) {
         UNROLL for (int j = 0; j < Near; ++j) UNROLL for (int m = 0; m < Tiles; ++m)
-            fragment<IsWide>(near[j][m], weights, m, j, unit, hidden);
+            fragment(near[j][m], weights, m, j, unit, hidden);
         NO_UNROLL for (int j = Near; j < pairs; ++j) UNROLL for (int m = 0; m < Tiles; ++m) {
             unsigned a[2][4];
-            fragment<IsWide>(a, weights, m, j, unit, hidden);
+            fragment(a, weights, m, j, unit, hidden);
             UNROLL for (int k = 0; k < 2; ++k)
                 far[(((j - Near) * Tiles + m) * 2 + k) * 32 + lane] = {a[k][0], a[k][1], a[k][2], a[k][3]};
         }

@@ -5,7 +5,7 @@ about   = """All steps of one layer of a recurrent network in one launch: a clus
              to block through distributed shared memory (mma.sync, f32 sums)."""
 T       = ["f16", "bf16"]
 CELL    = ["vanilla", "lstm", "gru"]
-NT      = [1, 2, 4]
+NT      = [1, 2]
 targets = ["sm_90"]
 params  = ["const T* weights", "const T* bias", "const T* x", "T* gates", "T* cells", "T* out",
            "const T* keep", "T* kept", "const T* hx", "const T* cx", "T* hy", "T* cy", "const int* starts",
@@ -17,13 +17,13 @@ block   = ["32 * warps", 1, 1]
 grid    = ["blocks", "ceil_div(batch, 8 * NT)", "directions"]
 cluster = ["blocks", 1, 1]
 smem    = """4096 * NT * ceil_div(hidden, 128) + warps * (1024 if CELL == 'vanilla' else 2048) \
-             * max(4 * ceil_div(hidden, 128) - (4 if NT == 4 else 8), 0)"""
+             * max(4 * ceil_div(hidden, 128) - 8, 0)"""
 extra   = ["blocks", "directions", "warps"]
-needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= warps", "warps <= 8",
+needs   = ["hidden % 8 == 0", "steps >= 1", "1 <= warps", "warps <= 8",
            "blocks * warps * (16 if CELL == 'vanilla' else 8) >= hidden"]
-problems = ["""rnn_fwd t4n{8 * NT}i8 hidden={134 if NT == 4 else 262} bidirectional=True \
+problems = ["""rnn_fwd t4n{8 * NT}i8 hidden=264 bidirectional=True \
                batches={8 * NT},{8 * NT - 3},2,1 cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
-            """rnn_fwd t3n{8 * NT - 3}i8 hidden={136 if NT == 4 else 264} layers=2 dropout=0.5 \
+            """rnn_fwd t3n{8 * NT - 3}i8 hidden=280 layers=2 dropout=0.5 \
                cell={'tanh' if CELL == 'vanilla' else CELL} {T} hx=none cx=none""",
             """rnn_fwd t2n{8 * NT + 2}i8 hidden=24 cell={'tanh' if CELL == 'vanilla' else CELL} {T} \
                reserve=none"""]
@@ -52,7 +52,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     const int warps = blockDim.x / 32, row0 = blockIdx.y * 8 * NT;
     const int unit0 = (blockIdx.x * warps + warp) * 8 * Groups, owners = ceil_div(hidden, warps * 8 * Groups);
     const int pairs = 4 * ceil_div(hidden, 128), area = pairs * NT * 32;
-    const int bytes = ceil_div(hidden, 8) * 128 * NT;
+    const int bytes = hidden * 16 * NT;          // that come at a step
     hx += hx ? dir * hx_dir : 0, cx += cx ? dir * cx_dir : 0, hy += hy ? dir * hy_dir : 0;
     cy += cy ? dir * cy_dir : 0, weights += dir * weights_dir, bias += dir * 2 * G * hidden;
 
@@ -60,7 +60,10 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     NO_UNROLL for (int i = threadIdx.x; i < 2 * area; i += blockDim.x) {
         const int chunk = i / 8, b = row0 + chunk / 4 % NT * 8 + (i - chunk % 4 * 2) % 8;
         const int unit = chunk / (4 * NT) * 32 + chunk % 4 * 8;
-        states[i] = chunk_of<false>(hx && i < area && b < batch, hx + b * hx_row, unit, hidden);
+        unsigned v[4];
+        UNROLL for (int w = 0; w < 4; ++w)
+            v[w] = word_or_zero(hx && i < area && b < batch && unit < hidden, hx + b * hx_row + unit + 2 * w);
+        states[i] = {v[0], v[1], v[2], v[3]};
     }
     if (threadIdx.x == 0) {
         UNROLL for (int i = 0; i < 2; ++i) barrier_init(full + i, 1);
@@ -68,10 +71,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
         UNROLL for (int i = 0; i < 2; ++i) barrier_expect(full + i, bytes);
     }
     Sums product(states + 2 * area + warp * max(pairs - Sums::Near, 0) * Sums::Tiles * 64, pairs);
-    if (hidden % 8 == 0 && reinterpret_cast<uint64_t>(weights) % 16 == 0)
-        product.template hold<true>(weights, unit0, hidden);
-    else
-        product.template hold<false>(weights, unit0, hidden);
+    product.hold(weights, unit0, hidden);
     float bias_x[Groups][G] = {}, bias_h[Groups] = {}, c[NT][Groups][2];
     unsigned h[NT][Groups];                      // of sums' way
     UNROLL for (int p = 0; p < Groups; ++p) {

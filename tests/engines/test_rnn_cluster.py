@@ -24,10 +24,10 @@ H200, ENGINE = KNOWN["h200"], BY_INDEX[RnnFwdCluster.index]
 LINES = [
     "rnn_fwd t3n9i8 cell=lstm hidden=40 f16", "rnn_fwd t4n9i8 cell=gru hidden=72 batches=9,9,4,1 bf16",
     "rnn_fwd t4n9i8 cell=lstm hidden=64 batches=9,8,8,2 bidirectional=True f16",
-    "rnn_fwd t3n3i8 cell=tanh hidden=140 layers=2 dropout=0.5 f16",
+    "rnn_fwd t3n3i8 cell=tanh hidden=144 layers=2 dropout=0.5 f16",
     "rnn_fwd t1n18i8 cell=gru hidden=136 bidirectional=True hx=none f16",
-    "rnn_fwd t3n34i26 cell=lstm hidden=26 layers=2 input=skip reserve=none cx=none f16",
-    "rnn_fwd t3n2i8 cell=relu hidden=520 bf16", "rnn_fwd t3n2i8 cell=lstm hidden=300 hy=none f16",
+    "rnn_fwd t3n34i24 cell=lstm hidden=24 layers=2 input=skip reserve=none cx=none f16",
+    "rnn_fwd t3n2i8 cell=relu hidden=520 bf16", "rnn_fwd t3n2i8 cell=lstm hidden=304 hy=none f16",
     "rnn_fwd t2n17i8 cell=gru hidden=512 reserve=none bf16",
 ]
 
@@ -80,11 +80,11 @@ def test_bits_do_not_depend_on_how_many_blocks_share_a_direction():
 # ---- What it says of itself ----
 
 @pytest.mark.parametrize("line, sentence", [
-    ("rnn_fwd t3n5i8 cell=lstm hidden=514 f16",
-     "hidden must be at most 512 of cell lstm (8 blocks of 8 warps); got 514"),
-    ("rnn_fwd t3n5i8 cell=relu hidden=1026 bf16",
-     "hidden must be at most 1024 of cell relu (8 blocks of 8 warps); got 1026"),
-    ("rnn_fwd t3n5i8 cell=gru hidden=33 f16", "hidden must be even (two neighbours at once); got 33"),
+    ("rnn_fwd t3n5i8 cell=lstm hidden=520 f16",
+     "hidden must be at most 512 of cell lstm (8 blocks of 8 warps); got 520"),
+    ("rnn_fwd t3n5i8 cell=relu hidden=1032 bf16",
+     "hidden must be at most 1024 of cell relu (8 blocks of 8 warps); got 1032"),
+    ("rnn_fwd t3n5i8 cell=gru hidden=36 f16", "hidden must be a multiple of 8 (units of a warp); got 36"),
     ("rnn_fwd t3n5i8 cell=gru hidden=32 f32", "x must be one of f16 bf16; got f32"),
 ])
 def test_refusals(line, sentence):
@@ -94,7 +94,8 @@ def test_refusals(line, sentence):
 def test_it_refuses_what_is_not_aligned():
     p = Problem.parse("rnn_fwd t3n5i8 cell=gru hidden=32 f16")
     made = alone.of(p.op, alignment=2, **{n: d for n, d in p.operands.items() if d is not None})
-    assert "x must be aligned to 4 bytes; got 2" in ENGINE.reasons(made, H200)
+    reasons = ENGINE.reasons(made, H200)
+    assert {"x must be aligned to 4 bytes; got 2", "w must be aligned to 16 bytes; got 2"} <= set(reasons)
 
 
 def test_it_refuses_other_devices():
@@ -111,7 +112,7 @@ def test_blocks_have_units_and_all_units_have_a_block(hidden, units):
     cell = "lstm" if units == 8 else "tanh"
     problem, configs = offered(f"rnn_fwd t3n40i8 cell={cell} hidden={hidden} f16")
     net = Net.of(alone.match(problem))
-    assert configs and {c.rows for c in configs} <= {8, 16, 32}
+    assert configs and {c.rows for c in configs} <= {8, 16}
     for config in configs:
         form = form_of(net, config)
         owned = form.warps * units

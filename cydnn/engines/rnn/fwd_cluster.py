@@ -8,9 +8,9 @@ from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Knob
 from .forward import Forward
-from .layers import KERNEL_CELLS, Net, uneven, weights_of
+from .layers import KERNEL_CELLS, Net, unaligned, weights_of
 
-BLOCKS, ROWS = Knob("blocks", (8, 4, 2, 1)), Knob("rows", (8, 16, 32))
+BLOCKS, ROWS = Knob("blocks", (8, 4, 2, 1)), Knob("rows", (8, 16))
 WARPS, BARRIERS = 8, 16                          # of a block, at most; bytes of them
 STEP_US = 1.0                                    # of a step with little to do: exchange and gates
 GATE_CLOCKS = 200                                # of a further n tile
@@ -38,7 +38,7 @@ def units_of(net) -> int:
 def form_of(net, config) -> Form:
     units, n_tiles = units_of(net), config.rows // 8
     warps, pairs = ceil_div(ceil_div(net.hidden, units), config.blocks), 4 * ceil_div(net.hidden, 128)
-    far, m_tiles = max(pairs - (4 if n_tiles == 4 else 8), 0), 1 if net.gates == 1 else 2
+    far, m_tiles = max(pairs - 8, 0), 1 if net.gates == 1 else 2
     smem = 1024 * (n_tiles * pairs + warps * far * m_tiles)
     clusters = ceil_div(net.batch, config.rows) * net.directions
     return Form(config.blocks, warps, n_tiles, clusters, pairs, far, m_tiles, smem)
@@ -69,7 +69,9 @@ class RnnFwdCluster(Forward):
 
     def refuse_net(self, p, dev):
         net = Net.of(p)
-        yield from uneven(net)
+        if net.hidden % 8:
+            yield f"hidden must be a multiple of 8 (units of a warp); got {net.hidden}"
+        yield from unaligned(net, w=16)
         blocks, units = max(BLOCKS.values), units_of(net)
         if net.hidden > blocks * WARPS * units:
             yield (f"hidden must be at most {blocks * WARPS * units} of cell {net.op.cell} "

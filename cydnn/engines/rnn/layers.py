@@ -229,12 +229,11 @@ def us_of(inners, dev) -> float:
     return sum([inner.choice(dev)[0] for inner in inners])
 
 
-def uneven(net):
-    """The reasons why two neighbours cannot be read and written at once."""
-    least = 2 * net.dtype.bytes
-    if net.hidden % 2:
-        yield f"hidden must be even (two neighbours at once); got {net.hidden}"
+def unaligned(net, **more):
+    """Reasons: tensors whose neighbours cannot be read and written two at once, or as many bytes as ``more``
+    says."""
     for name, tensor in net.p.operands.items():
+        least = more.get(name, 2 * net.dtype.bytes)
         if tensor is not None and name != "states" and tensor.alignment < least:
             yield f"{name} must be aligned to {least} bytes; got {tensor.alignment}"
 

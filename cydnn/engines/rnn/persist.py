@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Knob
-from .layers import KERNEL_CELLS, Net, uneven, weights_of
+from .layers import KERNEL_CELLS, Net, unaligned, weights_of
 
 FRAGMENT = 512                                   # bytes of an m tile at a k step
 PARTS, STATES = 2560, 1024                       # of the sums of an m tile by an n tile; of its units' states
@@ -164,7 +164,9 @@ class Persist:
 
     def refuse_net(self, p, dev):
         net = Net.of(p)
-        yield from uneven(net)
+        if net.hidden % 2:
+            yield f"hidden must be even (two neighbours at once); got {net.hidden}"
+        yield from unaligned(net)
         if not self.configs(p, dev):
             yield (f"the blocks of hidden {net.hidden}, batch {net.batch}, {net.op.layers} layers and "
                    f"{net.directions} directions must run at once; the device has {dev.sms} SMs with "
