@@ -19,7 +19,7 @@ cluster = ["blocks", 1, 1]
 smem    = """4096 * NT * ceil_div(hidden, 128) + warps * (1024 if CELL == 'vanilla' else 2048) \
              * max(4 * ceil_div(hidden, 128) - 8, 0)"""
 extra   = ["blocks", "directions", "warps"]
-needs   = ["hidden % 8 == 0", "steps >= 1", "1 <= warps", "warps <= 8",
+needs   = ["hidden % 8 == 0", "steps >= 1", "1 <= warps", "warps <= 8", "blocks >= 2",
            "blocks * warps * (16 if CELL == 'vanilla' else 8) >= hidden"]
 problems = ["""rnn_fwd t4n{8 * NT}i8 hidden=264 bidirectional=True \
                batches={8 * NT},{8 * NT - 3},2,1 cell={'relu' if CELL == 'vanilla' else CELL} {T}""",

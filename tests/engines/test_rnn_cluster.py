@@ -116,7 +116,7 @@ def test_blocks_have_units_and_all_units_have_a_block(hidden, units):
     for config in configs:
         form = form_of(net, config)
         owned = form.warps * units
-        assert owned * form.blocks >= hidden and (form.blocks == 1 or owned * form.blocks // 2 < hidden)
+        assert owned * form.blocks >= hidden and (form.blocks == 2 or owned * form.blocks // 2 < hidden)
 
 
 def test_cost_prefers_it_where_steps_are_small():

@@ -10,7 +10,7 @@ from ..engine import Config, Knob
 from .forward import Forward
 from .layers import KERNEL_CELLS, Net, unaligned, weights_of
 
-BLOCKS, ROWS = Knob("blocks", (8, 4, 2, 1)), Knob("rows", (8, 16))
+BLOCKS, ROWS = Knob("blocks", (8, 4, 2)), Knob("rows", (8, 16))
 WARPS, BARRIERS = 8, 16                          # of a block, at most; bytes of them
 STEP_US = 1.0                                    # of a step with little to do: exchange and gates
 GATE_CLOCKS = 200                                # of a further n tile
@@ -61,7 +61,7 @@ class RnnFwdCluster(Forward):
         found = []
         for blocks, rows in product(BLOCKS.values, ROWS.values):
             form = form_of(net, config := Config(blocks=blocks, rows=rows))
-            is_idle = blocks > 1 and blocks // 2 * form.warps * units_of(net) >= net.hidden
+            is_idle = blocks > 2 and blocks // 2 * form.warps * units_of(net) >= net.hidden
             fits = form.warps <= WARPS and form.smem_bytes + BARRIERS <= dev.smem_bytes
             if fits and not is_idle and (rows == ROWS.values[0] or rows < 2 * net.batch):
                 found.append(config)
