@@ -3,32 +3,17 @@ configurations, more tiles than blocks, and what is refused."""
 from __future__ import annotations
 
 import random
-import sys
-from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "device" / "ptx")]
-import watched
-from cydnn import device as devices, plan
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.heuristics import candidates
-from cydnn.heuristics.choice import Part
 from cydnn.ops import Matmul, Problem
-from support import graphs
+from support import hopper
 from support.alone import match, steps
-from support.matrix import blended, plain
+from support.hopper import H200
 
-ENGINE, H200 = BY_INDEX[189], KNOWN["h200"]
-
-
-def device(sms=0):
-    found = watched.WatchedDevice("sm_90")
-    found.facts = replace(found.facts, sms=sms or found.facts.sms)
-    return found
+ENGINE = BY_INDEX[189]
 
 
 def operand(rng, kind, batch, rows, columns, transposed, gap) -> tuple:
@@ -61,14 +46,7 @@ def drawn(rng) -> Problem:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_problems(seed):
-    rng = random.Random(seed)
-    problem = drawn(rng)
-    while not ENGINE.accepts(match(problem), H200):
-        problem = drawn(rng)
-    config = rng.choice(list(ENGINE.configs(match(problem), H200)))
-    numbers = rng.choice([plain, plain, blended])(problem.op)
-    outcome = watched.run(problem, device(), seed, [ENGINE], config=config, scalars=numbers)
-    assert outcome.ran and not outcome.findings, (str(problem), str(config), outcome)
+    hopper.check_drawn(ENGINE, drawn, seed)
 
 
 def test_most_draws_are_taken():
@@ -83,40 +61,11 @@ def test_most_draws_are_taken():
     "tile=64x128 splits=1 out=rows team=2"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, seed):
-    """Three blocks take all tiles, in any order of warps."""
-    problem = Problem.parse("matmul a=200x300:bf16@1,200 b=300x392:bf16 c=200x392:bf16")
-    small = device(3)
-    small.seed = seed
-    config = type(ENGINE.best(match(problem), H200)).parse(config, ENGINE.knobs)
-    outcome = watched.run(problem, small, 1, [ENGINE], config=config, scalars=plain(problem.op))
-    assert outcome.ran and not outcome.findings, outcome
+    hopper.check_turns(ENGINE, "matmul a=200x300:bf16@1,200 b=300x392:bf16 c=200x392:bf16", config, seed)
 
 
 def test_graphs_around_it():
-    """Nodes behind it, extra tensors and outputs, in random configurations."""
-    machine, numpy, found = device(), devices.get("numpy"), 0
-    for seed in range(400):
-        rng = random.Random(f"wgmma {seed}")
-        drawing = graphs.anchored(rng, Matmul)
-        graph = drawing.graph(shuffled=True)
-        for choice in candidates(graph, machine.facts):
-            ours = [p for p in choice.parts if p.engine is ENGINE and p.match.behind]
-            if not ours:
-                continue
-            found += 1
-            config = rng.choice(list(ENGINE.configs(ours[0].match, machine.facts)))
-            chosen = Part(ours[0].match, ENGINE, config, ours[0].us)
-            parts = tuple(chosen if p is ours[0] else p for p in choice.parts)
-            with np.errstate(all="ignore"):
-                want = graphs.run(graph, drawing.values, numpy)
-            with watched.watching():
-                got = graphs.execute(plan.made(replace(choice, parts=parts), machine), drawing.values)
-            wrong = graphs.differences(graph, got, want)
-            assert not wrong, f"{choice.text}\n" + "\n".join(wrong)
-            break
-        if found == 12:
-            return
-    raise AssertionError(f"12 graphs must have it; got {found}")
+    hopper.check_graphs(ENGINE, Matmul)
 
 
 # ---- What it says no to ----

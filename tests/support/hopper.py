@@ -1,0 +1,80 @@
+"""The tile program of Hopper under its engines: on the interpreter, in random configurations."""
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "device" / "ptx")]
+import watched
+from cydnn import device as devices, plan
+from cydnn.device.facts import KNOWN
+from cydnn.heuristics import candidates
+from cydnn.heuristics.choice import Part
+from cydnn.ops import Problem
+from support import graphs
+from support.alone import match
+from support.matrix import blended, plain
+
+H200 = KNOWN["h200"]
+
+
+def device(sms=0):
+    """One with all checks, of so many SMs."""
+    found = watched.WatchedDevice("sm_90")
+    found.facts = replace(found.facts, sms=sms or found.facts.sms)
+    return found
+
+
+def check(engine, problem, config, numbers=plain, machine=None, seed=1):
+    """The very bits of small whole numbers, and no finding."""
+    outcome = watched.run(problem, machine or device(), seed, [engine], config=config,
+                          scalars=numbers(problem.op))
+    assert outcome.ran and not outcome.findings, (str(problem), str(config), outcome)
+
+
+def check_drawn(engine, draw, seed):
+    """A random problem that the engine takes, in a random configuration."""
+    rng = random.Random(seed)
+    problem = draw(rng)
+    while not engine.accepts(match(problem), H200):
+        problem = draw(rng)
+    config = rng.choice(list(engine.configs(match(problem), H200)))
+    check(engine, problem, config, rng.choice([plain, plain, blended]), seed=seed)
+
+
+def check_turns(engine, line, config, seed):
+    """Three blocks take all tiles, in any order of warps."""
+    problem, small = Problem.parse(line), device(3)
+    small.seed = seed
+    check(engine, problem, type(engine.best(match(problem), H200)).parse(config, engine.knobs), machine=small)
+
+
+def check_graphs(engine, op, count=12, seeds=400):
+    """``count`` graphs with nodes behind it, extra tensors and outputs, in random configurations."""
+    machine, numpy, found = device(), devices.get("numpy"), 0
+    for seed in range(seeds):
+        rng = random.Random(f"wgmma {seed}")
+        drawing = graphs.anchored(rng, op)
+        graph = drawing.graph(shuffled=True)
+        for choice in candidates(graph, machine.facts):
+            ours = [p for p in choice.parts if p.engine is engine and p.match.behind]
+            if not ours:
+                continue
+            found += 1
+            config = rng.choice(list(engine.configs(ours[0].match, machine.facts)))
+            chosen = Part(ours[0].match, engine, config, ours[0].us)
+            parts = tuple(chosen if p is ours[0] else p for p in choice.parts)
+            with np.errstate(all="ignore"):
+                want = graphs.run(graph, drawing.values, numpy)
+            with watched.watching():
+                got = graphs.execute(plan.made(replace(choice, parts=parts), machine), drawing.values)
+            wrong = graphs.differences(graph, got, want)
+            assert not wrong, f"{choice.text}\n" + "\n".join(wrong)
+            break
+        if found == count:
+            return
+    raise AssertionError(f"{count} graphs must have it; got {found}")
