@@ -13,6 +13,7 @@ from .conv.dgrad_mma import ConvDgradMma
 from .conv.dgrad_mma_repack import ConvDgradMmaRepack
 from .conv.dgrad_scatter import ConvDgradScatter
 from .conv.dgrad_simt import ConvDgradSimt
+from .conv.dgrad_wgmma import ConvDgradWgmma
 from .conv.dgrad_winograd2 import ConvDgradWinograd2
 from .conv.dgrad_winograd4 import ConvDgradWinograd4
 from .conv.fprop_any import ConvFpropAny
@@ -145,7 +146,7 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvFpropDepthwise, ConvFpropWgmma, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma,
     ConvFpropGemm, ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft,
     ConvFpropFftTiling, ConvFpropAny,
-    ConvDgradDepthwise, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
+    ConvDgradDepthwise, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
     ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic,
     ConvWgradIndexed, ConvWgradAny,

@@ -1,11 +1,12 @@
 /*@kernel
 name    = "conv_wgmma_{T}_{TILE_M}x{TILE_N}_{W_MAJOR}"
 about   = """y[pixels, n] = im2col(x)[pixels, taps and channels] @ w on Hopper's tensor cores (TMA, wgmma, \
-             f32 sums), channels innermost; the depth may be split."""
+             f32 sums), channels innermost; the depth may be split. bk: forward. bn: the data gradient of \
+             unit stride, where x is dy and y is dx."""
 T       = ["f16", "bf16"]
 TILE_M  = [128, 64]
 TILE_N  = [256, 128, 64]
-W_MAJOR = ["bk"]
+W_MAJOR = ["bk", "bn"]
 when    = ["TILE_M == 128 or TILE_N > 64"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* parts",
@@ -24,36 +25,46 @@ needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "sp
            "4 <= rank and rank <= 5", "groups == 1 or splits == 1", "groups == 1 or channels % 64 == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648"]
 marks   = ["epilogue"]
-problems = ["""conv_fprop n2c24h9w5 k{TILE_N - 8}r3s2 pre_pad=1,0 post_pad=0,2 stride=2,1 dilation=1,2 \
-               {T} nhwc""",
-            """conv_fprop x=1x72x5x6:{T}@2160,1,432,72 w={TILE_N - 3}x72x2x1:{T}@144,1,72,72 \
-               y=1x{TILE_N - 3}x4x6:{T}@{24 * TILE_N - 72},24,6,1 mode=convolution""",
-            """conv_fprop n2c16d3h5w6 k21t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 stride=2,1,3 dilation=1,2,1 \
-               mode=convolution {T} nhwc""",
-            """{'conv_fprop n1c128h3w5 k48r1s2 groups=2' if TILE_M + TILE_N == 192 else ''} \
-               {T + ' nhwc' if TILE_M + TILE_N == 192 else ''}""",
+problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
+               n2c{24 if W_MAJOR == 'bk' else TILE_N - 8}h9w5 k{TILE_N - 8 if W_MAJOR == 'bk' else 24}r3s2 \
+               stride={2 if W_MAJOR == 'bk' else 1},1 dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc""",
+            """{'conv_fprop x=1x72x5x6' if W_MAJOR == 'bk' else 'conv_dgrad dy=1x72x4x6'}:{T}@2160,1,432,72 \
+               w={TILE_N - 3 if W_MAJOR == 'bk' else 72}x{72 if W_MAJOR == 'bk' else TILE_N - 3}x2x1:{T}\
+@512,1,256,256 {'y' if W_MAJOR == 'bk' else 'dx'}=1x{TILE_N - 3}x{4 if W_MAJOR == 'bk' else 5}x6:{T}\
+@{30 * TILE_N},30,6,1 mode=convolution""",
+            """{'conv_fprop n2c16d3h5w6 k21t2r3s2 stride=2,1,3' if W_MAJOR == 'bk' else \
+               'conv_dgrad n1c24d3h5w6 k16t2r3s2'} dilation=1,2,1 \
+               pre_pad=1,0,2 post_pad=0,2,1 mode=convolution {T} nhwc""",
+            """{'conv_fprop' if W_MAJOR == 'bk' and TILE_M + TILE_N == 192 else \
+               'conv_dgrad' if TILE_M + TILE_N == 192 else ''} \
+               {'n1c128h3w5 k128r1s2 groups=2' if TILE_M + TILE_N == 192 else ''} \
+               {T if TILE_M + TILE_N == 192 else ''} {'nhwc' if TILE_M + TILE_N == 192 else ''}""",
             """{'conv_fprop n5c8h13w16 k136r1s1 f16 nhwc' \
-               if (T, TILE_M, TILE_N) == (f16, 128, 64) else ''}"""]
+               if (T, TILE_M, TILE_N, W_MAJOR) == (f16, 128, 64, 'bk') else ''}""",
+            """{'conv_dgrad n5c136h13w16 k8r1s1 f16 nhwc' \
+               if (T, TILE_M, TILE_N, W_MAJOR) == (f16, 64, 128, 'bn') else ''}"""]
 @*/
-// m = pixels of y (of all images), n = filters of a group, k = 64 for each tap and 64 channels of a group;
-// the taps of 64 channels follow each other. Tap t of output o reads input o * stride + first + t * dilation.
-// A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth, as in
-// matmul_wgmma. rank: of x's map, whose base pixels are those of y. The dims of w's map: channels, filters,
-// width, height, depth. y_form as in tile/wgmma_blocks.cuh; the map of `boxes` has dims n, m, groups.
+// m = pixels of y (of all images), n = its channels in a group, k = 64 for each tap and 64 channels of x in
+// a group; the taps of 64 channels follow each other. Tap t of output o reads input o * stride + first + t *
+// dilation. A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth, as in
+// matmul_wgmma. rank: of x's map, whose base pixels are the pixels of y. The dims of w's map: c, k, width,
+// height, depth of the filters. y_form as in tile/wgmma_blocks.cuh; the map of `boxes` has dims n, m, groups.
 #include "mma_rows.cuh"
 #include "tile/wgmma_blocks.cuh"
 
 namespace cydnn {
 struct bk { static constexpr bool k_major = true; };
+struct bn { static constexpr bool k_major = false; };
 
-template <class Tile, class B> struct Windows {
+template <class Tile, class Major> struct Windows {
+    using B = WgmmaPanel<Tile::n, Major::k_major>;
     const CUtensorMap &x, &w;
     const Array<FastDiv, 3>&out, &taps;
     const Array<int, 3>&stride, &first, &dilation;
     int rank, channels, columns, is_flipped;
     i64 y_n;
     int at[4] = {}, tap[3] = {};                         // base pixel: n, d, h, w
-    int chunk = 0, group_channel = 0, filter = 0;
+    int chunk = 0, x_channel = 0, w_depth = 0, w_row = 0;    // of 64 in the group; where the group begins
 
     DEVICE void ahead() const { tensor_ahead(x), tensor_ahead(w); }
     DEVICE void box(unsigned group, int (&at)[3]) const { at[0] = group, at[1] = 0, at[2] = 0; }
@@ -62,18 +73,20 @@ template <class Tile, class B> struct Windows {
     DEVICE void begin(const TileAt& tile, int depth) {
         unsigned rest = depth / 64, digit;
         UNROLL for (int d = 2; d >= 0; --d) rest = taps[d].divmod(rest, digit), tap[d] = digit;
-        chunk = rest * 64, group_channel = tile.matrix * channels, filter = column(tile.matrix) + tile.col;
+        chunk = rest * 64, x_channel = tile.matrix * channels;
+        w_depth = Major::k_major ? 0 : x_channel;
+        w_row = (Major::k_major ? column(tile.matrix) : 0) + tile.col;
         pixel_of(tile.row, out.v, at);
         UNROLL for (int d = 0; d < 3; ++d) at[d + 1] = at[d + 1] * stride[d] + first[d];
     }
     DEVICE void load(unsigned char* stage, uint64_t* full) {
-        const int c = group_channel + chunk, by[3] = {
+        const int c = x_channel + chunk, by[3] = {
             tap[2] * dilation[2], tap[1] * dilation[1], tap[0] * dilation[0]};
         if (rank == 4) pixels_load(stage, x, {c, at[3], at[2], at[0]}, {by[0], by[1]}, full);
         else pixels_load(stage, x, {c, at[3], at[2], at[1], at[0]}, by, full);
         int of[3];                                       // the filter's tap: width first
         UNROLL for (int d = 0; d < 3; ++d) of[2 - d] = is_flipped ? int(taps[d].by) - 1 - tap[d] : tap[d];
-        B::load(stage + Tile::a_bytes, w, chunk, filter, of, full);
+        B::load(stage + Tile::a_bytes, w, w_depth + chunk, w_row, of, full);
         if (++tap[2] < int(taps[2].by)) return;
         tap[2] = 0;
         if (++tap[1] < int(taps[1].by)) return;
@@ -92,11 +105,10 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     Array<FastDiv, 3> taps, Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
     using Tile = WgmmaTile<TILE_M, TILE_N>;
     using A = WgmmaPanel<TILE_M, true>;
-    using B = WgmmaPanel<TILE_N, W_MAJOR::k_major>;
+    using Source = Windows<Tile, W_MAJOR>;
     extern __shared__ unsigned char shared[];
-    Windows<Tile, B> source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped,
-                                y_n};
+    Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, y_n};
     const WgmmaOut<T> to = {y, parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
-    wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>(m, n, band, groups, splits),
+    wgmma_blocks<T, Tile, A, Source::B>(shared, source, TileOrder<Tile>(m, n, band, groups, splits),
                                 Depth{k, split_k, team}, boxes, to);
 }

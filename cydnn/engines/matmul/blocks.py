@@ -147,10 +147,10 @@ def matrix_map(p, name, tensor, dims, step, g, batch_steps, side) -> TensorMap:
     """The map of the matrices of an operand: two dims, three of the batch; those that do not move are 1."""
     every = (*dims, *(d if s else 1 for d, s in zip(g.batch[:BATCH_DIMS], batch_steps)))
     strides = (step, *batch_steps[:BATCH_DIMS])
-    return tiled_map(p, name, tensor, every, strides, (LINE, side, 1, 1, 1))
+    return tiled_map(p.ptr(name), tensor, every, strides, (LINE, side, 1, 1, 1))
 
 
-def tiled_map(p, name, tensor, dims, strides, box) -> TensorMap:
-    """A map of an operand; ``strides`` in elements, of any value where a dim is 1."""
+def tiled_map(pointer, tensor, dims, strides, box) -> TensorMap:
+    """A map of a tensor; ``strides`` in elements, of any value where a dim is 1."""
     found = tuple(16 if d == 1 else BYTES * s for d, s in zip(dims[1:], strides))
-    return TensorMap(p.ptr(name), tensor.dtype.name, dims, found, box, swizzle=128)
+    return TensorMap(pointer, tensor.dtype.name, dims, found, box, swizzle=128)

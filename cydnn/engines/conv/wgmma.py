@@ -1,0 +1,183 @@
+"""What the convolutions on Hopper's tile program share: windows over an image by TMA's im2col, and filters.
+
+The kernel, kernels_src/conv/conv_wgmma.cu, reads an image through windows and writes another. The data
+gradient of unit stride is such a convolution of dy with the filters from their last tap on, c and k
+exchanged.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from ... import fusion, kernels
+from ...kernels.expressions import ceil_div
+from ...kernels.tensor_map import OFFSETS
+from ...steps import TensorMap
+from ...tensor import TensorDesc
+from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, TileProgram, tiled_map
+from ..matmul.view import Matrices, along_m, is_whole, size_refusals
+from . import mma
+from .view import image_site
+
+SOURCE = "conv/conv_wgmma.cu"
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Tap t of output pixel o reads pixel o * stride + first + t * dilation of the operand ``image``, in d, h
+    and w. ``channels`` of a group are read, ``columns`` written; ``major`` as in the kernel's contract."""
+    image: str
+    size: tuple                                  # of the image
+    out: tuple
+    taps: tuple
+    stride: tuple
+    first: tuple
+    dilation: tuple
+    channels: int
+    columns: int
+    groups: int
+    is_flipped: bool
+    major: str
+
+    @property
+    def reach(self) -> tuple:
+        """The offset of the last tap."""
+        return tuple((r - 1) * d for r, d in zip(self.taps, self.dilation))
+
+
+class ConvWgmma(TileProgram):
+    """The base. Channels are innermost; deep sums are split and added in order."""
+
+    @staticmethod
+    def windows(p) -> Windows:
+        raise NotImplementedError
+
+    def refuse(self, p, dev):
+        wrong = list(self.wrong(p, dev, SOURCE))
+        wrong += [f"{name} is empty" for name, d in p.operands.items() if not d.count]
+        yield from wrong
+        if wrong:
+            return
+        v, (lead, g) = self.windows(p), self.matrices(p)
+        tensor, rank = p.operands[v.image], max(p.w.rank, 4)
+        if p.op.math != "f32":
+            yield f"compute must be f32 for {tensor.dtype} tensors; got {p.op.compute}"
+        yield from size_refusals(g)
+        if v.groups > 1 and v.channels % LINE:
+            yield (f"channels of {v.image} in a group must be a multiple of {LINE}; "
+                   f"got {v.channels} in {v.groups} groups")
+        if pixel_step(lead.tensor) is None:
+            yield f"{p.op.writes[0]} must have its pixels at one distance; got strides {lead.tensor.strides}"
+        if max(v.reach) > OFFSETS[rank]:
+            yield (f"(size - 1) * dilation of w must be at most {OFFSETS[rank]} in {rank - 2} dims; "
+                   f"got {v.reach}")
+        yield from self._wrong_operands(p, v)
+        yield from fusion.reasons(self.tail(p))
+
+    def _wrong_operands(self, p, v):
+        image, tile = p.operands[v.image], TILES["128x256"]
+        for name in (v.image, "w"):
+            if p.operands[name].alignment < 16:
+                yield f"{name} must be aligned to 16 bytes; got {p.operands[name].alignment}"
+        if not in_lines(image):
+            yield (f"{v.image} must have contiguous channels, and other strides that are multiples of 8 "
+                   f"(16 bytes); got strides {image.strides}")
+        else:
+            yield from (f"{v.image}: {reason}" for reason in kernels.map_reasons(self._pixels(p, v, tile)))
+        if not in_lines(p.w) and mma.pixel_stride(p.w) is None:
+            yield from mma.no_pixel_stride("w", p.w)
+        else:
+            filters = self._filters(p.ptr("w"), _filters_read(p), v, tile)
+            yield from (f"w: {reason}" for reason in kernels.map_reasons(filters))
+
+    def matrices(self, p):
+        """(lead, the product of im2col(image) and the filters, one for each group). Each tap is a
+        multiple of 64 deep."""
+        def make():
+            v = self.windows(p)
+            lead = p.lead(p.operands[v.image].dtype.name)
+            pixels = lead.tensor.n * prod(v.out)
+            depth = DEPTH * prod(v.taps) * ceil_div(v.channels, LINE)
+            channel = lead.tensor.strides[1] if lead.tensor.c > 1 else 0
+            still, none = (v.groups, 1, 1, 1, 1, 1), (0,) * 6
+            own = (v.columns * channel if v.groups > 1 else 0, *none[1:])
+            return lead, Matrices(pixels, v.columns, depth, (0, 0), (0, 0),
+                                  (pixel_step(lead.tensor) or 0, channel), still, none, none, own, ())
+        return p.once("wgmma matrices", make)
+
+    def is_one_sum(self, p, g):
+        return g.count > 1 or super().is_one_sum(p, g)       # the sum counts channels of one group
+
+    def tail(self, p):
+        lead, g = self.matrices(p)
+        site = image_site(lead, 8 if is_whole(g, lead.tensor) else 1)
+        return fusion.attempt(p, "wgmma", lambda: fusion.behind(p, site, lead, beta=lead.beta))
+
+    # ---- Tensor maps ----
+
+    @staticmethod
+    def _pixels(p, v, tile) -> TensorMap:
+        """The map of the image: a base pixel for each pixel that is written. Width first, and a height even
+        in one dim."""
+        d = p.operands[v.image]
+        count = max(d.rank - 2, 2)
+        size, out, stride, first = (values[::-1][:count] for values in (v.size, v.out, v.stride, v.first))
+        upper = tuple((q - 1) * s + a - (n - 1) for n, q, s, a in zip(size, out, stride, first))
+        gaps = (*d.strides[:1:-1], 0)[:count]
+        found = tiled_map(p.ptr(v.image), d, (d.c, *size, d.n), (*gaps, d.strides[0]), (LINE, tile.m))
+        return replace(found, steps=(1, *stride, 1), corners=(first, upper))
+
+    @staticmethod
+    def _filters(pointer, w, v, tile) -> TensorMap:
+        """The map of w: channels, filters, then the taps."""
+        dims, strides = (w.c, w.n, *v.taps[::-1]), (w.strides[0], *w.strides[:1:-1], 0, 0)[:4]
+        side = tile.n if v.major == "bk" else DEPTH
+        return tiled_map(pointer, w, dims, strides, (LINE, side, 1, 1, 1))
+
+    def moved_bytes(self, p, g):
+        v = self.windows(p)
+        d = p.operands[v.image]
+        touched = prod(min(n, q * r) for n, q, r in zip(v.size, v.out, v.taps))
+        return BYTES * (d.n * d.c * touched + p.w.count + g.count * g.m * g.n)
+
+    # ---- Launches ----
+
+    def cost(self, p, dev, config):
+        copied = 0.0 if in_lines(p.w) else mma.copies_us(p, dev, "w")
+        return copied + super().cost(p, dev, config)
+
+    def plan(self, p, dev, config):
+        v, (lead, g), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
+        pointer = p.ptr("w") if in_lines(p.w) else mma.packed_operand(p, "w", steps)
+        x, w = self._pixels(p, v, tile), self._filters(pointer, _filters_read(p), v, tile)
+        boxes, form = self.out(p, config, w)
+        args = dict(x=x, w=w, boxes=boxes, **lead.store(p, "y"), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
+                    groups=g.count, y_form=form, y_along_m=along_m(g), y_m=g.c[0], y_n=g.c[1],
+                    rank=len(x.dims), channels=v.channels, is_flipped=int(v.is_flipped), out=v.out,
+                    taps=v.taps, stride=v.stride, first=v.first, dilation=v.dilation)
+        kernel = f"conv_wgmma_{p.w.dtype}_{config.tile}_{v.major}"
+        return steps + self.launch(p, dev, config, kernel, args, "y")
+
+
+def _outer(d):
+    """(size, stride) of all dims but the channels."""
+    return [(n, s) for axis, (n, s) in enumerate(zip(d.dims, d.strides)) if axis != 1]
+
+
+def in_lines(d) -> bool:
+    """TMA can read it: contiguous channels, and all else at whole 16 bytes."""
+    return (d.strides[1] == 1 or d.c == 1) and not any(s % 8 for n, s in _outer(d) if n > 1)
+
+
+def _filters_read(p) -> TensorDesc:
+    """w as the kernel reads it: where it lies, or a copy with channels innermost, in whole 16 bytes."""
+    if in_lines(p.w):
+        return p.w
+    whole = TensorDesc.packed(p.w.dtype, (p.w.n, mma.padded(p.w.c), *p.w.spatial), "nhwc")
+    return TensorDesc(p.w.dtype, p.w.dims, whole.strides)
+
+
+def pixel_step(d) -> int | None:
+    """Elements from a pixel to the next, through all images; 0 where there is one, None where distances
+    differ."""
+    return mma.joined(_outer(d), alone=0)
