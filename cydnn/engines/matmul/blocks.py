@@ -96,7 +96,7 @@ class TileProgram(SplitMatmul):
         step = max(math, (t.m + t.n) * 2 * LINE / INTAKE)
 
         def estimate(splits, depth, team=1):
-            waves = ceil_div(blocks * splits * team, int(dev.sms * AT_ONCE[team]))
+            waves = ceil_div(blocks * splits * team, max(int(dev.sms * AT_ONCE[team]), 1))
             tail = TAIL + t.m * t.n * TAIL_OF
             if team > 1:                                     # blocks stay for one tile
                 tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * 4 / NEIGHBOUR)
@@ -111,7 +111,7 @@ class TileProgram(SplitMatmul):
         alone = [Config(tile=c.tile, splits=c.splits, out=out, team=1)
                  for out in outs for c in super(TileProgram, self).configs(p, dev)]
         shared = [Config(tile=tile, splits=1, out="rows", team=team)
-                  for tile in TILES for team in TEAMS[1:] if share(g.k, team)]
+                  for tile in TILES for team in TEAMS[1:] if team <= dev.sms and share(g.k, team)]
         best = min((alone[0], *shared), key=lambda config: self.cut(p, dev, config).us)
         return first_then(best, [*alone, *shared])
 
