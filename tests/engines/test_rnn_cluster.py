@@ -72,7 +72,7 @@ def outputs(line, config):
 def test_bits_do_not_depend_on_how_many_blocks_share_a_direction():
     line = "rnn_fwd t4n5i8 cell=lstm hidden=96 bidirectional=True f16"
     _, configs = offered(line)
-    assert len({c.blocks for c in configs}) == 3
+    assert len({c.size for c in configs}) == 3
     bits = [outputs(line, config) for config in configs if config.rows == 8]
     assert all(each == bits[0] for each in bits)
 
@@ -148,7 +148,7 @@ def test_planted_fault(instruction, nth, other, kinds):
     device.replaced[name] = text[:place] + other + text[text.index(";", place) + 1:]
     problem, configs = offered("rnn_fwd t6n5i8 cell=lstm hidden=96 f16")
     for config in configs:
-        if config.blocks == 2:
+        if config.size == 2:
             with pytest.raises(Finding) as found:
                 run(problem, device, 1, [ENGINE], config)
             assert found.value.kind in kinds.split("|"), found.value

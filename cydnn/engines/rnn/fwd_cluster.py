@@ -10,7 +10,7 @@ from ..engine import Config, Knob
 from .forward import Forward
 from .layers import KERNEL_CELLS, Net, unaligned, weights_of
 
-BLOCKS, ROWS = Knob("blocks", (8, 4, 2)), Knob("rows", (8, 16))
+SIZE, ROWS = Knob("size", (8, 4, 2)), Knob("rows", (8, 16))
 WARPS, BARRIERS = 8, 16                          # of a block, at most; bytes of them
 STEP_US = 1.0                                    # of a step with little to do: exchange and gates
 GATE_CLOCKS = 200                                # of a further n tile
@@ -37,11 +37,11 @@ def units_of(net) -> int:
 
 def form_of(net, config) -> Form:
     units, n_tiles = units_of(net), config.rows // 8
-    warps, pairs = ceil_div(ceil_div(net.hidden, units), config.blocks), 4 * ceil_div(net.hidden, 128)
+    warps, pairs = ceil_div(ceil_div(net.hidden, units), config.size), 4 * ceil_div(net.hidden, 128)
     far, m_tiles = max(pairs - 8, 0), 1 if net.gates == 1 else 2
     smem = 1024 * (n_tiles * pairs + warps * far * m_tiles)
     clusters = ceil_div(net.batch, config.rows) * net.directions
-    return Form(config.blocks, warps, n_tiles, clusters, pairs, far, m_tiles, smem)
+    return Form(config.size, warps, n_tiles, clusters, pairs, far, m_tiles, smem)
 
 
 class RnnFwdCluster(Forward):
@@ -50,7 +50,7 @@ class RnnFwdCluster(Forward):
     block to block."""
     index = 313
     kernel, least_sm = "rnn/rnn_cluster.cu", 90
-    knobs = (BLOCKS, ROWS)
+    knobs = (SIZE, ROWS)
     notes = ("deterministic", "tensor_core")
 
     def configs(self, p, dev):
@@ -59,8 +59,8 @@ class RnnFwdCluster(Forward):
     def _configs(self, net, dev):
         """Those whose weights fit, and for which half the blocks or batch rows would not do."""
         found = []
-        for blocks, rows in product(BLOCKS.values, ROWS.values):
-            form = form_of(net, config := Config(blocks=blocks, rows=rows))
+        for blocks, rows in product(SIZE.values, ROWS.values):
+            form = form_of(net, config := Config(size=blocks, rows=rows))
             is_idle = blocks > 2 and blocks // 2 * form.warps * units_of(net) >= net.hidden
             fits = form.warps <= WARPS and form.smem_bytes + BARRIERS <= dev.smem_bytes
             if fits and not is_idle and (rows == ROWS.values[0] or rows < 2 * net.batch):
@@ -72,12 +72,12 @@ class RnnFwdCluster(Forward):
         if net.hidden % 8:
             yield f"hidden must be a multiple of 8 (units of a warp); got {net.hidden}"
         yield from unaligned(net, w=16)
-        blocks, units = max(BLOCKS.values), units_of(net)
+        blocks, units = max(SIZE.values), units_of(net)
         if net.hidden > blocks * WARPS * units:
             yield (f"hidden must be at most {blocks * WARPS * units} of cell {net.op.cell} "
                    f"({blocks} blocks of {WARPS} warps); got {net.hidden}")
         elif not self.configs(p, dev):
-            smem = form_of(net, Config(blocks=blocks, rows=8)).smem_bytes
+            smem = form_of(net, Config(size=blocks, rows=8)).smem_bytes
             yield (f"hidden {net.hidden} needs {smem} bytes of shared memory a block; the device has "
                    f"{dev.smem_bytes}")
 
