@@ -14,6 +14,7 @@ from cydnn.bench import graph_of
 from cydnn.device.ptx import PtxDevice
 from cydnn.device.ptx.arena import Arena
 from cydnn.device.ptx.memory import GLOBAL, WRITTEN
+from cydnn.engines.matmul.blocks import TileProgram
 from cydnn.heuristics import Wish
 from cydnn.ops.problem import Problem
 from support import alone
@@ -101,7 +102,7 @@ def takers(line, device):
         problem = problem_of(line, least)
         match = alone.match(problem)
         for engine in alone.takers(match, device.facts):
-            if engine.name not in found:
+            if engine.name not in found and not isinstance(engine, TileProgram):     # its blocks stay
                 steps = alone.steps(engine, match, device.facts)
                 if len({getattr(step, "kernel", "") for step in steps}) == 1:
                     found[engine.name] = problem, engine
