@@ -3,7 +3,7 @@ name    = "divisive_norm_bwd_channels_{T}_w{W}_v{VEC}_m{MEANS}"
 about   = """Gradient of divisive normalization with channels innermost, with (m1) or without means and \
              their gradient: a thread walks down a column of {VEC} channels, columns meet for the sums along \
              w; windows of at most {W} cells a side."""
-T       = ["f64", "f32", "f16", "bf16"]
+T       = ["f32", "f16", "bf16"]
 W       = [5, 9, 16]
 VEC     = [1, 2, 4]
 MEANS   = [0, 1]

@@ -20,8 +20,8 @@ def test_fresh():
     assert build_ptx.check(build_ptx.Tree(SRC, []), PTX) == []
 
 
-def test_under_24_mib():
-    assert sum(p.stat().st_size for p in PTX.rglob("*") if p.is_file()) < 24 << 20
+def test_under_16_mib():
+    assert sum(p.stat().st_size for p in PTX.rglob("*") if p.is_file()) < 16 << 20
 
 
 def text_of(image):
