@@ -206,16 +206,21 @@ def read_manifest(out: Path) -> dict:
     path = out / "manifest.json"
     found = json.loads(path.read_text()) if path.is_file() else {"nvcc": "", "kernels": {}, "functions": {}}
     found.pop("seal", None)
+    seal.unfold(found)
     return found
 
 
 def manifest_text(manifest: dict) -> str:
-    """JSON with one line for each kernel, so that a diff names kernels; its seal in front."""
-    def lines(section):
-        return ",\n".join(f"  {json.dumps(name)}: {json.dumps(row, sort_keys=True)}"
-                          for name, row in sorted(manifest[section].items()))
-    sections = ",\n".join(f' "{section}": {{\n{lines(section)}\n }}' for section in ("functions", "kernels"))
-    return seal.sealed(f'{{\n{sections},\n "nvcc": {json.dumps(manifest["nvcc"])}\n}}\n')
+    """JSON with a line for each kernel, and for each value that kernels share: a diff names kernels."""
+    def section(name, rows, indent=" "):
+        lines = ",\n".join(f"{indent} {json.dumps(key)}: {json.dumps(row, sort_keys=True)}"
+                           for key, row in sorted(rows.items()))
+        return f'{indent}"{name}": {{\n{lines}\n{indent}}}'
+    whole = seal.folded(manifest)
+    shared = ",\n".join(section(key, table, "  ") for key, table in whole["shared"].items())
+    parts = [*(section(name, whole[name]) for name in seal.SECTIONS),
+             f' "nvcc": {json.dumps(manifest["nvcc"])}', f' "shared": {{\n{shared}\n }}']
+    return seal.sealed("{\n" + ",\n".join(parts) + "\n}\n")
 
 
 # of a row: what an image is made from or checked against

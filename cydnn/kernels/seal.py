@@ -1,4 +1,4 @@
-"""The seal of a manifest, and what a manifest must look like.
+"""The seal of a manifest, what many of its rows say and it has once, and what it must look like.
 
 A manifest begins with the sha256 of itself, its own 64 digits left out: a change of any byte is seen. The
 extension ``_seal`` knows the seal of the manifest that it was built with. Standard library only:
@@ -12,6 +12,8 @@ import re
 
 _HEAD = re.compile(rb'\{\n "seal": "([0-9a-f]{64})",\n')
 _HEX = re.compile("[0-9a-f]{64}")
+SECTIONS = ("functions", "kernels")
+SHARED = ("about", "needs", "params", "source_sha256")       # of a row, what rows have in common
 
 
 def sealed(text: str) -> str:
@@ -45,9 +47,43 @@ def read(data: bytes, known: str = "") -> dict:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"must be JSON; got {error}") from None
     if seal != known:
-        _check(manifest)
+        _refuse(_WHOLE(manifest, "the manifest"))
     del manifest["seal"]
+    unfold(manifest)
+    if seal != known:
+        _check_rows(manifest)
     return manifest
+
+
+# ---- What many rows say ----
+
+def folded(manifest: dict) -> dict:
+    """The manifest as it is written: a value of SHARED stands once, below "shared", and rows have its name:
+    the first digits of its sha256, so that a name stays when other values come and go."""
+    shared = {key: {} for key in SHARED}
+
+    def name_of(key, value):
+        digest, n = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest(), 8
+        while shared[key].setdefault(digest[:n], value) != value:
+            n += 1
+        return digest[:n]
+
+    rows = {section: {name: {key: name_of(key, x) if key in SHARED else x for key, x in row.items()}
+                      for name, row in sorted(manifest[section].items())} for section in SECTIONS}
+    return {**manifest, **rows, "shared": shared}
+
+
+def unfold(manifest: dict):
+    """Put the values in the place of their names, in a manifest as it was read. Rows share them: they are not
+    to be changed. Raises ValueError as ``read`` does."""
+    tables = list(manifest.pop("shared", {}).items())
+    for section in SECTIONS:
+        for name, row in manifest[section].items():
+            try:
+                for key, table in tables:
+                    row[key] = table[row[key]]
+            except (KeyError, TypeError):
+                _refuse(f"{name} must have the name of one of the shared {key}")
 
 
 # ---- What it must look like ----
@@ -102,20 +138,21 @@ _KERNEL = _has(dict(
     problems=_is_list_of(_is_text), targets=_is_list_of(_is_text), images=lambda x: isinstance(x, dict),
     params=lambda x: isinstance(x, list), param_bytes=_is_size, smem=_is_expression, source=_is_place,
     source_sha256=_is_text), optional=("cluster", "cooperative", "dependent", "marks", "problems"))
-_WHOLE = _has(dict(seal=_is_text, nvcc=_is_text, functions=lambda x: isinstance(x, dict),
-                   kernels=lambda x: isinstance(x, dict)))
+_TABLE = lambda x: isinstance(x, dict)
+_WHOLE = _has(dict(seal=_is_text, nvcc=_is_text, functions=_TABLE, kernels=_TABLE,
+                   shared=lambda x: _TABLE(x) and x.keys() == set(SHARED) and all(map(_TABLE, x.values()))))
 
 
-def _check(manifest):
-    """Raises ValueError for the first thing that is not as it must be."""
-    sentence = _WHOLE(manifest, "the manifest")
-    for section in ("kernels", "functions") if not sentence else ():
-        for name, row in manifest[section].items():
-            sentence = sentence or _KERNEL(row, name)
-            if sentence:
-                break
-            parts = [*((_PARAM, p, f"{name}.params[{i}]") for i, p in enumerate(row["params"])),
-                     *((_IMAGE, image, f"{name}.{target}") for target, image in row["images"].items())]
-            sentence = next(filter(None, (wrong(x, at) for wrong, x, at in parts)), "")
+def _refuse(sentence: str):
     if sentence:
         raise ValueError(f"must be what build_ptx.py writes: {sentence}")
+
+
+def _check_rows(manifest):
+    """Raises ValueError for the first thing that is not as it must be."""
+    for section in SECTIONS:
+        for name, row in manifest[section].items():
+            _refuse(_KERNEL(row, name))
+            parts = [*((_PARAM, p, f"{name}.params[{i}]") for i, p in enumerate(row["params"])),
+                     *((_IMAGE, image, f"{name}.{target}") for target, image in row["images"].items())]
+            _refuse(next(filter(None, (wrong(x, at) for wrong, x, at in parts)), ""))

@@ -68,7 +68,9 @@ def test_any_changed_byte_is_one_error(folder):
     (seal.sealed("{\n" + '"a":' + "[" * 10 ** 5), "must be JSON"),
     (seal.sealed('{\n"kernels": {}, "functions": {}}'), "must be what build_ptx.py writes: .* have nvcc"),
     (seal.sealed('{\n"kernels": [], "functions": {}, "nvcc": ""}'), r"kernels must be as .*; got \[\]"),
-    (seal.sealed('{\n"kernels": {}, "functions": {}, "nvcc": "", "extra": 1}'), "must have no 'extra'")])
+    (seal.sealed('{\n"kernels": {}, "functions": {}, "nvcc": "", "extra": 1}'), "must have no 'extra'"),
+    (seal.sealed('{\n"kernels": {}, "functions": {}, "nvcc": "", "shared": {"about": {}}}'),
+     "shared must be as build_ptx.py writes it")])
 def test_what_is_no_manifest(folder, data, sentence):
     folder.put(data)
     with pytest.raises(InternalError, match=sentence):
@@ -101,6 +103,33 @@ def test_a_forged_one_has_a_schema(folder, rows):
             refused += 1
             assert len(str(error)) < 1000
     assert refused > 150
+
+
+def test_what_rows_share_stands_once(rows):
+    """A name is of the value alone; two values whose names begin alike get longer ones."""
+    twice = {"functions": {}, "kernels": {**rows, "other": rows[NAMES[0]]}}
+    folded, alone = seal.folded(twice), seal.folded({**twice, "kernels": {"other": rows[NAMES[0]]}})
+    assert folded["kernels"]["other"] == alone["kernels"]["other"] and len(folded["shared"]["params"]) == 2
+    assert folded["kernels"][NAMES[0]]["images"] == rows[NAMES[0]]["images"]
+    seal.unfold(folded)
+    assert folded == twice
+    alike = {"functions": {}, "kernels": {n: {**rows[NAMES[0]], "about": n} for n in ("2125", "16863")}}
+    folded = seal.folded(alike)
+    assert sorted(map(len, folded["shared"]["about"])) == [8, 9]
+    seal.unfold(folded)
+    assert folded == alike
+
+
+@pytest.mark.parametrize("change", [
+    lambda row, shared: row.update(params="00000000"), lambda row, shared: row.update(params=[]),
+    lambda row, shared: row.pop("params"), lambda row, shared: shared["params"].clear()])
+def test_a_name_of_nothing_is_refused(folder, change):
+    whole = json.loads(folder.path.read_text())
+    del whole["seal"]
+    change(whole["kernels"][NAMES[0]], whole["shared"])
+    folder.put(seal.sealed("{\n" + json.dumps(whole)[1:]))
+    with pytest.raises(InternalError, match=f"{NAMES[0]} must have the name of one of the shared params"):
+        kernels.names()
 
 
 def test_a_file_outside_of_the_folder_is_refused(folder, rows):

@@ -45,8 +45,11 @@ def folder(path: Path, **kernels: tuple) -> Path:
 
 
 def manifest_text(kernels: dict) -> str:
-    """A sealed manifest of these rows."""
-    return seal.sealed("{\n" + json.dumps({"nvcc": "13.0.88", "functions": {}, "kernels": kernels})[1:])
+    """A sealed manifest of these rows. What is no row stands there as it is."""
+    rows = {name: row for name, row in kernels.items() if isinstance(row, dict)}
+    whole = seal.folded({"nvcc": "13.0.88", "functions": {}, "kernels": rows})
+    whole["kernels"] = {**kernels, **whole["kernels"]}
+    return seal.sealed("{\n" + json.dumps(whole)[1:])
 
 
 @contextmanager
