@@ -151,12 +151,25 @@ def _expand(source, kind, digest, contract, axes):
     row = {"source": source, "source_sha256": digest, "about": about, "params": params,
            "param_bytes": params[-1]["offset"] + params[-1]["bytes"] if params else 0, "axes": axes,
            **{key: contract[key] for key in ("block", "grid", "smem", "extra", "needs", "marks")},
-           **{key: contract[key] for key in ATTRIBUTES if contract[key]},
+           **{key: contract[key] for key in ATTRIBUTES if contract[key] and not _is_alone(contract[key], axes)},
            "problems": _problems(source, contract["problems"], axes)}
     _check(source, contract, row)
     variant = Variant(name, kind, source, digest, (), axes, row, tuple(contract["when"]))
     targets = [target for target in contract["targets"] if variant.allows(target)]
+    _check_age(source, row, targets)
     return replace(variant, targets=tuple(targets), contract={**row, "targets": targets})
+
+
+def _is_alone(value, axes) -> bool:
+    """Whether a cluster is of one block for these axes: no cluster."""
+    return isinstance(value, list) and all(str(axes.get(text, text)) == "1" for text in value)
+
+
+def _check_age(source, row, targets):
+    for key in ("cluster", "dependent"):
+        old = [target for target in targets if _sm(target) < 90]
+        if key in row and old:
+            raise ContractError(f"{source}: {key} must be for sm_90 and newer; got targets {', '.join(old)}")
 
 
 def _problems(source, lines, axes) -> list[str]:
@@ -183,10 +196,6 @@ def _check(source, contract, row):
     for key in ("block", "grid", "needs", "cluster"):
         for text in row.get(key, ()):
             _check_names(source, key, text, known)
-    for key in ("cluster", "dependent"):
-        old = [target for target in contract["targets"] if _sm(target) < 90]
-        if key in row and old:
-            raise ContractError(f"{source}: {key} must be for sm_90 and newer; got targets {', '.join(old)}")
     _check_names(source, "smem", row["smem"], known)
     has_room = bool(row["params"]) and row["params"][-1]["type"] == "Fuse"
     if bool(row["marks"]) != has_room:

@@ -6,6 +6,7 @@
 //   cluster_copy(value, rank)         the value at the same place in the shared memory of block `rank`;
 //                                     multiples of 4 bytes
 //   cluster_read4(address, rank)      four floats at an address of shared memory, aligned to 16 bytes
+//   cluster_write2(to, a, b)          two floats to an address that cluster_address gave
 //   cluster_address(address, rank)    the same place of block `rank`, for what follows
 //   cluster_send(to, v, barrier)      16 bytes on their way to a block, counted at an mbarrier there
 //                                     (lib/hopper.cuh)
@@ -42,6 +43,11 @@ DEVICE float4 cluster_read4(unsigned address, int rank) {
     asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(there) : "memory");
     return v;
+}
+
+// PTX ISA §st.shared::cluster
+DEVICE void cluster_write2(unsigned to, float a, float b) {
+    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" :: "r"(to), "f"(a), "f"(b) : "memory");
 }
 
 // PTX ISA §st.async: counting releases what the thread did before, at cluster scope.

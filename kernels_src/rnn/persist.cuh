@@ -11,12 +11,19 @@
 // The 8 warps take every eighth k step, and their sums are added in shared memory in a fixed order. An item
 // is what a thread finishes at once: two neighbouring units of one batch row.
 //
+// A team is a cluster of blocks that have the units of all of them and share the depth: of eight k steps at a
+// time each has its turn. Then a block reads less of the exchange, and sums of the units of others go to
+// these through distributed shared memory, in a fixed order again. Weights lie as those of one block with
+// all units.
+//
 // Exchange: a word is EMPTY until its step's value is there, and readers ask until it is. A block that has
-// read all of step s knows that all others have read step s - 1, and empties its words of that. Of five areas
+// read all of step s (or has the sums of its team) knows that all others have read step s - 1, and empties
+// its words of that. Of five areas
 // in turn, those words are asked for again behind step s + 3; the fences behind steps s (of the writer) and
 // s + 2 (of the reader, who has seen what was written behind the first) see to it that the emptying comes
 // first.
 #pragma once
+#include "lib/cluster.cuh"
 #include "lib/mma.cuh"
 #include "rnn/cell.cuh"
 
@@ -127,10 +134,15 @@ template <> struct Fragment<f32> {
 
 // ---- The product of one pass ----
 
-// MTiles m tiles by NTiles n tiles. `weights`: a matrix of this block; the first `resident` k steps of
-// it (a multiple of 8, or all) are in `held`, the others come through this warp's part of `ring`, Stages k
-// steps deep.
-template <class Elem, int MTiles, int NTiles> struct Recurrence {
+// The k step that is number i of a warp of a block of a team.
+template <int Team> DEVICE int k_step(int i, int warp) {
+    return (Team == 1 ? i : i * Team + int(blockIdx.x % Team)) * 8 + warp;
+}
+
+// MTiles m tiles by NTiles n tiles. `weights`: a matrix of this team; of the k steps of this block the first
+// `resident` (a multiple of 8, or all) are in `held`, the others come through this warp's part of `ring`,
+// Stages k steps deep.
+template <class Elem, int MTiles, int NTiles, int Team> struct Recurrence {
     using Piece = Fragment<Elem>;
     static constexpr int Warps = 8, Slots = 4, Pairs = NTiles / 2;
     static constexpr int Steps = NTiles == 8 ? 1 : MTiles == 6 || sizeof(Elem) == 4 ? 2 : 16 / NTiles,
@@ -155,7 +167,7 @@ template <class Elem, int MTiles, int NTiles> struct Recurrence {
     }
     // Asks for streamed k step number i of this warp.
     DEVICE void fetch(int i) {
-        const int k = resident + warp + i * Warps;
+        const int k = k_step<Team>(resident / Warps + i, warp);
         if (k < k_steps) UNROLL for (int m = 0; m < MTiles; ++m)
             cp_async<16>(shared_address(ring + (i % Stages * MTiles + m) * 32 + lane),
                          weights + (i64(k) * MTiles + m) * 32 + lane, 16);
@@ -163,11 +175,11 @@ template <class Elem, int MTiles, int NTiles> struct Recurrence {
     }
     // The first streamed k steps; may come before the states are there.
     DEVICE void begin() {
-        if (resident < k_steps) NO_UNROLL for (int i = 0; i < Stages - 1; ++i) fetch(i);
+        if (resident * Team < k_steps) NO_UNROLL for (int i = 0; i < Stages - 1; ++i) fetch(i);
     }
     DEVICE void ask(Chunk& c, const uint4* exchange, int pairs, int first_pair, int i0) const {
         UNROLL for (int i = 0; i < Steps; ++i) UNROLL for (int p = 0; p < Pairs; ++p) {
-            const int k = warp + (i0 + i) * Warps, pair = first_pair + p;
+            const int k = k_step<Team>(i0 + i, warp), pair = first_pair + p;
             c.b[i][p] = load_relaxed(k < k_steps && pair < pairs, exchange + (k * pairs + pair) * 32 + lane);
         }
     }
@@ -179,10 +191,10 @@ template <class Elem, int MTiles, int NTiles> struct Recurrence {
     }
     DEVICE void add(const Chunk& c, int i0, int& streamed) {
         UNROLL for (int i = 0; i < Steps; ++i) {
-            const int k = warp + (i0 + i) * Warps;
-            if (k >= k_steps) break;
-            const uint4* from = held + i64(k) * MTiles * 32 + lane;
-            if (k >= resident) {
+            const int mine = warp + (i0 + i) * Warps;
+            if (k_step<Team>(i0 + i, warp) >= k_steps) break;
+            const uint4* from = held + i64(mine) * MTiles * 32 + lane;
+            if (mine >= resident) {
                 fetch(streamed + Stages - 1);
                 cp_async_wait<Stages - 1>();
                 from = ring + streamed++ % Stages * MTiles * 32 + lane;
@@ -211,12 +223,13 @@ template <class Elem, int MTiles, int NTiles> struct Recurrence {
         if (is_late) {
             uint4 one;
             do {
-                one = load_relaxed(warp < k_steps, exchange + (warp * pairs + first_pair) * 32 + lane);
+                const int k = k_step<Team>(0, warp);
+                one = load_relaxed(k < k_steps, exchange + (k * pairs + first_pair) * 32 + lane);
             } while (__any_sync(0xFFFFFFFFu, is_empty(one)));
             ask(now, exchange, pairs, first_pair, 0);
         }
         Chunk next;
-        NO_UNROLL for (int i0 = 0; warp + i0 * Warps < k_steps; i0 += Steps) {
+        NO_UNROLL for (int i0 = 0; k_step<Team>(i0, warp) < k_steps; i0 += Steps) {
             ask(next, exchange, pairs, first_pair, i0 + Steps);
             while (__any_sync(0xFFFFFFFFu, has_empty(now))) ask(now, exchange, pairs, first_pair, i0);
             add(now, i0, streamed);
@@ -248,6 +261,54 @@ template <class Elem, int MTiles, int NTiles> struct Recurrence {
         out[0] = out[1] = 0;
         UNROLL for (int s = 0; s < Slots; ++s) {
             const float2 v = parts[((s * MTiles + m) * NTiles + n / 8) * Tile + n % 8 * 10 + pair];
+            out[0] += v.x, out[1] += v.y;
+        }
+    }
+};
+
+// Item number `i` of a block's pass, of 1 or 2 tiles: units `unit`, `unit + 1` (of `tile`, pair `pair`),
+// batch row `n`.
+struct Item {
+    int pair, tile, n;
+    DEVICE Item(unsigned i, int tiles) : pair(i & 7), tile(i >> 3 & (tiles - 1)), n(i >> (2 + tiles)) {}
+    DEVICE int unit(int slot, int tiles) const { return (slot * tiles + tile) * 16 + 2 * pair; }
+};
+
+// The sums that blocks of a team have of each other's units, behind the parts: [turn][block][item]. There are
+// two turns: who has come to the barrier of a turn has read the one before.
+template <int Tiles, int NTiles, int Team> struct Teammates {
+    static constexpr int items = Tiles * NTiles * 64;
+    float2* inbox;
+    int turn = 0;
+    DEVICE explicit Teammates(float2* inbox) : inbox(inbox) {
+        if constexpr (Team > 1) cluster_arrive(), cluster_wait();    // all are there
+    }
+    // Behind the product's gather: gives others their sums, and has theirs.
+    template <class Sums> DEVICE void meet(const Sums& product, const float2* parts) {
+        if constexpr (Team > 1) {
+            const int rank = blockIdx.x % Team;
+            turn ^= 1;
+            UNROLL for (int o = 1; o < Team; ++o) {
+                const int there = (rank + o) % Team, slot = turn * (Team - 1) + Team - 1 - o;
+                const unsigned to = cluster_address(shared_address(inbox + slot * items), there);
+                NO_UNROLL for (int i = threadIdx.x; i < items; i += 256) {
+                    const Item item(i, Tiles);
+                    float v[2];
+                    product.total(parts, there * Tiles + item.tile, item.pair, item.n, v);
+                    cluster_write2(to + 8 * i, v[0], v[1]);
+                }
+            }
+            cluster_arrive();
+            cluster_wait();
+        }
+    }
+    // The sums of an item of this block.
+    template <class Sums>
+    DEVICE void total(const Sums& product, const float2* parts, int i, const Item& item,
+                      float (&out)[2]) const {
+        product.total(parts, (Team > 1 ? blockIdx.x % Team * Tiles : 0) + item.tile, item.pair, item.n, out);
+        UNROLL for (int o = 0; o < Team - 1; ++o) {
+            const float2 v = inbox[(turn * (Team - 1) + o) * items + i];
             out[0] += v.x, out[1] += v.y;
         }
     }
@@ -288,14 +349,6 @@ template <> DEVICE void Later<f16>::wait() { asm volatile("" : "+r"(raw)); }
 template <> DEVICE void Later<bf16>::wait() { asm volatile("" : "+r"(raw)); }
 template <> DEVICE void Later<f32>::wait() { asm volatile("" : "+r"(raw.x), "+r"(raw.y)); }
 
-// Item number `i` of a block's pass, of 1 or 2 tiles: units `unit`, `unit + 1` (of `tile`, pair `pair`),
-// batch row `n`.
-struct Item {
-    int pair, tile, n;
-    DEVICE Item(unsigned i, int tiles) : pair(i & 7), tile(i >> 3 & (tiles - 1)), n(i >> (2 + tiles)) {}
-    DEVICE int unit(int slot, int tiles) const { return (slot * tiles + tile) * 16 + 2 * pair; }
-};
-
 // What a block finishes: `items` a pass, of which a thread has every 256th, all of them of units j and j + 1.
 // What it carries from step to step is two pairs an item: h or its gradient, c or its gradient.
 template <int Tiles, int NTiles> struct Share {
@@ -328,9 +381,15 @@ template <int Tiles, int NTiles> struct Share {
     }
 };
 
-// The first `resident` k steps of a matrix of fragments, MTiles m tiles each, go to shared memory.
-template <int MTiles> DEVICE void hold(uint4* held, const uint4* weights, int resident) {
-    NO_UNROLL for (int i = threadIdx.x; i < resident * MTiles * 32; i += 256) held[i] = __ldg(weights + i);
+// The first `resident` k steps that a block has of a matrix of fragments, MTiles m tiles each, go to shared
+// memory.
+template <int MTiles, int Team>
+DEVICE void hold(uint4* held, const uint4* weights, int resident, int k_steps) {
+    constexpr int Each = MTiles * 32;
+    NO_UNROLL for (int i = threadIdx.x; i < resident * Each; i += 256) {
+        const int k = Team == 1 ? 0 : k_step<Team>(i / (8 * Each), i / Each % 8);
+        if (k < k_steps) held[i] = __ldg(weights + (Team == 1 ? i : k * Each + i % Each));
+    }
 }
 
 }  // namespace cydnn

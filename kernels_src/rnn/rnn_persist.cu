@@ -70,8 +70,8 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     const i64 words = i64(k_steps) * MT * 32, area = i64(k_steps) * pairs * 32, plane = groups * area;
     const uint4* own = reinterpret_cast<const uint4*>(weights) + (z * gridDim.x + slot) * words;
     const uint4* under = reinterpret_cast<const uint4*>(below) + ((z - 1) * gridDim.x + slot) * words;
-    hold<MT>(held, own, resident);
-    if (has_below) hold<MT>(held_below, under, resident_below);
+    hold<MT, 1>(held, own, resident, k_steps);
+    if (has_below) hold<MT, 1>(held_below, under, resident_below, k_steps);
     uint4* round = reinterpret_cast<uint4*>(exchange) + z * plane + blockIdx.y * area;
     const i64 apart = (IsWave && is_masked ? 2 : 1) * planes * plane;
     const auto turn = [&](int step) { return IsWave ? step * apart : step % RING * apart; };
@@ -100,7 +100,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
         }
     }
     const Walk walk = {starts, steps, batch};
-    Recurrence<T, MT, NT> product(held, own, resident, rings, k_steps, is_late);
+    Recurrence<T, MT, NT, 1> product(held, own, resident, rings, k_steps, is_late);
     product.early(has_below ? given + turn(1) : round, pairs, 0);
     __syncthreads();
 

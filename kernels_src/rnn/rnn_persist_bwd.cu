@@ -1,13 +1,16 @@
 /*@kernel
-name    = "rnn_persist_bwd_{T}_{CELL}_{MT}x{NT}"
+name    = "rnn_persist_bwd_{T}_{CELL}_{MT}x{NT}_{TEAM}"
 about   = """All steps back of one layer of a recurrent network in one launch: blocks keep the transposed \
-             recurrent weights of their units, and exchange gradients of gates through L2."""
+             recurrent weights of their units, and exchange gradients of gates through L2; teams of {TEAM} \
+             share the depth."""
 T       = ["f16", "bf16", "f32"]
 CELL    = ["vanilla", "lstm", "gru"]
-MT      = [1, 2]
-NT      = [4, 2]
-targets = ["sm_80"]
-when    = ["MT == 1 or NT == 4"]
+MT      = [1, 2, 4]
+NT      = [4, 2, 8]
+TEAM    = [1, 2]
+targets = ["sm_80", "sm_90"]
+when    = ["TEAM == (1 if sm < 90 else 2)",
+           "NT < 8 and 2 * MT <= NT if TEAM == 1 else T != f32 and MT > 1 and MT * NT <= 16"]
 params  = ["const T* weights", "T* exchange", "T* gates", "const T* cells", "const T* out",
            "const T* dout", "const T* keep", "const T* hx", "const T* cx", "const T* dhy", "const T* dcy",
            "T* dhx", "T* dcx", "const int* starts", "int steps", "int batch", "int hidden", "int is_tanh",
@@ -16,14 +19,16 @@ params  = ["const T* weights", "T* exchange", "T* gates", "const T* cells", "con
            "int64_t cx_row", "int64_t dhy_dir", "int64_t dhy_row", "int64_t dcy_dir", "int64_t dcy_row",
            "int64_t dhx_dir", "int64_t dhx_row", "int64_t dcx_dir", "int64_t dcx_row"]
 block   = [256, 1, 1]
-grid    = ["ceil_div(hidden, 16 * tiles)", "ceil_div(batch, group_rows)", "planes"]
-smem    = """512 * (resident + 8 * stages) * tiles + 2560 * tiles * NT \
-             + 1024 * tiles * NT * ceil_div(group_rows, 8 * NT)"""
+grid    = ["TEAM * ceil_div(hidden, 16 * TEAM * tiles)", "ceil_div(batch, group_rows)", "planes"]
+cluster = ["TEAM", 1, 1]
+smem    = """512 * (resident + 8 * stages) * MT + 2560 * MT * NT \
+             + 1024 * tiles * NT * (TEAM - 1 + ceil_div(group_rows, 8 * NT))"""
 extra   = ["planes", "tiles"]
 cooperative = true
-needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= tiles", "tiles <= MT", "group_rows % 16 == 0"]
-problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20}i8 {T} cell={'tanh' if CELL == 'vanilla' else CELL} \
-               hidden={(9 if T == f32 else 57 if NT == 2 else 25) * 32 // sizeof(T) \
+needs   = ["hidden % 2 == 0", "steps >= 1", "TEAM * tiles == MT", "group_rows % 16 == 0"]
+problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20 if NT == 4 else 70}i8 {T} \
+               cell={'tanh' if CELL == 'vanilla' else CELL} \
+               hidden={TEAM * (9 if T == f32 or NT == 8 else 57 if NT == 2 else 25) * 32 // sizeof(T) \
                        // (1 if CELL == 'vanilla' else 4 if CELL == 'lstm' else 3) // 2 * 2 + 8}""",
             """rnn_bwd_data t3n{5 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=40 \
                cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
@@ -50,16 +55,17 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     i64 dcy_dir, i64 dcy_row, i64 dhx_dir, i64 dhx_row, i64 dcx_dir, i64 dcx_row) {
     using Cell = CELL::Cell;
     using Piece = Fragment<T>;
-    constexpr int G = Cell::Gates, K = Cell::Kept, Tiles = MT, Most = Tiles * NT > 4 ? 2 : 1;
+    constexpr int G = Cell::Gates, K = Cell::Kept, Tiles = MT / TEAM, Most = Tiles * NT > 4 ? 2 : 1;
     extern __shared__ uint4 held[];
-    uint4* rings = held + resident * Tiles * 32;
-    float2* parts = reinterpret_cast<float2*>(rings + 8 * stages * Tiles * 32);
-    float4* states = reinterpret_cast<float4*>(parts + 4 * Tiles * NT * 80);
-    const int dir = blockIdx.z, slot = blockIdx.x, groups = gridDim.y, each = ceil_div(hidden, Piece::Depth),
+    uint4* rings = held + resident * MT * 32;
+    float2* parts = reinterpret_cast<float2*>(rings + 8 * stages * MT * 32);
+    float2* inbox = parts + 4 * MT * NT * 80;
+    float4* states = reinterpret_cast<float4*>(inbox + 2 * (TEAM - 1) * Tiles * NT * 64);
+    const int dir = blockIdx.z, team = blockIdx.x / TEAM, groups = gridDim.y, each = ceil_div(hidden, Piece::Depth),
               k_steps = G * each, pairs = group_rows / 16;
-    const i64 words = i64(k_steps) * Tiles * 32, area = i64(k_steps) * pairs * 32;
-    const uint4* own = reinterpret_cast<const uint4*>(weights) + (dir * gridDim.x + slot) * words;
-    hold<Tiles>(held, own, resident);
+    const i64 words = i64(k_steps) * MT * 32, area = i64(k_steps) * pairs * 32;
+    const uint4* own = reinterpret_cast<const uint4*>(weights) + (dir * (gridDim.x / TEAM) + team) * words;
+    hold<MT, TEAM>(held, own, resident, k_steps);
     uint4* round = reinterpret_cast<uint4*>(exchange) + (dir * groups + blockIdx.y) * area;
     const i64 apart = gridDim.z * groups * area;
 
@@ -72,7 +78,8 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     dhx += dhx ? dir * dhx_dir : 0, dcx += dcx ? dir * dcx_dir : 0;
     share.begin(states, dhy, dhy_row, dcy, dcy_row);
     const Walk walk = {starts, steps, batch};
-    Recurrence<T, MT, NT> product(held, own, resident, rings, k_steps, is_late);
+    Recurrence<T, MT, NT, TEAM> product(held, own, resident, rings, k_steps, is_late);
+    Teammates<Tiles, NT, TEAM> mates(inbox);
     product.early(round, pairs, 0);
     __syncthreads();
 
@@ -103,6 +110,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
             product.begin();
             product.run(from, pairs, pass * NT / 2);
             product.gather(parts);
+            mates.meet(product, parts);
             float delta[Most][K][2] = {};
             UNROLL for (int q = 0; q < Most; ++q) {
                 const int i = threadIdx.x + 256 * q;
@@ -110,7 +118,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
                 const int n = pass * 8 * NT + item.n, b = row0 + n;
                 if (i >= items || b >= last_row || j >= hidden) continue;
                 float dh[2], stored[K][2], gradient[2], keeps[2], c[2], earlier[2];
-                product.total(parts, item.tile, item.pair, item.n, dh);
+                mates.total(product, parts, i, item, dh);
                 float4& state = states[pass * items + i];
                 float dc[2] = {state.z, state.w};
                 dh[0] += state.x, dh[1] += state.y;

@@ -2,11 +2,20 @@
 from __future__ import annotations
 
 from .backward import Backward
-from .persist import Persist
+from .persist import KNOBS, TEAM, Persist
 
 
 class RnnBwdDataPersist(Persist, Backward):
     """One cooperative launch a layer, both directions: transposed recurrent weights stay in shared memory,
-    gradients of gates go round through L2; then a product for the inputs of all steps."""
+    gradients of gates go round through L2; then a product for the inputs of all steps. Teams of blocks share
+    the depth, so that each reads a part of the gradients."""
     index = 315
     kernel, sweep, is_backward, extra_steps = "rnn/rnn_persist_bwd.cu", "rnn_persist_bwd", True, 1
+    knobs = (*KNOBS, TEAM)
+
+    def teams(self, net, dev):
+        has_teams = dev.sm >= 90 and net.dtype.bits == 16
+        return tuple(dict(team=team) for team in (TEAM.values if has_teams else (1,)))
+
+    def kernel_name(self, net, form):
+        return f"{super().kernel_name(net, form)}_{form.team}"

@@ -13,7 +13,7 @@ from .layers import KERNEL_CELLS, Net, unaligned, weights_of
 FRAGMENT = 512                                   # bytes of an m tile at a k step
 PARTS, STATES = 2560, 1024                       # of the sums of an m tile by an n tile; of its units' states
 TILES, GROUPS, HELD = Knob("tiles", (1, 2)), Knob("groups", lo=1, hi=64), Knob("held", ("all", "none"))
-ASKS = Knob("asks", ("early", "late"))
+ASKS, TEAM = Knob("asks", ("early", "late")), Knob("team", (1, 2))
 KNOBS = (TILES, GROUPS, HELD, ASKS)
 WARPS = 8                                        # of a block
 L2_GBS = 5000.0                                  # what all SMs read of one another, on an H200
@@ -21,16 +21,18 @@ RING = 5                                         # areas of the exchange (kernel
 LITTLE = 32 << 10                                # bytes of an exchange that is as fast as a smaller one
 MUCH = 60 << 9                                   # that are asked for late
 STEP_US = 2.2                                    # exchange and gates of a step with little to do
+TEAM_US = 0.4                                    # of a pass: blocks of a team meet
 
 
 class Form(NamedTuple):
-    """How one configuration runs. ``tiles``: of 16 units in a block; ``groups``: of ``group_rows`` batch
-    rows, which do not wait for each other; ``planes``: directions, or layers that run together, whose
-    blocks have two ``matrices``; ``resident``: k steps whose recurrent weights stay in shared memory,
-    ``resident_below``: of the weights for the layer below; ``stages``: k steps of each warp on their way,
-    of those that do not stay; ``is_late``: states are asked for once a part is there, not before others had
-    time to store them."""
+    """How one configuration runs. ``tiles``: of 16 units in a block; ``team``: blocks of a cluster that
+    share a depth; ``groups``: of ``group_rows`` batch rows, which do not wait for each other; ``planes``:
+    directions, or layers that run together, whose blocks have two ``matrices``; ``k_steps`` of a block;
+    ``resident``: those whose recurrent weights stay in shared memory, ``resident_below``: of the weights
+    for the layer below; ``stages``: k steps of each warp on their way, of those that do not stay;
+    ``is_late``: states are asked for once a part is there, not before others had time to store them."""
     tiles: int
+    team: int
     groups: int
     group_rows: int
     blocks: int
@@ -62,7 +64,7 @@ class Form(NamedTuple):
     @property
     def area(self) -> int:
         """The same of a plane of the exchange at one step."""
-        return self.groups * self.k_steps * self.group_rows // 16 * 32
+        return self.groups * self.team * self.k_steps * self.group_rows // 16 * 32
 
 
 def depth_of(net) -> int:
@@ -72,17 +74,21 @@ def depth_of(net) -> int:
 
 def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | None:
     """None where the blocks do not all fit on the device at once."""
-    tiles, rows = config.tiles, ceil_div(ceil_div(net.batch, config.groups), 16) * 16
-    each, blocks = ceil_div(net.hidden, depth_of(net)), ceil_div(net.hidden, 16 * tiles)
-    k_steps, m_tiles = (net.gates * each, tiles) if is_backward else (each, net.gates * tiles)
-    if is_backward:
+    tiles, team = config.tiles, config.get("team", 1)
+    rows = ceil_div(ceil_div(net.batch, config.groups), 16) * 16
+    each, blocks = ceil_div(net.hidden, depth_of(net)), team * ceil_div(net.hidden, 16 * tiles * team)
+    k_steps, m_tiles = (net.gates * each, tiles * team) if is_backward else (each, net.gates * tiles)
+    if team > 1:
+        k_steps = ceil_div(k_steps, WARPS * team) * WARPS
+        n_tiles = 2 if rows == 16 else 8 if rows > 32 and tiles == 1 else 4
+    elif is_backward:
         n_tiles = 2 if rows == 16 and tiles == 1 else 4
     else:
         n_tiles = (2 if rows == 16 or m_tiles > 6 else
                    8 if rows > 64 and tiles == 1 and net.dtype.bits == 16 and not is_wave else 4)
     passes, groups = ceil_div(rows, 8 * n_tiles), ceil_div(net.batch, rows)
     planes, matrices = (net.op.layers, min(net.op.layers, 2)) if is_wave else (net.directions, 1)
-    rest = PARTS * m_tiles * n_tiles + STATES * tiles * n_tiles * passes
+    rest = PARTS * m_tiles * n_tiles + STATES * tiles * n_tiles * (team - 1 + passes)
     fitting, stages = (dev.smem_bytes - rest) // (FRAGMENT * m_tiles) if config.held == "all" else 0, 0
     if fitting < matrices * k_steps:
         stages = 3 if m_tiles > 4 else 4
@@ -93,7 +99,7 @@ def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | Non
     smem = rest + (resident + resident_below + WARPS * stages) * FRAGMENT * m_tiles
     if smem > dev.smem_bytes or blocks * groups * planes > dev.sms:
         return None
-    return Form(tiles, groups, rows, blocks, planes, matrices, k_steps, m_tiles, n_tiles, resident,
+    return Form(tiles, team, groups, rows, blocks, planes, matrices, k_steps, m_tiles, n_tiles, resident,
                 resident_below, stages, config.asks == "late", smem)
 
 
@@ -109,25 +115,25 @@ def step_us(net, dev, form: Form) -> float:
     each = 2048 if net.dtype.bits == 16 else 3 * 2048       # f32: three products at half the rate
     clocks = form.matrices * form.k_steps * form.m_tiles * ceil_div(form.group_rows, 8) * each / dev.mma_16
     reads = (form.resident + form.resident_below) * form.m_tiles * FRAGMENT * form.passes / 128
-    return (STEP_US + (exchange / L2_GBS + streamed / speed) * 1e-3
+    return (STEP_US + TEAM_US * (form.team - 1) * form.passes + (exchange / L2_GBS + streamed / speed) * 1e-3
             + (max(clocks, reads) + 500 * form.passes) / dev.clock_mhz)
 
 
-def configs_of(net, dev, make) -> list[Config]:
+def configs_of(net, dev, make, teams=({},)) -> list[Config]:
     """Every configuration of which ``make`` makes a form, the cheapest first; those that hold no weights
-    last, and before them those that ask too early or too late."""
+    last, and before them those that ask too early or too late. ``teams``: the knob of engines that have it."""
     found, seen = [], set()
-    for tiles in TILES.values:
-        whole = make(Config(tiles=tiles, groups=1, held="none", asks="late"))
+    for tiles, team in product(TILES.values, teams):
+        whole = make(Config(tiles=tiles, groups=1, held="none", asks="late", **team))
         is_little = whole is not None and whole.passes == 1 and whole.exchanged <= LITTLE
         most = 1 if is_little else ceil_div(net.batch, 16)
         for groups, held, asks in product(range(1, min(most, GROUPS.hi) + 1), HELD.values, ASKS.values):
-            config = Config(tiles=tiles, groups=groups, held=held, asks=asks)
+            config = Config(tiles=tiles, groups=groups, held=held, asks=asks, **team)
             form = make(config)
             if form is not None and form not in seen:
                 seen.add(form)
                 is_odd = form.is_late != (form.exchanged >= MUCH)
-                found.append(((held, is_odd, step_us(net, dev, form), tiles, groups), config))
+                found.append(((held, is_odd, step_us(net, dev, form), tiles, groups, form.team), config))
     return [config for _, config in sorted(found, key=lambda pair: pair[0])]
 
 
@@ -137,7 +143,8 @@ def pack(net, form, kind: str, weights: dict, packed, matrices=1, exchange=None,
     hx = hx or dict(hx=None, hx_dir=0, hx_row=0)
     planes, begun = exchange[1] if exchange else (0, 0)
     args = dict(hx, **weights, packed=packed, exchange=exchange and exchange[0], batch=net.batch,
-                hidden=net.hidden, gates=net.gates, tiles=form.tiles, blocks=form.blocks, groups=form.groups,
+                hidden=net.hidden, gates=net.gates, tiles=form.tiles * form.team,
+                blocks=form.blocks // form.team, groups=form.groups,
                 group_rows=form.group_rows, planes=planes, begun=begun, turns=turns)
     work = max(form.words, (turns + 1) * form.area if exchange else 0)
     return Launch(f"rnn_pack_{net.dtype}_{kind}", args,
@@ -154,13 +161,18 @@ class Persist:
     knobs = KNOBS
     notes = ("deterministic", "tensor_core")
 
+    def teams(self, net, dev) -> tuple:
+        """What configurations say of teams."""
+        return ({},)
+
     def form(self, net, dev, config) -> Form | None:
         return form_of(net, dev, config, is_backward=self.is_backward)
 
     def configs(self, p, dev):
         net = Net.of(p)
         return p.once(("persist", self.index, dev),
-                      lambda: configs_of(net, dev, lambda config: self.form(net, dev, config)))
+                      lambda: configs_of(net, dev, lambda config: self.form(net, dev, config),
+                                         self.teams(net, dev)))
 
     def refuse_net(self, p, dev):
         net = Net.of(p)
@@ -176,8 +188,11 @@ class Persist:
         form = self.form(net, dev, config)
         return 2 * dev.launch_us + (net.steps + self.extra_steps) * step_us(net, dev, form)
 
+    def kernel_name(self, net, form) -> str:
+        return f"{self.sweep}_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{form.m_tiles}x{form.n_tiles}"
+
     def sweep_launch(self, net, form, args: dict) -> Launch:
-        name = f"{self.sweep}_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{form.m_tiles}x{form.n_tiles}"
+        name = self.kernel_name(net, form)
         args = dict(args, group_rows=form.group_rows, resident=form.resident, stages=form.stages,
                     is_late=int(form.is_late))
         return Launch(name, args, dict(planes=form.planes, tiles=form.tiles))
