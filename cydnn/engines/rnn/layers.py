@@ -12,11 +12,12 @@ from ..inner import Inner, Operand
 from ..matmul.any import MatmulAny
 from ..matmul.mma import MatmulMma
 from ..matmul.simt import MatmulSimt
+from ..matmul.wgmma import MatmulWgmma
 from ..reduction.any import ReductionAny
 from ..reduction.columns import ReductionColumns
 from ..reduction.generic import ReductionGeneric
 
-PRODUCTS = (MatmulMma(), MatmulSimt(), MatmulAny())
+PRODUCTS = (MatmulWgmma(), MatmulMma(), MatmulSimt(), MatmulAny())
 SUMS = (ReductionColumns(), ReductionGeneric(), ReductionAny())
 STARTS = 512                                     # numbers a launch of rnn_starts writes
 KERNEL_CELLS = dict(relu="vanilla", tanh="vanilla", lstm="lstm", gru="gru")
