@@ -11,6 +11,7 @@ class RnnBwdDataPersist(Persist, Backward):
     the depth, so that each reads a part of the gradients."""
     index = 315
     kernel, sweep, is_backward, extra_steps = "rnn/rnn_persist_bwd.cu", "rnn_persist_bwd", True, 1
+    fixed_us = 22.0
     knobs = (*KNOBS, TEAM)
 
     def teams(self, net, dev):

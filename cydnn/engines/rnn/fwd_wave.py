@@ -28,8 +28,8 @@ class RnnFwdWave(Persist, Forward):
         return super().products(net)[:0 if net.skips(0) else 1]
 
     def recurrences_us(self, net, dev, config):
-        steps, launches = net.steps + net.op.layers - 1, 2 + min(net.op.layers, 2)
-        return launches * dev.launch_us + steps * step_us(net, dev, self.form(net, dev, config))
+        steps, more = net.steps + net.op.layers - 1, min(net.op.layers, 2)
+        return self.fixed_us + more * dev.launch_us + steps * step_us(net, dev, self.form(net, dev, config))
 
     def plan(self, p, dev, config):
         net, layers = Net.of(p), p.op.layers

@@ -16,12 +16,14 @@ TILES, GROUPS, HELD = Knob("tiles", (1, 2)), Knob("groups", lo=1, hi=64), Knob("
 ASKS, TEAM = Knob("asks", ("early", "late")), Knob("team", (1, 2))
 KNOBS = (TILES, GROUPS, HELD, ASKS)
 WARPS = 8                                        # of a block
-L2_GBS = 5000.0                                  # what all SMs read of one another, on an H200
 RING = 5                                         # areas of the exchange (kernels_src/rnn/persist.cuh)
 LITTLE = 32 << 10                                # bytes of an exchange that is as fast as a smaller one
 MUCH = 60 << 9                                   # that are asked for late
-STEP_US = 2.2                                    # exchange and gates of a step with little to do
-TEAM_US = 0.4                                    # of a pass: blocks of a team meet
+# Microseconds, fitted to 94 configurations on an H200 (7 %): of a step with little to do; of a pass where
+# blocks of a team meet; of what a thread finishes at once; of a k step of a warp, whose states are asked for,
+# and of one whose weights come too; of a megabyte that a block reads, and that all read
+STEP_US, TEAM_US, ITEM_US, ASK_US, STREAM_US, INTAKE_US, ALL_US = 0.83, 0.76, 0.96, 0.061, 0.094, 5.7, 0.06
+MATH = 1.6                                       # clocks of a product over the least
 
 
 class Form(NamedTuple):
@@ -104,24 +106,28 @@ def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | Non
 
 
 def step_us(net, dev, form: Form) -> float:
-    """Estimated microseconds of a step: its latency, what blocks read of one another, the weights that are
-    not resident, and the products of a block."""
-    blocks = form.blocks * form.groups * form.planes
-    exchange = blocks * form.exchanged * form.matrices
-    absent = form.matrices * form.k_steps - form.resident - form.resident_below
-    streamed = absent * form.m_tiles * FRAGMENT * form.passes * blocks
-    distinct = streamed // (form.passes * form.groups)
-    speed = L2_GBS if distinct < dev.l2_bytes // 2 else dev.bandwidth_gbs * 0.8
+    """Estimated microseconds of a step: latencies one after the other, what blocks read of one another, the
+    weights that are not resident, and the products of a block."""
+    k_steps, blocks = form.matrices * form.k_steps, form.blocks * form.groups * form.planes
+    absent = k_steps - form.resident - form.resident_below
+    streamed = absent * form.m_tiles * FRAGMENT * form.passes
+    distinct = streamed * blocks // form.groups
+    memory = distinct * 1e-3 / dev.bandwidth_gbs if distinct > dev.l2_bytes // 2 * form.passes else 0
     each = 2048 if net.dtype.bits == 16 else 3 * 2048       # f32: three products at half the rate
-    clocks = form.matrices * form.k_steps * form.m_tiles * ceil_div(form.group_rows, 8) * each / dev.mma_16
-    reads = (form.resident + form.resident_below) * form.m_tiles * FRAGMENT * form.passes / 128
-    return (STEP_US + TEAM_US * (form.team - 1) * form.passes + (exchange / L2_GBS + streamed / speed) * 1e-3
-            + (max(clocks, reads) + 500 * form.passes) / dev.clock_mhz)
+    clocks = k_steps * form.m_tiles * form.n_tiles * form.passes * each / dev.mma_16
+    reads = (k_steps - absent) * form.m_tiles * FRAGMENT * form.passes / 128
+    exchanged = form.exchanged * form.matrices
+    asks = (ASK_US * ceil_div(k_steps, WARPS)
+            + STREAM_US * absent / (WARPS * max(form.stages - 1, 1))) * form.passes
+    items = ITEM_US * form.passes * ceil_div(form.tiles * form.n_tiles, 4)
+    bytes_us = INTAKE_US * exchanged * 1e-6 + ALL_US * blocks * (exchanged + streamed) * 1e-6
+    return (STEP_US + TEAM_US * (form.team - 1) * form.passes + items + asks + memory + bytes_us
+            + MATH * max(clocks, reads) / dev.clock_mhz)
 
 
 def configs_of(net, dev, make, teams=({},)) -> list[Config]:
     """Every configuration of which ``make`` makes a form, the cheapest first; those that hold no weights
-    last, and before them those that ask too early or too late. ``teams``: the knob of engines that have it."""
+    last, and before them those that ask too early or too late. ``teams``: what each says of that knob."""
     found, seen = [], set()
     for tiles, team in product(TILES.values, teams):
         whole = make(Config(tiles=tiles, groups=1, held="none", asks="late", **team))
@@ -153,11 +159,12 @@ def pack(net, form, kind: str, weights: dict, packed, matrices=1, exchange=None,
 
 class Persist:
     """The recurrence of an engine with one launch for all steps. ``sweep``: the first word of its kernel,
-    ``extra_steps``: those behind the last."""
+    ``extra_steps``: those behind the last, ``fixed_us``: of a layer, both its launches."""
     least_sm = 80
     sweep: ClassVar[str]
     is_backward: ClassVar[bool] = False
     extra_steps: ClassVar[int] = 0
+    fixed_us: ClassVar[float] = 15.0
     knobs = KNOBS
     notes = ("deterministic", "tensor_core")
 
@@ -186,7 +193,7 @@ class Persist:
 
     def recurrence_us(self, net, dev, config):
         form = self.form(net, dev, config)
-        return 2 * dev.launch_us + (net.steps + self.extra_steps) * step_us(net, dev, form)
+        return self.fixed_us + (net.steps + self.extra_steps) * step_us(net, dev, form)
 
     def kernel_name(self, net, form) -> str:
         return f"{self.sweep}_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{form.m_tiles}x{form.n_tiles}"
