@@ -2,35 +2,49 @@
 from __future__ import annotations
 
 from ...graph import core
+from ...kernels.expressions import ceil_div
 from ...ops import RnnBwdWeights
-from ..engine import Engine, no_variant, wrong_device
+from ..engine import Config, Engine, Knob, first_then, no_variant, powers, wrong_device
+from .before import before_of, bias_launches, copies, sum_us
 from .layers import Net, steps_of, us_of
+
+ROWS = 64                                        # of a split, at least
 
 
 class RnnBwdWeightsProducts(Engine):
-    """For each layer one product over all steps for each matrix, both directions at once, and sums for the
-    biases."""
+    """For each layer a launch for the biases, of the rows whole or in splits and their ordered sum; then one
+    product over all steps for each matrix, both directions at once."""
     index, takes = 318, core(RnnBwdWeights)
+    knobs = (Knob("splits", lo=1, hi=2 ** 20 - 1),)
+
+    def configs(self, p, dev):
+        net = Net.of(p)
+        every = [Config(splits=n) for n in powers(ceil_div(net.rows, ROWS))]
+        return first_then(min(every, key=lambda c: sum_us(net, dev, c.splits)), every)
+
+    @staticmethod
+    def _products(net, layer, room) -> list:
+        return net.weight_gradients(layer, before_of(net, layer, room))
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
-        yield from no_variant(p, "rnn/rnn_before.cu", "x")
+        yield from no_variant(p, "rnn/rnn_bias.cu", "x")
         net = Net.of(p)
         for layer in range(net.op.layers):
-            for inner in net.weight_gradients(layer, p.scratch(0)):
+            for inner in self._products(net, layer, p.scratch(0)):
                 yield from inner.reasons(dev)
 
     def cost(self, p, dev, config):
         net = Net.of(p)
-        return sum([dev.launch_us + us_of(net.weight_gradients(layer, p.scratch(0)), dev)
+        return sum([sum_us(net, dev, config.splits) + us_of(self._products(net, layer, p.scratch(0)), dev)
                     for layer in range(net.op.layers)])
 
     def plan(self, p, dev, config):
         net, steps = Net.of(p), []
-        starts = net.starts(steps)
-        before = p.scratch(net.dtype.bytes_of(net.directions * net.rows * net.hidden))
+        size = net.dtype.bytes_of(net.directions * net.rows * net.hidden)
+        starts, room = (net.starts(steps), p.scratch(size)) if copies(net) else (None, None)
         for layer in range(net.op.layers):
-            out = p.ptr("y") if layer == net.op.layers - 1 else net.area("outs", layer)
-            steps += [net.before(layer, out, before, starts),
-                      *steps_of(net.weight_gradients(layer, before), dev)]
+            before = before_of(net, layer, room)
+            steps += bias_launches(net, dev, layer, config.splits, before, starts)
+            steps += steps_of(net.weight_gradients(layer, before), dev)
         return steps

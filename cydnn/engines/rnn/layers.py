@@ -175,50 +175,36 @@ class Net:
             found.append(Inner(Matmul(compute=self.op.compute), PRODUCTS, numbers, a=a, b=b, c=c))
         return found
 
+    def deltas(self, layer: int, slot: int, rows: int, skipped=0) -> Operand:
+        """Gradients of gates from a slot on, (directions, rows, rows of all steps); without the first
+        ``skipped`` rows of all steps in the forward direction, and as many of the other's last."""
+        p, row = self.first(layer), self.kept * self.hidden
+        apart = self.apart("gates", layer) - skipped * row if self.directions == 2 else 0
+        return self.operand("reserve", self.areas.gates[p] + slot * self.hidden + skipped * row,
+                            (self.directions, rows, self.rows - skipped), (apart, 1, row))
+
     def weight_gradients(self, layer: int, before) -> list[Inner]:
-        """What is added to dw: of both weights and both biases, of both directions at once."""
-        n, h, row = self.directions, self.hidden, self.kept * self.hidden
-        p, gates_dir, found = self.first(layer), self.apart("gates", layer), []
-        source, alignment, width = self.read(layer)
+        """What is added to dw: of both weights, of both directions at once. ``before``: where h of the step
+        before is (before.Before), None where it is 0."""
+        n, h, found = self.directions, self.hidden, []
+        p, every = self.first(layer), self.gates * h
 
-        def deltas(slot, rows, *, is_turned=True):
-            dims, strides = ((n, rows, self.rows), (gates_dir, 1, row)) if is_turned else (
-                (n, self.rows, rows), (gates_dir, row, 1))
-            return self.operand("reserve", self.areas.gates[p] + slot * h, dims, strides)
-
-        def product(start, slot, rows, columns, b, apart):
+        def product(start, a, b, apart):
+            rows, columns = a.desc.dims[1], b.desc.dims[2]
             c = self.operand("dw", start, (n, rows, columns), (apart, columns, 1))
-            found.append(Inner(Matmul(compute=self.op.compute), PRODUCTS, dict(beta=1.0),
-                               a=deltas(slot, rows), b=b, c=c))
+            found.append(Inner(Matmul(compute=self.op.compute), PRODUCTS, dict(beta=1.0), a=a, b=b, c=c))
 
-        def bias(start, slot, rows):
-            y = self.operand("dw", start, (n, 1, rows), (self.apart("biases", layer), rows, 1))
-            found.append(Inner(Reduction(mode="add", compute=self.op.compute), SUMS, dict(beta=1.0),
-                               x=deltas(slot, rows, is_turned=False), y=y))
-
-        every = self.gates * h
         if not self.skips(layer):
+            source, alignment, width = self.read(layer)
             x = Operand(TensorDesc(self.dtype, (n, self.rows, width), (0, width, 1)), source, alignment)
-            product(self.blob.weights[p], 0, every, width, x, self.apart("weights", layer))
-        bias(self.blob.biases[p], 0, every)
+            product(self.blob.weights[p], self.deltas(layer, 0, every), x, self.apart("weights", layer))
         # GRU: the recurrent side of the last gate has a gradient of its own, in the place behind it
         parts = [(0, 0, every)] if self.kept == self.gates else [(0, 0, every - h), (every - h, every, h)]
-        h_before = Operand(TensorDesc(self.dtype, (n, self.rows, h), (self.rows * h, h, 1)), before)
-        for first, from_, rows in parts:
-            product(self.blob.recurrent[p] + first * h, from_ // h, rows, h, h_before,
+        for first, from_, rows in parts if before else ():
+            a = self.deltas(layer, from_ // h, rows, self.rows - before.rows)
+            product(self.blob.recurrent[p] + first * h, a, before.operand(self),
                     self.apart("recurrent", layer))
-            bias(self.blob.biases[p] + every + first, from_ // h, rows)
         return found
-
-    def before(self, layer: int, out, to, starts) -> Launch:
-        """h of the step before, of every row and direction, for the gradient of recurrent weights."""
-        state = self.state("hx", layer)
-        aligned = gcd(self.p.operands["y"].alignment, self.p.operands["reserve"].alignment,
-                      self.p.hx.alignment if self.p.hx else 256)
-        wide = self.hidden % 8 == 0 and aligned >= min(8 * self.dtype.bytes, 16)
-        args = dict(state, out=out, to=to, starts=starts, steps=self.steps, batch=self.batch,
-                    hidden=self.hidden, out_row=self.width, to_dir=self.rows * self.hidden)
-        return Launch(f"rnn_before_{self.dtype}_{8 if wide else 1}", args, dict(directions=self.directions))
 
 
 def steps_of(inners, dev) -> list:
