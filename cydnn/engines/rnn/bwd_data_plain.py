@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...steps import Launch
 from .backward import Backward
 from .layers import KERNEL_CELLS, weights_of
-from .steps import SHAPE, carry, configs_of, step_us
+from .steps import GATES_US, SHAPE, carry, configs_of, step_us
 
 
 class RnnBwdDataPlain(Backward):
@@ -17,7 +17,9 @@ class RnnBwdDataPlain(Backward):
         return configs_of(p, dev, 1)
 
     def recurrence_us(self, net, dev, config):
-        return (net.steps + 1) * step_us(net, dev, config.shape, 1)
+        given = net.p.operands
+        products = net.steps - (given["dhx"] is None and given["dcx"] is None)       # the first step has none
+        return dev.launch_us + GATES_US + products * step_us(net, dev, config.shape, 1)
 
     def recurrence(self, net, layer, dev, config, args):
         name = f"rnn_step_bwd_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{config.shape}"

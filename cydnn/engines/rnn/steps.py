@@ -8,6 +8,7 @@ from .layers import Net
 
 SHAPES = {"wide": (32, 64), "narrow": (8, 16)}   # units and batch rows of a block
 SHAPE = Knob("shape", tuple(SHAPES))
+GATES_US = 1.5                                   # of a step's gates and states: they are loaded, then stored
 
 
 def configs_of(p, dev, rows: int) -> list[Config]:
@@ -23,7 +24,8 @@ def step_us(net, dev, shape: str, rows: int) -> float:
     rate = 0.35 * (dev.fma_f64 if net.op.math == "f64" else dev.fma_f32)
     busy = ceil_div(blocks, dev.sms) * units * columns * net.gates * net.hidden / rate
     chunks = ceil_div(net.hidden * net.gates // rows, 128 // BY_NAME[net.op.math].bytes)
-    return dev.launch_us + max(busy, ceil_div(blocks, 4 * dev.sms) * chunks * 900) / dev.clock_mhz
+    looping = max(busy, ceil_div(blocks, 4 * dev.sms) * chunks * 900) / dev.clock_mhz
+    return dev.launch_us + GATES_US + looping
 
 
 def carry(net):
