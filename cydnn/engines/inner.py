@@ -9,6 +9,9 @@ from ..steps import Pointer, Scalar, mapped
 from ..tensor import TensorDesc
 
 
+AFTER_US = 2.0                                   # of a launch that waits for one before it, beside its own
+
+
 class Operand(NamedTuple):
     """A tensor at an address of the outer plan. ``alignment``: bytes that the address is a multiple of."""
     desc: TensorDesc
@@ -32,12 +35,15 @@ class Inner:
 
     def choice(self, dev) -> tuple:
         """(µs, engine, configuration), the cheapest. Raises NotSupported."""
-        found = [(e.cost(self.match, dev, e.best(self.match, dev)), i)
-                 for i, e in enumerate(self.engines) if e.accepts(self.match, dev)]
+        found = [self._costed(e, dev) for e in self.engines if e.accepts(self.match, dev)]
         if not found:
             raise NotSupported(f"{self.match.op.name}: {'; '.join(self.reasons(dev))}")
-        us, i = min(found)
-        return us, self.engines[i], self.engines[i].best(self.match, dev)
+        return min(found, key=lambda each: each[0])
+
+    def _costed(self, engine, dev) -> tuple:
+        config = engine.best(self.match, dev)
+        waits = len(engine.plan(self.match, dev, config)) - 1
+        return engine.cost(self.match, dev, config) + AFTER_US * max(waits, 0), engine, config
 
     def steps(self, dev) -> list:
         """Its launches, over the outer plan's addresses."""

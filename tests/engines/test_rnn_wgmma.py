@@ -98,3 +98,14 @@ def test_what_tma_cannot_take_goes_to_others(op, engine, network, alignment):
     p = alone.match(replace(problem, alignment=alignment))
     found = [s.kernel for s in alone.steps(engine, p, H200)]
     assert any(k.startswith("matmul_") for k in found) and "wgmma" not in " ".join(found)
+
+
+def test_of_two_that_cost_nearly_the_same_the_one_without_a_sum_is_taken():
+    """A launch waits for the one before it."""
+    op, engine = DATA
+    p = alone.match(Problem.parse(f"{op} t1n32i512 cell=gru hidden=512 f16"))
+    inner, = engine.products(layers.Net.of(p))
+    costs = {e.name: alone.cost(e, inner.match, H200) for e in layers.PRODUCTS}
+    launches = {e.name: len(alone.steps(e, inner.match, H200)) for e in layers.PRODUCTS}
+    cheapest, (us, chosen, _) = min(costs, key=costs.get), inner.choice(H200)
+    assert launches[cheapest] == 2 and launches[chosen.name] == 1 and us == costs[chosen.name]
