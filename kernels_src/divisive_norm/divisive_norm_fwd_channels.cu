@@ -26,14 +26,14 @@ problems = ["""divisive_norm_fwd x=1x{3 * VEC}x23x70:{T}@nhwc window={W} scale=2
             """divisive_norm_fwd x=1x{3 * VEC}x47x3:{T}@nhwc window={W} power=0.999 offset=0.0 \
                scale={'3e-309' if T == f64 else '2.0'} \
                means={'1x%dx47x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
-            """divisive_norm_fwd x=1x{3 * VEC}x9x3:{T}@nhwc window={W} power=0.5 \
-               means={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_fwd x=1x{31 * VEC}x9x2:{T}@nhwc window={W} power=0.5 \
+               means={'1x%dx9x2:%s@nhwc' % (31 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=1x{3 * VEC}x47x3:{T}@nhwc window={W - 1} \
                means={'1x%dx47x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=1x{3 * VEC}x9x3:{T}@nhwc window={W} power=1.0 \
                means={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
-            """divisive_norm_fwd x=1x{3 * VEC}x9x3:{T}@nhwc window={W - 1} power=1.0 \
-               means={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'}""",
+            """divisive_norm_fwd x=1x{31 * VEC}x9x2:{T}@nhwc window={W - 1} power=1.0 \
+               means={'1x%dx9x2:%s@nhwc' % (31 * VEC, T) if MEANS else 'none'}""",
             """divisive_norm_fwd x=1x{3 * VEC}x9x3:{T}@nhwc window={W - 1} power=0.999 \
                means={'1x%dx9x3:%s@nhwc' % (3 * VEC, T) if MEANS else 'none'} \
                offset=0.0 scale={'3e-309' if T == f64 else '2.0'}"""]

@@ -29,6 +29,8 @@ problems = ["lrn_fwd n2c27h5w{4 + VEC if VEC > 1 else 7} window={W} scale=2.0 {T
 // A block is 128 positions by one chunk of `per` channels; chunks of the same positions follow each other,
 // so that what they share is found in the L2 cache. held: x of channels c - half … c + STRIP + half.
 // is_near: STRIP channels span less than 2^31 elements; then whole strips are moved without questions.
+// quarters is opaque where the compiler would copy the sums of the next j for each of its values, and the
+// power of one value into the copy of another, where it cannot run.
 #include "tile/local_norm.cuh"
 
 constexpr int STRIP = VEC * sizeof(T) < 8 ? 16 : 8, HALF = Reach<W>::half;
@@ -46,7 +48,6 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const Place place(position, digits, dims);
     const int first = chunk * per, last = min(channels, first + per);
     x += place.offset(x_strides, dims), y += place.offset(y_strides, dims) + first * y_channel;
-    const Power<T> of{power, quarters};
 
     A held[VEC][STRIP + 2 * HALF];
     UNROLL for (int i = 0; i < 2 * HALF; ++i) {
@@ -66,7 +67,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             UNROLL for (int i = 0; i < STRIP + 2 * HALF; ++i) q[i] = held[j][i] * held[j][i];
             window_sums<W, true>(s, q, window);
             UNROLL for (int i = 0; i < STRIP; ++i) s[i] = offset + scale * s[i];
-            of.raise(s);
+            if constexpr (W == 5 && VEC > 1) asm("" : "+r"(quarters));
+            Power<T>{power, quarters}.raise(s);
             UNROLL for (int i = 0; i < STRIP; ++i) out[i][j] = held[j][HALF + i] * s[i];
             UNROLL for (int i = 0; i < 2 * HALF; ++i) held[j][i] = held[j][i + STRIP];
         }

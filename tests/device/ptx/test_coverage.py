@@ -128,13 +128,9 @@ def cover(device, name) -> list[str]:
 # Less than that has run of these, in minutes: their contracts need problems that are smaller and reach more.
 LONG = ("rnn/rnn_persist.cu", "rnn/rnn_persist_bwd.cu", "conv/conv_wgmma.cu", "matmul/matmul_wgmma.cu")
 SLOW = pytest.mark.xfail(run=False, reason="takes minutes")
-BEHIND = ("lrn/lrn_fwd_strided.cu", "divisive_norm/divisive_norm_fwd_channels.cu")
-LITTLE = pytest.mark.xfail(run=False, reason="problems of some images run 57 to 94.9 % of them")
 
 
-@pytest.mark.parametrize("source", [
-    pytest.param(s, marks=SLOW) if s in LONG else pytest.param(s, marks=LITTLE) if s in BEHIND else s
-    for s in SOURCES])
+@pytest.mark.parametrize("source", [pytest.param(s, marks=SLOW) if s in LONG else s for s in SOURCES])
 def test_instructions_have_run(source):
     wrong, seen = [], set()
     for name in (n for n in kernels.names() if kernels.get(n).source == source):
