@@ -23,7 +23,7 @@ def vectors_of_gradient(p) -> tuple:
     is_far, with_means = p.op.window > 9, has_means(p)
     if p.x.dtype.bytes == 2 and p.op.window <= 5 and not with_means:
         return 4, 2, 1
-    return (1,) if is_far and with_means or p.x.dtype.bytes == 8 and (is_far or with_means) else (2, 1)
+    return (1,) if is_far and with_means else (2, 1)
 
 
 class Walking(DivisiveNormEngine):
