@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...locks import once
 from ...status import NotSupported
 
 BYTES = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "b32": 4,
@@ -90,9 +92,13 @@ class Module:
             at = self._top(
                 TOP.match(self.plain, at) or self.fail("a directive such as .entry, .func or .global", at))
 
+    @once
+    def _ends(self) -> list:
+        return [found.start() for found in re.finditer("\n", self.text)]
+
     def line(self, at: int) -> int:
         """The line of an offset in the text."""
-        return self.text.count("\n", 0, at) + 1
+        return bisect_left(self._ends, at) + 1
 
     def fail(self, expected: str, at: int, token: str | None = None):
         found = TOKEN.search(self.plain, at)
