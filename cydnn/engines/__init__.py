@@ -37,6 +37,7 @@ from .conv.wgrad_indexed import ConvWgradIndexed
 from .conv.wgrad_mma import ConvWgradMma
 from .conv.wgrad_mma_repack import ConvWgradMmaRepack
 from .conv.wgrad_simt import ConvWgradSimt
+from .conv.wgrad_wgmma import ConvWgradWgmma
 from .divisive_norm.bwd_channels import DivisiveNormBwdChannels
 from .divisive_norm.bwd_planes import DivisiveNormBwdPlanes
 from .divisive_norm.bwd_strided import DivisiveNormBwdStrided
@@ -148,8 +149,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwise, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
     ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
-    ConvWgradDepthwise, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic,
-    ConvWgradIndexed, ConvWgradAny,
+    ConvWgradDepthwise, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft,
+    ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulWgmma, MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229

@@ -1,13 +1,14 @@
 """What the convolutions on Hopper's tile program share: windows over an image by TMA's im2col, and filters.
 
-The kernel, kernels_src/conv/conv_wgmma.cu, reads an image through windows and writes another. The data
-gradient of unit stride is such a convolution of dy with the filters from their last tap on, c and k
-exchanged.
+kernels_src/conv/conv_wgmma.cu reads an image through windows and writes another. The data gradient of unit
+stride is such a convolution of dy with the filters from their last tap on, c and k exchanged.
+kernels_src/conv/conv_wgrad_wgmma.cu reads an image through windows and the pixels of another.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import ClassVar
 
 from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
@@ -18,8 +19,6 @@ from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, TileProgram, tiled_map
 from ..matmul.view import Matrices, along_m, is_whole, size_refusals
 from . import mma
 from .view import image_site
-
-SOURCE = "conv/conv_wgmma.cu"
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Windows:
     columns: int
     groups: int
     is_flipped: bool
-    major: str
+    major: str = ""
 
     @property
     def reach(self) -> tuple:
@@ -45,49 +44,76 @@ class Windows:
         return tuple((r - 1) * d for r, d in zip(self.taps, self.dilation))
 
 
-class ConvWgmma(TileProgram):
-    """The base. Channels are innermost; deep sums are split and added in order."""
+class WindowProgram(TileProgram):
+    """The base: an image that TMA reads through windows."""
+    source: ClassVar[str]                        # of the kernel
 
     @staticmethod
     def windows(p) -> Windows:
         raise NotImplementedError
 
     def refuse(self, p, dev):
-        wrong = list(self.wrong(p, dev, SOURCE))
+        wrong = list(self.wrong(p, dev, self.source))
         wrong += [f"{name} is empty" for name, d in p.operands.items() if not d.count]
         yield from wrong
         if wrong:
             return
         v, (lead, g) = self.windows(p), self.matrices(p)
-        tensor, rank = p.operands[v.image], max(p.w.rank, 4)
+        tensor, rank = p.operands[v.image], max(p.operands[v.image].rank, 4)
         if p.op.math != "f32":
             yield f"compute must be f32 for {tensor.dtype} tensors; got {p.op.compute}"
         yield from size_refusals(g)
+        if max(v.reach) > OFFSETS[rank]:
+            yield (f"(size - 1) * dilation of {p.op.parts[1]} must be at most {OFFSETS[rank]} in "
+                   f"{rank - 2} dims; got {v.reach}")
+        for name in p.op.reads:
+            if p.operands[name].alignment < 16:
+                yield f"{name} must be aligned to 16 bytes; got {p.operands[name].alignment}"
+        if in_lines(tensor):
+            found = self._pixels(p, v, TILES["128x256"].m)
+            yield from (f"{v.image}: {reason}" for reason in kernels.map_reasons(found))
+        else:
+            yield from not_in_lines(v.image, tensor)
+        yield from self.refuse_others(p, v, lead, g)
+        yield from fusion.reasons(self.tail(p))
+
+    def refuse_others(self, p, v, lead, g):
+        """Reasons of the other operands."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _pixels(p, v, side) -> TensorMap:
+        """The map of the image: base pixels through the windows, in boxes of ``side``. Width first, and a
+        height even in one dim."""
+        d = p.operands[v.image]
+        count = max(d.rank - 2, 2)
+        size, out, stride, first = (values[::-1][:count] for values in (v.size, v.out, v.stride, v.first))
+        upper = tuple((q - 1) * s + a - (n - 1) for n, q, s, a in zip(size, out, stride, first))
+        gaps = (*d.strides[:1:-1], 0)[:count]
+        found = tiled_map(p.ptr(v.image), d, (d.c, *size, d.n), (*gaps, d.strides[0]), (LINE, side))
+        return replace(found, steps=(1, *stride, 1), corners=(first, upper))
+
+    @staticmethod
+    def touched(p, v) -> int:
+        """Elements of the image that the windows meet."""
+        d = p.operands[v.image]
+        return d.n * d.c * prod(min(n, q * r) for n, q, r in zip(v.size, v.out, v.taps))
+
+
+class ConvWgmma(WindowProgram):
+    """From one image to another. Channels are innermost; deep sums are split and added in order."""
+    source = "conv/conv_wgmma.cu"
+
+    def refuse_others(self, p, v, lead, g):
         if v.groups > 1 and v.channels % LINE:
             yield (f"channels of {v.image} in a group must be a multiple of {LINE}; "
                    f"got {v.channels} in {v.groups} groups")
         if pixel_step(lead.tensor) is None:
             yield f"{p.op.writes[0]} must have its pixels at one distance; got strides {lead.tensor.strides}"
-        if max(v.reach) > OFFSETS[rank]:
-            yield (f"(size - 1) * dilation of w must be at most {OFFSETS[rank]} in {rank - 2} dims; "
-                   f"got {v.reach}")
-        yield from self._wrong_operands(p, v)
-        yield from fusion.reasons(self.tail(p))
-
-    def _wrong_operands(self, p, v):
-        image, tile = p.operands[v.image], TILES["128x256"]
-        for name in (v.image, "w"):
-            if p.operands[name].alignment < 16:
-                yield f"{name} must be aligned to 16 bytes; got {p.operands[name].alignment}"
-        if not in_lines(image):
-            yield (f"{v.image} must have contiguous channels, and other strides that are multiples of 8 "
-                   f"(16 bytes); got strides {image.strides}")
-        else:
-            yield from (f"{v.image}: {reason}" for reason in kernels.map_reasons(self._pixels(p, v, tile)))
         if not in_lines(p.w) and mma.pixel_stride(p.w) is None:
             yield from mma.no_pixel_stride("w", p.w)
         else:
-            filters = self._filters(p.ptr("w"), _filters_read(p), v, tile)
+            filters = self._filters(p.ptr("w"), _filters_read(p), v, TILES["128x256"])
             yield from (f"w: {reason}" for reason in kernels.map_reasons(filters))
 
     def matrices(self, p):
@@ -116,18 +142,6 @@ class ConvWgmma(TileProgram):
     # ---- Tensor maps ----
 
     @staticmethod
-    def _pixels(p, v, tile) -> TensorMap:
-        """The map of the image: a base pixel for each pixel that is written. Width first, and a height even
-        in one dim."""
-        d = p.operands[v.image]
-        count = max(d.rank - 2, 2)
-        size, out, stride, first = (values[::-1][:count] for values in (v.size, v.out, v.stride, v.first))
-        upper = tuple((q - 1) * s + a - (n - 1) for n, q, s, a in zip(size, out, stride, first))
-        gaps = (*d.strides[:1:-1], 0)[:count]
-        found = tiled_map(p.ptr(v.image), d, (d.c, *size, d.n), (*gaps, d.strides[0]), (LINE, tile.m))
-        return replace(found, steps=(1, *stride, 1), corners=(first, upper))
-
-    @staticmethod
     def _filters(pointer, w, v, tile) -> TensorMap:
         """The map of w: channels, filters, then the taps."""
         dims, strides = (w.c, w.n, *v.taps[::-1]), (w.strides[0], *w.strides[:1:-1], 0, 0)[:4]
@@ -135,10 +149,7 @@ class ConvWgmma(TileProgram):
         return tiled_map(pointer, w, dims, strides, (LINE, side, 1, 1, 1))
 
     def moved_bytes(self, p, g):
-        v = self.windows(p)
-        d = p.operands[v.image]
-        touched = prod(min(n, q * r) for n, q, r in zip(v.size, v.out, v.taps))
-        return BYTES * (d.n * d.c * touched + p.w.count + g.count * g.m * g.n)
+        return BYTES * (self.touched(p, self.windows(p)) + p.w.count + g.count * g.m * g.n)
 
     # ---- Launches ----
 
@@ -149,7 +160,7 @@ class ConvWgmma(TileProgram):
     def plan(self, p, dev, config):
         v, (lead, g), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
         pointer = p.ptr("w") if in_lines(p.w) else mma.packed_operand(p, "w", steps)
-        x, w = self._pixels(p, v, tile), self._filters(pointer, _filters_read(p), v, tile)
+        x, w = self._pixels(p, v, tile.m), self._filters(pointer, _filters_read(p), v, tile)
         boxes, form = self.out(p, config, w)
         args = dict(x=x, w=w, boxes=boxes, **lead.store(p, "y"), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
                     groups=g.count, y_form=form, y_along_m=along_m(g), y_m=g.c[0], y_n=g.c[1],
@@ -167,6 +178,11 @@ def _outer(d):
 def in_lines(d) -> bool:
     """TMA can read it: contiguous channels, and all else at whole 16 bytes."""
     return (d.strides[1] == 1 or d.c == 1) and not any(s % 8 for n, s in _outer(d) if n > 1)
+
+
+def not_in_lines(name: str, d):
+    yield (f"{name} must have contiguous channels, and other strides that are multiples of 8 (16 bytes); "
+           f"got strides {d.strides}")
 
 
 def _filters_read(p) -> TensorDesc:

@@ -3,6 +3,7 @@ the cut into ranges of pixels, their launches, the ordered sum."""
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 from ... import fusion
 from ...kernels.expressions import ceil_div
@@ -44,6 +45,17 @@ def best(dev, g: mma.Geometry) -> Config:
             if found is None or us < found[0]:
                 found = us, tile, splits
     return Config(tile=str(found[1]), splits=found[2])
+
+
+def ordered_sum(p, lead, fused, sums, splits: int, tap_channels: int) -> Launch:
+    """Of the sums [split][k][t][r][s][c], c padded to ``tap_channels``."""
+    g, out = mma.geometry(p), lead.tensor
+    columns = prod(g.taps) * tap_channels
+    return Launch(f"conv_wgrad_mma_sum_{mma.stored_type(p, lead)}", dict(
+        sums=sums, **lead.store(p), alpha=p.scalar("alpha"), vectors=g.k * g.groups * columns // 4,
+        splits=splits, cols=columns, tap_channels=tap_channels, channels=g.c, taps=g.taps,
+        strides=[*out.strides[:2], *(0,) * (5 - out.rank), *out.strides[2:]],
+    ), {}, fusion.at("epilogue", fused))
 
 
 class WgradMma(Engine):
@@ -92,10 +104,4 @@ class WgradMma(Engine):
             pixel_chunks=mma.padded(p.x.c) // mma.CHUNK, dy_chunks=mma.padded(p.dy.c) // mma.CHUNK,
             n_tiles=ceil_div(columns, tile.n), tap_chunks=mma.padded(g.c) // mma.CHUNK, splits=splits,
             groups=g.groups, **g.window())))
-        out = lead.tensor
-        steps.append(Launch(f"conv_wgrad_mma_sum_{mma.stored_type(p, lead)}", dict(
-            sums=sums, **lead.store(p), alpha=p.scalar("alpha"), vectors=g.k * g.groups * columns // 4,
-            splits=splits, cols=columns, tap_channels=mma.padded(g.c), channels=g.c, taps=g.taps,
-            strides=[*out.strides[:2], *(0,) * (5 - out.rank), *out.strides[2:]],
-        ), {}, fusion.at("epilogue", fused)))
-        return steps
+        return steps + [ordered_sum(p, lead, fused, sums, splits, mma.padded(g.c))]

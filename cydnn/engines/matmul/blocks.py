@@ -130,17 +130,23 @@ class TileProgram(SplitMatmul):
         boxes = self.boxes(p) if config.get("out", "boxes") == "boxes" else None
         return boxes or spare, BOXES if boxes else ROWS if is_whole(g, lead.tensor) else ELEMENTS
 
-    def launch(self, p, dev, config, kernel: str, args: dict, out: str) -> list:
-        """The kernel, in blocks that stay, and the ordered sum of splits; ``out``: its output."""
-        lead, g = self.matrices(p)
-        chosen, tile, kind = self.cut(p, dev, config), TILES[config.tile], p.operands[p.op.reads[0]].dtype
+    def product(self, p, dev, config, kernel: str, args: dict) -> Launch:
+        """The kernel, in blocks that stay."""
+        g, chosen, tile = self.matrices(p)[1], self.cut(p, dev, config), TILES[config.tile]
         team = getattr(chosen, "team", 1)
-        args = dict(args, parts=parts(p, g, "f32", chosen), split_k=chosen.each, splits=chosen.splits,
-                    team=team, band=tile.band)
+        args = dict(args, parts=args.get("parts") or parts(p, g, "f32", chosen), split_k=chosen.each,
+                    splits=chosen.splits, team=team, band=tile.band)
         tiles = ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
-        product = Launch(kernel, args, dict(blocks=tiles * team if team > 1 else min(tiles, dev.sms)))
-        return with_sum(g, product, f"matmul_sum_{kind}", chosen.splits,
-                        fusion.at("epilogue", self.tail(p)), out)
+        return Launch(kernel, args, dict(blocks=tiles * team if team > 1 else min(tiles, dev.sms)))
+
+    def summed(self, p, product: Launch, out: str) -> list:
+        """A product and the ordered sum of its splits; ``out``: its output."""
+        return with_sum(self.matrices(p)[1], product, f"matmul_sum_{p.operands[p.op.reads[0]].dtype}",
+                        product.args["splits"], fusion.at("epilogue", self.tail(p)), out)
+
+    def launch(self, p, dev, config, kernel: str, args: dict, out: str) -> list:
+        """The kernel and the ordered sum of splits; ``out``: its output."""
+        return self.summed(p, self.product(p, dev, config, kernel, args), out)
 
 
 def matrix_map(p, name, tensor, dims, step, g, batch_steps, side) -> TensorMap:

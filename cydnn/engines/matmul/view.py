@@ -92,9 +92,9 @@ def cut(g: Matrices, tile, wish: int, unit: int, acc_bytes: int, dev, estimate) 
     return Cut(estimate(splits, each) + sums, tile, splits, each)
 
 
-def cuts(g: Matrices, tile, blocks: int, unit: int, acc_bytes: int, dev, estimate):
-    """Cuts of the depth worth a look: none, and those that give every SM one or two blocks."""
-    for waves in (0, 1, 2):
+def cuts(g: Matrices, tile, waves: tuple, blocks: int, unit: int, acc_bytes: int, dev, estimate):
+    """Cuts of the depth worth a look: those that give every SM so many blocks; none for 0."""
+    for waves in waves:
         wish = min(max(dev.sms * waves // max(blocks, 1), 1), max(g.k // (8 * unit), 1))
         found = cut(g, tile, wish, unit, acc_bytes, dev, estimate)
         if found is not None:
@@ -103,8 +103,9 @@ def cuts(g: Matrices, tile, blocks: int, unit: int, acc_bytes: int, dev, estimat
 
 class SplitMatmul(Engine):
     """The base. Its knobs are the tile and the number of splits; ``unit`` is what a split of the depth
-    is a multiple of: the deepest step, so that splits begin at steps."""
+    is a multiple of: the deepest step, so that splits begin at steps. ``waves`` as in cuts."""
     unit: ClassVar[int] = 32
+    waves: ClassVar[tuple] = (0, 1, 2)
 
     def is_one_sum(self, p, g) -> bool:
         """The depth may not be cut. The sum of the splits writes one element at a time, and packed booleans
@@ -126,7 +127,7 @@ class SplitMatmul(Engine):
         g, tiles = self.matrices(p)[1], self.knobs[0].values
         unit = self._unit(p, g)
         found = [c for tile in tiles for blocks, size, us in [self.ways(p, g, dev, tile)]
-                 for c in cuts(g, tile, blocks, unit, size, dev, us)]
+                 for c in cuts(g, tile, self.waves, blocks, unit, size, dev, us)]
         best = min(found, key=lambda c: c.us)
         others = (Config(tile=t, splits=n) for t in tiles for n in powers(ceil_div(g.k, unit)))
         return first_then(Config(tile=best.tile, splits=best.splits), others)

@@ -1,0 +1,117 @@
+"""Gradient of a convolution with respect to its filter: f16 and bf16, TMA and wgmma."""
+from __future__ import annotations
+
+from math import prod
+
+from ... import fusion, kernels
+from ...fusion import Site
+from ...graph import core, many
+from ...kernels.expressions import ceil_div
+from ...ops import ConvWgrad, Pointwise
+from ...steps import TensorMap
+from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, tiled_map
+from ..matmul.view import Matrices, is_whole
+from ..tiles import MOST, sums_us
+from . import mma
+from .wgmma import WindowProgram, Windows, in_lines, not_in_lines, pixel_step
+from .wgrad_mma_view import ordered_sum
+
+FEW = 8                                          # splits that a thread adds alone, kernels_src/matmul/matmul_sum
+
+
+class ConvWgradWgmma(WindowProgram):
+    """dw[k, taps and channels] = dy[pixels, k]^T @ im2col(x)[pixels, taps and channels]: TMA brings pixels of
+    both, wgmma reads them across. Channels are innermost; the pixels are split among blocks and clusters, and
+    their sums added in order."""
+    index = 157
+    takes = core(ConvWgrad, behind=many(Pointwise))
+    source = "conv/conv_wgrad_wgmma.cu"
+    waves = (0, 1, 2, 3, 4)
+
+    @staticmethod
+    def windows(p):
+        g = mma.geometry(p)
+        return Windows("x", g.size, g.out, g.taps, g.stride, tuple(-a for a in g.pad), g.dilation, g.c, g.k,
+                       g.groups, g.is_flipped)
+
+    def refuse_others(self, p, v, lead, g):
+        if not in_lines(p.dy):
+            yield from not_in_lines("dy", p.dy)
+        elif pixel_step(p.dy) is None:
+            yield f"dy must have its pixels at one distance; got strides {p.dy.strides}"
+        else:
+            yield from (f"dy: {reason}" for reason in kernels.map_reasons(self._gradients(p, g)))
+        sums = g.count * g.m * g.n
+        if sums > MOST:
+            yield f"dw must have at most {MOST} elements, channels padded to {LINE}; got {sums}"
+
+    def matrices(self, p):
+        """(lead, the products of dy and im2col(x), one for each group). The channels of a tap are padded to a
+        multiple of 64."""
+        def make():
+            v, lead = self.windows(p), p.lead(p.x.dtype.name)
+            taps, step = prod(v.taps), lead.tensor.strides[0]
+            columns, still, none = taps * _tap_columns(v), (v.groups, 1, 1, 1, 1, 1), (0,) * 6
+            own = (v.columns * step if v.groups > 1 else 0, *none[1:])
+            return lead, Matrices(v.columns, columns, p.dy.n * prod(v.out), (0, 0), (0, 0),
+                                  (step if v.columns > 1 else 0, int(_is_direct(lead, v))), still, none, none,
+                                  own, ())
+        return p.once("wgmma matrices", make)
+
+    def tail(self, p):
+        lead, g = self.matrices(p)
+        inside = (*range(2, lead.tensor.rank), 1)
+        site = Site(lead.tensor.dims, lead.tensor, (("col", inside),), "col",
+                    8 if is_whole(g, lead.tensor) else 1)
+        return fusion.attempt(p, "wgmma", lambda: fusion.behind(p, site, lead, beta=lead.beta))
+
+    def moved_bytes(self, p, g):
+        return BYTES * (self.touched(p, self.windows(p)) + p.dy.count + g.count * g.m * g.n)
+
+    def cost(self, p, dev, config):
+        (lead, g), v = self.matrices(p), self.windows(p)
+        is_copied = not _is_direct(lead, v) and self.cut(p, dev, config).splits == 1
+        return super().cost(p, dev, config) + (sums_us(4 * g.count * g.m * g.n, dev) if is_copied else 0.0)
+
+    def configs(self, p, dev):
+        """A team writes dw itself."""
+        lead = self.matrices(p)[0]
+        is_direct = _is_direct(lead, self.windows(p))
+        return (c for c in super().configs(p, dev) if is_direct or c.team == 1)
+
+    # ---- Launches ----
+
+    @staticmethod
+    def _gradients(p, g) -> TensorMap:
+        """The map of dy: channels, and all pixels as one dim."""
+        return tiled_map(p.ptr("dy"), p.dy, (p.dy.c, g.k, 1, 1, 1), (pixel_step(p.dy), 0, 0, 0),
+                         (LINE, DEPTH, 1, 1, 1))
+
+    def plan(self, p, dev, config):
+        v, (lead, g), splits = self.windows(p), self.matrices(p), self.cut(p, dev, config).splits
+        x, dy = self._pixels(p, v, DEPTH), self._gradients(p, g)
+        boxes, form = self.out(p, config, dy)
+        args = dict(dy=dy, x=x, boxes=boxes, **lead.store(p), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
+                    groups=g.count, dw_form=form, dw_m=g.c[0], rank=len(x.dims), channels=v.channels,
+                    is_flipped=int(v.is_flipped), tap_columns=_tap_columns(v), out=v.out, taps=v.taps,
+                    stride=v.stride, first=v.first, dilation=v.dilation)
+        is_direct = _is_direct(lead, v)
+        if splits == 1 and not is_direct:
+            args["parts"] = p.scratch(g.count * g.m * g.n * 4)
+        product = self.product(p, dev, config, f"conv_wgrad_wgmma_{p.x.dtype}_{config.tile}", args)
+        if splits < FEW and is_direct:
+            return self.summed(p, product, "dw")
+        total = ordered_sum(p, lead, self.tail(p), product.args["parts"], splits, _tap_columns(v))
+        return [product, total]
+
+
+def _tap_columns(v) -> int:
+    """Channels of a tap, padded."""
+    return ceil_div(v.channels, LINE) * LINE
+
+
+def _is_direct(lead, v) -> bool:
+    """A filter of dw lies as the columns of the kernel do: no padding, channels innermost, no gaps."""
+    d = lead.tensor
+    step = mma.joined(zip(d.spatial, d.strides[2:]), alone=v.channels)
+    return v.channels % LINE == 0 and d.strides[1] == 1 and step == v.channels
