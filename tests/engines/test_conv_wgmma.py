@@ -13,21 +13,11 @@ from cydnn.ops import ConvDgrad, ConvFprop, Problem
 from cydnn.tensor import TensorDesc, packed_strides
 from support import hopper
 from support.alone import match, steps
-from support.hopper import H200
+from support.hopper import H200, channels_last
 from support.matrix import blended
 
 FPROP, DGRAD = ENGINES = BY_INDEX[117], BY_INDEX[137]
 both = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.name)
-
-
-def channels_last(rng, kind, dims, gap=8) -> TensorDesc:
-    """Channels innermost, some with ``gap`` elements between pixels, rows or images."""
-    order = (0, *range(2, len(dims)), 1)
-    step, strides = 1, [0] * len(dims)
-    for axis in reversed(order):
-        strides[axis] = step
-        step = -(-step * dims[axis] // 8) * 8 + rng.choice([0, 0, 0, gap])
-    return TensorDesc(kind, dims, strides)
 
 
 def drawn(rng, op_class) -> Problem:

@@ -15,6 +15,7 @@ from cydnn.device.facts import KNOWN
 from cydnn.heuristics import candidates
 from cydnn.heuristics.choice import Part
 from cydnn.ops import Problem
+from cydnn.tensor import TensorDesc
 from support import graphs
 from support.alone import match
 from support.matrix import blended, plain
@@ -27,6 +28,16 @@ def device(sms=0):
     found = watched.WatchedDevice("sm_90")
     found.facts = replace(found.facts, sms=sms or found.facts.sms)
     return found
+
+
+def channels_last(rng, kind, dims, gap=8) -> TensorDesc:
+    """Channels innermost, some with ``gap`` elements between pixels, rows or images."""
+    order = (0, *range(2, len(dims)), 1)
+    step, strides = 1, [0] * len(dims)
+    for axis in reversed(order):
+        strides[axis] = step
+        step = -(-step * dims[axis] // 8) * 8 + rng.choice([0, 0, 0, gap])
+    return TensorDesc(kind, dims, strides)
 
 
 def check(engine, problem, config, numbers=plain, machine=None, seed=1):

@@ -16,7 +16,7 @@ from . import mma
 from .wgmma import WindowProgram, Windows, in_lines, not_in_lines, pixel_step
 from .wgrad_mma_view import ordered_sum
 
-FEW = 8                                          # splits that a thread adds alone, kernels_src/matmul/matmul_sum
+FEW = 8                                          # splits that a thread of matmul_sum adds alone
 
 
 class ConvWgradWgmma(WindowProgram):
