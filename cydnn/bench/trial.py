@@ -69,12 +69,14 @@ class Report:
 
 def cases(kernel: str, facts, lines=None) -> list[Case]:
     """Cases of each problem line (of the kernel's contract, for None) on a device:
-    one for each number of launches, so alone and among helpers, and one that splits no sum and no row.
+    one for each number of launches, so alone and among helpers, one that splits no sum and no row, and one
+    for each number of blocks that share a sum.
     Pure functions of plans; no GPU needed."""
     found: dict = {}
     for case, launches in every_case(kernel, facts, lines):
         whole = case.config and 1 in (case.config.get("splits"), case.config.get("slices"))
-        found.setdefault((case.problem, launches, bool(whole)), case)
+        team = case.config.get("team", 1) if case.config else 1
+        found.setdefault((case.problem, launches, bool(whole), team), case)
     return list(found.values())
 
 
