@@ -151,7 +151,8 @@ def _expand(source, kind, digest, contract, axes):
     row = {"source": source, "source_sha256": digest, "about": about, "params": params,
            "param_bytes": params[-1]["offset"] + params[-1]["bytes"] if params else 0, "axes": axes,
            **{key: contract[key] for key in ("block", "grid", "smem", "extra", "needs", "marks")},
-           **{key: contract[key] for key in ATTRIBUTES if contract[key] and not _is_alone(contract[key], axes)},
+           **{key: contract[key] for key in ATTRIBUTES
+              if contract[key] and not _is_alone(contract[key], axes)},
            "problems": _problems(source, contract["problems"], axes)}
     _check(source, contract, row)
     variant = Variant(name, kind, source, digest, (), axes, row, tuple(contract["when"]))

@@ -61,8 +61,8 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     float2* parts = reinterpret_cast<float2*>(rings + 8 * stages * MT * 32);
     float2* inbox = parts + 4 * MT * NT * 80;
     float4* states = reinterpret_cast<float4*>(inbox + 2 * (TEAM - 1) * Tiles * NT * 64);
-    const int dir = blockIdx.z, team = blockIdx.x / TEAM, groups = gridDim.y, each = ceil_div(hidden, Piece::Depth),
-              k_steps = G * each, pairs = group_rows / 16;
+    const int dir = blockIdx.z, team = blockIdx.x / TEAM, groups = gridDim.y, pairs = group_rows / 16,
+              each = ceil_div(hidden, Piece::Depth), k_steps = G * each;
     const i64 words = i64(k_steps) * MT * 32, area = i64(k_steps) * pairs * 32;
     const uint4* own = reinterpret_cast<const uint4*>(weights) + (dir * (gridDim.x / TEAM) + team) * words;
     hold<MT, TEAM>(held, own, resident, k_steps);
