@@ -170,7 +170,8 @@ def leave_cluster(c):
         known = c.known[block * c.warps_in_block:(block + 1) * c.warps_in_block].max(0)
         bad = (reads >= c.first) & (reads >> CLOCK & NEVER >= known)
         bad[:, first:first + c.warps_in_block] = False
-        for cell, warp in np.argwhere(bad)[:1]:
+        if bad.any():
+            cell, warp = divmod(int(bad.argmax()), bad.shape[1])
             what = ("leaves, and its shared memory with it, "
                     f"which {c.name_of(int(reads[cell, warp]))} read with no synchronisation between")
             c.fault("race", what, block * c.width, int(shared.read_at[cells][cell]))
