@@ -8,6 +8,7 @@ from .engine import Config, Knob, moved_us
 
 MOST = 2 ** 31 - 1024                            # rows, pixels: a FastDiv's range, less a tile
 PART_BYTES = 64 << 20                            # most workspace for the sums of the splits
+START, START_EACH = 5400, 0.94                   # clocks of a launch: its code is fetched; for each sum of a block
 
 
 class Tile(NamedTuple):
@@ -40,7 +41,7 @@ def tile_us(tile: str, rows: int, columns: int, depth: int, groups: int, dev, su
     rate = (dev.fma_f64 if sum_type == "f64" else dev.fma_f32) * share
     busy = ceil_div(blocks, dev.sms) * steps * step * m * n / rate
     waiting = ceil_div(blocks, 2 * dev.sms) * (steps * 600 + 2500 + m * n // 10)
-    return max(busy, waiting) / dev.clock_mhz
+    return (START + START_EACH * m * n + max(busy, waiting)) / dev.clock_mhz
 
 
 def sums_us(part_bytes: int, dev) -> float:

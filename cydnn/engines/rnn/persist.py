@@ -154,7 +154,7 @@ def pack(net, form, kind: str, weights: dict, packed, matrices=1, exchange=None,
                 group_rows=form.group_rows, planes=planes, begun=begun, turns=turns)
     work = max(form.words, (turns + 1) * form.area if exchange else 0)
     return Launch(f"rnn_pack_{net.dtype}_{kind}", args,
-                  dict(matrices=matrices, shares=min(ceil_div(work, 1024), 2048)))
+                  dict(matrices=matrices, shares=min(ceil_div(work, 256), 4096)))
 
 
 class Persist:
