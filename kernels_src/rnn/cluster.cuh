@@ -69,14 +69,18 @@ template <class Elem, class Cell, int NTiles> struct ClusterProduct {
     }
     // Brings the weights of the units from `unit` on to where they stay.
     DEVICE void hold(const Elem* weights, int unit, int hidden) {
+        // `far` first: then there are registers for what is on its way
+        NO_UNROLL for (int j0 = Near; j0 < pairs; j0 += Four) {
+            unsigned a[Four][Tiles][2][4];
+            UNROLL for (int j = 0; j < Four; ++j) UNROLL for (int m = 0; m < Tiles; ++m)
+                fragment(a[j][m], weights, m, j0 + j, unit, hidden);
+            UNROLL for (int j = 0; j < Four; ++j) UNROLL for (int m = 0; m < Tiles; ++m)
+                UNROLL for (int k = 0; k < 2; ++k)
+                    far[(((j0 - Near + j) * Tiles + m) * 2 + k) * 32 + lane] =
+                        {a[j][m][k][0], a[j][m][k][1], a[j][m][k][2], a[j][m][k][3]};
+        }
         UNROLL for (int j = 0; j < Near; ++j) UNROLL for (int m = 0; m < Tiles; ++m)
             fragment(near[j][m], weights, m, j, unit, hidden);
-        NO_UNROLL for (int j = Near; j < pairs; ++j) UNROLL for (int m = 0; m < Tiles; ++m) {
-            unsigned a[2][4];
-            fragment(a, weights, m, j, unit, hidden);
-            UNROLL for (int k = 0; k < 2; ++k)
-                far[(((j - Near) * Tiles + m) * 2 + k) * 32 + lane] = {a[k][0], a[k][1], a[k][2], a[k][3]};
-        }
     }
     // Pairs j0 + i and those behind.
     DEVICE void ask(Chunk& c, const uint4* from, int j0, int i) const {

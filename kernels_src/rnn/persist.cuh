@@ -381,15 +381,17 @@ template <int Tiles, int NTiles> struct Share {
     }
 };
 
-// The first `resident` k steps that a block has of a matrix of fragments, MTiles m tiles each, go to shared
-// memory.
+// The first `resident` k steps that a block has of a matrix of fragments, MTiles m tiles each, are on their
+// way to shared memory, until hold_all().
 template <int MTiles, int Team>
 DEVICE void hold(uint4* held, const uint4* weights, int resident, int k_steps) {
     constexpr int Each = MTiles * 32;
     NO_UNROLL for (int i = threadIdx.x; i < resident * Each; i += 256) {
         const int k = Team == 1 ? 0 : k_step<Team>(i / (8 * Each), i / Each % 8);
-        if (k < k_steps) held[i] = __ldg(weights + (Team == 1 ? i : k * Each + i % Each));
+        if (k < k_steps)
+            cp_async<16>(shared_address(held + i), weights + (Team == 1 ? i : k * Each + i % Each), 16);
     }
 }
+DEVICE void hold_all() { cp_async_commit(), cp_async_wait<0>(), __syncthreads(); }
 
 }  // namespace cydnn

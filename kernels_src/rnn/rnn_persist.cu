@@ -102,7 +102,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     const Walk walk = {starts, steps, batch};
     Recurrence<T, MT, NT, 1> product(held, own, resident, rings, k_steps, is_late);
     product.early(has_below ? given + turn(1) : round, pairs, 0);
-    __syncthreads();
+    hold_all();
 
     NO_UNROLL for (int step = 0; step < steps; ++step) {
         const int t = walk.time(step, dir), rows = min(walk.rows(t), last_row);

@@ -81,7 +81,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void KERNEL(
     Recurrence<T, MT, NT, TEAM> product(held, own, resident, rings, k_steps, is_late);
     Teammates<Tiles, NT, TEAM> mates(inbox);
     product.early(round, pairs, 0);
-    __syncthreads();
+    hold_all();
 
     NO_UNROLL for (int step = steps - 1; step >= -1; --step) {
         const int t = walk.time(step, dir), before = dir ? t + 1 : t - 1, done = steps - 1 - step;
