@@ -18,10 +18,11 @@ problems = ["lrn_bwd n2c{80 // sizeof(T)}h9w15 window={W} scale=2.0 {T} nhwc",
             """lrn_bwd x=2x{48 // sizeof(T)}x3x2x4:{T}@9600,1,1280,640,64 \
                dy=2x{48 // sizeof(T)}x3x2x4:{T}@6400,1,960,480,80 \
                dx=2x{48 // sizeof(T)}x3x2x4:{T}@12000,1,1600,480,80 window={W - 3} scale=-0.25""",
-            "lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={W} scale=2.0 power=0.5",
-            "lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={W} scale=2.0 power=1.0",
-            "lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={W} scale=0.0 offset=0.0 power=1.5",
-            """lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={W} scale=1e-310 \
+            "lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={W - 2} scale=2.0 power=0.5",
+            "lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={9 if W == 9 else W - 4} scale=2.0 power=1.0",
+            """lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc \
+               window={11 if W == 16 else W} scale=0.0 offset=0.0 power=1.5""",
+            """lrn_bwd n1c{32 // sizeof(T)}h2w5 {T} nhwc window={10 if W == 16 else W} scale=1e-310 \
                power={-0.999 if T == f64 else -0.9} \
                offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
@@ -41,26 +42,26 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const unsigned item = blockIdx.x * 128 + threadIdx.x;
     if (item >= items) return;
     unsigned vector;
-    const Place place(vectors.divmod(item, vector), digits, dims);
+    i64 at[3];
+    locate(at, vectors.divmod(item, vector), digits, dims, x_strides, dy_strides, dx_strides);
     const int c = vector * OWN, channels = vectors.by * OWN;
     Wide x_row;
     Near dy_row;
-    x_row.load(x + place.offset(x_strides, dims), c, channels);
-    dy_row.load(dy + place.offset(dy_strides, dims), c, channels);
+    x_row.load(x + (at[0] + c), c, channels);
+    dy_row.load(dy + (at[1] + c), c, channels);
+    dx += at[2] + c;
 
     A v[COUNT + 2 * HALF], d[COUNT], s[COUNT], t[COUNT];
     x_row.get(v), dy_row.get(d);
-    A q[COUNT + 2 * HALF];
-    UNROLL for (int i = 0; i < COUNT + 2 * HALF; ++i) q[i] = v[i] * v[i];
-    window_sums<W, true>(s, q, window);
+    window_sums_of<W, true, true>(s, v, window);
     UNROLL for (int i = 0; i < COUNT; ++i) s[i] = offset + scale * s[i];
-    Power<T>{power, quarters}.raise(s, t);                          // t: s^-(power+1), infinite beyond ends
-    UNROLL for (int i = 0; i < COUNT; ++i)
-        t[i] = (i >= HALF && i < HALF + OWN) || unsigned(c - HALF + i) < unsigned(channels)
-                   ? d[i] * v[HALF + i] * t[i] : A(0);
+    gradient_terms(Power<T>{power, quarters}, s, t, d, [&](int i) { return v[HALF + i]; });
+    UNROLL for (int i = 0; i < COUNT; ++i)                          // beyond the ends t may be infinite
+        if ((i < HALF || i >= HALF + OWN) && unsigned(c - HALF + i) >= unsigned(channels)) t[i] = 0;
     A sum[OWN];
-    window_sums<W, false>(sum, t, window);
+    window_sums_of<W, false, false>(sum, t, window);
     UNROLL for (int i = 0; i < OWN; ++i)
-        sum[i] = d[HALF + i] * s[HALF + i] - slope * v[2 * HALF + i] * sum[i];
-    put(dx + place.offset(dx_strides, dims) + c, sum, alpha, beta);
+        sum[i] = s[HALF + i] - slope * v[2 * HALF + i] * sum[i];
+    blend_into(sum, dx, alpha, beta);
+    Vec<T, OWN>::of(sum).store(dx);
 }

@@ -21,10 +21,12 @@ problems = ["lrn_bwd n2c27h5w{4 + VEC if VEC > 1 else 7} window={W} scale=2.0 {T
             """lrn_bwd x=2x19x3x2x4:{T}@1300,64,20,10,{1 if VEC == 2 else 2} \
                dy=2x19x3x2x4:{T}@1400,66,22,10,{1 if VEC == 2 else 2} \
                dx=2x19x3x2x4:{T}@1500,72,24,12,{1 if VEC == 2 else 2} window={W - 3} scale=-0.25""",
-            "lrn_bwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=2.0 power=0.5",
-            "lrn_bwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=2.0 power=1.0",
-            "lrn_bwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=0.0 offset=0.0 power=1.5",
-            """lrn_bwd n1c31h3w{3 * VEC} {T} nchw window={W} scale=1e-310 \
+            "lrn_bwd n1c{31 + W // 2}h3w{3 * VEC} {T} nchw window={W - 2} scale=2.0 power=0.5",
+            """lrn_bwd n1c{31 + W // 2}h3w{3 * VEC} {T} nchw \
+               window={9 if W == 9 else W - 4} scale=2.0 power=1.0""",
+            """lrn_bwd n1c{31 + W // 2}h3w{3 * VEC} {T} nchw \
+               window={11 if W == 16 else W} scale=0.0 offset=0.0 power=1.5""",
+            """lrn_bwd n1c{31 + W // 2}h3w{3 * VEC} {T} nchw window={10 if W == 16 else W} scale=1e-310 \
                power={-0.999 if T == f64 else -0.9} \
                offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
@@ -33,7 +35,7 @@ problems = ["lrn_bwd n2c27h5w{4 + VEC if VEC > 1 else 7} window={W} scale=2.0 {T
 //   own  dy * s^-power               of c        … c + HALF + STRIP
 //   t    dy * x * s^-(power+1)       of c - HALF … c + HALF + STRIP
 // and makes dx of c … c + STRIP. All begin as 0 some strips before the first channel.
-#include "tile/local_norm.cuh"
+#include "window.cuh"
 
 constexpr int STRIP = 8, HALF = Reach<W>::half, LEAD = (2 * HALF + STRIP - 1) / STRIP * STRIP;
 
@@ -47,50 +49,48 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     unsigned chunk;
     const unsigned position = chunks.divmod(blockIdx.x, chunk) * 128 + threadIdx.x;
     if (position >= positions) return;
-    const Place place(position, digits, dims);
+    i64 at[3];
+    locate(at, position, digits, dims, x_strides, dy_strides, dx_strides);
     const int first = chunk * per, last = min(channels, first + per);
-    x += place.offset(x_strides, dims), dy += place.offset(dy_strides, dims);
-    dx += place.offset(dx_strides, dims) + (first - LEAD) * dx_channel;
+    x += at[0], dy += at[1], dx += at[2] + (first - LEAD) * dx_channel;
+    const bool is_plain = is_near && alpha == 1 && beta == 0;
     const Power<T> of{power, quarters};
 
     A xs[VEC][STRIP + 2 * HALF], own[VEC][STRIP + HALF], t[VEC][STRIP + 2 * HALF];
-    UNROLL for (int i = 0; i < 2 * HALF; ++i) {
-        const Chunk v = channel_of<VEC>(x, x_channel, first - LEAD + i, channels);
-        UNROLL for (int j = 0; j < VEC; ++j) xs[j][i] = to_acc(v[j]), t[j][i] = 0;
-    }
+    Chunk before[2 * HALF];
+    channels_of(before, x, x_channel, first - LEAD, channels);
+    UNROLL for (int i = 0; i < 2 * HALF; ++i) UNROLL for (int j = 0; j < VEC; ++j)
+        xs[j][i] = to_acc(before[i][j]), t[j][i] = 0;
     UNROLL for (int j = 0; j < VEC; ++j) UNROLL for (int i = 0; i < HALF; ++i) own[j][i] = 0;
     NO_UNROLL for (int c = first - LEAD; c < last; c += STRIP, dx += STRIP * dx_channel) {
         Chunk new_x[STRIP], new_dy[STRIP];
-        const bool is_whole = is_near && c >= first && c + 2 * HALF + STRIP <= channels && c + STRIP <= last;
+        const bool is_whole = is_near && c + HALF >= 0 && c + 2 * HALF + STRIP <= channels;
         if (is_whole) {
             next_channels(new_x, x + (c + 2 * HALF) * x_channel, x_channel);
             next_channels(new_dy, dy + (c + HALF) * dy_channel, dy_channel);
-        } else UNROLL for (int i = 0; i < STRIP; ++i) {
-            new_x[i] = channel_of<VEC>(x, x_channel, c + 2 * HALF + i, channels);
-            new_dy[i] = channel_of<VEC>(dy, dy_channel, c + HALF + i, channels);
+        } else {
+            channels_of(new_x, x, x_channel, c + 2 * HALF, channels);
+            channels_of(new_dy, dy, dy_channel, c + HALF, channels);
         }
         A out[STRIP][VEC];
         UNROLL for (int j = 0; j < VEC; ++j) {
-            A q[STRIP + 2 * HALF], s[STRIP], below[STRIP];
+            A s[STRIP], term[STRIP], d[STRIP];
             UNROLL for (int i = 0; i < STRIP; ++i) xs[j][2 * HALF + i] = to_acc(new_x[i][j]);
-            UNROLL for (int i = 0; i < STRIP + 2 * HALF; ++i) q[i] = xs[j][i] * xs[j][i];
-            window_sums<W, true>(s, q, window);
+            window_sums_of<W, true, true>(s, xs[j], window);
             UNROLL for (int i = 0; i < STRIP; ++i) s[i] = offset + scale * s[i];
-            of.raise(s, below);
-            UNROLL for (int i = 0; i < STRIP; ++i) {
-                const A d = to_acc(new_dy[i][j]);
-                own[j][HALF + i] = d * s[i];
-                t[j][2 * HALF + i] = d * xs[j][HALF + i] * below[i];
-            }
-            // Beyond the ends `below` may be infinite.
+            UNROLL for (int i = 0; i < STRIP; ++i) d[i] = to_acc(new_dy[i][j]);
+            gradient_terms(of, s, term, d, [&](int i) { return xs[j][HALF + i]; });
+            UNROLL for (int i = 0; i < STRIP; ++i) own[j][HALF + i] = s[i], t[j][2 * HALF + i] = term[i];
+            // Beyond the ends a term may be infinite.
             if (!is_whole) UNROLL for (int i = 0; i < STRIP; ++i)
                 if (unsigned(c + HALF + i) >= unsigned(channels)) t[j][2 * HALF + i] = 0;
             A sum[STRIP];
-            window_sums<W, false>(sum, t[j], window);
+            window_sums_of<W, false, false>(sum, t[j], window);
             UNROLL for (int i = 0; i < STRIP; ++i) out[i][j] = own[j][i] - slope * xs[j][i] * sum[i];
             UNROLL for (int i = 0; i < HALF; ++i) own[j][i] = own[j][i + STRIP];
             UNROLL for (int i = 0; i < 2 * HALF; ++i) xs[j][i] = xs[j][i + STRIP], t[j][i] = t[j][i + STRIP];
         }
-        if (c >= first) put_channels<T>(dx, dx_channel, out, is_whole, last - c, alpha, beta);
+        if (c >= first)
+            put_channels<T>(dx, dx_channel, out, is_plain && c + STRIP <= last, last - c, alpha, beta);
     }
 }

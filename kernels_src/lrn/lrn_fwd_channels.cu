@@ -16,10 +16,12 @@ problems = ["lrn_fwd n2c{80 // sizeof(T)}h9w15 window={W} scale=2.0 {T} nhwc",
             "lrn_fwd n3c{16 // sizeof(T)}h9w11 window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} nhwc",
             """lrn_fwd x=2x{48 // sizeof(T)}x5x3x4:{T}@9600,1,1920,640,64 \
                y=2x{48 // sizeof(T)}x5x3x4:{T}@12000,1,1600,480,80 window={W - 3} scale=-0.25""",
-            "lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc window={W} scale=2.0 power=0.5",
-            "lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc window={W} scale=2.0 power=1.0",
-            "lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc window={W} scale=0.0 offset=0.0 power=1.5",
-            """lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc window={W} scale=1e-310 \
+            "lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc window={W - 2} scale=2.0 power=0.5",
+            """lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc \
+               window={9 if W == 9 else W - 4} scale=2.0 power=1.0""",
+            """lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc \
+               window={11 if W == 16 else W} scale=0.0 offset=0.0 power=1.5""",
+            """lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc window={10 if W == 16 else W} scale=1e-310 \
                power={0.9935 if T == f64 else 0.9} \
                offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
@@ -44,20 +46,20 @@ extern "C" __global__ __launch_bounds__(BLOCK, W == 5 && sizeof(T) == 2 ? 6 : 1)
         const unsigned item = blockIdx.x * (BLOCK * ITEMS) + k * BLOCK + threadIdx.x;
         if (item >= items) break;
         unsigned vector;
-        const Place place(vectors.divmod(item, vector), digits, dims);
-        row[k].load(x + place.offset(x_strides, dims), vector * OWN, channels);
-        at[k] = place.offset(y_strides, dims) + vector * OWN;
+        i64 found[2];
+        locate(found, vectors.divmod(item, vector), digits, dims, x_strides, y_strides);
+        row[k].load(x + (found[0] + vector * OWN), vector * OWN, channels);
+        at[k] = found[1] + vector * OWN;
     }
     UNROLL for (int k = 0; k < ITEMS; ++k) {
         if (blockIdx.x * (BLOCK * ITEMS) + k * BLOCK + threadIdx.x >= items) break;
         A v[OWN + 2 * HALF], s[OWN];
         row[k].get(v);
-        A q[OWN + 2 * HALF];
-        UNROLL for (int i = 0; i < OWN + 2 * HALF; ++i) q[i] = v[i] * v[i];
-        window_sums<W, true>(s, q, window);
+        window_sums_of<W, true, true>(s, v, window);
         UNROLL for (int i = 0; i < OWN; ++i) s[i] = offset + scale * s[i];
         of.raise(s);
         UNROLL for (int i = 0; i < OWN; ++i) s[i] *= v[HALF + i];
-        put(y + at[k], s, alpha, beta);
+        blend_into(s, y + at[k], alpha, beta);
+        Vec<T, OWN>::of(s).store(y + at[k]);
     }
 }

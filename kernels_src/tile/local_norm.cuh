@@ -7,8 +7,7 @@
 //   Power<T>               s^-power and s^-(power+1) of arrays
 //   Place                  where a kept element lies: digits of a position, strides of an operand
 //   put                    blend and store
-//   channel_of, next_channels, put_channels
-//                          neighbours of a channel, of some channels
+//   channel_of             neighbours of a channel
 #pragma once
 #include "lib/math.cuh"
 
@@ -79,18 +78,20 @@ template <class Elem> struct Power {
     static DEVICE double sqrt_of(double r) { return sqrt(r); }
     static DEVICE double raise_of(double s, double power) { return exp2(power * log2(s)); }
 
-    // s[i] becomes s[i]^-power, below[i] s[i]^-(power+1).
-    template <int Count> DEVICE void raise(Value (&s)[Count], Value (&below)[Count]) const {
+    // s[i] becomes s[i]^-power, below[i] s[i]^-(power+1), or (Inverse) 1 / s[i].
+    template <bool Inverse = false, int Count>
+    DEVICE void raise(Value (&s)[Count], Value (&below)[Count]) const {
         if (quarters) {
             Value r[Count];
             UNROLL for (int i = 0; i < Count; ++i) r[i] = rsqrt_of(s[i]);
             if (quarters == 3) UNROLL for (int i = 0; i < Count; ++i) s[i] = r[i] * sqrt_of(r[i]);
             else if (quarters == 2) UNROLL for (int i = 0; i < Count; ++i) s[i] = r[i];
             else UNROLL for (int i = 0; i < Count; ++i) s[i] = r[i] * r[i];
-            UNROLL for (int i = 0; i < Count; ++i) below[i] = s[i] * (r[i] * r[i]);
+            UNROLL for (int i = 0; i < Count; ++i) below[i] = Inverse ? r[i] * r[i] : s[i] * (r[i] * r[i]);
         } else UNROLL for (int i = 0; i < Count; ++i) {
             const Value x = s[i];
-            s[i] = raise_of(x, -power), below[i] = fast ? s[i] * rcp_fast(x) : s[i] / x;
+            s[i] = raise_of(x, -power);
+            below[i] = Inverse ? rcp_fast(x) : fast ? s[i] * rcp_fast(x) : s[i] / x;
         }
     }
     template <int Count> DEVICE void raise(Value (&s)[Count]) const {
@@ -129,32 +130,13 @@ DEVICE void put(Elem* y, Value (&out)[Many], Value alpha, Value beta) {
     Vec<Elem, Many>::of(out).store(y);
 }
 
-// ---- Many neighbours of each of some channels, which are `step` elements apart ----
-
-// Of one channel; 0 beyond the ends.
+// Many neighbours of one channel; channels are `step` elements apart; 0 beyond the ends.
 template <int Many, class Elem>
 DEVICE Vec<Elem, Many> channel_of(const Elem* p, i64 step, int c, int channels) {
     Vec<Elem, Many> v;
     UNROLL for (int j = 0; j < Many; ++j) v[j] = from_acc<Elem>(acc_t<Elem>(0));
     if (unsigned(c) < unsigned(channels)) v = Vec<Elem, Many>::load_nc(p + c * step);
     return v;
-}
-
-// Of Count channels that are there, and near: offsets in 32 bits cost one instruction each.
-template <class Elem, int Many, int Count>
-DEVICE void next_channels(Vec<Elem, Many> (&v)[Count], const Elem* p, i64 step) {
-    UNROLL for (int i = 0; i < Count; ++i) v[i] = Vec<Elem, Many>::load_nc(p + i * int(step));
-}
-
-// Blend and store the first `count`, or all (is_whole: they are near); y is not read when beta is 0.
-template <class Elem, class Value, int Count, int Many>
-DEVICE void put_channels(Elem* y, i64 step, Value (&out)[Count][Many], bool is_whole, int count, Value alpha,
-                         Value beta) {
-    UNROLL for (int i = 0; i < Count; ++i) UNROLL for (int j = 0; j < Many; ++j) out[i][j] *= alpha;
-    if (is_whole && beta == 0) UNROLL for (int i = 0; i < Count; ++i)
-        Vec<Elem, Many>::of(out[i]).store(y + i * int(step));
-    else UNROLL for (int i = 0; i < Count; ++i)
-        if (i < count) put(y + i * step, out[i], Value(1), beta);
 }
 
 }  // namespace cydnn
