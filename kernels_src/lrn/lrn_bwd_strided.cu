@@ -52,7 +52,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     i64 at[3];
     locate(at, position, digits, dims, x_strides, dy_strides, dx_strides);
     const int first = chunk * per, last = min(channels, first + per);
-    x += at[0], dy += at[1], dx += at[2] + (first - LEAD) * dx_channel;
+    x += at[0], dy += at[1], dx = whole_pointer(dx + (at[2] + (first - LEAD) * dx_channel));
     const bool is_plain = is_near && alpha == 1 && beta == 0;
     const Power<T> of{power, quarters};
 

@@ -50,7 +50,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     i64 at[2];
     locate(at, position, digits, dims, x_strides, y_strides);
     const int first = chunk * per, last = min(channels, first + per);
-    x += at[0], y += at[1] + first * y_channel;
+    x += at[0], y = whole_pointer(y + (at[1] + first * y_channel));
     const bool is_plain = is_near && alpha == 1 && beta == 0;
 
     A held[VEC][STRIP + 2 * HALF];

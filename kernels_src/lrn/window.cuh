@@ -7,6 +7,7 @@
 //   locate                 where a kept element lies in each of some operands
 //   blend_into             blend of some results; nothing is done, and y is not read, when alpha is 1 and
 //                          beta 0
+//   whole_pointer          a pointer that the compiler does not take apart
 //   channels_of, next_channels, put_channels
 //                          neighbours of some channels
 #pragma once
@@ -93,6 +94,13 @@ DEVICE void blend_into(Value (&out)[Many], const Elem* y, Value alpha, Value bet
 
 // ---- Many neighbours of each of some channels, which are `step` elements apart ----
 
+// The same pointer, which is not taken apart: p + i * step is one instruction.
+template <class Elem> DEVICE Elem* whole_pointer(Elem* p) {
+    size_t at = __cvta_generic_to_global(p);
+    asm("" : "+l"(at));
+    return reinterpret_cast<Elem*>(__cvta_global_to_generic(at));
+}
+
 // Of channels c … c + Count - 1; 0 beyond the ends. p: of channel 0.
 template <int Many, int Count, class Elem>
 DEVICE void channels_of(Vec<Elem, Many> (&v)[Count], const Elem* p, i64 step, int c, int channels) {
@@ -129,7 +137,7 @@ DEVICE void put_channels(Elem* y, i64 step, Value (&out)[Count][Many], bool is_p
         step = near_step(step);
         UNROLL for (int i = 0; i < Count; ++i) Vec<Elem, Many>::of(out[i]).store(y + i * step);
     } else UNROLL for (int i = 0; i < Count; ++i, y += step) {
-        asm("" : "+l"(y));
+        y = whole_pointer(y);
         if (i < count) put(y, out[i], alpha, beta);
     }
 }
