@@ -48,7 +48,8 @@ def test_the_engine_of_a_shape(dims, fwd, bwd, extra):
 def test_layouts():
     assert first(packed("f16", (4, 21, 64, 64))) == "softmax_fwd_columns"
     assert first(packed("f16", (4, 21, 63, 63))) == "softmax_fwd_strided"
-    assert first(packed("f16", (4, 2100, 64, 64))) == "softmax_fwd_strided"
+    assert first(packed("f16", (4, 2100, 64, 64))) == "softmax_fwd_columns"
+    assert first(packed("f16", (4, 4100, 64, 64))) == "softmax_fwd_strided"
     assert first(packed("f16", (4, 21, 64, 64), layout="nhwc")) == "softmax_fwd_packed"
     assert first(packed("f16", (4, 64, 64, 64), layout="nhwc")) == "softmax_fwd_warp"
     assert (first(packed("f16", (4, 21, 64, 64), SoftmaxFwd(mode="instance"), layout="nhwc"))
@@ -203,6 +204,18 @@ def test_numbers_below_the_normal_ones(name):
     problem = Problem.parse(f"softmax_fwd {dims.get(name, '2x300')} bf16")
     outcome = matrix.run(problem, PtxDevice("sm_90"), 1, [BY_NAME[name]],
                          scalars=matrix.plain(problem.op), scale=95.0)
+    assert outcome.ran and not outcome.findings
+
+
+@pytest.mark.parametrize("channels", (5, 300, 700))
+@pytest.mark.parametrize("algorithm", ("accurate", "log"))
+@pytest.mark.parametrize("dtype, scale", [("bf16", 1e4), ("bf16", 1e7), ("bf16", 2e7), ("bf16", 1e36),
+                                          ("f16", 6e3), ("f32", 1e4), ("f32", 1e36)])
+def test_great_numbers_of_channels(channels, algorithm, dtype, scale):
+    """Where the exponent of 16-bit types is one product and one sum, rounded once."""
+    problem = Problem.parse(f"softmax_fwd 2x{channels}x8 {dtype} algorithm={algorithm}")
+    outcome = matrix.run(problem, PtxDevice("sm_90"), 1, [BY_NAME["softmax_fwd_columns"]],
+                         scalars=matrix.plain(problem.op), scale=scale)
     assert outcome.ran and not outcome.findings
 
 
