@@ -22,7 +22,12 @@ problems = ["dropout_fwd x=2x24x4x6:{T}@nhwc y=2x24x4x6:{T}@nhwc p=0.55219268798
 #include "philox.cuh"
 #include "select.cuh"
 
-extern "C" __global__ __launch_bounds__(256) void KERNEL(
+// PTX ISA §prefetch: x is on its way while bits are drawn, without the registers that would hold it.
+DEVICE void prefetch(const void* p) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
+}
+
+extern "C" __global__ __launch_bounds__(256, 3) void KERNEL(
     const T* x, T* y, u8* mask, int64_t* states, unsigned rows, unsigned groups, int lanes_log2,
     FastDiv tiles, FastDiv octets, unsigned upper, unsigned lower, Acc_T factor) {
     __shared__ unsigned long long seen[2];
@@ -39,22 +44,37 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         const unsigned g = first_group + lane, n = octets.divmod(min(first + down, rows - 1), o);
         if (first + down < rows && g < groups) {
             const Patch p(n, o, g, groups, octets.by);
-            Rows<T> held;
-            held.load(x + p.at, i64(groups) * 8);
+            u8* slot = kept + lane * (8 * across + 4) + down;
+            i64 at = p.at, step = i64(groups) * 8;
+            UNROLL for (int j = 0; j < 8; ++j) prefetch(x + at + j * step);
             unsigned long long bits = 0;
-            _Pragma("unroll 2") for (int i = 0; i < 8; ++i) {
-                const unsigned row = draw.kept(p.octet + i64(i) * octets.by, {upper, lower}).bits();
-                kept[(lane * 8 + i) * across + lane * 4 + down] = u8(row);
-                bits |= (unsigned long long)row << 8 * i;
+            i64 octet = p.octet;
+            NO_UNROLL for (int i = 0; i < 4; ++i) {
+                Octet two[2];
+                draw.keep(two, {octet, octet + octets.by}, {upper, lower});
+                const unsigned low = two[0].bits(), high = two[1].bits();
+                slot[0] = u8(low), slot[across] = u8(high);
+                slot += 2 * across, octet += 2 * i64(octets.by);
+                bits = bits >> 16 | (unsigned long long)(low | high << 8) << 48;
             }
-            held.select(x + p.at, y + p.at, i64(groups) * 8, turned(bits), factor);
+            asm volatile("" : "+l"(at), "+l"(step));     // or sixteen hold addresses
+            Rows<T> held;
+            held.load(x + at, step);
+            held.select(x + at, y + at, step, turned(bits), factor);
         }
         __syncthreads();
         const unsigned n_of = octets.divmod(min(first + mine, rows - 1), o);
-        NO_UNROLL for (unsigned c = third; c < lanes * 8; c += lanes) {
-            const unsigned channel = first_group * 8 + c, at = c * across + c / 8 * 4 + mine;
-            if (first + mine < rows && channel < groups * 8)
-                mask[(i64(n_of) * groups * 8 + channel) * octets.by + o] = kept[at];
+        if (first + mine < rows) {
+            const u8* slot = kept + third * across + mine;   // every `lanes`th channel of the tile
+            u8* out = mask + (i64(n_of) * groups * 8 + first_group * 8 + third) * octets.by + o;
+            const i64 step = i64(lanes) * octets.by;
+            const unsigned there = min(lanes, groups - first_group) * 8;
+            UNROLL for (int i = 0; i < 8; ++i) {
+                const unsigned c = third + i * lanes;
+                if (c >= there) break;
+                *out = slot[i * 256 + c / 8 * 4];
+                out += step;
+            }
         }
         __syncthreads();
     }

@@ -3,6 +3,7 @@
 //   philox(counter, key)          Philox4x32-10 (Salmon, Moraes, Dror, Shaw, 2011)
 //   next_draw(states, seen)       a Draw, for all threads of a block; `seen` is shared memory
 //   draw.kept(octet, threshold)   an Octet; bit i of its bits(): element 8 * octet + i is kept
+//   draw.keep(out, octets, threshold)   several of them
 //
 // states: {seed, draws * 2^24 + blocks}. One addition counts a block and says how many draws came before;
 // the last block of a launch takes the blocks away and counts the draw, so all have seen the same number.
@@ -11,9 +12,16 @@
 
 namespace cydnn {
 
+// PTX ISA §mul (.wide): a product of 64-bit numbers, as compilers write it, has steps for the upper halves.
+DEVICE unsigned long long mul_wide(unsigned a, unsigned b) {
+    unsigned long long product;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+    return product;
+}
+
 DEVICE uint4 philox(uint4 c, uint2 key) {
     UNROLL for (int round = 0; round < 10; ++round) {
-        const unsigned long long a = c.x * 0xD2511F53ull, b = c.z * 0xCD9E8D57ull;
+        const unsigned long long a = mul_wide(c.x, 0xD2511F53), b = mul_wide(c.z, 0xCD9E8D57);
         c = make_uint4(unsigned(b >> 32) ^ c.y ^ key.x, unsigned(b), unsigned(a >> 32) ^ c.w ^ key.y,
                        unsigned(a));
         key.x += 0x9E3779B9u, key.y += 0xBB67AE85u;
@@ -45,18 +53,26 @@ struct Draw {
         return philox(make_uint4(unsigned(octet), unsigned(octet >> 32) | is_lower << 31, unsigned(draws),
                                  unsigned(draws >> 32)), make_uint2(unsigned(seed), unsigned(seed >> 32)));
     }
-    DEVICE Octet kept(i64 octet, Threshold t) const {
-        const uint4 r = words(octet, 0);
-        const unsigned word[4] = {r.x, r.y, r.z, r.w}, than = t.upper * 0x10001;
-        Octet out;
-        unsigned open = 0;                           // bits 15 and 31: is a half of any word equal?
-        UNROLL for (int k = 0; k < 4; ++k) {
-            out.m[k] = spread2(greater2(word[k], than));
-            const unsigned other = word[k] ^ than;
-            open |= (other - 0x10001) & ~other;
+    // Octets drawn together share the keys of the rounds, and one branch.
+    template <int Count> DEVICE void keep(Octet (&out)[Count], const i64 (&octet)[Count], Threshold t) const {
+        const unsigned than = t.upper * 0x10001;
+        unsigned word[Count][4], apart = ~0u;        // bits 15 and 31: all halves differ in their other bits
+        UNROLL for (int i = 0; i < Count; ++i) {
+            const uint4 r = words(octet[i], 0);
+            word[i][0] = r.x, word[i][1] = r.y, word[i][2] = r.z, word[i][3] = r.w;
         }
-        if (open & 0x80008000) settle(out, word, octet, t);                  // one octet in 8192
-        return out;
+        UNROLL for (int i = 0; i < Count; ++i)
+            UNROLL for (int k = 0; k < 4; ++k) {
+                out[i].m[k] = spread2(greater2(word[i][k], than));
+                apart &= ((word[i][k] ^ than) & 0x7FFF7FFF) + 0x7FFF7FFF;
+            }
+        if (~apart & 0x80008000)                     // one octet in 4096
+            UNROLL for (int i = 0; i < Count; ++i) settle(out[i], word[i], octet[i], t);
+    }
+    DEVICE Octet kept(i64 octet, Threshold t) const {
+        Octet out[1];
+        keep(out, {octet}, t);
+        return out[0];
     }
     DEVICE void settle(Octet& out, const unsigned (&word)[4], i64 octet, Threshold t) const {
         const uint4 r = words(octet, 1);

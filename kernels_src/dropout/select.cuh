@@ -71,6 +71,12 @@ template <class Elem> struct Rows {
     DEVICE void load(const Elem* x, i64 step) {
         UNROLL for (int j = 0; j < ahead; ++j) held[j] = Vec<Elem, 8>::load(x + j * step);
     }
+    // Bits 2 * k and 2 * k + 1, each spread over a half: a product brings them to bits 15 and 31.
+    static DEVICE unsigned pair(unsigned bits, int k) {
+        unsigned out;
+        asm("prmt.b32 %0, %1, 0, 0xBB99;" : "=r"(out) : "r"((bits & 0xFF) * (0x40008000u >> 2 * k)));
+        return out;
+    }
     DEVICE void select(const Elem* x, Elem* y, i64 step, unsigned long long rows, acc_t<Elem> factor) {
         UNROLL for (int base = 0; base < 8; base += ahead) {
             if (base > 0) load(x + base * step, step);
@@ -78,6 +84,13 @@ template <class Elem> struct Rows {
                 const unsigned bits = unsigned(rows >> 8 * (base + j));
                 acc_t<Elem> a[8];
                 held[j].get(a);
+                if constexpr (sizeof(Elem) == 2) {
+                    UNROLL for (int i = 0; i < 8; ++i) a[i] *= factor;
+                    auto out = Vec<Elem, 8>::of(a);
+                    UNROLL for (int k = 0; k < 4; ++k) reinterpret_cast<unsigned*>(&out)[k] &= pair(bits, k);
+                    out.store(y + (base + j) * step);
+                    continue;
+                }
                 UNROLL for (int i = 0; i < 8; ++i) a[i] = bits >> i & 1 ? a[i] * factor : acc_t<Elem>(0);
                 Vec<Elem, 8>::of(a).store(y + (base + j) * step);
             }
