@@ -31,6 +31,7 @@ enum WgmmaForm { ELEMENTS, ROWS, BOXES };        // of c: any; rows are whole ve
 // c = alpha * sums + beta * c of m x n matrices, or the sums to `parts`. along_m: neighbours in the memory
 // of c are rows. A tile's sums come in `d`, and leave through `out`.
 template <class T> struct WgmmaOut {
+    static constexpr bool is_matrix = true;
     T* c;
     float *parts, alpha, beta;
     int m, n, form, along_m;
@@ -105,9 +106,10 @@ template <class T> struct WgmmaOut {
     }
 };
 
-template <class T, class Tile, class A, class B, class Source>
-DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const TileOrder<Tile>& order,
-                         const Depth& depth, const CUtensorMap& boxes, const WgmmaOut<T>& to) {
+// Order: `count` tiles, the index-th. Parts: as Depth. Out: as WgmmaOut, with all ways out, or with put alone.
+template <class T, class Tile, class A, class B, class Source, class Order, class Parts, class Out>
+DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& order, const Parts& depth,
+                         const CUtensorMap& boxes, const Out& to) {
     WgmmaRing<Tile> ring(shared);
     if (threadIdx.x == 0) ring.begin(), source.ahead();
     __syncthreads();
@@ -130,7 +132,10 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const TileOrder<
         const TileAt tile = order[i];
         float d[Tile::sums];
         wgmma_sums<T, Tile, A, B>(d, ring, depth.steps(tile), group);
-        if (to.goes_in_boxes()) {
+        if constexpr (!Out::is_matrix) {
+            to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
+                                  tile, depth);
+        } else if (to.goes_in_boxes()) {
             int at[3];
             source.box(tile.matrix, at);
             store_boxes<T, Tile>(d, out, boxes, tile.row + slice_row<Tile>(group, 0),

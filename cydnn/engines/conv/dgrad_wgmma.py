@@ -1,26 +1,99 @@
-"""Gradient of a convolution of unit stride with respect to its input: f16 and bf16, TMA and wgmma."""
+"""Gradient of a convolution with respect to its input: f16 and bf16, TMA and wgmma."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from ... import fusion
 from ...graph import core, many
+from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
+from ...steps import Launch
+from ..matmul.blocks import DEPTH, ELEMENTS, LINE, ROWS, TILES
+from ..matmul.view import along_m, is_whole
+from ..tiles import too_many
 from . import mma
 from .wgmma import ConvWgmma, Windows
 
 
+@dataclass(frozen=True)
+class Classes(Windows):
+    """A stride other than 1: the pixels of dx of one residue are a convolution of unit stride with a part of
+    the taps (kernels_src/conv/conv_dgrad_wgmma.cu). ``out`` is the size of the largest class; ``first`` and
+    ``reach`` hold for all."""
+    reached: ClassVar[str] = "the distance of pixels that meet taps"
+    classes: int = 1
+    empty: int = 0                               # classes that have no tap
+    reach: tuple = ()
+
+    @property
+    def depth(self) -> int:
+        """The mean. Each tap belongs to one class; one without any has a step of zeros."""
+        steps = prod(self.taps) * ceil_div(self.channels, LINE) + self.empty
+        return DEPTH * ceil_div(steps, self.classes)
+
+
+def _reads(taps: int, stride: int, dilation: int, pad: int) -> list:
+    """(first, last) tap of the pixel 0 of each class in one dim that has any: pixels of dy."""
+    found = []
+    for e in range(min(stride, taps)):
+        last = ceil_div(pad, stride) - (e * dilation + -pad % stride) // stride
+        found.append((last - (taps - 1 - e) // stride * dilation, last))
+    return found
+
+
+def _classes(g) -> Classes:
+    reads = [_reads(*dim) for dim in zip(g.taps, g.stride, g.dilation, g.pad)]
+    first = tuple(min(low for low, _ in dim) for dim in reads)
+    reach = tuple(max(high for _, high in dim) - low for dim, low in zip(reads, first))
+    largest, classes = tuple(ceil_div(n, s) for n, s in zip(g.size, g.stride)), prod(g.stride)
+    return Classes("dy", g.out, largest, g.taps, (1, 1, 1), first, g.dilation, g.k, g.c, g.groups,
+                   g.is_flipped, "bn", classes, classes - prod(map(len, reads)), reach)
+
+
 class ConvDgradWgmma(ConvWgmma):
-    """The convolution of dy with the filters from their last tap on, for a stride of 1: TMA brings pixels of
-    dy, wgmma reads the filters across. Channels are innermost; deep sums are split and added in order."""
+    """The convolution of dy with the filters from their last tap on: TMA brings pixels of dy, wgmma reads the
+    filters across. Strides other than 1 by classes of pixels, in one launch. Channels are innermost; deep sums
+    of unit stride are split and added in order."""
     index = 137
     takes = core(ConvDgrad, behind=many(Pointwise))
 
     def refuse(self, p, dev):
-        if set(p.op.geometry(p.w.rank)[2]) != {1}:
-            yield f"stride must be 1; got {p.op.geometry(p.w.rank)[2]}"
-        yield from super().refuse(p, dev)
+        g = mma.geometry(p)
+        wrong = list(mma.stride_shares_factor(g))
+        yield from wrong
+        if not wrong:
+            yield from too_many("pixels of dx", g.n * prod(g.size))
+            yield from super().refuse(p, dev)
 
     @staticmethod
     def windows(p):
         g = mma.geometry(p)
+        if set(g.stride) != {1}:
+            return p.once("wgmma classes", lambda: _classes(g))
         first = tuple(a - (r - 1) * d for a, r, d in zip(g.pad, g.taps, g.dilation))
         return Windows("dy", g.out, g.size, g.taps, (1, 1, 1), first, g.dilation, g.k, g.c, g.groups,
                        not g.is_flipped, "bn")
+
+    def boxes(self, p):
+        """Pixels of a class are no box."""
+        return None if isinstance(self.windows(p), Classes) else super().boxes(p)
+
+    def plan(self, p, dev, config):
+        if not isinstance(self.windows(p), Classes):
+            return super().plan(p, dev, config)
+        v, (lead, m), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
+        g, team = mma.geometry(p), getattr(self.cut(p, dev, config), "team", 1)
+        dy, w = self.operands(p, v, tile, steps)
+        args = dict(dy=dy, w=w, **lead.store(p), alpha=p.scalar("alpha"), m=m.m, n=m.n, classes=v.classes,
+                    groups=v.groups, team=team, band=tile.band,
+                    dx_form=ROWS if is_whole(m, lead.tensor) else ELEMENTS, dx_along_m=along_m(m),
+                    rank=len(dy.dims), channels=v.channels, is_flipped=int(v.is_flipped), dx_m=m.c[0],
+                    dx_n=m.c[1], out=v.out, stride=g.stride, size=g.size, taps=v.taps, first=v.first,
+                    wrap=tuple(-a % s for a, s in zip(g.pad, g.stride)),
+                    up=tuple(ceil_div(a, s) for a, s in zip(g.pad, g.stride)), dilation=v.dilation)
+        tiles = ceil_div(m.m, tile.m) * ceil_div(m.n, tile.n) * m.count
+        blocks = tiles * team if team > 1 else min(tiles, dev.sms)
+        return [*steps, Launch(f"conv_dgrad_wgmma_{p.w.dtype}_{config.tile}", args, dict(blocks=blocks),
+                               fusion.at("epilogue", self.tail(p)))]

@@ -1,7 +1,8 @@
 """What the convolutions on Hopper's tile program share: windows over an image by TMA's im2col, and filters.
 
 kernels_src/conv/conv_wgmma.cu reads an image through windows and writes another. The data gradient of unit
-stride is such a convolution of dy with the filters from their last tap on, c and k exchanged.
+stride is such a convolution of dy with the filters from their last tap on, c and k exchanged; that of another
+stride is one for each class of pixels (conv_dgrad_wgmma.cu).
 kernels_src/conv/conv_wgrad_wgmma.cu reads an image through windows and the pixels of another.
 """
 from __future__ import annotations
@@ -37,11 +38,18 @@ class Windows:
     groups: int
     is_flipped: bool
     major: str = ""
+    reached: ClassVar[str] = "(size - 1) * dilation"     # what ``reach`` is called
+    classes: ClassVar[int] = 1                   # of pixels, each with windows of its own
 
     @property
     def reach(self) -> tuple:
         """The offset of the last tap."""
         return tuple((r - 1) * d for r, d in zip(self.taps, self.dilation))
+
+    @property
+    def depth(self) -> int:
+        """Of a product; each tap is a multiple of 64 deep."""
+        return DEPTH * prod(self.taps) * ceil_div(self.channels, LINE)
 
 
 class WindowProgram(TileProgram):
@@ -64,7 +72,7 @@ class WindowProgram(TileProgram):
             yield f"compute must be f32 for {tensor.dtype} tensors; got {p.op.compute}"
         yield from size_refusals(g)
         if max(v.reach) > OFFSETS[rank]:
-            yield (f"(size - 1) * dilation of {p.op.parts[1]} must be at most {OFFSETS[rank]} in "
+            yield (f"{v.reached} of {p.op.parts[1]} must be at most {OFFSETS[rank]} in "
                    f"{rank - 2} dims; got {v.reach}")
         for name in p.op.reads:
             if p.operands[name].alignment < 16:
@@ -117,17 +125,15 @@ class ConvWgmma(WindowProgram):
             yield from (f"w: {reason}" for reason in kernels.map_reasons(filters))
 
     def matrices(self, p):
-        """(lead, the product of im2col(image) and the filters, one for each group). Each tap is a
-        multiple of 64 deep."""
+        """(lead, the product of im2col(image) and the filters, one for each group and class)."""
         def make():
             v = self.windows(p)
             lead = p.lead(p.operands[v.image].dtype.name)
             pixels = lead.tensor.n * prod(v.out)
-            depth = DEPTH * prod(v.taps) * ceil_div(v.channels, LINE)
             channel = lead.tensor.strides[1] if lead.tensor.c > 1 else 0
-            still, none = (v.groups, 1, 1, 1, 1, 1), (0,) * 6
+            still, none = (v.groups, v.classes, 1, 1, 1, 1), (0,) * 6
             own = (v.columns * channel if v.groups > 1 else 0, *none[1:])
-            return lead, Matrices(pixels, v.columns, depth, (0, 0), (0, 0),
+            return lead, Matrices(pixels, v.columns, v.depth, (0, 0), (0, 0),
                                   (pixel_step(lead.tensor) or 0, channel), still, none, none, own, ())
         return p.once("wgmma matrices", make)
 
@@ -157,10 +163,14 @@ class ConvWgmma(WindowProgram):
         copied = 0.0 if in_lines(p.w) else mma.copies_us(p, dev, "w")
         return copied + super().cost(p, dev, config)
 
+    def operands(self, p, v, tile, steps) -> tuple:
+        """The maps of the image and of w, or of its copy, which becomes one of the steps."""
+        pointer = p.ptr("w") if in_lines(p.w) else mma.packed_operand(p, "w", steps)
+        return self._pixels(p, v, tile.m), self._filters(pointer, _filters_read(p), v, tile)
+
     def plan(self, p, dev, config):
         v, (lead, g), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
-        pointer = p.ptr("w") if in_lines(p.w) else mma.packed_operand(p, "w", steps)
-        x, w = self._pixels(p, v, tile.m), self._filters(pointer, _filters_read(p), v, tile)
+        x, w = self.operands(p, v, tile, steps)
         boxes, form = self.out(p, config, w)
         args = dict(x=x, w=w, boxes=boxes, **lead.store(p, "y"), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
                     groups=g.count, y_form=form, y_along_m=along_m(g), y_m=g.c[0], y_n=g.c[1],
