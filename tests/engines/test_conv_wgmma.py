@@ -28,7 +28,7 @@ def drawn(rng, op_class) -> Problem:
     c, k = (read, written) if is_forward else (written, read)
     each = lambda values: tuple(rng.choice(values) for _ in range(rank))
     op = op_class(pre_pad=each([0, 1, 2]), post_pad=each([0, 1, 3]),
-                  stride=each([1, 1, 2, 3]) if is_forward else 1, dilation=each([1, 1, 2]),
+                  stride=each([1, 1, 2, 3]), dilation=each([1, 1, 2]),
                   mode=rng.choice(["cross_correlation"] * 2 + ["convolution"]))
     x = (rng.randint(1, 3), c * groups, *each([2, 3, 4] if rank == 3 else [1, 3, 5, 8, 9]))
     w = (k * groups, c, *each([1, 1, 2, 3]))
@@ -76,9 +76,9 @@ CORNERS = {                                      # what each is there for -> pro
 @pytest.mark.parametrize("tile", ["128x256", "64x128", "128x64"])
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner, tile):
-    """Forward; and the gradient, where the stride is 1."""
+    """Forward and the gradient."""
     line = CORNERS[corner]
-    for engine in ENGINES[:1] if "stride" in line else ENGINES:
+    for engine in ENGINES:
         problem = Problem.parse(line if engine is FPROP else line.replace("fprop", "dgrad"))
         config = next(c for c in engine.configs(match(problem), H200) if c.tile == tile)
         hopper.check(engine, problem, config, blended)
@@ -116,7 +116,12 @@ REFUSED = [
      "channels of x in a group must be a multiple of 64; got 40 in 2 groups"),
     ("conv_dgrad n1c16h4w4 k80r1s1 groups=2 f16 nhwc",
      "channels of dy in a group must be a multiple of 64; got 40 in 2 groups"),
-    ("conv_dgrad n1c8h4w4 k8r2s2 stride=1,2 f16 nhwc", "stride must be 1; got (1, 2)"),
+    ("conv_dgrad n1c8h4w4 k8r2s2 stride=1,2 dilation=1,2 f16 nhwc",
+     "stride and dilation must have no common factor; got 2 and 2"),
+    ("conv_dgrad n1c8h4w600 k8r1s600 stride=1,2 pad=0,0 f16 nhwc",
+     "the distance of pixels that meet taps of w must be at most 255 in 2 dims; got (0, 0, 299)"),
+    ("conv_dgrad n1c8d40h4w4 k8t2r1s1 stride=1,1,2 dilation=32,1,1 f16 nhwc",
+     "the distance of pixels that meet taps of w must be at most 31 in 3 dims; got (32, 0, 0)"),
     ("conv_fprop x=1x8x4x4:f16@128,1,32,8 w=8x8x2x2:f16@48,6,3,1 y=1x8x3x3:f16@72,1,24,8",
      "w must have dense pixels (NCHW, or NHWC with gaps between pixels); got strides (48, 6, 3, 1)"),
     ("conv_fprop x=2x8x4x4:f16@128,1,32,8 w=8x8x1x1:f16@8,1,8,8 y=2x8x4x4:f16@128,16,4,1",

@@ -40,10 +40,10 @@ def channels_last(rng, kind, dims, gap=8) -> TensorDesc:
     return TensorDesc(kind, dims, strides)
 
 
-def check(engine, problem, config, numbers=plain, machine=None, seed=1):
+def check(engine, problem, config, numbers=plain, machine=None, seed=1, nans=()):
     """The very bits of small whole numbers, and no finding."""
     outcome = watched.run(problem, machine or device(), seed, [engine], config=config,
-                          scalars=numbers(problem.op))
+                          scalars=numbers(problem.op), nans=nans)
     assert outcome.ran and not outcome.findings, (str(problem), str(config), outcome)
 
 
@@ -64,8 +64,9 @@ def check_turns(engine, line, config, seed):
     check(engine, problem, type(engine.best(match(problem), H200)).parse(config, engine.knobs), machine=small)
 
 
-def check_graphs(engine, op, count=12, seeds=400):
-    """``count`` graphs with nodes behind it, extra tensors and outputs, in random configurations."""
+def check_graphs(engine, op, count=12, seeds=400, wanted=lambda match: True):
+    """``count`` graphs with nodes behind it, extra tensors and outputs, in random configurations; those whose
+    match is ``wanted``."""
     machine, numpy, found = device(), devices.get("numpy"), 0
     for seed in range(seeds):
         rng = random.Random(f"wgmma {seed}")
@@ -73,7 +74,7 @@ def check_graphs(engine, op, count=12, seeds=400):
         graph = drawing.graph(shuffled=True)
         for choice in candidates(graph, machine.facts):
             ours = [p for p in choice.parts if p.engine is engine and p.match.behind]
-            if not ours:
+            if not ours or not wanted(ours[0].match):
                 continue
             found += 1
             config = rng.choice(list(engine.configs(ours[0].match, machine.facts)))
