@@ -40,8 +40,8 @@ problems = ["conv_dgrad n2c{TILE_N - 8}h9w5 k24r3s2 stride=2,3 dilation=1,2 pre_
 //
 // m = pixels of a class (of all images), n = channels of a group, channels = filters of a group. All classes
 // have `out` pixels, those of the largest; what lies outside dx, of `size`, is not stored. One map of dy
-// serves all: its base pixels are i + first, `first` the least that a class reads. A class without taps has
-// one step with zeros. The dims of w's map: c, k, width, height, depth of the filters. dx_form as in
+// serves all: its base pixels are i + first, `first` the least that a class reads. A class without taps reads
+// nothing, and stores zeros. The dims of w's map: c, k, width, height, depth of the filters. dx_form as in
 // tile/wgmma_blocks.cuh, never boxes.
 #include "mma_rows.cuh"
 #include "tile/wgmma_blocks.cuh"
@@ -102,8 +102,9 @@ template <class Tile> struct ClassOrder {
     }
 };
 
-// The depth of a class, shared by the blocks of a cluster; at least one step.
+// The depth of a class, shared by the blocks of a cluster.
 struct ClassDepth {
+    static constexpr bool may_be_empty = true;
     const Residues& residues;
     int chunks, team;
     DEVICE int first() const { return blockIdx.x / team; }
@@ -116,7 +117,7 @@ struct ClassDepth {
     DEVICE int begin(const TileAt& tile) const { return rank() * ((whole(tile) + team - 1) / team); }
     DEVICE int steps(const TileAt& tile) const {
         const int steps = whole(tile), each = (steps + team - 1) / team;
-        return max(min(each, steps - rank() * each), 1);
+        return max(min(each, steps - rank() * each), 0);
     }
 };
 
@@ -124,7 +125,7 @@ template <class Tile> struct ClassSource {
     using B = WgmmaPanel<Tile::n, false>;
     const CUtensorMap &dy, &w;
     const Residues& residues;
-    int rank, chunks, channels, columns, groups, is_flipped;
+    int rank, channels, columns, is_flipped;
     i64 dx_n;
     Residue kind[3] = {};
     int at[4] = {}, tap[3] = {};                         // base pixel: n, d, h, w
@@ -135,14 +136,11 @@ template <class Tile> struct ClassSource {
     DEVICE int column(unsigned group) const { return int(group) * columns; }
     DEVICE void begin(const TileAt& tile, int step) {
         residues.of(tile.split, kind);
-        int rest = step;
-        const bool reads = step < kind[0].taps * kind[1].taps * kind[2].taps * chunks;
-        UNROLL for (int d = 2; d >= 0; --d) {            // else: zeros from behind the last filter
-            if (!reads) kind[d] = {0, 0, 1, 0};
-            tap[d] = reads ? rest % kind[d].taps : 0, rest = reads ? rest / kind[d].taps : 0;
+        UNROLL for (int d = 2; d >= 0; --d) {            // without taps nothing is loaded
+            const int taps = max(kind[d].taps, 1);
+            tap[d] = step % taps, step /= taps;
         }
-        channel = reads ? int(tile.matrix) * channels + rest * 64 : groups * channels;
-        w_row = tile.col;
+        channel = int(tile.matrix) * channels + step * 64, w_row = tile.col;
         pixel_of(tile.row, residues.out.v, at);
         UNROLL for (int d = 0; d < 3; ++d) at[d + 1] += residues.first[d];
     }
@@ -234,9 +232,8 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     using Source = ClassSource<Tile>;
     extern __shared__ unsigned char shared[];
     const Residues residues = {out, stride, size, taps, first, wrap, up, dilation};
-    const int chunks = (channels + 63) / 64;
-    Source source = {dy, w, residues, rank, chunks, channels, n, groups, is_flipped, dx_n};
+    Source source = {dy, w, residues, rank, channels, n, is_flipped, dx_n};
     const ClassOut<T> to = {dx, residues, alpha, beta, m, n, dx_form, dx_along_m, dx_m, dx_n};
     wgmma_blocks<T, Tile, A, Source::B>(shared, source, ClassOrder<Tile>(m, n, band, groups, classes),
-                                        ClassDepth{residues, chunks, team}, dy, to);
+                                        ClassDepth{residues, (channels + 63) / 64, team}, dy, to);
 }

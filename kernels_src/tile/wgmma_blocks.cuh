@@ -16,6 +16,7 @@ namespace cydnn {
 // Parts of `each` of a depth. The blocks of a cluster, `team` of them, have parts that follow each other, of
 // the same tile; then a block takes one tile.
 struct Depth {
+    static constexpr bool may_be_empty = false;
     int whole, each, team;
     DEVICE int first() const { return blockIdx.x / team; }
     DEVICE int rank() const { return blockIdx.x % team; }
@@ -131,7 +132,10 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
     NO_UNROLL for (unsigned i = depth.first(); i < order.count; i += gridDim.x) {
         const TileAt tile = order[i];
         float d[Tile::sums];
-        wgmma_sums<T, Tile, A, B>(d, ring, depth.steps(tile), group);
+        const int steps = depth.steps(tile);
+        if (!Parts::may_be_empty || steps > 0) wgmma_sums<T, Tile, A, B>(d, ring, steps, group);
+        if constexpr (Parts::may_be_empty)                   // chosen, so that no register is copied
+            UNROLL for (float& sum : d) sum = steps > 0 ? sum : 0.f;
         if constexpr (!Out::is_matrix) {
             to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
                                   tile, depth);
