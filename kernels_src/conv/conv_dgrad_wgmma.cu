@@ -79,7 +79,8 @@ struct Residues {
 };
 
 // A block takes all classes of a tile one after the other, so that blocks have equal work and dy comes from
-// the L2 cache; of the tiles that are left over, all the first classes go first. `split` is the class.
+// the L2 cache. Of the tiles that are left over, the long ones of one turn meet the short ones of the next.
+// `split` is the class.
 template <class Tile> struct ClassOrder {
     TileOrder<Tile> tiles;
     unsigned classes, whole, count;
@@ -93,7 +94,9 @@ template <class Tile> struct ClassOrder {
             const unsigned turn = index / gridDim.x;
             kind = turn % classes, at = turn / classes * gridDim.x + index % gridDim.x;
         } else {
-            const unsigned rest = index - whole * classes, left = tiles.count - whole;
+            unsigned rest = index - whole * classes, left = tiles.count - whole;
+            const unsigned turn = rest / gridDim.x, last = (left * classes - 1) / gridDim.x;
+            if ((last - turn) % 2) rest = (2 * turn + 1) * gridDim.x - 1 - rest;
             kind = rest / left, at = whole + rest % left;
         }
         TileAt tile = tiles[at];

@@ -68,7 +68,7 @@ def test_corners(corner, tile):
 @pytest.mark.parametrize("config", [
     "tile=64x128 splits=1 out=rows team=1", "tile=128x64 splits=1 out=rows team=1",
     "tile=128x128 splits=1 out=rows team=2"])
-@pytest.mark.parametrize("shape", ["n3c72h17w19 k72r3s3 stride2 pad1", "n2c136h18w17 k72r1s1 stride=2,1"])
+@pytest.mark.parametrize("shape", ["n3c72h17w19 k72r3s3 stride2 pad1", "n2c136h18w17 k136r1s1 stride=2,1"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, shape, seed):
     hopper.check_turns(ENGINE, f"conv_dgrad {shape} bf16 nhwc", config, seed)

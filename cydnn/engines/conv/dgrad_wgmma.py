@@ -1,7 +1,7 @@
 """Gradient of a convolution with respect to its input: f16 and bf16, TMA and wgmma."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -24,14 +24,13 @@ class Classes(Windows):
     ``reach`` hold for all."""
     reached: ClassVar[str] = "the distance of pixels that meet taps"
     classes: int = 1
-    empty: int = 0                               # classes that have no tap
     reach: tuple = ()
+    longest: tuple = ()                          # taps of the class that has the most
 
     @property
     def depth(self) -> int:
-        """The mean. Each tap belongs to one class; one without any has a step of zeros."""
-        steps = prod(self.taps) * ceil_div(self.channels, LINE) + self.empty
-        return DEPTH * ceil_div(steps, self.classes)
+        """The mean. Each tap belongs to one class."""
+        return DEPTH * ceil_div(prod(self.taps) * ceil_div(self.channels, LINE), self.classes)
 
 
 def _reads(taps: int, stride: int, dilation: int, pad: int) -> list:
@@ -47,9 +46,9 @@ def _classes(g) -> Classes:
     reads = [_reads(*dim) for dim in zip(g.taps, g.stride, g.dilation, g.pad)]
     first = tuple(min(low for low, _ in dim) for dim in reads)
     reach = tuple(max(high for _, high in dim) - low for dim, low in zip(reads, first))
-    largest, classes = tuple(ceil_div(n, s) for n, s in zip(g.size, g.stride)), prod(g.stride)
+    largest, longest = (tuple(map(ceil_div, sizes, g.stride)) for sizes in (g.size, g.taps))
     return Classes("dy", g.out, largest, g.taps, (1, 1, 1), first, g.dilation, g.k, g.c, g.groups,
-                   g.is_flipped, "bn", classes, classes - prod(map(len, reads)), reach)
+                   g.is_flipped, "bn", prod(g.stride), reach, longest)
 
 
 class ConvDgradWgmma(ConvWgmma):
@@ -79,6 +78,18 @@ class ConvDgradWgmma(ConvWgmma):
     def boxes(self, p):
         """Pixels of a class are no box."""
         return None if isinstance(self.windows(p), Classes) else super().boxes(p)
+
+    def work(self, p, g, dev, tile):
+        """Of all classes alike, but at least of the longest alone."""
+        v, (blocks, every) = self.windows(p), super().work(p, g, dev, tile)
+        if not isinstance(v, Classes):
+            return blocks, every
+        alone = super().work(p, replace(g, batch=(v.groups, 1, 1, 1, 1, 1)), dev, tile)[1]
+        longest = DEPTH * prod(v.longest) * ceil_div(v.channels, LINE)
+
+        def estimate(splits, depth, team=1):
+            return max(every(splits, depth, team), alone(splits, ceil_div(longest, team), team))
+        return blocks, estimate
 
     def plan(self, p, dev, config):
         if not isinstance(self.windows(p), Classes):
