@@ -22,7 +22,8 @@ needs   = ["m >= 1", "n >= 1", "channels >= 1", "team >= 1", "band >= 1", "4 <= 
            "classes == stride[0] * stride[1] * stride[2]", "groups == 1 or channels % 64 == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * classes < 2147483648"]
 marks   = ["epilogue"]
-problems = ["conv_dgrad n2c{TILE_N - 8}h9w5 k24r3s2 stride=2,3 dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc",
+problems = ["""conv_dgrad n2c{TILE_N - 8}h9w5 k24r3s2 stride=2,3 dilation=1,2 pre_pad=1,0 post_pad=0,2 \
+               {T} nhwc""",
             """conv_dgrad dy=1x72x3x3:{T}@720,1,216,72 w=72x{TILE_N - 3}x2x1:{T}@512,1,256,256 \
                dx=1x{TILE_N - 3}x5x6:{T}@{30 * TILE_N},30,6,1 stride=2 post_pad=1,0 mode=convolution""",
             """conv_dgrad n1c24d3h5w6 k16t2r3s2 stride=2,1,3 dilation=1,2,1 pre_pad=1,0,2 post_pad=0,2,1 \

@@ -107,7 +107,7 @@ template <class T> struct WgmmaOut {
     }
 };
 
-// Order: `count` tiles, the index-th. Parts: as Depth. Out: as WgmmaOut, with all ways out, or with put alone.
+// Order: `count` tiles, the index-th. Parts: as Depth. Out: as WgmmaOut with all ways out, or put alone.
 template <class T, class Tile, class A, class B, class Source, class Order, class Parts, class Out>
 DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& order, const Parts& depth,
                          const CUtensorMap& boxes, const Out& to) {
@@ -151,7 +151,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
             to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
                                   tile, depth);
     }
-    if (sends_boxes()) store_wait_read<0>();                 // shared memory goes with the block
+    if (Out::is_matrix && sends_boxes()) store_wait_read<0>();    // shared memory goes with the block
 }
 
 }  // namespace cydnn

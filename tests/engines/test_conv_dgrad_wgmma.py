@@ -1,5 +1,5 @@
-"""Data gradients of strides other than 1 on the tile program of Hopper, on the interpreter: classes of pixels,
-more tiles than blocks, random problems, graphs."""
+"""Data gradients of strides other than 1 on the tile program of Hopper, on the interpreter: classes of
+pixels, more tiles than blocks, random problems, graphs."""
 from __future__ import annotations
 
 import random

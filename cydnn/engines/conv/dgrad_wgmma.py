@@ -46,15 +46,15 @@ def _classes(g) -> Classes:
     reads = [_reads(*dim) for dim in zip(g.taps, g.stride, g.dilation, g.pad)]
     first = tuple(min(low for low, _ in dim) for dim in reads)
     reach = tuple(max(high for _, high in dim) - low for dim, low in zip(reads, first))
-    largest, longest = (tuple(map(ceil_div, sizes, g.stride)) for sizes in (g.size, g.taps))
-    return Classes("dy", g.out, largest, g.taps, (1, 1, 1), first, g.dilation, g.k, g.c, g.groups,
-                   g.is_flipped, "bn", prod(g.stride), reach, longest)
+    largest, longest = (tuple(map(ceil_div, counts, g.stride)) for counts in (g.size, g.taps))
+    return Classes("dy", g.out, largest, g.taps, (1, 1, 1), first, g.dilation, g.k, g.c,
+                   g.groups, g.is_flipped, "bn", prod(g.stride), reach, longest)
 
 
 class ConvDgradWgmma(ConvWgmma):
     """The convolution of dy with the filters from their last tap on: TMA brings pixels of dy, wgmma reads the
-    filters across. Strides other than 1 by classes of pixels, in one launch. Channels are innermost; deep sums
-    of unit stride are split and added in order."""
+    filters across. Strides other than 1 by classes of pixels, in one launch. Channels are innermost; deep
+    sums of unit stride are split and added in order."""
     index = 137
     takes = core(ConvDgrad, behind=many(Pointwise))
 
