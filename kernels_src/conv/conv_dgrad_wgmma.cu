@@ -182,6 +182,7 @@ template <class T> struct ClassOut {
         Residue kind[3];
         residues.of(tile.split, kind);
         const auto write = [&](const Slice& slice, int row, int col) {
+            if (tile.col + col >= n) return;
             const int mine = tile.row + row + int(threadIdx.x) % 16;
             const int pixel = mine < m ? residues.pixel(kind, mine) : -1;
             if (form != ELEMENTS) put_vectors(slice, first, column, pixel, tile.col + col);
@@ -212,7 +213,8 @@ template <class T> struct ClassOut {
     }
 
     DEVICE void put_elements(const Slice& slice, i64 first, int column, int pixel, int col0) const {
-        NO_UNROLL for (int e = threadIdx.x % 32; e < 1024; e += 32) {
+        const int count = along_m ? 32 * min((n - col0 + 1) / 2, 32) : 1024;
+        NO_UNROLL for (int e = threadIdx.x % 32; e < count; e += 32) {
             const int r = along_m ? e % 16 : e / 64, q = along_m ? e / 16 : e % 64, col = col0 + q;
             const int at = __shfl_sync(~0u, pixel, r);
             if (at < 0 || col >= n) continue;

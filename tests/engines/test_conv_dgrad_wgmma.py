@@ -52,6 +52,7 @@ CORNERS = {                                      # what each is there for -> pro
     "far padding": "conv_dgrad n1c8h3w3 k8r3s3 stride2 pre_pad=5 post_pad=4 f16 nhwc",
     "all strides of 3 dims": "conv_dgrad n1c8d5h4w7 k8t3r2s3 stride=2,3,2 pad=1,0,1 f16 nhwc",
     "one dim, flipped": "conv_dgrad n2c9w17 k40s5 stride=3 pad=3 mode=convolution bf16 nhwc",
+    "few channels": "conv_dgrad n2c3h9w8 k24r3s3 stride2 pad1 bf16 nhwc",
     "groups": "conv_dgrad n1c48h5w6 k192r3s1 stride2 pad=1,0 groups=3 f16 nhwc",
 }
 

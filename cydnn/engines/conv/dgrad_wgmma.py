@@ -16,6 +16,8 @@ from ..tiles import too_many
 from . import mma
 from .wgmma import ConvWgmma, Windows
 
+FEW = 8                                          # channels of a pixel that are written one after the other
+
 
 @dataclass(frozen=True)
 class Classes(Windows):
@@ -99,7 +101,8 @@ class ConvDgradWgmma(ConvWgmma):
         dy, w = self.operands(p, v, tile, steps)
         args = dict(dy=dy, w=w, **lead.store(p), alpha=p.scalar("alpha"), m=m.m, n=m.n, classes=v.classes,
                     groups=v.groups, team=team, band=tile.band,
-                    dx_form=ROWS if is_whole(m, lead.tensor) else ELEMENTS, dx_along_m=along_m(m),
+                    dx_form=ROWS if is_whole(m, lead.tensor) else ELEMENTS,
+                    dx_along_m=int(m.n <= FEW or along_m(m)),
                     rank=len(dy.dims), channels=v.channels, is_flipped=int(v.is_flipped), dx_m=m.c[0],
                     dx_n=m.c[1], out=v.out, stride=g.stride, size=g.size, taps=v.taps, first=v.first,
                     wrap=tuple(-a % s for a, s in zip(g.pad, g.stride)),
