@@ -8,7 +8,7 @@ from .engine import Config, Knob, moved_us
 
 MOST = 2 ** 31 - 1024                            # rows, pixels: a FastDiv's range, less a tile
 PART_BYTES = 64 << 20                            # most workspace for the sums of the splits
-START, START_EACH = 5400, 0.94                   # clocks of a launch: its code is fetched; for each sum of a block
+START, START_EACH = 5400, 0.94                   # clocks of a launch: of its code, of a sum of a block
 
 
 class Tile(NamedTuple):
