@@ -70,7 +70,7 @@ template <class Tile> struct Gradient {
                 moved[i] |= (is_flipped ? taps[d].by - 1 - tap : tap) * dilation[d] << 8 * (2 - d);
             }
             const bool inside = tile.col + 64 * i < columns;             // else zeros, of no memory
-            channel[i] = inside ? int(tile.matrix) * channels + int(chunk) : groups * channels;
+            channel[i] = inside ? int(tile.matrix) * channels + int(chunk) : groups * channels + 7 & ~7;
         }
     }
     DEVICE void load(unsigned char* stage, uint64_t* full) {

@@ -45,7 +45,7 @@ def test_random_problems(seed):
 
 def test_most_draws_are_taken():
     rng = random.Random(0)
-    assert sum(WGRAD.accepts(match(drawn(rng)), H200) for _ in range(200)) >= 120
+    assert sum(WGRAD.accepts(match(drawn(rng)), H200) for _ in range(200)) >= 110
 
 
 CORNERS = {                                      # what each is there for -> problem
@@ -129,6 +129,10 @@ REFUSED = [
     ("conv_wgrad n1c8h40w40 k8r1s1 stride=9 f16 nhwc", "x: steps must be in 1 … 8; got (1, 9, 9, 1)"),
     ("conv_wgrad n1c8h4w4 k8r1s1 f16 nhwc align=8", "dy must be aligned to 16 bytes; got 8"),
     ("conv_wgrad n0c8h4w4 k8r1s1 f16 nhwc", "x is empty"),
+    ("conv_wgrad n1c8h4w4 k32r1s1 groups=4 f16 nhwc",
+     "channels of a group must be a multiple of 8 (16 bytes); got 2"),
+    ("conv_wgrad n1c32h4w4 k8r1s1 groups=4 f16 nhwc",
+     "filters of a group must be a multiple of 8 (16 bytes); got 2"),
 ]
 
 

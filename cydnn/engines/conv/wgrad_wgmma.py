@@ -17,6 +17,7 @@ from .wgmma import WindowProgram, Windows, in_lines, not_in_lines, pixel_step
 from .wgrad_mma_view import ordered_sum
 
 FEW = 8                                          # splits that a thread of matmul_sum adds alone
+STEP = 8                                         # channels where a group may begin
 
 
 class ConvWgradWgmma(WindowProgram):
@@ -41,6 +42,9 @@ class ConvWgradWgmma(WindowProgram):
             yield f"dy must have its pixels at one distance; got strides {p.dy.strides}"
         else:
             yield from (f"dy: {reason}" for reason in kernels.map_reasons(self._gradients(p, g)))
+        if v.groups > 1:                         # TMA begins at whole 16 bytes, or stops the device
+            yield from (f"{what} of a group must be a multiple of {STEP} ({STEP * BYTES} bytes); got {count}"
+                        for what, count in (("channels", v.channels), ("filters", v.columns)) if count % STEP)
         sums = g.count * g.m * g.n
         if sums > MOST:
             yield f"dw must have at most {MOST} elements, channels padded to {LINE}; got {sums}"
