@@ -76,6 +76,14 @@ def test_coordinates_are_as_many_as_dims(ptx90):
         run(ptx90, box((0, 0, 0), 3), TensorMap(0, 4, (20, 20), (96,), (16, 16)))
 
 
+def test_a_swizzled_copy_begins_at_whole_16_bytes(ptx90):
+    map_ = TensorMap(0, 4, (20, 20), (96,), (32, 16), 128)
+    with pytest.raises(Finding, match="begins at element 3 of a row; a swizzled tensor copy needs whole 16"):
+        run(ptx90, box((3, 0)), map_)
+    plain = TensorMap(0, 4, (20, 20), (96,), (16, 16))
+    assert run(ptx90, box((3, 0)), plain)[3] == X[0]
+
+
 LATE = "cp.async.bulk.wait_group.read 0;\n"
 FAULTS = {                                       # what is replaced, by what, the finding
     "nothing waited for the read": (LATE, "", "in flight"),
