@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cydnn import kernels, ops, plan
+from cydnn import ops, plan
 from cydnn.bench import Case
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import Finding, PtxDevice
@@ -19,6 +19,7 @@ from cydnn.ops import Problem
 from support import alone
 from support.draw_rnn import network
 from support.matrix import run
+from support.planted import plant
 
 H200, ENGINE = KNOWN["h200"], BY_INDEX[RnnFwdCluster.index]
 LINES = [
@@ -142,10 +143,7 @@ FAULTS = [                                       # the instruction, which of the
 @pytest.mark.parametrize("instruction, nth, other, kinds", FAULTS)
 def test_planted_fault(instruction, nth, other, kinds):
     name, device = "rnn_cluster_f16_lstm_1", PtxDevice("sm_90")
-    text, place = kernels.get(name).image_for(90).text().decode(), -1
-    for _ in range(nth + 1):
-        place = text.index(instruction, place + 1)
-    device.replaced[name] = text[:place] + other + text[text.index(";", place) + 1:]
+    plant(device, name, instruction, nth, other)
     problem, configs = offered("rnn_fwd t6n5i8 cell=lstm hidden=96 f16")
     for config in configs:
         if config.size == 2:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from cydnn import kernels, ops, plan
+from cydnn import ops, plan
 from cydnn.bench import Case
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import Finding, PtxDevice
@@ -17,6 +17,7 @@ from cydnn.ops import Problem
 from support import alone
 from support.draw_rnn import network
 from support.matrix import run
+from support.planted import plant
 
 H200, ENGINE = KNOWN["h200"], BY_INDEX[315]
 LINES = [
@@ -99,10 +100,7 @@ FAULTS = [                                       # the instruction, which of the
 @pytest.mark.parametrize("instruction, nth, other, kinds", FAULTS)
 def test_planted_fault(instruction, nth, other, kinds):
     name, device = "rnn_persist_bwd_f16_lstm_2x2_2", PtxDevice("sm_90")
-    text, place = kernels.get(name).image_for(90).text().decode(), -1
-    for _ in range(nth + 1):
-        place = text.index(instruction, place + 1)
-    device.replaced[name] = text[:place] + other + text[text.index(";", place) + 1:]
+    plant(device, name, instruction, nth, other)
     problem, configs = offered("rnn_bwd_data t3n5i8 cell=lstm hidden=96 f16")
     config = next(c for c in configs if c.tiles == 1)
     with pytest.raises(Finding) as found:
@@ -113,9 +111,7 @@ def test_planted_fault(instruction, nth, other, kinds):
 
 def test_sums_that_are_not_given_are_wrong():
     name, device = "rnn_persist_bwd_f16_lstm_2x2_2", PtxDevice("sm_90")
-    text = kernels.get(name).image_for(90).text().decode()
-    place = text.index("st.shared::cluster")
-    device.replaced[name] = text[:place] + text[text.index(";", place) + 1:]
+    plant(device, name, "st.shared::cluster")
     problem, configs = offered("rnn_bwd_data t3n5i8 cell=lstm hidden=96 f16")
     with pytest.raises(Finding, match="unwritten"):
         run(problem, device, 1, [ENGINE], next(c for c in configs if c.tiles == 1))
