@@ -41,13 +41,13 @@ def ready(name, more=0) -> mutation.Mutation:
 # simt_main waits for tables; a matrix product has none. A tile of 64 columns has one slice, before which
 # nothing was there.
 NEEDLESS = {"matmul_any_i32_t32x32": ["bar.sync 0;"], "conv_wgmma_bf16_128x64_bn": ["bar.warp.sync -1;"],
-            "conv_dgrad_wgmma_f16_128x64": ["bar.warp.sync -1;"],
-            "conv_dgrad_wgmma_bf16_128x64": ["bar.warp.sync -1;"]}
+            **{f"conv_{way}_wgmma_{dtype}_128x64": ["bar.warp.sync -1;"]
+               for way in ("dgrad", "wgrad") for dtype in ("f16", "bf16")}}
 
 # The problems of these contracts do not reach every barrier or wait yet, or their threads meet elsewhere.
 UNSEEN = """batch_norm_bwd_grid_f32_4 batch_norm_bwd_ring_f32_1 batch_norm_grid_f32_8 batch_norm_ring_f32_1
     matmul_wgmma_f16_128x64_ak_bk
-    rnn_persist_bwd_f32_vanilla_1x2 rnn_persist_f32_vanilla_1x2 softmax_bwd_grid_f32 softmax_fwd_grid_f16
+    rnn_persist_bwd_f32_vanilla_1x2_1 rnn_persist_f32_vanilla_1x2 softmax_bwd_grid_f32 softmax_fwd_grid_f16
     """.split()
 
 
