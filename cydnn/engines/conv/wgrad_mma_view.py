@@ -13,6 +13,7 @@ from . import mma
 from .view import filter_site
 
 MOST_BYTES = 256 << 20                           # of partial sums in the workspace
+PRODUCT, START_US = 1.5, 4.5                     # what a product takes of what its tiles say, and beside it
 STORES = ("f16", "bf16", "f32")                  # of conv_wgrad_mma_sum
 
 
@@ -30,8 +31,8 @@ def cut_us(dev, g: mma.Geometry, tile: mma.Tile, wanted: int) -> tuple:
     tiles = ceil_div(g.k, tile.m) * ceil_div(columns, tile.n) * g.groups
     fits_l2 = splits * sums_bytes < dev.l2_bytes // 2                       # the sums are read from there
     rate = dev.bandwidth_gbs * (1.4 if fits_l2 else 0.7)
-    us = mma.tile_us(tile, dev, tiles * splits, each) + 2 * splits * sums_bytes / rate * 1e-3
-    return us, splits, 64 * each
+    product = PRODUCT * mma.tile_us(tile, dev, tiles * splits, each) + START_US
+    return product + 2 * splits * sums_bytes / rate * 1e-3, splits, 64 * each
 
 
 @lru_cache(maxsize=4096)
