@@ -33,6 +33,7 @@ from .conv.wgrad_any import ConvWgradAny
 from .conv.wgrad_atomic import ConvWgradAtomic
 from .conv.wgrad_depthwise import ConvWgradDepthwise
 from .conv.wgrad_fft import ConvWgradFft
+from .conv.wgrad_halo import ConvWgradHalo
 from .conv.wgrad_indexed import ConvWgradIndexed
 from .conv.wgrad_mma import ConvWgradMma
 from .conv.wgrad_mma_repack import ConvWgradMmaRepack
@@ -149,8 +150,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwise, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
     ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
-    ConvWgradDepthwise, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft,
-    ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
+    ConvWgradDepthwise, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt,
+    ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulWgmma, MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229
