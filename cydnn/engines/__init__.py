@@ -73,6 +73,7 @@ from .lrn.fwd_strided import LrnFwdStrided
 from .matmul.any import MatmulAny
 from .matmul.mma import MatmulMma
 from .matmul.simt import MatmulSimt
+from .matmul.small import MatmulSmall
 from .matmul.wgmma import MatmulWgmma
 from .norm.batch_norm_bwd_columns import BatchNormBwdColumns
 from .norm.batch_norm_bwd_grid import BatchNormBwdGrid
@@ -153,7 +154,7 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvWgradDepthwise, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt,
     ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
-    MatmulWgmma, MatmulMma, MatmulSimt, MatmulAny,
+    MatmulSmall, MatmulWgmma, MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229
     SoftmaxFwdBlock, SoftmaxFwdCluster, SoftmaxFwdColumns, SoftmaxFwdGeneric, SoftmaxFwdGrid,
     SoftmaxFwdPacked, SoftmaxFwdSplit, SoftmaxFwdStrided, SoftmaxFwdWarp, SoftmaxBwdBlock, SoftmaxBwdCluster,
