@@ -21,7 +21,8 @@ from .wgrad_wgmma import STEP
 
 TAPS, STEP_PIXELS = 9, 16                        # of a block; of a step
 BOX, STAGES, ROOM = 256, 8, 227 * 1024 - 1024 - 256      # a side of a box; most stages; bytes of all of them
-RATE, START, EACH = 0.80, 4000, 60              # share of the math rate; clocks beside the products; of a work
+RATE, EACH = 0.82, 40                           # share of the math rate; clocks of a work beside it
+START = 13000                                    # clocks beside the works
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class ConvWgradHalo(Engine):
         busy = waves * (each * work + START) / dev.clock_mhz
         moved = (p.x.bytes + p.dy.bytes) / (0.8 * dev.bandwidth_gbs) * 1e-3
         sums = 4 * splits * g.groups * g.k * prod(g.taps) * _tap_channels(g)
-        return 2 * dev.launch_us + (busy ** 3 + moved ** 3) ** (1 / 3) + sums_us(sums, dev) / 2
+        return dev.launch_us + (busy ** 3 + moved ** 3) ** (1 / 3) + sums_us(sums, dev)
 
     # ---- Launches ----
 
