@@ -1,7 +1,7 @@
 /*@kernel
 name    = "conv_wgrad_halo_{T}"
-about   = """Sums of dw[k, taps and channels] = dy[pixels, k]^T @ im2col(x)[pixels, taps and channels] for unit \
-             stride on Hopper's tensor cores (TMA, wgmma): rows of x with their surroundings come once for \
+about   = """Sums of dw[k, taps and channels] = dy[pixels, k]^T @ im2col(x)[pixels, taps and channels] for \
+             unit stride on Hopper's tensor cores (TMA, wgmma): rows of x and those around them come once for \
              all taps."""
 T       = ["f16", "bf16"]
 targets = ["sm_90a"]
@@ -26,8 +26,8 @@ problems = ["""conv_wgrad n2c64h9w13 k40r3s2 dilation=1,2 pre_pad=1,0 post_pad=0
 @*/
 // A block: 64 filters x 64 channels x up to 9 taps of one depth of the filter, over `each` of the works: a
 // work is `rows` rows of one image of dy. A stage has these rows, `pitch` = width + reach of the taps pixels
-// each, zeros where dy has no pixel, up to whole steps of 16 pixels; then as many rows of x and those that the
-// taps reach, of the same pitch. So tap (r, s) of the pixel at place i is the pixel of x at place
+// each, zeros where dy has no pixel, up to whole steps of 16 pixels; then as many rows of x and those that
+// the taps reach, of the same pitch. So tap (r, s) of the pixel at place i is the pixel of x at place
 // i + r * dilation * pitch + s * dilation: the same panel, begun further down. parts: [split][filter][tap]
 // [tap_channels] of all groups. first: -pad. The dims of the maps: c, w, h, d, n.
 #include "lib/hopper.cuh"
@@ -146,7 +146,8 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
 
     unsigned c, k, tap, t;
     HaloTile tile;
-    tile.group = tap_depth.divmod(tap_groups.divmod(tiles_k.divmod(tiles_c.divmod(blockIdx.x, c), k), tap), t);
+    const unsigned plane_taps = tiles_k.divmod(tiles_c.divmod(blockIdx.x, c), k);
+    tile.group = tap_depth.divmod(tap_groups.divmod(plane_taps, tap), t);
     tile.filter = k * 64, tile.channel = c * 64, tile.tap = tap * TAPS, tile.tap_at = t;
     const int begin = blockIdx.y * each, count = min(each, works - begin);
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas

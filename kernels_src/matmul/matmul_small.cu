@@ -40,8 +40,9 @@ template <class T> DEVICE void four_of(unsigned (&to)[2], const T* p, i64 step, 
         to[0] = both.x, to[1] = both.y;
         return;
     }
+    const auto* bits = reinterpret_cast<const unsigned short*>(p);
     UNROLL for (int e = 0; e < 4; ++e)
-        if (e < left) to[e / 2] |= unsigned(reinterpret_cast<const unsigned short*>(p)[e * step]) << e % 2 * 16;
+        if (e < left) to[e / 2] |= unsigned(bits[e * step]) << e % 2 * 16;
 }
 
 template <int Size> struct SmallTile {
@@ -90,7 +91,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             float v[8], old[8];
             Vec<float, 8>::load(&tile[row][col * 8]).get(v);
             if (beta != 0.f) Vec<T, 8>::load(c + off).get(old);
-            UNROLL for (int e = 0; e < 8; ++e) v[e] = beta != 0.f ? alpha * v[e] + beta * old[e] : alpha * v[e];
+            UNROLL for (int e = 0; e < 8; ++e)
+                v[e] = beta != 0.f ? alpha * v[e] + beta * old[e] : alpha * v[e];
             fuse_epilogue(v, off, int(col * 8));
             Vec<T, 8>::of(v).store(c + off);
         }

@@ -47,7 +47,8 @@ def _rows(g, rows: int) -> Rows | None:
     reach = [(r - 1) * d for r, d in zip(g.taps, g.dilation)]
     pitch = g.out[2] + reach[2]
     steps = ceil_div(rows * pitch, STEP_PIXELS)
-    x_rows = ceil_div(max(STEP_PIXELS * steps + reach[1] * pitch + reach[2], (rows + reach[1]) * pitch), 8) * 8
+    read = max(STEP_PIXELS * steps + reach[1] * pitch + reach[2], (rows + reach[1]) * pitch)
+    x_rows = ceil_div(read, 8) * 8
     stages = min(ROOM // (128 * (STEP_PIXELS * steps + x_rows)), STAGES)
     if pitch > BOX or rows + reach[1] > BOX or stages < 2:
         return None
@@ -57,7 +58,7 @@ def _rows(g, rows: int) -> Rows | None:
 class ConvWgradHalo(Engine):
     """dw[k, taps and channels] = dy[pixels, k]^T @ im2col(x)[pixels, taps and channels], unit stride: TMA
     brings rows of dy, and the rows of x that they meet once for up to nine taps, which are the same pixels
-    begun elsewhere. The images are split, their sums added in order; pointwise nodes are fused into the sum."""
+    begun elsewhere. The images are split, their sums added in order; pointwise nodes are fused into that."""
     index = 159
     takes = core(ConvWgrad, behind=many(Pointwise))
     knobs = (Knob("rows", lo=1, hi=BOX), Knob("splits", lo=1, hi=65535))
@@ -99,8 +100,8 @@ class ConvWgradHalo(Engine):
 
     def _refuse_sizes(self, p, g):
         if not self._cuts(p):
-            yield (f"two stages of a row of dy and the rows of x that its taps meet must fit into {ROOM} bytes "
-                   f"and boxes of {BOX}; got rows of {g.out[2]} and taps of {g.taps}")
+            yield (f"two stages of a row of dy and the rows of x that its taps meet must fit into {ROOM} "
+                   f"bytes and boxes of {BOX}; got rows of {g.out[2]} and taps of {g.taps}")
         sums = g.groups * g.k * prod(g.taps) * _tap_channels(g)
         if sums > MOST:
             yield f"dw must have at most {MOST} elements, channels padded to {LINE}; got {sums}"
@@ -152,7 +153,8 @@ class ConvWgradHalo(Engine):
     def cost(self, p, dev, config):
         g, (cut, each, splits) = mma.geometry(p), self._cut(p, config)
         waves = ceil_div(prod(_tiles(g)) * splits, dev.sms)
-        work = EACH + max(cut.steps * TAPS * LINE * LINE * STEP_PIXELS / (2048 * RATE), cut.lines * 128 / INTAKE)
+        products = cut.steps * TAPS * LINE * LINE * STEP_PIXELS / (2048 * RATE)
+        work = EACH + max(products, cut.lines * 128 / INTAKE)
         busy = waves * (each * work + START) / dev.clock_mhz
         moved = (p.x.bytes + p.dy.bytes) / (0.8 * dev.bandwidth_gbs) * 1e-3
         sums = 4 * splits * g.groups * g.k * prod(g.taps) * _tap_channels(g)
@@ -184,7 +186,8 @@ def _tap_channels(g) -> int:
 
 def _tiles(g) -> tuple:
     """Of channels, filters, taps of a plane, planes of taps, groups."""
-    return ceil_div(g.c, LINE), ceil_div(g.k, LINE), ceil_div(g.taps[1] * g.taps[2], TAPS), g.taps[0], g.groups
+    groups_of_taps = ceil_div(g.taps[1] * g.taps[2], TAPS)
+    return ceil_div(g.c, LINE), ceil_div(g.k, LINE), groups_of_taps, g.taps[0], g.groups
 
 
 def _image_map(p, name: str, width: int, height: int):

@@ -10,14 +10,14 @@ from ..engine import Engine, moved_us, no_variant, wrong_device
 from .view import Matrices, along_m, c_args, is_whole, size_refusals, tail
 
 SIDE, SOURCE = 32, "matmul/matmul_small.cu"      # most rows and columns
-RESIDENT, STEP_CLOCKS, CLOCKS = 32, 700, 1500    # warps of an SM; of 16 of the depth, of what is around it
-EACH = 130                                       # clocks of a warp on its scheduler, for 16 x 16 sums
+RESIDENT, STEP_CLOCKS, CLOCKS = 32, 900, 5500    # warps of an SM; of 16 of the depth, of what is around it
+EACH, TILE, DEEP = 400, 130, 170                 # clocks of a warp's scheduler; for 16 x 16 sums; for 16 deep
 BANDWIDTH = 0.6                                  # share that they reach
 
 
 class MatmulSmall(Engine):
-    """A warp takes one product whole: its operands come to registers, in the order in which four neighbours of
-    the depth are read at once. Any strides and batch."""
+    """A warp takes one product whole: its operands come to registers, in the order in which four neighbours
+    of the depth are read at once. Any strides and batch."""
     index = 188
     takes = core(Matmul, behind=many(Pointwise))
     notes = ("deterministic", "tensor_core")
@@ -53,7 +53,7 @@ class MatmulSmall(Engine):
         tiles, steps = _size(g) ** 2 / 256, ceil_div(g.k, 16)
         waves = ceil_div(g.count, RESIDENT * dev.sms)
         waiting = waves * (CLOCKS + steps * STEP_CLOCKS)
-        busy = ceil_div(g.count, 4 * dev.sms) * tiles * EACH * (1 + steps)
+        busy = ceil_div(g.count, 4 * dev.sms) * (EACH + tiles * (TILE + DEEP * steps))
         moved = 2 * g.count * (g.m * g.k + g.k * g.n + g.m * g.n)
         return max(dev.launch_us + max(waiting, busy) / dev.clock_mhz, moved_us(moved, dev, BANDWIDTH))
 
