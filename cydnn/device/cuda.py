@@ -84,16 +84,16 @@ class CudaDevice:
             STEPS[type(step)](self, tape, step)
         return tape
 
-    def function(self, name: str, fuse=None) -> _core.Function:
-        """The kernel ``name``, with ``fuse`` spliced into its marks,
+    def function(self, name: str, fuse=None, ways=()) -> _core.Function:
+        """The kernel ``name``, with ``fuse`` spliced into its marks for these ``ways`` of going,
         loaded on this device. Each is loaded once."""
         kernel = kernels.get(name)
-        key = kernel, fusion.programs_of(fuse or {})
+        key = kernel, fusion.programs_of(fuse or {}), ways
         found = self._functions.get(key)
         if found is None:
             text = kernel.image_for(self.facts.sm).text()
             if fuse:
-                text = fusion.splice(text, kernel, fuse)
+                text = fusion.splice(text, kernel, fuse, ways)
                 log.log(PTX, "%s: spliced\n%s", name, LazyText(text))
             found = self._functions[key] = self.context.load(text, name)
         return found
@@ -111,7 +111,8 @@ class CudaDevice:
         for offset, map_ in packed.maps:
             encoded = self.context.tensor_map(*kernels.encoding(map_))
             data[offset:offset + len(encoded)] = encoded
-        tape.launch(self.function(step.kernel, step.fuse), packed.grid, packed.block, packed.smem,
+        function = self.function(step.kernel, step.fuse, fusion.ways_of(step))
+        tape.launch(function, packed.grid, packed.block, packed.smem,
                     bytes(data), [(offset, p.uid, p.addend) for offset, p in packed.pointers],
                     [(offset, kind, s.key) for offset, kind, s in packed.scalars],
                     [(offset, m.pointer.uid, m.pointer.addend) for offset, m in packed.maps],

@@ -8,3 +8,4 @@ from .build import Builder, at, attempt, before, behind, math_before, math_of, r
 from .program import At, Digit, Extra, Fused, Program, Step, bases
 from .site import CannotPlace, Places, Site
 from .splice import programs_of, splice
+from .ways import ways_of

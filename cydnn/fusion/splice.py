@@ -7,6 +7,7 @@ from ..status import InternalError
 from .emit import Emitter, support
 from .program import MOST_BYTES, bases
 from .registers import MARK, Mark, declared_types
+from .ways import with_ways
 
 _TARGET = re.compile(r"^\.target sm_(\d+)", re.M)
 _LEAVES = re.compile(r"^\s*(?:\$?\w+:|(?:@!?%\w+\s+)?(?:bra|ret)\b)", re.M)
@@ -19,8 +20,9 @@ def programs_of(fuse: dict) -> tuple:
     return tuple(sorted((mark, getattr(f, "program", f)) for mark, f in fuse.items()))
 
 
-def splice(text: bytes, kernel, fuse: dict) -> bytes:
-    """``text`` of ``kernel`` with a program (a Program, or a Fused) at each of the marks that ``fuse`` names.
+def splice(text: bytes, kernel, fuse: dict, ways=()) -> bytes:
+    """``text`` of ``kernel`` with a program (a Program, or a Fused) at each of the marks that ``fuse`` names,
+    for ``ways`` of going (ways.py).
 
     The kernel's last parameter, ``Fuse``, gets the size that the programs need.
     """
@@ -28,6 +30,7 @@ def splice(text: bytes, kernel, fuse: dict) -> bytes:
     name, params = kernel.name, len(kernel.row["params"])
     programs = programs_of(fuse)
     fuse = dict(programs)
+    ptx = with_ways(ptx, _ENTRY.search(ptx)[1], ways)
     entry, sm = _ENTRY.search(ptx), int(_TARGET.search(ptx)[1])
     marks = [found for found in MARK.finditer(ptx) if found[1] in fuse]
     for missing in fuse.keys() - {found[1] for found in marks}:

@@ -99,19 +99,19 @@ class PtxDevice:
         with self.lock:
             return PtxExecutable(self, plan)
 
-    def code(self, name: str, fuse=None) -> Code:
-        """The decoded kernel ``name``, with ``fuse`` spliced in. Decoded once."""
+    def code(self, name: str, fuse=None, ways=()) -> Code:
+        """The decoded kernel ``name``, with ``fuse`` spliced in for these ``ways`` of going. Decoded once."""
         with self.lock:
-            return self._code(name, fuse)
+            return self._code(name, fuse, ways)
 
-    def _code(self, name, fuse):
+    def _code(self, name, fuse, ways):
         kernel = kernels.get(name)
         text = self.replaced.get(name)
         text = kernel.image_for(self.facts.sm).text() if text is None else text
         if fuse:
-            key = name, self.replaced.get(name), fusion.programs_of(fuse)
+            key = name, self.replaced.get(name), fusion.programs_of(fuse), ways
             if key not in self._spliced:
-                self._spliced[key] = fusion.splice(text, kernel, fuse)
+                self._spliced[key] = fusion.splice(text, kernel, fuse, ways)
             text = self._spliced[key]
         text = text.decode() if isinstance(text, bytes) else text
         if text not in self.codes:
@@ -217,7 +217,7 @@ class PtxExecutable(NumpyExecutable):
         kernel = kernels.get(step.kernel)
         constant = {row["offset"] for row in kernel.row["params"]
                     if row["type"].startswith("const ") and row["type"].endswith("*")}
-        return (self.device.code(step.kernel, step.fuse), pack(step), constant,
+        return (self.device.code(step.kernel, step.fuse, fusion.ways_of(step)), pack(step), constant,
                 kernel.image_for(self.device.facts.sm).registers)
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
