@@ -64,8 +64,7 @@ def main():
             rows.append(measured(Problem.parse(line), line, device, clock, engines, args.repeat))
             print(rows[-1], flush=True)
     title = "| problem | engine | us | others: us (times faster, difference) |\n|---|---|---|---|\n"
-    command = f"python benchmarks/engines.py {args.family}"
-    page = header(args.family, args).replace(f"python benchmarks/run.py {args.family}", command)
+    page = header(args.family, args, f"python benchmarks/engines.py {args.family}")
     Path(args.out).mkdir(parents=True, exist_ok=True)
     Path(args.out, f"{args.family}_engines.md").write_text(page + title + "\n".join(rows) + "\n")
 

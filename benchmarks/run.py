@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -19,15 +20,19 @@ sys.path.insert(0, str(HERE.parent))
 from cydnn import bench, device as devices       # noqa: E402
 
 
-def header(family, args) -> str:
+def header(family, args, command="") -> str:
+    """What stands above a table. ``command``: how it is made, where not by this script."""
     facts = devices.get(args.device).facts
-    smi = subprocess.run(["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,power.draw,driver_version",
-                          "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    asked = ["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,power.draw,driver_version",
+             "--format=csv,noheader"]
+    smi = (subprocess.run(asked, capture_output=True, text=True).stdout.strip() if shutil.which(asked[0])
+           else "unknown")
     return (f"# {family}\n\n{facts.name}, CUDA {facts.driver // 1000}.{facts.driver % 1000 // 10}; clocks, "
             f"power, driver: {smi}; {time.strftime('%Y-%m-%d')}. Cold L2 (268 MB are read before each run), "
             f"median of {args.repeat} runs, ours and the peer's alternating, random inputs, results "
             "checked first. `ratio` is peer time over ours; `of copy` the share of the copy bandwidth "
-            f"measured in the same run.\n\nCommand: `python benchmarks/run.py {family}`\n\n")
+            "measured in the same run.\n\n"
+            f"Command: `{command or f'python benchmarks/run.py {family}'}`\n\n")
 
 
 def main():

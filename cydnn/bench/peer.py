@@ -24,7 +24,7 @@ def make(case):
     p = case.problem
     if p.op.name not in _CALLS:
         return None, None
-    t = {n: _copy_of(case, n) for n, d in p.operands.items() if d is not None}
+    t = {n: copy_of(case, n) for n, d in p.operands.items() if d is not None}
     made = _CALLS[p.op.name](p.op, t)
     if made is None:
         return None, None
@@ -37,14 +37,14 @@ def make(case):
         for name, theirs in zip(names, out):
             if name:
                 theirs = theirs.reshape(p.operands[name].dims).double()
-                ours = _copy_of(case, name).double()
+                ours = copy_of(case, name).double()
                 found[name] = float((ours - theirs).abs().nan_to_num(float("inf")).max()
                                     / theirs.abs().max().clamp(min=1e-30))
         return found
     return call, error if any(names) else None
 
 
-def _copy_of(case, name):
+def copy_of(case, name):
     """A torch tensor with the same values and strides as the case's buffer."""
     d = case.problem.operands[name]
     raw = torch.empty(d.extent, dtype=_TYPES[d.dtype.name], device="cuda")

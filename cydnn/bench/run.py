@@ -6,6 +6,7 @@ the median of many runs counts, ours and the peer's runs alternate. Rows where w
 """
 from __future__ import annotations
 
+import random
 import statistics
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -50,14 +51,26 @@ def graph_of(problem: Problem, scalars=()) -> Graph:
     return Graph.single(problem.op, problem.operands, scalars, alignment=problem.alignment)
 
 
-def random_values(desc, seed: int, admit=lambda values: values) -> np.ndarray:
+def random_values(desc, seed: int, admit=lambda values: values, *, once=False) -> np.ndarray:
     """Uniform in [-1, 1], or what ``admit`` makes of that, in storage type, of the tensor's whole
-    extent: gaps hold numbers too."""
+    extent: gaps hold numbers too. Behind 4 million elements they repeat; not with ``once``."""
     gen = np.random.default_rng(seed)
     if desc.dtype.bits < 8:
         return gen.integers(0, 256, desc.bytes, np.uint8)
     raw = gen.random(min(desc.extent, 1 << 22), dtype=np.float32) * 2 - 1
-    return np.resize(desc.dtype.encode(admit(raw)), desc.extent)
+    values = desc.dtype.encode(admit(raw))
+    return values if once else np.resize(values, desc.extent)
+
+
+def fill(device, ptr, desc, seed: int, admit):
+    """Put ``random_values`` into memory; a GPU repeats them itself."""
+    values = random_values(desc, seed, admit, once=device.context is not None)
+    device.copy_in(ptr, values)
+    have = values.nbytes
+    while 0 < have < desc.bytes:
+        part = min(have, desc.bytes - have)
+        device.context.copy(int(ptr) + have, int(ptr), part, 0)
+        have += part
 
 
 class Case:
@@ -70,8 +83,7 @@ class Case:
         self.names = [graph.tensors[uid].name for uid in graph.slots]    # an earlier plan may have others
         self.buffers = {n: device.alloc(max(d.bytes, 1)) for n, d in zip(self.names, self.plan.slots)}
         for seed, (name, d) in enumerate(zip(self.names, self.plan.slots)):
-            device.copy_in(self.buffers[name].ptr,
-                           random_values(d, seed, partial(problem.op.admit, name)))
+            fill(device, self.buffers[name].ptr, d, seed, partial(problem.op.admit, name))
         self.workspace = device.alloc(max(self.plan.workspace_bytes, 1))
         self.pointers = tuple(int(self.buffers[n].ptr) for n in self.names)
 
@@ -99,15 +111,15 @@ class Clock:
             self.sweep = Case(Problem.parse(SWEEP), device)
 
     def times(self, calls, repeat: int) -> list[list[float]]:
-        """Microseconds of every run of each call, the calls alternating."""
+        """Microseconds of every run of each call, the calls alternating, each time in another order."""
         if not self.is_cuda:
             return [_wall(call, repeat) for call in calls]
         for call in calls:
             call()
         self.device.synchronize()
-        marks = [[] for _ in calls]
+        marks, order = [[] for _ in calls], random.Random(0)
         for _ in range(repeat):
-            for call, mine in zip(calls, marks):
+            for call, mine in order.sample(list(zip(calls, marks)), len(calls)):
                 self.sweep()
                 start, end = self.device.create_event(), self.device.create_event()
                 start.record(0)
@@ -158,7 +170,7 @@ def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True
     device = devices.get(device)
     clock = Clock(device)
     copy = (2 << 30) / clock.copy_us(2 << 30) * 1e-3
-    peer = _peer(against, device) if against else None
+    peer = peer_of(against, device) if against else None
     rows = []
     for line in lines:
         row = Row(line)
@@ -171,7 +183,8 @@ def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True
     return rows
 
 
-def _peer(name, device):
+def peer_of(name, device):
+    """The module that makes a peer's calls."""
     from ..status import BadParam
     if name != "torch":
         raise BadParam(f"bench: against must be torch; got {name!r}")
