@@ -1,0 +1,187 @@
+"""Where the first build of convolution + bias + GELU in a process spends its time:
+``python benchmarks/cold.py [--repeat N] [--json FILE]``.
+
+Every row is the median of N new processes. The driver keeps what it compiled on disk; all rows but those that
+say otherwise run without that (CUDA_CACHE_DISABLE=1), as on a new machine. Rows of the driver compile the
+program of that plan and nothing else.
+"""
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+EMPTY = b".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry nothing() { ret; }\n"
+LEVEL, LINES, CACHE_MODE = 7, 13, 14             # CUjit_option
+ROWS = (("the whole build", "build", {}),
+        ("the same, second process (driver's cache)", "build", {"again": 1}),
+        ("driver: an empty kernel", "driver", dict(texts=["empty"])),
+        ("driver: the plain kernel", "driver", dict(texts=["plain"])),
+        ("driver: the fused program", "driver", dict(texts=["fused"])),
+        ("driver: the same with every way to go", "driver", dict(texts=["every"])),
+        ("driver: an empty kernel, then the fused program", "driver", dict(texts=["empty", "fused"])),
+        ("driver: plain, then fused", "driver", dict(texts=["plain", "fused"])),
+        ("driver: both in two threads", "driver", dict(texts=["plain", "fused"], together=1)),
+        *((f"driver: fused, optimisation level {n}", "driver", dict(texts=["fused"], options=[[LEVEL, n]]))
+          for n in (0, 1, 2, 3)),
+        ("driver: fused, without line numbers", "driver", dict(texts=["fused"], options=[[LINES, 0]])),
+        ("driver: fused, no words in its text", "driver", dict(texts=["bare"])),
+        ("driver: fused, assembled before", "driver", dict(texts=["cubin"])))
+
+
+# ---- In the new process ----
+
+def build(_) -> dict:
+    """Milliseconds of the steps of a build."""
+    marks = [time.perf_counter()]
+    mark = lambda: marks.append(time.perf_counter())
+    import host
+    from cydnn import device as devices, fusion, kernels
+    mark()
+    device = devices.get("cuda:0")
+    mark()
+    inside, spliced = [], []
+    function, splice = device.function, fusion.splice
+
+    def timed(call, into):
+        def run(*args):
+            start = time.perf_counter()
+            found = call(*args)
+            into.append(1e3 * (time.perf_counter() - start))
+            return found
+        return run
+    device.function, fusion.splice = timed(function, inside), timed(splice, spliced)
+    host.fused_graph(device)
+    mark()
+    imported, opened, whole = (1e3 * (b - a) for a, b in zip(marks, marks[1:]))
+    return {"whole": whole, "splicing": sum(spliced), "driver and texts": sum(inside) - sum(spliced),
+            "else": whole - sum(inside), "import before": imported, "context before": opened}
+
+
+def texts(folder: Path):
+    """The programs that the rows compile, in files."""
+    import host
+    from cydnn import device as devices, fusion, kernels
+    device, kept = devices.get("cuda:0"), []
+    function = device.function
+    device.function = lambda *what: kept.append(what) or function(*what)
+    host.fused_graph(device)
+    name, fuse, ways = next(what for what in kept if what[1])
+    kernel = kernels.get(name)
+    plain = kernel.image_for(device.facts.sm).text()
+    fused, every = (fusion.splice(plain, kernel, fuse, only) for only in (ways, ()))
+    said = [line.split(b"//")[0].strip() for line in fused.splitlines()]
+    bare = b"\n".join(filter(None, said))
+    files = dict(empty=EMPTY, plain=plain, fused=fused, every=every, bare=bare,
+                 cubin=Driver().linked(fused))
+    for file, text in files.items():
+        (folder / file).write_bytes(text)
+    return {"name": name, "bytes": {"plain": len(plain), "fused": len(fused), "bare": len(bare)}}
+
+
+class Driver:
+    """The calls of the driver that load programs."""
+
+    def __init__(self):
+        self.cu = ctypes.CDLL("libcuda.so.1")
+        self.context = ctypes.c_void_p()
+        self.check(self.cu.cuInit(0))
+        self.check(self.cu.cuDevicePrimaryCtxRetain(ctypes.byref(self.context), 0))
+        self.enter()
+
+    @staticmethod
+    def check(status):
+        if status:
+            raise RuntimeError(f"the driver says {status}")
+
+    def enter(self):
+        self.check(self.cu.cuCtxSetCurrent(self.context))
+
+    def load(self, text: bytes, options=()) -> float:
+        """Milliseconds."""
+        module = ctypes.c_void_p()
+        names = (ctypes.c_int * max(len(options), 1))(*(n for n, _ in options))
+        values = (ctypes.c_void_p * max(len(options), 1))(*(v for _, v in options))
+        start = time.perf_counter()
+        self.check(self.cu.cuModuleLoadDataEx(ctypes.byref(module), text, len(options), names, values))
+        return 1e3 * (time.perf_counter() - start)
+
+    def linked(self, text: bytes) -> bytes:
+        """The machine code of a program."""
+        link, found, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+        self.check(self.cu.cuLinkCreate_v2(0, None, None, ctypes.byref(link)))
+        self.check(self.cu.cuLinkAddData_v2(link, 1, text + b"\0", len(text) + 1, b"program", 0, None, None))
+        self.check(self.cu.cuLinkComplete(link, ctypes.byref(found), ctypes.byref(size)))
+        return ctypes.string_at(found, size.value)
+
+
+def driver(what) -> dict:
+    """Milliseconds of each program, and of all of them."""
+    made, found = Driver(), {}
+    options = what.get("options", ())
+
+    def one(name):
+        made.enter()
+        found[name] = made.load(Path(what["folder"], name).read_bytes() + b"\0", options)
+    start = time.perf_counter()
+    threads = [threading.Thread(target=one, args=(name,)) for name in what["texts"]]
+    for thread in threads:
+        thread.start()
+        if not what.get("together"):
+            thread.join()
+    for thread in threads:
+        thread.join()
+    return {"whole": 1e3 * (time.perf_counter() - start), **found}
+
+
+# ---- The processes ----
+
+def fresh(kind: str, what: dict) -> dict:
+    """What a new process finds."""
+    cache = {} if what.get("again") else {"CUDA_CACHE_DISABLE": "1"}
+    run = subprocess.run([sys.executable, __file__, "--child", kind, json.dumps(what)], text=True,
+                         capture_output=True, env={**os.environ, **cache})
+    if run.returncode:
+        raise RuntimeError(f"{kind} {what}: {run.stderr.strip().splitlines()[-1:]}")
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--json")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        kind, what = args.child[0], json.loads(args.child[1])
+        found = {"build": build, "driver": driver, "texts": lambda w: texts(Path(w["folder"]))}[kind](what)
+        return print(json.dumps(found))
+    rows = {}
+    with tempfile.TemporaryDirectory() as folder:
+        print(fresh("texts", {"folder": folder, "again": 1}))
+        for name, kind, what in ROWS:
+            try:
+                runs = [fresh(kind, {**what, "folder": folder}) for _ in range(args.repeat)]
+            except RuntimeError as error:        # the table goes on
+                print(f"{name}: {error}", flush=True)
+                continue
+            rows[name] = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+            said = "  ".join(f"{key} {ms:.1f}" for key, ms in rows[name].items() if key != "whole")
+            print(f"{name:<50}{rows[name]['whole']:8.1f} ms   {said}", flush=True)
+    if args.json:
+        Path(args.json).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
