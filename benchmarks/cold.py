@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 EMPTY = b".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry nothing() { ret; }\n"
-LEVEL, LINES, CACHE_MODE = 7, 13, 14             # CUjit_option
+LEVEL, LINES = 7, 13                             # CUjit_option
 ROWS = (("the whole build", "build", {}),
         ("the same, second process (driver's cache)", "build", {"again": 1}),
         ("driver: an empty kernel", "driver", dict(texts=["empty"])),
@@ -47,7 +47,7 @@ def build(_) -> dict:
     marks = [time.perf_counter()]
     mark = lambda: marks.append(time.perf_counter())
     import host
-    from cydnn import device as devices, fusion, kernels
+    from cydnn import device as devices, fusion
     mark()
     device = devices.get("cuda:0")
     mark()
