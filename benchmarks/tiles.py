@@ -69,11 +69,12 @@ def candidates(problem, facts, chosen, most: int, bands=()) -> list:
     found = [Candidate(engine, config, engine.cost(match, facts, config))]
     for engine in engines_for(problem.op):
         if isinstance(engine, TileProgram) and engine.accepts(match, facts):
-            every, first = distinct(engine, match, facts), {}
+            every, tiles, ways = distinct(engine, match, facts), {}, {}
             for config in every:
-                first.setdefault((config.tile, config.get("out"), config.get("team")), config)
+                tiles.setdefault(config.tile, config)
+                ways.setdefault((config.tile, config.get("out"), config.get("team")), config)
             near = [c for c, us in every.items() if us < 2 * min(every.values())]
-            some = list(dict.fromkeys([*first.values(), *near]))[:most or None]
+            some = list(dict.fromkeys([*tiles.values(), *ways.values(), *near]))[:most or None]
             found += [Candidate(engine, config, every[config]) for config in some]
             cheapest = next(iter(every.items()))
             found += [Candidate(engine, *cheapest, band) for band in bands]

@@ -1,0 +1,125 @@
+"""The scripts of benchmarks/, as far as they go without a GPU."""
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cydnn import bench
+from cydnn.device.facts import KNOWN
+from cydnn.engines.matmul import blocks
+from cydnn.heuristics import best
+from cydnn.ops import Problem
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import fit              # noqa: E402
+import fused            # noqa: E402
+import plot             # noqa: E402
+import tiles            # noqa: E402
+
+H200 = KNOWN["h200"]
+LINES = ("conv_fprop n32c256h14w14 k256r3s3 pad1 stride1 f16 acc=f32 nhwc",
+         "conv_dgrad n32c512h7w7 k2048r1s1 pad0 stride1 f16 acc=f32 nhwc",
+         "conv_wgrad n256c64h56w56 k64r3s3 pad1 stride1 bf16 acc=f32 nhwc",
+         "matmul 4096x4096 4096x4096 bf16", "matmul 64x4096 4096x4096 bf16")
+
+
+@pytest.fixture
+def constants():
+    """Those of the model, put back behind a test."""
+    old = {name: fit.get(name) for name in fit.names()}
+    yield old
+    for name, value in old.items():
+        fit.put(name, value)
+
+
+def candidates(line):
+    problem = Problem.parse(line)
+    part = best(bench.graph_of(problem), H200).parts[0]
+    return tiles.candidates(problem, H200, (part.engine, part.config), 12)
+
+
+def test_candidates_are_the_choice_first_and_each_once():
+    for line in LINES:
+        found = candidates(line)
+        mine = [c for c in found if c.engine.index not in tiles.BESIDE.values()]
+        assert len(set(map(str, found))) == len(found) and len({c.config.tile for c in mine}) == 5
+        assert found[0].model_us <= min(c.model_us for c in found) * 1.0001
+        assert found[-1].engine.index == tiles.BESIDE[line.split()[0]]
+
+
+def test_configurations_are_checked_on_the_interpreter(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "problems"
+    folder.mkdir()
+    folder.joinpath("tiny.txt").write_text("matmul 64x72 72x136 bf16\n")
+    monkeypatch.setattr(tiles, "HERE", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["tiles.py", "tiny", "--device", "ptx:sm_90", "--no-peer", "--most", "2",
+                                      "--repeat", "1", "--out", str(tmp_path)])
+    assert tiles.main() == 0, capsys.readouterr().out
+    rows = list(csv.DictReader(open(tmp_path / "tiles_tiny.csv")))
+    assert len(rows) >= 3 and {row["verdict"] for row in rows} == {"ok"}
+    assert "choice over best" in (tmp_path / "tiles_tiny.md").read_text()
+
+
+def test_the_fit_finds_constants_again(tmp_path, constants):
+    """A card whose model has other numbers; the table has them, the fit does not."""
+    truth = {("INTAKE",): 40.0, ("share", "128x128"): 0.7}
+    for name, value in truth.items():
+        fit.put(name, value)
+    with open(tmp_path / "tiles_other.csv", "w", newline="") as file:
+        table = csv.DictWriter(file, tiles.FIELDS)
+        table.writeheader()
+        for line in LINES:
+            table.writerows(dict(problem=line, engine=c.engine.index, config=str(c.config), band=0,
+                                 us=c.model_us, verdict="ok") for c in candidates(line))
+    for name, value in constants.items():
+        fit.put(name, value)
+    rows = fit.read([tmp_path / "tiles_other.csv"])
+    before = fit.error(rows, H200)
+    found = fit.fit(rows, H200, 3, say=lambda text: None)
+    assert fit.error(rows, H200) < before / 10
+    assert abs(found["INTAKE",] / 40 - 1) < 0.05, found
+    assert "choice over best 1.0" in fit.report(rows, H200)
+
+
+def test_constants_are_those_of_the_model():
+    """Each of them moves some estimate."""
+    for name in fit.names():
+        assert fit.get(name) > 0, name
+    assert set(fit.NUMBERS) <= set(vars(blocks))
+
+
+def test_pictures_are_small(tmp_path):
+    pytest.importorskip("matplotlib")
+    lines = [line for line in (ROOT / "benchmarks/problems/matmul_shapes.txt").read_text().splitlines()
+             if line[0] != "#"]
+    rows = [dict(problem=line, us=10.0, tflops=10.0 + i, gbs=900.0, peer_us=9.0 + i / 50, ratio=0.9 + i / 500)
+            for i, line in enumerate(lines)]
+    tmp_path.joinpath("family.json").write_text(json.dumps(rows))
+    sys.argv, old = ["plot.py", str(tmp_path / "family.json"), "--out", str(tmp_path)], sys.argv
+    try:
+        plot.main()
+    finally:
+        sys.argv = old
+    for kind in ("ratio", "roof"):
+        text = (tmp_path / f"family_{kind}.svg").read_text()
+        assert len(text) < plot.MOST_BYTES and text.rstrip().endswith("</svg>")
+    assert "4097×4095×4099 nt" in (tmp_path / "family_ratio.svg").read_text()
+
+
+def test_the_fused_graph_is_one_launch():
+    line = "conv_fprop n256c64h56w56 k64r3s3 pad1 stride1 bf16 acc=f32 nhwc"
+    choice = best(fused.fused_graph(Problem.parse(line)), H200)
+    assert len(choice.parts) == 1 and choice.is_spliced
+
+
+def test_what_is_missing_is_a_sentence(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(sys, "argv", ["fused.py"])
+    with pytest.raises(SystemExit, match="needs the package torch"):
+        fused.main()
