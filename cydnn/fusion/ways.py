@@ -1,6 +1,6 @@
 """Parameters that say which of a few ways a kernel goes are numbers in a text that is spliced: the compiler
-leaves the other ways out, and with them their copies of what is spliced in. A plain kernel is one text for all
-of them."""
+leaves the other ways out, and with them their copies of what is spliced in. A plain kernel is one text for
+all of them."""
 from __future__ import annotations
 
 import re
