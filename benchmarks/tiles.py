@@ -117,8 +117,10 @@ class Bench:
         finally:
             blocks.TILES.update(tiles)
         size = max(plan.workspace_bytes, 1)
-        room = self.rooms.setdefault(size, self.device.alloc(size))
-        return lambda: plan.execute(self.case.pointers, int(room.ptr))
+        if size not in self.rooms:
+            self.rooms[size] = self.device.alloc(size)
+        room = int(self.rooms[size].ptr)
+        return lambda: plan.execute(self.case.pointers, room)
 
     def bits(self, call):
         """What a call writes over a poisoned output, with poisoned workspace."""
