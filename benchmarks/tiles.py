@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from cydnn import bench, device as devices, plan as plans      # noqa: E402
-from cydnn.engines import BY_INDEX, engines_for                # noqa: E402
+from cydnn.engines import engines_for                          # noqa: E402
 from cydnn.engines.matmul import blocks                        # noqa: E402
 from cydnn.engines.matmul.blocks import TileProgram            # noqa: E402
 from cydnn.graph import Match                                  # noqa: E402
@@ -63,7 +63,7 @@ def distinct(engine, match, facts) -> dict:
 
 def candidates(problem, facts, chosen, most: int, bands=()) -> list:
     """The choice first, then of each engine the best of every tile and way out, then what costs less than
-    twice the cheapest; the engine beside them last."""
+    twice the cheapest; engines of other algorithms that cost no more than that; the one beside them last."""
     match = Match.single(bench.graph_of(problem))
     engine, config = chosen
     found = [Candidate(engine, config, engine.cost(match, facts, config))]
@@ -78,10 +78,13 @@ def candidates(problem, facts, chosen, most: int, bands=()) -> list:
             found += [Candidate(engine, config, every[config]) for config in some]
             cheapest = next(iter(every.items()))
             found += [Candidate(engine, *cheapest, band) for band in bands]
-    other = BY_INDEX[BESIDE[problem.op.name]]
-    if other.accepts(match, facts):
-        best = other.best(match, facts)
-        found.append(Candidate(other, best, other.cost(match, facts, best)))
+    beside, least = BESIDE[problem.op.name], min(c.model_us for c in found)
+    others = [e for e in engines_for(problem.op) if e.index >= 100 and not isinstance(e, TileProgram)]
+    for engine in sorted(others, key=lambda e: e.index == beside):
+        if engine.accepts(match, facts):
+            best = engine.best(match, facts)
+            us = engine.cost(match, facts, best)
+            found += [Candidate(engine, best, us)] if engine.index == beside or us < 2 * least else []
     return list(dict.fromkeys(found))
 
 

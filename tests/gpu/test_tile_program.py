@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,8 @@ import test_conv_wgmma
 import test_conv_wgrad_wgmma
 import test_matmul_wgmma
 from cydnn import bench, plan as plans
+from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX, engines_for
-from cydnn.engines.matmul.blocks import TileProgram
 from cydnn.heuristics import Wish
 from cydnn.ops import BY_NAME, Problem
 from cydnn.tensor import TensorDesc
@@ -30,9 +31,6 @@ from support.matrix import Prepared, blended, execute, plain, run
 pytestmark = pytest.mark.gpu
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "320"))
 REPEATS = int(os.environ.get("CYDNN_REPEATS", "50"))
-OPS = ("conv_fprop", "conv_dgrad", "conv_wgrad", "matmul")
-ENGINES = [e.index for op in OPS for e in engines_for(BY_NAME[op])
-           if isinstance(e, TileProgram) or "wgmma" in e.name]
 
 # Deep enough for splits and teams, with more tiles than an H200 has SMs, ragged; first layers.
 LINES = {
@@ -44,6 +42,18 @@ LINES = {
                    "n4c3h64w64 k64r7s7 pad3 stride2 bf16 nhwc"],
     "matmul": ["384x4096 4096x520 bf16", "16x8192 8192x1024 f16", "1600x256 256x1608 bf16",
                "a=64x2048:f16@1,64 b=2048x512:f16@1,2048 c=64x512:f16", "8x2048 2048x1000 bf16"]}
+
+
+def needs_hopper(engine) -> bool:
+    """It is refused to an older card."""
+    if engine.op is None:                        # made of others
+        return False
+    older, line = replace(KNOWN["h200"], sm=80), LINES[engine.op.name][0]
+    reasons = engine.reasons(match(Problem.parse(f"{engine.op.name} {line}")), older)
+    return any("sm_90" in reason for reason in reasons)
+
+
+ENGINES = [e.index for op in LINES for e in engines_for(BY_NAME[op]) if needs_hopper(e)]
 
 
 def drawn(engine, rng) -> Problem:
