@@ -26,6 +26,7 @@ EMPTY = b".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry nothin
 LEVEL, LINES = 7, 13                             # CUjit_option
 ROWS = (("the whole build", "build", {}),
         ("the same, second process (driver's cache)", "build", {"again": 1}),
+        ("the same, assembled before", "build", {"assembled": 1}),
         ("driver: an empty kernel", "driver", dict(texts=["empty"])),
         ("driver: the plain kernel", "driver", dict(texts=["plain"])),
         ("driver: the fused program", "driver", dict(texts=["fused"])),
@@ -73,6 +74,7 @@ def texts(folder: Path):
     """The programs that the rows compile, in files."""
     import host
     from cydnn import device as devices, fusion, kernels
+    from cydnn.device import assembled
     device, kept = devices.get("cuda:0"), []
     function = device.function
     device.function = lambda *what: kept.append(what) or function(*what)
@@ -85,6 +87,7 @@ def texts(folder: Path):
     bare = b"\n".join(filter(None, said))
     files = dict(empty=EMPTY, plain=plain, fused=fused, every=every, bare=bare,
                  cubin=Driver().linked(fused))
+    assembled.keep(fused, device.facts.sm, files["cubin"])
     for file, text in files.items():
         (folder / file).write_bytes(text)
     return {"name": name, "bytes": {"plain": len(plain), "fused": len(fused), "bare": len(bare)}}
@@ -150,6 +153,7 @@ def driver(what) -> dict:
 def fresh(kind: str, what: dict) -> dict:
     """What a new process finds."""
     cache = {} if what.get("again") else {"CUDA_CACHE_DISABLE": "1"}
+    cache["CYDNN_CACHE"] = what["folder"] if what.get("assembled") else os.devnull
     run = subprocess.run([sys.executable, __file__, "--child", kind, json.dumps(what)], text=True,
                          capture_output=True, env={**os.environ, **cache})
     if run.returncode:
@@ -169,7 +173,7 @@ def main():
         return print(json.dumps(found))
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
-        print(fresh("texts", {"folder": folder, "again": 1}))
+        print(fresh("texts", {"folder": folder, "again": 1, "assembled": 1}))
         for name, kind, what in ROWS:
             try:
                 runs = [fresh(kind, {**what, "folder": folder}) for _ in range(args.repeat)]

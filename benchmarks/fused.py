@@ -18,14 +18,11 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from cydnn import bench, device as devices, plan as plans      # noqa: E402
-from cydnn.graph import Graph, Node, Tensor                    # noqa: E402
-from cydnn.ops import Pointwise, Problem                       # noqa: E402
+from cydnn.ops import Problem                                  # noqa: E402
 from cydnn.status import BadParam                              # noqa: E402
-from cydnn.tensor import TensorDesc                            # noqa: E402
 from run import header                                         # noqa: E402
 
 NAN = float("nan")
-X, W, CONV, BIAS, SUM, OUT = range(1, 7)         # uids
 
 
 @dataclass
@@ -40,18 +37,6 @@ class Row:
     ratio: float = NAN
     peer: str = ""                               # the plan that was the fastest
     note: str = ""
-
-
-def fused_graph(problem: Problem) -> Graph:
-    """gelu(conv(x, w) + bias); what lies between stays in float32 and in registers."""
-    x, w, y = (problem.operands[name] for name in "xwy")
-    wide = TensorDesc.packed("f32", y.dims, "nhwc")
-    tensors = [Tensor(X, x), Tensor(W, w), Tensor(CONV, wide, "virtual"),
-               Tensor(BIAS, TensorDesc.packed(y.dtype, (1, y.c, 1, 1))), Tensor(SUM, wide, "virtual"),
-               Tensor(OUT, y)]
-    return Graph([Node(problem.op, dict(x=X, w=W, y=CONV)),
-                  Node(Pointwise(mode="add"), dict(x=CONV, b=BIAS, y=SUM)),
-                  Node(Pointwise(mode="gelu_fwd"), dict(x=SUM, y=OUT))], tensors)
 
 
 class Layer:
@@ -87,7 +72,7 @@ class Layer:
         return self.ours(bench.graph_of(self.problem), {1: self.x, 2: self.w, 3: self.out})
 
     def fused(self):
-        return self.ours(fused_graph(self.problem), {X: self.x, W: self.w, BIAS: self.bias, OUT: self.out})
+        return self.ours(bench.biased(self.problem), {1: self.x, 2: self.w, 4: self.bias, 6: self.out})
 
     def want(self):
         f, kind = self.torch.nn.functional, self.x.dtype

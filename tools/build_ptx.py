@@ -9,6 +9,7 @@ and target, and ptx/manifest.json.
     python tools/build_ptx.py --check            does ptx/ match kernels_src/?  needs no compiler;
                                                  exit code 1 if not
     python tools/build_ptx.py --list             variants, targets, registers, spills
+    python tools/build_ptx.py --assemble         machine code for the card here, or --arch: see assemble.py
 
 Needs nvcc 13.0: in PATH, in CUDA_HOME, or `pip install "cuda-toolkit[nvcc,cccl]==13.0.*"`.
 Several runs may go on at once.
@@ -32,6 +33,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import contract
+from assemble import assemble, progress
 from contract import ROOT, ContractError, Variant, check_entry, seal
 
 NVCC_RELEASE = "13.0"
@@ -305,15 +307,6 @@ def build(tree: Tree, out: Path, arguments) -> list[str]:
     return errors
 
 
-def progress(futures, total):
-    """A bar where tqdm is installed and someone looks."""
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        return futures
-    return tqdm(futures, total=total, unit="image", disable=not sys.stderr.isatty())
-
-
 def check(tree: Tree, out: Path) -> list[str]:
     """Every way in which ptx/ does not match kernels_src/; compares hashes, needs no compiler."""
     manifest, wrong = read_manifest(out), list(tree.errors)
@@ -365,6 +358,14 @@ def show(tree: Tree, out: Path) -> list[str]:
     return list(tree.errors)
 
 
+def command(tree: Tree, arguments) -> list[str]:
+    """Do what is asked for; the errors."""
+    if arguments.assemble:
+        return assemble(lambda name: tree.selects(name, ""), Compiler(any_nvcc=True).ptxas, arguments)
+    return (check(tree, arguments.out) if arguments.check else show(tree, arguments.out) if arguments.list
+            else build(tree, arguments.out, arguments))
+
+
 def main(argv=None) -> int:
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--only", action="append", default=[], metavar="PATTERN",
@@ -373,6 +374,7 @@ def main(argv=None) -> int:
                      help="one more target; may be repeated")
     cli.add_argument("--check", action="store_true", help="compare hashes only")
     cli.add_argument("--list", action="store_true", help="print what there is")
+    cli.add_argument("--assemble", action="store_true", help="machine code into the user's cache folder")
     cli.add_argument("--force", action="store_true", help="compile also what did not change")
     cli.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="compilers at once")
     cli.add_argument("--any-nvcc", action="store_true", help=f"allow a release other than {NVCC_RELEASE}")
@@ -384,8 +386,7 @@ def main(argv=None) -> int:
             cli.error(f"--arch must be like sm_80, sm_90a, sm_120f; got {arch}")
     tree = Tree(arguments.src.resolve(), arguments.only)
     try:
-        errors = (check(tree, arguments.out) if arguments.check
-                  else show(tree, arguments.out) if arguments.list else build(tree, arguments.out, arguments))
+        errors = command(tree, arguments)
     except ContractError as error:
         errors = [str(error)]
     for error in errors:

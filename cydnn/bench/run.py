@@ -17,10 +17,11 @@ from .. import device as devices
 from .. import dtypes
 from .. import plan as plans
 from ..device.numpy import read
-from ..graph import Graph
+from ..graph import Graph, Node, Tensor
 from ..heuristics import ANYTHING
-from ..ops import Problem
+from ..ops import Pointwise, Problem
 from ..status import CydnnError
+from ..tensor import TensorDesc
 
 SWEEP = "reduction x=8192x8192:f32 y=1x1:f32 mode=add"      # 268 MB, more than five times the largest L2
 # best rates seen on an H200; the roof of math-bound rows
@@ -49,6 +50,17 @@ class Row:
 def graph_of(problem: Problem, scalars=()) -> Graph:
     """The one-op graph of a problem; uids count from 1 in operand order, names are those of the operands."""
     return Graph.single(problem.op, problem.operands, scalars, alignment=problem.alignment)
+
+
+def biased(problem: Problem, mode: str = "gelu_fwd") -> Graph:
+    """mode(conv(x, w) + bias), in that order of uids 1, 2, 4, 6; what lies between is float32 and stays in
+    registers."""
+    x, w, y = (problem.operands[name] for name in "xwy")
+    wide, bias = TensorDesc.packed("f32", y.dims, "nhwc"), TensorDesc.packed(y.dtype, (1, y.c, 1, 1))
+    tensors = [Tensor(1, x), Tensor(2, w), Tensor(3, wide, "virtual"), Tensor(4, bias),
+               Tensor(5, wide, "virtual"), Tensor(6, y)]
+    return Graph([Node(problem.op, dict(x=1, w=2, y=3)), Node(Pointwise(mode="add"), dict(x=3, b=4, y=5)),
+                  Node(Pointwise(mode=mode), dict(x=5, y=6))], tensors)
 
 
 def random_values(desc, seed: int, admit=lambda values: values, *, once=False) -> np.ndarray:

@@ -9,7 +9,8 @@ import numpy as np
 from .. import _core, fusion, kernels
 from ..steps import Launch, Memset
 from ..log import PTX, log, watch_launches
-from ..status import NotSupported
+from ..status import CydnnError, NotSupported
+from . import assembled
 from .facts import DeviceFacts, generation, known
 
 
@@ -95,8 +96,18 @@ class CudaDevice:
             if fuse:
                 text = fusion.splice(text, kernel, fuse, ways)
                 log.log(PTX, "%s: spliced\n%s", name, LazyText(text))
-            found = self._functions[key] = self.context.load(text, name)
+            found = self._functions[key] = self._loaded(text, name)
         return found
+
+    def _loaded(self, text: bytes, name: str) -> _core.Function:
+        """A kernel from machine code that was assembled before, else from its text."""
+        code = assembled.find(text, self.facts.sm)
+        if code is not None:
+            try:
+                return self.context.load(code, name)
+            except CydnnError as error:          # older drivers do not take it
+                log.log(PTX, "%s: the assembled code is of no use: %s", name, error)
+        return self.context.load(text, name)
 
     def preload(self, names=None) -> int:
         """Load all kernels (or ``names``) now instead of on first use; returns how many."""

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from cydnn import device, kernels
+from cydnn.device import assembled
+from cydnn.device.cuda import CudaDevice
 from cydnn.device.facts import KNOWN
 from cydnn.fusion import At, Extra, Fused, Program, Step, bases
 from cydnn.operand import Operand
@@ -119,3 +121,17 @@ def test_programs_are_spliced_and_their_parameters_follow_the_kernel_s_own(fake,
     assert last.bytes == 8 + at[""] == 8 + 8 + 16
     assert struct.unpack("<i4xQQf4x", bytes(last.data[:last.bytes])) == (15, y.ptr, x.ptr + 4, 1.5)
     assert gpu.function("pointwise_any_f32_1", fuse) is not None and fake.count("cuModuleLoadDataEx") == 1
+
+
+@pytest.mark.parametrize("code, loads", [("{text}// assembled", 1), ("of another driver", 2), (None, 1)])
+def test_machine_code_comes_before_the_compiler(fake, tmp_path, monkeypatch, code, loads):
+    """What is kept for a text is loaded in its place; what the driver does not take, or is not whole, is not."""
+    monkeypatch.setenv("CYDNN_CACHE", str(tmp_path))
+    name, gpu = "softmax_fwd_warp_f16_8", CudaDevice(0)
+    text = kernels.get(name).image_for(90).text()
+    path = assembled.keep(text, 90, code.replace("{text}", text.decode()).encode() if code else text + b"//")
+    if code is None:
+        path.write_bytes(path.read_bytes()[:-1])
+    assert (assembled.find(text, 90) is None) == (code is None) and assembled.find(text, 80) is None
+    before = fake.count("cuModuleLoadDataEx")
+    assert gpu.function(name).name == name and fake.count("cuModuleLoadDataEx") - before == loads

@@ -1,0 +1,48 @@
+"""tools/build_ptx.py --assemble: machine code in the cache folder, of images and of fused programs."""
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import assemble
+import build_ptx
+from cydnn import bench, fusion, kernels, plan
+from cydnn.device import assembled
+from cydnn.device.ptx import PtxDevice
+from cydnn.ops import Problem
+
+NAME = "conv_wgmma_f16_64x128_bk"
+
+
+@pytest.mark.skipif(not shutil.which("ptxas"), reason="needs ptxas")
+def test_an_image_and_what_is_spliced_into_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CYDNN_CACHE", str(tmp_path))
+    command = ["--assemble", "--arch", "sm_90", "--only", NAME]
+    assert build_ptx.main(command) == 0 and "programs assembled for sm_90" in capsys.readouterr().out
+    assert assembled.find(kernels.get(NAME).image_for(90).text(), 90)[:4] == b"\x7fELF"
+    graph = bench.biased(Problem.parse("conv_fprop n2c64h28w28 k64r3s3 pad1 f16 nhwc"))
+    step, = plan.build(graph, PtxDevice("sm_90")).steps
+    text = kernels.get(NAME).image_for(90).text()
+    spliced = fusion.splice(text, kernels.get(NAME), step.fuse, fusion.ways_of(step))
+    assert step.kernel == NAME and assembled.find(spliced, 90)[:4] == b"\x7fELF"
+    assert build_ptx.main(command) == 0 and capsys.readouterr().out.startswith("0 programs")
+
+
+def test_the_target_is_the_card_or_what_the_text_says():
+    assert assemble.target_of(b".version 8.0\n.target sm_90a\n", 90) == "sm_90a"
+    assert assemble.target_of(b".version 7.0\n.target sm_80\n", 90) == "sm_90"
+
+
+def test_without_a_card_one_must_be_named(monkeypatch, capsys):
+    from cydnn import device
+    from cydnn.status import NotSupported
+
+    def none(name):
+        raise NotSupported("no CUDA device")
+    monkeypatch.setattr(device, "get", none)
+    assert build_ptx.main(["--assemble", "--only", NAME]) == 1
+    assert "must know the card: give --arch sm_90" in capsys.readouterr().err
