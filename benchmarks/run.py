@@ -48,10 +48,13 @@ def main():
     for family in args.family or sorted(p.stem for p in (HERE / "problems").glob("*.txt")):
         text = (HERE / "problems" / f"{family}.txt").read_text().splitlines()
         lines = [l.split("#")[0].strip() for l in text if l.split("#")[0].strip()]
-        rows = bench.bench(lines, args.device, None if args.no_peer else "torch", args.repeat)
-        (out / f"{family}.md").write_text(
-            header(family, args) + bench.table(rows, markdown=True) + "\n\n" + bench.summary(rows) + "\n")
-        (out / f"{family}.json").write_text(json.dumps(bench.as_json(rows), indent=1) + "\n")
+        page = header(family, args)
+
+        def keep(rows):                          # behind each row: a run that is cut off has what it did
+            text = f"{page}{bench.table(rows, markdown=True)}\n\n{bench.summary(rows)}\n"
+            (out / f"{family}.md").write_text(text)
+            (out / f"{family}.json").write_text(json.dumps(bench.as_json(rows), indent=1) + "\n")
+        rows = bench.bench(lines, args.device, None if args.no_peer else "torch", args.repeat, each=keep)
         print(f"\n{family}\n{bench.table(rows)}\n{bench.summary(rows)}", flush=True)
 
 

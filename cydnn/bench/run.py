@@ -176,9 +176,9 @@ def _wall(call, repeat):
     return found
 
 
-def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True) -> list[Row]:
+def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True, each=None) -> list[Row]:
     """Rows for problem lines. ``against="torch"`` measures PyTorch in the same run
-    and compares the results first."""
+    and compares the results first. ``each`` is called with the rows so far behind each."""
     device = devices.get(device)
     clock = Clock(device)
     copy = (2 << 30) / clock.copy_us(2 << 30) * 1e-3
@@ -192,6 +192,8 @@ def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True
             row.note, *row.reasons = str(error).splitlines()
         plans.forget()
         rows.append(row)
+        if each:
+            each(rows)
     return rows
 
 
