@@ -7,6 +7,7 @@ from functools import lru_cache
 from .composite import Composite
 from .conv.dgrad_any import ConvDgradAny
 from .conv.dgrad_depthwise import ConvDgradDepthwise
+from .conv.dgrad_few import ConvDgradFew
 from .conv.dgrad_fft import ConvDgradFft
 from .conv.dgrad_fft_tiling import ConvDgradFftTiling
 from .conv.dgrad_mma import ConvDgradMma
@@ -149,8 +150,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvFpropDepthwise, ConvFpropWgmma, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma,
     ConvFpropGemm, ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft,
     ConvFpropFftTiling, ConvFpropAny,
-    ConvDgradDepthwise, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
-    ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
+    ConvDgradDepthwise, ConvDgradFew, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack,
+    ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwise, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt,
     ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199

@@ -148,7 +148,7 @@ BACKWARD_FILTER = (                              # first = x, second = dy
     Row("ALGO_0", 5, "all", "image", (154,), workspace="none", deterministic=False, otherwise=(140,)),
 )
 BACKWARD_DATA = (                                # first = dy, second = dx
-    Row("ALGO_1", 4, "image", "all", (137, 130, 131, 129, 120), takes_nhwc_filter=True),
+    Row("ALGO_1", 4, "image", "all", (138, 137, 130, 131, 129, 120), takes_nhwc_filter=True),
     Row("ALGO_0", 4, "image", "all", (136,), workspace="none", deterministic=False, otherwise=(120,)),
     Row("ALGO_WINOGRAD", 4, "image", "all", (135, 134), NO_DOUBLE, _WINOGRAD),
     Row("ALGO_FFT", 4, "image", "spatial", (132,), NO_DOUBLE, _FFT),

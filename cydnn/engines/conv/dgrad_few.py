@@ -1,0 +1,169 @@
+"""Data gradient of few channels, of first layers: f16 and bf16, TMA and wgmma."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ... import fusion, kernels
+from ...graph import core, many
+from ...kernels.expressions import ceil_div
+from ...ops import ConvDgrad, Pointwise
+from ...steps import Launch
+from ..engine import Config, Engine, Knob, first_then
+from ..matmul.blocks import BYTES, DEPTH, LINE, TileProgram, tiled_map
+from ..tiles import too_many
+from . import mma
+from .view import image_site
+from .wgmma import in_lines, not_in_lines
+
+WIDE, WORKERS, COLUMNS = 64, 2, 64               # pixels at once, warpgroups of a block; of a product
+ROWS = (1, 2, 4, 8)                              # blocks of columns, one for each row of a window
+PARTS = 12                                       # of the filters that fit: a tap along w, 64 of the depth
+PRODUCT, CHUNK, ROW, STORE = 340, 350, 650, 150  # clocks: two products 64 deep; 64 of k; a row; a pair of it
+SINGLES, START_US, MEMORY = 2.5, 5.0, 0.85       # of columns that do not leave in pairs; filters; bandwidth
+
+
+@dataclass(frozen=True)
+class Union:
+    """What the classes of pixels have in common, along h and w. Pixel ``stride * i + a`` of dx reads dy from
+    ``i + first`` on, ``window`` pixels. A channel's column: ``a * pitch + b * c + channel``; ``rows``: blocks
+    of columns, 0 where they do not fit."""
+    out: tuple                                   # pixels of the largest class
+    first: tuple
+    window: tuple
+    pitch: int
+    rows: int
+
+    @classmethod
+    def of(cls, g: mma.Geometry) -> "Union":
+        dims = list(zip(g.size, g.taps, g.pad, g.stride, g.dilation))[1:]
+        first, window = zip(*(_met(*dim) for dim in dims))
+        across = g.stride[2] * g.c
+        rows = next((r for r in ROWS if r >= window[0] and g.stride[1] * across <= COLUMNS // r), 0)
+        even = ceil_div(across, 8) * 8           # so that a row of dx begins with a lane
+        pitch = even if rows and g.stride[1] * even <= COLUMNS // rows else across
+        return cls(tuple(ceil_div(d[0], d[3]) for d in dims), first, window, pitch, rows)
+
+
+def _met(size, taps, pad, stride, dilation) -> tuple[int, int]:
+    """(first, count) of the pixels of dy that those of dx meet, from their number in the class on."""
+    found = [(a + pad - r * dilation) // stride for a in range(min(stride, size)) for r in range(taps)
+             if (a + pad - r * dilation) % stride == 0]
+    return (min(found), max(found) - min(found) + 1) if found else (0, 1)
+
+
+class ConvDgradFew(Engine):
+    """All pixels that share a place in dy, and their channels, are columns of one product: dy is read once,
+    row after row, and each row adds to the rows of dx that it meets, whose sums stay in registers."""
+    index = 138
+    takes = core(ConvDgrad, behind=many(Pointwise))
+    knobs = (Knob("splits", lo=1, hi=2 ** 20),)  # of the rows
+    notes = ("deterministic", "tensor_core")
+
+    def refuse(self, p, dev):
+        wrong = list(TileProgram.wrong(p, dev, "conv/conv_dgrad_few.cu"))
+        wrong += [f"{name} is empty" for name, d in p.operands.items() if not d.count]
+        wrong += [f"dx must have at most 2 spatial dims; got {p.dx.rank - 2}"] * (p.dx.rank > 4)
+        yield from wrong
+        if wrong:
+            return
+        g = mma.geometry(p)
+        if p.op.math != "f32":
+            yield f"compute must be f32 for {p.dy.dtype} tensors; got {p.op.compute}"
+        if g.groups > 1:
+            yield f"groups must be 1; got {g.groups}"
+        if p.dy.alignment < 16:
+            yield f"dy must be aligned to 16 bytes; got {p.dy.alignment}"
+        if not in_lines(p.dy):
+            yield from not_in_lines("dy", p.dy)
+        yield from self.refuse_sizes(p, g)
+        yield from fusion.reasons(self.tail(p))
+
+    def refuse_sizes(self, p, g):
+        if prod(g.taps) * prod(g.stride) == 1:
+            yield "w has one tap and the strides are 1: a product without windows; 137 takes it"
+        if g.c * prod(g.stride) > COLUMNS:
+            yield f"c * strides must be at most {COLUMNS}; got {g.c} * {prod(g.stride)}"
+            return
+        u = self.union(p)
+        if not u.rows:
+            yield (f"c * strides * rows of dy that a pixel meets (to the next power of 2) must be at most "
+                   f"{COLUMNS}; got {g.c} * {prod(g.stride)} * {u.window[0]}")
+        if (parts := u.window[1] * ceil_div(g.k, DEPTH)) > PARTS:
+            yield (f"pixels of a row of dy that a pixel meets * ceil(k / {DEPTH}) must be at most "
+                   f"{PARTS}; got {parts}")
+        else:
+            yield from (f"dy: {reason}" for reason in kernels.map_reasons(self.pixels(p, u)))
+        yield from too_many("pixels of dx", g.n * prod(g.size))
+
+    @staticmethod
+    def union(p) -> Union:
+        return p.once("few union", lambda: Union.of(mma.geometry(p)))
+
+    @staticmethod
+    def lead(p):
+        return p.lead(p.dy.dtype.name)
+
+    def tail(self, p):
+        lead = self.lead(p)
+        return fusion.attempt(p, "few", lambda: fusion.behind(p, image_site(lead), lead, beta=lead.beta))
+
+    def in_pairs(self, p, g) -> bool:
+        return self.tail(p) is None and leaves_in_pairs(g, self.lead(p).tensor)
+
+    @staticmethod
+    def pixels(p, u):
+        """The map of dy: pixels of a row, and those that the window adds."""
+        d = p.dy
+        size, gaps = (*d.spatial[::-1], 1)[:2], (*d.strides[:1:-1], 0)[:2]
+        return tiled_map(p.ptr("dy"), d, (d.c, *size, d.n, 1), (*gaps, d.strides[0], 0),
+                         (LINE, WIDE + u.window[1] - 1, 1, 1, 1))
+
+    # ---- Choice ----
+
+    def configs(self, p, dev):
+        """Strips of rows that are as many as workers, or more where that evens them out."""
+        u, columns = self.union(p), p.dx.n * ceil_div(self.union(p).out[1], WIDE)
+        fitting = {max(WORKERS * dev.sms * turns // columns, 1) for turns in (1, 2, 3, 4)} | {1}
+        every = sorted({ceil_div(u.out[0], ceil_div(u.out[0], min(n, u.out[0]))) for n in fitting})
+        every = [Config(splits=n) for n in every]
+        return first_then(min(every, key=lambda config: self.cost(p, dev, config)), every)
+
+    def cost(self, p, dev, config):
+        g, u = mma.geometry(p), self.union(p)
+        strip = ceil_div(u.out[0], config.splits)
+        items = g.n * ceil_div(u.out[1], WIDE) * ceil_div(u.out[0], strip)
+        chunks, is_plain = ceil_div(g.k, DEPTH), self.in_pairs(p, g)
+        stores = STORE * 16 // u.rows * (1 if is_plain else SINGLES)
+        each = PRODUCT * u.window[1] * chunks + CHUNK * (chunks - 1) + ROW + stores
+        rows = ceil_div(items, WORKERS * dev.sms) * (strip + u.window[0] - 1)
+        busy = rows * each / dev.clock_mhz
+        moved = BYTES * (p.dx.count + p.dy.count * (strip + u.window[0] - 1) / strip)
+        memory = moved / (MEMORY * dev.bandwidth_gbs) * 1e-3
+        return dev.launch_us + START_US + (busy ** 4 + memory ** 4) ** 0.25
+
+    # ---- Launch ----
+
+    def plan(self, p, dev, config):
+        g, u, lead = mma.geometry(p), self.union(p), self.lead(p)
+        strip, tiles = ceil_div(u.out[0], config.splits), ceil_div(u.out[1], WIDE)
+        strips = ceil_div(u.out[0], strip)
+        two = lambda strides: (strides[0], strides[1], *(0, 0, *strides[2:])[-2:])
+        args = dict(dy=self.pixels(p, u), w=p.ptr("w"), **lead.store(p), alpha=p.scalar("alpha"),
+                    items=g.n * tiles * strips, tiles=tiles, strips=strips, strip=strip,
+                    chunks=ceil_div(g.k, DEPTH), k=g.k, c=g.c, pitch=u.pitch, is_flipped=int(g.is_flipped),
+                    in_pairs=int(self.in_pairs(p, g)), out=u.out,
+                    window=u.window, first=u.first, stride=g.stride[1:], size=g.size[1:], pad=g.pad[1:],
+                    dilation=g.dilation[1:], taps=g.taps[1:], w_s=two(p.w.strides),
+                    dx_s=two(lead.tensor.strides))
+        blocks = min(ceil_div(args["items"], WORKERS), dev.sms)
+        return [Launch(f"conv_dgrad_few_{p.w.dtype}_r{u.rows}", args, dict(blocks=blocks),
+                       fusion.at("epilogue", self.tail(p)))]
+
+
+def leaves_in_pairs(g: mma.Geometry, dx) -> bool:
+    """Every two columns are neighbours in dx, at a whole 4 bytes, and inside or outside together."""
+    width = dx.strides[-1]
+    joins = (dx.strides[1] == 1 or g.c == 1) and (g.stride[2] == 1 or width == g.c)
+    even = not any(x % 2 for x in (g.stride[2] * g.c, g.stride[2] * width, *dx.strides[2:-1], dx.strides[0]))
+    return joins and even and not g.size[2] % g.stride[2] and dx.alignment % 4 == 0
