@@ -48,7 +48,8 @@ def test_candidates_are_the_choice_first_and_each_once():
     for line in LINES:
         found = candidates(line)
         mine = [c for c in found if c.engine.index not in tiles.BESIDE.values()]
-        assert len(set(map(str, found))) == len(found) and len({c.config.get("tile") for c in mine} - {None}) == 5
+        assert len(set(map(str, found))) == len(found)
+        assert len({c.config.get("tile") for c in mine} - {None}) == 5
         assert found[0].model_us <= min(c.model_us for c in found) * 1.0001
         assert found[-1].engine.index == tiles.BESIDE[line.split()[0]]
 

@@ -1,7 +1,7 @@
 /*@kernel
 name    = "conv_wgrad_halo_{T}"
 about   = """Sums of dw[k, taps and channels] = dy[pixels, k]^T @ im2col(x)[pixels, taps and channels] for \
-             unit stride on Hopper's tensor cores (TMA, wgmma): rows of x and those around them come once for \
+             unit stride on Hopper's tensor cores (TMA, wgmma): rows of x and what lies around come once for \
              all taps."""
 T       = ["f16", "bf16"]
 targets = ["sm_90a"]

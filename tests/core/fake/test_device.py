@@ -125,7 +125,7 @@ def test_programs_are_spliced_and_their_parameters_follow_the_kernel_s_own(fake,
 
 @pytest.mark.parametrize("code, loads", [("{text}// assembled", 1), ("of another driver", 2), (None, 1)])
 def test_machine_code_comes_before_the_compiler(fake, tmp_path, monkeypatch, code, loads):
-    """What is kept for a text is loaded in its place; what the driver does not take, or is not whole, is not."""
+    """What is kept for a text is loaded in its place; not what the driver refuses, or what is not whole."""
     monkeypatch.setenv("CYDNN_CACHE", str(tmp_path))
     name, gpu = "softmax_fwd_warp_f16_8", CudaDevice(0)
     text = kernels.get(name).image_for(90).text()
