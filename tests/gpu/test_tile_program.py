@@ -120,12 +120,13 @@ def test_random_problems(index, gpu, family_counts):
 # ---- The same bits ----
 
 def ways(engine, problem, facts) -> list:
-    """A configuration of each way to go: tile, way out, team, splits or none."""
+    """A configuration of each tile, and of each way to go: way out, team, splits or none."""
     first = {}
     for config in engine.configs(match(problem), facts):
-        way = config.get("tile"), config.get("out"), config.get("team"), (config.get("splits") or 1) > 1
+        first.setdefault(config.get("tile"), config)
+        way = config.get("out"), config.get("team"), (config.get("splits") or 1) > 1
         first.setdefault(way, config)
-    return list(first.values()) or [None]
+    return list(dict.fromkeys(first.values())) or [None]
 
 
 class Load:
