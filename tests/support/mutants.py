@@ -106,6 +106,10 @@ def changes(s: Statement) -> Iterator[tuple]:
             yield kind, ""
     if re.match(r"mbarrier\.(try|test)_wait", s.opcode):
         yield "dropped wait", s._replace(opcode="setp.eq.u32", operands=(s.operands[0], "0", "0"))
+    if re.match(r"mbarrier\.(init|(arrive\.)?expect_tx)", s.opcode):
+        yield "wrong count", _with_last(s, str(int(s.operands[-1]) + 1) if s.operands[-1].isdigit() else "5")
+    if re.match(r"mbarrier\.(try|test)_wait\.parity", s.opcode):
+        yield "stuck phase", _with_last(s, "0")
     if s.guard:
         yield "dropped guard", s._replace(guard="")
     if s.guard and s.opcode.startswith("bra"):
@@ -120,6 +124,10 @@ def changes(s: Statement) -> Iterator[tuple]:
         yield from _numbers(s)
     if re.match(r"(ld|st|cp|atom|red|ldmatrix|stmatrix)\b", s.opcode) and ".param" not in s.opcode:
         yield from _offsets(s)
+
+
+def _with_last(s: Statement, operand: str) -> Statement:
+    return s._replace(operands=(*s.operands[:-1], operand))
 
 
 def _swapped(opcode: str, words: dict) -> Iterator[str]:

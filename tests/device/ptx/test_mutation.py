@@ -28,14 +28,21 @@ SYNCHRONISED = [n for n in mutation.smallest()
 STAYING = ("matmul/matmul_wgmma.cu", "conv/conv_wgmma.cu", "conv/conv_dgrad_wgmma.cu")
 
 
+# Deeper than twice the stages of the ring, so that the last one is taken again.
+DEEP = {"conv_wgrad_wgmma_f16_64x128": "conv_wgrad n1c64h34w34 k136r1s1 f16 nhwc",
+        "conv_dgrad_wgmma_bf16_64x128": "conv_dgrad n1c40h9w9 k1216r1s1 stride2 bf16 nhwc"}
+
+
 def ready(name, more=0) -> mutation.Mutation:
     device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
-    if kernels.get(name).source in STAYING:
+    if kernels.get(name).source in STAYING or name in DEEP:
         device.facts = replace(device.facts, sms=2)
     every = every_case(name, device.facts) if kernels.get(name).source in STAYING else ()
     teams = [case for case, _ in every if "team=2" in str(case.config)]
-    return mutation.Mutation(name, device, mutation.contract_cases(name, device.facts) + teams[:2],
-                             mutation.more_cases(name, device.facts, more), budget=1e9)
+    deep = debug.every_case(name, device.facts, [DEEP[name]]) if name in DEEP else ()
+    alone = [case for case, _ in deep if "splits=1 " in str(case.config) and "team=1" in str(case.config)]
+    first = mutation.contract_cases(name, device.facts) + teams[:2] + alone[:1]
+    return mutation.Mutation(name, device, first, mutation.more_cases(name, device.facts, more), budget=1e9)
 
 
 # simt_main waits for tables; a matrix product has none. A tile of 64 columns has one slice, before which
@@ -96,8 +103,16 @@ def test_synchronisation_of_hopper(mutant):
         assert mutant.kind != "dropped wgmma", found
 
 
-TILES = ("matmul_wgmma_bf16_64x128_ak_bk", "conv_wgmma_f16_128x64_bk")
-MORE = ("dropped commit", "dropped fence")
+TILES = ("matmul_wgmma_bf16_64x128_ak_bk", "conv_wgmma_f16_128x64_bk", "conv_dgrad_wgmma_bf16_64x128",
+         "conv_wgrad_wgmma_f16_64x128")
+MORE = ("dropped commit", "dropped fence", "wrong count", "stuck phase")
+
+
+def ends(found) -> list:
+    """Those of initialisations that are alike, one a stage: the first and the last of each kind."""
+    unrolled = lambda m: m.old.startswith("mbarrier.init")
+    each = [[m for m in found if unrolled(m) and m.kind == kind] for kind in {m.kind for m in found}]
+    return [m for m in found if not unrolled(m)] + [m for some in each for m in some[:1] + some[1:][-1:]]
 
 
 @pytest.mark.parametrize("name", TILES)
@@ -105,9 +120,9 @@ def test_synchronisation_of_the_tile_program(name):
     """Of the ring of stages nothing may be missing. Barriers and waits are dropped above."""
     with watched.watching():
         made = ready(name)
-        dropped = [m for m in made.mutants if m.kind in {*SYNCS, *MORE} - set(mutants.SYNC)]
+        dropped = ends([m for m in made.mutants if m.kind in {*SYNCS, *MORE} - set(mutants.SYNC)])
         score = made.score(dropped)
-    assert len(score.verdicts) == len(dropped) > 25
+    assert len(score.verdicts) == len(dropped) > 15 and {m.kind for m in dropped} >= {*MORE[2:]}
     assert not score.alive, [f"{v.mutant.line}: {v.mutant.old}" for v in score.alive]
 
 
