@@ -11,9 +11,9 @@ params  = ["const CUtensorMap dy", "const T* w", "T* dx", "float alpha", "float 
            "Array<int, 2> first", "Array<int, 2> stride", "Array<int, 2> size", "Array<int, 2> pad",
            "Array<int, 2> dilation", "Array<int, 2> taps", "Array<int64_t, 4> w_s",
            "Array<int64_t, 4> dx_s", "Fuse fuse"]
-block   = [384, 1, 1]
+block   = [640, 1, 1]
 grid    = ["blocks", 1, 1]
-smem    = "1024 + 12 * 8192 + 2 * 6 * 10240 + 256"
+smem    = "1024 + 12 * 8192 + 4 * 3 * 10240 + 256"
 extra   = ["blocks"]
 needs   = ["items >= 1", "strip >= 1", "tiles == ceil_div(out[1], 64)", "strips == ceil_div(out[0], strip)",
            "chunks == ceil_div(k, 64)", "chunks * window[1] <= 12", "1 <= window[0] and window[0] <= ROWS",
@@ -46,15 +46,17 @@ r{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7}s{(4, 3, 7)[ROWS // 2] if ROWS < 8 els
 // block stay in shared memory: for 64 of k and a tap along w 64 rows of 64, as in tile/wgmma.cuh; where
 // there is no tap they are zero.
 //
-// An item is a strip of `strip` rows of 64 pixels of an image; each of the two warpgroups takes items of its
-// own, with a ring of stages of its own. Plain pairs of columns that are neighbours in dx leave as such.
+// An item is a strip of `strip` rows of 64 pixels of an image; each of the four warpgroups takes items of its
+// own, with a ring of stages of its own: between two rows a warpgroup waits for its products and stores.
+// in_pairs: every two columns are neighbours in dx, and all rows that `out` has are inside.
 #include "lib/epilogue.cuh"
 #include "lib/hopper.cuh"
 #include "lib/math.cuh"
 
 namespace cydnn {
 
-constexpr int WIDE = 64, STAGES = 6, STAGE = 80 * 128, PART = 8192, PARTS = 12;     // bytes but for two
+constexpr int WIDE = 64, WORKERS = 4, STAGES = 3;            // pixels, warpgroups, of each
+constexpr int STAGE = 80 * 128, PART = 8192, PARTS = 12;     // bytes, bytes, of the filters
 
 struct Item { int image, row, rows, col; };                  // of the grid
 
@@ -96,7 +98,7 @@ struct FewRing {
 
 DEVICE void few_produce(const Few& few, const CUtensorMap& dy, FewRing ring, int group) {
     const int bytes = (WIDE + few.window[1] - 1) * 128;
-    NO_UNROLL for (int i = blockIdx.x * 2 + group; i < few.items; i += 2 * gridDim.x) {
+    NO_UNROLL for (int i = blockIdx.x * WORKERS + group; i < few.items; i += WORKERS * gridDim.x) {
         const Item item = few.item(i);
         NO_UNROLL for (int row = 0; row < item.rows + few.window[0] - 1; ++row)
             NO_UNROLL for (int chunk = 0; chunk < few.chunks; ++chunk, ring.next()) {
@@ -108,10 +110,10 @@ DEVICE void few_produce(const Few& few, const CUtensorMap& dy, FewRing ring, int
     }
 }
 
-// The filters, by 256 threads. Neighbouring lanes take columns: their channels and taps lie together.
+// The filters, by all warpgroups. Neighbouring lanes take columns: their channels and taps lie together.
 template <class T, int Rows>
 DEVICE void few_filters(const Few& few, const T* w, const Array<i64, 4>& w_s, unsigned char* to, int thread) {
-    NO_UNROLL for (int i = thread; i < few.chunks * few.window[1] * 512; i += 256) {
+    NO_UNROLL for (int i = thread; i < few.chunks * few.window[1] * 512; i += WORKERS * 128) {
         const int row = i % 64, eight = i / 64 % 8, part = i / 512;
         const int chunk = part / few.window[1], along = part % few.window[1], block = row / (64 / Rows);
         const Class at = few.column(row % (64 / Rows));
@@ -126,10 +128,10 @@ DEVICE void few_filters(const Few& few, const T* w, const Array<i64, 4>& w_s, un
     }
 }
 
-// A chosen one of few registers.
-template <class Value, int Count> DEVICE Value pick(const Value (&v)[Count], int index) {
+// A chosen one of the first `count` registers.
+template <class Value, int Count> DEVICE Value pick(const Value (&v)[Count], int index, int count = Count) {
     Value found = v[0];
-    UNROLL for (int i = 1; i < Count; ++i) found = index == i ? v[i] : found;
+    UNROLL for (int i = 1; i < Count; ++i) found = i < count && index == i ? v[i] : found;
     return found;
 }
 
@@ -138,68 +140,76 @@ template <class T, int Rows> struct FewOut {
     static constexpr int eights = 8 / Rows;
     T* dx;
     float alpha, beta;
-    i64 off[2 * eights];                                     // of a column, from its pixel on
-    int down[2 * eights], right[2 * eights], channel[2 * eights];
+    const Array<i64, 4>& dx_s;
+    int column[2 * eights];                                  // bytes: a, b, channel; -1 for none
+    int pair[eights];                                        // from a pixel of dx on, where pairs leave
     i64 pixel[2] = {};
     unsigned inside = 0;                                     // bit by place in the sums: its column of dx is
 
     DEVICE FewOut(const Few& few, const Array<i64, 4>& dx_s, T* dx, float alpha, float beta)
-        : dx(dx), alpha(alpha), beta(beta) {
+        : dx(dx), alpha(alpha), beta(beta), dx_s(dx_s) {
         UNROLL for (int q = 0; q < 2 * eights; ++q) {
             const Class at = few.column(q / 2 * 8 + threadIdx.x % 4 * 2 + q % 2);
-            down[q] = at.a, right[q] = at.is_there ? at.b : 1 << 30, channel[q] = at.channel;
-            off[q] = at.a * dx_s[2] + at.b * dx_s[3] + at.channel * dx_s[1];
+            column[q] = at.is_there ? at.a | at.b << 8 | at.channel << 16 : -1;
+            if (q % 2 == 0) pair[q / 2] = at.a * dx_s[2] + at.b * dx_s[3] + at.channel * dx_s[1];
         }
     }
-    DEVICE void begin(const Few& few, const Array<i64, 4>& dx_s, const Item& item) {
+    DEVICE void begin(const Few& few, const Item& item) {
         inside = 0;
         UNROLL for (int half = 0; half < 2; ++half) {
             const int at = item.col + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + 8 * half;
             const int w = at * few.stride[1];
             pixel[half] = item.image * dx_s[0] + w * dx_s[3];
-            UNROLL for (int q = 0; q < 2 * eights; ++q)
-                inside |= unsigned(at < few.out[1] && right[q] < few.size[1] - w)
-                       << (q / 2 * 4 + half * 2 + q % 2);
+            UNROLL for (int q = 0; q < 2 * eights; ++q) {
+                const bool is = column[q] >= 0 && (column[q] >> 8 & 255) < few.size[1] - w;
+                inside |= unsigned(at < few.out[1] && is) << (q / 2 * 4 + half * 2 + q % 2);
+            }
         }
     }
-    // `above`: rows of dx in front of it; `left`: those from it on.
-    DEVICE void put_pairs(const float (&d)[32], i64 above, int left) const {
+    // `above`: elements of dx in front of the row.
+    DEVICE void put_pairs(const float (&d)[32], i64 above) const {
+        T* const row[2] = {dx + above + pixel[0], dx + above + pixel[1]};
         UNROLL for (int e = 0; e < 4 * eights; e += 2) {
-            const int q = e / 4 * 2;
-            if (!(inside >> e & 1) || down[q] >= left) continue;
-            T* to = dx + above + pixel[e / 2 % 2] + off[q];
-            alignas(4) T pair[2];
-            from_acc2(pair, blend(alpha, d[e], beta, to), blend(alpha, d[e + 1], beta, to + 1));
-            *reinterpret_cast<unsigned*>(to) = *reinterpret_cast<const unsigned*>(pair);
+            alignas(4) T two[2];
+            from_acc2(two, alpha * d[e], alpha * d[e + 1]);
+            if (inside >> e & 1)
+                *reinterpret_cast<unsigned*>(row[e / 2 % 2] + pair[e / 4]) =
+                    *reinterpret_cast<const unsigned*>(two);
         }
     }
+    // `left`: rows of dx from it on.
     DEVICE void put_elements(const float (&d)[32], i64 above, int left) const {
-        float sums[4 * eights];
-        UNROLL for (int e = 0; e < 4 * eights; ++e) sums[e] = d[e];
         NO_UNROLL for (int e = 0; e < 4 * eights; ++e) {
-            const int q = e / 4 * 2 + e % 2;
-            if (!(inside >> e & 1) || pick(down, q) >= left) continue;
-            const i64 at = above + pick(pixel, e / 2 % 2) + pick(off, q);
-            float v[1] = {blend(alpha, pick(sums, e), beta, dx + at)};
-            fuse_epilogue(v, at, pick(channel, q));
-            dx[at] = from_acc<T>(v[0]);
+            const int at = pick(column, e / 4 * 2 + e % 2), a = at & 255, b = at >> 8 & 255;
+            const int channel = at >> 16;
+            if (!(inside >> e & 1) || a >= left) continue;
+            const i64 off = above + (e / 2 % 2 ? pixel[1] : pixel[0]) + a * dx_s[2] + b * dx_s[3]
+                          + channel * dx_s[1];
+            float v[1] = {blend(alpha, pick(d, e, 4 * eights), beta, dx + off)};
+            fuse_epilogue(v, off, channel);
+            dx[off] = from_acc<T>(v[0]);
         }
     }
 };
+
+// Only the lower half of a descriptor changes: its address.
+DEVICE uint64_t few_panel(unsigned lower) { return swizzled_panel(0, 0, 1024) | lower; }
 
 // A row of dy, all of k.
 template <class T>
 DEVICE void few_sums(float (&d)[32], const Few& few, FewRing& ring, unsigned filters) {
     const bool speaks = threadIdx.x % 128 == 0;
     const int steps = few.chunks * few.window[1];
-    uint64_t b = swizzled_panel(filters, 16, 1024);
+    unsigned a = 0, b = unsigned(swizzled_panel(filters, 16, 0));
     int s = 0;
-    NO_UNROLL for (int step = 0; step < steps; ++step, b += PART >> 4) {
-        barrier_wait(ring.full + ring.stage, ring.phase);
-        const uint64_t a = swizzled_panel(shared_address(ring.at()) + s * 128, 16, 1024);
+    NO_UNROLL for (int step = 0; step < steps; ++step, a += 128 >> 4, b += PART >> 4) {
+        if (s == 0) {
+            barrier_wait(ring.full + ring.stage, ring.phase);
+            a = unsigned(swizzled_panel(shared_address(ring.at()), 16, 0));
+        }
         wgmma_begin(d);
         UNROLL for (int kk = 0; kk < 4; ++kk)
-            Wgmma<T, 64>::template add<0, 0>(d, a + kk * 2, b + kk * 2, 1);
+            Wgmma<T, 64>::template add<0, 0>(d, few_panel(a + kk * 2), few_panel(b + kk * 2), 1);
         wgmma_commit();
         wgmma_wait<1>();
         if (++s < few.window[1]) continue;
@@ -211,7 +221,7 @@ DEVICE void few_sums(float (&d)[32], const Few& few, FewRing& ring, unsigned fil
 }
 }  // namespace cydnn
 
-extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
+extern "C" __global__ __launch_bounds__(640, 1) void KERNEL(
     const __grid_constant__ CUtensorMap dy, const T* w, T* dx, float alpha, float beta, int items, int tiles,
     int strips, int strip, int chunks, int k, int c, int pitch, int is_flipped, int in_pairs,
     Array<int, 2> out, Array<int, 2> window, Array<int, 2> first, Array<int, 2> stride, Array<int, 2> size,
@@ -220,37 +230,35 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     extern __shared__ unsigned char shared[];
     unsigned char* filters = shared + (-shared_address(shared) & 1023);
     unsigned char* stages = filters + PARTS * PART;
-    uint64_t* barriers = reinterpret_cast<uint64_t*>(stages + 2 * STAGES * STAGE);
+    uint64_t* barriers = reinterpret_cast<uint64_t*>(stages + WORKERS * STAGES * STAGE);
     const Few few = {items, tiles, strips, strip, chunks, k, c, pitch, is_flipped,
                      out, window, first, stride, size, pad, dilation, taps};
     if (threadIdx.x == 0) {
-        UNROLL for (int i = 0; i < 4 * STAGES; ++i) barrier_init(barriers + i, 1);
+        UNROLL for (int i = 0; i < 2 * WORKERS * STAGES; ++i) barrier_init(barriers + i, 1);
         barriers_begin();
         tensor_ahead(dy);
     }
     __syncthreads();
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
     if (role == 0) {
-        registers_give<40>();
-        if (threadIdx.x < 64 && threadIdx.x % 32 == 0)
+        if (threadIdx.x % 32 == 0)
             few_produce(few, dy, FewRing(stages, barriers, threadIdx.x / 32), threadIdx.x / 32);
         return;
     }
-    registers_take<232>();
     few_filters<T, ROWS>(few, w, w_s, filters, threadIdx.x - 128);
     fence_async();
-    asm volatile("bar.sync 1, 256;" ::: "memory");
+    asm volatile("bar.sync 1, 512;" ::: "memory");
     FewRing ring(stages, barriers, role - 1);
     FewOut<T, ROWS> to(few, dx_s, dx, alpha, beta);
-    NO_UNROLL for (int i = blockIdx.x * 2 + role - 1; i < items; i += 2 * gridDim.x) {
+    NO_UNROLL for (int i = blockIdx.x * WORKERS + role - 1; i < items; i += WORKERS * gridDim.x) {
         const Item item = few.item(i);
-        to.begin(few, dx_s, item);
+        to.begin(few, item);
         float d[32] = {};
         NO_UNROLL for (int row = 1 - window[0]; row < item.rows; ++row) {
             few_sums<T>(d, few, ring, shared_address(filters));
             if (row >= 0) {
                 const int h = (item.row + row) * stride[0];
-                if (in_pairs) to.put_pairs(d, h * dx_s[2], size[0] - h);
+                if (in_pairs && beta == 0.f) to.put_pairs(d, h * dx_s[2]);
                 else to.put_elements(d, h * dx_s[2], size[0] - h);
             }
             constexpr int block = 32 / ROWS;

@@ -16,7 +16,7 @@ from . import mma
 from .view import image_site
 from .wgmma import in_lines, not_in_lines
 
-WIDE, WORKERS, COLUMNS = 64, 2, 64               # pixels at once, warpgroups of a block; of a product
+WIDE, WORKERS, COLUMNS = 64, 4, 64               # pixels at once, warpgroups of a block; of a product
 ROWS = (1, 2, 4, 8)                              # blocks of columns, one for each row of a window
 PARTS = 12                                       # of the filters that fit: a tap along w, 64 of the depth
 PRODUCT, CHUNK, ROW, STORE = 340, 350, 650, 150  # clocks: two products 64 deep; 64 of k; a row; a pair of it
@@ -162,8 +162,11 @@ class ConvDgradFew(Engine):
 
 
 def leaves_in_pairs(g: mma.Geometry, dx) -> bool:
-    """Every two columns are neighbours in dx, at a whole 4 bytes, and inside or outside together."""
+    """Every two columns are neighbours in dx, at a whole 4 bytes, and inside or outside together; so are all
+    rows."""
     width = dx.strides[-1]
     joins = (dx.strides[1] == 1 or g.c == 1) and (g.stride[2] == 1 or width == g.c)
     even = not any(x % 2 for x in (g.stride[2] * g.c, g.stride[2] * width, *dx.strides[2:-1], dx.strides[0]))
-    return joins and even and not g.size[2] % g.stride[2] and dx.alignment % 4 == 0
+    whole = not any(n % s for n, s in zip(g.size, g.stride))
+    near = sum(a * abs(b) for a, b in zip(g.stride[1:], (0, *dx.strides[2:])[-2:])) < 2 ** 31
+    return joins and even and whole and near and dx.alignment % 4 == 0
