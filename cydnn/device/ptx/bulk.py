@@ -220,7 +220,10 @@ def load(c, m, near, far, barrier, *more):
 def store(c, m, far, near, hint=None):
     """Out of shared memory: the elements that lie inside, and those behind a row that share its last 16
     bytes, as the hardware writes no less."""
-    for n, lane, map_, at, inside in boxes(c, m, near, far, unit=16):
+    still = [np.zeros(len(near), int)] * 3 if "im2col_no_offs" in m else ()
+    for n, lane, map_, at, inside in boxes(c, m, near, far, still, 16):
+        if map_.corners and (min(map_.corners[0]) < 0 or max(map_.corners[1]) > 0):
+            c.fault("tensor map", f"stores pixels whose corners {map_.corners} lie outside the tensor", lane)
         source = swizzled(near[n] + np.arange(0, len(at) * map_.bytes, map_.bytes), map_.swizzle)
         c.stores.start(c, source[inside], at[inside], map_.bytes, lane)
 
@@ -235,7 +238,8 @@ for cast, mask in (("", ""), ("multicast::cluster ", ",u16")):
             f"=@,box,@{shifts}{mask},b64?", load)
 row(f"{BULK} to:global from:shared::cta bulk_group {HINT}", "=@,@,u32,b64?",
     lambda c, m, to, near, size, hint: store(c, m, (to, [size]), near))
-row(f"{TENSOR} to:global from:shared::cta tile? bulk_group {HINT}", "=box,@,b64?", store)
+for how in ("tile?", "im2col_no_offs"):
+    row(f"{TENSOR} to:global from:shared::cta {how} bulk_group {HINT}", "=box,@,b64?", store)
 row(f"{BULK} commit_group", "=", lambda c, m: c.stores.commit(c))
 row(f"{BULK} wait_group read?", "=#", lambda c, m, left: c.stores.wait(c, left, "read" in m))
 for pattern, signature in ((f"{BULK} prefetch L2 global {HINT}", "=@,u32,b64?"),

@@ -118,6 +118,40 @@ def test_im2col_begins_at_a_base_pixel(ptx90, at):
         copied(ptx90, map_, 4, at, ", {%o1, %o0}")
 
 
+def sent(device, map_, coordinates):
+    """32 pixels of 8 elements, 1 … 256, to a map of pixels."""
+    body = ".shared .align 128 .b8 s[512]; .reg .b32 %s, %x, %v, %h; .reg .pred %lead; mov.u32 %s, s;" + \
+        ".reg .b32 %c<4>;" + "".join(f"mov.b32 %c{i}, {v};" for i, v in enumerate(coordinates)) + \
+        """shl.b32 %v, %t, 1; add.u32 %v, %v, 1; add.u32 %h, %v, 1; shl.b32 %h, %h, 16; or.b32 %v, %v, %h;
+    shl.b32 %x, %t, 2; add.u32 %x, %x, %s; st.shared.b32 [%x], %v; fence.proxy.async.shared::cta; bar.sync 0;
+    setp.eq.u32 %lead, %t, 0; @!%lead bra OUT;
+    cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%p0, {%c0, %c1, %c2, %c3}], [%s];
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; OUT:"""
+    words = struct.pack("<Q", map_.ptr)
+    device.launch(snippet.entry(body, 1), (1, 1, 1), (128, 1, 1), 0, words, {map_.ptr}, 0, {map_.ptr: map_})
+
+
+def test_stored_pixels_walk_like_loaded_ones(ptx90):
+    """Every second pixel along w of (n, h, w, c) = (2, 5, 6, 8), from (n, p, q) = (0, 1, 2) on; those past
+    the last image are dropped."""
+    place = filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16))
+    sent(ptx90, TensorMap(place.ptr, 2, (8, 3, 5, 2), (32, 96, 480), (8, 32), corners=((0, 0), (0, 0))),
+         (0, 2, 1, 0))
+    got = ptx90.copy_out(place.ptr, np.empty((2, 5, 6, 8), np.uint16))
+    want = np.zeros_like(got)
+    pixels = [(n, p, q) for n in range(2) for p in range(5) for q in range(3)][1 * 3 + 2:]
+    for row, (n, p, q) in zip(np.arange(1, 257).reshape(32, 8), pixels):
+        want[n, p, 2 * q] = row
+    assert (got == want).all()
+
+
+def test_stored_pixels_have_no_corner_outside(ptx90):
+    place = filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16))
+    map_ = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), corners=((0, -1), (0, 0)))
+    with pytest.raises(Finding, match="stores pixels whose corners .* lie outside the tensor"):
+        sent(ptx90, map_, (0, 0, 0, 0))
+
+
 def test_a_map_is_of_boxes_or_of_pixels(ptx90):
     place = filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16))
     boxes = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 4, 4, 2))
