@@ -7,7 +7,8 @@ TILE_M  = [128, 64]
 TILE_N  = [256, 128, 64]
 when    = ["TILE_M == 128 or TILE_N > 64"]
 targets = ["sm_90a"]
-params  = ["const CUtensorMap dy", "const CUtensorMap w", "T* dx", "float alpha", "float beta", "int m",
+params  = ["const CUtensorMap dy", "const CUtensorMap w", "const CUtensorMap box0", "const CUtensorMap box1",
+           "const CUtensorMap box2", "const CUtensorMap box3", "T* dx", "float alpha", "float beta", "int m",
            "int n", "int classes", "int groups", "int team", "int band", "int dx_form", "int dx_along_m",
            "int rank", "int channels", "int is_flipped", "int64_t dx_m", "int64_t dx_n",
            "Array<FastDiv, 3> out", "Array<FastDiv, 3> stride", "Array<int, 3> size", "Array<int, 3> taps",
@@ -20,6 +21,7 @@ smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "channels >= 1", "team >= 1", "band >= 1", "4 <= rank and rank <= 5",
            "classes == stride[0] * stride[1] * stride[2]", "groups == 1 or channels % 64 == 0",
+           "dx_form < 2 or classes <= 4",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * classes < 2147483648"]
 marks   = ["epilogue"]
 problems = ["""conv_dgrad n2c{TILE_N - 8}h9w5 k24r3s2 stride=2,3 dilation=1,2 pre_pad=1,0 post_pad=0,2 \
@@ -43,7 +45,8 @@ problems = ["""conv_dgrad n2c{TILE_N - 8}h9w5 k24r3s2 stride=2,3 dilation=1,2 pr
 // have `out` pixels, those of the largest; what lies outside dx, of `size`, is not stored. One map of dy
 // serves all: its base pixels are i + first, `first` the least that a class reads. A class without taps reads
 // nothing, and stores zeros. The dims of w's map: c, k, width, height, depth of the filters. dx_form as in
-// tile/wgmma_blocks.cuh, never boxes.
+// tile/wgmma_blocks.cuh; boxes: classes of one size in two dims, whose maps are box0 … box3 by their first
+// pixel (its row is the outer digit), and groups of whole 64 channels.
 #include "mma_rows.cuh"
 #include "tile/wgmma_blocks.cuh"
 
@@ -170,6 +173,7 @@ template <class Tile> struct ClassSource {
 // The way out: every row has a pixel of its own, which lane r % 16 knows for the rows of a slice.
 template <class T> struct ClassOut {
     static constexpr bool is_matrix = false;
+    const CUtensorMap &box0, &box1, &box2, &box3;
     T* dx;
     const Residues& residues;
     float alpha, beta;
@@ -181,6 +185,8 @@ template <class T> struct ClassOut {
                     int column, const TileAt& tile, const ClassDepth& depth) const {
         Residue kind[3];
         residues.of(tile.split, kind);
+        if (form == BOXES && beta == 0.f)
+            return put_boxes<Tile>(d, ring.way_out(group), group, column, tile, kind);
         const auto write = [&](const Slice& slice, int row, int col) {
             if (tile.col + col >= n) return;
             const int mine = tile.row + row + int(threadIdx.x) % 16;
@@ -191,6 +197,19 @@ template <class T> struct ClassOut {
         unsigned char* out = ring.way_out(group);
         if (depth.team == 1) store_rows<Tile>(d, out, group, write);
         else store_added<Tile>(d, ring.stages, out, group, depth.team, depth.rank(), write);
+    }
+
+    template <class Tile>
+    DEVICE void put_boxes(const float (&d)[Tile::sums], unsigned char* out, int group, int column,
+                          const TileAt& tile, const Residue (&kind)[3]) const {
+        const int which = kind[1].pixel * int(residues.stride[2].by) + kind[2].pixel;
+        const CUtensorMap& box = which < 2 ? which == 0 ? box0 : box1 : which == 2 ? box2 : box3;
+        int at[4];
+        pixel_of(tile.row + slice_row<Tile>(group, 0), residues.out.v, at);
+        store_boxes<T, Tile>(d, out, alpha, group, [&](int s, const unsigned char* from) {
+            const int col = tile.col + slice_col<Tile>(group, s);
+            if (col < n) pixels_store(box, {column + col, at[3], at[2], at[0]}, from);
+        });
     }
 
     DEVICE void put_vectors(const Slice& slice, i64 first, int column, int pixel, int col0) const {
@@ -228,7 +247,9 @@ template <class T> struct ClassOut {
 }  // namespace cydnn
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
-    const __grid_constant__ CUtensorMap dy, const __grid_constant__ CUtensorMap w, T* dx, float alpha,
+    const __grid_constant__ CUtensorMap dy, const __grid_constant__ CUtensorMap w,
+    const __grid_constant__ CUtensorMap box0, const __grid_constant__ CUtensorMap box1,
+    const __grid_constant__ CUtensorMap box2, const __grid_constant__ CUtensorMap box3, T* dx, float alpha,
     float beta, int m, int n, int classes, int groups, int team, int band, int dx_form, int dx_along_m,
     int rank, int channels, int is_flipped, i64 dx_m, i64 dx_n, Array<FastDiv, 3> out,
     Array<FastDiv, 3> stride, Array<int, 3> size, Array<int, 3> taps, Array<int, 3> first,
@@ -239,7 +260,8 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     extern __shared__ unsigned char shared[];
     const Residues residues = {out, stride, size, taps, first, wrap, up, dilation};
     Source source = {dy, w, residues, rank, channels, n, is_flipped, dx_n};
-    const ClassOut<T> to = {dx, residues, alpha, beta, m, n, dx_form, dx_along_m, dx_m, dx_n};
+    const ClassOut<T> to = {box0, box1, box2, box3, dx, residues, alpha, beta, m, n, dx_form, dx_along_m,
+                            dx_m, dx_n};
     wgmma_blocks<T, Tile, A, Source::B>(shared, source, ClassOrder<Tile>(m, n, band, groups, classes),
                                         ClassDepth{residues, (channels + 63) / 64, team}, dy, to);
 }

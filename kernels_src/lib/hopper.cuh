@@ -13,6 +13,8 @@
 //   pixels_load(to, x, at, by, b)           one thread: pixels from base pixel `at` = {c, w, h(, d), n} on,
 //                                           moved by {w, h(, d)}; x is a map with corners, of as many dims
 //   tensor_store(x, at, from)               one thread: what is outside is dropped, but rows end at 16 bytes
+//   pixels_store(x, at, from)               the same for pixels from base pixel `at` on; no corner of x may
+//                                           lie outside
 //   store_commit(), store_wait_read<N>()    until all but the last N commits have read shared memory
 //   fence_async()                           by who wrote shared memory, before TMA reads it
 //
@@ -99,6 +101,13 @@ DEVICE void tensor_store(const CUtensorMap& x, const int (&at)[5], const void* f
     asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];"
                  :: "l"(&x), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]),
                     "r"(shared_address(from)) : "memory");
+}
+
+DEVICE void pixels_store(const CUtensorMap& x, const int (&at)[4], const void* from) {
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group "
+                 "[%0, {%1, %2, %3, %4}], [%5];"
+                 :: "l"(&x), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(shared_address(from))
+                 : "memory");
 }
 
 // PTX ISA §cp.async.bulk.commit_group, §cp.async.bulk.wait_group

@@ -151,7 +151,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
             to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
                                   tile, depth);
     }
-    if (Out::is_matrix && sends_boxes()) store_wait_read<0>();    // shared memory goes with the block
+    if (sends_boxes()) store_wait_read<0>();    // shared memory goes with the block
 }
 
 }  // namespace cydnn

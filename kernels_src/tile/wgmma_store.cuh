@@ -22,10 +22,10 @@ DEVICE unsigned box_chunk(unsigned box, int row, int chunk) {
     return box + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
-// alpha * sums, to the box at (col, row) of the map. Two boxes are in turn on their way.
-template <class Elem, class Tile>
-DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
-                        int col, const int (&batch)[3], float alpha, int group) {
+// alpha * sums, in boxes of 64 rows and 64 columns that a thread sends: send(s, box) for the s-th 64 columns.
+// Two boxes are in turn on their way.
+template <class Elem, class Tile, class Send>
+DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, float alpha, int group, Send send) {
     constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const bool sends = sends_boxes();
@@ -46,10 +46,19 @@ DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const 
         fence_async();
         group_barrier(group);
         if (sends) {
-            tensor_store(y, {col + 64 * s, row, batch[0], batch[1], batch[2]}, box);
+            send(s, box);
             store_commit();
         }
     }
+}
+
+// To the boxes from (col, row) of the map on.
+template <class Elem, class Tile>
+DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
+                        int col, const int (&batch)[3], float alpha, int group) {
+    store_boxes<Elem, Tile>(d, out, alpha, group, [&](int s, const unsigned char* box) {
+        tensor_store(y, {col + 64 * s, row, batch[0], batch[1], batch[2]}, box);
+    });
 }
 
 // 16 rows of 64 f32 of a warp. The 32-byte unit u of row r lies at place u ^ (r & 3), and in the units

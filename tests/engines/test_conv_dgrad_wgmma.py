@@ -12,7 +12,7 @@ from cydnn.ops import ConvDgrad, Problem
 from support import hopper
 from support.alone import match, steps
 from support.hopper import H200
-from support.matrix import blended
+from support.matrix import blended, plain
 from test_conv_wgmma import drawn
 
 ENGINE = BY_INDEX[137]
@@ -73,6 +73,36 @@ def test_corners(corner, tile):
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, shape, seed):
     hopper.check_turns(ENGINE, f"conv_dgrad {shape} bf16 nhwc", config, seed)
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_more_tiles_in_boxes_than_blocks(seed):
+    config = "tile=64x128 splits=1 out=boxes team=1"
+    hopper.check_turns(ENGINE, "conv_dgrad n3c64h16w18 k72r3s3 stride2 pad1 bf16 nhwc", config, seed)
+
+
+BOXES = {                                        # classes that leave through TMA -> problem
+    "tiles cross images": "conv_dgrad n5c64h14w14 k72r3s3 stride2 pad1 bf16 nhwc",
+    "no taps, far fewer rows than a tile": "conv_dgrad n3c128h6w4 k40r1s1 stride2 f16 nhwc",
+    "one dim": "conv_dgrad n2c192w24 k16s3 stride=3 pad=1 bf16 nhwc",
+    "stride 4 along h, gaps": "conv_dgrad dy=2x72x2x5:f16@1200,1,600,120 w=72x64x3x2:f16@nhwc "
+                              "dx=2x64x8x6:f16@6144,1,768,128 stride=4,1",
+    "groups": "conv_dgrad n2c128h8w8 k128r3s3 stride2 pad1 groups=2 bf16 nhwc",
+}
+
+
+@pytest.mark.parametrize("numbers", [plain, blended])
+@pytest.mark.parametrize("corner", BOXES)
+def test_classes_in_boxes(corner, numbers):
+    """Where they blend with what was there they take the other way."""
+    problem = Problem.parse(BOXES[corner])
+    for config in (c for c in ENGINE.configs(match(problem), H200) if c.out == "boxes"):
+        hopper.check(ENGINE, problem, config, numbers)
+
+
+def test_classes_of_other_sizes_have_no_boxes():
+    for line in ("n2c64h9w8 k8r3s3 pad1 stride2", "n2c72h8w8 k8r3s3 stride2", "n2c64h9w8 k8r3s3 stride3"):
+        assert ENGINE.boxes(match(Problem.parse(f"conv_dgrad {line} f16 nhwc"))) is None
 
 
 @pytest.mark.parametrize("team", [2, 4])

@@ -5,17 +5,18 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
-from ... import fusion
+from ... import fusion, kernels
 from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
-from ..matmul.blocks import DEPTH, ELEMENTS, LINE, ROWS, TILES
+from ..matmul.blocks import BOXES, BYTES, DEPTH, ELEMENTS, LINE, ROWS, TILES, tiled_map
 from ..matmul.view import along_m, is_whole
 from ..tiles import too_many
 from . import mma
-from .wgmma import ConvWgmma, Windows
+from .wgmma import ConvWgmma, Windows, in_lines
 
+MAPS = 4                                         # classes that TMA stores
 FEW = 8                                          # channels of a pixel that are written one after the other
 
 
@@ -53,6 +54,16 @@ def _classes(g) -> Classes:
                    g.groups, g.is_flipped, "bn", prod(g.stride), reach, longest)
 
 
+def _class_maps(p, g) -> tuple:
+    """Of dx: the pixels of each class, without depth, by the first of them."""
+    d, (width, height) = p.dx, (*p.dx.strides[:1:-1], 0)[:2]
+    (_, tall, wide), (_, down, right) = g.size, g.stride
+    dims, strides = (d.c, wide // right, tall // down, d.n), (right * width, down * height, d.strides[0])
+    found = [tiled_map(p.ptr("dx", BYTES * (a * height + b * width)), d, dims, strides, (LINE, LINE))
+             for a in range(down) for b in range(right)]
+    return tuple(replace(one, corners=((0, 0), (0, 0)), steps=(1, 1, 1, 1)) for one in found)
+
+
 class ConvDgradWgmma(ConvWgmma):
     """The convolution of dy with the filters from their last tap on: TMA brings pixels of dy, wgmma reads the
     filters across. Strides other than 1 by classes of pixels, in one launch. Channels are innermost; deep
@@ -78,8 +89,18 @@ class ConvDgradWgmma(ConvWgmma):
                        not g.is_flipped, "bn")
 
     def boxes(self, p):
-        """Pixels of a class are no box."""
-        return None if isinstance(self.windows(p), Classes) else super().boxes(p)
+        """Of classes: a map of the pixels of each, by the first, where the classes of an image have one size
+        and whole rows of 64 channels."""
+        v, (lead, m), d = self.windows(p), self.matrices(p), p.dx
+        if not isinstance(v, Classes):
+            return super().boxes(p)
+        g = mma.geometry(p)
+        if (v.classes > MAPS or g.stride[0] * g.size[0] > 1 or m.n % LINE or not lead.is_native
+                or self.tail(p) is not None or not in_lines(d) or d.alignment < 16
+                or any(n % s for n, s in zip(g.size, g.stride))):
+            return None
+        found = _class_maps(p, g)
+        return None if any(reason for one in found for reason in kernels.map_reasons(one)) else found
 
     def work(self, p, g, dev, tile):
         """Of all classes alike, but at least of the longest alone."""
@@ -99,9 +120,12 @@ class ConvDgradWgmma(ConvWgmma):
         v, (lead, m), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
         g, team = mma.geometry(p), getattr(self.cut(p, dev, config), "team", 1)
         dy, w = self.operands(p, v, tile, steps)
-        args = dict(dy=dy, w=w, **lead.store(p), alpha=p.scalar("alpha"), m=m.m, n=m.n, classes=v.classes,
-                    groups=v.groups, team=team, band=tile.band,
-                    dx_form=ROWS if is_whole(m, lead.tensor) else ELEMENTS,
+        boxes = (self.boxes(p) or ()) if config.get("out", "boxes") == "boxes" else ()
+        maps = (*boxes, *[w] * MAPS)[:MAPS]
+        args = dict(dy=dy, w=w, **{f"box{i}": x for i, x in enumerate(maps)}, **lead.store(p),
+                    alpha=p.scalar("alpha"), m=m.m, n=m.n, classes=v.classes, groups=v.groups,
+                    team=team, band=tile.band,
+                    dx_form=BOXES if boxes else ROWS if is_whole(m, lead.tensor) else ELEMENTS,
                     dx_along_m=int(m.n <= FEW or along_m(m)),
                     rank=len(dy.dims), channels=v.channels, is_flipped=int(v.is_flipped), dx_m=m.c[0],
                     dx_n=m.c[1], out=v.out, stride=g.stride, size=g.size, taps=v.taps, first=v.first,
