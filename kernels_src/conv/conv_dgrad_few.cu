@@ -19,7 +19,7 @@ needs   = ["items >= 1", "strip >= 1", "tiles == ceil_div(out[1], 64)", "strips 
            "chunks == ceil_div(k, 64)", "chunks * window[1] <= 12", "1 <= window[0] and window[0] <= ROWS",
            "window[1] >= 1", "pitch >= stride[1] * c", "stride[0] * pitch <= 64 // ROWS"]
 marks   = ["epilogue"]
-problems = ["""conv_dgrad n2c{1 if ROWS == 8 else 3}h9w150 k{72 if ROWS < 8 else 40}\
+problems = ["""conv_dgrad n2c{1 if ROWS == 8 else 3}h8w152 k{72 if ROWS < 8 else 40}\
 r{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7}s{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7} \
                stride={(4, 2, 2)[ROWS // 2] if ROWS < 8 else 1} {T} nhwc \
                pre_pad={(0, 1, 3)[ROWS // 2] if ROWS < 8 else 3} \

@@ -30,6 +30,7 @@ problems = ["""conv_dgrad n2c{TILE_N - 8}h9w5 k24r3s2 stride=2,3 dilation=1,2 pr
                dx=1x{TILE_N - 3}x5x6:{T}@{30 * TILE_N},30,6,1 stride=2 post_pad=1,0 mode=convolution""",
             """conv_dgrad n1c24d3h5w6 k16t2r3s2 stride=2,1,3 dilation=1,2,1 pre_pad=1,0,2 post_pad=0,2,1 \
                mode=convolution {T} nhwc""",
+            """conv_dgrad n3c64h8w6 k40r3s1 stride=2 pad=1,0 {T} nhwc""",
             """{'conv_dgrad n1c128h4w5 k128r1s1 stride=2 groups=2' if TILE_M + TILE_N == 192 else ''} \
                {T if TILE_M + TILE_N == 192 else ''} {'nhwc' if TILE_M + TILE_N == 192 else ''}"""]
 @*/

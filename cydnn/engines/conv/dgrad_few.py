@@ -19,8 +19,8 @@ from .wgmma import in_lines, not_in_lines
 WIDE, WORKERS, COLUMNS = 64, 4, 64               # pixels at once, warpgroups of a block; of a product
 ROWS = (1, 2, 4, 8)                              # blocks of columns, one for each row of a window
 PARTS = 12                                       # of the filters that fit: a tap along w, 64 of the depth
-PRODUCT, CHUNK, ROW, STORE = 340, 350, 650, 150  # clocks: two products 64 deep; 64 of k; a row; a pair of it
-SINGLES, START_US, MEMORY = 2.5, 5.0, 0.85       # of columns that do not leave in pairs; filters; bandwidth
+PRODUCT, STORE = 620, 84                         # clocks: four products 64 deep; four times a pair of columns
+SINGLES, START_US, MEMORY = 7, 11.3, 0.85        # of columns that leave alone; filters, first rows; bandwidth
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,13 @@ class ConvDgradFew(Engine):
         g, u = mma.geometry(p), self.union(p)
         strip = ceil_div(u.out[0], config.splits)
         items = g.n * ceil_div(u.out[1], WIDE) * ceil_div(u.out[0], strip)
-        chunks, is_plain = ceil_div(g.k, DEPTH), self.in_pairs(p, g)
-        stores = STORE * 16 // u.rows * (1 if is_plain else SINGLES)
-        each = PRODUCT * u.window[1] * chunks + CHUNK * (chunks - 1) + ROW + stores
+        stores = STORE * 16 // u.rows * (1 if self.in_pairs(p, g) else SINGLES)
+        each = PRODUCT * u.window[1] * ceil_div(g.k, DEPTH) + stores
         rows = ceil_div(items, WORKERS * dev.sms) * (strip + u.window[0] - 1)
         busy = rows * each / dev.clock_mhz
         moved = BYTES * (p.dx.count + p.dy.count * (strip + u.window[0] - 1) / strip)
         memory = moved / (MEMORY * dev.bandwidth_gbs) * 1e-3
-        return dev.launch_us + START_US + (busy ** 4 + memory ** 4) ** 0.25
+        return dev.launch_us + START_US + (busy ** 8 + memory ** 8) ** 0.125
 
     # ---- Launch ----
 

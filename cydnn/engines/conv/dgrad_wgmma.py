@@ -17,6 +17,7 @@ from . import mma
 from .wgmma import ConvWgmma, Windows, in_lines
 
 MAPS = 4                                         # classes that TMA stores
+IN_BOXES, IN_ROWS = 1.25, 1.5                    # what classes take of what their tiles say, by the way out
 FEW = 8                                          # channels of a pixel that are written one after the other
 
 
@@ -109,9 +110,10 @@ class ConvDgradWgmma(ConvWgmma):
             return blocks, every
         alone = super().work(p, replace(g, batch=(v.groups, 1, 1, 1, 1, 1)), dev, tile)[1]
         longest = DEPTH * prod(v.longest) * ceil_div(v.channels, LINE)
+        out = IN_ROWS if self.boxes(p) is None else IN_BOXES
 
         def estimate(splits, depth, team=1):
-            return max(every(splits, depth, team), alone(splits, ceil_div(longest, team), team))
+            return out * max(every(splits, depth, team), alone(splits, ceil_div(longest, team), team))
         return blocks, estimate
 
     def plan(self, p, dev, config):
