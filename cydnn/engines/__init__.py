@@ -21,6 +21,7 @@ from .conv.fprop_any import ConvFpropAny
 from .conv.fprop_depthwise import ConvFpropDepthwise
 from .conv.fprop_fft import ConvFpropFft
 from .conv.fprop_fft_tiling import ConvFpropFftTiling
+from .conv.fprop_first import ConvFpropFirst
 from .conv.fprop_gemm import ConvFpropGemm
 from .conv.fprop_gemm_mma import ConvFpropGemmMma
 from .conv.fprop_indexed import ConvFpropIndexed
@@ -147,8 +148,8 @@ from .spatial.sampler_fwd_any import SpatialSamplerFwdAny
 REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
-    ConvFpropDepthwise, ConvFpropWgmma, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma,
-    ConvFpropGemm, ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft,
+    ConvFpropDepthwise, ConvFpropFirst, ConvFpropWgmma, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack,
+    ConvFpropGemmMma, ConvFpropGemm, ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft,
     ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwise, ConvDgradFew, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack,
     ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,

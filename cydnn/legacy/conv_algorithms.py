@@ -127,7 +127,7 @@ _TILE_3D = "unit_stride filter_above_pad filter_16"
 _WINOGRAD = "unit_stride filter_3"
 
 FORWARD = (                                      # first = x, second = y
-    Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", (117, 110, 111, 116, 100), EVERY,
+    Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", (118, 117, 110, 111, 116, 100), EVERY,
         takes_nhwc_filter=True),
     Row("IMPLICIT_GEMM", 4, "all", "all", (109, 100), workspace="none", takes_nhwc_filter=True),
     Row("GEMM", 4, "all", "all", (102, 101)),

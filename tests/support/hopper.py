@@ -40,10 +40,10 @@ def channels_last(rng, kind, dims, gap=8) -> TensorDesc:
     return TensorDesc(kind, dims, strides)
 
 
-def check(engine, problem, config, numbers=plain, machine=None, seed=1, nans=()):
-    """The very bits of small whole numbers, and no finding."""
+def check(engine, problem, config, numbers=plain, machine=None, seed=1, **more):
+    """The very bits of small whole numbers, and no finding; ``more`` as in matrix.run."""
     outcome = watched.run(problem, machine or device(), seed, [engine], config=config,
-                          scalars=numbers(problem.op), nans=nans)
+                          scalars=numbers(problem.op), **more)
     assert outcome.ran and not outcome.findings, (str(problem), str(config), outcome)
 
 

@@ -1,0 +1,144 @@
+"""Forward convolution of images of few channels on Hopper's tensor cores: wgmma reads overlapping windows."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ... import fusion, kernels
+from ...graph import core, many
+from ...kernels.expressions import ceil_div
+from ...ops import ConvFprop, Pointwise
+from ...steps import Launch
+from ..engine import Engine
+from ..matmul.blocks import BOXES, ELEMENTS, LINE, ROWS, tiled_map
+from ..tiles import too_many
+from .first import CHUNK, STRIP, WIDE, Rows, image_args, refusals, rows_of, window_refusals
+from .view import geometry, image_site
+
+SOURCE = "conv/conv_first.cu"
+CORES = 1024                                     # bytes: a chunk of 64 filters
+SPARE = 33024 + 2 * 1024 + 512                   # the way out, alignment, zeros, barriers, pairs
+
+START_US = 9.0                                   # filters, the first rows, the last way out
+ROW, STEP = 280, 270                             # clocks: of a row of y, of a part of it, whoever has it
+PART, PAIR, FAR_PAIR = 377, 82, 118              # its way out; a pair of chunks, where there are 2 and more
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A block has the filters of ``tiles`` times 64 channels, one of ``teams`` parts of them, and a ring of
+    ``ring`` lines."""
+    rows: Rows
+    tiles: int
+    teams: int
+    ring: int
+
+
+class ConvFpropFirst(Engine):
+    """Rows of the image lie in shared memory with 1, 2, 4 or 8 channels, so that windows are 16 bytes apart:
+    wgmma reads them where they lie, sums in f32. Filters stay in shared memory, and rows while they are
+    needed."""
+    index = 118
+    takes = core(ConvFprop, behind=many(Pointwise))
+    notes = ("tensor_core", "deterministic")
+
+    def refuse(self, p, dev):
+        wrong = list(refusals(p, dev, SOURCE))
+        yield from wrong
+        if wrong:
+            return
+        g = geometry(p, self.lead(p))
+        wrong = list(window_refusals(p, g))
+        yield from wrong
+        yield from too_many("rows of y (n and the dims but the last)", p.x.n * g.y.size[1] * g.y.size[2])
+        if not wrong and self.layout(p, dev) is None:
+            least = rows_of(g, WIDE)
+            yield (f"64 filters and the rows of x that they meet must take at most {dev.smem_bytes - SPARE} "
+                   f"bytes; got {filter_bytes(least, g) + least.least * least.line_bytes}")
+        yield from fusion.reasons(self.tail(p))
+
+    @staticmethod
+    def lead(p):
+        return p.lead(p.x.dtype.name)
+
+    def tail(self, p):
+        lead = self.lead(p)
+        lanes = 8 if is_whole(geometry(p, lead).y, lead.tensor) else 1
+        return fusion.attempt(p, "first", lambda: fusion.behind(p, image_site(lead, lanes), lead,
+                                                                beta=lead.beta))
+
+    def layout(self, p, dev) -> Layout | None:
+        """None where it does not fit."""
+        return p.once(("first layout", dev.smem_bytes),
+                      lambda: layout(geometry(p, self.lead(p)), dev.smem_bytes - SPARE))
+
+    def blocks(self, p, dev) -> int:
+        """Of a team."""
+        found = self.layout(p, dev)
+        g = geometry(p, self.lead(p))
+        return max(min(g.y.n * g.y.size[1] * found.rows.strips, dev.sms // found.teams), 1)
+
+    def cost(self, p, dev, config):
+        """Memory, or the clocks of the two warpgroups that multiply (fitted to an H200); more where they are
+        near."""
+        found, g = self.layout(p, dev), geometry(p, self.lead(p))
+        r, pairs = found.rows, ceil_div(found.rows.chunks, 2)
+        mine = ceil_div(g.y.n * g.y.size[1] * r.strips, self.blocks(p, dev))         # rows of a block
+        parts = r.strip // WIDE * found.tiles                                        # of a row
+        product = g.w.size[1] * pairs * (PAIR if pairs <= 2 else FAR_PAIR) + PART
+        busy = (mine * (ROW + STEP * parts) + ceil_div(mine * parts, 2) * product) / dev.clock_mhz
+        moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
+        return dev.launch_us + START_US + (busy ** 3 + moved ** 3) ** (1 / 3)
+
+    # ---- The launch ----
+
+    def out(self, p, g) -> tuple:
+        """(map, form) of y; a map that is not used where it has none."""
+        lead = self.lead(p)
+        if not is_whole(g.y, lead.tensor):
+            return tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, (LINE, 1, 1, 1, 1)), ELEMENTS
+        dims = (g.k, *g.y.size[:0:-1], g.y.n, 1)
+        found = tiled_map(p.ptr("y"), lead.tensor, dims, (*g.y.steps[:0:-1], g.y.n_step, 0),
+                          (LINE, WIDE, 1, 1, 1))
+        if lead.is_native and self.tail(p) is None and not any(kernels.map_reasons(found)):
+            return found, BOXES
+        return tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, (LINE, 1, 1, 1, 1)), ROWS
+
+    def plan(self, p, dev, config):
+        lead, found = self.lead(p), self.layout(p, dev)
+        g, r = geometry(p, lead), found.rows
+        boxes, form = self.out(p, g)
+        args = dict(w=p.ptr("w", g.w_start * p.w.dtype.bytes), boxes=boxes, **lead.store(p),
+                    alpha=p.scalar("alpha"), **image_args(p, g), **r.args(), ring=found.ring,
+                    taps_h=g.w.size[1], taps_w=g.w.size[2], dilation_h=g.dilation[1], chunks=r.chunks,
+                    w_k=g.w.n_step, w_c=g.w.c_step, w_h=g.w.steps[1], w_w=g.w.steps[2], k=g.k,
+                    tiles=found.tiles, teams=found.teams, count=g.y.n * g.y.size[1] * r.strips,
+                    rows=g.y.size[1], columns=g.y.size[2], y_form=form,
+                    y_along_m=int(0 < g.y.steps[2] < g.y.c_step), y_n=g.y.n_step, y_h=g.y.steps[1],
+                    y_w=g.y.steps[2], y_c=g.y.c_step)
+        blocks = self.blocks(p, dev) * found.teams
+        return [Launch(f"conv_first_{p.x.dtype}", args, dict(blocks=blocks),
+                       fusion.at("epilogue", self.tail(p)))]
+
+
+def is_whole(y, tensor) -> bool:
+    """Channels of y come in whole 16 bytes, so that vectors of 8 can be written."""
+    return not any(n % CHUNK for n in (y.c, y.n_step, *y.steps)) and y.c_step == 1 and tensor.alignment >= 16
+
+
+def filter_bytes(rows: Rows, g) -> int:
+    """Of 64 filters."""
+    return g.w.size[1] * ceil_div(rows.chunks, 2) * 2 * CORES
+
+
+def layout(g, room: int) -> Layout | None:
+    """The widest strips with which rows overlap products, and as many filters as there is room for."""
+    all_tiles = ceil_div(g.k, WIDE)
+    for most in range(STRIP, 0, -WIDE):
+        rows = rows_of(g, most)
+        left = room - rows.least * rows.line_bytes
+        tiles = min(left // filter_bytes(rows, g), all_tiles)
+        if tiles > 0:
+            teams = ceil_div(all_tiles, tiles)
+            tiles = ceil_div(all_tiles, teams)
+            return Layout(rows, tiles, teams, rows.lines(room - tiles * filter_bytes(rows, g)))
+    return None
