@@ -67,6 +67,7 @@ struct Exact {
     // (1 + erf(x / sqrt 2)) / 2 without cancellation
     static DEVICE float normal(float x) { return normcdff(x); }
     static DEVICE double normal(double x) { return normcdf(x); }
+    template <class Value> static DEVICE Value gelu(Value x) { return x * normal(x); }
     template <class Value> static DEVICE Value ratio(Value a, Value b) { return a / b; }
 
     // exp(a * b): the rounding error of the product is put back, or it would be multiplied
@@ -74,6 +75,15 @@ struct Exact {
     template <class Value> static DEVICE Value exp_of_product(Value a, Value b) {
         const Value p = a * b, e = exp(p);
         return fabs(p) < Value(700) ? e + e * fma(a, b, -p) : e;
+    }
+    // No exponential overflows: e = exp(-|x|).
+    template <class Value> static DEVICE Value sigmoid(Value x) {
+        const Value e = exp(-fabs(x));
+        return (x >= 0 ? Value(1) : e) / (1 + e);
+    }
+    template <class Value> static DEVICE Value sigmoid(Value x, Value beta) {
+        const Value e = exp_of_product(fabs(x), -fabs(beta));
+        return (beta * x >= 0 ? Value(1) : e) / (1 + e);
     }
 
     static DEVICE float sin(float x) {

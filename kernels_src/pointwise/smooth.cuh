@@ -14,7 +14,7 @@ template <class M, class V> struct Smooth {
 
     static DEVICE V exp(V x) { return M::exp(x); }
     static DEVICE V tanh_fwd(V x) { return M::tanh(x); }
-    static DEVICE V sigmoid_fwd(V x) { return sigmoid(x, M::exp(-fabs(x))); }
+    static DEVICE V sigmoid_fwd(V x) { return M::sigmoid(x); }
     static DEVICE V sigmoid_bwd(V dy, V x) { return dy * slope(M::exp(-fabs(x))); }
     static DEVICE V tanh_bwd(V dy, V x) { return dy * (4 * slope(M::exp(-2 * fabs(x)))); }
     static DEVICE V elu_fwd(V x, V alpha) { return x > 0 ? x : alpha * M::expm1(x); }
@@ -23,12 +23,12 @@ template <class M, class V> struct Smooth {
         return x != x ? x : fmax(x, V(0)) + M::log1p(decay(x, beta)) / beta;
     }
     static DEVICE V softplus_bwd(V dy, V x, V beta) { return dy * sigmoid(beta * x, decay(x, beta)); }
-    static DEVICE V swish_fwd(V x, V beta) { return x * sigmoid(beta * x, decay(x, beta)); }
+    static DEVICE V swish_fwd(V x, V beta) { return x * M::sigmoid(x, beta); }
     static DEVICE V swish_bwd(V dy, V x, V beta) {
         const V e = decay(x, beta);
         return dy * (sigmoid(beta * x, e) + beta * x * slope(e));
     }
-    static DEVICE V gelu_fwd(V x) { return x * M::normal(x); }
+    static DEVICE V gelu_fwd(V x) { return M::gelu(x); }
     static DEVICE V gelu_bwd(V dy, V x) {
         return dy * (M::normal(x) + x * (V(0.3989422804014327) * M::exp_of_product(V(-0.5) * x, x)));
     }
