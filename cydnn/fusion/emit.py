@@ -7,6 +7,8 @@ from .program import Program
 from .registers import Mark, Registers, literal
 from .rules import CONVERT, COORDINATE, STORAGE
 
+LINE = 128                                       # bytes of the L2 cache
+
 
 def chunks(lanes: int, vector: int, size_bytes: int) -> list[tuple[int, int]]:
     """(first lane, count) of each access to ``lanes`` neighbours: ``vector`` at once, 16 bytes at most."""
@@ -27,8 +29,7 @@ class Emitter:
         p = self.program
         for i in range(p.scalars):
             self._scalar(i)
-        inputs = dict.fromkeys([*(i for s in p.steps for i in (*s.inputs, *s.scales, s.alpha)), p.result])
-        for name in inputs:
+        for name in self._inputs():
             if name.startswith("t"):
                 self._load(name)
             elif name.startswith("@"):
@@ -39,6 +40,22 @@ class Emitter:
         if p.result:
             self._line_per_lane(CONVERT[self.math, self.mark.type], self.mark.values, self.values[p.result])
         return "\n".join(["{", *self.registers.declarations(), *self.lines, "}"])
+
+    def _inputs(self) -> dict:
+        """Names that the steps read, in order."""
+        p = self.program
+        return dict.fromkeys([*(i for s in p.steps for i in (*s.inputs, *s.scales, s.alpha)), p.result])
+
+    def ahead(self) -> str:
+        """For a mark in front of the program's: 64 elements of what lies as the mark's own tensor does, and
+        is read, come to the L2 cache."""
+        for name in self._inputs():
+            extra = self.program.tensors[int(name[1:])] if name.startswith("t") else None
+            if extra is not None and extra.at.terms == (("off", 1),) and STORAGE[extra.dtype].bits >= 8:
+                place = self._place(name)
+                self.lines += [f"prefetch.global.L2 [{place}+{at}];"
+                               for at in range(0, 64 * STORAGE[extra.dtype].bytes, LINE)]
+        return "\n".join(["{", *self.registers.declarations(), *self.lines, "}"]) if self.lines else ""
 
     # ---- Parameters ----
 

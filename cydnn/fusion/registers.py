@@ -46,6 +46,8 @@ class Mark:
     def read(cls, text: str, declared: dict) -> "Mark":
         """``v=%f1,%f2 off=%rd7 col=%r9``; ``int`` says that the values are integers."""
         words = dict(word.partition("=")[::2] for word in text.split())
+        if "v" not in words:
+            return cls((), words)
         values = tuple(words.pop("v").split(","))
         kind = "i32" if words.pop("int", None) is not None else type_of(values[0], declared)
         return cls(values, words, kind)

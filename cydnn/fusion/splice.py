@@ -14,6 +14,9 @@ _LEAVES = re.compile(r"^\s*(?:\$?\w+:|(?:@!?%\w+\s+)?(?:bra|ret)\b)", re.M)
 _STORE = re.compile(r"^\s*(?:@!?%\w+\s+)?st\.global\.[^;\n]*;\n", re.M)
 _ENTRY = re.compile(r"^\.(?:visible|weak) \.entry (\w+)\(", re.M)
 
+# marks without a program of their own: the one that they are for
+SERVES = {"ahead": "epilogue", "pairs": "epilogue"}
+
 
 def programs_of(fuse: dict) -> tuple:
     """What ``splice`` makes of a text depends on these alone: devices remember it by them."""
@@ -32,7 +35,7 @@ def splice(text: bytes, kernel, fuse: dict, ways=()) -> bytes:
     fuse = dict(programs)
     ptx = with_ways(ptx, _ENTRY.search(ptx)[1], ways)
     entry, sm = _ENTRY.search(ptx), int(_TARGET.search(ptx)[1])
-    marks = [found for found in MARK.finditer(ptx) if found[1] in fuse]
+    marks = [found for found in MARK.finditer(ptx) if SERVES.get(found[1], found[1]) in fuse]
     for missing in fuse.keys() - {found[1] for found in marks}:
         raise InternalError(f"{name}: must have the mark {missing} to splice at; got none")
     at = bases(fuse)
@@ -45,10 +48,17 @@ def splice(text: bytes, kernel, fuse: dict, ways=()) -> bytes:
     about = {mark: "\n".join(f"// {line}" for line in str(p).splitlines()) + "\n" for mark, p in programs}
     pieces: list = []
     for found, following in zip(marks, [*marks[1:], None]):
-        mark, program = Mark.read(found[2], declared), fuse[found[1]]
-        block = Emitter(program, mark, parameter, at[found[1]], sm).block()
+        served = SERVES.get(found[1], found[1])
+        mark, program = Mark.read(found[2], declared), fuse[served]
+        emitter = Emitter(program, mark, parameter, at[served], sm)
         behind = ptx[found.end():following.start() if following else len(ptx)]
-        pieces += [about[found[1]], block, without_stores(behind) if program.is_whole else behind]
+        if found[1] == "ahead":
+            pieces += [emitter.ahead(), behind]
+            continue
+        if found[1] == "pairs":
+            pieces += ["" if program.stores else emitter.block(), behind]
+            continue
+        pieces += [about[served], emitter.block(), without_stores(behind) if program.is_whole else behind]
     return "".join([ptx[:entry.start()], *support(fuse.values()), head, *pieces]).encode()
 
 

@@ -24,7 +24,7 @@ needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "sp
            "split_k * (splits * team - 1) < k", "team >= 1", "band >= 1",
            "4 <= rank and rank <= 5", "groups == 1 or splits == 1", "groups == 1 or channels % 64 == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648"]
-marks   = ["epilogue"]
+marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
                n2c{24 if W_MAJOR == 'bk' else TILE_N - 8}h9w5 k{TILE_N - 8 if W_MAJOR == 'bk' else 24}r3s2 \
                stride={2 if W_MAJOR == 'bk' else 1},1 dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc""",

@@ -22,7 +22,7 @@ needs   = ["m >= 1", "k >= 1", "n == taps[0] * taps[1] * taps[2] * tap_columns",
            "split_k % 64 == 0", "split_k * splits * team >= k", "split_k * (splits * team - 1) < k",
            "team >= 1", "band >= 1", "4 <= rank and rank <= 5", "channels <= tap_columns",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648"]
-marks   = ["epilogue"]
+marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""conv_wgrad n2c64h9w13 k40r3s2 stride=2,1 dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc""",
             """conv_wgrad x=1x64x5x6:{T}@2160,1,432,72 dy=1x37x4x6:{T}@960,1,240,40 \
                dw=37x64x2x1:{T}@131,1,64,64 mode=convolution""",

@@ -22,7 +22,7 @@ extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits * team >= k", "band >= 1",
            "split_k * (splits * team - 1) < k", "team >= 1", "batch[3] * batch[4] * batch[5] == 1",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * batches * splits < 2147483648"]
-marks   = ["epilogue"]
+marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
                b=136x{TILE_N - 8}:{T}@{1 if B_MAJOR == 'bk' else TILE_N},{136 if B_MAJOR == 'bk' else 1} \
                c=37x{TILE_N - 8}:{T}""",

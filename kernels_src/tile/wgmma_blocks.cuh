@@ -27,7 +27,8 @@ struct Depth {
     }
 };
 
-enum WgmmaForm { ELEMENTS, ROWS, BOXES };        // of c: any; rows are whole vectors of 8; it has a map, too
+// Of c: any; rows are whole vectors of 8; it has a map, too; the same, and something is fused.
+enum WgmmaForm { ELEMENTS, ROWS, BOXES, FUSED };
 
 // c = alpha * sums + beta * c of m x n matrices, or the sums to `parts`. along_m: neighbours in the memory
 // of c are rows. A tile's sums come in `d`, and leave through `out`.
@@ -38,7 +39,30 @@ template <class T> struct WgmmaOut {
     int m, n, form, along_m;
     i64 c_m, c_n;
 
-    DEVICE bool goes_in_boxes() const { return form == BOXES && !parts && beta == 0.f; }     // team 1
+    DEVICE bool goes_in_boxes() const { return form >= BOXES && !parts && beta == 0.f; }     // team 1
+    DEVICE bool is_inside(const TileAt& tile, int rows, int columns) const {
+        return tile.row + rows <= m && tile.col + columns <= n;
+    }
+
+    // What is fused, for a thread's 32 sums of a slice at (row, col) of the matrix: pairs of neighbours, in
+    // the upper and the lower half of a warp's 16 rows.
+    DEVICE void change(float (&v)[32], i64 first, int column, int row, int col) const {
+        const int lane = threadIdx.x % 32;
+        row += threadIdx.x / 32 % 4 * 16 + lane / 4, col += lane % 4 * 2;
+        const i64 off = first + row * c_m + col;
+        UNROLL for (int j = 0; j < 8; ++j) UNROLL for (int half = 0; half < 2; ++half) {
+            float* two = v + 4 * j + 2 * half;
+            fuse_pairs(two[0], two[1], off + half * 8 * c_m + 8 * j, column + col + 8 * j);
+        }
+    }
+
+    // A warpgroup, before its products: what `change` will read of tensors as large as the output.
+    template <class Tile> DEVICE void ahead(i64 first, const TileAt& tile, int group) const {
+        constexpr int slices = Tile::group_n / 64;
+        const int row = tile.row + slice_row<Tile>(group, 0), col = tile.col + slice_col<Tile>(group, 0);
+        NO_UNROLL for (int e = threadIdx.x % 128; e < 64 * slices; e += 128)
+            fuse_ahead(first + (row + e / slices) * c_m + col + e % slices * 64);
+    }
 
     template <class Tile>
     DEVICE void put_parts(const float (&d)[Tile::sums], unsigned char* out, int group, float* sums,
@@ -133,23 +157,36 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
         const TileAt tile = order[i];
         float d[Tile::sums];
         const int steps = depth.steps(tile);
+        if constexpr (Out::is_matrix)
+            if (to.form == FUSED && to.is_inside(tile, Tile::m, Tile::n))
+                to.template ahead<Tile>(source.offset(tile.matrix), tile, group);
         if (!Parts::may_be_empty || steps > 0) wgmma_sums<T, Tile, A, B>(d, ring, steps, group);
         if constexpr (Parts::may_be_empty)                   // chosen, so that no register is copied
             UNROLL for (float& sum : d) sum = steps > 0 ? sum : 0.f;
         if constexpr (!Out::is_matrix) {
             to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
                                   tile, depth);
-        } else if (to.goes_in_boxes()) {
+        } else if (to.goes_in_boxes() && (to.form == BOXES || to.is_inside(tile, Tile::m, Tile::n))) {
+            const int row = tile.row + slice_row<Tile>(group, 0), col = tile.col + slice_col<Tile>(group, 0);
             int at[3];
             source.box(tile.matrix, at);
-            store_boxes<T, Tile>(d, out, boxes, tile.row + slice_row<Tile>(group, 0),
-                                 tile.col + slice_col<Tile>(group, 0), at, to.alpha, group);
+            if (to.form == BOXES) store_boxes<T, Tile>(d, out, boxes, row, col, at, to.alpha, group);
+            else {
+                const i64 first = source.offset(tile.matrix);
+                const int column = source.column(tile.matrix);
+                const auto change = [&](float (&v)[32], int s) {
+                    to.change(v, first, column, row, col + 64 * s);
+                };
+                store_changed<T, Tile>(d, out, boxes, row, col, at, to.alpha, group, change);
+            }
         } else if (to.parts) {
             float* sums = to.parts + (i64(tile.split) * order.batches + tile.matrix) * to.m * to.n;
             to.template put_parts<Tile>(d, out, group, sums, tile);
-        } else
+        } else {
+            if (to.form == FUSED) boxes_leave(group);        // those of the tile before
             to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
                                   tile, depth);
+        }
     }
     if (sends_boxes()) store_wait_read<0>();    // shared memory goes with the block
 }

@@ -2,50 +2,85 @@
 // warpgroup, while the next tile's stages come in.
 //
 //   store_boxes      16-bit elements, stmatrix and TMA: what lies outside is dropped
+//   store_changed    the same behind a function of 32 sums
 //   store_rows       f32; a warp hands its 16 rows x 64 columns to a function, which reads 8 or 1
 //                    neighbours (and may put 8 back)
 //   store_added      the same for sums that the blocks of a cluster add up: each takes a share of the slices
 #pragma once
 #include "lib/cluster.cuh"
+#include "lib/epilogue.cuh"
 #include "lib/math.cuh"
 #include "tile/wgmma.cuh"
 
 namespace cydnn {
+
+// Marks beside those of lib/epilogue.cuh, for the same program:
+//   fuse_pairs(v, off, col);       // @fuse.pairs v=%f1,%f2 off=%rd7 col=%r9;
+//       where the program stores nothing itself; what is behind it the kernel stores as it likes
+//   fuse_ahead(off);               // @fuse.ahead off=%rd7;
+//       64 elements of the output from `off` on are computed soon: what is read of tensors with the same
+//       layout comes to the L2 cache
+DEVICE void fuse_pairs(float& a, float& b, i64 off, int col) {
+    asm volatile("// @fuse.pairs v=%0,%1 off=%2 col=%3;" : "+f"(a), "+f"(b) : "l"(off), "r"(col));
+}
+DEVICE void fuse_ahead(i64 off) { asm volatile("// @fuse.ahead off=%0;" :: "l"(off)); }
 
 DEVICE void group_barrier(int group) { asm volatile("bar.sync %0, 128;" :: "r"(group + 1) : "memory"); }
 
 // The thread of a warpgroup that sends boxes, and waits for them before it leaves.
 DEVICE bool sends_boxes() { return threadIdx.x % 128 == 96; }
 
+// A warpgroup: all its boxes have been read.
+DEVICE void boxes_leave(int group) {
+    if (sends_boxes()) store_wait_read<0>();
+    group_barrier(group);
+}
+
 // The address of a row's 16-byte chunk in a box of 64 rows of 128 bytes, as TMA reads it with its swizzle.
 DEVICE unsigned box_chunk(unsigned box, int row, int chunk) {
     return box + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
-// alpha * sums, in boxes of 64 rows and 64 columns that a thread sends: send(s, box) for the s-th 64 columns.
-// Two boxes are in turn on their way.
+// A warpgroup's 64 columns of 64 rows come to a box, of which the thread that sends may send it. Boxes are in
+// turn on their way.
+template <class Elem, int Boxes>
+DEVICE void fill_box(const float* v, float alpha, unsigned char* box, int group) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    if (sends_boxes()) store_wait_read<Boxes - 1>();
+    group_barrier(group);
+    UNROLL for (int j = 0; j < 4; ++j) {                     // 16 columns, 16 rows: four matrices of 8 x 8
+        alignas(4) Elem pairs[4][2];
+        UNROLL for (int i = 0; i < 4; ++i) {
+            const float* two = v + 8 * j + 2 * i;
+            from_acc2(pairs[i], alpha * two[0], alpha * two[1]);
+        }
+        unsigned r[4];
+        UNROLL for (int i = 0; i < 4; ++i) r[i] = *reinterpret_cast<unsigned*>(pairs[i]);
+        stmatrix_x4(box_chunk(shared_address(box), 16 * warp + lane % 16, 2 * j + lane / 16), r);
+    }
+    fence_async();
+    group_barrier(group);
+}
+
+// To the box at (col, row) of the map.
+template <class Elem, int Boxes>
+DEVICE void send_box(const float* v, float alpha, unsigned char* box, const CUtensorMap& y, int row, int col,
+                     const int (&batch)[3], int group) {
+    fill_box<Elem, Boxes>(v, alpha, box, group);
+    if (sends_boxes()) {
+        tensor_store(y, {col, row, batch[0], batch[1], batch[2]}, box);
+        store_commit();
+    }
+}
+
+// alpha * sums: send(s, box) for the s-th 64 columns.
 template <class Elem, class Tile, class Send>
 DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, float alpha, int group, Send send) {
     constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const bool sends = sends_boxes();
     UNROLL for (int s = 0; s < slices; ++s) {
         unsigned char* box = out + s % boxes * PART;
-        if (sends) store_wait_read<boxes - 1>();
-        group_barrier(group);
-        UNROLL for (int j = 0; j < 4; ++j) {                 // 16 columns, 16 rows: four matrices of 8 x 8
-            alignas(4) Elem pairs[4][2];
-            UNROLL for (int i = 0; i < 4; ++i) {
-                const float* v = d + 32 * s + 8 * j + 2 * i;
-                from_acc2(pairs[i], alpha * v[0], alpha * v[1]);
-            }
-            unsigned r[4];
-            UNROLL for (int i = 0; i < 4; ++i) r[i] = *reinterpret_cast<unsigned*>(pairs[i]);
-            stmatrix_x4(box_chunk(shared_address(box), 16 * warp + lane % 16, 2 * j + lane / 16), r);
-        }
-        fence_async();
-        group_barrier(group);
-        if (sends) {
+        fill_box<Elem, boxes>(d + 32 * s, alpha, box, group);
+        if (sends_boxes()) {
             send(s, box);
             store_commit();
         }
@@ -56,9 +91,24 @@ DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, float 
 template <class Elem, class Tile>
 DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
                         int col, const int (&batch)[3], float alpha, int group) {
-    store_boxes<Elem, Tile>(d, out, alpha, group, [&](int s, const unsigned char* box) {
-        tensor_store(y, {col + 64 * s, row, batch[0], batch[1], batch[2]}, box);
-    });
+    constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
+    UNROLL for (int s = 0; s < slices; ++s)
+        send_box<Elem, boxes>(d + 32 * s, alpha, out + s % boxes * PART, y, row, col + 64 * s, batch, group);
+}
+
+// change(v, s): what alpha * sums become, the columns from 64 s on. One copy of it for all of them.
+template <class Elem, class Tile, class Change>
+DEVICE void store_changed(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
+                          int col, const int (&batch)[3], float alpha, int group, Change change) {
+    constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
+    NO_UNROLL for (int s = 0; s < slices; ++s) {
+        float v[32];
+        asm volatile("" : "+f"(alpha));                      // or all products move in front of the loop
+        UNROLL for (int i = 0; i < slices; ++i)
+            if (i == s) UNROLL for (int x = 0; x < 32; ++x) v[x] = alpha * d[32 * i + x];
+        change(v, s);
+        send_box<Elem, boxes>(v, 1.f, out + s % boxes * PART, y, row, col + 64 * s, batch, group);
+    }
 }
 
 // 16 rows of 64 f32 of a warp. The 32-byte unit u of row r lies at place u ^ (r & 3), and in the units
@@ -107,7 +157,8 @@ DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, int gro
     const Slice slice = {out + warp * (SLICE / 4)};
     UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
         __syncwarp();                                        // what was there has been read
-        slice.put(d + 32 * s, lane);
+        UNROLL for (int i = 0; i < Tile::group_n / 64; ++i)
+            if (i == s) slice.put(d + 32 * i, lane);
         __syncwarp();
         write(slice, slice_row<Tile>(group, warp), slice_col<Tile>(group, s));
     }

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fusion_rules import (COLS, DIVISORS, GOLDEN, KERNEL, PROGRAMS, PTXAS, ROWS, SCALARS, TEXT,
+from fusion_rules import (COL, COLS, DIVISORS, GOLDEN, KERNEL, OFF, PROGRAMS, PTXAS, ROWS, SCALARS, TEXT,
                           all_modes, assemble,
                           functions, meaning, run)
 from cydnn import kernels
@@ -125,6 +125,33 @@ def test_text_says_the_program():
         "v = s0 * v", "v += s1 * t0, unless it is 0", "store t0 = v", "n0 = mul(v, v)", "store t1 = n0",
         "t0: i32 at off, 4 at once", "t1: f8_e5m2 at off, 4 at once", "in f64"]
     assert str(PROGRAMS["coordinates"]).splitlines()[:2] == ["d0 = col % f0", "d1 = col / f1"]
+
+
+@needs_ptxas
+def test_what_is_read_comes_ahead(tmp_path):
+    """Tensors that lie as the mark's own; no others, and where there are none nothing."""
+    mark = b"\t// @fuse.epilogue"
+    text = TEXT.replace(mark, b"\t// @fuse.ahead off=%rd3;\n" + mark)
+    bias, wide, narrow = Extra("f32", COL), Extra("f32", OFF), Extra("f16", OFF)
+    sums = [Step("add", ("v", f"t{i}")) for i in range(3)]
+    program = lambda *some: Program("f32", tuple(sums[:len(some)]), some, result=f"n{len(some) - 1}")
+    got = splice(text, KERNEL, {"epilogue": program(bias, wide, narrow)})
+    assert re.findall(r"prefetch.*", got.decode()) == [
+        "prefetch.global.L2 [%t1x_0_0+0];", "prefetch.global.L2 [%t1x_0_0+128];",
+        "prefetch.global.L2 [%t2x_0_0+0];"]
+    assert b"@fuse" not in got and assemble(got, "sm_75", tmp_path) == ""
+    nothing, want = (splice(t, KERNEL, {"epilogue": program(bias)}).split() for t in (text, TEXT))
+    assert nothing == want
+
+
+def test_pairs_serve_programs_that_store_nothing():
+    """The mark gets the program's block, or stays as it is: then the host takes another way."""
+    mark = b"\t// @fuse.epilogue"
+    text = TEXT.replace(mark, b"\t// @fuse.pairs v=%f1,%f2 off=%rd3 col=%r2;\n" + mark)
+    got = splice(text, KERNEL, {"epilogue": PROGRAMS["bias_relu"]}).decode()
+    assert "@fuse" not in got and got.count("add.rn.f32") + got.count("add.f32") == 6
+    got = splice(text, KERNEL, {"epilogue": PROGRAMS["whole"]}).decode()
+    assert got.count("neg.f32") == 4
 
 
 def test_a_whole_program_stands_for_the_kernel_s_store():

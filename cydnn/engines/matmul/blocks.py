@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
-from ...steps import Launch, TensorMap
+from ...steps import Launch, Pointer, TensorMap
 from ..engine import Config, Knob, first_then, no_variant, wrong_device
 from .view import Cut, SplitMatmul, is_whole, parts, with_sum
 
@@ -20,7 +20,7 @@ TEAMS = (1, 2, 4)                                # blocks of a cluster that shar
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.81}              # share of the SMs that clusters find
 TEAM_CLOCKS, NEIGHBOUR = 3600, 26                # their barriers; bytes a clock from each other
 SUM_US, SUM_SHARE = 1.7, 0.55                    # of an ordered sum, beside its launch; of the bandwidth
-ELEMENTS, ROWS, BOXES = range(3)                 # WgmmaForm
+ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
 
 
 class Tile(NamedTuple):
@@ -75,10 +75,10 @@ class TileProgram(SplitMatmul):
 
     def boxes(self, p) -> TensorMap | None:
         """The map of the output, where TMA can store it."""
-        lead, g = self.matrices(p)
-        if not lead.is_native or self.tail(p) is not None or not is_whole(g, lead.tensor):
+        (lead, g), tail = self.matrices(p), self.tail(p)
+        if not lead.is_native or not is_whole(g, lead.tensor) or tail is not None and tail.program.stores:
             return None
-        found = matrix_map(p, p.op.writes[0], lead.tensor, (g.n, g.m), g.c[0], g, g.c_batch, 64)
+        found = matrix_map(Pointer(lead.uid), lead.tensor, (g.n, g.m), g.c[0], g, g.c_batch, 64)
         return None if any(kernels.map_reasons(found)) else found
 
     # ---- Choice ----
@@ -128,7 +128,8 @@ class TileProgram(SplitMatmul):
         """(map, form) of the output; ``spare`` where it has no map."""
         lead, g = self.matrices(p)
         boxes = self.boxes(p) if config.get("out", "boxes") == "boxes" else None
-        return boxes or spare, BOXES if boxes else ROWS if is_whole(g, lead.tensor) else ELEMENTS
+        form = BOXES if self.tail(p) is None else FUSED
+        return boxes or spare, form if boxes else ROWS if is_whole(g, lead.tensor) else ELEMENTS
 
     def product(self, p, dev, config, kernel: str, args: dict) -> Launch:
         """The kernel, in blocks that stay."""
@@ -149,11 +150,11 @@ class TileProgram(SplitMatmul):
         return self.summed(p, self.product(p, dev, config, kernel, args), out)
 
 
-def matrix_map(p, name, tensor, dims, step, g, batch_steps, side) -> TensorMap:
-    """The map of the matrices of an operand: two dims, three of the batch; those that do not move are 1."""
+def matrix_map(pointer, tensor, dims, step, g, batch_steps, side) -> TensorMap:
+    """The map of the matrices of a tensor: two dims, three of the batch; those that do not move are 1."""
     every = (*dims, *(d if s else 1 for d, s in zip(g.batch[:BATCH_DIMS], batch_steps)))
     strides = (step, *batch_steps[:BATCH_DIMS])
-    return tiled_map(p.ptr(name), tensor, every, strides, (LINE, side, 1, 1, 1))
+    return tiled_map(pointer, tensor, every, strides, (LINE, side, 1, 1, 1))
 
 
 def tiled_map(pointer, tensor, dims, strides, box) -> TensorMap:

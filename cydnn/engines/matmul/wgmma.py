@@ -76,7 +76,7 @@ class MatmulWgmma(TileProgram):
         (rows, _, depth, _), (along, step) = self._matrix(g, name), self._line(g, name)
         dims, side = ((depth, rows), getattr(tile, "m" if name == "a" else "n")) if along == "k" else (
             (rows, depth), DEPTH)
-        return matrix_map(p, name, p.operands[name], dims, step, g, getattr(g, f"{name}_batch"), side)
+        return matrix_map(p.ptr(name), p.operands[name], dims, step, g, getattr(g, f"{name}_batch"), side)
 
     def moved_bytes(self, p, g):
         return BYTES * g.count * (g.m * g.k + g.k * g.n + g.m * g.n)
