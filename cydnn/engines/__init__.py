@@ -35,6 +35,7 @@ from .conv.wgrad_any import ConvWgradAny
 from .conv.wgrad_atomic import ConvWgradAtomic
 from .conv.wgrad_depthwise import ConvWgradDepthwise
 from .conv.wgrad_fft import ConvWgradFft
+from .conv.wgrad_first import ConvWgradFirst
 from .conv.wgrad_halo import ConvWgradHalo
 from .conv.wgrad_indexed import ConvWgradIndexed
 from .conv.wgrad_mma import ConvWgradMma
@@ -153,8 +154,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwise, ConvDgradFew, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack,
     ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
-    ConvWgradDepthwise, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack, ConvWgradSimt,
-    ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
+    ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack,
+    ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulSmall, MatmulWgmma, MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229

@@ -139,7 +139,7 @@ FORWARD = (                                      # first = x, second = y
     Row("FFT_TILING", 5, "spatial", "spatial", (113,), MIXED, _TILE_3D),
 )
 BACKWARD_FILTER = (                              # first = x, second = dy
-    Row("ALGO_1", 4, "all", "image", (157, 150, 151, 149, 140), takes_nhwc_filter=True),
+    Row("ALGO_1", 4, "all", "image", (158, 157, 150, 151, 149, 140), takes_nhwc_filter=True),
     Row("ALGO_0", 4, "all", "image", (154,), workspace="none", deterministic=False,
         takes_nhwc_filter=True, otherwise=(140,)),
     Row("ALGO_3", 4, "all", "image", (155,), deterministic=False, otherwise=(140,)),

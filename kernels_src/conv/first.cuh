@@ -199,7 +199,7 @@ DEVICE void first_fill(const Image& image, const FirstRing& ring, FirstWalk walk
         NO_UNROLL for (int l = old + mine; l < walk.span; l += Fillers)
             image.fill(ring.lines + walk.slot(l) * line_bytes, walk.n, top + l, walk.strip, ready);
         ready();
-        fence_async();
+        if (old + mine < walk.span) fence_async();           // it has written
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(ring.full + ring.at(i));
     }
