@@ -78,6 +78,7 @@ from .matmul.mma import MatmulMma
 from .matmul.simt import MatmulSimt
 from .matmul.small import MatmulSmall
 from .matmul.wgmma import MatmulWgmma
+from .matmul.wgmma_repack import MatmulWgmmaRepack
 from .norm.batch_norm_bwd_columns import BatchNormBwdColumns
 from .norm.batch_norm_bwd_grid import BatchNormBwdGrid
 from .norm.batch_norm_bwd_resident import BatchNormBwdResident
@@ -157,7 +158,7 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack,
     ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
-    MatmulSmall, MatmulWgmma, MatmulMma, MatmulSimt, MatmulAny,
+    MatmulSmall, MatmulWgmma, MatmulWgmmaRepack, MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229
     SoftmaxFwdBlock, SoftmaxFwdCluster, SoftmaxFwdColumns, SoftmaxFwdGeneric, SoftmaxFwdGrid,
     SoftmaxFwdPacked, SoftmaxFwdSplit, SoftmaxFwdStrided, SoftmaxFwdWarp, SoftmaxBwdBlock, SoftmaxBwdCluster,

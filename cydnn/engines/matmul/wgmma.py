@@ -34,21 +34,24 @@ class MatmulWgmma(TileProgram):
         if prod(g.batch[BATCH_DIMS:]) > 1:
             yield f"batch dims must be at most {BATCH_DIMS} after merging; got {g.batch}"
         elif g.k and g.m and g.n and g.count:
-            yield from self._wrong_operands(p, g)
+            yield from self.wrong_operands(p, g)
         yield from fusion.reasons(self.tail(p))
 
-    def _wrong_operands(self, p, g):
+    def wrong_operands(self, p, g):
         for name in ("a", "b"):
-            tensor = p.operands[name]
-            found = self._line(g, name)
-            if found is None or found[1] == 0 and min(self._matrix(g, name)[::2]) > 1:
-                yield (f"{name} must have one contiguous matrix dim, and another stride that is a multiple "
-                       f"of 8 (16 bytes) and not 0; got strides {tensor.strides}")
-                continue
-            if tensor.alignment < 16:
-                yield f"{name} must be aligned to 16 bytes; got {tensor.alignment}"
-            yield from (f"{name}: {reason}" for reason in
-                        kernels.map_reasons(self._operand(p, g, name, TILES["128x256"])))
+            yield from self.wrong_operand(p, g, name)
+
+    def wrong_operand(self, p, g, name):
+        """Why TMA cannot read an operand where it lies."""
+        tensor, found = p.operands[name], self._line(g, name)
+        if found is None or found[1] == 0 and min(self._matrix(g, name)[::2]) > 1:
+            yield (f"{name} must have one contiguous matrix dim, and another stride that is a multiple "
+                   f"of 8 (16 bytes) and not 0; got strides {tensor.strides}")
+            return
+        if tensor.alignment < 16:
+            yield f"{name} must be aligned to 16 bytes; got {tensor.alignment}"
+        found = self._operand(p.ptr(name), tensor, g, name, TILES["128x256"])
+        yield from (f"{name}: {reason}" for reason in kernels.map_reasons(found))
 
     @staticmethod
     def matrices(p):
@@ -71,28 +74,33 @@ class MatmulWgmma(TileProgram):
     def _line(self, g, name):
         return line(*self._matrix(g, name))
 
-    def _operand(self, p, g, name, tile) -> TensorMap:
-        """The map of an operand: boxes of 64 of the depth, or of 64 rows."""
+    def _operand(self, pointer, tensor, g, name, tile) -> TensorMap:
+        """The map of an operand that lies there: boxes of 64 of the depth, or of 64 rows."""
         (rows, _, depth, _), (along, step) = self._matrix(g, name), self._line(g, name)
         dims, side = ((depth, rows), getattr(tile, "m" if name == "a" else "n")) if along == "k" else (
             (rows, depth), DEPTH)
-        return matrix_map(p.ptr(name), p.operands[name], dims, step, g, getattr(g, f"{name}_batch"), side)
+        return matrix_map(pointer, tensor, dims, step, g, getattr(g, f"{name}_batch"), side)
 
     def moved_bytes(self, p, g):
         return BYTES * g.count * (g.m * g.k + g.k * g.n + g.m * g.n)
 
     # ---- Launches ----
 
+    def inputs(self, p, steps) -> dict:
+        """name -> (pointer, tensor) of the operands as the kernel reads them."""
+        return {name: (p.ptr(name), p.operands[name]) for name in ("a", "b")}
+
     def plan(self, p, dev, config):
         lead, g = self.matrices(p)
         if lead.tensor.count == 0:
             return []
-        tile = TILES[config.tile]
-        maps = {name: self._operand(p, g, name, tile) for name in ("a", "b")}
+        tile, steps = TILES[config.tile], []
+        maps = {name: self._operand(*lies, g, name, tile) for name, lies in self.inputs(p, steps).items()}
         boxes, form = self.out(p, config, maps["a"])
         moves = {f"{name}_moves": tuple(int(s != 0) for s in getattr(g, f"{name}_batch")[:BATCH_DIMS])
                  for name in ("a", "b")}
         args = dict(c_args(p, g, lead), **maps, **moves, boxes=boxes, c_form=form, c_along_m=along_m(g))
         forms = "_".join(letter + ("k" if self._line(g, letter)[0] == "k" else other)
                          for letter, other in (("a", "m"), ("b", "n")))
-        return self.launch(p, dev, config, f"matmul_wgmma_{p.a.dtype}_{config.tile}_{forms}", args, "c")
+        kernel = f"matmul_wgmma_{p.a.dtype}_{config.tile}_{forms}"
+        return steps + self.launch(p, dev, config, kernel, args, "c")

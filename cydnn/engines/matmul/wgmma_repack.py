@@ -1,0 +1,62 @@
+"""Matrix product of f16 and bf16 on Hopper's tensor cores, of operands that TMA cannot read where they lie."""
+from __future__ import annotations
+
+from ...kernels.expressions import ceil_div
+from ...tensor import TensorDesc
+from ..cast import cast
+from ..engine import moved_us
+from .view import Matrices, matrix_steps
+from .wgmma import MatmulWgmma
+
+LINE = 8                                         # elements of 16 bytes
+COPY = 0.4                                       # share of the bandwidth that a copy reaches
+
+
+class MatmulWgmmaRepack(MatmulWgmma):
+    """Operands with other strides or alignment are copied into rows of whole 16 bytes; then as 189."""
+    index = 187
+
+    def wrong_operands(self, p, g):
+        if not any(self._is_copied(p, name) for name in ("a", "b")):
+            yield "TMA reads a and b where they lie; the engine without copies takes them"
+
+    def _is_copied(self, p, name) -> bool:
+        """TMA cannot read it where it lies."""
+        def make():
+            lies = Matrices.of(p.a.desc, p.b.desc, p.lead(p.a.dtype.name).tensor)
+            return {each: any(self.wrong_operand(p, lies, each)) for each in ("a", "b")}
+        return p.once("wgmma copies", make)[name]
+
+    def _input(self, p, name):
+        """An operand as the kernel reads it: where it lies, or a copy in lines of whole 16 bytes, along the
+        index along which it is contiguous."""
+        tensor = p.operands[name]
+        if not self._is_copied(p, name):
+            return tensor
+        *outer, rows, columns = range(len(tensor.dims))
+        inner = (rows, columns) if matrix_steps(tensor.desc)[0] == 1 else (columns, rows)
+        step, strides = 1, [0] * len(tensor.dims)
+        for axis in (*inner, *reversed(outer)):
+            strides[axis] = step
+            step = ceil_div(step * tensor.dims[axis], LINE) * LINE
+        return TensorDesc(tensor.dtype, tensor.dims, strides)
+
+    def matrices(self, p):
+        def make():
+            lead = p.lead(p.a.dtype.name)
+            return lead, Matrices.of(self._input(p, "a"), self._input(p, "b"), lead.tensor)
+        return p.once("wgmma matrices of copies", make)
+
+    def cost(self, p, dev, config):
+        copies = [p.operands[name] for name in ("a", "b") if self._is_copied(p, name)]
+        return sum(moved_us(4 * t.count, dev, COPY) for t in copies) + super().cost(p, dev, config)
+
+    def inputs(self, p, steps):
+        return {name: self._lies(p, name, steps) for name in ("a", "b")}
+
+    def _lies(self, p, name, steps) -> tuple:
+        """(pointer, tensor), behind the steps that copy it."""
+        tensor, seen = p.operands[name], self._input(p, name)
+        if seen is tensor:
+            return p.ptr(name), tensor
+        return cast(tensor, p.ptr(name), seen, p.scratch(seen.bytes), steps), seen
