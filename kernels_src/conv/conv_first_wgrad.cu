@@ -24,7 +24,8 @@ needs   = ["strip in (112, 64, 32, 16)", "1 <= splits and splits <= count", "ste
            "col_tiles * (TILE_V * 8 if down else TILE_N * step) >= taps[1] << lanes_log",
            "ring >= (tile_taps - 1) * dilation + 1", "stride_w << lanes_log == 8 * step",
            "ceil_div(k, 64) * row_tiles * col_tiles * splits < 2147483648"]
-problems = ["conv_wgrad n2c3h7w200 k72r{TILE_N // 8}s3 pad3 stride=1,2 {T} nhwc",
+problems = ["conv_wgrad n1c3h7w200 k72r{TILE_N // 8}s3 pad3 stride=1,2 {T} nhwc",
+            "conv_wgrad n1c2h9w100 k8r{TILE_N // 8}s4 stride=1,4 {T} nhwc",
             "conv_wgrad n1c3h5w100 k8r{TILE_N // 8}s7 pad3 stride=6,2 {T} nhwc",
             """conv_wgrad x=3x5x9x7:{T}@650,1,65,9 dy=3x8x6x2:{T}@160,1,24,8 dw=8x5x4x3:{T}@67,1,15,5 \
                stride=1,4 pre_pad=0,2 post_pad=0,1 mode=convolution""",
@@ -133,7 +134,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     unsigned char *gradients = base + 1024, *lines = gradients + stages * stage_bytes;
     const FirstRing events = {lines, full, full + ROW_EVENTS};
     if (threadIdx.x == 0) {
-        for (int i = 0; i < stages; ++i) barrier_init(arrived + i, 1);
+        NO_UNROLL for (int i = 0; i < stages; ++i) barrier_init(arrived + i, 1);
         events.begin(READERS, LOADERS);
         tensor_ahead(dy);
     }
