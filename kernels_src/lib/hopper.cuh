@@ -13,8 +13,7 @@
 //   pixels_load(to, x, at, by, b)           one thread: pixels from base pixel `at` = {c, w, h(, d), n} on,
 //                                           moved by {w, h(, d)}; x is a map with corners, of as many dims
 //   tensor_store(x, at, from)               one thread: what is outside is dropped, but rows end at 16 bytes
-//   pixels_store(x, at, from)               the same for pixels from base pixel `at` on; no corner of x may
-//                                           lie outside
+//   pixels_store(x, at, from)               pixels from base pixel `at` on; no corner of x may lie outside
 //   store_commit(), store_wait_read<N>()    until all but the last N commits have read shared memory
 //   fence_async()                           by who wrote shared memory, before TMA reads it
 //
