@@ -1,5 +1,5 @@
-"""Matrix products on Hopper's tensor cores of operands that TMA cannot read, on the interpreter: random strides
-and batches, what is copied, what is refused, and when it is chosen."""
+"""Matrix products on Hopper's tensor cores of operands that TMA cannot read, on the interpreter: random
+strides and batches, what is copied, what is refused, and when it is chosen."""
 from __future__ import annotations
 
 import random

@@ -1,4 +1,4 @@
-"""Matrix product of f16 and bf16 on Hopper's tensor cores, of operands that TMA cannot read where they lie."""
+"""Matrix product of f16 and bf16 on Hopper's tensor cores, of operands that TMA cannot read in place."""
 from __future__ import annotations
 
 from ...kernels.expressions import ceil_div
