@@ -14,6 +14,8 @@ from cydnn.bench import graph_of
 from cydnn.device.ptx import PtxDevice
 from cydnn.device.ptx.arena import Arena
 from cydnn.device.ptx.memory import GLOBAL, WRITTEN
+from cydnn.engines.conv.dgrad_few import ConvDgradFew
+from cydnn.engines.conv.fprop_first import ConvFpropFirst
 from cydnn.engines.matmul.blocks import TileProgram
 from cydnn.heuristics import Wish
 from cydnn.ops.problem import Problem
@@ -22,6 +24,7 @@ from support.compare import compare, tolerance
 
 import snippet
 
+STAYING = TileProgram, ConvFpropFirst, ConvDgradFew            # blocks that take one part after the other
 LINES = (       # a problem of n slices; a block of batch norm takes a hundredth of a tensor, too much here
     "pooling_fwd n{n}c8h8w8 window=2 stride=2 mode=max f16",
     "pooling_fwd n{n}c8h9w9 window=3 stride=2 mode=avg_include_padding f16 nhwc",
@@ -102,7 +105,7 @@ def takers(line, device):
         problem = problem_of(line, least)
         match = alone.match(problem)
         for engine in alone.takers(match, device.facts):
-            if engine.name not in found and not isinstance(engine, TileProgram):     # its blocks stay
+            if engine.name not in found and not isinstance(engine, STAYING):
                 steps = alone.steps(engine, match, device.facts)
                 if len({getattr(step, "kernel", "") for step in steps}) == 1:
                     found[engine.name] = problem, engine

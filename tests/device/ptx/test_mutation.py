@@ -54,6 +54,7 @@ NEEDLESS = {"matmul_any_i32_t32x32": ["bar.sync 0;"], "conv_wgmma_bf16_128x64_bn
 # The problems of these contracts do not reach every barrier or wait yet, or their threads meet elsewhere.
 UNSEEN = """batch_norm_bwd_grid_f32_4 batch_norm_bwd_ring_f32_1 batch_norm_grid_f32_8 batch_norm_ring_f32_1
     conv_dgrad_few_f16_r8 conv_first_f16 conv_first_wgrad_bf16_32x2 conv_first_wgrad_f16_32x2
+    conv_wgmma_bf16_128x64_bn conv_wgrad_wgmma_bf16_128x64 matmul_wgmma_bf16_64x128_ak_bk
     matmul_wgmma_f16_128x64_ak_bk
     rnn_persist_bwd_f32_vanilla_1x2_1 rnn_persist_f32_vanilla_1x2 softmax_bwd_grid_f32 softmax_fwd_grid_f16
     """.split()
