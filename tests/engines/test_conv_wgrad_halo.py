@@ -4,38 +4,21 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.ops import ConvWgrad, Problem
-from cydnn.tensor import TensorDesc, packed_strides
 from support import hopper
 from support.alone import match, steps
-from support.hopper import H200, channels_last
+from support.hopper import H200
 from support.matrix import blended
 
 HALO = BY_INDEX[159]
 
 
 def drawn(rng) -> Problem:
-    kind, rank = rng.choice(["f16", "bf16"]), rng.choice([1, 2, 2, 2, 3])
-    groups, c = rng.choice([1, 1, 1, 2, 3]), rng.choice([8, 40, 64, 64, 128, rng.randint(1, 130)])
-    k = rng.choice([8, 16, 40, rng.randint(1, 20), 72, 136])
-    each = lambda values: tuple(rng.choice(values) for _ in range(rank))
-    op = ConvWgrad(pre_pad=each([0, 1, 2]), post_pad=each([0, 1, 3]), stride=(1,) * rank,
-                   dilation=each([1, 1, 2]), mode=rng.choice(["cross_correlation"] * 2 + ["convolution"]))
-    x = (rng.randint(1, 5), c * groups, *each([2, 3, 4] if rank == 3 else [1, 3, 5, 8, 19]))
-    dw = (k * groups, c, *each([1, 2, 3] if rank == 3 else [1, 2, 3, 3, 5]))
-    dy = op.out_dims(x, dw)
-    if min(dy) < 1 or np.prod(dy) * np.prod(dw[1:]) > 2e6:
-        return drawn(rng)
-    out = rng.choice([kind, kind, kind, "f32", "f16", "bf16"])
-    layout = rng.choice(["nhwc", "nhwc", "nhwc", "gaps", "any"])
-    found = channels_last(rng, out, dw, rng.choice([3, 8])) if layout == "gaps" else (
-        TensorDesc(out, dw, packed_strides(dw)) if layout == "any" else TensorDesc.packed(out, dw, "nhwc"))
-    return Problem(op, dict(x=channels_last(rng, kind, x), dy=channels_last(rng, kind, dy), dw=found))
+    return hopper.wgrad(rng, strides=[1], sides=[1, 3, 5, 8, 19], taps=[1, 2, 3, 3, 5])
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -14,8 +14,8 @@ from cydnn import device as devices, plan
 from cydnn.device.facts import KNOWN
 from cydnn.heuristics import candidates
 from cydnn.heuristics.choice import Part
-from cydnn.ops import Problem
-from cydnn.tensor import TensorDesc
+from cydnn.ops import ConvWgrad, Problem
+from cydnn.tensor import TensorDesc, packed_strides
 from support import graphs
 from support.alone import match
 from support.matrix import blended, plain
@@ -38,6 +38,26 @@ def channels_last(rng, kind, dims, gap=8) -> TensorDesc:
         strides[axis] = step
         step = -(-step * dims[axis] // 8) * 8 + rng.choice([0, 0, 0, gap])
     return TensorDesc(kind, dims, strides)
+
+
+def wgrad(rng, strides=(1, 1, 2, 3), sides=(1, 3, 5, 8, 9), taps=(1, 1, 2, 3)) -> Problem:
+    """A small filter gradient, channels innermost, its filter in any layout."""
+    kind, rank = rng.choice(["f16", "bf16"]), rng.choice([1, 2, 2, 2, 3])
+    groups, c = rng.choice([1, 1, 1, 2, 3]), rng.choice([8, 40, 64, 64, 128, 192, rng.randint(1, 130)])
+    k = rng.choice([8, 16, 40, rng.randint(1, 20), 72, 136])
+    each = lambda values: tuple(rng.choice(values) for _ in range(rank))
+    op = ConvWgrad(pre_pad=each([0, 1, 2]), post_pad=each([0, 1, 3]), stride=each(strides),
+                   dilation=each([1, 1, 2]), mode=rng.choice(["cross_correlation"] * 2 + ["convolution"]))
+    x = (rng.randint(1, 5), c * groups, *each([2, 3, 4] if rank == 3 else sides))
+    dw = (k * groups, c, *each(taps))
+    dy = op.out_dims(x, dw)
+    if min(dy) < 1 or np.prod(dy) * np.prod(dw[1:]) > 2e6:
+        return wgrad(rng, strides, sides, taps)
+    out = rng.choice([kind, kind, kind, "f32", "f16", "bf16"])
+    layout = rng.choice(["nhwc", "nhwc", "nhwc", "gaps", "any"])
+    found = channels_last(rng, out, dw, rng.choice([3, 8])) if layout == "gaps" else (
+        TensorDesc(out, dw, packed_strides(dw)) if layout == "any" else TensorDesc.packed(out, dw, "nhwc"))
+    return Problem(op, dict(x=channels_last(rng, kind, x), dy=channels_last(rng, kind, dy), dw=found))
 
 
 def check(engine, problem, config, numbers=plain, machine=None, seed=1, **more):
