@@ -81,7 +81,8 @@ def test_what_an_op_refuses(words, sentence):
 
 
 def test_nothing_is_launched_for_empty_tensors():
-    for p in (forward("0x3x4x5"), forward("2x3x0x5"), backward("2x0x4x5"), backward("2x3x4x0", "")):
+    for p in (forward("0x3x4x5"), forward("2x3x0x5"), backward("2x0x4x5"), backward("2x3x4x0", ""),
+              forward("n2c0h4w5", "f32 nhwc"), backward("n2c0h4w5", "nhwc dmeans=none")):
         takers = alone.takers(p, H200)
         assert takers and all(steps(engine, p, H200) == [] for engine in takers)
 

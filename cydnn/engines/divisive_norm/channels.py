@@ -31,7 +31,7 @@ class Channels(Walking):
     @classmethod
     def busy(cls, p, vec, group) -> float:
         """The share of a block's threads that make results, less what narrow accesses cost."""
-        if group["useful"] < 1:
+        if group["useful"] < 1 or not group["vectors"]:
             return 0.0
         made = p.x.dims[-1] * group["vectors"] / (group["segments"] * group["channels"] * THREADS)
         side_by_side = min(1 << group["lanes_log2"], group["vectors"]) * vec * p.x.dtype.bytes
