@@ -15,7 +15,7 @@ from cydnn.bench import graph_of
 from cydnn.device import get
 from cydnn.graph import FromTensor, Graph, Node
 from cydnn.heuristics import Wish, best
-from cydnn.ops import Pointwise, Problem, SoftmaxFwd, Transform
+from cydnn.ops import LrnFwd, Pointwise, Problem, SoftmaxFwd, Transform
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 
@@ -193,3 +193,10 @@ def test_the_log_says_the_choice_and_why_others_refused(caplog):
     assert any("212:softmax_fwd_cluster refused: needs sm_90 or newer; device is sm_80" in text
                for text in rest)
     assert all(text.startswith("softmax_fwd x=8x64:f16 y=8x64:f16: ") for text in rest)
+
+
+def test_numpy_runs_no_reference_for_empty_results(monkeypatch):
+    """A reference may pad what is empty: here to 4 * 2^40 elements."""
+    monkeypatch.setattr(LrnFwd, "evaluate", lambda *given: pytest.fail("the reference was called"))
+    line = f"lrn_fwd x={2 ** 40}x0:f32"
+    plans.build(graph_of(Problem.parse(line)), get("numpy")).execute([np.zeros(0, np.float32)] * 2)

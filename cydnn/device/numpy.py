@@ -230,6 +230,9 @@ class NumpyExecutable:
     def _call(self, step, addresses, values, base):
         """One op: decode what it reads, run the reference, encode what it writes."""
         op = step.op
+        written = {name: step.operands[name] for name in op.writes if step.operands.get(name)}
+        if not any(desc.count for desc, _ in written.values()):
+            return                                        # a reference may pad what is empty, at any cost
         at = lambda p: (base if p.uid == -1 else addresses[p.uid]) + p.addend
         scalars = {name: _number(op, source, values, at) for name, source in step.scalars.items()}
         arrays = {}
@@ -241,7 +244,6 @@ class NumpyExecutable:
             get = lambda d, source: (_given(d, values[source.key]) if isinstance(source, Scalar)
                                      else read(d, at(source)) if is_read else np.broadcast_to(np.nan, d.dims))
             arrays[name] = get(*given) if name not in op.variadic else tuple([get(*one) for one in given])
-        written = {name: step.operands[name] for name in op.writes if step.operands.get(name)}
         results = op.evaluate(arrays, scalars)
         results = {name: written[name][0].dtype.settle(value) if name in written and value is not None
                    else value for name, value in results.items()}
