@@ -1,9 +1,10 @@
 """Inputs of smaller types for engines of 16-bit types:
-which type holds them all, and a copy in it as a step of a plan."""
+which type holds them all, and a copy in it, or in other lines, as a step of a plan."""
 from __future__ import annotations
 
 from ..dtypes import ALL, BY_NAME
 from ..graph import Graph, Node, Tensor
+from ..kernels.expressions import ceil_div
 from ..ops import Pointwise
 from ..steps import Pointer, Scalar, mapped
 from ..tensor import TensorDesc
@@ -11,6 +12,7 @@ from .pointwise.view import launches
 
 
 SIXTEEN = ("f16", "bf16")                        # the types of tensor cores, in order of preference
+LINE = 8                                         # elements of 16 bytes
 
 
 def common_type(p) -> str | None:
@@ -42,3 +44,21 @@ def cast(source: Tensor, pointer: Pointer, target: TensorDesc, to: Pointer, step
         return where[value.uid] + value.addend if value.uid in where else value
     steps += [mapped(step, turn) for step in launches(graph)]
     return to
+
+
+def in_lines(dtype, dims: tuple, order) -> TensorDesc:
+    """A tensor in lines of whole 16 bytes; ``order``: its dims, the innermost first."""
+    step, strides = 1, [0] * len(dims)
+    for axis in order:
+        strides[axis] = step
+        step = ceil_div(step * dims[axis], LINE) * LINE
+    return TensorDesc(dtype, dims, strides)
+
+
+def read_as(p, name: str, seen: TensorDesc, steps: list) -> Pointer:
+    """Where a kernel reads operand ``name`` as ``seen``: where it lies, or a copy that becomes one of the
+    steps."""
+    tensor = p.operands[name]
+    if seen is tensor:
+        return p.ptr(name)
+    return cast(tensor, p.ptr(name), seen, p.scratch(seen.bytes), steps)

@@ -5,8 +5,7 @@ from ... import fusion
 from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Pointwise
-from ...tensor import TensorDesc, packed_strides
-from ..cast import cast, common_type, no_common_type
+from ..cast import common_type, in_lines, no_common_type, read_as
 from ..engine import Knob, moved_us, wrong_device
 from .view import Matrices, SplitMatmul, along_m, is_whole, launches, size_refusals, tail
 
@@ -59,9 +58,7 @@ class MatmulMma(SplitMatmul):
         tensor, kind = p.operands[name], common_type(p)
         if tensor.dtype.name == kind:
             return tensor
-        *outer, columns = tensor.dims
-        strides = packed_strides((*outer, ceil_div(columns, 8) * 8))
-        return TensorDesc(kind, tensor.dims, strides)
+        return in_lines(kind, tensor.dims, reversed(range(tensor.rank)))
 
     def matrices(self, p):
         def make():
@@ -104,17 +101,10 @@ class MatmulMma(SplitMatmul):
             return []
         chosen, kind, steps = self.cut(p, dev, config), common_type(p), []
         (a_line, a_step), (b_line, b_step) = self._line_a(g), self._line_b(g)
-        inputs = {name: self._read(p, name, steps) for name in ("a", "b")}
+        inputs = {name: read_as(p, name, self._input(p, name), steps) for name in ("a", "b")}
         args = dict(inputs, a_step=a_step, b_step=b_step, c_vectors=int(is_whole(g, lead.tensor)),
                     c_along_m=along_m(g))
         forms = f"{'ak' if a_line == 'k' else 'am'}_{'bk' if b_line == 'k' else 'bn'}"
         return [*steps, *launches(p, g, lead, f"matmul_mma_{kind}_{chosen.tile}_{forms}",
                                   f"matmul_sum_{kind}", "f32", chosen, args, {},
                                   fusion.at("epilogue", self._tail(p)))]
-
-    def _read(self, p, name, steps):
-        """The address of an operand, of a copy that ``steps`` makes where its type is another."""
-        tensor, seen = p.operands[name], self._input(p, name)
-        if seen is tensor:
-            return p.ptr(name)
-        return cast(tensor, p.ptr(name), seen, p.scratch(seen.bytes), steps)

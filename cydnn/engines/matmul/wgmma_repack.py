@@ -1,14 +1,11 @@
 """Matrix product of f16 and bf16 on Hopper's tensor cores, of operands that TMA cannot read in place."""
 from __future__ import annotations
 
-from ...kernels.expressions import ceil_div
-from ...tensor import TensorDesc
-from ..cast import cast
+from ..cast import in_lines, read_as
 from ..engine import moved_us
 from .view import Matrices, matrix_steps
 from .wgmma import MatmulWgmma
 
-LINE = 8                                         # elements of 16 bytes
 COPY = 0.4                                       # share of the bandwidth that a copy reaches
 
 
@@ -35,11 +32,7 @@ class MatmulWgmmaRepack(MatmulWgmma):
             return tensor
         *outer, rows, columns = range(len(tensor.dims))
         inner = (rows, columns) if matrix_steps(tensor.desc)[0] == 1 else (columns, rows)
-        step, strides = 1, [0] * len(tensor.dims)
-        for axis in (*inner, *reversed(outer)):
-            strides[axis] = step
-            step = ceil_div(step * tensor.dims[axis], LINE) * LINE
-        return TensorDesc(tensor.dtype, tensor.dims, strides)
+        return in_lines(tensor.dtype, tensor.dims, (*inner, *reversed(outer)))
 
     def matrices(self, p):
         def make():
@@ -52,11 +45,5 @@ class MatmulWgmmaRepack(MatmulWgmma):
         return sum(moved_us(4 * t.count, dev, COPY) for t in copies) + super().cost(p, dev, config)
 
     def inputs(self, p, steps):
-        return {name: self._lies(p, name, steps) for name in ("a", "b")}
-
-    def _lies(self, p, name, steps) -> tuple:
-        """(pointer, tensor), behind the steps that copy it."""
-        tensor, seen = p.operands[name], self._input(p, name)
-        if seen is tensor:
-            return p.ptr(name), tensor
-        return cast(tensor, p.ptr(name), seen, p.scratch(seen.bytes), steps), seen
+        inputs = {name: self._input(p, name) for name in ("a", "b")}
+        return {name: (read_as(p, name, seen, steps), seen) for name, seen in inputs.items()}
