@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...kernels.expressions import ceil_div
-from ..engine import no_variant, wrong_device
+from ..matmul.blocks import TileProgram
 
 LANES = (1, 2, 4, 8)                             # channels of a pixel there
 CHUNK, WIDE = 8, 64                              # elements of 16 bytes; outputs that are multiplied together
@@ -87,10 +87,7 @@ def image_args(p, g) -> dict:
 
 def refusals(p, dev, source: str):
     """The reasons that they share; with the first of them nothing else is asked."""
-    yield from wrong_device(dev, 90)
-    if dev.kind == "cuda" and dev.sm > 90:
-        yield f"needs sm_90 itself (wgmma); device is sm_{dev.sm}"
-    yield from no_variant(p, source, *p.op.reads)
+    yield from TileProgram.wrong(p, dev, source)
     yield from (f"{name} is empty" for name, d in p.operands.items() if not d.count)
     if p.op.math != "f32":
         yield f"compute must be f32 for {p.operands[p.op.reads[0]].dtype} tensors; got {p.op.compute}"

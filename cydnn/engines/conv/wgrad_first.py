@@ -9,8 +9,8 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then, no_variant, powers, wrong_device
-from ..matmul.blocks import BYTES, LINE, tiled_map
+from ..engine import Config, Engine, Knob, first_then, powers
+from ..matmul.blocks import BYTES, LINE, TileProgram, tiled_map
 from ..tiles import MOST, PART_BYTES
 from . import mma
 from .wgmma import in_lines, not_in_lines
@@ -122,10 +122,7 @@ class ConvWgradFirst(Engine):
 
     def _wrong(self, p, dev):
         """The reasons with which nothing else is asked."""
-        yield from wrong_device(dev, 90)
-        if dev.kind == "cuda" and dev.sm > 90:
-            yield f"needs sm_90 itself (wgmma); device is sm_{dev.sm}"
-        yield from no_variant(p, self.source, *p.op.reads)
+        yield from TileProgram.wrong(p, dev, self.source)
         yield from (f"{name} is empty" for name, d in p.operands.items() if not d.count)
         if p.op.math != "f32":
             yield f"compute must be f32 for {p.x.dtype} tensors; got {p.op.compute}"

@@ -10,8 +10,8 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then, no_variant, powers, wrong_device
-from ..matmul.blocks import BYTES, DEPTH, INTAKE, LINE, tiled_map
+from ..engine import Config, Engine, Knob, first_then, powers
+from ..matmul.blocks import BYTES, DEPTH, INTAKE, LINE, TileProgram, tiled_map
 from ..tiles import MOST, PART_BYTES, sums_us
 from . import mma
 from .view import filter_site
@@ -66,9 +66,7 @@ class ConvWgradHalo(Engine):
     source = "conv/conv_wgrad_halo.cu"
 
     def refuse(self, p, dev):
-        wrong = [*wrong_device(dev, 90), *no_variant(p, self.source, "x", "dy")]
-        if dev.kind == "cuda" and dev.sm > 90:
-            wrong.append(f"needs sm_90 itself (wgmma); device is sm_{dev.sm}")
+        wrong = list(TileProgram.wrong(p, dev, self.source))
         wrong += [f"{name} is empty" for name, d in p.operands.items() if not d.count]
         yield from wrong
         if wrong:
