@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 
 from cydnn._table cimport MAX_NULLABLE, Descriptor, PlanTable
 
-from cydnn.status import BadParam
+from cydnn.status import BadParam, NotSupported
 
 
 def nullable(int number, pointers=()) -> int:
@@ -104,6 +104,8 @@ cdef bint attempt_c(int64_t fn, handle, tuple keys, tuple pointers, tuple scalar
             return h.table.attempt(fn, keys, pointers, scalars, h.scratch, h.scratch_bytes, h.stream)
         finally:
             h.turns.give()
+    except NotSupported:                          # the driver's word in the middle of a plan: steps have run
+        raise
     except (AttributeError, TypeError, ValueError, OverflowError):
         return False
 

@@ -70,14 +70,17 @@ class Handle(HandleBase):
         return end.elapsed(start)
 
     def destroy(self) -> None:
-        """Wait for the device, free everything."""
-        self.device.synchronize()
-        super().destroy()
-        self.table.clear()
-        for buffer in self._kept:
+        """Wait for the device, free everything; that too where the device has failed."""
+        try:
+            self.device.synchronize()
+        finally:
+            super().destroy()
+            self.table.clear()
+            buffers = self._kept
+            self.table = None
+            del self._kept, self._lent
+        for buffer in buffers:
             buffer.free()
-        self.table = None
-        del self._kept, self._lent
 
 
 HANDLE = Kind("library handle", type_=Handle)
