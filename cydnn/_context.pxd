@@ -20,13 +20,16 @@ cdef class Context:
     cdef bint is_lost
     cdef uint64_t seen[512]                   # addresses known to be usable: 256 pairs, the younger first
     cdef const char *ring[16]                 # names of the last launches
+    cdef uint64_t serials[16]                 # of the tapes that launched them
     cdef unsigned int launches
+    cdef object tapes                         # serial -> Tape, while it lives
     cdef dict modules                         # sha256 of an image's text -> module handle (int)
     cdef object lock
     cdef int make_current(self, int status, void *current, bint *pushed) except -1 nogil
     cdef int check(self, int status, const char *call) except -1 nogil
     cdef int fail(self, int status, const char *call, const char *what, str how=*) except -1 with gil
     cdef int refuse_lost(self) except -1 with gil
+    cdef str last_launches(self)
     cdef int inspect(self, void *ptr, int *status) noexcept nogil
     cdef void *load_module(self, bytes text) except NULL
 

@@ -8,16 +8,18 @@ from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t, uintptr_t
 
 from cydnn._address cimport pointer_into, stream_into
-from cydnn._driver cimport IS_MISSING, check, cu, device_count, error_text, fail, need
+from cydnn._driver cimport check, cu, device_count, error_text, fail, need
 from cydnn.cuda cimport address_t
 
 from hashlib import sha256
+from itertools import groupby
+from weakref import WeakValueDictionary
 
 from cydnn.locks import lock
 from cydnn.status import BadParam, ExecutionFailed, NotSupported
 
 # After these a context is of no use.
-STICKY = frozenset((214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719))
+STICKY = frozenset((214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911))
 
 cdef extern from *:
     """
@@ -28,6 +30,7 @@ cdef extern from *:
 
 cdef enum:
     L2_128B = 2                               # CUtensorMapL2promotion: what a miss brings into L2
+    INVALID_VALUE = 1                         # CUresult
 
 cdef enum:                                    # CUpointer_attribute, CUmemorytype
     POINTER_MEMORY_TYPE = 2, POINTER_IS_MANAGED = 8, POINTER_ORDINAL = 9
@@ -49,6 +52,7 @@ cdef class Context:
         if not 0 <= ordinal < n:
             raise BadParam(f"device: ordinal must be in 0..{n - 1}; got {ordinal}")
         self.ordinal, self.modules, self.lock = ordinal, {}, lock()
+        self.tapes = WeakValueDictionary()
         check(cu.DeviceGet(&self.device, ordinal), "cuDeviceGet")
         check(cu.DevicePrimaryCtxRetain(&self.handle, self.device), "cuDevicePrimaryCtxRetain")
 
@@ -85,16 +89,26 @@ cdef class Context:
 
     cdef int fail(self, int status, const char *call, const char *what, str how="") except -1 with gil:
         """Raise for a driver status; after a sticky one remember the context as lost, and what ran last."""
-        more = f"; kernel {what.decode()}{how}" if what else ""
+        more = f"; kernel {what.decode()}{how}" if what else how
         if status in STICKY:
-            ring = [self.ring[i % 16] for i in range(self.launches, self.launches + 16) if self.ring[i % 16]]
-            names = ", ".join((<bytes>name).decode() for name in ring) or "none of ours"
             more += (f"; the context of cuda:{self.ordinal} is lost, start a new process. "
-                     f"Last launches (newest last): {names}")
+                     f"Last launches (newest last): {self.last_launches() or 'none of ours'}")
             if not self.is_lost:
                 self.lost = f"{call.decode()} failed earlier: {error_text(status)}{more}"
                 self.is_lost = True
         return fail(status, call, more)
+
+    cdef str last_launches(self):
+        """``scale, softmax_fwd of PROBLEM; ...``: up to 16 kernels, by the tapes that launched them."""
+        cdef unsigned int i
+        ring = [((<bytes>self.ring[i % 16]).decode(), self.serials[i % 16])
+                for i in range(self.launches, self.launches + 16) if self.ring[i % 16]]
+        found = []
+        for serial, launches in groupby(ring, lambda launch: launch[1]):
+            tape = self.tapes.get(serial)         # one that is gone does not say what it was for
+            problem = tape.problem if tape is not None else ""
+            found.append(", ".join([name for name, _ in launches]) + (f" of {problem}" if problem else ""))
+        return "; ".join(found)
 
     cdef int inspect(self, void *ptr, int *status) noexcept nogil:
         """FINE, or the rule that an address breaks. One that is fine ``is_known`` from then on."""
@@ -163,7 +177,7 @@ cdef class Context:
         cdef void *ptr
         cdef void *handle
         cdef bint pushed
-        cdef int status
+        cdef int status, waited
         pointer_into(dst, &ptr)
         stream_into(stream, &handle)
         PyObject_GetBuffer(src, &view, PyBUF_SIMPLE)
@@ -171,10 +185,10 @@ cdef class Context:
             with nogil:
                 enter(self, &pushed)
                 status = cu.MemcpyHtoDAsync(<address_t>ptr, view.buf, view.len, handle) if view.len else 0
-                if status == 0:
-                    status = cu.StreamSynchronize(handle)
+                waited = cu.StreamSynchronize(handle) if status == 0 else 0
                 leave(pushed)
             self.check(status, "cuMemcpyHtoDAsync")
+            self.check(waited, "cuStreamSynchronize")
         finally:
             PyBuffer_Release(&view)
 
@@ -184,7 +198,7 @@ cdef class Context:
         cdef void *ptr
         cdef void *handle
         cdef bint pushed
-        cdef int status
+        cdef int status, waited
         pointer_into(src, &ptr)
         stream_into(stream, &handle)
         PyObject_GetBuffer(dst, &view, PyBUF_WRITABLE)
@@ -192,10 +206,10 @@ cdef class Context:
             with nogil:
                 enter(self, &pushed)
                 status = cu.MemcpyDtoHAsync(view.buf, <address_t>ptr, view.len, handle) if view.len else 0
-                if status == 0:
-                    status = cu.StreamSynchronize(handle)
+                waited = cu.StreamSynchronize(handle) if status == 0 else 0
                 leave(pushed)
             self.check(status, "cuMemcpyDtoHAsync")
+            self.check(waited, "cuStreamSynchronize")
         finally:
             PyBuffer_Release(&view)
 
@@ -268,8 +282,8 @@ cdef class Context:
                                              swizzle, L2_128B, fill_nan)
         leave(pushed)
         if status:
-            fail(status, name, f"; dims {dims}, strides {strides}, box {box}, steps {steps}"
-                               + (f", corners {corners}" if corners else ""))
+            self.fail(status, name, NULL, f"; dims {dims}, strides {strides}, box {box}, steps {steps}"
+                                          + (f", corners {corners}" if corners else ""))
         return map.bytes[:128]
 
     cdef void *load_module(self, bytes text) except NULL:
@@ -306,17 +320,19 @@ cdef class Function:
         cdef bint pushed
         cdef void *module
         cdef int facts[5]
+        cdef int asked = 0
         cdef int *numbers = [0, 1, 3, 4, 8]   # CUfunction_attribute
         label = LABELS.setdefault(name, name.encode())
         self.context, self.name, self.label = context, name, PyBytes_AS_STRING(label)
         module = context.load_module(text)
         enter(context, &pushed)
         status = cu.ModuleGetFunction(&self.handle, module, self.label)
-        for i in range(5):
-            status = status or cu.FuncGetAttribute(&facts[i], numbers[i], self.handle)
+        for i in range(5 if status == 0 else 0):
+            asked = asked or cu.FuncGetAttribute(&facts[i], numbers[i], self.handle)
         leave(pushed)
-        if status:
-            context.fail(status, "cuModuleGetFunction", self.label)
+        if status or asked:
+            context.fail(status or asked, "cuModuleGetFunction" if status else "cuFuncGetAttribute",
+                         self.label)
         self.max_threads, self.smem_static = facts[0], facts[1]
         self.local_bytes, self.registers = facts[2], facts[3]
         # Static and dynamic together may have 48 KB without asking; what another Function of this kernel was
@@ -337,10 +353,10 @@ cdef class Function:
         enter(self.context, &pushed)
         status = cu.FuncSetAttribute(self.handle, 8, bytes)       # MAX_DYNAMIC_SHARED_SIZE_BYTES
         leave(pushed)
-        if status == IS_MISSING:
-            fail(status, "cuFuncSetAttribute")
-        if status:
+        if status != INVALID_VALUE:
+            self.context.check(status, "cuFuncSetAttribute")
+        else:
             most = self.context.attribute(97) - self.smem_static  # MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
             raise NotSupported(f"{self.name}: smem must be <= {most} bytes on this device; got {bytes} "
-                               f"({error_text(status)})")
+                               f"(cuFuncSetAttribute: {error_text(status)})")
         self.smem_limit = bytes

@@ -9,6 +9,7 @@ from ._handles import Buffer as Buffer, Event as Event, Stream as Stream
 from ._numbers import Numbers as Numbers
 from ._operands import Operands as Operands, scratch_of as scratch_of
 from ._step import log_launches as log_launches, raw_launch_loop as raw_launch_loop
+from ._step import wait_for_every_step as wait_for_every_step
 from ._table import Descriptor as Descriptor, PlanTable as PlanTable
 from ._table import descriptor as descriptor
 from ._tape import Tape as Tape

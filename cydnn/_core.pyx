@@ -21,7 +21,7 @@ NAMES = {
     _address: "Memory memory_of pointer_of stream_of",
     _numbers: "Numbers",
     _operands: "Operands scratch_of",
-    _step: "log_launches raw_launch_loop",
+    _step: "log_launches raw_launch_loop wait_for_every_step",
     _tape: "Tape",
     _table: "Descriptor PlanTable descriptor",
     _call: "HandleBase attempt compute nullable",

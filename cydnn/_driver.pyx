@@ -88,7 +88,7 @@ cdef int need(void *function, const char *call) except -1:
 cdef int fail(int status, const char *call, str more="") except -1 with gil:
     cdef int served = 0
     if status == IS_MISSING:
-        cu.DriverGetVersion(&served)
+        cu.DriverGetVersion(&served)          # where this fails, the sentence has no version
         raise NotSupported(missing(call.decode(), served))
     if loader_pid is not None and loader_pid != getpid():
         more += "; this process was forked after CUDA was initialised: start it with spawn instead"

@@ -25,4 +25,4 @@ cdef class Buffer:
     cdef readonly Context context
     cdef readonly size_t bytes
     cdef readonly uintptr_t ptr
-    cdef int release(self) noexcept
+    cdef int release(self, const char **call) noexcept

@@ -127,24 +127,29 @@ cdef class Buffer:
         self.ptr = ptr
 
     def __dealloc__(self):
-        self.release()
+        cdef const char *call = NULL
+        self.release(&call)
 
-    cdef int release(self) noexcept:
+    cdef int release(self, const char **call) noexcept:
+        """The driver's status, and what gave it. What could not be freed stays, and may be freed later."""
         cdef int status = 0
         cdef void *top
         if self.ptr and not self.context.is_lost:
             # The address may come back as something else.
             memset(self.context.seen, 0, sizeof(self.context.seen))
-            status = cu.CtxPushCurrent(self.context.handle)
+            call[0], status = "cuCtxPushCurrent", cu.CtxPushCurrent(self.context.handle)
             if status == 0:
-                status = cu.MemFree(self.ptr)
+                call[0], status = "cuMemFree", cu.MemFree(self.ptr)
                 cu.CtxPopCurrent(&top)
-        self.ptr = 0
+        if status == 0:
+            self.ptr = 0
         return status
 
     def free(self) -> None:
         """Give the memory back now."""
-        self.context.check(self.release(), "cuMemFree")
+        cdef const char *call = NULL
+        cdef int status = self.release(&call)
+        self.context.check(status, call)
 
     def __repr__(self):
         return f"<buffer of {self.bytes} bytes at {self.ptr:#x} on cuda:{self.context.ordinal}>"

@@ -64,7 +64,7 @@ cdef str attributes_of(Step *step)
 cdef int launch(Step *step, void *stream, char *data, void **extra) noexcept nogil
 cdef int set_bytes(Step *step, void **pointers, void *workspace, void *stream) noexcept nogil
 cdef void log_launch(Step *step) noexcept with gil
-cdef bint is_logging
+cdef bint is_logging, is_stepwise
 
 
 # -- Running it, where the tape is: calls from module to module cost what they do ----------------------------

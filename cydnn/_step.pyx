@@ -20,7 +20,7 @@ cdef enum:                                    # CUlaunchAttributeID
     MOST_OF_CLUSTER = 8                       # blocks, on every GPU that has clusters
 
 cdef object launch_log = None
-is_logging = False
+is_logging = is_stepwise = False
 
 
 def log_launches(callback) -> None:
@@ -28,6 +28,12 @@ def log_launches(callback) -> None:
     off. ``attributes``: "cluster=2x1x1 cooperative dependent", "" without any."""
     global launch_log, is_logging
     launch_log, is_logging = callback, callback is not None
+
+
+def wait_for_every_step(bint on) -> None:
+    """Tapes wait for each of their steps, so that one that fails is named. Not while a stream is captured."""
+    global is_stepwise
+    is_stepwise = on
 
 
 cdef void log_launch(Step *step) noexcept with gil:
@@ -178,8 +184,10 @@ def raw_launch_loop(Function function not None, grid, block, bytes data not None
         enter(function.context, &pushed)
         clock_gettime(CLOCK_MONOTONIC, &start)
         for i in range(iterations):
-            status |= cu.LaunchKernel(function.handle, g[0], g[1], g[2], b[0], b[1], b[2], smem, queue,
-                                      NULL, extra)
+            status = cu.LaunchKernel(function.handle, g[0], g[1], g[2], b[0], b[1], b[2], smem, queue,
+                                     NULL, extra)
+            if status:
+                break
         clock_gettime(CLOCK_MONOTONIC, &end)
         leave(pushed)
     if status:

@@ -2,7 +2,7 @@
 cimport cython
 from cpython.long cimport PyLong_AsVoidPtr, PyLong_CheckExact
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t, uintptr_t
 
 from cydnn._context cimport Context, Function
 from cydnn._numbers cimport Numbers, number_t
@@ -27,6 +27,15 @@ cdef struct Pair:                             # a written slot and another slot:
     uint64_t run
     uint64_t other_run
 
+cdef inline bint lies_between(Pair *pair, uintptr_t a, uintptr_t b) noexcept nogil:
+    """The tensor at ``a`` lies in the gaps of the one at ``b``: both have one period, and their runs in it
+    are apart."""
+    cdef uint64_t after
+    if pair.period == 0:
+        return False
+    after = (a - b) % pair.period if a >= b else pair.period - 1 - (b - a - 1) % pair.period
+    return after >= pair.other_run and after + pair.run <= pair.period
+
 
 @cython.final
 cdef class Tape:
@@ -37,6 +46,8 @@ cdef class Tape:
     cdef readonly size_t workspace_bytes, workspace_alignment
     cdef readonly int slot_count, scalar_count, step_count
     cdef readonly bint is_sealed
+    cdef readonly str problem
+    cdef uint64_t serial                      # in the ring of launches
     cdef int pair_count, step_room
     cdef Slot *slots
     cdef Pair *pairs

@@ -11,15 +11,20 @@ from libc.string cimport memset
 from cydnn._address cimport Said, size_of, stream_into
 from cydnn._context cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVERLAPPING, IS_OVER_WORKSPACE,
                              IS_PAGEABLE, IS_SMALL, IS_UNKNOWN, Context, Function, enter, is_known, leave)
-from cydnn._driver cimport driver, need
+from cydnn._driver cimport cu, driver, need
 from cydnn._numbers cimport Numbers, number_t
 from cydnn._operands cimport Operands, objects_into, scratch_into
 from cydnn._step cimport (PATCH_F32, PATCH_F64, PATCH_I32, PATCH_I64, PATCH_MAP, PATCH_POINTER, Patch, Step,
-                          attributes_into, attributes_of, clear, data_into, run, set_into, shape_into)
+                          attributes_into, attributes_of, clear, data_into, is_stepwise, run, set_into,
+                          shape_into)
+
+from itertools import count
 
 from cydnn.given import several
 from cydnn.kernels import kinds
 from cydnn.status import BadParam, NotSupported
+
+cdef object serials = count(1)
 
 cdef dict CODES = {"pointer": PATCH_POINTER, "map": PATCH_MAP, "f32": PATCH_F32, "f64": PATCH_F64,
                    "i32": PATCH_I32, "i64": PATCH_I64}
@@ -27,16 +32,6 @@ cdef dict CODES = {"pointer": PATCH_POINTER, "map": PATCH_MAP, "f32": PATCH_F32,
 
 cdef int refuse_count(tuple pointers) except -1:
     raise BadParam(f"pointers: must be <= {MAX_SLOTS}; got {len(pointers)}")
-
-
-cdef bint lies_between(Pair *pair, uintptr_t a, uintptr_t b) noexcept nogil:
-    """The tensor at ``a`` lies in the gaps of the one at ``b``: both have one period, and their runs in it
-    are apart."""
-    cdef uint64_t after
-    if pair.period == 0:
-        return False
-    after = (a - b) % pair.period if a >= b else pair.period - 1 - (b - a - 1) % pair.period
-    return after >= pair.other_run and after + pair.run <= pair.period
 
 
 @cython.final
@@ -50,11 +45,14 @@ cdef class Tape:
     inplace            (written slot, read slot) pairs that may have exactly the same address
     periods            {(written slot, other slot): (period, run, other's run)} of pairs that may lie between
                        each other, in bytes
+    problem            what it is for, in words: of errors
     """
 
     def __cinit__(self, Context context not None, slots, scalars=(), size_t workspace_bytes=0, inplace=(),
-                  size_t workspace_alignment=16, periods=None):
+                  size_t workspace_alignment=16, periods=None, str problem=""):
         self.operands, scalars = Operands(slots), tuple(scalars)
+        self.problem, self.serial = problem, next(serials)
+        context.tapes[self.serial] = self
         slots = self.operands.rows
         inplace, periods = {tuple(pair) for pair in inplace}, periods or {}
         if max(len(slots), len(scalars)) > MAX_SLOTS:
@@ -223,6 +221,20 @@ cdef class Tape:
         self.start(addresses, PyTuple_GET_SIZE(pointers), scalars, workspace, size_of(workspace_bytes),
                    stream)
 
+    def check(self, pointers, workspace=None, workspace_bytes=0) -> None:
+        """What ``execute`` checks of its memory, and no launch."""
+        cdef void *addresses[MAX_SLOTS]
+        cdef void *scratch
+        cdef bint pushed
+        memories = self.operands.memories(pointers)
+        refuse_count(pointers) if len(memories) > MAX_SLOTS else None
+        for i, memory in enumerate(memories):
+            addresses[i] = <void *><uintptr_t>memory.address
+        scratch_into(workspace, size_of(workspace_bytes), &scratch)
+        enter(self.context, &pushed)
+        admit(self, addresses, scratch, size_of(workspace_bytes), pushed)
+        leave(pushed)
+
     cdef int start(self, void **pointers, Py_ssize_t n, object scalars, object workspace,
                    size_t workspace_bytes, object stream) except -1:
         cdef number_t numbers[MAX_SLOTS]
@@ -327,29 +339,62 @@ cdef int execute_c(Tape tape, void **pointers, number_t *scalars, void *workspac
     cdef Step *step
     cdef const char *call = NULL
     cdef bint pushed
-    cdef int i, rule, slot, other, status = 0
+    cdef int i, status = 0
     tape.is_sealed = True
     if scalars == NULL:
         if tape.numbers.required:
             tape.numbers.refuse_missing()
         scalars = tape.numbers.defaults
     enter(tape.context, &pushed)
-    rule = tape.validate(pointers, workspace, workspace_bytes, &slot, &other)
-    if rule:
-        leave(pushed)
-        return tape.refuse(rule, slot, other, pointers, workspace, workspace_bytes)
+    admit(tape, pointers, workspace, workspace_bytes, pushed)
+    if is_stepwise:
+        wait_before(tape, stream, pushed)
     for i in range(tape.step_count):
         step = &tape.steps[i]
         if step.function != NULL:
             tape.context.ring[tape.context.launches % 16] = step.label
+            tape.context.serials[tape.context.launches % 16] = tape.serial
             tape.context.launches += 1
         status = run(step, pointers, workspace, scalars, tape.numbers.rules, stream, &call)
+        if is_stepwise and status == 0:
+            call, status = "cuStreamSynchronize", cu.StreamSynchronize(stream)
         if status:
             break
     leave(pushed)
-    return fail_step(tape, step, status, call) if status else 0
+    return fail_step(tape, i, status, call) if status else 0
 
 
-cdef int fail_step(Tape tape, Step *step, int status, const char *call) except -1 with gil:
+cdef inline int admit(Tape tape, void **pointers, void *workspace, size_t workspace_bytes,
+                      bint pushed) except -1 nogil:
+    """Refuse what ``validate`` finds; then the context is as it was before."""
+    cdef int slot, other
+    cdef int rule = tape.validate(pointers, workspace, workspace_bytes, &slot, &other)
+    if rule:
+        leave(pushed)
+        return tape.refuse(rule, slot, other, pointers, workspace, workspace_bytes)
+    return 0
+
+
+cdef int wait_before(Tape tape, void *stream, bint pushed) except -1 nogil:
+    """What fails here is none of this tape's."""
+    cdef int status = cu.StreamSynchronize(stream)
+    if status:
+        leave(pushed)
+        return fail_before(tape, status)
+    return 0
+
+
+cdef int fail_before(Tape tape, int status) except -1 with gil:
+    return tape.context.fail(status, "cuStreamSynchronize", NULL,
+                             f"; before the first step of {tape!r}, so by other work on its stream")
+
+
+cdef int fail_step(Tape tape, int number, int status, const char *call) except -1 with gil:
+    cdef Step *step = &tape.steps[number]
     how = attributes_of(step)
-    return tape.context.fail(status, call, step.label, f" with {how}" if how else "")
+    text = (f" with {how}" if how else "") + (f" of {tape.problem}" if tape.problem else "")
+    if step.function == NULL:
+        text = f"; memset{text}"
+    if is_stepwise:
+        text += f", step {number + 1} of {tape.step_count}, each waited for"
+    return tape.context.fail(status, call, step.label, text)

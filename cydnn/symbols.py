@@ -70,5 +70,5 @@ def missing(name: str, served: int) -> str:
     """The sentence of a function that a driver for CUDA version ``served`` does not have."""
     row = next(row for row in SYMBOLS if row.name == name)
     what = f" is for {row.serves} and" if row.serves else ""
-    return (f"{name}:{what} needs an NVIDIA driver for {version(row.since)} or newer; "
-            f"got one for {version(served)}")
+    got = f"got one for {version(served)}" if served else "got one that does not say its version"
+    return f"{name}:{what} needs an NVIDIA driver for {version(row.since)} or newer; {got}"

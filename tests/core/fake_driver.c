@@ -3,49 +3,36 @@
    before first use, cuda.bindings finds it.
 
    For tests, by ctypes: fake_reset, fake_count(name), fake_fail(name, nth, status), fake_last(&Launch),
-   fake_live(kind). */
+   fake_live(kind), and what fake_books.h has.
+
+   Kernels by name: sum_* adds up its parameters, illegal_* breaks the context, nan_* writes a NaN,
+   before_* and behind_* write beside their first tensor (the second parameter says how large it is). */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { DEVICES = 2, CALLS = 256, BLOCKS = 4096, OPTIN_SMEM = 232448 };
+enum { DEVICES = 2, CALLS = 256, SITES = 512, BLOCKS = 4096, OPTIN_SMEM = 232448 };
 enum { OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_DEVICE,
-       INVALID_CONTEXT = 201, INVALID_PTX = 218, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+       INVALID_CONTEXT = 201, INVALID_PTX = 218, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700,
+       CONTEXT_IS_DESTROYED = 709 };
 
 typedef struct { char name[128]; unsigned grid[3], block[3], smem; void *stream; size_t bytes;
                  unsigned char data[4096]; unsigned attributes[5]; } Launch;
 typedef struct Function { char name[128]; int smem_limit; struct Function *next; } Function;
 typedef struct { char *text; Function *functions; } Module;
 typedef struct { char *base; size_t bytes; int device, kind; } Block;    /* 1 pinned, 2 device, 3 managed */
-typedef struct { const char *name; long count, fail_at; int status; } Call;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Call calls[CALLS];
+#include "fake_books.h"
+
 static Block blocks[BLOCKS];
-static int retained[DEVICES], live_modules, live_streams, live_events, live_blocks, is_quick;
+static int retained[DEVICES], live_modules, live_streams, live_events, live_blocks;
 static Launch last;
-static __thread void *stack[16];
-static __thread int depth;
-
-/* Count this call; the status it must fail with, or 0. */
-static int enter(const char *name) {
-    if (is_quick) return 0;
-    int status = 0;
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < CALLS; ++i) {
-        if (!calls[i].name) calls[i].name = name;
-        if (strcmp(calls[i].name, name)) continue;
-        if (++calls[i].count == calls[i].fail_at) status = calls[i].status;
-        break;
-    }
-    pthread_mutex_unlock(&lock);
-    return status;
-}
-#define ENTER do { int failed = enter(__func__); if (failed) return failed; } while (0)
-#define CURRENT (depth ? stack[depth - 1] : NULL)
+static __thread Launch mine;                                        /* the last of this thread */
 
 static void add(int *number, int by) {
     pthread_mutex_lock(&lock);
@@ -53,25 +40,10 @@ static void add(int *number, int by) {
     pthread_mutex_unlock(&lock);
 }
 
-static Call *call(const char *name) {
-    for (int i = 0; i < CALLS; ++i) {
-        if (!calls[i].name) calls[i].name = strdup(name);
-        if (!strcmp(calls[i].name, name)) return &calls[i];
-    }
-    return NULL;
-}
-void fake_reset(void) {
-    for (int i = 0; i < CALLS; ++i) calls[i].count = calls[i].fail_at = 0;
-    is_quick = 0;
-}
-long fake_count(const char *name) { return call(name)->count; }
-void fake_fail(const char *name, long nth, int status) {
-    Call *c = call(name);
-    c->count = 0, c->fail_at = nth, c->status = status;
-}
-void fake_quick(int on) { is_quick = on; }                          /* no counting, no records: for timing */
 void fake_last(Launch *out) { *out = last; }
-int fake_depth(void) { return depth; }
+void fake_mine(Launch *out) { *out = mine; }
+void fake_destroy(int ordinal) { destroyed = &retained[ordinal]; }  /* as cuDevicePrimaryCtxReset */
+void *fake_context(int ordinal) { return &retained[ordinal]; }
 int fake_live(const char *kind) {
     return !strcmp(kind, "modules") ? live_modules
          : !strcmp(kind, "streams") ? live_streams
@@ -119,20 +91,31 @@ int cuDeviceGetAttribute(int *out, int attribute, int device) {
     return OK;
 }
 int cuGetErrorName(int status, const char **out) {
+    ENTER;
     *out = status == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
          : status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
          : status == INVALID_PTX ? "CUDA_ERROR_INVALID_PTX"
          : status == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_FAKE";
     return OK;
 }
-int cuGetErrorString(int status, const char **out) { (void)status; *out = "as the test asked"; return OK; }
+int cuGetErrorString(int status, const char **out) {
+    (void)status; ENTER;
+    *out = "as the test asked";
+    return OK;
+}
 int cuDevicePrimaryCtxRetain(void **out, int device) {
     ENTER;
     add(&retained[device], 1);
     *out = &retained[device];
     return OK;
 }
-int cuDevicePrimaryCtxRelease_v2(int device) { ENTER; add(&retained[device], -1); return OK; }
+void fake_release(int device) {                       /* with its last owner goes the memory of a context */
+    add(&retained[device], -1);
+    for (int i = 0; i < BLOCKS && !retained[device]; ++i)
+        if (blocks[i].base && blocks[i].kind == 2 && blocks[i].device == device)
+            free(blocks[i].base), blocks[i].base = NULL, add(&live_blocks, -1);
+}
+int cuDevicePrimaryCtxRelease_v2(int device) { ENTER; fake_release(device); return OK; }
 int cuCtxGetCurrent(void **out) { ENTER; *out = CURRENT; return OK; }
 int cuCtxSetCurrent(void *context) { ENTER; if (!depth) ++depth; stack[depth - 1] = context; return OK; }
 int cuCtxPushCurrent_v2(void *context) { ENTER; stack[depth++] = context; return OK; }
@@ -202,13 +185,16 @@ static int launch(Function *f, const unsigned *grid, const unsigned *block, unsi
     extra = params ? one_by_one : extra;
     if ((int)smem > f->smem_limit || extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4])
         return INVALID_VALUE;
+    for (int i = 0; i < is_eager; ++i) sched_yield();               /* another thread is here too */
     pthread_mutex_lock(&lock);
     memcpy(last.name, f->name, sizeof last.name);
     memcpy(last.grid, grid, sizeof last.grid), memcpy(last.block, block, sizeof last.block);
     memcpy(last.attributes, attributes, sizeof last.attributes);
     last.smem = smem, last.stream = stream, last.bytes = *(size_t *)extra[3];
     memcpy(last.data, extra[1], last.bytes);
+    mine = last;
     pthread_mutex_unlock(&lock);
+    ON(stream);
     /* A kernel named sum_* checks its own block: out[0] gets the sum of the 64-bit words behind the first
        pointer (threads test). */
     if (!strncmp(f->name, "sum_", 4)) {
@@ -216,6 +202,11 @@ static int launch(Function *f, const unsigned *grid, const unsigned *block, unsi
         for (size_t i = 1; i < *(size_t *)extra[3] / 8; ++i) sum += words[i];
         *(uint64_t *)words[0] = sum;
     }
+    uint64_t *given = extra[1];
+    if (!strncmp(f->name, "illegal_", 8)) pending = ILLEGAL_ADDRESS;
+    if (!strncmp(f->name, "nan_", 4)) *(float *)given[0] = __builtin_nanf("");
+    if (!strncmp(f->name, "before_", 7)) ((char *)given[0])[-1] = 7;
+    if (!strncmp(f->name, "behind_", 7)) ((char *)given[0])[given[1]] = 7;
     return OK;
 }
 int cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -256,32 +247,32 @@ int cuMemAlloc_v2(unsigned long long *out, size_t bytes) {
     *out = (uintptr_t)base;
     return add_block(base, bytes, (int)((int *)CURRENT - retained), 2);
 }
-int cuMemFree_v2(unsigned long long ptr) {
-    ENTER;
+int fake_free(unsigned long long ptr) {
     int status = INVALID_VALUE;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < BLOCKS; ++i)
-        if (blocks[i].base == (char *)ptr)
+        if (ptr && blocks[i].base == (char *)ptr)
             free(blocks[i].base), blocks[i].base = NULL, --live_blocks, status = OK;
     pthread_mutex_unlock(&lock);
     return status;
 }
+int cuMemFree_v2(unsigned long long ptr) { ENTER; return fake_free(ptr); }
 int cuMemGetInfo_v2(size_t *unused, size_t *total) {
     ENTER;
     *unused = 1ull << 32, *total = 1ull << 33;
     return OK;
 }
 int cuMemcpyHtoDAsync_v2(unsigned long long dst, const void *src, size_t n, void *s) {
-    (void)s; ENTER; memcpy((void *)dst, src, n); return OK;
+    ENTER; ON(s); memcpy((void *)dst, src, n); return OK;
 }
 int cuMemcpyDtoHAsync_v2(void *dst, unsigned long long src, size_t n, void *s) {
-    (void)s; ENTER; memcpy(dst, (void *)src, n); return OK;
+    ENTER; ON(s); memcpy(dst, (void *)src, n); return OK;
 }
 int cuMemcpyDtoDAsync_v2(unsigned long long dst, unsigned long long src, size_t n, void *s) {
-    (void)s; ENTER; memmove((void *)dst, (void *)src, n); return OK;
+    ENTER; ON(s); memmove((void *)dst, (void *)src, n); return OK;
 }
 int cuMemsetD8Async(unsigned long long dst, unsigned char value, size_t n, void *s) {
-    (void)s; ENTER; memset((void *)dst, value, n); return OK;
+    ENTER; ON(s); memset((void *)dst, value, n); return OK;
 }
 int cuPointerGetAttributes(unsigned count, int *attributes, void **values, unsigned long long ptr) {
     ENTER;
@@ -298,22 +289,22 @@ int cuPointerGetAttributes(unsigned count, int *attributes, void **values, unsig
 }
 int cuStreamCreateWithPriority(void **out, unsigned flags, int priority) {
     (void)flags, (void)priority; ENTER;
-    *out = malloc(16), ++live_streams;
+    *out = malloc(16), add(&live_streams, 1);
     return OK;
 }
-int cuStreamDestroy_v2(void *stream) { ENTER; free(stream), --live_streams; return OK; }
-int cuStreamSynchronize(void *stream) { (void)stream; ENTER; return OK; }
+int cuStreamDestroy_v2(void *stream) { ENTER; free(stream), add(&live_streams, -1); return OK; }
+int cuStreamSynchronize(void *stream) { ENTER; ON(stream); return OK; }
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
-    (void)stream, (void)event, (void)flags; ENTER; return OK;
+    (void)event, (void)flags; ENTER; ON(stream); return OK;
 }
 int cuEventCreate(void **out, unsigned flags) {
     (void)flags; ENTER;
-    *out = malloc(16), ++live_events;
+    *out = malloc(16), add(&live_events, 1);
     return OK;
 }
-int cuEventDestroy_v2(void *event) { ENTER; free(event), --live_events; return OK; }
+int cuEventDestroy_v2(void *event) { ENTER; free(event), add(&live_events, -1); return OK; }
 int cuEventSynchronize(void *event) { (void)event; ENTER; return OK; }
-int cuEventRecord(void *event, void *stream) { (void)event, (void)stream; ENTER; return OK; }
+int cuEventRecord(void *event, void *stream) { (void)event; ENTER; ON(stream); return OK; }
 int cuEventElapsedTime(float *out, void *start, void *end) {
     (void)start, (void)end; ENTER; *out = 1.5f; return OK;
 }

@@ -2,7 +2,6 @@
 process of its own, on the fake driver."""
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -80,17 +79,6 @@ NEEDS = {                                        # symbol -> what fails without 
 }
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    path = tmp_path_factory.mktemp("driver") / "libfake_cuda.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1",
-                    str(HERE / "fake_driver.c"), "-o", str(path)], check=True)
-    return path
-
-
 def use(driver, **env):
     """{feature: [exception, sentence]} of what fails."""
     root = str(HERE.parent.parent)
@@ -134,3 +122,41 @@ def test_the_sentence_names_what_to_update_to():
     assert missing("cuTensorMapEncodeTiled", 11040) == (
         "cuTensorMapEncodeTiled: is for tensor maps and needs an NVIDIA driver for CUDA 12.0 (driver 525) or "
         "newer; got one for CUDA 11.4")
+
+
+FIRST = '''
+import ctypes, sys
+fake = ctypes.CDLL(sys.argv[1])
+from cydnn import _core
+from cydnn.status import CydnnError
+for status in (1, 3, 100, 101, 803, 999):
+    fake.fake_fail(b"cuInit", 1, status)
+    try:
+        _core.device_count()
+    except CydnnError as error:
+        print(f"{status}: {type(error).__name__}: {error}")
+print(_core.device_count())
+context, needs = _core.Context(0), ((4,), (), (4,), (1,), 0, False)
+for status in (1, 0):
+    fake.fake_fail(b"cuDriverGetVersion", 1, status)
+    try:
+        context.tensor_map(7, *needs)
+    except CydnnError as error:
+        print(f"{type(error).__name__}: {error}")
+'''
+
+
+def test_a_driver_that_does_not_start_is_asked_again(driver):
+    """cuInit fails with one status after the other, then works; a lacking function is said also where the
+    driver does not say its version."""
+    env = {**os.environ, "CYDNN_FAKE_MISSING": "cuTensorMapEncodeTiled"}
+    run = subprocess.run([sys.executable, "-c", FIRST, str(driver)], cwd=HERE.parent.parent, text=True,
+                         capture_output=True, env=env)
+    *failed, count, unknown, known = run.stdout.splitlines()
+    assert count == "2" and len(failed) == 6, run.stderr
+    for status, line in zip((1, 3, 100, 101, 803, 999), failed):
+        assert line.startswith(f"{status}: DriverNotFound: cuda: the driver finds no usable GPU, CUDA_ERROR_")
+        assert f"({status})" in line
+    sentence = "NotSupported: cuTensorMapEncodeTiled: is for tensor maps and needs an NVIDIA driver for CUDA"
+    assert unknown.startswith(sentence) and "got one that does not say its version" in unknown
+    assert known.startswith(sentence) and "got one for CUDA 13.0" in known

@@ -3,6 +3,7 @@ and gives tests its books."""
 import ctypes
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))         # for suppo
 
 library = ctypes.CDLL(os.environ["CYDNN_FAKE_DRIVER"])
 library.fake_count.restype = ctypes.c_long
-library.fake_memory.restype = ctypes.c_void_p
+library.fake_counted.restype = ctypes.c_long
+library.fake_memory.restype = library.fake_context.restype = ctypes.c_void_p
+library.fake_push.argtypes = library.fake_free.argtypes = [ctypes.c_void_p]
 library.fake_memory.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
 
 from cydnn import _core  # noqa: E402
@@ -38,6 +41,9 @@ class Map(ctypes.Structure):
 class Fake:
     """The fake driver's books."""
     reset, quick, depth = library.fake_reset, library.fake_quick, library.fake_depth
+    counted, on_default = library.fake_counted, library.fake_on_default
+    last_for_ever, destroy, pop = library.fake_last_for_ever, library.fake_destroy, library.fake_pop
+    release, free, eager = library.fake_release, library.fake_free, library.fake_eager
 
     def count(self, name):
         return library.fake_count(name.encode())
@@ -56,6 +62,32 @@ class Fake:
         launch = Launch()
         library.fake_last(ctypes.byref(launch))
         return launch
+
+    def mine(self):
+        """The last launch of this thread."""
+        launch = Launch()
+        library.fake_mine(ctypes.byref(launch))
+        return launch
+
+    def books(self):
+        return {kind: self.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks")}
+
+    def called(self):
+        """{function: (calls, places in the callers' code)} of what was called since ``reset``."""
+        found, name, count, places = {}, ctypes.c_char_p(), ctypes.c_long(), ctypes.c_int()
+        for i in range(1000):
+            if not library.fake_called(i, *map(ctypes.byref, (name, count, places))):
+                break
+            if count.value:
+                found[name.value.decode()] = count.value, places.value
+        return found
+
+    @contextmanager
+    def under(self, ordinal):
+        """Another library has made the context of a device current in this thread."""
+        library.fake_push(library.fake_context(ordinal))
+        yield
+        library.fake_pop()
 
 
 @pytest.fixture

@@ -330,37 +330,6 @@ def test_a_sticky_error_marks_the_context_lost_and_names_the_last_launches(fake,
     assert "cuda:1 is lost" in context.lost
 
 
-@pytest.mark.parametrize("call", ["cuCtxGetCurrent", "cuPointerGetAttributes", "cuLaunchKernel"])
-def test_each_call_site_of_execute_may_fail(fake, context, tape, call):
-    memory = [_core.Buffer(context, n) for n in (1024, 64, 1024, 512)]
-    args = pointers(memory), None, memory[3].ptr, 512
-    fake.fail(call, 1, 1)
-    refused(tape, call.split("_")[0], *args, error=ExecutionFailed)
-    assert fake.depth() <= 1
-    tape.execute(*args)
-
-
-@pytest.mark.parametrize("call", ["cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuModuleLoadDataEx",
-                                  "cuModuleGetFunction", "cuFuncGetAttribute", "cuMemAlloc_v2",
-                                  "cuStreamCreateWithPriority", "cuEventCreate", "cuMemcpyHtoDAsync_v2",
-                                  "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuDeviceGetCount"])
-def test_each_cold_call_site_may_fail_without_a_leak(fake, call):
-    def use():
-        context = _core.Context(0)
-        context.load(b".entry cold(", "cold"), _core.Stream(context), _core.Event(context)
-        buffer, data = _core.Buffer(context, 8), np.zeros(8, np.uint8)
-        context.copy_in(buffer, data), context.copy_out(data, buffer)
-    gc.collect()
-    before = [fake.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks")]
-    for nth in (1, 2):
-        fake.fail(call, nth, 1)
-        with pytest.raises(ExecutionFailed, match=r"\(1\)"):
-            use(), use()
-        gc.collect()
-        assert ([fake.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks")] == before
-                and fake.depth() <= 1)
-
-
 def test_threads_share_one_tape(context, kernel):
     """Each thread's launch must see its own pointers and scalars: the fake kernel
     sums its own parameter block."""
