@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from .device.facts import DeviceFacts
 from .graph import FromTensor, Graph
-from .graph.text import from_rows, rows
+from .graph.text import from_rows, problems, rows
 from .heuristics import ANYTHING, Choice, Wish, best, parse
 from .operand import of_slots
 from .status import BadParam
@@ -63,6 +63,11 @@ class Layout:
         if value.uid in self._offsets:
             return Pointer(-1, self._offsets[value.uid] + value.addend)
         return Pointer(self._slot_of[value.uid], value.addend)
+
+    @property
+    def text(self) -> str:
+        """What is computed: what lines of the log and errors say."""
+        return problems(self.graph)
 
     # ---- Which buffers may be one ----
 

@@ -14,7 +14,6 @@ from .heuristics import ANYTHING, Choice, Wish, best
 from .layout import Layout
 from .locks import lock
 from .log import CHOICES, REASONS, log
-from .graph.text import problems
 from .given import shown
 from .status import BadParam
 
@@ -132,7 +131,7 @@ def _say(layout, device):
     """Log the choice, and at the next level why the others refused. Lines begin with the problem."""
     if not log.isEnabledFor(CHOICES):
         return
-    choice, text = layout.choice, problems(layout.graph)
+    choice, text = layout.choice, layout.text
     log.log(CHOICES, "%s: engine=%s workspace=%d device=%s",
             text, choice.name, layout.workspace_bytes, device.name)
     for part in choice.parts if log.isEnabledFor(REASONS) else ():

@@ -10,7 +10,7 @@ from .. import _core, fusion, kernels
 from ..steps import Launch, Memset
 from ..log import PTX, log, watch_launches
 from ..status import CydnnError, NotSupported
-from . import assembled
+from . import assembled, guarded
 from .facts import DeviceFacts, generation, known
 
 
@@ -24,6 +24,8 @@ class CudaDevice:
         self.facts = facts_of(self.context)
         self._functions: dict = {}          # (kernel, what is spliced) -> _core.Function
         kernels.names()                     # reads the manifest now rather than while the first plan is built
+        self.guards = guarded.asked()
+        _core.wait_for_every_step("sync" in self.guards)
         watch_launches()
 
     def __repr__(self):
@@ -33,7 +35,10 @@ class CudaDevice:
 
     def alloc(self, size_bytes: int) -> _core.Buffer:
         """Device memory, freed with the object. Raises AllocFailed."""
-        return _core.Buffer(self.context, size_bytes)
+        buffer = _core.Buffer(self.context, size_bytes)
+        if "init" in self.guards:
+            self.memset(buffer, guarded.FILL, buffer.bytes)
+        return buffer
 
     def copy_in(self, ptr, array, stream=0):
         """Copy a NumPy array, packed in C order, to ``ptr``."""
@@ -71,19 +76,19 @@ class CudaDevice:
 
     # ---- Plans ----
 
-    def compile(self, plan) -> _core.Tape:
+    def compile(self, plan) -> _core.Tape | guarded.Guarded:
         """The tape of a plan: images chosen and loaded, parameters packed, pointers and scalars
-        left to be patched at execute."""
+        left to be patched at execute. Between guards, if CYDNN_DEBUG asks for them."""
         tape = _core.Tape(
             self.context, plan.operands, [default for _, default in plan.scalars], plan.workspace_bytes,
-            plan.inplace, periods=plan.periods)
+            plan.inplace, periods=plan.periods, problem=plan.text)
         for step in plan.steps:
             if type(step) not in STEPS:
                 raise NotSupported(
                     f"{self.name}: a step must be one of {', '.join(t.__name__ for t in STEPS)}; "
                     f"got {type(step).__name__}")
             STEPS[type(step)](self, tape, step)
-        return tape
+        return guarded.Guarded(tape, self, self.guards) if self.guards - {"sync"} else tape
 
     def function(self, name: str, fuse=None, ways=()) -> _core.Function:
         """The kernel ``name``, with ``fuse`` spliced into its marks for these ``ways`` of going,

@@ -73,7 +73,8 @@ def test_everything_can_be_loaded_at_once(gpu, fake):
 
 def plan(steps, **facts):
     return SimpleNamespace(**{**dict(operands=(Operand("x", 64, 16), Operand("y", 64, 16, True)), inplace=[],
-                                     periods={}, scalars=[("alpha", 2.0)], steps=steps, workspace_bytes=0),
+                                     periods={}, text="", scalars=[("alpha", 2.0)], steps=steps,
+                                     workspace_bytes=0),
                               **facts})
 
 
