@@ -10,10 +10,44 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import warnings
 
 log = logging.getLogger("cydnn")
 LEVELS = {1: logging.INFO, 2: logging.DEBUG, 3: 8, 4: 6}
 CHOICES, REASONS, LAUNCHES, PTX = logging.INFO, logging.DEBUG, 8, 6
+
+
+class File(logging.FileHandler):
+    """The file of CYDNN_LOG_FILE, opened for the first line. Where it cannot be written, as on a full disk,
+    one warning says so; there are no more lines, and what was to be computed is."""
+    is_broken = False
+
+    def __init__(self, path):
+        super().__init__(path, delay=True)
+
+    def emit(self, record):
+        try:
+            if not self.is_broken:
+                super().emit(record)
+        except OSError as error:
+            self._give_up(error)
+
+    def handleError(self, record):
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):
+            self._give_up(error)
+        else:
+            super().handleError(record)
+
+    def _give_up(self, error):
+        self.is_broken, stream, self.stream = True, self.stream, None
+        try:
+            if stream is not None:
+                stream.close()
+        except OSError:                          # once more what is known
+            pass
+        warnings.warn(f"CYDNN_LOG_FILE: no more lines are written: {error}", RuntimeWarning, stacklevel=2)
 
 
 def configure(level: str | None = None):
@@ -24,7 +58,7 @@ def configure(level: str | None = None):
     number = int(text) if text in ("1", "2", "3", "4") else 0
     if number and not any(getattr(h, "cydnn", False) for h in log.handlers):
         path = os.environ.get("CYDNN_LOG_FILE")
-        handler = logging.FileHandler(path) if path else logging.StreamHandler()
+        handler = File(path) if path else logging.StreamHandler()
         handler.cydnn = True
         handler.setFormatter(logging.Formatter("%(message)s [%(name)s %(asctime)s]"))
         log.addHandler(handler)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from pathlib import Path
 
 HASH_BYTES = 32
@@ -40,7 +41,7 @@ def keep(text: bytes, sm: int, code: bytes) -> Path:
     """Put machine code there, in one step: a reader sees all of it or nothing."""
     path = place(text, sm)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     part.write_bytes(hashlib.sha256(code).digest() + code)
     os.replace(part, path)
     return path
