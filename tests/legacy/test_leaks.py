@@ -1,65 +1,20 @@
 """Calls and descriptors leave nothing behind. ``CYDNN_CALLS=1000000`` makes a million calls and a hundred
 thousand of each descriptor; without it there are few."""
 import copy
-import gc
 import os
-import tracemalloc
 
 import numpy as np
 import pytest
 
 from cydnn import cudnn as c
-from cydnn._core import Descriptor
+from support.leaks import ROOM, check, growth, resident
 
 from .arrays import conv_desc, filter_desc, tensor_desc
 from .test_descriptors import CREATE, DESCRIPTORS
 
 CALLS = int(os.environ.get("CYDNN_CALLS", 4000))
 DEVICES = ["numpy", pytest.param("cuda:0", marks=pytest.mark.gpu)]
-ROOM = 1 << 20                                   # bytes of resident memory that may come and go
-TRACED = 2000                                    # rounds: one object kept in each were 32 KB and more
 MANY = 70_000                                    # contents: more than are remembered
-PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-def resident() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * PAGE
-
-
-def descriptors() -> int:
-    gc.collect()
-    return sum(isinstance(thing, Descriptor) for thing in gc.get_objects())
-
-
-def growth(step, count, settle=lambda: None) -> dict:
-    """What ``count`` rounds of ``step`` leave: objects, bytes that Python knows of, bytes of the process.
-    As many rounds come before: a driver's queue grows to what it needs once. ``settle`` empties it."""
-    for _ in range(max(count, 100)):
-        step()
-    for _ in range(4):                           # what leaks does so each time, what others do not
-        settle()
-        alive, before = descriptors(), resident()
-        for _ in range(count):
-            step()
-        settle()
-        found = dict(descriptors=descriptors() - alive, resident=resident() - before)
-        if found["resident"] < ROOM:
-            break
-    tracemalloc.start()
-    step()
-    start = tracemalloc.get_traced_memory()[0]
-    for _ in range(TRACED):
-        step()
-    gc.collect()
-    found["traced"] = tracemalloc.get_traced_memory()[0] - start
-    tracemalloc.stop()
-    return found
-
-
-def check(found):
-    print(found)
-    assert found["descriptors"] <= 0 and found["traced"] < 16_000 and found["resident"] < ROOM, found
 
 
 @pytest.mark.parametrize("function", CREATE)
