@@ -143,6 +143,7 @@ int cuModuleLoadDataEx(void **out, const char *image, unsigned count, int *optio
 }
 int cuModuleUnload(Module *module) {
     ENTER;
+    for (Function *f = module->functions, *next; f; f = next) next = f->next, free(f);
     free(module->text), free(module);
     add(&live_modules, -1);
     return OK;
@@ -156,7 +157,7 @@ int cuModuleGetFunction(void **out, Module *module, const char *name) {
     Function *f = module->functions;
     while (f && strcmp(f->name, name)) f = f->next;
     if (!f) {
-        f = calloc(1, sizeof *f);           /* lives as long as the process: CUDA never frees a function */
+        f = calloc(1, sizeof *f);
         snprintf(f->name, sizeof f->name, "%s", name);
         f->smem_limit = 49152, f->next = module->functions, module->functions = f;
     }

@@ -19,6 +19,7 @@ from cydnn._context import STICKY
 from cydnn._driver import ERRORS
 from cydnn.status import CydnnError, ExecutionFailed, NotSupported
 from cydnn.symbols import SYMBOLS
+from support.leaks import HELD, malloced
 
 import sites
 from conftest import PTX
@@ -310,6 +311,31 @@ def test_every_call_may_fail(fake, one, monkeypatch):
                 if found:
                     wrong.append(f"{function} the {nth}. time, status {status}: {found}")
     assert not wrong and not unraisable, f"{len(wrong)} faults:\n" + "\n".join(wrong[:20]) + str(unraisable)
+
+
+def kept(work, rounds=10):
+    """(bytes of malloc, Python objects) that a round leaves."""
+    gc.collect()
+    held, objects = malloced(), sys.getallocatedblocks()
+    for _ in range(rounds):
+        work()
+    gc.collect()
+    return (malloced() - held) / rounds, (sys.getallocatedblocks() - objects) / rounds
+
+
+@pytest.mark.parametrize("one", SCENARIOS, ids=lambda one: one.name)
+def test_faults_leave_no_memory(fake, one):
+    """Of the host: neither bytes nor objects, whichever call fails."""
+    want, _, _ = attempt(fake, one)
+    for function, (count, _) in fake.called().items():
+        name = symbol(function)[2:]
+        if one.is_narrow or one.silent.get(name) or name not in {s.partition(" ")[2] for s in one.sites}:
+            continue                             # what stays is in the books of the fake driver
+        for _ in range(5):                       # what leaks does so each time, what others do not
+            found = kept(lambda: check(fake, one, want, (function, count, 1)))
+            if found[0] < HELD and found[1] < 0.5:
+                break
+        assert found[0] < HELD and found[1] < 0.5, (function, found)
 
 
 def test_every_site_has_a_scenario():
