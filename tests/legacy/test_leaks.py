@@ -1,6 +1,7 @@
 """Calls and descriptors leave nothing behind. ``CYDNN_CALLS=1000000`` makes a million calls and a hundred
 thousand of each descriptor; without it there are few."""
 import copy
+import gc
 import os
 
 import numpy as np
@@ -15,6 +16,15 @@ from .test_descriptors import CREATE, DESCRIPTORS
 CALLS = int(os.environ.get("CYDNN_CALLS", 4000))
 DEVICES = ["numpy", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 MANY = 70_000                                    # contents: more than are remembered
+
+
+@pytest.fixture(autouse=True)
+def only_what_is_new():
+    """What other tests have left in this process is neither counted nor looked through."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("function", CREATE)
