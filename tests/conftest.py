@@ -8,7 +8,11 @@ import pytest
 from cydnn import device as devices
 from cydnn.status import CydnnError
 
-from support import record
+from support import record, share
+
+
+def pytest_configure(config):
+    share.begin()
 
 
 def _gpu():
@@ -72,5 +76,5 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
                             len(stats.get("passed", ())),
                             len(stats.get("failed", ())) + len(stats.get("error", ())))
         terminalreporter.write_line(f"GPU record written: {path}")
-    for line in record.staleness():
+    for line in (share.words(), *record.staleness()):
         terminalreporter.write_line(line)

@@ -1,0 +1,32 @@
+"""What a plain run takes a share of, drawn anew for each run. The run's last lines name its seed:
+``CYDNN_SEED=<seed>`` draws the same again, ``CYDNN_ALL=1`` takes the whole.
+
+Only what is right as a whole may be drawn from: a share saves time, it hides nothing.
+"""
+from __future__ import annotations
+
+import os
+import random
+import time
+
+ALL = os.environ.get("CYDNN_ALL", "") not in ("", "0")
+
+
+def begin():
+    """A run that was given no seed draws one, before it starts processes."""
+    if not os.environ.get("CYDNN_SEED"):
+        os.environ["CYDNN_SEED"] = str(time.time_ns() % 10 ** 9)
+
+
+def words() -> str:
+    """How this run is repeated."""
+    return f"shares: CYDNN_SEED={os.environ['CYDNN_SEED']}, CYDNN_ALL=1 takes the whole"
+
+
+def of(items, count: int, key: str) -> list:
+    """``count`` of the items in their order, or all; the same for one seed and key."""
+    items = list(items)
+    if ALL or count >= len(items):
+        return items
+    rng = random.Random(f"{os.environ.get('CYDNN_SEED', '')} {key}")
+    return [items[i] for i in sorted(rng.sample(range(len(items)), count))]
