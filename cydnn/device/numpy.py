@@ -59,6 +59,8 @@ def view(desc, address: int) -> np.ndarray:
 
 def _bits(desc) -> np.ndarray:
     """The number of the bit of each element of a packed tensor."""
+    if not desc.count:                           # beside a dim of 0 another may have any size
+        return np.empty(desc.dims, np.int64)
     index = np.zeros(desc.dims, np.int64)
     for axis, (size, stride) in enumerate(zip(desc.dims, desc.strides)):
         index += (np.arange(size) * stride).reshape([-1 if a == axis else 1 for a in range(desc.rank)])

@@ -80,7 +80,7 @@ class SoftmaxFwd(Softmax, reads="x", writes="y"):
 
     def magnitude(self, arrays, scalars, results):
         top, x = np.abs(results["y"]), np.abs(arrays["x"])
-        spread = x + x.max(axis=self.axes(x.ndim), keepdims=True)
+        spread = x + x.max(axis=self.axes(x.ndim), keepdims=True, initial=0)
         return {"y": top + spread if self.algorithm == "log" else top * (1 + spread)}
 
     def terms(self, x, y):

@@ -104,6 +104,15 @@ def test_refusals(form, sentence):
     assert sentence in list(BY_INDEX[115].refuse(match(Problem.parse(f"conv_fprop {form}")), H200))
 
 
+@pytest.mark.parametrize("form", ["n0c4h8w8 k4r3s3", "n2c4h8w8 k0r3s3"])
+def test_nothing_is_launched_for_an_empty_output(form):
+    p = match(Problem.parse(f"conv_fprop {form} f32"))
+    for index in (114, 115):
+        assert not BY_INDEX[index].reasons(p, H200) and not steps(BY_INDEX[index], p, H200)
+    nothing_to_sum = match(Problem.parse("conv_dgrad n2c4h8w8 k0r3s3 f32"))
+    assert BY_INDEX[135].reasons(nothing_to_sum, H200) == ("w must have elements; got dims (0, 4, 3, 3)",)
+
+
 @pytest.mark.parametrize("index", OUT)
 def test_the_workspace_has_a_limit(index):
     """Large problems run in parts; every configuration that is offered has a plan."""

@@ -83,6 +83,8 @@ class Winograd(Engine):
         g = self.geometry(p)
         if g.groups != 1:
             yield f"there must be one group; got {g.groups}"
+        if not filters.count and result.count:
+            yield f"w must have elements; got dims {filters.dims}"
         yield from too_many(f"pixels of {p.op.writes[0]} (n and spatial dims)",
                             result.n * prod(n + self.out for n in result.spatial))
         yield from too_many("channels", max(filters.c, filters.n), 8 * 65535)
@@ -144,7 +146,7 @@ class Winograd(Engine):
     def plan(self, p, dev, config):
         to, rows = self.seen(p), self._rows(self.seen(p), config.parts)
         tiles, down, along = self._tiles(to)
-        if tiles == 0:
+        if not (tiles and to.outputs):
             return []
         pitch, point = self._pitch(to), self.points
         rows = min(rows, ceil_div(tiles, 4) * 4)
