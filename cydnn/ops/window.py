@@ -30,6 +30,6 @@ def neighbours(window: int) -> tuple:
 
 def window_sum(x, axis: int, behind: int, ahead: int):
     """Sums of x over i - behind to i + ahead of one dim, cut at the ends."""
-    size = x.shape[axis]
     room = np.pad(x, [(behind, ahead) if a == axis else (0, 0) for a in range(x.ndim)])
-    return sum(np.take(room, range(k, k + size), axis) for k in range(behind + ahead + 1))
+    before = (slice(None),) * axis
+    return sum(room[(*before, slice(k, k + x.shape[axis]))] for k in range(behind + ahead + 1))

@@ -11,6 +11,7 @@ import inspect
 import json
 import random
 import re
+import resource
 import sys
 import time
 import traceback
@@ -27,6 +28,7 @@ from cydnn.legacy.arguments import FUNCTIONS
 from cydnn.status import CydnnError
 
 LONGEST = 20                                     # seconds of a call; beyond it hangs
+MOST_KIB = 512 << 10                             # that one call may add to the most memory that was in use
 PYTHON = re.compile(r"\S+\(\) (missing|got|takes)|<enum .* cannot extend")      # its own sentence on a call
 SENTENCE = re.compile(r"\S+: (.* )?(must|takes) ", re.S)
 
@@ -102,6 +104,7 @@ class Attack:
 
     def call(self, called: str, function, /, *args, **kw):
         """The result, or None. An exception that may not come out is remembered."""
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
         try:
             return function(*args, **kw)
@@ -109,6 +112,8 @@ class Attack:
             self.judge(called, error, args, kw)
         finally:
             faulthandler.cancel_dump_traceback_later()
+            if (more := resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) > MOST_KIB:
+                self.wrong(f"{called}: {more >> 10} MiB of memory", " ".join(map(shown, args)))
 
     def judge(self, name, error, args, kw):
         is_own = isinstance(error, CydnnError) or type(error) in (TypeError, ValueError)
