@@ -18,7 +18,8 @@ from cydnn import fusion, kernels, plan
 from cydnn.steps import Launch
 
 from .compare import compare
-from .matrix import EXACT_OPS, Prepared, execute
+from .matrix import Prepared, execute
+from .regimes import SUMS
 
 FLOAT = r"(?:ftz\.)?(?:b?f16|b?f16x2|f32|f64)"
 PRODUCT = re.compile(rf"\bmul\.{FLOAT}\s+(%\w+)")
@@ -39,7 +40,7 @@ ROUNDING = 2.0 ** -24                       # of a float32 sum: an error of the 
 
 def has_exact(kind: str, problem) -> bool:
     """The same bits are owed for small integers, though not for others."""
-    return kind == "tensor" and problem.op.name in EXACT_OPS
+    return kind == "tensor" and problem.op.name in SUMS
 
 
 def setting(problem, seed: int, exact: bool) -> Prepared:

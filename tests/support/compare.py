@@ -55,8 +55,9 @@ def compare(got, want, allowed, desc) -> Report:
                      & (np.sign(got) == np.sign(want)))
     if good.all():
         return Report(True, "")
-    error = np.where(good, 0.0, np.where(np.isnan(error), np.inf,
-                                         error / np.maximum(np.broadcast_to(allowed, error.shape), 1e-300)))
+    with np.errstate(over="ignore"):
+        error = np.where(good, 0.0, np.where(np.isnan(error), np.inf, error / np.maximum(
+            np.broadcast_to(allowed, error.shape), 1e-300)))
     at = np.unravel_index(int(np.argmax(error)), error.shape)
     return Report(False,
                   f"{(~good).sum()} of {good.size} wrong; worst at {tuple(map(int, at))}: "

@@ -53,6 +53,46 @@ def exact(problem, scalars) -> bool:
         for n, d in problem.operands.items() if d is not None and n in op.reads)
 
 
+SUMS = ("conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "gen_stats", "op_tensor",
+        "scale_tensor", "reduction", "pooling_fwd", "pooling_bwd", *MOVING)    # whole numbers stay whole
+NOT_WHOLE = ("norm2",)                           # modes of these that give other numbers
+OTHER_NUMBERS = {"winograd", "fft"}              # notes of engines that do arithmetic in others
+
+
+def whole_numbers(op, d, gen) -> np.ndarray:
+    """Small ones that are not 0, for an operand of an op: sums of them are exact in any order, and few
+    outputs are 0."""
+    most = 2 if getattr(op, "mode", "").startswith("mul") else 4    # products of powers of two are exact
+    values = gen.integers(1, most + 1, d.dims) * gen.choice([-1.0, 1.0], d.dims)
+    return np.abs(values) if d.dtype.kind == "int" and d.dtype.lowest == 0 else values
+
+
+def sums_exactly(problem, scalars, magnitude, old) -> bool:
+    """Is every order of the sums behind the outputs exact, where all inputs are small whole numbers?
+    ``magnitude``, ``old``: {output: sum of absolute values, what it held}."""
+    op, math = problem.op, dtypes.BY_NAME[problem.op.math]
+    if op.name not in SUMS or getattr(op, "mode", "") in NOT_WHOLE or not _divides_exactly(problem):
+        return False
+    factors = [abs(value) for name, value in scalars.items()]
+    if any(f * 8 % 1 or f > 8 for f in factors):
+        return False
+    size = lambda name, of: float(np.max(np.abs(of[name]), initial=0)) if of.get(name) is not None else 0.0
+    most = max(size(n, magnitude) + size(n, old) for n in magnitude)
+    return most * 8 * max([1.0, *factors]) ** 2 <= 1 / math.eps
+
+
+def _divides_exactly(problem) -> bool:
+    """Does an average divide by powers of two alone?"""
+    op, descs = problem.op, problem.operands
+    if op.name.startswith("pooling") and op.mode != "max":
+        found = np.unique(op._divisor(descs["x" if "dx" not in descs else "dx"].dims))
+    elif op.name == "reduction" and op.mode == "avg":
+        found = np.array([float(op.terms(**descs))])
+    else:
+        return True
+    return bool((np.frexp(found)[0] == 0.5).all() and (found <= 64).all())
+
+
 def slices(problem, name) -> np.ndarray:
     """A number for each element of an operand; no sum of the op has elements of two numbers."""
     op, d = problem.op, problem.operands[name]
