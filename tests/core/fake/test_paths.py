@@ -14,7 +14,8 @@ from support import threads
 
 OF_EXECUTE = {"cuCtxGetCurrent", "cuLaunchKernel", "cuLaunchKernelEx", "cuMemsetD8Async",
               "cuTensorMapReplaceAddress"}
-FIRST = {"cuPointerGetAttributes"}               # an address that is not known yet
+# What an address is: asked once, and again where three that are in use have one of 256 places.
+ADDRESS = {"cuPointerGetAttributes"}
 NAMES = tuple(Calls().paths)
 
 
@@ -31,7 +32,8 @@ def test_execute_asks_for_launches_only(fake, calls, name):
     fake.reset()
     calls.paths[name]()
     called = fake.called()
-    assert called.keys() <= OF_EXECUTE and any("Launch" in n or "Memset" in n for n in called), called
+    assert called.keys() <= OF_EXECUTE | ADDRESS, called
+    assert any("Launch" in function or "Memset" in function for function in called)
     assert called["cuCtxGetCurrent"][0] == 1 and fake.on_default() == 0
     assert not fake.last().name or fake.last().stream == STREAM
 
@@ -44,7 +46,7 @@ def test_a_call_on_the_default_stream_is_seen(fake, calls):
     with_default.run()
     assert fake.on_default() >= len(NAMES)
     with_default.place.alloc(16).free()
-    assert not fake.called().keys() <= OF_EXECUTE | FIRST
+    assert not fake.called().keys() <= OF_EXECUTE | ADDRESS
 
 
 def python_in(call):
@@ -114,7 +116,7 @@ def test_a_failing_call_is_named_and_the_next_one_works(fake, calls, name):
     fake.reset()
     call()
     for function, (count, _) in fake.called().items():
-        for nth in sorted({1, count}):
+        for nth in sorted({1, count} if function not in ADDRESS else ()):
             for status in (1, 2, 201, 720, 912):
                 fake.reset()
                 fake.fail(function, nth, status)
@@ -148,7 +150,7 @@ def test_what_fails_on_the_way_to_a_first_call_is_named_and_leaves_nothing(fake)
     for function, (count, _) in fake.called().items():
         if function in ("cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRelease_v2", "cuModuleUnload"):
             continue                             # of destructors: test_faults.py
-        for nth in sorted({1, min(2, count), count}):
+        for nth in sorted({1, min(2, count), 2 if function in ADDRESS else count}):
             for status in (2, 700):              # what is lost is not given back
                 before = fake.books()
                 check_cold(fake, function, nth, status)
