@@ -31,9 +31,14 @@ SHARING = [n for n in mutation.smallest()
 def test_nothing_is_reported(number, name):
     """And the bits are the same where the engine says that they are."""
     device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
-    trial = Trial(debug.cases(name, device.facts)[0], device)
+    trial = Trial(least(debug.cases(name, device.facts)), device)
     seeds = {(EACH * number + i) % SCHEDULES for i in range(EACH)}
     assert len(bits_of(trial, device, seeds)) == 1 or "deterministic" not in trial.case.engine.notes
+
+
+def least(cases):
+    """The first of those, or one that moves a tenth of its bytes or less."""
+    return next((c for c in cases if 10 * c.problem.bytes <= cases[0].problem.bytes), cases[0])
 
 
 def bits_of(trial, device, seeds) -> set:
