@@ -1,7 +1,14 @@
 """Devices for tests, the ``gpu`` marker, and the GPU record that a run on a GPU leaves."""
 from __future__ import annotations
 
+import gc
 import json
+import os
+
+# A process per core is enough: NumPy's threads would wait for each other, spinning.
+# The processes of xdist are started by one that has read this.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
@@ -34,6 +41,13 @@ def gpu():
     if device is None:
         pytest.skip("needs a CUDA device")
     return device
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only_what_is_new():
+    """The garbage collector does not go through what earlier files have left, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):
