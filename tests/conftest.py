@@ -51,6 +51,9 @@ def only_what_is_new():
 
 
 def pytest_collection_modifyitems(config, items):
+    kept = share.kept(items)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
     if any(item.get_closest_marker("gpu") for item in items) and _gpu() is None:
         skip = pytest.mark.skip(reason="needs a CUDA device")
         for item in items:

@@ -39,6 +39,7 @@ def drawn(rng) -> Problem:
                         "dx": of(rng.choice([kind, kind, kind, "f32", "f16", "bf16"]), x)})
 
 
+@pytest.mark.share(20)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_problems(seed):
     hopper.check_drawn(ENGINE, drawn, seed)
@@ -64,6 +65,7 @@ CORNERS = {                                      # what each is there for -> (ro
 }
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner):
     rows, line = CORNERS[corner]

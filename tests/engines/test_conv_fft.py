@@ -117,6 +117,7 @@ GEOMETRIES = [
 ]
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("index", ALL)
 @pytest.mark.parametrize("text", GEOMETRIES)
 def test_every_geometry(interpreter, index, text):

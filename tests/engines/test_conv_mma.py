@@ -99,6 +99,7 @@ CORNERS = {                                      # what each is there for -> x, 
 }
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize("corner", CORNERS)
 @pytest.mark.parametrize("op_class", [ConvFprop, ConvDgrad, ConvWgrad])
 def test_corners(op_class, corner):

@@ -41,6 +41,7 @@ def drawn(rng) -> Problem:
     return Problem(op, dict(x=image, dy=channels_last(rng, kind, dy), dw=found))
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("seed", range(24))
 def test_random_problems(seed):
     hopper.check_drawn(FIRST, drawn, seed)
@@ -73,6 +74,7 @@ CORNERS = {                                      # what each is there for -> pro
 }
 
 
+@pytest.mark.share(9)
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner):
     """Each in one tile, all tiles in turn."""

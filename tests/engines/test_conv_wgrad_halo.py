@@ -21,6 +21,7 @@ def drawn(rng) -> Problem:
     return hopper.wgrad(rng, strides=[1], sides=[1, 3, 5, 8, 19], taps=[1, 2, 3, 3, 5])
 
 
+@pytest.mark.share(14)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_problems(seed):
     hopper.check_drawn(HALO, drawn, seed)
@@ -45,6 +46,7 @@ CORNERS = {                                      # what each is there for -> pro
 }
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner):
     problem = Problem.parse(CORNERS[corner])

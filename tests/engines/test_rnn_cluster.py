@@ -39,6 +39,7 @@ def offered(line):
     return problem, list(ENGINE.configs(alone.match(problem), H200))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("line", LINES)
 def test_every_configuration(line):
     problem, configs = offered(line)
@@ -49,6 +50,7 @@ def test_every_configuration(line):
         assert outcome.ran and not outcome.findings, (config, outcome)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_any_network_in_any_order_of_threads(seed):
     """Of random networks those that it takes; initial and last states lie as the op allows."""

@@ -35,6 +35,7 @@ def offered(line):
     return problem, [c for c in ENGINE.configs(alone.match(problem), H200) if c.team == 2]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("line", LINES)
 def test_every_configuration(line):
     problem, configs = offered(line)
@@ -45,6 +46,7 @@ def test_every_configuration(line):
         assert outcome.ran and not outcome.findings, (config, outcome)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_any_network_in_any_order_of_threads(seed):
     rng, taken = random.Random(seed), 0

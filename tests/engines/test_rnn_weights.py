@@ -64,6 +64,7 @@ def test_h_where_it_lies(network, kind):
     hopper.check(ENGINE, Problem.parse(f"rnn_bwd_weights {network} {kind}"), None, plain)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("network", [
     "t3n80i4 cell=gru hidden=8 bidirectional=True", "t2n150i3 cell=lstm hidden=5",
@@ -76,6 +77,7 @@ def test_every_number_of_splits(network, kind):
         hopper.check(ENGINE, problem, config, plain)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_network_in_any_order_of_threads(seed):
     rng, device = random.Random(seed), hopper.device()

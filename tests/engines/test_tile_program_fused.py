@@ -36,6 +36,7 @@ def graph_of(problem, names, keeps: bool) -> Graph:
                   Node(Pointwise(mode="relu_fwd"), dict(x=ADDED, y=Y))], tensors)
 
 
+@pytest.mark.share(7)
 @pytest.mark.parametrize("keeps", [False, True], ids=["one output", "two outputs"])
 @pytest.mark.parametrize("tile", ["128x256", "128x128", "64x256", "64x128", "128x64"])
 @pytest.mark.parametrize("kind", LINES)

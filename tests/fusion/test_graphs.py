@@ -46,6 +46,7 @@ def check(choices, graph, values, device):
         assert not wrong, f"{choice.text}\n" + "\n".join(wrong)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80"])
 @pytest.mark.parametrize("wide", [True, False], ids=["wide", "also small"])
 @pytest.mark.parametrize("part", range(2))
@@ -68,6 +69,7 @@ def configured(choice, rng, facts):
     return replace(choice, parts=tuple(parts))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("op", graphs.FORMS, ids=lambda o: o.name)
 @pytest.mark.parametrize("part", range(2))
 def test_anchors(op, part):

@@ -17,6 +17,7 @@ SMOOTH = ("norm_add_relu", "silu", "softmax_of_scores", "three_outputs")
 COUNT = int(os.environ.get("CYDNN_GRAPHS", "300"))
 
 
+@pytest.mark.share(40)
 @pytest.mark.parametrize("seed", range(80))
 def test_on_the_interpreter(seed):
     graph, smooth = dag(seed)
@@ -29,6 +30,7 @@ def test_node_by_node_on_the_interpreter(seed):
     assert check(graph, smooth, device.get("ptx:sm_80"), seed, Wish(mode="fallback")) == []
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", LISTED)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
 def test_the_listed_graphs(name, target):

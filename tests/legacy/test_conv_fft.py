@@ -55,6 +55,7 @@ def run(handle, size_of, call, before, after, conv, algo, out):
     check(out, *after)
 
 
+@pytest.mark.share(26)
 @pytest.mark.parametrize("mode", (c.CUDNN_CONVOLUTION, c.CUDNN_CROSS_CORRELATION))
 @pytest.mark.parametrize("x_dims, w_dims, pad, dtype", [
     (*case, dtype) for case in CASES for dtype in (FLOAT, HALF, BFLOAT16, DOUBLE)

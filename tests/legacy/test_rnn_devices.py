@@ -46,6 +46,7 @@ def agree(here, there, dtype, mode):
     assert there.stray_bytes() == 0
 
 
+@pytest.mark.share(40)
 @pytest.mark.parametrize("dtype", (FLOAT, DOUBLE, HALF, BFLOAT16))
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mode", (RELU, TANH, LSTM, GRU))

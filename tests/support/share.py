@@ -23,6 +23,18 @@ def words() -> str:
     return f"shares: CYDNN_SEED={os.environ['CYDNN_SEED']}, CYDNN_ALL=1 takes the whole"
 
 
+def kept(items) -> set:
+    """The collected tests without those that ``@pytest.mark.share(n)`` leaves out: n of a function's stay."""
+    functions = {}
+    for item in items:
+        if marker := item.get_closest_marker("share"):
+            functions.setdefault((item.path, item.originalname), (marker.args[0], []))[1].append(item)
+    drawn = {(path, name): of(found, count, f"{path.name} {name}")
+             for (path, name), (count, found) in functions.items()}
+    left_out = {item for key, (_, found) in functions.items() for item in set(found) - set(drawn[key])}
+    return set(items) - left_out
+
+
 def of(items, count: int, key: str) -> list:
     """``count`` of the items in their order, or all; the same for one seed and key."""
     items = list(items)

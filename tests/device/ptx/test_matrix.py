@@ -31,6 +31,7 @@ def small(op_class, rng):
             return problem
 
 
+@pytest.mark.share(54)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize("op_class", OPS, ids=lambda o: o.__name__)
 def test_engines(op_class, target):
