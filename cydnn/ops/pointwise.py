@@ -102,7 +102,7 @@ MODES: dict[str, Mode] = {
     "gen_index": Mode(1, lambda x, o: np.broadcast_to(np.arange(x.shape[o.axis], dtype=np.float64).reshape(
         [-1 if i == o.axis else 1 for i in range(x.ndim)]), x.shape), ("axis",)),
     "relu_fwd": Mode(1, _relu, _RELU), "tanh_fwd": _1(np.tanh), "sigmoid_fwd": _1(_sigmoid),
-    "elu_fwd": Mode(1, lambda x, o: np.where(x > 0, x, o.elu_alpha * np.expm1(np.minimum(x, 0))),
+    "elu_fwd": Mode(1, lambda x, o: np.where(x > 0, x, o.elu_alpha * np.expm1(np.where(x > 0, 0, x))),
                     ("elu_alpha",)),
     "gelu_fwd": _1(lambda x: 0.5 * x * (1 + erf64(x * _SQRT_HALF))),
     "softplus_fwd": Mode(1, lambda x, o: _softplus(x, o.softplus_beta), ("softplus_beta",)),

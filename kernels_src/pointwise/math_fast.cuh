@@ -27,15 +27,15 @@ struct Fast {
     static DEVICE float tanh(float x) {                     // below 0.3 the quotient cancels: a Taylor series
         const float a = fabsf(x), s = x * x, e = exp(-2.f * a);
         const float series = x + x * s * (-1.f / 3 + s * (2.f / 15 + s * (-17.f / 315 + s * (62.f / 2835))));
-        return a < 0.3f ? series : copysignf(ratio(1.f - e, 1.f + e), x);
+        return copysignf(a < 0.3f ? series : ratio(1.f - e, 1.f + e), x);            // of -0 too
     }
 
     static DEVICE float log1p(float x) {             // x in 0 … 1; below 1/64 the sum 1 + x loses bits of x
         return x < 0.015625f ? x - x * x * (0.5f - x * (1.f / 3)) : log_fast(1.f + x);
     }
     static DEVICE float expm1(float x) {
-        const float series = x + x * x * (0.5f + x * (1.f / 6 + x * (1.f / 24 + x * (1.f / 120))));
-        return fabsf(x) < 0.25f ? series : exp(x) - 1.f;
+        const float series = x * (1.f + x * (0.5f + x * (1.f / 6 + x * (1.f / 24 + x * (1.f / 120)))));
+        return fabsf(x) < 0.25f ? series : exp(x) - 1.f;                        // -0 stays -0
     }
     // A NaN stays one, and where it overflows the reciprocal is 0.
     static DEVICE float sigmoid(float x) { return reciprocal(1.f + exp(-x)); }
