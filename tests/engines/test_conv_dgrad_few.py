@@ -107,6 +107,9 @@ REFUSED = {
     "n2c8h8w8 k64r1s1 f16 nhwc":
         "w has one tap and the strides are 1: a product without windows; 137 takes it",
     "n1c8h8w8 k8r1s1 groups=4 f16 nhwc": "groups must be 1; got 4",
+    f"n1c8h{2 ** 33}w8 k8r{2 ** 33}s1 f16 nhwc":             # nothing is made for each of its taps
+        "c * strides * rows of dy that a pixel meets (to the next power of 2) must be at most 64; "
+        f"got 8 * 1 * {2 ** 33}",
     "n1c2d3h8w8 k8t1r1s1 f16 nhwc": "dx must have at most 2 spatial dims; got 3",
 }
 

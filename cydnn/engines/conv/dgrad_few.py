@@ -46,8 +46,10 @@ class Union:
 
 
 def _met(size, taps, pad, stride, dilation) -> tuple[int, int]:
-    """(first, count) of the pixels of dy that those of dx meet, from their number in the class on."""
-    found = [(a + pad - r * dilation) // stride for a in range(min(stride, size)) for r in range(taps)
+    """(first, count) of the pixels of dy that those of dx meet, from their number in the class on. Of each
+    class the first and the last tap count, which are among the first and the last ``stride`` ones."""
+    ends = {*range(min(taps, stride)), *range(max(taps - stride, 0), taps)}
+    found = [(a + pad - r * dilation) // stride for a in range(min(stride, size)) for r in ends
              if (a + pad - r * dilation) % stride == 0]
     return (min(found), max(found) - min(found) + 1) if found else (0, 1)
 
