@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cydnn import ops
+from cydnn.ops import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 from support.draw import problems
@@ -48,3 +49,10 @@ def test_errors_name_argument_rule_and_value():
         ops.Problem.parse("batch_norm_training n0c5h2w2 f32")
     with pytest.raises(BadParam, match=r"problem: op must be one of conv_fprop .*; got 'convolve'"):
         ops.Problem.parse("convolve 1x2")
+
+
+def test_products_of_whole_numbers_do_not_wrap():
+    """They are computed in floating point, like sums, and saturate where they are stored."""
+    problem = Problem.parse("reduction x=2x70:u8 y=2x1:i8 mode=mul acc=f64")
+    made = problem.op.reference(np.full((2, 70), 2), dict(y=(2, 1)))["y"]
+    assert (made == 2.0 ** 70).all() and (problem.operands["y"].dtype.encode(made) == 127).all()
