@@ -207,6 +207,11 @@ def wrong_device(dev, least_sm: int = 75) -> Iterator[str]:
         yield f"needs sm_{least_sm} or newer; device is sm_{dev.sm}"
 
 
+def in_bytes(p: Match) -> bool:
+    """An element of every operand has bytes of its own, of which vectors may be made."""
+    return all(d.dtype.bits >= 8 for d in p.descs)
+
+
 def no_variant(p: Match, source: str, *names: str, axis: str = "T", same: bool = True) -> Iterator[str]:
     """Refuse operands (all, or those named) of types that no variant of a kernel has on an axis,
     or of several types when ``same``. What a kernel takes is said in its contract alone."""

@@ -1,4 +1,4 @@
-"""Tensors without elements and dims of 1: for every op, each dim of each operand in turn.
+"""Tensors without elements, dims of 1, any type: for every op, each dim of each operand in turn.
 
 ``CYDNN_PROBLEMS`` problems for each op (default 8); of more than that, one in eight is run on the interpreter
 if it is small. ``CYDNN_SEED`` repeats a run.
@@ -13,14 +13,16 @@ import zlib
 import numpy as np
 import pytest
 
-from cydnn import device, ops, plan
+from cydnn import device, dtypes, ops, plan
 from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
 from cydnn.engines import engines_for
 from cydnn.heuristics import best
 from cydnn.layout import Layout
-from cydnn.status import NotSupported
+from cydnn.ops import Problem
+from cydnn.status import BadParam, NotSupported
 from cydnn.steps import Launch
+from cydnn.tensor import TensorDesc
 from support import matrix
 from support.alone import match
 from support.draw import draw
@@ -81,6 +83,32 @@ def check_engine(problem, p, engine, facts, rng):
             assert isinstance(step, Launch) or step.bytes > 0, words
             if isinstance(step, Launch):
                 check_launch(step, facts, words)
+
+
+def typed(problem) -> list:
+    """The problem with other types: in every operand, and in one."""
+    found, one = [], {n: d for n, d in problem.operands.items() if isinstance(d, TensorDesc)}
+    for kind in dtypes.BY_NAME:
+        for names in (tuple(one), *((name,) for name in one)):
+            changed = {n: one[n].replace(dtype=kind) for n in names}
+            try:
+                made = Problem(problem.op, {**problem.operands, **changed}, problem.alignment)
+                match(made)                      # a graph looks at more than a line does
+                found.append(made)
+            except BadParam:
+                continue                         # types that do not belong together
+    return found
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda o: o.name)
+def test_every_engine_is_asked_about_every_type(op):
+    """Bits and bytes of an element too: it takes them, or refuses in a sentence."""
+    rng = random.Random(SEED + zlib.crc32(op.name.encode()))
+    for problem in typed(draw(op, rng)):
+        for facts in ASKED:
+            p = match(problem)
+            assert all(isinstance(reason, str) for e in engines_for(op)[:-1]
+                       for reason in e.reasons(p, facts)), said(problem)
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda o: o.name)

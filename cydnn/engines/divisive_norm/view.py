@@ -6,7 +6,7 @@ from typing import ClassVar
 from ...graph import Match
 from ...ops.window import neighbours
 from ..lrn.view import quarters
-from ..engine import Engine, no_variant, wrong_device
+from ..engine import Engine, in_bytes, no_variant, wrong_device
 
 MOST = 2 ** 31                                   # items of one launch: kernels count them in 32 bits
 
@@ -44,7 +44,8 @@ class DivisiveNormEngine(Engine):
             yield f"compute must be {p.x.dtype.compute} for {p.x.dtype} data; got {p.op.compute}"
         if p.x.count >= MOST:
             yield f"elements of x must be fewer than 2^31; got {p.x.count}"
-        yield from self.limits(p, dev)
+        if in_bytes(p):
+            yield from self.limits(p, dev)
 
     def limits(self, p, dev):
         return iter(())

@@ -8,7 +8,7 @@ from typing import ClassVar, Iterator
 from ...graph import Match
 from ...kernels.expressions import ceil_div
 from ...tensor import TensorDesc, collapse
-from ..engine import Engine, no_variant, wrong_device
+from ..engine import Engine, in_bytes, no_variant, wrong_device
 
 WIDE_BYTES = 16                                  # one access of a lane
 MOST = 2 ** 30                                   # rows, columns and positions are ints in the kernels
@@ -132,7 +132,7 @@ class SoftmaxEngine(Engine):
         if p.op.math != "f32" and not (p.op.math == "f64" and p.dtypes == {"f64"}):
             yield f"computes f32 f16 bf16 in f32 and f64 in f64; op asks for {p.op.compute}"
         yield from unaligned(p, self.aligned)
-        if p.descs[0].count:
+        if p.descs[0].count and in_bytes(p):
             yield from self.limits(p, form(p), dev)
 
     def limits(self, p, f: Form, dev) -> Iterator[str]:
