@@ -8,7 +8,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Matmul
 from ...steps import Launch, Pointer, mapped
 from ...tensor import TensorDesc
-from ..engine import Engine, Knob, in_bytes, memory_us, no_variant, wrong_device
+from ..engine import Engine, Knob, memory_us, no_variant, wrong_device
 from ..matmul.any import MatmulAny
 from ..matmul.simt import MatmulSimt
 from ..tiles import too_many
@@ -54,7 +54,7 @@ class ConvFpropGemm(Engine):
         yield from too_many("pixels of y (n and spatial dims)", p.y.n * prod(p.y.spatial))
         if not p.y.count or not p.w.count:
             yield f"y and w must not be empty; got {p.y.dims} and {p.w.dims}"
-        elif in_bytes(p) and not self._products(p, dev):
+        elif p.x.dtype.bits >= 8 and not self._products(p, dev):
             reasons = "; ".join(s for e in self.products for s in e.reasons(self._product(p), dev))
             yield f"no matmul engine takes the product: {reasons}"
 
