@@ -4,7 +4,7 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test ptx clean
+.PHONY: demo test sanitize ptx clean
 
 $(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.pyx cydnn/*.pxd)
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
@@ -17,6 +17,9 @@ demo: $(STAMP)                   # train on real handwritten digits: GPU if ther
 test: $(STAMP)                   # everything that runs here; GPU tests run where there is a GPU
 	$(RUN) -m pytest -q -n 2 --dist worksteal -m "not timing"
 	@if $(RUN) -m cydnn info --json 2>/dev/null | grep -q '"default": "cuda'; then $(RUN) -m pytest -q -m timing; fi
+
+sanitize: $(STAMP)               # the extension's tests under gcc's address and undefined-behaviour sanitizers
+	$(RUN) tools/sanitize.py
 
 ptx: $(STAMP)                    # rebuild what changed in kernels_src/ (needs nvcc 13.0)
 	$(RUN) tools/build_ptx.py

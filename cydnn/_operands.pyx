@@ -86,7 +86,7 @@ cdef bint has_layout(const Want *want, const Said *said) noexcept nogil:
 
 cdef int compare(const Want *want, const Said *said) noexcept nogil:
     """FITS, or the first rule that memory breaks. A flat array is memory, of its type or bytes for any."""
-    cdef int kind = said.code << 8 | said.bits
+    cdef int kind = said.code * 256 | said.bits               # codes of no type are below 0
     if said.code == NOTHING or want.bytes == 0:
         return FITS
     if want.is_written and said.is_frozen:
