@@ -18,8 +18,9 @@ test: $(STAMP)                   # everything that runs here; GPU tests run wher
 	$(RUN) -m pytest -q -n 2 --dist worksteal -m "not timing"
 	@if $(RUN) -m cydnn info --json 2>/dev/null | grep -q '"default": "cuda'; then $(RUN) -m pytest -q -m timing; fi
 
-sanitize: $(STAMP)               # the extension's tests under gcc's address and undefined-behaviour sanitizers
+sanitize: $(STAMP)               # the extension under gcc: addresses, undefined behaviour, races
 	$(RUN) tools/sanitize.py
+	$(RUN) tools/sanitize.py --thread
 
 ptx: $(STAMP)                    # rebuild what changed in kernels_src/ (needs nvcc 13.0)
 	$(RUN) tools/build_ptx.py

@@ -5,6 +5,22 @@ from libc.stdint cimport uint64_t
 from cydnn._driver cimport cu
 
 
+cdef extern from *:                           # what threads without the GIL read and write at once
+    """
+    #define cydnn_read(at) __atomic_load_n(at, __ATOMIC_RELAXED)
+    #define cydnn_write(at, value) __atomic_store_n(at, value, __ATOMIC_RELAXED)
+    #define cydnn_advance(at) __atomic_fetch_add(at, 1, __ATOMIC_RELAXED)
+    """
+    bint read_flag "cydnn_read"(const bint *at) noexcept nogil
+    unsigned int read_count "cydnn_read"(const unsigned int *at) noexcept nogil
+    uint64_t read_number "cydnn_read"(const uint64_t *at) noexcept nogil
+    const char *read_label "cydnn_read"(const char **at) noexcept nogil
+    void write_flag "cydnn_write"(bint *at, bint value) noexcept nogil
+    void write_number "cydnn_write"(uint64_t *at, uint64_t value) noexcept nogil
+    void write_label "cydnn_write"(const char **at, const char *value) noexcept nogil
+    unsigned int advance "cydnn_advance"(unsigned int *at) noexcept nogil    # as it was before
+
+
 cdef enum:                                    # what `Context.inspect` and `Tape.validate` find
     FINE, IS_UNKNOWN, IS_PAGEABLE, IS_ELSEWHERE, IS_NULL, IS_MISALIGNED, IS_OVERLAPPING, IS_SMALL
     IS_OVER_WORKSPACE
@@ -43,7 +59,7 @@ cdef inline int enter(Context context, bint *pushed) except -1 nogil:
     query instead of three calls.
     """
     cdef void *current = NULL
-    cdef int status = 0 if context.is_lost else cu.CtxGetCurrent(&current)
+    cdef int status = 0 if read_flag(&context.is_lost) else cu.CtxGetCurrent(&current)
     pushed[0] = False
     return 0 if current == context.handle else context.make_current(status, current, pushed)
 
@@ -57,7 +73,14 @@ cdef inline void leave(bint pushed) noexcept nogil:
 cdef inline bint is_known(Context context, void *ptr) noexcept nogil:
     """An address that ``context.inspect`` found fine before."""
     cdef uint64_t *pair = &context.seen[(<uint64_t>ptr * <uint64_t>0x9E3779B97F4A7C15) >> 56 << 1]
-    return pair[0] == <uint64_t>ptr or pair[1] == <uint64_t>ptr
+    return read_number(&pair[0]) == <uint64_t>ptr or read_number(&pair[1]) == <uint64_t>ptr
+
+
+cdef inline void note_launch(Context context, const char *label, uint64_t serial) noexcept nogil:
+    """A place of the ring is one thread's, until sixteen more launches have begun."""
+    cdef unsigned int place = advance(&context.launches) % 16
+    write_label(&context.ring[place], label)
+    write_number(&context.serials[place], serial)
 
 
 @cython.final

@@ -95,15 +95,18 @@ cdef class Context:
                      f"Last launches (newest last): {self.last_launches() or 'none of ours'}")
             if not self.is_lost:
                 self.lost = f"{call.decode()} failed earlier: {error_text(status)}{more}"
-                self.is_lost = True
+                write_flag(&self.is_lost, True)
         return fail(status, call, more)
 
     cdef str last_launches(self):
         """``scale, softmax_fwd of PROBLEM; ...``: up to 16 kernels, by the tapes that launched them."""
-        cdef unsigned int i
-        ring = [((<bytes>self.ring[i % 16]).decode(), self.serials[i % 16])
-                for i in range(self.launches, self.launches + 16) if self.ring[i % 16]]
-        found = []
+        cdef unsigned int i, first = read_count(&self.launches)
+        cdef const char *label
+        ring, found = [], []
+        for i in range(first, first + 16):
+            label = read_label(&self.ring[i % 16])
+            if label != NULL:
+                ring.append(((<bytes>label).decode(), read_number(&self.serials[i % 16])))
         for serial, launches in groupby(ring, lambda launch: launch[1]):
             tape = self.tapes.get(serial)         # one that is gone does not say what it was for
             problem = tape.problem if tape is not None else ""
@@ -128,7 +131,8 @@ cdef class Context:
                 and <int32_t>values[2] != self.ordinal):
             return IS_ELSEWHERE
         pair = &self.seen[(<uint64_t>ptr * <uint64_t>0x9E3779B97F4A7C15) >> 56 << 1]
-        pair[1], pair[0] = pair[0], <uint64_t>ptr
+        write_number(&pair[1], read_number(&pair[0]))
+        write_number(&pair[0], <uint64_t>ptr)
         return FINE
 
     def attribute(self, int number) -> int:

@@ -10,7 +10,8 @@ from libc.string cimport memset
 
 from cydnn._address cimport Said, size_of, stream_into
 from cydnn._context cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVERLAPPING, IS_OVER_WORKSPACE,
-                             IS_PAGEABLE, IS_SMALL, IS_UNKNOWN, Context, Function, enter, is_known, leave)
+                             IS_PAGEABLE, IS_SMALL, IS_UNKNOWN, Context, Function, enter, is_known, leave,
+                             note_launch, read_flag, write_flag)
 from cydnn._driver cimport cu, driver, need
 from cydnn._numbers cimport Numbers, number_t
 from cydnn._operands cimport Operands, objects_into, scratch_into
@@ -113,7 +114,7 @@ cdef class Tape:
     cdef Step *append(self) except NULL:
         """Room for one more step, which counts once ``step_count`` does."""
         cdef Step *steps
-        if self.is_sealed:
+        if read_flag(&self.is_sealed):
             raise BadParam("tape: is sealed by its first execute; got a new step")
         if self.step_count == self.step_room:
             steps = <Step *>realloc(self.steps, (self.step_room + 8) * sizeof(Step))
@@ -340,7 +341,8 @@ cdef int execute_c(Tape tape, void **pointers, number_t *scalars, void *workspac
     cdef const char *call = NULL
     cdef bint pushed
     cdef int i, status = 0
-    tape.is_sealed = True
+    if not read_flag(&tape.is_sealed):
+        write_flag(&tape.is_sealed, True)
     if scalars == NULL:
         if tape.numbers.required:
             tape.numbers.refuse_missing()
@@ -352,9 +354,7 @@ cdef int execute_c(Tape tape, void **pointers, number_t *scalars, void *workspac
     for i in range(tape.step_count):
         step = &tape.steps[i]
         if step.function != NULL:
-            tape.context.ring[tape.context.launches % 16] = step.label
-            tape.context.serials[tape.context.launches % 16] = tape.serial
-            tape.context.launches += 1
+            note_launch(tape.context, step.label, tape.serial)
         status = run(step, pointers, workspace, scalars, tape.numbers.rules, stream, &call)
         if is_stepwise and status == 0:
             call, status = "cuStreamSynchronize", cu.StreamSynchronize(stream)
