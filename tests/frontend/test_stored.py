@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -134,6 +135,6 @@ def test_keys_are_the_same_in_every_process(handle):
     program = ("from frontend.test_stored import make; import cydnn.frontend as cudnn; "
                "print(make(handle=cudnn.create_handle('numpy'))[0].key())")
     found = [subprocess.run([sys.executable, "-c", program],
-                            env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+                            env=dict(os.environ, PYTHONPATH=":".join(sys.path), PYTHONHASHSEED=seed),
                             capture_output=True, text=True, check=True).stdout for seed in ("1", "2")]
     assert [int(text) for text in found] == [make(handle=handle)[0].key()] * 2

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -64,9 +65,8 @@ def test_a_digest_says_what_a_graph_is():
                                       for x in graph.tensors.values()])) != digest(graph)
     said = subprocess.run([sys.executable, "-c", made], capture_output=True, text=True, check=True,
                           cwd=Path(__file__).parent,
-                          env={"PYTHONPATH": ":".join([str(Path(__file__).parents[2]),
-                                                       str(Path(__file__).parents[1])]),
-                               "PYTHONHASHSEED": "7"})
+                          env=dict(os.environ, PYTHONHASHSEED="7",
+                                   PYTHONPATH=":".join(map(str, Path(__file__).parents[1:3]))))
     assert said.stdout.strip() == digest(graph)
 
 
