@@ -8,7 +8,7 @@ typedef struct { const char *name; void *from; long count; } Site;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Call calls[CALLS];
 static Site sites[SITES];
-static int is_quick, is_eager, lasting, pending, on_default, process;
+static int is_eager, lasting, pending, on_default, process;
 static long counted;
 static void *destroyed;                                             /* a context that is no more */
 static __thread void *stack[16];
@@ -31,7 +31,6 @@ static void visit(const char *name, void *from) {
 /* Count this call; the status it must fail with, or 0. After a lasting error every call has it; what a launch
    has broken (pending) is told by the next call that waits. A forked child has no driver. */
 static int enter(const char *name, void *from) {
-    if (is_quick) return 0;
     if (!process) process = getpid();
     if (process != getpid()) return strncmp(name, "cuGetError", 10) ? NOT_INITIALIZED : OK;
     pthread_mutex_lock(&lock);
@@ -46,12 +45,12 @@ static int enter(const char *name, void *from) {
 }
 #define ENTER do { int failed = enter(__func__, __builtin_return_address(0)); \
                    if (failed) return failed; } while (0)
-#define ON(stream) do { if (!(stream) && !is_quick) __atomic_add_fetch(&on_default, 1, 5); } while (0)
+#define ON(stream) do { if (!(stream)) __atomic_add_fetch(&on_default, 1, 5); } while (0)
 
 void fake_reset(void) {
     for (int i = 0; i < CALLS; ++i) calls[i].count = calls[i].fail_at = 0;
     for (int i = 0; i < SITES; ++i) sites[i].count = 0;
-    is_quick = is_eager = lasting = pending = on_default = 0, counted = 0, destroyed = NULL;
+    is_eager = lasting = pending = on_default = 0, counted = 0, destroyed = NULL;
 }
 long fake_count(const char *name) { return call(name)->count; }
 long fake_counted(void) { return counted; }                         /* calls of all functions */
@@ -62,7 +61,6 @@ void fake_fail(const char *name, long nth, int status) {
 }
 void fake_last_for_ever(int status) { lasting = status; }           /* 0: as if nothing had been */
 void fake_eager(int times) { is_eager = times; }                    /* threads take turns at launches */
-void fake_quick(int on) { is_quick = on; }                          /* no counting, no records: for timing */
 int fake_depth(void) { return depth; }
 void fake_push(void *context) { stack[depth++] = context; }         /* another library in this thread */
 void fake_pop(void) { depth -= depth > 0; }

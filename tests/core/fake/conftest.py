@@ -40,7 +40,7 @@ class Map(ctypes.Structure):
 
 class Fake:
     """The fake driver's books."""
-    reset, quick, depth = library.fake_reset, library.fake_quick, library.fake_depth
+    reset, depth = library.fake_reset, library.fake_depth
     counted, on_default = library.fake_counted, library.fake_on_default
     last_for_ever, destroy, pop = library.fake_last_for_ever, library.fake_destroy, library.fake_pop
     release, free, eager = library.fake_release, library.fake_free, library.fake_eager
