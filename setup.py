@@ -1,6 +1,5 @@
 """Builds the extensions and installs the folders ptx/ as cydnn/_ptx, examples/ as cydnn/examples. No logic of
-its own;
-the rest is in pyproject.toml."""
+its own; the rest is in pyproject.toml."""
 from pathlib import Path
 from runpy import run_path
 
