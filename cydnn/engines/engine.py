@@ -207,6 +207,13 @@ def wrong_device(dev, least_sm: int = 75) -> Iterator[str]:
         yield f"needs sm_{least_sm} or newer; device is sm_{dev.sm}"
 
 
+def no_elements(operands: dict) -> Iterator[str]:
+    """Operands that hold nothing."""
+    for name, d in operands.items():
+        if not d.count:
+            yield f"{name} must have elements; got dims {d.dims}"
+
+
 def in_bytes(p: Match) -> bool:
     """An element of every operand has bytes of its own, of which vectors may be made."""
     return all(d.dtype.bits >= 8 for d in p.descs)

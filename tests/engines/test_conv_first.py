@@ -128,7 +128,7 @@ REFUSED = [
     ("conv_fprop n1c3h224w224 k64r16s16 stride=16 f16 nhwc",
      "64 filters and the rows of x that they meet must take at most 196864 bytes; got 393216"),
     ("conv_fprop n1c3h9w9 k8r3s3 f16 nhwc align=8", "x must be aligned to 16 bytes; got 8"),
-    ("conv_fprop n0c3h9w9 k8r3s3 f16 nhwc", "x is empty"),
+    ("conv_fprop n0c3h9w9 k8r3s3 f16 nhwc", "x must have elements; got dims"),
 ]
 
 

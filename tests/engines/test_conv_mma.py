@@ -215,7 +215,8 @@ REFUSALS = [
     (lambda: match(ConvWgrad, (1, 8, 40, 40), (8, 8, 17, 17)), 150, H200,
      "dw may have 32 taps in height, width and depth together"),
     (lambda: match(ConvFprop, *PLAIN, compute="f64"), 110, H200, "sums in f32; got compute=f64"),
-    (lambda: match(ConvFprop, (0, 16, 8, 8), PLAIN[1]), 110, H200, "x is empty"),
+    (lambda: match(ConvFprop, (0, 16, 8, 8), PLAIN[1]), 110, H200,
+     "x must have elements; got dims (0, 16, 8, 8)"),
     (lambda: match(ConvFprop, (1 << 20, 64, 256, 16), (64, 64, 1, 1)), 110, H200,
      "x must have fewer than 2147483392 chunks"),
 ]

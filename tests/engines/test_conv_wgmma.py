@@ -130,7 +130,7 @@ REFUSED = [
     ("conv_fprop x=2x8x4x4:f16@128,1,32,8 w=8x8x1x1:f16@8,1,8,8 y=2x8x4x4:f16@128,16,4,1",
      "y must have its pixels at one distance; got strides (128, 16, 4, 1)"),
     ("conv_fprop n1c8h4w4 k8r1s1 f16 nhwc align=8", "x must be aligned to 16 bytes; got 8"),
-    ("conv_fprop n0c8h4w4 k8r1s1 f16 nhwc", "x is empty"),
+    ("conv_fprop n0c8h4w4 k8r1s1 f16 nhwc", "x must have elements; got dims"),
 ]
 
 

@@ -76,7 +76,7 @@ REFUSED = [
     ("conv_wgrad n1c8h4w300 k8r1s1 f16 nhwc", "two stages of a row of dy and the rows of x that its taps "
      "meet must fit into 231168 bytes and boxes of 256; got rows of 300 and taps of (1, 1, 1)"),
     ("conv_wgrad n1c8h4w4 k8r1s1 f16 nhwc align=8", "dy must be aligned to 16 bytes; got 8"),
-    ("conv_wgrad n0c8h4w4 k8r1s1 f16 nhwc", "x is empty"),
+    ("conv_wgrad n0c8h4w4 k8r1s1 f16 nhwc", "x must have elements; got dims"),
     ("conv_wgrad n1c8h4w4 k32r1s1 groups=4 f16 nhwc",
      "channels of a group must be a multiple of 8 (16 bytes); got 2"),
 ]

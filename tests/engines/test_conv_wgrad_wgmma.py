@@ -113,7 +113,7 @@ REFUSED = [
      "(size - 1) * dilation of dw must be at most 31 in 3 dims; got (32, 0, 0)"),
     ("conv_wgrad n1c8h40w40 k8r1s1 stride=9 f16 nhwc", "x: steps must be in 1 … 8; got (1, 9, 9, 1)"),
     ("conv_wgrad n1c8h4w4 k8r1s1 f16 nhwc align=8", "dy must be aligned to 16 bytes; got 8"),
-    ("conv_wgrad n0c8h4w4 k8r1s1 f16 nhwc", "x is empty"),
+    ("conv_wgrad n0c8h4w4 k8r1s1 f16 nhwc", "x must have elements; got dims"),
     ("conv_wgrad n1c8h4w4 k32r1s1 groups=4 f16 nhwc",
      "channels of a group must be a multiple of 8 (16 bytes); got 2"),
     ("conv_wgrad n1c32h4w4 k8r1s1 groups=4 f16 nhwc",

@@ -9,7 +9,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then
+from ..engine import Config, Engine, Knob, first_then, no_elements
 from ..matmul.blocks import BYTES, DEPTH, LINE, TileProgram, tiled_map
 from ..tiles import too_many
 from . import mma
@@ -63,9 +63,7 @@ class ConvDgradFew(Engine):
     notes = ("deterministic", "tensor_core")
 
     def refuse(self, p, dev):
-        wrong = list(TileProgram.wrong(p, dev, "conv/conv_dgrad_few.cu"))
-        wrong += [f"{name} is empty" for name, d in p.operands.items() if not d.count]
-        wrong += [f"dx must have at most 2 spatial dims; got {p.dx.rank - 2}"] * (p.dx.rank > 4)
+        wrong = list(self._wrong(p, dev))
         yield from wrong
         if wrong:
             return
@@ -80,6 +78,14 @@ class ConvDgradFew(Engine):
             yield from not_in_lines("dy", p.dy)
         yield from self.refuse_sizes(p, g)
         yield from fusion.reasons(self.tail(p))
+
+    @staticmethod
+    def _wrong(p, dev):
+        """The reasons with which nothing else is asked."""
+        yield from TileProgram.wrong(p, dev, "conv/conv_dgrad_few.cu")
+        yield from no_elements(p.operands)
+        if p.dx.rank > 4:
+            yield f"dx must have at most 2 spatial dims; got {p.dx.rank - 2}"
 
     def refuse_sizes(self, p, g):
         if prod(g.taps) * prod(g.stride) == 1:

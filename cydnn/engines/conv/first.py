@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...kernels.expressions import ceil_div
+from ..engine import no_elements
 from ..matmul.blocks import TileProgram
 
 LANES = (1, 2, 4, 8)                             # channels of a pixel there
@@ -88,7 +89,7 @@ def image_args(p, g) -> dict:
 def refusals(p, dev, source: str):
     """The reasons that they share; with the first of them nothing else is asked."""
     yield from TileProgram.wrong(p, dev, source)
-    yield from (f"{name} is empty" for name, d in p.operands.items() if not d.count)
+    yield from no_elements(p.operands)
     if p.op.math != "f32":
         yield f"compute must be f32 for {p.operands[p.op.reads[0]].dtype} tensors; got {p.op.compute}"
     rank = p.operands[p.op.reads[0]].rank

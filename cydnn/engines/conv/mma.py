@@ -17,7 +17,7 @@ from ...kernels.expressions import ceil_div
 from ...steps import Launch, Pointer
 from ...tensor import TensorDesc
 from ..cast import SIXTEEN, cast, common_type, no_common_type
-from ..engine import Config, Knob, memory_us, moved_us, wrong_device
+from ..engine import Config, Knob, memory_us, moved_us, no_elements, wrong_device
 from .view import image_site
 
 CHUNK = 8                                        # elements of 16 bits in 16 bytes
@@ -96,8 +96,7 @@ def refusals(p, dev, lead):
     for name, d in zip(p.op.parts, tensors):
         if d.alignment < 16:
             yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
-        if not d.count:
-            yield f"{name} is empty"
+        yield from no_elements({name: d})
         chunks = d.n * prod(d.spatial) * padded(d.c) // CHUNK
         if chunks >= LIMIT:
             yield f"{name} must have fewer than {LIMIT} chunks of 8 channels; got {chunks}"

@@ -16,6 +16,7 @@ from ...kernels.expressions import ceil_div
 from ...kernels.tensor_map import OFFSETS
 from ...steps import TensorMap
 from ...tensor import TensorDesc
+from ..engine import no_elements
 from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, TileProgram, tiled_map
 from ..matmul.view import Matrices, along_m, is_whole, size_refusals
 from . import mma
@@ -61,8 +62,7 @@ class WindowProgram(TileProgram):
         raise NotImplementedError
 
     def refuse(self, p, dev):
-        wrong = list(self.wrong(p, dev, self.source))
-        wrong += [f"{name} is empty" for name, d in p.operands.items() if not d.count]
+        wrong = [*self.wrong(p, dev, self.source), *no_elements(p.operands)]
         yield from wrong
         if wrong:
             return

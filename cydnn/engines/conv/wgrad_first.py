@@ -9,7 +9,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then, powers
+from ..engine import Config, Engine, Knob, first_then, no_elements, powers
 from ..matmul.blocks import BYTES, LINE, TileProgram, tiled_map
 from ..tiles import MOST, PART_BYTES
 from . import mma
@@ -123,7 +123,7 @@ class ConvWgradFirst(Engine):
     def _wrong(self, p, dev):
         """The reasons with which nothing else is asked."""
         yield from TileProgram.wrong(p, dev, self.source)
-        yield from (f"{name} is empty" for name, d in p.operands.items() if not d.count)
+        yield from no_elements(p.operands)
         if p.op.math != "f32":
             yield f"compute must be f32 for {p.x.dtype} tensors; got {p.op.compute}"
         if p.x.rank > 4:

@@ -10,7 +10,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then, powers
+from ..engine import Config, Engine, Knob, first_then, no_elements, powers
 from ..matmul.blocks import BYTES, DEPTH, INTAKE, LINE, TileProgram, tiled_map
 from ..tiles import MOST, PART_BYTES, sums_us
 from . import mma
@@ -66,8 +66,7 @@ class ConvWgradHalo(Engine):
     source = "conv/conv_wgrad_halo.cu"
 
     def refuse(self, p, dev):
-        wrong = list(TileProgram.wrong(p, dev, self.source))
-        wrong += [f"{name} is empty" for name, d in p.operands.items() if not d.count]
+        wrong = [*TileProgram.wrong(p, dev, self.source), *no_elements(p.operands)]
         yield from wrong
         if wrong:
             return

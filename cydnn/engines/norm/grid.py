@@ -27,8 +27,6 @@ class Grid(Engine):
     def refuse(self, p, dev):
         yield from wrong_operands(p, dev, f"norm/{self.kernel}.cu", 80)
         yield from no_column_vectors(p)
-        if not p.x.count:
-            yield f"x must have elements; got {p.x.dims}"
         if vectors_of(p) > dev.sms << LANES_LOG2[0]:
             yield (f"channels must be at most {8 * 128 // p.x.dtype.bits * dev.sms}, a column block an SM; "
                    f"got {View.of(p).cols}")

@@ -29,9 +29,7 @@ class Ring(Engine):
         width = 128 // p.x.dtype.bits
         reasons = [*no_row_vectors(p, width)]
         yield from reasons
-        if not p.x.count:
-            yield f"x must have elements; got {p.x.dims}"
-        elif not reasons and next(self.configs(p, dev), None) is None:
+        if not reasons and next(self.configs(p, dev), None) is None:
             yield (f"a channel must fit in the shared memory of {SIZES[-1]} blocks; "
                    f"got {View.of(p).rows} samples")
 

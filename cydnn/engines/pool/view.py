@@ -6,7 +6,7 @@ from typing import ClassVar, Iterator
 
 from ...graph import Match
 from ...steps import Launch
-from ..engine import Engine, no_variant, wrong_device
+from ..engine import Engine, no_elements, no_variant, wrong_device
 
 MOST = 2 ** 31                                   # items of one launch: kernels count them in 32 bits
 SMEM = 40 << 10                                  # for the codes of winners
@@ -111,11 +111,6 @@ def no_rank(p: Match, most: int):
         yield f"x must have at most {most - 2} spatial dims; got {p.x.rank - 2}"
 
 
-def no_elements(name: str, d):
-    if not d.count:
-        yield f"{name} must have elements; got dims {d.dims}"
-
-
 def unaligned(name: str, d):
     if d.alignment < 16:
         yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
@@ -131,7 +126,7 @@ def no_channel_vectors(p: Match, *names):
         elif any(s % width for i, (s, n) in enumerate(zip(d.strides, d.dims)) if i != 1 and n > 1):
             yield f"strides of {name} must be multiples of {width}; got {d.strides}"
         yield from unaligned(name, d)
-        yield from no_elements(name, d)
+        yield from no_elements({name: d})
 
 
 def no_rows(p: Match, *names):
@@ -140,7 +135,7 @@ def no_rows(p: Match, *names):
         d = p.operands[name]
         if d.dims[-1] > 1 and d.strides[-1] != 1:
             yield f"w of {name} must be innermost; got stride {d.strides[-1]}"
-        yield from no_elements(name, d)
+        yield from no_elements({name: d})
 
 
 def no_row_vectors(p: Match, name: str):
@@ -172,7 +167,7 @@ def no_whole_planes(p: Match, x: str, y: str):
         d = p.operands[name]
         if not d.is_packed("nchw"):
             yield f"{name} must be packed, w innermost; got strides {d.strides}"
-        yield from no_elements(name, d)
+        yield from no_elements({name: d})
 
 
 def no_room(p: Match, tile_of):
