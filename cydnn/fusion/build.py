@@ -7,7 +7,7 @@ from ..ops.pointwise import WHOLE
 from ..graph import FromTensor, Lead, Match, Node, scalar_of, source_of
 from ..steps import Pointer
 from .program import MOST_BYTES, Extra, Fused, Program, Step
-from .rules import STORAGE, needs_rounding
+from .rules import needs_rounding
 from .site import CannotPlace, Places, Site
 
 FACTORS = ("alpha1", "alpha2")
@@ -36,9 +36,6 @@ class Builder:
         """The name of a tensor in memory; the same tensor has one name."""
         if uid not in self.names:
             tensor = self.graph.tensors[uid]
-            if tensor.dtype.name not in STORAGE:
-                raise CannotPlace(f"tensor {tensor.label} must be one of {' '.join(STORAGE)}; "
-                                  f"got {tensor.dtype}")
             self.names[uid] = f"t{len(self.tensors)}"
             self.tensors.append((Extra(tensor.dtype.name, self.places.at(tensor)), Pointer(uid)))
         return self.names[uid]

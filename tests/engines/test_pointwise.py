@@ -14,7 +14,7 @@ from cydnn.device import get
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines.pointwise import view
-from cydnn.graph import Graph, Match, Node, Tensor
+from cydnn.graph import FromTensor, Graph, Match, Node, Tensor
 from cydnn.ops import Pointwise
 from cydnn.ops.pointwise import MODES
 from cydnn.tensor import TensorDesc
@@ -54,6 +54,18 @@ def test_vector_refuses(want, p):
     reasons = list(VECTOR.reasons(p(), H200))
     assert want in reasons, reasons
     assert ANY.accepts(p(), H200)
+
+
+@pytest.mark.parametrize("engine", [VECTOR, ANY])
+def test_beta_is_no_tensor_in_memory(engine):
+    """alpha may lie there; what beta scales is added behind the program."""
+    def reasons(name):
+        d = nhwc(2, 8)
+        p = Match.single(Graph([Node(Pointwise(mode="exp"), dict(x=1, y=2), {name: FromTensor(3)})],
+                               [Tensor(1, d), Tensor(2, d), Tensor(3, nhwc(1, 1))]))
+        return list(engine.reasons(p, H200))
+    assert reasons("alpha") == []
+    assert reasons("beta") == ["beta must be given at execute; got a tensor in memory"]
 
 
 @pytest.mark.parametrize("p", [

@@ -21,14 +21,14 @@ H200 = KNOWN["h200"]
 DIMS = (2, 24, 5, 5)
 
 
-def conv_match(*nodes, dtype="f16", virtual="f32", layout="nhwc", **tensors) -> Match:
+def conv_match(*nodes, dtype="f16", virtual="f32", layout="nhwc", core=(), **tensors) -> Match:
     """conv -> uid 3 (virtual where there are nodes), then ``nodes`` over uids; 10 + i is the output
-    of node i, the last one real."""
+    of node i, the last one real. ``core``: scalars of the convolution."""
     make = lambda uid, d, kind=dtype, **k: t(uid, d, kind, layout=layout, name=f"u{uid}", **k)
     all_of = {1: make(1, (2, 16, 5, 5)), 2: make(2, (24, 16, 3, 3)),
               3: make(3, DIMS, virtual).replace(kind="virtual") if nodes else make(3, DIMS)}
     all_of |= {int(name[1:]): x.replace(uid=int(name[1:]), name=name) for name, x in tensors.items()}
-    made = [Node(ConvFprop(pre_pad=1, post_pad=1), dict(x=1, w=2, y=3))]
+    made = [Node(ConvFprop(pre_pad=1, post_pad=1), dict(x=1, w=2, y=3), dict(core))]
     for i, (op, operands, scalars) in enumerate(nodes):
         last = i == len(nodes) - 1
         all_of.setdefault(10 + i,
@@ -162,6 +162,9 @@ def test_division_of_whole_numbers_is_cut():
 @pytest.mark.parametrize("want, match", [
     ("pointwise: beta must be 0 where operations are fused; got 1.0",
      lambda: conv_match(node("add", dict(x=3, b=20), beta=1.0), u20=BIAS)),
+    ("beta must be 0 where operations follow; got 1.0",
+     lambda: conv_match(node("add", dict(x=3, b=20)), u20=BIAS, u3=t(0, DIMS, "f16", layout="nhwc"),
+                        core=dict(beta=1.0))),
     ("what is fused must take at most 2048 bytes of parameters; got 2408",
      lambda: conv_match(*(node("add", dict(x=3 if i == 0 else 9 + i, b=340 + i)) for i in range(301)),
                         **{f"u{340 + i}": BIAS for i in range(301)})),

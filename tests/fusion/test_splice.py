@@ -88,6 +88,10 @@ def test_every_mode_assembles(math, fast, target, tmp_path):
     assert assemble(splice(text, KERNEL, {"epilogue": all_modes(math, fast)}), target, tmp_path) == ""
 
 
+def test_every_type_can_be_stored():
+    assert set(STORAGE) == set(BY_NAME)
+
+
 @needs_ptxas
 @TARGETS
 @pytest.mark.parametrize("math", ["f32", "f64"])

@@ -1,8 +1,11 @@
 """Problem texts that cannot be read: the word is in the error."""
 import pytest
 
-from cydnn.ops import Problem
+from cydnn.ops import BY_NAME, Problem
 from cydnn.status import BadParam
+from cydnn.tensor import TensorDesc
+
+SOFTMAX, RNN, X = BY_NAME["softmax_fwd"](), BY_NAME["rnn_fwd"], TensorDesc.packed("f32", (3, 4))
 
 
 @pytest.mark.parametrize("text, sentence", [
@@ -17,3 +20,17 @@ from cydnn.status import BadParam
 def test_what_cannot_be_read(text, sentence):
     with pytest.raises(BadParam, match=sentence):
         Problem.parse(text)
+
+
+@pytest.mark.parametrize("call, sentence", [
+    (lambda: Problem(5, {}), "problem: op must be an operation; got 5"),
+    (lambda: Problem(SOFTMAX, [X]), r"softmax_fwd: operands must be a dict of name to TensorDesc; got \["),
+    (lambda: Problem(SOFTMAX, dict(x=X, z=X)), "softmax_fwd: z is no operand; operands are x y"),
+    (lambda: Problem(SOFTMAX, dict(x=(X, X))), r"softmax_fwd: x must be one tensor; got \(TensorDesc"),
+    (lambda: RNN(bidirectional=2), "rnn_fwd: bidirectional must be True or False; got 2"),
+    (lambda: Problem(RNN(hidden=4, batches=()), dict(x=X, w=TensorDesc.packed("f32", (100,)))),
+     "rnn_fwd: batches must have at least one step; got none"),
+])
+def test_what_is_no_problem(call, sentence):
+    with pytest.raises(BadParam, match=sentence):
+        call()
