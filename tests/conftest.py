@@ -15,11 +15,12 @@ import pytest
 from cydnn import device as devices
 from cydnn.status import CydnnError
 
-from support import record, share
+from support import record, share, witnesses
 
 
 def pytest_configure(config):
     share.begin()
+    config.pluginmanager.register(witnesses.Witnesses(), "witnesses")
 
 
 def _gpu():

@@ -152,6 +152,7 @@ def test_texts_parse_back(line):
     assert bench.graph_of(again).key == made.key             # the line of a log, too
 
 
+@pytest.mark.drawn
 def test_hostile_calls(capsys):
     """CYDNN_CALLS rounds of other calls in every run; CYDNN_SEED repeats one."""
     seed = int(os.environ.get("CYDNN_SEED") or time.time_ns() % 10 ** 9)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from cydnn import device, ops
 from cydnn.device.facts import KNOWN
-from cydnn.engines import REFERENCE, engines_for
+from cydnn.engines import BY_INDEX, REFERENCE, engines_for
 from cydnn.ops import Problem
 from cydnn.ops.problem import to_text
 from cydnn.status import CydnnError
@@ -30,6 +30,7 @@ from .refusals import Watch
 
 FOLDER = Path(__file__).resolve().parents[1] / "refusals"
 
+NAMED = {engine.name: engine for engine in BY_INDEX.values()}
 CARDS = {**KNOWN, "numpy": device.get("numpy").facts}
 TYPES = ("f32", "f16", "bf16", "f64", "i8", "i32", "f8_e4m3", "bool")
 SIZES = (0, 1, 2, 3, 5, 8, 9, 16, 24, 33, 64, 100, 128, 256, 1000, 4096, 65535, 65536, 1 << 20, 1 << 24,
@@ -329,6 +330,32 @@ def write(searches):
     for name, rows in (("engines", [row for _, row in map(said.get, sorted(said))]),
                        ("operations", [row for _, row in map(lines.get, sorted(lines))]), ("edges", edges)):
         (FOLDER / f"{name}.txt").write_text("\n".join(rows) + "\n")
+
+
+def rows(name) -> list[list[str]]:
+    """The cells of a file; the last one may hold bars."""
+    count = {"engines": 3, "edges": 2, "operations": 1}[name.removesuffix("_by_hand")]
+    return [line.split(" | ", count) for line in (FOLDER / f"{name}.txt").read_text().splitlines()]
+
+
+def refused(line) -> str:
+    """The error of a line; "" where it is none."""
+    try:
+        Problem.parse(line)
+    except CydnnError as error:
+        return error.args[0]
+    return ""
+
+
+def provoked() -> tuple[set, list]:
+    """(the sentences behind what the rows provoke, the rows that no longer say what they said)."""
+    with Watch() as watch:
+        wrong = [f"{engine}: {text}" for name in ("engines", "engines_by_hand")
+                 for card, engine, line, text in rows(name)
+                 if text not in reasons(NAMED[engine], Problem.parse(line), card)]
+        wrong += [f"{line}: {text}" for name in ("operations", "operations_by_hand")
+                  for line, text in rows(name) if text not in refused(line)]
+    return watch.seen, wrong
 
 
 if __name__ == "__main__":

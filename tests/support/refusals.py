@@ -19,6 +19,7 @@ import cydnn
 from cydnn.status import CydnnError
 
 PACKAGE = Path(cydnn.__file__).resolve().parent
+TESTS = str(Path(__file__).resolve().parents[1])
 ROOMS = ("ops", "engines", "fusion", "graph", "heuristics", "backend", "frontend", "legacy")
 FILES = ("device/__init__.py", "device/numpy.py", "device/facts.py", "device/buffer.py",
          "kernels/tensor_map.py")                # beside the files of the package itself
@@ -217,19 +218,21 @@ class Watch:
             lines = {line for *_, line in code.co_lines() if line}
             self.codes[code] = [s for s in by_path().get(code.co_filename, ())
                                 if any(s.first <= line <= s.last for line in lines)]
-        if not self.codes[code]:
+        if not self.codes[code] and not code.co_filename.startswith(TESTS):
             return None
         frame.f_trace_lines = False
         return self.event
 
     def event(self, frame, event, arg):
-        if event == "return" and arg:
-            refuses = isinstance(arg, tuple) and len(arg) == 2 and not arg[0]
+        if event == "return" and isinstance(arg, (str, tuple)):
+            refuses = type(arg) is tuple and len(arg) == 2 and isinstance(arg[1], str) and not arg[0]
             text = arg[1] if refuses else arg
             self.note(frame, ("rule",) if refuses else ("reason",), text)
         elif event == "exception":
             args = getattr(arg[1], "args", ())
             self.note(frame, ("raise", "require"), args[0] if args else "")
+            if not self.codes[frame.f_code] and args:
+                self.hear(str(args[0]))          # what Cython raises with an exception of Python's
         return self.event
 
     def note(self, frame, kinds, text):

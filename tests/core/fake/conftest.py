@@ -19,6 +19,8 @@ library.fake_memory.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
 
 from cydnn import _core  # noqa: E402
 
+from support import witnesses  # noqa: E402
+
 PTX = b".version 7.0\n.target sm_75\n.visible .entry %s(\n)\n{ ret; }\n"
 PINNED, DEVICE, MANAGED = 1, 2, 3
 
@@ -88,6 +90,11 @@ class Fake:
         library.fake_push(library.fake_context(ordinal))
         yield
         library.fake_pop()
+
+
+def pytest_configure(config):
+    if not config.pluginmanager.has_plugin("witnesses"):     # of a run that reads tests/conftest.py
+        config.pluginmanager.register(witnesses.Witnesses(), "witnesses")
 
 
 @pytest.fixture
