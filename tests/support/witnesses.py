@@ -1,4 +1,4 @@
-"""The tests that provoke a sentence of a refusal, one for each: ``tests/refusals/tests.txt`` (test | sentence).
+"""The tests that provoke a sentence of a refusal, one each: ``tests/refusals/tests.txt`` (test | sentence).
 A test that is listed is watched while it runs, and fails where its sentence does not come.
 
     CYDNN_WITNESSES=1 pytest tests/graph tests/legacy      # adds sentences that have no row, and drops rows
