@@ -63,16 +63,21 @@ def test_rebuild_gives_the_same_bytes_anywhere(tmp_path):
     assert a == b and len(a) == 3
 
 
-SMALL = "pooling_bwd_whole_bf16"                 # compiles in a moment
-
-
 @needs_nvcc
-def test_rebuild_of_a_shipped_kernel(tmp_path):
-    variant = next(v for v in build_ptx.Tree(SRC, [SMALL]).variants if v.name == SMALL)
-    facts = build_ptx.build_image(COMPILER, variant, "sm_75", SRC, tmp_path)
-    shipped = MANIFEST["kernels"][SMALL]["images"]["sm_75"]
+@pytest.mark.share(8)
+@pytest.mark.parametrize("name, target", [(name, target) for name in sorted(MANIFEST["kernels"])
+                                          for target in MANIFEST["kernels"][name]["images"]])
+def test_rebuild_of_a_shipped_image(name, target, sources, tmp_path):
+    shipped = MANIFEST["kernels"][name]["images"][target]
+    facts = build_ptx.build_image(COMPILER, sources[name], target, SRC, tmp_path)
     assert facts == {**shipped, "nvcc": COMPILER.version}
     assert (tmp_path / facts["file"]).read_bytes() == (PTX / shipped["file"]).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def sources() -> dict:
+    """name -> the variant that it is built from."""
+    return {variant.name: variant for variant in build_ptx.Tree(SRC, []).variants}
 
 
 @needs_nvcc
