@@ -11,6 +11,7 @@ static Site sites[SITES];
 static int is_eager, lasting, pending, on_default, process;
 static long counted;
 static void *destroyed;                                             /* a context that is no more */
+static void *captured;                                              /* a stream whose work is recorded, or NULL */
 static __thread void *stack[16];
 static __thread int depth;
 #define CURRENT (depth ? stack[depth - 1] : NULL)
@@ -40,6 +41,8 @@ static int enter(const char *name, void *from) {
     if (c->count == c->fail_at) told = c->status;
     if (pending && strstr(name, "Synchronize")) told = lasting = pending;
     if (!told && !is_text && destroyed && CURRENT == destroyed && strncmp(name, "cuCtx", 5)) told = CONTEXT_IS_DESTROYED;
+    if (!told && captured && (strstr(name, "Synchronize") || strstr(name, "Alloc") || strstr(name, "Load")))
+        told = IS_CAPTURED;
     pthread_mutex_unlock(&lock);
     return told;
 }
@@ -50,7 +53,7 @@ static int enter(const char *name, void *from) {
 void fake_reset(void) {
     for (int i = 0; i < CALLS; ++i) calls[i].count = calls[i].fail_at = 0;
     for (int i = 0; i < SITES; ++i) sites[i].count = 0;
-    is_eager = lasting = pending = on_default = 0, counted = 0, destroyed = NULL;
+    is_eager = lasting = pending = on_default = 0, counted = 0, destroyed = captured = NULL;
 }
 long fake_count(const char *name) { return call(name)->count; }
 long fake_counted(void) { return counted; }                         /* calls of all functions */

@@ -19,7 +19,7 @@
 enum { DEVICES = 2, CALLS = 256, SITES = 512, BLOCKS = 4096, OPTIN_SMEM = 232448 };
 enum { OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_DEVICE,
        INVALID_CONTEXT = 201, INVALID_PTX = 218, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700,
-       CONTEXT_IS_DESTROYED = 709 };
+       CONTEXT_IS_DESTROYED = 709, IS_CAPTURED = 900 };
 
 typedef struct { char name[128]; unsigned grid[3], block[3], smem; void *stream; size_t bytes;
                  unsigned char data[4096]; unsigned attributes[5]; } Launch;
@@ -307,6 +307,8 @@ int cuEventRecord(void *event, void *stream) { (void)event; ENTER; ON(stream); r
 int cuEventElapsedTime(float *out, void *start, void *end) {
     (void)start, (void)end; ENTER; *out = 1.5f; return OK;
 }
+
+#include "fake_graphs.h"
 
 #define ROW(name, symbol) {#name, (void *)symbol}
 static const struct { const char *name; void *address; } table[] = {

@@ -19,12 +19,13 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / room) for room in ("en
 import test_conv_wgmma
 import test_conv_wgrad_wgmma
 import test_matmul_wgmma
-from cydnn import bench, plan as plans
+from cydnn import plan as plans
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX, engines_for
 from cydnn.heuristics import Wish
 from cydnn.ops import BY_NAME, Problem
 from cydnn.tensor import TensorDesc
+from support import streams
 from support.alone import match
 from support.matrix import Prepared, blended, execute, plain, run
 
@@ -130,48 +131,16 @@ def ways(engine, problem, facts) -> list:
     return list(dict.fromkeys(first.values())) or [None]
 
 
-class Load:
-    """Another stream that always has work: sums that fill the memory, products that fill the cores."""
-
-    def __init__(self, device):
-        self.stream, self.device = device.create_stream(), device
-        lines = ("reduction x=4096x4096:f32 y=1x1:f32 mode=add", "matmul 512x1024 1024x2048 f16")
-        self.cases = [bench.Case(Problem.parse(line), device) for line in lines]
-
-    def __call__(self, number):
-        case = self.cases[number % len(self.cases)]
-        case.plan.execute(case.pointers, int(case.workspace.ptr), stream=self.stream)
-
-
-def repeats(case, load, stream, times) -> list[int]:
-    """The numbers of the runs whose bits are others than those of the first."""
-    device, name = case.device, case.problem.op.writes[0]
-    buffer, d = case.buffers[name], case.problem.operands[name]
-    first, others = None, []
-    for number in range(times):
-        device.memset(buffer.ptr, 0xFF, d.bytes, stream)
-        device.memset(case.workspace.ptr, 0xFF, max(case.plan.workspace_bytes, 1), stream)
-        load(number)
-        load(number + 1)
-        case.plan.execute(case.pointers, int(case.workspace.ptr), stream=stream)
-        bits = device.copy_out(buffer.ptr, np.empty(d.bytes, np.uint8), stream)
-        device.synchronize(stream)
-        first = bits if first is None else first
-        others += [] if np.array_equal(bits, first) else [number]
-    return others
-
-
 @pytest.mark.parametrize("index", ENGINES)
 def test_the_same_bits_under_load(index, gpu, family_counts):
-    engine, load, stream, wrong, done = BY_INDEX[index], Load(gpu), gpu.create_stream(), [], 0
+    engine, wrong, done = BY_INDEX[index], [], 0
+    load, stream = streams.Load(gpu), streams.stream_of(gpu)
     for line in LINES[engine.op.name]:
         problem = Problem.parse(f"{engine.op.name} {line}")
         if not engine.accepts(match(problem), gpu.facts):
             continue
         for config in ways(engine, problem, gpu.facts):
-            case = bench.Case(problem, gpu, Wish(engines=(index,), config=config))
-            gpu.synchronize()
-            others = repeats(case, load, stream, REPEATS)
+            others = streams.repeated(streams.Runs(problem, engine, gpu, config), load, stream, REPEATS)
             done += 1
             wrong += [f"{problem} {config}: runs {others[:5]} of {REPEATS} have other bits"] if others else []
             plans.forget()
