@@ -87,12 +87,12 @@ def pytest_testnodedown(node, error):
 def pytest_terminal_summary(terminalreporter, exitstatus, config):
     """Write the record after a run on a GPU; say what the records cover."""
     families, gpu = _counts(config), _gpu()
-    if families and gpu is not None:
-        stats = terminalreporter.stats
-        driver = gpu.facts.driver
-        path = record.write(gpu.facts.name, f"CUDA {driver // 1000}.{driver % 1000 // 10}", families,
-                            len(stats.get("passed", ())),
-                            len(stats.get("failed", ())) + len(stats.get("error", ())))
-        terminalreporter.write_line(f"GPU record written: {path}")
+    if gpu is not None and (families or record.PART in os.environ):
+        stats, driver = terminalreporter.stats, gpu.facts.driver
+        failed = [*stats.get("failed", ()), *stats.get("error", ())]
+        found = record.part(gpu.facts.name, f"CUDA {driver // 1000}.{driver % 1000 // 10}", families,
+                            len(stats.get("passed", ())), len(failed), len(stats.get("skipped", ())),
+                            [report.nodeid for report in failed])
+        terminalreporter.write_line(record.keep(found))
     for line in (share.words(), *record.staleness()):
         terminalreporter.write_line(line)

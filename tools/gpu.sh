@@ -12,7 +12,7 @@ python3 -m cydnn info || exit 1
 for step in $steps; do
     echo "== $step"
     case $step in
-        test)   python3 -m pytest -q -n "${WORKERS:-8}" -m "gpu and not timing" --timeout 500 2>&1 | tee "$out/test.log" | tail -60; python3 -m pytest -q -m timing 2>&1 | tee "$out/timing.log" | tail -30; cp tests/records/*.json "$out"/ 2>/dev/null ;;
+        test)   python3 tools/gpu_record.py --out "$out" --all; python3 tools/gpu_record.py --merge "$out/record.json"; python3 -m pytest -q -m timing 2>&1 | tee "$out/timing.log" | tail -30; cp tests/records/*.json "$out"/ 2>/dev/null ;;
         digits) python3 examples/digits.py --device cuda:0 --picture "$out/digits.png" --record "$out/digits.json" 2>&1 | tail -6 ;;
         host)   python3 benchmarks/host.py --json "$out/host.json" 2>&1 | tee "$out/host.log" | tail -30 ;;
         bench)  python3 benchmarks/run.py ${FAMILIES:-} --out "$out" --repeat "${REPEAT:-20}" 2>&1 | tee "$out/bench.log" | tail -150 ;;
