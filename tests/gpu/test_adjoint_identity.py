@@ -1,0 +1,34 @@
+"""The adjoint identity of every engine of a backward operation (support/adjoint.py), on shapes drawn here.
+
+``CYDNN_SHAPES`` shapes for each engine (default 200).
+"""
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from support import adjoint
+
+SHAPES = int(os.environ.get("CYDNN_SHAPES", 200))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("engine", adjoint.ENGINES, ids=str)
+def test_adjoint(engine, gpu, family_counts):
+    done, in_f32, worst, wrong = 0, 0, 0.0, []
+    for problem, seed in adjoint.problems(engine, gpu.facts):
+        found = adjoint.identity(problem, seed, engine, gpu)
+        if found is None:                        # a slope jumps there
+            continue
+        done += 1
+        if found.is_f32:
+            in_f32, worst = in_f32 + 1, max(worst, found.error / found.size)
+        wrong += [] if found.holds else [f"{problem} seed={seed}: {found}"]
+        if done == SHAPES or len(wrong) > 12:
+            break
+    family_counts[f"adjoint/{engine}"] = dict(problems=done, engine_runs=done, wrong=len(wrong),
+                                              in_f32=in_f32)
+    print(f"{engine}: {done} shapes, {in_f32} in f32, the worst of these {worst:.2g}")
+    assert not wrong, f"{len(wrong)} of {done}:\n" + "\n".join(wrong)
+    assert done >= SHAPES, f"only {done} shapes"

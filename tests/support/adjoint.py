@@ -1,0 +1,161 @@
+"""The adjoint identity <dy, J v> = <Jt dy, v> of an engine's gradients: J v are differences of the forward
+operation in float64 (support/gradients.py), Jt dy is what the engine computes on a device.
+
+In f32 the two agree to 1e-5 of the absolute values behind them; in shorter types, to what the tolerance of
+each element and the rounding of the saved outputs that the engine reads make of them.
+"""
+from __future__ import annotations
+
+import random
+import zlib
+from dataclasses import replace
+from typing import Iterator, NamedTuple
+
+import numpy as np
+
+from cydnn import ops, plan
+from cydnn.bench import graph_of
+from cydnn.engines import TABLE
+from cydnn.heuristics import Wish
+from cydnn.ops import Problem
+
+from . import alone, of_engine
+from .compare import tolerance
+from .gradients import BACKWARD, EPSILON, SETTINGS, slope
+from .matrix import execute
+
+F32, FLOPS, ELEMENTS, TERMS = 1e-5, 1e7, 1 << 17, 1 << 14
+TYPES = {"f64", "f32", "f16", "bf16"}
+ENGINES = [e for e in TABLE if e.op in SETTINGS]
+
+
+class Identity(NamedTuple):
+    """``error`` and ``bound`` in ``size``, the sum of absolute values of both sides."""
+    error: float
+    bound: float
+    size: float
+    is_f32: bool
+
+    @property
+    def holds(self) -> bool:
+        return self.error <= (F32 * self.size if self.is_f32 else self.bound)
+
+    def __str__(self):
+        return (f"{self.error / self.size:.3g} of the sum, allowed "
+                f"{F32 if self.is_f32 else self.bound / self.size:.3g}")
+
+
+def problems(engine, facts, seed="") -> Iterator[tuple]:
+    """(problem, seed) of which the identity can be asked."""
+    rng = random.Random(zlib.crc32(f"adjoint {engine.name} {seed}".encode()))
+    if engine.op is ops.Pointwise:
+        drawn = filter(None, (_backward(p, rng) for p in of_engine.problems(engine, facts, seed)))
+        found = (p for p in drawn if usable(p) and engine.accepts(alone.match(p), facts))
+    else:
+        found = of_engine.problems(engine, facts, seed, usable)
+    yield from ((problem, rng.randrange(2 ** 31)) for problem in found)
+
+
+def _backward(problem, rng):
+    """A backward mode on the tensors of another."""
+    op, y = problem.op, problem.operands["y"]
+    x = problem.operands["x"]
+    if x.dims != y.dims:
+        return None
+    return Problem(replace(op, mode=rng.choice(BACKWARD)), dict(x=x, b=x, y=y), problem.alignment)
+
+
+def usable(problem) -> bool:
+    """Numbers that have gradients, few enough; of networks such as have all states and drop nothing."""
+    op, operands = problem.op, problem.operands
+    descs = [d for n, d in operands.items() if d is not None and n != "mask"]
+    if any(isinstance(d, tuple) or d.dtype.name not in TYPES or d.is_overlapping for d in descs):
+        return False
+    if op.compute not in ("f32", "f64") or not 0 < max(d.count for d in descs) <= ELEMENTS:
+        return False
+    if "rnn" in op.name and (op.dropout or any(operands.get(n) is None for n in (*op.reads, *op.writes)
+                                               if "c" not in n or op.cell == "lstm")):
+        return False
+    return problem.flops <= FLOPS and op.terms(**operands) <= TERMS
+
+
+def is_f32(problem) -> bool:
+    """Are all numbers as long as f32?"""
+    return all(d.dtype.name in ("f32", "f64") for n, d in problem.operands.items()
+               if d is not None and n != "mask")
+
+
+def is_smooth(problem, inputs) -> bool:
+    """Are the rounded inputs away from where slopes jump?"""
+    op = problem.op
+    if op.name == "pooling_bwd" and op.mode == "max":
+        return np.unique(inputs["x"]).size == inputs["x"].size
+    if op.name == "pointwise":
+        return bool((np.abs(inputs["b"] - 0.75) > 1e-4).all() and (np.abs(inputs["b"]) > 1e-4).all())
+    if op.name == "spatial_sampler_bwd":
+        at = (inputs["grid"] + 1) / 2 * np.maximum(np.array(inputs["x"].shape[:1:-1]) - 1, 1)
+        return bool((np.abs(at - np.round(at)) > 1e-3).all())
+    return True
+
+
+def identity(problem, seed, engine, device, change=lambda found: found) -> Identity | None:
+    """None where rounded inputs lie where slopes jump. ``change``: of the engine's gradients."""
+    op, operands, gen = problem.op, problem.operands, np.random.default_rng(seed)
+    rounded = lambda name, value: value if operands.get(name) is None else operands[name].dtype.round(value)
+    setting = SETTINGS[type(op)](problem, gen)
+    setting.inputs.update({n: rounded(n, v) for n, v in setting.inputs.items()})
+    if not is_smooth(problem, setting.inputs):
+        return None
+    with np.errstate(all="ignore"):
+        out = setting.forward(setting.inputs)
+        d = {n: rounded(f"d{n}" if f"d{n}" in operands else "x", gen.normal(size=v.shape))
+             for n, v in out.items()}
+        pool = {**setting.inputs, **out, **{f"d{n}": v for n, v in d.items()}, **setting.reads(out, d)}
+        given = {n: rounded(n, np.reshape(pool[n], operands[n].dims))
+                 for n in (*op.reads, *op.keeps) if operands.get(n) is not None}
+        scalars = {**op.scalars, **({"epsilon": EPSILON} if "epsilon" in op.scalars else {})}
+        found = change(gradients(problem, engine, device, given, scalars))
+        mine = {n: np.reshape(found[g], setting.inputs[n].shape)
+                for n, g in setting.gradients.items() if g in found}
+        way = {n: towards(value, gen) for n, value in mine.items()}
+        terms = slope(setting, d, way, out)
+    both = [*terms, *(mine[n] * way[n] for n in mine)]
+    return Identity(abs(sum(t.sum() for t in terms) - sum(t.sum() for t in both[len(terms):])),
+                    bound(problem, engine, given, scalars, set(out) | {"mean", "rstd", "reserve"},
+                          {setting.gradients[n]: w for n, w in way.items()}),
+                    float(sum(np.abs(t).sum() for t in both)) + 1e-3,
+                    is_f32(problem))
+
+
+def gradients(problem, engine, device, given, scalars) -> dict:
+    """What an engine makes of the operands that it is given, by name."""
+    built = plan.build(graph_of(problem, scalars), device, Wish(engines=(engine.index,)))
+    buffers, _ = execute(built, problem, given, given.keys(), device)
+    plan.forget()
+    return {n: buffers[n].read()[0] for n in problem.op.writes if n in buffers}
+
+
+def towards(value, gen):
+    """A way that goes along a gradient, so that terms of both signs do not hide what is wrong, and aside."""
+    size = np.sqrt(np.mean(value ** 2))
+    return value / (size or 1.0) + 0.5 * gen.normal(size=value.shape)
+
+
+def bound(problem, engine, given, scalars, saved, ways) -> float:
+    """What the sum of an engine's gradients times ``ways`` may be off: the tolerance of each element, and
+    where the op reads outputs that were rounded when they were ``saved``, that step of their type."""
+    op, operands = problem.op, problem.operands
+    arrays = {n: given.get(n, np.full(d.dims, np.nan)) for n, d in operands.items() if d is not None}
+    with np.errstate(all="ignore"):
+        raw = op.evaluate(arrays, scalars)
+        want = op.blend(raw, arrays, scalars)
+        magnitude = engine.magnitude(op, arrays, scalars, raw)
+        inner = op.inner_error(arrays, scalars, operands)
+    step = max((operands[n].dtype.eps for n in saved & set(op.reads + tuple(op.keeps))
+                if operands.get(n) is not None), default=0.0)
+    total = 0.0
+    for name, way in ways.items():
+        allowed = inner.get(name, 0.0) + step * magnitude[name] + tolerance(
+            problem, name, operands[name], want[name], magnitude[name], scalars, arrays[name])
+        total += float((np.abs(way.reshape(operands[name].dims)) * allowed).sum())
+    return total
