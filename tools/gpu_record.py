@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 GPU = "tests/gpu/"
+SANITIZER = int(os.environ.get("CYDNN_SANITIZER_SECONDS", 75))
 
 
 class Goal(NamedTuple):
@@ -36,6 +37,7 @@ class Goal(NamedTuple):
 
 
 GOALS = {
+    "R23": Goal("errors on the GPU are told by name", ("test_told_errors.py",), 40, 4),
     "R13": Goal("a late producer, only an event between", ("test_streams.py",), 45, 8, ("-k", "producer")),
     "R14": Goal("captured, replayed, updated", ("test_streams.py", "test_fused_graph.py",
                                                 "test_frontend_programs.py"), 60, 8,
@@ -43,6 +45,7 @@ GOALS = {
     "R4": Goal("gradients are adjoint", ("test_adjoint_identity.py",), 60),
     "R11": Goal("the same bits under load", ("test_streams.py", "test_tile_program.py"), 90, 8,
                 ("-k", "same_bits")),
+    "R7": Goal("compute-sanitizer, four tools", ("test_sanitizer.py",), 60 + SANITIZER, 16),
     "R5": Goal("corners and special values", ("test_corners.py",), 20),
     "R6": Goal("every kernel between guard zones", ("test_every_kernel.py",), 90),
     "R12": Goal("the bits of the interpreter", ("test_bits.py",), 240, 16),

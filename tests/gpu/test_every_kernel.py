@@ -2,40 +2,24 @@
 two runs with equal bits, against float64."""
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
-
 import pytest
 
 from cydnn import kernels
-from cydnn.kernels import pick_target
+from support import images
 from support.cases import cases
 from support.matrix import blended, plain, run
 
 SOURCES = sorted({kernels.get(name).source for name in kernels.names()})
-OLDER = {75: 65536, 80: 166912}                  # target: bytes of shared memory of a block there
-
-
-def as_if(gpu, sm: int):
-    """The GPU with the facts of an older one, so that plans take the images which that would load."""
-    if sm >= gpu.facts.sm:
-        return gpu
-    older = copy.copy(gpu)
-    older.name, older.facts = f"{gpu.name} as sm_{sm}", replace(gpu.facts, sm=sm, smem_bytes=OLDER[sm])
-    return older
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("sm", [*OLDER, 90])
+@pytest.mark.parametrize("sm", [*images.OLDER, images.NEWEST])
 @pytest.mark.parametrize("source", SOURCES)
 def test_kernels_of(source, sm, gpu, family_counts):
     """Once storing what is computed, once scaling and adding, with other numbers. Every image: those
     for older targets as on an older GPU."""
-    gpu = as_if(gpu, sm)
-    best = {n: pick_target(kernels.get(n).images, sm)
-            for n in kernels.names() if kernels.get(n).source == source}
-    names = [n for n, target in best.items()
-             if target and (sm == 90 or target == f"sm_{sm}" != pick_target(kernels.get(n).images, 90))]
+    gpu = images.as_if(gpu, sm)
+    names = images.names(sm, [n for n in kernels.names() if kernels.get(n).source == source])
     count = {"problems": 0, "engine_runs": 0, "wrong": 0, "engines": {}, "kernels": 0, "images": 0}
     wrong = []
     for name in names:
