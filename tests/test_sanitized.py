@@ -1,4 +1,4 @@
-"""support/sanitized.py without a GPU: reports are read, a process that ends, hangs or fails is gone on behind."""
+"""support/sanitized.py without a GPU: reports are read; what ends, hangs or fails is gone on behind."""
 from __future__ import annotations
 
 import stat
@@ -86,7 +86,8 @@ def test_findings_are_of_kernels_and_each_is_said_once(tool, report):
 
 
 @pytest.mark.parametrize("report, sentence", [
-    ("", "a report without its end"), ("========= ERROR SUMMARY: 3 errors\n", "3 findings that cannot be read")])
+    ("", "a report without its end"),
+    ("========= ERROR SUMMARY: 3 errors\n", "3 findings that cannot be read")])
 def test_reports_that_are_none(tool, report, sentence):
     assert sentence in [said for _, said in tool(report).findings]
 

@@ -1,6 +1,6 @@
 """Programs that break something on a GPU, and what must then be said; each in a process of its own, as its
-context is lost: ``python -m support.broken NAME`` prints "right" or fails. All but ``FOR_REAL`` do so on the
-fake driver, which knows these kernels by name.
+context is lost: ``python -m support.broken NAME`` prints "right" or fails. All but ``FOR_REAL`` also do so on
+the fake driver, which knows these kernels by name.
 """
 from __future__ import annotations
 

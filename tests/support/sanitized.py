@@ -1,5 +1,5 @@
-"""Kernels under compute-sanitizer: one process launches many (``python -m support.sanitized LIST SECONDS``), its
-parent reads what the tool reports and goes on behind a kernel that ends or stops the process.
+"""Kernels under compute-sanitizer: one process launches many (``python -m support.sanitized LIST SECONDS``),
+its parent reads what the tool reports and goes on behind a kernel that ends or stops the process.
 """
 from __future__ import annotations
 
