@@ -113,10 +113,7 @@ def ptx(args) -> int:
     """Kernels by target: registers, spills, contract; with a name, one kernel whole."""
     from . import kernels
     names = [n for n in kernels.names() if not args.name or n.startswith(args.name)]
-    if not names:
-        print(f"ptx: name must begin like one of the {len(kernels.names())} kernels; got {args.name!r}",
-              file=sys.stderr)
-        return 1
+    require(names, f"ptx: name must begin like one of the {len(kernels.names())} kernels; got {args.name!r}")
     if args.run_it:
         from .bench import trial as debug
         return debug.main(args)

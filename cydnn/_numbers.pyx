@@ -22,15 +22,15 @@ cdef extern from "Python.h":
 
 def _element(x):
     """The one number in a host array or tensor of any rank; what is no array as it is. Raises TypeError
-    and ValueError."""
+    and ValueError, which ``read`` words."""
     if getattr(x, "is_cuda", False) or hasattr(x, "__cuda_array_interface__"):
-        raise TypeError("must be in host memory")
+        raise TypeError                          # no number of the host
     if hasattr(x, "item"):
         return x.item()
     if hasattr(x, "__float__") or hasattr(x, "__index__"):
         return x
     if isinstance(x, (str, bytes)):
-        raise TypeError("must be a number")
+        raise TypeError                          # float would read it
     from numpy import asarray
     return asarray(x).item()
 

@@ -228,7 +228,6 @@ cdef class Tape:
         cdef void *scratch
         cdef bint pushed
         memories = self.operands.memories(pointers)
-        refuse_count(pointers) if len(memories) > MAX_SLOTS else None
         for i, memory in enumerate(memories):
             addresses[i] = <void *><uintptr_t>memory.address
         scratch_into(workspace, size_of(workspace_bytes), &scratch)

@@ -38,7 +38,6 @@ def test_ptx(capsys):
     code, out = run(capsys, "ptx", name)
     assert code == 0 and "regs" in out or json.loads(out)["params"]
     assert run(capsys, "ptx", "--check")[1].startswith("ok")
-    assert run(capsys, "ptx", "no_such_kernel")[0] == 1
 
 
 def test_what_is_wrong_with_images_is_said(capsys, monkeypatch):
@@ -65,6 +64,16 @@ def test_bench_refuses_in_one_line(capsys, words, sentence):
     assert main(["bench", *words]) == 1
     error = capsys.readouterr().err
     assert error.startswith("cydnn: ") and sentence in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("words, sentence", [
+    (["no_such_kernel"], "ptx: name must begin like one of the"),
+    (["matmul_sum_f32", "--text", "--target", "90"], "ptx: --target must be sm_ and a number; got '90'"),
+])
+def test_ptx_refuses_in_one_line(capsys, words, sentence):
+    assert main(["ptx", *words]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"cydnn: {sentence}") and error.count("\n") == 1
 
 
 def test_bench_json_is_json(capsys):

@@ -1,18 +1,25 @@
 """What leaves the library is its own exception, TypeError or ValueError, and names function, argument and
 value."""
+import copy
+import json
 import os
+import pickle
 import time
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 import cydnn
-from cydnn import bench, cudnn, device, frontend, plan
+from cydnn import _core, bench, cudnn, device, frontend, plan
+from cydnn.device.facts import KNOWN
+from cydnn.graph import Node, Tensor
+from cydnn.layout import Layout
 from cydnn.ops import BY_NAME, ConvFprop, Problem
 from cydnn.status import AllocFailed, BadParam
 from support.hostile import Attack
 
-SOFTMAX = "softmax_fwd 4x8 f32"
+SOFTMAX, FLOATS, H200 = "softmax_fwd 4x8 f32", cydnn.TensorDesc.packed("f32", (4, 8)), KNOWN["h200"]
 
 
 def built(line=SOFTMAX, where="numpy"):
@@ -23,12 +30,39 @@ def pygraph(**kw):
     return frontend.pygraph(io_data_type=cydnn.data_type.FLOAT, handle=frontend.create_handle("numpy"), **kw)
 
 
-def executed(pack):
+def ready():
     g = pygraph()
     g.tensor([4, 8], [8, 1], uid=1)
     g.relu(g.tensors[0]).set_output(True).set_uid(2)
     g.build([cydnn.heur_mode.A])
-    g.execute(pack)
+    return g
+
+
+def executed(pack):
+    ready().execute(pack)
+
+
+def ragged(g, other):
+    x = g.tensor([2, 4, 4, 8], [128, 32, 8, 1])
+    g.relu(x.set_ragged_offset(other.tensor([3, 1, 1, 1], [1, 1, 1, 1]))).set_output(True)
+    g.validate()
+
+
+def destroyed():
+    desc = cudnn.createTensorDescriptor()
+    cudnn.destroyTensorDescriptor(desc)
+    return desc
+
+
+class Says:
+    """An object that says odd things of its memory."""
+
+    def __init__(self, **interface):
+        if interface:
+            self.__cuda_array_interface__ = interface
+
+    def __dlpack__(self, **_):
+        return 5
 
 
 def with_scalar(value):
@@ -105,6 +139,50 @@ CALLS = {
     "an address": (lambda: built().execute([2 ** 70, 0]), "pointer must be an address; got 11805916207174"),
     "bytes of a workspace": (lambda: built().execute([0, 0], np.zeros(8), workspace_bytes=-1),
                              "execute: workspace_bytes must be >= 0; got -1"),
+    "wish": (lambda: plan.build(bench.graph_of(Problem.parse(SOFTMAX)), wish=5),
+             "build: wish must be a Wish; got 5"),
+    "plan of another format": (
+        lambda: Layout.from_json(built().layout.to_json().replace('"format": 1', '"format": 99')),
+        "plan: format must be 1; got 99"),
+    "facts: a number": (lambda: replace(H200, sm=-1),
+                        "facts: sm must be a whole number, at least 0; got -1"),
+    "facts: a text": (lambda: replace(H200, name=5), "facts: name must be a text; got 5"),
+    "facts: a kind": (lambda: replace(H200, kind="tpu"), "facts: kind must be one of cuda numpy; got 'tpu'"),
+    "memory of many dims": (lambda: _core.pointer_of(Says(data=(16, False), typestr="<f4", shape=(1,) * 17)),
+                            r"pointer: memory must have <= 16 dims; got \(1, "),
+    "no capsule": (lambda: _core.pointer_of(Says()),
+                   r"pointer: __dlpack__\(\) must give a capsule named dltensor; got 5 from Says"),
+    "copy of a handle": (lambda: copy.copy(cudnn.create("numpy")), "copy: a handle is the library on a dev"),
+    "pickle of a handle": (lambda: pickle.dumps(cudnn.create("numpy")), "pickle: a handle belongs to its"),
+    "copy of nothing": (lambda: copy.copy(destroyed()), "copy: the descriptor must not be destroyed; got T"),
+    "node: op": (lambda: Node(5, {}), "node: op must be an operation; got 5"),
+    "node: operands": (lambda: Node(ConvFprop(), 5), "conv_fprop: operands must be a dict by name; got 5"),
+    "node: no output": (lambda: cydnn.Graph([Node(BY_NAME["softmax_fwd"](), dict(x=1))], [Tensor(1, FLOATS)]),
+                        r"softmax_fwd: must write at least one tensor; got only \['x'\]"),
+    "tensor: desc": (lambda: Tensor(1, 5), "tensor uid 1: desc must be a TensorDesc; got 5"),
+    "set_is_virtual": (lambda: pygraph().tensor([1], [1]).set_is_virtual(np.array([1, 0])),
+                       r"tensor without a name: is_virtual must be True or False; got array\(\[1, 0\]\)"),
+    "set_name": (lambda: pygraph().tensor([1], [1], name=5), "tensor: name must be a text; got 5"),
+    "tensor_like: parts of an element": (
+        lambda: pygraph().tensor_like(np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (3,), (6,))),
+        r"tensor_like: strides must be whole elements of 4 bytes; got \(6,\) bytes"),
+    "properties: a kind": (
+        lambda: frontend.create_device_properties(json.dumps({**asdict(H200), "kind": "tpu"})),
+        "create_device_properties: facts: kind must be one of cuda numpy; got 'tpu'"),
+    "ragged offsets of another graph": (lambda: ragged(pygraph(), pygraph()),
+                                        "ragged_offset must be a tensor of the graph; got one of another"),
+    "knobs": (lambda: ready().create_execution_plan(0, 5),
+              "create_execution_plan: knobs must be a dict of knob_type to number; got 5"),
+    "deselect_engines": (lambda: ready().deselect_engines([5]),
+                         r"deselect_engines: names must be a list of parts of plan names; got \[5\]"),
+    "operation: name": (lambda: pygraph().relu(None, name=5), "relu: name must be a text; got 5"),
+    "pygraph: name": (lambda: pygraph(name=5), "pygraph: name must be a text; got 5"),
+    "pygraph: cache": (lambda: pygraph(kernel_cache=5), "kernel_cache must be a kernel_cache; got 5"),
+    "deserialize: nothing": (lambda: pygraph().deserialize(), "deserialize: takes data, or .*; got 0 argum"),
+    "deserialize: a number": (lambda: pygraph().deserialize(5), "data must be the bytes of serialize.*got 5"),
+    "deserialize: an attribute": (
+        lambda: pygraph().deserialize(repr(ready()).replace('"mode"', '"blue"')),
+        "pointwise: attributes must be some of compute mode .*; got blue"),
     "file": (lambda: pygraph().deserialize('{"format": 1}'),
                  "the text must be JSON of a pygraph; got KeyError"),
 }

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "graph"))
 from nodes import binary, t, tensors, unary
-from cydnn import plan as plans
+from cydnn import log, plan as plans
 from cydnn.bench import graph_of
 from cydnn.device import get
 from cydnn.graph import FromTensor, Graph, Node
@@ -200,6 +200,12 @@ def test_the_log_says_the_choice_and_why_others_refused(caplog):
     assert any("212:softmax_fwd_cluster refused: needs sm_90 or newer; device is sm_80" in text
                for text in rest)
     assert all(text.startswith("softmax_fwd x=8x64:f16 y=8x64:f16: ") for text in rest)
+
+
+def test_a_level_of_the_log_that_is_none_is_said(caplog):
+    with caplog.at_level(logging.WARNING, "cydnn"):
+        log.configure("loud")
+    assert [r.message for r in caplog.records] == ["CYDNN_LOG must be 0 to 4; got 'loud', taken as 0"]
 
 
 def test_numpy_runs_no_reference_for_empty_results(monkeypatch):

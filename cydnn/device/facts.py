@@ -12,6 +12,7 @@ from ..given import real, shown, whole
 from ..status import BadParam
 
 MOST = 2.0 ** 63                                 # of a fact
+WORDS = {"str": "a text", "int": "a whole number, at least 0", "float": "a number, at least 0"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class DeviceFacts:
                 number = (real if field.type == "float" else whole)(f"facts: {field.name}", value)
                 is_good = 0 <= number < MOST
             if not is_good:
-                raise BadParam(f"facts: {field.name} must be a {field.type}, at least 0; got {shown(value)}")
+                raise BadParam(f"facts: {field.name} must be {WORDS[field.type]}; got {shown(value)}")
         if self.kind not in ("cuda", "numpy"):
             raise BadParam(f"facts: kind must be one of cuda numpy; got {shown(self.kind)}")
 

@@ -9,7 +9,7 @@ import pytest
 import cydnn.frontend as cudnn
 from cydnn import engines
 from cydnn.frontend.knob import TYPES
-from cydnn.status import BadParam
+from cydnn.status import BadParam, NotSupported
 
 from .conftest import conv, floats, names, nhwc
 
@@ -190,6 +190,18 @@ def test_policies_and_indices(handle):
     with pytest.raises(BadParam,
                        match="policy must be one of build_plan_policy.HEURISTICS_CHOICE .*; got 'ALL'"):
         g.build_plans("ALL")
+
+
+def test_plans_none_of_which_can_be_built(g, monkeypatch):
+    """Each says why."""
+    def cannot(choice, device):
+        raise NotSupported(f"{choice.name} cannot")
+    monkeypatch.setattr("cydnn.frontend.planning.refuse_images", cannot)
+    g.exp(g.tensor([2, 3], [3, 1])).set_output(True)
+    g.build_operation_graph()
+    g.create_execution_plans([MODE.A])
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match=r"no plan can be built:\n  .* cannot"):
+        g.build_plans()
 
 
 def test_what_was_chosen_still_runs_when_it_is_deselected(handle):

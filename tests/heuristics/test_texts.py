@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 
 from cydnn.device.facts import KNOWN
+from cydnn.graph import Graph
 from cydnn.heuristics import best, candidates, parse
 from cydnn.status import BadParam
 from support.dags import dag
@@ -64,6 +65,13 @@ def test_nodes_that_are_not_one_region_are_refused():
     with pytest.raises(BadParam, match="its nodes must be matmul and what is fused around it"):
         parse("part 0 2: 180 tile=t32x32 splits=1\npart 1: 280\npart 3: 270\npart 4: 280\npart 5: 270", graph,
               H200)
+
+
+def test_pointwise_nodes_of_two_shapes_are_no_region():
+    graph = Graph([graphs.point("abs", 1, 2), graphs.point("abs", 3, 4)],
+                  [graphs.tensor(i, (4, 8) if i < 3 else (3, 5)) for i in (1, 2, 3, 4)])
+    with pytest.raises(BadParam, match="choice: its nodes must be one region; got 'part 0 1: 270'"):
+        parse("part 0 1: 270", graph, H200)
 
 
 def test_explained_with_who_refused_why():

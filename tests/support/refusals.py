@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import traceback
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -40,7 +41,7 @@ class Sentence(NamedTuple):
     @property
     def key(self) -> str:
         """Its name where lines move."""
-        return f"{self.file} {self.owner}: {self.pattern}"
+        return f"{self.file} {self.owner}: {' '.join(self.pattern.split())}"
 
     @property
     def words(self) -> re.Pattern:
@@ -125,6 +126,8 @@ class _Reader(ast.NodeVisitor):
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         if name == "require" and len(node.args) > 1:
             self.add(node, "require", node.args[1])
+        if name == "warning":                    # it goes on
+            self.used.update(map(id, ast.walk(node)))
         self.generic_visit(node)
 
     def visit_JoinedStr(self, node):
@@ -182,6 +185,15 @@ def said() -> list[Sentence]:
 
 
 @cache
+def raising(file: str) -> frozenset:
+    """The lines of the statements that raise, of a file of the library."""
+    if not file.startswith(str(PACKAGE)):
+        return frozenset()
+    nodes = (node for node in ast.walk(ast.parse(Path(file).read_text())) if isinstance(node, ast.Raise))
+    return frozenset(line for node in nodes for line in range(node.lineno, node.end_lineno + 1))
+
+
+@cache
 def by_path() -> dict:
     found: dict = {}
     for s in sentences():
@@ -202,7 +214,8 @@ class Watch:
         self.before, self.made, watch = sys.gettrace(), CydnnError.__init__, self
 
         def noted(error, message="", **facts):
-            watch.hear(str(message))
+            frame = sys._getframe(1)
+            watch.hear(str(message), frame.f_code.co_filename, frame.f_lineno)
             watch.made(error, message, **facts)
         CydnnError.__init__ = noted
         sys.settrace(self.call)
@@ -231,8 +244,9 @@ class Watch:
         elif event == "exception":
             args = getattr(arg[1], "args", ())
             self.note(frame, ("raise", "require"), args[0] if args else "")
-            if not self.codes[frame.f_code] and args:
-                self.hear(str(args[0]))          # what Cython raises with an exception of Python's
+            if args and not isinstance(arg[1], CydnnError):
+                *_, (last, line) = traceback.walk_tb(arg[2])
+                self.hear(str(args[0]), last.f_code.co_filename, line)
         return self.event
 
     def note(self, frame, kinds, text):
@@ -242,9 +256,12 @@ class Watch:
                     self.seen.add(s)
                     self.texts[text] = s
 
-    def hear(self, text: str):
-        """Sentences that ``text`` says, of those whose line is not followed."""
-        self.seen.update(s for s in said() if s.words.search(text))
+    def hear(self, text: str, file: str, line: int):
+        """Sentences that ``text`` says, of those whose line is not followed. What Cython raises comes from a
+        line of Python that raises nothing."""
+        is_python = line in raising(file)
+        self.seen.update(s for s in said() if s.words.search(text)
+                         and not (is_python and s.file.endswith(".pyx")))
 
 
 # ---- The page ----
@@ -255,9 +272,8 @@ TITLES = {"ops": "Operations", "engines": "Engines", "fusion": "Fusion", "kernel
 HEAD = """# What is refused, and how it reads
 
 Every sentence that the library refuses something with, by the file that says it; `{...}` is what stands there
-in a text. Those of operations and engines have problems that provoke them in `tests/refusals/`, to which
-`tests/test_refusals.py` holds them; the others are provoked by the tests of their rooms. Printed by
-`python -m support.refusals` in `tests/`.
+in a text. Each has a problem or a test that provokes it in `tests/refusals/`, to which
+`tests/test_refusals.py` holds it. Printed by `python -m support.refusals` in `tests/`.
 """
 
 

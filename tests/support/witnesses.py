@@ -40,16 +40,15 @@ class Witnesses:
         if lost:
             raise pytest.UsageError(f"{FILE.name} lists tests that are not there: {', '.join(lost)}")
 
-    @pytest.hookimpl(hookwrapper=True)
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item):
         if any(map(item.get_closest_marker, DRAWN)) or not RECORDS and item.nodeid not in self.wanted:
-            yield
-            return
+            return (yield)
         begun = time.perf_counter()
         with Watch() as watch:
-            outcome = yield
-        if outcome.excinfo is None:
-            self._judge(item, {s.key for s in watch.seen}, time.perf_counter() - begun)
+            result = yield
+        self._judge(item, {s.key for s in watch.seen}, time.perf_counter() - begun)
+        return result
 
     def _judge(self, item, seen, seconds):
         if not RECORDS:

@@ -287,6 +287,8 @@ def test_a_tape_is_sealed_by_its_first_execute(tape, memory, kernel):
     (BadParam, r"patch: offset must lie within 8 bytes of parameters; got 4",
      (1, 32, 0, bytes(8), [(4, 0, 0)])),
     (BadParam, r"patch: scalar must be below 2; got 2", (1, 32, 0, bytes(8), [], [(0, "f32", 2)])),
+    (NotSupported, r"k: params must be <= 64 offsets below 8; got \(0, 8\)",
+     (1, 32, 0, bytes(8), [], [], [], (0, 8))),
 ])
 def test_a_launch_that_cannot_be_is_refused_when_it_is_added(tape, kernel, error, sentence, args):
     with pytest.raises(error, match=sentence):
@@ -305,6 +307,17 @@ def test_more_slots_than_the_stack_holds_are_refused(context):
         _core.Tape(context, [("x", 4, 4, False, False)] * 257)
     with pytest.raises(BadParam, match="x: alignment must be a power of two; got 12"):
         _core.Tape(context, [("x", 4, 12, False, False)])
+
+
+def test_more_pointers_than_any_tape_has_are_refused(tape):
+    with pytest.raises(BadParam, match="pointers: must be <= 256; got 257"):
+        tape.execute([0] * 257)
+
+
+@pytest.mark.parametrize("slot", [3, -2])
+def test_a_memset_of_no_slot_is_refused(tape, slot):
+    with pytest.raises(BadParam, match=f"memset: slot must be below 3; got {slot}"):
+        tape.memset(slot, 0, 8, 0)
 
 
 def test_a_launch_failure_names_the_kernel(fake, tape, memory):
