@@ -167,8 +167,8 @@ def rnn(problem, gen):
     def reads(out, d):
         old = whole(inputs) if isinstance(op, ops.RnnBwdData) else backward(out, d)
         return dict(reserve=old["reserve"], dw=np.zeros_like(inputs["w"]))
-    return Setting(lambda v: {n: whole(v)[n] for n in ends}, inputs, {n: f"d{n}" for n in inputs}, backward,
-                   reads)
+    return Setting(lambda v: {n: g for n, g in whole(v).items() if n in ends}, inputs,
+                   {n: f"d{n}" for n in inputs}, backward, reads)
 
 
 SETTINGS = {ops.ConvDgrad: conv, ops.ConvWgrad: conv, ops.ConvBgrad: bgrad, ops.SoftmaxBwd: softmax,

@@ -13,7 +13,7 @@ from . import alone
 from .draw import draw
 from .neighbours import neighbours
 
-DRAWS, TRIES, FLOPS = 1000, 400, 1e7
+DRAWS, TRIES, FLOPS = 5000, 400, 1e7
 
 
 @lru_cache(maxsize=None)

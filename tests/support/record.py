@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests" / "records"
 COVERED = ("kernels_src/**/*.cu", "kernels_src/**/*.cuh", "cydnn/**/*.py", "cydnn/*.pyx", "cydnn/*.pxd")
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-FOLDED = ("bits", "adjoint", "repeats", "delayed", "replayed", *TOOLS)    # kinds kept as one row of sums
+FOLDED = ("bits", "adjoint", "repeats", "delayed", "replayed", "large", "elsewhere",
+          *TOOLS)                                # kinds kept as one row of sums
 PART = "CYDNN_RECORD"                            # where a part goes, in place of the record
 TOTALS = ("problems", "engine_runs", "wrong", "kernels", "images")
 
