@@ -19,6 +19,7 @@ from .rnn_layout import CELLS, GATES, Blob, Reserve
 
 STATES = ("hx", "cx", "hy", "cy", "dhx", "dcx", "dhy", "dcy")
 NOISY_RUNS = 3
+MOST_LAYERS = 1 << 16                            # the places of a blob are a table with a row for each
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Rnn(Op):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.layers > MOST_LAYERS:
+            raise BadParam(f"{self.name}: layers must be at most {MOST_LAYERS}; got {self.layers}")
         if isinstance(self.batches, int):
             object.__setattr__(self, "batches", (self.batches,))
 
