@@ -1,15 +1,13 @@
 """Every sentence that something is refused with has a problem, a call or a test that provokes it.
 
 tests/refusals holds what support/provoke.py found: ``engines.txt`` (card | engine | problem | reason),
-``operations.txt`` (line | error), ``edges.txt`` (card | problem | reasons of each engine; of two neighbours
-one is taken and the other is not); more of the first two kinds in ``*_by_hand.txt``; and ``tests.txt``, tests
-that are watched while they run (support/witnesses.py).
+and ``operations.txt`` (line | error), more of both in ``*_by_hand.txt``; and ``tests.txt``, tests that are
+watched while they run (support/witnesses.py). What lies beside what is refused: test_rules.py.
 """
 from __future__ import annotations
 
-from cydnn.ops import Problem
 from support import refusals, witnesses
-from support.provoke import counted, provoked, rows
+from support.provoke import provoked
 
 ROOMS = ("ops", "engines", "fusion", "kernels")
 PAGE = refusals.PACKAGE.parent / "docs" / "refusals.md"
@@ -25,12 +23,6 @@ def test_every_sentence_is_provoked():
     assert witnessed <= known, "tests.txt lists what nothing says:\n" + "\n".join(sorted(witnessed - known))
     missing = sorted(known - witnessed - {s.key for s in seen})
     assert not missing, "neither a problem nor a test:\n" + "\n".join(missing)
-
-
-def test_neighbours_of_every_edge():
-    wrong = [f"{card} | {line}: {want}; now {now}" for card, line, want in rows("edges")
-             if (now := counted(Problem.parse(line).op.__class__, line, card)) != want]
-    assert not wrong, "\n".join(wrong[:20])
 
 
 def test_what_is_refused_is_named():

@@ -334,7 +334,7 @@ def write(searches):
 
 def rows(name) -> list[list[str]]:
     """The cells of a file; the last one may hold bars."""
-    count = {"engines": 3, "edges": 2, "operations": 1}[name.removesuffix("_by_hand")]
+    count = {"engines": 3, "edges": 2, "operations": 1, "changes": 1}[name.removesuffix("_by_hand")]
     return [line.split(" | ", count) for line in (FOLDER / f"{name}.txt").read_text().splitlines()]
 
 
