@@ -2,11 +2,16 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
-from cydnn import kernels
+from cydnn import bench, kernels
 from cydnn.__main__ import main
+from cydnn.bench.run import peer_of
+from cydnn.device import get
+from cydnn.status import BadParam
 
 
 def run(capsys, *words):
@@ -74,6 +79,34 @@ def test_ptx_refuses_in_one_line(capsys, words, sentence):
     assert main(["ptx", *words]) == 1
     error = capsys.readouterr().err
     assert error.startswith(f"cydnn: {sentence}") and error.count("\n") == 1
+
+
+def forgotten(monkeypatch, name):
+    """A module of bench that an earlier test may have imported."""
+    monkeypatch.delitem(sys.modules, f"cydnn.bench.{name}", raising=False)
+    monkeypatch.delattr(bench, name, raising=False)
+
+
+def test_peers_need_a_gpu_and_their_packages(monkeypatch):
+    gpu = SimpleNamespace(name="cuda:0", context=object())
+    with pytest.raises(BadParam, match="bench: against must be torch; got 'jax'"):
+        peer_of("jax", gpu)
+    with pytest.raises(BadParam, match="bench: --against torch needs a CUDA device, .*; got numpy"):
+        peer_of("torch", get("numpy"))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    forgotten(monkeypatch, "peer")
+    with pytest.raises(BadParam, match="bench: against torch needs the package torch; import of torch"):
+        peer_of("torch", gpu)
+
+
+def test_the_fused_peer_needs_its_package(monkeypatch):
+    """Beside a torch that has nothing but the library."""
+    torch = SimpleNamespace(backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 9)))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "cudnn", None)
+    forgotten(monkeypatch, "peer_graph")
+    with pytest.raises(BadParam, match="needs the package nvidia-cudnn-frontend .import name cudnn.; import"):
+        from cydnn.bench import peer_graph       # noqa: F401
 
 
 def test_bench_json_is_json(capsys):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cydnn
-from cydnn import _core, bench, cudnn, device, frontend, plan
+from cydnn import _core, bench, cudnn, device, frontend, kernels, plan
 from cydnn.device.facts import KNOWN
 from cydnn.graph import Node, Tensor
 from cydnn.layout import Layout
@@ -155,6 +155,7 @@ CALLS = {
     "copy of a handle": (lambda: copy.copy(cudnn.create("numpy")), "copy: a handle is the library on a dev"),
     "pickle of a handle": (lambda: pickle.dumps(cudnn.create("numpy")), "pickle: a handle belongs to its"),
     "copy of nothing": (lambda: copy.copy(destroyed()), "copy: the descriptor must not be destroyed; got T"),
+    "kernel": (lambda: kernels.get(5), "kernels: name must be a text; got 5"),
     "node: op": (lambda: Node(5, {}), "node: op must be an operation; got 5"),
     "node: operands": (lambda: Node(ConvFprop(), 5), "conv_fprop: operands must be a dict by name; got 5"),
     "node: no output": (lambda: cydnn.Graph([Node(BY_NAME["softmax_fwd"](), dict(x=1))], [Tensor(1, FLOATS)]),

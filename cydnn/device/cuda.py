@@ -9,7 +9,7 @@ import numpy as np
 from .. import _core, fusion, kernels
 from ..steps import Launch, Memset
 from ..log import PTX, log, watch_launches
-from ..status import CydnnError, NotSupported
+from ..status import BadParam, CydnnError, NotSupported
 from . import assembled, guarded
 from .facts import DeviceFacts, generation, known
 
@@ -170,7 +170,7 @@ def pack(step: Launch) -> kernels.Packed:
 def _bytes(array: np.ndarray) -> np.ndarray:
     """The bytes of a contiguous array, whatever its type; a view."""
     if not array.flags.c_contiguous:
-        raise ValueError("array: must be C-contiguous; got strides " + str(array.strides))
+        raise BadParam(f"copy_out: array must be C-contiguous; got strides {array.strides}")
     return array.reshape(-1).view(np.uint8)
 
 

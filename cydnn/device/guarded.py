@@ -102,7 +102,7 @@ class Guarded:
 
     # ---- What guards find ----
 
-    def _fail(self, guard, sentence):
+    def _report(self, guard, sentence):
         kernels = ", ".join(self.tape.kernels)
         raise ExecutionFailed(f"{self.tape.problem}: CYDNN_DEBUG={guard}: {sentence}; kernels {kernels}")
 
@@ -116,7 +116,7 @@ class Guarded:
                 if found.any():
                     where = np.flatnonzero(found)
                     nearest = int(size - where[-1] if side == "in front of" else where[0] + 1)
-                    self._fail("redzone", f"{area.names}: {len(where)} bytes {side} it were written, "
+                    self._report("redzone", f"{area.names}: {len(where)} bytes {side} it were written, "
                                           f"the nearest {nearest} away")
 
     def _nans(self, given, stream) -> dict:
@@ -138,7 +138,7 @@ class Guarded:
             if row.is_written and where.any():
                 kept = np.count_nonzero(where & before[row])
                 first = tuple(np.argwhere(where)[0].tolist())
-                self._fail("nan", f"{row.name}: {np.count_nonzero(where)} elements are NaN, the first "
+                self._report("nan", f"{row.name}: {np.count_nonzero(where)} elements are NaN, the first "
                                   f"{first}, and no input has one; {kept} of them were NaN before")
 
 

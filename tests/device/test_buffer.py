@@ -1,12 +1,17 @@
 """Memory that a device gives: sizes, what is freed, copies of the object, copies of the bytes."""
 import copy
 import pickle
+from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pytest
 
-from cydnn import _core, device as devices
-from cydnn.status import AllocFailed, BadParam
+from cydnn import _core, device as devices, plan
+from cydnn.bench import graph_of
+from cydnn.device.ptx import floating
+from cydnn.heuristics import best
+from cydnn.ops import Problem
+from cydnn.status import AllocFailed, BadParam, NotSupported
 
 
 @pytest.fixture(params=["numpy", "ptx:sm_80"])
@@ -63,6 +68,30 @@ def test_memory_of_another_device():
     host, guest = devices.get("numpy"), devices.get("ptx:sm_80").alloc(16)
     with pytest.raises(BadParam, match="copy_in: must be memory of the host; got memory of another"):
         host.copy_in(guest, np.zeros(16, np.uint8))
+
+
+def test_memory_that_an_interpreter_does_not_have():
+    one, other = devices.get("ptx:sm_80"), devices.get("ptx:sm_90")
+    p = plan.build(graph_of(Problem.parse("softmax_fwd 4x8 f32")), one)
+    x, foreign = one.alloc(128), other.alloc(128)
+    with pytest.raises(BadParam, match="y: must be an array of the host or memory of ptx:sm_80; got memory"):
+        p.execute([x, foreign])
+    with pytest.raises(BadParam, match="y: must be an array of the host, or 128 bytes of one buffer of ptx:sm"
+                                       "_80; got 0x10, where they are not"):
+        p.execute([x, 16])
+
+
+def test_a_plan_of_another_kind_of_device():
+    graph, numpy = graph_of(Problem.parse("softmax_fwd 4x8 f32")), devices.get("numpy")
+    with pytest.raises(NotSupported, match="ptx:sm_80: a step must be one of Launch, Memset; got Reference"):
+        plan.made(best(graph, numpy.facts), devices.get("ptx:sm_80"))
+
+
+def test_a_processor_whose_rounding_is_not_known(monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(NotSupported, match="rounds by the processor, .* x86_64, aarch64; got riscv64"):
+        spec = spec_from_file_location("cydnn.device.ptx.elsewhere", floating.__file__)
+        spec.loader.exec_module(module_from_spec(spec))
 
 
 def test_what_memory_says():

@@ -67,6 +67,13 @@ def test_nodes_that_are_not_one_region_are_refused():
               H200)
 
 
+def test_two_operations_are_no_part():
+    graph = graphs.conv_reduction()
+    anchors = [i for i, node in enumerate(graph.nodes) if i in graph.anchors]
+    with pytest.raises(BadParam, match="at most one node may be no pointwise operation: conv_fprop, red"):
+        parse(f"part {' '.join(map(str, anchors))}: 110", graph, H200)
+
+
 def test_pointwise_nodes_of_two_shapes_are_no_region():
     graph = Graph([graphs.point("abs", 1, 2), graphs.point("abs", 3, 4)],
                   [graphs.tensor(i, (4, 8) if i < 3 else (3, 5)) for i in (1, 2, 3, 4)])

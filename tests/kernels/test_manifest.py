@@ -70,7 +70,8 @@ def test_any_changed_byte_is_one_error(folder):
     (seal.sealed('{\n"kernels": [], "functions": {}, "nvcc": ""}'), r"kernels must be as .*; got \[\]"),
     (seal.sealed('{\n"kernels": {}, "functions": {}, "nvcc": "", "extra": 1}'), "must have no 'extra'"),
     (seal.sealed('{\n"kernels": {}, "functions": {}, "nvcc": "", "shared": {"about": {}}}'),
-     "shared must be as build_ptx.py writes it")])
+     "shared must be as build_ptx.py writes it"),
+    (seal.sealed("{\n}").replace("}", "]"), "must have the sha256 .*; got .*: it was changed")])
 def test_what_is_no_manifest(folder, data, sentence):
     folder.put(data)
     with pytest.raises(InternalError, match=sentence):
@@ -83,6 +84,14 @@ def places(x, found):
         if isinstance(x[key], (dict, list)):
             places(x[key], found)
     return found
+
+
+def test_an_image_is_an_object(folder, rows):
+    changed = json.loads(json.dumps(rows))
+    changed[NAMES[0]]["images"] = {"sm_80": 5}
+    folder.put(manifest_text(changed))
+    with pytest.raises(InternalError, match="must be what build_ptx.py writes: .* must be an object; got 5"):
+        kernels.names()
 
 
 def test_a_forged_one_has_a_schema(folder, rows):

@@ -3,8 +3,9 @@
     python -m support.refusals > ../docs/refusals.md         # from tests/: the page of all
 
 A sentence is a string that is raised with an exception of the caller's making, that an engine or an operation
-yields (alone: a reason; behind a condition: a rule), that ``require`` is given, or that says what "must" be
-and is raised elsewhere (kind "said"). Values are written as ``{expression}``.
+yields (alone: a reason; behind a condition: a rule), that ``require`` is given, or that is raised elsewhere:
+what a function of WORDED is given, or what says that something "must" be (kind "said"). Values are written as
+``{expression}``.
 """
 from __future__ import annotations
 
@@ -21,12 +22,10 @@ from cydnn.status import CydnnError
 
 PACKAGE = Path(cydnn.__file__).resolve().parent
 TESTS = str(Path(__file__).resolve().parents[1])
-ROOMS = ("ops", "engines", "fusion", "graph", "heuristics", "backend", "frontend", "legacy")
-FILES = ("device/__init__.py", "device/numpy.py", "device/facts.py", "device/buffer.py",
-         "kernels/tensor_map.py")                # beside the files of the package itself
 # Not the caller's making: a fault of the library, of the machine, or of who writes an engine or an op.
 OTHERS = ("InternalError", "NotImplementedError", "MemoryError", "AllocFailed", "SystemError",
           "ExecutionFailed", "DriverNotFound", "AttributeError", "StopIteration", "ImportError", "OSError")
+WORDED = ("_refuse", "fail")                     # what raises the text that it is given
 RAISED = re.compile(r"^( *)raise (?=[A-Za-z_.]+\()", re.M)
 
 
@@ -126,6 +125,9 @@ class _Reader(ast.NodeVisitor):
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         if name == "require" and len(node.args) > 1:
             self.add(node, "require", node.args[1])
+        if name in WORDED:
+            for text in node.args:
+                self.add(text, "said", text)
         if name == "warning":                    # it goes on
             self.used.update(map(id, ast.walk(node)))
         self.generic_visit(node)
@@ -170,10 +172,8 @@ def of_cython(file: str, source: str) -> list[Sentence]:
 @cache
 def sentences() -> tuple[Sentence, ...]:
     """Every sentence of the rooms, in the order of files and lines."""
-    paths = [*sorted(PACKAGE.glob("*.py")), *(PACKAGE / f for f in FILES), *sorted(PACKAGE.glob("*.pyx")),
-             *(p for room in ROOMS for p in sorted((PACKAGE / room).rglob("*.py")))]
     found = []
-    for path in paths:
+    for path in (*sorted(PACKAGE.glob("*.pyx")), *sorted(PACKAGE.rglob("*.py"))):
         read = of_cython if path.suffix == ".pyx" else of_python
         found += read(path.relative_to(PACKAGE).as_posix(), path.read_text())
     return tuple(found)
@@ -266,9 +266,10 @@ class Watch:
 
 # ---- The page ----
 
-TITLES = {"ops": "Operations", "engines": "Engines", "fusion": "Fusion", "kernels": "Tensor maps",
+TITLES = {"ops": "Operations", "engines": "Engines", "fusion": "Fusion", "kernels": "Kernels",
           "graph": "Graphs", "heuristics": "The choice of engines", "backend": "Backend descriptors",
-          "frontend": "The front end", "legacy": "The v5 functions", "device": "Devices"}
+          "frontend": "The front end", "legacy": "The v5 functions", "device": "Devices",
+          "bench": "Benchmarks"}
 HEAD = """# What is refused, and how it reads
 
 Every sentence that the library refuses something with, by the file that says it; `{...}` is what stands there

@@ -73,7 +73,7 @@ class Barrier(Gate):
     def arrive(self, c, lanes, need=0, aligned=False):
         """``need``: how many threads the instruction names, 0 for all of the block."""
         threads = -(-c.threads // 32) * 32
-        what = (f"names {need} threads, which must be a multiple of 32" if need % 32
+        what = (f"names {need} threads, which is no multiple of 32" if need % 32
                 else f"names {need or threads} threads, and others of this barrier {self.need or threads}"
                 if self in c.coming and (need or threads) != (self.need or threads) else "")
         if what and c.checks.barriers:

@@ -87,10 +87,10 @@ class Module:
         self.entries, self.functions, self.variables, self.sources = {}, {}, {}, {}
         end, at = LEGAL.match(self.plain).end(), 0
         if end < len(self.plain):
-            self.fail("a PTX token", end, self.plain[end:end + 12].split("\n")[0])
+            self.wanted("a PTX token", end, self.plain[end:end + 12].split("\n")[0])
         while at < len(self.plain):
             at = self._top(
-                TOP.match(self.plain, at) or self.fail("a directive such as .entry, .func or .global", at))
+                TOP.match(self.plain, at) or self.wanted("a directive such as .entry, .func or .global", at))
 
     @once
     def _ends(self) -> list:
@@ -100,7 +100,7 @@ class Module:
         """The line of an offset in the text."""
         return bisect_left(self._ends, at) + 1
 
-    def fail(self, expected: str, at: int, token: str | None = None):
+    def wanted(self, expected: str, at: int, token: str | None = None):
         found = TOKEN.search(self.plain, at)
         token = (found[0] if found else "end of file") if token is None else token
         raise PtxError(
@@ -124,7 +124,7 @@ class Module:
             (self.entries if found["kind"] == "entry"
              else self.functions)[found["name"]] = declared, limits, at
         while depth:                                         # behind the block that was opened
-            brace = BRACE.search(self.plain, at) or self.fail("'}'", len(self.plain))
+            brace = BRACE.search(self.plain, at) or self.wanted("'}'", len(self.plain))
             at, depth = brace.end(), depth + (1 if brace[0] == "{" else -1)
         return at
 
@@ -134,7 +134,7 @@ class Module:
             r"((?:\s*\.\w+(?:\s+\d+\s)?)*)\s*([%$_A-Za-z][\w$]*)\s*((?:\[\s*\d*\s*\]\s*)*)", text)
         words = dict(re.findall(r"\.(\w+)\s*(\d*)", found[1])) if found else {}
         type_ = (next((w for w in words if w in BYTES), None)
-                 or self.fail("a declaration such as .align 4 .b32 name[2]", at))
+                 or self.wanted("a declaration such as .align 4 .b32 name[2]", at))
         size = BYTES[type_] * (2 if "v2" in words else 4 if "v4" in words else 1)
         return (found[2], int(words.get("align", size)),
                 size * math.prod(int(n or 0) for n in re.findall(r"\[\s*(\d*)", found[3])), type_)
@@ -186,7 +186,7 @@ class Program:
         """A label with the instruction it stands for, or with its table of labels."""
         if operand.kind == "label":
             operand = (_named(operand.more, ":" + operand.value)
-                       or self.m.fail("a declared name or label", i.at, operand.value))
+                       or self.m.wanted("a declared name or label", i.at, operand.value))
         if operand.kind == "vec" and i.words[0] == "brx":
             return operand._replace(value=[self._arrived(o, i) for o in operand.value])
         return operand
@@ -197,7 +197,7 @@ class Program:
         """One function body from ``at`` on."""
         names[""], scopes, label = {}, (names,), ""
         while scopes:
-            found = STATEMENT.match(self.m.plain, at) or self.m.fail("an instruction", at)
+            found = STATEMENT.match(self.m.plain, at) or self.m.wanted("an instruction", at)
             at, kind, directive = found.end(), found.lastgroup, found["directive"]
             if kind == "text":
                 self._instruction(found, scopes)
@@ -214,7 +214,7 @@ class Program:
             elif directive in ("reg", "param", "local", "shared"):
                 self._declare(directive, found["rest"], found.start("rest"), scopes[0])
             elif directive not in (None, "pragma", "callprototype"):
-                self.m.fail("a directive such as .reg or .shared", found.start("directive") - 1)
+                self.m.wanted("a directive such as .reg or .shared", found.start("directive") - 1)
         names[":}"] = Operand("label", len(self.code))   # where the ``ret`` of an inlined call goes
 
     def _declare(self, space, text, at, scope):
@@ -227,7 +227,7 @@ class Program:
             return
         type_, names = re.fullmatch(r"\.(\w+)\s+(.*)", text, re.S).groups()
         if type_ not in BYTES:
-            self.m.fail("a type", at)
+            self.m.wanted("a type", at)
         for name, count in re.findall(rf"({NAME})\s*(?:<\s*(\d+)\s*>)?", names):
             for each in [f"{name}{i}" for i in range(int(count))] if count else [name]:
                 scope[each] = self.register(each, type_)
@@ -252,15 +252,15 @@ class Program:
     def _call(self, text, scopes, guard, at):
         """``call.uni (r), f, (a, b);`` becomes the body of f, with its parameters bound to the caller's."""
         results, name, given = (CALL.fullmatch(text)
-                                or self.m.fail("(results), function, (arguments)", at)).groups()
-        params, _, start = self.m.functions.get(name) or self.m.fail(
+                                or self.m.wanted("(results), function, (arguments)", at)).groups()
+        params, _, start = self.m.functions.get(name) or self.m.wanted(
             f"a function of this file ({', '.join(self.m.functions) or 'none'})", at, name)
         if guard is not None or name in self.calls:
-            self.m.fail("a call without guard that is not recursive", at, name)
+            self.m.wanted("a call without guard that is not recursive", at, name)
         bound = [self._name(word.strip(), scopes, at) for part in (given, results)
                  if part for word in part.split(",")]
         if any(operand.kind != "symbol" for operand in bound):
-            self.m.fail("arguments in .param space", at, name)
+            self.m.wanted("arguments in .param space", at, name)
         self.calls.append(name)
         self.body(start, {p[0]: operand for p, operand in zip(params, bound)})
         self.calls.pop()
@@ -275,7 +275,7 @@ class Program:
         if text == "_" or text in self.variables or text in self.m.variables:
             return Operand("sink") if text == "_" else Operand("symbol", text)
         return (Operand("label", text, scopes) if text[0] != "%"
-                else self.m.fail("a declared register", at, text))
+                else self.m.wanted("a declared register", at, text))
 
     def _operand(self, text, scopes, at) -> Operand:
         known = scopes[0][""]
@@ -286,7 +286,7 @@ class Program:
     def _read(self, text, scopes, at) -> Operand:
         closing = {"[": "]", "{": "}"}.get(text[:1])
         if closing and text[-1] != closing:
-            self.m.fail(repr(closing), at, text.split()[-1])
+            self.m.wanted(repr(closing), at, text.split()[-1])
         if closing or "|" in text:
             parts = [self._operand(piece, scopes, at)
                      for piece in (PIECE.findall(text[1:-1]) if closing else text.split("|"))]
@@ -294,7 +294,7 @@ class Program:
                     else Operand("vec" if closing else "pair", parts))
         found = LEAF.match(text)
         if not found or found.end() < len(text):
-            self.m.fail("';'" if found else "an operand", at,
+            self.m.wanted("';'" if found else "an operand", at,
                         (text[found.end():].split() if found else [text or ";"])[0])
         if bits := found["float"]:
             return Operand("float", int(bits, 16), len(bits) // 2)

@@ -4,9 +4,13 @@ from __future__ import annotations
 import pytest
 
 from cydnn.device.ptx import PtxDevice, PtxError
+from cydnn.kernels import Attributes
 from cydnn.status import BadParam, NotSupported
 
 import snippet
+
+CALLED = (".func (.param .b32 r) f(.param .b32 a) { ret; }\n"
+          ".entry k() { .param .b32 r; .reg .u32 %t; .reg .pred %q;\n")
 
 
 @pytest.mark.parametrize("body,words", [
@@ -21,11 +25,33 @@ import snippet
     ("mov.u64 %t, %p0;", "is narrower than u64"),
     (".reg .u99 %z;", "expected a type; got '.u99'"),
     ("add.s32 %t, %t, $$$`;", "expected a PTX token; got '`;"),
+    ("mov.u32 5, %t;", "the destination must be a register; got `mov.u32 5, %t`"),
+    ("ld.global.u32 %t, %p0;", "a memory operand [register+offset] expected; got `ld.global"),
+    ("cp.async.bulk.wait_group %t;", "an integer expected; got `cp.async"),
+    ("ld.global.v2.u32 {%t}, [%p0];", "a vector of 2 expected; got `ld.global"),
+    ("add.s32 %t, %t, [%t];", "a s32 operand expected, not a mem; got `add.s32 %t, %t, [%t]`"),
+    (".blue 4;", "expected a directive such as .reg or .shared; got '.blue'"),
+    ("L: :", "expected an instruction; got ':'"),
+    ("{", "expected '}'; got 'end of file'"),
+    ("call.uni (a, b;", "expected (results), function, (arguments); got 'call.uni'"),
+    ("call.uni nowhere;", "expected a function of this file (none); got 'nowhere'"),
 ])
 def test_what_is_wrong_is_named(body, words):
     with pytest.raises(PtxError) as error:
         snippet.kernel(
             f".visible .entry k(.param .u64 k_param_0)\n{{ .reg .u32 %t; .reg .u64 %p0;\n{body}\nret; }}")
+    assert words in str(error.value), str(error.value)
+
+
+@pytest.mark.parametrize("top, words", [
+    ("add.s32 1;", "expected a directive such as .entry, .func or .global; got 'add.s32'"),
+    (".visible .entry k(.param) { ret; }", "expected a declaration such as .align 4 .b32 name[2]; got"),
+    (CALLED + "call.uni (r), f, (%t); ret; }", "expected arguments in .param space; got 'f'"),
+    (CALLED + "@%q call.uni (r), f, (r); ret; }", "expected a call without guard that is not recursive; got"),
+])
+def test_what_is_wrong_outside_of_a_kernel(top, words):
+    with pytest.raises(PtxError) as error:
+        snippet.kernel(top)
     assert words in str(error.value), str(error.value)
 
 
@@ -38,6 +64,12 @@ def test_refused_launches(ptx75):
         snippet.launch(ptx75, code, [], smem=65600)
     with pytest.raises(NotSupported, match="registers of a block must be at most 65536"):
         ptx75.launch(snippet.entry("", 1, threads=1024), (1, 1, 1), (1024, 1, 1), 0, bytes(8), registers=96)
+
+
+def test_a_grid_must_be_whole_clusters(ptx90):
+    with pytest.raises(NotSupported, match=r"k: the grid must be a multiple of the cluster \(2, 1, 1\); got"):
+        ptx90.launch(snippet.entry("", 1), (3, 1, 1), (128, 1, 1), 0, bytes(8),
+                     attributes=Attributes((2, 1, 1)))
 
 
 @pytest.mark.parametrize("name", ["sm_70", "gfx90a", "", "sm_"])
