@@ -117,7 +117,7 @@ class Guarded:
                     where = np.flatnonzero(found)
                     nearest = int(size - where[-1] if side == "in front of" else where[0] + 1)
                     self._report("redzone", f"{area.names}: {len(where)} bytes {side} it were written, "
-                                          f"the nearest {nearest} away")
+                                            f"the nearest {nearest} away")
 
     def _nans(self, given, stream) -> dict:
         """{operand: where it has a NaN}, of floats."""
@@ -139,7 +139,7 @@ class Guarded:
                 kept = np.count_nonzero(where & before[row])
                 first = tuple(np.argwhere(where)[0].tolist())
                 self._report("nan", f"{row.name}: {np.count_nonzero(where)} elements are NaN, the first "
-                                  f"{first}, and no input has one; {kept} of them were NaN before")
+                                    f"{first}, and no input has one; {kept} of them were NaN before")
 
 
 def _moved(areas, place: int, size: int) -> int:
