@@ -4,6 +4,8 @@ from __future__ import annotations
 import gc
 import json
 import os
+import sys
+from pathlib import Path
 
 # A process per core is enough: NumPy's threads would wait for each other, spinning.
 # The processes of xdist are started by one that has read this.
@@ -63,36 +65,59 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session")
-def family_counts(request):
+def family_counts():
     """A dict for the record: family -> {problems, engine_runs, wrong, engines} and, where
     they are counted, kernels."""
-    return _counts(request.config)
+    return _counts()
 
 
-def _counts(config) -> dict:
-    if not hasattr(config, "cydnn_families"):
-        config.cydnn_families = {}
-    return config.cydnn_families
+_families: dict = {}                             # of this process
+
+
+def _counts() -> dict:
+    if place := os.environ.get(record.PART):     # those of processes that ended early
+        for path in Path(place).parent.glob(f"{Path(place).name}.gw*") if not WORKER else ():
+            _families.update(json.loads(path.read_text()))
+    return _families
+
+
+WORKER = os.environ.get("PYTEST_XDIST_WORKER")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report):
+    """What a process has counted is kept behind each test, as it may end by any of them. One that has lost
+    its GPU ends, and another takes its place: what it would still run would fail in no time, and the
+    others' tests with it."""
+    if not WORKER or report.when != "teardown":
+        return
+    if place := os.environ.get(record.PART):
+        Path(f"{place}.{WORKER}").write_text(json.dumps(_families))
+    gpu = devices._devices.get("cuda:0")
+    if gpu is not None and gpu.context.lost:
+        print(f"{report.nodeid}: the context is lost, another process goes on", file=sys.__stderr__,
+              flush=True)
+        os._exit(1)
 
 
 def pytest_sessionfinish(session, exitstatus):
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["cydnn_families"] = json.dumps(_counts(session.config))
+        session.config.workeroutput["cydnn_families"] = json.dumps(_counts())
 
 
 def pytest_testnodedown(node, error):
-    _counts(node.config).update(json.loads(getattr(node, "workeroutput", {}).get("cydnn_families", "{}")))
+    _families.update(json.loads(getattr(node, "workeroutput", {}).get("cydnn_families", "{}")))
 
 
 def pytest_terminal_summary(terminalreporter, exitstatus, config):
     """Write the record after a run on a GPU; say what the records cover."""
-    families, gpu = _counts(config), _gpu()
+    families, gpu = _counts(), _gpu()
     if gpu is not None and (families or record.PART in os.environ):
         stats, driver = terminalreporter.stats, gpu.facts.driver
-        failed = [*stats.get("failed", ()), *stats.get("error", ())]
+        failed = dict.fromkeys(r.nodeid for r in (*stats.get("failed", ()), *stats.get("error", ())))
         found = record.part(gpu.facts.name, f"CUDA {driver // 1000}.{driver % 1000 // 10}", families,
                             len(stats.get("passed", ())), len(failed), len(stats.get("skipped", ())),
-                            [report.nodeid for report in failed])
+                            failed)
         terminalreporter.write_line(record.keep(found))
     for line in (share.words(), *record.staleness()):
         terminalreporter.write_line(line)

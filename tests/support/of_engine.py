@@ -26,16 +26,17 @@ def of_contracts() -> dict:
     return {op: sorted(mine, key=lambda p: p.flops + p.bytes) for op, mine in found.items()}
 
 
-def listed(engine, facts) -> list:
+@lru_cache(maxsize=64)
+def listed(engine, facts) -> tuple:
     """Those of contracts that it takes, the small ones first."""
-    return [p for p in of_contracts().get(engine.op, ()) if engine.accepts(alone.match(p), facts)]
+    return tuple([p for p in of_contracts().get(engine.op, ()) if engine.accepts(alone.match(p), facts)])
 
 
 def problems(engine, facts, seed="", wanted=lambda problem: True) -> Iterator[Problem]:
     """Different ones that are wanted: near to those of contracts, these, and drawn ones, in turns, as long as
     there are more: of most engines there is no end."""
     rng = random.Random(zlib.crc32(f"{engine.name} {seed}".encode()))
-    mine = listed(engine, facts)
+    mine = list(listed(engine, facts))
     rng.shuffle(mine)
     lines, seen = [str(p) for p in mine], set()  # what is found has neighbours too
     near = (p for line in lines for p in neighbours(line, TRIES, FLOPS))

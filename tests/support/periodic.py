@@ -170,14 +170,23 @@ def run(large: Large, engine, device, seed=0, meddle=lambda operands: None) -> l
     meddle(operands)
     texts = [text for operand in operands.values() for text in operand.strays()]
     for name in (n for n in op.writes if n in operands):
-        want, allowed = made.want[name], made.allowed(name, small.operands[name], built.choice.engine)
-        if name in SUMMED.get(op.name, ()) and not large.is_long(name) and _adds(op):
-            want = want * large.times
-            allowed = tolerance(large.problem, name, small.operands[name], want,
-                                made.magnitude[name] * large.times, made.scalars, made.values[name])
+        want, allowed = _wanted(large, made, name, built.choice.engine)
         report = compare(operands[name].first(), want, allowed, small.operands[name])
         texts += [] if report.ok else [f"{name}: {report.text}"]
     return texts
+
+
+def _wanted(large, made, name, engine) -> tuple:
+    """(values of the first period or of a sum over all, their absolute tolerance)."""
+    op, desc = large.problem.op, large.small.operands[name]
+    if op.name not in OVER_ALL:
+        return made.want[name], made.allowed(name, desc, engine)
+    is_sum = name in SUMMED.get(op.name, ()) and not large.is_long(name) and _adds(op)
+    times = large.times if is_sum else 1
+    magnitude = engine.magnitude(op, made.arrays, made.scalars, made.raw)[name]
+    return made.want[name] * times, times * made.inner.get(name, 0.0) + tolerance(
+        large.problem, name, desc, made.want[name] * times, magnitude * times, made.scalars,
+        made.values[name])
 
 
 def _adds(op) -> bool:

@@ -1,0 +1,38 @@
+"""A test process that loses its GPU is replaced, and what it counted is in the record (tests/conftest.py)."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = '''
+import ctypes, pytest
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_one(number, gpu, family_counts):
+    family_counts[f"some/{number}"] = dict(problems=1)
+    if number == 3:
+        ctypes.CDLL("libcuda.so.1").fake_last_for_ever(700)
+        gpu.synchronize()
+    gpu.alloc(16)
+'''
+
+
+def test_others_go_on(driver, tmp_path):
+    (tmp_path / "test_some.py").write_text(TESTS)
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "CYDNN_"))}
+    env |= dict(LD_PRELOAD=str(driver), CYDNN_RECORD=str(tmp_path / "part.json"),
+                PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests")]))
+    words = ["-q", "-p", "conftest", "-p", "no:cacheprovider", "-n", "1", "-o", "markers=gpu"]
+    ran = subprocess.run([sys.executable, "-m", "pytest", *words, "--rootdir", str(tmp_path), "test_some.py"],
+                         cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200)
+    found = json.loads((tmp_path / "part.json").read_text())
+    assert (found["passed"], found["failed"]) == (11, 1), ran.stdout[-3000:] + ran.stderr[-2000:]
+    assert found["failures"] == ["test_some.py::test_one[3]"]
+    assert sorted(int(name.split("/")[1]) for name in found["families"]) == list(range(12))
