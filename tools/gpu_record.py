@@ -27,7 +27,8 @@ SANITIZER = int(os.environ.get("CYDNN_SANITIZER_SECONDS", 75))
 
 
 class Goal(NamedTuple):
-    """``seconds``: expected on an H200 with 16 cores; it is ended after three times that and a minute."""
+    """``seconds``: expected on an H200 with 16 cores; it is ended after three times that and a minute, or
+    when the time of all is over."""
     about: str
     tests: tuple
     seconds: int
@@ -59,7 +60,9 @@ GOALS = {
     "others": Goal("tests beside those of tests/gpu", ("../heuristics", "../legacy", "../test_plan.py",
                                                         "../test_characters.py", "../test_digits.py"), 120),
 }
-HEAD = ("goal", "", "passed", "failed", "skipped", "problems", "runs", "wrong", "seconds")
+HEAD = ("goal", "", "passed", "failed", "skipped", "problems", "runs", "wrong", "seconds", "besides")
+LEFT = (0, 1, len(HEAD) - 1)                     # columns of words
+FIGURES = ("problems", "engine_runs", "wrong")
 
 
 def command(goal: Goal) -> list:
@@ -69,9 +72,10 @@ def command(goal: Goal) -> list:
             *goal.words, *(GPU + test for test in goal.tests)]
 
 
-def run(name: str, log, words=None) -> dict:
-    """The part of a goal; one that says what became of it, where pytest did not."""
+def run(name: str, log, words=None, rest=float("inf")) -> dict:
+    """The part of a goal; one that says what became of it, where pytest did not. ``rest``: seconds left."""
     goal, began = GOALS[name], time.time()
+    limit = min(3 * goal.seconds + 60, rest)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "part.json"
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -79,28 +83,39 @@ def run(name: str, log, words=None) -> dict:
                                  env={**os.environ, "CYDNN_RECORD": str(place), "PYTHONPATH": path},
                                  start_new_session=True)
         try:
-            how = f"pytest ended with {child.wait(3 * goal.seconds + 60)}"
+            how = f"pytest ended with {child.wait(limit)}"
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            how = f"ended after {3 * goal.seconds + 60} s"
-        found = json.loads(place.read_text()) if place.exists() else dict(
-            passed=0, failed=1, skipped=0, failures=[f"nothing was recorded: {how}"], families={})
+            how = f"ended after {limit:.0f} s"
+        found = json.loads(place.read_text()) if place.exists() else unfinished(Path(folder), how)
     return {**found, "seconds": round(time.time() - began)}
 
 
+def unfinished(folder: Path, how: str) -> dict:
+    """What is known of a goal that wrote no part: what its processes counted. It is none of a record."""
+    families = {}
+    for path in folder.glob("*.gw*"):
+        families.update(json.loads(path.read_text()))
+    return dict(passed=0, failed=1, skipped=0, failures=[f"nothing was recorded: {how}"], families=families)
+
+
 def row(name: str, part: dict) -> tuple:
-    """The figures of a goal, added up."""
-    sums = {key: sum(family.get(key, 0) for family in part["families"].values())
-            for key in ("problems", "engine_runs", "wrong")}
-    return (name, GOALS[name].about, part["passed"], part["failed"], part["skipped"], *sums.values(),
-            part["seconds"])
+    """The figures of a goal, added up; the last cell has those that only it counts."""
+    sums = dict.fromkeys(FIGURES, 0)
+    for family in part["families"].values():
+        for key, value in family.items():
+            if isinstance(value, int):
+                sums[key] = sums.get(key, 0) + value
+    return (name, GOALS[name].about, part["passed"], part["failed"], part["skipped"],
+            *(sums.pop(key) for key in FIGURES), part["seconds"],
+            " ".join(f"{key}={value}" for key, value in sums.items()))
 
 
 def table(rows) -> str:
     cells = [list(map(str, cells)) for cells in (HEAD, *rows)]
     wide = [max(len(line[i]) for line in cells) for i in range(len(HEAD))]
-    padded = lambda i, cell: cell.ljust(wide[i]) if i < 2 else cell.rjust(wide[i])
+    padded = lambda i, cell: cell.ljust(wide[i]) if i in LEFT else cell.rjust(wide[i])
     return "\n".join("  ".join(padded(i, cell) for i, cell in enumerate(line)) for line in cells)
 
 
@@ -142,7 +157,7 @@ def measure(args) -> int:
             left.remove(fit[0])
             log.write(f"\n==== {fit[0]}\n")
             log.flush()
-            part = parts[fit[0]] = run(fit[0], log)
+            part = parts[fit[0]] = run(fit[0], log, rest=rest)
             (out / "record.json").write_text(json.dumps(parts, indent=1))
             print(*row(fit[0], part), *part["failures"][:5], sep=" | ", flush=True)
     print("\n" + table(row(name, part) for name, part in parts.items()))
