@@ -50,7 +50,7 @@ class Executing:
                                       ("strides", strides, "strides")))
         if not len(uids) == len(shapes) == len(strides):
             raise BadParam("execute: override_uids, override_shapes and override_strides must have equal "
-                           "lengths")
+                           f"lengths; got {len(uids)}, {len(shapes)} and {len(strides)}")
         for uid, dim, stride in zip(uids, shapes, strides):
             known = self.query_tensor_attributes_of_uid(uid)
             given = [list(wholes(f"execute: override_{what} of uid {uid}", numbers))

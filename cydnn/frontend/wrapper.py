@@ -3,6 +3,7 @@ like a function."""
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from math import prod
 
 import numpy as np
@@ -141,14 +142,15 @@ class Graph:
             return
         found = [self._found("input", x, self._inputs) for x in inputs]
         results = [self._found("output", x, self._outputs) for x in outputs]
-        named = {id(t) for t in (*found, *results)}
-        if len(named) < len(found) + len(results):
-            raise BadParam("Graph: inputs and outputs must be named once; got one twice")
+        named = Counter((*found, *results))
+        for x, t in zip((*inputs, *outputs), (*found, *results)):
+            if named[t] > 1:
+                raise BadParam(f"Graph: inputs and outputs must be named once; got {shown(x)} twice or more")
         for t in found:
             if t.get_is_virtual():
                 raise BadParam(f"Graph: inputs must not be virtual; got {t.get_name()}")
         for name, t in {**self._inputs, **self._outputs}.items():
-            if id(t) not in named and not t.get_is_virtual() and t.value is None:
+            if t not in named and not t.get_is_virtual() and t.value is None:
                 raise BadParam("Graph: every tensor that is not virtual must be an input or an output; "
                                f"got neither for {name}")
         self._called = found, results

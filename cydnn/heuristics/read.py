@@ -99,5 +99,6 @@ def _whole(graph, parts):
         count = sum(mask >> i & 1 for mask in masks)
         if count != 1:
             raise BadParam(f"choice: every node must be in one part; got {node.name} (node {i}) in {count}")
-    if in_order(graph, masks) != list(range(len(masks))):
-        raise BadParam("choice: its parts must stand in the order in which they run; got another")
+    if (order := in_order(graph, masks)) != list(range(len(masks))):
+        way = f"run as {', '.join(map(str, order))}" if order else "wait for each other"
+        raise BadParam(f"choice: its parts must stand in the order in which they run; got parts that {way}")

@@ -16,6 +16,12 @@ from .reduction import Reduction
 MODES = ("spatial", "per_activation")
 
 
+def together(**pair):
+    """The rule of two operands of which one is nothing without the other."""
+    absent, given = sorted(pair, key=lambda name: pair[name] is not None)
+    yield (pair[absent] is None) == (pair[given] is None), f"{absent} must be given, as {given} is; got none"
+
+
 @dataclass(frozen=True)
 class BatchNorm(Op):
     """What the three share. Parameter tensors are
@@ -143,8 +149,7 @@ class BatchNormTraining(BatchNorm, reads="x scale bias running_mean? running_var
     def check(self, x, scale, bias, running_mean, running_var):
         yield from self.parameter_rules(x, scale=scale, bias=bias,
                                         running_mean=running_mean, running_var=running_var)
-        yield ((running_mean is None) == (running_var is None),
-               "running_mean and running_var must be given both or neither")
+        yield from together(running_mean=running_mean, running_var=running_var)
 
     def infer(self, x, scale, bias, running_mean, running_var):
         stat = scale
@@ -250,7 +255,7 @@ class BatchNormBwd(BatchNorm, reads="x dy scale mean? rstd?", writes="dx dscale 
     def check(self, x, dy, scale, mean, rstd):
         yield x.dims == dy.dims, f"dy must have dims {x.dims} like x; got {dy.dims}"
         yield from self.parameter_rules(x, scale=scale, mean=mean, rstd=rstd)
-        yield (mean is None) == (rstd is None), "mean and rstd must be given both or neither"
+        yield from together(mean=mean, rstd=rstd)
 
     def infer(self, x, dy, scale, mean, rstd):
         stat = scale

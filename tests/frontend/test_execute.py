@@ -206,7 +206,7 @@ def test_overrides_that_change_something(built):
                            match=r"overrides of uid 1 must be dim \[2, 8, 6, 6\] and stride"):
             call(override_uids=[1], override_shapes=[[1, 8, 6, 6]], override_strides=[[288, 36, 6, 1]])
         with pytest.raises(BadParam, match="override_uids, override_shapes and override_strides must have "
-                           "equal lengths"):
+                           "equal lengths; got 1, 1 and 0"):
             call(override_uids=[1], override_shapes=[[2, 8, 6, 6]])
         with pytest.raises(BadParam, match="uid must be one of"):
             call(override_uids=[7], override_shapes=[[1]], override_strides=[[1]])

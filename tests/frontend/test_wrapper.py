@@ -93,7 +93,7 @@ def test_wrong_orders(handle):
     for inputs, outputs, sentence in (
             (["mm::A", "mm::B"], ["relu::OUT_0"], "must be an input or an output; got neither for bias::1"),
             (["mm::A", "mm::B", "bias::1"], [], "got neither for relu::OUT_0"),
-            (["mm::A", "mm::A", "bias::1"], [y], "must be named once"),
+            (["mm::A", "mm::A", "bias::1"], [y], "must be named once; got 'mm::A' twice"),
             (["mm::A", "mm::B", "bias::1", "bias::0"], [y], "inputs must not be virtual; got mm::C"),
             (["nobody"], [y], "input must be one of mm::A, mm::B, .*; got nobody"),
                                       ("mm::A", [y], "inputs must be a list")):

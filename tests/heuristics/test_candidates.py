@@ -226,7 +226,7 @@ def test_no_engine_says_why():
      "111:conv_fprop_mma_repack must take its nodes: it does not take nodes like these"),
     ("part 0: 110 tile=m64n64", r"choice: every node must be in one part; got abs34 \(node 1\) in 0"),
     ("part 1: 271\npart 0: 110 tile=m64n64",
-     "choice: its parts must stand in the order in which they run; got another"),
+     "choice: its parts must stand in the order in which they run; got parts that run as 1, 0"),
     ("lower 7\npart 0: 110", "choice: lower must name one of the nodes 0 to 1; got 'lower 7'"),
     ("lower 0\npart 0: 110", "choice: conv has nothing to lower; got 'lower 0'"),
     ("compose 1\npart 0: 110", "choice: abs34 has nothing to compose; got 'compose 1'"),

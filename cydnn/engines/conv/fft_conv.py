@@ -58,9 +58,9 @@ class FftConv(Engine):
                 yield f"{name} must be 1 in every dim; got {value}"
         if w.c != x.c:
             yield f"groups must be 1; got {x.c // w.c}"
-        empty = [name for name, d in p.operands.items() if not d.count]
+        empty = {name: str(d.dims) for name, d in p.operands.items() if not d.count}
         if empty:
-            yield f"{' and '.join(empty)} must not be empty"
+            yield f"{' and '.join(empty)} must have elements; got dims {' and '.join(empty.values())}"
         if max(w.spatial) > self.most_taps:
             yield f"the filter must be <= {self.most_taps} in every dim; got {w.spatial}"
         if any(a >= n for pads in (pre, post) for a, n in zip(pads, w.spatial)):

@@ -53,7 +53,7 @@ class ConvFpropGemm(Engine):
             yield f"w must be packed; got strides {p.w.strides}"
         yield from too_many("pixels of y (n and spatial dims)", p.y.n * prod(p.y.spatial))
         if not p.y.count or not p.w.count:
-            yield f"y and w must not be empty; got {p.y.dims} and {p.w.dims}"
+            yield f"y and w must have elements; got dims {p.y.dims} and {p.w.dims}"
         elif p.x.dtype.bits >= 8 and not self._products(p, dev):
             reasons = "; ".join(s for e in self.products for s in e.reasons(self._product(p), dev))
             yield f"no matmul engine takes the product: {reasons}"
