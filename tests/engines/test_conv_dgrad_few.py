@@ -105,7 +105,7 @@ REFUSED = {
     "n1c3h9w9 k512r3s3 pad1 f16 nhwc":
         "pixels of a row of dy that a pixel meets * ceil(k / 64) must be at most 12; got 24",
     "n2c8h8w8 k64r1s1 f16 nhwc":
-        "w has one tap and the strides are 1: a product without windows; 137 takes it",
+        "w has one tap and the strides are 1: a product without windows; conv_dgrad_wgmma takes it",
     "n1c8h8w8 k8r1s1 groups=4 f16 nhwc": "groups must be 1; got 4",
     f"n1c8h{2 ** 33}w8 k8r{2 ** 33}s1 f16 nhwc":             # nothing is made for each of its taps
         "c * strides * rows of dy that a pixel meets (to the next power of 2) must be at most 64; "

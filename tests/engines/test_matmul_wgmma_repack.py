@@ -63,7 +63,7 @@ def test_graphs_behind_it():
 
 
 @pytest.mark.parametrize("line, sentence", [
-    ("matmul a=40x64 b=64x40 f16", "TMA reads a and b where they lie; the engine without copies takes them"),
+    ("matmul a=40x64 b=64x40 f16", "TMA reads a and b where they lie; matmul_wgmma takes them without a"),
     ("matmul a=41x43 b=43x41 f32", "a must be one of f16 bf16; got f32"),
     ("matmul a=3x0 b=0x5 f16", "k must be at least 1; got 0")])
 def test_refused(line, sentence):

@@ -43,7 +43,7 @@ def nhwc(*dims, dtype="f32"):
      lambda: match("exp", x=nhwc(2, 8), y=nhwc(2, 8), alignment=4)),
     ("output must have at most 2^31 - 512 vectors of 16 bytes; got 17179869184 elements",
      lambda: match("exp", x=nhwc(1 << 17, 1 << 17, dtype="f16"), y=nhwc(1 << 17, 1 << 17))),
-    ("scales and adds f16 in f32; op asks for f64",
+    ("compute must be f32 for an output of f16; got f64",
      lambda: alone.of(Pointwise(mode="exp", compute="f64"), x=nhwc(2, 8), y=nhwc(2, 8, dtype="f16"))),
     ("the dims of a tensor must be in multiples of 4 elements; got 6",
      lambda: match(x=nhwc(2, 6, 3, 3), b=nhwc(1, 6, 1, 1))),

@@ -88,7 +88,8 @@ def test_empty_reductions_fill_and_empty_results_launch_nothing():
 @pytest.mark.parametrize("engine, p, sentence", [
     ("reduction_rows", reduction((4, 7), (4, 1)),
      "needs contiguous reduced elements in whole 16-byte units; got reduced dims (7,)"),
-    ("reduction_rows", reduction((4, 8), (4, 1), compute="f64"), "computes bf16 in f32; op asks for f64"),
+    ("reduction_rows", reduction((4, 8), (4, 1), compute="f64"),
+     "compute must be f32 for bf16 data; got f64"),
     ("reduction_columns", reduction((4, 8), (4, 1)),
      "needs contiguous kept elements; got kept dims (4,) with strides (8,)"),
     ("reduction_generic", reduction((4, 8), (4, 1), dtype="i32"),

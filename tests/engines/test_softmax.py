@@ -81,7 +81,7 @@ def test_layouts():
     ("softmax_fwd_strided", packed("f16", (4, 5, 6, 7), layout="nhwc"), H200,
      "needs one softmaxed dim and contiguous positions; got columns (5,)"),
     ("softmax_fwd_generic", packed("f16", (4, 5), SoftmaxFwd(compute="f64")), H200,
-     "computes f32 f16 bf16 in f32 and f64 in f64; op asks for f64"),
+     "compute must be f32 for f16 data; got f64"),
 ])
 def test_refusals(engine, p, facts, sentence):
     reasons = list(BY_NAME[engine].reasons(p, facts))

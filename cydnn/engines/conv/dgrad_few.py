@@ -89,7 +89,7 @@ class ConvDgradFew(Engine):
 
     def refuse_sizes(self, p, g):
         if prod(g.taps) * prod(g.stride) == 1:
-            yield "w has one tap and the strides are 1: a product without windows; 137 takes it"
+            yield "w has one tap and the strides are 1: a product without windows; conv_dgrad_wgmma takes it"
         if g.c * prod(g.stride) > COLUMNS:
             yield f"c * strides must be at most {COLUMNS}; got {g.c} * {prod(g.stride)}"
             return

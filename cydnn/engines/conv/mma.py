@@ -91,7 +91,7 @@ def refusals(p, dev, lead):
         yield from no_common_type(p)
         return
     if p.op.math != "f32":
-        yield f"sums in f32; got compute={p.op.compute}"
+        yield f"compute must be f32 for {common_type(p)} tensors; got {p.op.compute}"
     x, w, y = tensors = [lead.tensor if name in p.op.writes else p.operands[name] for name in p.op.parts]
     for name, d in zip(p.op.parts, tensors):
         if d.alignment < 16:
@@ -102,7 +102,7 @@ def refusals(p, dev, lead):
             yield f"{name} must have fewer than {LIMIT} chunks of 8 channels; got {chunks}"
     g = geometry(p)
     if g.groups > 1 and (g.c % CHUNK or g.k % CHUNK):
-        yield f"c and k of a group must be multiples of 8; got {g.c} and {g.k}; the direct engine takes it"
+        yield f"c and k of a group must be multiples of 8; got {g.c} and {g.k}; {p.op.name}_any takes it"
     if mask_bits(g.taps) > MASK_BITS:
         yield f"{p.op.parts[1]} may have {MASK_BITS} taps in height, width and depth together; got {g.taps}"
     if g.groups > 65535:
@@ -124,14 +124,14 @@ def stride_shares_factor(g: Geometry):
     for s, d in zip(g.stride, g.dilation):
         if gcd(s, d) > 1:
             yield (f"stride and dilation must have no common factor; got {s} and {d}; "
-                   f"the CUDA-core engine takes it")
+                   f"conv_dgrad_any takes it")
 
 
 def refuse_layouts(p, **descs):
     """At least one tensor is not packed NHWC, and all have dense pixels."""
     images = [name for name in descs if name != "w"]
     if all(descs[name].is_packed("nhwc") for name in images):
-        yield f"{' and '.join(images)} are packed NHWC; the engine without copies takes them"
+        yield f"{' and '.join(images)} are packed NHWC; {p.op.name}_mma takes them without a copy"
     for name, d in descs.items():
         yield from no_pixel_stride(name, d)
 

@@ -15,7 +15,7 @@ class MatmulWgmmaRepack(MatmulWgmma):
 
     def wrong_operands(self, p, g):
         if not any(self._is_copied(p, name) for name in ("a", "b")):
-            yield "TMA reads a and b where they lie; the engine without copies takes them"
+            yield "TMA reads a and b where they lie; matmul_wgmma takes them without a copy"
 
     def _is_copied(self, p, name) -> bool:
         """TMA cannot read it where it lies."""

@@ -124,7 +124,7 @@ class VectorForm(Engine):
             yield f"output must be aligned to 16 bytes; got {out.alignment}"
         node = only_node(p)
         if node is not None and node.op.math == "f64" and out.dtype.name != "f64":
-            yield f"scales and adds {out.dtype} in f32; op asks for {node.op.compute}"
+            yield f"compute must be f32 for an output of {out.dtype}; got {node.op.compute}"
         if out.count * out.dtype.bytes > 16 * (2 ** 31 - 512):
             yield f"output must have at most 2^31 - 512 vectors of 16 bytes; got {out.count} elements"
         yield from fusion.reasons(self._program(p))

@@ -24,7 +24,7 @@ class ReductionColumns(ReductionEngine):
         if v.x_strides[0] != 1 or v.outer[0] == 1:
             yield f"needs contiguous kept elements; got kept dims {v.outer} with strides {v.x_strides}"
         if math_type(p) == "f64" and v.x.dtype.name != "f64":
-            yield f"computes {v.x.dtype} in f32; op asks for f64"
+            yield f"compute must be f32 for {v.x.dtype} data; got {p.op.compute}"
         yield from too_many(v, v.reduced)
 
     def cost(self, p, dev, config):

@@ -16,7 +16,7 @@ class ReductionRows(ReductionEngine):
             yield (f"needs contiguous reduced elements in whole 16-byte units; got reduced dims {v.inner} "
                    f"with strides {v.inner_strides}, strides of kept dims {v.x_strides}")
         if math_type(p) == "f64" and v.x.dtype.name != "f64":
-            yield f"computes {v.x.dtype} in f32; op asks for f64"
+            yield f"compute must be f32 for {v.x.dtype} data; got {p.op.compute}"
         yield from too_many(v, v.reduced // v.row_vector())
 
     def cost(self, p, dev, config):

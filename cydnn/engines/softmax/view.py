@@ -130,7 +130,7 @@ class SoftmaxEngine(Engine):
         yield from wrong_device(dev, self.least_sm)
         yield from no_variant(p, f"softmax/{self.kernel}.cu")
         if p.op.math != "f32" and not (p.op.math == "f64" and p.dtypes == {"f64"}):
-            yield f"computes f32 f16 bf16 in f32 and f64 in f64; op asks for {p.op.compute}"
+            yield f"compute must be f32 for {' '.join(sorted(p.dtypes))} data; got {p.op.compute}"
         yield from unaligned(p, self.aligned)
         if p.descs[0].count and in_bytes(p):
             yield from self.limits(p, form(p), dev)
