@@ -68,8 +68,8 @@ FIGURES = ("problems", "engine_runs", "wrong")
 def command(goal: Goal) -> list:
     """Workers that hang are replaced, tests that fail do not stop others."""
     return [sys.executable, "-m", "pytest", "-q", "-m", "gpu and not timing", "-p", "no:cacheprovider",
-            "-n", str(goal.workers), "--dist", "worksteal", "--timeout", "200", "--timeout-method", "thread",
-            *goal.words, *(GPU + test for test in goal.tests)]
+            "-n", str(goal.workers), "--dist", "worksteal", "--timeout", str(min(500, 3 * goal.seconds + 30)),
+            "--timeout-method", "thread", *goal.words, *(GPU + test for test in goal.tests)]
 
 
 def run(name: str, log, words=None, rest=float("inf")) -> dict:

@@ -5,38 +5,22 @@ from __future__ import annotations
 
 import pytest
 
-from cydnn.bench import graph_of
-from cydnn.heuristics import best
-from cydnn.status import AllocFailed, NotSupported
-from support import alone, periodic
-from support.large_lines import LINES
+from cydnn.status import AllocFailed
+from support import periodic
+from support.large_lines import LINES, SIZES
 
-SIZES = {"2^31-1": 2**31 - 1, "2^31": 2**31, "2^31+1": 2**31 + 1, "2^32+3": 2**32 + 3}
 WORKERS = 4                                      # at one time (tools/gpu_record.py)
-
-
-def engines(problem, facts) -> list:
-    """Those that take it; None for what is made of others; nothing where all refuse in words."""
-    found = alone.takers(alone.match(problem), facts)
-    if found:
-        return found
-    try:
-        best(graph_of(problem), facts)
-    except NotSupported as error:
-        assert len(str(error)) > 60, error
-        return []
-    return [None]
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("line", LINES)
 def test_every_element(line, size, gpu, family_counts):
-    large = periodic.Large(line, SIZES[size], is_below=size == "2^31-1")
+    large = periodic.of_size(line, size)
     count = dict(problems=1, engine_runs=0, wrong=0, no_room=0, refused=0)
     family_counts[f"large/{line}/{size}"] = count
     assert periodic.fits(large, gpu.context.total_bytes // WORKERS), large.problem
-    takers, wrong = engines(large.problem, gpu.facts), []
+    takers, wrong = periodic.takers(large.problem, gpu.facts), []
     count["refused"] = int(not takers)
     for engine in takers:
         try:

@@ -1,5 +1,6 @@
 """Lines with {n} slices for tensors of more than 2^31 elements: of each family, with one element a slice
 where it can, so that the number of elements is any; and such as fast engines take."""
+SIZES = {"2^31-1": 2**31 - 1, "2^31": 2**31, "2^31+1": 2**31 + 1, "2^32+3": 2**32 + 3}
 LINES = (
     "pointwise x={n}x1:f16 b={n}x1:f16 y={n}x1:f16 mode=add",
     "pointwise x={n}x512:f16 b=1x512:f16 y={n}x512:f16 mode=mul",

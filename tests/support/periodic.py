@@ -5,6 +5,7 @@ there.
 """
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 
@@ -13,10 +14,13 @@ import numpy as np
 from cydnn import _core, plan as plans
 from cydnn.bench import graph_of
 from cydnn.device.numpy import read, write
-from cydnn.heuristics import ANYTHING, Wish
+from cydnn.heuristics import ANYTHING, Wish, best
 from cydnn.ops import Problem
+from cydnn.status import NotSupported
 
+from . import alone
 from .compare import compare, tolerance
+from .large_lines import SIZES
 from .matrix import Prepared, plain
 
 GUARD, PERIOD, SHARE = 4096, 1 << 16, 0.9        # bytes; elements at least; of the memory at most
@@ -24,6 +28,7 @@ SUMMED = {"conv_wgrad": ("dw",), "conv_bgrad": ("db",), "batch_norm_bwd": ("dsca
           "gen_stats": ("sum", "sq_sum"), "reduction": ("y",)}
 OVER_ALL = {*SUMMED, "batch_norm_training"}      # ops whose outputs follow from all slices
 EXACT = ("conv_fprop", "conv_dgrad", "matmul", "pooling_bwd")    # of small whole numbers, in any order
+LIMIT = re.compile(r"2\^3[0-2]|2147\d{6}")       # of an engine, in its own words
 APART = """.version 7.0
 .target sm_75
 .address_size 64
@@ -87,6 +92,25 @@ class Large:
 
     def bytes(self) -> int:
         return sum(d.bytes + 2 * GUARD for d in self.problem.descs)
+
+
+def of_size(line: str, size: str) -> Large:
+    """The problem of one of SIZES."""
+    return Large(line, SIZES[size], is_below=size == "2^31-1")
+
+
+def takers(problem, facts) -> list:
+    """The engines that take it; None for what is made of others; nothing where that is refused with the
+    number that is the most."""
+    found = alone.takers(alone.match(problem), facts)
+    if found:
+        return found
+    try:
+        best(graph_of(problem), facts)
+    except NotSupported as error:
+        assert LIMIT.search(str(error).partition("\n")[2]), error
+        return []
+    return [None]
 
 
 # ---- Memory ----

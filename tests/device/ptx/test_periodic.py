@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from cydnn import device as devices
+from cydnn.bench import graph_of
+from cydnn.device.cuda import pack
+from cydnn.device.facts import KNOWN
+from cydnn.heuristics import Wish
+from cydnn.layout import Layout
 from cydnn.steps import Launch, Pointer, Scalar
 from support import alone, handmade, periodic
-from support.large_lines import LINES
+from support.large_lines import LINES, SIZES
 
 WITH_ENGINES = [line for line in LINES if not line.startswith(("conv_bgrad", "gen_stats"))]    # of others
 
@@ -88,9 +93,21 @@ def test_the_comparing_kernel(tmp_path):
     assert found == [len(other), other[0]] == [4, 93]
 
 
+@pytest.mark.share(12)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("line", LINES)
+def test_each_is_taken_or_refused_with_the_number(line, size):
+    """And has a plan, whose parameters can be packed."""
+    problem = periodic.of_size(line, size).problem
+    for engine in periodic.takers(problem, KNOWN["h200"]):
+        wish = Wish(engines=(engine.index,)) if engine else Wish()
+        for step in Layout.of(graph_of(problem), KNOWN["h200"], wish).steps:
+            assert not isinstance(step, Launch) or pack(step).data
+
+
 def test_sizes_are_those_asked_for():
     exact = "pointwise x={n}x1:f16 b={n}x1:f16 y={n}x1:f16 mode=add"
-    for least in (2**31 - 1, 2**31, 2**31 + 1, 2**32 + 3):
+    for least in SIZES.values():
         assert periodic.Large(exact, least).count == least
     for line in LINES:
         above, below = periodic.Large(line, 2**31 + 1), periodic.Large(line, 2**31 - 1, is_below=True)
