@@ -16,6 +16,7 @@ BYTES = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f1
          "b64": 8, "u64": 8, "s64": 8, "f64": 8}
 CLOCKS = dict(zip(("%clock", "%clock_hi", "%globaltimer_lo", "%globaltimer_hi", "%clock64", "%globaltimer"),
                   ["b32"] * 4 + ["b64"] * 2))
+CLOCK = re.compile("%(clock|globaltimer)")
 SPECIAL = re.compile(r"%(n?tid|n?ctaid|cluster_n?ctaid|n?clusterid)\.[xyz]|%(laneid|n?warpid|n?smid|"
                      "cluster_n?ctarank|is_explicit_cluster|lanemask_(eq|lt|le|gt|ge)|clock(64|_hi)?|"
                      "globaltimer(_lo|_hi)?|dynamic_smem_size|total_smem_size|gridid|envreg[12])|WARP_SZ")
@@ -37,6 +38,7 @@ STATEMENT = re.compile(rf"""\s*(?:(?P<brace>[{{}}]) | (?P<label>{NAME})\s*:(?!:)
       (?P<opcode>[a-z][\w.:]*)\s*(?P<operands>[^;]*));)""", re.X)
 LEAF = re.compile(rf"\s*(?:0[fFdD](?P<float>[\da-fA-F]{{16}}|[\da-fA-F]{{8}})|(?P<int>{INTEGER})|"
                   rf"(?P<negate>!)?\s*(?P<name>{NAME})\s*(?:(?P<offset>[+-]\s*{INTEGER}))?)\s*")
+DECLARED = re.compile(rf"({NAME})\s*(?:<\s*(\d+)\s*>)?")
 CALL = re.compile(rf"(?:\(([^)]*)\)\s*,\s*)?({NAME})\s*(?:,\s*\(([^)]*)\)\s*)?(?:,\s*{NAME}\s*)?")
 
 
@@ -63,14 +65,18 @@ class Operand(NamedTuple):
 @dataclass(slots=True)
 class Instruction:
     """One instruction: opcode words, operands, guard register or None. ``at``: its offset in the file;
-    ``source``: what .loc said last."""
+    ``written``: how it stands there; ``source``: what .loc said last."""
     words: list
     operands: list
     guard: int | None
     negate: bool
     at: int
-    text: str
+    written: str
     source: tuple | None
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.written.split())
 
     @property
     def opcode(self) -> str:
@@ -228,7 +234,7 @@ class Program:
         type_, names = re.fullmatch(r"\.(\w+)\s+(.*)", text, re.S).groups()
         if type_ not in BYTES:
             self.m.wanted("a type", at)
-        for name, count in re.findall(rf"({NAME})\s*(?:<\s*(\d+)\s*>)?", names):
+        for name, count in DECLARED.findall(names):
             for each in [f"{name}{i}" for i in range(int(count))] if count else [name]:
                 scope[each] = self.register(each, type_)
 
@@ -238,16 +244,19 @@ class Program:
         register = guard and self._name(guard, scopes, at).value
         if words[0] == "call":
             return self._call(given, scopes, guard, at)
-        operands = [self._operand(piece, scopes, at) for piece in PIECE.findall(given)]
+        known = scopes[0][""]
+        pieces = PIECE.findall(given) if "[" in given or "{" in given else given.split(",") if given else ()
+        operands = [known.get(piece) or self._operand(piece, scopes, at) for piece in pieces]
         if words[0] == "ret" and self.calls:
             words, operands = ["bra"], [Operand("label", "}", scopes)]
-        elif any(o.kind == "reg" and self.registers[o.value][0] in CLOCKS for o in operands[1:]):
+        elif CLOCK.search(given) and any(
+                o.kind == "reg" and self.registers[o.value][0] in CLOCKS for o in operands[1:]):
             words, operands = ["mov", "clock", words[-1]], operands[:1]
         elif words[1:2] == ["param"] and any(
                 o.kind == "mem" and self.variables.get(o.value.value, "?")[0] == "local" for o in operands):
             words[1] = "local"
         self.code.append(Instruction(words, operands, register, bool(found["negate"]), at,
-                                     " ".join(found["text"].split()), self.loc))
+                                     found["text"], self.loc))
 
     def _call(self, text, scopes, guard, at):
         """``call.uni (r), f, (a, b);`` becomes the body of f, with its parameters bound to the caller's."""
@@ -280,7 +289,9 @@ class Program:
     def _operand(self, text, scopes, at) -> Operand:
         known = scopes[0][""]
         if text not in known:
-            known[text] = self._read(text.strip(), scopes, at)
+            bare = text.strip()
+            register = _named(scopes, bare) if bare[:1] == "%" else None
+            known[text] = register or self._read(bare, scopes, at)
         return known[text]
 
     def _read(self, text, scopes, at) -> Operand:
@@ -309,7 +320,10 @@ class Program:
 
 def _named(scopes: tuple, name: str) -> Operand | None:
     """What the innermost scope that has a name says."""
-    return next((scope[name] for scope in scopes if name in scope), None)
+    for scope in scopes:
+        if name in scope:
+            return scope[name]
+    return None
 
 
 def module(text: bytes | str, file: str = "<ptx>") -> Module:
