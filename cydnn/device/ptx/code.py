@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import collections
+import copy
 import functools
-import itertools
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,20 @@ KINDS = {"bra": BRANCH, "brx": TABLE_BRANCH, "ret": EXIT, "exit": EXIT, "bar": W
          "bar.warp": WARP, "mbarrier.test_wait": WAIT, "mbarrier.try_wait": WAIT,
          **dict.fromkeys(("shfl", "vote", "match", "redux", "mma", "ldmatrix", "stmatrix",
                           "movmatrix", "elect", "wgmma"), WARP)}
+WIDTHS = {type_: "bool" if type_ == "pred" else f"u{size}" for type_, size in BYTES.items()}
+CARRY = -2, "pred"                               # as an operand
 GRAINED = {"ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "mbarrier", "wgmma"}
 SPACES = {"shared", "global", "param", "local", "const"}
+
+
+class Form(NamedTuple):
+    """What instructions of one opcode and as many operands do. ``function`` (None: nothing) makes from
+    ``ins`` what goes to ``outs``, both as (number of an operand, type; -1: none, -2: the carry); with
+    ``found``, its labelled words, where it acts on the machine."""
+    function: Any = None
+    found: dict | None = None
+    outs: list = []
+    ins: list = []
 
 
 class Code:
@@ -26,42 +39,58 @@ class Code:
 
     def __init__(self, module, program: Program, globals_: dict):
         self.module, self.program, self.instructions = module, program, program.code
-        self.addresses = {**globals_, **{v: at + memory.PARAM * (space == "param")
-                                         for v, (space, at) in program.variables.items()}}
-        self.executed = np.zeros(len(program.code), bool)
         # (register, array kind) -> slot; what slots are: that, or (None, constant)
         self.slots, self.recipe = {}, []
+        self.moved: dict[int, tuple] = {}                    # slot -> (variable, type) of the module
         self.members: dict[int, int] = {}                    # warp instruction -> slot of its member mask
         self.masked = set()                                  # those whose mask is not the constant -1
         self.targets: dict[int, list] = {}                   # instruction -> slots that it writes
         self.written = set(program.specials.values())        # registers that something sets
-        self.steps, self.kinds, self.guards, uses, named = [], [], [], [], []
+        self.steps, self.kinds, self.guards = [], [], []
+        self.addresses = {v: at + memory.PARAM * (space == "param")
+                          for v, (space, at) in program.variables.items()}
         for self.at, self.i in enumerate(program.code):
-            self.named, words = set(), self.i.words          # named: registers
+            words = self.i.words
             self.kinds.append(KINDS.get(".".join(words[:2]), KINDS.get(words[0], PLAIN)))
             self.guards.append(
                 None if self.i.guard is None else (self.slot(self.i.guard, "bool"), self.i.negate))
             self.steps.append(self._step(self.i, self.kinds[-1]))
-            uses.append(set() if words[0] == "wgmma" else self.named)
-            named.append(self.named)
-        self._refuse_unset(named)
-        used = dict.fromkeys([register for register, _ in self.slots] + list(program.specials.values()))
-        kinds = {r: "bool" if program.registers[r][1] == "pred" else f"u{BYTES[program.registers[r][1]]}"
-                 for r in used}
+        self._refuse_unset()
         # registers of each width, and where each lies among them
-        self.widths = collections.Counter(kinds.values())
-        counts = {kind: itertools.count() for kind in self.widths}
-        self.rows = rows = {r: (kind, next(counts[kind])) for r, kind in kinds.items()}
+        self.widths, self.rows = collections.Counter(), {}
+        for r in dict.fromkeys([r for r, _ in self.slots] + list(program.specials.values())):
+            width = WIDTHS[program.registers[r][1]]
+            self.rows[r] = width, self.widths[width]
+            self.widths[width] += 1
+        rows = self.rows
         self.places = [(None, kind) if r is None else ((rows[r][0], kind), rows[r][1])
                        for r, kind in self.recipe]
         self.seen = {seen for seen, _ in self.places} - {None}
-        self._survey(uses)
+        self._survey()
+        self._settle(globals_)
 
-    def _survey(self, uses):
+    def _settle(self, globals_: dict):
+        """Nothing has run, and the module's variables lie here."""
+        self.executed = np.zeros(len(self.instructions), bool)
+        if globals_:
+            self.places = self.places[:]
+        for slot, (operand, type_) in self.moved.items() if globals_ else ():
+            self.places[slot] = None, _number(globals_[operand.value] + operand.more, BYTES[type_], type_)
+
+    def on(self, globals_: dict) -> "Code":
+        """The same on a device, which shares what is decoded with others."""
+        other = copy.copy(self)
+        other._settle(globals_)
+        return other
+
+    def _survey(self):
         """What the program uses, so that machines keep no account of the rest."""
         program = self.program
         names = {i.words[0] for i in program.code}
-        self.uses = uses if "wgmma" in names else None
+        self.uses = None
+        if "wgmma" in names:
+            self.uses = [set() if i.words[0] == "wgmma" else self._named(at)
+                         for at, i in enumerate(program.code)]
         self.proxies = "wgmma" in names or any(i.words[:3] == ["cp", "async", "bulk"] for i in program.code)
         self.uniform = not names & {"mbarrier", "wgmma"} and not any(
             {"warp", "arrive", "cluster"} & set(i.words) or len(i.operands) > 1 for i in program.code
@@ -97,11 +126,11 @@ class Code:
 
     def slot(self, register: int, kind: str) -> int:
         """Where machines keep a view of a register."""
-        self.named.add(register)
-        if (register, kind) not in self.slots:
-            self.slots[register, kind] = len(self.recipe)
+        found = self.slots.get((register, kind))
+        if found is None:
+            found = self.slots[register, kind] = len(self.recipe)
             self.recipe.append((register, kind))
-        return self.slots[register, kind]
+        return found
 
     def source(self, operand, type_: str) -> int:
         """The slot of an operand read as ``type_``: a register, a number, an address."""
@@ -116,13 +145,11 @@ class Code:
         """A number or an address; of a packed type as an array of its parts."""
         if operand.kind not in ("symbol", "float", "int"):
             self.fail(f"a {type_} operand expected, not a {operand.kind}")
-        dtype, packed = DTYPE[kind_of(type_)], "x" in kind_of(type_)
-        value = self.addresses[operand.value] + operand.more if operand.kind == "symbol" else operand.value
-        size = operand.more if operand.kind == "float" else BYTES[type_]
-        raw = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-        if dtype.kind in "fb" and not packed:
-            return dtype.type(np.frombuffer(raw, f"f{size}")[0] if operand.kind == "float" else value)
-        return np.frombuffer(raw, dtype) if packed else np.frombuffer(raw, dtype)[0]
+        if operand.kind != "symbol":
+            return _number(operand.value, operand.more or BYTES[type_], type_, operand.kind == "float")
+        if operand.value in self.addresses:
+            return _number(self.addresses[operand.value] + operand.more, BYTES[type_], type_)
+        self.moved[len(self.recipe)] = operand, type_        # each device has it elsewhere
 
     def target(self, operand, type_: str) -> int:
         """The slot that a result of ``type_`` is written to; wider registers get it extended."""
@@ -171,15 +198,28 @@ class Code:
 
     # ---- Steps ----
 
-    def _refuse_unset(self, named):
+    def _refuse_unset(self):
         """An instruction that names a register which no instruction sets is a fault when it runs."""
-        for at, registers in enumerate(named):
-            for register in registers - self.written:
+        unset = {register for register, _ in self.slots} - self.written
+        for at, i in enumerate(self.instructions) if unset else ():
+            for register in unset.intersection(self._named(at)):
                 what = f"reads {self.program.registers[register][0]}, which no instruction sets"
                 self.steps[at] = lambda V, c, what=what: c.fault("unset register", what, c.lanes())
                 self.kinds[at] = PLAIN
-                if register == self.instructions[at].guard:
+                if register == i.guard:
                     self.guards[at] = None
+
+    def _named(self, at: int) -> set:
+        """The registers that an instruction reads or writes."""
+        i = self.instructions[at]
+        found = {i.guard} - {None}
+        if self.kinds[at] == TABLE_BRANCH:
+            return found.union(_registers(i.operands[0]))
+        form = Form() if self.kinds[at] in (BRANCH, EXIT) else self._form(i)
+        if form.function:
+            found.update(r for o in i.operands for r in _registers(o))
+            found.update({self.program.specials["_cc"]} if CARRY in form.outs + form.ins else ())
+        return found
 
     def _step(self, i, kind):
         """What the machine does at an instruction. Raises PtxError for an opcode
@@ -191,23 +231,25 @@ class Code:
                     np.array([o.value for o in i.operands[1].parts], np.int32))
         if kind == EXIT:
             return None
-        pair = i.operands[0].value if i.operands and i.operands[0].kind == "pair" else i.operands[:1]
-        operands = pair + i.operands[1:]
-        fits, why = match(i.opcode, len(pair), tuple([o.kind == "vec" for o in operands]))
-        for row, found, outs, ins in fits:
-            if row.function is None:
-                return lambda V, c: None
-            carry = self.program.special("_cc", "pred") if "cc" in row.outs + row.ins else None
-            given = [*operands, carry, None]
-            outs, ins = ([(given[place], word) for place, word in outs],
-                         [(given[place], word) for place, word in ins])
-            if row.how == "act":
-                return self._acting(row.function, found, outs, ins)
-            function = (row.function if row.how == "plain" else functools.partial(row.function, found)
-                        if row.how == "given" else row.function(found))
-            if function is not None:
-                return self._elementwise(function, self.target(*outs[0]),
-                                         [self.source(*each) for each in ins], "x" in outs[0][1])
+        operands = _operands(i)
+        function, found, outs, ins = self._form(i)
+        if function is None:
+            return lambda V, c: None
+        carry = self.program.special("_cc", "pred") if CARRY in outs or CARRY in ins else None
+        operands += carry, None
+        if found is not None:
+            return self._acting(function, found, [(operands[place], word) for place, word in outs],
+                                [(operands[place], word) for place, word in ins])
+        place, word = outs[0]
+        return self._elementwise(function, self.target(operands[place], word),
+                                 [self.source(operands[place], each) for place, each in ins], "x" in word)
+
+    def _form(self, i) -> Form:
+        braces = tuple([o.kind == "vec" for o in _operands(i)])
+        written = len(i.operands[0].value) if i.operands and i.operands[0].kind == "pair" else 1
+        form, why = _form_of(".".join(i.words), min(written, len(braces)), braces)
+        if form:
+            return form
         known = "; ".join(each.pattern for each in TABLE.get(i.words[0], ())) or "no row of that name"
         self.fail(why or f"unknown opcode or modifier {i.opcode} (the table has: {known})")
 
@@ -236,6 +278,47 @@ class Code:
             for target, value in zip(targets, results if results is not None else ()):
                 c.put(target, value)
         return step
+
+
+@functools.lru_cache(maxsize=4096)
+def _form_of(opcode: str, written: int, braces: tuple) -> tuple:
+    """The form of an opcode with so many operands, or None, and why not: ``match`` has the arguments."""
+    fits, why = match(opcode, written, braces)
+    for row, found, outs, ins in fits:
+        if row.function is None:
+            return Form(), None
+        if row.how == "act":
+            return Form(row.function, found, outs, ins), None
+        function = (row.function if row.how == "plain" else functools.partial(row.function, found)
+                    if row.how == "given" else row.function(found))
+        if function is not None:
+            return Form(function, None, outs, ins), None
+    return None, why
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _number(value: int, size: int, type_: str, is_float=False):
+    """A number of ``size`` bytes, or the bits of a float, as operations take it."""
+    dtype, packed = DTYPE[kind_of(type_)], "x" in kind_of(type_)
+    raw = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+    if dtype.kind in "fb" and not packed:
+        return dtype.type(np.frombuffer(raw, f"f{size}")[0] if is_float else value)
+    return np.frombuffer(raw, dtype) if packed else np.frombuffer(raw, dtype)[0]
+
+
+def _operands(i) -> list:
+    """Those of an instruction, the first two of which may stand as a pair."""
+    first = i.operands[0].value if i.operands and i.operands[0].kind == "pair" else i.operands[:1]
+    return [*first, *i.operands[1:]]
+
+
+def _registers(operand):
+    """The registers in an operand."""
+    kind, value, _, rest = operand
+    if kind in ("reg", "not"):
+        return (value,)
+    parts = value if kind in ("vec", "pair") else (value, *rest) if kind == "mem" else ()
+    return [r for o in parts for r in _registers(o)]
 
 
 def _parts(operand, word: str) -> list:

@@ -21,7 +21,7 @@ from ..cuda import pack
 from ..buffer import HOST, whole
 from ..facts import DeviceFacts, of_target
 from ..numpy import NumpyExecutable
-from . import parse
+from . import decoded, parse
 from .arena import Allocation, Arena, Operand
 from .bulk import TensorMap
 from .check import Checks
@@ -115,9 +115,9 @@ class PtxDevice:
             text = self._spliced[key]
         text = text.decode() if isinstance(text, bytes) else text
         if text not in self.codes:
-            module = parse.module(text, f"{name}.ptx")
-            variables = {n: self._variable(*v) for n, v in module.variables.items() if v[0] != "shared"}
-            self.codes[text] = Code(module, parse.Program(module, name), variables)
+            code = decoded.fresh(text, name) if name in self.replaced else decoded.code(text, name)
+            self.codes[text] = code.on({n: self._variable(*v) for n, v in code.module.variables.items()
+                                        if v[0] != "shared"})
         return self.codes[text]
 
     def _variable(self, space, align, size, type_, values) -> int:
