@@ -51,7 +51,7 @@ def in_lines(dtype, dims: tuple, order) -> TensorDesc:
     step, strides = 1, [0] * len(dims)
     for axis in order:
         strides[axis] = step
-        step = ceil_div(step * dims[axis], LINE) * LINE
+        step = ceil_div(step * max(dims[axis], 1), LINE) * LINE
     return TensorDesc(dtype, dims, strides)
 
 

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from cydnn import kernels
+from cydnn import device, kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines.matmul import simt as matmul_simt
@@ -18,6 +18,7 @@ from cydnn.graph import Graph, Match, Node, Tensor
 from cydnn.ops import Matmul, Pointwise
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
+from support import matrix
 from support.alone import match, steps
 from support.draw import draw
 
@@ -184,6 +185,14 @@ def test_empty_products():
     assert steps(SIMT, match(Problem.parse("matmul 0x4 4x4 f32")), H200) == []
     [launch] = steps(SIMT, match(Problem.parse("matmul 4x0 0x4 f32")), H200)
     assert kernels.get(launch.kernel).pack(launch.args, **launch.extra).grid[0] == 1
+
+
+@pytest.mark.parametrize("line", ["matmul a=3x0:i8 b=0x5:i8 c=3x5:f32", "matmul 0x4 4x5 i8",
+                                  "matmul 2x4 4x0 f16"])
+def test_empty_operands_in_another_type(line):
+    """What is copied has no element; what is written has zeros, or none."""
+    found = matrix.run(Problem.parse(line), device.get("ptx:sm_80"), seed=3)
+    assert not found.findings and found.ran
 
 
 @pytest.mark.parametrize("engine", [SIMT, MMA], ids=lambda e: e.name)
