@@ -137,7 +137,7 @@ class Inference:
     def _infer(self, op, step: Step, descs: dict):
         """Give dim and stride to the outputs that have none."""
         given = op.read_of(descs)
-        for is_so, sentence in op.check(**given) or ():
+        for is_so, sentence in op.check(**given):
             if not is_so:
                 raise BadParam(f"{step.name}: {sentence}")
         wanted = op.infer(**given)

@@ -302,7 +302,7 @@ class Op:
         return full
 
     def _hold(self, rules):
-        for ok, sentence in rules or ():
+        for ok, sentence in rules:
             if not ok:
                 raise BadParam(f"{self.name}: {sentence}")
 

@@ -67,6 +67,12 @@ def test_operands(operands, sentence):
         ops.SoftmaxFwd().complete(operands)
 
 
+def test_steps_of_a_network():
+    x, w = TensorDesc.packed("f32", (1, 4)), TensorDesc.packed("f32", (7,))
+    with pytest.raises(BadParam, match="rnn_fwd: batches must have at least one step; got none"):
+        ops.RnnFwd(batches=()).complete(dict(x=x, w=w))
+
+
 def test_what_follows_is_apart_although_the_input_overlaps():
     spread = X.replace(strides=(0, 0, 8, 1))
     made = ops.SoftmaxFwd().complete(dict(x=spread))

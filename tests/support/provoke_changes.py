@@ -83,7 +83,8 @@ def changes(op) -> dict:
         for what, line in lines(draw(op, rng)):
             said = answer(line)
             rule = re.sub(r"[\d().,x-]+| in every dim|; got.*", "", said)
-            sign = what if said[0] == "=" else (what.split()[0], rule)
+            kind = what if what.startswith("rank") else what.split()[0]
+            sign = what if said[0] == "=" else (kind, rule)
             if len(line) < MOST and (sign not in found or len(line) < len(found[sign][0])):
                 found[sign] = line, said
     return dict(found.values())
