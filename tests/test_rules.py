@@ -1,8 +1,8 @@
 """What every operation and engine takes, refuses and infers, operation by operation.
 
 tests/refusals holds ``edges.txt`` (card | problem | reasons of each engine; of two neighbours one is taken
-and the other is not), by support/provoke.py, and ``changes.txt`` (line | error, or outputs that follow; one
-thing of a problem that the operation takes is another), by support/provoke_changes.py.
+and the other is not), by support/provoke.py and by hand, and ``changes.txt`` (line | error, or outputs that
+follow; one thing of a problem that the operation takes is another), by support/provoke_changes.py.
 """
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def test_an_engine_says_why(op):
 
 @pytest.mark.parametrize("op", OPS)
 def test_neighbours_of_every_edge(op):
-    wrong = [f"{card} | {line}: {want}; now {now}" for card, line, want in by_op("edges", 1)[op]
-             if (now := counted(BY_NAME[op], line, card)) != want]
+    wrong = [f"{card} | {line}: {want}; now {now}" for name in ("edges", "edges_by_hand")
+             for card, line, want in by_op(name, 1)[op] if (now := counted(BY_NAME[op], line, card)) != want]
     assert not wrong, "\n".join(wrong[:20])

@@ -40,6 +40,8 @@ POINTWISE = [                                    # inputs, then what comes out
     ([([2, 3], [8, 2])], ([2, 3], [8, 2])),                                # gaps are kept
     ([([2, 3], [0, 1])], nchw(2, 3)), ([([2, 3], [1, 0])], nchw(2, 3)),    # an expanded input is no model
     ([([2, 3, 4, 5], [0, 1, 15, 3])], nhwc(2, 3, 4, 5)),
+    ([([2, 1, 4, 5], [0, 1, 5, 1])], nchw(2, 1, 4, 5)),       # the stride of one element says nothing
+    ([([3, 2, 4], [0, 1, 2])], ([3, 2, 4], [8, 1, 2])), ([([2, 3], [1, 1])], nchw(2, 3)),
     ([nchw(2, 3, 4, 5), nchw(5)], nchw(2, 3, 4, 5)),
              ([nchw(4, 5), nchw(2, 1, 5)], nchw(2, 4, 5))]   # as in NumPy
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from cydnn import dtypes
+from cydnn import device, dtypes
 from cydnn.device.facts import KNOWN
 from cydnn.graph import Graph, Match, Node
 from cydnn.heuristics import Wish, best, candidates
@@ -123,6 +123,12 @@ def test_a_value_read_twice_by_one_node_is_fused():
 def test_softmax_is_recognised_in_what_it_is_made_of():
     choice = best(graphs.softmax_of_scores(), H200)
     assert choice.changes[0] == "compose 5" and any("softmax" in e.name for e in choice.engines)
+
+
+def test_the_numpy_device_computes_a_graph_as_it_is():
+    """What a part of the graph amounts to is looked for where a kernel may be the faster for it."""
+    choice = best(graphs.softmax_of_scores(), device.get("numpy").facts)
+    assert choice.changes == () and len(choice.parts) == 6
 
 
 # ---- What is taken ----

@@ -129,7 +129,7 @@ class SoftmaxEngine(Engine):
     def refuse(self, p, dev):
         yield from wrong_device(dev, self.least_sm)
         yield from no_variant(p, f"softmax/{self.kernel}.cu")
-        if p.op.math != "f32" and not (p.op.math == "f64" and p.dtypes == {"f64"}):
+        if p.op.math == "f64" and p.dtypes != {"f64"}:
             yield f"compute must be f32 for {' '.join(sorted(p.dtypes))} data; got {p.op.compute}"
         yield from unaligned(p, self.aligned)
         if p.descs[0].count and in_bytes(p):
