@@ -7,6 +7,7 @@ A test that is listed is watched while it runs, and fails where its sentence doe
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -42,8 +43,9 @@ class Witnesses:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item):
-        if any(map(item.get_closest_marker, DRAWN)) or not RECORDS and item.nodeid not in self.wanted:
-            return (yield)
+        is_drawn, is_traced = any(map(item.get_closest_marker, DRAWN)), sys.gettrace() is not None
+        if is_drawn or not RECORDS and (item.nodeid not in self.wanted or is_traced):
+            return (yield)                       # coverage and debuggers keep their trace
         begun = time.perf_counter()
         with Watch() as watch:
             result = yield
