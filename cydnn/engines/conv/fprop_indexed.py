@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 from ...steps import Launch
+from ..tiles import too_many
 from .fprop_simt import ConvFpropSimt
 
+MOST = 2 ** 31 // 5                              # entries of a table: of five numbers each, in 31 bits
 TABLE = "depth channel_inner digit dilation x_c x_s w_c w_s".split()       # what the table is made of
 
 
@@ -11,6 +13,10 @@ class ConvFpropIndexed(ConvFpropSimt):
     """As ConvFpropSimt; where channels and taps lie is computed once, into a table in the workspace."""
     index = 116
     form = "indexed"
+
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        yield from too_many("c / groups * taps of w", p.w.count // max(p.w.n, 1), MOST)
 
     def cost(self, p, dev, config):
         return dev.launch_us + super().cost(p, dev, config)

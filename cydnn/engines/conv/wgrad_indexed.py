@@ -4,6 +4,8 @@ from __future__ import annotations
 from math import prod
 
 from ...steps import Launch
+from ..tiles import too_many
+from .fprop_indexed import MOST
 from .wgrad_atomic import ConvWgradAtomic
 
 
@@ -12,6 +14,10 @@ class ConvWgradIndexed(ConvWgradAtomic):
     workspace."""
     index = 155
     form = "indexed"
+
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        yield from too_many("pixels of an image of dy", prod(p.dy.spatial), MOST)
 
     def cost(self, p, dev, config):
         return dev.launch_us + super().cost(p, dev, config)

@@ -42,6 +42,9 @@ class ConvWgradSimt(Engine):
         g = self._geometry(p)
         yield from too_many("pixels of dy (n and spatial dims)", g.out_pixels)
         yield from too_many("elements of dw", p.dw.count)
+        span = 1 + sum((n - 1) * step for n, step in zip(g.y.size, g.y.steps))
+        if span >= 2 ** 31:
+            yield f"the pixels of one image of dy must span less than 2^31 elements; got {span}"
         for name, image in (("x", g.x), ("dy", g.y)):
             reach = self._most_images(image)
             if reach < image.n and (reach - 1) * prod(g.y.size) < UNIT:

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ...steps import Launch
 from .backward import Backward
-from .layers import KERNEL_CELLS, weights_of
-from .steps import GATES_US, SHAPE, carry, configs_of, step_us
+from .layers import KERNEL_CELLS, Net, weights_of
+from .steps import GATES_US, SHAPE, carry, configs_of, most_rows, step_us
 
 
 class RnnBwdDataPlain(Backward):
@@ -12,6 +12,9 @@ class RnnBwdDataPlain(Backward):
     those of the gates; then a product for the inputs of all steps."""
     index = 314
     knobs = (SHAPE,)
+
+    def refuse_net(self, p, dev):
+        yield from most_rows(Net.of(p))
 
     def configs(self, p, dev):
         return configs_of(p, dev, 1)

@@ -8,6 +8,7 @@ from ..engine import Config, Engine, Knob, first_then, no_variant, powers, wrong
 from .before import before_of, bias_launches, copies, sum_us
 from .layers import Net, steps_of, us_of
 
+MOST = 2 ** 31 - 1024                            # elements of a step: kernels count them in 32 bits
 ROWS = 64                                        # of a split, at least
 
 
@@ -30,6 +31,8 @@ class RnnBwdWeightsProducts(Engine):
         yield from wrong_device(dev)
         yield from no_variant(p, "rnn/rnn_bias.cu", "x")
         net = Net.of(p)
+        if net.batch * net.hidden > MOST:
+            yield f"batch * hidden must be at most {MOST}; got {net.batch * net.hidden}"
         for layer in range(net.op.layers):
             for inner in self._products(net, layer, p.scratch(0)):
                 yield from inner.reasons(dev)

@@ -9,6 +9,7 @@ from ...steps import Launch
 from ..engine import Config, Knob
 from .forward import Forward
 from .layers import KERNEL_CELLS, Net, unaligned, weights_of
+from .steps import too_many_rows
 
 SIZE, ROWS = Knob("size", (8, 4, 2)), Knob("rows", (8, 16))
 WARPS, BARRIERS = 8, 16                          # of a block, at most; bytes of them
@@ -63,6 +64,7 @@ class RnnFwdCluster(Forward):
             form = form_of(net, config := Config(size=blocks, rows=rows))
             is_idle = blocks > 2 and blocks // 2 * form.warps * units_of(net) >= net.hidden
             fits = form.warps <= WARPS and form.smem_bytes + BARRIERS <= dev.smem_bytes
+            fits = fits and not any(too_many_rows(net, rows))
             if fits and not is_idle and (rows == ROWS.values[0] or rows < 2 * net.batch):
                 found.append(config)
         return sorted(found, key=lambda c: self.recurrence_us(net, dev, c))
@@ -72,11 +74,13 @@ class RnnFwdCluster(Forward):
         if net.hidden % 8:
             yield f"hidden must be a multiple of 8 (units of a warp); got {net.hidden}"
         yield from unaligned(net, w=16)
+        too_many = [*too_many_rows(net, max(ROWS.values))]
+        yield from too_many
         blocks, units = max(SIZE.values), units_of(net)
         if net.hidden > blocks * WARPS * units:
             yield (f"hidden must be at most {blocks * WARPS * units} of cell {net.op.cell} "
                    f"({blocks} blocks of {WARPS} warps); got {net.hidden}")
-        elif not self.configs(p, dev):
+        elif not too_many and not self.configs(p, dev):
             smem = form_of(net, Config(size=blocks, rows=8)).smem_bytes
             yield (f"hidden {net.hidden} needs {smem} bytes of shared memory a block; the device has "
                    f"{dev.smem_bytes}")

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ...steps import Launch
 from .forward import Forward
-from .layers import KERNEL_CELLS, weights_of
-from .steps import SHAPE, carry, configs_of, step_us
+from .layers import KERNEL_CELLS, Net, weights_of
+from .steps import SHAPE, carry, configs_of, most_rows, step_us
 
 
 class RnnFwdPlain(Forward):
@@ -12,6 +12,9 @@ class RnnFwdPlain(Forward):
     CUDA cores, gates and states."""
     index = 310
     knobs = (SHAPE,)
+
+    def refuse_net(self, p, dev):
+        yield from most_rows(Net.of(p))
 
     def configs(self, p, dev):
         return configs_of(p, dev, p.op.gates)

@@ -8,13 +8,27 @@ from .layers import Net
 
 SHAPES = {"wide": (32, 64), "narrow": (8, 16)}   # units and batch rows of a block
 SHAPE = Knob("shape", tuple(SHAPES))
+MOST_BLOCKS = 65535                              # of a launch along its second dim: batch rows
 GATES_US = 1.5                                   # of a step's gates and states: they are loaded, then stored
+
+
+def too_many_rows(net, each: int):
+    """Why blocks of so many batch rows are too many for a launch."""
+    if net.batch > MOST_BLOCKS * each:
+        yield (f"batch must be at most {MOST_BLOCKS * each} ({MOST_BLOCKS} blocks of {each} rows); "
+               f"got {net.batch}")
+
+
+def most_rows(net):
+    """The same of the largest shape."""
+    return too_many_rows(net, max(rows for _, rows in SHAPES.values()))
 
 
 def configs_of(p, dev, rows: int) -> list[Config]:
     """The cheapest first."""
     net = Net.of(p)
-    return [Config(shape=s) for s in sorted(SHAPES, key=lambda s: step_us(net, dev, s, rows))]
+    fitting = [s for s, (_, each) in SHAPES.items() if not any(too_many_rows(net, each))]
+    return [Config(shape=s) for s in sorted(fitting, key=lambda s: step_us(net, dev, s, rows))]
 
 
 def step_us(net, dev, shape: str, rows: int) -> float:
