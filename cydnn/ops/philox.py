@@ -53,15 +53,20 @@ def threshold(p: float) -> int:
 
 def kept(states, count: int, p: float) -> np.ndarray:
     """Which of ``count`` elements the next draw keeps, as booleans."""
+    return kept_of(states, np.arange(-(-count // 8)), p).reshape(-1)[:count]
+
+
+def kept_of(states, octets, p: float) -> np.ndarray:
+    """(octets, 8): which elements of these octets it keeps."""
     seed, draws = int(states[SEED]) % 2 ** 64, int(states[DRAWS]) % 2 ** 64 // ONE_DRAW
-    octets = np.arange(-(-count // 8), dtype=np.uint64)
+    octets = np.asarray(octets, np.uint64)
     upper, open_ = (np.uint64(half) for half in divmod(threshold(p), 2 ** 16))
     found = _halves(octets, seed, draws, 0)
     keep = found > upper
     at = np.flatnonzero((found == upper).any(1))
     if at.size:
         keep[at] |= (found[at] == upper) & (_halves(octets[at], seed, draws, 1) >= open_)
-    return keep.reshape(-1)[:count]
+    return keep
 
 
 def factor(p: float) -> float:

@@ -1,31 +1,24 @@
-"""Tensors of more than 2^31 and 2^32 elements: the first, the last and some random blocks of engines
-that take them with one kernel, on sparse memory.
-
-Whatever part of an input a block reads is filled when it is read; what the blocks wrote is compared
-with the reference of those slices alone.
+"""Tensors of more than 2^31 and 2^32 elements: the first, the last and some random blocks of every engine
+that takes them, on sparse memory (sparse.py). test_far.py has what lies apart, test_refused.py the rest.
 """
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cydnn import plan
-from cydnn.bench import graph_of
+from cydnn import kernels
 from cydnn.device.ptx import PtxDevice
-from cydnn.device.ptx.arena import Arena
-from cydnn.device.ptx.memory import GLOBAL, WRITTEN
-from cydnn.engines.conv.dgrad_few import ConvDgradFew
-from cydnn.engines.conv.fprop_first import ConvFpropFirst
-from cydnn.engines.matmul.blocks import TileProgram
-from cydnn.heuristics import Wish
-from cydnn.ops.problem import Problem
-from support import alone
-from support.compare import compare, tolerance
+from cydnn.ops import philox
+from cydnn.steps import Launch
+from support import alone, share
 
 import snippet
+import sparse
 
-STAYING = TileProgram, ConvFpropFirst, ConvDgradFew            # blocks that take one part after the other
-LINES = (       # a problem of n slices; a block of batch norm takes a hundredth of a tensor, too much here
+# Problems of n slices. A block takes a part of one or a few: the long dim is never one that it sums over.
+LINES = (
     "pooling_fwd n{n}c8h8w8 window=2 stride=2 mode=max f16",
     "pooling_fwd n{n}c8h9w9 window=3 stride=2 mode=avg_include_padding f16 nhwc",
     "pooling_fwd n{n}c8h8w8 window=8 mode=avg_include_padding bf16",
@@ -33,137 +26,129 @@ LINES = (       # a problem of n slices; a block of batch norm takes a hundredth
     "conv_fprop n{n}c8h8w8 k8r3s3 pad1 f16 nhwc",
     "conv_fprop n{n}c8h8w8 k8r3s3 pad1 f32",
     "conv_fprop n{n}c8h8w8 k8r3s3 pad1 groups=8 f16 nhwc",
+    "conv_fprop n{n}c64h8w8 k64r3s3 pad1 f16 nhwc",
+    "conv_fprop n{n}c4h16w16 k16r7s7 pad3 stride2 f16 nhwc",
+    "conv_fprop n{n}c3h16w16 k16r7s7 pad3 stride2 f16",
     "conv_dgrad n{n}c8h8w8 k8r3s3 pad1 f16 nhwc",
     "conv_dgrad n{n}c8h8w8 k8r3s3 pad1 f32",
     "conv_dgrad n{n}c8h8w8 k8r3s3 pad1 groups=8 f16 nhwc",
+    "conv_dgrad n{n}c64h8w8 k64r3s3 pad1 f16 nhwc",
+    "conv_wgrad n2c{n}h8w8 k{n}r3s3 pad1 groups={n} f32",
     "softmax_fwd {n}x64 f16",
     "softmax_fwd {n}x8192 f16",
+    "softmax_fwd {n}x131072 f16",
     "softmax_fwd n{n}c16h3w5 f16",
+    "softmax_fwd n{n}c16h4w8 f16",
     "softmax_bwd {n}x64 f16",
     "softmax_bwd {n}x8192 f16",
+    "softmax_bwd {n}x131072 f16",
     "softmax_bwd n{n}c16h3w5 f16",
+    "softmax_bwd n{n}c16h4w8 f16",
     "matmul {n}x8x64 {n}x64x8 f16",
     "matmul {n}x8x64 {n}x64x8 f32",
+    "matmul {n}x512 512x64 f16",
+    "batch_norm_training n2c{n}h8w8 f16",
+    "batch_norm_training n2c{n}h8w8 f16 nhwc",
+    "batch_norm_inference n2c{n}h8w8 f16",
+    "batch_norm_inference n2c{n}h8w8 f16 nhwc",
+    "batch_norm_bwd n2c{n}h8w8 f16",
+    "batch_norm_bwd n2c{n}h8w8 f16 nhwc",
+    "dropout_bwd {n}x512 f16",
+    "dropout_bwd n{n}c16h8w8 f16 nhwc",
+    "im2col n{n}c8h8w8 window=3 f16",
+    "rnn_fwd t1n{n}i8 hidden=1024 reserve=none f16",
+    "set_tensor y={n}x512:f16",
     "pointwise x={n}x512:f16 b={n}x512:f16 y={n}x512:f16 mode=add",
     "pointwise x={n}x512:f16@600,1 y={n}x512:f16 mode=exp",
     "transform x={n}x8x8x8:f16 y={n}x8x8x8:f16@nhwc",
+    "transform x={n}x64x64:f16 y={n}x64x64:f16@4096,1,64",
     "reduction x={n}x512:f16 y={n}x1:f16 mode=add acc=f32",
+    "reduction x=64x{n}:f16 y=1x{n}:f16 mode=add acc=f32",
 )
+LONGEST = "conv_wgrad n1c{n}h8w8 k8r1s1 f16 nhwc"         # half a minute: its blocks read every pixel
+# A card on which no block takes a second part: those of some kernels stay, as many as there are SMs.
+DEVICE = PtxDevice("sm_90a")
+DEVICE.facts = replace(DEVICE.facts, sms=1 << 25)
+MANY = 8                                         # launches: plans of more take a part of the images at a time
 
 
-class SparseArena(Arena):
-    """Global memory whose ``inputs`` are filled slice by slice as they are read. ``inputs``: (first, end,
-    operand, slices that are filled)."""
-
-    def __init__(self):
-        super().__init__(1 << 36)
-        self.inputs, self.written, self.rng = [], [], np.random.default_rng(0)
-
-    def reach(self, c, address, width, verb, lanes, need=0):
-        if verb == "reads":
-            for start, end, desc, filled in self.inputs:
-                offsets = address[(address >= start) & (address < end)] - start
-                self.fill(start, desc, filled,
-                          set((offsets // (desc.strides[0] * desc.dtype.bytes)).tolist()))
-        elif verb == "writes":
-            self.written.append(address.copy())
-        return super().reach(c, address, width, verb, lanes, need)
-
-    def fill(self, start, desc, filled, slices):
-        for i in slices - filled:
-            raw = np.ascontiguousarray(
-                desc.dtype.encode(self.rng.uniform(-1, 1, desc.dims[1:]))).view(np.uint8).ravel()
-            at = start - GLOBAL + i * desc.strides[0] * desc.dtype.bytes
-            self.data[at:at + raw.size], self.state[at:at + raw.size] = raw, WRITTEN
-        filled |= slices
-
-    def slices(self, start, desc, numbers, of=None):
-        """Some slices of a tensor as float64 (or the state of their first bytes)."""
-        flat = (self.data if of is None else of)[start - GLOBAL:start - GLOBAL
-                                                 + desc.bytes].view(desc.dtype.numpy)
-        whole = np.lib.stride_tricks.as_strided(flat, desc.dims, [s * desc.dtype.bytes for s in desc.strides])
-        return np.stack([whole[i] for i in numbers])
-
-
-def some(count):
-    """The first, the last and three random ones."""
-    return [0, 1, count - 2, count - 1, *np.random.default_rng(count).integers(0, count, 3)]
-
-
-def problem_of(line: str, least: int):
-    """The problem with just more elements than that in its largest operand."""
-    one = Problem.parse(line.format(n=1))
-    return Problem.parse(
-        line.format(n=least // max(d.count for d in one.operands.values() if d is not None) + 3))
-
-
-def takers(line, device):
-    """Engines that take more than 2^32 elements, or where they refuse that 2^31, with one kernel:
-    name -> (problem, engine)."""
+def takers(line):
+    """Engines that take more than 2^32 elements, or where they refuse that 2^31, no sum split: name ->
+    (problem, its long dim, engine, configuration, sources of the launches). Not those whose blocks all wait
+    for each other, which cannot run alone."""
     found = {}
     for least in (2**32, 2**31):
-        problem = problem_of(line, least)
+        problem, count = sparse.long_problem(line, least)
         match = alone.match(problem)
-        for engine in alone.takers(match, device.facts):
-            if engine.name not in found and not isinstance(engine, STAYING):
-                steps = alone.steps(engine, match, device.facts)
-                if len({getattr(step, "kernel", "") for step in steps}) == 1:
-                    found[engine.name] = problem, engine
+        for engine in alone.takers(match, DEVICE.facts):
+            if engine.name not in found:
+                config = whole(engine.configs(match, DEVICE.facts))
+                steps = engine.plan(match, DEVICE.facts, config)
+                launched = [kernels.get(s.kernel) for s in steps if isinstance(s, Launch)]
+                if len(launched) < MANY and not any(k.row.get("cooperative") for k in launched):
+                    found[engine.name] = problem, count, engine, config, [k.source for k in launched]
     return found
 
 
-def run(line, problem, engine):
-    """The sampled blocks; what is wrong with what they wrote."""
-    device, scalars = PtxDevice("sm_90"), dict(problem.op.scalars)
-    device.arena, device.blocks = SparseArena(), some
-    count = next(d for d in problem.operands.values() if d is not None).dims[0]
-    built = plan.build(graph_of(problem, scalars), device, Wish(engines=(engine.index,)))
-    places = {d.name: device.alloc(d.bytes) for d in built.slots}
-    tensors = {name: (place.ptr, place.ptr + place.bytes, problem.operands[name])
-               for name, place in places.items()}
-    inputs = {name: (*tensors[name], set()) for name in tensors if name in problem.op.reads}
-    device.arena.inputs = [each for each in inputs.values() if each[2].dims[0] == count]
-    for start, _, desc, filled in inputs.values():
-        if desc.dims[0] != count:
-            device.arena.fill(start, desc, filled, set(range(desc.dims[0])))
-    built.execute([places[d.name].ptr for d in built.slots], 0)
-    plan.forget()
-    written = np.concatenate(device.arena.written)
-    (name, (start, end, desc)), = ((n, t) for n, t in tensors.items() if n in problem.op.writes)
-    touched = np.unique((written[(written >= start) & (written < end)] - start)
-                        // (desc.strides[0] * desc.dtype.bytes)).tolist()
-    assert {0, count - 1} <= set(touched), "the first and the last slice must be written"
-    small = Problem.parse(line.format(n=len(touched)))
-    values = {name: np.full(small.operands[name].dims, np.nan)}
-    for each, (at, _, d, filled) in inputs.items():
-        numbers = touched if d.dims[0] == count else range(d.dims[0])
-        device.arena.fill(at, d, filled, set(numbers))
-        values[each] = d.dtype.decode(device.arena.slices(at, d, numbers))
-    raw = small.op.evaluate(values, scalars)
-    want, magnitude = raw[name], small.op.magnitude(values, scalars, raw)[name]
-    allowed = np.broadcast_to(tolerance(small, name, small.operands[name], want,
-                                        magnitude, scalars, None), want.shape)
-    mine = device.arena.slices(start, desc, touched, device.arena.state) != 0
-    report = compare(desc.dtype.decode(device.arena.slices(start, desc, touched))[mine],
-                     want[mine], allowed[mine], desc)
-    return [] if report.ok else [f"{problem} {engine}: {report.text}"]
+def whole(configs):
+    """The first that splits nothing, or the first."""
+    first = next(configs := iter(configs))
+    every = [first, *configs] if first.get("splits", 1) != 1 else [first]
+    return next((c for c in every if c.get("splits") == 1), first)
 
 
-@pytest.mark.parametrize("line", LINES)
+def device() -> PtxDevice:
+    made = PtxDevice(DEVICE.target)
+    made.facts = DEVICE.facts
+    return made
+
+
+@pytest.mark.share(12)
+@pytest.mark.parametrize("line", [*LINES, pytest.param(LONGEST, marks=pytest.mark.skipif(
+    not share.ALL, reason="takes half a minute; CYDNN_ALL=1 takes it"))])
 def test_first_last_and_random_blocks(line):
-    found = takers(line, PtxDevice("sm_90"))
+    found = takers(line)
     assert found, "no engine takes it"
-    wrong = [text for problem, engine in found.values() for text in run(line, problem, engine)]
+    wrong = [text for problem, count, engine, config, sources in found.values()
+             for text in sparse.run(line, problem, count, engine, config, device())]
     assert not wrong, "\n".join(wrong)
+
+
+# source -> (problem of n slices, engine): what is drawn depends on the number of an element.
+DRAWN = {"dropout/dropout_fwd_vector.cu": ("dropout_fwd {n}x512 f16", "dropout_fwd_vector"),
+         "dropout/dropout_fwd_nhwc.cu": ("dropout_fwd n{n}c16h8w8 f16 nhwc", "dropout_fwd_nhwc"),
+         "dropout/dropout_factors.cu": ("dropout_factors y={n}x512:f16", "dropout_factors_vector")}
+
+
+@pytest.mark.parametrize("source", DRAWN)
+def test_drawn(source):
+    """Those of the first and the last elements."""
+    line, name = DRAWN[source]
+    problem, count = sparse.long_problem(line, 2**32)
+    made, op, states = device(), problem.op, np.array([7, 3 * philox.ONE_DRAW])
+    places = sparse.execute(problem, count, alone.BY_NAME[name], None, made, dict(states=states))
+    y, factor = places["y"], philox.factor(op.p)
+    for slices in ([0], [count - 1]):
+        each = y.desc.count // count
+        octets = np.arange(slices[0] * each // 8, (slices[0] + 1) * each // 8)
+        kept = philox.kept_of(states, octets, op.p).reshape(-1)
+        mine = y.take(made.arena.state, slices).reshape(-1) != 0
+        x = y.desc.dtype.decode(places["x"].take(made.arena.data, slices)) if "x" in places else np.ones(each)
+        got = y.desc.dtype.decode(y.take(made.arena.data, slices)).reshape(-1)
+        assert mine.sum() > 128 and (got == np.where(kept, x.reshape(-1) * factor, 0))[mine].all()
+        if "mask" in places:
+            bits = places["mask"].take(made.arena.data, slices)
+            written = places["mask"].take(made.arena.state, slices) != 0
+            assert written.any() and (bits == np.packbits(kept, bitorder="little"))[written].all()
 
 
 @pytest.mark.parametrize("offset,reached", [("mul.wide.u32 %a0, %x, 2;", True),
                                             ("shl.b32 %x, %x, 1; cvt.u64.u32 %a0, %x;", False)])
 def test_an_offset_of_32_bits_does_not_reach_the_end(offset, reached):
     device, count = PtxDevice("sm_90"), 2**31 + 2**21
-    device.arena, device.blocks = SparseArena(), some
+    device.arena, device.blocks = sparse.SparseArena(), sparse.some
     place = device.alloc(2 * count)
     code = snippet.entry(".reg .u32 %x; .reg .b16 %h; mov.b16 %h, 7; mad.lo.u32 %x, %g, 128, %t; "
                          f"{offset} add.u64 %a0, %a0, %p0; st.global.b16 [%a0], %h;", 1)
     snippet.launch(device, code, [place], blocks=count // 128)
-    assert (np.concatenate(device.arena.written).max() == place.ptr + 2 * count - 2) == reached
+    assert (max(a.max() for a, _ in device.arena.written) == place.ptr + 2 * count - 2) == reached

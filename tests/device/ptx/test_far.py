@@ -1,0 +1,102 @@
+"""Every kernel on tensors whose elements lie more than 2^32 elements apart: one axis after the other, and
+whatever operands the engines take so. All blocks run, every element is compared.
+"""
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cydnn import kernels, plan
+from cydnn.bench import graph_of
+from cydnn.device.ptx import Finding
+from cydnn.heuristics import Wish
+from cydnn.steps import Launch
+from support import alone
+
+import far
+import sparse
+import test_large
+
+DEPTHS = range(3)                                # axes from the outermost on
+SOURCES = sorted({kernels.get(n).source for n in kernels.names()})
+
+# Kernels that come to tensors without gaps alone (test_large.py), or refuse what is large (test_refused.py).
+NEAR = """conv/conv_dgrad_mma.cu conv/conv_fprop_mma.cu conv/conv_wgrad_mma.cu conv/conv_fprop_index.cu
+    conv/conv_wgrad_index.cu dropout/dropout_bwd_nhwc.cu dropout/dropout_bwd_vector.cu
+    dropout/dropout_factors.cu dropout/dropout_fwd_nhwc.cu dropout/dropout_fwd_vector.cu
+    dropout/dropout_states.cu pointwise/pointwise_vector.cu pool/pooling_bwd_whole.cu
+    pool/pooling_fwd_whole.cu rnn/rnn_bias.cu rnn/rnn_cluster.cu rnn/rnn_pack.cu rnn/rnn_persist.cu
+    rnn/rnn_persist_bwd.cu rnn/rnn_starts.cu rnn/rnn_step.cu rnn/rnn_step_bwd.cu
+    softmax/softmax_bwd_packed.cu softmax/softmax_fwd_packed.cu spatial/spatial_grid_bwd_split.cu
+    spatial/spatial_grid_bwd_sum.cu spatial/spatial_grid_fwd_any.cu spatial/spatial_sampler_bwd_bins.cu
+    conv/conv_fft_columns.cu conv/conv_fft_product.cu conv/conv_winograd_product.cu""".split()
+# Those that come to the workspace alone, and engines that launch them for a part of the images at a time.
+BOUNDED = {"conv/conv_fft_columns.cu": "conv_fprop_fft", "conv/conv_fft_product.cu": "conv_fprop_fft_tiling",
+           "conv/conv_winograd_product.cu": "conv_fprop_winograd2"}
+# Products of these that are offsets, and the axis that makes them large.
+PLANTED = [(f"{source}.cu", number, 0) for source, number in (
+    ("conv/conv_depthwise", 8), ("divisive_norm/divisive_norm_fwd_strided", 6), ("lrn/lrn_fwd_strided", 11),
+    ("matmul/matmul_simt", 10), ("norm/batch_norm_apply_columns", 24), ("pool/pooling_bwd_any", 0),
+    ("pool/pooling_bwd_any", 9), ("reduction/reduction_columns", 38), ("softmax/softmax_fwd_strided", 9),
+    ("spatial/spatial_sampler_fwd_any", 20))]
+
+
+def smallest(source: str) -> str:
+    """The kernel with the smallest image, of f16 before f32 before others."""
+    size = lambda n: min(image.path.stat().st_size for image in kernels.get(n).images.values())
+    return min((n for n in kernels.names() if kernels.get(n).source == source),
+               key=lambda n: ("_f16" not in n, "_f32" not in n, size(n), n))
+
+
+@pytest.mark.share(24)
+@pytest.mark.parametrize("source", [s for s in SOURCES if s not in NEAR])
+def test_far_operands(source):
+    name, wrong, reached = smallest(source), [], set()
+    device = far.device_for(name)
+    for depth in DEPTHS:
+        if found := far.most_stretched(name, device.facts, depth):
+            texts, came = found.run(device)
+            wrong += [f"{found.case}: {text}" for text in texts]
+            reached |= came
+    assert not wrong, "\n".join(wrong)
+    assert reached, "the kernel came to no operand's far end"
+
+
+@pytest.mark.parametrize("source", BOUNDED)
+def test_workspaces_stay_below(source):
+    """Of 2^32 elements of x, fewer than 2^31 numbers are in the workspace at a time."""
+    problem, _ = sparse.long_problem("conv_fprop n{n}c8h8w8 k8r3s3 pad1 f32", 2**32)
+    wish = Wish(engines=(alone.BY_NAME[BOUNDED[source]].index,))
+    built = plan.build(graph_of(problem), test_large.DEVICE, wish)
+    launched = [kernels.get(s.kernel).source for s in built.steps if isinstance(s, Launch)]
+    assert launched.count(source) > 1 and 1 << 24 < built.workspace_bytes < 4 << 31
+
+
+# ---- Address arithmetic in 32 bits, planted in shipped kernels ----
+
+PRODUCT = re.compile(r"\b(?:mul|mad)\.(?:wide\.[su]32|lo\.s64)\s+(%rd\d+)[^;]*;")
+
+
+def narrowed(text: str, number: int) -> str:
+    """The text with that product, counted from 0, cut to its lower 32 bits and extended."""
+    found = list(PRODUCT.finditer(text))[number]
+    at = found[1]
+    return f"{text[:found.end()]} shl.b64 {at}, {at}, 32; shr.s64 {at}, {at}, 32;{text[found.end():]}"
+
+
+def finds(name: str, number: int, depth: int) -> bool:
+    """Is it found that a product is cut?"""
+    device = far.device_for(name)
+    text = kernels.get(name).image_for(device.facts.sm).text().decode()
+    device.replaced[name] = narrowed(text, number)
+    try:
+        return bool(far.most_stretched(name, device.facts, depth).run(device)[0])
+    except Finding:
+        return True
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("source,number,depth", PLANTED)
+def test_products_of_32_bits_are_found(source, number, depth):
+    assert finds(smallest(source), number, depth)
