@@ -2,8 +2,8 @@
 
 Python's syntax, cut down to numbers, names, ``a[0]``, arithmetic, comparisons, ``and or not``, 
 ``x if c else y`` and the calls in ``FUNCTIONS``. The tree is checked and compiled once; evaluating is one
-``eval`` of code that cannot reach anything else. Standard library only: tools/build_ptx.py loads this file
-by its path.
+``eval`` of code that cannot reach anything else, and makes nothing that is large. Standard library only:
+tools/build_ptx.py loads this file by its path.
 """
 from __future__ import annotations
 
@@ -18,8 +18,36 @@ def ceil_div(n: int, d: int) -> int:
     return -(-n // d)
 
 
+def _times(a, b):
+    return _number(a) * _number(b)
+
+
+def _power(a, b):
+    return _number(a) ** _exponent(b)
+
+
+def _shifted(a, b):
+    return _number(a) << _exponent(b)
+
+
+def _number(x):
+    """A number of a size that numbers of kernels have: no text, which a product would repeat."""
+    if not isinstance(x, (int, float)) or isinstance(x, int) and x.bit_length() > MOST_BITS:
+        raise TypeError(f"a factor must be a number of at most {MOST_BITS} bits")
+    return x
+
+
+def _exponent(x):
+    if not isinstance(x, int) or not 0 <= x <= MOST_BITS:
+        raise TypeError(f"an exponent must be a whole number from 0 to {MOST_BITS}")
+    return x
+
+
+MOST_BITS, MOST_TEXT = 128, 1000                 # of a number; characters of an expression
+LARGE = {ast.Mult: "_times", ast.Pow: "_power", ast.LShift: "_shifted"}      # operators that could make much
 FUNCTIONS = {"min": min, "max": max, "ceil_div": ceil_div, "sizeof": DTYPE_BYTES.__getitem__}
-_GLOBALS = {"__builtins__": {}, **FUNCTIONS, **{n: n for n in DTYPE_BYTES}}  # `T == f16` compares names
+_GLOBALS = {"__builtins__": {}, **FUNCTIONS, "_times": _times, "_power": _power, "_shifted": _shifted,
+            **{n: n for n in DTYPE_BYTES}}  # `T == f16` compares names
 
 _NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Name, ast.Load,
           ast.Tuple, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift,
@@ -33,10 +61,7 @@ class Expression:
     __slots__ = ("text", "names", "_code")
 
     def __init__(self, text: str):
-        try:
-            tree = ast.parse(text, mode="eval")
-        except SyntaxError as error:
-            raise ValueError(f"expression {text!r} must be Python arithmetic; {error.msg}") from None
+        tree = _parsed(text)
         called = set()
         for node in ast.walk(tree):
             if not _is_allowed(node):
@@ -48,7 +73,7 @@ class Expression:
                 called.add(node.func)
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in called}
         self.text, self.names = text, frozenset(names - set(DTYPE_BYTES))
-        self._code = compile(tree, "<contract>", "eval")
+        self._code = compile(ast.fix_missing_locations(_Bounded().visit(tree)), "<contract>", "eval")
 
     def __call__(self, values: dict):
         try:
@@ -61,7 +86,26 @@ class Expression:
 
     def show(self, values: dict) -> str:
         """The names in it with their values: ``rows=5 cols=2048``."""
-        return " ".join(f"{name}={values[name]}" for name in sorted(self.names) if name in values)
+        return " ".join(f"{name}={str(values[name]):.80}" for name in sorted(self.names) if name in values)
+
+
+def _parsed(text: str) -> ast.Expression:
+    if len(text) > MOST_TEXT:
+        raise ValueError(f"expression must have at most {MOST_TEXT} characters; got {len(text)}")
+    try:
+        return ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"expression {text!r} must be Python arithmetic; "
+                         f"{getattr(error, 'msg', error)}") from None
+
+
+class _Bounded(ast.NodeTransformer):
+    """Operators that could make much of little become calls of functions that do not."""
+
+    def visit_BinOp(self, node):
+        self.generic_visit(node)
+        name = LARGE.get(type(node.op))
+        return node if name is None else ast.Call(ast.Name(name, ast.Load()), [node.left, node.right], [])
 
 
 def _is_allowed(node) -> bool:

@@ -138,5 +138,5 @@ def find(text: str) -> Kind:
         return Kind(text, element.bytes * count, element.align, _array(element, count))
     if text not in BY_NAME:
         names = ", ".join(name for name in BY_NAME if name != "*")
-        raise ValueError(f"a parameter must be a pointer, Array<T, N> or one of {names}; got {text!r}")
+        raise ValueError(f"a parameter must be a pointer, Array<T, N> or one of {names}; got {text!r:.80}")
     return BY_NAME[text]

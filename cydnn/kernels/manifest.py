@@ -12,6 +12,7 @@ import logging
 import lzma
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -31,6 +32,7 @@ INSTALLED = Path(__file__).resolve().parents[1] / "_ptx"
 BUILD = "python tools/build_ptx.py"
 log = logging.getLogger("cydnn.kernels")
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
+MOST_BYTES = 1 << 24                             # of an image; unpacking may take four times that
 MOST_OF_CLUSTER = 8                              # blocks, on every GPU that has clusters
 
 
@@ -191,11 +193,20 @@ class Image:
         return _read_image(self.path, self.sha256)
 
 
+def _unpacked(data: bytes) -> bytes:
+    """The one stream that a file is. What would be longer than any image is not unpacked to its end."""
+    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=4 * MOST_BYTES)
+    text = reader.decompress(data, MOST_BYTES)
+    if not reader.eof or reader.unused_data:
+        raise lzma.LZMAError(f"not one stream of at most {MOST_BYTES} bytes")
+    return text
+
+
 @lru_cache(maxsize=64)
 def _read_image(path: Path, sha256: str) -> bytes:
     try:
-        text = lzma.decompress(path.read_bytes())
-    except (OSError, lzma.LZMAError) as error:
+        text = _unpacked(path.read_bytes())
+    except (OSError, EOFError, lzma.LZMAError) as error:
         raise InternalError(f"image {path} must be readable; got {error}. Build it with `{BUILD}`") from None
     digest = hashlib.sha256(text).hexdigest()
     if digest != sha256:
@@ -263,12 +274,23 @@ class Kernel:
 
     @once
     def _packers(self) -> list:
-        return [Packer(self.name, row) for row in self.row["params"] if row["type"] != "Fuse"]
+        with self._contract():
+            return [Packer(self.name, row) for row in self.row["params"] if row["type"] != "Fuse"]
+
+    @contextmanager
+    def _contract(self):
+        """What cannot be is the manifest's fault, not the caller's."""
+        try:
+            yield
+        except ValueError as error:
+            raise InternalError(f"{self.name}: its contract must be right; got {error}. Build it with "
+                                f"`{BUILD}`") from None
 
     @once
     def _shape(self) -> tuple:
-        lists = [tuple(map(expression, self.row[key])) for key in ("needs", "grid", "block")]
-        return *lists, expression(self.row["smem"])
+        with self._contract():
+            lists = [tuple(map(expression, self.row[key])) for key in ("needs", "grid", "block")]
+            return *lists, expression(self.row["smem"])
 
     def pack(self, args: dict, **extra) -> Packed:
         """Pack ``args``, one value for each parameter by name, and evaluate the launch shape.

@@ -12,6 +12,7 @@ import re
 
 _HEAD = re.compile(rb'\{\n "seal": "([0-9a-f]{64})",\n')
 _HEX = re.compile("[0-9a-f]{64}")
+MOST_PARAM_BYTES = 32764                         # of a launch, on every GPU
 SECTIONS = ("functions", "kernels")
 SHARED = ("about", "needs", "params", "source_sha256")       # of a row, what rows have in common
 
@@ -92,6 +93,10 @@ def _is_size(x) -> bool:
     return type(x) is int and x >= 0
 
 
+def _is_in_block(x) -> bool:
+    return _is_size(x) and x <= MOST_PARAM_BYTES
+
+
 def _is_expression(x) -> bool:
     return isinstance(x, str) or _is_size(x)
 
@@ -102,6 +107,10 @@ def _is_list_of(good):
 
 def _is_text(x) -> bool:
     return isinstance(x, str)
+
+
+def _is_name(x) -> bool:
+    return isinstance(x, str) and x.isidentifier() and len(x) <= 100
 
 
 def _is_place(x) -> bool:
@@ -127,16 +136,16 @@ def _has(rows: dict, optional=()):
     return wrong
 
 
-_PARAM = _has(dict(name=_is_text, type=_is_text, offset=_is_size, bytes=_is_size))
+_PARAM = _has(dict(name=_is_name, type=_is_text, offset=_is_in_block, bytes=_is_in_block))
 _IMAGE = _has(dict(file=_is_place, nvcc=_is_text, version=_is_text, registers=_is_size, smem_static=_is_size,
                    spills=_is_size, sha256=lambda x: isinstance(x, str) and bool(_HEX.fullmatch(x))))
 _THREE = lambda x: _is_list_of(_is_expression)(x) and len(x) == 3
 _KERNEL = _has(dict(
     about=_is_text, axes=lambda x: isinstance(x, dict), block=_THREE, grid=_THREE, cluster=_THREE,
     cooperative=lambda x: isinstance(x, bool), dependent=lambda x: isinstance(x, bool),
-    extra=_is_list_of(_is_text), marks=_is_list_of(_is_text), needs=_is_list_of(_is_text),
+    extra=_is_list_of(_is_name), marks=_is_list_of(_is_text), needs=_is_list_of(_is_text),
     problems=_is_list_of(_is_text), targets=_is_list_of(_is_text), images=lambda x: isinstance(x, dict),
-    params=lambda x: isinstance(x, list), param_bytes=_is_size, smem=_is_expression, source=_is_place,
+    params=lambda x: isinstance(x, list), param_bytes=_is_in_block, smem=_is_expression, source=_is_place,
     source_sha256=_is_text), optional=("cluster", "cooperative", "dependent", "marks", "problems"))
 _TABLE = lambda x: isinstance(x, dict)
 _WHOLE = _has(dict(seal=_is_text, nvcc=_is_text, functions=_TABLE, kernels=_TABLE,

@@ -25,6 +25,19 @@ def test_refused(text):
         expression(text)
 
 
+@pytest.mark.parametrize("text", ["(" * 500, "not " * 300 + "n", "\0", "1" * 5000, "n + " * 900 + "n"])
+def test_what_is_too_deep_or_too_long_is_refused(text):
+    with pytest.raises(ValueError, match="must"):
+        expression(text)
+
+
+@pytest.mark.parametrize("text", ["9 ** 9 ** 9 ** 9", "1 << 10 ** 9", "n << n << n", "'a' * n", "(1, 2) * n",
+                                  "n ** n", "1 << -1", "2 ** -1", "2 ** 0.5"])
+def test_nothing_large_comes_of_little(text):
+    with pytest.raises(ValueError, match="has no value: a factor|has no value: an exponent"):
+        expression(text)(dict(n=2 ** 40))
+
+
 def test_names_and_errors():
     e = expression("ceil_div(rows, 4) + dims[0]")
     assert e.names == {"rows", "dims"} and e.show(dict(rows=1, dims=(2,), z=3)) == "dims=(2,) rows=1"

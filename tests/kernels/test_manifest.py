@@ -1,9 +1,11 @@
 """A damaged manifest is one clear error, whatever was changed; a replaced one says what it replaces."""
 import json
 import logging
+import lzma
 import random
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -139,6 +141,45 @@ def test_a_name_of_nothing_is_refused(folder, change):
     folder.put(seal.sealed("{\n" + json.dumps(whole)[1:]))
     with pytest.raises(InternalError, match=f"{NAMES[0]} must have the name of one of the shared params"):
         kernels.names()
+
+
+@pytest.mark.parametrize("change", [
+    lambda row: row.update(param_bytes=10 ** 8), lambda row: row["params"][0].update(offset=10 ** 8),
+    lambda row: row["params"][0].update(name="a b"), lambda row: row["params"][0].update(name="x" * 999)])
+def test_sizes_and_names_have_bounds(folder, rows, change):
+    change(rows[NAMES[0]])
+    folder.put(manifest_text(rows))
+    with pytest.raises(InternalError, match=f"{NAMES[0]}.* must be as build_ptx.py writes it"):
+        kernels.names()
+
+
+@pytest.mark.parametrize("key, value, said", [
+    ("params", [dict(name="x", type="void", offset=0, bytes=8)], "a parameter must be a pointer"),
+    ("needs", ["import os"], "must be Python arithmetic"), ("needs", ["\0"], "must be Python arithmetic"),
+    ("smem", "lambda: 0", "must be made of numbers")])
+def test_a_contract_that_cannot_be_is_the_manifests_fault(folder, rows, key, value, said):
+    rows[NAMES[0]][key] = value
+    folder.put(manifest_text(rows))
+    kernel = kernels.get(NAMES[0])
+    with pytest.raises(InternalError, match=f"{NAMES[0]}: its contract must be right; got .*{said}"):
+        kernel.pack({p["name"]: 1 for p in kernel.row["params"]})
+
+
+def test_an_image_that_would_fill_memory_is_refused(folder, rows):
+    """Much from little: unpacked no further than images may be long. And nothing behind the one stream."""
+    image = kernels.get(NAMES[0]).images["sm_75"]
+    right, path = image.path.read_bytes(), folder.path.parent / "large.ptx.xz"
+    rows[NAMES[0]]["images"]["sm_75"]["file"] = path.name
+    folder.put(manifest_text(rows))
+    for data in (lzma.compress(bytes(1 << 26), preset=0), right + b"x", right[:-1], right + right):
+        path.write_bytes(data)
+        tracemalloc.start()
+        with pytest.raises(InternalError, match="image .* must be readable; got not one stream of at most"):
+            kernels.get(NAMES[0]).images["sm_75"].text()
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20
+        tracemalloc.stop()
+    path.write_bytes(right)
+    assert kernels.get(NAMES[0]).images["sm_75"].text() == image.text()
 
 
 def test_a_file_outside_of_the_folder_is_refused(folder, rows):

@@ -119,7 +119,8 @@ class Module:
             self.sources[int(found["number"])] = found["path"]
         if found["space"]:
             name, *declared = self.declaration(found["what"], found.start("what"))
-            values = tuple(int(v.rstrip("U"), 0) for v in re.findall(r"-?\w+", found["values"] or ""))
+            values = tuple(self.number(v, found.start("values"))
+                           for v in re.findall(r"-?\w+", found["values"] or ""))
             self.variables[name] = (found["space"], *declared, values)
         if found["end"] == "{":
             limits = {key: tuple(map(int, re.findall(r"\d+", values)))
@@ -133,6 +134,14 @@ class Module:
             brace = BRACE.search(self.plain, at) or self.wanted("'}'", len(self.plain))
             at, depth = brace.end(), depth + (1 if brace[0] == "{" else -1)
         return at
+
+    def number(self, text: str, at: int) -> int:
+        """A whole number as PTX writes it: 12, 0x1f, 017 for 15, each with a U or without."""
+        digits = text.removesuffix("U")
+        try:
+            return int(digits, 8 if re.fullmatch("-?0[0-7]+", digits) else 0)
+        except ValueError:                       # 09, or more digits than Python reads
+            self.fail("a whole number", at, text[:40])
 
     def declaration(self, text: str, at: int) -> tuple:
         """``.align 8 .v2 .b8 name[16]`` as (name, align, bytes, type)."""
@@ -231,7 +240,8 @@ class Program:
             # parameters of calls are local memory
             scope[name] = self.place(unique, "local" if space == "param" else space, size, align)
             return
-        type_, names = re.fullmatch(r"\.(\w+)\s+(.*)", text, re.S).groups()
+        found = re.fullmatch(r"\.(\w+)\s+(.*)", text, re.S)
+        type_, names = found.groups() if found else ("", "")
         if type_ not in BYTES:
             self.m.wanted("a type", at)
         for name, count in DECLARED.findall(names):
@@ -310,12 +320,12 @@ class Program:
         if bits := found["float"]:
             return Operand("float", int(bits, 16), len(bits) // 2)
         if found["int"]:
-            return Operand("int", int(found["int"].rstrip("U"), 0))
+            return Operand("int", self.m.number(found["int"], at))
         operand, offset = self._name(found["name"], scopes, at), found["offset"]
         if found["negate"]:
             return operand._replace(kind="not")
-        return (operand._replace(more=int(offset.replace(" ", "").replace("+-", "-"), 0))
-                if offset else operand)
+        plain = offset.replace(" ", "").replace("+-", "-").lstrip("+") if offset else ""
+        return operand._replace(more=self.m.number(plain, at)) if offset else operand
 
 
 def _named(scopes: tuple, name: str) -> Operand | None:

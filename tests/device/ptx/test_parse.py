@@ -24,6 +24,9 @@ CALLED = (".func (.param .b32 r) f(.param .b32 a) { ret; }\n"
     ("ld.global.u32 %t, [%p0", "expected ']'; got"),
     ("mov.u64 %t, %p0;", "is narrower than u64"),
     (".reg .u99 %z;", "expected a type; got '.u99'"),
+    (".reg;", "expected a type; got"),
+    ("add.s32 %t, %t, 09;", "expected a whole number; got"),
+    ("add.s32 %t, %t, " + "1" * 5000 + ";", "expected a whole number; got"),
     ("add.s32 %t, %t, $$$`;", "expected a PTX token; got '`;"),
     ("mov.u32 5, %t;", "the destination must be a register; got `mov.u32 5, %t`"),
     ("ld.global.u32 %t, %p0;", "a memory operand [register+offset] expected; got `ld.global"),
@@ -53,6 +56,13 @@ def test_what_is_wrong_outside_of_a_kernel(top, words):
     with pytest.raises(PtxError) as error:
         snippet.kernel(top)
     assert words in str(error.value), str(error.value)
+
+
+def test_octal_numbers():
+    """A 0 in front makes a number octal, as in C."""
+    text = ".visible .entry k(.param .u64 a)\n{ .reg .u32 %t;\nadd.s32 %t, 017, 0x1F;\nret; }"
+    program = snippet.kernel(text).program
+    assert [operand.value for operand in program.code[0].operands[1:]] == [15, 31]
 
 
 def test_refused_launches(ptx75):
