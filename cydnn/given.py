@@ -19,6 +19,12 @@ def shown(value) -> str:
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
 
 
+def reason(error: Exception) -> str:
+    """What an exception of Python says, of bounded length: what was read may stand in it."""
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
+
+
 def whole(where: str, value) -> int:
     """A whole number of at most 64 bits; a float is none, not even 2.0. Raises BadParam."""
     try:

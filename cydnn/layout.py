@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict
 
 from .device.facts import DeviceFacts
+from .given import reason, shown
 from .graph import FromTensor, Graph
 from .graph.text import from_rows, problems, rows
 from .heuristics import ANYTHING, Choice, Wish, best, parse
@@ -134,20 +135,24 @@ class Layout:
             row = json.loads(text)
             facts, graph = DeviceFacts(**row["device"]), from_rows(row["graph"])
             lines = "\n".join(row["choice"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, BadParam):
                 raise
-            raise BadParam(f"plan: it must be JSON that a plan was written as; "
-                           f"got {type(error).__name__}: {error}") from None
+            raise BadParam(f"plan: it must be JSON that a plan was written as; got {reason(error)}") from None
         if row.get("format") != FORMAT:
-            raise BadParam(f"plan: format must be {FORMAT}; got {row.get('format')}")
+            raise BadParam(f"plan: format must be {FORMAT}; got {shown(row.get('format'))}")
         layout = cls(parse(lines, graph, facts))
         mine = json.loads(layout.to_json())
         for field in mine.keys() | row.keys():
-            if mine.get(field) != row.get(field):
-                raise BadParam(f"plan: {field} must be what this version of cydnn makes of graph and choice; "
-                               "the text was changed, or written by another version")
+            if not is_equal(mine.get(field), row.get(field)):
+                raise BadParam(f"plan: {field:.40} must be what this version of cydnn makes of graph and "
+                               "choice; the text was changed, or written by another version")
         return layout
+
+
+def is_equal(one, other) -> bool:
+    """Alike as JSON: 1, 1.0 and true are three things."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _numbers(graph: Graph) -> tuple[list, dict]:

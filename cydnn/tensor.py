@@ -35,14 +35,14 @@ class TensorDesc:
         set_(self, "dims", dims)
         set_(self, "strides", strides)
         if len(dims) != len(strides):
-            raise BadParam(f"tensor: strides must have as many entries as dims; got dims {dims}, "
-                           f"strides {strides}")
+            raise BadParam(f"tensor: strides must have as many entries as dims; got dims "
+                           f"{shown(dims)}, strides {shown(strides)}")
         if len(dims) > 8:
             raise BadParam(f"tensor: rank must be at most 8; got {len(dims)}")
         if dims and min(dims) < 0:
-            raise BadParam(f"tensor: dims must be >= 0; got {dims}")
+            raise BadParam(f"tensor: dims must be >= 0; got {shown(dims)}")
         if dims and min(strides) < 0:
-            raise BadParam(f"tensor: strides must be >= 0; got {strides}")
+            raise BadParam(f"tensor: strides must be >= 0; got {shown(strides)}")
         if dims and max(*dims, *strides) > MOST:
             raise BadParam(f"tensor: dims and strides must be below 2**63; got {shown(dims)}, "
                            f"{shown(strides)}")

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, replace
 
 from .. import device as devices
 from ..device.facts import GENERATIONS, DeviceFacts, generation
-from ..given import shown, whole
+from ..given import reason, shown, whole
 from ..status import BadParam, CydnnError
 from .errors import cudnnGraphNotSupportedError
 
@@ -41,7 +41,8 @@ def _read(text: str) -> DeviceFacts:
         raise BadParam(f"create_device_properties: {error.args[0]}") from None
     except (ValueError, TypeError, RecursionError) as error:
         names = " ".join(f.name for f in fields(DeviceFacts))
-        raise BadParam(f"create_device_properties: the text must be JSON of {names}; got {error}") from None
+        raise BadParam(f"create_device_properties: the text must be JSON of {names}; got "
+                       f"{reason(error)}") from None
 
 
 def targeted(facts: DeviceFacts, sm_count: int | None, sm_version: int | None) -> DeviceFacts:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from itertools import count
 
+from ..given import shown
 from ..graph import FromTensor, Graph, Node, Tensor
 from ..ops import Pointwise
 from ..status import BadParam
@@ -79,8 +80,7 @@ class Inference:
     def _tensor(self, t: tensor, dims, strides) -> Tensor:
         if len(dims) != len(strides):
             raise BadParam(f"tensor {t.label}: stride must have as many entries as dim; got dim "
-                           f"{list(dims)}, "
-                           f"stride {list(strides)}")
+                           f"{shown(list(dims))}, stride {shown(list(strides))}")
         if t.is_virtual and t.is_pass_by_value:
             raise BadParam(f"tensor {t.label}: must not be virtual and passed by value at once")
         row, units = self.defaults.storage(t)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 
+from ..given import reason, shown
 from ..graph import Graph
 from ..graph.text import digest
 from ..heuristics import Choice, Wish, parse
@@ -36,12 +37,14 @@ class kernel_cache:
                            f"choices")
         try:
             row = json.loads(text)
-            found = {str(key): [str(line) for line in lines] for key, lines in row["choices"].items()}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BadParam(f"kernel_cache: the text must be JSON of serialize; got {type(error).__name__}: "
-                           f"{error}") from None
-        if row.get("format") != FORMAT:
-            raise BadParam(f"kernel_cache: format must be {FORMAT}; got {row.get('format')}")
+            found, kind = row["choices"], row["format"]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise BadParam(f"kernel_cache: the text must be JSON of serialize; got {reason(error)}") from None
+        if kind != FORMAT or len(row) != 2:
+            raise BadParam(f"kernel_cache: format must be {FORMAT}, beside choices; got {shown(kind)}, "
+                           f"{shown(sorted(row))}")
+        if not isinstance(found, dict) or not all(map(_is_texts, found.values())):
+            raise BadParam(f"kernel_cache: choices must be lists of texts by name; got {shown(found)}")
         self._texts = OrderedDict(found)
 
     def choices(self, graph: Graph, facts, wish: Wish, make) -> list[Choice]:
@@ -71,6 +74,10 @@ class kernel_cache:
             self._plans[key] = make()
             _bounded(self._plans, MOST)
         return self._plans[key]
+
+
+def _is_texts(lines) -> bool:
+    return isinstance(lines, list) and all(isinstance(line, str) for line in lines)
 
 
 def _bounded(kept: OrderedDict, most: int):

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import json
 
-from ..given import shown, wholes
+from ..given import flag, reason, shown, wholes
 from ..graph import Graph
-from ..layout import Layout
+from ..layout import Layout, is_equal
 from ..ops import BY_NAME
 from ..status import BadParam, CydnnError
 from .datatypes import compute_of, type_of
@@ -24,15 +24,7 @@ class Stored:
     """Methods that write a graph or a plan down, and read them."""
 
     def __repr__(self):
-        return json.dumps(self._row(), indent=4)
-
-    def _row(self) -> dict:
-        """The calls as lists, dicts, numbers and strings."""
-        numbers = {t: i for i, t in enumerate(self.tensors)}
-        io, intermediate, compute = (t.name for t in self.types)
-        return dict(format=FORMAT, name=self.name, io_data_type=io, intermediate_data_type=intermediate,
-                    compute_data_type=compute, tensors=[_tensor_row(t, numbers) for t in self.tensors],
-                    nodes=[step.row(numbers) for step in self.steps])
+        return json.dumps(_row(self.name, self.types, self.tensors, self.steps), indent=4)
 
     def serialize(self) -> list[int]:
         """The plan that ``execute`` runs, as bytes (numbers from 0 to 255)."""
@@ -56,7 +48,7 @@ class Stored:
         try:
             row = json.loads(text)
             if row["format"] != FORMAT:
-                raise BadParam(f"deserialize: format must be {FORMAT}; got {row['format']}")
+                raise BadParam(f"deserialize: format must be {FORMAT}; got {shown(row['format'])}")
             tensors = [_tensor_of(fields) for fields in row["tensors"]]
             for t, fields in zip(tensors, row["tensors"]):
                 number = fields["ragged_offset"]
@@ -64,11 +56,17 @@ class Stored:
             steps = [Step.of(fields, tensors) for fields in row["nodes"]]
             types = [data_type[row[f"{kind}_data_type"]] for kind in ("io", "intermediate", "compute")]
             name = row["name"]
+            if not isinstance(name, str):
+                raise BadParam(f"deserialize: name must be a text; got {shown(name)}")
         except CydnnError:
             raise
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-            raise BadParam(f"deserialize: the text must be JSON of a pygraph; got {type(error).__name__}: "
-                           f"{error}") from None
+            raise BadParam(f"deserialize: the text must be JSON of a pygraph; got {reason(error)}") from None
+        mine = _row(name, types, tensors, steps)
+        for field in mine.keys() | row.keys():
+            if not is_equal(mine.get(field), row.get(field)):
+                raise BadParam(f"deserialize: {field:.40} must be as repr writes it; got "
+                               f"{_first(mine.get(field), row.get(field))}")
         self._replace(name, types, tensors, steps)
 
     def _read_plan(self, data: bytes):
@@ -111,6 +109,22 @@ def _bytes(data) -> bytes:
                        f"got {shown(data)}") from None
 
 
+def _row(name, types, tensors, steps) -> dict:
+    """The calls as lists, dicts, numbers and strings."""
+    numbers = {t: i for i, t in enumerate(tensors)}
+    io, intermediate, compute = (t.name for t in types)
+    return dict(format=FORMAT, name=name, io_data_type=io, intermediate_data_type=intermediate,
+                compute_data_type=compute, tensors=[_tensor_row(t, numbers) for t in tensors],
+                nodes=[step.row(numbers) for step in steps])
+
+
+def _first(mine, given) -> str:
+    """What was given, of a list the first that is otherwise."""
+    if isinstance(mine, list) and isinstance(given, list):
+        given = next((b for a, b in zip(mine, given) if not is_equal(a, b)), given)
+    return shown(given)
+
+
 def _tensor_row(t: tensor, numbers: dict) -> dict:
     row = {field: getattr(t, field) for field in FIELDS}
     ragged = None if t.ragged_offset is None else numbers[t.ragged_offset]
@@ -124,9 +138,12 @@ def _tensor_of(row: dict) -> tensor:
     t.set_reordering_type(tensor_reordering[row["reordering_type"]])
     if row["uid"] is not None:
         t.set_uid(row["uid"])
-    rest = ("name", "is_virtual", "is_pass_by_value", "alignment", "vector_count", "vector_dimension",
-            "value", "is_constant")
-    return t._set(**{field: row[field] for field in rest})
+    t.set_name(row["name"]).set_is_virtual(row["is_virtual"]).set_is_pass_by_value(row["is_pass_by_value"])
+    t.set_alignment(row["alignment"])
+    t.set_vector_count_and_dimension(row["vector_count"], row["vector_dimension"])
+    if row["value"] is not None and type(row["value"]) not in (int, float):
+        raise BadParam(f"deserialize: value must be a number or null; got {shown(row['value'])}")
+    return t._set(value=row["value"], is_constant=flag("deserialize: is_constant", row["is_constant"]))
 
 
 # ---- From a graph of the rooms below ----

@@ -173,11 +173,11 @@ class Graph:
                                "nothing writes it")
             if tensor.ragged is not None and tensor.ragged not in self.tensors:
                 raise BadParam(f"graph: the ragged offsets of {tensor.label} must be a tensor of the graph; "
-                               f"got uid {tensor.ragged}")
+                               f"got uid {shown(tensor.ragged)}")
 
     def _known(self, node, operand, uid):
         if uid not in self.tensors:
-            raise BadParam(f"{node.name}: {operand} must be a tensor of the graph; got uid {uid}")
+            raise BadParam(f"{node.name}: {operand} must be a tensor of the graph; got uid {shown(uid)}")
 
     @staticmethod
     def _number_where_numbers_go(node, operand, tensor):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from ..given import reason, shown
 from ..ops import BY_NAME
 from ..ops.problem import attributes_text, parse_attribute, to_text
 from ..status import BadParam, CydnnError
@@ -80,8 +81,8 @@ def from_rows(found: dict) -> Graph:
     except CydnnError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise BadParam(f"graph: rows must be those that a graph was written as; "
-                       f"got {type(error).__name__}: {error}") from None
+        raise BadParam("graph: rows must be those that a graph was written as; "
+                       f"got {reason(error)}") from None
 
 
 def _tensor(row: dict) -> Tensor:
@@ -95,7 +96,7 @@ def _tensor(row: dict) -> Tensor:
 def _node(row: dict) -> Node:
     name, *words = row["op"].split()
     if name not in BY_NAME:
-        raise BadParam(f"graph: op must be one of {' '.join(BY_NAME)}; got {name!r}")
+        raise BadParam(f"graph: op must be one of {' '.join(BY_NAME)}; got {shown(name)}")
     pairs = [word.partition("=")[::2] for word in words]
     pairs = [("compute" if key == "acc" else key, value) for key, value in pairs]
     op = BY_NAME[name](**{key: parse_attribute(BY_NAME[name], key, value) for key, value in pairs})

@@ -46,7 +46,10 @@ def test_a_cache_is_written_and_read(h200, monkeypatch):
     assert names(second) == names(first)
     with pytest.raises(BadParam, match="it must be empty to be read into"):
         other.deserialize(cache.serialize())
-    for wrong in ("nonsense", "{}", json.dumps(dict(format=9, choices={}))):
+    for wrong in ("nonsense", "{}", json.dumps(dict(format=9, choices={})), "[]", "5",
+                  json.dumps(dict(format=1, choices={}, more=1)), json.dumps(dict(format=1, choices=[])),
+                  json.dumps(dict(format=1, choices={"a": "text"})),
+                  json.dumps(dict(format=1, choices={"a": [1]}))):
         with pytest.raises(BadParam, match="kernel_cache: "):
             cudnn.create_kernel_cache().deserialize(wrong)
 

@@ -118,6 +118,52 @@ def test_bytes_that_were_changed(handle):
         cudnn.pygraph(handle=handle).deserialize(data)
 
 
+def changed(text, change) -> str:
+    row = json.loads(text)
+    change(row)
+    return json.dumps(row)
+
+
+@pytest.mark.parametrize("change, sentence", [
+    (lambda row: row.update(extra=1), "extra must be as repr writes it; got 1"),
+    (lambda row: row.update(name=5), "name must be a text; got 5"),
+    (lambda row: row.update(format="x" * 9999), "format must be 1; got 'x{100,120}…"),
+    (lambda row: row["tensors"][0].update(is_virtual=5), "tensors must be as repr writes it; got {"),
+    (lambda row: row["tensors"][0].update(alignment="16"), "alignment must be a whole number"),
+    (lambda row: row["tensors"][0].update(extra=1), "tensors must be as repr writes it"),
+    (lambda row: row["tensors"][0].update(value="x"), "value must be a number or null; got 'x'"),
+    (lambda row: row["tensors"][0].update(dim=[1] * 9999), "stride must have as many entries as dim; got"),
+    (lambda row: row["nodes"][0].update(extra=1), "nodes must be as repr writes it"),
+    (lambda row: row["nodes"][0]["inputs"].update(x=-1), "nodes must be as repr writes it"),
+    (lambda row: row["nodes"][0].update(name=7), "nodes must be as repr writes it"),
+    (lambda row: row["nodes"][0]["inputs"].update(x=True), "nodes must be as repr writes it")])
+def test_a_text_that_was_changed_is_no_other_graph(handle, change, sentence):
+    """What is not understood is refused, not left out; errors do not repeat the file."""
+    g, again = make(handle=handle)[0], cudnn.pygraph(handle=handle, name="before")
+    with pytest.raises(BadParam, match=sentence) as caught:
+        again.deserialize(changed(repr(g), change))
+        again.validate()
+    assert len(str(caught.value)) < 2000 and (again.tensors or again.name == "before")
+
+
+@pytest.mark.parametrize("deep", ["[" * 10 ** 5, '{"a":' * 10 ** 5])
+def test_texts_that_are_deep_are_refused(handle, deep):
+    for read in (cudnn.pygraph(handle=handle).deserialize, lambda x: cudnn.pygraph().deserialize(x.encode()),
+                 cudnn.create_kernel_cache().deserialize, cudnn.create_device_properties):
+        with pytest.raises(BadParam, match="must be JSON|it must be JSON"):
+            read(deep if deep[0] == "{" else '{"format": 1, "x": ' + deep)
+
+
+def test_numbers_of_a_plan_keep_their_kind(handle):
+    """1, 1.0 and true are three things."""
+    g, *_ = make(handle=handle)
+    g.build([cudnn.heur_mode.A])
+    text = bytes(g.serialize()).decode()
+    for change in (lambda row: row.update(format=True), lambda row: row["slots"].__setitem__(0, False)):
+        with pytest.raises(BadParam, match="must be what this version of cydnn makes"):
+            cudnn.pygraph(handle=handle).deserialize(changed(text, change).encode())
+
+
 def test_there_must_be_a_plan(g):
     with pytest.raises(BadParam, match="a plan must be built first"):
         g.serialize()
