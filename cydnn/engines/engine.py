@@ -12,8 +12,9 @@ from typing import ClassVar, Iterator
 
 from .. import kernels
 from ..dtypes import ALL
+from ..given import shown
 from ..graph import Core, Many, Match
-from ..status import BadParam
+from ..status import BadParam, NotSupported
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,10 @@ class Knob:
         known = {str(v): v for v in self.values}
         if text in known:
             return known[text]
-        if not self.values and text.lstrip("-").isdigit() and self.lo <= int(text) <= self.hi:
+        if not self.values and re.fullmatch("-?[0-9]{1,18}", text) and self.lo <= int(text) <= self.hi:
             return int(text)
         accepted = " ".join(known) if known else f"{self.lo} to {self.hi}"
-        raise BadParam(f"config: {self.name} must be one of {accepted}; got {text!r}")
+        raise BadParam(f"config: {self.name} must be one of {accepted}; got {shown(text)}")
 
 
 class Config:
@@ -83,7 +84,8 @@ class Config:
         for word in text.split():
             name, _, value = word.partition("=")
             if name not in by_name:
-                raise BadParam(f"config: knob must be one of {' '.join(by_name) or '(none)'}; got {name!r}")
+                raise BadParam(f"config: knob must be one of {' '.join(by_name) or '(none)'}; "
+                               f"got {shown(name)}")
             values[name] = by_name[name].read(value)
         return cls(**values)
 
@@ -174,8 +176,11 @@ class Engine:
         return 0.0
 
     def best(self, p: Match, dev) -> Config:
-        """The configuration that it would take."""
-        return next(iter(self.configs(p, dev)))
+        """The configuration that it would take. Raises NotSupported where none fits a device that has less
+        than others of its kind."""
+        for config in self.configs(p, dev):
+            return config
+        raise NotSupported(f"{self}: a configuration must fit {shown(dev.name)}; got none that does")
 
 
 def powers(most: int) -> list[int]:

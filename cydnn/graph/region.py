@@ -20,7 +20,8 @@ class Region:
     """Nodes of a graph, as a mask (bit i: node i). Convex: nothing that leaves it comes back into it.
 
     ``inputs``: uids read from outside; ``outputs``: uids that it writes and someone outside needs (the
-    caller, or another node: such an output may be virtual); ``inner``: virtual uids that live inside only.
+    caller, or another node: such an output may be virtual), or, where nobody needs any, what it ends with;
+    ``inner``: virtual uids that live inside only.
     """
     graph: Graph
     mask: int
@@ -43,7 +44,8 @@ class Region:
     def outputs(self) -> tuple:
         g = self.graph
         leaves = lambda u: any(not self.mask >> j & 1 for j in g.consumers[u])
-        return tuple([u for u in self.writes if not g.tensors[u].is_virtual or leaves(u)])
+        needed = tuple([u for u in self.writes if not g.tensors[u].is_virtual or leaves(u)])
+        return needed or tuple([u for u in self.writes if not g.consumers[u]])
 
     @once
     def inner(self) -> tuple:

@@ -6,6 +6,7 @@ from ..engines import engines_for
 from ..engines.engine import memory_us
 from ..graph import Graph, Match, bits, grow
 from ..ops import Pointwise
+from ..status import NotSupported
 from .choice import Part
 from .wish import Wish
 
@@ -44,7 +45,10 @@ class Offers:
         """The part that one engine makes of a match."""
         if not engine.fits(match) or not engine.accepts(match, self.facts):
             return None
-        config = engine.best(match, self.facts)
+        try:
+            config = engine.best(match, self.facts)
+        except NotSupported:
+            return None
         return Part(match, engine, config, engine.cost(match, self.facts, config))
 
     def engines(self, op) -> list:

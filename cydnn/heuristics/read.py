@@ -3,6 +3,7 @@ before anything is made of it."""
 from __future__ import annotations
 
 from ..engines import BY_INDEX, COMPOSITE, Config
+from ..given import shown
 from ..graph import Graph, Match, bits, grow
 from ..ops import Pointwise
 from ..status import BadParam, CydnnError
@@ -26,13 +27,18 @@ def parse(text: str, graph: Graph, facts) -> Choice:
     return Choice(asked, graph, facts, tuple(parts), tuple(changes), mode)
 
 
+def is_number(word: str) -> bool:
+    """Digits that a choice would have; int() takes others too."""
+    return word.isascii() and word.isdigit() and len(word) < 10
+
+
 def _refuse(line, why):
-    raise BadParam(f"choice: {why}; got {line!r}")
+    raise BadParam(f"choice: {why}; got {shown(line)}")
 
 
 def _changed(graph, line):
     way, _, number = line.partition(" ")
-    if not number.isdigit() or int(number) >= len(graph.nodes):
+    if not is_number(number) or int(number) >= len(graph.nodes):
         _refuse(line, f"{way} must name one of the nodes 0 to {len(graph.nodes) - 1}")
     found = CHANGES[way](graph, int(number))
     if found is None:
@@ -44,9 +50,9 @@ def _words(line: str) -> tuple:
     """(nodes, engine, words of the configuration) of a line."""
     head, colon, tail = line.partition(":")
     words, rest = head.split(), tail.split()
-    nodes = [int(w) for w in words[1:] if w.isdigit()]
+    nodes = [int(w) for w in words[1:] if is_number(w)]
     is_part = colon and words[:1] == ["part"] and nodes and len(words) == 1 + len(nodes)
-    if not (is_part and rest and rest[0].isdigit()):
+    if not (is_part and rest and is_number(rest[0])):
         _refuse(line, "a line must be `part NODES: ENGINE [knob=value …]`")
     engine = BY_INDEX.get(int(rest[0]))
     if engine is None or engine is COMPOSITE:

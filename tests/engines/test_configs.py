@@ -107,6 +107,9 @@ KNOBS = Knob("tile", (128, 64)), Knob("splits", lo=1, hi=8)
     ("tile=32", "config: tile must be one of 128 64; got '32'"),
     ("splits=9", "config: splits must be one of 1 to 8; got '9'"),
     ("splits=two", "config: splits must be one of 1 to 8; got 'two'"),
+    ("splits=²", "config: splits must be one of 1 to 8; got '²'"),
+    ("splits=--1", "config: splits must be one of 1 to 8; got '--1'"),
+    ("splits=" + "1" * 5000, "config: splits must be one of 1 to 8; got '1{100,120}…"),
     ("size=4", "config: knob must be one of tile splits; got 'size'"),
 ])
 def test_texts_that_are_no_configuration(text, sentence):

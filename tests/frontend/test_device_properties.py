@@ -25,6 +25,20 @@ def test_properties_are_read_back(h200):
             cudnn.create_device_properties(wrong)
 
 
+@pytest.mark.parametrize("fact", "sms bandwidth_gbs clock_mhz fma_f32 fma_f64 mma_16 sm_gbs".split())
+def test_what_estimates_divide_by_is_not_0(h200, fact):
+    with pytest.raises(BadParam, match=f"facts: {fact} of a GPU must be at least 1; got 0"):
+        cudnn.create_device_properties(json.dumps({**json.loads(h200.serialize()), fact: 0}))
+
+
+def test_a_gpu_that_has_less_than_others_of_its_kind(h200):
+    """Engines of which no configuration fits are passed over."""
+    small = cudnn.create_device_properties(json.dumps({**json.loads(h200.serialize()), "smem_bytes": 1000}))
+    g, *_ = conv(device_property=small)
+    g.build([MODE.A])
+    assert names(g)
+
+
 def test_a_graph_of_properties_runs_on_any_handle(h200):
     """Planned without a handle; made executable where it is executed."""
     properties = cudnn.create_device_properties("numpy")
