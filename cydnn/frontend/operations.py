@@ -138,6 +138,9 @@ class Operations:
         """Y = (input - mean) * inv_variance * scale + bias: four pointwise operations, fused where an
         engine can."""
         name = self._named("batchnorm_inference", name)
+        given = dict(input=input, mean=mean, inv_variance=inv_variance, scale=scale, bias=bias)
+        for argument, one in given.items():      # before the first of them is written down
+            self._mine(name, argument, one)
         t = self.sub(input, mean, compute_data_type, f"{name}::CENTERED")
         t = self.mul(t, inv_variance, compute_data_type, f"{name}::NORMALIZED")
         t = self.mul(t, scale, compute_data_type, f"{name}::SCALED")

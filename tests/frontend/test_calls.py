@@ -289,3 +289,24 @@ def test_operands_are_tensors_of_the_graph(g, handle):
             g.add(mine, wrong)
     with pytest.raises(BadParam, match="conv_fprop.0: weight must be a tensor of the graph; got int"):
         g.conv_fprop(mine, 3, [0], [1], [1])
+
+
+def test_an_operation_of_several_is_written_down_whole_or_not_at_all(g):
+    x, other = g.tensor([2, 3, 4, 4], [48, 16, 4, 1]), cudnn.pygraph().tensor([2, 3, 4, 4], [48, 16, 4, 1])
+    with pytest.raises(BadParam, match="scale must be a tensor of the graph; got one of another graph"):
+        g.batchnorm_inference(x, x, x, other, x)
+    assert len(g.tensors) == 1 and not g.steps
+
+
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+def test_operations_that_nobody_needs_are_no_part_of_others(device):
+    """A convolution and what follows it, all virtual and read by nobody, beside what is asked for."""
+    g = floats(handle=device)
+    x, w = g.tensor([1, 8, 4, 4], [128, 1, 32, 8]), g.tensor([8, 8, 3, 3], [72, 1, 24, 8])
+    g.relu(g.conv_fprop(x, w, padding=1))
+    y = g.neg(x).set_output(True)
+    g.build([cudnn.heur_mode.A])
+    values, out = np.arange(128, dtype=np.float32).reshape(1, 4, 4, 8), np.zeros((1, 4, 4, 8), np.float32)
+    g.execute({x: values, w: np.ones((8, 3, 3, 8), np.float32), y: out},
+              np.empty(g.get_workspace_size(), np.uint8))
+    np.testing.assert_array_equal(out, -values)
