@@ -144,7 +144,7 @@ def _registers(image) -> str:
 def _number(target: str) -> int:
     """80 of sm_80."""
     digits = target.removeprefix("sm_").rstrip("af")
-    require(target.startswith("sm_") and digits.isdigit(),
+    require(target.startswith("sm_") and digits.isascii() and digits.isdigit() and len(digits) < 10,
             f"ptx: --target must be sm_ and a number; got {target!r}")
     return int(digits)
 

@@ -213,6 +213,8 @@ cdef int say_shape(Memory m, tuple dims, object strides, int64_t unit) except -1
     m.said.rank, m.said.dims, m.said.strides = <int>rank, m.numbers, m.numbers + MOST_DIMS
     for i in range(rank - 1, -1, -1):
         size = dims[i]
+        if size < 0:
+            raise BadParam(f"pointer: memory must have dims >= 0; got {dims}")
         stride = packed * unit if strides is None else (<tuple?>strides)[i]
         # one of parts of an element is none that a tensor has
         stride = packed if size == 1 else stride // unit if unit and stride % unit == 0 else -1
@@ -335,8 +337,7 @@ cpdef Memory memory_of(object x):
             ask(found, x)
         except CydnnError:
             raise
-        except (AttributeError, BufferError, LookupError, OverflowError, RuntimeError, TypeError,
-                ValueError) as error:
+        except Exception as error:            # its own methods may raise anything
             raise BadParam(f"pointer: {type(x).__name__} does not give its memory: {error}") from None
     return found
 
@@ -365,15 +366,23 @@ cdef int stream_other(object x, void **out) except -1:
     if isinstance(x, Stream):
         out[0] = (<Stream>x).handle
         return 0
-    if hasattr(x, "__cuda_stream__"):
-        protocol = x.__cuda_stream__
-        address = (protocol() if callable(protocol) else protocol)[1]
-    else:
-        address = getattr(x, "cuda_stream", getattr(x, "ptr", None))        # older torch, older cupy
-    if address is None:
+    try:
+        address = stream_said(x)
+        number = None if address is None else int(address)
+    except Exception as error:                # its own methods may raise anything
+        raise BadParam(f"stream: {type(x).__name__} must give its address; got {error}") from None
+    if number is None:
         raise BadParam("stream: must be an int address, None, or an object with __cuda_stream__; "
                        f"got {type(x).__name__}")
-    return number_into("stream", int(address), out)
+    return number_into("stream", number, out)
+
+
+cdef object stream_said(object x):
+    """What an object says of its stream; None where it is no stream."""
+    if hasattr(x, "__cuda_stream__"):
+        protocol = x.__cuda_stream__
+        return (protocol() if callable(protocol) else protocol)[1]
+    return getattr(x, "cuda_stream", getattr(x, "ptr", None))               # older torch, older cupy
 
 
 cpdef uintptr_t stream_of(object x) except? 0:

@@ -111,7 +111,7 @@ cdef class Numbers:
                 return 0
             x = int(x) if PyFloat_CheckExact(x) and x.is_integer() else index(x)
             whole = PyLong_AsLongLongAndOverflow(x, &overflow)
-        except (TypeError, ValueError, OverflowError):
+        except Exception:                        # its own methods may raise anything
             what = "a whole number" if rule.is_whole else "a number"
             raise BadParam(f"{self.name(i)}: must be {what}, or an array of one in host memory; "
                            f"got {shown(given)}") from None

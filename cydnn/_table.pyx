@@ -16,7 +16,7 @@ from cydnn._operands cimport objects_into
 from cydnn._tape cimport MAX_SLOTS, Tape, ints_into
 
 from itertools import count
-
+from cydnn.given import shown
 from cydnn.status import BadParam
 
 cdef uint64_t FIRST_ADDRESS = 0x7D0000000000  # addresses of descriptors are above any other integer of a key
@@ -122,7 +122,7 @@ def descriptor(x) -> Descriptor:
     """The live descriptor that ``x`` is or is the address of."""
     found = x if isinstance(x, Descriptor) else by_address.get(x) if isinstance(x, int) else None
     if found is None or (<Descriptor>found).is_destroyed:
-        raise BadParam(f"descriptor: must be alive, or the address of one that is; got {x!r}")
+        raise BadParam(f"descriptor: must be alive, or the address of one that is; got {shown(x)}")
     return found
 
 
@@ -144,9 +144,12 @@ cdef uint64_t word_of_other(object x, bint is_new) except? 0:
     """Keys that are neither descriptors nor ints: an absent descriptor, an array, what has an index."""
     if x is None:
         return ABSENT
-    if isinstance(x, (tuple, list)):
-        return word_of_array(x, is_new)
-    return word_of_int(PyNumber_Index(x)) if PyIndex_Check(x) else 0
+    try:
+        if isinstance(x, (tuple, list)):      # a kind of list may say another length than it has
+            return word_of_array(x if type(x) is tuple or type(x) is list else tuple(x), is_new)
+        return word_of_int(PyNumber_Index(x)) if PyIndex_Check(x) else 0
+    except Exception:                         # its own methods may raise anything: the slow path says it
+        return 0
 
 
 cdef uint64_t word_of_array(object items, bint is_new) except? 0:
@@ -357,8 +360,7 @@ cdef class PlanTable:
 
     def run(self, int64_t fn, tuple keys not None, tuple pointers not None, tuple scalars, workspace,
             size_t workspace_bytes, stream) -> bool:
-        """Execute the plan of this key. False when there is none, or when an argument needs the slow path's
-        checks: then nothing ran."""
+        """Execute the plan of this key. False: there is none, or the slow path must check; nothing ran."""
         return self.attempt(fn, keys, pointers, scalars, workspace, workspace_bytes, stream)
 
     cdef bint attempt(self, int64_t fn, tuple keys, tuple pointers, tuple scalars, workspace,

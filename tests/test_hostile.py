@@ -4,20 +4,22 @@ import copy
 import json
 import os
 import pickle
-import time
+import re
+import sys
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 import cydnn
-from cydnn import _core, bench, cudnn, device, frontend, kernels, plan
+from cydnn import _core, backend, bench, cudnn, device, frontend, kernels, plan
 from cydnn.device.facts import KNOWN
 from cydnn.graph import Node, Tensor
 from cydnn.layout import Layout
 from cydnn.ops import BY_NAME, ConvFprop, Problem
 from cydnn.status import AllocFailed, BadParam
-from support.hostile import Attack
+from support.hostile import run
+from support.hostile.values import Changing, Raises, Shape
 
 SOFTMAX, FLOATS, H200 = "softmax_fwd 4x8 f32", cydnn.TensorDesc.packed("f32", (4, 8)), KNOWN["h200"]
 
@@ -75,7 +77,48 @@ def described(text):
     cudnn.setTensor4dDescriptor(d, 0, 0, text, 2, 3, 4)
 
 
+def softmax(**other):
+    x, memory = cudnn.createTensorDescriptor(), np.zeros(24, np.float32)
+    cudnn.setTensor4dDescriptor(x, 0, 0, 1, 2, 3, 4)
+    given = dict(handle=cudnn.create("numpy"), algorithm=1, mode=0, alpha=1.0, xDesc=x, x=memory, beta=0.0,
+                 yDesc=x, y=np.zeros(24, np.float32))
+    cudnn.softmaxForward(**{**given, **other})
+
+
+def dropped(size):
+    d, x, handle = cudnn.createDropoutDescriptor(), cudnn.createTensorDescriptor(), cudnn.create("numpy")
+    cudnn.setTensor4dDescriptor(x, 0, 0, 1, 2, 3, 4)
+    states, memory = np.zeros(cudnn.dropoutGetStatesSize(handle), np.uint8), np.zeros(64, np.float32)
+    cudnn.setDropoutDescriptor(d, handle, .5, states, states.nbytes, 7)
+    cudnn.dropoutForward(handle, d, x, memory, x, memory, memory, size)
+
+
+def network():
+    net, dropout = cudnn.createRNNDescriptor(), cudnn.createDropoutDescriptor()
+    cudnn.setDropoutDescriptor(dropout, cudnn.create("numpy"), 0.0, None, 0, 0)
+    cudnn.setRNNDescriptor(net, 4, 1, dropout, 0, 0, 0, 0)
+    return net
+
+
 CALLS = {
+    "enumerant: no text": (lambda: backend.number({}), "must be one of the API's enumerants; got {}"),
+    "enumerant: a long text": (lambda: backend.number("1" * 5000), "enumerants; got '1{100,120}…"),
+    "legacy: an index that raises": (lambda: cudnn.getLastErrorString(Raises()), "max_size must be an int"),
+    "legacy: an enum that raises": (lambda: softmax(mode=Raises()), "mode must be a cudnnSoftmaxMode"),
+    "legacy: a number that raises": (lambda: softmax(alpha=Raises()), "alpha must be a number"),
+    "legacy: many digits for a handle": (lambda: cudnn.setStream(1 << 20000, 0),
+                                         "handle must be a library handle"),
+    "legacy: a size that is none": (lambda: dropped({}), "reserveSpaceSizeInBytes must be an int; got {}"),
+    "memory: DLPack that raises": (lambda: softmax(x=Shape(__dlpack__=lambda **kw: 1 / 0)),
+                                   "x must be a pointer: Shape does not give its memory: division by zero"),
+    "memory: a size below 0": (lambda: softmax(x=Shape(__array_interface__=dict(
+        shape=(-4,), typestr="<f4", data=(64, False)))), r"memory must have dims >= 0; got \(-4,\)"),
+    "rnn: a sequence that is none": (lambda: cudnn.getRNNWorkspaceSize(
+        cudnn.create("numpy"), network(), 1, np.array(1.5)),
+        "xDesc must be a sequence of tensor descriptors, not an address; got array"),
+    "stream: an object that raises": (lambda: cudnn.setStream(cudnn.create("numpy"), Shape(
+        __cuda_stream__=lambda: 1 / 0)), "streamId Shape must give its address; got division by zero"),
+    "scalar: an object that raises": (lambda: with_scalar(Raises()), "scalar alpha: must be a number"),
     "dtype: a text for NumPy's parser": (lambda: cydnn.dtype(",f16"),
                  "dtype must be one of f64 .*; got ',f16'"),
     "dtype: no type": (lambda: cydnn.dtype(None), "dtype must be one of .*; got None"),
@@ -231,12 +274,76 @@ def test_texts_parse_back(line):
     assert bench.graph_of(again).key == made.key             # the line of a log, too
 
 
+# ---- The attacks of support/hostile ----
+
+APIS = {"v5", "pygraph", "cydnn", "texts", "files"}
+
+
 @pytest.mark.drawn
-def test_hostile_calls(capsys):
-    """CYDNN_CALLS rounds of other calls in every run; CYDNN_SEED repeats one."""
-    seed = int(os.environ.get("CYDNN_SEED") or time.time_ns() % 10 ** 9)
-    calls = int(os.environ.get("CYDNN_CALLS", 3600))
-    with capsys.disabled():
-        print(f"\nhostile calls: CYDNN_SEED={seed}", end=" ")
-    done = Attack(seed).run(calls)
-    assert min(done.counts.values()) >= calls // len(done.counts) and not done.foreign
+def test_hostile_calls():
+    """CYDNN_CALLS calls, drawn by CYDNN_SEED: no crash, no hang, no foreign exception, nothing in silence."""
+    calls = int(os.environ.get("CYDNN_CALLS", 10_000))
+    found = run.attack(calls, int(os.environ["CYDNN_SEED"]))
+    print(found.table())
+    assert not found.findings, found.table()
+    assert found.counts.total() >= calls and found.counts.keys() == APIS
+    assert min(found.counts.values()) > calls // 50
+
+
+PLANTED = """
+import os, time
+from support.hostile import attack, worker
+attack.LONGEST = 1
+def fine(a): a.call("fine", int, "5")
+def foreign(a): a.call("foreign", {}.__getitem__, 1)
+def silent(a): a.call("none", int, "7"); a.wrong("a silent one", "here")
+def crash(a): os.abort()
+def leave(a): os._exit(7)
+def hang(a): time.sleep(60)
+def large(a): attack.MOST_MIB["x"] = 8; bytearray(64 << 20)
+def broken(a): 1 / 0
+table = [("x", f) for f in (crash, leave, hang, foreign, silent, large, broken, fine)]
+raise SystemExit(worker.main(table=table))
+"""
+
+
+def test_what_an_attack_finds():
+    """Planted: each is found once, with the line that repeats it; behind a child that is gone it goes on."""
+    found = run.attack(3, 3, child=(sys.executable, "-c", PLANTED), batch=24)
+    said = {finding.round: finding for finding in found.findings.values()}
+    for at, what in enumerate(("crashes: SIGABRT", "crashes: exit 7", "hangs", "KeyError: 1", "a silent one",
+                               "MiB of memory", "the attack fails: .*ZeroDivisionError")):
+        assert re.search(what, said[at].what, re.S), said[at]
+        assert said[at].line == f"python -m support.hostile --seed 3 --rounds {said[at].round}"
+    assert len(found.findings) == 7 and found.counts.total() == 3
+
+
+def test_an_attack_is_repeated_by_its_seed():
+    from support.hostile.attack import Attack
+    from support.hostile.rounds import ROUNDS
+    calls = [[], []]
+    for seen in calls:
+        attack = Attack(11)
+        attack.judge = lambda name, error, *given: seen.append((name, type(error)))
+        attack.run(ROUNDS, range(30))
+    assert calls[0] == calls[1] and len(calls[0]) > 30
+
+
+def test_numbers_that_change_are_read_once():
+    """What was checked is what counts, whatever the object says the next time."""
+    x, w, net = cudnn.createTensorDescriptor(), cudnn.createFilterDescriptor(), cudnn.createRNNDescriptor()
+    cudnn.setTensor4dDescriptor(x, 0, 0, Changing(-5, 1), 2, 3, Changing(-5, 4))
+    cudnn.setFilter4dDescriptor(w, 0, 0, Changing(-5, 1), 2, 3, 4)
+    dropout, handle = cudnn.createDropoutDescriptor(), cudnn.create("numpy")
+    cudnn.setDropoutDescriptor(dropout, handle, 0.0, None, 0, 0)
+    cudnn.setRNNDescriptor(net, Changing(-5, 8), 1, dropout, 0, 0, 0, 0)
+    assert cudnn.getTensor4dDescriptor(x)[1:5] == (1, 2, 3, 4)
+    assert cudnn.getFilter4dDescriptor(w)[2:] == (1, 2, 3, 4) and net.fields.hidden == 8
+    values, out, mode = np.arange(24, dtype=np.float32), np.zeros(24, np.float32), Changing(0, 1, 1, 1)
+    cudnn.softmaxForward(handle, 1, mode, 1.0, x, values, 0.0, x, out)       # by images, or by channels
+    one, two = out.copy(), out.copy()
+    for way, kept in ((0, one), (1, two)):
+        cudnn.softmaxForward(handle, 1, way, 1.0, x, values, 0.0, x, kept)
+        want = np.exp(values.reshape(1, 2, 3, 4) - values.max())
+        want /= want.sum(axis=(1, 2, 3) if way == 0 else 1, keepdims=True)
+        np.testing.assert_allclose(kept, want.ravel(), rtol=1e-5)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from ..given import shown
 from ..ops import OPS, Op
 from ..status import BadParam, InternalError
 
@@ -44,8 +45,8 @@ def _numbers() -> dict:
 
 def number(name: str) -> int:
     """The number of an enumerant by its full name, such as CUDNN_ATTR_POINTWISE_MODE."""
-    if name not in _numbers():
-        raise BadParam(f"backend: name must be one of the API's enumerants; got {name!r}")
+    if not isinstance(name, str) or name not in _numbers():
+        raise BadParam(f"backend: name must be one of the API's enumerants; got {shown(name)}")
     return _numbers()[name]
 
 

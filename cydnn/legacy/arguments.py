@@ -33,7 +33,7 @@ def integers(function: str, argument: str, values, least: int) -> tuple:
                         f"got {shown(values)}")
     try:
         values = tuple(map(index, values))
-    except TypeError:
+    except Exception:
         raise TypeError(f"{function}: {argument} must be a sequence of ints; got {shown(values)}") from None
     if values:
         integer(function, argument, max(values, key=abs))
@@ -46,7 +46,7 @@ def integer(function: str, argument: str, value) -> int:
     """An int, or what stands for one. What is none is a TypeError; one that fits no type of C is BadParam."""
     try:
         found = index(value)
-    except TypeError:
+    except Exception:                            # the object's own __index__ may raise anything
         raise TypeError(f"{function}: {argument} must be an int; got {shown(value)}") from None
     require(LEAST <= found <= MOST, f"{function}: {argument} must have at most 64 bits; got {shown(value)}")
     return found
@@ -57,12 +57,15 @@ def each(function: str, **arguments) -> tuple:
     return tuple([integer(function, name, value) for name, value in arguments.items()])
 
 
-def at_least(function: str, low: int, **arguments) -> None:
-    """Every argument (an int or a tuple of ints) must be >= ``low``."""
-    for name, value in arguments.items():
-        smallest = min(value) if isinstance(value, tuple) else integer(function, name, value)
-        if smallest < low:
+def at_least(function: str, low: int, **arguments) -> tuple:
+    """Every argument (an int or a tuple of ints) must be >= ``low``. Returns them as they were read: an
+    object may say another number the next time."""
+    found = tuple([value if isinstance(value, tuple) else integer(function, name, value)
+                   for name, value in arguments.items()])
+    for name, value in zip(arguments, found):
+        if (min(value) if isinstance(value, tuple) else value) < low:
             raise BadParam(f"{function}: {name} must be >= {low}; got {shown(value)}")
+    return found
 
 
 def scale(function: str, argument: str, value) -> float:
@@ -79,7 +82,7 @@ def number(function: str, argument: str, value) -> float:
     """A floating-point argument. What is no number is a TypeError."""
     try:
         return float(value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:
         raise TypeError(f"{function}: {argument} must be a number; got {shown(value)}") from None
 
 

@@ -21,6 +21,7 @@ from ..ops import Op
 from ..plan import made
 from ..status import BadParam, InternalError, NotSupported
 from .arguments import Kind, integer, is_given, scale
+from .enums import Enum
 from .handle import HANDLE
 
 
@@ -153,8 +154,15 @@ class Compute(int):
         for (argument, kind), value in pairs:
             if isinstance(kind, Kind):
                 kind.fields(self.function, argument, value)
-        return [value if kind is None else kind.content(self.function, argument, value)
+        return [integer(self.function, argument, value) if kind is None
+                else kind.content(self.function, argument, value)
                 for (argument, kind), value in pairs]
+
+    def _read(self, argument, kind, key):
+        """A key as it is remembered: an object that stands for a number may say another one the next time."""
+        if kind is None:
+            return integer(self.function, argument, key)
+        return kind.check(self.function, argument, key) if isinstance(kind, Enum) else key
 
     def given(self, absent: int) -> tuple:
         """Names of the pointers of a call, in the order of its plan's; bit i of ``absent``:
@@ -202,6 +210,7 @@ class Compute(int):
         no workspace argument, the handle lends one."""
         handle = HANDLE.resolve(self.function, "handle", handle)
         self.contents(keys)
+        keys = tuple([self._read(*row, x) for row, x in zip(self.keys.items(), keys)])
         addresses = tuple([self.address(n, p) for n, p in zip(self.pointers, pointers, strict=True)])
         for i, (name, address) in enumerate(zip(self.pointers, addresses)):
             self.require(address or i in self.optional, f"{name} must not be NULL")

@@ -29,7 +29,7 @@ class Enum:
         """``value`` as an int. Raises BadParam when it is no member, TypeError when it is no integer."""
         try:
             number = index(value)
-        except TypeError:
+        except Exception:                        # the object's own __index__ may raise anything
             raise TypeError(f"{function}: {argument} must be a {self.name}; got {shown(value)}") from None
         if number not in self._words:
             accepted = " ".join(f"{n} ({i})" for i, n in self._constants.items())

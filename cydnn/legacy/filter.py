@@ -9,7 +9,6 @@ NHWC stores k, spatial…, c.
 """
 from __future__ import annotations
 
-from operator import index
 from typing import NamedTuple
 
 from ..dtypes import BY_ENUM
@@ -68,8 +67,7 @@ def setFilter4dDescriptor(filterDesc, dataType, format, k, c, h, w) -> None:
     found = FILTER.resolve(function, "filterDesc", filterDesc)
     dtype, order = (DATA_TYPE.check(function, "dataType", dataType),
                     TENSOR_FORMAT.check(function, "format", format))
-    at_least(function, 1, k=k, c=c, h=h, w=w)
-    FILTER.set(found, FilterFields(dtype, order, tuple(map(index, (k, c, h, w)))))
+    FILTER.set(found, FilterFields(dtype, order, at_least(function, 1, k=k, c=c, h=h, w=w)))
 
 
 @public("g21", getFilter4dDescriptor_v4="g25")

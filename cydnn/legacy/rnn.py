@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from .._core import descriptor, pointer_of
 from ..dtypes import BY_ENUM
+from ..given import shown
 from ..ops import RnnBwdData, RnnBwdWeights, RnnFwd
 from ..status import BadParam, NotSupported, require
 from .arguments import Holder, Kind, at_least, each, integer, public
@@ -73,13 +74,16 @@ class Sequence:
     """An array of tensor descriptors, one a step; ``steps`` looks at them."""
 
     def fields(self, function, argument, value):
-        if isinstance(value, (int, str)) or not hasattr(value, "__iter__"):
-            raise TypeError(f"{function}: {argument} must be a sequence of tensor descriptors, "
-                            f"not an address; got {value!r}")
+        self.content(function, argument, value)
 
     def content(self, function, argument, value) -> tuple:
-        self.fields(function, argument, value)
-        return tuple(value)
+        try:
+            if not isinstance(value, (int, str)):
+                return tuple(value)
+        except Exception:                        # its own __iter__ may raise anything
+            pass
+        raise TypeError(f"{function}: {argument} must be a sequence of tensor descriptors, not an address; "
+                        f"got {shown(value)}")
 
 
 SEQUENCE = Sequence()
@@ -181,8 +185,8 @@ def setRNNDescriptor(rnnDesc, hiddenSize, numLayers, dropoutDesc, inputMode, dir
     enums = (RNN_INPUT_MODE.check(function, "inputMode", inputMode),
              DIRECTION_MODE.check(function, "direction", direction),
              RNN_MODE.check(function, "mode", mode), DATA_TYPE.check(function, "dataType", dataType))
-    at_least(function, 1, hiddenSize=hiddenSize, numLayers=numLayers)
-    RNN.set(found, RnnFields(*each(function, hiddenSize=hiddenSize, numLayers=numLayers), *enums))
+    sizes = at_least(function, 1, hiddenSize=hiddenSize, numLayers=numLayers)
+    RNN.set(found, RnnFields(*sizes, *enums))
     found.dropout = dropout
 
 

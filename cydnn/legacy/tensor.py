@@ -9,7 +9,6 @@ Dims are always in the order n, c, spatial…; the layout is only in the strides
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import index
 from typing import NamedTuple
 
 from ..dtypes import BY_ENUM
@@ -82,18 +81,16 @@ def remembered(read, *args):
 def _packed_4d(function, format, dataType, n, c, h, w) -> TensorFields:
     layout = TENSOR_FORMAT.content(function, "format", format)
     dtype = DATA_TYPE.check(function, "dataType", dataType)
-    at_least(function, 1, n=n, c=c, h=h, w=w)
-    dims = tuple(map(index, (n, c, h, w)))
+    dims = at_least(function, 1, n=n, c=c, h=h, w=w)
     return _fields(function, dtype, dims, packed_strides(dims, layout))
 
 
 @lru_cache(4096, typed=True)
 def _strided_4d(function, dataType, n, c, h, w, nStride, cStride, hStride, wStride) -> TensorFields:
     dtype = DATA_TYPE.check(function, "dataType", dataType)
-    at_least(function, 1, n=n, c=c, h=h, w=w)
-    at_least(function, 0, nStride=nStride, cStride=cStride, hStride=hStride, wStride=wStride)
-    return _fields(function, dtype, tuple(map(index, (n, c, h, w))),
-                   tuple(map(index, (nStride, cStride, hStride, wStride))))
+    dims = at_least(function, 1, n=n, c=c, h=h, w=w)
+    strides = at_least(function, 0, nStride=nStride, cStride=cStride, hStride=hStride, wStride=wStride)
+    return _fields(function, dtype, dims, strides)
 
 
 @public("g7")

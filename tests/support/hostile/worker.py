@@ -1,0 +1,63 @@
+"""The child process: some rounds of one seed. Each finding is a line of JSON when it is made, the counts are
+the last line; where it stands is in a file of two numbers, which is there when the process is not."""
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import mmap
+import struct
+import sys
+
+from .attack import Attack
+
+PLACE = struct.Struct("qq")                      # the round that runs, calls before it
+
+
+def numbers(text: str) -> range:
+    """``5``, or ``5:9`` for 5 to 8."""
+    first, _, last = text.partition(":")
+    return range(int(first), int(last) if last else int(first) + 1)
+
+
+def main(words=None, table=None) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--rounds", type=numbers, required=True)
+    parser.add_argument("--place")
+    parser.add_argument("--calls", type=int, default=sys.maxsize)
+    args = parser.parse_args(words)
+    faulthandler.enable(sys.__stderr__)
+    place = bytearray(PLACE.size)
+    if args.place:
+        with open(args.place, "r+b") as file:
+            place = mmap.mmap(file.fileno(), PLACE.size)
+    attack, said = Attack(args.seed), set()
+
+    def goes_on(number, calls):
+        PLACE.pack_into(place, 0, number, calls)
+        for what in attack.found.keys() - said:
+            say(attack, what)
+            said.add(what)
+        return calls < args.calls
+    attack.run(table or rounds(), args.rounds, goes_on)
+    for what in attack.found.keys() - said:
+        say(attack, what)
+    attack.close()
+    print(json.dumps(dict(counts=attack.counts, rounds=attack.rounds,
+                          slowest=attack.slowest, next=attack.number)), flush=True)
+    return 1 if attack.found else 0
+
+
+def rounds() -> list:
+    from .rounds import ROUNDS                   # it imports the whole library
+    return ROUNDS
+
+
+def say(attack, what):
+    example, number = attack.found[what]
+    print(json.dumps(dict(what=what, example=example, round=number)), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
