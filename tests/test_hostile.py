@@ -293,14 +293,14 @@ def test_hostile_calls():
 PLANTED = """
 import os, time
 from support.hostile import attack, worker
-attack.LONGEST = 1
+attack.LONGEST = 4
 def fine(a): a.call("fine", int, "5")
 def foreign(a): a.call("foreign", {}.__getitem__, 1)
 def silent(a): a.call("none", int, "7"); a.wrong("a silent one", "here")
 def crash(a): os.abort()
 def leave(a): os._exit(7)
 def hang(a): time.sleep(60)
-def large(a): attack.MOST_MIB["x"] = 8; bytearray(64 << 20)
+def large(a): attack.MOST_MIB["x"] = 8; b"x" * (24 << 20)
 def broken(a): 1 / 0
 table = [("x", f) for f in (crash, leave, hang, foreign, silent, large, broken, fine)]
 raise SystemExit(worker.main(table=table))

@@ -186,7 +186,7 @@ class Op:
             return (value,) * dims
         if len(value) != dims:
             raise BadParam(f"{self.name}: {name} must have {dims} entries (one for each spatial dim); "
-                           f"got {value}")
+                           f"got {shown(value)}")
         return value
 
     # ---- What a subclass says ----

@@ -20,6 +20,7 @@ CLOCK = re.compile("%(clock|globaltimer)")
 SPECIAL = re.compile(r"%(n?tid|n?ctaid|cluster_n?ctaid|n?clusterid)\.[xyz]|%(laneid|n?warpid|n?smid|"
                      "cluster_n?ctarank|is_explicit_cluster|lanemask_(eq|lt|le|gt|ge)|clock(64|_hi)?|"
                      "globaltimer(_lo|_hi)?|dynamic_smem_size|total_smem_size|gridid|envreg[12])|WARP_SZ")
+MOST_REGISTERS = 1 << 16                         # of one declaration
 NAME, INTEGER = r"[%$_A-Za-z][\w$.]*", r"-?(?:0[xX][\da-fA-F]+|\d+)U?"
 COMMENT, LEGAL = (re.compile(r"//[^\n]*|/\*.*?\*/", re.S),
                   re.compile(r'(?:[\w\s%$.@!|{}()\[\],;:<>=+-]+|"[^"]*")*'))
@@ -116,14 +117,14 @@ class Module:
         """Enter what one directive says; returns where the next one starts."""
         at, depth = found.end(), int("{" in (found["section"], found["end"]))
         if found["number"]:
-            self.sources[int(found["number"])] = found["path"]
+            self.sources[self.number(found["number"], at)] = found["path"]
         if found["space"]:
             name, *declared = self.declaration(found["what"], found.start("what"))
             values = tuple(self.number(v, found.start("values"))
                            for v in re.findall(r"-?\w+", found["values"] or ""))
             self.variables[name] = (found["space"], *declared, values)
         if found["end"] == "{":
-            limits = {key: tuple(map(int, re.findall(r"\d+", values)))
+            limits = {key: tuple([self.number(v, at) for v in re.findall(r"\d+", values)])
                       for key, values in re.findall(r"\.(\w+)([^.]*)", found["limits"])}
             given = [p for part in found.group("params", "returns")
                      for p in (part or "").split(",") if p.strip()]
@@ -141,7 +142,7 @@ class Module:
         try:
             return int(digits, 8 if re.fullmatch("-?0[0-7]+", digits) else 0)
         except ValueError:                       # 09, or more digits than Python reads
-            self.fail("a whole number", at, text[:40])
+            self.wanted("a whole number", at, text[:40])
 
     def declaration(self, text: str, at: int) -> tuple:
         """``.align 8 .v2 .b8 name[16]`` as (name, align, bytes, type)."""
@@ -245,6 +246,8 @@ class Program:
         if type_ not in BYTES:
             self.m.wanted("a type", at)
         for name, count in DECLARED.findall(names):
+            if count and (len(count) > 9 or int(count) > MOST_REGISTERS):
+                self.m.wanted(f"at most {MOST_REGISTERS} registers", at, count[:40])
             for each in [f"{name}{i}" for i in range(int(count))] if count else [name]:
                 scope[each] = self.register(each, type_)
 
