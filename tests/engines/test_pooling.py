@@ -3,6 +3,7 @@ and the kernels on the interpreter."""
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -176,6 +177,23 @@ def test_kernels_match_the_reference(op_class, dtype):
             seen[kernel] = seen.get(kernel, 0) + 1
             if seen[kernel] <= 2:
                 check(problem, engine, rng, special=seen[kernel] == 2)
+
+
+@pytest.mark.parametrize("compute", ["f32", "f64"])
+@pytest.mark.parametrize("nan", ["propagate", "ignore"])
+@pytest.mark.parametrize("op_class", OPS)
+def test_both_modes_of_nan_in_f64(op_class, nan, compute):
+    """Every engine that takes f64, on windows with NaN, infinities and zeros of both signs."""
+    seen = set()
+    for case, layout in (("3 x 3, stride 2, several tiles", "nchw"), ("windows of padding only", "nhwc"),
+                         ("global", "nhwc")):
+        problem = problem_of(op_class, *CASES[case], dtype="f64", layout=layout, nan=nan)
+        problem = Problem(replace(problem.op, compute=compute), problem.operands)
+        for engine in accepting(problem)[1]:
+            seen.add(engine.name)
+            check(problem, engine, random.Random(f"{case} {nan}"), special=True)
+    assert seen == {PoolingFwd: {"pooling_fwd_strided"},
+                    PoolingBwd: {"pooling_bwd_max_plane", "pooling_bwd_strided"}}[op_class]
 
 
 def draw_for_vectors(op_class, rng, dtype) -> Problem:

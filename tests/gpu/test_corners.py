@@ -62,14 +62,16 @@ SPECIAL_CASES = [
     *(f"pointwise 15x16 mode={m} {t}"
       for m in ("relu_fwd", "tanh_fwd", "sigmoid_fwd", "gelu_fwd", "exp", "sqrt", "abs", "elu_fwd",
                 "swish_fwd", "softplus_fwd", "floor", "neg", "reciprocal", "erf", "logical_not")
-      for t in ("f32", "f16", "bf16")),
+      for t in ("f32", "f16", "bf16", "f64")),
     *(f"pointwise x=15x16:{t} b=15x16:{t} mode={m} nan={n}" for m in ("max", "min", "relu_bwd")
-      for n in ("propagate", "ignore") for t in ("f32", "bf16")),
+      for n in ("propagate", "ignore") for t in ("f32", "bf16", "f64")),
+    *(f"pointwise 15x16 mode=relu_fwd nan=ignore {t}" for t in ("f32", "f64")),
     *(f"pointwise x=15x16:f32 b=15x16:f32 mode={m}"
       for m in ("cmp_eq", "cmp_lt", "cmp_ge", "add", "mul", "logical_and")),
     *(f"pooling_fwd n1c1h15w16 window=3 stride=2 mode={m} nan={n} {t}" for m in ("max", "avg_include_padding")
-      for n in ("ignore", "propagate") for t in ("f32", "f16")),
-    *(f"reduction x=15x16:{t} y=15x1:{t} mode={m}" for m in ("max", "min", "amax") for t in ("f32", "bf16")),
+      for n in ("ignore", "propagate") for t in ("f32", "f16", "f64")),
+    *(f"reduction x=15x16:{t} y=15x1:{t} mode={m}" for m in ("max", "min", "amax")
+      for t in ("f32", "bf16", "f64")),
     "softmax_fwd 15x16 f32", "softmax_fwd 15x16 algorithm=log bf16",
     "transform x=3x5x4x4:f32 y=3x5x4x4:f16@nhwc", "op_tensor a=15x16 b=15x16 c=15x16 mode=max nan=propagate",
 ]

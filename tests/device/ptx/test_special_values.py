@@ -2,8 +2,8 @@
 denormal, the smallest and largest normal number, 1 and its neighbours: what comes out is of the class, and
 where it is a zero of the sign, that the table of classes says. Max pooling: tests/engines/test_pooling.py.
 
-The table is the declaration in float64, or where a product or a sum leaves the range of the arithmetic on the
-way, in its type.
+The table is the declaration in a wider type, or where a product or a sum leaves the range of the arithmetic
+on the way, in its type.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support import matrix
 
 import watched
 
-TYPES = ("f32", "f16", "bf16")
+TYPES = ("f32", "f16", "bf16", "f64")
 EITHER_ZERO = ("min", "max")                     # of zeros of different signs (IEEE 754-2008, 5.3.1)
 NEAR = 0.01                                      # of finite values; their errors are the matrix' business
 
@@ -42,18 +42,19 @@ def cases(mode):
         grids = np.meshgrid(*[some] * len(names), indexing="ij")
         dims = (1, grids[0].size)
         operands = " ".join(f"{n}=1x{dims[1]}:{t}" for n in names)
-        yield (Problem.parse(f"pointwise {operands} mode={mode} nan={nan}"),
+        compute = " acc=f64" if t == "f64" else ""
+        yield (Problem.parse(f"pointwise {operands} mode={mode} nan={nan}{compute}"),
                {n: g.reshape(dims) for n, g in zip(names, grids)})
 
 
 def tables(problem, given):
-    """What the outputs may be: by float64, and by the type of the arithmetic."""
+    """What the outputs may be: by a type that is wider than that of the arithmetic, and by that."""
     y, math = problem.operands["y"].dtype, dtypes.BY_NAME[problem.op.math].numpy
-    for kind in (np.float64, math):
+    for kind in (np.longdouble if math == np.float64 else np.float64, math):
         values = {n: given[n].astype(kind) if n in given else None for n in "xbt"}
         with np.errstate(all="ignore"):
             found = problem.op.reference(**values, alpha1=1.0, alpha2=1.0)["y"]
-        yield y.round(np.asarray(found, np.float64))
+            yield y.round(np.asarray(found, np.float64))
 
 
 def wrong(problem, given, got) -> np.ndarray:
