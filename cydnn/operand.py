@@ -10,7 +10,8 @@ FITS, IS_FROZEN, IS_SHORT, IS_OTHER_TYPE, IS_OTHER_LAYOUT = range(5)           #
 
 
 class Operand(NamedTuple):
-    """``desc``: what an array must look like that says its type, shape and strides; None: anything.
+    """``alignment``: bytes that its address must be a multiple of, at least those of an element.
+    ``desc``: what an array must look like that says its type, shape and strides; None: anything.
     ``is_opaque``: its elements have an order of their own, so that a shape says nothing."""
     name: str
     bytes: int
@@ -23,8 +24,9 @@ class Operand(NamedTuple):
 
 def of_slots(slots, written=(), optional=()) -> tuple:
     """The operands of a plan whose slots are these Tensors; ``written``, ``optional``: numbers of slots."""
-    return tuple([Operand(t.label, t.bytes, t.alignment, i in written, i in optional, t.desc,
-                          t.ragged is not None or t.reordering != "none") for i, t in enumerate(slots)])
+    return tuple([Operand(t.label, t.bytes, max(t.alignment, t.desc.dtype.bytes_of(1)), i in written,
+                          i in optional, t.desc, t.ragged is not None or t.reordering != "none")
+                  for i, t in enumerate(slots)])
 
 
 def shape_of(desc: TensorDesc) -> tuple:

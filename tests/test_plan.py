@@ -92,20 +92,34 @@ def test_beside_a_dim_of_zero_another_may_have_any_size(numpy_device, op, dtype)
 
 @pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
 def test_execute_checks_before_it_runs(device):
-    device = get(device)
+    device, alignment = get(device), 4 if device == "numpy" else 16
     desc = TensorDesc.packed("f32", (4, 8))
     plan = plans.build(Graph.single(SoftmaxFwd(), dict(x=desc)), device)
     buffer = device.alloc(65 * 4)
     device.copy_in(buffer.ptr, np.zeros(65, np.float32))
     address = int(buffer.ptr)
     for pointers, sentence in [((0, address), "x: pointer must not be null"),
-                               ((address + 2, address + 128), "x: pointer must be aligned to 4 bytes"),
+                               ((address + 2, address + 128),
+                                f"x: pointer must be aligned to {alignment} bytes"),
                                ((address, address + 64), "y: output must not overlap x"),
                                ((address,), "pointers must have 2 entries; got 1")]:
         with pytest.raises(BadParam, match=sentence):
             plan.execute(pointers)
     plan.execute((address, address))             # in place is allowed for softmax
     assert np.allclose(device.copy_out(address, np.empty(32, np.float32)), 1 / 8)
+
+
+@pytest.mark.parametrize("alignment, offset, bytes", [(16, 4, 16), (64, 16, 64), (8, 4, 8), (1, 2, 4)])
+def test_an_address_keeps_to_what_is_promised(alignment, offset, bytes):
+    """And to its elements: nothing runs."""
+    device, desc = get("ptx:sm_80"), TensorDesc.packed("f32", (4, 8))
+    plan = plans.build(Graph.single(SoftmaxFwd(), dict(x=desc), alignment=alignment), device)
+    x, y = device.alloc(192), device.alloc(192)
+    device.copy_in(x.ptr, np.zeros(48, np.float32))
+    with pytest.raises(BadParam, match=f"^x: pointer must be aligned to {bytes} bytes; got 0x"):
+        plan.execute([x.ptr + offset, y.ptr])
+    plan.execute([x.ptr + bytes, y.ptr])
+    assert np.allclose(device.copy_out(y.ptr, np.empty(32, np.float32)), 1 / 8)
 
 
 def test_variant_packs_and_workspaces_that_lack_something(numpy_device):

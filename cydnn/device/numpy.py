@@ -189,6 +189,11 @@ class NumpyExecutable:
             self._check_workspace(memories, space, workspace_bytes)
         return memories, space
 
+    def _alignment(self, i: int) -> int:
+        """Bytes that the address of an operand must be a multiple of: what is promised of it beyond an
+        element is for kernels."""
+        return self.plan.slots[i].dtype.bytes_of(1)
+
     def _reach(self, name: str, memory_, size_bytes: int):
         """Refuse memory that this device cannot reach."""
         if memory_.place not in (None, HOST):
@@ -214,7 +219,7 @@ class NumpyExecutable:
         for i, (desc, address) in enumerate(zip(plan.slots, addresses)):
             if not address and i not in plan.optional:
                 raise BadParam(f"{desc.label}: pointer must not be null; got 0")
-            size = desc.dtype.bytes_of(1)
+            size = self._alignment(i)
             if address % size:
                 raise BadParam(f"{desc.label}: pointer must be aligned to {size} bytes; got {address:#x}")
         for i in plan.written:

@@ -255,6 +255,9 @@ class PtxExecutable(NumpyExecutable):
         """Its bytes are copied to the interpreter and back."""
         return memory.place == HOST
 
+    def _alignment(self, i: int) -> int:
+        return self.operands.rows[i].alignment
+
     def _reach(self, name: str, memory, size_bytes: int):
         device = self.device
         if self._is_guest(memory):

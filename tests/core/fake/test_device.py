@@ -6,14 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cydnn import device, kernels
+from cydnn import device, kernels, plan as plans
 from cydnn.device import assembled
 from cydnn.device.cuda import CudaDevice
 from cydnn.device.facts import KNOWN
 from cydnn.fusion import At, Extra, Fused, Program, Step, bases
+from cydnn.graph import Graph
 from cydnn.operand import Operand
+from cydnn.ops import SoftmaxFwd
 from cydnn.steps import Launch, Memset, Pointer, ReferenceCall, Scalar
 from cydnn.status import BadParam, NotSupported
+from cydnn.tensor import TensorDesc
 
 from conftest import PTX
 
@@ -46,6 +49,20 @@ def test_facts_come_from_the_driver(gpu):
             == ("cuda", 90, 132, sheet.smem_bytes, sheet.l2_bytes))
     assert (facts.driver == 13000 and facts.clock_mhz == 1980
             and abs(facts.bandwidth_gbs / sheet.bandwidth_gbs - 1) < 0.05)
+
+
+@pytest.mark.parametrize("alignment, offset, bytes", [(16, 4, 16), (64, 16, 64), (8, 4, 8), (1, 2, 4)])
+def test_an_address_keeps_to_what_is_promised(gpu, fake, alignment, offset, bytes):
+    """And to its elements: nothing is launched."""
+    desc = TensorDesc.packed("f32", (4, 8))
+    built = plans.build(Graph.single(SoftmaxFwd(), dict(x=desc), alignment=alignment), gpu)
+    x, y = gpu.alloc(192), gpu.alloc(192)
+    before = fake.count("cuLaunchKernel")
+    with pytest.raises(BadParam, match=f"^x: must be aligned to {bytes} bytes; got {x.ptr + offset:#x}"):
+        built.execute([x.ptr + offset, y.ptr])
+    assert fake.count("cuLaunchKernel") == before
+    built.execute([x.ptr + bytes, y.ptr])
+    assert fake.count("cuLaunchKernel") == before + 1
 
 
 def test_copies_keep_every_type(gpu):
