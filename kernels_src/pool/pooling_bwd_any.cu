@@ -46,25 +46,24 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     dx += n * dx_strides[4] + c * dx_strides[3];
     Geometry g[3];
     Span over[3];
-    i64 cell = 0;
+    int cell = 0, step = 1;             // by its number: where strides are 0, cells share an address
     UNROLL for (int k = 0; k < 3; ++k) {
         const int at = channels_inner ? e[k + 1] : e[k];
         g[k] = {sizes[k], outs[k], window[k], pad[k], stride[k]};
         over[k] = g[k].windows(at);
-        cell += at * x_strides[k], dx += at * dx_strides[k];
+        cell += at * step, step *= sizes[k], dx += at * dx_strides[k];
     }
     // Whether this cell is the first largest of the cells of window (d, h, w).
     const auto wins = [&](Span sd, Span sh, Span sw) {
-        i64 winner = -1;
+        int winner = -1;
         A best = kind == IS_max ? A(NAN) : A(-INFINITY);
         for (int d = sd.first; d < sd.last; ++d)
             for (int h = sh.first; h < sh.last; ++h)
                 for (int w = sw.first; w < sw.last; ++w) {
-                    const i64 at = d * x_strides[2] + h * x_strides[1] + w * x_strides[0];
-                    const A now = to_acc(x[at]);
+                    const A now = to_acc(x[d * x_strides[2] + h * x_strides[1] + w * x_strides[0]]);
                     const bool takes = kind == IS_max ? now == now && !(now <= best)
                                                       : best == best && (winner < 0 || !(now <= best));
-                    if (takes) best = now, winner = at;
+                    if (takes) best = now, winner = (d * sizes[1] + h) * sizes[0] + w;
                 }
         return winner == cell;
     };

@@ -274,6 +274,17 @@ def test_corners(op_class, case):
                 check(problem, engine, rng, special=True)
 
 
+@pytest.mark.parametrize("nan", ["propagate", "ignore"])
+def test_cells_that_share_an_address_are_cells(nan):
+    """Rows of x that repeat: the first of equal cells wins, not every one at its address."""
+    line = ("pooling_bwd y=1x1x6x6 dy=1x1x6x6 x=1x1x6x5:f32@30,30,{} dx=1x1x6x5 window=3,4 pre_pad=1,2 "
+            f"nan={nan}")
+    for strides in ("0,1", "5,0", "0,0"):
+        problem = Problem.parse(line.format(strides))
+        for engine in accepting(problem)[1]:
+            check(problem, engine, random.Random(strides))
+
+
 @pytest.mark.parametrize("op_class", OPS)
 def test_kernels_are_built(op_class):
     """The launches of a plan name kernels of the manifest."""
