@@ -19,7 +19,7 @@ import pytest
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "device" / "ptx"),
                 str(Path(__file__).resolve().parent)]
 from fusion_rules import PTXAS, assemble
-from watched import WatchedDevice, watching
+from watched import PtxDevice, watching
 from cydnn import fusion, kernels, ops, plan
 from cydnn.device import get
 from cydnn.device.facts import KNOWN
@@ -52,7 +52,7 @@ def check(choices, graph, values, device):
 @pytest.mark.parametrize("part", range(2))
 def test_regions(part, wide, target):
     """Fused as the cost model likes it, and node by node."""
-    device = WatchedDevice(target)
+    device = PtxDevice(target)
     for seed in range(20 * TIMES):
         drawn = graphs.region(random.Random(f"{wide} {target} {part} {seed}"), wide=wide)
         graph = drawn.graph(shuffled=True)
@@ -75,7 +75,7 @@ def configured(choice, rng, facts):
 def test_anchors(op, part):
     """Every engine that takes an anchor, with what can be fused around it; the best configuration and
     another."""
-    device = WatchedDevice("sm_80")
+    device = PtxDevice("sm_80")
     for seed in range(8 * TIMES):
         rng = random.Random(f"{op.name} {part} {seed}")
         drawn = graphs.anchored(rng, op)
@@ -184,7 +184,7 @@ CORNERS = {
 
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner):
-    device, graph = WatchedDevice("sm_80"), CORNERS[corner]()
+    device, graph = PtxDevice("sm_80"), CORNERS[corner]()
     choices = [best(graph, device.facts), best(graph, device.facts, Wish(mode="fallback"))]
     check(choices, graph, numbers(graph), device)
     assert len(choices[0].parts) == 1, choices[0].text

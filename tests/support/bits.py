@@ -17,6 +17,7 @@ import numpy as np
 from cydnn import fusion, kernels, plan
 from cydnn.steps import Launch
 
+from .buffers import FILLS
 from .compare import compare
 from .matrix import Prepared, execute
 from .regimes import SUMS
@@ -60,13 +61,16 @@ def kind_of(built, device) -> str:
 
 
 def outputs(case, device, given: Prepared):
-    """(kind, {output: (descriptor, values, raw bytes with the zones around)}) of one run."""
+    """(kind, {output: (descriptor, values, bytes)}) of one run."""
     op = case.problem.op
     built = plan.build(given.graph, device, case.wish)
-    buffers, _ = execute(built, case.problem, given.values, {*op.reads, *given.reads_old}, device)
+    buffers, _ = execute(built, case.problem, given.values, {*op.reads, *given.reads_old}, device,
+                         fill=FILLS[0])
+    assert not any(b.stray_bytes(b.read()[1]) for n, b in buffers.items() if n in op.writes), case
     kind = kind_of(built, device)
     plan.forget()
-    return kind, {n: (b.desc, *b.read()) for n, b in buffers.items() if n in op.writes}
+    return kind, {n: (b.desc, b.read()[0], np.frombuffer(b.own_bytes(), np.uint8))
+                  for n, b in buffers.items() if n in op.writes}
 
 
 def differences(case, gpu, twin, seed: int, exact=False) -> tuple[str, bool, list[str]]:

@@ -1,34 +1,88 @@
-"""Guarded buffers: a tensor between two guard zones, NaN-poisoned, so that a test sees every
-byte a kernel should not have touched."""
+"""Guarded buffers: a tensor or a workspace between two guard zones, filled, so that a test sees every byte a
+kernel should not have touched, and by another fill what it should not have read."""
 from __future__ import annotations
+
+import os
+import zlib
 
 import numpy as np
 
 from cydnn.device.numpy import read, write
+from cydnn.device.ptx.memory import DEAD, WRITTEN
 
-GUARD = 4096                                     # bytes on each side
-POISON = 0xFF                                    # all ones is a NaN in every float type
+GUARD, NEAR = 1 << 16, 512                       # bytes on each side; on an interpreter, which sees all
+FILLS = (0xFF, 0xA5)                             # what nobody has written holds: NaN, or small numbers
+WORKSPACE_SHIFT = 16                             # a workspace is aligned to that, and to no more
 
 
-class Guarded:
-    """Device memory for one tensor. ``shift`` elements move it off its 256-byte boundary."""
+def fill_of(key: str) -> int:
+    """One of the fills, drawn anew for every state of the library."""
+    return FILLS[zlib.crc32(f"{os.environ.get('CYDNN_SEED', '')} {key}".encode()) % 2]
 
-    def __init__(self, device, desc, shift=0):
-        self.device, self.desc = device, desc
-        self.start = GUARD + shift * desc.dtype.bytes_of(1)
-        self.total = self.start + desc.bytes + GUARD
+
+def shift_of(name: str, desc, alignment: int, key: str) -> int:
+    """Elements that a tensor begins behind a boundary of 256 bytes, at most 15: its address is a multiple of
+    ``alignment`` and of no more; of 16, or now and then of 256. ``key``: the same gives the same."""
+    unit = max(alignment // desc.dtype.bytes_of(1), 1)
+    odd = [*range(unit, 16, 2 * unit)]
+    if alignment >= 16:
+        odd += [0] * len(odd)
+    return odd[zlib.crc32(f"{key} {name}".encode()) % len(odd)] if odd else unit % 16
+
+
+def kept(desc, values) -> np.ndarray:
+    """What memory holds where elements that share an address were stored."""
+    if not desc.is_overlapping:
+        return values
+    memory = np.zeros(desc.bytes + 8, np.uint8)
+    write(desc, memory.ctypes.data, values)
+    return read(desc, memory.ctypes.data).astype(values.dtype)
+
+
+class Space:
+    """``size`` bytes of device memory between guard zones, ``shift`` bytes behind a boundary of 256, all of
+    one ``fill``. On an interpreter the zones are dead and the bytes count as never written."""
+
+    def __init__(self, device, size: int, shift: int = WORKSPACE_SHIFT, fill: int = FILLS[0]):
+        guard = NEAR if hasattr(device, "arena") else GUARD
+        self.device, self.size, self.fill, self.start = device, size, fill, guard + shift
+        self.total = self.start + size + guard
         self.buffer = device.alloc(self.total)
-        self.before = np.full(self.total, POISON, np.uint8)
-        device.copy_in(self.buffer.ptr, self.before)
+        device.memset(self.buffer.ptr, fill, self.total)
+        self.mark(np.zeros(size, bool))
 
     @property
     def ptr(self) -> int:
         return self.buffer.ptr + self.start
 
+    def mark(self, written):
+        """Tell an interpreter which of the bytes are written."""
+        if hasattr(self.device, "arena"):
+            arena = self.device.arena
+            state = arena.state[arena.span(self.buffer.ptr, self.total, "mark")]
+            state[:] = DEAD
+            state[self.start:self.start + self.size] = np.where(written, WRITTEN, 0)
+
+    def changed_beside(self) -> int:
+        """How many bytes of the zones were written."""
+        end = self.start + self.size
+        zones = [self.device.copy_out(self.buffer.ptr + at, np.empty(size, np.uint8))
+                 for at, size in ((0, self.start), (end, self.total - end))]
+        return sum(int((zone != self.fill).sum()) for zone in zones)
+
+
+class Guarded(Space):
+    """Memory of one tensor, ``shift`` elements off its boundary of 256 bytes."""
+
+    def __init__(self, device, desc, shift=0, fill=FILLS[0]):
+        super().__init__(device, desc.bytes, shift * desc.dtype.bytes_of(1), fill)
+        self.desc, self.before = desc, np.full(self.total, fill, np.uint8)
+
     def write(self, values):
-        """Store values (encoded) in the tensor's elements; gaps keep the poison."""
+        """Store values (encoded) in the tensor's elements; gaps keep the fill."""
         write(self.desc, self.before.ctypes.data + self.start, values)
         self.device.copy_in(self.buffer.ptr, self.before)
+        self.mark(self.own_bits()[self.start:self.start + self.size] != 0)
 
     def read(self):
         """(values as float64, raw bytes of the whole allocation)."""
@@ -36,6 +90,11 @@ class Guarded:
         values = read(self.desc, raw.ctypes.data
                       + self.start) if self.desc.count else np.empty(self.desc.dims)
         return values, raw
+
+    def own_bytes(self) -> bytes:
+        """The bytes of the tensor's elements; bits that are nobody's are 0."""
+        raw = self.device.copy_out(self.buffer.ptr, np.empty(self.total, np.uint8))
+        return (raw & self.own_bits())[self.start:self.start + self.size].tobytes()
 
     def own_bits(self):
         """The bits of the allocation that are the tensor's elements, set. The bits behind the last packed

@@ -18,7 +18,7 @@ from cydnn.ops.pointwise import MODES
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
 
-from . import matrix
+from .buffers import Guarded, Space, fill_of, shift_of
 from .draw import STORED, tensor
 
 MOST = 2.0 ** 22                                 # multiples: what f32 holds, with room for a sum
@@ -295,12 +295,14 @@ def execute(built, values) -> dict:
     """{uid: what the graph of a plan writes}, on guarded buffers."""
     graph, device = built.graph, built.device
     written = {u for n in graph.nodes for u in n.writes}
-    buffers = {t.uid: matrix.Guarded(device, t.desc, _odd(t)) for t in built.slots}
+    key = str(graph.key)
+    fill = fill_of(key)
+    buffers = {t.uid: Guarded(device, t.desc, shift_of(t.label, t.desc, t.alignment, key), fill)
+               for t in built.slots}
     for uid, buffer in buffers.items():
         if uid not in written:
             buffer.write(values[uid])
-    workspace = device.alloc(built.workspace_bytes + 512)
-    device.memset(workspace.ptr, 0xFF, built.workspace_bytes + 512)
+    workspace = Space(device, built.workspace_bytes, fill=fill)
     built.execute([buffers[t.uid].ptr for t in built.slots], workspace.ptr)
     device.synchronize()
     found = {}
@@ -309,14 +311,8 @@ def execute(built, values) -> dict:
         assert uid in written or (raw == buffer.before).all(), f"input {uid} was changed"
         assert not buffer.stray_bytes(raw), f"{graph.tensors[uid].label}: bytes written outside the tensor"
         found.update({uid: got} if uid in written else {})
-    tail = device.copy_out(workspace.ptr + built.workspace_bytes, np.empty(512, np.uint8))
-    assert (tail == 0xFF).all(), "bytes written behind the workspace"
+    assert not workspace.changed_beside(), "bytes written beside the workspace"
     return found
-
-
-def _odd(t) -> int:
-    """Elements to move a tensor by, so that it is aligned to no more than it promises."""
-    return t.alignment // t.dtype.bytes_of(1) or 1 if t.alignment < 16 else 0
 
 
 def differences(graph, got: dict, want: dict) -> list[str]:

@@ -25,7 +25,7 @@ H200 = KNOWN["h200"]
 
 def device(sms=0):
     """One with all checks, of so many SMs."""
-    found = watched.WatchedDevice("sm_90")
+    found = watched.PtxDevice("sm_90")
     found.facts = replace(found.facts, sms=sms or found.facts.sms)
     return found
 

@@ -266,8 +266,8 @@ def more_cases(name: str, facts, most: int):
 def score(name: str, target: str | None = None, sample: int = 24, seed: int = 0,
           draws: int = 4, most: int = 40) -> Score:
     """Mutate one kernel."""
-    from watched import WatchedDevice, watching
-    device = WatchedDevice(target or debug.target_of(kernels.get(name)))
+    from watched import PtxDevice, watching
+    device = PtxDevice(target or debug.target_of(kernels.get(name)))
     with watching():
         made = Mutation(name, device, contract_cases(name, device.facts) + drawn(device.facts)[name][:draws],
                         more_cases(name, device.facts, most))

@@ -36,7 +36,7 @@ SOURCES = sorted({kernels.get(n).source for n in kernels.names()})
 def device_for(name: str, target: str):
     """A device that runs this image of the kernel: of its target, or of the next that takes it."""
     for each in TARGETS[TARGETS.index(target):]:
-        device = watched.WatchedDevice(each)
+        device = watched.PtxDevice(each)
         if kernels.get(name).image_for(device.facts.sm).target == target and cases(name, device.facts):
             return device
     raise AssertionError(f"{name}: no problem launches its image for {target}")

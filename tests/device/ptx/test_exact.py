@@ -55,7 +55,7 @@ def texts(case, device, seed) -> list[str]:
 @pytest.mark.parametrize("name", STORING)
 def test_a_last_place_shows(name):
     """Results that are cut off in place of rounded."""
-    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     text = kernels.get(name).image_for(device.facts.sm).text().decode()
     with watched.watching():
         some = debug.cases(name, device.facts)[:3]

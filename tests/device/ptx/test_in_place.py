@@ -24,7 +24,7 @@ def pairs(built) -> list:
 
 def allowed(name) -> list:
     """Cases of a kernel whose plans allow something."""
-    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     return [case for case in debug.cases(name, device.facts) if case.problem.op.inplace]
 
 
@@ -51,7 +51,7 @@ NAMES = [n for n in mutation.smallest() if any(case.problem.op.inplace for case 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_in_inputs(name):
-    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     with watched.watching():
         for case in allowed(name)[:2]:
             assert aliased(device, case) == [], str(case)
@@ -60,7 +60,7 @@ def test_outputs_in_inputs(name):
 @pytest.mark.parametrize("name", ["softmax_fwd_warp_f32_128", "dropout_fwd_vector_f32"])
 def test_a_read_only_load_of_what_is_written_shows(name):
     """It does not where the buffers are separate."""
-    device = watched.WatchedDevice("sm_80")
+    device = watched.PtxDevice("sm_80")
     text = kernels.get(name).image_for(80).text().decode()
     device.replaced[name] = re.sub(r"ld\.global\.(?!nc)", "ld.global.nc.", text)
     found = []

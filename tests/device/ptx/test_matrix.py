@@ -20,7 +20,7 @@ SMALL = 3e7                                      # flops of a problem, at most
 
 @functools.cache
 def device_of(target):
-    device = watched.WatchedDevice(target)
+    device = watched.PtxDevice(target)
     return device
 
 
@@ -46,7 +46,7 @@ def test_engines(op_class, target):
 
 @pytest.mark.parametrize("name", ["Matmul", "SoftmaxFwd", "BatchNormTraining", "ConvFprop", "Transform"])
 def test_random_schedules_change_nothing(name):
-    device, op_class = watched.WatchedDevice("sm_80"), getattr(ops, name)
+    device, op_class = watched.PtxDevice("sm_80"), getattr(ops, name)
     rng = random.Random(7)
     problem = small(op_class, rng)
     for seed in range(3):
@@ -58,7 +58,7 @@ def test_a_tensor_beyond_2_to_the_31_bytes():
     """Addresses are virtual: only what is touched costs memory, so 32-bit offsets
     overflow where a test can see it."""
     import snippet
-    device = watched.WatchedDevice("sm_80")
+    device = watched.PtxDevice("sm_80")
     big = device.alloc(2**33)
     body = "mad.wide.u32 %a0, %t, 0x4000000, %p0; st.global.u32 [%a0], %t;"
     snippet.launch(device, snippet.entry(body, 1), [big])

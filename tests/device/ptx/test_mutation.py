@@ -34,7 +34,7 @@ DEEP = {"conv_wgrad_wgmma_f16_64x128": "conv_wgrad n1c64h34w34 k136r1s1 f16 nhwc
 
 
 def ready(name, more=0) -> mutation.Mutation:
-    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     if kernels.get(name).source in STAYING or name in DEEP:
         device.facts = replace(device.facts, sms=2)
     every = every_case(name, device.facts) if kernels.get(name).source in STAYING else ()
@@ -189,5 +189,5 @@ def test_lines_of_a_spliced_kernel():
 
 def test_near_problems_launch_the_kernel():
     name = "softmax_bwd_warp_f32_8"
-    cases = list(islice(mutation.near(name, watched.WatchedDevice("sm_80").facts, 20), 20))
+    cases = list(islice(mutation.near(name, watched.PtxDevice("sm_80").facts, 20), 20))
     assert len({str(c.problem) for c in cases}) >= 15 and {c.kernel for c in cases} == {name}

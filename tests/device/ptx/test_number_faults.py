@@ -84,7 +84,7 @@ def shown(device, case, change) -> bool:
 
 @pytest.mark.parametrize("kind, name, change", FAULTS, ids=[" ".join(f[:2]) for f in FAULTS])
 def test_planted(kind, name, change):
-    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     text = kernels.get(name).image_for(device.facts.sm).text().decode()
     assert change(text) != text
     with watched.watching():
@@ -93,7 +93,7 @@ def test_planted(kind, name, change):
 
 @pytest.mark.parametrize("kind, line, change", SPLICED, ids=[" ".join(f[:2]) for f in SPLICED])
 def test_planted_in_what_was_spliced(kind, line, change):
-    problem, device = Problem.parse(line), watched.WatchedDevice("sm_80")
+    problem, device = Problem.parse(line), watched.PtxDevice("sm_80")
     one = lambda seed: [text for text in watched.run(problem, device, seed, scalars=matrix.plain(problem.op),
                                                      flavour="regimes").findings]
     assert [one(seed) for seed in range(3)] == [[]] * 3

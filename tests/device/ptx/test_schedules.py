@@ -30,7 +30,7 @@ SHARING = [n for n in mutation.smallest()
                          ids=lambda v: v if isinstance(v, str) else "")
 def test_nothing_is_reported(number, name):
     """And the bits are the same where the engine says that they are."""
-    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     trial = Trial(least(debug.cases(name, device.facts)), device)
     seeds = {(EACH * number + i) % SCHEDULES for i in range(EACH)}
     assert len(bits_of(trial, device, seeds)) == 1 or "deterministic" not in trial.case.engine.notes
@@ -54,7 +54,7 @@ def bits_of(trial, device, seeds) -> set:
 
 def test_an_order_that_changes_shows():
     """Sums of f32 by atomics of four warps."""
-    device, sums = watched.WatchedDevice("sm_80"), set()
+    device, sums = watched.PtxDevice("sm_80"), set()
     x = snippet.buffer(device, (1e-3 * np.arange(128) ** 3).astype(np.float32))
     code = snippet.entry("""mad.wide.u32 %a0, %t, 4, %p0; .reg .f32 %x; ld.global.f32 %x, [%a0];
                             red.global.add.f32 [%p1], %x;""", 2)

@@ -91,7 +91,7 @@ def test_classes(mode, ptx80):
     ("max", r"setp\.num\.f32(\s+\S+), (\S+), (\S+);", r"setp.geu.f32\1, \2, \2;"),      # a NaN that is lost
     ("add", r"add\.f32", "add.ftz.f32"), ("sqrt", r"sqrt\.rn\.f32", "sqrt.rn.ftz.f32")])
 def test_a_wrong_class_shows(mode, old, new):
-    device = watched.WatchedDevice("sm_80")
+    device = watched.PtxDevice("sm_80")
     problem, given = next(cases(mode))
     assert run(problem, given, device) == []
     texts = {key: text.decode() if isinstance(text, bytes) else text for key, text in device._spliced.items()}

@@ -70,7 +70,7 @@ NAMES = mutation.smallest()
 
 @pytest.mark.parametrize("name", share.of(NAMES, SOURCES, "tails"))
 def test_tails(name):
-    device = watched.WatchedDevice(debug.target_of(kernels.get(name)))
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     with watched.watching():
         for n, case in enumerate(cases(name, device, 12 if share.ALL else 1)):
             assert Trial(case, device, n)() == [], str(case)
@@ -78,7 +78,7 @@ def test_tails(name):
 
 def test_one_element_too_many_shows():
     """A row's end is compared by > in place of >=."""
-    name, device = "softmax_fwd_warp_f32_8", watched.WatchedDevice("sm_80")
+    name, device = "softmax_fwd_warp_f32_8", watched.PtxDevice("sm_80")
     text = kernels.get(name).image_for(80).text().decode()
     device.replaced[name] = text.replace("setp.ge.s32", "setp.gt.s32", 1)
     with watched.watching(), pytest.raises(watched.Finding, match="reads|writes"):
