@@ -10,6 +10,7 @@ import pytest
 
 from cydnn import cudnn as c
 from cydnn import engines
+from cydnn.device.numpy import NumpyExecutable
 from cydnn.engines.engine import Engine
 from cydnn.graph import core
 from cydnn.legacy import handle as handles
@@ -18,6 +19,7 @@ from cydnn.ops import ConvFprop, Transform
 from cydnn.status import InternalError
 from cydnn.steps import ReferenceCall
 from cydnn.tensor import TensorDesc
+from support import fills
 
 from .arrays import FLOAT, HALF, conv_desc, filter_desc, tensor_desc
 
@@ -67,6 +69,7 @@ class BehindItsWorkspace(Honest):
 @pytest.fixture
 def install(monkeypatch):
     def put(engine):
+        monkeypatch.setattr(NumpyExecutable, "execute", fills.plain)
         monkeypatch.setattr(engines, "TABLE", (engine,))
         monkeypatch.setitem(engines.BY_INDEX, engine.index, engine)
         engines._for.cache_clear()
