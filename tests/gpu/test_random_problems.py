@@ -1,20 +1,24 @@
 """Random problems against the reference on the GPU: every op, every engine that accepts,
-guarded and poisoned buffers, bits twice.
+guarded buffers with two fills, bits twice.
 
-``CYDNN_PROBLEMS`` problems for each op (default 320). A failure prints the problem text,
-which ``Problem.parse`` reads back.
+``CYDNN_PROBLEMS`` problems for each op (default 320), and a quarter as many in unusual memory. A failure
+prints the problem text, which ``Problem.parse`` reads back.
 """
 from __future__ import annotations
 
 import os
+import random
 
 import pytest
 
-from cydnn import ops
-from support.draw import gpu_draws
+from cydnn import device as devices, ops
+from cydnn.ops import SoftmaxBwd
+from support import draw_layouts
+from support.draw import _MAKERS, gpu_draws
 from support.matrix import run
 
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "320"))
+LAYOUTS = PROBLEMS // 4                          # those in unusual memory
 SLICES = 4                                       # so that several workers share an op
 
 
@@ -37,3 +41,29 @@ def test_matrix(op, part, gpu, family_counts):
             break
     family_counts[f"{op.name}/{part}"] = count
     assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])
+
+
+def checked(op, device, count) -> tuple[int, int, list[str]]:
+    """(problems, engine runs, findings) of problems in unusual memory; always the same."""
+    rng, runs, wrong = random.Random(f"layouts {op.name}"), 0, []
+    for number in range(count):
+        problem = draw_layouts.layouts(op, rng)
+        ran, texts = draw_layouts.check(problem, device, number)
+        runs += ran
+        wrong += [f"{problem} seed={number}: {text}" for text in texts]
+    return count, runs, wrong
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", list(_MAKERS), ids=lambda o: o.name)
+def test_layouts(op, gpu, family_counts):
+    problems, runs, wrong = checked(op, gpu, LAYOUTS)
+    family_counts[f"{op.name}/layouts"] = dict(problems=problems, engine_runs=runs, wrong=len(wrong),
+                                               engines={})
+    assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])
+
+
+def test_layouts_without_a_gpu():
+    """The same problems, where they can be tried."""
+    problems, runs, wrong = checked(SoftmaxBwd, devices.get("ptx:sm_90"), 4)
+    assert problems == 4 <= runs and not wrong, wrong

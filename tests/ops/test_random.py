@@ -1,5 +1,5 @@
 """Random problems of every op on the NumPy device against plain loops (support/loops.py): fresh ones in every
-run.
+run, three of ten in unusual memory.
 
 ``CYDNN_RANDOM`` problems in all (default 500); ``CYDNN_SEED`` draws those of another run again. A failure
 prints a line ``PROBLEM seed=N``; ``CYDNN_LINE='PROBLEM seed=N'`` runs that one alone.
@@ -18,6 +18,7 @@ from cydnn.ops.problem import Problem
 from support import matrix
 from support.compare import half_step
 from support.draw import _MAKERS, draw
+from support.draw_layouts import layouts
 from support.loops import LOOPS
 
 SEED = int(os.environ.get("CYDNN_SEED", 0)) or random.SystemRandom().randrange(1, 2 ** 31)
@@ -70,7 +71,7 @@ def cases(op):
         return [(problem, int(seed))] * (type(problem.op) is op)
     rng, found = random.Random(f"{SEED} {op.name}"), []
     while len(found) < -(-COUNT // len(DRAWN)):
-        problem = draw(op, rng)
+        problem = (draw if rng.random() < 0.7 else layouts)(op, rng)
         if (problem.flops <= FLOPS and sum(d.count for d in problem.descs) <= ELEMENTS
                 and steps(problem) <= STEPS):
             found.append((problem, rng.randrange(2 ** 31)))
