@@ -300,6 +300,9 @@ def test_the_depthwise_data_gradient_reads_what_the_forward_read(stride, pad, di
     ("n2c16h8w8 k16r3s3 groups=16 f16",
      "x must have contiguous channels and other strides that are multiples of 8; "
      "got strides (1024, 64, 8, 1)"),
+    ("x=2x16x8x8:f16@1024,0,128,16 w=16x1x3x3:f16@nhwc",     # whose channels are one
+     "x must have contiguous channels and other strides that are multiples of 8; "
+     "got strides (1024, 0, 128, 16)"),
     ("n2c16h8w8 k16r3s3 groups=16 f16 nhwc align=2", "x must be aligned to 16 bytes; got 2"),
     ("n1c8h32w32 k8r15s15 groups=8 f16 nhwc", "the filter must have at most 96 taps; got 225"),
 ])

@@ -35,7 +35,7 @@ class Depthwise(Engine):
             yield f"c must be a multiple of {vector} (16-byte loads); got {g.groups}"
         names = (p.op.parts[0], p.op.parts[2])
         for name, tensor, lifted in zip(names, (image, out), (g.x, g.y)):
-            if lifted.c_step > 1 or any(s % vector for s in (lifted.n_step, *lifted.steps)):
+            if lifted.c_step != 1 or any(s % vector for s in (lifted.n_step, *lifted.steps)):
                 yield (f"{name} must have contiguous channels and other strides that are multiples "
                        f"of {vector}; got strides {tensor.strides}")
             if tensor.alignment < 16:
