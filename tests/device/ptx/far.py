@@ -22,8 +22,6 @@ from cydnn.status import CydnnError
 from cydnn.tensor import TensorDesc
 from support import matrix
 
-import watched
-
 FAR = 2 ** 32                                    # elements from the first to the last, at least
 GRAIN = 1024                                     # elements; more than a vector or a box has
 MOST_BYTES = 1 << 39                             # of all operands together: half of the memory
@@ -74,6 +72,9 @@ class FarBuffer:
         values = raw.reshape(-1).view(self.desc.dtype.numpy).reshape(self.desc.dims)
         return self.desc.dtype.decode(values), raw
 
+    def own_bits(self):
+        return np.uint8(0xFF)
+
     def stray_bytes(self, raw) -> int:
         """How many bytes of the allocation were written that are none of the tensor's elements."""
         size, mine = self.desc.dtype.bytes, np.zeros(1, np.int64)
@@ -91,10 +92,10 @@ def reaching(problem):
     names = [name for name, d in problem.operands.items() if d is not None]
     plain, turn = matrix.Guarded, itertools.cycle(names)
 
-    def buffer_of(device, desc, shift):
+    def buffer_of(device, desc, shift, fill):
         name = next(turn)
         if desc.extent <= FAR or desc.dtype.bits < 8:
-            return watched.WatchedBuffer(device, desc, shift)
+            return plain(device, desc, shift, fill)
         made = FarBuffer(device, desc)
         device.arena.far[name] = made.ptr + FAR * desc.dtype.bytes, made.ptr + desc.bytes
         return made
