@@ -59,7 +59,7 @@ class Load:
 
 class Runs:
     """A problem by one engine, in buffers of its own. Two sets of inputs. Before a run every byte that is
-    written is as before the first: what the op keeps, else 0xFF; so is the workspace."""
+    written is as before the first: what the op keeps or adds to, else 0xFF; so is the workspace."""
 
     def __init__(self, problem, engine, device, config=None):
         self.device, self.is_exact = device, "deterministic" in engine.notes
@@ -70,8 +70,9 @@ class Runs:
         outs = [row for i, row in enumerate(rows) if i in written and row[1].bytes]
         self.outs = [(at, d.bytes) for _, d, at in outs]
         self.descs = [problem.operands[name] for name, _, _ in outs]
+        blended = {o for o, (_, beta) in problem.op.blends.items() if problem.op.scalars.get(beta, 0.0)}
         for name, d, at in outs:
-            if name not in problem.op.keeps:
+            if name not in problem.op.keeps | blended:
                 device.memset(at, 0xFF, d.bytes)
         self.fresh, self.sets = self._copies(self.outs), [self._copies(self.ins)]
         for seed, (name, d, at) in enumerate(rows):
