@@ -88,6 +88,14 @@ def places(x, found):
     return found
 
 
+def test_one_that_cannot_be_read(folder):
+    folder.path.unlink()
+    folder.path.symlink_to("/proc/self/mem")                 # whose first page nobody has
+    kernels.reload()
+    with pytest.raises(InternalError, match="^manifest .* must be readable; got Input/output error. Build"):
+        kernels.names()
+
+
 def test_an_image_is_an_object(folder, rows):
     changed = json.loads(json.dumps(rows))
     changed[NAMES[0]]["images"] = {"sm_80": 5}

@@ -208,7 +208,7 @@ class Watch:
     codes: dict = {}                             # of all of them: {code: its sentences}
 
     def __init__(self):
-        self.seen, self.texts = set(), {}
+        self.seen, self.texts, self.entered = set(), {}, set()
 
     def __enter__(self):
         self.before, self.made, watch = sys.gettrace(), CydnnError.__init__, self
@@ -231,6 +231,7 @@ class Watch:
             lines = {line for *_, line in code.co_lines() if line}
             self.codes[code] = [s for s in by_path().get(code.co_filename, ())
                                 if any(s.first <= line <= s.last for line in lines)]
+        self.entered.update(self.codes[code])
         if not self.codes[code] and not code.co_filename.startswith(TESTS):
             return None
         frame.f_trace_lines = False
@@ -257,11 +258,11 @@ class Watch:
                     self.texts[text] = s
 
     def hear(self, text: str, file: str, line: int):
-        """Sentences that ``text`` says, of those whose line is not followed. What Cython raises comes from a
-        line of Python that raises nothing."""
+        """Sentences that ``text`` says, of those whose line is not followed: their function was entered. What
+        Cython raises comes from a line of Python that raises nothing."""
         is_python = line in raising(file)
         self.seen.update(s for s in said() if s.words.search(text)
-                         and not (is_python and s.file.endswith(".pyx")))
+                         and (not is_python if s.file.endswith(".pyx") else s in self.entered))
 
 
 # ---- The page ----

@@ -29,6 +29,7 @@ CALLED = (".func (.param .b32 r) f(.param .b32 a) { ret; }\n"
     ("add.s32 %t, %t, 09;", "expected a whole number; got"),
     ("add.s32 %t, %t, " + "1" * 5000 + ";", "expected a whole number; got"),
     ("add.s32 %t, %t, $$$`;", "expected a PTX token; got '`;"),
+    ("add.u64 %p0, %p0, %t;", "%t must have 8 bytes; got `add.u64 %p0, %p0, %t`"),
     ("mov.u32 5, %t;", "the destination must be a register; got `mov.u32 5, %t`"),
     ("ld.global.u32 %t, %p0;", "a memory operand [register+offset] expected; got `ld.global"),
     ("cp.async.bulk.wait_group %t;", "an integer expected; got `cp.async"),
