@@ -12,6 +12,7 @@ from cydnn.ops import philox
 from cydnn.ops.pointwise import MODES
 
 BACKWARD = [m for m in MODES if m.endswith("_bwd")]
+SLOPES = dict(relu_lower_clip_slope=0.1, elu_alpha=0.7, softplus_beta=1.3, swish_beta=0.8)    # of pointwise
 STEP, EPSILON = 1e-6, 0.1                        # of differences; batch norm's
 
 
@@ -136,7 +137,7 @@ def sampler(problem, gen):
 def pointwise(problem, gen):
     """A backward mode; a drawn one in place of another."""
     mode = problem.op.mode if problem.op.mode in BACKWARD else BACKWARD[gen.integers(len(BACKWARD))]
-    own = dict(facts(problem.op), relu_lower_clip_slope=0.1, elu_alpha=0.7, softplus_beta=1.3, swish_beta=0.8)
+    own = {**facts(problem.op), **SLOPES}
     forward, op = (ops.Pointwise(**{**own, "mode": m}) for m in (mode.replace("_bwd", "_fwd"), mode))
     x = apart(gen, problem.operands["y"].dims)
     x[np.abs(x - 0.75) < 1e-3] += 0.01           # where ReLU is cut
