@@ -17,12 +17,13 @@ import pytest
 from cydnn import device as devices
 from cydnn.status import CydnnError
 
-from support import fills, record, share, witnesses
+from support import again, fills, record, share, witnesses
 
 
 def pytest_configure(config):
     share.begin()
     config.pluginmanager.register(witnesses.Witnesses(), "witnesses")
+    config.pluginmanager.register(again.Again(), "again")
     fills.install()
 
 
