@@ -1,4 +1,5 @@
-"""The line that runs a failed test again, alone, and as it was: its share, its random problems, its examples."""
+"""The line that runs a failed test again, alone, and as it was: its share, its random problems, its
+examples."""
 from __future__ import annotations
 
 import os
