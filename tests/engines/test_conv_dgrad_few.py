@@ -65,7 +65,7 @@ CORNERS = {                                      # what each is there for -> (ro
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner):
     rows, line = CORNERS[corner]

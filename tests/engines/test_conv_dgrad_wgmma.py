@@ -94,7 +94,7 @@ BOXES = {                                        # classes that leave through TM
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("numbers", [plain, blended])
 @pytest.mark.parametrize("corner", BOXES)
 def test_classes_in_boxes(corner, numbers):

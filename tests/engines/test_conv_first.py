@@ -102,6 +102,7 @@ def test_blends(corner):
     hopper.check(FIRST, Problem.parse(CORNERS[corner]), PLAIN, blended)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("seed", [None, 3, 4])
 def test_few_blocks_take_all_rows(seed):
     """Blocks begin within images, and warps run in any order."""

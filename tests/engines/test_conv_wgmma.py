@@ -86,7 +86,7 @@ def test_corners(corner, tile):
         hopper.check(engine, problem, config, blended)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(3)
 @both
 @pytest.mark.parametrize("config", [
     "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
@@ -153,6 +153,7 @@ COPIED = ["conv_fprop x=2x72x5x6:bf16@2160,1,432,72 w=24x72x2x3:bf16 y=2x24x4x4:
           "conv_dgrad n1c20h4w4 k8r2s2 f16 nhwc"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("line", COPIED)
 def test_filters_that_tma_cannot_read_are_copied(line):
     problem = Problem.parse(line)
