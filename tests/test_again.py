@@ -79,8 +79,9 @@ def test_each_failure_is_repeated_by_its_line(place, capsys, monkeypatch):
     lines, said = run(capsys)
     assert len(lines) == len(said) == 5 and all(said.values())
     for line in lines:
-        *settings, python, _, pytest_, test = shlex.split(line)[1:]
-        assert (python, pytest_) == ("python", "pytest") and {"CYDNN_SEED=77", "CYDNN_CALLS=1 2"} <= {*settings}
+        *settings, python, _, module, test = shlex.split(line)[1:]
+        assert (python, module) == ("python", "pytest")
+        assert {"CYDNN_SEED=77", "CYDNN_CALLS=1 2"} <= {*settings}
         assert run(capsys, test) == ([line], {test: said[test]})
 
 
