@@ -68,6 +68,15 @@ def _blends_from_memory(graph, node, operand) -> bool:
     return any(isinstance(v, FromTensor) and not graph.tensors[v.uid].is_by_value for v in values)
 
 
+def _cast(graph, node) -> set:
+    """The operands that are not of the math type. Outputs that blend go together: they may share a number,
+    which then counts in the casts and no more in the node."""
+    found = {o for o, uid in node.operands.items()
+             if graph.tensors[every(uid)[0]].dtype is not BY_NAME[node.op.math]
+             or _blends_from_memory(graph, node, o)}
+    return found | node.operands.keys() & node.op.blends.keys() if found & node.op.blends.keys() else found
+
+
 def cast(graph: Graph, number: int) -> Graph | None:
     """The graph with a node that computes in its math type, between casts of its operands; None where there
     is nothing to cast, or what an output held would have to be. What is added to goes through the last cast,
@@ -76,11 +85,10 @@ def cast(graph: Graph, number: int) -> Graph | None:
     math, tensors = BY_NAME[node.op.math], {**graph.tensors}
     if isinstance(node.op, Pointwise) or node.op.variadic:
         return None
-    swapped, casts, scalars = {}, [], dict(node.scalars)
+    swapped, casts, scalars, to_cast = {}, [], dict(node.scalars), _cast(graph, node)
     for operand, uid in node.operands.items():
         tensor = graph.tensors[every(uid)[0]]
-        if (operand in node.op.fixed or tensor.is_by_value
-                or tensor.dtype is math and not _blends_from_memory(graph, node, operand)):
+        if operand in node.op.fixed or tensor.is_by_value or operand not in to_cast:
             continue
         mine = swapped[operand] = next(fresh)
         desc = TensorDesc(math, tensor.dims, tensor.desc.like(tensor.dims, dtype=math).strides)

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from nodes import binary, t, unary, v
+from cydnn.bench import graph_of
 from cydnn.device import get
 from cydnn.device.facts import KNOWN
 from cydnn.graph import FromTensor, Graph, Node, Region, rules
@@ -19,10 +20,11 @@ from cydnn.graph.lower import cast, lowered
 from cydnn.graph.rules import recognised
 from cydnn.heuristics import Wish, best
 from cydnn.ops import (OPS, BatchNormInference, BatchNormTraining, ConvBgrad, Matmul, Op, Pointwise,
-                       Reduction, ScaleTensor, SoftmaxFwd)
+                       Problem, Reduction, ScaleTensor, SoftmaxFwd)
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
-from support import graphs
+from support import graphs, matrix
+from support.buffers import FILLS
 from support.draw import draw
 from support.matrix import inputs_for
 
@@ -112,6 +114,23 @@ def test_a_cast_is_around_what_is_not_of_the_math_type():
     assert product.scalars == dict(alpha=1.0, beta=0.0)
     assert c.scalars == dict(alpha=Scalar((3, "alpha"), 0.5), beta=Scalar((3, "beta"), 2.0))
     assert {between.tensors[u].dtype.name for u in product.operands.values()} == {"f32"}
+
+
+@pytest.mark.parametrize("line", [
+    "divisive_norm_bwd x=2x3x4x4 dy=2x3x4x4:i8 dx=2x3x4x4 dmeans=2x3x4x4:f64 window=2",
+    "divisive_norm_bwd x=2x3x4x4 dy=2x3x4x4 dx=2x3x4x4:f64 dmeans=2x3x4x4 window=2",
+    "spatial_sampler_bwd x=1x2x4x4 dy=1x2x3x3 grid=1x3x3x2 dx=1x2x4x4 dgrid=1x3x3x2:f64",
+    "batch_norm_bwd x=3x4x5x2 dy=3x4x5x2 scale=1x4x1x1 mean=1x4x1x1 rstd=1x4x1x1 dx=3x4x5x2 "
+    "dscale=1x4x1x1:f64 dbias=1x4x1x1"])
+def test_outputs_that_blend_are_cast_together(line):
+    """They may share a number, and it counts once."""
+    problem = Problem.parse(line)
+    numbers = {name: 2.0 if name.startswith("alpha") else value for name, value in problem.op.scalars.items()}
+    between = cast(graph_of(problem, numbers), 0)
+    node = next(n for n in between.nodes if n.op == problem.op)
+    assert {between.tensors[node.operands[name]].kind for name in node.op.blends} == {"virtual"}
+    outcome = matrix.run(problem, get("ptx:sm_80"), scalars=numbers)
+    assert list(outcome.ran) == ["composite"] and not outcome.findings, outcome
 
 
 def test_what_has_nothing_to_cast():
@@ -221,7 +240,8 @@ def test_a_graph_with_other_numbers_only_resembles(rule, seed):
             found = recognised_alone(other)
             if found is not None:
                 own.add((number, name))
-                (want,), (got,) = (graphs.run(g, values, get("numpy")).values() for g in (other, found))
+                (want,), (got,) = (graphs.run(g, values, get("numpy"), fill=FILLS[0]).values()
+                                   for g in (other, found))
                 np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
                 assert found.nodes[0].scalars[name] == 0.25      # what beta blends with is NaN here
     assert own == {(len(graph.nodes) - 1, "alpha"), (len(graph.nodes) - 1, "beta")}

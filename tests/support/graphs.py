@@ -286,17 +286,18 @@ FORMS = {ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.M
 
 # ---- Running ----
 
-def run(graph, values, device, wish=ANYTHING) -> dict:
+def run(graph, values, device, wish=ANYTHING, fill=None) -> dict:
     """{uid: what a graph writes} of the cheapest plan. Numbers given at execute have their defaults."""
-    return execute(plan.made(best(graph, device.facts, wish), device), values)
+    return execute(plan.made(best(graph, device.facts, wish), device), values, fill)
 
 
-def execute(built, values) -> dict:
-    """{uid: what the graph of a plan writes}, on guarded buffers."""
+def execute(built, values, fill=None) -> dict:
+    """{uid: what the graph of a plan writes}, on guarded buffers. ``fill``: of what is not written; drawn
+    where none is given."""
     graph, device = built.graph, built.device
     written = {u for n in graph.nodes for u in n.writes}
     key = str(graph.key)
-    fill = fill_of(key)
+    fill = fill_of(key) if fill is None else fill
     buffers = {t.uid: Guarded(device, t.desc, shift_of(t.label, t.desc, t.alignment, key), fill)
                for t in built.slots}
     for uid, buffer in buffers.items():
