@@ -1,7 +1,7 @@
 """Calls that nobody should make, by the million: what may come out of each is a result, or an exception of
 the library's own, a TypeError or a ValueError, whose sentence names function and argument.
 
-    python -m support.hostile --calls 1000000 --seed 7        # from tests/
+    python -m support.hostile --calls 1000000 --seed 7        # from tests/; --api files: those alone
 
 A round is one attack of a kind (``rounds.ROUNDS``): single calls, a sequence over v5 descriptors or
 pygraphs, a text, a file. Its number and the seed draw all that it does, so that one line repeats it. Rounds

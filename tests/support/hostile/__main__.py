@@ -13,10 +13,12 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=10 ** 5)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--rounds", help="these alone, in this process: 5, or 5:9 for 5 to 8")
+    parser.add_argument("--api", choices=["v5", "pygraph", "cydnn", "texts", "files"], help="this alone")
     args = parser.parse_args()
+    api = ["--api", args.api] if args.api else []
     if args.rounds:
-        return worker.main(["--seed", str(args.seed), "--rounds", args.rounds])
-    found = run.attack(args.calls, args.seed, say=lambda text: print(text, file=sys.stderr, flush=True))
+        return worker.main(["--seed", str(args.seed), "--rounds", args.rounds, *api])
+    found = run.attack(args.calls, args.seed, child=(*run.CHILD, *api), say=lambda text: print(text, file=sys.stderr, flush=True))
     print(found.table())
     return 1 if found.findings else 0
 

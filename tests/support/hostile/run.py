@@ -60,8 +60,9 @@ def attack(calls: int, seed: int, child=CHILD, batch=BATCH, say=lambda text: Non
     return result
 
 
-def line_of(seed, rounds) -> str:
-    return f"python -m support.hostile --seed {seed} --rounds {rounds}"
+def line_of(child, seed, rounds) -> str:
+    api = f"--api {child[-1]} " if "--api" in child else ""
+    return f"python -m support.hostile {api}--seed {seed} --rounds {rounds}"
 
 
 def ended(lines) -> dict | None:
@@ -96,7 +97,7 @@ def _add(result, child, first, finding):
     lines = _child(child, result.seed, finding.round, finding.round + 1)[1]
     has_it = any(row.get("what") == finding.what for row in lines) or (
         ended(lines) is None and finding.what.startswith(("hangs", "crashes")))
-    finding.line = line_of(result.seed, finding.round if has_it else f"{first}:{finding.round + 1}")
+    finding.line = line_of(child, result.seed, finding.round if has_it else f"{first}:{finding.round + 1}")
     result.findings[finding.what] = finding
 
 

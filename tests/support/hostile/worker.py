@@ -24,6 +24,7 @@ def main(words=None, table=None) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--rounds", type=numbers, required=True)
+    parser.add_argument("--api")
     parser.add_argument("--place")
     parser.add_argument("--calls", type=int, default=sys.maxsize)
     args = parser.parse_args(words)
@@ -40,7 +41,7 @@ def main(words=None, table=None) -> int:
             say(attack, what)
             said.add(what)
         return calls < args.calls
-    attack.run(table or rounds(), args.rounds, goes_on)
+    attack.run(table or rounds(args.api), args.rounds, goes_on)
     for what in attack.found.keys() - said:
         say(attack, what)
     attack.close()
@@ -49,9 +50,9 @@ def main(words=None, table=None) -> int:
     return 1 if attack.found else 0
 
 
-def rounds() -> list:
+def rounds(api) -> list:
     from .rounds import ROUNDS                   # it imports the whole library
-    return ROUNDS
+    return [row for row in ROUNDS if api in (None, row[0])]
 
 
 def say(attack, what):
