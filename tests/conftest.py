@@ -21,6 +21,7 @@ from support import again, fills, record, share, witnesses
 
 
 def pytest_configure(config):
+    gc.set_threshold(20_000, 50, 100)            # decoded kernels are many objects, none of them garbage
     share.begin()
     config.pluginmanager.register(witnesses.Witnesses(), "witnesses")
     config.pluginmanager.register(again.Again(), "again")
