@@ -18,7 +18,8 @@ def main() -> int:
     api = ["--api", args.api] if args.api else []
     if args.rounds:
         return worker.main(["--seed", str(args.seed), "--rounds", args.rounds, *api])
-    found = run.attack(args.calls, args.seed, child=(*run.CHILD, *api), say=lambda text: print(text, file=sys.stderr, flush=True))
+    found = run.attack(args.calls, args.seed, child=(*run.CHILD, *api),
+                       say=lambda text: print(text, file=sys.stderr, flush=True))
     print(found.table())
     return 1 if found.findings else 0
 
