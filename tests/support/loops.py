@@ -120,18 +120,22 @@ FOLDS = {
 }
 
 
+EMPTY = dict(mul=1.0, mul_no_zeros=1.0, min=math.inf, max=-math.inf, avg=math.nan)
+
+
 def reduction(op, a, shapes):
     x, y = a["x"], np.empty(shapes["y"])
     for at in np.ndindex(y.shape):
         cut = tuple(slice(None) if m == 1 else i for i, m in zip(at, y.shape))
-        y[at] = FOLDS[op.mode](x[cut].ravel().tolist())
+        values = x[cut].ravel().tolist()
+        y[at] = FOLDS[op.mode](values) if values else EMPTY.get(op.mode, 0.0)
     return dict(y=y)
 
 
 def _rows(op, x):
     """Index of every row of a softmax."""
     along = (op.axis,) if op.mode == "channel" else range(1, x.ndim)
-    for at in np.ndindex(*[1 if d in along else n for d, n in enumerate(x.shape)]):
+    for at in np.ndindex(*[1 if d in along else n for d, n in enumerate(x.shape)]) if x.size else ():
         yield tuple(slice(None) if d in along else i for d, i in enumerate(at))
 
 
@@ -177,7 +181,7 @@ def _divisor(op, cells, dims):
 def pooling_fwd(op, a, shapes):
     x, y = a["x"], np.empty(shapes["y"])
     for at, where in _windows(op, x):
-        cells = x[where].reshape(*x.shape[:2], -1)
+        cells = x[where].reshape(*x.shape[:2], math.prod(x[where].shape[2:]))
         if op.mode == "max":
             pick = np.maximum if op.nan == "propagate" else np.fmax
             y[at] = pick.reduce(cells, -1) if cells.shape[-1] else np.nan
