@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "graph"))
 from nodes import binary, t, unary, v
 from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
-from cydnn.engines import BY_INDEX, COMPOSITE, Config
-from cydnn.graph import FromTensor, Graph, Node
+from cydnn.engines import BY_INDEX, COMPOSITE, Config, engines_for
+from cydnn.graph import FromTensor, Graph, Match, Node
 from cydnn.heuristics import ANYTHING, Choice, Wish, best, candidates, parse
 from cydnn.heuristics.cover import in_order
 from cydnn.ops import ConvFprop, ConvWgrad, Pointwise, Problem, Reduction, SoftmaxFwd
@@ -114,6 +114,18 @@ def test_engines_that_may_and_may_not_be_used():
     assert all(engine.index == 108 for engine, _ in caught.value.facts["reasons"])
     with pytest.raises(NotSupported, match="conv_fprop: no engine takes .*: none is wished for"):
         best(of(CONV), H200, Wish(engines=(199,)))
+
+
+def test_every_engine_that_takes_a_node_is_a_candidate():
+    """Each once, in its best configuration, but for those that give other numbers."""
+    for line in (CONV, "matmul 256x512 512x256 f16", "softmax_fwd 64x1000 f16"):
+        graph = of(line)
+        match = Match.single(graph, 0)
+        takers = [e for e in engines_for(match.op) if not e.only_for and e.accepts(match, H200)]
+        found = candidates(graph, H200)
+        assert len(found) == len(takers) > 2
+        assert {(c.engine, c.us) for c in found} == {
+            (e, e.cost(match, H200, e.best(match, H200))) for e in takers}
 
 
 def test_notes():

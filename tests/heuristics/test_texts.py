@@ -42,6 +42,7 @@ WRONG = [
     ("part 0 1 2", "part 0 1 " + "2" * 5000, "a line must be"),
     (": 110", ": ²", "a line must be"),
     ("part 0 1 2", "lower ²\npart 0 1 2", "lower must name one of the nodes 0 to 2"),
+    ("part 0 1 2", "part 0 1 two 2", "a line must be"),
     ("part 0 1 2", "cast 1\npart 0 1 2", "has nothing to cast"),
     ("part 0 1 2", "lower 9\npart 0 1 2", "lower must name one of the nodes 0 to 2"),
     ("part 0 1 2: 110 tile=m128n64", "", "every node must be in one part; got conv_fprop .node 0. in 0"),
@@ -68,6 +69,13 @@ def test_nodes_that_are_not_one_region_are_refused():
     graph = graphs.softmax_of_scores()
     with pytest.raises(BadParam, match="its nodes must be matmul and what is fused around it"):
         parse("part 0 2: 180 tile=t32x32 splits=1\npart 1: 280\npart 3: 270\npart 4: 280\npart 5: 270", graph,
+              H200)
+
+
+def test_pointwise_nodes_apart_are_no_region():
+    graph = graphs.softmax_of_scores()
+    with pytest.raises(BadParam, match="its nodes must be one region; got 'part 2 5: 270'"):
+        parse("part 0: 180 tile=t32x32 splits=1\npart 1: 280\npart 2 5: 270\npart 3: 270\npart 4: 280", graph,
               H200)
 
 
