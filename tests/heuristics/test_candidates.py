@@ -153,6 +153,16 @@ def test_workspace_limits():
         best(of("conv_wgrad n64c64h56w56 k64r3s3 pad1 f16"), H200, Wish(engines=(151,), workspace_bytes=0))
 
 
+def test_the_least_workspace_that_is_said_is_enough():
+    graph, ask = of("conv_wgrad n64c64h56w56 k64r3s3 pad1 f16"), Wish(engines=(151,), workspace_bytes=0)
+    with pytest.raises(NotSupported, match="the least is") as caught:
+        best(graph, H200, ask)
+    least = int(str(caught.value).split("the least is ")[1].split()[0])
+    assert best(graph, H200, replace(ask, workspace_bytes=least)).workspace_bytes == least
+    with pytest.raises(NotSupported, match=f"the least is {least} bytes"):
+        best(graph, H200, replace(ask, workspace_bytes=least - 1))
+
+
 def test_the_fallback_is_node_by_node():
     tail = [binary(3, 4, 5), unary(5, 6, "relu_fwd")]
     graph = conv(tail=tail, b=t(4, (1, 64, 1, 1)), s=v(5, IMAGE, layout="nhwc"),
@@ -164,6 +174,19 @@ def test_the_fallback_is_node_by_node():
     assert best(graph, H200, Wish(engines=(COMPOSITE.index,))) == choice
     assert best(of(CONV), H200, FALLBACK).engine.index == 117            # of one node nothing is composed
     assert choice in candidates(graph, H200)
+
+
+def test_a_configuration_of_an_engine_that_has_none():
+    with pytest.raises(BadParam, match=r"config of \S+ must be one of \(none\); got depth=2"):
+        best(of("softmax_fwd 64x64 f16"), H200, Wish(engines=(211,), config=Config(depth=2)))
+
+
+def test_without_engines_for_each_node_nothing_is_composed():
+    graph = conv(tail=[unary(3, 4, "relu_fwd")], y=t(4, IMAGE, "f16", layout="nhwc"))
+    found = candidates(graph, H200, Wish(engines=(110,)))
+    assert [[part.engine.index for part in c.parts] for c in found] == [[110]]
+    with pytest.raises(NotSupported):
+        best(graph, H200, Wish(engines=(110,), mode="fallback"))
 
 
 def test_configurations():
