@@ -55,23 +55,31 @@ def cheapest(offers: Offers, allows=lambda part: True) -> list[Part] | None:
 
 
 def _anchor_covers(offers: Offers, allows) -> list:
-    """[(microseconds, parts)] that cover every anchor, the cheapest first. No part has two of them."""
+    """[(microseconds, parts)] that cover every anchor, the cheapest first."""
     states = {0: (0.0, ())}
     for number in offers.anchors:
         found: dict = {}
         for covered, (us, parts) in states.items():
+            if covered >> number & 1:
+                _keep(found, covered, us, parts)
+                continue
             for part in offers.anchored(number):
                 mask = part.region.mask
                 if mask & covered or not allows(part):
                     continue
                 if _better(found, covered | mask, us + part.us) and _is_open(offers.graph, (*parts, part)):
-                    found[covered | mask] = us + part.us, (*parts, part)
+                    _keep(found, covered | mask, us + part.us, (*parts, part))
         states = _cheapest_states(offers, found)
     return sorted(states.values(), key=lambda state: state[0])
 
 
 def _better(states, covered, us) -> bool:
     return covered not in states or us < states[covered][0]
+
+
+def _keep(states, covered, us, parts):
+    if _better(states, covered, us):
+        states[covered] = us, parts
 
 
 def _is_open(graph, parts) -> bool:
