@@ -30,7 +30,13 @@ problems = ["""conv_fprop n2c3h13w150 k72r3s7 stride=2 dilation=2,1 pre_pad=3,2 
             """conv_fprop x=2x3x9x11:{T}@1000,1,80,5 w=21x3x2x3:{T}@24,1,12,4 y=2x21x5x9:{T}@2000,45,9,1 \
                stride=2,1 pre_pad=1,0 mode=convolution""",
             """conv_fprop n3c1w300 k64s20 stride=8 pad=7 {T} nhwc""",
-            """conv_fprop n1c3h23w70 k24r5s11 stride=4 pad=2 {T} nhwc"""]
+            """conv_fprop n1c3h23w70 k24r5s11 stride=4 pad=2 {T} nhwc""",
+            "conv_fprop n2c2h3w33 k72r1s16 stride=2,8 {T} nhwc",
+            "conv_fprop n2c1h3w70 k64r2s1 stride=2,2 pad=3 {T} nhwc",
+            "conv_fprop n2c1h3w9 k24r1s1 stride=1,8 pad=3 {T} nhwc",
+            "conv_fprop n1c3h5w9 k8r1s5 stride=2,8 pad=3 {T} nhwc",
+            "conv_fprop n2c8h5w33 k16r3s16 stride=1,8 {T} nhwc",
+            "conv_fprop n1c8h5w20 k64r2s7 stride=2,1 {T} nhwc"]
 @*/
 // m = outputs of a row of y, n = its channels, k = for each row of filters the chunks of a window
 // (first.cuh), in pairs. Output o reads pixel o * stride - (top, left) + (r * dilation_h, s) for tap (r, s).

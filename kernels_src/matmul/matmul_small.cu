@@ -18,6 +18,8 @@ problems = ["matmul a=7x{SIZE}x24 b=7x24x{SIZE} c=7x{SIZE}x{SIZE} {T}",
             "matmul a=2x3x{SIZE - 3}x21 b=2x1x21x13@273,273,1,21 c=2x3x{SIZE - 3}x13 {T}",
             """matmul a=5x{SIZE - 5}x20:{T}@{20 * SIZE},1,{SIZE} b=5x20x{SIZE - 7}:{T}\
 @{20 * SIZE},1,20 c=5x{SIZE - 5}x{SIZE - 7}:{T}@{SIZE * SIZE},1,{SIZE}""",
+            """matmul a=3x{SIZE - 2}x21:{T}@{21 * (SIZE - 2)},1,{SIZE - 2} b=3x21x{SIZE - 1} \
+               c=3x{SIZE - 2}x{SIZE - 1} {T}""",
             "matmul a=3x2x0 b=3x0x8 c=3x2x8 {T}"]
 @*/
 // The depth may be summed in any order, if both operands agree: lane 4g + t has four neighbours of the depth,

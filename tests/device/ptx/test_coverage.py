@@ -142,7 +142,7 @@ def cover(device, name) -> list[str]:
 
 # Less than that has run of these, in minutes: their contracts need problems that are smaller and reach more.
 LONG = ("rnn/rnn_persist.cu", "rnn/rnn_persist_bwd.cu", "conv/conv_wgmma.cu", "conv/conv_wgrad_wgmma.cu",
-        "conv/conv_first.cu", "matmul/matmul_wgmma.cu", "matmul/matmul_small.cu")
+        "matmul/matmul_wgmma.cu")
 TWICE = share.of(SOURCES, len(SOURCES) // 3, "two images")
 SLOW = pytest.mark.xfail(run=False, reason="takes minutes")
 
