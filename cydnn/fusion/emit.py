@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..kernels.expressions import ceil_div
 from .functions import find
 from .program import Program
-from .registers import Mark, Registers, literal
+from .registers import MOVED, Mark, Registers, literal
 from .rules import CONVERT, COORDINATE, STORAGE
 
 LINE = 128                                       # bytes of the L2 cache
@@ -79,12 +79,22 @@ class Emitter:
 
     # ---- Coordinates ----
 
-    def _source(self, name: str, lane: int | None) -> str:
-        """The 32-bit register of a key of the mark, or of a digit; of one lane, where each has its own."""
+    def _key(self, name: str, plus: int) -> str:
+        """The register of a key of the mark, and so many elements behind it."""
+        register = self.mark.offsets[name]
+        if not plus or name not in MOVED:
+            return register
+        kind, op = ("b64", "add.s64") if name == "off" else ("b32", "add.u32")
+        return self._once((name, "plus"), lambda: self._op(kind, f"{name}p", op, register, plus))
+
+    def _source(self, name: str, lane: int | None, plus: int | None = None) -> str:
+        """The 32-bit register of a key of the mark, or of a digit; of one lane, where each has its own. A key
+        as the mark moves it, or by ``plus``."""
+        plus = self.mark.plus if plus is None else plus
         if name == "at":
-            return self._once(name, lambda: self._op("b32", "at", "cvt.u32.u64", self.mark.offsets["off"]))
+            return self._once(name, lambda: self._op("b32", "at", "cvt.u32.u64", self._key("off", plus)))
         if name in self.mark.offsets:
-            first = self.mark.offsets[name]
+            first = self._key(name, plus)
             if not lane:
                 return first
             return self._once((name, lane), lambda: self._op("b32", f"{name}l{lane}", "add.u32", first, lane))
@@ -144,29 +154,35 @@ class Emitter:
         size, stem = max(bits // 8, 1), f"{tensor}x{'' if lane is None else lane}_"
         address = self._base(tensor) if bits >= 8 else self._op("b64", stem + "z", "mov.b64", 0)
         for i, (source, stride) in enumerate(extra.at.terms):
-            name = f"{stem}{i}"
+            name, plus = f"{stem}{i}", 0 if bits >= 8 else self.mark.plus
             if source == "off":
-                address = self._op("b64", name, "mad.lo.s64", self.mark.offsets["off"], size, address)
+                address = self._op("b64", name, "mad.lo.s64", self._key(source, plus), size, address)
             elif isinstance(stride, int):
-                found = self._source(source, lane)
+                found = self._source(source, lane, plus)
                 address = self._op("b64", name, "mad.wide.u32", found, stride * size, address)
             else:
                 wide = self._op("b64", name + "w", "cvt.u64.u32", self._source(source, lane))
                 address = self._op("b64", name, "mad.lo.s64", wide, self._number(stride), address)
         return address
 
+    def _beyond(self, extra) -> int:
+        """Bytes from the address of a tensor to where the mark moves it."""
+        moved = [stride for key, stride in extra.at.terms if key in MOVED and isinstance(stride, int)]
+        return self.mark.plus * sum(moved) * (STORAGE[extra.dtype].bits // 8)
+
     def _elements(self, tensor: str) -> list[tuple[str, int]]:
         """(address register, bytes or bits from it) of every lane."""
         extra = self.program.tensors[int(tensor[1:])]
-        lanes, bits = extra.at.lanes, STORAGE[extra.dtype].bits
+        lanes, bits, more = extra.at.lanes, STORAGE[extra.dtype].bits, self._beyond(extra)
         if lanes == "each":
-            return [(self._place(tensor, i), 0) for i in range(self.lanes)]
+            return [(self._place(tensor, i), more) for i in range(self.lanes)]
         first = self._place(tensor)
         if isinstance(lanes, int):
-            return [(first, i * lanes * max(bits // 8, 1)) for i in range(self.lanes)]
-        found = [(first, 0)]
+            return [(first, more + i * lanes * max(bits // 8, 1)) for i in range(self.lanes)]
+        found = [(first, more)]
         for i in range(1, self.lanes):
-            found.append((self._op("b64", f"{tensor}n{i}", "add.s64", found[-1][0], self._number(lanes)), 0))
+            at = self._op("b64", f"{tensor}n{i}", "add.s64", found[-1][0], self._number(lanes))
+            found.append((at, more))
         return found
 
     # ---- Memory ----
@@ -178,11 +194,15 @@ class Emitter:
             self.values[tensor] = self._convert(row.widen[self.math], tensor, self._load_bits(tensor))
             return
         count = self.lanes if at.lanes else 1
-        where, raw = self._elements(tensor)[:count], self.registers.lanes(row.register, tensor + "r", count)
+        in_words = count > 1 and at.vector > 1 and self.math in row.halves
+        kind, stem = ("." + self.math, tensor) if in_words else (row.register, tensor + "r")
+        where, found = self._elements(tensor)[:count], self.registers.lanes(kind, stem, count)
         for first, width in chunks(count, at.vector, row.bytes):
             address, offset = where[first]
-            self._move("ld", row, f"[{address}+{offset}]", raw[first:first + width], f"{tensor}w{first}")
-        self.values[tensor] = (self._convert(row.widen[self.math], tensor, raw) * self.lanes)[:self.lanes]
+            self._move("ld", row, f"[{address}+{offset}]", found[first:first + width], f"{tensor}w{first}",
+                       in_words)
+        found = found if in_words else self._convert(row.widen[self.math], tensor, found)
+        self.values[tensor] = (found * self.lanes)[:self.lanes]
 
     def _load_bits(self, tensor: str) -> list[str]:
         """One register a lane, 0 or 1."""
@@ -208,8 +228,9 @@ class Emitter:
         at = self._op("b64", stem + "a", "add.s64", self._base(tensor), at)
         return at, self._op("b32", stem + "t", "and.b32", low, 7), self.registers.new(".b32", stem + "b")
 
-    def _move(self, way, row, address, elements, stem):
-        """Load or store neighbours in one access. 16-bit elements travel in pairs, single bytes in fours."""
+    def _move(self, way, row, address, elements, stem, in_words=False):
+        """Load or store neighbours in one access. 16-bit elements travel in pairs, single bytes in fours.
+        ``in_words``: they are widened from there."""
         count = len(elements)
         if count > 1 and row.bytes < 4:
             per = 4 // row.bytes
@@ -223,13 +244,16 @@ class Emitter:
         if way == "ld":
             self.lines.append(f"ld.global.{many}{kind} {joined}, {address};")
             for word, group in zip(words, groups):
-                self._split(row, word, group)
+                self._split(row, word, group, in_words)
         else:
             for word, group in zip(words, groups):
                 self._join(row, word, group)
             self.lines.append(f"st.global.{many}{kind} {address}, {joined};")
 
-    def _split(self, row, word, group):
+    def _split(self, row, word, group, in_words):
+        if in_words:
+            self.lines += [half.format(d=d, s=word) for d, half in zip(group, row.halves[self.math])]
+            return
         if row.bytes == 2:
             self.lines.append(f"mov.b32 {{{group[0]}, {group[1]}}}, {word};")
             return

@@ -13,6 +13,7 @@ from ..status import InternalError
 
 MARK = re.compile(r"// @fuse\.(\w+) ([^;\n]*);")
 _DECLARED = re.compile(r"\.reg \.(\w+)\s+(%\w+?)<\d+>")
+MOVED = ("off", "col")                           # keys
 _BITS = {"f32": "f32", "b32": "f32", "f64": "f64", "b64": "f64"}
 
 
@@ -36,11 +37,12 @@ class Registers:
 
 @dataclass(frozen=True)
 class Mark:
-    """One mark: the registers of the values and their type,
-    and the registers of offset and coordinates by key."""
+    """One mark: the registers of the values and their type, and the registers of offset and coordinates by
+    key. Those of ``MOVED`` stand for ``plus`` more than they have, so that neighbouring marks share them."""
     values: tuple
     offsets: dict
     type: str = "f32"
+    plus: int = 0
 
     @classmethod
     def read(cls, text: str, declared: dict) -> "Mark":
@@ -48,9 +50,9 @@ class Mark:
         words = dict(word.partition("=")[::2] for word in text.split())
         if "v" not in words:
             return cls((), words)
-        values = tuple(words.pop("v").split(","))
+        values, plus = tuple(words.pop("v").split(",")), int(words.pop("plus", 0))
         kind = "i32" if words.pop("int", None) is not None else type_of(values[0], declared)
-        return cls(values, words, kind)
+        return cls(values, words, kind, plus)
 
 
 def declared_types(text: str) -> dict[str, str]:

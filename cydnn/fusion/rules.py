@@ -7,7 +7,7 @@ The math type "i32" is for values that are only moved on their way into sums of 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Storage:
     widen: dict                                  # math type -> lines
     narrow: dict                                 # math type -> lines
     narrow_75: dict | None = None                # the same before sm_80
+    halves: dict = field(default_factory=dict)   # math type -> both elements of a loaded word, widened
 
     @property
     def bytes(self) -> int:
@@ -112,7 +113,8 @@ STORAGE = {
                     {"f32": "cvt.rn.bf16.f32 {d}, {s};", "f64": _ODD + "cvt.rn.bf16.f32 {d}, f;",
                      "i32": _ODD_32 + "cvt.rn.bf16.f32 {d}, f;"},
                     {"f32": _BF16_75 % (("{s}",) * 3), "f64": _ODD + _BF16_75 % (("f",) * 3),
-                     "i32": _ODD_32 + _BF16_75 % (("f",) * 3)}),
+                     "i32": _ODD_32 + _BF16_75 % (("f",) * 3)},
+                    {"f32": ("shl.b32 {d}, {s}, 16;", "and.b32 {d}, {s}, 0xffff0000;")}),
     "f8_e4m3": Storage(8, ".b32", "u8", **_f8(3, 7, 0x7E, 0x7F)),
     "f8_e5m2": Storage(8, ".b32", "u8", **_f8(2, 15, 0x7B, 0x7F)),
     "i8": Storage(8, ".b32", "s8", **_integer(-128, 127)),

@@ -1,6 +1,7 @@
 """What the fusion tests share: the kernel they splice into, programs to splice, and what these mean."""
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
@@ -80,10 +81,23 @@ def meaning(name, v, t):
     return (v + bits) * (2.0 * col) + apart, {}
 
 
-def run(device, name, v, values):
+def moved(text: bytes, plus: int) -> bytes:
+    """The kernel with a second mark, for columns from ``plus`` on: off and col are so much less, and it says
+    so."""
+    mark = re.search(rb"\t// @fuse\.epilogue (.*) off=(%\w+) (.*)col=(%\w+);\n", text)
+    values, off, rest, col = mark.groups()
+    other = (b"{\n.reg .pred %%first_0;\n.reg .b64 %%less_0;\n.reg .b32 %%less_1;\n"
+             b"setp.lt.u32 %%first_0, %s, %d;\n@%%first_0 bra $L__first;\nsub.s64 %%less_0, %s, %d;\n"
+             b"sub.s32 %%less_1, %s, %d;\n\t// @fuse.epilogue %s off=%%less_0 %scol=%%less_1 plus=%d;\n"
+             b"bra $L__both;\n}\n$L__first:\n%s$L__both:\n")
+    other %= (col, plus, off, plus, col, plus, values, rest, plus, mark[0])
+    return text[:mark.start()] + other + text[mark.end():]
+
+
+def run(device, name, v, values, text=TEXT):
     """(v behind the program, {number of a tensor: what lies there}) on the interpreter."""
     program, pointers, scalars = PROGRAMS[name], [], []
-    text = splice(TEXT, KERNEL, {"epilogue": program}).decode()
+    text = splice(text, KERNEL, {"epilogue": program}).decode()
     module = parse.module(text, f"{name}.ptx")
     code = Code(module,
                 parse.Program(module, "marked"), {n: device._variable(*x) for n,

@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fusion_rules import (COL, COLS, DIVISORS, GOLDEN, KERNEL, OFF, PROGRAMS, PTXAS, ROWS, SCALARS, TEXT,
                           all_modes, assemble,
-                          functions, meaning, run)
+                          functions, meaning, moved, run)
 from cydnn import kernels
 from cydnn.device.ptx import PtxDevice
 from cydnn.dtypes import BY_NAME
@@ -52,8 +52,9 @@ def test_golden(name):
     assert got == path.read_text()
 
 
+@pytest.mark.parametrize("text", [TEXT, moved(TEXT, 24)], ids=["golden", "moved"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_golden_computes_what_it_says(name):
+def test_golden_computes_what_it_says(name, text):
     """On the interpreter, against NumPy."""
     rng, values = np.random.default_rng(3), []
     v = rng.integers(-64, 65, (ROWS, COLS)) / 8
@@ -62,7 +63,7 @@ def test_golden_computes_what_it_says(name):
         count = 512 if bits or "d1" in str(extra.at) else ROWS * COLS
         raw = rng.integers(0, 2, count) if bits else rng.integers(-32, 33, count) / 4
         values.append(BY_NAME[extra.dtype].round(raw))
-    out, stored = run(PtxDevice("sm_75"), name, v, values)
+    out, stored = run(PtxDevice("sm_75"), name, v, values, text)
     want, want_stored = meaning(name, v, values)
     rtol, atol = 2e-6 if name == "bias_gelu_fast" else 0, 1e-6 if "gelu" in name else 0
     np.testing.assert_allclose(out, want, rtol=rtol, atol=atol)
@@ -70,6 +71,16 @@ def test_golden_computes_what_it_says(name):
     for i, want in want_stored.items():
         kind = BY_NAME[PROGRAMS[name].tensors[i].dtype]
         np.testing.assert_array_equal(stored[i].reshape(v.shape), kind.round(np.asarray(want, float)))
+
+
+def test_moved_marks_share_an_address():
+    """What lies beyond is in the access: two marks compute the same address."""
+    pairs = b"".join(b"\t// @fuse.pairs v=%%f1,%%f2 off=%%rd3 col=%%r2 plus=%d;\n" % plus for plus in (8, 16))
+    text = TEXT.replace(b"\t// @fuse.epilogue", pairs + b"\t// @fuse.epilogue")
+    got = splice(text, KERNEL, {"epilogue": PROGRAMS["bias_relu"]}).decode()
+    address, *others = re.findall(r"mad\.wide.*", got)
+    assert len(others) == 2 and address == others[0]
+    assert re.findall(r"ld\.global\.v2\.f32 .*\+(\d+)\];", got) == ["32", "64"]
 
 
 @needs_ptxas
