@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from cydnn import device as devices
+from cydnn import device as devices, plan
 from cydnn.status import CydnnError
 
 from support import again, fills, record, share, witnesses
@@ -47,6 +47,15 @@ def gpu():
     if device is None:
         pytest.skip("needs a CUDA device")
     return device
+
+
+@pytest.fixture
+def between_zones(monkeypatch):
+    """Calls on a GPU are made twice, between zones of two fills (support/fills.py)."""
+    plan.forget()
+    fills.on_gpus(monkeypatch)
+    yield
+    plan.forget()
 
 
 @pytest.fixture(scope="module", autouse=True)

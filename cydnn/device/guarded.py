@@ -44,10 +44,10 @@ class Area(NamedTuple):
 
 
 class Guarded:
-    """A tape between guards; for all else it is the tape."""
+    """A tape between guards; for all else it is the tape. ``fill``: what guards and the workspace hold."""
 
-    def __init__(self, tape: _core.Tape, device, words):
-        self.tape, self.device, self.words = tape, device, words
+    def __init__(self, tape: _core.Tape, device, words, fill=FILL):
+        self.tape, self.device, self.words, self.fill = tape, device, words, fill
         self.workspace_bytes = tape.workspace_bytes
 
     def __getattr__(self, name):
@@ -90,9 +90,9 @@ class Guarded:
         return [(names, start, end - start) for start, end, names in found]
 
     def _area(self, names, start, size, stream) -> Area:
-        """Memory with guards, aligned as ``start`` is; all 0xFF."""
+        """Memory with guards, aligned as ``start`` is; all of the fill."""
         buffer = _core.Buffer(self.device.context, size + 2 * GUARD + ALIGNMENT)
-        self.device.memset(buffer, FILL, buffer.bytes, stream)
+        self.device.memset(buffer, self.fill, buffer.bytes, stream)
         return Area(names, start, size, buffer.ptr + GUARD + start % ALIGNMENT, buffer)
 
     def _copied(self, names, start, size, stream) -> Area:
@@ -112,7 +112,7 @@ class Guarded:
             last = area.buffer.ptr + area.buffer.bytes
             for first, size, side in ((area.buffer.ptr, area.at - area.buffer.ptr, "in front of"),
                                       (end, last - end, "behind")):
-                found = self.device.copy_out(first, np.empty(size, np.uint8), stream) != FILL
+                found = self.device.copy_out(first, np.empty(size, np.uint8), stream) != self.fill
                 if found.any():
                     where = np.flatnonzero(found)
                     nearest = int(size - where[-1] if side == "in front of" else where[0] + 1)

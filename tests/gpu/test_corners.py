@@ -9,6 +9,8 @@ from cydnn import device as devices, plan as plans
 from cydnn.ops import Problem
 from support.matrix import execute, graph_of, run
 
+pytestmark = pytest.mark.usefixtures("between_zones")
+
 CORNERS = [
     "conv_fprop n0c8h4w4 k8r3s3 pad1 f16 nhwc", "conv_dgrad n0c8h4w4 k8r3s3 pad1 f32",
     "conv_wgrad n0c8h4w4 k8r3s3 pad1 f16 nhwc", "conv_wgrad n0c3h4w4 k2r3s3 pad1 f64",

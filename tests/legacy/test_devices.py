@@ -11,6 +11,8 @@ from .test_pooling import pool_desc
 from .test_spatial import st_desc
 from .test_tensor_ops import op_desc
 
+pytestmark = pytest.mark.usefixtures("between_zones")
+
 X, W, Y, IMAGE = (2, 8, 9, 7), (16, 8, 3, 3), (2, 16, 9, 7), (2, 16, 4, 3)
 GRID = (2, 4, 3, 2)
 STAT, VECTOR = (1, 8, 1, 1), (1, 16, 1, 1)

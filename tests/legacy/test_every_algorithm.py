@@ -16,6 +16,8 @@ from cydnn.status import NotSupported
 
 from .arrays import BFLOAT16, DOUBLE, FLOAT, GUARD, HALF, NHWC, Filter, Tensor, conv_desc
 
+pytestmark = pytest.mark.usefixtures("between_zones")
+
 ALGORITHMS = [(direction, word, getattr(c, f"CUDNN_CONVOLUTION_{prefix}{word}"))
               for direction, prefix, words in (
                   ("Forward", "FWD_ALGO_",

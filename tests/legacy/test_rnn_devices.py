@@ -9,6 +9,8 @@ from support.mirror import Mirror
 from .arrays import BFLOAT16, DOUBLE, FLOAT, HALF
 from .recurrent import GRU, LSTM, RELU, TANH, Network
 
+pytestmark = pytest.mark.usefixtures("between_zones")
+
 DEVICES = ["ptx:sm_80", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 OUTPUTS = ("y", "hy", "cy", "dx", "dhx", "dcx", "dw")
 SHAPES = {                                       # what a network is, in words

@@ -14,6 +14,7 @@ from cydnn.tensor import TensorDesc
 
 from conftest import PTX
 from paths import Calls
+from support import fills
 
 DESC = TensorDesc.packed("f32", (4, 8))
 PROBLEM = "scale_tensor 4x8 f32"
@@ -103,6 +104,34 @@ def test_sync_tells_what_was_broken_before(fake, armed):
     with pytest.raises(ExecutionFailed, match=r"\(719\).*; before the first step of <tape of 1 .*by other"):
         tape.execute((y, x))
     assert fake.count("cuLaunchKernel") == 0
+
+
+def test_two_fills_show_what_is_read_outside(fake):
+    """And what is not gives its bits; what is written outside is said of both."""
+    place = CudaDevice(0)
+    fine, peeks, writes = (fills.Twice(tape_of(place, name, workspace_bytes=64), place, True)
+                           for name in ("fine_k", "peek_k", "behind_k"))
+    work = place.alloc(64)
+    ran(place, fine, None, work, 64)
+    with pytest.raises(AssertionError, match=f"^{PROBLEM}: other bits beside other memory"):
+        ran(place, peeks, None, work, 64)
+    with pytest.raises(ExecutionFailed, match="y: 1 bytes behind it were written"):
+        ran(place, writes, None, work, 64)
+
+
+def test_calls_of_every_path_are_made_twice(fake, monkeypatch):
+    launches = lambda: fake.count("cuLaunchKernel") + fake.count("cuLaunchKernelEx")
+    counts = []
+    for twice in (False, True):
+        if twice:
+            plan.forget()
+            fills.on_gpus(monkeypatch)
+        calls = Calls()
+        fake.reset()
+        calls.run()
+        counts.append(launches())
+    plan.forget()
+    assert counts[1] == 2 * counts[0] > 0
 
 
 @pytest.mark.parametrize("kernel, words, sentence", [
