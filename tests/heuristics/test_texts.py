@@ -45,6 +45,8 @@ WRONG = [
     ("part 0 1 2", "part 0 1 two 2", "a line must be"),
     ("part 0 1 2", "cast 1\npart 0 1 2", "has nothing to cast"),
     ("part 0 1 2", "lower 9\npart 0 1 2", "lower must name one of the nodes 0 to 2"),
+    ("part 0 1 2", "lower 3\npart 0 1 2", "lower must name one of the nodes 0 to 2"),
+    ("part 0 1 2", "part 0 1 3", "nodes must be below 3"),
     ("part 0 1 2: 110 tile=m128n64", "", "every node must be in one part; got conv_fprop .node 0. in 0"),
 ]
 
