@@ -55,13 +55,14 @@ def config_of(text: str) -> Config:
 
 
 def read(paths) -> list[Row]:
-    """The rows of the tile program, each weighted within its problem."""
+    """The rows of the tile program, each weighted within its problem. The model does not know turns."""
     every, found = defaultdict(dict), []
     for path in paths:
         with open(path, newline="") as file:
             for row in csv.DictReader(file):
                 is_ours = isinstance(BY_INDEX[int(row["engine"])], TileProgram)
-                if row["verdict"] == "ok" and row["band"] == "0" and float(row["us"]) > 0 and is_ours:
+                is_usual = row["band"] == "0" and "turns" not in row["config"]
+                if row["verdict"] == "ok" and is_usual and float(row["us"]) > 0 and is_ours:
                     every[row["problem"]][row["engine"], row["config"]] = row
     for line, of_problem in every.items():
         rows, match = list(of_problem.values()), Match.single(bench.graph_of(Problem.parse(line)))

@@ -1,9 +1,11 @@
 """Convolution + bias + GELU over the layers of a problem file, in one run: our plain convolution, ours with
 all in one launch, and the closed library's fused graph.
-``python benchmarks/fused.py [conv_resnet50_bf16 …] [--only TEXT] [--plans N] [--no-peer] [--out DIR]``.
+``python benchmarks/fused.py [family …] [--only TEXT] [--plans N] [--no-peer] [--turns] [--out DIR]``.
 
 The peer is the package nvidia-cudnn-frontend: heuristics mode A, the first N plans timed, the fastest kept.
 Every result is compared with torch's before it is timed. Writes fused_<family>.md and .json after each row.
+``--turns``: also, in the same rounds, every configuration that is never chosen (the tile program in turn,
+first layers with out=pairs), plain and fused: a line each under the table, its ratio to the plain choice.
 """
 from __future__ import annotations
 
@@ -11,13 +13,15 @@ import argparse
 import json
 import statistics
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from cydnn import bench, device as devices, plan as plans      # noqa: E402
+from cydnn.heuristics import Wish                              # noqa: E402
+from cydnn.heuristics.wish import ANYTHING                     # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 from cydnn.status import BadParam                              # noqa: E402
 from run import header                                         # noqa: E402
@@ -37,6 +41,11 @@ class Row:
     ratio: float = NAN
     peer: str = ""                               # the plan that was the fastest
     note: str = ""
+    turns: list = field(default_factory=list)    # [configuration, plain us, fused us, what is wrong]
+
+
+def is_never_chosen(config) -> bool:
+    return bool(config.get("turns")) or config.get("out") == "pairs"
 
 
 class Layer:
@@ -60,23 +69,35 @@ class Layer:
             raise BadParam(f"fused: paddings must be equal on both sides; got {pre} and {post}")
         return dict(padding=list(pre), stride=list(stride), dilation=list(dilation))
 
-    def ours(self, graph, tensors):
+    def ours(self, graph, tensors, wish=ANYTHING):
         """(call, plan) of a graph; ``tensors``: by the uids of its slots."""
-        plan = plans.build(graph, self.device)
+        plan = plans.build(graph, self.device, wish)
         room = self.torch.empty(max(plan.workspace_bytes, 1), device="cuda", dtype=self.torch.uint8)
         self.rooms.append(room)
         pointers = tuple(tensors[uid].data_ptr() for uid in graph.slots)
         return lambda: plan.execute(pointers, room.data_ptr()), plan
 
-    def plain(self):
-        return self.ours(bench.graph_of(self.problem), {1: self.x, 2: self.w, 3: self.out})
+    def plain(self, wish=ANYTHING):
+        return self.ours(bench.graph_of(self.problem), {1: self.x, 2: self.w, 3: self.out}, wish)
 
-    def fused(self):
-        return self.ours(bench.biased(self.problem), {1: self.x, 2: self.w, 4: self.bias, 6: self.out})
+    def fused(self, wish=ANYTHING):
+        return self.ours(bench.biased(self.problem), {1: self.x, 2: self.w, 4: self.bias, 6: self.out}, wish)
 
-    def want(self):
+    def in_turn(self, plan, wants):
+        """[[configuration, nan, nan, what is wrong], plain call, fused call] of what the engine of a plan
+        never chooses; ``wants``: the plain and the fused result."""
+        part = plan.parts[0]
+        for config in filter(is_never_chosen, part.engine.configs(part.match, self.device.facts)):
+            wish = Wish(engines=(part.engine.index,), config=config)
+            calls = [make(wish)[0] for make in (self.plain, self.fused)]
+            wrong = [self.wrong(call, self.out, want) for call, want in zip(calls, wants)]
+            yield [str(config), NAN, NAN, " ".join(filter(None, wrong))], *calls
+
+    def wants(self) -> tuple:
+        """The plain and the fused result, as torch has them."""
         f, kind = self.torch.nn.functional, self.x.dtype
-        return f.gelu(f.conv2d(self.x, self.w, **self.at()).float() + self.bias.float()).to(kind)
+        plain = f.conv2d(self.x, self.w, **self.at())
+        return plain, f.gelu(plain.float() + self.bias.float()).to(kind)
 
     def wrong(self, call, out, want) -> str:
         """What the numbers of a call are, where they are not as torch has them."""
@@ -89,7 +110,8 @@ class Layer:
 def measure(row, device, clock, torch, peer, args):
     """Fill a row."""
     layer = Layer(Problem.parse(row.problem), device, torch)
-    want, (fused, plan), (plain, _) = layer.want(), layer.fused(), layer.plain()
+    wants, (fused, plan), (plain, _) = layer.wants(), layer.fused(), layer.plain()
+    want = wants[1]
     row.engine, row.note = plan.name, layer.wrong(fused, layer.out, want)
     calls = [plain] if row.note else [plain, fused]
     if peer and not row.note:
@@ -100,9 +122,15 @@ def measure(row, device, clock, torch, peer, args):
             row.note = row.note and f"the peer's is {row.note}"
         except Exception as error:               # the package has several errors of its own
             row.note = f"peer: {type(error).__name__}: {error}".splitlines()[0][:160]
-    found = [statistics.median(times) for times in clock.times(calls, args.repeat)]
-    row.plain_us, row.us, row.peer_us = (*found, NAN, NAN)[:3]
+    others = list(layer.in_turn(plan, wants)) if args.turns else []
+    right = [other for other in others if not other[0][3]]
+    every = calls + [call for _, *both in right for call in both]
+    found = [statistics.median(times) for times in clock.times(every, args.repeat)]
+    row.plain_us, row.us, row.peer_us = (*found[:len(calls)], NAN, NAN)[:3]
     row.fused_plain, row.ratio = row.us / row.plain_us, row.peer_us / row.us
+    for at, (line, *_) in enumerate(right):
+        line[1:3] = found[len(calls) + 2 * at:][:2]
+    row.turns = [line for line, *_ in others]
 
 
 def table(rows) -> str:
@@ -113,6 +141,24 @@ def table(rows) -> str:
               f"{number(r.fused_plain, '.2f')} | {number(r.peer_us, '.1f')} | {number(r.ratio, '.2f')} | "
               f"{r.note or r.peer} |" for r in rows]
     return "\n".join(lines)
+
+
+def turns_table(rows) -> str:
+    """What is never chosen; empty where it was not asked for."""
+    lines = [f"| {r.problem} | {config} | {plain:.1f} | {plain / r.plain_us:.2f} | {us:.1f} | "
+             f"{us / r.plain_us:.2f} | {us / r.us:.2f} | {wrong} |"
+             for r in rows for config, plain, us, wrong in r.turns]
+    if not lines:
+        return ""
+    best = [min((us for _, _, us, _ in r.turns if us == us), default=NAN) for r in rows]
+    both = [(us, r) for us, r in zip(best, rows) if us == us]
+    total = sum(min(us, r.us) for us, r in both) / max(sum(r.plain_us for _, r in both), 1e-9)
+    worst = max((min(us, r.us) / r.plain_us for us, r in both), default=NAN)
+    head = ("\n\nNever chosen. `plain`, `fused`: over the plain choice; `over fused`: the fused one.\n\n"
+            "| problem | configuration | plain us | plain | fused us | fused | over fused | note |\n"
+            "|---|---|--:|--:|--:|--:|--:|---|\n")
+    return head + "\n".join(lines) + (f"\n\nThe best fused form of each over the plain choice: {total:.3f} "
+                                      f"(sums of {len(both)}), worst {worst:.2f}")
 
 
 def summary(rows) -> str:
@@ -139,7 +185,7 @@ def write(family, rows, args):
     out.mkdir(parents=True, exist_ok=True)
     name = f"fused_{family}"
     page = header(name, args, f"python benchmarks/fused.py {family} --plans {args.plans}")
-    out.joinpath(f"{name}.md").write_text(f"{page}{table(rows)}\n\n{summary(rows)}\n")
+    out.joinpath(f"{name}.md").write_text(f"{page}{table(rows)}\n\n{summary(rows)}{turns_table(rows)}\n")
     plain = [{k: None if v != v else v for k, v in asdict(r).items()} for r in rows]
     out.joinpath(f"{name}.json").write_text(json.dumps(plain, indent=1) + "\n")
 
@@ -162,6 +208,7 @@ def main():
     parser.add_argument("--only", default="", help="a part of the problem text")
     parser.add_argument("--plans", type=int, default=4, help="plans of the peer that are timed")
     parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--turns", action="store_true", help="also what is never chosen")
     parser.add_argument("--out", default=str(HERE / "results"))
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--repeat", type=int, default=15)
@@ -179,7 +226,7 @@ def main():
             measure(row, device, clock, torch, peer, args)
             plans.forget()
             write(family, rows[:at + 1], args)
-            print(table([row]).splitlines()[-1], flush=True)
+            print(table([row]).splitlines()[-1] + turns_table([row]), flush=True)
         print(summary(rows), flush=True)
 
 

@@ -50,13 +50,18 @@ class Candidate:
         return f"{self.engine.index} {self.config}{f' band={self.band}' if self.band else ''}"
 
 
+def way(config) -> tuple:
+    """How the sums are made and leave."""
+    return config.get("out"), config.get("turns")
+
+
 def distinct(engine, match, facts) -> dict:
     """{configuration: microseconds by the model} of an engine, those that are cut alike once, the cheapest
     first."""
     seen = {}
     for config in engine.configs(match, facts):
         cut = engine.cut(match, facts, config)
-        seen.setdefault((config.tile, cut.splits, getattr(cut, "team", 1), config.get("out")), config)
+        seen.setdefault((config.tile, cut.splits, getattr(cut, "team", 1), *way(config)), config)
     found = {config: engine.cost(match, facts, config) for config in seen.values()}
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
@@ -72,7 +77,7 @@ def candidates(problem, facts, chosen, most: int, bands=()) -> list:
             every, tiles, ways = distinct(engine, match, facts), {}, {}
             for config in every:
                 tiles.setdefault(config.tile, config)
-                ways.setdefault((config.tile, config.get("out"), config.get("team")), config)
+                ways.setdefault((config.tile, config.get("team"), *way(config)), config)
             near = [c for c, us in every.items() if us < 2 * min(every.values())]
             some = list(dict.fromkeys([*tiles.values(), *ways.values(), *near]))[:most or None]
             found += [Candidate(engine, config, every[config]) for config in some]

@@ -10,8 +10,9 @@ import pytest
 
 from cydnn import bench
 from cydnn.device.facts import KNOWN
+from cydnn.engines import Config
 from cydnn.engines.matmul import blocks
-from cydnn.heuristics import best
+from cydnn.heuristics import Wish, best
 from cydnn.ops import Problem
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,6 +94,37 @@ def test_constants_are_those_of_the_model():
     for name in fit.names():
         assert fit.get(name) > 0, name
     assert set(fit.NUMBERS) <= set(vars(blocks))
+
+
+NEVER = (("conv_fprop n256c256h14w14 k1024r1s1 pad0 stride1 bf16 acc=f32 nhwc", 6),
+         ("conv_fprop n32c3h224w224 k64r7s7 pad3 stride2 f16 acc=f32 nhwc", 1),
+         ("matmul 4096x4096 4096x4096 bf16", 4))
+
+
+@pytest.mark.parametrize("line, count", NEVER)
+def test_what_is_never_chosen_comes_behind_all_others(line, count):
+    """With the cost of its like, so that a cheaper one is never passed over."""
+    part = best(bench.graph_of(Problem.parse(line)), H200).parts[0]
+    configs = list(part.engine.configs(part.match, H200))
+    never = [fused.is_never_chosen(config) for config in configs]
+    assert never == sorted(never) and sum(never) == count and not fused.is_never_chosen(part.config)
+    for config in configs[-count:]:
+        of = [("out", "boxes") if pair == ("out", "pairs") else pair for pair in config.items()
+              if pair[0] != "turns"]
+        alike = [c for c in configs if dict(c.items()) == dict(of)] or configs[:1]
+        assert part.engine.cost(part.match, H200, config) == part.engine.cost(part.match, H200, alike[0])
+        words = " ".join(f"{k}={v}" for k, v in config.items())
+        wish = Wish(engines=(part.engine.index,), config=Config.parse(words, part.engine.knobs))
+        assert best(bench.graph_of(Problem.parse(line)), H200, wish).parts[0].config == config
+
+
+def test_what_is_never_chosen_has_a_table():
+    turns = [["a", 11.0, 12.0, ""], ["b", fused.NAN, fused.NAN, "WRONG"]]
+    row = fused.Row("conv", plain_us=10.0, us=14.0, turns=turns)
+    lines = fused.turns_table([row, fused.Row("other")]).splitlines()
+    assert "| conv | a | 11.0 | 1.10 | 12.0 | 1.20 | 0.86 |  |" in lines
+    assert lines[-1].endswith("1.200 (sums of 1), worst 1.20")
+    assert fused.turns_table([fused.Row("other")]) == ""
 
 
 def test_pictures_are_small(tmp_path):

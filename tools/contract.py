@@ -150,10 +150,11 @@ def _expand(source, kind, digest, contract, axes):
     params = layout(source, [parameter(source, text, axes) for text in contract["params"]])
     row = {"source": source, "source_sha256": digest, "about": about, "params": params,
            "param_bytes": params[-1]["offset"] + params[-1]["bytes"] if params else 0, "axes": axes,
-           **{key: contract[key] for key in ("block", "grid", "smem", "extra", "needs", "marks")},
+           **{key: contract[key] for key in ("block", "grid", "smem", "extra", "needs")},
+           "marks": _texts(source, "marks", contract["marks"], axes),
            **{key: contract[key] for key in ATTRIBUTES
               if contract[key] and not _is_alone(contract[key], axes)},
-           "problems": _problems(source, contract["problems"], axes)}
+           "problems": _texts(source, "problems", contract["problems"], axes)}
     _check(source, contract, row)
     variant = Variant(name, kind, source, digest, (), axes, row, tuple(contract["when"]))
     targets = [target for target in contract["targets"] if variant.allows(target)]
@@ -173,14 +174,14 @@ def _check_age(source, row, targets):
             raise ContractError(f"{source}: {key} must be for sm_90 and newer; got targets {', '.join(old)}")
 
 
-def _problems(source, lines, axes) -> list[str]:
-    """The problem lines of a variant: ``{expression over the axes}`` replaced by its value;
+def _texts(source, key, lines, axes) -> list[str]:
+    """The problem lines or marks of a variant: ``{expression over the axes}`` replaced by its value;
     a line that becomes empty is none."""
     def value(match):
         try:
             return str(expression(match[1])(axes))
         except ValueError as error:
-            raise ContractError(f"{source}: problems: {error}") from None
+            raise ContractError(f"{source}: {key}: {error}") from None
     return [line for text in lines if (line := " ".join(re.sub(r"\{([^{}]*)\}", value, text).split()))]
 
 

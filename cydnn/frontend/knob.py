@@ -34,7 +34,7 @@ TYPES = {                                        # knob of an engine -> type; it
     "tile": knob_type.KERNEL_CFG, "shape": knob_type.TILE_SIZE,     # … or its place among those on offer
     "tiles": knob_type.TILE_N, "groups": knob_type.TILE_ROWS, "held": knob_type.IDX_MODE,
     "team": knob_type.TILE_CGA_N, "asks": knob_type.WARP_SPEC_CFG,
-    "out": knob_type.EDGE, "rows": knob_type.TILEK}
+    "out": knob_type.EDGE, "rows": knob_type.TILEK, "turns": knob_type.MULTIPLY}
 PLACES = (knob_type.KERNEL_CFG, knob_type.TILE_SIZE, knob_type.IDX_MODE, knob_type.WARP_SPEC_CFG,
           knob_type.EDGE)
 
@@ -45,11 +45,12 @@ def main_part(choice: Choice) -> Part:
 
 
 def offered(part: Part, facts) -> list:
-    """[(configuration, {type: number})] of a part, the best first."""
+    """[(configuration, {type: number})] of a part, the best first. A knob that only others have is 0."""
     configs = list(part.engine.configs(part.match, facts))
     places = {name: list(dict.fromkeys(config.get(name) for config in configs)) for name in TYPES}
-    number = lambda name, value: places[name].index(value) if TYPES[name] in PLACES else int(value)
-    numbers = lambda config: {TYPES[k]: number(k, value) for k, value in config.items() if k in TYPES}
+    known = [name for name, values in places.items() if values != [None]]
+    number = lambda name, value: places[name].index(value) if TYPES[name] in PLACES else int(value or 0)
+    numbers = lambda config: {TYPES[name]: number(name, config.get(name)) for name in known}
     return [(config, numbers(config)) for config in configs]
 
 

@@ -119,6 +119,11 @@ def names() -> list[str]:
     return sorted(_kernels(ptx_dir()))
 
 
+def has(name: str) -> bool:
+    """Whether there is a kernel variant ``name``."""
+    return name in _kernels(ptx_dir())
+
+
 def get(name: str) -> "Kernel":
     """The kernel variant ``name``."""
     return _find(_kernels(ptx_dir()), name, "kernel")

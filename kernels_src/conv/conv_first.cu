@@ -1,8 +1,9 @@
 /*@kernel
-name    = "conv_first_{T}"
+name    = "conv_first_{T}{FUSES}"
 about   = """y[pixels, k] = windows(x)[pixels, taps and channels] @ w on Hopper's tensor cores (wgmma, f32 \
              sums) for images of at most 8 channels: windows are read where the rows of the image lie."""
 T       = ["f16", "bf16"]
+FUSES   = ["", "_pairs"]
 targets = ["sm_90a"]
 params  = ["const T* x", "const T* w", "const CUtensorMap boxes", "T* y", "float alpha", "float beta",
            "int64_t x_n", "int64_t x_h", "int x_w", "int height", "int width", "int channels",
@@ -25,7 +26,7 @@ needs   = ["channels >= 1", "channels <= 1 << lanes_log", "lanes_log <= 3",
            "taps_w << lanes_log == 8 * (chunks - 1) + kept", "ring > (taps_h - 1) * dilation_h",
            "ring >= 1", "count >= 1", "tiles * teams * 64 >= k", "blocks % teams == 0",
            "chunks <= 256"]
-marks   = ["epilogue"]
+marks   = ["epilogue", "{'pairs' if FUSES == '_pairs' else ''}"]
 problems = ["""conv_fprop n2c3h13w150 k72r3s7 stride=2 dilation=2,1 pre_pad=3,2 post_pad=1,4 {T} nhwc""",
             """conv_fprop x=2x3x9x11:{T}@1000,1,80,5 w=21x3x2x3:{T}@24,1,12,4 y=2x21x5x9:{T}@2000,45,9,1 \
                stride=2,1 pre_pad=1,0 mode=convolution""",
@@ -43,8 +44,8 @@ problems = ["""conv_fprop n2c3h13w150 k72r3s7 stride=2 dilation=2,1 pre_pad=3,2 
 // A block keeps the filters of `tiles` times 64 channels, as cores: chunk t of row r of filter f of a tile
 // lies at ((tile * taps_h + r) * pairs * 2 + t) * 1024 + f * 16. The blocks of a team, `teams` in all, have
 // the same channels, and share the rows of y; eight warps bring lines, two warpgroups multiply: 64 outputs of
-// a row by 64 channels are one's, the next the other's. y_form as in tile/wgmma_blocks.cuh; the map of
-// `boxes` has dims channels, columns, rows, images.
+// a row by 64 channels are one's, the next the other's. y_form as in tile/wgmma_blocks.cuh; FUSED is for
+// _pairs alone, which has no other. The map of `boxes` has dims channels, columns, rows, images.
 #include "first.cuh"
 #include "tile/wgmma_blocks.cuh"
 
@@ -137,7 +138,8 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     int kept, int ring_lines, int taps_h, int taps_w, int dilation_h, int chunks, i64 w_k, i64 w_c, i64 w_h,
     i64 w_w, int k, int tiles, int teams, int count, int rows, int columns, int y_form, int y_along_m,
     i64 y_n, i64 y_h, i64 y_w, i64 y_c, Fuse fuse) {
-    using Tile = WgmmaTile<128, 64>;             // of the ways out: a warpgroup has 64 rows
+    constexpr bool fuses = is_given(FUSES);
+    using Tile = WgmmaTile<128, 64, fuses>;      // of the ways out: a warpgroup has 64 rows
     extern __shared__ unsigned char shared[];
     const FirstImage image = {
         reinterpret_cast<const unsigned short*>(x), x_n, x_h, x_w, height, width, channels, lanes_log,
@@ -193,15 +195,20 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
                 float d[Tile::sums];
                 const unsigned b = shared_address(filters) + tile * taps_h * row_bytes;
                 windows.multiply<T>(d, walk.at, at, b >> 4);
-                if (to.goes_in_boxes()) {
+                if (to.goes_in_boxes() && (!fuses || q + 64 <= columns && col + 64 <= k)) {
                     const int image_at[3] = {walk.p, walk.n, 0};
-                    store_boxes<T, Tile>(d, out, boxes, q, col, image_at, alpha, group);
-                } else
+                    const auto change = [&](float (&v)[32], auto s) { to.change(v, first, 0, q, col, s); };
+                    if constexpr (fuses)
+                        store_changed<T, Tile>(d, out, boxes, q, col, image_at, alpha, group, change);
+                    else store_boxes<T, Tile>(d, out, boxes, q, col, image_at, alpha, group);
+                } else {
+                    if (fuses) boxes_leave(group);           // those of the part before
                     store_rows<Tile>(d, out, group, [&](const Slice& slice, int row, int c) {
                         const int from = q - 64 * group;     // the row counts those of the other group, too
                         if (y_form != ELEMENTS) to.put_vectors(slice, first, 0, from + row, col + c);
                         else to.put_elements(slice, first, 0, from + row, col + c);
                     });
+                }
             }
         }
         if (threadIdx.x % 128 == 0) barrier_arrive(ring.empty + ring.at(i));

@@ -1,5 +1,5 @@
 /*@kernel
-name    = "conv_wgmma_{T}_{TILE_M}x{TILE_N}_{W_MAJOR}"
+name    = "conv_wgmma_{T}_{TILE_M}x{TILE_N}_{W_MAJOR}{TURNS}"
 about   = """y[pixels, n] = im2col(x)[pixels, taps and channels] @ w on Hopper's tensor cores (TMA, wgmma, \
              f32 sums), channels innermost; the depth may be split. bk: forward. bn: the data gradient of \
              unit stride, where x is dy and y is dx."""
@@ -7,7 +7,8 @@ T       = ["f16", "bf16"]
 TILE_M  = [128, 64]
 TILE_N  = [256, 128, 64]
 W_MAJOR = ["bk", "bn"]
-when    = ["TILE_M == 128 or TILE_N > 64"]
+TURNS   = ["", "_turns"]
+when    = ["TILE_M == 128 or TILE_N > 64", "TURNS == '' or TILE_M == 128 and W_MAJOR == 'bk'"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int groups",
@@ -22,6 +23,7 @@ smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "split_k * splits * team >= k",
            "split_k * (splits * team - 1) < k", "team >= 1", "band >= 1",
+           "TURNS == '' or splits == 1 and team == 1",
            "4 <= rank and rank <= 5", "groups == 1 or splits == 1", "groups == 1 or channels % 64 == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648"]
 marks   = ["ahead", "epilogue", "pairs"]
@@ -47,8 +49,9 @@ problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
 // m = pixels of y (of all images), n = its channels in a group, k = 64 for each tap and 64 channels of x in
 // a group; the taps of 64 channels follow each other. Tap t of output o reads input o * stride + first + t *
 // dilation. A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth, as in
-// matmul_wgmma. rank: of x's map, whose base pixels are the pixels of y. The dims of w's map: c, k, width,
-// height, depth of the filters. y_form as in tile/wgmma_blocks.cuh; the map of `boxes` has dims n, m, groups.
+// matmul_wgmma, _turns too. rank: of x's map, whose base pixels are the pixels of y. The dims of w's map:
+// c, k, width, height, depth of the filters. y_form as in tile/wgmma_blocks.cuh; the map of `boxes` has dims
+// n, m, groups.
 #include "mma_rows.cuh"
 #include "tile/wgmma_blocks.cuh"
 
@@ -103,7 +106,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     int k, int split_k, int groups, int splits, int team, int band, int y_form, int y_along_m,
     int rank, int channels, int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out,
     Array<FastDiv, 3> taps, Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N>;
+    using Tile = WgmmaTile<TILE_M, TILE_N, is_given(TURNS)>;
     using A = WgmmaPanel<TILE_M, true>;
     using Source = Windows<Tile, W_MAJOR>;
     extern __shared__ unsigned char shared[];

@@ -1,5 +1,5 @@
 /*@kernel
-name    = "matmul_wgmma_{T}_{TILE_M}x{TILE_N}_{A_MAJOR}_{B_MAJOR}"
+name    = "matmul_wgmma_{T}_{TILE_M}x{TILE_N}_{A_MAJOR}_{B_MAJOR}{TURNS}"
 about   = """Batched matrix product on Hopper's tensor cores (TMA, wgmma, f32 sums); \
              rows or columns contiguous, 16-byte strides; the depth may be split."""
 T       = ["f16", "bf16"]
@@ -7,7 +7,9 @@ TILE_M  = [128, 64]
 TILE_N  = [256, 128, 64]
 A_MAJOR = ["ak", "am"]
 B_MAJOR = ["bk", "bn"]
-when    = ["TILE_M == 128 or TILE_N > 64"]
+TURNS   = ["", "_turns"]
+when    = ["TILE_M == 128 or TILE_N > 64",
+           "TURNS == '' or TILE_M == 128 and TILE_N > 64 and A_MAJOR == 'ak'"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap a", "const CUtensorMap b", "const CUtensorMap boxes", "T* c", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int batches",
@@ -20,7 +22,8 @@ cluster = ["team", 1, 1]
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits * team >= k", "band >= 1",
-           "split_k * (splits * team - 1) < k", "team >= 1", "batch[3] * batch[4] * batch[5] == 1",
+           "split_k * (splits * team - 1) < k", "team >= 1",
+           "TURNS == '' or splits == 1 and team == 1", "batch[3] * batch[4] * batch[5] == 1",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * batches * splits < 2147483648"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
@@ -36,12 +39,15 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
                ' b=1x520x5@' + ('2600,1,520' if B_MAJOR == 'bk' else '4160,8,1') + ' c=6x20x5' \
                if TILE_M + TILE_N == 192 else ''} {T if TILE_M + TILE_N == 192 else ''}""",
             """{'matmul a=1040x8:f16 b=8x136:f16@1,8 c=1040x136:f16' \
-               if (T, TILE_M, TILE_N, A_MAJOR, B_MAJOR) == (f16, 64, 128, 'ak', 'bk') else ''}"""]
+               if (T, TILE_M, TILE_N, A_MAJOR, B_MAJOR) == (f16, 64, 128, 'ak', 'bk') else ''}""",
+            """{'matmul a=300x1096@1096,1 b=1096x8@' + ('1,1096' if B_MAJOR == 'bk' else '8,1') + ' c=300x8' \
+               if TURNS == '_turns' else ''} {T if TURNS == '_turns' else ''}"""]
 @*/
 // A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth. ak, bk: the
 // depth is contiguous; am, bn: the rows of a, the columns of b. a_moves, b_moves: 0 where all matrices along
 // a batch dim are one. Parts as in matmul_simt. c_form: 0 elements, 1 rows are whole vectors of 8, 2 they
-// are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1.
+// are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1. _turns: in
+// turn, as tile/wgmma.cuh has it; the depth is whole then.
 #include "matmul/batch.cuh"
 #include "tile/wgmma_blocks.cuh"
 
@@ -90,7 +96,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     int k, int split_k, int batches, int splits, int team, int band, int c_form, int c_along_m,
     Array<int, 3> a_moves, Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch,
     BatchSteps c_batch, Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N>;
+    using Tile = WgmmaTile<TILE_M, TILE_N, is_given(TURNS)>;
     using A = WgmmaPanel<TILE_M, A_MAJOR::k_major>;
     using B = WgmmaPanel<TILE_N, B_MAJOR::k_major>;
     extern __shared__ unsigned char shared[];

@@ -12,6 +12,9 @@
 //   k-major    row = m or n, 64 of the depth        64 rows of m or n are 8192 bytes
 //   mn-major   row = depth (64), 64 of m or n       the next 64 of m or n are 8192 bytes further
 // So the part of a warpgroup begins at a multiple of 8192 bytes either way.
+//
+// In turn (WgmmaTile<M, N, true>): the second warpgroup multiplies a stage behind the first, which is up to
+// `lead` steps before it. So one multiplies while the sums of the other are changed and stored.
 #pragma once
 #include "lib/hopper.cuh"
 
@@ -20,14 +23,24 @@ namespace cydnn {
 constexpr int PART = 8192, SLICE = 16384;        // bytes: 64 rows of an operand; a warpgroup's way out
 
 // Of m the warpgroups have 64 each; where there are only 64, each has half of n.
-template <int M, int N> struct WgmmaTile {
+template <int M, int N, bool InTurn = false> struct WgmmaTile {
+    static constexpr bool in_turn = InTurn;
     static constexpr int m = M, n = N, k = 64, threads = 384, groups_m = M / 64;
     static constexpr int group_n = groups_m == 2 ? N : N / 2, sums = group_n / 2;
     static constexpr int a_bytes = M * 128, stage_bytes = (M + N) * 128;
     static constexpr int spare = 1024 + 2 * SLICE + 256;                 // alignment, way out, barriers
     static constexpr int stages = (227 * 1024 - spare) / stage_bytes;
-    static_assert((M == 64 || M == 128) && stages * 16 <= 256);
+    static_assert((M == 64 || M == 128) && stages * (InTurn ? 24 : 16) <= 256 && stages >= 4);
+
+    // Of a tile that fits in the ring all; else half the ring stays for what comes.
+    static DEVICE int lead(int steps) { return steps <= stages ? stages : stages / 2; }
 };
+
+// An axis of kernels that is nothing or a word: is_given(TURNS).
+struct Given {};
+constexpr Given _turns, _pairs;
+constexpr DEVICE bool is_given() { return false; }
+constexpr DEVICE bool is_given(Given) { return true; }
 
 template <int Rows, bool KMajor> struct WgmmaPanel {
     static constexpr unsigned k16 = KMajor ? 32 >> 4 : 2048 >> 4;        // to the next 16 of the depth
@@ -43,7 +56,8 @@ template <int Rows, bool KMajor> struct WgmmaPanel {
     }
 };
 
-// full[s]: the bytes of stage s have come. empty[s]: both warpgroups have read it.
+// full[s]: the bytes of stage s have come. empty[s]: both warpgroups have read it. half()[s], in turn: the
+// first has; it is the second that then says that it is empty.
 template <class Tile> struct WgmmaRing {
     unsigned char* stages;
     uint64_t *full, *empty;
@@ -57,8 +71,18 @@ template <class Tile> struct WgmmaRing {
     }
     // One thread, then a barrier of the block.
     DEVICE void begin() {
-        UNROLL for (int s = 0; s < Tile::stages; ++s) barrier_init(full + s, 1), barrier_init(empty + s, 2);
+        UNROLL for (int s = 0; s < Tile::stages; ++s) {
+            barrier_init(full + s, 1), barrier_init(empty + s, Tile::in_turn ? 1 : 2);
+            if (Tile::in_turn) barrier_init(half() + s, 1);
+        }
         barriers_begin();
+    }
+    DEVICE uint64_t* half() const { return empty + Tile::stages; }
+    // Of a tile that has `left` of its `steps`: until the first warpgroup has read what it leads by.
+    DEVICE void wait_turn(int steps, int left) const {
+        const int at = stage + min(Tile::lead(steps), left) - 1;
+        const bool is_round = at >= Tile::stages;
+        barrier_wait(half() + (is_round ? at - Tile::stages : at), phase ^ unsigned(is_round));
     }
     DEVICE unsigned char* at() const { return stages + stage * Tile::stage_bytes; }
     DEVICE unsigned char* way_out(int group) const {
@@ -85,8 +109,9 @@ DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
     const unsigned a_part = Tile::groups_m == 2 ? group * PART : 0;
     const unsigned b_part = Tile::a_bytes + (Tile::groups_m == 2 ? 0 : group * Tile::group_n / 64 * PART);
     const bool speaks = threadIdx.x % 128 == 0;
-    uint64_t* read = nullptr;
+    uint64_t *const tells = Tile::in_turn && group == 0 ? ring.half() : ring.empty, *read = nullptr;
     NO_UNROLL for (int step = 0; step < steps; ++step) {
+        if (Tile::in_turn && group == 1) ring.wait_turn(steps, steps - step);
         barrier_wait(ring.full + ring.stage, ring.phase);
         const unsigned stage = shared_address(ring.at());
         const uint64_t a = A::at(stage + a_part), b = B::at(stage + b_part);
@@ -99,7 +124,7 @@ DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
             wgmma_wait<1>();
             if (speaks) barrier_arrive(read);
         }
-        read = ring.empty + ring.stage;
+        read = tells + ring.stage;
         ring.next();
     }
     wgmma_wait<0>(d);

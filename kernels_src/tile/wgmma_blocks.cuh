@@ -56,6 +56,20 @@ template <class T> struct WgmmaOut {
         }
     }
 
+    // The same, where it is the From-th slice from `col` on.
+    template <int From>
+    DEVICE void change(float (&v)[32], i64 first, int column, int row, int col, Int<From>) const {
+        const int lane = threadIdx.x % 32;
+        row += threadIdx.x / 32 % 4 * 16 + lane / 4, col += lane % 4 * 2;
+        const i64 off = first + row * c_m + col;
+        each<0, 8>([&](auto j) {
+            UNROLL for (int half = 0; half < 2; ++half) {
+                float* two = v + 4 * j.value + 2 * half;
+                fuse_pairs<64 * From + 8 * j.value>(two[0], two[1], off + half * 8 * c_m, column + col);
+            }
+        });
+    }
+
     // A warpgroup, before its products: what `change` will read of tensors as large as the output.
     template <class Tile> DEVICE void ahead(i64 first, const TileAt& tile, int group) const {
         constexpr int slices = Tile::group_n / 64;
@@ -90,7 +104,7 @@ template <class T> struct WgmmaOut {
             else put_elements(slice, first, column, tile.row + row, tile.col + col);
         };
         unsigned char* out = ring.way_out(group);
-        if (depth.team == 1) store_rows<Tile>(d, out, group, write);
+        if (Tile::in_turn || depth.team == 1) store_rows<Tile>(d, out, group, write);
         else store_added<Tile>(d, ring.stages, out, group, depth.team, depth.rank(), write);
     }
 
@@ -174,12 +188,13 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
             else {
                 const i64 first = source.offset(tile.matrix);
                 const int column = source.column(tile.matrix);
-                const auto change = [&](float (&v)[32], int s) {
-                    to.change(v, first, column, row, col + 64 * s);
+                const auto change = [&](float (&v)[32], auto s) {
+                    if constexpr (Tile::in_turn) to.change(v, first, column, row, col, s);
+                    else to.change(v, first, column, row, col + 64 * s);
                 };
                 store_changed<T, Tile>(d, out, boxes, row, col, at, to.alpha, group, change);
             }
-        } else if (to.parts) {
+        } else if (!Tile::in_turn && to.parts) {
             float* sums = to.parts + (i64(tile.split) * order.batches + tile.matrix) * to.m * to.n;
             to.template put_parts<Tile>(d, out, group, sums, tile);
         } else {

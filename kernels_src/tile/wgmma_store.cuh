@@ -17,11 +17,17 @@ namespace cydnn {
 // Marks beside those of lib/epilogue.cuh, for the same program:
 //   fuse_pairs(v, off, col);       // @fuse.pairs v=%f1,%f2 off=%rd7 col=%r9;
 //       where the program stores nothing itself; what is behind it the kernel stores as it likes
+//   fuse_pairs<8>(v, off, col);    // @fuse.pairs v=%f1,%f2 off=%rd7 col=%r9 plus=8;
+//       the same for what lies 8 elements behind off and col, so that many marks share an address
 //   fuse_ahead(off);               // @fuse.ahead off=%rd7;
 //       64 elements of the output from `off` on are computed soon: what is read of tensors with the same
 //       layout comes to the L2 cache
 DEVICE void fuse_pairs(float& a, float& b, i64 off, int col) {
     asm volatile("// @fuse.pairs v=%0,%1 off=%2 col=%3;" : "+f"(a), "+f"(b) : "l"(off), "r"(col));
+}
+template <int Plus> DEVICE void fuse_pairs(float& a, float& b, i64 off, int col) {
+    asm volatile("// @fuse.pairs v=%0,%1 off=%2 col=%3 plus=%4;"
+                 : "+f"(a), "+f"(b) : "l"(off), "r"(col), "n"(Plus));
 }
 DEVICE void fuse_ahead(i64 off) { asm volatile("// @fuse.ahead off=%0;" :: "l"(off)); }
 
@@ -29,6 +35,12 @@ DEVICE void group_barrier(int group) { asm volatile("bar.sync %0, 128;" :: "r"(g
 
 // The thread of a warpgroup that sends boxes, and waits for them before it leaves.
 DEVICE bool sends_boxes() { return threadIdx.x % 128 == 96; }
+
+// body(Int<From>), …, body(Int<End - 1>).
+template <int Value> struct Int { static constexpr int value = Value; };
+template <int From, int End, class Body> DEVICE void each(Body body) {
+    if constexpr (From < End) body(Int<From>()), each<From + 1, End>(body);
+}
 
 // A warpgroup: all its boxes have been read.
 DEVICE void boxes_leave(int group) {
@@ -96,12 +108,21 @@ DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const 
         send_box<Elem, boxes>(d + 32 * s, alpha, out + s % boxes * PART, y, row, col + 64 * s, batch, group);
 }
 
-// change(v, s): what alpha * sums become, the columns from 64 s on. One copy of it for all of them.
+// change(v, s): what alpha * sums become, the columns from 64 s on. One copy of it for all of them; in turn
+// one for each (s is an Int), where fewer instructions are worth more.
 template <class Elem, class Tile, class Change>
 DEVICE void store_changed(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
                           int col, const int (&batch)[3], float alpha, int group, Change change) {
     constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
-    NO_UNROLL for (int s = 0; s < slices; ++s) {
+    if constexpr (Tile::in_turn) {
+        each<0, slices>([&](auto s) {
+            float v[32];
+            UNROLL for (int x = 0; x < 32; ++x) v[x] = alpha * d[32 * s.value + x];
+            change(v, s);
+            send_box<Elem, boxes>(v, 1.f, out + s.value % boxes * PART, y, row, col + 64 * s.value, batch,
+                                  group);
+        });
+    } else NO_UNROLL for (int s = 0; s < slices; ++s) {
         float v[32];
         asm volatile("" : "+f"(alpha));                      // or all products move in front of the loop
         UNROLL for (int i = 0; i < slices; ++i)
@@ -155,13 +176,15 @@ template <class Tile, class Write>
 DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, int group, Write write) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const Slice slice = {out + warp * (SLICE / 4)};
-    UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
+    const auto store = [&](int s) {
         __syncwarp();                                        // what was there has been read
         UNROLL for (int i = 0; i < Tile::group_n / 64; ++i)
             if (i == s) slice.put(d + 32 * i, lane);
         __syncwarp();
         write(slice, slice_row<Tile>(group, warp), slice_col<Tile>(group, s));
-    }
+    };
+    if constexpr (Tile::in_turn) NO_UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) store(s);
+    else UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) store(s);
 }
 
 // Every block of the cluster has sums of the same tile, of another part of the depth. They lie where its

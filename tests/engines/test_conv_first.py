@@ -103,11 +103,12 @@ def test_blends(corner):
 
 
 @pytest.mark.share(1)
+@pytest.mark.parametrize("config", ["", "out=pairs"])
 @pytest.mark.parametrize("seed", [None, 3, 4])
-def test_few_blocks_take_all_rows(seed):
+def test_few_blocks_take_all_rows(config, seed):
     """Blocks begin within images, and warps run in any order."""
     for line in ("n5c3h21w90 k72r5s5 stride=2 pad=2 bf16 nhwc", "n3c8h9w300 k8r3s3 pad=1 f16 nhwc"):
-        hopper.check_turns(FIRST, f"conv_fprop {line}", "", seed)
+        hopper.check_turns(FIRST, f"conv_fprop {line}", config, seed)
 
 
 def test_graphs_around_it():

@@ -65,6 +65,19 @@ def test_more_tiles_than_blocks(config, seed):
     hopper.check_turns(ENGINE, "matmul a=200x300:bf16@1,200 b=300x392:bf16 c=200x392:bf16", config, seed)
 
 
+IN_TURN = ["128x256 splits=1 out=boxes", "128x128 splits=1 out=boxes", "128x128 splits=1 out=rows"]
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("config", IN_TURN)
+@pytest.mark.parametrize("depth", [40, 300, 1160], ids=["a stage", "the ring", "deeper"])
+@pytest.mark.parametrize("seed", [None, 3, 4])
+def test_in_turn(config, depth, seed):
+    """The first warpgroup leads by a tile, or by half the ring, and tiles follow each other."""
+    line = f"matmul a=3x200x{depth} b=3x{depth}x264 c=3x200x264 f16"
+    hopper.check_turns(ENGINE, line, f"tile={config} team=1 turns=1", seed)
+
+
 def test_graphs_around_it():
     hopper.check_graphs(ENGINE, Matmul)
 

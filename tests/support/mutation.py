@@ -199,10 +199,12 @@ def code_sections(elf: bytes) -> bytes:
 # ---- Kernels and their cases ----
 
 def by_source() -> list[list[str]]:
-    """The variants of every kernel source."""
+    """The variants of every kernel source; those of an axis that is nothing or a word (``_turns``) apart."""
     found = defaultdict(list)
     for name in kernels.names():
-        found[kernels.get(name).source].append(name)
+        kernel = kernels.get(name)
+        words = [value for value in map(str, kernel.row["axes"].values()) if not value or value[0] == "_"]
+        found[kernel.source, *words].append(name)
     return [names for _, names in sorted(found.items())]
 
 

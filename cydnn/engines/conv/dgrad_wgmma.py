@@ -116,6 +116,10 @@ class ConvDgradWgmma(ConvWgmma):
             return out * max(every(splits, depth, team), alone(splits, ceil_div(longest, team), team))
         return blocks, estimate
 
+    def kernel(self, p, tile):
+        is_strided = isinstance(self.windows(p), Classes)
+        return f"conv_dgrad_wgmma_{p.w.dtype}_{tile}" if is_strided else super().kernel(p, tile)
+
     def plan(self, p, dev, config):
         if not isinstance(self.windows(p), Classes):
             return super().plan(p, dev, config)
@@ -135,5 +139,5 @@ class ConvDgradWgmma(ConvWgmma):
                     up=tuple(ceil_div(a, s) for a, s in zip(g.pad, g.stride)), dilation=v.dilation)
         tiles = ceil_div(m.m, tile.m) * ceil_div(m.n, tile.n) * m.count
         blocks = tiles * team if team > 1 else min(tiles, dev.sms)
-        return [*steps, Launch(f"conv_dgrad_wgmma_{p.w.dtype}_{config.tile}", args, dict(blocks=blocks),
+        return [*steps, Launch(self.kernel(p, config.tile), args, dict(blocks=blocks),
                                fusion.at("epilogue", self.tail(p)))]

@@ -7,9 +7,9 @@ from ... import fusion, kernels
 from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Pointwise
-from ...steps import Launch
-from ..engine import Engine
-from ..matmul.blocks import BOXES, ELEMENTS, LINE, ROWS, tiled_map
+from ...steps import Launch, Pointer, TensorMap
+from ..engine import PLAIN, Config, Engine, Knob
+from ..matmul.blocks import BOXES, ELEMENTS, FUSED, LINE, ROWS, tiled_map
 from ..tiles import too_many
 from .first import CHUNK, STRIP, WIDE, Rows, image_args, refusals, rows_of, window_refusals
 from .view import geometry, image_site
@@ -36,9 +36,10 @@ class Layout:
 class ConvFpropFirst(Engine):
     """Rows of the image lie in shared memory with 1, 2, 4 or 8 channels, so that windows are 16 bytes apart:
     wgmma reads them where they lie, sums in f32. Filters stay in shared memory, and rows while they are
-    needed."""
+    needed. out=pairs: what is fused leaves in boxes, too; never timed, so taken where it is named."""
     index = 118
     takes = core(ConvFprop, behind=many(Pointwise))
+    knobs = (Knob("out", ("pairs",)),)
     notes = ("tensor_core", "deterministic")
 
     def refuse(self, p, dev):
@@ -89,24 +90,35 @@ class ConvFpropFirst(Engine):
         moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
         return dev.launch_us + START_US + (busy ** 3 + moved ** 3) ** (1 / 3)
 
+    def configs(self, p, dev):
+        yield PLAIN
+        if self.boxes(p, geometry(p, self.lead(p))) is not None:
+            yield Config(out="pairs")
+
     # ---- The launch ----
 
-    def out(self, p, g) -> tuple:
-        """(map, form) of y; a map that is not used where it has none."""
-        lead = self.lead(p)
-        if not is_whole(g.y, lead.tensor):
-            return tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, (LINE, 1, 1, 1, 1)), ELEMENTS
+    def boxes(self, p, g) -> TensorMap | None:
+        """The map of y, where TMA can store it."""
+        lead, tail = self.lead(p), self.tail(p)
+        if not lead.is_native or not is_whole(g.y, lead.tensor) or tail is not None and tail.program.stores:
+            return None
         dims = (g.k, *g.y.size[:0:-1], g.y.n, 1)
-        found = tiled_map(p.ptr("y"), lead.tensor, dims, (*g.y.steps[:0:-1], g.y.n_step, 0),
+        found = tiled_map(Pointer(lead.uid), lead.tensor, dims, (*g.y.steps[:0:-1], g.y.n_step, 0),
                           (LINE, WIDE, 1, 1, 1))
-        if lead.is_native and self.tail(p) is None and not any(kernels.map_reasons(found)):
-            return found, BOXES
-        return tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, (LINE, 1, 1, 1, 1)), ROWS
+        return None if any(kernels.map_reasons(found)) else found
+
+    def out(self, p, g, config) -> tuple:
+        """(map, form) of y; a map that is not used where it has none."""
+        boxes, tail = self.boxes(p, g), self.tail(p)
+        if boxes is not None and (tail is None or config.get("out")):
+            return boxes, BOXES if tail is None else FUSED
+        return (tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, (LINE, 1, 1, 1, 1)),
+                ROWS if is_whole(g.y, self.lead(p).tensor) else ELEMENTS)
 
     def plan(self, p, dev, config):
         lead, found = self.lead(p), self.layout(p, dev)
         g, r = geometry(p, lead), found.rows
-        boxes, form = self.out(p, g)
+        boxes, form = self.out(p, g, config)
         args = dict(w=p.ptr("w", g.w_start * p.w.dtype.bytes), boxes=boxes, **lead.store(p),
                     alpha=p.scalar("alpha"), **image_args(p, g), **r.args(), ring=found.ring,
                     taps_h=g.w.size[1], taps_w=g.w.size[2], dilation_h=g.dilation[1], chunks=r.chunks,
@@ -116,7 +128,8 @@ class ConvFpropFirst(Engine):
                     y_along_m=int(0 < g.y.steps[2] < g.y.c_step), y_n=g.y.n_step, y_h=g.y.steps[1],
                     y_w=g.y.steps[2], y_c=g.y.c_step)
         blocks = self.blocks(p, dev) * found.teams
-        return [Launch(f"conv_first_{p.x.dtype}", args, dict(blocks=blocks),
+        kernel = f"conv_first_{p.x.dtype}" + ("_pairs" if config.get("out") else "")
+        return [Launch(kernel, args, dict(blocks=blocks),
                        fusion.at("epilogue", self.tail(p)))]
 
 

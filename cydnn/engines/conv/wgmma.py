@@ -159,6 +159,9 @@ class ConvWgmma(WindowProgram):
 
     # ---- Launches ----
 
+    def kernel(self, p, tile):
+        return f"conv_wgmma_{p.w.dtype}_{tile}_{self.windows(p).major}"
+
     def cost(self, p, dev, config):
         copied = 0.0 if in_lines(p.w) else mma.copies_us(p, dev, "w")
         return copied + super().cost(p, dev, config)
@@ -176,8 +179,7 @@ class ConvWgmma(WindowProgram):
                     groups=g.count, y_form=form, y_along_m=along_m(g), y_m=g.c[0], y_n=g.c[1],
                     rank=len(x.dims), channels=v.channels, is_flipped=int(v.is_flipped), out=v.out,
                     taps=v.taps, stride=v.stride, first=v.first, dilation=v.dilation)
-        kernel = f"conv_wgmma_{p.w.dtype}_{config.tile}_{v.major}"
-        return steps + self.launch(p, dev, config, kernel, args, "y")
+        return steps + self.launch(p, dev, config, args, "y")
 
 
 def _outer(d):

@@ -85,6 +85,9 @@ class ConvWgradWgmma(WindowProgram):
 
     # ---- Launches ----
 
+    def kernel(self, p, tile):
+        return f"conv_wgrad_wgmma_{p.x.dtype}_{tile}"
+
     @staticmethod
     def _gradients(p, g) -> TensorMap:
         """The map of dy: channels, and all pixels as one dim."""
@@ -102,7 +105,7 @@ class ConvWgradWgmma(WindowProgram):
         is_direct = _is_direct(lead, v)
         if splits == 1 and not is_direct:
             args["parts"] = p.scratch(g.count * g.m * g.n * 4)
-        product = self.product(p, dev, config, f"conv_wgrad_wgmma_{p.x.dtype}_{config.tile}", args)
+        product = self.product(p, dev, config, args)
         if splits < FEW and is_direct:
             return self.summed(p, product, "dw")
         total = ordered_sum(p, lead, self.tail(p), product.args["parts"], splits, _tap_columns(v))

@@ -16,6 +16,7 @@ BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the m
 POWER = 0.89                                     # share of the clock under full load
 INTAKE = 53                                      # bytes that an SM gets from the L2 cache in a clock
 TAIL, TAIL_OF = 2900, 0.21                       # clocks: the first stage on its way; the last way out, a sum
+IN_TURN = "_turns"                               # behind the name of a kernel
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.81}              # share of the SMs that clusters find
 TEAM_CLOCKS, NEIGHBOUR = 3600, 26                # their barriers; bytes a clock from each other
@@ -36,7 +37,7 @@ TILES = {"128x256": Tile(128, 256, 0.97, 8), "128x128": Tile(128, 128, 0.83, 16)
          "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
          "128x64": Tile(128, 64, 0.47, 32)}
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
-         Knob("team", TEAMS))
+         Knob("team", TEAMS), Knob("turns", (1,)))
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,11 @@ def share(depth: int, team: int) -> int:
 
 
 class TileProgram(SplitMatmul):
-    """The base. Blocks stay and take tile after tile; deep products are split and added in order."""
+    """The base. Blocks stay and take tile after tile; deep products are split and added in order.
+
+    ``turns=1``: the second warpgroup multiplies a stage behind the first, so that one multiplies while the
+    other changes and stores its sums. It was never timed: estimated as without, it comes behind all others,
+    and is taken where a configuration names it."""
     knobs = KNOBS
     unit = DEPTH
     notes = ("deterministic", "tensor_core")
@@ -63,6 +68,10 @@ class TileProgram(SplitMatmul):
 
     def moved_bytes(self, p, g) -> int:
         """Of memory, where every operand is touched once."""
+        raise NotImplementedError
+
+    def kernel(self, p, tile: str) -> str:
+        """Its name."""
         raise NotImplementedError
 
     @staticmethod
@@ -112,8 +121,10 @@ class TileProgram(SplitMatmul):
                  for out in outs for c in super(TileProgram, self).configs(p, dev)]
         shared = [Config(tile=tile, splits=1, out="rows", team=team)
                   for tile in TILES for team in TEAMS[1:] if team <= dev.sms and share(g.k, team)]
+        turns = [Config(tile=tile, splits=1, out=out, team=1, turns=1)
+                 for out in outs for tile in TILES if kernels.has(self.kernel(p, tile) + IN_TURN)]
         best = min((alone[0], *shared), key=lambda config: self.cut(p, dev, config).us)
-        return first_then(best, [*alone, *shared])
+        return first_then(best, [*alone, *shared, *turns])
 
     def cut(self, p, dev, config):
         team, g = config.get("team", 1), self.matrices(p)[1]
@@ -131,13 +142,14 @@ class TileProgram(SplitMatmul):
         form = BOXES if self.tail(p) is None else FUSED
         return boxes or spare, form if boxes else ROWS if is_whole(g, lead.tensor) else ELEMENTS
 
-    def product(self, p, dev, config, kernel: str, args: dict) -> Launch:
+    def product(self, p, dev, config, args: dict) -> Launch:
         """The kernel, in blocks that stay."""
         g, chosen, tile = self.matrices(p)[1], self.cut(p, dev, config), TILES[config.tile]
         team = getattr(chosen, "team", 1)
         args = dict(args, parts=args.get("parts") or parts(p, g, "f32", chosen), split_k=chosen.each,
                     splits=chosen.splits, team=team, band=tile.band)
         tiles = ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
+        kernel = self.kernel(p, config.tile) + (IN_TURN if config.get("turns") else "")
         return Launch(kernel, args, dict(blocks=tiles * team if team > 1 else min(tiles, dev.sms)))
 
     def summed(self, p, product: Launch, out: str) -> list:
@@ -145,9 +157,9 @@ class TileProgram(SplitMatmul):
         return with_sum(self.matrices(p)[1], product, f"matmul_sum_{p.operands[p.op.reads[0]].dtype}",
                         product.args["splits"], fusion.at("epilogue", self.tail(p)), out)
 
-    def launch(self, p, dev, config, kernel: str, args: dict, out: str) -> list:
+    def launch(self, p, dev, config, args: dict, out: str) -> list:
         """The kernel and the ordered sum of splits; ``out``: its output."""
-        return self.summed(p, self.product(p, dev, config, kernel, args), out)
+        return self.summed(p, self.product(p, dev, config, args), out)
 
 
 def matrix_map(pointer, tensor, dims, step, g, batch_steps, side) -> TensorMap:

@@ -16,7 +16,8 @@ SOURCE = "matmul/matmul_wgmma.cu"
 
 class MatmulWgmma(TileProgram):
     """TMA brings tiles, wgmma multiplies them with f32 sums; blocks stay and take tile after tile.
-    Either index of each operand may be contiguous; deep products are split and added in order."""
+    Either index of each operand may be contiguous; deep products are split and added in order. turns=1: one
+    warpgroup multiplies while the other stores its sums; never timed, so taken where it is named."""
     index = 189
     takes = core(Matmul, behind=many(Pointwise))
 
@@ -81,6 +82,12 @@ class MatmulWgmma(TileProgram):
             (rows, depth), DEPTH)
         return matrix_map(pointer, tensor, dims, step, g, getattr(g, f"{name}_batch"), side)
 
+    def kernel(self, p, tile):
+        g = self.matrices(p)[1]
+        forms = "_".join(letter + ("k" if self._line(g, letter)[0] == "k" else other)
+                         for letter, other in (("a", "m"), ("b", "n")))
+        return f"matmul_wgmma_{p.a.dtype}_{tile}_{forms}"
+
     def moved_bytes(self, p, g):
         return BYTES * g.count * (g.m * g.k + g.k * g.n + g.m * g.n)
 
@@ -100,7 +107,4 @@ class MatmulWgmma(TileProgram):
         moves = {f"{name}_moves": tuple(int(s != 0) for s in getattr(g, f"{name}_batch")[:BATCH_DIMS])
                  for name in ("a", "b")}
         args = dict(c_args(p, g, lead), **maps, **moves, boxes=boxes, c_form=form, c_along_m=along_m(g))
-        forms = "_".join(letter + ("k" if self._line(g, letter)[0] == "k" else other)
-                         for letter, other in (("a", "m"), ("b", "n")))
-        kernel = f"matmul_wgmma_{p.a.dtype}_{config.tile}_{forms}"
-        return steps + self.launch(p, dev, config, kernel, args, "c")
+        return steps + self.launch(p, dev, config, args, "c")
