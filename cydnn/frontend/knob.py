@@ -47,8 +47,9 @@ def main_part(choice: Choice) -> Part:
 def offered(part: Part, facts) -> list:
     """[(configuration, {type: number})] of a part, the best first. A knob that only others have is 0."""
     configs = list(part.engine.configs(part.match, facts))
-    places = {name: list(dict.fromkeys(config.get(name) for config in configs)) for name in TYPES}
-    known = [name for name, values in places.items() if values != [None]]
+    names = dict.fromkeys(name for config in configs for name, _ in config.items())
+    known = [name for name in names if name in TYPES]
+    places = {name: list(dict.fromkeys(config.get(name) for config in configs)) for name in known}
     number = lambda name, value: places[name].index(value) if TYPES[name] in PLACES else int(value or 0)
     numbers = lambda config: {TYPES[name]: number(name, config.get(name)) for name in known}
     return [(config, numbers(config)) for config in configs]

@@ -44,7 +44,9 @@ problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
             """{'conv_fprop n5c8h13w16 k136r1s1 f16 nhwc' \
                if (T, TILE_M, TILE_N, W_MAJOR) == (f16, 128, 64, 'bk') else ''}""",
             """{'conv_dgrad n5c136h13w16 k8r1s1 bf16 nhwc' \
-               if (T, TILE_M, TILE_N, W_MAJOR) == (bf16, 128, 64, 'bn') else ''}"""]
+               if (T, TILE_M, TILE_N, W_MAJOR) == (bf16, 128, 64, 'bn') else ''}""",
+            """{'conv_fprop n1c40h34w17 k8r3s6' if TURNS == '_turns' else ''} \
+               {T if TURNS == '_turns' else ''} {'nhwc' if TURNS == '_turns' else ''}"""]
 @*/
 // m = pixels of y (of all images), n = its channels in a group, k = 64 for each tap and 64 channels of x in
 // a group; the taps of 64 channels follow each other. Tap t of output o reads input o * stride + first + t *

@@ -98,7 +98,7 @@ def test_more_tiles_than_blocks(engine, config, seed):
     hopper.check_turns(engine, f"{engine.op.name} {channels} pad1 bf16 nhwc", config, seed)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("config", ["128x256 splits=1 out=boxes", "128x128 splits=1 out=rows",
                                     "128x64 splits=1 out=boxes"])
 @pytest.mark.parametrize("line", ["n5c64h9w11 k136r1s1", "n4c72h9w11 k136r2s1", "n3c72h9w11 k136r3s3 pad1"],
