@@ -53,9 +53,10 @@ NEEDLESS = {"matmul_any_i32_t32x32": ["bar.sync 0;"], "conv_wgmma_bf16_128x64_bn
 
 # The problems of these contracts do not reach every barrier or wait yet, or their threads meet elsewhere.
 UNSEEN = """batch_norm_bwd_grid_f32_4 batch_norm_bwd_ring_f32_1 batch_norm_grid_f32_8 batch_norm_ring_f32_1
-    conv_dgrad_few_f16_r8 conv_first_f16 conv_first_wgrad_bf16_32x2 conv_first_wgrad_f16_32x2
+    conv_dgrad_few_f16_r8 conv_first_f16 conv_first_f16_pairs conv_first_wgrad_bf16_32x2
+    conv_first_wgrad_f16_32x2
     conv_wgmma_bf16_128x64_bn conv_wgrad_wgmma_bf16_128x64 matmul_wgmma_bf16_64x128_ak_bk
-    matmul_wgmma_f16_128x64_ak_bk
+    matmul_wgmma_f16_128x64_ak_bk conv_wgmma_f16_128x64_bk_turns matmul_wgmma_bf16_128x128_ak_bk_turns
     rnn_persist_bwd_f32_vanilla_1x2_1 rnn_persist_f32_vanilla_1x2 softmax_bwd_grid_f32 softmax_fwd_grid_f16
     """.split()
 
@@ -107,7 +108,8 @@ def test_synchronisation_of_hopper(mutant):
         assert mutant.kind != "dropped wgmma", found
 
 
-TILES = ("matmul_wgmma_bf16_64x128_ak_bk", "conv_wgmma_f16_128x64_bk", "conv_dgrad_wgmma_bf16_64x128",
+TURNS = "conv_wgmma_f16_128x64_bk_turns"
+TILES = (TURNS, "matmul_wgmma_bf16_64x128_ak_bk", "conv_wgmma_f16_128x64_bk", "conv_dgrad_wgmma_bf16_64x128",
          "conv_wgrad_wgmma_f16_64x128")
 MORE = ("dropped commit", "dropped fence", "wrong count", "stuck phase")
 
@@ -122,13 +124,16 @@ def ends(found) -> list:
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", TILES)
 def test_synchronisation_of_the_tile_program(name):
-    """Of the ring of stages nothing may be missing. Barriers and waits are dropped above."""
+    """Of the ring of stages nothing may be missing. Barriers and waits are dropped above, but those in turn
+    here, as far as plain problems go."""
     with watched.watching():
         made = ready(name)
-        dropped = ends([m for m in made.mutants if m.kind in {*SYNCS, *MORE} - set(mutants.SYNC)])
+        elsewhere = set() if name == TURNS else set(mutants.SYNC)
+        dropped = ends([m for m in made.mutants if m.kind in {*SYNCS, *MORE} - elsewhere])
         score = made.score(dropped)
     assert len(score.verdicts) == len(dropped) > 15 and {m.kind for m in dropped} >= {*MORE[2:]}
-    assert not score.alive, [f"{v.mutant.line}: {v.mutant.old}" for v in score.alive]
+    alive = [f"{v.mutant.line}: {v.mutant.old}" for v in score.alive]
+    assert [v.mutant.old for v in score.alive] == NEEDLESS.get(name, []), alive
 
 
 # ---- The mutants themselves ----
