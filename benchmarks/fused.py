@@ -4,7 +4,7 @@ all in one launch, and the closed library's fused graph.
 
 The peer is the package nvidia-cudnn-frontend: heuristics mode A, the first N plans timed, the fastest kept.
 Every result is compared with torch's before it is timed. Writes fused_<family>.md and .json after each row.
-``--turns``: also, in the same rounds, every configuration that is never chosen (the tile program in turn,
+``--turns``: also, in the same rounds, every configuration of the forms beside (the tile program in turn,
 first layers with out=pairs), plain and fused: a line each under the table, its ratio to the plain choice.
 """
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Row:
     turns: list = field(default_factory=list)    # [configuration, plain us, fused us, what is wrong]
 
 
-def is_never_chosen(config) -> bool:
+def is_beside(config) -> bool:
     return bool(config.get("turns")) or config.get("out") == "pairs"
 
 
@@ -85,9 +85,9 @@ class Layer:
 
     def in_turn(self, plan, wants):
         """[[configuration, nan, nan, what is wrong], plain call, fused call] of what the engine of a plan
-        never chooses; ``wants``: the plain and the fused result."""
+        has beside; ``wants``: the plain and the fused result."""
         part = plan.parts[0]
-        for config in filter(is_never_chosen, part.engine.configs(part.match, self.device.facts)):
+        for config in filter(is_beside, part.engine.configs(part.match, self.device.facts)):
             wish = Wish(engines=(part.engine.index,), config=config)
             calls = [make(wish)[0] for make in (self.plain, self.fused)]
             wrong = [self.wrong(call, self.out, want) for call, want in zip(calls, wants)]
@@ -144,7 +144,7 @@ def table(rows) -> str:
 
 
 def turns_table(rows) -> str:
-    """What is never chosen; empty where it was not asked for."""
+    """The forms beside; empty where they were not asked for."""
     lines = [f"| {r.problem} | {config} | {plain:.1f} | {plain / r.plain_us:.2f} | {us:.1f} | "
              f"{us / r.plain_us:.2f} | {us / r.us:.2f} | {wrong} |"
              for r in rows for config, plain, us, wrong in r.turns]
@@ -154,7 +154,7 @@ def turns_table(rows) -> str:
     both = [(us, r) for us, r in zip(best, rows) if us == us]
     total = sum(min(us, r.us) for us, r in both) / max(sum(r.plain_us for _, r in both), 1e-9)
     worst = max((min(us, r.us) / r.plain_us for us, r in both), default=NAN)
-    head = ("\n\nNever chosen. `plain`, `fused`: over the plain choice; `over fused`: the fused one.\n\n"
+    head = ("\n\nBeside. `plain`, `fused`: over the plain choice; `over fused`: the fused one.\n\n"
             "| problem | configuration | plain us | plain | fused us | fused | over fused | note |\n"
             "|---|---|--:|--:|--:|--:|--:|---|\n")
     return head + "\n".join(lines) + (f"\n\nThe best fused form of each over the plain choice: {total:.3f} "
@@ -208,7 +208,7 @@ def main():
     parser.add_argument("--only", default="", help="a part of the problem text")
     parser.add_argument("--plans", type=int, default=4, help="plans of the peer that are timed")
     parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--turns", action="store_true", help="also what is never chosen")
+    parser.add_argument("--turns", action="store_true", help="also the forms beside")
     parser.add_argument("--out", default=str(HERE / "results"))
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--repeat", type=int, default=15)

@@ -96,29 +96,30 @@ def test_constants_are_those_of_the_model():
     assert set(fit.NUMBERS) <= set(vars(blocks))
 
 
-NEVER = (("conv_fprop n256c256h14w14 k1024r1s1 pad0 stride1 bf16 acc=f32 nhwc", 6),
-         ("conv_fprop n32c3h224w224 k64r7s7 pad3 stride2 f16 acc=f32 nhwc", 1),
-         ("matmul 4096x4096 4096x4096 bf16", 4))
+BESIDE = (("conv_fprop n256c256h14w14 k1024r1s1 pad0 stride1 bf16 acc=f32 nhwc", 6, "turns"),
+          ("conv_fprop n256c512h14w14 k512r3s3 pad1 stride1 bf16 acc=f32 nhwc", 6, ""),
+          ("conv_fprop n32c3h224w224 k64r7s7 pad3 stride2 f16 acc=f32 nhwc", 1, "out"),
+          ("matmul 4096x4096 4096x4096 bf16", 4, ""))
 
 
-@pytest.mark.parametrize("line, count", NEVER)
-def test_what_is_never_chosen_comes_behind_all_others(line, count):
-    """With the cost of its like, so that a cheaper one is never passed over."""
-    part = best(bench.graph_of(Problem.parse(line)), H200).parts[0]
+@pytest.mark.parametrize("line, count, knob", BESIDE)
+def test_forms_beside_are_chosen_where_they_pay(line, count, knob):
+    """Never plain; fused, where few products are in front, and in first layers."""
+    problem = Problem.parse(line)
+    part = best(bench.graph_of(problem), H200).parts[0]
     configs = list(part.engine.configs(part.match, H200))
-    never = [fused.is_never_chosen(config) for config in configs]
-    assert never == sorted(never) and sum(never) == count and not fused.is_never_chosen(part.config)
+    beside = [fused.is_beside(config) for config in configs]
+    assert beside == sorted(beside) and sum(beside) == count and not fused.is_beside(part.config)
     for config in configs[-count:]:
-        of = [("out", "boxes") if pair == ("out", "pairs") else pair for pair in config.items()
-              if pair[0] != "turns"]
-        alike = [c for c in configs if dict(c.items()) == dict(of)] or configs[:1]
-        assert part.engine.cost(part.match, H200, config) == part.engine.cost(part.match, H200, alike[0])
         words = " ".join(f"{k}={v}" for k, v in config.items())
         wish = Wish(engines=(part.engine.index,), config=Config.parse(words, part.engine.knobs))
-        assert best(bench.graph_of(Problem.parse(line)), H200, wish).parts[0].config == config
+        assert best(bench.graph_of(problem), H200, wish).parts[0].config == config
+    if "conv" in line:
+        chosen = best(bench.biased(problem), H200).parts[0].config
+        assert fused.is_beside(chosen) == bool(knob) and bool(chosen.get(knob)) == bool(knob)
 
 
-def test_what_is_never_chosen_has_a_table():
+def test_forms_beside_have_a_table():
     turns = [["a", 11.0, 12.0, ""], ["b", fused.NAN, fused.NAN, "WRONG"]]
     row = fused.Row("conv", plain_us=10.0, us=14.0, turns=turns)
     lines = fused.turns_table([row, fused.Row("other")]).splitlines()

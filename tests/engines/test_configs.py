@@ -33,7 +33,7 @@ def test_every_configuration_packs(op, card):
             assert engine.best(p, facts) == offered[0] and list(engine.configs(p, facts)) == offered
             for config in offered:
                 assert Config.parse(str(config), engine.knobs) == config, (engine, config)
-                assert {name for name, _ in config.items()} == {knob.name for knob in engine.knobs}
+                assert {name for name, _ in config.items()} <= {knob.name for knob in engine.knobs}
                 assert 0 <= engine.cost(p, facts, config) < float("inf")
                 for step in (s for s in engine.plan(p, facts, config) if isinstance(s, Launch)):
                     kernel = kernels.get(step.kernel)

@@ -85,7 +85,7 @@ def test_values(kind, tile, keeps):
                                         for tile in ("128x256", "128x128", "128x64")
                                         if index == 117 or tile != "128x64"])
 def test_values_in_turn(kind, tile, keeps):
-    """The second warpgroup behind the first: never chosen, and right where it is asked for."""
+    """The second warpgroup behind the first."""
     index, line = IN_TURN[kind]
     problem = Problem.parse(line)
     graph = graph_of(problem, (*problem.op.reads[:2], problem.op.writes[0]), keeps, "gelu_fwd")

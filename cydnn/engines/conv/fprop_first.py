@@ -36,7 +36,7 @@ class Layout:
 class ConvFpropFirst(Engine):
     """Rows of the image lie in shared memory with 1, 2, 4 or 8 channels, so that windows are 16 bytes apart:
     wgmma reads them where they lie, sums in f32. Filters stay in shared memory, and rows while they are
-    needed. out=pairs: what is fused leaves in boxes, too; never timed, so taken where it is named."""
+    needed. out=pairs: what is fused leaves in boxes, too; taken wherever something is fused."""
     index = 118
     takes = core(ConvFprop, behind=many(Pointwise))
     knobs = (Knob("out", ("pairs",)),)
@@ -91,9 +91,8 @@ class ConvFpropFirst(Engine):
         return dev.launch_us + START_US + (busy ** 3 + moved ** 3) ** (1 / 3)
 
     def configs(self, p, dev):
-        yield PLAIN
-        if self.boxes(p, geometry(p, self.lead(p))) is not None:
-            yield Config(out="pairs")
+        found = [PLAIN] if self.boxes(p, geometry(p, self.lead(p))) is None else [PLAIN, Config(out="pairs")]
+        yield from found if self.tail(p) is None else reversed(found)
 
     # ---- The launch ----
 

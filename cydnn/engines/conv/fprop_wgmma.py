@@ -10,9 +10,10 @@ from .wgmma import ConvWgmma, Windows
 class ConvFpropWgmma(ConvWgmma):
     """TMA brings the pixels of a tap and 64 channels, wgmma multiplies them with the filters, sums in f32;
     blocks stay and take tile after tile. Channels are innermost; deep sums are split and added in order.
-    turns=1: one warpgroup multiplies while the other stores its sums; never timed, so taken where it is
-    named."""
+    turns=1: one warpgroup multiplies while the other stores its sums; taken where few products are in
+    front of what is fused."""
     index = 117
+    short = 4
     takes = core(ConvFprop, behind=many(Pointwise))
 
     @staticmethod

@@ -3,7 +3,7 @@ the ways out, tensor maps of matrices."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
@@ -14,13 +14,14 @@ from .view import Cut, SplitMatmul, is_whole, parts, with_sum
 DEPTH, LINE = 64, 64                             # elements of a step; of a row of 128 bytes
 BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the matrix; of an element
 POWER = 0.89                                     # share of the clock under full load
-INTAKE = 53                                      # bytes that an SM gets from the L2 cache in a clock
-TAIL, TAIL_OF = 2900, 0.21                       # clocks: the first stage on its way; the last way out, a sum
+INTAKE = 48                                      # bytes that an SM gets from the L2 cache in a clock
+TAIL, TAIL_OF = 5400, 0.214                      # clocks: the first stage on its way; the last way out, a sum
 IN_TURN = "_turns"                               # behind the name of a kernel
+GAIN, LOSS = 0.93, 1.2                           # its time over that of the same without turns
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
-AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.81}              # share of the SMs that clusters find
-TEAM_CLOCKS, NEIGHBOUR = 3600, 26                # their barriers; bytes a clock from each other
-SUM_US, SUM_SHARE = 1.7, 0.55                    # of an ordered sum, beside its launch; of the bandwidth
+AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}              # share of the SMs that clusters find
+TEAM_CLOCKS, NEIGHBOUR = 3200, 36                # their barriers; bytes a clock from each other
+SUM_US, SUM_SHARE = 0.8, 0.95                    # of an ordered sum, beside its launch; of the bandwidth
 ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
 
 
@@ -33,9 +34,9 @@ class Tile(NamedTuple):
     band: int
 
 
-TILES = {"128x256": Tile(128, 256, 0.97, 8), "128x128": Tile(128, 128, 0.83, 16),
+TILES = {"128x256": Tile(128, 256, 0.99, 8), "128x128": Tile(128, 128, 0.79, 16),
          "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
-         "128x64": Tile(128, 64, 0.47, 32)}
+         "128x64": Tile(128, 64, 0.49, 32)}
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
          Knob("team", TEAMS), Knob("turns", (1,)))
 
@@ -56,9 +57,10 @@ class TileProgram(SplitMatmul):
     """The base. Blocks stay and take tile after tile; deep products are split and added in order.
 
     ``turns=1``: the second warpgroup multiplies a stage behind the first, so that one multiplies while the
-    other changes and stores its sums. It was never timed: estimated as without, it comes behind all others,
-    and is taken where a configuration names it."""
+    other changes and stores its sums. Deep products lose by it; what an engine gains where something is
+    fused is in ``short``, and others take it where a configuration names it."""
     knobs = KNOBS
+    short: ClassVar[int] = 0                     # steps until which turns pay where something is fused
     unit = DEPTH
     notes = ("deterministic", "tensor_core")
 
@@ -124,7 +126,19 @@ class TileProgram(SplitMatmul):
         turns = [Config(tile=tile, splits=1, out=out, team=1, turns=1)
                  for out in outs for tile in TILES if kernels.has(self.kernel(p, tile) + IN_TURN)]
         best = min((alone[0], *shared), key=lambda config: self.cut(p, dev, config).us)
+        turned = Config(tile=best.tile, splits=best.splits, out=best.out, team=best.team, turns=1)
+        best = turned if turned in turns and self.pays_in_turn(p, turned) else best
         return first_then(best, [*alone, *shared, *turns])
+
+    def pays_in_turn(self, p, config) -> bool:
+        return (self.tail(p) is not None and config.out == "boxes"
+                and self.matrices(p)[1].k <= self.short * DEPTH)
+
+    def cost(self, p, dev, config):
+        found = super().cost(p, dev, config)
+        if not config.get("turns"):
+            return found
+        return found * (GAIN if self.pays_in_turn(p, config) else LOSS)
 
     def cut(self, p, dev, config):
         team, g = config.get("team", 1), self.matrices(p)[1]

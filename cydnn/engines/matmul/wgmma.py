@@ -17,7 +17,7 @@ SOURCE = "matmul/matmul_wgmma.cu"
 class MatmulWgmma(TileProgram):
     """TMA brings tiles, wgmma multiplies them with f32 sums; blocks stay and take tile after tile.
     Either index of each operand may be contiguous; deep products are split and added in order. turns=1: one
-    warpgroup multiplies while the other stores its sums; never timed, so taken where it is named."""
+    warpgroup multiplies while the other stores its sums; deep products lose by it: taken where named."""
     index = 189
     takes = core(Matmul, behind=many(Pointwise))
 
