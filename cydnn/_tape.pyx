@@ -161,7 +161,8 @@ cdef class Tape:
         pointers     (offset, slot or -1 for the workspace, addend)
         scalars      (offset, one of kinds.NUMBERS, scalar)
         maps         like pointers, where ``data`` has a tensor map, whose address is replaced
-        params       where in ``data`` each parameter begins: asked for where there are maps
+        params       where in ``data`` each parameter begins: asked for where there are maps; a cooperative
+                     launch is captured only so
         cluster      blocks (x, y, z) that run together; None: as the kernel was compiled
         cooperative  all blocks are resident at once, so that they may wait for each other
         dependent    may begin before the launch before it has ended; the kernel waits for that itself

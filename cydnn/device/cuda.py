@@ -132,7 +132,7 @@ class CudaDevice:
                     bytes(data), [(offset, p.uid, p.addend) for offset, p in packed.pointers],
                     [(offset, kind, s.key) for offset, kind, s in packed.scalars],
                     [(offset, m.pointer.uid, m.pointer.addend) for offset, m in packed.maps],
-                    kernels.get(step.kernel).offsets if packed.maps else (),
+                    kernels.get(step.kernel).offsets if packed.maps or packed.attributes.cooperative else (),
                     **packed.attributes._asdict())
 
     def _memset(self, tape, step: Memset):
