@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
+from numbers import Real
 
 DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "u8": 1, "i32": 4, "i64": 8}
 
@@ -32,7 +33,7 @@ def _shifted(a, b):
 
 def _number(x):
     """A number of a size that numbers of kernels have: no text, which a product would repeat."""
-    if not isinstance(x, (int, float)) or isinstance(x, int) and x.bit_length() > MOST_BITS:
+    if not isinstance(x, Real) or isinstance(x, int) and x.bit_length() > MOST_BITS:
         raise TypeError(f"a factor must be a number of at most {MOST_BITS} bits")
     return x
 
