@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import gc
 import mmap
 import weakref
 from typing import Any, NamedTuple
@@ -71,16 +72,23 @@ class Arena(Memory):
 
     def __init__(self, capacity: int = 1 << 35):
         try:
-            super().__init__("global", capacity, capacity, GLOBAL, grain=1, zeros=lazy)
-        except OSError:                                      # a system that does not overcommit
-            if capacity <= 1 << 26:
-                raise
-            return self.__init__(capacity >> 3)
+            self._map(capacity)
+        except OSError:
+            gc.collect()                                     # those of devices that nobody holds any more
+            try:
+                self._map(capacity)
+            except OSError:                                  # a system that does not overcommit
+                if capacity <= 1 << 26:
+                    raise
+                return self.__init__(capacity >> 3)
         self.tracked, self.owned = set(), None          # what the launch may write; whose the last access was
         self.live: list[tuple[int, int]] = []                # (start, end), sorted
         self.freed = collections.deque()                     # (address, bytes) that nobody holds any more
         self.operands: list[Operand] = []                    # of the call that runs
         self.pool: dict[str, np.ndarray] = {}                # for registers
+
+    def _map(self, capacity: int):
+        super().__init__("global", capacity, capacity, GLOBAL, grain=1, zeros=lazy)
 
     def __repr__(self):
         return "another interpreter"
