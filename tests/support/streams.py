@@ -79,6 +79,7 @@ class Runs:
             if (at, d.bytes) in self.ins:
                 fill(device, at, d, seed + 100, partial(problem.op.admit, name))
         self.sets.append(self._copies(self.ins))
+        device.synchronize()                     # other streams read them
         self.bytes = sum(size for _, size in self.outs)
         self.kept = None
 
