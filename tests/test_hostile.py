@@ -93,6 +93,14 @@ def dropped(size):
     cudnn.dropoutForward(handle, d, x, memory, x, memory, memory, size)
 
 
+def multiplied(number):
+    g = pygraph()
+    x, one = g.tensor([4], [1], uid=1), g.tensor([1], [1], uid=2, is_pass_by_value=True)
+    g.mul(x, one).set_output(True).set_uid(3)
+    g.build([cydnn.heur_mode.A])
+    g.execute({1: np.zeros(4, np.float32), 2: number, 3: np.zeros(4, np.float32)})
+
+
 def network():
     net, dropout = cudnn.createRNNDescriptor(), cudnn.createDropoutDescriptor()
     cudnn.setDropoutDescriptor(dropout, cudnn.create("numpy"), 0.0, None, 0, 0)
@@ -113,6 +121,14 @@ CALLS = {
                                    "x must be a pointer: Shape does not give its memory: division by zero"),
     "memory: a size below 0": (lambda: softmax(x=Shape(__array_interface__=dict(
         shape=(-4,), typestr="<f4", data=(64, False)))), r"memory must have dims >= 0; got \(-4,\)"),
+    "tensor_scalar: 10**400": (lambda: pygraph().tensor_scalar(10 ** 400, cydnn.scalar_type.RUNTIME_PARAM),
+        "tensor_scalar: value must be a float, or an int of 64 bits; got 10"),
+    "tensor_like: DLPack that is a number": (lambda: pygraph().tensor_like(Shape(__dlpack__=7)),
+        "tensor_like: Shape must give its layout; got TypeError: 'int' object is not callable"),
+    "tensor_like: elements without bytes": (lambda: pygraph().tensor_like(np.zeros(3, "V0")),
+        "tensor_like: ndarray must give its layout; got ZeroDivisionError"),
+    "a number: DLPack that raises": (lambda: multiplied(Shape(__dlpack__=lambda: 1 / 0)),
+        "must be a number, or an array of one on the host; got Shape: ZeroDivisionError"),
     "rnn: a sequence that is none": (lambda: cudnn.getRNNWorkspaceSize(
         cudnn.create("numpy"), network(), 1, np.array(1.5)),
         "xDesc must be a sequence of tensor descriptors, not an address; got array"),

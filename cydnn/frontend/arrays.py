@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..dtypes import ALL, BY_NAME, DType, dlpack_types, dtype
+from ..given import reason
 from ..status import BadParam, CydnnError
 from ..tensor import packed_strides
 
@@ -34,6 +35,15 @@ def is_array(x) -> bool:
 
 def layout_of(x) -> Layout:
     """The layout of an array. Raises BadParam for another object."""
+    try:
+        return _layout(x)
+    except CydnnError:
+        raise
+    except Exception as error:                   # its own methods may raise anything
+        raise BadParam(f"tensor_like: {type(x).__name__} must give its layout; got {reason(error)}") from None
+
+
+def _layout(x) -> Layout:
     if isinstance(x, (np.ndarray, np.generic)):
         x = np.asarray(x)
         if any(s % x.itemsize for s in x.strides):
@@ -71,6 +81,17 @@ def number_of(name: str, x):
     if not is_array(x):
         raise BadParam(f"execute: {name} must be a number, or an array of one on the host; got "
                        f"{type(x).__name__}")
+    try:
+        return _one(name, x)
+    except CydnnError:
+        raise
+    except Exception as error:                   # its own methods may raise anything
+        raise BadParam(f"execute: {name} must be a number, or an array of one on the host; got "
+                       f"{type(x).__name__}: {reason(error)}") from None
+
+
+def _one(name: str, x):
+    """The one number of an array."""
     if not is_host(x):
         raise BadParam(f"execute: {name} is passed by value: it must be a number, or an array of one on the "
                        "host; got memory of a device")

@@ -166,6 +166,6 @@ def scalar_of(value) -> tuple:
             return type_of(found.dtype), value.item()
     if type(value) is float:
         return data_type.FLOAT, float(np.float32(value))
-    if type(value) is int:
+    if type(value) is int and -2 ** 63 <= value < 2 ** 63:
         return data_type.INT32 if -2 ** 31 <= value < 2 ** 31 else data_type.INT64, value
-    raise BadParam(f"tensor_scalar: value must be an int or a float; got {shown(value)}")
+    raise BadParam(f"tensor_scalar: value must be a float, or an int of 64 bits; got {shown(value)}")

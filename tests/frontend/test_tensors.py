@@ -151,7 +151,7 @@ def test_scalars(g, value, kind):
                                                                     kind) and t.get_is_pass_by_value()
         assert t.get_has_compile_time_constant() == (way is cudnn.scalar_type.COMPILE_TIME_CONST)
         assert json.loads(repr(t))["value"] == float(value)
-    with pytest.raises(BadParam, match="value must be an int or a float; got '1'"):
+    with pytest.raises(BadParam, match="value must be a float, or an int of 64 bits; got '1'"):
         g.tensor_scalar("1", cudnn.scalar_type.RUNTIME_PARAM)
 
 

@@ -59,8 +59,9 @@ class Sequence:
             g.tensor(dims, [int(np.prod(dims[i + 1:])) for i in range(4)])
         for _ in range(draw.choice((0, 1, 2, 3)) if types else 0):
             x = draw.choice([t for t in g.tensors if t.dim != (2, 2, 3, 3)])
+            one = lambda: g.tensor([1, 1, 1, 1], [1, 1, 1, 1], is_pass_by_value=True)
             way = draw.choice((g.relu, g.neg, lambda x: g.add(x, g.tensors[0]),
-                               lambda x: g.mul(g.tensors[0], x)))
+                               lambda x: g.mul(g.tensors[0], x), lambda x: g.mul(x, one())))
             way(x).set_output(draw.random() < .8)
 
     def graph(self):

@@ -123,6 +123,8 @@ def graphs(a: Attack):
                     if isinstance(t, tensor)]
     setter = getattr(tensors[0], a.random.choice([m for m in dir(tensors[0]) if m.startswith("set_")]))
     a.call(setter.__name__, setter, *[a.any() for _ in inspect.signature(setter).parameters])
+    a.call("tensor_like", g.tensor_like, a.any())
+    a.call("tensor_scalar", g.tensor_scalar, a.any(), cydnn.scalar_type.RUNTIME_PARAM)
     option = a.random.choice("name io_data_type compute_data_type sm_count sm_version kernel_cache "
                              "device_property".split())
     a.call("pygraph", frontend.pygraph, handle=a.front, **{option: a.any()})

@@ -97,7 +97,7 @@ def interfaces() -> list:
             + [Shape(__cuda_array_interface__=row) for row in broken[:4]]
             + [Shape(__dlpack__=one, __dlpack_device__=lambda: (1, 0)) for one in capsules]
             + [MEMORY[::-1], MEMORY[::2], MEMORY[:0], MEMORY.astype(">f4"), MEMORY.astype(object),
-               np.zeros(3, "f4,i4"), np.zeros(4, "U3"), memoryview(b"abc"), bytearray(5)])
+               np.zeros(3, "V0"), np.zeros(3, "f4,i4"), np.zeros(4, "U3"), memoryview(b"abc"), bytearray(5)])
 
 
 def values() -> list:
