@@ -83,7 +83,8 @@ class Expression:
             raise ValueError(f"{self.text!r} needs a value for {error.name}; "
                              f"there are {', '.join(sorted(values))}") from None
         except (ArithmeticError, TypeError, LookupError) as error:
-            raise ValueError(f"{self.text!r} has no value: {error}; got {self.show(values)}") from None
+            raise ValueError(f"{self.text!r} has no value: {str(error):.80}; "
+                             f"got {self.show(values)}") from None
 
     def show(self, values: dict) -> str:
         """The names in it with their values: ``rows=5 cols=2048``."""

@@ -47,6 +47,13 @@ def test_names_and_errors():
         expression("a // b")(dict(a=1, b=0))
 
 
+def test_errors_have_a_bound():
+    """What a manifest names a type is not repeated whole."""
+    with pytest.raises(ValueError, match="has no value") as caught:
+        expression("sizeof(T)")(dict(T="a" * 9999))
+    assert len(str(caught.value)) < 300
+
+
 def test_evaluation_reaches_no_builtins():
     assert set(expression("a").names) == {"a"}
     with pytest.raises(ValueError, match="needs a value for open"):

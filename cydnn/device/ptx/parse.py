@@ -327,6 +327,8 @@ class Program:
         operand, offset = self._name(found["name"], scopes, at), found["offset"]
         if found["negate"]:
             return operand._replace(kind="not")
+        if offset and operand.kind == "label":
+            self.m.wanted("a label without an offset", at, offset)
         plain = offset.replace(" ", "").replace("+-", "-").lstrip("+") if offset else ""
         return operand._replace(more=self.m.number(plain, at)) if offset else operand
 
