@@ -5,6 +5,8 @@ many neighbours. What the blocks wrote is compared with the reference of those s
 """
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from cydnn import plan
@@ -68,7 +70,13 @@ class SparseArena(Arena):
 
     def __init__(self, capacity=1 << 39):
         super().__init__(capacity)
-        self.inputs, self.written, self.rng, self.admit = [], [], np.random.default_rng(0), None
+        self.begin(None)
+
+    def begin(self, admit):
+        """Nothing is there, and nothing has been. ``admit``: of the op whose inputs are filled."""
+        self.settle()
+        self.forget_accesses()
+        self.inputs, self.written, self.rng, self.admit = [], [], np.random.default_rng(0), admit
 
     def reach(self, c, address, width, verb, lanes, need=0):
         if verb in CHANGES:
@@ -88,6 +96,12 @@ class SparseArena(Arena):
             place.view(self.state)[new] = np.frombuffer(
                 bytes([WRITTEN] * size), place.desc.dtype.numpy)[0]
             place.filled[new] = True
+
+
+@functools.lru_cache(maxsize=1)
+def the_arena() -> SparseArena:
+    """One for all: of several the addresses run out, and the last ones are smaller."""
+    return SparseArena()
 
 
 # Blocks at either end of a launch, by how many launches are behind it.
@@ -125,8 +139,9 @@ def long_problem(line: str, least: int):
 
 def execute(problem, count, engine, config, device, given=()) -> dict:
     """Run the sampled blocks; the operands by name. ``given``: values of some that are not long."""
-    arena, op, scalars = SparseArena(), problem.op, dict(problem.op.scalars)
-    device.arena, arena.admit = arena, op.admit
+    arena, op, scalars = the_arena(), problem.op, dict(problem.op.scalars)
+    arena.begin(op.admit)
+    device.arena = arena
     built = plan.build(graph_of(problem, scalars), device, Wish(engines=(engine.index,), config=config))
     device.blocks = Ends(sum(isinstance(step, Launch) for step in built.steps))
     memory = {d.name: device.alloc(d.bytes) for d in built.slots}
