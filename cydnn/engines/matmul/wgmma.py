@@ -84,8 +84,9 @@ class MatmulWgmma(TileProgram):
 
     def kernel(self, p, tile):
         g = self.matrices(p)[1]
-        forms = "_".join(letter + ("k" if self._line(g, letter)[0] == "k" else other)
-                         for letter, other in (("a", "m"), ("b", "n")))
+        lines = [(self._line(g, letter) or "?")[0] for letter in "ab"]       # none where c is empty
+        forms = "_".join(letter + ("k" if along == "k" else other)
+                         for letter, other, along in zip("ab", "mn", lines))
         return f"matmul_wgmma_{p.a.dtype}_{tile}_{forms}"
 
     def moved_bytes(self, p, g):
