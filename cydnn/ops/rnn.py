@@ -175,6 +175,7 @@ class RnnBwdWeights(Rnn, reads="x y reserve hx?", writes="dw"):
         return self.described(x.dtype, x.dims[1], "dw")
 
     def check_outputs(self, x, dw, **_):
+        yield dw.dtype is x.dtype, f"dw must have type {x.dtype}; got {dw.dtype}"
         yield from self.layouts(x.dims[1], dw=dw)
 
     def reference(self, x, y, reserve, hx, dw):
