@@ -235,6 +235,7 @@ int cuLaunchKernelEx(const Config *config, Function *f, void **params, void **ex
         else if (a->id == 2 || a->id == 6) attributes[a->id == 2 ? 3 : 4] = a->value[0];
         else return INVALID_VALUE;
     }
+    if (captured && attributes[3] && extra) return INVALID_VALUE;    /* as a driver has it */
     return launch(f, config->grid, config->block, config->smem, config->stream, params, extra, attributes);
 }
 

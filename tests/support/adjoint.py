@@ -80,6 +80,8 @@ def usable(problem) -> bool:
     if "rnn" in op.name and (op.dropout or any(operands.get(n) is None for n in (*op.reads, *op.writes)
                                                if "c" not in n or op.cell == "lstm")):
         return False
+    if getattr(op, "scale", 1.0) == getattr(op, "offset", 1.0) == 0.0:
+        return False                             # 0 to a negative power
     return problem.flops <= FLOPS and op.terms(**operands) <= TERMS
 
 

@@ -94,15 +94,16 @@ class Guarded(Space):
     def own_bytes(self) -> bytes:
         """The bytes of the tensor's elements; bits that are nobody's are 0."""
         raw = self.device.copy_out(self.buffer.ptr, np.empty(self.total, np.uint8))
-        return (raw & self.own_bits())[self.start:self.start + self.size].tobytes()
+        return (raw & self.own_bits(with_spare=False))[self.start:self.start + self.size].tobytes()
 
-    def own_bits(self):
+    def own_bits(self, with_spare=True):
         """The bits of the allocation that are the tensor's elements, set. The bits behind the last packed
-        boolean are nobody's: whoever writes its byte may write them."""
+        boolean are nobody's (``with_spare``: set): whoever writes its byte may write them."""
         mine, desc = np.zeros(self.total, np.uint8), self.desc
         if desc.count and desc.dtype.bits < 8:
             write(desc, mine.ctypes.data + self.start, np.ones(desc.dims))
-            mine[self.start + desc.bytes - 1] |= 0xFF << (desc.extent - 1) % 8 & 0xFF
+            if with_spare:
+                mine[self.start + desc.bytes - 1] |= 0xFF << (desc.extent - 1) % 8 & 0xFF
         elif desc.count:
             size = desc.dtype.bytes
             cells = np.lib.stride_tricks.as_strided(mine[self.start:], (*desc.dims, size),

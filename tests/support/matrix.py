@@ -231,7 +231,7 @@ def _once(made, built, device, bits, fill) -> list[str]:
                          buffer.desc)
         if not report.ok:
             texts.append(f"{name}: {report.text}")
-        all_bits += (raw & buffer.own_bits()).tobytes()
+        all_bits += (raw & buffer.own_bits(with_spare=False)).tobytes()
     if beside := workspace.changed_beside():
         texts.append(f"{beside} bytes written beside the workspace")
     bits.append(all_bits)

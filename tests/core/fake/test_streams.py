@@ -91,6 +91,13 @@ def test_replays(gpu, fake, copying, monkeypatch):
     assert captured.replayed(PROBLEM, TRANSFORM, gpu, stream, 10) == ([], True)
 
 
+def test_cooperative_launches_are_captured(gpu, fake):
+    """A driver takes none whose parameters are one block."""
+    grid = next(e for e in BY_INDEX.values() if e.name == "softmax_fwd_grid")
+    captured.replayed(Problem.parse("softmax_fwd 1x524285 f16"), grid, gpu, streams.stream_of(gpu), 2)
+    assert fake.count("cuGraphLaunch") == 2 and fake.count("cuLaunchKernelEx")
+
+
 def test_work_that_waits_cannot_be_captured(gpu, fake):
     with pytest.raises(CydnnError, match=r"\(900\)"):
         captured.Recorded(gpu, streams.stream_of(gpu), gpu.synchronize)

@@ -72,7 +72,7 @@ class FarBuffer:
         values = raw.reshape(-1).view(self.desc.dtype.numpy).reshape(self.desc.dims)
         return self.desc.dtype.decode(values), raw
 
-    def own_bits(self):
+    def own_bits(self, with_spare=True):
         return np.uint8(0xFF)
 
     def stray_bytes(self, raw) -> int:
