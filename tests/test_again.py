@@ -13,7 +13,7 @@ from support import again
 RED = '''
 import os, random
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from support import share
 
 DRAWN = share.of(range(10 ** 6), 2, "red")
@@ -26,7 +26,7 @@ def test_a_share(number):
 def test_a_line(line):
     assert not line, f"seen {random.Random(os.environ['CYDNN_SEED']).random()} {line}"
 
-@settings(database=None)
+@settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(), min_size=5))
 def test_examples(values):
     SEEN.append(values)

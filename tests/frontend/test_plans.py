@@ -33,7 +33,7 @@ def test_modes_are_merged_in_order(h200):
     found = {}
     for modes in ([MODE.A], [MODE.FALLBACK], [MODE.A, MODE.FALLBACK], [MODE.FALLBACK, MODE.A],
                   [MODE.OPENSOURCE], MODE.A):
-        g, _ = conv(device_property=h200)
+        g, _ = conv(n=256, device_property=h200)
         g.create_execution_plans(modes)
         found[str(modes)] = names(g)
     a, fallback = found[str([MODE.A])], found[str([MODE.FALLBACK])]

@@ -27,7 +27,7 @@ CARDS = (H200, T4, A100)
 FALLBACK = Wish(mode="fallback")
 
 
-def conv(n=8, c=64, size=28, k=64, dtype="f16", layout="nhwc", tail=(), **tensors) -> Graph:
+def conv(n=256, c=64, size=28, k=64, dtype="f16", layout="nhwc", tail=(), **tensors) -> Graph:
     """conv (uids 1, 2 -> 3), then ``tail``; 3 is virtual where somebody reads it."""
     dims, reads = (n, k, size, size), {u for node in tail for u in node.reads}
     mine = [t(1, (n, c, size, size), dtype, layout=layout), t(2, (k, c, 3, 3), dtype, layout=layout),
@@ -36,7 +36,7 @@ def conv(n=8, c=64, size=28, k=64, dtype="f16", layout="nhwc", tail=(), **tensor
                   *tail], [*mine, *tensors.values()])
 
 
-IMAGE = (8, 64, 28, 28)
+IMAGE = (256, 64, 28, 28)
 
 
 # ---- Promises about every graph ----
@@ -101,7 +101,7 @@ def of(line) -> Graph:
     return graph_of(Problem.parse(line))
 
 
-CONV = "conv_fprop n8c64h28w28 k64r3s3 pad1 f16 nhwc"
+CONV = "conv_fprop n256c64h28w28 k64r3s3 pad1 f16 nhwc"
 
 
 def test_engines_that_may_and_may_not_be_used():
@@ -302,6 +302,6 @@ def test_numbers_in_memory_are_understood_by_regions():
 
 
 def test_equal_choices_of_other_graphs_differ():
-    one, other = best(of(CONV), H200), best(of(CONV.replace("n8", "n9")), H200)
+    one, other = best(of(CONV), H200), best(of(CONV.replace("n256", "n257")), H200)
     assert one.text == other.text and one != other and isinstance(one, Choice)
     assert best(of("conv_wgrad n8c64h28w28 k64r3s3 pad1 f16 nhwc"), H200).engine.op is ConvWgrad

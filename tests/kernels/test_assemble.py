@@ -13,9 +13,11 @@ import build_ptx
 from cydnn import bench, fusion, kernels, plan
 from cydnn.device import assembled
 from cydnn.device.ptx import PtxDevice
+from cydnn.heuristics import parse
 from cydnn.ops import Problem
 
 NAME = "conv_wgmma_f16_64x128_bk"
+TILE = "tile=64x128 splits=1 out=boxes team=1"
 
 
 @pytest.mark.skipif(not shutil.which("ptxas"), reason="needs ptxas")
@@ -25,7 +27,8 @@ def test_an_image_and_what_is_spliced_into_it(tmp_path, monkeypatch, capsys):
     assert build_ptx.main(command) == 0 and "programs assembled for sm_90" in capsys.readouterr().out
     assert assembled.find(kernels.get(NAME).image_for(90).text(), 90)[:4] == b"\x7fELF"
     graph = bench.biased(Problem.parse("conv_fprop n2c64h28w28 k64r3s3 pad1 f16 nhwc"))
-    step, = plan.build(graph, PtxDevice("sm_90")).steps
+    device = PtxDevice("sm_90")
+    step, = plan.made(parse(f"part 0 1 2: 117 {TILE}", graph, device.facts), device).steps
     text = kernels.get(NAME).image_for(90).text()
     spliced = fusion.splice(text, kernels.get(NAME), step.fuse, fusion.ways_of(step))
     assert step.kernel == NAME and assembled.find(spliced, 90)[:4] == b"\x7fELF"
