@@ -68,6 +68,13 @@ def several(where: str, values, what: str) -> list:
     raise BadParam(f"{where} must be a list of {what}; got {shown(values)}")
 
 
+def text(where: str, value) -> str:
+    """A text. Raises BadParam."""
+    if isinstance(value, str):
+        return value
+    raise BadParam(f"{where} must be a text; got {shown(value)}")
+
+
 def flag(where: str, value) -> bool:
     """True or False, or what Python takes for it. Raises BadParam for an array of several."""
     try:

@@ -5,7 +5,7 @@ import heapq
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ..given import several, shown
+from ..given import several, shown, text
 from ..locks import once
 from ..ops import Op, Pointwise
 from ..status import BadParam
@@ -49,7 +49,7 @@ class Node:
         set_(self, "op", op)
         set_(self, "operands", MappingProxyType({k: v for k, v in dict(operands).items() if v is not None}))
         set_(self, "scalars", MappingProxyType(dict(scalars)))
-        set_(self, "name", name or op.name)
+        set_(self, "name", text(f"{op.name}: name", name) or op.name)
         for scalar in self.scalars:
             if scalar not in op.scalars:
                 raise BadParam(f"{self.name}: {scalar} is no scalar of {op.name}; "
@@ -89,7 +89,7 @@ class Graph:
     """
 
     def __init__(self, nodes, tensors, name=""):
-        self.name = name
+        self.name = text("graph: name", name)
         tensors = _listed("tensors", tensors.values() if isinstance(tensors, dict) else tensors, Tensor)
         tensors.sort(key=lambda t: t.uid)
         for one, other in zip(tensors, tensors[1:]):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ..given import shown, whole
+from ..given import shown, text, whole
 from ..status import BadParam
 from ..steps import Scalar
 from ..tensor import TensorDesc
@@ -39,6 +39,7 @@ class Tensor:
     def __post_init__(self):
         set_, desc = object.__setattr__, self.desc
         set_(self, "uid", whole("tensor: uid", self.uid))
+        text("tensor: name", self.name)
         if not isinstance(desc, TensorDesc):
             raise BadParam(f"tensor {self.label}: desc must be a TensorDesc; got {shown(desc)}")
         set_(self, "dtype", desc.dtype)

@@ -314,6 +314,8 @@ class Program:
         if closing or "|" in text:
             parts = [self._operand(piece, scopes, at)
                      for piece in (PIECE.findall(text[1:-1]) if closing else text.split("|"))]
+            if closing == "]" and (not parts or parts[0].kind in ("mem", "vec", "pair")):
+                self.m.wanted("an address", at, text[:40])
             return (Operand("mem", parts[0], 0, tuple(parts[1:])) if closing == "]"
                     else Operand("vec" if closing else "pair", parts))
         found = LEAF.match(text)

@@ -26,6 +26,8 @@ CALLED = (".func (.param .b32 r) f(.param .b32 a) { ret; }\n"
     (".reg .u99 %z;", "expected a type; got '.u99'"),
     (".reg;", "expected a type; got"),
     (".reg .b32 %r<99999999999>;", "expected at most 65536 registers; got '99999999999'"),
+    ("ld.param.u32 %t, [{%t}];", "expected an address; got '[{%t}]'"),
+    ("ld.param.u32 %t, [];", "expected an address; got '[]'"),
     ("L: bra L+4;", "expected a label without an offset; got '+4'"),
     ("add.s32 %t, %t, 09;", "expected a whole number; got"),
     ("add.s32 %t, %t, " + "1" * 5000 + ";", "expected a whole number; got"),
