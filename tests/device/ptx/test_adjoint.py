@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from cydnn import device as devices
@@ -35,16 +36,17 @@ def test_adjoint(engine):
 
 @pytest.mark.parametrize("name", ["softmax_bwd_warp", "conv_wgrad_any", "batch_norm_bwd_rows"])
 def test_a_wrong_part_shows(name):
-    """A sixteenth of the elements of a gradient is half a percent too large."""
+    """A sixteenth of the elements of a gradient, its largest, is half a percent too large."""
     engine = next(e for e in adjoint.ENGINES if e.name == name)
     device = devices.get("ptx:sm_90")
 
     def fault(found):
         first = next(iter(found))
         value = found[first].copy()
-        value.flat[-(value.size // 16 + 1):] *= 1.005
+        value.flat[np.argsort(np.abs(value), axis=None)[-(value.size // 16 + 1):]] *= 1.005
         return {**found, first: value}
-    (problem, seed, right), = shapes(engine, device, 1, in_f32=True)
+    drawn = shapes(engine, device, 8, in_f32=True)
+    problem, seed, right = max(drawn, key=lambda each: each[2].size)             # of some all gradients are 0
     wrong = adjoint.identity(problem, seed, engine, device, fault)
     assert right.holds and not wrong.holds, f"{problem} {right} {wrong}"
 
