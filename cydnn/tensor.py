@@ -91,7 +91,9 @@ class TensorDesc:
 
     @property
     def is_overlapping(self) -> bool:
-        """Two indices may reach one address (a sufficient test on the sorted strides)."""
+        """Two indices may reach one address (a sufficient test on the sorted strides); never of none."""
+        if 0 in self.dims:
+            return False
         reach = 0
         for stride, dim in sorted([(s, d) for s, d in zip(self.strides, self.dims) if d > 1]):
             if stride <= reach:

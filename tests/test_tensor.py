@@ -27,6 +27,7 @@ def test_gaps_overlaps_and_nothing():
     assert (empty.extent, empty.bytes, empty.count) == (0, 0, 0)
     assert TensorDesc("f32", (2, 3), (0, 1)).is_overlapping
     assert not TensorDesc("f32", (1, 3), (0, 1)).is_overlapping
+    assert not TensorDesc("f32", (0, 3), (0, 0)).is_overlapping
 
 
 def test_like_keeps_the_order_of_strides():

@@ -76,7 +76,7 @@ class Site:
         """The dims as digits of the lead's offset. A digit is what is left of the offset behind a division by
         the next larger stride, so all larger strides must be multiples of that one."""
         tensor = self.lead
-        if tensor.extent >= 1 << 31 or tensor.is_overlapping:
+        if not 0 < tensor.extent < 1 << 31 or tensor.is_overlapping:
             return
         axes = sorted((a for a in range(tensor.rank) if tensor.dims[a] > 1), key=lambda a: tensor.strides[a])
         steps = [tensor.strides[axis] for axis in axes]

@@ -26,7 +26,7 @@ from cydnn.tensor import TensorDesc
 from support import matrix
 from support.alone import match
 from support.draw import draw
-from support.edges import edges
+from support.edges import edges, nowhere
 from test_contracts import check_launch
 
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "8"))
@@ -44,7 +44,10 @@ def drawn(op) -> tuple:
         if tries >= PROBLEMS // 8 and len(empty) >= share:
             break
         for found in edges(draw(op, rng)):
-            (thin if all(d.count for d in found.descs) else empty).append(found)
+            if all(d.count for d in found.descs):
+                thin.append(found)
+            else:
+                empty.append(nowhere(found, rng) if rng.random() < 0.5 else found)
     assert thin, said(op.name)                   # some ops take nothing empty
     some = rng.sample(empty, min(share, len(empty))) + rng.sample(thin, min(PROBLEMS - share, len(thin)))
     return rng.sample(some, len(some)), rng
@@ -131,3 +134,16 @@ def test_every_device_computes_it(op):
             ran += 1
             found = matrix.run(problem, there, seed=SEED).findings
             assert not found, said(problem, there, found)
+
+
+@pytest.mark.parametrize("line", ["add_tensor a=1x1x16x1 c=0x0x16x0:f32@0,0,0,0",
+                                  "pointwise x=0x4x8:f64@0,1,8 y=0x4x8:f64@0,0,4 mode=exp",
+                                  "matmul a=1x4x2x0:f64@8,0,1,8 b=4x4x0x1 c=4x4x2x1:f64 acc=f64",
+                                  "conv_dgrad dy=1x0x4x4 w=0x3x1x1:f32@2147483653,3,0,1 dx=1x3x4x4"])
+def test_nothing_lies_anywhere(line):
+    """A tensor without elements does not overlap itself, and no engine asks where its elements are."""
+    problem, there = Problem.parse(line), device.get("ptx:sm_90")
+    layout = Layout(best(graph_of(problem), there.facts))
+    assert bool(layout.steps) != is_empty(problem)
+    for step in layout.steps:
+        check_launch(step, there.facts, line)

@@ -1,4 +1,4 @@
-"""Problems at the edge of another: a dim, or every dim of one size, is 0 or 1."""
+"""Problems at the edge of another: a dim, or every dim of one size, is 0 or 1; strides that lead nowhere."""
 from __future__ import annotations
 
 from math import prod
@@ -9,6 +9,7 @@ from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc, stride_order
 
 MOST_BYTES = 1 << 20                             # of all operands
+NOWHERE = (0, 0, 1, 3, (1 << 31) + 5, 1 << 62)   # strides of tensors without elements
 
 
 def edges(problem) -> list:
@@ -24,6 +25,19 @@ def edges(problem) -> list:
                 if sum(d.bytes for d in made.descs) < MOST_BYTES:
                     found[str(made)] = made
     return list(found.values())
+
+
+def nowhere(problem, rng) -> Problem:
+    """The problem with other strides in its tensors without elements, one or all of them 0, or any; as it is
+    where the op does not take them."""
+    some = lambda d: rng.choice(([0] * d.rank, [s * rng.randint(0, 1) for s in d.strides],
+                                 [rng.choice(NOWHERE) for _ in d.dims]))
+    found = {name: d.replace(strides=some(d)) if isinstance(d, TensorDesc) and not d.count else d
+             for name, d in problem.operands.items()}
+    try:
+        return Problem(problem.op, found, problem.alignment)
+    except BadParam:
+        return problem
 
 
 def _changed(operands: dict, to: int):

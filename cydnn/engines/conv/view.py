@@ -22,7 +22,7 @@ X_ALONG_DEPTH, X_VECTORS, W_ALONG_DEPTH, W_VECTORS, OUT_ALONG_ROWS = 1, 2, 4, 8,
 @dataclass(frozen=True)
 class Lifted:
     """A tensor as (n, c, d, h, w): ``size`` and ``steps`` of the three spatial dims.
-    Dims of size 1 have stride 0."""
+    Dims of size 1 have stride 0, and so has a tensor without elements."""
     n: int
     c: int
     size: tuple
@@ -32,7 +32,7 @@ class Lifted:
 
     @classmethod
     def of(cls, desc: TensorDesc) -> "Lifted":
-        strides = tuple(0 if d == 1 else s for d, s in zip(desc.dims, desc.strides))
+        strides = tuple(s if d > 1 and desc.count else 0 for d, s in zip(desc.dims, desc.strides))
         fill = 5 - desc.rank
         return cls(desc.n, desc.c, (1,) * fill + desc.spatial, *strides[:2], (0,) * fill + strides[2:])
 
