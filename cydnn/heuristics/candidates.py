@@ -53,17 +53,23 @@ def best(graph: Graph, facts, wish: Wish = ANYTHING) -> Choice:
 
 def slimmer(choice: Choice, limit: int) -> Choice:
     """The choice with configurations that need at most ``limit`` bytes of workspace, where there are such;
-    each the cheapest of its engine."""
+    each the cheapest of its engine that leaves room for the parts behind it at their least."""
+    if choice.workspace_bytes <= limit:
+        return choice
+    alone = lambda part: replace(choice, parts=(part,)).workspace_bytes
+    parts = [min(_forms(part, choice.facts), key=alone) for part in choice.parts]
     for k, part in enumerate(choice.parts):
-        if choice.workspace_bytes <= limit:
-            break
-        match, engine, (front, rest) = part.match, part.engine, (choice.parts[:k], choice.parts[k + 1:])
-        ways = [(engine.cost(match, choice.facts, c), c) for c in engine.configs(match, choice.facts)]
-        found = [replace(choice, parts=(*front, Part(match, engine, config, us), *rest))
-                 for us, config in sorted(ways, key=lambda way: way[0])]
-        least = min(found, key=lambda c: c.workspace_bytes)
-        choice = next((c for c in found if c.workspace_bytes <= limit), least)
-    return choice
+        tries = ([*parts[:k], form, *parts[k + 1:]] for form in (part, *_forms(part, choice.facts)))
+        fits = (t for t in tries if replace(choice, parts=tuple(t)).workspace_bytes <= limit)
+        parts = next(fits, parts)
+    return replace(choice, parts=tuple(parts))
+
+
+def _forms(part: Part, facts) -> list:
+    """A part in every configuration that its engine offers, the cheapest first."""
+    match, engine = part.match, part.engine
+    found = [Part(match, engine, c, engine.cost(match, facts, c)) for c in engine.configs(match, facts)]
+    return sorted(found, key=lambda part: part.us)
 
 
 def _others(offers: Offers, parts):
