@@ -140,7 +140,8 @@ def _us(parts) -> float:
 
 def _settled(offers: Offers, both: int) -> tuple:
     """(offers, changes, parts) of a graph every node of which an engine takes after some changes.
-    Where a node can be changed in two ways, both are followed, for ``both`` nodes; then the first."""
+    Where a node can be changed in two ways, both are followed, for ``both`` nodes; then the first. Raises
+    NotSupported where all that is followed leads nowhere."""
     graph = offers.graph
     stuck = next((i for i in offers.anchors if not offers.anchored(i)), None)
     parts = cheapest(offers) if stuck is None else None
@@ -148,9 +149,14 @@ def _settled(offers: Offers, both: int) -> tuple:
         return offers, (), parts
     if stuck is None:
         stuck = next(i for i in range(len(graph.nodes)) if not offers.single(i))
-    ways = _ways(offers, stuck)
-    ways = ways if both > 0 else ways[:1]
-    found = [(*_settled(after, both - 1), word) for word, after in ways]
+    found, refusals, ways = [], [], _ways(offers, stuck)
+    for word, after in ways if both > 0 else ways[:1]:
+        try:
+            found.append((*_settled(after, both - 1), word))
+        except NotSupported as refusal:
+            refusals.append(refusal)
+    if not found:
+        raise refusals[0]
     offers, changes, parts, word = min(found, key=lambda row: _us(row[2]))
     return offers, (word, *changes), parts
 
