@@ -8,6 +8,7 @@ from ..arena import arrange
 from ..engines import BY_INDEX, Config, Engine, engines_for
 from ..graph import Graph, Match
 from ..locks import once
+from ..ops import Pointwise
 from ..steps import Scratch, pointers
 
 
@@ -120,7 +121,7 @@ class Choice:
     def refused(self, part: Part) -> list:
         """[(engine, sentences)] of the engines that would not compute a part, or not in this form."""
         found = []
-        for engine in engines_for(part.match.op or self.graph.nodes[part.region.nodes[0]].op):
+        for engine in engines_for(part.match.op or Pointwise):
             form = engine.fits(part.match)
             reasons = engine.reasons(part.match, self.facts) if form else ("takes no operations around it",)
             found += [(engine, reasons)] if reasons else []

@@ -61,14 +61,16 @@ def _anchor_covers(offers: Offers, allows) -> list:
         found: dict = {}
         for covered, (us, parts) in states.items():
             if covered >> number & 1:
-                _keep(found, covered, us, parts)
+                if _better(found, covered, us):
+                    found[covered] = us, parts
                 continue
             for part in offers.anchored(number):
                 mask = part.region.mask
                 if mask & covered or not allows(part):
                     continue
-                if _better(found, covered | mask, us + part.us) and _is_open(offers.graph, (*parts, part)):
-                    _keep(found, covered | mask, us + part.us, (*parts, part))
+                after, sum_us = covered | mask, us + part.us
+                if _better(found, after, sum_us) and _is_open(offers.graph, (*parts, part)):
+                    found[after] = sum_us, (*parts, part)
         states = _cheapest_states(offers, found)
     return sorted(states.values(), key=lambda state: state[0])
 
@@ -77,14 +79,9 @@ def _better(states, covered, us) -> bool:
     return covered not in states or us < states[covered][0]
 
 
-def _keep(states, covered, us, parts):
-    if _better(states, covered, us):
-        states[covered] = us, parts
-
-
 def _is_open(graph, parts) -> bool:
     """No part waits for itself through others."""
-    return len(graph.nodes) == 1 or in_order(graph, [p.region.mask for p in parts]) is not None
+    return in_order(graph, [p.region.mask for p in parts]) is not None
 
 
 def _cheapest_states(offers, states) -> dict:

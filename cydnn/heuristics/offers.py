@@ -92,12 +92,10 @@ class Offers:
 
     def _is_beaten(self, number: int, engine, least: float, widest: int, found) -> bool:
         """A part costs less than the engine does at least, and takes all that the engine could take."""
-        better = [p.region.mask for parts in found for p in parts if p.us < least] if least else []
-        if not better:
-            return False
-        before = getattr(engine.takes, "before", None)
+        better = [p.region.mask for parts in found for p in parts if p.us < least]
+        before = getattr(engine.takes, "before", None) if better else None
         for operand in before.at if before else ():
-            widest |= grow.before(self.graph, number, operand, before.ops, self.pointwise & ~widest)
+            widest |= grow.before(self.graph, number, operand, before.ops, self.pointwise)
         return any(widest & ~mask == 0 for mask in better)
 
     def _of_engine(self, number: int, engine, extents) -> list:
@@ -118,9 +116,9 @@ class Offers:
     def _extents(self, number: int) -> list:
         """[(mask, whether it is worth a look although a wider one is taken)], the widest first."""
         core = 1 << number
-        if self.wish.mode == "fallback":
-            return [(core, True)]
-        below = [core, *grow.behind(self.graph, number, (Pointwise,), self.pointwise)]
+        below = [core]
+        if self.wish.mode != "fallback":
+            below += grow.behind(self.graph, number, (Pointwise,), self.pointwise)
         others = sum(1 << i for i in self.anchors) & ~core & ~self.graph.above[number]
         stops = [self._touches(wider & ~mask, others) for mask, wider in zip(below, below[1:])]
         return [(mask, i < len(stops) and stops[i]) for i, mask in reversed(list(enumerate(below)))]
@@ -133,8 +131,7 @@ class Offers:
         """Parts without what may be taken in front of the anchor, and with all of it, or of one operand."""
         found, before = [self._part(number, mask, {}, engine)], getattr(engine.takes, "before", None)
         if before is not None and self.wish.mode != "fallback":
-            free = self.pointwise & ~mask
-            fronts = {o: grow.before(self.graph, number, o, before.ops, free) for o in before.at}
+            fronts = {o: grow.before(self.graph, number, o, before.ops, self.pointwise) for o in before.at}
             fronts = {o: m for o, m in fronts.items() if m}
             trials = [fronts] * bool(fronts) + [{o: m} for o, m in fronts.items() if len(fronts) > 1]
             wider = (self._part(number, mask, trial, engine) for trial in trials)
