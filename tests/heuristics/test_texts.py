@@ -5,7 +5,9 @@ import pytest
 
 from cydnn.device.facts import KNOWN
 from cydnn.graph import Graph
+from cydnn.given import shown
 from cydnn.heuristics import best, candidates, parse
+from cydnn.heuristics.read import is_number
 from cydnn.status import BadParam
 from support.dags import dag
 
@@ -56,8 +58,34 @@ def test_a_changed_text_is_refused(before, after, why):
     graph = graphs.silu()
     text = best(graph, H200).text
     text = "part 0 1 2: 110 tile=m128n64" if before not in text else text
-    with pytest.raises(BadParam, match=f"(?s)^choice: .*(?:{why})"):
-        parse(text.replace(before, after), graph, H200)
+    changed = text.replace(before, after)
+    with pytest.raises(BadParam, match=f"(?s)^choice: .*(?:{why})") as error:
+        parse(changed, graph, H200)
+    lines = [f"; got {shown(line)}" for line in changed.splitlines()]
+    assert error.value.args[0].endswith(tuple(lines)) or "every node" in error.value.args[0]
+
+
+def test_where_a_line_may_stand():
+    """First that it is the composite, then changes, then parts."""
+    graph = graphs.softmax_of_scores()
+    *changes, first, second, third = best(graph, H200).text.split("\n")
+    assert changes == ["compose 5", "cast 1"] and first.startswith("part 0: ")
+    parts = [first, second, third]
+    for lines, wrong in (([*changes, "composite", *parts], "composite"),
+                         ([*changes, *parts, "composite"], "composite"),
+                         ([*changes, *parts, "cast 1"], "cast 1"), ([first, *changes], "compose 5")):
+        with pytest.raises(BadParam, match=f"a line must be .*; got '{wrong}'"):
+            parse("\n".join(lines), graph, H200)
+    found = parse("\n".join(["composite", *changes, *parts]), graph, H200)
+    assert found.mode == "fallback" and found.changes == tuple(changes) and found.asked is graph
+    assert parse("\n".join([*changes, *parts]), graph, H200).mode == "a"
+
+
+@pytest.mark.parametrize("word, is_one", [("0", True), ("123456789", True), ("1234567890", False),
+                                          ("", False), ("\u00b2", False), ("\u0661", False), ("-1", False),
+                                          ("1 ", False)])
+def test_numbers_of_a_text(word, is_one):
+    assert is_number(word) is is_one
 
 
 def test_parts_in_a_wrong_order_are_refused():
@@ -69,7 +97,7 @@ def test_parts_in_a_wrong_order_are_refused():
 
 def test_nodes_that_are_not_one_region_are_refused():
     graph = graphs.softmax_of_scores()
-    with pytest.raises(BadParam, match="its nodes must be matmul and what is fused around it"):
+    with pytest.raises(BadParam, match="must be matmul and what is fused around it; got 'part 0 2: 180"):
         parse("part 0 2: 180 tile=t32x32 splits=1\npart 1: 280\npart 3: 270\npart 4: 280\npart 5: 270", graph,
               H200)
 
@@ -84,7 +112,7 @@ def test_pointwise_nodes_apart_are_no_region():
 def test_two_operations_are_no_part():
     graph = graphs.conv_reduction()
     anchors = [i for i, node in enumerate(graph.nodes) if i in graph.anchors]
-    with pytest.raises(BadParam, match="at most one node may be no pointwise operation: conv_fprop, red"):
+    with pytest.raises(BadParam, match="pointwise operation: conv_fprop, reduction; got 'part 0 1: 110'"):
         parse(f"part {' '.join(map(str, anchors))}: 110", graph, H200)
 
 
