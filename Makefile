@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 
 $(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.pyx cydnn/*.pxd)
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install -q --disable-pip-version-check -e ".[test,demo]"
+	$(RUN) -m pip install -q --disable-pip-version-check --no-compile -e ".[test,demo]"
 	touch $@
 
 demo: $(STAMP)                   # train on real handwritten digits: GPU if there is one, else NumPy

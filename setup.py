@@ -1,5 +1,7 @@
 """Builds the extensions and installs the folders ptx/ as cydnn/_ptx, examples/ as cydnn/examples. No logic of
 its own; the rest is in pyproject.toml."""
+import multiprocessing
+import os
 from pathlib import Path
 from runpy import run_path
 
@@ -21,11 +23,17 @@ SEAL = KNOWS["seal_of"](MANIFEST.read_bytes())
 EXTENSIONS.append(Extension("cydnn._seal", ["cydnn/_seal.pyx"], depends=["ptx/manifest.json"],
                             define_macros=[("CYDNN_SEAL", f'"{SEAL}"')]))
 
+# Cython and gcc on all cores. What a server of forks starts would run this file again.
+CORES = len(os.sched_getaffinity(0))
+multiprocessing.set_start_method("fork", force=True)
+
 setup(
     packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx", "cydnn.examples"],
     package_dir={"cydnn._ptx": "ptx", "cydnn.examples": "examples"},
     package_data={"cydnn": ["*.pyx", "*.pxd", "*.pyi", "py.typed"], "cydnn.backend": ["*.csv"],
                   "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"]},
     include_package_data=False,
-    ext_modules=cythonize(EXTENSIONS, build_dir="build/cython", compiler_directives=DIRECTIVES),
+    ext_modules=cythonize(EXTENSIONS, nthreads=CORES,
+                          build_dir="build/cython", compiler_directives=DIRECTIVES),
+    options={"build_ext": {"parallel": CORES}},
 )
