@@ -259,7 +259,14 @@ class Code:
             a, b = sources
             return lambda V, c: function(V[a], V[b], out=V[target], where=c.where)
 
+        constant = [self.recipe[s][0] is None for s in sources]
+
         def step(V, c):
+            if 4 * c.n < c.L:                                # of a few lanes only
+                lanes = c.lanes()
+                V[target][lanes] = function(*[V[s] if one else V[s][lanes]
+                                              for s, one in zip(sources, constant)])
+                return
             where = c.where if c.where is True or not packed else c.where[:, None]
             np.copyto(V[target], function(*[V[s] for s in sources]), where=where, casting="unsafe")
         return step

@@ -20,6 +20,7 @@ F16, F32, F64, U16, U32, U64, I64 = (np.float16, np.float32, np.float64,
                                      np.uint16, np.uint32, np.uint64, np.int64)
 LIBM = ctypes.CDLL(None)
 LIBM.fma.restype, LIBM.fma.argtypes = ctypes.c_double, [ctypes.c_double] * 3
+one_fma = functools.lru_cache(1 << 14)(LIBM.fma)             # lanes that wait hold the same few numbers
 # FE_TONEAREST, DOWNWARD, UPWARD, TOWARDZERO
 FENV = {"x86_64": (0, 0x400, 0x800, 0xC00), "aarch64": (0, 0x800000, 0x400000, 0xC00000)}
 if platform.machine() not in FENV:
@@ -151,7 +152,7 @@ def fma64(a, b, c):
     zero = (a == 0) | (b == 0) | ~np.isfinite(p) | ~np.isfinite(c)
     hard = ~easy & (~zero | np.isfinite(a) & np.isfinite(b) & np.isinf(p))
     r = np.where(zero, p + c, r)
-    r[hard] = [LIBM.fma(*values) for values in zip(a[hard], b[hard], c[hard])]
+    r[hard] = list(map(one_fma, a[hard].tolist(), b[hard].tolist(), c[hard].tolist()))
     return r
 
 

@@ -109,15 +109,19 @@ row("movmatrix sync aligned m8n8 trans b16", "b32=b32",
 
 # ---- wgmma ----
 
+CHUNK = 16                                       # bytes that lie side by side in every layout
+
+
 def offsets(descriptor: int, rows: int, k: int, size: int, transposed):
-    """Byte addresses (rows * k) of an operand. PTX ISA, matrix descriptor; layouts as CUTLASS draws them."""
+    """Byte addresses (lines across, chunks of each) of an operand. PTX ISA, matrix descriptor; layouts as
+    CUTLASS draws them."""
     start, lbo, sbo = ((descriptor >> bit & 0x3FFF) << 4 for bit in (0, 16, 32))
-    swizzle, grid = SWIZZLE[descriptor >> 62 & 3], np.ogrid[:rows, :k]
-    across, along = grid[::-1] if transposed else grid       # lines of neighbours along, eight of them across
+    swizzle, (across, along) = SWIZZLE[descriptor >> 62 & 3], (k, rows) if transposed else (rows, k)
+    across, along = np.ogrid[:across, :along:CHUNK // size]  # eight lines across, neighbours along
     line, near, far = (swizzle, sbo, lbo) if swizzle else (16, lbo, sbo) if transposed else (16, sbo, lbo)
     at = (across // 8 * near + across % 8 * line + along // (line // size) * far
           + along % (line // size) * size)
-    return swizzled(start + at, swizzle).ravel()
+    return swizzled(start + at, swizzle)
 
 
 def described(c, type_, descriptors, rows, k, transposed, noted):
@@ -127,11 +131,14 @@ def described(c, type_, descriptors, rows, k, transposed, noted):
     if (bad := (each != each[:, :1]).any(1)).any():
         c.fault("wgmma", "the lanes name different descriptors", first[bad])
     at = np.stack([offsets(int(d), rows, k, BYTES[type_], transposed) for d in each[:, 0]])
-    raw, = shared.load(c, at.ravel(), BYTES[type_], 1, np.repeat(first, rows * k))
+    lines, at = at.shape[1], at.reshape(len(first), -1)
+    raw = np.stack(shared.load(c, at.ravel(), 8, 2, np.repeat(first, at.shape[1])), -1)
     places = (c.block[first] * shared.pitch + at.T).T
-    fenced(c, places.ravel(), BYTES[type_], first[0], "reads")
-    noted.append((places.T // shared.grain * shared.ways + (c.in_group[first] >> 5)).T)
-    return numbers(type_, raw).reshape(-1, rows, k)
+    fenced(c, places.ravel(), CHUNK, first[0], "reads")
+    cells = shared.cells(places.ravel(), CHUNK).reshape(len(first), -1)
+    noted.append((cells.T * shared.ways + (c.in_group[first] >> 5)).T)
+    found = numbers(type_, raw.view(np.uint32)).reshape(len(first), lines, -1)
+    return found.swapaxes(1, 2) if transposed else found
 
 
 def wgmma(c, m, sums, a, b, keep=None, scale_a=None, scale_b=None, *trans):

@@ -179,6 +179,12 @@ class Memory:
         cells = off // self.grain
         return cells[:, None] if width <= self.grain else cells[:, None] + np.arange(width // self.grain)
 
+    def settled(self, c, codes, mine) -> bool:
+        """Do all accesses ``codes`` lie before the last barrier of their block? The short answer, where its
+        warps have one clock and no other block comes; False also means that it is not known."""
+        return (c.uniform and self.name == "shared" and self.cluster == 1
+                and not np.count_nonzero(codes >= (mine & ~ALL)))
+
     def before(self, c, codes, mine, row, warps=None):
         """Which accesses ``codes`` lie before now, as seen by the accesses ``mine`` of warps ``row``: same
         thread, or synchronised with since."""
@@ -204,7 +210,8 @@ class Memory:
             self.ordered(c, self.updates[cells], cells, lanes, mine, "read", "updated")
         at = cells if self.ways == 1 else cells * self.ways + (c.in_group[lanes] >> 5)[:, None]
         old, new = self.reads[at], np.broadcast_to(mine, at.shape)
-        if old.max(initial=0) >= c.first:                    # else nobody has read here in this launch
+        # else nobody has read here in this launch
+        if not self.settled(c, old, mine) and old.max(initial=0) >= c.first:
             alike = (old ^ mine) >> GROUP == 0
             several = alike & (old >= (mine | ALL) - ALL) & ((old ^ mine) & ALL != 0)
             # last: of several blocks
@@ -262,7 +269,7 @@ class Memory:
 
     def ordered(self, c, codes, cells, lanes, mine, verb, other):
         """All of ``codes`` (n, k), or (n, k, ways), lie before now."""
-        if codes.max(initial=0) < c.first or not c.checks.races:
+        if not c.checks.races or self.settled(c, codes, mine) or codes.max(initial=0) < c.first:
             return
         each, row = codes.ndim == 3, c.row[lanes].reshape(-1, *[1] * (codes.ndim - 1))
         bad = ~self.before(c, codes, mine[..., None] if each else mine, row,
