@@ -68,7 +68,7 @@ def known(names, unseen, **more):
     return [pytest.param(n, marks=mark) if n in unseen else n for n in names]
 
 
-@pytest.mark.share(24)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("name", known(SYNCHRONISED, UNSEEN))
 def test_dropped_barriers_and_waits(name):
     """All of them ran, and all are found."""
@@ -121,7 +121,7 @@ def ends(found) -> list:
     return [m for m in found if not unrolled(m)] + [m for some in each for m in some[:1] + some[1:][-1:]]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", TILES)
 def test_synchronisation_of_the_tile_program(name):
     """Of the ring of stages nothing may be missing. Barriers and waits are dropped above, but those in turn
