@@ -1,5 +1,8 @@
-"""Where the first build of convolution + bias + GELU in a process spends its time:
-``python benchmarks/cold.py [--repeat N] [--json FILE]``.
+"""How long a new process takes to its first result, and where the first build of convolution + bias + GELU
+spends its time: ``python benchmarks/cold.py [--first] [--device NAME] [--repeat N] [--json FILE]``.
+
+The rows "first execute" are a plain convolution from its graph to the result in memory; ``import`` and the
+``device`` come before. With ``--first`` these are all, on any device; the others need a GPU.
 
 Every row is the median of N new processes. The driver keeps what it compiled on disk; all rows but those that
 say otherwise run without that (CUDA_CACHE_DISABLE=1), as on a new machine. Rows of the driver compile the
@@ -24,6 +27,9 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 EMPTY = b".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry nothing() { ret; }\n"
 LEVEL, LINES = 7, 13                             # CUjit_option
+LINE = "conv_fprop n8c64h28w28 k64r3s3 pad1 f16 acc=f32 nhwc"
+FIRST = (("first execute, shipped PTX", "first", {}),
+         ("first execute, warm (driver's cache)", "first", {"again": 1}))
 ROWS = (("the whole build", "build", {}),
         ("the same, second process (driver's cache)", "build", {"again": 1}),
         ("the same, assembled before", "build", {"assembled": 1}),
@@ -42,6 +48,30 @@ ROWS = (("the whole build", "build", {}),
 
 
 # ---- In the new process ----
+
+def first(what) -> dict:
+    """Milliseconds of the steps to a first result."""
+    marks = [time.perf_counter()]
+    mark = lambda: marks.append(time.perf_counter())
+    import cydnn                                 # noqa: F401
+    mark()
+    from cydnn import bench, device as devices, plan
+    from cydnn.ops import Problem
+    device, graph = devices.get(what["device"]), bench.graph_of(Problem.parse(LINE))
+    mark()
+    built = plan.build(graph, device)
+    mark()
+    buffers = [device.alloc(desc.bytes) for desc in built.slots]
+    for buffer, desc in zip(buffers, built.slots):
+        device.copy_in(buffer.ptr, bench.random_values(desc, 0))
+    workspace = device.alloc(max(built.workspace_bytes, 1))
+    mark()
+    built.execute([int(buffer.ptr) for buffer in buffers], int(workspace.ptr))
+    device.synchronize()
+    mark()
+    imported, opened, made, _, ran = (1e3 * (b - a) for a, b in zip(marks, marks[1:]))
+    return {"whole": made + ran, "build": made, "execute": ran, "import": imported, "device": opened}
+
 
 def build(_) -> dict:
     """Milliseconds of the steps of a build."""
@@ -161,28 +191,45 @@ def fresh(kind: str, what: dict) -> dict:
     return json.loads(run.stdout.splitlines()[-1])
 
 
+def median_of(kind: str, what: dict, repeat: int) -> dict:
+    """Of new processes; caches are filled by one that does not count."""
+    if what.get("again"):
+        fresh(kind, what)
+    runs = [fresh(kind, what) for _ in range(repeat)]
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+
+
+def table(chosen, common: dict, repeat: int) -> dict:
+    """Print the rows."""
+    rows = {}
+    for name, kind, what in chosen:
+        try:
+            rows[name] = row = median_of(kind, {**what, **common}, repeat)
+        except RuntimeError as error:            # the table goes on
+            print(f"{name}: {error}", flush=True)
+            continue
+        said = "  ".join(f"{key} {ms:.1f}" for key, ms in row.items() if key != "whole")
+        print(f"{name:<50}{row['whole']:8.1f} ms   {said}", flush=True)
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--first", action="store_true", help="only the rows of a first result")
+    parser.add_argument("--device", default="cuda:0", help="of those rows")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--json")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         kind, what = args.child[0], json.loads(args.child[1])
-        found = {"build": build, "driver": driver, "texts": lambda w: texts(Path(w["folder"]))}[kind](what)
-        return print(json.dumps(found))
-    rows = {}
+        kinds = dict(first=first, build=build, driver=driver, texts=lambda w: texts(Path(w["folder"])))
+        return print(json.dumps(kinds[kind](what)))
     with tempfile.TemporaryDirectory() as folder:
-        print(fresh("texts", {"folder": folder, "again": 1, "assembled": 1}))
-        for name, kind, what in ROWS:
-            try:
-                runs = [fresh(kind, {**what, "folder": folder}) for _ in range(args.repeat)]
-            except RuntimeError as error:        # the table goes on
-                print(f"{name}: {error}", flush=True)
-                continue
-            rows[name] = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-            said = "  ".join(f"{key} {ms:.1f}" for key, ms in rows[name].items() if key != "whole")
-            print(f"{name:<50}{rows[name]['whole']:8.1f} ms   {said}", flush=True)
+        common = {"folder": folder, "device": args.device}
+        if not args.first:
+            print(fresh("texts", {**common, "again": 1, "assembled": 1}))
+        rows = table(FIRST if args.first else (*FIRST, *ROWS), common, args.repeat)
     if args.json:
         Path(args.json).write_text(json.dumps(rows, indent=1) + "\n")
 

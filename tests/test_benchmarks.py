@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -157,3 +158,14 @@ def test_what_is_missing_is_a_sentence(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["fused.py"])
     with pytest.raises(SystemExit, match="needs the package torch"):
         fused.main()
+
+
+def test_a_first_result_takes_its_time_in_new_processes(tmp_path):
+    wanted = ["--first", "--device", "numpy", "--repeat", "1", "--json", str(tmp_path / "rows.json")]
+    done = subprocess.run([sys.executable, "benchmarks/cold.py", *wanted], cwd=ROOT, capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert list(rows) == [line.split("  ")[0] for line in done.stdout.splitlines()] and len(rows) == 2
+    for row in rows.values():
+        assert row["whole"] == row["build"] + row["execute"] and min(row.values()) > 0
