@@ -71,7 +71,7 @@ def test_a_downstream_package_builds_and_runs(tmp_path):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
 
     def call(*command):
-        out = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+        out = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
         assert out.returncode == 0, out.stdout + out.stderr
         return out.stdout
     fake = tmp_path / "libfake_cuda.so"

@@ -67,7 +67,7 @@ def run(code, *args, **env):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("CYDNN_")}
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     return subprocess.run([sys.executable, "-c", code, *map(str, args)], cwd=ROOT, capture_output=True,
-                          text=True, timeout=120, env={**kept, "PYTHONPATH": path, **env})
+                          text=True, timeout=600, env={**kept, "PYTHONPATH": path, **env})
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -22,6 +22,6 @@ def test_on_the_fake_driver(driver, group):
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", "-o",
                           "addopts=", "--confcutdir=tests/core/fake",
                           *[f"tests/core/fake/{name}.py" for name in GROUPS[group]]], cwd=root,
-                         env=env, capture_output=True, text=True, timeout=None if DEEP else 300)
+                         env=env, capture_output=True, text=True, timeout=None if DEEP else 1200)
     print(run.stdout[-6000:])
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

@@ -11,7 +11,7 @@ NO_DRIVER = "import sys; sys.modules['cuda.bindings'] = None; "       # as where
 
 def run(code, **env):
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
-                         timeout=60, env={**os.environ, **env})
+                         timeout=600, env={**os.environ, **env})
     assert out.returncode == 0, out.stderr
     return out.stdout.strip()
 

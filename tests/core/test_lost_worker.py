@@ -31,7 +31,7 @@ def test_others_go_on(driver, tmp_path):
                 PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests")]))
     words = ["-q", "-p", "conftest", "-p", "no:cacheprovider", "-n", "1", "-o", "markers=gpu"]
     ran = subprocess.run([sys.executable, "-m", "pytest", *words, "--rootdir", str(tmp_path), "test_some.py"],
-                         cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200)
+                         cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
     found = json.loads((tmp_path / "part.json").read_text())
     assert (found["passed"], found["failed"]) == (11, 1), ran.stdout[-3000:] + ran.stderr[-2000:]
     assert found["failures"] == ["test_some.py::test_one[3]"]

@@ -83,7 +83,7 @@ def use(driver, **env):
     """{feature: [exception, sentence]} of what fails."""
     root = str(HERE.parent.parent)
     run = subprocess.run([sys.executable, "-c", USE, str(driver)], cwd=root, capture_output=True, text=True,
-                         timeout=60, env={**os.environ, "PYTHONPATH": root, **env})
+                         timeout=600, env={**os.environ, "PYTHONPATH": root, **env})
     return json.loads(run.stdout) if run.returncode == 0 else run.stderr.strip().splitlines()[-1]
 
 

@@ -137,8 +137,8 @@ def test_a_pool_hands_errors_on():
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         with pytest.raises(Finding, match="race") as found:
-            pool.submit(_raise, finding).result(timeout=120)
+            pool.submit(_raise, finding).result(timeout=600)
         assert found.value.kind == "race" and found.value.facts["kernel"]
         with pytest.raises(NotSupported) as found:
-            pool.submit(_raise, refusal).result(timeout=120)
+            pool.submit(_raise, refusal).result(timeout=600)
         assert found.value.infos == ["while it was tried"]
