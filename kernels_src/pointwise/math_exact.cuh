@@ -68,7 +68,9 @@ struct Exact {
     static DEVICE float normal(float x) { return normcdff(x); }
     static DEVICE double normal(double x) { return normcdf(x); }
     template <class Value> static DEVICE Value gelu(Value x) { return x * normal(x); }
+    template <class Value> static DEVICE Value elu(Value x, Value a) { return x > 0 ? x : a * expm1(x); }
     template <class Value> static DEVICE Value ratio(Value a, Value b) { return a / b; }
+    template <class Value> static DEVICE Value quotient(Value a, Value b) { return a / b; }
 
     // exp(a * b): the rounding error of the product is put back, or it would be multiplied
     // by the size of the product.
@@ -84,6 +86,10 @@ struct Exact {
     template <class Value> static DEVICE Value sigmoid(Value x, Value beta) {
         const Value e = exp_of_product(fabs(x), -fabs(beta));
         return (beta * x >= 0 ? Value(1) : e) / (1 + e);
+    }
+    template <class Value> static DEVICE Value gate(Value x) { return sigmoid(x); }
+    template <class Value> static DEVICE Value log1p_decay(Value x, Value beta) {
+        return log1p(exp_of_product(fabs(x), -fabs(beta)));
     }
 
     static DEVICE float sin(float x) {

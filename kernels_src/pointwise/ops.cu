@@ -28,6 +28,7 @@ ONE(trunc, trunc(x))                             // behind divisions of whole nu
 ONE(sqrt, sqrt(x))
 ONE(rsqrt, V(1) / sqrt(x))
 ONE(reciprocal, V(1) / x)
+ONE(exp, exp(x))
 ONE(log, log(x))
 ONE(sin, Exact::sin(x))
 ONE(cos, Exact::cos(x))

@@ -12,15 +12,14 @@ template <class M, class V> struct Smooth {
     static DEVICE V slope(V e) { return M::ratio(e, (1 + e) * (1 + e)); }           // sigmoid * (1 - sigmoid)
     static DEVICE V decay(V x, V beta) { return M::exp_of_product(fabs(x), -fabs(beta)); }
 
-    static DEVICE V exp(V x) { return M::exp(x); }
     static DEVICE V tanh_fwd(V x) { return M::tanh(x); }
     static DEVICE V sigmoid_fwd(V x) { return M::sigmoid(x); }
     static DEVICE V sigmoid_bwd(V dy, V x) { return dy * slope(M::exp(-fabs(x))); }
     static DEVICE V tanh_bwd(V dy, V x) { return dy * (4 * slope(M::exp(-2 * fabs(x)))); }
-    static DEVICE V elu_fwd(V x, V alpha) { return x > 0 ? x : alpha * M::expm1(x); }
+    static DEVICE V elu_fwd(V x, V alpha) { return M::elu(x, alpha); }
     static DEVICE V elu_bwd(V dy, V x, V alpha) { return dy * (x > 0 ? V(1) : alpha * M::exp(x)); }
     static DEVICE V softplus_fwd(V x, V beta) {
-        return x != x ? x : fmax(x, V(0)) + M::log1p(decay(x, beta)) / beta;
+        return fmax(x, V(0)) + M::quotient(M::log1p_decay(x, beta), beta);          // of NaN: the second
     }
     static DEVICE V softplus_bwd(V dy, V x, V beta) { return dy * sigmoid(beta * x, decay(x, beta)); }
     static DEVICE V swish_fwd(V x, V beta) { return x * M::sigmoid(x, beta); }
@@ -35,7 +34,7 @@ template <class M, class V> struct Smooth {
     // (1 + tanh u) / 2 = sigmoid(2u), u = a (x + b x^3). x^2 is bounded, or 0 * inf would
     // make NaN of finite x.
     static DEVICE V twice_u(V x) { return V(2 * 0.7978845608028654) * fma(V(0.044715) * x * x, x, x); }
-    static DEVICE V gelu_approx_tanh_fwd(V x) { return x * sigmoid_fwd(twice_u(x)); }
+    static DEVICE V gelu_approx_tanh_fwd(V x) { return x * M::gate(twice_u(x)); }
     static DEVICE V gelu_approx_tanh_bwd(V dy, V x) {
         const V u = twice_u(x), e = M::exp(-fabs(u));
         const V bound = fmin(x * x, V(1e30));
@@ -58,7 +57,6 @@ template <class M, class V> struct Smooth {
     ROW(gelu_bwd, (V x, V b), (x, b))                  \
     ROW(gelu_approx_tanh_fwd, (V x), (x))              \
     ROW(gelu_approx_tanh_bwd, (V x, V b), (x, b))      \
-    ROW(exp, (V x), (x))                               \
     ROW(tanh_fwd, (V x), (x))
 
 }  // namespace cydnn
