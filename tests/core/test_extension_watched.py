@@ -1,8 +1,11 @@
 """The extension under gcc's sanitizers: a share of ``make sanitize``, one of its kinds a run."""
+import math
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,3 +24,25 @@ def test_no_report(kind):
     extension = next((ROOT / "build" / f"sanitize-{kind}" / "cydnn").glob("_tape*.so"))
     watched = b"__tsan_write8" if kind == "thread" else b"__asan_report_store8"
     assert watched in extension.read_bytes()
+
+
+def test_the_whole_goes_on_where_it_ended(tmp_path, capsys):
+    """What is near the extension comes first, tests of GPUs not at all; what was red is run again."""
+    tool = SimpleNamespace(**run_path(str(ROOT / "tools" / "sanitize.py")))
+    for name in ("gpu/test_a.py", "core/fake/test_b.py", "engines/test_c.py", "test_d.py", "core/test_e.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).write_text(name)
+    (tmp_path / "build").mkdir()
+    runs, red = [], {"tests/test_d.py"}
+
+    def call(words, **_):
+        runs.extend(words)
+        return SimpleNamespace(stdout=f"{len(words[0])} passed, 1 skipped in 1 s", returncode=words[0] in red)
+    ran = lambda end=math.inf: (tool.whole(tmp_path, call, end), runs.copy(), runs.clear())[:2]
+    assert ran(-math.inf) == (0, [])
+    assert ran() == (1, ["tests/core/test_e.py", "tests/test_d.py", "tests/engines/test_c.py"])
+    assert capsys.readouterr().out.endswith("2 of 3 files, 43 tests passed; red: test_d.py\n")
+    red.clear()
+    assert ran() == (0, ["tests/test_d.py"])
+    (tmp_path / "tests" / "test_d.py").write_text("changed")
+    assert len(ran()[1]) == 3
