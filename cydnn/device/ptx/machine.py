@@ -16,7 +16,7 @@ from .memory import ALL, CLOCK, GROUP, RAW, Memory, parameters
 from .table import DTYPE
 from .turns import TURN, Turns
 
-LANES = 4096                                     # lanes of a batch, about
+LANES = 16384                                    # lanes of a batch, about
 MOST_STEPS = 3_000_000                           # instructions of a batch before it counts as hanging
 FOREVER = 1 << 60
 BIT = np.uint32(1) << np.arange(32, dtype=np.uint32)
