@@ -131,7 +131,7 @@ def main(argv) -> int:
     kind = THREAD if wanted.thread else ADDRESS
     tree = ROOT / "build" / f"sanitize-{kind.name}"
     copy(tree)
-    build = dict(os.environ, CFLAGS=f"{kind.flags} -fno-omit-frame-pointer -g1 -O1",
+    build = dict(os.environ, CFLAGS=f"{kind.flags} -fno-omit-frame-pointer -g1 -O0",
                  LDFLAGS=kind.flags.split()[0], PYTHONPATH=str(tree))
     subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=tree, env=build,
                    check=True)
