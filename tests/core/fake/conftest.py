@@ -1,6 +1,7 @@
 """Loads the fake driver (its soname is libcuda.so.1) before the first use of CUDA,
 and gives tests its books."""
 import ctypes
+import gc
 import os
 import sys
 from contextlib import contextmanager
@@ -97,8 +98,14 @@ def pytest_configure(config):
         config.pluginmanager.register(witnesses.Witnesses(), "witnesses")
 
 
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()                                  # so that collecting before each test takes no time
+
+
 @pytest.fixture
 def fake():
+    gc.collect()                                 # what earlier tests have left in cycles is in nobody's books
     library.fake_reset()
     yield Fake()
     library.fake_reset()
