@@ -19,11 +19,12 @@ from cydnn.ops import Problem
 from cydnn.status import NotSupported
 
 from . import alone
+from .buffers import GUARD, Space, fill_of
 from .compare import compare, tolerance
 from .large_lines import SIZES
 from .matrix import Prepared, plain
 
-GUARD, PERIOD, SHARE = 4096, 1 << 16, 0.9        # bytes; elements at least; of the memory at most
+PERIOD, SHARE = 1 << 16, 0.9                     # elements at least; of the memory at most
 SUMMED = {"conv_wgrad": ("dw",), "conv_bgrad": ("db",), "batch_norm_bwd": ("dscale", "dbias"),
           "gen_stats": ("sum", "sq_sum"), "reduction": ("y",)}
 OVER_ALL = {*SUMMED, "batch_norm_training"}      # ops whose outputs follow from all slices
@@ -80,15 +81,29 @@ class Large:
             return False
         return Problem.parse(self.line.format(n=2)).operands["y"].dims[0] == 2
 
+    def axis(self, name) -> int | None:
+        """The long axis of an operand, the first or the second; None where it has none."""
+        large, small = self.problem.operands[name], self.small.operands[name]
+        return next((a for a, n in enumerate(large.dims) if n != small.dims[a]), None) if large else None
+
     def is_long(self, name) -> bool:
-        d = self.problem.operands[name]
-        return d is not None and bool(d.rank) and d.dims[0] == self.count
+        return self.axis(name) is not None
 
     def step(self, name) -> int:
         """Bytes of a slice."""
-        d = self.problem.operands[name]
-        assert d.strides[0] * d.dims[0] == d.extent and d.is_dense, "slices lie one behind the other"
-        return d.strides[0] * d.dtype.bytes
+        d, axis = self.problem.operands[name], self.axis(name)
+        apart = d.extent if axis == 0 else d.strides[0]
+        assert d.strides[axis] * d.dims[axis] == apart and d.is_dense, "slices lie one behind the other"
+        return d.strides[axis] * d.dims[axis] // self.count * d.dtype.bytes
+
+    def rows(self, name, problem) -> list:
+        """[(where the slices of an operand begin, their bytes)]: once, or for each index of the axis outside
+        of the long one."""
+        d = problem.operands[name]
+        if not self.axis(name):
+            return [(0, d.bytes)]
+        each = d.strides[0] * d.dtype.bytes
+        return [(each * i, each) for i in range(d.dims[0])]
 
     def bytes(self) -> int:
         return sum(d.bytes + 2 * GUARD for d in self.problem.descs)
@@ -142,40 +157,42 @@ def apart(device, at: int, shift: int, size: int) -> tuple[int, int]:
     return count, first
 
 
-class Operand:
-    """An operand between guards; as poison, or as the values of the first period, repeated."""
+class Operand(Space):
+    """An operand between guard zones; as poison, or as the values of the first period, repeated."""
 
-    def __init__(self, device, large: Large, name: str, values=None):
-        self.device, self.large, self.name = device, large, name
+    def __init__(self, device, large: Large, name: str, fill: int, values=None):
+        self.large, self.name = large, name
         self.desc, self.small = large.problem.operands[name], large.small.operands[name]
-        self.buffer = device.alloc(self.desc.bytes + 2 * GUARD)
-        self.ptr = self.buffer.ptr + GUARD
-        device.memset(self.buffer.ptr, 0xFF, self.desc.bytes + 2 * GUARD)
+        super().__init__(device, self.desc.bytes, fill=fill)
         if values is not None:
             raw = np.zeros(self.small.bytes, np.uint8)
             write(self.small, raw.ctypes.data, values)
             device.copy_in(self.ptr, raw)
             if large.is_long(name):
+                assert large.axis(name) == 0, "one row"
                 spread(device, self.ptr, self.small.bytes, self.desc.bytes)
 
     def first(self) -> np.ndarray:
         """The values of the first period, or all."""
-        raw = self.device.copy_out(self.ptr, np.empty(self.small.bytes, np.uint8))
+        raw = np.empty(self.small.bytes, np.uint8)
+        for (at, _), (to, size) in zip(*(self.large.rows(self.name, p)
+                                         for p in (self.large.problem, self.large.small))):
+            raw[to:to + size] = self.device.copy_out(self.ptr + at, np.empty(size, np.uint8))
         return read(self.small, raw.ctypes.data)
 
     def strays(self):
-        """What is wrong with the guards and the period."""
-        for at, side in ((self.buffer.ptr, "in front of"), (self.ptr + self.desc.bytes, "behind")):
-            found = self.device.copy_out(at, np.empty(GUARD, np.uint8))
-            if (found != 0xFF).any():
-                yield f"{self.name}: {np.count_nonzero(found != 0xFF)} bytes written {side} it"
+        """What is wrong with the zones and the period."""
+        if beside := self.changed_beside():
+            yield f"{self.name}: {beside} bytes written beside it"
         if not self.large.is_long(self.name):
             return
         step = self.large.step(self.name)
-        count, first = apart(self.device, self.ptr, step * self.large.period, self.desc.bytes)
-        if count:
-            yield (f"{self.name}: {count} pairs of bytes are not those a period before, the first in slice "
-                   f"{2 * first // step + self.large.period} of {self.large.count}")
+        for at, size in self.large.rows(self.name, self.large.problem):
+            count, first = apart(self.device, self.ptr + at, step * self.large.period, size)
+            if count:
+                slice_ = 2 * first // step + self.large.period
+                yield (f"{self.name}: {count} pairs of bytes are not those a period before, the first in "
+                       f"slice {slice_} of {self.large.count}")
 
 
 def run(large: Large, engine, device, seed=0, meddle=lambda operands: None) -> list[str]:
@@ -183,16 +200,20 @@ def run(large: Large, engine, device, seed=0, meddle=lambda operands: None) -> l
     them behind the run."""
     small, op = large.small, large.problem.op
     made = Prepared(small, seed, plain(op), exact=op.name in EXACT)
-    operands = {n: Operand(device, large, n, made.values[n] if n in op.reads or n in made.reads_old else None)
+    fill = fill_of(f"{large.problem} {engine}")
+    operands = {n: Operand(device, large, n, fill,
+                           made.values[n] if n in op.reads or n in made.reads_old else None)
                 for n, d in large.problem.operands.items() if d is not None}
     wish = Wish(engines=(engine.index,)) if engine else ANYTHING
     built = plans.build(graph_of(large.problem, made.scalars), device, wish)
-    space = device.alloc(built.workspace_bytes + 1)
+    space = Space(device, built.workspace_bytes, fill=fill)
     built.execute([operands[t.name].ptr for t in built.slots], space.ptr)
     device.synchronize()
     plans.forget()
     meddle(operands)
     texts = [text for operand in operands.values() for text in operand.strays()]
+    if beside := space.changed_beside():
+        texts.append(f"{beside} bytes written beside the workspace")
     for name in (n for n in op.writes if n in operands):
         want, allowed = _wanted(large, made, name, built.choice.engine)
         report = compare(operands[name].first(), want, allowed, small.operands[name])

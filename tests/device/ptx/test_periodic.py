@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cydnn import device as devices
+from cydnn import device as devices, kernels
 from cydnn.bench import graph_of
 from cydnn.device.cuda import pack
 from cydnn.device.facts import KNOWN
@@ -13,6 +13,7 @@ from cydnn.heuristics import Wish
 from cydnn.layout import Layout
 from cydnn.steps import Launch, Pointer, Scalar
 from support import alone, handmade, periodic
+from support.cases import cases
 from support.large_lines import LINES, SIZES
 
 WITH_ENGINES = [line for line in LINES if not line.startswith(("conv_bgrad", "gen_stats"))]    # of others
@@ -67,7 +68,7 @@ def test_bytes_beside_are_found():
     def meddle(operands):
         y = operands["y"]
         device.copy_in(y.ptr + y.desc.bytes + 8, np.zeros(1, np.uint8))
-    assert "y: 1 bytes written behind it" in periodic.run(large, taker(large, device.facts), device,
+    assert "y: 1 bytes written beside it" in periodic.run(large, taker(large, device.facts), device,
                                                          meddle=meddle)
 
 
@@ -103,6 +104,28 @@ def test_each_is_taken_or_refused_with_the_number(line, size):
         wish = Wish(engines=(engine.index,)) if engine else Wish()
         for step in Layout.of(graph_of(problem), KNOWN["h200"], wish).steps:
             assert not isinstance(step, Launch) or pack(step).data
+
+
+def of_images(engine, problem, config=None) -> set:
+    """Sources of the launches that are given pixels of images by a tensor map."""
+    match, facts = alone.match(problem), KNOWN["h200"]
+    steps = engine.plan(match, facts, config or next(iter(engine.configs(match, facts))))
+    return {kernels.get(s.kernel).source for s in steps if isinstance(s, Launch)
+            and any(getattr(arg, "corners", ()) for arg in s.args.values())}
+
+
+def test_all_that_is_given_pixels_by_maps_has_a_line():
+    """The copy engine counts them: of more than 2^32 elements too."""
+    every, found = set(), set()
+    for name in kernels.names():
+        if any(param["type"] == "CUtensorMap" for param in kernels.get(name).row["params"]):
+            case = next(iter(cases(name, KNOWN["h200"])))
+            every |= of_images(case.engine, case.problem, case.config)
+    for line in (line for line in LINES if line.startswith("conv_") and "nhwc" in line):
+        problem = periodic.of_size(line, "2^32+3").problem
+        for engine in periodic.takers(problem, KNOWN["h200"]):
+            found |= of_images(engine, problem) if engine and "wgmma" in engine.name else set()
+    assert found == every and len(every) == 3, found ^ every
 
 
 def test_sizes_are_those_asked_for():
