@@ -1,6 +1,8 @@
 """Graphs in which a node is replaced by what it is made of, or by itself between casts."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..dtypes import BY_NAME
 from ..ops import Pointwise
 from ..steps import Scalar
@@ -77,6 +79,17 @@ def _cast(graph, node) -> set:
     return found | node.operands.keys() & node.op.blends.keys() if found & node.op.blends.keys() else found
 
 
+def _lowest_of(dtype, uid: int, to: Node, tensors: dict, fresh) -> list:
+    """Nodes in place of the cast ``to`` a type, which give its lowest value for the lowest one of the type
+    before."""
+    of, is_lowest = tensors[uid], next(fresh)
+    tensors[is_lowest] = Tensor(is_lowest, of.desc, "virtual", name=f"{of.name}.is_lowest")
+    before, after = (_operand(to, float(t.lowest), {}, tensors, fresh) for t in (of.dtype, dtype))
+    compare, select = (replace(to.op, mode=mode) for mode in ("cmp_eq", "binary_select"))
+    return [Node(compare, dict(x=uid, b=before, y=is_lowest), {}, to.name),
+            Node(select, dict(x=after, b=uid, t=is_lowest, y=to.operands["y"]), to.scalars, to.name)]
+
+
 def cast(graph: Graph, number: int) -> Graph | None:
     """The graph with a node that computes in its math type, between casts of its operands; None where there
     is nothing to cast, or what an output held would have to be. What is added to goes through the last cast,
@@ -102,7 +115,9 @@ def cast(graph: Graph, number: int) -> Graph | None:
                 if name:
                     blend[factor] = inherited(node, name)
                     scalars[name] = 1.0 if factor == "alpha" else 0.0
-            casts.append(Node(identity, dict(x=mine, y=uid), blend, f"{node.name}.{operand}"))
+            last = Node(identity, dict(x=mine, y=uid), blend, f"{node.name}.{operand}")
+            settles = node.op.has_nothing(len(tensor.dims)) and tensor.dtype is not math
+            casts += _lowest_of(tensor.dtype, mine, last, tensors, fresh) if settles else [last]
     if not swapped or swapped.keys() & node.op.keeps:
         return None
     again = Node(node.op, {**node.operands, **swapped}, scalars, node.name)

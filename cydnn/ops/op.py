@@ -214,6 +214,10 @@ class Op:
         name is that of a scalar of this op."""
         return None
 
+    def has_nothing(self, rank: int) -> bool:
+        """An element of an output may come of nothing: then it is the lowest finite value of its type."""
+        return False
+
     def terms(self, **descs) -> int:
         """Length of the longest sum behind one output element."""
         return 1

@@ -96,6 +96,10 @@ class PoolingFwd(Pooling, reads="x", writes="y"):
             return {"y": np.where(winner < 0, -np.finfo(np.float64).max, best)}
         return {"y": sum(view for _, view in self._views(x, 0.0)) / self._divisor(x.shape)}
 
+    def has_nothing(self, rank):
+        window, pad, _ = self.geometry(rank)
+        return self.mode == "max" and (self.nan == "ignore" or any(p >= w for p, w in zip(pad, window)))
+
     def terms(self, x, y):
         return self.terms_of_window(x.rank)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cydnn import device as devices, kernels
+from cydnn import device as devices, kernels, plan
 from cydnn.device.facts import KNOWN
 from cydnn.engines import engines_for
 from cydnn.engines.pool import bwd_max_nhwc, bwd_max_nhwc_strip, bwd_max_plane
@@ -19,9 +19,9 @@ from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 from support.alone import match, steps, takers
 from support.draw import tensor
-from support.matrix import run
+from support.matrix import Prepared, blended, execute, plain, run
 
-H200 = KNOWN["h200"]
+H200, SM80 = KNOWN["h200"], devices.get("ptx:sm_80")
 OPS = (PoolingFwd, PoolingBwd)
 MODES = ("max", "avg_include_padding", "avg_exclude_padding")
 
@@ -283,6 +283,18 @@ def test_cells_that_share_an_address_are_cells(nan):
         problem = Problem.parse(line.format(strides))
         for engine in accepting(problem)[1]:
             check(problem, engine, random.Random(strides))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "i8", "u8", "f8_e4m3", "f64"])
+def test_the_lowest_number_is_that_of_the_output(kind):
+    """Windows of padding or NaN alone, whose maximum is computed in another type than y's."""
+    problem, there = Problem.parse(f"pooling_fwd x=2x3x9x6:f32 y=2x3x8x8:{kind} window=2,1 pre_pad=0,1"), SM80
+    outcome = run(problem, there, scalars=blended(problem.op), nans=("x",))
+    assert outcome.ran and not outcome.findings, outcome
+    made = Prepared(problem, 1, plain(problem.op), nans=("x",))
+    buffers, _ = execute(plan.build(made.graph, there), problem, made.values, problem.op.reads, there)
+    lowest = buffers["y"].read()[0] == problem.operands["y"].dtype.lowest
+    assert lowest[..., 0].all() and lowest[..., 7].all() and not lowest.all()
 
 
 @pytest.mark.parametrize("op_class", OPS)
