@@ -63,7 +63,7 @@ def test_usage(text):
     (["softmax_fwd 8x64 f32", "--repeat", "0"], "--repeat must be >= 1; got 0"),
     ([""], "there must be at least one problem"),
     (["softmax_fwd 8x64 f32", "--device", "gpu"],
-     "device: must be \"cuda:N\", \"numpy\" or a device; got 'gpu'"),
+     "device: must be \"cuda:N\", \"ptx:sm_N\", \"numpy\" or a device; got 'gpu'"),
 ])
 def test_bench_refuses_in_one_line(capsys, words, sentence):
     assert main(["bench", *words]) == 1

@@ -57,7 +57,7 @@ def get(device=None):
         if kind == "ptx":
             name = f"ptx:{rest}"
             return _devices.get(name) or _devices.setdefault(name, _ptx(rest))
-    raise BadParam(f'device: must be "cuda:N", "numpy" or a device; got {shown(device)}')
+    raise BadParam(f'device: must be "cuda:N", "ptx:sm_N", "numpy" or a device; got {shown(device)}')
 
 
 def numbered(device):
@@ -69,13 +69,19 @@ def numbered(device):
 
 def _text(device) -> str:
     """A device's name, or what a torch.device prints as."""
-    is_named = isinstance(device, str) or hasattr(device, "type") and hasattr(device, "index")
-    return str(device) if is_named else ""
+    try:
+        is_named = isinstance(device, str) or hasattr(device, "type") and hasattr(device, "index")
+        return str(device) if is_named else ""
+    except Exception:                            # its own methods may raise anything
+        return ""
 
 
 def is_device(x) -> bool:
-    """What plans are made for and compiled by."""
-    return hasattr(x, "facts") and hasattr(x, "compile")
+    """What plans are made for and compiled by; no object that has whatever it is asked for."""
+    try:
+        return isinstance(x.facts, DeviceFacts) and callable(x.compile)
+    except Exception:                            # its own methods may raise anything
+        return False
 
 
 def default():

@@ -5,9 +5,9 @@ import itertools
 import sys
 
 from .. import device as devices
-from .._core import stream_of
+from .._core import HandleBase, stream_of
 from ..given import shown
-from ..status import BadParam
+from ..status import BadParam, NotInitialized
 
 
 class Handle:
@@ -61,9 +61,12 @@ def get_stream(handle: int) -> int:
 
 def _with_stream(handle):
     """A handle that keeps a stream: one of create_handle, or an object that has one."""
-    if type(handle) is int or not hasattr(handle, "stream"):
-        return _numbered(handle)
-    return handle
+    try:
+        if devices.is_device(handle.device) and hasattr(handle, "stream"):
+            return handle
+    except Exception:                            # its own methods may raise anything
+        pass
+    return _numbered(handle)
 
 
 def _numbered(handle) -> Handle:
@@ -80,21 +83,19 @@ def get_handle(handle):
         return _numbered(handle)
     if isinstance(handle, str) or devices.is_device(handle):
         return Handle(handle)
-    if getattr(handle, "is_destroyed", False):
+    if isinstance(handle, HandleBase) and handle.is_destroyed:
         raise BadParam(f"handle: must not be destroyed; got {handle!r}")
-    place = getattr(handle, "device", None)
-    if devices.is_device(place) and hasattr(handle, "stream"):
-        return handle
-    return _of(handle, place)
-
-
-def _of(handle, place) -> Handle:
-    """The device and the stream of an object of another library."""
     try:
+        place = getattr(handle, "device", None)
+        if devices.is_device(place) and hasattr(handle, "stream"):
+            return handle
         found = Handle(place if devices.is_device(place) else str(place))
-    except BadParam:
+        has_stream = hasattr(handle, "__cuda_stream__") or hasattr(handle, "cuda_stream")
+    except NotInitialized:                       # the name of a device that is not there
+        raise
+    except Exception:                            # its own methods may raise anything
         raise BadParam("handle: must be one of create_handle, a device or its name, or an object with the "
                        f".device that is meant; got {shown(handle)}") from None
-    if hasattr(handle, "__cuda_stream__") or hasattr(handle, "cuda_stream"):
+    if has_stream:
         found.stream = stream_of(handle)
     return found

@@ -3,6 +3,7 @@ before anything is built."""
 from __future__ import annotations
 
 import re
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -26,6 +27,19 @@ class Stream:
 class Thing:
     def __init__(self, device):
         self.device = device
+
+
+class Torn:
+    @property
+    def device(self):
+        raise RuntimeError("lost")
+
+
+class Willing:
+    """Has whatever it is asked for, as a mock has."""
+
+    def __getattr__(self, name):
+        return self
 
 
 def named(value) -> str:
@@ -62,7 +76,8 @@ def test_a_handle_of_the_v5_api():
 
 
 @pytest.mark.parametrize("handle", [12345, -1, True, 1.0, 1.5, object(), [], {}, re, Thing(None), b"numpy",
-                                    np.int64(1), (1,)], ids=named)
+                                    np.int64(1), (1,), Torn(), Willing(), Mock()],
+                         ids=named)
 def test_what_is_no_handle(handle):
     cudnn.create_handle("numpy")
     g = floats(handle="numpy")
@@ -91,7 +106,8 @@ def test_a_name_keeps_no_stream(handle):
         cudnn.set_stream(handle, 8)
 
 
-@pytest.mark.parametrize("device", [1.5, re, object(), "tpu", 7])
+@pytest.mark.parametrize("device", [1.5, re, object(), "tpu", 7, Torn(), Willing(), Mock()], ids=named)
 def test_what_is_no_device(device):
-    with pytest.raises(BadParam, match="device: must be"):
-        devices.get(device)
+    for call in (devices.get, cudnn.create_handle, v5.create)[:1 if device == 7 else 3]:
+        with pytest.raises(BadParam, match='device: must be "cuda:N", "ptx:sm_N", "numpy" or a device; got'):
+            call(device)
