@@ -11,6 +11,7 @@ from ..steps import Launch, Memset
 from ..log import PTX, log, watch_launches
 from ..status import BadParam, CydnnError, NotSupported
 from . import assembled, guarded
+from .buffer import byte, count, filled, packed, whole
 from .facts import DeviceFacts, generation, known
 
 
@@ -35,22 +36,22 @@ class CudaDevice:
 
     def alloc(self, size_bytes: int) -> _core.Buffer:
         """Device memory, freed with the object. Raises AllocFailed."""
-        buffer = _core.Buffer(self.context, size_bytes)
+        buffer = _core.Buffer(self.context, whole(size_bytes))
         if "init" in self.guards:
             self.memset(buffer, guarded.FILL, buffer.bytes)
         return buffer
 
     def copy_in(self, ptr, array, stream=0):
         """Copy a NumPy array, packed in C order, to ``ptr``."""
-        self.context.copy_in(ptr, _bytes(np.ascontiguousarray(array)), stream)
+        self.context.copy_in(ptr, packed(array), stream)
 
     def copy_out(self, ptr, array, stream=0) -> np.ndarray:
         """Fill a C-contiguous NumPy array from ``ptr``; returns it."""
-        self.context.copy_out(_bytes(array), ptr, stream)
+        self.context.copy_out(filled(array), ptr, stream)
         return array
 
     def memset(self, ptr, value: int, size_bytes: int, stream=0):
-        self.context.memset(ptr, value, size_bytes, stream)
+        self.context.memset(ptr, byte(value), count(size_bytes), stream)
 
     def synchronize(self, stream=None):
         """Wait for a stream, or for everything when none is given."""
@@ -165,13 +166,6 @@ def pack(step: Launch) -> kernels.Packed:
     for mark, fused in step.fuse.items():
         fused.put(data, kernel.fuse_offset + at[mark], pointers, scalars)
     return packed._replace(data=bytes(data), pointers=pointers, scalars=scalars)
-
-
-def _bytes(array: np.ndarray) -> np.ndarray:
-    """The bytes of a contiguous array, whatever its type; a view."""
-    if not array.flags.c_contiguous:
-        raise BadParam(f"copy_out: array must be C-contiguous; got strides {array.strides}")
-    return array.reshape(-1).view(np.uint8)
 
 
 def facts_of(context: _core.Context) -> DeviceFacts:

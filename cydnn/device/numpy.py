@@ -14,7 +14,7 @@ from .. import _core
 from ..given import several
 from ..steps import Scalar
 from ..status import AllocFailed, BadParam, CydnnError
-from .buffer import HOST, Buffer, whole
+from .buffer import HOST, Buffer, byte, count, filled, packed, whole
 from .facts import DeviceFacts
 
 ALIGNMENT = 16                                   # of a workspace, on every device
@@ -95,6 +95,8 @@ def place_of(x, size_bytes: int, what: str) -> int:
     found = _core.memory_of(x)
     if found.place not in (None, HOST):
         raise BadParam(f"{what}: must be memory of the host; got memory of {found.place}")
+    if not found.address and size_bytes:
+        raise BadParam(f"{what}: memory must not be null; got 0")
     if found.bytes is not None and found.bytes < size_bytes:
         raise BadParam(f"{what}: must have at least {size_bytes} bytes; got {found.bytes}")
     return found.address
@@ -117,16 +119,18 @@ class NumpyDevice:
 
     def copy_in(self, ptr, array: np.ndarray, stream=0):
         """Copy a NumPy array to ``ptr``."""
-        array = np.ascontiguousarray(array)
-        memory(place_of(ptr, array.nbytes, "copy_in"), array.nbytes)[:] = array.reshape(-1).view(np.uint8)
+        values = packed(array)
+        memory(place_of(ptr, values.size, "copy_in"), values.size)[:] = values
 
     def copy_out(self, ptr, array: np.ndarray, stream=0) -> np.ndarray:
-        """Fill a contiguous NumPy array from ``ptr``; returns it."""
-        array.reshape(-1).view(np.uint8)[:] = memory(place_of(ptr, array.nbytes, "copy_out"), array.nbytes)
+        """Fill a C-contiguous NumPy array from ``ptr``; returns it."""
+        values = filled(array)
+        values[:] = memory(place_of(ptr, values.size, "copy_out"), values.size)
         return array
 
     def memset(self, ptr, value: int, size_bytes: int, stream=0):
-        memory(place_of(ptr, size_bytes, "memset"), size_bytes)[:] = value
+        size = count(size_bytes)
+        memory(place_of(ptr, size, "memset"), size)[:] = byte(value)
 
     def synchronize(self, stream=0):
         """Nothing to wait for."""

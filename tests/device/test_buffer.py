@@ -64,6 +64,45 @@ def test_copies_stay_inside(device):
     assert (device.copy_out(buffer, np.empty(16, np.uint8)) == 7).all()
 
 
+@pytest.mark.parametrize("array, sentence", [
+    (np.zeros((4, 8), np.float32)[:, ::2], r"must be C-contiguous; got strides \(32, 8\)"),
+    (np.zeros((2, 3), order="F"), "must be C-contiguous; got strides"),
+    (np.frombuffer(bytes(8), np.uint8), "must be writable; got a read-only one"),
+    (np.zeros(2, object), "must be a NumPy array of numbers; got array"),
+    ([1, 2], "must be a NumPy array of numbers; got .1, 2.")])
+def test_what_is_copied_out_arrives(device, array, sentence):
+    """An array that could not be filled was returned as it was."""
+    buffer = device.alloc(256)
+    device.memset(buffer, 1, 256)
+    with pytest.raises(BadParam, match=f"copy_out: array {sentence}"):
+        device.copy_out(buffer, array)
+
+
+class Unreadable:
+    def __array__(self, *more, **options):
+        raise RuntimeError("lost")
+
+
+@pytest.mark.parametrize("array", ["text", None, np.zeros(2, object), [1, [2, 3]], Unreadable()],
+                         ids=lambda x: type(x).__name__)
+def test_what_is_copied_in_is_numbers(device, array):
+    with pytest.raises(BadParam, match="copy_in: array must be one of numbers, on the host; got "):
+        device.copy_in(device.alloc(64), array)
+
+
+def test_what_memory_is_set_to(device):
+    buffer = device.alloc(64)
+    for value, size, sentence in ((256, 4, "value must be from 0 to 255; got 256"), (-1, 4, "value must be"),
+                                  (1.5, 4, "value must be a whole number"), ("x", 4, "value must be"),
+                                  (1, -4, "size_bytes must be >= 0; got -4"),
+                                  (1, 2 ** 70, "size_bytes must be"), (1, 1.5, "size_bytes must be")):
+        with pytest.raises(BadParam, match=f"memset: {sentence}"):
+            device.memset(buffer, value, size)
+    for call in (lambda: device.memset(None, 1, 4), lambda: device.copy_in(0, np.zeros(4))):
+        with pytest.raises(BadParam, match="(memset|copy_in): (memory must not be null|.* live allocation)"):
+            call()
+
+
 def test_memory_of_another_device():
     host, guest = devices.get("numpy"), devices.get("ptx:sm_80").alloc(16)
     with pytest.raises(BadParam, match="copy_in: must be memory of the host; got memory of another"):
@@ -101,9 +140,20 @@ def test_what_memory_says():
             == (array.ctypes.data, 22, "host", (3, 2), (4, 2), "float16", False))
     known = _core.memory_of(0x1230)
     assert (known.address, known.bytes, known.place, known.dims) == (0x1230, None, None, ())
+    times = _core.memory_of(np.zeros(3, "M8[s]"))
+    assert (times.type, times.bytes) == ("the type <M8[s]", 24)
     part = _core.memory_of(bytearray(10)).part(4)
     assert (part.bytes, part.type, part.place) == (6, "bytes", "host") and part.part(20).bytes == 0
     assert _core.memory_of(found) is found
+
+
+def test_a_copy_lives_as_long_as_what_is_known_of_it():
+    """An object may hand out another array each time."""
+    class Copied:
+        def __dlpack__(self, **_):
+            return np.ones(1000, np.float32).__dlpack__()
+    found = [_core.memory_of(Copied()) for _ in range(20)]
+    assert len({m.address for m in found}) == 20
 
 
 def test_objects_that_fail_to_say():
@@ -126,5 +176,5 @@ def test_objects_that_fail_to_say():
 
 @pytest.mark.parametrize("number", [-8, 2 ** 64, 2 ** 70])
 def test_numbers_that_are_no_address(number):
-    with pytest.raises(BadParam, match=f"pointer must be an address; got {number}"):
+    with pytest.raises(BadParam, match=f"pointer: must be an address, from 0 to .*; got {number}"):
         _core.memory_of(number)

@@ -135,8 +135,8 @@ class Arena(Memory):
             raise BadParam(f"{what}: {size} bytes at {ptr:#x} must lie inside a live allocation")
         return slice(start, start + size)
 
-    def write_host(self, ptr, data: np.ndarray):
-        where = self.span(ptr, data.size, "copy_in")
+    def write_host(self, ptr, data: np.ndarray, what="copy_in"):
+        where = self.span(ptr, data.size, what)
         self.data[where] = data
         self.state[where] |= WRITTEN
 

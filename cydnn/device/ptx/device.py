@@ -18,7 +18,7 @@ from ...given import shown
 from ...locks import rlock
 from ...status import BadParam, NotSupported
 from ..cuda import pack
-from ..buffer import HOST, whole
+from ..buffer import HOST, byte, count, filled, packed
 from ..facts import DeviceFacts, of_target
 from ..numpy import NumpyExecutable
 from . import decoded, parse
@@ -69,17 +69,18 @@ class PtxDevice:
 
     def copy_in(self, ptr, array: np.ndarray, stream=0):
         with self.lock:
-            self.arena.write_host(_core.pointer_of(ptr),
-                                  np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            self.arena.write_host(_core.pointer_of(ptr), packed(array))
 
     def copy_out(self, ptr, array: np.ndarray, stream=0) -> np.ndarray:
         with self.lock:
-            array.reshape(-1).view(np.uint8)[:] = self.arena.read_host(_core.pointer_of(ptr), array.nbytes)
+            values = filled(array)
+            values[:] = self.arena.read_host(_core.pointer_of(ptr), values.size)
         return array
 
     def memset(self, ptr, value: int, size_bytes: int, stream=0):
         with self.lock:
-            self.arena.write_host(_core.pointer_of(ptr), np.full(whole(size_bytes), value, np.uint8))
+            self.arena.write_host(_core.pointer_of(ptr),
+                                  np.broadcast_to(np.uint8(byte(value)), count(size_bytes)), "memset")
 
     def forget_contents(self, ptr, size_bytes: int):
         """Count these bytes as never written, so that reading them is a finding."""
