@@ -19,7 +19,7 @@ import sys
 from numbers import Integral
 
 from cydnn.dtypes import dlpack_type
-from cydnn.given import shown, whole
+from cydnn.given import reason, shown, whole
 from cydnn.status import BadParam, CydnnError
 
 cdef enum:                                    # DLDeviceType: those of which the host reads and writes
@@ -128,9 +128,16 @@ cdef bint say(object x, Said *said) except -1:
         api = find_api(x)
         if api == NULL:
             return False
-        api.dltensor_from_object(<PyObject *>x, &tensor)
+        tensor_of(api, x, &tensor)
         say_tensor(&tensor, said)
     return True
+
+
+cdef int tensor_of(ExchangeAPI *api, object x, DLTensor *out) except -1:
+    try:
+        api.dltensor_from_object(<PyObject *>x, out)
+    except Exception as error:                # of a tensor that has no memory, say
+        raise BadParam(f"pointer: {type(x).__name__} does not give its memory: {reason(error)}") from None
 
 
 @cython.final
@@ -173,12 +180,11 @@ cdef class Memory:
     @property
     def type(self) -> str:
         """``float32``; what it is made of."""
-        kind = {INT: "int", UINT: "uint", FLOAT: "float", BOOL: "bool", COMPLEX: "complex", 4: "bfloat"}
-        if self.said.code == FOREIGN:
-            return f"the type {self.name}"
-        name = "bytes" if self.said.code == RAW else kind.get(self.said.code, f"type {self.said.code} of ")
-        order = "byte-swapped " if self.said.is_swapped else ""
-        return order + (name if self.said.code in (RAW, BOOL) else f"{name}{self.said.bits}")
+        code, order = self.said.code, "byte-swapped " if self.said.is_swapped else ""
+        named = {RAW: "bytes", BOOL: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2",
+                 FOREIGN: f"the type {self.name}"}
+        sized = {INT: "int", UINT: "uint", FLOAT: "float", COMPLEX: "complex", 4: "bfloat"}
+        return order + named.get(code, f"{sized.get(code, f'type {code} of ')}{self.said.bits}")
 
     def __repr__(self):
         return f"<memory at {self.address:#x}>"
@@ -227,7 +233,7 @@ cdef int64_t say_type(Memory m, str key, Py_ssize_t itemsize) except -1:
     """Bytes of an element. ``key``: a type string of NumPy, which says them, or a format of a buffer."""
     found = types.get(key if itemsize == 0 else (key, itemsize))
     if found is None:
-        size = itemsize or int(key[2:])
+        size = itemsize or int(key[2:].partition("[")[0])         # times have their unit behind: <M8[s]
         found = (*meaning(key, size), size)
         if found[0] == FOREIGN:               # there is no end of them: not remembered
             m.name = key
@@ -308,8 +314,10 @@ cdef int ask(Memory m, object x) except -1:
     if not PyCapsule_IsValid(capsule, "dltensor"):
         raise BadParam(f"pointer: __dlpack__() must give a capsule named dltensor; got {capsule!r} "
                        f"from {type(x).__name__}")
-    # The tensor is first in DLManagedTensor; the capsule frees itm.
+    # The tensor is first in DLManagedTensor; the capsule frees it, which may be a copy.
+    m.owner = (x, capsule)
     return ask_tensor(m, <DLTensor *>PyCapsule_GetPointer(capsule, "dltensor"))
+
 
 cdef object place_of(int device):
     return HOST if device in (ON_HOST, PINNED, PINNED_ROCM, MANAGED) else GPU
@@ -325,10 +333,8 @@ cpdef Memory memory_of(object x):
         return x
     found = Memory.__new__(Memory)
     found.owner = x
-    if PyLong_CheckExact(x) and not 0 <= x < 1 << 64:
-        raise BadParam(f"pointer must be an address; got {x}")
     if find_api(x) != NULL:
-        find_api(x).dltensor_from_object(<PyObject *>x, &tensor)
+        tensor_of(find_api(x), x, &tensor)
         ask_tensor(found, &tensor)
     elif say(x, &found.said):
         found.place = GPU if found.said.code == RAW else None
@@ -338,7 +344,7 @@ cpdef Memory memory_of(object x):
         except CydnnError:
             raise
         except Exception as error:            # its own methods may raise anything
-            raise BadParam(f"pointer: {type(x).__name__} does not give its memory: {error}") from None
+            raise BadParam(f"pointer: {type(x).__name__} does not give its memory: {reason(error)}") from None
     return found
 
 

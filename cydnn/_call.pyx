@@ -4,6 +4,7 @@ from cpython.pythread cimport (NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, Py
                                PyThread_free_lock, PyThread_get_thread_ident, PyThread_release_lock)
 from libc.stdint cimport int64_t
 
+from cydnn._address cimport size_of
 from cydnn._table cimport MAX_NULLABLE, Descriptor, PlanTable
 
 from cydnn.status import BadParam, NotSupported
@@ -96,7 +97,8 @@ cdef bint attempt_c(int64_t fn, handle, tuple keys, tuple pointers, tuple scalar
     h = handle
     try:
         if workspace_bytes is not None:
-            return h.table.attempt(fn, keys, pointers, scalars, workspace, workspace_bytes, h.stream)
+            return h.table.attempt(fn, keys, pointers, scalars, workspace, size_of(workspace_bytes),
+                                   h.stream)
         if not h.scratch_bytes:
             return h.table.attempt(fn, keys, pointers, scalars, 0, 0, h.stream)
         h.turns.take()

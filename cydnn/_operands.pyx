@@ -67,21 +67,28 @@ cdef bint is_grouped(int rank, const int64_t *dims, int many, const int64_t *fin
     return j < 0
 
 
+cdef bint has_dims(int rank, const int64_t *dims, const Said *said) noexcept nogil:
+    """These dims, or neighbours of one as one of the other."""
+    return (is_alike(rank, dims, NULL, said) or is_grouped(rank, dims, said.rank, said.dims)
+            or is_grouped(said.rank, said.dims, rank, dims))
+
+
 cdef bint is_in_order(int rank, const int64_t *dims, const int64_t *strides,
                       const Said *said) noexcept nogil:
     """The same dims and strides; or both without gaps, and one has neighbouring dims of the other as one, as
     rows by inputs are steps by sequences by inputs."""
     return is_alike(rank, dims, strides, said) or (
         is_packed(rank, dims, strides) and is_packed(said.rank, said.dims, said.strides)
-        and (is_grouped(rank, dims, said.rank, said.dims) or is_grouped(said.rank, said.dims, rank, dims)))
+        and has_dims(rank, dims, said))
 
 
 cdef bint has_layout(const Want *want, const Said *said) noexcept nogil:
     """The tensor's dims and strides, neighbours grouped otherwise where there are no gaps; or other dims,
-    which are the tensor's from the outermost in memory to the innermost."""
+    which are the tensor's from the outermost in memory to the innermost. Dims that may be both are the
+    tensor's own."""
     return is_in_order(want.rank, want.dims, want.strides, said) or (
         is_in_order(want.rank, want.sorted_dims, want.sorted_strides, said)
-        and not is_alike(want.rank, want.dims, NULL, said))
+        and not has_dims(want.rank, want.dims, said))
 
 
 cdef int compare(const Want *want, const Said *said) noexcept nogil:
@@ -100,6 +107,14 @@ cdef int compare(const Want *want, const Said *said) noexcept nogil:
     if is_flat(said):
         return FITS if bytes_of(said) >= want.bytes else IS_SHORT
     return IS_OTHER_LAYOUT if want.is_opaque or not has_layout(want, said) else FITS
+
+
+cdef Memory named_memory(str name, object x):
+    """``memory_of``, whose error names the argument."""
+    try:
+        return memory_of(x)
+    except BadParam as error:
+        raise BadParam(f"{name}{str(error.args[0]).removeprefix('pointer')}") from None
 
 
 @cython.final
@@ -131,6 +146,16 @@ cdef class Operands:
             at += 1
         return 0
 
+    cdef int objects_into(self, tuple pointers, Py_ssize_t ints, void **out, Said *said) except -1:
+        """The addresses behind the first, which are ints; all of them fit."""
+        try:
+            pointers = objects_into(pointers, ints, out, said)
+        except BadParam:
+            self.memories(pointers)              # says which
+            raise
+        self.check(pointers, said, 0)
+        return 0
+
     cdef int refuse(self, int i, object x, int rule) except -1:
         raise BadParam(operands.unfit(self.rows[i], memory_of(x), rule))
 
@@ -138,9 +163,9 @@ cdef class Operands:
         """What each pointer says of its memory, which fits."""
         cdef Memory one
         cdef int rule
-        found = [memory_of(x) for x in pointers]
-        if len(found) != self.count:
-            raise BadParam(f"execute: pointers must have {self.count} entries; got {len(found)}")
+        if len(pointers) != self.count:
+            raise BadParam(f"execute: pointers must have {self.count} entries; got {len(pointers)}")
+        found = [named_memory(row.name, x) for row, x in zip(self.rows, pointers)]
         for i, one in enumerate(found):
             rule = compare(&self.wants[i], &one.said)
             if rule:
@@ -188,7 +213,7 @@ cdef tuple objects_into(tuple pointers, Py_ssize_t ints, void **out, Said *said)
 cpdef Memory scratch_of(object x, object size_bytes=0):
     """What an object says of its memory that is to be a workspace: any array whose bytes may be written, in
     one piece. ``size_bytes``: what the caller says that it has."""
-    cdef Memory found = memory_of(x)
+    cdef Memory found = named_memory("workspace", x)
     cdef const Said *said = &found.said
     cdef size_t asked = size_of(size_bytes)
     if said.code == NOTHING:

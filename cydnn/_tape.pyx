@@ -14,7 +14,7 @@ from cydnn._context cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVER
                              note_launch, read_flag, write_flag)
 from cydnn._driver cimport cu, driver, need
 from cydnn._numbers cimport Numbers, number_t
-from cydnn._operands cimport Operands, objects_into, scratch_into
+from cydnn._operands cimport Operands, scratch_into
 from cydnn._step cimport (PATCH_F32, PATCH_F64, PATCH_I32, PATCH_I64, PATCH_MAP, PATCH_POINTER, Patch, Step,
                           attributes_into, attributes_of, clear, data_into, is_stepwise, run, set_into,
                           shape_into)
@@ -218,8 +218,7 @@ cdef class Tape:
             pointers = tuple(several("execute: pointers", pointers, "pointers"))
         ints = ints_into(pointers, addresses)
         if ints < PyTuple_GET_SIZE(pointers):
-            pointers = objects_into(pointers, ints, addresses, said)
-            self.operands.check(pointers, said, 0)
+            self.operands.objects_into(pointers, ints, addresses, said)
         self.start(addresses, PyTuple_GET_SIZE(pointers), scalars, workspace, size_of(workspace_bytes),
                    stream)
 

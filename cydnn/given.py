@@ -20,8 +20,8 @@ def shown(value) -> str:
 
 
 def reason(error: Exception) -> str:
-    """What an exception of Python says, of bounded length: what was read may stand in it."""
-    text = f"{type(error).__name__}: {error}"
+    """What an exception of Python says, in a line of bounded length: what was read may stand in it."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
 
 

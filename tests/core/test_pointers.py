@@ -4,7 +4,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from cydnn import _core
+from cydnn import _core, bench, plan
+from cydnn.ops import Problem
 from cydnn.status import BadParam
 
 
@@ -40,6 +41,23 @@ def test_arrays_of_bfloat16():
     assert _core.pointer_of(array[1:]) == array.ctypes.data + 2
 
 
+class Table(ctypes.Structure):
+    """DLPackExchangeAPI."""
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32),
+                *[(name, ctypes.c_void_p) for name in ("previous", "allocate", "from_object", "to_object",
+                                                       "dltensor", "stream")]]
+
+
+def offered(table):
+    """The capsule of a table, for ``__dlpack_c_exchange_api__``."""
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return capsule(ctypes.addressof(table), LABEL, None)
+
+
+LABEL = ctypes.c_char_p(b"dlpack_exchange_api")
+
+
 def test_the_c_exchange_api_is_used_when_a_type_has_it():
     """A type whose capsule's table gives its tensors without a DLPack capsule."""
     class Tensor(ctypes.Structure):
@@ -55,23 +73,34 @@ def test_the_c_exchange_api_is_used_when_a_type_has_it():
         out[0].data, out[0].byte_offset = x.at, 16
         return 0
 
-    class Table(ctypes.Structure):
-        _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p),
-                    ("allocate", ctypes.c_void_p), ("from_object", ctypes.c_void_p),
-                    ("to_object", ctypes.c_void_p), ("dltensor", ctypes.c_void_p),
-                    ("stream", ctypes.c_void_p)]
     table = Table(major=1, minor=2, dltensor=ctypes.cast(fill, ctypes.c_void_p).value)
     newer = Table(major=2, previous=ctypes.addressof(table))
-    capsule = ctypes.pythonapi.PyCapsule_New
-    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    label = ctypes.c_char_p(b"dlpack_exchange_api")
 
     for top in (table, newer):
         class Mine:
             at = 0x4000
-            __dlpack_c_exchange_api__ = capsule(ctypes.addressof(top), label, None)
+            __dlpack_c_exchange_api__ = offered(top)
         calls.clear()
         assert _core.pointer_of(Mine()) == _core.pointer_of(Mine()) == 0x4010 and len(calls) == 2
+
+
+def test_a_tensor_without_memory():
+    """What the table's function raises, as torch's does for sparse, meta and quantized tensors, is our error.
+    The function is one of Python's that calls ``__bool__``."""
+    table = Table(major=1, dltensor=ctypes.cast(ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p).value)
+
+    class Sparse:
+        __dlpack_c_exchange_api__ = offered(table)
+
+        def __bool__(self):
+            raise RuntimeError("no storage\nframe #0: Tensor.cpp")
+    says = "Sparse does not give its memory: RuntimeError: no storage frame #0: Tensor.cpp"
+    for call in (_core.pointer_of, _core.memory_of):
+        with pytest.raises(BadParam, match=f"^pointer: {says} .CUDNN"):
+            call(Sparse())
+    built = plan.build(bench.graph_of(Problem.parse("softmax_fwd 4x8 f32")), "numpy")
+    with pytest.raises(BadParam, match=f"^y: {says}"):
+        built.execute([np.ones(32, np.float32), Sparse()])
 
 
 @pytest.mark.parametrize("x", ["text", 1.5, [], object()])

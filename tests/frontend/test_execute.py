@@ -102,7 +102,7 @@ PACKS = [
     (lambda x, y: {x: IMAGE, y: devices.get("numpy").alloc(16)},
      "buffer must have at least 2304 bytes; got 16"),
     (lambda x, y: {x: IMAGE, y: frozen()}, "array must be writable, as it is an output; got a read-only one"),
-    (lambda x, y: {x: IMAGE, y: -8}, "pointer must be an address; got -8"),
+    (lambda x, y: {x: IMAGE, y: -8}, "OUT_0: must be an address, from 0 to .*; got -8"),
     (lambda x, y: {x: IMAGE, y: 0}, "relu::OUT_0: pointer must not be null"),
     (lambda x, y: {"x": IMAGE, y: IMAGE}, "keys of the variant pack must be tensors or uids; got 'x'"),
     (lambda x, y: [IMAGE, IMAGE], "the variant pack must be a dict of tensor or uid to buffer; got list")]

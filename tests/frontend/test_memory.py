@@ -88,6 +88,34 @@ def test_neighbouring_dims_may_be_one(dims, fits):
             relu(X.reshape(dims), y)
 
 
+@pytest.mark.parametrize("dims, fits", [((2, 4, 6, 4), True), ((2, 24, 4), True), ((8, 6, 4), True),
+                                        ((8, 24), False), ((2, 96), False), ((2, 4, 24), False)])
+def test_rows_of_a_channels_last_tensor(dims, fits):
+    """An array whose dims may be those of the tensor as well as those of its memory is not guessed at."""
+    own = (2, 4, 4, 6)                           # n c h w: n * c is n * h
+    g = floats(handle=cudnn.create_handle("numpy"))
+    x = g.tensor(*nhwc(*own), name="x")
+    y = g.relu(x).set_output(True)
+    g.build([cudnn.heur_mode.A])
+    values = np.arange(192, dtype=np.float32)
+    given, out = values.reshape(dims), np.empty(192, np.float32)
+    if fits:
+        g.execute({x: given, y: out}, 0)
+        np.testing.assert_array_equal(out, values)
+    else:
+        with pytest.raises(BadParam, match="x: array must have shape .2, 4, 4, 6. and strides .96, 1, 24, 4"):
+            g.execute({x: given, y: out}, 0)
+
+
+@pytest.mark.parametrize("given, sentence", [
+    ("text", "must be an int address, None, or an object with DLPack.*; got str"), (-8, "must be an address"),
+    (Torch(np.zeros(1, object)), "Torch does not give its memory: BufferError")], ids=repr)
+def test_what_is_no_memory_is_named(relu, given, sentence):
+    for pack, name in (((given, last(X)), "x"), ((last(X), given), "y")):
+        with pytest.raises(BadParam, match=f"^{name}:? {sentence}"):
+            relu(*pack)
+
+
 def frozen():
     found = last(X)
     found.flags.writeable = False
@@ -205,7 +233,7 @@ def test_what_is_no_workspace(chain):
                             (np.empty(size, object), "workspace: must be an array of bytes or numbers"),
                             (space[:size - 1], "workspace: it must have at least"),
                             (Plain(space, place=CUDA), "workspace: must be .*; got memory of a GPU"),
-                            (1.5, "pointer: must be an int address")):
+                            (1.5, "workspace: must be an int address")):
         with pytest.raises(BadParam, match=sentence):
             run(given)
     out = space[start:start + 1024]

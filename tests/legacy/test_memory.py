@@ -100,7 +100,10 @@ def test_a_workspace_has_the_bytes_that_are_said(handle):
     for _ in range(2):
         with pytest.raises(BadParam, match="ConvolutionForward: workspace: must have the 4096 bytes .* 64"):
             conv(handle, *given, np.zeros(64, np.uint8), 4096)
-        conv(handle, *given, np.zeros(64, np.uint8), 64)
+        for size in (64.0, 63.9, "64"):              # C would take a float
+            with pytest.raises(TypeError, match="ConvolutionForward: workSpaceSizeInBytes must be an int"):
+                conv(handle, *given, np.zeros(64, np.uint8), size)
+        conv(handle, *given, np.zeros(64, np.uint8), np.int64(64))
 
 
 def test_states_of_dropout_live_as_long_as_the_descriptor(handle):

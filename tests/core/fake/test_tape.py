@@ -194,7 +194,7 @@ def test_every_refusal_comes_before_any_launch(fake, tape, memory):
             (x, None, y), None, there, 512)
     refused(tape, r"^x: must be memory of cuda:0; got memory of another device at 0x",
             (there, None, y), None, work, 512)
-    refused(tape, r"pointer: must be an int address.*; got str", ("x", None, y), None, work, 512)
+    refused(tape, r"^x: must be an int address.*; got str", ("x", None, y), None, work, 512)
     refused(tape, r"stream: must be an int address.*; got list", (x, None, y), None, work, 512, [])
     refused(tape, "^scalar 0: must be a number, or an array of one in host memory; got 'a'",
             (x, None, y), ("a", 1.0), work, 512)
