@@ -3,7 +3,7 @@ before anything is made of it."""
 from __future__ import annotations
 
 from ..engines import BY_INDEX, COMPOSITE, Config
-from ..given import shown
+from ..given import shown, text as read_text
 from ..graph import Graph, Match, bits, grow
 from ..ops import Pointwise
 from ..status import BadParam, CydnnError
@@ -15,7 +15,7 @@ from .cover import in_order
 def parse(text: str, graph: Graph, facts) -> Choice:
     """The choice of a text for a graph on a device. Raises BadParam with the line that cannot be, and why."""
     asked, changes, parts, mode = graph, [], [], "a"
-    for line in text.splitlines():
+    for line in read_text("choice", text).splitlines():
         if line == "composite" and not (changes or parts):
             mode = "fallback"
         elif line.partition(" ")[0] in CHANGES and not parts:

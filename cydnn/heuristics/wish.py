@@ -4,9 +4,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..engines import COMPOSITE, Config
+from ..given import flag, several, shown, text, whole, wholes
 from ..status import BadParam
 
 MODES = ("a", "b", "fallback")
+
+
+def _notes(where, given) -> tuple:
+    return tuple([text(where, word) for word in several(where, given, "notes")])
+
+
+def _or_none(read):
+    return lambda where, given: None if given is None else read(where, given)
+
+
+READ = dict(engines=_or_none(wholes), without=wholes, notes=_notes, without_notes=_notes, deterministic=flag,
+            workspace_bytes=_or_none(whole))
 
 
 @dataclass(frozen=True)
@@ -29,8 +42,12 @@ class Wish:
     config: Config | None = None
 
     def __post_init__(self):
-        if self.mode not in MODES:
-            raise BadParam(f"wish: mode must be one of {' '.join(MODES)}; got {self.mode!r}")
+        if not isinstance(self.mode, str) or self.mode not in MODES:
+            raise BadParam(f"wish: mode must be one of {' '.join(MODES)}; got {shown(self.mode)}")
+        if not isinstance(self.config, Config | None):
+            raise BadParam(f"wish: config must be a Config; got {shown(self.config)}")
+        for name, read in READ.items():
+            object.__setattr__(self, name, read(f"wish: {name}", getattr(self, name)))
         if self.engines == (COMPOSITE.index,):
             object.__setattr__(self, "engines", None)
             object.__setattr__(self, "mode", "fallback")

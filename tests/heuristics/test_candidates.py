@@ -210,6 +210,23 @@ def test_modes():
     assert Wish(engines=(1,)) == FALLBACK and ANYTHING == Wish() and hash(Wish(notes=("tensor_core",)))
 
 
+@pytest.mark.parametrize("asked, sentence", [
+    (dict(engines=110), "engines must be a list of whole numbers of at most 64 bits; got 110"),
+    (dict(engines="110"), "engines must be a list of whole numbers"),
+    (dict(engines=(1.5,)), "engines must be a list of whole numbers"),
+    (dict(without=None), "without must be a list of whole numbers of at most 64 bits; got None"),
+    (dict(notes="tensor_core"), "notes must be a list of notes; got 'tensor_core'"),
+    (dict(without_notes=[3]), "without_notes must be a text; got 3"),
+    (dict(workspace_bytes="8"), "workspace_bytes must be a whole number"),
+    (dict(mode=["a"]), "mode must be one of a b fallback; got .'a'."),
+    (dict(config="tile=8"), "config must be a Config; got 'tile=8'")])
+def test_what_is_no_wish(asked, sentence):
+    with pytest.raises(BadParam, match=f"wish: {sentence}"):
+        Wish(**asked)
+    assert Wish(engines=[110, 111], notes=["winograd"]) == Wish(engines=(110, 111), notes=("winograd",))
+
+
+
 # ---- What is made of others ----
 
 def test_types_that_no_engine_takes_are_cast():

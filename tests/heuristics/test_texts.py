@@ -109,6 +109,12 @@ def test_pointwise_nodes_apart_are_no_region():
               H200)
 
 
+@pytest.mark.parametrize("text", [None, 5, b"composite", ["composite"]])
+def test_what_is_no_text(text):
+    with pytest.raises(BadParam, match="choice must be a text; got "):
+        parse(text, graphs.silu(), H200)
+
+
 def test_two_operations_are_no_part():
     graph = graphs.conv_reduction()
     anchors = [i for i, node in enumerate(graph.nodes) if i in graph.anchors]
