@@ -51,7 +51,7 @@ MEET = """.version 8.0
 .visible .entry meet(.param .u64 meet_param_0, .param .u64 meet_param_1)
 { .reg .b32 %g, %n, %v, %one; .reg .b64 %y, %c, %z; .reg .pred %q; ld.param.u64 %y, [meet_param_1];
 ld.param.u64 %c, [meet_param_0]; mov.u32 %g, %ctaid.x; mov.u32 %n, %nctaid.x; mad.wide.u32 %z, %g, 4, %y;
-st.global.u32 [%z], %g; atom.global.add.u32 %v, [%c], 1;
+st.global.u32 [%z], %g; atom.release.gpu.global.add.u32 %v, [%c], 1;
 L: ld.acquire.gpu.global.u32 %v, [%c]; setp.lt.u32 %q, %v, %n; @%q bra L;
 add.u32 %v, %g, 1; rem.u32 %v, %v, %n; mad.wide.u32 %z, %v, 4, %y; ld.global.u32 %v, [%z];
 mad.wide.u32 %z, %n, 4, %y; mad.wide.u32 %z, %g, 4, %z; st.global.u32 [%z], %v; ret; }

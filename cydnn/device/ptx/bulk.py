@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .copies import HINT, fenced, mbarriers, read
-from .memory import FLYING, GROUP, LENT, PARAM, RAW, WRITTEN
+from .memory import ALL, FLYING, GROUP, LENT, PARAM, RAW, WRITTEN
 from .table import row
 
 RANK_BIT = 24               # from here on an address of shared memory names a block of the cluster (rank + 1)
@@ -131,7 +131,7 @@ def fence(c, m):
     mine[c.lanes()] = True
     raw = np.flatnonzero(shared.state & RAW)
     codes = shared.last_change(raw // shared.grain)
-    lanes = ((codes >> GROUP) - int(c.group[0])) * (c.cluster * c.width) + (codes & 0xFFFF)
+    lanes = ((codes >> GROUP) - int(c.group[0])) * (c.joint * c.width) + (codes & ALL)
     shared.state[raw[mine[lanes]]] &= ~np.uint8(RAW)
 
 

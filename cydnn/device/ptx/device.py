@@ -32,7 +32,7 @@ from .memory import GLOBAL, WRITTEN
 
 MOST_BLOCKS, MOST_WARPS = 16, 32                 # that an SM of any generation holds at once
 OF_SYSTEM = 1024                                 # bytes of shared memory that the system takes of each block
-MOST_GROUPS = 1 << 22                            # that the code of an access can tell apart
+MOST_GROUPS = 1 << 20                            # that the code of an access can tell apart
 
 
 class PtxDevice:

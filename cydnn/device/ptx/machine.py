@@ -13,6 +13,7 @@ from .check import Checks, Finding
 from .code import BRANCH, EXIT, PLAIN, TABLE_BRANCH, WAIT, Code
 from .gate import DONE, WAITS
 from .memory import ALL, CLOCK, GROUP, RAW, Memory, parameters
+from .signals import Signals
 from .table import DTYPE
 from .turns import TURN, Turns
 
@@ -31,7 +32,7 @@ class Machine:
         self.code_of, self.arena, self.grid, self.block_dim, self.smem = code, arena, grid, block, smem
         self.clusters = clusters                             # which of the grid are run
         self.checks, self.uniform, self.cluster_dim, self.tensor_maps = (
-            checks, code.uniform, cluster, tensor_maps or {})
+            checks, code.uniform and not cooperative, cluster, tensor_maps or {})
         self.params = parameters(params)
         self.rng = None if seed is None else np.random.default_rng(seed)
         self.threads, self.cluster = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
@@ -70,7 +71,8 @@ class Machine:
         thread = np.tile(np.arange(width), count)
         self.blocks, self.block, self.all_lanes, self.row = (blocks, np.repeat(np.arange(count), width),
                                                              np.arange(L), np.arange(L) // 32)
-        self.warps_in_block, self.warps_in_group = width // 32, width // 32 * self.cluster
+        self.joint = count if self.cooperative else self.cluster         # blocks that may know of each other
+        self.warps_in_block, self.warps_in_group = width // 32, width // 32 * self.joint
         self.key = np.where(thread < self.threads, 0, DONE).astype(np.int32)
         self.born = thread < self.threads
         self.live = int(np.count_nonzero(self.born))
@@ -83,21 +85,21 @@ class Machine:
         # where a lane waits; is it for its warp?
         self.pc, self.partner = np.zeros(L, np.int32), np.zeros(L, bool)
         self.gates, self.coming = {}, set()                  # place -> Gate; barriers that a part has come to
-        self.group = self.first_group + 1 + start + self.block // self.cluster
-        self.in_group = (self.block % self.cluster) * width + thread
+        self.group = self.first_group + 1 + start + self.block // self.joint
+        self.in_group = (self.block % self.joint) * width + thread
         self.known = np.zeros((L // 32, self.warps_in_group), np.int32)
         self.own = (np.arange(L // 32), np.arange(L // 32) % self.warps_in_group)
         self.stamp()
         sizes = {"shared": code.program.bytes["shared"] + self.smem, "local": code.program.bytes["local"]}
         pitch = {space: -(-size // 128) * 128 + 128 * (space == "shared") for space, size in sizes.items()}
         shared = Memory("shared", count * pitch["shared"], sizes["shared"], 0, pitch["shared"],
-                        code.grains["shared"], 1 if self.uniform else self.warps_in_group, self.cluster)
+                        code.grains["shared"], 1 if self.uniform else width // 32 * self.cluster, self.cluster)
         shared.data.fill(0xFF)                          # what nothing has written is NaN in every float type
         self.arena.grain = code.grains["global"]
         self.memory = ({"global": self.arena, "const": self.arena, "shared": shared,
                         "local": Memory("local", L * pitch["local"], sizes["local"], 0, pitch["local"]),
                         "param": self.params})
-        self.copies, self.stores = copies.Copies(L), bulk.Stores(L)
+        self.copies, self.stores, self.signals = copies.Copies(L), bulk.Stores(L), Signals()
         self.V = self._registers(self._specials(thread, blocks[self.block]))
 
     def _registers(self, specials) -> list:
@@ -212,8 +214,9 @@ class Machine:
         """Who made an access."""
         if code & ALL == ALL:
             return "several threads"
-        group, lane = (code >> GROUP) - self.first_group - 1, code & 0xFFFF
-        block = self.blocks_of(self.clusters[group:group + 1])[0, lane // self.width]
+        group, lane = ((code >> GROUP) - self.first_group - 1) * (self.joint // self.cluster), code & ALL
+        block = self.blocks_of(self.clusters[group:group + self.joint // self.cluster]).flat[
+            lane // self.width]
         return (f"thread {self._name(lane % self.width, self.block_dim)} of "
                 f"block {self._name(block, self.grid)}")
 

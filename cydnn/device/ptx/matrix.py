@@ -136,7 +136,7 @@ def described(c, type_, descriptors, rows, k, transposed, noted):
     places = (c.block[first] * shared.pitch + at.T).T
     fenced(c, places.ravel(), CHUNK, first[0], "reads")
     cells = shared.cells(places.ravel(), CHUNK).reshape(len(first), -1)
-    noted.append((cells.T * shared.ways + (c.in_group[first] >> 5)).T)
+    noted.append((cells.T * shared.ways + c.row[first] % shared.ways).T)
     found = numbers(type_, raw.view(np.uint32)).reshape(len(first), lines, -1)
     return found.swapaxes(1, 2) if transposed else found
 

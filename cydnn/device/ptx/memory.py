@@ -4,7 +4,8 @@ one routine checks every access.
 Addresses: global from GLOBAL on, generic addresses of shared and local memory from SHARED and LOCAL on,
 parameters from PARAM on. Order in time: every warp counts its synchronisations (its clock). ``known[row, w]``
 says up to which clock warp ``w`` of the same group (block, or cluster) is known to lie before now.
-An access is a code ``group << 40 | clock << 16 | lane``; ALL as the lane means several.
+The blocks of a cooperative launch are one group. An access is a code ``group << 42 | clock << 20 | lane``;
+ALL as the lane means several.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ UINT = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 FAR = 1 << 60                                    # beyond every address
 # of n bytes
 STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in UINT for bits in range(32)}
-GROUP, CLOCK, ALL = 40, 16, 0xFFFF
+GROUP, CLOCK, ALL = 42, 20, 0xFFFFF
 NEVER = (1 << (GROUP - CLOCK)) - 1               # the clock of a read that has not ended
 THREAD = ~(NEVER << CLOCK)                       # the bits of a code without its clock
 
@@ -189,11 +190,10 @@ class Memory:
         """Which accesses ``codes`` lie before now, as seen by the accesses ``mine`` of warps ``row``: same
         thread, or synchronised with since."""
         ours = (codes ^ mine) >> GROUP == 0
-        if c.cooperative:                                    # how its blocks synchronise is not modelled
-            codes = np.where(ours, codes, 0)
         if c.uniform:                                        # all warps of a block have one clock
             return ((codes ^ mine) & THREAD == 0) | (codes < (mine | ALL) - ALL) & ours | (codes < c.first)
-        known = c.known[row, np.minimum((codes & ALL) >> 5 if warps is None else warps, c.known.shape[1] - 1)]
+        last = c.warps_in_group - 1
+        known = c.known[row, np.minimum((codes & ALL) >> 5, last) if warps is None else warps % (last + 1)]
         if warps is None and self.ways == 1:
             known = np.where(codes & ALL == ALL, c.known.max(1)[row], known)
         met = (codes ^ mine) & THREAD == 0
@@ -208,7 +208,7 @@ class Memory:
         self.ordered(c, self.writes[cells], cells, lanes, mine, "read", "written")
         if self.updates is not None:
             self.ordered(c, self.updates[cells], cells, lanes, mine, "read", "updated")
-        at = cells if self.ways == 1 else cells * self.ways + (c.in_group[lanes] >> 5)[:, None]
+        at = cells if self.ways == 1 else cells * self.ways + (c.row[lanes] % self.ways)[:, None]
         old, new = self.reads[at], np.broadcast_to(mine, at.shape)
         # else nobody has read here in this launch
         if not self.settled(c, old, mine) and old.max(initial=0) >= c.first:
@@ -273,7 +273,7 @@ class Memory:
             return
         each, row = codes.ndim == 3, c.row[lanes].reshape(-1, *[1] * (codes.ndim - 1))
         bad = ~self.before(c, codes, mine[..., None] if each else mine, row,
-                           np.arange(self.ways) if each else None)
+                           row - row % self.ways + np.arange(self.ways) if each else None)
         if np.count_nonzero(bad):
             at = tuple(np.argwhere(bad)[0])
             there = {"written": self.write_at, "read": self.read_at, "updated": self.update_at}[other][

@@ -60,12 +60,14 @@ def load(c, m, address, hint=None):
     for memory, mine, at, lanes in spaces(c, space_of(m), address):
         out[:, mine] = memory.load(c, at, dtype.itemsize, len(out), lanes, "nc" in m,
                                    strong=is_strong(m))
+    c.signals.pass_on(c, m, address)
     return out.view(dtype)
 
 
 def store(c, m, address, values, hint=None):
     for memory, mine, at, lanes in spaces(c, space_of(m), address):
         memory.store(c, at, BYTES[m["t"]], [value[mine] for value in values], lanes, strong=is_strong(m))
+    c.signals.pass_on(c, m, address)
 
 
 def add_flushed(a, b):
@@ -95,6 +97,7 @@ def atomic(c, m, address, *values):
             def changed(old, now):
                 return change(old.view(dtype), *(v[mine][now].view(dtype) for v in new)).view(old.dtype)
             out[n][mine] = memory.update(c, at, BYTES[m["t"]], changed, lanes)
+    c.signals.pass_on(c, m, address)
     return out
 
 

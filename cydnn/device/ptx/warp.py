@@ -149,7 +149,9 @@ def arrive(c, m, name=None, count=None):
         need = 0 if count is None else int(count[mine][0])
         for part in in_turns(c, lanes, need):
             gate.arrive(c, part, need, aligned(m))
-            gate.gathering = np.maximum(gate.gathering, c.tick(part))
+            known = c.tick(part)
+            if m.get("order") != "relaxed":                  # which tells nobody what lies before
+                gate.gathering = np.maximum(gate.gathering, known)
             gate.advance(c)
 
 
@@ -168,6 +170,7 @@ def leave_cluster(c):
         cells = slice(block * shared.pitch // shared.grain, (block + 1) * shared.pitch // shared.grain)
         reads, first = shared.reads.reshape(-1, shared.ways)[cells], block % c.cluster * c.warps_in_block
         known = c.known[block * c.warps_in_block:(block + 1) * c.warps_in_block].max(0)
+        known = known.reshape(-1, shared.ways)[block // c.cluster % (c.joint // c.cluster)]
         bad = (reads >= c.first) & (reads >> CLOCK & NEVER >= known)
         bad[:, first:first + c.warps_in_block] = False
         if bad.any():

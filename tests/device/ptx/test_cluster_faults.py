@@ -30,6 +30,8 @@ FAULTS = {                                                   # what is replaced,
     "no wait before the end": ("barrier.cluster.wait.aligned ;", "", "race|address"),
     "nothing before the end": ("barrier.cluster.arrive.aligned ;\nbarrier.cluster.wait.aligned ;", "",
                                "race|address"),
+    "an arrival that tells nothing": ("barrier.cluster.arrive.aligned;",
+                                      "barrier.cluster.arrive.relaxed.aligned;", "race"),
     "double arrival": ("barrier.cluster.arrive.aligned;",
                        "barrier.cluster.arrive.aligned; barrier.cluster.arrive.aligned;", "cluster barrier"),
     "a block's barrier in place of the cluster's": (
