@@ -93,7 +93,8 @@ class Machine:
         sizes = {"shared": code.program.bytes["shared"] + self.smem, "local": code.program.bytes["local"]}
         pitch = {space: -(-size // 128) * 128 + 128 * (space == "shared") for space, size in sizes.items()}
         shared = Memory("shared", count * pitch["shared"], sizes["shared"], 0, pitch["shared"],
-                        code.grains["shared"], 1 if self.uniform else width // 32 * self.cluster, self.cluster)
+                        code.grains["shared"], 1 if self.uniform else self.warps_in_block * self.cluster,
+                        self.cluster)
         shared.data.fill(0xFF)                          # what nothing has written is NaN in every float type
         self.arena.grain = code.grains["global"]
         self.memory = ({"global": self.arena, "const": self.arena, "shared": shared,

@@ -1,5 +1,5 @@
-"""Faults of blocks that wait for each other: what one stored and another reads must lie before, by barriers of
-the blocks and a release and an acquire of one word (kernels_src/lib/grid.cuh)."""
+"""Faults of blocks that wait for each other: what one stored and another reads must lie before,
+by barriers of the blocks and a release and an acquire of one word (kernels_src/lib/grid.cuh)."""
 from __future__ import annotations
 
 import struct

@@ -1,0 +1,33 @@
+"""Arithmetic of floating-point numbers that does not round to nearest, that takes denormal numbers for
+zeros, or that approximates: which forms, and in which rooms of kernels_src/. All other arithmetic there
+is IEEE 754's; a form that comes in by a flag of the compiler, or by a slip of the hand, is a stray."""
+from __future__ import annotations
+
+import re
+
+SPECIAL = re.compile(
+    r"(?m)(?:^|[;{}])\s*(?:@!?%\w+\s+)?((?:add|sub|mul|fma|div|rcp|sqrt|rsqrt|ex2|lg2|sin|cos|tanh|cvt|neg"
+    r"|abs|min|max|setp?)\.(?=[\w.]*b?f(?:16|32|64))(?=[\w.]*\b(?:rz|rm|rp|rna|rzi|rmi|rpi|rni|ftz|approx"
+    r"|full|sat)\b)[\w.]+)")
+LOCAL = ("divisive_norm", "lrn")                 # powers by their logarithm
+ALLOWED = {
+    "cvt.rmi.f64.f64": ("spatial",), "cvt.rzi.s32.f64": ("spatial",),       # the pixel of a coordinate
+    # to whole numbers
+    **dict.fromkeys(("cvt.rni.s32.f32", "cvt.rni.s32.f64", "cvt.rni.s64.f64"), ("layout",)),
+    **dict.fromkeys(("cvt.rzi.f32.f32", "cvt.rzi.s32.f32", "cvt.rni.f64.f64", "cvt.rzi.f64.f64",
+                     "cvt.rzi.s64.f64"), ("conv",)),                        # the angle of a twiddle factor
+    "cvt.rni.f32.f32": ("conv", "rnn"),                                     # and within exp of f64
+    **dict.fromkeys(("cvt.sat.f32.f32", "fma.rm.f32"), ("rnn", "softmax")),         # within expf
+    "div.approx.f32": ("norm",), "rcp.approx.f32": (*LOCAL, "softmax"), "rcp.approx.ftz.f32": ("rnn",),
+    # where Newton's method begins
+    "rcp.approx.ftz.f64": (*LOCAL, "rnn", "softmax"), "rsqrt.approx.f64": LOCAL,
+    "ex2.approx.ftz.f32": (*LOCAL, "rnn", "softmax"),
+    **dict.fromkeys(("ex2.approx.f32", "rsqrt.approx.f32", "lg2.approx.ftz.f32", "rsqrt.approx.ftz.f32",
+                     "sqrt.approx.ftz.f32"), LOCAL),
+}
+
+
+def strays(text: str, source: str) -> list[str]:
+    """Forms of a text that the room of its source does not have."""
+    room = source.partition("/")[0]
+    return sorted({form for form in SPECIAL.findall(text) if room not in ALLOWED.get(form, ())})
