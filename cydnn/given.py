@@ -75,6 +75,20 @@ def text(where: str, value) -> str:
     raise BadParam(f"{where} must be a text; got {shown(value)}")
 
 
+def instance(where: str, value, kind: type):
+    """An object of a class of the library's. Raises BadParam."""
+    if isinstance(value, kind):
+        return value
+    raise BadParam(f"{where} must be a {kind.__name__}; got {shown(value)}")
+
+
+def function(where: str, value):
+    """What can be called. Raises BadParam."""
+    if callable(value):
+        return value
+    raise BadParam(f"{where} must be a function; got {shown(value)}")
+
+
 def flag(where: str, value) -> bool:
     """True or False, or what Python takes for it. Raises BadParam for an array of several."""
     try:

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict
 
 from .device.facts import DeviceFacts
-from .given import reason, shown
+from .given import instance, reason, shown
 from .graph import FromTensor, Graph
 from .graph.text import from_rows, problems, rows
 from .heuristics import ANYTHING, Choice, Wish, best, parse
@@ -49,6 +49,9 @@ class Layout:
     @classmethod
     def of(cls, graph: Graph, facts: DeviceFacts, wish: Wish = ANYTHING) -> "Layout":
         """The cheapest layout of a graph on a device with these facts, which need not be here."""
+        for name, value, kind in (("graph", graph, Graph), ("facts", facts, DeviceFacts),
+                                  ("wish", wish, Wish)):
+            instance(f"plan: {name}", value, kind)
         return cls(best(graph, facts, wish))
 
     @property

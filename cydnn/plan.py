@@ -14,7 +14,7 @@ from .heuristics import ANYTHING, Choice, Wish, best
 from .layout import Layout
 from .locks import lock
 from .log import CHOICES, REASONS, log
-from .given import shown
+from .given import instance, shown
 from .status import BadParam
 
 MOST_PLANS = 1024                                # remembered; the one not asked for longest is forgotten
@@ -99,10 +99,8 @@ _lock = lock()
 def build(graph: Graph, device=None, wish: Wish = ANYTHING) -> ExecutionPlan:
     """The plan of ``graph`` on ``device`` (a device, its name, or None for the default),
     from the cache when it was built before. Raises NotSupported with each engine's reasons."""
-    if not isinstance(graph, Graph) or not isinstance(wish, Wish):
-        what, given = ("graph must be a Graph", graph) if not isinstance(graph, Graph) else (
-            "wish must be a Wish", wish)
-        raise BadParam(f"build: {what}; got {shown(given)}")
+    instance("build: graph", graph, Graph)
+    instance("build: wish", wish, Wish)
     device = devices.get(device)
     names = tuple([graph.tensors[u].name for u in graph.slots])             # they are in errors
     key = graph.key, names, device, wish

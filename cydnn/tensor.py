@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from .dtypes import DType, dtype as to_dtype
-from .given import shown, whole, wholes
+from .given import instance, shown, whole, wholes
 from .status import BadParam
 
 LAYOUTS = ("nchw", "nhwc")
@@ -103,7 +103,7 @@ class TensorDesc:
 
     def is_packed(self, layout="nchw") -> bool:
         """No gaps and in this layout; strides of dims of size 1 do not matter."""
-        packed = packed_strides(self.dims, layout)
+        packed = packed_strides(self.dims, known_layout(self.rank, layout))
         return all(d == 1 or s == p for d, s, p in zip(self.dims, self.strides, packed))
 
     @property
@@ -118,15 +118,15 @@ class TensorDesc:
 
     def same_layout(self, other: "TensorDesc") -> bool:
         """Equal dims and equal strides wherever they matter."""
-        if self.dims != other.dims:
+        if self.dims != instance("tensor: other", other, TensorDesc).dims:
             return False
         return all(d == 1 or s == t for d, s, t in zip(self.dims, self.strides, other.strides))
 
     def like(self, *dims, dtype=None) -> "TensorDesc":
         """A packed descriptor of other dims, same type, strides in the same order as this tensor's."""
-        dims = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
+        dims = wholes("tensor: dims", dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
         order = stride_order(self) if len(dims) == self.rank else "nchw"
-        return TensorDesc.packed(dtype or self.dtype, dims, order)
+        return TensorDesc.packed(self.dtype if dtype is None else dtype, dims, order)
 
     def replace(self, **facts) -> "TensorDesc":
         return replace(self, **facts)

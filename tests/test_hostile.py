@@ -2,10 +2,8 @@
 value."""
 import copy
 import json
-import os
 import pickle
 import re
-import sys
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -15,10 +13,10 @@ import cydnn
 from cydnn import _core, backend, bench, cudnn, device, frontend, kernels, plan
 from cydnn.device.facts import KNOWN
 from cydnn.graph import Node, Tensor
+from cydnn.heuristics import Wish
 from cydnn.layout import Layout
 from cydnn.ops import BY_NAME, ConvFprop, Problem
 from cydnn.status import AllocFailed, BadParam
-from support.hostile import run
 from support.hostile.values import Changing, Raises, Shape
 
 SOFTMAX, FLOATS, H200 = "softmax_fwd 4x8 f32", cydnn.TensorDesc.packed("f32", (4, 8)), KNOWN["h200"]
@@ -248,6 +246,39 @@ CALLS = {
         "pointwise: attributes must be some of compute mode .*; got blue"),
     "file": (lambda: pygraph().deserialize('{"format": 1}'),
                  "the text must be JSON of a pygraph; got KeyError"),
+    "like: dims": (lambda: FLOATS.like(np.float32(1.5)), "tensor: dims must be a list of whole numbers"),
+    "like: dtype": (lambda: FLOATS.like(4, 8, dtype=np.zeros(3)), "dtype must be one of .*; got array"),
+    "same_layout": (lambda: FLOATS.same_layout(5), "tensor: other must be a TensorDesc; got 5"),
+    "is_packed": (lambda: FLOATS.is_packed("ab"), "tensor: layout must be one of nchw nhwc.*; got 'ab'"),
+    "Layout.of: graph": (lambda: Layout.of(5, H200), "plan: graph must be a Graph; got 5"),
+    "Layout.of: wish": (lambda: Layout.of(built().graph, H200, "x"), "plan: wish must be a Wish; got 'x'"),
+    "graph_of": (lambda: bench.graph_of(5), "graph_of: problem must be a Problem; got 5"),
+    "words: op": (lambda: backend.words(5, "mode"), "backend: op must be one of the operations; got 5"),
+    "words: field": (lambda: backend.words(ConvFprop, "x"),
+                     "field must be an attribute of conv_fprop: .*'x'"),
+    "wish: mode": (lambda: Wish(mode=np.zeros(2)), "wish: mode must be one of a b fallback; got array"),
+    "wish: notes": (lambda: Wish(notes=(5,)), r"wish: notes must be a tuple of strs; got \(5,\)"),
+    "wish: config": (lambda: Wish(config=5), "wish: config must be a Config; got 5"),
+    "jit: function": (lambda: frontend.jit()(5), "jit: function must be a function; got 5"),
+    "jit: what it returns": (lambda: frontend.jit()(lambda: 5)(),
+                             r"jit: the function must return \(graph, \[tensors\]\); got 5"),
+    "jit: a graph": (lambda: frontend.jit()(lambda: (5, []))(), "jit: the graph must be a pygraph; got 5"),
+    "graph_cache: key_fn": (lambda: frontend.graph_cache(5),
+                            "graph_cache: key_fn must be a function; got 5"),
+    "graph_cache: maxsize": (lambda: frontend.graph_cache(len, 0),
+                             "graph_cache: maxsize must be >= 1; got 0"),
+    "graph_cache: a key": (lambda: frontend.graph_cache(lambda: [])(list)(),
+                           r"graph_cache: key_fn must return what has a hash; got \[\]"),
+    "Graph: workspace_alloc": (lambda: frontend.Graph(workspace_alloc=np.zeros(2)),
+                               "Graph: workspace_alloc must be True or False; got array"),
+    "Graph: handle": (lambda: frontend.Graph(handle=np.zeros(2)).__enter__(),
+                      "handle: must be one of create_"),
+    "Graph: its end": (lambda: frontend.Graph().__exit__(None, None, None),
+                       "Graph: its block must be entered before it ends"),
+    "Graph: a name": (lambda: frontend.Graph(handle="numpy").__enter__().relu(np.zeros(4), name=[]),
+                      r"relu: name must be a text; got \[\]"),
+    "Graph: io tuples": (lambda: frontend.Graph().set_io_tuples(Raises(), []),
+                         "Graph: inputs must be a list; got an object of type Raises"),
 }
 
 
@@ -291,61 +322,6 @@ def test_texts_parse_back(line):
     made = bench.graph_of(problem)
     again = Problem.parse(problems(made))
     assert bench.graph_of(again).key == made.key             # the line of a log, too
-
-
-# ---- The attacks of support/hostile ----
-
-APIS = {"v5", "pygraph", "cydnn", "texts", "files"}
-
-
-@pytest.mark.drawn
-def test_hostile_calls():
-    """CYDNN_CALLS calls, drawn by CYDNN_SEED: no crash, no hang, no foreign exception, nothing in silence."""
-    calls = int(os.environ.get("CYDNN_CALLS", 10_000))
-    found = run.attack(calls, int(os.environ["CYDNN_SEED"]))
-    print(found.table())
-    assert not found.findings, found.table()
-    assert found.counts.total() >= calls and found.counts.keys() == APIS
-    assert min(found.counts.values()) > calls // 50
-
-
-PLANTED = """
-import os, time
-from support.hostile import attack, worker
-attack.LONGEST = 4
-def fine(a): a.call("fine", int, "5")
-def foreign(a): a.call("foreign", {}.__getitem__, 1)
-def silent(a): a.call("none", int, "7"); a.wrong("a silent one", "here")
-def crash(a): os.abort()
-def leave(a): os._exit(7)
-def hang(a): time.sleep(60)
-def large(a): attack.MOST_MIB["x"] = 8; b"x" * (24 << 20)
-def broken(a): 1 / 0
-table = [("x", f) for f in (crash, leave, hang, foreign, silent, large, broken, fine)]
-raise SystemExit(worker.main(table=table))
-"""
-
-
-def test_what_an_attack_finds():
-    """Planted: each is found once, with the line that repeats it; behind a child that is gone it goes on."""
-    found = run.attack(3, 3, child=(sys.executable, "-c", PLANTED), batch=24)
-    said = {finding.round: finding for finding in found.findings.values()}
-    for at, what in enumerate(("crashes: SIGABRT", "crashes: exit 7", "hangs", "KeyError: 1", "a silent one",
-                               "MiB of memory", "the attack fails: .*ZeroDivisionError")):
-        assert re.search(what, said[at].what, re.S), said[at]
-        assert said[at].line == f"python -m support.hostile --seed 3 --rounds {said[at].round}"
-    assert len(found.findings) == 7 and found.counts.total() == 3
-
-
-def test_an_attack_is_repeated_by_its_seed():
-    from support.hostile.attack import Attack
-    from support.hostile.rounds import ROUNDS
-    calls = [[], []]
-    for seen in calls:
-        attack = Attack(11)
-        attack.judge = lambda name, error, *given: seen.append((name, type(error)))
-        attack.run(ROUNDS, range(30))
-    assert calls[0] == calls[1] and len(calls[0]) > 30
 
 
 def test_numbers_that_change_are_read_once():

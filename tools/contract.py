@@ -66,7 +66,10 @@ class Variant:
     def allows(self, target: str) -> bool:
         """Whether the contract's ``when`` lets it be compiled for a target."""
         values = {**self.axes, "sm": _sm(target)}
-        return all(expression(condition)(values) for condition in self.when)
+        try:
+            return all(expression(condition)(values) for condition in self.when)
+        except ValueError as error:
+            raise ContractError(f"{self.source}: when: {error}") from None
 
     @property
     def family(self) -> str:
@@ -101,7 +104,7 @@ def read(path: Path, src: Path, flags: str) -> list[Variant]:
             f"{source}: must begin with /*@kernel, TOML, @*/ (or /*@funcs); got {path.read_text()[:30]!r}")
     try:
         raw = tomllib.loads(header[2])
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ContractError(f"{source}: the header must be TOML; {error}") from None
     raw = {**(FUNCS_DEFAULTS if header[1] == "funcs" else {}), **raw}
     contract = {key: _value(source, raw, key) for key in KEYS}

@@ -58,6 +58,11 @@ def _known(op, name: str) -> int:
 
 def words(op: type[Op], field: str) -> dict:
     """{word: (name, number)} of a choice, for the words that the API has."""
+    if not isinstance(op, type) or not issubclass(op, Op):
+        raise BadParam(f"backend: op must be one of the operations; got {shown(op)}")
+    if not isinstance(field, str) or field not in op.attributes():
+        known = " ".join(op.attributes())
+        raise BadParam(f"backend: field must be an attribute of {op.name}: {known}; got {shown(field)}")
     members = op.attributes()[field].members
     return {word: (f"CUDNN_{api}", _known(op, f"CUDNN_{api}")) for word, api in members.items() if api}
 

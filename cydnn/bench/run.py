@@ -17,6 +17,7 @@ from .. import device as devices
 from .. import dtypes
 from .. import plan as plans
 from ..device.numpy import read
+from ..given import instance
 from ..graph import Graph, Node, Tensor
 from ..heuristics import ANYTHING
 from ..ops import Pointwise, Problem
@@ -49,6 +50,7 @@ class Row:
 
 def graph_of(problem: Problem, scalars=()) -> Graph:
     """The one-op graph of a problem; uids count from 1 in operand order, names are those of the operands."""
+    instance("graph_of: problem", problem, Problem)
     return Graph.single(problem.op, problem.operands, scalars, alignment=problem.alignment)
 
 

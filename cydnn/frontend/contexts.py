@@ -4,8 +4,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import wraps
 
+from ..given import function, instance, shown, whole
+from ..status import BadParam
 from .enums import data_type, heur_mode
 from .pygraph import pygraph
+from .tensor import tensor
 
 
 @contextmanager
@@ -20,10 +23,10 @@ def jit(heur_modes=heur_mode.A, **kwargs):
     call returns ``(graph, [uids])``."""
     modes = list(heur_modes) if isinstance(heur_modes, (list, tuple)) else [heur_modes]
 
-    def decorator(function):
-        @wraps(function)
+    def decorator(make):
+        @wraps(function("jit: function", make))
         def call(*args, **kw):
-            made, tensors = function(*args, **kw)
+            made, tensors = _made(make(*args, **kw))
             if made.get_execution_plan_count() <= 0:
                 made.build(modes)
             return made, [t.get_uid() for t in tensors]
@@ -31,18 +34,43 @@ def jit(heur_modes=heur_mode.A, **kwargs):
     return decorator
 
 
+def _made(found) -> tuple:
+    """The graph and the tensors that a function returned. Raises BadParam for anything else."""
+    try:
+        made, tensors = found
+        instance("jit: the graph", made, pygraph)
+        return made, [instance("jit: each of the tensors", t, tensor) for t in tensors]
+    except (TypeError, ValueError) as error:
+        if isinstance(error, BadParam):
+            raise
+        raise BadParam(f"jit: the function must return (graph, [tensors]); got {shown(found)}") from None
+
+
+def _hashable(key):
+    try:
+        hash(key)
+    except TypeError:
+        raise BadParam(f"graph_cache: key_fn must return what has a hash; got {shown(key)}") from None
+    return key
+
+
 def graph_cache(key_fn, maxsize=256):
     """For a function: what it returned for an equal ``key_fn`` of its arguments is returned again; the
     first in goes first."""
-    def decorator(function):
+    function("graph_cache: key_fn", key_fn)
+    most = whole("graph_cache: maxsize", maxsize)
+    if most < 1:
+        raise BadParam(f"graph_cache: maxsize must be >= 1; got {shown(maxsize)}")
+
+    def decorator(make):
         kept: dict = {}
 
-        @wraps(function)
+        @wraps(function("graph_cache: function", make))
         def call(*args, **kw):
-            key = key_fn(*args, **kw)
+            key = _hashable(key_fn(*args, **kw))
             if key not in kept:
-                made = function(*args, **kw)
-                if len(kept) >= maxsize:
+                made = make(*args, **kw)
+                if len(kept) >= most:
                     del kept[next(iter(kept))]
                 kept[key] = made
             return kept[key]

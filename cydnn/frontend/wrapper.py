@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from ..dtypes import DType
-from ..given import shown
+from ..given import flag, shown, text
 from ..status import BadParam, CydnnError
 from .arrays import is_array
 from .datatypes import _cudnn_to_torch_data_type
@@ -47,7 +47,8 @@ class Graph:
         for name, value in dict(inputs=inputs, outputs=outputs, heuristics=heuristics).items():
             if value is not None and not isinstance(value, (list, tuple)):
                 raise BadParam(f"Graph: {name} must be a list; got {shown(value)}")
-        self._handle, self._options, self._is_lent = handle, pygraph_kwargs, not workspace_alloc
+        self._handle, self._options, self._is_lent = handle, pygraph_kwargs, not flag(
+            "Graph: workspace_alloc", workspace_alloc)
         self._modes = list(heuristics or (heur_mode.A, heur_mode.FALLBACK))
         self._order = inputs or [], outputs or []
         self._graph: pygraph | None = None
@@ -60,11 +61,13 @@ class Graph:
     def __enter__(self):
         if self._graph is not None:
             raise BadParam("Graph: its block must be entered once; got a second time")
-        known = {} if self._handle in ("auto", None) else dict(handle=self._handle)
+        known = {} if self._handle is None or _is_auto(self._handle) else dict(handle=self._handle)
         self._graph = pygraph(**known, **self._options)
         return self
 
     def __exit__(self, kind, error, traceback):
+        if self._graph is None:
+            raise BadParam("Graph: its block must be entered before it ends")
         if kind is not None:
             self._graph = None
             return False
@@ -105,7 +108,7 @@ class Graph:
     def _operation(self, method, call, args, kw):
         """Call a method with tensors in place of arrays; remember what it reads and gives by name."""
         number = self._counts[method] = self._counts.get(method, -1) + 1
-        node = kw.setdefault("name", f"{method}.{number}")
+        node = text(f"{method}: name", kw.setdefault("name", f"{method}.{number}"))
         if node in self._names:
             raise BadParam(f"Graph: names of operations must differ; got {node} twice")
         self._names.add(node)
@@ -136,7 +139,7 @@ class Graph:
         written on. Together they are all tensors that are not virtual."""
         for what, value in (("inputs", inputs), ("outputs", outputs)):
             if not isinstance(value, (list, tuple)):
-                raise BadParam(f"Graph: {what} must be a list; got {value!r}")
+                raise BadParam(f"Graph: {what} must be a list; got {shown(value)}")
         if not self._is_ready:
             self._order = inputs, outputs
             return
@@ -166,7 +169,7 @@ class Graph:
         else:
             t = self._tensor_of.get(id(x), (None,))[0]
         if t is None:
-            got = x if isinstance(x, (str, int)) else type(x).__name__
+            got = x if isinstance(x, str) else shown(x) if isinstance(x, int) else type(x).__name__
             raise BadParam(f"Graph: {what} must be one of {', '.join(named)}; got {got}")
         return t
 
@@ -181,7 +184,7 @@ class Graph:
         if not is_dict and len(args) != len(self._called[0]):
             raise BadParam(f"Graph: arguments must be {len(self._called[0])}; got {len(args)}")
         handle = self._handle if handle is None else handle
-        handle = auto_handle() if isinstance(handle, str) and handle == "auto" else handle
+        handle = auto_handle() if _is_auto(handle) else handle
         if handle is None:
             raise CydnnError("Graph: handle must be given, to the call or to the graph; got None")
         if workspace is None and self._is_lent:
@@ -216,6 +219,10 @@ class Graph:
             raise CydnnError(f"Graph: the dict must hold the inputs {', '.join(lost)}; got "
                              f"{', '.join(map(str, given))}")
         return pack, given
+
+
+def _is_auto(handle) -> bool:
+    return isinstance(handle, str) and handle == "auto"
 
 
 def auto_handle() -> int:

@@ -53,6 +53,8 @@ def test_layout(params, offsets, end):
     ('needs  = ["count >= 1"]', 'marks = ["epilogue"]', "must have `Fuse fuse`"),
     ('needs  = ["count >= 1"]', 'targets = ["80"]', "targets must be like sm_80"),
     ('needs  = ["count >= 1"]', 'needs = [', "must be TOML"),
+    ('needs  = ["count >= 1"]', 'needs = ' + "[" * 5000, "must be TOML; maximum recursion"),
+    ('needs  = ["count >= 1"]', 'when = ["(T == f32) == -f64"]', "when: .* has no value: bad operand type"),
     ('needs  = ["count >= 1"]', 'cluster = [2, 1]', "cluster must have 3 entries"),
     ('needs  = ["count >= 1"]', 'cluster = [2, 1, 1]', "cluster must be for sm_90 and newer; got .* sm_75"),
     ('needs  = ["count >= 1"]', 'dependent = true', "dependent must be for sm_90 and newer; got .* sm_75"),
