@@ -1,8 +1,8 @@
 """What every attack works with: what it draws from, how it calls, what it holds against the library."""
 from __future__ import annotations
 
-import faulthandler
 import logging
+import os
 import random
 import re
 import shutil
@@ -21,10 +21,12 @@ import numpy as np
 from cydnn.given import shown
 from cydnn.status import CydnnError, InternalError, NotSupported
 
+from .entries import NAMES, plain
 from .values import interfaces, values
 
-LONGEST = 20                                     # seconds of a round; beyond it hangs
 MOST_MIB = {"files": 64}                         # that a round may have in use beyond what was before
+MOST_SECONDS = .1                                # of the processor, for a file; more are counted
+SHM = "/dev/shm"
 MOST_SAID = 20000                                # characters of an error
 FRESH = 64                                       # rounds that share the values they draw from
 PYTHON = re.compile(r"\S+\(\) (missing|got|takes)|<enum .* cannot extend")      # its own sentence on a call
@@ -39,15 +41,17 @@ class Attack:
     def __init__(self, seed: int):
         self.seed, self.found, self.counts, self.rounds = seed, {}, Counter(), Counter()
         self.slowest: dict = {}                  # API: (seconds, call)
+        self.files: dict = {}                    # kind: Files
+        self.drawn = Counter()                   # public entry points
         self.kept: dict = {}                     # what kinds of rounds make once
-        self.number, self.api, self.kind, self.refused = 0, "", "", False
-        self._values = []
+        self.number, self.api, self.kind, self.refused, self.seconds = 0, "", "", False, 0
+        self.turn, self.under, self._values = 0, "", []  # ``under``: the API that calls are counted for
 
     @cached_property
     def front(self) -> int:
-        """A handle of the front end that no round destroys."""
+        """A handle of the front end that no round destroys, whose number none of the values is."""
         from cydnn import frontend
-        return frontend.create_handle("numpy")
+        return next(number for number in iter(lambda: frontend.create_handle("numpy"), None) if number > 9)
 
     @cached_property
     def handle(self):
@@ -57,8 +61,8 @@ class Attack:
 
     @cached_property
     def folder(self) -> Path:
-        """For files; gone with ``close``."""
-        return Path(tempfile.mkdtemp(prefix="hostile"))
+        """For files, in memory where that can be; gone with ``close``."""
+        return Path(tempfile.mkdtemp(prefix="hostile", dir=SHM if os.access(SHM, os.W_OK) else None))
 
     def close(self):
         if "folder" in self.__dict__:
@@ -99,18 +103,30 @@ class Attack:
 
     def call(self, called: str, function, /, *args, **kw):
         """The result, or None; ``refused`` says which. An exception that may not come out is remembered."""
-        self.counts[self.api] += 1
+        self.counts[self.under] += 1
         self.refused = False
-        start = time.perf_counter()
+        if name := NAMES.get(id(plain(function))):
+            self.drawn[name] += 1
+        start = time.thread_time()
         try:
             return function(*args, **kw)
         except Exception as error:
             self.refused = True
             self.judge(called, error, args, kw)
         finally:
-            seconds = time.perf_counter() - start
-            if seconds > self.slowest.get(self.api, (0,))[0]:
-                self.slowest[self.api] = round(seconds, 3), f"{called}, round {self.number}"
+            self.seconds = time.thread_time() - start
+            if self.seconds > self.slowest.get(self.api, (0,))[0]:
+                self.slowest[self.api] = round(self.seconds, 3), f"{called}, round {self.number}"
+
+    def read(self, kind: str, function, /, *args):
+        """``call`` of what reads one damaged file, which is counted by its kind."""
+        self.under, under = "files", self.under
+        found = self.call(kind, function, *args)
+        self.under = under
+        files, refused, beyond, longest = self.files.get(kind, (0, 0, 0, 0))
+        self.files[kind] = (files + 1, refused + self.refused, beyond + (self.seconds > MOST_SECONDS),
+                            max(longest, round(self.seconds, 4)))
+        return found
 
     def judge(self, name, error, args, kw):
         is_own = isinstance(error, CydnnError) and (not isinstance(error, InternalError)
@@ -131,12 +147,13 @@ class Attack:
 
     # ---- Rounds ----
 
-    def run(self, table, numbers, goes_on=lambda number, calls: True):
+    def run(self, table, numbers, goes_on=lambda number: True):
         """Rounds of a table of (API, function), in turn, by their numbers, as long as it ``goes_on``;
         ``number`` is then the next."""
         with self.quiet():
             for self.number in numbers:
-                if not goes_on(self.number, self.counts.total()):
+                self.turn = self.number // len(table)
+                if not goes_on(self.number):
                     return self
                 self.round(self.number, *table[self.number % len(table)])
         self.number = numbers.stop
@@ -161,16 +178,14 @@ class Attack:
         if number % FRESH == 0 or not self._values:
             self._values = values() + interfaces()
         self.api, self.kind = api, function.__name__
+        self.under = "behind files" if api == "files" else api
         self.random = random.Random(f"{self.seed} {number}")
         self.rounds[api] += 1
         before = memory_kib("VmRSS", reset=True)
-        faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
         try:
             function(self)
         except Exception:                        # a mistake of the attack itself
             self.wrong("the attack fails: " + traceback.format_exc(limit=-3).strip(), "")
-        finally:
-            faulthandler.cancel_dump_traceback_later()
         most = MOST_MIB.get(api, 256)
         if (more := memory_kib("VmHWM") - before) > most << 10:
             self.wrong(f"{function.__name__}: more than {most} MiB of memory", f"{more >> 10} MiB")

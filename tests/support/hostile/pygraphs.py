@@ -43,7 +43,7 @@ class Sequence:
     """The graphs of one sequence. ``want``: {graph: (pack, bits)} of those that have run."""
 
     def __init__(self, a: Attack):
-        self.a, self.graphs, self.want = a, [], {}
+        self.a, self.graphs, self.want, self.is_alone = a, [], {}, True
         self.handles = [a.front]
         self.cache = cudnn.create_kernel_cache()
         self.new()
@@ -53,7 +53,9 @@ class Sequence:
         types = dict(io_data_type=T.FLOAT, intermediate_data_type=T.FLOAT) if draw.random() < .9 else {}
         handle = self.handles[-1] if self.handles[-1] in cudnn.handle.HANDLES else self.a.front
         place = dict(device_property=H200) if draw.random() < .15 else dict(handle=handle)
-        g = cudnn.pygraph(kernel_cache=draw.choice((None, None, self.cache)), **place, **types)
+        g = self.a.call("pygraph", cudnn.pygraph, kernel_cache=draw.choice((None, None, self.cache)),
+                        **place, **types)
+        g = g or cudnn.pygraph(handle=self.a.front, **types)         # another thread has destroyed the handle
         self.graphs = [*self.graphs, g][-MOST:]
         for dims in ([1, 2, 4, 4], [1, 2, 4, 4], [2, 2, 3, 3])[:draw.randint(1, 3)]:
             g.tensor(dims, [int(np.prod(dims[i + 1:])) for i in range(4)])
@@ -102,6 +104,14 @@ class Sequence:
         if self.a.refused and shape(g) != before:
             self.a.wrong(f"{method.__name__} is refused and has changed the graph", repr(kw))
         return found
+
+    def method(self, g, method):
+        """Any of them, with something else in a few places."""
+        kw = self.arguments(g, method, self.a.random.choice((0, .1, .4)))
+        for name in ("tensor_to_device_buffer", "workspace"):
+            if name in kw and method.__name__.startswith("execute"):
+                kw[name] = not_address(kw[name])
+        self.a.call(method.__name__, method, **kw)
 
     def add(self, g):
         method = getattr(g, self.a.random.choice(METHODS if self.a.random.random() < .98 else ALL))
@@ -204,7 +214,7 @@ class Sequence:
         elif way == "destroy" and one != a.front:
             known = one in cudnn.handle.HANDLES
             a.call("destroy_handle", cudnn.destroy_handle, one)
-            if a.refused == known:
+            if a.refused == known and self.is_alone:
                 a.wrong("destroy_handle of a handle that is there, or is not", repr(one))
         else:
             a.call("set_stream", cudnn.set_stream, one, a.either(.8, 0))
@@ -226,7 +236,8 @@ class Sequence:
 
 def not_address(value):
     """Memory that is not there is the caller's fault: no number that could be an address."""
-    return "x" if hasattr(value, "__index__") and not isinstance(value, np.ndarray) and value != 0 else value
+    is_number = hasattr(value, "__index__") and not isinstance(value, np.ndarray)
+    return "x" if is_number and not (type(value) is int and value == 0) else value
 
 
 def shape(g) -> tuple:

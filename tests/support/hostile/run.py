@@ -1,18 +1,22 @@
-"""Rounds in child processes, until so many calls are made. A child that crashes or hangs is a finding."""
+"""Rounds in child processes, several at once, until so many calls are made. A child that crashes or hangs is
+a finding."""
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .worker import PLACE
+from .worker import PLACE, TIMERS
 
 TESTS = Path(__file__).resolve().parents[2]
 CHILD = (sys.executable, "-m", "support.hostile.worker")
@@ -31,32 +35,62 @@ class Finding:
 @dataclass
 class Result:
     seed: int
+    is_of_files: bool = False                    # only files are counted
     counts: Counter = field(default_factory=Counter)         # calls by API
+    files: dict = field(default_factory=dict)    # kind: (files, refused, beyond 0.1 s, the longest)
+    drawn: Counter = field(default_factory=Counter)          # calls by public entry point
     findings: dict = field(default_factory=dict)
     slowest: dict = field(default_factory=dict)
     seconds: float = 0.0
     rounds: int = 0
 
+    @property
+    def made(self) -> int:
+        return self.counts["files"] if self.is_of_files else self.counts.total()
+
+    def add(self, done: dict):
+        """The last row of a child."""
+        self.counts.update(done["counts"])
+        self.drawn.update(done["drawn"])
+        for api, found in done["slowest"].items():
+            self.slowest[api] = max(tuple(found), self.slowest.get(api, (0, "")))
+        for kind, row in done["files"].items():
+            known = self.files.get(kind, (0, 0, 0, 0))
+            self.files[kind] = (*map(sum, zip(row[:3], known)), max(row[3], known[3]))
+
     def table(self) -> str:
-        rows = [f"{'API':<10}{'calls':>10}   the longest call, in seconds"]
+        rows = [f"{'API':<26}{'calls':>10}   the longest call, in seconds of the processor"]
         for api, count in sorted(self.counts.items()):
             seconds, call = self.slowest.get(api, (0, ""))
-            rows.append(f"{api:<10}{count:>10,}   {seconds:.3f} {call}")
-        total = self.counts.total()
-        rows.append(f"{'in all':<10}{total:>10,}   in {self.seconds:.0f} s, {self.rounds:,} rounds of seed "
-                    f"{self.seed}")
+            rows.append(f"{api:<26}{count:>10,}   {seconds:.3f} {call}")
+        rows.append(f"{'in all':<26}{self.counts.total():>10,}   in {self.seconds:.0f} s, {self.rounds:,} "
+                    f"rounds of seed {self.seed}, {len(self.drawn)} entry points")
+        if self.files:
+            rows.append(f"{'file':<26}{'read':>10}{'refused':>10}{'> 0.1 s':>10}   the longest")
+        rows += [f"{kind:<26}{files:>10,}{refused:>10,}{beyond:>10,}   {longest:.3f}"
+                 for kind, (files, refused, beyond, longest) in sorted(self.files.items())]
         rows += [ascii(f"{f.what}\n    {f.example}")[1:-1].replace("\\n", "\n") + f"\n    {f.line}"
                  for f in self.findings.values()]
         return "\n".join([*rows, f"{len(self.findings)} findings"])
 
 
-def attack(calls: int, seed: int, child=CHILD, batch=BATCH, say=lambda text: None) -> Result:
+def attack(calls: int, seed: int, child=CHILD, batch=BATCH, workers=1, say=lambda result: None) -> Result:
     """So many calls, or a few more."""
-    result, start, at = Result(seed), time.perf_counter(), 0
-    while result.counts.total() < calls:
-        at = _batch(result, child, at, at + batch, calls - result.counts.total())
-        result.rounds, result.seconds = at, time.perf_counter() - start
-        say(f"{result.counts.total():,} calls, {len(result.findings)} findings")
+    result, start = Result(seed, child[-1] == "files"), time.perf_counter()
+    lock, starts = threading.Lock(), itertools.count(0, batch)
+
+    def work():
+        while result.made < calls:
+            at = next(starts)
+            last = at + batch
+            while at < last and result.made < calls:
+                at = _batch(result, lock, child, at, last, calls - result.made)
+                with lock:
+                    result.seconds = time.perf_counter() - start
+                    say(result)
+    with ThreadPoolExecutor(workers) as pool:
+        for job in [pool.submit(work) for _ in range(workers)]:
+            job.result()
     return result
 
 
@@ -70,25 +104,26 @@ def ended(lines) -> dict | None:
     return next((row for row in lines if "counts" in row), None)
 
 
-def _batch(result, child, first, last, calls) -> int:
+def _batch(result, lock, child, first, last, calls) -> int:
     """Rounds ``first`` to ``last`` in one child; returns the round behind the last that ran."""
     code, lines, (number, made), errors = _child(child, result.seed, first, last, calls)
     done = ended(lines)
     for row in lines:
         if "what" in row and row["what"] not in result.findings:
             _add(result, child, first, Finding(row["what"], row["example"], row["round"]))
-    if done is not None:
-        result.counts.update(done["counts"])
-        for api, found in done["slowest"].items():
-            result.slowest[api] = max(tuple(found), result.slowest.get(api, (0, "")))
-        return done["next"]
-    result.counts["before a crash"] += made
+    behind = done["next"] if done is not None else number + 1
+    with lock:
+        result.rounds += behind - first
+        if done is not None:
+            result.add(done)
+            return behind
+        result.counts["files" if result.is_of_files else "before a crash"] += made
     name = signal.Signals(-code).name if code < 0 else f"exit {code}"
-    what = "hangs" if "Timeout (" in errors else f"crashes: {name}"
+    what = "hangs" if -code in TIMERS else f"crashes: {name}"
     frames = [row.strip() for row in errors.splitlines() if "/cydnn/" in row][:1]
     if (key := f"{what} {' '.join(frames)}") not in result.findings:
         _add(result, child, first, Finding(key, errors[-1500:], number))
-    return number + 1
+    return behind
 
 
 def _add(result, child, first, finding):
@@ -109,7 +144,8 @@ def _child(child, seed, first, last, calls=sys.maxsize) -> tuple:
         words = ["--seed", seed, "--rounds", f"{first}:{last}", "--calls", calls, "--place", place.name]
         path = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
         run = subprocess.run([*child, *map(str, words)], cwd=TESTS, capture_output=True, text=True,
-                             errors="replace", env={**os.environ, "PYTHONPATH": path})
+                             errors="replace", env={**os.environ, "PYTHONPATH": path},
+                             start_new_session=True)
         stood = PLACE.unpack(Path(place.name).read_bytes()[:PLACE.size])
     rows = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
     return run.returncode, rows, stood, run.stderr

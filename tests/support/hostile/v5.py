@@ -51,22 +51,28 @@ def kind_of(parameter: str) -> str:
     return next((kind for end, kind in KIND_OF if parameter.endswith(end)), "")
 
 
-def made(kind: str):
-    return cudnn.create("numpy") if kind == "library handle" else KINDS[kind].create()
+def verb(word: str, kind: str) -> str:
+    """What creates or destroys one of a kind."""
+    return word if kind == "library handle" else word + KINDS[kind].type.__name__
+
+
+def made(a: Attack, kind: str):
+    given = ["numpy"] if kind == "library handle" else []
+    return a.call("create", getattr(cudnn, verb("create", kind)), *given)
 
 
 class Desk:
     """The objects of one sequence, alive and destroyed, and the memory that its calls are given."""
 
     def __init__(self, a: Attack):
-        self.a, self.things, self.memory = a, [], []
+        self.a, self.things, self.memory, self.is_alone = a, [], [], True
         self.handle = a.handle if a.random.random() < .8 else cudnn.create("numpy")
         for kind in (*SET, "tensor descriptor", "dropout descriptor", "recurrent network descriptor"):
             self.make(kind)
 
     def make(self, kind=None):
         kind = kind or self.a.random.choice(list(KINDS))
-        thing = made(kind)
+        thing = made(self.a, kind)
         self.things.append((kind, thing))
         if self.a.random.random() < .8:
             self.set(kind, thing)
@@ -90,7 +96,7 @@ class Desk:
     def one(self, kind: str):
         """One of a kind that lives, else a new one."""
         alive = [t for k, t in self.things if k == kind and not t.is_destroyed]
-        return self.a.random.choice(alive) if alive else made(kind)
+        return self.a.random.choice(alive) if alive else made(self.a, kind)
 
     def wrong(self, kind: str):
         """One that is destroyed or of another kind, or its number."""
@@ -162,7 +168,7 @@ def call(desk: Desk, name: str, *, is_wrong=False, is_hostile=False):
     if is_wrong and described and not is_hostile and not a.refused:
         a.wrong(f"{name} takes what is destroyed or of another kind", repr(given))
     if a.refused and is_calm:
-        if desk.state() != before:
+        if desk.is_alone and desk.state() != before:
             a.wrong(f"{name} is refused and has changed a descriptor", repr(given))
         if any(m.any() for m in desk.memory):
             a.wrong(f"{name} is refused and has written", repr(given))
@@ -175,11 +181,10 @@ def destroyed(desk: Desk):
     """One of the things is destroyed, by itself or by its number; a second time is refused."""
     a = desk.a
     kind, thing = a.random.choice(desk.things)
-    destroy = (cudnn.destroy if kind == "library handle"
-               else getattr(cudnn, f"destroy{type(thing).__name__.replace('Network', '')}"))
+    destroy = getattr(cudnn, verb("destroy", kind))
     is_dead = thing.is_destroyed
     a.call(destroy.__name__, destroy, int(thing) if a.random.random() < .3 else thing)
-    if a.refused != is_dead:
+    if a.refused != is_dead and desk.is_alone:
         a.wrong(f"{destroy.__name__} of one that is {'destroyed' if is_dead else 'alive'}", repr(thing))
 
 
@@ -191,7 +196,7 @@ def twin(desk: Desk):
                            lambda x: {x: 1}[x],
                            lambda x: pickle.loads(pickle.dumps(x))))
     made = a.call("copy", way, one)
-    if type(made) is type(one) and made != one:
+    if desk.is_alone and type(made) is type(one) and made != one:
         a.wrong("a copy that is another", repr(one))
 
 
@@ -217,12 +222,17 @@ def step(desk: Desk, what: str):
 
 
 def descriptors(a: Attack):
-    """A sequence; behind it the library computes what it did before."""
+    """A sequence."""
     desk = Desk(a)
     for _ in range(a.random.randint(4, 24)):
         step(desk, a.random.choice(STEPS))
         if desk.handle.is_destroyed:
             desk.handle = a.handle
+    as_before(a)
+
+
+def as_before(a: Attack):
+    """The library computes what it did before."""
     x, y = np.linspace(-1, 1, 32, dtype=np.float32), np.zeros(32, np.float32)
     desc, relu = KINDS["tensor descriptor"].create(), KINDS["activation descriptor"].create()
     cudnn.setTensor4dDescriptor(desc, 0, 0, 1, 2, 4, 4)

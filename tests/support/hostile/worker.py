@@ -6,12 +6,29 @@ import argparse
 import faulthandler
 import json
 import mmap
+import signal
 import struct
 import sys
 
 from .attack import Attack
 
+LONGEST, WAITS = 20, 300                         # seconds of a round on the processor, and by the clock
+TIMERS = {signal.SIGPROF: signal.ITIMER_PROF, signal.SIGALRM: signal.ITIMER_REAL}
 PLACE = struct.Struct("qq")                      # the round that runs, calls before it
+
+
+def watch():
+    """A crash says where it is; so does a round that hangs, which ends the process."""
+    faulthandler.enable(sys.__stderr__)
+    for number in TIMERS:
+        signal.signal(number, signal.SIG_DFL)
+        faulthandler.register(number, file=sys.__stderr__, chain=True)
+
+
+def wait(*seconds):
+    """Until which the next round must have ended; 0: it may take its time."""
+    for timer, most in zip(TIMERS.values(), seconds):
+        signal.setitimer(timer, most)
 
 
 def numbers(text: str) -> range:
@@ -28,15 +45,17 @@ def main(words=None, table=None) -> int:
     parser.add_argument("--place")
     parser.add_argument("--calls", type=int, default=sys.maxsize)
     args = parser.parse_args(words)
-    faulthandler.enable(sys.__stderr__)
+    watch()
     place = bytearray(PLACE.size)
     if args.place:
         with open(args.place, "r+b") as file:
             place = mmap.mmap(file.fileno(), PLACE.size)
     attack, said = Attack(args.seed), set()
 
-    def goes_on(number, calls):
+    def goes_on(number):
+        calls = attack.counts["files"] if args.api == "files" else attack.counts.total()
         PLACE.pack_into(place, 0, number, calls)
+        wait(LONGEST, WAITS)
         for what in attack.found.keys() - said:
             say(attack, what)
             said.add(what)
@@ -44,15 +63,16 @@ def main(words=None, table=None) -> int:
     attack.run(table or rounds(args.api), args.rounds, goes_on)
     for what in attack.found.keys() - said:
         say(attack, what)
+    wait(0, 0)
     attack.close()
-    print(json.dumps(dict(counts=attack.counts, rounds=attack.rounds,
+    print(json.dumps(dict(counts=attack.counts, rounds=attack.rounds, files=attack.files, drawn=attack.drawn,
                           slowest=attack.slowest, next=attack.number)), flush=True)
     return 1 if attack.found else 0
 
 
 def rounds(api) -> list:
     from .rounds import ROUNDS                   # it imports the whole library
-    return [row for row in ROUNDS if api in (None, row[0])]
+    return [row for row in ROUNDS if api in (None, row[0]) or api == "calls" != row[0] != "files"]
 
 
 def say(attack, what):
