@@ -78,9 +78,9 @@ template <class Tile> struct WgmmaRing {
         barriers_begin();
     }
     DEVICE uint64_t* half() const { return empty + Tile::stages; }
-    // Of a tile that has `left` of its `steps`: until the first warpgroup has read what it leads by.
-    DEVICE void wait_turn(int steps, int left) const {
-        const int at = stage + min(Tile::lead(steps), left) - 1;
+    // Until the first warpgroup has read what lies `ahead` stages ahead.
+    DEVICE void wait_half(int ahead) const {
+        const int at = stage + ahead;
         const bool is_round = at >= Tile::stages;
         barrier_wait(half() + (is_round ? at - Tile::stages : at), phase ^ unsigned(is_round));
     }
@@ -110,8 +110,12 @@ DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
     const unsigned b_part = Tile::a_bytes + (Tile::groups_m == 2 ? 0 : group * Tile::group_n / 64 * PART);
     const bool speaks = threadIdx.x % 128 == 0;
     uint64_t *const tells = Tile::in_turn && group == 0 ? ring.half() : ring.empty, *read = nullptr;
+    int halves = 0;                                          // steps that are known to be read by group 0
     NO_UNROLL for (int step = 0; step < steps; ++step) {
-        if (Tile::in_turn && group == 1) ring.wait_turn(steps, steps - step);
+        if (Tile::in_turn && group == 1) {
+            const int led = min(step + Tile::lead(steps), steps);
+            NO_UNROLL for (; halves < led; ++halves) ring.wait_half(halves - step);      // every phase once
+        }
         barrier_wait(ring.full + ring.stage, ring.phase);
         const unsigned stage = shared_address(ring.at());
         const uint64_t a = A::at(stage + a_part), b = B::at(stage + b_part);

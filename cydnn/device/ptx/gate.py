@@ -154,17 +154,19 @@ class Barrier(Gate):
 
 
 class Mbarrier(Gate):
-    """``count`` arrivals end a phase, once ``bytes`` announced bytes have landed too."""
+    """``count`` arrivals end a phase, once ``bytes`` announced bytes have landed too. ``waited``: how many
+    phases had ended when somebody last went on: of each phase that must be known before the next one ends."""
 
     def __init__(self, count: int):
         super().__init__()
         self.count = self.left = count
-        self.bytes = 0
+        self.bytes = self.waited = 0
+        self.last = None                         # (lane, instruction) of the last arrival
 
     def arrive(self, c, lane, count=1, announced=0, known=None):
         """``known``: what who waits is told; None: all that the lane's warp knows."""
         self.gathering = np.maximum(self.gathering, c.known[c.row[lane]] if known is None else known)
-        self.bytes, self.left = self.bytes + announced, self.left - count
+        self.bytes, self.left, self.last = self.bytes + announced, self.left - count, (lane, c.at)
         if self.left < 0:
             c.fault("mbarrier", f"arrives more often than the {self.count} times of a phase", lane)
         self.advance(c)
@@ -173,4 +175,11 @@ class Mbarrier(Gate):
         return self.left == 0 and self.bytes == 0
 
     def close(self, c):
+        if self.waited < self.phase and c.checks.barriers:
+            lane, c.at = self.last
+            c.fault("missed wait", "ends a phase, and nobody has waited for the one before", lane)
         self.left = self.count
+
+    def outcome(self, phase):
+        self.waited = self.phase
+        return super().outcome(phase)

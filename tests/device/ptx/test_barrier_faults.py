@@ -110,6 +110,37 @@ def test_a_part_counts_for_no_warp(device):
         leave(device, 128, "bar.arrive 1, 128;", seed)       # who has arrived may leave
 
 
+# ---- Phases of an mbarrier ----
+
+# Warp 1 ends three phases; each time it may go on when warp 0 has waited for the one before, and said so.
+PHASES = """.shared .align 8 .b8 m[8]; .shared .align 8 .b8 go[8];
+.reg .u32 %a, %b, %one; .reg .pred %q, %lead, %w; mov.u32 %a, m; mov.u32 %b, go; mov.u32 %one, 1;
+setp.eq.u32 %lead, %t, 0; setp.lt.u32 %w, %t, 32;
+@%lead mbarrier.init.shared::cta.b64 [%a], %one; @%lead mbarrier.init.shared::cta.b64 [%b], %one; bar.sync 0;
+@%w bra FIRST; setp.ne.u32 %lead, %t, 32; @%lead bra DONE; .reg .b64 %s;
+mbarrier.arrive.shared::cta.b64 %s, [%a]; {first}
+mbarrier.arrive.shared::cta.b64 %s, [%a]; {second}
+mbarrier.arrive.shared::cta.b64 %s, [%a]; bra DONE; FIRST: {waits} DONE: """
+WAIT = "W{n}: mbarrier.try_wait.parity.shared::cta.b64 %q, [%{of}], {parity}; @!%q bra W{n};"
+SAYS = "@%lead mbarrier.arrive.shared::cta.b64 %st, [%b]; "
+GO = [WAIT.format(n=n, of="b", parity=n) for n in (0, 1)]
+SEEN = [WAIT.format(n=2 + n, of="a", parity=n % 2) for n in (0, 1, 2)]
+
+
+def phases(device, first, second, waits, seed):
+    device.seed = seed
+    body = ".reg .b64 %st; " + PHASES.format(first=first, second=second, waits=waits)
+    snippet.launch(device, snippet.entry(body, 1, 64), [device.alloc(4)], threads=64)
+
+
+def test_each_phase_is_waited_for():
+    device = PtxDevice("sm_90")
+    for seed in SCHEDULES:
+        phases(device, *GO, SEEN[0] + SAYS + SEEN[1] + SAYS + SEEN[2], seed)
+        phases(device, *GO, SEEN[0] + SAYS + SEEN[1] + SAYS, seed)       # of the last nobody need know
+    found_in_all("missed wait", lambda seed: phases(device, "", "", SEEN[2], seed))
+
+
 # ---- Member masks ----
 
 MEMBERS = ("shfl.sync.idx.b32 %g, %t, 0, 31, {};", "vote.sync.any.pred %q, %o, {};",

@@ -77,7 +77,7 @@ FAULTS = {
                                  "race|in flight"),
     "mbarrier phase error": (other_phase(1), "in flight|mbarrier|race|unwritten"),
     "empty barrier, wrong phase": (other_phase(0), "in flight|mbarrier|race|deadlock"),
-    "double arrival": (doubled(r"mbarrier\.arrive\.shared"), "mbarrier|deadlock"),
+    "double arrival": (doubled(r"mbarrier\.arrive\.shared"), "mbarrier|deadlock|missed wait"),
     "no arrival": (without(r"mbarrier\.arrive\.shared"), "deadlock"),
     "no bytes announced": (without(r"mbarrier\.arrive\.expect_tx"), "deadlock"),
     "no transfer": (without(r"cp\.async\.bulk\.tensor"), "deadlock"),
