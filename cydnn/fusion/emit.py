@@ -335,9 +335,14 @@ class Emitter:
 
     def _round(self, name, dtype):
         """Through the type and back."""
-        if dtype:
+        if not dtype:
+            return
+        row, values = STORAGE[dtype], self.values[name]
+        if self.sm >= 80 and self.math in row.round_80:
+            self.values[name] = self._convert(row.round_80[self.math], name + "q", values)
+        else:
             rounded = self._narrow(name, dtype, name + "h")
-            self.values[name] = self._convert(STORAGE[dtype].widen[self.math], name + "q", rounded)
+            self.values[name] = self._convert(row.widen[self.math], name + "q", rounded)
 
     def _store(self, name):
         for tensor in (t for value, t in self.program.stores if value == name):

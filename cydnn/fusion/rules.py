@@ -21,6 +21,7 @@ class Storage:
     narrow: dict                                 # math type -> lines
     narrow_75: dict | None = None                # the same before sm_80
     halves: dict = field(default_factory=dict)   # math type -> both elements of a loaded word, widened
+    round_80: dict = field(default_factory=dict) # math type -> narrowed and widened, from sm_80 on
 
     @property
     def bytes(self) -> int:
@@ -52,6 +53,8 @@ _ODD_32 = ".reg .f64 v; cvt.rn.f64.s32 v, {s}; " + _ODD.replace("{s}", "v")
 # bf16 is the upper half of f32. Before sm_80 rounding is integer arithmetic:
 # add half of the last place, ties to even.
 _BF16_UP = "cvt.u32.u16 w, {s}; shl.b32 %s, w, 16;"
+# From then on one instruction rounds: a pair whose lower half is 0 is the f32.
+_BF16_80 = ".reg .b32 w; cvt.rn.bf16x2.f32 w, {s}, 0f00000000; mov.b32 {d}, w;"
 _BF16_75 = (".reg .b32 w, u; .reg .pred p; mov.b32 w, %s; "
             "shr.u32 u, w, 16; and.b32 u, u, 1; add.u32 u, u, 0x7fff; add.u32 u, u, w; "
             "setp.nan.f32 p, %s, %s; selp.b32 u, 0x7fff0000, u, p; shr.u32 u, u, 16; cvt.u16.u32 {d}, u;")
@@ -114,7 +117,7 @@ STORAGE = {
                      "i32": _ODD_32 + "cvt.rn.bf16.f32 {d}, f;"},
                     {"f32": _BF16_75 % (("{s}",) * 3), "f64": _ODD + _BF16_75 % (("f",) * 3),
                      "i32": _ODD_32 + _BF16_75 % (("f",) * 3)},
-                    {"f32": ("shl.b32 {d}, {s}, 16;", "and.b32 {d}, {s}, 0xffff0000;")}),
+                    {"f32": ("shl.b32 {d}, {s}, 16;", "and.b32 {d}, {s}, 0xffff0000;")}, {"f32": _BF16_80}),
     "f8_e4m3": Storage(8, ".b32", "u8", **_f8(3, 7, 0x7E, 0x7F)),
     "f8_e5m2": Storage(8, ".b32", "u8", **_f8(2, 15, 0x7B, 0x7F)),
     "i8": Storage(8, ".b32", "s8", **_integer(-128, 127)),

@@ -73,6 +73,23 @@ def test_golden_computes_what_it_says(name, text):
         np.testing.assert_array_equal(stored[i].reshape(v.shape), kind.round(np.asarray(want, float)))
 
 
+@pytest.mark.parametrize("target", ["sm_75", "sm_80"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_a_value_passes_through_a_type(dtype, target, monkeypatch):
+    """Ties and their neighbours, denormals, what is too large, infinities, NaN."""
+    monkeypatch.setitem(PROGRAMS, "rounded", Program("f32", (), result="v", entry=dtype))
+    rng, most = np.random.default_rng(5), [0x7F7F, 0x7F80, 0x7FC0, 0x0000, 0x0001, 0x3F80, 0x477F, 0x3380]
+    upper = np.concatenate([most, rng.integers(0, 1 << 16, ROWS * COLS - len(most))]).astype(np.uint32)
+    lower = np.resize([0x0000, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0FFF, 0x1000, 0x1001], upper.size)
+    with np.errstate(invalid="ignore"):
+        v = (upper << 16 | lower.astype(np.uint32)).view(np.float32).astype(float).reshape(ROWS, COLS)
+    got, _ = run(PtxDevice(target), "rounded", v, (), text_for(target))
+    want = BY_NAME[dtype].round(v)
+    np.testing.assert_array_equal(got, want)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(want[numbers]))
+
+
 def test_moved_marks_share_an_address():
     """What lies beyond is in the access: two marks compute the same address."""
     pairs = b"".join(b"\t// @fuse.pairs v=%%f1,%%f2 off=%%rd3 col=%%r2 plus=%d;\n" % plus for plus in (8, 16))
