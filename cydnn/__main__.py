@@ -104,9 +104,9 @@ def _lines(path: str) -> list[str]:
     try:
         with open(path) as file:
             return [line.split("#")[0].strip() for line in file]
-    except OSError as error:
-        raise BadParam(f"bench: @file must be a file of problem lines; "
-                       f"got {path!r} ({error.strerror})") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadParam("bench: @file must be a file of problem lines; "
+                       f"got {path!r} ({getattr(error, 'strerror', 'not text')})") from None
 
 
 def ptx(args) -> int:

@@ -16,13 +16,17 @@ def shown(value) -> str:
         text = " ".join(repr(value).split())
     except Exception:                            # a number beyond Python's own limit
         text = f"an object of type {type(value).__name__}"
+    return brief(text)
+
+
+def brief(text: str) -> str:
+    """A text of bounded length: a name, as an error has it."""
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
 
 
 def reason(error: Exception) -> str:
     """What an exception of Python says, in a line of bounded length: what was read may stand in it."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
+    return brief(" ".join(f"{type(error).__name__}: {error}".split()))
 
 
 def whole(where: str, value) -> int:

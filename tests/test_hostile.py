@@ -262,6 +262,7 @@ CALLS = {
     "jit: function": (lambda: frontend.jit()(5), "jit: function must be a function; got 5"),
     "jit: what it returns": (lambda: frontend.jit()(lambda: 5)(),
                              r"jit: the function must return \(graph, \[tensors\]\); got 5"),
+    "jit: what raises": (lambda: frontend.jit()(Raises)(), r"must return \(graph, \[tensors\]\); got an obj"),
     "jit: a graph": (lambda: frontend.jit()(lambda: (5, []))(), "jit: the graph must be a pygraph; got 5"),
     "graph_cache: key_fn": (lambda: frontend.graph_cache(5),
                             "graph_cache: key_fn must be a function; got 5"),
@@ -310,6 +311,13 @@ def test_numbers_beyond_f32_are_infinite_on_every_device(attribute, value):
         p.execute([int(b.ptr) for b in buffers])
         found.append(where.copy_out(buffers[1].ptr, np.empty(8, np.float32)))
     np.testing.assert_array_equal(*found)
+
+
+def test_a_wish_is_read_once():
+    """What stands for True or for a number is that: a plan is remembered by its wish."""
+    wish = Wish(deterministic=[], workspace_bytes=np.int64(1 << 20))
+    assert wish == Wish(workspace_bytes=1 << 20) and type(wish.workspace_bytes) is int
+    assert plan.build(built().graph, "numpy", wish) is plan.build(built().graph, "numpy", wish)
 
 
 @pytest.mark.parametrize("line", [

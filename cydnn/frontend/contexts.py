@@ -40,9 +40,9 @@ def _made(found) -> tuple:
         made, tensors = found
         instance("jit: the graph", made, pygraph)
         return made, [instance("jit: each of the tensors", t, tensor) for t in tensors]
-    except (TypeError, ValueError) as error:
-        if isinstance(error, BadParam):
-            raise
+    except BadParam:
+        raise
+    except Exception:                            # what it is made of may raise anything
         raise BadParam(f"jit: the function must return (graph, [tensors]); got {shown(found)}") from None
 
 

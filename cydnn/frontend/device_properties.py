@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, replace
 
 from .. import device as devices
 from ..device.facts import GENERATIONS, DeviceFacts, generation
-from ..given import reason, shown, whole
+from ..given import brief, reason, shown, whole
 from ..status import BadParam, CydnnError
 from .errors import cudnnGraphNotSupportedError
 
@@ -22,7 +22,7 @@ class device_properties:
         return json.dumps(asdict(self.facts))
 
     def __repr__(self):
-        return f"<device_properties of {self.facts.name}, sm_{self.facts.sm}>"
+        return f"<device_properties of {brief(self.facts.name)}, sm_{self.facts.sm}>"
 
 
 def create_device_properties(device) -> device_properties:
@@ -50,7 +50,7 @@ def targeted(facts: DeviceFacts, sm_count: int | None, sm_version: int | None) -
     if sm_count is not None:
         sms = whole("pygraph: sm_count", sm_count)
         if not 1 <= sms <= facts.sms:
-            raise BadParam(f"pygraph: sm_count must be 1 to {facts.sms}, those of {facts.name}; got "
+            raise BadParam(f"pygraph: sm_count must be 1 to {facts.sms}, those of {brief(facts.name)}; got "
                            f"{shown(sms)}")
         facts = replace(facts, sms=sms)
     if sm_version is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from ..given import shown
+from ..given import brief, shown
 from ..graph import FromTensor, Graph, Node, Tensor
 from ..ops import Pointwise
 from ..status import BadParam
@@ -139,15 +139,15 @@ class Inference:
         given = op.read_of(descs)
         for is_so, sentence in op.check(**given):
             if not is_so:
-                raise BadParam(f"{step.name}: {sentence}")
+                raise BadParam(f"{brief(step.name)}: {sentence}")
         wanted = op.infer(**given)
         for operand, t in step.outputs.items():
             want = wanted.get(operand)
             if want is None and op.name == "reduction":
                 want = descs["x"]
             if want is None and not t.dim:
-                raise BadParam(f"{step.name}: the dim of {operand} must be set; it does not follow from the "
-                               f"inputs")
+                raise BadParam(f"{brief(step.name)}: the dim of {operand} must be set; it does not follow "
+                               f"from the inputs")
             dims = t.dim or want.dims
             if step.op is Pointwise:
                 want = next((d for d in descs.values() if d.dims == want.dims), descs["x"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .. import kernels, plan as plans
-from ..given import several, shown, whole
+from ..given import brief, several, shown, whole
 from ..heuristics import Choice, Wish, best, candidates
 from ..status import BadParam, NotSupported
 from ..steps import Launch
@@ -299,8 +299,8 @@ def refuse_images(choice: Choice, device):
     """A plan that was made for another device runs where its kernels have images."""
     made_for, facts = choice.facts, device.facts
     if made_for.kind != facts.kind:
-        raise NotSupported(f"pygraph: the plan is for {made_for.name} ({made_for.kind}); it cannot run on "
-                           f"{device.name} ({facts.kind})")
+        raise NotSupported(f"pygraph: the plan is for {brief(made_for.name)} ({made_for.kind}); it cannot "
+                           f"run on {device.name} ({facts.kind})")
     for _, step in choice.steps if made_for.sm != facts.sm else ():
         if isinstance(step, Launch):
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 
 from .. import graph
-from ..given import flag, shown, whole, wholes
+from ..given import brief, flag, shown, whole, wholes
 from ..status import BadParam
 from .datatypes import _library_type, storage_of, type_of
 from .enums import data_type, member, tensor_reordering
@@ -52,7 +52,7 @@ class tensor:
     @property
     def label(self) -> str:
         """What errors call it."""
-        return self.name or (f"uid {self.uid}" if self.uid is not None else "without a name")
+        return brief(self.name) or (f"uid {self.uid}" if self.uid is not None else "without a name")
 
     def like(self, other: "tensor"):
         """The fields of another tensor, but uid and name."""

@@ -5,7 +5,7 @@ import heapq
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ..given import several, shown, text
+from ..given import brief, several, shown, text
 from ..locks import once
 from ..ops import Op, Pointwise
 from ..status import BadParam
@@ -52,7 +52,7 @@ class Node:
         set_(self, "name", text(f"{op.name}: name", name) or op.name)
         for scalar in self.scalars:
             if scalar not in op.scalars:
-                raise BadParam(f"{self.name}: {scalar} is no scalar of {op.name}; "
+                raise BadParam(f"{self.label}: {scalar} is no scalar of {op.name}; "
                                f"scalars are {' '.join(op.scalars)}")
 
     @once
@@ -61,6 +61,11 @@ class Node:
         found = [u for o in self.op.reads if o in self.operands for u in every(self.operands[o])]
         found += [s.uid for s in self.scalars.values() if isinstance(s, FromTensor)]
         return tuple(dict.fromkeys(found))
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        return brief(self.name)
 
     @once
     def writes(self) -> tuple:
@@ -140,7 +145,7 @@ class Graph:
             node.op.complete(self.described(node))
         except BadParam as error:
             sentence = error.args[0].removeprefix(node.op.name + ": ")
-            raise BadParam(f"{node.name}: {sentence}", **error.facts) from None
+            raise BadParam(f"{node.label}: {sentence}", **error.facts) from None
 
     def _claim(self, nodes):
         """Every operand is a known tensor, written once; virtual tensors are written."""
@@ -149,7 +154,7 @@ class Graph:
         writer: dict[int, Node] = {}
         for node in nodes:
             if not node.writes:
-                raise BadParam(f"{node.name}: must write at least one tensor; "
+                raise BadParam(f"{node.label}: must write at least one tensor; "
                                f"got only {sorted(node.operands)}")
             for operand, uids in node.operands.items():
                 for uid in every(uids):
@@ -160,12 +165,12 @@ class Graph:
                     self._known(node, scalar, value.uid)
                     tensor = self.tensors[value.uid]
                     if tensor.count != 1:
-                        raise BadParam(f"{node.name}: {scalar} must be a tensor of one element; "
+                        raise BadParam(f"{node.label}: {scalar} must be a tensor of one element; "
                                        f"got {tensor.label} of dims {tensor.dims}")
             for uid in node.writes:
                 if uid in writer:
                     raise BadParam(f"graph: tensor {self.tensors[uid].label} must be written by one node; "
-                                   f"got {writer[uid].name} and {node.name}")
+                                   f"got {writer[uid].label} and {node.label}")
                 writer[uid] = node
         for uid, tensor in self.tensors.items():
             if tensor.is_virtual and uid not in writer:
@@ -177,13 +182,13 @@ class Graph:
 
     def _known(self, node, operand, uid):
         if uid not in self.tensors:
-            raise BadParam(f"{node.name}: {operand} must be a tensor of the graph; got uid {shown(uid)}")
+            raise BadParam(f"{node.label}: {operand} must be a tensor of the graph; got uid {shown(uid)}")
 
     @staticmethod
     def _number_where_numbers_go(node, operand, tensor):
         if tensor.is_by_value and not (tensor.count == 1 and operand in node.op.reads
                                        and isinstance(node.op, Pointwise)):
-            raise BadParam(f"{node.name}: {operand} must be in memory; got pass-by-value tensor "
+            raise BadParam(f"{node.label}: {operand} must be in memory; got pass-by-value tensor "
                            f"{tensor.label} of dims {tensor.dims}: those are single numbers that pointwise "
                            "operations read, or scalars of an operation")
 
@@ -192,11 +197,11 @@ class Graph:
             value = node.scalars.get(beta, node.op.scalars[beta])
             value = value.default if isinstance(value, Scalar) else value
             if output in node.operands and self.tensors[node.operands[output]].is_virtual and value != 0:
-                raise BadParam(f"{node.name}: {beta} must be 0 where {output} is virtual: "
+                raise BadParam(f"{node.label}: {beta} must be 0 where {output} is virtual: "
                                f"it holds nothing to blend with; got {value}")
         for output in sorted(node.op.keeps & node.operands.keys()):
             if self.tensors[node.operands[output]].is_virtual:
-                raise BadParam(f"{node.name}: {output} must be in memory, as what it holds is read; "
+                raise BadParam(f"{node.label}: {output} must be in memory, as what it holds is read; "
                                "got a virtual tensor")
 
     def _sorted(self, nodes) -> tuple:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ..given import shown, text, whole
+from ..given import brief, shown, text, whole
 from ..status import BadParam
 from ..steps import Scalar
 from ..tensor import TensorDesc
@@ -70,7 +70,7 @@ class Tensor:
     @property
     def label(self) -> str:
         """What errors call it."""
-        return self.name or f"uid {self.uid}"
+        return brief(self.name) or f"uid {self.uid}"
 
     @property
     def is_virtual(self) -> bool:

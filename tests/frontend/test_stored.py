@@ -146,6 +146,19 @@ def test_a_text_that_was_changed_is_no_other_graph(handle, change, sentence):
     assert len(str(caught.value)) < 2000 and (again.tensors or again.name == "before")
 
 
+def test_errors_do_not_repeat_long_names(handle):
+    """Neither those of tensors nor of operations."""
+    g = make(handle=handle)[0]
+    for change in (lambda row: row["tensors"][0].update(name="a" * 20000, vector_count="x"),
+                   lambda row: (row["nodes"][0].update(name="b" * 20000),
+                                row["tensors"][1].update(dim=[1], stride=[1]))):
+        again = cudnn.pygraph(handle=handle)
+        with pytest.raises(BadParam, match="a{120}…|b{120}…") as caught:
+            again.deserialize(changed(repr(g), change))
+            again.validate()
+        assert len(str(caught.value)) < 2000
+
+
 @pytest.mark.parametrize("deep", ["[" * 10 ** 5, '{"a":' * 10 ** 5])
 def test_texts_that_are_deep_are_refused(handle, deep):
     for read in (cudnn.pygraph(handle=handle).deserialize, lambda x: cudnn.pygraph().deserialize(x.encode()),
