@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import re
 import shutil
@@ -21,12 +20,11 @@ import numpy as np
 from cydnn.given import shown
 from cydnn.status import CydnnError, InternalError, NotSupported
 
-from .entries import NAMES, plain
 from .values import interfaces, values
 
 MOST_MIB = {"files": 64}                         # that a round may have in use beyond what was before
 MOST_SECONDS = .1                                # of the processor, for a file; more are counted
-SHM = "/dev/shm"
+ENTRIES = f"{__package__}.entries"               # which imports the whole library
 MOST_SAID = 20000                                # characters of an error
 FRESH = 64                                       # rounds that share the values they draw from
 PYTHON = re.compile(r"\S+\(\) (missing|got|takes)|<enum .* cannot extend")      # its own sentence on a call
@@ -61,8 +59,8 @@ class Attack:
 
     @cached_property
     def folder(self) -> Path:
-        """For files, in memory where that can be; gone with ``close``."""
-        return Path(tempfile.mkdtemp(prefix="hostile", dir=SHM if os.access(SHM, os.W_OK) else None))
+        """For files; gone with ``close``."""
+        return Path(tempfile.mkdtemp(prefix="hostile"))
 
     def close(self):
         if "folder" in self.__dict__:
@@ -105,7 +103,7 @@ class Attack:
         """The result, or None; ``refused`` says which. An exception that may not come out is remembered."""
         self.counts[self.under] += 1
         self.refused = False
-        if name := NAMES.get(id(plain(function))):
+        if ENTRIES in sys.modules and (name := sys.modules[ENTRIES].name_of(function)):
             self.drawn[name] += 1
         start = time.thread_time()
         try:

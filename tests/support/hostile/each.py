@@ -17,7 +17,7 @@ from .attack import Attack
 from .entries import VERBS, entries
 from .values import Shape
 
-MANY = 32                                        # entry points of a round
+MANY = 48                                        # entry points of a round
 T = frontend.data_type
 ENTRIES = {name: function for name, function in entries().items() if name not in VERBS}
 USUAL = {                                        # parameter: what does for it

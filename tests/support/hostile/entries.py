@@ -25,8 +25,13 @@ INNER = {                                        # called by the library, with w
 
 
 def plain(function):
-    """What stands behind a bound method, and what is called where a verb is."""
+    """The function behind a bound method."""
     return getattr(function, "__func__", function)
+
+
+def name_of(function) -> str | None:
+    """The name of an entry point; None for anything else."""
+    return NAMES.get(id(plain(function)))
 
 
 def is_entry(x) -> bool:
@@ -42,7 +47,7 @@ def entries() -> dict:
         short = room.__name__.rpartition(".")[2]
         for name in names or [n for n in dir(room) if n[0] != "_"]:
             x = getattr(room, name)
-            if not is_entry(x) or x is getattr(frontend, "jit", None) and short != "frontend":
+            if not is_entry(x):
                 continue
             found[f"{short}.{name}"] = x
             if inspect.isclass(x):
@@ -52,7 +57,7 @@ def entries() -> dict:
 
 
 def is_inner(name: str) -> bool:
-    """Also the methods of what the library alone makes, but for those that a caller is given."""
+    """Also the methods of what the library alone makes."""
     return name in INNER or name.startswith(("cudnn.Handle.", "cudnn.AlgoPerf.", "cudnn.CuDNNAlgoPerf."))
 
 

@@ -21,6 +21,7 @@ from .worker import PLACE, TIMERS
 TESTS = Path(__file__).resolve().parents[2]
 CHILD = (sys.executable, "-m", "support.hostile.worker")
 BATCH = 4000                                     # rounds of a child
+SHM = "/dev/shm"                                 # its files are in memory, where there is such a place
 
 
 @dataclass
@@ -138,14 +139,15 @@ def _add(result, child, first, finding):
 
 def _child(child, seed, first, last, calls=sys.maxsize) -> tuple:
     """(exit status, rows of its output, where it stood, what it said on stderr)."""
-    with tempfile.NamedTemporaryFile() as place:
-        place.write(PLACE.pack(first, 0))
-        place.flush()
-        words = ["--seed", seed, "--rounds", f"{first}:{last}", "--calls", calls, "--place", place.name]
+    room = SHM if os.access(SHM, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="hostile", dir=room) as folder:
+        place = Path(folder, "place")
+        place.write_bytes(PLACE.pack(first, 0))
+        words = ["--seed", seed, "--rounds", f"{first}:{last}", "--calls", calls, "--place", place]
         path = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
         run = subprocess.run([*child, *map(str, words)], cwd=TESTS, capture_output=True, text=True,
-                             errors="replace", env={**os.environ, "PYTHONPATH": path},
-                             start_new_session=True)
-        stood = PLACE.unpack(Path(place.name).read_bytes()[:PLACE.size])
+                             errors="replace", start_new_session=True,
+                             env={**os.environ, "PYTHONPATH": path, "TMPDIR": folder})
+        stood = PLACE.unpack(place.read_bytes()[:PLACE.size])
     rows = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
     return run.returncode, rows, stood, run.stderr

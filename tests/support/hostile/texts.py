@@ -19,6 +19,7 @@ from .damage import bytes_of
 from .entries import VERBS
 from .files import KERNELS, LINES, stored
 
+MANY = 4                                         # texts of a round
 HOSTILE = """__import__('os').system('true')  9**9**9**9  1<<10**9  ().__class__  lambda:0  [1 for x in y]
     f'{n}'  min(n,*[1])  'a'*10**9  n[0:1]  max()  ceil_div(1,0)  n.n.n  minmin  sizeof(f32)  sizeof('x')
     1e999  n==f16  2**n  n**-1  n<<-1  n*n*n*n  '\\ud800'  (1,2)*n  n<<n<<n  n if n else"""
@@ -26,6 +27,16 @@ HOSTILE = HOSTILE.replace("\n  ", "").split("  ")
 HOSTILE += ["(" * 500, "1" * 5000, "not " * 2000 + "n", "x" * 9999, "\x00", "n + " * 900 + "n"]
 
 
+def several(one):
+    """A round of a few texts of a kind."""
+    def texts(a: Attack):
+        for _ in range(MANY):
+            one(a)
+    texts.__name__, texts.__doc__ = one.__name__, one.__doc__
+    return texts
+
+
+@several
 def choices(a: Attack):
     """Choices and configurations as they stand in plans, caches and logs."""
     layout = a.random.choice(stored(a)["layouts"])
@@ -42,6 +53,7 @@ def choices(a: Attack):
     a.call("CYDNN_DEBUG", guarded.asked, a.misspelt("sync,nan"))
 
 
+@several
 def expressions(a: Attack):
     """Contracts' expressions, with names, calls and numbers of any kind."""
     if "expressions" not in a.kept:

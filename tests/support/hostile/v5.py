@@ -80,18 +80,16 @@ class Desk:
     def set(self, kind, thing):
         if kind in SET:
             name, *rows = SET[kind]
-            getattr(cudnn, name)(thing, *self.a.random.choice(rows))
+            self.a.call(name, getattr(cudnn, name), thing, *self.a.random.choice(rows))
         elif kind == "dropout descriptor":
-            cudnn.setDropoutDescriptor(thing, self.handle, .5, *self.states(), 7)
+            room = np.zeros(cudnn.dropoutGetStatesSize(self.a.handle), np.uint8)
+            self.a.call(kind, cudnn.setDropoutDescriptor, thing, self.handle, .5, room, room.nbytes, 7)
         elif kind == "recurrent network descriptor":
             dropouts = (d for k, d in self.things if k == "dropout descriptor" and not d.is_destroyed)
             dropout = next(dropouts, None)
             if dropout is not None:
-                cudnn.setRNNDescriptor(thing, 4, 1, dropout, 0, 0, self.a.random.randrange(4), 0)
-
-    def states(self):
-        states = np.zeros(cudnn.dropoutGetStatesSize(self.handle), np.uint8)
-        return states, states.nbytes
+                mode = self.a.random.randrange(4)
+                self.a.call(kind, cudnn.setRNNDescriptor, thing, 4, 1, dropout, 0, 0, mode, 0)
 
     def one(self, kind: str):
         """One of a kind that lives, else a new one."""
@@ -215,7 +213,7 @@ def step(desk: Desk, what: str):
         call(desk, name, is_hostile=a.random.random() < .5, is_wrong=a.random.random() < .2)
         kind = kind_of(CALLS[name][1][0]) if CALLS[name][1] else ""
         if kind and a.random.random() < .5:
-            a.call("set", desk.set, kind, desk.one(kind))
+            desk.set(kind, desk.one(kind))
     else:
         names = USES if a.random.random() < .02 else [n for n in USES if n not in FINDS]
         call(desk, a.random.choice(names), is_wrong=what == "misuse", is_hostile=a.random.random() < .3)
