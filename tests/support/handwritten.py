@@ -16,7 +16,7 @@ TILE = """.version 8.0
 .reg .b64 %map, %y, %z; .reg .pred %lead, %done; mov.b64 %map, tile_param_0; cvta.param.u64 %map, %map;
 ld.param.u64 %y, [tile_param_1]; ld.param.u32 %x, [tile_param_2]; mov.u32 %s, s; mov.u32 %m, m;
 mov.u32 %t, %tid.x; setp.eq.u32 %lead, %t, 0; @%lead mbarrier.init.shared::cta.b64 [%m], 1;
-bar.sync 0; @!%lead bra WAIT;
+fence.mbarrier_init.release.cluster; bar.sync 0; @!%lead bra WAIT;
 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], 512;
 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%s], [%map, {%x, 1}], [%m];
 WAIT: mbarrier.try_wait.parity.shared::cta.b64 %done, [%m], 0; @!%done bra WAIT;

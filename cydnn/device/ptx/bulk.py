@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .copies import HINT, fenced, mbarriers, read
+from .gate import Mbarrier
 from .memory import ALL, FLYING, GROUP, LENT, PARAM, RAW, WRITTEN
 from .table import row
 
@@ -124,18 +125,23 @@ def _bytes(off, size):
 # ---- The async proxy ----
 
 def fence(c, m):
-    """fence.proxy.async: what the active lanes have written to shared memory is seen by the async proxy."""
+    """fence.proxy.async: what the active lanes have written to shared memory is seen by the async proxy.
+    fence.mbarrier_init: the mbarriers that they have initialised."""
     if not c.raw or m.get("space") == "global":
         return
-    shared, mine = c.memory["shared"], np.zeros(c.L, bool)
+    shared, mine, only = c.memory["shared"], np.zeros(c.L, bool), "mbarrier_init" in m
     mine[c.lanes()] = True
     raw = np.flatnonzero(shared.state & RAW)
+    if only:
+        there = [place for place, gate in c.gates.items() if isinstance(gate, Mbarrier)]
+        raw = raw[np.isin(raw // 8 * 8, there)]
     codes = shared.last_change(raw // shared.grain)
     lanes = ((codes >> GROUP) - int(c.group[0])) * (c.joint * c.width) + (codes & ALL)
     shared.state[raw[mine[lanes]]] &= ~np.uint8(RAW)
 
 
 row("fence proxy async space:global|shared::cta|shared::cluster?", "=", fence)
+row("fence mbarrier_init order:release scope:cluster", "=", fence)
 
 
 # ---- Boxes: a bulk copy is one of a flat tensor of 16-byte elements ----
@@ -213,7 +219,9 @@ def load(c, m, near, far, barrier, *more):
         ranks = (-1,) if mask is None else [rank for rank in range(16) if int(mask[n]) >> rank & 1]
         for keep, block in (((1 << RANK_BIT) - 1 if mask is not None else -1, rank + 1 << RANK_BIT)
                             for rank in ranks):
-            gate = next(mbarriers(c, barrier[n:n + 1] & keep | block, "signals", np.array([lane])))[1]
+            place = barrier[n:n + 1] & keep | block
+            gate = next(mbarriers(c, place, "signals", np.array([lane])))[1]
+            fenced(c, c.memory["shared"].reach(c, place, 8, "signals", np.array([lane])), 8, lane, "signals")
             c.copies.start(c, to & keep | block, data.reshape(-1, unit), np.full(len(to), lane), gate)
 
 

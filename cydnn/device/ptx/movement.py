@@ -128,7 +128,7 @@ row("griddepcontrol act:wait", "=", wait_for_the_launch_before)
 # ---- What changes no value: the machine runs in order, so fences and hints do nothing ----
 
 for pattern in ("membar level:cta|gl|sys", "fence kind:sc|acq_rel|acquire|release? scope:cta|cluster|gpu|sys",
-                "fence proxy alias", "fence mbarrier_init order:release scope:cluster",
+                "fence proxy alias",
                 "prefetch space:global|local? level:L1|L2",
                 "prefetchu L1", "applypriority space:global? level:L2::evict_normal",
                 "discard space:global? level:L2", "setmaxnreg way:inc|dec sync aligned t:u32",

@@ -144,7 +144,8 @@ cp.async.bulk.wait_group.read 1; st.shared.b32 [%s+512], %t; """)
 def test_a_transfer_may_not_land_on_what_is_not_fenced(ptx90):
     """The async proxy writes, too: over what ordinary instructions wrote without a fence since."""
     body = HEAD + """.shared .align 8 .b8 m[8]; .reg .b32 %m; .reg .pred %done; mov.u32 %m, m;
-@%lead mbarrier.init.shared::cta.b64 [%m], 1; bar.sync 0; @!%lead bra WAIT;
+@%lead mbarrier.init.shared::cta.b64 [%m], 1; fence.mbarrier_init.release.cluster;
+bar.sync 0; @!%lead bra WAIT;
 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], 2048;
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%s], [%p0], 2048, [%m];
 WAIT: mbarrier.try_wait.parity.shared::cta.b64 %done, [%m], 0; @!%done bra WAIT; """

@@ -16,6 +16,7 @@ import snippet
 BARRIER = """.shared .align 128 .b8 s[512]; .shared .align 8 .b8 m[8]; .reg .b32 %s, %m, %x, %v, %one;
 .reg .u64 %z; .reg .pred %lead, %done; mov.u32 %s, s; mov.u32 %m, m; mov.u32 %one, 1;
 setp.eq.u32 %lead, %t, 0; @%lead mbarrier.init.shared::cta.b64 [%m], %one;
+fence.mbarrier_init.release.cluster;
 """
 WAIT = """WAIT: mbarrier.try_wait.parity.shared::cta.b64 %done, [%m], 0; @!%done bra WAIT;
 shl.b32 %x, %t, 2; add.u32 %x, %x, %s; ld.shared.b32 %v, [%x]; """

@@ -93,3 +93,16 @@ def test_planted_fault(device, name, seed):
     with pytest.raises(Finding) as found:
         gemm(device, 100, 72, 200, seed, text)
     assert re.fullmatch(kinds, found.value.kind), found.value
+
+
+@pytest.mark.parametrize("other", ["", "fence.proxy.async.shared::cta;", "fence.acq_rel.cluster;"])
+def test_who_initialises_an_mbarrier_fences_it(other):
+    """Before a bulk copy counts at it: PTX ISA, fence.mbarrier_init and fence.proxy.async."""
+    old = "fence.mbarrier_init.release.cluster;"
+    assert TEXT.count(old) == 1
+    run = lambda: gemm(PtxDevice("sm_90a"), 100, 72, 200, text=TEXT.replace(old, other))
+    if "proxy" in other:
+        assert run()[0] < 1e-3
+    else:
+        with pytest.raises(Finding, match="proxy: .* signals by the async proxy what thread"):
+            run()
