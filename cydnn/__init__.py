@@ -11,6 +11,7 @@ if _Finder.find_spec(f"{__name__}._core", __path__) is None:
     raise ImportError(f"cydnn: the folder {__path__[0]} is the source, without the built extensions. Leave "
                       "it to use an installed cydnn, or build them here: pip install -e .")
 
+from .locks import importing as _importing
 from .status import (AllocFailed, ArchMismatch, BadParam, CydnnError, DriverNotFound, ExecutionFailed,
                      InternalError, InvalidValue, NotInitialized, NotSupported,
                      last_error_string as getLastErrorString)
@@ -37,11 +38,13 @@ __all__ = sorted([*_HOME, "AllocFailed", "ArchMismatch", "BadParam", "CydnnError
 
 def __getattr__(name):
     if name in _HOME:
-        value = getattr(import_module("." + _HOME[name], __name__), name)
+        with _importing:
+            value = getattr(import_module("." + _HOME[name], __name__), name)
         globals()[name] = value
         return value
     try:
-        return import_module("." + name, __name__)
+        with _importing:
+            return import_module("." + name, __name__)
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{name}":
             raise

@@ -5,6 +5,7 @@ it. What the locks guard is whole at every moment a fork can come, as single ste
 """
 from __future__ import annotations
 
+import logging                                   # noqa: F401  its place among what a fork calls
 import os
 import threading
 from weakref import WeakSet
@@ -31,7 +32,14 @@ def _open_all():
         one._at_fork_reinit()
 
 
+# Held around imports that come late: a fork waits for them. A module that another thread was importing would
+# stay half in the child, behind a lock of Python's that nobody opens. What is imported may ask for a logger,
+# whose lock a fork takes too: logging is here first, so its turn comes behind this one.
+importing = threading.RLock()
+
 os.register_at_fork(after_in_child=_open_all)
+os.register_at_fork(before=importing.acquire, after_in_parent=importing.release,
+                    after_in_child=importing.release)
 
 
 class once:

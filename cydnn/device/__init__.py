@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from ..given import shown
-from ..locks import rlock
+from ..locks import importing, rlock
 from ..status import BadParam, CydnnError
 from .facts import KNOWN, DeviceFacts
 
@@ -22,17 +22,20 @@ _lock = rlock()
 
 
 def _cuda(ordinal: int):
-    from .cuda import CudaDevice
+    with importing:
+        from .cuda import CudaDevice
     return CudaDevice(ordinal)
 
 
 def _numpy():
-    from .numpy import NumpyDevice
+    with importing:
+        from .numpy import NumpyDevice
     return NumpyDevice()
 
 
 def _ptx(target: str):
-    from .ptx import PtxDevice
+    with importing:
+        from .ptx import PtxDevice
     return PtxDevice(target)
 
 

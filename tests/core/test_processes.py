@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -83,6 +85,49 @@ def test_a_child_of_a_process_that_builds_works():
     finally:
         stop.set()
     assert found == [0] * FORKS
+
+
+IMPORTING = """
+import os, sys, threading, time
+begun = threading.Event()
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "{module}":
+            begun.set()
+            time.sleep(.5)
+
+def work():
+    {work}
+
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=work)
+thread.start()
+begun.wait()
+pid = os.fork()
+if not pid:
+    work()
+    os._exit(0)
+thread.join()
+end = time.monotonic() + {patience}
+while not os.waitpid(pid, os.WNOHANG)[0]:
+    if time.monotonic() > end:
+        os.kill(pid, 9)
+        sys.exit("the child hangs")
+    time.sleep(.01)
+"""
+
+
+@pytest.mark.parametrize("module, work", [
+    ("cydnn.device.ptx.check", "from cydnn import device; device.get('ptx:sm_80')"),
+    ("cydnn.frontend.pygraph", "import cydnn; cydnn.pygraph"),
+    ("cydnn.graph.text", "import cydnn; cydnn.frontend.pygraph(handle='numpy')")])
+def test_a_fork_waits_for_what_is_imported(module, work):
+    """The child found a module half imported, and its lock held by a thread that is not there."""
+    text = IMPORTING.format(module=module, work=work, patience=PATIENCE)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True,
+                          timeout=4 * PATIENCE)
+    assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 def refusal():
