@@ -67,33 +67,6 @@ class Report:
         return all(t.ok for t in self.trials)
 
 
-def cases(kernel: str, facts, lines=None) -> list[Case]:
-    """Cases of each problem line (of the kernel's contract, for None) on a device:
-    one for each number of launches, so alone and among helpers, one that splits no sum and no row, and one
-    for each number of blocks that share a sum.
-    Pure functions of plans; no GPU needed."""
-    found: dict = {}
-    for case, launches in every_case(kernel, facts, lines):
-        whole = case.config and 1 in (case.config.get("splits"), case.config.get("slices"))
-        team = case.config.get("team", 1) if case.config else 1
-        found.setdefault((case.problem, launches, bool(whole), team), case)
-    return list(found.values())
-
-
-def every_case(kernel: str, facts, lines=None):
-    """(case, number of launches) of every problem line with every engine
-    and configuration that launches the kernel."""
-    for line in kernels.get(kernel).problems if lines is None else lines:
-        yield from of_problem(kernel, ops.Problem.parse(line), facts)
-
-
-def of_problem(kernel: str, problem: ops.Problem, facts):
-    """The same of one problem."""
-    for engine, config, launches in launchers(problem, facts):
-        if kernel in launches:
-            yield Case(kernel, problem, engine, config), len(launches)
-
-
 def launchers(problem, facts):
     """(engine, config, names of the kernels) of everything that takes a problem on a device;
     the engine's own choice is the config None."""
@@ -103,6 +76,33 @@ def launchers(problem, facts):
             for config in [None, *engine.configs(match, facts)]:
                 steps = engine.plan(match, facts, config or engine.best(match, facts))
                 yield engine, config, [s.kernel for s in steps if isinstance(s, Launch)]
+
+
+def cases(kernel: str, facts, lines=None, all_of=launchers) -> list[Case]:
+    """Cases of each problem line (of the kernel's contract, for None) on a device:
+    one for each number of launches, so alone and among helpers, one that splits no sum and no row, and one
+    for each number of blocks that share a sum.
+    Pure functions of plans; no GPU needed."""
+    found: dict = {}
+    for case, launches in every_case(kernel, facts, lines, all_of):
+        whole = case.config and 1 in (case.config.get("splits"), case.config.get("slices"))
+        team = case.config.get("team", 1) if case.config else 1
+        found.setdefault((case.problem, launches, bool(whole), team), case)
+    return list(found.values())
+
+
+def every_case(kernel: str, facts, lines=None, all_of=launchers):
+    """(case, number of launches) of every problem line with every engine
+    and configuration that launches the kernel."""
+    for line in kernels.get(kernel).problems if lines is None else lines:
+        yield from of_problem(kernel, ops.Problem.parse(line), facts, all_of)
+
+
+def of_problem(kernel: str, problem: ops.Problem, facts, all_of=launchers):
+    """The same of one problem."""
+    for engine, config, launches in all_of(problem, facts):
+        if kernel in launches:
+            yield Case(kernel, problem, engine, config), len(launches)
 
 
 def run(name: str, target: str | None = None, seed: int | None = None,
