@@ -95,8 +95,11 @@ class Copies:
 
     def untouched(self, c, registers):
         """No instruction but wgmma may name registers of one that is under way."""
-        touched = [flight.lanes // 128 for flight in self.flights if flight.registers & registers]
-        if c.checks.in_flight and any(np.isin(groups, c.lanes() // 128).any() for groups in touched):
+        touched = [flight.lanes for flight in self.flights if not registers.isdisjoint(flight.registers)]
+        if not touched or not c.checks.in_flight:
+            return
+        here = np.ones(c.L // 128, bool) if c.mask is None else c.mask.reshape(-1, 128).any(1)
+        if any(here[lanes // 128].any() for lanes in touched):
             c.fault("in flight", "touches registers of a wgmma that was not waited for", c.lanes())
 
 

@@ -209,7 +209,7 @@ class Memory:
         if self.updates is not None:
             self.ordered(c, self.updates[cells], cells, lanes, mine, "read", "updated")
         at = cells if self.ways == 1 else cells * self.ways + (c.row[lanes] % self.ways)[:, None]
-        old, new = self.reads[at], np.broadcast_to(mine, at.shape)
+        old, new = self.reads[at], mine
         # else nobody has read here in this launch
         if not self.settled(c, old, mine) and old.max(initial=0) >= c.first:
             alike = (old ^ mine) >> GROUP == 0
