@@ -167,6 +167,7 @@ def results(problem, engine, values, scalars=None, inplace=()) -> dict:
     return {n: buffers[n].read()[0] for n in problem.op.writes if n in buffers}
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("op_class", OPS)
 @pytest.mark.parametrize("dtype", ["f64", "f32", "bf16", "f16"])
 def test_kernels_match_the_reference(op_class, dtype):

@@ -39,7 +39,7 @@ def drawn(rng) -> Problem:
                         "dx": of(rng.choice([kind, kind, kind, "f32", "f16", "bf16"]), x)})
 
 
-@pytest.mark.share(20)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_problems(seed):
     hopper.check_drawn(ENGINE, drawn, seed)

@@ -30,7 +30,7 @@ def strided(rng) -> Problem:
             return problem
 
 
-@pytest.mark.share(30)
+@pytest.mark.share(20)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_problems(seed):
     hopper.check_drawn(ENGINE, strided, seed)
@@ -58,7 +58,7 @@ CORNERS = {                                      # what each is there for -> pro
 }
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("tile", ["128x256", "64x128", "128x64"])
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner, tile):
@@ -68,7 +68,7 @@ def test_corners(corner, tile):
     hopper.check(ENGINE, problem, config, blended)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("config", [
     "tile=64x128 splits=1 out=rows team=1", "tile=128x64 splits=1 out=rows team=1",
     "tile=128x128 splits=1 out=rows team=2"])
@@ -94,7 +94,7 @@ BOXES = {                                        # classes that leave through TM
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("numbers", [plain, blended])
 @pytest.mark.parametrize("corner", BOXES)
 def test_classes_in_boxes(corner, numbers):

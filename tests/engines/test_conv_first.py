@@ -53,7 +53,7 @@ def drawn(rng) -> Problem:
     return Problem(op, dict(x=image(rng, kind, x), w=filters, y=found))
 
 
-@pytest.mark.share(14)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_problems(seed):
     hopper.check_drawn(FIRST, drawn, seed)

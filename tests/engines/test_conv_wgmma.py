@@ -45,7 +45,7 @@ def drawn(rng, op_class) -> Problem:
                         op.writes[0]: found})
 
 
-@pytest.mark.share(40)
+@pytest.mark.share(26)
 @both
 @pytest.mark.parametrize("seed", range(40))
 def test_random_problems(engine, seed):
@@ -74,7 +74,7 @@ CORNERS = {                                      # what each is there for -> pro
 }
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("tile", ["128x256", "64x128", "128x64"])
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner, tile):
@@ -86,7 +86,7 @@ def test_corners(corner, tile):
         hopper.check(engine, problem, config, blended)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(2)
 @both
 @pytest.mark.parametrize("config", [
     "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",

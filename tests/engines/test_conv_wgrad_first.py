@@ -74,7 +74,7 @@ CORNERS = {                                      # what each is there for -> pro
 }
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner):
     """Each in one tile, all tiles in turn."""

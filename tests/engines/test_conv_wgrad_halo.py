@@ -21,7 +21,7 @@ def drawn(rng) -> Problem:
     return hopper.wgrad(rng, strides=[1], sides=[1, 3, 5, 8, 19], taps=[1, 2, 3, 3, 5])
 
 
-@pytest.mark.share(14)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_problems(seed):
     hopper.check_drawn(HALO, drawn, seed)

@@ -20,7 +20,7 @@ WGRAD = BY_INDEX[157]
 drawn = hopper.wgrad
 
 
-@pytest.mark.share(30)
+@pytest.mark.share(20)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_problems(seed):
     hopper.check_drawn(WGRAD, drawn, seed)
@@ -53,7 +53,7 @@ CORNERS = {                                      # what each is there for -> pro
 }
 
 
-@pytest.mark.share(17)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("tile", ["128x256", "64x128", "128x64"])
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner, tile):
@@ -77,7 +77,7 @@ def test_many_splits(splits, channels):
     hopper.check(WGRAD, problem, config, blended)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("config", [
     "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
     "tile=64x256 splits=1 out=rows team=1", "tile=128x64 splits=2 out=boxes team=1",

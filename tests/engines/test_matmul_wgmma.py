@@ -55,7 +55,7 @@ def test_most_draws_are_taken():
     assert taken >= 80
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("config", [
     "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
     "tile=64x256 splits=1 out=rows team=1", "tile=128x128 splits=1 out=boxes team=1",

@@ -69,7 +69,7 @@ def configured(choice, rng, facts):
     return replace(choice, parts=tuple(parts))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("op", graphs.FORMS, ids=lambda o: o.name)
 @pytest.mark.parametrize("part", range(2))
 def test_anchors(op, part):

@@ -7,7 +7,7 @@ and little cache, where loops are long. An image whose text is that of another b
 
 So it is for the smallest image of every source, for one more that is drawn of a drawn third of the sources,
 and by ``CYDNN_ALL=1`` for all.
-Of the others a drawn half runs, one of its problems each, which is drawn too.
+Of the others a drawn third runs, one of its problems each, which is drawn too.
 """
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_instructions_have_run(source):
     least = min(found, key=lambda i: (kernels.get(i[0]).images[i[1]].path.stat().st_size, i))
     whole = {least, *(share.of(found, 1, source) if source in TWICE else ())}
     rest = [image for image in found if image not in whole]
-    some = share.of(rest, -(-len(rest) // 2), f"{source} once")
+    some = share.of(rest, -(-len(rest) // 3), f"{source} once")
     for name, target in (image for image in found if image in whole or image in some):
         device = device_for(name, target)
         wrong += cover(device, name) if (name, target) in whole else run_one(device, name)

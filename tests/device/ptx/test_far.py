@@ -49,7 +49,7 @@ def smallest(source: str) -> str:
                key=lambda n: ("_f16" not in n, "_f32" not in n, size(n), n))
 
 
-@pytest.mark.share(24)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("source", [s for s in SOURCES if s not in NEAR])
 def test_far_operands(source):
     name, wrong, reached = smallest(source), [], set()

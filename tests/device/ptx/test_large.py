@@ -103,7 +103,7 @@ def device() -> PtxDevice:
     return made
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("line", [*LINES, pytest.param(LONGEST, marks=pytest.mark.skipif(
     not share.ALL, reason="takes half a minute; CYDNN_ALL=1 takes it"))])
 def test_first_last_and_random_blocks(line):

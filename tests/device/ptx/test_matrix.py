@@ -31,7 +31,7 @@ def small(op_class, rng):
             return problem
 
 
-@pytest.mark.share(54)
+@pytest.mark.share(40)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize("op_class", OPS, ids=lambda o: o.__name__)
 def test_engines(op_class, target):
@@ -44,6 +44,7 @@ def test_engines(op_class, target):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["Matmul", "SoftmaxFwd", "BatchNormTraining", "ConvFprop", "Transform"])
 def test_random_schedules_change_nothing(name):
     device, op_class = watched.PtxDevice("sm_80"), getattr(ops, name)
