@@ -48,7 +48,8 @@ FAULTS = [                                       # class, what is replaced, by w
 ]
 # Three classes need what REVERSE has not: they are planted in the wgmma kernel of test_hopper.
 HOPPER = {"wgmma read before wait": "race|in flight",
-          "mbarrier phase error": "in flight|mbarrier|race|unwritten", "double arrival": "mbarrier|deadlock"}
+          "mbarrier phase error": "in flight|mbarrier|race|unwritten",
+          "double arrival": "mbarrier|deadlock|missed wait"}
 CLASSES = {"dropped barrier", "early read of cp.async", "wgmma read before wait", "off-by-one store",
            "read past the end", "unwritten read", "misaligned vector access", "divergent barrier",
            "mbarrier phase error", "missing tail predicate", "wrong stride", "double arrival"}
