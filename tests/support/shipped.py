@@ -1,10 +1,13 @@
 """What has run of a shipped text, where the interpreter ran texts that code was spliced into."""
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from cydnn.fusion.registers import MARK
 from cydnn.fusion.splice import without_stores
+
+LOAD = re.compile(r"ld\.param\.[us]32(\s+%\w+), \[\w+\];")
 
 
 @lru_cache(maxsize=256)
@@ -12,6 +15,7 @@ def origins(shipped: str, ran: str) -> dict:
     """{line of a text that ran: the line of the shipped text that it is}. Spliced lines are not there."""
     if shipped == ran:
         return {n: n for n in range(1, shipped.count("\n") + 2)}
+    shipped = _with_numbers(shipped, ran)
     found, there, here = {}, ran.index(".entry"), shipped.index(".entry")
     for mark in [*MARK.finditer(shipped, here), None]:
         piece = shipped[here:mark.start() if mark else len(shipped)]
@@ -23,6 +27,14 @@ def origins(shipped: str, ran: str) -> dict:
         there = _behind(ran, there, piece.count("\n")) if first else there + len(left)
         here = mark.end() if mark else here
     return found
+
+
+def _with_numbers(shipped, ran):
+    """The shipped text, where parameters that are numbers in the other are these (cydnn/fusion/ways.py)."""
+    def load_or_move(load):
+        move = re.search(rf"mov\.u32{load[1]}, \d+;", ran)
+        return move[0] if move and load[0] not in ran else load[0]
+    return LOAD.sub(load_or_move, shipped)
 
 
 def _numbers(piece, left):
