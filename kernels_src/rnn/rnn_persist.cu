@@ -28,7 +28,7 @@ needs   = ["hidden % 2 == 0", "steps >= 1", "1 <= tiles", "tiles <= 2", "tiles *
            "group_rows % 16 == 0"]
 problems = ["""rnn_fwd t1n{5 if NT == 2 else 20 if NT == 4 else 70}i8 layers={2 if FORM == 'wave' else 1} \
                cell={'tanh' if CELL == 'vanilla' else CELL} {T} \
-               hidden={(1 if NT == 8 else 9 if MT == 6 or T == f32 else 57 if NT == 2 else 25) \
+               hidden={(1 if NT == 8 else 33 if T == f32 else 9 if MT == 6 else 57 if NT == 2 else 25) \
                        * 32 // sizeof(T) + 8}""",
             """rnn_fwd t3n{5 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=40 \
                cell={'relu' if CELL == 'vanilla' else CELL} {T}""",

@@ -28,14 +28,15 @@ cooperative = true
 needs   = ["hidden % 2 == 0", "steps >= 1", "TEAM * tiles == MT", "group_rows % 16 == 0"]
 problems = ["""rnn_bwd_data t1n{5 if NT == 2 else 20 if NT == 4 else 70}i8 {T} \
                cell={'tanh' if CELL == 'vanilla' else CELL} \
-               hidden={TEAM * (9 if T == f32 or NT == 8 else 57 if NT == 2 else 25) * 32 // sizeof(T) \
-                       // (1 if CELL == 'vanilla' else 4 if CELL == 'lstm' else 3) // 2 * 2 + 8}""",
+               hidden={TEAM * (33 if T == f32 else 9 if NT == 8 else 57 if NT == 2 else 25) \
+                       * 32 // sizeof(T) // (1 if CELL == 'vanilla' else 4 if CELL == 'lstm' else 3) \
+                       // 2 * 2 + 8}""",
             """rnn_bwd_data t3n{5 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=40 \
                cell={'relu' if CELL == 'vanilla' else CELL} {T}""",
             """rnn_bwd_data t2n{16 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 \
                cell={'tanh' if CELL == 'vanilla' else CELL} \
                bidirectional=True {T}""",
-            """rnn_bwd_data t3n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=8 \
+            """rnn_bwd_data t3n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=8 layers=2 dropout=0.5 \
                batches={4 if NT == 2 else 20 if NT == 4 else 70},3,2 \
                cell={'tanh' if CELL == 'vanilla' else CELL} bidirectional=True {T}""",
             """rnn_bwd_data t2n{4 if NT == 2 else 20 if NT == 4 else 70}i8 hidden=24 layers=2 dropout=0.5 \
