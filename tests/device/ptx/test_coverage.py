@@ -3,11 +3,13 @@ without a finding and with right values.
 
 Each problem once as it is. While less has run: with random bits that meet a threshold, scaled and blended,
 with NaN, in every other configuration, and planned for a card of one SM (or of four, which hold a cluster)
-and little cache, where loops are long. An image whose text is that of another but for its target runs once.
+and little cache, where loops are long. Blocks that ask each other also come in a random order; what changes
+sums in pairs runs in a text with bias, residual and ReLU. An image whose text is that of another but for its
+target runs once.
 
 So it is for the smallest image of every source, for one more that is drawn of a drawn third of the sources,
 and by ``CYDNN_ALL=1`` for all.
-Of the others a drawn third runs, one of its problems each, which is drawn too.
+Of the others a drawn third runs, one of its problems each, which is drawn too; of those in LONG a few.
 """
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from dataclasses import replace
 import pytest
 
 from cydnn import kernels
-from cydnn.ops import philox
+from cydnn.engines.matmul.blocks import FUSED
+from cydnn.ops import Problem, philox
+from support import fused
 from support.cases import cases, every_case
 from support.matrix import blended, flavours, inputs_for, plain, scaled
 from support import share
@@ -94,6 +98,10 @@ def ties(case, most=16):
 
 def ways(name, facts):
     """(facts, case, keywords) in the order to try them."""
+    if kernels.get(name).row.get("cooperative"):             # in what order blocks come is a way to go
+        configured = ((None, case) for case, _ in every_case(name, facts) if case.config)
+        yield from ((facts, case, dict(scalars=plain(case.problem.op), order=order))
+                    for order, case in itertools.chain([(1, cases(name, facts)[-1])], configured))
     yield from ((facts, case, dict(scalars=plain(case.problem.op), seed=seed))
                 for case in cases(name, facts) for seed in ties(case))
     cards = [replace(facts, sms=sms, l2_bytes=4096) for sms in (1, 4)]
@@ -106,6 +114,30 @@ def ways(name, facts):
                     for case in cases(name, card))
     yield from ((facts, case, with_numbers(blended)(case)) for case,
                 _ in every_case(name, facts) if case.config)
+
+
+# Of one whole tile and a part of another, by the axes of the kernel: what is fused leaves in boxes.
+WHOLE_TILES = {
+    "matmul/matmul_wgmma.cu": lambda T, TILE_M, TILE_N, A_MAJOR, B_MAJOR, **_:
+        f"matmul a={TILE_M + 8}x72@{'72,1' if A_MAJOR == 'ak' else f'1,{TILE_M + 8}'} "
+        f"b=72x{TILE_N}@{'1,72' if B_MAJOR == 'bk' else f'{TILE_N},1'} c={TILE_M + 8}x{TILE_N} {T}",
+    "conv/conv_wgmma.cu": lambda T, TILE_N, W_MAJOR, **_:
+        f"conv_{'fprop' if W_MAJOR == 'bk' else 'dgrad'} n1c{8 if W_MAJOR == 'bk' else TILE_N}h9w16 "
+        f"k{TILE_N if W_MAJOR == 'bk' else 8}r1s1 {T} nhwc",
+    "conv/conv_wgrad_wgmma.cu": lambda T, TILE_M, TILE_N, **_:
+        f"conv_wgrad n1c{TILE_N}h5w5 k{TILE_M + 8}r1s1 {T} nhwc"}
+
+
+def behind(device, name) -> list[str]:
+    """The differences where bias, residual and ReLU are fused behind a kernel of sums in pairs."""
+    kernel = kernels.get(name)
+    if "pairs" not in kernel.marks:
+        return []
+    line, tile = WHOLE_TILES[kernel.source](**kernel.axes), "{TILE_M}x{TILE_N}".format_map(kernel.axes)
+    return fused.differences(
+        device, cases(name, device.facts)[0].engine, fused.graph_of(Problem.parse(line)),
+        lambda c: (c.tile, c.out, c.splits, c.team) == (tile, "boxes", 1, 1)
+        and bool(c.get("turns")) == name.endswith("_turns"), FUSED, name)
 
 
 def as_they_are(name, facts) -> list:
@@ -122,38 +154,38 @@ def run_one(device, name) -> list[str]:
 
 def cover(device, name) -> list[str]:
     """Run until enough has run; the findings."""
-    facts, wrong, tried = device.facts, [], set()
+    facts, tried = device.facts, set()
     first = as_they_are(name, facts)
+    wrong = behind(device, name)
     for number, (card, case, more) in enumerate(itertools.chain(first, ways(name, facts))):
-        way = (card.sms, case, more["scalars"].values(), more.get("seed"), more.get("nans", ()),
-               more.get("scale", 1.0))
-        if str(way) in tried:                                # not every way is another one for every op
+        way = str((card.sms, case, {"scale": 1.0, "nans": (), "order": None, **more, "flavour": None}))
+        if way in tried:                                     # not every way is another one for every op
             continue
         if number >= len(first) and ran(device, name)[0] >= BAR:
             break
-        tried.add(str(way))
-        device.facts = card
+        tried.add(way)
+        device.facts, device.seed = card, more.pop("order", None)
         outcome = watched.run(case.problem, device, **{"seed": number, **more}, engines=[case.engine],
                               config=case.config)
         wrong += [f"{case} {more}: {text}" for text in outcome.findings]
-    device.facts = facts
+    device.facts, device.seed = facts, None
     return wrong
 
 
-# Less than that has run of these, in minutes: their contracts need problems that are smaller and reach more.
-LONG = ("rnn/rnn_persist.cu", "rnn/rnn_persist_bwd.cu", "conv/conv_wgmma.cu", "conv/conv_wgrad_wgmma.cu",
-        "matmul/matmul_wgmma.cu")
-TWICE = share.of(SOURCES, len(SOURCES) // 3, "two images")
-SLOW = pytest.mark.xfail(run=False, reason="takes minutes")
+# How many others run where there are many, or such that take long. test_census.py decodes all of them.
+LONG = {"rnn/rnn_persist.cu": 0, "rnn/rnn_persist_bwd.cu": 0, "conv/conv_wgmma.cu": 3,
+        "conv/conv_wgrad_wgmma.cu": 3, "matmul/matmul_wgmma.cu": 3,
+        **{f"divisive_norm/divisive_norm_{w}.cu": 3 for w in ("fwd_planes", "bwd_planes", "bwd_channels")}}
+TWICE = share.of([s for s in SOURCES if share.ALL or s not in LONG], len(SOURCES) // 3, "two images")
 
 
-@pytest.mark.parametrize("source", [pytest.param(s, marks=SLOW) if s in LONG else s for s in SOURCES])
+@pytest.mark.parametrize("source", SOURCES)
 def test_instructions_have_run(source):
     wrong, found = [], images(source)
     least = min(found, key=lambda i: (kernels.get(i[0]).images[i[1]].path.stat().st_size, i))
     whole = {least, *(share.of(found, 1, source) if source in TWICE else ())}
     rest = [image for image in found if image not in whole]
-    some = share.of(rest, -(-len(rest) // 3), f"{source} once")
+    some = share.of(rest, LONG.get(source, -(-len(rest) // 3)), f"{source} once")
     for name, target in (image for image in found if image in whole or image in some):
         device = device_for(name, target)
         wrong += cover(device, name) if (name, target) in whole else run_one(device, name)
