@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from cydnn import device
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines.rnn.layers import Net
 from cydnn.engines.rnn.steps import step_us
 from cydnn.ops import Problem
-from support import alone
+from support import alone, matrix
 
 H200, FORWARD, BACKWARD = KNOWN["h200"], BY_INDEX[310], BY_INDEX[314]
 
@@ -24,6 +25,16 @@ def test_every_launch_back_but_the_first_has_a_product(steps, states):
     assert len(launches) == steps + (not states)
     us, each = BACKWARD.recurrence_us(net, H200, config), step_us(net, H200, config.shape, 1)
     assert 0 < us - (len(launches) - 1) * each < each
+
+
+def test_a_gate_near_one():
+    """The square of 0.9996 is rounded, and 1 takes most of it away."""
+    states = " ".join(f"{name}=2x2x1x3:f32@6,3,6,1" for name in ("dhy", "dcy", "cx"))
+    problem = Problem.parse(f"rnn_bwd_data y=1x6:f32 dy=1x6:f32@8,1 w=720:f32 {states} dx=1x14:f32 "
+                            "reserve=704:f32 dhx=2x2x1x3:f32@6,3,6,1 dcx=2x2x1x3:f32@6,3,6,1 cell=lstm "
+                            "hidden=3 layers=2 bidirectional=True dropout=1.0 align=2")
+    outcome = matrix.run(problem, device.get("ptx:sm_90"), seed=1229021671, engines=[BACKWARD])
+    assert outcome.ran and not outcome.findings, outcome
 
 
 @pytest.mark.parametrize("engine, op", [(FORWARD, "rnn_fwd"), (BACKWARD, "rnn_bwd_data")])
