@@ -95,11 +95,15 @@ class Case:
         graph = graph_of(problem, scalars)
         self.plan = plans.build(graph, device, wish)
         self.names = [graph.tensors[uid].name for uid in graph.slots]    # an earlier plan may have others
-        self.buffers = {n: device.alloc(max(d.bytes, 1)) for n, d in zip(self.names, self.plan.slots)}
+        self.buffers = {n: self.room(n, d.bytes) for n, d in zip(self.names, self.plan.slots)}
         for seed, (name, d) in enumerate(zip(self.names, self.plan.slots)):
             fill(device, self.buffers[name].ptr, d, seed, partial(problem.op.admit, name))
-        self.workspace = device.alloc(max(self.plan.workspace_bytes, 1))
+        self.workspace = self.room("workspace", self.plan.workspace_bytes)
         self.pointers = tuple(int(self.buffers[n].ptr) for n in self.names)
+
+    def room(self, name: str, size_bytes: int):
+        """Memory of an operand, or of the workspace."""
+        return self.device.alloc(max(size_bytes, 1))
 
     def __call__(self):
         self.plan.execute(self.pointers, int(self.workspace.ptr))

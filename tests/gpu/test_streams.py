@@ -50,21 +50,21 @@ def each(engine, gpu, check, times, count: str, family_counts):
 def test_the_same_bits_under_load(engine, gpu, load, family_counts):
     stream = streams.stream_of(gpu)
     each(engine, gpu, lambda problem: (streams.repeated(
-        streams.Runs(problem, engine, gpu), load, stream, REPEATS), True), REPEATS, "repeats", family_counts)
+        streams.places(problem, engine, gpu), load, stream, REPEATS), True), REPEATS, "repeats", family_counts)
 
 
 @pytest.mark.parametrize("engine", TABLE, ids=str)
 def test_a_late_producer(engine, gpu, spin, family_counts):
     """Inputs come 5 ms late on another stream, and only an event is between."""
     telling = each(engine, gpu, lambda problem: streams.delayed(
-        streams.Runs(problem, engine, gpu), spin, DELAYED), DELAYED, "delayed", family_counts)
+        streams.places(problem, engine, gpu), spin, DELAYED), DELAYED, "delayed", family_counts)
     assert telling or not reads(engine), "two sets of inputs give the same results"
 
 
 def test_a_late_producer_that_nobody_waits_for_is_seen(gpu, spin):
     """So the delay is one, and the test can fail."""
     engine = next(e for e in TABLE if e.name == "transform_any")
-    wrong, tells = streams.delayed(streams.Runs(some(engine, gpu.facts, 1)[0], engine, gpu), spin, 8,
+    wrong, tells = streams.delayed(streams.places(some(engine, gpu.facts, 1)[0], engine, gpu), spin, 8,
                                    waits=False)
     assert tells and wrong
 

@@ -140,7 +140,7 @@ def test_the_same_bits_under_load(index, gpu, family_counts):
         if not engine.accepts(match(problem), gpu.facts):
             continue
         for config in ways(engine, problem, gpu.facts):
-            others = streams.repeated(streams.Runs(problem, engine, gpu, config), load, stream, REPEATS)
+            others = streams.repeated(streams.places(problem, engine, gpu, config), load, stream, REPEATS)
             done += 1
             wrong += [f"{problem} {config}: runs {others[:5]} of {REPEATS} have other bits"] if others else []
             plans.forget()

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 
-from .streams import Runs
+from .streams import beside, places
 
 GLOBAL = 0                                       # CU_STREAM_CAPTURE_MODE_GLOBAL
 
@@ -72,16 +72,16 @@ class Recorded:
         self._call("cuDevicePrimaryCtxRelease_v2", self.ordinal)
 
 
-def replayed(problem, engine, device, stream, times: int) -> tuple[list[int], bool]:
-    """(replays that are not as wanted, whether the two sets of inputs give other results): half on the
+def replayed(problem, engine, device, stream, times: int) -> tuple[list, bool]:
+    """(replays that are not as wanted and what was written beside, whether the two sets of inputs give other results): half on the
     pointers that were captured, half on others that the graph is updated to, new data each time."""
-    places, wrong = [Runs(problem, engine, device) for _ in range(2)], []
-    wants, again = (runs.wants(stream) for runs in places)       # what is loaded is loaded, all is known
-    if places[0].other(again, wants):
+    both, wrong = places(problem, engine, device), []
+    wants, again = (runs.wants(stream) for runs in both)         # what is loaded is loaded, all is known
+    if both[0].other(again, wants):
         return ["the other pointers, before any graph"], True
-    recorded = Recorded(device, stream, lambda: places[0].execute(stream))
+    recorded = Recorded(device, stream, lambda: both[0].execute(stream))
     try:
-        for part, runs in enumerate(places):
+        for part, runs in enumerate(both):
             if part:
                 recorded.update(lambda: runs.execute(stream))
             for i in range(times // 2):
@@ -91,4 +91,4 @@ def replayed(problem, engine, device, stream, times: int) -> tuple[list[int], bo
             wrong += [part * (times // 2) + i for i in runs.other(runs.found(times // 2, stream), wants)]
     finally:
         recorded.free()
-    return wrong, not places[0].is_exact or bool((wants[0] != wants[1]).any())
+    return wrong + beside(both), not both[0].is_exact or bool((wants[0] != wants[1]).any())

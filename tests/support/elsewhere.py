@@ -6,7 +6,8 @@ from cydnn import bench
 from cydnn.heuristics import Wish
 from cydnn.status import BadParam
 
-from .streams import Runs, stream_of
+from .buffers import FILLS
+from .streams import Runs, beside, stream_of
 
 
 def refused(problem, engine, here, there) -> list[str]:
@@ -36,10 +37,10 @@ def _not_refused(made, pointers, space, name, here) -> list[str]:
 
 def apart(problem, engine, here, there) -> list[str]:
     """The same numbers on both devices, in turns, give the same results."""
-    both = [Runs(problem, engine, device) for device in (here, there)]
+    both = [Runs(problem, engine, device, fill=fill) for device, fill in zip((here, there), FILLS)]
     streams = [stream_of(runs.device) for runs in both]
     wants = both[0].wants(streams[0])
     for runs, stream in (*zip(both, streams), *reversed(list(zip(both, streams)))):
         if runs.other(runs.wants(stream), wants):
             return [f"{runs.device.name} gives other results than {here.name}"]
-    return []
+    return beside(both)

@@ -8,10 +8,13 @@ from functools import partial
 import numpy as np
 
 from cydnn import _core, bench
-from cydnn.bench.run import fill
+from cydnn.bench.run import fill as fill_randomly
 from cydnn.device.numpy import read
 from cydnn.heuristics import Wish
 from cydnn.ops import Problem
+
+from .buffers import FILLS
+from .zoned import Zoned
 
 ROOM = 64 << 20                                  # bytes of results that are looked at together
 NEAR = 0.01                                      # of the largest value: engines that keep no order of sums
@@ -58,12 +61,13 @@ class Load:
 
 
 class Runs:
-    """A problem by one engine, in buffers of its own. Two sets of inputs. Before a run every byte that is
-    written is as before the first: what the op keeps or adds to, else 0xFF; so is the workspace."""
+    """A problem by one engine, in buffers of its own, between zones. Two sets of inputs. Before a run every
+    byte that is written is as before the first: what the op keeps or adds to, else 0xFF; the workspace holds
+    what the zones do."""
 
-    def __init__(self, problem, engine, device, config=None):
+    def __init__(self, problem, engine, device, config=None, fill=FILLS[0]):
         self.device, self.is_exact = device, "deterministic" in engine.notes
-        self.case = bench.Case(problem, device, Wish(engines=(engine.index,), config=config))
+        self.case = Zoned(problem, device, Wish(engines=(engine.index,), config=config), fill=fill)
         rows = list(zip(self.case.names, self.case.plan.slots, self.case.pointers))
         written = self.case.plan.layout.written
         self.ins = [(at, d.bytes) for i, (_, d, at) in enumerate(rows) if i not in written and d.bytes]
@@ -77,7 +81,7 @@ class Runs:
         self.fresh, self.sets = self._copies(self.outs), [self._copies(self.ins)]
         for seed, (name, d, at) in enumerate(rows):
             if (at, d.bytes) in self.ins:
-                fill(device, at, d, seed + 100, partial(problem.op.admit, name))
+                fill_randomly(device, at, d, seed + 100, partial(problem.op.admit, name))
         self.sets.append(self._copies(self.ins))
         device.synchronize()                     # other streams read them
         self.bytes = sum(size for _, size in self.outs)
@@ -98,7 +102,7 @@ class Runs:
         for buffer, (at, size) in zip(self.fresh, self.outs):
             self.device.context.copy(at, buffer.ptr, size, stream)
         if size := self.case.plan.workspace_bytes:
-            self.device.memset(self.case.workspace.ptr, 0xFF, size, stream)
+            self.device.memset(self.case.workspace.ptr, self.case.fill, size, stream)
 
     def execute(self, stream):
         self.case.plan.execute(self.case.pointers, int(self.case.workspace.ptr), stream=stream)
@@ -143,39 +147,56 @@ class Runs:
         return found
 
 
-def repeated(runs: Runs, load, stream, times: int) -> list[int]:
-    """The numbers of the runs whose bits are others than those of the first."""
-    first, others, per = None, [], max(1, min(times, ROOM // max(runs.bytes, 1)))
-    runs.give(0, stream)
-    for begin in range(0, times, per):
-        count = min(per, times - begin)
-        for i in range(count):
-            load(begin + i), load(begin + i + 1)
-            runs.clear(stream), runs.execute(stream), runs.keep(i, stream, per)
-        rows = runs.found(count, stream)
-        first = rows[0].copy() if first is None else first
-        others += (begin + np.flatnonzero((rows != first).any(1))).tolist()
-    return others
+def places(problem, engine, device, config=None) -> list[Runs]:
+    """The problem twice, beside memory of either fill."""
+    return [Runs(problem, engine, device, config, fill) for fill in FILLS]
 
 
-def delayed(runs: Runs, spin, times: int, waits: bool = True) -> tuple[list[int], bool]:
-    """(runs that are not as wanted, whether the two sets of inputs give other results). The inputs come late,
-    on another stream; only events are between that, the run, and what reads its results. Not ``waits``: no
-    event before the run."""
-    producer, consumer, reader = (stream_of(runs.device) for _ in range(3))
-    ready, done, gone = (runs.device.create_event() for _ in range(3))
-    wants = runs.wants(consumer)                 # and the inputs are now those of the second set
-    for i in range(times):
-        if i:
-            producer.wait(gone)
-        runs.clear(producer), spin(producer), runs.give(i % 2, producer)
-        ready.record(producer)
-        if waits:
-            consumer.wait(ready)
-        runs.execute(consumer)
-        done.record(consumer)
-        reader.wait(done)
-        runs.keep(i, reader, times)
-        gone.record(reader)
-    runs.device.synchronize()
-    return runs.other(runs.found(times, reader), wants), not np.array_equal(*wants)
+def beside(both) -> list[str]:
+    """What was written beside their operands and workspaces."""
+    return [text for runs in both for text in runs.case.beside()]
+
+
+def repeated(both, load, stream, times: int) -> list:
+    """The numbers of the runs whose bits are others than those of the first, half of the runs in either
+    place; and what was written beside."""
+    first, others, half = None, [], -(-times // 2)
+    for runs, start, stop in zip(both, (0, half), (half, times)):
+        per = max(1, min(half, ROOM // max(runs.bytes, 1)))
+        runs.give(0, stream)
+        for begin in range(start, stop, per):
+            count = min(per, stop - begin)
+            for i in range(count):
+                load(begin + i), load(begin + i + 1)
+                runs.clear(stream), runs.execute(stream), runs.keep(i, stream, per)
+            rows = runs.found(count, stream)
+            first = rows[0].copy() if first is None else first
+            others += (begin + np.flatnonzero((rows != first).any(1))).tolist()
+    return others + beside(both)
+
+
+def delayed(both, spin, times: int, waits: bool = True) -> tuple[list, bool]:
+    """(runs that are not as wanted, half of them in either place, and what was written beside; whether the two
+    sets of inputs give other results). The inputs come late, on another stream; only events are between that,
+    the run, and what reads its results. Not ``waits``: no event before the run."""
+    producer, consumer, reader = (stream_of(both[0].device) for _ in range(3))
+    wrong, half, (wants, again) = [], times // 2, (runs.wants(consumer) for runs in both)
+    if both[0].other(again, wants):
+        return ["the other place, alone"], True
+    for part, runs in enumerate(both):           # whose inputs are now those of the second set
+        ready, done, gone = (runs.device.create_event() for _ in range(3))
+        for i in range(half):
+            if i:
+                producer.wait(gone)
+            runs.clear(producer), spin(producer), runs.give(i % 2, producer)
+            ready.record(producer)
+            if waits:
+                consumer.wait(ready)
+            runs.execute(consumer)
+            done.record(consumer)
+            reader.wait(done)
+            runs.keep(i, reader, half)
+            gone.record(reader)
+        runs.device.synchronize()
+        wrong += [part * half + i for i in runs.other(runs.found(half, reader), wants)]
+    return wrong + beside(both), not np.array_equal(*wants)

@@ -45,25 +45,38 @@ def quiet(number):
 @pytest.mark.parametrize("faulty", [None, 7])
 def test_repeats(gpu, copying, faulty):
     copying(faulty)
-    runs, stream = streams.Runs(PROBLEM, TRANSFORM, gpu), streams.stream_of(gpu)
+    both, stream = streams.places(PROBLEM, TRANSFORM, gpu), streams.stream_of(gpu)
     load = streams.Load(gpu, ["softmax_fwd 8x16 f32"], 1 << 12)
-    assert streams.repeated(runs, load, stream, 20) == ([] if faulty is None else [faulty])
+    assert streams.repeated(both, load, stream, 20) == ([] if faulty is None else [faulty])
 
 
 def test_repeats_in_parts(gpu, copying, monkeypatch):
     copying(13)
     monkeypatch.setattr(streams, "ROOM", 4 * 480)
-    runs = streams.Runs(PROBLEM, TRANSFORM, gpu)
-    assert streams.repeated(runs, quiet, streams.stream_of(gpu), 18) == [13]
+    both = streams.places(PROBLEM, TRANSFORM, gpu)
+    assert streams.repeated(both, quiet, streams.stream_of(gpu), 18) == [13]
 
 
-@pytest.mark.parametrize("faulty", [None, 2 + 5])
+@pytest.mark.parametrize("faulty", [None, 4 + 5])
 def test_a_late_producer(gpu, copying, faulty):
-    """Two runs give what is wanted, then one for each time."""
+    """Two runs in either place give what is wanted, then one for each time."""
     copying(faulty)
-    runs, spin = streams.Runs(PROBLEM, TRANSFORM, gpu), streams.spinner(gpu, 5.0)
-    wrong, tells = streams.delayed(runs, spin, 8)
+    both, spin = streams.places(PROBLEM, TRANSFORM, gpu), streams.spinner(gpu, 5.0)
+    wrong, tells = streams.delayed(both, spin, 8)
     assert tells and wrong == ([] if faulty is None else [5])
+
+
+@pytest.mark.parametrize("way", [lambda gpu, both: streams.repeated(both, quiet, streams.stream_of(gpu), 8),
+                                 lambda gpu, both: streams.delayed(both, streams.spinner(gpu, 5.0), 8)[0]],
+                         ids=["repeated", "delayed"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_byte_beside_is_told(gpu, copying, way, place):
+    """One that is written behind y, in either place."""
+    copying()
+    both = streams.places(PROBLEM, TRANSFORM, gpu)
+    at, size = both[place].outs[0]
+    gpu.memset(at + size, 7, 1)
+    assert way(gpu, both) == ["1 bytes written beside y"]
 
 
 def test_the_spinning_kernel_is_told_how_long(gpu):
