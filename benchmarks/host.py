@@ -75,8 +75,9 @@ def least_of(timed: dict, device, rounds=60, calls=300) -> dict:
     return best
 
 
-def host_times(device) -> dict:
-    case = bench.Case(Problem.parse(TINY), device)
+def host_times(device, case=None) -> dict:
+    """``case``: of TINY; one of its own where none is given."""
+    case = case or bench.Case(Problem.parse(TINY), device)
     tape, pointers, workspace = case.plan.executable, case.pointers, int(case.workspace.ptr)
     size = case.plan.workspace_bytes
     execute = lambda: tape.execute(pointers, None, workspace, size, 0)
@@ -91,7 +92,7 @@ def host_times(device) -> dict:
     algo = cudnn.CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM       # one launch, as the plan has
     px, pw, py = pointers
     legacy_size = cudnn.getConvolutionForwardWorkspaceSize(handle, x, w, conv, y, algo)
-    room = device.alloc(max(legacy_size, 1))
+    room = case.room("room", legacy_size)
     ws, forward = int(room.ptr), cudnn.convolutionForward
     call = lambda: forward(handle, 1.0, x, px, w, pw, conv, algo, ws, legacy_size, 0.0, y, py)
     call()

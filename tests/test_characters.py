@@ -20,6 +20,7 @@ def test_the_first_steps_learn():
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("between_zones")
 def test_gpu_follows_the_reference(gpu):
     want, got = (text.train(device, bar=False, most_steps=10, letters=1)["bits"]
                  for device in ("numpy", gpu.name))

@@ -25,6 +25,7 @@ def test_one_epoch_learns(digits):
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("between_zones")
 def test_gpu_follows_the_reference(gpu, digits):
     want = digits.train("numpy", bar=False, most_steps=10)["losses"]
     got = digits.train(gpu.name, bar=False, most_steps=10)["losses"]

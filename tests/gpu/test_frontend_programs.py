@@ -1,6 +1,8 @@
 """The programs of tests/frontend on a GPU with torch: its tensors in variant packs, its float64 as the
-answer."""
+answer. Every tensor and workspace lies between zones, of one fill and of the other."""
 from __future__ import annotations
+
+from math import prod
 
 import pytest
 
@@ -9,9 +11,11 @@ from cydnn.status import BadParam
 from cydnn.tensor import packed_strides
 from frontend.programs import PROGRAMS
 from frontend.worlds import order
+from support.buffers import FILLS, GUARD
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
+DEVICE = "cuda"
 TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
          "i8": torch.int8,
          "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8}
@@ -46,10 +50,11 @@ class Exact:
 
 
 class World:
-    """Tensors of torch on its current device and stream."""
+    """Tensors of torch on its current device and stream, between zones of ``fill``."""
     exact = Exact
 
-    def __init__(self):
+    def __init__(self, fill=FILLS[0]):
+        self.fill, self.rooms = fill, []         # (all bytes, how many of them are a tensor's)
         torch.manual_seed(0)
         torch.cuda.init()
         self.handle = cudnn.create_handle()
@@ -57,30 +62,41 @@ class World:
 
     def close(self):
         cudnn.destroy_handle(self.handle)
+        torch.cuda.synchronize()
+        beside = [int((room[:GUARD] != self.fill).sum() + (room[GUARD + size:] != self.fill).sum())
+                  for room, size in self.rooms]
+        assert not any(beside), f"bytes written beside tensors: {beside}"
+
+    def room(self, size):
+        """Bytes between zones."""
+        room = torch.full((size + 2 * GUARD,), self.fill, device=DEVICE, dtype=torch.uint8)
+        self.rooms.append((room, size))
+        return room[GUARD:GUARD + size]
 
     def random(self, dims, kind="f32", layout="nhwc", low=-1.0, high=1.0):
-        values = torch.rand(dims, device="cuda", dtype=torch.float64) * (high - low) + low
-        whole = torch.randint(-4, 5, dims, device="cuda")
+        values = torch.rand(dims, device=DEVICE, dtype=torch.float64) * (high - low) + low
+        whole = torch.randint(-4, 5, dims, device=DEVICE)
         return self.empty(dims, kind, layout).copy_(whole if kind in ("i8", "i32", "i64", "u8") else values)
 
     def empty(self, dims, kind="f32", layout="nhwc"):
-        strides = packed_strides(dims, order(dims, layout))
-        return torch.empty_strided(dims, strides, device="cuda", dtype=TYPES[kind]).zero_()
+        strides, size = packed_strides(dims, order(dims, layout)), TYPES[kind].itemsize
+        flat = self.room(prod(dims) * size).view(TYPES[kind])
+        return flat.as_strided(dims, strides, flat.storage_offset()).zero_()
 
     def bits(self, count):
-        return torch.zeros(-(-count // 8), device="cuda", dtype=torch.uint8)
+        return self.room(-(-count // 8)).zero_()
 
     def number(self, value):
         return torch.full((1, 1, 1, 1), value)
 
     def workspace(self, size_bytes):
-        return torch.full((size_bytes,), 0xFF, device="cuda", dtype=torch.uint8)
+        return self.room(size_bytes)
 
     def double(self, x):
         return x.double()
 
     def unpacked(self, x, like):
-        flat = (x[:, None] >> torch.arange(8, device="cuda",
+        flat = (x[:, None] >> torch.arange(8, device=DEVICE,
                                            dtype=torch.uint8) & 1).reshape(-1)[:like.numel()]
         axes = sorted(range(like.dim()), key=lambda a: -like.stride(a))
         stored = flat.reshape([like.shape[a] for a in axes])
@@ -96,9 +112,9 @@ class World:
         torch.testing.assert_close(got.double(), want.double(), atol=atol, rtol=rtol)
 
 
-@pytest.fixture
-def world():
-    found = World()
+@pytest.fixture(params=FILLS, ids=hex)
+def world(request):
+    found = World(request.param)
     yield found
     found.close()
 
@@ -178,7 +194,7 @@ def test_tensors_of_the_host(world):
     Y = g.mul(X, number).set_output(True)
     assert number.get_is_pass_by_value() and not X.get_is_pass_by_value()
     g.build([cudnn.heur_mode.A])
-    y = torch.empty_like(x)
+    y = world.empty((4, 8), layout="nchw")
     for value in (torch.tensor(2.5), torch.full((1, 1, 1), 2.5, dtype=torch.float64), 2.5):
         g.execute({X: x, number: value, Y: y}, 0)
         world.synchronize()
@@ -186,7 +202,7 @@ def test_tensors_of_the_host(world):
     with pytest.raises(BadParam, match="pageable host memory"):
         g.execute({X: x.cpu(), number: 2.5, Y: y}, 0)
     with pytest.raises(BadParam, match="got memory of a device"):
-        g.execute({X: x, number: torch.ones(1, device="cuda"), Y: y}, 0)
+        g.execute({X: x, number: torch.ones(1, device=DEVICE), Y: y}, 0)
 
 
 def test_pointers_of_extensions(world):

@@ -10,7 +10,9 @@ from cydnn import data_type, heur_mode, plan as plans
 from cydnn.dtypes import BY_NAME
 from cydnn.ops import ConvFprop, Matmul
 from cydnn.ops.pointwise import MODES, erf64
-from support.buffers import Guarded
+from support.buffers import FILLS, Guarded, Space
+from support.matrix import strays
+from support.zoned import Zoned
 
 TYPES = {"f16": data_type.HALF, "bf16": data_type.BFLOAT16, "f32": data_type.FLOAT}
 
@@ -25,18 +27,25 @@ def nhwc(d):
 
 
 def run(gpu, g, inputs, y):
-    """Execute a built graph on guarded buffers; the output as float64."""
-    buffers = {}
-    for t, values in inputs.items():
-        buffers[t] = Guarded(gpu, t.found.desc)
-        buffers[t].write(values)
-    buffers[y] = Guarded(gpu, y.found.desc)
-    workspace = gpu.alloc(max(g.get_workspace_size(), 1))
-    g.execute({t: b.ptr for t, b in buffers.items()}, int(workspace.ptr))
-    gpu.synchronize()
-    got, raw = buffers[y].read()
-    assert buffers[y].stray_bytes(raw) == 0
-    return got
+    """The output of a built graph as float64, the same beside either fill."""
+    descs, values = {t: t.found.desc for t in (*inputs, y)}, inputs
+    return both_fills(gpu, descs, values, y, g.get_workspace_size(), lambda at, space: g.execute(at, space))
+
+
+def both_fills(gpu, descs, values, y, workspace_bytes, execute):
+    """The output ``y`` of ``execute({key: address}, workspace)``, between zones that stay as they are."""
+    found = []
+    for fill in FILLS:
+        buffers = {key: Guarded(gpu, desc, fill=fill) for key, desc in descs.items()}
+        for key, value in values.items():
+            buffers[key].write(value)
+        space = Space(gpu, workspace_bytes, fill=fill)
+        execute({key: buffer.ptr for key, buffer in buffers.items()}, space.ptr)
+        gpu.synchronize()
+        assert not strays(buffers, space, {y})
+        found.append(buffers[y].read()[0])
+    np.testing.assert_array_equal(*found)
+    return found[0]
 
 
 @pytest.mark.gpu
@@ -111,17 +120,11 @@ def test_every_unary_mode_can_be_fused(gpu, mode):
                (d, kind) in shapes.items()}
     nodes = [Node(ConvFprop(), dict(x=1, w=2, y=3)), Node(Pointwise(mode=mode), dict(x=3, y=4))]
     plan = plans.build(Graph(nodes, tensors), gpu)
-    buffers = {u: Guarded(gpu, tensors[u].desc) for u in (1, 2, 4)}
     values = {u: rng.uniform(0.1, 1, shapes[u][0]).astype(np.float32).astype(float) for u in (1, 2)}
-    for u, v in values.items():
-        buffers[u].write(v)
-    workspace = gpu.alloc(max(plan.workspace_bytes, 1))
-    plan.run({u: b.ptr for u, b in buffers.items()}, int(workspace.ptr))
-    gpu.synchronize()
+    got = both_fills(gpu, {u: tensors[u].desc for u in (1, 2, 4)}, values, 4, plan.workspace_bytes, plan.run)
     z = ConvFprop().reference(values[1], values[2])["y"]
     want = Pointwise(mode=mode).reference(z, None, None, 1.0, 1.0)["y"]
-    got, raw = buffers[4].read()
-    assert len(plan.parts) == 1 and buffers[4].stray_bytes(raw) == 0
+    assert len(plan.parts) == 1
     steps = np.abs(got - want) > 1e-4 * (1 + np.abs(want))
     assert not steps.any() or mode in ("ceil", "floor") and steps.mean() < 0.01
 
@@ -131,19 +134,21 @@ def test_execute_can_be_captured(gpu):
     """Stream capture in global mode: nothing in execute allocates, frees or waits."""
     torch = pytest.importorskip("torch")
     from cydnn.ops import Problem
-    from cydnn.bench import Case
-    case = Case(Problem.parse("conv_fprop n2c16h8w8 k16r3s3 pad1 f16 nhwc"), gpu)
-    case()
-    gpu.synchronize()
-    want = case.output("y")
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-    with torch.cuda.graph(graph, stream=stream):
-        case.plan.execute(case.pointers, int(case.workspace.ptr), stream)
-    y = case.buffers["y"]
-    gpu.memset(y.ptr, 0xFF, y.bytes)
-    graph.replay()
-    torch.cuda.synchronize()
-    np.testing.assert_array_equal(case.output("y"), want)
+    wants = []
+    for fill in FILLS:
+        case = Zoned(Problem.parse("conv_fprop n2c16h8w8 k16r3s3 pad1 f16 nhwc"), gpu, fill=fill)
+        case()
+        gpu.synchronize()
+        wants.append(case.output("y"))
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        with torch.cuda.graph(graph, stream=stream):
+            case.plan.execute(case.pointers, case.workspace.ptr, stream=stream)
+        y = case.buffers["y"]
+        gpu.memset(y.ptr, 0xFF, y.size)
+        graph.replay()
+        torch.cuda.synchronize()
+        np.testing.assert_array_equal(case.output("y"), wants[0])
+        assert not case.beside()
 
 
 @pytest.mark.gpu

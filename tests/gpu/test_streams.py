@@ -49,8 +49,9 @@ def each(engine, gpu, check, times, count: str, family_counts):
 @pytest.mark.parametrize("engine", [e for e in TABLE if "deterministic" in e.notes], ids=str)
 def test_the_same_bits_under_load(engine, gpu, load, family_counts):
     stream = streams.stream_of(gpu)
-    each(engine, gpu, lambda problem: (streams.repeated(
-        streams.places(problem, engine, gpu), load, stream, REPEATS), True), REPEATS, "repeats", family_counts)
+    check = lambda problem: (streams.repeated(
+        streams.places(problem, engine, gpu), load, stream, REPEATS), True)
+    each(engine, gpu, check, REPEATS, "repeats", family_counts)
 
 
 @pytest.mark.parametrize("engine", TABLE, ids=str)

@@ -27,7 +27,7 @@ from cydnn.ops import BY_NAME, Problem
 from cydnn.tensor import TensorDesc
 from support import streams
 from support.alone import match
-from support.matrix import Prepared, blended, execute, plain, run
+from support.matrix import Prepared, blended, execute, plain, run, strays
 
 pytestmark = pytest.mark.gpu
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "320"))
@@ -88,8 +88,9 @@ def inexact(engine, problem, config, device, seed):
     """Of small whole numbers, whose sums are exact, every output is what the sum rounds to."""
     made = Prepared(problem, seed, plain(problem.op), exact=True)
     built = plans.build(made.graph, device, Wish(engines=(engine.index,), config=config))
-    buffers, _ = execute(built, problem, made.values, {*problem.op.reads, *made.reads_old}, device)
+    buffers, space = execute(built, problem, made.values, {*problem.op.reads, *made.reads_old}, device)
     plans.forget()
+    yield from strays(buffers, space, problem.op.writes)
     for name in problem.op.writes:
         want = problem.operands[name].dtype.round(made.want[name])
         wrong = np.count_nonzero(buffers[name].read()[0] != want)

@@ -22,7 +22,7 @@ from cydnn.ops import Problem
 from . import alone, of_engine
 from .compare import tolerance
 from .gradients import BACKWARD, EPSILON, SETTINGS, SLOPES, slope
-from .matrix import execute
+from .matrix import execute, strays
 
 F32, DIFFERENCES = 1e-5, 1e-8                    # of the sum: what f32 owes, what differences know at all
 FLOPS, ELEMENTS, TERMS = 1e7, 1 << 17, 1 << 14
@@ -136,8 +136,10 @@ def identity(problem, seed, engine, device, change=lambda found: found) -> Ident
 def gradients(problem, engine, device, given, scalars) -> dict:
     """What an engine makes of the operands that it is given, by name."""
     built = plan.build(graph_of(problem, scalars), device, Wish(engines=(engine.index,)))
-    buffers, _ = execute(built, problem, given, given.keys(), device)
+    buffers, space = execute(built, problem, given, given.keys(), device)
     plan.forget()
+    beside = strays(buffers, space, problem.op.writes)
+    assert not beside, f"{problem}: {beside}"
     return {n: buffers[n].read()[0] for n in problem.op.writes if n in buffers}
 
 

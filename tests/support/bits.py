@@ -19,7 +19,7 @@ from cydnn.steps import Launch
 
 from .buffers import FILLS
 from .compare import compare
-from .matrix import Prepared, execute
+from .matrix import Prepared, execute, strays
 from .regimes import SUMS
 
 FLOAT = r"(?:ftz\.)?(?:b?f16|b?f16x2|f32|f64)"
@@ -64,9 +64,10 @@ def outputs(case, device, given: Prepared):
     """(kind, {output: (descriptor, values, bytes)}) of one run."""
     op = case.problem.op
     built = plan.build(given.graph, device, case.wish)
-    buffers, _ = execute(built, case.problem, given.values, {*op.reads, *given.reads_old}, device,
-                         fill=FILLS[0])
-    assert not any(b.stray_bytes(b.read()[1]) for n, b in buffers.items() if n in op.writes), case
+    buffers, space = execute(built, case.problem, given.values, {*op.reads, *given.reads_old}, device,
+                             fill=FILLS[0])
+    beside = strays(buffers, space, op.writes)
+    assert not beside, f"{case}: {beside}"
     kind = kind_of(built, device)
     plan.forget()
     return kind, {n: (b.desc, b.read()[0], np.frombuffer(b.own_bytes(), np.uint8))

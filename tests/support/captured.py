@@ -73,8 +73,9 @@ class Recorded:
 
 
 def replayed(problem, engine, device, stream, times: int) -> tuple[list, bool]:
-    """(replays that are not as wanted and what was written beside, whether the two sets of inputs give other results): half on the
-    pointers that were captured, half on others that the graph is updated to, new data each time."""
+    """(replays that are not as wanted and what was written beside, whether the two sets of inputs give other
+    results): half on the pointers that were captured, half on others that the graph is updated to, new data
+    each time."""
     both, wrong = places(problem, engine, device), []
     wants, again = (runs.wants(stream) for runs in both)         # what is loaded is loaded, all is known
     if both[0].other(again, wants):

@@ -6,6 +6,7 @@ import numpy as np
 
 from cydnn.steps import Launch, Pointer, Scalar, TensorMap
 from support import handmade
+from support.buffers import FILLS, Space
 
 TILE = """.version 8.0
 .target sm_90
@@ -77,12 +78,22 @@ mad.wide.u32 %y, %t, 4, %y; st.global.u32 [%y], %t; ret; }
 
 
 def run(device, plan, arrays, scalars=None):
-    """Execute a plan; the contents of its slots afterwards."""
-    places = [device.alloc(a.nbytes) for a in arrays]
+    """Execute a plan, between zones of one fill and of the other; the contents of its slots afterwards, which
+    are the same."""
+    tape = device.compile(plan)
+    first, second = (_between(device, tape, arrays, scalars, fill) for fill in FILLS)
+    assert [a.tobytes() for a in first] == [b.tobytes() for b in second], "other bits beside other memory"
+    return first
+
+
+def _between(device, tape, arrays, scalars, fill):
+    places = [Space(device, a.nbytes, fill=fill) for a in arrays]
     for place, array in zip(places, arrays):
         device.copy_in(place.ptr, array)
-    device.compile(plan).execute(places, scalars)
-    return [device.copy_out(p.ptr, np.empty_like(a)) for p, a in zip(places, arrays)]
+    tape.execute([place.ptr for place in places], scalars)
+    found = [device.copy_out(p.ptr, np.empty_like(a)) for p, a in zip(places, arrays)]
+    assert not any(place.changed_beside() for place in places), "bytes written beside a tensor"
+    return found
 
 
 def tile_plan(x=X, **facts):

@@ -213,26 +213,32 @@ def execute(built, problem, values, filled, device, inplace=(), fill=None):
     return buffers, workspace
 
 
+def strays(buffers, workspace, writes) -> list[str]:
+    """What a run has changed besides the elements of its outputs."""
+    texts = []
+    for name, buffer in buffers.items():
+        raw = buffer.read()[1]
+        if name not in writes and (raw != buffer.before).any():
+            texts.append(f"input {name} was changed")
+        elif name in writes and (stray := buffer.stray_bytes(raw)):
+            texts.append(f"{name}: {stray} bytes written outside the tensor")
+    if beside := workspace.changed_beside():
+        texts.append(f"{beside} bytes written beside the workspace")
+    return texts
+
+
 def _once(made, built, device, bits, fill) -> list[str]:
     problem = made.problem
     buffers, workspace = execute(built, problem, made.values, {*problem.op.reads, *made.reads_old}, device,
                                  fill=fill)
-    texts, all_bits = [], b""
-    for name, buffer in buffers.items():
+    texts, all_bits = strays(buffers, workspace, problem.op.writes), b""
+    for name in (name for name in buffers if name in problem.op.writes):
+        buffer = buffers[name]
         got, raw = buffer.read()
-        if name not in problem.op.writes:
-            if (raw != buffer.before).any():
-                texts.append(f"input {name} was changed")
-            continue
-        stray = buffer.stray_bytes(raw)
-        if stray:
-            texts.append(f"{name}: {stray} bytes written outside the tensor")
         report = compare(got, made.want[name], made.allowed(name, buffer.desc, built.choice.engine),
                          buffer.desc)
         if not report.ok:
             texts.append(f"{name}: {report.text}")
         all_bits += (raw & buffer.own_bits(with_spare=False)).tobytes()
-    if beside := workspace.changed_beside():
-        texts.append(f"{beside} bytes written beside the workspace")
     bits.append(all_bits)
     return texts

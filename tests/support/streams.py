@@ -176,9 +176,9 @@ def repeated(both, load, stream, times: int) -> list:
 
 
 def delayed(both, spin, times: int, waits: bool = True) -> tuple[list, bool]:
-    """(runs that are not as wanted, half of them in either place, and what was written beside; whether the two
-    sets of inputs give other results). The inputs come late, on another stream; only events are between that,
-    the run, and what reads its results. Not ``waits``: no event before the run."""
+    """(runs that are not as wanted, half of them in either place, and what was written beside; whether the
+    two sets of inputs give other results). The inputs come late, on another stream; only events are between
+    that, the run, and what reads its results. Not ``waits``: no event before the run."""
     producer, consumer, reader = (stream_of(both[0].device) for _ in range(3))
     wrong, half, (wants, again) = [], times // 2, (runs.wants(consumer) for runs in both)
     if both[0].other(again, wants):

@@ -1,5 +1,5 @@
-"""Calls that are captured, counted or timed, around which nothing may be copied: their operands and workspaces
-lie between guard zones (buffers.py) all the time, which are looked at when all is done."""
+"""Calls that are captured, counted or timed, around which nothing may be copied: their operands and
+workspaces lie between guard zones (buffers.py) all the time, which are looked at when all is done."""
 from __future__ import annotations
 
 from cydnn import bench
