@@ -48,10 +48,10 @@ def _changed(graph, line):
 
 def _words(line: str) -> tuple:
     """(nodes, engine, words of the configuration) of a line."""
-    head, colon, tail = line.partition(":")
+    head, _, tail = line.partition(":")
     words, rest = head.split(), tail.split()
     nodes = [int(w) for w in words[1:] if is_number(w)]
-    is_part = colon and words[:1] == ["part"] and nodes and len(words) == 1 + len(nodes)
+    is_part = words[:1] == ["part"] and nodes and len(words) == 1 + len(nodes)
     if not (is_part and rest and is_number(rest[0])):
         _refuse(line, "a line must be `part NODES: ENGINE [knob=value …]`")
     engine = BY_INDEX.get(int(rest[0]))

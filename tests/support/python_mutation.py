@@ -224,7 +224,7 @@ ROOMS = {
         r"|product|bias_launches|grid|stage|_fits",
         (*RULES, "engines/test_lines.py", "engines/test_configs.py")),
     "choices": Room(r"heuristics/.*", r".*", tuple(f"heuristics/test_{name}.py" for name in (
-        "bounds", "candidates", "choices", "texts"))),
+        "candidates", "cover", "offers", "ranked", "texts"))),
     "inference": Room(r"frontend/inference\.py", r".*", ("frontend",)),
 }
 
