@@ -54,7 +54,7 @@ def python(folder, words) -> int:
     (folder / "rc").write_text(f"[run]\nbranch = True\nparallel = True\nsource = {ROOT / 'cydnn'}\n"
                                f"omit = */bench/peer*.py\ndata_file = {folder / 'data'}\n")
     failed = coverage(folder, "run", "-m", "pytest", "-q", "-m", "not timing", *words).returncode
-    every: dict = defaultdict(Counter)           # {room: how many lines, of them run, branches, of them taken}
+    every: dict = defaultdict(Counter)           # {room: lines, of them run, branches, of them taken}
     for name, row in found_in(folder).items():
         inside = Path(name).resolve().relative_to(ROOT / "cydnn").parts
         for room in (inside[0] if len(inside) > 1 else "(package)", "all"):

@@ -15,6 +15,7 @@ import builtins
 import contextlib
 import functools
 import gc
+import itertools
 import os
 import pickle
 import random
@@ -41,7 +42,7 @@ KILLERS, EQUIVALENT = TESTS / "mutants" / "killers.txt", TESTS / "mutants" / "eq
 BUDGET = 12.0                                    # seconds of tests for a mutant, as they take without it
 PATIENCE, LEAST = 5, 5                           # a mutant may take so many times that; and seconds more
 MORE_BYTES = 2 << 30
-MOST = 6                                         # tests for a mutant of a draw
+MOST, QUICK = 6, 1.0                             # tests for a mutant of a draw; seconds in which more may run
 
 
 class Verdict(NamedTuple):
@@ -148,7 +149,9 @@ class Mutating:
     def tests(self, mutant) -> list:
         """Ids, those first that have killed mutants of the function, then the quickest."""
         if self.recorded is not None:
-            return [i for i in self.recorded.get(mutant.place, ()) if i in self.items and i not in self.wrong]
+            ids = [i for i in self.recorded.get(mutant.place, ()) if i in self.items and i not in self.wrong]
+            spent = list(itertools.accumulate(self.seconds[i] for i in ids))
+            return [i for k, i in enumerate(ids) if k < MOST or spent[k] < QUICK]
         ids = [i for i in self.called.get(mutant.function, ()) if i not in self.wrong]
         first = [i for i in self.killers[mutant.place] if i in ids]
         found, total = [], 0.0
@@ -201,13 +204,20 @@ def run(paths, mutants, recorded=None, say=lambda text: None) -> list[Verdict]:
 
 class Room(NamedTuple):
     """``files`` and ``names`` (the last part of a qualified name) are patterns of what is mutated; ``tests``:
-    paths below tests/ of the quick tests."""
+    paths below tests/ of the quick tests; ``near``: those of an engine, in the order in which a draw runs
+    them; ``most``: for a mutant of a draw."""
     files: str
     names: str
     tests: tuple
+    near: tuple = ()
+    most: int = MOST
 
 
 RULES = ("test_rules.py",)
+RULES_OF = tuple(f"tests/test_rules.py::{test}[{{e.op.name}}]" for test in (
+    "test_an_engine_says_why", "test_neighbours_of_every_edge"))
+GOLDEN_OF = "tests/engines/test_golden.py::test_launches_are_the_golden_ones[{e}]"
+LINES_OF = "tests/engines/test_lines.py::test_small_problems[{e}]"
 ROOMS = {
     "operations": Room(
         r"ops/(?!rnn_cells|philox|problem)\w+\.py",
@@ -217,21 +227,22 @@ ROOMS = {
     "refusals": Room(
         r"engines/.*",
         r"refuse\w*|\w*limits|\w*refusals|reasons|accepts|fits|no_variant|wrong_device|in_bytes|too_many"
-        r"|_wrong", (*RULES, "heuristics/test_texts.py")),
+        r"|_wrong", (*RULES, "heuristics/test_texts.py"), (*RULES_OF, GOLDEN_OF)),
     "launches": Room(
         r"engines/.*",
         r"plan|launch\w*|args|\w*configs\w*|best|tiles_of|form_of|variant|order|_?flags|boxes|matrices"
         r"|product|bias_launches|grid|stage|_fits",
-        (*RULES, "engines/test_lines.py", "engines/test_configs.py")),
+        (*RULES, "engines/test_golden.py", "engines/test_lines.py", "engines/test_configs.py"),
+        (GOLDEN_OF, LINES_OF)),
     "choices": Room(r"heuristics/.*", r".*", tuple(f"heuristics/test_{name}.py" for name in (
-        "candidates", "cover", "offers", "ranked", "texts"))),
+        "candidates", "cover", "offers", "ranked", "texts")), most=30),
     "inference": Room(r"frontend/inference\.py", r".*", ("frontend",)),
 }
 
 
 def mutants_of(room: str, *, with_equivalent=False) -> list:
     """Every mutant of a room, without those that are known to be equivalent."""
-    files, names, _ = ROOMS[room]
+    files, names = ROOMS[room].files, ROOMS[room].names
     known, found = {} if with_equivalent else equivalent(), []
     for path in sorted(PACKAGE.rglob("*.py")):
         if re.fullmatch(files, path.relative_to(PACKAGE).as_posix()):
@@ -262,17 +273,14 @@ def killers() -> dict:
     return {place: list(tests) for place, tests in found.items()}
 
 
-def of_engines(file: str) -> list:
-    """Tests of some engines that have something of a file, or are of its family."""
+def of_engines(file: str, room: str) -> list:
+    """Tests near some engines that have something of a file, or are of its family."""
     module = "cydnn." + file.removesuffix(".py").replace("/", ".")
     bases = {e: [c.__module__ for c in type(e).__mro__] for e in TABLE} if file.startswith("engines/") else {}
     mine = [e for e, modules in bases.items() if module in modules] or [
         e for e, modules in bases.items() if modules[0].rpartition(".")[0] == module.rpartition(".")[0]]
-    some = list(dict.fromkeys([*mine[:1], *mine[len(mine) // 2:][:1], *mine[-1:]]))
-    ops = dict.fromkeys(e.op.name for e in some)
-    return [*(f"tests/test_rules.py::{test}[{op}]" for op in ops
-              for test in ("test_an_engine_says_why", "test_neighbours_of_every_edge")),
-            *(f"tests/engines/test_lines.py::test_small_problems[{e}]" for e in some)]
+    some = list(dict.fromkeys([*mine[:1], *mine[len(mine) // 2:][:1], *mine[-1:], *mine[1:2]]))
+    return list(dict.fromkeys(test.format(e=e) for test in ROOMS[room].near for e in some))
 
 
 def record(verdicts):
@@ -295,10 +303,11 @@ def whole(room: str, count: int, seed, say) -> list[Verdict]:
 
 def draw(each: int, seed, say) -> list[Verdict]:
     """Verdicts of some mutants of every room, by the tests that have killed such."""
-    kept, mutants = killers(), [m for room in ROOMS for m in drawn(mutants_of(room), each, f"{seed} {room}")]
-    needed = {}
-    for m in mutants:
-        near = of_engines(m.file) or [t for k in (m.file, m.file.rpartition("/")[0]) for t in kept.get(k, ())]
-        needed[m.place] = list(dict.fromkeys([*kept.get(m.place, ()), *near]))[:MOST]
+    kept, needed = killers(), {}
+    mutants = {m: room for room in ROOMS for m in drawn(mutants_of(room), each, f"{seed} {room}")}
+    for m, room in mutants.items():
+        near = of_engines(m.file, room) or [
+            t for k in (m.file, m.file.rpartition("/")[0]) for t in kept.get(k, ())]
+        needed[m.place] = list(dict.fromkeys([*kept.get(m.place, ()), *near]))[:ROOMS[room].most]
     files = dict.fromkeys(test.partition("::")[0] for tests in needed.values() for test in tests)
     return run(files, mutants, needed, say)
