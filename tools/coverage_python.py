@@ -43,8 +43,9 @@ def coverage(folder, *words, tree=ROOT):
 
 def found_in(folder, tree=ROOT) -> dict:
     """{path: what coverage says of the file} of all runs that are in a folder."""
-    coverage(folder, "combine", "-q", "--keep", tree=tree)
-    coverage(folder, "json", "-q", "-o", str(folder / "found.json"), tree=tree)
+    whole = f"--data-file={folder / 'whole'}"     # beside the runs, which stay
+    coverage(folder, "combine", "-q", "--keep", whole, *map(str, folder.glob("data.*")), tree=tree)
+    coverage(folder, "json", "-q", whole, "-o", str(folder / "found.json"), tree=tree)
     return json.loads((folder / "found.json").read_text())["files"]
 
 
