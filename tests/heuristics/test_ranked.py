@@ -164,6 +164,10 @@ def test_parts_become_no_slimmer_than_they_must(monkeypatch):
         assert [p.config.n for p in slim.parts] == want, limit
         assert [p.us for p in slim.parts] == [ways[n][0] for n in want]
         assert [named(made, p.region.mask) for p in slim.parts] == ["A", "B", "C"]
+    use(monkeypatch, Made(2, ALONE, {"A": ways, "B": {1: (5.0, 60 * AREA)}, "C": ways}))
+    # what B alone needs is too much: all at their least
+    slim = slimmer(best(made, FACTS), 50 * AREA)
+    assert [p.config.n for p in slim.parts] == [3, 1, 3]
 
 
 def test_areas_of_values_and_scratch_share_what_is_free(monkeypatch):
