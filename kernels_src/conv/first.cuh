@@ -191,8 +191,7 @@ DEVICE void first_fill(const Image& image, const FirstRing& ring, FirstWalk walk
         const unsigned kept = walk.base + walk.span - walk.ring;
         for (; int(kept - tail.base) > 0 || i - done >= ROW_EVENTS; ++done) tail.next();
         const auto ready = [&] {
-            if (waited < done) ring.wait_empty(done - 1);
-            waited = done;
+            NO_UNROLL for (; waited < done; ++waited) ring.wait_empty(waited);        // every phase once
         };
         const int top = walk.p * image.stride_h - image.top, old = walk.span - walk.lines;
         const int mine = (warp + Fillers - (walk.base + old) % Fillers) % Fillers;
