@@ -111,13 +111,14 @@ DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const 
 // change(v, s): what alpha * sums become, the columns from 64 s on. One copy of it for all of them; in turn
 // one for each (s is an Int), where fewer instructions are worth more.
 template <class Elem, class Tile, class Change>
-DEVICE void store_changed(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
-                          int col, const int (&batch)[3], float alpha, int group, Change change) {
+DEVICE void store_changed(float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row, int col,
+                          const int (&batch)[3], float alpha, int group, Change change) {
     constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
     if constexpr (Tile::in_turn) {
+        if (alpha != 1.f) UNROLL for (float& sum : d) sum *= alpha;
         each<0, slices>([&](auto s) {
             float v[32];
-            UNROLL for (int x = 0; x < 32; ++x) v[x] = alpha * d[32 * s.value + x];
+            UNROLL for (int x = 0; x < 32; ++x) v[x] = d[32 * s.value + x];
             change(v, s);
             send_box<Elem, boxes>(v, 1.f, out + s.value % boxes * PART, y, row, col + 64 * s.value, batch,
                                   group);

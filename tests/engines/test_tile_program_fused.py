@@ -45,6 +45,13 @@ def test_values_in_turn(kind, tile, keeps):
                            ROWS if keeps else FUSED, "_turns", is_rounded=True)
 
 
+def test_scaled_in_turn():
+    index, line = next(iter(IN_TURN.values()))
+    graph = graph_of(Problem.parse(line), alpha=-1.5)
+    assert not differences(hopper.device(3), BY_INDEX[index], graph,
+                           lambda c: c.tile == "128x128" and c.get("turns"), FUSED, "_turns")
+
+
 @pytest.mark.share(1)
 @pytest.mark.parametrize("line", FIRST.values(), ids=FIRST)
 def test_values_of_first_layers(line):

@@ -17,7 +17,7 @@ from . import graphs
 X, W, B, R, SUM, BIASED, ADDED, Y, MASK = range(1, 10)       # uids
 
 
-def graph_of(problem, keeps="", mode="relu_fwd") -> Graph:
+def graph_of(problem, keeps="", mode="relu_fwd", alpha=1.0) -> Graph:
     """mode(product + bias + residual); what is before it may be kept, or whether it is above the residual."""
     names = *problem.op.reads[:2], problem.op.writes[0]
     x, w, y = (problem.operands[name] for name in names)
@@ -27,7 +27,7 @@ def graph_of(problem, keeps="", mode="relu_fwd") -> Graph:
                Tensor(R, TensorDesc(y.dtype, y.dims, y.strides)), Tensor(SUM, between, "virtual"),
                Tensor(BIASED, between, "virtual"),
                Tensor(ADDED, between, "memory" if keeps == "sum" else "virtual")]
-    nodes = [Node(problem.op, dict(zip(names, (X, W, SUM)))),
+    nodes = [Node(problem.op, dict(zip(names, (X, W, SUM))), dict(problem.op.scalars, alpha=alpha)),
              Node(Pointwise(mode="add"), dict(x=SUM, b=B, y=BIASED)),
              Node(Pointwise(mode="add"), dict(x=BIASED, b=R, y=ADDED)),
              Node(Pointwise(mode=mode), dict(x=ADDED, y=Y))]

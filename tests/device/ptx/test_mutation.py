@@ -58,7 +58,8 @@ UNSEEN = """batch_norm_bwd_ring_f32_1 batch_norm_grid_f32_8 batch_norm_ring_f32_
     conv_dgrad_few_f16_r8 conv_first_f16 conv_first_f16_pairs conv_first_wgrad_bf16_32x2
     conv_first_wgrad_f16_32x2
     conv_wgmma_bf16_128x64_bn conv_wgrad_wgmma_bf16_128x64 matmul_wgmma_bf16_64x128_ak_bk
-    matmul_wgmma_f16_128x64_ak_bk conv_wgmma_bf16_128x64_bk_turns matmul_wgmma_bf16_128x128_ak_bk_turns
+    matmul_wgmma_f16_128x64_ak_bk conv_wgmma_bf16_128x64_bk_turns conv_wgmma_f16_128x64_bk_turns
+    matmul_wgmma_bf16_128x128_ak_bk_turns
     rnn_persist_bwd_f32_vanilla_1x2_1 rnn_persist_f32_vanilla_1x2""".split()
 
 
