@@ -37,7 +37,7 @@ def graph_of(problem, keeps="", mode="relu_fwd", alpha=1.0) -> Graph:
     return Graph(nodes, tensors)
 
 
-def differences(device, engine, graph, is_meant, form, kernel, is_rounded=False) -> list:
+def differences(device, engine, graph, is_meant, form, kernel="", is_rounded=False) -> list:
     """Of a graph in the first configuration that is meant; it must leave by that way out of a kernel of that
     name (or its end). ``is_rounded``: the last place of the output may differ."""
     facts = device.facts
