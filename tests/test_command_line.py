@@ -60,11 +60,11 @@ def test_usage(text):
 @pytest.mark.parametrize("words, sentence", [
     (["@/no/such/file"],
      "@file must be a file of problem lines; got '/no/such/file' (No such file or directory)"),
-    (["@" + sys.executable], f"@file must be a file of problem lines; got {sys.executable!r} (not text)"),
     (["softmax_fwd 8x64 f32", "--repeat", "0"], "--repeat must be >= 1; got 0"),
     ([""], "there must be at least one problem"),
     (["softmax_fwd 8x64 f32", "--device", "gpu"],
      "device: must be \"cuda:N\", \"ptx:sm_N\", \"numpy\" or a device; got 'gpu'"),
+    (["@" + sys.executable], f"@file must be a file of problem lines; got {sys.executable!r} (not text)"),
 ])
 def test_bench_refuses_in_one_line(capsys, words, sentence):
     assert main(["bench", *words]) == 1
