@@ -109,7 +109,8 @@ def test_rows_of_a_channels_last_tensor(dims, fits):
 
 @pytest.mark.parametrize("given, sentence", [
     ("text", "must be an int address, None, or an object with DLPack.*; got str"), (-8, "must be an address"),
-    (Torch(np.zeros(1, object)), "Torch does not give its memory: BufferError")], ids=repr)
+    (Torch(np.zeros(1, object)), "Torch does not give its memory: BufferError")],
+    ids=["text", "negative", "objects"])
 def test_what_is_no_memory_is_named(relu, given, sentence):
     for pack, name in (((given, last(X)), "x"), ((last(X), given), "y")):
         with pytest.raises(BadParam, match=f"^{name}:? {sentence}"):
