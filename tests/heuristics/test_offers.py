@@ -131,6 +131,16 @@ def test_an_engine_at_its_least_that_stands_first_is_taken(monkeypatch):
     assert best(graph("A x"), FACTS).engine.index == 3
 
 
+def test_what_an_engine_costs_at_least_is_asked_of_the_node(monkeypatch):
+    class Least(Made):
+        def least_us(self, p, dev):
+            return 9.0 if p.node.name == "B" else 1.0
+    slow = Least(2, BEHIND, {"A": 7.0, "B": 9.5, "C": 7.0})
+    use(monkeypatch, slow, Made(3, BEHIND, {"*": 8.0}))
+    assert said(best(graph("A x, B A, C B"), FACTS).parts) == [(2, "A"), (3, "B"), (2, "C")]
+    assert slow.asked == ["A", "C"]
+
+
 def test_what_an_engine_costs_at_least_is_asked_of_what_fits(monkeypatch):
     class Whole(Made):
         def fits(self, p):

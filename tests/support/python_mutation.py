@@ -42,7 +42,7 @@ KILLERS, EQUIVALENT = TESTS / "mutants" / "killers.txt", TESTS / "mutants" / "eq
 BUDGET = 12.0                                    # seconds of tests for a mutant, as they take without it
 PATIENCE, LEAST = 5, 5                           # a mutant may take so many times that; and seconds more
 MORE_BYTES = 2 << 30
-MOST, QUICK = 6, 1.0                             # tests for a mutant of a draw; seconds in which more may run
+MOST, QUICK = 6, 4.0                             # tests for a mutant of a draw; seconds in which more may run
 
 
 class Verdict(NamedTuple):
