@@ -147,7 +147,7 @@ class Layout:
         layout = cls(parse(lines, graph, facts))
         mine = json.loads(layout.to_json())
         for field in mine.keys() | row.keys():
-            if not is_equal(mine.get(field), row.get(field)):
+            if (field in mine) != (field in row) or not is_equal(mine.get(field), row.get(field)):
                 raise BadParam(f"plan: {field:.40} must be what this version of cydnn makes of graph and "
                                "choice; the text was changed, or written by another version")
         return layout

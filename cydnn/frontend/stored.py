@@ -64,7 +64,7 @@ class Stored:
             raise BadParam(f"deserialize: the text must be JSON of a pygraph; got {reason(error)}") from None
         mine = _row(name, types, tensors, steps)
         for field in mine.keys() | row.keys():
-            if not is_equal(mine.get(field), row.get(field)):
+            if (field in mine) != (field in row) or not is_equal(mine.get(field), row.get(field)):
                 raise BadParam(f"deserialize: {field:.40} must be as repr writes it; got "
                                f"{_first(mine.get(field), row.get(field))}")
         self._replace(name, types, tensors, steps)

@@ -136,7 +136,8 @@ def changed(text, change) -> str:
     (lambda row: row["nodes"][0].update(extra=1), "nodes must be as repr writes it"),
     (lambda row: row["nodes"][0]["inputs"].update(x=-1), "nodes must be as repr writes it"),
     (lambda row: row["nodes"][0].update(name=7), "nodes must be as repr writes it"),
-    (lambda row: row["nodes"][0]["inputs"].update(x=True), "nodes must be as repr writes it")])
+    (lambda row: row["nodes"][0]["inputs"].update(x=True), "nodes must be as repr writes it"),
+    (lambda row: row.update(extra=None), "extra must be as repr writes it; got None")])
 def test_a_text_that_was_changed_is_no_other_graph(handle, change, sentence):
     """What is not understood is refused, not left out; errors do not repeat the file."""
     g, again = make(handle=handle)[0], cudnn.pygraph(handle=handle, name="before")
@@ -172,7 +173,8 @@ def test_numbers_of_a_plan_keep_their_kind(handle):
     g, *_ = make(handle=handle)
     g.build([cudnn.heur_mode.A])
     text = bytes(g.serialize()).decode()
-    for change in (lambda row: row.update(format=True), lambda row: row["slots"].__setitem__(0, False)):
+    for change in (lambda row: row.update(format=True), lambda row: row["slots"].__setitem__(0, False),
+                   lambda row: row.update(extra=None)):
         with pytest.raises(BadParam, match="must be what this version of cydnn makes"):
             cudnn.pygraph(handle=handle).deserialize(changed(text, change).encode())
 
