@@ -62,14 +62,14 @@ def test_a_race_says_where(device):
 
 def test_a_race_in_an_output_names_the_element(device):
     """Every block of a kernel that copies stores to the place of the first."""
-    problem = Problem.parse("transform x=64x1000:f32 y=64x1000:f32")
+    problem = Problem.parse("transform x=256x1000:f32 y=256x1000:f32")
     built = plan.build(graph_of(problem), device)
     name = next(s.kernel for s in built.steps)
     text = kernels.get(name).image_for(80).text().decode()
     device.replaced[name] = text.replace("%ctaid.x", "0")
     plan.forget()
-    x, y = (device.alloc(256000) for _ in range(2))
-    device.memset(x.ptr, 0, 256000)
+    x, y = (device.alloc(1024000) for _ in range(2))
+    device.memset(x.ptr, 0, 1024000)
     with pytest.raises(Finding) as found:
         plan.build(graph_of(problem), device).execute([x.ptr, y.ptr])
     assert found.value.kind == "race", found.value
