@@ -1,4 +1,5 @@
-"""What every engine launches for some problems of benchmarks and contracts: kernels, grids, parameters.
+"""What every engine launches for some problems of benchmarks and contracts, and for some drawn ones: kernels,
+grids, parameters.
 
 A grid or an order of tiles may be another and every result right: this sees it. After a change that is meant:
 ``CYDNN_GOLDEN=write pytest tests/engines/test_golden.py`` writes the golden file anew.
@@ -34,8 +35,7 @@ DRAWS = 40
 
 @cache
 def problems() -> dict:
-    """{op: problems, as the hashes of their lines order them: a new one moves few}; of an op that has none,
-    drawn ones."""
+    """{op: (problems as the hashes of their lines order them: a new one moves few; drawn ones)}"""
     lines = {line.split("#")[0].strip() for path in PROBLEMS.glob("*.txt")
              for line in path.read_text().splitlines()} - {""}
     lines |= {line for name in kernels.names() for line in kernels.get(name).problems}
@@ -43,8 +43,7 @@ def problems() -> dict:
     for line in sorted(lines, key=lambda line: (crc32(line.encode()), line)):
         problem = Problem.parse(line)
         found.setdefault(type(problem.op), []).append(problem)
-    drawn = lambda op: [draw(op, random.Random(i)) for i in range(DRAWS)]
-    return {op: found.get(op) or drawn(op) for op in OPS}
+    return {op: (found.get(op, []), [draw(op, random.Random(i)) for i in range(DRAWS)]) for op in OPS}
 
 
 def laid_out(engine, p, facts, config) -> Layout:
@@ -63,9 +62,9 @@ def said(step) -> str:
 def launches(engine) -> list:
     """[(hash, text)] of what an engine does with the first problems that it takes on each card."""
     found = []
-    for card in CARDS:
+    for card, some in itertools.product(CARDS, problems()[engine.op]):
         facts = KNOWN[card]
-        taken = ((problem, match(problem)) for problem in problems()[engine.op])
+        taken = ((problem, match(problem)) for problem in some)
         for problem, p in itertools.islice((row for row in taken if engine.accepts(row[1], facts)), EACH):
             try:
                 config = engine.best(p, facts)
