@@ -7,7 +7,8 @@
 Exits with 1 below 95 % of the lines or 90 % of the branches. cydnn/bench/peer*.py needs a GPU and what it is
 compared with, and is left out. The extension is traced with --cython alone: the tree is copied into
 build/coverage-cython and the extension built there, so that it calls the tracer on every line (two minutes).
-What processes of tests run counts then too. Needs ``pip install coverage``.
+What processes of tests run counts then too; tests that count bytes fail, as the tracer takes some. Needs
+``pip install coverage``.
 """
 from __future__ import annotations
 
@@ -43,9 +44,9 @@ def coverage(folder, *words, tree=ROOT):
 
 def found_in(folder, tree=ROOT) -> dict:
     """{path: what coverage says of the file} of all runs that are in a folder."""
-    whole = f"--data-file={folder / 'whole'}"     # beside the runs, which stay
-    coverage(folder, "combine", "-q", "--keep", whole, *map(str, folder.glob("data.*")), tree=tree)
-    coverage(folder, "json", "-q", whole, "-o", str(folder / "found.json"), tree=tree)
+    coverage(folder, "combine", "-q", "--keep", tree=tree)
+    whole = (folder / "data").replace(folder / "whole")       # a report of "data" would remove the runs
+    coverage(folder, "json", "-q", f"--data-file={whole}", "-o", str(folder / "found.json"), tree=tree)
     return json.loads((folder / "found.json").read_text())["files"]
 
 
