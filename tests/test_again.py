@@ -6,7 +6,7 @@ import shlex
 import sys
 
 import pytest
-from hypothesis import core
+from hypothesis import core, settings
 
 from support import again
 
@@ -63,9 +63,10 @@ def run(capsys, *args) -> tuple:
     return re.findall(r"^again: .*", capsys.readouterr().out, re.M), said.said
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder of tests that fail; the run's seed is a known one."""
+@pytest.fixture(params=["default", "ci"])
+def place(request, tmp_path, monkeypatch):
+    """A folder of tests that fail; the run's seed is a known one, hypothesis has one of its own profiles."""
+    settings.load_profile(request.param)
     (tmp_path / "test_red.py").write_text(RED)
     (tmp_path / "empty.ini").write_text("")
     monkeypatch.chdir(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
-from hypothesis import core
+from hypothesis import core, settings
 
 
 def line(test: str) -> str:
@@ -16,9 +16,12 @@ def line(test: str) -> str:
 
 
 class Again:
-    """The plugin: hypothesis draws by the seed of the run, and every failure has its line."""
+    """The plugin: hypothesis draws by the seed of the run, and every failure has its line. Where the variable
+    CI is set, hypothesis would draw the same examples each time."""
 
     def pytest_configure(self, config):
+        settings.register_profile("cydnn", derandomize=False, deadline=None)
+        settings.load_profile("cydnn")
         if config.getoption("--hypothesis-seed", None) is None:
             core.global_force_seed = int(os.environ["CYDNN_SEED"])
 
