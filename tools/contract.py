@@ -38,7 +38,7 @@ expression, DTYPES = _expressions.expression, tuple(_expressions.DTYPE_BYTES)
 KEYS = {"name": (None, str), "about": (None, str), "targets": (["sm_75"], list), "params": (None, list),
         "block": (None, list), "grid": (None, list), "smem": (0, (int, str)), "extra": ([], list),
         "needs": ([], list), "marks": ([], list), "when": ([], list), "problems": ([], list),
-        "cluster": ([], list), "cooperative": (False, bool), "dependent": (False, bool)}
+        "cluster": ([], list), "cooperative": (False, (bool, str)), "dependent": (False, bool)}
 ATTRIBUTES = ("cluster", "cooperative", "dependent")         # of a launch; a row has those that are asked for
 FUNCS_DEFAULTS = {"params": [], "block": [1, 1, 1], "grid": [1, 1, 1]}
 
@@ -126,7 +126,8 @@ def _value(source, raw, key):
     default, types = KEYS[key]
     value = raw.get(key, default)
     if not isinstance(value, types):
-        what = {list: "a list", bool: "true or false"}.get(types, "a string or number")
+        what = {list: "a list", bool: "true or false", (bool, str): "true, false or an expression"}.get(
+            types, "a string or number")
         raise ContractError(f"{source}: {key} must be {what}; got {value!r}")
     if key in ("grid", "block", "cluster") and len(value) != 3 and (value or key != "cluster"):
         raise ContractError(f"{source}: {key} must have 3 entries; got {value!r}")
@@ -202,6 +203,8 @@ def _check(source, contract, row):
         for text in row.get(key, ()):
             _check_names(source, key, text, known)
     _check_names(source, "smem", row["smem"], known)
+    if isinstance(row.get("cooperative"), str):
+        _check_names(source, "cooperative", row["cooperative"], known)
     has_room = bool(row["params"]) and row["params"][-1]["type"] == "Fuse"
     if bool(row["marks"]) != has_room:
         raise ContractError(

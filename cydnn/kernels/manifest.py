@@ -312,8 +312,8 @@ class Kernel:
             if seen is not None:
                 values[packer.name] = seen
         grid, threads, smem = self._launch_shape(values)
-        attributes = Attributes(self._cluster_of(values, grid), *(self.row.get(key, False) for key in
-                                                                  ("cooperative", "dependent")))
+        attributes = Attributes(self._cluster_of(values, grid), self._is_cooperative(values),
+                                self.row.get("dependent", False))
         return Packed(data=bytes(block), grid=grid, block=threads, smem=smem, attributes=attributes, **later)
 
     def _names_and_block(self, args, extra):
@@ -324,6 +324,11 @@ class Kernel:
                 raise BadParam(f"{self.name}: {what} must be {', '.join(sorted(names)) or 'none'}; got "
                                f"{', '.join(unknown) if unknown else 'no ' + ', '.join(missing)}")
         return {**self.axes, **extra}, bytearray(self.row["param_bytes"])
+
+    def _is_cooperative(self, values) -> bool:
+        """As the contract says: always, or where its expression is not 0."""
+        said = self.row.get("cooperative", False)
+        return said if isinstance(said, bool) else bool(expression(said)(values))
 
     def _cluster_of(self, values, grid):
         """The cluster of the contract, None where it has none or a block is alone."""

@@ -142,7 +142,7 @@ _IMAGE = _has(dict(file=_is_place, nvcc=_is_text, version=_is_text, registers=_i
 _THREE = lambda x: _is_list_of(_is_expression)(x) and len(x) == 3
 _KERNEL = _has(dict(
     about=_is_text, axes=lambda x: isinstance(x, dict), block=_THREE, grid=_THREE, cluster=_THREE,
-    cooperative=lambda x: isinstance(x, bool), dependent=lambda x: isinstance(x, bool),
+    cooperative=lambda x: isinstance(x, bool) or _is_expression(x), dependent=lambda x: isinstance(x, bool),
     extra=_is_list_of(_is_name), marks=_is_list_of(_is_text), needs=_is_list_of(_is_text),
     problems=_is_list_of(_is_text), targets=_is_list_of(_is_text), images=lambda x: isinstance(x, dict),
     params=lambda x: isinstance(x, list), param_bytes=_is_in_block, smem=_is_expression, source=_is_place,

@@ -88,18 +88,19 @@ struct Residues {
 // `split` is the class.
 template <class Tile> struct ClassOrder {
     TileOrder<Tile> tiles;
-    unsigned classes, whole, count;
+    unsigned classes, of_one, whole;
 
     DEVICE ClassOrder(int m, int n, int band, int groups, int classes)
-        : tiles(m, n, band, groups, 1), classes(classes), whole(tiles.count / gridDim.x * gridDim.x),
-          count(tiles.count * classes) {}
+        : tiles{m, n, band, groups, 1}, classes(classes), of_one(tiles.count()),
+          whole(of_one / gridDim.x * gridDim.x) {}
+    DEVICE unsigned count() const { return of_one * classes; }
     DEVICE TileAt operator[](unsigned index) const {
         unsigned at, kind;
         if (index < whole * classes) {
             const unsigned turn = index / gridDim.x;
             kind = turn % classes, at = turn / classes * gridDim.x + index % gridDim.x;
         } else {
-            unsigned rest = index - whole * classes, left = tiles.count - whole;
+            unsigned rest = index - whole * classes, left = of_one - whole;
             const unsigned turn = rest / gridDim.x, last = (left * classes - 1) / gridDim.x;
             if ((last - turn) % 2) rest = (2 * turn + 1) * gridDim.x - 1 - rest;
             kind = rest / left, at = whole + rest % left;
@@ -112,7 +113,8 @@ template <class Tile> struct ClassOrder {
 
 // The depth of a class, shared by the blocks of a cluster.
 struct ClassDepth {
-    static constexpr bool may_be_empty = true;
+    static constexpr bool may_be_empty = true, may_stream = false;
+    template <class Order> using Walk = WholeTiles<Order, ClassDepth>;
     const Residues& residues;
     int chunks, team;
     DEVICE int first() const { return blockIdx.x / team; }

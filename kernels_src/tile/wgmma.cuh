@@ -135,19 +135,26 @@ DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
     if (speaks) barrier_arrive(read);
 }
 
+// What is computed from it is computed each time: the warpgroup that loads has no registers to keep it in.
+DEVICE int anew(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 // Tiles of a matrix go in bands of `band` rows, down and then to the right, so that those that run together
 // share operands in the L2 cache; then the matrices of a batch, then the parts of the depth.
 struct TileAt { int row, col; unsigned matrix, split; };
 
 template <class Tile> struct TileOrder {
-    unsigned tiles_m, tiles_n, band, batches, count;
+    int m, n, band, batches, splits;
 
-    DEVICE TileOrder(int m, int n, int band, int batches, int splits)
-        : tiles_m((m + Tile::m - 1) / Tile::m), tiles_n((n + Tile::n - 1) / Tile::n), band(band),
-          batches(batches), count(tiles_m * tiles_n * batches * splits) {}
+    DEVICE static unsigned tiles(int size, int each) { return (anew(size) + each - 1) / each; }
+    DEVICE unsigned count() const { return tiles(m, Tile::m) * tiles(n, Tile::n) * batches * splits; }
     DEVICE TileAt operator[](unsigned index) const {
+        const unsigned tiles_m = tiles(m, Tile::m), tiles_n = tiles(n, Tile::n);
         const unsigned in_matrix = index % (tiles_m * tiles_n), rest = index / (tiles_m * tiles_n);
-        const unsigned first = in_matrix / (band * tiles_n) * band, rows = min(band, tiles_m - first);
+        const unsigned first = in_matrix / (band * tiles_n) * band;
+        const unsigned rows = min(unsigned(band), tiles_m - first);
         const unsigned in_band = in_matrix - first * tiles_n;
         return {int(first + in_band % rows) * Tile::m, int(in_band / rows) * Tile::n, rest % batches,
                 rest / batches};

@@ -10,22 +10,9 @@
 #pragma once
 #include "lib/epilogue.cuh"
 #include "tile/wgmma_store.cuh"
+#include "tile/wgmma_walk.cuh"
 
 namespace cydnn {
-
-// Parts of `each` of a depth. The blocks of a cluster, `team` of them, have parts that follow each other, of
-// the same tile; then a block takes one tile.
-struct Depth {
-    static constexpr bool may_be_empty = false;
-    int whole, each, team;
-    DEVICE int first() const { return blockIdx.x / team; }
-    DEVICE int rank() const { return blockIdx.x % team; }
-    DEVICE int begin(const TileAt& tile) const { return (tile.split * team + rank()) * each; }
-    DEVICE int steps(const TileAt& tile) const {
-        const int end = min(i64(begin(tile)) + each, i64(whole));
-        return (end - begin(tile) + 63) / 64;
-    }
-};
 
 // Of c: any; rows are whole vectors of 8; it has a map, too; the same, and something is fused.
 enum WgmmaForm { ELEMENTS, ROWS, BOXES, FUSED };
@@ -145,10 +132,11 @@ template <class T> struct WgmmaOut {
     }
 };
 
-// Order: `count` tiles, the index-th. Parts: as Depth. Out: as WgmmaOut with all ways out, or put alone.
+// Order: count() tiles, the index-th. Parts: as Depth. Out: as WgmmaOut with all ways out, or put alone.
 template <class T, class Tile, class A, class B, class Source, class Order, class Parts, class Out>
 DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& order, const Parts& depth,
                          const CUtensorMap& boxes, const Out& to) {
+    using Walk = typename Parts::template Walk<Order>;
     WgmmaRing<Tile> ring(shared);
     if (threadIdx.x == 0) ring.begin(), source.ahead();
     __syncthreads();
@@ -156,10 +144,10 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
 
     if (role == 0) {
         registers_give<40>();
-        if (threadIdx.x == 0) NO_UNROLL for (unsigned i = depth.first(); i < order.count; i += gridDim.x) {
-            const TileAt tile = order[i];
-            source.begin(tile, depth.begin(tile));
-            wgmma_produce(ring, depth.steps(tile),
+        Walk walk(order, depth);
+        if (threadIdx.x == 0) NO_UNROLL while (walk.more()) {
+            source.begin(walk.tile, walk.begin);
+            wgmma_produce(ring, walk.steps,
                           [&](int, unsigned char* stage, uint64_t* full) { source.load(stage, full); });
         }
         return;
@@ -167,14 +155,22 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
     registers_take<232>();
     const int group = role - 1;
     unsigned char* out = ring.way_out(group);
-    NO_UNROLL for (unsigned i = depth.first(); i < order.count; i += gridDim.x) {
-        const TileAt tile = order[i];
+    StreamSums<Tile> others;
+    Walk walk(order, depth);
+    NO_UNROLL while (walk.more()) {
+        const TileAt tile = walk.tile;
         float d[Tile::sums];
-        const int steps = depth.steps(tile);
+        const int steps = walk.steps;
         if constexpr (Out::is_matrix)
             if (to.form == FUSED && to.is_inside(tile, Tile::m, Tile::n))
                 to.template ahead<Tile>(source.offset(tile.matrix), tile, group);
         if (!Parts::may_be_empty || steps > 0) wgmma_sums<T, Tile, A, B>(d, ring, steps, group);
+        if constexpr (Parts::may_stream) if (depth.is_part(steps)) {
+            if (walk.begin > 0) others.keep(d, depth.sums);
+            others.tell();
+            if (walk.begin > 0) continue;
+            others.add(d, depth.sums, walk.later());
+        }
         if constexpr (Parts::may_be_empty)                   // chosen, so that no register is copied
             UNROLL for (float& sum : d) sum = steps > 0 ? sum : 0.f;
         if constexpr (!Out::is_matrix) {
@@ -203,6 +199,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
                                   tile, depth);
         }
     }
+    if constexpr (Parts::may_stream) if (depth.share) others.tell();
     if (sends_boxes()) store_wait_read<0>();    // shared memory goes with the block
 }
 

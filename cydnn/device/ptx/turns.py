@@ -20,7 +20,7 @@ class Turns:
     def keys(self, key, time: int, open_gates):
         """``key``, where those that rest wait. Before all of them go on, what can be opened is."""
         if time >= self.end:
-            self.rest, self.ran, self.end = self.ran, np.zeros_like(self.ran), time + TURN
+            self.rest, self.ran, self.end = self.rest | self.ran, np.zeros_like(self.ran), time + TURN
             if self.is_random:
                 self.rest[:] = False
                 open_gates()

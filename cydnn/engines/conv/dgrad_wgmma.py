@@ -103,6 +103,9 @@ class ConvDgradWgmma(ConvWgmma):
         found = _class_maps(p, g)
         return None if any(reason for one in found for reason in kernels.map_reasons(one)) else found
 
+    def may_stream(self, p):
+        return not isinstance(self.windows(p), Classes)
+
     def work(self, p, g, dev, tile):
         """Of all classes alike, but at least of the longest alone."""
         v, (blocks, every) = self.windows(p), super().work(p, g, dev, tile)

@@ -77,6 +77,10 @@ class ConvWgradWgmma(WindowProgram):
         is_copied = not _is_direct(lead, v) and self.cut(p, dev, config).splits == 1
         return super().cost(p, dev, config) + (sums_us(4 * g.count * g.m * g.n, dev) if is_copied else 0.0)
 
+    def may_stream(self, p):
+        """Its blocks write dw themselves, as a team does."""
+        return _is_direct(self.matrices(p)[0], self.windows(p))
+
     def configs(self, p, dev):
         """A team writes dw itself."""
         lead = self.matrices(p)[0]

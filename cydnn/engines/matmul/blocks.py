@@ -2,7 +2,7 @@
 the ways out, tensor maps of matrices."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from ... import fusion, kernels
@@ -37,14 +37,36 @@ class Tile(NamedTuple):
 TILES = {"128x256": Tile(128, 256, 0.99, 8), "128x128": Tile(128, 128, 0.79, 16),
          "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
          "128x64": Tile(128, 64, 0.49, 32)}
+PIECES, LEAST = 4, 2                             # stream-K: most blocks of a tile, least steps of a block
+COOPERATIVE_US = 1.0                             # what a launch takes longer whose blocks wait for each other
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
-         Knob("team", TEAMS), Knob("turns", (1,)))
+         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", (1,)))
 
 
 @dataclass(frozen=True)
 class TeamCut(Cut):
     """A depth that the blocks of a cluster share."""
     team: int = 1
+
+
+@dataclass(frozen=True)
+class Stream(Cut):
+    """Stream-K: ``blocks`` take ``alone`` tiles as a whole, and ``share`` each of the ``rest`` steps of the
+    others, one tile's behind the other's."""
+    blocks: int = 1
+    alone: int = 0
+    share: int = 0
+    rest: int = 0
+
+
+def stream(tiles: int, steps: int, sms: int) -> tuple | None:
+    """(blocks, tiles that they take alone, steps of each, steps of all); a whole round of the tiles is shared
+    with those that are left over. None where blocks have equal work anyway, or too little of it."""
+    blocks = min(sms, PIECES * tiles)
+    alone = max(tiles // blocks - 1, 0) * blocks
+    rest = (tiles - alone) * steps
+    each = ceil_div(rest, blocks)
+    return None if tiles % blocks == 0 or each < LEAST else (blocks, alone, each, rest)
 
 
 def share(depth: int, team: int) -> int:
@@ -58,7 +80,8 @@ class TileProgram(SplitMatmul):
 
     ``turns=1``: the second warpgroup multiplies a stage behind the first, so that one multiplies while the
     other changes and stores its sums. Deep products lose by it; what an engine gains where something is
-    fused is in ``short``, and others take it where a configuration names it."""
+    fused is in ``short``, and others take it where a configuration names it. ``stream=1``: stream-K, where a
+    configuration names it."""
     knobs = KNOBS
     short: ClassVar[int] = 0                     # steps until which turns pay where something is fused
     unit = DEPTH
@@ -84,6 +107,10 @@ class TileProgram(SplitMatmul):
             yield f"needs sm_90 itself (wgmma); device is sm_{dev.sm}"
         yield from no_variant(p, source, *p.op.reads)
 
+    def may_stream(self, p) -> bool:
+        """Its kernel knows stream-K."""
+        return True
+
     def boxes(self, p) -> TensorMap | None:
         """The map of the output, where TMA can store it."""
         (lead, g), tail = self.matrices(p), self.tail(p)
@@ -102,20 +129,36 @@ class TileProgram(SplitMatmul):
         """(blocks of the whole depth, its estimated microseconds in so many parts of so deep)."""
         t = TILES[tile]
         blocks = ceil_div(g.m, t.m) * ceil_div(g.n, t.n) * g.count
-        moved = self.moved_bytes(p, g) / (0.74 * dev.bandwidth_gbs) * 1e-3
-        math = t.m * t.n * DEPTH / (2048 * t.share * POWER)
-        step = max(math, (t.m + t.n) * 2 * LINE / INTAKE)
+        step = self._step(t)
 
         def estimate(splits, depth, team=1):
             waves = ceil_div(blocks * splits * team, max(int(dev.sms * AT_ONCE[team]), 1))
             tail = TAIL + t.m * t.n * TAIL_OF
             if team > 1:                                     # blocks stay for one tile
                 tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * 4 / NEIGHBOUR)
-            busy = (waves * (ceil_div(max(depth, 1), DEPTH) * step + t.m * t.n / 64) + tail) / dev.clock_mhz
+            busy = waves * (ceil_div(max(depth, 1), DEPTH) * step + t.m * t.n / 64) + tail
             moving = 8 * splits * g.count * g.m * g.n / dev.bandwidth_gbs * 1e-3     # to memory and back
             added = SUM_US + moving * (1 / SUM_SHARE - 1) if splits > 1 else 0.0
-            return (busy ** 2.8 + moved ** 2.8) ** (1 / 2.8) + added             # more where they are near
+            return self._together(p, g, dev, busy) + added
         return blocks, estimate
+
+    @staticmethod
+    def _step(t: Tile) -> float:
+        """Clocks of a step of a block: of its arithmetic, or of its operands' way in."""
+        return max(t.m * t.n * DEPTH / (2048 * t.share * POWER), (t.m + t.n) * 2 * LINE / INTAKE)
+
+    def _together(self, p, g, dev, clocks: float) -> float:
+        """Microseconds of blocks that are busy for so long, while memory is; more where the two are near."""
+        moved = self.moved_bytes(p, g) / (0.74 * dev.bandwidth_gbs) * 1e-3
+        return ((clocks / dev.clock_mhz) ** 2.8 + moved ** 2.8) ** (1 / 2.8)
+
+    def _stream_us(self, p, g, dev, tile, blocks, alone, each, rest) -> float:
+        """Estimated microseconds of stream-K: sums of others come from the L2 cache."""
+        t, steps = TILES[tile], ceil_div(g.k, DEPTH)
+        whole = alone // blocks * (steps * self._step(t) + t.m * t.n / 64)
+        pieces = ceil_div(steps, each) + 1
+        tail = TAIL + t.m * t.n * TAIL_OF + t.m * t.n * (1 / 64 + 4 * (pieces - 1) / NEIGHBOUR)
+        return self._together(p, g, dev, whole + each * self._step(t) + tail) + COOPERATIVE_US
 
     def configs(self, p, dev):
         g, outs = self.matrices(p)[1], ("rows",) if self.boxes(p) is None else ("boxes", "rows")
@@ -125,10 +168,12 @@ class TileProgram(SplitMatmul):
                   for tile in TILES for team in TEAMS[1:] if team <= dev.sms and share(g.k, team)]
         turns = [Config(tile=tile, splits=1, out=out, team=1, turns=1)
                  for out in outs for tile in TILES if kernels.has(self.kernel(p, tile) + IN_TURN)]
+        streams = [Config(tile=tile, splits=1, out=out, team=1, stream=1)
+                   for out in outs for tile in TILES if self.may_stream(p) and self._stream(p, dev, tile)]
         best = min((alone[0], *shared), key=lambda config: self.cut(p, dev, config).us)
         turned = Config(tile=best.tile, splits=best.splits, out=best.out, team=best.team, turns=1)
         best = turned if turned in turns and self.pays_in_turn(p, turned) else best
-        return first_then(best, [*alone, *shared, *turns])
+        return first_then(best, [*alone, *shared, *turns, *streams])
 
     def pays_in_turn(self, p, config) -> bool:
         return (self.tail(p) is not None and config.out == "boxes"
@@ -142,10 +187,20 @@ class TileProgram(SplitMatmul):
 
     def cut(self, p, dev, config):
         team, g = config.get("team", 1), self.matrices(p)[1]
+        if config.get("stream"):
+            found = self._stream(p, dev, config.tile)
+            return Stream(self._stream_us(p, g, dev, config.tile, *found), config.tile, 1,
+                          ceil_div(g.k, DEPTH) * DEPTH, *found)
         each = share(g.k, team)
         if team == 1 or not each:
             return super().cut(p, dev, config)
         return TeamCut(self.work(p, g, dev, config.tile)[1](1, each, team), config.tile, 1, each, team)
+
+    def _stream(self, p, dev, tile):
+        """Of the tiles of a match."""
+        g, t = self.matrices(p)[1], TILES[tile]
+        tiles = ceil_div(g.m, t.m) * ceil_div(g.n, t.n) * g.count
+        return stream(tiles, ceil_div(g.k, DEPTH), dev.sms) if tiles and g.k else None
 
     # ---- Launches ----
 
@@ -160,14 +215,20 @@ class TileProgram(SplitMatmul):
         """The kernel, in blocks that stay."""
         g, chosen, tile = self.matrices(p)[1], self.cut(p, dev, config), TILES[config.tile]
         team = getattr(chosen, "team", 1)
-        args = dict(args, parts=args.get("parts") or parts(p, g, "f32", chosen), split_k=chosen.each,
-                    splits=chosen.splits, team=team, band=tile.band)
         tiles = ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
+        args = dict(args, parts=args.get("parts") or parts(p, g, "f32", chosen), split_k=chosen.each,
+                    splits=chosen.splits, team=team, share=0, alone=tiles, rest=0, band=tile.band)
+        if isinstance(chosen, Stream):
+            args |= dict(parts=p.scratch(chosen.blocks * tile.m * tile.n * 4), share=chosen.share,
+                         alone=chosen.alone, rest=chosen.rest)
+            return Launch(self.kernel(p, config.tile), args, dict(blocks=chosen.blocks))
         kernel = self.kernel(p, config.tile) + (IN_TURN if config.get("turns") else "")
         return Launch(kernel, args, dict(blocks=tiles * team if team > 1 else min(tiles, dev.sms)))
 
     def summed(self, p, product: Launch, out: str) -> list:
         """A product and the ordered sum of its splits; ``out``: its output."""
+        if product.args["share"]:                # its blocks add what they have
+            return [replace(product, fuse=fusion.at("epilogue", self.tail(p)))]
         return with_sum(self.matrices(p)[1], product, f"matmul_sum_{p.operands[p.op.reads[0]].dtype}",
                         product.args["splits"], fusion.at("epilogue", self.tail(p)), out)
 

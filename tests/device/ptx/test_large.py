@@ -85,7 +85,7 @@ def takers(line):
                 config = whole(engine.configs(match, DEVICE.facts))
                 steps = engine.plan(match, DEVICE.facts, config)
                 launched = [kernels.get(s.kernel) for s in steps if isinstance(s, Launch)]
-                if len(launched) < MANY and not any(k.row.get("cooperative") for k in launched):
+                if len(launched) < MANY and not any(k.row.get("cooperative") is True for k in launched):
                     found[engine.name] = problem, count, engine, config, [k.source for k in launched]
     return found
 

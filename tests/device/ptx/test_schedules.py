@@ -34,7 +34,7 @@ def test_nothing_is_reported(number, name):
     """And the bits are the same where the engine says that they are."""
     device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     # blocks that wait for each other run at once: four are enough
-    facts = replace(device.facts, sms=4) if kernels.get(name).row.get("cooperative") else device.facts
+    facts = replace(device.facts, sms=4) if kernels.get(name).row.get("cooperative") is True else device.facts
     trial = Trial(least(debug.cases(name, facts)), device, facts=facts)
     seeds = {(EACH * number + i) % SCHEDULES for i in range(EACH)}
     assert len(bits_of(trial, device, seeds)) == 1 or "deterministic" not in trial.case.engine.notes

@@ -1,0 +1,128 @@
+// Which products the blocks of the tile program make, one tile after the other.
+//
+//   Depth         parts of a depth: a block has one of each tile; a cluster shares one
+//   Stream        the same, or stream-K: every block has as many steps
+//   StreamSums    what a block has of the tiles of others, and what it adds of theirs
+//
+// Parts::Walk<Order> goes through them: while (walk.more()) … walk.tile, walk.begin, walk.steps.
+#pragma once
+#include "lib/grid.cuh"
+#include "tile/wgmma.cuh"
+
+namespace cydnn {
+
+// Tiles that a block takes one after the other: the next one, where its products begin and how many steps.
+template <class Order, class Parts> struct WholeTiles {
+    const Order& order;
+    const Parts& parts;
+    unsigned next;
+    TileAt tile = {};
+    int begin = 0, steps = 0;
+
+    DEVICE WholeTiles(const Order& order, const Parts& parts)
+        : order(order), parts(parts), next(parts.first()) {}
+    DEVICE bool more() {
+        if (next >= order.count()) return false;
+        tile = order[next], begin = parts.begin(tile), steps = parts.steps(tile), next += gridDim.x;
+        return true;
+    }
+};
+
+// Parts of `each` of a depth. The blocks of a cluster, `team` of them, have parts that follow each other, of
+// the same tile; then a block takes one tile.
+struct Depth {
+    static constexpr bool may_be_empty = false, may_stream = false;
+    template <class Order> using Walk = WholeTiles<Order, Depth>;
+    int whole, each, team;
+    DEVICE int first() const { return blockIdx.x / team; }
+    DEVICE int rank() const { return blockIdx.x % team; }
+    DEVICE int begin(const TileAt& tile) const { return (tile.split * team + rank()) * each; }
+    DEVICE int steps(const TileAt& tile) const {
+        const int end = min(i64(begin(tile)) + each, i64(whole));
+        return (end - begin(tile) + 63) / 64;
+    }
+};
+
+// The same; or stream-K: blocks take `alone` tiles as a whole, and have `share` each of the `rest` steps of
+// the others, one tile's behind the other's. Who has the first steps of a tile adds what others have of it,
+// in their order. A block has a part of at most one tile that another began: it lies in `sums`, by blocks.
+struct Stream : Depth {
+    static constexpr bool may_stream = true;
+    template <class Order> struct Walk;
+    float* sums;
+    int share, alone, rest;
+    DEVICE int all() const { return (whole + 63) / 64; }     // steps of a tile
+    DEVICE bool is_part(int steps) const { return share && steps < all(); }
+};
+
+// `share` 0, and in turn: parts alone.
+template <class Tile>
+DEVICE auto tile_parts(const Depth& depth, float* sums, int share, int alone, int rest) {
+    if constexpr (Tile::in_turn) return depth;
+    else return Stream{depth, sums, share, alone, rest};
+}
+
+template <class Order> struct Stream::Walk {
+    const Order& order;
+    const Stream& parts;
+    int at;                                      // ~ the next tile; then of the steps of all the others
+    TileAt tile = {};
+    int begin = 0, steps = 0;
+
+    DEVICE Walk(const Order& order, const Stream& parts) : order(order), parts(parts), at(~parts.first()) {}
+    DEVICE bool more() {
+        if (at < 0) {
+            if (~at < parts.alone) {
+                tile = order[~at], begin = parts.begin(tile), steps = parts.steps(tile), at -= gridDim.x;
+                return true;
+            }
+            at = anew(blockIdx.x) * parts.share;
+        }
+        const int each = parts.all(), left = min((anew(blockIdx.x) + 1) * parts.share, parts.rest) - at;
+        if (left <= 0) return false;
+        tile = order[parts.alone + at / each], begin = at % each;
+        steps = min(each - begin, left), at += steps, begin *= 64;
+        return true;
+    }
+    // Behind the first steps of a tile: how many blocks have the others.
+    DEVICE int later() const {
+        return (parts.all() - steps + parts.share - 1) / parts.share;
+    }
+};
+
+// A warpgroup's part of a tile that belongs to another block, and what others have of its own.
+template <class Tile> struct StreamSums {
+    bool has_told = false;
+    unsigned told;
+
+    static DEVICE float4* lies(float* sums, int block) {
+        return reinterpret_cast<float4*>(sums + i64(block) * Tile::m * Tile::n) + threadIdx.x - 128;
+    }
+    DEVICE void keep(const float (&d)[Tile::sums], float* sums) {
+        float4* to = lies(sums, blockIdx.x);
+        UNROLL for (int i = 0; i < Tile::sums; i += 4)
+            to[i / 4 * 256] = make_float4(d[i], d[i + 1], d[i + 2], d[i + 3]);
+    }
+    // Once in a block: what it keeps lies there.
+    DEVICE void tell() {
+        if (has_told) return;
+        asm volatile("bar.sync 3, 256;" ::: "memory");
+        if (threadIdx.x == 128) told = grid_tell();
+        has_told = true;
+    }
+    // Of the `count` blocks behind this one.
+    DEVICE void add(float (&d)[Tile::sums], float* sums, int count) {
+        if (threadIdx.x == 128) grid_hear(told);
+        asm volatile("bar.sync 3, 256;" ::: "memory");
+        NO_UNROLL for (int b = 1; b <= count; ++b) {
+            const float4* from = lies(sums, blockIdx.x + b);
+            UNROLL for (int i = 0; i < Tile::sums; i += 4) {
+                const float4 v = from[i / 4 * 256];
+                d[i] += v.x, d[i + 1] += v.y, d[i + 2] += v.z, d[i + 3] += v.w;
+                if (i % 32 == 28) asm volatile("" ::: "memory");         // no more of them on their way
+            }
+        }
+    }
+};
+
+}  // namespace cydnn

@@ -1,0 +1,117 @@
+"""Stream-K of Hopper's tile program: blocks have equal shares of the steps, and tiles that several have begun
+are added by the one that has their first steps, in order."""
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from cydnn import bench, kernels, plan
+from cydnn.engines import BY_INDEX
+from cydnn.engines.matmul.blocks import FUSED, LEAST, PIECES, ROWS, stream
+from cydnn.heuristics import parse
+from cydnn.kernels.expressions import ceil_div
+from cydnn.ops import Problem
+from cydnn.status import NotSupported
+from support import alone, graphs, hopper, share
+from support.fused import differences, graph_of
+from support.matrix import blended, plain
+
+# one tile; tiles that are not whole; some that blocks take alone; matrices; groups; rows across
+LINES = {"one": (189, "matmul 64x320 320x128 f16"),
+         "several": (189, "matmul a=150x448:f16 b=448x248:f16@1,448 c=150x248:f16"),
+         "alone": (189, "matmul 330x192 192x136 bf16"),
+         "matrices": (189, "matmul a=3x104x200:f16@20800,1,104 b=3x200x136:f16 c=3x104x136:f16"),
+         "copies": (187, "matmul 129x131 131x133 bf16"),
+         "fprop": (117, "conv_fprop n2c64h9w13 k120r3s3 pad1 f16 nhwc"),
+         "groups": (117, "conv_fprop n1c128h9w10 k80r2s3 groups=2 pad1 bf16 nhwc"),
+         "dgrad": (137, "conv_dgrad n2c72h9w13 k64r3s3 pad1 bf16 nhwc"),
+         "wgrad": (157, "conv_wgrad n3c64h9w13 k104r3s2 pad1 f16 nhwc")}
+
+
+def configs(index, problem, machine):
+    found = BY_INDEX[index].configs(alone.match(problem), machine.facts)
+    return [c for c in found if c.get("stream")]
+
+
+@pytest.mark.share(9)
+@pytest.mark.parametrize("draw", range(4))
+@pytest.mark.parametrize("name", LINES)
+def test_values(name, draw):
+    """The exact sums on a few SMs, under a drawn schedule, where others write too early or late."""
+    index, line = LINES[name]
+    problem, rng = Problem.parse(line), random.Random(f"{name} {draw}")
+    few = [hopper.device(sms) for sms in (3, 4, 5)]
+    machine, config = rng.choice([(m, c) for m in few for c in configs(index, problem, m)])
+    machine.seed = rng.choice([None, rng.randrange(100)])
+    hopper.check(BY_INDEX[index], problem, config, rng.choice([plain, blended]), machine)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("keeps", ["", "sum", "mask"], ids=["one output", "two outputs", "mask"])
+@pytest.mark.parametrize("index, line", [(117, "conv_fprop n1c8h13w24 k264r3s3 pad1 bf16 nhwc"),
+                                         (189, "matmul a=200x456 b=456x320 c=200x320 f16")])
+def test_what_is_fused_works_on_all_of_a_sum(index, line, keeps):
+    assert not differences(hopper.device(3), BY_INDEX[index], graph_of(Problem.parse(line), keeps),
+                           lambda c: c.get("stream"), ROWS if keeps else FUSED, "")
+
+
+def test_schedules_do_not_change_bits():
+    """Who comes first does not matter: parts are added in the order of the depth."""
+    problem, bits = Problem.parse("matmul 64x704 704x128 f16"), set()
+    for seed in (None, 1, 2, 3):
+        machine = hopper.device(4)
+        machine.seed = seed
+        config, = [c for c in configs(189, problem, machine) if c.tile == "64x128" and c.out == "boxes"]
+        bits.add(bits_of(problem, config, machine))
+    assert len(bits) == 1
+
+
+def bits_of(problem, config, machine) -> bytes:
+    """What a product of real numbers becomes."""
+    whole, rng = bench.graph_of(problem), np.random.default_rng(5)
+    values = {whole.nodes[0].operands[n]: rng.normal(size=problem.operands[n].dims) for n in "ab"}
+    choice = parse(f"part 0: 189 {config}", whole, machine.facts)
+    return graphs.execute(plan.made(choice, machine), values)[whole.nodes[0].operands["c"]].tobytes()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_step_has_one_block(seed):
+    """Shares follow each other through all steps of the tiles that no block takes alone."""
+    rng = random.Random(seed)
+    tiles, steps, sms = rng.randint(1, 700), rng.randint(1, 90), rng.choice([3, 64, 132])
+    found = stream(tiles, steps, sms)
+    if found is None:
+        blocks = min(sms, PIECES * tiles)
+        assert tiles % blocks == 0 or (tiles - max(tiles // blocks - 1, 0) * blocks) * steps <= blocks
+        return
+    blocks, alone_, each, rest = found
+    assert blocks <= min(sms, PIECES * tiles) and alone_ % blocks == 0 and each >= LEAST
+    assert rest == (tiles - alone_) * steps and each * (blocks - 1) < rest + blocks <= (each + 1) * blocks
+    of_tile = ceil_div(steps, each) + 1
+    assert of_tile <= PIECES + 2, "few blocks to a tile"
+
+
+def test_what_the_kernel_refuses():
+    """Steps that nobody takes, or two blocks."""
+    problem, machine = Problem.parse(LINES["several"][1]), hopper.device(4)
+    match, engine = alone.match(problem), BY_INDEX[189]
+    config = configs(189, problem, machine)[0]
+    launch, = engine.plan(match, machine.facts, config)
+    kernel = kernels.get(launch.kernel)
+    assert kernel.pack(launch.args, **launch.extra).attributes.cooperative
+    for change in (dict(share=launch.args["share"] - 1), dict(alone=1), dict(rest=launch.args["rest"] - 1),
+                   dict(share=0), dict(splits=2), dict(parts=None)):
+        with pytest.raises(NotSupported, match=f"{launch.kernel}: needs"):
+            kernel.pack({**launch.args, **change}, **launch.extra)
+
+
+def test_where_blocks_have_equal_work_there_is_none():
+    machine = hopper.device(4)
+    for line in ("matmul 256x640 640x128 f16", "matmul 512x64 64x128 f16"):
+        assert not [c for c in configs(189, Problem.parse(line), machine) if c.tile == "64x128"]
+    strided = Problem.parse("conv_dgrad n2c64h18w26 k64r3s3 stride2 pad1 bf16 nhwc")
+    assert not configs(137, strided, machine)
+    padded = Problem.parse("conv_wgrad n3c40h9w13 k104r3s2 pad1 f16 nhwc")
+    assert not configs(157, padded, machine)
