@@ -16,17 +16,20 @@ ENOUGH = 10_000                                  # calls that draw every public 
 @pytest.mark.drawn
 def test_hostile_calls():
     """CYDNN_CALLS calls, drawn by CYDNN_SEED: no crash, no hang, no foreign exception, nothing in silence."""
-    calls = int(os.environ.get("CYDNN_CALLS", ENOUGH))
-    found = run.attack(calls, int(os.environ["CYDNN_SEED"]))
+    calls, seed = int(os.environ.get("CYDNN_CALLS", ENOUGH)), int(os.environ["CYDNN_SEED"])
+    found = run.attack(calls, seed)
     print(found.table())
     assert not found.findings, found.table()
     assert found.counts.total() >= calls and found.counts.keys() == APIS
     assert min(found.counts.values()) > calls // 50
     files, refused = (sum(row[i] for row in found.files.values()) for i in (0, 1))
     assert files == found.counts["files"] > refused > files // 2
-    if calls >= ENOUGH:
-        missing = {*entries.NAMES.values(), *entries.VERBS} - found.drawn.keys()
-        assert not missing, f"never drawn: {sorted(missing)}"
+    missing = {*entries.NAMES.values(), *entries.VERBS} - found.drawn.keys()
+    for more in range(seed + 1, seed + 4) if calls >= ENOUGH and missing else ():
+        found = run.attack(calls, more)          # one of hundreds may wait for another round
+        assert not found.findings, found.table()
+        missing -= found.drawn.keys()
+    assert calls < ENOUGH or not missing, f"never drawn: {sorted(missing)}"
 
 
 def test_entry_points_are_those_of_the_library():

@@ -198,8 +198,9 @@ def test_a_whole_program_stands_for_the_kernel_s_store():
     assert without_stores(lost + "$L__BB0_2:\n" + lost) == "$L__BB0_2:\n" + lost
 
 
-# sums of splits, whose code stands between
-PARTS = dict.fromkeys(("matmul/matmul_wgmma.cu", "conv/conv_wgmma.cu"), r"st\.global(\.v4)?\.f32")
+# parts of sums, whose code stands between
+PARTS = dict.fromkeys(("matmul/matmul_wgmma.cu", "matmul/matmul_thin.cu", "conv/conv_wgmma.cu",
+                       "conv/conv_wgrad_wgmma.cu"), r"st\.global(\.v4)?\.f32")
 
 
 def test_kernels_store_right_behind_their_epilogues():

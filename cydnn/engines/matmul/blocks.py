@@ -173,7 +173,7 @@ class TileProgram(SplitMatmul):
         best = min((alone[0], *shared), key=lambda config: self.cut(p, dev, config).us)
         turned = Config(tile=best.tile, splits=best.splits, out=best.out, team=best.team, turns=1)
         best = turned if turned in turns and self.pays_in_turn(p, turned) else best
-        return first_then(best, [*alone, *shared, *turns, *streams])
+        return first_then(best, [*alone, *shared, *streams, *turns])
 
     def pays_in_turn(self, p, config) -> bool:
         return (self.tail(p) is not None and config.out == "boxes"

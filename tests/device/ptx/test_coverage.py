@@ -139,7 +139,8 @@ WHOLE_TILES = {
         f"conv_{'fprop' if W_MAJOR == 'bk' else 'dgrad'} n1c{8 if W_MAJOR == 'bk' else TILE_N}h9w16 "
         f"k{TILE_N if W_MAJOR == 'bk' else 8}r1s1 {T} nhwc",
     "conv/conv_wgrad_wgmma.cu": lambda T, TILE_M, TILE_N, **_:
-        f"conv_wgrad n1c{TILE_N}h5w5 k{TILE_M + 8}r1s1 {T} nhwc"}
+        f"conv_wgrad n1c{TILE_N}h5w5 k{TILE_M + 8}r1s1 {T} nhwc",
+    "conv/conv_first.cu": lambda T, **_: f"conv_fprop n2c3h18w37 k72r7s7 pad3 stride2 {T} nhwc"}
 
 
 def behind(device, name) -> list[str]:
@@ -147,11 +148,14 @@ def behind(device, name) -> list[str]:
     kernel = kernels.get(name)
     if "pairs" not in kernel.marks:
         return []
-    line, tile = WHOLE_TILES[kernel.source](**kernel.axes), "{TILE_M}x{TILE_N}".format_map(kernel.axes)
+    line = WHOLE_TILES[kernel.source](**kernel.axes)
+    config = dict(out="pairs")                               # of first layers
+    if "TILE_M" in kernel.axes:
+        config = dict(tile="{TILE_M}x{TILE_N}".format_map(kernel.axes), out="boxes", splits=1, team=1,
+                      turns=1 if name.endswith("_turns") else None, stream=None)
     return fused.differences(
         device, cases(name, device.facts)[0].engine, fused.graph_of(Problem.parse(line)),
-        lambda c: (c.tile, c.out, c.splits, c.team) == (tile, "boxes", 1, 1)
-        and bool(c.get("turns")) == name.endswith("_turns"), FUSED, name)
+        lambda c: all(c.get(knob) == value for knob, value in config.items()), FUSED, name)
 
 
 def as_they_are(name, facts) -> list:
