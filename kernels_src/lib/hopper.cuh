@@ -145,9 +145,10 @@ template <int Left, int Count> DEVICE void wgmma_wait(float (&d)[Count]) {
 // PTX ISA §wgmma.mma_async
 template <class Elem, int N> struct Wgmma;
 
+#define CYDNN_NAMES_8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define CYDNN_NAMES_16 CYDNN_NAMES_8 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define CYDNN_NAMES_32                                                                     \
-    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"                               \
-    "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+    CYDNN_NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define CYDNN_NAMES_64                                                                     \
     CYDNN_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"     \
     "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
@@ -159,7 +160,8 @@ template <class Elem, int N> struct Wgmma;
 #define CYDNN_SUMS_8(I)                                                                    \
     "+f"(d[I]), "+f"(d[I + 1]), "+f"(d[I + 2]), "+f"(d[I + 3]), "+f"(d[I + 4]),            \
         "+f"(d[I + 5]), "+f"(d[I + 6]), "+f"(d[I + 7])
-#define CYDNN_SUMS_32(I) CYDNN_SUMS_8(I), CYDNN_SUMS_8(I + 8), CYDNN_SUMS_8(I + 16), CYDNN_SUMS_8(I + 24)
+#define CYDNN_SUMS_16(I) CYDNN_SUMS_8(I), CYDNN_SUMS_8(I + 8)
+#define CYDNN_SUMS_32(I) CYDNN_SUMS_16(I), CYDNN_SUMS_16(I + 16)
 #define CYDNN_SUMS_64(I) CYDNN_SUMS_32(I), CYDNN_SUMS_32(I + 32)
 #define CYDNN_SUMS_128(I) CYDNN_SUMS_64(I), CYDNN_SUMS_64(I + 64)
 #define CYDNN_WGMMA(ELEM, N, SUMS, A, B, KEEP, TRANS_A, TRANS_B)                           \
@@ -175,6 +177,8 @@ template <class Elem, int N> struct Wgmma;
         }                                                                                  \
     };
 #define CYDNN_WGMMA_OF(ELEM)                                                               \
+    CYDNN_WGMMA(ELEM, 16, 8, "%8", "%9", "%10", "%11", "%12")                              \
+    CYDNN_WGMMA(ELEM, 32, 16, "%16", "%17", "%18", "%19", "%20")                           \
     CYDNN_WGMMA(ELEM, 64, 32, "%32", "%33", "%34", "%35", "%36")                           \
     CYDNN_WGMMA(ELEM, 128, 64, "%64", "%65", "%66", "%67", "%68")                          \
     CYDNN_WGMMA(ELEM, 256, 128, "%128", "%129", "%130", "%131", "%132")

@@ -54,46 +54,13 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
 // a batch dim are one. Parts as in matmul_simt. c_form: 0 elements, 1 rows are whole vectors of 8, 2 they
 // are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1. _turns: in
 // turn, as tile/wgmma.cuh has it; the depth is whole then.
-#include "matmul/batch.cuh"
-#include "tile/wgmma_blocks.cuh"
+#include "matmul/matrices.cuh"
 
 namespace cydnn {
 struct ak { static constexpr bool k_major = true; };
 struct am { static constexpr bool k_major = false; };
 using bk = ak;
 using bn = am;
-
-template <class Tile, class A, class B> struct Matrices {
-    const CUtensorMap &a, &b;
-    const Array<int, 3>&a_moves, &b_moves;
-    const Array<FastDiv, BATCH_DIMS>& batch;
-    const BatchSteps& c_batch;
-    int row = 0, col = 0, depth = 0, at_a[3] = {}, at_b[3] = {};
-
-    DEVICE void ahead() const { tensor_ahead(a), tensor_ahead(b); }
-    DEVICE void box(unsigned matrix, int (&at)[3]) const {
-        unsigned digit;
-        matrix = batch[0].divmod(matrix, digit), at[0] = digit;
-        at[2] = batch[1].divmod(matrix, digit), at[1] = digit;
-    }
-    DEVICE i64 offset(unsigned matrix) const {
-        i64 unused, same, off;
-        batch_offsets(matrix, batch, c_batch, c_batch, c_batch, unused, same, off);
-        return off;
-    }
-    DEVICE int column(unsigned) const { return 0; }
-    DEVICE void begin(const TileAt& tile, int first) {
-        int at[3];
-        box(tile.matrix, at);
-        UNROLL for (int d = 0; d < 3; ++d) at_a[d] = at[d] * a_moves[d], at_b[d] = at[d] * b_moves[d];
-        row = tile.row, col = tile.col, depth = first;
-    }
-    DEVICE void load(unsigned char* stage, uint64_t* full) {
-        A::load(stage, a, depth, row, at_a, full);
-        B::load(stage + Tile::a_bytes, b, depth, col, at_b, full);
-        depth += 64;
-    }
-};
 }  // namespace cydnn
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(

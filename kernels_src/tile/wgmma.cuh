@@ -1,7 +1,7 @@
 // The tile program of Hopper (sm_90a): a block of three warpgroups. The first brings stages of both
 // operands to shared memory by TMA, the other two multiply them by wgmma.
 //
-//   WgmmaTile<M, N>             sizes: M x N sums, a step has 64 of the depth
+//   WgmmaTile<M, N>             sizes: M x N sums, a step has 64 of the depth; Lines: rows of B in a stage
 //   WgmmaPanel<Rows, KMajor>    how an operand lies in a stage: its loads and its descriptors
 //   WgmmaRing<Tile>             the stages and their barriers; each role keeps one, and goes round with it
 //   wgmma_produce, wgmma_sums   the two roles for one tile
@@ -23,11 +23,11 @@ namespace cydnn {
 constexpr int PART = 8192, SLICE = 16384;        // bytes: 64 rows of an operand; a warpgroup's way out
 
 // Of m the warpgroups have 64 each; where there are only 64, each has half of n.
-template <int M, int N, bool InTurn = false> struct WgmmaTile {
+template <int M, int N, bool InTurn = false, int Lines = N> struct WgmmaTile {
     static constexpr bool in_turn = InTurn;
     static constexpr int m = M, n = N, k = 64, threads = 384, groups_m = M / 64;
     static constexpr int group_n = groups_m == 2 ? N : N / 2, sums = group_n / 2;
-    static constexpr int a_bytes = M * 128, stage_bytes = (M + N) * 128;
+    static constexpr int a_bytes = M * 128, stage_bytes = (M + Lines) * 128;
     static constexpr int spare = 1024 + 2 * SLICE + 256;                 // alignment, way out, barriers
     static constexpr int stages = (227 * 1024 - spare) / stage_bytes;
     static_assert((M == 64 || M == 128) && stages * (InTurn ? 24 : 16) <= 256 && stages >= 4);

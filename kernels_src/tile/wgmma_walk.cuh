@@ -92,6 +92,7 @@ template <class Order> struct Stream::Walk {
 
 // A warpgroup's part of a tile that belongs to another block, and what others have of its own.
 template <class Tile> struct StreamSums {
+    static constexpr int at_once = Tile::sums < 32 ? 32 / Tile::sums : 1;
     bool has_told = false;
     unsigned told;
 
@@ -110,11 +111,11 @@ template <class Tile> struct StreamSums {
         if (threadIdx.x == 128) told = grid_tell();
         has_told = true;
     }
-    // Of the `count` blocks behind this one.
+    // Of the `count` blocks behind this one; those of a few sums come several at once.
     DEVICE void add(float (&d)[Tile::sums], float* sums, int count) {
         if (threadIdx.x == 128) grid_hear(told);
         asm volatile("bar.sync 3, 256;" ::: "memory");
-        NO_UNROLL for (int b = 1; b <= count; ++b) {
+        _Pragma("unroll at_once") for (int b = 1; b <= count; ++b) {
             const float4* from = lies(sums, blockIdx.x + b);
             UNROLL for (int i = 0; i < Tile::sums; i += 4) {
                 const float4 v = from[i / 4 * 256];

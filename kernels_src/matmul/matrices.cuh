@@ -1,0 +1,40 @@
+// What the tile program reads of a batched matrix product: the Source of tile/wgmma_blocks.cuh.
+#pragma once
+#include "matmul/batch.cuh"
+#include "tile/wgmma_blocks.cuh"
+
+namespace cydnn {
+
+template <class Tile, class A, class B> struct Matrices {
+    const CUtensorMap &a, &b;
+    const Array<int, 3>&a_moves, &b_moves;
+    const Array<FastDiv, BATCH_DIMS>& batch;
+    const BatchSteps& c_batch;
+    int row = 0, col = 0, depth = 0, at_a[3] = {}, at_b[3] = {};
+
+    DEVICE void ahead() const { tensor_ahead(a), tensor_ahead(b); }
+    DEVICE void box(unsigned matrix, int (&at)[3]) const {
+        unsigned digit;
+        matrix = batch[0].divmod(matrix, digit), at[0] = digit;
+        at[2] = batch[1].divmod(matrix, digit), at[1] = digit;
+    }
+    DEVICE i64 offset(unsigned matrix) const {
+        i64 unused, same, off;
+        batch_offsets(matrix, batch, c_batch, c_batch, c_batch, unused, same, off);
+        return off;
+    }
+    DEVICE int column(unsigned) const { return 0; }
+    DEVICE void begin(const TileAt& tile, int first) {
+        int at[3];
+        box(tile.matrix, at);
+        UNROLL for (int d = 0; d < 3; ++d) at_a[d] = at[d] * a_moves[d], at_b[d] = at[d] * b_moves[d];
+        row = tile.row, col = tile.col, depth = first;
+    }
+    DEVICE void load(unsigned char* stage, uint64_t* full) {
+        A::load(stage, a, depth, row, at_a, full);
+        B::load(stage + Tile::a_bytes, b, depth, col, at_b, full);
+        depth += 64;
+    }
+};
+
+}  // namespace cydnn
