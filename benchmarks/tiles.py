@@ -52,7 +52,7 @@ class Candidate:
 
 def way(config) -> tuple:
     """How the sums are made and leave."""
-    return config.get("out"), config.get("turns")
+    return tuple(config.get(knob) for knob in ("out", "turns", "stream", "pieces"))
 
 
 def distinct(engine, match, facts) -> dict:
@@ -61,7 +61,7 @@ def distinct(engine, match, facts) -> dict:
     seen = {}
     for config in engine.configs(match, facts):
         cut = engine.cut(match, facts, config)
-        seen.setdefault((config.tile, cut.splits, getattr(cut, "team", 1), *way(config)), config)
+        seen.setdefault((config.get("tile"), cut.splits, getattr(cut, "team", 1), *way(config)), config)
     found = {config: engine.cost(match, facts, config) for config in seen.values()}
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
@@ -76,13 +76,13 @@ def candidates(problem, facts, chosen, most: int, bands=()) -> list:
         if isinstance(engine, TileProgram) and engine.accepts(match, facts):
             every, tiles, ways = distinct(engine, match, facts), {}, {}
             for config in every:
-                tiles.setdefault(config.tile, config)
-                ways.setdefault((config.tile, config.get("team"), *way(config)), config)
+                tiles.setdefault(config.get("tile"), config)
+                ways.setdefault((config.get("tile"), config.get("team"), *way(config)), config)
             near = [c for c, us in every.items() if us < 2 * min(every.values())]
             some = list(dict.fromkeys([*tiles.values(), *ways.values(), *near]))[:most or None]
             found += [Candidate(engine, config, every[config]) for config in some]
             cheapest = next(iter(every.items()))
-            found += [Candidate(engine, *cheapest, band) for band in bands]
+            found += [Candidate(engine, *cheapest, band) for band in bands if cheapest[0].get("tile")]
     beside, least = BESIDE[problem.op.name], min(c.model_us for c in found)
     others = [e for e in engines_for(problem.op) if e.index >= 100 and not isinstance(e, TileProgram)]
     for engine in sorted(others, key=lambda e: e.index == beside):

@@ -77,6 +77,7 @@ from .matmul.any import MatmulAny
 from .matmul.mma import MatmulMma
 from .matmul.simt import MatmulSimt
 from .matmul.small import MatmulSmall
+from .matmul.thin import MatmulThin
 from .matmul.wgmma import MatmulWgmma
 from .matmul.wgmma_repack import MatmulWgmmaRepack
 from .norm.batch_norm_bwd_columns import BatchNormBwdColumns
@@ -158,7 +159,7 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack,
     ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
-    MatmulSmall, MatmulWgmma, MatmulWgmmaRepack, MatmulMma, MatmulSimt, MatmulAny,
+    MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaRepack, MatmulMma, MatmulSimt, MatmulAny,
     # softmax: 210 to 229
     SoftmaxFwdBlock, SoftmaxFwdCluster, SoftmaxFwdColumns, SoftmaxFwdGeneric, SoftmaxFwdGrid,
     SoftmaxFwdPacked, SoftmaxFwdSplit, SoftmaxFwdStrided, SoftmaxFwdWarp, SoftmaxBwdBlock, SoftmaxBwdCluster,

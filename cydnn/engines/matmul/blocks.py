@@ -59,10 +59,11 @@ class Stream(Cut):
     rest: int = 0
 
 
-def stream(tiles: int, steps: int, sms: int) -> tuple | None:
-    """(blocks, tiles that they take alone, steps of each, steps of all); a whole round of the tiles is shared
-    with those that are left over. None where blocks have equal work anyway, or too little of it."""
-    blocks = min(sms, PIECES * tiles)
+def stream(tiles: int, steps: int, sms: int, pieces: int = PIECES) -> tuple | None:
+    """(blocks, tiles that they take alone, steps of each, steps of all), of up to ``pieces`` blocks a tile; a
+    whole round of the tiles is shared with those that are left over. None where blocks have equal work
+    anyway, or too little of it."""
+    blocks = min(sms, pieces * tiles)
     alone = max(tiles // blocks - 1, 0) * blocks
     rest = (tiles - alone) * steps
     each = ceil_div(rest, blocks)

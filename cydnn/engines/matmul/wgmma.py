@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import ClassVar
 
 from ... import fusion, kernels
 from ...graph import core, many
@@ -11,8 +12,6 @@ from .blocks import BATCH_DIMS, BYTES, DEPTH, TILES, TileProgram, matrix_map
 from .mma import line
 from .view import Matrices, along_m, c_args, is_whole, size_refusals, tail
 
-SOURCE = "matmul/matmul_wgmma.cu"
-
 
 class MatmulWgmma(TileProgram):
     """TMA brings tiles, wgmma multiplies them with f32 sums; blocks stay and take tile after tile.
@@ -20,9 +19,10 @@ class MatmulWgmma(TileProgram):
     warpgroup multiplies while the other stores its sums; deep products lose by it: taken where named."""
     index = 189
     takes = core(Matmul, behind=many(Pointwise))
+    source: ClassVar[str] = "matmul/matmul_wgmma.cu"
 
     def refuse(self, p, dev):
-        wrong = list(self.wrong(p, dev, SOURCE))
+        wrong = list(self.wrong(p, dev, self.source))
         yield from wrong
         if wrong:
             return

@@ -1,0 +1,111 @@
+"""Product of a large f16 or bf16 matrix and one of few columns on Hopper: TMA and wgmma, at memory speed."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ... import fusion
+from ...kernels.expressions import ceil_div
+from ...steps import Launch
+from ..engine import Config, Knob, first_then
+from .blocks import BATCH_DIMS, DEPTH, stream
+from .view import Cut, along_m, tail
+from .wgmma import MatmulWgmma
+
+ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul/matmul_thin.cu
+PIECES = (1, 2, 4, 8, 16)                        # most blocks of a tile
+BANDWIDTH, INTAKE = 0.93, 42                     # share of it; bytes that an SM gets in a clock
+AROUND_US, PIECE_US = 2.5, 0.3                   # what is around the products; each part that is added
+UNTIMED = 1.5                                    # what has been timed goes first
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows and columns of its sums."""
+    m: int
+    n: int
+
+
+@dataclass(frozen=True)
+class ThinCut(Cut):
+    """``blocks`` take ``alone`` tiles as a whole, and ``share`` each of the ``rest`` steps of the others."""
+    blocks: int
+    alone: int
+    share: int
+    rest: int
+
+
+class MatmulThin(MatmulWgmma):
+    """The large matrix has the rows, of either operand; the other has at most 64. Every block reads as much
+    of the large one: a tile's depth may be that of up to ``pieces`` blocks, which add in order."""
+    index = 186
+    source = "matmul/matmul_thin.cu"
+    knobs = (Knob("pieces", PIECES),)
+
+    def refuse(self, p, dev):
+        wrong = list(super().refuse(p, dev))
+        yield from wrong
+        if not wrong and (few := self._walk(p)[1].n) > COLUMNS[-1]:
+            yield f"the smaller of m and n must be at most {COLUMNS[-1]}; got {few}"
+
+    def tail(self, p):
+        return tail(p, self.matrices(p)[0], key="thin")
+
+    def _walk(self, p) -> tuple:
+        """((the large operand, the other), the product as the kernel walks it: the large one is a)."""
+        g = self.matrices(p)[1]
+        if g.n <= g.m:
+            return ("a", "b"), g
+        return ("b", "a"), replace(g, m=g.n, n=g.m, a=g.b[::-1], b=g.a[::-1], c=g.c[::-1],
+                                   a_batch=g.b_batch, b_batch=g.a_batch)
+
+    # ---- Choice ----
+
+    def configs(self, p, dev):
+        found = [Config(pieces=n) for n in PIECES if n == 1 or self._stream(p, dev, n)]
+        return first_then(min(found, key=lambda config: self.cut(p, dev, config).us), found)
+
+    def cost(self, p, dev, config):
+        return dev.launch_us + UNTIMED * self.cut(p, dev, config).us
+
+    def _stream(self, p, dev, pieces):
+        g = self._walk(p)[1]
+        tiles = ceil_div(g.m, ROWS) * g.count
+        return stream(tiles, ceil_div(g.k, DEPTH), dev.sms, pieces) if tiles and g.k else None
+
+    def cut(self, p, dev, config):
+        g = self._walk(p)[1]
+        tiles, steps = ceil_div(g.m, ROWS) * g.count, ceil_div(g.k, DEPTH)
+        found = self._stream(p, dev, config.pieces) if config.pieces > 1 else None
+        blocks, alone, each, rest = found or (min(tiles, dev.sms), tiles, 0, 0)
+        most = ceil_div(alone, max(blocks, 1)) * steps + each
+        pieces = ceil_div(steps, each) if each else 0
+        clocks = most * 2 * DEPTH * (ROWS + self._tile(g).n) / INTAKE
+        moved = self.moved_bytes(p, g) / (BANDWIDTH * dev.bandwidth_gbs) * 1e-3
+        us = max(clocks / dev.clock_mhz, moved) + AROUND_US + PIECE_US * pieces
+        return ThinCut(us, config.pieces, 1, steps * DEPTH, blocks, alone, each, rest)
+
+    # ---- Launches ----
+
+    @staticmethod
+    def _tile(g) -> Tile:
+        return Tile(ROWS, next((n for n in COLUMNS if g.n <= n), COLUMNS[-1]))
+
+    def plan(self, p, dev, config):
+        lead = self.matrices(p)[0]
+        if lead.tensor.count == 0:
+            return []
+        (wide, few), g = self._walk(p)
+        tile, chosen = self._tile(g), self.cut(p, dev, config)
+        maps = {name: self._operand(p.ptr(uid), p.operands[uid], g, letter, tile)
+                for name, uid, letter in (("wide", wide, "a"), ("few", few, "b"))}
+        moves = {f"{name}_moves": tuple(int(s != 0) for s in steps[:BATCH_DIMS])
+                 for name, steps in (("wide", g.a_batch), ("few", g.b_batch))}
+        parts = p.scratch(chosen.blocks * tile.m * tile.n * 4) if chosen.rest else None
+        args = dict(lead.store(p), **maps, **moves, parts=parts, alpha=p.scalar("alpha"), rows=g.m,
+                    columns=g.n, k=g.k, batches=g.count, share=chosen.share, alone=chosen.alone,
+                    rest=chosen.rest, c_along_few=1 - along_m(g), col_of_rows=int(wide == "b"),
+                    c_row=g.c[0], c_column=g.c[1], batch=g.batch, c_batch=g.c_batch)
+        majors = "_".join(letter + ("k" if self._line(g, of)[0] == "k" else other)
+                          for letter, of, other in (("w", "a", "m"), ("f", "b", "n")))
+        return [Launch(f"matmul_thin_{p.a.dtype}_{tile.n}_{majors}", args, dict(blocks=chosen.blocks),
+                       fusion.at("epilogue", self.tail(p)))]
