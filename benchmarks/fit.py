@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import re
 import statistics
 import sys
 from collections import defaultdict
@@ -29,7 +30,8 @@ from cydnn.engines.matmul.blocks import TileProgram            # noqa: E402
 from cydnn.graph import Match                                  # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 
-NUMBERS = ("INTAKE", "TAIL", "TAIL_OF", "TEAM_CLOCKS", "NEIGHBOUR", "SUM_US", "SUM_SHARE")
+NUMBERS = ("INTAKE", "TAIL", "TAIL_OF", "TEAM_CLOCKS", "NEIGHBOUR", "SUM_US", "SUM_SHARE",
+           "COOPERATIVE_US")
 MOST = {"SUM_SHARE": 1.0, "share": 1.0}          # shares of something
 LOSS = 2.0                                       # of the choice, beside the square of the model's error
 STEPS = (0.7, 0.85, 0.95, 0.98, 1.02, 1.05, 1.15, 1.4)
@@ -55,13 +57,14 @@ def config_of(text: str) -> Config:
 
 
 def read(paths) -> list[Row]:
-    """The rows of the tile program, each weighted within its problem. The model does not know turns."""
+    """The rows of the tile program, each weighted within its problem. The model does not know turns; thin
+    products have another."""
     every, found = defaultdict(dict), []
     for path in paths:
         with open(path, newline="") as file:
             for row in csv.DictReader(file):
                 is_ours = isinstance(BY_INDEX[int(row["engine"])], TileProgram)
-                is_usual = row["band"] == "0" and "turns" not in row["config"]
+                is_usual = row["band"] == "0" and not re.search("turns|pieces", row["config"])
                 if row["verdict"] == "ok" and is_usual and float(row["us"]) > 0 and is_ours:
                     every[row["problem"]][row["engine"], row["config"]] = row
     for line, of_problem in every.items():
