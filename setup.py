@@ -10,10 +10,10 @@ from setuptools import Extension, find_packages, setup
 
 DIRECTIVES = dict(language_level=3, binding=False, boundscheck=False, wraparound=False, cdivision=True,
                   initializedcheck=False, auto_pickle=False, embedsignature=True,
-                  **{"embedsignature.format": "python"})
+                  freethreading_compatible=True, **{"embedsignature.format": "python"})
 EXTENSIONS = [Extension(f"cydnn.{name}", [f"cydnn/{name}.pyx"], extra_compile_args=["-O2", "-g0"])
-              for name in ("_driver", "_address", "_context", "_handles", "_numbers", "_operands", "_step",
-                           "_tape", "_table", "_call", "_core")]
+              for name in ("_driver", "_address", "_context", "_descriptor", "_handles", "_numbers",
+                           "_operands", "_step", "_tape", "_table", "_call", "_core")]
 
 # The manifest that is built in: another one beside it is refused.
 MANIFEST = Path(__file__).parent / "ptx" / "manifest.json"

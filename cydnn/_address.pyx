@@ -60,28 +60,27 @@ cdef struct ExchangeAPI:                      # DLPackExchangeAPI of DLPack 1
     void *current_work_stream
 
 # The last type that offered the exchange API, and the last that did not; references, so their addresses stay
-# their own.
-cdef object api_type = None, other_type = None
+# their own. ``seen``: what locks them where there is no GIL.
+cdef object api_type = None, other_type = None, seen = object()
 cdef ExchangeAPI *api_table = NULL
 
 
 cdef ExchangeAPI *find_api(object x) except? NULL:
     global api_type, api_table, other_type
-    cdef ExchangeAPI *api
-    if type(x) is api_type:
-        return api_table
-    if type(x) is other_type:
-        return NULL
+    cdef ExchangeAPI *api = NULL
+    with cython.critical_section(seen):
+        if type(x) is api_type or type(x) is other_type:
+            return api_table if type(x) is api_type else NULL
     capsule = getattr(type(x), "__dlpack_c_exchange_api__", None)
-    if capsule is None or not PyCapsule_IsValid(capsule, "dlpack_exchange_api"):
-        other_type = type(x)
-        return NULL
-    api = <ExchangeAPI *>PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
-    while api != NULL and api.major != 1:
+    if PyCapsule_IsValid(capsule, "dlpack_exchange_api"):
+        api = <ExchangeAPI *>PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
+    while api != NULL and (api.major != 1 or api.dltensor_from_object == NULL):
         api = api.previous
-    if api == NULL or api.dltensor_from_object == NULL:
-        return NULL
-    api_table, api_type = api, type(x)
+    with cython.critical_section(seen):
+        if api == NULL:
+            other_type = type(x)
+        else:
+            api_table, api_type = api, type(x)
     return api
 
 

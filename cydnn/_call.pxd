@@ -1,14 +1,16 @@
 """What a compute call reads of a handle."""
 cimport cython
 from cpython.pythread cimport PyThread_type_lock
+from libc.stdint cimport uint64_t
 
-from cydnn._table cimport Descriptor, PlanTable
+from cydnn._descriptor cimport Descriptor
+from cydnn._table cimport PlanTable
 
 
 @cython.final
 cdef class Turns:
     cdef PyThread_type_lock lock
-    cdef unsigned long owner                  # the thread that has it, ``depth`` times over
+    cdef uint64_t owner                       # the thread that has it, ``depth`` times over; 0: none
     cdef int depth
     cdef object __weakref__
     cdef int take(self) except -1

@@ -1,7 +1,8 @@
 """A compute call of the legacy API: its plan from the handle's table, or the slow path."""
 from typing import Any, Iterable
 
-from ._table import Descriptor, PlanTable
+from ._descriptor import Descriptor
+from ._table import PlanTable
 
 def nullable(number: int, pointers: Iterable[int] = ()) -> int: ...
 def attempt(fn: Any, handle: Any, keys: tuple, pointers: tuple, scalars: tuple, workspace: Any = None,

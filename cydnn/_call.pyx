@@ -2,10 +2,11 @@
 cimport cython
 from cpython.pythread cimport (NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock,
                                PyThread_free_lock, PyThread_get_thread_ident, PyThread_release_lock)
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from cydnn._address cimport size_of
-from cydnn._table cimport MAX_NULLABLE, Descriptor, PlanTable
+from cydnn._table cimport MAX_NULLABLE, PlanTable
+from cydnn.atomics cimport read_number, write_number
 
 from cydnn.status import BadParam, NotSupported
 
@@ -39,24 +40,25 @@ cdef class Turns:
             PyThread_free_lock(self.lock)
 
     cdef int take(self) except -1:
-        cdef unsigned long me = PyThread_get_thread_ident()
-        if self.depth == 0 or self.owner != me:
+        cdef uint64_t me = PyThread_get_thread_ident()
+        if read_number(&self.owner) != me:        # so it is not this thread, whatever the others do meanwhile
             if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
                 with nogil:
                     PyThread_acquire_lock(self.lock, WAIT_LOCK)
-            self.owner = me
+            write_number(&self.owner, me)
         self.depth += 1
         return 0
 
     cdef int give(self) except -1:
         self.depth -= 1
         if self.depth == 0:
+            write_number(&self.owner, 0)
             PyThread_release_lock(self.lock)
         return 0
 
     def _at_fork_reinit(self) -> None:
         """In a forked child: nobody holds it. The old lock may be held by a thread that is not there."""
-        self.lock, self.depth = PyThread_allocate_lock(), 0
+        self.lock, self.owner, self.depth = PyThread_allocate_lock(), 0, 0
 
     def __enter__(self):
         self.take()
@@ -92,18 +94,24 @@ cdef class HandleBase(Descriptor):
 cdef bint attempt_c(int64_t fn, handle, tuple keys, tuple pointers, tuple scalars, workspace,
                     workspace_bytes) except -1:
     cdef HandleBase h
-    if not isinstance(handle, HandleBase) or (<HandleBase>handle).table is None:
+    cdef PlanTable table
+    if not isinstance(handle, HandleBase):
         return False
     h = handle
+    with cython.critical_section(h):
+        table, stream, is_lending = h.table, h.stream, h.scratch_bytes
+    if table is None:
+        return False
     try:
         if workspace_bytes is not None:
-            return h.table.attempt(fn, keys, pointers, scalars, workspace, size_of(workspace_bytes),
-                                   h.stream)
-        if not h.scratch_bytes:
-            return h.table.attempt(fn, keys, pointers, scalars, 0, 0, h.stream)
+            return table.attempt(fn, keys, pointers, scalars, workspace, size_of(workspace_bytes), stream)
+        if not is_lending:
+            return table.attempt(fn, keys, pointers, scalars, 0, 0, stream)
         h.turns.take()
         try:
-            return h.table.attempt(fn, keys, pointers, scalars, h.scratch, h.scratch_bytes, h.stream)
+            with cython.critical_section(h):      # together: another thread may set another stream
+                workspace, room, stream = h.scratch, h.scratch_bytes, h.stream
+            return table.attempt(fn, keys, pointers, scalars, workspace, room, stream)
         finally:
             h.turns.give()
     except NotSupported:                          # the driver's word in the middle of a plan: steps have run

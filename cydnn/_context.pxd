@@ -3,22 +3,7 @@ cimport cython
 from libc.stdint cimport uint64_t
 
 from cydnn._driver cimport cu
-
-
-cdef extern from *:                           # what threads without the GIL read and write at once
-    """
-    #define cydnn_read(at) __atomic_load_n(at, __ATOMIC_RELAXED)
-    #define cydnn_write(at, value) __atomic_store_n(at, value, __ATOMIC_RELAXED)
-    #define cydnn_advance(at) __atomic_fetch_add(at, 1, __ATOMIC_RELAXED)
-    """
-    bint read_flag "cydnn_read"(const bint *at) noexcept nogil
-    unsigned int read_count "cydnn_read"(const unsigned int *at) noexcept nogil
-    uint64_t read_number "cydnn_read"(const uint64_t *at) noexcept nogil
-    const char *read_label "cydnn_read"(const char **at) noexcept nogil
-    void write_flag "cydnn_write"(bint *at, bint value) noexcept nogil
-    void write_number "cydnn_write"(uint64_t *at, uint64_t value) noexcept nogil
-    void write_label "cydnn_write"(const char **at, const char *value) noexcept nogil
-    unsigned int advance "cydnn_advance"(unsigned int *at) noexcept nogil    # as it was before
+from cydnn.atomics cimport advance, read_flag, read_number, write_label, write_number
 
 
 cdef enum:                                    # what `Context.inspect` and `Tape.validate` find
@@ -40,6 +25,7 @@ cdef class Context:
     cdef unsigned int launches
     cdef object tapes                         # serial -> Tape, while it lives
     cdef dict modules                         # sha256 of an image's text -> module handle (int)
+    cdef dict allowed                         # kernel handle (int) -> bytes of dynamic shared memory
     cdef object lock
     cdef int make_current(self, int status, void *current, bint *pushed) except -1 nogil
     cdef int check(self, int status, const char *call) except -1 nogil
@@ -47,6 +33,7 @@ cdef class Context:
     cdef int refuse_lost(self) except -1 with gil
     cdef str last_launches(self)
     cdef int inspect(self, void *ptr, int *status) noexcept nogil
+    cdef void forget_addresses(self) noexcept nogil
     cdef void *load_module(self, bytes text) except NULL
 
 
@@ -90,3 +77,4 @@ cdef class Function:
     cdef readonly int registers, smem_static, local_bytes, max_threads, smem_limit
     cdef void *handle
     cdef const char *label                    # the name, alive for ever: the ring of launches points at it
+    cdef int refuse_smem(self, int bytes, int status) except -1

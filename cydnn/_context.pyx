@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t, uintptr_t
 
 from cydnn._address cimport pointer_into, stream_into
 from cydnn._driver cimport check, cu, device_count, error_text, fail, need
+from cydnn.atomics cimport read_count, read_label, read_number, write_flag, write_number
 from cydnn.cuda cimport address_t
 
 from hashlib import sha256
@@ -51,7 +52,7 @@ cdef class Context:
         cdef int n = device_count()
         if not 0 <= ordinal < n:
             raise BadParam(f"device: ordinal must be in 0..{n - 1}; got {ordinal}")
-        self.ordinal, self.modules, self.lock = ordinal, {}, lock()
+        self.ordinal, self.modules, self.allowed, self.lock = ordinal, {}, {}, lock()
         self.tapes = WeakValueDictionary()
         check(cu.DeviceGet(&self.device, ordinal), "cuDeviceGet")
         check(cu.DevicePrimaryCtxRetain(&self.handle, self.device), "cuDevicePrimaryCtxRetain")
@@ -71,7 +72,7 @@ cdef class Context:
     cdef int make_current(self, int status, void *current, bint *pushed) except -1 nogil:
         """What ``enter`` does where this context is not the current one.
         ``status``: of the query for that."""
-        if self.is_lost:
+        if read_flag(&self.is_lost):
             self.refuse_lost()
         self.check(status, "cuCtxGetCurrent")
         if current == NULL:
@@ -93,9 +94,10 @@ cdef class Context:
         if status in STICKY:
             more += (f"; the context of cuda:{self.ordinal} is lost, start a new process. "
                      f"Last launches (newest last): {self.last_launches() or 'none of ours'}")
-            if not self.is_lost:
-                self.lost = f"{call.decode()} failed earlier: {error_text(status)}{more}"
-                write_flag(&self.is_lost, True)
+            with cython.critical_section(self):
+                if not self.is_lost:
+                    self.lost = f"{call.decode()} failed earlier: {error_text(status)}{more}"
+                    write_flag(&self.is_lost, True)
         return fail(status, call, more)
 
     cdef str last_launches(self):
@@ -134,6 +136,12 @@ cdef class Context:
         write_number(&pair[1], read_number(&pair[0]))
         write_number(&pair[0], <uint64_t>ptr)
         return FINE
+
+    cdef void forget_addresses(self) noexcept nogil:
+        """One that is freed may come back as something else."""
+        cdef int i
+        for i in range(512):
+            write_number(&self.seen[i], 0)
 
     def attribute(self, int number) -> int:
         """A CUdevice_attribute by its number."""
@@ -352,15 +360,21 @@ cdef class Function:
         48 KB less the static part is what a kernel starts with.
         """
         cdef bint pushed
+        cdef dict allowed = self.context.allowed
         if bytes <= self.smem_limit:
             return
-        enter(self.context, &pushed)
-        status = cu.FuncSetAttribute(self.handle, 8, bytes)       # MAX_DYNAMIC_SHARED_SIZE_BYTES
-        leave(pushed)
-        if status != INVALID_VALUE:
-            self.context.check(status, "cuFuncSetAttribute")
-        else:
-            most = self.context.attribute(97) - self.smem_static  # MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-            raise NotSupported(f"{self.name}: smem must be <= {most} bytes on this device; got {bytes} "
-                               f"(cuFuncSetAttribute: {error_text(status)})")
-        self.smem_limit = bytes
+        with self.context.lock:               # another Function of this kernel may have raised it further
+            if bytes > allowed.get(<uintptr_t>self.handle, 0):
+                enter(self.context, &pushed)
+                status = cu.FuncSetAttribute(self.handle, 8, bytes)       # MAX_DYNAMIC_SHARED_SIZE_BYTES
+                leave(pushed)
+                if status == INVALID_VALUE:
+                    self.refuse_smem(bytes, status)
+                self.context.check(status, "cuFuncSetAttribute")
+                allowed[<uintptr_t>self.handle] = bytes
+            self.smem_limit = allowed[<uintptr_t>self.handle]
+
+    cdef int refuse_smem(self, int bytes, int status) except -1:
+        most = self.context.attribute(97) - self.smem_static      # MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        raise NotSupported(f"{self.name}: smem must be <= {most} bytes on this device; got {bytes} "
+                           f"(cuFuncSetAttribute: {error_text(status)})")

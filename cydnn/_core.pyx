@@ -6,6 +6,7 @@ that ``_core`` is all a user imports.
 import cydnn._address as _address
 import cydnn._call as _call
 import cydnn._context as _context
+import cydnn._descriptor as _descriptor
 import cydnn._driver as _driver
 import cydnn._handles as _handles
 import cydnn._numbers as _numbers
@@ -23,7 +24,8 @@ NAMES = {
     _operands: "Operands scratch_of",
     _step: "log_launches raw_launch_loop wait_for_every_step",
     _tape: "Tape",
-    _table: "Descriptor PlanTable descriptor",
+    _descriptor: "Descriptor descriptor",
+    _table: "PlanTable",
     _call: "HandleBase attempt compute nullable",
 }
 globals().update((name, getattr(module, name))

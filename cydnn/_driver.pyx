@@ -5,10 +5,12 @@ module touches no CUDA. Every driver call goes through ``check``.
 """
 from libc.stdint cimport uintptr_t
 
+from cydnn.atomics cimport read_flag, write_flag
 from cydnn.cuda cimport Driver
 
 from os import getpid
 
+from cydnn.locks import lock
 from cydnn.status import AllocFailed, DriverNotFound, ExecutionFailed, NotInitialized, NotSupported
 from cydnn.symbols import SYMBOLS, missing
 
@@ -27,23 +29,23 @@ cdef extern from *:
 
 cdef Driver cu
 cdef bint is_loaded = False
-cdef object loader_pid = None
+cdef long loader_pid = 0
+cdef object loading = lock()
 
 
 cdef Driver *driver() except NULL:
-    global is_loaded, loader_pid
-    if not is_loaded:
-        load_driver()
-        loader_pid = getpid()
-        is_loaded = True
+    global loader_pid
+    if not read_flag(&is_loaded):
+        with loading:
+            if not is_loaded:
+                load_driver()
+                loader_pid = getpid()
+                write_flag(&is_loaded, True)
     return &cu
 
 
 cdef int load_driver() except -1:
-    """Fill the table and initialise the driver. A function that it lacks fails when it is called.
-
-    Two threads at once write the same addresses twice, which is harmless.
-    """
+    """Fill the table and initialise the driver. A function that it lacks fails when it is called."""
     cdef void **fields = <void **>&cu
     cdef int status
     if sizeof(Driver) != len(SYMBOLS) * sizeof(void *):
@@ -90,7 +92,7 @@ cdef int fail(int status, const char *call, str more="") except -1 with gil:
     if status == IS_MISSING:
         cu.DriverGetVersion(&served)          # where this fails, the sentence has no version
         raise NotSupported(missing(call.decode(), served))
-    if loader_pid is not None and loader_pid != getpid():
+    if loader_pid and loader_pid != <long>getpid():
         more += "; this process was forked after CUDA was initialised: start it with spawn instead"
     raise ERRORS.get(status, ExecutionFailed)(f"{call.decode()}: {error_text(status)}{more}")
 

@@ -1,7 +1,6 @@
 """Streams, events and device memory. A handle owns its context; destructors never raise."""
 cimport cython
 from libc.stdint cimport uint64_t, uintptr_t
-from libc.string cimport memset
 
 from cydnn._address cimport stream_into
 from cydnn._context cimport Context, enter, leave
@@ -135,8 +134,7 @@ cdef class Buffer:
         cdef int status = 0
         cdef void *top
         if self.ptr and not self.context.is_lost:
-            # The address may come back as something else.
-            memset(self.context.seen, 0, sizeof(self.context.seen))
+            self.context.forget_addresses()
             call[0], status = "cuCtxPushCurrent", cu.CtxPushCurrent(self.context.handle)
             if status == 0:
                 call[0], status = "cuMemFree", cu.MemFree(self.ptr)
@@ -148,7 +146,9 @@ cdef class Buffer:
     def free(self) -> None:
         """Give the memory back now."""
         cdef const char *call = NULL
-        cdef int status = self.release(&call)
+        cdef int status
+        with cython.critical_section(self):
+            status = self.release(&call)
         self.context.check(status, call)
 
     def __repr__(self):

@@ -6,6 +6,7 @@ from libc.string cimport memcpy
 from cydnn._context cimport Function
 from cydnn._driver cimport cu
 from cydnn._numbers cimport Rule, number_t
+from cydnn.atomics cimport read_flag
 from cydnn.cuda cimport LaunchAttribute
 
 cdef enum:
@@ -122,6 +123,6 @@ cdef inline int run(Step *step, void **pointers, void *workspace, number_t *numb
         call[0] = "cuLaunchKernel"
         status = cu.LaunchKernel(step.function, step.grid[0], step.grid[1], step.grid[2], step.block[0],
                                  step.block[1], step.block[2], step.smem, stream, NULL, extra)
-    if is_logging and status == 0:
+    if status == 0 and read_flag(&is_logging):
         log_launch(step)
     return status

@@ -11,6 +11,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from cydnn._address cimport stream_into
 from cydnn._context cimport Function, enter, leave
 from cydnn._driver cimport cu, driver, need
+from cydnn.atomics cimport write_flag
 from cydnn.cuda cimport LaunchConfig, address_t
 
 from cydnn.status import NotSupported
@@ -19,25 +20,26 @@ cdef enum:                                    # CUlaunchAttributeID
     COOPERATIVE = 2, CLUSTER = 4, DEPENDENT = 6
     MOST_OF_CLUSTER = 8                       # blocks, on every GPU that has clusters
 
-cdef object launch_log = None
+cdef list listening = [None]                  # whom every launch is said to
 is_logging = is_stepwise = False
 
 
 def log_launches(callback) -> None:
     """Call ``callback(kernel, grid, block, smem, attributes)`` for every launch of a tape; None switches it
     off. ``attributes``: "cluster=2x1x1 cooperative dependent", "" without any."""
-    global launch_log, is_logging
-    launch_log, is_logging = callback, callback is not None
+    listening[0] = callback
+    write_flag(&is_logging, callback is not None)
 
 
 def wait_for_every_step(bint on) -> None:
     """Tapes wait for each of their steps, so that one that fails is named. Not while a stream is captured."""
-    global is_stepwise
-    is_stepwise = on
+    write_flag(&is_stepwise, on)
 
 
 cdef void log_launch(Step *step) noexcept with gil:
-    launch_log(step.label.decode(), tuple(step.grid), tuple(step.block), step.smem, attributes_of(step))
+    callback = listening[0]
+    if callback is not None:                  # another thread may have switched it off since
+        callback(step.label.decode(), tuple(step.grid), tuple(step.block), step.smem, attributes_of(step))
 
 
 cdef tuple triple(str name, values, tuple most):

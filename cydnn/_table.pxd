@@ -1,16 +1,7 @@
-"""Descriptors and the table of plans."""
+"""The table of plans."""
 cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
-
-
-cdef class Descriptor:
-    cdef object __weakref__
-    cdef readonly str kind                    # None until set
-    cdef readonly object fields
-    cdef readonly uint64_t stamp              # 0 until set; equal for equal (kind, fields)
-    cdef readonly uint64_t address
-    cdef readonly bint is_destroyed
 
 
 cdef enum:

@@ -1,4 +1,4 @@
-"""Descriptors of the legacy API, and the table that finds what executes a call by what they say."""
+"""The table that finds what executes a call of the legacy API by what its descriptors say."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.float cimport PyFloat_Check
@@ -12,18 +12,17 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
 from cydnn._address cimport Said, pointer_into, pointer_of
+from cydnn._descriptor cimport FIRST_ADDRESS, Descriptor, at, epoch, new_stamp
 from cydnn._operands cimport objects_into
 from cydnn._tape cimport MAX_SLOTS, Tape, ints_into
+from cydnn.atomics cimport read_number
 
-from itertools import count
-from cydnn.given import shown
 from cydnn.status import BadParam
 
-cdef uint64_t FIRST_ADDRESS = 0x7D0000000000  # addresses of descriptors are above any other integer of a key
 cdef uint64_t ABSENT = <uint64_t>1 << 62       # the word of None: no stamp, and no integer's word
 cdef enum:
-    MAX_STAMPS = 16384
     MAX_ARRAYS = 4096
+    NEVER = -1                                # a turn that no row has
     RECENT = 64                               # arrays, a power of 2
 
 cdef extern from "Python.h":
@@ -35,95 +34,8 @@ cdef struct Array:                            # descriptors in an array that was
     uint64_t epoch, word
 
 cdef Array[RECENT] recent
-cdef uint64_t epoch = 1                       # moves when a descriptor that was set changes or goes
-cdef object next_address = count(FIRST_ADDRESS, 64)
-cdef object next_stamp = count(1)
-cdef dict stamps = {}                         # (kind, fields) -> stamp; dropped when full
+cdef object looking = object()                # at them: its critical section, where there is no GIL
 cdef dict arrays = {}                         # words of the items -> stamp of the array; dropped when full
-cdef dict by_address = {}                     # descriptors turned into an int: someone may have just that
-
-
-cdef class Descriptor:
-    """A host-side object of the legacy API: opaque address, content (``fields``), and a stamp that is equal
-    for equal content.
-
-    Equality, hash and text are of the content, as of a list that can be hashed. So as a key of a dict it
-    stands for what it says: set anew it is another key, and what was stored under it is not found any more,
-    never found for what it now says. ``copy.copy`` gives a key that stays.
-    """
-
-    def __cinit__(self, *args, **kwargs):
-        self.address = next(next_address)
-
-    def __dealloc__(self):
-        global epoch
-        epoch += self.stamp != 0
-
-    def set(self, str kind not None, fields) -> None:
-        """Give it content: ``fields`` is any hashable value."""
-        global epoch
-        stamp = stamps.get((kind, fields))
-        if stamp is None:
-            if len(stamps) >= MAX_STAMPS:
-                stamps.clear()
-            stamp = stamps[kind, fields] = next(next_stamp)
-        epoch += self.stamp != 0 and self.stamp != <uint64_t>stamp
-        self.kind, self.fields, self.stamp = kind, fields, stamp
-
-    def destroy(self) -> None:
-        """No later use of it or of its address is accepted. The object dies with its last reference."""
-        global epoch
-        by_address.pop(self.address, None)
-        epoch += self.stamp != 0
-        self.is_destroyed, self.stamp = True, 0
-
-    def __int__(self):
-        if not self.is_destroyed:
-            by_address[self.address] = self
-        return self.address
-
-    def __index__(self):
-        return self.__int__()
-
-    def __eq__(self, other):
-        if self is other:
-            return True
-        if type(self) is not type(other):
-            return NotImplemented
-        a, b = <Descriptor>self, <Descriptor>other
-        return not (a.is_destroyed or b.is_destroyed) and a.kind == b.kind and a.fields == b.fields
-
-    def __hash__(self):
-        return hash(self.address) if self.is_destroyed else hash((type(self), self.kind, self.fields))
-
-    def __copy__(self):
-        if self.is_destroyed:
-            raise BadParam(f"copy: the descriptor must not be destroyed; got {self!r}")
-        found = type(self)()
-        if self.kind is not None:
-            found.set(self.kind, self.fields)
-        return found
-
-    def __deepcopy__(self, memo):
-        return self.__copy__()
-
-    def __repr__(self):
-        state = ("destroyed" if self.is_destroyed else "not set" if self.kind is None
-                 else self.describe(self.fields))
-        return f"{type(self).__name__}({state})"
-
-    @staticmethod
-    def describe(fields) -> str:
-        """The text of a content: a kind of descriptor has its own."""
-        return repr(fields)
-
-
-def descriptor(x) -> Descriptor:
-    """The live descriptor that ``x`` is or is the address of."""
-    found = x if isinstance(x, Descriptor) else by_address.get(x) if isinstance(x, int) else None
-    if found is None or (<Descriptor>found).is_destroyed:
-        raise BadParam(f"descriptor: must be alive, or the address of one that is; got {shown(x)}")
-    return found
 
 
 cdef bint is_number(object x) except -1:
@@ -136,8 +48,8 @@ cdef inline uint64_t word_of_int(object x) except? 0:
     cdef uint64_t word = PyLong_AsUnsignedLongLongMask(x)
     if word < FIRST_ADDRESS:
         return ~word                          # never 0, never a stamp
-    x = by_address.get(x)
-    return 0 if x is None else (<Descriptor>x).stamp
+    x = at(x)
+    return 0 if x is None else read_number(&(<Descriptor>x).stamp)
 
 
 cdef uint64_t word_of_other(object x, bint is_new) except? 0:
@@ -155,11 +67,13 @@ cdef uint64_t word_of_other(object x, bint is_new) except? 0:
 cdef uint64_t word_of_array(object items, bint is_new) except? 0:
     """A stamp that is equal for arrays whose items have equal words. Only ``put`` makes new ones. The same
     descriptors as before, none of them changed since, are known by their addresses."""
-    cdef Py_ssize_t n = len(items)
-    cdef PyObject **them = PySequence_Fast_ITEMS(items)
+    cdef Py_ssize_t n
     cdef Array *seen = &recent[(<uintptr_t><PyObject *>items >> 4) * <uint64_t>0x9E3779B97F4A7C15 >> 58]
-    if seen.epoch == epoch and seen.count == n and memcmp(seen.items, them, n * sizeof(PyObject *)) == 0:
-        return seen.word
+    with cython.critical_section(items, looking):
+        n = len(items)
+        if (seen.epoch == read_number(&epoch) and seen.count == n
+                and memcmp(seen.items, PySequence_Fast_ITEMS(items), n * sizeof(PyObject *)) == 0):
+            return seen.word
     return word_of_items(tuple(items), is_new, seen)
 
 
@@ -168,12 +82,12 @@ cdef uint64_t word_of_items(tuple items, bint is_new, Array *seen) except? 0:
     cdef Py_ssize_t i, n = PyTuple_GET_SIZE(items)
     cdef bytes key = PyBytes_FromStringAndSize(NULL, n * sizeof(uint64_t))
     cdef uint64_t *words = <uint64_t *>PyBytes_AS_STRING(key)
+    cdef uint64_t since = read_number(&epoch)
     cdef bint is_plain = True
-    cdef void *room
     for i in range(n):
         x = <object>PyTuple_GET_ITEM(items, i)
         if isinstance(x, Descriptor):
-            words[i] = (<Descriptor>x).stamp
+            words[i] = read_number(&(<Descriptor>x).stamp)
         else:
             is_plain = False
             words[i] = (word_of_int(x) if PyLong_Check(x) else
@@ -184,14 +98,24 @@ cdef uint64_t word_of_items(tuple items, bint is_new, Array *seen) except? 0:
     if found is None and is_new:
         if len(arrays) >= MAX_ARRAYS:
             arrays.clear()
-        found = arrays[key] = next(next_stamp)
+        found = arrays.setdefault(key, new_stamp())
     if found is None:
         return 0
-    room = realloc(seen.items, n * sizeof(PyObject *)) if is_plain and n else NULL
-    if room != NULL:
-        seen.items, seen.count, seen.epoch, seen.word = <PyObject **>room, n, epoch, found
-        memcpy(room, PySequence_Fast_ITEMS(items), n * sizeof(PyObject *))
+    if is_plain and n:
+        remember(items, since, found, seen)
     return found
+
+
+cdef int remember(tuple items, uint64_t since, uint64_t word, Array *seen) except -1:
+    """The word of these descriptors, as it was at an epoch. Where the host has no memory nothing is kept."""
+    cdef Py_ssize_t n = PyTuple_GET_SIZE(items)
+    cdef void *room
+    with cython.critical_section(looking):
+        room = realloc(seen.items, n * sizeof(PyObject *))
+        if room != NULL:
+            seen.items, seen.count, seen.epoch, seen.word = <PyObject **>room, n, since, word
+            memcpy(room, PySequence_Fast_ITEMS(items), n * sizeof(PyObject *))
+    return 0
 
 
 cdef int key_into(Row *row, int64_t fn, bint is_aligned, uint64_t absent, tuple keys, bint is_new) except -1:
@@ -208,7 +132,7 @@ cdef int key_into(Row *row, int64_t fn, bint is_aligned, uint64_t absent, tuple 
     for i in range(n):
         x = <object>PyTuple_GET_ITEM(keys, i)
         if isinstance(x, Descriptor):
-            word = (<Descriptor>x).stamp
+            word = read_number(&(<Descriptor>x).stamp)
         elif PyLong_Check(x):
             word = word_of_int(x)
         else:
@@ -263,7 +187,10 @@ cdef class PlanTable:
             raise MemoryError()
 
     def __dealloc__(self):
-        self.clear()
+        cdef size_t i
+        for i in range(self.room if self.rows != NULL else 0):
+            if self.rows[i].executable != NULL:
+                Py_DECREF(<object>self.rows[i].executable)
         free(self.rows)
 
     def __len__(self):
@@ -271,13 +198,8 @@ cdef class PlanTable:
 
     def clear(self) -> None:
         """Forget every plan."""
-        cdef size_t i
-        cdef PyObject *executable
-        for i in range(self.room if self.rows != NULL else 0):
-            executable, self.rows[i].executable = self.rows[i].executable, NULL
-            if executable != NULL:
-                Py_DECREF(<object>executable)
-        self.size = 0
+        with cython.critical_section(self):
+            self.rebuild(self.room, NEVER)
 
     cdef Row *find(self, Row *key) noexcept nogil:
         """The row of this key, or the free row where it belongs."""
@@ -289,7 +211,8 @@ cdef class PlanTable:
         return &self.rows[i]
 
     cdef int rebuild(self, size_t room, size_t turn) except -1:
-        """Have room for so many rows; those not asked for since ``turn`` are forgotten."""
+        """Have room for so many rows; those not asked for since ``turn`` are forgotten. They go last: when
+        one does, other threads may come in between."""
         cdef Row *old = self.rows
         cdef Row *rows = <Row *>calloc(room, sizeof(Row))
         cdef size_t i, n = self.room
@@ -327,27 +250,25 @@ cdef class PlanTable:
         the pointers that are not ``absent``."""
         cdef Row key
         cdef Row *row
+        cdef PyObject *old
         if not key_into(&key, fn, is_aligned, absent, keys, True):
             raise BadParam(f"keys: every descriptor must be set and alive; got {keys!r}")
-        if self.size >= self.limit:
-            self.rebuild(self.room, self.turn)
-        if self.size >= self.limit:
-            self.clear()
-        if self.size * 2 >= self.room:
-            self.rebuild(self.room * 2, 0)
-        self.puts += 1
-        self.turn = key.turn = self.puts // (self.limit // 2 + 1)
-        row = self.find(&key)
-        if row.executable != NULL:
-            old = <object>row.executable
+        with cython.critical_section(self):
+            if self.size >= self.limit:
+                self.rebuild(self.room, self.turn)
+            while self.size >= self.limit:
+                self.rebuild(self.room, NEVER)
+            if self.size * 2 >= self.room:
+                self.rebuild(self.room * 2, 0)            # forgets none
+            self.puts += 1
+            self.turn = key.turn = self.puts // (self.limit // 2 + 1)
+            row = self.find(&key)
+            key.executable, old = <PyObject *>executable, row.executable
             Py_INCREF(executable)
-            row.executable = <PyObject *>executable
-            Py_DECREF(old)
-            return
-        key.executable = <PyObject *>executable
-        Py_INCREF(executable)
-        row[0] = key
-        self.size += 1
+            self.size += old == NULL
+            row[0] = key
+        if old != NULL:
+            Py_DECREF(<object>old)
 
     def get(self, int64_t fn, tuple keys not None, bint is_aligned, uint64_t absent=0):
         """What ``put`` remembered, or None."""
@@ -355,8 +276,9 @@ cdef class PlanTable:
         cdef Row *row
         if not key_into(&key, fn, is_aligned, absent, keys, False):
             return None
-        row = self.find(&key)
-        return <object>row.executable if row.executable != NULL else None
+        with cython.critical_section(self):
+            row = self.find(&key)
+            return <object>row.executable if row.executable != NULL else None
 
     def run(self, int64_t fn, tuple keys not None, tuple pointers not None, tuple scalars, workspace,
             size_t workspace_bytes, stream) -> bool:
@@ -384,11 +306,12 @@ cdef class PlanTable:
                 return False
         if not key_into(&key, fn, bits & 15 == 0, absent, keys, False):
             return False
-        row = self.find(&key)
-        if row.executable == NULL:
-            return False
-        row.turn = self.turn
-        executable = <object>row.executable
+        with cython.critical_section(self):
+            row = self.find(&key)
+            if row.executable == NULL:
+                return False
+            row.turn = self.turn
+            executable = <object>row.executable
         if type(executable) is Tape:
             if has_objects:
                 (<Tape>executable).operands.check(pointers, said, absent)

@@ -11,21 +11,20 @@ from libc.string cimport memset
 from cydnn._address cimport Said, size_of, stream_into
 from cydnn._context cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVERLAPPING, IS_OVER_WORKSPACE,
                              IS_PAGEABLE, IS_SMALL, IS_UNKNOWN, Context, Function, enter, is_known, leave,
-                             note_launch, read_flag, write_flag)
+                             note_launch)
 from cydnn._driver cimport cu, driver, need
 from cydnn._numbers cimport Numbers, number_t
 from cydnn._operands cimport Operands, scratch_into
 from cydnn._step cimport (PATCH_F32, PATCH_F64, PATCH_I32, PATCH_I64, PATCH_MAP, PATCH_POINTER, Patch, Step,
                           attributes_into, attributes_of, clear, data_into, is_stepwise, run, set_into,
                           shape_into)
-
-from itertools import count
+from cydnn.atomics cimport advance_number, read_flag, write_flag
 
 from cydnn.given import several
 from cydnn.kernels import kinds
 from cydnn.status import BadParam, NotSupported
 
-cdef object serials = count(1)
+cdef uint64_t next_serial = 1
 
 cdef dict CODES = {"pointer": PATCH_POINTER, "map": PATCH_MAP, "f32": PATCH_F32, "f64": PATCH_F64,
                    "i32": PATCH_I32, "i64": PATCH_I64}
@@ -52,7 +51,7 @@ cdef class Tape:
     def __cinit__(self, Context context not None, slots, scalars=(), size_t workspace_bytes=0, inplace=(),
                   size_t workspace_alignment=16, periods=None, str problem=""):
         self.operands, scalars = Operands(slots), tuple(scalars)
-        self.problem, self.serial = problem, next(serials)
+        self.problem, self.serial = problem, advance_number(&next_serial)
         context.tapes[self.serial] = self
         slots = self.operands.rows
         inplace, periods = {tuple(pair) for pair in inplace}, periods or {}
@@ -338,7 +337,7 @@ cdef int execute_c(Tape tape, void **pointers, number_t *scalars, void *workspac
     """Run a tape: one address per slot, one number per scalar (NULL: the defaults), which its Rule allows."""
     cdef Step *step
     cdef const char *call = NULL
-    cdef bint pushed
+    cdef bint pushed, is_slow = read_flag(&is_stepwise)
     cdef int i, status = 0
     if not read_flag(&tape.is_sealed):
         write_flag(&tape.is_sealed, True)
@@ -348,14 +347,14 @@ cdef int execute_c(Tape tape, void **pointers, number_t *scalars, void *workspac
         scalars = tape.numbers.defaults
     enter(tape.context, &pushed)
     admit(tape, pointers, workspace, workspace_bytes, pushed)
-    if is_stepwise:
+    if is_slow:
         wait_before(tape, stream, pushed)
     for i in range(tape.step_count):
         step = &tape.steps[i]
         if step.function != NULL:
             note_launch(tape.context, step.label, tape.serial)
         status = run(step, pointers, workspace, scalars, tape.numbers.rules, stream, &call)
-        if is_stepwise and status == 0:
+        if is_slow and status == 0:
             call, status = "cuStreamSynchronize", cu.StreamSynchronize(stream)
         if status:
             break

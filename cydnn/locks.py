@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging                                   # noqa: F401  its place among what a fork calls
 import os
 import threading
+from itertools import count
 from weakref import WeakSet
 
 _all: WeakSet = WeakSet()
@@ -40,6 +41,20 @@ importing = threading.RLock()
 os.register_at_fork(after_in_child=_open_all)
 os.register_at_fork(before=importing.acquire, after_in_parent=importing.release,
                     after_in_child=importing.release)
+
+
+class numbers:
+    """1, 2, 3, …: no two threads get the same. ``itertools.count`` promises that with a GIL only."""
+
+    def __init__(self):
+        self._next, self._lock = count(1), lock()
+
+    def __next__(self):
+        with self._lock:
+            return next(self._next)
+
+    def __iter__(self):
+        return self
 
 
 class once:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "cydnn"
-CORE = "_core _address _call _context _driver _handles _numbers _operands _step _table _tape cuda symbols"
+CORE = ("_core _address _call _context _descriptor _driver _handles _numbers _operands _step _table _tape "
+        "atomics cuda symbols")
 HEIGHTS = (                                      # the lowest first; rooms of one line do not know each other
     "status locks",
     # the errors and the version; all else is loaded when it is asked for

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from functools import wraps
 
 from ..given import function, instance, shown, whole
+from ..locks import lock
 from ..status import BadParam
 from .enums import data_type, heur_mode
 from .pygraph import pygraph
@@ -64,15 +65,18 @@ def graph_cache(key_fn, maxsize=256):
 
     def decorator(make):
         kept: dict = {}
+        looking = lock()                         # never held while something is made
 
         @wraps(function("graph_cache: function", make))
         def call(*args, **kw):
             key = _hashable(key_fn(*args, **kw))
-            if key not in kept:
-                made = make(*args, **kw)
-                if len(kept) >= most:
+            with looking:
+                if key in kept:
+                    return kept[key]
+            made = make(*args, **kw)
+            with looking:
+                if key not in kept and len(kept) >= most:
                     del kept[next(iter(kept))]
-                kept[key] = made
-            return kept[key]
+                return kept.setdefault(key, made)
         return call
     return decorator

@@ -1,12 +1,12 @@
 """Handles of the front end: an integer names a device and a stream."""
 from __future__ import annotations
 
-import itertools
 import sys
 
 from .. import device as devices
 from .._core import HandleBase, stream_of
 from ..given import shown
+from ..locks import numbers
 from ..status import BadParam, NotInitialized
 
 
@@ -19,7 +19,7 @@ class Handle:
 
 
 HANDLES: dict[int, Handle] = {}
-_serial = itertools.count(1)
+_serial = numbers()
 
 
 def current() -> str | None:

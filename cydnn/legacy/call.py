@@ -102,7 +102,7 @@ class Lent:
     def execute(self, pointers, scalars=None, workspace=None, workspace_bytes=0, stream=None):
         handle = self.handle()
         with handle.turns:
-            self.inner.execute(pointers, scalars, *handle.reserve(self.inner.workspace_bytes), stream)
+            self.inner.execute(pointers, scalars, *handle.reserve(self.inner.workspace_bytes), handle.stream)
 
 
 class Compute(int):

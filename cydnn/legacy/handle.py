@@ -38,8 +38,9 @@ class Handle(HandleBase):
     def use(self, stream: int) -> None:
         """Work goes to ``stream`` from now on; each stream has a workspace of its own,
         as two streams may run at once."""
-        self.stream = stream
-        self.scratch, self.scratch_bytes = self._lent.get(stream, (0, 0))
+        with self.turns:                         # no call starts between the two
+            self.stream = stream
+            self.scratch, self.scratch_bytes = self._lent.get(stream, (0, 0))
 
     def reserve(self, size_bytes: int) -> tuple:
         """(address, bytes) of a workspace of at least this size. A smaller one stays alive:
