@@ -23,10 +23,9 @@ import pytest
 from cydnn import kernels
 from cydnn.engines.matmul.blocks import FUSED
 from cydnn.ops import Problem, philox
-from support import alone, fused
+from support import fused, share, streamed
 from support.cases import cases, every_case
 from support.matrix import blended, flavours, inputs_for, plain, scaled
-from support import share
 from support.shipped import run_lines
 
 import watched
@@ -96,22 +95,10 @@ def ties(case, most=16):
     return itertools.islice(filter(is_met, range(4000)), most)
 
 
-def streamed(name, facts):
-    """Cases whose blocks share the steps of tiles, on a few SMs; none for kernels that know no stream-K."""
-    for sms in (3, 4, 5):
-        card = replace(facts, sms=sms)
-        for case in cases(name, card):
-            tile = "{TILE_M}x{TILE_N}".format_map(kernels.get(name).axes)
-            config = next((c for c in case.engine.configs(alone.match(case.problem), card)
-                           if c.get("stream") and c.tile == tile), None)
-            if config:
-                yield card, case._replace(config=config), dict(scalars=plain(case.problem.op))
-
-
 def ways(name, facts):
     """(facts, case, keywords) in the order to try them."""
-    if "TILE_M" in kernels.get(name).axes and kernels.get(name).row.get("cooperative"):
-        yield from itertools.islice(streamed(name, facts), 3)
+    yield from ((card, case, dict(scalars=plain(case.problem.op)))
+                for case, card in streamed.cases(name, facts))
     if kernels.get(name).row.get("cooperative"):             # in what order blocks come is a way to go
         configured = ((None, case) for case, _ in every_case(name, facts) if case.config)
         yield from ((facts, case, dict(scalars=plain(case.problem.op), order=order))
