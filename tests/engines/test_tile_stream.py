@@ -14,7 +14,7 @@ from cydnn.heuristics import parse
 from cydnn.kernels.expressions import ceil_div
 from cydnn.ops import Problem
 from cydnn.status import NotSupported
-from support import alone, graphs, hopper, share
+from support import alone, graphs, hopper, share, streamed
 from support.fused import differences, graph_of
 from support.matrix import blended, plain
 
@@ -115,3 +115,11 @@ def test_where_blocks_have_equal_work_there_is_none():
     assert not configs(137, strided, machine)
     padded = Problem.parse("conv_wgrad n3c40h9w13 k104r3s2 pad1 f16 nhwc")
     assert not configs(157, padded, machine)
+
+
+@pytest.mark.parametrize("source", streamed.LINES)
+def test_parts_are_added_in_their_order(source):
+    """Block after block: in f32 the order of large and small numbers shows."""
+    for name in share.of(streamed.names(source), 1, source):
+        got, want = streamed.in_order(name, hopper.device())
+        assert (got == want).all() and len(set(want)) > 2, name

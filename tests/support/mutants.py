@@ -24,12 +24,14 @@ DROPS = (                                                    # kind, opcodes: th
     ("dropped wgmma", r"wgmma\.mma"),
     ("dropped store", r"(st|stmatrix|red|atom)\.(?!param)"),
 )
-SWAPS = (  # kind, opcodes, {word: other word}: the first such word of the opcode changes
+SWAPS = (  # kind, opcodes, {word: other word}: the first such word of the opcode's first three changes
     ("flipped comparison", r"setp?\.", dict(zip("lt le gt ge eq ne lo ls hi hs ltu leu gtu geu".split(),
                                                 "le lt ge gt ne eq ls lo hs hi leu ltu geu gtu".split()))),
     ("add for sub", r"(add|sub)\.", dict(add="sub", sub="add")),
     ("min for max", r"(min|max)\.", dict(min="max", max="min")),
     ("and for or", r"(and|or)\.pred", {"and": "or", "or": "and"}),
+    ("weaker order", r"(ld|st|atom|red)\.", dict(acquire="relaxed", release="relaxed")),
+    ("narrower scope", r"(ld|st|atom|red)\.", dict(sys="gpu", gpu="cta", cluster="cta")),
 )
 CONSTANTS = r"(add|sub|mul|mad|shl|shr|and|or|xor|setp|selp|min|max|mov|div|rem)\.(?!f|.*\.f(16|32|64))"
 
@@ -132,7 +134,7 @@ def _with_last(s: Statement, operand: str) -> Statement:
 
 def _swapped(opcode: str, words: dict) -> Iterator[str]:
     parts = opcode.split(".")
-    at = next((i for i, w in enumerate(parts[:2]) if w in words), None)
+    at = next((i for i, w in enumerate(parts[:3]) if w in words), None)
     if at is not None:
         yield ".".join([*parts[:at], words[parts[at]], *parts[at + 1:]])
 

@@ -24,7 +24,7 @@ from cydnn.bench import trial as debug
 from cydnn.device.ptx import Finding
 from cydnn.status import CydnnError
 
-from . import draw
+from . import draw, streamed
 from .mutants import SYNC, Mutant, mutants, statements
 from .neighbours import neighbours
 from .shipped import run_lines
@@ -91,16 +91,35 @@ class Mutation:
     """A kernel on a device with its cases, each run once as it is. ``more``: (case, facts of a card or None)
     that are tried on mutants that survive the others."""
 
-    def __init__(self, kernel: str, device, cases, more=(), budget: float = BUDGET):
-        self.kernel, self.device, self.more, self.budget, self.seeds = (
-            kernel, device, iter(more), budget, count())
+    def __init__(self, kernel: str, device, cases, more=(), budget: float = BUDGET, patience=PATIENCE):
+        self.kernel, self.device, self.more, self.budget, self.patience, self.seeds = (
+            kernel, device, iter(more), budget, patience, count())
         self.image = kernels.get(kernel).image_for(device.facts.sm)
         self.text = self.image.text().decode()
         self.lines, self.grounds, self.total = set(), [], sum(1 for _ in statements(self.text, kernel))
         for case in cases:
             self._add(case)
         self.lines = set().union(*(g.lines for g in self.grounds))
-        self.mutants = [m for m in mutants(self.text, kernel) if m.line in self.lines]
+        self.every = list(mutants(self.text, kernel))
+
+    @property
+    def mutants(self) -> list[Mutant]:
+        """Those of lines that have run."""
+        return [m for m in self.every if m.line in self.lines]
+
+    def reach(self, kinds, cases) -> list[Mutant]:
+        """Of these kinds, what still has not run where each (case, facts of a card or None) was tried that
+        runs more of them."""
+        for case, facts in cases:
+            left = [m for m in self.every if m.kind in kinds and m.line not in self.lines]
+            if not left:
+                break
+            found = self._add(case, facts).lines
+            if any(m.line in found for m in left):
+                self.lines |= found
+            else:
+                self.grounds.pop()
+        return [m for m in self.every if m.kind in kinds and m.line not in self.lines]
 
     def _add(self, case, facts=None) -> Ground:
         """Run a case on the kernel as it is."""
@@ -135,7 +154,7 @@ class Mutation:
             for ground in self._reaching(mutant.line):
                 self.device.replaced[self.kernel] = mutant.text
                 ground.kills += 1                            # taken back when it has not
-                with cpu_limit(max(LEAST, PATIENCE * ground.seconds)):
+                with cpu_limit(max(LEAST, self.patience * ground.seconds)):
                     texts = ground.trial()
                 if texts:
                     return Verdict(mutant, "value", texts[0])
@@ -250,6 +269,16 @@ def tight(name: str, facts):
     """(case, facts) of the contract's problems for a card of one SM, whose blocks take many turns."""
     small = replace(facts, sms=1, l2_bytes=4096)
     yield from ((case, small) for case in contract_cases(name, small))
+
+
+def staying(name: str, facts):
+    """(case, facts) of the contract's problems, by their engine's choice and every other, where few blocks
+    take all; and of those that a kernel takes by stream-K."""
+    yield from streamed.cases(name, facts)
+    yield from tight(name, facts)
+    for sms in (2, 4):
+        few = replace(facts, sms=sms)
+        yield from ((case, few) for case, _ in debug.every_case(name, few))
 
 
 def near(name: str, facts, most: int):

@@ -153,6 +153,7 @@ LOOP: bar.sync 0;
  min.s32 %r3, %r4, 7;
  shr.s32 %r5, %r3, 31; shr.u32 %r6, %r5, 29; add.s32 %r7, %r3, %r6;
  cp.async.wait_group 1;
+ atom.release.gpu.global.add.u32 %r5, [%rd1], %r6;
  ret;
 }
 .visible .entry other() { bar.sync 0; ret; }
@@ -163,7 +164,10 @@ WANTED = [(7, "flipped comparison", "setp.le.s32 %p1, %r1, 5;"),
           (10, "dropped guard", "st.shared.v2.f32 [%r2+8], {%f1, %f2};"),
           (10, "address + 1", "@%p1 st.shared.v2.f32 [%r2+16], {%f1, %f2};"),
           (11, "min for max", "max.s32 %r3, %r4, 7;"), (11, "constant + 1", "min.s32 %r3, %r4, 8;"),
-          (13, "dropped wait", "")]
+          (13, "dropped wait", ""), (14, "dropped store", ""),
+          (14, "weaker order", "atom.relaxed.gpu.global.add.u32 %r5, [%rd1], %r6;"),
+          (14, "narrower scope", "atom.release.cta.global.add.u32 %r5, [%rd1], %r6;"),
+          (14, "address + 1", "atom.release.gpu.global.add.u32 %r5, [%rd1+4], %r6;")]
 
 
 def test_mutants_of_a_text():

@@ -1,0 +1,113 @@
+"""Faults of stream-K (kernels_src/tile/wgmma_walk.cuh) in shipped kernels: who has which steps, what is kept
+for others, what is told, heard and added, and in which order. Of the instructions that only shared tiles run
+every mutant is found: a drawn share, by ``CYDNN_ALL=1`` all."""
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import pytest
+
+from cydnn import kernels
+from cydnn.bench import trial as debug
+from cydnn.device.ptx import Finding
+from support import hopper, mutants, mutation, share, streamed
+from support.mutants import Mutant
+
+import watched
+
+NAMES = [min(streamed.names(source), key=lambda n: (kernels.get(n).images["sm_90a"].path.stat().st_size, n))
+         for source in streamed.LINES]
+FEW = 3                                          # of the mutants of a kernel, beside those that order blocks
+ORDERING = r"bar\.sync 3|atom\.release|ld\.acquire"
+# What changes nothing. Who multiplies only compares with 0 where a part of a depth begins, which is a
+# multiple of 64, and whether a block has told; who turns the bit of the counter is any one block; and what a
+# block orders before it tells at its end matters to nobody, as it has kept nothing.
+FLAGS = r"shl\.b32 (%r\d+), %r\d+, 6;|mov\.u16 (%rs\d+), 1;"
+BEGINS, FIRST = r"setp\.[lg]t\.s32 %p\d+, (%r\d+), [01];", r"setp\.eq\.s32 %p\d+, (%r\d+), 0;"
+AT_END = r"dropped barrier|weaker order|narrower scope"
+
+
+@lru_cache
+def ready(name) -> tuple:
+    """(mutation, lines that only shared tiles run)."""
+    device = hopper.device(streamed.SMS)
+    shared = [case for case, _ in streamed.cases(name, device.facts)]
+    with watched.watching():
+        made = mutation.Mutation(name, device, [*shared, *debug.cases(name, device.facts)],
+                                 streamed.in_bands(name, device.facts), budget=1e9, patience=4)
+    plain = set().union(*(g.lines for g in made.grounds[len(shared):]))
+    return made, made.lines - plain
+
+
+def steps(made, lines):
+    """Mutants that have one step more or less in a share, wherever it is read."""
+    number = [row["name"] for row in kernels.get(made.kernel).row["params"]].index("share")
+    held = set(re.findall(rf"ld\.param\.u32\s+(%r\d+), \[{made.kernel}_param_{number}\]", made.text))
+    line, seen = 1, 0
+    for s in mutants.statements(made.text, made.kernel):
+        line, seen = line + made.text.count("\n", seen, s.start), s.start
+        register = next((o for o in s.operands[1:] if o in held), None)
+        if line not in lines or not register or s.opcode.startswith("setp"):
+            continue
+        for more in (1, -1):
+            other = s._replace(operands=tuple("%other" if o == register else o for o in s.operands))
+            new = f"{{ .reg .b32 %other; add.s32 %other, {register}, {more}; {other.text()} }}"
+            yield Mutant(line, f"share {more:+}", s.text(), new,
+                         made.text[:s.start] + new + made.text[s.end:])
+
+
+def is_same(made, mutant) -> bool:
+    text, old = made.text, mutant.old
+    if re.fullmatch(AT_END, mutant.kind):
+        return mutant.line in [text.count("\n", 0, text.rindex(word)) + 1
+                               for word in ("bar.sync 3", "atom.release")]
+    if mutant.kind in ("constant + 1", "flipped comparison") and (found := re.fullmatch(BEGINS, old)):
+        return bool(re.search(rf"shl\.b32 \s*{found[1]}, %r\d+, 6;", text))
+    if mutant.kind == "constant + 1" and (found := re.fullmatch(FIRST, old)):
+        return bool(re.search(rf"%ctaid\.z;\s*or\.b32 \s*{found[1]}, ", text))
+    found = mutant.kind == "constant + 1" and re.fullmatch(FLAGS, old)
+    return bool(found) and all(re.match("setp|and.b16", s.opcode)
+                               for s in mutants.statements(text, made.kernel)
+                               if (found[1] or found[2]) in s.operands[1:])
+
+
+@pytest.mark.share(1)
+@pytest.mark.parametrize("name", NAMES)
+def test_mutants(name):
+    made, lines = ready(name)
+    every = [m for m in made.mutants if m.line in lines and not is_same(made, m)] + list(steps(made, lines))
+    first = [m for m in every if re.match(ORDERING, m.old)]
+    assert {m.kind for m in first} >= {"dropped barrier", "dropped store", "weaker order", "narrower scope"}
+    assert {m.kind for m in every} >= {"share +1", "share -1", "dropped branch", "dropped guard"}
+    rest = [m for m in every if m not in first]
+    with watched.watching():
+        score = made.score(first + share.of(rest, FEW, f"stream {name}"))
+    assert not score.alive, "\n".join(f"{v.mutant.line}: {v.mutant.kind}: {v.mutant.old} {v.mutant.new} "
+                                      f"{v.what}" for v in score.alive)
+
+
+REVERSED = r"add\.s32 \t*(%r\d+), (%r\d+), (%r\d+);(?=\s*mul\.wide\.s32 [^;]*, {size};)"
+
+
+@pytest.mark.share(1)
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_in_another_order(name):
+    """The last block's first: sums of whole numbers are the same, but not those that are rounded."""
+    device = hopper.device()
+    with watched.watching():
+        got, want = streamed.in_order(name, device)
+        assert (got == want).all()
+        device.replaced[name] = backwards(name)
+        got, want = streamed.in_order(name, device)
+    assert (got != want).any()
+
+
+def backwards(name) -> str:
+    """The text in which block ``count + 1 - b`` is added in place of block ``b``."""
+    text, axes = mutation.text_of(name), kernels.get(name).axes
+    pattern = REVERSED.replace("{size}", str(axes["TILE_M"] * axes["TILE_N"]))
+    (at, to, b, block), = [(m.span(), *m.groups()) for m in re.finditer(pattern, text)]
+    count = re.search(rf"setp\.lt\.s32 \t*%p\d+, {b}, (%r\d+);", text)[1]
+    return (f"{text[:at[0]]}sub.s32 {to}, {count}, {b}; add.s32 {to}, {to}, 1; add.s32 {to}, {to}, {block};"
+            f"{text[at[1]:]}")
