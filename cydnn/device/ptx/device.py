@@ -24,7 +24,7 @@ from ..numpy import NumpyExecutable
 from . import decoded, parse
 from .arena import Allocation, Arena, Operand
 from .bulk import TensorMap
-from .check import Checks
+from .check import Checks, Finding
 from .code import Code
 from .guests import guests
 from .machine import Machine
@@ -54,6 +54,7 @@ class PtxDevice:
         self.replaced: dict[str, str] = {}       # kernel name -> PTX to run instead of the shipped image
         self._kept: list[Allocation] = []        # variables of modules
         self._meeting: Allocation | None = None
+        self._met = 0
         self.lock = rlock()            # one call at a time: there is one set of registers
         self._groups = 1
 
@@ -151,9 +152,11 @@ class PtxDevice:
             self.arena.forget_accesses()
             self._groups = 1
         first, self._groups = self._groups, self._groups + len(chosen) + 2
-        Machine(code, self.arena, grid, block, smem, data, self.checks, first, chosen,
-                self.seed, cluster, tensor_maps, attributes.cooperative, attributes.dependent,
-                self._counter() if attributes.cooperative else 0).run()
+        counter = self._counter() if attributes.cooperative else 0
+        Machine(code, self.arena, grid, block, smem, data, self.checks, first, chosen, self.seed, cluster,
+                tensor_maps, attributes.cooperative, attributes.dependent, counter).run()
+        if attributes.cooperative:
+            self._met = self._whole(code.program.name, counter)
 
     def _cluster(self, program, asked) -> tuple:
         """The cluster that is compiled in, or the one asked for."""
@@ -165,10 +168,20 @@ class PtxDevice:
         return found[:3]
 
     def _counter(self) -> int:
-        """What the driver gives cooperative launches: two words, zero at first."""
+        """What the driver gives cooperative launches: two words, zero at first, then as the last one left
+        them (kernels_src/lib/grid.cuh)."""
         self._meeting = self._meeting or self.alloc(8)
-        self.copy_in(self._meeting.ptr, np.zeros(8, np.uint8))
+        self.copy_in(self._meeting.ptr, np.array([0, self._met], np.uint32))
         return self._meeting.ptr
+
+    def _whole(self, name, counter) -> int:
+        """The counter behind a launch, of which only the top bit may be another than before."""
+        now = int(self.copy_out(counter, np.empty(2, np.uint32))[1])
+        if self.checks.barriers and self.blocks is None and now << 1 & 0xFFFFFFFF:
+            raise Finding("counter", f"{name}: counter: leaves {now & 0x7FFFFFFF} in the word in which the "
+                          "blocks of cooperative launches count each other; the next one would wait for them",
+                          kernel=name)
+        return now
 
     def _refuse_waiting(self, program, grid, block, smem, registers):
         """Blocks that wait for each other must all be resident: cuLaunchKernelEx, cooperative."""

@@ -57,6 +57,30 @@ def test_planted_fault(name):
             hand(PtxDevice("sm_80"), HAND.replace(old, new), seed)
 
 
+# Thread 0 of every block counts in the driver's word; nobody waits.
+COUNT = """.reg .u32 %x, %h, %l; .reg .b64 %c, %d; .reg .pred %q, %lead; setp.ne.u32 %q, %t, 0; @%q bra END;
+mov.u32 %h, %envreg1; mov.u32 %l, %envreg2; cvt.u64.u32 %c, %h; cvt.u64.u32 %d, %l;
+bfi.b64 %c, %c, %d, 32, 32;
+setp.eq.u32 %lead, %g, 0; selp.b32 %x, {first}, 1, %lead; atom.release.gpu.global.add.u32 %h, [%c+4], %x;
+mad.wide.u32 %a0, %g, 4, %p0; shr.u32 %h, %h, 31; st.global.u32 [%a0], %h; END: """
+
+
+def test_who_counts_counts_for_all():
+    """The word is left as it was but for its top bit, with which the next launch finds it."""
+    device = PtxDevice("sm_80")
+    run = lambda first: device.launch(
+        snippet.entry(COUNT.format(first=first), 1, threads=64), (4, 1, 1), (64, 1, 1), 0,
+        struct.pack("<Q", out.ptr), attributes=kernels.Attributes(cooperative=True))
+    out, whole = device.alloc(16), -2 ** 31 + 1 - 4
+    for turn in range(3):
+        run(whole)
+        bits = device.arena.read_host(out.ptr, 16).view(np.uint32)
+        assert (bits == turn % 2).all()
+        for wrong in (1, whole + 1, whole - 1):
+            with pytest.raises(Finding, match="^k: counter: leaves .* in the word in which the blocks"):
+                run(wrong)
+
+
 # name: its barriers of a block. Thread 0 alone stores what other blocks read, in softmax: it needs no barrier
 # before it tells them.
 SHIPPED = {"softmax_fwd_grid_f16": (0, 2), "softmax_bwd_grid_f32": (0, 2),

@@ -21,10 +21,12 @@ NAMES = [min(streamed.names(source), key=lambda n: (kernels.get(n).images["sm_90
 FEW = 3                                          # of the mutants of a kernel, beside those that order blocks
 ORDERING = r"bar\.sync 3|atom\.release|ld\.acquire"
 # What changes nothing. Who multiplies only compares with 0 where a part of a depth begins, which is a
-# multiple of 64, and whether a block has told; who turns the bit of the counter is any one block; and what a
-# block orders before it tells at its end matters to nobody, as it has kept nothing.
+# multiple of 64, and whether a block has told; who turns the bit of the counter is any one block, and before
+# that it is never what it was; and what a block orders before it tells at its end matters to nobody, as it
+# has kept nothing.
 FLAGS = r"shl\.b32 (%r\d+), %r\d+, 6;|mov\.u16 (%rs\d+), 1;"
 BEGINS, FIRST = r"setp\.[lg]t\.s32 %p\d+, (%r\d+), [01];", r"setp\.eq\.s32 %p\d+, (%r\d+), 0;"
+WAITS = r"setp\.gt\.s32 %p\d+, %r\d+, -1;"
 AT_END = r"dropped barrier|weaker order|narrower scope"
 
 
@@ -66,7 +68,9 @@ def is_same(made, mutant) -> bool:
         return bool(re.search(rf"shl\.b32 \s*{found[1]}, %r\d+, 6;", text))
     if mutant.kind == "constant + 1" and (found := re.fullmatch(FIRST, old)):
         return bool(re.search(rf"%ctaid\.z;\s*or\.b32 \s*{found[1]}, ", text))
-    found = mutant.kind == "constant + 1" and re.fullmatch(FLAGS, old)
+    if mutant.kind != "constant + 1" or re.fullmatch(WAITS, old):
+        return mutant.kind == "constant + 1"
+    found = re.fullmatch(FLAGS, old)
     return bool(found) and all(re.match("setp|and.b16", s.opcode)
                                for s in mutants.statements(text, made.kernel)
                                if (found[1] or found[2]) in s.operands[1:])
