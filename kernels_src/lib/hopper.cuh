@@ -18,7 +18,6 @@
 //   fence_async()                           by who wrote shared memory, before TMA reads it
 //
 // `to` and `from` are 128-byte aligned. In shared memory a box is a C array of its dims, the innermost last.
-//
 // Matrix products of a warpgroup (sm_90a): 128 threads, from a warp index that is a multiple of 4 on.
 //   swizzled_panel(address, leading, stride)   the descriptor of an operand in shared memory
 //   Wgmma<f16, N>::add<TransA, TransB>(d, a, b, keep)
@@ -138,8 +137,7 @@ template <int Left> DEVICE void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Left) : "memory");
 }
 template <int Left, int Count> DEVICE void wgmma_wait(float (&d)[Count]) {
-    wgmma_wait<Left>();
-    sums_change(d);
+    wgmma_wait<Left>(), sums_change(d);
 }
 
 // PTX ISA §wgmma.mma_async
@@ -147,8 +145,8 @@ template <class Elem, int N> struct Wgmma;
 
 #define CYDNN_NAMES_8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define CYDNN_NAMES_16 CYDNN_NAMES_8 ",%8,%9,%10,%11,%12,%13,%14,%15"
-#define CYDNN_NAMES_32                                                                     \
-    CYDNN_NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define CYDNN_NAMES_32 CYDNN_NAMES_16                                                      \
+    ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define CYDNN_NAMES_64                                                                     \
     CYDNN_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"     \
     "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
@@ -194,11 +192,9 @@ DEVICE void stmatrix_x4(unsigned address, const unsigned (&r)[4]) {
 }
 
 // PTX ISA §setmaxnreg: every warp of the warpgroup; the kernel has __launch_bounds__(threads, 1).
-template <int Count> DEVICE void registers_give() {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(Count));
-}
-template <int Count> DEVICE void registers_take() {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Count));
-}
+template <int Count>
+DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(Count)); }
+template <int Count>
+DEVICE void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Count)); }
 
 }  // namespace cydnn

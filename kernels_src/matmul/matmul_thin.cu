@@ -1,7 +1,7 @@
 /*@kernel
 name    = "matmul_thin_{T}_{COLUMNS}_{WIDE_MAJOR}_{FEW_MAJOR}"
-about   = """Product of a large matrix and one of few columns on Hopper's tensor cores (TMA, wgmma, f32 sums): \
-             as fast as the large one comes from memory."""
+about   = """Product of a large matrix and one of few columns on Hopper's tensor cores (TMA, wgmma, \
+             f32 sums): as fast as the large one comes from memory."""
 T       = ["f16", "bf16"]
 COLUMNS = [16, 32, 64]
 WIDE_MAJOR = ["wk", "wm"]
@@ -33,8 +33,8 @@ problems = ["""matmul a={COLUMNS - 3}x136:{T}@{'136,1' if FEW_MAJOR == 'fk' else
 // A block takes tiles of 128 rows one after the other, and then a share of the steps of those that are left
 // (tile/wgmma_walk.cuh). `wide` is a and `few` b, or the other way round, and c is then walked transposed:
 // c_row and c_column are the steps along the rows of `wide` and those of `few`. wk, fk: the depth is
-// contiguous; wm, fn: the rows. col_of_rows: the columns of c are the rows of `wide`. Moves, batch and c_batch
-// as in matmul_wgmma; where c_along_few, neighbours in the memory of c are columns.
+// contiguous; wm, fn: the rows. col_of_rows: the columns of c are the rows of `wide`. Moves, batch and
+// c_batch as in matmul_wgmma; where c_along_few, neighbours in the memory of c are columns.
 #include "matmul/matrices.cuh"
 
 namespace cydnn {
