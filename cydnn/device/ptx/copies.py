@@ -165,9 +165,16 @@ def mbarriers(c, address, verb, lanes=None):
                c.gates.get(place) or c.fault("mbarrier", "uses an mbarrier that was not initialised", lane))
 
 
+MOST_ARRIVALS = (1 << 20) - 1
+
+
 def initialise(c, m, address, count=None):
     """mbarrier.init and .inval."""
     shared = c.memory["shared"]
+    if m["act"] == "init" and (wrong := (count < 1) | (count > MOST_ARRIVALS)).any():
+        lane = int(np.argmax(wrong))
+        c.fault("mbarrier", f"is initialised with a count of {int(count[lane])}; it must be 1 to "
+                f"{MOST_ARRIVALS}", c.lanes()[lane])
     shared.store(c, address, 8, [np.zeros(c.n, np.uint64)], c.lanes())
     for n, place in enumerate(shared.reach(c, address, 8, "initialises", c.lanes()).tolist()):
         c.gates[place] = Mbarrier(int(count[n])) if m["act"] == "init" else None

@@ -193,3 +193,14 @@ def test_a_plain_access_behind_atomics_needs_a_barrier(device, behind):
     found_in_all("race", lambda seed: count(device, "global", 0, "bar.sync 0;", seed, behind))
     for seed in SCHEDULES:
         count(device, "global", 0, "bar.sync 0;", seed, "bar.sync 0; " + behind)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1 << 20])
+def test_counts_of_a_phase(device, count):
+    """PTX ISA, mbarrier.init: 1 to 2^20 - 1."""
+    body = """.shared .align 8 .b8 m[8]; .reg .u32 %a, %n; .reg .pred %lead; mov.u32 %a, m; mov.u32 %n, {};
+setp.eq.u32 %lead, %t, 0; @%lead mbarrier.init.shared::cta.b64 [%a], %n;"""
+    start = lambda n: snippet.launch(device, snippet.entry(body.format(n), 1), [device.alloc(4)])
+    start((1 << 20) - 1)
+    with pytest.raises(Finding, match=rf"mbarrier: .* with a count of {count % 2 ** 32}; it must be 1 to"):
+        start(count)
