@@ -16,8 +16,8 @@ problems = ["pooling_bwd n2c24h7w5 window=2 pre_pad=1 stride=3 mode=avg_include_
                pre_pad=1,0,4 stride=2,3,4 mode=avg_exclude_padding"""]
 @*/
 // Window o owns the cells up to the next window, the last one all that is left; those it does not cover
-// get 0. So each dy is read once, each cell written once. Arrays are w h d; strides w h d n. full: window
-// size when padding counts, else 0.
+// get alpha times 0. So each dy is read once, each cell written once. Arrays are w h d; strides w h d n.
+// full: window size when padding counts, else 0.
 #include "pool.cuh"
 
 extern "C" __global__ __launch_bounds__(128) void KERNEL(
@@ -42,9 +42,9 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         cells *= length(covers[k]);
     }
     const float share = 1.f / divisor_of(full, cells);      // of no use where the window covers no cell
-    float result[V], none[V] = {};
+    float result[V], none[V];
     given.get(result);
-    UNROLL for (int i = 0; i < V; ++i) result[i] *= share * alpha;
+    UNROLL for (int i = 0; i < V; ++i) result[i] *= share * alpha, none[i] = 0.f * alpha;
     const auto inner = Vec<T, V>::of(result), outer = Vec<T, V>::of(none);
 
     for (int d = own[2].first; d < own[2].last; ++d)
@@ -56,7 +56,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                     (w < last ? inner : outer).store(cell);
                 } else {
                     float blended[V];
-                    UNROLL for (int i = 0; i < V; ++i) blended[i] = w < last ? result[i] : 0.f;
+                    UNROLL for (int i = 0; i < V; ++i) blended[i] = w < last ? result[i] : none[i];
                     put(cell, blended, 1.f, beta);
                 }
             }
