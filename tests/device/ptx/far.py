@@ -112,13 +112,13 @@ class Stretched(NamedTuple):
     case: trial.Case
     far: tuple
 
-    def run(self, device) -> tuple:
-        """(what is wrong, the far operands that the kernel came to)."""
+    def run(self, device, numbers=matrix.blended) -> tuple:
+        """(what is wrong, the far operands that the kernel came to). ``numbers``: of an op, its by-value
+        ones."""
         arena, (name, problem, engine, config) = device.arena, self.case
         arena.changed.clear(), arena.far.clear(), arena.reached.clear()
         with reaching(problem):
-            outcome = matrix.run(problem, device, 0, [engine], config=config,
-                                 scalars=matrix.blended(problem.op))
+            outcome = matrix.run(problem, device, 0, [engine], config=config, scalars=numbers(problem.op))
         return outcome.findings, {operand for kernel, operand in arena.reached if kernel == name}
 
 
@@ -180,8 +180,19 @@ def stretched(name: str, line: str, facts, depth: int):
     return best
 
 
+def of_lines(name: str, facts, depth: int) -> list:
+    """Of each line of the kernel's contract the problem with most operands far."""
+    found = (stretched(name, line, facts, depth) for line in kernels.get(name).problems)
+    return [s for s in found if s and all(d.count for d in s.case.problem.descs)]
+
+
+def every_stretched(name: str, facts) -> list:
+    """All of them, one axis after the other, with as many configurations as a contract's problems have."""
+    found = {str(s.case.problem): s for depth in range(3) for s in of_lines(name, facts, depth)}
+    return [Stretched(case, s.far) for line, s in found.items() for case in trial.cases(name, facts, [line])]
+
+
 def most_stretched(name: str, facts, depth: int):
     """Of the lines of the kernel's contract the one with the most far operands, of these the smallest."""
-    every = [stretched(name, line, facts, depth) for line in kernels.get(name).problems]
     size = lambda s: (-len(s.far), s.case.problem.flops + s.case.problem.bytes)
-    return min((s for s in every if s and all(d.count for d in s.case.problem.descs)), key=size, default=None)
+    return min(of_lines(name, facts, depth), key=size, default=None)

@@ -3,6 +3,9 @@ whatever operands the engines take so. All blocks run, every element is compared
 """
 from __future__ import annotations
 
+import itertools
+import os
+import random
 import re
 
 import pytest
@@ -12,13 +15,14 @@ from cydnn.bench import graph_of
 from cydnn.device.ptx import Finding
 from cydnn.heuristics import Wish
 from cydnn.steps import Launch
-from support import alone
+from support import alone, matrix, share
 
 import far
 import sparse
 import test_large
 
 DEPTHS = range(3)                                # axes from the outermost on
+MOST_FLOPS = 2e6
 SOURCES = sorted({kernels.get(n).source for n in kernels.names()})
 
 # Kernels that come to tensors without gaps alone (test_large.py), or refuse what is large (test_refused.py).
@@ -63,6 +67,25 @@ def test_far_operands(source):
     assert reached, "the kernel came to no operand's far end"
 
 
+def other_ways(name, facts):
+    """(what is stretched, by-value numbers): every line of a contract, axis and configuration, that blends
+    and that does not. A plain run has the small ones."""
+    found = [f for f in far.every_stretched(name, facts) if share.ALL or f.case.problem.flops <= MOST_FLOPS]
+    return itertools.product(found, (matrix.plain, matrix.blended))
+
+
+@pytest.mark.share(10)
+@pytest.mark.parametrize("source", [s for s in SOURCES if s not in NEAR])
+def test_other_ways_there(source):
+    """Of a kernel that is drawn; a plain run takes two."""
+    rng = random.Random(f"{os.environ.get('CYDNN_SEED')} far {source}")
+    name = rng.choice([n for n in kernels.names() if kernels.get(n).source == source])
+    device, wrong = far.device_for(name), []
+    for found, numbers in share.of(other_ways(name, device.facts), 2, f"far ways {source}"):
+        wrong += [f"{found.case}: {text}" for text in found.run(device, numbers)[0]]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("source", BOUNDED)
 def test_workspaces_stay_below(source):
     """Of 2^32 elements of x, fewer than 2^31 numbers are in the workspace at a time."""
@@ -100,3 +123,22 @@ def finds(name: str, number: int, depth: int) -> bool:
 @pytest.mark.parametrize("source,number,depth", PLANTED)
 def test_products_of_32_bits_are_found(source, number, depth):
     assert finds(smallest(source), number, depth)
+
+
+# Products that the way which is the first one does not come to: another configuration, and no blend.
+ELSEWHERE = [("batch_norm_stats_rows_f16_16", 25), ("pooling_bwd_max_plane_f32_0_3", 23)]
+
+
+@pytest.mark.parametrize("name, number", ELSEWHERE)
+def test_products_that_other_ways_find(name, number):
+    assert not any(finds(name, number, depth) for depth in DEPTHS)
+    device = far.device_for(name)
+    text = kernels.get(name).image_for(device.facts.sm).text().decode()
+    device.replaced[name] = narrowed(text, number)
+
+    def shows(way):
+        try:
+            return bool(way[0].run(device, way[1])[0])
+        except Finding:
+            return True
+    assert any(shows(way) for way in other_ways(name, device.facts))
