@@ -122,7 +122,8 @@ class Prepared:
                  else exact)
         drawn = inputs_for(problem, rng, exact, flavour)
         scaled = (drawn if scale == 1
-                  else {n: problem.operands[n].dtype.round(scale * v) for n, v in drawn.items()})
+                  else {n: d.dtype.round(scale * v) if (d := problem.operands[n]).dtype.kind == "float" else v
+                        for n, v in drawn.items()})
         self.values = with_nans(
             scaled, [n for n in nans if n in scaled and problem.operands[n].dtype.kind == "float"], seed)
         self.reads_old = ({o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0}
@@ -163,8 +164,8 @@ def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(
 
     ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers,
     in place of drawn ones. ``nans``: operands that hold NaN (an output: before the call, where it is read).
-    ``scale``: of the inputs. ``flavour``: their kind; besides ``flavours`` there are "ties" (few values,
-    so that maxima meet) and "special" (these, with NaN, infinities and -0 in x).
+    ``scale``: of the inputs that are no whole numbers. ``flavour``: their kind; besides ``flavours`` there
+    are "ties" (few values, so that maxima meet) and "special" (these, with NaN, infinities and -0 in x).
     """
     outcome, made = Outcome(), Prepared(problem, seed, scalars, flavour, nans, scale)
     match = Match.single(made.graph)

@@ -15,22 +15,14 @@ from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
-from cydnn.tensor import TensorDesc, stride_order
+from cydnn.tensor import TensorDesc
 from support import mutation, share
+from support.extremes import resized
 from support.trial import Trial
 
 import watched
 
 SOURCES, GAPS, MOST_FLOPS = 24, (0, 1, 8), 2e7   # gaps: elements behind a row
-
-
-def changed(desc, sizes: dict, gap: int):
-    """A tensor with other sizes, its dims in the same order; ``gap`` elements behind the innermost."""
-    dims, strides, step = [sizes.get(s, s) for s in desc.dims], [1] * desc.rank, 1
-    for axis in reversed(stride_order(desc)):
-        strides[axis] = step
-        step = step * dims[axis] + (gap if step == 1 and dims[axis] > 1 else 0)
-    return TensorDesc(desc.dtype, dims, strides)
 
 
 def tails(problem):
@@ -39,7 +31,7 @@ def tails(problem):
     sizes = sorted({s for d in descs.values() for s in d.dims if s > 4})
     moved = [{}, *({s: s + by} for s in sizes for by in (-1, 1))]
     for one, gap in itertools.product(moved, GAPS):
-        new = {n: changed(d, one, gap) for n, d in descs.items()}
+        new = {n: resized(d, one, gap) for n, d in descs.items()}
         for given in (new, {n: d for n, d in new.items() if n in problem.op.reads}):
             try:
                 made = Problem(problem.op, {**problem.operands, **given} if given is new else given,

@@ -1,0 +1,95 @@
+"""Factors that are NaN, inputs that are small, operands that are left out, sizes that are one, problems near
+those of the contracts: the kernel's own problems changed so (support/extremes.py, support/neighbours.py), as
+far as they still launch it, give right values, and nothing is found.
+
+A plain run takes one problem of each way for some sources, which are drawn; ``CYDNN_ALL=1`` takes every
+source and twelve problems a way.
+"""
+from __future__ import annotations
+
+import itertools
+import os
+import random
+
+import pytest
+
+from cydnn import kernels
+from cydnn.bench import trial as debug
+from cydnn.ops import Problem
+from support import extremes, mutation, share
+from support.cases import cases
+from support.trial import Trial
+
+import watched
+
+KERNELS, EACH, MOST_FLOPS = 16, 12 if share.ALL else 1, 4e6
+NAMES = mutation.smallest()
+CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones)
+NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small)
+
+
+def changed(name, facts, way):
+    """Cases of a kernel whose problems are those of its contract, changed in a way."""
+    lines = [Problem.parse(line) for line in kernels.get(name).problems]
+    drawn = [new for problem in lines for new in way(problem)]
+    random.Random(f"{os.environ.get('CYDNN_SEED')} {name}").shuffle(drawn)
+    for problem in dict.fromkeys(p for p in drawn if p not in lines and p.flops <= MOST_FLOPS):
+        yield from itertools.islice((case for case, _ in debug.of_problem(name, problem, facts)), 1)
+
+
+def renumbered(name, facts, way):
+    """(case, keywords of a run) of the contract's problems with other numbers, the smallest first."""
+    found = [case for case in cases(name, facts) if case.problem.flops <= MOST_FLOPS]
+    for case in sorted(found, key=lambda c: c.problem.flops + c.problem.bytes):
+        yield from ((case, more) for more in way(case.problem))
+
+
+def runs(name, device, each):
+    """What to run of every way; a run gives the sentences of what is wrong."""
+    facts = device.facts
+    for way in CHANGES.values():
+        for seed, case in enumerate(itertools.islice(changed(name, facts, way), each)):
+            yield case, lambda case=case, seed=seed: Trial(case, device, seed)()
+    for seed, case in enumerate(mutation.near(name, facts, each)):
+        yield case, lambda case=case, seed=seed: Trial(case, device, seed)()
+    for way in NUMBERS.values():
+        for case, more in itertools.islice(renumbered(name, facts, way), 2 * each):
+            yield case, lambda case=case, more=more: watched.run(
+                case.problem, device, 0, [case.engine], config=case.config, **more).findings
+
+
+@pytest.mark.parametrize("name", share.of(NAMES, KERNELS, "extremes"))
+def test_right(name):
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
+    with watched.watching():
+        wrong = [f"{case}: {text}" for case, run in runs(name, device, EACH) for text in run()]
+    assert not wrong, "\n".join(wrong[:8])
+
+
+# What a way finds: way, kernel, line of the text that is another one, what was and what stands there.
+PLANTED = [
+    ("nan_factors", "batch_norm_bwd_grid_f32_4", "setp.neu.f32 %p114,", "setp.neu", "setp.ne"),
+    ("nan_factors", "pointwise_vector_f64", "setp.neu.f64 %p4,", "setp.neu", "setp.ne"),
+    ("small", "conv_fft_store_f32", "sub.f32 %f541,", "%f541, %f537, %f538;",
+     "%f541, %f537, %f538; add.f32 %f541, %f541, 0f45800000; sub.f32 %f541, %f541, 0f45800000;"),
+    ("left_out", "rnn_persist_bwd_f32_vanilla_2x4_1", "mov.f32 %f1013,", "0f00000000", "0f3F800000"),
+]
+
+
+def shown(name, device, way) -> bool:
+    """Is something wrong with any of a kernel's problems, changed so?"""
+    if way in CHANGES:
+        found = changed(name, device.facts, CHANGES[way])
+        return any(Trial(case, device, n)() for n, case in enumerate(found))
+    return any(watched.run(case.problem, device, 0, [case.engine], config=case.config, **more).findings
+               for case, more in renumbered(name, device.facts, NUMBERS[way]))
+
+
+@pytest.mark.parametrize("way, name, line, old, new", PLANTED, ids=[" ".join(p[:2]) for p in PLANTED])
+def test_planted(way, name, line, old, new):
+    device, text = watched.PtxDevice(debug.target_of(kernels.get(name))), mutation.text_of(name)
+    found, = [row for row in text.splitlines() if " ".join(row.split()).startswith(line)]
+    device.replaced[name] = text.replace(found, found.replace(old, new))
+    assert device.replaced[name] != text
+    with watched.watching():
+        assert shown(name, device, way)

@@ -1,0 +1,75 @@
+"""Ways to run a problem that show what plain numbers and whole problems hide: a factor that is NaN, operands
+that are all small, operands that are left out, sizes that are one."""
+from __future__ import annotations
+
+import itertools
+import math
+
+from cydnn.ops.problem import Problem
+from cydnn.status import BadParam
+from cydnn.tensor import TensorDesc, stride_order
+
+from .matrix import plain
+
+FACTORS = ("alpha", "beta")
+SMALL = {"f16": 2.0 ** -4, "bf16": 2.0 ** -12, "f32": 2.0 ** -12, "f64": 2.0 ** -30}
+
+
+def nan_factors(problem):
+    """By-value numbers, one factor NaN: a comparison with 0 or 1 takes it for neither."""
+    op = problem.op
+    for name in op.scalars:
+        if name.rstrip("12").split("_")[0] in FACTORS:
+            yield dict(scalars={**plain(op), name: math.nan})
+
+
+def small(problem):
+    """Inputs far below 1, and above the denormal numbers: a sum that passes through a large number shows."""
+    kinds = {d.dtype.name for d in problem.descs if d.dtype.kind == "float"}
+    if known := [SMALL[k] for k in kinds if k in SMALL]:
+        yield dict(scalars=plain(problem.op), scale=max(known))
+
+
+def left_out(problem):
+    """The problem without one of its optional operands, without two of them, and without any."""
+    op, given = problem.op, [n for n in problem.op.operands()
+                             if n in problem.op.optional and problem.operands.get(n) is not None]
+    some = [names for count in (1, 2, len(given)) for names in itertools.combinations(given, count)]
+    for names in filter(None, dict.fromkeys(some)):
+        try:
+            yield Problem(op, {n: None if n in names else d for n, d in problem.operands.items()},
+                          problem.alignment)
+        except BadParam:
+            continue                             # it needs them, or both of two
+
+
+def resized(desc, sizes: dict, gap: int = 0):
+    """A tensor with other sizes, its dims in the same order; ``gap`` elements behind the innermost."""
+    dims, strides, step = [sizes.get(s, s) for s in desc.dims], [1] * desc.rank, 1
+    for axis in reversed(stride_order(desc)):
+        strides[axis] = step
+        step = step * dims[axis] + (gap if step == 1 and dims[axis] > 1 else 0)
+    return TensorDesc(desc.dtype, dims, strides)
+
+
+def ones(problem):
+    """The problem with all of one size being 1, in every operand or in one alone: what the op takes."""
+    descs = {n: d for n, d in problem.operands.items() if isinstance(d, TensorDesc) and d.vector == 1}
+    for size in sorted({s for d in descs.values() for s in d.dims if s > 1}):
+        new = {n: resized(d, {size: 1}) for n, d in descs.items() if size in d.dims}
+        inputs = {**descs, **new}
+        yield from made(problem, new, {n: d for n, d in inputs.items() if n in problem.op.reads})
+        for name in new if len(new) > 1 else ():
+            yield from made(problem, {name: new[name]})
+
+
+def made(problem, *changes):
+    """The problem with the first of the changes of its operands that the op takes; what is not among those
+    of the second is inferred."""
+    for number, change in enumerate(changes):
+        try:
+            yield Problem(problem.op, {**problem.operands, **change} if number == 0 else change,
+                          problem.alignment)
+            return
+        except BadParam:
+            continue
