@@ -1,5 +1,5 @@
 """Ways to run a problem that show what plain numbers and whole problems hide: a factor that is NaN, operands
-that are all small, operands that are left out, sizes that are one."""
+that are all small, operands that are left out, sizes that are one, pads and strides that are more."""
 from __future__ import annotations
 
 import itertools
@@ -41,6 +41,17 @@ def left_out(problem):
                           problem.alignment)
         except BadParam:
             continue                             # it needs them, or both of two
+
+
+def attributes(line: str):
+    """The problem of a line with a whole number of its op that the line does not say: pads are 0, strides and
+    dilations 1 in most."""
+    for name, a in Problem.parse(line).op.attributes().items():
+        for number in (1, 2, 3) if a.kind in ("int", "ints") and name not in line else ():
+            try:
+                yield Problem.parse(f"{line} {name}={number}")
+            except BadParam:
+                continue
 
 
 def resized(desc, sizes: dict, gap: int = 0):

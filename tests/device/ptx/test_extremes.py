@@ -1,6 +1,7 @@
-"""Factors that are NaN, inputs that are small, operands that are left out, sizes that are one, problems near
-those of the contracts: the kernel's own problems changed so (support/extremes.py, support/neighbours.py), as
-far as they still launch it, give right values, and nothing is found.
+"""Factors that are NaN, inputs that are small, operands that are left out, sizes that are one, pads and
+strides that are more, problems near those of the contracts: the kernel's own problems changed so
+(support/extremes.py, support/neighbours.py), as far as they still launch it, give right values, and nothing
+is found.
 
 A plain run takes one problem of each way for some sources, which are drawn; ``CYDNN_ALL=1`` takes every
 source and twelve problems a way.
@@ -24,16 +25,17 @@ import watched
 
 KERNELS, EACH, MOST_FLOPS = 16, 12 if share.ALL else 1, 4e6
 NAMES = mutation.smallest()
-CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones)
+CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, attributes=extremes.attributes)
 NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small)
 
 
 def changed(name, facts, way):
     """Cases of a kernel whose problems are those of its contract, changed in a way."""
-    lines = [Problem.parse(line) for line in kernels.get(name).problems]
-    drawn = [new for problem in lines for new in way(problem)]
+    lines = kernels.get(name).problems
+    known = [Problem.parse(line) for line in lines]
+    drawn = [new for one in (lines if way is extremes.attributes else known) for new in way(one)]
     random.Random(f"{os.environ.get('CYDNN_SEED')} {name}").shuffle(drawn)
-    for problem in dict.fromkeys(p for p in drawn if p not in lines and p.flops <= MOST_FLOPS):
+    for problem in dict.fromkeys(p for p in drawn if p not in known and p.flops <= MOST_FLOPS):
         yield from itertools.islice((case for case, _ in debug.of_problem(name, problem, facts)), 1)
 
 
