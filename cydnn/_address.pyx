@@ -332,8 +332,9 @@ cpdef Memory memory_of(object x):
         return x
     found = Memory.__new__(Memory)
     found.owner = x
-    if find_api(x) != NULL:
-        tensor_of(find_api(x), x, &tensor)
+    api = find_api(x)
+    if api != NULL:
+        tensor_of(api, x, &tensor)
         ask_tensor(found, &tensor)
     elif say(x, &found.said):
         found.place = GPU if found.said.code == RAW else None

@@ -1,4 +1,5 @@
-"""A Python without a GIL: the extension says that it needs none, and its tests pass where threads run at once.
+"""A Python without a GIL: the extension says that it needs none, and its tests pass where threads run at
+once.
 CYDNN_FREE_THREADED: such a Python (3.13t or newer) that has what pyproject.toml lists under ``test``."""
 import os
 import subprocess
@@ -11,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = os.environ.get("CYDNN_FREE_THREADED")
 NEEDED = pytest.mark.skipif(not PYTHON, reason="needs CYDNN_FREE_THREADED=<a Python without a GIL>")
 IMPORT = "import sys, cydnn._core; sys.exit(sys._is_gil_enabled())"
-TESTS = ("core/test_shared.py", "core/test_fake_driver.py", "core/test_plan_table.py", "core/test_pointers.py",
-         "core/test_numbers.py", "legacy/test_threads.py", "legacy/test_handle.py",
+TESTS = ("core/test_shared.py", "core/test_fake_driver.py", "core/test_plan_table.py",
+         "core/test_pointers.py", "core/test_numbers.py", "legacy/test_threads.py", "legacy/test_handle.py",
          "legacy/test_descriptors.py", "device/ptx/test_threads.py", "device/test_buffer.py", "test_plan.py")
 
 

@@ -3,6 +3,7 @@ import gc
 import random
 import sys
 
+import numpy as np
 import pytest
 
 from cydnn import _core
@@ -290,3 +291,42 @@ def test_alignment_is_that_of_the_pointers_that_are_given():
 def test_a_function_number_that_cannot_be(number, places):
     with pytest.raises(BadParam, match="function: number must be >= 0 and places of pointers below 31"):
         _core.nullable(number, places)
+
+
+def test_what_is_remembered_has_an_end():
+    """More contents and arrays than are kept: stamps are given anew, and no key finds the plan of another."""
+    table, d = _core.PlanTable(), made("first")
+    table.put(1, (d, 0), True, plan := Executable())
+    arrays = [[made("item", i)] for i in range(40)]
+    for i, each in enumerate(arrays):
+        table.put(2, (each,), True, i)
+    before = d.stamp
+    for i in range(17_000):
+        d.set("tensor", ("many", i))
+        assert i % 1000 or table.get(1, (d, 0), True) is None
+    d.set("tensor", ("first",))
+    assert d.stamp != before and table.get(1, (d, 0), True) in (None, plan)
+    for i in range(5000):
+        table.put(2, ([i, i + 1],), True, i)
+    for i, each in enumerate(arrays):
+        assert table.get(2, (each,), True) in (None, i) and table.get(2, (tuple(each),), True) in (None, i)
+
+
+def test_keys_of_one_hash():
+    """As many words, and more: the words tell them apart. The hash is that of ``key_into``."""
+    mix, odd = lambda h: h ^ (h >> np.uint64(29)), np.uint64(0xBF58476D1CE4E5B9)
+    start = mix(np.array([3], np.uint64) * np.uint64(0x9E3779B97F4A7C15))         # function 1, aligned
+    first = np.arange(1 << 21, dtype=np.uint64)
+    left = mix((start ^ ~first) * odd)           # of a first key; the next one's word is ~key
+    order = np.argsort(left)
+    near = left[order][1:] ^ left[order][:-1]
+    at, alone = int(near.argmin()), int((start ^ left).argmin())
+    rows = [((int(order[at]), 0), (int(order[at + 1]), int(near[at]))),
+            ((0,), (alone, int((start ^ left)[alone])))]
+    for one, other in rows:
+        assert max(one + other) < 1 << 46
+        table = _core.PlanTable()
+        table.put(1, one, True, "one")
+        assert table.get(1, other, True) is None
+        table.put(1, other, True, "other")
+        assert (table.get(1, one, True), table.get(1, other, True), len(table)) == ("one", "other", 2)

@@ -22,6 +22,12 @@ class Dlpack:
         return self.array.__dlpack__()
 
 
+class Index:
+    """Only ``__index__``: an address, though no number."""
+    def __index__(self):
+        return 0x1240
+
+
 def test_pointers():
     array = np.arange(20, dtype=np.float32)
     at = array.ctypes.data
@@ -30,6 +36,7 @@ def test_pointers():
     assert (_core.pointer_of(array) == at and _core.pointer_of(array[3:]) == at + 12
             and _core.pointer_of(array[::-2]) == at + 76)
     assert _core.pointer_of(Cuda()) == 0x1230 and _core.pointer_of(Dlpack(array[2:])) == at + 8
+    assert _core.pointer_of(Index()) == 0x1240 and repr(_core.memory_of(Index())) == "<memory at 0x1240>"
     frozen = array[1:]
     frozen.flags.writeable = False
     assert _core.pointer_of(frozen) == at + 4
@@ -65,12 +72,14 @@ def test_the_c_exchange_api_is_used_when_a_type_has_it():
                     ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
                     ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
                     ("byte_offset", ctypes.c_uint64)]
-    calls = []
+    calls, shape = [], (ctypes.c_int64 * 2)(3, 5)
 
     @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
     def fill(x, out):
         calls.append(x)
-        out[0].data, out[0].byte_offset = x.at, 16
+        out[0].data, out[0].byte_offset, out[0].device_type, out[0].strides = x.at, 16, 2, None
+        out[0].code, out[0].bits, out[0].lanes = 2, 32, 1
+        out[0].ndim, out[0].shape = 2, ctypes.addressof(shape)
         return 0
 
     table = Table(major=1, minor=2, dltensor=ctypes.cast(fill, ctypes.c_void_p).value)
@@ -82,6 +91,9 @@ def test_the_c_exchange_api_is_used_when_a_type_has_it():
             __dlpack_c_exchange_api__ = offered(top)
         calls.clear()
         assert _core.pointer_of(Mine()) == _core.pointer_of(Mine()) == 0x4010 and len(calls) == 2
+        found = _core.memory_of(Mine())
+        assert (found.address, found.place, found.type, found.dims, found.strides, found.bytes) == (
+            0x4010, "a GPU", "float32", (3, 5), (5, 1), 60)
 
 
 def test_a_tensor_without_memory():

@@ -105,6 +105,7 @@ def test_a_foreign_stream_is_wrapped_not_owned(fake, context):
     mine = _core.Stream(context)
     wrapped = _core.Stream(context, foreign=mine)
     assert wrapped.address == mine.address and wrapped.owner is mine
+    assert repr(wrapped) == repr(mine) == f"<stream {mine.address:#x} on cuda:0>"
     del wrapped
     assert fake.count("cuStreamDestroy_v2") == 0
 
@@ -127,6 +128,7 @@ def test_a_bad_image_shows_what_the_assembler_said(context):
 
 def test_shared_memory_is_raised_on_demand_and_refused_beyond_the_device(context, kernel):
     function = kernel()
+    assert repr(function) == "<kernel k on cuda:0>"
     function.allow_smem(1000)
     assert function.smem_limit == 49152
     function.allow_smem(100_000)
