@@ -1,5 +1,6 @@
-"""Ways to run a problem that show what plain numbers and whole problems hide: a factor that is NaN, operands
-that are all small, operands that are left out, sizes that are one, pads and strides that are more."""
+"""Ways to run a problem that show what plain numbers and whole problems hide: a factor or one input that is
+NaN, operands that are all small, operands that are left out, sizes that are one, pads and strides that are
+more."""
 from __future__ import annotations
 
 import itertools
@@ -21,6 +22,12 @@ def nan_factors(problem):
     for name in op.scalars:
         if name.rstrip("12").split("_")[0] in FACTORS:
             yield dict(scalars={**plain(op), name: math.nan})
+
+
+def one_nan(problem):
+    """One element of a sum or a window NaN. Not of those that add products with zeros."""
+    if problem.op.reads and not problem.op.name.startswith(("conv_", "rnn_")):
+        yield dict(scalars=plain(problem.op), flavour="one nan")
 
 
 def small(problem):

@@ -99,6 +99,8 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
             raw = 40.0 * raw                     # products of many would leave every type
         if flavour == "nan" and name in problem.op.reads and d.dtype.eps:
             raw = np.where(gen.random(d.dims) < 0.05, np.nan, raw)
+        if flavour == "one nan" and name == problem.op.reads[0] and d.dtype.eps and raw.size:
+            raw = regimes.with_one_nan(problem, name, gen, raw)
         values[name] = kept(d, d.dtype.round(raw if exact else problem.op.admit(name, raw)))
     return values
 
@@ -165,7 +167,8 @@ def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(
     ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers,
     in place of drawn ones. ``nans``: operands that hold NaN (an output: before the call, where it is read).
     ``scale``: of the inputs that are no whole numbers. ``flavour``: their kind; besides ``flavours`` there
-    are "ties" (few values, so that maxima meet) and "special" (these, with NaN, infinities and -0 in x).
+    are "ties" (few values, so that maxima meet) and "special" (these, with NaN, infinities and -0 in x), and
+    "one nan" (in half of the slices of the first input).
     """
     outcome, made = Outcome(), Prepared(problem, seed, scalars, flavour, nans, scale)
     match = Match.single(made.graph)

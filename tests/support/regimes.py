@@ -123,6 +123,15 @@ def draw(problem, name, gen, start: int) -> np.ndarray:
     return values
 
 
+def with_one_nan(problem, name, gen, values) -> np.ndarray:
+    """The values, one of every other slice NaN: what many of them would hide."""
+    number, values = slices(problem, name).reshape(-1), values.copy()
+    order = gen.permutation(number.size)
+    of_each = order[np.unique(number[order], return_index=True)[1]]
+    values.reshape(-1)[of_each[gen.integers(2)::2]] = np.nan
+    return values
+
+
 def regime(kind, gen, count, dtype, out) -> np.ndarray:
     """``count`` values for a type, such as an output type ``out`` may be wrong about."""
     sign, unit = gen.choice([-1.0, 1.0], count), gen.uniform(0.5, 1, count)

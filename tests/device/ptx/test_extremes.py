@@ -1,5 +1,5 @@
-"""Factors that are NaN, inputs that are small, operands that are left out, sizes that are one, pads and
-strides that are more, problems near those of the contracts: the kernel's own problems changed so
+"""A factor or an input that is NaN, inputs that are small, operands that are left out, sizes that are one,
+pads and strides that are more, problems near those of the contracts: the kernel's own problems changed so
 (support/extremes.py, support/neighbours.py), as far as they still launch it, give right values, and nothing
 is found.
 
@@ -26,7 +26,7 @@ import watched
 KERNELS, EACH, MOST_FLOPS = 16, 12 if share.ALL else 1, 4e6
 NAMES = mutation.smallest()
 CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, attributes=extremes.attributes)
-NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small)
+NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small, one_nan=extremes.one_nan)
 
 
 def changed(name, facts, way):
@@ -74,6 +74,7 @@ PLANTED = [
     ("nan_factors", "pointwise_vector_f64", "setp.neu.f64 %p4,", "setp.neu", "setp.ne"),
     ("small", "conv_fft_store_f32", "sub.f32 %f541,", "%f541, %f537, %f538;",
      "%f541, %f537, %f538; add.f32 %f541, %f541, 0f45800000; sub.f32 %f541, %f541, 0f45800000;"),
+    ("one_nan", "reduction_columns_top_f32_0", "max.NaN.f32 %f70, %f70, %f45;", "max.NaN", "max"),
     ("left_out", "rnn_persist_bwd_f32_vanilla_2x4_1", "mov.f32 %f1013,", "0f00000000", "0f3F800000"),
 ]
 
