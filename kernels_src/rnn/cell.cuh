@@ -36,6 +36,10 @@ template <class Elem> struct Smoothly : Smooth16 {};
 template <> struct Smoothly<f32> : SmoothFull<f32> {};
 template <> struct Smoothly<f64> : SmoothFull<f64> {};
 
+// 1 - n n, the derivative of tanh where it is n, rounded once. A product and a difference ptxas fuses or not;
+// the rounded square of an f32 would cost up to 2^-13.5 of what is left.
+template <class A> DEVICE A slope(A n) { return fma(-n, n, A(1)); }
+
 template <class A> struct Memory { A h_before, c_before, c, dc; };
 
 struct Vanilla {
@@ -48,7 +52,7 @@ struct Vanilla {
     }
     template <class A>
     static DEVICE void backward(const A (&kept)[1], A& dh, Memory<A>&, A (&delta)[1], bool is_tanh) {
-        delta[0] = is_tanh ? dh * (1 - kept[0] * kept[0]) : kept[0] > 0 ? dh : A(0);
+        delta[0] = is_tanh ? dh * slope(kept[0]) : kept[0] > 0 ? dh : A(0);
         dh = 0;
     }
 };
@@ -67,9 +71,9 @@ struct Lstm {
     template <class A>
     static DEVICE void backward(const A (&kept)[4], A& dh, Memory<A>& s, A (&delta)[4], bool) {
         const A i = kept[0], f = kept[1], n = kept[2], o = kept[3], t = SmoothFull<A>::tanh(s.c);
-        const A dc = s.dc + dh * o * (1 - t * t);
+        const A dc = s.dc + dh * o * slope(t);
         delta[0] = dc * n * i * (1 - i), delta[1] = dc * s.c_before * f * (1 - f);
-        delta[2] = dc * i * (1 - n * n), delta[3] = dh * t * o * (1 - o);
+        delta[2] = dc * i * slope(n), delta[3] = dh * t * o * (1 - o);
         s.dc = dc * f;
         dh = 0;
     }
@@ -89,7 +93,7 @@ struct Gru {
     static DEVICE void backward(const A (&kept)[4], A& dh, Memory<A>& s, A (&delta)[4], bool) {
         const A r = kept[0], i = kept[1], n = kept[2];
         delta[1] = dh * (s.h_before - n) * i * (1 - i);
-        delta[2] = dh * (1 - i) * (1 - n * n);
+        delta[2] = dh * (1 - i) * slope(n);
         delta[0] = delta[2] * kept[3] * r * (1 - r);
         delta[3] = delta[2] * r;
         dh *= i;
