@@ -114,6 +114,7 @@ def ptx(args) -> int:
     from . import kernels
     names = [n for n in kernels.names() if not args.name or n.startswith(args.name)]
     require(names, f"ptx: name must begin like one of the {len(kernels.names())} kernels; got {args.name!r}")
+    _refuse_idle(args, args.name in names)
     if args.run_it:
         from .bench import trial as debug
         return debug.main(args)
@@ -122,7 +123,7 @@ def ptx(args) -> int:
         print(json.dumps({"ptx": state}) if args.json else state)
         return 0 if state.startswith("ok") else 1
     rows = [kernels.get(n) for n in names]
-    if args.text and args.target:
+    if args.target is not None:
         print(kernels.get(args.name).image_for(_number(args.target)).text().decode(), end="")
     elif args.json:
         print(json.dumps({k.name: k.row for k in rows}, indent=1))
@@ -135,6 +136,20 @@ def ptx(args) -> int:
         for k in rows:
             print(f"{k.name:<52}" + "  ".join(f"{t}: {_registers(i)}" for t, i in sorted(k.images.items())))
     return 0
+
+
+def _refuse_idle(args, is_one: bool):
+    """An option that would do nothing is an error."""
+    given = dict(run=args.run_it, text=args.text, check=args.check)
+    verbs = [f"--{word}" for word, is_given in given.items() if is_given]
+    verb = next(iter(verbs), None)
+    require(len(verbs) < 2, f"ptx: {verb} must be alone among --run --text --check")
+    for word, wants in dict(seed=["--run"], line=["--run"], file=["--run"], uncovered=["--run"],
+                            target=["--run", "--text"]).items():
+        require(vars(args)[word] is None or verb in wants,
+                f"ptx: --{word} must stand beside {' or '.join(wants)}; got {verb or 'neither'}")
+    require(is_one or verb in (None, "--check"),
+            f"ptx: {verb} must have the whole name of a kernel; got {args.name!r}")
 
 
 def _registers(image) -> str:
@@ -171,7 +186,7 @@ def _ptx_options(sub):
     sub.add_argument("--line", action="append",
                      help="with --run: a problem in place of the kernel's own; may be repeated")
     sub.add_argument("--file", help="with --run: PTX to run in place of the shipped one")
-    sub.add_argument("--uncovered", action="store_true",
+    sub.add_argument("--uncovered", action="store_true", default=None,
                      help="with --run: list the instructions that did not run")
 
 

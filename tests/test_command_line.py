@@ -75,6 +75,14 @@ def test_bench_refuses_in_one_line(capsys, words, sentence):
 @pytest.mark.parametrize("words, sentence", [
     (["no_such_kernel"], "ptx: name must begin like one of the"),
     (["matmul_sum_f32", "--text", "--target", "90"], "ptx: --target must be sm_ and a number; got '90'"),
+    (["matmul_sum_f32", "--text", "--target", ""], "ptx: --target must be sm_ and a number; got ''"),
+    (["matmul_sum_f32", "--seed", "0"], "ptx: --seed must stand beside --run; got neither"),
+    (["matmul_sum_f32", "--text", "--file", "x"], "ptx: --file must stand beside --run; got --text"),
+    (["matmul_sum_f32", "--uncovered"], "ptx: --uncovered must stand beside --run; got neither"),
+    (["--target", "sm_80"], "ptx: --target must stand beside --run or --text; got neither"),
+    (["--run"], "ptx: --run must have the whole name of a kernel; got ''"),
+    (["matmul_sum", "--text"], "ptx: --text must have the whole name of a kernel; got 'matmul_sum'"),
+    (["matmul_sum_f32", "--check", "--run"], "ptx: --run must be alone among --run --text --check"),
 ])
 def test_ptx_refuses_in_one_line(capsys, words, sentence):
     assert main(["ptx", *words]) == 1
@@ -171,6 +179,9 @@ def test_ptx_run_of_a_file(capsys, tmp_path, old, new, state, says):
      "--file must be a file of PTX; got '/no/such/file' (No such file or directory)"),
     (["--file", "/dev/null"], f"expected an entry {TRANSPOSE}; there is none"),
     (["--target", "sm_12"], "must name a target from sm_75 on; got 'sm_12'"),
+    (["--target", ""], "must name a target from sm_75 on; got ''"),
+    (["--file", ""], "--file must be a file of PTX; got '' (Is a directory)"),
+    (["--seed", "-5"], "--seed must be >= 0; got -5"),
 ])
 def test_ptx_run_refuses_in_one_line(capsys, words, sentence):
     assert main(["ptx", TRANSPOSE, "--run", *words]) == 1

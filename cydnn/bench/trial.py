@@ -19,7 +19,7 @@ from ..engines.engine import Config, Engine
 from ..heuristics import Wish
 from ..steps import Launch
 from ..graph import Match
-from ..status import BadParam
+from ..status import BadParam, require
 
 
 class Case(NamedTuple):
@@ -110,7 +110,8 @@ def run(name: str, target: str | None = None, seed: int | None = None,
     """Run a kernel's cases on the interpreter, warps in a fixed order or, with a ``seed``, in a random one.
     ``text`` replaces the shipped PTX."""
     from ..device.ptx import PtxDevice
-    device = PtxDevice(target or target_of(kernels.get(name)))
+    require(seed is None or seed >= 0, f"ptx: --seed must be >= 0; got {seed}")
+    device = PtxDevice(target_of(kernels.get(name)) if target is None else target)
     device.seed = seed
     if text is not None:
         device.replaced[name] = text
@@ -177,7 +178,7 @@ def table(report: Report, uncovered: bool) -> str:
 def main(args) -> int:
     """The verb: print a report; 1 when something was found or wrong."""
     try:
-        text = Path(args.file).read_text() if args.file else None
+        text = None if args.file is None else Path(args.file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise BadParam("ptx: --file must be a file of PTX; "
                        f"got {args.file!r} ({getattr(error, 'strerror', 'not text')})") from None
