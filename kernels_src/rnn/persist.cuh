@@ -103,14 +103,14 @@ template <> struct Fragment<f32> {
     static DEVICE void clear(unsigned* to, int k, int n, int pairs) {
         store_relaxed(to + word(k, n, pairs), EMPTY), store_relaxed(to + word(k + 1, n, pairs), EMPTY);
     }
-    // To nearest with 10 bits of fraction, and what that leaves alike: 2^-23 of the value is lost. Where the
-    // exponent is the largest, high is cut instead.
+    // To nearest with 10 bits of fraction, and what that leaves alike: 2^-23 of the value is lost. Both are cut
+    // instead where rounding would give infinity, of infinities and NaN (0x7FFFFFFF would become -0).
     static DEVICE void split(unsigned word, unsigned& high, unsigned& low) {
-        constexpr unsigned Kept = 0xFFFFE000, Half = 0x1000, Exponent = 0x7F800000;
-        high = word + Half & Kept;
-        if ((high & Exponent) == Exponent) high = word & Kept;
+        constexpr unsigned Kept = 0xFFFFE000;
+        const unsigned half = (word & 0x7FFFFFFF) < 0x7F7FF000 ? 0x1000 : 0;
+        high = word + half & Kept;
         const unsigned rest = __float_as_uint(__uint_as_float(word) - __uint_as_float(high));
-        low = high == word ? 0 : rest + Half & Kept;
+        low = high == word ? 0 : rest + half & Kept;
     }
     struct Left { unsigned high[4], low[4]; };
     struct Right { unsigned high[2], low[2]; };
