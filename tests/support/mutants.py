@@ -2,8 +2,8 @@
 nothing here runs a kernel.
 
 ``mutants(text, kernel)`` yields each with the line it is on, its kind and the new text. Left alone: functions
-that a kernel calls, parameters of calls, and ``shr.s32 a, x, 31; shr.u32 b, a, n; add.s32 y, x, b``,
-which rounds a signed division of what is never negative: b is 0.
+that a kernel calls, parameters of calls, ``shr.s32 a, x, 31; shr.u32 b, a, n; add.s32 y, x, b``, which
+rounds a signed division of what is never negative: b is 0; and a float 0 that is added, or taken away.
 """
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ SWAPS = (  # kind, opcodes, {word: other word}: the first such word of the opcod
     ("weaker order", r"(ld|st|atom|red)\.", dict(acquire="relaxed", release="relaxed")),
     ("narrower scope", r"(ld|st|atom|red)\.", dict(sys="gpu", gpu="cta", cluster="cta")),
 )
+ZERO = {"0f00000000", "0d0000000000000000"}
 CONSTANTS = r"(add|sub|mul|mad|shl|shr|and|or|xor|setp|selp|min|max|mov|div|rem)\.(?!f|.*\.f(16|32|64))"
 
 
@@ -117,7 +118,7 @@ def changes(s: Statement) -> Iterator[tuple]:
     if s.guard and s.opcode.startswith("bra"):
         yield "dropped branch", ""
     for kind, opcodes, words in SWAPS:
-        if re.match(opcodes, s.opcode):
+        if re.match(opcodes, s.opcode) and not (kind == "add for sub" and ZERO & {*s.operands}):
             yield from ((kind, s._replace(opcode=other)) for other in _swapped(s.opcode, words))
     if s.opcode.startswith("selp"):
         yield ("swapped selection",

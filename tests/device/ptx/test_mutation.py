@@ -29,8 +29,11 @@ SYNCHRONISED = [n for n in mutation.smallest()
 STAYING = ("matmul/matmul_wgmma.cu", "conv/conv_wgmma.cu", "conv/conv_dgrad_wgmma.cu")
 
 
-# Deeper than twice the stages of the ring, so that the last one is taken again.
-DEEP = {"conv_wgrad_wgmma_f16_64x128": "conv_wgrad n1c64h34w34 k136r1s1 f16 nhwc",
+# Deeper than twice the stages of the ring, so that the last one is taken again; more rows of an image whose
+# pixels are packed than a ring of events has.
+ROWS = "conv_fprop n1c3h45w10 k24r2s3 f16 nhwc"
+DEEP = {"conv_first_f16": ROWS, "conv_first_f16_pairs": ROWS,
+        "conv_wgrad_wgmma_f16_64x128": "conv_wgrad n1c64h34w34 k136r1s1 f16 nhwc",
         "conv_dgrad_wgmma_bf16_64x128": "conv_dgrad n1c40h9w9 k1216r1s1 stride2 bf16 nhwc"}
 
 
@@ -41,7 +44,8 @@ def ready(name, more=0) -> mutation.Mutation:
     every = every_case(name, device.facts) if kernels.get(name).source in STAYING else ()
     teams = [case for case, _ in every if "team=2" in str(case.config)]
     deep = debug.every_case(name, device.facts, [DEEP[name]]) if name in DEEP else ()
-    alone = [case for case, _ in deep if "splits=1 " in str(case.config) and "team=1" in str(case.config)]
+    alone = [case for case, _ in deep
+             if not case.config or case.config.get("splits", 1) == case.config.get("team", 1) == 1]
     first = mutation.contract_cases(name, device.facts) + teams[:2] + alone[:1]
     return mutation.Mutation(name, device, first, mutation.more_cases(name, device.facts, more), budget=1e9)
 
@@ -52,14 +56,16 @@ NEEDLESS = {"matmul_any_i32_t32x32": ["bar.sync 0;"], "conv_wgmma_bf16_128x64_bn
             "softmax_fwd_grid_f16": ["bar.sync 0;"], "softmax_bwd_grid_f32": ["bar.sync 0;"],
             **{f"conv_{way}_wgmma_{dtype}_128x64": ["bar.warp.sync -1;"]
                for way in ("dgrad", "wgrad") for dtype in ("f16", "bf16")}}
+# Who fills lines has one of each eight rows at least, and waits there for all before: not so in the others.
+FILLS = ["mbarrier.try_wait.parity.shared::cta.b64 p, [%r659], %r658;"]
+# A lane that arrives at an mbarrier tells what its warp has done: whether the warp met before is not seen.
+UNHEARD = {"conv_first_f16": [*FILLS, "bar.warp.sync -1;"],
+           "conv_first_wgrad_f16_32x2": ["bar.warp.sync -1;"]}
 
 # The problems of these contracts do not reach every barrier or wait yet, or their threads meet elsewhere.
 UNSEEN = """batch_norm_bwd_ring_f32_1 batch_norm_grid_f32_8 batch_norm_ring_f32_1
-    conv_dgrad_few_f16_r8 conv_first_f16 conv_first_f16_pairs conv_first_wgrad_bf16_32x2
-    conv_first_wgrad_f16_32x2
-    conv_wgmma_bf16_128x64_bn conv_wgrad_wgmma_bf16_128x64 matmul_wgmma_bf16_64x128_ak_bk
-    matmul_wgmma_f16_128x64_ak_bk conv_wgmma_bf16_128x64_bk_turns conv_wgmma_f16_128x64_bk_turns
-    matmul_wgmma_bf16_128x128_ak_bk_turns
+    conv_dgrad_few_f16_r8 conv_first_f16_pairs conv_wgrad_wgmma_bf16_128x64 matmul_wgmma_bf16_64x128_ak_bk
+    conv_wgmma_bf16_128x64_bk_turns matmul_wgmma_bf16_128x128_ak_bk_turns
     rnn_persist_bwd_f32_vanilla_1x2_1 rnn_persist_f32_vanilla_1x2""".split()
 
 
@@ -76,12 +82,12 @@ def test_dropped_barriers_and_waits(name):
     """All of them ran, and all are found."""
     with watched.watching():
         made = ready(name)
+        idle = made.reach(mutants.SYNC, mutation.staying(name, made.device.facts))
+        assert not idle, f"did not run: {[f'{m.line}: {m.old}' for m in idle]}"
         score = made.score([m for m in made.mutants if m.kind in mutants.SYNC])
-    assert (len(score.verdicts)
-            == sum(m.kind in mutants.SYNC
-                   for m in mutants.mutants(made.text, name))), "a barrier or a wait did not run"
     alive = [f"{name}:{v.mutant.line}: {v.mutant.old}" for v in score.alive]
-    assert [v.mutant.old for v in score.alive] == NEEDLESS.get(name, []), f"nothing depends on {alive}"
+    known_ones = NEEDLESS.get(name, []) + UNHEARD.get(name, [])
+    assert [v.mutant.old for v in score.alive] == known_ones, f"nothing depends on {alive}"
 
 
 OTHERS = ["transform_transpose_f64_f64", "pooling_fwd_any_f32_avg", "conv_wgrad_mma_sum_f16",
@@ -154,6 +160,7 @@ LOOP: bar.sync 0;
  shr.s32 %r5, %r3, 31; shr.u32 %r6, %r5, 29; add.s32 %r7, %r3, %r6;
  cp.async.wait_group 1;
  atom.release.gpu.global.add.u32 %r5, [%rd1], %r6;
+ sub.f32 %f1, %f2, 0f00000000; add.f32 %f1, 0f00000000, %f2;
  ret;
 }
 .visible .entry other() { bar.sync 0; ret; }
