@@ -13,10 +13,14 @@ import json
 import time
 
 import numpy as np
-from sklearn.datasets import load_digits
-from tqdm import tqdm
 
 from cydnn import cudnn
+
+try:
+    from sklearn.datasets import load_digits
+    from tqdm import tqdm
+except ImportError as error:
+    raise SystemExit(f"digits: needs scikit-learn and tqdm ({error}); pip install 'cydnn[demo]'") from None
 
 BATCH, TEST, CLASSES = 64, 360, 10
 MOMENTUM, DECAY, PEAK_RATE, BN_EPSILON, BN_FACTOR = 0.9, 5e-4, 0.1, 1e-5, 0.1

@@ -16,9 +16,13 @@ import time
 from pydoc_data.topics import topics
 
 import numpy as np
-from tqdm import tqdm
 
 from cydnn import cudnn, data_type, heur_mode, pygraph
+
+try:
+    from tqdm import tqdm
+except ImportError as error:
+    raise SystemExit(f"text: needs tqdm ({error}); pip install 'cydnn[demo]'") from None
 
 BATCH, STEPS, HIDDEN, LAYERS, DROPOUT = 16, 32, 128, 2, 0.1
 RATE, BETA1, BETA2, EPSILON, WARM_UP = 1e-2, 0.9, 0.99, 1e-8, 20
