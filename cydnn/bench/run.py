@@ -271,8 +271,12 @@ def _too_large(errors, problem) -> dict:
 
 def _bound(problem, name) -> float:
     """What the type of an output and the length of its sums explain, over its largest value."""
-    sums = (8 + 2 * problem.op.terms(**problem.operands) ** 0.5) * 2.0 ** -23
-    return max(16 * problem.operands[name].dtype.eps, sums)
+    return max(16 * problem.operands[name].dtype.eps, _of_sums(problem))
+
+
+def _of_sums(problem) -> float:
+    """What the length of the sums explains, over what the op says that rounding errors scale with."""
+    return (8 + 2 * problem.op.terms(**problem.operands) ** 0.5) * 2.0 ** -23
 
 
 def _against_reference(case, kept) -> str:
@@ -280,24 +284,25 @@ def _against_reference(case, kept) -> str:
     op, problem = case.problem.op, case.problem
     arrays = {n: case.output(n) for n, d in problem.operands.items() if d is not None}
     wants = op.run_reference({**arrays, **kept}, dict(op.scalars))
+    sizes = op.magnitude({**arrays, **kept}, dict(op.scalars), wants)
     with np.errstate(all="ignore"):
-        found = [_elements(problem, n, arrays[n], want) for n, want in wants.items() if n in arrays]
+        found = [_elements(problem, n, arrays[n], want, sizes[n]) for n, want in wants.items() if n in arrays]
     wrong = "; ".join(text for _, text in found if text)
     return (f"WRONG against reference: {wrong}" if wrong
             else f"error {max((e for e, _ in found), default=0.0):.1g} against reference")
 
 
-def _elements(problem, name, got, want) -> tuple:
+def _elements(problem, name, got, want, size) -> tuple:
     """(largest difference over the largest value, what is wrong or nothing). Right is what the value rounds
-    to, what lies within the bound, and as many of the smallest steps as there are terms: products of many
-    fall below every type."""
+    to, what lies within the bound or that of the sums of ``size``, and as many of the smallest steps as there
+    are terms: products of many fall below every type."""
     d, op = problem.operands[name].dtype, problem.op
     want = d.settle(np.broadcast_to(want, got.shape))
     same = (got == d.round(want)) | (np.isnan(got) & np.isnan(want))
     scale = np.abs(want[np.isfinite(want) & (want != d.lowest)]).max(initial=0.0) or 1.0
     steps = (op.terms(**problem.operands) + 2) * max(d.tiny, dtypes.BY_NAME[op.math].tiny)
     error = np.where(same, 0.0, np.maximum(np.abs(got - want) - steps - (d.kind == "int") / 2, 0.0) / scale)
-    bad = ~(error <= _bound(problem, name))
+    bad = ~(error <= np.fmax(_bound(problem, name), _of_sums(problem) * size / scale))
     if not bad.any():
         return float(error.max(initial=0.0)), ""
     at = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)

@@ -11,8 +11,9 @@ from cydnn.bench import trial as debug
 from cydnn.bench.run import Case, random_values
 from cydnn.ops import Problem
 
-# Their problems have windows wholly in padding, and products of hundreds of factors.
-RIGHT = ["pooling_fwd_any_bf16_max", "pooling_fwd_nchw_strip_f16_max_nan_2_1", "pooling_fwd_nhwc_f32_max",
+# Their problems have windows wholly in padding, products of hundreds of factors, powers of denormal numbers.
+RIGHT = ["lrn_bwd_channels_f32_w9", "lrn_fwd_strided_f32_w5_v1", "divisive_norm_fwd_strided_f32",
+         "pooling_fwd_any_bf16_max", "pooling_fwd_nchw_strip_f16_max_nan_2_1", "pooling_fwd_nhwc_f32_max",
          "reduction_columns_prod_bf16_0", "reduction_rows_prod_f64_f64_1"]
 # A kernel, its problem, an instruction and what stands in its place.
 WRONG = [("pooling_fwd_any_f32_max", "pooling_fwd x=2x3x4x6x9:f32@737,245,61,10,1 "
