@@ -103,8 +103,8 @@ template <> struct Fragment<f32> {
     static DEVICE void clear(unsigned* to, int k, int n, int pairs) {
         store_relaxed(to + word(k, n, pairs), EMPTY), store_relaxed(to + word(k + 1, n, pairs), EMPTY);
     }
-    // To nearest with 10 bits of fraction, and what that leaves alike: 2^-23 of the value is lost. Both are cut
-    // instead where rounding would give infinity, of infinities and NaN (0x7FFFFFFF would become -0).
+    // To nearest with 10 bits of fraction, and what that leaves alike: 2^-23 of the value is lost. Both are
+    // cut instead where rounding would give infinity, of infinities and NaN (0x7FFFFFFF would become -0).
     static DEVICE void split(unsigned word, unsigned& high, unsigned& low) {
         constexpr unsigned Kept = 0xFFFFE000;
         const unsigned half = (word & 0x7FFFFFFF) < 0x7F7FF000 ? 0x1000 : 0;
