@@ -64,7 +64,8 @@ UNHEARD = {"conv_first_f16": [*FILLS, "bar.warp.sync -1;"],
 
 # The problems of these contracts do not reach every barrier or wait yet, or their threads meet elsewhere.
 UNSEEN = """batch_norm_bwd_ring_f32_1 batch_norm_grid_f32_8 batch_norm_ring_f32_1
-    conv_dgrad_few_f16_r8 conv_first_f16_pairs conv_wgrad_wgmma_bf16_128x64 matmul_wgmma_bf16_64x128_ak_bk
+    conv_dgrad_few_f16_r8 conv_first_f16_pairs conv_wgmma_bf16_64x128_bk conv_wgrad_wgmma_bf16_128x64
+    matmul_wgmma_bf16_64x128_ak_bk
     conv_wgmma_bf16_128x64_bk_turns matmul_wgmma_bf16_128x128_ak_bk_turns
     rnn_persist_bwd_f32_vanilla_1x2_1 rnn_persist_f32_vanilla_1x2""".split()
 
