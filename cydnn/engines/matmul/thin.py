@@ -7,8 +7,8 @@ from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Knob, first_then
-from .blocks import BATCH_DIMS, DEPTH, stream
-from .view import Cut, along_m, tail
+from .blocks import BATCH_DIMS, DEPTH, Stream, stream
+from .view import along_m, tail
 from .wgmma import MatmulWgmma
 
 ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul/matmul_thin.cu
@@ -23,15 +23,6 @@ class Tile:
     """Rows and columns of its sums."""
     m: int
     n: int
-
-
-@dataclass(frozen=True)
-class ThinCut(Cut):
-    """``blocks`` take ``alone`` tiles as a whole, and ``share`` each of the ``rest`` steps of the others."""
-    blocks: int
-    alone: int
-    share: int
-    rest: int
 
 
 class MatmulThin(MatmulWgmma):
@@ -82,7 +73,7 @@ class MatmulThin(MatmulWgmma):
         clocks = most * 2 * DEPTH * (ROWS + self._tile(g).n) / INTAKE
         moved = self.moved_bytes(p, g) / (BANDWIDTH * dev.bandwidth_gbs) * 1e-3
         us = max(clocks / dev.clock_mhz, moved) + AROUND_US + PIECE_US * pieces
-        return ThinCut(us, config.pieces, 1, steps * DEPTH, blocks, alone, each, rest)
+        return Stream(us, config.pieces, 1, steps * DEPTH, blocks, alone, each, rest)
 
     # ---- Launches ----
 
