@@ -1,8 +1,9 @@
-"""The constants of cydnn/engines/matmul/blocks.py as a function of measured tables:
+"""The constants of the models of the tile program (cydnn/engines/matmul/blocks.py), of thin products and of
+the engines on mma.sync beside them, as a function of measured tables:
 ``python benchmarks/fit.py [tiles_<family>.csv …] [--rounds N]``; default: all of benchmarks/results.
 
 Two commands fit another card: tiles.py there, then this. Constants are moved one after the other as long as
-the error of the model falls: the mean square of log(model / measured), where a configuration counts by the
+the error of the models falls: the mean square of log(model / measured), where a configuration counts by the
 square of how near it is to the best of its problem, and what the choice loses. POWER stays: only its product
 with the shares of the tiles is seen. Prints what was and what is better; nothing is written.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-import re
 import statistics
 import sys
 from collections import defaultdict
@@ -24,31 +24,39 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from cydnn import bench                                        # noqa: E402
 from cydnn.device.facts import KNOWN                           # noqa: E402
 from cydnn.engines import BY_INDEX                             # noqa: E402
+from cydnn.engines.conv import mma as conv_mma                 # noqa: E402
 from cydnn.engines.engine import Config                        # noqa: E402
-from cydnn.engines.matmul import blocks                        # noqa: E402
+from cydnn.engines.matmul import blocks, mma, thin             # noqa: E402
 from cydnn.engines.matmul.blocks import TileProgram            # noqa: E402
 from cydnn.graph import Match                                  # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 
-NUMBERS = ("INTAKE", "TAIL", "TAIL_OF", "TEAM_CLOCKS", "NEIGHBOUR", "SUM_US", "SUM_SHARE",
-           "COOPERATIVE_US")
-MOST = {"SUM_SHARE": 1.0, "share": 1.0}          # shares of something
+NUMBERS = {blocks: ("MEMORY", "NEAR", "INTAKE", "TAIL", "TAIL_OF", "TILE", "OUT", "TEAM_CLOCKS", "NEIGHBOUR",
+                    "SUM_US", "SUM_SHARE", "COOPERATIVE_US", "L2_SHARE"),
+           thin: ("BANDWIDTH", "INTAKE", "AROUND_US", "PIECE_US", "TILE", "COLUMN", "NEAR"),
+           mma: ("MEMORY", "NEAR", "STEP", "START"),
+           conv_mma: ("PRODUCT", "MEMORY", "NEAR", "FIXED_US")}
+MODELS = {186: thin, 190: mma, 110: conv_mma, 130: conv_mma}   # of engines that are not the tile program's
+SHARES = {"MEMORY", "BANDWIDTH", "SUM_SHARE", "L2_SHARE", "TILES", "AT_ONCE", "SHARE"}    # at most 1
 LOSS = 2.0                                       # of the choice, beside the square of the model's error
 STEPS = (0.7, 0.85, 0.95, 0.98, 1.02, 1.05, 1.15, 1.4)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
-    """A measured configuration, and the model's function of it."""
+    """A measured configuration, and its time by the model ``of``; None: nothing of it is fitted."""
     problem: str
     engine: object
     config: Config
     match: Match
     us: float
     weight: float
+    of: object
+    model: float = 0.0
 
-    def model(self, facts) -> float:
-        return self.engine.cost(self.match, facts, self.config)
+    def look(self, facts):
+        """The model's time with the constants as they are."""
+        self.model = self.engine.cost(self.match, facts, self.config)
 
 
 def config_of(text: str) -> Config:
@@ -56,91 +64,113 @@ def config_of(text: str) -> Config:
     return Config(**{key: int(value) if value.isdigit() else value for key, value in values.items()})
 
 
+def model_of(engine):
+    return MODELS.get(engine.index, blocks if isinstance(engine, TileProgram) else None)
+
+
 def read(paths) -> list[Row]:
-    """The rows of the tile program, each weighted within its problem. The model does not know turns; thin
-    products have another."""
+    """The rows, each weighted within its problem. The models do not know turns."""
     every, found = defaultdict(dict), []
     for path in paths:
         with open(path, newline="") as file:
             for row in csv.DictReader(file):
-                is_ours = isinstance(BY_INDEX[int(row["engine"])], TileProgram)
-                is_usual = row["band"] == "0" and not re.search("turns|pieces", row["config"])
-                if row["verdict"] == "ok" and is_usual and float(row["us"]) > 0 and is_ours:
+                is_usual = row["band"] == "0" and "turns" not in row["config"]
+                if row["verdict"] == "ok" and is_usual and float(row["us"]) > 0:
                     every[row["problem"]][row["engine"], row["config"]] = row
     for line, of_problem in every.items():
         rows, match = list(of_problem.values()), Match.single(bench.graph_of(Problem.parse(line)))
         least = min(float(row["us"]) for row in rows)
-        found += [Row(line, BY_INDEX[int(row["engine"])], config_of(row["config"]), match, float(row["us"]),
-                      (least / float(row["us"])) ** 2) for row in rows]
+        for row in rows:
+            engine, us = BY_INDEX[int(row["engine"])], float(row["us"])
+            found.append(Row(line, engine, config_of(row["config"]), match, us, (least / us) ** 2,
+                             model_of(engine)))
     return found
 
 
 # ---- The constants ----
 
 def names() -> list:
-    """Every constant: of the module, of a tile, of a team."""
-    return [*((name,) for name in NUMBERS), *(("share", tile) for tile in blocks.TILES), ("AT_ONCE", 4)]
+    """Every constant: (module, name) or (module, name, key of a table)."""
+    return [*((module, name) for module, found in NUMBERS.items() for name in found),
+            *((blocks, "TILES", tile) for tile in blocks.TILES), (blocks, "AT_ONCE", 4),
+            *((mma, "SHARE", tile) for tile in mma.SHARE)]
 
 
 def get(name) -> float:
-    if name[0] == "share":
-        return blocks.TILES[name[1]].share
-    return blocks.AT_ONCE[name[1]] if name[0] == "AT_ONCE" else getattr(blocks, name[0])
+    module, table, *key = name
+    found = getattr(module, table)
+    return found if not key else found[key[0]].share if table == "TILES" else found[key[0]]
 
 
 def put(name, value: float):
-    if name[0] == "share":
-        blocks.TILES[name[1]] = blocks.TILES[name[1]]._replace(share=value)
-    elif name[0] == "AT_ONCE":
-        blocks.AT_ONCE[name[1]] = value
+    module, table, *key = name
+    if not key:
+        setattr(module, table, value)
+    elif table == "TILES":
+        module.TILES[key[0]] = module.TILES[key[0]]._replace(share=value)
     else:
-        setattr(blocks, name[0], value)
+        getattr(module, table)[key[0]] = value
 
 
-def error(rows, facts) -> float:
-    """The weighted mean square of log(model / measured), and what the choice loses."""
-    total, least = 0.0, {}
+def look(rows, facts, of=None):
+    """Every row's model, or those of one module."""
+    conv_mma.times.cache_clear()
     for row in rows:
-        model = row.model(facts)
-        total += row.weight * math.log(model / row.us) ** 2
-        if row.problem not in least or model < least[row.problem][0]:
-            least[row.problem] = model, row
-    loss = statistics.fmean(-math.log(row.weight) / 2 for _, row in least.values())
-    return total / sum(row.weight for row in rows) + LOSS * loss
+        if of in (None, row.of):
+            row.look(facts)
+
+
+def error(rows) -> float:
+    """The weighted mean square of log(model / measured), and what the choice loses."""
+    total, weights, least = 0.0, 0.0, {}
+    for row in rows:
+        if row.of is not None:
+            total += row.weight * math.log(row.model / row.us) ** 2
+            weights += row.weight
+        if row.problem not in least or row.model < least[row.problem].model:
+            least[row.problem] = row
+    loss = statistics.fmean(-math.log(row.weight) / 2 for row in least.values())
+    return total / weights + LOSS * loss
+
+
+def better(name, rows, facts, best: float) -> float:
+    """The error with the best value of a constant, which is put."""
+    old, tried = get(name), {}
+    for step in STEPS:
+        put(name, min(old * step, 1.0) if name[1] in SHARES else old * step)
+        look(rows, facts, name[0])
+        tried[get(name)] = error(rows)
+    value = min(tried, key=tried.get)
+    put(name, value if tried[value] < best else old)
+    look(rows, facts, name[0])
+    return min(best, tried[value])
 
 
 def fit(rows, facts, rounds: int, say=print) -> dict:
-    """{constant: value}; the module has them behind it."""
-    best = error(rows, facts)
+    """{constant: value}; the modules have them behind it."""
+    look(rows, facts)
+    best = error(rows)
     for turn in range(rounds):
         before = best
         for name in names():
-            old = get(name)
-            tried = {}
-            for step in STEPS:
-                value = min(old * step, MOST.get(name[0], math.inf))
-                put(name, value)
-                tried[value] = error(rows, facts)
-            value = min(tried, key=tried.get)
-            put(name, value if tried[value] < best else old)
-            best = min(best, tried[value])
-        say(f"round {turn + 1}: error {math.sqrt(best):.4f}")
+            best = better(name, rows, facts, best)
+        say(f"round {turn + 1}: error {math.sqrt(best):.4f}", flush=True)
         if best > 0.999 * before:
             break
     return {name: get(name) for name in names()}
 
 
-def report(rows, facts) -> str:
-    """A line an op: the model's error, and what its choice loses among what was measured."""
+def report(rows) -> str:
+    """A line an op: the models' error, and what their choice loses among what was measured."""
     groups, lines = defaultdict(lambda: defaultdict(list)), []
     for row in rows:
         groups[row.problem.split()[0]][row.problem].append(row)
     for op, problems in groups.items():
         loss, spread = [], []
         for mine in problems.values():
-            chosen = min(mine, key=lambda row: row.model(facts))
+            chosen = min(mine, key=lambda row: row.model)
             loss.append(chosen.us / min(row.us for row in mine))
-            spread += [math.log(row.model(facts) / row.us) ** 2 for row in mine]
+            spread += [math.log(row.model / row.us) ** 2 for row in mine]
         lines.append(f"{op}: {len(problems)} problems, {len(spread)} rows; error "
                      f"{math.sqrt(statistics.fmean(spread)):.3f}; choice over best "
                      f"{statistics.geometric_mean(loss):.3f} (geometric mean), {max(loss):.2f} (worst)")
@@ -155,13 +185,15 @@ def main():
     args = parser.parse_args()
     rows, facts = read(args.tables or sorted((HERE / "results").glob("tiles_*.csv"))), KNOWN[args.card]
     if not rows:
-        sys.exit("fit: no rows of the tile program; run benchmarks/tiles.py first")
+        sys.exit("fit: no rows; run benchmarks/tiles.py first")
     old = {name: get(name) for name in names()}
-    print(f"as it is\n{report(rows, facts)}", flush=True)
+    look(rows, facts)
+    print(f"as it is\n{report(rows)}", flush=True)
     new = fit(rows, facts, args.rounds)
-    print(f"fitted\n{report(rows, facts)}")
+    print(f"fitted\n{report(rows)}")
     for name, value in new.items():
-        print(f"{' '.join(map(str, name)):<16}{old[name]:>10.4g} ->{value:>10.4g}")
+        words = f"{name[0].__name__.removeprefix('cydnn.engines.')} {' '.join(map(str, name[1:]))}"
+        print(f"{words:<32}{old[name]:>10.4g} ->{value:>10.4g}")
 
 
 if __name__ == "__main__":

@@ -241,9 +241,9 @@ TILES = (Tile(128, 256, 1, 0.80), Tile(128, 128, 2, 0.75), Tile(128, 64, 3, 0.62
          Tile(64, 64, 4, 0.50))
 BY_NAMES = {str(t): t for t in TILES}
 KNOB = Knob("tile", tuple(BY_NAMES))
-PRODUCT = 1.3                                    # what a product takes of what its tiles say
-MEMORY = 0.6                                     # share of the bandwidth that they reach
-FIXED_US = 1.2                                   # a block's start and end, with a 128 x 128 tile
+PRODUCT = 1.26                                   # what a product takes of what its tiles say
+MEMORY, NEAR = 0.737, 2.45                       # share of the bandwidth; how two times that are near add up
+FIXED_US = 2.68                                  # a block's start and end, with a 128 x 128 tile
 
 
 def tiles_for(dev):
@@ -278,4 +278,5 @@ def configs(dev, *product):
 def product_us(p, dev, config, *product) -> float:
     """The time of a product with the tile of a configuration, or of the memory that it moves."""
     us = next(us for us, t in times(dev, *product) if str(t) == config.tile)
-    return max(memory_us(p, dev, efficiency=MEMORY), dev.launch_us + PRODUCT * us)
+    moved = memory_us(p, dev, efficiency=MEMORY) - dev.launch_us
+    return dev.launch_us + (moved ** NEAR + (PRODUCT * us) ** NEAR) ** (1 / NEAR)

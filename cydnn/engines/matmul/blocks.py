@@ -14,14 +14,16 @@ from .view import Cut, SplitMatmul, is_whole, parts, with_sum
 DEPTH, LINE = 64, 64                             # elements of a step; of a row of 128 bytes
 BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the matrix; of an element
 POWER = 0.89                                     # share of the clock under full load
-INTAKE = 48                                      # bytes that an SM gets from the L2 cache in a clock
-TAIL, TAIL_OF = 5400, 0.214                      # clocks: the first stage on its way; the last way out, a sum
+MEMORY, NEAR = 0.777, 2.38                       # share of the bandwidth; how two times that are near add up
+INTAKE = 40.8                                    # bytes that an SM gets from the L2 cache in a clock
+TAIL, TAIL_OF = 4300, 0.127                      # clocks: the first stage on its way; the last way out, a sum
+TILE, OUT = 1300, 0.0156                         # clocks between two tiles; a sum of a way out between others
 IN_TURN = "_turns"                               # behind the name of a kernel
 GAIN, LOSS = 0.93, 1.2                           # its time over that of the same without turns
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
-AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}              # share of the SMs that clusters find
-TEAM_CLOCKS, NEIGHBOUR = 3200, 36                # their barriers; bytes a clock from each other
-SUM_US, SUM_SHARE = 0.8, 0.95                    # of an ordered sum, beside its launch; of the bandwidth
+AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.95}              # share of the SMs that clusters find
+TEAM_CLOCKS, NEIGHBOUR = 2800, 29.6              # their barriers; bytes a clock from each other
+SUM_US, SUM_SHARE = 0.842, 0.652                 # of an ordered sum, beside its launch; of the bandwidth
 ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
 
 
@@ -34,11 +36,12 @@ class Tile(NamedTuple):
     band: int
 
 
-TILES = {"128x256": Tile(128, 256, 0.99, 8), "128x128": Tile(128, 128, 0.79, 16),
+TILES = {"128x256": Tile(128, 256, 0.94, 8), "128x128": Tile(128, 128, 0.79, 16),
          "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
-         "128x64": Tile(128, 64, 0.49, 32)}
+         "128x64": Tile(128, 64, 0.44, 32)}
 PIECES, LEAST = 4, 2                             # stream-K: most blocks of a tile, least steps of a block
-COOPERATIVE_US = 1.0                             # what a launch takes longer whose blocks wait for each other
+COOPERATIVE_US = 2.3                             # what a launch takes longer whose blocks wait for each other
+L2_SHARE = 0.816                                 # of the L2 cache that keeps what steps far apart read again
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
          Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", (1,)))
 
@@ -81,8 +84,7 @@ class TileProgram(SplitMatmul):
 
     ``turns=1``: the second warpgroup multiplies a stage behind the first, so that one multiplies while the
     other changes and stores its sums. Deep products lose by it; what an engine gains where something is
-    fused is in ``short``, and others take it where a configuration names it. ``stream=1``: stream-K, where a
-    configuration names it."""
+    fused is in ``short``, and others take it where a configuration names it. ``stream=1``: stream-K."""
     knobs = KNOBS
     short: ClassVar[int] = 0                     # steps until which turns pay where something is fused
     unit = DEPTH
@@ -137,10 +139,10 @@ class TileProgram(SplitMatmul):
             tail = TAIL + t.m * t.n * TAIL_OF
             if team > 1:                                     # blocks stay for one tile
                 tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * 4 / NEIGHBOUR)
-            busy = waves * (ceil_div(max(depth, 1), DEPTH) * step + t.m * t.n / 64) + tail
+            busy = waves * (ceil_div(max(depth, 1), DEPTH) * step + TILE + OUT * t.m * t.n) + tail
             moving = 8 * splits * g.count * g.m * g.n / dev.bandwidth_gbs * 1e-3     # to memory and back
             added = SUM_US + moving * (1 / SUM_SHARE - 1) if splits > 1 else 0.0
-            return self._together(p, g, dev, busy) + added
+            return self._together(dev, busy, self.moved_bytes(p, g)) + added
         return blocks, estimate
 
     @staticmethod
@@ -148,18 +150,22 @@ class TileProgram(SplitMatmul):
         """Clocks of a step of a block: of its arithmetic, or of its operands' way in."""
         return max(t.m * t.n * DEPTH / (2048 * t.share * POWER), (t.m + t.n) * 2 * LINE / INTAKE)
 
-    def _together(self, p, g, dev, clocks: float) -> float:
+    @staticmethod
+    def _together(dev, clocks: float, moved_bytes: float) -> float:
         """Microseconds of blocks that are busy for so long, while memory is; more where the two are near."""
-        moved = self.moved_bytes(p, g) / (0.74 * dev.bandwidth_gbs) * 1e-3
-        return ((clocks / dev.clock_mhz) ** 2.8 + moved ** 2.8) ** (1 / 2.8)
+        moved = moved_bytes / (MEMORY * dev.bandwidth_gbs) * 1e-3
+        return ((clocks / dev.clock_mhz) ** NEAR + moved ** NEAR) ** (1 / NEAR)
 
     def _stream_us(self, p, g, dev, tile, blocks, alone, each, rest) -> float:
-        """Estimated microseconds of stream-K: sums of others come from the L2 cache."""
+        """Estimated microseconds of stream-K: sums of others come from the L2 cache, operands from memory
+        where the cache has not all of them, for no two blocks are at the same step."""
         t, steps = TILES[tile], ceil_div(g.k, DEPTH)
-        whole = alone // blocks * (steps * self._step(t) + t.m * t.n / 64)
+        whole = alone // blocks * (steps * self._step(t) + TILE + OUT * t.m * t.n)
         pieces = ceil_div(steps, each) + 1
-        tail = TAIL + t.m * t.n * TAIL_OF + t.m * t.n * (1 / 64 + 4 * (pieces - 1) / NEIGHBOUR)
-        return self._together(p, g, dev, whole + each * self._step(t) + tail) + COOPERATIVE_US
+        tail = TAIL + TILE + t.m * t.n * (TAIL_OF + OUT + 4 * (pieces - 1) / NEIGHBOUR)
+        once = self.moved_bytes(p, g)
+        again = max(1 - L2_SHARE * dev.l2_bytes / once, 0) * max(rest * (t.m + t.n) * 2 * DEPTH - once, 0)
+        return self._together(dev, whole + each * self._step(t) + tail, once + again) + COOPERATIVE_US
 
     def configs(self, p, dev):
         g, outs = self.matrices(p)[1], ("rows",) if self.boxes(p) is None else ("boxes", "rows")
@@ -171,7 +177,7 @@ class TileProgram(SplitMatmul):
                  for out in outs for tile in TILES if kernels.has(self.kernel(p, tile) + IN_TURN)]
         streams = [Config(tile=tile, splits=1, out=out, team=1, stream=1)
                    for out in outs for tile in TILES if self.may_stream(p) and self._stream(p, dev, tile)]
-        best = min((alone[0], *shared), key=lambda config: self.cut(p, dev, config).us)
+        best = min((alone[0], *shared, *streams), key=lambda config: self.cut(p, dev, config).us)
         turned = Config(tile=best.tile, splits=best.splits, out=best.out, team=best.team, turns=1)
         best = turned if turned in turns and self.pays_in_turn(p, turned) else best
         return first_then(best, [*alone, *shared, *streams, *turns])

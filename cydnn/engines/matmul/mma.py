@@ -10,8 +10,9 @@ from ..engine import Knob, moved_us, wrong_device
 from .view import Matrices, SplitMatmul, along_m, is_whole, launches, size_refusals, tail
 
 DEPTH = 64                                       # k of a step
-SHARE = {128: 0.60, 64: 0.38}                    # tile: share of the tensor peak in a full machine; estimates
-MEMORY = 0.42                                    # of the bandwidth, of a product with few rows
+SHARE = {128: 0.63, 64: 0.261}                   # tile: share of the tensor peak in a full machine; estimates
+MEMORY, NEAR = 0.612, 9.08                       # of the bandwidth; how two times that are near add up
+STEP, START = 972, 3200                          # clocks of a step and around them, where a tile waits
 
 
 def line(rows: int, row_step: int, depth: int, depth_step: int) -> tuple[str, int] | None:
@@ -87,8 +88,8 @@ class MatmulMma(SplitMatmul):
             steps = ceil_div(max(depth, 1), DEPTH)
             rate = dev.mma_16 * SHARE[tile]
             busy = ceil_div(blocks * splits, dev.sms) * steps * DEPTH * tile * tile / rate
-            waiting = ceil_div(blocks * splits, 2 * dev.sms) * (steps * 600 + 5000 + tile * tile // 10)
-            return max(max(busy, waiting) / dev.clock_mhz, moved)
+            waiting = ceil_div(blocks * splits, 2 * dev.sms) * (steps * STEP + START + tile * tile // 10)
+            return ((max(busy, waiting) / dev.clock_mhz) ** NEAR + moved ** NEAR) ** (1 / NEAR)
         return blocks, 4, estimate
 
     def cost(self, p, dev, config):
