@@ -98,10 +98,8 @@ cdef int compare(const Want *want, const Said *said) noexcept nogil:
         return FITS
     if want.is_written and said.is_frozen:
         return IS_FROZEN
-    if said.code == RAW or (kind == BYTE and is_flat(said)):
+    if said.code == RAW or want.kinds[0] == 0 or (kind == BYTE and is_flat(said)):
         return FITS if bytes_of(said) >= want.bytes else IS_SHORT
-    if want.kinds[0] == 0:
-        return FITS
     if said.is_swapped or said.code < 0 or (kind != want.kinds[0] and kind != want.kinds[1]):
         return IS_OTHER_TYPE
     if is_flat(said):

@@ -4,9 +4,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from cydnn import _core, bench, plan
+from cydnn import _core, _operands, bench, plan
 from cydnn.ops import Problem
 from cydnn.status import BadParam
+from cydnn.tensor import TensorDesc
 
 
 class Cuda:
@@ -140,3 +141,19 @@ def test_streams():
     with pytest.raises(BadParam, match="stream: must be an int address, None, "
                                        "or an object with __cuda_stream__; got float"):
         _core.stream_of(1.0)
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (1, 2, 12), (2, 3, 4), (24,)])
+def test_neighbouring_dims_may_be_one(shape):
+    """Of memory without gaps, also where the tensor begins with dims of 1."""
+    wants = _operands.Operands([("x", 96, 4, False, False, TensorDesc.packed("f32", (1, 2, 3, 4)))])
+    assert wants.memories((np.zeros(shape, np.float32),))[0].bytes == 96
+    with pytest.raises(BadParam, match=r"x: array must have shape \(1, 2, 3, 4\)"):
+        wants.memories((np.zeros((3, 8), np.float32),))
+
+
+def test_memory_of_no_type_must_be_long_enough():
+    wants = _operands.Operands([("reserve", 96)])
+    assert wants.memories((np.zeros((2, 3, 4), np.int32),))[0].bytes == 96
+    with pytest.raises(BadParam, match=r"reserve: array must have at least 96 bytes; got 92 bytes in shape"):
+        wants.memories((np.zeros(23, np.int32),))

@@ -153,6 +153,20 @@ def test_steps_run_in_order_with_memsets(fake, context, kernel):
     assert fake.count("cuLaunchKernel") == 2 and fake.last().name == b"second" and fake.last().smem == 60000
 
 
+def test_a_memset_of_nothing_is_none(fake, context, memory):
+    """No bytes make no step; an operand that is left out is not written."""
+    tape = _core.Tape(context, SLOTS)
+    tape.memset(0, 0, 0, 1)
+    assert tape.step_count == 0
+    tape.memset(1, 0, 8, 1)
+    x, bias, y = pointers(memory)
+    fake.reset()
+    tape.execute((x, None, y))
+    assert (tape.step_count, fake.count("cuMemsetD8Async")) == (1, 0)
+    tape.execute((x, bias, y))
+    assert fake.count("cuMemsetD8Async") == 1
+
+
 def test_a_later_plan_leaves_a_kernel_its_shared_memory(fake, context, kernel):
     large, small = _core.Tape(context, []), _core.Tape(context, [])
     large.launch(kernel("held"), 1, 32, 200000, b"")
