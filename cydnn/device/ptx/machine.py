@@ -100,7 +100,7 @@ class Machine:
         self.memory = ({"global": self.arena, "const": self.arena, "shared": shared,
                         "local": Memory("local", L * pitch["local"], sizes["local"], 0, pitch["local"]),
                         "param": self.params})
-        self.copies, self.stores, self.signals = copies.Copies(L), bulk.Stores(L), Signals()
+        self.copies, self.stores, self.signals = copies.Copies(L), bulk.Stores(L), Signals(self)
         self.V = self._registers(self._specials(thread, blocks[self.block]))
 
     def _registers(self, specials) -> list:

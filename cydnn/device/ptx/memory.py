@@ -18,7 +18,7 @@ SPACE_END = 1 << 40                              # bytes of a window
 DEAD, WRITTEN, FLYING, LENT, RAW = 1, 2, 4, 8, 16
 CHANGES = ("writes", "updates", "initialises")               # verbs of accesses that change memory
 UINT = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
-FAR = 1 << 60                                    # beyond every address
+FAR, WORD = 1 << 60, 4                           # beyond every address; bytes
 # of n bytes
 STATE = {(n, bits): UINT[n].type(sum(bits << 8 * i for i in range(n))) for n in UINT for bits in range(32)}
 GROUP, CLOCK, ALL = 42, 20, 0xFFFFF
@@ -38,6 +38,7 @@ class Memory:
         self.data, self.state = zeros(total, np.uint8), zeros(total, np.uint8)
         self.view, self.flags = ({n: array[:total // 8 * 8].view(t) for n, t in UINT.items()}
                                  for array in (self.data, self.state))
+        self.zeros = zeros
         self.cell_zeros = lambda ways, dtype: zeros(total // grain * ways if grain else 0, dtype)
         # instructions of the last accesses
         self.write_at, self.read_at = self.cell_zeros(1, np.int32), self.cell_zeros(1, np.int32)
@@ -132,7 +133,8 @@ class Memory:
             if constant:
                 self._constant(c, cells, lanes)
         view, at = self.view[size], off // size
-        return [view[at + i] if i else view[at] for i in range(count)]
+        found = [view[at + i] if i else view[at] for i in range(count)]
+        return c.signals.past.load(c, self, off, found, lanes) if strong and self.has_past(c, size) else found
 
     def store(self, c, address, size, values, lanes, strong=False):
         """Write the arrays ``values`` side by side at each address. ``strong`` as in ``load``."""
@@ -141,6 +143,8 @@ class Memory:
         clash = self.grain and c.checks.races and self.write(
             c, self.cells(off, width), lanes, strong=strong)
         self.mark(off, width, WRITTEN | c.raw if self.name == "shared" else WRITTEN)
+        if strong and self.has_past(c, size):
+            c.signals.past.store(c, self, off, values, lanes)
         view, at = self.view[size], off // size
         for i, value in enumerate(values):
             view[at + i] = value
@@ -148,6 +152,10 @@ class Memory:
             if np.count_nonzero(differ := view[at + i] != value):
                 c.fault("race",
                         "threads write different values to one address in this instruction", lanes[differ])
+
+    def has_past(self, c, size) -> bool:
+        """May strong loads of ``size`` bytes here see what was stored before?"""
+        return self.name == "global" and size == WORD and c.signals.past is not None
 
     def mark(self, off, width, state=WRITTEN):
         """These bytes are written now, or will be."""

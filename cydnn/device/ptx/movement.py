@@ -6,6 +6,7 @@ import numpy as np
 from .floating import READ, clean, flush, narrow
 from .memory import LOCAL, PARAM, SHARED, SPACE_END, UINT, spaces
 from .parse import BYTES
+from .signals import FAR_ENOUGH
 from .table import ANY, BITS, DTYPE, kind_of, row
 
 TYPES = "b8|u8|s8|b16|u16|s16|b32|u32|s32|b64|u64|s64|f32|f64"
@@ -125,10 +126,16 @@ def wait_for_the_launch_before(c, m):
 row("griddepcontrol act:wait", "=", wait_for_the_launch_before)
 
 
-# ---- What changes no value: the machine runs in order, so fences and hints do nothing ----
+# ---- Fences, and what changes no value: the machine runs in order ----
 
-for pattern in ("membar level:cta|gl|sys", "fence kind:sc|acq_rel|acquire|release? scope:cta|cluster|gpu|sys",
-                "fence proxy alias",
+def fence(c, m):
+    if c.signals.past is not None and (m.get("level") or m["scope"]) in ("gl", *FAR_ENOUGH):
+        c.signals.past.fence(c)
+
+
+row("membar level:cta|gl|sys", "=", fence)
+row("fence kind:sc|acq_rel|acquire|release? scope:cta|cluster|gpu|sys", "=", fence)
+for pattern in ("fence proxy alias",
                 "prefetch space:global|local? level:L1|L2",
                 "prefetchu L1", "applypriority space:global? level:L2::evict_normal",
                 "discard space:global? level:L2", "setmaxnreg way:inc|dec sync aligned t:u32",

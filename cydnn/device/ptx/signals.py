@@ -1,18 +1,21 @@
 """What blocks of a cooperative launch tell each other: who acquires at an address of global memory knows what
 those knew who released there before. PTX ISA §Memory Consistency Model, Release and Acquire Patterns; those
-of a fence and a relaxed access tell nothing here."""
+of a fence and a relaxed load or store are those of past.py, those of atomics tell nothing here."""
 from __future__ import annotations
 
 import numpy as np
+
+from .past import Past
 
 FAR_ENOUGH = ("gpu", "sys")                      # scopes that other blocks are in
 
 
 class Signals:
-    """``told``: {address: what all who released there knew}."""
+    """``told``: {address: what all who released there knew}. ``past``: of strong words, where blocks wait for
+    each other."""
 
-    def __init__(self):
-        self.told = {}
+    def __init__(self, c):
+        self.told, self.past = {}, Past(c) if c.cooperative and c.checks.races else None
 
     def pass_on(self, c, m, address):
         """A load, store or atomic of the active lanes at ``address``, which has been done."""
