@@ -9,7 +9,8 @@ when    = ["TILE_M == 128 or TILE_N > 64"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap dy", "const CUtensorMap w", "const CUtensorMap box0", "const CUtensorMap box1",
            "const CUtensorMap box2", "const CUtensorMap box3", "T* dx", "float alpha", "float beta", "int m",
-           "int n", "int classes", "int groups", "int team", "int band", "int dx_form", "int dx_along_m",
+           "int n", "int classes", "int groups", "int team", "Array<FastDiv, 5> order",
+           "Array<FastDiv, 3> rounds", "int dx_form", "int dx_along_m",
            "int rank", "int channels", "int is_flipped", "int64_t dx_m", "int64_t dx_n",
            "Array<FastDiv, 3> out", "Array<FastDiv, 3> stride", "Array<int, 3> size", "Array<int, 3> taps",
            "Array<int, 3> first", "Array<int, 3> wrap", "Array<int, 3> up", "Array<int, 3> dilation",
@@ -19,7 +20,12 @@ grid    = ["blocks", 1, 1]
 cluster = ["team", 1, 1]
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
-needs   = ["m >= 1", "n >= 1", "channels >= 1", "team >= 1", "band >= 1", "4 <= rank and rank <= 5",
+needs   = ["m >= 1", "n >= 1", "channels >= 1", "team >= 1", "4 <= rank and rank <= 5",
+           "order[0] == ceil_div(m, TILE_M) * ceil_div(n, TILE_N)",
+           "order[1] == order[2] * ceil_div(n, TILE_N)", "order[4] == groups",
+           "order[3] == ceil_div(m, TILE_M) - (ceil_div(m, TILE_M) - 1) // order[2] * order[2]",
+           "rounds[0] == blocks", "rounds[1] == classes",
+           "rounds[2] == max(order[0] * groups % blocks, 1)",
            "classes == stride[0] * stride[1] * stride[2]", "groups == 1 or channels % 64 == 0",
            "dx_form < 2 or classes <= 4",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * classes < 2147483648"]
@@ -86,24 +92,24 @@ struct Residues {
 // A block takes all classes of a tile one after the other, so that blocks have equal work and dy comes from
 // the L2 cache. Of the tiles that are left over, the long ones of one turn meet the short ones of the next.
 // `split` is the class.
+// rounds: the divisors for blocks, classes and the tiles that are left over (1 for none).
 template <class Tile> struct ClassOrder {
     TileOrder<Tile> tiles;
-    unsigned classes, of_one, whole;
+    const Array<FastDiv, 3>& rounds;
 
-    DEVICE ClassOrder(int m, int n, int band, int groups, int classes)
-        : tiles{m, n, band, groups, 1}, classes(classes), of_one(tiles.count()),
-          whole(of_one / gridDim.x * gridDim.x) {}
-    DEVICE unsigned count() const { return of_one * classes; }
+    DEVICE unsigned count() const { return tiles.count() * rounds[1].by; }
     DEVICE TileAt operator[](unsigned index) const {
+        const unsigned blocks = rounds[0].by, classes = rounds[1].by;
+        const unsigned whole = rounds[0].div(tiles.count()) * blocks;
         unsigned at, kind;
         if (index < whole * classes) {
-            const unsigned turn = index / gridDim.x;
-            kind = turn % classes, at = turn / classes * gridDim.x + index % gridDim.x;
+            const unsigned turn = rounds[0].divmod(index, at);
+            at += rounds[1].divmod(turn, kind) * blocks;
         } else {
-            unsigned rest = index - whole * classes, left = of_one - whole;
-            const unsigned turn = rest / gridDim.x, last = (left * classes - 1) / gridDim.x;
-            if ((last - turn) % 2) rest = (2 * turn + 1) * gridDim.x - 1 - rest;
-            kind = rest / left, at = whole + rest % left;
+            unsigned rest = index - whole * classes;
+            const unsigned turn = rounds[0].div(rest), last = rounds[0].div(rounds[2].by * classes - 1);
+            if ((last - turn) % 2) rest = (2 * turn + 1) * blocks - 1 - rest;
+            kind = rounds[2].divmod(rest, at), at += whole;
         }
         TileAt tile = tiles[at];
         tile.split = kind;
@@ -117,16 +123,17 @@ struct ClassDepth {
     template <class Order> using Walk = WholeTiles<Order, ClassDepth>;
     const Residues& residues;
     int chunks, team;
-    DEVICE int first() const { return blockIdx.x / team; }
-    DEVICE int rank() const { return blockIdx.x % team; }
+    DEVICE int first() const { return team == 1 ? blockIdx.x : blockIdx.x / team; }
+    DEVICE int rank() const { return team == 1 ? 0 : blockIdx.x % team; }
+    DEVICE int shared(int steps) const { return team == 1 ? steps : (steps + team - 1) / team; }
     DEVICE int whole(const TileAt& tile) const {
         Residue kind[3];
         residues.of(tile.split, kind);
         return kind[0].taps * kind[1].taps * kind[2].taps * chunks;
     }
-    DEVICE int begin(const TileAt& tile) const { return rank() * ((whole(tile) + team - 1) / team); }
+    DEVICE int begin(const TileAt& tile) const { return rank() * shared(whole(tile)); }
     DEVICE int steps(const TileAt& tile) const {
-        const int steps = whole(tile), each = (steps + team - 1) / team;
+        const int steps = whole(tile), each = shared(steps);
         return max(min(each, steps - rank() * each), 0);
     }
 };
@@ -253,10 +260,11 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap dy, const __grid_constant__ CUtensorMap w,
     const __grid_constant__ CUtensorMap box0, const __grid_constant__ CUtensorMap box1,
     const __grid_constant__ CUtensorMap box2, const __grid_constant__ CUtensorMap box3, T* dx, float alpha,
-    float beta, int m, int n, int classes, int groups, int team, int band, int dx_form, int dx_along_m,
-    int rank, int channels, int is_flipped, i64 dx_m, i64 dx_n, Array<FastDiv, 3> out,
-    Array<FastDiv, 3> stride, Array<int, 3> size, Array<int, 3> taps, Array<int, 3> first,
-    Array<int, 3> wrap, Array<int, 3> up, Array<int, 3> dilation, Fuse fuse) {
+    float beta, int m, int n, int classes, int groups, int team, TileDivisors order,
+    Array<FastDiv, 3> rounds, int dx_form, int dx_along_m, int rank, int channels, int is_flipped,
+    i64 dx_m, i64 dx_n, Array<FastDiv, 3> out, Array<FastDiv, 3> stride, Array<int, 3> size,
+    Array<int, 3> taps, Array<int, 3> first, Array<int, 3> wrap, Array<int, 3> up, Array<int, 3> dilation,
+    Fuse fuse) {
     using Tile = WgmmaTile<TILE_M, TILE_N>;
     using A = WgmmaPanel<TILE_M, true>;
     using Source = ClassSource<Tile>;
@@ -265,6 +273,6 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     Source source = {dy, w, residues, rank, channels, n, is_flipped, dx_n};
     const ClassOut<T> to = {box0, box1, box2, box3, dx, residues, alpha, beta, m, n, dx_form, dx_along_m,
                             dx_m, dx_n};
-    wgmma_blocks<T, Tile, A, Source::B>(shared, source, ClassOrder<Tile>(m, n, band, groups, classes),
+    wgmma_blocks<T, Tile, A, Source::B>(shared, source, ClassOrder<Tile>{{order, m, 1}, rounds},
                                         ClassDepth{residues, (channels + 63) / 64, team}, dy, to);
 }

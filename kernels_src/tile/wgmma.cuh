@@ -141,23 +141,28 @@ DEVICE int anew(int x) {
     return x;
 }
 
-// Tiles of a matrix go in bands of `band` rows, down and then to the right, so that those that run together
+// Tiles of a matrix go in bands of rows, down and then to the right, so that those that run together
 // share operands in the L2 cache; then the matrices of a batch, then the parts of the depth.
 struct TileAt { int row, col; unsigned matrix, split; };
 
-template <class Tile> struct TileOrder {
-    int m, n, band, batches, splits;
+// Tiles of a matrix, tiles of a band, rows of a band, rows of the last band, matrices. A division by what is
+// not known before takes 100 clocks, and every warp would wait for five of them at each tile.
+using TileDivisors = Array<FastDiv, 5>;
 
-    DEVICE static unsigned tiles(int size, int each) { return (anew(size) + each - 1) / each; }
-    DEVICE unsigned count() const { return tiles(m, Tile::m) * tiles(n, Tile::n) * batches * splits; }
+template <class Tile> struct TileOrder {
+    const TileDivisors& by;
+    int m, splits;
+
+    DEVICE unsigned batches() const { return by[4].by; }
+    DEVICE unsigned count() const { return by[0].by * batches() * splits; }
     DEVICE TileAt operator[](unsigned index) const {
-        const unsigned tiles_m = tiles(m, Tile::m), tiles_n = tiles(n, Tile::n);
-        const unsigned in_matrix = index % (tiles_m * tiles_n), rest = index / (tiles_m * tiles_n);
-        const unsigned first = in_matrix / (band * tiles_n) * band;
-        const unsigned rows = min(unsigned(band), tiles_m - first);
-        const unsigned in_band = in_matrix - first * tiles_n;
-        return {int(first + in_band % rows) * Tile::m, int(in_band / rows) * Tile::n, rest % batches,
-                rest / batches};
+        unsigned in_matrix, in_band, row, matrix;
+        const unsigned rest = by[0].divmod(index, in_matrix);
+        const unsigned first = by[1].divmod(in_matrix, in_band) * by[2].by;
+        const bool is_whole = first + by[2].by <= (unsigned(m) + Tile::m - 1) / Tile::m;
+        const FastDiv rows = is_whole ? by[2] : by[3];
+        const unsigned column = rows.divmod(in_band, row), split = by[4].divmod(rest, matrix);
+        return {int(first + row) * Tile::m, int(column) * Tile::n, matrix, split};
     }
 };
 

@@ -138,7 +138,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
                          const CUtensorMap& boxes, const Out& to) {
     using Walk = typename Parts::template Walk<Order>;
     WgmmaRing<Tile> ring(shared);
-    if (threadIdx.x == 0) ring.begin(), source.ahead();
+    if (threadIdx.x == 0) source.ahead(), ring.begin();
     __syncthreads();
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
 
@@ -160,7 +160,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
     NO_UNROLL while (walk.more()) {
         const TileAt tile = walk.tile;
         float d[Tile::sums];
-        const int steps = walk.steps;
+        const int steps = __shfl_sync(~0u, walk.steps, 0);       // so all that counts is in uniform registers
         if constexpr (Out::is_matrix)
             if (to.form == FUSED && to.is_inside(tile, Tile::m, Tile::n))
                 to.template ahead<Tile>(source.offset(tile.matrix), tile, group);
@@ -191,7 +191,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
                 store_changed<T, Tile>(d, out, boxes, row, col, at, to.alpha, group, change);
             }
         } else if (!Tile::in_turn && to.parts) {
-            float* sums = to.parts + (i64(tile.split) * order.batches + tile.matrix) * to.m * to.n;
+            float* sums = to.parts + (i64(tile.split) * order.batches() + tile.matrix) * to.m * to.n;
             to.template put_parts<Tile>(d, out, group, sums, tile);
         } else {
             if (to.form == FUSED) boxes_leave(group);        // those of the tile before

@@ -34,8 +34,8 @@ struct Depth {
     static constexpr bool may_be_empty = false, may_stream = false;
     template <class Order> using Walk = WholeTiles<Order, Depth>;
     int whole, each, team;
-    DEVICE int first() const { return blockIdx.x / team; }
-    DEVICE int rank() const { return blockIdx.x % team; }
+    DEVICE int first() const { return team == 1 ? blockIdx.x : blockIdx.x / team; }
+    DEVICE int rank() const { return team == 1 ? 0 : blockIdx.x % team; }
     DEVICE int begin(const TileAt& tile) const { return (tile.split * team + rank()) * each; }
     DEVICE int steps(const TileAt& tile) const {
         const int end = min(i64(begin(tile)) + each, i64(whole));
@@ -51,15 +51,17 @@ struct Stream : Depth {
     template <class Order> struct Walk;
     float* sums;
     int share, alone, rest;
-    DEVICE int all() const { return (whole + 63) / 64; }     // steps of a tile
+    const FastDiv& each_tile;                                // the steps of a tile
+    DEVICE int all() const { return each_tile.by; }
     DEVICE bool is_part(int steps) const { return share && steps < all(); }
 };
 
 // `share` 0, and in turn: parts alone.
 template <class Tile>
-DEVICE auto tile_parts(const Depth& depth, float* sums, int share, int alone, int rest) {
+DEVICE auto tile_parts(const Depth& depth, float* sums, int share, int alone, int rest,
+                       const FastDiv& steps) {
     if constexpr (Tile::in_turn) return depth;
-    else return Stream{depth, sums, share, alone, rest};
+    else return Stream{depth, sums, share, alone, rest, steps};
 }
 
 template <class Order> struct Stream::Walk {
@@ -71,17 +73,17 @@ template <class Order> struct Stream::Walk {
 
     DEVICE Walk(const Order& order, const Stream& parts) : order(order), parts(parts), at(~parts.first()) {}
     DEVICE bool more() {
-        if (at < 0) {
-            if (~at < parts.alone) {
-                tile = order[~at], begin = parts.begin(tile), steps = parts.steps(tile), at -= gridDim.x;
-                return true;
-            }
-            at = anew(blockIdx.x) * parts.share;
+        if (at < 0 && ~at >= parts.alone) at = anew(blockIdx.x) * parts.share;
+        unsigned index = ~at, done = 0;
+        if (at < 0) at -= gridDim.x;
+        else {
+            const int left = min((anew(blockIdx.x) + 1) * parts.share, parts.rest) - at;
+            if (left <= 0) return false;
+            index = parts.alone + parts.each_tile.divmod(at, done);
+            steps = min(parts.all() - int(done), left), at += steps, begin = done * 64;
         }
-        const int each = parts.all(), left = min((anew(blockIdx.x) + 1) * parts.share, parts.rest) - at;
-        if (left <= 0) return false;
-        tile = order[parts.alone + at / each], begin = at % each;
-        steps = min(each - begin, left), at += steps, begin *= 64;
+        tile = order[index];
+        if (at < 0) begin = parts.begin(tile), steps = parts.steps(tile);
         return true;
     }
     // Behind the first steps of a tile: how many blocks have the others.

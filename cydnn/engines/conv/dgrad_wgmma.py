@@ -10,7 +10,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
-from ..matmul.blocks import BOXES, BYTES, DEPTH, ELEMENTS, LINE, ROWS, TILES, tiled_map
+from ..matmul.blocks import BOXES, BYTES, DEPTH, ELEMENTS, LINE, ROWS, TILES, order, tiled_map
 from ..matmul.view import along_m, is_whole
 from ..tiles import too_many
 from . import mma
@@ -131,16 +131,17 @@ class ConvDgradWgmma(ConvWgmma):
         dy, w = self.operands(p, v, tile, steps)
         boxes = (self.boxes(p) or ()) if config.get("out", "boxes") == "boxes" else ()
         maps = (*boxes, *[w] * MAPS)[:MAPS]
+        divisors = order(m, tile, v.groups)
+        tiles = divisors[0] * v.groups           # of a class
+        blocks = tiles * v.classes * team if team > 1 else min(tiles * v.classes, dev.sms)
         args = dict(dy=dy, w=w, **{f"box{i}": x for i, x in enumerate(maps)}, **lead.store(p),
                     alpha=p.scalar("alpha"), m=m.m, n=m.n, classes=v.classes, groups=v.groups,
-                    team=team, band=tile.band,
+                    team=team, order=divisors, rounds=(blocks, v.classes, max(tiles % blocks, 1)),
                     dx_form=BOXES if boxes else ROWS if is_whole(m, lead.tensor) else ELEMENTS,
                     dx_along_m=int(m.n <= FEW or along_m(m)),
                     rank=len(dy.dims), channels=v.channels, is_flipped=int(v.is_flipped), dx_m=m.c[0],
                     dx_n=m.c[1], out=v.out, stride=g.stride, size=g.size, taps=v.taps, first=v.first,
                     wrap=tuple(-a % s for a, s in zip(g.pad, g.stride)),
                     up=tuple(ceil_div(a, s) for a, s in zip(g.pad, g.stride)), dilation=v.dilation)
-        tiles = ceil_div(m.m, tile.m) * ceil_div(m.n, tile.n) * m.count
-        blocks = tiles * team if team > 1 else min(tiles, dev.sms)
         return [*steps, Launch(self.kernel(p, config.tile), args, dict(blocks=blocks),
                                fusion.at("epilogue", self.tail(p)))]

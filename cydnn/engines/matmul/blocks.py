@@ -14,16 +14,16 @@ from .view import Cut, SplitMatmul, is_whole, parts, with_sum
 DEPTH, LINE = 64, 64                             # elements of a step; of a row of 128 bytes
 BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the matrix; of an element
 POWER = 0.89                                     # share of the clock under full load
-MEMORY, NEAR = 0.777, 2.38                       # share of the bandwidth; how two times that are near add up
-INTAKE = 40.8                                    # bytes that an SM gets from the L2 cache in a clock
-TAIL, TAIL_OF = 4300, 0.127                      # clocks: the first stage on its way; the last way out, a sum
-TILE, OUT = 1300, 0.0156                         # clocks between two tiles; a sum of a way out between others
+MEMORY, NEAR = 0.808, 2.53                       # share of the bandwidth; how two times that are near add up
+INTAKE = 41.6                                    # bytes that an SM gets from the L2 cache in a clock
+TAIL, TAIL_OF = 5500, 0.0892                     # clocks: the first stage on its way; the last way out, a sum
+TILE, OUT = 789, 0.0202                          # clocks between two tiles; a sum of a way out between others
 IN_TURN = "_turns"                               # behind the name of a kernel
 GAIN, LOSS = 0.93, 1.2                           # its time over that of the same without turns
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}              # share of the SMs that clusters find
-TEAM_CLOCKS, NEIGHBOUR = 2800, 29.6              # their barriers; bytes a clock from each other
-SUM_US, SUM_SHARE = 0.842, 0.652                 # of an ordered sum, beside its launch; of the bandwidth
+TEAM_CLOCKS, NEIGHBOUR = 3100, 31.1              # their barriers; bytes a clock from each other
+SUM_US, SUM_SHARE = 1.2, 0.765                   # of an ordered sum, beside its launch; of the bandwidth
 ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
 
 
@@ -36,12 +36,12 @@ class Tile(NamedTuple):
     band: int
 
 
-TILES = {"128x256": Tile(128, 256, 0.94, 8), "128x128": Tile(128, 128, 0.79, 16),
+TILES = {"128x256": Tile(128, 256, 0.80, 8), "128x128": Tile(128, 128, 0.79, 16),
          "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
-         "128x64": Tile(128, 64, 0.44, 32)}
+         "128x64": Tile(128, 64, 0.48, 32)}
 PIECES, LEAST = 4, 2                             # stream-K: most blocks of a tile, least steps of a block
-COOPERATIVE_US = 2.3                             # what a launch takes longer whose blocks wait for each other
-L2_SHARE = 0.816                                 # of the L2 cache that keeps what steps far apart read again
+COOPERATIVE_US = 2.25                            # what a launch takes longer whose blocks wait for each other
+L2_SHARE = 0.775                                 # of the L2 cache that keeps what steps far apart read again
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
          Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", (1,)))
 
@@ -71,6 +71,14 @@ def stream(tiles: int, steps: int, sms: int, pieces: int = PIECES) -> tuple | No
     rest = (tiles - alone) * steps
     each = ceil_div(rest, blocks)
     return None if tiles % blocks == 0 or each < LEAST else (blocks, alone, each, rest)
+
+
+def order(g, tile, matrices: int) -> tuple:
+    """What the kernel divides by to find a tile: tiles of a matrix, tiles of a band, rows of a band, rows of
+    the last band, matrices."""
+    rows, columns = ceil_div(g.m, tile.m), ceil_div(g.n, tile.n)
+    last = rows - (rows - 1) // tile.band * tile.band
+    return rows * columns, tile.band * columns, tile.band, last, matrices
 
 
 def share(depth: int, team: int) -> int:
@@ -224,7 +232,8 @@ class TileProgram(SplitMatmul):
         team = getattr(chosen, "team", 1)
         tiles = ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
         args = dict(args, parts=args.get("parts") or parts(p, g, "f32", chosen), split_k=chosen.each,
-                    splits=chosen.splits, team=team, share=0, alone=tiles, rest=0, band=tile.band)
+                    splits=chosen.splits, team=team, share=0, alone=tiles, rest=0,
+                    order=order(g, tile, g.count), steps=ceil_div(g.k, DEPTH))
         if isinstance(chosen, Stream):
             args |= dict(parts=p.scratch(chosen.blocks * tile.m * tile.n * 4), share=chosen.share,
                          alone=chosen.alone, rest=chosen.rest)

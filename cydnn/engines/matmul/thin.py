@@ -7,23 +7,24 @@ from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Knob, first_then
-from .blocks import BATCH_DIMS, DEPTH, Stream, stream
+from .blocks import BATCH_DIMS, DEPTH, Stream, order, stream
 from .view import along_m, tail
 from .wgmma import MatmulWgmma
 
 ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul/matmul_thin.cu
 PIECES = (1, 2, 4, 8, 16)                        # most blocks of a tile
-BANDWIDTH, INTAKE = 0.79, 29.4                   # share of it; bytes that an SM gets in a clock
-AROUND_US, PIECE_US = 3.43, 0.338                # what is around the products; each part that is added
-TILE, COLUMN = 336, 74.5                         # clocks of a way out, of each of its columns
-NEAR = 4.08                                      # how two times that are near add up
+BANDWIDTH, INTAKE = 0.806, 32.1                  # share of it; bytes that an SM gets in a clock
+AROUND_US, PIECE_US = 3.29, 0.496                # what is around the products; each part that is added
+TILE, COLUMN = 39.5, 94.2                        # clocks of a way out, of each of its columns
+NEAR = 4.88                                      # how two times that are near add up
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows and columns of its sums."""
+    """Rows and columns of its sums; rows of a band."""
     m: int
     n: int
+    band: int = 1
 
 
 class MatmulThin(MatmulWgmma):
@@ -97,9 +98,10 @@ class MatmulThin(MatmulWgmma):
                  for name, steps in (("wide", g.a_batch), ("few", g.b_batch))}
         parts = p.scratch(chosen.blocks * tile.m * tile.n * 4) if chosen.rest else None
         args = dict(lead.store(p), **maps, **moves, parts=parts, alpha=p.scalar("alpha"), rows=g.m,
-                    columns=g.n, k=g.k, batches=g.count, share=chosen.share, alone=chosen.alone,
-                    rest=chosen.rest, c_along_few=1 - along_m(g), col_of_rows=int(wide == "b"),
-                    c_row=g.c[0], c_column=g.c[1], batch=g.batch, c_batch=g.c_batch)
+                    columns=g.n, k=g.k, batches=g.count, order=order(g, tile, g.count),
+                    steps=ceil_div(g.k, DEPTH), share=chosen.share, alone=chosen.alone, rest=chosen.rest,
+                    c_along_few=1 - along_m(g), col_of_rows=int(wide == "b"), c_row=g.c[0],
+                    c_column=g.c[1], batch=g.batch, c_batch=g.c_batch)
         majors = "_".join(letter + ("k" if self._line(g, of)[0] == "k" else other)
                           for letter, of, other in (("w", "a", "m"), ("f", "b", "n")))
         return [Launch(f"matmul_thin_{p.a.dtype}_{tile.n}_{majors}", args, dict(blocks=chosen.blocks),
