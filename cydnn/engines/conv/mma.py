@@ -241,8 +241,8 @@ TILES = (Tile(128, 256, 1, 0.80), Tile(128, 128, 2, 0.75), Tile(128, 64, 3, 0.62
          Tile(64, 64, 4, 0.50))
 BY_NAMES = {str(t): t for t in TILES}
 KNOB = Knob("tile", tuple(BY_NAMES))
-PRODUCT = 1.26                                   # what a product takes of what its tiles say
-MEMORY, NEAR = 0.737, 2.45                       # share of the bandwidth; how two times that are near add up
+PRODUCT = 1.35                                   # what a product takes of what its tiles say
+MEMORY, NEAR = 0.782, 2.6                        # share of the bandwidth; how two times that are near add up
 FIXED_US = 2.68                                  # a block's start and end, with a 128 x 128 tile
 
 
