@@ -164,6 +164,8 @@ class Engine:
         if self.op is not None and not isinstance(p.op, self.op):
             return False
         before = getattr(self.takes, "before", None)
+        if p.last and not isinstance(p.last.op, getattr(self.takes, "last", ())):
+            return False
         return (not p.behind or bool(getattr(self.takes, "behind", None))) and (
             not p.before or before is not None and p.before.keys() <= set(before.at))
 

@@ -54,6 +54,15 @@ def behind(graph: Graph, number: int, ops: tuple, free: int) -> list[int]:
     return found
 
 
+def last(graph: Graph, number: int, mask: int, ops: tuple, free: int) -> list[int]:
+    """Masks of a region with one node of these ops more, which reads what the region of node ``number`` makes
+    in its dims, and nothing else."""
+    dims = graph.tensors[graph.nodes[number].writes[0]].dims
+    made = {u for i in bits(mask) for u in graph.nodes[i].writes if graph.tensors[u].dims == dims}
+    return [mask | 1 << j for j, node in enumerate(graph.nodes)
+            if free >> j & 1 and isinstance(node.op, ops) and {*node.reads} <= made]
+
+
 def before(graph: Graph, number: int, operand: str, ops: tuple, free: int) -> int:
     """The mask of the nodes that make operand ``operand`` of a node, elementwise and for it alone."""
     node, core = graph.nodes[number], 1 << number

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..locks import once
+from ..ops import Pointwise
 from ..steps import Pointer, Scalar, Scratch
 from .graph import FromTensor, Graph, Node, every
 from .region import Region, bits
@@ -53,15 +54,18 @@ class Match:
     """A part of a graph as one engine sees it. Frozen: it knows nothing of engines and configurations.
 
     ``p.x`` is the Tensor of operand x of the core (None where it is absent, a tuple where it is several),
-    ``p.op`` its op; ``p.before[operand]`` and ``p.behind`` are the nodes around it, in order; ``p.region``
-    all of them. A region of pointwise nodes has no core: ``p.node`` is None, and ``p.behind`` are its nodes.
+    ``p.op`` its op; ``p.before[operand]`` and ``p.behind`` are the pointwise nodes around it, in order,
+    ``p.last`` a node of another op behind them, or None; ``p.region`` all of them. A region of pointwise
+    nodes has no core: ``p.node`` is None, and ``p.behind`` are its nodes.
     """
 
     def __init__(self, graph: Graph, node: Node | None, mask: int, before=None, behind=()):
         self.graph, self.node, self.region = graph, node, Region(graph, mask)
         before = {o: nodes for o, nodes in (before or {}).items() if nodes}
         self.before = {o: tuple([graph.nodes[i] for i in nodes]) for o, nodes in before.items()}
-        self.behind = tuple([graph.nodes[i] for i in behind])
+        nodes = [graph.nodes[i] for i in behind]
+        self.behind = tuple([n for n in nodes if isinstance(n.op, Pointwise)])
+        self.last = next((n for n in nodes if not isinstance(n.op, Pointwise)), None)
         self.op = node.op if node else None
         self.uids = dict(node.operands) if node else {}
         look = lambda u: tuple([graph.tensors[v] for v in u]) if isinstance(u, tuple) else graph.tensors[u]
@@ -149,8 +153,12 @@ class Match:
 
     def lead(self, *native: str) -> Lead:
         """The output that a kernel of this match walks: the last one of the core's dims that it can store
-        itself (types ``native``), else the last one that is not packed, which spliced code then stores."""
+        itself (types ``native``), else the last one that is not packed, which spliced code then stores. With
+        a last node that is what it reads, which need not be stored."""
         own = self.graph.tensors[self.uids[self.op.writes[0]]]
+        if self.last:
+            read = self.graph.tensors[self.last.reads[0]]
+            return Lead(read.uid, read, read.uid in self.region.outputs and read.dtype.name in native)
         if not self.behind:
             return Lead(own.uid, own, own.dtype.name in native)
         found = (self.graph.tensors[u] for u in reversed(self.region.outputs))

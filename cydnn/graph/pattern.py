@@ -27,14 +27,17 @@ class Many:
 
 @dataclass(frozen=True)
 class Core:
-    """One anchor node. ``before``: nodes that may be taken in front of it, ``behind``: behind it."""
+    """One anchor node. ``before``: nodes that may be taken in front of it, ``behind``: behind it; ``last``:
+    ops of which one node may be taken behind all of these."""
     op: type
     before: Many | None = None
     behind: Many | None = None
+    last: tuple = ()
 
     def __str__(self):
         parts = [f"{self.before} -> "] if self.before else []
-        return "".join([*parts, self.op.name, f" -> {self.behind}" if self.behind else ""])
+        last = f" -> {'|'.join(op.name for op in self.last)} or nothing" if self.last else ""
+        return "".join([*parts, self.op.name, f" -> {self.behind}" if self.behind else "", last])
 
 
 def many(*ops: type, at: str = "") -> Many:
@@ -43,6 +46,6 @@ def many(*ops: type, at: str = "") -> Many:
     return Many(ops, tuple(at.split()))
 
 
-def core(op: type, before: Many | None = None, behind: Many | None = None) -> Core:
+def core(op: type, before: Many | None = None, behind: Many | None = None, last: tuple = ()) -> Core:
     """An anchor node of ``op`` with what may be fused around it."""
-    return Core(op, before, behind)
+    return Core(op, before, behind, last)

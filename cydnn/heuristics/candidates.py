@@ -144,21 +144,32 @@ def _settled(offers: Offers, both: int) -> tuple:
     NotSupported where all that is followed leads nowhere."""
     graph = offers.graph
     stuck = next((i for i in offers.anchors if not offers.anchored(i)), None)
-    parts = cheapest(offers) if stuck is None else None
-    if parts is not None:
+    parts = cheapest(offers)                     # what is stuck may be the last node of another's region
+    if stuck is None and parts is not None:
         return offers, (), parts
     if stuck is None:
         stuck = next(i for i in range(len(graph.nodes)) if not offers.single(i))
-    found, refusals, ways = [], [], _ways(offers, stuck)
-    for word, after in ways if both > 0 else ways[:1]:
+    found, refusals = [(offers, (), parts)] if parts is not None else [], []
+    for word, after in _followed(offers, stuck, both, parts):
         try:
-            found.append((*_settled(after, both - 1), word))
+            then, changes, others = _settled(after, both - 1)
+            found.append((then, (word, *changes), others))
         except NotSupported as refusal:
             refusals.append(refusal)
     if not found:
         raise refusals[0]
-    offers, changes, parts, word = min(found, key=lambda row: _us(row[2]))
-    return offers, (word, *changes), parts
+    return min(found, key=lambda row: _us(row[2]))
+
+
+def _followed(offers: Offers, stuck: int, both: int, parts) -> list:
+    """The ways on from a node that is stuck; where there are ``parts`` without any, there need be none."""
+    try:
+        ways = _ways(offers, stuck)
+    except NotSupported:
+        if parts is None:
+            raise
+        return []
+    return ways if both > 0 else ways[:1]
 
 
 def _ways(offers: Offers, number: int) -> list:

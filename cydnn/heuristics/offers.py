@@ -94,6 +94,8 @@ class Offers:
         """A part costs less than the engine does at least, and takes all that the engine could take."""
         better = [p.region.mask for parts in found for p in parts if p.us < least]
         before = getattr(engine.takes, "before", None) if better else None
+        for mask in self._with_last(number, widest, engine) if better else ():
+            widest |= mask
         for operand in before.at if before else ():
             widest |= grow.before(self.graph, number, operand, before.ops, self.pointwise)
         return any(widest & ~mask == 0 for mask in better)
@@ -101,6 +103,19 @@ class Offers:
     def _of_engine(self, number: int, engine, extents) -> list:
         """An engine that takes a region is not dearer than itself with less, and the rest behind it."""
         extents = extents if getattr(engine.takes, "behind", None) else extents[-1:]
+        return self._of_extents(number, engine, extents) + [
+            part for mask, _ in extents for wider in self._with_last(number, mask, engine)
+            for part in self._with_before(number, wider, engine)]
+
+    def _with_last(self, number: int, mask: int, engine) -> list:
+        """The region with a last node that the engine takes behind it."""
+        ops = getattr(engine.takes, "last", ())
+        if not ops or self.wish.mode == "fallback":
+            return []
+        return grow.last(self.graph, number, mask, ops, ~self.pointwise & ~mask)
+
+    def _of_extents(self, number: int, engine, extents) -> list:
+        """Of the regions without a last node."""
         found = self._with_before(number, extents[0][0], engine)
         if found or len(extents) == 1:
             stops = [mask for mask, is_stop in extents[1:] if is_stop]

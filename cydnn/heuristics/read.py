@@ -78,6 +78,8 @@ def _match(line, graph, mask, engine) -> Match:
     """The match of a mask: its anchor, what is in front of it, and the rest behind."""
     inside = list(bits(mask))
     anchors = [i for i in inside if i in graph.anchors]
+    last = [i for i in anchors[1:] if isinstance(graph.nodes[i].op, getattr(engine.takes, "last", ()))][:1]
+    anchors = [i for i in anchors if i not in last]
     if len(inside) == 1:
         return Match.single(graph, inside[0])
     if not anchors:
@@ -89,11 +91,13 @@ def _match(line, graph, mask, engine) -> Match:
         named = ", ".join(graph.nodes[i].name for i in anchors)
         _refuse(line, f"at most one node may be no pointwise operation: {named}")
     anchor, takes = anchors[0], getattr(engine.takes, "before", None)
-    free = mask & ~(1 << anchor)
+    end = sum(1 << i for i in last)
+    free = mask & ~(1 << anchor | end)
     fronts = {o: grow.before(graph, anchor, o, (Pointwise,), free) for o in (takes.at if takes else ())}
     fronts = {o: m for o, m in fronts.items() if m}
     ways = [1 << anchor, *grow.behind(graph, anchor, (Pointwise,), free & ~sum(fronts.values()))]
-    if ways[-1] | sum(fronts.values()) != mask:
+    is_whole = ways[-1] | sum(fronts.values()) | end == mask
+    if not is_whole or end and mask not in grow.last(graph, anchor, mask & ~end, engine.takes.last, end):
         _refuse(line, f"its nodes must be {graph.nodes[anchor].name} and what is fused around it")
     return Match.around(graph, anchor, mask, fronts)
 
