@@ -113,10 +113,11 @@ class Builder:
                               f"where the kernel walks them in the order of memory; got {tensor}")
         self.stores.append((self.values[uid], name))
 
-    def finish(self, result: str, outputs=(), is_whole=False) -> Fused:
+    def finish(self, result: str, outputs=(), is_whole=False, is_read=False) -> Fused:
         """``result``: the value that the mark's registers get; ``outputs``: types that it is stored as by the
-        kernel; ``is_whole``: the kernel stores nothing."""
-        self._drop_last_rounding(result, outputs)
+        kernel; ``is_whole``: the kernel stores nothing; ``is_read``: it does more than store it."""
+        if not is_read:
+            self._drop_last_rounding(result, outputs)
         written = [*outputs, *(BY_NAME[self.tensors[int(t[1:])][0].dtype] for _, t in self.stores)]
         places, fast = self.places, self.math == "f32" and all(d.bits <= 16 for d in written)
         program = Program(
@@ -146,10 +147,11 @@ def behind(p: Match, site: Site, lead: Lead, *, mark_type: str = "f32", alpha=""
     """What follows a core: the nodes behind it and the stores of outputs that the kernel does not
     store itself. None where there is nothing to do. ``alpha``, ``beta``: scalars of the core that the
     kernel leaves to the program."""
-    if not p.behind and lead.is_native:
+    if not p.behind and not p.last and lead.is_native:
         return None
     own = p.graph.tensors[p.uids[p.op.writes[0]]]
-    if p.behind and p.value(beta or "beta") != 0 and "beta" in p.op.scalars:
+    follows = p.behind or p.last
+    if follows and p.value(beta or "beta") != 0 and "beta" in p.op.scalars:
         raise CannotPlace(f"beta must be 0 where operations follow; got {p.node.scalars.get('beta')}")
     tensors = [p.graph.tensors[u] for n in p.behind for u in (*n.reads, *n.writes)]
     math = "f64" if mark_type != "f32" else math_of(p.behind, [*tensors, own])
@@ -158,8 +160,8 @@ def behind(p: Match, site: Site, lead: Lead, *, mark_type: str = "f32", alpha=""
     builder.alpha = builder.scalar(p.scalar(alpha)) if alpha else ""
     if beta and not own.is_virtual:
         builder.blend = builder.tensor(own.uid), builder.scalar(p.scalar(beta))
-    builder.entry = builder.rounding(own) if p.behind else ""
-    return _with_nodes(builder, p.behind, p.region.outputs, lead)
+    builder.entry = builder.rounding(own) if follows else ""
+    return _with_nodes(builder, p.behind, p.region.outputs, lead, is_read=bool(p.last))
 
 
 def region(p: Match, site: Site, lead: Lead) -> Fused:
@@ -186,15 +188,18 @@ def math_before(p: Match, operand: str, sum_type: str) -> str:
     return "f64" if sum_type == "f64" else math_of(nodes, tensors)
 
 
-def _with_nodes(builder, nodes, outputs, lead) -> Fused:
+def _with_nodes(builder, nodes, outputs, lead, is_read=False) -> Fused:
+    """``is_read``: the kernel reads the lead's values, as they are in memory."""
     for node in nodes:
         builder.node(node)
-    result = builder.values[lead.uid] if lead.is_native else ""
+    result = builder.values[lead.uid] if lead.is_native or is_read else ""
     for uid in outputs:
         if uid in builder.values and not (uid == lead.uid and lead.is_native):
             builder.store(uid)
     stored_as = (lead.tensor.dtype,) if lead.is_native else ()
-    return builder.finish("" if result == "v" else result, stored_as, not lead.is_native)
+    if result == "v" and not (is_read and builder.entry):
+        result = ""
+    return builder.finish(result, stored_as, not lead.is_native, is_read)
 
 
 def attempt(p: Match, key, make):

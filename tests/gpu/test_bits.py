@@ -6,10 +6,9 @@ import zlib
 
 import pytest
 
-from cydnn import kernels
 from cydnn.device.ptx import PtxDevice
 from support import bits
-from support.cases import cases
+from support.cases import SERVING, cases
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +18,7 @@ def twin(gpu):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kernel", kernels.names())
+@pytest.mark.parametrize("kernel", SERVING)
 def test_bits(kernel, gpu, twin, family_counts):
     found = cases(kernel, gpu.facts)
     assert found, f"no problem of the contract launches {kernel} on {gpu.facts.name}"

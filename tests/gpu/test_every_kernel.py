@@ -6,10 +6,10 @@ import pytest
 
 from cydnn import kernels
 from support import images
-from support.cases import cases
+from support.cases import SERVING, cases
 from support.matrix import blended, plain, run
 
-SOURCES = sorted({kernels.get(name).source for name in kernels.names()})
+SOURCES = sorted({kernels.get(name).source for name in SERVING})
 
 
 @pytest.mark.gpu

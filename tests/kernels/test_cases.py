@@ -1,9 +1,12 @@
-"""Every shipped kernel and every image of it is launched by a problem of the kernel's own contract."""
+"""Every shipped kernel and every image of it is launched by a problem of the kernel's own contract; one that
+serves graphs alone, by a graph."""
 import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
-from support.cases import every_case
+from cydnn.ops import Problem
+from support import hopper, sums
+from support.cases import SERVING, every_case
 
 CARDS = ("h200", "a100", "t4")
 
@@ -23,7 +26,18 @@ def runs_on(kernel, facts) -> bool:
     return any(int(target[3:].rstrip("af")) <= facts.sm for target in kernel.images)
 
 
-@pytest.mark.parametrize("name", kernels.names())
+def test_kernels_without_problems_make_sums():
+    assert sorted({*kernels.names()} - {*SERVING}) == sorted(sums.names())
+
+
+@pytest.mark.parametrize("name", sums.names())
+def test_graphs_launch_the_kernel(name):
+    graph = sums.graph_of(Problem.parse(sums.line_of(name)))
+    choice = sums.choice_of(graph, hopper.H200, is_meant=sums.is_tile(name, "boxes"))
+    assert name in [step.kernel for _, step in choice.steps]
+
+
+@pytest.mark.parametrize("name", SERVING)
 def test_problems_launch_the_kernel(name):
     kernel = kernels.get(name)
     assert kernel.problems, f"{name}: problems of {kernel.source} must have a line; got none"

@@ -3,10 +3,14 @@
 same problems."""
 from functools import lru_cache, partial
 
+from cydnn import kernels
 from cydnn.bench import trial
 from cydnn.bench.trial import Case
 
-__all__ = ["Case", "cases", "every_case"]
+__all__ = ["SERVING", "Case", "cases", "every_case"]
+
+# Kernels that serve problems of one operation; sums.py has those that serve graphs alone.
+SERVING = tuple(name for name in kernels.names() if kernels.get(name).problems)
 
 
 @lru_cache(256)

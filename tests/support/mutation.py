@@ -25,6 +25,7 @@ from cydnn.device.ptx import Finding
 from cydnn.status import CydnnError
 
 from . import draw, streamed
+from .cases import SERVING
 from .mutants import SYNC, Mutant, mutants, statements
 from .neighbours import neighbours
 from .shipped import run_lines
@@ -220,7 +221,7 @@ def code_sections(elf: bytes) -> bytes:
 def by_source() -> list[list[str]]:
     """The variants of every kernel source; those of an axis that is nothing or a word (``_turns``) apart."""
     found = defaultdict(list)
-    for name in kernels.names():
+    for name in SERVING:
         kernel = kernels.get(name)
         words = [value for value in map(str, kernel.row["axes"].values()) if not value or value[0] == "_"]
         found[kernel.source, *words].append(name)

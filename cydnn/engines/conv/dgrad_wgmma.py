@@ -10,6 +10,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
+from ..matmul import sums
 from ..matmul.blocks import BOXES, BYTES, DEPTH, ELEMENTS, LINE, ROWS, TILES, order, tiled_map
 from ..matmul.view import along_m, is_whole
 from ..tiles import too_many
@@ -70,13 +71,15 @@ class ConvDgradWgmma(ConvWgmma):
     filters across. Strides other than 1 by classes of pixels, in one launch. Channels are innermost; deep
     sums of unit stride are split and added in order."""
     index = 137
-    takes = core(ConvDgrad, behind=many(Pointwise))
+    takes = core(ConvDgrad, behind=many(Pointwise), last=sums.LAST)
 
     def refuse(self, p, dev):
         g = mma.geometry(p)
         wrong = list(mma.stride_shares_factor(g))
         yield from wrong
-        if not wrong:
+        if not wrong and p.last and set(g.stride) != {1}:
+            yield f"stride must be 1 where columns of dx are added up; got {g.stride}"
+        elif not wrong:
             yield from too_many("pixels of dx", g.n * prod(g.size))
             yield from super().refuse(p, dev)
 

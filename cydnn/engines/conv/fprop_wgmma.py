@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ...graph import core, many
 from ...ops import ConvFprop, Pointwise
+from ..matmul import sums
 from . import mma
 from .wgmma import ConvWgmma, Windows
 
@@ -14,7 +15,7 @@ class ConvFpropWgmma(ConvWgmma):
     front of what is fused."""
     index = 117
     short = 4
-    takes = core(ConvFprop, behind=many(Pointwise))
+    takes = core(ConvFprop, behind=many(Pointwise), last=sums.LAST)
 
     @staticmethod
     def windows(p):

@@ -17,6 +17,7 @@ from ...kernels.tensor_map import OFFSETS
 from ...steps import TensorMap
 from ...tensor import TensorDesc
 from ..engine import no_elements
+from ..matmul import sums
 from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, TileProgram, tiled_map
 from ..matmul.view import Matrices, along_m, is_whole, size_refusals
 from . import mma
@@ -83,6 +84,8 @@ class WindowProgram(TileProgram):
         else:
             yield from not_in_lines(v.image, tensor)
         yield from self.refuse_others(p, v, lead, g)
+        if p.last:
+            yield from sums.reasons(p, g, 1, dev)
         yield from fusion.reasons(self.tail(p))
 
     def refuse_others(self, p, v, lead, g):

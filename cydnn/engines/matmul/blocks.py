@@ -9,6 +9,7 @@ from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
 from ...steps import Launch, Pointer, TensorMap
 from ..engine import Config, Knob, first_then, no_variant, wrong_device
+from . import sums
 from .view import Cut, SplitMatmul, is_whole, parts, with_sum
 
 DEPTH, LINE = 64, 64                             # elements of a step; of a row of 128 bytes
@@ -177,6 +178,10 @@ class TileProgram(SplitMatmul):
 
     def configs(self, p, dev):
         g, outs = self.matrices(p)[1], ("rows",) if self.boxes(p) is None else ("boxes", "rows")
+        if p.last:
+            summed = [Config(tile=tile, splits=1, out=out, team=1)
+                      for out in outs for tile in TILES if kernels.has(sums.kernel(self.kernel(p, tile)))]
+            return first_then(min(summed, key=lambda config: self.cost(p, dev, config)), summed)
         alone = [Config(tile=c.tile, splits=c.splits, out=out, team=1)
                  for out in outs for c in super(TileProgram, self).configs(p, dev)]
         shared = [Config(tile=tile, splits=1, out="rows", team=team)
@@ -196,6 +201,7 @@ class TileProgram(SplitMatmul):
 
     def cost(self, p, dev, config):
         found = super().cost(p, dev, config)
+        found += sums.us(p, self.matrices(p)[1], dev) if p.last else 0.0
         if not config.get("turns"):
             return found
         return found * (GAIN if self.pays_in_turn(p, config) else LOSS)
@@ -249,7 +255,13 @@ class TileProgram(SplitMatmul):
                         product.args["splits"], fusion.at("epilogue", self.tail(p)), out)
 
     def launch(self, p, dev, config, args: dict, out: str) -> list:
-        """The kernel and the ordered sum of splits; ``out``: its output."""
+        """The kernel and the ordered sum of splits, or those of columns; ``out``: its output."""
+        if p.last:
+            g, tile = self.matrices(p)[1], TILES[config.tile]
+            blocks = min(ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count, dev.sms)
+            return sums.launches(p, g, dev, sums.kernel(self.kernel(p, config.tile)),
+                                 dict(args, order=order(g, tile, g.count)), dict(blocks=blocks),
+                                 fusion.at("epilogue", self.tail(p)))
         return self.summed(p, self.product(p, dev, config, args), out)
 
 

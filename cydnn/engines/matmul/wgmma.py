@@ -8,6 +8,7 @@ from ... import fusion, kernels
 from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ...steps import TensorMap
+from . import sums
 from .blocks import BATCH_DIMS, BYTES, DEPTH, TILES, TileProgram, matrix_map
 from .mma import line
 from .view import Matrices, along_m, c_args, is_whole, size_refusals, tail
@@ -18,7 +19,7 @@ class MatmulWgmma(TileProgram):
     Either index of each operand may be contiguous; deep products are split and added in order. turns=1: one
     warpgroup multiplies while the other stores its sums; deep products lose by it: taken where named."""
     index = 189
-    takes = core(Matmul, behind=many(Pointwise))
+    takes = core(Matmul, behind=many(Pointwise), last=sums.LAST)
     source: ClassVar[str] = "matmul/matmul_wgmma.cu"
 
     def refuse(self, p, dev):
@@ -36,6 +37,10 @@ class MatmulWgmma(TileProgram):
             yield f"batch dims must be at most {BATCH_DIMS} after merging; got {g.batch}"
         elif g.k and g.m and g.n and g.count:
             yield from self.wrong_operands(p, g)
+        if p.last:
+            yield from sums.reasons(p, g, p.c.rank - 1, dev)
+            if g.count > 1:
+                yield f"a product whose columns are added up must be of one matrix; got {g.count}"
         yield from fusion.reasons(self.tail(p))
 
     def wrong_operands(self, p, g):
@@ -58,7 +63,8 @@ class MatmulWgmma(TileProgram):
     def matrices(p):
         def make():
             lead = p.lead(p.a.dtype.name)
-            return lead, Matrices.of(p.a, p.b, lead.tensor)
+            found = Matrices.of(p.a, p.b, lead.tensor)
+            return lead, sums.joined(found) if p.last else found
         return p.once("wgmma matrices", make)
 
     def tail(self, p):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..cast import in_lines, read_as
 from ..engine import moved_us
+from . import sums
 from .view import Matrices, matrix_steps
 from .wgmma import MatmulWgmma
 
@@ -37,7 +38,8 @@ class MatmulWgmmaRepack(MatmulWgmma):
     def matrices(self, p):
         def make():
             lead = p.lead(p.a.dtype.name)
-            return lead, Matrices.of(self._input(p, "a"), self._input(p, "b"), lead.tensor)
+            found = Matrices.of(self._input(p, "a"), self._input(p, "b"), lead.tensor)
+            return lead, sums.joined(found) if p.last else found
         return p.once("wgmma matrices of copies", make)
 
     def cost(self, p, dev, config):

@@ -23,7 +23,7 @@ import pytest
 from cydnn import kernels
 from cydnn.engines.matmul.blocks import FUSED
 from cydnn.ops import Problem, philox
-from support import fused, share, streamed
+from support import fused, share, streamed, sums
 from support.cases import cases, every_case
 from support.matrix import blended, flavours, inputs_for, plain, scaled
 from support.shipped import run_lines
@@ -41,7 +41,8 @@ def device_for(name: str, target: str):
     """A device that runs this image of the kernel: of its target, or of the next that takes it."""
     for each in TARGETS[TARGETS.index(target):]:
         device = watched.PtxDevice(each)
-        if kernels.get(name).image_for(device.facts.sm).target == target and cases(name, device.facts):
+        has_case = name in sums.names() or cases(name, device.facts)
+        if kernels.get(name).image_for(device.facts.sm).target == target and has_case:
             return device
     raise AssertionError(f"{name}: no problem launches its image for {target}")
 
@@ -153,7 +154,9 @@ def as_they_are(name, facts) -> list:
 
 
 def run_one(device, name) -> list[str]:
-    """The findings of one of the problems."""
+    """The findings of one of the problems, or graphs."""
+    if name in sums.names():
+        return sums.wrong(device, name, share.of(sums.ways(name), 1, name))
     (number, (_, case, more)), = share.of(enumerate(as_they_are(name, device.facts)), 1, name)
     outcome = watched.run(case.problem, device, number, [case.engine], config=case.config, **more)
     return [f"{case} {more}: {text}" for text in outcome.findings]
@@ -161,6 +164,8 @@ def run_one(device, name) -> list[str]:
 
 def cover(device, name) -> list[str]:
     """Run until enough has run; the findings."""
+    if name in sums.names():
+        return sums.wrong(device, name, sums.ways(name))
     facts, tried = device.facts, set()
     first = as_they_are(name, facts)
     wrong = behind(device, name)

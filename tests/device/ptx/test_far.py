@@ -16,6 +16,7 @@ from cydnn.device.ptx import Finding
 from cydnn.heuristics import Wish
 from cydnn.steps import Launch
 from support import alone, matrix, share
+from support.cases import SERVING
 
 import far
 import sparse
@@ -23,7 +24,7 @@ import test_large
 
 DEPTHS = range(3)                                # axes from the outermost on
 MOST_FLOPS = 2e6
-SOURCES = sorted({kernels.get(n).source for n in kernels.names()})
+SOURCES = sorted({kernels.get(name).source for name in SERVING})
 
 # Kernels that come to tensors without gaps alone (test_large.py), or refuse what is large (test_refused.py).
 NEAR = """conv/conv_dgrad_mma.cu conv/conv_fprop_mma.cu conv/conv_wgrad_mma.cu conv/conv_fprop_index.cu

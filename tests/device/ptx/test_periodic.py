@@ -13,7 +13,7 @@ from cydnn.heuristics import Wish
 from cydnn.layout import Layout
 from cydnn.steps import Launch, Pointer, Scalar
 from support import alone, handmade, periodic
-from support.cases import cases
+from support.cases import SERVING, cases
 from support.large_lines import LINES, SIZES
 
 WITH_ENGINES = [line for line in LINES if not line.startswith(("conv_bgrad", "gen_stats"))]    # of others
@@ -117,7 +117,7 @@ def of_images(engine, problem, config=None) -> set:
 def test_all_that_is_given_pixels_by_maps_has_a_line():
     """The copy engine counts them: of more than 2^32 elements too."""
     every, found = set(), set()
-    for name in kernels.names():
+    for name in SERVING:
         if any(param["type"] == "CUtensorMap" for param in kernels.get(name).row["params"]):
             case = next(iter(cases(name, KNOWN["h200"])))
             every |= of_images(case.engine, case.problem, case.config)
