@@ -1,0 +1,81 @@
+"""Sums of columns behind Hopper's tile program on the GPU: random products, tails and configurations, of
+whole numbers and of others, and the same bits every time.
+
+``CYDNN_PROBLEMS`` graphs of each engine (default 160), ``CYDNN_REPEATS`` runs of each large one (default 50).
+"""
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+from cydnn import plan
+from cydnn.engines import BY_INDEX
+from cydnn.graph import Match
+from cydnn.ops import Problem
+from support import graphs, sums
+
+from test_tile_program import drawn, needs_hopper
+
+pytestmark = pytest.mark.gpu
+PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "160"))
+REPEATS = int(os.environ.get("CYDNN_REPEATS", "50"))
+LARGE = ["conv_fprop n32c64h56w56 k256r1s1 bf16 nhwc", "conv_fprop n32c128h28w28 k128r3s3 pad1 f16 nhwc",
+         "conv_dgrad n32c72h28w28 k128r3s3 pad1 bf16 nhwc", "matmul a=5000x1024 b=1024x1000 c=5000x1000 f16"]
+
+
+def graph_drawn(engine, rng, facts):
+    """(graph, configuration) that the engine takes."""
+    while True:
+        problem = drawn(engine, rng)
+        out = problem.operands[problem.op.writes[0]]
+        kind = problem.operands[problem.op.reads[0]].dtype.name
+        kept = rng.choice(["memory", "memory", "virtual"])
+        if out.count > 4e6 or kept == "memory" and out.dtype.name != kind and rng.random() < 0.5:
+            continue
+        end = "bias" if engine.op.name == "matmul" and out.rank > 2 else rng.choice(sums.ENDS)
+        graph = sums.graph_of(problem, rng.choice(sums.TAILS), end, kept,
+                              rng.choice(["f32", kind]))
+        match = Match.around(graph, 0, (1 << len(graph.nodes)) - 1)
+        if engine.fits(match) and engine.accepts(match, facts):
+            return graph, rng.choice(list(engine.configs(match, facts)))
+
+
+@pytest.mark.parametrize("index", sums.INDEX.values())
+def test_random_graphs(index, gpu, family_counts):
+    engine, rng, wrong, count = BY_INDEX[index], random.Random(f"sums {index}"), [], 0
+    if not needs_hopper(engine) or gpu.facts.sm != 90:
+        pytest.skip("the tile program is of sm_90a")
+    for seed in range(PROBLEMS):
+        graph, config = graph_drawn(engine, rng, gpu.facts)
+        found = sums.differences(gpu, graph, lambda c, config=config: c == config, engine)
+        wrong += [f"{graph.nodes[0]} {config} seed={seed}: {text}" for text in found]
+        count += 1
+        plan.forget()
+    family_counts[f"sums of columns/{engine}"] = dict(problems=count, engine_runs=count, wrong=len(wrong))
+    assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])
+
+
+@pytest.mark.parametrize("tail, end", [("", "stats"), ("relu", "stats"), ("relu_bwd", "bias")])
+@pytest.mark.parametrize("line", LARGE)
+def test_random_numbers_and_the_same_bits(line, tail, end, gpu):
+    """The sums are those of what is stored, whatever the tile, and the same in every run."""
+    if gpu.facts.sm != 90:
+        pytest.skip("the tile program is of sm_90a")
+    graph = sums.graph_of(Problem.parse(line), tail, end)
+    rng, found = np.random.default_rng(0), []
+    values = sums.values_of(graph, rng, lambda dims: rng.normal(0.25, 1, dims))
+    part = sums.choice_of(graph, gpu.facts).parts[0]
+    for config in part.engine.configs(part.match, gpu.facts):
+        choice = sums.choice_of(graph, gpu.facts, is_meant=lambda c, config=config: c == config)
+        built = plan.made(choice, gpu)
+        first = graphs.execute(built, values)
+        assert not sums.too_far(graph, first), config
+        found.append((config.out, first))
+        for _ in range(REPEATS // 5):
+            again = graphs.execute(built, values)
+            assert all((again[uid] == first[uid]).all() for uid in first), config
+    ways = {out: first for out, first in found}
+    assert all((first[uid] == ways[out][uid]).all() for out, first in found for uid in first)
