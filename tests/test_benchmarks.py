@@ -1,6 +1,7 @@
 """The scripts of benchmarks/, as far as they go without a GPU."""
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cydnn import bench
+from cydnn import bench, device as devices
 from cydnn.device.facts import KNOWN
 from cydnn.engines import Config
 from cydnn.engines.matmul import blocks
@@ -22,6 +23,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import fit              # noqa: E402
 import fused            # noqa: E402
 import plot             # noqa: E402
+import sums             # noqa: E402
 import tiles            # noqa: E402
 
 H200 = KNOWN["h200"]
@@ -152,6 +154,16 @@ def test_the_fused_graph_is_one_launch():
     line = "conv_fprop n256c64h56w56 k64r3s3 pad1 stride1 bf16 acc=f32 nhwc"
     choice = best(bench.biased(Problem.parse(line)), H200)
     assert len(choice.parts) == 1 and choice.is_spliced
+
+
+@pytest.mark.parametrize("end", ["bias", "stats"])
+def test_sums_behind_a_product_are_in_one_plan(end):
+    args = argparse.Namespace(end=end, repeat=1)
+    device = devices.get("numpy")
+    row, *us = sums.measure("conv_fprop n2c8h6w6 k16r3s3 f16 nhwc", device, bench.Clock(device), args)
+    assert row.endswith(" |  |") and min(us) > 0
+    line = "conv_fprop n256c64h56w56 k64r3s3 pad1 stride1 bf16 acc=f32 nhwc"
+    assert len(best(bench.summed(Problem.parse(line), end), H200).parts) == 1
 
 
 def test_what_is_missing_is_a_sentence(monkeypatch, capsys):

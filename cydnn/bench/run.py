@@ -20,7 +20,7 @@ from ..device.numpy import read
 from ..given import instance
 from ..graph import Graph, Node, Tensor
 from ..heuristics import ANYTHING
-from ..ops import Pointwise, Problem
+from ..ops import GenStats, Pointwise, Problem, Reduction
 from ..status import CydnnError
 from ..tensor import TensorDesc
 
@@ -63,6 +63,20 @@ def biased(problem: Problem, mode: str = "gelu_fwd") -> Graph:
                Tensor(5, wide, "virtual"), Tensor(6, y)]
     return Graph([Node(problem.op, dict(x=1, w=2, y=3)), Node(Pointwise(mode="add"), dict(x=3, b=4, y=5)),
                   Node(Pointwise(mode=mode), dict(x=5, y=6))], tensors)
+
+
+def summed(problem: Problem, end: str = "bias") -> Graph:
+    """The sum of the columns of a product (``end`` bias), or GenStats, behind it: uids 1 and 2 are read, 3 is
+    the product, from 4 on the sums, in float32."""
+    op = problem.op
+    names = *op.reads[:2], op.writes[0]
+    y, kept = problem.operands[names[2]], -1 if op.name == "matmul" else 1
+    thin = TensorDesc.packed("f32", [d if i == kept % y.rank else 1 for i, d in enumerate(y.dims)])
+    tensors = [Tensor(i + 1, problem.operands[name]) for i, name in enumerate(names)]
+    last, writes = (Reduction(mode="add"), ["y"]) if end == "bias" else (GenStats(), ["sum", "sq_sum"])
+    outputs = {name: 4 + i for i, name in enumerate(writes)}
+    return Graph([Node(op, {name: i + 1 for i, name in enumerate(names)}), Node(last, dict(x=3, **outputs))],
+                 tensors + [Tensor(uid, thin) for uid in outputs.values()])
 
 
 def random_values(desc, seed: int, admit=lambda values: values, *, once=False) -> np.ndarray:
