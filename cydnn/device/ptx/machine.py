@@ -13,6 +13,7 @@ from .check import Checks, Finding
 from .code import BRANCH, EXIT, PLAIN, TABLE_BRANCH, WAIT, Code
 from .gate import DONE, WAITS
 from .memory import ALL, CLOCK, GROUP, RAW, Memory, parameters
+from .parts import Parts
 from .signals import Signals
 from .table import DTYPE
 from .turns import TURN, Turns
@@ -77,8 +78,7 @@ class Machine:
         self.born = thread < self.threads
         self.live = int(np.count_nonzero(self.born))
         self.torn = False                                    # has a part of a warp left?
-        # what bar.warp.sync has not brought together: warp -> {clock before: masks of those who met}
-        self.parts = {}
+        self.parts = Parts(L // 32)
         self.turns = Turns(L, self.rng is not None) if self.cooperative else None
         self.gone = np.zeros(count, bool)                    # blocks of which no thread is left
         self.early = np.ones(L, bool) if self.dependent else None    # has not waited for the launch before
@@ -144,10 +144,12 @@ class Machine:
         self.code = ((self.group.astype(np.int64) << GROUP)
                      | (self.known[self.own].astype(np.int64)[self.row] << CLOCK) | self.in_group)
 
-    def tick(self, lanes):
+    def tick(self, lanes, have_met=False):
         """The clocks of the warps of some lanes move on; all of a group know of it only when told.
-        Returns what these warps know."""
+        Returns what these warps know. ``have_met``: else who is a part of its warp speaks for that part."""
         rows = np.unique(self.row[lanes])
+        if not have_met and len(lanes) < 32 * len(rows):
+            self.parts.speak(self, rows, lanes)
         self.known[rows, rows % self.warps_in_group] += 1
         self.stamp()
         return self.known[rows].max(0)

@@ -46,7 +46,8 @@ def stacked(c, registers):
 
 
 def matrices(c, type_: str, registers, rows: int, k: int, per=2):
-    """Registers as matrices (warps, rows, k)."""
+    """Registers as matrices (warps, rows, k), for a product."""
+    c.parts.multiply(c)
     values = numbers(type_, stacked(c, registers))
     if values.shape[2] != rows * k // 32:
         c.fault("operands", f"has {len(registers)} registers for {rows} x {k} elements of {type_}", c.lanes())

@@ -201,13 +201,14 @@ class Memory:
         if c.uniform:                                        # all warps of a block have one clock
             return ((codes ^ mine) & THREAD == 0) | (codes < (mine | ALL) - ALL) & ours | (codes < c.first)
         last = c.warps_in_group - 1
-        known = c.known[row, np.minimum((codes & ALL) >> 5, last) if warps is None else warps % (last + 1)]
+        whose = np.minimum((codes & ALL) >> 5, last) if warps is None else warps % (last + 1)
+        known = told = c.known[row, whose]
         if warps is None and self.ways == 1:
-            known = np.where(codes & ALL == ALL, c.known.max(1)[row], known)
+            told = np.where(codes & ALL == ALL, c.known.max(1)[row], known)
         met = (codes ^ mine) & THREAD == 0
-        synchronised = (codes >> CLOCK & NEVER < known) & ours
-        if c.parts:
-            synchronised &= ~apart(c, *np.broadcast_arrays(codes, mine, row))
+        synchronised = (codes >> CLOCK & NEVER < told) & ours
+        if c.parts and np.count_nonzero(synchronised):
+            synchronised &= ~c.parts.apart(c, *np.broadcast_arrays(codes, mine, row, known, whose))
         return met | synchronised | (codes < c.first)
 
     def read(self, c, cells, lanes):
@@ -290,20 +291,6 @@ class Memory:
             what = (f"memory {verb} here{self.place(off)} was {other} by {c.name_of(int(codes[at]))} with no "
                     "synchronisation between")
             c.fault("race", what, lanes[at[0]:at[0] + 1], int(there), **self.whose(off))
-
-
-def apart(c, codes, mine, row):
-    """Which accesses ``codes`` were made by a thread of the warp ``row`` itself that has not met the one that
-    makes ``mine``: every bar.warp.sync since then named only one of them."""
-    bad, own = np.zeros(codes.shape, bool), row % c.warps_in_group
-    same = (codes >> GROUP == mine >> GROUP) & ((codes & ALL) >> 5 == own) & np.isin(row, list(c.parts))
-    for at in map(tuple, np.argwhere(same)):
-        steps, lanes = c.parts[int(row[at])], 1 << (int(codes[at]) & 31)
-        for clock in range(int(codes[at]) >> CLOCK & NEVER, int(mine[at]) >> CLOCK & NEVER):
-            for mask in steps.get(clock, (0xFFFFFFFF,)):
-                lanes |= mask if mask & lanes else 0
-        bad[at] = not lanes >> (int(mine[at]) & 31) & 1
-    return bad
 
 
 def parameters(data: bytes) -> Memory:

@@ -71,12 +71,12 @@ def redux(c, m, value, members):
 
 def sync_warp(c, m, members):
     """bar.warp.sync: those whom a mask names have met; only where it names all that live is that the warp."""
-    lanes, before = c.lanes(), c.own_clock()
+    lanes, before = c.lanes(), c.own_clock().copy()
     alive = ((c.key.reshape(-1, 32) != DONE) * BITS).sum(1, dtype=U32)[c.row[lanes]]
-    c.tick(lanes)
+    c.tick(lanes, have_met=True)
     for n in np.flatnonzero(members & alive != alive):
         row = int(c.row[lanes[n]])
-        c.parts.setdefault(row, {}).setdefault(int(before[row]), set()).add(int(members[n]))
+        c.parts.meet(row, int(before[row]), int(members[n]))
 
 
 row("shfl sync mode:up|down|bfly|idx b32", "b32|pred=b32,u32,u32,members", shuffle)
