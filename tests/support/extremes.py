@@ -11,6 +11,7 @@ from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc, stride_order
 
 from .matrix import plain
+from .regimes import ROWS
 
 FACTORS = ("alpha", "beta")
 SMALL = {"f16": 2.0 ** -4, "bf16": 2.0 ** -12, "f32": 2.0 ** -12, "f64": 2.0 ** -30}
@@ -35,6 +36,22 @@ def small(problem):
     kinds = {d.dtype.name for d in problem.descs if d.dtype.kind == "float"}
     if known := [SMALL[k] for k in kinds if k in SMALL]:
         yield dict(scalars=plain(problem.op), scale=max(known))
+
+
+def negative(problem):
+    """All of the first input below 0: a maximum that starts there, a sign that is lost, an absolute value
+    that is taken or left out. Far below it where there are exponents."""
+    if problem.op.reads:
+        yield dict(scalars=plain(problem.op), flavour="negative")
+        if problem.op.name == "softmax_bwd":
+            yield dict(scalars=plain(problem.op), flavour="negative", scale=100.0)
+
+
+def nan_rows(problem):
+    """Every other row or image of products NaN: what reads a neighbour shows, even where it adds that times
+    0. Not of the batch's sums, nor of those that are made of other numbers."""
+    if problem.op.name in ROWS:
+        yield dict(scalars=plain(problem.op), flavour="nan rows")
 
 
 def left_out(problem):
@@ -70,15 +87,20 @@ def resized(desc, sizes: dict, gap: int = 0):
     return TensorDesc(desc.dtype, dims, strides)
 
 
-def ones(problem):
+def ones(problem, new: int = 1):
     """The problem with all of one size being 1, in every operand or in one alone: what the op takes."""
     descs = {n: d for n, d in problem.operands.items() if isinstance(d, TensorDesc) and d.vector == 1}
     for size in sorted({s for d in descs.values() for s in d.dims if s > 1}):
-        new = {n: resized(d, {size: 1}) for n, d in descs.items() if size in d.dims}
-        inputs = {**descs, **new}
-        yield from made(problem, new, {n: d for n, d in inputs.items() if n in problem.op.reads})
-        for name in new if len(new) > 1 else ():
-            yield from made(problem, {name: new[name]})
+        changed = {n: resized(d, {size: new}) for n, d in descs.items() if size in d.dims}
+        inputs = {**descs, **changed}
+        yield from made(problem, changed, {n: d for n, d in inputs.items() if n in problem.op.reads})
+        for name in changed if len(changed) > 1 else ():
+            yield from made(problem, {name: changed[name]})
+
+
+def empty(problem):
+    """The problem with one size being 0: sums and maxima of nothing."""
+    yield from ones(problem, 0)
 
 
 def made(problem, *changes):

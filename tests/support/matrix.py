@@ -101,6 +101,10 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
             raw = np.where(gen.random(d.dims) < 0.05, np.nan, raw)
         if flavour == "one nan" and name == problem.op.reads[0] and d.dtype.eps and raw.size:
             raw = regimes.with_one_nan(problem, name, gen, raw)
+        if flavour == "negative" and name == problem.op.reads[0] and d.dtype.lowest != 0:
+            raw = -np.abs(raw)
+        if flavour == "nan rows" and d.dtype.eps:
+            raw = regimes.with_nan_rows(problem, name, raw)
         values[name] = kept(d, d.dtype.round(raw if exact else problem.op.admit(name, raw)))
     return values
 

@@ -132,6 +132,23 @@ def with_one_nan(problem, name, gen, values) -> np.ndarray:
     return values
 
 
+# op: {operand: the axis of rows that no sum crosses; None where rows are those of all steps}
+ROWS = {"conv_fprop": {"x": 0}, "conv_dgrad": {"dy": 0}, "matmul": {"a": -2},
+        "rnn_fwd": {"x": None, "hx": 2, "cx": 2}, "rnn_bwd_data": {"dy": None, "dhy": 2, "dcy": 2}}
+
+
+def with_nan_rows(problem, name, values) -> np.ndarray:
+    """The values, those of every other row NaN; which ones, all operands agree."""
+    axis = ROWS[problem.op.name].get(name, "")
+    if axis == "":
+        return values
+    if axis is None:
+        number = np.concatenate([np.arange(n) for n in problem.op.batches])[:, None]
+    else:
+        number = np.moveaxis(np.arange(values.shape[axis]).reshape(-1, *[1] * (values.ndim - 1)), 0, axis)
+    return np.where(number % 2 == 1, np.nan, values)
+
+
 def regime(kind, gen, count, dtype, out) -> np.ndarray:
     """``count`` values for a type, such as an output type ``out`` may be wrong about."""
     sign, unit = gen.choice([-1.0, 1.0], count), gen.uniform(0.5, 1, count)

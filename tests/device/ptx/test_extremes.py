@@ -1,7 +1,7 @@
-"""A factor or an input that is NaN, inputs that are small, operands that are left out, sizes that are one,
-pads and strides that are more, problems near those of the contracts: the kernel's own problems changed so
-(support/extremes.py, support/neighbours.py), as far as they still launch it, give right values, and nothing
-is found.
+"""A factor, an input, or every other row that is NaN, inputs that are small or negative, operands that are
+left out, sizes that are one or zero, pads and strides that are more, problems near those of the contracts:
+the kernel's own problems changed so (support/extremes.py, support/neighbours.py), as far as they still launch
+it, give right values, and nothing is found.
 
 A plain run takes one problem of each way for some sources, which are drawn; ``CYDNN_ALL=1`` takes every
 source and twelve problems a way.
@@ -23,10 +23,12 @@ from support.trial import Trial
 
 import watched
 
-KERNELS, EACH, MOST_FLOPS = 16, 12 if share.ALL else 1, 4e6
+KERNELS, EACH, MOST_FLOPS = 12, 12 if share.ALL else 1, 4e6
 NAMES = mutation.smallest()
-CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, attributes=extremes.attributes)
-NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small, one_nan=extremes.one_nan)
+CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, empty=extremes.empty,
+               attributes=extremes.attributes)
+NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small, one_nan=extremes.one_nan,
+               negative=extremes.negative, nan_rows=extremes.nan_rows)
 
 
 def changed(name, facts, way):
@@ -40,8 +42,11 @@ def changed(name, facts, way):
 
 
 def renumbered(name, facts, way):
-    """(case, keywords of a run) of the contract's problems with other numbers, the smallest first."""
+    """(case, keywords of a run) of the contract's problems with other numbers, the smallest first; rows of
+    NaN also where operands are left out."""
     found = [case for case in cases(name, facts) if case.problem.flops <= MOST_FLOPS]
+    if way is extremes.nan_rows:
+        found += changed(name, facts, extremes.left_out)
     for case in sorted(found, key=lambda c: c.problem.flops + c.problem.bytes):
         yield from ((case, more) for more in way(case.problem))
 
@@ -75,6 +80,9 @@ PLANTED = [
     ("small", "conv_fft_store_f32", "sub.f32 %f541,", "%f541, %f537, %f538;",
      "%f541, %f537, %f538; add.f32 %f541, %f541, 0f45800000; sub.f32 %f541, %f541, 0f45800000;"),
     ("one_nan", "reduction_columns_top_f32_0", "max.NaN.f32 %f70, %f70, %f45;", "max.NaN", "max"),
+    ("empty", "reduction_any_top_f32", "selp.f32 %f74,", "0f00000000, 0fFF800000", "0fFF800000, 0f00000000"),
+    ("negative", "softmax_bwd_apply_f32", "cvt.sat.f32.f32 %f298,", "cvt.sat", "cvt"),
+    ("nan_rows", "rnn_step_f32_vanilla_wide", "setp.ge.s32 %p314,", "setp.ge", "setp.gt"),
     ("left_out", "rnn_persist_bwd_f32_vanilla_2x4_1", "mov.f32 %f1013,", "0f00000000", "0f3F800000"),
 ]
 
@@ -91,8 +99,9 @@ def shown(name, device, way) -> bool:
 @pytest.mark.parametrize("way, name, line, old, new", PLANTED, ids=[" ".join(p[:2]) for p in PLANTED])
 def test_planted(way, name, line, old, new):
     device, text = watched.PtxDevice(debug.target_of(kernels.get(name))), mutation.text_of(name)
-    found, = [row for row in text.splitlines() if " ".join(row.split()).startswith(line)]
-    device.replaced[name] = text.replace(found, found.replace(old, new))
+    rows = text.splitlines()
+    device.replaced[name] = "\n".join(row.replace(old, new) if " ".join(row.split()).startswith(line) else row
+                                      for row in rows) + "\n"
     assert device.replaced[name] != text
     with watched.watching():
         assert shown(name, device, way)
