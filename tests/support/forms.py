@@ -27,7 +27,22 @@ ALLOWED = {
 }
 
 
+WGMMA = re.compile(r"(?m)^\s*(?:@!?%?\w+\s+)?wgmma\.(\w+)|^\s*(\$?\w+):")
+
+
 def strays(text: str, source: str) -> list[str]:
-    """Forms of a text that the room of its source does not have."""
+    """Forms of a text that the room of its source does not have, and products that no fence precedes."""
     room = source.partition("/")[0]
-    return sorted({form for form in SPECIAL.findall(text) if room not in ALLOWED.get(form, ())})
+    return sorted({form for form in SPECIAL.findall(text) if room not in ALLOWED.get(form, ())}
+                  | unfenced(text))
+
+
+def unfenced(text: str) -> set:
+    """The first products of a row behind a label, a wait or a commit, with no wgmma.fence in between: their
+    registers may be those that other instructions have written (PTX ISA §wgmma.fence)."""
+    found, is_fenced = set(), False
+    for verb, label in WGMMA.findall(text) if "wgmma" in text else ():
+        if verb == "mma_async" and not is_fenced:
+            found.add("wgmma.mma_async without a wgmma.fence")
+        is_fenced = verb in ("fence", "mma_async")
+    return found

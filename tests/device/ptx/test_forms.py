@@ -8,7 +8,7 @@ import pytest
 
 from cydnn import kernels
 from support import share
-from support.forms import ALLOWED, SPECIAL, strays
+from support.forms import ALLOWED, SPECIAL, strays, unfenced
 from support.mutants import statements
 
 IMAGES, PLANTED = 120, 24
@@ -57,3 +57,18 @@ def test_another_form_shows(name, target):
     text = text_of(name, target)
     if made := planted(text, name, random.Random(name)):
         assert strays(made[1], kernels.get(name).source), made[0]
+
+
+PRODUCTS = [n for n in kernels.names() if any(w in n for w in ("wgmma", "first", "halo")) and "sm_90a" in
+            kernels.get(n).images]
+
+
+@pytest.mark.parametrize("name", share.of(PRODUCTS, 8, "fences of products"))
+def test_a_dropped_fence_shows(name):
+    """Whichever of a text's."""
+    text, places = text_of(name, "sm_90a"), []
+    while (place := text.find("wgmma.fence", places[-1] + 1 if places else 0)) >= 0:
+        places.append(place)
+    assert places and not unfenced(text)
+    for place in places:
+        assert unfenced(text[:place] + text[text.index(";", place) + 1:])
