@@ -10,8 +10,8 @@ targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* sums",
            "float alpha", "float beta", "int m", "int n", "int k", "int groups", "int moments",
            "Array<FastDiv, 5> order", "int y_form", "int rank", "int channels", "int is_flipped",
-           "int64_t y_m", "int64_t y_n", "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps", "Array<int, 3> stride",
-           "Array<int, 3> first", "Array<int, 3> dilation", "Fuse fuse"]
+           "int64_t y_m", "int64_t y_n", "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps",
+           "Array<int, 3> stride", "Array<int, 3> first", "Array<int, 3> dilation", "Fuse fuse"]
 block   = [384, 1, 1]
 grid    = ["blocks", 1, 1]
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
