@@ -127,3 +127,11 @@ def test_it_is_chosen(line, tail, end):
     choice = best(graph, hopper.H200)
     assert [p.engine.index for p in choice.parts] == [sums.INDEX[graph.nodes[0].op.name]]
     assert parse(choice.text, graph, hopper.H200).text == choice.text
+
+
+def test_node_by_node_nothing_is_last():
+    graph = sums.graph_of(Problem.parse(LINES["product"]), "", "bias")
+    parts = best(graph, hopper.H200, Wish(mode="fallback")).parts
+    assert [part.match.last for part in parts] == [None, None]
+    match = Match.around(graph, 0, 0b11)
+    assert BY_INDEX[189].fits(match) and not BY_INDEX[190].fits(match)
