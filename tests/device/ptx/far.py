@@ -188,7 +188,7 @@ def of_lines(name: str, facts, depth: int) -> list:
 
 def every_stretched(name: str, facts) -> list:
     """All of them, one axis after the other, with as many configurations as a contract's problems have."""
-    found = {str(s.case.problem): s for depth in range(3) for s in of_lines(name, facts, depth)}
+    found = {str(s.case.problem): s for depth in range(4) for s in of_lines(name, facts, depth)}
     return [Stretched(case, s.far) for line, s in found.items() for case in trial.cases(name, facts, [line])]
 
 
