@@ -81,16 +81,17 @@ NETWORKS = [n for n in kernels.names() if n.startswith(WHOLE)]
 
 
 def problem_of(name) -> Problem:
-    """Many steps of one layer, or of two where layers go side by side; units for more than one team."""
+    """Many steps of one layer, or of two where layers go side by side; units for more than one team, and
+    of f32 for more than one step of a warp's sums."""
     axes, op = kernels.get(name).axes, "rnn_bwd_data" if "_bwd_" in name else "rnn_fwd"
-    cell, batch = axes["CELL"], {2: 5, 4: 20, 8: 70}[int(axes["NT"])]
-    hidden = max(40, 16 * int(axes["MT"]) + 8 if "_bwd_" in name else 0)
+    cell, batch = axes["CELL"], {2: 13, 4: 20, 8: 70}[int(axes["NT"])]
+    hidden = max(136 if axes["T"] == "f32" else 40, 16 * int(axes["MT"]) + 8 if "_bwd_" in name else 0)
     return Problem.parse(f"{op} t{STEPS}n{batch}i8 hidden={hidden} {'layers=2 ' * ('wave' in name)}"
                          f"cell={'relu' if cell == 'vanilla' else cell} {axes['T']}")
 
 
 def trials(name, device):
-    facts = replace(device.facts, sms=4)
+    facts = replace(device.facts, sms=16)
     for case, _ in debug.of_problem(name, problem_of(name), facts):
         yield Trial(case, device, facts=facts)
 
