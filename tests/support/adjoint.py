@@ -105,7 +105,7 @@ def is_smooth(problem, inputs) -> bool:
 
 
 def identity(problem, seed, engine, device, change=lambda found: found) -> Identity | None:
-    """None where rounded inputs lie where slopes jump. ``change``: of the engine's gradients."""
+    """None where rounded inputs lie where slopes jump, or there is no number. ``change``: of the engine's gradients."""
     op, operands, gen = problem.op, problem.operands, np.random.default_rng(seed)
     rounded = lambda name, value: value if operands.get(name) is None else operands[name].dtype.round(value)
     setting = SETTINGS[type(op)](problem, gen)
@@ -114,6 +114,8 @@ def identity(problem, seed, engine, device, change=lambda found: found) -> Ident
         return None
     with np.errstate(all="ignore"):
         out = setting.forward(setting.inputs)
+        if not all(np.isfinite(v).all() for v in out.values()):
+            return None                          # a negative number to a broken power
         d = {n: rounded(f"d{n}" if f"d{n}" in operands else "x", gen.normal(size=v.shape))
              for n, v in out.items()}
         pool = {**setting.inputs, **out, **{f"d{n}": v for n, v in d.items()}, **setting.reads(out, d)}

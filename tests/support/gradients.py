@@ -13,7 +13,8 @@ from cydnn.ops.pointwise import MODES
 
 BACKWARD = [m for m in MODES if m.endswith("_bwd")]
 SLOPES = dict(relu_lower_clip_slope=0.1, elu_alpha=0.7, softplus_beta=1.3, swish_beta=0.8)    # of pointwise
-STEP, EPSILON = 1e-6, 0.1                        # of differences; batch norm's
+STEPS, AGREE = (1e-6, 1e-7, 1e-8), 1e-6          # of differences; of the sum of what they add up
+EPSILON = 0.1                                    # of batch norm
 
 
 class Setting(NamedTuple):
@@ -180,7 +181,19 @@ SETTINGS = {ops.ConvDgrad: conv, ops.ConvWgrad: conv, ops.ConvBgrad: bgrad, ops.
 
 
 def slope(setting, d, way, out) -> list:
-    """The terms of the slope of sum(d * outputs) along a way of inputs: central differences."""
+    """The terms of the slope of sum(d * outputs) along a way of inputs: central differences, of the first
+    step with which a tenth of it agrees. Deep networks are bent within a millionth."""
+    found = differences(setting, d, way, out, STEPS[0])
+    for step in STEPS[1:]:
+        shorter = differences(setting, d, way, out, step)
+        size = sum(np.abs(t).sum() for t in found)
+        if abs(sum(t.sum() for t in found) - sum(t.sum() for t in shorter)) <= AGREE * size:
+            break
+        found = shorter
+    return found
+
+
+def differences(setting, d, way, out, step: float) -> list:
     ahead, behind = (setting.forward({n: v + sign * way[n] if n in way else v
-                                      for n, v in setting.inputs.items()}) for sign in (STEP, -STEP))
-    return [d[n] * (ahead[n] - behind[n]) / (2 * STEP) for n in out]
+                                      for n, v in setting.inputs.items()}) for sign in (step, -step))
+    return [d[n] * (ahead[n] - behind[n]) / (2 * step) for n in out]
