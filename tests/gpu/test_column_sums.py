@@ -61,11 +61,11 @@ def test_random_graphs(index, gpu, family_counts):
 @pytest.mark.parametrize("tail, end", [("", "stats"), ("relu", "stats"), ("relu_bwd", "bias")])
 @pytest.mark.parametrize("line", LARGE)
 def test_random_numbers_and_the_same_bits(line, tail, end, gpu):
-    """The sums are those of what is stored, whatever the tile, and the same in every run."""
+    """The sums are those of what is stored, and of each configuration the same in every run."""
     if gpu.facts.sm != 90:
         pytest.skip("the tile program is of sm_90a")
     graph = sums.graph_of(Problem.parse(line), tail, end)
-    rng, found = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     values = sums.values_of(graph, rng, lambda dims: rng.normal(0.25, 1, dims))
     part = sums.choice_of(graph, gpu.facts).parts[0]
     for config in part.engine.configs(part.match, gpu.facts):
@@ -73,9 +73,6 @@ def test_random_numbers_and_the_same_bits(line, tail, end, gpu):
         built = plan.made(choice, gpu)
         first = graphs.execute(built, values)
         assert not sums.too_far(graph, first), config
-        found.append((config.out, first))
         for _ in range(REPEATS // 5):
             again = graphs.execute(built, values)
             assert all((again[uid] == first[uid]).all() for uid in first), config
-    ways = {out: first for out, first in found}
-    assert all((first[uid] == ways[out][uid]).all() for out, first in found for uid in first)
