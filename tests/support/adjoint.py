@@ -105,7 +105,8 @@ def is_smooth(problem, inputs) -> bool:
 
 
 def identity(problem, seed, engine, device, change=lambda found: found) -> Identity | None:
-    """None where rounded inputs lie where slopes jump, or there is no number. ``change``: of the engine's gradients."""
+    """None where rounded inputs lie where slopes jump, or there is no number. ``change``: of the engine's
+    gradients."""
     op, operands, gen = problem.op, problem.operands, np.random.default_rng(seed)
     rounded = lambda name, value: value if operands.get(name) is None else operands[name].dtype.round(value)
     setting = SETTINGS[type(op)](problem, gen)
