@@ -103,7 +103,7 @@ def test_what_tma_cannot_take_goes_to_others(op, engine, network, alignment):
 def test_of_two_that_cost_nearly_the_same_the_one_without_a_sum_is_taken():
     """A launch waits for the one before it."""
     op, engine = DATA
-    p = alone.match(Problem.parse(f"{op} t1n32i1024 cell=gru hidden=1024 f16"))
+    p = alone.match(Problem.parse(f"{op} t1n96i1368 cell=gru hidden=2792 f16"))
     inner, = engine.products(layers.Net.of(p))
     costs = {e.name: alone.cost(e, inner.match, H200) for e in layers.PRODUCTS}
     launches = {e.name: len(alone.steps(e, inner.match, H200)) for e in layers.PRODUCTS}

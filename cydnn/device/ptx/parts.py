@@ -54,7 +54,8 @@ class Parts:
         ``mine``, of warps ``row``, as nobody they had met told of them. ``warps``: whose they are, in the
         group."""
         clock, there = codes >> CLOCK & NEVER, row - row % c.warps_in_group + warps
-        streak = self.run[there, np.minimum(known, self.run.shape[1] - 1)]
+        end = self.run.shape[1] - 1                          # behind it no part has made a step
+        streak = np.where(known <= end, self.run[there, np.minimum(known, end)], 0)
         doubt = (streak > 0) & (streak >= known - clock) & (clock < known) & (codes & ALL != ALL)
         bad, seen = np.zeros(codes.shape, bool), {}
         for at in map(tuple, np.argwhere(doubt)):

@@ -2,10 +2,14 @@
 they met it."""
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from cydnn.device.ptx import Finding, PtxDevice
+from cydnn.device.ptx.memory import CLOCK
+from cydnn.device.ptx.parts import Parts
 
 import snippet
 
@@ -67,3 +71,14 @@ def test_what_the_lane_itself_has_done_is_told(way):
         code = lone.format(**WAYS[way], meet="", lane=7, before="", behind="")
         snippet.launch(device, snippet.entry(code, 2, 64), [out, flag], threads=64)
         assert device.arena.read_host(out.ptr, 128).view(np.uint32)[7] == 7
+
+
+def test_steps_behind_the_last_part_are_those_of_the_warp():
+    """However many there are: at its hundredth step all of a warp have met."""
+    parts = Parts(1)
+    parts.meet(0, 62, 1 << 7)
+    machine, row = SimpleNamespace(warps_in_group=1), np.zeros(1, int)
+    stored = lambda clock: np.array([clock << CLOCK | 7])    # by lane 7; lane 5 reads
+    apart = lambda clock, known: parts.apart(machine, stored(clock), np.array([known << CLOCK | 5]), row,
+                                             np.array([known]), row).all()
+    assert apart(62, 63) and not apart(99, 100)
