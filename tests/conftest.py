@@ -50,6 +50,14 @@ def gpu():
 
 
 @pytest.fixture
+def hopper(gpu):
+    """The same, where it runs the code of sm_90a."""
+    if gpu.facts.sm != 90:
+        pytest.skip("the tile program is of sm_90a")
+    return gpu
+
+
+@pytest.fixture
 def between_zones(monkeypatch):
     """Calls on a GPU are made twice, between zones of two fills (support/fills.py)."""
     plan.forget()

@@ -17,7 +17,7 @@ from cydnn.graph import Match
 from cydnn.ops import Problem
 from support import graphs, sums
 
-from test_tile_program import drawn, needs_hopper
+from test_tile_program import drawn
 
 pytestmark = pytest.mark.gpu
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "160"))
@@ -44,33 +44,29 @@ def graph_drawn(engine, rng, facts):
 
 
 @pytest.mark.parametrize("index", sums.INDEX.values())
-def test_random_graphs(index, gpu, family_counts):
-    engine, rng, wrong, count = BY_INDEX[index], random.Random(f"sums {index}"), [], 0
-    if not needs_hopper(engine) or gpu.facts.sm != 90:
-        pytest.skip("the tile program is of sm_90a")
+def test_random_graphs(index, hopper, family_counts):
+    engine, rng, wrong = BY_INDEX[index], random.Random(f"sums {index}"), []
     for seed in range(PROBLEMS):
-        graph, config = graph_drawn(engine, rng, gpu.facts)
-        found = sums.differences(gpu, graph, lambda c, config=config: c == config, engine)
+        graph, config = graph_drawn(engine, rng, hopper.facts)
+        found = sums.differences(hopper, graph, lambda c, config=config: c == config, engine)
         wrong += [f"{graph.nodes[0]} {config} seed={seed}: {text}" for text in found]
-        count += 1
         plan.forget()
-    family_counts[f"sums of columns/{engine}"] = dict(problems=count, engine_runs=count, wrong=len(wrong))
+    family_counts[f"sums of columns/{engine}"] = dict(problems=PROBLEMS, engine_runs=PROBLEMS,
+                                                       wrong=len(wrong))
     assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])
 
 
 @pytest.mark.parametrize("tail, end", [("", "stats"), ("relu", "stats"), ("relu_bwd", "bias")])
 @pytest.mark.parametrize("line", LARGE)
-def test_random_numbers_and_the_same_bits(line, tail, end, gpu):
+def test_random_numbers_and_the_same_bits(line, tail, end, hopper):
     """The sums are those of what is stored, and of each configuration the same in every run."""
-    if gpu.facts.sm != 90:
-        pytest.skip("the tile program is of sm_90a")
     graph = sums.graph_of(Problem.parse(line), tail, end)
     rng = np.random.default_rng(0)
     values = sums.values_of(graph, rng, lambda dims: rng.normal(0.25, 1, dims))
-    part = sums.choice_of(graph, gpu.facts).parts[0]
-    for config in part.engine.configs(part.match, gpu.facts):
-        choice = sums.choice_of(graph, gpu.facts, is_meant=lambda c, config=config: c == config)
-        built = plan.made(choice, gpu)
+    part = sums.choice_of(graph, hopper.facts).parts[0]
+    for config in part.engine.configs(part.match, hopper.facts):
+        choice = sums.choice_of(graph, hopper.facts, is_meant=lambda c, config=config: c == config)
+        built = plan.made(choice, hopper)
         first = graphs.execute(built, values)
         assert not sums.too_far(graph, first), config
         for _ in range(REPEATS // 5):

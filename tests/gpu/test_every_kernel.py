@@ -43,14 +43,12 @@ def test_kernels_of(source, sm, gpu, family_counts):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("source", sorted({kernels.get(name).source for name in sums.names()}))
-def test_kernels_of_graphs(source, gpu, family_counts):
+def test_kernels_of_graphs(source, hopper, family_counts):
     """Those that no problem of one operation launches: of small whole numbers, the very bits."""
     names, wrong = images.names(90, [n for n in sums.names() if kernels.get(n).source == source]), []
-    if gpu.facts.sm != 90:
-        pytest.skip("the tile program is of sm_90a")
     runs = [(name, way) for name in names for way in sums.ways(name)]
     for name, way in runs:
-        wrong += sums.wrong(gpu, name, [way])
+        wrong += sums.wrong(hopper, name, [way])
     family_counts[f"kernels of {source}"] = {
         "problems": len(runs), "engine_runs": len(runs), "wrong": len(wrong), "engines": {},
         "kernels": len(names), "images": len(names)}
