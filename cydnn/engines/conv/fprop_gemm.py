@@ -4,6 +4,7 @@ from __future__ import annotations
 from math import prod
 
 from ...graph import Graph, Match, Node, Tensor, core
+from ...graph.tensor import MOST_BYTES
 from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Matmul
 from ...steps import Launch, Pointer, mapped
@@ -54,7 +55,14 @@ class ConvFpropGemm(Engine):
         yield from too_many("pixels of y (n and spatial dims)", p.y.n * prod(p.y.spatial))
         if not p.y.count or not p.w.count:
             yield f"y and w must have elements; got dims {p.y.dims} and {p.w.dims}"
-        elif p.x.dtype.bits >= 8 and not self._products(p, dev):
+        elif p.x.dtype.bits >= 8:
+            yield from self._refuse_product(p, dev)
+
+    def _refuse_product(self, p, dev):
+        windows = p.y.n * prod(p.y.spatial) * p.x.c // p.w.c * self._row_step(p) * p.x.dtype.bytes
+        if windows > MOST_BYTES:
+            yield f"all windows of x must take at most 2**44 bytes; got {windows}"
+        elif not self._products(p, dev):
             reasons = "; ".join(s for e in self.products for s in e.reasons(self._product(p), dev))
             yield f"no matmul engine takes the product: {reasons}"
 
