@@ -10,6 +10,7 @@ from .conv.dgrad_depthwise import ConvDgradDepthwise
 from .conv.dgrad_few import ConvDgradFew
 from .conv.dgrad_fft import ConvDgradFft
 from .conv.dgrad_fft_tiling import ConvDgradFftTiling
+from .conv.dgrad_halo import ConvDgradHalo
 from .conv.dgrad_mma import ConvDgradMma
 from .conv.dgrad_mma_repack import ConvDgradMmaRepack
 from .conv.dgrad_scatter import ConvDgradScatter
@@ -24,6 +25,7 @@ from .conv.fprop_fft_tiling import ConvFpropFftTiling
 from .conv.fprop_first import ConvFpropFirst
 from .conv.fprop_gemm import ConvFpropGemm
 from .conv.fprop_gemm_mma import ConvFpropGemmMma
+from .conv.fprop_halo import ConvFpropHalo
 from .conv.fprop_indexed import ConvFpropIndexed
 from .conv.fprop_mma import ConvFpropMma
 from .conv.fprop_mma_repack import ConvFpropMmaRepack
@@ -151,11 +153,12 @@ from .spatial.sampler_fwd_any import SpatialSamplerFwdAny
 REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
-    ConvFpropDepthwise, ConvFpropFirst, ConvFpropWgmma, ConvFpropMma, ConvFpropSimt, ConvFpropMmaRepack,
-    ConvFpropGemmMma, ConvFpropGemm, ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft,
-    ConvFpropFftTiling, ConvFpropAny,
-    ConvDgradDepthwise, ConvDgradFew, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt, ConvDgradMmaRepack,
-    ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
+    ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo, ConvFpropWgmma, ConvFpropMma, ConvFpropSimt,
+    ConvFpropMmaRepack, ConvFpropGemmMma, ConvFpropGemm, ConvFpropIndexed, ConvFpropWinograd4,
+    ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
+    ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt,
+    ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling,
+    ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack,
     ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199

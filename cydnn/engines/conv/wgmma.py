@@ -200,6 +200,15 @@ def not_in_lines(name: str, d):
            f"got strides {d.strides}")
 
 
+def image_map(p, name: str, width: int, height: int):
+    """The map of an image: channels, w, h, d, n."""
+    d = p.operands[name]
+    fill = 5 - d.rank
+    dims = (d.c, *d.spatial[::-1], *(1,) * fill, d.n)
+    strides = (*d.strides[:1:-1], *(0,) * fill, d.strides[0])
+    return tiled_map(p.ptr(name), d, dims, strides, (LINE, width, height, 1, 1))
+
+
 def _filters_read(p) -> TensorDesc:
     """w as the kernel reads it: where it lies, or a copy with channels innermost, in whole 16 bytes."""
     if in_lines(p.w):

@@ -11,11 +11,11 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, powers
-from ..matmul.blocks import BYTES, DEPTH, INTAKE, LINE, TileProgram, tiled_map
+from ..matmul.blocks import BYTES, DEPTH, INTAKE, LINE, TileProgram
 from ..tiles import MOST, PART_BYTES, sums_us
 from . import mma
 from .view import filter_site
-from .wgmma import in_lines, not_in_lines
+from .wgmma import image_map, in_lines, not_in_lines
 from .wgrad_mma_view import STORES, ordered_sum
 from .wgrad_wgmma import STEP
 
@@ -90,7 +90,7 @@ class ConvWgradHalo(Engine):
             if not in_lines(d):
                 yield from not_in_lines(name, d)
             else:
-                yield from (f"{name}: {reason}" for reason in kernels.map_reasons(_image_map(p, name, 1, 1)))
+                yield from (f"{name}: {reason}" for reason in kernels.map_reasons(image_map(p, name, 1, 1)))
         if g.groups > 1:                         # TMA begins at whole 16 bytes, or stops the device
             yield from (f"{what} of a group must be a multiple of {STEP} ({STEP * BYTES} bytes); got {count}"
                         for what, count in (("channels", g.c), ("filters", g.k)) if count % STEP)
@@ -165,8 +165,8 @@ class ConvWgradHalo(Engine):
         channels = _tap_channels(g)
         sums = p.scratch(4 * splits * g.groups * g.k * prod(g.taps) * channels)
         reach = (g.taps[1] - 1) * g.dilation[1]
-        args = dict(dy=_image_map(p, "dy", cut.pitch, cut.rows), parts=sums, filters=g.k, channels=g.c,
-                    x=_image_map(p, "x", cut.pitch, cut.rows + reach), tap_channels=channels,
+        args = dict(dy=image_map(p, "dy", cut.pitch, cut.rows), parts=sums, filters=g.k, channels=g.c,
+                    x=image_map(p, "x", cut.pitch, cut.rows + reach), tap_channels=channels,
                     works=cut.works, each=each, splits=splits, rows=cut.rows, pitch=cut.pitch,
                     steps=cut.steps, x_rows=cut.x_rows, stages=cut.stages, is_flipped=int(g.is_flipped),
                     taps=g.taps, dilation=g.dilation, first=tuple(-a for a in g.pad),
@@ -185,12 +185,3 @@ def _tiles(g) -> tuple:
     """Of channels, filters, taps of a plane, planes of taps, groups."""
     groups_of_taps = ceil_div(g.taps[1] * g.taps[2], TAPS)
     return ceil_div(g.c, LINE), ceil_div(g.k, LINE), groups_of_taps, g.taps[0], g.groups
-
-
-def _image_map(p, name: str, width: int, height: int):
-    """The map of x or dy: channels, w, h, d, n."""
-    d = p.operands[name]
-    fill = 5 - d.rank
-    dims = (d.c, *d.spatial[::-1], *(1,) * fill, d.n)
-    strides = (*d.strides[:1:-1], *(0,) * fill, d.strides[0])
-    return tiled_map(p.ptr(name), d, dims, strides, (LINE, width, height, 1, 1))

@@ -1,0 +1,189 @@
+"""What the convolutions of few channels on Hopper share whose tiles come once for all taps
+(kernels_src/conv/conv_halo.cu): tiles, their time, the launch.
+
+The data gradient is a convolution of dy with the filters from their last tap on, c and k exchanged.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from ... import fusion, kernels
+from ...kernels.expressions import ceil_div
+from ...steps import Launch
+from ..engine import PLAIN, Engine, no_elements
+from ..matmul.blocks import INTAKE, LINE, POWER, TileProgram, tiled_map
+from ..tiles import too_many
+from .fprop_first import is_whole
+from .view import Lifted, image_site
+from .wgmma import Windows, image_map, in_lines, not_in_lines
+
+SOURCE = "conv/conv_halo.cu"
+PLACES, STAGES = 240, 4                          # of a product; most stages
+PART, BOX = 8192, 256                            # bytes of 64 filters of a tap; a side of a box
+SPARE = 1024 + 8 * 1536 + 128                    # bytes: alignment, the way out, barriers
+
+TAP, RATE = 4 * PLACES // 2, 0.9 * POWER         # clocks of a tap at the math rate; share of it
+TURN, OUT, START = 100, 2600, 6000               # clocks between two tiles; of a way out; beside all tiles
+UNTIMED = 2.5                                    # an estimate that no GPU has confirmed: not chosen by it
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """``rows`` x ``columns`` pixels each, ``strips`` along a row of the image, ``bands`` of rows. A stage has
+    ``read`` pixels that come, in rows of ``pitch``, and ``x_rows`` lines of 128 bytes."""
+    rows: int
+    columns: int
+    pitch: int
+    read: int
+    x_rows: int
+    stages: int
+    strips: int
+    bands: int
+
+
+def _tiles(size: tuple, reach: tuple, columns: int, room: int) -> Tiles | None:
+    """The highest tiles so wide; None where two stages find no room."""
+    (height, width), (down, right) = size, reach
+    pitch, lines = columns + right, room // (2 * LINE * 2) // 8 * 8
+    least = down * pitch + right + PLACES
+    rows = min(height, (PLACES - columns) // pitch + 1, BOX - down, lines // pitch - down)
+    if pitch > BOX or rows < 1 or least > lines:
+        return None
+    bands = ceil_div(height, rows)
+    rows = ceil_div(height, bands)
+    read = (rows + down) * pitch
+    x_rows = ceil_div(max(read, least), 8) * 8
+    return Tiles(rows, columns, pitch, read, x_rows, min(room // (2 * LINE * x_rows), STAGES),
+                 ceil_div(width, columns), bands)
+
+
+def tiles_of(size: tuple, reach: tuple, room: int) -> Tiles | None:
+    """The fewest tiles of an image, and of these the smallest stages; None where none fits."""
+    widths = {ceil_div(size[1], ceil_div(size[1], n)) for n in range(1, min(size[1], PLACES) + 1)}
+    found = [t for columns in sorted(widths) if (t := _tiles(size, reach, columns, room))]
+    return min(found, key=lambda t: (t.strips * t.bands, t.x_rows), default=None)
+
+
+class ConvHalo(Engine):
+    """The base: from one image to another, unit stride."""
+    notes = ("tensor_core", "deterministic")
+    reads: ClassVar[str]                         # what the channels that are read are called
+
+    @staticmethod
+    def windows(p) -> Windows:
+        raise NotImplementedError
+
+    def refuse(self, p, dev):
+        wrong = list(self._wrong(p, dev))
+        yield from wrong
+        if wrong:
+            return
+        v = self.windows(p)
+        if set(v.stride) != {1}:
+            yield f"stride must be 1; got {p.op.geometry(p.w.rank)[2]}"
+        if p.op.math != "f32":
+            yield f"compute must be f32 for {p.w.dtype} tensors; got {p.op.compute}"
+        if v.groups > 1:
+            yield f"groups must be 1; got {v.groups}"
+        if v.channels > LINE:
+            yield f"{self.reads} must be at most {LINE}; got {v.channels}"
+        yield from self._refuse_layout(p, v)
+        yield from self._refuse_sizes(p, dev, v)
+        yield from fusion.reasons(self.tail(p))
+
+    @staticmethod
+    def _wrong(p, dev):
+        """The reasons with which nothing else is asked."""
+        yield from TileProgram.wrong(p, dev, SOURCE)
+        yield from no_elements(p.operands)
+        if p.w.rank > 4:
+            yield f"images must have 1 or 2 spatial dims; got {p.w.rank - 2}"
+
+    def _refuse_layout(self, p, v):
+        for name in (v.image, "w"):
+            d = p.operands[name]
+            if d.alignment < 16:
+                yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
+            if not in_lines(d):
+                yield from not_in_lines(name, d)
+            else:
+                found = self._filters(p, v) if name == "w" else image_map(p, name, 1, 1)
+                yield from (f"{name}: {reason}" for reason in kernels.map_reasons(found))
+        tensor = self.lead(p).tensor
+        if not is_whole(Lifted.of(tensor), tensor):
+            yield (f"{p.op.writes[0]} must have contiguous channels and other strides in multiples of 8, and "
+                   f"be aligned to 16 bytes; got {tensor.c} channels, strides {tensor.strides}, aligned to "
+                   f"{tensor.alignment}")
+
+    def _refuse_sizes(self, p, dev, v):
+        tiles = self.tiles(p, dev)
+        if tiles is None:
+            yield (f"64 filters and two stages of the pixels that {PLACES} places meet must fit into "
+                   f"{dev.smem_bytes - SPARE} bytes, their rows into boxes of {BOX}; got taps of "
+                   f"{v.taps[1:]} and dilation {v.dilation[1:]}")
+        else:
+            yield from too_many(f"tiles of {p.op.writes[0]}", self.count(p, tiles))
+
+    @staticmethod
+    def lead(p):
+        return p.lead(p.w.dtype.name)
+
+    def tail(self, p):
+        lead = self.lead(p)
+        site = image_site(lead, 8 if is_whole(Lifted.of(lead.tensor), lead.tensor) else 1)
+        return fusion.attempt(p, "halo", lambda: fusion.behind(p, site, lead, beta=lead.beta))
+
+    def tiles(self, p, dev) -> Tiles | None:
+        """None where they do not fit."""
+        def make():
+            v = self.windows(p)
+            return tiles_of(v.out[1:], v.reach[1:], dev.smem_bytes - SPARE - prod(v.taps) * PART)
+        return p.once(("halo tiles", dev.smem_bytes), make)
+
+    @staticmethod
+    def count(p, tiles: Tiles) -> int:
+        """Of the tiles of all images."""
+        return p.operands[p.op.reads[0]].n * tiles.strips * tiles.bands
+
+    # ---- Choice ----
+
+    def configs(self, p, dev):
+        yield PLAIN
+
+    def blocks(self, p, dev) -> tuple:
+        """(of each 64 channels that are written, how many there are of these)."""
+        teams = ceil_div(self.windows(p).columns, LINE)
+        return max(min(self.count(p, self.tiles(p, dev)), dev.sms // teams), 1), teams
+
+    def cost(self, p, dev, config):
+        """Memory, or the clocks of the warpgroups that take tiles in turn; more where they are near."""
+        t, (each, teams) = self.tiles(p, dev), self.blocks(p, dev)
+        products = prod(self.windows(p).taps) * TAP / RATE + TURN
+        tile = max(products, (products + OUT) / 2, t.read * 2 * LINE / INTAKE)
+        waves = ceil_div(each * teams, dev.sms)
+        busy = waves * (START + ceil_div(self.count(p, t), each) * tile) / dev.clock_mhz
+        moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
+        return UNTIMED * (dev.launch_us + (busy ** 3 + moved ** 3) ** (1 / 3))
+
+    # ---- The launch ----
+
+    @staticmethod
+    def _filters(p, v):
+        """The map of w: channels, filters, then the taps, width first."""
+        dims, gaps = (p.w.c, p.w.n, *v.taps[::-1]), (p.w.strides[0], *p.w.strides[:1:-1], 0, 0)[:4]
+        return tiled_map(p.ptr("w"), p.w, dims, gaps, (LINE, LINE, 1, 1, 1))
+
+    def plan(self, p, dev, config):
+        v, t, (each, teams), lead = self.windows(p), self.tiles(p, dev), self.blocks(p, dev), self.lead(p)
+        y = Lifted.of(lead.tensor)
+        args = dict(x=image_map(p, v.image, t.pitch, t.rows + v.reach[1]), w=self._filters(p, v),
+                    **lead.store(p, "y"), alpha=p.scalar("alpha"), channels=v.columns, teams=teams,
+                    tiles=self.count(p, t), rows=t.rows, columns=t.columns, x_rows=t.x_rows, stages=t.stages,
+                    height=v.out[1], width=v.out[2], is_plain=int(self.tail(p) is None),
+                    is_flipped=int(v.is_flipped), y_n=y.n_step, y_h=y.steps[1], y_w=y.steps[2],
+                    taps=v.taps[1:], dilation=v.dilation[1:], first=v.first[1:], pitch=t.pitch,
+                    strips=t.strips, bands=t.bands)
+        return [Launch(f"conv_halo_{p.w.dtype}_{v.major}", args, dict(blocks=each * teams),
+                       fusion.at("epilogue", self.tail(p)))]
