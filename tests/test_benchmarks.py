@@ -58,6 +58,16 @@ def test_candidates_are_the_choice_first_and_each_once():
         assert found[-1].engine.index == tiles.BESIDE[line.split()[0]]
 
 
+@pytest.mark.parametrize("line, index", [
+    ("conv_fprop n256c64h56w56 k64r3s3 pad1 stride1 bf16 acc=f32 nhwc", 119),
+    ("conv_dgrad n256c64h56w56 k64r3s3 pad1 stride1 bf16 acc=f32 nhwc", 139),
+    ("conv_fprop n32c64h56w56 k64r3s3 pad1 stride1 f16 acc=f32 nhwc", 119)])
+def test_an_engine_that_no_gpu_has_timed_is_a_candidate(line, index):
+    """Of another algorithm, and not the choice."""
+    found = [c.engine.index for c in candidates(line)]
+    assert index in found[1:] and found[0] != index
+
+
 def test_configurations_are_checked_on_the_interpreter(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "problems"
     folder.mkdir()
