@@ -24,7 +24,7 @@ needs   = ["channels >= 1", "channels % 8 == 0", "teams == ceil_div(channels, 64
            "rows + (taps[0] - 1) * dilation[0] <= 256", "2 <= stages and stages <= 4", "x_rows % 8 == 0",
            "(rows + (taps[0] - 1) * dilation[0]) * pitch <= x_rows",
            "(taps[0] - 1) * dilation[0] * pitch + (taps[1] - 1) * dilation[1] + 240 <= x_rows"]
-marks   = ["epilogue"]
+marks   = ["ahead", "epilogue"]
 problems = ["""{'conv_fprop n2c40h9w29 k72r3s2' if W_MAJOR == 'ak' else 'conv_dgrad n2c72h9w29 k40r3s2'} \
                dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc""",
             """{'conv_fprop n2c64h3w240 k8r1s3 pad=0,1' if W_MAJOR == 'ak' else \
@@ -45,6 +45,7 @@ problems = ["""{'conv_fprop n2c40h9w29 k72r3s2' if W_MAJOR == 'ak' else 'conv_dg
 // dims of the maps: c, w, h, 1, n of x; c, k, width, height, 1 of the filters. ak: k is y's channel; am: c.
 // is_plain: nothing is fused, and y is T's.
 #include "lib/epilogue.cuh"
+#include "tile/wgmma_store.cuh"
 #include "tile/wgmma_wide.cuh"
 
 namespace cydnn {
@@ -116,6 +117,15 @@ template <class Elem> struct HaloOut {
     const FastDiv& pitch;
     i64 y_h, y_w, first;
     int rows, columns, channel, channels;
+
+    // A warpgroup, before its products: what is read beside the sums of 64 channels.
+    DEVICE void ahead(int warp) const {
+        NO_UNROLL for (int e = threadIdx.x % 128; e < PLACES; e += 128) {
+            unsigned column;
+            const unsigned row = pitch.divmod(e, column);
+            if (row < rows && column < columns) fuse_ahead(first - 16 * warp + row * y_h + column * y_w);
+        }
+    }
 
     // Of a lane: the s-th 16 places; whether there is anything.
     DEVICE bool find(int s, i64& off) const {
@@ -225,18 +235,19 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     ring.next(group);
     NO_UNROLL for (unsigned t = begin + group * step; t < tiles; t += 2 * step, ring.next(2)) {
         float d[SUMS];
-        turn_wait(group);
-        barrier_wait(ring.full + ring.stage, ring.phase);
-        windows.multiply<T, k_major>(d, shared_address(filters), shared_address(ring.here()));
-        if (t + step < tiles) turn_give(1 - group);
-        wgmma_wait<0>(d);
-        if (threadIdx.x % 128 == 0) barrier_arrive(ring.empty + ring.stage);
         int place[3];
         at(t, place);
         const int channel = from + 16 * warp;
         const i64 corner = place[0] * y_n + place[1] * y_h + place[2] * y_w + channel;
         const HaloOut<T> to = {y, alpha, beta, pitch, y_h, y_w, corner, min(rows, height - place[1]),
                                min(columns, width - place[2]), channel, channels};
+        if (!is_plain && from + 64 <= channels) to.ahead(warp);
+        turn_wait(group);
+        barrier_wait(ring.full + ring.stage, ring.phase);
+        windows.multiply<T, k_major>(d, shared_address(filters), shared_address(ring.here()));
+        if (t + step < tiles) turn_give(1 - group);
+        wgmma_wait<0>(d);
+        if (threadIdx.x % 128 == 0) barrier_arrive(ring.empty + ring.stage);
         if (is_plain && beta == 0.f) to.put_plain(d, turn);
         else to.put(d, turn);
     }

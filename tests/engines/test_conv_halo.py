@@ -7,13 +7,15 @@ import random
 import numpy as np
 import pytest
 
+from cydnn import device as devices, plan
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines.conv.halo import PLACES, tiles_of
 from cydnn.engines.engine import PLAIN
+from cydnn.heuristics import candidates
 from cydnn.ops import ConvDgrad, ConvFprop, Problem
 from cydnn.tensor import TensorDesc
-from support import hopper
+from support import fused, graphs, hopper
 from support.alone import match, steps
 from support.hopper import H200, channels_last
 from support.matrix import blended
@@ -114,6 +116,24 @@ def test_few_blocks_take_all_tiles(line, seed):
 @pytest.mark.parametrize("op, engine", [(ConvFprop, FPROP), (ConvDgrad, DGRAD)], ids=str)
 def test_graphs_behind_it(op, engine):
     hopper.check_graphs(engine, op, count=4, seeds=3000)
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("keeps", ["", "sum", "mask"])
+@pytest.mark.parametrize("line", ["conv_fprop n3c24h17w20 k72r3s3 pad=1 bf16 nhwc",
+                                  "conv_dgrad n3c136h9w40 k16r1s3 pad=0,1 f16 nhwc"])
+def test_bias_residual_and_relu(line, keeps):
+    """Exact; the residual of whole 64 channels is asked for before the products."""
+    graph, machine, engine = fused.graph_of(Problem.parse(line), keeps), hopper.device(3), engine_of(line)
+    choice = next(c for c in candidates(graph, machine.facts) if [p.engine for p in c.parts] == [engine])
+    rng = np.random.default_rng(0)
+    values = {uid: rng.integers(-2, 3, graph.tensors[uid].dims).astype(np.float32)
+              for uid in (fused.X, fused.W, fused.B, fused.R)}
+    want = graphs.run(graph, values, devices.get("numpy"))
+    with hopper.watched.watching():
+        got = graphs.execute(plan.made(choice, machine), values)
+    assert not graphs.differences(graph, got, want)
+    assert any("prefetch.global.L2" in text for text in machine.codes)
 
 
 # ---- Which it takes ----
