@@ -19,6 +19,16 @@ def ceil_div(n: int, d: int) -> int:
     return -(-n // d)
 
 
+def tile_order(rows: int, columns: int, band: int, matrices: int) -> tuple:
+    """What the tile program divides by to find a tile (kernels_src/tile/wgmma.cuh): tiles of a matrix, tiles
+    of a band, rows of a band, rows of the last band, matrices."""
+    return rows * columns, band * columns, band, rows - (rows - 1) // band * band, matrices
+
+
+def _is_tile_order(order, rows, columns, matrices) -> bool:
+    return tuple(order) == tile_order(*map(_number, (rows, columns, order[2], matrices)))
+
+
 def _times(a, b):
     return _number(a) * _number(b)
 
@@ -46,7 +56,8 @@ def _exponent(x):
 
 MOST_BITS, MOST_TEXT = 128, 1000                 # of a number; characters of an expression
 LARGE = {ast.Mult: "_times", ast.Pow: "_power", ast.LShift: "_shifted"}      # operators that could make much
-FUNCTIONS = {"min": min, "max": max, "ceil_div": ceil_div, "sizeof": DTYPE_BYTES.__getitem__}
+FUNCTIONS = {"min": min, "max": max, "ceil_div": ceil_div, "sizeof": DTYPE_BYTES.__getitem__,
+             "is_tile_order": _is_tile_order}
 _GLOBALS = {"__builtins__": {}, **FUNCTIONS, "_times": _times, "_power": _power, "_shifted": _shifted,
             **{n: n for n in DTYPE_BYTES}}  # `T == f16` compares names
 

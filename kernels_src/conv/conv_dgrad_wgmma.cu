@@ -21,9 +21,7 @@ cluster = ["team", 1, 1]
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "channels >= 1", "team >= 1", "4 <= rank and rank <= 5",
-           "order[0] == ceil_div(m, TILE_M) * ceil_div(n, TILE_N)",
-           "order[1] == order[2] * ceil_div(n, TILE_N)", "order[4] == groups",
-           "order[3] == ceil_div(m, TILE_M) - (ceil_div(m, TILE_M) - 1) // order[2] * order[2]",
+           "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), groups)",
            "rounds[0] == blocks", "rounds[1] == classes",
            "rounds[2] == max(order[0] * groups % blocks, 1)",
            "classes == stride[0] * stride[1] * stride[2]", "groups == 1 or channels % 64 == 0",

@@ -11,9 +11,9 @@ TURNS   = ["", "_turns"]
 when    = ["TILE_M == 128 or TILE_N > 64", "TURNS == '' or TILE_M == 128 and W_MAJOR == 'bk'"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* parts",
-           "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int groups",
+           "float alpha", "float beta", "int m", "int n", "int k", "int split_k",
            "int splits", "int team", "int share", "int alone", "int rest",
-           "Array<FastDiv, 5> order", "FastDiv steps", "int y_form",
+           "Array<FastDiv, 5> order", "FastDiv steps", "FastDiv lanes", "int y_form",
            "int y_along_m", "int rank", "int channels", "int is_flipped", "int64_t y_m", "int64_t y_n",
            "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps", "Array<int, 3> stride",
            "Array<int, 3> first", "Array<int, 3> dilation", "Fuse fuse"]
@@ -25,16 +25,14 @@ smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "split_k * splits * team >= k",
            "split_k * (splits * team - 1) < k", "team >= 1",
-           "order[0] == ceil_div(m, TILE_M) * ceil_div(n, TILE_N)",
-           "order[1] == order[2] * ceil_div(n, TILE_N)", "order[4] == groups",
-           "order[3] == ceil_div(m, TILE_M) - (ceil_div(m, TILE_M) - 1) // order[2] * order[2]",
+           "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
            "TURNS == '' or splits == 1 and team == 1",
-           "4 <= rank and rank <= 5", "groups == 1 or splits == 1", "groups == 1 or channels % 64 == 0",
-           "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648",
+           "4 <= rank and rank <= 5", "order[4] == 1 or splits == 1", "order[4] == 1 or channels % 64 == 0",
+           "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648",
            "share >= 0", "share == 0 or TURNS == '' and splits == 1 and team == 1 and parts == 1",
-           "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest", "share * blocks >= rest",
-           "share * blocks < 2147483648",
-           "alone + rest // ceil_div(k, 64) == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits",
+           "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest", "share * blocks >= rest * lanes",
+           "share * blocks < 2147483648", "blocks % lanes == 0 or share == 0",
+           "alone + rest // steps * lanes == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits",
            "rest % ceil_div(k, 64) == 0", "share > 0 or rest == 0"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
@@ -69,10 +67,10 @@ problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w,
     const __grid_constant__ CUtensorMap boxes, T* y, float* parts, float alpha, float beta, int m, int n,
-    int k, int split_k, int groups, int splits, int team, int share, int alone, int rest,
-    TileDivisors order, FastDiv steps, int y_form, int y_along_m, int rank, int channels, int is_flipped,
-    i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> stride,
-    Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
+    int k, int split_k, int splits, int team, int share, int alone, int rest,
+    TileDivisors order, FastDiv steps, FastDiv lanes, int y_form, int y_along_m, int rank,
+    int channels, int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps,
+    Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
     using Tile = WgmmaTile<TILE_M, TILE_N, is_given(TURNS)>;
     using A = WgmmaPanel<TILE_M, true>;
     using Source = Windows<Tile, W_MAJOR>;
@@ -80,6 +78,6 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, y_n};
     const WgmmaOut<T> to = {y, share ? nullptr : parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
     wgmma_blocks<T, Tile, A, Source::B>(shared, source, TileOrder<Tile>{order, m, splits},
-                            tile_parts<Tile>({k, split_k, team}, parts, share, alone, rest, steps),
+                            tile_parts<Tile>({k, split_k, team}, parts, share, alone, rest, steps, lanes),
                             boxes, to);
 }

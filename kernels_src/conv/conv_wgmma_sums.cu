@@ -8,7 +8,7 @@ TILE_N  = [256, 128, 64]
 W_MAJOR = ["bk", "bn"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* sums",
-           "float alpha", "float beta", "int m", "int n", "int k", "int groups", "int moments",
+           "float alpha", "float beta", "int m", "int n", "int k", "int moments",
            "Array<FastDiv, 5> order", "int y_form", "int rank", "int channels", "int is_flipped",
            "int64_t y_m", "int64_t y_n", "Array<FastDiv, 3> out", "Array<FastDiv, 3> taps",
            "Array<int, 3> stride", "Array<int, 3> first", "Array<int, 3> dilation", "Fuse fuse"]
@@ -17,11 +17,9 @@ grid    = ["blocks", 1, 1]
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "1 <= moments <= 2",
-           "order[0] == ceil_div(m, TILE_M) * ceil_div(n, TILE_N)",
-           "order[1] == order[2] * ceil_div(n, TILE_N)", "order[4] == groups",
-           "order[3] == ceil_div(m, TILE_M) - (ceil_div(m, TILE_M) - 1) // order[2] * order[2]",
-           "4 <= rank and rank <= 5", "groups == 1 or channels % 64 == 0", "y_form in (0, 1, 3)",
-           "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups < 2147483648"]
+           "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
+           "4 <= rank and rank <= 5", "order[4] == 1 or channels % 64 == 0", "y_form in (0, 1, 3)",
+           "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] < 2147483648"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = []
 @*/
@@ -33,7 +31,7 @@ problems = []
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w,
     const __grid_constant__ CUtensorMap boxes, T* y, float* sums, float alpha, float beta, int m, int n,
-    int k, int groups, int moments, TileDivisors order, int y_form, int rank, int channels,
+    int k, int moments, TileDivisors order, int y_form, int rank, int channels,
     int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> stride,
     Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
     using Tile = WgmmaTile<TILE_M, TILE_N>;
@@ -42,7 +40,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     extern __shared__ unsigned char shared[];
     Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, y_n};
     const WgmmaSums<T, Tile> to = {{y, nullptr, alpha, beta, m, n, y_form, 0, y_m, y_n}, sums, moments,
-                                   n * groups, WgmmaRing<Tile>(shared).way_out(0)};
+                                   n * int(order[4].by), WgmmaRing<Tile>(shared).way_out(0)};
     wgmma_blocks<T, Tile, A, Source::B>(shared, source, TileOrder<Tile>{order, m, 1},
                                         Depth{k, k, 1}, boxes, to);
 }

@@ -10,8 +10,8 @@ targets = ["sm_90a"]
 params  = ["const CUtensorMap dy", "const CUtensorMap x", "const CUtensorMap boxes", "T* dw", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int groups",
            "int splits", "int team", "int share", "int alone", "int rest",
-           "Array<FastDiv, 5> order", "FastDiv steps", "int dw_form", "int rank", "int channels",
-           "int is_flipped", "int64_t dw_m", "FastDiv tap_columns", "Array<FastDiv, 3> out",
+           "Array<FastDiv, 5> order", "FastDiv steps", "FastDiv lanes", "int dw_form", "int rank",
+           "int channels", "int is_flipped", "int64_t dw_m", "FastDiv tap_columns", "Array<FastDiv, 3> out",
            "Array<FastDiv, 3> taps", "Array<int, 3> stride", "Array<int, 3> first",
            "Array<int, 3> dilation", "Fuse fuse"]
 block   = [384, 1, 1]
@@ -23,14 +23,12 @@ extra   = ["blocks"]
 needs   = ["m >= 1", "k >= 1", "n == taps[0] * taps[1] * taps[2] * tap_columns", "tap_columns % 64 == 0",
            "split_k % 64 == 0", "split_k * splits * team >= k", "split_k * (splits * team - 1) < k",
            "team >= 1", "4 <= rank and rank <= 5", "channels <= tap_columns",
-           "order[0] == ceil_div(m, TILE_M) * ceil_div(n, TILE_N)",
-           "order[1] == order[2] * ceil_div(n, TILE_N)", "order[4] == groups",
-           "order[3] == ceil_div(m, TILE_M) - (ceil_div(m, TILE_M) - 1) // order[2] * order[2]",
+           "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), groups)",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648",
            "share >= 0", "share == 0 or splits == 1 and team == 1 and parts == 1",
-           "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest", "share * blocks >= rest",
-           "share * blocks < 2147483648",
-           "alone + rest // ceil_div(k, 64) == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits",
+           "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest", "share * blocks >= rest * lanes",
+           "share * blocks < 2147483648", "blocks % lanes == 0 or share == 0",
+           "alone + rest // steps * lanes == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits",
            "rest % ceil_div(k, 64) == 0", "share > 0 or rest == 0"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""conv_wgrad n2c64h9w13 k40r3s2 stride=2,1 dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc""",
@@ -105,9 +103,9 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap dy, const __grid_constant__ CUtensorMap x,
     const __grid_constant__ CUtensorMap boxes, T* dw, float* parts, float alpha, float beta, int m, int n,
     int k, int split_k, int groups, int splits, int team, int share, int alone, int rest,
-    TileDivisors order, FastDiv steps, int dw_form, int rank, int channels, int is_flipped, i64 dw_m,
-    FastDiv tap_columns, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> stride,
-    Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
+    TileDivisors order, FastDiv steps, FastDiv lanes, int dw_form, int rank, int channels,
+    int is_flipped, i64 dw_m, FastDiv tap_columns, Array<FastDiv, 3> out, Array<FastDiv, 3> taps,
+    Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
     using Tile = WgmmaTile<TILE_M, TILE_N>;
     using Source = Gradient<Tile>;
     extern __shared__ unsigned char shared[];
@@ -116,6 +114,6 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
                      is_flipped, dw_m};
     const WgmmaOut<T> to = {dw, share ? nullptr : parts, alpha, beta, m, n, dw_form, 0, dw_m, 1};
     wgmma_blocks<T, Tile, Source::A, Source::B>(shared, source, TileOrder<Tile>{order, m, splits},
-                            tile_parts<Tile>({k, split_k, team}, parts, share, alone, rest, steps),
+                            tile_parts<Tile>({k, split_k, team}, parts, share, alone, rest, steps, lanes),
                             boxes, to);
 }

@@ -8,7 +8,7 @@ WIDE_MAJOR = ["wk", "wm"]
 FEW_MAJOR = ["fk", "fn"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap wide", "const CUtensorMap few", "T* c", "float* parts", "float alpha",
-           "float beta", "int rows", "int columns", "int k", "int batches",
+           "float beta", "int rows", "int columns", "int k",
            "Array<FastDiv, 5> order", "FastDiv steps", "int share", "int alone", "int rest",
            "int c_along_few", "int col_of_rows", "Array<int, 3> wide_moves", "Array<int, 3> few_moves",
            "int64_t c_row", "int64_t c_column", "Array<FastDiv, 6> batch", "Array<int64_t, 6> c_batch",
@@ -20,12 +20,11 @@ smem    = """33024 + 1024 + 198400 // (16384 + 128 * (COLUMNS if FEW_MAJOR == 'f
              (16384 + 128 * (COLUMNS if FEW_MAJOR == 'fk' else 64))"""
 extra   = ["blocks"]
 needs   = ["rows >= 1", "columns >= 1", "columns <= COLUMNS", "k >= 1",
-           "order[0] == ceil_div(rows, 128)", "order[1] == order[2]", "order[4] == batches",
-           "order[3] == ceil_div(rows, 128) - (ceil_div(rows, 128) - 1) // order[2] * order[2]",
-           "batch[3] * batch[4] * batch[5] == 1", "ceil_div(rows, 128) * batches < 2147483648",
+           "is_tile_order(order, ceil_div(rows, 128), 1, order[4])",
+           "batch[3] * batch[4] * batch[5] == 1", "ceil_div(rows, 128) * order[4] < 2147483648",
            "share >= 0", "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest",
            "share * blocks >= rest", "share * blocks < 2147483648",
-           "alone + rest // ceil_div(k, 64) == ceil_div(rows, 128) * batches", "rest % ceil_div(k, 64) == 0",
+           "alone + rest // ceil_div(k, 64) == ceil_div(rows, 128) * order[4]", "rest % ceil_div(k, 64) == 0",
            "share > 0 or rest == 0"]
 marks   = ["epilogue"]
 problems = ["""matmul a={COLUMNS - 3}x136:{T}@{'136,1' if FEW_MAJOR == 'fk' else '1,72'} \
@@ -42,11 +41,6 @@ problems = ["""matmul a={COLUMNS - 3}x136:{T}@{'136,1' if FEW_MAJOR == 'fk' else
 #include "matmul/matrices.cuh"
 
 namespace cydnn {
-struct wk { static constexpr bool k_major = true; };
-struct wm { static constexpr bool k_major = false; };
-using fk = wk;
-using fn = wm;
-
 // The way out of a tile: 64 rows of a warpgroup come to shared memory, column by column.
 template <class T> struct ThinOut {
     static constexpr bool is_matrix = false;
@@ -84,7 +78,7 @@ template <class T> struct ThinOut {
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap wide, const __grid_constant__ CUtensorMap few, T* c, float* parts,
-    float alpha, float beta, int rows, int columns, int k, int batches, TileDivisors order, FastDiv steps,
+    float alpha, float beta, int rows, int columns, int k, TileDivisors order, FastDiv steps,
     int share, int alone, int rest, int c_along_few, int col_of_rows, Array<int, 3> wide_moves,
     Array<int, 3> few_moves, i64 c_row, i64 c_column, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
     Fuse fuse) {
@@ -92,9 +86,10 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     using Tile = WgmmaTile<128, COLUMNS, false, lines>;
     using A = WgmmaPanel<128, WIDE_MAJOR::k_major>;
     using B = WgmmaPanel<lines, FEW_MAJOR::k_major>;
+    constexpr FastDiv one = {1u << 31, 0, 1};    // rows of c are columns of `few`: no tiles go abreast
     extern __shared__ unsigned char shared[];
     Matrices<Tile, A, B> source = {wide, few, wide_moves, few_moves, batch, c_batch};
     const ThinOut<T> to = {c, alpha, beta, rows, columns, c_along_few, col_of_rows, c_row, c_column};
     wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>{order, rows, 1},
-                                tile_parts<Tile>({k, k, 1}, parts, share, alone, rest, steps), wide, to);
+                                tile_parts<Tile>({k, k, 1}, parts, share, alone, rest, steps, one), wide, to);
 }

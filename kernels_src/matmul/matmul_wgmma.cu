@@ -12,9 +12,9 @@ when    = ["TILE_M == 128 or TILE_N > 64",
            "TURNS == '' or TILE_M == 128 and TILE_N > 64 and A_MAJOR == 'ak'"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap a", "const CUtensorMap b", "const CUtensorMap boxes", "T* c", "float* parts",
-           "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int batches",
-           "int splits", "int team", "int share", "int alone", "int rest",
-           "Array<FastDiv, 5> order", "FastDiv steps", "int c_form", "int c_along_m",
+           "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int splits",
+           "int team", "int share", "int alone", "int rest", "Array<FastDiv, 5> order", "FastDiv steps",
+           "FastDiv lanes", "int c_form", "int c_along_m",
            "Array<int, 3> a_moves", "Array<int, 3> b_moves", "int64_t c_m", "int64_t c_n",
            "Array<FastDiv, 6> batch", "Array<int64_t, 6> c_batch", "Fuse fuse"]
 block   = [384, 1, 1]
@@ -24,16 +24,14 @@ cooperative = "share"
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits * team >= k",
-           "order[0] == ceil_div(m, TILE_M) * ceil_div(n, TILE_N)",
-           "order[1] == order[2] * ceil_div(n, TILE_N)", "order[4] == batches",
-           "order[3] == ceil_div(m, TILE_M) - (ceil_div(m, TILE_M) - 1) // order[2] * order[2]",
+           "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
            "split_k * (splits * team - 1) < k", "team >= 1",
            "TURNS == '' or splits == 1 and team == 1", "batch[3] * batch[4] * batch[5] == 1",
-           "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * batches * splits < 2147483648",
+           "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648",
            "share >= 0", "share == 0 or TURNS == '' and splits == 1 and team == 1 and parts == 1",
-           "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest", "share * blocks >= rest",
-           "share * blocks < 2147483648",
-           "alone + rest // ceil_div(k, 64) == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * batches * splits",
+           "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest", "share * blocks >= rest * lanes",
+           "share * blocks < 2147483648", "blocks % lanes == 0 or share == 0",
+           "alone + rest // steps * lanes == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits",
            "rest % ceil_div(k, 64) == 0", "share > 0 or rest == 0"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
@@ -60,18 +58,11 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
 // turn, as tile/wgmma.cuh has it; the depth is whole then.
 #include "matmul/matrices.cuh"
 
-namespace cydnn {
-struct ak { static constexpr bool k_major = true; };
-struct am { static constexpr bool k_major = false; };
-using bk = ak;
-using bn = am;
-}  // namespace cydnn
-
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
     const __grid_constant__ CUtensorMap boxes, T* c, float* parts, float alpha, float beta, int m, int n,
-    int k, int split_k, int batches, int splits, int team, int share, int alone, int rest,
-    TileDivisors order, FastDiv steps, int c_form, int c_along_m, Array<int, 3> a_moves,
+    int k, int split_k, int splits, int team, int share, int alone, int rest,
+    TileDivisors order, FastDiv steps, FastDiv lanes, int c_form, int c_along_m, Array<int, 3> a_moves,
     Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
     Fuse fuse) {
     using Tile = WgmmaTile<TILE_M, TILE_N, is_given(TURNS)>;
@@ -81,6 +72,6 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     Matrices<Tile, A, B> source = {a, b, a_moves, b_moves, batch, c_batch};
     const WgmmaOut<T> to = {c, share ? nullptr : parts, alpha, beta, m, n, c_form, c_along_m, c_m, c_n};
     wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>{order, m, splits},
-                            tile_parts<Tile>({k, split_k, team}, parts, share, alone, rest, steps),
+                            tile_parts<Tile>({k, split_k, team}, parts, share, alone, rest, steps, lanes),
                             boxes, to);
 }

@@ -16,41 +16,15 @@ grid    = ["blocks", 1, 1]
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "1 <= moments <= 2", "c_form in (0, 1, 3)",
-           "order[0] == ceil_div(m, TILE_M) * ceil_div(n, TILE_N)",
-           "order[1] == order[2] * ceil_div(n, TILE_N)", "order[4] == 1",
-           "order[3] == ceil_div(m, TILE_M) - (ceil_div(m, TILE_M) - 1) // order[2] * order[2]",
+           "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), 1)",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) < 2147483648"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = []
 @*/
 // As matmul_wgmma, whose parameters these are. sums: [ceil_div(m, 64)][moments][n]; moments 2: of the
 // squares, too.
+#include "matmul/matrices.cuh"
 #include "tile/wgmma_sums.cuh"
-
-namespace cydnn {
-struct ak { static constexpr bool k_major = true; };
-struct am { static constexpr bool k_major = false; };
-using bk = ak;
-using bn = am;
-
-// What is read: a matrix each.
-template <class Tile, class A, class B> struct TwoMatrices {
-    const CUtensorMap &a, &b;
-    int row = 0, col = 0, depth = 0;
-
-    DEVICE void ahead() const { tensor_ahead(a), tensor_ahead(b); }
-    DEVICE void box(unsigned, int (&at)[3]) const { at[0] = 0, at[1] = 0, at[2] = 0; }
-    DEVICE i64 offset(unsigned) const { return 0; }
-    DEVICE int column(unsigned) const { return 0; }
-    DEVICE void begin(const TileAt& tile, int first) { row = tile.row, col = tile.col, depth = first; }
-    DEVICE void load(unsigned char* stage, uint64_t* full) {
-        const int none[3] = {};
-        A::load(stage, a, depth, row, none, full);
-        B::load(stage + Tile::a_bytes, b, depth, col, none, full);
-        depth += 64;
-    }
-};
-}  // namespace cydnn
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,

@@ -135,12 +135,6 @@ DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
     if (speaks) barrier_arrive(read);
 }
 
-// What is computed from it is computed each time: the warpgroup that loads has no registers to keep it in.
-DEVICE int anew(int x) {
-    asm volatile("" : "+r"(x));
-    return x;
-}
-
 // Tiles of a matrix go in bands of rows, down and then to the right, so that those that run together
 // share operands in the L2 cache; then the matrices of a batch, then the parts of the depth.
 struct TileAt { int row, col; unsigned matrix, split; };

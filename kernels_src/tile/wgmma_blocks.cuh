@@ -169,7 +169,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
             if (walk.begin > 0) others.keep(d, depth.sums);
             others.tell();
             if (walk.begin > 0) continue;
-            others.add(d, depth.sums, walk.later());
+            others.add(d, depth.sums, walk.later(), depth.lanes.by);
         }
         if constexpr (Parts::may_be_empty)                   // chosen, so that no register is copied
             UNROLL for (float& sum : d) sum = steps > 0 ? sum : 0.f;

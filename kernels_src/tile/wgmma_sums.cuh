@@ -3,7 +3,8 @@
 //
 //   WgmmaSums<T, Tile>    the Out of wgmma_blocks; forms ELEMENTS, ROWS and FUSED, a whole depth
 //
-// The sums of 64 rows do not depend on the tile; who adds the rows of `sums` does it in their order.
+// The sums of 64 rows do not depend on a tile that is whole; who adds the rows of `sums` does it in their
+// order.
 #pragma once
 #include "tile/wgmma_blocks.cuh"
 

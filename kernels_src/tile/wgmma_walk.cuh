@@ -46,12 +46,13 @@ struct Depth {
 // The same; or stream-K: blocks take `alone` tiles as a whole, and have `share` each of the `rest` steps of
 // the others, one tile's behind the other's. Who has the first steps of a tile adds what others have of it,
 // in their order. A block has a part of at most one tile that another began: it lies in `sums`, by blocks.
+// `lanes` blocks that follow each other go abreast, through tiles that do: `rest` is what each lane has.
 struct Stream : Depth {
     static constexpr bool may_stream = true;
     template <class Order> struct Walk;
     float* sums;
     int share, alone, rest;
-    const FastDiv& each_tile;                                // the steps of a tile
+    const FastDiv &each_tile, &lanes;            // the steps of a tile
     DEVICE int all() const { return each_tile.by; }
     DEVICE bool is_part(int steps) const { return share && steps < all(); }
 };
@@ -59,9 +60,9 @@ struct Stream : Depth {
 // `share` 0, and in turn: parts alone.
 template <class Tile>
 DEVICE auto tile_parts(const Depth& depth, float* sums, int share, int alone, int rest,
-                       const FastDiv& steps) {
+                       const FastDiv& steps, const FastDiv& lanes) {
     if constexpr (Tile::in_turn) return depth;
-    else return Stream{depth, sums, share, alone, rest, steps};
+    else return Stream{depth, sums, share, alone, rest, steps, lanes};
 }
 
 template <class Order> struct Stream::Walk {
@@ -73,13 +74,14 @@ template <class Order> struct Stream::Walk {
 
     DEVICE Walk(const Order& order, const Stream& parts) : order(order), parts(parts), at(~parts.first()) {}
     DEVICE bool more() {
-        if (at < 0 && ~at >= parts.alone) at = anew(blockIdx.x) * parts.share;
-        unsigned index = ~at, done = 0;
+        unsigned index = ~at, done = 0, lane;
+        const int place = parts.lanes.divmod(blockIdx.x, lane);
+        if (at < 0 && ~at >= parts.alone) at = place * parts.share;
         if (at < 0) at -= gridDim.x;
         else {
-            const int left = min((anew(blockIdx.x) + 1) * parts.share, parts.rest) - at;
+            const int left = min((place + 1) * parts.share, parts.rest) - at;
             if (left <= 0) return false;
-            index = parts.alone + parts.each_tile.divmod(at, done);
+            index = parts.alone + parts.each_tile.divmod(at, done) * parts.lanes.by + lane;
             steps = min(parts.all() - int(done), left), at += steps, begin = done * 64;
         }
         tile = order[index];
@@ -113,12 +115,12 @@ template <class Tile> struct StreamSums {
         if (threadIdx.x == 128) told = grid_tell();
         has_told = true;
     }
-    // Of the `count` blocks behind this one; those of a few sums come several at once.
-    DEVICE void add(float (&d)[Tile::sums], float* sums, int count) {
+    // Of the `count` blocks behind this one in its lane; those of a few sums come several at once.
+    DEVICE void add(float (&d)[Tile::sums], float* sums, int count, int lanes) {
         if (threadIdx.x == 128) grid_hear(told);
         asm volatile("bar.sync 3, 256;" ::: "memory");
         _Pragma("unroll at_once") for (int b = 1; b <= count; ++b) {
-            const float4* from = lies(sums, blockIdx.x + b);
+            const float4* from = lies(sums, blockIdx.x + b * lanes);
             UNROLL for (int i = 0; i < Tile::sums; i += 4) {
                 const float4 v = from[i / 4 * 256];
                 d[i] += v.x, d[i + 1] += v.y, d[i + 2] += v.z, d[i + 3] += v.w;

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from cydnn import bench, kernels, plan
+from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.engines.matmul.blocks import FUSED, LEAST, PIECES, ROWS, stream
+from cydnn.engines.matmul.blocks import FUSED, LEAST, PIECES, ROWS, lanes_of, stream
 from cydnn.heuristics import parse
 from cydnn.kernels.expressions import ceil_div
 from cydnn.ops import Problem
@@ -80,17 +81,36 @@ def bits_of(problem, config, machine) -> bytes:
 def test_every_step_has_one_block(seed):
     """Shares follow each other through all steps of the tiles that no block takes alone."""
     rng = random.Random(seed)
-    tiles, steps, sms = rng.randint(1, 700), rng.randint(1, 90), rng.choice([3, 64, 132])
-    found = stream(tiles, steps, sms)
+    lanes, steps, sms = rng.choice([1, 1, 2, 3, 5, 8]), rng.randint(1, 90), rng.choice([3, 64, 132])
+    tiles = rng.randint(1, 700 // lanes) * lanes
+    found = stream(tiles, steps, sms, lanes=lanes)
     if found is None:
-        blocks = min(sms, PIECES * tiles)
-        assert tiles % blocks == 0 or (tiles - max(tiles // blocks - 1, 0) * blocks) * steps <= blocks
+        blocks = min(sms, PIECES * tiles) // lanes * lanes
+        assert (not blocks or tiles % blocks == 0
+                or (tiles - max(tiles // blocks - 1, 0) * blocks) * steps <= blocks)
         return
-    blocks, alone_, each, rest = found
+    blocks, alone_, each, rest, found_lanes = found
     assert blocks <= min(sms, PIECES * tiles) and alone_ % blocks == 0 and each >= LEAST
+    assert found_lanes == lanes and blocks % lanes == rest // steps % lanes == 0
     assert rest == (tiles - alone_) * steps and each * (blocks - 1) < rest + blocks <= (each + 1) * blocks
     of_tile = ceil_div(steps, each) + 1
     assert of_tile <= PIECES + 2, "few blocks to a tile"
+
+
+def test_lanes_go_along_a_column():
+    """Of every band's rows; only what divides them."""
+    assert lanes_of(2, 8) == [1, 2] and lanes_of(6, 8) == [1, 2, 3, 6] and lanes_of(7, 8) == [1, 7]
+    assert lanes_of(16, 8) == [1, 2, 4, 8] and lanes_of(12, 8) == [1, 2, 4] and lanes_of(11, 16) == [1]
+
+
+@pytest.mark.parametrize("m, lanes", [(256, 2), (384, 3), (640, 5)])
+def test_blocks_go_abreast(m, lanes):
+    """A wide operand that the cache does not hold is read by the rows of tiles at the same time."""
+    problem = Problem.parse(f"matmul a={m}x8192:bf16 b=8192x10240:bf16@1,8192 c={m}x10240:bf16")
+    match, engine = alone.match(problem), BY_INDEX[189]
+    config, = [c for c in engine.configs(match, KNOWN["h200"])
+               if c.get("stream") and c.tile == "128x256" and c.out == "boxes"]
+    assert engine.cut(match, KNOWN["h200"], config).lanes == lanes
 
 
 def test_what_the_kernel_refuses():
@@ -102,7 +122,7 @@ def test_what_the_kernel_refuses():
     kernel = kernels.get(launch.kernel)
     assert kernel.pack(launch.args, **launch.extra).attributes.cooperative
     for change in (dict(share=launch.args["share"] - 1), dict(alone=1), dict(rest=launch.args["rest"] - 1),
-                   dict(share=0), dict(splits=2), dict(parts=None)):
+                   dict(lanes=launch.args["lanes"] + 1), dict(share=0), dict(splits=2), dict(parts=None)):
         with pytest.raises(NotSupported, match=f"{launch.kernel}: needs"):
             kernel.pack({**launch.args, **change}, **launch.extra)
 

@@ -1,6 +1,6 @@
 """Problems that a kernel of Hopper's tile program takes by stream-K on four SMs, by its axes: a part of a
-tile, of which the last block has nothing; nine tiles, four of which are taken as a whole; five that nobody
-shares in the end; and such as have several bands of tiles in each of two matrices or groups."""
+tile, of which the last block has nothing; ten tiles in two lanes, four of which are taken as a whole; five
+that nobody shares in the end; and such as have several bands of tiles in each of two matrices or groups."""
 from __future__ import annotations
 
 import itertools
@@ -55,7 +55,7 @@ def cases(name: str, facts, *sizes) -> list[tuple]:
         return []
     m, n = kernel.axes["TILE_M"], kernel.axes["TILE_N"]
     lines = [LINES[kernel.source](*each, **kernel.axes)
-             for each in sizes or ((m - 16, n, 576, 1), (3 * m, 3 * n, 192, 1), (5 * m, n, 64, 1))]
+             for each in sizes or ((m - 16, n, 576, 1), (2 * m, 5 * n, 192, 1), (5 * m, n, 64, 1))]
     return [(case, card) for case, _ in every_case(name, card, lines)
             if case.config and case.config.get("stream")]
 

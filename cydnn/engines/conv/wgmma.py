@@ -179,7 +179,7 @@ class ConvWgmma(WindowProgram):
         x, w = self.operands(p, v, tile, steps)
         boxes, form = self.out(p, config, w)
         args = dict(x=x, w=w, boxes=boxes, **lead.store(p, "y"), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
-                    groups=g.count, y_form=form, y_along_m=along_m(g), y_m=g.c[0], y_n=g.c[1],
+                    y_form=form, y_along_m=along_m(g), y_m=g.c[0], y_n=g.c[1],
                     rank=len(x.dims), channels=v.channels, is_flipped=int(v.is_flipped), out=v.out,
                     taps=v.taps, stride=v.stride, first=v.first, dilation=v.dilation)
         return steps + self.launch(p, dev, config, args, "y")

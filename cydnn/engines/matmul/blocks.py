@@ -3,10 +3,11 @@ the ways out, tensor maps of matrices."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import ClassVar, NamedTuple
 
 from ... import fusion, kernels
-from ...kernels.expressions import ceil_div
+from ...kernels.expressions import ceil_div, tile_order
 from ...steps import Launch, Pointer, TensorMap
 from ..engine import Config, Knob, first_then, no_variant, wrong_device
 from . import sums
@@ -15,16 +16,16 @@ from .view import Cut, SplitMatmul, is_whole, parts, with_sum
 DEPTH, LINE = 64, 64                             # elements of a step; of a row of 128 bytes
 BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the matrix; of an element
 POWER = 0.89                                     # share of the clock under full load
-MEMORY, NEAR = 0.808, 2.53                       # share of the bandwidth; how two times that are near add up
-INTAKE = 41.6                                    # bytes that an SM gets from the L2 cache in a clock
-TAIL, TAIL_OF = 5500, 0.0892                     # clocks: the first stage on its way; the last way out, a sum
-TILE, OUT = 789, 0.0202                          # clocks between two tiles; a sum of a way out between others
+MEMORY, NEAR = 0.824, 2.53                       # share of the bandwidth; how two times that are near add up
+INTAKE = 42.4                                    # bytes that an SM gets from the L2 cache in a clock
+TAIL, TAIL_OF = 5400, 0.0789                     # clocks: the first stage on its way; the last way out, a sum
+TILE, OUT = 758, 0.0254                          # clocks between two tiles; a sum of a way out between others
 IN_TURN = "_turns"                               # behind the name of a kernel
 GAIN, LOSS = 0.93, 1.2                           # its time over that of the same without turns
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
-AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}              # share of the SMs that clusters find
-TEAM_CLOCKS, NEIGHBOUR = 3100, 31.1              # their barriers; bytes a clock from each other
-SUM_US, SUM_SHARE = 1.2, 0.765                   # of an ordered sum, beside its launch; of the bandwidth
+AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}             # share of the SMs that clusters find
+TEAM_CLOCKS, NEIGHBOUR = 3200, 22.6              # their barriers; bytes a clock from each other
+SUM_US, SUM_SHARE = 1.06, 0.78                   # of an ordered sum, beside its launch; of the bandwidth
 ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
 
 
@@ -37,11 +38,12 @@ class Tile(NamedTuple):
     band: int
 
 
-TILES = {"128x256": Tile(128, 256, 0.80, 8), "128x128": Tile(128, 128, 0.79, 16),
+TILES = {"128x256": Tile(128, 256, 0.82, 8), "128x128": Tile(128, 128, 0.79, 16),
          "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
-         "128x64": Tile(128, 64, 0.48, 32)}
+         "128x64": Tile(128, 64, 0.50, 32)}
 PIECES, LEAST = 4, 2                             # stream-K: most blocks of a tile, least steps of a block
-COOPERATIVE_US = 2.25                            # what a launch takes longer whose blocks wait for each other
+LANES = 8                                        # most of them
+COOPERATIVE_US = 1.47                            # what a launch takes longer whose blocks wait for each other
 L2_SHARE = 0.775                                 # of the L2 cache that keeps what steps far apart read again
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
          Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", (1,)))
@@ -56,30 +58,37 @@ class TeamCut(Cut):
 @dataclass(frozen=True)
 class Stream(Cut):
     """Stream-K: ``blocks`` take ``alone`` tiles as a whole, and ``share`` each of the ``rest`` steps of the
-    others, one tile's behind the other's."""
+    others, one tile's behind the other's, in ``lanes`` that go abreast."""
     blocks: int = 1
     alone: int = 0
     share: int = 0
     rest: int = 0
+    lanes: int = 1
 
 
-def stream(tiles: int, steps: int, sms: int, pieces: int = PIECES) -> tuple | None:
-    """(blocks, tiles that they take alone, steps of each, steps of all), of up to ``pieces`` blocks a tile; a
-    whole round of the tiles is shared with those that are left over. None where blocks have equal work
-    anyway, or too little of it."""
-    blocks = min(sms, pieces * tiles)
+def stream(tiles: int, steps: int, sms: int, pieces: int = PIECES, lanes: int = 1) -> tuple | None:
+    """(blocks, tiles that they take alone, steps of each, steps of all, lanes), of up to ``pieces`` blocks a
+    tile; a whole round of the tiles is shared with those that are left over. None where blocks have equal
+    work anyway, or too little of it. ``lanes`` divides the tiles."""
+    blocks = min(sms, pieces * tiles) // lanes * lanes
+    if not blocks or tiles % blocks == 0:
+        return None
     alone = max(tiles // blocks - 1, 0) * blocks
     rest = (tiles - alone) * steps
     each = ceil_div(rest, blocks)
-    return None if tiles % blocks == 0 or each < LEAST else (blocks, alone, each, rest)
+    return None if each < LEAST else (blocks, alone, each, rest, lanes)
 
 
 def order(g, tile, matrices: int) -> tuple:
-    """What the kernel divides by to find a tile: tiles of a matrix, tiles of a band, rows of a band, rows of
-    the last band, matrices."""
-    rows, columns = ceil_div(g.m, tile.m), ceil_div(g.n, tile.n)
-    last = rows - (rows - 1) // tile.band * tile.band
-    return rows * columns, tile.band * columns, tile.band, last, matrices
+    """What the kernel divides by to find a tile."""
+    return tile_order(ceil_div(g.m, tile.m), ceil_div(g.n, tile.n), tile.band, matrices)
+
+
+def lanes_of(rows: int, band: int) -> list[int]:
+    """In how many lanes tiles of one column can go abreast: they are as many in every band."""
+    last = rows - (rows - 1) // band * band
+    of = last if rows <= band else gcd(band, last)
+    return [n for n in range(1, LANES + 1) if of % n == 0]
 
 
 def share(depth: int, team: int) -> int:
@@ -165,15 +174,19 @@ class TileProgram(SplitMatmul):
         moved = moved_bytes / (MEMORY * dev.bandwidth_gbs) * 1e-3
         return ((clocks / dev.clock_mhz) ** NEAR + moved ** NEAR) ** (1 / NEAR)
 
-    def _stream_us(self, p, g, dev, tile, blocks, alone, each, rest) -> float:
-        """Estimated microseconds of stream-K: sums of others come from the L2 cache, operands from memory
-        where the cache has not all of them, for no two blocks are at the same step."""
+    def _stream_us(self, p, g, dev, tile, blocks, alone, each, rest, lanes) -> float:
+        """Estimated microseconds of stream-K: sums of others come from the L2 cache. Lanes read the columns
+        of a tile once for all; else no two blocks are at the same step, and what they read again comes from
+        memory where the cache has not all of it."""
         t, steps = TILES[tile], ceil_div(g.k, DEPTH)
         whole = alone // blocks * (steps * self._step(t) + TILE + OUT * t.m * t.n)
         pieces = ceil_div(steps, each) + 1
         tail = TAIL + TILE + t.m * t.n * (TAIL_OF + OUT + 4 * (pieces - 1) / NEIGHBOUR)
         once = self.moved_bytes(p, g)
-        again = max(1 - L2_SHARE * dev.l2_bytes / once, 0) * max(rest * (t.m + t.n) * 2 * DEPTH - once, 0)
+        read = rest * 2 * DEPTH
+        again = sum(max(1 - L2_SHARE * dev.l2_bytes / whole, 0) * max(found - whole, 0)
+                    for found, whole in ((read * t.m, 2 * g.count * g.m * g.k),
+                                         (read * t.n / lanes, 2 * g.count * g.n * g.k)))
         return self._together(dev, whole + each * self._step(t) + tail, once + again) + COOPERATIVE_US
 
     def configs(self, p, dev):
@@ -218,10 +231,14 @@ class TileProgram(SplitMatmul):
         return TeamCut(self.work(p, g, dev, config.tile)[1](1, each, team), config.tile, 1, each, team)
 
     def _stream(self, p, dev, tile):
-        """Of the tiles of a match."""
+        """Of the tiles of a match: the best, of these that of most lanes."""
         g, t = self.matrices(p)[1], TILES[tile]
-        tiles = ceil_div(g.m, t.m) * ceil_div(g.n, t.n) * g.count
-        return stream(tiles, ceil_div(g.k, DEPTH), dev.sms) if tiles and g.k else None
+        rows, columns, steps = ceil_div(g.m, t.m), ceil_div(g.n, t.n), ceil_div(g.k, DEPTH)
+        if not rows * columns * g.count * g.k:
+            return None
+        found = [one for n in lanes_of(rows, t.band)
+                 if (one := stream(rows * columns * g.count, steps, dev.sms, lanes=n))]
+        return min(found, key=lambda one: (self._stream_us(p, g, dev, tile, *one), -one[-1]), default=None)
 
     # ---- Launches ----
 
@@ -238,11 +255,11 @@ class TileProgram(SplitMatmul):
         team = getattr(chosen, "team", 1)
         tiles = ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
         args = dict(args, parts=args.get("parts") or parts(p, g, "f32", chosen), split_k=chosen.each,
-                    splits=chosen.splits, team=team, share=0, alone=tiles, rest=0,
+                    splits=chosen.splits, team=team, share=0, alone=tiles, rest=0, lanes=1,
                     order=order(g, tile, g.count), steps=ceil_div(g.k, DEPTH))
         if isinstance(chosen, Stream):
             args |= dict(parts=p.scratch(chosen.blocks * tile.m * tile.n * 4), share=chosen.share,
-                         alone=chosen.alone, rest=chosen.rest)
+                         alone=chosen.alone, rest=chosen.rest // chosen.lanes, lanes=chosen.lanes)
             return Launch(self.kernel(p, config.tile), args, dict(blocks=chosen.blocks))
         kernel = self.kernel(p, config.tile) + (IN_TURN if config.get("turns") else "")
         return Launch(kernel, args, dict(blocks=tiles * team if team > 1 else min(tiles, dev.sms)))

@@ -13,10 +13,10 @@ from .wgmma import MatmulWgmma
 
 ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul/matmul_thin.cu
 PIECES = (1, 2, 4, 8, 16)                        # most blocks of a tile
-BANDWIDTH, INTAKE = 0.806, 32.1                  # share of it; bytes that an SM gets in a clock
-AROUND_US, PIECE_US = 3.29, 0.496                # what is around the products; each part that is added
-TILE, COLUMN = 39.5, 94.2                        # clocks of a way out, of each of its columns
-NEAR = 4.88                                      # how two times that are near add up
+BANDWIDTH, INTAKE = 0.806, 35.4                  # share of it; bytes that an SM gets in a clock
+AROUND_US, PIECE_US = 3.1, 0.506                 # what is around the products; each part that is added
+TILE, COLUMN = 19, 112                           # clocks of a way out, of each of its columns
+NEAR = 5.23                                      # how two times that are near add up
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class MatmulThin(MatmulWgmma):
         g = self._walk(p)[1]
         tiles, steps = ceil_div(g.m, ROWS) * g.count, ceil_div(g.k, DEPTH)
         found = self._stream(p, dev, config.pieces) if config.pieces > 1 else None
-        blocks, alone, each, rest = found or (min(tiles, dev.sms), tiles, 0, 0)
+        blocks, alone, each, rest, _ = found or (min(tiles, dev.sms), tiles, 0, 0, 1)
         most = ceil_div(alone, max(blocks, 1)) * steps + each
         pieces = ceil_div(steps, each) if each else 0
         columns = self._tile(g).n
@@ -98,7 +98,7 @@ class MatmulThin(MatmulWgmma):
                  for name, steps in (("wide", g.a_batch), ("few", g.b_batch))}
         parts = p.scratch(chosen.blocks * tile.m * tile.n * 4) if chosen.rest else None
         args = dict(lead.store(p), **maps, **moves, parts=parts, alpha=p.scalar("alpha"), rows=g.m,
-                    columns=g.n, k=g.k, batches=g.count, order=order(g, tile, g.count),
+                    columns=g.n, k=g.k, order=order(g, tile, g.count),
                     steps=ceil_div(g.k, DEPTH), share=chosen.share, alone=chosen.alone, rest=chosen.rest,
                     c_along_few=1 - along_m(g), col_of_rows=int(wide == "b"), c_row=g.c[0],
                     c_column=g.c[1], batch=g.batch, c_batch=g.c_batch)

@@ -163,8 +163,8 @@ def parts(p, g: Matrices, part_type: str, cut: Cut):
 
 def c_args(p, g: Matrices, lead) -> dict:
     """The arguments of a product that say what it is and where it goes."""
-    return dict(**lead.store(p), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k, batches=g.count, c_m=g.c[0],
-                c_n=g.c[1], batch=g.batch, c_batch=g.c_batch)
+    return dict(**lead.store(p), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k, c_m=g.c[0], c_n=g.c[1],
+                batch=g.batch, c_batch=g.c_batch)
 
 
 def with_sum(g: Matrices, product: Launch, sum_kernel: str, splits: int, fuse, out: str = "c") -> list:
@@ -181,8 +181,8 @@ def with_sum(g: Matrices, product: Launch, sum_kernel: str, splits: int, fuse, o
 def launches(p, g: Matrices, lead, kernel: str, sum_kernel: str, part_type: str, cut: Cut, args: dict,
              extra: dict, fuse) -> list:
     """The product of operands at addresses, and the ordered sum."""
-    product = dict(c_args(p, g, lead), parts=parts(p, g, part_type, cut), split_k=cut.each, a=p.ptr("a"),
-                   b=p.ptr("b"), a_batch=g.a_batch, b_batch=g.b_batch) | args
+    product = dict(c_args(p, g, lead), batches=g.count, parts=parts(p, g, part_type, cut), split_k=cut.each,
+                   a=p.ptr("a"), b=p.ptr("b"), a_batch=g.a_batch, b_batch=g.b_batch) | args
     return with_sum(g, Launch(kernel, product, dict(extra, splits=cut.splits)), sum_kernel, cut.splits, fuse)
 
 

@@ -91,7 +91,7 @@ def test_mutants(name):
                                       f"{v.what}" for v in score.alive)
 
 
-REVERSED = r"add\.s32 \t*(%r\d+), (%r\d+), (%r\d+);(?=\s*mul\.wide\.s32 [^;]*, {size};)"
+REVERSED = r"mad\.lo\.s32 \t*(%r\d+), (%r\d+), (%r\d+), (%r\d+);(?=\s*mul\.wide\.s32 [^;]*, {size};)"
 
 
 @pytest.mark.share(1)
@@ -108,10 +108,10 @@ def test_parts_in_another_order(name):
 
 
 def backwards(name) -> str:
-    """The text in which block ``count + 1 - b`` is added in place of block ``b``."""
+    """The text in which the block ``count + 1 - b`` behind is added in place of that ``b`` behind."""
     text, axes = mutation.text_of(name), kernels.get(name).axes
     pattern = REVERSED.replace("{size}", str(axes["TILE_M"] * axes["TILE_N"]))
-    (at, to, b, block), = [(m.span(), *m.groups()) for m in re.finditer(pattern, text)]
+    (at, to, b, lanes, block), = [(m.span(), *m.groups()) for m in re.finditer(pattern, text)]
     count = re.search(rf"setp\.lt\.s32 \t*%p\d+, {b}, (%r\d+);", text)[1]
-    return (f"{text[:at[0]]}sub.s32 {to}, {count}, {b}; add.s32 {to}, {to}, 1; add.s32 {to}, {to}, {block};"
-            f"{text[at[1]:]}")
+    return (f"{text[:at[0]]}sub.s32 {to}, {count}, {b}; add.s32 {to}, {to}, 1; "
+            f"mad.lo.s32 {to}, {to}, {lanes}, {block};{text[at[1]:]}")
