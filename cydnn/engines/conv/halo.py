@@ -24,9 +24,8 @@ PLACES, STAGES = 240, 4                          # of a product; most stages
 PART, BOX = 8192, 256                            # bytes of 64 filters of a tap; a side of a box
 SPARE = 1024 + 8 * 1536 + 128                    # bytes: alignment, the way out, barriers
 
-TAP, RATE = 4 * PLACES // 2, 0.9 * POWER         # clocks of a tap at the math rate; share of it
-TURN, OUT, START = 100, 2600, 6000               # clocks between two tiles; of a way out; beside all tiles
-UNTIMED = 2.5                                    # an estimate that no GPU has confirmed: not chosen by it
+TAP, RATE = 4 * PLACES // 2, 0.87 * POWER        # clocks of a tap at the math rate; share of it
+TURN, OUT, START = 100, 2600, 11500              # clocks between two tiles; of a way out; beside all tiles
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ class ConvHalo(Engine):
         waves = ceil_div(each * teams, dev.sms)
         busy = waves * (START + ceil_div(self.count(p, t), each) * tile) / dev.clock_mhz
         moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
-        return UNTIMED * (dev.launch_us + (busy ** 3 + moved ** 3) ** (1 / 3))
+        return dev.launch_us + (busy ** 3 + moved ** 3) ** (1 / 3)
 
     # ---- The launch ----
 

@@ -242,7 +242,7 @@ TILES = (Tile(128, 256, 1, 0.80), Tile(128, 128, 2, 0.75), Tile(128, 64, 3, 0.62
 BY_NAMES = {str(t): t for t in TILES}
 KNOB = Knob("tile", tuple(BY_NAMES))
 PRODUCT = 1.35                                   # what a product takes of what its tiles say
-MEMORY, NEAR = 0.782, 2.6                        # share of the bandwidth; how two times that are near add up
+MEMORY, NEAR = 0.814, 2.6                        # share of the bandwidth; how two times that are near add up
 FIXED_US = 2.68                                  # a block's start and end, with a 128 x 128 tile
 
 

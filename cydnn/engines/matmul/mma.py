@@ -10,9 +10,9 @@ from ..engine import Knob, moved_us, wrong_device
 from .view import Matrices, SplitMatmul, along_m, is_whole, launches, size_refusals, tail
 
 DEPTH = 64                                       # k of a step
-SHARE = {128: 0.643, 64: 0.163}                  # tile: share of the tensor peak in a full machine; estimates
-MEMORY, NEAR = 0.597, 7.92                       # of the bandwidth; how two times that are near add up
-STEP, START = 1640, 2430                         # clocks of a step and around them, where a tile waits
+SHARE = {128: 0.63, 64: 0.163}                  # tile: share of the tensor peak in a full machine; estimates
+MEMORY, NEAR = 0.573, 18.7                       # of the bandwidth; how two times that are near add up
+STEP, START = 1670, 2220                         # clocks of a step and around them, where a tile waits
 
 
 def line(rows: int, row_step: int, depth: int, depth_step: int) -> tuple[str, int] | None:
