@@ -120,16 +120,17 @@ class Prepared:
     for some seeds, or where ``exact``."""
 
     def __init__(self, problem, seed: int = 0, scalars=None, flavour: str = "drawn", nans=(),
-                 scale: float = 1.0, exact: bool | None = None):
+                 scale: float | dict = 1.0, exact: bool | None = None):
         rng = random.Random(seed)
         self.problem, op = problem, problem.op
         self.scalars = scalars or scalars_for(op, rng)
         exact = (op.name in regimes.SUMS and flavour != "regimes" and rng.random() < 0.4 if exact is None
                  else exact)
         drawn = inputs_for(problem, rng, exact, flavour)
+        factors = scale if isinstance(scale, dict) else dict.fromkeys(drawn, scale)
         scaled = (drawn if scale == 1
-                  else {n: d.dtype.round(scale * v) if (d := problem.operands[n]).dtype.kind == "float" else v
-                        for n, v in drawn.items()})
+                  else {n: d.dtype.round(factors[n] * v) if n in factors and
+                        (d := problem.operands[n]).dtype.kind == "float" else v for n, v in drawn.items()})
         self.values = with_nans(
             scaled, [n for n in nans if n in scaled and problem.operands[n].dtype.kind == "float"], seed)
         self.reads_old = ({o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0}
@@ -170,9 +171,9 @@ def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(
 
     ``config``: one of the configurations of the one engine given. ``scalars``: all by-value numbers,
     in place of drawn ones. ``nans``: operands that hold NaN (an output: before the call, where it is read).
-    ``scale``: of the inputs that are no whole numbers. ``flavour``: their kind; besides ``flavours`` there
-    are "ties" (few values, so that maxima meet) and "special" (these, with NaN, infinities and -0 in x), and
-    "one nan" (in half of the slices of the first input).
+    ``scale``: of the inputs that are no whole numbers; a dict has that of each it names. ``flavour``: their
+    kind; besides ``flavours`` there are "ties" (few values, so that maxima meet) and "special" (these, with
+    NaN, infinities and -0 in x), and "one nan" (in half of the slices of the first input).
     """
     outcome, made = Outcome(), Prepared(problem, seed, scalars, flavour, nans, scale)
     match = Match.single(made.graph)
@@ -186,6 +187,17 @@ def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(
     if not outcome.ran and engines is None:      # an op that is made of others, or types that are cast first
         outcome.ran[COMPOSITE.name] = _findings(made, device, ANYTHING)
     return outcome
+
+
+def sizes(problem, device, engine, names, exponents, seed=0) -> list[str]:
+    """The findings of an engine on inputs of which the named ones are 2^exponent times as large."""
+    found = []
+    for e in exponents:
+        outcome = run(problem, device, seed, [engine], scalars=plain(problem.op),
+                      scale=dict.fromkeys(names, 2.0 ** e))
+        assert outcome.ran, outcome.refused
+        found += [f"2^{e}: {text}" for text in outcome.findings]
+    return found
 
 
 def _findings(made, device, wish) -> list[str]:
