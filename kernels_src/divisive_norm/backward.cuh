@@ -12,14 +12,15 @@ template <class Elem> struct Operands {
     i64 x_step, means_step, dy_step, dx_step, dmeans_step;
 };
 
-// -g times the sums of x - mean, for those rows from h on, the last ones of t, that are from first to last.
+// slope * t times the sums of x - mean, for those rows from h on, the last ones of t, that are from first to
+// last.
 template <class Elem, int All, int Count, int Many>
 DEVICE void put_dmeans(Elem* dmeans, i64 step, const acc_t<Elem> (&t)[All][Many],
                        const acc_t<Elem> (&rest)[Count][Many], int h, int first, int last,
                        const Work<Elem>& of) {
     UNROLL for (int i = 0; i < Count; ++i) {
         acc_t<Elem> out[Many];
-        UNROLL for (int j = 0; j < Many; ++j) out[j] = of.slope * t[All - Count + i][j] * rest[i][j];
+        UNROLL for (int j = 0; j < Many; ++j) out[j] = of.slope * (t[All - Count + i][j] * rest[i][j]);
         if (unsigned(h + i - first) < unsigned(last - first))
             put(dmeans + (h + i) * step, out, of.alpha, of.beta);
     }
@@ -39,10 +40,10 @@ DEVICE void gather(Value (&sum)[Count][Many], const Value (&t)[Count + 2 * Reach
 }
 
 // At row h a thread holds, of its columns,
-//   rows x                           of h        … h + 2 * half + Strip
-//   own  dy * s^-power               of h        … h + half + Strip
-//   t    dy * x * s^-(power+1)       of h - half … h + half + Strip
-//   u    t * (mean - r)              of the same
+//   rows x                             of h        … h + 2 * half + Strip
+//   own  dy * s^-power                 of h        … h + half + Strip
+//   t    lift * dy * x * s^-(power+1)  of h - half … h + half + Strip
+//   u    t * (mean - r)                of the same
 // and makes dx of h … h + Strip. All begin as 0 some strips before the first row.
 template <bool IsFull, int Most, int Strip, bool Means, int Many, class Elem, class Site>
 DEVICE void backward(const Site& site, const Operands<Elem>& at, const Work<Elem>& of) {
@@ -64,7 +65,7 @@ DEVICE void backward(const Site& site, const Operands<Elem>& at, const Work<Elem
         Row<Elem, Many> gradient[Strip];
         load_rows<2 * half, Strip>(rows, at.x, at.x_step, h + 2 * half, of.height, is_whole);
         load_rows<0, Strip>(gradient, at.dy, at.dy_step, h + half, of.height, is_whole);
-        A sum[Strip][Many], inverse[Strip][Many], m[Strip][Many], rest[Strip][Many];
+        A sum[Strip][Many], root[Strip][Many], m[Strip][Many], rest[Strip][Many];
         if constexpr (Means) {
             Row<Elem, Many> middle[Strip];
             load_rows<0, Strip>(middle, at.means, at.means_step, h + half, at.means ? of.height : 0,
@@ -81,10 +82,10 @@ DEVICE void backward(const Site& site, const Operands<Elem>& at, const Work<Elem
             spread<IsFull, Most>(sum, rows, site, of.window);
         }
         of.finish(sum);
-        raise(of.power, sum, inverse);
+        raise<Strip * Many * (1 + Means) < 16>(of.power, sum, root); // of more: too many registers
         UNROLL for (int i = 0; i < Strip; ++i) UNROLL for (int j = 0; j < Many; ++j) {
             own[half + i][j] = gradient[i][j] * sum[i][j];
-            t[2 * half + i][j] = own[half + i][j] * rows[half + i][j] * inverse[i][j];
+            t[2 * half + i][j] = term_of(own[half + i][j], rows[half + i][j], root[i][j], of.lift);
         }
         if (h < 0 || h + half + Strip > of.height) UNROLL for (int i = 0; i < Strip; ++i)
             if (unsigned(h + half + i) >= unsigned(of.height))

@@ -13,9 +13,9 @@ targets = ["sm_75", "sm_80"]
 params  = ["const T* x", "const T* means", "const T* dy", "T* dx", "T* dmeans", "int items",
            "int lanes_log2", "int width", "int height", "int per", "int is_near", "int lead", "int useful",
            "FastDiv segments", "FastDiv chunks", "FastDiv channels", "int window", "Acc_T scale",
-           "Acc_T power", "int quarters", "Acc_T offset", "Acc_T slope", "Array<int64_t,3> x_strides",
-           "Array<int64_t,3> means_strides", "Array<int64_t,3> dy_strides", "Array<int64_t,3> dx_strides",
-           "Array<int64_t,3> dmeans_strides", "Acc_T alpha", "Acc_T beta"]
+           "Acc_T power", "int quarters", "Acc_T offset", "Acc_T slope", "Acc_T lift",
+           "Array<int64_t,3> x_strides", "Array<int64_t,3> means_strides", "Array<int64_t,3> dy_strides",
+           "Array<int64_t,3> dx_strides", "Array<int64_t,3> dmeans_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items << lanes_log2, 128)", 1, 1]
 needs   = ["1 <= window <= W", "1 <= lanes_log2 <= 5", "per % 8 == 0", "width % VEC == 0"]
@@ -57,15 +57,15 @@ extern "C" __global__ __launch_bounds__(128, BLOCKS) void KERNEL(
     const T* x, const T* means, const T* dy, T* dx, T* dmeans, int items, int lanes_log2, int width,
     int height, int per, int is_near, int lead, int useful, FastDiv segments, FastDiv chunks,
     FastDiv channels, int window, Acc_T scale, Acc_T power, int quarters, Acc_T offset, Acc_T slope,
-    Array<i64, 3> x_strides, Array<i64, 3> means_strides, Array<i64, 3> dy_strides,
+    Acc_T lift, Array<i64, 3> x_strides, Array<i64, 3> means_strides, Array<i64, 3> dy_strides,
     Array<i64, 3> dx_strides, Array<i64, 3> dmeans_strides, Acc_T alpha, Acc_T beta) {
     const Site<VEC> site(lanes_log2, items, width, per, lead, useful, segments, chunks, channels);
     const Operands<T> at{site.start(x, x_strides), site.start(means, means_strides),
                          site.start(dy, dy_strides), site.start(dx, dx_strides),
                          site.start(dmeans, dmeans_strides), x_strides[0], means_strides[0], dy_strides[0],
                          dx_strides[0], dmeans_strides[0]};
-    const Work<T> work{height, per, window, is_near != 0, scale, offset, slope, alpha, beta,
-                       {power, quarters}};
+    const Work<T> work{height, per, window, is_near != 0, scale, offset, alpha, beta,
+                       {power, quarters}, slope, lift};
     const auto walk = [&](auto is_full) {
         backward<decltype(is_full)::value, W, STRIP, MEANS, VEC>(site, at, work);
     };

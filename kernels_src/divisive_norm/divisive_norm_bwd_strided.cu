@@ -4,7 +4,7 @@ about   = """dx of divisive normalization for any strides from what divisive_nor
              gathers one element."""
 T       = ["f64", "f32", "f16", "bf16"]
 params  = ["const T* x", "const T* means", "const Acc_T* own", "const Acc_T* g", "T* dx", "int items",
-           "int channels_inner", "int behind", "int ahead", "Array<int,3> sizes",
+           "int channels_inner", "int behind", "int ahead", "Acc_T slope", "Array<int,3> sizes",
            "Array<FastDiv,4> digits", "Array<int64_t,5> x_strides", "Array<int64_t,5> means_strides",
            "Array<int64_t,5> g_strides", "Array<int64_t,5> dx_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [256, 1, 1]
@@ -19,9 +19,9 @@ problems = ["divisive_norm_bwd n2c3h7w9 {T} scale=2.0 offset=0.5",
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const T* x, const T* means, const Acc_T* own, const Acc_T* g, T* dx, int items, int channels_inner,
-    int behind, int ahead, Array<int, 3> sizes, Array<FastDiv, 4> digits, Array<i64, 5> x_strides,
-    Array<i64, 5> means_strides, Array<i64, 5> g_strides, Array<i64, 5> dx_strides, Acc_T alpha,
-    Acc_T beta) {
+    int behind, int ahead, Acc_T slope, Array<int, 3> sizes, Array<FastDiv, 4> digits,
+    Array<i64, 5> x_strides, Array<i64, 5> means_strides, Array<i64, 5> g_strides,
+    Array<i64, 5> dx_strides, Acc_T alpha, Acc_T beta) {
     using A = Acc_T;
     const unsigned item = blockIdx.x * 256 + threadIdx.x;
     if (item >= items) return;
@@ -29,9 +29,10 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const A mine = to_acc(x[cell.offset(x_strides)]);
     g += cell.plane(g_strides);
     const T* plane = means ? means + cell.plane(means_strides) : nullptr;
-    A sum[1] = {own[item]};
+    A sum = 0;
     Window(cell, sizes, ahead, behind).each(g_strides, means_strides, [&](i64 at, i64 mean_at) {
-        sum[0] += g[at] * (mine - (plane ? to_acc(plane[mean_at]) : A(0)));
+        sum += g[at] * (mine - (plane ? to_acc(plane[mean_at]) : A(0)));
     });
-    put(dx + cell.offset(dx_strides), sum, alpha, beta);
+    A out[1] = {own[item] - slope * sum};
+    put(dx + cell.offset(dx_strides), out, alpha, beta);
 }

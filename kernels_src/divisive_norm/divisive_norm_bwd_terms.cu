@@ -1,13 +1,13 @@
 /*@kernel
 name    = "divisive_norm_bwd_terms_{T}"
 about   = """What the gradient of divisive normalization is summed from, for any strides: \
-             own = dy * s^-power and g of every element; and dmeans."""
+             own = dy * s^-power and g = lift * dy * x * s^-(power+1) of every element; and dmeans."""
 T       = ["f64", "f32", "f16", "bf16"]
 params  = ["const T* x", "const T* means", "const T* dy", "Acc_T* own", "Acc_T* g", "T* dmeans",
            "int items", "int channels_inner", "int behind", "int ahead", "Acc_T scale", "Acc_T power",
-           "int quarters", "Acc_T offset", "Acc_T slope", "Array<int,3> sizes", "Array<FastDiv,4> digits",
-           "Array<int64_t,5> x_strides", "Array<int64_t,5> means_strides", "Array<int64_t,5> dy_strides",
-           "Array<int64_t,5> dmeans_strides", "Acc_T alpha", "Acc_T beta"]
+           "int quarters", "Acc_T offset", "Acc_T slope", "Acc_T lift", "Array<int,3> sizes",
+           "Array<FastDiv,4> digits", "Array<int64_t,5> x_strides", "Array<int64_t,5> means_strides",
+           "Array<int64_t,5> dy_strides", "Array<int64_t,5> dmeans_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(items, 256)", 1, 1]
 problems = ["divisive_norm_bwd n2c3h7w9 {T} scale=2.0 offset=0.5",
@@ -25,7 +25,7 @@ problems = ["divisive_norm_bwd n2c3h7w9 {T} scale=2.0 offset=0.5",
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const T* x, const T* means, const T* dy, Acc_T* own, Acc_T* g, T* dmeans, int items,
     int channels_inner, int behind, int ahead, Acc_T scale, Acc_T power, int quarters, Acc_T offset,
-    Acc_T slope, Array<int, 3> sizes, Array<FastDiv, 4> digits, Array<i64, 5> x_strides,
+    Acc_T slope, Acc_T lift, Array<int, 3> sizes, Array<FastDiv, 4> digits, Array<i64, 5> x_strides,
     Array<i64, 5> means_strides, Array<i64, 5> dy_strides, Array<i64, 5> dmeans_strides, Acc_T alpha,
     Acc_T beta) {
     using A = Acc_T;
@@ -39,13 +39,13 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         const A z = to_acc(plane[at]) - mean;
         squares += z * z, sum += z;
     });
-    A s[1] = {offset + scale * squares}, below[1];
-    Power<T>{power, quarters}.raise(s, below);
-    const A d = to_acc(dy[cell.offset(dy_strides)]);
-    const A mine = -slope * d * to_acc(plane[cell.inside(x_strides)]) * below[0];
-    own[item] = d * s[0], g[item] = mine;
+    A s[1] = {offset + scale * squares}, root[1];
+    Power<T>{power, quarters}.raise(s, root);
+    const A mine = to_acc(dy[cell.offset(dy_strides)]) * s[0];
+    const A term = term_of(mine, to_acc(plane[cell.inside(x_strides)]), root[0], lift);
+    own[item] = mine, g[item] = term;
     if (dmeans) {
-        A out[1] = {-mine * sum};
+        A out[1] = {slope * (term * sum)};
         put(dmeans + cell.offset(dmeans_strides), out, alpha, beta);
     }
 }

@@ -54,7 +54,7 @@ extern "C" __global__ __launch_bounds__(256, BLOCKS) void KERNEL(
     __shared__ Place::Word room[STRIP * Place::THREADS];
     const Place site(room, lanes_log2, vectors, width, per, lead, useful, segments, chunks, channels);
     x = site.start(x, x_strides), means = site.start(means, means_strides), y = site.start(y, y_strides);
-    const Work<T> work{height, per, window, is_near != 0, scale, offset, 0, alpha, beta, {power, quarters}};
+    const Work<T> work{height, per, window, is_near != 0, scale, offset, alpha, beta, {power, quarters}};
     const auto walk = [&](auto is_full) {
         forward<decltype(is_full)::value, W, STRIP, MEANS, VEC>(
             site, x, means, y, x_strides[0], means_strides[0], y_strides[0], work);

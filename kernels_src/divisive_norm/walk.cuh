@@ -5,7 +5,7 @@
 //   window_of<Most, Ahead, IsFull>(sum, q, n)  sums over windows of n <= Most cells (IsFull: n == Most)
 //   Row<Elem, Many>                         a thread's elements of a row, as they lie in memory
 //   Work<Elem>                              the numbers of a launch
-//   raise(power, s, inverse)                s^-power and 1 / s
+//   raise(power, s, root)                   s^-power and s^-1/2
 //   spread<…>                               sums over windows of (x - mean)^2
 //
 // With means the sums are those of z = x - r and z^2, with an r for the rows that a thread holds: the value
@@ -92,8 +92,9 @@ template <class Elem> struct Work {
     using Value = acc_t<Elem>;
     int height, per, window;
     bool is_near;
-    Value scale, offset, slope, alpha, beta;
+    Value scale, offset, alpha, beta;
     Power<Elem> power;
+    Value slope = 0, lift = 0;                   // of the gradient
 
     // s of its sums.
     template <int Count, int Many> DEVICE void finish(Value (&sum)[Count][Many]) const {
@@ -111,26 +112,25 @@ template <class Elem> struct Work {
     }
 };
 
-// s[i] becomes s[i]^-power, inverse[i] 1 / s[i]. One question for all of them.
-template <class Elem, int Count, int Many, class Value>
-DEVICE void raise(const Power<Elem>& of, Value (&s)[Count][Many], Value (&inverse)[Count][Many]) {
+// s[i] becomes s[i]^-power, root[i] s[i]^-1/2; Before: the roots first, for all powers. One question for all
+// of them.
+template <bool Before = false, class Elem, int Count, int Many, class Value>
+DEVICE void raise(const Power<Elem>& of, Value (&s)[Count][Many], Value (&root)[Count][Many]) {
     const auto each = [&](auto raised) {
         UNROLL for (int i = 0; i < Count; ++i)
-            UNROLL for (int j = 0; j < Many; ++j) s[i][j] = raised(s[i][j], inverse[i][j]);
+            UNROLL for (int j = 0; j < Many; ++j) s[i][j] = raised(s[i][j], root[i][j]);
     };
-    const auto root = [](Value x, Value& inverse) {
-        const Value r = Power<Elem>::rsqrt_of(x);
-        inverse = r * r;
-        return r;
-    };
-    if (of.quarters == 3) each([&](Value x, Value& inverse) {
-        const Value r = root(x, inverse);
+    const auto root_of = [](Value x, Value& root) { return Before ? root : root = Power<Elem>::rsqrt_of(x); };
+    if constexpr (Before) UNROLL for (int i = 0; i < Count; ++i)
+        UNROLL for (int j = 0; j < Many; ++j) root[i][j] = Power<Elem>::rsqrt_of(s[i][j]);
+    if (of.quarters == 3) each([&](Value x, Value& root) {
+        const Value r = root_of(x, root);
         return r * Power<Elem>::sqrt_of(r);
     });
-    else if (of.quarters == 2) each(root);
-    else if (of.quarters) each([&](Value x, Value& inverse) { return root(x, inverse), inverse; });
-    else each([&](Value x, Value& inverse) {
-        inverse = Power<Elem>::fast ? rcp_fast(x) : 1 / x;
+    else if (of.quarters == 2) each(root_of);
+    else if (of.quarters) each([&](Value x, Value& root) { return root_of(x, root), root * root; });
+    else each([&](Value x, Value& root) {
+        root_of(x, root);
         return Power<Elem>::raise_of(x, -of.power);
     });
 }

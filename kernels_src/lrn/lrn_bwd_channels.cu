@@ -7,9 +7,9 @@ W       = [5, 9, 16]
 when    = ["sm == 75 or T == bf16"]
 targets = ["sm_75", "sm_80"]
 params  = ["const T* x", "const T* dy", "T* dx", "int items", "FastDiv vectors", "int window",
-           "Acc_T scale", "Acc_T power", "int quarters", "Acc_T offset", "Acc_T slope", "int dims",
-           "Array<FastDiv,3> digits", "Array<int64_t,4> x_strides", "Array<int64_t,4> dy_strides",
-           "Array<int64_t,4> dx_strides", "Acc_T alpha", "Acc_T beta"]
+           "Acc_T scale", "Acc_T power", "int quarters", "Acc_T offset", "Acc_T slope", "Acc_T lift",
+           "int dims", "Array<FastDiv,3> digits", "Array<int64_t,4> x_strides",
+           "Array<int64_t,4> dy_strides", "Array<int64_t,4> dx_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
 needs   = ["1 <= window <= W"]
@@ -32,8 +32,8 @@ problems = ["lrn_bwd n2c{80 // sizeof(T)}h9w15 window={W} scale=2.0 {T} nhwc",
 
 extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const T* x, const T* dy, T* dx, int items, FastDiv vectors, int window, Acc_T scale, Acc_T power,
-    int quarters, Acc_T offset, Acc_T slope, int dims, Array<FastDiv, 3> digits, Array<i64, 4> x_strides,
-    Array<i64, 4> dy_strides, Array<i64, 4> dx_strides, Acc_T alpha, Acc_T beta) {
+    int quarters, Acc_T offset, Acc_T slope, Acc_T lift, int dims, Array<FastDiv, 3> digits,
+    Array<i64, 4> x_strides, Array<i64, 4> dy_strides, Array<i64, 4> dx_strides, Acc_T alpha, Acc_T beta) {
     using A = Acc_T;
     constexpr int HALF = Reach<W>::half;
     using Wide = RowPart<T, 2 * HALF>;
@@ -55,13 +55,13 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     x_row.get(v), dy_row.get(d);
     window_sums_of<W, true, true>(s, v, window);
     UNROLL for (int i = 0; i < COUNT; ++i) s[i] = offset + scale * s[i];
-    gradient_terms(Power<T>{power, quarters}, s, t, d, [&](int i) { return v[HALF + i]; });
+    gradient_terms(Power<T>{power, quarters}, s, t, d, [&](int i) { return v[HALF + i]; }, lift);
     UNROLL for (int i = 0; i < COUNT; ++i)                          // beyond the ends t may be infinite
         if ((i < HALF || i >= HALF + OWN) && unsigned(c - HALF + i) >= unsigned(channels)) t[i] = 0;
     A sum[OWN];
     window_sums_of<W, false, false>(sum, t, window);
     UNROLL for (int i = 0; i < OWN; ++i)
-        sum[i] = s[HALF + i] - slope * v[2 * HALF + i] * sum[i];
+        sum[i] = s[HALF + i] - slope * (v[2 * HALF + i] * sum[i]);
     blend_into(sum, dx, alpha, beta);
     Vec<T, OWN>::of(sum).store(dx);
 }

@@ -9,8 +9,8 @@ when    = ["VEC == 1 or sizeof(T) == 2", "sm == 75 or T == bf16"]
 targets = ["sm_75", "sm_80"]
 params  = ["const T* x", "const T* dy", "T* dx", "int positions", "int channels", "int per",
            "FastDiv chunks", "int window", "Acc_T scale", "Acc_T power", "int quarters", "Acc_T offset",
-           "Acc_T slope", "int dims", "Array<FastDiv,3> digits", "int is_near", "int64_t x_channel",
-           "int64_t dy_channel", "int64_t dx_channel", "Array<int64_t,4> x_strides",
+           "Acc_T slope", "Acc_T lift", "int dims", "Array<FastDiv,3> digits", "int is_near",
+           "int64_t x_channel", "int64_t dy_channel", "int64_t dx_channel", "Array<int64_t,4> x_strides",
            "Array<int64_t,4> dy_strides", "Array<int64_t,4> dx_strides", "Acc_T alpha", "Acc_T beta"]
 block   = [128, 1, 1]
 grid    = ["ceil_div(positions, 128) * chunks", 1, 1]
@@ -31,9 +31,9 @@ problems = ["lrn_bwd n2c27h5w{4 + VEC if VEC > 1 else 7} window={W} scale=2.0 {T
                offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/
 // Blocks as in lrn_fwd_strided. At channel c a thread holds
-//   xs   x                           of c        … c + 2 * HALF + STRIP
-//   own  dy * s^-power               of c        … c + HALF + STRIP
-//   t    dy * x * s^-(power+1)       of c - HALF … c + HALF + STRIP
+//   xs   x                             of c        … c + 2 * HALF + STRIP
+//   own  dy * s^-power                 of c        … c + HALF + STRIP
+//   t    lift * dy * x * s^-(power+1)  of c - HALF … c + HALF + STRIP
 // and makes dx of c … c + STRIP. All begin as 0 some strips before the first channel.
 #include "window.cuh"
 
@@ -41,9 +41,10 @@ constexpr int STRIP = 8, HALF = Reach<W>::half, LEAD = (2 * HALF + STRIP - 1) / 
 
 extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const T* x, const T* dy, T* dx, int positions, int channels, int per, FastDiv chunks, int window,
-    Acc_T scale, Acc_T power, int quarters, Acc_T offset, Acc_T slope, int dims, Array<FastDiv, 3> digits,
-    int is_near, i64 x_channel, i64 dy_channel, i64 dx_channel, Array<i64, 4> x_strides,
-    Array<i64, 4> dy_strides, Array<i64, 4> dx_strides, Acc_T alpha, Acc_T beta) {
+    Acc_T scale, Acc_T power, int quarters, Acc_T offset, Acc_T slope, Acc_T lift, int dims,
+    Array<FastDiv, 3> digits, int is_near, i64 x_channel, i64 dy_channel, i64 dx_channel,
+    Array<i64, 4> x_strides, Array<i64, 4> dy_strides, Array<i64, 4> dx_strides, Acc_T alpha,
+    Acc_T beta) {
     using A = Acc_T;
     using Chunk = Vec<T, VEC>;
     unsigned chunk;
@@ -79,14 +80,14 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             window_sums_of<W, true, true>(s, xs[j], window);
             UNROLL for (int i = 0; i < STRIP; ++i) s[i] = offset + scale * s[i];
             UNROLL for (int i = 0; i < STRIP; ++i) d[i] = to_acc(new_dy[i][j]);
-            gradient_terms(of, s, term, d, [&](int i) { return xs[j][HALF + i]; });
+            gradient_terms(of, s, term, d, [&](int i) { return xs[j][HALF + i]; }, lift);
             UNROLL for (int i = 0; i < STRIP; ++i) own[j][HALF + i] = s[i], t[j][2 * HALF + i] = term[i];
             // Beyond the ends a term may be infinite.
             if (!is_whole) UNROLL for (int i = 0; i < STRIP; ++i)
                 if (unsigned(c + HALF + i) >= unsigned(channels)) t[j][2 * HALF + i] = 0;
             A sum[STRIP];
             window_sums_of<W, false, false>(sum, t[j], window);
-            UNROLL for (int i = 0; i < STRIP; ++i) out[i][j] = own[j][i] - slope * xs[j][i] * sum[i];
+            UNROLL for (int i = 0; i < STRIP; ++i) out[i][j] = own[j][i] - slope * (xs[j][i] * sum[i]);
             UNROLL for (int i = 0; i < HALF; ++i) own[j][i] = own[j][i + STRIP];
             UNROLL for (int i = 0; i < 2 * HALF; ++i) xs[j][i] = xs[j][i + STRIP], t[j][i] = t[j][i + STRIP];
         }

@@ -3,7 +3,7 @@
 //   window_sums_of<Most, Ahead, Squares>(sum, v, n)
 //                          sums of v, or of its squares, over windows of LEAST<Most> <= n <= Most cells; an
 //                          even one reaches one further ahead, or behind
-//   gradient_terms         dy * s^-power and dy * x * s^-(power+1)
+//   gradient_terms         dy * s^-power and lift * dy * x * s^-(power+1)
 //   locate                 where a kept element lies in each of some operands
 //   blend_into             blend of some results; nothing is done, and y is not read, when alpha is 1 and
 //                          beta 0
@@ -57,17 +57,12 @@ DEVICE void window_sums_of(Value (&sum)[Count], const Value (&v)[Count + 2 * Rea
     share_out<share, Squares>(sum, v, first, N);
 }
 
-// Of what the gradient is made: s[i] becomes d[i] * s[i]^-power, t[i] d[i] * x(i) * s[i]^-(power+1). What is
-// fast takes the one from the other.
+// Of what the gradient is made: s[i] becomes d[i] * s[i]^-power, t[i] lift * d[i] * x(i) * s[i]^-(power+1).
 template <class Elem, class Value, int Count, class Read>
 DEVICE void gradient_terms(const Power<Elem>& of, Value (&s)[Count], Value (&t)[Count],
-                           const Value (&d)[Count], Read x) {
-    constexpr bool fast = Power<Elem>::fast;
-    of.template raise<fast>(s, t);
-    UNROLL for (int i = 0; i < Count; ++i) {
-        s[i] *= d[i];
-        t[i] *= fast ? s[i] * x(i) : d[i] * x(i);
-    }
+                           const Value (&d)[Count], Read x, Value lift) {
+    of.raise(s, t);
+    UNROLL for (int i = 0; i < Count; ++i) s[i] *= d[i], t[i] = term_of(s[i], x(i), t[i], lift);
 }
 
 template <class... Strides>

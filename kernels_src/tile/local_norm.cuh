@@ -4,7 +4,8 @@
 //   window_sums<Most, Ahead>(sum, q, n)
 //                          sums over windows of n <= Most cells; an even one reaches one further ahead,
 //                          or behind
-//   Power<T>               s^-power and s^-(power+1) of arrays
+//   Power<T>               s^-power and s^-1/2 of arrays
+//   term_of                lift * dy * x * s^-(power+1)
 //   Place                  where a kept element lies: digits of a position, strides of an operand
 //   put                    blend and store
 //   channel_of             neighbours of a channel
@@ -78,20 +79,19 @@ template <class Elem> struct Power {
     static DEVICE double sqrt_of(double r) { return sqrt(r); }
     static DEVICE double raise_of(double s, double power) { return exp2(power * log2(s)); }
 
-    // s[i] becomes s[i]^-power, below[i] s[i]^-(power+1), or (Inverse) 1 / s[i].
-    template <bool Inverse = false, int Count>
-    DEVICE void raise(Value (&s)[Count], Value (&below)[Count]) const {
+    // s[i] becomes s[i]^-power, root[i] s[i]^-1/2.
+    template <int Count> DEVICE void raise(Value (&s)[Count], Value (&root)[Count]) const {
         if (quarters) {
             Value r[Count];
             UNROLL for (int i = 0; i < Count; ++i) r[i] = rsqrt_of(s[i]);
             if (quarters == 3) UNROLL for (int i = 0; i < Count; ++i) s[i] = r[i] * sqrt_of(r[i]);
             else if (quarters == 2) UNROLL for (int i = 0; i < Count; ++i) s[i] = r[i];
             else UNROLL for (int i = 0; i < Count; ++i) s[i] = r[i] * r[i];
-            UNROLL for (int i = 0; i < Count; ++i) below[i] = Inverse ? r[i] * r[i] : s[i] * (r[i] * r[i]);
+            UNROLL for (int i = 0; i < Count; ++i) root[i] = r[i];
         } else UNROLL for (int i = 0; i < Count; ++i) {
             const Value x = s[i];
             s[i] = raise_of(x, -power);
-            below[i] = Inverse ? rcp_fast(x) : fast ? s[i] * rcp_fast(x) : s[i] / x;
+            root[i] = rsqrt_of(x);
         }
     }
     template <int Count> DEVICE void raise(Value (&s)[Count]) const {
@@ -99,6 +99,12 @@ template <class Elem> struct Power {
         raise(s, unused);
     }
 };
+
+// own: dy * s^-power, root: s^-1/2. The order matters: s^-(power+1) and 1 / s may leave the type's range
+// where dx does not. own * x * root is about as large as dx; the term is about dx / x, and so it is lifted.
+template <class Value> DEVICE Value term_of(Value own, Value x, Value root, Value lift) {
+    return own * x * root * lift * root;
+}
 
 // Position of a kept element, as digits of its first `dims` dims, innermost first.
 struct Place {

@@ -199,3 +199,18 @@ def test_one_odd_value(engine, layout, odd):
         outside[:, :, 4 - near:5 + near, 6 - near:7 + near] = False
         assert abs(got[name] - value)[outside].max() <= 1e-5 * abs(value[outside]).max(), name
         assert (np.isnan(got[name]) == np.isnan(value)).all(), name
+
+
+# From 2^-40 to 2^60 no square of an x leaves f32. Nothing else may, where dx and dmeans do not.
+@pytest.mark.parametrize("engine, layout", TAKES_MEANS, ids=str)
+@pytest.mark.parametrize("kind, means, words", [
+    ("f32", "", ""), ("f32", "", "scale=1.0 window=8"), ("f32", "means", "scale=2.0 power=1.0"),
+    ("f32", "means", "scale=1.0 power=0.6 window=3"), ("bf16", "means", "scale=1.0")])
+def test_sizes_of_x(engine, layout, kind, means, words):
+    op, desc = (FWD, BWD)["bwd" in engine.name], f"1x8x9x6:{kind}{layout}"
+    plain, own = (["x", "y"], ["means"]) if op == FWD else (["x", "dy", "dx"], ["means", "dmeans"])
+    given = [f"{n}={desc}" for n in plain] + [f"{n}={desc if means else 'none'}" for n in own]
+    problem = Problem.parse(f"{op} {' '.join(given)} {words}")
+    names = ["x", *(["means"] if means else [])]
+    assert not matrix.sizes(problem, PtxDevice("sm_80"), engine, names, range(-40, 61, 20))
+    assert op == FWD or not matrix.sizes(problem, PtxDevice("sm_80"), engine, ["dy"], (-60, 60))

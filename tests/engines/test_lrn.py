@@ -102,3 +102,42 @@ def test_sums_of_nothing(name, words):
     assert np.isfinite(next(iter(want.values()))).any()
     outcome = matrix.run(problem, PtxDevice("sm_80"), 3, [BY_NAME[name]], scalars=matrix.plain(problem.op))
     assert outcome.ran and not outcome.findings, outcome.findings
+
+
+# From 2^-40 to 2^60 no square of an x leaves f32. Nothing else may, where dx does not.
+@pytest.mark.parametrize("name", [n for n, e in BY_NAME.items() if e is not REFERENCE])
+@pytest.mark.parametrize("words", [
+    "f32", "f32 scale=1.0", "f32 scale=1.0 power=0.5", "f32 scale=2.0 power=1.0", "f32 offset=1e-5",
+    "f32 power=0.6 window=8", "f32 scale=1e-30", "f64 scale=1.0", "bf16 scale=1.0", "bf16 power=0.6"])
+def test_sizes_of_x(name, words):
+    op, layout = name[:7], "nhwc" if name.endswith("channels") else "nchw"
+    problem = Problem.parse(f"{op} n1c24h1w2 {layout} {words}")
+    assert not matrix.sizes(problem, PtxDevice("sm_80"), BY_NAME[name], ["x"], range(-40, 61, 10))
+
+
+@pytest.mark.parametrize("name", [n for n, e in BY_NAME.items() if e is not REFERENCE])
+@pytest.mark.parametrize("power", [0.75, 0.6])
+def test_sizes_of_x_without_offset(name, power):
+    op, layout = name[:7], "nhwc" if name.endswith("channels") else "nchw"
+    problem = Problem.parse(f"{op} n1c24h1w2 {layout} f32 scale=1.0 offset=0.0 power={power}")
+    assert not matrix.sizes(problem, PtxDevice("sm_80"), BY_NAME[name], ["x"], range(-40, 41, 10))
+
+
+@pytest.mark.parametrize("name", [n for n in BY_NAME if n.startswith("lrn_bwd")])
+@pytest.mark.parametrize("words", ["f32", "f32 offset=1e-5", "f32 scale=1.0 power=0.6"])
+def test_sizes_of_dy(name, words):
+    problem = Problem.parse(f"lrn_bwd n1c24h1w2 {'nhwc' if name.endswith('channels') else 'nchw'} {words}")
+    for others in ([], ["x"]):
+        assert not matrix.sizes(problem, PtxDevice("sm_80"), BY_NAME[name], ["dy", *others], (-60, 30, 60))
+
+
+@pytest.mark.parametrize("words, exponent", [
+    ("", 49), ("scale=1.0 window=1", 64), ("offset=1e-5", 35), ("offset=0.0", 0), ("scale=-1.0", 0),
+    ("scale=1.0 offset=1e-5", 42), ("offset=1e-5 power=4.0", 0), ("scale=1e-20", 0),
+    ("scale=1e-25 offset=1e-25 power=-0.9", 10), ("scale=1e-310 offset=1e-310 power=-0.999", 0)])
+def test_the_lift_of_terms(words, exponent):
+    """As large as dy below 2^64 leaves room for, and ``slope``, which is divided by it."""
+    step, = steps(BY_NAME["lrn_bwd_strided"], parsed(f"lrn_bwd n1c24h1w2 f32 {words}"), H200)
+    op = parsed(f"lrn_bwd n1c24h1w2 f32 {words}").op
+    assert step.args["lift"] == 2.0 ** exponent
+    assert step.args["lift"] * step.args["slope"] == 2 * op.power * (op.scale / op.window)

@@ -5,7 +5,7 @@ from ...graph import core
 from ...ops import DivisiveNormBwd
 from ...steps import Launch
 from .any import Anywhere
-from .view import blend, numbers, slope
+from .view import blend, numbers, slope_and_lift
 
 
 class DivisiveNormBwdStrided(Anywhere):
@@ -14,11 +14,12 @@ class DivisiveNormBwdStrided(Anywhere):
     index, takes, kernel = 345, core(DivisiveNormBwd), "divisive_norm_bwd_strided"
 
     def launches(self, p, dev):
-        own, g = self.array(p), self.array(p)
+        own, g, of = self.array(p), self.array(p), slope_and_lift(p)
         shared = dict(x=p.ptr("x"), means=p.ptr("means"), own=own, g=g, **self.walk(p), **blend(p),
                       **self.strides(p, "x", "means"))
-        terms = dict(shared, dy=p.ptr("dy"), dmeans=p.ptr("dmeans"), slope=slope(p), **numbers(p),
+        terms = dict(shared, dy=p.ptr("dy"), dmeans=p.ptr("dmeans"), **of, **numbers(p),
                      **self.strides(p, "dy", "dmeans"))
-        sums = dict(shared, dx=p.ptr("dx"), g_strides=self.scratch_strides(p), **self.strides(p, "dx"))
+        sums = dict(shared, dx=p.ptr("dx"), slope=of["slope"], g_strides=self.scratch_strides(p),
+                    **self.strides(p, "dx"))
         return [Launch(f"divisive_norm_bwd_terms_{p.x.dtype}", terms),
                 Launch(f"{self.kernel}_{p.x.dtype}", sums)]

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ...graph import Match
 from ...ops.window import neighbours
-from ..lrn.view import quarters
+from ..lrn.view import gradient, quarters
 from ..engine import Engine, in_bytes, no_variant, wrong_device
 
 MOST = 2 ** 31                                   # items of one launch: kernels count them in 32 bits
@@ -17,9 +17,9 @@ def numbers(p: Match) -> dict:
                 offset=p.op.offset)
 
 
-def slope(p: Match) -> float:
-    """2 * power * scale of the mean: what g is a multiple of, without its sign."""
-    return 2 * p.op.power * p.op.scale / p.op.cells(p.x.rank)
+def slope_and_lift(p: Match) -> dict:
+    """What the kernels of the gradient take besides."""
+    return gradient(p.op, p.op.scale / p.op.cells(p.x.rank))
 
 
 def blend(p: Match) -> dict:

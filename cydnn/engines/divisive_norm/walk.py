@@ -6,7 +6,7 @@ from typing import ClassVar
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..lrn.view import width as word_of
-from .view import MOST, DivisiveNormEngine, blend, numbers, slope
+from .view import MOST, DivisiveNormEngine, blend, numbers, slope_and_lift
 
 STEP = 8                                         # rows that chunks are multiples of
 THREADS_PER_SM = 1536                            # that are wanted, while chunks stay long
@@ -75,6 +75,6 @@ class Walking(DivisiveNormEngine):
                     width=p.x.dims[-1], height=height, per=each * STEP, is_near=int(near), chunks=chunks,
                     window=p.op.window, **numbers(p), **blend(p))
         if "dy" in p.operands:
-            args["slope"] = slope(p)
+            args.update(slope_and_lift(p))
         name = f"{self.kernel}_{p.x.dtype}_w{word_of(p.op.window)}_v{vec}_m{int(has_means(p))}"
         return [Launch(name, args)]

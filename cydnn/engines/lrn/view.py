@@ -1,7 +1,7 @@
 """What the engines of local response normalization share: the kept dims, arguments, reasons, times."""
 from __future__ import annotations
 
-from math import prod
+from math import isfinite, log2, prod
 from typing import ClassVar
 
 from ...graph import Match
@@ -13,6 +13,7 @@ from ..engine import Engine, no_variant, wrong_device
 MOST = 2 ** 31                                   # items of one launch: kernels count them in 32 bits
 WINDOWS = (5, 9, 16)                             # the kernels' axis: cells of a window at most
 CHANNEL = 1
+ROOM, LEAST = 64, 96                             # exponents: of a lift at most; of 1 / scale that has none
 
 
 def kept(p: Match) -> tuple:
@@ -41,12 +42,29 @@ def quarters(power: float) -> int:
     return {0.5: 2, 0.75: 3, 1.0: 4}.get(power, 0)
 
 
+def lift(op, scale: float) -> float:
+    """What the terms dy * x * s^-(power+1) of a gradient are multiplied by, and ``slope`` is divided by: a
+    power of two. Of large x they are too small for f32 where the gradient, x times their sum, is not. There
+    is room for dy below 2^64 beside the largest x * s^-(power+1) and x^2 * s^-(power+1), those where
+    scale * x^2 is about the offset; a scale that is very small leaves less, for ``slope`` is divided."""
+    if min(op.offset, scale) <= 0 or not isfinite(op.offset * scale * op.power):
+        return 1.0
+    squared = log2(op.offset) - log2(scale)
+    most = max(squared / 2, squared) - (op.power + 1) * log2(op.offset)
+    return 2.0 ** int(max(0.0, min(ROOM - max(0.0, most), LEAST + log2(scale))))
+
+
+def gradient(op, scale: float) -> dict:
+    """What kernels of gradients take besides. ``scale``: of the sum of squares, as kernels take it."""
+    by = lift(op, scale)
+    return dict(slope=2 * op.power * scale / by, lift=by)
+
+
 def numbers(p: Match) -> dict:
     """The numbers of the op as kernels take them, and those of the blend."""
-    mean, slope = p.op.scale / p.op.window, 2 * p.op.scale * p.op.power / p.op.window
-    return dict(window=p.op.window, scale=mean, power=p.op.power, quarters=quarters(p.op.power),
-                offset=p.op.offset,
-                **(dict(slope=slope) if "dy" in p.operands else {}),
+    scale = p.op.scale / p.op.window
+    return dict(window=p.op.window, scale=scale, power=p.op.power, quarters=quarters(p.op.power),
+                offset=p.op.offset, **(gradient(p.op, scale) if "dy" in p.operands else {}),
                 alpha=p.scalar("alpha"), beta=p.scalar("beta"))
 
 
