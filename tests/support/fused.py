@@ -37,23 +37,32 @@ def graph_of(problem, keeps="", mode="relu_fwd", alpha=1.0) -> Graph:
     return Graph(nodes, tensors)
 
 
+def choice_of(engine, graph, facts, is_meant):
+    """The choice of one part, by an engine in the first configuration that is meant."""
+    choice = next(c for c in candidates(graph, facts) if [p.engine for p in c.parts] == [engine])
+    config = next(c for c in engine.configs(choice.parts[0].match, facts) if is_meant(c))
+    return replace(choice, parts=(replace(choice.parts[0], config=config),))
+
+
+def values_of(graph) -> dict:
+    """Small whole numbers for all that is read."""
+    rng = np.random.default_rng(0)
+    return {t.uid: rng.integers(-2, 3, t.dims).astype(np.float32)
+            for t in graph.tensors.values() if t.uid in (X, W, B, R)}
+
+
 def differences(device, engine, graph, is_meant, form, kernel="", is_rounded=False) -> list:
     """Of a graph in the first configuration that is meant; it must leave by that way out of a kernel of that
     name (or its end). ``is_rounded``: the last place of the output may differ."""
-    facts = device.facts
-    choice = next(c for c in candidates(graph, facts) if [p.engine for p in c.parts] == [engine])
-    match = choice.parts[0].match
-    config = next(c for c in engine.configs(match, facts) if is_meant(c))
-    launch = engine.plan(match, facts, config)[-1]
+    choice = choice_of(engine, graph, device.facts, is_meant)
+    part, = choice.parts
+    launch = engine.plan(part.match, device.facts, part.config)[-1]
     found, = [launch.args[name] for name in ("y_form", "c_form", "dw_form") if name in launch.args]
     assert found == form and "pairs" in kernels.get(launch.kernel).marks and launch.kernel.endswith(kernel)
-    rng = np.random.default_rng(0)
-    values = {t.uid: rng.integers(-2, 3, t.dims).astype(np.float32)
-              for t in graph.tensors.values() if t.uid in (X, W, B, R)}
+    values = values_of(graph)
     values[W] /= 64 if is_rounded else 1         # far out GELU is 0 in NumPy, and nearly so in the kernel
     want = graphs.run(graph, values, devices.get("numpy"))
-    part = replace(choice.parts[0], config=config)
-    got = graphs.execute(plan.made(replace(choice, parts=(part,)), device), values)
+    got = graphs.execute(plan.made(choice, device), values)
     if not is_rounded:
         return graphs.differences(graph, got, want)
     return [uid for uid in want if not np.allclose(got[uid], want[uid], graph.tensors[Y].dtype.eps, 1e-6)]

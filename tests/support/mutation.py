@@ -29,7 +29,7 @@ from .cases import SERVING
 from .mutants import SYNC, Mutant, mutants, statements
 from .neighbours import neighbours
 from .shipped import run_lines
-from .trial import Slow, Trial, cpu_limit
+from .trial import FusedCase, FusedTrial, Slow, Trial, cpu_limit
 
 PATIENCE, LEAST = 20, 2.0  # a mutant may take so many times the unchanged kernel's time; and seconds at least
 BUDGET = 3.0                                                 # CPU seconds for all cases of a mutant
@@ -126,7 +126,8 @@ class Mutation:
         """Run a case on the kernel as it is."""
         self.device.replaced.clear()
         self._forget()
-        trial, start = Trial(case, self.device, next(self.seeds), facts), time.process_time()
+        kind = FusedTrial if isinstance(case, FusedCase) else Trial
+        trial, start = kind(case, self.device, next(self.seeds), facts), time.process_time()
         texts = trial()
         assert not texts, f"{self.kernel} is wrong as it is: {trial.case}: {texts}"
         found = [(text, c) for text, c in self.device.codes.items() if c.program.name == self.kernel]
@@ -280,6 +281,21 @@ def staying(name: str, facts):
     for sms in (2, 4):
         few = replace(facts, sms=sms)
         yield from ((case, few) for case, _ in debug.every_case(name, few))
+
+
+def behind(name: str, facts) -> list:
+    """Cases of the tile program whose sums leave by TMA, plain and with something fused: of whole tiles and
+    of others, several of each block."""
+    kernel, m, n = kernels.get(name), kernels.get(name).axes["TILE_M"], kernels.get(name).axes["TILE_N"]
+    turns = 1 if kernel.axes.get("TURNS") else None
+    found = []
+    for rows, columns in ((2 * m, 2 * n), (2 * m + 16, n + 8)):
+        line = streamed.LINES[kernel.source](rows, columns, 128, 1, **kernel.axes)
+        case = next((case for case, _ in debug.every_case(name, facts, [line])
+                     if (c := case.config) and (c.get("out"), c.get("team"), c.get("splits"), c.get("stream"),
+                                                c.get("turns")) == ("boxes", 1, 1, None, turns)), None)
+        found += [case, FusedCase(*case)] if case else []
+    return found
 
 
 def near(name: str, facts, most: int):

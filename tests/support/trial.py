@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from contextlib import contextmanager
 
-from cydnn import plan
+from cydnn import device as devices, plan
+from cydnn.bench.trial import Case
 
-from . import matrix
+from . import fused, graphs, matrix
 
 
 class Slow(Exception):
@@ -38,6 +39,33 @@ class Trial:
             plan.forget()
             self.device.facts = own
             self.bits = b"".join(bits)
+
+
+class FusedCase(Case):
+    """A case with bias, residual and ReLU behind its product, in its configuration."""
+    __slots__ = ()
+
+
+class FusedTrial:
+    """As Trial; of whole numbers, for which each result is exact."""
+
+    def __init__(self, case, device, seed: int = 0, facts=None):
+        self.case, self.device, self.bits, self.facts = case, device, b"", facts or device.facts
+        self.graph = fused.graph_of(case.problem)
+        self.choice = fused.choice_of(case.engine, self.graph, self.facts, lambda c: c == case.config)
+        self.values = fused.values_of(self.graph)
+        self.want = graphs.run(self.graph, self.values, devices.get("numpy"))
+
+    def __call__(self) -> list[str]:
+        plan.forget()
+        own, self.device.facts = self.device.facts, self.facts
+        try:
+            got = graphs.execute(plan.made(self.choice, self.device), self.values)
+            self.bits = b"".join(got[uid].tobytes() for uid in sorted(got))
+            return graphs.differences(self.graph, got, self.want)
+        finally:
+            plan.forget()
+            self.device.facts = own
 
 
 @contextmanager
