@@ -3,13 +3,14 @@ that takes them, on sparse memory (sparse.py). test_far.py has what lies apart, 
 """
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cydnn import kernels
-from cydnn.device.ptx import PtxDevice
+from cydnn.device.ptx import Finding, PtxDevice
 from cydnn.ops import philox
 from cydnn.steps import Launch
 from support import alone, share
@@ -66,6 +67,7 @@ LINES = (
     "reduction x=64x{n}:f16 y=1x{n}:f16 mode=add acc=f32",
 )
 LONGEST = "conv_wgrad n1c{n}h8w8 k8r1s1 f16 nhwc"         # half a minute: its blocks read every pixel
+BYTES = "spatial_grid_fwd theta={n}x2x3:f64 grid={n}x8x8x2:f64"    # fewer than 2^31 elements, but 2^33 bytes
 # A card on which no block takes a second part: those of some kernels stay, as many as there are SMs.
 DEVICE = PtxDevice("sm_90a")
 DEVICE.facts = replace(DEVICE.facts, sms=1 << 25)
@@ -77,7 +79,7 @@ def takers(line):
     (problem, its long dim, engine, configuration, sources of the launches). Not those whose blocks all wait
     for each other, which cannot run alone."""
     found = {}
-    for least in (2**32, 2**31):
+    for least in (2**30,) if line == BYTES else (2**32, 2**31):
         problem, count = sparse.long_problem(line, least)
         match = alone.match(problem)
         for engine in alone.takers(match, DEVICE.facts):
@@ -104,7 +106,7 @@ def device() -> PtxDevice:
 
 
 @pytest.mark.share(8)
-@pytest.mark.parametrize("line", [*LINES, pytest.param(LONGEST, marks=pytest.mark.skipif(
+@pytest.mark.parametrize("line", [*LINES, BYTES, pytest.param(LONGEST, marks=pytest.mark.skipif(
     not share.ALL, reason="takes half a minute; CYDNN_ALL=1 takes it"))])
 def test_first_last_and_random_blocks(line):
     found = takers(line)
@@ -112,6 +114,17 @@ def test_first_last_and_random_blocks(line):
     wrong = [text for problem, count, engine, config, sources in found.values()
              for text in sparse.run(line, problem, count, engine, config, device())]
     assert not wrong, "\n".join(wrong)
+
+
+def test_bytes_of_32_bits_are_found():
+    name, made = "spatial_grid_fwd_any_f64", device()
+    text = kernels.get(name).image_for(90).text().decode()
+    made.replaced[name] = re.sub(r"(shl\.b64\s+(%rd\d+), %rd\d+, 3;)",
+                                 r"\1 shl.b64 \2, \2, 32; shr.s64 \2, \2, 32;", text, count=1)
+    assert made.replaced[name] != text
+    (problem, count, engine, config, _), = takers(BYTES).values()
+    with pytest.raises(Finding, match="before the start"):
+        sparse.run(BYTES, problem, count, engine, config, made)
 
 
 # source -> (problem of n slices, engine): what is drawn depends on the number of an element.
