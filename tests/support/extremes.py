@@ -1,10 +1,12 @@
 """Ways to run a problem that show what plain numbers and whole problems hide: a factor or one input that is
 NaN, operands that are all small, operands that are left out, sizes that are one, pads and strides that are
-more."""
+more, sums in f64, axes that lie apart or in another order."""
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
+import re
 
 from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
@@ -68,14 +70,69 @@ def left_out(problem):
 
 
 def attributes(line: str):
-    """The problem of a line with a whole number of its op that the line does not say: pads are 0, strides and
-    dilations 1 in most."""
+    """The problem of a line with another whole number of its op: 1 to 3 more than it says, or where it says
+    none (pads are 0, strides and dilations 1 in most) 1 to 3."""
     for name, a in Problem.parse(line).op.attributes().items():
-        for number in (1, 2, 3) if a.kind in ("int", "ints") and name not in line else ():
+        said = re.search(rf" {name}=(\d+)(?= |$)", line)
+        for number in (1, 2, 3) if a.kind in ("int", "ints") and (said or name not in line) else ():
+            text = f"{line} {name}={number}"
+            if said:
+                text = line[:said.start(1)] + str(int(said[1]) + number) + line[said.end():]
             try:
-                yield Problem.parse(f"{line} {name}={number}")
+                yield Problem.parse(text)
             except BadParam:
                 continue
+
+
+def in_double(problem):
+    """The problem of f64 with sums in f64: of the same kernel, that is to be as exact as they are."""
+    if any(d.dtype.name == "f64" for d in problem.descs) and problem.op.math != "f64":
+        try:
+            yield Problem(dataclasses.replace(problem.op, compute="f64"), problem.operands, problem.alignment)
+        except BadParam:
+            return                               # it takes f32 alone
+
+
+def placed(desc, dims, order, gap: int):
+    """A tensor with other dims, its axes in an order from the innermost on, ``gap`` elements behind each."""
+    strides, step = [1] * desc.rank, 1
+    for axis in order:
+        strides[axis] = step
+        step = step * dims[axis] + (gap if dims[axis] > 1 else 0)
+    return TensorDesc(desc.dtype, dims, strides)
+
+
+def apart(problem):
+    """The problem with every other axis of another length in all operands that are long there, or with one
+    axis, and gaps behind all: each axis has digits of its own."""
+    axes = range(max(d.rank for d in problem.descs))
+    found = [new for some in (axes[::2], axes[1::2]) for new in _longer(problem, some)]
+    yield from found or (new for axis in axes for new in _longer(problem, (axis,)))
+
+
+def _longer(problem, axes, new: int = 5, gap: int = 8):
+    """As far as the op takes it; the innermost axis, whose vectors a kernel may want, as it is."""
+    descs = {n: d for n, d in problem.operands.items() if isinstance(d, TensorDesc) and d.vector == 1}
+    dims = lambda d: [new if a in axes and s > 1 and step > 1 else s
+                      for a, (s, step) in enumerate(zip(d.dims, d.strides))]
+    return made(problem, {n: placed(d, dims(d), stride_order(d)[::-1], gap) for n, d in descs.items()})
+
+
+def turned(problem):
+    """A small batch norm with a mean for every element, samples innermost and whole vectors of them, all axes
+    apart: its columns have as many digits as there are axes."""
+    op, x = problem.op, problem.operands.get("x")
+    if getattr(op, "mode", "") != "spatial" or x is None:
+        return
+    dims, order = (-(-x.dims[0] // 8) * 8, *(min(s, 5) for s in x.dims[1:])), (0, *range(x.rank - 1, 0, -1))
+    large = lambda d: d is not None and d.dims == x.dims
+    small = lambda d: TensorDesc.packed(d.dtype, (1, *dims[1:]))
+    changed = {n: d and (placed(d, dims, order, 8) if large(d) else small(d))
+               for n, d in problem.operands.items()}
+    try:
+        yield Problem(dataclasses.replace(op, mode="per_activation"), changed, problem.alignment)
+    except BadParam:
+        return
 
 
 def resized(desc, sizes: dict, gap: int = 0):

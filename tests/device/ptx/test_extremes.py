@@ -1,7 +1,8 @@
 """A factor, an input, or every other row that is NaN, inputs that are small or negative, operands that are
-left out, sizes that are one or zero, pads and strides that are more, problems near those of the contracts:
-the kernel's own problems changed so (support/extremes.py, support/neighbours.py), as far as they still launch
-it, give right values, and nothing is found.
+left out, sizes that are one or zero, pads and strides that are more, sums in f64, axes that lie apart or in
+another order, problems near those of the contracts: the kernel's own problems changed so
+(support/extremes.py, support/neighbours.py), as far as they still launch it, give right values, and nothing
+is found.
 
 A plain run takes one problem of each way for some sources, which are drawn; ``CYDNN_ALL=1`` takes every
 source and twelve problems a way.
@@ -18,7 +19,7 @@ from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
 from support import extremes, mutation, share
-from support.cases import cases
+from support.cases import SERVING, cases
 from support.trial import Trial
 
 import watched
@@ -26,7 +27,8 @@ import watched
 KERNELS, EACH, MOST_FLOPS = 12, 12 if share.ALL else 1, 4e6
 NAMES = mutation.smallest()
 CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, empty=extremes.empty,
-               attributes=extremes.attributes)
+               attributes=extremes.attributes, in_double=extremes.in_double, apart=extremes.apart,
+               turned=extremes.turned)
 NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small, one_nan=extremes.one_nan,
                negative=extremes.negative, nan_rows=extremes.nan_rows)
 
@@ -73,6 +75,20 @@ def test_right(name):
     assert not wrong, "\n".join(wrong[:8])
 
 
+DOUBLES = [name for name in SERVING if "f64" in map(str, kernels.get(name).axes.values())]
+
+
+@pytest.mark.share(12)
+@pytest.mark.parametrize("name", DOUBLES)
+def test_sums_in_f64(name):
+    """What is of f64 is held to that: in sums of f32, as contracts have them, less would do."""
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
+    with watched.watching():
+        wrong = [f"{case}: {text}" for n, case in enumerate(changed(name, device.facts, extremes.in_double))
+                 for text in Trial(case, device, n)()]
+    assert not wrong, "\n".join(wrong)
+
+
 # What a way finds: way, kernel, line of the text that is another one, what was and what stands there.
 PLANTED = [
     ("nan_factors", "batch_norm_bwd_grid_f32_4", "setp.neu.f32 %p114,", "setp.neu", "setp.ne"),
@@ -84,6 +100,9 @@ PLANTED = [
     ("negative", "softmax_bwd_apply_f32", "cvt.sat.f32.f32 %f298,", "cvt.sat", "cvt"),
     ("nan_rows", "rnn_step_f32_vanilla_wide", "setp.ge.s32 %p314,", "setp.ge", "setp.gt"),
     ("left_out", "rnn_persist_bwd_f32_vanilla_2x4_1", "mov.f32 %f1013,", "0f00000000", "0f3F800000"),
+    ("in_double", "softmax_bwd_generic_f64_32", "shfl.sync.bfly.b32 %r254|%p20,", "%r266", "%r264"),
+    ("apart", "reduction_columns_top_f64_1", "ld.param.u32 %r918,", "+28", "+16"),
+    ("attributes", "divisive_norm_fwd_strided_f16", "mov.u64 %rd132,", "%rd132, 0;", "%rd133, 0;"),
 ]
 
 
@@ -91,7 +110,10 @@ def shown(name, device, way) -> bool:
     """Is something wrong with any of a kernel's problems, changed so?"""
     if way in CHANGES:
         found = changed(name, device.facts, CHANGES[way])
-        return any(Trial(case, device, n)() for n, case in enumerate(found))
+        try:
+            return any(Trial(case, device, n)() for n, case in enumerate(found))
+        except watched.Finding:
+            return True
     return any(watched.run(case.problem, device, 0, [case.engine], config=case.config, **more).findings
                for case, more in renumbered(name, device.facts, NUMBERS[way]))
 
