@@ -20,9 +20,10 @@ from cydnn.device.ptx.memory import CHANGES, GLOBAL, WRITTEN
 from cydnn.ops.problem import Problem
 from cydnn.status import CydnnError
 from cydnn.tensor import TensorDesc
-from support import matrix
+from support import extremes, matrix
 
 FAR = 2 ** 32                                    # elements from the first to the last, at least
+STEPS = (0, 2 ** 31)                             # elements from one to the next, at least
 GRAIN = 1024                                     # elements; more than a vector or a box has
 MOST_BYTES = 1 << 39                             # of all operands together: half of the memory
 
@@ -146,27 +147,27 @@ def axes_of(desc) -> list:
                   key=lambda a: -desc.strides[a])
 
 
-def stretch(desc, depth: int):
+def stretch(desc, depth: int, step: int = 0):
     """The tensor with its axis number ``depth`` from outside on, and those outside of it, so far apart that
-    the last element is FAR behind the first; None where there is none. Strides stay what they were modulo
-    GRAIN, and what could be seen as one axis still can."""
+    the last element is FAR behind the first, and the next one ``step`` or more; None where there is none.
+    Strides stay what they were modulo GRAIN, and what could be seen as one axis still can."""
     axes = axes_of(desc)
     if len(axes) <= depth or desc.dtype.bits < 8 or desc.is_overlapping:
         return None
     strides, axis = list(desc.strides), axes[depth]
-    more = -(-(FAR + GRAIN) // ((desc.dims[axis] - 1) * GRAIN)) * GRAIN
+    more = max(-(-(FAR + GRAIN) // ((desc.dims[axis] - 1) * GRAIN)) * GRAIN, step + GRAIN if step else 0)
     for each in reversed(axes[:depth + 1]):
         strides[each] += more
         more *= desc.dims[each]
     return desc.replace(strides=tuple(strides))
 
 
-def stretched(name: str, line: str, facts, depth: int):
+def stretched(name: str, line: str, facts, depth: int, step: int = 0):
     """The problem with as many of its operands far as an engine takes that launches the kernel; None where
     it takes none."""
     problem, found, best = Problem.parse(line), {}, None
     for operand, d in problem.operands.items():
-        far = stretch(d, depth) if isinstance(d, TensorDesc) else None
+        far = stretch(d, depth, step) if isinstance(d, TensorDesc) else None
         if far is None or far.bytes + sum(d.bytes for d in found.values()) > MOST_BYTES:
             continue
         try:
@@ -180,15 +181,19 @@ def stretched(name: str, line: str, facts, depth: int):
     return best
 
 
-def of_lines(name: str, facts, depth: int) -> list:
-    """Of each line of the kernel's contract the problem with most operands far."""
-    found = (stretched(name, line, facts, depth) for line in kernels.get(name).problems)
+def of_lines(name: str, facts, depth: int, step: int = 0, more=()) -> list:
+    """Of each line of the kernel's contract, and of more, the problem with most operands far."""
+    found = (stretched(name, line, facts, depth, step) for line in (*kernels.get(name).problems, *more))
     return [s for s in found if s and all(d.count for d in s.case.problem.descs)]
 
 
 def every_stretched(name: str, facts) -> list:
-    """All of them, one axis after the other, with as many configurations as a contract's problems have."""
-    found = {str(s.case.problem): s for depth in range(4) for s in of_lines(name, facts, depth)}
+    """All of them, one axis after the other, with as many configurations as a contract's problems have; and
+    of batch norm those whose columns have many digits."""
+    known = map(Problem.parse, kernels.get(name).problems)
+    more = dict.fromkeys(str(new) for problem in known for new in extremes.turned(problem))
+    found = {str(s.case.problem): s for depth, step in itertools.product(range(4), STEPS)
+             for s in of_lines(name, facts, depth, step, more)}
     return [Stretched(case, s.far) for line, s in found.items() for case in trial.cases(name, facts, [line])]
 
 
