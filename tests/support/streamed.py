@@ -47,6 +47,16 @@ def names(source: str) -> list[str]:
             and not kernels.get(n).axes.get("TURNS")]
 
 
+def in_turns(name: str, facts) -> list[tuple]:
+    """(case, facts of a card of one SM) of four whole tiles of one block, of a kernel whose warpgroups take
+    turns: each stores a tile where it stored one before. None for other kernels."""
+    kernel, card = kernels.get(name), replace(facts, sms=1)
+    if not kernel.axes.get("TURNS"):
+        return []
+    line = LINES[kernel.source](4 * kernel.axes["TILE_M"], kernel.axes["TILE_N"], 64, 1, **kernel.axes)
+    return [(case, card) for case, _ in every_case(name, card, [line])]
+
+
 def cases(name: str, facts, *sizes) -> list[tuple]:
     """(case, facts of the card), by every way out, for (m, n, depth, matrices); those that the head of this
     file names, where none are given. None for other kernels."""
