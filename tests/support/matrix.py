@@ -87,7 +87,7 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
         if flavour == "regimes":
             raw = regimes.draw(problem, name, gen, start)
         elif exact:
-            raw = regimes.whole_numbers(problem.op, d, gen)
+            raw = regimes.whole_numbers(problem.op, d, gen, 60 if flavour == "large" else 4)
         elif flavour in ("ties", "special"):
             raw = gen.integers(-4, 5, d.dims) / 2.0
             if flavour == "special" and name == "x":

@@ -59,10 +59,10 @@ NOT_WHOLE = ("norm2",)                           # modes of these that give othe
 OTHER_NUMBERS = {"winograd", "fft"}              # notes of engines that do arithmetic in others
 
 
-def whole_numbers(op, d, gen) -> np.ndarray:
+def whole_numbers(op, d, gen, most: int = 4) -> np.ndarray:
     """Small ones that are not 0, for an operand of an op: sums of them are exact in any order, and few
-    outputs are 0."""
-    most = 2 if getattr(op, "mode", "").startswith("mul") else 4    # products of powers of two are exact
+    outputs are 0. Of larger ones 16 bits do not hold every sum."""
+    most = 2 if getattr(op, "mode", "").startswith("mul") else most    # products of powers of two are exact
     values = gen.integers(1, most + 1, d.dims) * gen.choice([-1.0, 1.0], d.dims)
     return np.abs(values) if d.dtype.kind == "int" and d.dtype.lowest == 0 else values
 

@@ -1,6 +1,7 @@
 """Small whole numbers: every sum is exact in any order, so that what an engine stores is what float64 rounds
 to, and nothing beside it (support/regimes.py). Wherever random problems are drawn a part of them is of this
-kind; here kernels whose last place is wrong are found by it.
+kind; here kernels whose last place is wrong are found by it. Larger ones have sums that 16 bits do not hold:
+a second rounding shows, even of one element in a hundred.
 """
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ import pytest
 from cydnn import kernels, plan
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
-from support import matrix
+from support import matrix, mutation, regimes, share
+from support.cases import cases
 from support.compare import compare
 
 import watched
@@ -50,6 +52,44 @@ def texts(case, device, seed) -> list[str]:
     found = made.once(plan.build(made.graph, device, case.wish), device, []) if made.is_exact else []
     plan.forget()
     return found
+
+
+MOST_FLOPS, EACH = 4e6, 6 if share.ALL else 2
+SUMMING = [name for name in mutation.smallest()
+           if Problem.parse(kernels.get(name).problems[0]).op.name in regimes.SUMS]
+
+
+def rounded(name, device, each):
+    """What is wrong with each of some cases, the smallest, of larger whole numbers."""
+    found = [case for case in cases(name, device.facts) if case.problem.flops <= MOST_FLOPS]
+    for n, case in enumerate(sorted(found, key=lambda c: c.problem.flops + c.problem.bytes)[:each]):
+        made = matrix.Prepared(case.problem, n, matrix.plain(case.problem.op), "large", exact=True)
+        plan.forget()
+        yield (made.once(plan.build(made.graph, device, case.wish), device, [])
+               if made.is_exact and not regimes.OTHER_NUMBERS & set(case.engine.notes) else [])
+    plan.forget()
+
+
+@pytest.mark.share(16)
+@pytest.mark.parametrize("name", SUMMING)
+def test_sums_are_rounded_once(name):
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
+    with watched.watching():
+        assert not any(rounded(name, device, EACH))
+
+
+def test_a_second_rounding_of_one_register_shows():
+    """One in 64 of what a thread stores loses all but 12 bits before it has 8."""
+    name = "matmul_wgmma_bf16_128x128_ak_bk"
+    device, text = watched.PtxDevice("sm_90a"), mutation.text_of(name)
+    m = list(re.finditer(r"cvt\.rn\.bf16x2\.f32 (%r\d+), (%f\d+), (%f\d+);", text))[20]
+    start = text.index("{", text.index(f".entry {name}")) + 1
+    device.replaced[name] = (
+        f"{text[:start]} .reg .f32 %cut<3>;{text[start:m.start()]} mul.f32 %cut0, {m[2]}, 0f45800800; "
+        f"sub.f32 %cut1, %cut0, {m[2]}; sub.f32 %cut2, %cut0, %cut1; "
+        f"cvt.rn.bf16x2.f32 {m[1]}, %cut2, {m[3]};{text[m.end():]}")
+    with watched.watching():
+        assert any(rounded(name, device, 12))
 
 
 @pytest.mark.parametrize("name", STORING)
