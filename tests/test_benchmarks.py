@@ -62,10 +62,9 @@ def test_candidates_are_the_choice_first_and_each_once():
     ("conv_fprop n256c64h56w56 k64r3s3 pad1 stride1 bf16 acc=f32 nhwc", 119),
     ("conv_dgrad n256c64h56w56 k64r3s3 pad1 stride1 bf16 acc=f32 nhwc", 139),
     ("conv_fprop n32c64h56w56 k64r3s3 pad1 stride1 f16 acc=f32 nhwc", 119)])
-def test_an_engine_that_no_gpu_has_timed_is_a_candidate(line, index):
-    """Of another algorithm, and not the choice."""
+def test_engines_of_other_algorithms_are_candidates(line, index):
     found = [c.engine.index for c in candidates(line)]
-    assert index in found[1:] and found[0] != index
+    assert found[0] == index and {117, 137} & set(found)
 
 
 def test_configurations_are_checked_on_the_interpreter(tmp_path, monkeypatch, capsys):
@@ -83,7 +82,8 @@ def test_configurations_are_checked_on_the_interpreter(tmp_path, monkeypatch, ca
 
 def test_the_fit_finds_the_times_again(tmp_path, constants):
     """A card whose model has other numbers; the table has them, the fit does not."""
-    truth = {(blocks, "INTAKE"): 48.0, (blocks, "TILES", "128x128"): 0.7}
+    truth = {(blocks, "INTAKE"): 1.16 * blocks.INTAKE,
+             (blocks, "TILES", "128x128"): 0.88 * blocks.TILES["128x128"].share}
     for name, value in truth.items():
         fit.put(name, value)
     with open(tmp_path / "tiles_other.csv", "w", newline="") as file:
@@ -172,7 +172,7 @@ def test_sums_behind_a_product_are_in_one_plan(end):
     device = devices.get("numpy")
     row, *us = sums.measure("conv_fprop n2c8h6w6 k16r3s3 f16 nhwc", device, bench.Clock(device), args)
     assert row.endswith(" |  |") and min(us) > 0
-    line = "conv_fprop n256c64h56w56 k64r3s3 pad1 stride1 bf16 acc=f32 nhwc"
+    line = "conv_fprop n256c256h14w14 k256r3s3 pad1 stride1 bf16 acc=f32 nhwc"
     assert len(best(bench.summed(Problem.parse(line), end), H200).parts) == 1
 
 

@@ -128,5 +128,5 @@ def test_one_launch_where_the_depth_is_whole():
     line = "matmul 256x8192 8192x256 bf16"
     names = [s.kernel for s in steps(ENGINE, match(Problem.parse(line)), H200)]
     assert len(names) == 2 and names[1] == "matmul_sum_bf16"
-    launch, = steps(ENGINE, match(Problem.parse("matmul 4096x4096 4096x4096 bf16")), H200)
+    launch, = steps(ENGINE, match(Problem.parse("matmul 1536x4096 4096x2816 bf16")), H200)
     assert launch.extra == {"blocks": 132} and launch.args["parts"] is None

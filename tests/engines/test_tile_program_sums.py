@@ -118,7 +118,7 @@ def test_copies_of_operands():
 
 
 @pytest.mark.parametrize("line", ["conv_fprop n32c64h56w56 k256r1s1 f16 nhwc",
-                                  "conv_dgrad n32c64h56w56 k64r3s3 pad1 bf16 nhwc",
+                                  "conv_dgrad n256c256h14w14 k256r3s3 pad1 bf16 nhwc",
                                   "matmul a=8192x4096 b=4096x1024 c=8192x1024 bf16"])
 @pytest.mark.parametrize("tail, end", [("", "stats"), ("relu", "stats"), ("relu_bwd", "bias")])
 def test_it_is_chosen(line, tail, end):

@@ -40,8 +40,8 @@ def test_modes_are_merged_in_order(h200):
     assert found[str([MODE.A, MODE.FALLBACK])] == list(dict.fromkeys(a + fallback))
     assert found[str([MODE.FALLBACK, MODE.A])] == list(dict.fromkeys(fallback + a))
     assert found[str([MODE.OPENSOURCE])] == found[str(MODE.A)] == a
-    assert a[0].startswith("117:conv_fprop_wgmma[")
-    assert fallback[0].startswith("1:composite(117:conv_fprop_wgmma[")
+    assert a[0] == "119:conv_fprop_halo"
+    assert fallback[0].startswith("1:composite(119:conv_fprop_halo")
 
 
 def test_wrong_modes(g):

@@ -18,7 +18,7 @@ ALLOWED = {
                      "cvt.rzi.s64.f64"), ("conv",)),                        # the angle of a twiddle factor
     "cvt.rni.f32.f32": ("conv", "rnn"),                                     # and within exp of f64
     **dict.fromkeys(("cvt.sat.f32.f32", "fma.rm.f32"), ("rnn", "softmax")),         # within expf
-    "div.approx.f32": ("norm",), "rcp.approx.f32": (*LOCAL, "softmax"), "rcp.approx.ftz.f32": ("rnn",),
+    "div.approx.f32": ("norm",), "rcp.approx.f32": ("softmax",), "rcp.approx.ftz.f32": ("rnn",),
     # where Newton's method begins
     "rcp.approx.ftz.f64": (*LOCAL, "rnn", "softmax"), "rsqrt.approx.f64": LOCAL,
     "ex2.approx.ftz.f32": (*LOCAL, "rnn", "softmax"),

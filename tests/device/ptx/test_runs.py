@@ -28,11 +28,11 @@ class Stand(PtxDevice):
 
 
 def smallest(engine, facts):
-    """Of more than a few elements that follow from others."""
-    found = (p for p in (*listed(engine, facts), *islice(problems(engine, facts), 20))
-             if max(d.count for d in p.descs) > 8 and min(d.count for d in p.descs) > 0
-             and p.op.terms(**p.operands) > 0 and getattr(p.op, "p", 0) < 1)
-    return next(found)
+    """Of more than a few elements that follow from others, where there are more."""
+    found = [p for p in (*listed(engine, facts), *islice(problems(engine, facts), 20))
+             if min(d.count for d in p.descs) > 0 and p.op.terms(**p.operands) > 0
+             and getattr(p.op, "p", 0) < 1]
+    return next((p for p in found if max(d.count for d in p.descs) > 8), found[0])
 
 
 @pytest.mark.share(5)
