@@ -40,8 +40,14 @@ def graph_of(problem, keeps="", mode="relu_fwd", alpha=1.0) -> Graph:
 def choice_of(engine, graph, facts, is_meant):
     """The choice of one part, by an engine in the first configuration that is meant."""
     choice = next(c for c in candidates(graph, facts) if [p.engine for p in c.parts] == [engine])
-    config = next(c for c in engine.configs(choice.parts[0].match, facts) if is_meant(c))
-    return replace(choice, parts=(replace(choice.parts[0], config=config),))
+    return configured(choice, facts, is_meant)
+
+
+def configured(choice, facts, is_meant):
+    """A choice of one part in the first configuration that is meant."""
+    part, = choice.parts
+    config = next(c for c in part.engine.configs(part.match, facts) if is_meant(c))
+    return replace(choice, parts=(replace(part, config=config),))
 
 
 def values_of(graph) -> dict:

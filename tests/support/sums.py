@@ -2,8 +2,6 @@
 problem of one operation launches them."""
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from cydnn import device as devices, kernels, plan
@@ -13,7 +11,7 @@ from cydnn.heuristics import Wish, candidates
 from cydnn.ops import GenStats, Matmul, Pointwise, Problem, Reduction
 from cydnn.tensor import TensorDesc
 
-from . import graphs
+from . import fused, graphs
 
 X, W, BIAS, MADE, BIASED, Y, OUT, SQUARES, BESIDE = range(1, 10)     # uids
 INDEX = {"conv_fprop": 117, "conv_dgrad": 137, "matmul": 189}
@@ -57,9 +55,7 @@ def choice_of(graph, facts, engine=None, is_meant=lambda config: True):
     engine = engine or BY_INDEX[INDEX[graph.nodes[0].op.name]]
     found = candidates(graph, facts, Wish(engines=(engine.index,)))
     choice = next(c for c in found if len(c.parts) == 1 and c.parts[0].match.last)
-    part, = choice.parts
-    config = next(c for c in engine.configs(part.match, facts) if is_meant(c))
-    return replace(choice, parts=(replace(part, config=config),))
+    return fused.configured(choice, facts, is_meant)
 
 
 def values_of(graph, rng, draw=None) -> dict:

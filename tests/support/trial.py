@@ -33,12 +33,16 @@ class Trial:
         plan.forget()                                       # the kernel's text may be another one than before
         bits, own, self.device.facts = [], self.device.facts, self.facts
         try:
-            built = plan.build(self.made.graph, self.device, self.case.wish)
-            return self.made.once(built, self.device, bits)
+            return self._run(bits)
         finally:
             plan.forget()
             self.device.facts = own
             self.bits = b"".join(bits)
+
+    def _run(self, bits) -> list[str]:
+        """What is wrong; the bytes that are written go to ``bits``."""
+        built = plan.build(self.made.graph, self.device, self.case.wish)
+        return self.made.once(built, self.device, bits)
 
 
 class FusedCase(Case):
@@ -46,8 +50,8 @@ class FusedCase(Case):
     __slots__ = ()
 
 
-class FusedTrial:
-    """As Trial; of whole numbers, for which each result is exact."""
+class FusedTrial(Trial):
+    """Of whole numbers, for which each result is exact."""
 
     def __init__(self, case, device, seed: int = 0, facts=None):
         self.case, self.device, self.bits, self.facts = case, device, b"", facts or device.facts
@@ -56,16 +60,10 @@ class FusedTrial:
         self.values = fused.values_of(self.graph)
         self.want = graphs.run(self.graph, self.values, devices.get("numpy"))
 
-    def __call__(self) -> list[str]:
-        plan.forget()
-        own, self.device.facts = self.device.facts, self.facts
-        try:
-            got = graphs.execute(plan.made(self.choice, self.device), self.values)
-            self.bits = b"".join(got[uid].tobytes() for uid in sorted(got))
-            return graphs.differences(self.graph, got, self.want)
-        finally:
-            plan.forget()
-            self.device.facts = own
+    def _run(self, bits):
+        got = graphs.execute(plan.made(self.choice, self.device), self.values)
+        bits += [got[uid].tobytes() for uid in sorted(got)]
+        return graphs.differences(self.graph, got, self.want)
 
 
 @contextmanager
