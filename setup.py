@@ -11,7 +11,8 @@ from setuptools import Extension, find_packages, setup
 DIRECTIVES = dict(language_level=3, binding=False, boundscheck=False, wraparound=False, cdivision=True,
                   initializedcheck=False, auto_pickle=False, embedsignature=True,
                   freethreading_compatible=True, **{"embedsignature.format": "python"})
-EXTENSIONS = [Extension(f"cydnn.{name}", [f"cydnn/{name}.pyx"], extra_compile_args=["-O2", "-g0"])
+FLAGS = [] if "CFLAGS" in os.environ else ["-O2", "-g0"]      # what comes last wins
+EXTENSIONS = [Extension(f"cydnn.{name}", [f"cydnn/{name}.pyx"], extra_compile_args=FLAGS)
               for name in ("_driver", "_address", "_context", "_descriptor", "_handles", "_numbers",
                            "_operands", "_step", "_tape", "_table", "_call", "_core")]
 

@@ -6,7 +6,7 @@
     python tools/sanitize.py -- tests/legacy -k tensor       # other tests; words for pytest
     python tools/sanitize.py --whole [--minutes N]           # every file of tests that needs no GPU
 
-The tree is copied into build/sanitize-<kind> and the extension built there with gcc (a minute). A report ends
+The tree is copied into build/sanitize-<kind> and the extension built there with gcc. A report ends
 the process that made it, so that its test fails. Leaks are not looked for, as Python keeps what it allocates.
 Of races, those between two places of the extension are seen: the interpreter itself is not built for it, but
 its locks are.
