@@ -7,9 +7,9 @@ and little cache, where loops are long. Blocks that ask each other also come in 
 sums in pairs runs in a text with bias, residual and ReLU. An image whose text is that of another but for its
 target runs once.
 
-So it is for the smallest image of every source, for one more that is drawn of a drawn third of the sources,
+So it is for the smallest image of every source, for one more that is drawn of a drawn quarter of the sources,
 and by ``CYDNN_ALL=1`` for all.
-Of the others a drawn third runs, one of its problems each, which is drawn too; of those in LONG a few.
+Of the others a drawn quarter runs, one of its problems each, which is drawn too; of those in LONG a few.
 """
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ BAR = 0.95
 NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd",
                "reduction", "batch_norm_inference")
 SOURCES = sorted({kernels.get(n).source for n in kernels.names()})
+SMS = {"conv/conv_dgrad_few.cu": 4}              # sums are split further where more SMs are to be filled
 
 
 def device_for(name: str, target: str):
     """A device that runs this image of the kernel: of its target, or of the next that takes it."""
     for each in TARGETS[TARGETS.index(target):]:
         device = watched.PtxDevice(each)
+        device.facts = replace(device.facts, sms=SMS.get(kernels.get(name).source, device.facts.sms))
         has_case = name in sums.names() or cases(name, device.facts)
         if kernels.get(name).image_for(device.facts.sm).target == target and has_case:
             return device
@@ -96,24 +98,28 @@ def ties(case, most=16):
     return itertools.islice(filter(is_met, range(4000)), most)
 
 
+def of_modes(name, cards, modes):
+    """The kernel's cases as each card plans them, in each mode."""
+    yield from ((card, case, mode(case)) for mode in modes for card in cards for case in cases(name, card))
+
+
 def ways(name, facts):
     """(facts, case, keywords) in the order to try them."""
     yield from ((card, case, dict(scalars=plain(case.problem.op)))
                 for case, card in streamed.cases(name, facts))
-    if kernels.get(name).row.get("cooperative"):             # in what order blocks come is a way to go
-        configured = ((None, case) for case, _ in every_case(name, facts) if case.config)
-        yield from ((facts, case, dict(scalars=plain(case.problem.op), order=order))
-                    for order, case in itertools.chain([(1, cases(name, facts)[-1])], configured))
     yield from ((facts, case, dict(scalars=plain(case.problem.op), seed=seed))
                 for case in cases(name, facts) for seed in ties(case))
     cards = [replace(facts, sms=sms, l2_bytes=4096) for sms in (1, 4)]
     reads_nan = any(case.problem.op.name in NAN_READERS for case in cases(name, facts))
-    for where, modes in (([facts], (with_numbers(blended), *((with_nans, only_nans) if reads_nan else ()))),
-                         (cards, (with_numbers(plain), with_numbers(blended))),
-                         ([facts], (with_numbers(scaled), with_nans, far_apart, far_products)),
-                         (cards, (with_nans,))):
-        yield from ((card, case, mode(case)) for mode in modes for card in where
-                    for case in cases(name, card))
+    yield from of_modes(name, [facts], (with_numbers(blended),
+                                        *((with_nans, only_nans) if reads_nan else ())))
+    yield from of_modes(name, cards, (with_numbers(plain), with_numbers(blended)))
+    if kernels.get(name).row.get("cooperative"):             # in what order blocks come is a way to go
+        configured = ((None, case) for case, _ in every_case(name, facts) if case.config)
+        yield from ((facts, case, dict(scalars=plain(case.problem.op), order=order))
+                    for order, case in itertools.chain([(1, cases(name, facts)[-1])], configured))
+    yield from of_modes(name, [facts], (with_numbers(scaled), with_nans, far_apart, far_products))
+    yield from of_modes(name, cards, (with_nans,))
     yield from ((facts, case, with_numbers(blended)(case)) for case,
                 _ in every_case(name, facts) if case.config)
 
@@ -192,7 +198,7 @@ def cover(device, name) -> list[str]:
 LONG = {"rnn/rnn_persist.cu": 0, "rnn/rnn_persist_bwd.cu": 0, "conv/conv_wgmma.cu": 3,
         "conv/conv_wgrad_wgmma.cu": 3, "matmul/matmul_wgmma.cu": 3,
         **{f"divisive_norm/divisive_norm_{w}.cu": 3 for w in ("fwd_planes", "bwd_planes", "bwd_channels")}}
-TWICE = share.of([s for s in SOURCES if share.ALL or s not in LONG], len(SOURCES) // 3, "two images")
+TWICE = share.of([s for s in SOURCES if share.ALL or s not in LONG], len(SOURCES) // 4, "two images")
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -201,7 +207,7 @@ def test_instructions_have_run(source):
     least = min(found, key=lambda i: (kernels.get(i[0]).images[i[1]].path.stat().st_size, i))
     whole = {least, *(share.of(found, 1, source) if source in TWICE else ())}
     rest = [image for image in found if image not in whole]
-    some = share.of(rest, LONG.get(source, -(-len(rest) // 3)), f"{source} once")
+    some = share.of(rest, LONG.get(source, -(-len(rest) // 4)), f"{source} once")
     for name, target in (image for image in found if image in whole or image in some):
         device = device_for(name, target)
         wrong += cover(device, name) if (name, target) in whole else run_one(device, name)
