@@ -12,10 +12,10 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, count, islice, zip_longest
+from itertools import chain, count, islice, repeat, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,28 +80,34 @@ class Score:
 @dataclass
 class Ground:
     """A trial of the unchanged kernel: which lines it runs, how long it takes, what it writes;
-    and how many mutants it has killed."""
+    how many mutants it was tried on, and has killed."""
     trial: Trial
     lines: set
     seconds: float
     bits: bytes
+    tries: int = 0
     kills: int = 0
+
+    @property
+    def price(self) -> float:
+        """Seconds for a mutant that it kills, as far as it is known."""
+        return self.seconds * (self.tries + 1) / (self.kills + 1)
 
 
 class Mutation:
-    """A kernel on a device with its cases, each run once as it is. ``more``: (case, facts of a card or None)
-    that are tried on mutants that survive the others."""
+    """A kernel on a device with its cases, each run once as it is; ``lazily``: when it is needed. ``more``:
+    (case, facts of a card or None) that are tried on mutants that survive the others."""
 
-    def __init__(self, kernel: str, device, cases, more=(), budget: float = BUDGET, patience=PATIENCE):
+    def __init__(self, kernel: str, device, cases, more=(), budget: float = BUDGET, patience=PATIENCE,
+                 lazily=False):
         self.kernel, self.device, self.more, self.budget, self.patience, self.seeds = (
             kernel, device, iter(more), budget, patience, count())
         self.image = kernels.get(kernel).image_for(device.facts.sm)
         self.text = self.image.text().decode()
         self.lines, self.grounds, self.total = set(), [], sum(1 for _ in statements(self.text, kernel))
-        for case in cases:
-            self._add(case)
-        self.lines = set().union(*(g.lines for g in self.grounds))
-        self.every = list(mutants(self.text, kernel))
+        self.every, self.left = list(mutants(self.text, kernel)), deque(cases)
+        while self.left and not lazily:
+            self._next()
 
     @property
     def mutants(self) -> list[Mutant]:
@@ -109,18 +115,30 @@ class Mutation:
         return [m for m in self.every if m.line in self.lines]
 
     def reach(self, kinds, cases) -> list[Mutant]:
-        """Of these kinds, what still has not run where each (case, facts of a card or None) was tried that
-        runs more of them."""
-        for case, facts in cases:
-            left = [m for m in self.every if m.kind in kinds and m.line not in self.lines]
-            if not left:
-                break
-            found = self._add(case, facts).lines
-            if any(m.line in found for m in left):
+        """Of these kinds, what still has not run where the first (case, facts of a card or None), the own
+        cases, and then each that runs more of them, were tried."""
+        def tried(more):
+            for case, facts in more if idle() else ():
+                found = self._add(case, facts).lines
+                if not any(m.line in found for m in idle()):
+                    self.grounds.pop()
                 self.lines |= found
-            else:
-                self.grounds.pop()
-        return [m for m in self.every if m.kind in kinds and m.line not in self.lines]
+                if not idle():
+                    break
+
+        idle = lambda: [m for m in self.every if m.kind in kinds and m.line not in self.lines]
+        cases = iter(cases)
+        tried(islice(cases, 1))
+        while self.left and idle():
+            self._next()
+        tried(cases)
+        return idle()
+
+    def _next(self) -> Ground:
+        """Run the next of the own cases."""
+        ground = self._add(self.left.popleft())
+        self.lines |= ground.lines
+        return ground
 
     def _add(self, case, facts=None) -> Ground:
         """Run a case on the kernel as it is."""
@@ -142,10 +160,10 @@ class Mutation:
             del self.device.codes[text]
 
     def _reaching(self, line: int):
-        """Cases that run a line: the deadliest and quickest first, then more."""
-        yield from sorted((g for g in self.grounds if line in g.lines), key=lambda g: (-g.kills, g.seconds))
-        for case, facts in self.more:
-            ground = self._add(case, facts)
+        """Cases that run a line: those first that kill for the least, then more."""
+        yield from sorted((g for g in self.grounds if line in g.lines), key=lambda g: g.price)
+        own = (self._next() for _ in repeat(None, len(self.left)))
+        for ground in chain(own, (self._add(case, facts) for case, facts in self.more)):
             if line in ground.lines:
                 yield ground
 
@@ -155,7 +173,7 @@ class Mutation:
         try:
             for ground in self._reaching(mutant.line):
                 self.device.replaced[self.kernel] = mutant.text
-                ground.kills += 1                            # taken back when it has not
+                ground.tries, ground.kills = ground.tries + 1, ground.kills + 1   # taken back when it has not
                 with cpu_limit(max(LEAST, self.patience * ground.seconds)):
                     texts = ground.trial()
                 if texts:
