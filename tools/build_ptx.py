@@ -215,8 +215,8 @@ def read_manifest(out: Path) -> dict:
 def manifest_text(manifest: dict) -> str:
     """JSON with a line for each kernel, and for each value that kernels share: a diff names kernels."""
     def section(name, rows, indent=" "):
-        lines = ",\n".join(f"{indent} {json.dumps(key)}: {json.dumps(row, sort_keys=True)}"
-                           for key, row in sorted(rows.items()))
+        short = lambda row: json.dumps(row, sort_keys=True, separators=(",", ":"))
+        lines = ",\n".join(f"{indent} {json.dumps(key)}:{short(row)}" for key, row in sorted(rows.items()))
         return f'{indent}"{name}": {{\n{lines}\n{indent}}}'
     whole = seal.folded(manifest)
     shared = ",\n".join(section(key, table, "  ") for key, table in whole["shared"].items())
