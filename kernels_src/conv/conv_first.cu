@@ -205,8 +205,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
                     if (fuses) boxes_leave(group);           // those of the part before
                     store_rows<Tile>(d, out, group, [&](const Slice& slice, int row, int c) {
                         const int from = q - 64 * group;     // the row counts those of the other group, too
-                        if (y_form != ELEMENTS) to.put_vectors(slice, first, 0, from + row, col + c);
-                        else to.put_elements(slice, first, 0, from + row, col + c);
+                        to.write(slice, first, 0, from + row, col + c, threadIdx.x % 32);
                     });
                 }
             }

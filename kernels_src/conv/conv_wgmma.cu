@@ -30,10 +30,12 @@ needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "sp
            "4 <= rank and rank <= 5", "order[4] == 1 or splits == 1", "order[4] == 1 or channels % 64 == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648",
            "share >= 0", "share == 0 or TURNS == '' and splits == 1 and team == 1 and parts == 1",
-           "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest", "share * blocks >= rest * lanes",
+           "ceil_div(k, 64) <= steps", "0 <= alone", "0 <= rest",
+           "steps == ceil_div(k, 64) or steps < ceil_div(k, 64) + share and steps % share == 0",
+           "share * blocks >= rest * lanes",
            "share * blocks < 2147483648", "blocks % lanes == 0 or share == 0",
            "alone + rest // steps * lanes == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits",
-           "rest % ceil_div(k, 64) == 0", "share > 0 or rest == 0"]
+           "rest % steps == 0", "share > 0 or rest == 0"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
                n2c{24 if W_MAJOR == 'bk' else TILE_N - 8}h9w5 k{TILE_N - 8 if W_MAJOR == 'bk' else 24}r3s2 \

@@ -26,10 +26,12 @@ needs   = ["m >= 1", "k >= 1", "n == taps[0] * taps[1] * taps[2] * tap_columns",
            "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), groups)",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits < 2147483648",
            "share >= 0", "share == 0 or splits == 1 and team == 1 and parts == 1",
-           "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest", "share * blocks >= rest * lanes",
+           "ceil_div(k, 64) <= steps", "0 <= alone", "0 <= rest",
+           "steps == ceil_div(k, 64) or steps < ceil_div(k, 64) + share and steps % share == 0",
+           "share * blocks >= rest * lanes",
            "share * blocks < 2147483648", "blocks % lanes == 0 or share == 0",
            "alone + rest // steps * lanes == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * groups * splits",
-           "rest % ceil_div(k, 64) == 0", "share > 0 or rest == 0"]
+           "rest % steps == 0", "share > 0 or rest == 0"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""conv_wgrad n2c64h9w13 k40r3s2 stride=2,1 dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc""",
             """conv_wgrad x=1x64x5x6:{T}@2160,1,432,72 dy=1x37x4x6:{T}@960,1,240,40 \

@@ -29,10 +29,12 @@ needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits 
            "TURNS == '' or splits == 1 and team == 1", "batch[3] * batch[4] * batch[5] == 1",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648",
            "share >= 0", "share == 0 or TURNS == '' and splits == 1 and team == 1 and parts == 1",
-           "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest", "share * blocks >= rest * lanes",
+           "ceil_div(k, 64) <= steps", "0 <= alone", "0 <= rest",
+           "steps == ceil_div(k, 64) or steps < ceil_div(k, 64) + share and steps % share == 0",
+           "share * blocks >= rest * lanes",
            "share * blocks < 2147483648", "blocks % lanes == 0 or share == 0",
            "alone + rest // steps * lanes == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits",
-           "rest % ceil_div(k, 64) == 0", "share > 0 or rest == 0"]
+           "rest % steps == 0", "share > 0 or rest == 0"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
                b=136x{TILE_N - 8}:{T}@{1 if B_MAJOR == 'bk' else TILE_N},{136 if B_MAJOR == 'bk' else 1} \

@@ -9,8 +9,7 @@
 //   offset(matrix), column(matrix)   of its first element in c; what its first column is to the epilogue
 #pragma once
 #include "lib/epilogue.cuh"
-#include "tile/wgmma_store.cuh"
-#include "tile/wgmma_walk.cuh"
+#include "tile/wgmma_shares.cuh"
 
 namespace cydnn {
 
@@ -86,17 +85,21 @@ template <class T> struct WgmmaOut {
     template <class Tile>
     DEVICE void put(const float (&d)[Tile::sums], const WgmmaRing<Tile>& ring, int group, i64 first,
                     int column, const TileAt& tile, const Depth& depth) const {
-        const auto write = [&](const Slice& slice, int row, int col) {
-            if (form != ELEMENTS) put_vectors(slice, first, column, tile.row + row, tile.col + col);
-            else put_elements(slice, first, column, tile.row + row, tile.col + col);
+        const auto slices = [&](const Slice& slice, int row, int col) {
+            write(slice, first, column, tile.row + row, tile.col + col, threadIdx.x % 32);
         };
         unsigned char* out = ring.way_out(group);
-        if (Tile::in_turn || depth.team == 1) store_rows<Tile>(d, out, group, write);
-        else store_added<Tile>(d, ring.stages, out, group, depth.team, depth.rank(), write);
+        if (Tile::in_turn || depth.team == 1) store_rows<Tile>(d, out, group, slices);
+        else store_added<Tile>(d, ring.stages, out, group, depth.team, depth.rank(), slices);
     }
 
-    DEVICE void put_vectors(const Slice& slice, i64 first, int column, int row0, int col0) const {
-        const int lane = threadIdx.x % 32, r = lane / 8, q = lane % 8 * 8;
+    DEVICE void write(const Slice& slice, i64 first, int column, int row, int col, int lane) const {
+        if (form != ELEMENTS) put_vectors(slice, first, column, row, col, lane);
+        else put_elements(slice, first, column, row, col, lane);
+    }
+
+    DEVICE void put_vectors(const Slice& slice, i64 first, int column, int row0, int col0, int lane) const {
+        const int r = lane / 8, q = lane % 8 * 8;
         const int row = row0 + r, col = col0 + q, rows = min(16 - r, m - row);
         i64 off = first + row * c_m + col;
         if (col >= n) return;
@@ -119,8 +122,8 @@ template <class T> struct WgmmaOut {
         }
     }
 
-    DEVICE void put_elements(const Slice& slice, i64 first, int column, int row0, int col0) const {
-        NO_UNROLL for (int e = threadIdx.x % 32; e < 1024; e += 32) {
+    DEVICE void put_elements(const Slice& slice, i64 first, int column, int row0, int col0, int lane) const {
+        NO_UNROLL for (int e = lane; e < 1024; e += 32) {
             const int r = along_m ? e % 16 : e / 64, q = along_m ? e / 16 : e % 64;
             const int row = row0 + r, col = col0 + q;
             if (row >= m || col >= n) continue;
@@ -155,20 +158,30 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
     registers_take<232>();
     const int group = role - 1;
     unsigned char* out = ring.way_out(group);
+    constexpr bool adds = Parts::may_stream && !Out::is_matrix;
     StreamSums<Tile> others;
+    StreamShares<Tile> all = {ring.way_out(0), group};
     Walk walk(order, depth);
     NO_UNROLL while (walk.more()) {
         const TileAt tile = walk.tile;
         float d[Tile::sums];
-        const int steps = __shfl_sync(~0u, walk.steps, 0);       // so all that counts is in uniform registers
+        bool is_part = false, begins = false;
+        if constexpr (Parts::may_stream) is_part = walk.is_part(), begins = walk.begin == 0;
+        // of the same number for all, so all that counts is in uniform registers
+        const unsigned what = __shfl_sync(~0u, 4 * walk.steps + 2 * is_part + begins, 0);
+        const int steps = what >> 2;
         if constexpr (Out::is_matrix)
             if (to.form == FUSED && to.is_inside(tile, Tile::m, Tile::n))
                 to.template ahead<Tile>(source.offset(tile.matrix), tile, group);
         if (!Parts::may_be_empty || steps > 0) wgmma_sums<T, Tile, A, B>(d, ring, steps, group);
-        if constexpr (Parts::may_stream) if (depth.is_part(steps)) {
-            if (walk.begin > 0) others.keep(d, depth.sums);
+        if constexpr (Parts::may_stream) if (what & 2) {
+            if constexpr (!adds) {
+                all.keep(d, depth, what & 1);
+                continue;
+            }
+            if (!(what & 1)) others.keep(d, depth.sums);
             others.tell();
-            if (walk.begin > 0) continue;
+            if (!(what & 1)) continue;
             others.add(d, depth.sums, walk.later(), depth.lanes.by);
         }
         if constexpr (Parts::may_be_empty)                   // chosen, so that no register is copied
@@ -199,7 +212,15 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
                                   tile, depth);
         }
     }
-    if constexpr (Parts::may_stream) if (depth.share) others.tell();
+    if constexpr (adds) if (depth.share) others.tell();
+    if constexpr (Parts::may_stream && !adds) if (depth.share) {
+        boxes_leave(group);
+        all.add_all(walk, [&](const Slice& slice, int row, int col) {
+            const TileAt& tile = walk.tile;
+            to.write(slice, source.offset(tile.matrix), source.column(tile.matrix), tile.row + row,
+                     tile.col + col, all.thread() % 32);
+        });
+    }
     if (sends_boxes()) store_wait_read<0>();    // shared memory goes with the block
 }
 

@@ -141,10 +141,18 @@ struct Slice {
     DEVICE float* chunk(int row, int chunk) const {
         return reinterpret_cast<float*>(at + row * 256 + ((chunk ^ (chunk >> 3) ^ ((row & 3) << 1)) << 4));
     }
+    // A warp's 32 sums of each lane, as wgmma has them: block of 8 columns, upper or lower half.
+    DEVICE float2& pair(int i, int lane) const {
+        const int row = lane / 4 + i % 2 * 8, col = i / 2 * 8 + lane % 4 * 2;
+        return *reinterpret_cast<float2*>(chunk(row, col / 4) + col % 4);
+    }
     DEVICE void put(const float* d, int lane) const {
-        UNROLL for (int i = 0; i < 16; ++i) {                // block of 8 columns, upper or lower half
-            const int row = lane / 4 + i % 2 * 8, col = i / 2 * 8 + lane % 4 * 2;
-            *reinterpret_cast<float2*>(chunk(row, col / 4) + col % 4) = make_float2(d[2 * i], d[2 * i + 1]);
+        UNROLL for (int i = 0; i < 16; ++i) pair(i, lane) = make_float2(d[2 * i], d[2 * i + 1]);
+    }
+    DEVICE void add(float* d, int lane) const {
+        UNROLL for (int i = 0; i < 16; ++i) {
+            const float2 two = pair(i, lane);
+            d[2 * i] += two.x, d[2 * i + 1] += two.y;
         }
     }
     DEVICE void get(float (&v)[8], int row, int col) const {
@@ -184,8 +192,9 @@ DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, int gro
         __syncwarp();
         write(slice, slice_row<Tile>(group, warp), slice_col<Tile>(group, s));
     };
-    if constexpr (Tile::in_turn) NO_UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) store(s);
-    else UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) store(s);
+    constexpr int slices = Tile::group_n / 64;
+    if constexpr (Tile::in_turn || Tile::sums < 128) NO_UNROLL for (int s = 0; s < slices; ++s) store(s);
+    else UNROLL for (int s = 0; s < slices; ++s) store(s);           // or ptxas spills
 }
 
 // Every block of the cluster has sums of the same tile, of another part of the depth. They lie where its

@@ -44,17 +44,17 @@ struct Depth {
 };
 
 // The same; or stream-K: blocks take `alone` tiles as a whole, and have `share` each of the `rest` steps of
-// the others, one tile's behind the other's. Who has the first steps of a tile adds what others have of it,
-// in their order. A block has a part of at most one tile that another began: it lies in `sums`, by blocks.
-// `lanes` blocks that follow each other go abreast, through tiles that do: `rest` is what each lane has.
+// the others, one tile's behind the other's. A block has a part of at most one tile that another began, and
+// of one that another ends; they lie in `sums`. `lanes` blocks that follow each other go abreast, through
+// tiles that do: `rest` is what each lane has. `each_tile`: the steps of a tile, or more, a multiple of
+// `share`; then a block has a part of one tile.
 struct Stream : Depth {
     static constexpr bool may_stream = true;
     template <class Order> struct Walk;
     float* sums;
     int share, alone, rest;
-    const FastDiv &each_tile, &lanes;            // the steps of a tile
+    const FastDiv &each_tile, &lanes;
     DEVICE int all() const { return each_tile.by; }
-    DEVICE bool is_part(int steps) const { return share && steps < all(); }
 };
 
 // `share` 0, and in turn: parts alone.
@@ -73,6 +73,7 @@ template <class Order> struct Stream::Walk {
     int begin = 0, steps = 0;
 
     DEVICE Walk(const Order& order, const Stream& parts) : order(order), parts(parts), at(~parts.first()) {}
+    DEVICE void begin_shared() { at = parts.lanes.div(blockIdx.x) * parts.share; }
     DEVICE bool more() {
         unsigned index = ~at, done = 0, lane;
         const int place = parts.lanes.divmod(blockIdx.x, lane);
@@ -82,12 +83,16 @@ template <class Order> struct Stream::Walk {
             const int left = min((place + 1) * parts.share, parts.rest) - at;
             if (left <= 0) return false;
             index = parts.alone + parts.each_tile.divmod(at, done) * parts.lanes.by + lane;
-            steps = min(parts.all() - int(done), left), at += steps, begin = done * 64;
+            const int taken = min(parts.all() - int(done), left);
+            begin = done * 64, steps = min(taken, (parts.whole - begin + 63) / 64), at += taken;
         }
         tile = order[index];
         if (at < 0) begin = parts.begin(tile), steps = parts.steps(tile);
         return true;
     }
+    // Other blocks have some of the tile, too; where its steps begin.
+    DEVICE bool is_part() const { return at >= 0 && (begin > 0 || parts.each_tile.mod(at)); }
+    DEVICE int from() const { return parts.each_tile.div(at - 1) * parts.all(); }
     // Behind the first steps of a tile: how many blocks have the others.
     DEVICE int later() const {
         return (parts.all() - steps + parts.share - 1) / parts.share;

@@ -125,8 +125,11 @@ def test_what_tma_cannot_store_goes_out_in_rows(c, outs):
 
 
 def test_one_launch_where_the_depth_is_whole():
-    line = "matmul 256x8192 8192x256 bf16"
-    names = [s.kernel for s in steps(ENGINE, match(Problem.parse(line)), H200)]
+    deep = match(Problem.parse("matmul 256x8192 8192x256 bf16"))
+    launch, = steps(ENGINE, deep, H200)
+    assert launch.args["share"] > 0                          # its blocks add what they have
+    config = next(c for c in ENGINE.configs(deep, H200) if c.splits > 1)
+    names = [s.kernel for s in ENGINE.plan(deep, H200, config)]
     assert len(names) == 2 and names[1] == "matmul_sum_bf16"
     launch, = steps(ENGINE, match(Problem.parse("matmul 1536x4096 4096x2816 bf16")), H200)
     assert launch.extra == {"blocks": 132} and launch.args["parts"] is None

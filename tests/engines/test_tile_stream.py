@@ -1,5 +1,5 @@
-"""Stream-K of Hopper's tile program: blocks have equal shares of the steps, and tiles that several have begun
-are added by the one that has their first steps, in order."""
+"""Stream-K of Hopper's tile program: blocks have equal shares of the steps, or a part of one tile; what
+several have of a tile they add together, in order."""
 from __future__ import annotations
 
 import random
@@ -10,7 +10,7 @@ import pytest
 from cydnn import bench, kernels, plan
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.engines.matmul.blocks import FUSED, LEAST, PIECES, ROWS, lanes_of, stream
+from cydnn.engines.matmul.blocks import FUSED, LEAST, PIECES, ROWS, STREAMS, even, lanes_of, stream
 from cydnn.heuristics import parse
 from cydnn.kernels.expressions import ceil_div
 from cydnn.ops import Problem
@@ -58,13 +58,15 @@ def test_what_is_fused_works_on_all_of_a_sum(index, line, keeps):
                            lambda c: c.get("stream"), ROWS if keeps else FUSED, "")
 
 
-def test_schedules_do_not_change_bits():
+@pytest.mark.parametrize("kind", STREAMS)
+def test_schedules_do_not_change_bits(kind):
     """Who comes first does not matter: parts are added in the order of the depth."""
     problem, bits = Problem.parse("matmul 64x704 704x128 f16"), set()
     for seed in (None, 1, 2, 3):
         machine = hopper.device(4)
         machine.seed = seed
-        config, = [c for c in configs(189, problem, machine) if c.tile == "64x128" and c.out == "boxes"]
+        config, = [c for c in configs(189, problem, machine)
+                   if c.tile == "64x128" and c.out == "boxes" and c.stream == kind]
         bits.add(bits_of(problem, config, machine))
     assert len(bits) == 1
 
@@ -89,12 +91,46 @@ def test_every_step_has_one_block(seed):
         assert (not blocks or tiles % blocks == 0
                 or (tiles - max(tiles // blocks - 1, 0) * blocks) * steps <= blocks)
         return
-    blocks, alone_, each, rest, found_lanes = found
+    blocks, alone_, each, rest = found[:4]
     assert blocks <= min(sms, PIECES * tiles) and alone_ % blocks == 0 and each >= LEAST
-    assert found_lanes == lanes and blocks % lanes == rest // steps % lanes == 0
+    assert found.lanes == lanes and blocks % lanes == rest // steps % lanes == 0 and found.steps == steps
     assert rest == (tiles - alone_) * steps and each * (blocks - 1) < rest + blocks <= (each + 1) * blocks
     of_tile = ceil_div(steps, each) + 1
     assert of_tile <= PIECES + 2, "few blocks to a tile"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_block_has_a_part_of_one_tile(seed):
+    """As many of each tile that is shared; the last of them has something, too."""
+    rng = random.Random(seed)
+    tiles, steps, sms = rng.randint(1, 300), rng.randint(1, 400), rng.choice([3, 12, 64, 132])
+    every = list(even(tiles, steps, sms))
+    assert every or tiles * 2 > sms or steps < 2 * LEAST
+    for found in every:
+        assert found.is_even and found.blocks <= sms and found.share >= LEAST
+        pieces, shared = found.steps // found.share, tiles - found.alone
+        assert found.lanes == shared
+        assert pieces >= 2 and (pieces - 1) * found.share < steps <= found.steps
+        assert found.blocks == shared * pieces and found.rest == shared * found.steps
+        assert found.alone % found.blocks == 0
+
+
+DEEP = {"a warp adds them": (7, "matmul 64x904 904x128 f16"),
+        "eight warps": (8, "matmul 64x1024 1024x104 bf16"),
+        "some twice": (13, "matmul 130x1600 1600x64 f16"),
+        "more than units": (12, "matmul 64x1536 1536x64 f16")}
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", DEEP)
+def test_many_blocks_of_a_tile(name):
+    """Of 8 and more parts each warp adds some, and one of them what they have."""
+    sms, line = DEEP[name]
+    problem, machine = Problem.parse(line), hopper.device(sms)
+    every = [c for c in configs(189, problem, machine) if c.stream == 2]
+    assert every
+    for config in share.of(every, 2, f"deep {name}"):
+        hopper.check(BY_INDEX[189], problem, config, plain, machine)
 
 
 def test_lanes_go_along_a_column():
@@ -109,8 +145,8 @@ def test_blocks_go_abreast(m, lanes):
     problem = Problem.parse(f"matmul a={m}x8192:bf16 b=8192x10240:bf16@1,8192 c={m}x10240:bf16")
     match, engine = alone.match(problem), BY_INDEX[189]
     config, = [c for c in engine.configs(match, KNOWN["h200"])
-               if c.get("stream") and c.tile == "128x256" and c.out == "boxes"]
-    assert engine.cut(match, KNOWN["h200"], config).lanes == lanes
+               if c.get("stream") == 1 and c.tile == "128x256" and c.out == "boxes"]
+    assert engine.cut(match, KNOWN["h200"], config).shares.lanes == lanes
 
 
 def test_what_the_kernel_refuses():

@@ -295,6 +295,7 @@ def staying(name: str, facts):
     """(case, facts) of the contract's problems, by their engine's choice and every other, where few blocks
     take all; and of those that a kernel takes by stream-K."""
     yield from streamed.cases(name, facts)
+    yield from streamed.many(name, facts)
     yield from tight(name, facts)
     for sms in (2, 4):
         few = replace(facts, sms=sms)

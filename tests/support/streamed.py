@@ -1,6 +1,7 @@
 """Problems that a kernel of Hopper's tile program takes by stream-K on four SMs, by its axes: a part of a
 tile, of which the last block has nothing; ten tiles in two lanes, four of which are taken as a whole; five
-that nobody shares in the end; and such as have several bands of tiles in each of two matrices or groups."""
+that nobody shares in the end; and such as have several bands of tiles in each of two matrices or groups. On
+eight SMs a tile that so many blocks have that each warp adds some of their parts."""
 from __future__ import annotations
 
 import itertools
@@ -16,7 +17,7 @@ from cydnn.ops import Problem
 from .cases import every_case
 from .graphs import execute
 
-SMS = 4
+SMS, MANY = 4, 8
 
 
 def _matmul(m, n, depth, count, T, A_MAJOR, B_MAJOR, **_):
@@ -29,13 +30,14 @@ def _matmul(m, n, depth, count, T, A_MAJOR, B_MAJOR, **_):
 
 def _conv(m, n, depth, count, T, W_MAJOR, **_):
     taps = {1: "r1s1", 2: "r2s1 pre_pad=1,0", 3: "r1s3 pad=0,1", 9: "r3s3 pad1"}
-    deep, taps = (depth, taps[1]) if depth > 576 else (64, taps[depth // 64])
+    deep, taps = (64, taps[depth // 64]) if depth // 64 in taps else (depth, taps[1])
     way, c, k = ("fprop", deep, n) if W_MAJOR == "bk" else ("dgrad", n, deep)
     return f"conv_{way} n1c{c * count}h{m // 16}w16 k{k * count}{taps} groups={count} {T} nhwc"
 
 
-def _wgrad(m, n, depth, count, T, **_):
-    return f"conv_wgrad n1c{n * count}h{depth // 16}w16 k{m * count}r1s1 groups={count} {T} nhwc"
+def _wgrad(m, n, depth, count, T, gap=0, **_):
+    apart = f"dw={m * count}x{n}x1x1:{T}@{n + gap},1,1,1 " if gap else ""
+    return f"conv_wgrad n1c{n * count}h{depth // 16}w16 k{m * count}r1s1 groups={count} {apart}{T} nhwc"
 
 
 LINES = {"matmul/matmul_wgmma.cu": _matmul, "conv/conv_wgmma.cu": _conv, "conv/conv_wgrad_wgmma.cu": _wgrad}
@@ -68,6 +70,19 @@ def cases(name: str, facts, *sizes) -> list[tuple]:
              for each in sizes or ((m - 16, n, 576, 1), (2 * m, 5 * n, 192, 1), (5 * m, n, 64, 1))]
     return [(case, card) for case, _ in every_case(name, card, lines)
             if case.config and case.config.get("stream")]
+
+
+def many(name: str, facts) -> list[tuple]:
+    """(case, facts of the card) of a tile that as many blocks have as a block has warps that add; of one that
+    half as many have, with rows of dw that are no whole vectors."""
+    kernel, card = kernels.get(name), replace(facts, sms=MANY)
+    if name not in names(kernel.source) or kernel.source not in LINES:
+        return []
+    m, n = kernel.axes["TILE_M"], kernel.axes["TILE_N"]
+    lines = [LINES[kernel.source](m, n, depth * MANY, 1, gap=gap, **kernel.axes)
+             for depth, gap in ((128, 0), (64, 1))]
+    return [(case, card) for case, _ in every_case(name, card, lines)
+            if case.config and case.config.get("stream") == 2]
 
 
 def in_bands(name: str, facts) -> list[tuple]:

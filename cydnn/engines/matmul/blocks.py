@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Iterator, NamedTuple
 
 from ... import fusion, kernels
 from ...kernels.expressions import ceil_div, tile_order
@@ -17,15 +17,15 @@ DEPTH, LINE = 64, 64                             # elements of a step; of a row 
 BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the matrix; of an element
 POWER = 0.89                                     # share of the clock under full load
 MEMORY, NEAR = 0.824, 2.53                       # share of the bandwidth; how two times that are near add up
-INTAKE = 42.4                                    # bytes that an SM gets from the L2 cache in a clock
-TAIL, TAIL_OF = 5400, 0.0789                     # clocks: the first stage on its way; the last way out, a sum
-TILE, OUT = 758, 0.0254                          # clocks between two tiles; a sum of a way out between others
+INTAKE = 43.2                                    # bytes that an SM gets from the L2 cache in a clock
+TAIL, TAIL_OF = 5400, 0.0563                     # clocks: the first stage on its way; the last way out, a sum
+TILE, OUT = 706, 0.0292                          # clocks between two tiles; a sum of a way out between others
 IN_TURN = "_turns"                               # behind the name of a kernel
 GAIN, LOSS = 0.93, 1.2                           # its time over that of the same without turns
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}             # share of the SMs that clusters find
-TEAM_CLOCKS, NEIGHBOUR = 3200, 22.6              # their barriers; bytes a clock from each other
-SUM_US, SUM_SHARE = 1.06, 0.78                   # of an ordered sum, beside its launch; of the bandwidth
+TEAM_CLOCKS, NEIGHBOUR = 3330, 22.6              # their barriers; bytes a clock from each other
+SUM_US, SUM_SHARE = 1.79, 0.877                  # of an ordered sum, beside its launch; of the bandwidth
 ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
 
 
@@ -38,15 +38,19 @@ class Tile(NamedTuple):
     band: int
 
 
-TILES = {"128x256": Tile(128, 256, 0.82, 8), "128x128": Tile(128, 128, 0.79, 16),
+TILES = {"128x256": Tile(128, 256, 0.84, 8), "128x128": Tile(128, 128, 0.79, 16),
          "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
          "128x64": Tile(128, 64, 0.50, 32)}
 PIECES, LEAST = 4, 2                             # stream-K: most blocks of a tile, least steps of a block
+ROUNDS = [(n, pieces) for n in (1, 2, 3) for pieces in (2, 3, 4)]    # of whole tiles, before an even share
 LANES = 8                                        # most of them
-COOPERATIVE_US = 1.47                            # what a launch takes longer whose blocks wait for each other
-L2_SHARE = 0.775                                 # of the L2 cache that keeps what steps far apart read again
+MEET, KEPT, ADDED = 1640, 0.3, 0.294             # clocks until all have met; of a sum that others add
+UNIT = 1024                                      # sums that a warp adds and stores
+COOPERATIVE_US = 1.01                            # what a launch takes longer whose blocks wait for each other
+L2_SHARE = 1.0                                   # of the L2 cache that keeps what steps far apart read again
+STREAMS = (1, 2)                                 # of equal shares; of a part of one tile each
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
-         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", (1,)))
+         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", STREAMS))
 
 
 @dataclass(frozen=True)
@@ -55,28 +59,54 @@ class TeamCut(Cut):
     team: int = 1
 
 
+class Shares(NamedTuple):
+    """Stream-K: ``blocks`` take ``alone`` tiles as a whole, and ``share`` each of the ``rest`` steps of the
+    others, one tile's behind the other's, in ``lanes`` that go abreast. ``steps`` of a tile; more than it has
+    where every block has a part of one tile alone."""
+    blocks: int
+    alone: int
+    share: int
+    rest: int
+    lanes: int = 1
+    steps: int = 0
+
+    @property
+    def is_even(self) -> bool:
+        return self.share > 0 and self.steps % self.share == 0
+
+
 @dataclass(frozen=True)
 class Stream(Cut):
-    """Stream-K: ``blocks`` take ``alone`` tiles as a whole, and ``share`` each of the ``rest`` steps of the
-    others, one tile's behind the other's, in ``lanes`` that go abreast."""
-    blocks: int = 1
-    alone: int = 0
-    share: int = 0
-    rest: int = 0
-    lanes: int = 1
+    """A depth that blocks share step by step."""
+    shares: Shares | None = None
 
 
-def stream(tiles: int, steps: int, sms: int, pieces: int = PIECES, lanes: int = 1) -> tuple | None:
-    """(blocks, tiles that they take alone, steps of each, steps of all, lanes), of up to ``pieces`` blocks a
-    tile; a whole round of the tiles is shared with those that are left over. None where blocks have equal
-    work anyway, or too little of it. ``lanes`` divides the tiles."""
+def stream(tiles: int, steps: int, sms: int, pieces: int = PIECES, lanes: int = 1) -> Shares | None:
+    """Equal shares of up to ``pieces`` blocks a tile; a whole round of the tiles is shared with those that
+    are left over. None where blocks have equal work anyway, or too little of it. ``lanes`` divides the
+    tiles."""
     blocks = min(sms, pieces * tiles) // lanes * lanes
     if not blocks or tiles % blocks == 0:
         return None
     alone = max(tiles // blocks - 1, 0) * blocks
     rest = (tiles - alone) * steps
     each = ceil_div(rest, blocks)
-    return None if each < LEAST else (blocks, alone, each, rest, lanes)
+    return None if each < LEAST else Shares(blocks, alone, each, rest, lanes, steps)
+
+
+def even(tiles: int, steps: int, sms: int) -> Iterator[Shares]:
+    """The tiles behind some whole rounds have as many blocks each, and blocks a part of one tile. Blocks that
+    follow each other have the same part of all of them, and read the same."""
+    most = sms // tiles
+    for rounds, pieces in {(0, most), (0, most // 2), (0, most // 4), (0, 2), *ROUNDS}:
+        shared, left = divmod(tiles, rounds * pieces + 1)
+        each = ceil_div(steps, max(pieces, 1))
+        is_sooner = rounds * steps + each < ceil_div(tiles, sms) * steps and each >= LEAST
+        is_all = pieces >= 2 and ceil_div(steps, each) == pieces or not rounds
+        pieces = ceil_div(steps, each)                       # the last ones would have nothing
+        if left == 0 and is_all and is_sooner and shared * pieces <= sms:
+            rest = shared * pieces * each
+            yield Shares(shared * pieces, tiles - shared, each, rest, shared, pieces * each)
 
 
 def order(g, tile, matrices: int) -> tuple:
@@ -101,10 +131,11 @@ class TileProgram(SplitMatmul):
     """The base. Blocks stay and take tile after tile; deep products are split and added in order.
 
     ``turns=1``: the second warpgroup multiplies a stage behind the first, so that one multiplies while the
-    other changes and stores its sums. Deep products lose by it; what an engine gains where something is
-    fused is in ``short``, and others take it where a configuration names it. ``stream=1``: stream-K."""
+    other changes and stores its sums. Deep products lose by it; until which depth an engine gains is in
+    ``short``, and others take it where a configuration names it. ``stream``: stream-K, of equal shares (1) or
+    of whole parts (2)."""
     knobs = KNOBS
-    short: ClassVar[int] = 0                     # steps until which turns pay where something is fused
+    short: ClassVar[int] = 0                     # steps until which turns pay
     unit = DEPTH
     notes = ("deterministic", "tensor_core")
 
@@ -174,20 +205,22 @@ class TileProgram(SplitMatmul):
         moved = moved_bytes / (MEMORY * dev.bandwidth_gbs) * 1e-3
         return ((clocks / dev.clock_mhz) ** NEAR + moved ** NEAR) ** (1 / NEAR)
 
-    def _stream_us(self, p, g, dev, tile, blocks, alone, each, rest, lanes) -> float:
+    def _stream_us(self, p, g, dev, tile, found: Shares) -> float:
         """Estimated microseconds of stream-K: sums of others come from the L2 cache. Lanes read the columns
-        of a tile once for all; else no two blocks are at the same step, and what they read again comes from
-        memory where the cache has not all of it."""
-        t, steps = TILES[tile], ceil_div(g.k, DEPTH)
-        whole = alone // blocks * (steps * self._step(t) + TILE + OUT * t.m * t.n)
-        pieces = ceil_div(steps, each) + 1
-        tail = TAIL + TILE + t.m * t.n * (TAIL_OF + OUT + 4 * (pieces - 1) / NEIGHBOUR)
-        once = self.moved_bytes(p, g)
-        read = rest * 2 * DEPTH
-        again = sum(max(1 - L2_SHARE * dev.l2_bytes / whole, 0) * max(found - whole, 0)
-                    for found, whole in ((read * t.m, 2 * g.count * g.m * g.k),
-                                         (read * t.n / lanes, 2 * g.count * g.n * g.k)))
-        return self._together(dev, whole + each * self._step(t) + tail, once + again) + COOPERATIVE_US
+        of a tile once for all; else, of uneven shares, no two blocks are at the same step, and what they read
+        again comes from memory where the cache has not all of it."""
+        t = TILES[tile]
+        whole = found.alone // found.blocks * (ceil_div(g.k, DEPTH) * self._step(t) + TILE + OUT * t.m * t.n)
+        units, pieces = t.m * t.n / UNIT, ceil_div(found.steps, found.share)
+        tail = TAIL + TILE + MEET + KEPT * t.m * t.n * (1 if found.is_even else 2)
+        tail += ADDED * UNIT * max(pieces, units)            # a block adds a unit at least
+        once, read = self.moved_bytes(p, g), found.rest * 2 * DEPTH
+        again = 0 if found.is_even else sum(
+            max(1 - L2_SHARE * dev.l2_bytes / all_, 0) * max(some - all_, 0)
+            for some, all_ in ((read * t.m, 2 * g.count * g.m * g.k),
+                               (read * t.n / found.lanes, 2 * g.count * g.n * g.k)))
+        busy = whole + found.share * self._step(t) + tail
+        return self._together(dev, busy, once + again) + COOPERATIVE_US
 
     def configs(self, p, dev):
         g, outs = self.matrices(p)[1], ("rows",) if self.boxes(p) is None else ("boxes", "rows")
@@ -201,16 +234,15 @@ class TileProgram(SplitMatmul):
                   for tile in TILES for team in TEAMS[1:] if team <= dev.sms and share(g.k, team)]
         turns = [Config(tile=tile, splits=1, out=out, team=1, turns=1)
                  for out in outs for tile in TILES if kernels.has(self.kernel(p, tile) + IN_TURN)]
-        streams = [Config(tile=tile, splits=1, out=out, team=1, stream=1)
-                   for out in outs for tile in TILES if self.may_stream(p) and self._stream(p, dev, tile)]
+        streams = [Config(tile=tile, splits=1, out=out, team=1, stream=kind) for out in outs for tile in TILES
+                   for kind in STREAMS if self.may_stream(p) and self._shares(p, dev, tile, kind)]
         best = min((alone[0], *shared, *streams), key=lambda config: self.cut(p, dev, config).us)
         turned = Config(tile=best.tile, splits=best.splits, out=best.out, team=best.team, turns=1)
         best = turned if turned in turns and self.pays_in_turn(p, turned) else best
         return first_then(best, [*alone, *shared, *streams, *turns])
 
     def pays_in_turn(self, p, config) -> bool:
-        return (self.tail(p) is not None and config.out == "boxes"
-                and self.matrices(p)[1].k <= self.short * DEPTH)
+        return config.out == "boxes" and self.matrices(p)[1].k <= self.short * DEPTH
 
     def cost(self, p, dev, config):
         found = super().cost(p, dev, config)
@@ -222,23 +254,28 @@ class TileProgram(SplitMatmul):
     def cut(self, p, dev, config):
         team, g = config.get("team", 1), self.matrices(p)[1]
         if config.get("stream"):
-            found = self._stream(p, dev, config.tile)
-            return Stream(self._stream_us(p, g, dev, config.tile, *found), config.tile, 1,
-                          ceil_div(g.k, DEPTH) * DEPTH, *found)
+            found = self._shares(p, dev, config.tile, config.stream)
+            return Stream(self._stream_us(p, g, dev, config.tile, found), config.tile, 1,
+                          ceil_div(g.k, DEPTH) * DEPTH, found)
         each = share(g.k, team)
         if team == 1 or not each:
             return super().cut(p, dev, config)
         return TeamCut(self.work(p, g, dev, config.tile)[1](1, each, team), config.tile, 1, each, team)
 
-    def _stream(self, p, dev, tile):
+    def _shares(self, p, dev, tile, kind) -> Shares | None:
         """Of the tiles of a match: the best, of these that of most lanes."""
+        return p.once(("shares", dev, tile, kind), lambda: self._best_shares(p, dev, tile, kind))
+
+    def _best_shares(self, p, dev, tile, kind):
         g, t = self.matrices(p)[1], TILES[tile]
         rows, columns, steps = ceil_div(g.m, t.m), ceil_div(g.n, t.n), ceil_div(g.k, DEPTH)
-        if not rows * columns * g.count * g.k:
+        tiles = rows * columns * g.count
+        if not tiles * g.k:
             return None
-        found = [one for n in lanes_of(rows, t.band)
-                 if (one := stream(rows * columns * g.count, steps, dev.sms, lanes=n))]
-        return min(found, key=lambda one: (self._stream_us(p, g, dev, tile, *one), -one[-1]), default=None)
+        found = even(tiles, steps, dev.sms) if kind == 2 else (
+            stream(tiles, steps, dev.sms, lanes=n) for n in lanes_of(rows, t.band))
+        return min(filter(None, found), key=lambda one: (self._stream_us(p, g, dev, tile, one), -one.lanes),
+                   default=None)
 
     # ---- Launches ----
 
@@ -258,9 +295,11 @@ class TileProgram(SplitMatmul):
                     splits=chosen.splits, team=team, share=0, alone=tiles, rest=0, lanes=1,
                     order=order(g, tile, g.count), steps=ceil_div(g.k, DEPTH))
         if isinstance(chosen, Stream):
-            args |= dict(parts=p.scratch(chosen.blocks * tile.m * tile.n * 4), share=chosen.share,
-                         alone=chosen.alone, rest=chosen.rest // chosen.lanes, lanes=chosen.lanes)
-            return Launch(self.kernel(p, config.tile), args, dict(blocks=chosen.blocks))
+            found = chosen.shares
+            args |= dict(parts=p.scratch(2 * found.blocks * tile.m * tile.n * 4), share=found.share,
+                         alone=found.alone, rest=found.rest // found.lanes, lanes=found.lanes,
+                         steps=found.steps)
+            return Launch(self.kernel(p, config.tile), args, dict(blocks=found.blocks))
         kernel = self.kernel(p, config.tile) + (IN_TURN if config.get("turns") else "")
         return Launch(kernel, args, dict(blocks=tiles * team if team > 1 else min(tiles, dev.sms)))
 

@@ -7,7 +7,7 @@ from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Knob, first_then
-from .blocks import BATCH_DIMS, DEPTH, Stream, order, stream
+from .blocks import BATCH_DIMS, DEPTH, Shares, Stream, order, stream
 from .view import along_m, tail
 from .wgmma import MatmulWgmma
 
@@ -15,8 +15,8 @@ ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul
 PIECES = (1, 2, 4, 8, 16)                        # most blocks of a tile
 BANDWIDTH, INTAKE = 0.806, 35.4                  # share of it; bytes that an SM gets in a clock
 AROUND_US, PIECE_US = 3.1, 0.506                 # what is around the products; each part that is added
-TILE, COLUMN = 19, 112                           # clocks of a way out, of each of its columns
-NEAR = 5.23                                      # how two times that are near add up
+TILE, COLUMN = 6.5, 106                          # clocks of a way out, of each of its columns
+NEAR = 4.97                                      # how two times that are near add up
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,16 @@ class MatmulThin(MatmulWgmma):
         g = self._walk(p)[1]
         tiles, steps = ceil_div(g.m, ROWS) * g.count, ceil_div(g.k, DEPTH)
         found = self._stream(p, dev, config.pieces) if config.pieces > 1 else None
-        blocks, alone, each, rest, _ = found or (min(tiles, dev.sms), tiles, 0, 0, 1)
-        most = ceil_div(alone, max(blocks, 1)) * steps + each
-        pieces = ceil_div(steps, each) if each else 0
+        found = found or Shares(min(tiles, dev.sms), tiles, 0, 0)
+        rounds = ceil_div(found.alone, max(found.blocks, 1))
+        pieces = ceil_div(steps, found.share) if found.share else 0
         columns = self._tile(g).n
-        clocks = most * 2 * DEPTH * (ROWS + columns) / INTAKE
-        clocks += ceil_div(alone, max(blocks, 1)) * (TILE + COLUMN * columns)
+        clocks = (rounds * steps + found.share) * 2 * DEPTH * (ROWS + columns) / INTAKE
+        clocks += rounds * (TILE + COLUMN * columns)
         moved = self.moved_bytes(p, g) / (BANDWIDTH * dev.bandwidth_gbs) * 1e-3
         us = ((clocks / dev.clock_mhz) ** NEAR + moved ** NEAR) ** (1 / NEAR)
         us += AROUND_US + PIECE_US * pieces
-        return Stream(us, config.pieces, 1, steps * DEPTH, blocks, alone, each, rest)
+        return Stream(us, config.pieces, 1, steps * DEPTH, found)
 
     # ---- Launches ----
 
@@ -91,7 +91,7 @@ class MatmulThin(MatmulWgmma):
         if lead.tensor.count == 0:
             return []
         (wide, few), g = self._walk(p)
-        tile, chosen = self._tile(g), self.cut(p, dev, config)
+        tile, chosen = self._tile(g), self.cut(p, dev, config).shares
         maps = {name: self._operand(p.ptr(uid), p.operands[uid], g, letter, tile)
                 for name, uid, letter in (("wide", wide, "a"), ("few", few, "b"))}
         moves = {f"{name}_moves": tuple(int(s != 0) for s in steps[:BATCH_DIMS])

@@ -105,6 +105,7 @@ def of_modes(name, cards, modes):
 
 def ways(name, facts):
     """(facts, case, keywords) in the order to try them."""
+    yield from ((card, case, with_numbers(blended)(case)) for case, card in streamed.many(name, facts))
     yield from ((card, case, dict(scalars=plain(case.problem.op)))
                 for case, card in streamed.cases(name, facts))
     yield from ((facts, case, dict(scalars=plain(case.problem.op), seed=seed))
