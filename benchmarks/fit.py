@@ -32,7 +32,8 @@ from cydnn.graph import Match                                  # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 
 NUMBERS = {blocks: ("MEMORY", "NEAR", "INTAKE", "TAIL", "TAIL_OF", "TILE", "OUT", "TEAM_CLOCKS", "NEIGHBOUR",
-                    "SUM_US", "SUM_SHARE", "COOPERATIVE_US", "L2_SHARE"),
+                    "SUM_US", "SUM_SHARE", "COOPERATIVE_US", "L2_SHARE", "MEET", "KEPT",
+                    "ADDED"),
            thin: ("BANDWIDTH", "INTAKE", "AROUND_US", "PIECE_US", "TILE", "COLUMN", "NEAR"),
            mma: ("MEMORY", "NEAR", "STEP", "START"),
            conv_mma: ("PRODUCT", "MEMORY", "NEAR", "FIXED_US")}
