@@ -118,13 +118,14 @@ BESIDE = (("conv_fprop n256c256h14w14 k1024r1s1 pad0 stride1 bf16 acc=f32 nhwc",
 
 @pytest.mark.parametrize("line, count, knob", BESIDE)
 def test_forms_beside_are_chosen_where_they_pay(line, count, knob):
-    """Never plain; fused, where few products are in front, and in first layers."""
+    """Turns where few products are in front, plain and fused; pairs in fused first layers."""
     problem = Problem.parse(line)
     part = best(bench.graph_of(problem), H200).parts[0]
     configs = list(part.engine.configs(part.match, H200))
     beside = [fused.is_beside(config) for config in configs]
-    assert beside == sorted(beside) and sum(beside) == count and not fused.is_beside(part.config)
-    for config in configs[-count:]:
+    assert beside[1:] == sorted(beside[1:]) and sum(beside) == count
+    assert fused.is_beside(part.config) == beside[0] == (knob == "turns")
+    for config in (config for config in configs if fused.is_beside(config)):
         words = " ".join(f"{k}={v}" for k, v in config.items())
         wish = Wish(engines=(part.engine.index,), config=Config.parse(words, part.engine.knobs))
         assert best(bench.graph_of(problem), H200, wish).parts[0].config == config
