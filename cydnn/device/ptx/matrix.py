@@ -144,6 +144,11 @@ def described(c, type_, descriptors, rows, k, transposed, noted):
 
 def wgmma(c, m, sums, a, b, keep=None, scale_a=None, scale_b=None, *trans):
     N, K = map(int, re.findall(r"\d+", m["shape"])[1:])
+    taken = (("imm-scale-a", scale_a, (1, -1)), ("imm-scale-b", scale_b, (1, -1)),
+             *(("imm-trans", flag, (0, 1)) for flag in trans))
+    for name, given, (one, other) in taken:
+        if given not in (None, one, other):
+            c.fault("wgmma", f"{name} must be {one} or {other}; got {given}", c.lanes())
     registers, first, noted = [o for each in c.code_of.instructions[c.at].operands if each.kind == "vec"
                                for o in each.parts], c.lanes()[::128], []
     if len(a) > 1:                                           # A lies in registers

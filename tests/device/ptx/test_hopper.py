@@ -83,6 +83,8 @@ FAULTS = {
     "no transfer": (without(r"cp\.async\.bulk\.tensor"), "deadlock"),
     "barrier not initialised": (without(r"mbarrier\.init", 2), "mbarrier"),
     "no barrier after the initialisation": (without(r"bar\.sync"), "race|mbarrier"),
+    "b is scaled by 0": (TEXT.replace(", p, 1, 1, 0, 0;", ", p, 1, 0, 0, 0;"), "wgmma"),
+    "a is transposed twice": (TEXT.replace(", p, 1, 1, 0, 0;", ", p, 1, 1, 2, 0;"), "wgmma"),
 }
 
 
