@@ -24,6 +24,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from cydnn import bench                                        # noqa: E402
 from cydnn.device.facts import KNOWN                           # noqa: E402
 from cydnn.engines import BY_INDEX                             # noqa: E402
+from cydnn.engines import tiles as shared                      # noqa: E402
 from cydnn.engines.conv import mma as conv_mma                 # noqa: E402
 from cydnn.engines.engine import Config                        # noqa: E402
 from cydnn.engines.matmul import blocks, mma, thin             # noqa: E402
@@ -32,13 +33,14 @@ from cydnn.graph import Match                                  # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 
 NUMBERS = {blocks: ("MEMORY", "NEAR", "INTAKE", "TAIL", "TAIL_OF", "TILE", "OUT", "TEAM_CLOCKS", "NEIGHBOUR",
-                    "SUM_US", "SUM_SHARE", "COOPERATIVE_US", "L2_SHARE", "MEET", "KEPT",
-                    "ADDED"),
-           thin: ("BANDWIDTH", "INTAKE", "AROUND_US", "PIECE_US", "TILE", "COLUMN", "NEAR"),
+                    "SUM_US", "COOPERATIVE_US", "L2_SHARE", "MEET", "KEPT", "ADDED",
+                    "ASTRAY"),
+           shared: ("SPLIT_US",),
+           thin: ("BANDWIDTH", "INTAKE", "AROUND_US", "SHARED_US", "PIECE_US", "TILE", "COLUMN", "NEAR"),
            mma: ("MEMORY", "NEAR", "STEP", "START"),
            conv_mma: ("PRODUCT", "MEMORY", "NEAR", "FIXED_US")}
 MODELS = {186: thin, 190: mma, 110: conv_mma, 130: conv_mma}   # of engines that are not the tile program's
-SHARES = {"MEMORY", "BANDWIDTH", "SUM_SHARE", "L2_SHARE", "TILES", "AT_ONCE", "SHARE"}    # at most 1
+SHARES = {"MEMORY", "BANDWIDTH", "L2_SHARE", "TILES", "AT_ONCE", "SHARE"}    # at most 1
 LOSS = 2.0                                       # of the choice, beside the square of the model's error
 STEPS = (0.7, 0.85, 0.95, 0.98, 1.02, 1.05, 1.15, 1.4)
 
@@ -114,10 +116,10 @@ def put(name, value: float):
 
 
 def look(rows, facts, of=None):
-    """Every row's model, or those of one module."""
+    """Every row's model, or those of one module; what is shared is everyone's."""
     conv_mma.times.cache_clear()
     for row in rows:
-        if of in (None, row.of):
+        if of in (None, shared, row.of):
             row.look(facts)
 
 

@@ -201,6 +201,13 @@ def moved_us(moved_bytes: float, dev, efficiency: float = 1.0) -> float:
     return dev.launch_us + moved_bytes / (dev.bandwidth_gbs * efficiency) * 1e-3
 
 
+def together(near: float, *times: float) -> float:
+    """The time of what goes on at once: hardly more than the longest where the others are far below it. The
+    larger ``near``, the less two that are near cost each other."""
+    longest = max(times)
+    return longest * sum((time / longest) ** near for time in times) ** (1 / near) if longest > 0 else 0.0
+
+
 def memory_us(p: Match, dev, reads: float = 1.0, efficiency: float = 0.85) -> float:
     """Microseconds of a launch that moves what must move once, or ``reads`` times."""
     return moved_us(reads * p.region.traffic_bytes, dev, efficiency)

@@ -8,6 +8,7 @@ from .engine import Config, Knob, moved_us
 
 MOST = 2 ** 31 - 1024                            # rows, pixels: a FastDiv's range, less a tile
 PART_BYTES = 64 << 20                            # most workspace for the sums of the splits
+SPLIT_US = 0.02                                  # of an ordered sum: a part that it adds
 START, START_EACH = 5400, 0.94                   # clocks of a launch: of its code, of a sum of a block
 
 
@@ -44,9 +45,10 @@ def tile_us(tile: str, rows: int, columns: int, depth: int, groups: int, dev, su
     return (START + START_EACH * m * n + max(busy, waiting)) / dev.clock_mhz
 
 
-def sums_us(part_bytes: int, dev) -> float:
-    """Estimated microseconds of an ordered sum: the parts are written, and read by a launch of its own."""
-    return moved_us(2 * part_bytes, dev)
+def sums_us(part_bytes: int, splits: int, dev) -> float:
+    """Estimated microseconds of an ordered sum: the parts are written, and read by a launch of its own, those
+    of an element one behind the other."""
+    return moved_us(2 * part_bytes, dev) + SPLIT_US * splits
 
 
 def arithmetic_us(p, dev) -> float:

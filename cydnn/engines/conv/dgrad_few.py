@@ -9,7 +9,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then, no_elements
+from ..engine import Config, Engine, Knob, first_then, no_elements, together
 from ..matmul.blocks import BYTES, DEPTH, LINE, TileProgram, tiled_map
 from ..tiles import too_many
 from . import mma
@@ -147,7 +147,7 @@ class ConvDgradFew(Engine):
         busy = rows * each / dev.clock_mhz
         moved = BYTES * (p.dx.count + p.dy.count * (strip + u.window[0] - 1) / strip)
         memory = moved / (MEMORY * dev.bandwidth_gbs) * 1e-3
-        return dev.launch_us + START_US + (busy ** 8 + memory ** 8) ** 0.125
+        return dev.launch_us + START_US + together(8, busy, memory)
 
     # ---- Launch ----
 

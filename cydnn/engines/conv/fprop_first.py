@@ -8,7 +8,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Pointwise
 from ...steps import Launch, Pointer, TensorMap
-from ..engine import PLAIN, Config, Engine, Knob
+from ..engine import PLAIN, Config, Engine, Knob, together
 from ..matmul.blocks import BOXES, ELEMENTS, FUSED, LINE, ROWS, tiled_map
 from ..tiles import too_many
 from .first import CHUNK, STRIP, WIDE, Rows, image_args, refusals, rows_of, window_refusals
@@ -88,7 +88,7 @@ class ConvFpropFirst(Engine):
         product = g.w.size[1] * pairs * (PAIR if pairs <= 2 else FAR_PAIR) + PART
         busy = (mine * (ROW + STEP * parts) + ceil_div(mine * parts, 2) * product) / dev.clock_mhz
         moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
-        return dev.launch_us + START_US + (busy ** 3 + moved ** 3) ** (1 / 3)
+        return dev.launch_us + START_US + together(3, busy, moved)
 
     def configs(self, p, dev):
         found = [PLAIN] if self.boxes(p, geometry(p, self.lead(p))) is None else [PLAIN, Config(out="pairs")]

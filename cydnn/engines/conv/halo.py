@@ -12,7 +12,7 @@ from typing import ClassVar
 from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
-from ..engine import PLAIN, Engine, no_elements
+from ..engine import PLAIN, Engine, no_elements, together
 from ..matmul.blocks import INTAKE, LINE, POWER, TileProgram, tiled_map
 from ..tiles import too_many
 from .fprop_first import is_whole
@@ -164,7 +164,7 @@ class ConvHalo(Engine):
         waves = ceil_div(each * teams, dev.sms)
         busy = waves * (START + ceil_div(self.count(p, t), each) * tile) / dev.clock_mhz
         moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
-        return dev.launch_us + (busy ** 3 + moved ** 3) ** (1 / 3)
+        return dev.launch_us + together(3, busy, moved)
 
     # ---- The launch ----
 

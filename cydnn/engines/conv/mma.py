@@ -17,7 +17,7 @@ from ...kernels.expressions import ceil_div
 from ...steps import Launch, Pointer
 from ...tensor import TensorDesc
 from ..cast import SIXTEEN, cast, common_type, no_common_type
-from ..engine import Config, Knob, memory_us, moved_us, no_elements, wrong_device
+from ..engine import Config, Knob, memory_us, moved_us, no_elements, together, wrong_device
 from .view import image_site
 
 CHUNK = 8                                        # elements of 16 bits in 16 bytes
@@ -256,9 +256,9 @@ def tile_us(tile: Tile, dev, blocks: int, steps: float) -> float:
     each = ceil_div(blocks, dev.sms)                                        # blocks of the busiest SM
     busy = min(1.0, each / tile.resident)
     rate = 2 * dev.mma_16 * tile.share * (0.45 + 0.55 * busy) * dev.clock_mhz    # FLOP a µs and SM
-    together = min(each, tile.resident)
+    abreast = min(each, tile.resident)
     start = FIXED_US * (0.4 + 0.6 * tile.m * tile.n / 16384)
-    return each * (tile.m * tile.n * 128 * steps / rate + start / together)
+    return each * (tile.m * tile.n * 128 * steps / rate + start / abreast)
 
 
 @lru_cache(maxsize=4096)
@@ -279,4 +279,4 @@ def product_us(p, dev, config, *product) -> float:
     """The time of a product with the tile of a configuration, or of the memory that it moves."""
     us = next(us for us, t in times(dev, *product) if str(t) == config.tile)
     moved = memory_us(p, dev, efficiency=MEMORY) - dev.launch_us
-    return dev.launch_us + (moved ** NEAR + (PRODUCT * us) ** NEAR) ** (1 / NEAR)
+    return dev.launch_us + together(NEAR, moved, PRODUCT * us)

@@ -52,7 +52,7 @@ class ConvWgradAny(Engine):
         fits = max(PART_BYTES // max(p.dw.count * size, 1), 1)
         each = ceil_div(max(g.out_pixels, 1), min(config.splits, fits) * UNIT) * UNIT
         count = max(ceil_div(g.out_pixels, each), 1)
-        sums = sums_us(count * p.dw.count * size, dev) if count > 1 else 0.0
+        sums = sums_us(count * p.dw.count * size, count, dev) if count > 1 else 0.0
         us = 2 * tile_us(config.tile, rows, g.k, each, g.groups * count, dev, sum_type(p))
         return us + sums, count, each
 

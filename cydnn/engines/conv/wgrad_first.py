@@ -9,7 +9,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then, no_elements, powers
+from ..engine import Config, Engine, Knob, first_then, no_elements, powers, together
 from ..matmul.blocks import BYTES, LINE, TileProgram, tiled_map
 from ..tiles import MOST, PART_BYTES
 from . import mma
@@ -202,7 +202,7 @@ class ConvWgradFirst(Engine):
         busy = waves * (START + START_EACH * tile.n * tile.v + strips * each) / dev.clock_mhz
         moved = BYTES * (p.x.count + p.dy.count) / (0.85 * dev.bandwidth_gbs) * 1e-3
         added = 8 * splits * self._sums(g) / dev.bandwidth_gbs * 1e-3
-        return 2 * dev.launch_us + (busy ** 3 + moved ** 3) ** (1 / 3) + SUM_US + added
+        return 2 * dev.launch_us + together(3, busy, moved) + SUM_US + added
 
     @staticmethod
     def _strip_clocks(g, form, tile) -> float:

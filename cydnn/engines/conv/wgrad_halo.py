@@ -10,7 +10,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then, no_elements, powers
+from ..engine import Config, Engine, Knob, first_then, no_elements, powers, together
 from ..matmul.blocks import BYTES, DEPTH, INTAKE, LINE, TileProgram
 from ..tiles import MOST, PART_BYTES, sums_us
 from . import mma
@@ -155,7 +155,7 @@ class ConvWgradHalo(Engine):
         busy = waves * (each * work + START) / dev.clock_mhz
         moved = (p.x.bytes + p.dy.bytes) / (0.8 * dev.bandwidth_gbs) * 1e-3
         sums = 4 * splits * g.groups * g.k * prod(g.taps) * _tap_channels(g)
-        return dev.launch_us + (busy ** 3 + moved ** 3) ** (1 / 3) + sums_us(sums, dev)
+        return dev.launch_us + together(3, busy, moved) + sums_us(sums, splits, dev)
 
     # ---- Launches ----
 

@@ -91,7 +91,7 @@ class ConvWgradSimt(Engine):
     def _adding_us(self, p, dev, count) -> float:
         """What it costs to add so many parts."""
         is_summed = count > 1 or self._fused(p) is not None
-        return sums_us(count * self._part_bytes(p), dev) if is_summed else 0.0
+        return sums_us(count * self._part_bytes(p), count, dev) if is_summed else 0.0
 
     def _most_splits(self, p) -> int:
         return max(PART_BYTES // max(self._part_bytes(p), 1), 1)

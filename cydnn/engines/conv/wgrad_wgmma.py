@@ -75,7 +75,7 @@ class ConvWgradWgmma(WindowProgram):
     def cost(self, p, dev, config):
         (lead, g), v = self.matrices(p), self.windows(p)
         is_copied = not _is_direct(lead, v) and self.cut(p, dev, config).splits == 1
-        return super().cost(p, dev, config) + (sums_us(4 * g.count * g.m * g.n, dev) if is_copied else 0.0)
+        return super().cost(p, dev, config) + (sums_us(4 * g.count * g.m * g.n, 1, dev) if is_copied else 0.0)
 
     def may_stream(self, p):
         """Its blocks write dw themselves, as a team does."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Iterator, NamedTuple
 from ... import fusion, kernels
 from ...kernels.expressions import ceil_div, tile_order
 from ...steps import Launch, Pointer, TensorMap
-from ..engine import Config, Knob, first_then, no_variant, wrong_device
+from ..engine import Config, Knob, first_then, no_variant, together, wrong_device
 from . import sums
 from .view import Cut, SplitMatmul, is_whole, parts, with_sum
 
@@ -18,14 +18,15 @@ BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the m
 POWER = 0.89                                     # share of the clock under full load
 MEMORY, NEAR = 0.824, 2.53                       # share of the bandwidth; how two times that are near add up
 INTAKE = 43.2                                    # bytes that an SM gets from the L2 cache in a clock
-TAIL, TAIL_OF = 5400, 0.0563                     # clocks: the first stage on its way; the last way out, a sum
-TILE, OUT = 706, 0.0292                          # clocks between two tiles; a sum of a way out between others
+ASTRAY = 0.69                                    # of a row's way in, where it begins within a 128-byte line
+TAIL, TAIL_OF = 5510, 0.0502                     # clocks: the first stage on its way; the last way out, a sum
+TILE, OUT = 588, 0.0353                          # clocks between two tiles; a sum of a way out between others
 IN_TURN = "_turns"                               # behind the name of a kernel
 GAIN, LOSS = 0.93, 1.2                           # its time over that of the same without turns
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}             # share of the SMs that clusters find
 TEAM_CLOCKS, NEIGHBOUR = 3330, 22.6              # their barriers; bytes a clock from each other
-SUM_US, SUM_SHARE = 1.79, 0.877                  # of an ordered sum, beside its launch; of the bandwidth
+SUM_US = 1.79                                    # of an ordered sum, beside its launch and what it moves
 ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
 
 
@@ -40,11 +41,11 @@ class Tile(NamedTuple):
 
 TILES = {"128x256": Tile(128, 256, 0.84, 8), "128x128": Tile(128, 128, 0.79, 16),
          "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
-         "128x64": Tile(128, 64, 0.50, 32)}
+         "128x64": Tile(128, 64, 0.51, 32)}
 PIECES, LEAST = 4, 2                             # stream-K: most blocks of a tile, least steps of a block
 ROUNDS = [(n, pieces) for n in (1, 2, 3) for pieces in (2, 3, 4)]    # of whole tiles, before an even share
 LANES = 8                                        # most of them
-MEET, KEPT, ADDED = 1640, 0.3, 0.294             # clocks until all have met; of a sum that others add
+MEET, KEPT, ADDED = 1610, 0.3, 0.294             # clocks until all have met; of a sum that others add
 UNIT = 1024                                      # sums that a warp adds and stores
 COOPERATIVE_US = 1.01                            # what a launch takes longer whose blocks wait for each other
 L2_SHARE = 1.0                                   # of the L2 cache that keeps what steps far apart read again
@@ -107,6 +108,12 @@ def even(tiles: int, steps: int, sms: int) -> Iterator[Shares]:
         if left == 0 and is_all and is_sooner and shared * pieces <= sms:
             rest = shared * pieces * each
             yield Shares(shared * pieces, tiles - shared, each, rest, shared, pieces * each)
+
+
+def astray(steps: tuple) -> float:
+    """The share of the rows of an operand that begin within a line of 128 bytes; 0 of a convolution's."""
+    line = BYTES * LINE
+    return 1 - gcd(BYTES * max(steps), line) / line
 
 
 def order(g, tile, matrices: int) -> tuple:
@@ -181,7 +188,7 @@ class TileProgram(SplitMatmul):
         """(blocks of the whole depth, its estimated microseconds in so many parts of so deep)."""
         t = TILES[tile]
         blocks = ceil_div(g.m, t.m) * ceil_div(g.n, t.n) * g.count
-        step = self._step(t)
+        step = self._step(g, t)
 
         def estimate(splits, depth, team=1):
             waves = ceil_div(blocks * splits * team, max(int(dev.sms * AT_ONCE[team]), 1))
@@ -189,28 +196,27 @@ class TileProgram(SplitMatmul):
             if team > 1:                                     # blocks stay for one tile
                 tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * 4 / NEIGHBOUR)
             busy = waves * (ceil_div(max(depth, 1), DEPTH) * step + TILE + OUT * t.m * t.n) + tail
-            moving = 8 * splits * g.count * g.m * g.n / dev.bandwidth_gbs * 1e-3     # to memory and back
-            added = SUM_US + moving * (1 / SUM_SHARE - 1) if splits > 1 else 0.0
-            return self._together(dev, busy, self.moved_bytes(p, g)) + added
+            return self._together(dev, busy, self.moved_bytes(p, g)) + (SUM_US if splits > 1 else 0.0)
         return blocks, estimate
 
     @staticmethod
-    def _step(t: Tile) -> float:
+    def _step(g, t: Tile) -> float:
         """Clocks of a step of a block: of its arithmetic, or of its operands' way in."""
-        return max(t.m * t.n * DEPTH / (2048 * t.share * POWER), (t.m + t.n) * 2 * LINE / INTAKE)
+        read = t.m * (1 + ASTRAY * astray(g.a)) + t.n * (1 + ASTRAY * astray(g.b))
+        return max(t.m * t.n * DEPTH / (2048 * t.share * POWER), read * BYTES * LINE / INTAKE)
 
     @staticmethod
     def _together(dev, clocks: float, moved_bytes: float) -> float:
         """Microseconds of blocks that are busy for so long, while memory is; more where the two are near."""
         moved = moved_bytes / (MEMORY * dev.bandwidth_gbs) * 1e-3
-        return ((clocks / dev.clock_mhz) ** NEAR + moved ** NEAR) ** (1 / NEAR)
+        return together(NEAR, clocks / dev.clock_mhz, moved)
 
     def _stream_us(self, p, g, dev, tile, found: Shares) -> float:
         """Estimated microseconds of stream-K: sums of others come from the L2 cache. Lanes read the columns
         of a tile once for all; else, of uneven shares, no two blocks are at the same step, and what they read
         again comes from memory where the cache has not all of it."""
         t = TILES[tile]
-        whole = found.alone // found.blocks * (ceil_div(g.k, DEPTH) * self._step(t) + TILE + OUT * t.m * t.n)
+        each = ceil_div(g.k, DEPTH) * self._step(g, t) + TILE + OUT * t.m * t.n
         units, pieces = t.m * t.n / UNIT, ceil_div(found.steps, found.share)
         tail = TAIL + TILE + MEET + KEPT * t.m * t.n * (1 if found.is_even else 2)
         tail += ADDED * UNIT * max(pieces, units)            # a block adds a unit at least
@@ -219,7 +225,7 @@ class TileProgram(SplitMatmul):
             max(1 - L2_SHARE * dev.l2_bytes / all_, 0) * max(some - all_, 0)
             for some, all_ in ((read * t.m, 2 * g.count * g.m * g.k),
                                (read * t.n / found.lanes, 2 * g.count * g.n * g.k)))
-        busy = whole + found.share * self._step(t) + tail
+        busy = found.alone // found.blocks * each + found.share * self._step(g, t) + tail
         return self._together(dev, busy, once + again) + COOPERATIVE_US
 
     def configs(self, p, dev):

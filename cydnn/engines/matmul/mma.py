@@ -6,13 +6,13 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Pointwise
 from ..cast import common_type, in_lines, no_common_type, read_as
-from ..engine import Knob, moved_us, wrong_device
+from ..engine import Knob, moved_us, together, wrong_device
 from .view import Matrices, SplitMatmul, along_m, is_whole, launches, size_refusals, tail
 
 DEPTH = 64                                       # k of a step
-SHARE = {128: 0.63, 64: 0.163}                  # tile: share of the tensor peak in a full machine; estimates
-MEMORY, NEAR = 0.573, 18.7                       # of the bandwidth; how two times that are near add up
-STEP, START = 1670, 2220                         # clocks of a step and around them, where a tile waits
+SHARE = {128: 0.63, 64: 0.163}                   # tile: share of the tensor peak in a full machine; estimates
+MEMORY, NEAR = 0.522, 18.7                       # of the bandwidth; how two times that are near add up
+STEP, START = 2120, 1570                         # clocks of a step and around them, where a tile waits
 
 
 def line(rows: int, row_step: int, depth: int, depth_step: int) -> tuple[str, int] | None:
@@ -89,7 +89,7 @@ class MatmulMma(SplitMatmul):
             rate = dev.mma_16 * SHARE[tile]
             busy = ceil_div(blocks * splits, dev.sms) * steps * DEPTH * tile * tile / rate
             waiting = ceil_div(blocks * splits, 2 * dev.sms) * (steps * STEP + START + tile * tile // 10)
-            return ((max(busy, waiting) / dev.clock_mhz) ** NEAR + moved ** NEAR) ** (1 / NEAR)
+            return together(NEAR, max(busy, waiting) / dev.clock_mhz, moved)
         return blocks, 4, estimate
 
     def cost(self, p, dev, config):

@@ -64,8 +64,8 @@ class MatmulSmall(Engine):
         vectors = is_whole(g, lead.tensor)
         columns = g.n // 8 if vectors else g.m if along_m(g) else g.n
         args = dict(c_args(p, g, lead), batches=g.count, a=p.ptr("a"), b=p.ptr("b"),
-                    a_m=g.a[0], a_k=g.a[1], b_k=g.b[0],
-                    b_n=g.b[1], a_fours=_fours(p.a, g.k, g.a[1], g.a[0], g.a_batch),
+                    a_m=g.a[0], a_k=g.a[1], b_k=g.b[0], b_n=g.b[1],
+                    a_fours=_fours(p.a, g.k, g.a[1], g.a[0], g.a_batch),
                     b_fours=_fours(p.b, g.k, g.b[0], g.b[1], g.b_batch), c_columns=columns,
                     c_vectors=int(vectors), c_along_m=along_m(g), a_batch=g.a_batch, b_batch=g.b_batch)
         return [Launch(f"matmul_small_{p.a.dtype}_{_size(g)}", args, {},

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
-from ..engine import Config, Knob, first_then
-from .blocks import BATCH_DIMS, DEPTH, Shares, Stream, order, stream
+from ..engine import Config, Knob, first_then, together
+from .blocks import BATCH_DIMS, DEPTH, LINE, Shares, Stream, order, stream
 from .view import along_m, tail
 from .wgmma import MatmulWgmma
 
 ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul/matmul_thin.cu
 PIECES = (1, 2, 4, 8, 16)                        # most blocks of a tile
-BANDWIDTH, INTAKE = 0.806, 35.4                  # share of it; bytes that an SM gets in a clock
-AROUND_US, PIECE_US = 3.1, 0.506                 # what is around the products; each part that is added
-TILE, COLUMN = 6.5, 106                          # clocks of a way out, of each of its columns
-NEAR = 4.97                                      # how two times that are near add up
+BANDWIDTH, INTAKE = 0.866, 45.7                  # share of it; bytes that an SM gets in a clock
+AROUND_US, SHARED_US, PIECE_US = 2.02, 2.14, 0.39   # around the products; of shared tiles, of each part
+TILE, COLUMN = 419, 92.3                         # clocks of a way out, of each of its columns
+NEAR = 4.19                                      # how two times that are near add up
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,12 @@ class MatmulThin(MatmulWgmma):
         rounds = ceil_div(found.alone, max(found.blocks, 1))
         pieces = ceil_div(steps, found.share) if found.share else 0
         columns = self._tile(g).n
-        clocks = (rounds * steps + found.share) * 2 * DEPTH * (ROWS + columns) / INTAKE
-        clocks += rounds * (TILE + COLUMN * columns)
+        lines = columns if self._line(g, "b")[0] == "k" else LINE          # of 64 of the depth each
+        clocks = (rounds * steps + found.share) * 2 * DEPTH * (ROWS + lines) / INTAKE
+        clocks += (rounds + (found.rest > 0)) * (TILE + COLUMN * columns)
         moved = self.moved_bytes(p, g) / (BANDWIDTH * dev.bandwidth_gbs) * 1e-3
-        us = ((clocks / dev.clock_mhz) ** NEAR + moved ** NEAR) ** (1 / NEAR)
-        us += AROUND_US + PIECE_US * pieces
+        us = together(NEAR, clocks / dev.clock_mhz, moved)
+        us += AROUND_US + (SHARED_US + PIECE_US * pieces if found.rest else 0.0)
         return Stream(us, config.pieces, 1, steps * DEPTH, found)
 
     # ---- Launches ----

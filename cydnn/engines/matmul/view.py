@@ -88,7 +88,7 @@ def cut(g: Matrices, tile, wish: int, unit: int, acc_bytes: int, dev, estimate) 
     splits = max(ceil_div(g.k, each), 1)
     if splits > 1 and elements > MOST:
         return None
-    sums = sums_us(splits * elements * acc_bytes, dev) if splits > 1 else 0.0
+    sums = sums_us(splits * elements * acc_bytes, splits, dev) if splits > 1 else 0.0
     return Cut(estimate(splits, each) + sums, tile, splits, each)
 
 
