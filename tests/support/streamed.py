@@ -1,7 +1,8 @@
 """Problems that a kernel of Hopper's tile program takes by stream-K on four SMs, by its axes: a part of a
 tile, of which the last block has nothing; ten tiles in two lanes, four of which are taken as a whole; five
-that nobody shares in the end; and such as have several bands of tiles in each of two matrices or groups. On
-eight SMs a tile that so many blocks have that each warp adds some of their parts."""
+that nobody shares in the end; six, of which the last block has one whole; and such as have several bands of
+tiles in each of two matrices or groups. On eight SMs a tile that so many blocks have that each warp adds some
+of their parts."""
 from __future__ import annotations
 
 import itertools
@@ -28,7 +29,7 @@ def _matmul(m, n, depth, count, T, A_MAJOR, B_MAJOR, **_):
     return f"matmul a={many}{m}x{depth}@{a} b={many}{depth}x{n}@{b} c={many}{m}x{n} {T}"
 
 
-def _conv(m, n, depth, count, T, W_MAJOR, **_):
+def conv(m, n, depth, count, T, W_MAJOR, **_):
     taps = {1: "r1s1", 2: "r2s1 pre_pad=1,0", 3: "r1s3 pad=0,1", 9: "r3s3 pad1"}
     deep, taps = (64, taps[depth // 64]) if depth // 64 in taps else (depth, taps[1])
     way, c, k = ("fprop", deep, n) if W_MAJOR == "bk" else ("dgrad", n, deep)
@@ -40,7 +41,7 @@ def _wgrad(m, n, depth, count, T, gap=0, **_):
     return f"conv_wgrad n1c{n * count}h{depth // 16}w16 k{m * count}r1s1 groups={count} {apart}{T} nhwc"
 
 
-LINES = {"matmul/matmul_wgmma.cu": _matmul, "conv/conv_wgmma.cu": _conv, "conv/conv_wgrad_wgmma.cu": _wgrad}
+LINES = {"matmul/matmul_wgmma.cu": _matmul, "conv/conv_wgmma.cu": conv, "conv/conv_wgrad_wgmma.cu": _wgrad}
 
 
 def names(source: str) -> list[str]:
@@ -67,7 +68,8 @@ def cases(name: str, facts, *sizes) -> list[tuple]:
         return []
     m, n = kernel.axes["TILE_M"], kernel.axes["TILE_N"]
     lines = [LINES[kernel.source](*each, **kernel.axes)
-             for each in sizes or ((m - 16, n, 576, 1), (2 * m, 5 * n, 192, 1), (5 * m, n, 64, 1))]
+             for each in sizes or ((m - 16, n, 576, 1), (2 * m, 5 * n, 192, 1), (5 * m, n, 64, 1),
+                                     (m, 6 * n, 192, 1))]
     return [(case, card) for case, _ in every_case(name, card, lines)
             if case.config and case.config.get("stream")]
 

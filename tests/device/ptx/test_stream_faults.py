@@ -22,13 +22,16 @@ NAMES = [min(streamed.names(source), key=lambda n: (kernels.get(n).images["sm_90
 FEW = 3                                          # of the mutants of a kernel, beside those that order blocks
 ORDERING = r"bar\.sync 3|atom\.release|ld\.acquire"
 # What changes nothing. Who multiplies only compares with 0 where a part of a depth begins, which is a
-# multiple of 64, and whether a block has told; who turns the bit of the counter is any one block, and before
-# that it is never what it was; and what a block orders before it tells at its end matters to nobody, as it
-# has kept nothing. Where a slice has a number is found once, for who puts it there and who gets it.
+# multiple of 64, and whether a block has told; who turns the bit of the counter is any one block, and of a
+# block any one thread, or any odd number of them, and before that it is never what it was; and what a block
+# orders before it tells at its end matters to nobody, as it has kept nothing: nor do barriers of a warpgroup in
+# front of one for both, and who waits for boxes there. Where a slice has a number is found once, for who puts
+# it there and who gets it.
 FLAGS = r"shl\.b32 (%r\d+), %r\d+, 6;|mov\.u16 (%rs\d+), 1;"
 BEGINS, FIRST = r"setp\.[lg]t\.s32 %p\d+, (%r\d+), [01];", r"setp\.eq\.s32 %p\d+, (%r\d+), 0;"
 WAITS = r"setp\.gt\.s32 %p\d+, %r\d+, -1;"
 PLACES = r"and\.b32 \s*%r\d+, %r\d+, 6;"
+TELLS = r"setp\.ne\.s32 %p\d+, (%r\d+), 128;"
 AT_END = r"dropped barrier|weaker order|narrower scope"
 
 
@@ -61,8 +64,24 @@ def steps(made, lines):
                          made.text[:s.start] + new + made.text[s.end:])
 
 
+@lru_cache
+def before_both(text: str) -> set:
+    """Lines of a barrier of a warpgroup right in front of one of both, and of who waits for boxes there."""
+    code = [(n, line.strip()) for n, line in enumerate(text.split("\n"), 1) if line.strip().endswith(";")]
+    found = set()
+    for at, (n, line) in enumerate(code[:-1]):
+        if re.fullmatch(r"bar\.sync %r\d+, 128;", line) and code[at + 1][1] == "bar.sync 3, 256;":
+            waits = [line.startswith("cp.async.bulk.wait_group.read") for _, line in code[at - 3:at]]
+            found |= {n, *((code[at - 4 + waits.index(True)][0],) if True in waits else ())}
+    return found
+
+
 def is_same(made, mutant) -> bool:
     text, old = made.text, mutant.old
+    if mutant.kind in ("constant + 1", "flipped comparison") and (found := re.fullmatch(TELLS, old)):
+        return bool(re.search(rf"mov\.u32 \s*{found[1]}, %tid\.x;", text))
+    if mutant.kind in ("dropped branch", "dropped barrier") and mutant.line in before_both(text):
+        return True
     if re.fullmatch(AT_END, mutant.kind):
         return mutant.line in [text.count("\n", 0, text.rindex(word)) + 1
                                for word in ("bar.sync 3", "atom.release")]
