@@ -2,10 +2,13 @@
 and the sentences of what cannot be spliced."""
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ..dtypes import BY_NAME
 from ..ops.pointwise import WHOLE
 from ..graph import FromTensor, Lead, Match, Node, scalar_of, source_of
 from ..steps import Pointer
+from .functions import find
 from .program import MOST_BYTES, Extra, Fused, Program, Step
 from .rules import needs_rounding
 from .site import CannotPlace, Places, Site
@@ -216,6 +219,17 @@ def reasons(found):
     """The sentence of what ``attempt`` gave, if it is one."""
     if isinstance(found, CannotPlace):
         yield found.args[0]
+
+
+@lru_cache(maxsize=1024)
+def _work(program) -> int:
+    steps = (find(step.mode, program.math, program.fast)[1].instructions for step in program.steps)
+    return len(program.tensors) + sum(steps)
+
+
+def work(fused) -> int:
+    """How many instructions an element takes of what ``attempt`` gave; 0 where that is nothing."""
+    return _work(fused.program) if hasattr(fused, "program") else 0
 
 
 def at(mark: str, fused: Fused | None) -> dict:

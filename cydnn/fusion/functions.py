@@ -34,6 +34,13 @@ class Function:
     pieces: tuple
     support: tuple
 
+    @property
+    def instructions(self) -> int:
+        """Of arithmetic, for an element: of what only chooses, most is known once literals are pasted."""
+        chooses = (".reg", "mov.", "setp.", "selp.")
+        return sum(line.endswith(";") and not line.startswith(chooses)
+                   for line in "".join(self.pieces[::2]).splitlines())
+
     def paste(self, result: str, arguments) -> str:
         """The body in a scope, reading ``arguments`` (registers or literals)
         and leaving its value in ``result``."""

@@ -36,7 +36,8 @@ def splice(text: bytes, kernel, fuse: dict, ways=()) -> bytes:
     ptx = with_ways(ptx, _ENTRY.search(ptx)[1], ways)
     entry, sm = _ENTRY.search(ptx), int(_TARGET.search(ptx)[1])
     marks = [found for found in MARK.finditer(ptx) if SERVES.get(found[1], found[1]) in fuse]
-    for missing in fuse.keys() - {found[1] for found in marks}:
+    there = {served_by(found[1], fuse) for found in marks}
+    for missing in fuse.keys() - there:
         raise InternalError(f"{name}: must have the mark {missing} to splice at; got none")
     at = bases(fuse)
     if at[""] > MOST_BYTES:
@@ -60,6 +61,11 @@ def splice(text: bytes, kernel, fuse: dict, ways=()) -> bytes:
             continue
         pieces += [about[served], emitter.block(), without_stores(behind) if program.is_whole else behind]
     return "".join([ptx[:entry.start()], *support(fuse.values()), head, *pieces]).encode()
+
+
+def served_by(mark: str, fuse: dict) -> str:
+    """The program that a mark is enough for: pairs are, where it stores nothing itself."""
+    return SERVES[mark] if mark == "pairs" and not fuse[SERVES[mark]].stores else mark
 
 
 def without_stores(text: str) -> str:

@@ -13,9 +13,10 @@ params  = ["const T* x", "const T* w", "const CUtensorMap boxes", "T* y", "float
            "int64_t w_c", "int64_t w_h", "int64_t w_w", "int k", "int tiles", "int teams", "int count",
            "int rows", "int columns", "int y_form", "int y_along_m", "int64_t y_n", "int64_t y_h",
            "int64_t y_w", "int64_t y_c", "Fuse fuse"]
-block   = [512, 1, 1]
+block   = ["640 if FUSES == '_pairs' else 512", 1, 1]
 grid    = ["blocks", 1, 1]
-smem    = """33024 + 1024 + 1024 + 512 + tiles * taps_h * ((chunks + 1) // 2) * 2048 \
+smem    = """33024 + (32768 if FUSES == '_pairs' else 0) + 1024 + 1024 + 512 \
+             + tiles * taps_h * ((chunks + 1) // 2) * 2048 \
              + ring * part_bytes * (step + (1 if kept < 8 else 0))"""
 extra   = ["blocks"]
 needs   = ["channels >= 1", "channels <= 1 << lanes_log", "lanes_log <= 3",
@@ -25,7 +26,7 @@ needs   = ["channels >= 1", "channels <= 1 << lanes_log", "lanes_log <= 3",
            "last_place * step + last_part == chunks - 1",
            "taps_w << lanes_log == 8 * (chunks - 1) + kept", "ring > (taps_h - 1) * dilation_h",
            "ring >= 1", "count >= 1", "tiles * teams * 64 >= k", "blocks % teams == 0",
-           "chunks <= 256"]
+           "chunks <= 256", "tiles * (teams - 1) * 64 < k"]
 marks   = ["epilogue", "{'pairs' if FUSES == '_pairs' else ''}"]
 problems = ["""conv_fprop n2c3h13w150 k72r3s7 stride=2 dilation=2,1 pre_pad=3,2 post_pad=1,4 {T} nhwc""",
             """conv_fprop x=2x3x9x11:{T}@1000,1,80,5 w=21x3x2x3:{T}@24,1,12,4 y=2x21x5x9:{T}@2000,45,9,1 \
@@ -43,9 +44,10 @@ problems = ["""conv_fprop n2c3h13w150 k72r3s7 stride=2 dilation=2,1 pre_pad=3,2 
 // (first.cuh), in pairs. Output o reads pixel o * stride - (top, left) + (r * dilation_h, s) for tap (r, s).
 // A block keeps the filters of `tiles` times 64 channels, as cores: chunk t of row r of filter f of a tile
 // lies at ((tile * taps_h + r) * pairs * 2 + t) * 1024 + f * 16. The blocks of a team, `teams` in all, have
-// the same channels, and share the rows of y; eight warps bring lines, two warpgroups multiply: 64 outputs of
-// a row by 64 channels are one's, the next the other's. y_form as in tile/wgmma_blocks.cuh; FUSED is for
-// _pairs alone, which has no other. The map of `boxes` has dims channels, columns, rows, images.
+// the same channels, and share the rows of y; eight warps bring lines, two warpgroups multiply (_pairs: four
+// and four, for what is fused takes longer): 64 outputs of a row by 64 channels are one's, the next the next
+// one's. y_form as in tile/wgmma_blocks.cuh; FUSED is for _pairs alone, which has no other. The map of
+// `boxes` has dims channels, columns, rows, images.
 #include "first.cuh"
 #include "tile/wgmma_blocks.cuh"
 
@@ -53,15 +55,15 @@ namespace cydnn {
 
 constexpr int CORES = 1024;                      // bytes: a chunk of 64 filters
 
-// The filters of `tiles` times 64 channels from `first` on, by 256 threads.
+// The filters of `tiles` times 64 channels from `first` on.
 struct FirstFilters {
     const unsigned short* w;
     i64 w_k, w_c, w_h, w_w;
     int k, channels, lanes_log, taps_h, taps_w, pairs;
 
-    DEVICE void load(unsigned char* to, int first, int tiles, int thread) const {
+    template <int Threads> DEVICE void load(unsigned char* to, int first, int tiles, int thread) const {
         const unsigned row = 2 * pairs, all = tiles * 64 * taps_h * row;
-        _Pragma("unroll 4") for (unsigned e = thread; e < all; e += 256) {       // loads of four on their way
+        _Pragma("unroll 4") for (unsigned e = thread; e < all; e += Threads) {   // loads of four on their way
             const unsigned t = e % row, r = e / row % taps_h, f = e / row / taps_h;
             const unsigned short* from = w + (first + f) * w_k + r * w_h;
             unsigned v[8];
@@ -131,22 +133,23 @@ struct FirstPairs {
 };
 }  // namespace cydnn
 
-extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
+extern "C" __global__ __launch_bounds__(given(FUSES) == ALONE ? 512 : 640, 1) void KERNEL(
     const T* x, const T* w, const __grid_constant__ CUtensorMap boxes, T* y, float alpha, float beta, i64 x_n,
     i64 x_h, int x_w, int height, int width, int channels, int lanes_log, int stride_h, int stride_w, int top,
     int left, int strip, int strips, int step, int places, int part_bytes, int last_part, int last_place,
     int kept, int ring_lines, int taps_h, int taps_w, int dilation_h, int chunks, i64 w_k, i64 w_c, i64 w_h,
     i64 w_w, int k, int tiles, int teams, int count, int rows, int columns, int y_form, int y_along_m,
     i64 y_n, i64 y_h, i64 y_w, i64 y_c, Fuse fuse) {
-    constexpr bool fuses = is_given(FUSES);
-    using Tile = WgmmaTile<128, 64, fuses>;      // of the ways out: a warpgroup has 64 rows
+    constexpr bool fuses = given(FUSES) != ALONE;
+    constexpr int groups = fuses ? 4 : 2, fillers = fuses ? 4 : FILLERS;
+    using Tile = WgmmaTile<128, 64, given(FUSES)>;      // of the ways out: a warpgroup has 64 rows
     extern __shared__ unsigned char shared[];
     const FirstImage image = {
         reinterpret_cast<const unsigned short*>(x), x_n, x_h, x_w, height, width, channels, lanes_log,
         stride_h, stride_w, top, left, strip, step, places, part_bytes, last_part, last_place, kept};
     const int pairs = (chunks + 1) / 2, row_bytes = pairs * 2 * CORES, line_bytes = image.line_bytes();
     unsigned char* outs = shared + (-shared_address(shared) & 1023);
-    unsigned char *filters = outs + 2 * SLICE, *lines = filters + tiles * taps_h * row_bytes;
+    unsigned char *filters = outs + groups * SLICE, *lines = filters + tiles * taps_h * row_bytes;
     unsigned char* zeros = lines + ring_lines * line_bytes;
     uint64_t* barriers = reinterpret_cast<uint64_t*>(zeros + 1024);
     unsigned* pair_at = reinterpret_cast<unsigned*>(barriers + 2 * ROW_EVENTS);
@@ -156,61 +159,61 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     const unsigned begin = i64(count) * block / blocks, end = i64(count) * (block + 1) / blocks;
     FirstWalk walk(rows, strips, (taps_h - 1) * dilation_h + 1, stride_h, ring_lines, begin);
 
-    if (threadIdx.x == 0) ring.begin(2), tensor_ahead(boxes);
+    if (threadIdx.x == 0) ring.begin(groups, fillers), tensor_ahead(boxes);
     if (threadIdx.x < pairs) FirstPairs::place(pair_at, image, chunks, threadIdx.x);
     FirstImage::clear(lines, ring_lines * line_bytes + 1024);
     fence_async();
     __syncthreads();
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
-    if (role < 2) {
-        registers_give<88>();
-        first_fill(image, ring, walk, end - begin, threadIdx.x / 32);
+    if (role < fillers / 4) {
+        if constexpr (!fuses) registers_give<88>();
+        first_fill<fillers>(image, ring, walk, end - begin, threadIdx.x / 32);
         return;
     }
-    registers_take<168>();
+    if constexpr (!fuses) registers_take<168>();
     const FirstFilters source = {
         reinterpret_cast<const unsigned short*>(w), w_k, w_c, w_h, w_w, k, channels, lanes_log, taps_h,
         taps_w, pairs};
-    source.load(filters, column, tiles, threadIdx.x - 256);
+    source.load<128 * groups>(filters, column, tiles, threadIdx.x - 32 * fillers);
     fence_async();
-    asm volatile("bar.sync 3, 256;" ::: "memory");
+    asm volatile("bar.sync 5, %0;" :: "n"(128 * groups) : "memory");
 
-    const int group = role - 2;
+    const int group = role - fillers / 4;
     unsigned char* out = outs + group * SLICE;
     const WgmmaOut<T> to = {y, nullptr, alpha, beta, columns, k, y_form, y_along_m, y_w, y_c};
     const FirstPairs windows = {
         pair_at, pairs, taps_h, ring_lines, dilation_h, line_bytes >> 4, shared_address(lines) >> 4,
         chunks % 2 ? shared_address(zeros) >> 4 : 0, image.chunk(chunks - 1) >> 4};
-    int turn = 0;                                // whose the next is
+    const int used = min(tiles, (k - column + 63) / 64);
+    int at = 0, tile = group;                    // this group's next, from the row's first on
+    NO_UNROLL for (; tile >= used; tile -= used) at += 64;
     NO_UNROLL for (unsigned i = 0; i < end - begin; ++i, walk.next()) {
         ring.wait_full(i);
         const i64 first = walk.n * y_n + walk.p * y_h;
-        NO_UNROLL for (int at = 0; at < strip; at += 64) {
-            const int q = walk.strip * strip + at;
-            if (q >= columns) break;
-            NO_UNROLL for (int tile = 0; tile < tiles; ++tile, turn ^= 1) {
-                const int col = column + tile * 64;
-                if (col >= k) break;
-                if (turn != group) continue;
-                float d[Tile::sums];
-                const unsigned b = shared_address(filters) + tile * taps_h * row_bytes;
-                windows.multiply<T>(d, walk.at, at, b >> 4);
-                if (to.goes_in_boxes() && (!fuses || q + 64 <= columns && col + 64 <= k)) {
-                    const int image_at[3] = {walk.p, walk.n, 0};
-                    const auto change = [&](float (&v)[32], auto s) { to.change(v, first, 0, q, col, s); };
-                    if constexpr (fuses)
+        const int wide = min(strip, columns - walk.strip * strip);
+        NO_UNROLL while (at < wide) {
+            const int q = walk.strip * strip + at, col = column + tile * 64;
+            float d[Tile::sums];
+            const unsigned b = shared_address(filters) + tile * taps_h * row_bytes;
+            windows.multiply<T>(d, walk.at, at, b >> 4);
+            if (to.goes_in_boxes() && (!fuses || col + 64 <= k)) {
+                const int image_at[3] = {walk.p, walk.n, 0};
+                const auto change = [&](auto& v, auto s) { to.change(v, first, 0, q, col, s); };
+                if constexpr (fuses) {
+                    if (to.has_rows<Tile>(q))
                         store_changed<T, Tile>(d, out, boxes, q, col, image_at, alpha, group, change);
-                    else store_boxes<T, Tile>(d, out, boxes, q, col, image_at, alpha, group);
-                } else {
-                    if (fuses) boxes_leave(group);           // those of the part before
-                    store_rows<Tile>(d, out, group, [&](const Slice& slice, int row, int c) {
-                        const int from = q - 64 * group;     // the row counts those of the other group, too
-                        to.write(slice, first, 0, from + row, col + c, threadIdx.x % 32);
-                    });
-                }
+                } else store_boxes<T, Tile>(d, out, boxes, q, col, image_at, alpha, group);
+            } else {
+                if (fuses) boxes_leave<Tile>(group);         // those of the part before
+                store_rows<Tile>(d, out, group, [&](const Slice& slice, int row, int c) {
+                    const int from = q - 64 * group;         // the row counts those of the other groups, too
+                    to.write(slice, first, 0, from + row, col + c, threadIdx.x % 32);
+                });
             }
+            NO_UNROLL for (tile += groups; tile >= used; tile -= used) at += 64;
         }
+        at -= max(wide + 63, 0) / 64 * 64;
         if (threadIdx.x % 128 == 0) barrier_arrive(ring.empty + ring.at(i));
     }
-    if (sends_boxes()) store_wait_read<0>();     // shared memory goes with the block
+    if (sends_boxes<Tile>()) store_wait_read<0>();     // shared memory goes with the block
 }

@@ -73,13 +73,15 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     TileDivisors order, FastDiv steps, FastDiv lanes, int y_form, int y_along_m, int rank,
     int channels, int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps,
     Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N, is_given(TURNS)>;
+    using Tile = WgmmaTile<TILE_M, TILE_N, given(TURNS)>;
     using A = WgmmaPanel<TILE_M, true>;
     using Source = Windows<Tile, W_MAJOR>;
     extern __shared__ unsigned char shared[];
     Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, y_n};
     const WgmmaOut<T> to = {y, share ? nullptr : parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
-    wgmma_blocks<T, Tile, A, Source::B>(shared, source, TileOrder<Tile>{order, m, splits},
-                            tile_parts<Tile>({k, split_k, team}, parts, share, alone, rest, steps, lanes),
-                            boxes, to);
+    const TileOrder<Tile> tiles = {order, m, Tile::is_alone ? splits : 1};
+    const Depth depth = {k, split_k, Tile::is_alone ? team : 1};
+    wgmma_blocks<T, Tile, A, Source::B>(shared, source, tiles,
+                                        tile_parts<Tile>(depth, parts, share, alone, rest, steps, lanes),
+                                        boxes, to);
 }

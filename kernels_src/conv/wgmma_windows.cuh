@@ -32,13 +32,20 @@ template <class Tile, class Major> struct Windows {
         UNROLL for (int d = 0; d < 3; ++d) at[d + 1] = at[d + 1] * stride[d] + first[d];
     }
     DEVICE void load(unsigned char* stage, uint64_t* full) {
+        rows(stage, full), columns_of(stage + Tile::a_bytes, full), next();
+    }
+    DEVICE void rows(unsigned char* to, uint64_t* full) const {
         const int c = x_channel + chunk, by[3] = {
             tap[2] * dilation[2], tap[1] * dilation[1], tap[0] * dilation[0]};
-        if (rank == 4) pixels_load(stage, x, {c, at[3], at[2], at[0]}, {by[0], by[1]}, full);
-        else pixels_load(stage, x, {c, at[3], at[2], at[1], at[0]}, by, full);
+        if (rank == 4) pixels_load(to, x, {c, at[3], at[2], at[0]}, {by[0], by[1]}, full);
+        else pixels_load(to, x, {c, at[3], at[2], at[1], at[0]}, by, full);
+    }
+    DEVICE void columns_of(unsigned char* to, uint64_t* full) const {
         int of[3];                                       // the filter's tap: width first
         UNROLL for (int d = 0; d < 3; ++d) of[2 - d] = is_flipped ? int(taps[d].by) - 1 - tap[d] : tap[d];
-        B::load(stage + Tile::a_bytes, w, w_depth + chunk, w_row, of, full);
+        B::load(to, w, w_depth + chunk, w_row, of, full);
+    }
+    DEVICE void next() {                                 // 64 of the depth
         if (++tap[2] < int(taps[2].by)) return;
         tap[2] = 0;
         if (++tap[1] < int(taps[1].by)) return;

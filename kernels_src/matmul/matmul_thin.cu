@@ -83,7 +83,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     Array<int, 3> few_moves, i64 c_row, i64 c_column, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
     Fuse fuse) {
     constexpr int lines = FEW_MAJOR::k_major ? COLUMNS : 64;
-    using Tile = WgmmaTile<128, COLUMNS, false, lines>;
+    using Tile = WgmmaTile<128, COLUMNS, ALONE, lines>;
     using A = WgmmaPanel<128, WIDE_MAJOR::k_major>;
     using B = WgmmaPanel<lines, FEW_MAJOR::k_major>;
     constexpr FastDiv one = {1u << 31, 0, 1};    // rows of c are columns of `few`: no tiles go abreast

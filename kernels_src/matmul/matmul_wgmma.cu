@@ -67,13 +67,14 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     TileDivisors order, FastDiv steps, FastDiv lanes, int c_form, int c_along_m, Array<int, 3> a_moves,
     Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
     Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N, is_given(TURNS)>;
+    using Tile = WgmmaTile<TILE_M, TILE_N, given(TURNS)>;
     using A = WgmmaPanel<TILE_M, A_MAJOR::k_major>;
     using B = WgmmaPanel<TILE_N, B_MAJOR::k_major>;
     extern __shared__ unsigned char shared[];
     Matrices<Tile, A, B> source = {a, b, a_moves, b_moves, batch, c_batch};
     const WgmmaOut<T> to = {c, share ? nullptr : parts, alpha, beta, m, n, c_form, c_along_m, c_m, c_n};
-    wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>{order, m, splits},
-                            tile_parts<Tile>({k, split_k, team}, parts, share, alone, rest, steps, lanes),
-                            boxes, to);
+    const TileOrder<Tile> tiles = {order, m, Tile::is_alone ? splits : 1};
+    const Depth depth = {k, split_k, Tile::is_alone ? team : 1};
+    wgmma_blocks<T, Tile, A, B>(shared, source, tiles,
+                                tile_parts<Tile>(depth, parts, share, alone, rest, steps, lanes), boxes, to);
 }

@@ -13,8 +13,8 @@
 //   mn-major   row = depth (64), 64 of m or n       the next 64 of m or n are 8192 bytes further
 // So the part of a warpgroup begins at a multiple of 8192 bytes either way.
 //
-// In turn (WgmmaTile<M, N, true>): the second warpgroup multiplies a stage behind the first, which is up to
-// `lead` steps before it. So one multiplies while the sums of the other are changed and stored.
+// In turn (WgmmaTile<M, N, IN_TURN>): the second warpgroup multiplies a stage behind the first, which is up
+// to `lead` steps before it. So one multiplies while the sums of the other are changed and stored.
 #pragma once
 #include "lib/hopper.cuh"
 
@@ -22,25 +22,26 @@ namespace cydnn {
 
 constexpr int PART = 8192, SLICE = 16384;        // bytes: 64 rows of an operand; a warpgroup's way out
 
+enum WgmmaHow { ALONE, IN_TURN, BY_WARP };       // BY_WARP: of the way out alone (tile/wgmma_store.cuh)
+
 // Of m the warpgroups have 64 each; where there are only 64, each has half of n.
-template <int M, int N, bool InTurn = false, int Lines = N> struct WgmmaTile {
-    static constexpr bool in_turn = InTurn;
+template <int M, int N, int How = ALONE, int Lines = N> struct WgmmaTile {
+    static constexpr bool in_turn = How == IN_TURN, is_alone = How == ALONE, by_warp = How == BY_WARP;
     static constexpr int m = M, n = N, k = 64, threads = 384, groups_m = M / 64;
     static constexpr int group_n = groups_m == 2 ? N : N / 2, sums = group_n / 2;
     static constexpr int a_bytes = M * 128, stage_bytes = (M + Lines) * 128;
     static constexpr int spare = 1024 + 2 * SLICE + 256;                 // alignment, way out, barriers
     static constexpr int stages = (227 * 1024 - spare) / stage_bytes;
-    static_assert((M == 64 || M == 128) && stages * (InTurn ? 24 : 16) <= 256 && stages >= 4);
+    static constexpr int boxes = group_n > 64 ? 2 : 1, warp_bytes = SLICE / 4;   // on their way; of a warp
+    static_assert((M == 64 || M == 128) && stages * (in_turn ? 24 : 16) <= 256 && stages >= 4);
 
     // Of a tile that fits in the ring all; else half the ring stays for what comes.
     static DEVICE int lead(int steps) { return steps <= stages ? stages : stages / 2; }
 };
 
-// An axis of kernels that is nothing or a word: is_given(TURNS).
-struct Given {};
-constexpr Given _turns, _pairs;
-constexpr DEVICE bool is_given() { return false; }
-constexpr DEVICE bool is_given(Given) { return true; }
+// An axis of kernels that is nothing or a word: given(TURNS).
+constexpr WgmmaHow _turns = IN_TURN, _pairs = BY_WARP;
+constexpr DEVICE WgmmaHow given(WgmmaHow how = ALONE) { return how; }
 
 template <int Rows, bool KMajor> struct WgmmaPanel {
     static constexpr unsigned k16 = KMajor ? 32 >> 4 : 2048 >> 4;        // to the next 16 of the depth

@@ -29,6 +29,15 @@ template <class T> struct WgmmaOut {
     DEVICE bool is_inside(const TileAt& tile, int rows, int columns) const {
         return tile.row + rows <= m && tile.col + columns <= n;
     }
+    // What is fused may work on the sums of a tile and leave in boxes.
+    template <class Tile> DEVICE bool may_change(const TileAt& tile) const {
+        return is_inside(tile, Tile::is_alone ? Tile::m : 0, Tile::n);
+    }
+    // Who sends boxes together has rows of the matrix, where a warpgroup's begin at `row`. The same for all
+    // of a warp, known to ptxas: or the stages of what comes next leave the uniform registers.
+    template <class Tile> DEVICE bool has_rows(int row) const {
+        return row + (Tile::by_warp ? int(__shfl_sync(~0u, threadIdx.x / 32 % 4 * 16, 0)) : 0) < m;
+    }
 
     // What is fused, for a thread's 32 sums of a slice at (row, col) of the matrix: pairs of neighbours, in
     // the upper and the lower half of a warp's 16 rows.
@@ -42,26 +51,41 @@ template <class T> struct WgmmaOut {
         }
     }
 
-    // The same, where it is the From-th slice from `col` on.
-    template <int From>
-    DEVICE void change(float (&v)[32], i64 first, int column, int row, int col, Int<From>) const {
+    // The same for any number of sums, where they are the From-th as many columns from `col` on. Rows behind
+    // the last, whose sums nobody stores, read what the last reads.
+    template <int Count, int From>
+    DEVICE void change(float (&v)[Count], i64 first, int column, int row, int col, Int<From>) const {
         const int lane = threadIdx.x % 32;
         row += threadIdx.x / 32 % 4 * 16 + lane / 4, col += lane % 4 * 2;
-        const i64 off = first + row * c_m + col;
-        each<0, 8>([&](auto j) {
+        const i64 upper = first + min(row, m - 1) * c_m + col;
+        const i64 lower = first + min(row + 8, m - 1) * c_m + col;
+        each<0, Count / 4>([&](auto j) {
             UNROLL for (int half = 0; half < 2; ++half) {
                 float* two = v + 4 * j.value + 2 * half;
-                fuse_pairs<64 * From + 8 * j.value>(two[0], two[1], off + half * 8 * c_m, column + col);
+                fuse_pairs<2 * Count * From + 8 * j.value>(two[0], two[1], half ? lower : upper,
+                                                           column + col);
             }
         });
     }
 
+    // beta * c is added to the same sums.
+    template <int Count, int From>
+    DEVICE void blend_pairs(float (&v)[Count], i64 first, int row, int col, Int<From>) const {
+        const int lane = threadIdx.x % 32;
+        row += threadIdx.x / 32 % 4 * 16 + lane / 4, col += lane % 4 * 2;
+        UNROLL for (int j = 0; j < Count / 4; ++j) UNROLL for (int half = 0; half < 2; ++half) {
+            float old[2], *two = v + 4 * j + 2 * half;
+            const i64 off = first + min(row + 8 * half, m - 1) * c_m + col + 2 * Count * From + 8 * j;
+            Vec<T, 2>::load(c + off).get(old);
+            two[0] += beta * old[0], two[1] += beta * old[1];
+        }
+    }
+
     // A warpgroup, before its products: what `change` will read of tensors as large as the output.
-    template <class Tile> DEVICE void ahead(i64 first, const TileAt& tile, int group) const {
+    template <class Tile> DEVICE void ahead(i64 first, int row, int col) const {
         constexpr int slices = Tile::group_n / 64;
-        const int row = tile.row + slice_row<Tile>(group, 0), col = tile.col + slice_col<Tile>(group, 0);
         NO_UNROLL for (int e = threadIdx.x % 128; e < 64 * slices; e += 128)
-            fuse_ahead(first + (row + e / slices) * c_m + col + e % slices * 64);
+            if (row + e / slices < m) fuse_ahead(first + (row + e / slices) * c_m + col + e % slices * 64);
     }
 
     template <class Tile>
@@ -89,7 +113,7 @@ template <class T> struct WgmmaOut {
             write(slice, first, column, tile.row + row, tile.col + col, threadIdx.x % 32);
         };
         unsigned char* out = ring.way_out(group);
-        if (Tile::in_turn || depth.team == 1) store_rows<Tile>(d, out, group, slices);
+        if (!Tile::is_alone || depth.team == 1) store_rows<Tile>(d, out, group, slices);
         else store_added<Tile>(d, ring.stages, out, group, depth.team, depth.rank(), slices);
     }
 
@@ -171,8 +195,9 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
         const unsigned what = __shfl_sync(~0u, 4 * walk.steps + 2 * is_part + begins, 0);
         const int steps = what >> 2;
         if constexpr (Out::is_matrix)
-            if (to.form == FUSED && to.is_inside(tile, Tile::m, Tile::n))
-                to.template ahead<Tile>(source.offset(tile.matrix), tile, group);
+            if (to.form == FUSED && to.template may_change<Tile>(tile))
+                to.template ahead<Tile>(source.offset(tile.matrix), tile.row + slice_row<Tile>(group, 0),
+                                        tile.col + slice_col<Tile>(group, 0));
         if (!Parts::may_be_empty || steps > 0) wgmma_sums<T, Tile, A, B>(d, ring, steps, group);
         if constexpr (Parts::may_stream) if (what & 2) {
             if constexpr (!adds) {
@@ -189,7 +214,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
         if constexpr (!Out::is_matrix) {
             to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
                                   tile, depth);
-        } else if (to.goes_in_boxes() && (to.form == BOXES || to.is_inside(tile, Tile::m, Tile::n))) {
+        } else if (to.goes_in_boxes() && (to.form == BOXES || to.template may_change<Tile>(tile))) {
             const int row = tile.row + slice_row<Tile>(group, 0), col = tile.col + slice_col<Tile>(group, 0);
             int at[3];
             source.box(tile.matrix, at);
@@ -197,31 +222,32 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
             else {
                 const i64 first = source.offset(tile.matrix);
                 const int column = source.column(tile.matrix);
-                const auto change = [&](float (&v)[32], auto s) {
-                    if constexpr (Tile::in_turn) to.change(v, first, column, row, col, s);
+                const auto change = [&](auto& v, auto s) {
+                    if constexpr (!Tile::is_alone) to.change(v, first, column, row, col, s);
                     else to.change(v, first, column, row, col + 64 * s);
                 };
-                store_changed<T, Tile>(d, out, boxes, row, col, at, to.alpha, group, change);
+                if (Tile::is_alone || to.template has_rows<Tile>(row))
+                    store_changed<T, Tile>(d, out, boxes, row, col, at, to.alpha, group, change);
             }
-        } else if (!Tile::in_turn && to.parts) {
+        } else if (Tile::is_alone && to.parts) {
             float* sums = to.parts + (i64(tile.split) * order.batches() + tile.matrix) * to.m * to.n;
             to.template put_parts<Tile>(d, out, group, sums, tile);
         } else {
-            if (to.form == FUSED) boxes_leave(group);        // those of the tile before
+            if (to.form == FUSED) boxes_leave<Tile>(group);        // those of the tile before
             to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
                                   tile, depth);
         }
     }
     if constexpr (adds) if (depth.share) others.tell();
     if constexpr (Parts::may_stream && !adds) if (depth.share) {
-        boxes_leave(group);
+        boxes_leave<Tile>(group);
         all.add_all(walk, [&](const Slice& slice, int row, int col) {
             const TileAt& tile = walk.tile;
             to.write(slice, source.offset(tile.matrix), source.column(tile.matrix), tile.row + row,
                      tile.col + col, all.thread() % 32);
         });
     }
-    if (sends_boxes()) store_wait_read<0>();    // shared memory goes with the block
+    if (sends_boxes<Tile>()) store_wait_read<0>();    // shared memory goes with the block
 }
 
 }  // namespace cydnn

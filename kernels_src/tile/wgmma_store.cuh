@@ -33,8 +33,15 @@ DEVICE void fuse_ahead(i64 off) { asm volatile("// @fuse.ahead off=%0;" :: "l"(o
 
 DEVICE void group_barrier(int group) { asm volatile("bar.sync %0, 128;" :: "r"(group + 1) : "memory"); }
 
-// The thread of a warpgroup that sends boxes, and waits for them before it leaves.
-DEVICE bool sends_boxes() { return threadIdx.x % 128 == 96; }
+// The thread that sends boxes, and waits for them before it leaves: one of a warpgroup, whose boxes have 64
+// rows, or one of a warp, whose boxes have 16, so that no warp waits for others.
+template <class Tile> DEVICE bool sends_boxes() {
+    return Tile::by_warp ? threadIdx.x % 32 == 0 : threadIdx.x % 128 == 96;
+}
+template <class Tile> DEVICE void boxes_barrier(int group) {
+    if constexpr (Tile::by_warp) __syncwarp();
+    else group_barrier(group);
+}
 
 // body(Int<From>), …, body(Int<End - 1>).
 template <int Value> struct Int { static constexpr int value = Value; };
@@ -42,10 +49,17 @@ template <int From, int End, class Body> DEVICE void each(Body body) {
     if constexpr (From < End) body(Int<From>()), each<From + 1, End>(body);
 }
 
-// A warpgroup: all its boxes have been read.
-DEVICE void boxes_leave(int group) {
-    if (sends_boxes()) store_wait_read<0>();
-    group_barrier(group);
+// A warpgroup or a warp: all its boxes have been read.
+template <class Tile> DEVICE void boxes_leave(int group) {
+    if (sends_boxes<Tile>()) store_wait_read<0>();
+    boxes_barrier<Tile>(group);
+}
+
+// Boxes are in turn on their way. A warp's lie where its rows are (store_rows).
+template <class Tile> DEVICE unsigned char* box_of(unsigned char* out, int s) {
+    const int warp = threadIdx.x / 32 % 4;
+    if constexpr (Tile::by_warp) return out + warp * Tile::warp_bytes + s % Tile::boxes * (PART / 4);
+    else return out + s % Tile::boxes * PART;
 }
 
 // The address of a row's 16-byte chunk in a box of 64 rows of 128 bytes, as TMA reads it with its swizzle.
@@ -53,34 +67,39 @@ DEVICE unsigned box_chunk(unsigned box, int row, int chunk) {
     return box + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
-// A warpgroup's 64 columns of 64 rows come to a box, of which the thread that sends may send it. Boxes are in
-// turn on their way.
-template <class Elem, int Boxes>
-DEVICE void fill_box(const float* v, float alpha, unsigned char* box, int group) {
+// 64 columns come to a box, which the thread that sends may send. part(v, j): the j-th 16 of them.
+template <class Elem, class Tile, class Part>
+DEVICE void fill_box(unsigned char* box, int group, Part part) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    if (sends_boxes()) store_wait_read<Boxes - 1>();
-    group_barrier(group);
-    UNROLL for (int j = 0; j < 4; ++j) {                     // 16 columns, 16 rows: four matrices of 8 x 8
+    const int row = (Tile::by_warp ? 0 : 16 * warp) + lane % 16;
+    if (sends_boxes<Tile>()) store_wait_read<Tile::boxes - 1>();
+    boxes_barrier<Tile>(group);
+    each<0, 4>([&](auto j) {                                 // 16 columns, 16 rows: four matrices of 8 x 8
+        float v[8];
+        part(v, j);
         alignas(4) Elem pairs[4][2];
-        UNROLL for (int i = 0; i < 4; ++i) {
-            const float* two = v + 8 * j + 2 * i;
-            from_acc2(pairs[i], alpha * two[0], alpha * two[1]);
-        }
+        UNROLL for (int i = 0; i < 4; ++i) from_acc2(pairs[i], v[2 * i], v[2 * i + 1]);
         unsigned r[4];
         UNROLL for (int i = 0; i < 4; ++i) r[i] = *reinterpret_cast<unsigned*>(pairs[i]);
-        stmatrix_x4(box_chunk(shared_address(box), 16 * warp + lane % 16, 2 * j + lane / 16), r);
-    }
+        stmatrix_x4(box_chunk(shared_address(box), row, 2 * j.value + lane / 16), r);
+    });
     fence_async();
-    group_barrier(group);
+    boxes_barrier<Tile>(group);
+}
+// Of alpha * v.
+template <class Elem, class Tile>
+DEVICE void fill_box(const float* v, float alpha, unsigned char* box, int group) {
+    fill_box<Elem, Tile>(box, group, [&](float (&to)[8], auto j) {
+        UNROLL for (int x = 0; x < 8; ++x) to[x] = alpha * v[8 * j.value + x];
+    });
 }
 
-// To the box at (col, row) of the map.
-template <class Elem, int Boxes>
-DEVICE void send_box(const float* v, float alpha, unsigned char* box, const CUtensorMap& y, int row, int col,
-                     const int (&batch)[3], int group) {
-    fill_box<Elem, Boxes>(v, alpha, box, group);
-    if (sends_boxes()) {
-        tensor_store(y, {col, row, batch[0], batch[1], batch[2]}, box);
+// To the box of the map at (col, row), or a warp's at its rows from there on.
+template <class Tile>
+DEVICE void send_box(unsigned char* box, const CUtensorMap& y, int row, int col, const int (&batch)[3]) {
+    if (sends_boxes<Tile>()) {
+        const int mine = Tile::by_warp ? threadIdx.x / 32 % 4 * 16 : 0;
+        tensor_store(y, {col, row + mine, batch[0], batch[1], batch[2]}, box);
         store_commit();
     }
 }
@@ -88,11 +107,10 @@ DEVICE void send_box(const float* v, float alpha, unsigned char* box, const CUte
 // alpha * sums: send(s, box) for the s-th 64 columns.
 template <class Elem, class Tile, class Send>
 DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, float alpha, int group, Send send) {
-    constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
-    UNROLL for (int s = 0; s < slices; ++s) {
-        unsigned char* box = out + s % boxes * PART;
-        fill_box<Elem, boxes>(d + 32 * s, alpha, box, group);
-        if (sends_boxes()) {
+    UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
+        unsigned char* box = box_of<Tile>(out, s);
+        fill_box<Elem, Tile>(d + 32 * s, alpha, box, group);
+        if (sends_boxes<Tile>()) {
             send(s, box);
             store_commit();
         }
@@ -103,25 +121,35 @@ DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, float 
 template <class Elem, class Tile>
 DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
                         int col, const int (&batch)[3], float alpha, int group) {
-    constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
-    UNROLL for (int s = 0; s < slices; ++s)
-        send_box<Elem, boxes>(d + 32 * s, alpha, out + s % boxes * PART, y, row, col + 64 * s, batch, group);
+    UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
+        fill_box<Elem, Tile>(d + 32 * s, alpha, box_of<Tile>(out, s), group);
+        send_box<Tile>(box_of<Tile>(out, s), y, row, col + 64 * s, batch);
+    }
 }
 
 // change(v, s): what alpha * sums become, the columns from 64 s on. One copy of it for all of them; in turn
-// one for each (s is an Int), where fewer instructions are worth more.
+// one for each (s is an Int), where fewer instructions are worth more. By warps, where registers are few, one
+// for 8 sums: the columns from 16 s on.
 template <class Elem, class Tile, class Change>
 DEVICE void store_changed(float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row, int col,
                           const int (&batch)[3], float alpha, int group, Change change) {
-    constexpr int slices = Tile::group_n / 64, boxes = slices > 1 ? 2 : 1;
-    if constexpr (Tile::in_turn) {
+    constexpr int slices = Tile::group_n / 64;
+    if constexpr (!Tile::is_alone) {
         if (alpha != 1.f) UNROLL for (float& sum : d) sum *= alpha;
         each<0, slices>([&](auto s) {
-            float v[32];
-            UNROLL for (int x = 0; x < 32; ++x) v[x] = d[32 * s.value + x];
-            change(v, s);
-            send_box<Elem, boxes>(v, 1.f, out + s.value % boxes * PART, y, row, col + 64 * s.value, batch,
-                                  group);
+            unsigned char* box = box_of<Tile>(out, s.value);
+            if constexpr (Tile::by_warp) {
+                fill_box<Elem, Tile>(box, group, [&](float (&v)[8], auto j) {
+                    UNROLL for (int x = 0; x < 8; ++x) v[x] = d[32 * s.value + 8 * j.value + x];
+                    change(v, Int<4 * s.value + j.value>());
+                });
+            } else {
+                float v[32];
+                UNROLL for (int x = 0; x < 32; ++x) v[x] = d[32 * s.value + x];
+                change(v, s);
+                fill_box<Elem, Tile>(v, 1.f, box, group);
+            }
+            send_box<Tile>(box, y, row, col + 64 * s.value, batch);
         });
     } else NO_UNROLL for (int s = 0; s < slices; ++s) {
         float v[32];
@@ -129,7 +157,8 @@ DEVICE void store_changed(float (&d)[Tile::sums], unsigned char* out, const CUte
         UNROLL for (int i = 0; i < slices; ++i)
             if (i == s) UNROLL for (int x = 0; x < 32; ++x) v[x] = alpha * d[32 * i + x];
         change(v, s);
-        send_box<Elem, boxes>(v, 1.f, out + s % boxes * PART, y, row, col + 64 * s, batch, group);
+        fill_box<Elem, Tile>(v, 1.f, box_of<Tile>(out, s), group);
+        send_box<Tile>(box_of<Tile>(out, s), y, row, col + 64 * s, batch);
     }
 }
 

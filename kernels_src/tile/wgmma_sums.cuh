@@ -29,7 +29,7 @@ template <class T, class Tile> struct WgmmaSums : WgmmaOut<T> {
         const int lane = threadIdx.x % 32, group = threadIdx.x / 128 - 1;
         unsigned char* box = way_out + group * SLICE + col / 64 % boxes * PART;
         float* part = reinterpret_cast<float*>(box) + threadIdx.x / 32 % 4 * 128 + 2 * lane;
-        if (sends_boxes()) store_wait_read<boxes - 1>();
+        if (sends_boxes<Tile>()) store_wait_read<boxes - 1>();
         group_barrier(group);                                // the box is free
         *reinterpret_cast<float2*>(part) = rows_added<false>(v);
         if (moments > 1) *reinterpret_cast<float2*>(part + 64) = rows_added<true>(v);

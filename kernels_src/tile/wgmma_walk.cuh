@@ -61,7 +61,7 @@ struct Stream : Depth {
 template <class Tile>
 DEVICE auto tile_parts(const Depth& depth, float* sums, int share, int alone, int rest,
                        const FastDiv& steps, const FastDiv& lanes) {
-    if constexpr (Tile::in_turn) return depth;
+    if constexpr (!Tile::is_alone) return depth;
     else return Stream{depth, sums, share, alone, rest, steps, lanes};
 }
 

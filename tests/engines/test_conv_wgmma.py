@@ -3,18 +3,19 @@ configurations, more tiles than blocks, and what is refused."""
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
 
 from cydnn.device.facts import KNOWN
-from cydnn.engines import BY_INDEX
+from cydnn.engines import BY_INDEX, Config
 from cydnn.ops import ConvDgrad, ConvFprop, Problem
 from cydnn.tensor import TensorDesc, packed_strides
 from support import hopper
 from support.alone import match, steps
 from support.hopper import H200, channels_last
-from support.matrix import blended
+from support.matrix import blended, plain
 
 FPROP, DGRAD = ENGINES = BY_INDEX[117], BY_INDEX[137]
 both = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.name)
@@ -24,7 +25,7 @@ def drawn(rng, op_class) -> Problem:
     kind, rank = rng.choice(["f16", "bf16"]), rng.choice([1, 2, 2, 2, 3])
     groups, is_forward = rng.choice([1, 1, 1, 1, 2]), op_class is ConvFprop
     read = 64 if groups > 1 else rng.choice([3, 8, 40, 64, 72, rng.randint(1, 130)])
-    written = rng.choice([8, 16, 40, rng.randint(1, 20), 72, 136])
+    written = rng.choice([8, 16, 40, rng.randint(1, 20), 72, 136, 64, 128])
     c, k = (read, written) if is_forward else (written, read)
     each = lambda values: tuple(rng.choice(values) for _ in range(rank))
     op = op_class(pre_pad=each([0, 1, 2]), post_pad=each([0, 1, 3]),
@@ -82,7 +83,7 @@ def test_corners(corner, tile):
     line = CORNERS[corner]
     for engine in ENGINES:
         problem = Problem.parse(line if engine is FPROP else line.replace("fprop", "dgrad"))
-        config = next(c for c in engine.configs(match(problem), H200) if c.tile == tile)
+        config = next(c for c in engine.configs(match(problem), H200) if c.get("tile") == tile)
         hopper.check(engine, problem, config, blended)
 
 
@@ -107,6 +108,25 @@ def test_more_tiles_than_blocks(engine, config, seed):
 def test_in_turn(config, line, seed):
     """The first warpgroup leads by a tile, or by half the ring, and tiles follow each other."""
     hopper.check_turns(FPROP, f"conv_fprop {line} bf16 nhwc", f"tile={config} team=1 turns=1", seed)
+
+
+@pytest.mark.share(3)
+@both
+@pytest.mark.parametrize("stays", [128, 64])
+@pytest.mark.parametrize("line", ["n5c64h9w11 k128r1s1 f16", "n3c72h9w11 k128r1s1 bf16",
+                                  "n2c40h9w7 k128r2s3 pad1 f16",
+                                  "n2c16d3h5w6 k128t2r1s2 dilation=1,2,1 pre_pad=1,0,2 post_pad=0,2,1 bf16",
+                                  "n1c128h5w7 k128r2s2 f16"],
+                         ids=["a stage", "two", "the ring", "three dims", "deeper"])
+@pytest.mark.parametrize("numbers", [plain, blended], ids=["plain", "blended"])
+@pytest.mark.parametrize("seed", [None, 3])
+def test_filters_that_stay(engine, stays, line, numbers, seed):
+    """Four warpgroups, each with a ring of its own, on three multiprocessors."""
+    if engine is not FPROP:
+        line = re.sub(r"c(\d+)(.*) k(\d+)", r"c\3\2 k\1", line)
+    small = hopper.device(3)
+    small.seed = seed
+    hopper.check(engine, Problem.parse(f"{engine.op.name} {line} nhwc"), Config(stays=stays), numbers, small)
 
 
 @both
@@ -184,6 +204,8 @@ def test_groups_are_not_split():
 def test_one_launch_where_the_depth_is_whole():
     deep = match(Problem.parse("conv_fprop n1c2048h7w7 k512r3s3 pad1 bf16 nhwc"))
     assert [s.kernel for s in steps(FPROP, deep, H200)][1:] == ["matmul_sum_bf16"]
-    launch, = steps(FPROP, match(Problem.parse("conv_fprop n64c64h56w56 k64r3s3 pad1 f16 nhwc")), H200)
+    launch, = steps(FPROP, match(Problem.parse("conv_fprop n64c128h28w28 k128r3s3 pad1 f16 nhwc")), H200)
     assert launch.extra == {"blocks": 132} and launch.args["parts"] is None
-    assert launch.kernel == "conv_wgmma_f16_128x64_bk"
+    assert launch.kernel == "conv_wgmma_f16_128x128_bk"
+    launch, = steps(FPROP, match(Problem.parse("conv_fprop n64c64h56w56 k64r1s1 f16 nhwc")), H200)
+    assert launch.extra == {"blocks": 132} and launch.kernel == "conv_wgmma_kept_f16_64_bk"

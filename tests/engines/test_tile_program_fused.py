@@ -52,6 +52,16 @@ def test_scaled_in_turn():
                            lambda c: c.tile == "128x128" and c.get("turns"), FUSED, "_turns")
 
 
+@pytest.mark.share(2)
+@pytest.mark.parametrize("stays", [128, 64])
+@pytest.mark.parametrize("mode, alpha", [("gelu_fwd", 1.0), ("relu_fwd", -1.5)])
+@pytest.mark.parametrize("line", ["n3c72h9w11 k128r1s1 bf16", "n1c40h13w24 k128r2s1 f16"])
+def test_values_where_filters_stay(line, mode, alpha, stays):
+    graph = graph_of(Problem.parse(f"conv_fprop {line} nhwc"), mode=mode, alpha=alpha)
+    assert not differences(hopper.device(3), BY_INDEX[117], graph, lambda c: c.get("stays") == stays, FUSED,
+                           f"_{stays}_bk", is_rounded=True)
+
+
 @pytest.mark.share(1)
 @pytest.mark.parametrize("line", FIRST.values(), ids=FIRST)
 def test_values_of_first_layers(line):

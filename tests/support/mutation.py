@@ -305,9 +305,12 @@ def staying(name: str, facts):
 def behind(name: str, facts) -> list:
     """Cases of the tile program whose sums leave by TMA, plain and with something fused: of whole tiles and
     of others, several of each block."""
-    kernel, m, n = kernels.get(name), kernels.get(name).axes["TILE_M"], kernels.get(name).axes["TILE_N"]
-    turns = 1 if kernel.axes.get("TURNS") else None
-    found = []
+    kernel, n = kernels.get(name), kernels.get(name).axes["TILE_N"]
+    if "TILE_M" not in kernel.axes:              # filters stay
+        line = streamed.conv(9 * 64 + 16, n, 64, 1, **kernel.axes)
+        case = next(case for case, _ in debug.every_case(name, facts, [line]) if case.config.get("stays"))
+        return [case, FusedCase(*case)]
+    m, turns, found = kernel.axes["TILE_M"], 1 if kernel.axes.get("TURNS") else None, []
     for rows, columns in ((2 * m, 2 * n), (2 * m + 16, n + 8)):
         line = streamed.LINES[kernel.source](rows, columns, 128, 1, **kernel.axes)
         case = next((case for case, _ in debug.every_case(name, facts, [line])

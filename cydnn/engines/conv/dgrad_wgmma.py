@@ -92,12 +92,12 @@ class ConvDgradWgmma(ConvWgmma):
         return Windows("dy", g.out, g.size, g.taps, (1, 1, 1), first, g.dilation, g.k, g.c, g.groups,
                        not g.is_flipped, "bn")
 
-    def boxes(self, p):
+    def boxes(self, p, side=64):
         """Of classes: a map of the pixels of each, by the first, where the classes of an image have one size
         and whole rows of 64 channels."""
         v, (lead, m), d = self.windows(p), self.matrices(p), p.dx
         if not isinstance(v, Classes):
-            return super().boxes(p)
+            return super().boxes(p, side)
         g = mma.geometry(p)
         if (v.classes > MAPS or g.stride[0] * g.size[0] > 1 or m.n % LINE or not lead.is_native
                 or self.tail(p) is not None or not in_lines(d) or d.alignment < 16

@@ -9,7 +9,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Pointwise
 from ...steps import Launch, Pointer, TensorMap
 from ..engine import PLAIN, Config, Engine, Knob, together
-from ..matmul.blocks import BOXES, ELEMENTS, FUSED, LINE, ROWS, tiled_map
+from ..matmul.blocks import BOXES, ELEMENTS, FUSED, LINE, ROWS, WARP_ROWS, tiled_map
 from ..tiles import too_many
 from .first import CHUNK, STRIP, WIDE, Rows, image_args, refusals, rows_of, window_refusals
 from .view import geometry, image_site
@@ -17,6 +17,7 @@ from .view import geometry, image_site
 SOURCE = "conv/conv_first.cu"
 CORES = 1024                                     # bytes: a chunk of 64 filters
 SPARE = 33024 + 2 * 1024 + 512                   # the way out, alignment, zeros, barriers, pairs
+MORE = 32768                                     # of out=pairs: two warpgroups more have ways out
 
 START_US = 9.0                                   # filters, the first rows, the last way out
 ROW, STEP = 280, 270                             # clocks: of a row of y, of a part of it, whoever has it
@@ -67,23 +68,23 @@ class ConvFpropFirst(Engine):
         return fusion.attempt(p, "first", lambda: fusion.behind(p, image_site(lead, lanes), lead,
                                                                 beta=lead.beta))
 
-    def layout(self, p, dev) -> Layout | None:
+    def layout(self, p, dev, config=PLAIN) -> Layout | None:
         """None where it does not fit."""
-        return p.once(("first layout", dev.smem_bytes),
-                      lambda: layout(geometry(p, self.lead(p)), dev.smem_bytes - SPARE))
+        room = dev.smem_bytes - SPARE - (MORE if config.get("out") else 0)
+        return p.once(("first layout", room), lambda: layout(geometry(p, self.lead(p)), room))
 
-    def blocks(self, p, dev) -> int:
+    def blocks(self, p, dev, config) -> int:
         """Of a team."""
-        found = self.layout(p, dev)
+        found = self.layout(p, dev, config)
         g = geometry(p, self.lead(p))
         return max(min(g.y.n * g.y.size[1] * found.rows.strips, dev.sms // found.teams), 1)
 
     def cost(self, p, dev, config):
         """Memory, or the clocks of the two warpgroups that multiply (fitted to an H200); more where they are
         near."""
-        found, g = self.layout(p, dev), geometry(p, self.lead(p))
+        found, g = self.layout(p, dev, config), geometry(p, self.lead(p))
         r, pairs = found.rows, ceil_div(found.rows.chunks, 2)
-        mine = ceil_div(g.y.n * g.y.size[1] * r.strips, self.blocks(p, dev))         # rows of a block
+        mine = ceil_div(g.y.n * g.y.size[1] * r.strips, self.blocks(p, dev, config))     # rows of a block
         parts = r.strip // WIDE * found.tiles                                        # of a row
         product = g.w.size[1] * pairs * (PAIR if pairs <= 2 else FAR_PAIR) + PART
         busy = (mine * (ROW + STEP * parts) + ceil_div(mine * parts, 2) * product) / dev.clock_mhz
@@ -91,31 +92,32 @@ class ConvFpropFirst(Engine):
         return dev.launch_us + START_US + together(3, busy, moved)
 
     def configs(self, p, dev):
-        found = [PLAIN] if self.boxes(p, geometry(p, self.lead(p))) is None else [PLAIN, Config(out="pairs")]
+        pairs, boxes = Config(out="pairs"), self.boxes(p, geometry(p, self.lead(p)))
+        found = [PLAIN] if boxes is None or self.layout(p, dev, pairs) is None else [PLAIN, pairs]
         yield from found if self.tail(p) is None else reversed(found)
 
     # ---- The launch ----
 
-    def boxes(self, p, g) -> TensorMap | None:
-        """The map of y, where TMA can store it."""
+    def boxes(self, p, g, side: int = WIDE) -> TensorMap | None:
+        """The map of y, where TMA can store it, in boxes of so many outputs of a row."""
         lead, tail = self.lead(p), self.tail(p)
         if not lead.is_native or not is_whole(g.y, lead.tensor) or tail is not None and tail.program.stores:
             return None
         dims = (g.k, *g.y.size[:0:-1], g.y.n, 1)
         found = tiled_map(Pointer(lead.uid), lead.tensor, dims, (*g.y.steps[:0:-1], g.y.n_step, 0),
-                          (LINE, WIDE, 1, 1, 1))
+                          (LINE, side, 1, 1, 1))
         return None if any(kernels.map_reasons(found)) else found
 
     def out(self, p, g, config) -> tuple:
         """(map, form) of y; a map that is not used where it has none."""
-        boxes, tail = self.boxes(p, g), self.tail(p)
+        boxes, tail = self.boxes(p, g, WARP_ROWS if config.get("out") else WIDE), self.tail(p)
         if boxes is not None and (tail is None or config.get("out")):
             return boxes, BOXES if tail is None else FUSED
         return (tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, (LINE, 1, 1, 1, 1)),
                 ROWS if is_whole(g.y, self.lead(p).tensor) else ELEMENTS)
 
     def plan(self, p, dev, config):
-        lead, found = self.lead(p), self.layout(p, dev)
+        lead, found = self.lead(p), self.layout(p, dev, config)
         g, r = geometry(p, lead), found.rows
         boxes, form = self.out(p, g, config)
         args = dict(w=p.ptr("w", g.w_start * p.w.dtype.bytes), boxes=boxes, **lead.store(p),
@@ -126,7 +128,7 @@ class ConvFpropFirst(Engine):
                     rows=g.y.size[1], columns=g.y.size[2], y_form=form,
                     y_along_m=int(0 < g.y.steps[2] < g.y.c_step), y_n=g.y.n_step, y_h=g.y.steps[1],
                     y_w=g.y.steps[2], y_c=g.y.c_step)
-        blocks = self.blocks(p, dev) * found.teams
+        blocks = self.blocks(p, dev, config) * found.teams
         kernel = f"conv_first_{p.x.dtype}" + ("_pairs" if config.get("out") else "")
         return [Launch(kernel, args, dict(blocks=blocks),
                        fusion.at("epilogue", self.tail(p)))]

@@ -26,6 +26,7 @@ SPARE = 1024 + 8 * 1536 + 128                    # bytes: alignment, the way out
 
 TAP, RATE = 4 * PLACES // 2, 0.87 * POWER        # clocks of a tap at the math rate; share of it
 TURN, OUT, START = 100, 2600, 11500              # clocks between two tiles; of a way out; beside all tiles
+FUSED_OUT = 700                                  # of an instruction that is fused
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ class ConvHalo(Engine):
         """Memory, or the clocks of the warpgroups that take tiles in turn; more where they are near."""
         t, (each, teams) = self.tiles(p, dev), self.blocks(p, dev)
         products = prod(self.windows(p).taps) * TAP / RATE + TURN
-        tile = max(products, (products + OUT) / 2, t.read * 2 * LINE / INTAKE)
+        out = OUT + FUSED_OUT * fusion.work(self.tail(p))
+        tile = max(products, (products + out) / 2, t.read * 2 * LINE / INTAKE)
         waves = ceil_div(each * teams, dev.sms)
         busy = waves * (START + ceil_div(self.count(p, t), each) * tile) / dev.clock_mhz
         moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3

@@ -16,11 +16,11 @@ from ...kernels.expressions import ceil_div
 from ...kernels.tensor_map import OFFSETS
 from ...steps import TensorMap
 from ...tensor import TensorDesc
-from ..engine import no_elements
+from ..engine import first_then, no_elements
 from ..matmul import sums
 from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, TileProgram, tiled_map
-from ..matmul.view import Matrices, along_m, is_whole, size_refusals
-from . import mma
+from ..matmul.view import Cut, Matrices, along_m, is_whole, size_refusals
+from . import kept, mma
 from .view import image_site
 
 
@@ -169,12 +169,24 @@ class ConvWgmma(WindowProgram):
         copied = 0.0 if in_lines(p.w) else mma.copies_us(p, dev, "w")
         return copied + super().cost(p, dev, config)
 
+    def cut(self, p, dev, config):
+        if config.get("stays"):                  # nothing is split
+            return Cut(kept.us(self, p, dev, config), "", 1, self.matrices(p)[1].k)
+        return super().cut(p, dev, config)
+
+    def configs(self, p, dev):
+        others = list(super().configs(p, dev)) + kept.configs(self, p, dev)
+        likely = [config for config in others if config == others[0] or config.get("stays")]
+        yield from first_then(min(likely, key=lambda config: self.cost(p, dev, config)), others)
+
     def operands(self, p, v, tile, steps) -> tuple:
         """The maps of the image and of w, or of its copy, which becomes one of the steps."""
         pointer = p.ptr("w") if in_lines(p.w) else mma.packed_operand(p, "w", steps)
         return self._pixels(p, v, tile.m), self._filters(pointer, _filters_read(p), v, tile)
 
     def plan(self, p, dev, config):
+        if config.get("stays"):
+            return kept.launches(self, p, dev, config)
         v, (lead, g), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
         x, w = self.operands(p, v, tile, steps)
         boxes, form = self.out(p, config, w)

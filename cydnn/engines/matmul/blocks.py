@@ -21,7 +21,9 @@ INTAKE = 43.2                                    # bytes that an SM gets from th
 ASTRAY = 0.69                                    # of a row's way in, where it begins within a 128-byte line
 TAIL, TAIL_OF = 5510, 0.0502                     # clocks: the first stage on its way; the last way out, a sum
 TILE, OUT = 588, 0.0353                          # clocks between two tiles; a sum of a way out between others
+FUSED_OUT = 0.0087                               # of an instruction that is fused, for each sum
 IN_TURN = "_turns"                               # behind the name of a kernel
+WARP_ROWS = 16                                   # of a box of the output, where each warp has its own
 GAIN, LOSS = 0.93, 1.2                           # its time over that of the same without turns
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}             # share of the SMs that clusters find
@@ -51,7 +53,7 @@ COOPERATIVE_US = 1.01                            # what a launch takes longer wh
 L2_SHARE = 1.0                                   # of the L2 cache that keeps what steps far apart read again
 STREAMS = (1, 2)                                 # of equal shares; of a part of one tile each
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
-         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", STREAMS))
+         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", STREAMS), Knob("stays", (128, 64)))
 
 
 @dataclass(frozen=True)
@@ -170,12 +172,12 @@ class TileProgram(SplitMatmul):
         """Its kernel knows stream-K."""
         return True
 
-    def boxes(self, p) -> TensorMap | None:
+    def boxes(self, p, side: int = 64) -> TensorMap | None:
         """The map of the output, where TMA can store it."""
         (lead, g), tail = self.matrices(p), self.tail(p)
         if not lead.is_native or not is_whole(g, lead.tensor) or tail is not None and tail.program.stores:
             return None
-        found = matrix_map(Pointer(lead.uid), lead.tensor, (g.n, g.m), g.c[0], g, g.c_batch, 64)
+        found = matrix_map(Pointer(lead.uid), lead.tensor, (g.n, g.m), g.c[0], g, g.c_batch, side)
         return None if any(kernels.map_reasons(found)) else found
 
     # ---- Choice ----
@@ -188,14 +190,15 @@ class TileProgram(SplitMatmul):
         """(blocks of the whole depth, its estimated microseconds in so many parts of so deep)."""
         t = TILES[tile]
         blocks = ceil_div(g.m, t.m) * ceil_div(g.n, t.n) * g.count
-        step = self._step(g, t)
+        step, fused = self._step(g, t), FUSED_OUT * fusion.work(self.tail(p))
 
         def estimate(splits, depth, team=1):
             waves = ceil_div(blocks * splits * team, max(int(dev.sms * AT_ONCE[team]), 1))
             tail = TAIL + t.m * t.n * TAIL_OF
             if team > 1:                                     # blocks stay for one tile
                 tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * 4 / NEIGHBOUR)
-            busy = waves * (ceil_div(max(depth, 1), DEPTH) * step + TILE + OUT * t.m * t.n) + tail
+            tile_clocks = ceil_div(max(depth, 1), DEPTH) * step + TILE + (OUT + fused) * t.m * t.n
+            busy = waves * tile_clocks + tail
             return self._together(dev, busy, self.moved_bytes(p, g)) + (SUM_US if splits > 1 else 0.0)
         return blocks, estimate
 
@@ -216,9 +219,10 @@ class TileProgram(SplitMatmul):
         of a tile once for all; else, of uneven shares, no two blocks are at the same step, and what they read
         again comes from memory where the cache has not all of it."""
         t = TILES[tile]
-        each = ceil_div(g.k, DEPTH) * self._step(g, t) + TILE + OUT * t.m * t.n
+        out = (OUT + FUSED_OUT * fusion.work(self.tail(p))) * t.m * t.n
+        each = ceil_div(g.k, DEPTH) * self._step(g, t) + TILE + out
         units, pieces = t.m * t.n / UNIT, ceil_div(found.steps, found.share)
-        tail = TAIL + TILE + MEET + KEPT * t.m * t.n * (1 if found.is_even else 2)
+        tail = TAIL + TILE + MEET + out - OUT * t.m * t.n + KEPT * t.m * t.n * (1 if found.is_even else 2)
         tail += ADDED * UNIT * max(pieces, units)            # a block adds a unit at least
         once, read = self.moved_bytes(p, g), found.rest * 2 * DEPTH
         again = 0 if found.is_even else sum(

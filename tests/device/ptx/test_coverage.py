@@ -133,6 +133,9 @@ WHOLE_TILES = {
     "conv/conv_wgmma.cu": lambda T, TILE_N, W_MAJOR, **_:
         f"conv_{'fprop' if W_MAJOR == 'bk' else 'dgrad'} n1c{8 if W_MAJOR == 'bk' else TILE_N}h9w16 "
         f"k{TILE_N if W_MAJOR == 'bk' else 8}r1s1 {T} nhwc",
+    "conv/conv_wgmma_kept.cu": lambda T, TILE_N, W_MAJOR:
+        f"conv_{'fprop' if W_MAJOR == 'bk' else 'dgrad'} n1c{8 if W_MAJOR == 'bk' else TILE_N}h9w16 "
+        f"k{TILE_N if W_MAJOR == 'bk' else 8}r1s1 {T} nhwc",
     "conv/conv_wgrad_wgmma.cu": lambda T, TILE_M, TILE_N, **_:
         f"conv_wgrad n1c{TILE_N}h5w5 k{TILE_M + 8}r1s1 {T} nhwc",
     "conv/conv_first.cu": lambda T, **_: (
@@ -150,6 +153,8 @@ def behind(device, name) -> list[str]:
     if "TILE_M" in kernel.axes:
         config = dict(tile="{TILE_M}x{TILE_N}".format_map(kernel.axes), out="boxes", splits=1, team=1,
                       turns=1 if name.endswith("_turns") else None, stream=None)
+    elif "TILE_N" in kernel.axes:
+        config = dict(stays=kernel.axes["TILE_N"])
     return [text for alpha in ((1.0, 0.5) if config.get("turns") else (1.0,))    # a factor is apart there
             for text in fused.differences(
                 device, cases(name, device.facts)[0].engine, fused.graph_of(Problem.parse(line), alpha=alpha),

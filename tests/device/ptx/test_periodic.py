@@ -114,6 +114,12 @@ def of_images(engine, problem, config=None) -> set:
             and any(getattr(arg, "corners", ()) for arg in s.args.values())}
 
 
+def configs_of(engine, problem) -> list:
+    """The first configuration, and one where filters stay."""
+    found = list(engine.configs(alone.match(problem), KNOWN["h200"]))
+    return [found[0], *(config for config in found if config.get("stays"))][:2]
+
+
 def test_all_that_is_given_pixels_by_maps_has_a_line():
     """The copy engine counts them: of more than 2^32 elements too."""
     every, found = set(), set()
@@ -124,8 +130,9 @@ def test_all_that_is_given_pixels_by_maps_has_a_line():
     for line in (line for line in LINES if line.startswith("conv_") and "nhwc" in line):
         problem = periodic.of_size(line, "2^32+3").problem
         for engine in periodic.takers(problem, KNOWN["h200"]):
-            found |= of_images(engine, problem) if engine and "wgmma" in engine.name else set()
-    assert found == every and len(every) == 3, found ^ every
+            for config in configs_of(engine, problem) if engine and "wgmma" in engine.name else ():
+                found |= of_images(engine, problem, config)
+    assert found == every and len(every) == 4, found ^ every
 
 
 def test_sizes_are_those_asked_for():

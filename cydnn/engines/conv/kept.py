@@ -1,0 +1,60 @@
+"""Filters that stay in shared memory (kernels_src/conv/conv_wgmma_kept.cu): a way in which the convolutions
+on Hopper's tile program (wgmma.py) may go, ``stays`` channels of the output at a time."""
+from __future__ import annotations
+
+from ... import fusion
+from ...kernels.expressions import ceil_div
+from ...steps import Launch
+from ..engine import Config, together
+from ..matmul.blocks import BOXES, BYTES, DEPTH, FUSED, INTAKE, POWER, WARP_ROWS, Tile
+
+SHARE = {128: 0.846, 64: 0.73}                   # by the columns that stay: of the math rate
+ROWS, GROUPS = 64, 4                             # of a tile; warpgroups
+STAGE, SPARE = 8208, 1024 + 32768 + 8            # bytes: of a stage with its barriers; alignment, ways out
+LEAST, MOST = 2, 6                               # stages of a warpgroup
+LATE, LATE_EACH = 2300, 10.9                     # clocks until a stage has come, by the columns beside it
+TILE, START = 152, 7550                          # clocks between two tiles, around all
+ISSUE, OUT = 0.0104, 6                           # clocks of an instruction, for each sum; of a way out
+MEMORY, NEAR = 0.85, 3.86                        # share of the bandwidth; how two times that are near add up
+
+
+def stages(engine, p, dev, columns: int) -> int:
+    """Of a warpgroup, beside the filters of so many channels; 0 where they cannot stay."""
+    g = engine.matrices(p)[1]
+    if p.last or g.count > 1 or not g.n or g.n % columns or g.n // columns > dev.sms:
+        return 0
+    if engine.boxes(p, WARP_ROWS) is None:
+        return 0
+    found = min((dev.smem_bytes - SPARE - BYTES * g.k * columns) // (GROUPS * STAGE), MOST)
+    return found if found >= LEAST else 0
+
+
+def configs(engine, p, dev) -> list[Config]:
+    return [Config(stays=columns) for columns in SHARE if stages(engine, p, dev, columns)]
+
+
+def us(engine, p, dev, config) -> float:
+    """Estimated: what comes in, products, what is fused, or memory; more where some are near."""
+    g, n = engine.matrices(p)[1], config.stays
+    rounds = ceil_div(ceil_div(g.m, ROWS), dev.sms // (g.n // n))          # tiles of a block
+    coming = (LATE + LATE_EACH * n) / (GROUPS * stages(engine, p, dev, n))
+    step = max(ROWS * n * DEPTH / (2048 * SHARE[n] * POWER), coming)
+    fused = ISSUE * ROWS * n * (fusion.work(engine.tail(p)) + OUT)
+    tile = together(3, ceil_div(g.k, DEPTH) * step + TILE, fused)
+    busy = (rounds * tile + START + BYTES * g.k * n / INTAKE) / dev.clock_mhz
+    moved = engine.moved_bytes(p, g) / (MEMORY * dev.bandwidth_gbs) * 1e-3
+    return together(NEAR, busy, moved)
+
+
+def launches(engine, p, dev, config) -> list:
+    v, (lead, g), steps, columns = engine.windows(p), engine.matrices(p), [], config.stays
+    x, w = engine.operands(p, v, Tile(ROWS, columns, 1.0, 1), steps)
+    count, tail = g.n // columns, engine.tail(p)
+    args = dict(x=x, w=w, boxes=engine.boxes(p, WARP_ROWS), **lead.store(p, "y"), alpha=p.scalar("alpha"),
+                m=g.m, n=g.n, k=g.k, stages=stages(engine, p, dev, columns), columns=count,
+                y_form=BOXES if tail is None else FUSED, y_m=g.c[0], rank=len(x.dims), channels=v.channels,
+                is_flipped=int(v.is_flipped), out=v.out, taps=v.taps, stride=v.stride, first=v.first,
+                dilation=v.dilation)
+    blocks = min(ceil_div(g.m, ROWS), dev.sms // count) * count
+    return [*steps, Launch(f"conv_wgmma_kept_{p.w.dtype}_{columns}_{v.major}", args, dict(blocks=blocks),
+                           fusion.at("epilogue", tail))]

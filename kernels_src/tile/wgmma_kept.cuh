@@ -1,0 +1,129 @@
+// The tile program of Hopper where columns stay: a block keeps N columns of operand B, their whole depth, in
+// shared memory. Four warpgroups take 64 rows of A after 64 rows, each from a ring of its own that a warp of
+// its own fills, and wait for nobody: while some multiply, others change their sums and store them. Half as
+// much comes to shared memory as for tiles of wgmma.cuh, and each scheduler has four warps where what is fused
+// takes longer than the products.
+//
+//   KeptTile<N>       64 x N sums of a warpgroup; a stage has 64 of the depth of 64 rows, as in wgmma.cuh
+//   KeptRing          what stays; the stages of a warpgroup and their barriers, its way out
+//   wgmma_kept        the program
+//
+// A Source as in wgmma_blocks.cuh, but load() in parts: rows(to, full), columns_of(to, full), next().
+#pragma once
+#include "tile/wgmma_blocks.cuh"
+
+namespace cydnn {
+
+constexpr int KEPT_GROUPS = 4;
+
+template <int N> struct KeptTile {
+    static constexpr bool in_turn = false, is_alone = false, by_warp = true;
+    static constexpr int m = 64, n = N, group_n = N, sums = N / 2;
+    static constexpr int stage_bytes = PART, kept_bytes = N * 128;
+    static constexpr int boxes = 1, warp_bytes = PART / 4;
+};
+
+// arrived: what stays has come. full, empty: as in WgmmaRing.
+template <class Tile> struct KeptRing {
+    unsigned char *kept, *stages, *out;
+    uint64_t *arrived, *full, *empty;
+    int count, stage = 0;
+    unsigned phase = 0;
+
+    DEVICE KeptRing(unsigned char* shared, int steps, int count, int group) : count(count) {
+        kept = shared + (-shared_address(shared) & 1023);
+        unsigned char* outs = kept + steps * Tile::kept_bytes;
+        out = outs + group * PART;
+        stages = outs + KEPT_GROUPS * PART + group * count * Tile::stage_bytes;
+        arrived = reinterpret_cast<uint64_t*>(outs + KEPT_GROUPS * (PART + count * Tile::stage_bytes));
+        full = arrived + 1 + 2 * group * count, empty = full + count;
+    }
+    // One thread, for the first group; then a barrier of the block.
+    DEVICE void begin() {
+        NO_UNROLL for (int s = 0; s < 1 + 2 * KEPT_GROUPS * count; ++s) barrier_init(arrived + s, 1);
+        barriers_begin();
+    }
+    DEVICE unsigned char* at() const { return stages + stage * Tile::stage_bytes; }
+    DEVICE void next() {
+        if (++stage == count) stage = 0, phase ^= 1;
+    }
+};
+
+// A warpgroup: d = 64 rows from its ring times what stays.
+template <class Elem, class Tile, class A, class B>
+DEVICE void kept_sums(float (&d)[Tile::sums], KeptRing<Tile>& ring, int steps) {
+    const bool speaks = threadIdx.x % 128 == 0;
+    unsigned from = shared_address(ring.kept);
+    uint64_t* read = nullptr;
+    NO_UNROLL for (int step = 0; step < steps; ++step, from += Tile::kept_bytes) {
+        barrier_wait(ring.full + ring.stage, ring.phase);
+        const uint64_t a = A::at(shared_address(ring.at())), b = B::at(from);
+        wgmma_begin(d);
+        UNROLL for (int kk = 0; kk < 4; ++kk)
+            Wgmma<Elem, Tile::n>::template add<A::transposed, B::transposed>(
+                d, a + kk * A::k16, b + kk * B::k16, step > 0 || kk > 0);
+        wgmma_commit();
+        if (step > 0) {
+            wgmma_wait<1>();
+            if (speaks) barrier_arrive(read);
+        }
+        read = ring.empty + ring.stage;
+        ring.next();
+    }
+    wgmma_wait<0>(d);
+    if (speaks) barrier_arrive(read);
+}
+
+// `columns` blocks that follow each other have the same rows, and different columns. A warpgroup takes every
+// places * 4-th 64 rows. `stages`: of each warpgroup.
+template <class T, class Tile, class A, class B, class Source>
+DEVICE void wgmma_kept(unsigned char* shared, Source& source, const CUtensorMap& boxes, const WgmmaOut<T>& to,
+                       int steps, int stages, const FastDiv& columns) {
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);              // the same for all, known to ptxas
+    const bool brings = warp >= 4 * KEPT_GROUPS;
+    const int group = brings ? warp - 4 * KEPT_GROUPS : warp / 4;
+    KeptRing<Tile> ring(shared, steps, stages, group);
+    if (threadIdx.x == 0) source.ahead(), tensor_ahead(boxes), ring.begin();
+    __syncthreads();
+    unsigned column;
+    const int place = columns.divmod(blockIdx.x, column), places = columns.div(gridDim.x);
+    const int tiles = (to.m + Tile::m - 1) / Tile::m, col = column * Tile::n;
+    const int first = place + group * places, by = KEPT_GROUPS * places;
+
+    if (brings) {
+        if (threadIdx.x % 32) return;
+        if (group == 0) {
+            source.begin({0, col, 0, 0}, 0);
+            barrier_expect(ring.arrived, steps * Tile::kept_bytes);
+            NO_UNROLL for (int step = 0; step < steps; ++step, source.next())
+                source.columns_of(ring.kept + step * Tile::kept_bytes, ring.arrived);
+        }
+        NO_UNROLL for (int tile = first; tile < tiles; tile += by) {
+            source.begin({tile * Tile::m, col, 0, 0}, 0);
+            NO_UNROLL for (int step = 0; step < steps; ++step, source.next(), ring.next()) {
+                barrier_wait(ring.empty + ring.stage, ring.phase ^ 1);   // a new barrier lets it pass
+                barrier_expect(ring.full + ring.stage, Tile::stage_bytes);
+                source.rows(ring.at(), ring.full + ring.stage);
+            }
+        }
+        return;
+    }
+    barrier_wait(ring.arrived, 0);
+    NO_UNROLL for (int tile = first; tile < tiles; tile += by) {
+        float d[Tile::sums];
+        const int row = tile * Tile::m, at[3] = {0, 0, 0};
+        if (to.form == FUSED) to.template ahead<Tile>(0, row, col);
+        kept_sums<T, Tile, A, B>(d, ring, steps);
+        if (!to.template has_rows<Tile>(row)) continue;
+        const auto change = [&](auto& v, auto s) { to.change(v, 0, 0, row, col, s); };
+        const auto blend = [&](auto& v, auto s) { to.blend_pairs(v, 0, row, col, s); };
+        if (to.form == FUSED)
+            store_changed<T, Tile>(d, ring.out, boxes, row, col, at, to.alpha, group, change);
+        else if (to.beta != 0.f)
+            store_changed<T, Tile>(d, ring.out, boxes, row, col, at, to.alpha, group, blend);
+        else store_boxes<T, Tile>(d, ring.out, boxes, row, col, at, to.alpha, group);
+    }
+    if (sends_boxes<Tile>()) store_wait_read<0>();               // shared memory goes with the block
+}
+
+}  // namespace cydnn
