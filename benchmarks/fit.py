@@ -2,7 +2,8 @@
 the engines on mma.sync beside them, as a function of measured tables:
 ``python benchmarks/fit.py [tiles_<family>.csv …] [--rounds N]``; default: all of benchmarks/results.
 
-Two commands fit another card: tiles.py there, then this. Constants are moved one after the other as long as
+Two commands fit another card: tiles.py there, then this; tables of several cards are fitted together, each
+with the facts of the card that the page beside it names. Constants are moved one after the other as long as
 the error of the models falls: the mean square of log(model / measured), where a configuration counts by the
 square of how near it is to the best of its problem, and what the choice loses. POWER stays: only its product
 with the shares of the tiles is seen. Prints what was and what is better; nothing is written.
@@ -25,7 +26,7 @@ from cydnn import bench                                        # noqa: E402
 from cydnn.device.facts import KNOWN                           # noqa: E402
 from cydnn.engines import BY_INDEX                             # noqa: E402
 from cydnn.engines import tiles as shared                      # noqa: E402
-from cydnn.engines.conv import mma as conv_mma                 # noqa: E402
+from cydnn.engines.conv import kept, mma as conv_mma           # noqa: E402
 from cydnn.engines.engine import Config                        # noqa: E402
 from cydnn.engines.matmul import blocks, mma, thin             # noqa: E402
 from cydnn.engines.matmul.blocks import TileProgram            # noqa: E402
@@ -38,6 +39,7 @@ NUMBERS = {blocks: ("MEMORY", "NEAR", "INTAKE", "TAIL", "TAIL_OF", "TILE", "OUT"
            shared: ("SPLIT_US",),
            thin: ("BANDWIDTH", "INTAKE", "AROUND_US", "SHARED_US", "PIECE_US", "TILE", "COLUMN", "NEAR"),
            mma: ("MEMORY", "NEAR", "STEP", "START"),
+           kept: ("LATE", "LATE_EACH", "TILE", "START", "MEMORY", "NEAR"),
            conv_mma: ("PRODUCT", "MEMORY", "NEAR", "FIXED_US")}
 MODELS = {186: thin, 190: mma, 110: conv_mma, 130: conv_mma}   # of engines that are not the tile program's
 SHARES = {"MEMORY", "BANDWIDTH", "L2_SHARE", "TILES", "AT_ONCE", "SHARE"}    # at most 1
@@ -55,11 +57,12 @@ class Row:
     us: float
     weight: float
     of: object
+    facts: object
     model: float = 0.0
 
-    def look(self, facts):
+    def look(self):
         """The model's time with the constants as they are."""
-        self.model = self.engine.cost(self.match, facts, self.config)
+        self.model = self.engine.cost(self.match, self.facts, self.config)
 
 
 def config_of(text: str) -> Config:
@@ -67,26 +70,37 @@ def config_of(text: str) -> Config:
     return Config(**{key: int(value) if value.isdigit() else value for key, value in values.items()})
 
 
-def model_of(engine):
+def model_of(engine, config):
+    if config.get("stays"):
+        return kept
     return MODELS.get(engine.index, blocks if isinstance(engine, TileProgram) else None)
 
 
-def read(paths) -> list[Row]:
-    """The rows, each weighted within its problem. The models do not know turns."""
+def card_of(path: Path, default):
+    """The facts of the card that a table's page names."""
+    page = path.with_suffix(".md")
+    words = page.read_text() if page.exists() else ""
+    return next((facts for facts in KNOWN.values() if f"{facts.name}, CUDA" in words), default)
+
+
+def read(paths, default=KNOWN["h200"]) -> list[Row]:
+    """The rows, each weighted within its problem on its card. The models do not know turns."""
     every, found = defaultdict(dict), []
-    for path in paths:
+    for path in map(Path, paths):
+        facts = card_of(path, default)
         with open(path, newline="") as file:
             for row in csv.DictReader(file):
                 is_usual = row["band"] == "0" and "turns" not in row["config"]
                 if row["verdict"] == "ok" and is_usual and float(row["us"]) > 0:
-                    every[row["problem"]][row["engine"], row["config"]] = row
-    for line, of_problem in every.items():
+                    every[row["problem"], facts][row["engine"], row["config"]] = row
+    for (line, facts), of_problem in every.items():
         rows, match = list(of_problem.values()), Match.single(bench.graph_of(Problem.parse(line)))
         least = min(float(row["us"]) for row in rows)
         for row in rows:
             engine, us = BY_INDEX[int(row["engine"])], float(row["us"])
-            found.append(Row(line, engine, config_of(row["config"]), match, us, (least / us) ** 2,
-                             model_of(engine)))
+            config = config_of(row["config"])
+            found.append(Row(f"{line}, {facts.name}", engine, config, match, us, (least / us) ** 2,
+                             model_of(engine, config), facts))
     return found
 
 
@@ -96,7 +110,8 @@ def names() -> list:
     """Every constant: (module, name) or (module, name, key of a table)."""
     return [*((module, name) for module, found in NUMBERS.items() for name in found),
             *((blocks, "TILES", tile) for tile in blocks.TILES), (blocks, "AT_ONCE", 4),
-            *((mma, "SHARE", tile) for tile in mma.SHARE)]
+            *((mma, "SHARE", tile) for tile in mma.SHARE),
+            *((kept, "SHARE", columns) for columns in kept.SHARE)]
 
 
 def get(name) -> float:
@@ -115,12 +130,12 @@ def put(name, value: float):
         getattr(module, table)[key[0]] = value
 
 
-def look(rows, facts, of=None):
+def look(rows, of=None):
     """Every row's model, or those of one module; what is shared is everyone's."""
     conv_mma.times.cache_clear()
     for row in rows:
         if of in (None, shared, row.of):
-            row.look(facts)
+            row.look()
 
 
 def error(rows) -> float:
@@ -136,27 +151,27 @@ def error(rows) -> float:
     return total / weights + LOSS * loss
 
 
-def better(name, rows, facts, best: float) -> float:
+def better(name, rows, best: float) -> float:
     """The error with the best value of a constant, which is put."""
     old, tried = get(name), {}
     for step in STEPS:
         put(name, min(old * step, 1.0) if name[1] in SHARES else old * step)
-        look(rows, facts, name[0])
+        look(rows, name[0])
         tried[get(name)] = error(rows)
     value = min(tried, key=tried.get)
     put(name, value if tried[value] < best else old)
-    look(rows, facts, name[0])
+    look(rows, name[0])
     return min(best, tried[value])
 
 
-def fit(rows, facts, rounds: int, say=print) -> dict:
+def fit(rows, rounds: int, say=print) -> dict:
     """{constant: value}; the modules have them behind it."""
-    look(rows, facts)
+    look(rows)
     best = error(rows)
     for turn in range(rounds):
         before = best
         for name in names():
-            best = better(name, rows, facts, best)
+            best = better(name, rows, best)
         say(f"round {turn + 1}: error {math.sqrt(best):.4f}", flush=True)
         if best > 0.999 * before:
             break
@@ -183,16 +198,16 @@ def report(rows) -> str:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", type=Path)
-    parser.add_argument("--card", default="h200", choices=sorted(KNOWN))
+    parser.add_argument("--card", default="h200", choices=sorted(KNOWN), help="where no page says it")
     parser.add_argument("--rounds", type=int, default=6)
     args = parser.parse_args()
-    rows, facts = read(args.tables or sorted((HERE / "results").glob("tiles_*.csv"))), KNOWN[args.card]
+    rows = read(args.tables or sorted((HERE / "results").glob("tiles_*.csv")), KNOWN[args.card])
     if not rows:
         sys.exit("fit: no rows; run benchmarks/tiles.py first")
     old = {name: get(name) for name in names()}
-    look(rows, facts)
+    look(rows)
     print(f"as it is\n{report(rows)}", flush=True)
-    new = fit(rows, facts, args.rounds)
+    new = fit(rows, args.rounds)
     print(f"fitted\n{report(rows)}")
     for name, value in new.items():
         words = f"{name[0].__name__.removeprefix('cydnn.engines.')} {' '.join(map(str, name[1:]))}"

@@ -45,7 +45,7 @@ class Row:
 
 
 def is_beside(config) -> bool:
-    return bool(config.get("turns")) or config.get("out") == "pairs"
+    return bool(config.get("turns") or config.get("stays")) or config.get("out") == "pairs"
 
 
 class Layer:
