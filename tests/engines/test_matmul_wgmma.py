@@ -65,7 +65,7 @@ def test_more_tiles_than_blocks(config, seed):
     hopper.check_turns(ENGINE, "matmul a=200x300:bf16@1,200 b=300x392:bf16 c=200x392:bf16", config, seed)
 
 
-@pytest.mark.parametrize("index", [187, 189])
+@pytest.mark.parametrize("index", [186, 187, 189])
 def test_operands_of_nothing_may_lie_anyhow(index):
     empty = match(Problem.parse("matmul a=0x7x5:f16@35,1,9 b=0x5x3:f16@15,2,7 c=0x7x3:f16"))
     engine = BY_INDEX[index]

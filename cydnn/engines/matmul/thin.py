@@ -73,7 +73,8 @@ class MatmulThin(MatmulWgmma):
         rounds = ceil_div(found.alone, max(found.blocks, 1))
         pieces = ceil_div(steps, found.share) if found.share else 0
         columns = self._tile(g).n
-        lines = columns if self._line(g, "b")[0] == "k" else LINE          # of 64 of the depth each
+        line = self._line(g, "b")                # None: of nothing, which may lie anyhow
+        lines = columns if line is None or line[0] == "k" else LINE        # of 64 of the depth each
         clocks = (rounds * steps + found.share) * 2 * DEPTH * (ROWS + lines) / INTAKE
         clocks += (rounds + (found.rest > 0)) * (TILE + COLUMN * columns)
         moved = self.moved_bytes(p, g) / (BANDWIDTH * dev.bandwidth_gbs) * 1e-3
