@@ -56,6 +56,14 @@ def test_what_fits_is_begun(monkeypatch):
     assert gpu_record.chosen(goals, 2, 2) == (["b", "two"], ["a"])
 
 
+@pytest.mark.parametrize("memory, workers", [(141 << 30, "4"), (79 << 30, "2"), (16 << 30, "1")])
+def test_as_many_work_as_have_room(memory, workers):
+    words = gpu_record.command(gpu_record.GOALS["R8"], memory)
+    assert words[words.index("-n") + 1] == workers
+    words = gpu_record.command(gpu_record.GOALS["R6"], memory)
+    assert words[words.index("-n") + 1] == "12"
+
+
 def part(**facts) -> dict:
     return {**record.part("NVIDIA Test", "CUDA 13.0", FAMILIES, 5, 1, 2, ["tests/gpu/test_x.py::test_y"]),
             "seconds": 3, **facts}

@@ -28,13 +28,14 @@ SANITIZER = int(os.environ.get("CYDNN_SANITIZER_SECONDS", 75))
 
 class Goal(NamedTuple):
     """``seconds``: expected on an H200 with 16 cores; it is ended after three times that and a minute, or
-    when the time of all is over."""
+    when the time of all is over. ``gigabytes``: of a worker; as many work as have room."""
     about: str
     tests: tuple
     seconds: int
     workers: int = 12
     words: tuple = ()                            # for pytest
     least_gpus: int = 1
+    gigabytes: int = 0
 
 
 GOALS = {
@@ -46,7 +47,7 @@ GOALS = {
     "R4": Goal("gradients are adjoint", ("test_adjoint_identity.py",), 60),
     "R11": Goal("the same bits under load", ("test_streams.py", "test_tile_program.py",
                                                "test_column_sums.py"), 100, 8, ("-k", "same_bits")),
-    "R8": Goal("more than 2^31 elements", ("test_large_tensors.py",), 100, 4),
+    "R8": Goal("more than 2^31 elements", ("test_large_tensors.py",), 100, 4, gigabytes=34),
     "R7": Goal("compute-sanitizer, four tools", ("test_sanitizer.py",), 60 + SANITIZER, 16),
     "R16": Goal("memory of another device is refused", ("test_two_devices.py",), 60, 4, (), 2),
     "R5": Goal("corners and special values", ("test_corners.py",), 20),
@@ -66,10 +67,12 @@ LEFT = (0, 1, len(HEAD) - 1)                     # columns of words
 FIGURES = ("problems", "engine_runs", "wrong")
 
 
-def command(goal: Goal) -> list:
+def command(goal: Goal, memory_bytes=float("inf")) -> list:
     """Workers that hang are replaced, tests that fail do not stop others."""
+    room = memory_bytes // (goal.gigabytes << 30) if goal.gigabytes else goal.workers
+    workers = int(max(min(goal.workers, room), 1))
     return [sys.executable, "-m", "pytest", "-q", "-m", "gpu and not timing", "-p", "no:cacheprovider",
-            "-n", str(goal.workers), "--dist", "worksteal", "--timeout", str(min(500, 3 * goal.seconds + 30)),
+            "-n", str(workers), "--dist", "worksteal", "--timeout", str(min(500, 3 * goal.seconds + 30)),
             "--timeout-method", "thread", *goal.words, *(GPU + test for test in goal.tests)]
 
 
@@ -80,7 +83,8 @@ def run(name: str, log, words=None, rest=float("inf")) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "part.json"
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        child = subprocess.Popen(words or command(goal), cwd=ROOT, stdout=log, stderr=subprocess.STDOUT,
+        words = words or command(goal, memory_bytes() if goal.gigabytes else 0)
+        child = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT,
                                  env={**os.environ, "CYDNN_RECORD": str(place), "PYTHONPATH": path},
                                  start_new_session=True)
         try:
@@ -125,6 +129,13 @@ def gpus() -> int:
     code = "from cydnn import device; print(*device.names())"
     told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return told.stdout.count("cuda:")
+
+
+def memory_bytes() -> int:
+    """Of the first GPU, asked for in a process of its own."""
+    code = "from cydnn import device; print(device.get('cuda:0').context.total_bytes)"
+    return int(subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+                              check=True).stdout)
 
 
 def chosen(names, seconds: float, count: int) -> tuple[list, list]:

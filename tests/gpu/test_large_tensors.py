@@ -1,7 +1,10 @@
 """Tensors of 2^31 - 1, 2^31, 2^31 + 1 and 2^32 + 3 elements (the next that whole slices make of these) by
-every engine that takes them: each element looked at, on the device (support/periodic.py).
+every engine that takes them: each element looked at, on the device (support/periodic.py). The largest need a
+card of some 40 GB for each process at work (tools/gpu_record.py).
 """
 from __future__ import annotations
+
+import os
 
 import pytest
 
@@ -9,7 +12,7 @@ from cydnn.status import AllocFailed
 from support import periodic
 from support.large_lines import LINES, SIZES
 
-WORKERS = 4                                      # at one time (tools/gpu_record.py)
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))          # at one time
 
 
 @pytest.mark.gpu
