@@ -10,7 +10,8 @@ targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float alpha",
            "float beta", "int m", "int n", "int k", "int stages", "FastDiv columns", "int y_form",
            "int rank", "int channels", "int is_flipped", "int64_t y_m", "Array<FastDiv, 3> out",
-           "Array<FastDiv, 3> taps", "Array<int, 3> stride", "Array<int, 3> first", "Array<int, 3> dilation", "Fuse fuse"]
+           "Array<FastDiv, 3> taps", "Array<int, 3> stride", "Array<int, 3> first",
+           "Array<int, 3> dilation", "Fuse fuse"]
 block   = [640, 1, 1]
 grid    = ["blocks", 1, 1]
 smem    = "1024 + k * TILE_N * 2 + stages * 4 * 8208 + 32768 + 8"

@@ -1,8 +1,8 @@
 // The tile program of Hopper where columns stay: a block keeps N columns of operand B, their whole depth, in
 // shared memory. Four warpgroups take 64 rows of A after 64 rows, each from a ring of its own that a warp of
 // its own fills, and wait for nobody: while some multiply, others change their sums and store them. Half as
-// much comes to shared memory as for tiles of wgmma.cuh, and each scheduler has four warps where what is fused
-// takes longer than the products.
+// much comes to shared memory as for tiles of wgmma.cuh, and each scheduler has four warps where what is
+// fused takes longer than the products.
 //
 //   KeptTile<N>       64 x N sums of a warpgroup; a stage has 64 of the depth of 64 rows, as in wgmma.cuh
 //   KeptRing          what stays; the stages of a warpgroup and their barriers, its way out
