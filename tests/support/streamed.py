@@ -1,8 +1,7 @@
 """Problems that a kernel of Hopper's tile program takes by stream-K on four SMs, by its axes: a part of a
 tile, of which the last block has nothing; ten tiles in two lanes, four of which are taken as a whole; five
-that nobody shares in the end; six, of which the last block has one whole; and such as have several bands of
-tiles in each of two matrices or groups. On eight SMs a tile that so many blocks have that each warp adds some
-of their parts."""
+that nobody shares in the end; two of two blocks each; and such as have several bands of tiles in each of two
+matrices or groups. On eight SMs a tile that so many blocks have that each warp adds some of their parts."""
 from __future__ import annotations
 
 import itertools
@@ -69,7 +68,7 @@ def cases(name: str, facts, *sizes) -> list[tuple]:
     m, n = kernel.axes["TILE_M"], kernel.axes["TILE_N"]
     lines = [LINES[kernel.source](*each, **kernel.axes)
              for each in sizes or ((m - 16, n, 576, 1), (2 * m, 5 * n, 192, 1), (5 * m, n, 64, 1),
-                                     (m, 6 * n, 192, 1))]
+                                     (m, 2 * n, 512, 1))]
     return [(case, card) for case, _ in every_case(name, card, lines)
             if case.config and case.config.get("stream")]
 

@@ -24,14 +24,15 @@ ORDERING = r"bar\.sync 3|atom\.release|ld\.acquire"
 # What changes nothing. Who multiplies only compares with 0 where a part of a depth begins, which is a
 # multiple of 64, and whether a block has told; who turns the bit of the counter is any one block, and of a
 # block any one thread, or any odd number of them, and before that it is never what it was; and what a block
-# orders before it tells at its end matters to nobody, as it has kept nothing: nor do barriers of a warpgroup in
-# front of one for both, and who waits for boxes there. Where a slice has a number is found once, for who puts
-# it there and who gets it.
+# orders before it tells at its end matters to nobody, as it has kept nothing: nor do barriers of a warpgroup
+# in front of one for both, and who waits for boxes there. Where a slice has a number is found once, for who
+# puts it there and who gets it.
 FLAGS = r"shl\.b32 (%r\d+), %r\d+, 6;|mov\.u16 (%rs\d+), 1;"
 BEGINS, FIRST = r"setp\.[lg]t\.s32 %p\d+, (%r\d+), [01];", r"setp\.eq\.s32 %p\d+, (%r\d+), 0;"
 WAITS = r"setp\.gt\.s32 %p\d+, %r\d+, -1;"
 PLACES = r"and\.b32 \s*%r\d+, %r\d+, 6;"
 TELLS = r"setp\.ne\.s32 %p\d+, (%r\d+), 128;"
+WARP = r"add\.s32 (%r\d+), %r\d+, -4;"          # of a warpgroup: the number of a warp, modulo 4
 AT_END = r"dropped barrier|weaker order|narrower scope"
 
 
@@ -48,14 +49,18 @@ def ready(name) -> tuple:
 
 
 def steps(made, lines):
-    """Mutants that have one step more or less in a share, wherever it is read."""
+    """Mutants that have one step more or less in a share, wherever it is read. Right behind the meeting of
+    all blocks a walk is among shared tiles, and where it would begin with them is not asked for."""
+    told = made.text.count("\n", 0, made.text.rindex("atom.release")) + 1
+    begins = lambda s: re.search(rf"selp\.b32 \s*%r\d+, %r\d+, {s.operands[0]}, %p", made.text)
     number = [row["name"] for row in kernels.get(made.kernel).row["params"]].index("share")
     held = set(re.findall(rf"ld\.param\.u32\s+(%r\d+), \[{made.kernel}_param_{number}\]", made.text))
     line, seen = 1, 0
     for s in mutants.statements(made.text, made.kernel):
         line, seen = line + made.text.count("\n", seen, s.start), s.start
         register = next((o for o in s.operands[1:] if o in held), None)
-        if line not in lines or not register or s.opcode.startswith("setp"):
+        is_asked = not (told < line < told + 40 and begins(s))
+        if line not in lines or not register or s.opcode.startswith("setp") or not is_asked:
             continue
         for more in (1, -1):
             other = s._replace(operands=tuple("%other" if o == register else o for o in s.operands))
@@ -82,6 +87,8 @@ def is_same(made, mutant) -> bool:
         return bool(re.search(rf"mov\.u32 \s*{found[1]}, %tid\.x;", text))
     if mutant.kind in ("dropped branch", "dropped barrier") and mutant.line in before_both(text):
         return True
+    if mutant.kind == "add for sub" and (found := re.fullmatch(WARP, old)):
+        return bool(re.search(rf"shr\.s32 \s*(%r\d+), {found[1]}, 31;\s+shr\.u32 \s*%r\d+, \1, 30;", text))
     if re.fullmatch(AT_END, mutant.kind):
         return mutant.line in [text.count("\n", 0, text.rindex(word)) + 1
                                for word in ("bar.sync 3", "atom.release")]
