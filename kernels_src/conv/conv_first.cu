@@ -159,7 +159,7 @@ extern "C" __global__ __launch_bounds__(given(FUSES) == ALONE ? 512 : 640, 1) vo
     const unsigned begin = i64(count) * block / blocks, end = i64(count) * (block + 1) / blocks;
     FirstWalk walk(rows, strips, (taps_h - 1) * dilation_h + 1, stride_h, ring_lines, begin);
 
-    if (threadIdx.x == 0) ring.begin(groups, fillers), tensor_ahead(boxes);
+    if (threadIdx.x == 0) ring.begin(4 * groups, fillers), tensor_ahead(boxes);
     if (threadIdx.x < pairs) FirstPairs::place(pair_at, image, chunks, threadIdx.x);
     FirstImage::clear(lines, ring_lines * line_bytes + 1024);
     fence_async();
@@ -213,7 +213,8 @@ extern "C" __global__ __launch_bounds__(given(FUSES) == ALONE ? 512 : 640, 1) vo
             NO_UNROLL for (tile += groups; tile >= used; tile -= used) at += 64;
         }
         at -= max(wide + 63, 0) / 64 * 64;
-        if (threadIdx.x % 128 == 0) barrier_arrive(ring.empty + ring.at(i));
+        __syncwarp();                            // each warp: none may be 16 rows behind, at the same barrier
+        if (threadIdx.x % 32 == 0) barrier_arrive(ring.empty + ring.at(i));
     }
     if (sends_boxes<Tile>()) store_wait_read<0>();     // shared memory goes with the block
 }

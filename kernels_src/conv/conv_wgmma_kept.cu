@@ -17,7 +17,7 @@ grid    = ["blocks", 1, 1]
 smem    = "1024 + k * TILE_N * 2 + stages * 4 * 8208 + 32768 + 8"
 extra   = ["blocks"]
 needs   = ["m >= 1", "k >= 64", "k % 64 == 0", "n == columns * TILE_N", "blocks % columns == 0",
-           "stages >= 1", "4 <= rank and rank <= 5", "2 <= y_form and y_form <= 3", "m < 2147480000"]
+           "stages >= 2", "4 <= rank and rank <= 5", "2 <= y_form and y_form <= 3", "m <= 2147482624"]
 marks   = ["ahead", "pairs"]
 problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
                n2c{24 if W_MAJOR == 'bk' else TILE_N}h9w5 k{TILE_N if W_MAJOR == 'bk' else 24}r3s2 \
