@@ -13,7 +13,7 @@ class ConvFpropWgmma(ConvWgmma):
     blocks stay and take tile after tile. Channels are innermost; deep sums are split and added in order.
     turns=1: one warpgroup multiplies while the other stores its sums; taken where few products are in
     front of what is fused. stays=128|64: the filters of so many channels of y stay in shared memory, and
-    four warpgroups take rows each by itself; of depths of up to some 600."""
+    four warpgroups take rows each by itself; of depths of up to 512 or 1024."""
     index = 117
     short = 4
     takes = core(ConvFprop, behind=many(Pointwise), last=sums.LAST)
