@@ -70,8 +70,8 @@ def ready(name, more=0, lazily=False) -> mutation.Mutation:
 NEEDLESS = {"matmul_any_i32_t32x32": ["bar.sync 0;"], "softmax_fwd_grid_f16": ["bar.sync 0;"],
             "softmax_bwd_grid_f32": ["bar.sync 0;"],
             # Who fills lines has one of each eight rows at least, and waits there for all before: not so in
-            # the others.
-            "conv_first_f16": ["mbarrier.try_wait.parity.shared::cta.b64 p, [%r], %r;"]}
+            # the others. A lane that is rows behind the one that gives them back is in no order of warps.
+            "conv_first_f16": ["mbarrier.try_wait.parity.shared::cta.b64 p, [%r], %r;", "bar.warp.sync -1;"]}
 
 
 def needless(name) -> list:
