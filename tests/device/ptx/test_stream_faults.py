@@ -23,10 +23,10 @@ FEW = 3                                          # of the mutants of a kernel, b
 ORDERING = r"bar\.sync 3|atom\.release|ld\.acquire"
 # What changes nothing. Who multiplies only compares with 0 where a part of a depth begins, which is a
 # multiple of 64, and whether a block has told; who turns the bit of the counter is any one block, and of a
-# block any one thread, or any odd number of them, and before that it is never what it was; and what a block
-# orders before it tells at its end matters to nobody, as it has kept nothing: nor do barriers of a warpgroup
-# in front of one for both, and who waits for boxes there. Where a slice has a number is found once, for who
-# puts it there and who gets it.
+# block any one thread, and before that it is never what it was; and what a block orders before it tells at
+# its end matters to nobody, as it has kept nothing: nor do barriers of a warpgroup in front of one for both,
+# and who waits for boxes there. Where a slice has a number is found once, for who puts it there and who
+# gets it.
 FLAGS = r"shl\.b32 (%r\d+), %r\d+, 6;|mov\.u16 (%rs\d+), 1;"
 BEGINS, FIRST = r"setp\.[lg]t\.s32 %p\d+, (%r\d+), [01];", r"setp\.eq\.s32 %p\d+, (%r\d+), 0;"
 WAITS = r"setp\.gt\.s32 %p\d+, %r\d+, -1;"
@@ -83,7 +83,7 @@ def before_both(text: str) -> set:
 
 def is_same(made, mutant) -> bool:
     text, old = made.text, mutant.old
-    if mutant.kind in ("constant + 1", "flipped comparison") and (found := re.fullmatch(TELLS, old)):
+    if mutant.kind == "constant + 1" and (found := re.fullmatch(TELLS, old)):
         return bool(re.search(rf"mov\.u32 \s*{found[1]}, %tid\.x;", text))
     if mutant.kind in ("dropped branch", "dropped barrier") and mutant.line in before_both(text):
         return True
@@ -109,13 +109,17 @@ def is_same(made, mutant) -> bool:
 def test_mutants(name):
     made, lines = ready(name)
     every = [m for m in made.mutants if m.line in lines and not is_same(made, m)] + list(steps(made, lines))
+    many = [m for m in every if m.kind == "flipped comparison" and re.fullmatch(TELLS, m.old)]
     first = [m for m in every if re.match(ORDERING, m.old)]
     assert {m.kind for m in first} >= {"dropped barrier", "dropped store", "weaker order", "narrower scope"}
     assert {m.kind for m in every} >= {"share +1", "share -1", "dropped branch", "dropped guard"}
     told = made.text.count("\n", 0, made.text.rindex("atom.release")) + 1
-    rest = [m for m in every if m not in first and (m.line < told or m.kind.startswith("share"))]
+    rest = [m for m in every if m not in first + many and (m.line < told or m.kind.startswith("share"))]
     with watched.watching():
         score = made.score(first + share.of(rest, FEW, f"stream {name}"))
+        made.device.seed = 1                     # where all but one tell, some orders leave too soon
+        assert many and not made.score(many).alive
+        made.device.seed = None
     assert not score.alive, "\n".join(f"{v.mutant.line}: {v.mutant.kind}: {v.mutant.old} {v.mutant.new} "
                                       f"{v.what}" for v in score.alive)
 
