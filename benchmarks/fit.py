@@ -42,6 +42,7 @@ NUMBERS = {blocks: ("MEMORY", "NEAR", "INTAKE", "TAIL", "TAIL_OF", "TILE", "OUT"
            kept: ("LATE", "LATE_EACH", "TILE", "START", "MEMORY", "NEAR"),
            conv_mma: ("PRODUCT", "MEMORY", "NEAR", "FIXED_US")}
 MODELS = {186: thin, 190: mma, 110: conv_mma, 130: conv_mma}   # of engines that are not the tile program's
+COMMON = {(blocks, "INTAKE"), (shared, "SPLIT_US"), (conv_mma, "FIXED_US")}    # of several models
 SHARES = {"MEMORY", "BANDWIDTH", "L2_SHARE", "TILES", "AT_ONCE", "SHARE"}    # at most 1
 LOSS = 2.0                                       # of the choice, beside the square of the model's error
 STEPS = (0.7, 0.85, 0.95, 0.98, 1.02, 1.05, 1.15, 1.4)
@@ -130,11 +131,11 @@ def put(name, value: float):
         getattr(module, table)[key[0]] = value
 
 
-def look(rows, of=None):
-    """Every row's model, or those of one module; what is shared is everyone's."""
+def look(rows, name=None):
+    """Every row's model, or those that a constant may move."""
     conv_mma.times.cache_clear()
     for row in rows:
-        if of in (None, shared, row.of):
+        if name is None or name in COMMON or name[0] is row.of:
             row.look()
 
 
@@ -156,11 +157,11 @@ def better(name, rows, best: float) -> float:
     old, tried = get(name), {}
     for step in STEPS:
         put(name, min(old * step, 1.0) if name[1] in SHARES else old * step)
-        look(rows, name[0])
+        look(rows, name)
         tried[get(name)] = error(rows)
     value = min(tried, key=tried.get)
     put(name, value if tried[value] < best else old)
-    look(rows, name[0])
+    look(rows, name)
     return min(best, tried[value])
 
 

@@ -13,7 +13,8 @@ from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import PLAIN, Engine, no_elements, together
-from ..matmul.blocks import INTAKE, LINE, POWER, TileProgram, tiled_map
+from ..matmul import blocks
+from ..matmul.blocks import LINE, POWER, TileProgram, tiled_map
 from ..tiles import too_many
 from .fprop_first import is_whole
 from .view import Lifted, image_site
@@ -162,7 +163,7 @@ class ConvHalo(Engine):
         t, (each, teams) = self.tiles(p, dev), self.blocks(p, dev)
         products = prod(self.windows(p).taps) * TAP / RATE + TURN
         out = OUT + FUSED_OUT * fusion.work(self.tail(p))
-        tile = max(products, (products + out) / 2, t.read * 2 * LINE / INTAKE)
+        tile = max(products, (products + out) / 2, t.read * 2 * LINE / blocks.INTAKE)
         waves = ceil_div(each * teams, dev.sms)
         busy = waves * (START + ceil_div(self.count(p, t), each) * tile) / dev.clock_mhz
         moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3

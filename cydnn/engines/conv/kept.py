@@ -6,7 +6,9 @@ from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, together
-from ..matmul.blocks import BOXES, BYTES, DEPTH, FUSED, INTAKE, POWER, WARP_ROWS, Tile
+from ..matmul import blocks
+from ..matmul.blocks import BOXES, BYTES, DEPTH, FUSED, WARP_ROWS, Tile
+from . import mma
 
 SHARE = {128: 0.846, 64: 0.73}                   # by the columns that stay: of the math rate
 ROWS, GROUPS = 64, 4                             # of a tile; warpgroups
@@ -14,7 +16,7 @@ STAGE, SPARE = 8208, 1024 + 32768 + 8            # bytes: of a stage with its ba
 LEAST, MOST = 2, 6                               # stages of a warpgroup
 LATE, LATE_EACH = 2300, 10.9                     # clocks until a stage has come, by the columns beside it
 TILE, START = 152, 7550                          # clocks between two tiles, around all
-ISSUE, OUT = 0.0104, 6                           # clocks of an instruction, for each sum; of a way out
+OUT = 6                                          # instructions of a way out, for each sum
 MEMORY, NEAR = 0.85, 3.86                        # share of the bandwidth; how two times that are near add up
 
 
@@ -38,10 +40,10 @@ def us(engine, p, dev, config) -> float:
     g, n = engine.matrices(p)[1], config.stays
     rounds = ceil_div(ceil_div(g.m, ROWS), dev.sms // (g.n // n))          # tiles of a block
     coming = (LATE + LATE_EACH * n) / (GROUPS * stages(engine, p, dev, n))
-    step = max(ROWS * n * DEPTH / (2048 * SHARE[n] * POWER), coming)
-    fused = ISSUE * ROWS * n * (fusion.work(engine.tail(p)) + OUT)
+    step = max(ROWS * n * DEPTH / (2048 * SHARE[n] * blocks.POWER), coming)
+    fused = mma.ISSUE * ROWS * n * (fusion.work(engine.tail(p)) + OUT)
     tile = together(3, ceil_div(g.k, DEPTH) * step + TILE, fused)
-    busy = (rounds * tile + START + BYTES * g.k * n / INTAKE) / dev.clock_mhz
+    busy = (rounds * tile + START + BYTES * g.k * n / blocks.INTAKE) / dev.clock_mhz
     moved = engine.moved_bytes(p, g) / (MEMORY * dev.bandwidth_gbs) * 1e-3
     return together(NEAR, busy, moved)
 

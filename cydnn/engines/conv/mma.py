@@ -243,7 +243,7 @@ BY_NAMES = {str(t): t for t in TILES}
 KNOB = Knob("tile", tuple(BY_NAMES))
 PRODUCT = 1.35                                   # what a product takes of what its tiles say
 MEMORY, NEAR = 0.814, 2.6                        # share of the bandwidth; how two times that are near add up
-FUSED = 0.0104                                   # clocks of an instruction that is fused, for each sum
+ISSUE = 0.0104                                   # clocks of an instruction that is fused, for each sum
 FIXED_US = 2.68                                  # a block's start and end, with a 128 x 128 tile
 
 
@@ -281,5 +281,5 @@ def product_us(p, dev, config, *product) -> float:
     us = next(us for us, t in times(dev, *product) if str(t) == config.tile)
     moved = memory_us(p, dev, efficiency=MEMORY) - dev.launch_us
     sums = p.operands[p.op.writes[0]].count if p.behind else 0
-    fused = FUSED * sums * fusion.work(image_tail(p)[1]) / (dev.sms * dev.clock_mhz) if sums else 0.0
+    fused = ISSUE * sums * fusion.work(image_tail(p)[1]) / (dev.sms * dev.clock_mhz) if sums else 0.0
     return dev.launch_us + together(NEAR, moved, PRODUCT * us + fused)

@@ -11,7 +11,8 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, powers, together
-from ..matmul.blocks import BYTES, DEPTH, INTAKE, LINE, TileProgram
+from ..matmul import blocks
+from ..matmul.blocks import BYTES, DEPTH, LINE, TileProgram
 from ..tiles import MOST, PART_BYTES, sums_us
 from . import mma
 from .view import filter_site
@@ -151,7 +152,7 @@ class ConvWgradHalo(Engine):
         g, (cut, each, splits) = mma.geometry(p), self._cut(p, config)
         waves = ceil_div(prod(_tiles(g)) * splits, dev.sms)
         products = cut.steps * TAPS * LINE * LINE * STEP_PIXELS / (2048 * RATE)
-        work = EACH + max(products, cut.lines * 128 / INTAKE)
+        work = EACH + max(products, cut.lines * 128 / blocks.INTAKE)
         busy = waves * (each * work + START) / dev.clock_mhz
         moved = (p.x.bytes + p.dy.bytes) / (0.8 * dev.bandwidth_gbs) * 1e-3
         sums = 4 * splits * g.groups * g.k * prod(g.taps) * _tap_channels(g)
