@@ -45,7 +45,7 @@ extern "C" __global__ __launch_bounds__(640, 1) void KERNEL(
     using A = WgmmaPanel<64, true>;
     using Source = Windows<Tile, W_MAJOR>;
     extern __shared__ unsigned char shared[];
-    Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, y_m};
+    Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, 1};
     const WgmmaOut<T> to = {y, nullptr, alpha, beta, m, n, y_form, 0, y_m, 1};
     wgmma_kept<T, Tile, A, Source::B>(shared, source, boxes, to, k / 64, stages, columns);
 }

@@ -13,7 +13,6 @@ namespace cydnn {
 // sums: [rows of 64][moments][columns], of all groups. way_out: of the first warpgroup.
 template <class T, class Tile> struct WgmmaSums : WgmmaOut<T> {
     using Out = WgmmaOut<T>;
-    static constexpr int boxes = Tile::group_n > 64 ? 2 : 1, warp_bytes = SLICE / 4;
     float* sums;
     int moments, columns;
     unsigned char* way_out;
@@ -27,9 +26,9 @@ template <class T, class Tile> struct WgmmaSums : WgmmaOut<T> {
     DEVICE void change(float (&v)[32], i64 first, int column, int row, int col) const {
         Out::change(v, first, column, row, col);
         const int lane = threadIdx.x % 32, group = threadIdx.x / 128 - 1;
-        unsigned char* box = way_out + group * SLICE + col / 64 % boxes * PART;
+        unsigned char* box = way_out + group * SLICE + col / 64 % Tile::boxes * PART;
         float* part = reinterpret_cast<float*>(box) + threadIdx.x / 32 % 4 * 128 + 2 * lane;
-        if (sends_boxes<Tile>()) store_wait_read<boxes - 1>();
+        if (sends_boxes<Tile>()) store_wait_read<Tile::boxes - 1>();
         group_barrier(group);                                // the box is free
         *reinterpret_cast<float2*>(part) = rows_added<false>(v);
         if (moments > 1) *reinterpret_cast<float2*>(part + 64) = rows_added<true>(v);
@@ -71,7 +70,7 @@ template <class T, class Tile> struct WgmmaSums : WgmmaOut<T> {
                     const TileAt& tile, const Depth&) const {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
         unsigned char* out = way_out + group * SLICE;
-        const Slice slice = {out + warp * warp_bytes};
+        const Slice slice = {out + warp * Tile::warp_bytes};
         NO_UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
             const int row = tile.row + slice_row<Tile>(group, warp);
             const int col = tile.col + slice_col<Tile>(group, s);
@@ -92,7 +91,7 @@ template <class T, class Tile> struct WgmmaSums : WgmmaOut<T> {
             float2* part = reinterpret_cast<float2*>(slice.at) + lane;
             part[0] = sum, part[32] = square;
             group_barrier(group);
-            put_sums(out, warp_bytes, tile.row + slice_row<Tile>(group, 0), column, col);
+            put_sums(out, Tile::warp_bytes, tile.row + slice_row<Tile>(group, 0), column, col);
         }
     }
 
