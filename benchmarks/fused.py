@@ -5,7 +5,8 @@ all in one launch, and the closed library's fused graph.
 The peer is the package nvidia-cudnn-frontend: heuristics mode A, the first N plans timed, the fastest kept.
 Every result is compared with torch's before it is timed. Writes fused_<family>.md and .json after each row.
 ``--turns``: also, in the same rounds, every configuration of the forms beside (the tile program in turn,
-first layers with out=pairs), plain and fused: a line each under the table, its ratio to the plain choice.
+filters that stay, first layers with out=pairs), plain and fused: a line each under the table, its ratio to
+the plain choice.
 """
 from __future__ import annotations
 

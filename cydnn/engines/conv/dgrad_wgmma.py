@@ -69,7 +69,7 @@ def _class_maps(p, g) -> tuple:
 class ConvDgradWgmma(ConvWgmma):
     """The convolution of dy with the filters from their last tap on: TMA brings pixels of dy, wgmma reads the
     filters across. Strides other than 1 by classes of pixels, in one launch. Channels are innermost; deep
-    sums of unit stride are split and added in order."""
+    sums of unit stride are split and added in order. stays: as of conv_fprop_wgmma, of unit stride."""
     index = 137
     takes = core(ConvDgrad, behind=many(Pointwise), last=sums.LAST)
 

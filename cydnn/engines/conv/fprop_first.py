@@ -80,8 +80,8 @@ class ConvFpropFirst(Engine):
         return max(min(g.y.n * g.y.size[1] * found.rows.strips, dev.sms // found.teams), 1)
 
     def cost(self, p, dev, config):
-        """Memory, or the clocks of the two warpgroups that multiply (fitted to an H200); more where they are
-        near."""
+        """Memory, or the clocks of two warpgroups that multiply (fitted to an H200 where nothing is fused; of
+        out=pairs, too, whose four have more to do); more where they are near."""
         found, g = self.layout(p, dev, config), geometry(p, self.lead(p))
         r, pairs = found.rows, ceil_div(found.rows.chunks, 2)
         mine = ceil_div(g.y.n * g.y.size[1] * r.strips, self.blocks(p, dev, config))     # rows of a block

@@ -54,9 +54,7 @@ def launches(engine, p, dev, config) -> list:
     count, tail = g.n // columns, engine.tail(p)
     args = dict(x=x, w=w, boxes=engine.boxes(p, WARP_ROWS), **lead.store(p, "y"), alpha=p.scalar("alpha"),
                 m=g.m, n=g.n, k=g.k, stages=stages(engine, p, dev, columns), columns=count,
-                y_form=BOXES if tail is None else FUSED, y_m=g.c[0], rank=len(x.dims), channels=v.channels,
-                is_flipped=int(v.is_flipped), out=v.out, taps=v.taps, stride=v.stride, first=v.first,
-                dilation=v.dilation)
-    blocks = min(ceil_div(g.m, ROWS), dev.sms // count) * count
-    return [*steps, Launch(f"conv_wgmma_kept_{p.w.dtype}_{columns}_{v.major}", args, dict(blocks=blocks),
+                y_form=BOXES if tail is None else FUSED, y_m=g.c[0], rank=len(x.dims), **v.args())
+    grid = dict(blocks=min(ceil_div(g.m, ROWS), dev.sms // count) * count)
+    return [*steps, Launch(f"conv_wgmma_kept_{p.w.dtype}_{columns}_{v.major}", args, grid,
                            fusion.at("epilogue", tail))]

@@ -16,7 +16,7 @@ from ...kernels.expressions import ceil_div
 from ...kernels.tensor_map import OFFSETS
 from ...steps import TensorMap
 from ...tensor import TensorDesc
-from ..engine import first_then, no_elements
+from ..engine import Knob, first_then, no_elements
 from ..matmul import sums
 from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, TileProgram, tiled_map
 from ..matmul.view import Cut, Matrices, along_m, is_whole, size_refusals
@@ -52,6 +52,11 @@ class Windows:
     def depth(self) -> int:
         """Of a product; each tap is a multiple of 64 deep."""
         return DEPTH * prod(self.taps) * ceil_div(self.channels, LINE)
+
+    def args(self) -> dict:
+        """Of the kernels that walk them."""
+        return dict(channels=self.channels, is_flipped=int(self.is_flipped), out=self.out, taps=self.taps,
+                    stride=self.stride, first=self.first, dilation=self.dilation)
 
 
 class WindowProgram(TileProgram):
@@ -114,6 +119,7 @@ class WindowProgram(TileProgram):
 class ConvWgmma(WindowProgram):
     """From one image to another. Channels are innermost; deep sums are split and added in order."""
     source = "conv/conv_wgmma.cu"
+    knobs = (*TileProgram.knobs, Knob("stays", tuple(kept.SHARE)))
 
     def refuse_others(self, p, v, lead, g):
         if v.groups > 1 and v.channels % LINE:
@@ -175,9 +181,9 @@ class ConvWgmma(WindowProgram):
         return super().cut(p, dev, config)
 
     def configs(self, p, dev):
-        others = list(super().configs(p, dev)) + kept.configs(self, p, dev)
-        likely = [config for config in others if config == others[0] or config.get("stays")]
-        yield from first_then(min(likely, key=lambda config: self.cost(p, dev, config)), others)
+        usual, stay = list(super().configs(p, dev)), kept.configs(self, p, dev)
+        best = min((usual[0], *stay), key=lambda config: self.cost(p, dev, config))
+        yield from first_then(best, usual + stay)
 
     def operands(self, p, v, tile, steps) -> tuple:
         """The maps of the image and of w, or of its copy, which becomes one of the steps."""
@@ -192,8 +198,7 @@ class ConvWgmma(WindowProgram):
         boxes, form = self.out(p, config, w)
         args = dict(x=x, w=w, boxes=boxes, **lead.store(p, "y"), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
                     y_form=form, y_along_m=along_m(g), y_m=g.c[0], y_n=g.c[1],
-                    rank=len(x.dims), channels=v.channels, is_flipped=int(v.is_flipped), out=v.out,
-                    taps=v.taps, stride=v.stride, first=v.first, dilation=v.dilation)
+                    rank=len(x.dims), **v.args())
         return steps + self.launch(p, dev, config, args, "y")
 
 

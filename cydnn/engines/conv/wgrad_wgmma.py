@@ -103,9 +103,8 @@ class ConvWgradWgmma(WindowProgram):
         x, dy = self._pixels(p, v, DEPTH), self._gradients(p, g)
         boxes, form = self.out(p, config, dy)
         args = dict(dy=dy, x=x, boxes=boxes, **lead.store(p), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
-                    groups=g.count, dw_form=form, dw_m=g.c[0], rank=len(x.dims), channels=v.channels,
-                    is_flipped=int(v.is_flipped), tap_columns=_tap_columns(v), out=v.out, taps=v.taps,
-                    stride=v.stride, first=v.first, dilation=v.dilation)
+                    groups=g.count, dw_form=form, dw_m=g.c[0], rank=len(x.dims),
+                    tap_columns=_tap_columns(v), **v.args())
         is_direct = _is_direct(lead, v)
         if splits == 1 and not is_direct:
             args["parts"] = p.scratch(g.count * g.m * g.n * 4)

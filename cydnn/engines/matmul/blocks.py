@@ -53,7 +53,7 @@ COOPERATIVE_US = 1.01                            # what a launch takes longer wh
 L2_SHARE = 1.0                                   # of the L2 cache that keeps what steps far apart read again
 STREAMS = (1, 2)                                 # of equal shares; of a part of one tile each
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
-         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", STREAMS), Knob("stays", (128, 64)))
+         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", STREAMS))
 
 
 @dataclass(frozen=True)
