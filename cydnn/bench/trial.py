@@ -81,13 +81,13 @@ def launchers(problem, facts):
 def cases(kernel: str, facts, lines=None, all_of=launchers) -> list[Case]:
     """Cases of each problem line (of the kernel's contract, for None) on a device:
     one for each number of launches, so alone and among helpers, one that splits no sum and no row, and one
-    for each number of blocks that share a sum.
+    for each number of blocks that share a sum, or an operand.
     Pure functions of plans; no GPU needed."""
     found: dict = {}
     for case, launches in every_case(kernel, facts, lines, all_of):
         whole = case.config and 1 in (case.config.get("splits"), case.config.get("slices"))
-        team = case.config.get("team", 1) if case.config else 1
-        found.setdefault((case.problem, launches, bool(whole), team), case)
+        blocks = [case.config.get(name, 1) for name in ("team", "cast")] if case.config else [1, 1]
+        found.setdefault((case.problem, launches, bool(whole), *blocks), case)
     return list(found.values())
 
 

@@ -138,6 +138,7 @@ struct ClassDepth {
 
 template <class Tile> struct ClassSource {
     using B = WgmmaPanel<Tile::n, false>;
+    static constexpr bool may_cast = false;
     const CUtensorMap &dy, &w;
     const Residues& residues;
     int rank, channels, columns, is_flipped;

@@ -8,7 +8,8 @@ TILE_M  = [128, 64]
 TILE_N  = [256, 128, 64]
 W_MAJOR = ["bk", "bn"]
 TURNS   = ["", "_turns"]
-when    = ["TILE_M == 128 or TILE_N > 64", "TURNS == '' or TILE_M == 128 and W_MAJOR == 'bk'"]
+when    = ["TILE_M == 128 or TILE_N > 64",
+           "TURNS == '' or TILE_M == 128 and TILE_N < 256 and W_MAJOR == 'bk'"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k",

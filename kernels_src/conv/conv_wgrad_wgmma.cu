@@ -57,6 +57,7 @@ template <class Tile> struct Gradient {
     using A = WgmmaPanel<Tile::m, false>;
     using B = WgmmaPanel<Tile::n, false>;
     static constexpr int lines = Tile::n / 64;           // of 64 channels of a tap
+    static constexpr bool may_cast = false;
     const CUtensorMap &dy, &x;
     const FastDiv& tap_columns;
     const Array<FastDiv, 3>&out, &taps;

@@ -13,27 +13,30 @@ when    = ["TILE_M == 128 or TILE_N > 64",
 targets = ["sm_90a"]
 params  = ["const CUtensorMap a", "const CUtensorMap b", "const CUtensorMap boxes", "T* c", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int splits",
-           "int team", "int share", "int alone", "int rest", "Array<FastDiv, 5> order", "FastDiv steps",
-           "FastDiv lanes", "int c_form", "int c_along_m",
+           "int team", "int cast", "int share", "int alone", "int rest", "Array<FastDiv, 5> order",
+           "FastDiv steps", "FastDiv lanes", "int c_form", "int c_along_m",
            "Array<int, 3> a_moves", "Array<int, 3> b_moves", "int64_t c_m", "int64_t c_n",
            "Array<FastDiv, 6> batch", "Array<int64_t, 6> c_batch", "Fuse fuse"]
 block   = [384, 1, 1]
 grid    = ["blocks", 1, 1]
-cluster = ["team", 1, 1]
+cluster = ["team * cast", 1, 1]
 cooperative = "share"
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits * team >= k",
-           "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
+           "is_tile_order(order, ceil_div(m, TILE_M * cast), ceil_div(n, TILE_N), order[4])",
            "split_k * (splits * team - 1) < k", "team >= 1",
            "TURNS == '' or splits == 1 and team == 1", "batch[3] * batch[4] * batch[5] == 1",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648",
            "share >= 0", "share == 0 or TURNS == '' and splits == 1 and team == 1 and parts == 1",
+           "cast == 1 or cast == 2 and team == 1 and share == 0 and TURNS == '' and TILE_M + TILE_N == 384",
+           "blocks % (team * cast) == 0",
            "ceil_div(k, 64) <= steps", "0 <= alone", "0 <= rest",
            "steps == ceil_div(k, 64) or steps < ceil_div(k, 64) + share and steps % share == 0",
            "share * blocks >= rest * lanes",
            "share * blocks < 2147483648", "blocks % lanes == 0 or share == 0",
-           "alone + rest // steps * lanes == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits",
+           """alone + rest // steps * lanes == \
+              ceil_div(m, TILE_M * cast) * ceil_div(n, TILE_N) * order[4] * splits""",
            "rest % steps == 0", "share > 0 or rest == 0"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
@@ -51,19 +54,23 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
             """{'matmul a=1040x8:f16 b=8x136:f16@1,8 c=1040x136:f16' \
                if (T, TILE_M, TILE_N, A_MAJOR, B_MAJOR) == (f16, 64, 128, 'ak', 'bk') else ''}""",
             """{'matmul a=300x1096@1096,1 b=1096x8@' + ('1,1096' if B_MAJOR == 'bk' else '8,1') + ' c=300x8' \
-               if TURNS == '_turns' else ''} {T if TURNS == '_turns' else ''}"""]
+               if TURNS == '_turns' else ''} {T if TURNS == '_turns' else ''}""",
+            """{'matmul a=264x136@' + ('136,1' if A_MAJOR == 'ak' else '1,264') + \
+               ' b=136x264@' + ('1,136' if B_MAJOR == 'bk' else '264,1') + ' c=264x264' \
+               if TILE_M + TILE_N == 384 and TURNS == '' else ''} \
+               {T if TILE_M + TILE_N == 384 and TURNS == '' else ''}"""]
 @*/
 // A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth. ak, bk: the
 // depth is contiguous; am, bn: the rows of a, the columns of b. a_moves, b_moves: 0 where all matrices along
 // a batch dim are one. Parts as in matmul_simt. c_form: 0 elements, 1 rows are whole vectors of 8, 2 they
-// are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1. _turns: in
-// turn, as tile/wgmma.cuh has it; the depth is whole then.
+// are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1. cast, and
+// in turn (_turns): as tile/wgmma.cuh has them; in turn the depth is whole.
 #include "matmul/matrices.cuh"
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
     const __grid_constant__ CUtensorMap boxes, T* c, float* parts, float alpha, float beta, int m, int n,
-    int k, int split_k, int splits, int team, int share, int alone, int rest,
+    int k, int split_k, int splits, int team, int cast, int share, int alone, int rest,
     TileDivisors order, FastDiv steps, FastDiv lanes, int c_form, int c_along_m, Array<int, 3> a_moves,
     Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
     Fuse fuse) {
@@ -73,8 +80,9 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     extern __shared__ unsigned char shared[];
     Matrices<Tile, A, B> source = {a, b, a_moves, b_moves, batch, c_batch};
     const WgmmaOut<T> to = {c, share ? nullptr : parts, alpha, beta, m, n, c_form, c_along_m, c_m, c_n};
-    const TileOrder<Tile> tiles = {order, m, Tile::is_alone ? splits : 1};
-    const Depth depth = {k, split_k, Tile::is_alone ? team : 1};
+    const int of_cast = Tile::is_alone && source.may_cast ? cast : 1;
+    const TileOrder<Tile> tiles = {order, m, Tile::is_alone ? splits : 1, of_cast};
+    const Depth depth = {k, split_k, Tile::is_alone ? team : 1, of_cast};
     wgmma_blocks<T, Tile, A, B>(shared, source, tiles,
                                 tile_parts<Tile>(depth, parts, share, alone, rest, steps, lanes), boxes, to);
 }

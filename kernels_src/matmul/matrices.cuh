@@ -23,7 +23,9 @@ template <class Tile, class A, class B> struct Matrices {
     const Array<int, 3>&a_moves, &b_moves;
     const Array<FastDiv, BATCH_DIMS>& batch;
     const BatchSteps& c_batch;
+    static constexpr bool may_cast = Tile::m + Tile::n == 384;
     int row = 0, col = 0, depth = 0, at_a[3] = {}, at_b[3] = {};
+    WgmmaBrings brings = ALL;
 
     DEVICE void ahead() const { tensor_ahead(a), tensor_ahead(b); }
     DEVICE void box(unsigned matrix, int (&at)[3]) const {
@@ -45,13 +47,14 @@ template <class Tile, class A, class B> struct Matrices {
     }
     DEVICE void load(unsigned char* stage, uint64_t* full) {
         A::load(stage, a, depth, row, at_a, full);
-        B::load(stage + Tile::a_bytes, b, depth, col, at_b, full);
+        B::load(stage + Tile::a_bytes, b, depth, col, at_b, full, brings);
         depth += 64;
     }
 };
 
 // What is read: a matrix each.
 template <class Tile, class A, class B> struct TwoMatrices {
+    static constexpr bool may_cast = false;
     const CUtensorMap &a, &b;
     int row = 0, col = 0, depth = 0;
 

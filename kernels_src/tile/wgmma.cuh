@@ -1,5 +1,5 @@
-// The tile program of Hopper (sm_90a): a block of three warpgroups. The first brings stages of both
-// operands to shared memory by TMA, the other two multiply them by wgmma.
+// The tile program of Hopper (sm_90a): a block of three or four warpgroups. The first brings stages of both
+// operands to shared memory by TMA, the others multiply them by wgmma.
 //
 //   WgmmaTile<M, N>             sizes: M x N sums, a step has 64 of the depth; Lines: rows of B in a stage
 //   WgmmaPanel<Rows, KMajor>    how an operand lies in a stage: its loads and its descriptors
@@ -13,6 +13,9 @@
 //   mn-major   row = depth (64), 64 of m or n       the next 64 of m or n are 8192 bytes further
 // So the part of a warpgroup begins at a multiple of 8192 bytes either way.
 //
+// Cast: the two blocks of a cluster have tiles of the same columns, one below the other. Each brings half of
+// operand B to both. A stage is empty when both blocks have read theirs, and each says so to both.
+//
 // In turn (WgmmaTile<M, N, IN_TURN>): the second warpgroup multiplies a stage behind the first, which is up
 // to `lead` steps before it. So one multiplies while the sums of the other are changed and stored.
 #pragma once
@@ -24,16 +27,17 @@ constexpr int PART = 8192, SLICE = 16384;        // bytes: 64 rows of an operand
 
 enum WgmmaHow { ALONE, IN_TURN, BY_WARP };       // BY_WARP: of the way out alone (tile/wgmma_store.cuh)
 
-// Of m the warpgroups have 64 each; where there are only 64, each has half of n.
+// Of m the two or three warpgroups that multiply have 64 each; where there are only 64, each has half of n.
 template <int M, int N, int How = ALONE, int Lines = N> struct WgmmaTile {
     static constexpr bool in_turn = How == IN_TURN, is_alone = How == ALONE, by_warp = How == BY_WARP;
-    static constexpr int m = M, n = N, k = 64, threads = 384, groups_m = M / 64;
-    static constexpr int group_n = groups_m == 2 ? N : N / 2, sums = group_n / 2;
+    static constexpr int m = M, n = N, k = 64, groups_m = M / 64, groups = groups_m == 3 ? 3 : 2;
+    static constexpr int threads = 128 * (1 + groups), registers = groups == 3 ? 152 : 232;
+    static constexpr int group_n = groups_m > 1 ? N : N / 2, sums = group_n / 2;
     static constexpr int a_bytes = M * 128, stage_bytes = (M + Lines) * 128;
-    static constexpr int spare = 1024 + 2 * SLICE + 256;                 // alignment, way out, barriers
+    static constexpr int spare = 1024 + groups * SLICE + 256;            // alignment, way out, barriers
     static constexpr int stages = (227 * 1024 - spare) / stage_bytes;
     static constexpr int boxes = group_n > 64 ? 2 : 1, warp_bytes = SLICE / 4;   // on their way; of a warp
-    static_assert((M == 64 || M == 128) && stages * (in_turn ? 24 : 16) <= 256 && stages >= 4);
+    static_assert(M % 64 == 0 && groups_m <= 3 && stages * (in_turn ? 24 : 16) <= 256 && stages >= 4);
 
     // Of a tile that fits in the ring all; else half the ring stays for what comes.
     static DEVICE int lead(int steps) { return steps <= stages ? stages : stages / 2; }
@@ -43,37 +47,63 @@ template <int M, int N, int How = ALONE, int Lines = N> struct WgmmaTile {
 constexpr WgmmaHow _turns = IN_TURN, _pairs = BY_WARP;
 constexpr DEVICE WgmmaHow given(WgmmaHow how = ALONE) { return how; }
 
+// What a block brings of operand B: all of it for itself, or a half for both blocks of its cluster.
+enum WgmmaBrings { ALL, FIRST, SECOND };
+
+// PTX ISA §cp.async.bulk.tensor: to the same place of both blocks, and counted at the same barrier there.
+DEVICE void cast_load(void* to, const CUtensorMap& x, const int (&at)[5], uint64_t* b) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3, %4, %5, %6}], [%7], 3;"
+                 :: "r"(shared_address(to)), "l"(&x), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+                    "r"(at[4]), "r"(shared_address(b)) : "memory");
+}
+// PTX ISA §mbarrier.arrive, of a block. Whatever its scope, what this thread has read is read; a release of
+// the cluster would make its stores visible there, too, which takes 1,500 clocks.
+DEVICE void cast_arrive(uint64_t* b, unsigned rank) {
+    asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}"
+                 :: "r"(shared_address(b)), "r"(rank) : "memory");
+}
+
 template <int Rows, bool KMajor> struct WgmmaPanel {
     static constexpr unsigned k16 = KMajor ? 32 >> 4 : 2048 >> 4;        // to the next 16 of the depth
     static constexpr int transposed = !KMajor;
     static DEVICE uint64_t at(unsigned address) { return swizzled_panel(address, KMajor ? 16 : PART, 1024); }
 
-    // The dims of the map: depth and rows (KMajor) or rows and depth, then three of the batch.
+    // The dims of the map: depth and rows (KMajor; a box has those that a block brings) or rows and depth,
+    // then three of the batch.
     static DEVICE void load(unsigned char* to, const CUtensorMap& x, int depth, int row,
-                            const int (&batch)[3], uint64_t* arrived) {
-        if constexpr (KMajor) tensor_load(to, x, {depth, row, batch[0], batch[1], batch[2]}, arrived);
+                            const int (&batch)[3], uint64_t* arrived, WgmmaBrings brings = ALL) {
+        const auto load_to = [&](unsigned char* to, int first, int second) {
+            const int at[5] = {first, second, batch[0], batch[1], batch[2]};
+            if (brings == ALL) tensor_load(to, x, at, arrived);
+            else cast_load(to, x, at, arrived);
+        };
+        const int begins = brings == SECOND ? Rows / 2 : 0;
+        if constexpr (KMajor) load_to(to + begins * 128, depth, row + begins);
         else UNROLL for (int r = 0; r < Rows; r += 64)
-            tensor_load(to + r / 64 * PART, x, {row + r, depth, batch[0], batch[1], batch[2]}, arrived);
+            if (brings == ALL || r / (Rows / 2) == (brings == SECOND))
+                load_to(to + r / 64 * PART, row + r, depth);
     }
 };
 
-// full[s]: the bytes of stage s have come. empty[s]: both warpgroups have read it. half()[s], in turn: the
-// first has; it is the second that then says that it is empty.
+// full[s]: the bytes of stage s have come. empty[s]: the warpgroups have read it, of a cast those of both
+// blocks. half()[s], in turn: the first has; it is the second that then says that it is empty.
 template <class Tile> struct WgmmaRing {
     unsigned char* stages;
     uint64_t *full, *empty;
     int stage = 0;
-    unsigned phase = 0;
+    unsigned phase = 0, cast = 1;
 
     DEVICE explicit WgmmaRing(unsigned char* shared) {
         stages = shared + (-shared_address(shared) & 1023);
-        full = reinterpret_cast<uint64_t*>(stages + Tile::stages * Tile::stage_bytes + 2 * SLICE);
+        full = reinterpret_cast<uint64_t*>(stages + Tile::stages * Tile::stage_bytes + Tile::groups * SLICE);
         empty = full + Tile::stages;
     }
     // One thread, then a barrier of the block.
     DEVICE void begin() {
         UNROLL for (int s = 0; s < Tile::stages; ++s) {
-            barrier_init(full + s, 1), barrier_init(empty + s, Tile::in_turn ? 1 : 2);
+            barrier_init(full + s, 1), barrier_init(empty + s, (Tile::in_turn ? 1 : Tile::groups) * cast);
             if (Tile::in_turn) barrier_init(half() + s, 1);
         }
         barriers_begin();
@@ -84,6 +114,11 @@ template <class Tile> struct WgmmaRing {
         const int at = stage + ahead;
         const bool is_round = at >= Tile::stages;
         barrier_wait(half() + (is_round ? at - Tile::stages : at), phase ^ unsigned(is_round));
+    }
+    // A warpgroup has read a stage. Of a cast its first threads say so, each to a block.
+    DEVICE void give(uint64_t* barrier) const {
+        if (cast == 1) barrier_arrive(barrier);
+        else cast_arrive(barrier, threadIdx.x % 128);
     }
     DEVICE unsigned char* at() const { return stages + stage * Tile::stage_bytes; }
     DEVICE unsigned char* way_out(int group) const {
@@ -103,13 +138,13 @@ template <class Tile, class Load> DEVICE void wgmma_produce(WgmmaRing<Tile>& rin
     }
 }
 
-// A warpgroup (`group` 0 or 1): d = the product of `steps` >= 1 steps. A stage is given back when the
+// A warpgroup (`group` from 0 on): d = the product of `steps` >= 1 steps. A stage is given back when the
 // products of the next one are under way.
 template <class Elem, class Tile, class A, class B>
 DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group) {
-    const unsigned a_part = Tile::groups_m == 2 ? group * PART : 0;
-    const unsigned b_part = Tile::a_bytes + (Tile::groups_m == 2 ? 0 : group * Tile::group_n / 64 * PART);
-    const bool speaks = threadIdx.x % 128 == 0;
+    const unsigned a_part = Tile::groups_m > 1 ? group * PART : 0;
+    const unsigned b_part = Tile::a_bytes + (Tile::groups_m > 1 ? 0 : group * Tile::group_n / 64 * PART);
+    const bool speaks = threadIdx.x % 128 < ring.cast;
     uint64_t *const tells = Tile::in_turn && group == 0 ? ring.half() : ring.empty, *read = nullptr;
     int halves = 0;                                          // steps that are known to be read by group 0
     NO_UNROLL for (int step = 0; step < steps; ++step) {
@@ -127,13 +162,13 @@ DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
         wgmma_commit();
         if (step > 0) {
             wgmma_wait<1>();
-            if (speaks) barrier_arrive(read);
+            if (speaks) ring.give(read);
         }
         read = tells + ring.stage;
         ring.next();
     }
     wgmma_wait<0>(d);
-    if (speaks) barrier_arrive(read);
+    if (speaks) ring.give(read);
 }
 
 // Tiles of a matrix go in bands of rows, down and then to the right, so that those that run together
@@ -146,7 +181,7 @@ using TileDivisors = Array<FastDiv, 5>;
 
 template <class Tile> struct TileOrder {
     const TileDivisors& by;
-    int m, splits;
+    int m, splits, cast = 1;                             // of a cast a row is as many rows of tiles
 
     DEVICE unsigned batches() const { return by[4].by; }
     DEVICE unsigned count() const { return by[0].by * batches() * splits; }
@@ -154,10 +189,11 @@ template <class Tile> struct TileOrder {
         unsigned in_matrix, in_band, row, matrix;
         const unsigned rest = by[0].divmod(index, in_matrix);
         const unsigned first = by[1].divmod(in_matrix, in_band) * by[2].by;
-        const bool is_whole = first + by[2].by <= (unsigned(m) + Tile::m - 1) / Tile::m;
+        const unsigned tiles = (unsigned(m) + Tile::m - 1) / Tile::m, place = blockIdx.x & (cast - 1);
+        const bool is_whole = first + by[2].by <= (tiles + cast - 1) >> (cast - 1);
         const FastDiv rows = is_whole ? by[2] : by[3];
         const unsigned column = rows.divmod(in_band, row), split = by[4].divmod(rest, matrix);
-        return {int(first + row) * Tile::m, int(column) * Tile::n, matrix, split};
+        return {int((first + row) * cast + place) * Tile::m, int(column) * Tile::n, matrix, split};
     }
 };
 

@@ -1,10 +1,11 @@
 // The kernel of Hopper's tile program but for what it reads: blocks that stay and take tile after tile, a
-// warpgroup that loads, two that multiply, and the ways out of the sums.
+// warpgroup that loads, those that multiply, and the ways out of the sums.
 //
 // A Source says what is read, and where its sums go:
 //   ahead()                      one thread: the maps are fetched
 //   begin(tile, first)           one thread: the next loads are of `tile`, from `first` of the depth on
 //   load(stage, full)            one thread: both operands of the next 64 of the depth
+//   may_cast, brings             of operand B
 //   box(matrix, at)              the coordinates of a matrix in the map of c, behind column and row
 //   offset(matrix), column(matrix)   of its first element in c; what its first column is to the epilogue
 #pragma once
@@ -165,21 +166,25 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
                          const CUtensorMap& boxes, const Out& to) {
     using Walk = typename Parts::template Walk<Order>;
     WgmmaRing<Tile> ring(shared);
+    if constexpr (Source::may_cast) ring.cast = depth.cast;
     if (threadIdx.x == 0) source.ahead(), ring.begin();
-    __syncthreads();
+    if (ring.cast == 1) __syncthreads();
+    else __syncwarp(), cluster_arrive(), cluster_wait();     // others count at these barriers, too
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
 
     if (role == 0) {
         registers_give<40>();
         Walk walk(order, depth);
+        if constexpr (Source::may_cast) if (ring.cast > 1) source.brings = blockIdx.x % 2 ? SECOND : FIRST;
         if (threadIdx.x == 0) NO_UNROLL while (walk.more()) {
             source.begin(walk.tile, walk.begin);
             wgmma_produce(ring, walk.steps,
                           [&](int, unsigned char* stage, uint64_t* full) { source.load(stage, full); });
         }
+        if (ring.cast > 1) __syncwarp(), cluster_arrive(), cluster_wait();
         return;
     }
-    registers_take<232>();
+    registers_take<Tile::registers>();
     const int group = role - 1;
     unsigned char* out = ring.way_out(group);
     constexpr bool adds = Parts::may_stream && !Out::is_matrix;
@@ -248,6 +253,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
         });
     }
     if (sends_boxes<Tile>()) store_wait_read<0>();    // shared memory goes with the block
+    if (ring.cast > 1) __syncwarp(), cluster_arrive(), cluster_wait();       // and that of a cast with both
 }
 
 }  // namespace cydnn

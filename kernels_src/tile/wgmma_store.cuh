@@ -203,10 +203,10 @@ struct Slice {
 
 // Where slice s of a warp of a group lies in the tile.
 template <class Tile> DEVICE int slice_row(int group, int warp) {
-    return (Tile::groups_m == 2 ? 64 * group : 0) + 16 * warp;
+    return (Tile::groups_m > 1 ? 64 * group : 0) + 16 * warp;
 }
 template <class Tile> DEVICE int slice_col(int group, int s) {
-    return (Tile::groups_m == 2 ? 0 : group * Tile::group_n) + 64 * s;
+    return (Tile::groups_m > 1 ? 0 : group * Tile::group_n) + 64 * s;
 }
 
 // write(slice, row, col): stores what the slice has for the tile's rows from `row`, columns from `col` on.

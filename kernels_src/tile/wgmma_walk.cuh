@@ -29,11 +29,11 @@ template <class Order, class Parts> struct WholeTiles {
 };
 
 // Parts of `each` of a depth. The blocks of a cluster, `team` of them, have parts that follow each other, of
-// the same tile; then a block takes one tile.
+// the same tile; then a block takes one tile. cast: as in tile/wgmma.cuh; then the depth is whole.
 struct Depth {
     static constexpr bool may_be_empty = false, may_stream = false;
     template <class Order> using Walk = WholeTiles<Order, Depth>;
-    int whole, each, team;
+    int whole, each, team, cast = 1;
     DEVICE int first() const { return team == 1 ? blockIdx.x : blockIdx.x / team; }
     DEVICE int rank() const { return team == 1 ? 0 : blockIdx.x % team; }
     DEVICE int begin(const TileAt& tile) const { return (tile.split * team + rank()) * each; }
@@ -75,9 +75,9 @@ template <class Order> struct Stream::Walk {
     DEVICE Walk(const Order& order, const Stream& parts) : order(order), parts(parts), at(~parts.first()) {}
     DEVICE void begin_shared() { at = parts.lanes.div(blockIdx.x) * parts.share; }
     DEVICE bool more() {
-        unsigned index = ~at, done = 0, lane;
+        unsigned index = unsigned(~at) >> (parts.cast - 1), done = 0, lane;
         const int place = parts.lanes.divmod(blockIdx.x, lane);
-        if (at < 0 && ~at >= parts.alone) at = place * parts.share;
+        if (at < 0 && int(index) >= parts.alone) at = place * parts.share;
         if (at < 0) at -= gridDim.x;
         else {
             const int left = min((place + 1) * parts.share, parts.rest) - at;

@@ -92,7 +92,8 @@ def test_corners(corner, tile):
 @pytest.mark.parametrize("config", [
     "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
     "tile=64x256 splits=1 out=rows team=1", "tile=128x64 splits=2 out=boxes team=1",
-    "tile=128x128 splits=1 out=rows team=2"])
+    "tile=128x128 splits=1 out=rows team=2", "tile=192x128 splits=1 out=boxes team=1",
+    "tile=192x128 splits=2 out=rows team=1"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(engine, config, seed):
     channels = "n3c72h9w11 k136r2s3" if engine is FPROP else "n3c136h9w11 k72r2s3"
@@ -100,7 +101,7 @@ def test_more_tiles_than_blocks(engine, config, seed):
 
 
 @pytest.mark.share(1)
-@pytest.mark.parametrize("config", ["128x256 splits=1 out=boxes", "128x128 splits=1 out=rows",
+@pytest.mark.parametrize("config", ["128x128 splits=1 out=boxes", "128x128 splits=1 out=rows",
                                     "128x64 splits=1 out=boxes"])
 @pytest.mark.parametrize("line", ["n5c64h9w11 k136r1s1", "n4c72h9w11 k136r2s1", "n3c72h9w11 k136r3s3 pad1"],
                          ids=["a stage", "the ring", "deeper"])
@@ -206,6 +207,6 @@ def test_one_launch_where_the_depth_is_whole():
     assert [s.kernel for s in steps(FPROP, deep, H200)][1:] == ["matmul_sum_bf16"]
     launch, = steps(FPROP, match(Problem.parse("conv_fprop n64c128h28w28 k128r3s3 pad1 f16 nhwc")), H200)
     assert launch.extra == {"blocks": 132} and launch.args["parts"] is None
-    assert launch.kernel == "conv_wgmma_f16_128x128_bk"
+    assert launch.kernel == "conv_wgmma_f16_192x128_bk"
     launch, = steps(FPROP, match(Problem.parse("conv_fprop n64c64h56w56 k64r1s1 f16 nhwc")), H200)
     assert launch.extra == {"blocks": 132} and launch.kernel == "conv_wgmma_kept_f16_64_bk"

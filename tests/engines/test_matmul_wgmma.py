@@ -59,7 +59,8 @@ def test_most_draws_are_taken():
 @pytest.mark.parametrize("config", [
     "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
     "tile=64x256 splits=1 out=rows team=1", "tile=128x128 splits=1 out=boxes team=1",
-    "tile=64x128 splits=1 out=rows team=2"])
+    "tile=64x128 splits=1 out=rows team=2", "tile=128x256 splits=1 out=boxes team=1 cast=2",
+    "tile=128x256 splits=2 out=rows team=1 cast=2"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, seed):
     hopper.check_turns(ENGINE, "matmul a=200x300:bf16@1,200 b=300x392:bf16 c=200x392:bf16", config, seed)

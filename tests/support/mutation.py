@@ -311,11 +311,11 @@ def behind(name: str, facts) -> list:
         case = next(case for case, _ in debug.every_case(name, facts, [line]) if case.config.get("stays"))
         return [case, FusedCase(*case)]
     m, turns, found = kernel.axes["TILE_M"], 1 if kernel.axes.get("TURNS") else None, []
-    for rows, columns in ((2 * m, 2 * n), (2 * m + 16, n + 8)):
-        line = streamed.LINES[kernel.source](rows, columns, 128, 1, **kernel.axes)
+    for rows, columns, cast in ((2 * m, 2 * n, None), (2 * m + 16, n + 8, None), (2 * m + 16, n, 2)):
+        line = streamed.TILED[kernel.source](rows, columns, 128, 1, **kernel.axes)
+        wanted = dict(out="boxes", team=1, splits=1, stream=None, turns=turns, cast=cast)
         case = next((case for case, _ in debug.every_case(name, facts, [line])
-                     if (c := case.config) and (c.get("out"), c.get("team"), c.get("splits"), c.get("stream"),
-                                                c.get("turns")) == ("boxes", 1, 1, None, turns)), None)
+                     if (c := case.config) and {knob: c.get(knob) for knob in wanted} == wanted), None)
         found += [case, FusedCase(*case)] if case else []
     return found
 

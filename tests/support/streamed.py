@@ -41,6 +41,7 @@ def _wgrad(m, n, depth, count, T, gap=0, **_):
 
 
 LINES = {"matmul/matmul_wgmma.cu": _matmul, "conv/conv_wgmma.cu": conv, "conv/conv_wgrad_wgmma.cu": _wgrad}
+TILED = {**LINES, "conv/conv_wgmma_tall.cu": conv}    # and of a kernel whose tiles nobody shares
 
 
 def names(source: str) -> list[str]:

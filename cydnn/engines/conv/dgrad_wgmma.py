@@ -109,9 +109,9 @@ class ConvDgradWgmma(ConvWgmma):
     def may_stream(self, p):
         return not isinstance(self.windows(p), Classes)
 
-    def work(self, p, g, dev, tile):
+    def work(self, p, g, dev, tile, cast=1):
         """Of all classes alike, but at least of the longest alone."""
-        v, (blocks, every) = self.windows(p), super().work(p, g, dev, tile)
+        v, (blocks, every) = self.windows(p), super().work(p, g, dev, tile, cast)
         if not isinstance(v, Classes):
             return blocks, every
         alone = super().work(p, replace(g, batch=(v.groups, 1, 1, 1, 1, 1)), dev, tile)[1]

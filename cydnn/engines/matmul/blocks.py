@@ -11,7 +11,7 @@ from ...kernels.expressions import ceil_div, tile_order
 from ...steps import Launch, Pointer, TensorMap
 from ..engine import Config, Knob, first_then, no_variant, together, wrong_device
 from . import sums
-from .view import Cut, SplitMatmul, is_whole, parts, with_sum
+from .view import Cut, SplitMatmul, cut as cut_into, is_whole, parts, with_sum
 
 DEPTH, LINE = 64, 64                             # elements of a step; of a row of 128 bytes
 BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the matrix; of an element
@@ -27,6 +27,7 @@ WARP_ROWS = 16                                   # of a box of the output, where
 GAIN, LOSS = 0.93, 1.2                           # its time over that of the same without turns
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}             # share of the SMs that clusters find
+CAST, CAST_TILE = 2, "128x256"                   # blocks to which each brings half of b; their tile
 TEAM_CLOCKS, NEIGHBOUR = 3330, 22.6              # their barriers; bytes a clock from each other
 SUM_US = 1.79                                    # of an ordered sum, beside its launch and what it moves
 ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
@@ -34,16 +35,28 @@ ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
 
 class Tile(NamedTuple):
     """A shape of kernels_src/tile/wgmma.cuh. ``share`` of the math rate that it reaches with operands at
-    hand, ``band`` of rows that go together; fitted to an H200."""
+    hand, ``band`` of rows that go together, ``team`` of a step where a cluster shares the depth; fitted to an
+    H200 and an H100. ``groups`` of 64 rows, or of half of the columns, multiply; three have a tile alone."""
     m: int
     n: int
     share: float
     band: int
+    team: float = 1.0
+    groups: int = 2
+
+    @property
+    def is_shared(self) -> bool:
+        return self.groups == 2
+
+    @property
+    def out(self) -> float:
+        """Sums that leave one after the other, of two groups."""
+        return self.m * self.n * 2 / self.groups
 
 
-TILES = {"128x256": Tile(128, 256, 0.84, 8), "128x128": Tile(128, 128, 0.79, 16),
+TILES = {"128x256": Tile(128, 256, 0.84, 8), "128x128": Tile(128, 128, 0.79, 16, team=1.12),
          "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
-         "128x64": Tile(128, 64, 0.51, 32)}
+         "128x64": Tile(128, 64, 0.51, 32), "192x128": Tile(192, 128, 0.86, 11, groups=3)}
 PIECES, LEAST = 4, 2                             # stream-K: most blocks of a tile, least steps of a block
 ROUNDS = [(n, pieces) for n in (1, 2, 3) for pieces in (2, 3, 4)]    # of whole tiles, before an even share
 LANES = 8                                        # most of them
@@ -53,7 +66,7 @@ COOPERATIVE_US = 1.01                            # what a launch takes longer wh
 L2_SHARE = 1.0                                   # of the L2 cache that keeps what steps far apart read again
 STREAMS = (1, 2)                                 # of equal shares; of a part of one tile each
 KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
-         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", STREAMS))
+         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", STREAMS), Knob("cast", (CAST,)))
 
 
 @dataclass(frozen=True)
@@ -118,9 +131,15 @@ def astray(steps: tuple) -> float:
     return 1 - gcd(BYTES * max(steps), line) / line
 
 
-def order(g, tile, matrices: int) -> tuple:
-    """What the kernel divides by to find a tile."""
-    return tile_order(ceil_div(g.m, tile.m), ceil_div(g.n, tile.n), tile.band, matrices)
+def order(g, tile, matrices: int, cast: int = 1) -> tuple:
+    """What the kernel divides by to find a tile, or as many that are below each other."""
+    return tile_order(ceil_div(g.m, cast * tile.m), ceil_div(g.n, tile.n), tile.band // cast, matrices)
+
+
+def brought(config) -> Tile:
+    """The tile, with the columns of b that a block brings."""
+    tile = TILES[config.tile]
+    return tile._replace(n=tile.n // config.get("cast", 1))
 
 
 def lanes_of(rows: int, band: int) -> list[int]:
@@ -142,7 +161,8 @@ class TileProgram(SplitMatmul):
     ``turns=1``: the second warpgroup multiplies a stage behind the first, so that one multiplies while the
     other changes and stores its sums. Deep products lose by it; until which depth an engine gains is in
     ``short``, and others take it where a configuration names it. ``stream``: stream-K, of equal shares (1) or
-    of whole parts (2)."""
+    of whole parts (2). ``cast``: two blocks of a cluster have tiles of the same columns, and each brings half
+    of operand b to both."""
     knobs = KNOBS
     short: ClassVar[int] = 0                     # steps until which turns pay
     unit = DEPTH
@@ -172,6 +192,13 @@ class TileProgram(SplitMatmul):
         """Its kernel knows stream-K."""
         return True
 
+    def casts(self, p, g, dev) -> bool:
+        """Two blocks of a cluster may share operand b, and gain by it."""
+        return False
+
+    def tiles(self, p):
+        return [tile for tile in self.knobs[0].values if kernels.has(self.kernel(p, tile))]
+
     def boxes(self, p, side: int = 64) -> TensorMap | None:
         """The map of the output, where TMA can store it."""
         (lead, g), tail = self.matrices(p), self.tail(p)
@@ -186,26 +213,27 @@ class TileProgram(SplitMatmul):
         blocks, estimate = self.work(p, g, dev, tile)
         return blocks, 4, estimate
 
-    def work(self, p, g, dev, tile) -> tuple:
+    def work(self, p, g, dev, tile, cast=1) -> tuple:
         """(blocks of the whole depth, its estimated microseconds in so many parts of so deep)."""
         t = TILES[tile]
-        blocks = ceil_div(g.m, t.m) * ceil_div(g.n, t.n) * g.count
-        step, fused = self._step(g, t), FUSED_OUT * fusion.work(self.tail(p))
+        blocks = cast * ceil_div(g.m, cast * t.m) * ceil_div(g.n, t.n) * g.count
+        step, fused = self._step(g, t, cast), FUSED_OUT * fusion.work(self.tail(p))
 
         def estimate(splits, depth, team=1):
-            waves = ceil_div(blocks * splits * team, max(int(dev.sms * AT_ONCE[team]), 1))
-            tail = TAIL + t.m * t.n * TAIL_OF
+            waves = ceil_div(blocks * splits * team, max(int(dev.sms * AT_ONCE[team * cast]), 1))
+            tail = TAIL + t.out * TAIL_OF
             if team > 1:                                     # blocks stay for one tile
                 tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * 4 / NEIGHBOUR)
-            tile_clocks = ceil_div(max(depth, 1), DEPTH) * step + TILE + (OUT + fused) * t.m * t.n
+            each = step * (t.team if team > 1 else 1)
+            tile_clocks = ceil_div(max(depth, 1), DEPTH) * each + TILE + (OUT + fused) * t.out
             busy = waves * tile_clocks + tail
             return self._together(dev, busy, self.moved_bytes(p, g)) + (SUM_US if splits > 1 else 0.0)
         return blocks, estimate
 
     @staticmethod
-    def _step(g, t: Tile) -> float:
+    def _step(g, t: Tile, cast: int = 1) -> float:
         """Clocks of a step of a block: of its arithmetic, or of its operands' way in."""
-        read = t.m * (1 + ASTRAY * astray(g.a)) + t.n * (1 + ASTRAY * astray(g.b))
+        read = t.m * (1 + ASTRAY * astray(g.a)) + t.n / cast * (1 + ASTRAY * astray(g.b))
         return max(t.m * t.n * DEPTH / (2048 * t.share * POWER), read * BYTES * LINE / INTAKE)
 
     @staticmethod
@@ -240,16 +268,20 @@ class TileProgram(SplitMatmul):
             return first_then(min(summed, key=lambda config: self.cost(p, dev, config)), summed)
         alone = [Config(tile=c.tile, splits=c.splits, out=out, team=1)
                  for out in outs for c in super(TileProgram, self).configs(p, dev)]
+        shared_tiles = [tile for tile in self.tiles(p) if TILES[tile].is_shared]
         shared = [Config(tile=tile, splits=1, out="rows", team=team)
-                  for tile in TILES for team in TEAMS[1:] if team <= dev.sms and share(g.k, team)]
+                  for tile in shared_tiles for team in TEAMS[1:] if team <= dev.sms and share(g.k, team)]
+        casts = [Config(**dict(c.items()), cast=CAST) for c in alone
+                 if c.tile == CAST_TILE and self.casts(p, g, dev)]
         turns = [Config(tile=tile, splits=1, out=out, team=1, turns=1)
                  for out in outs for tile in TILES if kernels.has(self.kernel(p, tile) + IN_TURN)]
-        streams = [Config(tile=tile, splits=1, out=out, team=1, stream=kind) for out in outs for tile in TILES
-                   for kind in STREAMS if self.may_stream(p) and self._shares(p, dev, tile, kind)]
-        best = min((alone[0], *shared, *streams), key=lambda config: self.cut(p, dev, config).us)
+        streams = [Config(tile=tile, splits=1, out=out, team=1, stream=kind)
+                   for out in outs for tile in shared_tiles for kind in STREAMS
+                   if self.may_stream(p) and self._shares(p, dev, tile, kind)]
+        best = min((alone[0], *shared, *streams, *casts), key=lambda config: self.cut(p, dev, config).us)
         turned = Config(tile=best.tile, splits=best.splits, out=best.out, team=best.team, turns=1)
         best = turned if turned in turns and self.pays_in_turn(p, turned) else best
-        return first_then(best, [*alone, *shared, *streams, *turns])
+        return first_then(best, [*alone, *shared, *streams, *casts, *turns])
 
     def pays_in_turn(self, p, config) -> bool:
         return config.out == "boxes" and self.matrices(p)[1].k <= self.short * DEPTH
@@ -267,10 +299,11 @@ class TileProgram(SplitMatmul):
             found = self._shares(p, dev, config.tile, config.stream)
             return Stream(self._stream_us(p, g, dev, config.tile, found), config.tile, 1,
                           ceil_div(g.k, DEPTH) * DEPTH, found)
-        each = share(g.k, team)
-        if team == 1 or not each:
-            return super().cut(p, dev, config)
-        return TeamCut(self.work(p, g, dev, config.tile)[1](1, each, team), config.tile, 1, each, team)
+        each, estimate = share(g.k, team), self.work(p, g, dev, config.tile, config.get("cast", 1))[1]
+        if team > 1 and each:
+            return TeamCut(estimate(1, each, team), config.tile, 1, each, team)
+        into = lambda splits: cut_into(g, config.tile, splits, self._unit(p, g), 4, dev, estimate)
+        return into(config.splits) or into(1)
 
     def _shares(self, p, dev, tile, kind) -> Shares | None:
         """Of the tiles of a match: the best, of these that of most lanes."""
@@ -299,11 +332,12 @@ class TileProgram(SplitMatmul):
     def product(self, p, dev, config, args: dict) -> Launch:
         """The kernel, in blocks that stay."""
         g, chosen, tile = self.matrices(p)[1], self.cut(p, dev, config), TILES[config.tile]
-        team = getattr(chosen, "team", 1)
-        tiles = ceil_div(g.m, tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
+        team, cast = getattr(chosen, "team", 1), config.get("cast", 1)
+        tiles = ceil_div(g.m, cast * tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
         args = dict(args, parts=args.get("parts") or parts(p, g, "f32", chosen), split_k=chosen.each,
-                    splits=chosen.splits, team=team, share=0, alone=tiles, rest=0, lanes=1,
-                    order=order(g, tile, g.count), steps=ceil_div(g.k, DEPTH))
+                    splits=chosen.splits, order=order(g, tile, g.count, cast))
+        if tile.is_shared:
+            args |= dict(team=team, share=0, alone=tiles, rest=0, lanes=1, steps=ceil_div(g.k, DEPTH))
         if isinstance(chosen, Stream):
             found = chosen.shares
             args |= dict(parts=p.scratch(2 * found.blocks * tile.m * tile.n * 4), share=found.share,
@@ -311,11 +345,12 @@ class TileProgram(SplitMatmul):
                          steps=found.steps)
             return Launch(self.kernel(p, config.tile), args, dict(blocks=found.blocks))
         kernel = self.kernel(p, config.tile) + (IN_TURN if config.get("turns") else "")
-        return Launch(kernel, args, dict(blocks=tiles * team if team > 1 else min(tiles, dev.sms)))
+        together = tiles * team if team > 1 else min(tiles, dev.sms // cast)
+        return Launch(kernel, args, dict(blocks=together * cast))
 
     def summed(self, p, product: Launch, out: str) -> list:
         """A product and the ordered sum of its splits; ``out``: its output."""
-        if product.args["share"]:                # its blocks add what they have
+        if product.args.get("share"):                # its blocks add what they have
             return [replace(product, fuse=fusion.at("epilogue", self.tail(p)))]
         return with_sum(self.matrices(p)[1], product, f"matmul_sum_{p.operands[p.op.reads[0]].dtype}",
                         product.args["splits"], fusion.at("epilogue", self.tail(p)), out)

@@ -119,12 +119,16 @@ class SplitMatmul(Engine):
         """(lead of c, Matrices as the kernel walks them)."""
         raise NotImplementedError
 
+    def tiles(self, p):
+        """Those on offer."""
+        return self.knobs[0].values
+
     def ways(self, p, g, dev, tile) -> tuple:
         """(blocks of one split, bytes of a sum, estimate) for a tile; ``estimate(splits, depth)`` in µs."""
         raise NotImplementedError
 
     def configs(self, p, dev):
-        g, tiles = self.matrices(p)[1], self.knobs[0].values
+        g, tiles = self.matrices(p)[1], self.tiles(p)
         unit = self._unit(p, g)
         found = [c for tile in tiles for blocks, size, us in [self.ways(p, g, dev, tile)]
                  for c in cuts(g, tile, self.waves, blocks, unit, size, dev, us)]

@@ -9,7 +9,8 @@ from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ...steps import TensorMap
 from . import sums
-from .blocks import BATCH_DIMS, BYTES, DEPTH, TILES, TileProgram, matrix_map
+from .blocks import (BATCH_DIMS, BYTES, CAST, CAST_TILE, DEPTH, TILES, TileProgram, astray, brought,
+                     matrix_map)
 from .mma import line
 from .view import Matrices, along_m, c_args, is_whole, size_refusals, tail
 
@@ -88,6 +89,10 @@ class MatmulWgmma(TileProgram):
             (rows, depth), DEPTH)
         return matrix_map(pointer, tensor, dims, step, g, getattr(g, f"{name}_batch"), side)
 
+    def casts(self, p, g, dev):
+        """Lines of b that begin within one of memory take two of them."""
+        return not p.last and dev.sms >= CAST and g.m > TILES[CAST_TILE].m and astray(g.b) > 0
+
     def kernel(self, p, tile):
         g = self.matrices(p)[1]
         lines = [(self._line(g, letter) or "?")[0] for letter in "ab"]       # none where c is empty
@@ -108,10 +113,11 @@ class MatmulWgmma(TileProgram):
         lead, g = self.matrices(p)
         if lead.tensor.count == 0:
             return []
-        tile, steps = TILES[config.tile], []
+        tile, steps = brought(config), []
         maps = {name: self._operand(*lies, g, name, tile) for name, lies in self.inputs(p, steps).items()}
         boxes, form = self.out(p, config, maps["a"])
         moves = {f"{name}_moves": tuple(int(s != 0) for s in getattr(g, f"{name}_batch")[:BATCH_DIMS])
                  for name in ("a", "b")}
-        args = dict(c_args(p, g, lead), **maps, **moves, boxes=boxes, c_form=form, c_along_m=along_m(g))
+        args = dict(c_args(p, g, lead), **maps, **moves, cast=config.get("cast", 1), boxes=boxes, c_form=form,
+                    c_along_m=along_m(g))
         return steps + self.launch(p, dev, config, args, "c")

@@ -136,6 +136,9 @@ WHOLE_TILES = {
     "conv/conv_wgmma_kept.cu": lambda T, TILE_N, W_MAJOR:
         f"conv_{'fprop' if W_MAJOR == 'bk' else 'dgrad'} n1c{8 if W_MAJOR == 'bk' else TILE_N}h9w16 "
         f"k{TILE_N if W_MAJOR == 'bk' else 8}r1s1 {T} nhwc",
+    "conv/conv_wgmma_tall.cu": lambda T, TILE_N, W_MAJOR, **_:
+        f"conv_{'fprop' if W_MAJOR == 'bk' else 'dgrad'} n1c{8 if W_MAJOR == 'bk' else TILE_N}h13w16 "
+        f"k{TILE_N if W_MAJOR == 'bk' else 8}r1s1 {T} nhwc",
     "conv/conv_wgrad_wgmma.cu": lambda T, TILE_M, TILE_N, **_:
         f"conv_wgrad n1c{TILE_N}h5w5 k{TILE_M + 8}r1s1 {T} nhwc",
     "conv/conv_first.cu": lambda T, **_: (

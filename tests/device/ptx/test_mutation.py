@@ -28,7 +28,7 @@ SYNCHRONISED = [n for n in mutation.smallest()
 # Blocks of these stay and take tile after tile: where there are few of them, small problems make them.
 THIN, KEPT = "matmul/matmul_thin.cu", "conv/conv_wgmma_kept.cu"
 STAYING = ("matmul/matmul_wgmma.cu", "conv/conv_wgmma.cu", "conv/conv_dgrad_wgmma.cu",
-           "conv/conv_halo.cu", KEPT)
+           "conv/conv_halo.cu", "conv/conv_wgmma_tall.cu", KEPT)
 
 
 # Deeper than twice the stages of the ring, so that the last one is taken again; more rows of an image whose
@@ -40,8 +40,9 @@ DEEP = {"conv_first_T": ROWS, "conv_first_T_pairs": ROWS,
         "conv_dgrad_wgmma_T_64x128": "conv_dgrad n1c40h9w9 k1216r1s1 stride2 f16 nhwc",
         "conv_halo_T_ak": "conv_fprop n14c8h17w28 k8r2s1 dilation=9,1 f16 nhwc",
         "conv_wgmma_kept_T_64_bk": "conv_fprop n1c8h72w64 k64r1s1 f16 nhwc"}
-# What keeps a warpgroup from the stage of a tile that is not its own shows where loads come in any order.
-SHUFFLED = ("conv_halo_T_ak",)
+# What keeps a warpgroup from the stage of a tile that is not its own shows where loads come in any order, and
+# what keeps a warp from a box that is on its way where it is sent behind others.
+SHUFFLED = ("conv_halo_T_ak", "conv_wgmma_T_192x128_bk")
 
 
 def kin(name) -> str:
@@ -60,7 +61,7 @@ def ready(name, more=0, lazily=False) -> mutation.Mutation:
     deep = debug.every_case(name, device.facts, [line]) if line else ()
     alone = [case for case, _ in deep
              if not case.config or case.config.get("splits", 1) == case.config.get("team", 1) == 1]
-    rare = mutation.behind(name, device.facts) if kernels.get(name).source in (*streamed.LINES, KEPT) else []
+    rare = mutation.behind(name, device.facts) if kernels.get(name).source in (*streamed.TILED, KEPT) else []
     first = rare + teams[:2] + alone[:1] + mutation.contract_cases(name, device.facts)
     return mutation.Mutation(name, device, first, mutation.more_cases(name, device.facts, more), budget=1e9,
                              lazily=lazily)
@@ -146,7 +147,8 @@ def test_synchronisation_of_hopper(mutant):
 
 TURNS = "conv_wgmma_f16_128x64_bk_turns"
 TILES = (TURNS, "matmul_wgmma_bf16_64x128_ak_bk", "conv_wgmma_f16_128x64_bk", "conv_dgrad_wgmma_bf16_64x128",
-         "conv_wgrad_wgmma_f16_64x128", "conv_halo_bf16_ak", "conv_wgmma_kept_f16_64_bk")
+         "conv_wgrad_wgmma_f16_64x128", "conv_halo_bf16_ak", "conv_wgmma_kept_f16_64_bk",
+         "conv_wgmma_f16_192x128_bk", "matmul_wgmma_bf16_128x256_ak_bn")
 MORE = ("dropped commit", "dropped fence", "wrong count", "stuck phase")
 
 
