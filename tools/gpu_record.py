@@ -88,12 +88,12 @@ def run(name: str, log, words=None, rest=float("inf")) -> dict:
                                  env={**os.environ, "CYDNN_RECORD": str(place), "PYTHONPATH": path},
                                  start_new_session=True)
         try:
-            how = f"pytest ended with {child.wait(limit)}"
+            how, is_whole = f"pytest ended with {child.wait(limit)}", place.exists()
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            how = f"ended after {limit:.0f} s"
-        found = json.loads(place.read_text()) if place.exists() else unfinished(Path(folder), how)
+            how, is_whole = f"ended after {limit:.0f} s", False      # a process may have written its own
+        found = json.loads(place.read_text()) if is_whole else unfinished(Path(folder), how)
     return {**found, "seconds": round(time.time() - began)}
 
 
