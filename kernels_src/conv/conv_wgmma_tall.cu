@@ -35,7 +35,8 @@ problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
                pre_pad=1,0,2 post_pad=0,2,1 mode=convolution {T} nhwc""",
             """{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} n1c128h3w5 k128r1s2 groups=2 {T} nhwc""",
             """{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
-               n7c{40 if W_MAJOR == 'bk' else TILE_N}h5w6 k{TILE_N if W_MAJOR == 'bk' else 40}r1s1 {T} nhwc"""]
+               n7c{40 if W_MAJOR == 'bk' else TILE_N}h5w6 \
+               k{TILE_N if W_MAJOR == 'bk' else 40}r1s1 {T} nhwc"""]
 @*/
 // As conv_wgmma, in tiles of TILE_M rows: as many as fill the card where those of 128 leave a part of it
 // without work. Nobody shares a tile.
