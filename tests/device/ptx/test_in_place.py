@@ -13,7 +13,6 @@ import pytest
 from cydnn import kernels, plan
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
-from cydnn.tensor import TensorDesc
 from support import matrix, mutation
 from support.compare import compare
 
@@ -30,8 +29,8 @@ def laid_alike(problem):
     """The problem with each output that may lie in an input laid out as that, where they are of one type."""
     for output, lies_in in problem.op.inplace:
         y, x = problem.operands.get(output), problem.operands.get(lies_in)
-        if x and y and (y.dtype, y.dims) == (x.dtype, x.dims) and not y.same_layout(x):
-            yield Problem(problem.op, {**problem.operands, output: TensorDesc(y.dtype, y.dims, x.strides)})
+        if x and y and (y.dtype, y.count) == (x.dtype, x.count) and not y.same_layout(x):
+            yield Problem(problem.op, {**problem.operands, output: x})
 
 
 def allowed(name) -> list:
@@ -64,7 +63,6 @@ def aliased(device, case, seed=1) -> tuple[int, list[str]]:
 
 
 MOST = 3                                         # pairs of a kernel
-NOWHERE = ()                                     # kernels whose plans let nothing lie in an input
 NAMES = [n for n in mutation.smallest()
          if any(Problem.parse(line).op.inplace for line in kernels.get(n).problems)]
 
@@ -79,7 +77,7 @@ def test_outputs_in_inputs(name):
             count += pairs
             if count >= MOST:
                 break
-    assert count or name in NOWHERE, "no output lay in an input"
+    assert count, "no output lay in an input"
 
 
 @pytest.mark.parametrize("name", ["softmax_fwd_warp_f32_128", "dropout_fwd_vector_f32"])
