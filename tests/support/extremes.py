@@ -1,6 +1,6 @@
-"""Ways to run a problem that show what plain numbers and whole problems hide: a factor or one input that is
-NaN, operands that are all small, operands that are left out, sizes that are one, pads and strides that are
-more, sums in f64, axes that lie apart or in another order."""
+"""Ways to run a problem that show what plain numbers and whole problems hide: a factor or an operand that is
+NaN, operands that are all small, -inf, or 0 at their ends, operands that are left out, sizes that are one,
+pads and strides that are more, sums in f64, axes that lie apart or in another order."""
 from __future__ import annotations
 
 import dataclasses
@@ -31,6 +31,32 @@ def one_nan(problem):
     """One element of a sum or a window NaN. Not of those that add products with zeros."""
     if problem.op.reads and not problem.op.name.startswith(("conv_", "rnn_")):
         yield dict(scalars=plain(problem.op), flavour="one nan")
+
+
+def other_nans(problem):
+    """Half of an operand but the first NaN. Not of recurrent networks, which keep gates that are."""
+    for name in () if problem.op.name.startswith("rnn_") else problem.op.reads[1:]:
+        d = problem.operands.get(name)
+        if d is not None and d.dtype.kind == "float":
+            yield dict(scalars=plain(problem.op), nans=(name,))
+
+
+def lowest(problem):
+    """All of the first input -inf: a maximum that begins above it."""
+    if problem.op.name in ("softmax_fwd", "pooling_fwd", "reduction"):
+        yield dict(scalars=plain(problem.op), flavour="lowest")
+
+
+def no_offset(problem):
+    """What is divided by a power of sums of squares with nothing added to them; of scales that f32 knows."""
+    if getattr(problem.op, "offset", 0) and abs(problem.op.scale) > 1e-30:
+        yield Problem(dataclasses.replace(problem.op, offset=0.0), problem.operands)
+
+
+def zero_edges(problem):
+    """The ends of every axis 0: a window that lies there alone sums nothing."""
+    if problem.op.name.startswith(("lrn", "divisive_norm", "pooling", "batch_norm", "softmax")):
+        yield dict(scalars=plain(problem.op), flavour="zero edges")
 
 
 def small(problem):

@@ -105,6 +105,10 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
             raw = -np.abs(raw)
         if flavour == "nan rows" and d.dtype.eps:
             raw = regimes.with_nan_rows(problem, name, raw)
+        if flavour == "lowest" and name == problem.op.reads[0] and d.dtype.eps:
+            raw = np.full(d.dims, -np.inf)
+        if flavour == "zero edges" and name == problem.op.reads[0]:
+            raw = regimes.with_zero_edges(raw)
         values[name] = kept(d, d.dtype.round(raw if exact else problem.op.admit(name, raw)))
     return values
 

@@ -258,6 +258,18 @@ def smallest() -> list[str]:
             for names in by_source()]
 
 
+def of_each_type() -> list[str]:
+    """The same of every source and type of its elements."""
+    least = {}
+    for names in by_source():
+        for name in names:
+            axes = kernels.get(name).axes
+            found = kernels.get(name).image_for(sm_of(name)).path.stat().st_size, name
+            kind = names[0], axes.get("T", axes.get("V"))
+            least[kind] = min(least.get(kind, found), found)
+    return [name for _, name in least.values()]
+
+
 def sm_of(name: str) -> int:
     return int(debug.target_of(kernels.get(name))[3:])
 

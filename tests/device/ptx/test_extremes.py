@@ -1,8 +1,8 @@
-"""A factor, an input, or every other row that is NaN, inputs that are small or negative, operands that are
-left out, sizes that are one or zero, pads and strides that are more, sums in f64, axes that lie apart or in
-another order, problems near those of the contracts: the kernel's own problems changed so
-(support/extremes.py, support/neighbours.py), as far as they still launch it, give right values, and nothing
-is found.
+"""A factor, an input, half of an operand, or every other row that is NaN, inputs that are small or negative,
+-inf, or 0 at the ends of every axis, operands that are left out, sizes that are one or zero, pads and strides
+that are more, sums in f64, axes that lie apart or in another order, problems near those of the contracts: the
+kernel's own problems changed so (support/extremes.py, support/neighbours.py), as far as they still launch it,
+give right values, and nothing is found.
 
 A plain run takes one problem of each way for some sources, which are drawn; ``CYDNN_ALL=1`` takes every
 source and twelve problems a way.
@@ -25,12 +25,14 @@ from support.trial import Trial
 import watched
 
 KERNELS, EACH, MOST_FLOPS = 12, 12 if share.ALL else 1, 4e6
-NAMES = mutation.smallest()
+NAMES = mutation.of_each_type()
+SPREADING = ("conv_fft", "conv_winograd", "conv_dgrad_few")      # zeros are multiplied with what is NaN
 CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, empty=extremes.empty,
                attributes=extremes.attributes, in_double=extremes.in_double, apart=extremes.apart,
                turned=extremes.turned)
 NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small, one_nan=extremes.one_nan,
-               negative=extremes.negative, nan_rows=extremes.nan_rows)
+               negative=extremes.negative, nan_rows=extremes.nan_rows, other_nans=extremes.other_nans,
+               lowest=extremes.lowest, zero_edges=extremes.zero_edges)
 
 
 def changed(name, facts, way):
@@ -45,10 +47,14 @@ def changed(name, facts, way):
 
 def renumbered(name, facts, way):
     """(case, keywords of a run) of the contract's problems with other numbers, the smallest first; rows of
-    NaN also where operands are left out."""
+    NaN also where operands are left out, ends of 0 where nothing is added to them."""
+    if way is extremes.other_nans and name.startswith(SPREADING):
+        return
     found = [case for case in cases(name, facts) if case.problem.flops <= MOST_FLOPS]
     if way is extremes.nan_rows:
         found += changed(name, facts, extremes.left_out)
+    if way is extremes.zero_edges:
+        found += changed(name, facts, extremes.no_offset)
     for case in sorted(found, key=lambda c: c.problem.flops + c.problem.bytes):
         yield from ((case, more) for more in way(case.problem))
 
@@ -98,6 +104,9 @@ PLANTED = [
     ("one_nan", "reduction_columns_top_f32_0", "max.NaN.f32 %f70, %f70, %f45;", "max.NaN", "max"),
     ("empty", "reduction_any_top_f32", "selp.f32 %f74,", "0f00000000, 0fFF800000", "0fFF800000, 0f00000000"),
     ("negative", "softmax_bwd_apply_f32", "cvt.sat.f32.f32 %f298,", "cvt.sat", "cvt"),
+    ("other_nans", "spatial_sampler_bwd_points_f64_32", "setp.", ".f64", "u.f64"),
+    ("lowest", "softmax_fwd_columns_f16_512", "mov.u32", "-67044352", "-67109888"),
+    ("zero_edges", "lrn_bwd_channels_f64_w9", "setp.lt.u32 %p109,", "lt.u32", "lt.s32"),
     ("nan_rows", "rnn_step_f32_vanilla_wide", "setp.ge.s32 %p314,", "setp.ge", "setp.gt"),
     ("left_out", "rnn_persist_bwd_f32_vanilla_2x4_1", "mov.f32 %f1013,", "0f00000000", "0f3F800000"),
     ("in_double", "softmax_bwd_generic_f64_32", "shfl.sync.bfly.b32 %r254|%p20,", "%r266", "%r264"),
