@@ -136,9 +136,30 @@ def apart(problem):
     yield from found or (new for axis in axes for new in _longer(problem, (axis,)))
 
 
+def one_short(problem):
+    """A row of an element less than a power of two, where the op takes one: what is read of whole blocks."""
+    kind = next(iter(problem.descs)).dtype.name
+    for n in (1023, 2047, 4095, 8191):
+        try:
+            yield Problem.parse(f"{problem.op.name} 1x{n} {kind}")
+        except BadParam:
+            return
+
+
+def _plain_tensors(problem) -> dict:
+    return {n: d for n, d in problem.operands.items() if isinstance(d, TensorDesc) and d.vector == 1}
+
+
+def own_gaps(problem, gap: int = 8):
+    """The problem with gaps behind all axes, in every operand others: a stride of one that is taken for
+    another's shows."""
+    return made(problem, {n: placed(d, d.dims, stride_order(d)[::-1], gap * each)
+                          for each, (n, d) in enumerate(_plain_tensors(problem).items(), 1)})
+
+
 def _longer(problem, axes, new: int = 5, gap: int = 8):
     """As far as the op takes it; the innermost axis, whose vectors a kernel may want, as it is."""
-    descs = {n: d for n, d in problem.operands.items() if isinstance(d, TensorDesc) and d.vector == 1}
+    descs = _plain_tensors(problem)
     dims = lambda d: [new if a in axes and s > 1 and step > 1 else s
                       for a, (s, step) in enumerate(zip(d.dims, d.strides))]
     return made(problem, {n: placed(d, dims(d), stride_order(d)[::-1], gap) for n, d in descs.items()})

@@ -1,8 +1,9 @@
 """A factor, an input, half of an operand, or every other row that is NaN, inputs that are small or negative,
--inf, or 0 at the ends of every axis, operands that are left out, sizes that are one or zero, pads and strides
-that are more, sums in f64, axes that lie apart or in another order, problems near those of the contracts: the
-kernel's own problems changed so (support/extremes.py, support/neighbours.py), as far as they still launch it,
-give right values, and nothing is found.
+-inf, or 0 at the ends of every axis, operands that are left out, sizes that are one, zero, or one short of a
+power of two, pads and strides that are more, sums in f64, axes that lie apart, in another order, or with gaps
+of each operand's own, problems near those of the contracts: the kernel's own problems changed so
+(support/extremes.py, support/neighbours.py), as far as they still launch it, give right values, and nothing
+is found.
 
 A plain run takes one problem of each way for some sources, which are drawn; ``CYDNN_ALL=1`` takes every
 source and twelve problems a way.
@@ -29,7 +30,7 @@ NAMES = mutation.of_each_type()
 SPREADING = ("conv_fft", "conv_winograd", "conv_dgrad_few")      # zeros are multiplied with what is NaN
 CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, empty=extremes.empty,
                attributes=extremes.attributes, in_double=extremes.in_double, apart=extremes.apart,
-               turned=extremes.turned)
+               turned=extremes.turned, own_gaps=extremes.own_gaps, one_short=extremes.one_short)
 NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small, one_nan=extremes.one_nan,
                negative=extremes.negative, nan_rows=extremes.nan_rows, other_nans=extremes.other_nans,
                lowest=extremes.lowest, zero_edges=extremes.zero_edges)
@@ -107,6 +108,8 @@ PLANTED = [
     ("other_nans", "spatial_sampler_bwd_points_f64_32", "setp.", ".f64", "u.f64"),
     ("lowest", "softmax_fwd_columns_f16_512", "mov.u32", "-67044352", "-67109888"),
     ("zero_edges", "lrn_bwd_channels_f64_w9", "setp.lt.u32 %p109,", "lt.u32", "lt.s32"),
+    ("own_gaps", "softmax_bwd_cluster_f16_4_1024", "ld.param.u64 %rd13,", "param_5", "param_4"),
+    ("one_short", "dropout_bwd_vector_f16", "add.s64 %rd22,", "4096", "4089"),
     ("nan_rows", "rnn_step_f32_vanilla_wide", "setp.ge.s32 %p314,", "setp.ge", "setp.gt"),
     ("left_out", "rnn_persist_bwd_f32_vanilla_2x4_1", "mov.f32 %f1013,", "0f00000000", "0f3F800000"),
     ("in_double", "softmax_bwd_generic_f64_32", "shfl.sync.bfly.b32 %r254|%p20,", "%r266", "%r264"),
