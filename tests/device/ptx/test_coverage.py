@@ -142,8 +142,8 @@ WHOLE_TILES = {
     "conv/conv_wgrad_wgmma.cu": lambda T, TILE_M, TILE_N, **_:
         f"conv_wgrad n1c{TILE_N}h5w5 k{TILE_M + 8}r1s1 {T} nhwc",
     "conv/conv_first.cu": lambda T, **_: (
-        f"conv_fprop x=1x3x5x70:{T}@1800,1,360,5 w=72x3x3x3:{T}@30,1,9,3 y=1x72x5x70:{T}@25200,1,5040,72 "
-        "pad1")}
+        f"conv_fprop x=1x8x5x70:{T}@2800,1,560,8 w=72x8x7x7:{T}@392,1,56,8 y=1x72x5x70:{T}@25200,1,5040,72 "
+        "pad3")}
 
 
 def behind(device, name) -> list[str]:

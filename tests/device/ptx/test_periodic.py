@@ -115,9 +115,10 @@ def of_images(engine, problem, config=None) -> set:
 
 
 def configs_of(engine, problem) -> list:
-    """The first configuration, and one where filters stay."""
+    """The first configuration, one where filters stay, and one of tiles of three warpgroups."""
     found = list(engine.configs(alone.match(problem), KNOWN["h200"]))
-    return [found[0], *(config for config in found if config.get("stays"))][:2]
+    first = lambda knob, value: [config for config in found if config.get(knob) == value][:1]
+    return [found[0], *first("stays", 64), *first("tile", "192x128")]
 
 
 def test_all_that_is_given_pixels_by_maps_has_a_line():
@@ -132,7 +133,7 @@ def test_all_that_is_given_pixels_by_maps_has_a_line():
         for engine in periodic.takers(problem, KNOWN["h200"]):
             for config in configs_of(engine, problem) if engine and "wgmma" in engine.name else ():
                 found |= of_images(engine, problem, config)
-    assert found == every and len(every) == 4, found ^ every
+    assert found == every and len(every) == 5, found ^ every
 
 
 def test_sizes_are_those_asked_for():

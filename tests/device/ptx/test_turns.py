@@ -14,7 +14,7 @@ from support.trial import Trial
 import watched
 
 NAMES = [name for name in kernels.names() if kernels.get(name).axes.get("TURNS")]
-PLANTED = "conv_wgmma_f16_128x256_bk_turns"
+PLANTED = "matmul_wgmma_f16_128x256_ak_bk_turns"
 
 
 def wrong(name, device):
