@@ -102,7 +102,10 @@ def test_parts_of_nothing_make_no_record(tmp_path, monkeypatch, capsys):
     ("import os; open(os.environ['CYDNN_RECORD'], 'w').write(open(r'{0}').read())", None),
     ("raise SystemExit(3)", "nothing was recorded: pytest ended with 3"),
     ("import os, time; open(os.environ['CYDNN_RECORD'] + '.gw0', 'w').write('{{\"a\": {{\"wrong\": 2}}}}'); "
-     "time.sleep(60)", "nothing was recorded: ended after 5 s")])
+     "time.sleep(60)", "nothing was recorded: ended after 5 s"),
+    ("import os, time; place = os.environ['CYDNN_RECORD']; open(place, 'w').write(open(r'{0}').read()); "
+     "open(place + '.gw0', 'w').write('{{\"a\": {{\"wrong\": 2}}}}'); time.sleep(60)",
+     "nothing was recorded: ended after 5 s")], ids=["failed", "died", "hung", "hung behind its part"])
 def test_a_goal_that_dies_or_hangs_is_said(code, failure, tmp_path):
     (tmp_path / "made.json").write_text(json.dumps(part()))
     with (tmp_path / "log").open("w") as log:
@@ -113,6 +116,22 @@ def test_a_goal_that_dies_or_hangs_is_said(code, failure, tmp_path):
     wrong = gpu_record.row("R5", found)[7]
     assert wrong == (2 if "sleep" in code else 0 if failure else 1), "what processes counted is told"
     assert gpu_record.table([gpu_record.row("R5", found)]).splitlines()[1].startswith("R5")
+
+
+def test_what_a_record_covers(tmp_path, monkeypatch):
+    """The facts of kernels, and the library: not what is said of them."""
+    def covered(library="x = 1", **facts):
+        row = dict(about="ab", source_sha256="cd", images={"sm_80": dict(sha256="1")}, problems=["a line"])
+        (tmp_path / "ptx" / "manifest.json").write_text(json.dumps(dict(functions={}, kernels={
+            "k": {**row, **facts}})))
+        (tmp_path / "cydnn" / "a.py").write_text(library)
+        return record.covered_hash()
+    for room in ("ptx", "cydnn"):
+        (tmp_path / room).mkdir()
+    monkeypatch.setattr(record, "ROOT", tmp_path)
+    assert covered() == covered(about="other", source_sha256="other")
+    others = [covered(images={"sm_80": dict(sha256="2")}), covered(problems=[]), covered(library="x = 2")]
+    assert len({covered(), *others}) == 4
 
 
 def test_a_part_goes_where_it_is_wanted(tmp_path, monkeypatch):
