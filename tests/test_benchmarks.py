@@ -49,6 +49,18 @@ def candidates(line):
     return tiles.candidates(problem, H200, (part.engine, part.config), 12)
 
 
+def measured(folder, lines):
+    """A table whose times are those of the models as they are."""
+    place = folder / "tiles_made.csv"
+    with open(place, "w", newline="") as file:
+        table = csv.DictWriter(file, tiles.FIELDS)
+        table.writeheader()
+        for line in lines:
+            table.writerows(dict(problem=line, engine=c.engine.index, config=str(c.config), band=0,
+                                 us=c.model_us, verdict="ok") for c in candidates(line))
+    return place
+
+
 def test_candidates_are_the_choice_first_and_each_once():
     for line in LINES:
         found = candidates(line)
@@ -88,15 +100,10 @@ def test_the_fit_finds_the_times_again(tmp_path, constants):
              (blocks, "TILES", "128x128"): 0.88 * blocks.TILES["128x128"].share}
     for name, value in truth.items():
         fit.put(name, value)
-    with open(tmp_path / "tiles_other.csv", "w", newline="") as file:
-        table = csv.DictWriter(file, tiles.FIELDS)
-        table.writeheader()
-        for line in LINES:
-            table.writerows(dict(problem=line, engine=c.engine.index, config=str(c.config), band=0,
-                                 us=c.model_us, verdict="ok") for c in candidates(line))
+    table = measured(tmp_path, LINES)
     for name, value in constants.items():
         fit.put(name, value)
-    rows = fit.read([tmp_path / "tiles_other.csv"])
+    rows = fit.read([table])
     fit.look(rows)
     before = fit.error(rows)
     fit.fit(rows, 3, say=lambda text, flush: None)
@@ -116,13 +123,7 @@ def test_constants_are_those_of_the_model():
 
 
 def test_a_constant_moves_the_models_that_read_it(tmp_path, constants):
-    with open(tmp_path / "tiles_few.csv", "w", newline="") as file:
-        table = csv.DictWriter(file, tiles.FIELDS)
-        table.writeheader()
-        for line in (LINES[0].replace("r3s3 pad1", "r1s1"), *LINES):
-            table.writerows(dict(problem=line, engine=c.engine.index, config=str(c.config), band=0,
-                                 us=c.model_us, verdict="ok") for c in candidates(line))
-    rows = fit.read([tmp_path / "tiles_few.csv"])
+    rows = fit.read([measured(tmp_path, (LINES[0].replace("r3s3 pad1", "r1s1"), *LINES))])
     assert any(row.config.get("stays") for row in rows)
     fit.look(rows)
     for name in fit.names():

@@ -254,20 +254,21 @@ def representatives() -> list[str]:
 
 def smallest() -> list[str]:
     """One variant of every kernel source: the one whose image has fewest bytes, so the quickest."""
-    return [min(names, key=lambda n: (kernels.get(n).image_for(sm_of(n)).path.stat().st_size, n))
-            for names in by_source()]
+    return [min(names, key=_size) for names in by_source()]
 
 
 def of_each_type() -> list[str]:
     """The same of every source and type of its elements."""
-    least = {}
+    found = defaultdict(list)
     for names in by_source():
         for name in names:
             axes = kernels.get(name).axes
-            found = kernels.get(name).image_for(sm_of(name)).path.stat().st_size, name
-            kind = names[0], axes.get("T", axes.get("V"))
-            least[kind] = min(least.get(kind, found), found)
-    return [name for _, name in least.values()]
+            found[names[0], axes.get("T", axes.get("V"))].append(name)
+    return [min(names, key=_size) for names in found.values()]
+
+
+def _size(name: str) -> tuple:
+    return kernels.get(name).image_for(sm_of(name)).path.stat().st_size, name
 
 
 def sm_of(name: str) -> int:
