@@ -29,7 +29,7 @@ template <class Order, class Parts> struct WholeTiles {
 };
 
 // Parts of `each` of a depth. The blocks of a cluster, `team` of them, have parts that follow each other, of
-// the same tile; then a block takes one tile. cast: as in tile/wgmma.cuh; then the depth is whole.
+// the same tile; then a block takes one tile. cast: as in tile/wgmma.cuh, without teams.
 struct Depth {
     static constexpr bool may_be_empty = false, may_stream = false;
     template <class Order> using Walk = WholeTiles<Order, Depth>;
