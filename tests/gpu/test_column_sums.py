@@ -1,7 +1,8 @@
 """Sums of columns behind Hopper's tile program on the GPU: random products, tails and configurations, of
 whole numbers and of others, and the same bits every time.
 
-``CYDNN_PROBLEMS`` graphs of each engine (default 160), ``CYDNN_REPEATS`` runs of each large one (default 50).
+``CYDNN_PROBLEMS`` graphs of each engine (default 160), a fifth of ``CYDNN_REPEATS`` (50) runs of
+each way that a large one has.
 """
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from cydnn.graph import Match
 from cydnn.ops import Problem
 from support import graphs, sums
 
-from test_tile_program import drawn
+from test_tile_program import drawn, ways
 
 pytestmark = pytest.mark.gpu
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "160"))
@@ -64,11 +65,13 @@ def test_random_numbers_and_the_same_bits(line, tail, end, hopper):
     rng = np.random.default_rng(0)
     values = sums.values_of(graph, rng, lambda dims: rng.normal(0.25, 1, dims))
     part = sums.choice_of(graph, hopper.facts).parts[0]
-    for config in part.engine.configs(part.match, hopper.facts):
+    for config in ways(part.engine, part.match, hopper.facts):
         choice = sums.choice_of(graph, hopper.facts, is_meant=lambda c, config=config: c == config)
-        built = plan.made(choice, hopper)
-        first = graphs.execute(built, values)
-        assert not sums.too_far(graph, first), config
+        placed = graphs.Placed(plan.made(choice, hopper), values)
+        placed.execute()
+        first = placed.raw()
+        assert not sums.too_far(graph, placed.found()), config
         for _ in range(REPEATS // 5):
-            again = graphs.execute(built, values)
-            assert all((again[uid] == first[uid]).all() for uid in first), config
+            placed.clear(), placed.execute()
+            again = placed.raw()
+            assert all(np.array_equal(again[uid], first[uid]) for uid in first), config

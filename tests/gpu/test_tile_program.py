@@ -122,10 +122,10 @@ def test_random_problems(index, gpu, family_counts):
 
 # ---- The same bits ----
 
-def ways(engine, problem, facts) -> list:
+def ways(engine, match, facts) -> list:
     """A configuration of each tile, and of each way to go: way out, team, splits or none."""
     first = {}
-    for config in engine.configs(match(problem), facts):
+    for config in engine.configs(match, facts):
         first.setdefault(config.get("tile"), config)
         way = config.get("out"), config.get("team"), (config.get("splits") or 1) > 1
         first.setdefault(way, config)
@@ -140,7 +140,7 @@ def test_the_same_bits_under_load(index, gpu, family_counts):
         problem = Problem.parse(f"{engine.op.name} {line}")
         if not engine.accepts(match(problem), gpu.facts):
             continue
-        for config in ways(engine, problem, gpu.facts):
+        for config in ways(engine, match(problem), gpu.facts):
             others = streams.repeated(streams.places(problem, engine, gpu, config), load, stream, REPEATS)
             done += 1
             wrong += [f"{problem} {config}: runs {others[:5]} of {REPEATS} have other bits"] if others else []

@@ -71,6 +71,16 @@ class Space:
         return sum(int((zone != self.fill).sum()) for zone in zones)
 
 
+    def raw(self) -> np.ndarray:
+        """The bytes of the whole allocation."""
+        return self.device.copy_out(self.buffer.ptr, np.empty(self.total, np.uint8))
+
+    def clear(self):
+        """As nobody has written it."""
+        self.device.memset(self.buffer.ptr, self.fill, self.total)
+        self.mark(np.zeros(self.size, bool))
+
+
 class Guarded(Space):
     """Memory of one tensor, ``shift`` elements off its boundary of 256 bytes."""
 
@@ -86,14 +96,14 @@ class Guarded(Space):
 
     def read(self):
         """(values as float64, raw bytes of the whole allocation)."""
-        raw = self.device.copy_out(self.buffer.ptr, np.empty(self.total, np.uint8))
+        raw = self.raw()
         values = read(self.desc, raw.ctypes.data
                       + self.start) if self.desc.count else np.empty(self.desc.dims)
         return values, raw
 
     def own_bytes(self) -> bytes:
         """The bytes of the tensor's elements; bits that are nobody's are 0."""
-        raw = self.device.copy_out(self.buffer.ptr, np.empty(self.total, np.uint8))
+        raw = self.raw()
         return (raw & self.own_bits(with_spare=False))[self.start:self.start + self.size].tobytes()
 
     def own_bits(self, with_spare=True):

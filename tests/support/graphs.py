@@ -294,26 +294,51 @@ def run(graph, values, device, wish=ANYTHING, fill=None) -> dict:
 def execute(built, values, fill=None) -> dict:
     """{uid: what the graph of a plan writes}, on guarded buffers. ``fill``: of what is not written; drawn
     where none is given."""
-    graph, device = built.graph, built.device
-    written = {u for n in graph.nodes for u in n.writes}
-    key = str(graph.key)
-    fill = fill_of(key) if fill is None else fill
-    buffers = {t.uid: Guarded(device, t.desc, shift_of(t.label, t.desc, t.alignment, key), fill)
-               for t in built.slots}
-    for uid, buffer in buffers.items():
-        if uid not in written:
-            buffer.write(values[uid])
-    workspace = Space(device, built.workspace_bytes, fill=fill)
-    built.execute([buffers[t.uid].ptr for t in built.slots], workspace.ptr)
-    device.synchronize()
-    found = {}
-    for uid, buffer in buffers.items():
-        got, raw = buffer.read()
-        assert uid in written or (raw == buffer.before).all(), f"input {uid} was changed"
-        assert not buffer.stray_bytes(raw), f"{graph.tensors[uid].label}: bytes written outside the tensor"
-        found.update({uid: got} if uid in written else {})
-    assert not workspace.changed_beside(), "bytes written beside the workspace"
-    return found
+    placed = Placed(built, values, fill)
+    placed.execute()
+    return placed.found()
+
+
+class Placed:
+    """A plan and values in guarded buffers: what it reads, what it writes, its workspace."""
+
+    def __init__(self, built, values, fill=None):
+        self.built, self.device, graph = built, built.device, built.graph
+        self.written = {u for n in graph.nodes for u in n.writes}
+        key = str(graph.key)
+        fill = fill_of(key) if fill is None else fill
+        self.buffers = {t.uid: Guarded(self.device, t.desc, shift_of(t.label, t.desc, t.alignment, key), fill)
+                        for t in built.slots}
+        for uid, buffer in self.buffers.items():
+            if uid not in self.written:
+                buffer.write(values[uid])
+        self.workspace = Space(self.device, built.workspace_bytes, fill=fill)
+        self.pointers = [self.buffers[t.uid].ptr for t in built.slots]
+
+    def execute(self):
+        self.built.execute(self.pointers, self.workspace.ptr)
+        self.device.synchronize()
+
+    def found(self) -> dict:
+        """{uid: what was written}; nothing else was."""
+        found = {}
+        for uid, buffer in self.buffers.items():
+            got, raw = buffer.read()
+            label = self.built.graph.tensors[uid].label
+            assert uid in self.written or (raw == buffer.before).all(), f"input {uid} was changed"
+            assert not buffer.stray_bytes(raw), f"{label}: bytes written outside the tensor"
+            found.update({uid: got} if uid in self.written else {})
+        assert not self.workspace.changed_beside(), "bytes written beside the workspace"
+        return found
+
+    def clear(self):
+        """What is written is NaN, or as before."""
+        for uid in self.written & set(self.buffers):
+            self.buffers[uid].clear()
+
+    def raw(self) -> dict:
+        """{uid: the bytes of what is written, and of the zones}."""
+        return {uid: self.buffers[uid].raw() for uid in self.written & set(self.buffers)}
 
 
 def differences(graph, got: dict, want: dict) -> list[str]:
