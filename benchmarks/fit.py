@@ -85,14 +85,13 @@ def card_of(path: Path, default):
 
 
 def read(paths, default=KNOWN["h200"]) -> list[Row]:
-    """The rows, each weighted within its problem on its card. The models do not know turns."""
+    """The rows, each weighted within its problem on its card."""
     every, found = defaultdict(dict), []
     for path in map(Path, paths):
         facts = card_of(path, default)
         with open(path, newline="") as file:
             for row in csv.DictReader(file):
-                is_usual = row["band"] == "0" and "turns" not in row["config"]
-                if row["verdict"] == "ok" and is_usual and float(row["us"]) > 0:
+                if row["verdict"] == "ok" and row["band"] == "0" and float(row["us"]) > 0:
                     every[row["problem"], facts][row["engine"], row["config"]] = row
     for (line, facts), of_problem in every.items():
         rows, match = list(of_problem.values()), Match.single(bench.graph_of(Problem.parse(line)))

@@ -1,11 +1,11 @@
 """Convolution + bias + GELU over the layers of a problem file, in one run: our plain convolution, ours with
 all in one launch, and the closed library's fused graph.
-``python benchmarks/fused.py [family …] [--only TEXT] [--plans N] [--no-peer] [--turns] [--out DIR]``.
+``python benchmarks/fused.py [family …] [--only TEXT] [--plans N] [--no-peer] [--beside] [--out DIR]``.
 
 The peer is the package nvidia-cudnn-frontend: heuristics mode A, the first N plans timed, the fastest kept.
 Every result is compared with torch's before it is timed. Writes fused_<family>.md and .json after each row.
-``--turns``: also, in the same rounds, every configuration of the forms beside (the tile program in turn,
-filters that stay, first layers with out=pairs), plain and fused: a line each under the table, its ratio to
+``--beside``: also, in the same rounds, every configuration of the forms beside (filters that stay, first
+layers with out=pairs), plain and fused: a line each under the table, its ratio to
 the plain choice.
 """
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Row:
     ratio: float = NAN
     peer: str = ""                               # the plan that was the fastest
     note: str = ""
-    turns: list = field(default_factory=list)    # [configuration, plain us, fused us, what is wrong]
+    beside: list = field(default_factory=list)    # [configuration, plain us, fused us, what is wrong]
 
 
 def is_beside(config) -> bool:
-    return bool(config.get("turns") or config.get("stays")) or config.get("out") == "pairs"
+    return bool(config.get("stays")) or config.get("out") == "pairs"
 
 
 class Layer:
@@ -84,7 +84,7 @@ class Layer:
     def fused(self, wish=ANYTHING):
         return self.ours(bench.biased(self.problem), {1: self.x, 2: self.w, 4: self.bias, 6: self.out}, wish)
 
-    def in_turn(self, plan, wants):
+    def beside(self, plan, wants):
         """[[configuration, nan, nan, what is wrong], plain call, fused call] of what the engine of a plan
         has beside; ``wants``: the plain and the fused result."""
         part = plan.parts[0]
@@ -123,7 +123,7 @@ def measure(row, device, clock, torch, peer, args):
             row.note = row.note and f"the peer's is {row.note}"
         except Exception as error:               # the package has several errors of its own
             row.note = f"peer: {type(error).__name__}: {error}".splitlines()[0][:160]
-    others = list(layer.in_turn(plan, wants)) if args.turns else []
+    others = list(layer.beside(plan, wants)) if args.beside else []
     right = [other for other in others if not other[0][3]]
     every = calls + [call for _, *both in right for call in both]
     found = [statistics.median(times) for times in clock.times(every, args.repeat)]
@@ -131,7 +131,7 @@ def measure(row, device, clock, torch, peer, args):
     row.fused_plain, row.ratio = row.us / row.plain_us, row.peer_us / row.us
     for at, (line, *_) in enumerate(right):
         line[1:3] = found[len(calls) + 2 * at:][:2]
-    row.turns = [line for line, *_ in others]
+    row.beside = [line for line, *_ in others]
 
 
 def table(rows) -> str:
@@ -144,14 +144,14 @@ def table(rows) -> str:
     return "\n".join(lines)
 
 
-def turns_table(rows) -> str:
+def beside_table(rows) -> str:
     """The forms beside; empty where they were not asked for."""
     lines = [f"| {r.problem} | {config} | {plain:.1f} | {plain / r.plain_us:.2f} | {us:.1f} | "
              f"{us / r.plain_us:.2f} | {us / r.us:.2f} | {wrong} |"
-             for r in rows for config, plain, us, wrong in r.turns]
+             for r in rows for config, plain, us, wrong in r.beside]
     if not lines:
         return ""
-    best = [min((us for _, _, us, _ in r.turns if us == us), default=NAN) for r in rows]
+    best = [min((us for _, _, us, _ in r.beside if us == us), default=NAN) for r in rows]
     both = [(us, r) for us, r in zip(best, rows) if us == us]
     total = sum(min(us, r.us) for us, r in both) / max(sum(r.plain_us for _, r in both), 1e-9)
     worst = max((min(us, r.us) / r.plain_us for us, r in both), default=NAN)
@@ -186,7 +186,7 @@ def write(family, rows, args):
     out.mkdir(parents=True, exist_ok=True)
     name = f"fused_{family}"
     page = header(name, args, f"python benchmarks/fused.py {family} --plans {args.plans}")
-    out.joinpath(f"{name}.md").write_text(f"{page}{table(rows)}\n\n{summary(rows)}{turns_table(rows)}\n")
+    out.joinpath(f"{name}.md").write_text(f"{page}{table(rows)}\n\n{summary(rows)}{beside_table(rows)}\n")
     plain = [{k: None if v != v else v for k, v in asdict(r).items()} for r in rows]
     out.joinpath(f"{name}.json").write_text(json.dumps(plain, indent=1) + "\n")
 
@@ -209,7 +209,7 @@ def main():
     parser.add_argument("--only", default="", help="a part of the problem text")
     parser.add_argument("--plans", type=int, default=4, help="plans of the peer that are timed")
     parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--turns", action="store_true", help="also the forms beside")
+    parser.add_argument("--beside", action="store_true", help="also the forms beside")
     parser.add_argument("--out", default=str(HERE / "results"))
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--repeat", type=int, default=15)
@@ -227,7 +227,7 @@ def main():
             measure(row, device, clock, torch, peer, args)
             plans.forget()
             write(family, rows[:at + 1], args)
-            print(table([row]).splitlines()[-1] + turns_table([row]), flush=True)
+            print(table([row]).splitlines()[-1] + beside_table([row]), flush=True)
         print(summary(rows), flush=True)
 
 

@@ -52,7 +52,7 @@ class Candidate:
 
 def way(config) -> tuple:
     """How the sums are made and leave."""
-    return tuple(config.get(knob) for knob in ("out", "turns", "stream", "pieces", "stays", "cast"))
+    return tuple(config.get(knob) for knob in ("out", "stream", "pieces", "stays", "cast"))
 
 
 def distinct(engine, match, facts) -> dict:

@@ -134,16 +134,15 @@ def test_a_constant_moves_the_models_that_read_it(tmp_path, constants):
         assert [row.model for row in rows] == seen, name
 
 
-BESIDE = (("conv_fprop n256c256h14w14 k1024r1s1 pad0 stride1 bf16 acc=f32 nhwc", 6, "stays"),
-          ("conv_fprop n64c256h56w56 k40r1s1 pad0 stride1 bf16 acc=f32 nhwc", 4, "turns"),
-          ("conv_fprop n256c512h14w14 k512r3s3 pad1 stride1 bf16 acc=f32 nhwc", 4, ""),
+BESIDE = (("conv_fprop n256c256h14w14 k1024r1s1 pad0 stride1 bf16 acc=f32 nhwc", 2, "stays"),
+          ("conv_fprop n256c512h14w14 k512r3s3 pad1 stride1 bf16 acc=f32 nhwc", 0, ""),
           ("conv_fprop n32c3h224w224 k64r7s7 pad3 stride2 f16 acc=f32 nhwc", 1, "out"),
-          ("matmul 4096x4096 4096x4096 bf16", 4, ""))
+          ("matmul 4096x4096 4096x4096 bf16", 0, ""))
 
 
 @pytest.mark.parametrize("line, count, knob", BESIDE)
 def test_forms_beside_are_chosen_where_they_pay(line, count, knob):
-    """Filters that stay, or turns, where few products are in front, plain and fused; pairs in fused first
+    """Filters that stay where few products are in front, plain and fused; pairs in fused first
     layers. The best of both comes first."""
     problem = Problem.parse(line)
     part = best(bench.graph_of(problem), H200).parts[0]
@@ -151,7 +150,7 @@ def test_forms_beside_are_chosen_where_they_pay(line, count, knob):
     beside = [fused.is_beside(config) for config in configs]
     rest = beside[2 if knob == "stays" else 1:]
     assert rest == sorted(rest) and sum(beside) == count
-    assert fused.is_beside(part.config) == beside[0] == (knob in ("turns", "stays"))
+    assert fused.is_beside(part.config) == beside[0] == (knob == "stays")
     for config in (config for config in configs if fused.is_beside(config)):
         words = " ".join(f"{k}={v}" for k, v in config.items())
         wish = Wish(engines=(part.engine.index,), config=Config.parse(words, part.engine.knobs))
@@ -162,12 +161,12 @@ def test_forms_beside_are_chosen_where_they_pay(line, count, knob):
 
 
 def test_forms_beside_have_a_table():
-    turns = [["a", 11.0, 12.0, ""], ["b", fused.NAN, fused.NAN, "WRONG"]]
-    row = fused.Row("conv", plain_us=10.0, us=14.0, turns=turns)
-    lines = fused.turns_table([row, fused.Row("other")]).splitlines()
+    beside = [["a", 11.0, 12.0, ""], ["b", fused.NAN, fused.NAN, "WRONG"]]
+    row = fused.Row("conv", plain_us=10.0, us=14.0, beside=beside)
+    lines = fused.beside_table([row, fused.Row("other")]).splitlines()
     assert "| conv | a | 11.0 | 1.10 | 12.0 | 1.20 | 0.86 |  |" in lines
     assert lines[-1].endswith("1.200 (sums of 1), worst 1.20")
-    assert fused.turns_table([fused.Row("other")]) == ""
+    assert fused.beside_table([fused.Row("other")]) == ""
 
 
 def test_pictures_are_small(tmp_path):

@@ -34,7 +34,7 @@ TYPES = {                                        # knob of an engine -> type; it
     "tile": knob_type.KERNEL_CFG, "shape": knob_type.TILE_SIZE,     # … or its place among those on offer
     "tiles": knob_type.TILE_N, "groups": knob_type.TILE_ROWS, "held": knob_type.IDX_MODE,
     "team": knob_type.TILE_CGA_N, "asks": knob_type.WARP_SPEC_CFG,
-    "out": knob_type.EDGE, "rows": knob_type.TILEK, "turns": knob_type.MULTIPLY,
+    "out": knob_type.EDGE, "rows": knob_type.TILEK,
     "stays": knob_type.SPECFILT, "cast": knob_type.SWIZZLE,
     "stream": knob_type.STREAM_K, "pieces": knob_type.SPLIT_K_BUF}
 PLACES = (knob_type.KERNEL_CFG, knob_type.TILE_SIZE, knob_type.IDX_MODE, knob_type.WARP_SPEC_CFG,

@@ -138,7 +138,7 @@ struct ClassDepth {
 
 template <class Tile> struct ClassSource {
     using B = WgmmaPanel<Tile::n, false>;
-    static constexpr bool may_cast = false;
+    static constexpr bool may_cast = false, by_hand = false;
     const CUtensorMap &dy, &w;
     const Residues& residues;
     int rank, channels, columns, is_flipped;
@@ -181,7 +181,7 @@ template <class Tile> struct ClassSource {
 
 // The way out: every row has a pixel of its own, which lane r % 16 knows for the rows of a slice.
 template <class T> struct ClassOut {
-    static constexpr bool is_matrix = false;
+    static constexpr bool is_matrix = false, has_boxes = false;
     const CUtensorMap &box0, &box1, &box2, &box3;
     T* dx;
     const Residues& residues;

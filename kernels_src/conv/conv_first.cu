@@ -133,14 +133,14 @@ struct FirstPairs {
 };
 }  // namespace cydnn
 
-extern "C" __global__ __launch_bounds__(given(FUSES) == ALONE ? 512 : 640, 1) void KERNEL(
+extern "C" __global__ __launch_bounds__(given(FUSES) == BY_GROUP ? 512 : 640, 1) void KERNEL(
     const T* x, const T* w, const __grid_constant__ CUtensorMap boxes, T* y, float alpha, float beta, i64 x_n,
     i64 x_h, int x_w, int height, int width, int channels, int lanes_log, int stride_h, int stride_w, int top,
     int left, int strip, int strips, int step, int places, int part_bytes, int last_part, int last_place,
     int kept, int ring_lines, int taps_h, int taps_w, int dilation_h, int chunks, i64 w_k, i64 w_c, i64 w_h,
     i64 w_w, int k, int tiles, int teams, int count, int rows, int columns, int y_form, int y_along_m,
     i64 y_n, i64 y_h, i64 y_w, i64 y_c, Fuse fuse) {
-    constexpr bool fuses = given(FUSES) != ALONE;
+    constexpr bool fuses = given(FUSES) != BY_GROUP;
     constexpr int groups = fuses ? 4 : 2, fillers = fuses ? 4 : FILLERS;
     using Tile = WgmmaTile<128, 64, given(FUSES)>;      // of the ways out: a warpgroup has 64 rows
     extern __shared__ unsigned char shared[];

@@ -1,5 +1,5 @@
 /*@kernel
-name    = "conv_wgmma_{T}_{TILE_M}x{TILE_N}_{W_MAJOR}{TURNS}"
+name    = "conv_wgmma_{T}_{TILE_M}x{TILE_N}_{W_MAJOR}"
 about   = """y[pixels, n] = im2col(x)[pixels, taps and channels] @ w on Hopper's tensor cores (TMA, wgmma, \
              f32 sums), channels innermost; the depth may be split. bk: forward. bn: the data gradient of \
              unit stride, where x is dy and y is dx."""
@@ -7,9 +7,7 @@ T       = ["f16", "bf16"]
 TILE_M  = [128, 64]
 TILE_N  = [256, 128, 64]
 W_MAJOR = ["bk", "bn"]
-TURNS   = ["", "_turns"]
-when    = ["TILE_M == 128 or TILE_N > 64",
-           "TURNS == '' or TILE_M == 128 and TILE_N < 256 and W_MAJOR == 'bk'"]
+when    = ["TILE_M == 128 or TILE_N > 64"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k",
@@ -27,10 +25,9 @@ extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "split_k * splits * team >= k",
            "split_k * (splits * team - 1) < k", "team >= 1",
            "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
-           "TURNS == '' or splits == 1 and team == 1",
            "4 <= rank and rank <= 5", "order[4] == 1 or splits == 1", "order[4] == 1 or channels % 64 == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648",
-           "share >= 0", "share == 0 or TURNS == '' and splits == 1 and team == 1 and parts == 1",
+           "share >= 0", "share == 0 or splits == 1 and team == 1 and parts == 1",
            "ceil_div(k, 64) <= steps", "0 <= alone", "0 <= rest",
            "steps == ceil_div(k, 64) or steps < ceil_div(k, 64) + share and steps % share == 0",
            "share * blocks >= rest * lanes",
@@ -55,14 +52,12 @@ problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
             """{'conv_fprop n5c8h13w16 k136r1s1 f16 nhwc' \
                if (T, TILE_M, TILE_N, W_MAJOR) == (f16, 128, 64, 'bk') else ''}""",
             """{'conv_dgrad n5c136h13w16 k8r1s1 bf16 nhwc' \
-               if (T, TILE_M, TILE_N, W_MAJOR) == (bf16, 128, 64, 'bn') else ''}""",
-            """{'conv_fprop n1c40h34w17 k8r3s6' if TURNS == '_turns' else ''} \
-               {T if TURNS == '_turns' else ''} {'nhwc' if TURNS == '_turns' else ''}"""]
+               if (T, TILE_M, TILE_N, W_MAJOR) == (bf16, 128, 64, 'bn') else ''}"""]
 @*/
 // m = pixels of y (of all images), n = its channels in a group, k = 64 for each tap and 64 channels of x in
 // a group; the taps of 64 channels follow each other. Tap t of output o reads input o * stride + first + t *
 // dilation. A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth, as in
-// matmul_wgmma, _turns too. rank: of x's map, whose base pixels are the pixels of y. The dims of w's map:
+// matmul_wgmma. rank: of x's map, whose base pixels are the pixels of y. The dims of w's map:
 // c, k, width, height, depth of the filters. y_form as in tile/wgmma_blocks.cuh; the map of `boxes` has dims
 // n, m, groups.
 #include "wgmma_windows.cuh"
@@ -74,15 +69,13 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     TileDivisors order, FastDiv steps, FastDiv lanes, int y_form, int y_along_m, int rank,
     int channels, int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps,
     Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N, given(TURNS)>;
+    using Tile = WgmmaTile<TILE_M, TILE_N>;
     using A = WgmmaPanel<TILE_M, true>;
     using Source = Windows<Tile, W_MAJOR>;
     extern __shared__ unsigned char shared[];
     Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, y_n};
     const WgmmaOut<T> to = {y, share ? nullptr : parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
-    const TileOrder<Tile> tiles = {order, m, Tile::is_alone ? splits : 1};
-    const Depth depth = {k, split_k, Tile::is_alone ? team : 1};
-    wgmma_blocks<T, Tile, A, Source::B>(shared, source, tiles,
-                                        tile_parts<Tile>(depth, parts, share, alone, rest, steps, lanes),
-                                        boxes, to);
+    wgmma_blocks<T, Tile, A, Source::B>(
+        shared, source, TileOrder<Tile>{order, m, splits},
+        Stream{{k, split_k, team}, parts, share, alone, rest, steps, lanes}, boxes, to);
 }

@@ -57,7 +57,7 @@ template <class Tile> struct Gradient {
     using A = WgmmaPanel<Tile::m, false>;
     using B = WgmmaPanel<Tile::n, false>;
     static constexpr int lines = Tile::n / 64;           // of 64 channels of a tap
-    static constexpr bool may_cast = false;
+    static constexpr bool may_cast = false, by_hand = false;
     const CUtensorMap &dy, &x;
     const FastDiv& tap_columns;
     const Array<FastDiv, 3>&out, &taps;
@@ -117,6 +117,6 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
                      is_flipped, dw_m};
     const WgmmaOut<T> to = {dw, share ? nullptr : parts, alpha, beta, m, n, dw_form, 0, dw_m, 1};
     wgmma_blocks<T, Tile, Source::A, Source::B>(shared, source, TileOrder<Tile>{order, m, splits},
-                            tile_parts<Tile>({k, split_k, team}, parts, share, alone, rest, steps, lanes),
+                            Stream{{k, split_k, team}, parts, share, alone, rest, steps, lanes},
                             boxes, to);
 }

@@ -10,7 +10,7 @@ struct bn { static constexpr bool k_major = false; };
 
 template <class Tile, class Major> struct Windows {
     using B = WgmmaPanel<Tile::n, Major::k_major>;
-    static constexpr bool may_cast = false;
+    static constexpr bool may_cast = false, by_hand = false;
     const CUtensorMap &x, &w;
     const Array<FastDiv, 3>&out, &taps;
     const Array<int, 3>&stride, &first, &dilation;

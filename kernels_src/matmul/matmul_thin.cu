@@ -43,7 +43,7 @@ problems = ["""matmul a={COLUMNS - 3}x136:{T}@{'136,1' if FEW_MAJOR == 'fk' else
 namespace cydnn {
 // The way out of a tile: 64 rows of a warpgroup come to shared memory, column by column.
 template <class T> struct ThinOut {
-    static constexpr bool is_matrix = false;
+    static constexpr bool is_matrix = false, has_boxes = false;
     T* c;
     float alpha, beta;
     int rows, columns, along_few, col_of_rows;
@@ -83,7 +83,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     Array<int, 3> few_moves, i64 c_row, i64 c_column, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
     Fuse fuse) {
     constexpr int lines = FEW_MAJOR::k_major ? COLUMNS : 64;
-    using Tile = WgmmaTile<128, COLUMNS, ALONE, lines>;
+    using Tile = WgmmaTile<128, COLUMNS, BY_GROUP, lines>;
     using A = WgmmaPanel<128, WIDE_MAJOR::k_major>;
     using B = WgmmaPanel<lines, FEW_MAJOR::k_major>;
     constexpr FastDiv one = {1u << 31, 0, 1};    // rows of c are columns of `few`: no tiles go abreast
@@ -91,5 +91,5 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     Matrices<Tile, A, B> source = {wide, few, wide_moves, few_moves, batch, c_batch};
     const ThinOut<T> to = {c, alpha, beta, rows, columns, c_along_few, col_of_rows, c_row, c_column};
     wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>{order, rows, 1},
-                                tile_parts<Tile>({k, k, 1}, parts, share, alone, rest, steps, one), wide, to);
+                                Stream{{k, k, 1}, parts, share, alone, rest, steps, one}, wide, to);
 }

@@ -1,5 +1,5 @@
 /*@kernel
-name    = "matmul_wgmma_{T}_{TILE_M}x{TILE_N}_{A_MAJOR}_{B_MAJOR}{TURNS}"
+name    = "matmul_wgmma_{T}_{TILE_M}x{TILE_N}_{A_MAJOR}_{B_MAJOR}"
 about   = """Batched matrix product on Hopper's tensor cores (TMA, wgmma, f32 sums); \
              rows or columns contiguous, 16-byte strides; the depth may be split."""
 T       = ["f16", "bf16"]
@@ -7,9 +7,7 @@ TILE_M  = [128, 64]
 TILE_N  = [256, 128, 64]
 A_MAJOR = ["ak", "am"]
 B_MAJOR = ["bk", "bn"]
-TURNS   = ["", "_turns"]
-when    = ["TILE_M == 128 or TILE_N > 64",
-           "TURNS == '' or TILE_M == 128 and TILE_N > 64 and A_MAJOR == 'ak'"]
+when    = ["TILE_M == 128 or TILE_N > 64"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap a", "const CUtensorMap b", "const CUtensorMap boxes", "T* c", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int splits",
@@ -26,10 +24,10 @@ extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits * team >= k",
            "is_tile_order(order, ceil_div(m, TILE_M * cast), ceil_div(n, TILE_N), order[4])",
            "split_k * (splits * team - 1) < k", "team >= 1",
-           "TURNS == '' or splits == 1 and team == 1", "batch[3] * batch[4] * batch[5] == 1",
+           "batch[3] * batch[4] * batch[5] == 1",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648",
-           "share >= 0", "share == 0 or TURNS == '' and splits == 1 and team == 1 and parts == 1",
-           "cast == 1 or cast == 2 and team == 1 and share == 0 and TURNS == '' and TILE_M + TILE_N == 384",
+           "share >= 0", "share == 0 or splits == 1 and team == 1 and parts == 1",
+           "cast == 1 or cast == 2 and team == 1 and share == 0 and TILE_M + TILE_N == 384",
            "blocks % (team * cast) == 0",
            "ceil_div(k, 64) <= steps", "0 <= alone", "0 <= rest",
            "steps == ceil_div(k, 64) or steps < ceil_div(k, 64) + share and steps % share == 0",
@@ -53,18 +51,16 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
                if TILE_M + TILE_N == 192 else ''} {T if TILE_M + TILE_N == 192 else ''}""",
             """{'matmul a=1040x8:f16 b=8x136:f16@1,8 c=1040x136:f16' \
                if (T, TILE_M, TILE_N, A_MAJOR, B_MAJOR) == (f16, 64, 128, 'ak', 'bk') else ''}""",
-            """{'matmul a=300x1096@1096,1 b=1096x8@' + ('1,1096' if B_MAJOR == 'bk' else '8,1') + ' c=300x8' \
-               if TURNS == '_turns' else ''} {T if TURNS == '_turns' else ''}""",
             """{'matmul a=264x136@' + ('136,1' if A_MAJOR == 'ak' else '1,264') + \
                ' b=136x264@' + ('1,136' if B_MAJOR == 'bk' else '264,1') + ' c=264x264' \
-               if TILE_M + TILE_N == 384 and TURNS == '' else ''} \
-               {T if TILE_M + TILE_N == 384 and TURNS == '' else ''}"""]
+               if TILE_M + TILE_N == 384 else ''} \
+               {T if TILE_M + TILE_N == 384 else ''}"""]
 @*/
 // A block takes tiles of TILE_M x TILE_N one after the other, over `split_k` of the depth. ak, bk: the
 // depth is contiguous; am, bn: the rows of a, the columns of b. a_moves, b_moves: 0 where all matrices along
 // a batch dim are one. Parts as in matmul_simt. c_form: 0 elements, 1 rows are whole vectors of 8, 2 they
-// are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1. cast, and
-// in turn (_turns): as tile/wgmma.cuh has them; in turn the depth is whole.
+// are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1. cast: as
+// tile/wgmma.cuh has it.
 #include "matmul/matrices.cuh"
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
@@ -74,15 +70,14 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     TileDivisors order, FastDiv steps, FastDiv lanes, int c_form, int c_along_m, Array<int, 3> a_moves,
     Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
     Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N, given(TURNS)>;
+    using Tile = WgmmaTile<TILE_M, TILE_N>;
     using A = WgmmaPanel<TILE_M, A_MAJOR::k_major>;
     using B = WgmmaPanel<TILE_N, B_MAJOR::k_major>;
     extern __shared__ unsigned char shared[];
     Matrices<Tile, A, B> source = {a, b, a_moves, b_moves, batch, c_batch};
     const WgmmaOut<T> to = {c, share ? nullptr : parts, alpha, beta, m, n, c_form, c_along_m, c_m, c_n};
-    const int of_cast = Tile::is_alone && source.may_cast ? cast : 1;
-    const TileOrder<Tile> tiles = {order, m, Tile::is_alone ? splits : 1, of_cast};
-    const Depth depth = {k, split_k, Tile::is_alone ? team : 1, of_cast};
-    wgmma_blocks<T, Tile, A, B>(shared, source, tiles,
-                                tile_parts<Tile>(depth, parts, share, alone, rest, steps, lanes), boxes, to);
+    const int of_cast = source.may_cast ? cast : 1;
+    wgmma_blocks<T, Tile, A, B>(
+        shared, source, TileOrder<Tile>{order, m, splits, of_cast},
+        Stream{{k, split_k, team, of_cast}, parts, share, alone, rest, steps, lanes}, boxes, to);
 }

@@ -15,9 +15,6 @@
 //
 // Cast: the two blocks of a cluster have tiles of the same columns, one below the other. Each brings half of
 // operand B to both. A stage is empty when both blocks have read theirs, and each says so to both.
-//
-// In turn (WgmmaTile<M, N, IN_TURN>): the second warpgroup multiplies a stage behind the first, which is up
-// to `lead` steps before it. So one multiplies while the sums of the other are changed and stored.
 #pragma once
 #include "lib/hopper.cuh"
 
@@ -25,27 +22,26 @@ namespace cydnn {
 
 constexpr int PART = 8192, SLICE = 16384;        // bytes: 64 rows of an operand; a warpgroup's way out
 
-enum WgmmaHow { ALONE, IN_TURN, BY_WARP };       // BY_WARP: of the way out alone (tile/wgmma_store.cuh)
+enum WgmmaHow { BY_GROUP, BY_WARP };             // the way out (tile/wgmma_store.cuh)
 
 // Of m the two or three warpgroups that multiply have 64 each; where there are only 64, each has half of n.
-template <int M, int N, int How = ALONE, int Lines = N> struct WgmmaTile {
-    static constexpr bool in_turn = How == IN_TURN, is_alone = How == ALONE, by_warp = How == BY_WARP;
+// Most: stages, where something else is in shared memory, too.
+template <int M, int N, int How = BY_GROUP, int Lines = N, int Most = 16> struct WgmmaTile {
+    static constexpr bool by_warp = How == BY_WARP;
     static constexpr int m = M, n = N, k = 64, groups_m = M / 64, groups = groups_m == 3 ? 3 : 2;
     static constexpr int threads = 128 * (1 + groups), registers = groups == 3 ? 152 : 232;
     static constexpr int group_n = groups_m > 1 ? N : N / 2, sums = group_n / 2;
     static constexpr int a_bytes = M * 128, stage_bytes = (M + Lines) * 128;
     static constexpr int spare = 1024 + groups * SLICE + 256;            // alignment, way out, barriers
-    static constexpr int stages = (227 * 1024 - spare) / stage_bytes;
+    static constexpr int fitting = (227 * 1024 - spare) / stage_bytes;
+    static constexpr int stages = fitting < Most ? fitting : Most;
     static constexpr int boxes = group_n > 64 ? 2 : 1, warp_bytes = SLICE / 4;   // on their way; of a warp
-    static_assert(M % 64 == 0 && groups_m <= 3 && stages * (in_turn ? 24 : 16) <= 256 && stages >= 4);
-
-    // Of a tile that fits in the ring all; else half the ring stays for what comes.
-    static DEVICE int lead(int steps) { return steps <= stages ? stages : stages / 2; }
+    static_assert(M % 64 == 0 && groups_m <= 3 && stages * 16 <= 256 && stages >= (Most < 4 ? Most : 4));
 };
 
-// An axis of kernels that is nothing or a word: given(TURNS).
-constexpr WgmmaHow _turns = IN_TURN, _pairs = BY_WARP;
-constexpr DEVICE WgmmaHow given(WgmmaHow how = ALONE) { return how; }
+// An axis of kernels that is nothing or a word: given(FUSES).
+constexpr WgmmaHow _pairs = BY_WARP;
+constexpr DEVICE WgmmaHow given(WgmmaHow how = BY_GROUP) { return how; }
 
 // What a block brings of operand B: all of it for itself, or a half for both blocks of its cluster.
 enum WgmmaBrings { ALL, FIRST, SECOND };
@@ -88,7 +84,7 @@ template <int Rows, bool KMajor> struct WgmmaPanel {
 };
 
 // full[s]: the bytes of stage s have come. empty[s]: the warpgroups have read it, of a cast those of both
-// blocks. half()[s], in turn: the first has; it is the second that then says that it is empty.
+// blocks.
 template <class Tile> struct WgmmaRing {
     unsigned char* stages;
     uint64_t *full, *empty;
@@ -100,20 +96,11 @@ template <class Tile> struct WgmmaRing {
         full = reinterpret_cast<uint64_t*>(stages + Tile::stages * Tile::stage_bytes + Tile::groups * SLICE);
         empty = full + Tile::stages;
     }
-    // One thread, then a barrier of the block.
-    DEVICE void begin() {
-        UNROLL for (int s = 0; s < Tile::stages; ++s) {
-            barrier_init(full + s, 1), barrier_init(empty + s, (Tile::in_turn ? 1 : Tile::groups) * cast);
-            if (Tile::in_turn) barrier_init(half() + s, 1);
-        }
+    // One thread, then a barrier of the block. Arrivals: at a stage that has come.
+    template <int Arrivals = 1> DEVICE void begin() {
+        UNROLL for (int s = 0; s < Tile::stages; ++s)
+            barrier_init(full + s, Arrivals), barrier_init(empty + s, Tile::groups * cast);
         barriers_begin();
-    }
-    DEVICE uint64_t* half() const { return empty + Tile::stages; }
-    // Until the first warpgroup has read what lies `ahead` stages ahead.
-    DEVICE void wait_half(int ahead) const {
-        const int at = stage + ahead;
-        const bool is_round = at >= Tile::stages;
-        barrier_wait(half() + (is_round ? at - Tile::stages : at), phase ^ unsigned(is_round));
     }
     // A warpgroup has read a stage. Of a cast its first threads say so, each to a block.
     DEVICE void give(uint64_t* barrier) const {
@@ -145,13 +132,8 @@ DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
     const unsigned a_part = Tile::groups_m > 1 ? group * PART : 0;
     const unsigned b_part = Tile::a_bytes + (Tile::groups_m > 1 ? 0 : group * Tile::group_n / 64 * PART);
     const bool speaks = threadIdx.x % 128 < ring.cast;
-    uint64_t *const tells = Tile::in_turn && group == 0 ? ring.half() : ring.empty, *read = nullptr;
-    int halves = 0;                                          // steps that are known to be read by group 0
+    uint64_t* read = nullptr;
     NO_UNROLL for (int step = 0; step < steps; ++step) {
-        if (Tile::in_turn && group == 1) {
-            const int led = min(step + Tile::lead(steps), steps);
-            NO_UNROLL for (; halves < led; ++halves) ring.wait_half(halves - step);      // every phase once
-        }
         barrier_wait(ring.full + ring.stage, ring.phase);
         const unsigned stage = shared_address(ring.at());
         const uint64_t a = A::at(stage + a_part), b = B::at(stage + b_part);
@@ -164,7 +146,7 @@ DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
             wgmma_wait<1>();
             if (speaks) ring.give(read);
         }
-        read = tells + ring.stage;
+        read = ring.empty + ring.stage;
         ring.next();
     }
     wgmma_wait<0>(d);

@@ -5,6 +5,7 @@
 //   ahead()                      one thread: the maps are fetched
 //   begin(tile, first)           one thread: the next loads are of `tile`, from `first` of the depth on
 //   load(stage, full)            one thread: both operands of the next 64 of the depth
+//   by_hand                      threads bring them, not TMA (matmul/by_hand.cuh)
 //   may_cast, brings             of operand B
 //   box(matrix, at)              the coordinates of a matrix in the map of c, behind column and row
 //   offset(matrix), column(matrix)   of its first element in c; what its first column is to the epilogue
@@ -19,8 +20,8 @@ enum WgmmaForm { ELEMENTS, ROWS, BOXES, FUSED };
 
 // c = alpha * sums + beta * c of m x n matrices, or the sums to `parts`. along_m: neighbours in the memory
 // of c are rows. A tile's sums come in `d`, and leave through `out`.
-template <class T> struct WgmmaOut {
-    static constexpr bool is_matrix = true;
+template <class T, bool Boxes = true> struct WgmmaOut {
+    static constexpr bool is_matrix = true, has_boxes = Boxes;
     T* c;
     float *parts, alpha, beta;
     int m, n, form, along_m;
@@ -32,7 +33,7 @@ template <class T> struct WgmmaOut {
     }
     // What is fused may work on the sums of a tile and leave in boxes.
     template <class Tile> DEVICE bool may_change(const TileAt& tile) const {
-        return is_inside(tile, Tile::is_alone ? Tile::m : 0, Tile::n);
+        return is_inside(tile, Tile::by_warp ? 0 : Tile::m, Tile::n);
     }
     // Who sends boxes together has rows of the matrix, where a warpgroup's begin at `row`. The same for all
     // of a warp, known to ptxas: or the stages of what comes next leave the uniform registers.
@@ -114,7 +115,7 @@ template <class T> struct WgmmaOut {
             write(slice, first, column, tile.row + row, tile.col + col, threadIdx.x % 32);
         };
         unsigned char* out = ring.way_out(group);
-        if (!Tile::is_alone || depth.team == 1) store_rows<Tile>(d, out, group, slices);
+        if (Tile::by_warp || depth.team == 1) store_rows<Tile>(d, out, group, slices);
         else store_added<Tile>(d, ring.stages, out, group, depth.team, depth.rank(), slices);
     }
 
@@ -160,36 +161,94 @@ template <class T> struct WgmmaOut {
     }
 };
 
-// Order: count() tiles, the index-th. Parts: as Depth. Out: as WgmmaOut with all ways out, or put alone.
-template <class T, class Tile, class A, class B, class Source, class Order, class Parts, class Out>
+// The threads that bring what TMA cannot: two warpgroups, before and behind those that multiply.
+constexpr int BRINGERS = 256;
+DEVICE int bringer() { return threadIdx.x < 128 ? threadIdx.x : threadIdx.x - 256; }
+
+// All of them. source.copy(slot): asks for both operands of the next 64 of the depth; shift(slot, stage):
+// those that were asked for first come to where TMA would have brought them.
+template <class Tile, class Source>
+DEVICE void wgmma_bring(WgmmaRing<Tile>& ring, int steps, Source& source) {
+    constexpr int ahead = Source::ahead_by;
+    UNROLL for (int step = 0; step < ahead; ++step) {
+        if (step < steps) source.copy(step);
+        cp_async_commit();
+    }
+    NO_UNROLL for (int step = 0, slot = 0; step < steps; ++step, ring.next()) {
+        cp_async_wait<ahead - 1>();
+        __syncwarp();                                        // the other lanes' have come, too
+        barrier_wait(ring.empty + ring.stage, ring.phase ^ 1);           // a new barrier lets it pass
+        source.shift(slot, ring.at());
+        fence_async();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) barrier_arrive(ring.full + ring.stage);
+        if (step + ahead < steps) source.copy(slot);
+        cp_async_commit();
+        if (++slot == ahead) slot = 0;
+    }
+}
+
+// A tile's sums leave by TMA.
+template <class T, class Tile, class Out, class Source>
+DEVICE void put_boxes(float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& boxes, const Out& to,
+                      Source& source, const TileAt& tile, int group) {
+    const int row = tile.row + slice_row<Tile>(group, 0), col = tile.col + slice_col<Tile>(group, 0);
+    int at[3];
+    source.box(tile.matrix, at);
+    if (to.form == BOXES) {
+        store_boxes<T, Tile>(d, out, boxes, row, col, at, to.alpha, group);
+        return;
+    }
+    const i64 first = source.offset(tile.matrix);
+    const int column = source.column(tile.matrix);
+    const auto change = [&](auto& v, auto s) {
+        if constexpr (Tile::by_warp) to.change(v, first, column, row, col, s);
+        else to.change(v, first, column, row, col + 64 * s);
+    };
+    if (!Tile::by_warp || to.template has_rows<Tile>(row))
+        store_changed<T, Tile>(d, out, boxes, row, col, at, to.alpha, group, change);
+}
+
+// Order: count() tiles, the index-th. Parts: as Depth. Boxes: the map of c, or none. Out: as WgmmaOut with
+// all ways out, or put alone.
+struct NoBoxes {};
+
+template <class T, class Tile, class A, class B, class Source, class Order, class Parts, class Boxes,
+          class Out>
 DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& order, const Parts& depth,
-                         const CUtensorMap& boxes, const Out& to) {
+                         const Boxes& boxes, const Out& to) {
     using Walk = typename Parts::template Walk<Order>;
     WgmmaRing<Tile> ring(shared);
     if constexpr (Source::may_cast) ring.cast = depth.cast;
-    if (threadIdx.x == 0) source.ahead(), ring.begin();
+    if (threadIdx.x == 0) source.ahead(), ring.template begin<Source::by_hand ? BRINGERS / 32 : 1>();
     if (ring.cast == 1) __syncthreads();
     else __syncwarp(), cluster_arrive(), cluster_wait();     // others count at these barriers, too
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
 
-    if (role == 0) {
-        registers_give<40>();
+    if (role == 0 || Source::by_hand && role > Tile::groups) {
+        registers_give<Source::by_hand ? 88 : 40>();
         Walk walk(order, depth);
-        if constexpr (Source::may_cast) if (ring.cast > 1) source.brings = blockIdx.x % 2 ? SECOND : FIRST;
-        if (threadIdx.x == 0) NO_UNROLL while (walk.more()) {
+        if constexpr (Source::by_hand) NO_UNROLL while (walk.more()) {
             source.begin(walk.tile, walk.begin);
-            wgmma_produce(ring, walk.steps,
-                          [&](int, unsigned char* stage, uint64_t* full) { source.load(stage, full); });
+            wgmma_bring(ring, walk.steps, source);
+        } else {
+            if constexpr (Source::may_cast)
+                if (ring.cast > 1) source.brings = blockIdx.x % 2 ? SECOND : FIRST;
+            if (threadIdx.x == 0) NO_UNROLL while (walk.more()) {
+                source.begin(walk.tile, walk.begin);
+                wgmma_produce(ring, walk.steps,
+                              [&](int, unsigned char* stage, uint64_t* full) { source.load(stage, full); });
+            }
         }
         if (ring.cast > 1) __syncwarp(), cluster_arrive(), cluster_wait();
         return;
     }
-    registers_take<Tile::registers>();
+    registers_take<Source::by_hand ? 168 : Tile::registers>();
     const int group = role - 1;
     unsigned char* out = ring.way_out(group);
     constexpr bool adds = Parts::may_stream && !Out::is_matrix;
     StreamSums<Tile> others;
-    StreamShares<Tile> all = {ring.way_out(0), group};
+    StreamShares<Tile, Source::by_hand ? 1 : 4> all = {ring.way_out(0), group};
     Walk walk(order, depth);
     NO_UNROLL while (walk.more()) {
         const TileAt tile = walk.tile;
@@ -199,7 +258,7 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
         // of the same number for all, so all that counts is in uniform registers
         const unsigned what = __shfl_sync(~0u, 4 * walk.steps + 2 * is_part + begins, 0);
         const int steps = what >> 2;
-        if constexpr (Out::is_matrix)
+        if constexpr (Out::has_boxes)
             if (to.form == FUSED && to.template may_change<Tile>(tile))
                 to.template ahead<Tile>(source.offset(tile.matrix), tile.row + slice_row<Tile>(group, 0),
                                         tile.col + slice_col<Tile>(group, 0));
@@ -219,28 +278,20 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
         if constexpr (!Out::is_matrix) {
             to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
                                   tile, depth);
-        } else if (to.goes_in_boxes() && (to.form == BOXES || to.template may_change<Tile>(tile))) {
-            const int row = tile.row + slice_row<Tile>(group, 0), col = tile.col + slice_col<Tile>(group, 0);
-            int at[3];
-            source.box(tile.matrix, at);
-            if (to.form == BOXES) store_boxes<T, Tile>(d, out, boxes, row, col, at, to.alpha, group);
-            else {
-                const i64 first = source.offset(tile.matrix);
-                const int column = source.column(tile.matrix);
-                const auto change = [&](auto& v, auto s) {
-                    if constexpr (!Tile::is_alone) to.change(v, first, column, row, col, s);
-                    else to.change(v, first, column, row, col + 64 * s);
-                };
-                if (Tile::is_alone || to.template has_rows<Tile>(row))
-                    store_changed<T, Tile>(d, out, boxes, row, col, at, to.alpha, group, change);
-            }
-        } else if (Tile::is_alone && to.parts) {
-            float* sums = to.parts + (i64(tile.split) * order.batches() + tile.matrix) * to.m * to.n;
-            to.template put_parts<Tile>(d, out, group, sums, tile);
         } else {
-            if (to.form == FUSED) boxes_leave<Tile>(group);        // those of the tile before
-            to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
-                                  tile, depth);
+            bool in_boxes = false;
+            if constexpr (Out::has_boxes)
+                in_boxes = to.goes_in_boxes() && (to.form == BOXES || to.template may_change<Tile>(tile));
+            if (in_boxes) {
+                if constexpr (Out::has_boxes) put_boxes<T, Tile>(d, out, boxes, to, source, tile, group);
+            } else if (!Tile::by_warp && to.parts) {
+                float* sums = to.parts + (i64(tile.split) * order.batches() + tile.matrix) * to.m * to.n;
+                to.template put_parts<Tile>(d, out, group, sums, tile);
+            } else {
+                if (to.form == FUSED) boxes_leave<Tile>(group);        // those of the tile before
+                to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
+                                      tile, depth);
+            }
         }
     }
     if constexpr (adds) if (depth.share) others.tell();

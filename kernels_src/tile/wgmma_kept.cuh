@@ -17,7 +17,7 @@ namespace cydnn {
 constexpr int KEPT_GROUPS = 4;
 
 template <int N> struct KeptTile {
-    static constexpr bool is_alone = false, by_warp = true;
+    static constexpr bool by_warp = true;
     static constexpr int m = 64, n = N, group_n = N, sums = N / 2;
     static constexpr int stage_bytes = PART, kept_bytes = N * 128;
     static constexpr int boxes = 1, warp_bytes = PART / 4;

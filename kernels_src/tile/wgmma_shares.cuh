@@ -13,8 +13,9 @@
 
 namespace cydnn {
 
-template <class Tile> struct StreamShares {
-    static constexpr int slices = Tile::group_n / 64, units = 8 * slices, warps = 8, at_once = 4;
+// at_once: parts on their way to a thread, 32 registers each.
+template <class Tile, int at_once = 4> struct StreamShares {
+    static constexpr int slices = Tile::group_n / 64, units = 8 * slices, warps = 8;
     unsigned char* out;                          // a slice of each warp
     int group;
 

@@ -127,28 +127,20 @@ DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const 
     }
 }
 
-// change(v, s): what alpha * sums become, the columns from 64 s on. One copy of it for all of them; in turn
-// one for each (s is an Int), where fewer instructions are worth more. By warps, where registers are few, one
-// for 8 sums: the columns from 16 s on.
+// change(v, s): what alpha * sums become, the columns from 64 s on. One copy of it for all of them; by warps,
+// where registers are few, one for 8 sums (s is an Int): the columns from 16 s on.
 template <class Elem, class Tile, class Change>
 DEVICE void store_changed(float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row, int col,
                           const int (&batch)[3], float alpha, int group, Change change) {
     constexpr int slices = Tile::group_n / 64;
-    if constexpr (!Tile::is_alone) {
+    if constexpr (Tile::by_warp) {
         if (alpha != 1.f) UNROLL for (float& sum : d) sum *= alpha;
         each<0, slices>([&](auto s) {
             unsigned char* box = box_of<Tile>(out, s.value);
-            if constexpr (Tile::by_warp) {
-                fill_box<Elem, Tile>(box, group, [&](float (&v)[8], auto j) {
-                    UNROLL for (int x = 0; x < 8; ++x) v[x] = d[32 * s.value + 8 * j.value + x];
-                    change(v, Int<4 * s.value + j.value>());
-                });
-            } else {
-                float v[32];
-                UNROLL for (int x = 0; x < 32; ++x) v[x] = d[32 * s.value + x];
-                change(v, s);
-                fill_box<Elem, Tile>(v, 1.f, box, group);
-            }
+            fill_box<Elem, Tile>(box, group, [&](float (&v)[8], auto j) {
+                UNROLL for (int x = 0; x < 8; ++x) v[x] = d[32 * s.value + 8 * j.value + x];
+                change(v, Int<4 * s.value + j.value>());
+            });
             send_box<Tile>(box, y, row, col + 64 * s.value, batch);
         });
     } else NO_UNROLL for (int s = 0; s < slices; ++s) {
@@ -222,7 +214,7 @@ DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, int gro
         write(slice, slice_row<Tile>(group, warp), slice_col<Tile>(group, s));
     };
     constexpr int slices = Tile::group_n / 64;
-    if constexpr (Tile::in_turn || Tile::sums < 128) NO_UNROLL for (int s = 0; s < slices; ++s) store(s);
+    if constexpr (Tile::sums < 128) NO_UNROLL for (int s = 0; s < slices; ++s) store(s);
     else UNROLL for (int s = 0; s < slices; ++s) store(s);           // or ptxas spills
 }
 

@@ -57,14 +57,6 @@ struct Stream : Depth {
     DEVICE int all() const { return each_tile.by; }
 };
 
-// `share` 0, and in turn: parts alone.
-template <class Tile>
-DEVICE auto tile_parts(const Depth& depth, float* sums, int share, int alone, int rest,
-                       const FastDiv& steps, const FastDiv& lanes) {
-    if constexpr (!Tile::is_alone) return depth;
-    else return Stream{depth, sums, share, alone, rest, steps, lanes};
-}
-
 template <class Order> struct Stream::Walk {
     const Order& order;
     const Stream& parts;

@@ -100,17 +100,6 @@ def test_more_tiles_than_blocks(engine, config, seed):
     hopper.check_turns(engine, f"{engine.op.name} {channels} pad1 bf16 nhwc", config, seed)
 
 
-@pytest.mark.share(1)
-@pytest.mark.parametrize("config", ["128x128 splits=1 out=boxes", "128x128 splits=1 out=rows",
-                                    "128x64 splits=1 out=boxes"])
-@pytest.mark.parametrize("line", ["n5c64h9w11 k136r1s1", "n4c72h9w11 k136r2s1", "n3c72h9w11 k136r3s3 pad1"],
-                         ids=["a stage", "the ring", "deeper"])
-@pytest.mark.parametrize("seed", [None, 3, 4])
-def test_in_turn(config, line, seed):
-    """The first warpgroup leads by a tile, or by half the ring, and tiles follow each other."""
-    hopper.check_turns(FPROP, f"conv_fprop {line} bf16 nhwc", f"tile={config} team=1 turns=1", seed)
-
-
 @pytest.mark.share(3)
 @both
 @pytest.mark.parametrize("stays", [128, 64])

@@ -74,19 +74,6 @@ def test_operands_of_nothing_may_lie_anyhow(index):
     assert all(engine.plan(empty, H200, c) == [] for c in engine.configs(empty, H200))
 
 
-IN_TURN = ["128x256 splits=1 out=boxes", "128x128 splits=1 out=boxes", "128x128 splits=1 out=rows"]
-
-
-@pytest.mark.share(1)
-@pytest.mark.parametrize("config", IN_TURN)
-@pytest.mark.parametrize("depth", [40, 248, 1160], ids=["a stage", "the ring", "deeper"])
-@pytest.mark.parametrize("seed", [None, 3, 4])
-def test_in_turn(config, depth, seed):
-    """The first warpgroup leads by a tile, or by half the ring, and tiles follow each other."""
-    line = f"matmul a=2x136x{depth} b=2x{depth}x264 c=2x136x264 f16"
-    hopper.check_turns(ENGINE, line, f"tile={config} team=1 turns=1", seed)
-
-
 def test_graphs_around_it():
     hopper.check_graphs(ENGINE, Matmul)
 

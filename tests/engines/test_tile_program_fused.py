@@ -12,11 +12,6 @@ from support.fused import differences, graph_of
 
 LINES = {"conv": (117, "conv_fprop n2c72h9w16 k136r1s2 pad1 bf16 nhwc"),
          "product": (189, "matmul a=2x200x72 b=2x72x320 c=2x200x320 f16")}
-IN_TURN = {"a tile is deeper than the ring": (117, "conv_fprop n1c8h9w24 k264r3s3 pad1 bf16 nhwc"),
-           "a tile is a stage": (117, "conv_fprop n1c40h13w24 k264r1s1 f16 nhwc"),
-           "a tile is the ring": (117, "conv_fprop n1c72h10w24 k264r2s1 f16 nhwc"),
-           "product": (189, "matmul a=200x456 b=456x320 c=200x320 f16"),
-           "product across": (189, "matmul a=300x200 b=200x264@1,200 c=300x264 bf16")}
 FIRST = {"few": "conv_fprop n1c3h3w150 k72r3s7 stride=1,2 pad=1,3 bf16 nhwc",
          "many": "conv_fprop n1c1h2w300 k136r3s20 stride=1,2 pad=1,9 f16 nhwc"}
 
@@ -29,27 +24,6 @@ def test_values(kind, tile, keeps):
     index, line = LINES[kind]
     assert not differences(hopper.device(3), BY_INDEX[index], graph_of(Problem.parse(line), keeps),
                            lambda c: (c.tile, c.splits, c.team) == (tile, 1, 1), ROWS if keeps else FUSED)
-
-
-@pytest.mark.share(2)
-@pytest.mark.parametrize("keeps", ["", "sum", "mask"], ids=["one output", "two outputs", "mask"])
-@pytest.mark.parametrize("kind, tile", [(kind, tile) for kind, (index, _) in IN_TURN.items()
-                                        for tile in ("128x256", "128x128", "128x64")
-                                        if index == 117 or tile != "128x64"])
-def test_values_in_turn(kind, tile, keeps):
-    """The second warpgroup behind the first."""
-    index, line = IN_TURN[kind]
-    graph = graph_of(Problem.parse(line), keeps, "gelu_fwd")
-    assert not differences(hopper.device(3), BY_INDEX[index], graph,
-                           lambda c: c.tile == tile and c.get("turns"),
-                           ROWS if keeps else FUSED, "_turns", is_rounded=True)
-
-
-def test_scaled_in_turn():
-    index, line = next(iter(IN_TURN.values()))
-    graph = graph_of(Problem.parse(line), alpha=-1.5)
-    assert not differences(hopper.device(3), BY_INDEX[index], graph,
-                           lambda c: c.tile == "128x128" and c.get("turns"), FUSED, "_turns")
 
 
 @pytest.mark.share(2)

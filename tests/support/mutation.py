@@ -238,7 +238,7 @@ def code_sections(elf: bytes) -> bytes:
 # ---- Kernels and their cases ----
 
 def by_source() -> list[list[str]]:
-    """The variants of every kernel source; those of an axis that is nothing or a word (``_turns``) apart."""
+    """The variants of every kernel source; those of an axis that is nothing or a word (``_pairs``) apart."""
     found = defaultdict(list)
     for name in SERVING:
         kernel = kernels.get(name)
@@ -323,10 +323,10 @@ def behind(name: str, facts) -> list:
         line = streamed.conv(9 * 64 + 16, n, 64, 1, **kernel.axes)
         case = next(case for case, _ in debug.every_case(name, facts, [line]) if case.config.get("stays"))
         return [case, FusedCase(*case)]
-    m, turns, found = kernel.axes["TILE_M"], 1 if kernel.axes.get("TURNS") else None, []
+    m, found = kernel.axes["TILE_M"], []
     for rows, columns, cast in ((2 * m, 2 * n, None), (2 * m + 16, n + 8, None), (2 * m + 16, n, 2)):
         line = streamed.TILED[kernel.source](rows, columns, 128, 1, **kernel.axes)
-        wanted = dict(out="boxes", team=1, splits=1, stream=None, turns=turns, cast=cast)
+        wanted = dict(out="boxes", team=1, splits=1, stream=None, cast=cast)
         case = next((case for case, _ in debug.every_case(name, facts, [line])
                      if (c := case.config) and {knob: c.get(knob) for knob in wanted} == wanted), None)
         found += [case, FusedCase(*case)] if case else []

@@ -46,18 +46,7 @@ TILED = {**LINES, "conv/conv_wgmma_tall.cu": conv}    # and of a kernel whose ti
 
 def names(source: str) -> list[str]:
     """The kernels of a source that know stream-K."""
-    return [n for n in kernels.names() if kernels.get(n).source == source
-            and not kernels.get(n).axes.get("TURNS")]
-
-
-def in_turns(name: str, facts) -> list[tuple]:
-    """(case, facts of a card of one SM) of four whole tiles of one block, of a kernel whose warpgroups take
-    turns: each stores a tile where it stored one before. None for other kernels."""
-    kernel, card = kernels.get(name), replace(facts, sms=1)
-    if not kernel.axes.get("TURNS"):
-        return []
-    line = LINES[kernel.source](4 * kernel.axes["TILE_M"], kernel.axes["TILE_N"], 64, 1, **kernel.axes)
-    return [(case, card) for case, _ in every_case(name, card, [line])]
+    return [n for n in kernels.names() if kernels.get(n).source == source]
 
 
 def cases(name: str, facts, *sizes) -> list[tuple]:

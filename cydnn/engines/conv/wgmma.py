@@ -18,7 +18,7 @@ from ...steps import TensorMap
 from ...tensor import TensorDesc
 from ..engine import Knob, first_then, no_elements
 from ..matmul import sums
-from ..matmul.blocks import BYTES, DEPTH, LINE, TILES, TileProgram, tiled_map
+from ..matmul.blocks import BYTES, DEPTH, KNOBS, LINE, TILES, TileProgram, tiled_map
 from ..matmul.view import Cut, Matrices, along_m, is_whole, size_refusals
 from . import kept, mma
 from .view import image_site
@@ -119,7 +119,7 @@ class WindowProgram(TileProgram):
 class ConvWgmma(WindowProgram):
     """From one image to another. Channels are innermost; deep sums are split and added in order."""
     source = "conv/conv_wgmma.cu"
-    knobs = (*TileProgram.knobs, Knob("stays", tuple(kept.SHARE)))
+    knobs = (Knob("tile", tuple(TILES)), *KNOBS[1:], Knob("stays", tuple(kept.SHARE)))
 
     def refuse_others(self, p, v, lead, g):
         if v.groups > 1 and v.channels % LINE:

@@ -22,9 +22,7 @@ ASTRAY = 0.69                                    # of a row's way in, where it b
 TAIL, TAIL_OF = 5510, 0.0502                     # clocks: the first stage on its way; the last way out, a sum
 TILE, OUT = 588, 0.0353                          # clocks between two tiles; a sum of a way out between others
 FUSED_OUT = 0.0087                               # of an instruction that is fused, for each sum
-IN_TURN = "_turns"                               # behind the name of a kernel
 WARP_ROWS = 16                                   # of a box of the output, where each warp has its own
-GAIN, LOSS = 0.93, 1.2                           # its time over that of the same without turns
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}             # share of the SMs that clusters find
 CAST, CAST_TILE = 2, "128x256"                   # blocks to which each brings half of b; their tile
@@ -65,8 +63,9 @@ UNIT = 1024                                      # sums that a warp adds and sto
 COOPERATIVE_US = 1.01                            # what a launch takes longer whose blocks wait for each other
 L2_SHARE = 1.0                                   # of the L2 cache that keeps what steps far apart read again
 STREAMS = (1, 2)                                 # of equal shares; of a part of one tile each
-KNOBS = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")),
-         Knob("team", TEAMS), Knob("turns", (1,)), Knob("stream", STREAMS), Knob("cast", (CAST,)))
+KNOBS = (Knob("tile", tuple(name for name, tile in TILES.items() if tile.is_shared)),
+         Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")), Knob("team", TEAMS),
+         Knob("stream", STREAMS))
 
 
 @dataclass(frozen=True)
@@ -158,13 +157,9 @@ def share(depth: int, team: int) -> int:
 class TileProgram(SplitMatmul):
     """The base. Blocks stay and take tile after tile; deep products are split and added in order.
 
-    ``turns=1``: the second warpgroup multiplies a stage behind the first, so that one multiplies while the
-    other changes and stores its sums. Deep products lose by it; until which depth an engine gains is in
-    ``short``, and others take it where a configuration names it. ``stream``: stream-K, of equal shares (1) or
-    of whole parts (2). ``cast``: two blocks of a cluster have tiles of the same columns, and each brings half
-    of operand b to both."""
+    ``stream``: stream-K, of equal shares (1) or of whole parts (2). ``cast``: two blocks of a cluster have
+    tiles of the same columns, and each brings half of operand b to both."""
     knobs = KNOBS
-    short: ClassVar[int] = 0                     # steps until which turns pay
     unit = DEPTH
     notes = ("deterministic", "tensor_core")
 
@@ -266,32 +261,20 @@ class TileProgram(SplitMatmul):
             summed = [Config(tile=tile, splits=1, out=out, team=1)
                       for out in outs for tile in TILES if kernels.has(sums.kernel(self.kernel(p, tile)))]
             return first_then(min(summed, key=lambda config: self.cost(p, dev, config)), summed)
-        alone = [Config(tile=c.tile, splits=c.splits, out=out, team=1)
-                 for out in outs for c in super(TileProgram, self).configs(p, dev)]
-        shared_tiles = [tile for tile in self.tiles(p) if TILES[tile].is_shared]
+        usual, shared_tiles = list(super().configs(p, dev)), [t for t in self.tiles(p) if TILES[t].is_shared]
+        alone = [Config(tile=c.tile, splits=c.splits, out=out, team=1) for out in outs for c in usual]
         shared = [Config(tile=tile, splits=1, out="rows", team=team)
                   for tile in shared_tiles for team in TEAMS[1:] if team <= dev.sms and share(g.k, team)]
         casts = [Config(**dict(c.items()), cast=CAST) for c in alone
-                 if c.tile == CAST_TILE and self.casts(p, g, dev)]
-        turns = [Config(tile=tile, splits=1, out=out, team=1, turns=1)
-                 for out in outs for tile in TILES if kernels.has(self.kernel(p, tile) + IN_TURN)]
+                 if c.tile == CAST_TILE] if self.casts(p, g, dev) else []
         streams = [Config(tile=tile, splits=1, out=out, team=1, stream=kind)
                    for out in outs for tile in shared_tiles for kind in STREAMS
                    if self.may_stream(p) and self._shares(p, dev, tile, kind)]
         best = min((alone[0], *shared, *streams, *casts), key=lambda config: self.cut(p, dev, config).us)
-        turned = Config(tile=best.tile, splits=best.splits, out=best.out, team=best.team, turns=1)
-        best = turned if turned in turns and self.pays_in_turn(p, turned) else best
-        return first_then(best, [*alone, *shared, *streams, *casts, *turns])
-
-    def pays_in_turn(self, p, config) -> bool:
-        return config.out == "boxes" and self.matrices(p)[1].k <= self.short * DEPTH
+        return first_then(best, [*alone, *shared, *streams, *casts])
 
     def cost(self, p, dev, config):
-        found = super().cost(p, dev, config)
-        found += sums.us(p, self.matrices(p)[1], dev) if p.last else 0.0
-        if not config.get("turns"):
-            return found
-        return found * (GAIN if self.pays_in_turn(p, config) else LOSS)
+        return super().cost(p, dev, config) + (sums.us(p, self.matrices(p)[1], dev) if p.last else 0.0)
 
     def cut(self, p, dev, config):
         team, g = config.get("team", 1), self.matrices(p)[1]
@@ -344,9 +327,8 @@ class TileProgram(SplitMatmul):
                          alone=found.alone, rest=found.rest // found.lanes, lanes=found.lanes,
                          steps=found.steps)
             return Launch(self.kernel(p, config.tile), args, dict(blocks=found.blocks))
-        kernel = self.kernel(p, config.tile) + (IN_TURN if config.get("turns") else "")
         together = tiles * team if team > 1 else min(tiles, dev.sms // cast)
-        return Launch(kernel, args, dict(blocks=together * cast))
+        return Launch(self.kernel(p, config.tile), args, dict(blocks=together * cast))
 
     def summed(self, p, product: Launch, out: str) -> list:
         """A product and the ordered sum of its splits; ``out``: its output."""

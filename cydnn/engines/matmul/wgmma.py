@@ -8,8 +8,9 @@ from ... import fusion, kernels
 from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ...steps import TensorMap
+from ..engine import Knob
 from . import sums
-from .blocks import (BATCH_DIMS, BYTES, CAST, CAST_TILE, DEPTH, TILES, TileProgram, astray, brought,
+from .blocks import (BATCH_DIMS, BYTES, CAST, CAST_TILE, DEPTH, KNOBS, TILES, TileProgram, astray, brought,
                      matrix_map)
 from .mma import line
 from .view import Matrices, along_m, c_args, is_whole, size_refusals, tail
@@ -17,9 +18,9 @@ from .view import Matrices, along_m, c_args, is_whole, size_refusals, tail
 
 class MatmulWgmma(TileProgram):
     """TMA brings tiles, wgmma multiplies them with f32 sums; blocks stay and take tile after tile.
-    Either index of each operand may be contiguous; deep products are split and added in order. turns=1: one
-    warpgroup multiplies while the other stores its sums; deep products lose by it: taken where named."""
+    Either index of each operand may be contiguous; deep products are split and added in order."""
     index = 189
+    knobs = (*KNOBS, Knob("cast", (CAST,)))
     takes = core(Matmul, behind=many(Pointwise), last=sums.LAST)
     source: ClassVar[str] = "matmul/matmul_wgmma.cu"
 
@@ -93,12 +94,15 @@ class MatmulWgmma(TileProgram):
         """Lines of b that begin within one of memory take two of them."""
         return not p.last and dev.sms >= CAST and g.m > TILES[CAST_TILE].m and astray(g.b) > 0
 
-    def kernel(self, p, tile):
+    def majors(self, p) -> str:
+        """What is contiguous, as the kernels are called by it."""
         g = self.matrices(p)[1]
         lines = [(self._line(g, letter) or "?")[0] for letter in "ab"]       # none where c is empty
-        forms = "_".join(letter + ("k" if along == "k" else other)
-                         for letter, other, along in zip("ab", "mn", lines))
-        return f"matmul_wgmma_{p.a.dtype}_{tile}_{forms}"
+        return "_".join(letter + ("k" if along == "k" else other)
+                        for letter, other, along in zip("ab", "mn", lines))
+
+    def kernel(self, p, tile):
+        return f"matmul_wgmma_{p.a.dtype}_{tile}_{self.majors(p)}"
 
     def moved_bytes(self, p, g):
         return BYTES * g.count * (g.m * g.k + g.k * g.n + g.m * g.n)

@@ -155,13 +155,12 @@ def behind(device, name) -> list[str]:
     config = dict(out="pairs")                               # of first layers
     if "TILE_M" in kernel.axes:
         config = dict(tile="{TILE_M}x{TILE_N}".format_map(kernel.axes), out="boxes", splits=1, team=1,
-                      turns=1 if name.endswith("_turns") else None, stream=None)
+                      stream=None)
     elif "TILE_N" in kernel.axes:
         config = dict(stays=kernel.axes["TILE_N"])
-    return [text for alpha in ((1.0, 0.5) if config.get("turns") else (1.0,))    # a factor is apart there
-            for text in fused.differences(
-                device, cases(name, device.facts)[0].engine, fused.graph_of(Problem.parse(line), alpha=alpha),
-                lambda c: all(c.get(knob) == value for knob, value in config.items()), FUSED, name)]
+    return fused.differences(
+        device, cases(name, device.facts)[0].engine, fused.graph_of(Problem.parse(line)),
+        lambda c: all(c.get(knob) == value for knob, value in config.items()), FUSED, name)
 
 
 def as_they_are(name, facts) -> list:
