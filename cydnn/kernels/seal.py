@@ -14,7 +14,7 @@ _HEAD = re.compile(rb'\{\n "seal": "([0-9a-f]{64})",\n')
 _HEX = re.compile("[0-9a-f]{64}")
 MOST_PARAM_BYTES = 32764                         # of a launch, on every GPU
 SECTIONS = ("functions", "kernels")
-SHARED = ("about", "needs", "params", "source_sha256")       # of a row, what rows have in common
+SHARED = ("about", "grid", "needs", "params", "smem", "source", "source_sha256")   # what rows have in common
 
 
 def sealed(text: str) -> str:
