@@ -82,6 +82,7 @@ from .matmul.small import MatmulSmall
 from .matmul.thin import MatmulThin
 from .matmul.wgmma import MatmulWgmma
 from .matmul.wgmma_repack import MatmulWgmmaRepack
+from .matmul.wgmma_unaligned import MatmulWgmmaUnaligned
 from .norm.batch_norm_bwd_columns import BatchNormBwdColumns
 from .norm.batch_norm_bwd_grid import BatchNormBwdGrid
 from .norm.batch_norm_bwd_resident import BatchNormBwdResident
@@ -162,7 +163,8 @@ TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
     ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack,
     ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
-    MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaRepack, MatmulMma, MatmulSimt, MatmulAny,
+    MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaUnaligned, MatmulWgmmaRepack, MatmulMma, MatmulSimt,
+    MatmulAny,
     # softmax: 210 to 229
     SoftmaxFwdBlock, SoftmaxFwdCluster, SoftmaxFwdColumns, SoftmaxFwdGeneric, SoftmaxFwdGrid,
     SoftmaxFwdPacked, SoftmaxFwdSplit, SoftmaxFwdStrided, SoftmaxFwdWarp, SoftmaxBwdBlock, SoftmaxBwdCluster,
