@@ -71,7 +71,7 @@ class Code:
 
     def _settle(self, globals_: dict):
         """Nothing has run, and the module's variables lie here."""
-        self.executed = np.zeros(len(self.instructions), bool)
+        self.executed, self.jumped = np.zeros((2, len(self.instructions)), bool)
         if globals_:
             self.places = self.places[:]
         for slot, (operand, type_) in self.moved.items() if globals_ else ():

@@ -241,8 +241,8 @@ class Machine:
     # ---- The loop ----
 
     def _interpret(self):
-        steps, kinds, guards, executed, uses = (getattr(self.code_of, n)
-                                                for n in ("steps", "kinds", "guards", "executed", "uses"))
+        steps, kinds, guards, executed, jumped, uses = (
+            getattr(self.code_of, n) for n in ("steps", "kinds", "guards", "executed", "jumped", "uses"))
         V, key, left = self.V, self.key, MOST_STEPS
         while True:
             i, mask, bound, patience = self._pick()
@@ -269,7 +269,7 @@ class Machine:
                         self._activate(mask, n)
                     i += 1
                 elif kind == BRANCH and taken == n:
-                    i = steps[i]
+                    jumped[i], i = True, steps[i]
                 else:
                     key[mask] = i + 1
                     i = self._divert(i, kind, steps[i], take, taken, n)
@@ -283,7 +283,7 @@ class Machine:
         """An instruction after which the ``taken`` of ``n`` lanes may go another way than the rest: their
         keys say where. When they all go on together, returns the next instruction."""
         if kind == BRANCH:
-            self.key[take] = step
+            self.key[take], self.code_of.jumped[i] = step, True
         elif kind == TABLE_BRANCH:
             index, targets = step
             at = np.broadcast_to(self.V[index], take.shape)[take]

@@ -7,8 +7,8 @@ and little cache, where loops are long. Blocks that ask each other also come in 
 sums in pairs runs in a text with bias, residual and ReLU. An image whose text is that of another but for its
 target runs once.
 
-So it is for the smallest image of every source, for one more that is drawn of a drawn quarter of the sources,
-and by ``CYDNN_ALL=1`` for all.
+So it is for the smallest image of every source, of which each loop has turned, too (turning.py), for one
+more that is drawn of a drawn quarter of the sources, and by ``CYDNN_ALL=1`` for all.
 Of the others a drawn quarter runs, one of its problems each, which is drawn too; of those in LONG a few.
 """
 from __future__ import annotations
@@ -28,6 +28,7 @@ from support.cases import cases, every_case
 from support.matrix import blended, flavours, inputs_for, plain, scaled
 from support.shipped import run_lines
 
+import turning
 import watched
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_90a")
@@ -226,6 +227,8 @@ def test_instructions_have_run(source):
         if fraction < BAR:
             wrong.append(f"{name} for {target}: {fraction:.1%} of its instructions have run, "
                          f"at least {BAR:.0%} must; not: {idle[:6]}")
+        if (name, target) == least:
+            wrong += turning.turn(device, name)
     assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])
 
 
