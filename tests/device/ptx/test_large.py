@@ -69,7 +69,8 @@ LINES = (
 LONGEST = "conv_wgrad n1c{n}h8w8 k8r1s1 f16 nhwc"         # half a minute: its blocks read every pixel
 BYTES = "spatial_grid_fwd theta={n}x2x3:f64 grid={n}x8x8x2:f64"    # fewer than 2^31 elements, but 2^33 bytes
 OCTETS = "dropout_bwd {n}x520 bf16"               # of more than 2^34 elements: 2^31 octets, which are counted
-LEAST = {BYTES: (2**30,), OCTETS: (2**34,)}
+PATCHES = "dropout_bwd n{n}c16h8w8 bf16 nhwc"     # 2^35 elements: 2^32 octets, 2^32 vectors of channels
+LEAST = {BYTES: (2**30,), OCTETS: (2**34,), PATCHES: (2**35,)}
 # A card on which no block takes a second part: those of some kernels stay, as many as there are SMs.
 DEVICE = PtxDevice("sm_90a")
 DEVICE.facts = replace(DEVICE.facts, sms=1 << 25)
@@ -120,7 +121,9 @@ def test_first_last_and_random_blocks(line):
 
 @pytest.mark.parametrize("line, name, place", [
     (BYTES, "spatial_grid_fwd_any_f64", r"(shl\.b64\s+(%rd\d+), %rd\d+, 3;)"),
-    (OCTETS, "dropout_bwd_vector_bf16", r"(add\.s64\s+(%rd13), %rd44, 32;)")])
+    (OCTETS, "dropout_bwd_vector_bf16", r"(add\.s64\s+(%rd13), %rd44, 32;)"),
+    (PATCHES, "dropout_bwd_nhwc_bf16", r"(shl\.b64\s+(%rd12), %rd11, 3;)"),
+    (PATCHES, "dropout_bwd_nhwc_bf16", r"(shl\.b64\s+(%rd27), %rd26, 3;)")])
 def test_sums_and_shifts_of_32_bits_are_found(line, name, place):
     made, text = device(), kernels.get(name).image_for(90).text().decode()
     made.replaced[name] = re.sub(place, r"\1 shl.b64 \2, \2, 32; shr.s64 \2, \2, 32;", text, count=1)
@@ -132,17 +135,17 @@ def test_sums_and_shifts_of_32_bits_are_found(line, name, place):
         pass
 
 
-# source -> (problem of n slices, engine): what is drawn depends on the number of an element.
-DRAWN = {"dropout/dropout_fwd_vector.cu": ("dropout_fwd {n}x512 f16", "dropout_fwd_vector"),
-         "dropout/dropout_fwd_nhwc.cu": ("dropout_fwd n{n}c16h8w8 f16 nhwc", "dropout_fwd_nhwc"),
-         "dropout/dropout_factors.cu": ("dropout_factors y={n}x512:f16", "dropout_factors_vector")}
+# source -> (problem of n slices, engine, elements): what is drawn depends on the number of an element.
+DRAWN = {"dropout/dropout_fwd_vector.cu": ("dropout_fwd {n}x512 f16", "dropout_fwd_vector", 2**32),
+         "dropout/dropout_fwd_nhwc.cu": ("dropout_fwd n{n}c16h8w8 f16 nhwc", "dropout_fwd_nhwc", 2**35),
+         "dropout/dropout_factors.cu": ("dropout_factors y={n}x512:f16", "dropout_factors_vector", 2**32)}
 
 
 @pytest.mark.parametrize("source", DRAWN)
 def test_drawn(source):
     """Those of the first and the last elements."""
-    line, name = DRAWN[source]
-    problem, count = sparse.long_problem(line, 2**32)
+    line, name, least = DRAWN[source]
+    problem, count = sparse.long_problem(line, least)
     made, op, states = device(), problem.op, np.array([7, 3 * philox.ONE_DRAW])
     places = sparse.execute(problem, count, alone.BY_NAME[name], None, made, dict(states=states))
     y, factor = places["y"], philox.factor(op.p)
