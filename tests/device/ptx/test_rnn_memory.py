@@ -1,8 +1,10 @@
 """What recurrent networks keep in memory of their own: where rows of each time begin, of more times than a
-launch writes; states whose bits are those of a place where nothing has come yet.
+launch writes; states whose bits are those of a place where nothing has come yet; states that grow by less
+than the type of the tensors tells apart.
 """
 from __future__ import annotations
 
+import re
 import struct
 
 import numpy as np
@@ -11,7 +13,9 @@ import pytest
 from cydnn import kernels, plan
 from cydnn.bench import graph_of
 from cydnn.device.ptx import machine
+from cydnn.heuristics import Wish
 from cydnn.ops import Problem
+from cydnn.ops.rnn_layout import Blob
 from cydnn.steps import Launch
 from support import alone, matrix
 
@@ -83,3 +87,40 @@ def test_states_that_seem_to_be_missing(monkeypatch, kind, kept):
     assert not finds(device, [of_nan(device, kind)])
     monkeypatch.setattr(matrix, "Guarded", AllBits)
     assert finds(device, (of_nan(device, kind) for _ in range(1)))
+
+
+LONG, STEP = 128, 2.0 ** -13                     # times; what each adds to a state of 1, a quarter of a place
+GROWING = Problem.parse(f"rnn_fwd t{LONG}n2i8 hidden=16 cell=lstm f16")
+STATES = r"(st\.shared\.v4\.f32\s+\[%r\d+\+\d+\], \{%f\d+, %f\d+, (%f\d+), (%f\d+)\};)"
+
+
+def grown(device) -> np.ndarray:
+    """The cells of an LSTM that keeps them, and adds half of tanh(2 * STEP) to them each time."""
+    blob, w = Blob.of(GROWING.op, 8), np.zeros(GROWING.operands["w"].dims)
+    for gate, bias in ((1, 20.0), (2, 2 * STEP)):
+        at = blob.bias(0, gate, False)
+        w[at:at + blob.hidden] = bias
+    zeros = {name: np.zeros(d.dims) for name, d in GROWING.operands.items() if d}
+    values = {**zeros, "w": w, "cx": np.ones(GROWING.operands["cx"].dims)}
+    with watched.watching():
+        built = plan.build(graph_of(GROWING), device, Wish(engines=(PERSIST.index,)))
+        buffers, _ = matrix.execute(built, GROWING, values, {*GROWING.op.reads}, device)
+    return buffers["cy"].read()[0]
+
+
+def is_right(cells) -> bool:
+    """As far as rounding once explains."""
+    return bool((np.abs(cells - (1 + LONG * STEP)) <= GROWING.operands["cy"].dtype.eps).all())
+
+
+def test_states_that_grow_slowly():
+    assert is_right(grown(watched.PtxDevice("sm_80")))
+
+
+def test_states_that_are_rounded_each_time():
+    device, name = watched.PtxDevice("sm_80"), "rnn_persist_f16_lstm_4x2"
+    text = kernels.get(name).image_for(80).text().decode()
+    rounded = "{ .reg .b16 t; cvt.rn.f16.f32 t, \\%d; cvt.f32.f16 \\%d, t; } "
+    device.replaced[name] = re.sub(STATES, rounded % (2, 2) + rounded % (3, 3) + r"\1", text)
+    assert device.replaced[name] != text
+    assert not is_right(grown(device))
