@@ -7,8 +7,8 @@
 //   ByHand                both operands: a Source of tile/wgmma_blocks.cuh
 //
 // A chunk is 8 elements. Eight lanes of a warp have those of a line, and the warp copies the nine times 16
-// bytes around them; nobody else reads these. A warp has every eighth line, so that all of its chunks begin as
-// many bytes behind whole 16.
+// bytes around them; nobody else reads these. A warp has every eighth line, so that all of its chunks begin
+// as many bytes behind whole 16.
 #pragma once
 #include "matmul/matrices.cuh"
 

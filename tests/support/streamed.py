@@ -28,6 +28,16 @@ def _matmul(m, n, depth, count, T, A_MAJOR, B_MAJOR, **_):
     return f"matmul a={many}{m}x{depth}@{a} b={many}{depth}x{n}@{b} c={many}{m}x{n} {T}"
 
 
+def _unaligned(m, n, depth, count, T, A_MAJOR, B_MAJOR, **_):
+    """Rows of a are apart and begin anywhere; those of b lie where TMA would take them."""
+    a = f"{depth + 1},1" if A_MAJOR == "ak" else f"1,{m + 1}"
+    b = f"1,{depth}" if B_MAJOR == "bk" else f"{n},1"
+    if count > 1:
+        a, b = f"{(m + 1) * (depth + 1)},{a}", f"{n * depth},{b}"
+    many = f"{count}x" if count > 1 else ""
+    return f"matmul a={many}{m}x{depth}:{T}@{a} b={many}{depth}x{n}:{T}@{b} c={many}{m}x{n}:{T}"
+
+
 def conv(m, n, depth, count, T, W_MAJOR, **_):
     taps = {1: "r1s1", 2: "r2s1 pre_pad=1,0", 3: "r1s3 pad=0,1", 9: "r3s3 pad1"}
     deep, taps = (64, taps[depth // 64]) if depth // 64 in taps else (depth, taps[1])
@@ -40,13 +50,22 @@ def _wgrad(m, n, depth, count, T, gap=0, **_):
     return f"conv_wgrad n1c{n * count}h{depth // 16}w16 k{m * count}r1s1 groups={count} {apart}{T} nhwc"
 
 
-LINES = {"matmul/matmul_wgmma.cu": _matmul, "conv/conv_wgmma.cu": conv, "conv/conv_wgrad_wgmma.cu": _wgrad}
-TILED = {**LINES, "conv/conv_wgmma_tall.cu": conv}    # and of a kernel whose tiles nobody shares
+# of kernels whose sums may leave by TMA; one of them has tiles that nobody shares
+TILED = {"matmul/matmul_wgmma.cu": _matmul, "conv/conv_wgmma.cu": conv, "conv/conv_wgrad_wgmma.cu": _wgrad,
+         "conv/conv_wgmma_tall.cu": conv}
+LINES = {source: TILED[source] for source in TILED if "tall" not in source}
+LINES["matmul/matmul_wgmma_unaligned.cu"] = _unaligned
 
 
 def names(source: str) -> list[str]:
     """The kernels of a source that know stream-K."""
     return [n for n in kernels.names() if kernels.get(n).source == source]
+
+
+def tile_of(name: str) -> tuple:
+    """Rows and columns of a tile."""
+    axes = kernels.get(name).axes
+    return axes.get("TILE_M", 128), axes.get("TILE_N", 128)
 
 
 def cases(name: str, facts, *sizes) -> list[tuple]:
@@ -55,7 +74,7 @@ def cases(name: str, facts, *sizes) -> list[tuple]:
     kernel, card = kernels.get(name), replace(facts, sms=SMS)
     if name not in names(kernel.source) or kernel.source not in LINES:
         return []
-    m, n = kernel.axes["TILE_M"], kernel.axes["TILE_N"]
+    m, n = tile_of(name)
     lines = [LINES[kernel.source](*each, **kernel.axes)
              for each in sizes or ((m - 16, n, 576, 1), (2 * m, 5 * n, 192, 1), (5 * m, n, 64, 1),
                                      (m, 2 * n, 512, 1))]
@@ -69,7 +88,7 @@ def many(name: str, facts) -> list[tuple]:
     kernel, card = kernels.get(name), replace(facts, sms=MANY)
     if name not in names(kernel.source) or kernel.source not in LINES:
         return []
-    m, n = kernel.axes["TILE_M"], kernel.axes["TILE_N"]
+    m, n = tile_of(name)
     lines = [LINES[kernel.source](m, n, depth * MANY, 1, gap=gap, **kernel.axes)
              for depth, gap in ((128, 0), (64, 1))]
     return [(case, card) for case, _ in every_case(name, card, lines)
@@ -78,7 +97,7 @@ def many(name: str, facts) -> list[tuple]:
 
 def in_bands(name: str, facts) -> list[tuple]:
     """One case whose tiles are in several bands of each of two matrices."""
-    m, n = kernels.get(name).axes["TILE_M"], kernels.get(name).axes["TILE_N"]
+    m, n = tile_of(name)
     return cases(name, facts, (m * (TILES[f"{m}x{n}"].band + 1), 3 * n, 128, 2))[:1]
 
 
@@ -90,7 +109,7 @@ TERMS = (2.0 ** 24, -2.0 ** 24, 1.0, 3.0)        # what a block has of a column,
 def in_order(name: str, device) -> tuple:
     """(columns of the tile, what they are where block after block is added in f32). Of a depth of 768 four
     blocks have 192 each."""
-    m, n = kernels.get(name).axes["TILE_M"], kernels.get(name).axes["TILE_N"]
+    m, n = tile_of(name)
     case, card = cases(name, device.facts, (m, n, 768, 1))[0]
     problem = case.problem
     orders = itertools.cycle(itertools.permutations(TERMS))

@@ -213,7 +213,7 @@ TWICE = share.of([s for s in SOURCES if share.ALL or s not in LONG], len(SOURCES
 @pytest.mark.parametrize("source", SOURCES)
 def test_instructions_have_run(source):
     wrong, found = [], images(source)
-    least = min(found, key=lambda i: (kernels.get(i[0]).images[i[1]].path.stat().st_size, i))
+    least = min(found, key=smallest)
     whole = {least, *(share.of(found, 1, source) if source in TWICE else ())}
     rest = [image for image in found if image not in whole]
     some = share.of(rest, LONG.get(source, -(-len(rest) // 4)), f"{source} once")
@@ -230,6 +230,13 @@ def test_instructions_have_run(source):
         if (name, target) == least:
             wrong += turning.turn(device, name)
     assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:12])
+
+
+def smallest(image) -> tuple:
+    """Of operands whose depth is contiguous, where a source has others, too: turning.py knows them."""
+    name, target = image
+    across = {"am", "bn"} & set(map(str, kernels.get(name).axes.values()))
+    return len(across), kernels.get(name).images[target].path.stat().st_size, image
 
 
 def misdeclared(device, name) -> list[str]:

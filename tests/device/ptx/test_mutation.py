@@ -94,7 +94,7 @@ def needless(name) -> list:
 # The problems of these contracts do not reach every barrier or wait yet, or their threads meet elsewhere.
 UNSEEN = """batch_norm_bwd_ring_f32_1 batch_norm_grid_f32_8 batch_norm_ring_f32_1
     conv_dgrad_few_T_r8 conv_first_T_pairs conv_wgrad_wgmma_T_128x64
-    rnn_persist_bwd_f32_vanilla_1x2_1 rnn_persist_f32_vanilla_1x2""".split()
+    matmul_wgmma_unaligned_T_ak_bk rnn_persist_bwd_f32_vanilla_1x2_1 rnn_persist_f32_vanilla_1x2""".split()
 
 
 def known(names, unseen, **more):
@@ -146,7 +146,7 @@ def test_synchronisation_of_hopper(mutant):
 
 TILES = ("matmul_wgmma_bf16_64x128_ak_bk", "conv_wgmma_f16_128x64_bk", "conv_dgrad_wgmma_bf16_64x128",
          "conv_wgrad_wgmma_f16_64x128", "conv_halo_bf16_ak", "conv_wgmma_kept_f16_64_bk",
-         "conv_wgmma_f16_192x128_bk", "matmul_wgmma_bf16_128x256_ak_bn")
+         "conv_wgmma_f16_192x128_bk", "matmul_wgmma_bf16_128x256_ak_bn", "matmul_wgmma_unaligned_f16_ak_bk")
 MORE = ("dropped commit", "dropped fence", "wrong count", "stuck phase")
 
 
