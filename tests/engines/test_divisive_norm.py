@@ -202,6 +202,7 @@ def test_one_odd_value(engine, layout, odd):
 
 
 # From 2^-40 to 2^60 no square of an x leaves f32. Nothing else may, where dx and dmeans do not.
+@pytest.mark.share(20)
 @pytest.mark.parametrize("engine, layout", TAKES_MEANS, ids=str)
 @pytest.mark.parametrize("kind, means, words", [
     ("f32", "", ""), ("f32", "", "scale=1.0 window=8"), ("f32", "means", "scale=2.0 power=1.0"),

@@ -105,6 +105,7 @@ def test_sums_of_nothing(name, words):
 
 
 # From 2^-40 to 2^60 no square of an x leaves f32. Nothing else may, where dx does not.
+@pytest.mark.share(20)
 @pytest.mark.parametrize("name", [n for n, e in BY_NAME.items() if e is not REFERENCE])
 @pytest.mark.parametrize("words", [
     "f32", "f32 scale=1.0", "f32 scale=1.0 power=0.5", "f32 scale=2.0 power=1.0", "f32 offset=1e-5",

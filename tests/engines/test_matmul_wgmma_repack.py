@@ -42,6 +42,7 @@ def drawn(rng) -> Problem:
                                   c=spread(rng, out, (*map(max, a, b), m, n))))
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_problems(seed):
     hopper.check_drawn(REPACK, drawn, seed)

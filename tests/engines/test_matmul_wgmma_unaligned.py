@@ -20,6 +20,7 @@ UNALIGNED = BY_INDEX[185]
 LIES = ["rows", "columns", "rows apart", "columns apart"]
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_problems(seed):
     hopper.check_drawn(UNALIGNED, drawn, seed)

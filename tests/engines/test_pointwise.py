@@ -254,6 +254,7 @@ def test_packed_booleans_in_place(mode):
 
 # ---- Whole numbers ----
 
+@pytest.mark.share(50)
 @pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
 @pytest.mark.parametrize("mode", MODES)
 def test_whole_numbers(mode, device):

@@ -210,6 +210,7 @@ LONG = {"rnn/rnn_persist.cu": 0, "rnn/rnn_persist_bwd.cu": 0, "conv/conv_wgmma.c
 TWICE = share.of([s for s in SOURCES if share.ALL or s not in LONG], len(SOURCES) // 4, "two images")
 
 
+@pytest.mark.share(80)
 @pytest.mark.parametrize("source", SOURCES)
 def test_instructions_have_run(source):
     wrong, found = [], images(source)

@@ -67,6 +67,7 @@ NAMES = [n for n in mutation.smallest()
          if any(Problem.parse(line).op.inplace for line in kernels.get(n).problems)]
 
 
+@pytest.mark.share(22)
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_in_inputs(name):
     device, count = watched.PtxDevice(debug.target_of(kernels.get(name))), 0

@@ -27,7 +27,7 @@ SHARING = [n for n in mutation.smallest()
            if re.search(r"(?m)\.shared|^\s*(@!?%p\d+\s+)?(bar(rier)?|atom|red)\.", mutation.text_of(n))]
 
 
-@pytest.mark.share(44)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("number, name", list(enumerate(SHARING)),
                          ids=lambda v: v if isinstance(v, str) else "")
 def test_nothing_is_reported(number, name):

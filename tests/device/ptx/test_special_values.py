@@ -80,6 +80,7 @@ def run(problem, given, device) -> list[str]:
     return [f"{problem} of {[float(v[at]) for v in given.values()]}: got {got[at]!r}" for at in where]
 
 
+@pytest.mark.share(26)
 @pytest.mark.parametrize("mode", MODES)
 def test_classes(mode, ptx80):
     texts = [text for problem, given in cases(mode) for text in run(problem, given, ptx80)]
