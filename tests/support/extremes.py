@@ -202,6 +202,12 @@ def ones(problem, new: int = 1):
             yield from made(problem, {name: changed[name]})
 
 
+def few(problem):
+    """The problem with one size being two, or three."""
+    for new in (2, 3):
+        yield from ones(problem, new)
+
+
 def empty(problem):
     """The problem with one size being 0: sums and maxima of nothing."""
     yield from ones(problem, 0)

@@ -1,9 +1,9 @@
 """A factor, an input, half of an operand, or every other row that is NaN, inputs that are small or negative,
--inf, or 0 at the ends of every axis, operands that are left out, sizes that are one, zero, or one short of a
-power of two, pads and strides that are more, sums in f64, axes that lie apart, in another order, or with gaps
-of each operand's own, problems near those of the contracts: the kernel's own problems changed so
-(support/extremes.py, support/neighbours.py), as far as they still launch it, give right values, and nothing
-is found.
+-inf, or 0 at the ends of every axis, operands that are left out, sizes that are one, two, three, zero, or
+one short of a power of two, pads and strides that are more, sums in f64, axes that lie apart, in another
+order, or with gaps of each operand's own, problems near those of the contracts: the kernel's own problems
+changed so (support/extremes.py, support/neighbours.py), as far as they still launch it, give right values,
+and nothing is found.
 
 A plain run takes one problem of each way for some sources, which are drawn; ``CYDNN_ALL=1`` takes every
 source and twelve problems a way.
@@ -28,7 +28,7 @@ import watched
 KERNELS, EACH, MOST_FLOPS = 12, 12 if share.ALL else 1, 4e6
 NAMES = mutation.of_each_type()
 SPREADING = ("conv_fft", "conv_winograd", "conv_dgrad_few")      # zeros are multiplied with what is NaN
-CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, empty=extremes.empty,
+CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, few=extremes.few, empty=extremes.empty,
                attributes=extremes.attributes, in_double=extremes.in_double, apart=extremes.apart,
                turned=extremes.turned, own_gaps=extremes.own_gaps, one_short=extremes.one_short)
 NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small, one_nan=extremes.one_nan,
@@ -104,6 +104,8 @@ PLANTED = [
      "%f541, %f537, %f538; add.f32 %f541, %f541, 0f45800000; sub.f32 %f541, %f541, 0f45800000;"),
     ("one_nan", "reduction_columns_top_f32_0", "max.NaN.f32 %f70, %f70, %f45;", "max.NaN", "max"),
     ("empty", "reduction_any_top_f32", "selp.f32 %f74,", "0f00000000, 0fFF800000", "0fFF800000, 0f00000000"),
+    ("few", "spatial_grid_fwd_any_f32", "setp.lt.u32 %p3,", "%r11, 2", "%r11, 3"),
+    ("negative", "pooling_fwd_any_f16_max", "mov.f32 %f6,", "0f7FC00000", "0fFF800000"),
     ("negative", "softmax_bwd_apply_f32", "cvt.sat.f32.f32 %f298,", "cvt.sat", "cvt"),
     ("other_nans", "spatial_sampler_bwd_points_f64_32", "setp.", ".f64", "u.f64"),
     ("lowest", "softmax_fwd_columns_f16_512", "mov.u32", "-67044352", "-67109888"),

@@ -78,7 +78,8 @@ LINES = {
     "conv/conv_wgrad_mma_sum.cu": (More("conv_wgrad n1c8h80w100 k8r1s1 f16 dw=8x8x1x1:{T} nhwc"),),
     "conv/conv_wgrad_simt_sum.cu": (
         More("conv_wgrad n2c3h19w19 k4r2s2 {T} acc=i32 nhwc", config="splits=16"),),
-    "conv/conv_wgrad_wgmma.cu": (
+    "conv/conv_wgrad_wgmma.cu": (                # the first for stages that are filled again
+        More("conv_wgrad n1c64h36w16 k128r1s1 {T} nhwc", config="tile=128x64 splits=1 out=boxes team=1"),
         More("conv_wgrad n1c64h36w16 k128r1s1 {T} nhwc", 0, blended, "tile=128x64 splits=1 out=rows team=2"),
         More("conv_wgrad n1c64h36w16 k128r1s1 dw=128x64x1x1:{T}@65,1,1,1 {T} nhwc", 0, blended,
              "tile=128x64 splits=1 out=rows team=2")),
