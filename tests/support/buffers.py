@@ -9,6 +9,7 @@ import numpy as np
 
 from cydnn.device.numpy import read, write
 from cydnn.device.ptx.memory import DEAD, WRITTEN
+from cydnn.steps import Scratch
 
 GUARD, NEAR = 1 << 16, 512                       # bytes on each side; on an interpreter, which sees all
 FILLS = (0xFF, 0xA5)                             # what nobody has written holds: NaN, or small numbers
@@ -63,13 +64,22 @@ class Space:
             state[:] = DEAD
             state[self.start:self.start + self.size] = np.where(written, WRITTEN, 0)
 
+    def mark_areas(self, choice):
+        """Tell an interpreter that what lies in none of the areas of a choice's workspace is dead."""
+        if self.size and hasattr(self.device, "arena"):
+            spare, (offsets, _) = np.ones(self.size, bool), choice.areas
+            for area, at in offsets.items():
+                known = area if isinstance(area, Scratch) else choice.graph.tensors[area]
+                spare[at:at + known.bytes] = False
+            arena = self.device.arena
+            arena.state[arena.span(self.ptr, self.size, "mark")][spare] = DEAD
+
     def changed_beside(self) -> int:
         """How many bytes of the zones were written."""
         end = self.start + self.size
         zones = [self.device.copy_out(self.buffer.ptr + at, np.empty(size, np.uint8))
                  for at, size in ((0, self.start), (end, self.total - end))]
         return sum(int((zone != self.fill).sum()) for zone in zones)
-
 
     def raw(self) -> np.ndarray:
         """The bytes of the whole allocation."""

@@ -313,6 +313,7 @@ class Placed:
             if uid not in self.written:
                 buffer.write(values[uid])
         self.workspace = Space(self.device, built.workspace_bytes, fill=fill)
+        self.workspace.mark_areas(built.choice)
         self.pointers = [self.buffers[t.uid].ptr for t in built.slots]
 
     def execute(self):
