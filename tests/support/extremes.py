@@ -223,3 +223,16 @@ def made(problem, *changes):
             return
         except BadParam:
             continue
+
+
+CHANGES = dict(left_out=left_out, ones=ones, few=few, empty=empty, attributes=attributes, in_double=in_double,
+               apart=apart, turned=turned, own_gaps=own_gaps, one_short=one_short)
+NUMBERS = dict(nan_factors=nan_factors, small=small, one_nan=one_nan, negative=negative, nan_rows=nan_rows,
+               other_nans=other_nans, lowest=lowest, zero_edges=zero_edges)
+SPREADING = ("conv_fft", "conv_winograd", "conv_dgrad_few")      # zeros are multiplied with what is NaN
+
+
+def suits(way, kernel: str) -> bool:
+    """May a kernel's problems have numbers of a way?"""
+    scales_each = kernel.startswith("conv_dgrad_scatter")        # what is added: 0 where nothing is
+    return not (way is other_nans and kernel.startswith(SPREADING) or way is nan_factors and scales_each)

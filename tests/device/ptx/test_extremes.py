@@ -19,7 +19,7 @@ import pytest
 from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
-from support import extremes, mutation, share
+from support import extremes, mutation, planted, share
 from support.cases import SERVING, cases
 from support.trial import Trial
 
@@ -27,13 +27,6 @@ import watched
 
 KERNELS, EACH, MOST_FLOPS = 12, 12 if share.ALL else 1, 4e6
 NAMES = mutation.of_each_type()
-SPREADING = ("conv_fft", "conv_winograd", "conv_dgrad_few")      # zeros are multiplied with what is NaN
-CHANGES = dict(left_out=extremes.left_out, ones=extremes.ones, few=extremes.few, empty=extremes.empty,
-               attributes=extremes.attributes, in_double=extremes.in_double, apart=extremes.apart,
-               turned=extremes.turned, own_gaps=extremes.own_gaps, one_short=extremes.one_short)
-NUMBERS = dict(nan_factors=extremes.nan_factors, small=extremes.small, one_nan=extremes.one_nan,
-               negative=extremes.negative, nan_rows=extremes.nan_rows, other_nans=extremes.other_nans,
-               lowest=extremes.lowest, zero_edges=extremes.zero_edges)
 
 
 def changed(name, facts, way):
@@ -49,7 +42,7 @@ def changed(name, facts, way):
 def renumbered(name, facts, way):
     """(case, keywords of a run) of the contract's problems with other numbers, the smallest first; rows of
     NaN also where operands are left out, ends of 0 where nothing is added to them."""
-    if way is extremes.other_nans and name.startswith(SPREADING):
+    if not extremes.suits(way, name):
         return
     found = [case for case in cases(name, facts) if case.problem.flops <= MOST_FLOPS]
     if way is extremes.nan_rows:
@@ -63,12 +56,12 @@ def renumbered(name, facts, way):
 def runs(name, device, each):
     """What to run of every way; a run gives the sentences of what is wrong."""
     facts = device.facts
-    for way in CHANGES.values():
+    for way in extremes.CHANGES.values():
         for seed, case in enumerate(itertools.islice(changed(name, facts, way), each)):
             yield case, lambda case=case, seed=seed: Trial(case, device, seed)()
     for seed, case in enumerate(mutation.near(name, facts, each)):
         yield case, lambda case=case, seed=seed: Trial(case, device, seed)()
-    for way in NUMBERS.values():
+    for way in extremes.NUMBERS.values():
         for case, more in itertools.islice(renumbered(name, facts, way), 2 * each):
             yield case, lambda case=case, more=more: watched.run(
                 case.problem, device, 0, [case.engine], config=case.config, **more).findings
@@ -122,22 +115,19 @@ PLANTED = [
 
 def shown(name, device, way) -> bool:
     """Is something wrong with any of a kernel's problems, changed so?"""
-    if way in CHANGES:
-        found = changed(name, device.facts, CHANGES[way])
+    if way in extremes.CHANGES:
+        found = changed(name, device.facts, extremes.CHANGES[way])
         try:
             return any(Trial(case, device, n)() for n, case in enumerate(found))
         except watched.Finding:
             return True
     return any(watched.run(case.problem, device, 0, [case.engine], config=case.config, **more).findings
-               for case, more in renumbered(name, device.facts, NUMBERS[way]))
+               for case, more in renumbered(name, device.facts, extremes.NUMBERS[way]))
 
 
 @pytest.mark.parametrize("way, name, line, old, new", PLANTED, ids=[" ".join(p[:2]) for p in PLANTED])
 def test_planted(way, name, line, old, new):
-    device, text = watched.PtxDevice(debug.target_of(kernels.get(name))), mutation.text_of(name)
-    rows = text.splitlines()
-    device.replaced[name] = "\n".join(row.replace(old, new) if " ".join(row.split()).startswith(line) else row
-                                      for row in rows) + "\n"
-    assert device.replaced[name] != text
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
+    planted.change(device, name, line, old, new)
     with watched.watching():
         assert shown(name, device, way)

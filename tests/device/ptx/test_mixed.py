@@ -1,0 +1,74 @@
+"""What a kernel's contract has, changed in several ways at once (support/mixed.py): right values, and nothing
+is found. One kernel of each source and type; a plain run takes two problems of some, which are drawn,
+``CYDNN_ALL=1`` two dozen of each; ``CYDNN_MIXED`` says how many.
+"""
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from cydnn import kernels
+from cydnn.bench import trial as debug
+from support import mixed, mutation, planted, share
+from support.cases import every_case
+from support.matrix import plain
+
+import watched
+
+KERNELS, EACH = 16, int(os.environ.get("CYDNN_MIXED", 24 if share.ALL else 2))
+NAMES = mutation.of_each_type()
+
+
+def wrong(device, name, key, count):
+    """The sentences of what is wrong with so many problems of a kernel, drawn by a key."""
+    own = device.facts
+    for one in mixed.Draws(name, device, random.Random(f"{key} {name}"))(count):
+        device.facts, device.seed = one.card, one.order
+        try:
+            found = watched.run(one.case.problem, device, engines=[one.case.engine], config=one.case.config,
+                                **one.more).findings
+        except watched.Finding as finding:
+            found = [str(finding)]
+        finally:
+            device.facts, device.seed = own, None
+        yield from (f"{one}: {text}" for text in found)
+
+
+@pytest.mark.parametrize("name", share.of(NAMES, KERNELS, "mixed"))
+def test_right(name):
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
+    found = [*wrong(device, name, os.environ.get("CYDNN_SEED"), EACH)]
+    assert not found, "\n".join(found[:8])
+
+
+# What shows where two ways meet: kernel, line of the text that is another one, what was and what is there.
+PLANTED = [
+    ("rnn_starts", "setp.ge.u32 %p1,", "setp.ge", "setp.gt"),      # beside an area of a workspace
+    ("divisive_norm_fwd_channels_f16_w5_v1_m0", "setp.lt.s32 %p46,", "%r20, 3", "%r20, 4"),    # blended tails
+    ("pooling_bwd_whole_f16", "selp.b32 %r28,", "1, %r27", "0, %r27"),         # a plane of 1 x 3
+]
+
+
+@pytest.mark.parametrize("name, line, old, new", PLANTED, ids=[p[0] for p in PLANTED])
+def test_planted(name, line, old, new):
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
+    planted.change(device, name, line, old, new)
+    assert any(next(wrong(device, name, key, 25), None) for key in range(4, 12))
+
+
+def many(device, name) -> list[str]:
+    """What is wrong with a kernel that adds two parts of more elements than 16 bits can count."""
+    case = next(case for case, _ in every_case(name, device.facts, ["matmul 200x40 40x200 f32"])
+                if case.config.get("splits") == 2)
+    return watched.run(case.problem, device, 0, [case.engine], config=case.config,
+                       scalars=plain(case.problem.op)).findings
+
+
+def test_many_elements_of_few_parts():
+    device, name = watched.PtxDevice("sm_80"), "matmul_sum_f32"
+    assert not many(device, name)
+    planted.change(device, name, "cvt.s64.s32 %rd12,", "s64.s32", "s64.s16")
+    with pytest.raises(watched.Finding, match="unwritten"):
+        many(device, name)

@@ -1,0 +1,165 @@
+"""Problems of a kernel's contract changed in several ways at once: numbers of the line, then operands and
+their layouts (extremes.py); on the card or one of few SMs, in any configuration that launches the kernel,
+with factors and inputs of any kind. What each way alone hides shows where two meet.
+
+What runs or jumps where none before it did is changed further, as the contract's own problems are.
+"""
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from typing import Iterator, NamedTuple
+
+from cydnn import kernels
+from cydnn.bench import graph_of
+from cydnn.bench import trial
+from cydnn.graph import Match
+from cydnn.ops import Problem
+from cydnn.status import CydnnError
+from cydnn.steps import Launch
+
+from . import extremes
+from .matrix import blended, flavours, plain, scaled
+
+SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 33, 64, 65, 129, 200)
+FLOPS, MANY = 1.5e6, 4e6                         # of a problem, and of a large one
+EXTENT, COUNT = 1 << 18, 1 << 17                 # of an operand with its gaps, and its elements
+LARGE = 40_000                                   # elements of one operand, beyond indices of 16 bits
+TRIES, DRAWN = 40, 24                            # problems tried for one that launches; looked at of a way's
+NUMBER = re.compile(r"(?<![fiu\d.e-])\d+(?![\d.e])")           # whole ones, but for those of f16, i32 …
+WINDOW = 600                                     # pads, strides, dilations, windows at most
+
+
+class Mixed(NamedTuple):
+    """A case, the facts of the card that it is planned for, in which order warps run (by a seed, or the fixed
+    one for None), and keywords of a run."""
+    case: trial.Case
+    card: object
+    order: int | None
+    more: dict
+
+    def __str__(self):
+        return f"{self.case} on {self.card.sms} SMs, order {self.order}, {self.more}"
+
+
+class Draws:
+    """What to run of a kernel that serves problems, as a device has it; whoever asks for one runs it before
+    the next."""
+
+    def __init__(self, name: str, device, rng: random.Random):
+        self.name, self.device, self.rng, self.facts = name, device, rng, device.facts
+        engines = {case.engine for case in trial.cases(name, device.facts)}
+        self.engines = sorted(engines, key=lambda e: e.index)
+        self.lines = list(kernels.get(name).problems)
+
+    def __call__(self, count: int) -> Iterator[Mixed]:
+        """So many, fewer where some do not launch the kernel in ``TRIES`` tries."""
+        seen = self._seen()
+        for number in range(count):
+            one = next(filter(None, (self._one(is_large=number % 4 == 3) for _ in range(TRIES))), None)
+            if one:
+                yield one
+                before, seen = seen, self._seen()
+                if seen > before:
+                    self.lines.append(str(one.case.problem))
+
+    def _seen(self) -> int:
+        """How many instructions have run, and how many branches have jumped."""
+        return sum(int(code.executed.sum()) + int(code.jumped.sum())
+                   for code in self.device.codes.values() if code.program.name == self.name)
+
+    def _one(self, is_large) -> Mixed | None:
+        rng, few = self.rng, self.rng.choice((0, 0, 1, 2, 4))
+        card = replace(self.facts, sms=few or self.facts.sms,
+                       l2_bytes=rng.choice((4096, self.facts.l2_bytes)))
+        try:
+            problem = _problem(rng.choice(self.lines), rng, is_large)
+            case = problem and _case(self.name, problem, card, self.engines, rng)
+        except (CydnnError, ZeroDivisionError, OverflowError):
+            return None
+        order = rng.choice((None, None, rng.randrange(1 << 20)))
+        return case and Mixed(case, card, order, _numbers(self.name, problem, rng))
+
+
+def _problem(line, rng, is_large):
+    for _ in range(rng.choice((0, 1, 1, 2, 3))):
+        line = _other_number(line, rng)
+    if is_large:
+        line = _larger(line, rng)
+    if rng.random() < 0.3:
+        line = rng.choice([str(p) for p in extremes.attributes(line)] or [line])
+    problem = Problem.parse(line)
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        way = rng.choice(list(extremes.CHANGES.values()))
+        if way is not extremes.attributes:
+            problem = rng.choice(list(_first(way(problem))) or [problem])
+    return problem if _is_small(problem) and problem.flops <= (MANY if is_large else FLOPS) else None
+
+
+def _is_small(problem) -> bool:
+    op = problem.op
+    numbers = [getattr(op, name) for name, a in op.attributes().items() if a.kind in ("int", "ints")]
+    each = [n for many in numbers for n in (many if isinstance(many, tuple) else (many or 0,))]
+    return (max(each, default=0) <= WINDOW
+            and all(d.extent <= EXTENT and d.count <= COUNT for d in problem.descs))
+
+
+def _first(found):
+    for _, problem in zip(range(DRAWN), found):
+        yield problem
+
+
+def _other_number(line, rng) -> str:
+    places = list(NUMBER.finditer(line))
+    place = rng.choice(places)
+    n = int(place[0])
+    new = str(rng.choice((*SIZES, n + 1, max(n - 1, 0), 2 * n, 2 * n + 1, 3 * n)))
+    if rng.random() < 0.5:
+        return line[:place.start()] + new + line[place.end():]
+    return NUMBER.sub(lambda m: new if m[0] == place[0] else m[0], line)
+
+
+def _larger(line, rng) -> str:
+    """With a size that makes an operand large."""
+    for _ in range(12):
+        place = rng.choice(list(NUMBER.finditer(line)))
+        new = str(int(place[0]) * rng.choice((3, 7, 20, 64)) + rng.randrange(3))
+        other = NUMBER.sub(lambda m: new if m[0] == place[0] else m[0], line)
+        try:
+            problem = Problem.parse(other)
+        except (CydnnError, ZeroDivisionError, OverflowError):
+            continue
+        if problem.flops <= MANY and _is_small(problem):
+            line = other
+            if any(d.count >= LARGE for d in problem.descs):
+                break
+    return line
+
+
+def _case(name, problem, card, engines, rng):
+    """One of the configurations of one of the engines that launch the kernel, drawn."""
+    found, match = [], Match.single(graph_of(problem))
+    for engine in engines:
+        if engine.fits(match) and engine.accepts(match, card):
+            for config in [None, *engine.configs(match, card)]:
+                steps = engine.plan(match, card, config or engine.best(match, card))
+                if name in [s.kernel for s in steps if isinstance(s, Launch)]:
+                    found.append(trial.Case(name, problem, engine, config))
+    return rng.choice(found) if found else None
+
+
+def _numbers(name, problem, rng) -> dict:
+    """Keywords of a run."""
+    op, seed = problem.op, rng.randrange(1 << 20)
+    factors = rng.choice((plain, plain, blended, blended, scaled))
+    plainly = dict(scalars=factors(op), flavour=rng.choice(flavours(op)))
+    if rng.random() < 0.5:
+        return dict(plainly, seed=seed)
+    strides = op.geometry(problem.operands["dx"].rank)[2] if op.name == "conv_dgrad" else ()
+    skips = any(s > 1 for s in strides)          # zeros meet taps of NaN
+    ways = [way for way in extremes.NUMBERS.values()
+            if extremes.suits(way, name) and not (skips and way is extremes.other_nans)]
+    rng.shuffle(ways)
+    found = next(filter(None, (list(_first(way(problem))) for way in ways)), None)
+    return dict(rng.choice(found) if found else plainly, seed=seed)
