@@ -13,9 +13,10 @@ from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc, stride_order
 
 from .matrix import plain
-from .regimes import ROWS
+from .regimes import ROWS, SUMS
 
 FACTORS = ("alpha", "beta")
+TOP = ("softmax_fwd", "pooling_fwd", "reduction")            # they look for a maximum, in some modes
 SMALL = {"f16": 2.0 ** -4, "bf16": 2.0 ** -12, "f32": 2.0 ** -12, "f64": 2.0 ** -30}
 
 
@@ -43,8 +44,20 @@ def other_nans(problem):
 
 def lowest(problem):
     """All of the first input -inf: a maximum that begins above it."""
-    if problem.op.name in ("softmax_fwd", "pooling_fwd", "reduction"):
+    if problem.op.name in TOP:
         yield dict(scalars=plain(problem.op), flavour="lowest")
+
+
+def rounded(problem):
+    """Whole numbers whose sums are exact, and are rounded once: some lie just between two results."""
+    if problem.op.name in SUMS:
+        yield dict(scalars=plain(problem.op), flavour="large")
+
+
+def masked(problem):
+    """Half of the longest axis of the first input -inf: whole parts of a row that hold nothing else."""
+    if problem.op.name in TOP:
+        yield dict(scalars=plain(problem.op), flavour="masked")
 
 
 def no_offset(problem):
@@ -228,7 +241,7 @@ def made(problem, *changes):
 CHANGES = dict(left_out=left_out, ones=ones, few=few, empty=empty, attributes=attributes, in_double=in_double,
                apart=apart, turned=turned, own_gaps=own_gaps, one_short=one_short)
 NUMBERS = dict(nan_factors=nan_factors, small=small, one_nan=one_nan, negative=negative, nan_rows=nan_rows,
-               other_nans=other_nans, lowest=lowest, zero_edges=zero_edges)
+               other_nans=other_nans, lowest=lowest, zero_edges=zero_edges, rounded=rounded, masked=masked)
 SPREADING = ("conv_fft", "conv_winograd", "conv_dgrad_few")      # zeros are multiplied with what is NaN
 
 

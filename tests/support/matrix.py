@@ -87,7 +87,8 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
         if flavour == "regimes":
             raw = regimes.draw(problem, name, gen, start)
         elif exact:
-            raw = regimes.whole_numbers(problem.op, d, gen, 60 if flavour == "large" else 4)
+            most = regimes.large(problem.op, d) if flavour == "large" else 4
+            raw = regimes.whole_numbers(problem.op, d, gen, most)
         elif flavour in ("ties", "special"):
             raw = gen.integers(-4, 5, d.dims) / 2.0
             if flavour == "special" and name == "x":
@@ -107,6 +108,8 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
             raw = regimes.with_nan_rows(problem, name, raw)
         if flavour == "lowest" and name == problem.op.reads[0] and d.dtype.eps:
             raw = np.full(d.dims, -np.inf)
+        if flavour == "masked" and name == problem.op.reads[0] and d.dtype.eps:
+            raw = regimes.masked(raw, rng.random() < 0.5)
         if flavour == "zero edges" and name == problem.op.reads[0]:
             raw = regimes.with_zero_edges(raw)
         values[name] = kept(d, d.dtype.round(raw if exact else problem.op.admit(name, raw)))
@@ -128,8 +131,9 @@ class Prepared:
         rng = random.Random(seed)
         self.problem, op = problem, problem.op
         self.scalars = scalars or scalars_for(op, rng)
-        exact = (op.name in regimes.SUMS and flavour != "regimes" and rng.random() < 0.4 if exact is None
-                 else exact)
+        if exact is None:
+            exact = op.name in regimes.SUMS and (
+                flavour == "large" or flavour != "regimes" and rng.random() < 0.4)
         drawn = inputs_for(problem, rng, exact, flavour)
         factors = scale if isinstance(scale, dict) else dict.fromkeys(drawn, scale)
         scaled = (drawn if scale == 1
@@ -177,7 +181,8 @@ def run(problem, device, seed=0, engines=None, config=None, scalars=None, nans=(
     in place of drawn ones. ``nans``: operands that hold NaN (an output: before the call, where it is read).
     ``scale``: of the inputs that are no whole numbers; a dict has that of each it names. ``flavour``: their
     kind; besides ``flavours`` there are "ties" (few values, so that maxima meet) and "special" (these, with
-    NaN, infinities and -0 in x), and "one nan" (in half of the slices of the first input).
+    NaN, infinities and -0 in x), "one nan" (in half of the slices of the first input), and "large" (whole
+    numbers of whose sums some lie just between two of 16 bits).
     """
     outcome, made = Outcome(), Prepared(problem, seed, scalars, flavour, nans, scale)
     match = Match.single(made.graph)

@@ -21,6 +21,7 @@ from cydnn.steps import Launch
 
 from . import extremes
 from .matrix import blended, flavours, plain, scaled
+from .neighbours import within
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 33, 64, 65, 129, 200)
 FLOPS, MANY = 1.5e6, 4e6                         # of a problem, and of a large one
@@ -28,7 +29,6 @@ EXTENT, COUNT = 1 << 18, 1 << 17                 # of an operand with its gaps, 
 LARGE = 40_000                                   # elements of one operand, beyond indices of 16 bits
 TRIES, DRAWN = 40, 24                            # problems tried for one that launches; looked at of a way's
 NUMBER = re.compile(r"(?<![fiu\d.e-])\d+(?![\d.e])")           # whole ones, but for those of f16, i32 …
-WINDOW = 600                                     # pads, strides, dilations, windows at most
 
 
 class Mixed(NamedTuple):
@@ -87,9 +87,9 @@ def _problem(line, rng, is_large):
         line = _other_number(line, rng)
     if is_large:
         line = _larger(line, rng)
-    if rng.random() < 0.3:
+    if rng.random() < 0.2:
         line = rng.choice([str(p) for p in extremes.attributes(line)] or [line])
-    problem = Problem.parse(line)
+    problem = _one_each(line, rng) if rng.random() < 0.3 else Problem.parse(line)
     for _ in range(rng.choice((0, 1, 1, 2))):
         way = rng.choice(list(extremes.CHANGES.values()))
         if way is not extremes.attributes:
@@ -98,11 +98,7 @@ def _problem(line, rng, is_large):
 
 
 def _is_small(problem) -> bool:
-    op = problem.op
-    numbers = [getattr(op, name) for name, a in op.attributes().items() if a.kind in ("int", "ints")]
-    each = [n for many in numbers for n in (many if isinstance(many, tuple) else (many or 0,))]
-    return (max(each, default=0) <= WINDOW
-            and all(d.extent <= EXTENT and d.count <= COUNT for d in problem.descs))
+    return within(problem) and all(d.extent <= EXTENT and d.count <= COUNT for d in problem.descs)
 
 
 def _first(found):
@@ -118,6 +114,23 @@ def _other_number(line, rng) -> str:
     if rng.random() < 0.5:
         return line[:place.start()] + new + line[place.end():]
     return NUMBER.sub(lambda m: new if m[0] == place[0] else m[0], line)
+
+
+def _one_each(line, rng):
+    """The problem with pads, a stride, a dilation or a window of each dim's own; its outputs follow."""
+    problem = Problem.parse(line)
+    names = [name for name, a in problem.op.attributes().items() if a.kind == "ints" and name != "batches"]
+    rank = max(d.rank for d in problem.descs) - 2
+    if not names or rank < 2:
+        return problem
+    name = rng.choice(names)
+    numbers = tuple(rng.randrange(0 if name.endswith("pad") else 1, 4) for _ in range(rank))
+    text = re.sub(rf" {name}=[0-9,]+", "", line) + f" {name}={','.join(map(str, numbers))}"
+    try:
+        return Problem.parse(text)
+    except CydnnError:                           # it says what its outputs are
+        inputs = {n: d for n, d in problem.operands.items() if n in problem.op.reads}
+        return Problem(replace(problem.op, **{name: numbers}), inputs, problem.alignment)
 
 
 def _larger(line, rng) -> str:

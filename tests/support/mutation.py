@@ -321,7 +321,8 @@ def behind(name: str, facts) -> list:
     kernel, n = kernels.get(name), kernels.get(name).axes["TILE_N"]
     if "TILE_M" not in kernel.axes:              # filters stay
         line = streamed.conv(9 * 64 + 16, n, 64, 1, **kernel.axes)
-        case = next(case for case, _ in debug.every_case(name, facts, [line]) if case.config.get("stays"))
+        case = next(case for case, _ in debug.every_case(name, facts, [line])
+                    if case.config and case.config.get("stays"))
         return [case, FusedCase(*case)]
     m, found = kernel.axes["TILE_M"], []
     for rows, columns, cast in ((2 * m, 2 * n, None), (2 * m + 16, n + 8, None), (2 * m + 16, n, 2)):

@@ -13,6 +13,7 @@ from cydnn.status import CydnnError
 
 NUMBER = re.compile(r"(?<![fiu\d.])\d+(?![\d.])")            # but for those of f16, i32 …
 MOST = 1 << 18                                               # elements of an operand
+PAD, WINDOW = 24, 600
 STEPS = (lambda n, r: n + 1, lambda n, r: n - 1, lambda n, r: 2 * n, lambda n, r: n // 2, lambda n, r: n + 8,
          lambda n, r: n - 8, lambda n, r: -(-n // 8) * 8, lambda n, r: -(-n // 64) * 64,
          lambda n, r: -(-n // 64) * 64 + 1, lambda n, r: n + r.randrange(64),
@@ -29,12 +30,21 @@ def neighbours(line: str, tries: int, flops: float) -> Iterator[Problem]:
         try:
             problem = _other_word(Problem.parse(text), rng)
             small = (all(0 < d.extent <= MOST and not d.is_overlapping for d in problem.descs)
-                     and problem.op.flops(**problem.operands) <= flops)
+                     and within(problem) and problem.op.flops(**problem.operands) <= flops)
         except (CydnnError, ZeroDivisionError):
             continue
         if small and str(problem) not in seen:
             seen.add(str(problem))
             yield problem
+
+
+def within(problem) -> bool:
+    """Are its pads, windows and other whole numbers such that the reference has room for what they add?"""
+    most = {"pre_pad": PAD, "post_pad": PAD}
+    given = {name: getattr(problem.op, name) for name, a in problem.op.attributes().items()
+             if a.kind in ("int", "ints")}
+    return all(n <= most.get(name, WINDOW) for name, many in given.items()
+               for n in (many if isinstance(many, tuple) else (many or 0,)))
 
 
 def _other_word(problem, rng):

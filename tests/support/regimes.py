@@ -55,6 +55,7 @@ def exact(problem, scalars) -> bool:
 
 SUMS = ("conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "gen_stats", "op_tensor",
         "scale_tensor", "reduction", "pooling_fwd", "pooling_bwd", *MOVING)    # whole numbers stay whole
+ADDING = ("op_tensor", "scale_tensor", "reduction", "pooling_fwd", "pooling_bwd")     # nothing multiplied
 NOT_WHOLE = ("norm2",)                           # modes of these that give other numbers
 OTHER_NUMBERS = {"winograd", "fft"}              # notes of engines that do arithmetic in others
 
@@ -65,6 +66,12 @@ def whole_numbers(op, d, gen, most: int = 4) -> np.ndarray:
     most = 2 if getattr(op, "mode", "").startswith("mul") else most    # products of powers of two are exact
     values = gen.integers(1, most + 1, d.dims) * gen.choice([-1.0, 1.0], d.dims)
     return np.abs(values) if d.dtype.kind == "int" and d.dtype.lowest == 0 else values
+
+
+def large(op, d) -> int:
+    """The largest of whole numbers of which 16 bits do not hold every sum; where none are multiplied, nor
+    half of an odd one, so that some of what is rounded lies just between two numbers."""
+    return round(2 / d.dtype.eps) - 1 if d.dtype.bits == 16 and d.dtype.eps and op.name in ADDING else 60
 
 
 def sums_exactly(problem, scalars, magnitude, old) -> bool:
@@ -147,6 +154,14 @@ def with_nan_rows(problem, name, values) -> np.ndarray:
     else:
         number = np.moveaxis(np.arange(values.shape[axis]).reshape(-1, *[1] * (values.ndim - 1)), 0, axis)
     return np.where(number % 2 == 1, np.nan, values)
+
+
+def masked(raw, is_front: bool):
+    """The values, the first or the last half of the longest axis -inf."""
+    axis = max(range(raw.ndim), key=lambda a: raw.shape[a])
+    half = np.arange(raw.shape[axis]) < raw.shape[axis] // 2
+    half = (half if is_front else ~half).reshape([-1 if a == axis else 1 for a in range(raw.ndim)])
+    return np.where(half, -np.inf, raw)
 
 
 def with_zero_edges(values) -> np.ndarray:

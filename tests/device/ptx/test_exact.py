@@ -5,6 +5,7 @@ a second rounding shows, even of one element in a hundred.
 """
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 from cydnn import kernels, plan
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
-from support import matrix, mutation, regimes, share
+from cydnn.status import BadParam
+from support import matrix, mutation, planted, regimes, share
 from support.cases import cases
 from support.compare import compare
 
@@ -59,14 +61,34 @@ SUMMING = [name for name in mutation.smallest()
            if Problem.parse(kernels.get(name).problems[0]).op.name in regimes.SUMS]
 
 
-def rounded(name, device, each):
-    """What is wrong with each of some cases, the smallest, of larger whole numbers."""
+def of_two(name, facts):
+    """Cases of the contract's lines without windows and pads, where these are of windows."""
+    for line in kernels.get(name).problems:
+        text = re.sub(r" (window|pre_pad|post_pad)=\S+| pad\d+", "", line)
+        try:
+            problem = Problem.parse(text) if text != line and " window" in line else None
+        except BadParam:                         # it says what its outputs are
+            continue
+        if problem:
+            yield from (case for case, _ in itertools.islice(debug.of_problem(name, problem, facts), 1))
+
+
+def whole(name, device):
+    """(case, what is made of it) where sums of larger whole numbers are exact: of the contract, the smallest
+    first, then of its lines with windows of two and no pads, by which averages divide by powers of two."""
     found = [case for case in cases(name, device.facts) if case.problem.flops <= MOST_FLOPS]
-    for n, case in enumerate(sorted(found, key=lambda c: c.problem.flops + c.problem.bytes)[:each]):
+    found.sort(key=lambda case: case.problem.flops + case.problem.bytes)
+    for n, case in enumerate(itertools.chain(found, of_two(name, device.facts))):
         made = matrix.Prepared(case.problem, n, matrix.plain(case.problem.op), "large", exact=True)
+        if made.is_exact and not regimes.OTHER_NUMBERS & set(case.engine.notes):
+            yield case, made
+
+
+def rounded(name, device, each):
+    """What is wrong with each of some cases of larger whole numbers."""
+    for case, made in itertools.islice(whole(name, device), each):
         plan.forget()
-        yield (made.once(plan.build(made.graph, device, case.wish), device, [])
-               if made.is_exact and not regimes.OTHER_NUMBERS & set(case.engine.notes) else [])
+        yield made.once(plan.build(made.graph, device, case.wish), device, [])
     plan.forget()
 
 
@@ -76,6 +98,15 @@ def test_sums_are_rounded_once(name):
     device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     with watched.watching():
         assert not any(rounded(name, device, EACH))
+
+
+def test_a_tie_that_is_rounded_up_shows():
+    """Of averages of four, some lie just between two numbers; every other of these is rounded down."""
+    name = "pooling_fwd_any_bf16_avg"
+    device = watched.PtxDevice(debug.target_of(kernels.get(name)))
+    planted.change(device, name, "add.s32 %r142,", "%r141", "1")
+    with watched.watching():
+        assert any(rounded(name, device, EACH))
 
 
 def test_a_second_rounding_of_one_register_shows():

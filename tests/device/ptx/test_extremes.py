@@ -1,9 +1,9 @@
 """A factor, an input, half of an operand, or every other row that is NaN, inputs that are small or negative,
--inf, or 0 at the ends of every axis, operands that are left out, sizes that are one, two, three, zero, or
-one short of a power of two, pads and strides that are more, sums in f64, axes that lie apart, in another
-order, or with gaps of each operand's own, problems near those of the contracts: the kernel's own problems
-changed so (support/extremes.py, support/neighbours.py), as far as they still launch it, give right values,
-and nothing is found.
+-inf all or in one half, 0 at the ends of every axis, or whole and large, operands that are left out, sizes
+that are one, two, three, zero, or one short of a power of two, pads and strides that are more, sums in f64,
+axes that lie apart, in another order, or with gaps of each operand's own, problems near those of the
+contracts: the kernel's own problems changed so (support/extremes.py, support/neighbours.py), as far as they
+still launch it, give right values, and nothing is found.
 
 A plain run takes one problem of each way for some sources, which are drawn; ``CYDNN_ALL=1`` takes every
 source and twelve problems a way.
@@ -102,6 +102,7 @@ PLANTED = [
     ("negative", "softmax_bwd_apply_f32", "cvt.sat.f32.f32 %f298,", "cvt.sat", "cvt"),
     ("other_nans", "spatial_sampler_bwd_points_f64_32", "setp.", ".f64", "u.f64"),
     ("lowest", "softmax_fwd_columns_f16_512", "mov.u32", "-67044352", "-67109888"),
+    ("masked", "softmax_fwd_apply_bf16", "selp.f32 %f498,", "0f00000000, ", "%f1106, "),
     ("zero_edges", "lrn_bwd_channels_f64_w9", "setp.lt.u32 %p109,", "lt.u32", "lt.s32"),
     ("own_gaps", "softmax_bwd_cluster_f16_4_1024", "ld.param.u64 %rd13,", "param_5", "param_4"),
     ("one_short", "dropout_bwd_vector_f16", "add.s64 %rd22,", "4096", "4089"),
