@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from support import share
 
-DRAWN = share.of(range(10 ** 6), 2, "red")
+DRAWN = share.of(range(10 ** 6), 4, "red")
 
 @pytest.mark.parametrize("number", DRAWN)
 def test_a_share(number):

@@ -19,7 +19,7 @@ import pytest
 from support import python_mutants, python_mutation as mutation, share
 
 ROOT = Path(__file__).resolve().parents[1]
-EACH = int(os.environ.get("CYDNN_MUTANTS") or (60 if share.ALL else 6))
+EACH = int(os.environ.get("CYDNN_MUTANTS") or (60 if share.ALL else 4))
 KILLED, CHANCE = 0.9, 0.01                       # of all; that a draw has fewer than ``least``
 
 SAMPLE = '''

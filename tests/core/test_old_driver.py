@@ -91,6 +91,7 @@ def test_a_new_driver_has_everything(driver):
     assert use(driver) == {}
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("row", [row for row in SYMBOLS if row.serves], ids=lambda row: row.name)
 def test_one_missing_function_costs_what_needs_it(driver, row):
     found = use(driver, CYDNN_FAKE_MISSING=row.name)
@@ -101,6 +102,7 @@ def test_one_missing_function_costs_what_needs_it(driver, row):
             "got one for CUDA 13.0")
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("name", [row.name for row in SYMBOLS if not row.serves and row.name != "cuInit"])
 def test_without_the_others_the_driver_is_too_old(driver, name):
     assert use(driver, CYDNN_FAKE_MISSING=name) == (

@@ -1,17 +1,20 @@
 """What a plain run takes a share of, drawn anew for every change of the library: the seed is a hash of its
 sources, so that two runs of one state agree. The run's last lines name it. ``CYDNN_SEED=<number>`` draws
-another share, ``CYDNN_ALL=1`` takes the whole.
+another share, ``CYDNN_SHARE=<number>`` takes so many times the counts that tests name, half of them where it
+is not set, and ``CYDNN_ALL=1`` the whole.
 
 Only what is right as a whole may be drawn from: a share saves time, it hides nothing.
 """
 from __future__ import annotations
 
+import math
 import os
 import random
 
 from . import record
 
 ALL = os.environ.get("CYDNN_ALL", "") not in ("", "0")
+PART = float(os.environ.get("CYDNN_SHARE") or 0.5)
 
 
 def begin():
@@ -38,8 +41,9 @@ def kept(items) -> set:
 
 
 def of(items, count: int, key: str) -> list:
-    """``count`` of the items in their order, or all; the same for one seed and key."""
-    items = list(items)
+    """The plain run's part of ``count`` of the items in their order, one at least, or all; the same for one
+    seed and key."""
+    items, count = list(items), max(math.ceil(PART * count), 1)
     if ALL or count >= len(items):
         return items
     rng = random.Random(f"{os.environ.get('CYDNN_SEED', '')} {key}")
