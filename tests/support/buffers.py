@@ -64,8 +64,14 @@ class Space:
             state[:] = DEAD
             state[self.start:self.start + self.size] = np.where(written, WRITTEN, 0)
 
-    def mark_areas(self, choice):
-        """Tell an interpreter that what lies in none of the areas of a choice's workspace is dead."""
+    @classmethod
+    def for_plan(cls, built, fill: int):
+        """A plan's workspace; on an interpreter what lies in none of its areas is dead, too."""
+        made = cls(built.device, built.workspace_bytes, fill=fill)
+        made._mark_areas(built.choice)
+        return made
+
+    def _mark_areas(self, choice):
         if self.size and hasattr(self.device, "arena"):
             spare, (offsets, _) = np.ones(self.size, bool), choice.areas
             for area, at in offsets.items():

@@ -251,8 +251,7 @@ def results(graph: Graph, device, values: dict, wish=ANYTHING, built=None) -> tu
     for uid, buffer in buffers.items():
         if uid in values:
             buffer.write(values[uid])
-    workspace = Space(device, built.workspace_bytes, fill=fill)
-    workspace.mark_areas(built.choice)
+    workspace = Space.for_plan(built, fill)
     numbers = {u: v for u, v in values.items() if graph.tensors[u].is_by_value}
     built.run({**numbers, **{u: b.ptr for u, b in buffers.items()}}, workspace.ptr)
     device.synchronize()

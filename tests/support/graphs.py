@@ -312,8 +312,7 @@ class Placed:
         for uid, buffer in self.buffers.items():
             if uid not in self.written:
                 buffer.write(values[uid])
-        self.workspace = Space(self.device, built.workspace_bytes, fill=fill)
-        self.workspace.mark_areas(built.choice)
+        self.workspace = Space.for_plan(built, fill)
         self.pointers = [self.buffers[t.uid].ptr for t in built.slots]
 
     def execute(self):

@@ -236,8 +236,7 @@ def execute(built, problem, values, filled, device, inplace=(), fill=None):
     for name in (n for n in buffers if n in filled):
         buffers[name].write(values[name])
     buffers.update((written, buffers[read]) for written, read in inplace)
-    workspace = Space(device, built.workspace_bytes, fill=fill)
-    workspace.mark_areas(built.choice)
+    workspace = Space.for_plan(built, fill)
     built.execute([buffers[d.name].ptr for d in built.slots], workspace.ptr)
     device.synchronize()
     return buffers, workspace

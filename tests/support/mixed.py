@@ -9,26 +9,24 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
+from itertools import islice
 from typing import Iterator, NamedTuple
 
 from cydnn import kernels
-from cydnn.bench import graph_of
 from cydnn.bench import trial
-from cydnn.graph import Match
 from cydnn.ops import Problem
 from cydnn.status import CydnnError
-from cydnn.steps import Launch
 
 from . import extremes
 from .matrix import blended, flavours, plain, scaled
-from .neighbours import within
+from .neighbours import STEPS, changed, within
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 33, 64, 65, 129, 200)
 FLOPS, MANY = 1.5e6, 4e6                         # of a problem, and of a large one
 EXTENT, COUNT = 1 << 18, 1 << 17                 # of an operand with its gaps, and its elements
 LARGE = 40_000                                   # elements of one operand, beyond indices of 16 bits
 TRIES, DRAWN = 40, 24                            # problems tried for one that launches; looked at of a way's
-NUMBER = re.compile(r"(?<![fiu\d.e-])\d+(?![\d.e])")           # whole ones, but for those of f16, i32 …
+SMALL, GROWN = (lambda n, r: r.choice(SIZES),), (lambda n, r: n * r.choice((3, 7, 20, 64)) + r.randrange(3),)
 
 
 class Mixed(NamedTuple):
@@ -49,8 +47,6 @@ class Draws:
 
     def __init__(self, name: str, device, rng: random.Random):
         self.name, self.device, self.rng, self.facts = name, device, rng, device.facts
-        engines = {case.engine for case in trial.cases(name, device.facts)}
-        self.engines = sorted(engines, key=lambda e: e.index)
         self.lines = list(kernels.get(name).problems)
 
     def __call__(self, count: int) -> Iterator[Mixed]:
@@ -75,16 +71,16 @@ class Draws:
                        l2_bytes=rng.choice((4096, self.facts.l2_bytes)))
         try:
             problem = _problem(rng.choice(self.lines), rng, is_large)
-            case = problem and _case(self.name, problem, card, self.engines, rng)
+            found = [case for case, _ in trial.of_problem(self.name, problem, card)] if problem else ()
         except (CydnnError, ZeroDivisionError, OverflowError):
             return None
         order = rng.choice((None, None, rng.randrange(1 << 20)))
-        return case and Mixed(case, card, order, _numbers(self.name, problem, rng))
+        return Mixed(rng.choice(found), card, order, _numbers(self.name, problem, rng)) if found else None
 
 
 def _problem(line, rng, is_large):
     for _ in range(rng.choice((0, 1, 1, 2, 3))):
-        line = _other_number(line, rng)
+        line = changed(line, rng, (*SMALL, *SMALL, *STEPS))
     if is_large:
         line = _larger(line, rng)
     if rng.random() < 0.2:
@@ -93,27 +89,12 @@ def _problem(line, rng, is_large):
     for _ in range(rng.choice((0, 1, 1, 2))):
         way = rng.choice(list(extremes.CHANGES.values()))
         if way is not extremes.attributes:
-            problem = rng.choice(list(_first(way(problem))) or [problem])
+            problem = rng.choice(list(islice(way(problem), DRAWN)) or [problem])
     return problem if _is_small(problem) and problem.flops <= (MANY if is_large else FLOPS) else None
 
 
 def _is_small(problem) -> bool:
     return within(problem) and all(d.extent <= EXTENT and d.count <= COUNT for d in problem.descs)
-
-
-def _first(found):
-    for _, problem in zip(range(DRAWN), found):
-        yield problem
-
-
-def _other_number(line, rng) -> str:
-    places = list(NUMBER.finditer(line))
-    place = rng.choice(places)
-    n = int(place[0])
-    new = str(rng.choice((*SIZES, n + 1, max(n - 1, 0), 2 * n, 2 * n + 1, 3 * n)))
-    if rng.random() < 0.5:
-        return line[:place.start()] + new + line[place.end():]
-    return NUMBER.sub(lambda m: new if m[0] == place[0] else m[0], line)
 
 
 def _one_each(line, rng):
@@ -136,9 +117,7 @@ def _one_each(line, rng):
 def _larger(line, rng) -> str:
     """With a size that makes an operand large."""
     for _ in range(12):
-        place = rng.choice(list(NUMBER.finditer(line)))
-        new = str(int(place[0]) * rng.choice((3, 7, 20, 64)) + rng.randrange(3))
-        other = NUMBER.sub(lambda m: new if m[0] == place[0] else m[0], line)
+        other = changed(line, rng, GROWN)
         try:
             problem = Problem.parse(other)
         except (CydnnError, ZeroDivisionError, OverflowError):
@@ -148,18 +127,6 @@ def _larger(line, rng) -> str:
             if any(d.count >= LARGE for d in problem.descs):
                 break
     return line
-
-
-def _case(name, problem, card, engines, rng):
-    """One of the configurations of one of the engines that launch the kernel, drawn."""
-    found, match = [], Match.single(graph_of(problem))
-    for engine in engines:
-        if engine.fits(match) and engine.accepts(match, card):
-            for config in [None, *engine.configs(match, card)]:
-                steps = engine.plan(match, card, config or engine.best(match, card))
-                if name in [s.kernel for s in steps if isinstance(s, Launch)]:
-                    found.append(trial.Case(name, problem, engine, config))
-    return rng.choice(found) if found else None
 
 
 def _numbers(name, problem, rng) -> dict:
@@ -174,5 +141,5 @@ def _numbers(name, problem, rng) -> dict:
     ways = [way for way in extremes.NUMBERS.values()
             if extremes.suits(way, name) and not (skips and way is extremes.other_nans)]
     rng.shuffle(ways)
-    found = next(filter(None, (list(_first(way(problem))) for way in ways)), None)
+    found = next(filter(None, (list(islice(way(problem), DRAWN)) for way in ways)), None)
     return dict(rng.choice(found) if found else plainly, seed=seed)

@@ -11,7 +11,7 @@ from typing import Iterator
 from cydnn.ops import Problem
 from cydnn.status import CydnnError
 
-NUMBER = re.compile(r"(?<![fiu\d.])\d+(?![\d.])")            # but for those of f16, i32 …
+NUMBER = re.compile(r"(?<![fiu\d.e-])\d+(?![\d.e])")         # whole ones, but for those of f16, i32 …
 MOST = 1 << 18                                               # elements of an operand
 PAD, WINDOW = 24, 600
 STEPS = (lambda n, r: n + 1, lambda n, r: n - 1, lambda n, r: 2 * n, lambda n, r: n // 2, lambda n, r: n + 8,
@@ -26,7 +26,7 @@ def neighbours(line: str, tries: int, flops: float) -> Iterator[Problem]:
     for _ in range(tries):
         text = line
         for _ in range(rng.randint(1, 3)):
-            text = _changed(text, rng)
+            text = changed(text, rng)
         try:
             problem = _other_word(Problem.parse(text), rng)
             small = (all(0 < d.extent <= MOST and not d.is_overlapping for d in problem.descs)
@@ -58,13 +58,13 @@ def _other_word(problem, rng):
     return Problem(op, problem.operands)
 
 
-def _changed(text, rng):
-    """One number made another, everywhere or (half the time) in one place."""
+def changed(text: str, rng, steps=STEPS) -> str:
+    """One number made another by one of the steps, everywhere or (half the time) in one place."""
     places = list(NUMBER.finditer(text))
     if not places:
         return text
     place = rng.choice(places)
-    new = str(max(rng.choice(STEPS)(int(place[0]), rng), 0))
+    new = str(max(rng.choice(steps)(int(place[0]), rng), 0))
     if rng.random() < 0.5:
         return text[:place.start()] + new + text[place.end():]
     return NUMBER.sub(lambda m: new if m[0] == place[0] else m[0], text)

@@ -206,7 +206,7 @@ def run(large: Large, engine, device, seed=0, meddle=lambda operands: None) -> l
                 for n, d in large.problem.operands.items() if d is not None}
     wish = Wish(engines=(engine.index,)) if engine else ANYTHING
     built = plans.build(graph_of(large.problem, made.scalars), device, wish)
-    space = Space(device, built.workspace_bytes, fill=fill)
+    space = Space.for_plan(built, fill)
     built.execute([operands[t.name].ptr for t in built.slots], space.ptr)
     device.synchronize()
     plans.forget()
