@@ -70,13 +70,14 @@ def place(request, tmp_path, monkeypatch):
     (tmp_path / "test_red.py").write_text(RED)
     (tmp_path / "empty.ini").write_text("")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("support.share.ALL", False)
+    monkeypatch.setattr("support.share.PART", 0.5)
     monkeypatch.setattr(core, "global_force_seed", core.global_force_seed)
     monkeypatch.setattr(again.os, "environ", {**again.os.environ, "CYDNN_SEED": "77", "CYDNN_CALLS": "1 2"})
     return tmp_path
 
 
-def test_each_failure_is_repeated_by_its_line(place, capsys, monkeypatch):
-    monkeypatch.setattr("support.share.ALL", False)
+def test_each_failure_is_repeated_by_its_line(place, capsys):
     lines, said = run(capsys)
     assert len(lines) == len(said) == 5 and all(said.values())
     for line in lines:
@@ -86,8 +87,7 @@ def test_each_failure_is_repeated_by_its_line(place, capsys, monkeypatch):
         assert run(capsys, test) == ([line], {test: said[test]})
 
 
-def test_another_seed_draws_others(place, capsys, monkeypatch):
-    monkeypatch.setattr("support.share.ALL", False)
+def test_another_seed_draws_others(place, capsys):
     _, said = run(capsys)
     again.os.environ["CYDNN_SEED"] = "78"
     _, others = run(capsys)

@@ -170,12 +170,14 @@ def as_they_are(name, facts) -> list:
 
 
 def run_one(device, name) -> list[str]:
-    """The findings of one of the problems, or graphs."""
+    """The findings of one of the problems, or graphs; of more, where a larger share is asked for."""
     if name in sums.names():
         return sums.wrong(device, name, share.of(sums.ways(name), 1, name))
-    (number, (_, case, more)), = share.of(enumerate(as_they_are(name, device.facts)), 1, name)
-    outcome = watched.run(case.problem, device, number, [case.engine], config=case.config, **more)
-    return [f"{case} {more}: {text}" for text in outcome.findings]
+    wrong = []
+    for number, (_, case, more) in share.of(enumerate(as_they_are(name, device.facts)), 1, name):
+        outcome = watched.run(case.problem, device, number, [case.engine], config=case.config, **more)
+        wrong += [f"{case} {more}: {text}" for text in outcome.findings]
+    return wrong
 
 
 def cover(device, name) -> list[str]:
