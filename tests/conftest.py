@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import sys
@@ -33,6 +34,13 @@ def _gpu():
         return devices.get("cuda:0")
     except CydnnError:
         return None
+
+
+def pytest_make_parametrize_id(val, argname):
+    """Long texts are named by their hash: what pytest makes of them depends on its version."""
+    if isinstance(val, (str, bytes)) and len(val) > 100:
+        data = val.encode() if isinstance(val, str) else val
+        return f"{argname}-{hashlib.sha256(data).hexdigest()[:8]}"
 
 
 @pytest.fixture(scope="session")
