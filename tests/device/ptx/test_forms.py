@@ -39,7 +39,8 @@ def test_every_row_is_used():
 
 
 def planted(text, name, rng):
-    """(what was, the text with one instruction of another form)."""
+    """(what was, the text with one instruction of a form that its room does not have)."""
+    room = kernels.get(name).source.partition("/")[0]
     found = [s for s in statements(text, name) if s.opcode.endswith((".f32", ".f64", ".rn.f16.f32"))]
     for s in rng.sample(found, len(found)):
         verb, *rest = s.opcode.split(".")
@@ -48,7 +49,9 @@ def planted(text, name, rng):
                     verb != "cvt" or rest[0] == "rn"):
                 at = 1 if verb == "setp" else 0
                 new = [verb, *rest[:at], word, *(w for w in rest[at:] if word == "ftz" or w != "rn")]
-                return s.opcode, text[:s.start] + s.text().replace(s.opcode, ".".join(new), 1) + text[s.end:]
+                form = ".".join(new)
+                if room not in ALLOWED.get(form, ()):
+                    return s.opcode, text[:s.start] + s.text().replace(s.opcode, form, 1) + text[s.end:]
     return None
 
 
