@@ -45,6 +45,7 @@ def test_lines_of_a_few_elements(line):
         hopper.check(UNALIGNED, problem, UNALIGNED.best(match(problem), H200), numbers)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("config", ["splits=1", "splits=2", "splits=1 stream=1"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, seed):
