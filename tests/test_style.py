@@ -15,12 +15,15 @@ HEAD = re.compile(r"( *)(?:cp?def|def)\b[^=\n]*\(")
 
 
 def sources() -> list[str]:
-    """Names of the sources that git knows; where this is no checkout, of all that lie here."""
+    """Names of the sources that git knows; where it knows none, of all that lie here but in build/."""
     try:
         said = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
         names = said.stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
-        names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")]
+        names = []
+    if not names:
+        found = (path.relative_to(ROOT) for path in ROOT.rglob("*"))
+        names = [str(path) for path in found if path.parts[0] != "build"]
     return sorted(n for n in names if n.endswith((*PYTHON, *CYTHON, *CUDA)) and (ROOT / n).is_file())
 
 
