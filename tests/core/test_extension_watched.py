@@ -13,7 +13,9 @@ import pytest
 
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 FEW = {"address": ["tests/core/test_fake_driver.py", "tests/core/test_pointers.py", "tests/test_hostile.py"],
-       "thread": ["tests/core/test_fake_driver.py", "tests/legacy/test_threads.py"]}
+       # test_faults has one thread at a time
+       "thread": [*(f"tests/core/test_fake_driver.py::test_on_the_fake_driver[{group}]"
+                    for group in ("together", "test_long")), "tests/legacy/test_threads.py"]}
 
 
 def sanitized(kind, _):
