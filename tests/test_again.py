@@ -71,7 +71,7 @@ def place(request, tmp_path, monkeypatch):
     (tmp_path / "empty.ini").write_text("")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("support.share.ALL", False)
-    monkeypatch.setattr("support.share.PART", 0.4)
+    monkeypatch.setattr("support.share.PART", 0.5)
     monkeypatch.setattr(core, "global_force_seed", core.global_force_seed)
     monkeypatch.setattr(again.os, "environ", {**again.os.environ, "CYDNN_SEED": "77", "CYDNN_CALLS": "1 2"})
     return tmp_path

@@ -1,6 +1,6 @@
 """What a plain run takes a share of, drawn anew for every change of the library: the seed is a hash of its
 sources, so that two runs of one state agree. The run's last lines name it. ``CYDNN_SEED=<number>`` draws
-another share, ``CYDNN_SHARE=<number>`` takes so many times the counts that tests name, two fifths where it
+another share, ``CYDNN_SHARE=<number>`` takes so many times the counts that tests name, a third where it
 is not set, and ``CYDNN_ALL=1`` the whole.
 
 Only what is right as a whole may be drawn from: a share saves time, it hides nothing.
@@ -14,7 +14,7 @@ import random
 from . import record
 
 ALL = os.environ.get("CYDNN_ALL", "") not in ("", "0")
-PART = float(os.environ.get("CYDNN_SHARE") or 0.4)
+PART = float(os.environ.get("CYDNN_SHARE") or 1 / 3)
 
 
 def begin():
