@@ -108,7 +108,7 @@ def whole(tree: Path, call, end: float) -> int:
         if time.monotonic() > end:
             break
         run = call([f"tests/{path}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        passed = int((re.findall(r"(\d+) passed.* in [\d.]+ ?s", run.stdout) or ["0"])[-1])
+        passed = int((re.findall(r"(\d+) passed.* in [\d.]+s", run.stdout) or ["0"])[-1])
         if run.returncode not in (0, 5):         # 5: nothing here runs without a GPU
             print(run.stdout[-6000:])
             red.append(path)

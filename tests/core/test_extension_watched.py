@@ -66,7 +66,7 @@ def test_the_whole_goes_on_where_it_ended(tmp_path, capsys):
         runs.extend(words)
         said = f"{len(words[0])} passed, 1 skipped" if words[0] not in none else "1 skipped"
         record = "GPU record x: 4112 passed, 0 failed; it covers these sources"
-        return SimpleNamespace(stdout=f"{record}\n{said} in 1 s", returncode=words[0] in red)
+        return SimpleNamespace(stdout=f"{record}\n{said} in 1.00s", returncode=words[0] in red)
     ran = lambda end=math.inf: (tool.whole(tmp_path, call, end), runs.copy(), runs.clear())[:2]
     assert ran(-math.inf) == (0, [])
     assert ran() == (1, ["tests/core/test_e.py", "tests/test_d.py", "tests/engines/test_c.py"])

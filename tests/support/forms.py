@@ -32,9 +32,12 @@ WGMMA = re.compile(r"(?m)^\s*(?:@!?%?\w+\s+)?wgmma\.(\w+)|^\s*(\$?\w+):")
 
 def strays(text: str, source: str) -> list[str]:
     """Forms of a text that the room of its source does not have, and products that no fence precedes."""
-    room = source.partition("/")[0]
-    return sorted({form for form in SPECIAL.findall(text) if room not in ALLOWED.get(form, ())}
-                  | unfenced(text))
+    return sorted({form for form in SPECIAL.findall(text) if not is_allowed(form, source)} | unfenced(text))
+
+
+def is_allowed(form: str, source: str) -> bool:
+    """Does the room of a source have the form?"""
+    return source.partition("/")[0] in ALLOWED.get(form, ())
 
 
 def unfenced(text: str) -> set:
