@@ -9,6 +9,7 @@ from ..engines import BY_INDEX, Config, Engine, engines_for
 from ..graph import Graph, Match
 from ..locks import once
 from ..ops import Pointwise
+from ..status import InternalError
 from ..steps import Scratch, pointers
 
 
@@ -85,8 +86,17 @@ class Choice:
     @once
     def steps(self) -> tuple:
         """(number of the part, step) of all parts, in order."""
-        return tuple([(i, step) for i, part in enumerate(self.parts)
-                      for step in part.engine.plan(part.match, self.facts, part.config)])
+        return tuple([(i, step) for i, part in enumerate(self.parts) for step in self._steps_of(part)])
+
+    def _steps_of(self, part: Part) -> list:
+        """An engine's steps. Raises InternalError where none of them has the address of an output."""
+        steps = part.engine.plan(part.match, self.facts, part.config)
+        reached = {pointer.uid for step in steps for pointer in pointers(step)}
+        for uid in part.region.outputs:
+            if uid not in reached and self.graph.tensors[uid].count:
+                raise InternalError(f"{part.engine}: the steps must write every output of `{part}`; "
+                                    f"none writes {self.graph.tensors[uid].label}")
+        return steps
 
     @property
     def is_spliced(self) -> bool:

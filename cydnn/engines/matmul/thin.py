@@ -4,7 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ... import fusion
+from ...graph import core, many
 from ...kernels.expressions import ceil_div
+from ...ops import Matmul, Pointwise
 from ...steps import Launch
 from ..engine import Config, Knob, first_then, together
 from .blocks import BATCH_DIMS, DEPTH, LINE, Shares, Stream, order, stream
@@ -31,6 +33,7 @@ class MatmulThin(MatmulWgmma):
     """The large matrix has the rows, of either operand; the other has at most 64. Every block reads as much
     of the large one: a tile's depth may be that of up to ``pieces`` blocks, which add in order."""
     index = 186
+    takes = core(Matmul, behind=many(Pointwise))
     source = "matmul/matmul_thin.cu"
     knobs = (Knob("pieces", PIECES),)
 
