@@ -256,6 +256,16 @@ class Graph:
         return tuple(masks)
 
     @once
+    def below(self) -> tuple:
+        """For each node the set of all nodes that wait for it, directly or not."""
+        masks = [0] * len(self.nodes)
+        for i in range(len(self.nodes) - 1, -1, -1):
+            for uid in self.nodes[i].writes:
+                for j in self.consumers[uid]:
+                    masks[i] |= masks[j] | 1 << j
+        return tuple(masks)
+
+    @once
     def slots(self) -> tuple[int, ...]:
         """uids of the tensors a caller provides pointers for, in uid order."""
         used = {u for n in self.nodes for u in (*n.reads, *n.writes)}

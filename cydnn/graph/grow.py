@@ -13,44 +13,66 @@ def fits(dims: tuple, space: tuple) -> bool:
     return len(dims) == len(space) and all(d in (1, n) for d, n in zip(dims, space))
 
 
-def comes_back(graph: Graph, mask: int, node: int) -> bool:
-    """``node`` depends on the region through a node outside of it."""
-    return any(graph.above[k] & mask for k in bits(graph.above[node] & ~mask))
+class Growing:
+    """A region that grows: its nodes, and what they wait for (``above``) and is waiting for them (``below``)
+    among all nodes of the graph."""
+
+    def __init__(self, graph: Graph, mask: int):
+        self.graph, self.mask, self.above, self.below = graph, 0, 0, 0
+        self.take(mask)
+
+    def take(self, mask: int):
+        for i in bits(mask & ~self.mask):
+            self.above |= self.graph.above[i]
+            self.below |= self.graph.below[i]
+        self.mask |= mask
+
+    def comes_back(self, node: int, more: int) -> bool:
+        """With the nodes ``more``, ``node`` among them, it would depend on itself through others."""
+        below, outside = self.below, self.graph.above[node] & ~(self.mask | more)
+        for i in bits(more):
+            below |= self.graph.below[i]
+        return bool(outside & below)
 
 
-def sides(graph: Graph, mask: int, dims: tuple, ops: tuple, free: int) -> int:
-    """The region with the nodes that make values for it alone:
-    virtual, read by nobody else, of dims that broadcast."""
-    start = mask
-    for j in range(len(graph.nodes) - 1, -1, -1):
+def sides(graph: Graph, mask: int, dims: tuple, ops: tuple, free: int, new: int | None = None) -> int:
+    """The nodes that make values for a region alone: virtual, read by nobody else, of dims that broadcast.
+    ``new``: the nodes that the region did not have when this was asked last (None: all of it)."""
+    makers = lambda mask: {graph.producer[u] for i in bits(mask) for u in graph.nodes[i].reads
+                           if u in graph.producer}
+    found, waiting = 0, sorted(makers(mask if new is None else new))
+    while waiting:
+        j = waiting.pop()
         node = graph.nodes[j]
-        if mask >> j & 1 or not free >> j & 1 or not isinstance(node.op, ops) or graph.above[j] & start:
+        if (mask | found) >> j & 1 or not free >> j & 1 or not isinstance(node.op, ops) or (
+                graph.above[j] & mask):
             continue
         tensors = [graph.tensors[u] for u in node.writes]
         users = [k for u in node.writes for k in graph.consumers[u]]
-        is_private = users and all(mask >> k & 1 for k in users)
+        is_private = users and all((mask | found) >> k & 1 for k in users)
         if is_private and all(t.is_virtual and fits(t.dims, dims) for t in tensors):
-            mask |= 1 << j
-    return mask
+            found |= 1 << j
+            waiting = sorted({*waiting, *makers(1 << j)})    # from the last node to the first
+    return found
 
 
 def behind(graph: Graph, number: int, ops: tuple, free: int) -> list[int]:
     """Masks of regions, each larger than the one before: a node with more and more of what reads its first
     output elementwise. ``free``: the nodes that may be taken. Every region is convex."""
-    node = graph.nodes[number]
-    dims, mask, found = graph.tensors[node.writes[0]].dims, 1 << number, []
+    dims, found = graph.tensors[graph.nodes[number].writes[0]].dims, []
+    region, reads = Growing(graph, 1 << number), set(graph.nodes[number].writes)
     free &= ~graph.above[number]
-    for j in range(len(graph.nodes)):
+    for j in bits(free & graph.below[number]):
         node = graph.nodes[j]
-        if mask >> j & 1 or not free >> j & 1 or not isinstance(node.op, ops):
+        if region.mask >> j & 1 or not isinstance(node.op, ops) or reads.isdisjoint(node.reads):
             continue
-        reads_it = any(u in graph.producer and mask >> graph.producer[u] & 1 for u in node.reads)
-        same = all(graph.tensors[u].dims == dims for u in node.writes)
-        if reads_it and same:
-            wider = sides(graph, mask | 1 << j, dims, ops, free)
-            if not comes_back(graph, wider, j):
-                mask = wider
-                found.append(mask)
+        if all(graph.tensors[u].dims == dims for u in node.writes):
+            new = 1 << j
+            new |= sides(graph, region.mask | new, dims, ops, free, new)
+            if not region.comes_back(j, new):
+                region.take(new)
+                reads.update(u for i in bits(new) for u in graph.nodes[i].writes)
+                found.append(region.mask)
     return found
 
 
@@ -69,7 +91,7 @@ def before(graph: Graph, number: int, operand: str, ops: tuple, free: int) -> in
     uid = node.operands.get(operand)
     if uid is None or isinstance(uid, tuple) or sum(uid in every(u) for u in node.operands.values()) > 1:
         return 0
-    return sides(graph, core, graph.tensors[uid].dims, ops, free & ancestors_of(graph, uid)) & ~core
+    return sides(graph, core, graph.tensors[uid].dims, ops, free & ancestors_of(graph, uid))
 
 
 def ancestors_of(graph: Graph, uid: int) -> int:
@@ -80,29 +102,32 @@ def ancestors_of(graph: Graph, uid: int) -> int:
     return graph.above[i] | 1 << i
 
 
-def widest(graph: Graph, nodes) -> int:
-    """The node with the largest output, which begins a region; of several the lowest."""
-    return min(nodes, key=lambda i: (-graph.tensors[graph.nodes[i].writes[0]].count, i))
+def widest_first(graph: Graph, nodes) -> list[int]:
+    """The nodes by their output: the largest, which begin regions, first; of several the lowest."""
+    return sorted(nodes, key=lambda i: (-graph.tensors[graph.nodes[i].writes[0]].count, i))
 
 
-def pointwise(graph: Graph, first: int, ops: tuple, free: int, closed=lambda mask: True) -> Iterator[int]:
+def pointwise(graph: Graph, first: int, ops: tuple, free: int,
+              closed=lambda region, more: True) -> Iterator[int]:
     """Masks of regions of pointwise nodes, each larger than the one before, that begin with node ``first``:
-    nodes of its dims that are connected with it or read what it reads. ``closed(mask)``: nothing comes back
-    into the region through others."""
+    nodes of its dims that are connected with it or read what it reads. ``closed(region, more)``: nothing
+    comes back into the Growing with the nodes ``more`` through others."""
     dims = graph.tensors[graph.nodes[first].writes[0]].dims
-    mask = sides(graph, 1 << first, dims, ops, free)
-    yield mask
-    touched = {u for i in bits(mask) for u in (*graph.nodes[i].reads, *graph.nodes[i].writes)}
-    for j in range(len(graph.nodes)):
+    uids = lambda mask: {u for i in bits(mask) for u in (*graph.nodes[i].reads, *graph.nodes[i].writes)}
+    region = Growing(graph, 1 << first | sides(graph, 1 << first, dims, ops, free))
+    yield region.mask
+    touched = uids(region.mask)
+    for j in bits(free):
         node = graph.nodes[j]
-        if mask >> j & 1 or not free >> j & 1 or not isinstance(node.op, ops):
+        if region.mask >> j & 1 or not isinstance(node.op, ops):
             continue
-        if not touched & {*node.reads, *node.writes}:
+        if touched.isdisjoint(node.reads) and touched.isdisjoint(node.writes):
             continue
         if any(graph.tensors[u].dims != dims for u in node.writes):
             continue
-        wider = sides(graph, mask | 1 << j, dims, ops, free)
-        if not comes_back(graph, wider, j) and closed(wider):
-            mask = wider
-            yield mask
-            touched |= {u for i in bits(mask) for u in (*graph.nodes[i].reads, *graph.nodes[i].writes)}
+        new = 1 << j
+        new |= sides(graph, region.mask | new, dims, ops, free, new)
+        if not region.comes_back(j, new) and closed(region, new):
+            region.take(new)
+            yield region.mask
+            touched |= uids(new)

@@ -38,6 +38,31 @@ def in_order(graph: Graph, masks) -> list[int] | None:
     return order
 
 
+def waits_for_itself(taken, region: grow.Growing, more: int = 0) -> bool:
+    """A region with the nodes ``more`` would wait for itself through others of ``taken``, the masks of parts
+    that run in some order."""
+    graph, mask = region.graph, region.mask | more
+    above, after = region.above, region.below
+    for i in bits(more):
+        above |= graph.above[i]
+        after |= graph.below[i]
+    left = [part for part in taken if part & part - 1]       # a single node brings no others along
+    while True:
+        brought = [part for part in left if part & after & ~mask]
+        if not brought:
+            return bool(above & after & ~mask)
+        left = [part for part in left if not part & after & ~mask]
+        for i in bits(_union(brought)):
+            after |= graph.below[i] | 1 << i
+
+
+def _union(masks) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
+
+
 def cheapest(offers: Offers, allows=lambda part: True) -> list[Part] | None:
     """The parts of the cheapest cover, in the order in which they run; ``allows``: which parts may be in it.
     None where there is no cover."""
@@ -69,7 +94,8 @@ def _anchor_covers(offers: Offers, allows) -> list:
                 if mask & covered or not allows(part):
                     continue
                 after, sum_us = covered | mask, us + part.us
-                if _better(found, after, sum_us) and _is_open(offers.graph, (*parts, part)):
+                if _better(found, after, sum_us) and not waits_for_itself(
+                        [p.region.mask for p in parts], grow.Growing(offers.graph, mask)):
                     found[after] = sum_us, (*parts, part)
         states = _cheapest_states(offers, found)
     return sorted(states.values(), key=lambda state: state[0])
@@ -77,11 +103,6 @@ def _anchor_covers(offers: Offers, allows) -> list:
 
 def _better(states, covered, us) -> bool:
     return covered not in states or us < states[covered][0]
-
-
-def _is_open(graph, parts) -> bool:
-    """No part waits for itself through others."""
-    return in_order(graph, [p.region.mask for p in parts]) is not None
 
 
 def _cheapest_states(offers, states) -> dict:
@@ -99,15 +120,16 @@ def _cheapest_states(offers, states) -> dict:
 
 def _with_rest(offers: Offers, parts: tuple, allows) -> list[Part] | None:
     """The parts with regions for the pointwise nodes that are left; the widest node begins each."""
-    found, free = list(parts), offers.pointwise
-    for part in parts:
-        free &= ~part.region.mask
-    while free:
-        first, taken = grow.widest(offers.graph, bits(free)), [p.region.mask for p in found]
+    found, taken = list(parts), [p.region.mask for p in parts]
+    free = offers.pointwise & ~_union(taken)
+    for first in grow.widest_first(offers.graph, bits(free)):
+        if not free >> first & 1:
+            continue
         part = _region(offers, first, free, taken, allows)
         if part is None:
             return None
         found.append(part)
+        taken.append(part.region.mask)
         free &= ~part.region.mask
     return found
 
@@ -115,9 +137,9 @@ def _with_rest(offers: Offers, parts: tuple, allows) -> list[Part] | None:
 def _region(offers: Offers, first: int, free: int, taken: list, allows) -> Part | None:
     """The part for the region around a node that saves most against its nodes one by one."""
     pick = lambda parts: next((p for p in parts if allows(p)), None)
-    if offers.wish.mode == "fallback":
+    if not offers.takes_regions:
         return pick(offers.single(first))
-    closed = lambda mask: in_order(offers.graph, [*taken, mask]) is not None
+    closed = lambda region, more: not waits_for_itself(taken, region, more)
     masks = list(grow.pointwise(offers.graph, first, (Pointwise,), free, closed))
     best, best_saving = None, float("-inf")
     for mask in reversed(masks):

@@ -20,6 +20,7 @@ class Offers:
     def __init__(self, graph: Graph, facts, wish: Wish, is_brief=False):
         self.graph, self.facts, self.wish, self.is_brief = graph, facts, wish, is_brief
         self.anchors = graph.anchors
+        self.takes_regions = wish.mode != "fallback" and facts.kind == "cuda"        # of pointwise nodes
         self.pointwise = sum(1 << i for i in range(len(graph.nodes)) if i not in graph.anchors)
         self._matches: dict = {}                 # mask -> Match; there is one way to take the nodes of a mask
         self._offers: dict = {}

@@ -83,7 +83,7 @@ def _match(line, graph, mask, engine) -> Match:
     if len(inside) == 1:
         return Match.single(graph, inside[0])
     if not anchors:
-        *_, widest = grow.pointwise(graph, grow.widest(graph, inside), (Pointwise,), mask)
+        *_, widest = grow.pointwise(graph, grow.widest_first(graph, inside)[0], (Pointwise,), mask)
         if widest != mask:
             _refuse(line, "its nodes must be one region")
         return Match.elementwise(graph, mask)

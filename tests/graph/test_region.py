@@ -153,7 +153,7 @@ def test_before_leaves_an_operand_that_is_read_twice():
 @pytest.mark.parametrize("seed", range(40))
 def test_grown_regions_are_convex_and_nested(seed):
     graph = graphs.region(random.Random(seed), wide=False).graph()
-    free, closed = all_of(graph), lambda mask: Region(graph, mask).is_convex
+    free, closed = all_of(graph), lambda region, more: Region(graph, region.mask | more).is_convex
     for first in range(len(graph.nodes)):
         masks = list(grow.pointwise(graph, first, POINTWISE, free, closed))
         assert masks[0] >> first & 1 and all(a & b == a and a != b for a, b in zip(masks, masks[1:]))

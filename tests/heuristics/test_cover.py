@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from cydnn.graph import bits, many
+from cydnn.graph import bits, grow, many
 from cydnn.heuristics import Wish, cover
 from cydnn.heuristics.cover import cheapest, in_order
 from cydnn.ops import Pointwise
@@ -46,7 +46,7 @@ def ordered(graph, masks) -> list | None:
 
 @pytest.mark.parametrize("text", SHAPES)
 def test_order(text):
-    made, found = graph(text), []
+    made, found, waits = graph(text), [], set()
     count, rng = len(made.nodes), random.Random(text)
     for _ in range(60):
         place = [rng.randrange(4) for _ in range(count)]
@@ -55,6 +55,10 @@ def test_order(text):
         masks = [mask for mask in masks if mask]
         found.append(in_order(made, masks))
         assert found[-1] == ordered(made, masks), (masks, place)
+        if in_order(made, masks[1:]) is not None and masks:
+            waits.add(cover.waits_for_itself(masks[1:], grow.Growing(made, masks[0])))
+            assert cover.waits_for_itself(masks[1:], grow.Growing(made, masks[0])) == (found[-1] is None)
+    assert waits == {False, True} or len(made.anchors) == 1
     assert any(found) and (None in found or len(made.anchors) == 1)
 
 
