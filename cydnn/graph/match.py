@@ -101,6 +101,24 @@ class Match:
             raise AttributeError(f"{what} has no operand {name}") from None
 
     @once
+    def form(self) -> tuple:
+        """What an engine sees of it, whatever its uids and names: nodes, tensors, what stands in front of the
+        core, what leaves. Matches of one form are computed alike."""
+        tensors, place = self.graph.tensors, {}
+        at = lambda uid: place.setdefault(uid, len(place))
+        look = lambda u: tuple(map(at, u)) if isinstance(u, tuple) else at(u)
+        number = lambda v: v.default if isinstance(v, Scalar) else v
+        said = lambda v: (at(v.uid),) if isinstance(v, FromTensor) else number(v)
+        nodes = [self.graph.nodes[i] for i in self.region.nodes]
+        rows = tuple([(n.op, tuple([(o, look(u)) for o, u in n.operands.items()]),
+                       tuple([(key, said(value)) for key, value in n.scalars.items()])) for n in nodes])
+        row = {id(n): i for i, n in enumerate(nodes)}
+        before = tuple([(o, tuple([row[id(n)] for n in found])) for o, found in self.before.items()])
+        leaves = tuple(map(at, self.region.outputs))
+        core = row[id(self.node)] if self.node else None
+        return core, rows, before, leaves, tuple([tensors[uid].form for uid in place])
+
+    @once
     def descs(self) -> list[Tensor]:
         """Tensors of all present operands, inputs first."""
         return [d for v in self.operands.values() if v is not None for d in every(v)]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ..locks import once
 from ..given import brief, shown, text, whole
 from ..status import BadParam
 from ..steps import Scalar
@@ -86,6 +87,11 @@ class Tensor:
         found = (("ragged", self.ragged is not None), ("vector", self.desc.vector > 1),
                  ("reordering", self.reordering != "none"))
         return tuple([name for name, is_there in found if is_there])
+
+    @once
+    def form(self) -> tuple:
+        """What it is beside its uid and name."""
+        return (self.desc, self.kind, self.alignment, self.ragged is not None, self.reordering, self.scalar)
 
     def replace(self, **facts) -> "Tensor":
         """A copy with other fields; those of the description may be named too."""

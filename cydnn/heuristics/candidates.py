@@ -129,7 +129,7 @@ def _covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
         if found is None:
             return best
         graph, changes = composed(graph, found[1]), (*changes, found[0])
-        offers, more, parts = _settled(Offers(graph, facts, wish, is_brief), MOST_STUCK)
+        offers, more, parts = _settled(best[0].of_graph(graph), MOST_STUCK)
         if _us(parts) < _us(best[2]):
             best = offers, (*changes, *more), parts
 

@@ -14,11 +14,13 @@ from .wish import Wish
 class Offers:
     """The parts that engines offer for one graph on one device. What was asked once is remembered.
 
-    ``is_brief``: without engines that cannot be in the cheapest cover.
+    ``is_brief``: without engines that cannot be in the cheapest cover. ``told``: what engines said of matches
+    that look alike, {form of the match: {engine: (configuration, microseconds) or None}}.
     """
 
-    def __init__(self, graph: Graph, facts, wish: Wish, is_brief=False):
+    def __init__(self, graph: Graph, facts, wish: Wish, is_brief=False, told=None):
         self.graph, self.facts, self.wish, self.is_brief = graph, facts, wish, is_brief
+        self.told = {} if told is None else told
         self.anchors = graph.anchors
         self.takes_regions = wish.mode != "fallback" and facts.kind == "cuda"        # of pointwise nodes
         self.pointwise = sum(1 << i for i in range(len(graph.nodes)) if i not in graph.anchors)
@@ -29,7 +31,7 @@ class Offers:
 
     def of_graph(self, graph: Graph) -> "Offers":
         """What the engines offer for another graph, on the same terms."""
-        return Offers(graph, self.facts, self.wish, self.is_brief)
+        return Offers(graph, self.facts, self.wish, self.is_brief, self.told)
 
     # ---- One match ----
 
@@ -44,13 +46,22 @@ class Offers:
 
     def offer(self, match: Match, engine) -> Part | None:
         """The part that one engine makes of a match."""
-        if not engine.fits(match) or not engine.accepts(match, self.facts):
+        if not engine.fits(match):
+            return None
+        told = match.once("told", lambda: self.told.setdefault(match.form, {}))
+        if engine not in told:
+            told[engine] = self._ask(match, engine)
+        return told[engine] and Part(match, engine, *told[engine])
+
+    def _ask(self, match: Match, engine) -> tuple | None:
+        """The configuration of a match that an engine takes, and its cost."""
+        if not engine.accepts(match, self.facts):
             return None
         try:
             config = engine.best(match, self.facts)
         except NotSupported:
             return None
-        return Part(match, engine, config, engine.cost(match, self.facts, config))
+        return config, engine.cost(match, self.facts, config)
 
     def engines(self, op) -> list:
         """The engines for an op (None: of a region) that the wish allows."""

@@ -1,0 +1,78 @@
+"""Graphs of many nodes and many tensors: what choosing them takes, and that they run."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cydnn import device, plan
+from cydnn.device.facts import KNOWN
+from cydnn.graph import Graph, Node, Region, Tensor
+from cydnn.heuristics import Wish, best, offers
+from cydnn.ops import Pointwise, Problem
+from cydnn.tensor import TensorDesc
+from support import graphs
+
+PLACES = {"numpy": device.get("numpy").facts, "h200": KNOWN["h200"]}
+F32 = TensorDesc.packed("f32", (4, 64))
+
+
+def summed(count: int) -> Graph:
+    """The sum of so many tensors, one after the other."""
+    nodes = [Node(Pointwise(mode="add"), dict(x=1000 + i if i > 1 else 1, b=i + 1, y=1001 + i))
+             for i in range(1, count)]
+    made = [Tensor(1001 + i, F32, "virtual" if i < count - 1 else "memory") for i in range(1, count)]
+    return Graph(nodes, [*(Tensor(i, F32) for i in range(1, count + 1)), *made])
+
+
+def products(count: int) -> Graph:
+    """Products one behind the other, with a function behind each."""
+    x, nodes, tensors = 1, [], [Tensor(1, TensorDesc.packed("f16", (64, 64)))]
+    for i in range(count):
+        w, c, y = (100 * (i + 1) + k for k in range(3))
+        tensors += [tensors[0].replace(uid=w), tensors[0].replace(uid=c, kind="virtual"),
+                    tensors[0].replace(uid=y, kind="virtual" if i < count - 1 else "memory")]
+        nodes += [Node(Problem.parse("matmul 8x8 8x8 f16").op, dict(a=x, b=w, c=c)),
+                  Node(Pointwise(mode="relu_fwd"), dict(x=c, y=y))]
+        x = y
+    return Graph(nodes, tensors)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("make", [summed, products])
+def test_work_grows_no_faster_than_the_graph(make, place, monkeypatch):
+    """Twice the nodes: about twice the questions to engines and twice the regions looked at."""
+    counts = []
+    for size in (30, 60):
+        asked = dict(ask=0, regions=0)
+        for owner, name, key in ((offers.Offers, "_ask", "ask"), (Region, "__init__", "regions")):
+            plain = getattr(owner, name)
+
+            def counted(*given, plain=plain, key=key, **more):
+                asked[key] += 1
+                return plain(*given, **more)
+            monkeypatch.setattr(owner, name, counted)
+        best(make(size), PLACES[place])
+        monkeypatch.undo()
+        counts.append(asked)
+    assert all(0 < counts[1][key] <= 2.5 * counts[0][key] for key in counts[0]), counts
+
+
+def test_engines_are_asked_once_of_what_looks_alike(monkeypatch):
+    """Names and uids do not count, a number or a tensor of another kind does."""
+    asked = []
+    plain = offers.Offers._ask
+    monkeypatch.setattr(offers.Offers, "_ask", lambda self, *given: asked.append(given) or plain(self, *given))
+    best(products(4), KNOWN["h200"])
+    few = len(asked)
+    best(products(12), KNOWN["h200"])
+    assert len(asked) - few <= few, "those of a product in the middle are known"
+
+
+@pytest.mark.parametrize("mode", ["a", "fallback"])
+@pytest.mark.parametrize("place", ["numpy", "ptx:sm_80"])
+def test_more_inputs_than_a_launch_has_room_for(place, mode):
+    graph, rng = summed(301), np.random.default_rng(1)
+    values = {i: rng.integers(-3, 4, F32.dims).astype(np.float32) for i in range(1, 302)}
+    built = plan.build(graph, place, Wish(mode=mode))
+    assert len(built.slots) == 302 and len(built.parts) > 1
+    assert (graphs.execute(built, values)[1301] == sum(values.values())).all()
