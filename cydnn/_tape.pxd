@@ -10,7 +10,7 @@ from cydnn._operands cimport Operands
 from cydnn._step cimport Patch, Step
 
 cdef enum:
-    MAX_SLOTS = 256                           # operands and scalars live on the C stack while a tape runs
+    MAX_SLOTS = 1024                          # operands and scalars live on the C stack while a tape runs
 
 
 cdef struct Slot:
