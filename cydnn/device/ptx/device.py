@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import partial
 
 import numpy as np
 
@@ -212,7 +213,8 @@ class PtxDevice:
 
 
 class PtxExecutable(NumpyExecutable):
-    """A plan on the interpreter; ``execute`` has the arguments, checks and refusals of a CUDA tape."""
+    """A plan on the interpreter; ``execute`` has the arguments, checks and refusals of a CUDA tape. A kernel
+    is spliced and decoded when it first runs."""
 
     def __init__(self, device: PtxDevice, plan):
         super().__init__(plan)
@@ -231,8 +233,8 @@ class PtxExecutable(NumpyExecutable):
         kernel = kernels.get(step.kernel)
         constant = {row["offset"] for row in kernel.row["params"]
                     if row["type"].startswith("const ") and row["type"].endswith("*")}
-        return (self.device.code(step.kernel, step.fuse, fusion.ways_of(step)), pack(step), constant,
-                kernel.image_for(self.device.facts.sm).registers)
+        code = partial(self.device.code, step.kernel, step.fuse, fusion.ways_of(step))
+        return code, pack(step), constant, kernel.image_for(self.device.facts.sm).registers
 
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
         values = self.numbers.given(scalars)
@@ -313,5 +315,5 @@ class PtxExecutable(NumpyExecutable):
         maps = {offset: self._map(map_, addresses, base) for offset, map_ in packed.maps}
         written = {address for offset, address in at.items() if offset not in constant}
         written |= {map_.ptr for map_ in maps.values()}
-        self.device.launch(code, packed.grid, packed.block, packed.smem, bytes(data), written, registers,
+        self.device.launch(code(), packed.grid, packed.block, packed.smem, bytes(data), written, registers,
                            maps, packed.attributes)
