@@ -88,8 +88,10 @@ class Site:
                 yield axis, step, larger[0] // step
 
     def steps_of(self, tensor) -> tuple:
-        """Strides of a tensor over the dims, 0 where it is broadcast.
+        """Strides of a tensor over the dims, 0 where it is broadcast, as a number of any rank is.
         Raises CannotPlace where it does not fit."""
+        if tensor.count == 1:
+            return (0,) * len(self.dims)
         if tensor.dims != self.dims and (len(tensor.dims) != len(self.dims) or any(
                 [d not in (1, n) for d, n in zip(tensor.dims, self.dims)])):
             raise CannotPlace(f"tensor {tensor.label} must have dims that are 1 or those of the output "

@@ -55,12 +55,13 @@ def _operand(node, name, uids, tensors, fresh) -> int:
         return uids[name]
     is_constant = isinstance(name, float)
     value = None if is_constant else node.scalars.get(name)
-    if isinstance(value, FromTensor):
+    one = (1,) * len(tensors[next(iter(node.writes))].dims)
+    if isinstance(value, FromTensor):            # one element, of any rank
+        tensors[value.uid] = tensors[value.uid].replace(dims=one, strides=one)
         return value.uid
     uid = uids[name] = next(fresh)
-    rank = len(tensors[next(iter(node.writes))].dims)
     scalar = Scalar(("constant", name), name) if is_constant else scalar_of(node, name)
-    tensors[uid] = Tensor(uid, TensorDesc.packed("f64", (1,) * rank), "value", name=str(name), scalar=scalar)
+    tensors[uid] = Tensor(uid, TensorDesc.packed("f64", one), "value", name=str(name), scalar=scalar)
     return uid
 
 
