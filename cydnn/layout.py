@@ -42,7 +42,7 @@ class Layout:
         self.operands = of_slots(self.slots, self.written, self.optional)
         self.scalars, self._scalar_of = _numbers(self.graph)
         self._offsets, self.workspace_bytes = choice.areas
-        self.inplace = self._inplace_pairs()
+        self.inplace = sorted((self._slot_of[out], self._slot_of[read]) for out, read in choice.inplace)
         self.periods = self._periods()
         self.steps = [mapped(step, self._turn) for _, step in choice.steps]
 
@@ -81,35 +81,6 @@ class Layout:
         pairs = {(i, j): shared_period(runs[i], runs[j])
                  for i in self.written for j in range(len(runs)) if i != j}
         return {pair: period for pair, period in pairs.items() if period}
-
-    def _inplace_pairs(self) -> list:
-        """Pairs of which everything that is read has been read before it is written."""
-        graph, part_of = self.choice.graph, {}
-        for k, part in enumerate(self.choice.parts):
-            part_of.update(dict.fromkeys(part.region.nodes, k))
-        readers = {i: [part_of[n] for n in graph.consumers[t.uid]] for i, t in enumerate(self.slots)}
-        pairs = []
-        for out in sorted(self.written):
-            writer = part_of[graph.producer[self.slots[out].uid]]
-            for read in range(len(self.slots)):
-                if read in self.written or not readers[read] or max(readers[read]) > writer:
-                    continue
-                if writer not in readers[read] or self._reads_first(self.choice.parts[writer], out, read):
-                    pairs.append((out, read))
-        return pairs
-
-    def _reads_first(self, part, out: int, read: int) -> bool:
-        """A part reads each element of one tensor before it writes it to the other."""
-        a, b = self.slots[out], self.slots[read]
-        if a.dtype is not b.dtype or not a.desc.same_layout(b.desc):
-            return False
-        graph, match = part.match.graph, part.match
-        nodes = [graph.nodes[i] for i in part.region.nodes]
-        if len(nodes) == 1:
-            named = nodes[0].operands.get
-            return any(named(o) == a.uid and named(r) == b.uid for o, r in nodes[0].op.inplace)
-        elementwise = match.behind
-        return all(n in elementwise for n in nodes if b.uid in n.reads)
 
     # ---- For people, and on paper ----
 

@@ -16,7 +16,7 @@ from cydnn import device, plan
 from cydnn.arena import arrange
 from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
-from cydnn.graph import FromTensor, Graph, Node, Tensor
+from cydnn.graph import FromTensor, Graph, Node, Tensor, inplace
 from cydnn.heuristics import Wish, best
 from cydnn.layout import Layout
 from cydnn.ops import BatchNormTraining, Matmul, Pointwise, Problem, SoftmaxFwd, Transform
@@ -135,8 +135,7 @@ def test_in_place_where_each_element_is_read_before_it_is_written():
 
 
 def test_in_place_in_graphs_of_several_nodes():
-    """What has been read by an earlier part may be written over; in a region only where dims and strides are
-    alike."""
+    """What two operations stand behind has been read by then; what one product reads has not."""
     graph = Graph([Node(SoftmaxFwd(), dict(x=1, y=2)), Node(Matmul(), dict(a=2, b=3, c=4)), unary(4, 5)],
                   [t(1, (4, 4)), v(2, (4, 4)), t(3, (4, 4)), v(4, (4, 4)), t(5, (4, 4))])
     layout = Layout.of(graph, H200)
@@ -183,13 +182,58 @@ def test_in_place_follows_the_order_of_reads_and_writes():
                          point("relu_fwd", 3, 4)], [t(1), t(2, (1, 8)), t(3, kind="virtual"), t(4)])
     assert pairs(Layout.of(elementwise, H200)) == {(4, 1)}              # 2 is read again for the next row
     node_by_node = Layout(best(elementwise, H200, Wish(mode="fallback")))
-    assert pairs(node_by_node) == {(4, 1), (4, 2)}                      # both were read by the launch before
+    assert pairs(node_by_node) == {(4, 1)}
     late = Graph([point("relu_fwd", 1, 3), point("add", 1, 2, 4)], [t(1), t(2), t(3), t(4)])
-    # 1 is read after 3 is written
-    assert pairs(Layout(best(late, H200, Wish(mode="fallback")))) == {(4, 1), (4, 2)}
+    assert pairs(Layout.of(late, H200)) == {(3, 1), (3, 2), (4, 1), (4, 2)}
+    apart = best(late, H200, Wish(mode="fallback"))
+    assert pairs(Layout(apart)) == pairs(Layout.of(late, H200)) and apart.held == (3,)   # 1 is read again
     other = Graph([point("relu_fwd", 1, 2)], [t(1), t(2, dtype="f16")])
     assert pairs(Layout.of(other, H200)) == set()
     assert pairs(Layout.of(Graph.single(Transform(), dict(x=t(1).desc)), H200)) == set()
+
+
+def rotated() -> Graph:
+    """A rotary embedding: halves a (1) and b (2) turned by c (3) and s (4) to 10 and 11."""
+    t = lambda uid, kind="memory": Tensor(uid, TensorDesc.packed("f32", (4, 8)), kind)
+    rows = [("mul", 1, 3, 5), ("mul", 2, 4, 6), ("sub", 5, 6, 10), ("mul", 2, 3, 7), ("mul", 1, 4, 8),
+            ("add", 7, 8, 11)]
+    return Graph([point(*row) for row in rows],
+                 [*map(t, (1, 2, 3, 4, 10, 11)), *(t(uid, "virtual") for uid in (5, 6, 7, 8))])
+
+
+@pytest.mark.parametrize("mode", ["a", "fallback"])
+@pytest.mark.parametrize("name", ["numpy", "ptx:sm_80"])
+def test_what_may_lie_in_place_does_whatever_the_plan(name, mode):
+    """Both outputs, the one a part reads from once more after it is written, too."""
+    dev, rng = device.get(name), np.random.default_rng(0)
+    built = plan.build(rotated(), dev, Wish(mode=mode))
+    assert {(10, 1), (10, 2), (11, 1), (11, 2)} <= pairs(built.layout)
+    values = {uid: rng.integers(-4, 5, (4, 8)).astype(np.float32) for uid in (1, 2, 3, 4)}
+    buffers = {uid: dev.alloc(128) for uid in values}
+    for uid, value in values.items():
+        dev.copy_in(buffers[uid].ptr, value)
+    workspace = dev.alloc(max(built.workspace_bytes, 1))
+    pack = {uid: buffer.ptr for uid, buffer in buffers.items()}
+    built.run(pack | {10: pack[1], 11: pack[2]}, workspace.ptr)
+    a, b, c, s = values.values()
+    for uid, want in ((1, a * c - b * s), (2, b * c + a * s)):
+        assert (dev.copy_out(buffers[uid].ptr, np.empty((4, 8), np.float32)) == want).all()
+
+
+@pytest.mark.parametrize("rows, want", [
+    ([("relu_fwd", 1, 3), ("tanh_fwd", 3, 4)], {(3, 1), (4, 1)}),                # both elementwise
+    ([("relu_fwd", 1, 5), ("matmul", 5, 2, 3)], set()),                          # in front of a product
+    ([("matmul", 1, 2, 5), ("relu_fwd", 5, 3)], set()),                          # behind one
+    ([("matmul", 1, 2, 5), ("relu_fwd", 1, 3), ("add", 5, 2, 4)], set()),              # beside one
+    ([("matmul", 1, 2, 5), ("matmul", 5, 2, 6), ("add", 6, 1, 3)], {(3, 1)}),    # two are between
+    ([("relu_fwd", 1, 3), ("matmul", 3, 2, 5), ("add", 5, 1, 4)], set())])
+def test_products_on_the_way(rows, want):
+    t = lambda uid, kind="memory": Tensor(uid, TensorDesc.packed("f32", (8, 8)), kind)
+    nodes = [Node(Matmul(), dict(a=row[1], b=row[2], c=row[3])) if row[0] == "matmul" else point(*row)
+             for row in rows]
+    used = {uid for row in rows for uid in row[1:]}
+    graph = Graph(nodes, [t(uid, "virtual" if uid > 4 else "memory") for uid in used])
+    assert set(inplace.pairs(graph)) == want
 
 
 def test_an_overlapping_input_does_not_make_an_overlapping_output():

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from ..arena import arrange
 from ..engines import BY_INDEX, Config, Engine, engines_for
-from ..graph import Graph, Match
+from ..graph import Graph, Match, Node, inplace
 from ..locks import once
-from ..ops import Pointwise
+from ..ops import Pointwise, Transform
 from ..status import InternalError
-from ..steps import Scratch, pointers
+from ..steps import Pointer, Scalar, Scratch, mapped, pointers
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,14 @@ class Choice:
 
     @once
     def steps(self) -> tuple:
-        """(number of the part, step) of all parts, in order."""
-        return tuple([(i, step) for i, part in enumerate(self.parts) for step in self._steps_of(part)])
+        """(number of the part, step) of all parts, in order; behind them, those that bring held outputs to
+        their places."""
+        areas = {uid: Scratch(self.graph.tensors[uid].bytes) for uid in self.held}
+        turn = lambda v: Pointer(areas[v.uid], v.addend) if isinstance(v, Pointer) and v.uid in areas else v
+        found = [(i, mapped(step, turn) if areas else step)
+                 for i, part in enumerate(self.parts) for step in self._steps_of(part)]
+        return tuple([*found, *((len(self.parts), step) for uid, area in areas.items()
+                                for step in self._copy(uid, area))])
 
     def _steps_of(self, part: Part) -> list:
         """An engine's steps. Raises InternalError where none of them has the address of an output."""
@@ -97,6 +103,47 @@ class Choice:
                 raise InternalError(f"{part.engine}: the steps must write every output of `{part}`; "
                                     f"none writes {self.graph.tensors[uid].label}")
         return steps
+
+    # ---- Outputs that lie where an input lies ----
+
+    @once
+    def inplace(self) -> tuple:
+        """(written uid, read uid) of tensors that may have one address: what the graph allows."""
+        return inplace.pairs(self.asked)
+
+    @once
+    def held(self) -> tuple:
+        """uids of the outputs that wait in the workspace until all parts have run, since a part would read
+        from where they may lie behind the first of their elements is written."""
+        number_of = {i: k for k, part in enumerate(self.parts) for i in part.region.nodes}
+        writer = lambda uid: number_of.get(self.graph.producer[uid])
+        readers = lambda uid: [number_of[i] for i in self.graph.consumers.get(uid, ()) if i in number_of]
+        return tuple(dict.fromkeys([out for out, read in self.inplace if writer(out) is not None
+                                    and not self._reads_first(writer(out), readers(read), out, read)]))
+
+    def _reads_first(self, writer: int, readers: list, out: int, read: int) -> bool:
+        """The parts that read one tensor come before the part that writes the other, or it reads each element
+        first: elementwise, or by an operation that works in place."""
+        if max(readers, default=-1) != writer:
+            return max(readers, default=-1) < writer
+        match = self.parts[writer].match
+        nodes = [n for n in (self.graph.nodes[i] for i in match.region.nodes) if read in n.reads]
+        named = {r for _, r in match.op.inplace} if match.op else ()
+        elementwise = (*match.behind, *(n for r in named for n in match.before.get(r, ())))
+        return all(n in elementwise or any(inplace.works_in_place(n, made, read)
+                                           for made in ((out,) if out in n.writes else n.writes))
+                   for n in nodes)
+
+    def _copy(self, uid: int, area: Scratch) -> list:
+        """The steps that bring an output from its area of the workspace to its place."""
+        tensor, source = self.graph.tensors[uid], max(self.graph.tensors) + 1
+        graph = Graph([Node(Transform(), dict(x=source, y=uid))],
+                      [tensor.replace(uid=source, kind="memory", name=""), tensor])
+        match = Match.single(graph)
+        engine = next(e for e in engines_for(Transform) if e.accepts(match, self.facts))
+        turn = lambda v: (v.default if isinstance(v, Scalar) else     # the output's own numbers have counted
+                          Pointer(area, v.addend) if v.uid == source else v)
+        return [mapped(step, turn) for step in engine.plan(match, self.facts, engine.best(match, self.facts))]
 
     @property
     def is_spliced(self) -> bool:

@@ -87,7 +87,8 @@ def test_an_output_is_read_again_before_it_is_rounded():
     assert types == {"f32"} and plain == ({"f32"}, count - 2)
 
 
-@pytest.mark.parametrize("kind, where", [("memory", "numpy"), ("memory", "ptx:sm_80"), ("value", "ptx:sm_80")])
+@pytest.mark.parametrize("kind, where", [("memory", "numpy"), ("memory", "ptx:sm_80"),
+                                         ("value", "ptx:sm_80")])
 @pytest.mark.parametrize("dims", [(1,), (1, 1, 1, 1)], ids=str)
 @pytest.mark.parametrize("line", ["batch_norm_training n2c8h4w4 f16", "batch_norm_inference n2c8h4w4 f32",
                                   "softmax_fwd x=2x8x4x4 axis=1 f16", "pooling_fwd n2c8h4w4 window=2 f32"])
@@ -108,7 +109,8 @@ def test_a_number_is_one_element_of_any_rank(line, dims, kind, where):
         return Graph([Node(node.op, node.operands, scalars), last], [*tensors.values(), *more])
     values = values_for(problem, 3) | {uid: np.full(dims, node.op.scalars[n]) for n, uid in names.items()}
     want = graphs.run(graph({}), values, get("numpy"))
-    got = graphs.run(graph({name: FromTensor(uid) for name, uid in names.items()}, numbers), values, get(where))
+    given = graph({name: FromTensor(uid) for name, uid in names.items()}, numbers)
+    got = graphs.run(given, values, get(where))
     for uid, there in want.items():
         assert np.allclose(got[uid], there, rtol=2e-3, atol=2e-3), uid
 

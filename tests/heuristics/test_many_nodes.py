@@ -59,9 +59,8 @@ def test_work_grows_no_faster_than_the_graph(make, place, monkeypatch):
 
 def test_engines_are_asked_once_of_what_looks_alike(monkeypatch):
     """Names and uids do not count, a number or a tensor of another kind does."""
-    asked = []
-    plain = offers.Offers._ask
-    monkeypatch.setattr(offers.Offers, "_ask", lambda self, *given: asked.append(given) or plain(self, *given))
+    asked, ask = [], offers.Offers._ask
+    monkeypatch.setattr(offers.Offers, "_ask", lambda self, *given: asked.append(given) or ask(self, *given))
     best(products(4), KNOWN["h200"])
     few = len(asked)
     best(products(12), KNOWN["h200"])
