@@ -8,13 +8,13 @@ import pytest
 from cydnn import device
 from cydnn.heuristics import Wish
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Matmul
-from support.dags import check, dag
+from support.dags import WIDE, check, dag
 
 from .graphs import LISTED
 from .test_choices import PAIRS, pair
 
 SMOOTH = ("norm_add_relu", "silu", "softmax_of_scores", "three_outputs")
-COUNT = int(os.environ.get("CYDNN_GRAPHS", "300"))
+COUNT, FROM = int(os.environ.get("CYDNN_GRAPHS", "300")), int(os.environ.get("CYDNN_GRAPHS_FROM", WIDE))
 
 
 @pytest.mark.share(40)
@@ -22,6 +22,13 @@ COUNT = int(os.environ.get("CYDNN_GRAPHS", "300"))
 def test_on_the_interpreter(seed):
     graph, smooth = dag(seed)
     assert check(graph, smooth, device.get(f"ptx:sm_{(75, 80, 90)[seed % 3]}"), seed) == []
+
+
+@pytest.mark.share(12)
+@pytest.mark.parametrize("seed", range(WIDE, WIDE + 40))
+def test_of_many_sizes_on_the_interpreter(seed):
+    graph, smooth = dag(seed)
+    assert check(graph, smooth, device.get("ptx:sm_90"), seed) == []
 
 
 @pytest.mark.parametrize("seed", range(0, 80, 8))
@@ -40,9 +47,10 @@ def test_the_listed_graphs(name, target):
 @pytest.mark.gpu
 @pytest.mark.parametrize("part", range(6))
 def test_on_a_gpu(part, gpu, family_counts):
-    """Every random graph as it is chosen, and every third node by node."""
+    """Every random graph as it is chosen, and every third node by node: small ones, and those of many sizes
+    (``CYDNN_GRAPHS`` each, from seed ``CYDNN_GRAPHS_FROM``)."""
     count, wrong = {"problems": 0, "engine_runs": 0, "wrong": 0, "engines": {}}, []
-    for seed in range(part, COUNT, 6):
+    for seed in (*range(part, COUNT, 6), *range(FROM + part, FROM + COUNT, 6)):
         graph, smooth = dag(seed)
         for wish in [Wish()] + [Wish(mode="fallback")] * (seed % 3 == 0):
             texts = check(graph, smooth, gpu, seed, wish)

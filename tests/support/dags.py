@@ -20,6 +20,8 @@ MANY = TYPES + ("f64", "i8", "u8", "i32", "i64", "bool", "f8_e5m2")
 ONE = ("identity", "abs", "neg", "relu_fwd", "logical_not")
 TWO = ("add", "sub", "mul", "min", "max", "add_square", "cmp_ge", "relu_bwd")
 SMOOTH = ("sigmoid_fwd", "tanh_fwd", "swish_fwd", "gelu_fwd", "exp")
+SIZES = (1, 2, 5, 8, 16, 17, 24, 31, 40, 64, 72, 96, 120, 128, 136, 160, 200, 256, 264)
+WIDE = 1 << 20                                   # seeds from here on draw dims of many sizes
 INEXACT = (ops.BatchNormTraining, ops.BatchNormInference, ops.BatchNormBwd, ops.SoftmaxFwd, ops.SoftmaxBwd,
            ops.PoolingFwd,
            ops.PoolingBwd)
@@ -33,6 +35,14 @@ class Dag:
     nodes: list = field(default_factory=list)
     uids: list = field(default_factory=list)
     smooth: bool = False
+    is_wide: bool = False
+
+    def size(self, low: int, high: int, unit: int = 1) -> int:
+        """A dim: a few units, or in a wide graph one of many sizes."""
+        drawn = self.rng.randint(low, high)
+        if self.is_wide and self.rng.random() < 0.6:
+            drawn = -(-self.rng.choice(SIZES) // unit)
+        return unit * drawn
 
     def __post_init__(self):
         self.uids = self.rng.sample(range(-50, 400), 200)
@@ -111,7 +121,7 @@ def _conv(dag, op_class):
     rng = dag.rng
     rank, unit = rng.choice([1, 2, 2, 2, 3]), rng.choice([1, 8])
     groups = rng.choice([1, 1, 1, 2])
-    c, k = groups * unit * rng.randint(1, 3), groups * unit * rng.randint(1, 3)
+    c, k = groups * dag.size(1, 3, unit), groups * dag.size(1, 3, unit)
     x = (rng.randint(1, 3), c, *(rng.randint(3, 7) for _ in range(rank)))
     w = (k, c // groups, *(rng.choice([1, 2, 3]) for _ in range(rank)))
     op = op_class(pre_pad=rng.randint(0, 1), post_pad=rng.randint(0, 1), stride=rng.choice([1, 1, 2]),
@@ -130,7 +140,7 @@ def _conv(dag, op_class):
 def _matmul(dag, op_class):
     rng = dag.rng
     unit, batch = rng.choice([1, 8]), rng.choice([(), (2,), (2, 3)])
-    m, n, k = (unit * rng.randint(1, 5) for _ in range(3))
+    m, n, k = (dag.size(1, 5, unit) for _ in range(3))
     types = [rng.choice(TYPES)] * 2 if rng.random() < 0.6 else rng.choices(TYPES, k=2)
     a, b = dag.before(types[0], (*batch, m,
                                  k)), dag.before(types[1], (*(rng.choice([1, d]) for d in batch), k, n))
@@ -141,7 +151,8 @@ def _matmul(dag, op_class):
 
 def _image(dag):
     rng = dag.rng
-    return (rng.randint(1, 3), rng.choice([3, 8, 16]), rng.randint(2, 6), rng.randint(2, 9))
+    found = (rng.randint(1, 3), rng.choice([3, 8, 16]), rng.randint(2, 6), rng.randint(2, 9))
+    return (found[0], dag.size(*found[1:2] * 2), *found[2:]) if dag.is_wide else found
 
 
 def _reduction(dag, op_class):
@@ -206,7 +217,7 @@ def dag(seed: int) -> tuple[Graph, bool]:
     """(a random graph, whether its results are more than sums of small whole numbers). Always the same for a
     seed."""
     rng = random.Random(seed)
-    made, values = Dag(rng), []
+    made, values = Dag(rng, is_wide=seed >= WIDE), []
     classes = [list(FAMILIES)[seed % len(FAMILIES)]]
     classes += [rng.choice(list(FAMILIES))] if rng.random() < 0.25 else []
     for op_class in classes:
