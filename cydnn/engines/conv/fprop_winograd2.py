@@ -8,7 +8,8 @@ from .winograd import Correlation, Winograd
 
 class ConvFpropWinograd2(Winograd):
     """F(2x2, 3x3): 2.25 times fewer multiplications, as products of 16 matrices in the workspace; the sums
-    are nearly as accurate as direct ones."""
+    are nearly as accurate as direct ones. An Inf or NaN spreads over the outputs of the tiles that read
+    it."""
     index = 114
     takes = core(ConvFprop)
     notes = ("deterministic", "winograd", "winograd_tile_4x4")
