@@ -1,6 +1,7 @@
 /*@kernel
 name   = "conv_blend_{T}"
-about  = "y = alpha * sums + beta * y, around sums that are added atomically; without sums, y = beta * y."
+about  = """y = alpha * sums + beta * y, around sums that are added atomically; without sums, y = beta * y, \
+            or NaN where alpha is."""
 T      = ["f32", "f64", "f16", "bf16"]
 params = ["const Acc_T* sums", "T* y", "Acc_T alpha", "Acc_T beta", "int count", "Array<FastDiv, 4> size",
           "Array<int64_t, 5> y_s"]
@@ -23,5 +24,6 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     i64 off = 0;
     UNROLL for (int d = 0; d < 4; ++d) rest = size[d].divmod(rest, digit), off += digit * y_s[d];
     y += off + rest * y_s[4];
-    *y = from_acc<T>(blend(sums ? alpha : acc_t<T>(0), sums ? sums[i] : acc_t<T>(0), beta, y));
+    const acc_t<T> factor = sums || alpha != alpha ? alpha : 0;
+    *y = from_acc<T>(blend(factor, sums ? sums[i] : acc_t<T>(0), beta, y));
 }

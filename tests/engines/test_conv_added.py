@@ -43,6 +43,14 @@ def test_outputs_of_the_sums_type_and_with_gaps(index, line):
     assert outcome.ran and not outcome.findings
 
 
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_a_factor_counts_where_nothing_is_added(kind):
+    """Three of four pixels get no sum: they are alpha times 0."""
+    problem = Problem.parse(f"conv_dgrad n2c4h8w8 k4r1s1 stride2 {kind}")
+    outcome = run(problem, get("ptx:sm_80"), 3, [BY_INDEX[136]], scalars=dict(alpha=float("nan"), beta=0.0))
+    assert outcome.ran and not outcome.findings
+
+
 @pytest.mark.parametrize("index, op", ATOMIC.items())
 def test_where_they_add(index, op):
     """16-bit outputs get an f32 image of themselves, which begins at 0 and is blended at the end;

@@ -247,5 +247,4 @@ SPREADING = ("conv_fft", "conv_winograd", "conv_dgrad_few")      # zeros are mul
 
 def suits(way, kernel: str) -> bool:
     """May a kernel's problems have numbers of a way?"""
-    scales_each = kernel.startswith("conv_dgrad_scatter")        # what is added: 0 where nothing is
-    return not (way is other_nans and kernel.startswith(SPREADING) or way is nan_factors and scales_each)
+    return not (way is other_nans and kernel.startswith(SPREADING))
