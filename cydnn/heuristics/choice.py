@@ -78,9 +78,13 @@ class Choice:
 
     @property
     def notes(self) -> tuple:
-        """What all engines say of themselves; "tensor_core" and "runtime_compilation" where one does."""
+        """What all engines say of themselves; what kernels make of the operations; "tensor_core" and
+        "runtime_compilation" where one does."""
         common = set.intersection(*(set(e.notes) for e in self.engines))
         some = {"tensor_core"} & {n for e in self.engines for n in e.notes}
+        if self.facts.kind == "cuda":
+            some |= {note for part in self.parts for i in part.region.nodes
+                     for note in part.match.graph.nodes[i].op.notes}
         return tuple(sorted(common | some | ({"runtime_compilation"} if self.is_spliced else set())))
 
     @once

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from ..tensor import TensorDesc
-from .op import Op, choice
+from .op import SQUARES, Op, choice
 from .pointwise import Pointwise
 from .reduction import Reduction
 
@@ -144,6 +144,7 @@ class BatchNormTraining(BatchNorm, reads="x scale bias running_mean? running_var
                      factor="OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC")
     scalars = dict(epsilon=1e-5, factor=1.0, alpha=1.0, beta=0.0)
     blends = dict(y=("alpha", "beta"))
+    notes = SQUARES
     inplace = (("y", "x"), ("next_running_mean", "running_mean"), ("next_running_var", "running_var"))
 
     def check(self, x, scale, bias, running_mean, running_var):
@@ -250,6 +251,7 @@ class BatchNormBwd(BatchNorm, reads="x dy scale mean? rstd?", writes="dx dscale 
     scalars = dict(epsilon=1e-5, alpha=1.0, beta=0.0, alpha_param=1.0, beta_param=0.0)
     blends = dict(dx=("alpha", "beta"), dscale=("alpha_param", "beta_param"),
                   dbias=("alpha_param", "beta_param"))
+    notes = SQUARES
     inplace = (("dx", "dy"), ("dx", "x"))
 
     def check(self, x, dy, scale, mean, rstd):

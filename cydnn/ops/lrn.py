@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .op import Op, integer, real
+from .op import SQUARES, Op, integer, real
 from .window import neighbours, window_sum
 
 MOST = 16                                        # cells of a window in one dim
@@ -21,6 +21,7 @@ class LocalNorm(Op):
     scale: float = real(1e-4, doc="of the mean of squares")
     power: float = real(0.75)
     offset: float = real(2.0, doc="what is added to the scaled mean")
+    notes = SQUARES
 
     def shared_rules(self, x, ranks, **others):
         low, high = ranks

@@ -78,6 +78,9 @@ def _words(text: str):
     return tuple(w.rstrip("?*") for w in words), marked("?"), marked("*")
 
 
+SQUARES = ("squares_in_compute_type",)           # sums of squares, which leave its range before results do
+
+
 @dataclasses.dataclass(frozen=True)
 class Op:
     """One operation. Equality and hashing are by attributes, so an op is a cache key.
@@ -87,8 +90,9 @@ class Op:
     number, which stays exact), ``blends`` says ``{output: (alpha name, beta name)}``, ``inplace`` the
     (written, read) pairs that may be one buffer. ``keeps`` names the outputs whose old content is an input
     whatever beta is: ``reference`` gets it; ``fixed`` the operands whose type is part of the meaning, so that
-    no cast stands between. ``compute`` is the type that sums and functions are asked
-    in; ``math`` the one they are done in, at least as accurate. ``api`` is the name of the operation's
+    no cast stands between. ``notes`` are facts for the user of what any kernel makes of it. ``compute`` is
+    the type that sums and functions are asked in; ``math`` the one they are done in, at least as accurate.
+    ``api`` is the name of the operation's
     descriptor in the backend API, ``api_names`` what it calls operands, scalars and fields (CUDNN_ATTR_ left
     out) that do not say it themselves.
     """
@@ -106,6 +110,7 @@ class Op:
     keeps: ClassVar[frozenset] = frozenset()
     fixed: ClassVar[frozenset] = frozenset()
     name: ClassVar[str] = ""
+    notes: ClassVar[tuple] = ()
     api: ClassVar[str] = ""
     api_names: ClassVar[dict] = {}
 

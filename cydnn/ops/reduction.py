@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .op import Op, choice
+from .op import SQUARES, Op, choice
 
 _ABS_MAX = lambda x, axes: np.abs(x).max(axis=axes, keepdims=True)
 
@@ -35,6 +35,10 @@ class Reduction(Op, reads="x", writes="y"):
     api = "REDUCTION"
     api_names = dict(x="OPERATION_REDUCTION_XDESC", y="OPERATION_REDUCTION_YDESC",
                      compute="REDUCTION_COMP_TYPE")
+
+    @property
+    def notes(self) -> tuple:
+        return SQUARES if self.mode == "norm2" else ()
 
     def check(self, x):
         yield x.rank >= 1, f"x must have rank >= 1; got {x.rank}"

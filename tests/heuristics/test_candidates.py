@@ -8,11 +8,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "graph"))
 from nodes import binary, t, unary, v
 from cydnn.bench import graph_of
+from cydnn.device import get
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX, COMPOSITE, Config, engines_for
 from cydnn.graph import FromTensor, Graph, Match, Node
@@ -126,6 +128,23 @@ def test_every_engine_that_takes_a_node_is_a_candidate():
         assert len(found) == len(takers) > 2
         assert {(c.engine, c.us) for c in found} == {
             (e, e.cost(match, H200, e.best(match, H200))) for e in takers}
+
+
+@pytest.mark.parametrize("line, has_limit", [
+    ("batch_norm_training n2c3h4w4 f32", True), ("batch_norm_bwd x=2x3x4x4 dy=2x3x4x4 scale=1x3x1x1", True),
+    ("reduction x=4x16 y=4x1 mode=norm2", True), ("lrn_fwd n2c8h4w4 f32", True),
+    ("divisive_norm_fwd n2c8h4w4 f32", True), ("reduction x=4x16 y=4x1 mode=avg", False),
+    ("softmax_fwd 4x16 f32", False), ("gen_stats x=2x3x4x4", False)])
+def test_sums_of_squares_have_a_note(line, has_limit):
+    """Of 1e20, in f32: what kernels give is what NumPy gives, or the plan says that it may not be."""
+    graph, rng = of(line), np.random.default_rng(0)
+    values = {uid: (rng.normal(size=t.dims) * (1e20 if t.name == "x" else 1)).astype(np.float32)
+              for uid, t in graph.tensors.items()}
+    assert ("squares_in_compute_type" in best(graph, H200).notes) == has_limit
+    assert "squares_in_compute_type" not in best(graph, get("numpy").facts).notes
+    want, got = (graphs.run(graph, values, get(name)) for name in ("numpy", "ptx:sm_80"))
+    alike = [np.allclose(got[u], want[u], 1e-4, 1e-5 * np.abs(want[u]).max()) for u in want]
+    assert all(alike) != has_limit
 
 
 def test_notes():
