@@ -34,6 +34,10 @@ class ExecutionPlan:
         self.executable = device.compile(layout)
         self._execute = self.executable.execute
 
+    def __reduce__(self):
+        raise TypeError(f"pickle: a plan belongs to its process; got one of {self.layout.text}: keep "
+                        "plan.layout.to_json(), which Layout.from_json reads")
+
     @property
     def choice(self) -> Choice:
         return self.layout.choice

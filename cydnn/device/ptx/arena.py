@@ -77,9 +77,11 @@ class Arena(Memory):
             gc.collect()                                     # those of devices that nobody holds any more
             try:
                 self._map(capacity)
-            except OSError:                                  # a system that does not overcommit
+            except OSError as error:                         # a system that does not overcommit
                 if capacity <= 1 << 26:
-                    raise
+                    raise AllocFailed(
+                        f"device: an interpreter must have {capacity} bytes of address space; got "
+                        f"{error.strerror}: free other devices, or raise ulimit -v") from None
                 return self.__init__(capacity >> 3)
         self.tracked, self.owned = set(), None          # what the launch may write; whose the last access was
         self.live: list[tuple[int, int]] = []                # (start, end), sorted
@@ -92,6 +94,9 @@ class Arena(Memory):
 
     def __repr__(self):
         return "another interpreter"
+
+    def __reduce__(self):
+        raise TypeError(f"pickle: the memory of a device belongs to its process; got that of {self!r}")
 
     def alloc(self, size: int, skew: int = 0) -> Allocation:
         """Memory in the first hole that is large enough, ``skew`` bytes behind a multiple of GAP."""

@@ -62,6 +62,10 @@ class PtxDevice:
     def __repr__(self):
         return f"PtxDevice({self.name})"
 
+    def __reduce__(self):
+        raise TypeError(f"pickle: a device belongs to its process; got {self!r}: name it where it is needed, "
+                        f"cydnn.device.get({self.name!r})")
+
     # ---- Memory ----
 
     def alloc(self, size_bytes: int) -> Allocation:
