@@ -14,7 +14,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "status locks",
     # the errors and the version; all else is loaded when it is asked for
     "__init__",
-    "arena given _seal",
+    "arena files given _seal",
     "dtypes",
     "tensor",
     "operand",

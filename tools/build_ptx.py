@@ -34,7 +34,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import contract
 from assemble import assemble, progress
-from contract import ROOT, ContractError, Variant, check_entry, seal
+from contract import ROOT, ContractError, Variant, check_entry, files, seal
 
 NVCC_RELEASE = "13.0"
 FLAGS = "-ptx -std=c++17 -O3"
@@ -157,17 +157,9 @@ def build_image(compiler: Compiler, variant: Variant, target: str, src: Path, ou
         raise ContractError(f"{variant.source}: {variant.name} must run at the speed of wgmma; "
                             f"ptxas says {reason.strip()}")
     file = f"{variant.family}/{variant.name}.{target}.ptx.xz"
-    write(out / file, lzma.compress(text.encode(), check=lzma.CHECK_CRC32, filters=FILTERS))
+    files.write(out / file, lzma.compress(text.encode(), check=lzma.CHECK_CRC32, filters=FILTERS))
     return {"file": file, "sha256": hashlib.sha256(text.encode()).hexdigest(), "version": version,
             "nvcc": compiler.version, **usage(said)}
-
-
-def write(path: Path, data: bytes):
-    """Write a file in one step: a reader sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_bytes(data)
-    os.replace(part, path)
 
 
 # ---- Sources and manifest ----
@@ -268,7 +260,7 @@ def merge(out: Path, tree: Tree, done: list, nvcc: str):
                                  if name in tree.all_names or row["source"] in tree.broken
                                  or not tree.selects(name, row["source"])}
         manifest["nvcc"] = nvcc or manifest["nvcc"]
-        write(out / "manifest.json", manifest_text(manifest).encode())
+        files.write(out / "manifest.json", manifest_text(manifest).encode())
         for file in before - files_of(manifest):
             (out / file).unlink(missing_ok=True)
     finally:

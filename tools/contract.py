@@ -30,6 +30,7 @@ def _load(path):
 
 
 # by path: the package may not be built yet
+files = _load(ROOT / "cydnn" / "files.py")
 _expressions, kinds, seal = (_load(ROOT / "cydnn" / "kernels" / name)
                              for name in ("expressions.py", "kinds.py", "seal.py"))
 expression, DTYPES = _expressions.expression, tuple(_expressions.DTYPE_BYTES)

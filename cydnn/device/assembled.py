@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
+from functools import lru_cache
 from pathlib import Path
 
-HASH_BYTES = 32
+from .. import files
+from ..log import log
+
+HASH_BYTES, MOST_BYTES = 32, 1 << 26             # of a file in front of the code; of a whole file
 
 
 def folder() -> Path:
@@ -30,18 +33,26 @@ def place(text: bytes, sm: int) -> Path:
 def find(text: bytes, sm: int) -> bytes | None:
     """The machine code of a text, whole and unchanged; None where there is none."""
     try:
-        data = place(text, sm).read_bytes()
+        path = place(text, sm)
+        files.check_own(path.parent)
+        data = files.read(path, MOST_BYTES, path.parent)
     except (OSError, RuntimeError):              # also where the user has no home
+        return None
+    except ValueError as error:
+        _say(str(error))
         return None
     code = data[HASH_BYTES:]
     return code if code and hashlib.sha256(code).digest() == data[:HASH_BYTES] else None
 
 
+@lru_cache(maxsize=16)
+def _say(reason: str):
+    """Once each."""
+    log.warning("assembled code is not used: %s", reason)
+
+
 def keep(text: bytes, sm: int, code: bytes) -> Path:
     """Put machine code there, in one step: a reader sees all of it or nothing."""
     path = place(text, sm)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    part.write_bytes(hashlib.sha256(code).digest() + code)
-    os.replace(part, path)
+    files.write(path, hashlib.sha256(code).digest() + code)
     return path

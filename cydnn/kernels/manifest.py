@@ -18,6 +18,7 @@ from functools import lru_cache
 from math import prod
 from pathlib import Path
 
+from .. import files
 from ..given import shown
 from ..locks import once
 from .._seal import SEAL
@@ -33,6 +34,7 @@ BUILD = "python tools/build_ptx.py"
 log = logging.getLogger("cydnn.kernels")
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 MOST_BYTES = 1 << 24                             # of an image; unpacking may take four times that
+MOST_OF_MANIFEST = 1 << 26
 MOST_OF_CLUSTER = 8                              # blocks, on every GPU that has clusters
 
 
@@ -48,8 +50,12 @@ def ptx_dir() -> Path:
 def _place(named: str | None) -> Path:
     places = [Path(named)] if named else [INSTALLED, INSTALLED.parents[1] / "ptx"]
     for place in places:
-        if (place / MANIFEST).is_file():
-            return place
+        try:
+            if (place / MANIFEST).exists():      # what it is, is said when it is read
+                return place
+        except (OSError, ValueError) as error:   # a name that is too long, or holds a 0
+            raise BadParam(f"{VARIABLE}: must name a folder; got {shown(named)}: "
+                           f"{getattr(error, 'strerror', None) or error}") from None
     raise NotSupported(f"kernels: {MANIFEST} must be in {' or '.join(map(str, places))}; got none. "
                        f"Build it with `{BUILD}`")
 
@@ -58,7 +64,7 @@ def _place(named: str | None) -> Path:
 def _manifest(place: Path) -> dict:
     path = place / MANIFEST
     try:
-        data = path.read_bytes()
+        data = files.read(path, MOST_OF_MANIFEST, place)
         found = seal.read(data, known=SEAL)
     except (OSError, ValueError) as error:
         raise InternalError(f"manifest {path} {_said(error)}. Build it with `{BUILD}`, "
@@ -78,7 +84,7 @@ def _said(error) -> str:
 
 def is_as_built() -> bool:
     """The manifest in use is the one that the extension was built with."""
-    return seal.seal_of((ptx_dir() / MANIFEST).read_bytes()) == SEAL
+    return seal.seal_of(files.read(ptx_dir() / MANIFEST, MOST_OF_MANIFEST, ptx_dir())) == SEAL
 
 
 def replaced() -> str:
@@ -100,7 +106,7 @@ def replaced() -> str:
 
 def _rows(place: Path) -> dict:
     """Kernels and functions of a folder, whatever they are called."""
-    found = seal.read((place / MANIFEST).read_bytes(), known=SEAL)
+    found = seal.read(files.read(place / MANIFEST, MOST_OF_MANIFEST, place), known=SEAL)
     return {**found["functions"], **found["kernels"]}
 
 
@@ -186,6 +192,7 @@ class Image:
     ``version`` is the PTX version, which says what driver can load it."""
     target: str
     path: Path
+    folder: Path
     sha256: str
     version: str
     nvcc: str
@@ -195,7 +202,7 @@ class Image:
 
     def text(self) -> bytes:
         """The PTX, verified when it is read; the last few are kept."""
-        return _read_image(self.path, self.sha256)
+        return _read_image(self.path, self.folder, self.sha256)
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -208,9 +215,11 @@ def _unpacked(data: bytes) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _read_image(path: Path, sha256: str) -> bytes:
+def _read_image(path: Path, folder: Path, sha256: str) -> bytes:
     try:
-        text = _unpacked(path.read_bytes())
+        text = _unpacked(files.read(path, MOST_BYTES, folder))
+    except ValueError as error:
+        raise InternalError(f"image {path} {error}. Build it with `{BUILD}`") from None
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise InternalError(f"image {path} must be readable; got {error}. Build it with `{BUILD}`") from None
     digest = hashlib.sha256(text).hexdigest()
@@ -256,7 +265,7 @@ class Kernel:
     def images(self) -> dict[str, Image]:
         """The images by target."""
         facts_of = lambda row: {k: v for k, v in row.items() if k != "file"}
-        return {target: Image(target, self.place / row["file"], **facts_of(row))
+        return {target: Image(target, self.place / row["file"], self.place, **facts_of(row))
                 for target, row in self.row["images"].items()}
 
     def image_for(self, sm: int) -> Image:

@@ -1,6 +1,7 @@
 """tools/build_ptx.py --assemble: machine code in the cache folder, of images and of fused programs."""
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -49,3 +50,47 @@ def test_without_a_card_one_must_be_named(monkeypatch, capsys):
     monkeypatch.setattr(device, "get", none)
     assert build_ptx.main(["--assemble", "--only", NAME]) == 1
     assert "must know the card: give --arch sm_90" in capsys.readouterr().err
+
+
+# ---- The cache folder ----
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A text whose code is in a cache folder of its own: (text, its file)."""
+    monkeypatch.setenv("CYDNN_CACHE", str(tmp_path / "cache"))
+    assembled._say.cache_clear()
+    path = assembled.keep(b"text", 90, b"code")
+    assert assembled.find(b"text", 90) == b"code" and not path.parent.stat().st_mode & 0o077
+    return b"text", path
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"),
+                                  lambda path: path.touch() or os.truncate(path, 8 << 30)])
+def test_what_is_no_cache_file_is_left_alone(kept, make):
+    text, path = kept
+    path.unlink()
+    make(path)
+    assert assembled.find(text, 90) is None
+
+
+def test_a_folder_that_others_write_is_not_used(kept, caplog, monkeypatch):
+    text, path = kept
+    path.parent.chmod(0o777)
+    assert assembled.find(text, 90) is None is assembled.find(text, 90)
+    path.parent.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    assert assembled.find(text, 90) is None
+    said = [record.message for record in caplog.records]
+    assert len(said) == 2 and "must not be writable by others; got mode 777" in said[0]
+    assert "must belong to user 4711; got a folder of user" in said[1]
+
+
+def test_a_write_that_fails_leaves_nothing(kept, monkeypatch):
+    text, path = kept
+
+    def full(*given):
+        raise OSError("disk full")
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="disk full"):
+        assembled.keep(b"another", 90, b"code")
+    assert list(path.parent.iterdir()) == [path]

@@ -1,8 +1,11 @@
 """A damaged manifest is one clear error, whatever was changed; a replaced one says what it replaces."""
+import errno
 import json
 import logging
 import lzma
+import os
 import random
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -12,7 +15,7 @@ import pytest
 from cydnn import kernels
 from cydnn.__main__ import main
 from cydnn.kernels import seal
-from cydnn.status import CydnnError, InternalError
+from cydnn.status import BadParam, CydnnError, InternalError
 from support.handmade import manifest_text
 
 NAMES = ("softmax_fwd_warp_f32_8", "transform_transpose_f32_f32")
@@ -33,9 +36,9 @@ def folder(tmp_path, monkeypatch, rows):
             self.path.write_bytes(data if isinstance(data, bytes) else data.encode())
             kernels.reload()
 
-    for images in kernels.ptx_dir().iterdir():
-        if images.is_dir():
-            (tmp_path / images.name).symlink_to(images)
+    for image in (image for name in NAMES for image in kernels.get(name).images.values()):
+        (tmp_path / image.path.parent.name).mkdir(exist_ok=True)
+        shutil.copy(image.path, tmp_path / image.path.parent.name)
     made = Folder()
     made.put(manifest_text(rows))
     monkeypatch.setenv("CYDNN_PTX_DIR", str(tmp_path))
@@ -88,11 +91,34 @@ def places(x, found):
     return found
 
 
-def test_one_that_cannot_be_read(folder):
-    folder.path.unlink()
-    folder.path.symlink_to("/proc/self/mem")                 # whose first page nobody has
-    kernels.reload()
+def test_one_that_cannot_be_read(folder, monkeypatch):
+    def fails(*given):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    monkeypatch.setattr(os, "open", fails)
     with pytest.raises(InternalError, match="^manifest .* must be readable; got Input/output error. Build"):
+        kernels.names()
+
+
+STRANGE = {"must be a file; got a FIFO": os.mkfifo, "must be a file; got a folder": os.mkdir,
+           "must lie in .*; got a link to /proc/": lambda path: path.symlink_to("/proc/self/mem"),
+           "must have at most .* bytes; got 3000000000": lambda path: path.touch() or os.truncate(
+               path, 3 * 10 ** 9)}
+
+
+@pytest.mark.parametrize("said", STRANGE)
+def test_what_is_none_of_ours_is_refused_unopened(folder, said):
+    image = kernels.get(NAMES[0]).images["sm_75"]
+    for path, ask in ((image.path, image.text), (folder.path, kernels.names)):
+        path.unlink()
+        STRANGE[said](path)
+        kernels.reload()
+        with pytest.raises(InternalError, match=said):
+            ask()
+
+
+def test_a_folder_that_cannot_be_named(monkeypatch):
+    monkeypatch.setenv("CYDNN_PTX_DIR", "/" + "x" * 5000)
+    with pytest.raises(BadParam, match="CYDNN_PTX_DIR: must name a folder; got '/xxx.*: File name too long"):
         kernels.names()
 
 

@@ -1,0 +1,53 @@
+"""Files that cydnn reads and keeps: what is none of ours is refused before it is opened."""
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
+         stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def read(path: Path, most: int, folder: Path) -> bytes:
+    """A file of at most ``most`` bytes below ``folder``. Raises OSError where it cannot be read, ValueError
+    for what is none: a FIFO, a device, a link out of the folder, a larger one."""
+    real, home = os.path.realpath(path), os.path.realpath(folder)
+    if os.path.commonpath([real, home]) != home:
+        raise ValueError(f"must lie in {folder}; got a link to {real}")
+    _check(os.stat(real), most)
+    with open(os.open(real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        return file.read(_check(os.fstat(file.fileno()), most))          # it may be another by now
+
+
+def _check(found, most: int) -> int:
+    """The bytes of a file. Raises ValueError for what is none, and for one that is too large."""
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"must be a file; got {KINDS.get(stat.S_IFMT(found.st_mode), 'something else')}")
+    if found.st_size > most:
+        raise ValueError(f"must have at most {most} bytes; got {found.st_size}")
+    return found.st_size
+
+
+def write(path: Path, data: bytes):
+    """Write a file in one step: a reader sees the old one or the new one, and a failure leaves neither more.
+    Folders that are made for it are this user's alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        part.write_bytes(data)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def check_own(folder: Path):
+    """Raises ValueError where the files of a folder may be somebody else's."""
+    found = os.stat(folder)
+    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+        raise ValueError(f"{folder} must belong to user {os.geteuid()}; got a folder of user {found.st_uid}")
+    if found.st_mode & 0o022 and os.name == "posix":
+        raise ValueError(f"{folder} must not be writable by others; got mode "
+                         f"{stat.S_IMODE(found.st_mode):o}: chmod go-w {folder}")
