@@ -4,7 +4,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import wraps
 
-from ..given import function, instance, shown, whole
+from ..given import function, instance, several, shown, whole
 from ..locks import lock
 from ..status import BadParam
 from .enums import data_type, heur_mode
@@ -22,7 +22,8 @@ def graph(handle, name="cudnn_graph", io_data_type=data_type.HALF, intermediate_
 def jit(heur_modes=heur_mode.A, **kwargs):
     """For a function that returns ``(graph, [tensors])``: the graph is built where it has no plans, and the
     call returns ``(graph, [uids])``."""
-    modes = list(heur_modes) if isinstance(heur_modes, (list, tuple)) else [heur_modes]
+    modes = ([heur_modes] if isinstance(heur_modes, heur_mode) else
+             several("jit: heur_modes", heur_modes, "heur_mode"))
 
     def decorator(make):
         @wraps(function("jit: function", make))

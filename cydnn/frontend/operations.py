@@ -188,7 +188,7 @@ def bound(method: str, tensors: tuple, args: tuple, kw: dict) -> dict:
     """The arguments of a convolution by name, in the first of its two forms that they fit. Raises
     TypeError."""
     head, errors = [inspect.Parameter(t, _ANY) for t in tensors], []
-    has_four_lists = len(args) > 5 and isinstance(args[5], (list, tuple, int))
+    has_four_lists = len(args) > 5 and not isinstance(args[5], (str, convolution_mode))
     for form in FORMS[has_four_lists:]:
         signature = inspect.Signature([*head, *form])
         try:
@@ -202,14 +202,16 @@ def bound(method: str, tensors: tuple, args: tuple, kw: dict) -> dict:
 
 
 def whole_numbers(name: str, argument: str, values) -> list[int] | int:
-    """One for each spatial dim, or one for all of them."""
-    if hasattr(values, "__index__"):
-        return whole(f"{name}: {argument}", values)
-    if not isinstance(values,
-                      (list, tuple)) or not values or not all(hasattr(v, "__index__") for v in values):
-        raise BadParam(f"{name}: {argument} must have one integer for each spatial dim, such as [1, 1], or "
-                       f"be one for all; got {shown(values)}")
-    return list(wholes(f"{name}: {argument}", values))
+    """One for each spatial dim, in a sequence of any kind, or one for all of them."""
+    for read in (whole, wholes):
+        try:
+            found = read(f"{name}: {argument}", values)
+        except BadParam:
+            continue
+        if found != ():
+            return found if read is whole else list(found)
+    raise BadParam(f"{name}: {argument} must have one integer for each spatial dim, such as [1, 1], or "
+                   f"be one for all; got {shown(values)}")
 
 
 for _method, _tensors in (("conv_fprop", ("image", "weight")), ("conv_dgrad", ("loss", "filter")),

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from ..dtypes import DType
-from ..given import flag, shown, text
+from ..given import flag, several, shown, text
 from ..status import BadParam, CydnnError
 from .arrays import is_array
 from .datatypes import _cudnn_to_torch_data_type
@@ -44,12 +44,14 @@ class Graph:
 
     def __init__(self, *, handle=None, inputs=None, outputs=None, heuristics=None, workspace_alloc=True,
                  **pygraph_kwargs):
-        for name, value in dict(inputs=inputs, outputs=outputs, heuristics=heuristics).items():
+        if heuristics is not None and not isinstance(heuristics, heur_mode):
+            heuristics = several("Graph: heuristics", heuristics, "heur_mode")
+        for name, value in dict(inputs=inputs, outputs=outputs).items():
             if value is not None and not isinstance(value, (list, tuple)):
                 raise BadParam(f"Graph: {name} must be a list; got {shown(value)}")
         self._handle, self._options, self._is_lent = handle, pygraph_kwargs, not flag(
             "Graph: workspace_alloc", workspace_alloc)
-        self._modes = list(heuristics or (heur_mode.A, heur_mode.FALLBACK))
+        self._modes = heuristics or (heur_mode.A, heur_mode.FALLBACK)
         self._order = inputs or [], outputs or []
         self._graph: pygraph | None = None
         self._tensor_of: dict = {}               # id of an array -> (tensor, the array, which keeps its id)

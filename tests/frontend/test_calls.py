@@ -2,6 +2,7 @@
 down."""
 from __future__ import annotations
 
+import array
 import inspect
 
 import numpy as np
@@ -66,6 +67,19 @@ def test_both_forms_by_place_and_by_name(g, method, first, second, op, end):
         assert list(step.inputs.values()) == [x, w] and list(step.outputs.values()) == [result]
         assert result.get_is_virtual() and result.get_name() == f"{step.name}::{end}"
         assert step.compute == ("f64" if step.name == "n" else None)
+
+
+@pytest.mark.parametrize("two", [np.array([1, 2]), range(1, 3), array.array("i", [1, 2])], ids=repr)
+def test_lists_are_sequences_of_any_kind(g, two):
+    """In both forms, by place and by name; an array of one number is one for all."""
+    x, w = pair(g)
+    want = dict(pre_pad=[1, 2], post_pad=[1, 2], stride=[1, 2], dilation=[1, 2])
+    for args, kw in (((two, two, two), {}), ((two, two, two, two), {}),
+                     ((), dict(padding=two, stride=two, dilation=two))):
+        g.conv_fprop(x, w, *args, **kw)
+        assert attributes(g) == want
+    g.conv_fprop(x, w, padding=np.array(1))
+    assert attributes(g) == dict(pre_pad=1, post_pad=1, stride=1, dilation=1)
 
 
 def test_the_operands_of_the_gradients(g):

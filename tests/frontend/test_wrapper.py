@@ -118,11 +118,18 @@ def test_what_the_block_does_itself(handle):
     assert graph.get_workspace_size() == 0 and len(graph.serialize()) > 100
     with pytest.raises(ValueError, match="its block must be entered once"):
         graph.__enter__()
-    for wrong in (dict(inputs="x"), dict(outputs=3), dict(heuristics=cudnn.heur_mode.A)):
-        with pytest.raises(ValueError, match="must be a list; got"):
+    for wrong in (dict(inputs="x"), dict(outputs=3), dict(heuristics=3)):
+        with pytest.raises(ValueError, match="must be a list( of heur_mode)?; got"):
             cudnn.Graph(**wrong)
     with pytest.raises(AttributeError, match="its block must be entered first"):
         cudnn.Graph().relu
+
+
+@pytest.mark.parametrize("modes", [cudnn.heur_mode.A, np.array([cudnn.heur_mode.FALLBACK], object)])
+def test_modes_alone_or_in_any_sequence(handle, modes):
+    graph, _ = written(handle, heuristics=modes)
+    found = graph({"mm::A": A, "mm::B": B, "bias::1": BIAS})
+    np.testing.assert_allclose(found["relu::OUT_0"], WANT, rtol=1e-5)
 
 
 def test_errors_leave_the_block(handle):
