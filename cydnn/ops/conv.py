@@ -40,6 +40,13 @@ class Conv(Op):
         """(pre_pad, post_pad, stride, dilation), one entry for each spatial dim."""
         return tuple(self.spread(f, rank - 2) for f in ("pre_pad", "post_pad", "stride", "dilation"))
 
+    def listed(self, name: str, rank: int):
+        """The rule against lists for one dim less: that is the form whose groups are a dim of their own."""
+        lists = [v for v in (self.pre_pad, self.post_pad, self.stride, self.dilation) if isinstance(v, tuple)]
+        yield (not lists or any(len(v) != rank - 3 for v in lists),
+               f"{name} of rank {rank} must have {rank - 2} entries in each list, one for each spatial dim; "
+               f"got {rank - 3}: where its dims are (n, g, c, spatial…), merge g and c into one")
+
     def out_dims(self, x_dims, w_dims) -> tuple:
         return (x_dims[0], w_dims[0], *window_out(x_dims[2:], w_dims[2:], *self.geometry(len(x_dims))))
 
@@ -60,6 +67,7 @@ class Conv(Op):
         """The rules of a convolution of x with w, whichever of the three tensors is the output."""
         x, w, y = names
         yield 3 <= len(x_dims) <= 5, f"{x} must have 1 to 3 spatial dims; got rank {len(x_dims)}"
+        yield from self.listed(x, len(x_dims))
         yield len(w_dims) == len(x_dims), f"{w} must have rank {len(x_dims)} like {x}; got {len(w_dims)}"
         yield (w_dims[1] > 0 and x_dims[1] % w_dims[1] == 0,
                f"{w}.c must divide {x}.c={x_dims[1]}; got {w}.c={w_dims[1]}")
@@ -137,6 +145,7 @@ class ConvDgrad(Conv, reads="dy w", writes="dx"):
 
     def check(self, dy, w):
         yield 3 <= dy.rank <= 5, f"dy must have 1 to 3 spatial dims; got rank {dy.rank}"
+        yield from self.listed("dy", dy.rank)
         yield dy.rank == w.rank, f"w must have rank {dy.rank} like dy; got {w.rank}"
         yield dy.c == w.n, f"w.k must be dy.c={dy.c}; got w.k={w.n}"
 
@@ -182,6 +191,7 @@ class ConvWgrad(Conv, reads="x dy", writes="dw"):
 
     def check(self, x, dy):
         yield 3 <= x.rank <= 5, f"x must have 1 to 3 spatial dims; got rank {x.rank}"
+        yield from self.listed("x", x.rank)
         yield x.rank == dy.rank, f"dy must have rank {x.rank} like x; got {dy.rank}"
         yield x.n == dy.n, f"dy.n must be x.n={x.n}; got dy.n={dy.n}"
 

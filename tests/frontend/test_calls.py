@@ -82,6 +82,16 @@ def test_lists_are_sequences_of_any_kind(g, two):
     assert attributes(g) == dict(pre_pad=1, post_pad=1, stride=1, dilation=1)
 
 
+@pytest.mark.parametrize("method, first, second, op, end", CONVS, ids=[c[0] for c in CONVS])
+def test_groups_as_a_dim_of_their_own(g, method, first, second, op, end):
+    """(n, g, c, h, w) with lists for two spatial dims is no 3-d convolution."""
+    x, w = g.tensor([1, 2, 8, 4, 4], [256, 128, 16, 4, 1]), g.tensor([2, 4, 8, 3, 3], [288, 72, 9, 3, 1])
+    getattr(g, method)(x, w, [1, 1], [1, 1], [1, 1]).set_dim([1, 2, 4, 4, 4]).set_output(True)
+    with pytest.raises(BadParam, match=r"of rank 5 must have 3 entries in each list, one for each spatial "
+                       r"dim; got 2: where its dims are \(n, g, c, spatial…\), merge g and c into one"):
+        g.validate()
+
+
 def test_the_operands_of_the_gradients(g):
     x, w = pair(g)
     g.conv_dgrad(x, w, [1, 1], [1, 1], [1, 1])
