@@ -1,5 +1,5 @@
-"""Knobs by the names of the API: which of its types stands for a knob of our engines, and its whole
-numbers."""
+"""Knobs by the names of the API: which of its types stands for a knob of our engines. A number is the place
+of a value among those on offer, so that every number between the least and the most is one."""
 from __future__ import annotations
 
 import json
@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from ..given import shown, whole
 from ..heuristics import Choice, Part
-from ..status import BadParam
+from ..status import BadParam, NotSupported
 from .enums import knob_type
 
 
 @dataclass(frozen=True)
 class knob:
-    """What values a knob takes: from ``min_value`` to ``max_value`` in steps of ``stride``; not all of them
-    need be offered."""
+    """What numbers a knob takes: all from ``min_value`` to ``max_value`` in steps of ``stride``. Each is the
+    place of a value among those on offer, the smallest first."""
     type: knob_type = knob_type.NOT_SET
     max_value: int = 0
     min_value: int = 0
@@ -25,20 +25,18 @@ class knob:
                                stride=self.stride))
 
 
-TYPES = {                                        # knob of an engine -> type; its number is the value …
+TYPES = {                                        # knob of an engine -> type
     "splits": knob_type.SPLIT_K_SLC, "size": knob_type.TILE_CGA_M, "width": knob_type.BLOCK_SIZE,
     "warps": knob_type.OCCUPANCY, "lanes_log2": knob_type.LOAD_SIZE,
     "kept": knob_type.ARRAY_SIZE_PER_THREAD, "per_sm": knob_type.CTA_COUNT, "depth": knob_type.STAGES,
     "threads": knob_type.TILE_COLS, "slices": knob_type.SPLIT_COLS,
     "parts": knob_type.SPLIT_P_SLC, "images": knob_type.WORKSPACE, "points": knob_type.TILE_M,
-    "tile": knob_type.KERNEL_CFG, "shape": knob_type.TILE_SIZE,     # … or its place among those on offer
+    "tile": knob_type.KERNEL_CFG, "shape": knob_type.TILE_SIZE,
     "tiles": knob_type.TILE_N, "groups": knob_type.TILE_ROWS, "held": knob_type.IDX_MODE,
     "team": knob_type.TILE_CGA_N, "asks": knob_type.WARP_SPEC_CFG,
     "out": knob_type.EDGE, "rows": knob_type.TILEK,
     "stays": knob_type.SPECFILT, "cast": knob_type.SWIZZLE,
     "stream": knob_type.STREAM_K, "pieces": knob_type.SPLIT_K_BUF}
-PLACES = (knob_type.KERNEL_CFG, knob_type.TILE_SIZE, knob_type.IDX_MODE, knob_type.WARP_SPEC_CFG,
-          knob_type.EDGE)
 
 
 def main_part(choice: Choice) -> Part:
@@ -47,45 +45,46 @@ def main_part(choice: Choice) -> Part:
 
 
 def offered(part: Part, facts) -> list:
-    """[(configuration, {type: number})] of a part, the best first. A knob that only others have is 0."""
+    """[(configuration, {type: number})] of a part, the best first. A knob that only others have is at its
+    first place; words are in the order of the offer."""
     configs = list(part.engine.configs(part.match, facts))
-    names = dict.fromkeys(name for config in configs for name, _ in config.items())
-    known = [name for name in names if name in TYPES]
-    places = {name: list(dict.fromkeys(config.get(name) for config in configs)) for name in known}
-    number = lambda name, value: places[name].index(value) if TYPES[name] in PLACES else int(value or 0)
-    numbers = lambda config: {TYPES[name]: number(name, config.get(name)) for name in known}
-    return [(config, numbers(config)) for config in configs]
+    names = dict.fromkeys(name for config in configs for name, _ in config.items() if name in TYPES)
+    size = lambda value: -1 if value is None else value if isinstance(value, int) else 0
+    places = {name: sorted(dict.fromkeys(config.get(name) for config in configs), key=size) for name in names}
+    return [(config, {TYPES[name]: places[name].index(config.get(name)) for name in names})
+            for config in configs]
 
 
 def knobs_of(part: Part, facts) -> list[knob]:
-    """The knobs that have a choice to make."""
+    """The knobs of a part."""
     rows = [numbers for _, numbers in offered(part, facts)]
-    found = []
-    for type_ in dict.fromkeys(t for row in rows for t in row):
-        values = sorted({row[type_] for row in rows})
-        found.append(knob(type_, values[-1], values[0], 1))
-    return found
+    return [knob(type_, max(row[type_] for row in rows)) for type_ in rows[0]]
 
 
 def turned(choice: Choice, knobs: dict) -> Choice:
-    """The choice with the knobs of its main part at these numbers. Raises BadParam for what is not
-    offered."""
+    """The choice with the knobs of its main part at these numbers. Raises BadParam for a number that a knob
+    does not take, NotSupported for numbers that no configuration has together."""
     if not isinstance(knobs, dict):
         raise BadParam(f"create_execution_plan: knobs must be a dict of knob_type to number; "
                        f"got {shown(knobs)}")
     part = main_part(choice)
     rows = offered(part, choice.facts)
-    known = dict.fromkeys(type_ for _, numbers in rows for type_ in numbers)
+    known = {one.type: one.max_value for one in knobs_of(part, choice.facts)}
     for type_ in knobs:
         if type_ not in known:
             names = " ".join(t.name for t in known) or "(none)"
             raise BadParam(f"create_execution_plan: knobs of {part.engine} are {names}; got "
                            f"{getattr(type_, 'name', shown(type_))}")
     wanted = {type_: whole(f"create_execution_plan: {type_.name}", value) for type_, value in knobs.items()}
+    for type_, value in wanted.items():
+        if not 0 <= value <= known[type_]:
+            raise BadParam(f"create_execution_plan: {type_.name} of {part.engine} must be from 0 to "
+                           f"{known[type_]}; got {value}")
     config = next((c for c, numbers in rows if wanted.items() <= numbers.items()), None)
     if config is None:
         some = ", ".join(_text(numbers) for _, numbers in rows[:8]) + (" …" if len(rows) > 8 else "")
-        raise BadParam(f"create_execution_plan: {part.engine} offers {some}; got {_text(wanted)}")
+        raise NotSupported(f"create_execution_plan: {part.engine} offers together {some}; "
+                           f"got {_text(wanted)}")
     us = part.engine.cost(part.match, choice.facts, config)
     other = Part(part.match, part.engine, config, us)
     return replace(choice, parts=tuple([other if p is part else p for p in choice.parts]))

@@ -127,7 +127,8 @@ class Planning:
 
     def create_execution_plan(self, engine_id: int, knobs=None):
         """Add the plan of an engine with knobs ({knob_type: number}) as given; the others as the engine
-        would take them. Raises BadParam for a number that is not offered."""
+        would take them. Raises BadParam for a number that a knob does not take, cudnnGraphNotSupportedError
+        for numbers that it does not have together."""
         with refusals():
             choice = turned(self._engine(engine_id), {} if knobs is None else knobs)
         if all(choice != known.choice for known in self.candidates):

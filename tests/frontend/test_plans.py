@@ -257,17 +257,21 @@ def test_knobs_of_several_kinds(h200):
     g.build_operation_graph()
     kinds = lambda i: {k.type for k in g.get_knobs_for_engine(i)}
     at = next(i for i in range(g.get_engine_count()) if kinds(i) == {KNOB.KERNEL_CFG, KNOB.SPLIT_K_SLC})
-    knobs = {k.type: k for k in g.get_knobs_for_engine(at)}
-    assert len(knobs) == 2
-    g.create_execution_plan(at, {KNOB.SPLIT_K_SLC: 1})
-    assert "splits=1]" in names(g)[0]
-    for wrong, sentence in (({KNOB.KERNEL_CFG: 99}, "150:conv_wgrad_mma offers .*; got KERNEL_CFG=99"),
-                            ({KNOB.SPLIT_K_SLC: 7, KNOB.KERNEL_CFG: 0},
-                             "offers .*; got SPLIT_K_SLC=7 KERNEL_CFG=0"),
+    for k in g.get_knobs_for_engine(at):         # each number that is advertised, alone
+        for value in range(k.min_value, k.max_value + 1, k.stride):
+            g.create_execution_plan(at, {k.type: value})
+    assert all(f" splits={splits}]" in " ".join(names(g)) for splits in (1, 2, 8, 64))
+    for wrong, sentence in (({KNOB.KERNEL_CFG: 99},
+                             "KERNEL_CFG of 150:conv_wgrad_mma must be from 0 to 4; got 99"),
+                            ({KNOB.SPLIT_K_SLC: -1}, "SPLIT_K_SLC of 150:conv_wgrad_mma must be .*; got -1"),
+                            ({KNOB.SPLIT_K_SLC: 0.0}, "SPLIT_K_SLC must be a whole number"),
                             ({KNOB.STAGES: 2},
                              "knobs of 150:conv_wgrad_mma are KERNEL_CFG SPLIT_K_SLC; got STAGES")):
         with pytest.raises(BadParam, match=sentence):
             g.create_execution_plan(at, wrong)
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="150:conv_wgrad_mma offers together .*; got "
+                       "SPLIT_K_SLC=4 KERNEL_CFG=1"):
+        g.create_execution_plan(at, {KNOB.SPLIT_K_SLC: 4, KNOB.KERNEL_CFG: 1})
     for wrong in (-1, 99, "0"):
         with pytest.raises(BadParam, match="engine_id must be below"):
             g.get_knobs_for_engine(wrong)
