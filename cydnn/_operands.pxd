@@ -22,11 +22,12 @@ cdef struct Want:
 @cython.final
 cdef class Operands:
     cdef readonly tuple rows
+    cdef public object on_misfit
     cdef Want *wants
     cdef int count
     cdef int check(self, tuple pointers, const Said *said, uint64_t absent) except -1
     cdef int objects_into(self, tuple pointers, Py_ssize_t ints, void **out, Said *said) except -1
-    cdef int refuse(self, int i, object x, int rule) except -1
+    cdef int misfit(self, int i, object x, int rule) except -1
 
 
 cdef tuple objects_into(tuple pointers, Py_ssize_t ints, void **out, Said *said)

@@ -117,7 +117,11 @@ cdef Memory named_memory(str name, object x):
 
 @cython.final
 cdef class Operands:
-    """``rows``: an Operand, or its fields, for each pointer of a plan."""
+    """``rows``: an Operand, or its fields, for each pointer of a plan.
+
+    ``on_misfit``: called with (Operand, Memory, rule) of an array that is large enough, and of another type
+    or layout; None: it is refused.
+    """
 
     def __cinit__(self, rows):
         self.rows = tuple([operands.Operand(*row) for row in rows])
@@ -140,7 +144,7 @@ cdef class Operands:
                 continue
             rule = compare(&self.wants[at], &said[i]) if at < self.count else FITS
             if rule:
-                self.refuse(at, <object>PyTuple_GET_ITEM(pointers, i), rule)
+                self.misfit(at, <object>PyTuple_GET_ITEM(pointers, i), rule)
             at += 1
         return 0
 
@@ -154,8 +158,18 @@ cdef class Operands:
         self.check(pointers, said, 0)
         return 0
 
-    cdef int refuse(self, int i, object x, int rule) except -1:
-        raise BadParam(operands.unfit(self.rows[i], memory_of(x), rule))
+    cdef int misfit(self, int i, object x, int rule) except -1:
+        """Memory that breaks a rule: refused, or left to ``on_misfit`` where it is numbers of another type or
+        layout that reach as far as the operand does."""
+        cdef Memory found = memory_of(x)
+        cdef const Said *said = &found.said
+        if (self.on_misfit is not None and rule in (IS_OTHER_TYPE, IS_OTHER_LAYOUT) and said.code >= 0
+                and not said.is_swapped):
+            if bytes_of(said) >= self.wants[i].bytes:
+                self.on_misfit(self.rows[i], found, rule)
+                return 0
+            rule = IS_SHORT
+        raise BadParam(operands.unfit(self.rows[i], found, rule))
 
     def memories(self, pointers) -> list:
         """What each pointer says of its memory, which fits."""
@@ -167,7 +181,7 @@ cdef class Operands:
         for i, one in enumerate(found):
             rule = compare(&self.wants[i], &one.said)
             if rule:
-                self.refuse(i, one, rule)
+                self.misfit(i, one, rule)
         return found
 
 

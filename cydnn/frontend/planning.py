@@ -242,6 +242,7 @@ class Planning:
             make = lambda: plans.made(candidate.choice, device)
             cache = self.kernel_cache
             plan = make() if cache is None else cache.plan(candidate.choice, device, make)
+            plan.executable.operands.on_misfit = self.misfits
             candidate.ready[device] = Ready(plan, {t.key: t for t in self.tensors}, self.constants)
         return candidate.ready[device]
 

@@ -16,6 +16,7 @@ from .handle import Handle, get_handle
 from .inference import Defaults, Inference
 from .kernel_cache import kernel_cache as KernelCache
 from .later import Later
+from .misfits import allowed
 from .operations import Operations
 from .planning import Planning
 from .pointwise import PointwiseOperations
@@ -50,7 +51,7 @@ class pygraph(Operations, PointwiseOperations, Later, Planning, Executing, Store
         self.types = [_library_type(t) for t in (io_data_type, intermediate_data_type, compute_data_type)]
         self.defaults = Defaults(*self.types[:2], compute_of("pygraph", self.types[2]))
         self._handle = None if handle is None else get_handle(handle)
-        self.owner, self.tensors, self.steps = object(), [], []
+        self.owner, self.tensors, self.steps, self.misfits = object(), [], [], allowed()
         self.graph: Graph | None = None
         self.is_built = False
         self._no_plans()

@@ -1,14 +1,18 @@
-"""Buffers that say what they are: taken where they fit the tensor, refused in words where they do not, on
-every device that works on memory of the host."""
+"""Buffers that say what they are: taken where they fit the tensor; where they do not, refused in words if
+CYDNN_STRICT=1, which most of this file sets, and else used and warned of. On every device that works on
+memory of the host."""
 from __future__ import annotations
 
 import array
+import ctypes
+import warnings
 
 import numpy as np
 import pytest
 
 import cydnn.frontend as cudnn
-from cydnn import device as devices
+from cydnn import bench, device as devices, plan
+from cydnn.ops import Problem
 from cydnn.status import BadParam
 
 from .conftest import floats, nhwc
@@ -33,6 +37,11 @@ class Cupy:
 
     def __init__(self, given):
         self.__cuda_array_interface__ = {**given.__array_interface__, "version": 3}
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    monkeypatch.setenv("CYDNN_STRICT", "1")
 
 
 @pytest.fixture(params=["numpy", "ptx:sm_80"])
@@ -157,6 +166,40 @@ def test_what_does_not(relu, name, operand):
     with pytest.raises(BadParam, match=f"{operand}: (array )?({sentence})"):
         relu(*((given, other) if operand == "x" else (other, given)))
     assert (other == 7).all()
+
+
+TAKEN = ["float64", "int32", "complex", "every other", "row-major", "other dims", "half a bfloat"]
+
+
+@pytest.mark.parametrize("name", [*TAKEN, "byte order", "objects", "reversed", "spread", "short torch"])
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+def test_what_does_not_fit_is_used(monkeypatch, device, name):
+    """As it lies, with one warning for each tensor of a graph, where it is numbers and large enough."""
+    monkeypatch.setenv("CYDNN_STRICT", "0")
+    relu, given = built(device), MISFITS[name][0]()
+    if name not in TAKEN:
+        with pytest.raises(BadParam, match="x: array must (have at least 2304|be of type)"):
+            relu(given, np.empty(576, np.float32))
+        return
+    memory = getattr(given, "array", given)
+    lies = np.frombuffer((ctypes.c_char * 2304).from_address(memory.ctypes.data), np.float32)
+    out = np.empty(576, np.float32)
+    with pytest.warns(UserWarning, match=f"execute: x: array {MISFITS[name][1]}.*used as it lies") as said:
+        relu(given, out)
+    np.testing.assert_array_equal(out, np.maximum(lies, 0))
+    assert len(said) == 1 and (device == "numpy" or said[0].filename == __file__)    # fills.py wraps numpy
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        relu(given, out)
+    with pytest.warns(UserWarning, match="execute: y: array must be of type float32"):
+        relu(given, np.empty(576, np.float64))
+
+
+def test_the_native_call_is_strict():
+    """A plan that is built without the front end refuses what the front end uses."""
+    made = plan.build(bench.graph_of(Problem.parse("softmax_fwd 4x8 f32")), "numpy")
+    with pytest.raises(BadParam, match="array must be of type float32"):
+        made.execute([np.ones((4, 8)), np.ones((4, 8), np.float32)])
 
 
 def test_a_read_only_output(relu):

@@ -123,8 +123,11 @@ def test_buffers(context, tape, places):
         copy.copy(small)
 
 
-def test_a_plan_of_a_graph_compares_what_it_is_given(fake):
+@pytest.mark.parametrize("strict", ["0", "1"])
+def test_a_plan_of_a_graph_compares_what_it_is_given(fake, monkeypatch, strict):
+    """What does not fit is refused where CYDNN_STRICT=1; else it is launched, and said once."""
     import cydnn.frontend as cudnn
+    monkeypatch.setenv("CYDNN_STRICT", strict)
     kind = cudnn.data_type.FLOAT
     g = cudnn.pygraph(io_data_type=kind, intermediate_data_type=kind, compute_data_type=kind,
                       handle=cudnn.create_handle("cuda:0"))
@@ -134,9 +137,16 @@ def test_a_plan_of_a_graph_compares_what_it_is_given(fake):
     a, b = fake.memory(4096), fake.memory(4096)
     g.execute({x: Array(a), y: Array(b)}, 0)
     launches = fake.count("cuLaunchKernel")
-    for pack in ({x: Array(a, type_="<f8"), y: b}, {x.get_uid(): Array(a, strides=None), y.get_uid(): b}):
-        with pytest.raises(BadParam, match="x: array must"):
-            g.execute(pack, 0)
-    assert fake.count("cuLaunchKernel") == launches
+    packs = {x: Array(a, type_="<i4"), y: b}, {x.get_uid(): Array(a, strides=None), y.get_uid(): b}
+    if strict == "0":
+        with pytest.warns(UserWarning, match="execute: x: array must") as said:
+            for pack in packs:
+                g.execute(pack, 0)
+        assert len(said) == 1 and fake.count("cuLaunchKernel") == launches + 2
+    else:
+        for pack in packs:
+            with pytest.raises(BadParam, match="x: array must"):
+                g.execute(pack, 0)
+        assert fake.count("cuLaunchKernel") == launches
     with pytest.raises(BadParam, match="x: must be memory that cuda:0 can reach"):
         g.execute({x: np.zeros(576, np.float32), y: b}, 0)
