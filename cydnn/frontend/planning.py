@@ -8,6 +8,7 @@ from ..given import brief, several, shown, whole
 from ..heuristics import Choice, Wish, best, candidates
 from ..status import BadParam, NotSupported
 from ..steps import Launch
+from .booleans import with_room
 from .device_properties import targeted
 from .enums import behavior_note, build_plan_policy, heur_mode, member, numerical_note
 from .errors import cudnnGraphNotSupportedError, refusals
@@ -276,12 +277,17 @@ class Planning:
         return name_of(self._at(index).choice)
 
     def get_workspace_size(self) -> int:
-        """Bytes of workspace that ``execute`` needs."""
-        return self._plan().choice.workspace_bytes
+        """Bytes of workspace that ``execute`` needs, with room to pack booleans of one byte each."""
+        return self._workspace_of(self._plan())
 
     def get_workspace_size_plan_at_index(self, index: int) -> int:
-        """Bytes of workspace of a plan."""
-        return self._at(index).choice.workspace_bytes
+        """As ``get_workspace_size``, of a plan."""
+        return self._workspace_of(self._at(index))
+
+    def _workspace_of(self, candidate: Candidate) -> int:
+        graph = self._built_graph()
+        slots = [graph.tensors[uid] for uid in graph.slots]
+        return with_room(slots, candidate.choice.workspace_bytes)[1]
 
     def get_behavior_notes(self) -> list[behavior_note]:
         """The notes of the plan that ``execute`` runs."""

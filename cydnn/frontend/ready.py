@@ -12,6 +12,7 @@ from ..graph import Tensor
 from ..plan import ExecutionPlan, room
 from ..status import BadParam
 from .arrays import number_of
+from .booleans import ByteBooleans
 from .tensor import tensor
 
 _SINGLE = struct.Struct("f")
@@ -26,7 +27,7 @@ class Ready:
     cannot change.
     """
     __slots__ = ("plan", "numbers", "workspace_bytes", "_execute", "_defaults", "_by_uid", "_by_tensor",
-                 "_has_optional")
+                 "_has_optional", "_booleans")
 
     def __init__(self, plan: ExecutionPlan, tensors: dict[int, tensor], constants=frozenset()):
         below, uids = plan.graph.tensors, [t.uid for t in plan.slots]
@@ -35,6 +36,8 @@ class Ready:
         keys = [key for key, _ in plan.scalars]
         given = [(i, key) for i, key in enumerate(keys) if isinstance(key, int) and key not in constants]
         self.numbers = [(i, uid, reader(below[uid]), below[uid].scalar is None) for i, uid in given]
+        booleans = ByteBooleans(plan)
+        self._booleans = booleans if booleans.places else None
         self._has_optional = not all(is_needed for *_, is_needed in self.numbers)
         self._by_uid = uids, self.numbers
         self._by_tensor = ([tensors[uid] for uid in uids],
@@ -55,6 +58,8 @@ class Ready:
             scalars = self._scalars(buffers, numbers) if numbers else None
         except (KeyError, TypeError, IndexError):            # keys of other kinds, not all there, or no dict
             pointers, scalars = self._looked_up(by_uid(buffers))
+        if self._booleans is not None and (arrays := self._booleans.among(pointers)):
+            return self._booleans.run(arrays, pointers, scalars, workspace, stream)
         size = self.workspace_bytes
         if not size:
             workspace = 0

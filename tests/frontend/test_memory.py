@@ -233,9 +233,33 @@ def test_types_that_numpy_stores_otherwise(name, storage):
     given, out = np.full(size, 3, storage), np.zeros(size, storage)
     g.execute({x: given, y: out}, np.empty(g.get_workspace_size(), np.uint8))
     assert (out == given).all()
-    wrong = np.zeros((2, 16), bool if name == "BOOLEAN" else np.float16)
+    wrong = np.zeros((2, 16), np.float16)
     with pytest.raises(BadParam, match="x: array must be of type"):
         g.execute({x: wrong, y: out}, np.empty(g.get_workspace_size(), np.uint8))
+
+
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+@pytest.mark.parametrize("of", [lambda a: a, Torch, Plain], ids=["numpy", "torch", "dlpack"])
+def test_booleans_of_one_byte(device, of):
+    """Arrays of booleans with a tensor's dims are its values, in and out, whatever their strides; packed ones
+    are as they were."""
+    g = floats(handle=cudnn.create_handle(device))
+    x, mask = g.tensor(*nhwc(*DIMS)), g.tensor(*nhwc(*DIMS), cudnn.data_type.BOOLEAN)
+    both = g.logical_and(g.cmp_gt(x, g.tensor_scalar(0.0, cudnn.scalar_type.COMPILE_TIME_CONST)), mask)
+    both.set_output(True).set_data_type(cudnn.data_type.BOOLEAN)
+    g.build([cudnn.heur_mode.A])
+    given, out = np.random.default_rng(0).random(DIMS) < 0.5, last(np.zeros(DIMS), bool)
+    space = np.empty(g.get_workspace_size(), np.uint8)
+    for a, b in ((of(given), of(out)), (of(last(given, bool)), of(out))):
+        out[:] = False
+        g.execute({x: last(X), mask: a, both: b}, space)
+        np.testing.assert_array_equal(out, (X > 0) & given)
+    bits = lambda a: np.packbits(a.transpose(0, 2, 3, 1), bitorder="little")
+    packed = np.empty(72, np.uint8)
+    g.execute({x: last(X), mask: bits(given), both: packed}, space)
+    np.testing.assert_array_equal(packed, bits(out))
+    with pytest.raises(BadParam, match="workspace: must have at least .* bytes, as booleans of one"):
+        g.execute({x: last(X), mask: given, both: packed}, space[:8])
 
 
 # ---- Workspace ----

@@ -150,3 +150,20 @@ def test_a_plan_of_a_graph_compares_what_it_is_given(fake, monkeypatch, strict):
         assert fake.count("cuLaunchKernel") == launches
     with pytest.raises(BadParam, match="x: must be memory that cuda:0 can reach"):
         g.execute({x: np.zeros(576, np.float32), y: b}, 0)
+
+
+def test_booleans_of_one_byte_are_packed_by_launches_of_their_own(fake):
+    import cydnn.frontend as cudnn
+    kinds = cudnn.data_type
+    g = cudnn.pygraph(io_data_type=kinds.BOOLEAN, intermediate_data_type=kinds.BOOLEAN,
+                      compute_data_type=kinds.FLOAT, handle=cudnn.create_handle("cuda:0"))
+    x = g.tensor([2, 8, 6, 6], [288, 1, 48, 8], name="x")
+    y = g.logical_not(x).set_output(True)
+    g.build([cudnn.heur_mode.A])
+    a, b, space = (fake.memory(4096) for _ in range(3))
+    size, values = g.get_workspace_size(), dict(type_="|b1", strides=(288, 1, 48, 8))
+    for pack, launches in (({x: a, y: b}, 1), ({x: Array(a, **values), y: b}, 2),
+                           ({x: Array(a, **values), y: Array(b, **values)}, 3)):
+        fake.reset()
+        g.execute(pack, Array(space, (size,), None, "|u1"))
+        assert fake.count("cuLaunchKernel") == launches
