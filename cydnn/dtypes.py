@@ -184,6 +184,8 @@ FLOATS = (f64, f32, f16, bf16)
 BY_NAME = {t.name: t for t in ALL}
 BY_ENUM = {t.enum: t for t in ALL}
 
+ML_DTYPES = {"bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}   # their names there
+
 MATH = {                                         # compute type: what it is computed in, at least as accurate
     "f32": "f32", "f64": "f64", "i32": "f64",    # f64 holds every i32 and the product of two
     "f16": "f32", "bf16": "f32", "fast_f8": "f32", "bool": "f32"}
@@ -238,7 +240,6 @@ def _of_numpy(x) -> str | None:
 
 
 _WORD = re.compile(r"[<=|]?[A-Za-z?][a-z]*[0-9]{0,3}")       # float32, f4, <f4, ?
-_FOREIGN = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
-            "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2", "int8": "i8", "uint8": "u8", "int32": "i32",
+_FOREIGN = {"float64": "f64", "float32": "f32", "float16": "f16", "int8": "i8", "uint8": "u8", "int32": "i32",
             "int64": "i64", "bool": "bool", **{t.name: t.name for t in ALL},
-            **{t.api[11:]: t.name for t in ALL}}
+            **{t.api[11:]: t.name for t in ALL}, **{own: name for name, own in ML_DTYPES.items()}}

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .dtypes import DType
+from .dtypes import ML_DTYPES, DType
 from .tensor import TensorDesc, stride_order
 
 FITS, IS_FROZEN, IS_SHORT, IS_OTHER_TYPE, IS_OTHER_LAYOUT = range(5)           # what is found of memory
@@ -60,7 +60,7 @@ def named(row: DType) -> str:
     """What arrays of a type are called in NumPy."""
     if row.kind == "bool":
         return "uint8, flat, eight booleans a byte"
-    own = {"bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}.get(row.name)
+    own = ML_DTYPES.get(row.name)
     return f"{own} or {row.numpy.name}" if own else row.numpy.name
 
 

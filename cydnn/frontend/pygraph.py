@@ -1,6 +1,8 @@
 """``pygraph``: build a graph of operations once, execute it many times."""
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from ..graph import Graph
@@ -144,6 +146,17 @@ class pygraph(Operations, PointwiseOperations, Later, Planning, Executing, Store
         if not self.is_built:
             self.build_operation_graph()
         return self.graph
+
+    def _planned_for(self, handle: Handle, modes) -> "pygraph":
+        """This graph, where it is built for such a device; else the same graph, built for it."""
+        if self.device_property is not None or self.own_handle.device.facts == handle.device.facts:
+            return self
+        other = copy(self)
+        other._handle = handle
+        other._no_plans()
+        other.create_execution_plans(modes)
+        other.build_plans()
+        return other
 
     @property
     def constants(self) -> frozenset:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from functools import partial
 from math import prod
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import ML_DTYPES, DType
 from ..given import flag, several, shown, text
 from ..status import BadParam, CydnnError
 from .arrays import is_array
-from .datatypes import _cudnn_to_torch_data_type
+from .datatypes import _cudnn_to_torch_data_type, _is_torch_tensor
 from .enums import heur_mode
-from .handle import create_handle, current, get_handle, set_stream
+from .handle import Handle, create_handle, current, get_handle, set_stream
 from .pygraph import pygraph
 from .tensor import tensor
 
@@ -38,8 +39,9 @@ class Graph:
     ``inputs`` and ``outputs`` (names, tensors, arrays, uids) set the order for positional calls.
     ``heuristics``: the modes, [A, FALLBACK] by default. ``workspace_alloc=False``: each call is given
     ``workspace``. ``handle``: of create_handle, "auto" for one of the process on torch's current stream, or
-    None: each call is given ``handle``. The rest is for pygraph. On a CUDA device torch gives the memory
-    for results and workspace, elsewhere NumPy does.
+    None: each call is given ``handle``; for one of another device plans are made at the first call with it.
+    The rest is for pygraph. Results are torch tensors on a GPU and where a call is given one, else NumPy
+    arrays; bf16 and f8 are those of ml_dtypes.
     """
 
     def __init__(self, *, handle=None, inputs=None, outputs=None, heuristics=None, workspace_alloc=True,
@@ -58,7 +60,8 @@ class Graph:
         self._inputs, self._outputs = {}, {}     # name -> tensor
         self._free: list[tensor] = []            # made by the user
         self._counts, self._names = {}, set()
-        self._is_ready, self._workspace, self._called = False, None, None
+        self._is_ready, self._called = False, None
+        self._planned: dict = {}                 # device -> (graph with plans for it, workspace)
 
     def __enter__(self):
         if self._graph is not None:
@@ -75,14 +78,18 @@ class Graph:
             return False
         self._graph.build(self._modes)
         self._is_ready = True
-        if not self._is_lent:
-            self._workspace = empty(self._device(), (self._graph.get_workspace_size(),), (1,), None)
+        self._at(self._graph.own_handle)
         if any(self._order):
             self.set_io_tuples(*self._order)
         return False
 
-    def _device(self):
-        return self._graph.own_handle.device
+    def _at(self, at: Handle) -> tuple:
+        """(graph with plans for the device of a handle, workspace there)."""
+        if at.device not in self._planned:
+            graph = self._graph._planned_for(at, self._modes)
+            size = (graph.get_workspace_size(),)
+            self._planned[at.device] = graph, None if self._is_lent else empty(at.device, False, size, (1,))
+        return self._planned[at.device]
 
     def __repr__(self):
         return repr(self._graph)
@@ -191,18 +198,21 @@ class Graph:
             raise CydnnError("Graph: handle must be given, to the call or to the graph; got None")
         if workspace is None and self._is_lent:
             raise CydnnError("Graph: workspace must be given, as workspace_alloc is False; got None")
-        device = get_handle(handle).device
-        pack, result = self._by_name(args[0], device) if is_dict else self._by_place(args, device)
-        self._graph.execute(pack, self._workspace if workspace is None else workspace, handle=handle)
+        at = get_handle(handle)
+        graph, space = self._at(at)
+        given = args[0].values() if is_dict else args
+        make = partial(empty_like, at.device, any(map(_is_torch_tensor, given)))
+        pack, result = self._by_name(args[0], make) if is_dict else self._by_place(args, make)
+        graph.execute(pack, space if workspace is None else workspace, handle=at)
         return result
 
-    def _by_place(self, args, device) -> tuple:
+    def _by_place(self, args, make) -> tuple:
         inputs, outputs = self._called
-        results = tuple([empty_like(device, t) for t in outputs])
+        results = tuple([make(t) for t in outputs])
         pack = {t.get_uid(): x for t, x in zip((*inputs, *outputs), (*args, *results))}
         return pack, results[0] if len(results) == 1 else results
 
-    def _by_name(self, given: dict, device) -> tuple:
+    def _by_name(self, given: dict, make) -> tuple:
         pack, missing = {}, []
         for name, t in (*self._inputs.items(), *self._outputs.items()):
             uid = t.get_uid()
@@ -213,7 +223,7 @@ class Graph:
                 pack[uid] = value
             elif any(t is made for made in self._outputs.values()):
                 if name in self._outputs:
-                    pack[uid] = given[name] = empty_like(device, t)
+                    pack[uid] = given[name] = make(t)
             else:
                 missing.append((name, uid))
         lost = [name for name, uid in missing if uid not in pack]
@@ -238,22 +248,30 @@ def auto_handle() -> int:
     return _auto[place]
 
 
-def empty_like(device, t: tensor):
+def empty_like(device, is_torch: bool, t: tensor):
     """Memory for a tensor."""
-    return empty(device, tuple(t.get_dim()), tuple(t.get_stride()), t)
+    return empty(device, is_torch, tuple(t.get_dim()), tuple(t.get_stride()), t)
 
 
-def empty(device, dims, strides, t: tensor | None):
-    """Memory of a device as a torch tensor, or as a NumPy array where the device works on the host's; bytes
-    for no tensor."""
-    if device.context is not None:
+def empty(device, is_torch: bool, dims, strides, t: tensor | None = None):
+    """Memory of a device as a torch tensor, or as a NumPy array where it is not wanted and the device works
+    on the host's; bytes for no tensor. A boolean is one byte."""
+    is_gpu = device.context is not None
+    if is_gpu or is_torch:
         import torch
         kind = torch.uint8 if t is None else _cudnn_to_torch_data_type(t.get_data_type())
         if kind is None:
             raise BadParam(f"Graph: torch has no type for {t.get_name()}; got {t.get_data_type()}: give its "
                            f"memory")
-        return torch.empty_strided(dims, strides, device=device.name, dtype=kind)
-    row: DType | None = None if t is None else t.found.dtype
-    size = np.dtype(np.uint8 if row is None else row.numpy)
+        return torch.empty_strided(dims, strides, device=device.name if is_gpu else "cpu", dtype=kind)
+    size = np.dtype(np.uint8) if t is None else numpy_type(t.found.dtype)
     count = 1 + sum((d - 1) * s for d, s in zip(dims, strides)) if prod(dims) else 0
     return np.lib.stride_tricks.as_strided(np.empty(count, size), dims, [s * size.itemsize for s in strides])
+
+
+def numpy_type(row: DType) -> np.dtype:
+    """The type of arrays whose elements are values of a type."""
+    if row.name in ML_DTYPES:
+        import ml_dtypes
+        return np.dtype(getattr(ml_dtypes, ML_DTYPES[row.name]))
+    return np.dtype(bool) if row.kind == "bool" else row.numpy

@@ -41,8 +41,9 @@ def test_every_image_is_installed(built):
     assert images and images - {str(p) for p in files(built / "_ptx", lambda p: True)} == set()
 
 
-def test_run_time_needs_are_two():
+def test_run_time_needs_are_three():
     tomllib = pytest.importorskip("tomllib")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert sorted(project["project"]["dependencies"]) == ["cuda-bindings>=12.9,<14,!=13.0.0", "numpy>=1.26"]
+    assert sorted(project["project"]["dependencies"]) == [
+        "cuda-bindings>=12.9,<14,!=13.0.0", "ml_dtypes>=0.4", "numpy>=1.26"]
     assert not any("cuda" in need for need in project["build-system"]["requires"])

@@ -159,6 +159,48 @@ def test_handle_and_workspace_of_the_call(handle):
     np.testing.assert_allclose(graph(given, handle=handle, workspace=space)["relu::OUT_0"], WANT, rtol=1e-5)
 
 
+def test_a_handle_of_another_device_at_the_call(handle):
+    """Plans are made for it, once; the others stay."""
+    graph, _ = written(None, inputs=["mm::A", "mm::B", "bias::1"], outputs=["relu::OUT_0"])
+    ptx = cudnn.create_handle("ptx:sm_80")
+    for at in (ptx, handle, ptx):
+        np.testing.assert_allclose(graph(A, B, BIAS, handle=at), WANT, rtol=1e-5)
+    made = dict(graph._planned)
+    graph(A, B, BIAS, handle=ptx)
+    assert graph._planned == made
+
+
+KINDS = [T.FLOAT, T.HALF, T.BFLOAT16, T.INT32, T.BOOLEAN]
+
+
+def compared(handle, x, kinds):
+    """x > 0 of types, each a result that the call makes."""
+    with cudnn.Graph(handle=handle, **TYPES) as graph:
+        for kind in kinds:
+            zero = graph.tensor_scalar(0.0, cudnn.scalar_type.COMPILE_TIME_CONST)
+            graph.cmp_gt(x, zero, name=kind.name).set_output(True).set_data_type(kind)
+    return graph({"FLOAT::0": x})
+
+
+def test_results_are_numpys_where_arguments_are(handle):
+    """bf16 and f8 of ml_dtypes, booleans of one byte."""
+    found = compared(handle, A, KINDS + [T.FP8_E4M3])
+    for name, kind in dict(FLOAT="float32", HALF="float16", BFLOAT16="bfloat16", INT32="int32",
+                           BOOLEAN="bool", FP8_E4M3="float8_e4m3fn").items():
+        got = found[f"{name}::OUT_0"]
+        assert got.dtype.name == kind
+        np.testing.assert_array_equal(got.astype(float), A > 0)
+
+
+def test_results_are_torchs_where_arguments_are(handle):
+    torch = pytest.importorskip("torch")
+    found = compared(handle, torch.from_numpy(A), KINDS)
+    for kind in KINDS:
+        got = found[f"{kind.name}::OUT_0"]
+        assert got.device.type == "cpu" and cudnn.datatypes._library_type(got.dtype) is kind
+        assert torch.equal(got.double(), torch.from_numpy(A > 0).double())
+
+
 def test_the_handle_of_the_process():
     graph, _ = written("auto")
     given = {"mm::A": A, "mm::B": B, "bias::1": BIAS}
@@ -177,10 +219,10 @@ def test_memory_of_a_gpu_comes_from_torch(monkeypatch):
         context, name = object(), "cuda:1"
     monkeypatch.setitem(sys.modules, "torch", torch)
     t = cudnn.tensor().set_dim([2, 3]).set_stride([1, 2]).set_data_type(T.HALF)
-    assert wrapper.empty_like(Gpu, t) == ((2, 3), (1, 2), "cuda:1", torch.float16)
-    assert wrapper.empty(Gpu, (64,), (1,), None) == ((64,), (1,), "cuda:1", torch.uint8)
+    assert wrapper.empty_like(Gpu, False, t) == ((2, 3), (1, 2), "cuda:1", torch.float16)
+    assert wrapper.empty(Gpu, False, (64,), (1,)) == ((64,), (1,), "cuda:1", torch.uint8)
     with pytest.raises(BadParam, match="torch has no type for .*; got data_type.INT8x32: give its memory"):
-        wrapper.empty_like(Gpu, t.set_data_type(T.INT8x32))
+        wrapper.empty_like(Gpu, False, t.set_data_type(T.INT8x32))
 
 
 def test_arguments_in_tuples_and_arrays_of_torch(handle):
