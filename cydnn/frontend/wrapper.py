@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 from math import prod
 
 import numpy as np
 
 from ..dtypes import ML_DTYPES, DType
-from ..given import flag, several, shown, text
+from ..given import flag, reason, several, shown, text
 from ..status import BadParam, CydnnError
 from .arrays import is_array
 from .datatypes import _cudnn_to_torch_data_type, _is_torch_tensor
@@ -61,10 +62,12 @@ class Graph:
         self._free: list[tensor] = []            # made by the user
         self._counts, self._names = {}, set()
         self._is_ready, self._called = False, None
+        self._refused: str | None = None         # the first refusal in the block
+        self._ended: str | None = None           # the error that the block ended with
         self._planned: dict = {}                 # device -> (graph with plans for it, workspace)
 
     def __enter__(self):
-        if self._graph is not None:
+        if self._graph is not None or self._ended is not None:
             raise BadParam("Graph: its block must be entered once; got a second time")
         known = {} if self._handle is None or _is_auto(self._handle) else dict(handle=self._handle)
         self._graph = pygraph(**known, **self._options)
@@ -74,14 +77,30 @@ class Graph:
         if self._graph is None:
             raise BadParam("Graph: its block must be entered before it ends")
         if kind is not None:
-            self._graph = None
+            self._graph, self._ended = None, reason(error)
             return False
-        self._graph.build(self._modes)
+        try:
+            with self._told():
+                self._graph.build(self._modes)
+        except CydnnError as found:
+            self._ended = reason(found)
+            raise
         self._is_ready = True
         self._at(self._graph.own_handle)
         if any(self._order):
             self.set_io_tuples(*self._order)
         return False
+
+    @contextmanager
+    def _told(self):
+        """An error says what was refused in the block before it."""
+        try:
+            yield
+        except CydnnError as error:
+            if self._refused is not None:
+                error.add_info(f"refused before it: {self._refused}")
+            self._refused = self._refused or reason(error)
+            raise
 
     def _at(self, at: Handle) -> tuple:
         """(graph with plans for the device of a handle, workspace there)."""
@@ -99,8 +118,9 @@ class Graph:
     def __getattr__(self, name):
         graph = self.__dict__.get("_graph")
         if name.startswith("_") or graph is None:
-            raise AttributeError(f"Graph has no attribute "
-                                 f"{name}" + ("" if graph else "; its block must be entered first"))
+            ended = self.__dict__.get("_ended")
+            why = f"its block ended with {ended}" if ended else "its block must be entered first"
+            raise AttributeError(f"Graph has no attribute {name}" + ("" if graph else f"; {why}"))
         if name in BUILT_BY_ITSELF:
             raise CydnnError(f"Graph: {name} must not be called, as the block builds the graph itself")
         found = getattr(graph, name)
@@ -116,29 +136,32 @@ class Graph:
 
     def _operation(self, method, call, args, kw):
         """Call a method with tensors in place of arrays; remember what it reads and gives by name."""
-        number = self._counts[method] = self._counts.get(method, -1) + 1
+        number, inputs = self._counts.get(method, 0), {}
         node = text(f"{method}: name", kw.setdefault("name", f"{method}.{number}"))
         if node in self._names:
             raise BadParam(f"Graph: names of operations must differ; got {node} twice")
+        with self._told():
+            args = [self._argument(f"{node}::{i}", value, inputs) for i, value in enumerate(args)]
+            kw = {key: self._argument(f"{node}::{key}", value, inputs) for key, value in kw.items()}
+            made = call(*args, **kw)
+        self._counts[method] = number + 1        # only now: what was refused leaves nothing behind
         self._names.add(node)
-        args = [self._argument(f"{node}::{i}", value) for i, value in enumerate(args)]
-        kw = {key: self._argument(f"{node}::{key}", value) for key, value in kw.items()}
-        made = call(*args, **kw)
+        self._inputs.update(inputs)
         for i, t in enumerate(made if isinstance(made, (list, tuple)) else [made]):
             if isinstance(t, tensor):
                 self._outputs[t.get_name() or f"{node}::{i}"] = t
         return made
 
-    def _argument(self, name, value):
-        """An argument, with tensors in place of arrays, inside tuples too."""
+    def _argument(self, name, value, inputs: dict):
+        """An argument, with tensors in place of arrays, inside tuples too; ``inputs`` gets them by name."""
         if isinstance(value, tuple):
-            return tuple([self._argument(f"{name}::{i}", v) for i, v in enumerate(value)])
+            return tuple([self._argument(f"{name}::{i}", v, inputs) for i, v in enumerate(value)])
         if is_array(value) and not isinstance(value, (np.generic, tensor)):
             if id(value) not in self._tensor_of:
                 self._tensor_of[id(value)] = self._graph.tensor_like(value), value
             value = self._tensor_of[id(value)][0]
         if isinstance(value, tensor):
-            self._inputs[name] = value
+            inputs[name] = value
         return value
 
     # ---- Afterwards ----
@@ -185,6 +208,8 @@ class Graph:
     def __call__(self, *args, handle=None, workspace=None):
         """Execute: a dict of arrays by name, tensor or uid, which comes back with the results that it
         lacked; or arrays in the order of ``set_io_tuples``, which gives one array or a tuple."""
+        if self._ended is not None:
+            raise CydnnError(f"Graph: its block must end without an error; got {self._ended}")
         if not self._is_ready:
             raise CydnnError("Graph: its block must end before it is called")
         is_dict = len(args) == 1 and isinstance(args[0], dict)

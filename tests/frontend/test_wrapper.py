@@ -141,6 +141,32 @@ def test_errors_leave_the_block(handle):
             pass
 
 
+def test_what_was_refused_is_said_again(handle):
+    """By the next error, whichever it is; what was refused leaves no name and no input behind."""
+    refused = "padding must be 0, as no dim depends on lengths yet; got 1.0"
+    again = f"\n.*refused before it: .*{refused}"
+    with pytest.raises(RuntimeError, match=f"must have at least one operation.*{again}"):
+        with cudnn.Graph(handle=handle, **TYPES) as graph:
+            with pytest.raises(cudnn.cudnnGraphNotSupportedError, match=refused):
+                graph.matmul(A, B, padding=1.0, name="mm")
+            with pytest.raises(ValueError, match=f"got NoneType.*{again}"):
+                graph.relu(None)
+    for wrong in (lambda: graph({}), lambda: graph.__enter__()):
+        with pytest.raises(RuntimeError, match="block must (end without an error; got .*|be entered once)"):
+            wrong()
+    with cudnn.Graph(handle=handle, **TYPES) as graph:
+        with pytest.raises(cudnn.cudnnGraphNotSupportedError):
+            graph.matmul(BIAS, B, padding=1.0, name="mm")
+        c = graph.matmul(A, B, name="mm").set_output(True)
+    np.testing.assert_allclose(graph({"mm::0": A, "mm::1": B})[c.get_name()], A @ B, rtol=1e-5)
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError):
+        with cudnn.Graph(handle=handle, **TYPES) as graph:
+            graph.matmul(A, B, padding=1.0)
+    for wrong in (lambda: graph(A, B), lambda: graph.get_workspace_size()):
+        with pytest.raises((RuntimeError, AttributeError), match=f"its block .*{refused[:30]}"):
+            wrong()
+
+
 def test_one_array_is_one_tensor(handle):
     with cudnn.Graph(handle=handle, **TYPES) as graph:
         y = graph.mul(A, A).set_output(True)
