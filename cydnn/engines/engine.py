@@ -104,7 +104,7 @@ class Engine:
     features of tensors and numbers beside dims, strides and types ("ragged", "vector", "reordering", "numbers
     in memory") that it serves; a part that has others is not offered to it. ``notes`` are facts for the
     user. ``only_for``: its numbers are not those that others give, so it serves only where a wish names one
-    of these notes, or the engine itself.
+    of these notes, or the engine itself. ``v5``: the convolution algorithms of the v5 API that it serves.
     """
     index: ClassVar[int] = -1
     takes: ClassVar[Core | Many] = None
@@ -112,6 +112,7 @@ class Engine:
     notes: ClassVar[tuple] = ("deterministic",)
     understands: ClassVar[frozenset] = frozenset()
     only_for: ClassVar[tuple] = ()
+    v5: ClassVar[tuple] = ()
 
     @property
     def name(self) -> str:

@@ -51,7 +51,7 @@ GPUS = KNOWN["h200"], of_target(80, "ptx:sm_80")
 ALGORITHMS = """
 ## Convolution algorithms
 
-An algorithm is a contract (layouts, limits, workspace) and the engines that serve it, by index \
+An algorithm is a contract (layouts, limits, workspace) and the engines that declare it, by index \
 (see [engines.md](engines.md)). The cheapest
 of them computes a call; those in parentheses serve what none of the others takes: offsets beyond 31 bits.
 DIRECT is refused always, as in the guide.
@@ -119,7 +119,8 @@ def algorithms():
     """A line for every row of the support tables."""
     for name, table in TABLES.items():
         for row in table.rows:
-            engines = " ".join([*map(str, row.engines), *(f"({i})" for i in row.otherwise)])
+            serving, otherwise = table.serving(row)
+            engines = " ".join([*map(str, serving), *(f"({i})" for i in otherwise)])
             sure = "yes" if row.deterministic else "no"
             yield f"| `{name}` | {row.algo} | {row.rank} | {engines} | {sure} |\n"
 

@@ -1,16 +1,18 @@
 """Which convolution algorithm takes what: the support tables of the v5 guide, enforced exactly.
 Spec: legacy API, 3.6 to 3.9.
 
-An algorithm is a contract (layouts, limits, workspace, determinism) and the engines that serve it, by index;
-the cheapest of them computes a call. In each table the first algorithms are preferred at equal cost. DIRECT
-has no row, as the guide never lists it: it is refused always. The direct kernels that there are (engines
-108, 128, 148) are for groups of one channel, which v5 does not have; graphs reach them, and wishes name
-them. Beyond v5: BFLOAT16 beside HALF with FLOAT math, and NHWC filters also for IMPLICIT_PRECOMP_GEMM.
+An algorithm is a contract (layouts, limits, workspace, determinism) and the engines that declare it
+(``Engine.v5``); the cheapest of them computes a call. In each table the first algorithms are preferred at
+equal cost. DIRECT has no row, as the guide never lists it: it is refused always. Depthwise engines declare
+none, as v5 has no groups; graphs reach them, and wishes name them. Beyond v5: BFLOAT16 beside HALF with FLOAT
+math, and NHWC filters also for IMPLICIT_PRECOMP_GEMM.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..engines import engines_for
+from ..ops import ConvDgrad, ConvFprop, ConvWgrad
 from ..tensor import TensorDesc
 from .enums import BWD_DATA_ALGO, BWD_FILTER_ALGO, FWD_ALGO, Enum
 
@@ -74,23 +76,20 @@ CONDITIONS = {                                   # name in the tables: (predicat
 @dataclass(frozen=True)
 class Row:
     """One algorithm at one rank: layouts of the two data tensors in the order of the arguments,
-    engines in order of preference, configurations, conditions.
+    configurations, conditions.
 
-    ``otherwise``: engines for what none of ``engines`` takes (offsets beyond 31 bits). ``workspace`` "none":
-    the caller gives none; where every engine needs some, the handle lends it. ``deterministic``: what v5
-    says, and what ``engines`` are.
+    ``workspace`` "none": the caller gives none; where every engine needs some, the handle lends it.
+    ``deterministic``: what v5 says.
     """
     algo: str
     rank: int
     first: str
     second: str
-    engines: tuple
     configs: str = MIXED
     conditions: str = ""
     workspace: str = "any"
     deterministic: bool = True
     takes_nhwc_filter: bool = False
-    otherwise: tuple = ()
 
     def refuse(self, g: Geometry, names: dict):
         """Yield the reasons not to do it; ``names`` is {argument: tensor} of the two data tensors."""
@@ -127,42 +126,41 @@ _TILE_3D = "unit_stride filter_above_pad filter_16"
 _WINOGRAD = "unit_stride filter_3"
 
 FORWARD = (                                      # first = x, second = y
-    Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", (118, 117, 110, 111, 116, 100), EVERY,
-        takes_nhwc_filter=True),
-    Row("IMPLICIT_GEMM", 4, "all", "all", (109, 100), workspace="none", takes_nhwc_filter=True),
-    Row("GEMM", 4, "all", "all", (102, 101)),
-    Row("WINOGRAD", 4, "all", "all", (115, 114), NO_DOUBLE, _WINOGRAD),
-    Row("FFT", 4, "spatial", "spatial", (112,), NO_DOUBLE, _FFT),
-    Row("FFT_TILING", 4, "spatial", "spatial", (113,), NO_DOUBLE, _TILE),
-    Row("IMPLICIT_PRECOMP_GEMM", 5, "full", "full", (117, 110, 111, 116, 100)),
-    Row("IMPLICIT_GEMM", 5, "all", "all", (109, 100), workspace="none"),
-    Row("FFT_TILING", 5, "spatial", "spatial", (113,), MIXED, _TILE_3D),
+    Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", EVERY, takes_nhwc_filter=True),
+    Row("IMPLICIT_GEMM", 4, "all", "all", workspace="none", takes_nhwc_filter=True),
+    Row("GEMM", 4, "all", "all"),
+    Row("WINOGRAD", 4, "all", "all", NO_DOUBLE, _WINOGRAD),
+    Row("FFT", 4, "spatial", "spatial", NO_DOUBLE, _FFT),
+    Row("FFT_TILING", 4, "spatial", "spatial", NO_DOUBLE, _TILE),
+    Row("IMPLICIT_PRECOMP_GEMM", 5, "full", "full"),
+    Row("IMPLICIT_GEMM", 5, "all", "all", workspace="none"),
+    Row("FFT_TILING", 5, "spatial", "spatial", MIXED, _TILE_3D),
 )
 BACKWARD_FILTER = (                              # first = x, second = dy
-    Row("ALGO_1", 4, "all", "image", (158, 157, 150, 151, 149, 140), takes_nhwc_filter=True),
-    Row("ALGO_0", 4, "all", "image", (154,), workspace="none", deterministic=False,
-        takes_nhwc_filter=True, otherwise=(140,)),
-    Row("ALGO_3", 4, "all", "image", (155,), deterministic=False, otherwise=(140,)),
-    Row("ALGO_FFT", 4, "image", "image", (152,), NO_DOUBLE, _FFT),
-    Row("ALGO_3", 5, "full", "full", (155,), deterministic=False, otherwise=(140,)),
-    Row("ALGO_0", 5, "all", "image", (154,), workspace="none", deterministic=False, otherwise=(140,)),
+    Row("ALGO_1", 4, "all", "image", takes_nhwc_filter=True),
+    Row("ALGO_0", 4, "all", "image", workspace="none", deterministic=False, takes_nhwc_filter=True),
+    Row("ALGO_3", 4, "all", "image", deterministic=False),
+    Row("ALGO_FFT", 4, "image", "image", NO_DOUBLE, _FFT),
+    Row("ALGO_3", 5, "full", "full", deterministic=False),
+    Row("ALGO_0", 5, "all", "image", workspace="none", deterministic=False),
 )
 BACKWARD_DATA = (                                # first = dy, second = dx
-    Row("ALGO_1", 4, "image", "all", (138, 137, 130, 131, 129, 120), takes_nhwc_filter=True),
-    Row("ALGO_0", 4, "image", "all", (136,), workspace="none", deterministic=False, otherwise=(120,)),
-    Row("ALGO_WINOGRAD", 4, "image", "all", (135, 134), NO_DOUBLE, _WINOGRAD),
-    Row("ALGO_FFT", 4, "image", "spatial", (132,), NO_DOUBLE, _FFT),
-    Row("ALGO_FFT_TILING", 4, "image", "spatial", (133,), NO_DOUBLE, _TILE),
-    Row("ALGO_1", 5, "full", "full", (137, 130, 131, 129, 120)),
-    Row("ALGO_0", 5, "image", "all", (136,), workspace="none", deterministic=False, otherwise=(120,)),
-    Row("ALGO_FFT_TILING", 5, "image", "spatial", (133,), MIXED, _TILE_3D),
+    Row("ALGO_1", 4, "image", "all", takes_nhwc_filter=True),
+    Row("ALGO_0", 4, "image", "all", workspace="none", deterministic=False),
+    Row("ALGO_WINOGRAD", 4, "image", "all", NO_DOUBLE, _WINOGRAD),
+    Row("ALGO_FFT", 4, "image", "spatial", NO_DOUBLE, _FFT),
+    Row("ALGO_FFT_TILING", 4, "image", "spatial", NO_DOUBLE, _TILE),
+    Row("ALGO_1", 5, "full", "full"),
+    Row("ALGO_0", 5, "image", "all", workspace="none", deterministic=False),
+    Row("ALGO_FFT_TILING", 5, "image", "spatial", MIXED, _TILE_3D),
 )
 
 
 @dataclass(frozen=True)
 class Table:
-    """The algorithms of one direction."""
+    """The algorithms of one direction, which computes ``op``."""
     enum: Enum
+    op: type
     rows: tuple
     by_key: dict = field(init=False)
 
@@ -174,7 +172,14 @@ class Table:
         numbers = {word: number for number, word in self.enum}
         return [(numbers[r.algo], r) for r in self.rows if r.rank == rank]
 
+    def serving(self, row: Row) -> tuple:
+        """(engines, otherwise): indices of the engines that serve an algorithm, and of those that serve what
+        none of them takes: the deterministic ones of an algorithm that need not be."""
+        found = [e for e in engines_for(self.op) if row.algo in e.v5]
+        alike = {e.index: ("deterministic" in e.notes) == row.deterministic for e in found}
+        return tuple([i for i in alike if alike[i]]), tuple([i for i in alike if not alike[i]])
 
-FORWARD_TABLE = Table(FWD_ALGO, FORWARD)
-BACKWARD_FILTER_TABLE = Table(BWD_FILTER_ALGO, BACKWARD_FILTER)
-BACKWARD_DATA_TABLE = Table(BWD_DATA_ALGO, BACKWARD_DATA)
+
+FORWARD_TABLE = Table(FWD_ALGO, ConvFprop, FORWARD)
+BACKWARD_FILTER_TABLE = Table(BWD_FILTER_ALGO, ConvWgrad, BACKWARD_FILTER)
+BACKWARD_DATA_TABLE = Table(BWD_DATA_ALGO, ConvDgrad, BACKWARD_DATA)

@@ -18,7 +18,7 @@ Beyond v5: BFLOAT16 data, and NHWC filters with IMPLICIT_PRECOMP_GEMM.
 from __future__ import annotations
 
 from .._core import compute
-from ..ops import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
+from ..ops import ConvBgrad
 from ..status import NotSupported
 from . import find
 from .arguments import public
@@ -48,36 +48,35 @@ def _geometry(call, image, filter_, output, conv, names) -> Geometry:
     return Geometry(image, filter_.desc, output, conv.pad, conv.stride, filter_.format, config)
 
 
-def _work(call, table, algo: str, g: Geometry, names: dict, op, conv, operands) -> Work:
+def _work(call, table, algo: str, g: Geometry, names: dict, conv, operands) -> Work:
     """What the algorithm's row makes of a call; NotSupported with its first reason when it cannot.
     ``names`` is {argument: tensor} of the two data tensors."""
     row = table.by_key.get((algo, g.image.rank))
     call.require(row, f"algo {algo} does not exist for rank {g.image.rank}", NotSupported)
     reason = next(row.refuse(g, names), None)
     call.require(reason is None, f"algo {algo} cannot: {reason}", NotSupported)
-    made = op(pre_pad=conv.pad, post_pad=conv.pad, stride=conv.stride, mode=CONVOLUTION_MODE.word(conv.mode),
-              compute=g.image.dtype.compute)
-    return Work(made, operands, engines=row.engines, otherwise=row.otherwise,
-                no_workspace=row.workspace == "none")
+    op = table.op(pre_pad=conv.pad, post_pad=conv.pad, stride=conv.stride,
+                  mode=CONVOLUTION_MODE.word(conv.mode), compute=g.image.dtype.compute)
+    engines, otherwise = table.serving(row)
+    return Work(op, operands, engines=engines, otherwise=otherwise, no_workspace=row.workspace == "none")
 
 
 def _forward(call, x, w, conv, algo, y) -> Work:
     g = _geometry(call, x, w, y, conv, ("xDesc", "wDesc", "yDesc"))
     writable(call, yDesc=y)
-    return _work(call, FORWARD_TABLE, algo, g, dict(xDesc=x, yDesc=y), ConvFprop, conv,
-                 dict(x=x, w=w.desc, y=y))
+    return _work(call, FORWARD_TABLE, algo, g, dict(xDesc=x, yDesc=y), conv, dict(x=x, w=w.desc, y=y))
 
 
 def _backward_filter(call, x, dy, conv, algo, dw) -> Work:
     g = _geometry(call, x, dw, dy, conv, ("xDesc", "dwDesc", "dyDesc"))
-    return _work(call, BACKWARD_FILTER_TABLE, algo, g, dict(xDesc=x, dyDesc=dy), ConvWgrad, conv,
+    return _work(call, BACKWARD_FILTER_TABLE, algo, g, dict(xDesc=x, dyDesc=dy), conv,
                  dict(x=x, dy=dy, dw=dw.desc))
 
 
 def _backward_data(call, w, dy, conv, algo, dx) -> Work:
     g = _geometry(call, dx, w, dy, conv, ("dxDesc", "wDesc", "dyDesc"))
     writable(call, dxDesc=dx)
-    return _work(call, BACKWARD_DATA_TABLE, algo, g, dict(dyDesc=dy, dxDesc=dx), ConvDgrad, conv,
+    return _work(call, BACKWARD_DATA_TABLE, algo, g, dict(dyDesc=dy, dxDesc=dx), conv,
                  dict(dy=dy, w=w.desc, dx=dx))
 
 

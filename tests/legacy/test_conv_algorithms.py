@@ -203,22 +203,26 @@ def test_the_tables_are_well_formed(table):
     assert len(table.by_key) == len(table.rows)
 
 
-OPS = {"forward": (tables.FORWARD_TABLE, "conv_fprop"),
-       "filter": (tables.BACKWARD_FILTER_TABLE, "conv_wgrad"),
-       "data": (tables.BACKWARD_DATA_TABLE, "conv_dgrad")}
+TABLES = {"forward": tables.FORWARD_TABLE, "filter": tables.BACKWARD_FILTER_TABLE,
+          "data": tables.BACKWARD_DATA_TABLE}
 
 
-@pytest.mark.parametrize("direction", OPS)
-def test_rows_name_engines_of_their_direction(direction):
-    table, op = OPS[direction]
+@pytest.mark.parametrize("direction", TABLES)
+def test_every_algorithm_is_served(direction):
+    """Those that serve what the others do not take are deterministic."""
+    table = TABLES[direction]
     for row in table.rows:
-        known = [engines.BY_INDEX[index] for index in row.engines]
-        others = [engines.BY_INDEX[index] for index in row.otherwise]
-        assert known, row.algo
-        assert all(engine.op.name == op for engine in known + others), row.algo
-        assert all(("deterministic" in engine.notes) == row.deterministic for engine in known), row.algo
-        assert all("deterministic" in engine.notes for engine in others)
-        assert len(set(row.engines)) == len(row.engines)
+        serving, otherwise = ([engines.BY_INDEX[i] for i in indices] for indices in table.serving(row))
+        assert serving, row.algo
+        assert all("deterministic" in engine.notes for engine in otherwise), row.algo
+
+
+def test_every_convolution_engine_serves_an_algorithm():
+    """But those for groups of one channel, which v5 does not have: graphs take them, and who names them."""
+    algorithms = {table.op: {row.algo for row in table.rows} for table in TABLES.values()}
+    declared = {engine.index: set(engine.v5) for engine in engines.TABLE if engine.op in algorithms}
+    assert {index for index, words in declared.items() if not words} == {108, 128, 148}
+    assert all(set(engine.v5) <= algorithms.get(engine.op, set()) for engine in engines.TABLE)
 
 
 def test_a_refusal_names_the_rule(handle, refused):
@@ -247,7 +251,7 @@ CALLS = {"forward": conv_compute.FORWARD, "filter": conv_compute.BACKWARD_FILTER
 def choices(direction, facts, descs):
     """{algorithm: the choice that serves it} of those that can."""
     found, call = {}, CALLS[direction]
-    for number, word in OPS[direction][0].enum:
+    for number, word in TABLES[direction].enum:
         try:
             work = call.work((*descs[:3], number, descs[3]))
         except NotSupported:
@@ -284,7 +288,7 @@ def test_algorithms_differ_in_what_runs(device, direction, layout, format, algor
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("direction", OPS)
+@pytest.mark.parametrize("direction", TABLES)
 def test_algorithms_differ_in_f32_too(device, direction):
     """There are no tensor cores to run on, and yet every algorithm is an engine of its own."""
     want = {"forward": dict(IMPLICIT_GEMM=109, IMPLICIT_PRECOMP_GEMM=116, GEMM=101, WINOGRAD=115,
@@ -381,8 +385,6 @@ def test_workspaces_are_what_the_algorithms_keep_there(dtype):
 
 @pytest.mark.parametrize("op, index", [("conv_fprop", 108), ("conv_dgrad", 128), ("conv_wgrad", 148)])
 def test_the_direct_engines_are_for_graphs(op, index):
-    """DIRECT is refused always; the engines for groups of one channel serve graphs, and who names them."""
     graph = graph_of(Problem.parse(f"{op} n32c128h28w28 k128r3s3 groups=128 pad1 f16 nhwc"))
     for wish in (Wish(), Wish(engines=(index,))):
         assert best(graph, KNOWN["h200"], wish).engine.index == index
-    assert all(index not in (*row.engines, *row.otherwise) for table, _ in OPS.values() for row in table.rows)

@@ -30,7 +30,7 @@ IMPLICIT, PRECOMP, GEMM, WINOGRAD = (getattr(c, f"CUDNN_CONVOLUTION_FWD_ALGO_{wo
 
 class Honest(Engine):
     """Cheaper than the reference; computes what it should, then does ``more``."""
-    takes, index = core(ConvFprop), 101                                     # the row of GEMM
+    takes, index, v5 = core(ConvFprop), 101, ("GEMM",)
 
     def cost(self, p, dev, config):
         return 1.0

@@ -37,23 +37,24 @@ class Hungry(Engine):
 
 
 class HungryConv(Hungry):
-    takes, index = core(ConvFprop), 109          # in the row of IMPLICIT_GEMM
+    takes, index, v5 = core(ConvFprop), 109, ("IMPLICIT_GEMM",)
 
 
 class HungryIndexed(HungryConv):
-    index = 116                                  # in the row of IMPLICIT_PRECOMP_GEMM
+    index, v5 = 116, ("IMPLICIT_PRECOMP_GEMM",)
 
 
 class Hungrier(HungryConv):
-    index, price, hunger = 100, 5.0, 2 * NEED    # beside 109, in the row of IMPLICIT_GEMM
+    index, price, hunger = 100, 5.0, 2 * NEED
 
 
 class HungryColumns(HungryConv):
-    index = 101                                  # in the row of GEMM
+    index, v5 = 101, ("GEMM",)
 
 
 class Random(HungryConv):
-    index, price, hunger, notes = 100, 1.0, 0, ()      # beside both
+    index, price, hunger, notes = 100, 1.0, 0, ()
+    v5 = "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM"
 
 
 class HungrySoftmax(Hungry):

@@ -12,6 +12,7 @@ class ConvDgradAny(ImageAny):
     """As conv_fprop_any, on dy: every pixel of dx looks at all taps and takes those that hit it."""
     index = 120
     takes = core(ConvDgrad, before=many(Pointwise, at="dy w"), behind=many(Pointwise))
+    v5 = ("ALGO_1", "ALGO_0")
 
     def product(self, p):
         g = lifted(p)

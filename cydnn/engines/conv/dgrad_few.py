@@ -59,6 +59,7 @@ class ConvDgradFew(Engine):
     row after row, and each row adds to the rows of dx that it meets, whose sums stay in registers."""
     index = 138
     takes = core(ConvDgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
     knobs = (Knob("splits", lo=1, hi=2 ** 20),)  # of the rows
     notes = ("deterministic", "tensor_core")
 

@@ -11,6 +11,7 @@ class ConvDgradFft(FftConv):
     An Inf or NaN spreads over the gradients of its image."""
     index = 132
     takes = core(ConvDgrad)
+    v5 = ("ALGO_FFT",)
     roles, norms = ("dy", "w", "dx"), "nk,kc->nc"
     inner, reverses = (False, True, False), "cross_correlation"
 

@@ -12,6 +12,7 @@ class ConvDgradFftTiling(FftTiled):
     NaN spreads over the gradients of the tiles that read it."""
     index = 133
     takes = core(ConvDgrad)
+    v5 = ("ALGO_FFT_TILING",)
     roles, norms = ("dy", "w", "dx"), "nk,kc->nc"
     inner, reverses = (False, True, False), "cross_correlation"
 

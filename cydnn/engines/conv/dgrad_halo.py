@@ -14,6 +14,7 @@ class ConvDgradHalo(ConvHalo):
     memory."""
     index = 139
     takes = core(ConvDgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
     reads = "k"
 
     @staticmethod

@@ -18,6 +18,7 @@ class ConvDgradMma(Engine):
     as a stride-1 correlation of dy; the epilogue fuses pointwise nodes."""
     index = 130
     takes = core(ConvDgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
     knobs = (mma.KNOB,)
     notes = ("tensor_core", "deterministic")
 

@@ -13,6 +13,7 @@ class ConvDgradMmaRepack(Engine):
     """ConvDgradMma between copies of dy to NHWC and of dx from it."""
     index = 131
     takes = core(ConvDgrad)
+    v5 = ("ALGO_1",)
     knobs = (mma.KNOB,)
     notes = ("tensor_core", "deterministic")
 

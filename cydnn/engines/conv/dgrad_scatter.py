@@ -16,6 +16,7 @@ class ConvDgradScatter(Engine):
     (16-bit dx: of an f32 image of it); the order of the additions differs from run to run."""
     index = 136
     takes = core(ConvDgrad)
+    v5 = ("ALGO_0",)
     knobs = (Knob("tile", tuple(t for t in TILES if t != "t128x64")),)
     notes = only_for = added.NOTES
 

@@ -21,6 +21,7 @@ class ConvDgradSimt(ImageSimt):
     """
     index = 129
     takes = core(ConvDgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
     source = "conv/conv_dgrad_simt.cu"
 
     def refuse(self, p, dev):

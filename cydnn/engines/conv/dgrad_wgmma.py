@@ -72,6 +72,7 @@ class ConvDgradWgmma(ConvWgmma):
     sums of unit stride are split and added in order. stays: as of conv_fprop_wgmma, of unit stride."""
     index = 137
     takes = core(ConvDgrad, behind=many(Pointwise), last=sums.LAST)
+    v5 = ("ALGO_1",)
 
     def refuse(self, p, dev):
         g = mma.geometry(p)

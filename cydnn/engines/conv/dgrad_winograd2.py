@@ -12,6 +12,7 @@ class ConvDgradWinograd2(Winograd):
     it."""
     index = 134
     takes = core(ConvDgrad)
+    v5 = ("ALGO_WINOGRAD",)
     notes = ("deterministic", "winograd", "winograd_tile_4x4")
     out = 2
     correlation = Correlation.backward

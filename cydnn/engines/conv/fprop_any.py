@@ -12,6 +12,7 @@ class ConvFpropAny(ImageAny):
     f64 or i32) it stores, through the nodes behind."""
     index = 100
     takes = core(ConvFprop, before=many(Pointwise, at="x w"), behind=many(Pointwise))
+    v5 = ("IMPLICIT_PRECOMP_GEMM", "IMPLICIT_GEMM")
 
     def product(self, p):
         g = lifted(p)

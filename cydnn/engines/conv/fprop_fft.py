@@ -11,4 +11,5 @@ class ConvFpropFft(FftConv):
     for f64). An Inf or NaN spreads over the outputs of its image."""
     index = 112
     takes = core(ConvFprop)
+    v5 = ("FFT",)
     roles, norms = ("x", "w", "y"), "nc,kc->nk"

@@ -11,4 +11,5 @@ class ConvFpropFftTiling(FftTiled):
     over the outputs of the tiles that read it."""
     index = 113
     takes = core(ConvFprop)
+    v5 = ("FFT_TILING",)
     roles, norms = ("x", "w", "y"), "nc,kc->nk"

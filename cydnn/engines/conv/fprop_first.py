@@ -40,6 +40,7 @@ class ConvFpropFirst(Engine):
     needed. out=pairs: what is fused leaves in boxes, too; taken wherever something is fused."""
     index = 118
     takes = core(ConvFprop, behind=many(Pointwise))
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
     knobs = (Knob("out", ("pairs",)),)
     notes = ("tensor_core", "deterministic")
 

@@ -42,6 +42,7 @@ class ConvFpropGemm(Engine):
     memory; y is that matrix times the filters, on CUDA cores."""
     index = 101
     takes = core(ConvFprop)
+    v5 = ("GEMM",)
     products = (MatmulSimt(), MatmulAny())
     knobs = product_knobs(*products)
 

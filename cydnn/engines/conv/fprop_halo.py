@@ -13,6 +13,7 @@ class ConvFpropHalo(ConvHalo):
     once for each tap, begun at another pixel. The filters of 64 channels of y stay in shared memory."""
     index = 119
     takes = core(ConvFprop, behind=many(Pointwise))
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
     reads = "c"
 
     @staticmethod

@@ -14,6 +14,7 @@ class ConvFpropMma(Engine):
     the epilogue fuses pointwise nodes."""
     index = 110
     takes = core(ConvFprop, behind=many(Pointwise))
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
     knobs = (mma.KNOB,)
     notes = ("tensor_core", "deterministic")
 

@@ -13,6 +13,7 @@ class ConvFpropMmaRepack(Engine):
     """ConvFpropMma between copies of x to NHWC and of y from it."""
     index = 111
     takes = core(ConvFprop)
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
     knobs = (mma.KNOB,)
     notes = ("tensor_core", "deterministic")
 

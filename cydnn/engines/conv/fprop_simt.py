@@ -15,6 +15,7 @@ class ConvFpropSimt(ImageSimt):
     Sums in f32 (f64 for f64)."""
     index = 109
     takes = core(ConvFprop, behind=many(Pointwise))
+    v5 = ("IMPLICIT_GEMM",)
     source, form = "conv/conv_fprop_simt.cu", "computed"
 
     def refuse(self, p, dev):

@@ -15,6 +15,7 @@ class ConvFpropWgmma(ConvWgmma):
     each by itself; of depths of up to 512 or 1024."""
     index = 117
     takes = core(ConvFprop, behind=many(Pointwise), last=sums.LAST)
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
 
     @staticmethod
     def windows(p):

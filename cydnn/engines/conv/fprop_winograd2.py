@@ -12,6 +12,7 @@ class ConvFpropWinograd2(Winograd):
     it."""
     index = 114
     takes = core(ConvFprop)
+    v5 = ("WINOGRAD",)
     notes = ("deterministic", "winograd", "winograd_tile_4x4")
     out = 2
     correlation = Correlation.forward

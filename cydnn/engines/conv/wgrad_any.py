@@ -24,6 +24,7 @@ class ConvWgradAny(Engine):
     the parts are added in order."""
     index = 140
     takes = core(ConvWgrad, before=many(Pointwise, at="x dy"), behind=many(Pointwise))
+    v5 = ("ALGO_1", "ALGO_0", "ALGO_3")
     knobs = (SMALL_KNOB, Knob("splits", lo=1, hi=2 ** 20))
 
     def refuse(self, p, dev):

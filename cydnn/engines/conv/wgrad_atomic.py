@@ -15,6 +15,7 @@ class ConvWgradAtomic(ConvWgradSimt):
     (16-bit dw: one f32 image of it does), and the order of the additions differs from run to run."""
     index = 154
     takes = core(ConvWgrad)
+    v5 = ("ALGO_0",)
     knobs = (Knob("tile", tuple(t for t in TILES if t != "t128x64")), Knob("splits", lo=1, hi=2 ** 20))
     notes = only_for = added.NOTES
     form = "atomic"

@@ -11,6 +11,7 @@ class ConvWgradFft(FftConv):
     256 pixels a dim. An Inf or NaN spreads over the filters of its channels."""
     index = 152
     takes = core(ConvWgrad)
+    v5 = ("ALGO_FFT",)
     roles, norms, inner = ("x", "dy", "dw"), "nc,nk->kc", (True, True, True)
 
     def _correlate(self, t, image, kernel, out, chunks, tile, blend):

@@ -95,6 +95,7 @@ class ConvWgradFirst(Engine):
     memory, where wgmma reads overlapping windows. The pixels are split, and their sums added in order."""
     index = 158
     takes = core(ConvWgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
     knobs = (Knob("tile", tuple(TILES)), Knob("splits", lo=1, hi=2 ** 20))
     notes = ("deterministic", "tensor_core")
     source = "conv/conv_first_wgrad.cu"

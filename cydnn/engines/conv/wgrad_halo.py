@@ -62,6 +62,7 @@ class ConvWgradHalo(Engine):
     begun elsewhere. The images are split, their sums added in order; pointwise nodes are fused into that."""
     index = 159
     takes = core(ConvWgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
     knobs = (Knob("rows", lo=1, hi=BOX), Knob("splits", lo=1, hi=65535))
     notes = ("deterministic", "tensor_core")
     source = "conv/conv_wgrad_halo.cu"

@@ -13,6 +13,7 @@ class ConvWgradIndexed(ConvWgradAtomic):
     """As ConvWgradAtomic; where the pixels of an image lie is computed once, into a table in the
     workspace."""
     index = 155
+    v5 = ("ALGO_3",)
     form = "indexed"
 
     def refuse(self, p, dev):

@@ -12,6 +12,7 @@ class ConvWgradMma(WgradMma):
     their sums added in order; pointwise nodes are fused into the sum."""
     index = 150
     takes = core(ConvWgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
 
     def refuse_layout(self, p):
         yield from mma.not_nhwc("x", p.x)

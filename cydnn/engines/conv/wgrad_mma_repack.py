@@ -11,6 +11,7 @@ class ConvWgradMmaRepack(WgradMma):
     """ConvWgradMma for NCHW and other layouts with dense pixels: x and dy are copied to NHWC first."""
     index = 151
     takes = core(ConvWgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
 
     def refuse_layout(self, p):
         if p.x.is_packed("nhwc") and p.dy.is_packed("nhwc"):

@@ -34,6 +34,7 @@ class ConvWgradSimt(Engine):
     the parts are added in order, so equal in every run."""
     index = 149
     takes = core(ConvWgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
     knobs = (KNOB, Knob("splits", lo=1, hi=2 ** 20))
     source, form = "conv/conv_wgrad_simt.cu", "ordered"
 

@@ -26,6 +26,7 @@ class ConvWgradWgmma(WindowProgram):
     their sums added in order."""
     index = 157
     takes = core(ConvWgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
     source = "conv/conv_wgrad_wgmma.cu"
     waves = (0, 1, 2, 3, 4)
 
