@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from .device.facts import DeviceFacts
 from .given import instance, reason, shown
-from .graph import FromTensor, Graph
+from .graph import FromTensor, Graph, source_of
 from .graph.text import from_rows, problems, rows
 from .heuristics import ANYTHING, Choice, Wish, best, parse
 from .operand import of_slots
@@ -155,11 +155,9 @@ def _numbers(graph: Graph) -> tuple[list, dict]:
 
 
 def _given(tensor) -> tuple:
-    """(key, default) of a by-value tensor;
-    of whole numbers the default is one too, which keeps them exact."""
-    if tensor.scalar is not None:
-        return tensor.scalar.key, tensor.scalar.default
-    return tensor.uid, 0 if tensor.dtype.kind == "int" else 0.0
+    """(key, default) of a by-value tensor."""
+    source = source_of(tensor)
+    return source.key, source.default
 
 
 def _step_text(step) -> str:

@@ -1,7 +1,7 @@
 """The reference engine: any op on the NumPy device, by its own definition."""
 from __future__ import annotations
 
-from ..graph import FromTensor, source_of
+from ..graph import source_of
 from ..steps import Pointer, ReferenceCall
 from .engine import Engine
 
@@ -30,8 +30,6 @@ class Reference(Engine):
 
     @staticmethod
     def _number(p, name):
-        """A scalar, or where it lies."""
-        value = p.node.scalars.get(name)
-        if isinstance(value, FromTensor) and not p.graph.tensors[value.uid].is_by_value:
-            return p.graph.tensors[value.uid].desc, Pointer(value.uid)
-        return p.scalar(name)
+        """A scalar, or what lies in memory and where."""
+        source = p.scalar(name)
+        return (p.graph.tensors[source.uid].desc, source) if isinstance(source, Pointer) else source

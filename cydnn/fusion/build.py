@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ..dtypes import BY_NAME
 from ..ops.pointwise import WHOLE
-from ..graph import FromTensor, Lead, Match, Node, scalar_of, source_of
+from ..graph import Lead, Match, Node, number_of, source_of
 from ..steps import Pointer
 from .functions import find
 from .program import MOST_BYTES, Extra, Fused, Program, Step
@@ -52,8 +52,11 @@ class Builder:
         """The name of a tensor's value: one that was made here, a number given at execute, or memory."""
         if uid in self.values:
             return self.values[uid]
-        tensor = self.graph.tensors[uid]
-        return self.scalar(source_of(tensor)) if tensor.is_by_value else self.tensor(uid)
+        return self.source(source_of(self.graph.tensors[uid]))
+
+    def source(self, source) -> str:
+        """The name of an element in memory, or of a number that is given at execute."""
+        return self.tensor(source.uid) if isinstance(source, Pointer) else self.scalar(source)
 
     def factor(self, node: Node, name: str) -> str:
         """The name of a by-value factor of a node, "" when it has its default (and so does nothing)."""
@@ -61,11 +64,8 @@ class Builder:
         return "" if value is None or value == node.op.scalars[name] else self.number(node, name)
 
     def number(self, node: Node, name: str) -> str:
-        """The name of a number of a node: given at execute, or in memory."""
-        value = node.scalars.get(name)
-        if isinstance(value, FromTensor) and not self.graph.tensors[value.uid].is_by_value:
-            return self.tensor(value.uid)
-        return self.scalar(scalar_of(node, name))
+        """The name of a number of a node."""
+        return self.source(number_of(self.graph.tensors, node, name))
 
     # ---- Steps ----
 

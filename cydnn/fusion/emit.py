@@ -42,9 +42,10 @@ class Emitter:
         return "\n".join(["{", *self.registers.declarations(), *self.lines, "}"])
 
     def _inputs(self) -> dict:
-        """Names that the steps read, in order."""
+        """Names that the blend and the steps read, in order."""
         p = self.program
-        return dict.fromkeys([*(i for s in p.steps for i in (*s.inputs, *s.scales, s.alpha)), p.result])
+        read = [i for s in p.steps for i in (*s.inputs, *s.scales, s.alpha)]
+        return dict.fromkeys([*p.blend[1:], *read, p.result])
 
     def ahead(self) -> str:
         """For a mark in front of the program's: 64 elements of what lies as the mark's own tensor does, and

@@ -8,7 +8,7 @@ from ..ops import Pointwise
 from ..steps import Scalar
 from ..tensor import TensorDesc
 from .graph import FromTensor, Graph, Node, every
-from .match import scalar_of
+from .match import number_of, scalar_of
 from .tensor import Tensor
 
 
@@ -36,7 +36,7 @@ def lowered(graph: Graph, number: int) -> Graph | None:
     for i, (op, operands, scalars) in enumerate(rows):
         known = {o: name for o, name in operands.items()
                  if name in uids or name in node.op.scalars or isinstance(name, float)}
-        read = {o: _operand(node, name, uids, tensors, fresh) for o, name in known.items()}
+        read = {o: _operand(node, name, uids, tensors, fresh, nodes) for o, name in known.items()}
         numbers = {s: inherited(node, v) if isinstance(v, str) else v for s, v in scalars.items()}
         nodes.append(Node(op, read, numbers, f"{node.name}.{i}"))
     return Graph([*graph.nodes[:number], *nodes, *graph.nodes[number + 1:]], tensors, graph.name)
@@ -48,21 +48,38 @@ def inherited(node: Node, name: str):
     return value if isinstance(value, FromTensor) else scalar_of(node, name)
 
 
-def _operand(node, name, uids, tensors, fresh) -> int:
+def _operand(node, name, uids, tensors, fresh, nodes) -> int:
     """The uid of an operand of a made node:
     a tensor, or a number (the node's own, or a constant) that is read as one."""
-    if name in uids:
-        return uids[name]
-    is_constant = isinstance(name, float)
-    value = None if is_constant else node.scalars.get(name)
-    one = (1,) * len(tensors[next(iter(node.writes))].dims)
-    if isinstance(value, FromTensor):            # one element, of any rank
-        tensors[value.uid] = tensors[value.uid].replace(dims=one, strides=one)
-        return value.uid
-    uid = uids[name] = next(fresh)
-    scalar = Scalar(("constant", name), name) if is_constant else scalar_of(node, name)
-    tensors[uid] = Tensor(uid, TensorDesc.packed("f64", one), "value", name=str(name), scalar=scalar)
+    if name not in uids:
+        source = _constant(name) if isinstance(name, float) else number_of(tensors, node, name)
+        make = _given if isinstance(source, Scalar) else _in_memory
+        uids[name] = make(source, node, tensors, fresh, nodes)
+    return uids[name]
+
+
+def _constant(value: float) -> Scalar:
+    return Scalar(("constant", value), value)
+
+
+def _given(scalar, node, tensors, fresh, _=()) -> int:
+    """A tensor for a number given at execute, of the rank of what a node writes."""
+    uid, rank = next(fresh), len(tensors[node.writes[0]].dims)
+    tensors[uid] = Tensor(uid, TensorDesc.packed("f64", (1,) * rank), "value", scalar=scalar)
     return uid
+
+
+def _in_memory(pointer, node, tensors, fresh, nodes) -> int:
+    """The same for a number in memory, which may have any rank: 1 times it, by a node more."""
+    one, uid = _given(_constant(1.0), node, tensors, fresh), next(fresh)
+    tensors[uid] = tensors[one].replace(uid=uid, kind="virtual", dtype=node.op.math, scalar=None)
+    times = dict(alpha=FromTensor(pointer.uid))
+    nodes.append(Node(_identity(node.op), dict(x=one, y=uid), times, node.name))
+    return uid
+
+
+def _identity(op) -> Pointwise:
+    return Pointwise(mode="identity", compute=op.math)
 
 
 def _blends_from_memory(graph, node, operand) -> bool:
@@ -85,7 +102,7 @@ def _lowest_of(dtype, uid: int, to: Node, tensors: dict, fresh) -> list:
     before."""
     of, is_lowest = tensors[uid], next(fresh)
     tensors[is_lowest] = Tensor(is_lowest, of.desc, "virtual", name=f"{of.name}.is_lowest")
-    before, after = (_operand(to, float(t.lowest), {}, tensors, fresh) for t in (of.dtype, dtype))
+    before, after = (_given(_constant(float(t.lowest)), to, tensors, fresh) for t in (of.dtype, dtype))
     compare, select = (replace(to.op, mode=mode) for mode in ("cmp_eq", "binary_select"))
     return [Node(compare, dict(x=uid, b=before, y=is_lowest), {}, to.name),
             Node(select, dict(x=after, b=uid, t=is_lowest, y=to.operands["y"]), to.scalars, to.name)]
@@ -107,16 +124,15 @@ def cast(graph: Graph, number: int) -> Graph | None:
         mine = swapped[operand] = next(fresh)
         desc = TensorDesc(math, tensor.dims, tensor.desc.like(tensor.dims, dtype=math).strides)
         tensors[mine] = Tensor(mine, desc, "virtual", name=f"{node.name}::{operand}")
-        identity = Pointwise(mode="identity", compute="f64" if math.name == "f64" else "f32")
         if operand in node.op.reads:
-            casts.append(Node(identity, dict(x=uid, y=mine), {}, f"{node.name}.{operand}"))
+            casts.append(Node(_identity(node.op), dict(x=uid, y=mine), {}, f"{node.name}.{operand}"))
         else:
             blend = {}
             for factor, name in zip(("alpha", "beta"), node.op.blends.get(operand, ())):
                 if name:
                     blend[factor] = inherited(node, name)
                     scalars[name] = 1.0 if factor == "alpha" else 0.0
-            last = Node(identity, dict(x=mine, y=uid), blend, f"{node.name}.{operand}")
+            last = Node(_identity(node.op), dict(x=mine, y=uid), blend, f"{node.name}.{operand}")
             settles = node.op.has_nothing(len(tensor.dims)) and tensor.dtype is not math
             casts += _lowest_of(tensor.dtype, mine, last, tensors, fresh) if settles else [last]
     if not swapped or swapped.keys() & node.op.keeps:

@@ -34,20 +34,25 @@ class Lead(NamedTuple):
 
 
 def scalar_of(node: Node, name: str) -> Scalar:
-    """A number of a node as the plan's launches read it."""
+    """A number of a node that no tensor gives, as the plan's launches read it."""
     value = node.scalars.get(name, node.op.scalars[name])
     if isinstance(value, Scalar):                # the node came out of another one, whose number this is
         return value
-    if isinstance(value, FromTensor):
-        return Scalar(value.uid, 0.0)
     return Scalar((min(node.writes), name), value)
 
 
-def source_of(tensor: Tensor, offset_bytes: int = 0) -> Pointer | Scalar:
-    """Where a tensor's value comes from: memory, or a number given at execute."""
+def source_of(tensor: Tensor) -> Pointer | Scalar:
+    """Where a tensor's value comes from: memory, or a number given at execute; of whole numbers the default
+    is one too, which keeps them exact."""
     if tensor.is_by_value:
-        return tensor.scalar or Scalar(tensor.uid, 0.0)
-    return Pointer(tensor.uid, offset_bytes)
+        return tensor.scalar or Scalar(tensor.uid, 0 if tensor.dtype.kind == "int" else 0.0)
+    return Pointer(tensor.uid)
+
+
+def number_of(tensors: dict, node: Node, name: str) -> Pointer | Scalar:
+    """Where a number of a node comes from: one element in memory, or what is given at execute."""
+    value = node.scalars.get(name)
+    return source_of(tensors[value.uid]) if isinstance(value, FromTensor) else scalar_of(node, name)
 
 
 class Match:
@@ -153,9 +158,10 @@ class Match:
         """Where a present operand comes from: memory, or a number given at execute."""
         return source_of(self.operands[name])
 
-    def scalar(self, name: str) -> Scalar:
-        """A by-value number of the core, read at execute."""
-        return scalar_of(self.node, name)
+    def scalar(self, name: str) -> Pointer | Scalar:
+        """A number of the core, read at execute; of engines that understand "numbers in memory" perhaps
+        there."""
+        return number_of(self.graph.tensors, self.node, name)
 
     def value(self, name: str):
         """What a scalar of the core is when the plan is built; None where a tensor gives it."""

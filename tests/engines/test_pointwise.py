@@ -56,16 +56,15 @@ def test_vector_refuses(want, p):
     assert ANY.accepts(p(), H200)
 
 
-@pytest.mark.parametrize("engine", [VECTOR, ANY])
-def test_beta_is_no_tensor_in_memory(engine):
-    """alpha may lie there; what beta scales is added behind the program."""
-    def reasons(name):
+def test_a_kernel_that_adds_gets_beta_at_execute():
+    """alpha may lie in memory, and beta where spliced code adds."""
+    def reasons(engine, name):
         d = nhwc(2, 8)
         p = Match.single(Graph([Node(Pointwise(mode="exp"), dict(x=1, y=2), {name: FromTensor(3)})],
                                [Tensor(1, d), Tensor(2, d), Tensor(3, nhwc(1, 1))]))
         return list(engine.reasons(p, H200))
-    assert reasons("alpha") == []
-    assert reasons("beta") == ["beta must be given at execute; got a tensor in memory"]
+    assert reasons(ANY, "alpha") == reasons(VECTOR, "alpha") == reasons(ANY, "beta") == []
+    assert reasons(VECTOR, "beta") == ["beta must be given at execute; got a tensor in memory"]
 
 
 @pytest.mark.parametrize("p", [

@@ -1,9 +1,12 @@
-"""Short ways to say tensors and nodes."""
+"""Short ways to say tensors, nodes and values."""
 from __future__ import annotations
+
+import random
 
 from cydnn.graph import Node, Tensor
 from cydnn.ops import Pointwise
 from cydnn.tensor import TensorDesc
+from support.matrix import inputs_for
 
 
 def t(uid, dims=(2, 4), dtype="f32", kind="memory", layout="nchw", **facts) -> Tensor:
@@ -28,3 +31,10 @@ def unary(x, y, mode="abs", **scalars) -> Node:
 
 def binary(x, b, y, mode="add", **scalars) -> Node:
     return Node(Pointwise(mode=mode), dict(x=x, b=b, y=y), scalars, name=f"{mode}{y}")
+
+
+def values_for(problem, seed) -> dict:
+    """{uid: values} of the one-op graph of a problem."""
+    found = inputs_for(problem, random.Random(seed), exact=False)
+    return {uid: found[name] for uid,
+            name in enumerate((n for n in problem.op.operands() if problem.operands[n]), 1)}

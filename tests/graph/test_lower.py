@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from nodes import binary, t, unary, v
+from nodes import binary, t, unary, v, values_for
 from cydnn.bench import graph_of
 from cydnn.device import get
 from cydnn.device.facts import KNOWN
-from cydnn.graph import FromTensor, Graph, Node, Region, Tensor, rules
+from cydnn.graph import FromTensor, Graph, Node, Region, rules
 from cydnn.graph.lower import cast, lowered
 from cydnn.graph.rules import recognised
 from cydnn.heuristics import Wish, best
@@ -26,16 +26,8 @@ from cydnn.tensor import TensorDesc
 from support import graphs, matrix
 from support.buffers import FILLS
 from support.draw import draw
-from support.matrix import inputs_for
 
 H200 = KNOWN["h200"]
-
-
-def values_for(problem, seed) -> dict:
-    """{uid: values} of the one-op graph of a problem."""
-    found = inputs_for(problem, random.Random(seed), exact=False)
-    return {uid: found[name] for uid,
-            name in enumerate((n for n in problem.op.operands() if problem.operands[n]), 1)}
 
 
 def alone(graph) -> Graph:
@@ -85,34 +77,6 @@ def test_an_output_is_read_again_before_it_is_rounded():
         return {apart.tensors[u].dtype.name for u in both}, len(apart.nodes)
     (types, count), plain = made("i8"), made("f32")
     assert types == {"f32"} and plain == ({"f32"}, count - 2)
-
-
-@pytest.mark.parametrize("kind, where", [("memory", "numpy"), ("memory", "ptx:sm_80"),
-                                         ("value", "ptx:sm_80")])
-@pytest.mark.parametrize("dims", [(1,), (1, 1, 1, 1)], ids=str)
-@pytest.mark.parametrize("line", ["batch_norm_training n2c8h4w4 f16", "batch_norm_inference n2c8h4w4 f32",
-                                  "softmax_fwd x=2x8x4x4 axis=1 f16", "pooling_fwd n2c8h4w4 window=2 f32"])
-def test_a_number_is_one_element_of_any_rank(line, dims, kind, where):
-    """In memory or given at execute, of an op whose first output goes through another node."""
-    problem = Problem.parse(line)
-    plain = graph_of(problem)
-    node, out = plain.nodes[0], plain.nodes[0].writes[0]
-    names = {name: 100 + i for i, (name, x) in enumerate(node.op.scalars.items()) if x}
-    numbers = [Tensor(uid, TensorDesc.packed("f32", dims), kind,
-                      scalar=Scalar(uid, node.op.scalars[name]) if kind == "value" else None)
-               for name, uid in names.items()]
-    tensors = {**plain.tensors, out: plain.tensors[out].replace(kind="virtual", dtype="f32")}
-    tensors[99] = plain.tensors[out].replace(uid=99)
-
-    def graph(scalars, more=()):
-        last = Node(Pointwise(mode="relu_fwd"), dict(x=out, y=99))
-        return Graph([Node(node.op, node.operands, scalars), last], [*tensors.values(), *more])
-    values = values_for(problem, 3) | {uid: np.full(dims, node.op.scalars[n]) for n, uid in names.items()}
-    want = graphs.run(graph({}), values, get("numpy"))
-    given = graph({name: FromTensor(uid) for name, uid in names.items()}, numbers)
-    got = graphs.run(given, values, get(where))
-    for uid, there in want.items():
-        assert np.allclose(got[uid], there, rtol=2e-3, atol=2e-3), uid
 
 
 def test_lowering_keeps_the_rest_of_the_graph():

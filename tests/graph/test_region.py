@@ -180,7 +180,7 @@ def test_a_match_of_one_node():
         graph.tensors[1], graph.tensors[3], Matmul(), {"f32"}, {}, ())
     assert p.ptr("a", 8) == Pointer(1, 8) and p.source("b") == Pointer(2)
     assert (p.scalar("alpha"), p.value("alpha"), p.scalar("beta"), p.value("beta")) == (
-        Scalar(4, 0.0), None, Scalar((3, "beta"), 0.5), 0.5)
+        Scalar(4, 2.0), None, Scalar((3, "beta"), 0.5), 0.5)
     assert source_of(graph.tensors[4]) == Scalar(4, 2.0)
     assert scalar_of(graph.nodes[0], "beta") == Scalar((3, "beta"), 0.5)
     assert isinstance(p.scratch(100).uid, Scratch) and p.scratch(100).uid is not p.scratch(100).uid

@@ -13,7 +13,7 @@ from typing import Callable
 from ... import fusion, kernels
 from ...dtypes import ALL
 from ...fusion import Builder, CannotPlace, Site, math_of
-from ...graph import FromTensor, Graph, Lead, Match, bits
+from ...graph import Graph, Lead, Match, bits
 from ...ops import AddTensor, OpTensor, Pointwise, ScaleTensor, SetTensor, Transform
 from ...steps import Launch, Pointer, mapped
 from ..engine import Engine, memory_us, wrong_device
@@ -49,12 +49,6 @@ def number(p, name):
     return p.scalar(name) if isinstance(name, str) else name
 
 
-def is_in_memory(p, name) -> bool:
-    """A scalar of the op that lies on the device."""
-    value = p.node.scalars.get(name)
-    return isinstance(value, FromTensor) and not p.graph.tensors[value.uid].is_by_value
-
-
 def only_node(p: Match):
     """The node of a match that has just one."""
     return p.node or (p.behind[0] if len(p.behind) == 1 else None)
@@ -85,19 +79,14 @@ def program(p: Match, site: Site, lead: Lead):
     recipe = RECIPES[type(node.op)]
     step = recipe.step(node.op)
     builder = Builder(math_of([node], single.descs), site, p.graph)
-    inputs = [builder.read(single.uids[n]) if n in single.uids else builder.scalar(single.scalar(n))
+    inputs = [builder.read(single.uids[n]) if n in single.uids else builder.number(node, n)
               for n in recipe.reads(node.op)]
     scales = [builder.number(node, s) for s in recipe.scales[:len(inputs)]]
-    out, alpha = single.uids[node.op.writes[0]], recipe.alpha
-    if is_in_memory(single, recipe.beta):
-        raise CannotPlace(f"{recipe.beta} must be given at execute; got a tensor in memory")
-    if is_in_memory(single, alpha):
-        made = builder.step(step, inputs, scales, builder.number(node, alpha), p.graph.tensors[out])
-        alpha = 1.0
-    else:
-        made = builder.step(step, inputs, scales, "", p.graph.tensors[out])
-    builder.values[out] = made
-    return builder.finish(made, (lead.tensor.dtype,)), number(single, alpha), number(single, recipe.beta)
+    out, alpha, factor = single.uids[node.op.writes[0]], number(single, recipe.alpha), ""
+    if isinstance(alpha, Pointer):
+        alpha, factor = 1.0, builder.source(alpha)
+    made = builder.values[out] = builder.step(step, inputs, scales, factor, p.graph.tensors[out])
+    return builder.finish(made, (lead.tensor.dtype,)), alpha, number(single, recipe.beta)
 
 
 # ---- Outputs without gaps ----
@@ -148,6 +137,8 @@ class VectorForm(Engine):
             lanes = 16 // out.dtype.bytes
             site = Site(out.dims, out, (("vec", memory_order(out)),), "vec", lanes, counts_vectors=True)
             made = program(p, site, lead)
+            if isinstance(made[2], Pointer):
+                raise CannotPlace("beta must be given at execute; got a tensor in memory")
             self._near(p, made[0])
             return made
         return fusion.attempt(p, "vector", make)
@@ -217,7 +208,7 @@ def fused_any(p: Match) -> tuple:
     store.values[main.uid] = "v"
     store.alpha = store.scalar(alpha) if alpha != 1.0 else ""
     if beta != 0.0:
-        store.blend = store.tensor(main.uid), store.scalar(beta)
+        store.blend = store.tensor(main.uid), store.source(beta)
     store.store(main.uid)
     return value.program.math, site.lanes, {"value": value, "store": store.finish("")}, lead
 
