@@ -16,10 +16,11 @@ from cydnn import device, plan
 from cydnn.arena import arrange
 from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
-from cydnn.graph import FromTensor, Graph, Node, Tensor, inplace
-from cydnn.heuristics import Wish, best
+from cydnn.graph import FromTensor, Graph, Match, Node, Tensor, inplace
+from cydnn.heuristics import Choice, Wish, best
+from cydnn.heuristics.choice import Part
 from cydnn.layout import Layout
-from cydnn.ops import BatchNormTraining, Matmul, Pointwise, Problem, SoftmaxFwd, Transform
+from cydnn.ops import BatchNormTraining, Matmul, Pointwise, Problem, Reduction, SoftmaxFwd, Transform
 from cydnn.status import BadParam
 from cydnn.steps import Launch, Pointer, Scalar, pointers
 from cydnn.tensor import TensorDesc
@@ -234,6 +235,18 @@ def test_products_on_the_way(rows, want):
     used = {uid for row in rows for uid in row[1:]}
     graph = Graph(nodes, [t(uid, "virtual" if uid > 4 else "memory") for uid in used])
     assert set(inplace.pairs(graph)) == want
+
+
+def test_what_a_core_reads_through_others_is_not_read_first():
+    """A part of a pointwise node in front of a product and a sum behind it, which writes over what that node
+    reads."""
+    t = lambda uid, dims, kind="memory": Tensor(uid, TensorDesc.packed("f32", dims), kind)
+    nodes = [point("add", 1, 2, 5), Node(Matmul(), dict(a=5, b=3, c=6)), Node(Reduction(), dict(x=6, y=4))]
+    graph = Graph(nodes,
+                  [*(t(uid, (8, 8)) for uid in (1, 3)), *(t(uid, (8, 8), "virtual") for uid in (5, 6)),
+                   *(t(uid, (1, 8)) for uid in (2, 4))])
+    part = Part(Match.around(graph, 1, 0b111, {"a": 0b1}), None, None, 0.0)
+    assert (4, 2) in inplace.pairs(graph) and Choice(graph, graph, H200, (part,)).held == (4,)
 
 
 def test_an_overlapping_input_does_not_make_an_overlapping_output():

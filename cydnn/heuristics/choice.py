@@ -134,9 +134,9 @@ class Choice:
         nodes = [n for n in (self.graph.nodes[i] for i in match.region.nodes) if read in n.reads]
         named = {r for _, r in match.op.inplace} if match.op else ()
         elementwise = (*match.behind, *(n for r in named for n in match.before.get(r, ())))
-        return all(n in elementwise or any(inplace.works_in_place(n, made, read)
-                                           for made in ((out,) if out in n.writes else n.writes))
-                   for n in nodes)
+        return all(n in elementwise or n is match.node and any(
+            inplace.works_in_place(n, made, read) for made in ((out,) if out in n.writes else n.writes))
+            for n in nodes)
 
     def _copy(self, uid: int, area: Scratch) -> list:
         """The steps that bring an output from its area of the workspace to its place."""
