@@ -127,9 +127,8 @@ class Builder:
             self.math, tuple(self.steps), tuple([extra for extra, _ in self.tensors]), tuple(self.stores),
             result, tuple(places.digits), len(places.numbers), len(self.scalars), len(places.divisors),
             self.alpha, self.blend, self.entry, fast, is_whole)
-        if program.bytes > MOST_BYTES:
-            raise CannotPlace(f"what is fused must take at most {MOST_BYTES} bytes of parameters; "
-                              f"got {program.bytes}")
+        for sentence in too_large([program.bytes]):
+            raise CannotPlace(sentence)
         return Fused(program, tuple([p for _, p in self.tensors]), tuple(self.scalars),
                      tuple(places.numbers), tuple(places.divisors))
 
@@ -215,10 +214,16 @@ def attempt(p: Match, key, make):
     return p.memory[key]
 
 
-def reasons(found):
-    """The sentence of what ``attempt`` gave, if it is one."""
-    if isinstance(found, CannotPlace):
-        yield found.args[0]
+def reasons(*found):
+    """The sentences of what ``attempt`` gave for the marks of one launch, which share its parameters."""
+    refused = [one.args[0] for one in found if isinstance(one, CannotPlace)]
+    yield from refused or too_large(one.program.bytes for one in found if hasattr(one, "program"))
+
+
+def too_large(sizes):
+    """The sentence where the programs of a launch have no room in its parameters."""
+    if (size := sum(sizes)) > MOST_BYTES:
+        yield f"what is fused must take at most {MOST_BYTES} bytes of parameters; got {size}"
 
 
 @lru_cache(maxsize=1024)

@@ -110,6 +110,14 @@ def test_parameters_have_room_for_many_tensors_but_not_for_any_number():
         iter(ANY.reasons(region(130), H200)))
 
 
+def test_what_is_stored_needs_room_beside_the_value():
+    assert list(ANY.reasons(region(124), H200)) == [
+        "what is fused must take at most 2048 bytes of parameters; got 2056"]
+    (launch,) = steps(ANY, region(123), H200)
+    kernel = kernels.get(launch.kernel)
+    assert b"@fuse" not in fusion.splice(kernel.image_for(90).text(), kernel, launch.fuse)
+
+
 # ---- Launches ----
 
 @pytest.mark.parametrize("seed", range(60))

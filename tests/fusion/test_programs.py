@@ -11,7 +11,8 @@ from nodes import t
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines.conv.mma import image_tail
-from cydnn.fusion import At, CannotPlace, Site, attempt, before, behind, math_before, math_of, reasons, region
+from cydnn.fusion import (At, CannotPlace, Extra, Fused, Program, Site, attempt, before, behind, math_before,
+                          math_of, reasons, region)
 from cydnn.graph import FromTensor, Graph, Lead, Match, Node
 from cydnn.ops import ConvFprop, Matmul, Pointwise
 from cydnn.steps import Pointer, Scalar
@@ -177,6 +178,13 @@ def test_division_of_whole_numbers_is_cut():
 def test_refusals(want, match):
     said = list(reasons(image_tail(match())[1]))
     assert said == [want]
+
+
+def test_programs_of_one_launch_share_its_parameters():
+    half = Fused(Program("f32", (), (Extra("f32", At()),) * 150))
+    assert list(reasons(half, None)) == []
+    assert list(reasons(half, half)) == ["what is fused must take at most 2048 bytes of parameters; got 2400"]
+    assert list(reasons(half, half, CannotPlace("why"))) == ["why"]
 
 
 def test_matmul_counts_columns_along_the_last_dim():

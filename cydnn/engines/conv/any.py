@@ -49,8 +49,7 @@ class ImageAny(Engine):
         rows, columns, depth, groups = self.product(p)
         yield from too_many("pixels of the output (n and spatial dims)", rows)
         yield from too_many("channels x taps of a sum", depth)
-        for found in (load(p, p.op.reads[0]), load(p, "w", number="k"), store(p, image_site)):
-            yield from fusion.reasons(found)
+        yield from fusion.reasons(load(p, p.op.reads[0]), load(p, "w", number="k"), store(p, image_site))
 
     def product(self, p) -> tuple:
         """Rows, columns, depth and groups."""

@@ -32,8 +32,7 @@ class ConvWgradAny(Engine):
         yield from wrong_sums(p)
         yield from too_many("pixels of dy (n and spatial dims)", lifted(p).out_pixels)
         yield from too_many("elements of dw", p.dw.count)
-        for found in (load(p, "x"), load(p, "dy", number="k"), self._store(p)):
-            yield from fusion.reasons(found)
+        yield from fusion.reasons(load(p, "x"), load(p, "dy", number="k"), self._store(p))
 
     @staticmethod
     def _is_inner(g) -> bool:

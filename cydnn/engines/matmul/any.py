@@ -26,8 +26,7 @@ class MatmulAny(SplitMatmul):
         yield from wrong_device(dev)
         yield from wrong_sums(p)
         yield from size_refusals(self.matrices(p)[1])
-        for found in (self._load(p, "a"), self._load(p, "b"), self._store(p)):
-            yield from fusion.reasons(found)
+        yield from fusion.reasons(self._load(p, "a"), self._load(p, "b"), self._store(p))
 
     @staticmethod
     def matrices(p):

@@ -210,7 +210,10 @@ def fused_any(p: Match) -> tuple:
     if beta != 0.0:
         store.blend = store.tensor(main.uid), store.source(beta)
     store.store(main.uid)
-    return value.program.math, site.lanes, {"value": value, "store": store.finish("")}, lead
+    fuse = {"value": value, "store": store.finish("")}
+    for sentence in fusion.reasons(*fuse.values()):
+        raise CannotPlace(sentence)
+    return value.program.math, site.lanes, fuse, lead
 
 
 def launches_of(p: Match) -> list:

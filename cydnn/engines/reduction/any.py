@@ -28,8 +28,7 @@ class ReductionAny(Engine):
         v = view(self._model(p), p.y)
         if v.outputs:
             yield from too_many(v, v.reduced)
-            yield from fusion.reasons(self._load(p))
-            yield from fusion.reasons(self._store(p))
+            yield from fusion.reasons(self._load(p), self._store(p))
 
     @staticmethod
     def _lead(p):
