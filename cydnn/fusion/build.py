@@ -226,6 +226,12 @@ def too_large(sizes):
         yield f"what is fused must take at most {MOST_BYTES} bytes of parameters; got {size}"
 
 
+def has_room(border) -> bool:
+    """False where what stays at the Border of a region takes more bytes than a launch has for it: 8 a tensor,
+    but for the one that the kernel stores itself, and at least 4 a number."""
+    return 8 * (len(border.tensors) - 1) + 4 * len(border.numbers) <= MOST_BYTES
+
+
 @lru_cache(maxsize=1024)
 def _work(program) -> int:
     steps = (find(step.mode, program.math, program.fast)[1].instructions for step in program.steps)

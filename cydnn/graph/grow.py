@@ -35,6 +35,27 @@ class Growing:
         return bool(outside & below)
 
 
+class Border:
+    """What stays at the border of a region however it grows among the nodes ``free``:
+    ``tensors`` in memory, and ``numbers`` given at execute."""
+
+    def __init__(self, graph: Graph, free: int):
+        self.graph, self.free, self.tensors, self.numbers = graph, free, set(), set()
+
+    def take(self, mask: int):
+        for i in bits(mask):
+            for uid in self.graph.nodes[i].operands.values():
+                tensor, maker = self.graph.tensors[uid], self.graph.producer.get(uid)
+                if tensor.is_by_value:
+                    self.numbers.add(tensor.scalar or uid)
+                elif maker is None or not self.free >> maker & 1 or maker == i and not tensor.is_virtual:
+                    self.tensors.add(uid)
+
+
+def anything(border: Border) -> bool:
+    return True
+
+
 def sides(graph: Graph, mask: int, dims: tuple, ops: tuple, free: int, new: int | None = None) -> int:
     """The nodes that make values for a region alone: virtual, read by nobody else, of dims that broadcast.
     ``new``: the nodes that the region did not have when this was asked last (None: all of it)."""
@@ -56,12 +77,14 @@ def sides(graph: Graph, mask: int, dims: tuple, ops: tuple, free: int, new: int 
     return found
 
 
-def behind(graph: Graph, number: int, ops: tuple, free: int) -> list[int]:
+def behind(graph: Graph, number: int, ops: tuple, free: int, has_room=anything) -> list[int]:
     """Masks of regions, each larger than the one before: a node with more and more of what reads its first
-    output elementwise. ``free``: the nodes that may be taken. Every region is convex."""
+    output elementwise. ``free``: the nodes that may be taken. Every region is convex. No region follows one
+    for which ``has_room`` of its Border without the first node is false: it would not have room either."""
     dims, found = graph.tensors[graph.nodes[number].writes[0]].dims, []
     region, reads = Growing(graph, 1 << number), set(graph.nodes[number].writes)
     free &= ~graph.above[number]
+    border = Border(graph, free | 1 << number)
     for j in bits(free & graph.below[number]):
         node = graph.nodes[j]
         if region.mask >> j & 1 or not isinstance(node.op, ops) or reads.isdisjoint(node.reads):
@@ -73,6 +96,9 @@ def behind(graph: Graph, number: int, ops: tuple, free: int) -> list[int]:
                 region.take(new)
                 reads.update(u for i in bits(new) for u in graph.nodes[i].writes)
                 found.append(region.mask)
+                border.take(new)
+                if not has_room(border):
+                    break
     return found
 
 
@@ -108,16 +134,21 @@ def widest_first(graph: Graph, nodes) -> list[int]:
 
 
 def pointwise(graph: Graph, first: int, ops: tuple, free: int,
-              closed=lambda region, more: True) -> Iterator[int]:
+              closed=lambda region, more: True, has_room=anything) -> Iterator[int]:
     """Masks of regions of pointwise nodes, each larger than the one before, that begin with node ``first``:
     nodes of its dims that are connected with it or read what it reads. ``closed(region, more)``: nothing
-    comes back into the Growing with the nodes ``more`` through others."""
+    comes back into the Growing with the nodes ``more`` through others. ``has_room``: as for ``behind``, of
+    the whole Border."""
     dims = graph.tensors[graph.nodes[first].writes[0]].dims
     uids = lambda mask: {u for i in bits(mask) for u in (*graph.nodes[i].reads, *graph.nodes[i].writes)}
     region = Growing(graph, 1 << first | sides(graph, 1 << first, dims, ops, free))
+    border = Border(graph, free)
+    border.take(region.mask)
     yield region.mask
     touched = uids(region.mask)
     for j in bits(free):
+        if not has_room(border):
+            return
         node = graph.nodes[j]
         if region.mask >> j & 1 or not isinstance(node.op, ops):
             continue
@@ -129,5 +160,6 @@ def pointwise(graph: Graph, first: int, ops: tuple, free: int,
         new |= sides(graph, region.mask | new, dims, ops, free, new)
         if not region.comes_back(j, new) and closed(region, new):
             region.take(new)
+            border.take(new)
             yield region.mask
             touched |= uids(new)

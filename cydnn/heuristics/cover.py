@@ -5,6 +5,7 @@ node by node, nor than any engine that takes the graph whole: both are covers li
 """
 from __future__ import annotations
 
+from ..fusion import has_room
 from ..graph import Graph, bits, grow
 from ..ops import Pointwise
 from .choice import Part
@@ -140,7 +141,7 @@ def _region(offers: Offers, first: int, free: int, taken: list, allows) -> Part 
     if not offers.takes_regions:
         return pick(offers.single(first))
     closed = lambda region, more: not waits_for_itself(taken, region, more)
-    masks = list(grow.pointwise(offers.graph, first, (Pointwise,), free, closed))
+    masks = list(grow.pointwise(offers.graph, first, (Pointwise,), free, closed, has_room))
     best, best_saving = None, float("-inf")
     for mask in reversed(masks):
         part = pick(offers.elementwise(mask))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..engines import engines_for
 from ..engines.engine import memory_us
+from ..fusion import has_room
 from ..graph import Graph, Match, bits, grow
 from ..ops import Pointwise
 from ..status import NotSupported
@@ -145,7 +146,7 @@ class Offers:
         core = 1 << number
         below = [core]
         if self.wish.mode != "fallback":
-            below += grow.behind(self.graph, number, (Pointwise,), self.pointwise)
+            below += grow.behind(self.graph, number, (Pointwise,), self.pointwise, has_room)
         others = sum(1 << i for i in self.anchors) & ~core & ~self.graph.above[number]
         stops = [self._touches(wider & ~mask, others) for mask, wider in zip(below, below[1:])]
         return [(mask, i < len(stops) and stops[i]) for i, mask in reversed(list(enumerate(below)))]

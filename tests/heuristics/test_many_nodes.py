@@ -6,11 +6,13 @@ import pytest
 
 from cydnn import device, plan
 from cydnn.device.facts import KNOWN
+from cydnn.fusion import build
 from cydnn.graph import Graph, Node, Region, Tensor
-from cydnn.heuristics import Wish, best, offers
+from cydnn.heuristics import Wish, best, candidates, cover, offers
 from cydnn.ops import Pointwise, Problem
 from cydnn.tensor import TensorDesc
 from support import graphs
+from support.dags import dag
 
 PLACES = {"numpy": device.get("numpy").facts, "h200": KNOWN["h200"]}
 F32 = TensorDesc.packed("f32", (4, 64))
@@ -38,11 +40,11 @@ def products(count: int) -> Graph:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("make", [summed, products])
-def test_work_grows_no_faster_than_the_graph(make, place, monkeypatch):
+@pytest.mark.parametrize("make, size", [(summed, 30), (summed, 300), (products, 30)])
+def test_work_grows_no_faster_than_the_graph(make, size, place, monkeypatch):
     """Twice the nodes: about twice the questions to engines and twice the regions looked at."""
     counts = []
-    for size in (30, 60):
+    for size in (size, 2 * size):
         asked = dict(ask=0, regions=0)
         for owner, name, key in ((offers.Offers, "_ask", "ask"), (Region, "__init__", "regions")):
             plain = getattr(owner, name)
@@ -65,6 +67,17 @@ def test_engines_are_asked_once_of_what_looks_alike(monkeypatch):
     few = len(asked)
     best(products(12), KNOWN["h200"])
     assert len(asked) - few <= few, "those of a product in the middle are known"
+
+
+@pytest.mark.parametrize("room, seed", [(16, 6), (16, 17), (16, 36), (16, 53), (24, 3), (24, 9), (24, 23)])
+def test_no_region_is_missed_for_want_of_room(room, seed, monkeypatch):
+    """Where hardly anything can be fused, the choices are those of a search that asks of every region."""
+    monkeypatch.setattr(build, "MOST_BYTES", room)
+    graph, _ = dag(seed)
+    found = [choice.text for choice in candidates(graph, KNOWN["h200"])]
+    for module in (cover, offers):
+        monkeypatch.setattr(module, "has_room", lambda border: True)
+    assert found == [choice.text for choice in candidates(graph, KNOWN["h200"])]
 
 
 @pytest.mark.parametrize("mode", ["a", "fallback"])
