@@ -76,10 +76,11 @@ class Layout:
     # ---- Which buffers may be one ----
 
     def _periods(self) -> dict:
-        """For tensors that may lie between each other in one buffer."""
-        runs = [runs_of(t) for t in self.slots]
-        pairs = {(i, j): shared_period(runs[i], runs[j])
-                 for i in self.written for j in range(len(runs)) if i != j}
+        """For tensors that may lie between each other in one buffer: those that have gaps."""
+        runs = {i: runs_of(t) for i, t in enumerate(self.slots)}
+        gaps = [i for i, found in runs.items() if any(run < period for period, run in found.items())]
+        pairs = {(i, j): shared_period(runs[i], runs[j]) for i in gaps if i in self.written
+                 for j in gaps if i != j}
         return {pair: period for pair, period in pairs.items() if period}
 
     # ---- For people, and on paper ----

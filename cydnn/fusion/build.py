@@ -29,8 +29,9 @@ class Builder:
 
     def __init__(self, math: str, site: Site, graph):
         self.math, self.graph, self.site, self.places = math, graph, site, Places(site)
-        self.steps, self.tensors, self.stores, self.scalars, self.values = [], [], [], [], {}
+        self.steps, self.tensors, self.stores, self.values = [], [], [], {}
         self.names: dict = {}                    # uid -> name of a tensor in memory
+        self.scalars: dict = {}                  # number -> its name
         self.entry, self.alpha, self.blend = "", "", ()
 
     # ---- Names ----
@@ -44,9 +45,7 @@ class Builder:
         return self.names[uid]
 
     def scalar(self, scalar) -> str:
-        if scalar not in self.scalars:
-            self.scalars.append(scalar)
-        return f"s{self.scalars.index(scalar)}"
+        return self.scalars.setdefault(scalar, f"s{len(self.scalars)}")
 
     def read(self, uid: int) -> str:
         """The name of a tensor's value: one that was made here, a number given at execute, or memory."""

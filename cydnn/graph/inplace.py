@@ -1,8 +1,8 @@
 """Which outputs of a graph may lie where an input lies: a fact of the graph, whatever plan computes it."""
 from __future__ import annotations
 
-from ..ops import Pointwise
 from .graph import Graph, Node
+from .region import bits
 
 
 def pairs(graph: Graph) -> tuple:
@@ -17,10 +17,12 @@ def pairs(graph: Graph) -> tuple:
     """
     read_only = [u for u in graph.slots if u not in graph.producer and graph.consumers[u]]
     outputs = [u for u in graph.slots if u in graph.producer and _is_fresh(graph, u)]
+    form = {u: (t.dtype.name, t.dims, [s for s, d in zip(t.strides, t.dims) if d != 1])
+            for u, t in graph.tensors.items()}
+    anchors = sum(1 << i for i in graph.anchors)
     return tuple([(out, read) for out in outputs for read in read_only
-                  if graph.tensors[out].dtype is graph.tensors[read].dtype
-                  and graph.tensors[out].desc.same_layout(graph.tensors[read].desc)
-                  and all(_allows(graph, out, read, n) for n in graph.consumers[read])])
+                  if form[out] == form[read]
+                  and all([_allows(graph, anchors, out, read, n) for n in graph.consumers[read]])])
 
 
 def _is_fresh(graph, out: int) -> bool:
@@ -39,14 +41,13 @@ def works_in_place(node: Node, out: int, read: int) -> bool:
     return 0 < named == sum(uid == read for uid in node.operands.values())
 
 
-def _allows(graph, out: int, read: int, reader: int) -> bool:
+def _allows(graph, anchors: int, out: int, read: int, reader: int) -> bool:
     writer = graph.producer[out]
     if reader == writer:
         return works_in_place(graph.nodes[reader], out, read)
     first, last = (reader, writer) if graph.above[writer] >> reader & 1 else (writer, reader)
     between = (graph.below[first] & graph.above[last]) | 1 << reader | 1 << writer
-    others = [n for i, n in enumerate(graph.nodes)
-              if between >> i & 1 and not isinstance(n.op, Pointwise)]
+    others = [graph.nodes[i] for i in bits(between & anchors)]
     if first == writer:                          # or neither waits for the other
         return not others
     folds = lambda n: all(graph.tensors[u].count < graph.tensors[read].count for u in n.writes)

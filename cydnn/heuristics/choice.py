@@ -120,21 +120,23 @@ class Choice:
         """uids of the outputs that wait in the workspace until all parts have run, since a part would read
         from where they may lie behind the first of their elements is written."""
         number_of = {i: k for k, part in enumerate(self.parts) for i in part.region.nodes}
-        writer = lambda uid: number_of.get(self.graph.producer[uid])
-        readers = lambda uid: [number_of[i] for i in self.graph.consumers.get(uid, ()) if i in number_of]
-        return tuple(dict.fromkeys([out for out, read in self.inplace if writer(out) is not None
-                                    and not self._reads_first(writer(out), readers(read), out, read)]))
+        writer = {out: number_of.get(self.graph.producer[out]) for out, _ in self.inplace}
+        reader = {read: max([number_of[i] for i in self.graph.consumers.get(read, ()) if i in number_of],
+                            default=-1) for _, read in self.inplace}
+        return tuple(dict.fromkeys([out for out, read in self.inplace if writer[out] is not None
+                                    and not self._reads_first(writer[out], reader[read], out, read)]))
 
-    def _reads_first(self, writer: int, readers: list, out: int, read: int) -> bool:
-        """The parts that read one tensor come before the part that writes the other, or it reads each element
-        first: elementwise, or by an operation that works in place."""
-        if max(readers, default=-1) != writer:
-            return max(readers, default=-1) < writer
+    def _reads_first(self, writer: int, reader: int, out: int, read: int) -> bool:
+        """The last part that reads one tensor comes before the part that writes the other, or is that part
+        and reads each element first: elementwise, or by an operation that works in place."""
+        if reader != writer:
+            return reader < writer
         match = self.parts[writer].match
-        nodes = [n for n in (self.graph.nodes[i] for i in match.region.nodes) if read in n.reads]
+        nodes = [self.graph.nodes[i] for i in self.graph.consumers[read] if i in match.region]
         named = {r for _, r in match.op.inplace} if match.op else ()
-        elementwise = (*match.behind, *(n for r in named for n in match.before.get(r, ())))
-        return all(n in elementwise or n is match.node and any(
+        elementwise = match.once("elementwise", lambda: {
+            id(n) for n in (*match.behind, *(n for r in named for n in match.before.get(r, ())))})
+        return all(id(n) in elementwise or n is match.node and any(
             inplace.works_in_place(n, made, read) for made in ((out,) if out in n.writes else n.writes))
             for n in nodes)
 

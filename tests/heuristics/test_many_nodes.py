@@ -1,6 +1,8 @@
 """Graphs of many nodes and many tensors: what choosing them takes, and that they run."""
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from cydnn.device.facts import KNOWN
 from cydnn.fusion import build
 from cydnn.graph import Graph, Node, Region, Tensor
 from cydnn.heuristics import Wish, best, candidates, cover, offers
+from cydnn.layout import Layout
 from cydnn.ops import Pointwise, Problem
 from cydnn.tensor import TensorDesc
 from support import graphs
@@ -24,6 +27,13 @@ def summed(count: int) -> Graph:
              for i in range(1, count)]
     made = [Tensor(1001 + i, F32, "virtual" if i < count - 1 else "memory") for i in range(1, count)]
     return Graph(nodes, [*(Tensor(i, F32) for i in range(1, count + 1)), *made])
+
+
+def kept(count: int) -> Graph:
+    """Functions one behind the other; every fifth value is an output."""
+    kind = lambda i: "virtual" if i % 5 and i < count else "memory"
+    return Graph([Node(Pointwise(mode="relu_fwd"), dict(x=i, y=i + 1)) for i in range(count)],
+                 [Tensor(i, F32, kind(i)) for i in range(count + 1)])
 
 
 def products(count: int) -> Graph:
@@ -57,6 +67,28 @@ def test_work_grows_no_faster_than_the_graph(make, size, place, monkeypatch):
         monkeypatch.undo()
         counts.append(asked)
     assert all(0 < counts[1][key] <= 2.5 * counts[0][key] for key in counts[0]), counts
+
+
+def calls(work) -> int:
+    """How many functions are called."""
+    found = [0]
+
+    def seen(frame, event, arg):
+        found[0] += event in ("call", "c_call")
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found[0]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("make", [summed, products, kept])
+def test_layouts_take_work_in_proportion_to_the_graph(make, place):
+    choices = [best(make(size), PLACES[place]) for size in (40, 80, 160)]
+    _, few, many = (calls(lambda: Layout(choice)) for choice in choices)
+    assert many < 2.4 * few
 
 
 def test_engines_are_asked_once_of_what_looks_alike(monkeypatch):
