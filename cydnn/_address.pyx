@@ -248,12 +248,15 @@ cdef int say_address(Memory m, object address, object place) except -1:
     return number_into("pointer", int(address), &m.said.ptr)
 
 
+cdef tuple listed(int rank, const int64_t *numbers):
+    """Dims or strides that a foreign structure points to; None where it has none, which is row-major."""
+    return None if numbers == NULL and rank > 0 else tuple([numbers[i] for i in range(rank)])
+
+
 cdef int ask_tensor(Memory m, DLTensor *tensor) except -1:
-    cdef tuple dims = tuple([tensor.shape[i] for i in range(tensor.ndim)])
     say_tensor(tensor, &m.said)
     m.place = place_of(tensor.device_type)
-    return say_shape(m, dims, None if tensor.strides == NULL else
-                       tuple([tensor.strides[i] for i in range(tensor.ndim)]), 1)
+    return say_shape(m, listed(tensor.ndim, tensor.shape), listed(tensor.ndim, tensor.strides), 1)
 
 
 cdef int ask_interface(Memory m, object x, object interface, object place) except -1:
@@ -269,7 +272,6 @@ cdef int ask_interface(Memory m, object x, object interface, object place) excep
 cdef bint ask_buffer(Memory m, object x) except -1:
     """False when there is none."""
     cdef Py_buffer view
-    cdef int i
     if not PyObject_CheckBuffer(x):
         return False
     try:
@@ -279,8 +281,8 @@ cdef bint ask_buffer(Memory m, object x) except -1:
     try:
         m.said.ptr, m.said.is_frozen, m.place = view.buf, view.readonly, HOST
         say_type(m, "B" if view.format == NULL else view.format.decode(), view.itemsize)
-        say_shape(m, tuple([view.shape[i] for i in range(view.ndim)]),
-                    tuple([view.strides[i] for i in range(view.ndim)]), view.itemsize)
+        say_shape(m, listed(view.ndim, <int64_t *>view.shape),
+                  listed(view.ndim, <int64_t *>view.strides), view.itemsize)
     finally:
         PyBuffer_Release(&view)
     return True

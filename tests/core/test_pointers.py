@@ -49,6 +49,17 @@ def test_arrays_of_bfloat16():
     assert _core.pointer_of(array[1:]) == array.ctypes.data + 2
 
 
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_90"])
+def test_a_buffer_that_says_no_strides_is_row_major(device):
+    """Arrays of ctypes export none, as an operand and as a workspace."""
+    array = ((ctypes.c_float * 3) * 2)(*[(1, 1, 1)] * 2)
+    found = _core.memory_of(array)
+    assert (found.dims, found.strides, found.type, found.bytes) == ((2, 3), (3, 1), "float32", 24)
+    assert _core.scratch_of(array, 24).address == ctypes.addressof(array)
+    plan.build(bench.graph_of(Problem.parse("set_tensor 2x3")), device).execute([array])
+    assert [list(row) for row in array] == [[0] * 3] * 2
+
+
 class Table(ctypes.Structure):
     """DLPackExchangeAPI."""
     _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32),
