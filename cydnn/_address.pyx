@@ -19,7 +19,7 @@ import sys
 from numbers import Integral
 
 from cydnn.dtypes import dlpack_type
-from cydnn.given import reason, shown, whole
+from cydnn.given import reason, shown, unmasked, whole
 from cydnn.status import BadParam, CydnnError
 
 cdef enum:                                    # DLDeviceType: those of which the host reads and writes
@@ -301,7 +301,7 @@ cdef int ask(Memory m, object x) except -1:
         say_address(m, address, place)
         m.said.code, m.said.bytes = RAW, size
         return 0
-    if ask_buffer(m, x):
+    if ask_buffer(m, unmasked("pointer", x)):
         return 0
     interface = getattr(x, "__array_interface__", None)
     if interface is not None:
@@ -360,8 +360,7 @@ cdef int pointer_other(object x, void **out) except -1:
 
 cpdef uintptr_t pointer_of(object x) except? 0:
     """The address in an int, None (0), a Buffer, a NumPy array, or any object with DLPack or
-    ``__cuda_array_interface__``.
-    """
+    ``__cuda_array_interface__``."""
     cdef void *out
     pointer_into(x, &out)
     return <uintptr_t>out
@@ -395,8 +394,7 @@ cdef object stream_said(object x):
 
 cpdef uintptr_t stream_of(object x) except? 0:
     """The address in an int, None (the default stream, 0), a Stream, or any object with ``__cuda_stream__``
-    or ``cuda_stream``.
-    """
+    or ``cuda_stream``."""
     cdef void *out
     stream_into(x, &out)
     return <uintptr_t>out

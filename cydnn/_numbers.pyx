@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 
 from operator import index
 
-from cydnn.given import several, shown
+from cydnn.given import element, several, shown
 from cydnn.status import AllocFailed, BadParam
 
 
@@ -21,18 +21,15 @@ cdef extern from "Python.h":
 
 
 def _element(x):
-    """The one number in a host array or tensor of any rank; what is no array as it is. Raises TypeError
-    and ValueError, which ``read`` words."""
+    """``element``, also of what only exports a buffer. Raises whatever it does, which ``read`` words."""
     if getattr(x, "is_cuda", False) or hasattr(x, "__cuda_array_interface__"):
         raise TypeError                          # no number of the host
-    if hasattr(x, "item"):
-        return x.item()
-    if hasattr(x, "__float__") or hasattr(x, "__index__"):
-        return x
-    if isinstance(x, (str, bytes)):
-        raise TypeError                          # float would read it
-    from numpy import asarray
-    return asarray(x).item()
+    if isinstance(x.obj if isinstance(x, memoryview) else x, (bytes, bytearray)):
+        raise TypeError                          # a text: NumPy would read its bytes as numbers
+    if not any([hasattr(x, name) for name in ("item", "__float__", "__index__")]):
+        from numpy import asarray
+        x = asarray(x)
+    return element(x)
 
 
 @cython.final

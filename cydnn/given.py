@@ -29,10 +29,39 @@ def reason(error: Exception) -> str:
     return brief(" ".join(f"{type(error).__name__}: {error}".split()))
 
 
+def is_masked(x) -> bool:
+    """An array of ``numpy.ma``, which is slow to import: what lies below its mask is no value."""
+    return hasattr(type(x), "filled") and hasattr(type(x), "mask")
+
+
+def unmasked(where: str, x):
+    """An array, or whatever it is, without a mask. Raises BadParam."""
+    if is_masked(x):
+        raise BadParam(f"{where}: must have no mask, as values are read and written below it; got "
+                       f"{type(x).__name__}: pass its data, or filled()")
+    return x
+
+
+def element(x):
+    """A number, or the one in an array on the host: what ``float`` reads no text of. Raises TypeError, and
+    whatever the object does."""
+    found = x.item() if hasattr(x, "item") and not is_masked(x) else x
+    if is_masked(x) or not (hasattr(found, "__float__") or hasattr(found, "__index__")):
+        raise TypeError
+    return found
+
+
+def integral(x) -> int:
+    """The whole number that an object stands for. Raises TypeError, and whatever the object does."""
+    if is_masked(x):
+        raise TypeError
+    return index(x)
+
+
 def whole(where: str, value) -> int:
     """A whole number of at most 64 bits; a float is none, not even 2.0. Raises BadParam."""
     try:
-        number = index(value)
+        number = integral(value)
         if LEAST <= number <= MOST:
             return number
     except Exception:                            # the object's own __index__ may raise anything
@@ -44,7 +73,7 @@ def wholes(where: str, values) -> tuple:
     """A list of such numbers. Raises BadParam."""
     try:
         if not isinstance(values, UNORDERED):
-            numbers = tuple(map(index, values))
+            numbers = tuple(map(integral, values))
             if not numbers or LEAST <= min(numbers) and max(numbers) <= MOST:
                 return numbers
     except Exception:
@@ -55,8 +84,7 @@ def wholes(where: str, values) -> tuple:
 def real(where: str, value) -> float:
     """A number as a float. Raises BadParam, also where it is beyond a float's range."""
     try:
-        if not isinstance(value, (str, bytes, bytearray)):
-            return float(value)
+        return float(element(value))
     except Exception:
         pass
     raise BadParam(f"{where} must be a number; got {shown(value)}")

@@ -15,10 +15,11 @@ from cydnn.device.facts import KNOWN
 from cydnn.graph import Node, Tensor
 from cydnn.heuristics import Wish
 from cydnn.layout import Layout
-from cydnn.ops import BY_NAME, ConvFprop, Problem
+from cydnn.ops import BY_NAME, ConvFprop, Pointwise, Problem
 from cydnn.status import AllocFailed, BadParam
 from support.hostile.values import Changing, Raises, Shape
 
+MASKED = np.ma.zeros((4, 8), np.float32)
 SOFTMAX, FLOATS, H200 = "softmax_fwd 4x8 f32", cydnn.TensorDesc.packed("f32", (4, 8)), KNOWN["h200"]
 
 
@@ -227,6 +228,16 @@ CALLS = {
     "tensor_like: parts of an element": (
         lambda: pygraph().tensor_like(np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (3,), (6,))),
         r"tensor_like: strides must be whole elements of 4 bytes; got \(6,\) bytes"),
+    **{f"{where}: a mask": (call, f"^{where}: must have no mask, as .*; got MaskedArray: pass its data") for
+       where, call in {
+           "pointer": lambda: _core.pointer_of(MASKED), "workspace": lambda: _core.scratch_of(MASKED),
+           "y": lambda: built().execute([np.zeros((4, 8), np.float32), MASKED]),
+           "copy_in": lambda: device.get("numpy").copy_in(0, MASKED),
+           "copy_out": lambda: device.get("numpy").copy_out(0, MASKED),
+           "tensor_like": lambda: pygraph().tensor_like(MASKED)}.items()},
+    "attribute: a text": (lambda: Pointwise(mode="elu_fwd", elu_alpha=np.array("2")),
+                          "elu_alpha must be a number; got array"),
+    "attribute: a mask": (lambda: ConvFprop(stride=np.ma.array(2)), "stride must be a .* got masked_array"),
     "properties: a kind": (
         lambda: frontend.create_device_properties(json.dumps({**asdict(H200), "kind": "tpu"})),
         "create_device_properties: facts: kind must be one of cuda numpy; got 'tpu'"),

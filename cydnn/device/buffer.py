@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import given
-from ..given import shown
+from ..given import shown, unmasked
 from ..status import BadParam
 
 HOST = "host"                                    # Memory.place of what the host reads and writes
@@ -43,6 +43,7 @@ NUMBERS = frozenset("?biufcV")                   # NumPy's kinds of types whose 
 
 def packed(array) -> np.ndarray:
     """The bytes of an array that is copied in, in C order."""
+    unmasked("copy_in", array)
     try:
         found = np.ascontiguousarray(array)
     except Exception:                            # its own methods may raise anything
@@ -54,6 +55,7 @@ def packed(array) -> np.ndarray:
 
 def filled(array) -> np.ndarray:
     """The bytes of an array that is copied to; a view."""
+    unmasked("copy_out", array)
     if not isinstance(array, np.ndarray) or array.dtype.hasobject:
         raise BadParam(f"copy_out: array must be a NumPy array of numbers; got {shown(array)}")
     if not array.flags.c_contiguous:

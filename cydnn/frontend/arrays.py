@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..dtypes import ALL, BY_NAME, DType, dlpack_types, dtype
-from ..given import reason
+from ..given import element, reason, unmasked
 from ..status import BadParam, CydnnError
 from ..tensor import packed_strides
 
@@ -44,6 +44,7 @@ def layout_of(x) -> Layout:
 
 
 def _layout(x) -> Layout:
+    unmasked("tensor_like", x)
     if isinstance(x, (np.ndarray, np.generic)):
         x = np.asarray(x)
         if any(s % x.itemsize for s in x.strides):
@@ -98,11 +99,7 @@ def _one(name: str, x):
     dims = tuple(x.shape) if hasattr(x, "shape") else np.from_dlpack(x).shape
     if prod(dims) != 1:
         raise BadParam(f"execute: {name} is passed by value: it must hold one number; got dims {dims}")
-    return _item(x)
-
-
-def _item(x):
-    found = x.item() if hasattr(x, "item") else np.from_dlpack(x).item()
+    found = element(x if hasattr(x, "item") else np.from_dlpack(x))
     is_plain = isinstance(found, (bool, int, float))         # ml_dtypes give scalars of their own
     return found if is_plain else float(found)
 

@@ -6,10 +6,8 @@ with a status raises the class of that status. Spec: legacy API, 1.2 and 1.3.
 """
 from __future__ import annotations
 
-from operator import index
-
 from .._core import Descriptor, descriptor
-from ..given import LEAST, MOST, shown
+from ..given import LEAST, MOST, UNORDERED, element, integral, shown
 from ..status import BadParam, require
 
 FUNCTIONS: dict[str, tuple] = {}                 # public name: (function, chapter of the guide)
@@ -28,11 +26,11 @@ def public(section: str, **aliases: str):
 def integers(function: str, argument: str, values, least: int) -> tuple:
     """A tuple of the first ``least`` ints of a sequence. An int (a host address, as other
     bindings take) is a TypeError."""
-    if isinstance(values, (int, str, bytes, dict)) or not hasattr(values, "__iter__"):
+    if isinstance(values, (int, *UNORDERED)) or not hasattr(values, "__iter__"):
         raise TypeError(f"{function}: {argument} must be a sequence of ints, not an address; "
                         f"got {shown(values)}")
     try:
-        values = tuple(map(index, values))
+        values = tuple(map(integral, values))
     except Exception:
         raise TypeError(f"{function}: {argument} must be a sequence of ints; got {shown(values)}") from None
     if values:
@@ -45,7 +43,7 @@ def integers(function: str, argument: str, values, least: int) -> tuple:
 def integer(function: str, argument: str, value) -> int:
     """An int, or what stands for one. What is none is a TypeError; one that fits no type of C is BadParam."""
     try:
-        found = index(value)
+        found = integral(value)
     except Exception:                            # the object's own __index__ may raise anything
         raise TypeError(f"{function}: {argument} must be an int; got {shown(value)}") from None
     require(LEAST <= found <= MOST, f"{function}: {argument} must have at most 64 bits; got {shown(value)}")
@@ -81,7 +79,7 @@ def scale(function: str, argument: str, value) -> float:
 def number(function: str, argument: str, value) -> float:
     """A floating-point argument. What is no number is a TypeError."""
     try:
-        return float(value)
+        return float(element(value))
     except Exception:
         raise TypeError(f"{function}: {argument} must be a number; got {shown(value)}") from None
 

@@ -6,9 +6,7 @@ is a storage type wherever HALF is.
 """
 from __future__ import annotations
 
-from operator import index
-
-from ..given import shown
+from ..given import integral, shown
 from ..status import NAMES, BadParam
 
 
@@ -28,7 +26,7 @@ class Enum:
     def check(self, function: str, argument: str, value) -> int:
         """``value`` as an int. Raises BadParam when it is no member, TypeError when it is no integer."""
         try:
-            number = index(value)
+            number = integral(value)
         except Exception:                        # the object's own __index__ may raise anything
             raise TypeError(f"{function}: {argument} must be a {self.name}; got {shown(value)}") from None
         if number not in self._words:

@@ -42,7 +42,8 @@ class OnDevice:
         raise AssertionError("must not be asked for: that would wait for the device")
 
 
-BAD = ["3", b"3", [], [1, 2], np.zeros(2), np.zeros(0), OnDevice(), 1j, object()]
+BAD = ["3", b"3", bytearray(b"3"), memoryview(b"3"), np.str_("3"), np.array("3"), np.ma.array(3, mask=True),
+       [], [1, 2], np.zeros(2), np.zeros(0), OnDevice(), 1j, object()]
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda x: type(x).__name__)

@@ -93,7 +93,8 @@ def test_what_a_number_may_not_be(handle):
             (Tensor(one, place="cuda"),
              "number is passed by value: it must be a number, .* got memory of a device"),
             (Plain(one, place=CUDA), "got memory of a device"),
-                            ("1.0", "must be a number, or an array of one .* got str"),
+            *[(text, "must be a number, or an array of one .* got ")
+              for text in ("1.0", np.str_("1.0"), np.array("1.0"), np.ma.array(1.0))],
             (one.ctypes.data, "got the int .*, which may be an address")):
         with pytest.raises(BadParam, match=sentence):
             g.execute({**pack, number: given}, 0)

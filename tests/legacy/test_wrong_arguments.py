@@ -29,8 +29,9 @@ def call():
      "cudnnSoftmaxForward: x must be a pointer: must be an int address, .*; got str"),
     (dict(x=1.5), BadParam, "cudnnSoftmaxForward: x must be a pointer: .*; got float"),
     (dict(y=2 ** 70), BadParam, "cudnnSoftmaxForward: y must be an address; got 1180591620717411303424"),
-    (dict(alpha="one"), TypeError, "cudnnSoftmaxForward: alpha must be a number; got 'one'"),
-    (dict(alpha=np.ones(3)), TypeError, "cudnnSoftmaxForward: alpha must be a number; got array"),
+    (dict(x=np.ma.array(IMAGE)), BadParam, "cudnnSoftmaxForward: x must be a pointer: must have no mask"),
+    *[(dict(alpha=alpha), TypeError, "cudnnSoftmaxForward: alpha must be a number; got ") for alpha in (
+        "one", b"2", memoryview(b"2"), np.str_("2"), np.array("2", object), np.ma.array(2.0), np.ones(3))],
 ])
 def test_refused(call, given, kind, sentence):
     for _ in range(2):                            # before and after the plan is known
