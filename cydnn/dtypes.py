@@ -74,7 +74,10 @@ class DType:
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Values rounded once to nearest even (floats; f8 saturates)
         or rounded and saturated (integers), one an element."""
-        values = np.asarray(values)
+        with np.errstate(all="ignore"):          # inf and 0 are values, whatever a program asks of NumPy
+            return self._encode(np.asarray(values))
+
+    def _encode(self, values):
         if self.kind == "bool":
             return (values != 0).astype(self.numpy)
         if self.kind == "int":
@@ -83,8 +86,7 @@ class DType:
             return _round_bf16(values.astype(np.float64))
         if self.name in F8:
             return F8[self.name].encode(values.astype(np.float64))
-        with np.errstate(over="ignore"):
-            return values.astype(self.numpy)
+        return values.astype(self.numpy)
 
     def _saturate(self, values):
         if values.dtype.kind != "f":
@@ -107,8 +109,7 @@ class DType:
 
 def _round_bf16(values: np.ndarray) -> np.ndarray:
     """float64 to bf16 bits with one rounding: through f32 rounded to odd, which cannot round twice."""
-    with np.errstate(over="ignore"):
-        single = values.astype(np.float32)
+    single = values.astype(np.float32)
     bits = single.view(np.uint32).copy()
     back = single.astype(np.float64)
     inexact = (back != values) & np.isfinite(values) & np.isfinite(single)

@@ -297,9 +297,9 @@ def _against_reference(case, kept) -> str:
     """The verdict by the op's definition. ``kept``: what outputs held before the call where that counts."""
     op, problem = case.problem.op, case.problem
     arrays = {n: case.output(n) for n, d in problem.operands.items() if d is not None}
-    wants = op.run_reference({**arrays, **kept}, dict(op.scalars))
-    sizes = op.magnitude({**arrays, **kept}, dict(op.scalars), wants)
     with np.errstate(all="ignore"):
+        wants = op.run_reference({**arrays, **kept}, dict(op.scalars))
+        sizes = op.magnitude({**arrays, **kept}, dict(op.scalars), wants)
         found = [_elements(problem, n, arrays[n], want, sizes[n]) for n, want in wants.items() if n in arrays]
     wrong = "; ".join(text for _, text in found if text)
     return (f"WRONG against reference: {wrong}" if wrong

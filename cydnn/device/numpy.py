@@ -146,8 +146,7 @@ def _as_math(op, value: float) -> float:
     """A number as a kernel gets it: rounded to f32 where that is the math type. Whole numbers stay exact."""
     if isinstance(value, int):
         return value
-    with np.errstate(over="ignore"):
-        return float(np.float32(value)) if op.math == "f32" else value
+    return float(np.float32(value)) if op.math == "f32" else value
 
 
 def _between(at: int, start: int, period) -> bool:
@@ -171,15 +170,9 @@ class NumpyExecutable:
         values = self.numbers.given(scalars)
         memories, space = self._given(pointers, workspace, workspace_bytes)
         addresses, base = [m.address for m in memories], space.address
-        for step in self.plan.steps:
-            try:
-                self._call(step, addresses, values, base)
-            except (MemoryError, ValueError) as error:       # NumPy's own; the references work in float64
-                if isinstance(error, CydnnError) or (isinstance(error, ValueError)
-                                                     and "array is too big" not in str(error)):
-                    raise
-                raise AllocFailed(f"{step.op.name}: the host must have the memory that the reference needs; "
-                                  f"got: {error}") from None
+        with np.errstate(all="ignore"):          # inf and NaN are results, whatever the program asks of NumPy
+            for step in self.plan.steps:
+                self._run(step, addresses, values, base)
 
     def _given(self, pointers, workspace, workspace_bytes) -> tuple:
         """(Memory of each operand, that of the workspace) of a call, with every check."""
@@ -237,6 +230,16 @@ class NumpyExecutable:
                     raise BadParam(
                         f"{mine.label}: output must not overlap {other.label}; "
                         f"got {at:#x} with {mine.bytes} bytes and {start:#x} with {other.bytes} bytes")
+
+    def _run(self, step, addresses, values, base):
+        try:
+            self._call(step, addresses, values, base)
+        except (MemoryError, ValueError) as error:           # NumPy's own; the references work in float64
+            if isinstance(error, CydnnError) or (isinstance(error, ValueError)
+                                                 and "array is too big" not in str(error)):
+                raise
+            raise AllocFailed(f"{step.op.name}: the host must have the memory that the reference needs; "
+                              f"got: {error}") from None
 
     def _call(self, step, addresses, values, base):
         """One op: decode what it reads, run the reference, encode what it writes."""

@@ -5,6 +5,7 @@ from copy import copy
 
 import numpy as np
 
+from ..dtypes import f32
 from ..graph import Graph
 from ..graph.text import digest
 from ..given import shown, whole
@@ -179,7 +180,7 @@ def scalar_of(value) -> tuple:
         if found.dtype is not None:
             return type_of(found.dtype), value.item()
     if type(value) is float:
-        return data_type.FLOAT, float(np.float32(value))
+        return data_type.FLOAT, float(f32.round(np.float64(value)))
     if type(value) is int and -2 ** 63 <= value < 2 ** 63:
         return data_type.INT32 if -2 ** 31 <= value < 2 ** 31 else data_type.INT64, value
     raise BadParam(f"tensor_scalar: value must be a float, or an int of 64 bits; got {shown(value)}")

@@ -62,8 +62,7 @@ class DivisiveNormFwd(DivisiveNorm, reads="x means?", writes="y"):
         return {"y": x}
 
     def reference(self, x, means):
-        with np.errstate(all="ignore"):
-            return {"y": x * self.raised(self.sums(x, means))}
+        return {"y": x * self.raised(self.sums(x, means))}
 
     def magnitude(self, arrays, scalars, results):
         x, means = arrays["x"], arrays.get("means")
@@ -104,12 +103,11 @@ class DivisiveNormBwd(DivisiveNorm, reads="x means? dy", writes="dx dmeans?"):
         return own + sum(np.where(inside, cells * function(x, m), 0.0) for cells, m, inside in parts)
 
     def reference(self, x, means, dy, shapes):
-        with np.errstate(all="ignore"):
-            s = self.sums(x, means)
-            g = self._slope(x) * dy * x * self.raised(s, 1)
-            dx = self._gradient(x, means, dy * self.raised(s), g, lambda v, m: v - m)
-            return dict(dx=dx, dmeans=-g * self._folded(x, means, lambda v, m: v - m)
-                        if "dmeans" in shapes else None)
+        s = self.sums(x, means)
+        g = self._slope(x) * dy * x * self.raised(s, 1)
+        dx = self._gradient(x, means, dy * self.raised(s), g, lambda v, m: v - m)
+        return dict(dx=dx, dmeans=-g * self._folded(x, means, lambda v, m: v - m)
+                    if "dmeans" in shapes else None)
 
     def magnitude(self, arrays, scalars, results):
         x, dy, means = arrays["x"], np.abs(arrays["dy"]), arrays.get("means")

@@ -216,8 +216,7 @@ class Pointwise(Op, reads="x b? t?", writes="y"):
         x = x if alpha1 == 1 else alpha1 * x
         b = b if b is None or alpha2 == 1 else alpha2 * b
         inputs = [a for a in (x, b, t) if a is not None]
-        with np.errstate(all="ignore"):
-            y = self.row.meaning(*inputs, self)
+        y = self.row.meaning(*inputs, self)
         if self.compute == "i32" and self.mode in WHOLE:
             y = np.trunc(y)
         return {"y": np.broadcast_to(y, np.broadcast_shapes(*(np.shape(a) for a in inputs)))}

@@ -93,9 +93,8 @@ class Points:
 
     def __init__(self, grid, height: int, width: int):
         self.sizes = np.array([width, height])
-        with np.errstate(invalid="ignore", over="ignore"):
-            at = (grid + 1.0) * ((self.sizes - 1) / 2)
-            near = (at >= -1) & (at < self.sizes)
+        at = (grid + 1.0) * ((self.sizes - 1) / 2)
+        near = (at >= -1) & (at < self.sizes)
         self.near = near.all(-1)                 # a corner may be inside; no NaN is
         cell = np.floor(np.where(near, at, 0.0))
         self.cell, self.fraction = cell.astype(np.int64), np.where(near, at, 0.0) - cell

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import cydnn.frontend as cudnn
+from cydnn.frontend.pygraph import scalar_of
 from cydnn.status import BadParam
 from support.mirror import Mirror
 
@@ -57,6 +58,11 @@ def test_a_number_is_rounded_to_its_type(handle, kind, rounded):
     out = np.empty((2, 3), np.float32)
     g.execute({x: np.ones((2, 3), np.float32), number: 1.001, y: out}, 0)
     assert (out == np.float32(float(rounded))).all()
+
+
+def test_a_number_that_the_graph_holds_is_rounded_whatever_numpy_is_to_raise():
+    with np.errstate(all="raise"):
+        assert [scalar_of(value)[1] for value in (1e300, 1e-300)] == [np.inf, 0]
 
 
 def test_whole_numbers_stay_exact(handle):

@@ -145,12 +145,14 @@ class Prepared:
                           | op.keeps)
         arrays = {n: v if n in op.reads or n in self.reads_old else np.broadcast_to(np.nan, v.shape)
                   for n, v in self.values.items()}
-        raw = {n: v if v is None or problem.operands[n] is None else problem.operands[n].dtype.settle(v)
-               for n, v in op.evaluate(arrays, self.scalars).items()}
-        self.arrays, self.raw = arrays, raw
-        self.want = op.blend(raw, arrays, self.scalars)
-        self.magnitude = op.magnitude(arrays, self.scalars, raw)
-        self.inner = op.inner_error(arrays, self.scalars, problem.operands)
+        self.arrays = arrays
+        with np.errstate(all="ignore"):
+            self.raw = raw = {n: v if v is None or problem.operands[n] is None
+                              else problem.operands[n].dtype.settle(v)
+                              for n, v in op.evaluate(arrays, self.scalars).items()}
+            self.want = op.blend(raw, arrays, self.scalars)
+            self.magnitude = op.magnitude(arrays, self.scalars, raw)
+            self.inner = op.inner_error(arrays, self.scalars, problem.operands)
         self.graph = graph_of(problem, self.scalars)
         old = {n: arrays.get(n) for n in op.writes if n in self.reads_old}
         self.is_exact = regimes.exact(problem, self.scalars) or (
