@@ -160,7 +160,7 @@ def strides_of(dims, model: TensorDesc | None, is_channels_last: bool) -> tuple:
     an element twice."""
     if is_channels_last:
         return packed_strides(dims, "nhwc")
-    if model.is_overlapping:
+    if model.is_overlapping and model.rank == len(dims):
         return packed_strides(dims, order_of(model))
     return model.strides if model.dims == tuple(dims) else model.like(dims).strides
 

@@ -182,6 +182,13 @@ def test_memory_has_one_rank(g):
         g.validate()
 
 
+def test_an_output_of_another_rank(g):
+    """Of an input that repeats elements, whose strides say nothing of the output's."""
+    g.relu(g.tensor([2, 3, 4], [0, 4, 1])).set_output(True).set_dim([2, 3])
+    with pytest.raises(BadParam, match=r"y must have dims \(2, 3, 4\); got \(2, 3\)"):
+        g.validate()
+
+
 def test_inputs_have_dims(g):
     g.relu(g.tensor([], [], name="X")).set_output(True)
     with pytest.raises(BadParam, match="tensor X must have a dim, as no operation writes it; got none"):
