@@ -319,6 +319,7 @@ def test_explanations_end_with_the_steps():
     (lambda r: r["steps"].pop(), "plan: steps must be what this version"),
     (lambda r: r["device"].update(colour="red"),
      "plan: it must be JSON that a plan was written as; got TypeError"),
+    (lambda r: r["device"].update(registers=48), "facts: registers of a GPU must be at least 65536; got 48"),
     (lambda r: r.pop("graph"), "plan: it must be JSON that a plan was written as; got KeyError: 'graph'"),
     (lambda r: r.update(more=1), "plan: more must be what this version"),
 ])

@@ -13,7 +13,9 @@ from ..status import BadParam
 
 MOST = 2.0 ** 63                                 # of a fact
 WORDS = {"str": "a text", "int": "a whole number, at least 0", "float": "a number, at least 0"}
-DIVISORS = "sms bandwidth_gbs clock_mhz fma_f32 fma_f64 mma_16 sm_gbs".split()    # estimates divide by them
+LEAST = {                                        # of a GPU: estimates divide by rates; the rest all GPUs have
+    **dict.fromkeys("sms bandwidth_gbs clock_mhz fma_f32 fma_f64 mma_16 sm_gbs".split(), 1),
+    "smem_bytes": 48 << 10, "registers": 64 << 10}
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,9 @@ class DeviceFacts:
                 raise BadParam(f"facts: {field.name} must be {WORDS[field.type]}; got {shown(value)}")
         if self.kind not in ("cuda", "numpy"):
             raise BadParam(f"facts: kind must be one of cuda numpy; got {shown(self.kind)}")
-        for name in DIVISORS if self.kind == "cuda" else ():
-            if getattr(self, name) < 1:
-                raise BadParam(f"facts: {name} of a GPU must be at least 1; got {getattr(self, name)}")
+        for name, least in LEAST.items() if self.kind == "cuda" else ():
+            if getattr(self, name) < least:
+                raise BadParam(f"facts: {name} of a GPU must be at least {least}; got {getattr(self, name)}")
 
 
 GENERATIONS = {                                  # CUDA programming guide: arithmetic, limits; mma_16 measured

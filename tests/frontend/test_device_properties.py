@@ -8,6 +8,7 @@ import pytest
 
 import cydnn.frontend as cudnn
 from cydnn.device import ptx
+from cydnn.device.facts import LEAST
 from cydnn.status import BadParam
 from support.mirror import Mirror
 
@@ -25,15 +26,17 @@ def test_properties_are_read_back(h200):
             cudnn.create_device_properties(wrong)
 
 
-@pytest.mark.parametrize("fact", "sms bandwidth_gbs clock_mhz fma_f32 fma_f64 mma_16 sm_gbs".split())
-def test_what_estimates_divide_by_is_not_0(h200, fact):
-    with pytest.raises(BadParam, match=f"facts: {fact} of a GPU must be at least 1; got 0"):
-        cudnn.create_device_properties(json.dumps({**json.loads(h200.serialize()), fact: 0}))
+@pytest.mark.parametrize("fact, least", LEAST.items())
+def test_what_every_gpu_has(h200, fact, least):
+    """What estimates divide by, and the registers and shared memory that engines count on."""
+    less = json.dumps({**json.loads(h200.serialize()), fact: least - 1})
+    with pytest.raises(BadParam, match=f"facts: {fact} of a GPU must be at least {least}; got {least - 1}"):
+        cudnn.create_device_properties(less)
 
 
 def test_a_gpu_that_has_less_than_others_of_its_kind(h200):
     """Engines of which no configuration fits are passed over."""
-    small = cudnn.create_device_properties(json.dumps({**json.loads(h200.serialize()), "smem_bytes": 1000}))
+    small = cudnn.create_device_properties(json.dumps({**json.loads(h200.serialize()), "smem_bytes": 48 << 10}))
     g, *_ = conv(device_property=small)
     g.build([MODE.A])
     assert names(g)
