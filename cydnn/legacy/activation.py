@@ -92,7 +92,7 @@ def destroyActivationDescriptor(activationDesc) -> None:
 
 
 def _op(word, nan, ceiling, desc, backward: bool) -> Pointwise:
-    clip = dict(relu_upper_clip=ceiling) if word == "clipped_relu" else {}
+    clip = dict(relu_lower_clip=min(0.0, ceiling), relu_upper_clip=ceiling) if word == "clipped_relu" else {}
     return Pointwise(mode=MODES[word][backward], nan=nan, compute=desc.dtype.compute, **clip)
 
 

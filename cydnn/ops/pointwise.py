@@ -180,6 +180,9 @@ class Pointwise(Op, reads="x b? t?", writes="y"):
                               f"{' and '.join(str(e.dims) for e in descs)}")
         if self.mode == "gen_index":
             yield self.axis < x.rank, f"axis must be < rank {x.rank}; got {self.axis}"
+        if self.mode in ("relu_fwd", "relu_bwd"):
+            low, high = self.relu_lower_clip, self.relu_upper_clip
+            yield not low > high, f"relu_lower_clip must be <= relu_upper_clip; got {low} and {high}"
 
     def infer(self, x, b, t):
         descs = [d for d in (x, b, t) if d is not None]

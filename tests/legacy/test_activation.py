@@ -105,3 +105,12 @@ def test_double_has_double_math(handle):
     x, y = Tensor((1, 1, 1, 1), 0.3, DOUBLE), Tensor((1, 1, 1, 1), 0, DOUBLE)
     c.activationForward(handle, act_desc(TANH), 1, x.desc, x.ptr, 0, y.desc, y.ptr)
     assert abs(y.values.item() - np.tanh(0.3)) < 1e-15
+
+
+def test_a_ceiling_below_0(handle):
+    """min(max(x, 0), ceiling) is the ceiling, and nothing is between them."""
+    x, y, dx = Tensor((1, 1, 1, 3), [-2, 0, 2]), Tensor((1, 1, 1, 3)), Tensor((1, 1, 1, 3), 5.0)
+    how = act_desc(CLIPPED, ceiling=-1.0)
+    c.activationForward(handle, how, 1, x.desc, x.ptr, 0, y.desc, y.ptr)
+    c.activationBackward(handle, how, 1, y.desc, y.ptr, x.desc, x.ptr, x.desc, x.ptr, 0, dx.desc, dx.ptr)
+    assert y.values.ravel().tolist() == [-1] * 3 and not dx.values.any()
