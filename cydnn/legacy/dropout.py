@@ -129,7 +129,7 @@ def _seeded(function, handle, states, size_bytes: int, seed: int):
 
 
 def states_of(function: str, value):
-    """The states of a dropout descriptor that draws. Raises BadParam where none were ever set."""
+    """The states of a dropout descriptor that draws, or drew. Raises BadParam where none were ever set."""
     found = value if type(value) is DropoutDescriptor else DROPOUT.resolve(function, "dropoutDesc", value)
     if not found.states and not found.is_destroyed:
         raise BadParam(f"{function}: dropoutDesc must have states; got a dropout descriptor that was "
@@ -192,5 +192,6 @@ def dropoutBackward(handle, dropoutDesc, dyDesc, dy, dxDesc, dx, reserveSpace, r
     >>> bool((dx == y).all())
     True
     """
+    states_of("cudnnDropoutBackward", dropoutDesc)
     compute(BACKWARD, handle, (dropoutDesc, dyDesc, dxDesc, reserveSpaceSizeInBytes),
             (dy, reserveSpace, dx), ())

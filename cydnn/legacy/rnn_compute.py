@@ -37,14 +37,16 @@ from .tensor import TENSOR
 
 
 class Maybe:
-    """A tensor descriptor that is looked at only where its pointer is given."""
+    """The descriptor of a state, which may be NULL where its pointer is, and anything where there are no
+    cells."""
 
     def fields(self, function, argument, value):
         """Nothing to say yet."""
 
     def content(self, function, argument, value):
-        """A function that gives it, or raises what is wrong with it."""
-        return lambda: TENSOR.content(function, argument, value)
+        """A function that gives it (None for NULL, where that may be), or raises what is wrong with it."""
+        return lambda may_be_null: (None if may_be_null and not is_given(value) else
+                                    TENSOR.content(function, argument, value))
 
 
 MAYBE = Maybe()
@@ -104,9 +106,10 @@ def _states(call, op, dtype, descs, given) -> dict:
              (layers, batch, directions * hidden): op.split(dtype)}
     found, first = {}, None
     for name, content in descs.items():
-        if name not in given or op.cell != "lstm" and name[-2:] in ("cx", "cy"):
+        is_cell, argument = name[-2:] in ("cx", "cy"), f"{name}Desc"
+        d = None if is_cell and op.cell != "lstm" else content(name not in given)
+        if d is None:
             continue
-        d, argument = content(), f"{name}Desc"
         call.require(d.dims in forms,
                      f"{argument} must have dims {' or '.join(map(str, forms))}; got {d.dims}")
         call.require(d.is_packed(), f"{argument} must be fully packed; got strides {d.strides}")
@@ -114,7 +117,8 @@ def _states(call, op, dtype, descs, given) -> dict:
         call.require(d.dims == first.dims, f"{argument} must have dims {first.dims} like the other states; "
                                            f"got {d.dims}")
         call.require(d.dtype is dtype, f"{argument} must have data type {dtype}; got {d.dtype}")
-        found[name] = forms[d.dims]
+        if name in given:
+            found[name] = forms[d.dims]
     return found
 
 

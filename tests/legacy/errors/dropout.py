@@ -45,8 +45,9 @@ ROWS = [
      BadParam,
      "states: pointer must be aligned to 8 bytes"),
     ("setDropoutDescriptor", "`states` is no pointer", dict(states="here"), BadParam, "must be .*; got str"),
-    (FORWARD, "the descriptor has no states", dict(dropoutDesc=STATELESS), BadParam,
-     "dropoutDesc must have states; got a dropout descriptor that was never given any"),
+    *((f, "the descriptor has no states", dict(dropoutDesc=STATELESS), BadParam,
+       "dropoutDesc must have states; got a dropout descriptor that was never given any")
+      for f in (FORWARD, BACKWARD)),
     *((f, "the numbers of elements differ", {name: T(2, 3, 4, 6)}, BadParam,
        f"{name} must have 120 elements like {like}; got 144") for f, name, like in (
            (FORWARD, "yDesc", "xDesc"), (BACKWARD, "dxDesc", "dyDesc"))),

@@ -89,6 +89,9 @@ ROWS = [
           ("is not fully packed", SPREAD, "be fully packed"),
           ("has another type", T(4, 3, 3, dtype=HALF), "have data type f32"),
           ("is not set", c.createTensorDescriptor(), "be set"))),
+    *((f, f"`{name}` has not the dims of the network, and its array is NULL",
+       {name: T(4, 3, 5), name.removesuffix("Desc"): None}, BadParam, f"{name} must have dims .* or .*; got")
+      for f, names in STATE.items() for name in names),
     *((f, "states have several layouts", dict(cxDesc=T(2, 3, 6)), BadParam,
        "must have dims .* like the other states; got") for f in ("RNNForwardInference", "RNNForwardTraining",
                                                                 "RNNBackwardData")),
