@@ -36,7 +36,8 @@ def test_what_every_gpu_has(h200, fact, least):
 
 def test_a_gpu_that_has_less_than_others_of_its_kind(h200):
     """Engines of which no configuration fits are passed over."""
-    small = cudnn.create_device_properties(json.dumps({**json.loads(h200.serialize()), "smem_bytes": 48 << 10}))
+    facts = {**json.loads(h200.serialize()), "smem_bytes": 48 << 10}
+    small = cudnn.create_device_properties(json.dumps(facts))
     g, *_ = conv(device_property=small)
     g.build([MODE.A])
     assert names(g)
