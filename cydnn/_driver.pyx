@@ -10,6 +10,7 @@ from cydnn.cuda cimport Driver
 
 from os import getpid
 
+from cydnn.given import reason
 from cydnn.locks import lock
 from cydnn.status import AllocFailed, DriverNotFound, ExecutionFailed, NotInitialized, NotSupported
 from cydnn.symbols import SYMBOLS, missing
@@ -55,8 +56,9 @@ cdef int load_driver() except -1:
         bindings.cuGetProcAddress(b"cuInit", 2000, 0)
     except Exception as error:
         # RuntimeError, ImportError or DynamicLibNotFoundError, by version of cuda-bindings.
+        more = f" ({reason(error)})" if isinstance(error, ImportError) else ""
         raise DriverNotFound('cuda: no NVIDIA driver (libcuda) on this machine; use device="numpy", '
-                             'which needs none') from error
+                             f'which needs none{more}') from None
     for i, row in enumerate(SYMBOLS):
         found, address, *_ = bindings.cuGetProcAddress(row.name.encode(), row.since, 0)
         if int(found) or not address:

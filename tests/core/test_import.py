@@ -47,6 +47,7 @@ for call in (_core.device_count, _core.driver_version, lambda: _core.Context(0))
         call()
     except DriverNotFound as error:
         print(error)
+        assert error.__cause__ is None and error.__suppress_context__        # nor the tracebacks of others
 """
     lines = run(code).splitlines()
     assert len(lines) == 3
