@@ -3,7 +3,7 @@
 
 Names drop ``cudnn`` and begin in lower case; arguments have the C names and order, outputs are returned; a
 status other than SUCCESS raises (``CuDNNError`` is the base class, ``.status`` the number).
-docs/legacy_api.md lists everything. Names that other bindings gave (``addTensor_v3``,
+``python -m cydnn.legacy`` lists everything. Names that other bindings gave (``addTensor_v3``,
 ``setPooling2dDescriptor_v4`` …) are aliases.
 
 >>> from cydnn import cudnn

@@ -6,6 +6,8 @@ watched while they run (support/witnesses.py). What lies beside what is refused:
 """
 from __future__ import annotations
 
+import re
+
 from support import refusals, witnesses
 from support.provoke import provoked
 
@@ -30,6 +32,12 @@ def test_what_is_refused_is_named():
     bare = [s.key for s in refusals.sentences() if "{" not in s.pattern
             and not any(word in s.pattern for word in words)]
     assert not bare, "\n".join(bare)
+
+
+def test_what_a_sentence_points_to_is_installed():
+    """A command or a name to ask for help on: the pages of docs/ are no part of an installed copy."""
+    pages = [s.key for s in refusals.sentences() if re.search(r"docs/|\.md\b|tools/|kernels_src", s.pattern)]
+    assert not pages, "\n".join(pages)
 
 
 def test_the_page_lists_them():

@@ -25,8 +25,8 @@ class Later:
 
 def _add(method: str, what: str):
     def call(self, *args, **kw):
-        raise cudnnGraphNotSupportedError(f"{method}: {what} comes with a later release; what is here is "
-                                          f"listed in docs/api.md")
+        raise cudnnGraphNotSupportedError(f"{method}: {what} comes with a later release; help(cydnn.pygraph) "
+                                          "lists what is here")
 
     call.__name__, call.__doc__, call.is_later = method, f"Comes with a later release ({what}).", True
     setattr(Later, method, call)
