@@ -176,7 +176,8 @@ def known_layout(rank: int, layout):
 
 
 def packed_strides(dims, layout="nchw") -> tuple:
-    """Strides of a gapless tensor; a layout is "nchw", "nhwc", or dim numbers from outermost to innermost."""
+    """Strides of a gapless tensor; a layout is "nchw", "nhwc", or dim numbers from outermost to innermost.
+    Raises BadParam for dims that no tensor has."""
     rank = len(dims)
     if layout == "nchw":
         order = range(rank)
@@ -188,6 +189,8 @@ def packed_strides(dims, layout="nchw") -> tuple:
     for axis in reversed(list(order)):
         strides[axis] = step
         step *= max(dims[axis], 1)
+    if step > MOST:
+        raise BadParam(f"tensor: dims must be those of fewer than 2**63 elements; got {shown(tuple(dims))}")
     return tuple(strides)
 
 

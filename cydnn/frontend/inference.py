@@ -137,10 +137,7 @@ class Inference:
     def _infer(self, op, step: Step, descs: dict):
         """Give dim and stride to the outputs that have none."""
         given = op.read_of(descs)
-        for is_so, sentence in op.check(**given):
-            if not is_so:
-                raise BadParam(f"{brief(step.name)}: {sentence}")
-        wanted = op.infer(**given)
+        wanted = op.inferred(given)
         for operand, t in step.outputs.items():
             want = wanted.get(operand)
             if want is None and op.name == "reduction":

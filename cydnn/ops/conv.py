@@ -61,6 +61,7 @@ class Conv(Op):
         if len(w) != len(x):
             raise BadParam(f"problem: the filter must have {len(x) - 2} spatial dims like the image; "
                            f"got {text!r}")
+        self._hold(self.rules(x, w, names=self.parts))
         return dict(zip(self.parts, (x, w, self.out_dims(x, w))))
 
     def rules(self, x_dims, w_dims, y_dims=None, names=("x", "w", "y")):
@@ -69,10 +70,12 @@ class Conv(Op):
         yield 3 <= len(x_dims) <= 5, f"{x} must have 1 to 3 spatial dims; got rank {len(x_dims)}"
         yield from self.listed(x, len(x_dims))
         yield len(w_dims) == len(x_dims), f"{w} must have rank {len(x_dims)} like {x}; got {len(w_dims)}"
-        yield (w_dims[1] > 0 and x_dims[1] % w_dims[1] == 0,
+        yield x_dims[1] >= 1, f"{x}.c must be >= 1; got {x_dims[1]}"
+        yield w_dims[1] >= 1, f"{w}.c must be >= 1; got {w_dims[1]}"
+        yield (x_dims[1] % w_dims[1] == 0,
                f"{w}.c must divide {x}.c={x_dims[1]}; got {w}.c={w_dims[1]}")
         groups = x_dims[1] // w_dims[1]
-        yield (groups and w_dims[0] % groups == 0,
+        yield (w_dims[0] % groups == 0,
                f"{w}.k must be a multiple of the {groups} groups; got {w}.k={w_dims[0]}")
         yield min(w_dims[2:]) >= 1, f"{w} must have spatial dims >= 1; got {w_dims[2:]}"
         out = self.out_dims(x_dims, w_dims)

@@ -294,8 +294,7 @@ class Op:
         """Check every rule; return all operands in order,
         outputs inferred where they are not given. Raises BadParam."""
         given = self.read_of(descs)
-        self._hold(self.check(**given))
-        inferred, full = self.infer(**given), dict(given)
+        inferred, full = self.inferred(given), dict(given)
         for name in self.writes:
             want, have = inferred.get(name), descs.get(name)
             if have is None:
@@ -310,7 +309,19 @@ class Op:
         self._hold(self.check_outputs(**full))
         return full
 
+    def inferred(self, given: dict) -> dict:
+        """``infer`` of what was read, after every rule of ``check``. Raises BadParam."""
+        self._hold(self.check(**given))
+        try:
+            return self.infer(**given)
+        except BadParam as error:
+            sentence = error.args[0].replace("tensor: ", f"{self.name}: an output's ", 1)
+            sizes = [f"{name} {shown(getattr(self, name))}" for name, default, attribute in self._checked
+                     if attribute.kind in ("ints", "int") and getattr(self, name) != default]
+            raise BadParam(sentence + (f", with {', '.join(sizes)}" if sizes else "")) from None
+
     def _hold(self, rules):
+        """Raise BadParam with the sentence of the first rule that is broken."""
         for ok, sentence in rules:
             if not ok:
                 raise BadParam(f"{self.name}: {sentence}")

@@ -119,6 +119,7 @@ class PoolingBwd(Pooling, reads="y dy x", writes="dx"):
         yield y.dims == out, f"y must have dims {out}; got {y.dims}"
 
     def free_dims(self, words, options):
+        self._hold(self.rules(words[0]))
         out = self.out_dims(words[0])
         return dict(x=words[0], dx=words[0], y=out, dy=out)
 
