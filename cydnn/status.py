@@ -6,19 +6,36 @@ the v5 API (reference: Status).
 """
 from __future__ import annotations
 
+import re
 import threading
 
 _last = threading.local()
+_RULE = re.compile(r"(?:(?P<subject>.*?) )?(?P<needed>must .*)", re.S)
+_MEMORY = (None, "pointer", "array", "buffer", "memory")         # what the sentence of a buffer begins with
 
 
 class CydnnError(RuntimeError):
-    """Base of all errors of the library. ``status`` is the v5 status code, ``api`` its name."""
+    """Base of all errors of the library. ``status`` is the v5 status code, ``api`` its name, ``facts`` what
+    the message says, as data."""
     status, api = 4, "CUDNN_STATUS_INTERNAL_ERROR"
 
     def __init__(self, message: str = "", **facts):
         super().__init__(message)
-        self.facts, self.infos = facts, []
+        self.told, self.infos = facts, []
         _last.text = f"{self.api}: {message}"
+
+    @property
+    def facts(self) -> dict:
+        """``node``: the operation or function; ``operand`` (a tensor, a buffer) or ``attribute`` (any other
+        argument): which broke a rule; ``needed``: the rule; ``given``: what was there instead, a number or a
+        list as such, else as text. None is what the message does not say. Beside them, what the error was
+        raised with."""
+        return {**_read(self.args[0] if self.args else "", self.told.get("node")), **self.told}
+
+    def within(self, where: str, instead_of: str = "") -> CydnnError:
+        """The same error, said of ``where``: a node, a function of the caller's."""
+        sentence = self.args[0].removeprefix(f"{instead_of}: ")
+        return type(self)(f"{where}: {sentence}", **{**self.facts, "node": where})
 
     def add_info(self, info: str) -> None:
         """Append a line to the message: what the caller was doing."""
@@ -35,6 +52,33 @@ class CydnnError(RuntimeError):
     def __reduce__(self):
         """With everything that it says; how its class is made does not matter."""
         return _restored, (type(self), self.args, self.__dict__)
+
+
+def _read(message: str, node: str | None) -> dict:
+    """The facts of a message of the form that every error has."""
+    told = node and message.startswith(f"{node}: ")
+    where = node if told else message.partition(": ")[0] if ": " in message else ""
+    rule, _, given = message.removeprefix(f"{where}: ").partition("; got ")
+    facts = dict(node=where or None, operand=None, attribute=None, given=_value(given), needed=rule or None)
+    if found := _RULE.fullmatch(rule):
+        subject, facts["needed"] = found["subject"], found["needed"]
+        if node is None and subject in _MEMORY:  # `x: must not be null`, `x: array must be writable`
+            facts |= dict(node=None, operand=where)
+        elif subject and re.fullmatch(r"\w+(\.\w+)*", subject):
+            facts["attribute"] = subject.partition(".")[0]
+    return facts
+
+
+def _value(given: str):
+    """A number or a list that an error shows, as such; else the text up to what is to be done."""
+    from ast import literal_eval                 # errors alone need it
+    short = re.split(r": |; |, with |\n", given)[0]
+    for text in (given, short):
+        try:
+            return literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            pass
+    return short or None
 
 
 def _restored(kind: type, args: tuple, state: dict) -> CydnnError:

@@ -144,8 +144,7 @@ class Graph:
         try:
             node.op.complete(self.described(node))
         except BadParam as error:
-            sentence = error.args[0].removeprefix(node.op.name + ": ")
-            raise BadParam(f"{node.label}: {sentence}", **error.facts) from None
+            raise error.within(node.label, node.op.name) from None
 
     def _claim(self, nodes):
         """Every operand is a known tensor, written once; virtual tensors are written."""
@@ -155,7 +154,7 @@ class Graph:
         for node in nodes:
             if not node.writes:
                 raise BadParam(f"{node.label}: must write at least one tensor; "
-                               f"got only {sorted(node.operands)}")
+                               f"got only {sorted(node.operands)}", node=node.label)
             for operand, uids in node.operands.items():
                 for uid in every(uids):
                     self._known(node, operand, uid)
@@ -182,7 +181,8 @@ class Graph:
 
     def _known(self, node, operand, uid):
         if uid not in self.tensors:
-            raise BadParam(f"{node.label}: {operand} must be a tensor of the graph; got uid {shown(uid)}")
+            raise BadParam(f"{node.label}: {operand} must be a tensor of the graph; got uid {shown(uid)}",
+                           node=node.label, operand=operand)
 
     @staticmethod
     def _number_where_numbers_go(node, operand, tensor):
@@ -190,7 +190,7 @@ class Graph:
                                        and isinstance(node.op, Pointwise)):
             raise BadParam(f"{node.label}: {operand} must be in memory; got pass-by-value tensor "
                            f"{tensor.label} of dims {tensor.dims}: those are single numbers that pointwise "
-                           "operations read, or scalars of an operation")
+                           "operations read, or scalars of an operation", node=node.label, operand=operand)
 
     def _no_blend_into_nothing(self, node):
         for output, (_, beta) in node.op.blends.items():
@@ -202,7 +202,7 @@ class Graph:
         for output in sorted(node.op.keeps & node.operands.keys()):
             if self.tensors[node.operands[output]].is_virtual:
                 raise BadParam(f"{node.label}: {output} must be in memory, as what it holds is read; "
-                               "got a virtual tensor")
+                               "got a virtual tensor", node=node.label, operand=output)
 
     def _sorted(self, nodes) -> tuple:
         """Of the nodes whose inputs are there, the one with the lowest output comes next."""

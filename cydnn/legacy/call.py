@@ -179,7 +179,7 @@ class Compute(int):
         try:
             return choose(work, facts, labels=labels, **asked)
         except (BadParam, NotSupported) as error:
-            raise type(error)(f"{self.function}: {error.args[0]}", **error.facts) from None
+            raise error.within(self.function) from None
 
     def chosen(self, handle, keys, *, is_aligned=True, absent=0) -> tuple:
         """(Work, Choice, most bytes of workspace that the caller gives or None) of these keys. Odd addresses
@@ -228,7 +228,7 @@ class Compute(int):
                     self.function, "workSpaceSizeInBytes", workspace_bytes))
             executable.execute(given, scalars, workspace, workspace_bytes, handle.stream)
         except BadParam as error:
-            raise BadParam(f"{self.function}: {error.args[0]}") from None
+            raise error.within(self.function) from None
 
 
 # -- Rules that several chapters share -----------------------------------------------------------------------

@@ -124,7 +124,7 @@ def _seeded(function, handle, states, size_bytes: int, seed: int):
         memory = states if type(states) is int else memory_of(states)
         executable.execute((memory,), (int(seeded(seed)[0]),), None, 0, handle.stream)
     except BadParam as error:
-        raise BadParam(f"{function}: {error.args[0]}") from None
+        raise error.within(function) from None
     return memory
 
 

@@ -149,7 +149,7 @@ class Search:
             size = integer(call.function, "workSpaceSizeInBytes", workspace_bytes)
             room = usable(workspace, size) if is_given(workspace) else (0, 0)
         except BadParam as error:
-            raise BadParam(f"{call.function}: {error.args[0]}") from None
+            raise error.within(call.function) from None
         return self._measure(call, handle, keys, _Given(memories, room))[:count]
 
     def _start(self, suffix, handle, keys, count):

@@ -230,7 +230,7 @@ def _need(function, work, facts) -> int:
     try:
         return choose(work, facts).workspace_bytes
     except (BadParam, NotSupported) as error:
-        raise type(error)(f"{function}: {error.args[0]}", **error.facts) from None
+        raise error.within(function) from None
 
 
 def reported(need: int) -> int:

@@ -190,8 +190,8 @@ class Op:
         if isinstance(value, int):
             return (value,) * dims
         if len(value) != dims:
-            raise BadParam(f"{self.name}: {name} must have {dims} entries (one for each spatial dim); "
-                           f"got {shown(value)}")
+            raise self._wrong(f"{name} must have {dims} entries (one for each spatial dim); "
+                              f"got {shown(value)}")
         return value
 
     # ---- What a subclass says ----
@@ -275,19 +275,19 @@ class Op:
         """What the op reads of ``descs`` ({operand: TensorDesc, a tuple of them, or None}). Raises BadParam
         where one is missing or is something else."""
         if not isinstance(descs, dict):
-            raise BadParam(f"{self.name}: operands must be a dict of name to TensorDesc; got {shown(descs)}")
+            raise self._wrong(f"operands must be a dict of name to TensorDesc; got {shown(descs)}")
         for name in self.reads:
             if descs.get(name) is None and name not in self.optional:
-                raise BadParam(f"{self.name}: {name} is missing; operands are {' '.join(self.operands())}")
+                raise self._wrong(f"{name} is missing; operands are {' '.join(self.operands())}")
         for name, value in descs.items():
             if name not in self.operands():
-                raise BadParam(f"{self.name}: {name} is no operand; operands are {' '.join(self.operands())}")
+                raise self._wrong(f"{name} is no operand; operands are {' '.join(self.operands())}")
             if value is not None and isinstance(value, tuple) != (name in self.variadic):
                 many = "several tensors" if name in self.variadic else "one tensor"
-                raise BadParam(f"{self.name}: {name} must be {many}; got {shown(value)}")
+                raise self._wrong(f"{name} must be {many}; got {shown(value)}")
             for one in value if isinstance(value, tuple) else (value,):
                 if one is not None and not isinstance(one, TensorDesc):
-                    raise BadParam(f"{self.name}: {name} must be a TensorDesc; got {shown(one)}")
+                    raise self._wrong(f"{name} must be a TensorDesc; got {shown(one)}")
         return {name: descs.get(name) for name in self.reads}
 
     def complete(self, descs: dict) -> dict:
@@ -301,10 +301,10 @@ class Op:
                 full[name] = None if name in self.optional and name in descs else _apart(want)
                 continue
             if want is not None and have.dims != want.dims:
-                raise BadParam(f"{self.name}: {name} must have dims {want.dims}; got {have.dims}")
+                raise self._wrong(f"{name} must have dims {want.dims}; got {have.dims}")
             if have.is_overlapping:
-                raise BadParam(f"{self.name}: {name} must not overlap itself; got dims {have.dims}, "
-                               f"strides {have.strides}")
+                raise self._wrong(f"{name} must not overlap itself; got dims {have.dims}, "
+                                  f"strides {have.strides}")
             full[name] = have
         self._hold(self.check_outputs(**full))
         return full
@@ -324,7 +324,14 @@ class Op:
         """Raise BadParam with the sentence of the first rule that is broken."""
         for ok, sentence in rules:
             if not ok:
-                raise BadParam(f"{self.name}: {sentence}")
+                raise self._wrong(sentence)
+
+    def _wrong(self, sentence: str) -> BadParam:
+        """The error of a sentence that begins with what is wrong."""
+        head = re.match(r"\w*", sentence)[0]
+        return BadParam(f"{self.name}: {sentence}", node=self.name,
+                        operand=head if head in self.operands() else None,
+                        attribute=head if head in self.attributes() else None)
 
     def evaluate(self, arrays: dict, scalars: dict) -> dict:
         """``reference`` on a dict of arrays (outputs give their shapes), before the blend."""

@@ -5,7 +5,8 @@ import pickle
 import pytest
 
 import cydnn
-from cydnn import status
+from cydnn import cudnn, ops, plan, status
+from cydnn.graph import Graph, Node, Tensor
 
 
 @pytest.mark.parametrize("kind", status.CLASSES, ids=lambda c: c.__name__)
@@ -33,3 +34,33 @@ def test_builtin_bases():
     assert issubclass(cydnn.BadParam, ValueError) and issubclass(cydnn.AllocFailed, MemoryError)
     assert (issubclass(cydnn.NotSupported, ValueError)
             and issubclass(cydnn.DriverNotFound, cydnn.NotInitialized))
+
+
+def line(text):
+    problem = cydnn.Problem.parse(text)
+    return Graph.single(problem.op, problem.operands)
+
+
+def stem():
+    tensors = [Tensor(uid, cydnn.TensorDesc.packed("f32", dims)) for uid, dims in ((1, (1, 4)), (2, (1, 3)))]
+    return Graph([Node(ops.Transform(), dict(x=1, y=2), name="a: stem")], tensors)
+
+
+@pytest.mark.parametrize("call, facts", [
+    (lambda: line("conv_fprop n1c4h6w6 k4c3r3s3"),
+     dict(node="conv_fprop", operand="w", needed="must divide x.c=4", given="w.c=3")),
+    (lambda: line("conv_fprop n1c4h6w6 k4r3s3 stride=0"),
+     dict(node="conv_fprop", attribute="stride", needed="must be >= 1 in every dim", given=0)),
+    (lambda: line("conv_fprop n1c4h6w6 k4r3s3 stride=1,1,1"), dict(attribute="stride", given=(1, 1, 1))),
+    (stem, dict(node="a: stem", operand="y", needed="must have dims (1, 4)", given=(1, 3))),
+    (lambda: plan.build(line("transform 2x3"), "numpy").execute([bytes(24), bytearray(4)]),
+     dict(node=None, operand="y", needed="must have at least 24 bytes, for 2x3:f32:nchw")),
+    (lambda: plan.build(line("transform 2x3"), "numpy").execute([0, 8]),
+     dict(node=None, operand="x", needed="must not be null", given=0)),
+    (lambda: cudnn.setStream(None, 0), dict(node="cudnnSetStream", attribute="handle", given=None)),
+], ids=str)
+def test_what_an_error_says_is_data(call, facts):
+    with pytest.raises(cydnn.CydnnError) as error:
+        call()
+    facts = dict(dict.fromkeys(("operand", "attribute")), **facts)
+    assert {name: error.value.facts[name] for name in facts} == facts

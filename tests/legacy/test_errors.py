@@ -60,18 +60,22 @@ ELSEWHERE = {                                    # words of a refusal that no ar
     "InternalError": "a fault of this library",
     "pickle: ": "no function: test_descriptors.py",
     "must not be null; got {pointers[i]}": "of the fast path: the slow one says it again",
-    "**error.facts) from None": "no engine: test_workspace.py",
+    "except (BadParam, NotSupported) as error": "no engine: test_workspace.py",
 }
 
 
 def refusals(path: Path):
-    """(first line, last line, text) of every raise and every require of a file."""
+    """(first line, last line, text) of every raise and every require of a file; the text of a raise begins
+    with what it answers."""
     source = path.read_text()
-    for node in ast.walk(ast.parse(source)):
+    nodes = list(ast.walk(ast.parse(source)))
+    answers = {id(one): node for node in nodes if isinstance(node, ast.ExceptHandler) for one in node.body}
+    for node in nodes:
         called = node.func if isinstance(node, ast.Call) else None
         is_require = getattr(called, "attr", getattr(called, "id", "")) == "require"
         if is_require or isinstance(node, ast.Raise):
-            yield node.lineno, node.end_lineno, ast.get_source_segment(source, node)
+            text = ast.get_source_segment(source, answers.get(id(node), node))
+            yield node.lineno, node.end_lineno, text
 
 
 @pytest.fixture(scope="module")
