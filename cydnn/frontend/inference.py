@@ -14,7 +14,7 @@ from ..status import BadParam
 from ..steps import Scalar
 from ..tensor import TensorDesc, packed_strides
 from .enums import data_type
-from .steps import Step
+from .steps import Step, in_words
 from .tensor import tensor
 
 
@@ -57,7 +57,10 @@ class Inference:
         nodes = [self._node(step) for step in steps]
         for t in tensors:
             self._of(t)
-        self.graph = Graph(nodes, [*self.found.values(), *self.made.values()], name)
+        try:
+            self.graph = Graph(nodes, [*self.found.values(), *self.made.values()], name)
+        except BadParam as error:
+            raise in_words(error, steps) from None
         for t, known in self.found.items():
             t.found = known
 
@@ -123,6 +126,12 @@ class Inference:
     # ---- One step ----
 
     def _node(self, step: Step) -> Node:
+        try:
+            return self._made_of(step)
+        except BadParam as error:
+            raise step.said(error) from None
+
+    def _made_of(self, step: Step) -> Node:
         if step.op is Pointwise:
             inputs = self._ranked(step)
         else:

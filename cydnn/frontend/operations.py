@@ -27,8 +27,8 @@ class Operations:
                 channels_last=()) -> dict:
         """Write an operation down; returns its results, {operand: tensor}.
 
-        ``inputs``, ``scalars``: {operand: (argument of the method, tensor)}; ``outputs``: {operand: how the
-        name of the result ends}.
+        ``inputs``, ``scalars``: {operand: (argument of the method, tensor)}, ``attributes``: {attribute:
+        (argument, value)}; ``outputs``: {operand: how the name of the result ends}.
         """
         name = self._named(method, name)
         given = {o: self._mine(name, *pair) for o, pair in inputs.items()}
@@ -36,8 +36,10 @@ class Operations:
         compute = compute_of(name, _library_type(compute_data_type))
         made = {o: self._added(tensor().set_is_virtual(True).set_name(f"{name}::{end}"))
                 for o, end in outputs.items()}
-        self.steps.append(Step(op, dict(attributes), given, made, name, compute, numbers,
-                               tuple(channels_last)))
+        pairs = {**dict(attributes), **inputs, **dict(scalars)}
+        words = {**{o: argument for o, (argument, _) in pairs.items()}, **outputs}
+        values = {a: value for a, (_, value) in dict(attributes).items()}
+        self.steps.append(Step(op, values, given, made, name, compute, numbers, tuple(channels_last), words))
         return made
 
     def _named(self, method, name) -> str:
@@ -48,7 +50,8 @@ class Operations:
     def _mine(self, name, argument, t) -> tensor:
         if not isinstance(t, tensor) or t.owner is not self.owner:
             got = "one of another graph" if isinstance(t, tensor) else type(t).__name__
-            raise BadParam(f"{name}: {argument} must be a tensor of the graph; got {got}")
+            raise BadParam(f"{name}: {argument} must be a tensor of the graph; got {got}", node=name,
+                           operand=argument, attribute=None)
         return t
 
     # ---- Convolution ----
@@ -74,9 +77,10 @@ class Operations:
         name = self._named(method, call["name"])
         pads = ("padding", "padding") if "padding" in call else ("pre_padding", "post_padding")
         arguments = dict(zip(("pre_pad", "post_pad", "stride", "dilation"), (*pads, "stride", "dilation")))
-        attributes = {o: whole_numbers(name, argument, call[argument]) for o, argument in arguments.items()}
-        attributes["mode"] = member(name, "convolution_mode", convolution_mode,
-                                    call["convolution_mode"]).name.lower()
+        attributes = {o: (argument, whole_numbers(name, argument, call[argument]))
+                      for o, argument in arguments.items()}
+        mode = member(name, "convolution_mode", convolution_mode, call["convolution_mode"])
+        attributes["mode"] = "convolution_mode", mode.name.lower()
         inputs = {o: (argument, call[argument]) for o, argument in operands.items()}
         made = self._record(method, op, inputs, dict([output]), call["compute_data_type"], name,
                             attributes=attributes,
@@ -102,7 +106,7 @@ class Operations:
             raise BadParam(f"{name}: mode must be set; got {mode}")
         made = self._record("reduction", Reduction, dict(x=("input", input)), dict(y="Y"), compute_data_type,
                             name,
-                            attributes=dict(mode=mode.name.lower()), channels_last="y")
+                            attributes=dict(mode=("mode", mode.name.lower())), channels_last="y")
         return made["y"]
 
     def genstats(self, input, compute_data_type=NOT_SET, name=""):
@@ -131,7 +135,7 @@ class Operations:
             scalars |= dict(factor=("momentum", momentum))
         made = self._record("batchnorm", BatchNormTraining, inputs, outputs, compute_data_type, name,
                             scalars=scalars,
-                            attributes=dict(mode="spatial"), channels_last=tuple(outputs)[1:])
+                            attributes=dict(mode=("mode", "spatial")), channels_last=tuple(outputs)[1:])
         return [made.get(o) for o in ("y", "mean", "rstd", "next_running_mean", "next_running_var")]
 
     def batchnorm_inference(self, input, mean, inv_variance, scale, bias, compute_data_type=NOT_SET, name=""):
@@ -156,7 +160,7 @@ class Operations:
                       rstd=("inv_variance", inv_variance))
         outputs = dict(dx="DX", dscale="DSCALE", dbias="DBIAS")
         made = self._record("batchnorm_backward", BatchNormBwd, inputs, outputs, compute_data_type, name,
-                            attributes=dict(mode="spatial"), channels_last=outputs)
+                            attributes=dict(mode=("mode", "spatial")), channels_last=outputs)
         return list(made.values())
 
 

@@ -15,6 +15,7 @@ from .errors import cudnnGraphNotSupportedError, refusals
 from .knob import knob, knobs_of, main_part, turned
 from .notes import Filter, name_of, notes_of
 from .ready import Ready
+from .steps import in_words
 
 MODES = {heur_mode.A: "a", heur_mode.B: "b", heur_mode.FALLBACK: "fallback", heur_mode.OPENSOURCE: "a"}
 
@@ -57,7 +58,8 @@ class Planning:
         self._is_partial = self._ask_for_one()
         refused = [] if self._is_partial else self._ask()
         if not self._known and refused:
-            raise cudnnGraphNotSupportedError(refused[0].args[0], **refused[0].facts) from None
+            first = in_words(refused[0], self.steps)
+            raise cudnnGraphNotSupportedError(first.args[0], **first.facts) from None
 
     def _ask_for_one(self) -> bool:
         """The plan that comes first; the others are asked for when somebody looks at them."""

@@ -27,6 +27,9 @@ METHODS = {                                      # tensors in the order of the c
     **_rows("tanh_backward sigmoid_backward elu_backward gelu_backward softplus_backward "
             "gelu_approx_tanh_backward", "loss input", "{}_bwd")}
 
+ARGUMENTS = dict(negative_slope="relu_lower_clip_slope", lower_clip="relu_lower_clip",
+                 upper_clip="relu_upper_clip")  # those that are not called as the attributes are
+
 
 class PointwiseOperations:
     """Element by element, with the broadcast of NumPy. Backward methods take the gradient and the forward's
@@ -35,32 +38,33 @@ class PointwiseOperations:
     def _pointwise(self, method, mode, tensors: dict, compute_data_type, name, **attributes):
         """Write one down; ``tensors``: {argument: tensor} in the order of x, b, t."""
         read = lambda k, v: (whole if k == "axis" else real)(f"{self._named(method, name)}: {k}", v)
-        given = {k: read(k, v) for k, v in attributes.items() if v is not None}
+        given = {ARGUMENTS.get(k, k): (k, read(k, v)) for k, v in attributes.items() if v is not None}
         made = self._record(method, Pointwise, dict(zip(("x", "b", "t"), tensors.items())), dict(y="OUT_0"),
-                            compute_data_type, name, attributes=dict(mode=mode, **given))
+                            compute_data_type, name, attributes=dict(mode=("mode", mode), **given))
         return made["y"]
 
     def relu(self, input, negative_slope=None, lower_clip=None, upper_clip=None, compute_data_type=NOT_SET,
              name=""):
         """input where it is above the lower clip, and at most the upper one; the slope goes on below."""
         return self._pointwise("relu", "relu_fwd", dict(input=input), compute_data_type, name,
-                               **_clips(negative_slope, lower_clip, upper_clip))
+                               negative_slope=negative_slope, lower_clip=lower_clip, upper_clip=upper_clip)
 
     def leaky_relu(self, input, negative_slope, compute_data_type=NOT_SET, name=""):
         """``relu`` whose slope must be given."""
         return self._pointwise("leaky_relu", "relu_fwd", dict(input=input), compute_data_type, name,
-                               **_clips(negative_slope))
+                               negative_slope=negative_slope)
 
     def relu_backward(self, loss, input, negative_slope=None, lower_clip=None, upper_clip=None,
                       compute_data_type=NOT_SET, name=""):
         """The gradient of ``relu`` at ``input``, times ``loss``."""
         return self._pointwise("relu_backward", "relu_bwd", dict(loss=loss, input=input), compute_data_type,
-                               name, **_clips(negative_slope, lower_clip, upper_clip))
+                               name, negative_slope=negative_slope, lower_clip=lower_clip,
+                               upper_clip=upper_clip)
 
     def leaky_relu_backward(self, loss, input, negative_slope, compute_data_type=NOT_SET, name=""):
         """``relu_backward`` whose slope must be given."""
         return self._pointwise("leaky_relu_backward", "relu_bwd", dict(loss=loss, input=input),
-                               compute_data_type, name, **_clips(negative_slope))
+                               compute_data_type, name, negative_slope=negative_slope)
 
     def swish(self, input, swish_beta=None, compute_data_type=NOT_SET, name=""):
         """input * sigmoid(swish_beta * input)."""
@@ -76,10 +80,6 @@ class PointwiseOperations:
         """The index along ``axis``, in the shape of input."""
         return self._pointwise("gen_index", "gen_index", dict(input=input), compute_data_type, name,
                                axis=axis)
-
-
-def _clips(slope, lower=None, upper=None) -> dict:
-    return dict(relu_lower_clip_slope=slope, relu_lower_clip=lower, relu_upper_clip=upper)
 
 
 def _add(method: str, mode: str, arguments: list):

@@ -1,10 +1,12 @@
 """Calls of a pygraph's operations, written down as data: what a graph is made of when it is validated."""
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
+from ..given import brief
 from ..ops import BY_NAME, Op
-from ..status import BadParam
+from ..status import BadParam, CydnnError
 from .tensor import tensor
 
 
@@ -14,7 +16,8 @@ class Step:
     to tensor.
 
     ``compute`` is the op's word for a type, None for the graph's default. ``channels_last``: outputs whose
-    strides are so unless they are set; others follow the inputs.
+    strides are so unless they are set; others follow the inputs. ``words``: what the method calls operands,
+    attributes and numbers, by the op's names; of a graph that was stored there are none.
     """
     op: type[Op]
     attributes: dict
@@ -24,11 +27,28 @@ class Step:
     compute: str | None = None
     scalars: dict[str, tensor] = field(default_factory=dict)
     channels_last: tuple = ()
+    words: dict[str, str] = field(default_factory=dict)
 
     @property
     def tensors(self) -> list[tensor]:
         """Every tensor, once each time that it is named."""
         return [*self.inputs.values(), *self.scalars.values(), *self.outputs.values()]
+
+    def said(self, error: CydnnError) -> CydnnError:
+        """An error of this operation in the words of its call; any other as it is."""
+        node = error.facts["node"]
+        if node not in (self.op.name, brief(self.name)):
+            return error
+        sentence = self._in_words(error.args[0].removeprefix(f"{node}: "))
+        facts = {what: self._in_words(value) if isinstance(value, str) else value
+                 for what, value in error.facts.items()}
+        return type(error)(f"{brief(self.name)}: {sentence}", **{**facts, "node": brief(self.name)})
+
+    def _in_words(self, text: str) -> str:
+        """A text with the names that the call has for what it is about: `w.c`, `like x;`, `y=4x8:f32`."""
+        names = "|".join(map(re.escape, self.words))
+        about = rf"(?<![\w.'\"])({names})(?=\.[a-z]|[=,;:)]|$| (?:must|is|and|or)\b| \()"
+        return re.sub(about, lambda found: self.words[found[0]], text) if names else text
 
     def row(self, number_of: dict) -> dict:
         """As lists, numbers and strings; ``number_of``: {tensor: its number}."""
@@ -52,3 +72,11 @@ class Step:
         found = lambda numbers: {k: tensors[i] for k, i in numbers.items()}
         return cls(op, dict(row["attributes"]), found(row["inputs"]), found(row["outputs"]),
                    str(row["name"]), row["compute"], found(scalars), tuple(row.get("channels_last", ())))
+
+
+def in_words(error: CydnnError, steps: list[Step]) -> CydnnError:
+    """An error in the words of the call that it is about."""
+    for step in steps:
+        if brief(step.name) == error.facts["node"]:
+            return step.said(error)
+    return error

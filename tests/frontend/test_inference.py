@@ -85,7 +85,7 @@ def test_convolutions_are_channels_last(g):
 
 
 @pytest.mark.parametrize("method, end, dims",
-                         [("conv_dgrad", "dx", [2, 8, 6, 6]), ("conv_wgrad", "dw", [4, 8, 3, 3])])
+                         [("conv_dgrad", "DX", [2, 8, 6, 6]), ("conv_wgrad", "DW", [4, 8, 3, 3])])
 def test_gradients_need_their_dim(g, method, end, dims):
     dy = g.tensor(*nchw(2, 4, 3, 3))
     other = g.tensor(*nchw(4, 8, 3, 3)) if method == "conv_dgrad" else g.tensor(*nchw(2, 8, 6, 6))
@@ -213,3 +213,38 @@ def test_unused_tensors_are_no_part_of_the_graph(g):
     g.build([cudnn.heur_mode.A])
     assert len(g.graph.tensors) == 2
     g.execute({y: np.empty(2, np.float32), g.tensors[1]: np.zeros(2, np.float32)}, 0)
+
+
+# ---- What is wrong, in the words of the call ----
+
+WRONG = [
+    (lambda g, x: g.conv_fprop(x, g.tensor(*nhwc(4, 3, 3, 3))),
+     "conv_fprop.0: weight.c must divide image.c=8; got weight.c=3",
+     dict(node="conv_fprop.0", operand="weight", needed="must divide image.c=8")),
+    (lambda g, x: g.conv_fprop(x, x, padding=[1], name="stem"), "stem: padding must have 2 entries",
+     dict(node="stem", attribute="padding", given=(1,))),
+    (lambda g, x: g.conv_fprop(x, x, pre_padding=[-1, 0], post_padding=[0, 0]),
+     "conv_fprop.0: pre_padding must be >= 0 in every dim", dict(attribute="pre_padding", given=(-1, 0))),
+    (lambda g, x: g.conv_fprop(x, x, padding=[2 ** 62, 0]),
+     "conv_fprop.0: an output's dims must be .*, with padding", dict(attribute=None)),
+    (lambda g, x: g.conv_dgrad(x, x).set_dim([2, 8, 9, 9]),
+     "conv_dgrad.0: filter.k must be loss.c=8; got filter.k=2", dict(operand="filter")),
+    (lambda g, x: g.matmul(x, x), r"matmul.0: B.k must be A.k=4; got B.k=6 \(A \(2, 8, 6, 4\), B \(2",
+     dict(operand="B", given="B.k=6 (A (2, 8, 6, 4), B (2, 8, 6, 4))")),
+    (lambda g, x: g.gen_index(x, -1), "gen_index.0: axis must be >= 0; got -1",
+     dict(attribute="axis", given=-1)),
+    (lambda g, x: g.tanh(x).set_dim([2, 8, 6, 5]), r"tanh.0: OUT_0 must have dims \(2, 8, 6, 4\)",
+     dict(node="tanh.0", operand="OUT_0", given=(2, 8, 6, 5))),
+    (lambda g, x: g.batchnorm(x, x, x, epsilon=x)[0],
+     r"batchnorm.0: scale must have dims \(1, 8, 1, 1\)", dict(operand="scale")),
+    (lambda g, x: g.batchnorm(g.relu(x), *[g.tensor(*nhwc(1, 8, 1, 1))] * 2, epsilon=x)[0],
+     "batchnorm.1: epsilon must be a tensor of one element", dict(attribute="epsilon")),
+]
+
+
+@pytest.mark.parametrize("call, sentence, facts", WRONG)
+def test_an_error_has_the_words_of_the_call(g, call, sentence, facts):
+    call(g, g.tensor(*nhwc(2, 8, 6, 4))).set_output(True)
+    with pytest.raises(BadParam, match=f"^{sentence}") as error:
+        g.validate()
+    assert {name: error.value.facts[name] for name in facts} == facts

@@ -147,7 +147,7 @@ def test_constants_make_different_graphs(handle):
 def test_numbers_go_only_where_numbers_are_read(g):
     number = g.tensor([1, 8, 3, 3], [72, 9, 3, 1], is_pass_by_value=True)
     g.conv_fprop(g.tensor([2, 8, 6, 6], [288, 36, 6, 1]), number, [1, 1], [1, 1], [1, 1]).set_output(True)
-    with pytest.raises(BadParam, match="w must be in memory; got pass-by-value tensor"):
+    with pytest.raises(BadParam, match="weight must be in memory; got pass-by-value tensor"):
         g.validate()
 
 

@@ -136,7 +136,7 @@ def test_arrays_on_the_host_are_numbers(g, h200):
     x, filters = far.tensor([1, 8, 4, 4], [128, 16, 4, 1]), far.tensor_like(np.ones((8, 8, 3, 3), np.float32),
                                                                             "W")
     far.conv_fprop(x, filters, [0, 0], [1, 1], [1, 1]).set_output(True)
-    with pytest.raises(BadParam, match="w must be in memory; got pass-by-value tensor W of dims"):
+    with pytest.raises(BadParam, match="weight must be in memory; got pass-by-value tensor W of dims"):
         far.validate()
 
 
