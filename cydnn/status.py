@@ -32,10 +32,12 @@ class CydnnError(RuntimeError):
         raised with."""
         return {**_read(self.args[0] if self.args else "", self.told.get("node")), **self.told}
 
-    def within(self, where: str, instead_of: str = "") -> CydnnError:
-        """The same error, said of ``where``: a node, a function of the caller's."""
-        sentence = self.args[0].removeprefix(f"{instead_of}: ")
-        return type(self)(f"{where}: {sentence}", **{**self.facts, "node": where})
+    def within(self, where: str, instead_of: str = "", words=()) -> CydnnError:
+        """The same error, said of ``where``: a node, a function of the caller's. ``words``: what the caller
+        calls operands and attributes, {name in the sentence: its name}."""
+        turn = _turned(dict(words))
+        sentence = turn(self.args[0].removeprefix(f"{instead_of}: "))
+        return type(self)(f"{where}: {sentence}", **{**turn(self.facts), "node": where})
 
     def add_info(self, info: str) -> None:
         """Append a line to the message: what the caller was doing."""
@@ -79,6 +81,21 @@ def _value(given: str):
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             pass
     return short or None
+
+
+def _turned(words: dict):
+    """What puts other names in place of those that a text is about (`w.c`, `like x;`, `y=4x8:f32`), in all
+    texts of lists and dicts too."""
+    names = "|".join(map(re.escape, words))
+    about = re.compile(rf"(?<![\w.'\"])({names})(?=\.[a-z]|[=,;:)]|$| (?:must|is|and|or)\b| \()", re.M)
+
+    def turn(value):
+        if isinstance(value, str) and words:
+            return about.sub(lambda found: words[found[0]], value)
+        if type(value) in (list, tuple):
+            return type(value)(map(turn, value))
+        return {key: turn(one) for key, one in value.items()} if isinstance(value, dict) else value
+    return turn
 
 
 def _restored(kind: type, args: tuple, state: dict) -> CydnnError:

@@ -1,7 +1,6 @@
 """Calls of a pygraph's operations, written down as data: what a graph is made of when it is validated."""
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from ..given import brief
@@ -36,19 +35,8 @@ class Step:
 
     def said(self, error: CydnnError) -> CydnnError:
         """An error of this operation in the words of its call; any other as it is."""
-        node = error.facts["node"]
-        if node not in (self.op.name, brief(self.name)):
-            return error
-        sentence = self._in_words(error.args[0].removeprefix(f"{node}: "))
-        facts = {what: self._in_words(value) if isinstance(value, str) else value
-                 for what, value in error.facts.items()}
-        return type(error)(f"{brief(self.name)}: {sentence}", **{**facts, "node": brief(self.name)})
-
-    def _in_words(self, text: str) -> str:
-        """A text with the names that the call has for what it is about: `w.c`, `like x;`, `y=4x8:f32`."""
-        names = "|".join(map(re.escape, self.words))
-        about = rf"(?<![\w.'\"])({names})(?=\.[a-z]|[=,;:)]|$| (?:must|is|and|or)\b| \()"
-        return re.sub(about, lambda found: self.words[found[0]], text) if names else text
+        node, name = error.facts["node"], brief(self.name)
+        return error.within(name, node, self.words) if node in (self.op.name, name) else error
 
     def row(self, number_of: dict) -> dict:
         """As lists, numbers and strings; ``number_of``: {tensor: its number}."""

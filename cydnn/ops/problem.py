@@ -135,7 +135,10 @@ def parse(text: str) -> Problem:
     op_class, reader = OPS[name], _Words(name)
     for word in words:
         _read(lambda: reader.take(word, op_class), word)
-    return _read(lambda: reader.problem(op_class), text)
+    try:
+        return _read(lambda: reader.problem(op_class), text)
+    except BadParam as error:
+        raise error.within(error.facts["node"], error.facts["node"], reader.words) from None
 
 
 def _read(step, word):
@@ -164,6 +167,7 @@ class _Words:
     def __init__(self, line):
         self.line, self.free, self.named, self.attributes = line, [], {}, {}
         self.dtype, self.layout, self.groups, self.alignment = "f32", "nchw", 1, 16
+        self.words: dict = {}                    # attribute: the short word that said it
 
     def take(self, word, op_class):
         key, eq, value = word.partition("=")
@@ -195,6 +199,7 @@ class _Words:
 
     def _attribute(self, op_class, key, value):
         for name in _SHORT.get(key, (key,)):
+            self.words[name] = key
             if name in op_class.attributes():
                 self.attributes[name] = parse_attribute(op_class, name, value)
 
