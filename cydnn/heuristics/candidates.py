@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from ..graph import Graph, Match, lower
 from ..graph.rules import composed, recognised
-from ..graph.text import describe
 from ..status import BadParam, NotSupported
 from .choice import Choice, Part
 from .cover import cheapest
 from .offers import Offers
+from .refusal import refuse
 from .wish import ANYTHING, Wish
 
 CHANGES = {"compose": composed, "cast": lower.cast, "lower": lower.lowered}
@@ -150,31 +150,21 @@ def _settled(offers: Offers, both: int) -> tuple:
     if stuck is None:
         stuck = next(i for i in range(len(graph.nodes)) if not offers.single(i))
     found, refusals = [(offers, (), parts)] if parts is not None else [], []
-    for word, after in _followed(offers, stuck, both, parts):
+    ways = _ways(offers, stuck)
+    for word, after in ways if both > 0 else ways[:1]:
         try:
             then, changes, others = _settled(after, both - 1)
             found.append((then, (word, *changes), others))
         except NotSupported as refusal:
             refusals.append(refusal)
     if not found:
-        raise refusals[0]
+        refuse(offers, stuck, refusals)
     return min(found, key=lambda row: _us(row[2]))
-
-
-def _followed(offers: Offers, stuck: int, both: int, parts) -> list:
-    """The ways on from a node that is stuck; where there are ``parts`` without any, there need be none."""
-    try:
-        ways = _ways(offers, stuck)
-    except NotSupported:
-        if parts is None:
-            raise
-        return []
-    return ways if both > 0 else ways[:1]
 
 
 def _ways(offers: Offers, number: int) -> list:
     """[(word, offers for the graph then)]: a node between casts, where then an engine takes it;
-    what it is made of. Raises NotSupported."""
+    what it is made of."""
     graph, found = offers.graph, []
     node = graph.nodes[number]
     between = lower.cast(graph, number)
@@ -185,13 +175,4 @@ def _ways(offers: Offers, number: int) -> list:
     apart = lower.lowered(graph, number)
     if apart is not None:
         found.append((f"lower {number}", offers.of_graph(apart)))
-    return found or _refuse(Match.single(graph, number), offers)
-
-
-def _refuse(match, offers):
-    refused = [(engine, engine.reasons(match, offers.facts)) for engine in offers.engines(match.op)]
-    reasons = "".join(f"\n  {engine}: {'; '.join(sentences)}" for engine, sentences in refused)
-    raise NotSupported(
-        f"{match.op.name}: no engine takes {describe(match)} on {offers.facts.name}:"
-        f"{reasons or ' none is wished for'}",
-        reasons=[(engine, sentence) for engine, sentences in refused for sentence in sentences])
+    return found

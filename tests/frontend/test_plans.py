@@ -64,6 +64,24 @@ def test_a_graph_that_no_engine_takes(h200):
     assert g.get_engine_count() == 0
 
 
+@pytest.mark.parametrize("feature, kind", [("vector", T.INT8x32), ("ragged", T.HALF)])
+def test_a_refusal_names_the_operation_that_was_called(h200, feature, kind):
+    """Neither the cast in front of it nor that cast's engines."""
+    g = floats(device_property=h200)
+    offsets = g.tensor([3, 1, 1, 1], [1, 1, 1, 1], T.INT32)
+    x, w = (g.tensor(*nhwc(n, 2, 6, 6), kind, name=name) for n, name in ((2, "image"), (32, "weight")))
+    x.set_ragged_offset(offsets if feature == "ragged" else None)
+    g.conv_fprop(x, w, name="stem").set_output(True).set_data_type(kind)
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError) as error:
+        g.build([MODE.A])
+    assert str(error.value).startswith("stem: no engine takes image=2x2x6x6:")
+    assert f"110:conv_fprop_mma: does not understand {feature}: image" in str(error.value)
+    assert "pointwise" not in str(error.value)
+    facts = error.value.facts
+    assert (facts["node"], facts["operand"]) == ("stem", "image") and facts["given"].startswith("image=2x2x6")
+    assert facts["needed"] == (f"does not understand {feature}: image",)
+
+
 # ---- Leaving out ----
 
 def planned(h200):

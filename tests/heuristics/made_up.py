@@ -7,7 +7,7 @@ from cydnn.device.facts import KNOWN
 from cydnn.engines import engine
 from cydnn.engines.engine import Config, Knob
 from cydnn.graph import Graph, Node, Tensor, bits, core, many
-from cydnn.heuristics import choice, offers
+from cydnn.heuristics import choice, offers, refusal
 from cydnn.heuristics.wish import ANYTHING
 from cydnn.ops import Matmul, Pointwise, SoftmaxFwd
 from cydnn.steps import Launch, Memset, Pointer, Scratch
@@ -94,7 +94,7 @@ class _Fused:
 def use(monkeypatch, *engines):
     """These are all the engines that there are, in this order of preference."""
     every = lambda op: [e for e in engines if e.op is (op if isinstance(op, type) else type(op))]
-    for module in (offers, choice):
+    for module in (offers, choice, refusal):
         monkeypatch.setattr(module, "engines_for", every)
 
 

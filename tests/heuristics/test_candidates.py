@@ -114,8 +114,11 @@ def test_engines_that_may_and_may_not_be_used():
                        match="conv_fprop: no engine takes .*\n  108:conv_fprop_depthwise: each gr") as caught:
         best(of(CONV), H200, Wish(engines=(108,)))
     assert all(engine.index == 108 for engine, _ in caught.value.facts["reasons"])
-    with pytest.raises(NotSupported, match="conv_fprop: no engine takes .*: none is wished for"):
+    with pytest.raises(NotSupported, match=r"none of the engines you asked for \(199:matmul_simt\) computes "
+                       "this operation; these do: 108:conv_fprop_depthwise"):
         best(of(CONV), H200, Wish(engines=(199,)))
+    with pytest.raises(NotSupported, match=r"you asked for notes \('fft', 'winograd'\), which leaves out"):
+        best(of(CONV), H200, Wish(notes=("fft", "winograd")))
 
 
 def test_every_engine_that_takes_a_node_is_a_candidate():

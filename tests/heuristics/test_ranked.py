@@ -239,7 +239,7 @@ def test_of_two_ways_around_what_no_engine_takes_the_cheaper_is_taken(monkeypatc
     use(monkeypatch, cast, point)
     assert best(softmax_i8(1), FACTS).changes == ("cast 0",)
     use(monkeypatch, fold)
-    with pytest.raises(NotSupported, match="softmax_fwd: no engine takes|pointwise: no engine takes"):
+    with pytest.raises(NotSupported, match=r"^A: no engine takes .*\n  made of others, A\.\d: no"):
         best(softmax_i8(1), FACTS)
 
 
@@ -255,10 +255,10 @@ def test_both_ways_are_followed_for_two_nodes_then_the_first(monkeypatch):
 
 def test_a_region_that_no_engine_takes_names_its_node(monkeypatch):
     use(monkeypatch, Made(2, BEHIND, {"A": 5.0}), Made(9, REGION, {"p": 1.0}))
-    with pytest.raises(NotSupported, match="pointwise: no engine takes .*\n  9:made: has no cost") as error:
+    with pytest.raises(NotSupported, match="^q: no engine takes .*\n  9:made: has no cost") as error:
         best(graph("A x, p A, q x"), FACTS)
     assert [(e.index, why) for e, why in error.value.facts["reasons"]] == [(9, "has no cost for it")]
-    with pytest.raises(NotSupported, match="pointwise: no engine takes .*: none is wished for"):
+    with pytest.raises(NotSupported, match=r"^p: no engine takes .* \(2\) computes this operation"):
         best(graph("A x, p A"), FACTS, Wish(engines=(2,)))
 
 
