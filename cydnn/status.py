@@ -86,8 +86,8 @@ def _value(given: str):
 def _turned(words: dict):
     """What puts other names in place of those that a text is about (`w.c`, `like x;`, `y=4x8:f32`), in all
     texts of lists and dicts too."""
-    names = "|".join(map(re.escape, words))
-    about = re.compile(rf"(?<![\w.'\"])({names})(?=\.[a-z]|[=,;:)]|$| (?:must|is|and|or)\b| \()", re.M)
+    names, ahead = "|".join(map(re.escape, words)), r"\.[a-z]|[=,;:)]|$| (?:must|is|and|or|of rank)\b| \("
+    about = re.compile(rf"(?<![\w.'\"])({names})(?={ahead})", re.M)
 
     def turn(value):
         if isinstance(value, str) and words:

@@ -41,9 +41,10 @@ class Conv(Op):
         return tuple(self.spread(f, rank - 2) for f in ("pre_pad", "post_pad", "stride", "dilation"))
 
     def listed(self, name: str, rank: int):
-        """The rule against lists for one dim less: that is the form whose groups are a dim of their own."""
-        lists = [v for v in (self.pre_pad, self.post_pad, self.stride, self.dilation) if isinstance(v, tuple)]
-        yield (not lists or any(len(v) != rank - 3 for v in lists),
+        """The rule against four lists for one dim less: that is the form whose groups are a dim of their
+        own."""
+        lists = (self.pre_pad, self.post_pad, self.stride, self.dilation)
+        yield (any(not isinstance(v, tuple) or len(v) != rank - 3 for v in lists),
                f"{name} of rank {rank} must have {rank - 2} entries in each list, one for each spatial dim; "
                f"got {rank - 3}: where its dims are (n, g, c, spatial…), merge g and c into one")
 
