@@ -296,7 +296,8 @@ def test_the_depthwise_data_gradient_reads_what_the_forward_read(stride, pad, di
 
 @pytest.mark.parametrize("form, sentence", [
     ("n2c16h8w8 k16r3s3 f16 nhwc", "each group must have one channel and one filter; got 16 and 16"),
-    ("n2c12h8w8 k12r3s3 groups=12 f16 nhwc", "c must be a multiple of 8 (16-byte loads); got 12"),
+    ("n2c12h8w8 k12r3s3 groups=12 f16 nhwc",
+     "groups must be a multiple of 8, a channel each (16-byte loads); got 12"),
     ("n2c16h8w8 k16r3s3 groups=16 f16",
      "x must have contiguous channels and other strides that are multiples of 8; "
      "got strides (1024, 64, 8, 1)"),

@@ -32,7 +32,7 @@ class Depthwise(Engine):
             yield f"each group must have one channel and one filter; got {c} and {k}"
         g, vector = self.geometry(p), 16 // dtype.bytes
         if g.groups % vector:
-            yield f"c must be a multiple of {vector} (16-byte loads); got {g.groups}"
+            yield f"groups must be a multiple of {vector}, a channel each (16-byte loads); got {g.groups}"
         names = (p.op.parts[0], p.op.parts[2])
         for name, tensor, lifted in zip(names, (image, out), (g.x, g.y)):
             if lifted.c_step != 1 or any(s % vector for s in (lifted.n_step, *lifted.steps)):
