@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cydnn import plan
-from cydnn.engines import BY_INDEX, TABLE
+from cydnn.engines import BY_INDEX
 from cydnn.graph import Graph, Match, Node, Tensor
 from cydnn.heuristics import Wish, best
 from cydnn.heuristics.offers import Offers
@@ -110,24 +110,6 @@ def test_rows_of_a_batch_are_of_one_matrix():
     assert not sums.differences(hopper.device(2), graph)
     alone = sums.graph_of(Problem.parse("matmul a=30x1x72 b=1x72x136 c=30x1x136@160,136,1 bf16"), "", "bias")
     assert not sums.differences(hopper.device(2), alone)
-
-
-PRODUCTS = {"conv_fprop": ["conv_fprop n2c40h8w16 k128r1s1 bf16 nhwc"],
-            "conv_dgrad": ["conv_dgrad n2c136h9w10 k40r3s1 pad1 bf16 nhwc"],
-            "matmul": ["matmul a=8x256 b=256x64 f16", "matmul a=31x64 b=64x8@1,64 f16",
-                       "matmul a=8x120 b=120x16 bf16", "matmul a=150x72 b=72x136 c=150x136 f16",
-                       "matmul a=40x264 b=264x31@1,264 c=40x31 f16"]}
-LINES_OF = [(engine, line) for engine in TABLE for line in PRODUCTS.get(getattr(engine.op, "name", ""), ())]
-
-
-@pytest.mark.parametrize("engine, line", LINES_OF, ids=str)
-def test_every_engine_that_takes_them_makes_them(engine, line):
-    """Whatever its pattern takes behind it, an engine computes or refuses."""
-    machine, end = hopper.device(2), sums.ENDS[len(line) % 2]
-    graph = sums.graph_of(Problem.parse(line), "", end, "virtual")
-    match = Match.around(graph, 0, 0b11)
-    if engine.fits(match) and engine.accepts(match, machine.facts):
-        assert not sums.differences(machine, graph, engine=engine)
 
 
 def test_a_plan_that_leaves_an_output_out_is_refused(monkeypatch):

@@ -1,0 +1,64 @@
+"""An operation with a thing that an engine's pattern takes around it: nodes in front of an operand, nodes
+behind it, or one of the last operations, over any dims."""
+from __future__ import annotations
+
+from cydnn.dtypes import BY_NAME
+from cydnn.graph import Graph, Tensor
+from cydnn.ops import Pointwise, Reduction
+from cydnn.tensor import TensorDesc
+
+from .dags import Dag
+
+EXACT = ("add", "max", "min", "amax", "norm1")   # reductions of small whole numbers
+
+
+def things(takes) -> list:
+    """(where, which) of a pattern: ("before", "x"), ("behind", ""), ("last", an op)."""
+    at, behind = getattr(takes, "before", None), getattr(takes, "behind", None)
+    return [*(("before", name) for name in (at.at if at else ())), *([("behind", "")] if behind else []),
+            *(("last", op) for op in getattr(takes, "last", ()))]
+
+
+def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
+    """(a problem with one of these around it, are results more than sums of small whole numbers?)."""
+    made, op = Dag(rng), problem.op
+    uids = {name: _add(made, desc) for name, desc in problem.operands.items() if desc is not None}
+    if where == "before":
+        _front(made, uids[which])
+    made.node(op, uids)
+    values = [out := uids[op.writes[0]]]
+    if where != "before":
+        desc = made.tensors[out].desc
+        kind = BY_NAME[rng.choice([made.middle(), desc.dtype.name])]
+        made.tensors[out] = Tensor(out, desc.replace(dtype=kind), "virtual")
+        for _ in range(rng.randint(*dict(behind=(1, 3), last=(0, 2))[where])):
+            values.append(made.point(desc.dims, values))
+    if where == "last":
+        _end(made, which, values[-1])
+    return made.graph(), made.smooth
+
+
+def _add(made, desc, kind="memory") -> int:
+    uid = made.uids.pop()
+    made.tensors[uid] = Tensor(uid, desc, kind)
+    return uid
+
+
+def _front(made, uid):
+    """What is read there becomes what a node makes of a tensor like it and of one that has some of its
+    dims."""
+    desc = made.tensors[uid].desc
+    made.tensors[uid] = Tensor(uid, desc, "virtual")
+    made.node(Pointwise(mode=made.rng.choice(["mul", "max", "cmp_ge"])),
+              dict(x=_add(made, desc), b=made.extra(desc.dims), y=uid))
+
+
+def _end(made, op_class, uid):
+    desc, rng = made.tensors[uid].desc, made.rng
+    if op_class is Reduction:
+        op = op_class(mode=rng.choice(("add", *EXACT)))
+        outputs = dict(y=TensorDesc.packed("f32", tuple(rng.choice([1, d]) for d in desc.dims)))
+    else:
+        op = op_class()
+        outputs = op.infer(desc)
+    made.node(op, dict(x=uid, **{name: _add(made, desc, "virtual") for name, desc in outputs.items()}))
