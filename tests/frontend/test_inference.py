@@ -185,7 +185,7 @@ def test_memory_has_one_rank(g):
 def test_an_output_of_another_rank(g):
     """Of an input that repeats elements, whose strides say nothing of the output's."""
     g.relu(g.tensor([2, 3, 4], [0, 4, 1])).set_output(True).set_dim([2, 3])
-    with pytest.raises(BadParam, match=r"y must have dims \(2, 3, 4\); got \(2, 3\)"):
+    with pytest.raises(BadParam, match=r"OUT_0 must have dims \(2, 3, 4\); got \(2, 3\)"):
         g.validate()
 
 
