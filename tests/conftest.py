@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import json
 import os
 import sys
-from pathlib import Path
+from collections import Counter
 
 # A process per core is enough: NumPy's threads would wait for each other, spinning.
 # The processes of xdist are started by one that has read this.
@@ -18,7 +17,7 @@ import pytest
 from cydnn import device as devices, plan
 from cydnn.status import CydnnError
 
-from support import again, fills, record, share, witnesses
+from support import again, fills, goals, record, share, witnesses
 
 
 def pytest_configure(config):
@@ -27,6 +26,7 @@ def pytest_configure(config):
     config.pluginmanager.register(witnesses.Witnesses(), "witnesses")
     config.pluginmanager.register(again.Again(), "again")
     fills.install()
+    record.install()
 
 
 def _gpu():
@@ -82,70 +82,78 @@ def only_what_is_new():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Shares are drawn. Where there is no GPU its tests are collected, and left out: thousands of skips take
-    half a minute."""
-    kept = share.kept(items)
-    if any(item.get_closest_marker("gpu") for item in kept) and _gpu() is None:
-        kept = {item for item in kept if not item.get_closest_marker("gpu")}
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = [item for item in items if item in kept]
-
-
-@pytest.fixture(scope="session")
-def family_counts():
-    """A dict for the record: family -> {problems, engine_runs, wrong, engines} and, where
-    they are counted, kernels."""
-    return _counts()
-
-
-_families: dict = {}                             # of this process
-
-
-def _counts() -> dict:
-    if place := os.environ.get(record.PART):     # those of processes that ended early
-        for path in Path(place).parent.glob(f"{Path(place).name}.gw*") if not WORKER else ():
-            _families.update(json.loads(path.read_text()))
-    return _families
+    """Shares are drawn; a run for the GPU record takes what is stale. Where there is no GPU its tests are
+    collected, and left out: thousands of skips take half a minute."""
+    gpu = _gpu() if any(item.get_closest_marker("gpu") for item in items) else None
+    if record.GOALS in os.environ:
+        kept = record.wanted(items, gpu.facts.name)
+    else:
+        drawn = share.kept(items)
+        kept = [item for item in items if item in drawn and (gpu or not item.get_closest_marker("gpu"))]
+    left_out = set(items) - set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = kept
 
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 
 
+@pytest.fixture
+def family_counts(request):
+    """A dict for the record, {what: {problems, engine_runs …}}: a case's whole numbers are added up."""
+    counts, sums = {}, Counter()
+    yield counts
+    for each in counts.values():
+        sums.update({key: value for key, value in each.items() if isinstance(value, int)})
+    request.node.user_properties.append(("counts", dict(sums)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """No plan of an earlier test serves a case of the record: what it covers would not be seen."""
+    if record.PART in os.environ and item.get_closest_marker("gpu"):
+        plan.forget()
+        record.seen()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    if record.PART in os.environ:
+        item.user_properties.append(("covers", record.seen()))
+
+
+_phases: dict = {}                               # test -> its reports so far
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report):
-    """What a process has counted is kept behind each test, as it may end by any of them. One that has lost
-    its GPU ends, and another takes its place: what it would still run would fail in no time, and the
-    others' tests with it."""
-    if not WORKER or report.when != "teardown":
+    """A case of the record is kept as soon as it is done. A process that has lost its GPU ends, and another
+    takes its place: what it would still run would fail in no time, and the others' tests with it."""
+    phases = _phases.setdefault(report.nodeid, [])
+    phases.append(report)
+    if report.when not in ("teardown", "???"):   # "???": its process is gone
         return
-    if place := os.environ.get(record.PART):
-        Path(f"{place}.{WORKER}").write_text(json.dumps(_families))
+    del _phases[report.nodeid]
     gpu = devices._devices.get("cuda:0")
-    if gpu is not None and gpu.context.lost:
+    if WORKER and gpu is not None and gpu.context.lost:
         print(f"{report.nodeid}: the context is lost, another process goes on", file=sys.__stderr__,
               flush=True)
         os._exit(1)
+    if record.PART in os.environ and not WORKER:
+        _keep(report.nodeid, phases)
 
 
-def pytest_sessionfinish(session, exitstatus):
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["cydnn_families"] = json.dumps(_counts())
-
-
-def pytest_testnodedown(node, error):
-    _families.update(json.loads(getattr(node, "workeroutput", {}).get("cydnn_families", "{}")))
+def _keep(test, phases):
+    facts, told = _gpu().facts, dict(phases[-1].user_properties)
+    outcome = next((kind for kind in ("failed", "skipped") if any(p.outcome == kind for p in phases)),
+                   "passed")
+    record.keep(record.case(goals.goal_of(test), test, outcome, sum(p.duration for p in phases),
+                            told.get("covers", ()), told.get("counts", {}), facts.name,
+                            f"CUDA {facts.driver // 1000}.{facts.driver % 1000 // 10}"))
 
 
 def pytest_terminal_summary(terminalreporter, exitstatus, config):
-    """Write the record after a run on a GPU; say what the records cover."""
-    families, gpu = _counts(), _gpu()
-    if gpu is not None and (families or record.PART in os.environ):
-        stats, driver = terminalreporter.stats, gpu.facts.driver
-        failed = dict.fromkeys(r.nodeid for r in (*stats.get("failed", ()), *stats.get("error", ())))
-        found = record.part(gpu.facts.name, f"CUDA {driver // 1000}.{driver % 1000 // 10}", families,
-                            len(stats.get("passed", ())), len(failed), len(stats.get("skipped", ())),
-                            failed)
-        terminalreporter.write_line(record.keep(found))
-    without = () if gpu else ("tests of a GPU are left out: there is no CUDA device",)
+    """Say what was drawn, and what the records cover."""
+    without = () if _gpu() else ("tests of a GPU are left out: there is no CUDA device",)
     for line in (share.words(), *without, *record.staleness()):
         terminalreporter.write_line(line)

@@ -1,157 +1,133 @@
-"""tools/gpu_record.py as far as it goes without a GPU: what runs, what fits, what is put together."""
+"""tools/gpu_record.py and its rows as far as they go without a GPU: what is stale, what is put together."""
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cydnn.bench import graph_of
+from cydnn.device.facts import KNOWN
+from cydnn.layout import Layout
+from cydnn.ops import Problem
 from support import record
+from support.goals import GOALS, goal_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import gpu_record       # noqa: E402
 
-FAMILIES = {"adjoint/1:a": dict(problems=3, engine_runs=5, wrong=0, words="x"),
-            "adjoint/2:b": dict(problems=4, engine_runs=6, wrong=1),
-            "bits/k": dict(cases=2, equal=1), "conv/0": dict(problems=7, engine_runs=9, wrong=0, engines={})}
+SOFTMAX, CONV = "kernels_src/softmax/softmax_fwd_warp.cu", "cydnn/ops/conv.py"
 
 
-def taken(goal, path: Path) -> list:
-    """The test functions of a file that a goal runs."""
-    names = re.findall(r"^def (test_\w+)", path.read_text(), re.M)
-    if not goal.words:
-        return names
-    option, words = goal.words
-    assert option == "-k" and not set(words.split()) & {"and", "(", ")"}
-    if words.startswith("not "):
-        return [name for name in names if words.split()[1] not in name]
-    return [n for n in names if any(word in n or word in path.name for word in words.split(" or "))]
-
-
-def test_every_test_of_a_gpu_belongs_to_a_goal():
-    of_goals = {}
-    for goal in gpu_record.GOALS.values():
-        for name in goal.tests:
-            assert (ROOT / gpu_record.GPU / name).exists(), name
-            if not name.startswith(".."):
-                path = ROOT / gpu_record.GPU / name
-                of_goals.setdefault(name, set()).update(taken(goal, path))
-                assert taken(goal, path), f"{goal} runs nothing of {name}"
-    for path in (ROOT / gpu_record.GPU).glob("test_*.py"):
-        missing = set(re.findall(r"^def (test_\w+)", path.read_text(), re.M)) - of_goals.get(path.name, set())
-        assert not missing, f"{path.name}: {missing}"
-
-
-def test_what_fits_is_begun(monkeypatch):
-    goals = dict(a=3, b=1, two=1)
-    made = {name: gpu_record.Goal("", (), seconds, least_gpus=1 + (name == "two"))
-            for name, seconds in goals.items()}
-    monkeypatch.setattr(gpu_record, "GOALS", made)
-    assert gpu_record.chosen(goals, 1e9, 2) == (["a", "b", "two"], [])
-    assert gpu_record.chosen(goals, 1e9, 1) == (["a", "b"], ["two"])
-    assert gpu_record.chosen(goals, 2, 2) == (["b", "two"], ["a"])
-
-
-@pytest.mark.parametrize("memory, workers", [(141 << 30, "4"), (79 << 30, "2"), (16 << 30, "1")])
-def test_as_many_work_as_have_room(memory, workers):
-    words = gpu_record.command(gpu_record.GOALS["R8"], memory)
-    assert words[words.index("-n") + 1] == workers
-    words = gpu_record.command(gpu_record.GOALS["R6"], memory)
-    assert words[words.index("-n") + 1] == "12"
-
-
-def part(**facts) -> dict:
-    return {**record.part("NVIDIA Test", "CUDA 13.0", FAMILIES, 5, 1, 2, ["tests/gpu/test_x.py::test_y"]),
-            "seconds": 3, **facts}
-
-
-def test_families_of_names_are_one_row():
-    assert record.folded(FAMILIES) == {"adjoint": dict(names=2, problems=7, engine_runs=11, wrong=1),
-                                       "bits": dict(kernels=1, cases=2, equal=1),
-                                       "conv/0": FAMILIES["conv/0"]}
-
-
-def test_parts_are_put_together(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(record, "RECORDS", tmp_path)
-    parts = [dict(R4=part(), R7=part(covered_sha256="another")), dict(R5=part(families={}, passed=1)),
-             dict(R8=dict(passed=0, failed=1, skipped=0, failures=["ended after 5 s"], families={}))]
-    for number, each in enumerate(parts):
-        (tmp_path / f"{number}.part").write_text(json.dumps(each))
-    assert gpu_record.main(["--merge", *map(str, sorted(tmp_path.glob("*.part")))]) == 0
-    told, found = capsys.readouterr().out, json.loads((tmp_path / "nvidia-test.json").read_text())
-    assert "R7: left out" in told and "R8: left out: ['ended after 5 s']" in told
-    assert (found["tests_passed"], found["tests_failed"], found["total"]["problems"]) == (6, 2, 14)
-    assert found["goals"]["R4"]["failures"] == ["tests/gpu/test_x.py::test_y"] and "R7" not in found["goals"]
-    assert found["bits"]["cases"] == 2 and found["families"]["adjoint"]["names"] == 2
-    assert found["covered_sha256"] == record.covered_hash()
-    assert "GPU record nvidia-test: 6 passed, 2 failed" in record.staleness()[0]
-
-
-def test_parts_of_nothing_make_no_record(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(record, "RECORDS", tmp_path)
-    (tmp_path / "a.part").write_text(json.dumps(dict(R4=part(covered_sha256="another"))))
-    assert gpu_record.main(["--merge", str(tmp_path / "a.part")]) == 1
-    assert not list(tmp_path.glob("*.json")) and "one device; got []" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("code, failure", [
-    ("import os; open(os.environ['CYDNN_RECORD'], 'w').write(open(r'{0}').read())", None),
-    ("raise SystemExit(3)", "nothing was recorded: pytest ended with 3"),
-    ("import os, time; open(os.environ['CYDNN_RECORD'] + '.gw0', 'w').write('{{\"a\": {{\"wrong\": 2}}}}'); "
-     "time.sleep(60)", "nothing was recorded: ended after 5 s"),
-    ("import os, time; place = os.environ['CYDNN_RECORD']; open(place, 'w').write(open(r'{0}').read()); "
-     "open(place + '.gw0', 'w').write('{{\"a\": {{\"wrong\": 2}}}}'); time.sleep(60)",
-     "nothing was recorded: ended after 5 s")], ids=["failed", "died", "hung", "hung behind its part"])
-def test_a_goal_that_dies_or_hangs_is_said(code, failure, tmp_path):
-    (tmp_path / "made.json").write_text(json.dumps(part()))
-    with (tmp_path / "log").open("w") as log:
-        found = gpu_record.run("R5", log, [sys.executable, "-c", code.format(tmp_path / "made.json")],
-                               rest=5 if "sleep" in code else 100)
-    assert found["failed"] == 1 and found["seconds"] < 60
-    assert failure is None or found["failures"] == [failure]
-    wrong = gpu_record.row("R5", found)[7]
-    assert wrong == (2 if "sleep" in code else 0 if failure else 1), "what processes counted is told"
-    assert gpu_record.table([gpu_record.row("R5", found)]).splitlines()[1].startswith("R5")
-
-
-def test_what_a_record_covers(tmp_path, monkeypatch):
-    """The facts of kernels, and the library: not what is said of them."""
-    def covered(library="x = 1", **facts):
-        row = dict(about="ab", source_sha256="cd", images={"sm_80": dict(sha256="1")}, problems=["a line"])
-        (tmp_path / "ptx" / "manifest.json").write_text(json.dumps(dict(functions={}, kernels={
-            "k": {**row, **facts}})))
-        (tmp_path / "cydnn" / "a.py").write_text(library)
-        return record.covered_hash()
-    for room in ("ptx", "cydnn"):
-        (tmp_path / room).mkdir()
-    monkeypatch.setattr(record, "ROOT", tmp_path)
-    assert covered() == covered(about="other", source_sha256="other")
-    others = [covered(images={"sm_80": dict(sha256="2")}), covered(problems=[]), covered(library="x = 2")]
-    assert len({covered(), *others}) == 4
-
-
-def test_a_part_goes_where_it_is_wanted(tmp_path, monkeypatch):
-    monkeypatch.setenv(record.PART, str(tmp_path / "part.json"))
-    assert "part" in record.keep(part()) and json.loads((tmp_path / "part.json").read_text()) == part()
-    monkeypatch.delenv(record.PART)
+@pytest.fixture
+def records(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "RECORDS", tmp_path / "records")
-    assert record.keep(part()) == f"GPU record written: {tmp_path / 'records' / 'nvidia-test.json'}"
+    return tmp_path / "records"
 
 
-def test_figures_are_added_up():
-    families = {"memcheck": dict(names=4, launched=470, of=475, engine_runs=470, wrong=1),
-                "racecheck": dict(names=4, launched=300, of=475, engine_runs=300, wrong=0, words="x")}
-    row = gpu_record.row("R7", part(families=families))
-    assert row[5:8] == (0, 770, 1) and row[9] == "names=8 launched=770 of=950"
-    assert len(row) == len(gpu_record.HEAD) and "launched=770" in gpu_record.table([row])
+def case(test, outcome="passed", covers=(SOFTMAX,), **counts) -> dict:
+    return record.case(goal_of(test), test, outcome, 2.0, covers, counts, "NVIDIA Test", "CUDA 13.0")
+
+
+BITS = "tests/gpu/test_bits.py::test_bits"
+CASES = [case(f"{BITS}[a]", problems=3), case(f"{BITS}[b]", problems=4), case(f"{BITS}[c]", covers=[CONV]),
+         case("tests/gpu/test_host.py::test_calls_are_one_launch")]
+
+
+def test_every_goal_has_tests():
+    names = [f"{path.relative_to(ROOT)}::{line[4:line.index('(')]}"
+             for path in (ROOT / "tests/gpu").glob("*.py")
+             for line in path.read_text().splitlines() if line.startswith("def test_")]
+    assert {goal_of(name) for name in names} == GOALS.keys() - {"others"}
+    assert goal_of("tests/legacy/test_rnn.py::test_x[gpu/test_bits]") == "others"
+
+
+def test_what_a_plan_covers():
+    layout = Layout.of(graph_of(Problem.parse("softmax_fwd 64x512 f16")), KNOWN["h200"])
+    found = record.covers(layout)
+    assert SOFTMAX in found and "cydnn/ops/softmax.py" in found and found <= record.hashes().keys()
+    assert any(f.startswith("cydnn/engines/softmax/") for f in found)
+    assert not found & {"cydnn/engines/engine.py", "cydnn/ops/op.py"}
+
+
+def test_rows_are_of_one_function_that_covers_the_same():
+    rows = record.rows_of(CASES)
+    assert [(r["goal"], r["cases"], r["passed"], r["seconds"]) for r in rows] == [
+        ("R12", ["c"], 1, 2.0), ("R12", ["a", "b"], 2, 4.0), ("calls", [""], 1, 2.0)]
+    assert rows[1]["counts"] == dict(problems=7)
+
+
+def test_a_changed_source_makes_its_rows_stale(monkeypatch):
+    found = record.merged(dict(rows=[]), CASES)
+    assert not any(map(record.is_stale, found["rows"]))
+    monkeypatch.setattr(record, "hashes", lambda now={**record.hashes(), SOFTMAX: "other"}: now)
+    assert record.known(found) == {f"{BITS}[c]"} and record.summary(found)["stale"] == 2
+
+
+def test_what_failed_runs_again():
+    found = record.merged(dict(rows=[]), [*CASES, case(f"{BITS}[d]", "failed", [CONV])])
+    assert f"{BITS}[c]" not in record.known(found) and gpu_record.failures(found) == [f"{BITS}[d]"]
+    found = record.merged(found, [case(f"{BITS}[{name}]", covers=[CONV]) for name in "cd"])
+    assert record.known(found) >= {f"{BITS}[c]", f"{BITS}[d]"} and len(found["rows"]) == 3
+
+
+def test_a_row_keeps_what_did_not_run_again():
+    found = record.merged(record.merged(dict(rows=[]), CASES), [case(f"{BITS}[a]", covers=[SOFTMAX, CONV])])
+    rows = {tuple(row["cases"]): row for row in found["rows"]}
+    assert rows["b",]["passed"] == 1 and rows["b",]["counts"] == {} and ("a",) in rows
+
+
+def test_the_cheapest_of_what_is_stale_come_first(records, monkeypatch):
+    records.mkdir()
+    old = [{**c, "sha256": "old", "seconds": s} for c, s in zip(CASES, (9, 9, 9, 1))]
+    record.path_of("NVIDIA Test").write_text(record.text(record.merged(dict(rows=[]), old)))
+    item = lambda c: SimpleNamespace(nodeid=c["test"], get_closest_marker=lambda name: name == "gpu")
+    monkeypatch.setenv(record.GOALS, "R12 calls")
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
+    names = [i.nodeid.partition("::")[2] for i in record.wanted(map(item, CASES), "NVIDIA Test")]
+    assert names == ["test_calls_are_one_launch", "test_bits[b]", "test_bits[a]", "test_bits[c]"]
+    monkeypatch.setenv(record.GOALS, "calls")
+    assert len(record.wanted(map(item, CASES), "NVIDIA Test")) == 1
+
+
+def test_parts_are_put_into_the_record(records, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(record.PART, str(tmp_path / "part"))
+    for each in CASES:
+        record.keep(each)
+    with open(tmp_path / "part", "a") as part:
+        part.write('{"device": "cut o')
+    assert gpu_record.main(["--merge", str(tmp_path / "part")]) == 0
+    found = json.loads((records / "nvidia-test.json").read_text())
+    assert len(found["rows"]) == 3 and found["device"] == "NVIDIA Test"
+    assert "all of these sources" in record.staleness()[0]
+    assert gpu_record.main(["--check"]) == 0 and "R12" in capsys.readouterr().out
+
+
+def test_parts_of_two_devices_are_no_record(records, tmp_path, capsys):
+    lines = [json.dumps(c) for c in (CASES[0], {**CASES[1], "device": "another"})]
+    (tmp_path / "part").write_text("\n".join(lines))
+    assert gpu_record.main(["--merge", str(tmp_path / "part")]) == 1
+    assert "one device; got ['NVIDIA Test', 'another']" in capsys.readouterr().out and not records.exists()
+
+
+def test_what_takes_too_long_is_ended(tmp_path):
+    hangs = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with (tmp_path / "log").open("w") as log:
+        assert gpu_record.run(["R8"], tmp_path / "part", log, 1, False, hangs) == "ended after 1 s"
+
+
+@pytest.mark.parametrize("memory, goals, count", [(141 << 30, ["R8"], 4), (79 << 30, ["R8"], 2),
+                                                  (16 << 30, ["R8"], 1), (16 << 30, ["R6"], 14)])
+def test_as_many_work_as_have_room(memory, goals, count):
+    assert gpu_record.workers(goals, memory) == count
 
 
 def test_what_cannot_be_asked_is_refused(capsys):
-    for words in (["no such goal", "--out", "x"], ["R4"]):
+    for words in (["--out", "x", "--goals", "none"], []):
         with pytest.raises(SystemExit):
             gpu_record.main(words)
-        assert "goals must be of" in capsys.readouterr().err
+    assert "one of --check, --out, --merge" in capsys.readouterr().err

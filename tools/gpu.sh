@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# On a GPU machine without network: build the extension, run the tests (which write tests/records/), the digits, the benchmarks.
+# On a GPU machine without network: build the extension, bring the GPU record up to date, the digits, the benchmarks.
 # Usage: tools/gpu.sh OUT [test|digits|host|bench …]   (default: all). Results and logs go to OUT.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ python3 -m cydnn info || exit 1
 for step in $steps; do
     echo "== $step"
     case $step in
-        test)   python3 tools/gpu_record.py --out "$out" --all; python3 tools/gpu_record.py --merge "$out/record.json"; python3 -m pytest -q -m timing 2>&1 | tee "$out/timing.log" | tail -30; cp tests/records/*.json "$out"/ 2>/dev/null ;;
+        test)   python3 tools/gpu_record.py --out "$out" --seconds 1500; python3 tools/gpu_record.py --merge "$out/part.jsonl"; python3 -m pytest -q -m timing 2>&1 | tee "$out/timing.log" | tail -30 ;;
         digits) python3 examples/digits.py --device cuda:0 --picture "$out/digits.png" --record "$out/digits.json" 2>&1 | tail -6 ;;
         host)   python3 benchmarks/host.py --json "$out/host.json" 2>&1 | tee "$out/host.log" | tail -30 ;;
         bench)  python3 benchmarks/run.py ${FAMILIES:-} --out "$out" --repeat "${REPEAT:-20}" 2>&1 | tee "$out/bench.log" | tail -150 ;;

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The goals that need a GPU (docs/reliability.md): run them, print the table, keep what was found.
+"""The GPU record, brought up to date: run the tests whose sources have changed since their row, or that have
+none, the cheapest first, and write tests/records/<device>.json.
 
-    python3 tools/gpu_record.py --out OUT                       # one after the other, as long as they fit
-    python3 tools/gpu_record.py --out OUT --seconds 560 R7 R8   # some of them; --all takes no heed of time
-    python3 tools/gpu_record.py --merge OUT/record.json …       # write tests/records/<device>.json of those
+    python3 tools/gpu_record.py --check                   # what is stale in each record; needs no GPU
+    python3 tools/gpu_record.py --out OUT                 # run it, write OUT/<device>.json and OUT/part.jsonl
+    python3 tools/gpu_record.py --out OUT --seconds 300 --goals R6 R12 --whole
+    python3 tools/gpu_record.py --merge OUT/part.jsonl …  # put the cases of parts into tests/records
 
-Each goal is a pytest of its own, so that none stops another; a goal that hangs is ended. OUT/record.json and
-OUT/log.txt are there after each goal. ``CYDNN_…`` variables of the tests go deeper (see there).
+What was not reached in the time stays stale. ``CYDNN_…`` variables of the tests go deeper (see there).
 """
 from __future__ import annotations
 
@@ -16,119 +17,23 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-GPU = "tests/gpu/"
-SANITIZER = int(os.environ.get("CYDNN_SANITIZER_SECONDS", 75))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+from support import record                       # noqa: E402
+from support.goals import GOALS, LARGE, goal_of  # noqa: E402
+
+WORKERS = 14
+HEAD = ("goal", "", "passed", "failed", "skipped", "problems", "engine_runs", "wrong", "seconds", "stale")
 
 
-class Goal(NamedTuple):
-    """``seconds``: expected on an H200 with 16 cores; it is ended after three times that and a minute, or
-    when the time of all is over. ``gigabytes``: of a worker; as many work as have room."""
-    about: str
-    tests: tuple
-    seconds: int
-    workers: int = 12
-    words: tuple = ()                            # for pytest
-    least_gpus: int = 1
-    gigabytes: int = 0
-
-
-GOALS = {
-    "R23": Goal("errors on the GPU are told by name", ("test_told_errors.py",), 40, 4),
-    "R13": Goal("a late producer, only an event between", ("test_streams.py",), 45, 8, ("-k", "producer")),
-    "R14": Goal("captured, replayed, updated", ("test_streams.py", "test_fused_graph.py",
-                                                "test_frontend_programs.py"), 60, 8,
-                ("-k", "replayed or captured")),
-    "R4": Goal("gradients are adjoint", ("test_adjoint_identity.py",), 60),
-    "R11": Goal("the same bits under load", ("test_streams.py", "test_tile_program.py",
-                                               "test_column_sums.py"), 100, 8, ("-k", "same_bits")),
-    "R8": Goal("more than 2^31 elements", ("test_large_tensors.py",), 100, 4, gigabytes=34),
-    "R7": Goal("compute-sanitizer, four tools", ("test_sanitizer.py",), 60 + SANITIZER, 16),
-    "R16": Goal("memory of another device is refused", ("test_two_devices.py",), 60, 4, (), 2),
-    "R5": Goal("corners and special values", ("test_corners.py",), 20),
-    "R6": Goal("every kernel between guard zones", ("test_every_kernel.py",), 90),
-    "R12": Goal("the bits of the interpreter", ("test_bits.py",), 240, 16),
-    "R1": Goal("random problems", ("test_random_problems.py", "test_tile_program.py",
-                                  "test_column_sums.py"), 160, 12,
-               ("-k", "matrix or random_problems or random_graphs")),
-    "calls": Goal("what a call and a launch can carry",
-                  ("test_host.py", "test_handwritten.py", "test_fused_graph.py",
-                   "test_frontend_programs.py"), 40, 4, ("-k", "not captured")),
-    "others": Goal("tests beside those of tests/gpu", ("../heuristics", "../legacy", "../test_plan.py",
-                                                        "../test_characters.py", "../test_digits.py"), 120),
-}
-HEAD = ("goal", "", "passed", "failed", "skipped", "problems", "runs", "wrong", "seconds", "besides")
-LEFT = (0, 1, len(HEAD) - 1)                     # columns of words
-FIGURES = ("problems", "engine_runs", "wrong")
-
-
-def command(goal: Goal, memory_bytes=float("inf")) -> list:
-    """Workers that hang are replaced, tests that fail do not stop others."""
-    room = memory_bytes // (goal.gigabytes << 30) if goal.gigabytes else goal.workers
-    workers = int(max(min(goal.workers, room), 1))
-    return [sys.executable, "-m", "pytest", "-q", "-m", "gpu and not timing", "-p", "no:cacheprovider",
-            "-n", str(workers), "--dist", "worksteal", "--timeout", str(min(500, 3 * goal.seconds + 30)),
-            "--timeout-method", "thread", *goal.words, *(GPU + test for test in goal.tests)]
-
-
-def run(name: str, log, words=None, rest=float("inf")) -> dict:
-    """The part of a goal; one that says what became of it, where pytest did not. ``rest``: seconds left."""
-    goal, began = GOALS[name], time.time()
-    limit = min(3 * goal.seconds + 60, rest)
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "part.json"
-        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        words = words or command(goal, memory_bytes() if goal.gigabytes else 0)
-        child = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT,
-                                 env={**os.environ, "CYDNN_RECORD": str(place), "PYTHONPATH": path},
-                                 start_new_session=True)
-        try:
-            how, is_whole = f"pytest ended with {child.wait(limit)}", place.exists()
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            how, is_whole = f"ended after {limit:.0f} s", False      # a process may have written its own
-        found = json.loads(place.read_text()) if is_whole else unfinished(Path(folder), how)
-    return {**found, "seconds": round(time.time() - began)}
-
-
-def unfinished(folder: Path, how: str) -> dict:
-    """What is known of a goal that wrote no part: what its processes counted. It is none of a record."""
-    families = {}
-    for path in folder.glob("*.gw*"):
-        families.update(json.loads(path.read_text()))
-    return dict(passed=0, failed=1, skipped=0, failures=[f"nothing was recorded: {how}"], families=families)
-
-
-def row(name: str, part: dict) -> tuple:
-    """The figures of a goal, added up; the last cell has those that only it counts."""
-    sums = dict.fromkeys(FIGURES, 0)
-    for family in part["families"].values():
-        for key, value in family.items():
-            if isinstance(value, int):
-                sums[key] = sums.get(key, 0) + value
-    return (name, GOALS[name].about, part["passed"], part["failed"], part["skipped"],
-            *(sums.pop(key) for key in FIGURES), part["seconds"],
-            " ".join(f"{key}={value}" for key, value in sums.items()))
-
-
-def table(rows) -> str:
-    cells = [list(map(str, cells)) for cells in (HEAD, *rows)]
-    wide = [max(len(line[i]) for line in cells) for i in range(len(HEAD))]
-    padded = lambda i, cell: cell.ljust(wide[i]) if i in LEFT else cell.rjust(wide[i])
-    return "\n".join("  ".join(padded(i, cell) for i, cell in enumerate(line)) for line in cells)
-
-
-def gpus() -> int:
-    """How many the library finds, in a process of its own."""
-    code = "from cydnn import device; print(*device.names())"
-    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    return told.stdout.count("cuda:")
+def workers(goals, memory_bytes: int) -> int:
+    """As many as have room."""
+    need = max(GOALS[goal].gigabytes for goal in goals) << 30
+    return max(min(WORKERS, memory_bytes // need if need else WORKERS), 1)
 
 
 def memory_bytes() -> int:
@@ -138,77 +43,108 @@ def memory_bytes() -> int:
                               check=True).stdout)
 
 
-def chosen(names, seconds: float, count: int) -> tuple[list, list]:
-    """(goals that fit into the time, in order, those that are left). ``count``: GPUs."""
-    fit, left = [], []
-    for name in names:
-        if GOALS[name].least_gpus > count:
-            left.append(name)
-        elif GOALS[name].seconds <= seconds:
-            seconds -= GOALS[name].seconds
-            fit.append(name)
-        else:
-            left.append(name)
-    return fit, left
+def run(goals, part: Path, log, seconds: float, whole: bool, words=None) -> str:
+    """Run the tests of these goals; how it ended. Each case has a line in ``part`` as soon as it is done."""
+    count = workers(goals, memory_bytes()) if words is None else 1
+    words = words or [sys.executable, "-m", "pytest", "-q", "-m", "gpu and not timing", "-n", str(count),
+                      "--dist", "worksteal", "-p", "no:cacheprovider", "--timeout", "400",
+                      "--timeout-method", "thread", "tests"]
+    env = {**os.environ, record.PART: str(part), record.GOALS: " ".join(goals),
+           "CYDNN_RECORD_WHOLE": str(int(whole)),
+           "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    child = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=env,
+                             start_new_session=True)
+    try:
+        return f"pytest ended with {child.wait(seconds)}"
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        return f"ended after {seconds:.0f} s"
+
+
+def table(found: dict) -> str:
+    """The figures of a record, a line for each goal."""
+    sums = {goal: Counter() for goal in GOALS}
+    for row in found["rows"]:
+        figures = {**row["counts"], **{key: row[key] for key in (*record.COUNTED, "seconds")}}
+        sums[row["goal"]].update(figures | {"stale": len(row["cases"]) * record.is_stale(row)})
+    cells = [HEAD, *((goal, GOALS[goal].about, *(str(round(sums[goal][key])) for key in HEAD[2:]))
+                     for goal in GOALS if sums[goal])]
+    wide = [max(len(line[i]) for line in cells) for i in range(len(HEAD))]
+    return "\n".join("  ".join(cell.ljust(wide[i]) if i < 2 else cell.rjust(wide[i])
+                               for i, cell in enumerate(line)) for line in cells)
+
+
+def failures(found: dict) -> list:
+    return [f"{row['test']}[{one}]" for row in found["rows"] for one in row["failures"]]
 
 
 def measure(args) -> int:
-    """Run the goals; 0 when nothing failed. What does not fit is said."""
-    out, parts, began = Path(args.out), {}, time.time()
+    """Run what is stale or new; 0 when nothing of it failed."""
+    out, began = Path(args.out), time.time()
     out.mkdir(parents=True, exist_ok=True)
+    part = out / "part.jsonl"
     with (out / "log.txt").open("a") as log:
         subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace", "-j8"], cwd=ROOT,
                        stdout=log, stderr=subprocess.STDOUT, check=True)
         print(f"built in {time.time() - began:.0f} s", flush=True)
-        left, count = list(args.goals or GOALS), gpus()
-        while True:
-            rest = float("inf") if args.all else args.seconds - (time.time() - began)
-            fit, _ = chosen(left, rest, count)
-            if not fit:
-                break
-            left.remove(fit[0])
-            log.write(f"\n==== {fit[0]}\n")
-            log.flush()
-            part = parts[fit[0]] = run(fit[0], log, rest=rest)
-            (out / "record.json").write_text(json.dumps(parts, indent=1))
-            print(*row(fit[0], part), *part["failures"][:5], sep=" | ", flush=True)
-    print("\n" + table(row(name, part) for name, part in parts.items()))
-    print(f"{time.time() - began:.0f} s; left: {' '.join(left) or 'nothing'}")
-    return int(any(part["failed"] for part in parts.values()))
+        for goals in ([g for g in args.goals if g not in LARGE], [g for g in args.goals if g in LARGE]):
+            rest = args.seconds - (time.time() - began)
+            if goals and rest > 20:
+                print(f"{' '.join(goals)}: {run(goals, part, log, rest, args.whole)}", flush=True)
+    ran = cases(part)
+    print(f"{len(ran)} cases in {time.time() - began:.0f} s")
+    return write(ran, out) if ran else 0
 
 
-def merge(paths) -> int:
-    """Write the record of these parts, the last of each goal. Those of another state of the sources, or of
-    another device, are refused."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    from support import record
-    parts, now = {}, record.covered_hash()
-    for path in paths:
-        parts.update(json.loads(Path(path).read_text()))
-    known = {name: part for name, part in parts.items() if part.get("covered_sha256") == now}
-    for name in parts.keys() - known.keys():
-        print(f"{name}: left out: {parts[name].get('failures') or 'of another state of the sources'}")
-    if len({part["device"] for part in known.values()}) != 1:
-        print(f"--merge: parts must be of one device; got {sorted({p['device'] for p in known.values()})}")
+def cases(part: Path) -> list:
+    """The lines of a part; the last may have been cut off."""
+    lines = part.read_text().splitlines() if part.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def write(ran: list, folder: Path | None = None) -> int:
+    """Put cases into the record of their device, as it stands in tests/records; write it there or to a
+    folder."""
+    devices = sorted({c["device"] for c in ran})
+    if len(devices) != 1:
+        print(f"--merge: parts must be of one device; got {devices}")
         return 1
-    print(table(row(name, part) for name, part in known.items()))
-    print(f"written: {record.write(record.joined(known))}; "
-          f"not in it: {' '.join(GOALS.keys() - known.keys()) or 'nothing'}")
-    return 0
+    path = record.path_of(devices[0])
+    found = record.merged(record.read(path), ran)
+    folder = folder or record.RECORDS
+    folder.mkdir(exist_ok=True)
+    (folder / path.name).write_text(record.text(found))
+    print(table(found))
+    for text in failures(found)[:20]:
+        print("failed:", text)
+    print(f"written: {folder / path.name}")
+    return int(any(c["outcome"] == "failed" for c in ran))
+
+
+def check() -> int:
+    """Print what is stale, by goal; 1 if anything is."""
+    found = {path: record.read(path) for path in sorted(record.RECORDS.glob("*.json"))}
+    for path, each in found.items():
+        print(f"{path.stem}\n{table(each)}")
+    return int(any(map(record.is_stale, (row for each in found.values() for row in each["rows"]))))
 
 
 def main(argv=None) -> int:
     read = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    read.add_argument("goals", nargs="*", metavar="GOAL", help=" ".join(GOALS))
-    read.add_argument("--out", help="folder for record.json and log.txt")
-    read.add_argument("--seconds", type=float, default=560, help="begin nothing that would not fit")
-    read.add_argument("--all", action="store_true", help="whatever it takes")
+    read.add_argument("--goals", nargs="+", metavar="GOAL", choices=GOALS, default=list(GOALS),
+                      help=" ".join(GOALS))
+    read.add_argument("--out", help="folder for the record, part.jsonl and log.txt")
+    read.add_argument("--seconds", type=float, default=560, help="end what runs after so many")
+    read.add_argument("--whole", action="store_true", help="run what is not stale, too")
+    read.add_argument("--check", action="store_true")
     read.add_argument("--merge", nargs="+", metavar="FILE")
     args = read.parse_args(argv)
-    unknown = [name for name in args.goals if name not in GOALS]
-    if unknown or not (args.out or args.merge):
-        read.error(f"goals must be of {' '.join(GOALS)}, and --out or --merge given; got {unknown}")
-    return merge(args.merge) if args.merge else measure(args)
+    if not (args.check or args.out or args.merge):
+        read.error("one of --check, --out, --merge must be given")
+    if args.check:
+        return check()
+    return write([c for f in args.merge for c in cases(Path(f))]) if args.merge else measure(args)
 
 
 if __name__ == "__main__":

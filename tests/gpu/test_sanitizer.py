@@ -1,35 +1,37 @@
-"""compute-sanitizer over the shipped kernels, every image in a drawn order, as many as there is time for.
+"""compute-sanitizer over every image of the shipped kernels, in groups of sources; within a group in a drawn
+order.
 
-``CYDNN_SANITIZER_SECONDS`` for each tool and part (default 75), ``CYDNN_SANITIZER_SHAPES`` problems of
-each kernel (default 1). Coverage is in the record: ``launched`` of ``images``.
+``CYDNN_SANITIZER_SHAPES`` problems of each kernel (default 1).
 """
 from __future__ import annotations
 
 import os
 import random
+import zlib
 
 import pytest
 
-from support import images, sanitized
+from cydnn import kernels
+from support import images, record, sanitized
 
-SECONDS, PARTS = float(os.environ.get("CYDNN_SANITIZER_SECONDS", 75)), 4
+SECONDS, GROUPS = 240, 32
+SOURCES = sorted({kernels.get(name).source for name, _ in images.every()})
+group_of = lambda source: zlib.crc32(source.encode()) % GROUPS
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(SECONDS + 240)
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.timeout(SECONDS + 120)
+@pytest.mark.parametrize("group", sorted(set(map(group_of, SOURCES))))
 @pytest.mark.parametrize("tool", sanitized.TOOLS)
-def test_kernels(tool, part, family_counts):
+def test_kernels(tool, group, family_counts):
     if sanitized.sanitizer() is None:
         pytest.skip("needs compute-sanitizer")
-    every = images.every()
-    random.Random(os.environ["CYDNN_SEED"]).shuffle(every)
-    mine = every[part::PARTS]
+    mine = [(name, sm) for name, sm in images.every() if group_of(kernels.get(name).source) == group]
+    random.Random(os.environ["CYDNN_SEED"]).shuffle(mine)
+    record.note(f"kernels_src/{source}" for source in SOURCES if group_of(source) == group)
     found = sanitized.run(tool, mine, SECONDS)
-    family_counts[f"{tool}/{part}"] = dict(launched=len(found.done), of=len(mine), runs=found.runs,
-                                           engine_runs=len(found.done) * sanitized.SHAPES,
-                                           wrong=len(found.findings))
-    print(f"{tool}, part {part}: {len(found.done)} of {len(mine)} images, {len(found.findings)} findings")
+    family_counts[tool] = dict(launched=len(found.done), of=len(mine), runs=found.runs,
+                               engine_runs=len(found.done) * sanitized.SHAPES, wrong=len(found.findings))
     texts = [f"{kernel}: {text}" for (kernel, _), text in found.findings.items()]
     assert not texts, f"{len(texts)} findings:\n" + "\n\n".join(texts[:20])
-    assert found.done, "no kernel ran"
+    assert len(found.done) == len(mine), f"{len(mine) - len(found.done)} of {len(mine)} images did not run"

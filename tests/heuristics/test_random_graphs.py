@@ -15,6 +15,7 @@ from .test_choices import PAIRS, pair
 
 SMOOTH = ("norm_add_relu", "silu", "softmax_of_scores", "three_outputs")
 COUNT, FROM = int(os.environ.get("CYDNN_GRAPHS", "300")), int(os.environ.get("CYDNN_GRAPHS_FROM", WIDE))
+PARTS = 60                                       # few graphs a part: a row of the record covers few sources
 
 
 @pytest.mark.share(40)
@@ -45,12 +46,12 @@ def test_the_listed_graphs(name, target):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_on_a_gpu(part, gpu, family_counts):
     """Every random graph as it is chosen, and every third node by node: small ones, and those of many sizes
     (``CYDNN_GRAPHS`` each, from seed ``CYDNN_GRAPHS_FROM``)."""
     count, wrong = {"problems": 0, "engine_runs": 0, "wrong": 0, "engines": {}}, []
-    for seed in (*range(part, COUNT, 6), *range(FROM + part, FROM + COUNT, 6)):
+    for seed in (*range(part, COUNT, PARTS), *range(FROM + part, FROM + COUNT, PARTS)):
         graph, smooth = dag(seed)
         for wish in [Wish()] + [Wish(mode="fallback")] * (seed % 3 == 0):
             texts = check(graph, smooth, gpu, seed, wish)

@@ -20,7 +20,7 @@ PART = float(os.environ.get("CYDNN_SHARE") or 1 / 3)
 def begin():
     """A run that was given no seed has that of the sources, before it starts processes."""
     if not os.environ.get("CYDNN_SEED"):
-        os.environ["CYDNN_SEED"] = str(int(record.covered_hash()[:12], 16) % 10 ** 9)
+        os.environ["CYDNN_SEED"] = str(int(record.hash_of(sorted(record.hashes()))[:12], 16) % 10 ** 9)
 
 
 def words() -> str:
