@@ -17,10 +17,10 @@ Several runs may go on at once.
 from __future__ import annotations
 
 import argparse
+import copy
 import fcntl
 import fnmatch
 import hashlib
-import json
 import lzma
 import os
 import re
@@ -34,12 +34,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import contract
 from assemble import assemble, progress
-from contract import ROOT, ContractError, Variant, check_entry, files, seal
+from contract import ROOT, ContractError, Variant, check_entry, seal
+from packs import groups_of, manifest_text, problems_text, read_manifest, repack, text_of, write_manifest
 
 NVCC_RELEASE = "13.0"
 FLAGS = "-ptx -std=c++17 -O3"
 FUNCS_FLAGS = FLAGS + " -rdc=true"               # keeps the bodies of device functions
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 1 << 20}]
 
 # The lowest .version that ptxas takes for a target, and the steps up from there.
 LADDER = "6.5 7.0 7.1 7.2 7.3 7.4 7.5 7.6 7.7 7.8 8.0 8.1 8.2 8.3 8.4 8.5 8.6 8.7 8.8 9.0".split()
@@ -147,8 +147,8 @@ def slow_wgmma(text: str, said: str) -> list[str]:
     return warned + [f"{usage(said)['spills']} bytes of spills"] * bool(usage(said)["spills"])
 
 
-def build_image(compiler: Compiler, variant: Variant, target: str, src: Path, out: Path) -> dict:
-    """Compile, check, write one image; what the manifest says of it."""
+def build_image(compiler: Compiler, variant: Variant, target: str, src: Path) -> tuple[bytes, dict]:
+    """Compile and check one image: its text, and what the manifest says of it."""
     text = compiler.compile(variant, target, src)
     if variant.kind == "kernel":
         check_entry(text, variant)
@@ -156,10 +156,8 @@ def build_image(compiler: Compiler, variant: Variant, target: str, src: Path, ou
     for reason in slow_wgmma(text, said):
         raise ContractError(f"{variant.source}: {variant.name} must run at the speed of wgmma; "
                             f"ptxas says {reason.strip()}")
-    file = f"{variant.family}/{variant.name}.{target}.ptx.xz"
-    files.write(out / file, lzma.compress(text.encode(), check=lzma.CHECK_CRC32, filters=FILTERS))
-    return {"file": file, "sha256": hashlib.sha256(text.encode()).hexdigest(), "version": version,
-            "nvcc": compiler.version, **usage(said)}
+    return text.encode(), {"sha256": hashlib.sha256(text.encode()).hexdigest(), "version": version,
+                           "nvcc": compiler.version, **usage(said)}
 
 
 # ---- Sources and manifest ----
@@ -196,27 +194,6 @@ class Tree:
 SECTIONS = {"kernel": "kernels", "funcs": "functions"}
 
 
-def read_manifest(out: Path) -> dict:
-    path = out / "manifest.json"
-    found = json.loads(path.read_text()) if path.is_file() else {"nvcc": "", "kernels": {}, "functions": {}}
-    found.pop("seal", None)
-    seal.unfold(found)
-    return found
-
-
-def manifest_text(manifest: dict) -> str:
-    """JSON with a line for each kernel, and for each value that kernels share: a diff names kernels."""
-    def section(name, rows, indent=" "):
-        short = lambda row: json.dumps(row, sort_keys=True, separators=(",", ":"))
-        lines = ",\n".join(f"{indent} {json.dumps(key)}:{short(row)}" for key, row in sorted(rows.items()))
-        return f'{indent}"{name}": {{\n{lines}\n{indent}}}'
-    whole = seal.folded(manifest)
-    shared = ",\n".join(section(key, table, "  ") for key, table in whole["shared"].items())
-    parts = [*(section(name, whole[name]) for name in seal.SECTIONS),
-             f' "nvcc": {json.dumps(manifest["nvcc"])}', f' "shared": {{\n{shared}\n }}']
-    return seal.sealed("{\n" + ",\n".join(parts) + "\n}\n")
-
-
 # of a row: what an image is made from or checked against
 COMPILED = ("source", "source_sha256", "axes", "params", "block", "marks")
 
@@ -247,8 +224,8 @@ def merge(out: Path, tree: Tree, done: list, nvcc: str):
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         manifest = read_manifest(out)
-        before = files_of(manifest)
-        for variant, target, facts in done:
+        before = groups_of(copy.deepcopy(manifest))
+        for variant, target, (_, facts) in done:
             images = {**row_of(manifest, variant).get("images", {}), target: facts}
             manifest[SECTIONS[variant.kind]][variant.name] = {**variant.contract, "images": images}
         for variant in (v for v in tree.variants if row_of(manifest, v) and not is_current(manifest, v)):
@@ -260,9 +237,8 @@ def merge(out: Path, tree: Tree, done: list, nvcc: str):
                                  if name in tree.all_names or row["source"] in tree.broken
                                  or not tree.selects(name, row["source"])}
         manifest["nvcc"] = nvcc or manifest["nvcc"]
-        files.write(out / "manifest.json", manifest_text(manifest).encode())
-        for file in before - files_of(manifest):
-            (out / file).unlink(missing_ok=True)
+        repack(out, before, manifest, {(v.name, target): text for v, target, (text, _) in done})
+        write_manifest(out, manifest)
     finally:
         os.close(lock)
 
@@ -286,7 +262,7 @@ def build(tree: Tree, out: Path, arguments) -> list[str]:
     errors, done = list(tree.errors), []
     pool = ThreadPoolExecutor(arguments.jobs)
     try:
-        futures = {pool.submit(build_image, compiler, *job, tree.src, out): job for job in jobs}
+        futures = {pool.submit(build_image, compiler, *job, tree.src): job for job in jobs}
         for future in progress(as_completed(futures), len(jobs)):
             try:
                 done.append((*futures[future], future.result()))
@@ -302,7 +278,10 @@ def build(tree: Tree, out: Path, arguments) -> list[str]:
 def check(tree: Tree, out: Path) -> list[str]:
     """Every way in which ptx/ does not match kernels_src/; compares hashes, needs no compiler."""
     manifest, wrong = read_manifest(out), list(tree.errors)
-    if (out / "manifest.json").is_file() and (out / "manifest.json").read_text() != manifest_text(manifest):
+    if (out / "manifest.json").is_file() and (
+            (out / "manifest.json").read_text() != manifest_text(manifest)
+            or not (out / seal.PROBLEMS).is_file()
+            or (out / seal.PROBLEMS).read_text() != problems_text(manifest)):
         wrong.append("manifest.json must be as build_ptx.py writes it, with its seal; "
                      "run build_ptx.py, which compiles nothing for that")
     for variant in tree.variants:
@@ -322,7 +301,7 @@ def check(tree: Tree, out: Path) -> list[str]:
                 wrong.append(f"{name} is in the manifest and has no source; {row['source']} does not make it")
             wrong += [f"{image['file']}: must be the text the manifest names; its sha256 differs"
                       for image in row["images"].values() if (out / image["file"]).is_file()
-                      and text_hash(out / image["file"]) != image["sha256"]]
+                      and text_hash(out, image) != image["sha256"]]
     if not tree.patterns and out.is_dir():
         strays = {p.relative_to(out).as_posix() for p in out.rglob("*.ptx.xz")
                   if not p.name.startswith(".")} - files_of(manifest)
@@ -330,10 +309,10 @@ def check(tree: Tree, out: Path) -> list[str]:
     return wrong
 
 
-def text_hash(path: Path) -> str:
+def text_hash(out: Path, image: dict) -> str:
     try:
-        return hashlib.sha256(lzma.decompress(path.read_bytes())).hexdigest()
-    except lzma.LZMAError:
+        return hashlib.sha256(text_of(out, image)).hexdigest()
+    except (lzma.LZMAError, EOFError, ValueError):
         return "unreadable"
 
 

@@ -8,12 +8,10 @@ asked for, and their hash is verified each time.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
-import lzma
 import os
-import re
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -25,15 +23,14 @@ from .._seal import SEAL
 from ..status import BadParam, CydnnError, InternalError, NotSupported
 from . import seal
 from .expressions import expression
+from .images import BUILD, Image, pick_target
 from .pack import Attributes, Packed, Packer
 
 MANIFEST = "manifest.json"
 VARIABLE = "CYDNN_PTX_DIR"
 INSTALLED = Path(__file__).resolve().parents[1] / "_ptx"
-BUILD = "python tools/build_ptx.py"
 log = logging.getLogger("cydnn.kernels")
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
-MOST_BYTES = 1 << 24                             # of an image; unpacking may take four times that
 MOST_OF_MANIFEST = 1 << 26
 MOST_OF_CLUSTER = 8                              # blocks, on every GPU that has clusters
 
@@ -76,6 +73,24 @@ def _manifest(place: Path) -> dict:
     if os.environ.get(VARIABLE) and place == Path(os.environ[VARIABLE]):
         log.warning("%s", replaced())
     return found
+
+
+@lru_cache(maxsize=None)
+def _problems(place: Path) -> dict:
+    """{kernel: problem lines that launch it}: for tests and tools, so no launch reads them."""
+    wanted = _manifest(place).get("problems")
+    if wanted is None:                           # a folder by hand: without any
+        return {}
+    path = place / seal.PROBLEMS
+    try:
+        data = files.read(path, MOST_OF_MANIFEST, place)
+    except (OSError, ValueError) as error:
+        raise InternalError(f"problems {path} {_said(error)}. Build it with `{BUILD}`") from None
+    found = hashlib.sha256(data).hexdigest()
+    if found != wanted:
+        raise InternalError(f"problems {path} must have sha256 {wanted[:16]}…; got {found[:16]}…. "
+                            f"The file was changed; build it with `{BUILD}`")
+    return {name: tuple(lines) for name, lines in json.loads(data).items()}
 
 
 def _said(error) -> str:
@@ -168,7 +183,7 @@ def axis(source: str, name: str) -> tuple:
 
 def reload():
     """Forget what was read: the manifest has changed on disk."""
-    for cache in (_place, _manifest, _kernels, _functions, _axis):
+    for cache in (_place, _manifest, _problems, _kernels, _functions, _axis):
         cache.cache_clear()
 
 
@@ -184,64 +199,6 @@ def verify() -> list[str]:
     return wrong
 
 
-# ---- One image ----
-
-@dataclass(frozen=True)
-class Image:
-    """One kernel compiled for one target.
-    ``version`` is the PTX version, which says what driver can load it."""
-    target: str
-    path: Path
-    folder: Path
-    sha256: str
-    version: str
-    nvcc: str
-    registers: int
-    smem_static: int
-    spills: int
-
-    def text(self) -> bytes:
-        """The PTX, verified when it is read; the last few are kept."""
-        return _read_image(self.path, self.folder, self.sha256)
-
-
-def _unpacked(data: bytes) -> bytes:
-    """The one stream that a file is. What would be longer than any image is not unpacked to its end."""
-    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=4 * MOST_BYTES)
-    text = reader.decompress(data, MOST_BYTES)
-    if not reader.eof or reader.unused_data:
-        raise lzma.LZMAError(f"not one stream of at most {MOST_BYTES} bytes")
-    return text
-
-
-@lru_cache(maxsize=64)
-def _read_image(path: Path, folder: Path, sha256: str) -> bytes:
-    try:
-        text = _unpacked(files.read(path, MOST_BYTES, folder))
-    except ValueError as error:
-        raise InternalError(f"image {path} {error}. Build it with `{BUILD}`") from None
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise InternalError(f"image {path} must be readable; got {error}. Build it with `{BUILD}`") from None
-    digest = hashlib.sha256(text).hexdigest()
-    if digest != sha256:
-        raise InternalError(f"image {path} must have sha256 {sha256[:16]}…; got {digest[:16]}…. "
-                            f"The file was changed; build it with `{BUILD}`")
-    return text
-
-
-def pick_target(targets, sm: int) -> str | None:
-    """The best of ``targets`` for a device:
-    ``sm_90a`` for exactly it, ``sm_100f`` of its family, else the highest plain one."""
-    def plain(target, end=""):
-        found = re.fullmatch(rf"sm_(\d+){end}", target)
-        return int(found[1]) if found else 10**9
-    if f"sm_{sm}a" in targets:
-        return f"sm_{sm}a"
-    family = [t for t in targets if plain(t, "f") // 10 == sm // 10 and plain(t, "f") <= sm]
-    fit = family or [t for t in targets if plain(t) <= sm]
-    return max(fit, key=lambda t: int(re.sub(r"\D", "", t)), default=None)
-
-
 # ---- One kernel ----
 
 class Kernel:
@@ -251,10 +208,14 @@ class Kernel:
         self.name, self.row, self.place = name, row, place
         self.about, self.source, self.axes = row["about"], row["source"], row["axes"]
         self.marks = tuple(row.get("marks", ()))
-        self.problems = tuple(row.get("problems", ()))                      # problem lines that launch it
 
     def __repr__(self):
         return f"Kernel({self.name}: {', '.join(self.row['images'])})"
+
+    @property
+    def problems(self) -> tuple:
+        """Problem lines that launch it."""
+        return _problems(self.place).get(self.name, ())
 
     @once
     def offsets(self) -> tuple:
@@ -264,7 +225,7 @@ class Kernel:
     @once
     def images(self) -> dict[str, Image]:
         """The images by target."""
-        facts_of = lambda row: {k: v for k, v in row.items() if k != "file"}
+        facts_of = lambda row: {k: tuple(v) if k == "lies" else v for k, v in row.items() if k != "file"}
         return {target: Image(target, self.place / row["file"], self.place, **facts_of(row))
                 for target, row in self.row["images"].items()}
 

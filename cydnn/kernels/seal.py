@@ -14,6 +14,7 @@ _HEAD = re.compile(rb'\{\n "seal": "([0-9a-f]{64})",\n')
 _HEX = re.compile("[0-9a-f]{64}")
 MOST_PARAM_BYTES = 32764                         # of a launch, on every GPU
 SECTIONS = ("functions", "kernels")
+PROBLEMS = "problems.json"                       # beside the manifest: problem lines that launch each kernel
 SHARED = ("about", "grid", "needs", "params", "smem", "source", "source_sha256")   # what rows have in common
 
 
@@ -137,19 +138,23 @@ def _has(rows: dict, optional=()):
 
 
 _PARAM = _has(dict(name=_is_name, type=_is_text, offset=_is_in_block, bytes=_is_in_block))
-_IMAGE = _has(dict(file=_is_place, nvcc=_is_text, version=_is_text, registers=_is_size, smem_static=_is_size,
-                   spills=_is_size, sha256=lambda x: isinstance(x, str) and bool(_HEX.fullmatch(x))))
+_IMAGE = _has(dict(
+    file=_is_place, lies=lambda x: _is_list_of(_is_size)(x) and len(x) == 4, nvcc=_is_text, version=_is_text,
+    registers=_is_size, smem_static=_is_size, spills=_is_size,
+    sha256=lambda x: isinstance(x, str) and bool(_HEX.fullmatch(x))), optional=("lies",))
 _THREE = lambda x: _is_list_of(_is_expression)(x) and len(x) == 3
 _KERNEL = _has(dict(
     about=_is_text, axes=lambda x: isinstance(x, dict), block=_THREE, grid=_THREE, cluster=_THREE,
     cooperative=lambda x: isinstance(x, bool) or _is_expression(x), dependent=lambda x: isinstance(x, bool),
     extra=_is_list_of(_is_name), marks=_is_list_of(_is_text), needs=_is_list_of(_is_text),
-    problems=_is_list_of(_is_text), targets=_is_list_of(_is_text), images=lambda x: isinstance(x, dict),
+    targets=_is_list_of(_is_text), images=lambda x: isinstance(x, dict),
     params=lambda x: isinstance(x, list), param_bytes=_is_in_block, smem=_is_expression, source=_is_place,
-    source_sha256=_is_text), optional=("cluster", "cooperative", "dependent", "marks", "problems"))
+    source_sha256=_is_text), optional=("cluster", "cooperative", "dependent", "marks"))
 _TABLE = lambda x: isinstance(x, dict)
-_WHOLE = _has(dict(seal=_is_text, nvcc=_is_text, functions=_TABLE, kernels=_TABLE,
-                   shared=lambda x: _TABLE(x) and x.keys() == set(SHARED) and all(map(_TABLE, x.values()))))
+_WHOLE = _has(dict(
+    seal=_is_text, nvcc=_is_text, problems=_is_text, functions=_TABLE, kernels=_TABLE,
+    shared=lambda x: _TABLE(x) and x.keys() == set(SHARED) and all(map(_TABLE, x.values()))),
+    optional=("problems",))
 
 
 def _refuse(sentence: str):

@@ -82,7 +82,7 @@ def test_layout_is_that_of_the_compiler(tmp_path):
     """The PTX has the bytes and the alignment of each row; so the offsets, which follow from them, are
     the compiler's."""
     variant = variants(tmp_path, ALL_KINDS)[0]
-    build_ptx.build_image(COMPILER, variant, "sm_75", tmp_path / "src", tmp_path / "ptx")
+    build_ptx.build_image(COMPILER, variant, "sm_75", tmp_path / "src")
     assert [p["offset"] for p in variant.contract["params"]] == OFFSETS
 
 
@@ -91,4 +91,4 @@ def test_another_alignment_is_refused(tmp_path):
     variant = variants(tmp_path, ALL_KINDS.replace("alignas(128)", "alignas(64)"))[0]
     sentence = "params must be those of KERNEL; the contract has .*128, 128.*PTX .*128, 64"
     with pytest.raises(contract.ContractError, match=sentence):
-        build_ptx.build_image(COMPILER, variant, "sm_75", tmp_path / "src", tmp_path / "ptx")
+        build_ptx.build_image(COMPILER, variant, "sm_75", tmp_path / "src")

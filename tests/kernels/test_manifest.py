@@ -1,5 +1,6 @@
 """A damaged manifest is one clear error, whatever was changed; a replaced one says what it replaces."""
 import errno
+import hashlib
 import json
 import logging
 import lzma
@@ -116,6 +117,24 @@ def test_what_is_none_of_ours_is_refused_unopened(folder, said):
             ask()
 
 
+def test_problems_that_were_changed_are_refused(folder, rows):
+    """They lie beside the manifest, which says their hash; a folder by hand has none."""
+    assert kernels.get(NAMES[0]).problems == ()
+    path = folder.path.with_name(seal.PROBLEMS)
+    path.write_text(json.dumps({NAMES[0]: ["softmax_fwd 4x16 f32"]}))
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    folder.put(manifest_text(rows, problems=found))
+    assert kernels.get(NAMES[0]).problems == ("softmax_fwd 4x16 f32",)
+    path.write_text("{}")
+    kernels.reload()
+    with pytest.raises(InternalError, match="problems .* must have sha256 .*…. The file was changed"):
+        kernels.get(NAMES[0]).problems
+    path.unlink()
+    kernels.reload()
+    with pytest.raises(InternalError, match="problems .* must be readable; got No such file"):
+        kernels.get(NAMES[0]).problems
+
+
 def test_a_folder_that_cannot_be_named(monkeypatch):
     monkeypatch.setenv("CYDNN_PTX_DIR", "/" + "x" * 5000)
     with pytest.raises(BadParam, match="CYDNN_PTX_DIR: must name a folder; got '/xxx.*: File name too long"):
@@ -202,8 +221,9 @@ def test_a_contract_that_cannot_be_is_the_manifests_fault(folder, rows, key, val
 def test_an_image_that_would_fill_memory_is_refused(folder, rows):
     """Much from little: unpacked no further than images may be long. And nothing behind the one stream."""
     image = kernels.get(NAMES[0]).images["sm_75"]
-    right, path = image.path.read_bytes(), folder.path.parent / "large.ptx.xz"
+    right, path = lzma.compress(image.text()), folder.path.parent / "large.ptx.xz"
     rows[NAMES[0]]["images"]["sm_75"]["file"] = path.name
+    del rows[NAMES[0]]["images"]["sm_75"]["lies"]
     folder.put(manifest_text(rows))
     for data in (lzma.compress(bytes(1 << 26), preset=0), right + b"x", right[:-1], right + right):
         path.write_bytes(data)

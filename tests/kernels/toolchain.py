@@ -11,6 +11,7 @@ SRC, PTX = ROOT / "kernels_src", ROOT / "ptx"
 sys.path.insert(0, str(ROOT / "tools"))
 import build_ptx  # noqa: E402
 import contract  # noqa: E402
+import packs  # noqa: E402
 
 try:
     COMPILER = build_ptx.Compiler()

@@ -44,10 +44,10 @@ def folder(path: Path, **kernels: tuple) -> Path:
     return path
 
 
-def manifest_text(kernels: dict) -> str:
+def manifest_text(kernels: dict, **more) -> str:
     """A sealed manifest of these rows. What is no row stands there as it is."""
     rows = {name: row for name, row in kernels.items() if isinstance(row, dict)}
-    whole = seal.folded({"nvcc": "13.0.88", "functions": {}, "kernels": rows})
+    whole = seal.folded({"nvcc": "13.0.88", "functions": {}, "kernels": rows, **more})
     whole["kernels"] = {**kernels, **whole["kernels"]}
     return seal.sealed("{\n" + json.dumps(whole)[1:])
 

@@ -268,7 +268,7 @@ def of_each_type() -> list[str]:
 
 
 def _size(name: str) -> tuple:
-    return kernels.get(name).image_for(sm_of(name)).path.stat().st_size, name
+    return kernels.get(name).image_for(sm_of(name)).bytes, name
 
 
 def sm_of(name: str) -> int:

@@ -239,7 +239,7 @@ def smallest(image) -> tuple:
     """Of operands whose depth is contiguous, where a source has others, too: turning.py knows them."""
     name, target = image
     across = {"am", "bn"} & set(map(str, kernels.get(name).axes.values()))
-    return len(across), kernels.get(name).images[target].path.stat().st_size, image
+    return len(across), kernels.get(name).images[target].bytes, image
 
 
 def misdeclared(device, name) -> list[str]:

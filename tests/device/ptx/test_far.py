@@ -49,7 +49,7 @@ PLANTED = [(f"{source}.cu", number, 0) for source, number in (
 
 def smallest(source: str) -> str:
     """The kernel with the smallest image, of f16 before f32 before others."""
-    size = lambda n: min(image.path.stat().st_size for image in kernels.get(n).images.values())
+    size = lambda n: min(image.bytes for image in kernels.get(n).images.values())
     return min((n for n in kernels.names() if kernels.get(n).source == source),
                key=lambda n: ("_f16" not in n, "_f32" not in n, size(n), n))
 

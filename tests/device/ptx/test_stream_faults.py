@@ -17,7 +17,7 @@ from support.mutants import Mutant
 
 import watched
 
-NAMES = [min(streamed.names(source), key=lambda n: (kernels.get(n).images["sm_90a"].path.stat().st_size, n))
+NAMES = [min(streamed.names(source), key=lambda n: (kernels.get(n).images["sm_90a"].bytes, n))
          for source in streamed.LINES]
 FEW = 3                                          # of the mutants of a kernel, beside those that order blocks
 ORDERING = r"bar\.sync 3|atom\.release|ld\.acquire"

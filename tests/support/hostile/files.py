@@ -22,7 +22,8 @@ from cydnn.device import assembled
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx.parse import Module, Program
 from cydnn.kernels import seal
-from cydnn.kernels.manifest import Kernel, _read_image
+from cydnn.kernels.images import _read_image
+from cydnn.kernels.manifest import Kernel
 from cydnn.layout import Layout
 
 from .attack import Attack
@@ -80,7 +81,7 @@ def stored(a: Attack) -> dict:
         cache=cache.serialize(), key=graphs[0].key(), layouts=layouts, papers=[x.to_json() for x in layouts],
         properties=cudnn.device_properties(KNOWN["h200"]).serialize(),
         manifests=[json.dumps(seal.folded(json.loads(json.dumps(m)))) for m in manifests],
-        image=image, xz=image.path.read_bytes(), ptx=image.text().decode(),
+        image=image, xz=lzma.compress(image.text()), ptx=image.text().decode(),
         bomb=lzma.compress(bytes(1 << 27), preset=0),
         sources=[(ROOT / "kernels_src" / name).read_text() for name in SOURCES])
     return a.kept
@@ -194,7 +195,7 @@ def images(a: Attack, right):
     path = a.folder / "image.ptx.xz"
     data = bytes_of(a, right["xz"]) if a.random.random() > .002 else right["bomb"]       # much from little
     path.write_bytes(data)
-    text = a.read("image", _read_image.__wrapped__, path, right["image"].sha256)
+    text = a.read("image", _read_image.__wrapped__, path, a.folder, (), right["image"].sha256)
     if text is not None and text.decode() != right["ptx"]:
         a.wrong("an image that was changed is read", "")
 
