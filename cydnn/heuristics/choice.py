@@ -102,8 +102,10 @@ class Choice:
         """An engine's steps. Raises InternalError where none of them has the address of an output."""
         steps = part.engine.plan(part.match, self.facts, part.config)
         reached = {pointer.uid for step in steps for pointer in pointers(step)}
+        kept = {uid for i in part.region.nodes for name, uid in part.match.graph.nodes[i].operands.items()
+                if name in part.match.graph.nodes[i].op.keeps}           # what they hold may be the result
         for uid in part.region.outputs:
-            if uid not in reached and self.graph.tensors[uid].count:
+            if uid not in reached and uid not in kept and self.graph.tensors[uid].count:
                 raise InternalError(f"{part.engine}: the steps must write every output of `{part}`; "
                                     f"none writes {self.graph.tensors[uid].label}")
         return steps

@@ -45,6 +45,8 @@ def covers(layout) -> set:
     """The kernel sources, engines and operations of a layout: files from the root."""
     launched = {step.kernel for step in layout.steps if hasattr(step, "kernel")}
     found = {f"kernels_src/{kernels.get(name).source}" for name in launched}
+    if not hasattr(layout, "choice"):            # steps by hand
+        return found
     found |= {f for engine in layout.choice.engines for f in files_of(type(engine))}
     return found.union(*(files_of(type(node.op)) for node in layout.graph.nodes))
 
