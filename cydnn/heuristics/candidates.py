@@ -158,6 +158,10 @@ def _settled(offers: Offers, both: int) -> tuple:
         except NotSupported as refusal:
             refusals.append(refusal)
     if not found:
+        others = {node.label for i, node in enumerate(graph.nodes) if i != stuck}
+        for refusal in refusals:
+            if refusal.facts["node"] in others:  # what stands in the way is no change of this node
+                raise refusal
         refuse(offers, stuck, refusals)
     return min(found, key=lambda row: _us(row[2]))
 

@@ -14,7 +14,7 @@ from cydnn.heuristics import Wish, best, candidates
 from cydnn.heuristics.cover import in_order
 from cydnn.heuristics.offers import Offers
 from cydnn.layout import Layout
-from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Matmul, OpTensor, Pointwise
+from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Matmul, OpTensor, Pointwise, SoftmaxFwd
 from cydnn.status import NotSupported
 from cydnn.steps import Launch
 from cydnn.tensor import TensorDesc
@@ -222,3 +222,12 @@ def test_numbers_in_memory_are_read_there():
     blended = Graph.single(OpTensor(), dict(a=x.desc, b=x.desc))
     assert best(blended, H200).changes == ()
     assert Match.single(graph).features == {"numbers in memory": "alpha"}
+
+
+def test_a_refusal_is_that_of_the_node_which_no_change_helps():
+    """The first node runs between casts; the second has offsets."""
+    node = lambda uid, name: Node(SoftmaxFwd(), dict(x=uid, y=uid + 1), name=name)
+    tensors = [*(tensor(uid, (8, 8), "i8") for uid in (1, 2)), tensor(3, (8, 8), ragged=5),
+               tensor(4, (8, 8)), tensor(5, (9, 1), "i32")]
+    with pytest.raises(NotSupported, match="^other: no engine takes .*\n.*does not understand ragged"):
+        best(Graph([node(1, "one"), node(3, "other")], tensors), H200)
