@@ -266,6 +266,19 @@ class Graph:
         return tuple(masks)
 
     @once
+    def beside(self) -> tuple:
+        """For each node the set of all nodes that read or write a tensor that it reads or writes."""
+        users: dict[int, int] = {}
+        for i, node in enumerate(self.nodes):
+            for uid in (*node.reads, *node.writes):
+                users[uid] = users.get(uid, 0) | 1 << i
+        masks = [0] * len(self.nodes)
+        for i, node in enumerate(self.nodes):
+            for uid in (*node.reads, *node.writes):
+                masks[i] |= users[uid]
+        return tuple(masks)
+
+    @once
     def slots(self) -> tuple[int, ...]:
         """uids of the tensors a caller provides pointers for, in uid order."""
         used = {u for n in self.nodes for u in (*n.reads, *n.writes)}

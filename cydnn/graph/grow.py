@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .graph import Graph, every
-from .region import bits
+from .region import bits, union
 
 
 def fits(dims: tuple, space: tuple) -> bool:
@@ -107,8 +107,9 @@ def last(graph: Graph, number: int, mask: int, ops: tuple, free: int) -> list[in
     in its dims, and nothing else."""
     dims = graph.tensors[graph.nodes[number].writes[0]].dims
     made = {u for i in bits(mask) for u in graph.nodes[i].writes if graph.tensors[u].dims == dims}
-    return [mask | 1 << j for j, node in enumerate(graph.nodes)
-            if free >> j & 1 and isinstance(node.op, ops) and {*node.reads} <= made]
+    users = sorted({j for u in made for j in graph.consumers[u]})
+    return [mask | 1 << j for j in users
+            if free >> j & 1 and isinstance(graph.nodes[j].op, ops) and made.issuperset(graph.nodes[j].reads)]
 
 
 def before(graph: Graph, number: int, operand: str, ops: tuple, free: int) -> int:
@@ -131,6 +132,16 @@ def ancestors_of(graph: Graph, uid: int) -> int:
 def widest_first(graph: Graph, nodes) -> list[int]:
     """The nodes by their output: the largest, which begin regions, first; of several the lowest."""
     return sorted(nodes, key=lambda i: (-graph.tensors[graph.nodes[i].writes[0]].count, i))
+
+
+def connected(graph: Graph, first: int, free: int) -> int:
+    """The nodes of ``free`` that a region which begins with node ``first`` may reach: each reads or writes
+    what another does."""
+    found, new = 0, 1 << first
+    while new:
+        found |= new
+        new = union(graph.beside[i] for i in bits(new)) & free & ~found
+    return found
 
 
 def pointwise(graph: Graph, first: int, ops: tuple, free: int,

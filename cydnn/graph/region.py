@@ -15,6 +15,13 @@ def bits(mask: int):
         mask ^= low
 
 
+def union(masks) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
+
+
 @dataclass(frozen=True)
 class Region:
     """Nodes of a graph, as a mask (bit i: node i). Convex: nothing that leaves it comes back into it.
@@ -52,13 +59,19 @@ class Region:
         out = set(self.outputs)
         return tuple([u for u in self.writes if u not in out])
 
+    @once
+    def above(self) -> int:
+        """All nodes that its nodes wait for, as a mask."""
+        return union(self.graph.above[i] for i in self.nodes)
+
+    @once
+    def below(self) -> int:
+        """All nodes that wait for its nodes, as a mask."""
+        return union(self.graph.below[i] for i in self.nodes)
+
     @property
     def is_convex(self) -> bool:
-        above = self.graph.above
-        outside = 0
-        for i in self.nodes:
-            outside |= above[i]
-        return not any(above[j] & self.mask for j in bits(outside & ~self.mask))
+        return not self.above & self.below & ~self.mask
 
     @once
     def traffic_bytes(self) -> int:

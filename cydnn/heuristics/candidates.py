@@ -144,7 +144,7 @@ def _settled(offers: Offers, both: int) -> tuple:
     NotSupported where all that is followed leads nowhere."""
     graph = offers.graph
     stuck = next((i for i in offers.anchors if not offers.anchored(i)), None)
-    parts = cheapest(offers)                     # what is stuck may be the last node of another's region
+    parts = cheapest(offers) if stuck is None or offers.is_last(stuck) else None
     if stuck is None and parts is not None:
         return offers, (), parts
     if stuck is None:

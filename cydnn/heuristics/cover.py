@@ -5,8 +5,10 @@ node by node, nor than any engine that takes the graph whole: both are covers li
 """
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..fusion import has_room
-from ..graph import Graph, bits, grow
+from ..graph import Graph, Region, bits, grow, union
 from ..ops import Pointwise
 from .choice import Part
 from .offers import Offers
@@ -39,39 +41,36 @@ def in_order(graph: Graph, masks) -> list[int] | None:
     return order
 
 
-def waits_for_itself(taken, region: grow.Growing, more: int = 0) -> bool:
-    """A region with the nodes ``more`` would wait for itself through others of ``taken``, the masks of parts
-    that run in some order."""
+def waits_for_itself(parts, covered: int, region, more: int = 0) -> bool:
+    """A region with the nodes ``more`` would wait for itself through others of ``parts``, which cover the
+    nodes ``covered`` and run in some order."""
     graph, mask = region.graph, region.mask | more
-    above, after = region.above, region.below
+    before, after = region.above, region.below
     for i in bits(more):
-        above |= graph.above[i]
+        before |= graph.above[i]
         after |= graph.below[i]
-    left = [part for part in taken if part & part - 1]       # a single node brings no others along
-    while True:
-        brought = [part for part in left if part & after & ~mask]
-        if not brought:
-            return bool(above & after & ~mask)
-        left = [part for part in left if not part & after & ~mask]
-        for i in bits(_union(brought)):
-            after |= graph.below[i] | 1 << i
-
-
-def _union(masks) -> int:
-    found = 0
-    for mask in masks:
-        found |= mask
-    return found
+    before, after = before & ~mask, after & ~mask
+    if before & after or not covered & after:
+        return bool(before & after)
+    left = [part.region.mask for part in parts]
+    if not any(part & before and part & ~before for part in left):
+        return False                             # no part leads from behind the region to the front of it
+    left = [part for part in left if part & part - 1]        # a single node brings no others along
+    while brought := [part for part in left if part & after]:
+        left = [part for part in left if not part & after]
+        for i in bits(union(brought)):
+            after |= (graph.below[i] | 1 << i) & ~mask
+    return bool(before & after)
 
 
 def cheapest(offers: Offers, allows=lambda part: True) -> list[Part] | None:
     """The parts of the cheapest cover, in the order in which they run; ``allows``: which parts may be in it.
     None where there is no cover."""
-    best, best_us = None, float("inf")
+    best, best_us, rest = None, float("inf"), Rest(offers, allows)
     for us, parts in _anchor_covers(offers, allows):
         if us >= best_us:
             break
-        full = _with_rest(offers, parts, allows)
+        full = rest.added(parts)
         if full is not None and sum(p.us for p in full) < best_us:
             best, best_us = full, sum(p.us for p in full)
     if best is None:
@@ -80,77 +79,109 @@ def cheapest(offers: Offers, allows=lambda part: True) -> list[Part] | None:
     return [best[k] for k in order]
 
 
+# ---- Anchors ----
+
+class State(NamedTuple):
+    """Parts that cover some nodes, and the least that the pointwise nodes left over can cost."""
+    us: float
+    least_us: float
+    parts: tuple
+
+
 def _anchor_covers(offers: Offers, allows) -> list:
     """[(microseconds, parts)] that cover every anchor, the cheapest first."""
-    states = {0: (0.0, ())}
+    states = {0: State(0.0, offers.least_of(offers.pointwise), ())}
     for number in offers.anchors:
         found: dict = {}
-        for covered, (us, parts) in states.items():
+        for covered, state in states.items():
             if covered >> number & 1:
-                if _better(found, covered, us):
-                    found[covered] = us, parts
+                if _better(found, covered, state.us):
+                    found[covered] = state
                 continue
             for part in offers.anchored(number):
                 mask = part.region.mask
                 if mask & covered or not allows(part):
                     continue
-                after, sum_us = covered | mask, us + part.us
-                if _better(found, after, sum_us) and not waits_for_itself(
-                        [p.region.mask for p in parts], grow.Growing(offers.graph, mask)):
-                    found[after] = sum_us, (*parts, part)
-        states = _cheapest_states(offers, found)
-    return sorted(states.values(), key=lambda state: state[0])
+                after, us = covered | mask, state.us + part.us
+                if _better(found, after, us) and not waits_for_itself(state.parts, covered, part.region):
+                    found[after] = State(us, state.least_us - offers.least_of(mask), (*state.parts, part))
+        states = _cheapest_states(found)
+    return sorted([(state.us, state.parts) for state in states.values()], key=lambda row: row[0])
 
 
 def _better(states, covered, us) -> bool:
-    return covered not in states or us < states[covered][0]
+    return covered not in states or us < states[covered].us
 
 
-def _cheapest_states(offers, states) -> dict:
+def _cheapest_states(states) -> dict:
     """Those worth following: what pointwise nodes are left over counts with the least that they can cost."""
     if len(states) <= BEAM:
         return states
-
-    def bound(row):
-        covered, (us, _) = row
-        return us + sum(offers.least_us(i) for i in bits(offers.pointwise & ~covered))
+    bound = lambda row: row[1].us + row[1].least_us
     return dict(sorted(states.items(), key=bound)[:BEAM])
 
 
 # ---- Pointwise nodes that no anchor took ----
 
-def _with_rest(offers: Offers, parts: tuple, allows) -> list[Part] | None:
-    """The parts with regions for the pointwise nodes that are left; the widest node begins each."""
-    found, taken = list(parts), [p.region.mask for p in parts]
-    free = offers.pointwise & ~_union(taken)
-    for first in grow.widest_first(offers.graph, bits(free)):
-        if not free >> first & 1:
-            continue
-        part = _region(offers, first, free, taken, allows)
-        if part is None:
-            return None
-        found.append(part)
-        taken.append(part.region.mask)
-        free &= ~part.region.mask
-    return found
+class Rest:
+    """Regions for the pointwise nodes that the parts of a cover leave over. Covers differ in a few nodes: the
+    region of nodes that hang together is remembered."""
+
+    def __init__(self, offers: Offers, allows):
+        self.offers, self.graph, self.allows = offers, offers.graph, allows
+        self.known: dict = {}                    # (first node, those that it hangs together with) -> Part
+
+    def added(self, parts: tuple) -> list[Part] | None:
+        """The parts with regions for the nodes that are left; the widest node begins each."""
+        found, covered = list(parts), union(p.region.mask for p in parts)
+        free = self.offers.pointwise & ~covered
+        for first in grow.widest_first(self.graph, bits(free)):
+            if not free >> first & 1:
+                continue
+            part = self._region(first, free, found, covered)
+            if part is None:
+                return None
+            found.append(part)
+            covered |= part.region.mask
+            free &= ~part.region.mask
+        return found
+
+    def _region(self, first: int, free: int, parts: list, covered: int) -> Part | None:
+        """The part for the region around a node."""
+        if not self.offers.takes_regions:
+            return self._pick(self.offers.single(first))
+        near = Region(self.graph, grow.connected(self.graph, first, free))
+        if _may_lead_back(near, parts):
+            return self._cheapest(first, near.mask, parts, covered)
+        key = first, near.mask
+        if key not in self.known:
+            self.known[key] = self._cheapest(first, near.mask, parts, covered)
+        return self.known[key]
+
+    def _pick(self, parts) -> Part | None:
+        return next((p for p in parts if self.allows(p)), None)
+
+    def _cheapest(self, first: int, free: int, parts: list, covered: int) -> Part | None:
+        """The part that saves most against its nodes one by one."""
+        closed = lambda region, more: not waits_for_itself(parts, covered, region, more)
+        masks = list(grow.pointwise(self.graph, first, (Pointwise,), free, closed, has_room))
+        best, best_saving = None, float("-inf")
+        for mask in reversed(masks):
+            part = self._pick(self.offers.elementwise(mask))
+            if part is None:
+                continue
+            if part.us <= self.offers.least_of(mask):
+                return part
+            alone = [self._pick(self.offers.single(i)) for i in bits(mask)]
+            saving = sum(p.us if p else float("inf") for p in alone) - part.us
+            if saving > best_saving:
+                best, best_saving = part, saving
+        return best if best_saving >= 0 else self._pick(self.offers.single(first))
 
 
-def _region(offers: Offers, first: int, free: int, taken: list, allows) -> Part | None:
-    """The part for the region around a node that saves most against its nodes one by one."""
-    pick = lambda parts: next((p for p in parts if allows(p)), None)
-    if not offers.takes_regions:
-        return pick(offers.single(first))
-    closed = lambda region, more: not waits_for_itself(taken, region, more)
-    masks = list(grow.pointwise(offers.graph, first, (Pointwise,), free, closed, has_room))
-    best, best_saving = None, float("-inf")
-    for mask in reversed(masks):
-        part = pick(offers.elementwise(mask))
-        if part is None:
-            continue
-        if part.us <= sum(offers.least_us(i) for i in bits(mask)):
-            return part
-        alone = [pick(offers.single(i)) for i in bits(mask)]
-        saving = sum(p.us if p else float("inf") for p in alone) - part.us
-        if saving > best_saving:
-            best, best_saving = part, saving
-    return best if best_saving >= 0 else pick(offers.single(first))
+def _may_lead_back(near: Region, parts: list) -> bool:
+    """Some of the parts may make a region of some of the nodes ``near`` wait for itself: those that have a
+    node in front of them, and one that is not or is behind them too."""
+    front, other = near.above, near.below | ~near.above
+    return any([mask & front and mask & other and mask & mask - 1
+                for mask in [part.region.mask for part in parts]])

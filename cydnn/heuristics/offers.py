@@ -29,6 +29,7 @@ class Offers:
         self._offers: dict = {}
         self._anchored: dict = {}
         self._least: dict = {}
+        self._least_us: dict = {}
 
     def of_graph(self, graph: Graph) -> "Offers":
         """What the engines offer for another graph, on the same terms."""
@@ -95,6 +96,12 @@ class Offers:
                     found[engine] = self._of_engine(number, engine, extents)
             self._anchored[number] = [part for engine in engines for part in found.get(engine, ())]
         return self._anchored[number]
+
+    def is_last(self, number: int) -> bool:
+        """Another anchor's part takes a node, as its last one."""
+        above = self.graph.above[number]
+        return any(part.region.mask >> number & 1 for i in self.anchors if above >> i & 1
+                   for part in self.anchored(i))
 
     def _least_of(self, engines, number: int) -> dict:
         """What each engine costs at least; the search asks the cheapest first."""
@@ -173,9 +180,15 @@ class Offers:
 
     # ---- Bounds ----
 
+    def least_of(self, mask: int) -> float:
+        """The least that the pointwise nodes of a mask can cost one by one."""
+        if mask not in self._least:
+            self._least[mask] = sum([self.least_us(i) for i in bits(mask & self.pointwise)])
+        return self._least[mask]
+
     def least_us(self, number: int) -> float:
         """No engine is faster than this for a node alone."""
-        if number not in self._least:
+        if number not in self._least_us:
             match = self._match(1 << number, lambda: Match.single(self.graph, number))
-            self._least[number] = memory_us(match, self.facts, efficiency=1.0)
-        return self._least[number]
+            self._least_us[number] = memory_us(match, self.facts, efficiency=1.0)
+        return self._least_us[number]

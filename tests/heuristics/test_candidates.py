@@ -258,6 +258,14 @@ def test_types_that_no_engine_takes_are_cast():
     assert parse(choice.text, choice.asked, H200) == choice
 
 
+def test_no_cover_is_looked_for_while_an_engine_is_missing(monkeypatch):
+    room, found = sys.modules[best.__module__], []
+    plain = room.cheapest
+    monkeypatch.setattr(room, "cheapest", lambda *given: found.append(plain(*given)) or found[-1])
+    best(of("softmax_fwd x=64x64:i8 y=64x64:bool"), H200)
+    assert found and None not in found
+
+
 def test_casts_do_not_depend_on_names():
     """Of two nodes of one op, the one that was cast is asked for engines, whatever the other is called."""
     def twice(*names):

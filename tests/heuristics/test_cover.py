@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
-from cydnn.graph import bits, grow, many
+from cydnn.graph import Region, bits, grow, many
 from cydnn.heuristics import Wish, cover
 from cydnn.heuristics.cover import cheapest, in_order
 from cydnn.ops import Pointwise
@@ -56,8 +57,10 @@ def test_order(text):
         found.append(in_order(made, masks))
         assert found[-1] == ordered(made, masks), (masks, place)
         if in_order(made, masks[1:]) is not None and masks:
-            waits.add(cover.waits_for_itself(masks[1:], grow.Growing(made, masks[0])))
-            assert cover.waits_for_itself(masks[1:], grow.Growing(made, masks[0])) == (found[-1] is None)
+            parts = [SimpleNamespace(region=Region(made, mask)) for mask in masks[1:]]
+            comes_back = cover.waits_for_itself(parts, sum(masks[1:]), Region(made, masks[0]))
+            waits.add(comes_back)
+            assert comes_back == (found[-1] is None)
     assert waits == {False, True} or len(made.anchors) == 1
     assert any(found) and (None in found or len(made.anchors) == 1)
 
@@ -155,13 +158,13 @@ def test_only_the_most_promising_covers_are_followed(monkeypatch):
     use(monkeypatch, Made(9, REGION, {n: 1.0 for n in "pqr"}))
     offers = offered(made)
     least = offers.least_us(mask_of(made, "p").bit_length() - 1)
-    states = {mask_of(made, "A"): (4 * least, ()), mask_of(made, "A p q r"): (5 * least, ()),
-              mask_of(made, "A p"): (6 * least, ())}
+    states = {mask_of(made, names): cover.State(us * least, left * least, ())
+              for names, us, left in (("A", 4, 3), ("A p q r", 5, 0), ("A p", 6, 2))}
     keys = list(states)
     for beam, kept in ((1, keys[1:2]), (2, [keys[1], keys[0]]), (3, keys), (4, keys)):
         monkeypatch.setattr(cover, "BEAM", beam)
-        assert list(cover._cheapest_states(offers, states)) == kept
-        assert all(cover._cheapest_states(offers, states)[key] == states[key] for key in kept)
+        assert list(cover._cheapest_states(states)) == kept
+        assert all(cover._cheapest_states(states)[key] == states[key] for key in kept)
 
 
 # ---- Regions of pointwise nodes ----
@@ -205,6 +208,25 @@ def test_a_region_that_others_come_back_into_is_left_apart(monkeypatch):
     use(monkeypatch, Made(2, BEHIND, {"A": 5}), Made(9, REGION, {"p": 4, "q": 4, "p q": 1}))
     made = graph("p x, A p, q p A")
     assert said(cheapest(offered(made))) == [(9, "p"), (2, "A"), (9, "q")]
+
+
+def test_a_region_that_one_cover_leaves_apart_is_whole_in_another(monkeypatch):
+    """p and q would wait for B with w and u, which wait for p and make what q reads; not for C with them."""
+    use(monkeypatch, Made(2, BEHIND, {"B": 5, "C": 5, "D": 1, "B u w": 5, "C s u w": 7}),
+        Made(9, REGION, {"p": 4, "q": 4, "s": 1, "p q": 3}))
+    found = cheapest(offered(graph("p x, B y, C z, D p, w B p, u w C, s u, q x B")))
+    assert sorted(said(found)) == [(2, "B"), (2, "C s u w"), (2, "D"), (9, "p q")]
+
+
+def test_regions_that_covers_share_grow_once(monkeypatch):
+    """Eight anchors, each alone or with the first of the two nodes behind it: 32 covers of 16 regions."""
+    us = {**dict.fromkeys("ABCDEFGH", 3.0), **{f"{p.upper()} {p}": 3.9 for p in "abcdefgh"}}
+    use(monkeypatch, Made(2, BEHIND, us), Made(9, REGION, {"*": 2.0}))
+    grown, plain = [], grow.pointwise
+    monkeypatch.setattr(grow, "pointwise", lambda *given: grown.append(given) or plain(*given))
+    text = ", ".join(f"{a} x, {p} {a}, {q} {p}" for a, p, q in zip("ABCDEFGH", "abcdefgh", "ijklmnop"))
+    assert len(cheapest(offered(graph(text)))) == 16
+    assert len(grown) <= 16
 
 
 def test_which_parts_may_be_in_it_holds_for_regions_too(monkeypatch):
