@@ -35,8 +35,8 @@ def choices(engine, where, which, device, flops):
         *around.EXACT, "cross_correlation", "convolution")
     for problem, _ in zip(of_engine.problems(engine, device.facts, where, small), range(TRIES)):
         graph, smooth = around.graph_of(problem, where, which, rng)
-        whole, core = (1 << len(graph.nodes)) - 1, next(
-            i for i, node in enumerate(graph.nodes) if isinstance(node.op, engine.op))
+        whole = (1 << len(graph.nodes)) - 1
+        core = next(i for i, node in enumerate(graph.nodes) if isinstance(node.op, engine.op))
         offered = Offers(graph, device.facts, Wish(engines=(engine.index,))).anchored(core)
         for part in [p for p in offered if p.region.mask == whole]:
             config = rng.choice(list(engine.configs(part.match, device.facts)))
@@ -62,6 +62,7 @@ def test_on_the_interpreter(engine, where, which):
 @pytest.mark.parametrize("engine, where, which", AROUND, ids=NAMES)
 def test_on_hopper(engine, where, which, hopper, family_counts):
     found = wrong(hopper, engine, where, which, COUNT, 3e7)
-    family_counts[f"around/{engine} {where}"] = dict(problems=COUNT, engine_runs=COUNT, wrong=len(found))
+    key = f"around/{engine} {where} {getattr(which, 'name', which)}"
+    family_counts[key] = dict(problems=COUNT, engine_runs=COUNT, wrong=len(found))
     plan.forget()
     assert not found, f"{len(found)} findings:\n" + "\n".join(found[:12])
