@@ -23,9 +23,14 @@ LEFT = {"bool": (True, False), "u1": (0xFF, 0x7F, 0x80, 0x5A), "u2": (0xFFFF, 0x
 
 def lazy(size: int, dtype=np.uint8) -> np.ndarray:
     """Zeros that cost nothing until they are touched: a tensor of 2^33 bytes
-    costs the pages that are used."""
+    costs the pages that are used. Raises AllocFailed."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
-    return np.frombuffer(mmap.mmap(-1, size * np.dtype(dtype).itemsize, flags=flags), dtype)
+    size *= np.dtype(dtype).itemsize
+    try:
+        return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype)
+    except OSError as error:
+        raise AllocFailed(f"device: an interpreter must have {size} bytes of address space; got "
+                          f"{error.strerror}: free other devices, or raise ulimit -v") from None
 
 
 class Allocation(Buffer):
@@ -73,15 +78,13 @@ class Arena(Memory):
     def __init__(self, capacity: int = 1 << 35):
         try:
             self._map(capacity)
-        except OSError:
+        except AllocFailed:
             gc.collect()                                     # those of devices that nobody holds any more
             try:
                 self._map(capacity)
-            except OSError as error:                         # a system that does not overcommit
+            except AllocFailed:                              # a system that does not overcommit
                 if capacity <= 1 << 26:
-                    raise AllocFailed(
-                        f"device: an interpreter must have {capacity} bytes of address space; got "
-                        f"{error.strerror}: free other devices, or raise ulimit -v") from None
+                    raise
                 return self.__init__(capacity >> 3)
         self.tracked, self.owned = set(), None          # what the launch may write; whose the last access was
         self.live: list[tuple[int, int]] = []                # (start, end), sorted
