@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import (bulk, copies, floating, integer, matrix, memory, movement,        # noqa: F401
-               warp)                             # each enters its rows
+               targets, warp)                    # all but memory and targets enter their rows
 from .parse import BYTES, Program, PtxError
 from .table import DTYPE, TABLE, kind_of, match
 
@@ -38,6 +38,7 @@ class Code:
     """A program ready to run on a device. ``globals_``: addresses of the module's variables."""
 
     def __init__(self, module, program: Program, globals_: dict):
+        targets.check(module, program)
         self.module, self.program, self.instructions = module, program, program.code
         # (register, array kind) -> slot; what slots are: that, or (None, constant)
         self.slots, self.recipe = {}, []

@@ -22,7 +22,7 @@ from ..cuda import pack
 from ..buffer import HOST, byte, count, filled, packed
 from ..facts import DeviceFacts, of_target
 from ..numpy import NumpyExecutable
-from . import decoded, parse
+from . import decoded, parse, targets
 from .arena import Allocation, Arena, Operand
 from .bulk import TensorMap
 from .check import Checks, Finding
@@ -123,6 +123,9 @@ class PtxDevice:
         text = text.decode() if isinstance(text, bytes) else text
         if text not in self.codes:
             code = decoded.fresh(text, name) if name in self.replaced else decoded.code(text, name)
+            if not targets.runs(self.facts.sm, code.module.target):
+                raise NotSupported(f"{name}: .target must be one that {self.name} runs; got "
+                                   f"{code.module.target}")
             self.codes[text] = code.on({n: self._variable(*v) for n, v in code.module.variables.items()
                                         if v[0] != "shared"})
         return self.codes[text]

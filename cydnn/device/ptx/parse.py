@@ -28,7 +28,8 @@ TOKEN, BRACE = re.compile(rf'{NAME}|\.?-?\w+|"[^"]*"|\S'), re.compile("[{}]")
 # between commas outside of brackets and braces
 PIECE = re.compile(r"(?:^(?!$)|,)((?:\[[^\]]*\]?|\{[^}]*\}?|[^,\[{])*)")
 LINKAGE = r"(?:\.(?:visible|extern|weak|common)\s+)*"
-TOP = re.compile(rf"""\s*(?:\.(?:version|target|address_size|pragma|alias|loc)\b[^\n]* | ;
+TOP = re.compile(rf"""\s*(?:\.(?:version|address_size|pragma|alias|loc)\b[^\n]* | ;
+    | \.target\s+(?P<target>\w+)[^\n]*
     | \.file\s+(?P<number>\d+)\s+"(?P<path>[^"]*)"[^\n]* | \.section\s+[\w.$]+\s*(?P<section>\{{)
     | {LINKAGE}\.(?P<kind>entry|func)\s*(?:\((?P<returns>[^)]*)\)\s*)?(?P<name>{NAME})\s*
       (?:\((?P<params>[^)]*)\))?(?P<limits>[^{{;]*)(?P<end>[{{;])
@@ -85,13 +86,14 @@ class Instruction:
 
 
 class Module:
-    """A PTX file. ``entries``, ``functions``: name -> (parameters and results, performance directives,
-    where the body starts); ``variables``: name -> (space, align, bytes, type, values)."""
+    """A PTX file for ``target``, "" where it says none. ``entries``, ``functions``: name -> (parameters and
+    results, performance directives, where the body starts); ``variables``: name -> (space, align, bytes,
+    type, values)."""
 
     def __init__(self, text: str, file: str):
         self.file, self.text, self.plain = (
             file, text, COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text).rstrip())
-        self.entries, self.functions, self.variables, self.sources = {}, {}, {}, {}
+        self.entries, self.functions, self.variables, self.sources, self.target = {}, {}, {}, {}, ""
         end, at = LEGAL.match(self.plain).end(), 0
         if end < len(self.plain):
             self.wanted("a PTX token", end, self.plain[end:end + 12].split("\n")[0])
@@ -116,6 +118,7 @@ class Module:
     def _top(self, found) -> int:
         """Enter what one directive says; returns where the next one starts."""
         at, depth = found.end(), int("{" in (found["section"], found["end"]))
+        self.target = found["target"] or self.target
         if found["number"]:
             self.sources[self.number(found["number"], at)] = found["path"]
         if found["space"]:
