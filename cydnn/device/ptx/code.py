@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import (bulk, copies, floating, integer, matrix, memory, movement,        # noqa: F401
+from . import (bulk, copies, floating, integer, matrix, memory, movement, registers,         # noqa: F401
                targets, warp)                    # all but memory and targets enter their rows
 from .parse import BYTES, Program, PtxError
 from .table import DTYPE, TABLE, kind_of, match
 
-PLAIN, BRANCH, TABLE_BRANCH, EXIT, WAIT, WARP = range(6)
+PLAIN, BRANCH, TABLE_BRANCH, EXIT, WAIT, WARP, WARP_WAIT = range(7)
 KINDS = {"bra": BRANCH, "brx": TABLE_BRANCH, "ret": EXIT, "exit": EXIT, "bar": WAIT, "barrier": WAIT,
-         "bar.warp": WARP, "mbarrier.test_wait": WAIT, "mbarrier.try_wait": WAIT,
+         "bar.warp": WARP, "mbarrier.test_wait": WAIT, "mbarrier.try_wait": WAIT, "setmaxnreg": WARP_WAIT,
          **dict.fromkeys(("shfl", "vote", "match", "redux", "mma", "ldmatrix", "stmatrix",
                           "movmatrix", "elect", "wgmma"), WARP)}
+WARPGROUPS = {"wgmma", "setmaxnreg"}             # what four warps execute together
 WIDTHS = {type_: "bool" if type_ == "pred" else f"u{size}" for type_, size in BYTES.items()}
 CARRY = -2, "pred"                               # as an operand
 GRAINED = {"ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "mbarrier", "wgmma"}
@@ -88,12 +89,12 @@ class Code:
         """What the program uses, so that machines keep no account of the rest."""
         program = self.program
         names = {i.words[0] for i in program.code}
-        self.uses = None
+        self.uses, self.unit = None, 128 if names & WARPGROUPS else 32       # lanes that stay whole
         if "wgmma" in names:
             self.uses = [set() if i.words[0] == "wgmma" else self._named(at)
                          for at, i in enumerate(program.code)]
         self.proxies = "wgmma" in names or any(i.words[:3] == ["cp", "async", "bulk"] for i in program.code)
-        self.uniform = not names & {"mbarrier", "wgmma"} and not any(
+        self.uniform = not names & {"mbarrier", *WARPGROUPS} and not any(
             {"warp", "arrive", "cluster"} & set(i.words) or len(i.operands) > 1 for i in program.code
             if i.words[0] in ("bar", "barrier", "mapa"))
         narrow = [(BYTES[i.words[-1]], {word.split("::")[0] for word in i.words} & SPACES)

@@ -162,7 +162,7 @@ class PtxDevice:
         first, self._groups = self._groups, self._groups + len(chosen) + 2
         counter = self._counter() if attributes.cooperative else 0
         Machine(code, self.arena, grid, block, smem, data, self.checks, first, chosen, self.seed, cluster,
-                tensor_maps, attributes.cooperative, attributes.dependent, counter).run()
+                tensor_maps, attributes.cooperative, attributes.dependent, counter, registers).run()
         if attributes.cooperative:
             self._met = self._whole(code.program.name, counter)
 

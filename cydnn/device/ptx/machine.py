@@ -10,7 +10,7 @@ import numpy as np
 
 from . import bulk, copies, warp
 from .check import Checks, Finding
-from .code import BRANCH, EXIT, PLAIN, TABLE_BRANCH, WAIT, Code
+from .code import BRANCH, EXIT, PLAIN, TABLE_BRANCH, WAIT, WARP, WARPGROUPS, Code
 from .gate import DONE, WAITS
 from .memory import ALL, CLOCK, GROUP, RAW, Memory, parameters
 from .parts import Parts
@@ -29,7 +29,7 @@ class Machine:
 
     def __init__(self, code: Code, arena, grid, block, smem: int, params: bytes, checks: Checks,
                  first_group: int, clusters, seed=None, cluster=(1, 1, 1), tensor_maps=None,
-                 cooperative=False, dependent=False, counter=0):
+                 cooperative=False, dependent=False, counter=0, registers=0):
         self.code_of, self.arena, self.grid, self.block_dim, self.smem = code, arena, grid, block, smem
         self.clusters = clusters                             # which of the grid are run
         self.checks, self.uniform, self.cluster_dim, self.tensor_maps = (
@@ -37,11 +37,11 @@ class Machine:
         self.params = parameters(params)
         self.rng = None if seed is None else np.random.default_rng(seed)
         self.threads, self.cluster = block[0] * block[1] * block[2], cluster[0] * cluster[1] * cluster[2]
-        unit = 128 if code.uses else 32                      # warpgroups stay whole
-        self.width = -(-self.threads // unit) * unit         # lanes of a block
+        self.width = -(-self.threads // code.unit) * code.unit           # lanes of a block
         self.first_group, self.first = first_group, first_group << GROUP
         self.at, self.time = 0, 0
         self.cooperative, self.dependent, self.counter = cooperative, dependent, counter
+        self.registers = registers                           # of a thread; 0: unknown
         self.raw = RAW if code.proxies and checks.races else 0       # what ordinary stores leave behind
 
     def run(self):
@@ -313,7 +313,7 @@ class Machine:
                 self.key[ready] = i + 1
                 self._activate(ready, count)
                 step(self.V, self)
-            return i + 1 if ready is take and taken == n else None
+            return i + 1 if ready is take and taken == n and kind == WARP else None
         return None
 
     def _pick(self):
@@ -343,8 +343,8 @@ class Machine:
 
     def _whole(self, take, i, taken):
         """Of the lanes at a warp instruction (those of ``take`` and those that wait there),
-        the ones whose partners are here too: the lanes named by its member mask, or for wgmma
-        the warpgroup. The others wait for them."""
+        the ones whose partners are here too: the lanes named by its member mask, or the warpgroup.
+        The others wait for them."""
         if i in self.code_of.masked and self.checks.barriers:
             self._named(take, i)
         if taken == self.L:
@@ -352,7 +352,7 @@ class Machine:
         waiting = self.partner & (self.pc == i)
         here = take | waiting
         missing = (self.key != DONE) & ~here
-        if self.code_of.instructions[i].words[0] == "wgmma":
+        if self.code_of.instructions[i].words[0] in WARPGROUPS:
             bad = here & np.repeat(missing.reshape(-1, 128).any(1), 128)
         else:
             slot = self.code_of.members.get(i)

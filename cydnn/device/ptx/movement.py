@@ -138,6 +138,6 @@ row("fence kind:sc|acq_rel|acquire|release? scope:cta|cluster|gpu|sys", "=", fen
 for pattern in ("fence proxy alias",
                 "prefetch space:global|local? level:L1|L2",
                 "prefetchu L1", "applypriority space:global? level:L2::evict_normal",
-                "discard space:global? level:L2", "setmaxnreg way:inc|dec sync aligned t:u32",
-                "griddepcontrol act:launch_dependents", "nanosleep t:u32", "pmevent"):
+                "discard space:global? level:L2", "griddepcontrol act:launch_dependents",
+                "nanosleep t:u32", "pmevent"):
     row(pattern)
