@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .copies import HINT, fenced, mbarriers, read
+from .copies import HINT, announce, fenced, mbarriers, read
 from .gate import Mbarrier
 from .memory import ALL, FLYING, GROUP, LENT, PARAM, RAW, WRITTEN
 from .table import row
@@ -127,7 +127,10 @@ def _bytes(off, size):
 def fence(c, m):
     """fence.proxy.async: what the active lanes have written to shared memory is seen by the async proxy.
     fence.mbarrier_init: the mbarriers that they have initialised."""
-    if not c.raw or m.get("space") == "global":
+    if m.get("space") == "global":
+        return
+    announce(c)
+    if not c.raw:
         return
     shared, mine, only = c.memory["shared"], np.zeros(c.L, bool), "mbarrier_init" in m
     mine[c.lanes()] = True

@@ -161,8 +161,12 @@ def mbarriers(c, address, verb, lanes=None):
     shared.ordered(c, shared.writes[cells], cells, lanes,
                    c.code[lanes][:, None], "used as an mbarrier", "written")
     for lane, place in zip(lanes, off.tolist()):
-        yield (lane,
-               c.gates.get(place) or c.fault("mbarrier", "uses an mbarrier that was not initialised", lane))
+        gate = c.gates.get(place) or c.fault("mbarrier", "uses an mbarrier that was not initialised", lane)
+        if not gate.is_fenced and place // shared.pitch != c.block[lane]:
+            who, there = gate.made
+            c.fault("mbarrier", f"{verb} an mbarrier of another block, which {c.name_of(int(c.code[who]))} "
+                    "initialised, who has executed no fence.mbarrier_init since", lane, there)
+        yield lane, gate
 
 
 MOST_ARRIVALS = (1 << 20) - 1
@@ -177,7 +181,17 @@ def initialise(c, m, address, count=None):
                 f"{MOST_ARRIVALS}", c.lanes()[lane])
     shared.store(c, address, 8, [np.zeros(c.n, np.uint64)], c.lanes())
     for n, place in enumerate(shared.reach(c, address, 8, "initialises", c.lanes()).tolist()):
-        c.gates[place] = Mbarrier(int(count[n])) if m["act"] == "init" else None
+        made = int(c.lanes()[n]), c.at
+        c.gates[place] = Mbarrier(int(count[n]), made) if m["act"] == "init" else None
+
+
+def announce(c):
+    """fence.mbarrier_init, and fences that do more: other blocks may use what the active lanes have
+    initialised."""
+    mine = set(c.lanes().tolist())
+    for gate in c.gates.values():
+        if isinstance(gate, Mbarrier) and gate.made[0] in mine:
+            gate.is_fenced = True
 
 
 def arrive(c, m, address, given=None):

@@ -155,10 +155,12 @@ class Barrier(Gate):
 
 class Mbarrier(Gate):
     """``count`` arrivals end a phase, once ``bytes`` announced bytes have landed too. ``waited``: how many
-    phases had ended when somebody last went on: of each phase that must be known before the next one ends."""
+    phases had ended when somebody last went on: of each phase that must be known before the next one ends.
+    ``made``: (lane, instruction) of its initialisation; ``is_fenced``: that lane has fenced it since."""
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, made: tuple):
         super().__init__()
+        self.made, self.is_fenced = made, False
         self.count = self.left = count
         self.bytes = self.waited = 0
         self.last = None                         # (lane, instruction) of the last arrival

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .copies import announce
 from .floating import READ, clean, flush, narrow
 from .memory import LOCAL, PARAM, SHARED, SPACE_END, UINT, spaces
 from .parse import BYTES
@@ -129,6 +130,8 @@ row("griddepcontrol act:wait", "=", wait_for_the_launch_before)
 # ---- Fences, and what changes no value: the machine runs in order ----
 
 def fence(c, m):
+    if m.get("scope", "gpu") != "cta" and m.get("kind") != "acquire" and m.get("level") != "cta":
+        announce(c)
     if c.signals.past is not None and (m.get("level") or m["scope"]) in ("gl", *FAR_ENOUGH):
         c.signals.past.fence(c)
 

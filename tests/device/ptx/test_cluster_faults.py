@@ -7,6 +7,8 @@ import re
 import numpy as np
 import pytest
 
+from cydnn import kernels
+from cydnn.bench import trial
 from cydnn.device.ptx import Finding, PtxDevice
 
 import snippet
@@ -69,6 +71,7 @@ SEND = """.shared .align 16 .b8 s[256]; .shared .align 8 .b8 m[8];
 .reg .u32 %x, %v, %other, %there, %bar, %one; .reg .u64 %st;
 .reg .pred %q, %lead; setp.eq.u32 %lead, %t, 0; mov.u32 %one, 1; mov.u32 %bar, m;
 @%lead mbarrier.init.shared::cta.b64 [%bar], %one;
+@%lead fence.mbarrier_init.release.cluster;
 @%lead mbarrier.arrive.expect_tx.shared::cta.b64 %st, [%bar], 256;
 mov.u32 %other, %cluster_ctarank; xor.b32 %other, %other, 1;
 mov.u32 %x, s; shl.b32 %v, %t, 2; add.u32 %x, %x, %v; mapa.shared::cluster.u32 %there, %x, %other;
@@ -84,7 +87,11 @@ ld.shared.u32 %v, [%x]; st.global.u32 [%a1], %v;"""
 MEET = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
 WAIT = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %q, [%bar], 0; @!%q bra WAIT;\n"
 SENT = "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%there], %v, [%bar];\n"
+FENCE = "@%lead fence.mbarrier_init.release.cluster;"
 SEND_FAULTS = {
+    "its initialisation is not fenced": (FENCE, "", "mbarrier"),
+    "it is fenced by another thread": (FENCE, FENCE.replace("@", "@!"), "mbarrier"),
+    "it is fenced for its block": (FENCE, "fence.acq_rel.cta;", "mbarrier"),
     "no wait": (WAIT, "", "unwritten|in flight|race|address"),
     "too few bytes are expected": ("[%bar], 256", "[%bar], 252", "unwritten|in flight|race|address|deadlock"),
     "too many bytes are expected": ("[%bar], 256", "[%bar], 260", "deadlock"),
@@ -121,6 +128,22 @@ def test_vectors_are_sent(vector, type_, lanes):
         SENT, f".reg .{type_} {', '.join(registers)};" + gather)
     for seed in (None, 1, 2):
         assert (swap(PtxDevice("sm_90"), text, seed) == np.roll(np.arange(128), 64)).all()
+
+
+@pytest.mark.parametrize("other", ["fence.acq_rel.cluster;", "fence.sc.gpu;", "membar.gl;",
+                                   "fence.proxy.async;"])
+def test_other_fences_do_as_well(other):
+    device = PtxDevice("sm_90")
+    assert (swap(device, SEND.replace(FENCE, other), None) == np.roll(np.arange(128), 64)).all()
+
+
+@pytest.mark.parametrize("name, kind", [("rnn_cluster_f16_vanilla_1", "mbarrier"),
+                                        ("conv_dgrad_wgmma_bf16_128x128", "proxy")])
+def test_shipped_kernels_fence_their_mbarriers(name, kind):
+    text = kernels.get(name).image_for(90).text().decode()
+    report = trial.run(name, "sm_90", lines=kernels.get(name).problems[:1],
+                       text=text.replace("fence.mbarrier_init.release.cluster;", ""))
+    assert report.trials[0].finding["kind"] == kind
 
 
 @pytest.mark.parametrize("seed", [None, *range(20)])
