@@ -146,7 +146,7 @@ class Engine:
 
     def magnitude(self, op, arrays: dict, scalars: dict, results: dict) -> dict:
         """For each output, what its rounding errors scale with (docs/numerics.md): what the op says,
-        where the sums are the op's own."""
+        where the sums are the op's own. No number where a NaN or an infinity may come by other ways."""
         return op.magnitude(arrays, scalars, results)
 
     # ---- What follows from it ----

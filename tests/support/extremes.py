@@ -242,7 +242,7 @@ CHANGES = dict(left_out=left_out, ones=ones, few=few, empty=empty, attributes=at
                apart=apart, turned=turned, own_gaps=own_gaps, one_short=one_short)
 NUMBERS = dict(nan_factors=nan_factors, small=small, one_nan=one_nan, negative=negative, nan_rows=nan_rows,
                other_nans=other_nans, lowest=lowest, zero_edges=zero_edges, rounded=rounded, masked=masked)
-SPREADING = ("conv_fft", "conv_winograd", "conv_dgrad_few")      # zeros are multiplied with what is NaN
+SPREADING = "conv_dgrad_few"                     # zeros are multiplied with what is NaN
 
 
 def suits(way, kernel: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from ... import fusion, kernels
 from ...graph import core, many
 from ...kernels.expressions import ceil_div
@@ -167,6 +169,22 @@ class ConvDgradFew(Engine):
         blocks = min(ceil_div(args["items"], WORKERS), dev.sms)
         return [Launch(f"conv_dgrad_few_{p.w.dtype}_r{u.rows}", args, dict(blocks=blocks),
                        fusion.at("epilogue", self.tail(p)))]
+
+    # ---- Errors ----
+
+    def magnitude(self, op, arrays, scalars, results):
+        """The op's, but for pixels that multiply what is no number by zero: of every window that has it."""
+        found = op.magnitude(arrays, scalars, results)
+        pads, _, strides, dilations = op.geometry(found["dx"].ndim)
+        dims = zip(found["dx"].shape[2:], arrays["w"].shape[2:], pads, strides, dilations)
+        reached = ~np.isfinite(arrays["dy"]).all(1, keepdims=True)
+        for axis, (size, taps, pad, stride, dilation) in enumerate(dims, 2):
+            first, window = _met(size, taps, pad, stride, dilation)
+            at = (np.arange(size) // stride + first)[:, None] + np.arange(window)
+            pixels = reached.shape[axis]
+            inside = ((at >= 0) & (at < pixels)).reshape(*at.shape, *(1,) * (reached.ndim - axis - 1))
+            reached = (reached.take(at.clip(0, pixels - 1), axis) & inside).any(axis + 1)
+        return {"dx": np.where(reached, np.nan, found["dx"])}
 
 
 def leaves_in_pairs(g: mma.Geometry, dx) -> bool:

@@ -7,13 +7,16 @@ from __future__ import annotations
 import os
 import random
 
+import numpy as np
 import pytest
 
 from cydnn import kernels
 from cydnn.bench import trial as debug
-from support import mixed, mutation, planted, share
+from cydnn.ops import Problem
+from support import alone, mixed, mutation, planted, share
 from support.cases import every_case
-from support.matrix import plain
+from support.compare import compare
+from support.matrix import Prepared, plain
 
 import watched
 
@@ -41,6 +44,28 @@ def test_right(name):
     device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     found = [*wrong(device, name, os.environ.get("CYDNN_SEED"), EACH)]
     assert not found, "\n".join(found[:8])
+
+
+# Whole images that are NaN, and an engine that multiplies them by zeros: engine, line, seed.
+SPREADING = [
+    ("conv_fprop_winograd4", "conv_fprop n2c3h9w5 k2r3s3 pre_pad=1 post_pad=3 f16 nhwc", 901346),
+    ("conv_fprop_fft", "conv_fprop n3c2h9w5 k2r3s3 pre_pad=4 post_pad=3 f32", 3),
+    ("conv_dgrad_few", "conv_dgrad n3c1h9w70 k16r4s3 pad=3 stride=3,3 dilation=3,2 mode=convolution f16 nhwc",
+     403968)]
+
+
+@pytest.mark.parametrize("engine, line, seed", SPREADING, ids=[engine for engine, *_ in SPREADING])
+def test_what_an_engine_spreads(engine, line, seed):
+    """It may be no number as far as docs/numerics.md says, and nowhere else."""
+    engine, problem = alone.BY_NAME[engine], Problem.parse(line)
+    numbers = dict(scalars=plain(problem.op), flavour="nan rows")
+    assert not watched.run(problem, watched.PtxDevice("sm_90"), seed, [engine], **numbers).findings
+    made, (name, *_) = Prepared(problem, seed, **numbers), problem.op.writes
+    want, desc, reached = made.want[name], problem.operands[name], made.reached(name, engine)
+    assert reached.any() and not (reached | np.isnan(want)).all()
+    allowed = made.allowed(name, desc, engine)
+    assert not compare(np.full(want.shape, np.nan), want, allowed, desc, reached).ok
+    assert not compare(want + reached, want, allowed, desc, reached).ok
 
 
 # What shows where two ways meet: kernel, line of the text that is another one, what was and what is there.
