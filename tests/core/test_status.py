@@ -58,7 +58,7 @@ def stem():
     (lambda: plan.build(line("transform 2x3"), "numpy").execute([0, 8]),
      dict(node=None, operand="x", needed="must not be null", given=0)),
     (lambda: cudnn.setStream(None, 0), dict(node="cudnnSetStream", attribute="handle", given=None)),
-], ids=str)
+])
 def test_what_an_error_says_is_data(call, facts):
     with pytest.raises(cydnn.CydnnError) as error:
         call()

@@ -19,6 +19,7 @@ TYPES = ("f16", "bf16", "f32")
 MANY = TYPES + ("f64", "i8", "u8", "i32", "i64", "bool", "f8_e5m2")
 ONE = ("identity", "abs", "neg", "relu_fwd", "logical_not")
 TWO = ("add", "sub", "mul", "min", "max", "add_square", "cmp_ge", "relu_bwd")
+STEPS = {"cmp_ge": "max", "logical_not": "abs", "relu_bwd": "mul"}       # and what is no step
 SMOOTH = ("sigmoid_fwd", "tanh_fwd", "swish_fwd", "gelu_fwd", "exp")
 SIZES = (1, 2, 5, 8, 16, 17, 24, 31, 40, 64, 72, 96, 120, 128, 136, 160, 200, 256, 264)
 WIDE = 1 << 20                                   # seeds from here on draw dims of many sizes
@@ -71,6 +72,7 @@ class Dag:
         result."""
         rng = self.rng
         mode = rng.choice(ONE + 2 * TWO + ((SMOOTH) if rng.random() < 0.15 else ()))
+        mode = STEPS.get(mode, mode) if self.smooth else mode    # a rounding error would decide
         self.smooth |= mode in SMOOTH
         op = Pointwise(mode=mode, relu_upper_clip=rng.choice([float("inf"), 6.0]))
         fits = [v for v in values if self.tensors[v].dims == dims]
