@@ -146,7 +146,8 @@ def network(call, keys, o, d):
     of_kind = {"sequence": lambda v: [descriptor("", TensorDesc.packed(v.dtype, (o.batches[0], v.dims[1], 1)))
                                       ] * len(o.batches),
                "blob": lambda v: Filter(TensorDesc.packed(v.dtype, (v.count, 1, 1)), "nchw"),
-               "state": lambda v: lambda: TensorDesc.packed(v.dtype, (v.dims[0] * v.dims[1], *v.dims[2:]))}
+               "state": lambda v: lambda _=False: TensorDesc.packed(
+                   v.dtype, (v.dims[0] * v.dims[1], *v.dims[2:]))}
     forms = {**dict.fromkeys(("x", "y", "dx", "dy"), "sequence"), "w": "blob", "dw": "blob",
              **dict.fromkeys(STATES, "state")}
     contents = [MOST if k not in forms else d[k] and of_kind[forms[k]](d[k]) for k in keys.split()]

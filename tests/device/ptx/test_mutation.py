@@ -42,7 +42,7 @@ DEEP = {"conv_first_T": ROWS, "conv_first_T_pairs": ROWS,
         "conv_wgmma_kept_T_64_bk": "conv_fprop n1c8h72w64 k64r1s1 f16 nhwc"}
 # What keeps a warpgroup from the stage of a tile that is not its own shows where loads come in any order, and
 # what keeps a warp from a box that is on its way where it is sent behind others.
-SHUFFLED = ("conv_halo_T_ak", "conv_wgmma_T_192x128_bk", "conv_wgmma_T_192x128_bn")
+SHUFFLED = ("conv_halo_T_ak", "conv_wgmma_T_192x128_bk")
 
 
 def kin(name) -> str:
@@ -68,7 +68,7 @@ def ready(name, more=0, lazily=False) -> mutation.Mutation:
 
 
 # simt_main waits for tables; a matrix product has none.
-NEEDLESS = {"matmul_any_i32_t32x32": ["bar.sync 0;"], "softmax_fwd_grid_f16": ["bar.sync 0;"],
+NEEDLESS = {"matmul_any_i32_t32x32": ["bar.sync 0;"],
             "softmax_bwd_grid_f32": ["bar.sync 0;"],
             # Who fills lines has one of each eight rows at least, and waits there for all before: not so in
             # the others. A lane that is rows behind the one that gives them back is in no order of warps.
