@@ -8,6 +8,8 @@ from pathlib import Path
 
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
          stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+# waits for nobody who writes a FIFO, and follows no link that came after the file was looked at
+FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 def read(path: Path, most: int, folder: Path) -> bytes:
@@ -17,7 +19,7 @@ def read(path: Path, most: int, folder: Path) -> bytes:
     if os.path.commonpath([real, home]) != home:
         raise ValueError(f"must lie in {folder}; got a link to {real}")
     _check(os.stat(real), most)
-    with open(os.open(real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+    with open(os.open(real, FLAGS), "rb") as file:
         return file.read(_check(os.fstat(file.fileno()), most))          # it may be another by now
 
 
