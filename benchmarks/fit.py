@@ -72,7 +72,7 @@ def config_of(text: str) -> Config:
 
 
 def model_of(engine, config):
-    if config.get("stays"):
+    if config.get("resident"):
         return kept
     return MODELS.get(engine.index, blocks if isinstance(engine, TileProgram) else None)
 

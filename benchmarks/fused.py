@@ -5,7 +5,7 @@ all in one launch, and the closed library's fused graph.
 The peer is the package nvidia-cudnn-frontend: heuristics mode A, the first N plans timed, the fastest kept.
 Every result is compared with torch's before it is timed. Writes fused_<family>.md and .json after each row.
 ``--beside``: also, in the same rounds, every configuration of the forms beside (filters that stay, first
-layers with out=pairs), plain and fused: a line each under the table, its ratio to
+layers with store=tma), plain and fused: a line each under the table, its ratio to
 the plain choice.
 """
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Row:
 
 
 def is_beside(config) -> bool:
-    return bool(config.get("stays")) or config.get("out") == "pairs"
+    return bool(config.get("resident")) or config.get("store") == "tma" and not config.get("tile")
 
 
 class Layer:

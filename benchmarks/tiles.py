@@ -52,7 +52,8 @@ class Candidate:
 
 def way(config) -> tuple:
     """How the sums are made and leave."""
-    return tuple(config.get(knob) for knob in ("out", "stream", "pieces", "stays", "cast"))
+    knobs = "store", "stream_k", "blocks_per_tile", "resident", "multicast"
+    return tuple(config.get(knob) for knob in knobs)
 
 
 def distinct(engine, match, facts) -> dict:
@@ -77,7 +78,7 @@ def candidates(problem, facts, chosen, most: int, bands=()) -> list:
             every, tiles, ways = distinct(engine, match, facts), {}, {}
             for config in every:
                 tiles.setdefault(config.get("tile"), config)
-                ways.setdefault((config.get("tile"), config.get("team"), *way(config)), config)
+                ways.setdefault((config.get("tile"), config.get("cluster_k"), *way(config)), config)
             near = [c for c, us in every.items() if us < 2 * min(every.values())]
             some = list(dict.fromkeys([*tiles.values(), *ways.values(), *near]))[:most or None]
             found += [Candidate(engine, config, every[config]) for config in some]

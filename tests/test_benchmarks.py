@@ -124,7 +124,7 @@ def test_constants_are_those_of_the_model():
 
 def test_a_constant_moves_the_models_that_read_it(tmp_path, constants):
     rows = fit.read([measured(tmp_path, (LINES[0].replace("r3s3 pad1", "r1s1"), *LINES))])
-    assert any(row.config.get("stays") for row in rows)
+    assert any(row.config.get("resident") for row in rows)
     fit.look(rows)
     for name in fit.names():
         fit.put(name, 0.8 * constants[name])
@@ -134,9 +134,9 @@ def test_a_constant_moves_the_models_that_read_it(tmp_path, constants):
         assert [row.model for row in rows] == seen, name
 
 
-BESIDE = (("conv_fprop n256c256h14w14 k1024r1s1 pad0 stride1 bf16 acc=f32 nhwc", 2, "stays"),
+BESIDE = (("conv_fprop n256c256h14w14 k1024r1s1 pad0 stride1 bf16 acc=f32 nhwc", 2, "resident"),
           ("conv_fprop n256c512h14w14 k512r3s3 pad1 stride1 bf16 acc=f32 nhwc", 0, ""),
-          ("conv_fprop n32c3h224w224 k64r7s7 pad3 stride2 f16 acc=f32 nhwc", 1, "out"),
+          ("conv_fprop n32c3h224w224 k64r7s7 pad3 stride2 f16 acc=f32 nhwc", 1, "store"),
           ("matmul 4096x4096 4096x4096 bf16", 0, ""))
 
 
@@ -148,9 +148,9 @@ def test_forms_beside_are_chosen_where_they_pay(line, count, knob):
     part = best(bench.graph_of(problem), H200).parts[0]
     configs = list(part.engine.configs(part.match, H200))
     beside = [fused.is_beside(config) for config in configs]
-    rest = beside[2 if knob == "stays" else 1:]
+    rest = beside[2 if knob == "resident" else 1:]
     assert rest == sorted(rest) and sum(beside) == count
-    assert fused.is_beside(part.config) == beside[0] == (knob == "stays")
+    assert fused.is_beside(part.config) == beside[0] == (knob == "resident")
     for config in (config for config in configs if fused.is_beside(config)):
         words = " ".join(f"{k}={v}" for k, v in config.items())
         wish = Wish(engines=(part.engine.index,), config=Config.parse(words, part.engine.knobs))

@@ -26,17 +26,17 @@ class knob:
 
 
 TYPES = {                                        # knob of an engine -> type
-    "splits": knob_type.SPLIT_K_SLC, "size": knob_type.TILE_CGA_M, "width": knob_type.BLOCK_SIZE,
-    "warps": knob_type.OCCUPANCY, "lanes_log2": knob_type.LOAD_SIZE,
-    "kept": knob_type.ARRAY_SIZE_PER_THREAD, "per_sm": knob_type.CTA_COUNT, "depth": knob_type.STAGES,
-    "threads": knob_type.TILE_COLS, "slices": knob_type.SPLIT_COLS,
-    "parts": knob_type.SPLIT_P_SLC, "images": knob_type.WORKSPACE, "points": knob_type.TILE_M,
-    "tile": knob_type.KERNEL_CFG, "shape": knob_type.TILE_SIZE,
-    "tiles": knob_type.TILE_N, "groups": knob_type.TILE_ROWS, "held": knob_type.IDX_MODE,
-    "team": knob_type.TILE_CGA_N, "asks": knob_type.WARP_SPEC_CFG,
-    "out": knob_type.EDGE, "rows": knob_type.TILEK,
-    "stays": knob_type.SPECFILT, "cast": knob_type.SWIZZLE,
-    "stream": knob_type.STREAM_K, "pieces": knob_type.SPLIT_K_BUF}
+    "tile": knob_type.KERNEL_CFG, "splits": knob_type.SPLIT_K_SLC, "chunks": knob_type.SPLIT_P_SLC,
+    "blocks_per_row": knob_type.SPLIT_COLS, "stream_k": knob_type.STREAM_K,
+    "blocks_per_tile": knob_type.SPLIT_K_BUF, "cluster": knob_type.TILE_CGA_M,
+    "cluster_k": knob_type.TILE_CGA_N, "multicast": knob_type.SWIZZLE, "resident": knob_type.SPECFILT,
+    "store": knob_type.EDGE, "stages": knob_type.STAGES, "prefetch": knob_type.WARP_SPEC_CFG,
+    "threads": knob_type.TILE_COLS, "threads_per_row": knob_type.BLOCK_SIZE,
+    "threads_per_point": knob_type.IDX_MODE, "warps": knob_type.OCCUPANCY,
+    "blocks_per_sm": knob_type.CTA_COUNT, "registers": knob_type.ARRAY_SIZE_PER_THREAD,
+    "lanes_log2": knob_type.LOAD_SIZE, "unit_tiles": knob_type.TILE_N, "batch_groups": knob_type.TILE_ROWS,
+    "rows": knob_type.TILEK, "batch_rows": knob_type.TILE_SIZE, "batch": knob_type.WORKSPACE,
+    "transform": knob_type.TILE_M}
 
 
 def main_part(choice: Choice) -> Part:

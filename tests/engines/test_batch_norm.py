@@ -127,9 +127,10 @@ def test_grids_and_rings_cover(op_class):
                 seen.add(type(engine).__base__)
                 if isinstance(engine, Ring):
                     assert a["items"] * 16 * a["cols"] == p.x.count * p.x.dtype.bytes
-                    assert grid[0] == step.extra["clusters"] * config.size <= H200.sms * config.per_sm
+                    most = H200.sms * config.blocks_per_sm
+                    assert grid[0] == step.extra["clusters"] * config.cluster <= most
                     assert a["held"] * 512 >= a["items_per_block"]
-                    assert a["items_per_block"] * config.size >= a["items"]
+                    assert a["items_per_block"] * config.cluster >= a["items"]
                     continue
                 width = 16 // p.x.dtype.bytes << config.lanes_log2
                 each, splits = a["rows_per_split"], a["splits"]
@@ -230,7 +231,7 @@ def test_rows_that_a_grid_cannot_keep(op_class, most, kept):
     problem = problem_of(op_class, (3, 64, 43, 41), dtype="f32")
     engine = next(e for e in accepting(problem)[1] if isinstance(e, Grid))
     for lanes_log2 in (3,):
-        config = Config(lanes_log2=lanes_log2, kept=engine.kept[kept])
+        config = Config(lanes_log2=lanes_log2, registers=engine.kept[kept])
         args = steps(engine, match(problem), small.facts, config)[0].args
         count = -(-args["rows_per_split"] >> 9 - lanes_log2)
         assert args["held"] + engine.kept[-1] + 12 < count
@@ -246,7 +247,7 @@ def test_channels_that_take_turns(op_class, size):
     small.facts = dataclasses.replace(PTX.facts, sms=size)
     problem = problem_of(op_class, (5, 7, 24, 45), layout="nchw")
     engine = next(e for e in accepting(problem)[1] if isinstance(e, Ring))
-    config = Config(size=size, per_sm=2, depth=2)
+    config = Config(cluster=size, blocks_per_sm=2, stages=2)
     outcome = run(problem, small, 4, [engine], config, dict(problem.op.scalars))
     assert outcome.ran and not outcome.findings, outcome
 

@@ -55,7 +55,7 @@ def test_every_configuration_packs(op, card):
     ("conv_wgrad n1c64h8w8 k64r3s3 pad1 f32", 140, "tile=t64x64 splits=2",
      ["conv_wgrad_any_f32_t64x64", "conv_wgrad_simt_sum_f32"]),
     ("conv_fprop n1c64h8w8 k64r3s3 pad1 f32", 100, "tile=t64x64", ["conv_any_f32_t64x64"]),
-    ("softmax_fwd 4x1000 f16", 212, "size=4 threads=512", ["softmax_fwd_cluster_f16_4_512"]),
+    ("softmax_fwd 4x1000 f16", 212, "cluster=4 threads=512", ["softmax_fwd_cluster_f16_4_512"]),
 ])
 def test_a_configuration_is_obeyed(line, index, config, launches):
     engine, p = BY_INDEX[index], match(ops.Problem.parse(line))
@@ -94,8 +94,8 @@ def test_configs_are_values():
     assert len({config, Config(tile="t64x64", splits=2)}) == 1
     assert pickle.loads(pickle.dumps(config)) == config
     assert not PLAIN and str(PLAIN) == "" and config
-    with pytest.raises(AttributeError, match="config has no knob size; knobs are tile splits"):
-        config.size
+    with pytest.raises(AttributeError, match="config has no knob cluster; knobs are tile splits"):
+        config.cluster
     with pytest.raises(AttributeError, match="frozen"):
         config.tile = 1
 

@@ -70,8 +70,8 @@ def test_corners(corner, tile):
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("config", [
-    "tile=64x128 splits=1 out=rows team=1", "tile=128x64 splits=1 out=rows team=1",
-    "tile=128x128 splits=1 out=rows team=2"])
+    "tile=64x128 splits=1 store=rows cluster_k=1", "tile=128x64 splits=1 store=rows cluster_k=1",
+    "tile=128x128 splits=1 store=rows cluster_k=2"])
 @pytest.mark.parametrize("shape", ["n3c72h17w19 k72r3s3 stride2 pad1", "n2c136h18w17 k136r1s1 stride=2,1"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, shape, seed):
@@ -80,7 +80,7 @@ def test_more_tiles_than_blocks(config, shape, seed):
 
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_in_boxes_than_blocks(seed):
-    config = "tile=64x128 splits=1 out=boxes team=1"
+    config = "tile=64x128 splits=1 store=tma cluster_k=1"
     hopper.check_turns(ENGINE, "conv_dgrad n3c64h16w18 k72r3s3 stride2 pad1 bf16 nhwc", config, seed)
 
 
@@ -100,7 +100,7 @@ BOXES = {                                        # classes that leave through TM
 def test_classes_in_boxes(corner, numbers):
     """Where they blend with what was there they take the other way."""
     problem = Problem.parse(BOXES[corner])
-    for config in (c for c in ENGINE.configs(match(problem), H200) if c.out == "boxes"):
+    for config in (c for c in ENGINE.configs(match(problem), H200) if c.store == "tma"):
         hopper.check(ENGINE, problem, config, numbers)
 
 
@@ -113,7 +113,7 @@ def test_classes_of_other_sizes_have_no_boxes():
 def test_teams_share_each_class(team):
     """A class may have fewer steps than the team has blocks."""
     problem = Problem.parse("conv_dgrad n1c40h6w5 k136r3s3 pad1 stride2 f16 nhwc")
-    config = next(c for c in ENGINE.configs(match(problem), H200) if c.team == team)
+    config = next(c for c in ENGINE.configs(match(problem), H200) if c.cluster_k == team)
     hopper.check(ENGINE, problem, config, blended)
 
 

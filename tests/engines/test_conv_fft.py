@@ -131,10 +131,10 @@ def test_every_geometry(interpreter, index, text):
 
 @pytest.mark.parametrize("index", TILED)
 @pytest.mark.parametrize("text, config", [
-    ("n2c2h4w37 k3r3s4 pad1", dict(tile=32, images=1, points=16)),
-    ("n3c1h19w20 k2r3s5 pad=2,1 mode=convolution f16", dict(tile=64, images=2, points=16)),
-    ("n1c1h3w70 k2r2s17 nhwc", dict(tile=64, images=1, points=32)),
-    ("n1c2d18h2w17 k1t3r2s2 f64", dict(tile=32, images=1, points=16)),
+    ("n2c2h4w37 k3r3s4 pad1", dict(tile=32, batch=1, transform=16)),
+    ("n3c1h19w20 k2r3s5 pad=2,1 mode=convolution f16", dict(tile=64, batch=2, transform=16)),
+    ("n1c1h3w70 k2r2s17 nhwc", dict(tile=64, batch=1, transform=32)),
+    ("n1c2d18h2w17 k1t3r2s2 f64", dict(tile=32, batch=1, transform=16)),
 ])
 def test_tiles_that_overlap(interpreter, index, text, config):
     """Several tiles in one dim or two, whose last ones reach beyond the image; chunks of images."""
@@ -151,7 +151,7 @@ def test_tiles_that_overlap(interpreter, index, text, config):
 def test_chunks_of_images(interpreter, index, images):
     engine = BY_INDEX[index]
     problem = Problem.parse(f"{engine.op.name} n5c3h4w5 k2r3s3 pad1")
-    outcome = run(problem, interpreter, 2, [engine], Config(tile=32, images=images))
+    outcome = run(problem, interpreter, 2, [engine], Config(tile=32, batch=images))
     assert outcome.ran and not outcome.findings, outcome
 
 
@@ -176,7 +176,7 @@ def test_what_is_not_finite_stays_in_its_tiles(interpreter):
     problem = Problem.parse("conv_fprop n1c1h3w60 k1r2s5")
     made = Prepared(problem, 3, dict(alpha=1.0, beta=0.0))
     made.values["x"][0, 0, 1, 2] = np.nan                          # in the first tile alone: outputs 0 to 11
-    y = outputs(problem, made.values, interpreter, 113, Config(tile=32, images=1, points=16))
+    y = outputs(problem, made.values, interpreter, 113, Config(tile=32, batch=1, transform=16))
     assert np.isnan(y[..., :12]).all() and np.isfinite(y[..., 12:]).all()
 
 
@@ -206,9 +206,9 @@ def test_less_workspace_is_smaller_chunks(index):
     engine = BY_INDEX[index]
     graph = graph_of(Problem.parse(f"{engine.op.name} n32c32h32w32 k32r5s5 pad2"))
     whole = best(graph, H200, Wish(engines=(index,)))
-    assert whole.workspace_bytes > 0 and whole.parts[0].config.images == 32
+    assert whole.workspace_bytes > 0 and whole.parts[0].config.batch == 32
     less = best(graph, H200, Wish(engines=(index,), workspace_bytes=whole.workspace_bytes // 2))
-    assert 0 < less.workspace_bytes <= whole.workspace_bytes // 2 and less.parts[0].config.images < 32
+    assert 0 < less.workspace_bytes <= whole.workspace_bytes // 2 and less.parts[0].config.batch < 32
 
 
 @pytest.mark.parametrize("text", ["conv_fprop n512c512h100w100 k64r3s3 pad1",

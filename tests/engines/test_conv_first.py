@@ -103,7 +103,7 @@ def test_blends(corner):
 
 
 @pytest.mark.share(1)
-@pytest.mark.parametrize("config", ["", "out=pairs"])
+@pytest.mark.parametrize("config", ["", "store=tma"])
 @pytest.mark.parametrize("seed", [None, 3, 4])
 def test_few_blocks_take_all_rows(config, seed):
     """Blocks begin within images, and warps run in any order."""

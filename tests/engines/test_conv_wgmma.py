@@ -90,10 +90,10 @@ def test_corners(corner, tile):
 @pytest.mark.share(2)
 @both
 @pytest.mark.parametrize("config", [
-    "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
-    "tile=64x256 splits=1 out=rows team=1", "tile=128x64 splits=2 out=boxes team=1",
-    "tile=128x128 splits=1 out=rows team=2", "tile=192x128 splits=1 out=boxes team=1",
-    "tile=192x128 splits=2 out=rows team=1"])
+    "tile=64x128 splits=1 store=tma cluster_k=1", "tile=128x256 splits=2 store=tma cluster_k=1",
+    "tile=64x256 splits=1 store=rows cluster_k=1", "tile=128x64 splits=2 store=tma cluster_k=1",
+    "tile=128x128 splits=1 store=rows cluster_k=2", "tile=192x128 splits=1 store=tma cluster_k=1",
+    "tile=192x128 splits=2 store=rows cluster_k=1"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(engine, config, seed):
     channels = "n3c72h9w11 k136r2s3" if engine is FPROP else "n3c136h9w11 k72r2s3"
@@ -102,7 +102,7 @@ def test_more_tiles_than_blocks(engine, config, seed):
 
 @pytest.mark.share(3)
 @both
-@pytest.mark.parametrize("stays", [128, 64])
+@pytest.mark.parametrize("resident", [128, 64])
 @pytest.mark.parametrize("line", ["n5c64h9w11 k128r1s1 f16", "n3c72h9w11 k128r1s1 bf16",
                                   "n2c40h9w7 k128r2s3 pad1 f16",
                                   "n2c16d3h5w6 k128t2r1s2 dilation=1,2,1 pre_pad=1,0,2 post_pad=0,2,1 bf16",
@@ -110,13 +110,14 @@ def test_more_tiles_than_blocks(engine, config, seed):
                          ids=["a stage", "two", "the ring", "three dims", "deeper"])
 @pytest.mark.parametrize("numbers", [plain, blended], ids=["plain", "blended"])
 @pytest.mark.parametrize("seed", [None, 3])
-def test_filters_that_stay(engine, stays, line, numbers, seed):
+def test_filters_that_stay(engine, resident, line, numbers, seed):
     """Four warpgroups, each with a ring of its own, on three multiprocessors."""
     if engine is not FPROP:
         line = re.sub(r"c(\d+)(.*) k(\d+)", r"c\3\2 k\1", line)
     small = hopper.device(3)
     small.seed = seed
-    hopper.check(engine, Problem.parse(f"{engine.op.name} {line} nhwc"), Config(stays=stays), numbers, small)
+    problem = Problem.parse(f"{engine.op.name} {line} nhwc")
+    hopper.check(engine, problem, Config(resident=resident), numbers, small)
 
 
 @both

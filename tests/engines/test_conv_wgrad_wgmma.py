@@ -69,7 +69,7 @@ def test_many_splits(splits, channels):
     """A thread adds a few splits, eight warps many."""
     problem = Problem.parse(f"conv_wgrad n11c{channels}h10w10 k24r1s2 bf16 nhwc")
     config = type(WGRAD.best(match(problem), H200)).parse(
-        f"tile=64x128 splits={splits} out=rows team=1", WGRAD.knobs)
+        f"tile=64x128 splits={splits} store=rows cluster_k=1", WGRAD.knobs)
     product, total = steps(WGRAD, match(problem), H200, config)
     assert product.args["splits"] == splits
     is_few = splits < 8 and channels == 64
@@ -79,9 +79,9 @@ def test_many_splits(splits, channels):
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("config", [
-    "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
-    "tile=64x256 splits=1 out=rows team=1", "tile=128x64 splits=2 out=boxes team=1",
-    "tile=128x128 splits=1 out=rows team=2", "tile=64x128 splits=1 out=rows team=2"])
+    "tile=64x128 splits=1 store=tma cluster_k=1", "tile=128x256 splits=2 store=tma cluster_k=1",
+    "tile=64x256 splits=1 store=rows cluster_k=1", "tile=128x64 splits=2 store=tma cluster_k=1",
+    "tile=128x128 splits=1 store=rows cluster_k=2", "tile=64x128 splits=1 store=rows cluster_k=2"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, seed):
     hopper.check_turns(WGRAD, "conv_wgrad n3c128h9w11 k136r2s3 pad1 bf16 nhwc", config, seed)
@@ -136,8 +136,8 @@ def test_few_tiles_are_split_and_teams_write_the_filters():
     deep = match(Problem.parse("conv_wgrad n64c64h56w56 k64r1s1 f16 nhwc"))
     product, total = steps(WGRAD, deep, H200)
     assert product.args["splits"] > 64 and total.kernel == "conv_wgrad_mma_sum_f16"
-    config = next(c for c in WGRAD.configs(deep, H200) if c.team == 4)
+    config = next(c for c in WGRAD.configs(deep, H200) if c.cluster_k == 4)
     launch, = steps(WGRAD, deep, H200, config)
     assert launch.args["team"] == 4 and launch.args["parts"] is None
     padded = match(Problem.parse("conv_wgrad n64c72h56w56 k64r1s1 f16 nhwc"))
-    assert {c.team for c in WGRAD.configs(padded, H200)} == {1}
+    assert {c.cluster_k for c in WGRAD.configs(padded, H200)} == {1}

@@ -87,7 +87,7 @@ def test_on_the_interpreter(index, line):
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
 def test_parts_give_the_same(index, layout):
     problem = Problem.parse(f"{op_of(index)} n2c2h33w31 k3r3s3 pad1 f32 {layout}")
-    outcome = run(problem, get("ptx:sm_80"), 1, [BY_INDEX[index]], config=Config(tile="t64x64", parts=2))
+    outcome = run(problem, get("ptx:sm_80"), 1, [BY_INDEX[index]], config=Config(tile="t64x64", chunks=2))
     assert outcome.ran and not outcome.findings
 
 

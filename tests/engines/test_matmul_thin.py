@@ -74,11 +74,12 @@ def test_what_is_fused():
 
 def test_every_number_of_pieces_is_on_offer():
     """Up to that of the steps; whole tiles where blocks have as many of them."""
-    pieces = lambda line: [c.pieces for c in ENGINE.configs(alone.match(Problem.parse(line)), hopper.H200)]
+    configs = lambda line: ENGINE.configs(alone.match(Problem.parse(line)), hopper.H200)
+    pieces = lambda line: [c.blocks_per_tile for c in configs(line)]
     assert sorted(pieces("matmul 16x8192 8192x8192 bf16")) == [*PIECES]
     assert sorted(pieces("matmul 16x128 128x8192 bf16")) == [1]
     even = Problem.parse(f"matmul 16x8192 8192x{128 * hopper.H200.sms} bf16")
-    assert [c.pieces for c in ENGINE.configs(alone.match(even), hopper.H200)] == [1]
+    assert [c.blocks_per_tile for c in ENGINE.configs(alone.match(even), hopper.H200)] == [1]
 
 
 @pytest.mark.parametrize("line, reason", [
@@ -95,7 +96,7 @@ def test_what_it_refuses(line, reason):
 def test_what_the_kernel_refuses():
     """Steps that nobody takes, or two blocks; more columns than a tile has."""
     match, facts = alone.match(Problem.parse(LINES[0])), hopper.device(3).facts
-    config = next(c for c in ENGINE.configs(match, facts) if c.pieces == 4)
+    config = next(c for c in ENGINE.configs(match, facts) if c.blocks_per_tile == 4)
     launch, = ENGINE.plan(match, facts, config)
     kernel = kernels.get(launch.kernel)
     assert kernel.pack(launch.args, **launch.extra).attributes.cooperative

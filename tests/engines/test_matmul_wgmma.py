@@ -57,10 +57,10 @@ def test_most_draws_are_taken():
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("config", [
-    "tile=64x128 splits=1 out=boxes team=1", "tile=128x256 splits=2 out=boxes team=1",
-    "tile=64x256 splits=1 out=rows team=1", "tile=128x128 splits=1 out=boxes team=1",
-    "tile=64x128 splits=1 out=rows team=2", "tile=128x256 splits=1 out=boxes team=1 cast=2",
-    "tile=128x256 splits=2 out=rows team=1 cast=2"])
+    "tile=64x128 splits=1 store=tma cluster_k=1", "tile=128x256 splits=2 store=tma cluster_k=1",
+    "tile=64x256 splits=1 store=rows cluster_k=1", "tile=128x128 splits=1 store=tma cluster_k=1",
+    "tile=64x128 splits=1 store=rows cluster_k=2", "tile=128x256 splits=1 store=tma cluster_k=1 multicast=2",
+    "tile=128x256 splits=2 store=rows cluster_k=1 multicast=2"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, seed):
     hopper.check_turns(ENGINE, "matmul a=200x300:bf16@1,200 b=300x392:bf16 c=200x392:bf16", config, seed)
@@ -105,11 +105,11 @@ def test_it_needs_hopper():
     assert ENGINE.accepts(p, H200)
 
 
-@pytest.mark.parametrize("c, outs", [("8x8:f16", {"boxes", "rows"}), ("8x8:f16@1,8", {"rows"}),
+@pytest.mark.parametrize("c, outs", [("8x8:f16", {"tma", "rows"}), ("8x8:f16@1,8", {"rows"}),
                                      ("8x8:f16@12,1", {"rows"}), ("8x8:f32", {"rows"})])
 def test_what_tma_cannot_store_goes_out_in_rows(c, outs):
     p = match(Problem.parse(f"matmul a=8x8:f16 b=8x8:f16 c={c}"))
-    assert {config.out for config in ENGINE.configs(p, H200)} == outs
+    assert {config.store for config in ENGINE.configs(p, H200)} == outs
 
 
 def test_one_launch_where_the_depth_is_whole():

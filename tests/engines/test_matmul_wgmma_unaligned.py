@@ -46,7 +46,7 @@ def test_lines_of_a_few_elements(line):
 
 
 @pytest.mark.share(4)
-@pytest.mark.parametrize("config", ["splits=1", "splits=2", "splits=1 stream=1"])
+@pytest.mark.parametrize("config", ["splits=1", "splits=2", "splits=1 stream_k=1"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, seed):
     hopper.check_turns(UNALIGNED, "matmul a=201x301:bf16@1,201 b=301x391:bf16 c=201x391:bf16", config, seed)

@@ -75,8 +75,8 @@ def outputs(line, config):
 def test_bits_do_not_depend_on_how_many_blocks_share_a_direction():
     line = "rnn_fwd t4n5i8 cell=lstm hidden=96 bidirectional=True f16"
     _, configs = offered(line)
-    assert len({c.size for c in configs}) == 3
-    bits = [outputs(line, config) for config in configs if config.rows == 8]
+    assert len({c.cluster for c in configs}) == 3
+    bits = [outputs(line, config) for config in configs if config.batch_rows == 8]
     assert all(each == bits[0] for each in bits)
 
 
@@ -115,7 +115,7 @@ def test_blocks_have_units_and_all_units_have_a_block(hidden, units):
     cell = "lstm" if units == 8 else "tanh"
     problem, configs = offered(f"rnn_fwd t3n40i8 cell={cell} hidden={hidden} f16")
     net = Net.of(alone.match(problem))
-    assert configs and {c.rows for c in configs} <= {8, 16}
+    assert configs and {c.batch_rows for c in configs} <= {8, 16}
     for config in configs:
         form = form_of(net, config)
         owned = form.warps * units
@@ -148,7 +148,7 @@ def test_planted_fault(instruction, nth, other, kinds):
     plant(device, name, instruction, nth, other)
     problem, configs = offered("rnn_fwd t6n5i8 cell=lstm hidden=96 f16")
     for config in configs:
-        if config.size == 2:
+        if config.cluster == 2:
             with pytest.raises(Finding) as found:
                 run(problem, device, 1, [ENGINE], config)
             assert found.value.kind in kinds.split("|"), found.value

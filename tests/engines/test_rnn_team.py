@@ -32,7 +32,7 @@ LINES = [
 def offered(line):
     """The problem and its configurations of two blocks."""
     problem = Problem.parse(line)
-    return problem, [c for c in ENGINE.configs(alone.match(problem), H200) if c.team == 2]
+    return problem, [c for c in ENGINE.configs(alone.match(problem), H200) if c.cluster_k == 2]
 
 
 @pytest.mark.share(2)
@@ -40,7 +40,7 @@ def offered(line):
 def test_every_configuration(line):
     problem, configs = offered(line)
     device = PtxDevice("sm_90")
-    assert {c.tiles for c in configs} == {1, 2} and {c.held for c in configs} == {"all", "none"}
+    assert {c.unit_tiles for c in configs} == {1, 2} and {c.resident for c in configs} == {"all", "none"}
     for config in configs:
         outcome = run(problem, device, 1, [ENGINE], config)
         assert outcome.ran and not outcome.findings, (config, outcome)
@@ -64,8 +64,8 @@ def test_any_network_in_any_order_of_threads(seed):
 
 def test_bits_do_not_depend_on_groups():
     line, bits = "rnn_bwd_data t2n70i8 cell=lstm hidden=24 bidirectional=True f16", []
-    configs = [c for c in offered(line)[1] if c.tiles == 1 and c.asks == "late"]
-    assert len({c.groups for c in configs}) > 1
+    configs = [c for c in offered(line)[1] if c.unit_tiles == 1 and c.prefetch == "late"]
+    assert len({c.batch_groups for c in configs}) > 1
     for config in configs:
         case = Case(Problem.parse(line), PtxDevice("sm_90"), Wish(engines=(315,), config=config))
         case()
@@ -78,16 +78,17 @@ def test_bits_do_not_depend_on_groups():
     ("rnn_bwd_data t3n9i8 cell=lstm hidden=40 f32", "h200"),
     ("rnn_bwd_data t3n9i8 cell=lstm hidden=40 f16", "a100")])
 def test_who_has_no_teams(text, facts):
-    assert {c.team for c in ENGINE.configs(alone.match(Problem.parse(text)), KNOWN[facts])} == {1}
+    assert {c.cluster_k for c in ENGINE.configs(alone.match(Problem.parse(text)), KNOWN[facts])} == {1}
 
 
 def test_a_team_reads_half_of_the_exchange():
     p = alone.match(Problem.parse("rnn_bwd_data t100n64i1024 cell=lstm hidden=1024 f16"))
-    configs = {(c.team, c.tiles, c.groups): c for c in ENGINE.configs(p, H200) if c.held == "all"}
+    configs = {(c.cluster_k, c.unit_tiles, c.batch_groups): c
+               for c in ENGINE.configs(p, H200) if c.resident == "all"}
     one, two = (ENGINE.form(Net.of(p), H200, configs[team, 1, 2]) for team in (1, 2))
     assert two.exchanged * 2 == one.exchanged and two.resident * 2 == one.resident
     assert two.blocks == one.blocks
-    assert ENGINE.best(p, H200).team == 2
+    assert ENGINE.best(p, H200).cluster_k == 2
 
 
 # ---- Faults ----
@@ -104,7 +105,7 @@ def test_planted_fault(instruction, nth, other, kinds):
     name, device = "rnn_persist_bwd_f16_lstm_2x2_2", PtxDevice("sm_90")
     plant(device, name, instruction, nth, other)
     problem, configs = offered("rnn_bwd_data t3n5i8 cell=lstm hidden=96 f16")
-    config = next(c for c in configs if c.tiles == 1)
+    config = next(c for c in configs if c.unit_tiles == 1)
     with pytest.raises(Finding) as found:
         run(problem, device, 1, [ENGINE], config)
     assert found.value.kind in kinds.split("|"), found.value
@@ -116,5 +117,5 @@ def test_sums_that_are_not_given_are_wrong():
     plant(device, name, "st.shared::cluster")
     problem, configs = offered("rnn_bwd_data t3n5i8 cell=lstm hidden=96 f16")
     with pytest.raises(Finding, match="unwritten"):
-        run(problem, device, 1, [ENGINE], next(c for c in configs if c.tiles == 1))
+        run(problem, device, 1, [ENGINE], next(c for c in configs if c.unit_tiles == 1))
     plan.forget()

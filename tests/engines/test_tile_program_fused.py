@@ -23,22 +23,23 @@ FIRST = {"few": "conv_fprop n1c3h3w150 k72r3s7 stride=1,2 pad=1,3 bf16 nhwc",
 def test_values(kind, tile, keeps):
     index, line = LINES[kind]
     assert not differences(hopper.device(3), BY_INDEX[index], graph_of(Problem.parse(line), keeps),
-                           lambda c: (c.tile, c.splits, c.team) == (tile, 1, 1), ROWS if keeps else FUSED)
+                           lambda c: (c.tile, c.splits, c.cluster_k) == (tile, 1, 1),
+                           ROWS if keeps else FUSED)
 
 
 @pytest.mark.share(2)
-@pytest.mark.parametrize("stays", [128, 64])
+@pytest.mark.parametrize("resident", [128, 64])
 @pytest.mark.parametrize("mode, alpha", [("gelu_fwd", 1.0), ("relu_fwd", -1.5)])
 @pytest.mark.parametrize("line", ["n3c72h9w11 k128r1s1 bf16", "n1c40h13w24 k128r2s1 f16"])
-def test_values_where_filters_stay(line, mode, alpha, stays):
+def test_values_where_filters_stay(line, mode, alpha, resident):
     graph = graph_of(Problem.parse(f"conv_fprop {line} nhwc"), mode=mode, alpha=alpha)
-    assert not differences(hopper.device(3), BY_INDEX[117], graph, lambda c: c.get("stays") == stays, FUSED,
-                           f"_{stays}_bk", is_rounded=True)
+    assert not differences(hopper.device(3), BY_INDEX[117], graph,
+                           lambda c: c.get("resident") == resident, FUSED, f"_{resident}_bk", is_rounded=True)
 
 
 @pytest.mark.share(1)
 @pytest.mark.parametrize("line", FIRST.values(), ids=FIRST)
 def test_values_of_first_layers(line):
     graph = graph_of(Problem.parse(line), mode="gelu_fwd")
-    assert not differences(hopper.device(3), BY_INDEX[118], graph, lambda c: c.get("out") == "pairs", FUSED,
+    assert not differences(hopper.device(3), BY_INDEX[118], graph, lambda c: c.get("store") == "tma", FUSED,
                            "_pairs", is_rounded=True)

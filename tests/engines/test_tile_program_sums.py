@@ -52,7 +52,7 @@ def test_random_numbers_and_the_same_bits(line):
     values = sums.values_of(graph, rng, lambda dims: rng.normal(0.25, 1, dims))
     for tile, seed in (("128x256", 0), ("128x128", 1), ("128x128", 2)):
         machine.seed = seed
-        choice = sums.choice_of(graph, machine.facts, is_meant=lambda c: c.tile == tile and c.out == "rows")
+        choice = sums.choice_of(graph, machine.facts, is_meant=lambda c: c.tile == tile and c.store == "rows")
         found.append(graphs.execute(plan.made(choice, machine), values))
         assert not sums.too_far(graph, found[-1])
     for other in found[1:]:
@@ -100,7 +100,7 @@ def test_the_last_node_alone_is_taken():
     graph = Graph([*made.nodes, Node(Reduction(mode="add"), dict(x=sums.Y, y=20))], more)
     masks = {p.region.mask for p in Offers(graph, hopper.H200, Wish(engines=(189,))).anchored(0)}
     assert {0b1111, 0b10111} <= masks and 0b11111 not in masks
-    text = "part 0 1 2 3: 189 tile=128x128 splits=1 out=boxes team=1\npart 4: 281"
+    text = "part 0 1 2 3: 189 tile=128x128 splits=1 store=tma cluster_k=1\npart 4: 281"
     assert not sums.differences(hopper.device(2), graph, choice=parse(text, graph, hopper.device(2).facts))
 
 

@@ -34,7 +34,7 @@ LINES = {"one": (189, "matmul 64x320 320x128 f16"),
 
 def configs(index, problem, machine):
     found = BY_INDEX[index].configs(alone.match(problem), machine.facts)
-    return [c for c in found if c.get("stream")]
+    return [c for c in found if c.get("stream_k")]
 
 
 @pytest.mark.share(9)
@@ -56,7 +56,7 @@ def test_values(name, draw):
                                          (189, "matmul a=200x456 b=456x320 c=200x320 f16")])
 def test_what_is_fused_works_on_all_of_a_sum(index, line, keeps):
     assert not differences(hopper.device(3), BY_INDEX[index], graph_of(Problem.parse(line), keeps),
-                           lambda c: c.get("stream"), ROWS if keeps else FUSED, "")
+                           lambda c: c.get("stream_k"), ROWS if keeps else FUSED, "")
 
 
 @pytest.mark.parametrize("kind", STREAMS)
@@ -67,7 +67,7 @@ def test_schedules_do_not_change_bits(kind):
         machine = hopper.device(4)
         machine.seed = seed
         config, = [c for c in configs(189, problem, machine)
-                   if c.tile == "64x128" and c.out == "boxes" and c.stream == kind]
+                   if c.tile == "64x128" and c.store == "tma" and c.stream_k == kind]
         bits.add(bits_of(problem, config, machine))
     assert len(bits) == 1
 
@@ -128,7 +128,7 @@ def test_many_blocks_of_a_tile(name):
     """Of 8 and more parts each warp adds some, and one of them what they have."""
     sms, line = DEEP[name]
     problem, machine = Problem.parse(line), hopper.device(sms)
-    every = [c for c in configs(189, problem, machine) if c.stream == 2]
+    every = [c for c in configs(189, problem, machine) if c.stream_k == 2]
     assert every
     for config in share.of(every, 2, f"deep {name}"):
         hopper.check(BY_INDEX[189], problem, config, plain, machine)
@@ -146,7 +146,7 @@ def test_blocks_go_abreast(m, lanes):
     problem = Problem.parse(f"matmul a={m}x8192:bf16 b=8192x10240:bf16@1,8192 c={m}x10240:bf16")
     match, engine = alone.match(problem), BY_INDEX[189]
     config, = [c for c in engine.configs(match, KNOWN["h200"])
-               if c.get("stream") == 1 and c.tile == "128x256" and c.out == "boxes"]
+               if c.get("stream_k") == 1 and c.tile == "128x256" and c.store == "tma"]
     assert engine.cut(match, KNOWN["h200"], config).shares.lanes == lanes
 
 

@@ -265,7 +265,7 @@ def test_a_plan_by_hand_for_every_configuration(h200):
                     assert g.check_support() and g.get_execution_plan_count() == made
     assert made > 8 and len(set(names(g))) == made
     g.build_plans()
-    assert re.match(r"110:conv_fprop_mma\[tile=m128n64\]|117:conv_fprop_wgmma\[(tile|stays)=", names(g)[0])
+    assert re.match(r"110:conv_fprop_mma\[tile=m128n64\]|117:conv_fprop_wgmma\[(tile|resident)=", names(g)[0])
 
 
 def test_knobs_of_several_kinds(h200):

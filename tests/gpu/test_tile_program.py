@@ -127,7 +127,7 @@ def ways(engine, match, facts) -> list:
     first = {}
     for config in engine.configs(match, facts):
         first.setdefault(config.get("tile"), config)
-        way = config.get("out"), config.get("team"), (config.get("splits") or 1) > 1
+        way = config.get("store"), config.get("cluster_k"), (config.get("splits") or 1) > 1
         first.setdefault(way, config)
     return list(dict.fromkeys(first.values())) or [None]
 

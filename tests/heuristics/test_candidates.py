@@ -221,8 +221,9 @@ def test_configurations():
                        match="build: config of 110:conv_fprop_mma must be one of tile=.*; got tile=m1n1"):
         best(graph, H200, Wish(engines=(110,), config=Config(tile="m1n1")))
     two = Graph([Node(SoftmaxFwd(), dict(x=1, y=2)), Node(SoftmaxFwd(), dict(x=2, y=3))], [t(1), v(2), t(3)])
-    with pytest.raises(BadParam, match="build: config must belong to one engine; got size=2 for the engines"):
-        best(two, H200, Wish(config=Config(size=2)))
+    sentence = "build: config must belong to one engine; got cluster=2 for the engines"
+    with pytest.raises(BadParam, match=sentence):
+        best(two, H200, Wish(config=Config(cluster=2)))
 
 
 def test_modes():

@@ -18,7 +18,7 @@ from cydnn.heuristics import parse
 from cydnn.ops import Problem
 
 NAME = "conv_wgmma_f16_64x128_bk"
-TILE = "tile=64x128 splits=1 out=boxes team=1"
+TILE = "tile=64x128 splits=1 store=tma cluster_k=1"
 
 
 @pytest.mark.skipif(not shutil.which("ptxas"), reason="needs ptxas")

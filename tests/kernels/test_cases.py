@@ -33,7 +33,7 @@ def test_kernels_without_problems_make_sums():
 @pytest.mark.parametrize("name", sums.names())
 def test_graphs_launch_the_kernel(name):
     graph = sums.graph_of(Problem.parse(sums.line_of(name)))
-    choice = sums.choice_of(graph, hopper.H200, is_meant=sums.is_tile(name, "boxes"))
+    choice = sums.choice_of(graph, hopper.H200, is_meant=sums.is_tile(name, "tma"))
     assert name in [step.kernel for _, step in choice.steps]
 
 

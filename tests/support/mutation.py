@@ -322,12 +322,12 @@ def behind(name: str, facts) -> list:
     if "TILE_M" not in kernel.axes:              # filters stay
         line = streamed.conv(9 * 64 + 16, n, 64, 1, **kernel.axes)
         case = next(case for case, _ in debug.every_case(name, facts, [line])
-                    if case.config and case.config.get("stays"))
+                    if case.config and case.config.get("resident"))
         return [case, FusedCase(*case)]
     m, found = kernel.axes["TILE_M"], []
     for rows, columns, cast in ((2 * m, 2 * n, None), (2 * m + 16, n + 8, None), (2 * m + 16, n, 2)):
         line = streamed.TILED[kernel.source](rows, columns, 128, 1, **kernel.axes)
-        wanted = dict(out="boxes", team=1, splits=1, stream=None, cast=cast)
+        wanted = dict(store="tma", cluster_k=1, splits=1, stream_k=None, multicast=cast)
         case = next((case for case, _ in debug.every_case(name, facts, [line])
                      if (c := case.config) and {knob: c.get(knob) for knob in wanted} == wanted), None)
         found += [case, FusedCase(*case)] if case else []

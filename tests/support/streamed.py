@@ -79,7 +79,7 @@ def cases(name: str, facts, *sizes) -> list[tuple]:
              for each in sizes or ((m - 16, n, 576, 1), (2 * m, 5 * n, 192, 1), (5 * m, n, 64, 1),
                                      (m, 2 * n, 512, 1))]
     return [(case, card) for case, _ in every_case(name, card, lines)
-            if case.config and case.config.get("stream")]
+            if case.config and case.config.get("stream_k")]
 
 
 def many(name: str, facts) -> list[tuple]:
@@ -92,7 +92,7 @@ def many(name: str, facts) -> list[tuple]:
     lines = [LINES[kernel.source](m, n, depth * MANY, 1, gap=gap, **kernel.axes)
              for depth, gap in ((128, 0), (64, 1))]
     return [(case, card) for case, _ in every_case(name, card, lines)
-            if case.config and case.config.get("stream") == 2]
+            if case.config and case.config.get("stream_k") == 2]
 
 
 def in_bands(name: str, facts) -> list[tuple]:

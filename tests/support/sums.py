@@ -113,15 +113,15 @@ def line_of(name: str, rows=200, more=0, depth=72) -> str:
 def is_tile(name: str, out: str):
     """Whether a configuration launches the kernel, its output leaving in that way."""
     tile = "{TILE_M}x{TILE_N}".format_map(kernels.get(name).axes)
-    return lambda config: config.tile == tile and config.out == out
+    return lambda config: config.tile == tile and config.store == out
 
 
 def ways(name: str) -> list:
     """(graph, how its output leaves) of a kernel: in boxes and beside them, by rows, by elements; deeper than
     the ring; in one dim and in three."""
     made = lambda line, *how: graph_of(Problem.parse(line), *how)
-    found = [(made(line_of(name)), "boxes"), (made(line_of(name, 140, 64), "relu_bwd"), "boxes"),
-             (made(line_of(name, 140), "", "bias"), "boxes"),
+    found = [(made(line_of(name)), "tma"), (made(line_of(name, 140, 64), "relu_bwd"), "tma"),
+             (made(line_of(name, 140), "", "bias"), "tma"),
              (made(line_of(name, 140, 16), "relu", "bias", "virtual", "f16"), "rows")]
     if kernels.get(name).axes.get("W_MAJOR") == "bn":        # filters across are read in whole 16 bytes
         last = made(line_of(name, 60, -56, 264), "relu", "stats", "virtual")

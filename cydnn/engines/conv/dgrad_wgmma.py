@@ -133,7 +133,7 @@ class ConvDgradWgmma(ConvWgmma):
         v, (lead, m), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
         g, team = mma.geometry(p), getattr(self.cut(p, dev, config), "team", 1)
         dy, w = self.operands(p, v, tile, steps)
-        boxes = (self.boxes(p) or ()) if config.get("out", "boxes") == "boxes" else ()
+        boxes = (self.boxes(p) or ()) if config.get("store", "tma") == "tma" else ()
         maps = (*boxes, *[w] * MAPS)[:MAPS]
         divisors = order(m, tile, v.groups)
         tiles = divisors[0] * v.groups           # of a class

@@ -34,7 +34,7 @@ class FftConv(Engine):
     reverses = "convolution"
     points: tuple = (WHOLE,)
     most_taps = MOST
-    knobs = (Knob("tile", tuple(SHARES)), Knob("images", lo=1, hi=2 ** 31))
+    knobs = (Knob("tile", tuple(SHARES)), Knob("batch", lo=1, hi=2 ** 31))
 
     # ---- What it refuses ----
 
@@ -168,7 +168,7 @@ class FftConv(Engine):
         return list(first_then(ranked[0], dict.fromkeys([*ranked[1:], *others])))
 
     def _config(self, tile: int, images: int, points: int) -> Config:
-        return Config(tile=tile, images=images)
+        return Config(tile=tile, batch=images)
 
     def cost(self, p, dev, config):
         return sum(step.us(dev, self._sums(p).name) for step in self._passes(p, dev, config).passes)
@@ -179,9 +179,9 @@ class FftConv(Engine):
         return [step.launch for step in self._passes(p, dev, config, areas).passes]
 
     def _passes(self, p, dev, config, areas=None) -> Transforms:
-        axes, images = self._axes(p, config.get("points", WHOLE)), self._images(p)
+        axes, images = self._axes(p, config.get("transform", WHOLE)), self._images(p)
         t = Transforms(tuple(a.size for a in axes), p.descs[0].dtype, dev, areas)
-        chunks = [(first, min(config.images, images - first)) for first in range(0, images, config.images)]
+        chunks = [(first, min(config.batch, images - first)) for first in range(0, images, config.batch)]
         windows = [self._windows(p, axes, role) for role in range(3)]
         blend = dict(alpha=p.scalar("alpha"), beta=p.scalar("beta"))
         self._correlate(t, *windows, chunks, config.tile, blend)

@@ -9,7 +9,7 @@ class FftTiled(FftConv):
     """Tiles overlap by the filter less 1 (overlap-save); a dim that a tile holds is one transform."""
     points = (16, 32, 64)
     most_taps = 32
-    knobs = (*FftConv.knobs, Knob("points", points))
+    knobs = (*FftConv.knobs, Knob("transform", points))
 
     def _config(self, tile, images, points):
-        return Config(tile=tile, images=images, points=points)
+        return Config(tile=tile, batch=images, transform=points)

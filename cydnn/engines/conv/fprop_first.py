@@ -17,7 +17,7 @@ from .view import geometry, image_site
 SOURCE = "conv/conv_first.cu"
 CORES = 1024                                     # bytes: a chunk of 64 filters
 SPARE = 33024 + 2 * 1024 + 512                   # the way out, alignment, zeros, barriers, pairs
-MORE = 32768                                     # of out=pairs: two warpgroups more have ways out
+MORE = 32768                                     # of store=tma: two warpgroups more have ways out
 
 START_US = 9.0                                   # filters, the first rows, the last way out
 ROW, STEP = 280, 270                             # clocks: of a row of y, of a part of it, whoever has it
@@ -37,11 +37,11 @@ class Layout:
 class ConvFpropFirst(Engine):
     """Rows of the image lie in shared memory with 1, 2, 4 or 8 channels, so that windows are 16 bytes apart:
     wgmma reads them where they lie, sums in f32. Filters stay in shared memory, and rows while they are
-    needed. out=pairs: what is fused leaves in boxes, too; taken wherever something is fused."""
+    needed. store=tma: what is fused leaves in boxes, too; taken wherever something is fused."""
     index = 118
     takes = core(ConvFprop, behind=many(Pointwise))
     v5 = ("IMPLICIT_PRECOMP_GEMM",)
-    knobs = (Knob("out", ("pairs",)),)
+    knobs = (Knob("store", ("tma",)),)
     notes = ("tensor_core", "deterministic")
 
     def refuse(self, p, dev):
@@ -71,7 +71,7 @@ class ConvFpropFirst(Engine):
 
     def layout(self, p, dev, config=PLAIN) -> Layout | None:
         """None where it does not fit."""
-        room = dev.smem_bytes - SPARE - (MORE if config.get("out") else 0)
+        room = dev.smem_bytes - SPARE - (MORE if config.get("store") else 0)
         return p.once(("first layout", room), lambda: layout(geometry(p, self.lead(p)), room))
 
     def blocks(self, p, dev, config) -> int:
@@ -82,7 +82,7 @@ class ConvFpropFirst(Engine):
 
     def cost(self, p, dev, config):
         """Memory, or the clocks of two warpgroups that multiply (fitted to an H200 where nothing is fused; of
-        out=pairs, too, whose four have more to do); more where they are near."""
+        store=tma, too, whose four have more to do); more where they are near."""
         found, g = self.layout(p, dev, config), geometry(p, self.lead(p))
         r, pairs = found.rows, ceil_div(found.rows.chunks, 2)
         mine = ceil_div(g.y.n * g.y.size[1] * r.strips, self.blocks(p, dev, config))     # rows of a block
@@ -93,7 +93,7 @@ class ConvFpropFirst(Engine):
         return dev.launch_us + START_US + together(3, busy, moved)
 
     def configs(self, p, dev):
-        pairs, boxes = Config(out="pairs"), self.boxes(p, geometry(p, self.lead(p)))
+        pairs, boxes = Config(store="tma"), self.boxes(p, geometry(p, self.lead(p)))
         found = [PLAIN] if boxes is None or self.layout(p, dev, pairs) is None else [PLAIN, pairs]
         yield from found if self.tail(p) is None else reversed(found)
 
@@ -111,8 +111,8 @@ class ConvFpropFirst(Engine):
 
     def out(self, p, g, config) -> tuple:
         """(map, form) of y; a map that is not used where it has none."""
-        boxes, tail = self.boxes(p, g, WARP_ROWS if config.get("out") else WIDE), self.tail(p)
-        if boxes is not None and (tail is None or config.get("out")):
+        boxes, tail = self.boxes(p, g, WARP_ROWS if config.get("store") else WIDE), self.tail(p)
+        if boxes is not None and (tail is None or config.get("store")):
             return boxes, BOXES if tail is None else FUSED
         return (tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, (LINE, 1, 1, 1, 1)),
                 ROWS if is_whole(g.y, self.lead(p).tensor) else ELEMENTS)
@@ -130,7 +130,7 @@ class ConvFpropFirst(Engine):
                     y_along_m=int(0 < g.y.steps[2] < g.y.c_step), y_n=g.y.n_step, y_h=g.y.steps[1],
                     y_w=g.y.steps[2], y_c=g.y.c_step)
         blocks = self.blocks(p, dev, config) * found.teams
-        kernel = f"conv_first_{p.x.dtype}" + ("_pairs" if config.get("out") else "")
+        kernel = f"conv_first_{p.x.dtype}" + ("_pairs" if config.get("store") else "")
         return [Launch(kernel, args, dict(blocks=blocks),
                        fusion.at("epilogue", self.tail(p)))]
 

@@ -11,7 +11,7 @@ from .wgmma import ConvWgmma, Windows
 class ConvFpropWgmma(ConvWgmma):
     """TMA brings the pixels of a tap and 64 channels, wgmma multiplies them with the filters, sums in f32;
     blocks stay and take tile after tile. Channels are innermost; deep sums are split and added in order.
-    stays=128|64: the filters of so many channels of y stay in shared memory, and four warpgroups take rows
+    resident=128|64: the filters of so many channels of y stay in shared memory, and four warpgroups take rows
     each by itself; of depths of up to 512 or 1024."""
     index = 117
     takes = core(ConvFprop, behind=many(Pointwise), last=sums.LAST)

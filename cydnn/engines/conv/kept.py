@@ -32,12 +32,12 @@ def stages(engine, p, dev, columns: int) -> int:
 
 
 def configs(engine, p, dev) -> list[Config]:
-    return [Config(stays=columns) for columns in SHARE if stages(engine, p, dev, columns)]
+    return [Config(resident=columns) for columns in SHARE if stages(engine, p, dev, columns)]
 
 
 def us(engine, p, dev, config) -> float:
     """Estimated: what comes in, products, what is fused, or memory; more where some are near."""
-    g, n = engine.matrices(p)[1], config.stays
+    g, n = engine.matrices(p)[1], config.resident
     rounds = ceil_div(ceil_div(g.m, ROWS), dev.sms // (g.n // n))          # tiles of a block
     coming = (LATE + LATE_EACH * n) / (GROUPS * stages(engine, p, dev, n))
     step = max(ROWS * n * DEPTH / (2048 * SHARE[n] * blocks.POWER), coming)
@@ -49,7 +49,7 @@ def us(engine, p, dev, config) -> float:
 
 
 def launches(engine, p, dev, config) -> list:
-    v, (lead, g), steps, columns = engine.windows(p), engine.matrices(p), [], config.stays
+    v, (lead, g), steps, columns = engine.windows(p), engine.matrices(p), [], config.resident
     x, w = engine.operands(p, v, Tile(ROWS, columns, 1.0, 1), steps)
     count, tail = g.n // columns, engine.tail(p)
     args = dict(x=x, w=w, boxes=engine.boxes(p, WARP_ROWS), **lead.store(p, "y"), alpha=p.scalar("alpha"),

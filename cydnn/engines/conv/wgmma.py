@@ -119,7 +119,7 @@ class WindowProgram(TileProgram):
 class ConvWgmma(WindowProgram):
     """From one image to another. Channels are innermost; deep sums are split and added in order."""
     source = "conv/conv_wgmma.cu"
-    knobs = (Knob("tile", tuple(TILES)), *KNOBS[1:], Knob("stays", tuple(kept.SHARE)))
+    knobs = (Knob("tile", tuple(TILES)), *KNOBS[1:], Knob("resident", tuple(kept.SHARE)))
 
     def refuse_others(self, p, v, lead, g):
         if v.groups > 1 and v.channels % LINE:
@@ -176,7 +176,7 @@ class ConvWgmma(WindowProgram):
         return copied + super().cost(p, dev, config)
 
     def cut(self, p, dev, config):
-        if config.get("stays"):                  # nothing is split
+        if config.get("resident"):               # nothing is split
             return Cut(kept.us(self, p, dev, config), "", 1, self.matrices(p)[1].k)
         return super().cut(p, dev, config)
 
@@ -191,7 +191,7 @@ class ConvWgmma(WindowProgram):
         return self._pixels(p, v, tile.m), self._filters(pointer, _filters_read(p), v, tile)
 
     def plan(self, p, dev, config):
-        if config.get("stays"):
+        if config.get("resident"):
             return kept.launches(self, p, dev, config)
         v, (lead, g), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
         x, w = self.operands(p, v, tile, steps)

@@ -86,7 +86,7 @@ class ConvWgradWgmma(WindowProgram):
         """A team writes dw itself."""
         lead = self.matrices(p)[0]
         is_direct = _is_direct(lead, self.windows(p))
-        return (c for c in super().configs(p, dev) if is_direct or c.team == 1)
+        return (c for c in super().configs(p, dev) if is_direct or c.cluster_k == 1)
 
     # ---- Launches ----
 

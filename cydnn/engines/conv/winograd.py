@@ -63,7 +63,7 @@ class Winograd(Engine):
     """The base: F(out x out, 3x3), in parts of the tiles; input transform, product, output transform each."""
     out: ClassVar[int] = 0
     correlation: ClassVar = None                 # of a Geometry
-    knobs = (KNOB, Knob("parts", lo=1, hi=2 ** 20))
+    knobs = (KNOB, Knob("chunks", lo=1, hi=2 ** 20))
     only_for = ("winograd",)
 
     def refuse(self, p, dev):
@@ -124,14 +124,14 @@ class Winograd(Engine):
     def configs(self, p, dev):
         tiles, least = self._tiles(self.seen(p))[0], self._least_parts(self.seen(p))
         wishes = [n * least for n in powers(ceil_div(tiles, UNIT)) if n <= 8]
-        ways = [Config(tile=tile, parts=n) for n in wishes for tile in TILES]
+        ways = [Config(tile=tile, chunks=n) for n in wishes for tile in TILES]
         return first_then(min(ways, key=lambda config: self.cost(p, dev, config)), ways)
 
     def least_us(self, p, dev):
         return 2 * arithmetic_us(p, dev) * (self.out + 2) ** 2 / (9 * self.out ** 2)
 
     def cost(self, p, dev, config):
-        to, rows = self.seen(p), self._rows(self.seen(p), config.parts)
+        to, rows = self.seen(p), self._rows(self.seen(p), config.chunks)
         pitch, parts = self._pitch(to), ceil_div(max(self._tiles(to)[0], 1), rows)
         moved, filters = 4 * self.points * rows, 4 * self.points * to.inputs * pitch
         source, target = (p.operands[name].bytes / parts for name in (p.op.reads[0], p.op.writes[0]))
@@ -144,7 +144,7 @@ class Winograd(Engine):
     # ---- The launches ----
 
     def plan(self, p, dev, config):
-        to, rows = self.seen(p), self._rows(self.seen(p), config.parts)
+        to, rows = self.seen(p), self._rows(self.seen(p), config.chunks)
         tiles, down, along = self._tiles(to)
         if not (tiles and to.outputs):
             return []

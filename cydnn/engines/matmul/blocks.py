@@ -64,8 +64,8 @@ COOPERATIVE_US = 1.01                            # what a launch takes longer wh
 L2_SHARE = 1.0                                   # of the L2 cache that keeps what steps far apart read again
 STREAMS = (1, 2)                                 # of equal shares; of a part of one tile each
 KNOBS = (Knob("tile", tuple(name for name, tile in TILES.items() if tile.is_shared)),
-         Knob("splits", lo=1, hi=2 ** 20), Knob("out", ("boxes", "rows")), Knob("team", TEAMS),
-         Knob("stream", STREAMS))
+         Knob("splits", lo=1, hi=2 ** 20), Knob("store", ("tma", "rows")), Knob("cluster_k", TEAMS),
+         Knob("stream_k", STREAMS))
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def order(g, tile, matrices: int, cast: int = 1) -> tuple:
 def brought(config) -> Tile:
     """The tile, with the columns of b that a block brings."""
     tile = TILES[config.tile]
-    return tile._replace(n=tile.n // config.get("cast", 1))
+    return tile._replace(n=tile.n // config.get("multicast", 1))
 
 
 def lanes_of(rows: int, band: int) -> list[int]:
@@ -256,18 +256,18 @@ class TileProgram(SplitMatmul):
         return self._together(dev, busy, once + again) + COOPERATIVE_US
 
     def configs(self, p, dev):
-        g, outs = self.matrices(p)[1], ("rows",) if self.boxes(p) is None else ("boxes", "rows")
+        g, outs = self.matrices(p)[1], ("rows",) if self.boxes(p) is None else ("tma", "rows")
         if p.last:
-            summed = [Config(tile=tile, splits=1, out=out, team=1)
+            summed = [Config(tile=tile, splits=1, store=out, cluster_k=1)
                       for out in outs for tile in TILES if kernels.has(sums.kernel(self.kernel(p, tile)))]
             return first_then(min(summed, key=lambda config: self.cost(p, dev, config)), summed)
         usual, shared_tiles = list(super().configs(p, dev)), [t for t in self.tiles(p) if TILES[t].is_shared]
-        alone = [Config(tile=c.tile, splits=c.splits, out=out, team=1) for out in outs for c in usual]
-        shared = [Config(tile=tile, splits=1, out="rows", team=team)
+        alone = [Config(tile=c.tile, splits=c.splits, store=out, cluster_k=1) for out in outs for c in usual]
+        shared = [Config(tile=tile, splits=1, store="rows", cluster_k=team)
                   for tile in shared_tiles for team in TEAMS[1:] if team <= dev.sms and share(g.k, team)]
-        casts = [Config(**dict(c.items()), cast=CAST) for c in alone
+        casts = [Config(**dict(c.items()), multicast=CAST) for c in alone
                  if c.tile == CAST_TILE] if self.casts(p, g, dev) else []
-        streams = [Config(tile=tile, splits=1, out=out, team=1, stream=kind)
+        streams = [Config(tile=tile, splits=1, store=out, cluster_k=1, stream_k=kind)
                    for out in outs for tile in shared_tiles for kind in STREAMS
                    if self.may_stream(p) and self._shares(p, dev, tile, kind)]
         best = min((alone[0], *shared, *streams, *casts), key=lambda config: self.cut(p, dev, config).us)
@@ -277,12 +277,12 @@ class TileProgram(SplitMatmul):
         return super().cost(p, dev, config) + (sums.us(p, self.matrices(p)[1], dev) if p.last else 0.0)
 
     def cut(self, p, dev, config):
-        team, g = config.get("team", 1), self.matrices(p)[1]
-        if config.get("stream"):
-            found = self._shares(p, dev, config.tile, config.stream)
+        team, g = config.get("cluster_k", 1), self.matrices(p)[1]
+        if config.get("stream_k"):
+            found = self._shares(p, dev, config.tile, config.stream_k)
             return Stream(self._stream_us(p, g, dev, config.tile, found), config.tile, 1,
                           ceil_div(g.k, DEPTH) * DEPTH, found)
-        each, estimate = share(g.k, team), self.work(p, g, dev, config.tile, config.get("cast", 1))[1]
+        each, estimate = share(g.k, team), self.work(p, g, dev, config.tile, config.get("multicast", 1))[1]
         if team > 1 and each:
             return TeamCut(estimate(1, each, team), config.tile, 1, each, team)
         into = lambda splits: cut_into(g, config.tile, splits, self._unit(p, g), 4, dev, estimate)
@@ -308,14 +308,14 @@ class TileProgram(SplitMatmul):
     def out(self, p, config, spare: TensorMap) -> tuple[TensorMap, int]:
         """(map, form) of the output; ``spare`` where it has no map."""
         lead, g = self.matrices(p)
-        boxes = self.boxes(p) if config.get("out", "boxes") == "boxes" else None
+        boxes = self.boxes(p) if config.get("store", "tma") == "tma" else None
         form = BOXES if self.tail(p) is None else FUSED
         return boxes or spare, form if boxes else ROWS if is_whole(g, lead.tensor) else ELEMENTS
 
     def product(self, p, dev, config, args: dict) -> Launch:
         """The kernel, in blocks that stay."""
         g, chosen, tile = self.matrices(p)[1], self.cut(p, dev, config), TILES[config.tile]
-        team, cast = getattr(chosen, "team", 1), config.get("cast", 1)
+        team, cast = getattr(chosen, "team", 1), config.get("multicast", 1)
         tiles = ceil_div(g.m, cast * tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
         args = dict(args, parts=args.get("parts") or parts(p, g, "f32", chosen), split_k=chosen.each,
                     splits=chosen.splits, order=order(g, tile, g.count, cast))

@@ -35,7 +35,7 @@ class MatmulThin(MatmulWgmma):
     index = 186
     takes = core(Matmul, behind=many(Pointwise))
     source = "matmul/matmul_thin.cu"
-    knobs = (Knob("pieces", PIECES),)
+    knobs = (Knob("blocks_per_tile", PIECES),)
 
     def refuse(self, p, dev):
         wrong = list(super().refuse(p, dev))
@@ -57,7 +57,7 @@ class MatmulThin(MatmulWgmma):
     # ---- Choice ----
 
     def configs(self, p, dev):
-        found = [Config(pieces=n) for n in PIECES if n == 1 or self._stream(p, dev, n)]
+        found = [Config(blocks_per_tile=n) for n in PIECES if n == 1 or self._stream(p, dev, n)]
         return first_then(min(found, key=lambda config: self.cut(p, dev, config).us), found)
 
     def cost(self, p, dev, config):
@@ -71,7 +71,7 @@ class MatmulThin(MatmulWgmma):
     def cut(self, p, dev, config):
         g = self._walk(p)[1]
         tiles, steps = ceil_div(g.m, ROWS) * g.count, ceil_div(g.k, DEPTH)
-        found = self._stream(p, dev, config.pieces) if config.pieces > 1 else None
+        found = self._stream(p, dev, config.blocks_per_tile) if config.blocks_per_tile > 1 else None
         found = found or Shares(min(tiles, dev.sms), tiles, 0, 0)
         rounds = ceil_div(found.alone, max(found.blocks, 1))
         pieces = ceil_div(steps, found.share) if found.share else 0
@@ -83,7 +83,7 @@ class MatmulThin(MatmulWgmma):
         moved = self.moved_bytes(p, g) / (BANDWIDTH * dev.bandwidth_gbs) * 1e-3
         us = together(NEAR, clocks / dev.clock_mhz, moved)
         us += AROUND_US + (SHARED_US + PIECE_US * pieces if found.rest else 0.0)
-        return Stream(us, config.pieces, 1, steps * DEPTH, found)
+        return Stream(us, config.blocks_per_tile, 1, steps * DEPTH, found)
 
     # ---- Launches ----
 

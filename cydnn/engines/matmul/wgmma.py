@@ -20,7 +20,7 @@ class MatmulWgmma(TileProgram):
     """TMA brings tiles, wgmma multiplies them with f32 sums; blocks stay and take tile after tile.
     Either index of each operand may be contiguous; deep products are split and added in order."""
     index = 189
-    knobs = (*KNOBS, Knob("cast", (CAST,)))
+    knobs = (*KNOBS, Knob("multicast", (CAST,)))
     takes = core(Matmul, behind=many(Pointwise), last=sums.LAST)
     source: ClassVar[str] = "matmul/matmul_wgmma.cu"
 
@@ -122,6 +122,6 @@ class MatmulWgmma(TileProgram):
         boxes, form = self.out(p, config, maps["a"])
         moves = {f"{name}_moves": tuple(int(s != 0) for s in getattr(g, f"{name}_batch")[:BATCH_DIMS])
                  for name in ("a", "b")}
-        args = dict(c_args(p, g, lead), **maps, **moves, cast=config.get("cast", 1), boxes=boxes, c_form=form,
-                    c_along_m=along_m(g))
+        args = dict(c_args(p, g, lead), **maps, **moves, cast=config.get("multicast", 1), boxes=boxes,
+                    c_form=form, c_along_m=along_m(g))
         return steps + self.launch(p, dev, config, args, "c")

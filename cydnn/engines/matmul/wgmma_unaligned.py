@@ -23,7 +23,7 @@ class MatmulWgmmaUnaligned(MatmulWgmma):
     index = 185
     takes = core(Matmul, behind=many(Pointwise))
     source = "matmul/matmul_wgmma_unaligned.cu"
-    knobs = (Knob("splits", lo=1, hi=2 ** 20), Knob("stream", STREAMS))
+    knobs = (Knob("splits", lo=1, hi=2 ** 20), Knob("stream_k", STREAMS))
 
     def wrong_operands(self, p, g):
         lines = {name: unaligned_line(*self._matrix(g, name)) for name in ("a", "b")}
@@ -44,7 +44,8 @@ class MatmulWgmmaUnaligned(MatmulWgmma):
 
     @staticmethod
     def _tiled(config) -> Config:
-        return Config(tile=TILE, splits=config.splits, out="rows", team=1, stream=config.get("stream"))
+        return Config(tile=TILE, splits=config.splits, store="rows", cluster_k=1,
+                      stream_k=config.get("stream_k"))
 
     def tiles(self, p):
         return (TILE,)
@@ -59,7 +60,7 @@ class MatmulWgmmaUnaligned(MatmulWgmma):
 
     def configs(self, p, dev):
         alone = [Config(splits=c.splits) for c in SplitMatmul.configs(self, p, dev)]
-        streams = [Config(splits=1, stream=kind) for kind in STREAMS if self._shares(p, dev, TILE, kind)]
+        streams = [Config(splits=1, stream_k=kind) for kind in STREAMS if self._shares(p, dev, TILE, kind)]
         best = min((alone[0], *streams), key=lambda config: self.cut(p, dev, config).us)
         return first_then(best, [*alone, *streams])
 

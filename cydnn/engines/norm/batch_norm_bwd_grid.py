@@ -14,7 +14,7 @@ class BatchNormBwdGrid(Grid):
     """One launch of all SMs; x and dy are read once where they fit in their shared memory and registers."""
     index, takes, kernel = 263, core(BatchNormBwd), "batch_norm_bwd_grid"
     tensors, kept, passes, waiting_us = 2, (0, 4), 3, 4.0
-    knobs = (Knob("lanes_log2", LANES_LOG2), Knob("kept", kept))
+    knobs = (Knob("lanes_log2", LANES_LOG2), Knob("registers", kept))
 
     def refuse(self, p, dev):
         yield from super().refuse(p, dev)
@@ -24,4 +24,4 @@ class BatchNormBwdGrid(Grid):
     def plan(self, p, dev, config):
         v, (size, grid) = View.of(p), self.args(p, dev, config)
         args = dict(backward_operands(p), **size, **v.rows_args("x", "dy", "dx"), **v.cols_args(*BACKWARD))
-        return [Launch(f"{self.kernel}_{p.x.dtype}_{config.kept}", args, grid)]
+        return [Launch(f"{self.kernel}_{p.x.dtype}_{config.registers}", args, grid)]

@@ -23,4 +23,4 @@ class BatchNormBwdRing(Ring):
         v, (size, grid) = View.of(p), self.args(p, dev, config)
         args = dict(backward_operands(p), rows=v.rows, **size,
                     **v.rows_args("x", "dy", "dx", items=128 // p.x.dtype.bits), **v.cols_args(*BACKWARD))
-        return [Launch(f"{self.kernel}_{p.x.dtype}_{config.size}", args, grid)]
+        return [Launch(f"{self.kernel}_{p.x.dtype}_{config.cluster}", args, grid)]

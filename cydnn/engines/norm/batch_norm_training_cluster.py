@@ -35,7 +35,7 @@ def fits(p, dev, size: int, lanes_log2: int) -> bool:
 class BatchNormTrainingCluster(Engine):
     """One launch, one read of x; 2, 4 or 8 blocks share some channels."""
     index, takes = 261, core(BatchNormTraining)
-    knobs = (Knob("size", SIZES), Knob("lanes_log2", LANES_LOG2))
+    knobs = (Knob("cluster", SIZES), Knob("lanes_log2", LANES_LOG2))
 
     def refuse(self, p, dev):
         yield from wrong_operands(p, dev, "norm/batch_norm_cluster.cu", 90)
@@ -47,14 +47,14 @@ class BatchNormTrainingCluster(Engine):
 
     def configs(self, p, dev):
         """The cheapest first, of equal ones that with most blocks, then that with the widest rows."""
-        found = [Config(size=s, lanes_log2=n) for n in LANES_LOG2 for s in SIZES if fits(p, dev, s, n)]
-        yield from sorted(found, key=lambda c: (self.cost(p, dev, c), -clusters(p, c.lanes_log2) * c.size,
+        found = [Config(cluster=s, lanes_log2=n) for n in LANES_LOG2 for s in SIZES if fits(p, dev, s, n)]
+        yield from sorted(found, key=lambda c: (self.cost(p, dev, c), -clusters(p, c.lanes_log2) * c.cluster,
                                                 -c.lanes_log2))
 
     def cost(self, p, dev, config):
         """Measured on an H200, 1.6 to 51 MB: 1 MB of x a microsecond in all, 16 KB of it a block, 12 where
         only 32 bytes of a row are together."""
-        piece = held(p, config.size, config.lanes_log2) * THREADS * SLOT
+        piece = held(p, config.cluster, config.lanes_log2) * THREADS * SLOT
         piece_us = piece * (0.085 if config.lanes_log2 == 1 else 0.06) * 1e-3
         moving_us = bytes_of_x(p) / (0.21 * dev.bandwidth_gbs) * 1e-3
         return 3.0 + 2.0 * (config.lanes_log2 == 1) + max(dev.launch_us + 2.5, piece_us, moving_us)
@@ -62,7 +62,7 @@ class BatchNormTrainingCluster(Engine):
     def plan(self, p, dev, config):
         v = View.of(p)
         args = dict(training_operands(p), rows=v.rows, cols=v.cols, lanes_log2=config.lanes_log2,
-                    held=held(p, config.size, config.lanes_log2), **v.rows_args("x", "y"),
+                    held=held(p, config.cluster, config.lanes_log2), **v.rows_args("x", "y"),
                     **v.cols_args(*TRAINING))
         grid = dict(blocks=clusters(p, config.lanes_log2))
-        return [Launch(f"batch_norm_cluster_{p.x.dtype}_{config.size}", args, grid)]
+        return [Launch(f"batch_norm_cluster_{p.x.dtype}_{config.cluster}", args, grid)]

@@ -14,9 +14,9 @@ class BatchNormTrainingGrid(Grid):
     """One launch of all SMs; x is read once where it fits in their shared memory and registers."""
     index, takes, kernel = 262, core(BatchNormTraining), "batch_norm_grid"
     tensors, kept, passes, waiting_us = 1, (0, 8), 2, 5.5
-    knobs = (Knob("lanes_log2", LANES_LOG2), Knob("kept", kept))
+    knobs = (Knob("lanes_log2", LANES_LOG2), Knob("registers", kept))
 
     def plan(self, p, dev, config):
         v, (size, grid) = View.of(p), self.args(p, dev, config)
         args = dict(training_operands(p), **size, **v.rows_args("x", "y"), **v.cols_args(*TRAINING))
-        return [Launch(f"{self.kernel}_{p.x.dtype}_{config.kept}", args, grid)]
+        return [Launch(f"{self.kernel}_{p.x.dtype}_{config.registers}", args, grid)]

@@ -17,4 +17,4 @@ class BatchNormTrainingRing(Ring):
         v, (size, grid) = View.of(p), self.args(p, dev, config)
         args = dict(training_operands(p), **size, **v.rows_args("x", "y", items=128 // p.x.dtype.bits),
                     **v.cols_args(*TRAINING))
-        return [Launch(f"{self.kernel}_{p.x.dtype}_{config.size}", args, grid)]
+        return [Launch(f"{self.kernel}_{p.x.dtype}_{config.cluster}", args, grid)]

@@ -50,7 +50,7 @@ class Grid(Engine):
     def configs(self, p, dev):
         wide = [n for n in LANES_LOG2 if ceil_div(vectors_of(p), 1 << n) <= dev.sms
                 and (n == LANES_LOG2[-1] or 1 << n < 2 * vectors_of(p))]
-        found = [Config(lanes_log2=n, kept=k) for n in wide for k in self.kept]
+        found = [Config(lanes_log2=n, registers=k) for n in wide for k in self.kept]
         yield from sorted(found, key=lambda c: self.cost(p, dev, c))
 
     def cost(self, p, dev, config):
@@ -58,9 +58,9 @@ class Grid(Engine):
         slower."""
         blocks, splits, _ = self._cut(p, dev, config.lanes_log2)
         count, held = self._rows(p, dev, config)
-        again = max(count - held - config.kept, 0) / count * self.tensors
+        again = max(count - held - config.registers, 0) / count * self.tensors
         rate = min(dev.bandwidth_gbs, blocks * splits * dev.sm_gbs) * SHARE[config.lanes_log2]
-        return (dev.launch_us + RAMP_US + self.waiting_us + KEEPING_US * (config.kept > 0)
+        return (dev.launch_us + RAMP_US + self.waiting_us + KEEPING_US * (config.registers > 0)
                 + (self.passes / rate + again / dev.bandwidth_gbs) * bytes_of_x(p) * 1e-3)
 
     def args(self, p, dev, config) -> tuple[dict, dict]:

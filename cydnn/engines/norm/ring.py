@@ -19,7 +19,7 @@ WAIT_US = {1: (0.0, 3.4), 2: (1.0, 3.3), 4: (4.5, 4.5), 8: (12.0, 4.5)}
 
 class Ring(Engine):
     """``kernel``: its name; ``tensors``: how many are held; ``passes``: how often the bytes of x move."""
-    knobs = (Knob("size", SIZES), Knob("per_sm", (1, 2)), Knob("depth", lo=1, hi=MOST_DEPTH))
+    knobs = (Knob("cluster", SIZES), Knob("blocks_per_sm", (1, 2)), Knob("stages", lo=1, hi=MOST_DEPTH))
     kernel: ClassVar[str] = ""
     tensors: ClassVar[int] = 1
     passes: ClassVar[int] = 2
@@ -60,20 +60,20 @@ class Ring(Engine):
             turns = ceil_div(View.of(p).cols, max(clusters, 1))
             depth = min(self._most(dev, per_sm) // self._held(p, size), MOST_DEPTH, turns)
             if depth and clusters:
-                found.append(Config(size=size, per_sm=per_sm, depth=depth))
+                found.append(Config(cluster=size, blocks_per_sm=per_sm, stages=depth))
         yield from sorted(found, key=lambda c: self.cost(p, dev, c))
 
     def cost(self, p, dev, config):
         """Every channel waits for its last loads and its sums; what then comes overlaps."""
-        turns = ceil_div(View.of(p).cols, self._clusters(p, dev, config.size, config.per_sm))
-        first, each = WAIT_US[config.size]
-        busy = min(1.2 * min(View.of(p).cols * config.size, dev.sms) / dev.sms, 1.0)
+        turns = ceil_div(View.of(p).cols, self._clusters(p, dev, config.cluster, config.blocks_per_sm))
+        first, each = WAIT_US[config.cluster]
+        busy = min(1.2 * min(View.of(p).cols * config.cluster, dev.sms) / dev.sms, 1.0)
         moving = self.passes * bytes_of_x(p) / (dev.bandwidth_gbs * 0.8 * busy) * 1e-3
         return dev.launch_us + RAMP_US + first + turns * each + moving
 
     def args(self, p, dev, config) -> tuple[dict, dict]:
         """(arguments that say how large it is, what the grid needs)."""
         v, items = View.of(p), self._items(p)
-        return (dict(cols=v.cols, items=items, items_per_block=ceil_div(items, config.size),
-                     held=self._held(p, config.size), depth=config.depth),
-                dict(clusters=self._clusters(p, dev, config.size, config.per_sm)))
+        return (dict(cols=v.cols, items=items, items_per_block=ceil_div(items, config.cluster),
+                     held=self._held(p, config.cluster), depth=config.stages),
+                dict(clusters=self._clusters(p, dev, config.cluster, config.blocks_per_sm)))

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .backward import Backward
-from .persist import KNOBS, TEAM, Persist
+from .persist import CLUSTER_K, KNOBS, Persist
 
 
 class RnnBwdDataPersist(Persist, Backward):
@@ -12,11 +12,11 @@ class RnnBwdDataPersist(Persist, Backward):
     index = 315
     kernel, sweep, is_backward, extra_steps = "rnn/rnn_persist_bwd.cu", "rnn_persist_bwd", True, 1
     fixed_us = 22.0
-    knobs = (*KNOBS, TEAM)
+    knobs = (*KNOBS, CLUSTER_K)
 
     def teams(self, net, dev):
         has_teams = dev.sm >= 90 and net.dtype.bits == 16
-        return tuple(dict(team=team) for team in (TEAM.values if has_teams else (1,)))
+        return tuple(dict(cluster_k=team) for team in (CLUSTER_K.values if has_teams else (1,)))
 
     def kernel_name(self, net, form):
         return f"{super().kernel_name(net, form)}_{form.team}"

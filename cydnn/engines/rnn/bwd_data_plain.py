@@ -22,10 +22,10 @@ class RnnBwdDataPlain(Backward):
     def recurrence_us(self, net, dev, config):
         given = net.p.operands
         products = net.steps - (given["dhx"] is None and given["dcx"] is None)       # the first step has none
-        return dev.launch_us + GATES_US + products * step_us(net, dev, config.shape, 1)
+        return dev.launch_us + GATES_US + products * step_us(net, dev, config.tile, 1)
 
     def recurrence(self, net, layer, dev, config, args):
-        name = f"rnn_step_bwd_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{config.shape}"
+        name = f"rnn_step_bwd_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{config.tile}"
         args = dict(args, **weights_of(net, layer), carry=carry(net), carry_c=carry(net))
         least = -1 if args["dhx"] is not None or args["dcx"] is not None else 0
         return [Launch(name, dict(args, step=step), dict(directions=net.directions))

@@ -11,7 +11,7 @@ from .forward import Forward
 from .layers import KERNEL_CELLS, Net, unaligned, weights_of
 from .steps import too_many_rows
 
-SIZE, ROWS = Knob("size", (8, 4, 2)), Knob("rows", (8, 16))
+SIZE, ROWS = Knob("cluster", (8, 4, 2)), Knob("batch_rows", (8, 16))
 WARPS, BARRIERS = 8, 16                          # of a block, at most; bytes of them
 STEP_US = 1.0                                    # of a step with little to do: exchange and gates
 GATE_CLOCKS = 200                                # of a further n tile
@@ -37,12 +37,12 @@ def units_of(net) -> int:
 
 
 def form_of(net, config) -> Form:
-    units, n_tiles = units_of(net), config.rows // 8
-    warps, pairs = ceil_div(ceil_div(net.hidden, units), config.size), 4 * ceil_div(net.hidden, 128)
+    units, n_tiles = units_of(net), config.batch_rows // 8
+    warps, pairs = ceil_div(ceil_div(net.hidden, units), config.cluster), 4 * ceil_div(net.hidden, 128)
     far, m_tiles = max(pairs - 8, 0), 1 if net.gates == 1 else 2
     smem = 1024 * (n_tiles * pairs + warps * far * m_tiles)
-    clusters = ceil_div(net.batch, config.rows) * net.directions
-    return Form(config.size, warps, n_tiles, clusters, pairs, far, m_tiles, smem)
+    clusters = ceil_div(net.batch, config.batch_rows) * net.directions
+    return Form(config.cluster, warps, n_tiles, clusters, pairs, far, m_tiles, smem)
 
 
 class RnnFwdCluster(Forward):
@@ -61,7 +61,7 @@ class RnnFwdCluster(Forward):
         """Those whose weights fit, and for which half the blocks or batch rows would not do."""
         found = []
         for blocks, rows in product(SIZE.values, ROWS.values):
-            form = form_of(net, config := Config(size=blocks, rows=rows))
+            form = form_of(net, config := Config(cluster=blocks, batch_rows=rows))
             is_idle = blocks > 2 and blocks // 2 * form.warps * units_of(net) >= net.hidden
             fits = form.warps <= WARPS and form.smem_bytes + BARRIERS <= dev.smem_bytes
             fits = fits and not any(too_many_rows(net, rows))
@@ -81,7 +81,7 @@ class RnnFwdCluster(Forward):
             yield (f"hidden must be at most {blocks * WARPS * units} of cell {net.op.cell} "
                    f"({blocks} blocks of {WARPS} warps); got {net.hidden}")
         elif not too_many and not self.configs(p, dev):
-            smem = form_of(net, Config(size=blocks, rows=8)).smem_bytes
+            smem = form_of(net, Config(cluster=blocks, batch_rows=8)).smem_bytes
             yield (f"hidden {net.hidden} needs {smem} bytes of shared memory a block; the device has "
                    f"{dev.smem_bytes}")
 

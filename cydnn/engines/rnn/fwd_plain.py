@@ -20,10 +20,10 @@ class RnnFwdPlain(Forward):
         return configs_of(p, dev, p.op.gates)
 
     def recurrence_us(self, net, dev, config):
-        return net.steps * step_us(net, dev, config.shape, net.gates)
+        return net.steps * step_us(net, dev, config.tile, net.gates)
 
     def recurrence(self, net, layer, dev, config, args):
-        name = f"rnn_step_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{config.shape}"
+        name = f"rnn_step_{net.dtype}_{KERNEL_CELLS[net.op.cell]}_{config.tile}"
         args = dict(args, **weights_of(net, layer), carry=carry(net))
         return [Launch(name, dict(args, step=step), dict(directions=net.directions))
                 for step in range(net.steps)]

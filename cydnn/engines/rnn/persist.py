@@ -12,9 +12,9 @@ from .layers import KERNEL_CELLS, Net, unaligned, weights_of
 
 FRAGMENT = 512                                   # bytes of an m tile at a k step
 PARTS, STATES = 2560, 1024                       # of the sums of an m tile by an n tile; of its units' states
-TILES, GROUPS, HELD = Knob("tiles", (1, 2)), Knob("groups", lo=1, hi=64), Knob("held", ("all", "none"))
-ASKS, TEAM = Knob("asks", ("early", "late")), Knob("team", (1, 2))
-KNOBS = (TILES, GROUPS, HELD, ASKS)
+CLUSTER_K = Knob("cluster_k", (1, 2))
+KNOBS = (Knob("unit_tiles", (1, 2)), Knob("batch_groups", lo=1, hi=64), Knob("resident", ("all", "none")),
+         Knob("prefetch", ("early", "late")))
 WARPS = 8                                        # of a block
 RING = 5                                         # areas of the exchange (kernels_src/rnn/persist.cuh)
 LITTLE = 32 << 10                                # bytes of an exchange that is as fast as a smaller one
@@ -76,8 +76,8 @@ def depth_of(net) -> int:
 
 def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | None:
     """None where the blocks do not all fit on the device at once."""
-    tiles, team = config.tiles, config.get("team", 1)
-    rows = ceil_div(ceil_div(net.batch, config.groups), 16) * 16
+    tiles, team = config.unit_tiles, config.get("cluster_k", 1)
+    rows = ceil_div(ceil_div(net.batch, config.batch_groups), 16) * 16
     each, blocks = ceil_div(net.hidden, depth_of(net)), team * ceil_div(net.hidden, 16 * tiles * team)
     k_steps, m_tiles = (net.gates * each, tiles * team) if is_backward else (each, net.gates * tiles)
     if team > 1:
@@ -91,7 +91,7 @@ def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | Non
     passes, groups = ceil_div(rows, 8 * n_tiles), ceil_div(net.batch, rows)
     planes, matrices = (net.op.layers, min(net.op.layers, 2)) if is_wave else (net.directions, 1)
     rest = PARTS * m_tiles * n_tiles + STATES * tiles * n_tiles * (team - 1 + passes)
-    fitting, stages = (dev.smem_bytes - rest) // (FRAGMENT * m_tiles) if config.held == "all" else 0, 0
+    fitting, stages = (dev.smem_bytes - rest) // (FRAGMENT * m_tiles) if config.resident == "all" else 0, 0
     if fitting < matrices * k_steps:
         stages = 3 if m_tiles > 4 else 4
         fitting = max((fitting - WARPS * stages) // WARPS * WARPS, 0)
@@ -102,7 +102,7 @@ def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | Non
     if smem > dev.smem_bytes or blocks * groups * planes > dev.sms:
         return None
     return Form(tiles, team, groups, rows, blocks, planes, matrices, k_steps, m_tiles, n_tiles, resident,
-                resident_below, stages, config.asks == "late", smem)
+                resident_below, stages, config.prefetch == "late", smem)
 
 
 def step_us(net, dev, form: Form) -> float:
@@ -129,12 +129,15 @@ def configs_of(net, dev, make, teams=({},)) -> list[Config]:
     """Every configuration of which ``make`` makes a form, the cheapest first; those that hold no weights
     last, and before them those that ask too early or too late. ``teams``: what each says of that knob."""
     found, seen = [], set()
-    for tiles, team in product(TILES.values, teams):
-        whole = make(Config(tiles=tiles, groups=1, held="none", asks="late", **team))
+    knobs = {knob.name: knob for knob in KNOBS}
+    for tiles, team in product(knobs["unit_tiles"].values, teams):
+        whole = make(Config(unit_tiles=tiles, batch_groups=1, resident="none", prefetch="late", **team))
         is_little = whole is not None and whole.passes == 1 and whole.exchanged <= LITTLE
         most = 1 if is_little else ceil_div(net.batch, 16)
-        for groups, held, asks in product(range(1, min(most, GROUPS.hi) + 1), HELD.values, ASKS.values):
-            config = Config(tiles=tiles, groups=groups, held=held, asks=asks, **team)
+        for groups, held, asks in product(
+                range(1, min(most, knobs["batch_groups"].hi) + 1), knobs["resident"].values,
+                knobs["prefetch"].values):
+            config = Config(unit_tiles=tiles, batch_groups=groups, resident=held, prefetch=asks, **team)
             form = make(config)
             if form is not None and form not in seen:
                 seen.add(form)

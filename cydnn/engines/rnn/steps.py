@@ -7,7 +7,7 @@ from ..engine import Config, Knob
 from .layers import Net
 
 SHAPES = {"wide": (32, 64), "narrow": (8, 16)}   # units and batch rows of a block
-SHAPE = Knob("shape", tuple(SHAPES))
+SHAPE = Knob("tile", tuple(SHAPES))
 MOST_BLOCKS = 65535                              # of a launch along its second dim: batch rows
 GATES_US = 1.5                                   # of a step's gates and states: they are loaded, then stored
 
@@ -28,7 +28,7 @@ def configs_of(p, dev, rows: int) -> list[Config]:
     """The cheapest first."""
     net = Net.of(p)
     fitting = [s for s, (_, each) in SHAPES.items() if not any(too_many_rows(net, each))]
-    return [Config(shape=s) for s in sorted(fitting, key=lambda s: step_us(net, dev, s, rows))]
+    return [Config(tile=s) for s in sorted(fitting, key=lambda s: step_us(net, dev, s, rows))]
 
 
 def step_us(net, dev, shape: str, rows: int) -> float:

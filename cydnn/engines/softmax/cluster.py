@@ -18,7 +18,7 @@ FEW = 4                                          # 1024 threads an SM, in turn, 
 class Cluster(RowEngine):
     """``held``: 16-byte chunks of a row that a thread holds; ``few``: the share of the bandwidth that few
     rows reach, by the threads of a block."""
-    knobs = (Knob("size", SIZES), Knob("threads", THREADS))
+    knobs = (Knob("cluster", SIZES), Knob("threads", THREADS))
     least_sm = 90
     held: ClassVar[int] = 0
     few: ClassVar[dict] = {}
@@ -48,14 +48,14 @@ class Cluster(RowEngine):
         f = form(p)
         for size, threads in sorted(product(SIZES, THREADS), key=lambda c: c[0] * c[1]):
             if units(p, f) <= self.held * threads * size and self._fills(p, f, size):
-                yield Config(size=size, threads=threads)        # the fewest threads that hold the row first
+                yield Config(cluster=size, threads=threads)     # the fewest threads that hold the row first
 
     def time(self, p, f, dev, config):
-        blocks = f.row_count * config.size * config.threads / THREADS[-1]
+        blocks = f.row_count * config.cluster * config.threads / THREADS[-1]
         share = self.few[config.threads] if blocks <= FEW * dev.sms else 0.84
         turns = dev.launch_us + blocks / dev.sms * TURN_US
         return max(stream_us(p, dev, blocks, efficiency=share), turns)
 
     def launches(self, p, f, config):
-        args = row_args(p, f, slice=self._slice(p, f, config.size))
-        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.size}_{config.threads}", args)]
+        args = row_args(p, f, slice=self._slice(p, f, config.cluster))
+        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.cluster}_{config.threads}", args)]

@@ -13,15 +13,15 @@ LONG = 1024                                      # columns from which a block ta
 
 class Generic(SoftmaxEngine):
     """``again``: times that the inputs are read after the first."""
-    knobs = (Knob("width", WIDTHS),)
+    knobs = (Knob("threads_per_row", WIDTHS),)
     again: ClassVar[float] = 0.0
 
     def configs(self, p, dev):
         best = WIDTHS[form(p).col_count >= LONG]
-        return first_then(Config(width=best), (Config(width=w) for w in WIDTHS))
+        return first_then(Config(threads_per_row=best), (Config(threads_per_row=w) for w in WIDTHS))
 
     def time(self, p, f, dev, config):
-        is_block = config.width == WIDTHS[-1]
+        is_block = config.threads_per_row == WIDTHS[-1]
         blocks = f.row_count if is_block else f.row_count / 8
         busy = min(f.col_count / LONG, 1.0) if is_block else 1.0          # lanes without columns wait
         return stream_us(p, dev, max(1, blocks / 4), extra_reads=self.again, efficiency=0.2 * busy)
@@ -31,4 +31,4 @@ class Generic(SoftmaxEngine):
                     col_dims=padded(f.cols, 1))
         args |= {f"{name}_rows": padded(s, 0) for name, s in zip(p.operands, f.row_strides)}
         args |= {f"{name}_cols": padded(s, 0) for name, s in zip(p.operands, f.col_strides)}
-        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.width}", args)]
+        return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.threads_per_row}", args)]

@@ -16,7 +16,7 @@ BARRIER_US = 2.5                                 # of the grid, with the parts t
 
 class Grid(RowEngine):
     """``held``: 16-byte chunks of a row that a block holds; ``part_bytes``: what it leaves for others."""
-    knobs = (Knob("slices", lo=1, hi=1024),)
+    knobs = (Knob("blocks_per_row", lo=1, hi=1024),)
     least_sm = 80
     held: ClassVar[int] = 0
     part_bytes: ClassVar[int] = 0
@@ -42,17 +42,19 @@ class Grid(RowEngine):
     def configs(self, p, dev):
         f = form(p)
         if not p.descs[0].count:
-            yield Config(slices=1)
+            yield Config(blocks_per_row=1)
             return
         least = ceil_div(units(p, f), self.held)
         most = max(min(dev.sms // f.row_count, ceil_div(units(p, f), LEAST)), least)
         found = {self._slices(p, f, n) for n in (most, most // 2, least) if n >= least}
-        yield from first_then(Config(slices=max(found)), (Config(slices=n) for n in sorted(found)))
+        configs = [Config(blocks_per_row=n) for n in sorted(found)]
+        yield from first_then(configs[-1], configs)
 
     def time(self, p, f, dev, config):
-        return BARRIER_US + stream_us(p, dev, f.row_count * config.slices, efficiency=0.7)
+        return BARRIER_US + stream_us(p, dev, f.row_count * config.blocks_per_row, efficiency=0.7)
 
     def launches(self, p, f, config):
-        part = p.scratch(f.row_count * config.slices * self.part_bytes)
-        args = row_args(p, f, part=part, slices=config.slices, slice=self._slice(p, f, config.slices))
+        part = p.scratch(f.row_count * config.blocks_per_row * self.part_bytes)
+        args = row_args(p, f, part=part, slices=config.blocks_per_row,
+                        slice=self._slice(p, f, config.blocks_per_row))
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}", args)]

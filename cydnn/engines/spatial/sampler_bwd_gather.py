@@ -15,7 +15,7 @@ class SpatialSamplerBwdGather(SpatialEngine):
     """Three launches: dgrid and the cell of each point; the order; dx. Sums follow the numbers of the points,
     so that two runs have equal bits, and each is rounded once."""
     index, takes, kernel = 363, core(SpatialSamplerBwd), "spatial_sampler_bwd_gather"
-    knobs = (Knob("team", (1, 32)),)             # threads that share the channels of a point
+    knobs = (Knob("threads_per_point", (1, 32)),)  # threads that share the channels of a point
 
     def limits(self, p):
         if p.x.n >= 65536:
@@ -28,7 +28,7 @@ class SpatialSamplerBwdGather(SpatialEngine):
     def configs(self, p, dev):
         points = p.grid.count // 2
         is_team = are_channels_inner(p.x) or points < dev.sms * 512
-        yield from (Config(team=team) for team in ((32, 1) if is_team else (1, 32)))
+        yield from (Config(threads_per_point=team) for team in ((32, 1) if is_team else (1, 32)))
 
     def cost(self, p, dev, config):
         orders = 8 * p.grid.count // 2 * ceil_div(self.cells(p.x), self.band(p, dev))
@@ -53,7 +53,7 @@ class SpatialSamplerBwdGather(SpatialEngine):
         area = dict(cells=p.scratch(4 * n * h * w), fractions=p.scratch(2 * wide * n * h * w),
                     starts=p.scratch(4 * n * (cells + 1)), order=p.scratch(4 * n * h * w))
         pick = lambda *names: {name: area[name] for name in names}
-        steps = [Launch(f"spatial_sampler_bwd_points_{dtype}_{config.team}", dict(
+        steps = [Launch(f"spatial_sampler_bwd_points_{dtype}_{config.threads_per_point}", dict(
             pick("cells", "fractions"), **{o: p.ptr(o) for o in ("x", "dy", "grid", "dgrid")},
             alpha_dgrid=p.scalar("alpha_dgrid"), beta_dgrid=p.scalar("beta_dgrid"), points=n * h * w,
             channels=p.x.c, w=w, h=h, width=p.x.dims[3], height=p.x.dims[2], x_strides=p.x.strides,

@@ -153,12 +153,12 @@ def behind(device, name) -> list[str]:
     if "pairs" not in kernel.marks:
         return []
     line = WHOLE_TILES[kernel.source](**kernel.axes)
-    config = dict(out="pairs")                               # of first layers
+    config = dict(store="tma")                               # of first layers
     if "TILE_M" in kernel.axes:
-        config = dict(tile="{TILE_M}x{TILE_N}".format_map(kernel.axes), out="boxes", splits=1, team=1,
-                      stream=None)
+        config = dict(tile="{TILE_M}x{TILE_N}".format_map(kernel.axes), store="tma", splits=1,
+                      cluster_k=1, stream_k=None)
     elif "TILE_N" in kernel.axes:
-        config = dict(stays=kernel.axes["TILE_N"])
+        config = dict(resident=kernel.axes["TILE_N"])
     return fused.differences(
         device, cases(name, device.facts)[0].engine, fused.graph_of(Problem.parse(line)),
         lambda c: all(c.get(knob) == value for knob, value in config.items()), FUSED, name)
@@ -236,10 +236,12 @@ def test_instructions_have_run(source):
 
 
 def smallest(image) -> tuple:
-    """Of operands whose depth is contiguous, where a source has others, too: turning.py knows them."""
+    """Of operands whose depth is contiguous and more than 16 columns, where a source has others, too:
+    turning.py knows them."""
     name, target = image
-    across = {"am", "bn"} & set(map(str, kernels.get(name).axes.values()))
-    return len(across), kernels.get(name).images[target].bytes, image
+    axes = kernels.get(name).axes
+    across = {"am", "bn", "wm", "fn"} & set(map(str, axes.values()))
+    return len(across), axes.get("COLUMNS") == 16, kernels.get(name).images[target].bytes, image
 
 
 def misdeclared(device, name) -> list[str]:

@@ -57,10 +57,10 @@ def ready(name, more=0, lazily=False) -> mutation.Mutation:
         device.facts = replace(device.facts, sms=2)
     device.seed = 1 if kin(name) in SHUFFLED else None
     every = every_case(name, device.facts) if kernels.get(name).source in STAYING else ()
-    teams = [case for case, _ in every if "team=2" in str(case.config)]
+    teams = [case for case, _ in every if "cluster_k=2" in str(case.config)]
     deep = debug.every_case(name, device.facts, [line]) if line else ()
     alone = [case for case, _ in deep
-             if not case.config or case.config.get("splits", 1) == case.config.get("team", 1) == 1]
+             if not case.config or case.config.get("splits", 1) == case.config.get("cluster_k", 1) == 1]
     rare = mutation.behind(name, device.facts) if kernels.get(name).source in (*streamed.TILED, KEPT) else []
     first = rare + teams[:2] + alone[:1] + mutation.contract_cases(name, device.facts)
     return mutation.Mutation(name, device, first, mutation.more_cases(name, device.facts, more), budget=1e9,

@@ -27,7 +27,7 @@ def ways(name) -> tuple:
     """(graph, how it leaves, SMs, seed of the order of warps): in boxes, of two tiles one after the other, or
     of the last; by rows, deeper than the ring; by elements."""
     made = lambda *how: sums.graph_of(Problem.parse(sums.line_of(name, *how)), "relu")
-    return ((made(280), "boxes", 1, 1), (made(280), "boxes", 2, None), (made(60, -56, 600), "rows", 1, None),
+    return ((made(280), "tma", 1, 1), (made(280), "tma", 2, None), (made(60, -56, 600), "rows", 1, None),
             (made(60, -3), "rows", 1, None))
 
 

@@ -66,23 +66,24 @@ LINES = {
                "conv_fprop n1c128h18w16 k136r3s3 pad1 {T} nhwc"),
         More("conv_fprop n1c128h9w16 k61r1s1 {T} nhwc", config="splits=2"),
         *(More("conv_fprop n1c64h9w16 k104r1s3 pad=0,1 {T} nhwc", 0, blended,
-               f"tile=128x64 splits=1 out=rows team={team}") for team in (1, 2)),
-        *(More("conv_fprop n1c128h2w16 k61r3s3 pad1 {T} nhwc", sms, config="stream=2") for sms in (6, 16)),
-        More("conv_fprop n1c64h22w16 k200r1s3 pad=0,1 {T} nhwc", 5, config="stream=1")),
+               f"tile=128x64 splits=1 store=rows cluster_k={team}") for team in (1, 2)),
+        *(More("conv_fprop n1c128h2w16 k61r3s3 pad1 {T} nhwc", sms, config="stream_k=2") for sms in (6, 16)),
+        More("conv_fprop n1c64h22w16 k200r1s3 pad=0,1 {T} nhwc", 5, config="stream_k=1")),
     "conv/conv_wgmma_kept.cu": small(
         "conv_fprop n32c24h9w5 k64r3s2 pre_pad=1,0 post_pad=0,2 stride=2,1 dilation=1,2 {T} nhwc"),
     "conv/conv_wgmma_tall.cu": (
         More("conv_fprop n2c24h9w5 k120r3s2 pre_pad=1,0 post_pad=0,2 stride=2,1 dilation=1,2 {T} nhwc", 1,
-             config="tile=192x128 splits=2 out=boxes team=1"),
-        More("conv_fprop n1c8h13w16 k128r1s1 {T} nhwc", 0, blended, "tile=192x128 splits=1 out=boxes")),
+             config="tile=192x128 splits=2 store=tma cluster_k=1"),
+        More("conv_fprop n1c8h13w16 k128r1s1 {T} nhwc", 0, blended, "tile=192x128 splits=1 store=tma")),
     "conv/conv_wgrad_mma_sum.cu": (More("conv_wgrad n1c8h80w100 k8r1s1 f16 dw=8x8x1x1:{T} nhwc"),),
     "conv/conv_wgrad_simt_sum.cu": (
         More("conv_wgrad n2c3h19w19 k4r2s2 {T} acc=i32 nhwc", config="splits=16"),),
     "conv/conv_wgrad_wgmma.cu": (                # the first for stages that are filled again
-        More("conv_wgrad n1c64h36w16 k128r1s1 {T} nhwc", config="tile=128x64 splits=1 out=boxes team=1"),
-        More("conv_wgrad n1c64h36w16 k128r1s1 {T} nhwc", 0, blended, "tile=128x64 splits=1 out=rows team=2"),
+        More("conv_wgrad n1c64h36w16 k128r1s1 {T} nhwc", config="tile=128x64 splits=1 store=tma cluster_k=1"),
+        More("conv_wgrad n1c64h36w16 k128r1s1 {T} nhwc", 0, blended,
+             "tile=128x64 splits=1 store=rows cluster_k=2"),
         More("conv_wgrad n1c64h36w16 k128r1s1 dw=128x64x1x1:{T}@65,1,1,1 {T} nhwc", 0, blended,
-             "tile=128x64 splits=1 out=rows team=2")),
+             "tile=128x64 splits=1 store=rows cluster_k=2")),
     "divisive_norm/divisive_norm_bwd_strided.cu": (
         More("divisive_norm_bwd n2c3h7w29 {T} scale=2.0 offset=0.5 window=13"),),
     "divisive_norm/divisive_norm_bwd_terms.cu": (
@@ -95,22 +96,22 @@ LINES = {
                                            "dropout_fwd x=3x65584:{T} y=3x65584:{T}"),
     "matmul/matmul_sum.cu": (More("matmul a=3x1401:{T} b=1401x5:{T} c=3x5:{T} acc=i32", config="splits=8"),),
     "matmul/matmul_thin.cu": (
-        More("matmul a=200x520:{T} b=520x24:{T}@1,520 c=200x24:{T}@32,1", config="pieces=8"),),
+        More("matmul a=200x520:{T} b=520x24:{T}@1,520 c=200x24:{T}@32,1", config="blocks_per_tile=8"),),
     "matmul/matmul_wgmma.cu": (
         *small("matmul a=133x328:{T} b=328x264:{T}@1,328 c=133x264:{T}"),
         More("matmul a=37x136:{T} b=136x157:{T}@1,136 c=37x157:f32", config="splits=2"),
         *(More("matmul a=37x264:{T} b=264x104:{T}@1,264 c=37x104:{T}", 0, blended,
-               f"splits=1 out=rows team={team}") for team in (1, 2)),
-        More("matmul a=37x1032:{T} b=1032x131:{T}@1,1032 c=37x131:{T}", 16, config="stream=2"),
-        More("matmul a=37x2264:{T} b=2264x101:{T}@1,2264 c=37x101:{T}", 18, config="stream=2"),
-        More("matmul a=133x192:{T} b=192x389:{T}@1,192 c=133x389:{T}", 5, config="stream=1")),
+               f"splits=1 store=rows cluster_k={team}") for team in (1, 2)),
+        More("matmul a=37x1032:{T} b=1032x131:{T}@1,1032 c=37x131:{T}", 16, config="stream_k=2"),
+        More("matmul a=37x2264:{T} b=2264x101:{T}@1,2264 c=37x101:{T}", 18, config="stream_k=2"),
+        More("matmul a=133x192:{T} b=192x389:{T}@1,192 c=133x389:{T}", 5, config="stream_k=1")),
     "matmul/matmul_wgmma_unaligned.cu": (
         *small("matmul a=133x333:{T} b=333x261:{T}@1,333 c=133x261:{T}"),
         More("matmul a=37x135:{T} b=135x157:{T}@1,135 c=37x157:f32", config="splits=2"),
         More("matmul a=37x265:{T} b=265x104:{T}@1,265 c=37x104:{T}", 0, blended, "splits=1"),
-        More("matmul a=37x1033:{T} b=1033x131:{T}@1,1033 c=37x131:{T}", 16, config="stream=2"),
-        More("matmul a=37x2263:{T} b=2263x101:{T}@1,2263 c=37x101:{T}", 18, config="stream=2"),
-        More("matmul a=261x193:{T} b=193x389:{T}@1,193 c=261x389:{T}", 5, config="stream=1")),
+        More("matmul a=37x1033:{T} b=1033x131:{T}@1,1033 c=37x131:{T}", 16, config="stream_k=2"),
+        More("matmul a=37x2263:{T} b=2263x101:{T}@1,2263 c=37x101:{T}", 18, config="stream_k=2"),
+        More("matmul a=261x193:{T} b=193x389:{T}@1,193 c=261x389:{T}", 5, config="stream_k=1")),
     "norm/batch_norm_apply_columns.cu": (
         More("batch_norm_training n64c4h20w25 {T} nhwc acc=f64", config="splits=1"),
         More("batch_norm_training n64c4h20w25 {T} nhwc acc=f64", config="splits=128")),
@@ -123,7 +124,7 @@ LINES = {
         More("batch_norm_bwd n16c32h32w34 {T} nhwc", 300, config="lanes_log2=3"),),
     "norm/batch_norm_bwd_ring.cu": small("batch_norm_bwd n12c5h40w24 {T}"),
     "norm/batch_norm_cluster.cu": (
-        More("batch_norm_training n2c4h34w100 {T} nhwc", config="size=2 lanes_log2=1"),),
+        More("batch_norm_training n2c4h34w100 {T} nhwc", config="cluster=2 lanes_log2=1"),),
     "norm/batch_norm_grid.cu": (
         More("batch_norm_training n16c32h32w34 {T} nhwc", 300, config="lanes_log2=3"),),
     "norm/batch_norm_stats_columns.cu": (
@@ -135,7 +136,8 @@ LINES = {
     "rnn/rnn_cluster.cu": (More("rnn_fwd t2n8i8 hidden=520 cell=relu {T}"),),
     "rnn/rnn_pack.cu": (More("rnn_bwd_data t2n18i8 hidden=40 cell=gru bidirectional=True {T}", shares=1),),
     "rnn/rnn_persist.cu": (
-        More("rnn_fwd t3n5i8 hidden=40 cell=relu {T}", config="tiles=1 groups=1 held=all asks=late"),),
+        More("rnn_fwd t3n5i8 hidden=40 cell=relu {T}",
+             config="unit_tiles=1 batch_groups=1 resident=all prefetch=late"),),
     "softmax/softmax_bwd_apply.cu": (More("softmax_bwd 1x1060000 {T}"),),
     "softmax/softmax_bwd_grid.cu": (More("softmax_bwd 1x524240 {T}"),),
     "softmax/softmax_fwd_apply.cu": (More("softmax_fwd 1x4230000 {T}"),),
