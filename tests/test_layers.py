@@ -32,7 +32,9 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "device",
     "layout",
     "plan",
-    "backend legacy frontend bench",
+    "legacy frontend bench",
+    # descriptors: handles, caches and facts of devices are the front end's
+    "backend",
     "cudnn",
     "__main__",
 )

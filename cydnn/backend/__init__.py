@@ -1,3 +1,27 @@
-"""The backend descriptor API. Today: its names and numbers,
-derived from the declarations of the operations."""
+"""The backend descriptor API: operations, tensors, graphs, engines and plans as descriptors with attributes.
+
+``Descriptor`` sets, finalizes and gets; the names of C (``cudnnBackendSetAttribute``) do the same. Every
+enumerant of the API is a name of this module (``CUDNN_ATTR_TENSOR_DIMENSIONS``); attributes follow from the
+declarations of the operations. Spec: graph API, Backend Descriptor Types.
+"""
+from .c_names import (cudnnBackendCreateDescriptor, cudnnBackendDestroyDescriptor, cudnnBackendExecute,
+                      cudnnBackendFinalize, cudnnBackendGetAttribute, cudnnBackendInitialize,
+                      cudnnBackendPopulateCudaGraph, cudnnBackendSetAttribute, cudnnBackendUpdateCudaGraph)
+from .constants import RETIRED, Constant, constant, constants
+from .descriptor import Descriptor
+from .kinds import KINDS
 from .table import OPERATIONS, Operation, Row, number, words
+
+
+def __getattr__(name: str):
+    """An enumerant of the API."""
+    if name in RETIRED:
+        raise AttributeError(f"{name} {RETIRED[name]}")
+    found = constants().get(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found
+
+
+def __dir__():
+    return sorted([*globals(), *constants()])

@@ -25,6 +25,10 @@ class kernel_cache:
         self._choices: OrderedDict = OrderedDict()
         self._plans: OrderedDict = OrderedDict()
 
+    def __len__(self) -> int:
+        """How many lists of choices and plans it holds."""
+        return len(self._texts) + len(self._plans)
+
     def serialize(self) -> str:
         """The choices as JSON."""
         return json.dumps(dict(format=FORMAT, choices=self._texts), sort_keys=True)

@@ -67,6 +67,17 @@ class Ready:
             workspace, size = room(workspace, size)
         self._execute(pointers, scalars, workspace, size, stream)
 
+    def bound(self, buffers: dict, workspace) -> tuple | None:
+        """(execute, its pointers, numbers, workspace, bytes) for buffers by uid; None where numbers are read
+        of them at each execute, or one is not there."""
+        uids = self._by_uid[0]
+        if self.numbers or self._booleans is not None or any(uid not in buffers for uid in uids):
+            return None
+        size = self.workspace_bytes
+        if size and type(workspace) is not int:
+            workspace, size = room(workspace, size)
+        return self._execute, tuple([buffers[uid] for uid in uids]), None, workspace if size else 0, size
+
     def _scalars(self, buffers, numbers) -> tuple:
         values = list(self._defaults)
         for place, key, read, is_needed in numbers:

@@ -1,0 +1,118 @@
+"""The functions of the backend API by their names in C, so that a C program is carried over line by line.
+
+Where C returns a status, these raise; where C fills memory, these return lists, or fill what is given.
+"""
+from __future__ import annotations
+
+from ..frontend.handle import HANDLES, get_handle
+from ..given import shown, whole
+from ..status import BadParam, NotInitialized, NotSupported
+from .descriptor import Descriptor
+from .making import Pack, Plan
+
+
+def cudnnBackendCreateDescriptor(descriptorType) -> Descriptor:
+    """A descriptor of CUDNN_BACKEND_…_DESCRIPTOR, with nothing set."""
+    return Descriptor(descriptorType)
+
+
+def cudnnBackendInitialize(descriptor):
+    """The descriptor as it was created. Raises NotInitialized where it is finalized."""
+    _descriptor("cudnnBackendInitialize", descriptor)
+    if descriptor.is_finalized:
+        raise NotInitialized(f"cudnnBackendInitialize: descriptor must not be finalized; got {descriptor!r}")
+    descriptor.values = {}
+
+
+def cudnnBackendDestroyDescriptor(descriptor):
+    """The descriptor is gone for the caller; others that it is set in keep what they need."""
+    _descriptor("cudnnBackendDestroyDescriptor", descriptor)
+
+
+def cudnnBackendSetAttribute(descriptor, attributeName, attributeType, elementCount, arrayOfElements):
+    """Set an attribute to ``elementCount`` elements of a list; one element may stand for itself."""
+    _descriptor("cudnnBackendSetAttribute", descriptor).set(attributeName, arrayOfElements, attributeType,
+                                                            elementCount)
+
+
+def cudnnBackendFinalize(descriptor):
+    """Check every attribute; from now on they do not change."""
+    _descriptor("cudnnBackendFinalize", descriptor).finalize()
+
+
+def cudnnBackendGetAttribute(descriptor, attributeName, attributeType, requestedElementCount=None,
+                             arrayOfElements=None):
+    """The elements of an attribute, at most ``requestedElementCount``. With ``arrayOfElements``, a list or an
+    array, that is filled and the number of elements that there are is returned, as C does; descriptors in it
+    become those that were asked for."""
+    found = _descriptor("cudnnBackendGetAttribute", descriptor).get(attributeName, attributeType)
+    most = len(found) if requestedElementCount is None else whole(
+        "cudnnBackendGetAttribute: requestedElementCount", requestedElementCount)
+    some = found[:max(most, 0)]
+    if arrayOfElements is None:
+        return some
+    if len(arrayOfElements) < len(some):
+        raise BadParam(f"cudnnBackendGetAttribute: arrayOfElements must have room for {len(some)} elements; "
+                       f"got {len(arrayOfElements)}")
+    for i, value in enumerate(some):
+        given = arrayOfElements[i]
+        if isinstance(value, Descriptor) and isinstance(given, Descriptor):
+            _become(given, value)
+        else:
+            arrayOfElements[i] = value
+    return len(found)
+
+
+def _become(given: Descriptor, found: Descriptor):
+    if given.kind is not found.kind:
+        raise BadParam(f"cudnnBackendGetAttribute: arrayOfElements must hold descriptors of kind "
+                       f"{found.kind.name}; got {given!r}")
+    for name in ("values", "found", "made", "is_finalized"):
+        setattr(given, name, getattr(found, name))
+
+
+def cudnnBackendExecute(handle, executionPlan, variantPack):
+    """Run a plan on the stream of a handle: what ``ExecutionPlan.execute`` does with the pack's pointers.
+    Raises BadParam before anything is launched."""
+    at = HANDLES.get(handle) if type(handle) is int else None
+    at = get_handle(handle) if at is None else at
+    try:
+        known = variantPack.made.known[executionPlan.made, at.device]
+    except (AttributeError, KeyError, TypeError):
+        known = _bound(at, executionPlan, variantPack)
+    if known is None:
+        executionPlan.made.on(at.device).run(variantPack.made.buffers, variantPack.made.workspace, at.stream)
+    else:
+        execute, pointers, scalars, workspace, size = known
+        execute(pointers, scalars, workspace, size, at.stream)
+
+
+def _bound(at, plan, pack):
+    """What executing a pack with a plan passes on: looked up once, kept with the pack."""
+    for name, one, kind in (("executionPlan", plan, Plan), ("variantPack", pack, Pack)):
+        _descriptor("cudnnBackendExecute", one, name)
+        if not isinstance(one.made, kind):
+            raise BadParam(
+                f"cudnnBackendExecute: {name} must be a finalized descriptor of its kind; got {one!r}")
+    made = pack.made
+    made.known[plan.made, at.device] = found = plan.made.on(at.device).bound(made.buffers, made.workspace)
+    return found
+
+
+def cudnnBackendPopulateCudaGraph(handle, executionPlan, variantPack, graph):
+    """Not here yet. Raises NotSupported."""
+    raise NotSupported("cudnnBackendPopulateCudaGraph: graph must be captured from a stream for now "
+                       f"(cudnnBackendExecute on a stream that captures); got {shown(graph)}")
+
+
+def cudnnBackendUpdateCudaGraph(handle, executionPlan, variantPack, graph):
+    """Not here yet. Raises NotSupported."""
+    raise NotSupported("cudnnBackendUpdateCudaGraph: graph must be captured anew for now; got "
+                       f"{shown(graph)}")
+
+
+def _descriptor(function: str, descriptor, name="descriptor") -> Descriptor:
+    if not isinstance(descriptor, Descriptor):
+        raise BadParam(f"{function}: {name} must be a descriptor of cudnnBackendCreateDescriptor; got "
+                       f"{shown(descriptor)}")
+    return descriptor
