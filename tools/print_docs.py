@@ -1,5 +1,5 @@
-"""Print the pages that are tables: ``python tools/print_docs.py`` writes docs/engines.md
-and docs/api.md; a test compares them."""
+"""Print the pages that are tables: ``python tools/print_docs.py`` writes docs/engines.md,
+docs/api.md and docs/backend_attributes.md; a test compares them."""
 from __future__ import annotations
 
 import enum
@@ -11,7 +11,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS.parent))
 
 import cydnn
-from cydnn import dtypes, engines, ops, status
+from cydnn import backend, dtypes, engines, ops, status
+from cydnn.backend.attributes import UNSET
 from cydnn.graph import Many
 
 
@@ -51,6 +52,28 @@ def _engines_of(op) -> str:
             for e in engines.engines_for(op) if e is not engines.REFERENCE]
     made_of_others = "On a GPU it is made of other operations.\n"
     return table("Index", "Engine", "Fuses", "Notes", "How")(rows) if rows else made_of_others
+
+
+def attributes_page() -> str:
+    """Every descriptor of the backend API with its attributes."""
+    head = ("# Attributes of backend descriptors\n\nBy descriptor type. *Set*: required, or the default of "
+            "what may be set; *asked*: found by finalize. Operations\nand their parameters follow from the "
+            "declarations. Printed by `python tools/print_docs.py`.\n")
+    return head + "".join(f"\n## CUDNN_BACKEND_{kind.name}_DESCRIPTOR\n\n{_attributes_of(kind)}"
+                          for kind in backend.KINDS.values())
+
+
+def _attributes_of(kind) -> str:
+    def said(attr):
+        if attr.access == "get":
+            return "asked"
+        if attr.is_required:
+            return "required"
+        return "may be set" if attr.default is UNSET else f"default {attr.default!r}"
+    rows = [(f"`CUDNN_ATTR_{a.name}`", int(a.api), a.expects.replace("CUDNN_TYPE_", ""), a.count, said(a),
+             a.doc.replace("|", "\\|")) for a in kind.attributes.values()]
+    head = f"{kind.doc}.\n\n" if kind.doc else ""
+    return head + table("Attribute", "Number", "Type", "Elements", "Set", "What")(rows)
 
 
 def api_page() -> str:
@@ -119,7 +142,7 @@ def _errors() -> str:
          for c in (status.CydnnError, *status.CLASSES)])
 
 
-PAGES = {"engines.md": engines_page, "api.md": api_page}
+PAGES = {"engines.md": engines_page, "api.md": api_page, "backend_attributes.md": attributes_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -178,8 +178,8 @@ class Descriptor:
         if missing:
             error.add_info("missing: " + ", ".join(_short(attr) for attr in missing))
             attr = missing[0]
-            error.add_info(
-                f"next:    backendSetAttribute(descriptor, CUDNN_ATTR_{attr.name}, {attr.expects}, 1, …)")
+            error.add_info(f"next:    cudnnBackendSetAttribute(descriptor, CUDNN_ATTR_{attr.name}, "
+                           f"{attr.expects}, 1, …)")
 
     def describe(self) -> str:
         """Every attribute: its value, or that it is missing or may be set; its type and what it means."""

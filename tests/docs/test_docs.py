@@ -22,7 +22,7 @@ def test_doctests(page):
     assert not failed
 
 
-@pytest.mark.parametrize("name", ["engines.md", "api.md"])
+@pytest.mark.parametrize("name", ["engines.md", "api.md", "backend_attributes.md"])
 def test_printed_pages_are_what_the_tables_say(name):
     spec = spec_from_file_location("print_docs", ROOT / "tools" / "print_docs.py")
     spec.loader.exec_module(printer := module_from_spec(spec))
