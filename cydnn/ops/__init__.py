@@ -7,6 +7,7 @@ from .gen_stats import GenStats
 from .im2col import Im2col
 from .lrn import LrnBwd, LrnFwd
 from .matmul import Matmul
+from .norm import NormFwd
 from .op import Attribute, Op
 from .pointwise import Pointwise
 from .pooling import PoolingBwd, PoolingFwd
@@ -18,8 +19,8 @@ from .spatial import SpatialGridBwd, SpatialGridFwd, SpatialSamplerBwd, SpatialS
 from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 
 OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction, SoftmaxFwd, SoftmaxBwd,
-       PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, GenStats, Transform,
-       AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights, DropoutFwd, DropoutBwd,
-       DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd, SpatialGridBwd, SpatialSamplerFwd,
-       SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd)
+       PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, NormFwd, GenStats,
+       Transform, AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights,
+       DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
+       SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd)
 BY_NAME = {op.name: op for op in OPS}

@@ -90,7 +90,8 @@ class Op:
     number, which stays exact), ``blends`` says ``{output: (alpha name, beta name)}``, ``inplace`` the
     (written, read) pairs that may be one buffer. ``keeps`` names the outputs whose old content is an input
     whatever beta is: ``reference`` gets it; ``fixed`` the operands whose type is part of the meaning, so that
-    no cast stands between. ``notes`` are facts for the user of what any kernel makes of it. ``compute`` is
+    no cast stands between; ``asked`` the optional outputs that are there only where they are named.
+    ``notes`` are facts for the user of what any kernel makes of it. ``compute`` is
     the type that sums and functions are asked in; ``math`` the one they are done in, at least as accurate.
     ``api`` is the name of the operation's
     descriptor in the backend API, ``api_names`` what it calls operands, scalars and fields (CUDNN_ATTR_ left
@@ -109,6 +110,7 @@ class Op:
     inplace: ClassVar[tuple] = ()
     keeps: ClassVar[frozenset] = frozenset()
     fixed: ClassVar[frozenset] = frozenset()
+    asked: ClassVar[frozenset] = frozenset()
     name: ClassVar[str] = ""
     notes: ClassVar[tuple] = ()
     api: ClassVar[str] = ""
@@ -218,6 +220,10 @@ class Op:
         names and new ones, and ``{new name: TensorDesc}``; None where it is not made of others. A scalar's
         name is that of a scalar of this op."""
         return None
+
+    def spellings(self, descs: dict, absent=()) -> list:
+        """What the op may look like in the nodes that a user draws: lowerings, the op's own first."""
+        return [self.lower(descs, absent)]
 
     def has_nothing(self, rank: int) -> bool:
         """An element of an output may come of nothing: then it is the lowest finite value of its type."""

@@ -83,7 +83,7 @@ def to_text(op: Op, operands: dict, alignment=16) -> str:
         d = operands.get(name)
         if d is not None:
             words.append(f"{name}=" + "+".join(map(_operand_text, d if isinstance(d, tuple) else (d,))))
-        elif name in op.writes:
+        elif name in op.writes and name not in op.asked:
             words.append(f"{name}=none")
     words += attributes_text(op)
     return " ".join(words + ([f"align={alignment}"] if alignment != 16 else []))

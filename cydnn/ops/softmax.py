@@ -8,12 +8,14 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from ..tensor import TensorDesc
+from .made import Made
 from .op import Op, choice, integer
 from .pointwise import Pointwise
 from .reduction import Reduction
 
 ALGORITHMS = ("accurate", "fast", "log")
 MODES = ("channel", "instance")
+STATISTICS = ("top", "total", "stats")
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,23 @@ class Softmax(Op):
 
 
 @dataclass(frozen=True)
-class SoftmaxFwd(Softmax, reads="x", writes="y"):
+class SoftmaxFwd(Softmax, reads="x", writes="y top? total? stats?"):
     """Softmax over all c at one (n, position) (mode channel)
     or over c and all positions of an image (instance).
 
-    x, y of equal dims, rank >= 2, any strides.
+    x, y   equal dims, rank >= 2, any strides
+    top    the maximum of each row; total the sum of exp(x - top); stats = top + log(total), the log of the
+           sum of exp(x): x's dims with 1 in those of a row. What backward passes keep
     algorithm "accurate" subtracts the maximum, "fast" may, "log" is log-softmax.
-    Spec: v5 guide, cudnnSoftmaxForward.
+    Spec: v5 guide, cudnnSoftmaxForward; graph API, fused attention (softmax statistics).
     """
+    blends, asked = dict(y=("alpha", "beta")), frozenset(STATISTICS)
     inplace = (("y", "x"),)
+
+    def thin(self, x) -> TensorDesc:
+        """What there is one of a row."""
+        dims = [1 if i in self.axes(x.rank) else d for i, d in enumerate(x.dims)]
+        return TensorDesc.packed(BY_NAME[self.math], dims)
 
     def check(self, x):
         return self.rules(x, "x")
@@ -53,36 +63,46 @@ class SoftmaxFwd(Softmax, reads="x", writes="y"):
     def infer(self, x):
         return {"y": x}
 
-    def lower(self, descs, absent=()):
-        x, math = descs["x"], BY_NAME[self.math]
-        point = lambda mode: Pointwise(mode=mode, compute=self.unrounded)
-        fold = lambda mode: Reduction(mode=mode, compute=self.unrounded)
-        thin = TensorDesc.packed(math, [1 if i in self.axes(x.rank) else d for i, d in enumerate(x.dims)])
-        full, blend = x.like(x.dims, dtype=math), dict(alpha="alpha", beta="beta")
-        rows = [(fold("max"), dict(x="x", y="top"), {}),
-                (point("sub"), dict(x="x", b="top", y="shifted"), {}),
-                (point("exp"), dict(x="shifted", y="raised"), {}),
-                (fold("add"), dict(x="raised", y="total"), {})]
-        inner = dict(top=thin, shifted=full, raised=full, total=thin)
+    def check_outputs(self, x, y, **statistics):
+        want = self.thin(x).dims
+        for name, d in statistics.items():
+            yield d is None or d.dims == want, f"{name} must have dims {want}; got {d and d.dims}"
+
+    def lower(self, descs, absent=STATISTICS):
+        x, thin = descs["x"], self.thin(descs["x"])
+        made = Made(self.unrounded, x.like(x.dims, dtype=thin.dtype), thin)
+        top = made.fold("top", "max", "x")
+        shifted = made.point("shifted", "sub", "x", top)
+        raised = made.point("raised", "exp", shifted)
+        total, blend = made.fold("total", "add", raised), dict(alpha="alpha", beta="beta")
+        if self.algorithm == "log" or "stats" not in absent:
+            size = made.point("size", "log", total, thin=True)
         if self.algorithm == "log":
-            return [*rows, (point("log"), dict(x="total", y="size"), {}),
-                    (point("sub"), dict(x="shifted", b="size", y="y"), blend)], {**inner, "size": thin}
-        return [*rows, (point("div"), dict(x="raised", b="total", y="y"), blend)], inner
+            made.point("y", "sub", shifted, size, **blend)
+        else:
+            made.point("y", "div", raised, total, **blend)
+        if "stats" not in absent:
+            made.point("stats", "add", size, top, thin=True)
+        return made.finish([o for o in self.writes if o not in absent], descs)
 
     def reference(self, x):
-        axes = self.axes(x.ndim)
-        if not x.size:
-            return {"y": x}
-        shifted = x - x.max(axis=axes, keepdims=True)
+        axes, x = self.axes(x.ndim), np.asarray(x, np.float64)
+        top = x.max(axis=axes, keepdims=True, initial=-np.inf)
+        shifted = x - top
         total = np.exp(shifted).sum(axis=axes, keepdims=True)
-        return {"y": shifted - np.log(total) if self.algorithm == "log" else np.exp(shifted) / total}
+        with np.errstate(divide="ignore"):
+            size = np.log(total)
+        return dict(y=shifted - size if self.algorithm == "log" else np.exp(shifted) / total, top=top,
+                    total=total, stats=size + top)
 
     def magnitude(self, arrays, scalars, results):
         top, x = np.abs(results["y"]), np.abs(arrays["x"])
-        spread = x + x.max(axis=self.axes(x.ndim), keepdims=True, initial=0)
-        return {"y": top + spread if self.algorithm == "log" else top * (1 + spread)}
+        most = x.max(axis=self.axes(x.ndim), keepdims=True, initial=0)
+        spread, total = x + most, np.abs(results["total"])
+        return {"y": top + spread if self.algorithm == "log" else top * (1 + spread), "top": most,
+                "total": total * (1 + 2 * most), "stats": 1 + most + np.abs(results["stats"])}
 
-    def terms(self, x, y):
+    def terms(self, x, **_):
         return self.row(x)
 
 

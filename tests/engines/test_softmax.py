@@ -27,7 +27,8 @@ def match(op, *descs, alignment=16):
 
 
 def packed(dtype, dims, op=SoftmaxFwd(), layout="nchw", alignment=16):
-    return match(op, *(TensorDesc.packed(dtype, dims, layout) for _ in op.operands()), alignment=alignment)
+    given = [o for o in op.operands() if o not in op.optional]
+    return match(op, *(TensorDesc.packed(dtype, dims, layout) for _ in given), alignment=alignment)
 
 
 def first(p, facts=H200):

@@ -169,7 +169,8 @@ def gridded(d):
 
 WORKS = {                                        # op: what a line of it is as a v5 call
     "conv_bgrad": lambda o, dy, db: said(conv_compute.BIAS, dy, db),
-    "softmax_fwd": lambda o, x, y: said(softmax.FORWARD, o.algorithm, o.mode, at_rank_4(x), at_rank_4(y)),
+    "softmax_fwd": lambda o, x, y, **_: said(softmax.FORWARD, o.algorithm, o.mode, at_rank_4(x),
+                                             at_rank_4(y)),
     "softmax_bwd": lambda o, y, dy, dx: said(softmax.BACKWARD, o.algorithm, o.mode,
                                              *map(at_rank_4, (y, dy, dx))),
     "pooling_fwd": lambda o, x, y: said(pooling.FORWARD, pool(o), x, y),

@@ -170,7 +170,9 @@ def _softmax(op_class, rng):
     op = op_class(algorithm=rng.choice(["accurate", "fast", "log"]),
                   mode=rng.choice(["channel", "instance"]), compute=compute)
     layout = rng.choice(["nchw", "nhwc", None])
-    return Problem(op, {name: tensor(rng, dtype, dims, layout) for name in op.operands()})
+    found = {name: tensor(rng, dtype, dims, layout) for name in op.operands() if name not in op.optional}
+    kept = {n: op.thin(TensorDesc.packed(dtype, dims)) for n in sorted(op.optional) if rng.random() < 0.1}
+    return Problem(op, found | kept)
 
 
 def _pooling(op_class, rng):
@@ -207,6 +209,20 @@ def _batch_norm(op_class, rng):
     image = ("x", "y", "dy", "dx")
     return Problem(op, {n: None if n in absent else tensor(rng, dtype, dims, layout) if n in image
                         else parameter for n in op.operands()})
+
+
+def _norm(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = rng.choice([lambda: (rng.randint(1, 20), 8 * rng.randint(1, 300)),
+                       lambda: _image(rng, 64, ranks=(2, 3, 4, 4, 5))])()
+    mode = rng.choice(["layer", "rms", "ada_layer", *(["instance"] if len(dims) > 2 else [])])
+    op = op_class(mode=mode, axis=rng.randint(1, len(dims) - 1), compute=compute)
+    parameter, wide = op.parameter_dims(dims), "f64" if dtype == "f64" else "f32"
+    absent = {n for n in sorted(op.optional) if rng.random() < 0.4} | ({"mean"} if mode == "rms" else set())
+    shapes = dict(scale=parameter, bias=parameter, mean=op.thin(dims), rstd=op.thin(dims))
+    layout = rng.choice(["nchw", "nhwc", None])
+    return Problem(op, {n: None if n in absent else TensorDesc.packed(wide, shapes[n]) if n in shapes
+                        else tensor(rng, dtype, dims, layout) for n in op.operands()})
 
 
 def _local_norm(op_class, rng, compute):
@@ -330,7 +346,7 @@ _MAKERS = {**{op: network for op in NETWORKS},
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
            ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
-           ops.BatchNormBwd: _batch_norm, **{op: _tensor_op for op in TENSOR_OPS},
+           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm, **{op: _tensor_op for op in TENSOR_OPS},
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
            ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,
            ops.LrnBwd: _lrn, ops.SpatialGridFwd: _grid, ops.SpatialGridBwd: _grid,

@@ -62,7 +62,7 @@ def bgrad(problem, gen):
 
 
 def softmax(problem, gen):
-    forward = lambda v: ops.SoftmaxFwd(**facts(problem.op)).reference(v["x"])
+    forward = lambda v: dict(y=ops.SoftmaxFwd(**facts(problem.op)).reference(v["x"])["y"])
     return Setting(forward, dict(x=gen.normal(size=problem.operands["y"].dims)), dict(x="dx"),
                    lambda out, d: problem.op.reference(out["y"], d["y"]))
 

@@ -140,14 +140,18 @@ def _rows(op, x):
 
 
 def softmax_fwd(op, a, shapes):
-    y = np.empty(shapes["y"])
+    y, axes = np.empty(shapes["y"]), op.axes(a["x"].ndim)
+    thin = [1 if d in axes else n for d, n in enumerate(a["x"].shape)]
+    kept = {name: np.empty(thin) for name in ("top", "total", "stats")}
     for at in _rows(op, y):
         row = a["x"][at]
         low = [math.exp(v - row.max()) for v in row.ravel().tolist()]
         total, shape = math.fsum(low), row.shape
         y[at] = (row - row.max() - math.log(total) if op.algorithm == "log" else
                  np.reshape([v / total for v in low], shape))
-    return dict(y=y)
+        for name, value in (("top", row.max()), ("total", total), ("stats", row.max() + math.log(total))):
+            kept[name][at] = value
+    return dict(y=y, **kept)
 
 
 def softmax_bwd(op, a, shapes):

@@ -197,6 +197,23 @@ def batch_norm_training(op, a, shapes, epsilon, factor):
     return out
 
 
+def norm_fwd(op, a, shapes, epsilon):
+    x, axes = a["x"], op.axes(a["x"].ndim)
+    thin = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
+    out = dict(y=np.empty(x.shape), mean=np.empty(thin), rstd=np.empty(thin))
+    for at in np.ndindex(*thin):
+        where = tuple(slice(None) if d in axes else i for d, i in enumerate(at))
+        mean, var = _moments(x[where].ravel().tolist())
+        if op.mode == "rms":
+            mean, var = 0.0, math.fsum((x[where].ravel() ** 2).tolist()) / x[where].size
+        out["mean"][at], out["rstd"][at] = mean, 1 / math.sqrt(var + epsilon)
+        out["y"][where] = (x[where] - mean) * out["rstd"][at]
+    for name, mode in (("scale", np.multiply), ("bias", np.add)):
+        if a.get(name) is not None:
+            out["y"] = mode(out["y"], a[name])
+    return out if op.mode != "rms" else {n: v for n, v in out.items() if n != "mean"}
+
+
 def batch_norm_inference(op, a, shapes, epsilon):
     y = np.empty(a["x"].shape)
     for at, where in _shares(op, y, a["scale"].shape):
@@ -223,5 +240,5 @@ def batch_norm_bwd(op, a, shapes, epsilon):
     return out
 
 
-LOOPS = dict(pointwise=pointwise, batch_norm_training=batch_norm_training,
+LOOPS = dict(pointwise=pointwise, norm_fwd=norm_fwd, batch_norm_training=batch_norm_training,
              batch_norm_inference=batch_norm_inference, batch_norm_bwd=batch_norm_bwd)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ...steps import Launch
 from ..engine import Config, Knob, first_then
-from .view import SoftmaxEngine, form, padded, shared_args, stream_us
+from .view import SoftmaxEngine, form, given, padded, shared_args, stream_us
 
 WIDTHS = (32, 256)                               # the kernels' axis: lanes of a row
 LONG = 1024                                      # columns from which a block takes a row
@@ -29,6 +29,6 @@ class Generic(SoftmaxEngine):
     def launches(self, p, f, config):
         args = dict(shared_args(p), rows=f.row_count, cols=f.col_count, row_dims=padded(f.rows, 1),
                     col_dims=padded(f.cols, 1))
-        args |= {f"{name}_rows": padded(s, 0) for name, s in zip(p.operands, f.row_strides)}
-        args |= {f"{name}_cols": padded(s, 0) for name, s in zip(p.operands, f.col_strides)}
+        args |= {f"{name}_rows": padded(s, 0) for name, s in zip(given(p), f.row_strides)}
+        args |= {f"{name}_cols": padded(s, 0) for name, s in zip(given(p), f.col_strides)}
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.threads_per_row}", args)]

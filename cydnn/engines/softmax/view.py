@@ -7,6 +7,7 @@ from typing import ClassVar, Iterator
 
 from ...graph import Match
 from ...kernels.expressions import ceil_div
+from ...ops.softmax import STATISTICS
 from ...tensor import TensorDesc, collapse
 from ..engine import Engine, in_bytes, no_variant, wrong_device
 
@@ -50,6 +51,11 @@ def _some(d, axes) -> TensorDesc:
     return TensorDesc(d.dtype, [d.dims[a] for a in axes], [d.strides[a] for a in axes])
 
 
+def given(p: Match) -> dict:
+    """The operands that are there."""
+    return {name: d for name, d in p.operands.items() if d is not None}
+
+
 def form(p: Match) -> Form:
     """The form of a softmax problem, found once a match."""
     if "form" not in p.memory:
@@ -79,13 +85,13 @@ def padded(values, filler) -> tuple:
 
 def shared_args(p: Match) -> dict:
     """The arguments of every kernel: operands, algorithm, blend."""
-    return dict({name: p.ptr(name) for name in p.operands}, is_log=int(p.op.algorithm == "log"),
+    return dict({name: p.ptr(name) for name in given(p)}, is_log=int(p.op.algorithm == "log"),
                 alpha=p.scalar("alpha"), beta=p.scalar("beta"))
 
 
 def row_args(p: Match, f: Form, **more) -> dict:
     """The arguments of every row kernel: the shared ones, row strides, rows, cols."""
-    strides = {f"{name}_row": s[0] for name, s in zip(p.operands, f.row_strides)}
+    strides = {f"{name}_row": s[0] for name, s in zip(given(p), f.row_strides)}
     return dict(shared_args(p), rows=f.row_count, cols=f.col_count, **strides, **more)
 
 
@@ -99,7 +105,7 @@ def too_long(f: Form) -> Iterator[str]:
 
 def unaligned(p: Match, bytes: int) -> Iterator[str]:
     """Why accesses of so many bytes do not work."""
-    for name, d in p.operands.items():
+    for name, d in given(p).items():
         if d.alignment < bytes:
             yield f"{name} must be aligned to {bytes} bytes; got {d.alignment}"
 
@@ -127,6 +133,10 @@ class SoftmaxEngine(Engine):
     aligned: ClassVar[int] = 1
 
     def refuse(self, p, dev):
+        if kept := [name for name in given(p) if name in STATISTICS]:
+            yield (f"{kept[0]} must be absent: no kernel writes statistics; "
+                   f"got dims {p.operands[kept[0]].dims}")
+            return
         yield from wrong_device(dev, self.least_sm)
         yield from no_variant(p, f"softmax/{self.kernel}.cu")
         if p.op.math == "f64" and p.dtypes != {"f64"}:
