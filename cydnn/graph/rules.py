@@ -1,51 +1,76 @@
 """Composed operations: which ones are recognised in the nodes that they are made of. One row an operation.
 
-A row is the operation's own ``lower`` read backwards:
-nodes of a graph that are what an op would be lowered to become that op.
+A row is the operation's own ``lower`` read backwards, in each of its ``spellings``: nodes of a graph that are
+what an op would be lowered to become that op. Values in between may leave where they are an optional output
+of the op (statistics that training keeps), and optional operands may be absent.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable
+from itertools import chain, combinations
+from typing import Callable, Iterator, NamedTuple
 
 from ..dtypes import BY_NAME
-from ..ops import Op, Pointwise, Reduction, SoftmaxFwd
+from ..ops import NormFwd, Op, Pointwise, Reduction, SoftmaxFwd
 from ..status import BadParam
 from ..steps import Scalar
+from ..tensor import TensorDesc
 from .graph import FromTensor, Graph, Node
 from .lower import inherited
 from .region import Region, bits
 
 COMMUTATIVE = ("add", "mul", "min", "max", "logical_and", "logical_or", "cmp_eq", "cmp_neq")
+DEPTH = 12                                       # nodes between a reduction and the end of what it belongs to
+
+
+class Cone(NamedTuple):
+    """What lies above a node, up to DEPTH nodes and the second reduction."""
+    ops: frozenset                               # (class, mode)
+    thin: tuple                                  # dims of the reductions, the nearest first
+    wide: tuple                                  # dims of what the nearest one reduces
 
 
 @dataclass(frozen=True)
 class Rule:
-    """``ends``: modes of the pointwise node that it ends in; ``folds``: how many reductions it has.
-    ``variants``: (graph, its last node) -> attributes of the ops that could be meant."""
+    """``ends``: modes of the pointwise node that ``y`` comes from; ``folds``: how many reductions it has.
+    ``variants``: (dims of y, Cone) -> attributes of the ops that could be meant."""
     op: type
     ends: tuple
     folds: int
     variants: Callable
 
 
-def _softmax(graph, node):
-    """The reduced dim of the sum says which."""
-    log = node.op.mode == "sub"
-    for axis in range(len(graph.tensors[node.writes[0]].dims)):
-        yield dict(algorithm="log" if log else "accurate", axis=axis)
+def _softmax(dims, cone: Cone):
+    """The dim that is reduced says which."""
+    log = (Pointwise, "log") in cone.ops and (Pointwise, "div") not in cone.ops
+    axes = [i for i, (t, d) in enumerate(zip(cone.thin[0], dims)) if t == 1 != d] or range(len(dims))
+    if len(axes) == 1 or not isinstance(axes, list):
+        yield from (dict(algorithm="log" if log else "accurate", axis=axis) for axis in axes)
     yield dict(algorithm="log" if log else "accurate", mode="instance")
+
+
+def _norm(dims, cone: Cone):
+    """Rows are what a mean is one of; without a mean it is RMS."""
+    axes = [i for i, (t, d) in enumerate(zip(cone.thin[0], dims)) if t == 1 != d]
+    mode = "layer" if (Pointwise, "sub") in cone.ops else "rms"
+    if axes and axes[0]:
+        yield dict(mode=mode, axis=axes[0])
+    if mode == "layer" and axes and axes[0] >= 2:
+        yield dict(mode="instance")
+    if mode == "layer" and axes and axes[0]:
+        yield dict(mode="ada_layer", axis=axes[0])
 
 
 RULES = (
     Rule(SoftmaxFwd, ("div", "sub"), 2, _softmax),
+    Rule(NormFwd, ("add", "mul", "div"), 1, _norm),
 )
 
 
-def composed(graph: Graph, number: int) -> Graph | None:
+def composed(graph: Graph, number: int, ops=None) -> Graph | None:
     """The graph with the composed op that ends in a node in place of what it is made of;
     None where there is none."""
-    for last, node, mask in recognised(graph):
+    for last, node, mask in recognised(graph, ops):
         if last == number:
             nodes = [n for i, n in enumerate(graph.nodes) if not mask >> i & 1]
             inner = {u for i in bits(mask) for u in graph.nodes[i].writes} - set(node.writes)
@@ -54,41 +79,92 @@ def composed(graph: Graph, number: int) -> Graph | None:
     return None
 
 
-def recognised(graph: Graph):
-    """(last node, node of a composed op, mask of the nodes that it stands for), in the order of the graph."""
+def recognised(graph: Graph, ops=None) -> Iterator[tuple]:
+    """(last node, node of a composed op, mask of the nodes that it stands for), in the order of the graph.
+    ``ops``: the classes of ops that are looked for; None: all. Where the nodes of one are among those of
+    another, the larger comes."""
     folds = sum(isinstance(n.op, Reduction) for n in graph.nodes)
-    for rule in RULES:
-        for number, node in enumerate(graph.nodes) if folds >= rule.folds else ():
-            if not isinstance(node.op, Pointwise) or node.op.mode not in rule.ends:
-                continue
-            tries = (_unify(graph, rule.op, a, number) for a in rule.variants(graph, node))
-            found = next(filter(None, tries), None)
-            if found:
-                yield number, *found
+    rules = [rule for rule in RULES if folds >= rule.folds and (ops is None or rule.op in ops)]
+    found = []
+    for number, node in enumerate(graph.nodes) if rules else ():
+        if not isinstance(node.op, Pointwise):
+            continue
+        cone = None
+        for rule in rules:
+            if node.op.mode in rule.ends:
+                cone = cone or _cone(graph, number)
+                if len(cone.thin) >= rule.folds and (made := _first(graph, rule, number, cone)):
+                    found.append((number, *made))
+                    break
+    for number, node, mask in found:
+        if not any(mask & other == mask and mask != other for _, _, other in found):
+            yield number, node, mask
 
 
-def _unify(graph: Graph, op_class: type[Op], attributes: dict, number: int):
-    """The op that ends in a node, with its operands and numbers, and the mask of its nodes;
-    None where it does not."""
+def _cone(graph: Graph, number: int) -> Cone:
+    """What lies above a node. Values that a norm is of are not looked behind."""
+    ops, thin, wide, todo, seen = set(), [], (), [number], {number}
+    while todo and len(seen) <= 2 * DEPTH:
+        node = graph.nodes[todo.pop(0)]
+        if not isinstance(node.op, (Pointwise, Reduction)):
+            continue
+        ops.add((type(node.op), node.op.mode))
+        if isinstance(node.op, Reduction):
+            thin.append(graph.tensors[node.writes[0]].dims)
+            wide = wide or graph.tensors[node.operands["x"]].dims
+        above = [graph.producer[uid] for uid in node.reads if uid in graph.producer]
+        todo += [i for i in above if i not in seen]
+        seen.update(above)
+    return Cone(frozenset(ops), tuple(thin), wide)
+
+
+def _first(graph: Graph, rule: Rule, number: int, cone: Cone):
+    """(node, mask) of the first op of a rule that ends in a node; None where none does."""
     last = graph.nodes[number]
     desc = graph.tensors[last.writes[0]].desc
-    op = op_class(compute=last.op.compute, **attributes)
-    rows, _ = op.lower({o: desc for o in op.operands()})
-    writer = {name: row for row in rows for o, name in row[1].items() if o in row[0].writes}
-    bound: dict[str, int] = {op.writes[0]: last.writes[0]}
-    mask = _bind(graph, writer, op.writes[0], bound, 0)
-    if mask is None or not set(op.operands()) - op.optional <= bound.keys():
+    if desc.vector > 1:
         return None
-    operands = {o: bound[o] for o in op.operands() if o in bound}
-    made = _made(graph, Node(op, operands))
-    if made is None or not made[1].keys() <= bound.keys():
-        return None
-    rows, inner = made
-    numbers = _numbers(graph, op, rows, bound)
-    if numbers is None:
-        return None
-    node = Node(op, operands, numbers, f"{last.name} as {op.name}")
-    return (node, mask) if _is_same(graph, node, mask, inner, bound) else None
+    for attributes in rule.variants(desc.dims, cone):
+        try:
+            op = rule.op(compute=last.op.compute, **attributes)
+        except BadParam:
+            continue
+        inputs = sorted(op.optional & set(op.reads))
+        for absent in chain.from_iterable(combinations(inputs, n) for n in range(len(inputs) + 1)):
+            if found := _unify(graph, op, number, absent, cone):
+                return found
+    return None
+
+
+def _unify(graph: Graph, op: Op, number: int, absent: tuple, cone: Cone):
+    """(the op that ends in a node, the mask of its nodes), in the first of its spellings that fits; None
+    where none does."""
+    last = graph.nodes[number]
+    dims = graph.tensors[last.writes[0]].dims
+    math = TensorDesc.packed(op.math, dims)
+    for way, (rows, _) in enumerate(op.spellings(dict.fromkeys(op.operands(), math), absent)):
+        if not _needed(op, rows) <= cone.ops:
+            continue
+        writer = {name: row for row in rows for o, name in row[1].items() if o in row[0].writes}
+        bound: dict = {op.writes[0]: last.writes[0]}
+        mask = _bind(graph, writer, op.writes[0], bound, 0)
+        if mask is not None:
+            mask = _others(graph, rows, bound, mask)
+            if found := _made(graph, op, way, absent, bound, mask, last):
+                return found
+    return None
+
+
+def _needed(op, rows) -> set:
+    """(class, mode) of the rows that the first output comes from."""
+    writer = {operands["y"]: (made, operands) for made, operands, _ in rows}
+    found, todo = set(), [op.writes[0]]
+    while todo:
+        made, operands = writer.pop(todo.pop(), (None, {}))
+        if made is not None:
+            found.add((type(made), made.mode))
+            todo += [name for o, name in operands.items() if o != "y"]
+    return found
 
 
 def _bind(graph, writer, name, bound, mask):
@@ -103,14 +179,14 @@ def _bind(graph, writer, name, bound, mask):
     node, (made, operands, _) = graph.nodes[number], writer[name]
     if type(node.op) is not type(made) or node.op != made:
         return None
-    reads = [o for o in made.reads if o in operands]
-    orders = [reads, reads[::-1]] if getattr(made, "mode", "") in COMMUTATIVE and len(reads) == 2 else [reads]
-    for order in orders:
+    for order in _orders(made, operands):
         trial, found = dict(bound), mask | 1 << number
-        for o, source in zip(reads, order):
+        for o, source in order:
             read = node.operands.get(o)
-            if found is not None and trial.setdefault(operands[source], read) == read:
-                found = _bind(graph, writer, operands[source], trial, found)
+            if found is not None and isinstance(source, float):
+                found = found if _is_constant(graph, read, source) else None
+            elif found is not None and trial.setdefault(source, read) == read:
+                found = _bind(graph, writer, source, trial, found)
             else:
                 found = None
         if found is not None:
@@ -119,14 +195,67 @@ def _bind(graph, writer, name, bound, mask):
     return None
 
 
-def _made(graph, node):
-    """The rows and the values in between that a node is made of; None where its operands are wrong."""
+def _orders(made, operands) -> list:
+    """[((operand of a node, name in a lowering), …)]: in the orders that mean the same."""
+    reads = [o for o in made.reads if o in operands]
+    ways = [reads]
+    if getattr(made, "mode", "") in COMMUTATIVE and len(reads) == 2:
+        ways.append(reads[::-1])
+    return [[(o, operands[source]) for o, source in zip(reads, way)] for way in ways]
+
+
+def _others(graph, rows, bound, mask) -> int:
+    """Bind what follows from values that are bound: other outputs than the one that was begun with. The mask
+    with their nodes."""
+    for made, operands, _ in rows:
+        name = operands["y"]
+        known = [source for o, source in operands.items() if o != "y" and not isinstance(source, float)]
+        if name in bound or not all(source in bound for source in known):
+            continue
+        for number in graph.consumers[bound[known[0]]]:
+            node = graph.nodes[number]
+            fits = (all(source not in bound or node.operands.get(o) == bound[source] for o, source in order)
+                    for order in _orders(made, operands))
+            if type(node.op) is type(made) and node.op == made and any(fits):
+                bound[name], mask = node.writes[0], mask | 1 << number
+                break
+    return mask
+
+
+def _made(graph, op, way, absent, bound, mask, last):
+    """(node, mask) of an op with what is bound; None where that is not what the op would be made of."""
+    outputs = set(Region(graph, mask).outputs)
+    kept = {name for name in op.writes[1:] if bound.get(name) in outputs}
+    unused = {name for name in op.writes[1:] if name in bound and name not in kept and not _is_read(
+        graph, bound[name], mask)}
+    if unused:                                   # an output that nobody has: virtual, and never read
+        return None
+    operands = {o: bound[o] for o in op.reads if o in bound and o not in absent}
+    if not set(op.reads) - op.optional <= operands.keys() or any(o not in operands for o in op.reads
+                                                                 if o not in absent):
+        return None
+    operands |= {o: bound[o] for o in (op.writes[0], *sorted(kept))}
     try:
-        descs = graph.described(node)
-        node.op.complete(descs)
+        plain = Node(op, operands)
+        op.complete({**dict.fromkeys(op.optional), **graph.described(plain)})
+        gone = tuple(o for o in op.operands() if o not in operands)
+        rows, inner = op.spellings(graph.described(plain), gone)[way]
     except BadParam:
         return None
-    return node.op.lower(descs, tuple(o for o in node.op.operands() if o not in node.operands))
+    if not inner.keys() <= bound.keys():
+        return None
+    numbers = _numbers(graph, op, rows, bound)
+    if numbers is None or outputs - set(plain.writes):
+        return None
+    tensors = {name: graph.tensors[bound[name]] for name in inner}
+    math = BY_NAME[op.math]
+    if not all(t.is_virtual and t.dims == inner[n].dims and t.dtype is math for n, t in tensors.items()):
+        return None
+    return Node(op, operands, numbers, f"{last.name} as {op.name}"), mask
+
+
+def _is_read(graph, uid: int, mask: int) -> bool:
+    return any(mask >> i & 1 for i in graph.consumers[uid])
 
 
 def _numbers(graph, op, rows, bound) -> dict | None:
@@ -135,7 +264,9 @@ def _numbers(graph, op, rows, bound) -> dict | None:
     read = {name: FromTensor(bound[name]) for name in op.scalars if name in bound}
     found = {name: (value, value) for name, value in read.items()}
     for made, operands, scalars in rows:
-        if not all(_is_number(graph, op, name, bound) for name in operands.values()):
+        named = [name for name in operands.values() if not isinstance(name, float)]
+        if any(name not in bound or name in op.scalars and graph.tensors[bound[name]].count != 1
+               for name in named):
             return None
         node = graph.nodes[graph.producer[bound[operands[made.writes[0]]]]]
         for name, default in made.scalars.items():
@@ -147,21 +278,6 @@ def _numbers(graph, op, rows, bound) -> dict | None:
     return {name: value for name, (_, value) in found.items()}
 
 
-def _is_number(graph, op, name, bound) -> bool:
+def _is_constant(graph, uid, value: float) -> bool:
     """Where a row has a number in an operand's place, so has the graph."""
-    if name not in bound:
-        return False
-    tensor = graph.tensors[bound[name]]
-    if isinstance(name, float):
-        return tensor.scalar == Scalar(("constant", name), name)
-    return name not in op.scalars or tensor.count == 1
-
-
-def _is_same(graph, node, mask, inner, bound) -> bool:
-    """The values in between are not needed elsewhere,
-    and of the dims and the type that the op's own lowering has."""
-    if {u for u in Region(graph, mask).outputs} - set(node.writes):
-        return False
-    tensors = {name: graph.tensors[bound[name]] for name in inner}
-    math = BY_NAME[node.op.math]
-    return all(t.is_virtual and t.dims == inner[n].dims and t.dtype is math for n, t in tensors.items())
+    return uid is not None and graph.tensors[uid].scalar == Scalar(("constant", value), value)

@@ -183,11 +183,11 @@ def test_recognition_is_the_lowering_read_backwards(shuffle):
 
 @pytest.mark.parametrize("graph", [
     softmax(swapped=(3,)), softmax(swapped=(6,)),                   # the other difference, the other quotient
-    softmax(keep=(4,)), softmax(keep=(2,)),                         # an inner value is kept
+    softmax(keep=(4,)),                                             # an inner value is kept
     softmax(virtual="f16"),                                         # inner values are rounded
     # an inner value is needed elsewhere
     softmax(tail=(Node(Pointwise(mode="add"), dict(x=6, b=4, y=8)),)),
-], ids=range(6))
+], ids=range(5))
 def test_what_is_no_softmax(graph):
     assert list(recognised(graph)) == []
 
@@ -232,16 +232,17 @@ def test_a_graph_with_other_numbers_only_resembles(rule, seed):
             found = recognised_alone(other)
             if found is not None:
                 own.add((number, name))
-                (want,), (got,) = (graphs.run(g, values, get("numpy"), fill=FILLS[0]).values()
-                                   for g in (other, found))
-                np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+                want, got = (graphs.run(g, values, get("numpy"), fill=FILLS[0]) for g in (other, found))
+                for uid in want:
+                    np.testing.assert_allclose(got[uid], want[uid], rtol=1e-5, atol=1e-5)
                 assert found.nodes[0].scalars[name] == 0.25      # what beta blends with is NaN here
-    assert own == {(len(graph.nodes) - 1, "alpha"), (len(graph.nodes) - 1, "beta")}
+    last = graph.producer[next(u for u, x in graph.tensors.items() if x.name == "y")]
+    assert own == ({(last, "alpha"), (last, "beta")} if rule.op.blends else set())
 
 
 def test_numbers_from_tensors_are_followed(monkeypatch):
     """By a rule of a normalisation, which reads a number where its nodes have an operand."""
-    modes = lambda graph, node: [dict(mode=mode) for mode in ("spatial", "per_activation")]
+    modes = lambda dims, cone: [dict(mode=mode) for mode in ("spatial", "per_activation")]
     rule = rules.Rule(BatchNormInference, ("add",), 0, modes)
     monkeypatch.setattr(rules, "RULES", (rule,))
     x, thin = TensorDesc.packed("f32", (2, 3, 2, 2)), TensorDesc.packed("f32", (1, 3, 1, 1))
@@ -274,7 +275,8 @@ def test_a_number_of_a_row_is_that_of_its_node():
     def found(share, first, second):
         nodes = [binary(1, 2, 3, alpha=share), unary(3, 4, "exp", alpha=first),
                  binary(4, 1, 5, "sub", alpha=second)]
-        return rules._unify(Graph(nodes, [t(1), t(2), v(3), v(4), t(5), t(6, (1, 1))]), Shared, {}, 2)
+        graph = Graph(nodes, [t(1), t(2), v(3), v(4), t(5), t(6, (1, 1))])
+        return rules._unify(graph, Shared(), 2, (), rules._cone(graph, 2))
     (node, mask), elsewhere = found(0.5, 3.0, 3.0), FromTensor(6)
     assert mask == 0b111 and node.scalars == dict(weight=Scalar((4, "alpha"), 3.0))
     assert [found(1.0, 3.0, 3.0), found(0.5, 3.0, 2.0), found(0.5, 3.0, elsewhere)] == [None] * 3
@@ -295,13 +297,12 @@ def test_operands_of_commutative_nodes_may_be_reversed():
         def lower(self, descs, absent=()):
             return made, {"product": descs["a"].replace(dtype="f32")}
 
-    rule = rules.Rule(Fma, ("add",), 0, lambda graph, node: [{}])
     for swap_product, swap_sum in itertools.product([False, True], repeat=2):
         product = dict(x=2, b=1, y=4) if swap_product else dict(x=1, b=2, y=4)
         total = dict(x=3, b=4, y=5) if swap_sum else dict(x=4, b=3, y=5)
         graph = Graph([Node(Pointwise(mode="mul"), product), Node(Pointwise(mode="add"), total)],
                       [t(1), t(2), t(3), v(4), t(5)])
-        found = rules._unify(graph, rule.op, {}, 1)
+        found = rules._unify(graph, Fma(), 1, (), rules._cone(graph, 1))
         assert found and found[1] == 0b11 and set(found[0].operands.values()) == {1, 2, 3, 5}
         assert found[0].operands["t"] == 3
 
