@@ -13,6 +13,7 @@ sys.path.insert(0, str(DOCS.parent))
 import cydnn
 from cydnn import backend, dtypes, engines, ops, status
 from cydnn.backend.attributes import UNSET
+from cydnn.engines.knobs import TERMS
 from cydnn.graph import Many
 
 
@@ -43,7 +44,14 @@ def engines_page() -> str:
             "estimated time is taken; table order\nbreaks ties. `0:reference` takes every operation on the "
             "NumPy device and none on a GPU. *Fuses*: where a graph of\npointwise operations may be spliced "
             "in: before operands, behind the result.\n\nPrinted by `python tools/print_docs.py`.\n")
-    return head + "".join(f"\n## {op.name}\n\n{_engines_of(op)}" for op in ops.BY_NAME.values())
+    return head + "".join(f"\n## {op.name}\n\n{_engines_of(op)}" for op in ops.BY_NAME.values()) + _knobs()
+
+
+def _knobs() -> str:
+    """What configurations say, by name."""
+    of = lambda name: " ".join(str(e.index) for e in engines.TABLE if name in [k.name for k in e.knobs])
+    return "\n## Knobs\n\n" + table("Knob", "In the API", "What it sets", "Engines")(
+        [(f"`{name}`", f"`{term.api}`", term.doc, of(name)) for name, term in TERMS.items()])
 
 
 def _engines_of(op) -> str:

@@ -15,15 +15,26 @@ from ..dtypes import ALL
 from ..given import shown
 from ..graph import Core, Many, Match
 from ..status import BadParam, NotSupported
+from .knobs import TERMS
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A choice that an engine offers: these values, or every whole number from ``lo`` to ``hi``."""
+    """A choice that an engine offers: these values, or every whole number from ``lo`` to ``hi``. The name is
+    one of ``TERMS`` in knobs.py, which says what it sets and what the API calls it."""
     name: str
     values: tuple = ()
     lo: int = 0
     hi: int = 0
+
+    @property
+    def api(self) -> str:
+        """The knob type of the API, CUDNN_KNOB_TYPE_ left out."""
+        return TERMS[self.name].api
+
+    @property
+    def doc(self) -> str:
+        return TERMS[self.name].doc
 
     def read(self, text: str):
         """The value of a text. Raises BadParam."""

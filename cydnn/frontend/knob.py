@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
+from ..engines.knobs import TERMS
 from ..given import shown, whole
 from ..heuristics import Choice, Part
 from ..status import BadParam, NotSupported
@@ -25,18 +26,7 @@ class knob:
                                stride=self.stride))
 
 
-TYPES = {                                        # knob of an engine -> type
-    "tile": knob_type.KERNEL_CFG, "splits": knob_type.SPLIT_K_SLC, "chunks": knob_type.SPLIT_P_SLC,
-    "blocks_per_row": knob_type.SPLIT_COLS, "stream_k": knob_type.STREAM_K,
-    "blocks_per_tile": knob_type.SPLIT_K_BUF, "cluster": knob_type.TILE_CGA_M,
-    "cluster_k": knob_type.TILE_CGA_N, "multicast": knob_type.SWIZZLE, "resident": knob_type.SPECFILT,
-    "store": knob_type.EDGE, "stages": knob_type.STAGES, "prefetch": knob_type.WARP_SPEC_CFG,
-    "threads": knob_type.TILE_COLS, "threads_per_row": knob_type.BLOCK_SIZE,
-    "threads_per_point": knob_type.IDX_MODE, "warps": knob_type.OCCUPANCY,
-    "blocks_per_sm": knob_type.CTA_COUNT, "registers": knob_type.ARRAY_SIZE_PER_THREAD,
-    "lanes_log2": knob_type.LOAD_SIZE, "unit_tiles": knob_type.TILE_N, "batch_groups": knob_type.TILE_ROWS,
-    "rows": knob_type.TILEK, "batch_rows": knob_type.TILE_SIZE, "batch": knob_type.WORKSPACE,
-    "transform": knob_type.TILE_M}
+TYPES = {name: knob_type[term.api] for name, term in TERMS.items()}    # knob of an engine -> type
 
 
 def main_part(choice: Choice) -> Part:

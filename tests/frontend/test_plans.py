@@ -9,7 +9,6 @@ import pytest
 
 import cydnn.frontend as cudnn
 from cydnn import engines
-from cydnn.frontend.knob import TYPES
 from cydnn.status import BadParam, NotSupported
 
 from .conftest import conv, floats, names, nhwc
@@ -243,11 +242,6 @@ def test_build_without_modes_builds_no_plans(g):
 
 
 # ---- Engines and knobs ----
-
-def test_every_knob_of_the_table_has_a_type():
-    assert {k.name for e in engines.TABLE for k in e.knobs} <= TYPES.keys()
-    assert len(set(TYPES.values())) == len(TYPES)
-
 
 def test_a_plan_by_hand_for_every_configuration(h200):
     """As test_conv_bias of the package does it: each engine, each value of KERNEL_CFG."""
