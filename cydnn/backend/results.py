@@ -1,12 +1,14 @@
 """Descriptors that the library makes: what is asked of engines and heuristics."""
 from __future__ import annotations
 
-from ..frontend.enums import behavior_note, knob_type, numerical_note
-from ..frontend.knob import knobs_of as knob_rows, main_part, turned
+from ..frontend.enums import behavior_note, numerical_note
+from ..frontend.knob import main_part, ranges, turned
 from ..frontend.notes import notes_of
 from ..heuristics import Choice
 from ..status import BadParam
-from .constants import Constant, enumerations
+from .constants import Constant, constant, enumerations
+
+KNOB_TYPE = "CUDNN_KNOB_TYPE_"
 
 
 def _finalized(kind: str, found: dict, made=None, values=None):
@@ -35,11 +37,10 @@ def behavior_of(choice: Choice) -> list:
 
 def knobs_of(choice: Choice) -> list:
     """KNOB_INFO descriptors of the costliest part of a choice."""
-    known = enumerations()["cudnnBackendKnobType_t"]
     return [_finalized("KNOB_INFO", dict(
-        KNOB_INFO_TYPE=[known[row.type.value]], KNOB_INFO_MAXIMUM_VALUE=[row.max_value],
-        KNOB_INFO_MINIMUM_VALUE=[row.min_value], KNOB_INFO_STRIDE=[row.stride]))
-        for row in knob_rows(main_part(choice), choice.facts)]
+        KNOB_INFO_TYPE=[constant(KNOB_TYPE + r.knob.api)], KNOB_INFO_MAXIMUM_VALUE=[r.most],
+        KNOB_INFO_MINIMUM_VALUE=[r.least], KNOB_INFO_STRIDE=[r.stride]))
+        for r in ranges(main_part(choice), choice.facts)]
 
 
 def turned_by(choice: Choice, knobs: list) -> Choice:
@@ -50,11 +51,8 @@ def turned_by(choice: Choice, knobs: list) -> Choice:
         if type_ in wanted:
             raise BadParam(f"ENGINECFG_KNOB_CHOICES must have each knob once; got {type_!r} twice")
         wanted[type_] = one.value("KNOB_CHOICE_KNOB_VALUE")
-    members = {int(m): m for m in knob_type}
-    unknown = [t for t in wanted if int(t) not in members]
-    if unknown:
-        raise BadParam(f"KNOB_CHOICE_KNOB_TYPE must be one of ENGINE_KNOB_INFO; got {unknown[0]!r}")
-    return turned(choice, {members[int(t)]: value for t, value in wanted.items()}) if wanted else choice
+    numbers = {type_.name.removeprefix(KNOB_TYPE): value for type_, value in wanted.items()}
+    return turned("build", choice, numbers) if numbers else choice
 
 
 def configs_of(graph, choices: list) -> list:

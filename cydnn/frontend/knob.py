@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from ..engines.knobs import TERMS
+from ..engines import Config, Knob
 from ..given import shown, whole
 from ..heuristics import Choice, Part
 from ..status import BadParam, NotSupported
@@ -26,7 +27,31 @@ class knob:
                                stride=self.stride))
 
 
-TYPES = {name: knob_type[term.api] for name, term in TERMS.items()}    # knob of an engine -> type
+def knobs_of(part: Part, facts) -> list[knob]:
+    """The knobs of a part."""
+    return [knob(knob_type[r.knob.api], r.most, r.least, r.stride) for r in ranges(part, facts)]
+
+
+def numbers_of(knobs) -> dict:
+    """{name of the API: number} of {knob_type: number}. Raises BadParam."""
+    if not isinstance(knobs, dict):
+        raise BadParam(f"create_execution_plan: knobs must be a dict of knob_type to number; "
+                       f"got {shown(knobs)}")
+    return {type_.name if isinstance(type_, knob_type) else shown(type_): value
+            for type_, value in knobs.items()}
+
+
+class Range(NamedTuple):
+    """The numbers that a knob of a part takes: all from ``least`` to ``most`` in steps of ``stride``. Number
+    n is ``values[n]``; the value None is that of configurations without the knob."""
+    knob: Knob
+    values: tuple
+    least: int = 0
+    stride: int = 1
+
+    @property
+    def most(self) -> int:
+        return len(self.values) - 1
 
 
 def main_part(choice: Choice) -> Part:
@@ -34,51 +59,52 @@ def main_part(choice: Choice) -> Part:
     return max(choice.parts, key=lambda part: (bool(part.engine.knobs), part.us))
 
 
-def offered(part: Part, facts) -> list:
-    """[(configuration, {type: number})] of a part, the best first. A knob that only others have is at its
-    first place; words are in the order of the offer."""
-    configs = list(part.engine.configs(part.match, facts))
-    names = dict.fromkeys(name for config in configs for name, _ in config.items() if name in TYPES)
+def ranges(part: Part, facts) -> list[Range]:
+    """The knobs of a part, as its configurations name them."""
+    return _ranges(part, list(part.engine.configs(part.match, facts)))
+
+
+def _ranges(part: Part, configs: list[Config]) -> list[Range]:
+    """Numbers are in their order, words in that of the offer."""
     size = lambda value: -1 if value is None else value if isinstance(value, int) else 0
-    places = {name: sorted(dict.fromkeys(config.get(name) for config in configs), key=size) for name in names}
-    return [(config, {TYPES[name]: places[name].index(config.get(name)) for name in names})
+    knobs = {knob.name: knob for knob in part.engine.knobs}
+    names = dict.fromkeys(name for config in configs for name, _ in config.items())
+    return [Range(knobs[name], tuple(sorted(dict.fromkeys(c.get(name) for c in configs), key=size)))
+            for name in names]
+
+
+def offered(part: Part, facts) -> list[tuple[Config, dict]]:
+    """[(configuration, {name of the API: number})] of a part, the best first."""
+    configs = list(part.engine.configs(part.match, facts))
+    found = _ranges(part, configs)
+    return [(config, {r.knob.api: r.values.index(config.get(r.knob.name)) for r in found})
             for config in configs]
 
 
-def knobs_of(part: Part, facts) -> list[knob]:
-    """The knobs of a part."""
-    rows = [numbers for _, numbers in offered(part, facts)]
-    return [knob(type_, max(row[type_] for row in rows)) for type_ in rows[0]]
-
-
-def turned(choice: Choice, knobs: dict) -> Choice:
-    """The choice with the knobs of its main part at these numbers. Raises BadParam for a number that a knob
+def turned(function: str, choice: Choice, numbers: dict) -> Choice:
+    """The choice with the knobs of its main part at ``numbers``, {name of the API: number}; the other knobs
+    as the engine would take them. ``function``: the head of errors. Raises BadParam for a number that a knob
     does not take, NotSupported for numbers that no configuration has together."""
-    if not isinstance(knobs, dict):
-        raise BadParam(f"create_execution_plan: knobs must be a dict of knob_type to number; "
-                       f"got {shown(knobs)}")
     part = main_part(choice)
+    known = {r.knob.api: r for r in ranges(part, choice.facts)}
+    for api in numbers:
+        if api not in known:
+            names = " ".join(known) or "(none)"
+            raise BadParam(f"{function}: knobs of {part.engine} are {names}; got {api}")
+    wanted = {api: whole(f"{function}: {api}", number) for api, number in numbers.items()}
+    for api, number in wanted.items():
+        if not known[api].least <= number <= known[api].most:
+            raise BadParam(f"{function}: {api} of {part.engine} must be from {known[api].least} to "
+                           f"{known[api].most}; got {number}")
     rows = offered(part, choice.facts)
-    known = {one.type: one.max_value for one in knobs_of(part, choice.facts)}
-    for type_ in knobs:
-        if type_ not in known:
-            names = " ".join(t.name for t in known) or "(none)"
-            raise BadParam(f"create_execution_plan: knobs of {part.engine} are {names}; got "
-                           f"{getattr(type_, 'name', shown(type_))}")
-    wanted = {type_: whole(f"create_execution_plan: {type_.name}", value) for type_, value in knobs.items()}
-    for type_, value in wanted.items():
-        if not 0 <= value <= known[type_]:
-            raise BadParam(f"create_execution_plan: {type_.name} of {part.engine} must be from 0 to "
-                           f"{known[type_]}; got {value}")
-    config = next((c for c, numbers in rows if wanted.items() <= numbers.items()), None)
+    config = next((c for c, row in rows if wanted.items() <= row.items()), None)
     if config is None:
-        some = ", ".join(_text(numbers) for _, numbers in rows[:8]) + (" …" if len(rows) > 8 else "")
-        raise NotSupported(f"create_execution_plan: {part.engine} offers together {some}; "
-                           f"got {_text(wanted)}")
+        some = ", ".join(_text(row) for _, row in rows[:8]) + (" …" if len(rows) > 8 else "")
+        raise NotSupported(f"{function}: {part.engine} offers together {some}; got {_text(wanted)}")
     us = part.engine.cost(part.match, choice.facts, config)
     other = Part(part.match, part.engine, config, us)
     return replace(choice, parts=tuple([other if p is part else p for p in choice.parts]))
 
 
 def _text(numbers: dict) -> str:
-    return " ".join(f"{type_.name}={value}" for type_, value in numbers.items())
+    return " ".join(f"{api}={number}" for api, number in numbers.items())

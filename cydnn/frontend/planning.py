@@ -12,7 +12,7 @@ from .booleans import with_room
 from .device_properties import targeted
 from .enums import behavior_note, build_plan_policy, heur_mode, member, numerical_note
 from .errors import cudnnGraphNotSupportedError, refusals
-from .knob import knob, knobs_of, main_part, turned
+from .knob import knob, knobs_of, main_part, numbers_of, turned
 from .notes import Filter, name_of, notes_of
 from .ready import Ready
 from .steps import in_words
@@ -133,7 +133,8 @@ class Planning:
         would take them. Raises BadParam for a number that a knob does not take, cudnnGraphNotSupportedError
         for numbers that it does not have together."""
         with refusals():
-            choice = turned(self._engine(engine_id), {} if knobs is None else knobs)
+            numbers = numbers_of({} if knobs is None else knobs)
+            choice = turned("create_execution_plan", self._engine(engine_id), numbers)
         if all(choice != known.choice for known in self.candidates):
             self.candidates.append(Candidate(choice))
 

@@ -174,7 +174,8 @@ def test_engines_and_knobs():
         make("ENGINE", OPERATION_GRAPH=graph, GLOBAL_INDEX=count + 7).finalize()
     for choices, sentence in (([one, one], "must have each knob once"),
                               ([turn(constant("CUDNN_KNOB_TYPE_WINO_TILE"), 1)],
-                               "must be one of ENGINE_KNOB_INFO")):
+                               r"finalize\(ENGINECFG\): knobs of .* are KERNEL_CFG.*; got WINO_TILE"),
+                              ([turn(one.get("KNOB_CHOICE_KNOB_TYPE")[0], number + 1)], f"to {number}; got")):
         with pytest.raises(BadParam, match=sentence):
             make("ENGINECFG", ENGINECFG_ENGINE=engine, KNOB_CHOICES=choices).finalize()
 
