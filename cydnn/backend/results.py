@@ -2,9 +2,8 @@
 from __future__ import annotations
 
 from ..frontend.enums import behavior_note, numerical_note
-from ..frontend.knob import main_part, ranges, turned
 from ..frontend.notes import notes_of
-from ..heuristics import Choice
+from ..heuristics import Choice, main_part, ranges, turned
 from ..status import BadParam
 from .constants import Constant, constant, enumerations
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from .. import kernels, plan as plans
 from ..given import brief, several, shown, whole
-from ..heuristics import Choice, Wish, best, candidates
+from ..heuristics import Choice, Wish, best, candidates, main_part, turned
 from ..status import BadParam, NotSupported
 from ..steps import Launch
 from .booleans import with_room
 from .device_properties import targeted
 from .enums import behavior_note, build_plan_policy, heur_mode, member, numerical_note
 from .errors import cudnnGraphNotSupportedError, refusals
-from .knob import knob, knobs_of, main_part, numbers_of, turned
+from .knob import knob, knobs_of, numbers_of
 from .notes import Filter, name_of, notes_of
 from .ready import Ready
 from .steps import in_words

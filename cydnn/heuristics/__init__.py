@@ -2,5 +2,6 @@
 in which parts and configurations, the cheapest first."""
 from .candidates import best, candidates
 from .choice import Choice, Part
+from .knobs import Range, main_part, offered, ranges, turned
 from .read import parse
 from .wish import ANYTHING, Wish
