@@ -1,4 +1,5 @@
 """Operations: what is computed. One file a family; the table below is the list of all."""
+from .attribute import Attribute
 from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
 from .divisive_norm import DivisiveNormBwd, DivisiveNormFwd
@@ -8,7 +9,7 @@ from .im2col import Im2col
 from .lrn import LrnBwd, LrnFwd
 from .matmul import Matmul
 from .norm import NormFwd
-from .op import Attribute, Op
+from .op import Op
 from .pointwise import Pointwise
 from .pooling import PoolingBwd, PoolingFwd
 from .problem import Problem

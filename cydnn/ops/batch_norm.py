@@ -9,8 +9,9 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from ..tensor import TensorDesc
+from .attribute import choice
 from .made import Made
-from .op import SQUARES, Op, choice
+from .op import SQUARES, Op
 
 MODES = ("spatial", "per_activation")
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..status import BadParam
 from ..tensor import TensorDesc
-from .op import Op, choice, ints
+from .attribute import choice, ints
+from .op import Op
 from .reduction import Reduction
 from .window import padded, views, window_out
 

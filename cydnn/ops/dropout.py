@@ -8,7 +8,8 @@ import numpy as np
 
 from ..tensor import TensorDesc
 from . import philox
-from .op import Op, real
+from .attribute import real
+from .op import Op
 from .philox import STATES
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from ..tensor import TensorDesc
-from .op import Op, choice
+from .attribute import choice
+from .op import Op
 from .pointwise import Pointwise
 from .reduction import Reduction
 

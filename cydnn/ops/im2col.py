@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 
 from ..tensor import TensorDesc
-from .op import Op, choice, ints
+from .attribute import choice, ints
+from .op import Op
 from .window import padded, views, window_out
 
 

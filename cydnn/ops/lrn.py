@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .op import SQUARES, Op, integer, real
+from .attribute import integer, real
+from .op import SQUARES, Op
 from .window import neighbours, window_sum
 
 MOST = 16                                        # cells of a window in one dim

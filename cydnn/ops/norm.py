@@ -9,8 +9,9 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from ..tensor import TensorDesc
+from .attribute import choice, integer
 from .made import Made
-from .op import SQUARES, Op, choice, integer
+from .op import SQUARES, Op
 
 MODES = ("layer", "rms", "instance", "ada_layer")
 MEMBERS = dict(layer="LAYER_NORM", rms="RMS_NORM", instance="INSTANCE_NORM", ada_layer="ADA_LAYER_NORM")

@@ -7,7 +7,8 @@ from math import erf
 import numpy as np
 
 from ..tensor import TensorDesc
-from .op import Op, choice, integer, real
+from .attribute import choice, integer, real
+from .op import Op
 
 _erf = np.vectorize(erf, otypes=[np.float64])
 _SQRT_HALF, _INV_SQRT_2PI, _GELU_A, _GELU_B = 0.5 ** 0.5, 0.3989422804014327, 0.7978845608028654, 0.044715

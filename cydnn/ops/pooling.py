@@ -6,7 +6,8 @@ from math import prod
 
 import numpy as np
 
-from .op import Op, choice, ints
+from .attribute import choice, ints
+from .op import Op
 from .window import padded, views, window_out
 
 MODES = ("max", "avg_include_padding", "avg_exclude_padding")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .op import SQUARES, Op, choice
+from .attribute import choice
+from .op import SQUARES, Op
 
 _ABS_MAX = lambda x, axes: np.abs(x).max(axis=axes, keepdims=True)
 

@@ -13,7 +13,8 @@ from ..dtypes import BY_NAME
 from ..status import BadParam
 from ..tensor import TensorDesc
 from . import philox
-from .op import Op, choice, flag, integer, ints, real
+from .attribute import choice, flag, integer, ints, real
+from .op import Op
 from .rnn_cells import Noisy
 from .rnn_layout import CELLS, GATES, Blob, Reserve
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from ..tensor import TensorDesc
+from .attribute import choice, integer
 from .made import Made
-from .op import Op, choice, integer
+from .op import Op
 from .pointwise import Pointwise
 from .reduction import Reduction
 

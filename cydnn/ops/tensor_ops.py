@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .op import Op, choice
+from .attribute import choice
+from .op import Op
 
 
 @dataclass(frozen=True)

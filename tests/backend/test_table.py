@@ -7,7 +7,8 @@ from cydnn import dtypes
 from cydnn.backend import OPERATIONS, number, words
 from cydnn.backend.table import _numbers, _operation
 from cydnn.ops import OPS, ConvFprop, Pointwise
-from cydnn.ops.op import Op, choice
+from cydnn.ops.attribute import choice
+from cydnn.ops.op import Op
 from cydnn.status import BadParam, InternalError
 
 

@@ -1,0 +1,50 @@
+"""The attributes of an operation: what a field accepts, and what the backend API calls it."""
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Attribute:
+    """What a field accepts; ``api``: its name in the backend API without CUDNN_ATTR_,
+    ``members``: the API's words for a choice."""
+    kind: str                                    # "ints" | "int" | "float" | "choice" | "flag"
+    lo: float | None = None
+    members: dict = dataclasses.field(default_factory=dict)      # word: its name without CUDNN_, or ""
+    api: str = ""
+    doc: str = ""
+
+    @property
+    def accepts(self) -> tuple:
+        return tuple(self.members)
+
+
+def _field(default, attribute):
+    return dataclasses.field(default=default, metadata={"attribute": attribute})
+
+
+def ints(default, lo=None, api="", doc=""):
+    """A tuple with one integer for each spatial dim; a scalar stands for every dim."""
+    return _field(default, Attribute("ints", lo=lo, api=api, doc=doc))
+
+
+def integer(default, lo=None, api="", doc=""):
+    return _field(default, Attribute("int", lo=lo, api=api, doc=doc))
+
+
+def real(default, api="", doc=""):
+    return _field(default, Attribute("float", api=api, doc=doc))
+
+
+def choice(*accepts, api="", doc="", members=""):
+    """One of the given words; the first is the default.
+    ``members``: a format of their names in the API ("POINTWISE_{}"), or a dict from word to name."""
+    if isinstance(members, dict):
+        names = {word: members.get(word, "") for word in accepts}
+    else:
+        names = {word: members.format(word.upper()) if members else "" for word in accepts}
+    return _field(accepts[0], Attribute("choice", members=names, api=api, doc=doc))
+
+
+def flag(default=False, api="", doc=""):
+    return _field(default, Attribute("flag", api=api, doc=doc))
