@@ -132,9 +132,16 @@ def _enumerations() -> str:
 
 def _operations() -> str:
     mark = lambda op, names: " ".join(n + "?" * (n in op.optional) for n in names)
-    return table("Operation", "Reads", "Writes", "Attributes", "Numbers")(
+    return table("Operation", "Reads", "Writes", "Attributes", "Numbers", "Gradients")(
         [(f"`{op.name}`", mark(op, op.reads), mark(op, op.writes), " ".join(op.attributes()),
-          " ".join(op.scalars)) for op in ops.BY_NAME.values()])
+          " ".join(op.scalars), _gradients(op)) for op in ops.BY_NAME.values()])
+
+
+def _gradients(op) -> str:
+    """Inputs, each with the operation that computes its gradient, in some mode."""
+    modes = op.attributes()["mode"].members if "mode" in op.attributes() else ()
+    made = [op(), *(op(mode=mode) for mode in modes)]
+    return ", ".join(dict.fromkeys(f"{n}: `{g.op.name}`" for one in made for n, g in one.gradients.items()))
 
 
 def _types() -> str:

@@ -9,7 +9,7 @@ from .im2col import Im2col
 from .lrn import LrnBwd, LrnFwd
 from .matmul import Matmul
 from .norm import NormFwd
-from .op import Op
+from .op import Gradient, Op
 from .pointwise import Pointwise
 from .pooling import PoolingBwd, PoolingFwd
 from .problem import Problem

@@ -180,7 +180,8 @@ class BatchNormInference(BatchNorm, reads="x scale bias mean var", writes="y"):
 
 
 @dataclass(frozen=True)
-class BatchNormBwd(BatchNorm, reads="x dy scale mean? rstd?", writes="dx dscale dbias"):
+class BatchNormBwd(BatchNorm, reads="x dy scale mean? rstd?", writes="dx dscale dbias",
+                   gradient_of=BatchNormTraining):
     """Gradients of BatchNormTraining. mean and rstd are recomputed from x (with epsilon) when absent.
 
     dbias = sum dy; dscale = sum dy * xhat; dx = scale * rstd * (dy - dbias/M - xhat * dscale/M).

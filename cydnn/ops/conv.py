@@ -137,7 +137,7 @@ class ConvFprop(Conv, reads="x w", writes="y"):
 
 
 @dataclass(frozen=True)
-class ConvDgrad(Conv, reads="dy w", writes="dx"):
+class ConvDgrad(Conv, reads="dy w", writes="dx", gradient_of=ConvFprop):
     """The gradient of ConvFprop with respect to x: its adjoint applied to dy.
 
     dy (n, k, out…), w (k, c / groups, window…), dx (n, c, spatial…);
@@ -183,7 +183,7 @@ class ConvDgrad(Conv, reads="dy w", writes="dx"):
 
 
 @dataclass(frozen=True)
-class ConvWgrad(Conv, reads="x dy", writes="dw"):
+class ConvWgrad(Conv, reads="x dy", writes="dw", gradient_of=ConvFprop):
     """The gradient of ConvFprop with respect to w.
 
     x (n, c, spatial…), dy (n, k, out…), dw (k, c / groups, window…);

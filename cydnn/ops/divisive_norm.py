@@ -74,7 +74,7 @@ class DivisiveNormFwd(DivisiveNorm, reads="x means?", writes="y"):
 
 
 @dataclass(frozen=True)
-class DivisiveNormBwd(DivisiveNorm, reads="x means? dy", writes="dx dmeans?"):
+class DivisiveNormBwd(DivisiveNorm, reads="x means? dy", writes="dx dmeans?", gradient_of=DivisiveNormFwd):
     """Gradients of DivisiveNormFwd. With g = -2 * power * scale / cells * dy * x * s^(-power-1):
     dx_j = dy_j * s_j^-power + sum of g_i * (x_j - means_i) over the cells i whose windows have j;
     dmeans_i = -g_i * sum of (x_j - means_i) over the window of i.

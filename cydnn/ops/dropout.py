@@ -92,7 +92,7 @@ class DropoutFwd(Dropout, reads="x", writes="y mask states"):
 
 
 @dataclass(frozen=True)
-class DropoutBwd(Dropout, reads="dy mask", writes="dx"):
+class DropoutBwd(Dropout, reads="dy mask", writes="dx", gradient_of=DropoutFwd):
     """dx = dy / (1 - p) where the mask of the forward pass kept it, else 0.
 
     dy, dx  equal numbers of elements, any dims and strides; mask u8 (ceil(count / 8),)

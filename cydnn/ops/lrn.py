@@ -84,7 +84,7 @@ class LrnFwd(Lrn, reads="x", writes="y"):
 
 
 @dataclass(frozen=True)
-class LrnBwd(Lrn, reads="x dy", writes="dx"):
+class LrnBwd(Lrn, reads="x dy", writes="dx", gradient_of=LrnFwd):
     """dx = dy * s^-power - 2 * scale * power / window * x * sum of dy * x * s^(-power-1) over the channels
     whose windows have this one.
 

@@ -20,12 +20,12 @@ SQUARE, ROOT, MEAN = ("mul", "pow"), ("rsqrt", "reciprocal", "div"), ("avg", "ad
 
 @dataclass(frozen=True)
 class NormFwd(Op, reads="x scale? bias?", writes="y mean? rstd?"):
-    """y = scale * (x - mean) * rstd + bias with the statistics of each row; rstd = 1 / sqrt(var + epsilon), var
-    biased; mode rms takes no mean: rstd = 1 / sqrt(mean of squares + epsilon).
+    """y = scale * (x - mean) * rstd + bias with the statistics of each row; rstd = 1 / sqrt(var + epsilon),
+    var biased; mode rms takes no mean: rstd = 1 / sqrt(mean of squares + epsilon).
 
     x, y        any dims, rank 2 to 5, any strides
     rows        of layer, rms and ada_layer: all dims from ``axis`` on; of instance: dims 2 and following
-    scale, bias (1, …, the dims of a row), of ada_layer (n, 1, …, the dims of a row), of instance (1, c, 1, …)
+    scale, bias (1, …, the dims of a row), of ada_layer n in front, of instance (1, c, 1, …)
     mean, rstd  x's dims with 1 in those of a row; rms has no mean
     Sums in the compute type. Spec: graph API, NormalizationForward.
     """
@@ -62,7 +62,8 @@ class NormFwd(Op, reads="x scale? bias?", writes="y mean? rstd?"):
         return dict(y=x, mean=None if self.mode == "rms" else stat, rstd=stat)
 
     def check_outputs(self, x, scale, bias, y, mean, rstd):
-        yield self.mode != "rms" or mean is None, f"mean must be absent for mode rms; got {mean and mean.dims}"
+        yield (self.mode != "rms" or mean is None,
+               f"mean must be absent for mode rms; got {mean and mean.dims}")
 
     def free_dims(self, words, options):
         parameter = self.parameter_dims(words[0])
@@ -87,7 +88,8 @@ class NormFwd(Op, reads="x scale? bias?", writes="y mean? rstd?"):
         squared = lambda of: made.point("square", *(("mul", of, of) if square == "mul" else ("pow", of, 2.0)))
         middle = None if self.mode == "rms" else average("mean", "x")
         apart = lambda name: "x" if middle is None else made.point(name, "sub", "x", middle)
-        least = made.point("least", "add", average("variance", squared(apart("spread"))), "epsilon", thin=True)
+        variance = average("variance", squared(apart("spread")))
+        least = made.point("least", "add", variance, "epsilon", thin=True)
         last = ["mul"] * ("scale" not in absent) + ["add"] * ("bias" not in absent)
         names = [*(f"part{i}" for i in range(len(last))), "y"]
         if root == "div":

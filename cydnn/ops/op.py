@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import math
 import re
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,15 @@ def _words(text: str):
 SQUARES = ("squares_in_compute_type",)           # sums of squares, which leave its range before results do
 
 
+class Gradient(NamedTuple):
+    """The gradient of an input of an op: ``output`` of ``op``, which gets for each operand that it reads the
+    tensor of that name in ``reads``: an operand of the op that it is a gradient of, or ``d`` and an output,
+    the gradient of that."""
+    op: Op
+    output: str
+    reads: dict
+
+
 @dataclasses.dataclass(frozen=True)
 class Op:
     """One operation. Equality and hashing are by attributes, so an op is a cache key.
@@ -48,9 +57,10 @@ class Op:
     no cast stands between; ``asked`` the optional outputs that are there only where they are named.
     ``notes`` are facts for the user of what any kernel makes of it. ``compute`` is
     the type that sums and functions are asked in; ``math`` the one they are done in, at least as accurate.
-    ``api`` is the name of the operation's
-    descriptor in the backend API, ``api_names`` what it calls operands, scalars and fields (CUDNN_ATTR_ left
-    out) that do not say it themselves.
+    ``gradient_of`` in the head of a backward op names its forward op, which has its attributes, and whose
+    ``gradients`` it joins: its operands have the names of the forward op's, ``d`` and a name is a gradient.
+    ``api`` is the name of the operation's descriptor in the backend API, ``api_names`` what it calls
+    operands, scalars and fields (CUDNN_ATTR_ left out) that do not say it themselves.
     """
     compute: str = dataclasses.field(default="f32", kw_only=True, metadata={"attribute": Attribute(
         "choice", members={word: f"DATA_{name}" for word, name in COMPUTE_API.items()},
@@ -70,11 +80,15 @@ class Op:
     notes: ClassVar[tuple] = ()
     api: ClassVar[str] = ""
     api_names: ClassVar[dict] = {}
+    backward: ClassVar[tuple] = ()
 
-    def __init_subclass__(cls, reads="", writes="", name=None, **kw):
+    def __init_subclass__(cls, reads="", writes="", name=None, gradient_of=None, **kw):
         super().__init_subclass__(**kw)
         if not writes:
             return
+        cls.backward = ()
+        if gradient_of is not None:
+            gradient_of.backward += (cls,)
         cls.reads, maybe, several = _words(reads)
         cls.writes, maybe_out, _ = _words(writes)
         cls.optional, cls.variadic = frozenset(maybe | maybe_out), frozenset(several)
@@ -150,6 +164,21 @@ class Op:
             raise self._wrong(f"{name} must have {dims} entries (one for each spatial dim); "
                               f"got {shown(value)}")
         return value
+
+    @property
+    def gradients(self) -> dict[str, Gradient]:
+        """{input: its gradient}, where alpha and beta have their defaults; inputs of which none is declared
+        are left out. Rows with one op are one node, whose numbers (epsilon) are this op's. What that node
+        keeps is zeros where it is a gradient; else it is this op's operand (a reserve), and later rows read
+        what became of it."""
+        found = {}
+        for kind in self.backward:
+            op = kind(**{name: getattr(self, name) for name in kind.attributes()})
+            made = {output: output[1:] for output in kind.writes if output[1:] in self.reads}
+            reads = {name: name for name in (*kind.reads, *kind.writes)
+                     if name in kind.reads or name in kind.keeps and name not in made}
+            found |= {name: Gradient(op, output, reads) for output, name in made.items()}
+        return found
 
     # ---- What a subclass says ----
 

@@ -1,14 +1,14 @@
 """Pointwise operations: the mode table of the Graph API, forward and backward. One row a mode."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import erf
 
 import numpy as np
 
 from ..tensor import TensorDesc
 from .attribute import choice, integer, real
-from .op import Op
+from .op import Gradient, Op
 
 _erf = np.vectorize(erf, otypes=[np.float64])
 _SQRT_HALF, _INV_SQRT_2PI, _GELU_A, _GELU_B = 0.5 ** 0.5, 0.3989422804014327, 0.7978845608028654, 0.044715
@@ -156,6 +156,14 @@ class Pointwise(Op, reads="x b? t?", writes="y"):
     @property
     def row(self) -> Mode:
         return MODES[self.mode]
+
+    @property
+    def gradients(self):
+        """Of a forward mode: by its backward mode, whose x is dy and whose b is x."""
+        if not self.mode.endswith("_fwd"):
+            return {}
+        op = replace(self, mode=self.mode.replace("_fwd", "_bwd"))
+        return {"x": Gradient(op, "y", dict(x="dy", b="x"))}
 
     def inputs(self) -> tuple:
         """Names of the operands that this mode reads."""

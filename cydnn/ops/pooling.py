@@ -106,7 +106,7 @@ class PoolingFwd(Pooling, reads="x", writes="y"):
 
 
 @dataclass(frozen=True)
-class PoolingBwd(Pooling, reads="y dy x", writes="dx"):
+class PoolingBwd(Pooling, reads="y dy x", writes="dx", gradient_of=PoolingFwd):
     """Spread dy over the windows: max gives each dy to the first maximum of its window (found
     in x), averages spread evenly.
 

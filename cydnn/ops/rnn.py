@@ -92,7 +92,7 @@ class RnnFwd(Rnn, reads="x w hx? cx?", writes="y hy? cy? reserve? states?"):
 
 
 @dataclass(frozen=True)
-class RnnBwdData(Rnn, reads="y dy w dhy? dcy? hx? cx?", writes="dx reserve dhx? dcx?"):
+class RnnBwdData(Rnn, reads="y dy w dhy? dcy? hx? cx?", writes="dx reserve dhx? dcx?", gradient_of=RnnFwd):
     """Gradients of x and of the first states, from those of y and of the last states.
 
     ``reserve`` is that of the forward pass. h one step earlier is read from y (the last layer) or its
@@ -156,7 +156,7 @@ class RnnBwdData(Rnn, reads="y dy w dhy? dcy? hx? cx?", writes="dx reserve dhx? 
 
 
 @dataclass(frozen=True)
-class RnnBwdWeights(Rnn, reads="x y reserve hx?", writes="dw"):
+class RnnBwdWeights(Rnn, reads="x y reserve hx?", writes="dw", gradient_of=RnnFwd):
     """dw = dw + the gradient of the weights, from the reserve as backward data leaves it.
 
     The input of a layer above the first is read from ``kept`` where there is dropout, else from ``outs``;

@@ -108,7 +108,7 @@ class SoftmaxFwd(Softmax, reads="x", writes="y top? total? stats?"):
 
 
 @dataclass(frozen=True)
-class SoftmaxBwd(Softmax, reads="y dy", writes="dx"):
+class SoftmaxBwd(Softmax, reads="y dy", writes="dx", gradient_of=SoftmaxFwd):
     """dx = y * (dy - sum dy*y); for log dx = dy - exp(y) * sum dy. y is used exactly as passed.
 
     y, dy, dx of equal dims. Spec: v5 guide, cudnnSoftmaxBackward.

@@ -60,7 +60,7 @@ class SpatialGridFwd(Op, reads="theta", writes="grid"):
 
 
 @dataclass(frozen=True)
-class SpatialGridBwd(Op, reads="dgrid", writes="dtheta"):
+class SpatialGridBwd(Op, reads="dgrid", writes="dtheta", gradient_of=SpatialGridFwd):
     """dtheta[n, a] = the sum of dgrid[n, i, j, a] * (x, y, 1) over all points, as in the forward pass."""
     scalars = {}
 
@@ -156,7 +156,7 @@ class SpatialSamplerFwd(Sampler, reads="x grid", writes="y"):
 
 
 @dataclass(frozen=True)
-class SpatialSamplerBwd(Sampler, reads="x dy grid", writes="dx dgrid"):
+class SpatialSamplerBwd(Sampler, reads="x dy grid", writes="dx dgrid", gradient_of=SpatialSamplerFwd):
     """The gradients of sampling: every point adds weight * dy to the pixels around it in dx; dgrid is dy by
     the slopes of x there, summed over channels, in units of the grid. At a pixel's centre the cell to the
     right and below counts.

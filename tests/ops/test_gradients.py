@@ -15,7 +15,7 @@ import pytest
 
 from cydnn import ops
 from support.draw import draw
-from support.gradients import SETTINGS, slope
+from support.gradients import BACKWARD, OPS, Setting, of_backward, slope
 
 SHAPES, MOST = int(os.environ.get("CYDNN_SHAPES", 100)), 1e-8    # seen: 2e-10
 ELEMENTS, FLOPS = 1500, 1e5                      # of a problem at most
@@ -33,12 +33,12 @@ def error(problem, seed, change=lambda found: found) -> float:
     """Of the slope along a random direction, in the sum of absolute values behind it. ``change``: of the
     gradients."""
     gen = np.random.default_rng(seed)
-    setting = SETTINGS[type(problem.op)](problem, gen)
+    setting = Setting(of_backward(problem, BACKWARD[gen.integers(len(BACKWARD))]), gen)
     with np.errstate(all="ignore"):
         out = setting.forward(setting.inputs)
-        d = {n: gen.normal(size=v.shape) for n, v in out.items()}
+        d = {n: gen.normal(size=out[n].shape) for n in setting.ends}
         way = {n: gen.normal(size=setting.inputs[n].shape) for n in setting.gradients}
-        terms = slope(setting, d, way, out)
+        terms = slope(setting, d, way)
         found = change(setting.backward(out, d))
     mine = [found[setting.gradients[n]] * way[n] for n in way]
     size = sum(np.abs(t).sum() for t in (*terms, *mine)) + 1e-3
@@ -50,14 +50,14 @@ def problems(op_class, count):
     return [(small(op_class, rng), rng.randrange(2 ** 31)) for _ in range(count)]
 
 
-@pytest.mark.parametrize("op", SETTINGS, ids=lambda o: o.name)
+@pytest.mark.parametrize("op", OPS, ids=lambda o: o.name)
 def test_gradients_are_the_differences(op):
     wrong = [f"{p} seed={seed}: {e:.2g}" for p, seed in problems(op, SHAPES)
              if not (e := error(p, seed)) < MOST]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("op", SETTINGS, ids=lambda o: o.name)
+@pytest.mark.parametrize("op", OPS, ids=lambda o: o.name)
 def test_a_wrong_element_shows(op):
     """One element of a gradient is another."""
     def fault(found):
@@ -68,5 +68,15 @@ def test_a_wrong_element_shows(op):
     assert all(error(p, seed, fault) > MOST for p, seed in problems(op, 8))
 
 
+def test_a_gradient_is_a_node_of_names_that_the_forward_operation_has():
+    found = ops.ConvFprop(pre_pad=1, stride=2).gradients
+    assert found == dict(x=(ops.ConvDgrad(pre_pad=1, stride=2), "dx", dict(dy="dy", w="w")),
+                         w=(ops.ConvWgrad(pre_pad=1, stride=2), "dw", dict(x="x", dy="dy")))
+    assert ops.Matmul().gradients == ops.Pointwise(mode="add").gradients == ops.ConvDgrad().gradients == {}
+    for op in ops.OPS:
+        known = {*op.operands(), *(f"d{n}" for n in op.writes)}
+        assert all(known >= set(g.reads.values()) for g in op().gradients.values()), op
+
+
 def test_every_backward_operation_is_here():
-    assert {op for op in ops.OPS if "bwd" in op.name or op.name.endswith("grad")} <= set(SETTINGS)
+    assert {op for op in ops.OPS if "bwd" in op.name or op.name.endswith("grad")} <= set(OPS)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import zlib
-from dataclasses import replace
 from typing import Iterator, NamedTuple
 
 import numpy as np
@@ -17,17 +16,16 @@ from cydnn import ops, plan
 from cydnn.bench import graph_of
 from cydnn.engines import TABLE
 from cydnn.heuristics import Wish
-from cydnn.ops import Problem
 
 from . import alone, of_engine
 from .compare import tolerance
-from .gradients import BACKWARD, EPSILON, SETTINGS, SLOPES, slope
+from .gradients import BACKWARD, OPS, Setting, numbers, of_backward, slope
 from .matrix import execute, strays
 
 F32, DIFFERENCES = 1e-5, 1e-8                    # of the sum: what f32 owes, what differences know at all
 FLOPS, ELEMENTS, TERMS = 1e7, 1 << 17, 1 << 14
 TYPES = {"f64", "f32", "f16", "bf16"}
-ENGINES = [e for e in TABLE if e.op in SETTINGS]
+ENGINES = [e for e in TABLE if e.op in OPS]
 
 
 class Identity(NamedTuple):
@@ -53,20 +51,11 @@ def problems(engine, facts, seed="") -> Iterator[tuple]:
     """(problem, seed) of which the identity can be asked."""
     rng = random.Random(zlib.crc32(f"adjoint {engine.name} {seed}".encode()))
     if engine.op is ops.Pointwise:
-        drawn = filter(None, (_backward(p, rng) for p in of_engine.problems(engine, facts, seed)))
+        drawn = (of_backward(p, rng.choice(BACKWARD)) for p in of_engine.problems(engine, facts, seed))
         found = (p for p in drawn if usable(p) and engine.accepts(alone.match(p), facts))
     else:
         found = of_engine.problems(engine, facts, seed, usable)
     yield from ((problem, rng.randrange(2 ** 31)) for problem in found)
-
-
-def _backward(problem, rng):
-    """A backward mode on the tensors of another."""
-    op, y = problem.op, problem.operands["y"]
-    x = problem.operands["x"]
-    if x.dims != y.dims:
-        return None
-    return Problem(replace(op, mode=rng.choice(BACKWARD), **SLOPES), dict(x=x, b=x, y=y), problem.alignment)
 
 
 def usable(problem) -> bool:
@@ -97,7 +86,7 @@ def is_smooth(problem, inputs) -> bool:
     if op.name == "pooling_bwd" and op.mode == "max":
         return np.unique(inputs["x"]).size == inputs["x"].size
     if op.name == "pointwise":
-        return bool((np.abs(inputs["b"] - 0.75) > 1e-4).all() and (np.abs(inputs["b"]) > 1e-4).all())
+        return bool((np.abs(inputs["x"] - 0.75) > 1e-4).all() and (np.abs(inputs["x"]) > 1e-4).all())
     if op.name == "spatial_sampler_bwd":
         at = (inputs["grid"] + 1) / 2 * np.maximum(np.array(inputs["x"].shape[:1:-1]) - 1, 1)
         return bool((np.abs(at - np.round(at)) > 1e-3).all())
@@ -108,29 +97,28 @@ def identity(problem, seed, engine, device, change=lambda found: found) -> Ident
     """None where rounded inputs lie where slopes jump, or there is no number. ``change``: of the engine's
     gradients."""
     op, operands, gen = problem.op, problem.operands, np.random.default_rng(seed)
-    rounded = lambda name, value: value if operands.get(name) is None else operands[name].dtype.round(value)
-    setting = SETTINGS[type(op)](problem, gen)
+    setting = Setting(problem, gen)
+    read_as = {name: operand for operand, name in setting.names.items()}
+    rounded = lambda name, value: operands[read_as[name]].dtype.round(value) if name in read_as else value
     setting.inputs.update({n: rounded(n, v) for n, v in setting.inputs.items()})
     if not is_smooth(problem, setting.inputs):
         return None
     with np.errstate(all="ignore"):
         out = setting.forward(setting.inputs)
-        if not all(np.isfinite(v).all() for v in out.values()):
+        if not all(np.isfinite(out[n]).all() for n in setting.ends):
             return None                          # a negative number to a broken power
-        d = {n: rounded(f"d{n}" if f"d{n}" in operands else "x", gen.normal(size=v.shape))
-             for n, v in out.items()}
-        pool = {**setting.inputs, **out, **{f"d{n}": v for n, v in d.items()}, **setting.reads(out, d)}
-        given = {n: rounded(n, np.reshape(pool[n], operands[n].dims))
-                 for n in (*op.reads, *op.keeps) if operands.get(n) is not None}
-        scalars = {**op.scalars, **({"epsilon": EPSILON} if "epsilon" in op.scalars else {})}
+        d = {n: rounded(f"d{n}", gen.normal(size=out[n].shape)) for n in setting.ends}
+        given = {n: operands[n].dtype.round(np.reshape(v, operands[n].dims))
+                 for n, v in setting.reads(out, d).items()}
+        scalars = numbers(op)
         found = change(gradients(problem, engine, device, given, scalars))
         mine = {n: np.reshape(found[g], setting.inputs[n].shape)
                 for n, g in setting.gradients.items() if g in found}
         way = {n: towards(value, gen) for n, value in mine.items()}
-        terms = slope(setting, d, way, out)
+        terms = slope(setting, d, way)
     both = [*terms, *(mine[n] * way[n] for n in mine)]
     return Identity(abs(sum(t.sum() for t in terms) - sum(t.sum() for t in both[len(terms):])),
-                    bound(problem, engine, given, scalars, set(out) | {"mean", "rstd", "reserve"},
+                    bound(problem, engine, given, scalars, {n for n in out if n != "mask"},
                           {setting.gradients[n]: w for n, w in way.items()}),
                     float(sum(np.abs(t).sum() for t in both)) + 1e-3,
                     is_f32(problem))

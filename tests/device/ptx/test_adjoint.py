@@ -52,4 +52,4 @@ def test_a_wrong_part_shows(name):
 
 
 def test_every_backward_operation_has_engines():
-    assert {e.op.name for e in adjoint.ENGINES} | {"conv_bgrad"} >= {op.name for op in adjoint.SETTINGS}
+    assert {e.op.name for e in adjoint.ENGINES} | {"conv_bgrad"} >= {op.name for op in adjoint.OPS}
