@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any
 
-from .constants import Constant, constant, constants
-from .table import OPERATIONS, Row
-
-MOST = 1 << 20                                   # elements of an attribute
-UNSET = object()
+from .constants import Constant, constant
+from .table import MOST, OPERATIONS, UNSET, Row
 
 
 @dataclass(frozen=True)
@@ -69,36 +66,14 @@ def desc(name, *of, doc="", most=1, is_required=True, access="set"):
 
 PARAMETERS = {                                   # descriptor of parameters: how operations name it
     "CONVOLUTION": "CONV_DESC", "POINTWISE": "PW_DESCRIPTOR", "MATMUL": "DESC", "REDUCTION": "DESC"}
-ENUM_TYPES = {                                   # enumeration: CUDNN_TYPE_ of its words
-    "cudnnConvolutionMode_t": "CONVOLUTION_MODE", "cudnnPointwiseMode_t": "POINTWISE_MODE",
-    "cudnnReduceTensorOp_t": "REDUCTION_OPERATOR_TYPE", "cudnnNanPropagation_t": "NAN_PROPOGATION",
-    "cudnnBackendNormMode_t": "NORM_MODE", "cudnnBackendNormFwdPhase_t": "NORM_FWD_PHASE",
-    "cudnnGenStatsMode_t": "GENSTATS_MODE", "cudnnDataType_t": "DATA_TYPE",
-    "cudnnResampleMode_t": "RESAMPLE_MODE",
-    "cudnnPaddingMode_t": "PADDING_MODE", "cudnnRngDistribution_t": "RNG_DISTRIBUTION",
-    "cudnnSignalMode_t": "SIGNAL_MODE", "cudnnBnFinalizeStatsMode_t": "BN_FINALIZE_STATS_MODE"}
-KIND_TYPES = {"ints": "INT64", "int": "INT64", "float": "DOUBLE", "flag": "BOOLEAN"}
 
 
-def _of_row(op, row: Row) -> Attr:
+def _of_row(row: Row) -> Attr:
     """The attribute that a row of an operation's table is."""
-    name, more = row.api.removeprefix("CUDNN_ATTR_"), dict(doc=row.doc, field=row.name)
-    if row.kind in ("tensor", "tensors") or row.kind == "number" and name.endswith("DESC"):
-        is_needed = row.kind != "number" and row.name not in op.optional
-        most = MOST if row.kind == "tensors" else 1
-        return Attr(name, ("BACKEND_DESCRIPTOR",), most=most, of=("TENSOR",), is_required=is_needed, **more)
-    if row.kind == "number":
-        return Attr(name, ("FLOAT", "DOUBLE"), default=op.scalars[row.name], **more)
-    field = op.__dataclass_fields__[row.name]
-    if row.kind == "choice":
-        words = row.words
-        enum = constants()[next(iter(words.values()))[0]].enum
-        default = constants()[words[field.default][0]] if field.default in words else UNSET
-        is_needed = row.name in ("compute", "mode")
-        return Attr(name, (ENUM_TYPES[enum],), is_required=is_needed, default=UNSET if is_needed else default,
-                    **more)
-    most = 8 if row.kind == "ints" else 1
-    return Attr(name, (KIND_TYPES[row.kind],), most=most, default=field.default, **more)
+    default = constant(row.default) if row.default is not UNSET and row.words else row.default
+    return Attr(row.api.removeprefix("CUDNN_ATTR_"), row.types, most=row.most, is_required=row.is_required,
+                of=("TENSOR",) if row.types == ("BACKEND_DESCRIPTOR",) else (),
+                default=default, doc=row.doc, field=row.name)
 
 
 def operation_rows() -> dict:
@@ -107,7 +82,7 @@ def operation_rows() -> dict:
     found: dict = {}
     for row in OPERATIONS.values():
         kind = kind_of(row)
-        for attr in (_of_row(row.op, r) for r in row.rows):
+        for attr in map(_of_row, row.rows):
             where = kind if attr.name.startswith("OPERATION_") else attr.name.partition("_")[0]
             known = found.setdefault(where, {})
             known[attr.name] = _wider(known.get(attr.name), attr)

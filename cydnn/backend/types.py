@@ -7,6 +7,7 @@ from typing import Callable, NamedTuple
 from ..given import real, shown, whole
 from ..status import BadParam
 from .constants import constant, member
+from .table import ENUMS
 
 
 class Type(NamedTuple):
@@ -56,40 +57,41 @@ def _any(where, value):
     return value
 
 
-def _enum(enum: str):
-    return lambda where, value: member(where, enum, value)
+def _enum(name: str):
+    return lambda where, value: member(where, ENUMS[name], value)
 
 
 _ROWS = (                                        # name without CUDNN_TYPE_, how it is read, what it is
     ("HANDLE", _any, "a handle, a device or its name"),
-    ("DATA_TYPE", _enum("cudnnDataType_t"), "a CUDNN_DATA_…"),
+    ("DATA_TYPE", _enum, "a CUDNN_DATA_…"),
     ("BOOLEAN", _boolean, "True or False"),
     ("INT64", _int(64), "a whole number of 64 bits"),
     ("FLOAT", real, "a number"),
     ("DOUBLE", real, "a number"),
     ("VOID_PTR", _any, "an address or an array"),
-    ("CONVOLUTION_MODE", _enum("cudnnConvolutionMode_t"), "CUDNN_CONVOLUTION or CUDNN_CROSS_CORRELATION"),
-    ("HEUR_MODE", _enum("cudnnBackendHeurMode_t"), "a CUDNN_HEUR_MODE_…"),
-    ("KNOB_TYPE", _enum("cudnnBackendKnobType_t"), "a CUDNN_KNOB_TYPE_…"),
-    ("NAN_PROPOGATION", _enum("cudnnNanPropagation_t"), "CUDNN_PROPAGATE_NAN or CUDNN_NOT_PROPAGATE_NAN"),
-    ("NUMERICAL_NOTE", _enum("cudnnBackendNumericalNote_t"), "a CUDNN_NUMERICAL_NOTE_…"),
-    ("LAYOUT_TYPE", _enum("cudnnBackendLayoutType_t"), "a CUDNN_LAYOUT_TYPE_…"),
-    ("ATTRIB_NAME", _enum("cudnnBackendAttributeName_t"), "a CUDNN_ATTR_…"),
-    ("POINTWISE_MODE", _enum("cudnnPointwiseMode_t"), "a CUDNN_POINTWISE_…"),
+    ("CONVOLUTION_MODE", _enum, "CUDNN_CONVOLUTION or CUDNN_CROSS_CORRELATION"),
+    ("HEUR_MODE", _enum, "a CUDNN_HEUR_MODE_…"),
+    ("KNOB_TYPE", _enum, "a CUDNN_KNOB_TYPE_…"),
+    ("NAN_PROPOGATION", _enum, "CUDNN_PROPAGATE_NAN or CUDNN_NOT_PROPAGATE_NAN"),
+    ("NUMERICAL_NOTE", _enum, "a CUDNN_NUMERICAL_NOTE_…"),
+    ("LAYOUT_TYPE", _enum, "a CUDNN_LAYOUT_TYPE_…"),
+    ("ATTRIB_NAME", _enum, "a CUDNN_ATTR_…"),
+    ("POINTWISE_MODE", _enum, "a CUDNN_POINTWISE_…"),
     ("BACKEND_DESCRIPTOR", _any, "a finalized descriptor"),
-    ("GENSTATS_MODE", _enum("cudnnGenStatsMode_t"), "CUDNN_GENSTATS_SUM_SQSUM"),
-    ("BN_FINALIZE_STATS_MODE", _enum("cudnnBnFinalizeStatsMode_t"), "a CUDNN_BN_FINALIZE_STATISTICS_…"),
-    ("REDUCTION_OPERATOR_TYPE", _enum("cudnnReduceTensorOp_t"), "a CUDNN_REDUCE_TENSOR_…"),
-    ("BEHAVIOR_NOTE", _enum("cudnnBackendBehaviorNote_t"), "a CUDNN_BEHAVIOR_NOTE_…"),
-    ("TENSOR_REORDERING_MODE", _enum("cudnnBackendTensorReordering_t"), "a CUDNN_TENSOR_REORDERING_…"),
-    ("RESAMPLE_MODE", _enum("cudnnResampleMode_t"), "a CUDNN_RESAMPLE_…"),
-    ("PADDING_MODE", _enum("cudnnPaddingMode_t"), "CUDNN_ZERO_PAD, CUDNN_NEG_INF_PAD or CUDNN_EDGE_VAL_PAD"),
+    ("GENSTATS_MODE", _enum, "CUDNN_GENSTATS_SUM_SQSUM"),
+    ("BN_FINALIZE_STATS_MODE", _enum, "a CUDNN_BN_FINALIZE_STATISTICS_…"),
+    ("REDUCTION_OPERATOR_TYPE", _enum, "a CUDNN_REDUCE_TENSOR_…"),
+    ("BEHAVIOR_NOTE", _enum, "a CUDNN_BEHAVIOR_NOTE_…"),
+    ("TENSOR_REORDERING_MODE", _enum, "a CUDNN_TENSOR_REORDERING_…"),
+    ("RESAMPLE_MODE", _enum, "a CUDNN_RESAMPLE_…"),
+    ("PADDING_MODE", _enum, "CUDNN_ZERO_PAD, CUDNN_NEG_INF_PAD or CUDNN_EDGE_VAL_PAD"),
     ("INT32", _int(32), "a whole number of 32 bits"),
     ("CHAR", _char, "text"),
-    ("SIGNAL_MODE", _enum("cudnnSignalMode_t"), "CUDNN_SIGNAL_SET or CUDNN_SIGNAL_WAIT"),
+    ("SIGNAL_MODE", _enum, "CUDNN_SIGNAL_SET or CUDNN_SIGNAL_WAIT"),
     ("FRACTION", _fraction, "a number or (numerator, denominator)"),
-    ("NORM_MODE", _enum("cudnnBackendNormMode_t"), "CUDNN_LAYER_NORM, CUDNN_BATCH_NORM and so on"),
-    ("NORM_FWD_PHASE", _enum("cudnnBackendNormFwdPhase_t"), "CUDNN_NORM_FWD_TRAINING or …_INFERENCE"),
-    ("RNG_DISTRIBUTION", _enum("cudnnRngDistribution_t"), "a CUDNN_RNG_DISTRIBUTION_…"))
+    ("NORM_MODE", _enum, "CUDNN_LAYER_NORM, CUDNN_BATCH_NORM and so on"),
+    ("NORM_FWD_PHASE", _enum, "CUDNN_NORM_FWD_TRAINING or …_INFERENCE"),
+    ("RNG_DISTRIBUTION", _enum, "a CUDNN_RNG_DISTRIBUTION_…"))
 
-TYPES = {name: Type(name, int(constant(f"CUDNN_TYPE_{name}")), read, what) for name, read, what in _ROWS}
+TYPES = {name: Type(name, int(constant(f"CUDNN_TYPE_{name}")), _enum(name) if read is _enum else read, what)
+         for name, read, what in _ROWS}

@@ -7,12 +7,13 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Attribute:
     """What a field accepts; ``api``: its name in the backend API without CUDNN_ATTR_,
-    ``members``: the API's words for a choice."""
+    ``members``: the API's words for a choice, ``is_required``: the API has no default for it."""
     kind: str                                    # "ints" | "int" | "float" | "choice" | "flag"
     lo: float | None = None
     members: dict = dataclasses.field(default_factory=dict)      # word: its name without CUDNN_, or ""
     api: str = ""
     doc: str = ""
+    is_required: bool = False
 
     @property
     def accepts(self) -> tuple:
@@ -36,14 +37,15 @@ def real(default, api="", doc=""):
     return _field(default, Attribute("float", api=api, doc=doc))
 
 
-def choice(*accepts, api="", doc="", members=""):
+def choice(*accepts, api="", doc="", members="", is_required=False):
     """One of the given words; the first is the default.
     ``members``: a format of their names in the API ("POINTWISE_{}"), or a dict from word to name."""
     if isinstance(members, dict):
         names = {word: members.get(word, "") for word in accepts}
     else:
         names = {word: members.format(word.upper()) if members else "" for word in accepts}
-    return _field(accepts[0], Attribute("choice", members=names, api=api, doc=doc))
+    return _field(accepts[0], Attribute("choice", members=names, api=api, doc=doc,
+                                          is_required=is_required))
 
 
 def flag(default=False, api="", doc=""):

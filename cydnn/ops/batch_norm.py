@@ -26,7 +26,8 @@ def together(**pair):
 class BatchNorm(Op):
     """What the three share. Parameter tensors are
     (1, c, 1…) for spatial, (1, c, spatial…) for per_activation."""
-    mode: str = choice(*MODES, members=dict(spatial="BATCH_NORM"))
+    mode: str = choice(*MODES, members=dict(spatial="BATCH_NORM"), is_required=True,
+                       doc="statistics of each channel, or of each element of an image")
     takes_statistics: ClassVar[bool] = True
 
     def parameter_dims(self, x_dims) -> tuple:

@@ -31,9 +31,10 @@ class Conv(Op):
     parts: ClassVar[tuple] = ()
     pre_pad: tuple = ints(0, lo=0, api="CONVOLUTION_PRE_PADDINGS", doc="zeros in front of each spatial dim")
     post_pad: tuple = ints(0, lo=0, api="CONVOLUTION_POST_PADDINGS", doc="zeros behind each spatial dim")
-    stride: tuple = ints(1, lo=1, api="CONVOLUTION_FILTER_STRIDES")
-    dilation: tuple = ints(1, lo=1, api="CONVOLUTION_DILATIONS")
-    mode: str = choice(*MODES, api="CONVOLUTION_CONV_MODE",
+    stride: tuple = ints(1, lo=1, api="CONVOLUTION_FILTER_STRIDES",
+                         doc="elements of x from one place of the filter to the next")
+    dilation: tuple = ints(1, lo=1, api="CONVOLUTION_DILATIONS", doc="elements of x from one tap to the next")
+    mode: str = choice(*MODES, api="CONVOLUTION_CONV_MODE", is_required=True,
                        doc="convolution flips the filter in every spatial dim",
                        members=dict(cross_correlation="CROSS_CORRELATION", convolution="CONVOLUTION"))
 

@@ -21,7 +21,7 @@ class GenStats(Op, reads="x", writes="sum sq_sum"):
     the sums.
     Spec: graph API, GenStats.
     """
-    mode: str = choice("sum_sqsum", api="OPERATION_GENSTATS_MODE",
+    mode: str = choice("sum_sqsum", api="OPERATION_GENSTATS_MODE", is_required=True, doc="which statistics",
                        members=dict(sum_sqsum="GENSTATS_SUM_SQSUM"))
 
     api = "GEN_STATS"

@@ -64,7 +64,7 @@ class Op:
     """
     compute: str = dataclasses.field(default="f32", kw_only=True, metadata={"attribute": Attribute(
         "choice", members={word: f"DATA_{name}" for word, name in COMPUTE_API.items()},
-        doc="the type of sums and functions")})
+        doc="the type of sums and functions", is_required=True)})
 
     reads: ClassVar[tuple] = ()
     writes: ClassVar[tuple] = ()

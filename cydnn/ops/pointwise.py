@@ -134,16 +134,19 @@ class Pointwise(Op, reads="x b? t?", writes="y"):
     Comparisons and logic give 0 or 1.
     Spec: graph API, Pointwise; v5 guide, cudnnActivationForward and …Backward.
     """
-    mode: str = choice(*MODES, api="POINTWISE_MODE", members={
+    mode: str = choice(*MODES, api="POINTWISE_MODE", is_required=True, doc="the function", members={
         m: f"POINTWISE_{m.upper()}" for m in MODES if not m.endswith("_from_y")})
-    axis: int = integer(0, lo=0, api="POINTWISE_AXIS")
-    relu_lower_clip: float = real(0.0, api="POINTWISE_RELU_LOWER_CLIP")
-    relu_upper_clip: float = real(float("inf"), api="POINTWISE_RELU_UPPER_CLIP")
-    relu_lower_clip_slope: float = real(0.0, api="POINTWISE_RELU_LOWER_CLIP_SLOPE")
-    elu_alpha: float = real(1.0, api="POINTWISE_ELU_ALPHA")
-    softplus_beta: float = real(1.0, api="POINTWISE_SOFTPLUS_BETA")
-    swish_beta: float = real(1.0, api="POINTWISE_SWISH_BETA")
+    axis: int = integer(0, lo=0, api="POINTWISE_AXIS", doc="of gen_index: the dim that is counted")
+    relu_lower_clip: float = real(0.0, api="POINTWISE_RELU_LOWER_CLIP", doc="of relu: the least result")
+    relu_upper_clip: float = real(float("inf"), api="POINTWISE_RELU_UPPER_CLIP", doc="of relu: the most")
+    relu_lower_clip_slope: float = real(0.0, api="POINTWISE_RELU_LOWER_CLIP_SLOPE",
+                                       doc="of relu: the slope below the lower clip")
+    elu_alpha: float = real(1.0, api="POINTWISE_ELU_ALPHA", doc="of elu: how far it falls below 0")
+    softplus_beta: float = real(1.0, api="POINTWISE_SOFTPLUS_BETA",
+                                doc="of softplus: log(1 + exp(beta x)) / beta")
+    swish_beta: float = real(1.0, api="POINTWISE_SWISH_BETA", doc="of swish: x sigmoid(beta x)")
     nan: str = choice("propagate", "ignore", api="POINTWISE_NAN_PROPAGATION",
+                      doc="of relu, min, max: whether a NaN stays",
                       members=dict(propagate="PROPAGATE_NAN", ignore="NOT_PROPAGATE_NAN"))
     api = "POINTWISE"
     api_names = dict(x="OPERATION_POINTWISE_XDESC", b="OPERATION_POINTWISE_BDESC",

@@ -31,7 +31,8 @@ class Reduction(Op, reads="x", writes="y"):
     y must be given (default: everything reduced).
     Spec: graph API, Reduction.
     """
-    mode: str = choice(*MODES, api="REDUCTION_OPERATOR", members="REDUCE_TENSOR_{}")
+    mode: str = choice(*MODES, api="REDUCTION_OPERATOR", members="REDUCE_TENSOR_{}", is_required=True,
+                       doc="what is made of the elements")
 
     api = "REDUCTION"
     api_names = dict(x="OPERATION_REDUCTION_XDESC", y="OPERATION_REDUCTION_YDESC",

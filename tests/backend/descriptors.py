@@ -5,12 +5,8 @@ import numpy as np
 
 from cydnn.backend import KINDS, Descriptor, constant
 from cydnn.backend.constants import enumerations
-from cydnn.backend.attributes import ENUM_TYPES
+from cydnn.backend.table import ENUMS
 from cydnn.tensor import packed_strides
-
-ENUMS = {type_: enum for enum, type_ in ENUM_TYPES.items()} | {
-    "HEUR_MODE": "cudnnBackendHeurMode_t", "KNOB_TYPE": "cudnnBackendKnobType_t",
-    "TENSOR_REORDERING_MODE": "cudnnBackendTensorReordering_t"}
 
 
 def make(kind: str, **attributes) -> Descriptor:

@@ -5,7 +5,7 @@ import pytest
 
 from cydnn import dtypes
 from cydnn.backend import OPERATIONS, number, words
-from cydnn.backend.table import _numbers, _operation
+from cydnn.backend.table import UNSET, _numbers, _operation
 from cydnn.ops import OPS, ConvFprop, Pointwise
 from cydnn.ops.attribute import choice
 from cydnn.ops.op import Op
@@ -36,6 +36,26 @@ def test_types_have_the_numbers_of_the_api():
     for t in dtypes.ALL:
         assert number(t.api) == t.enum
     assert words(ConvFprop, "compute")["f16"] == ("CUDNN_DATA_HALF", 2)
+
+
+@pytest.mark.parametrize("op, name, types, most, is_required, default", [
+    ("conv_fprop", "x", ("BACKEND_DESCRIPTOR",), 1, True, UNSET),
+    ("conv_fprop", "alpha", ("FLOAT", "DOUBLE"), 1, False, 1.0),
+    ("conv_fprop", "stride", ("INT64",), 8, False, 1),
+    ("conv_fprop", "compute", ("DATA_TYPE",), 1, True, UNSET),
+    ("pointwise", "b", ("BACKEND_DESCRIPTOR",), 1, False, UNSET),
+    ("pointwise", "mode", ("POINTWISE_MODE",), 1, True, UNSET),
+    ("pointwise", "nan", ("NAN_PROPOGATION",), 1, False, "CUDNN_PROPAGATE_NAN"),
+    ("batch_norm_training", "epsilon", ("BACKEND_DESCRIPTOR",), 1, False, UNSET)])
+def test_a_row_says_what_the_attribute_is(op, name, types, most, is_required, default):
+    row = next(r for r in OPERATIONS[op].rows if r.name == name)
+    assert (row.types, row.most, row.is_required, row.default) == (types, most, is_required, default)
+
+
+def test_every_row_has_types_of_the_api_and_words():
+    for row in (row for operation in OPERATIONS.values() for row in operation.rows):
+        assert row.doc and all(number(f"CUDNN_TYPE_{name}") >= 0 for name in row.types), row
+        assert row.default is UNSET or not row.is_required, row
 
 
 def test_a_name_that_is_none_is_refused():
