@@ -8,6 +8,8 @@ and target, and ptx/manifest.json.
     python tools/build_ptx.py --arch sm_120      also for your card
     python tools/build_ptx.py --check            does ptx/ match kernels_src/?  needs no compiler;
                                                  exit code 1 if not
+    python tools/build_ptx.py --reproduce        does the compiler make the images of ptx/ again? Prints those
+                                                 that differ; exit code 1 if any. See reproduce.py
     python tools/build_ptx.py --list             variants, targets, registers, spills
     python tools/build_ptx.py --assemble         machine code for the card here, or --arch: see assemble.py
 
@@ -18,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import fcntl
 import fnmatch
 import hashlib
 import lzma
@@ -35,7 +36,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import contract
 from assemble import assemble, progress
 from contract import ROOT, ContractError, Variant, check_entry, seal
-from packs import groups_of, manifest_text, problems_text, read_manifest, repack, text_of, write_manifest
+from packs import (groups_of, locked, manifest_text, problems_text, read_manifest, repack, text_of,
+                   write_manifest)
+from reproduce import SECTIONS, reproduce
 
 NVCC_RELEASE = "13.0"
 FLAGS = "-ptx -std=c++17 -O3"
@@ -191,9 +194,6 @@ class Tree:
                 or any(fnmatch.fnmatch(text, f"*{p}*") for p in self.patterns for text in (name, source)))
 
 
-SECTIONS = {"kernel": "kernels", "funcs": "functions"}
-
-
 # of a row: what an image is made from or checked against
 COMPILED = ("source", "source_sha256", "axes", "params", "block", "marks")
 
@@ -217,12 +217,8 @@ def missing_images(manifest: dict, variant: Variant, targets, out: Path, *, any_
 
 
 def merge(out: Path, tree: Tree, done: list, nvcc: str):
-    """Put finished images into the manifest and drop what vanished. Under a lock: others
-    build other kernels meanwhile."""
-    out.mkdir(parents=True, exist_ok=True)
-    lock = os.open(out, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """Put finished images into the manifest and drop what vanished."""
+    with locked(out):
         manifest = read_manifest(out)
         before = groups_of(copy.deepcopy(manifest))
         for variant, target, (_, facts) in done:
@@ -239,8 +235,6 @@ def merge(out: Path, tree: Tree, done: list, nvcc: str):
         manifest["nvcc"] = nvcc or manifest["nvcc"]
         repack(out, before, manifest, {(v.name, target): text for v, target, (text, _) in done})
         write_manifest(out, manifest)
-    finally:
-        os.close(lock)
 
 
 def files_of(manifest: dict) -> set[str]:
@@ -333,6 +327,8 @@ def command(tree: Tree, arguments) -> list[str]:
     """Do what is asked for; the errors."""
     if arguments.assemble:
         return assemble(lambda name: tree.selects(name, ""), Compiler(any_nvcc=True).ptxas, arguments)
+    if arguments.reproduce:
+        return reproduce(tree, Compiler(any_nvcc=arguments.any_nvcc), arguments.out, arguments.jobs)
     return (check(tree, arguments.out) if arguments.check else show(tree, arguments.out) if arguments.list
             else build(tree, arguments.out, arguments))
 
@@ -344,6 +340,7 @@ def main(argv=None) -> int:
     cli.add_argument("--arch", action="append", default=[], metavar="sm_XX",
                      help="one more target; may be repeated")
     cli.add_argument("--check", action="store_true", help="compare hashes only")
+    cli.add_argument("--reproduce", action="store_true", help="compile all and compare")
     cli.add_argument("--list", action="store_true", help="print what there is")
     cli.add_argument("--assemble", action="store_true", help="machine code into the user's cache folder")
     cli.add_argument("--force", action="store_true", help="compile also what did not change")

@@ -5,9 +5,12 @@ that images alike are stored once and reading one unpacks little. The manifest s
 ``[offset of its stream, bytes of it, offset in its text, bytes]``."""
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import lzma
+import os
+from contextlib import contextmanager
 from pathlib import Path
 
 from contract import files, seal
@@ -71,6 +74,18 @@ def repack(folder: Path, before: dict, manifest: dict, texts: dict):
 
 
 # ---- Manifest ----
+
+@contextmanager
+def locked(out: Path):
+    """Nobody else changes the folder meanwhile: others build other kernels."""
+    out.mkdir(parents=True, exist_ok=True)
+    lock = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
 
 def read_manifest(out: Path) -> dict:
     path = out / "manifest.json"

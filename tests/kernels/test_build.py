@@ -129,6 +129,21 @@ def test_life_of_a_kernel(tmp_path):
 
 
 @needs_nvcc
+def test_reproduce(tmp_path):
+    """New words are no new image; new code is named, and nothing is written."""
+    src, out = tree(tmp_path / "src", scale=SCALE), tmp_path / "ptx"
+    tool, file = ("--src", src, "--out", out), src / "test" / "scale.cu"
+    state = lambda: [p.read_bytes() for p in sorted(out.rglob("*.*"))]
+    assert run(*tool)[0] == 0
+    file.write_text(SCALE.replace("if (i", "/* i */ if (i"))
+    assert "2 variants have a new hash" in run(*tool, "--reproduce")[1] and run(*tool, "--check")[0] == 0
+    before = state()
+    file.write_text(SCALE.replace("alpha * to_acc(x[i])", "T(3) == x[0] ? alpha : to_acc(x[i])"))
+    code, said = run(*tool, "--reproduce", "--only", "f32")
+    assert code == 1 and "scale_f32: the image for sm_75 must be what" in said and state() == before
+
+
+@needs_nvcc
 def test_builds_at_the_same_time(tmp_path):
     src = tree(tmp_path / "src", **{f"k{i}": SCALE.replace("scale_", f"k{i}_") for i in range(3)})
     with ThreadPoolExecutor(3) as pool:
