@@ -152,11 +152,13 @@ def _expand(source, kind, digest, contract, axes):
             f"{source}: name and about may have {{axis}} for an axis; got {{{error.args[0]}}}") from None
     if not name.isidentifier():
         raise ContractError(f"{source}: name must be an identifier; got {name!r}")
+    smem = contract["smem"]
     params = layout(source, [parameter(source, text, axes) for text in contract["params"]])
     row = {"source": source, "source_sha256": digest, "about": about, "params": params,
            "param_bytes": params[-1]["offset"] + params[-1]["bytes"] if params else 0, "axes": axes,
-           **{key: contract[key] for key in ("block", "grid", "smem", "extra", "needs")},
-           "marks": _texts(source, "marks", contract["marks"], axes),
+           **{key: contract[key] for key in ("block", "grid", "extra")},
+           "smem": "".join(_texts(source, "smem", [smem], axes)) if isinstance(smem, str) else smem,
+           **{key: _texts(source, key, contract[key], axes) for key in ("needs", "marks")},
            **{key: contract[key] for key in ATTRIBUTES
               if contract[key] and not _is_alone(contract[key], axes)},
            "problems": _texts(source, "problems", contract["problems"], axes)}
@@ -180,7 +182,7 @@ def _check_age(source, row, targets):
 
 
 def _texts(source, key, lines, axes) -> list[str]:
-    """The problem lines or marks of a variant: ``{expression over the axes}`` replaced by its value;
+    """Texts of a contract for a variant: ``{expression over the axes}`` replaced by its value;
     a line that becomes empty is none."""
     def value(match):
         try:

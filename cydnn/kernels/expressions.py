@@ -19,6 +19,11 @@ def ceil_div(n: int, d: int) -> int:
     return -(-n // d)
 
 
+def line(dtype: str) -> int:
+    """Elements of a line of the tile programs, 128 bytes (MmaElem of kernels_src/lib/mma.cuh)."""
+    return 128 // DTYPE_BYTES[dtype]
+
+
 def tile_order(rows: int, columns: int, band: int, matrices: int) -> tuple:
     """What the tile program divides by to find a tile (kernels_src/tile/wgmma.cuh): tiles of a matrix, tiles
     of a band, rows of a band, rows of the last band, matrices."""
@@ -57,7 +62,7 @@ def _exponent(x):
 MOST_BITS, MOST_TEXT = 128, 1000                 # of a number; characters of an expression
 LARGE = {ast.Mult: "_times", ast.Pow: "_power", ast.LShift: "_shifted"}      # operators that could make much
 FUNCTIONS = {"min": min, "max": max, "ceil_div": ceil_div, "sizeof": DTYPE_BYTES.__getitem__,
-             "is_tile_order": _is_tile_order}
+             "line": line, "is_tile_order": _is_tile_order}
 _GLOBALS = {"__builtins__": {}, **FUNCTIONS, "_times": _times, "_power": _power, "_shifted": _shifted,
             **{n: n for n in DTYPE_BYTES}}  # `T == f16` compares names
 

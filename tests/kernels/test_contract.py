@@ -110,6 +110,13 @@ def test_problem_lines(tmp_path):
             and f16.contract["problems"] == ["transform 3x16 f16", "set_tensor 5"])
 
 
+def test_lines_of_a_type(tmp_path):
+    """A line of the tile programs has 128 bytes."""
+    text = SCALE.replace('["count >= 1"]', '["count % {line(T)} == 0"]\nsmem = "{sizeof(T)} * count"')
+    found = [(v.contract["needs"], v.contract["smem"]) for v in variants(tmp_path, text)]
+    assert found == [(["count % 32 == 0"], "4 * count"), (["count % 64 == 0"], "2 * count")]
+
+
 @pytest.mark.parametrize("path", sorted((SRC).rglob("*.cu")), ids=lambda p: p.stem)
 def test_every_contract_of_ours(path):
     found = contract.read(path, SRC, build_ptx.FLAGS)
