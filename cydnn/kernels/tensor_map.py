@@ -11,7 +11,7 @@ from ..status import BadParam
 
 RANKS = range(1, 6)
 TYPES = {                                        # of elements: CUtensorMapDataType
-    "i8": 0, "u8": 0, "f8_e5m2": 0, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+    "i8": 0, "u8": 0, "f8_e4m3": 0, "f8_e5m2": 0, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 FLOATS = ("f16", "f32", "f64", "bf16")           # those that can be filled with NaN
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}          # bytes: CUtensorMapSwizzle
 ALIGNMENT = 16                                   # bytes; of addresses, strides and rows of a box

@@ -18,7 +18,7 @@ GOOD = TensorMap(Pointer(3, 32), "f16", (100, 30, 7), (208, 6400), (64, 16, 2), 
 PIXELS = replace(GOOD, dims=(64, 9, 7, 2), strides=(128, 1152, 8064), box=(64, 128), steps=(1, 2, 1, 1),
                  corners=((-1, -1), (-1, -1)))
 REFUSED = [
-    (dict(dtype="bool"), "dtype must be one of i8 u8 f8_e5m2 i32 i64 f16 f32 f64 bf16; got bool"),
+    (dict(dtype="bool"), "dtype must be one of i8 u8 f8_e4m3 f8_e5m2 i32 i64 f16 f32 f64 bf16; got bool"),
     (dict(dims=(1,) * 6), "dims must have 1 to 5 entries; got 6"),
     (dict(strides=(208,)), r"strides must have 2 entries for dims (100, 30, 7); got (208,)"),
     (dict(box=(64, 16)), "box must have 3 entries for dims (100, 30, 7); got (64, 16)"),
@@ -104,8 +104,8 @@ def test_numbers_are_those_of_the_header():
         words = re.findall(r"CU_TENSOR_MAP_(\w+)\s*(?:=\s*\d+)?", body)
         return {word.split("_", 2)[-1] if name.endswith("Type") else word: i for i, word in enumerate(words)}
     types = enum("CUtensorMapDataType")
-    names = dict(i8="UINT8", u8="UINT8", f8_e5m2="UINT8", i32="INT32", i64="INT64", f16="FLOAT16",
-                 f32="FLOAT32", f64="FLOAT64", bf16="BFLOAT16")
+    names = dict(i8="UINT8", u8="UINT8", f8_e4m3="UINT8", f8_e5m2="UINT8", i32="INT32", i64="INT64",
+                 f16="FLOAT16", f32="FLOAT32", f64="FLOAT64", bf16="BFLOAT16")
     assert {name: types[word] for name, word in names.items()} == tensor_map.TYPES
     swizzles = list(enum("CUtensorMapSwizzle"))
     assert swizzles[:4] == ["SWIZZLE_NONE", "SWIZZLE_32B", "SWIZZLE_64B", "SWIZZLE_128B"]
