@@ -16,8 +16,9 @@ grid    = ["blocks", 1, 1]
 smem    = "1024 + 12 * 8192 + 4 * 3 * 10240 + 256"
 extra   = ["blocks"]
 needs   = ["items >= 1", "strip >= 1", "tiles == ceil_div(out[1], 64)", "strips == ceil_div(out[0], strip)",
-           "chunks == ceil_div(k, 64)", "chunks * window[1] <= 12", "1 <= window[0] and window[0] <= ROWS",
-           "window[1] >= 1", "pitch >= stride[1] * c", "stride[0] * pitch <= 64 // ROWS"]
+           "chunks == ceil_div(k, {line(T)})", "chunks * window[1] <= 12",
+           "1 <= window[0] and window[0] <= ROWS", "window[1] >= 1", "pitch >= stride[1] * c",
+           "stride[0] * pitch <= 64 // ROWS"]
 marks   = ["epilogue"]
 problems = ["""conv_dgrad n2c{1 if ROWS == 8 else 3}h8w152 k{72 if ROWS < 8 else 40}\
 r{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7}s{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7} \
@@ -56,7 +57,7 @@ r{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7}s{(4, 3, 7)[ROWS // 2] if ROWS < 8 els
 namespace cydnn {
 
 constexpr int WIDE = 64, WORKERS = 4, STAGES = 3;            // pixels, warpgroups, of each
-constexpr int STAGE = 80 * 128, PART = 8192, PARTS = 12;     // bytes, bytes, of the filters
+constexpr int STAGE = 80 * LINE, PART = 64 * LINE, PARTS = 12;     // bytes, bytes, of the filters
 
 struct Item { int image, row, rows, col; };                  // of the grid
 
@@ -96,15 +97,15 @@ struct FewRing {
     }
 };
 
-DEVICE void few_produce(const Few& few, const CUtensorMap& dy, FewRing ring, int group) {
-    const int bytes = (WIDE + few.window[1] - 1) * 128;
+template <class T> DEVICE void few_produce(const Few& few, const CUtensorMap& dy, FewRing ring, int group) {
+    const int bytes = (WIDE + few.window[1] - 1) * LINE;
     NO_UNROLL for (int i = blockIdx.x * WORKERS + group; i < few.items; i += WORKERS * gridDim.x) {
         const Item item = few.item(i);
         NO_UNROLL for (int row = 0; row < item.rows + few.window[0] - 1; ++row)
             NO_UNROLL for (int chunk = 0; chunk < few.chunks; ++chunk, ring.next()) {
                 barrier_wait(ring.empty + ring.stage, ring.phase ^ 1);
                 barrier_expect(ring.full + ring.stage, bytes);
-                tensor_load(ring.at(), dy, {chunk * 64, item.col + few.first[1],
+                tensor_load(ring.at(), dy, {chunk * MmaElem<T>::line, item.col + few.first[1],
                             item.row + few.first[0] + row, item.image, 0}, ring.full + ring.stage);
             }
     }
@@ -113,18 +114,19 @@ DEVICE void few_produce(const Few& few, const CUtensorMap& dy, FewRing ring, int
 // The filters, by all warpgroups. Neighbouring lanes take columns: their channels and taps lie together.
 template <class T, int Rows>
 DEVICE void few_filters(const Few& few, const T* w, const Array<i64, 4>& w_s, unsigned char* to, int thread) {
-    NO_UNROLL for (int i = thread; i < few.chunks * few.window[1] * 512; i += WORKERS * 128) {
-        const int row = i % 64, eight = i / 64 % 8, part = i / 512;
+    using Elem = MmaElem<T>;
+    NO_UNROLL for (int i = thread; i < few.chunks * few.window[1] * 64 * CHUNKS; i += WORKERS * 128) {
+        const int row = i % 64, place = i / 64 % CHUNKS, part = i / (64 * CHUNKS);
         const int chunk = part / few.window[1], along = part % few.window[1], block = row / (64 / Rows);
         const Class at = few.column(row % (64 / Rows));
         const int r = few.tap<0>(at.a, few.first[0] + few.window[0] - 1 - block);
-        const int s = few.tap<1>(at.b, few.first[1] + along), k0 = chunk * 64 + eight * 8;
+        const int s = few.tap<1>(at.b, few.first[1] + along), k0 = chunk * Elem::line + place * Elem::chunk;
         const bool is_there = at.is_there && block < few.window[0] && r >= 0 && s >= 0;
         const T* from = w + k0 * w_s[0] + at.channel * w_s[1] + r * w_s[2] + s * w_s[3];
-        Vec<T, 8> v;
-        UNROLL for (int e = 0; e < 8; ++e)
+        Vec<T, Elem::chunk> v;
+        UNROLL for (int e = 0; e < Elem::chunk; ++e)
             v[e] = is_there && k0 + e < few.k ? from[e * w_s[0]] : from_acc<T>(0.f);
-        v.store(reinterpret_cast<T*>(to + part * PART + row * 128 + ((eight ^ row % 8) << 4)));
+        v.store(reinterpret_cast<T*>(to + part * PART + row * LINE + (place ^ row % 8) * CHUNK));
     }
 }
 
@@ -168,6 +170,7 @@ template <class T, int Rows> struct FewOut {
     }
     // `above`: elements of dx in front of the row.
     DEVICE void put_pairs(const float (&d)[32], i64 above) const {
+        static_assert(sizeof(T) == 2, "a pair is a word");
         T* const row[2] = {dx + above + pixel[0], dx + above + pixel[1]};
         UNROLL for (int e = 0; e < 4 * eights; e += 2) {
             alignas(4) T two[2];
@@ -193,22 +196,22 @@ template <class T, int Rows> struct FewOut {
 };
 
 // Only the lower half of a descriptor changes: its address.
-DEVICE uint64_t few_panel(unsigned lower) { return swizzled_panel(0, 0, 1024) | lower; }
+DEVICE uint64_t few_panel(unsigned lower) { return swizzled_panel(0, 0, 8 * LINE) | lower; }
 
 // A row of dy, all of k.
 template <class T>
 DEVICE void few_sums(float (&d)[32], const Few& few, FewRing& ring, unsigned filters) {
     const bool speaks = threadIdx.x % 128 == 0;
     const int steps = few.chunks * few.window[1];
-    unsigned a = 0, b = unsigned(swizzled_panel(filters, 16, 0));
+    unsigned a = 0, b = unsigned(swizzled_panel(filters, CHUNK, 0));
     int s = 0;
-    NO_UNROLL for (int step = 0; step < steps; ++step, a += 128 >> 4, b += PART >> 4) {
+    NO_UNROLL for (int step = 0; step < steps; ++step, a += CHUNKS, b += PART >> 4) {
         if (s == 0) {
             barrier_wait(ring.full + ring.stage, ring.phase);
-            a = unsigned(swizzled_panel(shared_address(ring.at()), 16, 0));
+            a = unsigned(swizzled_panel(shared_address(ring.at()), CHUNK, 0));
         }
         wgmma_begin(d);
-        UNROLL for (int kk = 0; kk < 4; ++kk)
+        UNROLL for (int kk = 0; kk < MmaElem<T>::products; ++kk)             // of two chunks each
             Wgmma<T, 64>::template add<0, 0>(d, few_panel(a + kk * 2), few_panel(b + kk * 2), 1);
         wgmma_commit();
         wgmma_wait<1>();
@@ -242,7 +245,7 @@ extern "C" __global__ __launch_bounds__(640, 1) void KERNEL(
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
     if (role == 0) {
         if (threadIdx.x % 32 == 0)
-            few_produce(few, dy, FewRing(stages, barriers, threadIdx.x / 32), threadIdx.x / 32);
+            few_produce<T>(few, dy, FewRing(stages, barriers, threadIdx.x / 32), threadIdx.x / 32);
         return;
     }
     few_filters<T, ROWS>(few, w, w_s, filters, threadIdx.x - 128);

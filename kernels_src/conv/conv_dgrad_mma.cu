@@ -34,7 +34,7 @@ problems = ["conv_dgrad n1c40h5w7 k72r2s3 pad1 stride2 {T} {'nchw' if Y == f32 e
 // taps store zeros.
 //
 // rows = pixels of the largest class, cols = channels of a group, k = filters of a group.
-// Chunks of 8 elements: dy_chunks in a pixel of dy, w_chunks in a filter. w_tap steps from tap
+// Chunks (16 bytes): dy_chunks in a pixel of dy, w_chunks in a filter. w_tap steps from tap
 // to tap, w_first is tap (0, 0, 0).
 // out: sizes of a class, three rounded down (at least 1), then three rounded up.
 #include "mma_rows.cuh"
@@ -42,33 +42,35 @@ problems = ["conv_dgrad n1c40h5w7 k72r2s3 pad1 stride2 {T} {'nchw' if Y == f32 e
 
 namespace cydnn {
 template <class Tile> struct DgradSource {
-    static constexpr int pass = Tile::threads / 8, a_rows = Tile::m / pass;
-    static constexpr int b_chunks = Tile::n / 8, b_pass = Tile::threads / b_chunks, b_rows = 64 / b_pass;
+    using Elem = typename Tile::Elem;
+    static constexpr int pass = Tile::threads / CHUNKS, a_rows = Tile::m / pass;
+    static constexpr int b_chunks = Tile::n / Elem::chunk, b_pass = Tile::threads / b_chunks;
+    static constexpr int b_rows = Tile::k / b_pass;
     const char *dy, *w;                   // the group's; w: this thread's k row and channel chunk
     const Row* row;                       // of this thread's first row, in shared memory: registers are short
     Window window;
     int k, dy_chunks, w_chunks, lane, k_row, w_tap[3];
     unsigned a_to, b_to;
     bool col_inside;
-    int k0, t, r, s;                             // the k step to load next: filters k0 … k0 + 63 of one tap
+    int k0, t, r, s;                             // the k step to load next: filters from k0 on of one tap
 
     DEVICE void load_a(int, unsigned stage) const {
-        const int chunk = k0 / 8 + lane, delta = tap_offset(window, t, r, s, dy_chunks) + chunk;
+        const int chunk = k0 / Elem::chunk + lane, delta = tap_offset(window, t, r, s, dy_chunks) + chunk;
         const unsigned need = need_of(window, t, r, s);
         UNROLL for (int i = 0; i < a_rows; ++i) {
             const Row at = row[i * pass];
-            const bool inside = chunk * 8 < k && (at.mask & need) == need;
-            cp_async_if<16>(inside, stage + a_to + i * pass * 128, dy + i64(at.offset + delta) * 16);
+            const bool inside = chunk * Elem::chunk < k && (at.mask & need) == need;
+            cp_async_if<CHUNK>(inside, stage + a_to + i * pass * LINE, dy + i64(at.offset + delta) * CHUNK);
         }
     }
     DEVICE void load_b(int, unsigned stage) {
-        const char* from = w + (i64(k0) * w_chunks + t * w_tap[0] + r * w_tap[1] + s * w_tap[2]) * 16;
+        const char* from = w + (i64(k0) * w_chunks + t * w_tap[0] + r * w_tap[1] + s * w_tap[2]) * CHUNK;
         UNROLL for (int i = 0; i < b_rows; ++i) {
             const bool load = col_inside && k0 + k_row + i * b_pass < k;
-            cp_async_if<16>(load, stage + Tile::a_bytes + b_to + i * b_pass * Tile::n * 2,
-                            from + i64(i * b_pass) * w_chunks * 16);
+            cp_async_if<CHUNK>(load, stage + Tile::a_bytes + b_to + i * b_pass * b_chunks * CHUNK,
+                               from + i64(i * b_pass) * w_chunks * CHUNK);
         }
-        if ((k0 += 64) >= k) {
+        if ((k0 += Tile::k) >= k) {
             k0 = 0;
             if (++s == window.taps[2]) {
                 s = 0;
@@ -80,7 +82,7 @@ template <class Tile> struct DgradSource {
 };
 }  // namespace cydnn
 
-using Tile = MmaTile<tile_m, tile_n>;
+using Tile = MmaTile<T, tile_m, tile_n>;
 
 extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERNEL(
     const T* dy, const T* w, Y* dx, float alpha, float beta, int images, int rows, int cols, int k,
@@ -126,21 +128,25 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
         pixels[thread] = m0 + thread < count ? pixel : -1;
     }
     __syncthreads();
-    const int row = thread / 8, col_chunk = thread % source.b_chunks;
-    source.row = table + row, source.lane = thread % 8, source.a_to = swizzled(row, source.lane, 128);
-    source.k_row = thread / source.b_chunks, source.b_to = swizzled(source.k_row, col_chunk, tile_n * 2);
-    source.col_inside = n0 + col_chunk * 8 < cols, source.k = k;
+    const int row = thread / CHUNKS, col_chunk = thread % source.b_chunks;
+    constexpr int each = Tile::Elem::chunk;
+    source.row = table + row, source.lane = thread % CHUNKS;
+    source.a_to = swizzled(row, source.lane, LINE);
+    source.k_row = thread / source.b_chunks;
+    source.b_to = swizzled(source.k_row, col_chunk, source.b_chunks * CHUNK);
+    source.col_inside = n0 + col_chunk * each < cols, source.k = k;
     source.dy_chunks = dy_chunks, source.w_chunks = w_chunks;
     source.k0 = source.t = source.r = source.s = 0;
-    source.dy = reinterpret_cast<const char*>(dy) + i64(group) * k * 2;
+    source.dy = reinterpret_cast<const char*>(dy) + i64(group) * k * Tile::Elem::bytes;
     source.w = reinterpret_cast<const char*>(w) +
-               (i64(group * k + source.k_row) * w_chunks + w_start + n0 / 8 + col_chunk) * 16;
+               (i64(group * k + source.k_row) * w_chunks + w_start + n0 / each + col_chunk) * CHUNK;
 
     MmaSums<Tile> sums = {};
-    const int steps = source.window.taps[0] * source.window.taps[1] * source.window.taps[2] * ceil_div(k, 64);
-    mma_main<T, Tile>(sums, shared, steps, KMajorA<Tile>(shared, warp_m, lane),
+    const int* of_class = source.window.taps;
+    const int steps = of_class[0] * of_class[1] * of_class[2] * ceil_div(k, Tile::k);
+    mma_main<Tile>(sums, shared, steps, KMajorA<Tile>(shared, warp_m, lane),
                       MnMajorB<Tile>(shared, warp_n, lane), source);
-    float* results = reinterpret_cast<float*>(memory);
+    auto* results = reinterpret_cast<Tile::Sum*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
     const auto pixel = [&](int i) { return pixels[i]; };
     store_tile<Y, Tile>(results, dx, pixel, group * cols + n0, cols - n0, channels, alpha, beta);

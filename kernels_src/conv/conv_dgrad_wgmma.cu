@@ -137,7 +137,7 @@ struct ClassDepth {
 };
 
 template <class Tile> struct ClassSource {
-    using B = WgmmaPanel<Tile::n, false>;
+    using B = WgmmaPanel<typename Tile::Elem::Type, Tile::n, false>;
     static constexpr bool may_cast = false, by_hand = false;
     const CUtensorMap &dy, &w;
     const Residues& residues;
@@ -156,7 +156,7 @@ template <class Tile> struct ClassSource {
             const int taps = max(kind[d].taps, 1);
             tap[d] = step % taps, step /= taps;
         }
-        channel = int(tile.matrix) * channels + step * 64, w_row = tile.col;
+        channel = int(tile.matrix) * channels + step * Tile::k, w_row = tile.col;
         pixel_of(tile.row, residues.out.v, at);
         UNROLL for (int d = 0; d < 3; ++d) at[d + 1] += residues.first[d];
     }
@@ -175,7 +175,7 @@ template <class Tile> struct ClassSource {
         if (++tap[1] < kind[1].taps) return;
         tap[1] = 0;
         if (++tap[0] < kind[0].taps) return;
-        tap[0] = 0, channel += 64;
+        tap[0] = 0, channel += Tile::k;
     }
 };
 
@@ -190,14 +190,15 @@ template <class T> struct ClassOut {
     i64 dx_m, dx_n;
 
     template <class Tile>
-    DEVICE void put(const float (&d)[Tile::sums], const WgmmaRing<Tile>& ring, int group, i64 first,
-                    int column, const TileAt& tile, const ClassDepth& depth) const {
+    DEVICE void put(const typename Tile::Sum (&d)[Tile::sums], const WgmmaRing<Tile>& ring, int group,
+                    i64 first, int column, const TileAt& tile, const ClassDepth& depth) const {
         Residue kind[3];
         residues.of(tile.split, kind);
         if (form == BOXES && beta == 0.f)
             return put_boxes<Tile>(d, ring.way_out(group), group, column, tile, kind);
-        const auto write = [&](const Slice& slice, int row, int col) {
+        const auto write = [&](const auto& sums, int row, int col) {
             if (tile.col + col >= n) return;
+            const Slice slice = floats_of(sums);
             const int mine = tile.row + row + int(threadIdx.x) % 16;
             const int pixel = mine < m ? residues.pixel(kind, mine) : -1;
             if (form != ELEMENTS) put_vectors(slice, first, column, pixel, tile.col + col);
@@ -209,8 +210,8 @@ template <class T> struct ClassOut {
     }
 
     template <class Tile>
-    DEVICE void put_boxes(const float (&d)[Tile::sums], unsigned char* out, int group, int column,
-                          const TileAt& tile, const Residue (&kind)[3]) const {
+    DEVICE void put_boxes(const typename Tile::Sum (&d)[Tile::sums], unsigned char* out, int group,
+                          int column, const TileAt& tile, const Residue (&kind)[3]) const {
         const int which = kind[1].pixel * int(residues.stride[2].by) + kind[2].pixel;
         const CUtensorMap& box = which < 2 ? which == 0 ? box0 : box1 : which == 2 ? box2 : box3;
         int at[4];
@@ -264,14 +265,14 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     i64 dx_m, i64 dx_n, Array<FastDiv, 3> out, Array<FastDiv, 3> stride, Array<int, 3> size,
     Array<int, 3> taps, Array<int, 3> first, Array<int, 3> wrap, Array<int, 3> up, Array<int, 3> dilation,
     Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N>;
-    using A = WgmmaPanel<TILE_M, true>;
+    using Tile = WgmmaTile<T, TILE_M, TILE_N>;
+    using A = WgmmaPanel<T, TILE_M, true>;
     using Source = ClassSource<Tile>;
     extern __shared__ unsigned char shared[];
     const Residues residues = {out, stride, size, taps, first, wrap, up, dilation};
     Source source = {dy, w, residues, rank, channels, n, is_flipped, dx_n};
     const ClassOut<T> to = {box0, box1, box2, box3, dx, residues, alpha, beta, m, n, dx_form, dx_along_m,
                             dx_m, dx_n};
-    wgmma_blocks<T, Tile, A, Source::B>(shared, source, ClassOrder<Tile>{{order, m, 1}, rounds},
-                                        ClassDepth{residues, (channels + 63) / 64, team}, dy, to);
+    wgmma_blocks<Tile, A, Source::B>(shared, source, ClassOrder<Tile>{{order, m, 1}, rounds},
+                                     ClassDepth{residues, (channels + Tile::k - 1) / Tile::k, team}, dy, to);
 }

@@ -142,10 +142,10 @@ extern "C" __global__ __launch_bounds__(given(FUSES) == BY_GROUP ? 512 : 640, 1)
     i64 y_n, i64 y_h, i64 y_w, i64 y_c, Fuse fuse) {
     constexpr bool fuses = given(FUSES) != BY_GROUP;
     constexpr int groups = fuses ? 4 : 2, fillers = fuses ? 4 : FILLERS;
-    using Tile = WgmmaTile<128, 64, given(FUSES)>;      // of the ways out: a warpgroup has 64 rows
+    using Tile = WgmmaTile<T, 128, 64, given(FUSES)>;      // of the ways out: a warpgroup has 64 rows
     extern __shared__ unsigned char shared[];
     const FirstImage image = {
-        reinterpret_cast<const unsigned short*>(x), x_n, x_h, x_w, height, width, channels, lanes_log,
+        first_lanes(x), x_n, x_h, x_w, height, width, channels, lanes_log,
         stride_h, stride_w, top, left, strip, step, places, part_bytes, last_part, last_place, kept};
     const int pairs = (chunks + 1) / 2, row_bytes = pairs * 2 * CORES, line_bytes = image.line_bytes();
     unsigned char* outs = shared + (-shared_address(shared) & 1023);
@@ -172,7 +172,7 @@ extern "C" __global__ __launch_bounds__(given(FUSES) == BY_GROUP ? 512 : 640, 1)
     }
     if constexpr (!fuses) registers_take<168>();
     const FirstFilters source = {
-        reinterpret_cast<const unsigned short*>(w), w_k, w_c, w_h, w_w, k, channels, lanes_log, taps_h,
+        first_lanes(w), w_k, w_c, w_h, w_w, k, channels, lanes_log, taps_h,
         taps_w, pairs};
     source.load<128 * groups>(filters, column, tiles, threadIdx.x - 32 * fillers);
     fence_async();
@@ -180,7 +180,7 @@ extern "C" __global__ __launch_bounds__(given(FUSES) == BY_GROUP ? 512 : 640, 1)
 
     const int group = role - fillers / 4;
     unsigned char* out = outs + group * SLICE;
-    const WgmmaOut<T> to = {y, nullptr, alpha, beta, columns, k, y_form, y_along_m, y_w, y_c};
+    const WgmmaOut<Tile, T> to = {y, nullptr, alpha, beta, columns, k, y_form, y_along_m, y_w, y_c};
     const FirstPairs windows = {
         pair_at, pairs, taps_h, ring_lines, dilation_h, line_bytes >> 4, shared_address(lines) >> 4,
         chunks % 2 ? shared_address(zeros) >> 4 : 0, image.chunk(chunks - 1) >> 4};
@@ -193,14 +193,14 @@ extern "C" __global__ __launch_bounds__(given(FUSES) == BY_GROUP ? 512 : 640, 1)
         const int wide = min(strip, columns - walk.strip * strip);
         NO_UNROLL while (at < wide) {
             const int q = walk.strip * strip + at, col = column + tile * 64;
-            float d[Tile::sums];
+            Tile::Sum d[Tile::sums];
             const unsigned b = shared_address(filters) + tile * taps_h * row_bytes;
             windows.multiply<T>(d, walk.at, at, b >> 4);
             if (to.goes_in_boxes() && (!fuses || col + 64 <= k)) {
                 const int image_at[3] = {walk.p, walk.n, 0};
                 const auto change = [&](auto& v, auto s) { to.change(v, first, 0, q, col, s); };
                 if constexpr (fuses) {
-                    if (to.has_rows<Tile>(q))
+                    if (to.has_rows(q))
                         store_changed<T, Tile>(d, out, boxes, q, col, image_at, alpha, group, change);
                 } else store_boxes<T, Tile>(d, out, boxes, q, col, image_at, alpha, group);
             } else {

@@ -49,16 +49,16 @@ constexpr int LOADERS = 7, READERS = 8;          // warps that bring lines; that
 
 DEVICE void readers_barrier() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
 
-// d[v] += `Steps` times 16 pixels of dy at `from` @ their windows[v].
+// d[v] += `Steps` times MmaElem::k pixels of dy at `from` @ their windows[v]: a line and 16 bytes each.
 template <class Elem, int Steps, int Count, int Sums>
 DEVICE void first_product(float (&d)[Count][Sums], unsigned from, const uint64_t (&windows)[Count]) {
     unsigned a[Steps][4];
-    UNROLL for (int j = 0; j < Steps; ++j) ldmatrix_x4_trans(a[j], from + j * 2048);
+    UNROLL for (int j = 0; j < Steps; ++j) ldmatrix_x4_trans(a[j], from + j * MmaElem<Elem>::k * LINE);
     UNROLL for (int v = 0; v < Count; ++v) sums_change(d[v]);
     wgmma_fence();
     UNROLL for (int j = 0; j < Steps; ++j)
         UNROLL for (int v = 0; v < Count; ++v)
-            WgmmaHeld<Elem, 2 * Sums>::template add<1>(d[v], a[j], windows[v] + j * 16);
+            WgmmaHeld<Elem, 2 * Sums>::template add<1>(d[v], a[j], windows[v] + j * MmaElem<Elem>::k);
     wgmma_commit();
     wgmma_wait<0>();
     UNROLL for (int v = 0; v < Count; ++v) sums_change(d[v]);
@@ -130,7 +130,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     extern __shared__ unsigned char shared[];
     unsigned char* base = shared + (-shared_address(shared) & 1023);
     uint64_t *full = reinterpret_cast<uint64_t*>(base), *arrived = full + 2 * ROW_EVENTS;
-    const int step_log = __ffs(step) - 1, stage_bytes = strip * 128, line_bytes = places * step * 16;
+    const int step_log = __ffs(step) - 1, stage_bytes = strip * LINE, line_bytes = places * step * 16;
     unsigned char *gradients = base + 1024, *lines = gradients + stages * stage_bytes;
     const FirstRing events = {lines, full, full + ROW_EVENTS};
     if (threadIdx.x == 0) {
@@ -155,7 +155,7 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
         registers_give<88>();
         if (warp < 8 + LOADERS) {
             const FirstPairs image = {
-                reinterpret_cast<const unsigned short*>(x), x_n, x_h, x_w, height, width, channels, lanes_log,
+                first_lanes(x), x_n, x_h, x_w, height, width, channels, lanes_log,
                 stride_h, stride_w, top - tile_row * dilation, left - (tile_chunk * 8 >> lanes_log), strip,
                 step_log, places, lines + (span - 1) * line_bytes, ring * line_bytes};
             first_fill<LOADERS>(image, events, walk, own_rows, warp - 8);
@@ -172,9 +172,9 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
         return;
     }
     registers_take<168>();
-    const int lane = threadIdx.x % 32, sixteens = strip / 16;
+    const int lane = threadIdx.x % 32, sixteens = strip / MmaElem<T>::k;
     // Lane l of a warp reads pixel 8 (l / 16) + l % 8 of 16, and its own 16 filters' (l / 8 % 2)-th half.
-    const unsigned own = (lane / 16 * 8 + lane % 8) * 128 + ((warp % 4 * 2 + lane / 8 % 2 ^ lane % 8) << 4);
+    const unsigned own = (lane / 16 * 8 + lane % 8) * LINE + ((warp % 4 * 2 + lane / 8 % 2 ^ lane % 8) << 4);
     float d[TILE_V][TILE_N / 2];
     unsigned from_line[TILE_V];
     UNROLL for (int v = 0; v < TILE_V; ++v) {

@@ -24,16 +24,16 @@ problems = ["""conv_fprop n2c16d3h5w6 k21t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 str
             "conv_fprop n1c264h4w5 k40r1s1 {T} {'nchw' if Y == f32 else 'nhwc'}"]
 @*/
 // rows = pixels of y (n, z, p, q); cols = filters of a group; channels = of y, all groups; the sum runs over
-// `chunks` chunks of 8 channels, (t, r, s, c) with c innermost, which is the order of a filter in memory.
-// tap_chunks = chunks of a tap (c of a group / 8), pixel_chunks = chunks of an x pixel. A thread copies chunk
-// `lane` of every k step, for several rows: its tap is decoded once a step, so any channel count that is a
-// multiple of 8 works without waste, and 8 channels make 8 taps a step.
+// `chunks` chunks (16 bytes) of (t, r, s, c), c innermost, which is the order of a filter in memory.
+// tap_chunks = chunks of a tap (of a group), pixel_chunks = chunks of an x pixel. A thread copies chunk
+// `lane` of every k step, for several rows: its tap is decoded once a step, so any number of whole chunks
+// works without waste, and a tap of one chunk makes 8 taps a step.
 #include "mma_rows.cuh"
 #include "tile/store.cuh"
 
 namespace cydnn {
 template <class Tile> struct FpropSource {
-    static constexpr int pass = Tile::threads / 8, a_rows = Tile::m / pass, b_rows = Tile::n / pass;
+    static constexpr int pass = Tile::threads / CHUNKS, a_rows = Tile::m / pass, b_rows = Tile::n / pass;
     const char *x, *w;                                  // the group's; w: this thread's row and chunk
     Row row[a_rows];
     Window window;
@@ -48,29 +48,29 @@ template <class Tile> struct FpropSource {
         if (pixel >= pixels) into.mask = 0;
     }
     DEVICE void load_a(int step, unsigned stage) const {
-        const int at = step * 8 + lane;
+        const int at = step * CHUNKS + lane;
         unsigned chunk, r, s;
         const unsigned t = tap_r.divmod(tap_s.divmod(tap_chunks.divmod(at, chunk), s), r);
         const int delta = tap_offset(window, t, r, s, pixel_chunks) + int(chunk);
         const unsigned need = need_of(window, t, r, s);
         UNROLL for (int i = 0; i < a_rows; ++i) {
             const bool inside = at < chunks && (row[i].mask & need) == need;
-            cp_async_if<16>(inside, stage + to + i * pass * 128, x + i64(row[i].offset + delta) * 16);
+            cp_async_if<CHUNK>(inside, stage + to + i * pass * LINE, x + i64(row[i].offset + delta) * CHUNK);
         }
     }
     DEVICE void load_b(int step, unsigned stage) const {
-        const bool inside = step * 8 + lane < chunks;
+        const bool inside = step * CHUNKS + lane < chunks;
         UNROLL for (int i = 0; i < b_rows; ++i) {
             const bool load = inside && i * pass < b_left;
-            cp_async_if<16>(load, stage + Tile::a_bytes + to + i * pass * 128,
-                            w + (i64(i * pass) * chunks + step * 8) * 16);
+            cp_async_if<CHUNK>(load, stage + Tile::a_bytes + to + i * pass * LINE,
+                               w + (i64(i * pass) * chunks + step * CHUNKS) * CHUNK);
         }
     }
     DEVICE void ahead(int) const {}
 };
 }  // namespace cydnn
 
-using Tile = MmaTile<tile_m, tile_n>;
+using Tile = MmaTile<T, tile_m, tile_n>;
 
 extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERNEL(
     const T* x, const T* w, Y* y, float alpha, float beta, int rows, int cols, int chunks, int pixel_chunks,
@@ -96,18 +96,20 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     Row* table = reinterpret_cast<Row*>(memory + Tile::stages * Tile::stage_bytes);
     if (Tile::threads == tile_m || thread < tile_m) source.decode(table[thread], m0 + thread, rows, out.v);
     __syncthreads();
-    const int row = thread / 8;
+    const int row = thread / CHUNKS;
     UNROLL for (int i = 0; i < source.a_rows; ++i) source.row[i] = table[row + i * source.pass];
-    source.lane = thread % 8, source.to = swizzled(row, source.lane, 128), source.b_left = cols - n0 - row;
+    source.lane = thread % CHUNKS, source.to = swizzled(row, source.lane, LINE);
+    source.b_left = cols - n0 - row;
     source.tap_chunks = tap_chunks, source.tap_r = taps[1], source.tap_s = taps[2];
-    source.x = reinterpret_cast<const char*>(x) + i64(group) * tap_chunks.by * 16;
-    source.w = reinterpret_cast<const char*>(w) + (i64(group * cols + n0 + row) * chunks + source.lane) * 16;
+    source.x = reinterpret_cast<const char*>(x) + i64(group) * tap_chunks.by * CHUNK;
+    source.w = reinterpret_cast<const char*>(w) +
+               (i64(group * cols + n0 + row) * chunks + source.lane) * CHUNK;
 
     MmaSums<Tile> sums = {};
     __builtin_assume(chunks > 0);
-    mma_main<T, Tile>(sums, shared, ceil_div(chunks, 8), KMajorA<Tile>(shared, warp_m, lane),
+    mma_main<Tile>(sums, shared, ceil_div(chunks, CHUNKS), KMajorA<Tile>(shared, warp_m, lane),
                       KMajorB<Tile>(shared, warp_n, lane), source);
-    float* results = reinterpret_cast<float*>(memory);
+    auto* results = reinterpret_cast<Tile::Sum*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
     const auto pixel = [&](int i) { return m0 + i < rows ? m0 + i : -1; };
     store_tile<Y, Tile>(results, y, pixel, group * cols + n0, cols - n0, channels, alpha, beta);

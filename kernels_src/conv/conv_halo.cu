@@ -16,7 +16,8 @@ block   = [384, 1, 1]
 grid    = ["blocks", 1, 1]
 smem    = "1024 + 8 * 1536 + taps[0] * taps[1] * 8192 + stages * x_rows * 128"
 extra   = ["blocks"]
-needs   = ["channels >= 1", "channels % 8 == 0", "teams == ceil_div(channels, 64)", "blocks % teams == 0",
+needs   = ["channels >= 1", "channels % {line(T) // 8} == 0", "teams == ceil_div(channels, 64)",
+           "blocks % teams == 0",
            "1 <= tiles and tiles < 2147483648", "blocks // teams <= tiles",
            "tiles % (strips * bands) == 0", "rows * bands >= height", "columns * strips >= width",
            "rows >= 1", "columns >= 1", "(rows - 1) * pitch + columns <= 240",
@@ -52,7 +53,7 @@ namespace cydnn {
 struct ak { static constexpr bool k_major = true; };
 struct am { static constexpr bool k_major = false; };
 
-constexpr int FILTERS = 8192, WAY_OUT = 1536;    // bytes: 64 filters of a tap; what a warp has to turn sums
+constexpr int FILTERS = PART, WAY_OUT = 1536;    // bytes: 64 filters of a tap; what a warp has to turn sums
 constexpr int PLACES = 240, SUMS = PLACES / 2, MOST_STAGES = 4;
 
 struct HaloStages {
@@ -68,7 +69,7 @@ struct HaloStages {
     // All threads: the rows from `first` on of every stage.
     DEVICE void zero_behind(int first) const {
         for (int s = 0; s < count; ++s)
-            for (int e = first * 128 + threadIdx.x * 16; e < bytes; e += blockDim.x * 16)
+            for (int e = first * LINE + threadIdx.x * CHUNK; e < bytes; e += blockDim.x * CHUNK)
                 *reinterpret_cast<uint4*>(at + s * bytes + e) = make_uint4(0, 0, 0, 0);
     }
 };
@@ -94,15 +95,17 @@ struct HaloWindows {
     int pitch;
 
     // A warpgroup: d = all taps of the stage at x. Wait for them.
-    template <class Elem, bool KMajor> DEVICE void multiply(float (&d)[SUMS], unsigned w, unsigned x) const {
-        uint64_t a = swizzled_panel(w, KMajor ? 16 : FILTERS, 1024), b = swizzled_panel(x, 16, 1024);
-        const int right = dilation[1] * 8, down = (dilation[0] * pitch - taps[1] * dilation[1]) * 8;
+    template <class A, class B, class Sum>
+    DEVICE void multiply(Sum (&d)[SUMS], unsigned w, unsigned x) const {
+        using Product = Wgmma<typename A::Elem::Type, PLACES>;
+        uint64_t a = A::at(w), b = B::at(x);
+        const int right = dilation[1] * CHUNKS, down = (dilation[0] * pitch - taps[1] * dilation[1]) * CHUNKS;
         int left = taps[0] * taps[1], s = 0, keep = 0;
         do {
             wgmma_begin(d);
-            UNROLL for (int kk = 0; kk < 4; ++kk)
-                Wgmma<Elem, PLACES>::template add<!KMajor, 0>(
-                    d, a + kk * (KMajor ? 32 >> 4 : 2048 >> 4), b + kk * (32 >> 4), kk > 0 ? 1 : keep);
+            UNROLL for (int kk = 0; kk < A::Elem::products; ++kk)
+                Product::template add<A::transposed, B::transposed>(d, a + kk * A::next, b + kk * B::next,
+                                                                    kk > 0 ? 1 : keep);
             wgmma_commit();
             keep = 1, a += FILTERS >> 4, b += right;
             if (++s == taps[1]) s = 0, b += down;
@@ -137,7 +140,8 @@ template <class Elem> struct HaloOut {
     }
 
     // 16 places x 16 channels at a time, 48 bytes from place to place so that 8 of them meet all banks.
-    DEVICE void put_plain(const float (&d)[SUMS], unsigned char* turn) const {
+    template <class Sum> DEVICE void put_plain(const Sum (&d)[SUMS], unsigned char* turn) const {
+        static_assert(sizeof(Elem) == 2, "stmatrix transposes elements of 16 bits");
         const int lane = threadIdx.x % 32;
         const unsigned to = shared_address(turn) + (lane % 8 + lane / 16 * 8) * 48 + lane / 8 % 2 * 16;
         UNROLL for (int s = 0; s < PLACES / 16; ++s) {
@@ -156,7 +160,7 @@ template <class Elem> struct HaloOut {
     }
 
     // The same in f32, 80 bytes from place to place.
-    DEVICE void put(const float (&d)[SUMS], unsigned char* turn) const {
+    template <class Sum> DEVICE void put(const Sum (&d)[SUMS], unsigned char* turn) const {
         const int lane = threadIdx.x % 32;
         float* to = reinterpret_cast<float*>(turn) + lane % 4 * 2 * 20 + lane / 4;
         const float4* from = reinterpret_cast<const float4*>(turn + lane % 16 * 80 + lane / 16 * 32);
@@ -187,13 +191,14 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     float beta, int channels, int teams, int tiles, int rows, int columns, int x_rows, int stages, int height,
     int width, int is_plain, int is_flipped, i64 y_n, i64 y_h, i64 y_w, Array<int, 2> taps,
     Array<int, 2> dilation, Array<int, 2> first, FastDiv pitch, FastDiv strips, FastDiv bands, Fuse fuse) {
-    constexpr bool k_major = W_MAJOR::k_major;
+    using A = WgmmaPanel<T, 64, W_MAJOR::k_major>;
+    using B = WgmmaPanel<T, PLACES, true>;
     extern __shared__ unsigned char shared[];
     __shared__ uint64_t barriers[2 * MOST_STAGES + 1];
     unsigned char* filters = shared + (-shared_address(shared) & 1023);
     uint64_t* kept = barriers + 2 * MOST_STAGES;         // the filters have come
     HaloStages ring = {filters + taps[0] * taps[1] * FILTERS, barriers, barriers + MOST_STAGES,
-                       x_rows * 128, stages, 0, 0};
+                       x_rows * LINE, stages, 0, 0};
     const int read = (rows + (taps[0] - 1) * dilation[0]) * int(pitch.by);       // places of a stage
     const int from = blockIdx.x % teams * 64;            // of y's channels
     const unsigned begin = blockIdx.x / teams, step = gridDim.x / teams;
@@ -219,10 +224,11 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
             int place[3];
             at(t, place);
             barrier_wait(ring.empty + ring.stage, ring.phase ^ 1);       // a new barrier lets it pass
-            barrier_expect(ring.full + ring.stage, read * 128);
+            barrier_expect(ring.full + ring.stage, read * LINE);
             tensor_load(ring.here(), x, {0, place[2] + first[1], place[1] + first[0], 0, place[0]},
                         ring.full + ring.stage);
-            if (t == begin) load_filters<k_major>(filters, w, from, taps, is_flipped, kept);     // nearer
+            if (t == begin)                              // nearer
+                load_filters<W_MAJOR::k_major>(filters, w, from, taps, is_flipped, kept);
         }
         return;
     }
@@ -234,7 +240,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     if (group == 1) turn_give(0);
     ring.next(group);
     NO_UNROLL for (unsigned t = begin + group * step; t < tiles; t += 2 * step, ring.next(2)) {
-        float d[SUMS];
+        MmaElem<T>::Sum d[SUMS];
         int place[3];
         at(t, place);
         const int channel = from + 16 * warp;
@@ -244,7 +250,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
         if (!is_plain && from + 64 <= channels) to.ahead(warp);
         turn_wait(group);
         barrier_wait(ring.full + ring.stage, ring.phase);
-        windows.multiply<T, k_major>(d, shared_address(filters), shared_address(ring.here()));
+        windows.multiply<A, B>(d, shared_address(filters), shared_address(ring.here()));
         if (t + step < tiles) turn_give(1 - group);
         wgmma_wait<0>(d);
         if (threadIdx.x % 128 == 0) barrier_arrive(ring.empty + ring.stage);

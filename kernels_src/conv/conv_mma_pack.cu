@@ -8,7 +8,8 @@ params  = ["const T* from", "T* to", "int images", "int channels", "int pixels",
            "int64_t image_stride", "int64_t channel_stride", "int64_t pixel_stride", "FastDiv pixel_tiles"]
 block   = [256, 1, 1]
 grid    = ["images * pixel_tiles", "ceil_div(padded, 64)", 1]
-needs   = ["padded % 8 == 0", "padded >= channels", "padded < channels + 8",
+needs   = ["padded % {line(T) // 8} == 0", "padded >= channels",
+           "padded < channels + {line(T) // 8}",
            "pixel_tiles == ceil_div(pixels, 64)"]
 problems = ["conv_fprop n2c5h4w5 k8r1s1 {T}",
             "conv_fprop x=2x133x5x14:{T}@9400,70,14,1 w=8x133x1x1:{T} y=2x8x5x14:{T}",
@@ -16,9 +17,9 @@ problems = ["conv_fprop n2c5h4w5 k8r1s1 {T}",
             "conv_fprop x=2x133x5x14:{T}@9520,1,1904,136 w=8x133x1x1:{T} y=2x8x5x14:{T}"]
 @*/
 // A block moves 64 pixels by 64 channels of an image through shared memory. Reading, neighbouring lanes
-// follow the smaller of the two strides; writing, 8 lanes (of a pixel) write 16 bytes each. A row has 66
-// elements: an odd number of 4-byte banks.
-#include "lib/types.cuh"
+// follow the smaller of the two strides; writing, neighbours (of a pixel) write 16 bytes each. A row has
+// 66 elements: an odd number of 4-byte banks.
+#include "lib/mma.cuh"
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const T* from, T* to, int images, int channels, int pixels, int padded, int64_t image_stride,
@@ -46,12 +47,13 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             tile[i % 64][live + i / 64] = from_acc<T>(0.f);
     }
     __syncthreads();
-    const unsigned chunks = width / 8u;
+    constexpr int each = MmaElem<T>::chunk;
+    const unsigned chunks = width / unsigned(each);
     for (unsigned i = thread; i < chunks * 64; i += 256) {
-        const int p = i / chunks, c = (i - p * chunks) * 8;
+        const int p = i / chunks, c = (i - p * chunks) * each;
         if (p >= pixels_left) break;                                // p only grows with i
-        Vec<T, 8> v;
-        UNROLL for (int e = 0; e < 8; ++e) v[e] = tile[p][c + e];
+        Vec<T, each> v;
+        UNROLL for (int e = 0; e < each; ++e) v[e] = tile[p][c + e];
         v.store(to + (image * pixels + p0 + p) * padded + c0 + c);
     }
 }

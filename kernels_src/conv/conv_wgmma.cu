@@ -22,14 +22,16 @@ cluster = ["team", 1, 1]
 cooperative = "share"
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
-needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "split_k * splits * team >= k",
+needs   = ["m >= 1", "n >= 1", "k >= 1", "k % {line(T)} == 0", "split_k % {line(T)} == 0",
+           "split_k * splits * team >= k",
            "split_k * (splits * team - 1) < k", "team >= 1",
            "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
-           "4 <= rank and rank <= 5", "order[4] == 1 or splits == 1", "order[4] == 1 or channels % 64 == 0",
+           "4 <= rank and rank <= 5", "order[4] == 1 or splits == 1",
+           "order[4] == 1 or channels % {line(T)} == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648",
            "share >= 0", "share == 0 or splits == 1 and team == 1 and parts == 1",
-           "ceil_div(k, 64) <= steps", "0 <= alone", "0 <= rest",
-           "steps == ceil_div(k, 64) or steps < ceil_div(k, 64) + share and steps % share == 0",
+           "ceil_div(k, {line(T)}) <= steps", "0 <= alone", "0 <= rest",
+           "steps == ceil_div(k, {line(T)}) or steps < ceil_div(k, {line(T)}) + share and steps % share == 0",
            "share * blocks >= rest * lanes",
            "share * blocks < 2147483648", "blocks % lanes == 0 or share == 0",
            "alone + rest // steps * lanes == ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits",
@@ -69,13 +71,13 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     TileDivisors order, FastDiv steps, FastDiv lanes, int y_form, int y_along_m, int rank,
     int channels, int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps,
     Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N>;
-    using A = WgmmaPanel<TILE_M, true>;
+    using Tile = WgmmaTile<T, TILE_M, TILE_N>;
+    using A = WgmmaPanel<T, TILE_M, true>;
     using Source = Windows<Tile, W_MAJOR>;
     extern __shared__ unsigned char shared[];
     Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, y_n};
-    const WgmmaOut<T> to = {y, share ? nullptr : parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
-    wgmma_blocks<T, Tile, A, Source::B>(
+    const WgmmaOut<Tile, T> to = {y, share ? nullptr : parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
+    wgmma_blocks<Tile, A, Source::B>(
         shared, source, TileOrder<Tile>{order, m, splits},
-        Stream{{k, split_k, team}, parts, share, alone, rest, steps, lanes}, boxes, to);
+        Stream<Tile>{{k, split_k, team}, parts, share, alone, rest, steps, lanes}, boxes, to);
 }

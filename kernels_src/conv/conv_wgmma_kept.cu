@@ -14,9 +14,9 @@ params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxe
            "Array<int, 3> dilation", "Fuse fuse"]
 block   = [640, 1, 1]
 grid    = ["blocks", 1, 1]
-smem    = "1024 + k * TILE_N * 2 + stages * 4 * 8208 + 32768 + 8"
+smem    = "1024 + k * TILE_N * {sizeof(T)} + stages * 4 * 8208 + 32768 + 8"
 extra   = ["blocks"]
-needs   = ["m >= 1", "k >= 64", "k % 64 == 0", "n == columns * TILE_N", "blocks % columns == 0",
+needs   = ["m >= 1", "k >= {line(T)}", "k % {line(T)} == 0", "n == columns * TILE_N", "blocks % columns == 0",
            "stages >= 2", "4 <= rank and rank <= 5", "2 <= y_form and y_form <= 3", "m <= 2147482624"]
 marks   = ["ahead", "pairs"]
 problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
@@ -41,11 +41,11 @@ extern "C" __global__ __launch_bounds__(640, 1) void KERNEL(
     const __grid_constant__ CUtensorMap boxes, T* y, float alpha, float beta, int m, int n, int k, int stages,
     FastDiv columns, int y_form, int rank, int channels, int is_flipped, i64 y_m, Array<FastDiv, 3> out,
     Array<FastDiv, 3> taps, Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
-    using Tile = KeptTile<TILE_N>;
-    using A = WgmmaPanel<64, true>;
+    using Tile = KeptTile<T, TILE_N>;
+    using A = WgmmaPanel<T, 64, true>;
     using Source = Windows<Tile, W_MAJOR>;
     extern __shared__ unsigned char shared[];
     Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, 1};
-    const WgmmaOut<T> to = {y, nullptr, alpha, beta, m, n, y_form, 0, y_m, 1};
-    wgmma_kept<T, Tile, A, Source::B>(shared, source, boxes, to, k / 64, stages, columns);
+    const WgmmaOut<Tile, T> to = {y, nullptr, alpha, beta, m, n, y_form, 0, y_m, 1};
+    wgmma_kept<A, Source::B>(shared, source, boxes, to, k / Tile::k, stages, columns);
 }

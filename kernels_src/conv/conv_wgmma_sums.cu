@@ -16,9 +16,9 @@ block   = [384, 1, 1]
 grid    = ["blocks", 1, 1]
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
-needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "1 <= moments <= 2",
+needs   = ["m >= 1", "n >= 1", "k >= 1", "k % {line(T)} == 0", "1 <= moments <= 2",
            "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
-           "4 <= rank and rank <= 5", "order[4] == 1 or channels % 64 == 0", "y_form in (0, 1, 3)",
+           "4 <= rank and rank <= 5", "order[4] == 1 or channels % {line(T)} == 0", "y_form in (0, 1, 3)",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] < 2147483648"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = []
@@ -34,13 +34,13 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     int k, int moments, TileDivisors order, int y_form, int rank, int channels,
     int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> stride,
     Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N>;
-    using A = WgmmaPanel<TILE_M, true>;
+    using Tile = WgmmaTile<T, TILE_M, TILE_N>;
+    using A = WgmmaPanel<T, TILE_M, true>;
     using Source = Windows<Tile, W_MAJOR>;
     extern __shared__ unsigned char shared[];
     Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, y_n};
-    const WgmmaSums<T, Tile> to = {{y, nullptr, alpha, beta, m, n, y_form, 0, y_m, y_n}, sums, moments,
+    const WgmmaSums<Tile, T> to = {{y, nullptr, alpha, beta, m, n, y_form, 0, y_m, y_n}, sums, moments,
                                    n * int(order[4].by), WgmmaRing<Tile>(shared).way_out(0)};
-    wgmma_blocks<T, Tile, A, Source::B>(shared, source, TileOrder<Tile>{order, m, 1},
-                                        Depth{k, k, 1}, boxes, to);
+    wgmma_blocks<Tile, A, Source::B>(shared, source, TileOrder<Tile>{order, m, 1},
+                                     Depth<Tile>{k, k, 1}, boxes, to);
 }

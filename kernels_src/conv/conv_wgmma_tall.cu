@@ -17,10 +17,12 @@ block   = [512, 1, 1]
 grid    = ["blocks", 1, 1]
 smem    = "1024 + 3 * 16384 + 256 + 4 * (TILE_M + TILE_N) * 128"
 extra   = ["blocks"]
-needs   = ["m >= 1", "n >= 1", "k >= 1", "k % 64 == 0", "split_k % 64 == 0", "split_k * splits >= k",
+needs   = ["m >= 1", "n >= 1", "k >= 1", "k % {line(T)} == 0", "split_k % {line(T)} == 0",
+           "split_k * splits >= k",
            "split_k * (splits - 1) < k", "splits == 1 or parts == 1",
            "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
-           "4 <= rank and rank <= 5", "order[4] == 1 or splits == 1", "order[4] == 1 or channels % 64 == 0",
+           "4 <= rank and rank <= 5", "order[4] == 1 or splits == 1",
+           "order[4] == 1 or channels % {line(T)} == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
@@ -48,12 +50,12 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     int k, int split_k, int splits, TileDivisors order, int y_form, int y_along_m, int rank, int channels,
     int is_flipped, i64 y_m, i64 y_n, Array<FastDiv, 3> out, Array<FastDiv, 3> taps, Array<int, 3> stride,
     Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N>;
-    using A = WgmmaPanel<TILE_M, true>;
+    using Tile = WgmmaTile<T, TILE_M, TILE_N>;
+    using A = WgmmaPanel<T, TILE_M, true>;
     using Source = Windows<Tile, W_MAJOR>;
     extern __shared__ unsigned char shared[];
     Source source = {x, w, out, taps, stride, first, dilation, rank, channels, n, is_flipped, y_n};
-    const WgmmaOut<T> to = {y, parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
-    wgmma_blocks<T, Tile, A, Source::B>(shared, source, TileOrder<Tile>{order, m, splits},
-                                        Depth{k, split_k, 1}, boxes, to);
+    const WgmmaOut<Tile, T> to = {y, parts, alpha, beta, m, n, y_form, y_along_m, y_m, y_n};
+    wgmma_blocks<Tile, A, Source::B>(shared, source, TileOrder<Tile>{order, m, splits},
+                                     Depth<Tile>{k, split_k, 1}, boxes, to);
 }

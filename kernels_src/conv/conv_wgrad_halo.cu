@@ -26,10 +26,10 @@ problems = ["""conv_wgrad n2c64h9w13 k40r3s2 dilation=1,2 pre_pad=1,0 post_pad=0
 @*/
 // A block: 64 filters x 64 channels x up to 9 taps of one depth of the filter, over `each` of the works: a
 // work is `rows` rows of one image of dy. A stage has these rows, `pitch` = width + reach of the taps pixels
-// each, zeros where dy has no pixel, up to whole steps of 16 pixels; then as many rows of x and those that
-// the taps reach, of the same pitch. So tap (r, s) of the pixel at place i is the pixel of x at place
-// i + r * dilation * pitch + s * dilation: the same panel, begun further down. parts: [split][filter][tap]
-// [tap_channels] of all groups. first: -pad. The dims of the maps: c, w, h, d, n.
+// each, zeros where dy has no pixel, up to whole steps of 16 pixels (MmaElem::k); then as many rows of x and
+// those that the taps reach, of the same pitch. So tap (r, s) of the pixel at place i is the pixel of x at
+// place i + r * dilation * pitch + s * dilation: the same panel, begun further down. parts: [split][filter]
+// [tap][tap_channels] of all groups. first: -pad. The dims of the maps: c, w, h, d, n.
 #include "lib/hopper.cuh"
 
 namespace cydnn {
@@ -47,7 +47,14 @@ struct HaloStages {
     }
 };
 
-DEVICE uint64_t panel_across(unsigned address) { return swizzled_panel(address, 8192, 1024); }
+constexpr int SIDE = 64;                                 // filters, and channels, of a tile
+
+// Both operands are mn-major, a line for each pixel.
+template <class T> struct Across {
+    static_assert(MmaElem<T>::line == SIDE, "wgmma reads mn-major only types of 16 bits");
+    static constexpr int next = MmaElem<T>::k * LINE >> 4;   // product, in a descriptor
+    static DEVICE uint64_t at(unsigned address) { return swizzled_panel(address, SIDE * LINE, 8 * LINE); }
+};
 
 // A warpgroup: d[i] = the sums of its i-th tap over `works` stages; shifts in bytes.
 template <class T, int Taps>
@@ -60,21 +67,21 @@ DEVICE void halo_sums(float (&d)[Taps][32], HaloStages& ring, int works, int ste
     NO_UNROLL for (int left = works * steps; left > 0; --left) {
         if (step == 0) {
             barrier_wait(ring.full + ring.stage, ring.phase);
-            a = panel_across(shared_address(ring.dy())), b = panel_across(shared_address(ring.x()));
+            a = Across<T>::at(shared_address(ring.dy())), b = Across<T>::at(shared_address(ring.x()));
             reads = ring.empty + ring.stage;
             ring.next();
         }
         UNROLL for (int i = 1; i < Taps; ++i) sums_change(d[i]);
         wgmma_begin(d[0]);
         UNROLL for (int i = 0; i < Taps; ++i)
-            Wgmma<T, 64>::template add<1, 1>(d[i], a, b + (shift[i] >> 4), left < works * steps);
+            Wgmma<T, SIDE>::template add<1, 1>(d[i], a, b + (shift[i] >> 4), left < works * steps);
         wgmma_commit();
         if (left < works * steps) {
             wgmma_wait<1>();
             if (step == 0 && speaks) barrier_arrive(read);
         }
         read = reads;
-        a += 2048 >> 4, b += 2048 >> 4;
+        a += Across<T>::next, b += Across<T>::next;
         if (++step == steps) step = 0;
     }
     wgmma_wait<0>();
@@ -95,7 +102,7 @@ DEVICE void halo_taps(HaloStages& ring, int works, int steps, int from, int left
     UNROLL for (int i = 0; i < Taps; ++i) {
         const int tap = tile.tap + (from + i < left ? from + i : 0), r = tap / taps[2], s = tap % taps[2];
         const int down = is_flipped ? taps[1] - 1 - r : r, right = is_flipped ? taps[2] - 1 - s : s;
-        shift[i] = (down * dilation[1] * pitch + right * dilation[2]) * 128;
+        shift[i] = (down * dilation[1] * pitch + right * dilation[2]) * LINE;
     }
     float d[Taps][32];
     halo_sums<T, Taps>(d, ring, works, steps, shift);
@@ -118,8 +125,8 @@ DEVICE void halo_taps(HaloStages& ring, int works, int steps, int from, int left
 // Rows of zeros: [first, last) of every stage.
 DEVICE void zero_rows(const HaloStages& ring, int first, int last) {
     for (int stage = 0; stage < ring.count; ++stage)
-        for (int e = first * 8 + int(threadIdx.x); e < last * 8; e += blockDim.x)
-            *reinterpret_cast<uint4*>(ring.at + stage * ring.bytes + e * 16) = make_uint4(0, 0, 0, 0);
+        for (int e = first * CHUNKS + int(threadIdx.x); e < last * CHUNKS; e += blockDim.x)
+            *reinterpret_cast<uint4*>(ring.at + stage * ring.bytes + e * CHUNK) = make_uint4(0, 0, 0, 0);
 }
 }  // namespace cydnn
 
@@ -129,13 +136,14 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     int x_rows, int stages, int is_flipped, Array<int, 3> taps, Array<int, 3> dilation, Array<int, 3> first,
     FastDiv row_blocks, FastDiv depth, FastDiv tiles_c, FastDiv tiles_k, FastDiv tap_groups,
     FastDiv tap_depth, int groups) {
+    constexpr int depth_each = MmaElem<T>::k;            // pixels of a step
     extern __shared__ unsigned char shared[];
     __shared__ uint64_t barriers[16];
     HaloStages ring = {shared + (-shared_address(shared) & 1023), barriers, barriers + 8,
-                       128 * (16 * steps + x_rows), 128 * 16 * steps, stages, 0, 0};
+                       LINE * (depth_each * steps + x_rows), LINE * depth_each * steps, stages, 0, 0};
     const int reach = rows + (taps[1] - 1) * dilation[1];                // rows of x in a stage
-    zero_rows(ring, rows * pitch, 16 * steps);
-    zero_rows(ring, 16 * steps + reach * pitch, 16 * steps + x_rows);
+    zero_rows(ring, rows * pitch, depth_each * steps);
+    zero_rows(ring, depth_each * steps + reach * pitch, depth_each * steps + x_rows);
     if (threadIdx.x == 0) {
         UNROLL for (int s = 0; s < 8; ++s) barrier_init(ring.full + s, 1), barrier_init(ring.empty + s, 2);
         barriers_begin();
@@ -148,7 +156,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     HaloTile tile;
     const unsigned plane_taps = tiles_k.divmod(tiles_c.divmod(blockIdx.x, c), k);
     tile.group = tap_depth.divmod(tap_groups.divmod(plane_taps, tap), t);
-    tile.filter = k * 64, tile.channel = c * 64, tile.tap = tap * TAPS, tile.tap_at = t;
+    tile.filter = k * SIDE, tile.channel = c * SIDE, tile.tap = tap * TAPS, tile.tap_at = t;
     const int begin = blockIdx.y * each, count = min(each, works - begin);
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
     if (role == 0) {
@@ -158,7 +166,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
             unsigned block, plane, image = depth.divmod(row_blocks.divmod(unsigned(work), block), plane);
             const int row = int(block) * rows;
             barrier_wait(ring.empty + ring.stage, ring.phase ^ 1);       // a new barrier lets it pass
-            barrier_expect(ring.full + ring.stage, (rows + reach) * pitch * 128);
+            barrier_expect(ring.full + ring.stage, (rows + reach) * pitch * LINE);
             tensor_load(ring.dy(), dy, {tile.group * filters + tile.filter, 0, row, int(plane), int(image)},
                         ring.full + ring.stage);
             tensor_load(ring.x(), x, {tile.group * channels + tile.channel, first[2], row + first[1],

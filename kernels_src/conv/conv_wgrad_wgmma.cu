@@ -54,9 +54,10 @@ problems = ["""conv_wgrad n2c64h9w13 k40r3s2 stride=2,1 dilation=1,2 pre_pad=1,0
 
 namespace cydnn {
 template <class Tile> struct Gradient {
-    using A = WgmmaPanel<Tile::m, false>;
-    using B = WgmmaPanel<Tile::n, false>;
-    static constexpr int lines = Tile::n / 64;           // of 64 channels of a tap
+    using Elem = typename Tile::Elem;
+    using A = WgmmaPanel<typename Elem::Type, Tile::m, false>;
+    using B = WgmmaPanel<typename Elem::Type, Tile::n, false>;
+    static constexpr int lines = Tile::n / Elem::line;   // of channels of a tap
     static constexpr bool may_cast = false, by_hand = false;
     const CUtensorMap &dy, &x;
     const FastDiv& tap_columns;
@@ -74,14 +75,15 @@ template <class Tile> struct Gradient {
     DEVICE void begin(const TileAt& tile, int depth) {
         pixel = depth, filter = int(tile.matrix) * filters + tile.row;
         UNROLL for (int i = 0; i < lines; ++i) {
-            unsigned chunk, tap, rest = tap_columns.divmod(tile.col + 64 * i, chunk);
+            unsigned chunk, tap, rest = tap_columns.divmod(tile.col + Elem::line * i, chunk);
             moved[i] = 0;
             UNROLL for (int d = 2; d >= 0; --d) {
                 rest = taps[d].divmod(rest, tap);
                 moved[i] |= (is_flipped ? taps[d].by - 1 - tap : tap) * dilation[d] << 8 * (2 - d);
             }
-            const bool inside = tile.col + 64 * i < columns;             // else zeros, of no memory
-            channel[i] = inside ? int(tile.matrix) * channels + int(chunk) : groups * channels + 7 & ~7;
+            const bool inside = tile.col + Elem::line * i < columns;     // else zeros, of no memory
+            channel[i] = inside ? int(tile.matrix) * channels + int(chunk)
+                                : groups * channels + Elem::chunk - 1 & -Elem::chunk;
         }
     }
     DEVICE void load(unsigned char* stage, uint64_t* full) {
@@ -97,7 +99,7 @@ template <class Tile> struct Gradient {
             if (rank == 4) pixels_load(to, x, {c, at[3], at[2], at[0]}, {by[0], by[1]}, full);
             else pixels_load(to, x, {c, at[3], at[2], at[1], at[0]}, by, full);
         }
-        pixel += 64;
+        pixel += Tile::k;
     }
 };
 }  // namespace cydnn
@@ -109,14 +111,14 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     TileDivisors order, FastDiv steps, FastDiv lanes, int dw_form, int rank, int channels,
     int is_flipped, i64 dw_m, FastDiv tap_columns, Array<FastDiv, 3> out, Array<FastDiv, 3> taps,
     Array<int, 3> stride, Array<int, 3> first, Array<int, 3> dilation, Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N>;
+    using Tile = WgmmaTile<T, TILE_M, TILE_N>;
     using Source = Gradient<Tile>;
     extern __shared__ unsigned char shared[];
-    __builtin_assume(n % 64 == 0);
+    __builtin_assume(n % Tile::Elem::line == 0);
     Source source = {dy, x, tap_columns, out, taps, stride, first, dilation, rank, m, n, channels, groups,
                      is_flipped, dw_m};
-    const WgmmaOut<T> to = {dw, share ? nullptr : parts, alpha, beta, m, n, dw_form, 0, dw_m, 1};
-    wgmma_blocks<T, Tile, Source::A, Source::B>(shared, source, TileOrder<Tile>{order, m, splits},
-                            Stream{{k, split_k, team}, parts, share, alone, rest, steps, lanes},
-                            boxes, to);
+    const WgmmaOut<Tile, T> to = {dw, share ? nullptr : parts, alpha, beta, m, n, dw_form, 0, dw_m, 1};
+    wgmma_blocks<Tile, Source::A, Source::B>(
+        shared, source, TileOrder<Tile>{order, m, splits},
+        Stream<Tile>{{k, split_k, team}, parts, share, alone, rest, steps, lanes}, boxes, to);
 }

@@ -6,7 +6,7 @@
 // windows of 64 outputs as its rows, and nobody copies them: K-major with 16 bytes to the next 8 of the depth
 // and 128 to the next 8 windows, MN-major (the depth are windows) the other way round.
 //
-//   chunk    16 bytes: 8 / lanes pixels of 1, 2, 4 or 8 lanes; channels that are not there are 0
+//   chunk    16 bytes: 8 / lanes pixels of 1, 2, 4 or 8 lanes of 16 bits; channels that are not there are 0
 //   line     one row of the image, from the first pixel that the strip's first output reads on: its chunks in
 //            `step` parts, step = chunks from the window of an output to that of the next. Chunk j lies in
 //            part j % step at place j / step, so window q begins 16 q bytes behind window 0 in every part.
@@ -32,6 +32,12 @@ namespace cydnn {
 DEVICE uint64_t plain_panel(unsigned address, unsigned leading, unsigned stride) {
     return uint64_t((address & 0x3FFFF) >> 4) | uint64_t((leading & 0x3FFFF) >> 4) << 16
          | uint64_t((stride & 0x3FFFF) >> 4) << 32;
+}
+
+// Lanes are counted, shifted and masked as halves of words.
+template <class Type> DEVICE const unsigned short* first_lanes(const Type* x) {
+    static_assert(MmaElem<Type>::bytes == 2, "a word of a chunk has two lanes");
+    return reinterpret_cast<const unsigned short*>(x);
 }
 
 constexpr int FILLERS = 8, ROW_EVENTS = 16;      // warps that bring lines; rows of y on their way at most

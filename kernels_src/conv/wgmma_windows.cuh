@@ -9,7 +9,7 @@ struct bk { static constexpr bool k_major = true; };
 struct bn { static constexpr bool k_major = false; };
 
 template <class Tile, class Major> struct Windows {
-    using B = WgmmaPanel<Tile::n, Major::k_major>;
+    using B = WgmmaPanel<typename Tile::Elem::Type, Tile::n, Major::k_major>;
     static constexpr bool may_cast = false, by_hand = false;
     const CUtensorMap &x, &w;
     const Array<FastDiv, 3>&out, &taps;
@@ -17,16 +17,16 @@ template <class Tile, class Major> struct Windows {
     int rank, channels, columns, is_flipped;
     i64 y_n;
     int at[4] = {}, tap[3] = {};                         // base pixel: n, d, h, w
-    int chunk = 0, x_channel = 0, w_depth = 0, w_row = 0;    // of 64 in the group; where the group begins
+    int chunk = 0, x_channel = 0, w_depth = 0, w_row = 0;    // of a line in the group; where the group begins
 
     DEVICE void ahead() const { tensor_ahead(x), tensor_ahead(w); }
     DEVICE void box(unsigned group, int (&at)[3]) const { at[0] = group, at[1] = 0, at[2] = 0; }
     DEVICE i64 offset(unsigned group) const { return i64(group) * columns * y_n; }
     DEVICE int column(unsigned group) const { return int(group) * columns; }
     DEVICE void begin(const TileAt& tile, int depth) {
-        unsigned rest = depth / 64, digit;
+        unsigned rest = depth / Tile::k, digit;
         UNROLL for (int d = 2; d >= 0; --d) rest = taps[d].divmod(rest, digit), tap[d] = digit;
-        chunk = rest * 64, x_channel = tile.matrix * channels;
+        chunk = rest * Tile::k, x_channel = tile.matrix * channels;
         w_depth = Major::k_major ? 0 : x_channel;
         w_row = (Major::k_major ? column(tile.matrix) : 0) + tile.col;
         pixel_of(tile.row, out.v, at);
@@ -46,13 +46,13 @@ template <class Tile, class Major> struct Windows {
         UNROLL for (int d = 0; d < 3; ++d) of[2 - d] = is_flipped ? int(taps[d].by) - 1 - tap[d] : tap[d];
         B::load(to, w, w_depth + chunk, w_row, of, full);
     }
-    DEVICE void next() {                                 // 64 of the depth
+    DEVICE void next() {                                 // Tile::k of the depth
         if (++tap[2] < int(taps[2].by)) return;
         tap[2] = 0;
         if (++tap[1] < int(taps[1].by)) return;
         tap[1] = 0;
         if (++tap[0] < int(taps[0].by)) return;
-        tap[0] = 0, chunk += 64;
+        tap[0] = 0, chunk += Tile::k;
     }
 };
 }  // namespace cydnn

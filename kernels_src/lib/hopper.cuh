@@ -21,7 +21,7 @@
 // Matrix products of a warpgroup (sm_90a): 128 threads, from a warp index that is a multiple of 4 on.
 //   swizzled_panel(address, leading, stride)   the descriptor of an operand in shared memory
 //   Wgmma<f16, N>::add<TransA, TransB>(d, a, b, keep)
-//                                 d (64 x N) = a @ b, or d + a @ b where keep is not 0; 16 of the depth
+//                                 d (64 x N) = a @ b, or d + a @ b where keep is not 0; MmaElem::k deep
 //   wgmma_begin(d)                before the first of them, and after any use of d
 //   wgmma_commit()                what was asked for since then is a group
 //   wgmma_wait<Left>(d)           until all but the last Left groups are done; d is valid with Left = 0
@@ -116,8 +116,7 @@ template <int Left> DEVICE void store_wait_read() {
 
 // ---- wgmma ----
 
-// PTX ISA §wgmma, matrix descriptor: rows of 128 bytes with the swizzle of 128 bytes. `leading`, `stride`:
-// bytes, by layout (tile/wgmma.cuh).
+// PTX ISA §wgmma, matrix descriptor: lines, swizzled. `leading`, `stride`: bytes (tile/wgmma.cuh).
 DEVICE uint64_t swizzled_panel(unsigned address, unsigned leading, unsigned stride) {
     return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(leading >> 4) << 16 | uint64_t(stride >> 4) << 32
          | uint64_t(1) << 62;
@@ -125,10 +124,12 @@ DEVICE uint64_t swizzled_panel(unsigned address, unsigned leading, unsigned stri
 
 // PTX ISA §wgmma.fence, §wgmma.commit_group, §wgmma.wait_group. The empty statements tell the compiler
 // that the sums change here and not between.
-template <int Count> DEVICE void sums_change(float (&d)[Count]) {
-    UNROLL for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i]) :: "memory");
+DEVICE void sum_changes(float& sum) { asm volatile("" : "+f"(sum) :: "memory"); }
+DEVICE void sum_changes(int& sum) { asm volatile("" : "+r"(sum) :: "memory"); }
+template <class Sum, int Count> DEVICE void sums_change(Sum (&d)[Count]) {
+    UNROLL for (int i = 0; i < Count; ++i) sum_changes(d[i]);
 }
-template <int Count> DEVICE void wgmma_begin(float (&d)[Count]) {
+template <class Sum, int Count> DEVICE void wgmma_begin(Sum (&d)[Count]) {
     sums_change(d);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -136,9 +137,7 @@ DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" :::
 template <int Left> DEVICE void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Left) : "memory");
 }
-template <int Left, int Count> DEVICE void wgmma_wait(float (&d)[Count]) {
-    wgmma_wait<Left>(), sums_change(d);
-}
+template <int Left, class Sums> DEVICE void wgmma_wait(Sums& d) { wgmma_wait<Left>(), sums_change(d); }
 
 // PTX ISA §wgmma.mma_async
 template <class Elem, int N> struct Wgmma;

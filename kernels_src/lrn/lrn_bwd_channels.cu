@@ -14,7 +14,7 @@ block   = [128, 1, 1]
 grid    = ["ceil_div(items, 128)", 1, 1]
 needs   = ["1 <= window <= W"]
 problems = ["lrn_bwd n2c{80 // sizeof(T)}h9w15 window={W} scale=2.0 {T} nhwc",
-            "lrn_bwd n3c{16 // sizeof(T)}h3w5 window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} nhwc",
+            "lrn_bwd n3c{line(T) // 8}h3w5 window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} nhwc",
             """lrn_bwd x=2x{48 // sizeof(T)}x3x2x4:{T}@9600,1,1280,640,64 \
                dy=2x{48 // sizeof(T)}x3x2x4:{T}@6400,1,960,480,80 \
                dx=2x{48 // sizeof(T)}x3x2x4:{T}@12000,1,1600,480,80 window={W - 3} scale=-0.25""",

@@ -13,15 +13,15 @@ block   = [256, 1, 1]
 grid    = ["ceil_div(items, 512)", 1, 1]
 needs   = ["1 <= window <= W"]
 problems = ["lrn_fwd n2c{80 // sizeof(T)}h9w15 window={W} scale=2.0 {T} nhwc",
-            "lrn_fwd n3c{16 // sizeof(T)}h9w11 window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} nhwc",
+            "lrn_fwd n3c{line(T) // 8}h9w11 window={W - 1} scale=2.0 power=1.5 offset=0.5 {T} nhwc",
             """lrn_fwd x=2x{48 // sizeof(T)}x5x3x4:{T}@9600,1,1920,640,64 \
                y=2x{48 // sizeof(T)}x5x3x4:{T}@12000,1,1600,480,80 window={W - 3} scale=-0.25""",
-            "lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc window={W - 2} scale=2.0 power=0.5",
-            """lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc \
+            "lrn_fwd n2c{line(T) // 8}h9w15 {T} nhwc window={W - 2} scale=2.0 power=0.5",
+            """lrn_fwd n2c{line(T) // 8}h9w15 {T} nhwc \
                window={9 if W == 9 else W - 4} scale=2.0 power=1.0""",
-            """lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc \
+            """lrn_fwd n2c{line(T) // 8}h9w15 {T} nhwc \
                window={11 if W == 16 else W} scale=0.0 offset=0.0 power=1.5""",
-            """lrn_fwd n2c{16 // sizeof(T)}h9w15 {T} nhwc window={10 if W == 16 else W} scale=1e-310 \
+            """lrn_fwd n2c{line(T) // 8}h9w15 {T} nhwc window={10 if W == 16 else W} scale=1e-310 \
                power={0.9935 if T == f64 else 0.9} \
                offset={1e-310 if T == f64 else 1e-39 if T == f32 else 0.5}"""]
 @*/

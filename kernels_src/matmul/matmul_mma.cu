@@ -16,7 +16,7 @@ block   = [128, 1, 1]
 grid    = ["ceil_div(m, TILE) * ceil_div(n, TILE) * batches * splits", 1, 1]
 smem    = "3 * (TILE + TILE) * 64 * 2"
 extra   = ["splits"]
-needs   = ["m >= 1", "n >= 1", "split_k % 64 == 0",
+needs   = ["m >= 1", "n >= 1", "split_k % {line(T)} == 0",
            "ceil_div(m, TILE) * ceil_div(n, TILE) * batches * splits < 2147483648"]
 marks   = ["epilogue"]
 problems = ["""matmul a=5x0:{T}@{'8,1' if A_MAJOR == 'ak' else '1,8'} \
@@ -46,7 +46,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const T* a, const T* b, T* c, float* parts, float alpha, float beta, int m, int n, int k, int split_k,
     int batches, int c_vectors, int c_along_m, i64 a_step, i64 b_step, i64 c_m, i64 c_n,
     Array<FastDiv, BATCH_DIMS> batch, BatchSteps a_batch, BatchSteps b_batch, BatchSteps c_batch, Fuse fuse) {
-    using Tile = MmaTile<TILE, TILE>;
+    using Tile = MmaTile<T, TILE, TILE>;
     extern __shared__ __align__(128) unsigned char stages[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int warp_m = warp / Tile::warps_n, warp_n = warp % Tile::warps_n;
@@ -70,11 +70,11 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     } source = {{a + a_off, a_step, row0, m, begin, end}, {b + b_off, b_step, col0, n, begin, end}};
     MmaSums<Tile> sums = {};
     const unsigned shared = shared_address(stages);
-    mma_main<T, Tile>(sums, shared, ceil_div(end - begin, Tile::k),
+    mma_main<Tile>(sums, shared, ceil_div(end - begin, Tile::k),
                       A_MAJOR::Fragments<Tile>(shared, warp_m, lane),
                       B_MAJOR::Fragments<Tile>(shared, warp_n, lane), source);
 
-    float* tile = reinterpret_cast<float*>(stages);
+    auto* tile = reinterpret_cast<Tile::Sum*>(stages);
     spill_sums<Tile>(tile, sums, warp_m, warp_n, lane);
     if (parts) {
         parts += (i64(split) * batches + matrix) * m * n;
@@ -89,7 +89,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             if (row0 + row >= m || col0 + col >= n) continue;
             const i64 off = c_off + (row0 + row) * c_m + col0 + col;
             float v[8], old[8];
-            Vec<float, 8>::load(tile + row * (TILE + 8) + col).get(v);
+            Vec<Tile::Sum, 8>::load(tile + row * (TILE + 8) + col).get(v);
             if (beta != 0.f) Vec<T, 8>::load(c + off).get(old);
             UNROLL for (int e = 0; e < 8; ++e)
                 v[e] = beta != 0.f ? alpha * v[e] + beta * old[e] : alpha * v[e];
@@ -101,7 +101,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             const int row = c_along_m ? i % TILE : i / TILE, col = c_along_m ? i / TILE : i % TILE;
             if (row0 + row >= m || col0 + col >= n) continue;
             const i64 off = c_off + (row0 + row) * c_m + (col0 + col) * c_n;
-            float v[1] = {blend(alpha, tile[row * (TILE + 8) + col], beta, c + off)};
+            float v[1] = {blend(alpha, float(tile[row * (TILE + 8) + col]), beta, c + off)};
             fuse_epilogue(v, off, col0 + col);
             c[off] = from_acc<T>(v[0]);
         }

@@ -35,6 +35,7 @@ namespace cydnn {
 
 // Four elements from `p` on, `step` apart; those behind the first `left` are 0.
 template <class T> DEVICE void four_of(unsigned (&to)[2], const T* p, i64 step, int left, int together) {
+    static_assert(MmaElem<T>::bytes == 2, "a lane has four elements of a product in two words");
     to[0] = to[1] = 0;
     if (left <= 0) return;
     if (together) {
@@ -65,8 +66,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     batch_offsets(matrix, batch, a_batch, b_batch, c_batch, a_off, b_off, c_off);
     a += a_off, b += b_off;
 
-    float sums[SIZE / 16][SIZE / 8][4] = {};
-    NO_UNROLL for (int depth = 0; depth < k; depth += 16) {
+    MmaElem<T>::Sum sums[SIZE / 16][SIZE / 8][4] = {};
+    NO_UNROLL for (int depth = 0; depth < k; depth += MmaElem<T>::k) {
         const int left = k - depth - 4 * t;
         unsigned rows[SIZE / 16][4], columns[SIZE / 8][2];
         UNROLL for (int i = 0; i < SIZE / 8; ++i) {
@@ -77,7 +78,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             four_of(columns[i], b + row * b_n + (depth + 4 * t) * b_k, b_k, row < n ? left : 0, b_fours);
         }
         UNROLL for (int i = 0; i < SIZE / 16; ++i)
-            UNROLL for (int j = 0; j < SIZE / 8; ++j) mma_m16n8k16<T>(sums[i][j], rows[i], columns[j]);
+            UNROLL for (int j = 0; j < SIZE / 8; ++j) mma_m16n8<T>(sums[i][j], rows[i], columns[j]);
     }
 
     auto& tile = tiles[warp].at;

@@ -22,9 +22,10 @@ extra   = ["blocks"]
 needs   = ["rows >= 1", "columns >= 1", "columns <= COLUMNS", "k >= 1",
            "is_tile_order(order, ceil_div(rows, 128), 1, order[4])",
            "batch[3] * batch[4] * batch[5] == 1", "ceil_div(rows, 128) * order[4] < 2147483648",
-           "share >= 0", "steps == ceil_div(k, 64)", "0 <= alone", "0 <= rest",
+           "share >= 0", "steps == ceil_div(k, {line(T)})", "0 <= alone", "0 <= rest",
            "share * blocks >= rest", "share * blocks < 2147483648",
-           "alone + rest // ceil_div(k, 64) == ceil_div(rows, 128) * order[4]", "rest % ceil_div(k, 64) == 0",
+           "alone + rest // ceil_div(k, {line(T)}) == ceil_div(rows, 128) * order[4]",
+           "rest % ceil_div(k, {line(T)}) == 0",
            "share > 0 or rest == 0"]
 marks   = ["epilogue"]
 problems = ["""matmul a={COLUMNS - 3}x136:{T}@{'136,1' if FEW_MAJOR == 'fk' else '1,72'} \
@@ -55,8 +56,8 @@ template <class T> struct ThinOut {
     }
 
     template <class Tile>
-    DEVICE void put(const float (&d)[Tile::sums], const WgmmaRing<Tile>& ring, int group, i64 first, int,
-                    const TileAt& tile, const Depth&) const {
+    DEVICE void put(const typename Tile::Sum (&d)[Tile::sums], const WgmmaRing<Tile>& ring, int group,
+                    i64 first, int, const TileAt& tile, const Depth<Tile>&) const {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
         unsigned char* sums = ring.way_out(group);
         group_barrier(group);                                // those of the tile before have left
@@ -82,14 +83,14 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     int share, int alone, int rest, int c_along_few, int col_of_rows, Array<int, 3> wide_moves,
     Array<int, 3> few_moves, i64 c_row, i64 c_column, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
     Fuse fuse) {
-    constexpr int lines = FEW_MAJOR::k_major ? COLUMNS : 64;
-    using Tile = WgmmaTile<128, COLUMNS, BY_GROUP, lines>;
-    using A = WgmmaPanel<128, WIDE_MAJOR::k_major>;
-    using B = WgmmaPanel<lines, FEW_MAJOR::k_major>;
+    constexpr int lines = FEW_MAJOR::k_major ? COLUMNS : MmaElem<T>::line;
+    using Tile = WgmmaTile<T, 128, COLUMNS, BY_GROUP, lines>;
+    using A = WgmmaPanel<T, 128, WIDE_MAJOR::k_major>;
+    using B = WgmmaPanel<T, lines, FEW_MAJOR::k_major>;
     constexpr FastDiv one = {1u << 31, 0, 1};    // rows of c are columns of `few`: no tiles go abreast
     extern __shared__ unsigned char shared[];
     Matrices<Tile, A, B> source = {wide, few, wide_moves, few_moves, batch, c_batch};
     const ThinOut<T> to = {c, alpha, beta, rows, columns, c_along_few, col_of_rows, c_row, c_column};
-    wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>{order, rows, 1},
-                                Stream{{k, k, 1}, parts, share, alone, rest, steps, one}, wide, to);
+    wgmma_blocks<Tile, A, B>(shared, source, TileOrder<Tile>{order, rows, 1},
+                             Stream<Tile>{{k, k, 1}, parts, share, alone, rest, steps, one}, wide, to);
 }

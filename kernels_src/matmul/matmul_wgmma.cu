@@ -21,7 +21,7 @@ cluster = ["team * cast", 1, 1]
 cooperative = "share"
 smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_N) * 128)"
 extra   = ["blocks"]
-needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits * team >= k",
+needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % {line(T)} == 0", "split_k * splits * team >= k",
            "is_tile_order(order, ceil_div(m, TILE_M * cast), ceil_div(n, TILE_N), order[4])",
            "split_k * (splits * team - 1) < k", "team >= 1",
            "batch[3] * batch[4] * batch[5] == 1",
@@ -29,8 +29,8 @@ needs   = ["m >= 1", "n >= 1", "k >= 1", "split_k % 64 == 0", "split_k * splits 
            "share >= 0", "share == 0 or splits == 1 and team == 1 and parts == 1",
            "cast == 1 or cast == 2 and team == 1 and share == 0 and TILE_M + TILE_N == 384",
            "blocks % (team * cast) == 0",
-           "ceil_div(k, 64) <= steps", "0 <= alone", "0 <= rest",
-           "steps == ceil_div(k, 64) or steps < ceil_div(k, 64) + share and steps % share == 0",
+           "ceil_div(k, {line(T)}) <= steps", "0 <= alone", "0 <= rest",
+           "steps == ceil_div(k, {line(T)}) or steps < ceil_div(k, {line(T)}) + share and steps % share == 0",
            "share * blocks >= rest * lanes",
            "share * blocks < 2147483648", "blocks % lanes == 0 or share == 0",
            """alone + rest // steps * lanes == \
@@ -70,14 +70,14 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     TileDivisors order, FastDiv steps, FastDiv lanes, int c_form, int c_along_m, Array<int, 3> a_moves,
     Array<int, 3> b_moves, i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps c_batch,
     Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N>;
-    using A = WgmmaPanel<TILE_M, A_MAJOR::k_major>;
-    using B = WgmmaPanel<TILE_N, B_MAJOR::k_major>;
+    using Tile = WgmmaTile<T, TILE_M, TILE_N>;
+    using A = WgmmaPanel<T, TILE_M, A_MAJOR::k_major>;
+    using B = WgmmaPanel<T, TILE_N, B_MAJOR::k_major>;
     extern __shared__ unsigned char shared[];
     Matrices<Tile, A, B> source = {a, b, a_moves, b_moves, batch, c_batch};
-    const WgmmaOut<T> to = {c, share ? nullptr : parts, alpha, beta, m, n, c_form, c_along_m, c_m, c_n};
+    const WgmmaOut<Tile, T> to = {c, share ? nullptr : parts, alpha, beta, m, n, c_form, c_along_m, c_m, c_n};
     const int of_cast = source.may_cast ? cast : 1;
-    wgmma_blocks<T, Tile, A, B>(
+    wgmma_blocks<Tile, A, B>(
         shared, source, TileOrder<Tile>{order, m, splits, of_cast},
-        Stream{{k, split_k, team, of_cast}, parts, share, alone, rest, steps, lanes}, boxes, to);
+        Stream<Tile>{{k, split_k, team, of_cast}, parts, share, alone, rest, steps, lanes}, boxes, to);
 }

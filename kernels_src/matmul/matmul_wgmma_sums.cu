@@ -30,12 +30,12 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
     const __grid_constant__ CUtensorMap boxes, T* c, float* sums, float alpha, float beta, int m, int n,
     int k, int moments, TileDivisors order, int c_form, i64 c_m, i64 c_n, Fuse fuse) {
-    using Tile = WgmmaTile<TILE_M, TILE_N>;
-    using A = WgmmaPanel<TILE_M, A_MAJOR::k_major>;
-    using B = WgmmaPanel<TILE_N, B_MAJOR::k_major>;
+    using Tile = WgmmaTile<T, TILE_M, TILE_N>;
+    using A = WgmmaPanel<T, TILE_M, A_MAJOR::k_major>;
+    using B = WgmmaPanel<T, TILE_N, B_MAJOR::k_major>;
     extern __shared__ unsigned char shared[];
     TwoMatrices<Tile, A, B> source = {a, b};
-    const WgmmaSums<T, Tile> to = {{c, nullptr, alpha, beta, m, n, c_form, 0, c_m, c_n}, sums, moments, n,
+    const WgmmaSums<Tile, T> to = {{c, nullptr, alpha, beta, m, n, c_form, 0, c_m, c_n}, sums, moments, n,
                                    WgmmaRing<Tile>(shared).way_out(0)};
-    wgmma_blocks<T, Tile, A, B>(shared, source, TileOrder<Tile>{order, m, 1}, Depth{k, k, 1}, boxes, to);
+    wgmma_blocks<Tile, A, B>(shared, source, TileOrder<Tile>{order, m, 1}, Depth<Tile>{k, k, 1}, boxes, to);
 }

@@ -48,16 +48,16 @@ extern "C" __global__ __launch_bounds__(512, 1) void KERNEL(
     int c_along_m, i64 a_step, i64 b_step, int a_packed, int b_packed, i64 c_m, i64 c_n,
     Array<FastDiv, BATCH_DIMS> batch, BatchSteps a_batch, BatchSteps b_batch, BatchSteps c_batch,
     Fuse fuse) {
-    using Tile = WgmmaTile<128, 128, BY_GROUP, 128, 3>;
+    using Tile = WgmmaTile<T, 128, 128, BY_GROUP, 128, 3>;
     constexpr bool a_in = A_MAJOR::k_major, b_in = B_MAJOR::k_major;
     extern __shared__ unsigned char shared[];
-    const Lines rows = {2 * a_step, a_in ? m : k, a_in ? k : m, a_packed};
-    const Lines columns = {2 * b_step, b_in ? n : k, b_in ? k : n, b_packed};
+    const Lines rows = {int(sizeof(T)) * a_step, a_in ? m : k, a_in ? k : m, a_packed};
+    const Lines columns = {int(sizeof(T)) * b_step, b_in ? n : k, b_in ? k : n, b_packed};
     ByHand<T, Tile, a_in, b_in> source = {a, b, batch, a_batch, b_batch, c_batch,
                                           WgmmaRing<Tile>(shared).way_out(2) + 256, {rows}, {columns}};
-    const WgmmaOut<T, false> to = {c, share ? nullptr : parts, alpha, beta, m, n, c_form, c_along_m, c_m,
-                                   c_n};
-    wgmma_blocks<T, Tile, WgmmaPanel<128, a_in>, WgmmaPanel<128, b_in>>(
+    const WgmmaOut<Tile, T, false> to = {c, share ? nullptr : parts, alpha, beta, m, n, c_form, c_along_m,
+                                         c_m, c_n};
+    wgmma_blocks<Tile, WgmmaPanel<T, 128, a_in>, WgmmaPanel<T, 128, b_in>>(
         shared, source, TileOrder<Tile>{order, m, splits},
-        Stream{{k, split_k, 1}, parts, share, alone, rest, steps, lanes}, NoBoxes(), to);
+        Stream<Tile>{{k, split_k, 1}, parts, share, alone, rest, steps, lanes}, NoBoxes(), to);
 }

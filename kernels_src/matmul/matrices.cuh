@@ -48,7 +48,7 @@ template <class Tile, class A, class B> struct Matrices {
     DEVICE void load(unsigned char* stage, uint64_t* full) {
         A::load(stage, a, depth, row, at_a, full);
         B::load(stage + Tile::a_bytes, b, depth, col, at_b, full, brings);
-        depth += 64;
+        depth += Tile::k;
     }
 };
 
@@ -67,7 +67,7 @@ template <class Tile, class A, class B> struct TwoMatrices {
         const int none[3] = {};
         A::load(stage, a, depth, row, none, full);
         B::load(stage + Tile::a_bytes, b, depth, col, none, full);
-        depth += 64;
+        depth += Tile::k;
     }
 };
 

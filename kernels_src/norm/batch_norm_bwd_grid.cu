@@ -22,7 +22,7 @@ problems = ["batch_norm_bwd n5c{96 // sizeof(T)}h37w29 {T} nhwc",
             """batch_norm_bwd 70x2x3x2x{32 // sizeof(T)} {T} \
                x=70x2x3x2x{32 // sizeof(T)}@{800 // sizeof(T)},{352 // sizeof(T)},{112 // sizeof(T)},\
                {48 // sizeof(T)},1 \
-               dx=70x2x3x2x{32 // sizeof(T)}@{768 // sizeof(T)},{368 // sizeof(T)},{128 // sizeof(T)},\
+               dx=70x2x3x2x{32 // sizeof(T)}@{768 // sizeof(T)},{368 // sizeof(T)},{line(T)},\
                {32 // sizeof(T)},1 mode=per_activation"""]
 @*/
 // Blocks, parts and barrier as in batch_norm_grid. Strides as in batch_norm_bwd_apply_columns.

@@ -19,7 +19,7 @@ problems = ["batch_norm_bwd n2c24h3w3 {T} nhwc {'' if KNOWN else 'mean=none rstd
             """batch_norm_bwd 70x2x3x2x{32 // sizeof(T)} {T} \
                x=70x2x3x2x{32 // sizeof(T)}@{800 // sizeof(T)},{352 // sizeof(T)},{112 // sizeof(T)},\
                {48 // sizeof(T)},1 \
-               dx=70x2x3x2x{32 // sizeof(T)}@{768 // sizeof(T)},{368 // sizeof(T)},{128 // sizeof(T)},\
+               dx=70x2x3x2x{32 // sizeof(T)}@{768 // sizeof(T)},{368 // sizeof(T)},{line(T)},\
                {32 // sizeof(T)},1 mode=per_activation {'' if KNOWN else 'mean=none rstd=none'}""",
             "batch_norm_bwd n7c{48 // sizeof(T)}h17w17 {T} nhwc {'' if KNOWN else 'mean=none rstd=none'}"]
 @*/

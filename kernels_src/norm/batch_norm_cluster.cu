@@ -15,7 +15,7 @@ grid    = ["blocks * SIZE", 1, 1]
 extra   = ["blocks"]
 smem    = "held * 8192"
 needs   = ["rows <= held * SIZE * (512 >> lanes_log2)", "lanes_log2 <= 3", "held >= 1"]
-problems = ["batch_norm_training n{SIZE}c{16 // sizeof(T)}h17w100 {T} nhwc",
+problems = ["batch_norm_training n{SIZE}c{line(T) // 8}h17w100 {T} nhwc",
             """batch_norm_training 70x2x3x2x{32 // sizeof(T)} {T} \
                x=70x2x3x2x{32 // sizeof(T)}@{800 // sizeof(T)},{352 // sizeof(T)},{112 // sizeof(T)},\
                {48 // sizeof(T)},1 mode=per_activation running_mean=1x2x3x2x{32 // sizeof(T)}:f32 \

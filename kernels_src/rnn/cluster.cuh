@@ -90,7 +90,7 @@ template <class Elem, class Cell, int NTiles> struct ClusterProduct {
     }
     DEVICE void add(const uint4 (&b)[NTiles], int i, int m, int k, const unsigned (&a)[4]) {
         UNROLL for (int n = 0; n < NTiles; ++n)
-            mma_m16n8k16<Elem>(sums[(2 * i + k) % Chains][m][n], a,
+            mma_m16n8<Elem>(sums[(2 * i + k) % Chains][m][n], a,
                                {k ? b[n].z : b[n].x, k ? b[n].w : b[n].y});
     }
     // `from`: this lane's first chunk of a buffer of states.

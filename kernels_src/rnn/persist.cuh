@@ -77,7 +77,7 @@ template <class Elem> struct Fragment {
     static DEVICE Left left(const uint4& w) { return {{w.x, w.y, w.z, w.w}}; }
     static DEVICE Right right(unsigned x, unsigned y) { return {{x, y}}; }
     static DEVICE void product(float (&d)[4], const Left& a, const Right& b) {
-        mma_m16n8k16<Elem>(d, a.a, b.b);
+        mma_m16n8<Elem>(d, a.a, b.b);
     }
 };
 

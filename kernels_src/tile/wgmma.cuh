@@ -1,17 +1,19 @@
 // The tile program of Hopper (sm_90a): a block of three or four warpgroups. The first brings stages of both
 // operands to shared memory by TMA, the others multiply them by wgmma.
 //
-//   WgmmaTile<M, N>             sizes: M x N sums, a step has 64 of the depth; Lines: rows of B in a stage
-//   WgmmaPanel<Rows, KMajor>    how an operand lies in a stage: its loads and its descriptors
+//   WgmmaTile<f16, M, N>        sizes: M x N sums, a step has a line of the depth (MmaElem: 64 elements of 16
+//                               bits); Lines: rows of B in a stage
+//   WgmmaPanel<f16, Rows, KMajor>   how an operand lies in a stage: its loads and its descriptors
 //   WgmmaRing<Tile>             the stages and their barriers; each role keeps one, and goes round with it
 //   wgmma_produce, wgmma_sums   the two roles for one tile
 //   TileOrder, TileAt           which tile is the index-th, for blocks that take one after the other
 //
-// A stage is operand A, then operand B, each as rows of 128 bytes in which 16-byte chunk c of row r lies at
-// place c ^ (r & 7) (TMA's swizzle of 128 bytes):
-//   k-major    row = m or n, 64 of the depth        64 rows of m or n are 8192 bytes
+// A stage is operand A, then operand B, each as rows of a line, 128 bytes, in which 16-byte chunk c of row r
+// lies at place c ^ (r & 7) (TMA's swizzle of 128 bytes):
+//   k-major    row = m or n, a line of the depth    64 rows of m or n are 8192 bytes
 //   mn-major   row = depth (64), 64 of m or n       the next 64 of m or n are 8192 bytes further
-// So the part of a warpgroup begins at a multiple of 8192 bytes either way.
+// So the part of a warpgroup begins at a multiple of 8192 bytes either way. wgmma takes only types of 16 bits
+// mn-major.
 //
 // Cast: the two blocks of a cluster have tiles of the same columns, one below the other. Each brings half of
 // operand B to both. A stage is empty when both blocks have read theirs, and each says so to both.
@@ -20,18 +22,20 @@
 
 namespace cydnn {
 
-constexpr int PART = 8192, SLICE = 16384;        // bytes: 64 rows of an operand; a warpgroup's way out
+constexpr int PART = 64 * LINE, SLICE = 16384;   // bytes: 64 rows of an operand; a warpgroup's way out
 
 enum WgmmaHow { BY_GROUP, BY_WARP };             // the way out (tile/wgmma_store.cuh)
 
 // Of m the two or three warpgroups that multiply have 64 each; where there are only 64, each has half of n.
 // Most: stages, where something else is in shared memory, too.
-template <int M, int N, int How = BY_GROUP, int Lines = N, int Most = 16> struct WgmmaTile {
+template <class Type, int M, int N, int How = BY_GROUP, int Lines = N, int Most = 16> struct WgmmaTile {
+    using Elem = MmaElem<Type>;
+    using Sum = typename Elem::Sum;
     static constexpr bool by_warp = How == BY_WARP;
-    static constexpr int m = M, n = N, k = 64, groups_m = M / 64, groups = groups_m == 3 ? 3 : 2;
+    static constexpr int m = M, n = N, k = Elem::line, groups_m = M / 64, groups = groups_m == 3 ? 3 : 2;
     static constexpr int threads = 128 * (1 + groups), registers = groups == 3 ? 152 : 232;
     static constexpr int group_n = groups_m > 1 ? N : N / 2, sums = group_n / 2;
-    static constexpr int a_bytes = M * 128, stage_bytes = (M + Lines) * 128;
+    static constexpr int a_bytes = M * LINE, stage_bytes = (M + Lines) * LINE;
     static constexpr int spare = 1024 + groups * SLICE + 256;            // alignment, way out, barriers
     static constexpr int fitting = (227 * 1024 - spare) / stage_bytes;
     static constexpr int stages = fitting < Most ? fitting : Most;
@@ -61,10 +65,14 @@ DEVICE void cast_arrive(uint64_t* b, unsigned rank) {
                  :: "r"(shared_address(b)), "r"(rank) : "memory");
 }
 
-template <int Rows, bool KMajor> struct WgmmaPanel {
-    static constexpr unsigned k16 = KMajor ? 32 >> 4 : 2048 >> 4;        // to the next 16 of the depth
+template <class Type, int Rows, bool KMajor> struct WgmmaPanel {
+    using Elem = MmaElem<Type>;
+    static_assert(KMajor || Elem::bytes == 2, "wgmma reads mn-major only types of 16 bits");
+    static constexpr unsigned next = Elem::k * (KMajor ? Elem::bytes : LINE) >> 4;   // product's descriptor
     static constexpr int transposed = !KMajor;
-    static DEVICE uint64_t at(unsigned address) { return swizzled_panel(address, KMajor ? 16 : PART, 1024); }
+    static DEVICE uint64_t at(unsigned address) {
+        return swizzled_panel(address, KMajor ? CHUNK : PART, 8 * LINE);
+    }
 
     // The dims of the map: depth and rows (KMajor; a box has those that a block brings) or rows and depth,
     // then three of the batch.
@@ -76,10 +84,10 @@ template <int Rows, bool KMajor> struct WgmmaPanel {
             else cast_load(to, x, at, arrived);
         };
         const int begins = brings == SECOND ? Rows / 2 : 0;
-        if constexpr (KMajor) load_to(to + begins * 128, depth, row + begins);
-        else UNROLL for (int r = 0; r < Rows; r += 64)
+        if constexpr (KMajor) load_to(to + begins * LINE, depth, row + begins);
+        else UNROLL for (int r = 0; r < Rows; r += Elem::line)
             if (brings == ALL || r / (Rows / 2) == (brings == SECOND))
-                load_to(to + r / 64 * PART, row + r, depth);
+                load_to(to + r / Elem::line * PART, row + r, depth);
     }
 };
 
@@ -127,8 +135,9 @@ template <class Tile, class Load> DEVICE void wgmma_produce(WgmmaRing<Tile>& rin
 
 // A warpgroup (`group` from 0 on): d = the product of `steps` >= 1 steps. A stage is given back when the
 // products of the next one are under way.
-template <class Elem, class Tile, class A, class B>
-DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group) {
+template <class Tile, class A, class B>
+DEVICE void wgmma_sums(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group) {
+    using Product = Wgmma<typename Tile::Elem::Type, Tile::group_n>;
     const unsigned a_part = Tile::groups_m > 1 ? group * PART : 0;
     const unsigned b_part = Tile::a_bytes + (Tile::groups_m > 1 ? 0 : group * Tile::group_n / 64 * PART);
     const bool speaks = threadIdx.x % 128 < ring.cast;
@@ -138,9 +147,9 @@ DEVICE void wgmma_sums(float (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
         const unsigned stage = shared_address(ring.at());
         const uint64_t a = A::at(stage + a_part), b = B::at(stage + b_part);
         wgmma_begin(d);
-        UNROLL for (int kk = 0; kk < 4; ++kk)
-            Wgmma<Elem, Tile::group_n>::template add<A::transposed, B::transposed>(
-                d, a + kk * A::k16, b + kk * B::k16, step > 0 || kk > 0);
+        UNROLL for (int kk = 0; kk < Tile::Elem::products; ++kk)
+            Product::template add<A::transposed, B::transposed>(d, a + kk * A::next, b + kk * B::next,
+                                                                step > 0 || kk > 0);
         wgmma_commit();
         if (step > 0) {
             wgmma_wait<1>();

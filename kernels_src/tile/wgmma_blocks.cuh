@@ -4,7 +4,7 @@
 // A Source says what is read, and where its sums go:
 //   ahead()                      one thread: the maps are fetched
 //   begin(tile, first)           one thread: the next loads are of `tile`, from `first` of the depth on
-//   load(stage, full)            one thread: both operands of the next 64 of the depth
+//   load(stage, full)            one thread: both operands of the next Tile::k of the depth
 //   by_hand                      threads bring them, not TMA (matmul/by_hand.cuh)
 //   may_cast, brings             of operand B
 //   box(matrix, at)              the coordinates of a matrix in the map of c, behind column and row
@@ -20,10 +20,13 @@ enum WgmmaForm { ELEMENTS, ROWS, BOXES, FUSED };
 
 // c = alpha * sums + beta * c of m x n matrices, or the sums to `parts`. along_m: neighbours in the memory
 // of c are rows. A tile's sums come in `d`, and leave through `out`.
-template <class T, bool Boxes = true> struct WgmmaOut {
+template <class Tile, class Type, bool Boxes = true> struct WgmmaOut {
+    using Elem = Type;
+    using Sum = typename Tile::Sum;
     static constexpr bool is_matrix = true, has_boxes = Boxes;
-    T* c;
-    float *parts, alpha, beta;
+    Elem* c;
+    Sum* parts;
+    float alpha, beta;
     int m, n, form, along_m;
     i64 c_m, c_n;
 
@@ -32,12 +35,12 @@ template <class T, bool Boxes = true> struct WgmmaOut {
         return tile.row + rows <= m && tile.col + columns <= n;
     }
     // What is fused may work on the sums of a tile and leave in boxes.
-    template <class Tile> DEVICE bool may_change(const TileAt& tile) const {
+    DEVICE bool may_change(const TileAt& tile) const {
         return is_inside(tile, Tile::by_warp ? 0 : Tile::m, Tile::n);
     }
     // Who sends boxes together has rows of the matrix, where a warpgroup's begin at `row`. The same for all
     // of a warp, known to ptxas: or the stages of what comes next leave the uniform registers.
-    template <class Tile> DEVICE bool has_rows(int row) const {
+    DEVICE bool has_rows(int row) const {
         return row + (Tile::by_warp ? int(__shfl_sync(~0u, threadIdx.x / 32 % 4 * 16, 0)) : 0) < m;
     }
 
@@ -78,40 +81,38 @@ template <class T, bool Boxes = true> struct WgmmaOut {
         UNROLL for (int j = 0; j < Count / 4; ++j) UNROLL for (int half = 0; half < 2; ++half) {
             float old[2], *two = v + 4 * j + 2 * half;
             const i64 off = first + min(row + 8 * half, m - 1) * c_m + col + 2 * Count * From + 8 * j;
-            Vec<T, 2>::load(c + off).get(old);
+            Vec<Elem, 2>::load(c + off).get(old);
             two[0] += beta * old[0], two[1] += beta * old[1];
         }
     }
 
     // A warpgroup, before its products: what `change` will read of tensors as large as the output.
-    template <class Tile> DEVICE void ahead(i64 first, int row, int col) const {
+    DEVICE void ahead(i64 first, int row, int col) const {
         constexpr int slices = Tile::group_n / 64;
         NO_UNROLL for (int e = threadIdx.x % 128; e < 64 * slices; e += 128)
             if (row + e / slices < m) fuse_ahead(first + (row + e / slices) * c_m + col + e % slices * 64);
     }
 
-    template <class Tile>
-    DEVICE void put_parts(const float (&d)[Tile::sums], unsigned char* out, int group, float* sums,
+    DEVICE void put_parts(const Sum (&d)[Tile::sums], unsigned char* out, int group, Sum* sums,
                           const TileAt& tile) const {
         const int lane = threadIdx.x % 32;
-        store_rows<Tile>(d, out, group, [&](const Slice& slice, int first_row, int first_col) {
+        store_rows<Tile>(d, out, group, [&](const SliceOf<Sum>& slice, int first_row, int first_col) {
             const int count = n % 8 ? 1 : 8;
             NO_UNROLL for (int e = lane * count; e < 1024; e += 32 * count) {
                 const int r = e / 64, q = e % 64;
                 const int row = tile.row + first_row + r, col = tile.col + first_col + q;
                 if (row >= m || col >= n) continue;
-                float v[8], *to = sums + i64(row) * n + col;
-                if (count == 8) slice.get(v, r, q), Vec<float, 8>::of(v).store(to);
+                Sum v[8], *to = sums + i64(row) * n + col;
+                if (count == 8) slice.get(v, r, q), Vec<Sum, 8>::of(v).store(to);
                 else *to = slice.get(r, q);
             }
         });
     }
 
     // `first`: of the matrix, in c; `column`: of its first column. team > 1: the sums of all blocks.
-    template <class Tile>
-    DEVICE void put(const float (&d)[Tile::sums], const WgmmaRing<Tile>& ring, int group, i64 first,
-                    int column, const TileAt& tile, const Depth& depth) const {
-        const auto slices = [&](const Slice& slice, int row, int col) {
+    DEVICE void put(const Sum (&d)[Tile::sums], const WgmmaRing<Tile>& ring, int group, i64 first,
+                    int column, const TileAt& tile, const Depth<Tile>& depth) const {
+        const auto slices = [&](const SliceOf<Sum>& slice, int row, int col) {
             write(slice, first, column, tile.row + row, tile.col + col, threadIdx.x % 32);
         };
         unsigned char* out = ring.way_out(group);
@@ -119,7 +120,8 @@ template <class T, bool Boxes = true> struct WgmmaOut {
         else store_added<Tile>(d, ring.stages, out, group, depth.team, depth.rank(), slices);
     }
 
-    DEVICE void write(const Slice& slice, i64 first, int column, int row, int col, int lane) const {
+    DEVICE void write(const SliceOf<Sum>& sums, i64 first, int column, int row, int col, int lane) const {
+        const Slice slice = floats_of(sums);
         if (form != ELEMENTS) put_vectors(slice, first, column, row, col, lane);
         else put_elements(slice, first, column, row, col, lane);
     }
@@ -133,7 +135,7 @@ template <class T, bool Boxes = true> struct WgmmaOut {
         if (beta != 0.f) {                                   // apart: seldom asked for, and long
             NO_UNROLL for (int e = 0; e < rows; e += 4) {
                 slice.get(v, r + e, q);
-                Vec<T, 8>::load(c + off + e * c_m).get(old);
+                Vec<Elem, 8>::load(c + off + e * c_m).get(old);
                 UNROLL for (int x = 0; x < 8; ++x) v[x] = alpha * v[x] + beta * old[x];
                 slice.set(v, r + e, q);
             }
@@ -144,7 +146,7 @@ template <class T, bool Boxes = true> struct WgmmaOut {
             here.get(v, r, q);
             UNROLL for (int x = 0; x < 8; ++x) v[x] *= scale;
             fuse_epilogue(v, off, column + col);
-            Vec<T, 8>::of(v).store(c + off);
+            Vec<Elem, 8>::of(v).store(c + off);
         }
     }
 
@@ -156,7 +158,7 @@ template <class T, bool Boxes = true> struct WgmmaOut {
             const i64 off = first + row * c_m + col * c_n;
             float v[1] = {blend(alpha, slice.get(r, q), beta, c + off)};
             fuse_epilogue(v, off, column + col);
-            c[off] = from_acc<T>(v[0]);
+            c[off] = from_acc<Elem>(v[0]);
         }
     }
 };
@@ -165,8 +167,8 @@ template <class T, bool Boxes = true> struct WgmmaOut {
 constexpr int BRINGERS = 256;
 DEVICE int bringer() { return threadIdx.x < 128 ? threadIdx.x : threadIdx.x - 256; }
 
-// All of them. source.copy(slot): asks for both operands of the next 64 of the depth; shift(slot, stage):
-// those that were asked for first come to where TMA would have brought them.
+// All of them. source.copy(slot): asks for both operands of the next Tile::k of the depth; shift(slot,
+// stage): those that were asked for first come to where TMA would have brought them.
 template <class Tile, class Source>
 DEVICE void wgmma_bring(WgmmaRing<Tile>& ring, int steps, Source& source) {
     constexpr int ahead = Source::ahead_by;
@@ -189,14 +191,15 @@ DEVICE void wgmma_bring(WgmmaRing<Tile>& ring, int steps, Source& source) {
 }
 
 // A tile's sums leave by TMA.
-template <class T, class Tile, class Out, class Source>
-DEVICE void put_boxes(float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& boxes, const Out& to,
-                      Source& source, const TileAt& tile, int group) {
+template <class Tile, class Out, class Source>
+DEVICE void put_boxes(typename Tile::Sum (&d)[Tile::sums], unsigned char* out, const CUtensorMap& boxes,
+                      const Out& to, Source& source, const TileAt& tile, int group) {
+    using Elem = typename Out::Elem;
     const int row = tile.row + slice_row<Tile>(group, 0), col = tile.col + slice_col<Tile>(group, 0);
     int at[3];
     source.box(tile.matrix, at);
     if (to.form == BOXES) {
-        store_boxes<T, Tile>(d, out, boxes, row, col, at, to.alpha, group);
+        store_boxes<Elem, Tile>(d, out, boxes, row, col, at, to.alpha, group);
         return;
     }
     const i64 first = source.offset(tile.matrix);
@@ -205,16 +208,15 @@ DEVICE void put_boxes(float (&d)[Tile::sums], unsigned char* out, const CUtensor
         if constexpr (Tile::by_warp) to.change(v, first, column, row, col, s);
         else to.change(v, first, column, row, col + 64 * s);
     };
-    if (!Tile::by_warp || to.template has_rows<Tile>(row))
-        store_changed<T, Tile>(d, out, boxes, row, col, at, to.alpha, group, change);
+    if (!Tile::by_warp || to.has_rows(row))
+        store_changed<Elem, Tile>(d, out, boxes, row, col, at, to.alpha, group, change);
 }
 
 // Order: count() tiles, the index-th. Parts: as Depth. Boxes: the map of c, or none. Out: as WgmmaOut with
 // all ways out, or put alone.
 struct NoBoxes {};
 
-template <class T, class Tile, class A, class B, class Source, class Order, class Parts, class Boxes,
-          class Out>
+template <class Tile, class A, class B, class Source, class Order, class Parts, class Boxes, class Out>
 DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& order, const Parts& depth,
                          const Boxes& boxes, const Out& to) {
     using Walk = typename Parts::template Walk<Order>;
@@ -252,17 +254,17 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
     Walk walk(order, depth);
     NO_UNROLL while (walk.more()) {
         const TileAt tile = walk.tile;
-        float d[Tile::sums];
+        typename Tile::Sum d[Tile::sums];
         bool is_part = false, begins = false;
         if constexpr (Parts::may_stream) is_part = walk.is_part(), begins = walk.begin == 0;
         // of the same number for all, so all that counts is in uniform registers
         const unsigned what = __shfl_sync(~0u, 4 * walk.steps + 2 * is_part + begins, 0);
         const int steps = what >> 2;
         if constexpr (Out::has_boxes)
-            if (to.form == FUSED && to.template may_change<Tile>(tile))
-                to.template ahead<Tile>(source.offset(tile.matrix), tile.row + slice_row<Tile>(group, 0),
-                                        tile.col + slice_col<Tile>(group, 0));
-        if (!Parts::may_be_empty || steps > 0) wgmma_sums<T, Tile, A, B>(d, ring, steps, group);
+            if (to.form == FUSED && to.may_change(tile))
+                to.ahead(source.offset(tile.matrix), tile.row + slice_row<Tile>(group, 0),
+                         tile.col + slice_col<Tile>(group, 0));
+        if (!Parts::may_be_empty || steps > 0) wgmma_sums<Tile, A, B>(d, ring, steps, group);
         if constexpr (Parts::may_stream) if (what & 2) {
             if constexpr (!adds) {
                 all.keep(d, depth, what & 1);
@@ -274,30 +276,28 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
             others.add(d, depth.sums, walk.later(), depth.lanes.by);
         }
         if constexpr (Parts::may_be_empty)                   // chosen, so that no register is copied
-            UNROLL for (float& sum : d) sum = steps > 0 ? sum : 0.f;
+            UNROLL for (auto& sum : d) sum = steps > 0 ? sum : 0;
         if constexpr (!Out::is_matrix) {
-            to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
-                                  tile, depth);
+            to.put(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix), tile, depth);
         } else {
             bool in_boxes = false;
             if constexpr (Out::has_boxes)
-                in_boxes = to.goes_in_boxes() && (to.form == BOXES || to.template may_change<Tile>(tile));
+                in_boxes = to.goes_in_boxes() && (to.form == BOXES || to.may_change(tile));
             if (in_boxes) {
-                if constexpr (Out::has_boxes) put_boxes<T, Tile>(d, out, boxes, to, source, tile, group);
+                if constexpr (Out::has_boxes) put_boxes<Tile>(d, out, boxes, to, source, tile, group);
             } else if (!Tile::by_warp && to.parts) {
-                float* sums = to.parts + (i64(tile.split) * order.batches() + tile.matrix) * to.m * to.n;
-                to.template put_parts<Tile>(d, out, group, sums, tile);
+                auto* sums = to.parts + (i64(tile.split) * order.batches() + tile.matrix) * to.m * to.n;
+                to.put_parts(d, out, group, sums, tile);
             } else {
                 if (to.form == FUSED) boxes_leave<Tile>(group);        // those of the tile before
-                to.template put<Tile>(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix),
-                                      tile, depth);
+                to.put(d, ring, group, source.offset(tile.matrix), source.column(tile.matrix), tile, depth);
             }
         }
     }
     if constexpr (adds) if (depth.share) others.tell();
     if constexpr (Parts::may_stream && !adds) if (depth.share) {
         boxes_leave<Tile>(group);
-        all.add_all(walk, [&](const Slice& slice, int row, int col) {
+        all.add_all(walk, [&](const auto& slice, int row, int col) {
             const TileAt& tile = walk.tile;
             to.write(slice, source.offset(tile.matrix), source.column(tile.matrix), tile.row + row,
                      tile.col + col, all.thread() % 32);

@@ -4,7 +4,7 @@
 // much comes to shared memory as for tiles of wgmma.cuh, and each scheduler has four warps where what is
 // fused takes longer than the products.
 //
-//   KeptTile<N>       64 x N sums of a warpgroup; a stage has 64 of the depth of 64 rows, as in wgmma.cuh
+//   KeptTile<f16, N>  64 x N sums of a warpgroup; a stage has a line of the depth of 64 rows, as in wgmma.cuh
 //   KeptRing          what stays; the stages of a warpgroup and their barriers, its way out
 //   wgmma_kept        the program
 //
@@ -16,10 +16,12 @@ namespace cydnn {
 
 constexpr int KEPT_GROUPS = 4;
 
-template <int N> struct KeptTile {
+template <class Type, int N> struct KeptTile {
+    using Elem = MmaElem<Type>;
+    using Sum = typename Elem::Sum;
     static constexpr bool by_warp = true;
-    static constexpr int m = 64, n = N, group_n = N, sums = N / 2;
-    static constexpr int stage_bytes = PART, kept_bytes = N * 128;
+    static constexpr int m = 64, n = N, k = Elem::line, group_n = N, sums = N / 2;
+    static constexpr int stage_bytes = PART, kept_bytes = N * LINE;
     static constexpr int boxes = 1, warp_bytes = PART / 4;
 };
 
@@ -50,8 +52,8 @@ template <class Tile> struct KeptRing {
 };
 
 // A warpgroup: d = 64 rows from its ring times what stays.
-template <class Elem, class Tile, class A, class B>
-DEVICE void kept_sums(float (&d)[Tile::sums], KeptRing<Tile>& ring, int steps) {
+template <class Tile, class A, class B>
+DEVICE void kept_sums(typename Tile::Sum (&d)[Tile::sums], KeptRing<Tile>& ring, int steps) {
     const bool speaks = threadIdx.x % 128 == 0;
     unsigned from = shared_address(ring.kept);
     uint64_t* read = nullptr;
@@ -59,9 +61,9 @@ DEVICE void kept_sums(float (&d)[Tile::sums], KeptRing<Tile>& ring, int steps) {
         barrier_wait(ring.full + ring.stage, ring.phase);
         const uint64_t a = A::at(shared_address(ring.at())), b = B::at(from);
         wgmma_begin(d);
-        UNROLL for (int kk = 0; kk < 4; ++kk)
-            Wgmma<Elem, Tile::n>::template add<A::transposed, B::transposed>(
-                d, a + kk * A::k16, b + kk * B::k16, step > 0 || kk > 0);
+        UNROLL for (int kk = 0; kk < Tile::Elem::products; ++kk)
+            Wgmma<typename Tile::Elem::Type, Tile::n>::template add<A::transposed, B::transposed>(
+                d, a + kk * A::next, b + kk * B::next, step > 0 || kk > 0);
         wgmma_commit();
         if (step > 0) {
             wgmma_wait<1>();
@@ -76,9 +78,9 @@ DEVICE void kept_sums(float (&d)[Tile::sums], KeptRing<Tile>& ring, int steps) {
 
 // `columns` blocks that follow each other have the same rows, and different columns. A warpgroup takes every
 // places * 4-th 64 rows. `stages`: of each warpgroup.
-template <class T, class Tile, class A, class B, class Source>
-DEVICE void wgmma_kept(unsigned char* shared, Source& source, const CUtensorMap& boxes, const WgmmaOut<T>& to,
-                       int steps, int stages, const FastDiv& columns) {
+template <class A, class B, class Tile, class T, class Source>
+DEVICE void wgmma_kept(unsigned char* shared, Source& source, const CUtensorMap& boxes,
+                       const WgmmaOut<Tile, T>& to, int steps, int stages, const FastDiv& columns) {
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);              // the same for all, known to ptxas
     const bool brings = warp >= 4 * KEPT_GROUPS;
     const int group = brings ? warp - 4 * KEPT_GROUPS : warp / 4;
@@ -110,11 +112,11 @@ DEVICE void wgmma_kept(unsigned char* shared, Source& source, const CUtensorMap&
     }
     barrier_wait(ring.arrived, 0);
     NO_UNROLL for (int tile = first; tile < tiles; tile += by) {
-        float d[Tile::sums];
+        typename Tile::Sum d[Tile::sums];
         const int row = tile * Tile::m, at[3] = {0, 0, 0};
-        if (to.form == FUSED) to.template ahead<Tile>(0, row, col);
-        kept_sums<T, Tile, A, B>(d, ring, steps);
-        if (!to.template has_rows<Tile>(row)) continue;
+        if (to.form == FUSED) to.ahead(0, row, col);
+        kept_sums<Tile, A, B>(d, ring, steps);
+        if (!to.has_rows(row)) continue;
         const auto change = [&](auto& v, auto s) { to.change(v, 0, 0, row, col, s); };
         const auto blend = [&](auto& v, auto s) { to.blend_pairs(v, 0, row, col, s); };
         if (to.form == FUSED)

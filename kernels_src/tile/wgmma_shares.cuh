@@ -15,6 +15,8 @@ namespace cydnn {
 
 // at_once: parts on their way to a thread, 32 registers each.
 template <class Tile, int at_once = 4> struct StreamShares {
+    using Sum = typename Tile::Sum;
+    using Four = typename Several<Sum>::Four;
     static constexpr int slices = Tile::group_n / 64, units = 8 * slices, warps = 8;
     unsigned char* out;                          // a slice of each warp
     int group;
@@ -26,31 +28,31 @@ template <class Tile, int at_once = 4> struct StreamShares {
         return x;
     }
     static DEVICE int warp() { return thread() / 32 - 4; }
-    DEVICE Slice slice_of(int warp) const { return {out + warp * (SLICE / 4)}; }
+    DEVICE SliceOf<Sum> slice_of(int warp) const { return {out + warp * (SLICE / 4)}; }
 
     // A block has two parts where its share ends one tile and begins another: that one lies further on.
-    static DEVICE float4* part(const Stream& parts, int block, bool begins) {
+    static DEVICE Four* part(const Stream<Tile>& parts, int block, bool begins) {
         const i64 at = block + (begins ? int(gridDim.x) : 0);
-        return reinterpret_cast<float4*>(parts.sums + at * Tile::m * Tile::n) + thread() % 32;
+        return reinterpret_cast<Four*>(parts.sums + at * Tile::m * Tile::n) + thread() % 32;
     }
 
-    DEVICE void keep(const float (&d)[Tile::sums], const Stream& parts, bool begins) const {
-        float4* to = part(parts, blockIdx.x, begins) + (group * slices * 4 + warp() % 4) * 256;
+    DEVICE void keep(const Sum (&d)[Tile::sums], const Stream<Tile>& parts, bool begins) const {
+        Four* to = part(parts, blockIdx.x, begins) + (group * slices * 4 + warp() % 4) * 256;
         UNROLL for (int s = 0; s < slices; ++s) UNROLL for (int q = 0; q < 8; ++q) {
-            const float* v = d + 32 * s + 4 * q;
-            to[s * 1024 + q * 32] = make_float4(v[0], v[1], v[2], v[3]);
+            const Sum* v = d + 32 * s + 4 * q;
+            to[s * 1024 + q * 32] = {v[0], v[1], v[2], v[3]};
         }
     }
 
     // Of a unit the parts from `from` on, every `step`-th; the tile's first block is `block`.
-    DEVICE void add(float (&d)[32], const Stream& parts, int unit, int block, int count, int from,
+    DEVICE void add(Sum (&d)[32], const Stream<Tile>& parts, int unit, int block, int count, int from,
                     int step) const {
         const int lanes = parts.lanes.by;
         NO_UNROLL for (int p = from; p < count; p += at_once * step) {
-            float4 v[at_once][8];
+            Four v[at_once][8];
             UNROLL for (int e = 0; e < at_once; ++e) {
                 const int one = p + e * step;
-                const float4* at = part(parts, block + one * lanes, one == 0) + unit * 256;
+                const Four* at = part(parts, block + one * lanes, one == 0) + unit * 256;
                 if (one < count) UNROLL for (int q = 0; q < 8; ++q) v[e][q] = at[q * 32];
             }
             UNROLL for (int e = 0; e < at_once; ++e) if (p + e * step < count)
@@ -65,7 +67,7 @@ template <class Tile, int at_once = 4> struct StreamShares {
         const int lane = thread() % 32;
         asm volatile("bar.sync 3, 256;" ::: "memory");
         if (warp() == one) {
-            float d[32] = {};
+            Sum d[32] = {};
             NO_UNROLL for (int w = 0; w < warps; ++w) slice_of(w).add(d, lane);
             __syncwarp();
             slice_of(one).put(d, lane);
@@ -77,7 +79,7 @@ template <class Tile, int at_once = 4> struct StreamShares {
         asm volatile("bar.sync 3, 256;" ::: "memory");
         if (threadIdx.x == 128) grid_hear(grid_tell());
         asm volatile("bar.sync 3, 256;" ::: "memory");
-        const Stream& parts = walk.parts;
+        const Stream<Tile>& parts = walk.parts;
         walk.begin_shared();
         NO_UNROLL while (walk.more()) if (walk.is_part()) {
             const int lanes = parts.lanes.by, from = walk.from(), first = from / parts.share;
@@ -88,7 +90,7 @@ template <class Tile, int at_once = 4> struct StreamShares {
             NO_UNROLL for (int at = rank, round = 0; at < units; at += each * count, ++round) {
                 const int unit = is_alone ? at + warp() * count : at;
                 if (unit >= units) continue;
-                float d[32] = {};
+                Sum d[32] = {};
                 add(d, parts, unit, block, count, is_alone ? 0 : warp(), is_alone ? 1 : warps);
                 __syncwarp();                                    // what was there has been read
                 slice_of(warp()).put(d, thread() % 32);

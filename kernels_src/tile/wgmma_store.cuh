@@ -3,7 +3,7 @@
 //
 //   store_boxes      16-bit elements, stmatrix and TMA: what lies outside is dropped
 //   store_changed    the same behind a function of 32 sums
-//   store_rows       f32; a warp hands its 16 rows x 64 columns to a function, which reads 8 or 1
+//   store_rows       as they are; a warp hands its 16 rows x 64 columns to a function, which reads 8 or 1
 //                    neighbours (and may put 8 back)
 //   store_added      the same for sums that the blocks of a cluster add up: each takes a share of the slices
 #pragma once
@@ -62,14 +62,15 @@ template <class Tile> DEVICE unsigned char* box_of(unsigned char* out, int s) {
     else return out + s % Tile::boxes * PART;
 }
 
-// The address of a row's 16-byte chunk in a box of 64 rows of 128 bytes, as TMA reads it with its swizzle.
+// The address of a row's 16-byte chunk in a box of 64 rows of a line, as TMA reads it with its swizzle.
 DEVICE unsigned box_chunk(unsigned box, int row, int chunk) {
-    return box + row * 128 + ((chunk ^ (row & 7)) << 4);
+    return box + row * LINE + ((chunk ^ (row & 7)) << 4);
 }
 
 // 64 columns come to a box, which the thread that sends may send. part(v, j): the j-th 16 of them.
 template <class Elem, class Tile, class Part>
 DEVICE void fill_box(unsigned char* box, int group, Part part) {
+    static_assert(sizeof(Elem) == 2, "a box has lines of 64 columns; stmatrix stores 16 bits");
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const int row = (Tile::by_warp ? 0 : 16 * warp) + lane % 16;
     if (sends_boxes<Tile>()) store_wait_read<Tile::boxes - 1>();
@@ -87,8 +88,8 @@ DEVICE void fill_box(unsigned char* box, int group, Part part) {
     boxes_barrier<Tile>(group);
 }
 // Of alpha * v.
-template <class Elem, class Tile>
-DEVICE void fill_box(const float* v, float alpha, unsigned char* box, int group) {
+template <class Elem, class Tile, class Sum>
+DEVICE void fill_box(const Sum* v, float alpha, unsigned char* box, int group) {
     fill_box<Elem, Tile>(box, group, [&](float (&to)[8], auto j) {
         UNROLL for (int x = 0; x < 8; ++x) to[x] = alpha * v[8 * j.value + x];
     });
@@ -106,7 +107,8 @@ DEVICE void send_box(unsigned char* box, const CUtensorMap& y, int row, int col,
 
 // alpha * sums: send(s, box) for the s-th 64 columns.
 template <class Elem, class Tile, class Send>
-DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, float alpha, int group, Send send) {
+DEVICE void store_boxes(const typename Tile::Sum (&d)[Tile::sums], unsigned char* out, float alpha, int group,
+                        Send send) {
     UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
         unsigned char* box = box_of<Tile>(out, s);
         fill_box<Elem, Tile>(d + 32 * s, alpha, box, group);
@@ -119,26 +121,33 @@ DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, float 
 
 // To the boxes from (col, row) of the map on.
 template <class Elem, class Tile>
-DEVICE void store_boxes(const float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
-                        int col, const int (&batch)[3], float alpha, int group) {
+DEVICE void store_boxes(const typename Tile::Sum (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y,
+                        int row, int col, const int (&batch)[3], float alpha, int group) {
     UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
         fill_box<Elem, Tile>(d + 32 * s, alpha, box_of<Tile>(out, s), group);
         send_box<Tile>(box_of<Tile>(out, s), y, row, col + 64 * s, batch);
     }
 }
 
+// Sums that are floats become alpha times as much; by what they are still to be multiplied.
+template <int Count> DEVICE float scaled(float (&d)[Count], float alpha) {
+    if (alpha != 1.f) UNROLL for (float& sum : d) sum *= alpha;
+    return 1.f;
+}
+template <class Sum, int Count> DEVICE float scaled(Sum (&)[Count], float alpha) { return alpha; }
+
 // change(v, s): what alpha * sums become, the columns from 64 s on. One copy of it for all of them; by warps,
 // where registers are few, one for 8 sums (s is an Int): the columns from 16 s on.
 template <class Elem, class Tile, class Change>
-DEVICE void store_changed(float (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row, int col,
-                          const int (&batch)[3], float alpha, int group, Change change) {
+DEVICE void store_changed(typename Tile::Sum (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y,
+                          int row, int col, const int (&batch)[3], float alpha, int group, Change change) {
     constexpr int slices = Tile::group_n / 64;
     if constexpr (Tile::by_warp) {
-        if (alpha != 1.f) UNROLL for (float& sum : d) sum *= alpha;
+        const float by = scaled(d, alpha);
         each<0, slices>([&](auto s) {
             unsigned char* box = box_of<Tile>(out, s.value);
             fill_box<Elem, Tile>(box, group, [&](float (&v)[8], auto j) {
-                UNROLL for (int x = 0; x < 8; ++x) v[x] = d[32 * s.value + 8 * j.value + x];
+                UNROLL for (int x = 0; x < 8; ++x) v[x] = by * d[32 * s.value + 8 * j.value + x];
                 change(v, Int<4 * s.value + j.value>());
             });
             send_box<Tile>(box, y, row, col + 64 * s.value, batch);
@@ -154,44 +163,57 @@ DEVICE void store_changed(float (&d)[Tile::sums], unsigned char* out, const CUte
     }
 }
 
-// 16 rows of 64 f32 of a warp. The 32-byte unit u of row r lies at place u ^ (r & 3), and in the units
+// 16 rows of 64 sums of a warp. The 32-byte unit u of row r lies at place u ^ (r & 3), and in the units
 // from 4 on the two chunks change places: the 8-byte stores of half a warp (4 rows, 4 lanes each) and the
 // 16-byte loads of 8 lanes (8 units of a row) meet all 32 banks once.
-struct Slice {
+template <class Sum> struct SliceOf {
+    using Two = typename Several<Sum>::Two;
+    using Four = typename Several<Sum>::Four;
     unsigned char* at;
-    DEVICE float* chunk(int row, int chunk) const {
-        return reinterpret_cast<float*>(at + row * 256 + ((chunk ^ (chunk >> 3) ^ ((row & 3) << 1)) << 4));
+    DEVICE Sum* chunk(int row, int chunk) const {
+        return reinterpret_cast<Sum*>(at + row * 256 + ((chunk ^ (chunk >> 3) ^ ((row & 3) << 1)) << 4));
     }
     // A warp's 32 sums of each lane, as wgmma has them: block of 8 columns, upper or lower half.
-    DEVICE float2& pair(int i, int lane) const {
+    DEVICE Two& pair(int i, int lane) const {
         const int row = lane / 4 + i % 2 * 8, col = i / 2 * 8 + lane % 4 * 2;
-        return *reinterpret_cast<float2*>(chunk(row, col / 4) + col % 4);
+        return *reinterpret_cast<Two*>(chunk(row, col / 4) + col % 4);
     }
-    DEVICE void put(const float* d, int lane) const {
-        UNROLL for (int i = 0; i < 16; ++i) pair(i, lane) = make_float2(d[2 * i], d[2 * i + 1]);
+    template <class Value> DEVICE void put(const Value* d, int lane) const {
+        UNROLL for (int i = 0; i < 16; ++i) pair(i, lane) = {Sum(d[2 * i]), Sum(d[2 * i + 1])};
     }
-    DEVICE void add(float* d, int lane) const {
+    DEVICE void add(Sum* d, int lane) const {
         UNROLL for (int i = 0; i < 16; ++i) {
-            const float2 two = pair(i, lane);
+            const Two two = pair(i, lane);
             d[2 * i] += two.x, d[2 * i + 1] += two.y;
         }
     }
-    DEVICE void get(float (&v)[8], int row, int col) const {
+    DEVICE void get(Sum (&v)[8], int row, int col) const {
         UNROLL for (int half = 0; half < 2; ++half) {
-            const float4 four = *reinterpret_cast<const float4*>(chunk(row, col / 4 + half));
-            float* to = v + 4 * half;
+            const Four four = *reinterpret_cast<const Four*>(chunk(row, col / 4 + half));
+            Sum* to = v + 4 * half;
             to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
         }
     }
-    DEVICE void set(const float (&v)[8], int row, int col) const {
+    DEVICE void set(const Sum (&v)[8], int row, int col) const {
         UNROLL for (int half = 0; half < 2; ++half) {
-            const float* from = v + 4 * half;
-            *reinterpret_cast<float4*>(chunk(row, col / 4 + half)) =
-                make_float4(from[0], from[1], from[2], from[3]);
+            const Sum* from = v + 4 * half;
+            *reinterpret_cast<Four*>(chunk(row, col / 4 + half)) = {from[0], from[1], from[2], from[3]};
         }
     }
-    DEVICE float get(int row, int col) const { return chunk(row, col / 4)[col % 4]; }
+    DEVICE Sum get(int row, int col) const { return chunk(row, col / 4)[col % 4]; }
 };
+
+// What is scaled and fused: floats. A warp's sums of another type become floats where they lie.
+using Slice = SliceOf<float>;
+DEVICE Slice floats_of(const Slice& slice) { return slice; }
+template <class Sum> DEVICE Slice floats_of(const SliceOf<Sum>& slice) {
+    NO_UNROLL for (int e = threadIdx.x % 32; e < 1024; e += 32) {
+        Sum* at = slice.chunk(e / 64, e % 64 / 4) + e % 4;
+        *reinterpret_cast<float*>(at) = float(*at);
+    }
+    __syncwarp();
+    return {slice.at};
+}
 
 // Where slice s of a warp of a group lies in the tile.
 template <class Tile> DEVICE int slice_row(int group, int warp) {
@@ -201,11 +223,13 @@ template <class Tile> DEVICE int slice_col(int group, int s) {
     return (Tile::groups_m > 1 ? 0 : group * Tile::group_n) + 64 * s;
 }
 
-// write(slice, row, col): stores what the slice has for the tile's rows from `row`, columns from `col` on.
+// write(slice, row, col): stores what the slice, a SliceOf<Tile::Sum>, has for the tile's rows from `row`,
+// columns from `col` on.
 template <class Tile, class Write>
-DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, int group, Write write) {
+DEVICE void store_rows(const typename Tile::Sum (&d)[Tile::sums], unsigned char* out, int group,
+                       Write write) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const Slice slice = {out + warp * (SLICE / 4)};
+    const SliceOf<typename Tile::Sum> slice = {out + warp * (SLICE / 4)};
     const auto store = [&](int s) {
         __syncwarp();                                        // what was there has been read
         UNROLL for (int i = 0; i < Tile::group_n / 64; ++i)
@@ -221,29 +245,32 @@ DEVICE void store_rows(const float (&d)[Tile::sums], unsigned char* out, int gro
 // Every block of the cluster has sums of the same tile, of another part of the depth. They lie where its
 // stages were, which nobody needs any more; block `rank` adds every team-th slice, in the order of the ranks.
 template <class Tile, class Write>
-DEVICE void store_added(const float (&d)[Tile::sums], unsigned char* stages, unsigned char* out, int group,
-                        int team, int rank, Write write) {
+DEVICE void store_added(const typename Tile::Sum (&d)[Tile::sums], unsigned char* stages, unsigned char* out,
+                        int group, int team, int rank, Write write) {
+    using Sums = SliceOf<typename Tile::Sum>;
+    using Four = typename Sums::Four;
     constexpr int slices = Tile::group_n / 64, each = SLICE / 4;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     static_assert(2 * slices * SLICE <= Tile::stages * Tile::stage_bytes);
     asm volatile("bar.sync 3, 256;" ::: "memory");           // both groups have read all stages
     UNROLL for (int s = 0; s < slices; ++s)
-        Slice{stages + ((group * slices + s) * 4 + warp) * each}.put(d + 32 * s, lane);
+        Sums{stages + ((group * slices + s) * 4 + warp) * each}.put(d + 32 * s, lane);
     cluster_arrive();
     cluster_wait();
-    const Slice mine = {out + warp * each};
+    const Sums mine = {out + warp * each};
     NO_UNROLL for (int i = (group * 4 + warp) * team + rank; i < 8 * slices; i += 8 * team) {
         const unsigned from = shared_address(stages + i * each) + 16 * lane;
         __syncwarp();                                        // what was there has been read
         UNROLL for (int half = 0; half < 2; ++half) {
-            float4 v[4] = {};
+            Four v[4] = {};
             NO_UNROLL for (int b = 0; b < team; ++b)
                 UNROLL for (int e = 0; e < 4; ++e) {
-                    const float4 w = cluster_read4(from + (4 * half + e) * 512, b);
+                    const Four w = Several<typename Tile::Sum>::of(
+                        cluster_read4(from + (4 * half + e) * 512, b));
                     v[e].x += w.x, v[e].y += w.y, v[e].z += w.z, v[e].w += w.w;
                 }
             UNROLL for (int e = 0; e < 4; ++e)
-                *reinterpret_cast<float4*>(mine.at + (4 * half + e) * 512 + 16 * lane) = v[e];
+                *reinterpret_cast<Four*>(mine.at + (4 * half + e) * 512 + 16 * lane) = v[e];
         }
         __syncwarp();
         write(mine, slice_row<Tile>(i / 4 / slices, i % 4), slice_col<Tile>(i / 4 / slices, i / 4 % slices));

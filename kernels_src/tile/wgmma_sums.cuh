@@ -1,7 +1,7 @@
 // The ways out of Hopper's tile program that also add up columns: of what leaves, as the code that is fused
 // hands it over. For every 64 rows of c a row of sums, and one of sums of squares.
 //
-//   WgmmaSums<T, Tile>    the Out of wgmma_blocks; forms ELEMENTS, ROWS and FUSED, a whole depth
+//   WgmmaSums<Tile, f16>  the Out of wgmma_blocks; forms ELEMENTS, ROWS and FUSED, a whole depth
 //
 // The sums of 64 rows do not depend on a tile that is whole; who adds the rows of `sums` does it in their
 // order.
@@ -11,8 +11,8 @@
 namespace cydnn {
 
 // sums: [rows of 64][moments][columns], of all groups. way_out: of the first warpgroup.
-template <class T, class Tile> struct WgmmaSums : WgmmaOut<T> {
-    using Out = WgmmaOut<T>;
+template <class Tile, class Elem> struct WgmmaSums : WgmmaOut<Tile, Elem> {
+    using Out = WgmmaOut<Tile, Elem>;
     float* sums;
     int moments, columns;
     unsigned char* way_out;
@@ -65,9 +65,8 @@ template <class T, class Tile> struct WgmmaSums : WgmmaOut<T> {
         sums[(i64(row / 64) * moments + moment) * columns + column + col + at] = sum;
     }
 
-    template <class Same>
-    DEVICE void put(const float (&d)[Same::sums], const WgmmaRing<Same>&, int group, i64 first, int column,
-                    const TileAt& tile, const Depth&) const {
+    DEVICE void put(const typename Tile::Sum (&d)[Tile::sums], const WgmmaRing<Tile>&, int group, i64 first,
+                    int column, const TileAt& tile, const Depth<Tile>&) const {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
         unsigned char* out = way_out + group * SLICE;
         const Slice slice = {out + warp * Tile::warp_bytes};
@@ -104,10 +103,10 @@ template <class T, class Tile> struct WgmmaSums : WgmmaOut<T> {
         NO_UNROLL for (int e = 0; e < rows; e += 4, off += 4 * this->c_m, here.at += 1024) {
             float v[8], old[8] = {};
             here.get(v, r, q);
-            if (this->beta != 0.f) Vec<T, 8>::load(this->c + off).get(old);
+            if (this->beta != 0.f) Vec<Elem, 8>::load(this->c + off).get(old);
             UNROLL for (int x = 0; x < 8; ++x) v[x] = this->alpha * v[x] + this->beta * old[x];
             fuse_epilogue(v, off, column + col);
-            Vec<T, 8>::of(v).store(this->c + off);
+            Vec<Elem, 8>::of(v).store(this->c + off);
             here.set(v, r, q);
         }
     }
@@ -119,7 +118,7 @@ template <class T, class Tile> struct WgmmaSums : WgmmaOut<T> {
             float* at = slice.chunk(e / 64, e % 64 / 4) + e % 4;
             float v[1] = {blend(this->alpha, *at, this->beta, this->c + off)};
             fuse_epilogue(v, off, column + col);
-            this->c[off] = from_acc<T>(v[0]);
+            this->c[off] = from_acc<Elem>(v[0]);
             *at = v[0];
         }
     }

@@ -30,7 +30,7 @@ template <class Order, class Parts> struct WholeTiles {
 
 // Parts of `each` of a depth. The blocks of a cluster, `team` of them, have parts that follow each other, of
 // the same tile; then a block takes one tile. cast: as in tile/wgmma.cuh, without teams.
-struct Depth {
+template <class Tile> struct Depth {
     static constexpr bool may_be_empty = false, may_stream = false;
     template <class Order> using Walk = WholeTiles<Order, Depth>;
     int whole, each, team, cast = 1;
@@ -39,7 +39,7 @@ struct Depth {
     DEVICE int begin(const TileAt& tile) const { return (tile.split * team + rank()) * each; }
     DEVICE int steps(const TileAt& tile) const {
         const int end = min(i64(begin(tile)) + each, i64(whole));
-        return (end - begin(tile) + 63) / 64;
+        return (end - begin(tile) + Tile::k - 1) / Tile::k;
     }
 };
 
@@ -48,16 +48,16 @@ struct Depth {
 // of one that another ends; they lie in `sums`. `lanes` blocks that follow each other go abreast, through
 // tiles that do: `rest` is what each lane has. `each_tile`: the steps of a tile, or more, a multiple of
 // `share`; then a block has a part of one tile.
-struct Stream : Depth {
+template <class Tile> struct Stream : Depth<Tile> {
     static constexpr bool may_stream = true;
     template <class Order> struct Walk;
-    float* sums;
+    typename Tile::Sum* sums;
     int share, alone, rest;
     const FastDiv &each_tile, &lanes;
     DEVICE int all() const { return each_tile.by; }
 };
 
-template <class Order> struct Stream::Walk {
+template <class Tile> template <class Order> struct Stream<Tile>::Walk {
     const Order& order;
     const Stream& parts;
     int at;                                      // ~ the next tile; then of the steps of all the others
@@ -76,7 +76,8 @@ template <class Order> struct Stream::Walk {
             if (left <= 0) return false;
             index = parts.alone + parts.each_tile.divmod(at, done) * parts.lanes.by + lane;
             const int taken = min(parts.all() - int(done), left);
-            begin = done * 64, steps = min(taken, (parts.whole - begin + 63) / 64), at += taken;
+            begin = done * Tile::k;
+            steps = min(taken, (parts.whole - begin + Tile::k - 1) / Tile::k), at += taken;
         }
         tile = order[index];
         if (at < 0) begin = parts.begin(tile), steps = parts.steps(tile);
@@ -93,17 +94,18 @@ template <class Order> struct Stream::Walk {
 
 // A warpgroup's part of a tile that belongs to another block, and what others have of its own.
 template <class Tile> struct StreamSums {
+    using Sum = typename Tile::Sum;
+    using Four = typename Several<Sum>::Four;
     static constexpr int at_once = Tile::sums < 32 ? 32 / Tile::sums : 1;
     bool has_told = false;
     unsigned told;
 
-    static DEVICE float4* lies(float* sums, int block) {
-        return reinterpret_cast<float4*>(sums + i64(block) * Tile::m * Tile::n) + threadIdx.x - 128;
+    static DEVICE Four* lies(Sum* sums, int block) {
+        return reinterpret_cast<Four*>(sums + i64(block) * Tile::m * Tile::n) + threadIdx.x - 128;
     }
-    DEVICE void keep(const float (&d)[Tile::sums], float* sums) {
-        float4* to = lies(sums, blockIdx.x);
-        UNROLL for (int i = 0; i < Tile::sums; i += 4)
-            to[i / 4 * 256] = make_float4(d[i], d[i + 1], d[i + 2], d[i + 3]);
+    DEVICE void keep(const Sum (&d)[Tile::sums], Sum* sums) {
+        Four* to = lies(sums, blockIdx.x);
+        UNROLL for (int i = 0; i < Tile::sums; i += 4) to[i / 4 * 256] = {d[i], d[i + 1], d[i + 2], d[i + 3]};
     }
     // Once in a block: what it keeps lies there.
     DEVICE void tell() {
@@ -113,13 +115,13 @@ template <class Tile> struct StreamSums {
         has_told = true;
     }
     // Of the `count` blocks behind this one in its lane; those of a few sums come several at once.
-    DEVICE void add(float (&d)[Tile::sums], float* sums, int count, int lanes) {
+    DEVICE void add(Sum (&d)[Tile::sums], Sum* sums, int count, int lanes) {
         if (threadIdx.x == 128) grid_hear(told);
         asm volatile("bar.sync 3, 256;" ::: "memory");
         _Pragma("unroll at_once") for (int b = 1; b <= count; ++b) {
-            const float4* from = lies(sums, blockIdx.x + b * lanes);
+            const Four* from = lies(sums, blockIdx.x + b * lanes);
             UNROLL for (int i = 0; i < Tile::sums; i += 4) {
-                const float4 v = from[i / 4 * 256];
+                const Four v = from[i / 4 * 256];
                 d[i] += v.x, d[i + 1] += v.y, d[i + 2] += v.z, d[i + 3] += v.w;
                 if (i % 32 == 28) asm volatile("" ::: "memory");         // no more of them on their way
             }

@@ -248,7 +248,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(const T* x, T* y, int r
     float c[4] = {};
     ldmatrix_x4(a, at), ldmatrix_x4_trans(turned, at);
     const unsigned b[2] = {turned[0], turned[1]};
-    NO_UNROLL for (int i = 0; i < r; ++i) mma_m16n8k16<T>(c, a, b);
+    NO_UNROLL for (int i = 0; i < r; ++i) mma_m16n8<T>(c, a, b);
     c[0] = block_sum<128>(c[0]), c[1] = block_reduce<128>(c[1], Max{}),
     c[2] = warp_max(int(c[2])) + warp_sum(double(d.mul));
     c[3] = tanh_of(sigmoid(c[3])) + exp_fast(c[2]) + log_fast(c[1]) + div_fast(c[0], c[1]) + e[1].mod(r)
