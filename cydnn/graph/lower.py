@@ -28,7 +28,9 @@ def lowered(graph: Graph, number: int) -> Graph | None:
     if made is None:
         return None
     rows, inner = made
-    uids = {**{o: u for o, u in node.operands.items()}, **{name: next(fresh) for name in inner}}
+    uids = {**node.operands, **{name: next(fresh) for name in inner}}
+    uids |= {f"{o}.{i}": uid for o, several in node.operands.items() if isinstance(several, tuple)
+             for i, uid in enumerate(several)}
     tensors = {**graph.tensors}
     for name, desc in inner.items():
         tensors[uids[name]] = Tensor(uids[name], desc, "virtual", name=f"{node.name}::{name}")

@@ -1,4 +1,5 @@
 """Operations: what is computed. One file a family; the table below is the list of all."""
+from .attention import Sdpa
 from .attribute import Attribute
 from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
@@ -23,5 +24,6 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, NormFwd, GenStats,
        Transform, AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
-       SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd)
+       SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
+       Sdpa)
 BY_NAME = {op.name: op for op in OPS}

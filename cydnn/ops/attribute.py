@@ -8,12 +8,13 @@ import dataclasses
 class Attribute:
     """What a field accepts; ``api``: its name in the backend API without CUDNN_ATTR_,
     ``members``: the API's words for a choice, ``is_required``: the API has no default for it."""
-    kind: str                                    # "ints" | "int" | "float" | "choice" | "flag"
+    kind: str                                    # "ints" | "int" | "float" | "choice" | "flag" | "rows"
     lo: float | None = None
     members: dict = dataclasses.field(default_factory=dict)      # word: its name without CUDNN_, or ""
     api: str = ""
     doc: str = ""
     is_required: bool = False
+    names: tuple = ()                            # of rows: what they may read
 
     @property
     def accepts(self) -> tuple:
@@ -50,3 +51,8 @@ def choice(*accepts, api="", doc="", members="", is_required=False):
 
 def flag(default=False, api="", doc=""):
     return _field(default, Attribute("flag", api=api, doc=doc))
+
+
+def rows(names, doc=""):
+    """Rows of pointwise operations over names (ops/rows.py)."""
+    return _field((), Attribute("rows", doc=doc, names=names))

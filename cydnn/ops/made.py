@@ -16,7 +16,8 @@ class Made:
     def point(self, name, mode, *reads, thin=False, **scalars) -> str:
         """name = mode(reads); the name is an output of the op, or a new value. Returns it."""
         operands = dict(zip(("x", "b", "t"), reads), y=name)
-        self.rows.append((Pointwise(mode=mode, compute=self.compute), operands, scalars))
+        axis = scalars.pop("axis", 0)            # of gen_index
+        self.rows.append((Pointwise(mode=mode, axis=axis, compute=self.compute), operands, scalars))
         self.inner[name] = self.thin if thin else self.full
         return name
 

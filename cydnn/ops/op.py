@@ -29,7 +29,7 @@ def _apart(d):
 def _words(text: str):
     """(names, optional ones, variadic ones) of "x b? inputs*"."""
     words = text.split()
-    marked = lambda mark: {w.rstrip("?*") for w in words if w.endswith(mark)}
+    marked = lambda mark: {w.rstrip("?*") for w in words if mark in w}
     return tuple(w.rstrip("?*") for w in words), marked("?"), marked("*")
 
 
@@ -120,6 +120,9 @@ class Op:
             if not isinstance(value, (bool, np.bool_)) and not (type(value) is int and value in (0, 1)):
                 raise BadParam(f"{where} must be True or False; got {shown(value)}")
             value = bool(value)
+        elif a.kind == "rows":
+            from .rows import accepted           # they are made of an operation themselves
+            value = accepted(where, value, a.names)
         elif a.kind == "choice" and not (isinstance(value, str) and value in a.members):
             raise BadParam(f"{where} must be one of {' '.join(a.members)}; got {shown(value)}")
         return value

@@ -23,6 +23,7 @@ from ..dtypes import BY_NAME
 from ..given import shown, whole
 from ..status import BadParam, CydnnError
 from ..tensor import LAYOUTS, TensorDesc, packed_strides
+from . import rows
 from .op import Op
 
 MOST_NUMBERS = 1 << 16                           # of a list
@@ -95,7 +96,9 @@ def attributes_text(op: Op) -> list[str]:
     for name in op.attributes():
         value, default = getattr(op, name), type(op).__dataclass_fields__[name].default
         if value != default:
-            value = _numbers_text(value) if isinstance(value, tuple) else value
+            if isinstance(value, tuple):
+                is_rows = op.attributes()[name].kind == "rows"
+                value = rows.text(value) if is_rows else _numbers_text(value)
             words.append(f"acc={value}" if name == "compute" else f"{name}={value}")
     return words
 

@@ -1,0 +1,2 @@
+"""Scaled dot product attention."""
+from .sdpa import Sdpa

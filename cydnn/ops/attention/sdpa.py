@@ -1,0 +1,185 @@
+"""Scaled dot product attention: forward."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtypes import BY_NAME
+from ...tensor import TensorDesc
+from .. import rows as dag
+from ..attribute import choice, integer, rows
+from ..made import Made
+from ..matmul import Matmul
+from ..op import Op
+
+COORDINATES = ("batch", "head", "row", "col")
+NAMES = ("s", *COORDINATES)
+
+
+@dataclass(frozen=True)
+class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
+    """o = softmax(score(scale * q @ k)) @ v over the keys that a query sees.
+
+    q       (b, h, s_q, d_qk)
+    k       (b, h_k, d_qk, s_kv)     transposed, as strides may say; h_k divides h: heads side by side share
+    v       (b, h_v, s_kv, d_v)      h_v divides h
+    len_q, len_kv (b, 1, 1, 1) i32   how many queries and keys each batch has; all where absent
+    extras  e0, e1 … of ``score``: each dim 1 or that of (b, h, s_q, s_kv)
+    o       (b, h, s_q, d_v)
+    stats   (b, h, s_q, 1) f32       log of the sum of exp of the scores; -inf where a query sees no key
+
+    ``score``: rows over s (scale * q @ k), batch, head, row, col, e0 …, numbers and n0 … (ops/rows.py).
+    ``left``: a query sees keys from its diagonal less left - 1 on, 0: all; ``right``: up to its diagonal and
+    so many, -1: all. ``diagonal``: it begins at the first query and key, or ends at the last ones. A query
+    that sees no key, or is beyond len_q, has o = 0. Sums in the compute type.
+    Spec: graph API, Fused Flash Attention fprop; front end, sdpa.
+    """
+    score: tuple = rows(NAMES, doc="pointwise operations on the scores")
+    left: int = integer(0, lo=0, doc="keys that a query sees up to its own, itself counted; 0: all")
+    right: int = integer(-1, lo=-1, doc="keys that a query sees behind its own; -1: all")
+    diagonal: str = choice("top_left", "bottom_right", doc="where the diagonal begins")
+    scalars = dict(scale=1.0)
+    asked = frozenset({"stats"})
+
+    @staticmethod
+    def space(q, k) -> tuple:
+        """Dims of the scores."""
+        return (*q.dims[:3], k.dims[3])
+
+    def check(self, q, k, v, len_q, len_kv, extras):
+        for name, d in dict(q=q, k=k, v=v).items():
+            yield d.rank == 4, f"{name} must have rank 4; got {d.rank}"
+        b, h, _, depth = q.dims
+        for name, d in dict(k=k, v=v).items():
+            yield d.dims[0] == b, f"{name} must have batch {b} like q; got {d.dims[0]}"
+            yield d.dims[1] and h % d.dims[1] == 0, f"{name}'s heads must divide q's {h}; got {d.dims[1]}"
+        yield k.dims[2] == depth, f"k must have dims (b, h_k, {depth}, s_kv) like q, transposed; got {k.dims}"
+        yield v.dims[2] == k.dims[3], f"v must have {k.dims[3]} keys like k; got {v.dims[2]}"
+        for name, d in dict(len_q=len_q, len_kv=len_kv).items():
+            yield (d is None or d.dims == (b, 1, 1, 1) and d.dtype.name == "i32",
+                   f"{name} must be i32 of dims {(b, 1, 1, 1)}; got {d}")
+        need, have = dag.tensors_of(self.score), extras or ()
+        yield len(have) == need, f"extras must be {need} tensors, those that score reads; got {len(have)}"
+        for i, d in enumerate(have):
+            fits = d.rank == 4 and all(n in (1, m) for n, m in zip(d.dims, self.space(q, k)))
+            yield fits, f"extras must broadcast to {self.space(q, k)}; got {d.dims} for e{i}"
+
+    def infer(self, q, k, v, len_q, len_kv, extras):
+        return {"o": TensorDesc.packed(q.dtype, (*q.dims[:3], v.dims[3]))}
+
+    def check_outputs(self, q, k, v, len_q, len_kv, extras, o, stats):
+        want = (*q.dims[:3], 1)
+        yield stats is None or stats.dims == want, f"stats must have dims {want}; got {stats and stats.dims}"
+
+    def free_dims(self, words, options):
+        q, k, v = words[:3]
+        return dict(q=q, k=k, v=v, o=(*q[:3], v[3]))
+
+    # ---- What it is made of ----
+
+    def lower(self, descs, absent=("len_q", "len_kv", "stats")):
+        """Products, rows, a softmax. None where heads share keys and values: products do not."""
+        q, k, v = descs["q"], descs["k"], descs["v"]
+        if not q.dims[1] == k.dims[1] == v.dims[1]:
+            return None
+        full = TensorDesc.packed(BY_NAME[self.math], self.space(q, k))
+        made = Made(self.unrounded, full, TensorDesc.packed(full.dtype, (*full.dims[:3], 1)))
+        made.rows.append((Matmul(compute=self.unrounded), dict(a="q", b="k", c="s"), dict(alpha="scale")))
+        made.inner["s"] = full
+        for axis, name in enumerate(COORDINATES):
+            made.point(name, "gen_index", "s", axis=axis)
+        names = dict.fromkeys(NAMES) | {name: name for name in NAMES}
+        names |= {f"e{i}": f"extras.{i}" for i in range(len(descs.get("extras") or ()))}
+        for row in dag.lowered(self.score, names, self.unrounded, "score"):
+            made.rows.append(row)
+            made.inner[row[1]["y"]] = full
+        seen, last = self._seen(made, q, k, absent), "score" if self.score else "s"
+        scores = made.point("masked", "binary_select", last, float("-inf"), seen) if seen else last
+        top = made.fold("top", "max", scores)
+        base = made.point("base", "binary_select", top, 0.0, made.point(
+            "has_keys", "cmp_neq", top, float("-inf"), thin=True), thin=True)
+        raised = made.point("raised", "exp", made.point("shifted", "sub", scores, base))
+        total = made.fold("total", "add", raised)
+        safe = made.point("safe", "binary_select", total, 1.0, made.point(
+            "has_sum", "cmp_neq", total, 0.0, thin=True), thin=True)
+        weights = made.point("weights", "div", raised, safe)
+        made.rows.append((Matmul(compute=self.unrounded), dict(a=weights, b="v", c="o"), {}))
+        if "stats" not in absent:
+            made.point("stats", "add", made.point("size", "log", total, thin=True), base, thin=True)
+        return self._used(*made.finish([o for o in self.writes if o not in absent and o != "o"], descs))
+
+    @staticmethod
+    def _used(rows_, inner) -> tuple:
+        """Without coordinates that nothing reads."""
+        for name in COORDINATES:
+            others = [read for _, read, _ in rows_ if read.get("y") != name]
+            if not any(name in read.values() for read in others):
+                rows_ = [row for row in rows_ if row[1].get("y") != name]
+                inner = {n: d for n, d in inner.items() if n != name}
+        return rows_, inner
+
+    def _seen(self, made: Made, q, k, absent) -> str | None:
+        """1 where a query sees a key; None where it sees all."""
+        lens = {name: name for name in ("len_q", "len_kv") if name not in absent}
+        ends = [made.point(f"below_{name}", "cmp_lt", at, name)
+                for name, at in (("len_q", "row"), ("len_kv", "col")) if name in lens]
+        if self.left or self.right >= 0:
+            way = made.point("way", "sub", "col", "row")         # from the diagonal of the top left
+            if self.diagonal == "bottom_right":
+                n_q, n_kv = (lens.get(name, float(size)) for name, size in (("len_q", q.dims[2]),
+                                                                          ("len_kv", k.dims[3])))
+                way = made.point("way_from_end", "sub", made.point("way_q", "add", way, n_q), n_kv)
+            if self.left:
+                ends.append(made.point("inside", "cmp_gt", way, float(-self.left)))
+            if self.right >= 0:
+                ends.append(made.point("outside", "cmp_le", way, float(self.right)))
+        seen = ends[0] if ends else None
+        for i, one in enumerate(ends[1:]):
+            seen = made.point(f"seen{i}", "logical_and", seen, one)
+        return seen
+
+    # ---- Its meaning ----
+
+    def _scores(self, q, k, len_q, len_kv, extras, scale) -> np.ndarray:
+        """The scores, -inf where a query does not see a key."""
+        s = scale * (q @ np.repeat(k, q.shape[1] // k.shape[1], 1))
+        at = dict(zip(COORDINATES, np.meshgrid(*map(np.arange, s.shape), indexing="ij", sparse=True)))
+        values = dict(s=s, **{n: np.float64(v) for n, v in at.items()},
+                      **{f"e{i}": np.asarray(e, np.float64) for i, e in enumerate(extras or ())})
+        found = np.broadcast_to(dag.evaluate(self.score, values), s.shape)
+        n_q, n_kv = (np.full((s.shape[0], 1, 1, 1), size) if n is None else np.clip(n, 0, size)
+                     for n, size in ((len_q, s.shape[2]), (len_kv, s.shape[3])))
+        way = at["col"] - at["row"] - (n_kv - n_q if self.diagonal == "bottom_right" else 0)
+        seen = (at["row"] < n_q) & (at["col"] < n_kv) & (way <= self.right if self.right >= 0 else True)
+        return np.where(seen & (way > -self.left if self.left else True), found, -np.inf)
+
+    def reference(self, q, k, v, len_q, len_kv, extras, scale):
+        scores = self._scores(q, k, len_q, len_kv, extras, scale)
+        top = scores.max(3, keepdims=True, initial=-np.inf)
+        base = np.where(top == -np.inf, 0.0, top)
+        raised = np.exp(scores - base)
+        total = raised.sum(3, keepdims=True)
+        with np.errstate(divide="ignore"):
+            stats = np.log(total) + base
+        weights = raised / np.where(total == 0, 1.0, total)
+        return dict(o=weights @ np.repeat(v, q.shape[1] // v.shape[1], 1), stats=stats)
+
+    def magnitude(self, arrays, scalars, results):
+        q, k, v = (np.abs(arrays[n]) for n in "qkv")
+        scale = np.abs(scalars.get("scale", 1.0))
+        depth = scale * (q @ np.repeat(k, q.shape[1] // k.shape[1], 1))
+        spread = depth.max(3, keepdims=True, initial=0)
+        for extra in arrays.get("extras") or ():
+            spread = spread + np.abs(np.asarray(extra, np.float64)).max(initial=0)
+        others = {n: arrays.get(n) for n in ("len_q", "len_kv", "extras")}
+        plain = self.reference(arrays["q"], arrays["k"], v, **others, scale=scalars.get("scale", 1.0))["o"]
+        stats = np.abs(results["stats"])
+        return dict(o=plain * (1 + 4 * spread), stats=1 + spread + np.where(np.isinf(stats), 0, stats))
+
+    def terms(self, q, k, v, **_):
+        return q.dims[3] + k.dims[3]
+
+    def flops(self, q, k, v, **_):
+        b, h, s_q, s_kv = self.space(q, k)
+        return 2 * b * h * s_q * s_kv * (q.dims[3] + v.dims[3])
