@@ -224,7 +224,8 @@ def _others(graph, rows, bound, mask) -> int:
 
 def _made(graph, op, way, absent, bound, mask, last):
     """(node, mask) of an op with what is bound; None where that is not what the op would be made of."""
-    outputs = set(Region(graph, mask).outputs)
+    region = Region(graph, mask)
+    outputs = set(region.outputs)
     kept = {name for name in op.writes[1:] if bound.get(name) in outputs}
     unused = {name for name in op.writes[1:] if name in bound and name not in kept and not _is_read(
         graph, bound[name], mask)}
@@ -245,7 +246,7 @@ def _made(graph, op, way, absent, bound, mask, last):
     if not inner.keys() <= bound.keys():
         return None
     numbers = _numbers(graph, op, rows, bound)
-    if numbers is None or outputs - set(plain.writes):
+    if numbers is None or outputs - set(plain.writes) or not region.is_convex:
         return None
     tensors = {name: graph.tensors[bound[name]] for name in inner}
     math = BY_NAME[op.math]

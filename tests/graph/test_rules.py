@@ -187,6 +187,18 @@ def test_what_is_something_else():
     assert not list(recognised(d.graph()))
 
 
+def test_a_bias_that_is_made_of_the_mean():
+    """It waits for the norm, so it is no part of it: the norm ends before."""
+    d, _ = layer_norm(bias=False, scale=False, dtype="f32")
+    normal = d.uids["normal"]
+    d.tensors[normal] = d.tensors[normal].replace(kind="virtual")
+    d.point("made", "mul", "mean", d.tensor("factor", (1, 40)))
+    d.point("y", "add", "normal", "made", kept=True)
+    (last, node, _), = recognised(d.graph())
+    assert d.graph().nodes[last].name == "normal" and node.operands["mean"] == d.uids["mean"]
+    assert composed(d.graph(), last) is not None
+
+
 def test_among_others():
     """Two norms and a softmax behind a product: each is found; only those that are asked for."""
     d, y = layer_norm(bias=False, dims=(1, 6, 40), axes=(2,))
