@@ -58,7 +58,8 @@ def _is_over_columns(graph: Graph, softmax: Node) -> bool:
 
 def _numbers(node: Node) -> dict:
     """The numbers of a node that are not the op's defaults."""
-    return {name: value for name, value in node.scalars.items() if value != node.op.scalars[name]}
+    plain = lambda value: value.default if isinstance(value, Scalar) else value
+    return {name: value for name, value in node.scalars.items() if plain(value) != node.op.scalars[name]}
 
 
 def _around(graph: Graph, softmax: Node, mask: int, score: Hole, number: int, tail: Hole) -> Found | None:

@@ -11,7 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from nodes import t
 from cydnn.device import get
 from cydnn.graph import FromTensor, Graph, Node, attention_rule
-from cydnn.ops import Matmul, Pointwise, SoftmaxFwd
+from cydnn.graph.rules import recognised
+from cydnn.ops import Matmul, Pointwise, Reduction, SoftmaxFwd
 from cydnn.steps import Scalar
 from support import graphs
 
@@ -27,10 +28,13 @@ CAUSAL = (*SEEN, "a = binary_select s never is_seen")
 
 class Drawn:
     """Attention whose scores are made by lines "name = mode names"; the last is what softmax is of, and of
-    ``tail`` the last is what the second product reads. ``kinds``: what values are beside virtual f32."""
+    ``tail`` the last is what the second product reads. ``kinds``: what values are beside virtual f32;
+    ``kept``: statistics of a softmax that is drawn, too, or None."""
 
-    def __init__(self, *lines, kinds=(), softmax=(), tail=("p",), extra=(), before=(), after=()):
-        self.kinds, self.uids, self.tensors, self.nodes = dict(p="virtual f16") | dict(kinds), {}, [], []
+    def __init__(self, *lines, kinds=(), softmax=(), tail=("p",), extra=(), before=(), after=(),
+                 kept=None):
+        self.kinds = dict(p="virtual f16", stats="memory f32") | dict(kinds)
+        self.uids, self.tensors, self.nodes = {}, [], []
         memory = dict(q=(B, H, Q, D), k=(1, H, D, K), v=(B, 1, K, D), o=(B, H, Q, D), bias=BIAS)
         for name, dims in memory.items():
             self._add(name, dims, "memory f16")
@@ -40,7 +44,7 @@ class Drawn:
         self._node(Matmul(), "s", before, a="q", b="k")
         for line in (*lines, *extra):
             self._point(*line.replace("=", "").split())
-        self._node(SoftmaxFwd(axis=3), "p", softmax, x=lines[-1].split()[0] if lines else "s")
+        self._softmax(lines[-1].split()[0] if lines else "s", softmax, kept)
         for x, y in zip(tail, tail[1:]):
             self._point(y, "identity", x)
         self.nodes.append(Node(Matmul(), dict(a=self.uids[tail[-1]], b=3, c=4), dict(after)))
@@ -64,17 +68,24 @@ class Drawn:
         op = Pointwise(mode=mode.removesuffix("_twice").rstrip("0123456789"), axis=axis)
         self._node(op, y, dict(alpha1=2.0) if alpha else {}, **dict(zip("xbt", reads)))
 
+    def _softmax(self, x, numbers, kept):
+        if kept is None:
+            return self._node(SoftmaxFwd(axis=3), "p", numbers, x=x)
+        for mode, read, y in (("max", x, "top"), ("add", "raised", "total")):
+            if y == "total":
+                self._point("shifted", "sub", x, "top")
+                self._point("raised", "exp", "shifted")
+            self._add(y, (B, H, Q, 1), "memory f32" if y in kept else "virtual f32")
+            self.nodes.append(Node(Reduction(mode=mode), dict(x=self.uids[read], y=self.uids[y])))
+        self._point("p", "div", "raised", "total")
+        if "stats" in kept:
+            self._point("size", "log", "total")
+            self._point("stats", "add", "top", "size")
+
     def found(self) -> list:
         starts = [(n, 1 << i) for i, n in enumerate(self.graph.nodes) if isinstance(n.op, SoftmaxFwd)]
+        starts += [(node, mask) for _, node, mask in recognised(self.graph, (SoftmaxFwd,))]
         return list(attention_rule.found(self.graph, starts))
-
-
-def text(scores) -> str:
-    return "; ".join(f"{op.mode} {' '.join(map(str, reads))}" for op, reads in scores.rows)
-
-
-def by_name(drawn, uids) -> list:
-    return [next(name for name, uid in drawn.uids.items() if uid == one) for one in uids]
 
 
 SCORES = [
@@ -97,7 +108,8 @@ SCORES = [
 def test_scores_are_found_and_mean_the_same(lines, rows, extras, scale):
     drawn = Drawn(*lines)
     one, = drawn.found()
-    assert text(one.scores) == rows and by_name(drawn, one.scores.extras) == extras
+    assert "; ".join(f"{op.mode} {' '.join(map(str, reads))}" for op, reads in one.scores.rows) == rows
+    assert list(one.scores.extras) == [drawn.uids[name] for name in extras]
     assert one.scale == (scale and FromTensor(drawn.uids[scale]))
     assert one.mask == (1 << len(drawn.graph.nodes)) - 1
     rng = np.random.default_rng(len(rows))
@@ -122,6 +134,14 @@ def meaning(drawn, one, values):
         s = known[f"n{i}"] = op.evaluate(dict(zip("xbt", arrays)), op.scalars)["y"]
     p = np.exp(s - s.max(axis=3, keepdims=True))
     return p / p.sum(axis=3, keepdims=True) @ value
+
+
+@pytest.mark.parametrize("kept", [(), ("top", "total"), ("stats",), ("top", "stats")])
+def test_the_softmax_may_be_drawn_and_keep_its_statistics(kept):
+    drawn = Drawn(*CAUSAL, kept=kept)
+    one, = drawn.found()
+    assert [o for o in ("top", "total", "stats") if o in one.softmax.operands] == list(kept)
+    assert one.mask == (1 << len(drawn.graph.nodes)) - 1 and len(one.scores.rows) == 3
 
 
 @pytest.mark.parametrize("lines, more, is_found", [
