@@ -1,7 +1,7 @@
 """A DAG of pointwise operations as an attribute of another operation: rows over names and numbers.
 
 A row is (Pointwise, what it reads): numbers, names that the operation gives (``s``, ``row``, ``e0`` …) and
-``n0``, ``n1`` … for the rows in front of it. The last row is the result; without rows that is the first name.
+``n0``, ``n1`` … for the rows before it. The last row is the result; without rows that is the first name.
 Text: ``mul(s,#0.5);add(n0,e0)``, a mode's own attributes in brackets: ``relu_fwd[relu_upper_clip=6.0](s)``.
 """
 from __future__ import annotations

@@ -62,9 +62,11 @@ def test_an_op_means_what_it_is_lowered_to(op, seed):
     values = values_for(problem, seed)
     want, got = (graphs.run(g, values, get("numpy")) for g in (graph, alone(apart)))
     for uid, x in want.items():
-        scale = np.abs(x).max(initial=1.0)
+        scale = np.abs(x[np.isfinite(x)]).max(initial=1.0)
         room = (4 * graph.tensors[uid].dtype.eps + 1e-5) * scale
-        assert np.abs(got[uid] - x).max(initial=0.0) <= room, (str(problem), uid)
+        with np.errstate(invalid="ignore"):
+            wrong = np.where(got[uid] == x, 0.0, np.abs(got[uid] - x))
+        assert wrong.max(initial=0.0) <= room, (str(problem), uid)
 
 
 def test_an_output_is_read_again_before_it_is_rounded():

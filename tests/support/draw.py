@@ -225,6 +225,26 @@ def _norm(op_class, rng):
                         else tensor(rng, dtype, dims, layout) for n in op.operands()})
 
 
+SCORES = ("", "mul(s,#0.5)", "mul(s,#0.1);tanh_fwd(n0);mul(n1,#10.0)",
+          "sub(col,row);mul(n0,#-0.25);add(s,n1);add(n2,head)", "cmp_gt(col,row);binary_select(#-inf,s,n0)")
+
+
+def _sdpa(op_class, rng):
+    dtype, compute = _types(rng)
+    b, h, s_q, s_kv = rng.randint(1, 3), rng.choice([1, 2, 4, 6]), rng.randint(1, 40), rng.randint(1, 80)
+    d_qk, d_v = (rng.choice([1, 3, 8, 16, 64]) for _ in range(2))
+    h_k, h_v = (rng.choice([n for n in (1, 2, h) if h % n == 0]) for _ in range(2))
+    op = op_class(score=rng.choice(SCORES), left=rng.choice([0, 0, 0, 1, 5]),
+                  right=rng.choice([-1, -1, 0, 3]), compute=compute,
+                  diagonal=rng.choice(["top_left", "bottom_right"]))
+    wide = "f64" if dtype == "f64" else "f32"
+    lens = {n: TensorDesc.packed("i32", (b, 1, 1, 1)) for n in ("len_q", "len_kv") if rng.random() < 0.3}
+    dims = dict(q=(b, h, s_q, d_qk), k=(b, h_k, d_qk, s_kv), v=(b, h_v, s_kv, d_v), o=(b, h, s_q, d_v))
+    found = {n: tensor(rng, dtype, d, None) for n, d in dims.items()}
+    kept = {"stats": TensorDesc.packed(wide, (b, h, s_q, 1))} if rng.random() < 0.4 else {}
+    return Problem(op, {**found, **lens, **kept})
+
+
 def _local_norm(op_class, rng, compute):
     return op_class(window=rng.randint(1, 16), scale=rng.choice([1e-4, 0.5, 2.0]),
                     offset=rng.choice([2.0, 0.5]), power=rng.choice([0.75, 0.75, 0.5, 1.0, 0.3, 2.5]),
@@ -346,7 +366,8 @@ _MAKERS = {**{op: network for op in NETWORKS},
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
            ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
-           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm, **{op: _tensor_op for op in TENSOR_OPS},
+           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm, ops.Sdpa: _sdpa,
+           **{op: _tensor_op for op in TENSOR_OPS},
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
            ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,
            ops.LrnBwd: _lrn, ops.SpatialGridFwd: _grid, ops.SpatialGridBwd: _grid,

@@ -32,13 +32,15 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     ``score``: rows over s (scale * q @ k), batch, head, row, col, e0 …, numbers and n0 … (ops/rows.py).
     ``left``: a query sees keys from its diagonal less left - 1 on, 0: all; ``right``: up to its diagonal and
     so many, -1: all. ``diagonal``: it begins at the first query and key, or ends at the last ones. A query
-    that sees no key, or is beyond len_q, has o = 0. Sums in the compute type.
+    that sees no key, or is beyond len_q, has o = 0, or NaN as 0 / 0 where ``empty`` is nan. Sums in the
+    compute type.
     Spec: graph API, Fused Flash Attention fprop; front end, sdpa.
     """
     score: tuple = rows(NAMES, doc="pointwise operations on the scores")
     left: int = integer(0, lo=0, doc="keys that a query sees up to its own, itself counted; 0: all")
     right: int = integer(-1, lo=-1, doc="keys that a query sees behind its own; -1: all")
     diagonal: str = choice("top_left", "bottom_right", doc="where the diagonal begins")
+    empty: str = choice("zero", "nan", doc="o of a query that sees no key")
     scalars = dict(scale=1.0)
     asked = frozenset({"stats"})
 
@@ -76,12 +78,15 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         q, k, v = words[:3]
         return dict(q=q, k=k, v=v, o=(*q[:3], v[3]))
 
+    def admit(self, name, values):
+        return np.abs(values) * 8 if name in ("len_q", "len_kv") else values
+
     # ---- What it is made of ----
 
     def lower(self, descs, absent=("len_q", "len_kv", "stats")):
-        """Products, rows, a softmax. None where heads share keys and values: products do not."""
+        """Products, rows, a softmax. None where some heads share keys or values: products broadcast one."""
         q, k, v = descs["q"], descs["k"], descs["v"]
-        if not q.dims[1] == k.dims[1] == v.dims[1]:
+        if {k.dims[1], v.dims[1]} - {1, q.dims[1]}:
             return None
         full = TensorDesc.packed(BY_NAME[self.math], self.space(q, k))
         made = Made(self.unrounded, full, TensorDesc.packed(full.dtype, (*full.dims[:3], 1)))
@@ -90,18 +95,19 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         for axis, name in enumerate(COORDINATES):
             made.point(name, "gen_index", "s", axis=axis)
         names = dict.fromkeys(NAMES) | {name: name for name in NAMES}
-        names |= {f"e{i}": f"extras.{i}" for i in range(len(descs.get("extras") or ()))}
+        names |= {f"e{i}": f"extras.{i}" for i in range(dag.tensors_of(self.score))}
         for row in dag.lowered(self.score, names, self.unrounded, "score"):
             made.rows.append(row)
             made.inner[row[1]["y"]] = full
         seen, last = self._seen(made, q, k, absent), "score" if self.score else "s"
         scores = made.point("masked", "binary_select", last, float("-inf"), seen) if seen else last
         top = made.fold("top", "max", scores)
-        base = made.point("base", "binary_select", top, 0.0, made.point(
-            "has_keys", "cmp_neq", top, float("-inf"), thin=True), thin=True)
+        base = top if self.empty == "nan" and "stats" in absent else made.point(
+            "base", "binary_select", top, 0.0, made.point(
+                "has_keys", "cmp_neq", top, float("-inf"), thin=True), thin=True)
         raised = made.point("raised", "exp", made.point("shifted", "sub", scores, base))
         total = made.fold("total", "add", raised)
-        safe = made.point("safe", "binary_select", total, 1.0, made.point(
+        safe = total if self.empty == "nan" else made.point("safe", "binary_select", total, 1.0, made.point(
             "has_sum", "cmp_neq", total, 0.0, thin=True), thin=True)
         weights = made.point("weights", "div", raised, safe)
         made.rows.append((Matmul(compute=self.unrounded), dict(a=weights, b="v", c="o"), {}))
@@ -160,9 +166,9 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         base = np.where(top == -np.inf, 0.0, top)
         raised = np.exp(scores - base)
         total = raised.sum(3, keepdims=True)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             stats = np.log(total) + base
-        weights = raised / np.where(total == 0, 1.0, total)
+            weights = raised / (total if self.empty == "nan" else np.where(total == 0, 1.0, total))
         return dict(o=weights @ np.repeat(v, q.shape[1] // v.shape[1], 1), stats=stats)
 
     def magnitude(self, arrays, scalars, results):
@@ -174,6 +180,7 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
             spread = spread + np.abs(np.asarray(extra, np.float64)).max(initial=0)
         others = {n: arrays.get(n) for n in ("len_q", "len_kv", "extras")}
         plain = self.reference(arrays["q"], arrays["k"], v, **others, scale=scalars.get("scale", 1.0))["o"]
+        plain = np.nan_to_num(plain)
         stats = np.abs(results["stats"])
         return dict(o=plain * (1 + 4 * spread), stats=1 + spread + np.where(np.isinf(stats), 0, stats))
 

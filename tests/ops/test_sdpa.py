@@ -1,0 +1,73 @@
+"""Attention and the DAG on its scores: text, parsing, keys, refusals, what is made of it."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cydnn import plan as plans
+from cydnn.device import get
+from cydnn.graph import Graph
+from cydnn.graph.text import from_rows, rows as rows_of
+from cydnn.layout import Layout
+from cydnn.ops import Pointwise, Problem, Sdpa
+from cydnn.status import BadParam
+
+ALIBI = "sub(col,row);mul(n0,e1)"
+EVERY = f"{ALIBI};mul(s,#0.5);add(n2,n1);add(n3,e0);div(n4,#5.0);tanh_fwd(n5);mul(n6,#5.0)"
+LINE = (f"sdpa q=2x3x9x8:f16 k=2x3x8x12:f16 v=2x3x12x16:f16 extras=1x3x9x12:f16+1x3x1x1:f32 o=2x3x9x16:f16 "
+        f"stats=2x3x9x1:f32 score={EVERY} right=0 diagonal=bottom_right")
+
+
+def test_a_score_is_text_that_parses_back():
+    problem = Problem.parse(LINE)
+    assert str(problem) == LINE and Problem.parse(str(problem)) == problem
+    bounded = Sdpa(score="relu_fwd[relu_upper_clip=6.0](s)")
+    assert bounded.score == ((Pointwise(mode="relu_fwd", relu_upper_clip=6.0), ("s",)),)
+    assert Sdpa(score=[(Pointwise(mode="add", compute="f64"), ("s", 1))]) == Sdpa(score="add(s,#1.0)")
+
+
+def test_a_score_is_part_of_the_key_and_of_what_is_written_down():
+    problem = Problem.parse(LINE)
+    graph = Graph.single(problem.op, problem.operands)
+    other = Graph.single(Sdpa(score=EVERY.replace("#0.5", "#0.25"), right=0, diagonal="bottom_right"),
+                         problem.operands)
+    assert from_rows(rows_of(graph)).key == graph.key != other.key
+    layout = plans.build(graph, "ptx:sm_80").layout
+    assert Layout.from_json(layout.to_json()).to_json() == layout.to_json()
+
+
+@pytest.mark.parametrize("score, sentence", [
+    ("mul(s)", "must give mul 2 values; got .'s',."), ("mul(s,n0)", "must read numbers, s batch .*; got 'n0' in row 0"),
+    ("add(s,x)", "got 'x' in row 0"), ("gen_index(s)", "must use the names batch head row col in place of gen_index"),
+    ("blue(s)", "must be rows such as .*; got 'blue.s.'"), ("add(s,#x)", "numbers behind #; got 'add.s,#x.'"),
+    ("elu_fwd[blue=1](s)", "must have the attributes of elu_fwd"), (7, "must be a list of at most 1000 rows"),
+    (["s"], "must have rows .Pointwise, what it reads.; got 's'")])
+def test_scores_that_are_refused(score, sentence):
+    with pytest.raises(BadParam, match=f"sdpa: score .*{sentence}"):
+        Sdpa(score=score)
+
+
+@pytest.mark.parametrize("device", ["ptx:sm_80", "ptx:sm_90"])
+def test_scale_bias_alibi_cap_and_a_bottom_right_diagonal(device):
+    problem = Problem.parse(LINE)
+    graph = Graph.single(problem.op, problem.operands, dict(scale=1 / math.sqrt(8)))
+    random, found = np.random.default_rng(3), {}
+    arrays = {t.uid: random.normal(size=t.dims).astype(t.dtype.numpy) for t in graph.tensors.values()}
+    for name in ("numpy", device):
+        plan, mine = plans.build(graph, get(name)), {u: a.copy() for u, a in arrays.items()}
+        plan.execute([mine[t.uid] for t in plan.slots], np.zeros(plan.workspace_bytes + 1, np.uint8))
+        found[name] = [mine[uid].astype("d") for uid in graph.nodes[0].writes]
+    for want, got in zip(*found.values()):
+        assert np.abs(got - want).max() <= 2e-3 * (1 + np.abs(want).max())
+
+
+def test_a_query_that_sees_no_key():
+    """0 and -inf; NaN where that is asked for, as 0 / 0 is."""
+    q, k, v = np.ones((1, 1, 3, 2)), np.ones((1, 1, 2, 4)), np.ones((1, 1, 4, 2))
+    for empty, want in (("zero", 0.0), ("nan", np.nan)):
+        op = Sdpa(left=1, right=0, empty=empty)
+        found = op.reference(q, k, v, None, np.array([1]).reshape(1, 1, 1, 1), None, 1.0)
+        np.testing.assert_array_equal(found["o"][0, 0, :, 0], [1.0, want, want])
+        np.testing.assert_array_equal(found["stats"][0, 0, 1:, 0], [-np.inf] * 2)
