@@ -11,10 +11,12 @@ from itertools import chain, combinations
 from typing import Callable, Iterator, NamedTuple
 
 from ..dtypes import BY_NAME
-from ..ops import NormFwd, Op, Pointwise, Reduction, SoftmaxFwd
+from ..ops import NormFwd, Op, Pointwise, Reduction, Sdpa, SoftmaxFwd
+from ..ops.softmax import STATISTICS
 from ..status import BadParam
 from ..steps import Scalar
 from ..tensor import TensorDesc
+from . import attention_rule
 from .graph import FromTensor, Graph, Node
 from .lower import inherited
 from .region import Region, bits
@@ -83,22 +85,50 @@ def recognised(graph: Graph, ops=None) -> Iterator[tuple]:
     """(last node, node of a composed op, mask of the nodes that it stands for), in the order of the graph.
     ``ops``: the classes of ops that are looked for; None: all. Where the nodes of one are among those of
     another, the larger comes."""
-    folds = sum(isinstance(n.op, Reduction) for n in graph.nodes)
-    rules = [rule for rule in RULES if folds >= rule.folds and (ops is None or rule.op in ops)]
-    found = []
-    for number, node in enumerate(graph.nodes) if rules else ():
-        if not isinstance(node.op, Pointwise):
-            continue
-        cone = None
-        for rule in rules:
-            if node.op.mode in rule.ends:
-                cone = cone or _cone(graph, number)
-                if len(cone.thin) >= rule.folds and (made := _first(graph, rule, number, cone)):
-                    found.append((number, *made))
-                    break
-    for number, node, mask in found:
+    found = list(_of_rules(graph, ops))
+    if ops is None or Sdpa in ops:
+        softmaxes = found if ops is None or SoftmaxFwd in ops else _of_rules(graph, (SoftmaxFwd,))
+        starts = [(node, mask) for _, node, mask in softmaxes if isinstance(node.op, SoftmaxFwd)]
+        starts += [(node, 1 << i) for i, node in enumerate(graph.nodes) if isinstance(node.op, SoftmaxFwd)]
+        made = ((one, _attention(graph, one)) for one in attention_rule.found(graph, starts))
+        found += [(graph.producer[node.operands["o"]], node, one.mask) for one, node in made if node]
+    for number, node, mask in sorted(found, key=lambda row: row[0]):
         if not any(mask & other == mask and mask != other for _, _, other in found):
             yield number, node, mask
+
+
+def _of_rules(graph: Graph, ops) -> Iterator[tuple]:
+    """What the rows of RULES find."""
+    folds = sum(isinstance(n.op, Reduction) for n in graph.nodes)
+    rules = [rule for rule in RULES if folds >= rule.folds and (ops is None or rule.op in ops)]
+    for number, node in enumerate(graph.nodes) if rules else ():
+        mine = [rule for rule in rules if isinstance(node.op, Pointwise) and node.op.mode in rule.ends]
+        cone = _cone(graph, number) if mine else None
+        fitting = (_first(graph, rule, number, cone) for rule in mine if len(cone.thin) >= rule.folds)
+        if made := next(filter(None, fitting), None):
+            yield number, *made
+
+
+def _attention(graph: Graph, one: attention_rule.Found) -> Node | None:
+    """The node of attention that was found; None where it is none that the op takes: drawn, a query that sees
+    no key has NaN."""
+    kept = {name: uid for name, uid in one.softmax.operands.items() if name in STATISTICS}
+    if kept.keys() - {"stats"}:
+        return None
+    operands = dict(q=one.first.operands["a"], k=one.first.operands["b"], v=one.last.operands["b"],
+                    o=one.last.operands["c"], **kept)
+    if one.scores.extras:
+        operands["extras"] = one.scores.extras
+    try:
+        op = Sdpa(score=one.scores.rows, empty="nan", compute=one.softmax.op.compute)
+        node = Node(op, operands, {} if one.scale is None else dict(scale=one.scale),
+                    f"{one.last.name} as {op.name}")
+        op.complete({**dict.fromkeys(op.optional), **graph.described(node)})
+    except BadParam:
+        return None
+    if any(graph.tensors[u].is_by_value for u in one.scores.extras):
+        return None                              # a number of the caller's is no tensor of an operation
+    return node
 
 
 def _cone(graph: Graph, number: int) -> Cone:

@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from nodes import t
 from cydnn.device import get
 from cydnn.graph import FromTensor, Graph, Node, attention_rule
-from cydnn.graph.rules import recognised
-from cydnn.ops import Matmul, Pointwise, Reduction, SoftmaxFwd
+from cydnn.graph.rules import composed, recognised
+from cydnn.ops import Matmul, Pointwise, Reduction, Sdpa, SoftmaxFwd
 from cydnn.steps import Scalar
 from support import graphs
 
@@ -165,3 +165,31 @@ def test_the_softmax_may_be_drawn_and_keep_its_statistics(kept):
 ])
 def test_what_is_attention(lines, more, is_found):
     assert len(Drawn(*lines, **more).found()) == is_found
+
+
+class Whole(Drawn):
+    """With keys and values of every batch and head, as the operation has them."""
+
+    def _add(self, name, dims, kind="virtual f32", **facts):
+        dims = dict(k=(B, H, D, K), v=(B, H, K, D)).get(name, dims)
+        super()._add(name, dims, kind, **facts)
+
+
+@pytest.mark.parametrize("lines", [
+    (), ("a = add s bias",), CAUSAL, ("a = div s cap", "b = tanh_fwd a", "c = mul b cap")],
+    ids=("plain", "bias", "causal", "cap"))
+@pytest.mark.parametrize("kept", [None, (), ("stats",)])
+def test_it_becomes_one_operation_and_is_right_on_all_devices(lines, kept):
+    lines = tuple(line.replace("two", "cap") for line in lines)     # a constant, not the caller's
+    graph = Whole(*lines, kept=kept).graph
+    (last, node, mask), = recognised(graph)
+    after = composed(graph, last)
+    assert [type(n.op) for n in after.nodes] == [Sdpa] and mask == (1 << len(graph.nodes)) - 1
+    assert not [row for row in recognised(graph, (SoftmaxFwd,)) if isinstance(row[1].op, Sdpa)]
+    rng = np.random.default_rng(len(lines))
+    values = {x.uid: rng.standard_normal(x.dims).astype(x.dtype.numpy) for x in after.tensors.values()
+              if x.kind == "memory" and x.dtype.kind == "float" and x.uid not in after.producer}
+    want = graphs.run(graph, values, get("numpy"))
+    for device in ("numpy", "ptx:sm_80", "ptx:sm_90"):
+        for uid, found in graphs.run(after, values, get(device)).items():
+            assert np.abs(found - want[uid]).max() <= 4e-3 * np.abs(want[uid]).max(), device
