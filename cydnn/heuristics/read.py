@@ -7,7 +7,8 @@ from ..given import shown, text as read_text
 from ..graph import Graph, Match, bits, grow
 from ..ops import Pointwise
 from ..status import BadParam, CydnnError
-from .candidates import CHANGES, checked
+from .candidates import checked
+from .changes import CHANGES
 from .choice import Choice, Part
 from .cover import in_order
 
