@@ -94,7 +94,17 @@ class Graph:
     """
 
     def __init__(self, nodes, tensors, name=""):
-        self.name = text("graph: name", name)
+        self._make(nodes, tensors, text("graph: name", name), frozenset())
+
+    def changed(self, nodes, tensors) -> "Graph":
+        """The graph with other nodes. Of those that it has already, which stay on the same tensors, the rules
+        are not asked again."""
+        graph = Graph.__new__(Graph)
+        graph._make(nodes, tensors, self.name, frozenset(self.nodes))
+        return graph
+
+    def _make(self, nodes, tensors, name, known):
+        self.name = name
         tensors = _listed("tensors", tensors.values() if isinstance(tensors, dict) else tensors, Tensor)
         tensors.sort(key=lambda t: t.uid)
         for one, other in zip(tensors, tensors[1:]):
@@ -110,8 +120,9 @@ class Graph:
             raise BadParam("graph: a tensor that is written must be an output "
                            "(not virtual: set_output(True)); got only virtual ones")
         for node in self.nodes:
-            self._no_blend_into_nothing(node)
-            self.complete(node)
+            if node not in known:
+                self._no_blend_into_nothing(node)
+                self.complete(node)
 
     @classmethod
     def single(cls, op: Op, descs: dict, scalars=(), absent=(), alignment=16, labels=()) -> "Graph":

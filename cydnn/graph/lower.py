@@ -41,7 +41,7 @@ def lowered(graph: Graph, number: int) -> Graph | None:
         read = {o: _operand(node, name, uids, tensors, fresh, nodes) for o, name in known.items()}
         numbers = {s: inherited(node, v) if isinstance(v, str) else v for s, v in scalars.items()}
         nodes.append(Node(op, read, numbers, f"{node.name}.{i}"))
-    return Graph([*graph.nodes[:number], *nodes, *graph.nodes[number + 1:]], tensors, graph.name)
+    return graph.changed([*graph.nodes[:number], *nodes, *graph.nodes[number + 1:]], tensors)
 
 
 def inherited(node: Node, name: str):
@@ -140,4 +140,4 @@ def cast(graph: Graph, number: int) -> Graph | None:
     if not swapped or swapped.keys() & node.op.keeps:
         return None
     again = Node(node.op, {**node.operands, **swapped}, scalars, node.name)
-    return Graph([*graph.nodes[:number], *casts, again, *graph.nodes[number + 1:]], tensors, graph.name)
+    return graph.changed([*graph.nodes[:number], *casts, again, *graph.nodes[number + 1:]], tensors)

@@ -77,7 +77,7 @@ def composed(graph: Graph, number: int, ops=None) -> Graph | None:
             nodes = [n for i, n in enumerate(graph.nodes) if not mask >> i & 1]
             inner = {u for i in bits(mask) for u in graph.nodes[i].writes} - set(node.writes)
             tensors = [t for t in graph.tensors.values() if t.uid not in inner]
-            return Graph([*nodes, node], tensors, graph.name)
+            return graph.changed([*nodes, node], tensors)
     return None
 
 

@@ -158,6 +158,15 @@ def test_above_is_everything_that_a_node_waits_for():
     assert graph.above == (0b0000, 0b0001, 0b0000, 0b0111)
 
 
+def test_nodes_that_stay_are_not_checked_again(monkeypatch):
+    nodes, checked = [unary(1, 2), unary(2, 3)], []
+    graph = Graph(nodes, [t(1), v(2), t(3)])
+    monkeypatch.setattr(Graph, "complete", lambda self, node: checked.append(node))
+    new = unary(3, 4)
+    other = graph.changed([new, *nodes], [*graph.tensors.values(), t(4)])
+    assert other.nodes == (*nodes, new) and other.name == graph.name and checked == [new]
+
+
 # ---- Keys, slots ----
 
 def test_keys_are_what_must_be_equal_for_a_plan_to_serve():
