@@ -2,6 +2,8 @@
 made of; a node that no engine takes is computed between casts, or replaced by what it is made of."""
 from __future__ import annotations
 
+from itertools import islice
+
 from ..graph import Graph, lower
 from ..graph.rules import composed, recognised
 from ..status import NotSupported
@@ -17,18 +19,49 @@ def covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
     """(offers, changes, parts) of the cheapest cover: of the graph with or without the composed
     operations that its nodes amount to, and with nodes that no engine takes computed between casts, or
     replaced by what they are made of."""
-    best = _settled(Offers(graph, facts, wish, is_brief), MOST_STUCK)
+    offers = Offers(graph, facts, wish, is_brief)
+    plain = _settled(offers, MOST_STUCK)
     if wish.mode == "fallback" or facts.kind != "cuda":
-        return best
-    changes: tuple = ()
-    while True:
-        found = next(((f"compose {i}", i) for i, _, _ in recognised(graph)), None)
-        if found is None:
-            return best
-        graph, changes = composed(graph, found[1]), (*changes, found[0])
-        offers, more, parts = _settled(best[0].of_graph(graph), MOST_STUCK)
-        if _us(parts) < _us(best[2]):
-            best = offers, (*changes, *more), parts
+        return plain
+    found, taken = [], 0
+    for number, _, mask in recognised(graph):
+        if not mask & taken:
+            found.append((graph.nodes[number], mask))
+            taken |= mask
+    if not found:
+        return plain
+    every = _composed(offers, found)
+    some = _cheaper(found, plain, every) if len(found) > 1 else found
+    mixed = [_composed(offers, some)] if 0 < len(some) < len(found) else []
+    return min([plain, *mixed, every], key=lambda row: _us(row[2]))
+
+
+def _composed(offers: Offers, found) -> tuple:
+    """``_settled`` with the composed operations that end in the nodes ``found``."""
+    words = ()
+    for last, _ in found:
+        number = offers.graph.nodes.index(last)
+        words, offers = (*words, f"compose {number}"), offers.of_graph(composed(offers.graph, number))
+    offers, changes, parts = _settled(offers, MOST_STUCK)
+    return offers, (*words, *changes), parts
+
+
+def _cheaper(found, plain, every) -> list:
+    """Those of the composed operations ``found`` without which the graph would be dearer. Two covers are
+    compared group by group: each has parts of its own for the nodes of a group, and for no others."""
+    groups = [(mask, 0.0) for _, mask in found]
+    rows = [(offers.origin(part.region), sign * part.us)
+            for sign, (offers, _, parts) in ((1, every), (-1, plain)) for part in parts]
+    for mask, us in rows:
+        apart = []
+        for other, more in groups:
+            if mask & other:
+                mask, us = mask | other, us + more
+            else:
+                apart.append((other, more))
+        groups = [*apart, (mask, us)]
+    gain = sum(mask for mask, us in groups if us < 0)        # no node is in two of them
+    return [row for row in found if row[1] & gain]
 
 
 def _us(parts) -> float:
@@ -41,14 +74,15 @@ def _settled(offers: Offers, both: int) -> tuple:
     NotSupported where all that is followed leads nowhere."""
     graph = offers.graph
     stuck = next((i for i in offers.anchors if not offers.anchored(i)), None)
+    if both <= 0 and stuck is not None and (found := _settled_at_once(offers, both)):
+        return found
     parts = cheapest(offers) if stuck is None or offers.is_last(stuck) else None
     if stuck is None and parts is not None:
         return offers, (), parts
     if stuck is None:
         stuck = next(i for i in range(len(graph.nodes)) if not offers.single(i))
     found, refusals = [(offers, (), parts)] if parts is not None else [], []
-    ways = _ways(offers, stuck)
-    for word, after in ways if both > 0 else ways[:1]:
+    for word, after in islice(_ways(offers, stuck), 2 if both > 0 else 1):
         try:
             then, changes, others = _settled(after, both - 1)
             found.append((then, (word, *changes), others))
@@ -63,17 +97,40 @@ def _settled(offers: Offers, both: int) -> tuple:
     return min(found, key=lambda row: _us(row[2]))
 
 
-def _ways(offers: Offers, number: int) -> list:
-    """[(word, offers for the graph then)]: a node between casts, where then an engine takes it;
+def _settled_at_once(offers: Offers, both: int) -> tuple | None:
+    """``_settled`` where several nodes that share no tensor are changed in the first way: all of them before
+    engines are asked again. None where there are none, or some cannot be changed: one by one it is seen
+    which."""
+    graph, words, beside = offers.graph, (), 0
+    stuck = []
+    for i in offers.anchors:
+        if not (beside >> i & 1 or offers.anchored(i) or offers.is_last(i)):
+            stuck.append(graph.nodes[i])
+            beside |= graph.beside[i]
+    if len(stuck) < 2:
+        return None
+    for node in stuck:
+        way = next(_ways(offers, offers.graph.nodes.index(node)), None)
+        if way is None:
+            return None
+        words, offers = (*words, way[0]), way[1]
+    try:
+        offers, changes, parts = _settled(offers, both)
+    except NotSupported:
+        return None
+    return offers, (*words, *changes), parts
+
+
+def _ways(offers: Offers, number: int):
+    """(word, offers for the graph then): a node between casts, where then an engine takes it;
     what it is made of."""
-    graph, found = offers.graph, []
+    graph = offers.graph
     node = graph.nodes[number]
     between = lower.cast(graph, number)
     if between is not None:
         again = next(i for i, n in enumerate(between.nodes) if n.op == node.op and n not in graph.nodes)
         if (then := offers.of_graph(between)).single(again):
-            found.append((f"cast {number}", then))
+            yield f"cast {number}", then
     apart = lower.lowered(graph, number)
     if apart is not None:
-        found.append((f"lower {number}", offers.of_graph(apart)))
-    return found
+        yield f"lower {number}", offers.of_graph(apart)

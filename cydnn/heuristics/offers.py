@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..engines import engines_for
 from ..engines.engine import memory_us
 from ..fusion import has_room
-from ..graph import Graph, Match, bits, grow
+from ..graph import Graph, Match, Region, bits, grow, union
 from ..ops import Pointwise
 from ..status import NotSupported
 from .choice import Part
@@ -19,12 +19,13 @@ class Offers:
     that look alike, {form of the match: {engine: (configuration, microseconds) or None}}.
     """
 
-    def __init__(self, graph: Graph, facts, wish: Wish, is_brief=False, told=None):
+    def __init__(self, graph: Graph, facts, wish: Wish, is_brief=False, told=None, origins=None):
         self.graph, self.facts, self.wish, self.is_brief = graph, facts, wish, is_brief
         self.told = {} if told is None else told
+        self._origins = origins or {node: 1 << i for i, node in enumerate(graph.nodes)}
         self.anchors = graph.anchors
         self.takes_regions = wish.mode != "fallback" and facts.kind == "cuda"        # of pointwise nodes
-        self.pointwise = sum(1 << i for i in range(len(graph.nodes)) if i not in graph.anchors)
+        self.pointwise = (1 << len(graph.nodes)) - 1 & ~sum(1 << i for i in graph.anchors)
         self._matches: dict = {}                 # mask -> Match; there is one way to take the nodes of a mask
         self._offers: dict = {}
         self._anchored: dict = {}
@@ -32,8 +33,15 @@ class Offers:
         self._least_us: dict = {}
 
     def of_graph(self, graph: Graph) -> "Offers":
-        """What the engines offer for another graph, on the same terms."""
-        return Offers(graph, self.facts, self.wish, self.is_brief, self.told)
+        """What the engines offer for the graph after a change, on the same terms."""
+        stay = set(graph.nodes)
+        gone = union(mask for node, mask in self._origins.items() if node not in stay)
+        origins = {node: self._origins.get(node, gone) for node in graph.nodes}
+        return Offers(graph, self.facts, self.wish, self.is_brief, self.told, origins)
+
+    def origin(self, region: Region) -> int:
+        """The nodes of the graph before all changes that a region stands for."""
+        return union(self._origins[self.graph.nodes[i]] for i in region.nodes)
 
     # ---- One match ----
 

@@ -12,7 +12,7 @@ from cydnn.fusion import build
 from cydnn.graph import Graph, Node, Region, Tensor
 from cydnn.heuristics import Wish, best, candidates, cover, offers
 from cydnn.layout import Layout
-from cydnn.ops import Pointwise, Problem
+from cydnn.ops import Matmul, Pointwise, Problem, Reduction
 from cydnn.tensor import TensorDesc
 from support import graphs
 from support.dags import dag
@@ -49,8 +49,27 @@ def products(count: int) -> Graph:
     return Graph(nodes, tensors)
 
 
+def softmaxes(count: int) -> Graph:
+    """Products one behind the other, and of each the softmax as the operations that it is made of."""
+    whole, thin = (TensorDesc.packed("f32", dims) for dims in ((4, 128, 128), (4, 128, 1)))
+    half, x = whole.replace(dtype="f16"), 1
+    nodes, tensors = [], [Tensor(1, half)]
+    for i in range(count):
+        w, c, top, sub, exp, total, y = (10 * (i + 1) + k for k in range(7))
+        tensors += [Tensor(w, half), *(Tensor(u, whole, "virtual") for u in (c, sub, exp)),
+                    Tensor(top, thin, "virtual"), Tensor(total, thin, "virtual"),
+                    Tensor(y, half, "virtual" if i < count - 1 else "memory")]
+        nodes += [Node(Matmul(), dict(a=x, b=w, c=c)), Node(Reduction(mode="max"), dict(x=c, y=top)),
+                  Node(Pointwise(mode="sub"), dict(x=c, b=top, y=sub)),
+                  Node(Pointwise(mode="exp"), dict(x=sub, y=exp)),
+                  Node(Reduction(mode="add"), dict(x=exp, y=total)),
+                  Node(Pointwise(mode="div"), dict(x=exp, b=total, y=y))]
+        x = y
+    return Graph(nodes, tensors)
+
+
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("make, size", [(summed, 30), (summed, 300), (products, 30)])
+@pytest.mark.parametrize("make, size", [(summed, 30), (summed, 300), (products, 30), (softmaxes, 10)])
 def test_work_grows_no_faster_than_the_graph(make, size, place, monkeypatch):
     """Twice the nodes: about twice the questions to engines and twice the regions looked at."""
     counts = []

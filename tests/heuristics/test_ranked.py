@@ -9,13 +9,13 @@ import pytest
 
 from cydnn.device.facts import KNOWN
 from cydnn.engines import Config
-from cydnn.graph import core, many
+from cydnn.graph import Graph, Match, Node, core, many
 from cydnn.heuristics import Choice, Wish, best, candidates
 from cydnn.heuristics.candidates import checked, slimmer
-from cydnn.graph import Match
 from cydnn.heuristics.choice import Part
 from cydnn.ops import Matmul, Pointwise, Reduction
 from cydnn.status import BadParam, NotSupported
+from cydnn.tensor import TensorDesc
 
 from . import graphs
 from .made_up import ALONE, BEHIND, BYTES, FACTS, Made, PRODUCT, graph, named, said, use
@@ -210,6 +210,23 @@ def test_a_composed_operation_is_taken_where_it_is_cheaper(monkeypatch):
     numpy = replace(FACTS, kind="numpy")
     use(monkeypatch, matmul, fold, point, Made(4, ALONE, {"*": 0.1}))
     assert best(made, numpy).changes == () and best(made, FACTS).changes == ("compose 5",)
+
+
+@pytest.mark.parametrize("us", [(5.9, 9.0), (9.0, 5.9), (9.0, 9.0), (5.9, 5.9)])
+def test_each_composed_operation_is_taken_where_it_is_cheaper(us, monkeypatch):
+    class Sized(Made):
+        def cost(self, p, dev, config):
+            return us[p.x.dims[0] - 2]
+    one, nodes, tensors = graphs.softmax_of_scores(), [], []
+    for k in (0, 1):                             # uids and the number of rows are apart
+        sized = lambda desc: TensorDesc.packed(desc.dtype, (2 + k, *desc.dims[1:]))
+        tensors += [t.replace(uid=t.uid + 100 * k, desc=sized(t.desc)) for t in one.tensors.values()]
+        nodes += [Node(n.op, {o: u + 100 * k for o, u in n.operands.items()}) for n in one.nodes]
+    use(monkeypatch, Made(2, core(Matmul), {"*": 5.0}), Made(3, core(Reduction), {"*": 2.0}),
+        Sized(4, ALONE, {"*": 1.0}), Made(9, REGION, {"*": 1.0}))
+    choice = best(Graph(nodes, tensors), FACTS)
+    assert choice.us == pytest.approx(10.0 + sum(min(cost, 6.0) for cost in us))
+    assert [p.us for p in choice.parts if p.engine.index == 4] == [cost for cost in us if cost < 6.0]
 
 
 def softmax_i8(count: int):
