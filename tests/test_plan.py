@@ -17,6 +17,7 @@ from cydnn.graph import FromTensor, Graph, Node
 from cydnn.heuristics import Wish, best
 from cydnn.ops import LrnFwd, Pointwise, Problem, SoftmaxFwd, Transform
 from cydnn.status import BadParam
+from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
 
 
@@ -179,6 +180,19 @@ def test_plans_of_other_names_are_others(numpy_device):
     for each, name in ((plan, "x"), (renamed, "image")):
         with pytest.raises(BadParam, match=f"hold tensor {name};"):
             each.run({3: np.empty(8, np.float32)})
+
+
+@pytest.mark.parametrize("one, other", [(0.0, -0.0), (1, 1.0)])
+def test_numbers_that_compare_equal_are_others(one, other, numpy_device):
+    times = lambda value: Graph([Node(Pointwise(mode="identity"), dict(x=1, y=2), dict(alpha=value))],
+                                [t(1), t(2)])
+    plus = lambda value: Graph([Node(Pointwise(mode="identity"), dict(x=1, y=2))], [
+        t(1, (1, 1), kind="value", scalar=Scalar(1, value)), t(2, (1, 1))])
+    for make, key in ((times, (2, "alpha")), (plus, 1)):
+        plan = plans.build(make(one), numpy_device)
+        assert plans.build(make(one), numpy_device) is plan
+        found = [dict(plans.build(make(value), numpy_device).scalars)[key] for value in (one, other)]
+        assert list(map(repr, found)) == [repr(one), repr(other)]
 
 
 def test_the_one_not_asked_for_longest_is_forgotten(numpy_device, monkeypatch):

@@ -73,7 +73,9 @@ class Node:
 
     @once
     def key(self):
-        return self.op, tuple(sorted(self.operands.items())), tuple(sorted(self.scalars.items(), key=str))
+        """What it is beside its name. Numbers are there as text too: 1 is no 1.0, 0.0 no -0.0."""
+        numbers = sorted(self.scalars.items(), key=str)
+        return self.op, tuple(sorted(self.operands.items())), tuple(numbers), str(numbers) if numbers else ""
 
 
 def _listed(what: str, given, kind: type) -> list:
@@ -83,6 +85,21 @@ def _listed(what: str, given, kind: type) -> list:
         if not isinstance(one, kind):
             raise BadParam(f"graph: {what} must be a list of {kind.__name__}s; got {shown(one)}")
     return found
+
+
+class Key:
+    """A large tuple whose hash is computed once."""
+    __slots__ = ("value", "_hash")
+
+    def __init__(self, value: tuple):
+        self.value, self._hash = value, hash(value)
+
+    def __hash__(self):
+        return self._hash
+
+    def __eq__(self, other):
+        return isinstance(other, Key) and (self is other or self._hash == other._hash
+                                           and self.value == other.value)
 
 
 class Graph:
@@ -297,9 +314,15 @@ class Graph:
         return tuple(u for u, t in self.tensors.items() if u in used and t.kind == "memory")
 
     @once
-    def key(self):
+    def key(self) -> "Key":
         """Hashable identity: what must be equal for a plan to serve."""
-        return tuple([n.key for n in self.nodes]), tuple(self.tensors.values())
+        numbers = [t.scalar for t in self.tensors.values() if t.scalar is not None]
+        return Key((tuple([n.key for n in self.nodes]), tuple(self.tensors.values()), repr(numbers)))
+
+    @once
+    def names(self) -> tuple:
+        """What is for people, and takes no part in ``key``."""
+        return self.name, [n.name for n in self.nodes], [t.name for t in self.tensors.values()]
 
     def __str__(self):
         return " -> ".join(n.name for n in self.nodes)
