@@ -1,4 +1,4 @@
-"""Locks that a forked child finds open, and values that are computed once without one.
+"""Locks that a forked child finds open, maps that threads share, values that are computed once without one.
 
 ``fork`` copies a lock that another thread of the parent holds, and copies no such thread: nobody would open
 it. What the locks guard is whole at every moment a fork can come, as single steps of dicts are.
@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging                                   # noqa: F401  its place among what a fork calls
 import os
 import threading
+from collections import OrderedDict
 from itertools import count
 from weakref import WeakSet
 
@@ -55,6 +56,42 @@ class numbers:
 
     def __iter__(self):
         return self
+
+
+class Bounded:
+    """A map that threads share, of at most so many entries: the one not asked for longest is forgotten."""
+
+    def __init__(self, most: int):
+        self.most, self._rows, self._lock = most, OrderedDict(), lock()
+
+    def __len__(self):
+        return len(self._rows)
+
+    def get(self, key):
+        """The value of a key, or None."""
+        with self._lock:
+            row = self._rows.get(key)
+            return None if row is None else self._used(*row)
+
+    def setdefault(self, key, value):
+        """The value that a key has; the one given, where it has none."""
+        with self._lock:
+            return self._used(*self._rows.setdefault(key, (key, value)))
+
+    def __setitem__(self, key, value):
+        with self._lock:
+            self._rows[key] = key, value
+            self._used(key, value)
+
+    def _used(self, key, value):
+        self._rows.move_to_end(key)
+        while len(self._rows) > self.most:
+            self._rows.popitem(last=False)
+        return value
+
+    def clear(self):
+        with self._lock:
+            self._rows.clear()
 
 
 class once:

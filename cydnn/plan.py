@@ -5,19 +5,16 @@
 """
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from . import device as devices
 from ._core import scratch_of
 from .graph import Graph
-from .heuristics import ANYTHING, Choice, Wish, best
+from .heuristics import ANYTHING, Choice, Wish, best, memory
 from .layout import Layout
-from .locks import lock
+from .locks import Bounded
 from .log import CHOICES, REASONS, log
 from .given import instance, shown
 from .status import BadParam
 
-MOST_PLANS = 1024                                # remembered; the one not asked for longest is forgotten
 
 
 class ExecutionPlan:
@@ -96,8 +93,7 @@ def room(workspace, otherwise: int) -> tuple:
     return found, otherwise if found.bytes is None else found.bytes
 
 
-_cache: OrderedDict = OrderedDict()
-_lock = lock()
+_built = Bounded(1024)                           # plans
 
 
 def build(graph: Graph, device=None, wish: Wish = ANYTHING) -> ExecutionPlan:
@@ -108,17 +104,8 @@ def build(graph: Graph, device=None, wish: Wish = ANYTHING) -> ExecutionPlan:
     device = devices.get(device)
     names = tuple([graph.tensors[u].name for u in graph.slots])             # they are in errors
     key = graph.key, names, device, wish
-    with _lock:
-        plan = _cache.get(key)
-        if plan is not None:
-            _cache.move_to_end(key)
-            return plan
-    plan = made(best(graph, device.facts, wish), device)
-    with _lock:
-        plan = _cache.setdefault(key, plan)
-        while len(_cache) > MOST_PLANS:
-            _cache.popitem(last=False)
-    return plan
+    plan = _built.get(key)
+    return plan or _built.setdefault(key, made(best(graph, device.facts, wish), device))
 
 
 def made(choice: Choice, device=None) -> ExecutionPlan:
@@ -142,6 +129,6 @@ def _say(layout, device):
 
 
 def forget():
-    """Empty the plan cache."""
-    with _lock:
-        _cache.clear()
+    """Forget all plans that were built, and all choices."""
+    _built.clear()
+    memory.forget()

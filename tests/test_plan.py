@@ -197,7 +197,7 @@ def test_numbers_that_compare_equal_are_others(one, other, numpy_device):
 
 def test_the_one_not_asked_for_longest_is_forgotten(numpy_device, monkeypatch):
     plans.forget()
-    monkeypatch.setattr(plans, "MOST_PLANS", 3)
+    monkeypatch.setattr(plans._built, "most", 3)
     built = [plans.build(line(f"matmul {n}x4 4x4 f32"), numpy_device) for n in (1, 2, 3)]
     assert plans.build(line("matmul 1x4 4x4 f32"), numpy_device) is built[0]
     plans.build(line("matmul 4x4 4x4 f32"), numpy_device)

@@ -98,6 +98,14 @@ class Match:
             return cls(graph, None, mask, behind=bits(mask))
         return cls.single(graph, mask.bit_length() - 1)
 
+    def of_equal(self, graph: Graph) -> "Match":
+        """The same part of an equal graph."""
+        number = {id(self.graph.nodes[i]): i for i in self.region.nodes}
+        numbers = lambda nodes: [number[id(n)] for n in nodes]
+        behind = (*self.behind, *([self.last] if self.last else []))
+        return Match(graph, self.node and graph.nodes[number[id(self.node)]], self.region.mask,
+                     {o: numbers(nodes) for o, nodes in self.before.items()}, sorted(numbers(behind)))
+
     def __getattr__(self, name):
         try:
             return self.__dict__["operands"][name]

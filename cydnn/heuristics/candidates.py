@@ -9,6 +9,7 @@ from ..status import BadParam, NotSupported
 from .changes import covered
 from .choice import Choice, Part
 from .cover import cheapest
+from .memory import remembered
 from .offers import Offers
 from .wish import ANYTHING, Wish
 
@@ -16,7 +17,12 @@ from .wish import ANYTHING, Wish
 def candidates(graph: Graph, facts, wish: Wish = ANYTHING) -> list[Choice]:
     """Every choice worth a look, the cheapest first: the cheapest cover, one for each other engine that could
     compute its costliest part, and node by node. None needs more workspace than is wished for. Raises
-    NotSupported with what each engine said, BadParam for a configuration that the engine does not offer."""
+    NotSupported with what each engine said, BadParam for a configuration that the engine does not offer.
+    An equal graph gets what was found before, with its own names."""
+    return list(remembered(_candidates, graph, facts, wish))
+
+
+def _candidates(graph: Graph, facts, wish: Wish) -> list[Choice]:
     offers, changes, parts = covered(graph, facts, wish)
     make = lambda parts, mode=wish.mode: Choice(graph, offers.graph, facts, tuple(parts), changes, mode)
     found = [make(_configured(parts, wish, facts))]
@@ -40,11 +46,15 @@ def candidates(graph: Graph, facts, wish: Wish = ANYTHING) -> list[Choice]:
 
 def best(graph: Graph, facts, wish: Wish = ANYTHING) -> Choice:
     """The first of ``candidates``, without making the others where it fits."""
+    return remembered(_best, graph, facts, wish)[0]
+
+
+def _best(graph: Graph, facts, wish: Wish) -> list[Choice]:
     offers, changes, parts = covered(graph, facts, wish, is_brief=True)
     choice = Choice(graph, offers.graph, facts, tuple(_configured(parts, wish, facts)), changes, wish.mode)
     if wish.workspace_bytes is None or choice.workspace_bytes <= wish.workspace_bytes:
-        return choice
-    return candidates(graph, facts, wish)[0]
+        return [choice]
+    return candidates(graph, facts, wish)[:1]
 
 
 def slimmer(choice: Choice, limit: int) -> Choice:

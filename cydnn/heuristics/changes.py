@@ -15,6 +15,12 @@ CHANGES = {"compose": composed, "cast": lower.cast, "lower": lower.lowered}
 MOST_STUCK = 2                                   # nodes of no engine of which every change is followed
 
 
+def changed(graph: Graph, word: str) -> Graph | None:
+    """The graph after a change such as "lower 3"; None where there is nothing to change."""
+    way, _, number = word.partition(" ")
+    return CHANGES[way](graph, int(number))
+
+
 def covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
     """(offers, changes, parts) of the cheapest cover: of the graph with or without the composed
     operations that its nodes amount to, and with nodes that no engine takes computed between casts, or

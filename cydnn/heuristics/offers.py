@@ -6,22 +6,27 @@ from ..engines import engines_for
 from ..engines.engine import memory_us
 from ..fusion import has_room
 from ..graph import Graph, Match, Region, bits, grow, union
+from ..locks import Bounded
 from ..ops import Pointwise
 from ..status import NotSupported
 from .choice import Part
 from .wish import Wish
 
+MOST_FORMS = 4096                                # of matches that are remembered for a device
+# facts -> what engines said of matches: form -> {engine: (configuration, microseconds), or None}
+TOLD = Bounded(32)
+
 
 class Offers:
     """The parts that engines offer for one graph on one device. What was asked once is remembered.
 
-    ``is_brief``: without engines that cannot be in the cheapest cover. ``told``: what engines said of matches
-    that look alike, {form of the match: {engine: (configuration, microseconds) or None}}.
+    ``is_brief``: without engines that cannot be in the cheapest cover. ``origins``: {node: mask of the nodes
+    that it stands for in the graph before all changes}; None: these are its nodes.
     """
 
-    def __init__(self, graph: Graph, facts, wish: Wish, is_brief=False, told=None, origins=None):
+    def __init__(self, graph: Graph, facts, wish: Wish, is_brief=False, origins=None):
         self.graph, self.facts, self.wish, self.is_brief = graph, facts, wish, is_brief
-        self.told = {} if told is None else told
+        self.told = TOLD.get(facts) or TOLD.setdefault(facts, Bounded(MOST_FORMS))
         self._origins = origins or {node: 1 << i for i, node in enumerate(graph.nodes)}
         self.anchors = graph.anchors
         self.takes_regions = wish.mode != "fallback" and facts.kind == "cuda"        # of pointwise nodes
@@ -37,7 +42,7 @@ class Offers:
         stay = set(graph.nodes)
         gone = union(mask for node, mask in self._origins.items() if node not in stay)
         origins = {node: self._origins.get(node, gone) for node in graph.nodes}
-        return Offers(graph, self.facts, self.wish, self.is_brief, self.told, origins)
+        return Offers(graph, self.facts, self.wish, self.is_brief, origins)
 
     def origin(self, region: Region) -> int:
         """The nodes of the graph before all changes that a region stands for."""

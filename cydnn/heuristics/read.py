@@ -8,7 +8,7 @@ from ..graph import Graph, Match, bits, grow
 from ..ops import Pointwise
 from ..status import BadParam, CydnnError
 from .candidates import checked
-from .changes import CHANGES
+from .changes import CHANGES, changed
 from .choice import Choice, Part
 from .cover import in_order
 
@@ -41,7 +41,7 @@ def _changed(graph, line):
     way, _, number = line.partition(" ")
     if not is_number(number) or int(number) >= len(graph.nodes):
         _refuse(line, f"{way} must name one of the nodes 0 to {len(graph.nodes) - 1}")
-    found = CHANGES[way](graph, int(number))
+    found = changed(graph, line)
     if found is None:
         _refuse(line, f"{graph.nodes[int(number)].name} has nothing to {way}")
     return found

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from cydnn import fusion, kernels, ops
+from cydnn import fusion, kernels, ops, plan
 from cydnn.device import get
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
@@ -222,6 +222,7 @@ def test_boxes_fill_the_space(seed, most, monkeypatch):
 def test_several_launches_on_the_interpreter(line, launches, monkeypatch):
     """The interpreter runs as many launches as a tensor needs where a launch has fewer elements."""
     monkeypatch.setattr(view, "MOST", 100)
+    plan.forget()
     device, problem = get("ptx:sm_80"), ops.Problem.parse(line)
     engine = next(e for e in alone.takers(alone.match(problem), device.facts) if e.name.endswith("_any"))
     assert len(steps(engine, alone.match(problem), device.facts)) == launches
@@ -250,7 +251,6 @@ def test_packed_booleans(line, seed):
 
 @pytest.mark.parametrize("mode", ["identity", "logical_not"])
 def test_packed_booleans_in_place(mode):
-    from cydnn import plan
     device, problem = get("ptx:sm_80"), ops.Problem.parse(f"pointwise 165 mode={mode} bool")
     made = matrix.Prepared(problem, 1, matrix.plain(problem.op))
     built = plan.build(made.graph, device)

@@ -36,6 +36,9 @@ NETWORKS = [
 def alone_in_products(monkeypatch):
     """No other engine may do a product."""
     monkeypatch.setattr(layers, "PRODUCTS", tuple(e for e in layers.PRODUCTS if type(e) is MatmulWgmma))
+    plan.forget()
+    yield
+    plan.forget()
 
 
 def kernels_of(op, engine, network, facts=H200):

@@ -7,7 +7,7 @@ from cydnn.device.facts import KNOWN
 from cydnn.engines import engine
 from cydnn.engines.engine import Config, Knob
 from cydnn.graph import Graph, Node, Tensor, bits, core, many
-from cydnn.heuristics import choice, offers, refusal
+from cydnn.heuristics import choice, memory, offers, refusal
 from cydnn.heuristics.wish import ANYTHING
 from cydnn.ops import Matmul, Pointwise, SoftmaxFwd
 from cydnn.steps import Launch, Memset, Pointer, Scratch
@@ -96,6 +96,7 @@ def use(monkeypatch, *engines):
     every = lambda op: [e for e in engines if e.op is (op if isinstance(op, type) else type(op))]
     for module in (offers, choice, refusal):
         monkeypatch.setattr(module, "engines_for", every)
+    memory.forget()
 
 
 def offered(graph: Graph, wish=ANYTHING, is_brief=False) -> offers.Offers:

@@ -10,7 +10,7 @@ import pytest
 from cydnn import device, dtypes
 from cydnn.device.facts import KNOWN
 from cydnn.graph import Graph, Match, Node
-from cydnn.heuristics import Wish, best, candidates
+from cydnn.heuristics import Wish, best, candidates, memory
 from cydnn.heuristics.cover import in_order
 from cydnn.heuristics.offers import Offers
 from cydnn.layout import Layout
@@ -33,6 +33,8 @@ def launches(choice) -> list:
 # ---- Orders of nodes ----
 
 def shuffled(graph: Graph, order) -> Graph:
+    """Equal, and chosen anew."""
+    memory.forget()
     return Graph([graph.nodes[i] for i in order], list(graph.tensors.values())[::-1])
 
 

@@ -82,6 +82,7 @@ def test_work_grows_no_faster_than_the_graph(make, size, place, monkeypatch):
                 asked[key] += 1
                 return plain(*given, **more)
             monkeypatch.setattr(owner, name, counted)
+        plan.forget()
         best(make(size), PLACES[place])
         monkeypatch.undo()
         counts.append(asked)
@@ -128,6 +129,7 @@ def test_no_region_is_missed_for_want_of_room(room, seed, monkeypatch):
     found = [choice.text for choice in candidates(graph, KNOWN["h200"])]
     for module in (cover, offers):
         monkeypatch.setattr(module, "has_room", lambda border: True)
+    plan.forget()
     assert found == [choice.text for choice in candidates(graph, KNOWN["h200"])]
 
 

@@ -250,6 +250,7 @@ def test_of_two_ways_around_what_no_engine_takes_the_cheaper_is_taken(monkeypatc
     choice = best(softmax_i8(1), FACTS)          # two casts and itself, or two folds and two regions
     assert choice.changes == ("lower 0",) and choice.us < 7.0
     cast.us["*"] = 0.5
+    use(monkeypatch, cast, fold, point)
     assert best(softmax_i8(1), FACTS).changes == ("cast 0",)
     use(monkeypatch, fold, point)                # none takes it in f32 either: casts would be in vain
     assert best(softmax_i8(1), FACTS).changes == ("lower 0",)

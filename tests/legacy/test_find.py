@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cydnn import cudnn as c
-from cydnn import engines
+from cydnn import engines, plan
 from cydnn.device.numpy import NumpyExecutable
 from cydnn.engines.engine import Engine
 from cydnn.graph import core
@@ -66,17 +66,23 @@ class BehindItsWorkspace(Honest):
         return [bytes_to(p, p.scratch(512) + 512, 16)]
 
 
+def forget():
+    """What was asked of other engines."""
+    engines._for.cache_clear()
+    plan.forget()
+
+
 @pytest.fixture
 def install(monkeypatch):
     def put(engine):
         monkeypatch.setattr(NumpyExecutable, "execute", fills.plain)
         monkeypatch.setattr(engines, "TABLE", (engine,))
         monkeypatch.setitem(engines.BY_INDEX, engine.index, engine)
-        engines._for.cache_clear()
+        forget()
         return c.create("numpy")
     yield put
     monkeypatch.undo()
-    engines._for.cache_clear()
+    forget()
 
 
 def find(handle, descs=DESCS):

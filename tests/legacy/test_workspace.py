@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cydnn import cudnn as c
-from cydnn import dtypes, engines
+from cydnn import dtypes, engines, plan
 from cydnn.engines import Engine
 from cydnn.graph import core
 from cydnn.legacy.trial import ZONE
@@ -61,6 +61,12 @@ class HungrySoftmax(Hungry):
     takes, index = core(SoftmaxFwd), 9002
 
 
+def forget():
+    """What was asked of other engines."""
+    engines._for.cache_clear()
+    plan.forget()
+
+
 @pytest.fixture
 def install(monkeypatch):
     """A function that puts engines in the place of all others."""
@@ -68,10 +74,10 @@ def install(monkeypatch):
         monkeypatch.setattr(engines, "TABLE", table)
         for engine in table:
             monkeypatch.setitem(engines.BY_INDEX, engine.index, engine)
-        engines._for.cache_clear()
+        forget()
     yield put
     monkeypatch.undo()
-    engines._for.cache_clear()
+    forget()
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 import cydnn
+from cydnn import plan
 from cydnn.engines import TABLE
 
 from . import python_mutants
@@ -184,6 +185,7 @@ class Mutating:
             return "is no Python"                # a variable of a closure is not there any more
         for cache in self.caches:
             cache.cache_clear()
+        plan.forget()
         for i, item in enumerate(items):
             if fails(item, items[i + 1] if i + 1 < len(items) else None):
                 return item.nodeid
