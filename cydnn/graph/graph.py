@@ -266,6 +266,11 @@ class Graph:
         return {uid: tuple(users) for uid, users in found.items()}
 
     @once
+    def users(self) -> tuple:
+        """For each node the set (bit i: node i) of the nodes that read what it writes."""
+        return tuple([sum({1 << j for u in n.writes for j in self.consumers[u]}) for n in self.nodes])
+
+    @once
     def anchors(self) -> tuple:
         """Numbers of the nodes that are no pointwise operations: regions of those grow around them."""
         return tuple([i for i, n in enumerate(self.nodes) if not isinstance(n.op, Pointwise)])
@@ -305,6 +310,20 @@ class Graph:
             for uid in (*node.reads, *node.writes):
                 masks[i] |= users[uid]
         return tuple(masks)
+
+    @once
+    def apart(self) -> tuple:
+        """For each node the set of all nodes that a node which is no pointwise operation stands between: it
+        waits for one of both, and the other for it."""
+        over, under = [0] * len(self.nodes), [0] * len(self.nodes)
+        anchors = frozenset(self.anchors)
+        pairs = [(self.producer[u], i) for i, n in enumerate(self.nodes)
+                 for u in n.reads if u in self.producer]
+        for i, j in pairs:
+            over[j] |= over[i] | (self.above[i] if i in anchors else 0)
+        for i, j in reversed(pairs):
+            under[i] |= under[j] | (self.below[j] if j in anchors else 0)
+        return tuple([a | b for a, b in zip(over, under)])
 
     @once
     def slots(self) -> tuple[int, ...]:

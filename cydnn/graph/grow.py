@@ -82,19 +82,18 @@ def behind(graph: Graph, number: int, ops: tuple, free: int, has_room=anything) 
     output elementwise. ``free``: the nodes that may be taken. Every region is convex. No region follows one
     for which ``has_room`` of its Border without the first node is false: it would not have room either."""
     dims, found = graph.tensors[graph.nodes[number].writes[0]].dims, []
-    region, reads = Growing(graph, 1 << number), set(graph.nodes[number].writes)
-    free &= ~graph.above[number]
-    border = Border(graph, free | 1 << number)
-    for j in bits(free & graph.below[number]):
+    region, free = Growing(graph, 1 << number), free & ~graph.above[number]
+    border, users = Border(graph, free | 1 << number), graph.users[number]
+    while users := users & free & ~region.mask:
+        new = users & -users                     # the first that reads what the region writes
+        j = new.bit_length() - 1
+        users ^= new
         node = graph.nodes[j]
-        if region.mask >> j & 1 or not isinstance(node.op, ops) or reads.isdisjoint(node.reads):
-            continue
-        if all(graph.tensors[u].dims == dims for u in node.writes):
-            new = 1 << j
+        if isinstance(node.op, ops) and all(graph.tensors[u].dims == dims for u in node.writes):
             new |= sides(graph, region.mask | new, dims, ops, free, new)
             if not region.comes_back(j, new):
                 region.take(new)
-                reads.update(u for i in bits(new) for u in graph.nodes[i].writes)
+                users |= union(graph.users[i] for i in bits(new))
                 found.append(region.mask)
                 border.take(new)
                 if not has_room(border):
@@ -135,12 +134,12 @@ def widest_first(graph: Graph, nodes) -> list[int]:
 
 
 def connected(graph: Graph, first: int, free: int) -> int:
-    """The nodes of ``free`` that a region which begins with node ``first`` may reach: each reads or writes
-    what another does."""
+    """The nodes of ``free`` that a region of pointwise nodes which begins with node ``first`` may reach: each
+    reads or writes what another does, and no other operation stands between."""
     found, new = 0, 1 << first
     while new:
         found |= new
-        new = union(graph.beside[i] for i in bits(new)) & free & ~found
+        new = union(graph.beside[i] & ~graph.apart[i] for i in bits(new)) & free & ~found
     return found
 
 

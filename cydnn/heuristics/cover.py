@@ -65,18 +65,29 @@ def waits_for_itself(parts, covered: int, region, more: int = 0) -> bool:
 
 def cheapest(offers: Offers, allows=lambda part: True) -> list[Part] | None:
     """The parts of the cheapest cover, in the order in which they run; ``allows``: which parts may be in it.
-    None where there is no cover."""
-    best, best_us, rest = None, float("inf"), Rest(offers, allows)
-    for us, parts in _anchor_covers(offers, allows):
+    None where there is no cover. Nodes that no part could have together are covered apart, if the parts then
+    do not wait for each other."""
+    whole = (1 << len(offers.graph.nodes)) - 1
+    for groups in (offers.groups, [whole]):
+        found = [_cheapest_of(group, offers, allows) for group in groups]
+        if None in found:
+            return None
+        parts = [part for some in found for part in some]
+        order = in_order(offers.graph, [p.region.mask for p in parts])
+        if order is not None:
+            return [parts[k] for k in order]
+
+
+def _cheapest_of(group: int, offers: Offers, allows) -> list[Part] | None:
+    """The parts of the cheapest cover of some nodes."""
+    best, best_us, rest = None, float("inf"), Rest(group, offers, allows)
+    for us, parts in _anchor_covers(group, offers, allows):
         if us >= best_us:
             break
         full = rest.added(parts)
         if full is not None and sum(p.us for p in full) < best_us:
             best, best_us = full, sum(p.us for p in full)
-    if best is None:
-        return None
-    order = in_order(offers.graph, [p.region.mask for p in best])
-    return [best[k] for k in order]
+    return best
 
 
 # ---- Anchors ----
@@ -88,10 +99,10 @@ class State(NamedTuple):
     parts: tuple
 
 
-def _anchor_covers(offers: Offers, allows) -> list:
-    """[(microseconds, parts)] that cover every anchor, the cheapest first."""
-    states = {0: State(0.0, offers.least_of(offers.pointwise), ())}
-    for number in offers.anchors:
+def _anchor_covers(group: int, offers: Offers, allows) -> list:
+    """[(microseconds, parts)] that cover every anchor of a group, the cheapest first."""
+    states = {0: State(0.0, offers.least_of(group), ())}
+    for number in bits(group & ~offers.pointwise):
         found: dict = {}
         for covered, state in states.items():
             if covered >> number & 1:
@@ -127,14 +138,15 @@ class Rest:
     """Regions for the pointwise nodes that the parts of a cover leave over. Covers differ in a few nodes: the
     region of nodes that hang together is remembered."""
 
-    def __init__(self, offers: Offers, allows):
+    def __init__(self, group: int, offers: Offers, allows):
+        self.pointwise = group & offers.pointwise
         self.offers, self.graph, self.allows = offers, offers.graph, allows
         self.known: dict = {}                    # (first node, those that it hangs together with) -> Part
 
     def added(self, parts: tuple) -> list[Part] | None:
         """The parts with regions for the nodes that are left; the widest node begins each."""
         found, covered = list(parts), union(p.region.mask for p in parts)
-        free = self.offers.pointwise & ~covered
+        free = self.pointwise & ~covered
         for first in grow.widest_first(self.graph, bits(free)):
             if not free >> first & 1:
                 continue

@@ -1,5 +1,5 @@
-"""What was chosen and what engines said before: an equal graph gets its choices again, a part of another graph
-that looks alike is not asked about. Plain facts of graphs and devices; no memory of a device is kept."""
+"""What was chosen and what engines said before: an equal graph gets its choices again, and no engine is asked
+about a part that looks like an earlier one. Plain facts; no memory of a device is kept."""
 from __future__ import annotations
 
 from dataclasses import replace

@@ -6,7 +6,7 @@ from ..engines import engines_for
 from ..engines.engine import memory_us
 from ..fusion import has_room
 from ..graph import Graph, Match, Region, bits, grow, union
-from ..locks import Bounded
+from ..locks import Bounded, once
 from ..ops import Pointwise
 from ..status import NotSupported
 from .choice import Part
@@ -110,6 +110,27 @@ class Offers:
             self._anchored[number] = [part for engine in engines for part in found.get(engine, ())]
         return self._anchored[number]
 
+    @once
+    def groups(self) -> list[int]:
+        """Masks that make up the graph: no part has nodes of two of them."""
+        found: list[int] = []
+        links = [union(part.region.mask for part in self.anchored(i)) | 1 << i for i in self.anchors]
+        free = self.pointwise if self.takes_regions else 0
+        while free:
+            near = grow.connected(self.graph, (free & -free).bit_length() - 1, free)
+            links.append(near)
+            free &= ~near
+        links += [1 << i for i in bits(self.pointwise)] if not self.takes_regions else []
+        for mask in links:
+            apart = []
+            for other in found:
+                if mask & other:
+                    mask |= other
+                else:
+                    apart.append(other)
+            found = [*apart, mask]
+        return sorted(found, key=lambda mask: mask & -mask)
+
     def is_last(self, number: int) -> bool:
         """Another anchor's part takes a node, as its last one."""
         above = self.graph.above[number]
@@ -167,7 +188,7 @@ class Offers:
         below = [core]
         if self.wish.mode != "fallback":
             below += grow.behind(self.graph, number, (Pointwise,), self.pointwise, has_room)
-        others = sum(1 << i for i in self.anchors) & ~core & ~self.graph.above[number]
+        others = ~self.pointwise & ~core & ~self.graph.above[number]
         stops = [self._touches(wider & ~mask, others) for mask, wider in zip(below, below[1:])]
         return [(mask, i < len(stops) and stops[i]) for i, mask in reversed(list(enumerate(below)))]
 

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from nodes import binary, t, tensors, unary, v
 from cydnn.graph import FromTensor, Graph, Node, Tensor, every
-from cydnn.ops import ConvFprop, Matmul, Pointwise, ScaleTensor, SoftmaxFwd
+from cydnn.ops import ConvFprop, Matmul, Pointwise, Reduction, ScaleTensor, SoftmaxFwd
 from cydnn.status import BadParam
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
@@ -165,6 +165,14 @@ def test_nodes_that_stay_are_not_checked_again(monkeypatch):
     new = unary(3, 4)
     other = graph.changed([new, *nodes], [*graph.tensors.values(), t(4)])
     assert other.nodes == (*nodes, new) and other.name == graph.name and checked == [new]
+
+
+def test_what_an_operation_stands_between():
+    """A reduction between two functions, and one beside it."""
+    nodes = [unary(1, 2), Node(Reduction(mode="add"), dict(x=2, y=3)), unary(3, 4), unary(2, 5)]
+    graph = Graph(nodes, [t(1), v(2), v(3, (1, 1)), t(4, (1, 1)), t(5)])
+    assert graph.nodes == tuple(nodes)
+    assert graph.users == (0b1010, 0b0100, 0, 0) and graph.apart == (0b0100, 0, 0b0001, 0)
 
 
 # ---- Keys, slots ----

@@ -11,7 +11,7 @@ from cydnn.heuristics import Wish, cover
 from cydnn.heuristics.cover import cheapest, in_order
 from cydnn.ops import Pointwise
 
-from .made_up import AROUND, BEHIND, Made, PRODUCT, graph, mask_of, named, offered, said, use
+from .made_up import ALONE, AROUND, BEHIND, Made, PRODUCT, graph, mask_of, named, offered, said, use
 
 REGION = many(Pointwise)
 SHAPES = ("A x, p A", "p x, A p, q A, r q, B r", "A x, p A, B y, q p B, r q",
@@ -208,6 +208,24 @@ def test_a_region_that_others_come_back_into_is_left_apart(monkeypatch):
     use(monkeypatch, Made(2, BEHIND, {"A": 5}), Made(9, REGION, {"p": 4, "q": 4, "p q": 1}))
     made = graph("p x, A p, q p A")
     assert said(cheapest(offered(made))) == [(9, "p"), (2, "A"), (9, "q")]
+
+
+def test_groups_are_what_no_part_has_together(monkeypatch):
+    use(monkeypatch, Made(2, AROUND, {"*": 5}), Made(3, ALONE, {"*": 5}), Made(9, REGION, {"*": 1}))
+    for text, want in (("A x, p A, B p, q B", "A B p q"), ("A x, B A, p x", "A,B,p"), ("p x, q y", "p,q"),
+                       ("p x, q x, r q", "p q r"), ("p x, A p, B p, q x B", "A,B q,p")):
+        made = graph(text)
+        assert sorted(named(made, mask) for mask in offered(made).groups) == want.split(","), text
+
+
+def test_groups_that_would_wait_for_each_other_are_covered_together(monkeypatch):
+    """a and b would wait for B, which waits for d, if c is with it: for A, which waits for a."""
+    use(monkeypatch, Made(2, ALONE, {"*": 5}),
+        Made(9, REGION, {**dict.fromkeys("abcd", 4), "a b": 5, "c d": 6}))
+    made = graph("a x, b x B, c y A, d y, A a, B d")
+    assert len(offered(made).groups) == 4
+    found = said(cheapest(offered(made)))
+    assert (9, "a b") in found and (9, "c d") not in found and len(found) == 5
 
 
 def test_a_region_that_one_cover_leaves_apart_is_whole_in_another(monkeypatch):
