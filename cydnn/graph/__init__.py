@@ -3,5 +3,5 @@ from . import inplace
 from .graph import FromTensor, Graph, Node, every
 from .match import Lead, Match, number_of, scalar_of, source_of
 from .pattern import Core, Many, core, many
-from .region import Region, bits, union
+from .region import Region, bits, merged, union
 from .tensor import Tensor

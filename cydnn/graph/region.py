@@ -22,6 +22,20 @@ def union(masks) -> int:
     return found
 
 
+def merged(masks) -> list[int]:
+    """Masks of which no two have a bit in common: those that have one are one."""
+    found: list[int] = []
+    for mask in masks:
+        apart = []
+        for other in found:
+            if mask & other:
+                mask |= other
+            else:
+                apart.append(other)
+        found = [*apart, mask]
+    return found
+
+
 @dataclass(frozen=True)
 class Region:
     """Nodes of a graph, as a mask (bit i: node i). Convex: nothing that leaves it comes back into it.

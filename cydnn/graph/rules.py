@@ -74,11 +74,16 @@ def composed(graph: Graph, number: int, ops=None) -> Graph | None:
     None where there is none."""
     for last, node, mask in recognised(graph, ops):
         if last == number:
-            nodes = [n for i, n in enumerate(graph.nodes) if not mask >> i & 1]
-            inner = {u for i in bits(mask) for u in graph.nodes[i].writes} - set(node.writes)
-            tensors = [t for t in graph.tensors.values() if t.uid not in inner]
-            return graph.changed([*nodes, node], tensors)
+            return put(graph, node, [graph.nodes[i] for i in bits(mask)])
     return None
+
+
+def put(graph: Graph, node: Node, gone) -> Graph:
+    """The graph with a node in place of those that it stands for."""
+    gone = frozenset(gone)
+    inner = {u for n in gone for u in n.writes} - set(node.writes)
+    return graph.changed([*(n for n in graph.nodes if n not in gone), node],
+                         [t for t in graph.tensors.values() if t.uid not in inner])
 
 
 def recognised(graph: Graph, ops=None) -> Iterator[tuple]:

@@ -3,9 +3,10 @@ made of; a node that no engine takes is computed between casts, or replaced by w
 from __future__ import annotations
 
 from itertools import islice
+from typing import NamedTuple
 
-from ..graph import Graph, lower
-from ..graph.rules import composed, recognised
+from ..graph import Graph, Node, bits, lower, merged, union
+from ..graph.rules import composed, put, recognised
 from ..status import NotSupported
 from .cover import cheapest
 from .offers import Offers
@@ -13,6 +14,15 @@ from .refusal import refuse
 
 CHANGES = {"compose": composed, "cast": lower.cast, "lower": lower.lowered}
 MOST_STUCK = 2                                   # nodes of no engine of which every change is followed
+
+
+class Found(NamedTuple):
+    """A composed operation: ``node`` stands for the nodes ``gone``, a mask of which is ``mask``; they end in
+    ``last``."""
+    last: Node
+    node: Node
+    mask: int
+    gone: list
 
 
 def changed(graph: Graph, word: str) -> Graph | None:
@@ -30,9 +40,9 @@ def covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
     if wish.mode == "fallback" or facts.kind != "cuda":
         return plain
     found, taken = [], 0
-    for number, _, mask in recognised(graph):
+    for number, node, mask in recognised(graph):
         if not mask & taken:
-            found.append((graph.nodes[number], mask))
+            found.append(Found(graph.nodes[number], node, mask, [graph.nodes[i] for i in bits(mask)]))
             taken |= mask
     if not found:
         return plain
@@ -43,11 +53,11 @@ def covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
 
 
 def _composed(offers: Offers, found) -> tuple:
-    """``_settled`` with the composed operations that end in the nodes ``found``."""
+    """``_settled`` with composed operations in the place of what they are made of."""
     words = ()
-    for last, _ in found:
-        number = offers.graph.nodes.index(last)
-        words, offers = (*words, f"compose {number}"), offers.of_graph(composed(offers.graph, number))
+    for one in found:
+        words = *words, f"compose {offers.graph.nodes.index(one.last)}"
+        offers = offers.of_graph(put(offers.graph, one.node, one.gone))
     offers, changes, parts = _settled(offers, MOST_STUCK)
     return offers, (*words, *changes), parts
 
@@ -55,19 +65,11 @@ def _composed(offers: Offers, found) -> tuple:
 def _cheaper(found, plain, every) -> list:
     """Those of the composed operations ``found`` without which the graph would be dearer. Two covers are
     compared group by group: each has parts of its own for the nodes of a group, and for no others."""
-    groups = [(mask, 0.0) for _, mask in found]
     rows = [(offers.origin(part.region), sign * part.us)
             for sign, (offers, _, parts) in ((1, every), (-1, plain)) for part in parts]
-    for mask, us in rows:
-        apart = []
-        for other, more in groups:
-            if mask & other:
-                mask, us = mask | other, us + more
-            else:
-                apart.append((other, more))
-        groups = [*apart, (mask, us)]
-    gain = sum(mask for mask, us in groups if us < 0)        # no node is in two of them
-    return [row for row in found if row[1] & gain]
+    groups = merged([one.mask for one in found] + [mask for mask, _ in rows])
+    gain = union(group for group in groups if sum([us for mask, us in rows if mask & group]) < 0)
+    return [one for one in found if one.mask & gain]
 
 
 def _us(parts) -> float:

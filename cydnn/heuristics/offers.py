@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..engines import engines_for
 from ..engines.engine import memory_us
 from ..fusion import has_room
-from ..graph import Graph, Match, Region, bits, grow, union
+from ..graph import Graph, Match, Region, bits, grow, merged, union
 from ..locks import Bounded, once
 from ..ops import Pointwise
 from ..status import NotSupported
@@ -113,23 +113,13 @@ class Offers:
     @once
     def groups(self) -> list[int]:
         """Masks that make up the graph: no part has nodes of two of them."""
-        found: list[int] = []
         links = [union(part.region.mask for part in self.anchored(i)) | 1 << i for i in self.anchors]
-        free = self.pointwise if self.takes_regions else 0
+        free = self.pointwise if self.takes_regions else self.pointwise & ~union(links)
         while free:
             near = grow.connected(self.graph, (free & -free).bit_length() - 1, free)
             links.append(near)
             free &= ~near
-        links += [1 << i for i in bits(self.pointwise)] if not self.takes_regions else []
-        for mask in links:
-            apart = []
-            for other in found:
-                if mask & other:
-                    mask |= other
-                else:
-                    apart.append(other)
-            found = [*apart, mask]
-        return sorted(found, key=lambda mask: mask & -mask)
+        return sorted(merged(links), key=lambda mask: mask & -mask)
 
     def is_last(self, number: int) -> bool:
         """Another anchor's part takes a node, as its last one."""
