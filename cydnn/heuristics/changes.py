@@ -82,7 +82,7 @@ def _settled(offers: Offers, both: int) -> tuple:
     NotSupported where all that is followed leads nowhere."""
     graph = offers.graph
     stuck = next((i for i in offers.anchors if not offers.anchored(i)), None)
-    if both <= 0 and stuck is not None and (found := _settled_at_once(offers, both)):
+    if both <= 0 and (found := _settled_at_once(offers, both)):
         return found
     parts = cheapest(offers) if stuck is None or offers.is_last(stuck) else None
     if stuck is None and parts is not None:

@@ -237,7 +237,7 @@ ROOMS = {
         (*RULES, "engines/test_golden.py", "engines/test_lines.py", "engines/test_configs.py"),
         (GOLDEN_OF, LINES_OF)),
     "choices": Room(r"heuristics/.*", r".*", tuple(f"heuristics/test_{name}.py" for name in (
-        "candidates", "cover", "offers", "ranked", "texts")), most=30),
+        "candidates", "cover", "memory", "offers", "ranked", "texts")), most=30),
     "inference": Room(r"frontend/inference\.py", r".*", ("frontend",)),
 }
 
