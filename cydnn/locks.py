@@ -78,11 +78,6 @@ class Bounded:
         with self._lock:
             return self._used(*self._rows.setdefault(key, (key, value)))
 
-    def __setitem__(self, key, value):
-        with self._lock:
-            self._rows[key] = key, value
-            self._used(key, value)
-
     def _used(self, key, value):
         self._rows.move_to_end(key)
         while len(self._rows) > self.most:

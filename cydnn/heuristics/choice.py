@@ -43,6 +43,22 @@ class Choice:
     changes: tuple = ()                          # "compose 5", "lower 3", "cast 1": a node each, in order
     mode: str = "a"
 
+    def of_equal(self, graph: Graph, make) -> "Choice":
+        """This choice of an equal graph, whose names may be others. ``make`` gives (graph, parts); it is
+        called when somebody looks at them."""
+        made = object.__new__(Choice)
+        made.__dict__.update(asked=graph, facts=self.facts, changes=self.changes, mode=self.mode,
+                             text=self.text, _make=make)
+        return made
+
+    def __getattr__(self, name):
+        known = self.__dict__
+        if name not in ("graph", "parts") or "_make" not in known:
+            raise AttributeError(f"a choice has no {name}")
+        graph, parts = known.get("_made") or known.setdefault("_made", known["_make"]())
+        known.update(graph=graph, parts=parts)   # of one call, whatever threads come by
+        return known[name]
+
     @property
     def key(self):
         return self.asked.key, self.facts, self.text

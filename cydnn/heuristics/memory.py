@@ -2,7 +2,7 @@
 about a part that looks like an earlier one. Plain facts; no memory of a device is kept."""
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..graph import Graph
 from ..locks import Bounded
@@ -11,27 +11,36 @@ from .choice import Choice
 from .offers import TOLD
 from .wish import Wish
 
-CHOICES = Bounded(1024)                          # (way, key of the graph, facts, wish) -> choices
+CHOICES = Bounded(1024)                          # (way, key of the graph, facts, wish) -> Rows
+
+
+@dataclass
+class Rows:
+    """The choices of a graph, and those of the equal graph that was last asked about."""
+    first: tuple
+    last: tuple
 
 
 def remembered(way, graph: Graph, facts, wish: Wish) -> tuple[Choice, ...]:
     """``way(graph, facts, wish)``, choices of a graph, with the names that this graph has."""
     key = way, graph.key, facts, wish
-    found = CHOICES.get(key)
-    if found is None:
-        found = CHOICES.setdefault(key, tuple(way(graph, facts, wish)))
-    if found[0].asked.names != graph.names:
-        found = CHOICES[key] = tuple([_of_equal(choice, graph) for choice in found])
+    rows = CHOICES.get(key)
+    if rows is None:
+        found = tuple(way(graph, facts, wish))
+        rows = CHOICES.setdefault(key, Rows(found, found))
+    for found in (rows.first, rows.last):
+        if found[0].asked.names == graph.names:
+            return found
+    rows.last = found = tuple([choice.of_equal(graph, lambda c=choice: _made(c, graph))
+                               for choice in rows.first])
     return found
 
 
-def _of_equal(choice: Choice, graph: Graph) -> Choice:
-    """The choice of an equal graph."""
-    after = graph
+def _made(choice: Choice, graph: Graph) -> tuple:
+    """(graph that is covered, parts) of a choice for an equal graph."""
     for word in choice.changes:
-        after = changed(after, word)
-    parts = tuple([replace(part, match=part.match.of_equal(after)) for part in choice.parts])
-    return replace(choice, asked=graph, graph=after, parts=parts)
+        graph = changed(graph, word)
+    return graph, tuple([replace(part, match=part.match.of_equal(graph)) for part in choice.parts])
 
 
 def forget():
