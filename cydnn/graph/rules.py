@@ -7,6 +7,7 @@ of the op (statistics that training keeps), and optional operands may be absent.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, combinations
 from typing import Callable, Iterator, NamedTuple
 
@@ -175,10 +176,8 @@ def _unify(graph: Graph, op: Op, number: int, absent: tuple, cone: Cone):
     """(the op that ends in a node, the mask of its nodes), in the first of its spellings that fits; None
     where none does."""
     last = graph.nodes[number]
-    dims = graph.tensors[last.writes[0]].dims
-    math = TensorDesc.packed(op.math, dims)
-    for way, (rows, _) in enumerate(op.spellings(dict.fromkeys(op.operands(), math), absent)):
-        if not _needed(op, rows) <= cone.ops:
+    for way, (rows, needed) in enumerate(_spellings(op, graph.tensors[last.writes[0]].dims, absent)):
+        if not needed <= cone.ops:
             continue
         writer = {name: row for row in rows for o, name in row[1].items() if o in row[0].writes}
         bound: dict = {op.writes[0]: last.writes[0]}
@@ -188,6 +187,13 @@ def _unify(graph: Graph, op: Op, number: int, absent: tuple, cone: Cone):
             if found := _made(graph, op, way, absent, bound, mask, last):
                 return found
     return None
+
+
+@lru_cache(maxsize=512)
+def _spellings(op: Op, dims: tuple, absent: tuple) -> list:
+    """[(rows, what they need of a Cone)]: the same for every node that the op might end in."""
+    descs = dict.fromkeys(op.operands(), TensorDesc.packed(op.math, dims))
+    return [(rows, _needed(op, rows)) for rows, _ in op.spellings(descs, absent)]
 
 
 def _needed(op, rows) -> set:
