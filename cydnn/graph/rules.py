@@ -27,7 +27,8 @@ DEPTH = 12                                       # nodes between a reduction and
 
 
 class Cone(NamedTuple):
-    """What lies above a node, up to DEPTH nodes and the second reduction."""
+    """What lies above a node, up to DEPTH nodes and the second reduction. ``end``: mode of the node."""
+    end: str
     ops: frozenset                               # (class, mode)
     thin: tuple                                  # dims of the reductions, the nearest first
     wide: tuple                                  # dims of what the nearest one reduces
@@ -45,7 +46,7 @@ class Rule:
 
 def _softmax(dims, cone: Cone):
     """The dim that is reduced says which."""
-    log = (Pointwise, "log") in cone.ops and (Pointwise, "div") not in cone.ops
+    log = cone.end == "sub"
     axes = [i for i, (t, d) in enumerate(zip(cone.thin[0], dims)) if t == 1 != d] or range(len(dims))
     if len(axes) == 1 or not isinstance(axes, list):
         yield from (dict(algorithm="log" if log else "accurate", axis=axis) for axis in axes)
@@ -151,7 +152,7 @@ def _cone(graph: Graph, number: int) -> Cone:
         above = [graph.producer[uid] for uid in node.reads if uid in graph.producer]
         todo += [i for i in above if i not in seen]
         seen.update(above)
-    return Cone(frozenset(ops), tuple(thin), wide)
+    return Cone(graph.nodes[number].op.mode, frozenset(ops), tuple(thin), wide)
 
 
 def _first(graph: Graph, rule: Rule, number: int, cone: Cone):

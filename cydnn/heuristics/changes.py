@@ -3,9 +3,8 @@ made of; a node that no engine takes is computed between casts, or replaced by w
 from __future__ import annotations
 
 from itertools import islice
-from typing import NamedTuple
 
-from ..graph import Graph, Node, bits, lower, merged, union
+from ..graph import Graph, bits, lower, merged, union
 from ..graph.rules import composed, put, recognised
 from ..status import NotSupported
 from .cover import cheapest
@@ -14,15 +13,6 @@ from .refusal import refuse
 
 CHANGES = {"compose": composed, "cast": lower.cast, "lower": lower.lowered}
 MOST_STUCK = 2                                   # nodes of no engine of which every change is followed
-
-
-class Found(NamedTuple):
-    """A composed operation: ``node`` stands for the nodes ``gone``, a mask of which is ``mask``; they end in
-    ``last``."""
-    last: Node
-    node: Node
-    mask: int
-    gone: list
 
 
 def changed(graph: Graph, word: str) -> Graph | None:
@@ -36,40 +26,47 @@ def covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
     operations that its nodes amount to, and with nodes that no engine takes computed between casts, or
     replaced by what they are made of."""
     offers = Offers(graph, facts, wish, is_brief)
-    plain = _settled(offers, MOST_STUCK)
+    plain, whole = _settled(offers, MOST_STUCK), (1 << len(graph.nodes)) - 1
     if wish.mode == "fallback" or facts.kind != "cuda":
         return plain
-    found, taken = [], 0
-    for number, node, mask in recognised(graph):
-        if not mask & taken:
-            found.append(Found(graph.nodes[number], node, mask, [graph.nodes[i] for i in bits(mask)]))
-            taken |= mask
-    if not found:
+    after, words, found = _composed(offers, whole)
+    if not words:
         return plain
-    every = _composed(offers, found)
-    some = _cheaper(found, plain, every) if len(found) > 1 else found
-    mixed = [_composed(offers, some)] if 0 < len(some) < len(found) else []
-    return min([plain, *mixed, every], key=lambda row: _us(row[2]))
+    covers, gain = [plain, _settled_after(after, words)], whole
+    if len(words) > 1:
+        gain = _gain(found, *covers)
+    if any(mask & gain for mask in found) and not all(mask & gain for mask in found):
+        covers.insert(1, _settled_after(*_composed(offers, gain)[:2]))
+    return min(covers, key=lambda row: _us(row[2]))
 
 
-def _composed(offers: Offers, found) -> tuple:
-    """``_settled`` with composed operations in the place of what they are made of."""
-    words = ()
-    for one in found:
-        words = *words, f"compose {offers.graph.nodes.index(one.last)}"
-        offers = offers.of_graph(put(offers.graph, one.node, one.gone))
+def _composed(offers: Offers, among: int) -> tuple:
+    """(offers, changes, masks of the nodes that are gone) of the graph with the composed operations that some
+    of the nodes amount to; one may stand on another."""
+    words, found = (), []
+    while rows := [row for row in recognised(offers.graph) if not offers.origin(row[2]) & ~among]:
+        nodes, taken = offers.graph.nodes, 0
+        for number, node, mask in rows:
+            if not mask & taken:
+                taken |= mask
+                words = *words, f"compose {offers.graph.nodes.index(nodes[number])}"
+                offers = offers.of_graph(put(offers.graph, node, [nodes[i] for i in bits(mask)]))
+                found.append(offers.origin(1 << offers.graph.nodes.index(node)))
+    return offers, words, found
+
+
+def _settled_after(offers: Offers, words: tuple) -> tuple:
     offers, changes, parts = _settled(offers, MOST_STUCK)
     return offers, (*words, *changes), parts
 
 
-def _cheaper(found, plain, every) -> list:
-    """Those of the composed operations ``found`` without which the graph would be dearer. Two covers are
-    compared group by group: each has parts of its own for the nodes of a group, and for no others."""
-    rows = [(offers.origin(part.region), sign * part.us)
+def _gain(found, plain, every) -> int:
+    """The nodes around composed operations without which the graph would be dearer. Two covers are compared
+    group by group: each has parts of its own for the nodes of a group, and for no others."""
+    rows = [(offers.origin(part.region.mask), sign * part.us)
             for sign, (offers, _, parts) in ((1, every), (-1, plain)) for part in parts]
-    groups = merged([one.mask for one in found] + [mask for mask, _ in rows])
-    gain = union(group for group in groups if sum([us for mask, us in rows if mask & group]) < 0)
-    return [one for one in found if one.mask & gain]
+    groups = merged([*found, *(mask for mask, _ in rows)])
+    return union(group for group in groups if sum([us for mask, us in rows if mask & group]) < 0)
 
 
 def _us(parts) -> float:

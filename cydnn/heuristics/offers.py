@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..engines import engines_for
 from ..engines.engine import memory_us
 from ..fusion import has_room
-from ..graph import Graph, Match, Region, bits, grow, merged, union
+from ..graph import Graph, Match, bits, grow, merged, union
 from ..locks import Bounded, once
 from ..ops import Pointwise
 from ..status import NotSupported
@@ -44,9 +44,9 @@ class Offers:
         origins = {node: self._origins.get(node, gone) for node in graph.nodes}
         return Offers(graph, self.facts, self.wish, self.is_brief, origins)
 
-    def origin(self, region: Region) -> int:
-        """The nodes of the graph before all changes that a region stands for."""
-        return union(self._origins[self.graph.nodes[i]] for i in region.nodes)
+    def origin(self, mask: int) -> int:
+        """The nodes of the graph before all changes that some nodes stand for."""
+        return union(self._origins[self.graph.nodes[i]] for i in bits(mask))
 
     # ---- One match ----
 

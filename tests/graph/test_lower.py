@@ -167,6 +167,17 @@ def test_softmax_is_recognised_backwards(axis, log):
     assert Region(graph, mask).outputs == (6,)
 
 
+@pytest.mark.parametrize("first, second", itertools.product([False, True], repeat=2))
+def test_what_stands_in_front_takes_no_part(first, second):
+    """One softmax of another."""
+    one, two = softmax(log=first), softmax(log=second)
+    behind = [Node(n.op, {o: u + 5 if u == 1 else u + 10 for o, u in n.operands.items()}) for n in two.nodes]
+    tensors = [u.replace(kind="virtual") if u.uid == 6 else u for u in one.tensors.values()]
+    graph = Graph([*one.nodes, *behind], [*tensors, *(u.replace(uid=u.uid + 10) for u in two.tensors.values()
+                                                      if u.uid != 1)])
+    assert [node.op.algorithm == "log" for _, node, _ in recognised(graph)] == [first, second]
+
+
 @pytest.mark.parametrize("shuffle", range(4))
 def test_recognition_is_the_lowering_read_backwards(shuffle):
     """Whatever a softmax is lowered to is a softmax again, in whichever order its nodes were added."""
