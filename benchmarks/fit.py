@@ -1,4 +1,4 @@
-"""The constants of the models of the tile program (cydnn/engines/matmul/blocks.py), of thin products and of
+"""The constants of the models of the tile program (cydnn/engines/tile/program.py), of thin products and of
 the engines on mma.sync beside them, as a function of measured tables:
 ``python benchmarks/fit.py [tiles_<family>.csv …] [--rounds N]``; default: all of benchmarks/results.
 
@@ -25,11 +25,11 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from cydnn import bench                                        # noqa: E402
 from cydnn.device.facts import KNOWN                           # noqa: E402
 from cydnn.engines import BY_INDEX                             # noqa: E402
-from cydnn.engines import tiles as shared                      # noqa: E402
 from cydnn.engines.conv import kept, mma as conv_mma           # noqa: E402
 from cydnn.engines.engine import Config                        # noqa: E402
-from cydnn.engines.matmul import blocks, mma, thin             # noqa: E402
-from cydnn.engines.matmul.blocks import TileProgram            # noqa: E402
+from cydnn.engines.matmul import mma, thin                     # noqa: E402
+from cydnn.engines.tile import program as blocks, simt as shared    # noqa: E402
+from cydnn.engines.tile.program import TileProgram             # noqa: E402
 from cydnn.graph import Match                                  # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 

@@ -4,7 +4,7 @@ timed in one run, beside the mma.sync engine and torch.
 
 Checked: of small whole numbers every sum is exact, so that all must give the bits of the first, twice, over a
 poisoned output; the first is compared with torch. Timed: random numbers, in random order, cold L2, medians.
-Writes tiles_<family>.csv, from which fit.py takes the constants of cydnn/engines/matmul/blocks.py, and .md.
+Writes tiles_<family>.csv, from which fit.py takes the constants of cydnn/engines/tile/program.py, and .md.
 """
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from cydnn import bench, device as devices, plan as plans      # noqa: E402
 from cydnn.engines import engines_for                          # noqa: E402
-from cydnn.engines.matmul import blocks                        # noqa: E402
-from cydnn.engines.matmul.blocks import TileProgram            # noqa: E402
+from cydnn.engines.tile import program as blocks               # noqa: E402
+from cydnn.engines.tile.program import TileProgram             # noqa: E402
 from cydnn.graph import Match                                  # noqa: E402
 from cydnn.heuristics import Wish                              # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402

@@ -13,7 +13,7 @@ import pytest
 from cydnn import bench, device as devices
 from cydnn.device.facts import KNOWN
 from cydnn.engines import Config
-from cydnn.engines.matmul import blocks
+from cydnn.engines.tile import program as blocks
 from cydnn.graph import Match
 from cydnn.heuristics import Wish, best
 from cydnn.ops import Problem

@@ -13,7 +13,7 @@ from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines import Config
 from cydnn.engines.conv import view
-from cydnn.engines.tiles import TILES
+from cydnn.engines.tile.simt import TILES
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad
 from cydnn.ops.problem import Problem
 from support.alone import cost, match, steps

@@ -12,7 +12,7 @@ from cydnn import device, kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines.matmul import simt as matmul_simt
-from cydnn.engines.tiles import TILES
+from cydnn.engines.tile.simt import TILES
 from cydnn.fusion import splice
 from cydnn.graph import Graph, Match, Node, Tensor
 from cydnn.ops import Matmul, Pointwise

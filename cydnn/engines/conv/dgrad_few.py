@@ -12,8 +12,8 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, together
-from ..matmul.blocks import BYTES, DEPTH, LINE, TileProgram, tiled_map
-from ..tiles import too_many
+from ..tile.program import BYTES, DEPTH, LINE, TileProgram, tiled_map
+from ..tile.simt import too_many
 from . import mma
 from .view import image_site
 from .wgmma import in_lines, not_in_lines

@@ -8,7 +8,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
-from ..tiles import tiles_of, too_many
+from ..tile.simt import tiles_of, too_many
 from .simt import ImageSimt, order
 
 

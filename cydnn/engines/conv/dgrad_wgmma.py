@@ -10,10 +10,10 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
-from ..matmul import sums
-from ..matmul.blocks import BOXES, BYTES, DEPTH, ELEMENTS, LINE, ROWS, TILES, order, tiled_map
-from ..matmul.view import along_m, is_whole
-from ..tiles import too_many
+from ..tile import sums
+from ..tile.matrices import along_m, is_whole
+from ..tile.program import BOXES, BYTES, DEPTH, ELEMENTS, LINE, ROWS, TILES, order, tiled_map
+from ..tile.simt import too_many
 from . import mma
 from .wgmma import ConvWgmma, Windows, in_lines
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...kernels.expressions import ceil_div
 from ..engine import no_elements
-from ..matmul.blocks import TileProgram
+from ..tile.program import TileProgram
 
 LANES = (1, 2, 4, 8)                             # channels of a pixel there
 CHUNK, WIDE = 8, 64                              # elements of 16 bytes; outputs that are multiplied together

@@ -9,8 +9,8 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Pointwise
 from ...steps import Launch, Pointer, TensorMap
 from ..engine import PLAIN, Config, Engine, Knob, together
-from ..matmul.blocks import BOXES, ELEMENTS, FUSED, LINE, ROWS, WARP_ROWS, tiled_map
-from ..tiles import too_many
+from ..tile.program import BOXES, ELEMENTS, FUSED, LINE, ROWS, WARP_ROWS, tiled_map
+from ..tile.simt import too_many
 from .first import CHUNK, STRIP, WIDE, Rows, image_args, refusals, rows_of, window_refusals
 from .view import geometry, image_site
 

@@ -12,7 +12,7 @@ from ...tensor import TensorDesc
 from ..engine import Engine, Knob, memory_us, no_variant, wrong_device
 from ..matmul.any import MatmulAny
 from ..matmul.simt import MatmulSimt
-from ..tiles import too_many
+from ..tile.simt import too_many
 from .mma import pixel_stride
 from .view import Lifted, depth_digits
 

@@ -5,7 +5,7 @@ from ... import fusion
 from ...graph import core, many
 from ...ops import ConvFprop, Pointwise
 from ...steps import Launch
-from ..tiles import tiles_of, too_many
+from ..tile.simt import tiles_of, too_many
 from .simt import ImageSimt, order
 from .view import depth_digits
 

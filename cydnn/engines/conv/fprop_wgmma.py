@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...graph import core, many
 from ...ops import ConvFprop, Pointwise
-from ..matmul import sums
+from ..tile import sums
 from . import mma
 from .wgmma import ConvWgmma, Windows
 

@@ -13,9 +13,9 @@ from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import PLAIN, Engine, no_elements, together
-from ..matmul import blocks
-from ..matmul.blocks import LINE, POWER, TileProgram, tiled_map
-from ..tiles import too_many
+from ..tile import program as blocks
+from ..tile.program import LINE, POWER, TileProgram, tiled_map
+from ..tile.simt import too_many
 from .fprop_first import is_whole
 from .view import Lifted, image_site
 from .wgmma import Windows, image_map, in_lines, not_in_lines

@@ -6,8 +6,8 @@ from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, together
-from ..matmul import blocks
-from ..matmul.blocks import BOXES, BYTES, DEPTH, FUSED, WARP_ROWS, Tile
+from ..tile import program as blocks
+from ..tile.program import BOXES, BYTES, DEPTH, FUSED, WARP_ROWS, Tile
 from . import mma
 
 SHARE = {128: 0.846, 64: 0.73}                   # by the columns that stay: of the math rate

@@ -17,9 +17,9 @@ from ...kernels.tensor_map import OFFSETS
 from ...steps import TensorMap
 from ...tensor import TensorDesc
 from ..engine import Knob, first_then, no_elements
-from ..matmul import sums
-from ..matmul.blocks import BYTES, DEPTH, KNOBS, LINE, TILES, TileProgram, tiled_map
-from ..matmul.view import Cut, Matrices, along_m, is_whole, size_refusals
+from ..tile import sums
+from ..tile.matrices import Cut, Matrices, along_m, is_whole, size_refusals
+from ..tile.program import BYTES, DEPTH, KNOBS, LINE, TILES, TileProgram, tiled_map
 from . import kept, mma
 from .view import image_site
 

@@ -5,14 +5,14 @@ from math import prod
 
 from ... import fusion
 from ...dtypes import BY_NAME
+from ...fusion import Site
 from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
-from ...fusion import Site
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, powers, wrong_device
 from ..sums import sum_type, wrong_sums
-from ..tiles import PART_BYTES, SMALL, SMALL_KNOB, arithmetic_us, sums_us, tile_us, tiles_of, too_many
+from ..tile.simt import PART_BYTES, SMALL, SMALL_KNOB, arithmetic_us, sums_us, tile_us, tiles_of, too_many
 from .any import CHANNEL_INNER, FLIPPED, W_ALONG_DEPTH, X_ALONG_DEPTH, lifted, load, store
 
 UNIT, FEWEST = 32, 256                           # pixels: what a split is a multiple of, what is worth one

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...graph import core
 from ...ops import ConvWgrad
 from ..engine import Knob
-from ..tiles import TILES
+from ..tile.simt import TILES
 from . import added
 from .view import Lifted
 from .wgrad_simt import ConvWgradSimt

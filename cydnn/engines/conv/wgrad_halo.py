@@ -11,9 +11,9 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, powers, together
-from ..matmul import blocks
-from ..matmul.blocks import BYTES, DEPTH, LINE, TileProgram
-from ..tiles import MOST, PART_BYTES, sums_us
+from ..tile import program as blocks
+from ..tile.program import BYTES, DEPTH, LINE, TileProgram
+from ..tile.simt import MOST, PART_BYTES, sums_us
 from . import mma
 from .view import filter_site
 from .wgmma import image_map, in_lines, not_in_lines

@@ -8,8 +8,8 @@ from math import prod
 from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
-from .. import tiles as shared
 from ..engine import Config, Engine, Knob, first_then, memory_us, powers
+from ..tile import simt as shared
 from . import mma
 from .view import filter_site
 

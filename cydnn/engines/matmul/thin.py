@@ -9,8 +9,8 @@ from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Pointwise
 from ...steps import Launch
 from ..engine import Config, Knob, first_then, together
-from .blocks import BATCH_DIMS, DEPTH, LINE, Shares, Stream, order, stream
-from .view import along_m, tail
+from ..tile.matrices import along_m, tail
+from ..tile.program import BATCH_DIMS, DEPTH, LINE, Shares, Stream, order, stream
 from .wgmma import MatmulWgmma
 
 ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul/matmul_thin.cu

@@ -9,11 +9,11 @@ from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ...steps import TensorMap
 from ..engine import Knob
-from . import sums
-from .blocks import (BATCH_DIMS, BYTES, CAST, CAST_TILE, DEPTH, KNOBS, TILES, TileProgram, astray, brought,
-                     matrix_map)
+from ..tile import sums
+from ..tile.matrices import Matrices, along_m, c_args, is_whole, size_refusals, tail
+from ..tile.program import (BATCH_DIMS, BYTES, CAST, CAST_TILE, DEPTH, KNOBS, TILES, TileProgram, astray,
+                            brought, matrix_map)
 from .mma import line
-from .view import Matrices, along_m, c_args, is_whole, size_refusals, tail
 
 
 class MatmulWgmma(TileProgram):

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ..cast import in_lines, read_as
 from ..engine import moved_us
-from . import sums
-from .view import Matrices, matrix_steps
+from ..tile import sums
+from ..tile.matrices import Matrices, matrix_steps
 from .wgmma import MatmulWgmma
 
 COPY = 0.4                                       # share of the bandwidth that a copy reaches

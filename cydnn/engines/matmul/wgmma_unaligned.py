@@ -6,8 +6,8 @@ from dataclasses import replace
 from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ..engine import Config, Knob, first_then
-from .blocks import BYTES, DEPTH, ELEMENTS, LINE, POWER, ROWS, STREAMS, TILES, Tile
-from .view import SplitMatmul, along_m, c_args, is_whole
+from ..tile.matrices import SplitMatmul, along_m, c_args, is_whole
+from ..tile.program import BYTES, DEPTH, ELEMENTS, LINE, POWER, ROWS, STREAMS, TILES, Tile
 from .wgmma import MatmulWgmma
 
 TILE = "128x128"

@@ -11,7 +11,7 @@ from ...kernels.expressions import ceil_div, tile_order
 from ...steps import Launch, Pointer, TensorMap
 from ..engine import Config, Knob, first_then, no_variant, together, wrong_device
 from . import sums
-from .view import Cut, SplitMatmul, cut as cut_into, is_whole, parts, with_sum
+from .matrices import Cut, SplitMatmul, cut as cut_into, is_whole, parts, with_sum
 
 DEPTH, LINE = 64, 64                             # elements of a step; of a row of 128 bytes
 BATCH_DIMS, BYTES = 3, 2                         # of a tensor map, beside the matrix; of an element

@@ -13,7 +13,7 @@ from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ...tensor import TensorDesc, collapse
 from ..engine import Config, Engine, first_then, powers
-from ..tiles import MOST, PART_BYTES, sums_us
+from .simt import MOST, PART_BYTES, sums_us
 
 BATCH_DIMS = 6                                   # kernels_src/matmul/batch.cuh
 

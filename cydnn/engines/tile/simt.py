@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..kernels.expressions import ceil_div
-from .engine import Config, Knob, moved_us
+from ...kernels.expressions import ceil_div
+from ..engine import Config, Knob, moved_us
 
 MOST = 2 ** 31 - 1024                            # rows, pixels: a FastDiv's range, less a tile
 PART_BYTES = 64 << 20                            # most workspace for the sums of the splits

@@ -1,0 +1,1 @@
+"""The host side of the tile programs (kernels_src/tile)."""
