@@ -38,13 +38,34 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "cudnn",
     "__main__",
 )
-HEIGHT = {room: i for i, line in enumerate(HEIGHTS) for room in line.split()}
+ENGINES = (                                      # the same inside of engines/
+    "knobs sums",
+    "engine",
+    "composite inner reference",
+    "dropout im2col lrn norm pointwise pool reduction softmax spatial",
+    "cast divisive_norm layout",
+    # the host side of the tile programs; the families on them do not know each other
+    "tile",
+    "conv matmul",
+    # a network is products and sums of all steps around a recurrence: it is put together from their engines
+    "rnn",
+    # the table, which also hands engines to those that are put together from them
+    "__init__",
+)
+HOUSES = {(): HEIGHTS, ("engines",): ENGINES}    # by where they are in the package
 SOURCES = sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".pyx", ".pxd", ".pyi"))
 IMPORT = re.compile(r"^\s*(?:from\s+(\S+)\s+c?import\s+([^#\n]+)|c?import\s+(\S+))", re.M)
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].split(".")[0]
+def heights(house: tuple) -> dict:
+    return {room: i for i, line in enumerate(HOUSES[house]) for room in line.split()}
+
+
+def sources(house: tuple) -> dict:
+    """{file of a house: its room}."""
+    inside = (path.relative_to(PACKAGE) for path in SOURCES)
+    return {PACKAGE / path: path.parts[len(house)].split(".")[0] for path in inside
+            if path.parts[:len(house)] == house}
 
 
 def imported(source: str, is_python: bool):
@@ -62,32 +83,33 @@ def imported(source: str, is_python: bool):
                 yield alias.name, [], node.lineno
 
 
-def rooms(path: Path):
-    """(room, line) of every import of the package in a file. A name that is no room comes from the package
+def rooms(path: Path, house: tuple):
+    """(room, line) of every import of a house in a file. A name that is no room comes from the house
     itself."""
-    package = ["cydnn", *path.relative_to(PACKAGE).parts[:-1]]
+    package, inside = ["cydnn", *path.relative_to(PACKAGE).parts[:-1]], ["cydnn", *house]
     for module, names, line in imported(path.read_text(), path.suffix in (".py", ".pyi")):
         dots = len(module) - len(module.lstrip("."))
         parts = package[:len(package) - dots + 1] if dots else []
         parts += module.lstrip(".").split(".") if module.strip(".") else []
-        if parts[:1] == ["cydnn"]:
-            found = parts[1:2] or [name if name in HEIGHT else "__init__" for name in names or ["__init__"]]
-            yield from ((room, line) for room in found)
+        if parts[:len(inside)] == inside:
+            own = [name if name in heights(house) else "__init__" for name in names or ["__init__"]]
+            yield from ((room, line) for room in parts[len(inside):len(inside) + 1] or own)
 
 
-def test_every_room_has_a_height():
-    here = {room_of(path) for path in SOURCES}
-    assert here - set(HEIGHT) == set() and set(HEIGHT) - here == set()
-    assert len(HEIGHT) == sum(len(line.split()) for line in HEIGHTS)
+@pytest.mark.parametrize("house", HOUSES, ids="/".join)
+def test_every_room_has_a_height(house):
+    here, known = set(sources(house).values()), heights(house)
+    assert here - set(known) == set() and set(known) - here == set()
+    assert len(known) == sum(len(line.split()) for line in HOUSES[house])
 
 
-@pytest.mark.parametrize("room", HEIGHT)
-def test_imports_go_down(room):
-    below = {r for r in HEIGHT
-             if HEIGHT[r] < HEIGHT[room]} | (set(CORE.split()) if room in CORE.split() else {room})
-    wrong = [f"{path.relative_to(PACKAGE)}:{line} imports {target}" for path in SOURCES
-             if room_of(path) == room
-             for target, line in rooms(path) if target not in below]
+@pytest.mark.parametrize("house, room", [(house, room) for house in HOUSES for room in heights(house)],
+                         ids=lambda of: of if isinstance(of, str) else "/".join(of))
+def test_imports_go_down(house, room):
+    known, core = heights(house), set(CORE.split())
+    below = {r for r in known if known[r] < known[room]} | (core if not house and room in core else {room})
+    wrong = [f"{path.relative_to(PACKAGE)}:{line} imports {target}" for path, of in sources(house).items()
+             if of == room for target, line in rooms(path, house) if target not in below]
     assert not wrong, "\n".join(wrong)
 
 

@@ -152,11 +152,11 @@ from .spatial.sampler_bwd_gather import SpatialSamplerBwdGather
 from .spatial.sampler_fwd_any import SpatialSamplerFwdAny
 
 REFERENCE, COMPOSITE = Reference(), Composite()
-TABLE: tuple[Engine, ...] = tuple(engine() for engine in (
+TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
     ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo, ConvFpropWgmma, ConvFpropMma, ConvFpropSimt,
-    ConvFpropMmaRepack, ConvFpropGemmMma, ConvFpropGemm, ConvFpropIndexed, ConvFpropWinograd4,
-    ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
+    ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()), ConvFpropGemm(MatmulSimt(), MatmulAny()),
+    ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt,
     ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling,
     ConvDgradScatter, ConvDgradAny,

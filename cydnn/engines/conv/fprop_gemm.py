@@ -10,20 +10,12 @@ from ...ops import ConvFprop, Matmul
 from ...steps import Launch, Pointer, mapped
 from ...tensor import TensorDesc
 from ..engine import Engine, Knob, memory_us, no_variant, wrong_device
-from ..matmul.any import MatmulAny
-from ..matmul.simt import MatmulSimt
 from ..tile.simt import too_many
 from .mma import pixel_stride
 from .view import Lifted, depth_digits
 
 START_US, EFFICIENCY = 4.0, 0.3                  # of the launch that unfolds, on an H200
 WINDOWS, WEIGHTS, OUT = 1, 2, 3                  # uids of the product's operands
-
-
-def product_knobs(*engines) -> tuple:
-    """The knobs of engines that are matrix products by these."""
-    tiles = [knob.values for e in engines for knob in e.knobs if knob.name == "tile"]
-    return Knob("tile", tuple(dict.fromkeys(sum(tiles, ())))), Knob("splits", lo=1, hi=2 ** 20)
 
 
 def _joined(y) -> list:
@@ -43,8 +35,12 @@ class ConvFpropGemm(Engine):
     index = 101
     takes = core(ConvFprop)
     v5 = ("GEMM",)
-    products = (MatmulSimt(), MatmulAny())
-    knobs = product_knobs(*products)
+
+    def __init__(self, *products: Engine):
+        """``products``: the engines of the matmul, from the table of all engines (engines/__init__.py)."""
+        tiles = [knob.values for e in products for knob in e.knobs if knob.name == "tile"]
+        self.products = products
+        self.knobs = Knob("tile", tuple(dict.fromkeys(sum(tiles, ())))), Knob("splits", lo=1, hi=2 ** 20)
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
