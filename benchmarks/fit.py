@@ -1,4 +1,4 @@
-"""The constants of the models of the tile program (cydnn/engines/tile/program.py), of thin products and of
+"""The constants of the models of the tile program (cydnn/engines/tile/cost.py), of thin products and of
 the engines on mma.sync beside them, as a function of measured tables:
 ``python benchmarks/fit.py [tiles_<family>.csv …] [--rounds N]``; default: all of benchmarks/results.
 
@@ -28,21 +28,20 @@ from cydnn.engines import BY_INDEX                             # noqa: E402
 from cydnn.engines.conv import kept, mma as conv_mma           # noqa: E402
 from cydnn.engines.engine import Config                        # noqa: E402
 from cydnn.engines.matmul import mma, thin                     # noqa: E402
-from cydnn.engines.tile import program as blocks, simt as shared    # noqa: E402
+from cydnn.engines.tile import cost, split_k                   # noqa: E402
 from cydnn.engines.tile.program import TileProgram             # noqa: E402
 from cydnn.graph import Match                                  # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 
-NUMBERS = {blocks: ("MEMORY", "NEAR", "INTAKE", "TAIL", "TAIL_OF", "TILE", "OUT", "TEAM_CLOCKS", "NEIGHBOUR",
-                    "SUM_US", "COOPERATIVE_US", "L2_SHARE", "MEET", "KEPT", "ADDED",
-                    "ASTRAY"),
-           shared: ("SPLIT_US",),
+NUMBERS = {cost: ("MEMORY", "NEAR", "INTAKE", "TAIL", "TAIL_OF", "TILE", "OUT", "TEAM_CLOCKS", "NEIGHBOUR",
+                  "SUM_US", "COOPERATIVE_US", "L2_SHARE", "MEET", "KEPT", "ADDED", "ASTRAY"),
+           split_k: ("SPLIT_US",),
            thin: ("BANDWIDTH", "INTAKE", "AROUND_US", "SHARED_US", "PIECE_US", "TILE", "COLUMN", "NEAR"),
            mma: ("MEMORY", "NEAR", "STEP", "START"),
            kept: ("LATE", "LATE_EACH", "TILE", "START", "MEMORY", "NEAR"),
            conv_mma: ("PRODUCT", "MEMORY", "NEAR", "FIXED_US")}
 MODELS = {186: thin, 190: mma, 110: conv_mma, 130: conv_mma}   # of engines that are not the tile program's
-COMMON = {(blocks, "INTAKE"), (shared, "SPLIT_US"), (conv_mma, "FIXED_US")}    # of several models
+COMMON = {(cost, "INTAKE"), (split_k, "SPLIT_US"), (conv_mma, "FIXED_US")}    # of several models
 SHARES = {"MEMORY", "BANDWIDTH", "L2_SHARE", "TILES", "AT_ONCE", "SHARE"}    # at most 1
 LOSS = 2.0                                       # of the choice, beside the square of the model's error
 STEPS = (0.7, 0.85, 0.95, 0.98, 1.02, 1.05, 1.15, 1.4)
@@ -74,7 +73,7 @@ def config_of(text: str) -> Config:
 def model_of(engine, config):
     if config.get("resident"):
         return kept
-    return MODELS.get(engine.index, blocks if isinstance(engine, TileProgram) else None)
+    return MODELS.get(engine.index, cost if isinstance(engine, TileProgram) else None)
 
 
 def card_of(path: Path, default):
@@ -109,7 +108,7 @@ def read(paths, default=KNOWN["h200"]) -> list[Row]:
 def names() -> list:
     """Every constant: (module, name) or (module, name, key of a table)."""
     return [*((module, name) for module, found in NUMBERS.items() for name in found),
-            *((blocks, "TILES", tile) for tile in blocks.TILES), (blocks, "AT_ONCE", 4),
+            *((cost, "TILES", tile) for tile in cost.TILES), (cost, "AT_ONCE", 4),
             *((mma, "SHARE", tile) for tile in mma.SHARE),
             *((kept, "SHARE", columns) for columns in kept.SHARE)]
 

@@ -4,7 +4,7 @@ timed in one run, beside the mma.sync engine and torch.
 
 Checked: of small whole numbers every sum is exact, so that all must give the bits of the first, twice, over a
 poisoned output; the first is compared with torch. Timed: random numbers, in random order, cold L2, medians.
-Writes tiles_<family>.csv, from which fit.py takes the constants of cydnn/engines/tile/program.py, and .md.
+Writes tiles_<family>.csv, from which fit.py takes the constants of cydnn/engines/tile/cost.py, and .md.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from cydnn import bench, device as devices, plan as plans      # noqa: E402
 from cydnn.engines import engines_for                          # noqa: E402
-from cydnn.engines.tile import program as blocks               # noqa: E402
+from cydnn.engines.tile.cost import TILES                      # noqa: E402
 from cydnn.engines.tile.program import TileProgram             # noqa: E402
 from cydnn.graph import Match                                  # noqa: E402
 from cydnn.heuristics import Wish                              # noqa: E402
@@ -115,16 +115,16 @@ class Bench:
 
     def call(self, candidate):
         """A call of a candidate; its plan keeps the band that it was made with."""
-        tiles = dict(blocks.TILES)
+        tiles = dict(TILES)
         if candidate.band:
             tile = candidate.config.tile
-            blocks.TILES[tile] = tiles[tile]._replace(band=candidate.band)
+            TILES[tile] = tiles[tile]._replace(band=candidate.band)
         try:
             plans.forget()
             plan = plans.build(bench.graph_of(self.case.problem), self.device,
                                Wish(engines=(candidate.engine.index,), config=candidate.config or None))
         finally:
-            blocks.TILES.update(tiles)
+            TILES.update(tiles)
         size = max(plan.workspace_bytes, 1)
         if size not in self.rooms:
             self.rooms[size] = self.device.alloc(size)

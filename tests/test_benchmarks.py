@@ -13,7 +13,7 @@ import pytest
 from cydnn import bench, device as devices
 from cydnn.device.facts import KNOWN
 from cydnn.engines import Config
-from cydnn.engines.tile import program as blocks
+from cydnn.engines.tile import cost
 from cydnn.graph import Match
 from cydnn.heuristics import Wish, best
 from cydnn.ops import Problem
@@ -96,8 +96,8 @@ def test_configurations_are_checked_on_the_interpreter(tmp_path, monkeypatch, ca
 
 def test_the_fit_finds_the_times_again(tmp_path, constants):
     """A card whose model has other numbers; the table has them, the fit does not."""
-    truth = {(blocks, "INTAKE"): 1.16 * blocks.INTAKE,
-             (blocks, "TILES", "128x128"): 0.88 * blocks.TILES["128x128"].share}
+    truth = {(cost, "INTAKE"): 1.16 * cost.INTAKE,
+             (cost, "TILES", "128x128"): 0.88 * cost.TILES["128x128"].share}
     for name, value in truth.items():
         fit.put(name, value)
     table = measured(tmp_path, LINES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cydnn.engines import BY_INDEX
-from cydnn.engines.tile.program import FUSED, ROWS
+from cydnn.engines.tile.store import FUSED, ROWS
 from cydnn.ops import Problem
 from support import hopper
 from support.fused import differences, graph_of

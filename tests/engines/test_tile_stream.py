@@ -10,7 +10,8 @@ import pytest
 from cydnn import bench, kernels, plan
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.engines.tile.program import FUSED, LEAST, PIECES, ROWS, STREAMS, even, lanes_of, stream
+from cydnn.engines.tile.store import FUSED, ROWS
+from cydnn.engines.tile.stream_k import LEAST, PIECES, STREAMS, even, lanes_of, stream
 from cydnn.heuristics import parse
 from cydnn.kernels.expressions import ceil_div
 from cydnn.ops import Problem

@@ -11,7 +11,7 @@ import numpy as np
 
 from cydnn import kernels, plan
 from cydnn.bench import graph_of
-from cydnn.engines.tile.program import TILES
+from cydnn.engines.tile.cost import TILES
 from cydnn.ops import Problem
 
 from .cases import every_case

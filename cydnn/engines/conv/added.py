@@ -9,7 +9,7 @@ from ...dtypes import BY_NAME
 from ...steps import Launch, Memset, Pointer
 from ...tensor import TensorDesc
 from ..engine import moved_us
-from ..tile.simt import too_many
+from ..tile.matrices import too_many
 
 NOTES = ("nondeterministic",)
 ADDS = 3e5                                       # atomic additions in a microsecond, on an H200

@@ -6,7 +6,8 @@ from ...fusion import Site
 from ...steps import Launch
 from ..engine import Engine, wrong_device
 from ..sums import lead_input, sum_type, wrong_sums
-from ..tile.simt import SMALL, SMALL_KNOB, arithmetic_us, by_time, tile_us, tiles_of, too_many
+from ..tile.matrices import too_many
+from ..tile.simt import SMALL, SMALL_KNOB, arithmetic_us, by_time, tile_us, tiles_of
 from .view import Geometry, Lifted, point_site
 
 (CHANNEL_INNER, X_ALONG_DEPTH, W_ALONG_DEPTH,

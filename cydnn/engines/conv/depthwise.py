@@ -7,7 +7,7 @@ from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Engine, memory_us, no_variant, wrong_device
-from ..tile.simt import too_many
+from ..tile.matrices import too_many
 from .view import Geometry, geometry, image_site, parts, pixels_of
 
 STRIP = 4                                        # outputs along the last dim that a thread makes

@@ -12,8 +12,10 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, together
-from ..tile.program import BYTES, DEPTH, LINE, TileProgram, tiled_map
-from ..tile.simt import too_many
+from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.maps import tiled_map
+from ..tile.matrices import too_many
+from ..tile.program import TileProgram
 from . import mma
 from .view import image_site
 from .wgmma import in_lines, not_in_lines

@@ -5,7 +5,8 @@ from ...graph import core
 from ...ops import ConvDgrad
 from ...steps import Launch
 from ..engine import Engine, Knob
-from ..tile.simt import TILES, arithmetic_us, by_time, tile_us, tiles_of, too_many
+from ..tile.matrices import too_many
+from ..tile.simt import TILES, arithmetic_us, by_time, tile_us, tiles_of
 from . import added
 from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, Lifted,
                    closest, depth_digits, pixels_of, quartets, refusals)

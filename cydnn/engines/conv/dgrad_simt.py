@@ -8,7 +8,8 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
-from ..tile.simt import tiles_of, too_many
+from ..tile.matrices import too_many
+from ..tile.simt import tiles_of
 from .simt import ImageSimt, order
 
 

@@ -11,9 +11,11 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
 from ..tile import sums
-from ..tile.matrices import along_m, is_whole
-from ..tile.program import BOXES, BYTES, DEPTH, ELEMENTS, LINE, ROWS, TILES, order, tiled_map
-from ..tile.simt import too_many
+from ..tile.cost import TILES, order
+from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.maps import tiled_map
+from ..tile.matrices import too_many
+from ..tile.store import BOXES, ELEMENTS, ROWS, along_m, is_whole
 from . import mma
 from .wgmma import ConvWgmma, Windows, in_lines
 

@@ -9,8 +9,10 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Pointwise
 from ...steps import Launch, Pointer, TensorMap
 from ..engine import PLAIN, Config, Engine, Knob, together
-from ..tile.program import BOXES, ELEMENTS, FUSED, LINE, ROWS, WARP_ROWS, tiled_map
-from ..tile.simt import too_many
+from ..tile.line import LINE
+from ..tile.maps import tiled_map
+from ..tile.matrices import too_many
+from ..tile.store import BOXES, ELEMENTS, FUSED, ROWS, WARP_ROWS
 from .first import CHUNK, STRIP, WIDE, Rows, image_args, refusals, rows_of, window_refusals
 from .view import geometry, image_site
 

@@ -9,8 +9,8 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Matmul
 from ...steps import Launch, Pointer, mapped
 from ...tensor import TensorDesc
-from ..engine import Engine, Knob, memory_us, no_variant, wrong_device
-from ..tile.simt import too_many
+from ..engine import Engine, Knob, no_variant, wrong_device
+from ..tile.matrices import too_many
 from .mma import pixel_stride
 from .view import Lifted, depth_digits
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...steps import Launch
-from ..tile.simt import too_many
+from ..tile.matrices import too_many
 from .fprop_simt import ConvFpropSimt
 
 MOST = 2 ** 31 // 5                              # entries of a table: of five numbers each, in 31 bits

@@ -5,7 +5,8 @@ from ... import fusion
 from ...graph import core, many
 from ...ops import ConvFprop, Pointwise
 from ...steps import Launch
-from ..tile.simt import tiles_of, too_many
+from ..tile.matrices import too_many
+from ..tile.simt import tiles_of
 from .simt import ImageSimt, order
 from .view import depth_digits
 

@@ -13,9 +13,12 @@ from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import PLAIN, Engine, no_elements, together
-from ..tile import program as blocks
-from ..tile.program import LINE, POWER, TileProgram, tiled_map
-from ..tile.simt import too_many
+from ..tile import cost as tile_cost
+from ..tile.cost import POWER
+from ..tile.line import LINE
+from ..tile.maps import tiled_map
+from ..tile.matrices import too_many
+from ..tile.program import TileProgram
 from .fprop_first import is_whole
 from .view import Lifted, image_site
 from .wgmma import Windows, image_map, in_lines, not_in_lines
@@ -163,7 +166,7 @@ class ConvHalo(Engine):
         t, (each, teams) = self.tiles(p, dev), self.blocks(p, dev)
         products = prod(self.windows(p).taps) * TAP / RATE + TURN
         out = OUT + FUSED_OUT * fusion.work(self.tail(p))
-        tile = max(products, (products + out) / 2, t.read * 2 * LINE / blocks.INTAKE)
+        tile = max(products, (products + out) / 2, t.read * 2 * LINE / tile_cost.INTAKE)
         waves = ceil_div(each * teams, dev.sms)
         busy = waves * (START + ceil_div(self.count(p, t), each) * tile) / dev.clock_mhz
         moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3

@@ -6,8 +6,10 @@ from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, together
-from ..tile import program as blocks
-from ..tile.program import BOXES, BYTES, DEPTH, FUSED, WARP_ROWS, Tile
+from ..tile import cost as tile_cost
+from ..tile.cost import Tile
+from ..tile.line import BYTES, DEPTH
+from ..tile.store import BOXES, FUSED, WARP_ROWS
 from . import mma
 
 SHARE = {128: 0.846, 64: 0.73}                   # by the columns that stay: of the math rate
@@ -40,10 +42,10 @@ def us(engine, p, dev, config) -> float:
     g, n = engine.matrices(p)[1], config.resident
     rounds = ceil_div(ceil_div(g.m, ROWS), dev.sms // (g.n // n))          # tiles of a block
     coming = (LATE + LATE_EACH * n) / (GROUPS * stages(engine, p, dev, n))
-    step = max(ROWS * n * DEPTH / (2048 * SHARE[n] * blocks.POWER), coming)
+    step = max(ROWS * n * DEPTH / (2048 * SHARE[n] * tile_cost.POWER), coming)
     fused = mma.ISSUE * ROWS * n * (fusion.work(engine.tail(p)) + OUT)
     tile = together(3, ceil_div(g.k, DEPTH) * step + TILE, fused)
-    busy = (rounds * tile + START + BYTES * g.k * n / blocks.INTAKE) / dev.clock_mhz
+    busy = (rounds * tile + START + BYTES * g.k * n / tile_cost.INTAKE) / dev.clock_mhz
     moved = engine.moved_bytes(p, g) / (MEMORY * dev.bandwidth_gbs) * 1e-3
     return together(NEAR, busy, moved)
 

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from ... import fusion
 from ..engine import Engine
-from ..tile.simt import KNOB, TILES, arithmetic_us, by_time, tile_us, too_many
+from ..tile.matrices import too_many
+from ..tile.simt import KNOB, TILES, arithmetic_us, by_time, tile_us
 from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, closest,
                    depth_digits, geometry, image_site, pixels_of, quartets, refusals)
 

@@ -18,8 +18,13 @@ from ...steps import TensorMap
 from ...tensor import TensorDesc
 from ..engine import Knob, first_then, no_elements
 from ..tile import sums
-from ..tile.matrices import Cut, Matrices, along_m, is_whole, size_refusals
-from ..tile.program import BYTES, DEPTH, KNOBS, LINE, TILES, TileProgram, tiled_map
+from ..tile.cost import TILES
+from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.maps import tiled_map
+from ..tile.matrices import Matrices, size_refusals
+from ..tile.program import KNOBS, TileProgram
+from ..tile.split_k import Cut
+from ..tile.store import along_m, is_whole
 from . import kept, mma
 from .view import image_site
 

@@ -12,7 +12,9 @@ from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, powers, wrong_device
 from ..sums import sum_type, wrong_sums
-from ..tile.simt import PART_BYTES, SMALL, SMALL_KNOB, arithmetic_us, sums_us, tile_us, tiles_of, too_many
+from ..tile.matrices import too_many
+from ..tile.simt import SMALL, SMALL_KNOB, arithmetic_us, tile_us, tiles_of
+from ..tile.split_k import PART_BYTES, sums_us
 from .any import CHANNEL_INNER, FLIPPED, W_ALONG_DEPTH, X_ALONG_DEPTH, lifted, load, store
 
 UNIT, FEWEST = 32, 256                           # pixels: what a split is a multiple of, what is worth one

@@ -8,7 +8,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
-from ..tile.simt import MOST
+from ..tile.matrices import MOST
 from .depthwise import BLOCK_BYTES, Depthwise
 from .view import filter_site
 

@@ -10,8 +10,11 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, powers, together
-from ..tile.program import BYTES, LINE, TileProgram, tiled_map
-from ..tile.simt import MOST, PART_BYTES
+from ..tile.line import BYTES, LINE
+from ..tile.maps import tiled_map
+from ..tile.matrices import MOST
+from ..tile.program import TileProgram
+from ..tile.split_k import PART_BYTES
 from . import mma
 from .wgmma import in_lines, not_in_lines
 from .wgrad_mma_view import WgradMma, ordered_sum

@@ -11,9 +11,11 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, powers, together
-from ..tile import program as blocks
-from ..tile.program import BYTES, DEPTH, LINE, TileProgram
-from ..tile.simt import MOST, PART_BYTES, sums_us
+from ..tile import cost as tile_cost
+from ..tile.line import BYTES, LINE
+from ..tile.matrices import MOST
+from ..tile.program import TileProgram
+from ..tile.split_k import PART_BYTES, sums_us
 from . import mma
 from .view import filter_site
 from .wgmma import image_map, in_lines, not_in_lines
@@ -153,7 +155,7 @@ class ConvWgradHalo(Engine):
         g, (cut, each, splits) = mma.geometry(p), self._cut(p, config)
         waves = ceil_div(prod(_tiles(g)) * splits, dev.sms)
         products = cut.steps * TAPS * LINE * LINE * STEP_PIXELS / (2048 * RATE)
-        work = EACH + max(products, cut.lines * 128 / blocks.INTAKE)
+        work = EACH + max(products, cut.lines * 128 / tile_cost.INTAKE)
         busy = waves * (each * work + START) / dev.clock_mhz
         moved = (p.x.bytes + p.dy.bytes) / (0.8 * dev.bandwidth_gbs) * 1e-3
         sums = 4 * splits * g.groups * g.k * prod(g.taps) * _tap_channels(g)

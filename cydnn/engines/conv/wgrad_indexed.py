@@ -4,7 +4,7 @@ from __future__ import annotations
 from math import prod
 
 from ...steps import Launch
-from ..tile.simt import too_many
+from ..tile.matrices import too_many
 from .fprop_indexed import MOST
 from .wgrad_atomic import ConvWgradAtomic
 

@@ -9,7 +9,7 @@ from ... import fusion
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, memory_us, powers
-from ..tile import simt as shared
+from ..tile import split_k
 from . import mma
 from .view import filter_site
 
@@ -33,7 +33,7 @@ def cut_us(dev, g: mma.Geometry, tile: mma.Tile, wanted: int) -> tuple:
     fits_l2 = splits * sums_bytes < dev.l2_bytes // 2                       # the sums are read from there
     rate = dev.bandwidth_gbs * (1.4 if fits_l2 else 0.7)
     product = PRODUCT * mma.tile_us(tile, dev, tiles * splits, each) + START_US
-    return product + 2 * splits * sums_bytes / rate * 1e-3 + shared.SPLIT_US * splits, splits, 64 * each
+    return product + 2 * splits * sums_bytes / rate * 1e-3 + split_k.SPLIT_US * splits, splits, 64 * each
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,9 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, powers
-from ..tile.simt import KNOB, PART_BYTES, TILES, arithmetic_us, sums_us, tile_us, tiles_of, too_many
+from ..tile.matrices import too_many
+from ..tile.simt import KNOB, arithmetic_us, tile_us, tiles_of
+from ..tile.split_k import PART_BYTES, sums_us
 from .view import (W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Lifted, depth_digits, filter_site,
                    geometry, quartets, refusals)
 

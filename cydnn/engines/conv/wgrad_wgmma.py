@@ -9,9 +9,11 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import TensorMap
-from ..tile.matrices import Matrices, is_whole
-from ..tile.program import BYTES, DEPTH, LINE, TILES, tiled_map
-from ..tile.simt import MOST, sums_us
+from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.maps import tiled_map
+from ..tile.matrices import MOST, Matrices
+from ..tile.split_k import sums_us
+from ..tile.store import is_whole
 from . import mma
 from .wgmma import WindowProgram, Windows, in_lines, not_in_lines, pixel_step
 from .wgrad_mma_view import ordered_sum

@@ -16,7 +16,8 @@ import numpy as np
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, powers, wrong_device
-from ..tile.simt import KNOB, TILES, arithmetic_us, tile_us, tiles_of, too_many
+from ..tile.matrices import too_many
+from ..tile.simt import KNOB, TILES, arithmetic_us, tile_us, tiles_of
 from .view import Geometry, Lifted
 
 PART_BYTES = 1 << 30                             # most workspace for the transformed tiles and the products

@@ -11,8 +11,9 @@ from ...ops import Matmul, Pointwise
 from ...steps import Launch
 from ..engine import Knob, wrong_device
 from ..sums import lead_input, sum_type, wrong_sums
-from ..tile.matrices import Matrices, SplitMatmul, size_refusals
+from ..tile.matrices import Matrices, size_refusals
 from ..tile.simt import SMALL, SMALL_KNOB, arithmetic_us, tile_us, tiles_of
+from ..tile.split_k import SplitMatmul
 
 
 class MatmulAny(SplitMatmul):

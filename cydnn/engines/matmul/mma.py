@@ -7,7 +7,10 @@ from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Pointwise
 from ..cast import common_type, in_lines, no_common_type, read_as
 from ..engine import Knob, moved_us, together, wrong_device
-from ..tile.matrices import Matrices, SplitMatmul, along_m, is_whole, launches, size_refusals, tail
+from ..tile.matrices import Matrices, size_refusals
+from ..tile.split_k import SplitMatmul
+from ..tile.store import along_m, is_whole
+from .view import launches, tail
 
 DEPTH = 64                                       # k of a step
 SHARE = {128: 0.63, 64: 0.163}                   # tile: share of the tensor peak in a full machine; estimates

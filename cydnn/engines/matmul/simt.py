@@ -8,8 +8,10 @@ from ...dtypes import BY_NAME
 from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ..engine import Knob, no_variant, wrong_device
-from ..tile.matrices import Matrices, SplitMatmul, launches, size_refusals, tail
+from ..tile.matrices import Matrices, size_refusals
 from ..tile.simt import KNOB, TILES, arithmetic_us, tile_us, tiles_of
+from ..tile.split_k import SplitMatmul
+from .view import launches, tail
 
 ALONG_ROWS, ALONG_DEPTH, ROW_VECTORS, DEPTH_VECTORS = range(4)       # kernels_src/matmul/operand_simt.cuh
 

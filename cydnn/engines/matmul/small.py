@@ -7,7 +7,9 @@ from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Pointwise
 from ...steps import Launch
 from ..engine import Engine, moved_us, no_variant, wrong_device
-from ..tile.matrices import Matrices, along_m, c_args, is_whole, size_refusals, tail
+from ..tile.matrices import Matrices, size_refusals
+from ..tile.store import along_m, is_whole
+from .view import c_args, tail
 
 SIDE, SOURCE = 32, "matmul/matmul_small.cu"      # most rows and columns
 RESIDENT, STEP_CLOCKS, CLOCKS = 32, 900, 5500    # warps of an SM; of 16 of the depth, of what is around it

@@ -9,8 +9,12 @@ from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Pointwise
 from ...steps import Launch
 from ..engine import Config, Knob, first_then, together
-from ..tile.matrices import along_m, tail
-from ..tile.program import BATCH_DIMS, DEPTH, LINE, Shares, Stream, order, stream
+from ..tile.cost import order
+from ..tile.line import DEPTH, LINE
+from ..tile.maps import BATCH_DIMS
+from ..tile.store import along_m
+from ..tile.stream_k import Shares, Stream, stream
+from .view import tail
 from .wgmma import MatmulWgmma
 
 ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul/matmul_thin.cu

@@ -10,10 +10,14 @@ from ...ops import Matmul, Pointwise
 from ...steps import TensorMap
 from ..engine import Knob
 from ..tile import sums
-from ..tile.matrices import Matrices, along_m, c_args, is_whole, size_refusals, tail
-from ..tile.program import (BATCH_DIMS, BYTES, CAST, CAST_TILE, DEPTH, KNOBS, TILES, TileProgram, astray,
-                            brought, matrix_map)
+from ..tile.cost import TILES, astray
+from ..tile.line import BYTES, DEPTH
+from ..tile.maps import BATCH_DIMS, matrix_map
+from ..tile.matrices import Matrices, size_refusals
+from ..tile.program import CAST, CAST_TILE, KNOBS, TileProgram, brought
+from ..tile.store import along_m, is_whole
 from .mma import line
+from .view import c_args, tail
 
 
 class MatmulWgmma(TileProgram):

@@ -6,8 +6,12 @@ from dataclasses import replace
 from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ..engine import Config, Knob, first_then
-from ..tile.matrices import SplitMatmul, along_m, c_args, is_whole
-from ..tile.program import BYTES, DEPTH, ELEMENTS, LINE, POWER, ROWS, STREAMS, TILES, Tile
+from ..tile.cost import POWER, Tile
+from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.split_k import SplitMatmul
+from ..tile.store import ELEMENTS, ROWS, along_m, is_whole
+from ..tile.stream_k import STREAMS
+from .view import c_args
 from .wgmma import MatmulWgmma
 
 TILE = "128x128"
@@ -54,7 +58,7 @@ class MatmulWgmmaUnaligned(MatmulWgmma):
         return None                              # its sums leave by rows
 
     @staticmethod
-    def _step(g, t: Tile, cast: int = 1) -> float:
+    def step_clocks(g, t: Tile, cast: int = 1) -> float:
         read = (min(t.m, g.m) + min(t.n, g.n)) * BYTES * LINE
         return max(t.m * t.n * DEPTH / (2048 * t.share * POWER), read / INTAKE)
 

@@ -1,14 +1,11 @@
-"""Tiles of the kernels on CUDA cores that convolution and matmul share, and what they cost."""
+"""Tiles of the tile program on CUDA cores (kernels_src/tile/simt.cuh), and what they cost."""
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ...kernels.expressions import ceil_div
-from ..engine import Config, Knob, moved_us
+from ..engine import Config, Knob
 
-MOST = 2 ** 31 - 1024                            # rows, pixels: a FastDiv's range, less a tile
-PART_BYTES = 64 << 20                            # most workspace for the sums of the splits
-SPLIT_US = 0.02                                  # of an ordered sum: a part that it adds
 START, START_EACH = 5400, 0.94                   # clocks of a launch: of its code, of a sum of a block
 
 
@@ -27,12 +24,6 @@ SMALL = {name: TILES[name] for name in ("t64x64", "t32x32")}     # of the kernel
 KNOB, SMALL_KNOB = Knob("tile", tuple(TILES)), Knob("tile", tuple(SMALL))
 
 
-def too_many(name: str, count: int, most: int = MOST):
-    """Refuse more than a kernel's index can count."""
-    if count > most:
-        yield f"{name} must be at most {most}; got {count}"
-
-
 def tile_us(tile: str, rows: int, columns: int, depth: int, groups: int, dev, sum_type: str) -> float:
     """Estimated microseconds of a tiled product:
     arithmetic of the busiest SM, or the latency of its steps."""
@@ -43,12 +34,6 @@ def tile_us(tile: str, rows: int, columns: int, depth: int, groups: int, dev, su
     busy = ceil_div(blocks, dev.sms) * steps * step * m * n / rate
     waiting = ceil_div(blocks, 2 * dev.sms) * (steps * 600 + 2500 + m * n // 10)
     return (START + START_EACH * m * n + max(busy, waiting)) / dev.clock_mhz
-
-
-def sums_us(part_bytes: int, splits: int, dev) -> float:
-    """Estimated microseconds of an ordered sum: the parts are written, and read by a launch of its own, those
-    of an element one behind the other."""
-    return moved_us(2 * part_bytes, dev) + SPLIT_US * splits
 
 
 def arithmetic_us(p, dev) -> float:

@@ -21,7 +21,7 @@ from dataclasses import replace
 import pytest
 
 from cydnn import kernels
-from cydnn.engines.tile.program import FUSED
+from cydnn.engines.tile.store import FUSED
 from cydnn.ops import Problem, philox
 from support import fused, share, streamed, sums
 from support.cases import cases, every_case

@@ -1,0 +1,115 @@
+"""Tiles of Hopper's tile program (kernels_src/tile/wgmma_blocks.cuh), and the model of their time: constants
+fitted to an H200 and an H100 (benchmarks/fit.py)."""
+from __future__ import annotations
+
+from math import gcd
+from typing import NamedTuple
+
+from ...kernels.expressions import ceil_div, tile_order
+from ..engine import together
+from .line import BYTES, DEPTH, LINE
+from .stream_k import Shares
+
+POWER = 0.89                                     # share of the clock under full load
+MEMORY, NEAR = 0.824, 2.53                       # share of the bandwidth; how two times that are near add up
+INTAKE = 43.2                                    # bytes that an SM gets from the L2 cache in a clock
+ASTRAY = 0.69                                    # of a row's way in, where it begins within a 128-byte line
+TAIL, TAIL_OF = 5510, 0.0502                     # clocks: the first stage on its way; the last way out, a sum
+TILE, OUT = 588, 0.0353                          # clocks between two tiles; a sum of a way out between others
+FUSED_OUT = 0.0087                               # of an instruction that is fused, for each sum
+AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}             # share of the SMs that clusters find
+TEAM_CLOCKS, NEIGHBOUR = 3330, 22.6              # their barriers; bytes a clock from each other
+SUM_US = 1.79                                    # of an ordered sum, beside its launch and what it moves
+MEET, KEPT, ADDED = 1610, 0.3, 0.294             # clocks until all have met; of a sum that others add
+UNIT = 1024                                      # sums that a warp adds and stores
+COOPERATIVE_US = 1.01                            # what a launch takes longer whose blocks wait for each other
+L2_SHARE = 1.0                                   # of the L2 cache that keeps what steps far apart read again
+
+
+class Tile(NamedTuple):
+    """A shape of kernels_src/tile/wgmma.cuh. ``share`` of the math rate that it reaches with operands at
+    hand, ``band`` of rows that go together, ``team`` of a step where a cluster shares the depth; fitted to an
+    H200 and an H100. ``groups`` of 64 rows, or of half of the columns, multiply; three have a tile alone."""
+    m: int
+    n: int
+    share: float
+    band: int
+    team: float = 1.0
+    groups: int = 2
+
+    @property
+    def is_shared(self) -> bool:
+        return self.groups == 2
+
+    @property
+    def out(self) -> float:
+        """Sums that leave one after the other, of two groups."""
+        return self.m * self.n * 2 / self.groups
+
+
+TILES = {"128x256": Tile(128, 256, 0.84, 8), "128x128": Tile(128, 128, 0.79, 16, team=1.12),
+         "64x256": Tile(64, 256, 0.80, 16), "64x128": Tile(64, 128, 0.91, 16),
+         "128x64": Tile(128, 64, 0.51, 32), "192x128": Tile(192, 128, 0.86, 11, groups=3)}
+
+
+def order(g, tile, matrices: int, cast: int = 1) -> tuple:
+    """What the kernel divides by to find a tile, or as many that are below each other."""
+    return tile_order(ceil_div(g.m, cast * tile.m), ceil_div(g.n, tile.n), tile.band // cast, matrices)
+
+
+def astray(steps: tuple) -> float:
+    """The share of the rows of an operand that begin within a line of 128 bytes; 0 of a convolution's."""
+    line = BYTES * LINE
+    return 1 - gcd(BYTES * max(steps), line) / line
+
+
+def step_clocks(g, t: Tile, cast: int = 1) -> float:
+    """Clocks of a step of a block: of its arithmetic, or of its operands' way in."""
+    read = t.m * (1 + ASTRAY * astray(g.a)) + t.n / cast * (1 + ASTRAY * astray(g.b))
+    return max(t.m * t.n * DEPTH / (2048 * t.share * POWER), read * BYTES * LINE / INTAKE)
+
+
+class Model(NamedTuple):
+    """The time of the products ``g`` in a tile: ``step`` clocks of a step, ``fused`` instructions behind each
+    sum, ``moved_bytes`` of memory, where every operand is touched once."""
+    dev: object
+    g: object
+    tile: Tile
+    step: float
+    fused: int
+    moved_bytes: float
+
+    def us(self, blocks: int, splits: int, depth: int, team: int = 1, cast: int = 1) -> float:
+        """Microseconds of so many blocks of the whole depth, cut into parts of ``depth``."""
+        t, fused = self.tile, FUSED_OUT * self.fused
+        waves = ceil_div(blocks * splits * team, max(int(self.dev.sms * AT_ONCE[team * cast]), 1))
+        tail = TAIL + t.out * TAIL_OF
+        if team > 1:                                         # blocks stay for one tile
+            tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * 4 / NEIGHBOUR)
+        each = self.step * (t.team if team > 1 else 1)
+        tile_clocks = ceil_div(max(depth, 1), DEPTH) * each + TILE + (OUT + fused) * t.out
+        busy = waves * tile_clocks + tail
+        return self._beside_memory(busy, self.moved_bytes) + (SUM_US if splits > 1 else 0.0)
+
+    def shares_us(self, found: Shares) -> float:
+        """The same of stream-K: sums of others come from the L2 cache. Lanes read the columns of a tile once
+        for all; else, of uneven shares, no two blocks are at the same step, and what they read again comes
+        from memory where the cache has not all of it."""
+        t, g = self.tile, self.g
+        out = (OUT + FUSED_OUT * self.fused) * t.m * t.n
+        each = ceil_div(g.k, DEPTH) * self.step + TILE + out
+        units, pieces = t.m * t.n / UNIT, ceil_div(found.steps, found.share)
+        tail = TAIL + TILE + MEET + out - OUT * t.m * t.n + KEPT * t.m * t.n * (1 if found.is_even else 2)
+        tail += ADDED * UNIT * max(pieces, units)            # a block adds a unit at least
+        read = found.rest * 2 * DEPTH
+        again = 0 if found.is_even else sum(
+            max(1 - L2_SHARE * self.dev.l2_bytes / all_, 0) * max(some - all_, 0)
+            for some, all_ in ((read * t.m, 2 * g.count * g.m * g.k),
+                               (read * t.n / found.lanes, 2 * g.count * g.n * g.k)))
+        busy = found.alone // found.blocks * each + found.share * self.step + tail
+        return self._beside_memory(busy, self.moved_bytes + again) + COOPERATIVE_US
+
+    def _beside_memory(self, clocks: float, moved_bytes: float) -> float:
+        """Microseconds of blocks that are busy for so long, while memory is; more where the two are near."""
+        moved = moved_bytes / (MEMORY * self.dev.bandwidth_gbs) * 1e-3
+        return together(NEAR, clocks / self.dev.clock_mhz, moved)

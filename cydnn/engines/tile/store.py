@@ -1,0 +1,18 @@
+"""Ways out of Hopper's tile program (kernels_src/tile/wgmma_store.cuh): how sums get to the output."""
+from __future__ import annotations
+
+from .matrices import Matrices
+
+ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
+WARP_ROWS = 16                                   # of a box of the output, where each warp has its own
+
+
+def is_whole(g: Matrices, tensor) -> bool:
+    """Rows of c are whole 16-byte chunks of 16-bit elements: a kernel may write vectors of 8."""
+    sizes = (g.n, g.c[0], *g.c_batch)
+    return not any(n % 8 for n in sizes) and (g.c[1] == 1 or g.n == 1) and tensor.alignment >= 16
+
+
+def along_m(g: Matrices) -> int:
+    """Whether neighbours in the memory of c are rows (1) or columns (0)."""
+    return int(g.n == 1 or g.m > 1 and g.c[0] < g.c[1])
