@@ -12,7 +12,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, together
-from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.line import line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.program import TileProgram
@@ -102,8 +102,9 @@ class ConvDgradFew(Engine):
         if not u.rows:
             yield (f"c * strides * rows of dy that a pixel meets (to the next power of 2) must be at most "
                    f"{COLUMNS}; got {g.c} * {prod(g.stride)} * {u.window[0]}")
-        if (parts := u.window[1] * ceil_div(g.k, DEPTH)) > PARTS:
-            yield (f"pixels of a row of dy that a pixel meets * ceil(k / {DEPTH}) must be at most "
+        line = line_of(p).elements
+        if (parts := u.window[1] * ceil_div(g.k, line)) > PARTS:
+            yield (f"pixels of a row of dy that a pixel meets * ceil(k / {line}) must be at most "
                    f"{PARTS}; got {parts}")
         else:
             yield from (f"dy: {reason}" for reason in kernels.map_reasons(self.pixels(p, u)))
@@ -130,7 +131,7 @@ class ConvDgradFew(Engine):
         d = p.dy
         size, gaps = (*d.spatial[::-1], 1)[:2], (*d.strides[:1:-1], 0)[:2]
         return tiled_map(p.ptr("dy"), d, (d.c, *size, d.n, 1), (*gaps, d.strides[0], 0),
-                         (LINE, WIDE + u.window[1] - 1, 1, 1, 1))
+                         WIDE + u.window[1] - 1, 1, 1, 1)
 
     # ---- Choice ----
 
@@ -143,14 +144,14 @@ class ConvDgradFew(Engine):
         return first_then(min(every, key=lambda config: self.cost(p, dev, config)), every)
 
     def cost(self, p, dev, config):
-        g, u = mma.geometry(p), self.union(p)
+        g, u, line = mma.geometry(p), self.union(p), line_of(p)
         strip = ceil_div(u.out[0], config.splits)
         items = g.n * ceil_div(u.out[1], WIDE) * ceil_div(u.out[0], strip)
         stores = STORE * 16 // u.rows * (1 if self.in_pairs(p, g) else SINGLES)
-        each = PRODUCT * u.window[1] * ceil_div(g.k, DEPTH) + stores
+        each = PRODUCT * u.window[1] * ceil_div(g.k, line.elements) + stores
         rows = ceil_div(items, WORKERS * dev.sms) * (strip + u.window[0] - 1)
         busy = rows * each / dev.clock_mhz
-        moved = BYTES * (p.dx.count + p.dy.count * (strip + u.window[0] - 1) / strip)
+        moved = line.bytes * (p.dx.count + p.dy.count * (strip + u.window[0] - 1) / strip)
         memory = moved / (MEMORY * dev.bandwidth_gbs) * 1e-3
         return dev.launch_us + START_US + together(8, busy, memory)
 
@@ -163,8 +164,8 @@ class ConvDgradFew(Engine):
         two = lambda strides: (strides[0], strides[1], *(0, 0, *strides[2:])[-2:])
         args = dict(dy=self.pixels(p, u), w=p.ptr("w"), **lead.store(p), alpha=p.scalar("alpha"),
                     items=g.n * tiles * strips, tiles=tiles, strips=strips, strip=strip,
-                    chunks=ceil_div(g.k, DEPTH), k=g.k, c=g.c, pitch=u.pitch, is_flipped=int(g.is_flipped),
-                    in_pairs=int(self.in_pairs(p, g)), out=u.out,
+                    chunks=ceil_div(g.k, line_of(p).elements), k=g.k, c=g.c, pitch=u.pitch,
+                    is_flipped=int(g.is_flipped), in_pairs=int(self.in_pairs(p, g)), out=u.out,
                     window=u.window, first=u.first, stride=g.stride[1:], size=g.size[1:], pad=g.pad[1:],
                     dilation=g.dilation[1:], taps=g.taps[1:], w_s=two(p.w.strides),
                     dx_s=two(lead.tensor.strides))

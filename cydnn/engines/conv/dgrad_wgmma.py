@@ -12,7 +12,7 @@ from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
 from ..tile import sums
 from ..tile.cost import TILES, order
-from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.line import GROUP_ROWS, Line, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.store import BOXES, ELEMENTS, ROWS, along_m, is_whole
@@ -34,10 +34,10 @@ class Classes(Windows):
     reach: tuple = ()
     longest: tuple = ()                          # taps of the class that has the most
 
-    @property
-    def depth(self) -> int:
+    def depth(self, line: Line) -> int:
         """The mean. Each tap belongs to one class."""
-        return DEPTH * ceil_div(prod(self.taps) * ceil_div(self.channels, LINE), self.classes)
+        lines = prod(self.taps) * ceil_div(self.channels, line.elements)
+        return line.elements * ceil_div(lines, self.classes)
 
 
 def _reads(taps: int, stride: int, dilation: int, pad: int) -> list:
@@ -63,7 +63,7 @@ def _class_maps(p, g) -> tuple:
     d, (width, height) = p.dx, (*p.dx.strides[:1:-1], 0)[:2]
     (_, tall, wide), (_, down, right) = g.size, g.stride
     dims, strides = (d.c, wide // right, tall // down, d.n), (right * width, down * height, d.strides[0])
-    found = [tiled_map(p.ptr("dx", BYTES * (a * height + b * width)), d, dims, strides, (LINE, LINE))
+    found = [tiled_map(p.ptr("dx", d.dtype.bytes * (a * height + b * width)), d, dims, strides, GROUP_ROWS)
              for a in range(down) for b in range(right)]
     return tuple(replace(one, corners=((0, 0), (0, 0)), steps=(1, 1, 1, 1)) for one in found)
 
@@ -95,14 +95,14 @@ class ConvDgradWgmma(ConvWgmma):
         return Windows("dy", g.out, g.size, g.taps, (1, 1, 1), first, g.dilation, g.k, g.c, g.groups,
                        not g.is_flipped, "bn")
 
-    def boxes(self, p, side=64):
+    def boxes(self, p, side=GROUP_ROWS):
         """Of classes: a map of the pixels of each, by the first, where the classes of an image have one size
-        and whole rows of 64 channels."""
+        and whole lines of channels."""
         v, (lead, m), d = self.windows(p), self.matrices(p), p.dx
         if not isinstance(v, Classes):
             return super().boxes(p, side)
         g = mma.geometry(p)
-        if (v.classes > MAPS or g.stride[0] * g.size[0] > 1 or m.n % LINE or not lead.is_native
+        if (v.classes > MAPS or g.stride[0] * g.size[0] > 1 or m.n % line_of(p).elements or not lead.is_native
                 or self.tail(p) is not None or not in_lines(d) or d.alignment < 16
                 or any(n % s for n, s in zip(g.size, g.stride))):
             return None
@@ -118,7 +118,7 @@ class ConvDgradWgmma(ConvWgmma):
         if not isinstance(v, Classes):
             return blocks, every
         alone = super().work(p, replace(g, batch=(v.groups, 1, 1, 1, 1, 1)), dev, tile)[1]
-        longest = DEPTH * prod(v.longest) * ceil_div(v.channels, LINE)
+        longest = self.step(p) * prod(v.longest) * ceil_div(v.channels, self.step(p))
         out = IN_ROWS if self.boxes(p) is None else IN_BOXES
 
         def estimate(splits, depth, team=1):

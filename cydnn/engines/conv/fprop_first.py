@@ -9,7 +9,6 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Pointwise
 from ...steps import Launch, Pointer, TensorMap
 from ..engine import PLAIN, Config, Engine, Knob, together
-from ..tile.line import LINE
 from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.store import BOXES, ELEMENTS, FUSED, ROWS, WARP_ROWS
@@ -108,7 +107,7 @@ class ConvFpropFirst(Engine):
             return None
         dims = (g.k, *g.y.size[:0:-1], g.y.n, 1)
         found = tiled_map(Pointer(lead.uid), lead.tensor, dims, (*g.y.steps[:0:-1], g.y.n_step, 0),
-                          (LINE, side, 1, 1, 1))
+                          side, 1, 1, 1)
         return None if any(kernels.map_reasons(found)) else found
 
     def out(self, p, g, config) -> tuple:
@@ -116,7 +115,7 @@ class ConvFpropFirst(Engine):
         boxes, tail = self.boxes(p, g, WARP_ROWS if config.get("store") else WIDE), self.tail(p)
         if boxes is not None and (tail is None or config.get("store")):
             return boxes, BOXES if tail is None else FUSED
-        return (tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, (LINE, 1, 1, 1, 1)),
+        return (tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, 1, 1, 1, 1),
                 ROWS if is_whole(g.y, self.lead(p).tensor) else ELEMENTS)
 
     def plan(self, p, dev, config):

@@ -15,7 +15,7 @@ from ...steps import Launch
 from ..engine import PLAIN, Engine, no_elements, together
 from ..tile import cost as tile_cost
 from ..tile.cost import POWER
-from ..tile.line import LINE
+from ..tile.line import GROUP_ROWS, LINE_BYTES, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.program import TileProgram
@@ -25,7 +25,7 @@ from .wgmma import Windows, image_map, in_lines, not_in_lines
 
 SOURCE = "conv/conv_halo.cu"
 PLACES, STAGES = 240, 4                          # of a product; most stages
-PART, BOX = 8192, 256                            # bytes of 64 filters of a tap; a side of a box
+PART, BOX = GROUP_ROWS * LINE_BYTES, 256         # bytes of 64 filters of a tap; a side of a box
 SPARE = 1024 + 8 * 1536 + 128                    # bytes: alignment, the way out, barriers
 
 TAP, RATE = 4 * PLACES // 2, 0.87 * POWER        # clocks of a tap at the math rate; share of it
@@ -50,7 +50,7 @@ class Tiles:
 def _tiles(size: tuple, reach: tuple, columns: int, room: int) -> Tiles | None:
     """The highest tiles so wide; None where two stages find no room."""
     (height, width), (down, right) = size, reach
-    pitch, lines = columns + right, room // (2 * LINE * 2) // 8 * 8
+    pitch, lines = columns + right, room // (2 * LINE_BYTES) // 8 * 8
     least = down * pitch + right + PLACES
     rows = min(height, (PLACES - columns) // pitch + 1, BOX - down, lines // pitch - down)
     if pitch > BOX or rows < 1 or least > lines:
@@ -59,7 +59,7 @@ def _tiles(size: tuple, reach: tuple, columns: int, room: int) -> Tiles | None:
     rows = ceil_div(height, bands)
     read = (rows + down) * pitch
     x_rows = ceil_div(max(read, least), 8) * 8
-    return Tiles(rows, columns, pitch, read, x_rows, min(room // (2 * LINE * x_rows), STAGES),
+    return Tiles(rows, columns, pitch, read, x_rows, min(room // (LINE_BYTES * x_rows), STAGES),
                  ceil_div(width, columns), bands)
 
 
@@ -91,8 +91,8 @@ class ConvHalo(Engine):
             yield f"compute must be f32 for {p.w.dtype} tensors; got {p.op.compute}"
         if v.groups > 1:
             yield f"groups must be 1; got {v.groups}"
-        if v.channels > LINE:
-            yield f"{self.reads} must be at most {LINE}; got {v.channels}"
+        if v.channels > (most := line_of(p).elements):
+            yield f"{self.reads} must be at most {most}; got {v.channels}"
         yield from self._refuse_layout(p, v)
         yield from self._refuse_sizes(p, dev, v)
         yield from fusion.reasons(self.tail(p))
@@ -158,7 +158,7 @@ class ConvHalo(Engine):
 
     def blocks(self, p, dev) -> tuple:
         """(of each 64 channels that are written, how many there are of these)."""
-        teams = ceil_div(self.windows(p).columns, LINE)
+        teams = ceil_div(self.windows(p).columns, GROUP_ROWS)
         return max(min(self.count(p, self.tiles(p, dev)), dev.sms // teams), 1), teams
 
     def cost(self, p, dev, config):
@@ -166,7 +166,7 @@ class ConvHalo(Engine):
         t, (each, teams) = self.tiles(p, dev), self.blocks(p, dev)
         products = prod(self.windows(p).taps) * TAP / RATE + TURN
         out = OUT + FUSED_OUT * fusion.work(self.tail(p))
-        tile = max(products, (products + out) / 2, t.read * 2 * LINE / tile_cost.INTAKE)
+        tile = max(products, (products + out) / 2, t.read * LINE_BYTES / tile_cost.INTAKE)
         waves = ceil_div(each * teams, dev.sms)
         busy = waves * (START + ceil_div(self.count(p, t), each) * tile) / dev.clock_mhz
         moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
@@ -178,7 +178,7 @@ class ConvHalo(Engine):
     def _filters(p, v):
         """The map of w: channels, filters, then the taps, width first."""
         dims, gaps = (p.w.c, p.w.n, *v.taps[::-1]), (p.w.strides[0], *p.w.strides[:1:-1], 0, 0)[:4]
-        return tiled_map(p.ptr("w"), p.w, dims, gaps, (LINE, LINE, 1, 1, 1))
+        return tiled_map(p.ptr("w"), p.w, dims, gaps, GROUP_ROWS, 1, 1, 1)
 
     def plan(self, p, dev, config):
         v, t, (each, teams), lead = self.windows(p), self.tiles(p, dev), self.blocks(p, dev), self.lead(p)

@@ -8,12 +8,12 @@ from ...steps import Launch
 from ..engine import Config, together
 from ..tile import cost as tile_cost
 from ..tile.cost import Tile
-from ..tile.line import BYTES, DEPTH
+from ..tile.line import GROUP_ROWS, line_of
 from ..tile.store import BOXES, FUSED, WARP_ROWS
 from . import mma
 
 SHARE = {128: 0.846, 64: 0.73}                   # by the columns that stay: of the math rate
-ROWS, GROUPS = 64, 4                             # of a tile; warpgroups
+GROUPS = 4                                       # warpgroups, each with a tile of its own rows
 STAGE, SPARE = 8208, 1024 + 32768 + 8            # bytes: of a stage with its barriers; alignment, ways out
 LEAST, MOST = 2, 6                               # stages of a warpgroup
 LATE, LATE_EACH = 2300, 10.9                     # clocks until a stage has come, by the columns beside it
@@ -29,7 +29,7 @@ def stages(engine, p, dev, columns: int) -> int:
         return 0
     if engine.boxes(p, WARP_ROWS) is None:
         return 0
-    found = min((dev.smem_bytes - SPARE - BYTES * g.k * columns) // (GROUPS * STAGE), MOST)
+    found = min((dev.smem_bytes - SPARE - line_of(p).bytes * g.k * columns) // (GROUPS * STAGE), MOST)
     return found if found >= LEAST else 0
 
 
@@ -39,24 +39,24 @@ def configs(engine, p, dev) -> list[Config]:
 
 def us(engine, p, dev, config) -> float:
     """Estimated: what comes in, products, what is fused, or memory; more where some are near."""
-    g, n = engine.matrices(p)[1], config.resident
-    rounds = ceil_div(ceil_div(g.m, ROWS), dev.sms // (g.n // n))          # tiles of a block
+    g, n, line = engine.matrices(p)[1], config.resident, line_of(p)
+    rounds = ceil_div(ceil_div(g.m, GROUP_ROWS), dev.sms // (g.n // n))    # tiles of a block
     coming = (LATE + LATE_EACH * n) / (GROUPS * stages(engine, p, dev, n))
-    step = max(ROWS * n * DEPTH / (2048 * SHARE[n] * tile_cost.POWER), coming)
-    fused = mma.ISSUE * ROWS * n * (fusion.work(engine.tail(p)) + OUT)
-    tile = together(3, ceil_div(g.k, DEPTH) * step + TILE, fused)
-    busy = (rounds * tile + START + BYTES * g.k * n / tile_cost.INTAKE) / dev.clock_mhz
+    step = max(GROUP_ROWS * n * line.elements / (line.macs * SHARE[n] * tile_cost.POWER), coming)
+    fused = mma.ISSUE * GROUP_ROWS * n * (fusion.work(engine.tail(p)) + OUT)
+    tile = together(3, ceil_div(g.k, line.elements) * step + TILE, fused)
+    busy = (rounds * tile + START + line.bytes * g.k * n / tile_cost.INTAKE) / dev.clock_mhz
     moved = engine.moved_bytes(p, g) / (MEMORY * dev.bandwidth_gbs) * 1e-3
     return together(NEAR, busy, moved)
 
 
 def launches(engine, p, dev, config) -> list:
     v, (lead, g), steps, columns = engine.windows(p), engine.matrices(p), [], config.resident
-    x, w = engine.operands(p, v, Tile(ROWS, columns, 1.0, 1), steps)
+    x, w = engine.operands(p, v, Tile(GROUP_ROWS, columns, 1.0, 1), steps)
     count, tail = g.n // columns, engine.tail(p)
     args = dict(x=x, w=w, boxes=engine.boxes(p, WARP_ROWS), **lead.store(p, "y"), alpha=p.scalar("alpha"),
                 m=g.m, n=g.n, k=g.k, stages=stages(engine, p, dev, columns), columns=count,
                 y_form=BOXES if tail is None else FUSED, y_m=g.c[0], rank=len(x.dims), **v.args())
-    grid = dict(blocks=min(ceil_div(g.m, ROWS), dev.sms // count) * count)
+    grid = dict(blocks=min(ceil_div(g.m, GROUP_ROWS), dev.sms // count) * count)
     return [*steps, Launch(f"conv_wgmma_kept_{p.w.dtype}_{columns}_{v.major}", args, grid,
                            fusion.at("epilogue", tail))]

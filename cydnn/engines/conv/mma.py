@@ -18,9 +18,11 @@ from ...steps import Launch, Pointer
 from ...tensor import TensorDesc
 from ..cast import SIXTEEN, cast, common_type, no_common_type
 from ..engine import Config, Knob, memory_us, moved_us, no_elements, together, wrong_device
+from ..tile.line import LINES
 from .view import image_site
 
-CHUNK = 8                                        # elements of 16 bits in 16 bytes
+LINE = LINES["f16"]                              # of every type of these kernels: they have 16 bits
+CHUNK = LINE.chunk                               # elements in 16 bytes
 LIMIT = 2 ** 31 - 256
 MASK_BITS = 32                                   # tap fields of a row, kernels_src/conv/mma_rows.cuh
 
@@ -99,10 +101,11 @@ def refusals(p, dev, lead):
         yield from no_elements({name: d})
         chunks = d.n * prod(d.spatial) * padded(d.c) // CHUNK
         if chunks >= LIMIT:
-            yield f"{name} must have fewer than {LIMIT} chunks of 8 channels; got {chunks}"
+            yield f"{name} must have fewer than {LIMIT} chunks of {CHUNK} channels; got {chunks}"
     g = geometry(p)
     if g.groups > 1 and (g.c % CHUNK or g.k % CHUNK):
-        yield f"c and k of a group must be multiples of 8; got {g.c} and {g.k}; {p.op.name}_any takes it"
+        yield (f"c and k of a group must be multiples of {CHUNK}; got {g.c} and {g.k}; "
+               f"{p.op.name}_any takes it")
     if mask_bits(g.taps) > MASK_BITS:
         yield f"{p.op.parts[1]} may have {MASK_BITS} taps in height, width and depth together; got {g.taps}"
     if g.groups > 65535:
@@ -194,7 +197,7 @@ def copies_us(p, dev, *names: str) -> float:
     us = 0.0
     for name in names:
         d = p.operands[name]
-        moved = 2 * d.n * prod(d.spatial) * padded(d.c) * 2
+        moved = 2 * d.n * prod(d.spatial) * padded(d.c) * LINE.bytes
         if not is_direct(d):
             us += moved_us(moved, dev, 0.6)
         if name in p.op.reads and d.dtype.name not in SIXTEEN:
@@ -253,19 +256,19 @@ def tiles_for(dev):
 
 
 def tile_us(tile: Tile, dev, blocks: int, steps: float) -> float:
-    """Microseconds of ``blocks`` blocks of ``steps`` k steps each, on all SMs."""
+    """Microseconds of ``blocks`` blocks of ``steps`` k steps (a line each), on all SMs."""
     each = ceil_div(blocks, dev.sms)                                        # blocks of the busiest SM
     busy = min(1.0, each / tile.resident)
     rate = 2 * dev.mma_16 * tile.share * (0.45 + 0.55 * busy) * dev.clock_mhz    # FLOP a µs and SM
     abreast = min(each, tile.resident)
     start = FIXED_US * (0.4 + 0.6 * tile.m * tile.n / 16384)
-    return each * (tile.m * tile.n * 128 * steps / rate + start / abreast)
+    return each * (tile.m * tile.n * 2 * LINE.elements * steps / rate + start / abreast)
 
 
 @lru_cache(maxsize=4096)
 def times(dev, m: int, n: int, steps: float, batch: int = 1) -> tuple:
     """((microseconds, tile), …), the fastest first,
-    for ``batch`` products of m x n sums over ``steps`` k steps of 64."""
+    for ``batch`` products of m x n sums over ``steps`` k steps."""
     blocks = lambda t: ceil_div(m, t.m) * ceil_div(n, t.n) * batch
     found = [(tile_us(t, dev, blocks(t), steps), i, t) for i, t in enumerate(tiles_for(dev))]
     return tuple([(us, t) for us, _, t in sorted(found)])

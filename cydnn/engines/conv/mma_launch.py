@@ -12,7 +12,7 @@ from . import mma
 def fprop_product(p) -> tuple:
     """Rows, columns, k steps and groups of the forward product."""
     g = mma.geometry(p)
-    return g.pixels, g.k, ceil_div(g.chunks, 8), g.groups
+    return g.pixels, g.k, ceil_div(g.chunks * mma.CHUNK, mma.LINE.elements), g.groups
 
 
 def fprop(p, config, x, w, store: dict, stored: str, fuse=None) -> Launch:
@@ -35,7 +35,7 @@ def dgrad_product(p) -> tuple:
     the classes share out the taps, so their mean counts."""
     g = mma.geometry(p)
     classes = prod(g.stride)
-    return class_rows(g), g.c, prod(g.taps) / classes * ceil_div(g.k, 64), g.groups * classes
+    return class_rows(g), g.c, prod(g.taps) / classes * ceil_div(g.k, mma.LINE.elements), g.groups * classes
 
 
 def dgrad(p, config, dy, w, store: dict, stored: str, fuse=None) -> Launch:

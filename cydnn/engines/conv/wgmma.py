@@ -19,7 +19,7 @@ from ...tensor import TensorDesc
 from ..engine import Knob, first_then, no_elements
 from ..tile import sums
 from ..tile.cost import TILES
-from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.line import CHUNK_BYTES, LINES, Line, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import Matrices, size_refusals
 from ..tile.program import KNOBS, TileProgram
@@ -53,10 +53,9 @@ class Windows:
         """The offset of the last tap."""
         return tuple((r - 1) * d for r, d in zip(self.taps, self.dilation))
 
-    @property
-    def depth(self) -> int:
-        """Of a product; each tap is a multiple of 64 deep."""
-        return DEPTH * prod(self.taps) * ceil_div(self.channels, LINE)
+    def depth(self, line: Line) -> int:
+        """Of a product; each tap is whole lines deep."""
+        return line.elements * prod(self.taps) * ceil_div(self.channels, line.elements)
 
     def args(self) -> dict:
         """Of the kernels that walk them."""
@@ -111,7 +110,7 @@ class WindowProgram(TileProgram):
         size, out, stride, first = (values[::-1][:count] for values in (v.size, v.out, v.stride, v.first))
         upper = tuple((q - 1) * s + a - (n - 1) for n, q, s, a in zip(size, out, stride, first))
         gaps = (*d.strides[:1:-1], 0)[:count]
-        found = tiled_map(p.ptr(v.image), d, (d.c, *size, d.n), (*gaps, d.strides[0]), (LINE, side))
+        found = tiled_map(p.ptr(v.image), d, (d.c, *size, d.n), (*gaps, d.strides[0]), side)
         return replace(found, steps=(1, *stride, 1), corners=(first, upper))
 
     @staticmethod
@@ -127,8 +126,9 @@ class ConvWgmma(WindowProgram):
     knobs = (Knob("tile", tuple(TILES)), *KNOBS[1:], Knob("resident", tuple(kept.SHARE)))
 
     def refuse_others(self, p, v, lead, g):
-        if v.groups > 1 and v.channels % LINE:
-            yield (f"channels of {v.image} in a group must be a multiple of {LINE}; "
+        line = line_of(p).elements
+        if v.groups > 1 and v.channels % line:
+            yield (f"channels of {v.image} in a group must be a multiple of {line}; "
                    f"got {v.channels} in {v.groups} groups")
         if pixel_step(lead.tensor) is None:
             yield f"{p.op.writes[0]} must have its pixels at one distance; got strides {lead.tensor.strides}"
@@ -147,7 +147,7 @@ class ConvWgmma(WindowProgram):
             channel = lead.tensor.strides[1] if lead.tensor.c > 1 else 0
             still, none = (v.groups, v.classes, 1, 1, 1, 1), (0,) * 6
             own = (v.columns * channel if v.groups > 1 else 0, *none[1:])
-            return lead, Matrices(pixels, v.columns, v.depth, (0, 0), (0, 0),
+            return lead, Matrices(pixels, v.columns, v.depth(line_of(p)), (0, 0), (0, 0),
                                   (pixel_step(lead.tensor) or 0, channel), still, none, none, own, ())
         return p.once("wgmma matrices", make)
 
@@ -165,11 +165,11 @@ class ConvWgmma(WindowProgram):
     def _filters(pointer, w, v, tile) -> TensorMap:
         """The map of w: channels, filters, then the taps."""
         dims, strides = (w.c, w.n, *v.taps[::-1]), (w.strides[0], *w.strides[:1:-1], 0, 0)[:4]
-        side = tile.n if v.major == "bk" else DEPTH
-        return tiled_map(pointer, w, dims, strides, (LINE, side, 1, 1, 1))
+        side = tile.n if v.major == "bk" else LINES[w.dtype.name].elements
+        return tiled_map(pointer, w, dims, strides, side, 1, 1, 1)
 
     def moved_bytes(self, p, g):
-        return BYTES * (self.touched(p, self.windows(p)) + p.w.count + g.count * g.m * g.n)
+        return line_of(p).bytes * (self.touched(p, self.windows(p)) + p.w.count + g.count * g.m * g.n)
 
     # ---- Launches ----
 
@@ -212,14 +212,18 @@ def _outer(d):
     return [(n, s) for axis, (n, s) in enumerate(zip(d.dims, d.strides)) if axis != 1]
 
 
+def _chunk(d) -> int:
+    return CHUNK_BYTES // d.dtype.bytes
+
+
 def in_lines(d) -> bool:
     """TMA can read it: contiguous channels, and all else at whole 16 bytes."""
-    return (d.strides[1] == 1 or d.c == 1) and not any(s % 8 for n, s in _outer(d) if n > 1)
+    return (d.strides[1] == 1 or d.c == 1) and not any(s % _chunk(d) for n, s in _outer(d) if n > 1)
 
 
 def not_in_lines(name: str, d):
-    yield (f"{name} must have contiguous channels, and other strides that are multiples of 8 (16 bytes); "
-           f"got strides {d.strides}")
+    yield (f"{name} must have contiguous channels, and other strides that are multiples of {_chunk(d)} (16 "
+           f"bytes); got strides {d.strides}")
 
 
 def image_map(p, name: str, width: int, height: int):
@@ -228,7 +232,7 @@ def image_map(p, name: str, width: int, height: int):
     fill = 5 - d.rank
     dims = (d.c, *d.spatial[::-1], *(1,) * fill, d.n)
     strides = (*d.strides[:1:-1], *(0,) * fill, d.strides[0])
-    return tiled_map(p.ptr(name), d, dims, strides, (LINE, width, height, 1, 1))
+    return tiled_map(p.ptr(name), d, dims, strides, width, height, 1, 1)
 
 
 def _filters_read(p) -> TensorDesc:

@@ -10,7 +10,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, powers, together
-from ..tile.line import BYTES, LINE
+from ..tile.line import GROUP_ROWS, LINE_BYTES, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import MOST
 from ..tile.program import TileProgram
@@ -85,7 +85,7 @@ def shape(g: mma.Geometry, tile: Tile, room: int) -> Form | None:
         for stages in range(STAGES, 1, -1):
             again = ceil_div(stages - 1, rows)   # times that a row begins anew
             ring = span + again * span + max(stages - 1 - again, 0) * fresh if stages > 2 else span
-            shared = SPARE + max(stages * strip * 128 + (ring + span - 1) * step * places * 16,
+            shared = SPARE + max(stages * strip * LINE_BYTES + (ring + span - 1) * step * places * 16,
                                  tile.n * tile.v * 512)
             if shared <= room:
                 return Form(lanes, step, down, strip, ceil_div(out, strip), places, taps, row_tiles,
@@ -159,7 +159,7 @@ class ConvWgradFirst(Engine):
         (_, rows, out), d = g.out, p.dy
         high = d.strides[2] if d.rank == 4 else 0
         return tiled_map(p.ptr("dy"), d, (g.k, out, rows, d.n, 1), (d.strides[-1], high, d.strides[0], 0),
-                         (LINE, strip, 1, 1, 1))
+                         strip, 1, 1, 1)
 
     @staticmethod
     def _sums(g) -> int:
@@ -187,34 +187,34 @@ class ConvWgradFirst(Engine):
 
     @staticmethod
     def _tiles(g, form) -> int:
-        return ceil_div(g.k, LINE) * form.row_tiles * form.col_tiles
+        return ceil_div(g.k, GROUP_ROWS) * form.row_tiles * form.col_tiles
 
     def _splits(self, p, form, config) -> int:
         return min(config.splits, self._most(p, form))
 
     def cost(self, p, dev, config):
-        g, forms, tile = mma.geometry(p), self._forms(p, dev), TILES[config.tile]
+        g, forms, tile, line = mma.geometry(p), self._forms(p, dev), TILES[config.tile], line_of(p)
         if config.tile not in forms:
             return float("inf")
         form = forms[config.tile]
         splits = self._splits(p, form, config)
         strips = ceil_div(p.dy.n * form.pieces * g.out[1], splits)
         waves = ceil_div(self._tiles(g, form) * splits, dev.sms)
-        math = form.strip / 16 * max(tile.n / 2, LEAST) * tile.v / MATH
-        taken = form.strip * 2 * min(g.k, LINE) / INTAKE
-        each = max(math, taken, self._strip_clocks(g, form, tile))
+        math = form.strip / line.k * max(tile.n / 2, LEAST) * tile.v / MATH
+        taken = form.strip * line.bytes * min(g.k, line.elements) / INTAKE
+        each = max(math, taken, self._strip_clocks(g, form, tile, line))
         busy = waves * (START + START_EACH * tile.n * tile.v + strips * each) / dev.clock_mhz
-        moved = BYTES * (p.x.count + p.dy.count) / (0.85 * dev.bandwidth_gbs) * 1e-3
+        moved = line.bytes * (p.x.count + p.dy.count) / (0.85 * dev.bandwidth_gbs) * 1e-3
         added = 8 * splits * self._sums(g) / dev.bandwidth_gbs * 1e-3
         return 2 * dev.launch_us + together(3, busy, moved) + SUM_US + added
 
     @staticmethod
-    def _strip_clocks(g, form, tile) -> float:
+    def _strip_clocks(g, form, tile, line) -> float:
         """What a strip takes where its lines are on the way: fitted to an H200."""
         span = (form.tile_taps - 1) * g.dilation[1] + 1
         lines = min(g.stride[1], span) + max(span - g.stride[1], 0) / g.out[1]
         batches = lines * ceil_div(form.places * form.step * 4, BATCH)
-        return (STRIP_CLOCKS + form.strip / 16 * tile.v * PRODUCT + BUSY * min(batches, FULL)
+        return (STRIP_CLOCKS + form.strip / line.k * tile.v * PRODUCT + BUSY * min(batches, FULL)
                 + MORE * max(batches - FULL, 0))
 
     # ---- Launches ----

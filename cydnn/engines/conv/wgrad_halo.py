@@ -12,7 +12,7 @@ from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, powers, together
 from ..tile import cost as tile_cost
-from ..tile.line import BYTES, LINE
+from ..tile.line import LINE_BYTES, line_of
 from ..tile.matrices import MOST
 from ..tile.program import TileProgram
 from ..tile.split_k import PART_BYTES, sums_us
@@ -20,9 +20,9 @@ from . import mma
 from .view import filter_site
 from .wgmma import image_map, in_lines, not_in_lines
 from .wgrad_mma_view import STORES, ordered_sum
-from .wgrad_wgmma import STEP
+from .wgrad_wgmma import no_chunks, tap_columns
 
-TAPS, STEP_PIXELS = 9, 16                        # of a block; of a step
+TAPS = 9                                         # of a block
 BOX, STAGES, ROOM = 256, 8, 227 * 1024 - 1024 - 256      # a side of a box; most stages; bytes of all of them
 RATE, EACH = 0.82, 40                           # share of the math rate; clocks of a work beside it
 START = 13000                                    # clocks beside the works
@@ -30,32 +30,30 @@ START = 13000                                    # clocks beside the works
 
 @dataclass(frozen=True)
 class Rows:
-    """How images are cut: works of ``rows`` rows of ``pitch`` pixels, which take ``steps`` steps; x has
-    ``x_rows`` lines of 128 bytes in each of ``stages`` stages."""
+    """How images are cut: works of ``rows`` rows of ``pitch`` pixels, which take ``steps`` instructions; of
+    ``lines`` lines in each of ``stages`` stages, ``x_rows`` are x."""
     rows: int
     pitch: int
     steps: int
     x_rows: int
+    lines: int
     stages: int
     works: int
 
-    @property
-    def lines(self) -> int:
-        """Of a stage."""
-        return STEP_PIXELS * self.steps + self.x_rows
 
-
-def _rows(g, rows: int) -> Rows | None:
-    """The cut into works of so many rows; None where their stages find no room."""
+def _rows(g, rows: int, k: int) -> Rows | None:
+    """The cut into works of so many rows, ``k`` pixels an instruction; None where their stages find no
+    room."""
     reach = [(r - 1) * d for r, d in zip(g.taps, g.dilation)]
     pitch = g.out[2] + reach[2]
-    steps = ceil_div(rows * pitch, STEP_PIXELS)
-    read = max(STEP_PIXELS * steps + reach[1] * pitch + reach[2], (rows + reach[1]) * pitch)
+    steps = ceil_div(rows * pitch, k)
+    read = max(k * steps + reach[1] * pitch + reach[2], (rows + reach[1]) * pitch)
     x_rows = ceil_div(read, 8) * 8
-    stages = min(ROOM // (128 * (STEP_PIXELS * steps + x_rows)), STAGES)
+    lines = k * steps + x_rows
+    stages = min(ROOM // (LINE_BYTES * lines), STAGES)
     if pitch > BOX or rows + reach[1] > BOX or stages < 2:
         return None
-    return Rows(rows, pitch, steps, x_rows, stages, g.n * g.out[0] * ceil_div(g.out[1], rows))
+    return Rows(rows, pitch, steps, x_rows, lines, stages, g.n * g.out[0] * ceil_div(g.out[1], rows))
 
 
 class ConvWgradHalo(Engine):
@@ -95,17 +93,16 @@ class ConvWgradHalo(Engine):
                 yield from not_in_lines(name, d)
             else:
                 yield from (f"{name}: {reason}" for reason in kernels.map_reasons(image_map(p, name, 1, 1)))
-        if g.groups > 1:                         # TMA begins at whole 16 bytes, or stops the device
-            yield from (f"{what} of a group must be a multiple of {STEP} ({STEP * BYTES} bytes); got {count}"
-                        for what, count in (("channels", g.c), ("filters", g.k)) if count % STEP)
+        if g.groups > 1:
+            yield from no_chunks(p, g.c, g.k)
 
     def _refuse_sizes(self, p, g):
         if not self._cuts(p):
             yield (f"two stages of a row of dy and the rows of x that its taps meet must fit into {ROOM} "
                    f"bytes and boxes of {BOX}; got rows of {g.out[2]} and taps of {g.taps}")
-        sums = g.groups * g.k * prod(g.taps) * _tap_channels(g)
-        if sums > MOST:
-            yield f"dw must have at most {MOST} elements, channels padded to {LINE}; got {sums}"
+        if (sums := _sums(p)) > MOST:
+            yield (f"dw must have at most {MOST} elements, channels padded to {line_of(p).elements}; "
+                   f"got {sums}")
         if g.n * g.out[0] * g.out[1] > MOST:
             yield f"rows of dy must be at most {MOST}; got {g.n * g.out[0] * g.out[1]}"
 
@@ -122,7 +119,7 @@ class ConvWgradHalo(Engine):
         """Every cut into rows that there is."""
         def make():
             g = mma.geometry(p)
-            found = (_rows(g, rows) for rows in range(1, min(g.out[1], BOX) + 1))
+            found = (_rows(g, rows, line_of(p).k) for rows in range(1, min(g.out[1], BOX) + 1))
             return tuple(cut for cut in found if cut)
         return p.once("halo rows", make)
 
@@ -136,13 +133,11 @@ class ConvWgradHalo(Engine):
     @staticmethod
     def _most(p, cut: Rows) -> int:
         """Splits that there is room and work for."""
-        g = mma.geometry(p)
-        sums = 4 * g.groups * g.k * prod(g.taps) * _tap_channels(g)
-        return max(min(cut.works, PART_BYTES // sums, 65535), 1)
+        return max(min(cut.works, PART_BYTES // (line_of(p).sum_bytes * _sums(p)), 65535), 1)
 
     def _full(self, p, dev, cut: Rows):
         """Splits that give every SM one block, or two."""
-        tiles, most = prod(_tiles(mma.geometry(p))), self._most(p, cut)
+        tiles, most = prod(_tiles(p)), self._most(p, cut)
         return (min(max(waves * dev.sms // tiles, 1), most) for waves in (1, 2))
 
     def _cut(self, p, config) -> tuple:
@@ -152,22 +147,22 @@ class ConvWgradHalo(Engine):
         return cut, each, ceil_div(cut.works, each)
 
     def cost(self, p, dev, config):
-        g, (cut, each, splits) = mma.geometry(p), self._cut(p, config)
-        waves = ceil_div(prod(_tiles(g)) * splits, dev.sms)
-        products = cut.steps * TAPS * LINE * LINE * STEP_PIXELS / (2048 * RATE)
-        work = EACH + max(products, cut.lines * 128 / tile_cost.INTAKE)
+        line, (cut, each, splits) = line_of(p), self._cut(p, config)
+        waves = ceil_div(prod(_tiles(p)) * splits, dev.sms)
+        products = cut.steps * TAPS * line.elements * line.elements * line.k / (line.macs * RATE)
+        work = EACH + max(products, cut.lines * LINE_BYTES / tile_cost.INTAKE)
         busy = waves * (each * work + START) / dev.clock_mhz
         moved = (p.x.bytes + p.dy.bytes) / (0.8 * dev.bandwidth_gbs) * 1e-3
-        sums = 4 * splits * g.groups * g.k * prod(g.taps) * _tap_channels(g)
+        sums = line.sum_bytes * splits * _sums(p)
         return dev.launch_us + together(3, busy, moved) + sums_us(sums, splits, dev)
 
     # ---- Launches ----
 
     def plan(self, p, dev, config):
         g, (cut, each, splits), (lead, fused) = mma.geometry(p), self._cut(p, config), self._tail(p)
-        tiles_c, tiles_k, tap_groups, tap_depth, groups = _tiles(g)
-        channels = _tap_channels(g)
-        sums = p.scratch(4 * splits * g.groups * g.k * prod(g.taps) * channels)
+        tiles_c, tiles_k, tap_groups, tap_depth, groups = _tiles(p)
+        channels = tap_columns(p, g.c)
+        sums = p.scratch(line_of(p).sum_bytes * splits * _sums(p))
         reach = (g.taps[1] - 1) * g.dilation[1]
         args = dict(dy=image_map(p, "dy", cut.pitch, cut.rows), parts=sums, filters=g.k, channels=g.c,
                     x=image_map(p, "x", cut.pitch, cut.rows + reach), tap_channels=channels,
@@ -180,12 +175,14 @@ class ConvWgradHalo(Engine):
         return [product, ordered_sum(p, lead, fused, sums, splits, channels)]
 
 
-def _tap_channels(g) -> int:
-    """Channels of a tap, padded."""
-    return ceil_div(g.c, LINE) * LINE
+def _sums(p) -> int:
+    """Elements of the sums of a split."""
+    g = mma.geometry(p)
+    return g.groups * g.k * prod(g.taps) * tap_columns(p, g.c)
 
 
-def _tiles(g) -> tuple:
+def _tiles(p) -> tuple:
     """Of channels, filters, taps of a plane, planes of taps, groups."""
+    g, line = mma.geometry(p), line_of(p).elements
     groups_of_taps = ceil_div(g.taps[1] * g.taps[2], TAPS)
-    return ceil_div(g.c, LINE), ceil_div(g.k, LINE), groups_of_taps, g.taps[0], g.groups
+    return ceil_div(g.c, line), ceil_div(g.k, line), groups_of_taps, g.taps[0], g.groups

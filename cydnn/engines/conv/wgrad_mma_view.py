@@ -21,19 +21,20 @@ STORES = ("f16", "bf16", "f32")                  # of conv_wgrad_mma_sum
 def most_splits(g: mma.Geometry) -> int:
     """By pixels, by room for their sums, by the grid."""
     room = MOST_BYTES // (g.k * g.groups * g.chunks * mma.CHUNK * 4)
-    return max(1, min(ceil_div(g.pixels, 64), room, 65535))
+    return max(1, min(ceil_div(g.pixels, mma.LINE.elements), room, 65535))
 
 
 def cut_us(dev, g: mma.Geometry, tile: mma.Tile, wanted: int) -> tuple:
     """(microseconds of both kernels, number of splits, pixels of a split)."""
-    steps, columns = ceil_div(g.pixels, 64), g.chunks * mma.CHUNK
+    steps, columns = ceil_div(g.pixels, mma.LINE.elements), g.chunks * mma.CHUNK
     each = ceil_div(steps, min(wanted, most_splits(g)))
     splits, sums_bytes = ceil_div(steps, each), g.k * g.groups * columns * 4
     tiles = ceil_div(g.k, tile.m) * ceil_div(columns, tile.n) * g.groups
     fits_l2 = splits * sums_bytes < dev.l2_bytes // 2                       # the sums are read from there
     rate = dev.bandwidth_gbs * (1.4 if fits_l2 else 0.7)
     product = PRODUCT * mma.tile_us(tile, dev, tiles * splits, each) + START_US
-    return product + 2 * splits * sums_bytes / rate * 1e-3 + split_k.SPLIT_US * splits, splits, 64 * each
+    us = product + 2 * splits * sums_bytes / rate * 1e-3 + split_k.SPLIT_US * splits
+    return us, splits, mma.LINE.elements * each
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import TensorMap
-from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.line import CHUNK_BYTES, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import MOST, Matrices
 from ..tile.split_k import sums_us
@@ -19,7 +19,6 @@ from .wgmma import WindowProgram, Windows, in_lines, not_in_lines, pixel_step
 from .wgrad_mma_view import ordered_sum
 
 FEW = 8                                          # splits that a thread of matmul_sum adds alone
-STEP = 8                                         # channels where a group may begin
 
 
 class ConvWgradWgmma(WindowProgram):
@@ -45,24 +44,23 @@ class ConvWgradWgmma(WindowProgram):
             yield f"dy must have its pixels at one distance; got strides {p.dy.strides}"
         else:
             yield from (f"dy: {reason}" for reason in kernels.map_reasons(self._gradients(p, g)))
-        if v.groups > 1:                         # TMA begins at whole 16 bytes, or stops the device
-            yield from (f"{what} of a group must be a multiple of {STEP} ({STEP * BYTES} bytes); got {count}"
-                        for what, count in (("channels", v.channels), ("filters", v.columns)) if count % STEP)
+        if v.groups > 1:
+            yield from no_chunks(p, v.channels, v.columns)
         sums = g.count * g.m * g.n
         if sums > MOST:
-            yield f"dw must have at most {MOST} elements, channels padded to {LINE}; got {sums}"
+            yield f"dw must have at most {MOST} elements, channels padded to {self.step(p)}; got {sums}"
 
     def matrices(self, p):
-        """(lead, the products of dy and im2col(x), one for each group). The channels of a tap are padded to a
-        multiple of 64."""
+        """(lead, the products of dy and im2col(x), one for each group). The channels of a tap are padded to
+        whole lines."""
         def make():
             v, lead = self.windows(p), p.lead(p.x.dtype.name)
             taps, step = prod(v.taps), lead.tensor.strides[0]
-            columns, still, none = taps * _tap_columns(v), (v.groups, 1, 1, 1, 1, 1), (0,) * 6
+            columns, still, none = taps * tap_columns(p, v.channels), (v.groups, 1, 1, 1, 1, 1), (0,) * 6
             own = (v.columns * step if v.groups > 1 else 0, *none[1:])
             return lead, Matrices(v.columns, columns, p.dy.n * prod(v.out), (0, 0), (0, 0),
-                                  (step if v.columns > 1 else 0, int(_is_direct(lead, v))), still, none, none,
-                                  own, ())
+                                  (step if v.columns > 1 else 0, int(_is_direct(p, lead, v))), still, none,
+                                  none, own, ())
         return p.once("wgmma matrices", make)
 
     def tail(self, p):
@@ -73,21 +71,22 @@ class ConvWgradWgmma(WindowProgram):
         return fusion.attempt(p, "wgmma", lambda: fusion.behind(p, site, lead, beta=lead.beta))
 
     def moved_bytes(self, p, g):
-        return BYTES * (self.touched(p, self.windows(p)) + p.dy.count + g.count * g.m * g.n)
+        return line_of(p).bytes * (self.touched(p, self.windows(p)) + p.dy.count + g.count * g.m * g.n)
 
     def cost(self, p, dev, config):
         (lead, g), v = self.matrices(p), self.windows(p)
-        is_copied = not _is_direct(lead, v) and self.cut(p, dev, config).splits == 1
-        return super().cost(p, dev, config) + (sums_us(4 * g.count * g.m * g.n, 1, dev) if is_copied else 0.0)
+        is_copied = not _is_direct(p, lead, v) and self.cut(p, dev, config).splits == 1
+        copied = line_of(p).sum_bytes * g.count * g.m * g.n
+        return super().cost(p, dev, config) + (sums_us(copied, 1, dev) if is_copied else 0.0)
 
     def may_stream(self, p):
         """Its blocks write dw themselves, as a team does."""
-        return _is_direct(self.matrices(p)[0], self.windows(p))
+        return _is_direct(p, self.matrices(p)[0], self.windows(p))
 
     def configs(self, p, dev):
         """A team writes dw itself."""
         lead = self.matrices(p)[0]
-        is_direct = _is_direct(lead, self.windows(p))
+        is_direct = _is_direct(p, lead, self.windows(p))
         return (c for c in super().configs(p, dev) if is_direct or c.cluster_k == 1)
 
     # ---- Launches ----
@@ -99,32 +98,41 @@ class ConvWgradWgmma(WindowProgram):
     def _gradients(p, g) -> TensorMap:
         """The map of dy: channels, and all pixels as one dim."""
         return tiled_map(p.ptr("dy"), p.dy, (p.dy.c, g.k, 1, 1, 1), (pixel_step(p.dy), 0, 0, 0),
-                         (LINE, DEPTH, 1, 1, 1))
+                         line_of(p).elements, 1, 1, 1)
 
     def plan(self, p, dev, config):
         v, (lead, g), splits = self.windows(p), self.matrices(p), self.cut(p, dev, config).splits
-        x, dy = self._pixels(p, v, DEPTH), self._gradients(p, g)
+        x, dy = self._pixels(p, v, self.step(p)), self._gradients(p, g)
         boxes, form = self.out(p, config, dy)
         args = dict(dy=dy, x=x, boxes=boxes, **lead.store(p), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
                     groups=g.count, dw_form=form, dw_m=g.c[0], rank=len(x.dims),
-                    tap_columns=_tap_columns(v), **v.args())
-        is_direct = _is_direct(lead, v)
+                    tap_columns=tap_columns(p, v.channels), **v.args())
+        is_direct = _is_direct(p, lead, v)
         if splits == 1 and not is_direct:
-            args["parts"] = p.scratch(g.count * g.m * g.n * 4)
+            args["parts"] = p.scratch(g.count * g.m * g.n * line_of(p).sum_bytes)
         product = self.product(p, dev, config, args)
         if splits < FEW and is_direct:
             return self.summed(p, product, "dw")
-        total = ordered_sum(p, lead, self.tail(p), product.args["parts"], splits, _tap_columns(v))
+        total = ordered_sum(p, lead, self.tail(p), product.args["parts"], splits, tap_columns(p, v.channels))
         return [product, total]
 
 
-def _tap_columns(v) -> int:
-    """Channels of a tap, padded."""
-    return ceil_div(v.channels, LINE) * LINE
+def tap_columns(p, channels: int) -> int:
+    """Channels of a tap, padded to whole lines."""
+    line = line_of(p).elements
+    return ceil_div(channels, line) * line
 
 
-def _is_direct(lead, v) -> bool:
+def no_chunks(p, channels: int, filters: int):
+    """Groups that do not begin at whole 16 bytes, as TMA must, or it stops the device."""
+    chunk = line_of(p).chunk
+    for what, count in (("channels", channels), ("filters", filters)):
+        if count % chunk:
+            yield f"{what} of a group must be a multiple of {chunk} ({CHUNK_BYTES} bytes); got {count}"
+
+
+def _is_direct(p, lead, v) -> bool:
     """A filter of dw lies as the columns of the kernel do: no padding, channels innermost, no gaps."""
     d = lead.tensor
     step = mma.joined(zip(d.spatial, d.strides[2:]), alone=v.channels)
-    return v.channels % LINE == 0 and d.strides[1] == 1 and step == v.channels
+    return v.channels % line_of(p).elements == 0 and d.strides[1] == 1 and step == v.channels

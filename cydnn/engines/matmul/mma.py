@@ -7,23 +7,23 @@ from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Pointwise
 from ..cast import common_type, in_lines, no_common_type, read_as
 from ..engine import Knob, moved_us, together, wrong_device
+from ..tile.line import LINES, Line
 from ..tile.matrices import Matrices, size_refusals
 from ..tile.split_k import SplitMatmul
 from ..tile.store import along_m, is_whole
 from .view import launches, tail
 
-DEPTH = 64                                       # k of a step
 SHARE = {128: 0.63, 64: 0.163}                   # tile: share of the tensor peak in a full machine; estimates
 MEMORY, NEAR = 0.522, 18.7                       # of the bandwidth; how two times that are near add up
 STEP, START = 2120, 1570                         # clocks of a step and around them, where a tile waits
 
 
-def line(rows: int, row_step: int, depth: int, depth_step: int) -> tuple[str, int] | None:
-    """("k" or "rows", step of the other index) of what is contiguous, or None.
+def contiguous(rows: int, row_step: int, depth: int, depth_step: int, chunk: int) -> tuple[str, int] | None:
+    """("k" or "rows", step of the other index, a multiple of ``chunk``) of what is contiguous, or None.
     One row (or one depth) may lie anywhere."""
-    if (depth_step == 1 or depth == 1) and (row_step % 8 == 0 or rows == 1):
+    if (depth_step == 1 or depth == 1) and (row_step % chunk == 0 or rows == 1):
         return "k", row_step
-    if (row_step == 1 or rows == 1) and (depth_step % 8 == 0 or depth == 1):
+    if (row_step == 1 or rows == 1) and (depth_step % chunk == 0 or depth == 1):
         return "rows", depth_step
     return None
 
@@ -34,7 +34,6 @@ class MatmulMma(SplitMatmul):
     index = 190
     takes = core(Matmul, behind=many(Pointwise))
     knobs = (Knob("tile", tuple(SHARE)), Knob("splits", lo=1, hi=2 ** 20))
-    unit = DEPTH
     notes = ("deterministic", "tensor_core")
 
     def refuse(self, p, dev):
@@ -46,11 +45,12 @@ class MatmulMma(SplitMatmul):
             yield f"compute must be f32 for {p.a.dtype} tensors; got {p.op.compute}"
         g = self.matrices(p)[1]
         yield from size_refusals(g)
-        for name, found, batch in (("a", self._line_a(g), g.a_batch), ("b", self._line_b(g), g.b_batch)):
+        chunk = self._line(p).chunk
+        for name, found, batch in zip("ab", self._majors(p, g), (g.a_batch, g.b_batch)):
             tensor = p.operands[name]
-            if found is None or any(s % 8 for s in batch):
-                yield (f"{name} must have one contiguous matrix dim and strides that are multiples of 8 "
-                       f"(16-byte loads); got strides {tensor.strides}")
+            if found is None or any(s % chunk for s in batch):
+                yield (f"{name} must have one contiguous matrix dim and strides that are multiples of "
+                       f"{chunk} (16-byte loads); got strides {tensor.strides}")
             if tensor.alignment < 16 and self._input(p, name) is tensor:
                 yield f"{name} must be aligned to 16 bytes; got {tensor.alignment}"
         yield from fusion.reasons(self._tail(p))
@@ -75,25 +75,30 @@ class MatmulMma(SplitMatmul):
         return tail(p, lead, 8 if is_whole(g, lead.tensor) else 1, key="mma")
 
     @staticmethod
-    def _line_a(g):
-        return line(g.m, g.a[0], g.k, g.a[1])
+    def _line(p) -> Line:
+        return LINES[common_type(p)]
 
-    @staticmethod
-    def _line_b(g):
-        return line(g.n, g.b[1], g.k, g.b[0])
+    def step(self, p):
+        return self._line(p).elements
 
-    @staticmethod
-    def ways(p, g, dev, tile):
+    def _majors(self, p, g) -> tuple:
+        """What is contiguous of a and of b."""
+        chunk = self._line(p).chunk
+        return contiguous(g.m, g.a[0], g.k, g.a[1], chunk), contiguous(g.n, g.b[1], g.k, g.b[0], chunk)
+
+    def ways(self, p, g, dev, tile):
+        line = self._line(p)
         blocks = ceil_div(g.m, tile) * ceil_div(g.n, tile) * g.count
-        moved = 2 * g.count * (g.m * g.k + g.k * g.n + g.m * g.n) / (MEMORY * dev.bandwidth_gbs) * 1e-3
+        moved_bytes = line.bytes * g.count * (g.m * g.k + g.k * g.n + g.m * g.n)
+        moved = moved_bytes / (MEMORY * dev.bandwidth_gbs) * 1e-3
 
         def estimate(splits, depth):
-            steps = ceil_div(max(depth, 1), DEPTH)
+            steps = ceil_div(max(depth, 1), line.elements)
             rate = dev.mma_16 * SHARE[tile]
-            busy = ceil_div(blocks * splits, dev.sms) * steps * DEPTH * tile * tile / rate
+            busy = ceil_div(blocks * splits, dev.sms) * steps * line.elements * tile * tile / rate
             waiting = ceil_div(blocks * splits, 2 * dev.sms) * (steps * STEP + START + tile * tile // 10)
             return together(NEAR, max(busy, waiting) / dev.clock_mhz, moved)
-        return blocks, 4, estimate
+        return blocks, line.sum_bytes, estimate
 
     def cost(self, p, dev, config):
         casts = [t for n in ("a", "b") for t in [p.operands[n]] if self._input(p, n) is not t]
@@ -104,11 +109,11 @@ class MatmulMma(SplitMatmul):
         if lead.tensor.count == 0:
             return []
         chosen, kind, steps = self.cut(p, dev, config), common_type(p), []
-        (a_line, a_step), (b_line, b_step) = self._line_a(g), self._line_b(g)
+        (a_major, a_step), (b_major, b_step) = self._majors(p, g)
         inputs = {name: read_as(p, name, self._input(p, name), steps) for name in ("a", "b")}
         args = dict(inputs, a_step=a_step, b_step=b_step, c_vectors=int(is_whole(g, lead.tensor)),
                     c_along_m=along_m(g))
-        forms = f"{'ak' if a_line == 'k' else 'am'}_{'bk' if b_line == 'k' else 'bn'}"
+        forms = f"{'ak' if a_major == 'k' else 'am'}_{'bk' if b_major == 'k' else 'bn'}"
         return [*steps, *launches(p, g, lead, f"matmul_mma_{kind}_{chosen.tile}_{forms}",
-                                  f"matmul_sum_{kind}", "f32", chosen, args, {},
+                                  f"matmul_sum_{kind}", self._line(p).sums, chosen, args, {},
                                   fusion.at("epilogue", self._tail(p)))]

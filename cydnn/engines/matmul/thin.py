@@ -10,7 +10,7 @@ from ...ops import Matmul, Pointwise
 from ...steps import Launch
 from ..engine import Config, Knob, first_then, together
 from ..tile.cost import order
-from ..tile.line import DEPTH, LINE
+from ..tile.line import LINE_BYTES, line_of
 from ..tile.maps import BATCH_DIMS
 from ..tile.store import along_m
 from ..tile.stream_k import Shares, Stream, stream
@@ -70,24 +70,24 @@ class MatmulThin(MatmulWgmma):
     def _stream(self, p, dev, pieces):
         g = self._walk(p)[1]
         tiles = ceil_div(g.m, ROWS) * g.count
-        return stream(tiles, ceil_div(g.k, DEPTH), dev.sms, pieces) if tiles and g.k else None
+        return stream(tiles, ceil_div(g.k, self.step(p)), dev.sms, pieces) if tiles and g.k else None
 
     def cut(self, p, dev, config):
         g = self._walk(p)[1]
-        tiles, steps = ceil_div(g.m, ROWS) * g.count, ceil_div(g.k, DEPTH)
+        tiles, steps = ceil_div(g.m, ROWS) * g.count, ceil_div(g.k, self.step(p))
         found = self._stream(p, dev, config.blocks_per_tile) if config.blocks_per_tile > 1 else None
         found = found or Shares(min(tiles, dev.sms), tiles, 0, 0)
         rounds = ceil_div(found.alone, max(found.blocks, 1))
         pieces = ceil_div(steps, found.share) if found.share else 0
         columns = self._tile(g).n
-        line = self._line(g, "b")                # None: of nothing, which may lie anyhow
-        lines = columns if line is None or line[0] == "k" else LINE        # of 64 of the depth each
-        clocks = (rounds * steps + found.share) * 2 * DEPTH * (ROWS + lines) / INTAKE
+        few = self._major(p, g, "b")              # None: of nothing, which may lie anyhow
+        lines = columns if few is None or few[0] == "k" else line_of(p).elements       # of a step
+        clocks = (rounds * steps + found.share) * LINE_BYTES * (ROWS + lines) / INTAKE
         clocks += (rounds + (found.rest > 0)) * (TILE + COLUMN * columns)
         moved = self.moved_bytes(p, g) / (BANDWIDTH * dev.bandwidth_gbs) * 1e-3
         us = together(NEAR, clocks / dev.clock_mhz, moved)
         us += AROUND_US + (SHARED_US + PIECE_US * pieces if found.rest else 0.0)
-        return Stream(us, config.blocks_per_tile, 1, steps * DEPTH, found)
+        return Stream(us, config.blocks_per_tile, 1, steps * self.step(p), found)
 
     # ---- Launches ----
 
@@ -101,17 +101,17 @@ class MatmulThin(MatmulWgmma):
             return []
         (wide, few), g = self._walk(p)
         tile, chosen = self._tile(g), self.cut(p, dev, config).shares
-        maps = {name: self._operand(p.ptr(uid), p.operands[uid], g, letter, tile)
+        maps = {name: self._operand(p, p.ptr(uid), p.operands[uid], g, letter, tile)
                 for name, uid, letter in (("wide", wide, "a"), ("few", few, "b"))}
         moves = {f"{name}_moves": tuple(int(s != 0) for s in steps[:BATCH_DIMS])
                  for name, steps in (("wide", g.a_batch), ("few", g.b_batch))}
-        parts = p.scratch(chosen.blocks * tile.m * tile.n * 4) if chosen.rest else None
+        parts = p.scratch(chosen.blocks * tile.m * tile.n * line_of(p).sum_bytes) if chosen.rest else None
         args = dict(lead.store(p), **maps, **moves, parts=parts, alpha=p.scalar("alpha"), rows=g.m,
                     columns=g.n, k=g.k, order=order(g, tile, g.count),
-                    steps=ceil_div(g.k, DEPTH), share=chosen.share, alone=chosen.alone, rest=chosen.rest,
-                    c_along_few=1 - along_m(g), col_of_rows=int(wide == "b"), c_row=g.c[0],
+                    steps=ceil_div(g.k, self.step(p)), share=chosen.share, alone=chosen.alone,
+                    rest=chosen.rest, c_along_few=1 - along_m(g), col_of_rows=int(wide == "b"), c_row=g.c[0],
                     c_column=g.c[1], batch=g.batch, c_batch=g.c_batch)
-        majors = "_".join(letter + ("k" if self._line(g, of)[0] == "k" else other)
+        majors = "_".join(letter + ("k" if self._major(p, g, of)[0] == "k" else other)
                           for letter, of, other in (("w", "a", "m"), ("f", "b", "n")))
         return [Launch(f"matmul_thin_{p.a.dtype}_{tile.n}_{majors}", args, dict(blocks=chosen.blocks),
                        fusion.at("epilogue", self.tail(p)))]

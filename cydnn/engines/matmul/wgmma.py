@@ -11,12 +11,12 @@ from ...steps import TensorMap
 from ..engine import Knob
 from ..tile import sums
 from ..tile.cost import TILES, astray
-from ..tile.line import BYTES, DEPTH
+from ..tile.line import line_of
 from ..tile.maps import BATCH_DIMS, matrix_map
 from ..tile.matrices import Matrices, size_refusals
 from ..tile.program import CAST, CAST_TILE, KNOBS, TileProgram, brought
 from ..tile.store import along_m, is_whole
-from .mma import line
+from .mma import contiguous
 from .view import c_args, tail
 
 
@@ -55,14 +55,14 @@ class MatmulWgmma(TileProgram):
 
     def wrong_operand(self, p, g, name):
         """Why TMA cannot read an operand where it lies."""
-        tensor, found = p.operands[name], self._line(g, name)
+        tensor, found, line = p.operands[name], self._major(p, g, name), line_of(p)
         if found is None or found[1] == 0 and min(self._matrix(g, name)[::2]) > 1:
             yield (f"{name} must have one contiguous matrix dim, and another stride that is a multiple "
-                   f"of 8 (16 bytes) and not 0; got strides {tensor.strides}")
+                   f"of {line.chunk} (16 bytes) and not 0; got strides {tensor.strides}")
             return
         if tensor.alignment < 16:
             yield f"{name} must be aligned to 16 bytes; got {tensor.alignment}"
-        found = self._operand(p.ptr(name), tensor, g, name, TILES["128x256"])
+        found = self._operand(p, p.ptr(name), tensor, g, name, TILES["128x256"])
         yield from (f"{name}: {reason}" for reason in kernels.map_reasons(found))
 
     @staticmethod
@@ -84,32 +84,32 @@ class MatmulWgmma(TileProgram):
         """(rows, their step, depth, its step) of an operand; rows of b are its columns."""
         return (g.m, g.a[0], g.k, g.a[1]) if name == "a" else (g.n, g.b[1], g.k, g.b[0])
 
-    def _line(self, g, name):
-        return line(*self._matrix(g, name))
+    def _major(self, p, g, name):
+        return contiguous(*self._matrix(g, name), line_of(p).chunk)
 
-    def _operand(self, pointer, tensor, g, name, tile) -> TensorMap:
-        """The map of an operand that lies there: boxes of 64 of the depth, or of 64 rows."""
-        (rows, _, depth, _), (along, step) = self._matrix(g, name), self._line(g, name)
+    def _operand(self, p, pointer, tensor, g, name, tile) -> TensorMap:
+        """The map of an operand that lies there: boxes of a step of the depth, or of a line of rows."""
+        (rows, _, depth, _), (along, step) = self._matrix(g, name), self._major(p, g, name)
         dims, side = ((depth, rows), getattr(tile, "m" if name == "a" else "n")) if along == "k" else (
-            (rows, depth), DEPTH)
+            (rows, depth), self.step(p))
         return matrix_map(pointer, tensor, dims, step, g, getattr(g, f"{name}_batch"), side)
 
     def casts(self, p, g, dev):
         """Lines of b that begin within one of memory take two of them."""
-        return not p.last and dev.sms >= CAST and g.m > TILES[CAST_TILE].m and astray(g.b) > 0
+        return not p.last and dev.sms >= CAST and g.m > TILES[CAST_TILE].m and astray(g.b, line_of(p)) > 0
 
     def majors(self, p) -> str:
         """What is contiguous, as the kernels are called by it."""
         g = self.matrices(p)[1]
-        lines = [(self._line(g, letter) or "?")[0] for letter in "ab"]       # none where c is empty
+        found = [(self._major(p, g, letter) or "?")[0] for letter in "ab"]       # none where c is empty
         return "_".join(letter + ("k" if along == "k" else other)
-                        for letter, other, along in zip("ab", "mn", lines))
+                        for letter, other, along in zip("ab", "mn", found))
 
     def kernel(self, p, tile):
         return f"matmul_wgmma_{p.a.dtype}_{tile}_{self.majors(p)}"
 
     def moved_bytes(self, p, g):
-        return BYTES * g.count * (g.m * g.k + g.k * g.n + g.m * g.n)
+        return line_of(p).bytes * g.count * (g.m * g.k + g.k * g.n + g.m * g.n)
 
     # ---- Launches ----
 
@@ -122,7 +122,7 @@ class MatmulWgmma(TileProgram):
         if lead.tensor.count == 0:
             return []
         tile, steps = brought(config), []
-        maps = {name: self._operand(*lies, g, name, tile) for name, lies in self.inputs(p, steps).items()}
+        maps = {name: self._operand(p, *lies, g, name, tile) for name, lies in self.inputs(p, steps).items()}
         boxes, form = self.out(p, config, maps["a"])
         moves = {f"{name}_moves": tuple(int(s != 0) for s in getattr(g, f"{name}_batch")[:BATCH_DIMS])
                  for name in ("a", "b")}

@@ -7,7 +7,7 @@ from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ..engine import Config, Knob, first_then
 from ..tile.cost import POWER, Tile
-from ..tile.line import BYTES, DEPTH, LINE
+from ..tile.line import GROUP_ROWS, LINE_BYTES, Line, line_of
 from ..tile.split_k import SplitMatmul
 from ..tile.store import ELEMENTS, ROWS, along_m, is_whole
 from ..tile.stream_k import STREAMS
@@ -17,7 +17,6 @@ from .wgmma import MatmulWgmma
 TILE = "128x128"
 INTAKE = 14.0                                    # bytes that threads bring to an SM in a clock
 AROUND_US = 12.0                                 # longer than 189 around the products
-AROUND = 16                                      # elements of a line that may be read where eight are wanted
 
 
 class MatmulWgmmaUnaligned(MatmulWgmma):
@@ -38,7 +37,7 @@ class MatmulWgmmaUnaligned(MatmulWgmma):
                 [*super(MatmulWgmmaUnaligned, self).wrong_operand(p, g, name)] for name in ("a", "b")):
             yield "TMA reads a and b where they lie; matmul_wgmma takes them"
 
-    def _line(self, g, name):
+    def _major(self, p, g, name):
         return unaligned_line(*self._matrix(g, name))
 
     def kernel(self, p, tile):
@@ -54,13 +53,13 @@ class MatmulWgmmaUnaligned(MatmulWgmma):
     def tiles(self, p):
         return (TILE,)
 
-    def boxes(self, p, side: int = 64):
+    def boxes(self, p, side: int = GROUP_ROWS):
         return None                              # its sums leave by rows
 
     @staticmethod
-    def step_clocks(g, t: Tile, cast: int = 1) -> float:
-        read = (min(t.m, g.m) + min(t.n, g.n)) * BYTES * LINE
-        return max(t.m * t.n * DEPTH / (2048 * t.share * POWER), read / INTAKE)
+    def step_clocks(g, t: Tile, line: Line, cast: int = 1) -> float:
+        read = (min(t.m, g.m) + min(t.n, g.n)) * LINE_BYTES
+        return max(t.m * t.n * line.elements / (line.macs * t.share * POWER), read / INTAKE)
 
     def configs(self, p, dev):
         alone = [Config(splits=c.splits) for c in SplitMatmul.configs(self, p, dev)]
@@ -82,11 +81,12 @@ class MatmulWgmmaUnaligned(MatmulWgmma):
             return []
         args = dict(c_args(p, g, lead), a=p.ptr("a"), b=p.ptr("b"), a_batch=g.a_batch, b_batch=g.b_batch,
                     c_form=ROWS if is_whole(g, lead.tensor) else ELEMENTS, c_along_m=along_m(g))
+        around = 2 * line_of(p).chunk            # elements that may be read where half of them are wanted
         for name in ("a", "b"):
             rows, _, depth, _ = self._matrix(g, name)
-            along, step = self._line(g, name)
+            along, step = self._major(p, g, name)
             length = depth if along == "k" else rows
-            args |= {f"{name}_step": step, f"{name}_packed": int(step == length >= AROUND)}
+            args |= {f"{name}_step": step, f"{name}_packed": int(step == length >= around)}
         product = self.product(p, dev, self._tiled(config), args)
         known = {name: value for name, value in product.args.items() if name != "team"}      # it has none
         return self.summed(p, replace(product, args=known), "c")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...kernels.expressions import ceil_div, tile_order
 from ..engine import together
-from .line import BYTES, DEPTH, LINE
+from .line import LINE_BYTES, Line
 from .stream_k import Shares
 
 POWER = 0.89                                     # share of the clock under full load
@@ -57,16 +57,15 @@ def order(g, tile, matrices: int, cast: int = 1) -> tuple:
     return tile_order(ceil_div(g.m, cast * tile.m), ceil_div(g.n, tile.n), tile.band // cast, matrices)
 
 
-def astray(steps: tuple) -> float:
-    """The share of the rows of an operand that begin within a line of 128 bytes; 0 of a convolution's."""
-    line = BYTES * LINE
-    return 1 - gcd(BYTES * max(steps), line) / line
+def astray(steps: tuple, line: Line) -> float:
+    """The share of the rows of an operand that begin within a line of memory; 0 of a convolution's."""
+    return 1 - gcd(line.bytes * max(steps), LINE_BYTES) / LINE_BYTES
 
 
-def step_clocks(g, t: Tile, cast: int = 1) -> float:
+def step_clocks(g, t: Tile, line: Line, cast: int = 1) -> float:
     """Clocks of a step of a block: of its arithmetic, or of its operands' way in."""
-    read = t.m * (1 + ASTRAY * astray(g.a)) + t.n / cast * (1 + ASTRAY * astray(g.b))
-    return max(t.m * t.n * DEPTH / (2048 * t.share * POWER), read * BYTES * LINE / INTAKE)
+    read = t.m * (1 + ASTRAY * astray(g.a, line)) + t.n / cast * (1 + ASTRAY * astray(g.b, line))
+    return max(t.m * t.n * line.elements / (line.macs * t.share * POWER), read * LINE_BYTES / INTAKE)
 
 
 class Model(NamedTuple):
@@ -74,6 +73,7 @@ class Model(NamedTuple):
     sum, ``moved_bytes`` of memory, where every operand is touched once."""
     dev: object
     g: object
+    line: Line
     tile: Tile
     step: float
     fused: int
@@ -85,9 +85,9 @@ class Model(NamedTuple):
         waves = ceil_div(blocks * splits * team, max(int(self.dev.sms * AT_ONCE[team * cast]), 1))
         tail = TAIL + t.out * TAIL_OF
         if team > 1:                                         # blocks stay for one tile
-            tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * 4 / NEIGHBOUR)
+            tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * self.line.sum_bytes / NEIGHBOUR)
         each = self.step * (t.team if team > 1 else 1)
-        tile_clocks = ceil_div(max(depth, 1), DEPTH) * each + TILE + (OUT + fused) * t.out
+        tile_clocks = self._steps(max(depth, 1)) * each + TILE + (OUT + fused) * t.out
         busy = waves * tile_clocks + tail
         return self._beside_memory(busy, self.moved_bytes) + (SUM_US if splits > 1 else 0.0)
 
@@ -97,17 +97,19 @@ class Model(NamedTuple):
         from memory where the cache has not all of it."""
         t, g = self.tile, self.g
         out = (OUT + FUSED_OUT * self.fused) * t.m * t.n
-        each = ceil_div(g.k, DEPTH) * self.step + TILE + out
+        each = self._steps(g.k) * self.step + TILE + out
         units, pieces = t.m * t.n / UNIT, ceil_div(found.steps, found.share)
         tail = TAIL + TILE + MEET + out - OUT * t.m * t.n + KEPT * t.m * t.n * (1 if found.is_even else 2)
         tail += ADDED * UNIT * max(pieces, units)            # a block adds a unit at least
-        read = found.rest * 2 * DEPTH
+        read, size = found.rest * LINE_BYTES, self.line.bytes * g.count * g.k
         again = 0 if found.is_even else sum(
             max(1 - L2_SHARE * self.dev.l2_bytes / all_, 0) * max(some - all_, 0)
-            for some, all_ in ((read * t.m, 2 * g.count * g.m * g.k),
-                               (read * t.n / found.lanes, 2 * g.count * g.n * g.k)))
+            for some, all_ in ((read * t.m, size * g.m), (read * t.n / found.lanes, size * g.n)))
         busy = found.alone // found.blocks * each + found.share * self.step + tail
         return self._beside_memory(busy, self.moved_bytes + again) + COOPERATIVE_US
+
+    def _steps(self, depth: int) -> int:
+        return ceil_div(depth, self.line.elements)
 
     def _beside_memory(self, clocks: float, moved_bytes: float) -> float:
         """Microseconds of blocks that are busy for so long, while memory is; more where the two are near."""

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...steps import TensorMap
-from .line import BYTES, LINE
+from .line import CHUNK_BYTES, LINES, LINE_BYTES
 
 BATCH_DIMS = 3                                   # of a tensor map, beside the matrix
 
@@ -11,10 +11,12 @@ def matrix_map(pointer, tensor, dims, step, g, batch_steps, side) -> TensorMap:
     """The map of the matrices of a tensor: two dims, three of the batch; those that do not move are 1."""
     every = (*dims, *(d if s else 1 for d, s in zip(g.batch[:BATCH_DIMS], batch_steps)))
     strides = (step, *batch_steps[:BATCH_DIMS])
-    return tiled_map(pointer, tensor, every, strides, (LINE, side, 1, 1, 1))
+    return tiled_map(pointer, tensor, every, strides, side, 1, 1, 1)
 
 
-def tiled_map(pointer, tensor, dims, strides, box) -> TensorMap:
-    """A map of a tensor; ``strides`` in elements, of any value where a dim is 1."""
-    found = tuple(16 if d == 1 else BYTES * s for d, s in zip(dims[1:], strides))
-    return TensorMap(pointer, tensor.dtype.name, dims, found, box, swizzle=128)
+def tiled_map(pointer, tensor, dims, strides, *sides) -> TensorMap:
+    """A map of a tensor in boxes of a line by ``sides``; ``strides`` in elements, of any value where a dim is
+    1."""
+    line = LINES[tensor.dtype.name]
+    found = tuple(CHUNK_BYTES if d == 1 else line.bytes * s for d, s in zip(dims[1:], strides))
+    return TensorMap(pointer, line.dtype, dims, found, (line.elements, *sides), swizzle=LINE_BYTES)

@@ -10,7 +10,7 @@ from ...steps import Launch, Pointer, TensorMap
 from ..engine import Config, Knob, first_then, no_variant, wrong_device
 from . import sums
 from .cost import TILES, Model, Tile, order, step_clocks
-from .line import DEPTH
+from .line import GROUP_ROWS, line_of
 from .maps import matrix_map
 from .split_k import TEAMS, SplitMatmul, TeamCut, cut as cut_into, parts, share, with_sum
 from .store import BOXES, ELEMENTS, FUSED, ROWS, is_whole
@@ -34,8 +34,10 @@ class TileProgram(SplitMatmul):
     ``stream_k``: of equal shares (1) or of whole parts (2). ``multicast``: two blocks of a cluster have
     tiles of the same columns, and each brings half of operand b to both."""
     knobs = KNOBS
-    unit = DEPTH
     notes = ("deterministic", "tensor_core")
+
+    def step(self, p):
+        return line_of(p).elements
 
     def tail(self, p):
         """What is spliced behind it, tried once; None for nothing."""
@@ -68,7 +70,7 @@ class TileProgram(SplitMatmul):
     def tiles(self, p):
         return [tile for tile in self.knobs[0].values if kernels.has(self.kernel(p, tile))]
 
-    def boxes(self, p, side: int = 64) -> TensorMap | None:
+    def boxes(self, p, side: int = GROUP_ROWS) -> TensorMap | None:
         """The map of the output, where TMA can store it."""
         (lead, g), tail = self.matrices(p), self.tail(p)
         if not lead.is_native or not is_whole(g, lead.tensor) or tail is not None and tail.program.stores:
@@ -80,13 +82,14 @@ class TileProgram(SplitMatmul):
 
     def ways(self, p, g, dev, tile):
         blocks, estimate = self.work(p, g, dev, tile)
-        return blocks, 4, estimate
+        return blocks, line_of(p).sum_bytes, estimate
 
     step_clocks = staticmethod(step_clocks)      # of a block
 
     def _model(self, p, g, dev, tile, cast=1) -> Model:
-        step = self.step_clocks(g, TILES[tile], cast)
-        return Model(dev, g, TILES[tile], step, fusion.work(self.tail(p)), self.moved_bytes(p, g))
+        t, line = TILES[tile], line_of(p)
+        step = self.step_clocks(g, t, line, cast)
+        return Model(dev, g, line, t, step, fusion.work(self.tail(p)), self.moved_bytes(p, g))
 
     def work(self, p, g, dev, tile, cast=1) -> tuple:
         """(blocks of the whole depth, its estimated microseconds in so many parts of so deep)."""
@@ -103,7 +106,7 @@ class TileProgram(SplitMatmul):
         usual, shared_tiles = list(super().configs(p, dev)), [t for t in self.tiles(p) if TILES[t].is_shared]
         alone = [Config(tile=c.tile, splits=c.splits, store=out, cluster_k=1) for out in outs for c in usual]
         shared = [Config(tile=tile, splits=1, store="rows", cluster_k=team) for tile in shared_tiles
-                  for team in TEAMS[1:] if team <= dev.sms and share(g.k, team, DEPTH)]
+                  for team in TEAMS[1:] if team <= dev.sms and share(g.k, team, self.step(p))]
         casts = [Config(**dict(c.items()), multicast=CAST) for c in alone
                  if c.tile == CAST_TILE] if self.casts(p, g, dev) else []
         streams = [Config(tile=tile, splits=1, store=out, cluster_k=1, stream_k=kind)
@@ -116,16 +119,17 @@ class TileProgram(SplitMatmul):
         return super().cost(p, dev, config) + (sums.us(p, self.matrices(p)[1], dev) if p.last else 0.0)
 
     def cut(self, p, dev, config):
-        team, g = config.get("cluster_k", 1), self.matrices(p)[1]
+        team, g, step = config.get("cluster_k", 1), self.matrices(p)[1], self.step(p)
         if config.get("stream_k"):
             found = self._shares(p, dev, config.tile, config.stream_k)
             us = self._model(p, g, dev, config.tile).shares_us(found)
-            return Stream(us, config.tile, 1, ceil_div(g.k, DEPTH) * DEPTH, found)
-        each = share(g.k, team, DEPTH)
+            return Stream(us, config.tile, 1, ceil_div(g.k, step) * step, found)
+        each = share(g.k, team, step)
         estimate = self.work(p, g, dev, config.tile, config.get("multicast", 1))[1]
         if team > 1 and each:
             return TeamCut(estimate(1, each, team), config.tile, 1, each, team)
-        into = lambda splits: cut_into(g, config.tile, splits, self._unit(p, g), 4, dev, estimate)
+        size = line_of(p).sum_bytes
+        into = lambda splits: cut_into(g, config.tile, splits, self._unit(p, g), size, dev, estimate)
         return into(config.splits) or into(1)
 
     def _shares(self, p, dev, tile, kind) -> Shares | None:
@@ -134,7 +138,7 @@ class TileProgram(SplitMatmul):
 
     def _best_shares(self, p, dev, tile, kind):
         g, t = self.matrices(p)[1], TILES[tile]
-        rows, columns, steps = ceil_div(g.m, t.m), ceil_div(g.n, t.n), ceil_div(g.k, DEPTH)
+        rows, columns, steps = ceil_div(g.m, t.m), ceil_div(g.n, t.n), ceil_div(g.k, self.step(p))
         tiles = rows * columns * g.count
         if not tiles * g.k:
             return None
@@ -154,18 +158,19 @@ class TileProgram(SplitMatmul):
 
     def product(self, p, dev, config, args: dict) -> Launch:
         """The kernel, in blocks that stay."""
-        g, chosen, tile = self.matrices(p)[1], self.cut(p, dev, config), TILES[config.tile]
+        g, line = self.matrices(p)[1], line_of(p)
+        chosen, tile = self.cut(p, dev, config), TILES[config.tile]
         team, cast = getattr(chosen, "team", 1), config.get("multicast", 1)
         tiles = ceil_div(g.m, cast * tile.m) * ceil_div(g.n, tile.n) * g.count * chosen.splits
-        args = dict(args, parts=args.get("parts") or parts(p, g, "f32", chosen), split_k=chosen.each,
+        args = dict(args, parts=args.get("parts") or parts(p, g, line.sums, chosen), split_k=chosen.each,
                     splits=chosen.splits, order=order(g, tile, g.count, cast))
         if tile.is_shared:
-            args |= dict(team=team, share=0, alone=tiles, rest=0, lanes=1, steps=ceil_div(g.k, DEPTH))
+            args |= dict(team=team, share=0, alone=tiles, rest=0, lanes=1, steps=ceil_div(g.k, line.elements))
         if isinstance(chosen, Stream):
             found = chosen.shares
-            args |= dict(parts=p.scratch(2 * found.blocks * tile.m * tile.n * 4), share=found.share,
-                         alone=found.alone, rest=found.rest // found.lanes, lanes=found.lanes,
-                         steps=found.steps)
+            room = 2 * found.blocks * tile.m * tile.n * line.sum_bytes
+            args |= dict(parts=p.scratch(room), share=found.share, alone=found.alone,
+                         rest=found.rest // found.lanes, lanes=found.lanes, steps=found.steps)
             return Launch(self.kernel(p, config.tile), args, dict(blocks=found.blocks))
         together = tiles * team if team > 1 else min(tiles, dev.sms // cast)
         return Launch(self.kernel(p, config.tile), args, dict(blocks=together * cast))

@@ -64,9 +64,7 @@ def sums_us(part_bytes: int, splits: int, dev) -> float:
 
 
 class SplitMatmul(Engine):
-    """The base. Its knobs are the tile and the number of splits; ``unit`` is what a split of the depth
-    is a multiple of: the deepest step, so that splits begin at steps. ``waves`` as in cuts."""
-    unit: ClassVar[int] = 32
+    """The base. Its knobs are the tile and the number of splits. ``waves`` as in cuts."""
     waves: ClassVar[tuple] = (0, 1, 2)
 
     def is_one_sum(self, p, g) -> bool:
@@ -74,8 +72,13 @@ class SplitMatmul(Engine):
         are written eight at once."""
         return any(p.graph.tensors[uid].dtype.bits < 8 for uid in p.region.outputs)
 
+    def step(self, p) -> int:
+        """The depth of the deepest step: splits begin at whole numbers of them."""
+        return 32
+
     def _unit(self, p, g) -> int:
-        return max(ceil_div(g.k, self.unit), 1) * self.unit if self.is_one_sum(p, g) else self.unit
+        step = self.step(p)
+        return max(ceil_div(g.k, step), 1) * step if self.is_one_sum(p, g) else step
 
     def matrices(self, p) -> tuple:
         """(lead of c, Matrices as the kernel walks them)."""

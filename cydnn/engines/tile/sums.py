@@ -12,9 +12,9 @@ from ...tensor import TensorDesc
 from ..inner import Inner, Operand
 from ..reduction.columns import ReductionColumns
 from ..reduction.generic import ReductionGeneric
+from .line import GROUP_ROWS
 
 LAST = (GenStats, Reduction)                     # that a match may end in
-ROWS = 64                                        # of which the kernel makes a sum
 ADDERS = (ReductionColumns(), ReductionGeneric())
 SUMS_US = 0.6                                    # what a product takes longer that makes them
 
@@ -71,7 +71,7 @@ def reasons(p, g, axis: int, dev):
 
 def _inner(p, g, rows: Pointer) -> list:
     """What adds the rows: an operation for each tensor."""
-    made, count, columns = _made(p), ceil_div(g.m, ROWS), g.n * g.count
+    made, count, columns = _made(p), ceil_div(g.m, GROUP_ROWS), g.n * g.count
     found = []
     for moment, tensor in enumerate(made):
         if tensor is None:
@@ -95,7 +95,7 @@ def us(p, g, dev) -> float:
 def launches(p, g, dev, name: str, args: dict, extra: dict, fuse) -> list:
     """The product, of whose arguments the kernel takes those that it knows, and what adds its sums."""
     moments = len(p.last.op.writes)
-    rows = p.scratch(4 * ceil_div(g.m, ROWS) * moments * g.n * g.count)
+    rows = p.scratch(4 * ceil_div(g.m, GROUP_ROWS) * moments * g.n * g.count)
     known = {param["name"] for param in kernels.get(name).row["params"]}
     args = {key: value for key, value in (args | dict(sums=rows, moments=moments)).items() if key in known}
     return [Launch(name, args, extra, fuse), *(s for inner in _inner(p, g, rows) for s in inner.steps(dev))]
