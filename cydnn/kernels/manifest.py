@@ -267,6 +267,11 @@ class Kernel:
             lists = [tuple(map(expression, self.row[key])) for key in ("needs", "grid", "block")]
             return *lists, expression(self.row["smem"])
 
+    def smem_bytes(self, **values) -> int:
+        """Dynamic shared memory of a block, where the names of the contract's expression have these
+        values."""
+        return int(self._shape[-1]({**self.axes, **values}))
+
     def pack(self, args: dict, **extra) -> Packed:
         """Pack ``args``, one value for each parameter by name, and evaluate the launch shape.
 

@@ -58,6 +58,7 @@ def test_bytes(kernel):
     assert packed.pointers == [(offsets["x"], x)]
     assert packed.scalars == [(offsets["alpha"], "f32", alpha), (offsets["beta"], "f64", beta)]
     assert (packed.grid, packed.block, packed.smem) == ((2, 1, 1), (32, 4, 1), 10)
+    assert kernel().smem_bytes(rows=5) == packed.smem
     assert (kernel().fuse_offset == offsets["fuse"]
             and len(packed.data) == kernel().param_bytes == offsets["fuse"] + 8)
 

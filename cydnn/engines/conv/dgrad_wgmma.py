@@ -15,7 +15,7 @@ from ..tile.cost import TILES, order
 from ..tile.line import GROUP_ROWS, Line, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
-from ..tile.store import BOXES, ELEMENTS, ROWS, along_m, is_whole
+from ..tile.store import along_m, form, is_whole
 from . import mma
 from .wgmma import ConvWgmma, Windows, in_lines
 
@@ -143,7 +143,7 @@ class ConvDgradWgmma(ConvWgmma):
         args = dict(dy=dy, w=w, **{f"box{i}": x for i, x in enumerate(maps)}, **lead.store(p),
                     alpha=p.scalar("alpha"), m=m.m, n=m.n, classes=v.classes, groups=v.groups,
                     team=team, order=divisors, rounds=(blocks, v.classes, max(tiles % blocks, 1)),
-                    dx_form=BOXES if boxes else ROWS if is_whole(m, lead.tensor) else ELEMENTS,
+                    dx_form=form(boxes, is_fused=False, is_whole=is_whole(m, lead.tensor)),
                     dx_along_m=int(m.n <= FEW or along_m(m)),
                     rank=len(dy.dims), channels=v.channels, is_flipped=int(v.is_flipped), dx_m=m.c[0],
                     dx_n=m.c[1], out=v.out, stride=g.stride, size=g.size, taps=v.taps, first=v.first,

@@ -55,17 +55,13 @@ class Rows:
         return 16 * (self.strip + self.behind)
 
     @property
-    def line_bytes(self) -> int:
-        return self.part_bytes * (self.step + (self.kept < CHUNK))
-
-    @property
     def least(self) -> int:
         """Lines of the smallest ring with which loads and products overlap."""
         return self.span + self.fresh
 
     def lines(self, room: int) -> int:
-        """Of a ring in ``room`` bytes; as many as the barriers can use."""
-        return min(room // self.line_bytes, self.span + (EVENTS - 1) * self.fresh)
+        """Of a ring where there is room for so many; as many as the barriers can use."""
+        return min(room, self.span + (EVENTS - 1) * self.fresh)
 
     def args(self) -> dict:
         return dict(lanes_log=self.lanes.bit_length() - 1, strip=self.strip, strips=self.strips,

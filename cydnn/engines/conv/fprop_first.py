@@ -11,14 +11,11 @@ from ...steps import Launch, Pointer, TensorMap
 from ..engine import PLAIN, Config, Engine, Knob, together
 from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
-from ..tile.store import BOXES, ELEMENTS, FUSED, ROWS, WARP_ROWS
+from ..tile.store import WARP_ROWS, form, has_boxes
 from .first import CHUNK, STRIP, WIDE, Rows, image_args, refusals, rows_of, window_refusals
 from .view import geometry, image_site
 
 SOURCE = "conv/conv_first.cu"
-CORES = 1024                                     # bytes: a chunk of 64 filters
-SPARE = 33024 + 2 * 1024 + 512                   # the way out, alignment, zeros, barriers, pairs
-MORE = 32768                                     # of store=tma: two warpgroups more have ways out
 
 START_US = 9.0                                   # filters, the first rows, the last way out
 ROW, STEP = 280, 270                             # clocks: of a row of y, of a part of it, whoever has it
@@ -56,8 +53,9 @@ class ConvFpropFirst(Engine):
         yield from too_many("rows of y (n and the dims but the last)", p.x.n * g.y.size[1] * g.y.size[2])
         if not wrong and self.layout(p, dev) is None:
             least = rows_of(g, WIDE)
-            yield (f"64 filters and the rows of x that they meet must take at most {dev.smem_bytes - SPARE} "
-                   f"bytes; got {filter_bytes(least, g) + least.least * least.line_bytes}")
+            beside, filters, line = sizes(g, least, self._kernel(p, PLAIN))
+            yield (f"64 filters and the rows of x that they meet must take at most {dev.smem_bytes - beside} "
+                   f"bytes; got {filters + least.least * line}")
         yield from fusion.reasons(self.tail(p))
 
     @staticmethod
@@ -72,8 +70,12 @@ class ConvFpropFirst(Engine):
 
     def layout(self, p, dev, config=PLAIN) -> Layout | None:
         """None where it does not fit."""
-        room = dev.smem_bytes - SPARE - (MORE if config.get("store") else 0)
-        return p.once(("first layout", room), lambda: layout(geometry(p, self.lead(p)), room))
+        kernel, room = self._kernel(p, config), dev.smem_bytes
+        return p.once(("first layout", kernel, room), lambda: layout(geometry(p, self.lead(p)), kernel, room))
+
+    @staticmethod
+    def _kernel(p, config) -> str:
+        return f"conv_first_{p.x.dtype}" + ("_pairs" if config.get("store") else "")
 
     def blocks(self, p, dev, config) -> int:
         """Of a team."""
@@ -103,7 +105,7 @@ class ConvFpropFirst(Engine):
     def boxes(self, p, g, side: int = WIDE) -> TensorMap | None:
         """The map of y, where TMA can store it, in boxes of so many outputs of a row."""
         lead, tail = self.lead(p), self.tail(p)
-        if not lead.is_native or not is_whole(g.y, lead.tensor) or tail is not None and tail.program.stores:
+        if not has_boxes(lead, tail, is_whole=is_whole(g.y, lead.tensor)):
             return None
         dims = (g.k, *g.y.size[:0:-1], g.y.n, 1)
         found = tiled_map(Pointer(lead.uid), lead.tensor, dims, (*g.y.steps[:0:-1], g.y.n_step, 0),
@@ -113,10 +115,10 @@ class ConvFpropFirst(Engine):
     def out(self, p, g, config) -> tuple:
         """(map, form) of y; a map that is not used where it has none."""
         boxes, tail = self.boxes(p, g, WARP_ROWS if config.get("store") else WIDE), self.tail(p)
-        if boxes is not None and (tail is None or config.get("store")):
-            return boxes, BOXES if tail is None else FUSED
-        return (tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, 1, 1, 1, 1),
-                ROWS if is_whole(g.y, self.lead(p).tensor) else ELEMENTS)
+        if tail is not None and not config.get("store"):
+            boxes = None
+        found = form(boxes, is_fused=tail is not None, is_whole=is_whole(g.y, self.lead(p).tensor))
+        return boxes or tiled_map(p.ptr("x"), p.x, (1,) * 5, (0,) * 4, 1, 1, 1, 1), found
 
     def plan(self, p, dev, config):
         lead, found = self.lead(p), self.layout(p, dev, config)
@@ -131,8 +133,7 @@ class ConvFpropFirst(Engine):
                     y_along_m=int(0 < g.y.steps[2] < g.y.c_step), y_n=g.y.n_step, y_h=g.y.steps[1],
                     y_w=g.y.steps[2], y_c=g.y.c_step)
         blocks = self.blocks(p, dev, config) * found.teams
-        kernel = f"conv_first_{p.x.dtype}" + ("_pairs" if config.get("store") else "")
-        return [Launch(kernel, args, dict(blocks=blocks),
+        return [Launch(self._kernel(p, config), args, dict(blocks=blocks),
                        fusion.at("epilogue", self.tail(p)))]
 
 
@@ -141,20 +142,25 @@ def is_whole(y, tensor) -> bool:
     return not any(n % CHUNK for n in (y.c, y.n_step, *y.steps)) and y.c_step == 1 and tensor.alignment >= 16
 
 
-def filter_bytes(rows: Rows, g) -> int:
-    """Of 64 filters."""
-    return g.w.size[1] * ceil_div(rows.chunks, 2) * 2 * CORES
+def sizes(g, rows: Rows, kernel: str) -> tuple[int, int, int]:
+    """Bytes of shared memory: what is always there, 64 filters, a line."""
+    def needs(tiles, ring):
+        return kernels.get(kernel).smem_bytes(
+            tiles=tiles, ring=ring, taps_h=g.w.size[1], chunks=rows.chunks, part_bytes=rows.part_bytes,
+            step=rows.step, kept=rows.kept)
+    beside = needs(0, 0)
+    return beside, needs(1, 0) - beside, needs(0, 1) - beside
 
 
-def layout(g, room: int) -> Layout | None:
+def layout(g, kernel: str, room: int) -> Layout | None:
     """The widest strips with which rows overlap products, and as many filters as there is room for."""
     all_tiles = ceil_div(g.k, WIDE)
     for most in range(STRIP, 0, -WIDE):
         rows = rows_of(g, most)
-        left = room - rows.least * rows.line_bytes
-        tiles = min(left // filter_bytes(rows, g), all_tiles)
+        beside, filters, line = sizes(g, rows, kernel)
+        tiles = min((room - beside - rows.least * line) // filters, all_tiles)
         if tiles > 0:
             teams = ceil_div(all_tiles, tiles)
             tiles = ceil_div(all_tiles, teams)
-            return Layout(rows, tiles, teams, rows.lines(room - tiles * filter_bytes(rows, g)))
+            return Layout(rows, tiles, teams, rows.lines((room - beside - tiles * filters) // line))
     return None

@@ -25,8 +25,8 @@ from .wgmma import Windows, image_map, in_lines, not_in_lines
 
 SOURCE = "conv/conv_halo.cu"
 PLACES, STAGES = 240, 4                          # of a product; most stages
-PART, BOX = GROUP_ROWS * LINE_BYTES, 256         # bytes of 64 filters of a tap; a side of a box
-SPARE = 1024 + 8 * 1536 + 128                    # bytes: alignment, the way out, barriers
+BOX = 256                                        # a side of a box
+BARRIERS = 128                                   # bytes, beside what the contract says
 
 TAP, RATE = 4 * PLACES // 2, 0.87 * POWER        # clocks of a tap at the math rate; share of it
 TURN, OUT, START = 100, 2600, 11500              # clocks between two tiles; of a way out; beside all tiles
@@ -125,7 +125,7 @@ class ConvHalo(Engine):
         tiles = self.tiles(p, dev)
         if tiles is None:
             yield (f"64 filters and two stages of the pixels that {PLACES} places meet must fit into "
-                   f"{dev.smem_bytes - SPARE} bytes, their rows into boxes of {BOX}; got taps of "
+                   f"{self._room(p, dev, (0, 0))} bytes, their rows into boxes of {BOX}; got taps of "
                    f"{v.taps[1:]} and dilation {v.dilation[1:]}")
         else:
             yield from too_many(f"tiles of {p.op.writes[0]}", self.count(p, tiles))
@@ -143,8 +143,16 @@ class ConvHalo(Engine):
         """None where they do not fit."""
         def make():
             v = self.windows(p)
-            return tiles_of(v.out[1:], v.reach[1:], dev.smem_bytes - SPARE - prod(v.taps) * PART)
+            return tiles_of(v.out[1:], v.reach[1:], self._room(p, dev, v.taps[1:]))
         return p.once(("halo tiles", dev.smem_bytes), make)
+
+    def _kernel(self, p) -> str:
+        return f"conv_halo_{p.w.dtype}_{self.windows(p).major}"
+
+    def _room(self, p, dev, taps: tuple) -> int:
+        """Bytes of all stages, beside the filters of so many taps."""
+        needs = kernels.get(self._kernel(p)).smem_bytes(taps=taps, stages=0, x_rows=0)
+        return dev.smem_bytes - BARRIERS - needs
 
     @staticmethod
     def count(p, tiles: Tiles) -> int:
@@ -190,5 +198,5 @@ class ConvHalo(Engine):
                     is_flipped=int(v.is_flipped), y_n=y.n_step, y_h=y.steps[1], y_w=y.steps[2],
                     taps=v.taps[1:], dilation=v.dilation[1:], first=v.first[1:], pitch=t.pitch,
                     strips=t.strips, bands=t.bands)
-        return [Launch(f"conv_halo_{p.w.dtype}_{v.major}", args, dict(blocks=each * teams),
+        return [Launch(self._kernel(p), args, dict(blocks=each * teams),
                        fusion.at("epilogue", self.tail(p)))]

@@ -1,20 +1,19 @@
 """Filters that stay in shared memory (kernels_src/conv/conv_wgmma_kept.cu): a way in which the convolutions
-on Hopper's tile program (wgmma.py) may go, ``stays`` channels of the output at a time."""
+on Hopper's tile program (wgmma.py) may go, ``resident`` channels of the output at a time."""
 from __future__ import annotations
 
-from ... import fusion
+from ... import fusion, kernels
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, together
 from ..tile import cost as tile_cost
 from ..tile.cost import Tile
 from ..tile.line import GROUP_ROWS, line_of
-from ..tile.store import BOXES, FUSED, WARP_ROWS
+from ..tile.store import WARP_ROWS, form
 from . import mma
 
 SHARE = {128: 0.846, 64: 0.73}                   # by the columns that stay: of the math rate
 GROUPS = 4                                       # warpgroups, each with a tile of its own rows
-STAGE, SPARE = 8208, 1024 + 32768 + 8            # bytes: of a stage with its barriers; alignment, ways out
 LEAST, MOST = 2, 6                               # stages of a warpgroup
 LATE, LATE_EACH = 2300, 10.9                     # clocks until a stage has come, by the columns beside it
 TILE, START = 152, 7550                          # clocks between two tiles, around all
@@ -29,8 +28,12 @@ def stages(engine, p, dev, columns: int) -> int:
         return 0
     if engine.boxes(p, WARP_ROWS) is None:
         return 0
-    found = min((dev.smem_bytes - SPARE - line_of(p).bytes * g.k * columns) // (GROUPS * STAGE), MOST)
-    return found if found >= LEAST else 0
+    needs = kernels.get(_kernel(engine, p, columns)).smem_bytes
+    return next((n for n in range(MOST, LEAST - 1, -1) if needs(k=g.k, stages=n) <= dev.smem_bytes), 0)
+
+
+def _kernel(engine, p, columns: int) -> str:
+    return f"conv_wgmma_kept_{p.w.dtype}_{columns}_{engine.windows(p).major}"
 
 
 def configs(engine, p, dev) -> list[Config]:
@@ -53,10 +56,10 @@ def us(engine, p, dev, config) -> float:
 def launches(engine, p, dev, config) -> list:
     v, (lead, g), steps, columns = engine.windows(p), engine.matrices(p), [], config.resident
     x, w = engine.operands(p, v, Tile(GROUP_ROWS, columns, 1.0, 1), steps)
-    count, tail = g.n // columns, engine.tail(p)
-    args = dict(x=x, w=w, boxes=engine.boxes(p, WARP_ROWS), **lead.store(p, "y"), alpha=p.scalar("alpha"),
+    count, tail, boxes = g.n // columns, engine.tail(p), engine.boxes(p, WARP_ROWS)
+    args = dict(x=x, w=w, boxes=boxes, **lead.store(p, "y"), alpha=p.scalar("alpha"),
                 m=g.m, n=g.n, k=g.k, stages=stages(engine, p, dev, columns), columns=count,
-                y_form=BOXES if tail is None else FUSED, y_m=g.c[0], rank=len(x.dims), **v.args())
+                y_form=form(boxes, is_fused=tail is not None, is_whole=True), y_m=g.c[0], rank=len(x.dims),
+                **v.args())
     grid = dict(blocks=min(ceil_div(g.m, GROUP_ROWS), dev.sms // count) * count)
-    return [*steps, Launch(f"conv_wgmma_kept_{p.w.dtype}_{columns}_{v.major}", args, grid,
-                           fusion.at("epilogue", tail))]
+    return [*steps, Launch(_kernel(engine, p, columns), args, grid, fusion.at("epilogue", tail))]

@@ -10,7 +10,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, no_elements, powers, together
-from ..tile.line import GROUP_ROWS, LINE_BYTES, line_of
+from ..tile.line import GROUP_ROWS, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import MOST
 from ..tile.program import TileProgram
@@ -24,7 +24,6 @@ LANES = (2, 4, 8)                                # elements of a pixel in shared
 STEPS = (1, 2, 4)                                # chunks from a window to the next
 STRIPS, STAGES = (112, 64, 32, 16), 8            # pixels of a strip; strips of dy on their way
 STRIP = 32                                       # pixels in whose time a strip begins and ends
-SPARE = 2048                                     # bytes of shared memory: alignment, barriers
 START, START_EACH = 10000, 30                    # clocks of a block: the first lines; a sum of a filter
 STRIP_CLOCKS, PRODUCT = 380, 13                  # of a strip; of a product of 16 pixels beside the others
 BATCH, FULL, BUSY, MORE = 256, 4, 230, 110       # pairs a warp asks for; clocks of the first, of others
@@ -42,7 +41,7 @@ TILES = {"56x4": Tile(56, 4), "40x5": Tile(40, 5), "32x2": Tile(32, 2), "24x3": 
 
 
 class Form(NamedTuple):
-    """How a problem lies in the kernel with a tile; ``shared``: bytes of shared memory."""
+    """How a problem lies in the kernel with a tile."""
     lanes: int
     step: int
     down: bool                                   # eights of n are filter rows
@@ -54,7 +53,6 @@ class Form(NamedTuple):
     col_tiles: int
     ring: int
     stages: int
-    shared: int
 
 
 def lanes_of(channels: int, stride: int) -> int | None:
@@ -73,8 +71,8 @@ def way(g: mma.Geometry, tile: Tile, step: int, chunks: int):
     return min(found, key=lambda each: (each[2] * each[3], each[1]))
 
 
-def shape(g: mma.Geometry, tile: Tile, room: int) -> Form | None:
-    """None where it does not fit into so many bytes of shared memory."""
+def shape(g: mma.Geometry, tile: Tile, needs, room: int) -> Form | None:
+    """None where it does not fit into so many bytes of shared memory; ``needs``: what the kernel takes."""
     lanes, (_, rows, out) = lanes_of(g.c, g.stride[2]), g.out
     step = lanes * g.stride[2] // CHUNK
     down, taps, row_tiles, col_tiles, behind = way(g, tile, step, ceil_div(g.taps[2] * lanes, CHUNK))
@@ -85,11 +83,10 @@ def shape(g: mma.Geometry, tile: Tile, room: int) -> Form | None:
         for stages in range(STAGES, 1, -1):
             again = ceil_div(stages - 1, rows)   # times that a row begins anew
             ring = span + again * span + max(stages - 1 - again, 0) * fresh if stages > 2 else span
-            shared = SPARE + max(stages * strip * LINE_BYTES + (ring + span - 1) * step * places * 16,
-                                 tile.n * tile.v * 512)
-            if shared <= room:
+            if needs(stages=stages, strip=strip, ring=ring, tile_taps=taps, dilation=g.dilation[1], step=step,
+                     places=places) <= room:
                 return Form(lanes, step, down, strip, ceil_div(out, strip), places, taps, row_tiles,
-                            col_tiles, ring, stages, shared)
+                            col_tiles, ring, stages)
     return None
 
 
@@ -150,7 +147,8 @@ class ConvWgradFirst(Engine):
         """Form of each tile that can be had."""
         g = mma.geometry(p)
         every = p.once(("first forms", dev.smem_bytes), lambda: {
-            name: shape(g, tile, dev.smem_bytes) for name, tile in TILES.items()})
+            name: shape(g, tile, kernels.get(_kernel(p, name)).smem_bytes, dev.smem_bytes)
+            for name, tile in TILES.items()})
         return {name: form for name, form in every.items() if form is not None}
 
     @staticmethod
@@ -233,5 +231,9 @@ class ConvWgradFirst(Engine):
                     count=p.dy.n * form.pieces * g.out[1], taps=g.taps[1:], tile_taps=form.tile_taps,
                     row_tiles=form.row_tiles, col_tiles=form.col_tiles, ring=form.ring, stages=form.stages,
                     is_flipped=int(g.is_flipped))
-        product = Launch(f"conv_first_wgrad_{p.x.dtype}_{config.tile}", args)
+        product = Launch(_kernel(p, config.tile), args)
         return [product, ordered_sum(p, lead, fused, parts, splits, max(form.lanes, 4))]
+
+
+def _kernel(p, tile: str) -> str:
+    return f"conv_first_wgrad_{p.x.dtype}_{tile}"

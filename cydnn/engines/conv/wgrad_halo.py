@@ -23,7 +23,8 @@ from .wgrad_mma_view import STORES, ordered_sum
 from .wgrad_wgmma import no_chunks, tap_columns
 
 TAPS = 9                                         # of a block
-BOX, STAGES, ROOM = 256, 8, 227 * 1024 - 1024 - 256      # a side of a box; most stages; bytes of all of them
+BOX, STAGES = 256, 8                             # a side of a box; most stages
+SMEM_BYTES = 227 * 1024 - 256                    # of a block on sm_90, beside its barriers
 RATE, EACH = 0.82, 40                           # share of the math rate; clocks of a work beside it
 START = 13000                                    # clocks beside the works
 
@@ -41,16 +42,16 @@ class Rows:
     works: int
 
 
-def _rows(g, rows: int, k: int) -> Rows | None:
-    """The cut into works of so many rows, ``k`` pixels an instruction; None where their stages find no
-    room."""
+def _rows(g, rows: int, k: int, room: int) -> Rows | None:
+    """The cut into works of so many rows, ``k`` pixels an instruction; None where two of their stages find
+    no ``room``."""
     reach = [(r - 1) * d for r, d in zip(g.taps, g.dilation)]
     pitch = g.out[2] + reach[2]
     steps = ceil_div(rows * pitch, k)
     read = max(k * steps + reach[1] * pitch + reach[2], (rows + reach[1]) * pitch)
     x_rows = ceil_div(read, 8) * 8
     lines = k * steps + x_rows
-    stages = min(ROOM // (LINE_BYTES * lines), STAGES)
+    stages = min(room // (LINE_BYTES * lines), STAGES)
     if pitch > BOX or rows + reach[1] > BOX or stages < 2:
         return None
     return Rows(rows, pitch, steps, x_rows, lines, stages, g.n * g.out[0] * ceil_div(g.out[1], rows))
@@ -98,7 +99,7 @@ class ConvWgradHalo(Engine):
 
     def _refuse_sizes(self, p, g):
         if not self._cuts(p):
-            yield (f"two stages of a row of dy and the rows of x that its taps meet must fit into {ROOM} "
+            yield (f"two stages of a row of dy and the rows of x that its taps meet must fit into {_room(p)} "
                    f"bytes and boxes of {BOX}; got rows of {g.out[2]} and taps of {g.taps}")
         if (sums := _sums(p)) > MOST:
             yield (f"dw must have at most {MOST} elements, channels padded to {line_of(p).elements}; "
@@ -118,8 +119,8 @@ class ConvWgradHalo(Engine):
     def _cuts(p) -> tuple:
         """Every cut into rows that there is."""
         def make():
-            g = mma.geometry(p)
-            found = (_rows(g, rows, line_of(p).k) for rows in range(1, min(g.out[1], BOX) + 1))
+            g, k, room = mma.geometry(p), line_of(p).k, _room(p)
+            found = (_rows(g, rows, k, room) for rows in range(1, min(g.out[1], BOX) + 1))
             return tuple(cut for cut in found if cut)
         return p.once("halo rows", make)
 
@@ -171,8 +172,17 @@ class ConvWgradHalo(Engine):
                     taps=g.taps, dilation=g.dilation, first=tuple(-a for a in g.pad),
                     row_blocks=ceil_div(g.out[1], cut.rows), depth=g.out[0], tiles_c=tiles_c,
                     tiles_k=tiles_k, tap_groups=tap_groups, tap_depth=tap_depth, groups=groups)
-        product = Launch(f"conv_wgrad_halo_{p.x.dtype}", args)
+        product = Launch(_kernel(p), args)
         return [product, ordered_sum(p, lead, fused, sums, splits, channels)]
+
+
+def _kernel(p) -> str:
+    return f"conv_wgrad_halo_{p.x.dtype}"
+
+
+def _room(p) -> int:
+    """Bytes of all stages."""
+    return SMEM_BYTES - kernels.get(_kernel(p)).smem_bytes(stages=0, steps=0, x_rows=0)
 
 
 def _sums(p) -> int:

@@ -9,7 +9,7 @@ from ..engine import Config, Knob, first_then
 from ..tile.cost import POWER, Tile
 from ..tile.line import GROUP_ROWS, LINE_BYTES, Line, line_of
 from ..tile.split_k import SplitMatmul
-from ..tile.store import ELEMENTS, ROWS, along_m, is_whole
+from ..tile.store import along_m, form, is_whole
 from ..tile.stream_k import STREAMS
 from .view import c_args
 from .wgmma import MatmulWgmma
@@ -80,7 +80,8 @@ class MatmulWgmmaUnaligned(MatmulWgmma):
         if lead.tensor.count == 0:
             return []
         args = dict(c_args(p, g, lead), a=p.ptr("a"), b=p.ptr("b"), a_batch=g.a_batch, b_batch=g.b_batch,
-                    c_form=ROWS if is_whole(g, lead.tensor) else ELEMENTS, c_along_m=along_m(g))
+                    c_form=form(None, is_fused=False, is_whole=is_whole(g, lead.tensor)),
+                    c_along_m=along_m(g))
         around = 2 * line_of(p).chunk            # elements that may be read where half of them are wanted
         for name in ("a", "b"):
             rows, _, depth, _ = self._matrix(g, name)

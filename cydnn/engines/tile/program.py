@@ -13,7 +13,7 @@ from .cost import TILES, Model, Tile, order, step_clocks
 from .line import GROUP_ROWS, line_of
 from .maps import matrix_map
 from .split_k import TEAMS, SplitMatmul, TeamCut, cut as cut_into, parts, share, with_sum
-from .store import BOXES, ELEMENTS, FUSED, ROWS, is_whole
+from .store import form, has_boxes, is_whole
 from .stream_k import STREAMS, Shares, Stream, even, lanes_of, stream
 
 CAST, CAST_TILE = 2, "128x256"                   # blocks to which each brings half of b; their tile
@@ -73,7 +73,7 @@ class TileProgram(SplitMatmul):
     def boxes(self, p, side: int = GROUP_ROWS) -> TensorMap | None:
         """The map of the output, where TMA can store it."""
         (lead, g), tail = self.matrices(p), self.tail(p)
-        if not lead.is_native or not is_whole(g, lead.tensor) or tail is not None and tail.program.stores:
+        if not has_boxes(lead, tail, is_whole=is_whole(g, lead.tensor)):
             return None
         found = matrix_map(Pointer(lead.uid), lead.tensor, (g.n, g.m), g.c[0], g, g.c_batch, side)
         return None if any(kernels.map_reasons(found)) else found
@@ -153,8 +153,8 @@ class TileProgram(SplitMatmul):
         """(map, form) of the output; ``spare`` where it has no map."""
         lead, g = self.matrices(p)
         boxes = self.boxes(p) if config.get("store", "tma") == "tma" else None
-        form = BOXES if self.tail(p) is None else FUSED
-        return boxes or spare, form if boxes else ROWS if is_whole(g, lead.tensor) else ELEMENTS
+        is_fused = self.tail(p) is not None
+        return boxes or spare, form(boxes, is_fused=is_fused, is_whole=is_whole(g, lead.tensor))
 
     def product(self, p, dev, config, args: dict) -> Launch:
         """The kernel, in blocks that stay."""

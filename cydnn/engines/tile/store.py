@@ -16,3 +16,16 @@ def is_whole(g: Matrices, tensor) -> bool:
 def along_m(g: Matrices) -> int:
     """Whether neighbours in the memory of c are rows (1) or columns (0)."""
     return int(g.n == 1 or g.m > 1 and g.c[0] < g.c[1])
+
+
+def form(boxes, *, is_fused: bool, is_whole: bool) -> int:
+    """The WgmmaForm in which sums leave: in boxes where the output has a map of them, else in vectors where
+    its rows are whole."""
+    if boxes:
+        return FUSED if is_fused else BOXES
+    return ROWS if is_whole else ELEMENTS
+
+
+def has_boxes(lead, tail, *, is_whole: bool) -> bool:
+    """TMA may store the output: it is whole, the kernel stores it itself, and spliced code nothing else."""
+    return lead.is_native and is_whole and (tail is None or not tail.program.stores)
