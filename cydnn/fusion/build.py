@@ -2,11 +2,11 @@
 and the sentences of what cannot be spliced."""
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, wraps
 
 from ..dtypes import BY_NAME
 from ..ops.pointwise import WHOLE
-from ..graph import Lead, Match, Node, number_of, source_of
+from ..graph import Lead, Match, Node, number_of, once_per_match, source_of
 from ..steps import Pointer
 from .functions import find
 from .program import MOST_BYTES, Extra, Fused, Program, Step
@@ -203,14 +203,17 @@ def _with_nodes(builder, nodes, outputs, lead, is_read=False) -> Fused:
     return builder.finish(result, stored_as, not lead.is_native, is_read)
 
 
-def attempt(p: Match, key, make):
-    """``make()``, remembered by the match: the Fused, None, or the CannotPlace that it raised."""
-    if key not in p.memory:
+def attempt(make):
+    """A function or a method that gives a Fused or None, tried once for each match: one that gives the
+    CannotPlace, too, that it raised."""
+    @once_per_match
+    @wraps(make)
+    def tried(*given, **named):
         try:
-            p.memory[key] = make()
+            return make(*given, **named)
         except CannotPlace as error:
-            p.memory[key] = error
-    return p.memory[key]
+            return error
+    return tried
 
 
 def reasons(*found):

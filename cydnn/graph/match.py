@@ -2,6 +2,7 @@
 or a region of pointwise nodes."""
 from __future__ import annotations
 
+from functools import wraps
 from typing import NamedTuple
 
 from ..locks import once
@@ -76,7 +77,8 @@ class Match:
         look = lambda u: tuple([graph.tensors[v] for v in u]) if isinstance(u, tuple) else graph.tensors[u]
         names = node.op.operands() if node else ()
         self.operands = {o: look(self.uids[o]) if o in self.uids else None for o in names}
-        self.memory: dict = {}                   # what asking engines found out, and others may ask again
+        self.memory: dict = {}                   # of once_per_match
+        self.told: dict | None = None            # {engine: what it offers}, shared by matches of one form
 
     @classmethod
     def single(cls, graph: Graph, number: int = 0) -> "Match":
@@ -152,12 +154,6 @@ class Match:
                 found.setdefault("numbers in memory", name)
         return found
 
-    def once(self, key, make):
-        """What ``make`` gives, remembered under a key."""
-        if key not in self.memory:
-            self.memory[key] = make()
-        return self.memory[key]
-
     def ptr(self, name: str, offset_bytes: int = 0) -> Pointer | None:
         """The address of an operand; None (a null pointer) when it is absent."""
         return Pointer(self.uids[name], offset_bytes) if self.operands.get(name) is not None else None
@@ -200,3 +196,21 @@ class Match:
             return Lead(found.uid, found, True)
         found = next((t for t in outputs if t.dtype.bits >= 8), outputs[0])
         return Lead(found.uid, found, False)
+
+
+def once_per_match(find):
+    """A function or a method of a match, and of what else it is given, whose result is found once for each
+    match. Engines that share a result call the function that is named after it."""
+    @wraps(find)
+    def found(*given, **named):
+        p, key = given[0], find
+        if not isinstance(p, Match):             # the object of a method
+            p, key = given[1], (find, given[0], *given[2:])
+        elif len(given) > 1:
+            key = (find, *given[1:])
+        if named:
+            key = (key, *named.items())
+        if key not in p.memory:
+            p.memory[key] = find(*given, **named)
+        return p.memory[key]
+    return found

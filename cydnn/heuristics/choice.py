@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ..arena import arrange
 from ..engines import BY_INDEX, Config, Engine, engines_for
-from ..graph import Graph, Match, Node, inplace
+from ..graph import Graph, Match, Node, inplace, once_per_match
 from ..locks import once
 from ..ops import Pointwise, Transform
 from ..status import InternalError
@@ -151,10 +151,7 @@ class Choice:
             return reader < writer
         match = self.parts[writer].match
         nodes = [self.graph.nodes[i] for i in self.graph.consumers[read] if i in match.region]
-        named = {r for _, r in match.op.inplace} if match.op else ()
-        elementwise = match.once("elementwise", lambda: {
-            id(n) for n in (*match.behind, *(n for r in named for n in match.before.get(r, ())))})
-        return all(id(n) in elementwise or n is match.node and any(
+        return all(id(n) in _elementwise(match) or n is match.node and any(
             inplace.works_in_place(n, made, read) for made in ((out,) if out in n.writes else n.writes))
             for n in nodes)
 
@@ -218,3 +215,10 @@ class Choice:
             lines += [f"    {engine} refused: {'; '.join(sentences)}"
                       for engine, sentences in self.refused(part)]
         return "\n".join([*lines, f"{self.us:.1f} us in all, {self.workspace_bytes} bytes of workspace"])
+
+
+@once_per_match
+def _elementwise(match: Match) -> set:
+    """The ids of nodes that read each element before it is written."""
+    named = {r for _, r in match.op.inplace} if match.op else ()
+    return {id(n) for n in (*match.behind, *(n for r in named for n in match.before.get(r, ())))}

@@ -63,10 +63,11 @@ class Offers:
         """The part that one engine makes of a match."""
         if not engine.fits(match):
             return None
-        told = match.once("told", lambda: self.told.setdefault(match.form, {}))
-        if engine not in told:
-            told[engine] = self._ask(match, engine)
-        return told[engine] and Part(match, engine, *told[engine])
+        if match.told is None:
+            match.told = self.told.setdefault(match.form, {})
+        if engine not in match.told:
+            match.told[engine] = self._ask(match, engine)
+        return match.told[engine] and Part(match, engine, *match.told[engine])
 
     def _ask(self, match: Match, engine) -> tuple | None:
         """The configuration of a match that an engine takes, and its cost."""

@@ -42,6 +42,21 @@ def test_every_configuration_packs(op, card):
                             <= facts.smem_bytes), (str(problem), engine, config)
 
 
+@pytest.mark.parametrize("line", ["matmul 65x4099 4099x130 bf16", "matmul 512x4096 4096x520 f16",
+                                  "conv_fprop n2c128h14w14 k128r3s3 pad1 f16 nhwc",
+                                  "conv_dgrad n2c128h14w14 k128r3s3 pad1 bf16 nhwc",
+                                  "conv_wgrad n2c128h14w14 k128r3s3 pad1 f16 nhwc"])
+def test_an_estimate_does_not_depend_on_who_was_asked_before(line):
+    """Engines share what they find out about a match, never what is their own."""
+    problem, facts = ops.Problem.parse(line), KNOWN["h200"]
+    shared = match(problem)
+    for engine in takers(shared, facts):
+        alone = match(problem)
+        found = [engine.cost(alone, facts, config) for config in engine.configs(alone, facts)]
+        assert [engine.cost(shared, facts, config) for config in engine.configs(shared, facts)] == found
+
+
+
 @pytest.mark.parametrize("line, index, config, launches", [
     ("conv_fprop n1c64h8w8 k64r3s3 pad1 f16 nhwc", 110, "tile=m64n128",
      ["conv_fprop_mma_m64n128_f16_f16"]),

@@ -248,12 +248,15 @@ def test_a_region_stores_all_but_the_lead():
 def test_attempts_are_remembered_by_the_match():
     p, calls = conv_match(), []
 
-    def make():
-        calls.append(1)
-        raise CannotPlace("there is no place")
+    @attempt
+    def behind(p, place):
+        calls.append(place)
+        if not place:
+            raise CannotPlace("there is no place")
+        return place
     for _ in range(2):
-        assert list(reasons(attempt(p, "key", make))) == ["there is no place"]
-    assert len(calls) == 1 and attempt(p, "other", lambda: 7) == 7 and attempt(p, "other", make) == 7
+        assert list(reasons(behind(p, 0))) == ["there is no place"] and behind(p, 7) == 7
+    assert calls == [0, 7]
 
 
 def test_spliced_outputs_of_any_type():

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ... import fusion
 from ...fusion import Site
+from ...graph import once_per_match
 from ...steps import Launch
 from ..engine import Engine, wrong_device
 from ..sums import lead_input, sum_type, wrong_sums
@@ -19,19 +20,18 @@ def walked(p, name):
     return lead_input(p, name) or p.operands[name]
 
 
+@fusion.attempt
 def load(p, name: str, channel="c", number="n"):
-    """How the kernel gets an operand, remembered."""
-    def make():
-        site = point_site(p.operands[name], lead_input(p, name), channel, number)
-        return fusion.before(p, name, site, fusion.math_before(p, name, sum_type(p)))
-    return fusion.attempt(p, f"any {name}", make)
+    """How the kernel gets an operand."""
+    site = point_site(p.operands[name], lead_input(p, name), channel, number)
+    return fusion.before(p, name, site, fusion.math_before(p, name, sum_type(p)))
 
 
+@fusion.attempt
 def store(p, site):
-    """What stores the sums, through the nodes behind, remembered."""
+    """What stores the sums, through the nodes behind; ``site``: of a lead."""
     lead = p.lead()._replace(is_native=False)
-    return fusion.attempt(p, "any store", lambda: fusion.behind(p, site(lead), lead, mark_type=sum_type(p),
-                                                                alpha="alpha", beta="beta"))
+    return fusion.behind(p, site(lead), lead, mark_type=sum_type(p), alpha="alpha", beta="beta")
 
 
 def image_site(lead) -> Site:
@@ -84,11 +84,10 @@ class ImageAny(Engine):
         return [Launch(f"conv_any_{sum_type(p)}_{config.tile}", args, extra, fuse)]
 
 
+@once_per_match
 def lifted(p) -> Geometry:
-    """The geometry with the strides that the kernels walk, found once;
-    the filter is not turned round, the kernels do that."""
-    def make():
-        tensors = [p.lead().tensor if n in p.op.writes else walked(p, n) for n in p.op.parts]
-        g = Geometry.of(p.op, *tensors)
-        return Geometry(g.x, Lifted.of(tensors[1]), g.y, 0, g.groups, g.pad, g.stride, g.dilation)
-    return p.once("lifted", make)
+    """The geometry with the strides that the kernels walk; the filter is not turned round, the kernels do
+    that."""
+    tensors = [p.lead().tensor if n in p.op.writes else walked(p, n) for n in p.op.parts]
+    g = Geometry.of(p.op, *tensors)
+    return Geometry(g.x, Lifted.of(tensors[1]), g.y, 0, g.groups, g.pad, g.stride, g.dilation)

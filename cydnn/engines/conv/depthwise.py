@@ -8,7 +8,7 @@ from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Engine, memory_us, no_variant, wrong_device
 from ..tile.matrices import too_many
-from .view import Geometry, geometry, image_site, parts, pixels_of
+from .view import Geometry, behind_image, geometry, parts, pixels_of
 
 STRIP = 4                                        # outputs along the last dim that a thread makes
 SMEM = 48 << 10
@@ -54,9 +54,8 @@ class Depthwise(Engine):
         return geometry(p, self.lead(p))
 
     def fused(self, p):
-        lead = self.lead(p)
-        site = lambda: image_site(lead, 16 // p.operands[p.op.reads[0]].dtype.bytes)
-        return fusion.attempt(p, "depthwise", lambda: fusion.behind(p, site(), lead, beta=lead.beta))
+        kind = p.operands[p.op.reads[0]].dtype
+        return behind_image(p, kind.name, 16 // kind.bytes)
 
     def cost(self, p, dev, config):
         """Memory, or the loads from L1: one vector a tap and output."""

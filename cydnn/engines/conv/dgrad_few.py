@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from ... import fusion, kernels
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
@@ -17,7 +17,7 @@ from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.program import TileProgram
 from . import mma
-from .view import image_site
+from .view import behind_image
 from .wgmma import in_lines, not_in_lines
 
 WIDE, WORKERS, COLUMNS = 64, 4, 64               # pixels at once, warpgroups of a block; of a product
@@ -111,16 +111,16 @@ class ConvDgradFew(Engine):
         yield from too_many("pixels of dx", g.n * prod(g.size))
 
     @staticmethod
+    @once_per_match
     def union(p) -> Union:
-        return p.once("few union", lambda: Union.of(mma.geometry(p)))
+        return Union.of(mma.geometry(p))
 
     @staticmethod
     def lead(p):
         return p.lead(p.dy.dtype.name)
 
     def tail(self, p):
-        lead = self.lead(p)
-        return fusion.attempt(p, "few", lambda: fusion.behind(p, image_site(lead), lead, beta=lead.beta))
+        return behind_image(p, p.dy.dtype.name)
 
     def in_pairs(self, p, g) -> bool:
         return self.tail(p) is None and leaves_in_pairs(g, self.lead(p).tensor)

@@ -8,8 +8,8 @@ from ..engine import Engine, Knob
 from ..tile.matrices import too_many
 from ..tile.simt import TILES, arithmetic_us, by_time, tile_us, tiles_of
 from . import added
-from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, Lifted,
-                   closest, depth_digits, pixels_of, quartets, refusals)
+from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Lifted, closest,
+                   depth_digits, pixels_of, plain_geometry, quartets, refusals)
 
 
 class ConvDgradScatter(Engine):
@@ -29,9 +29,7 @@ class ConvDgradScatter(Engine):
             yield f"w must span less than 2^31 elements; got {p.w.extent}"
         yield from added.refusals(p, "dx", p.dy.dtype.compute)
 
-    @staticmethod
-    def geometry(p) -> Geometry:
-        return p.once("plain geometry", lambda: Geometry.of(p.op, p.dx, p.w, p.dy))
+    geometry = staticmethod(plain_geometry)
 
     def product(self, p):
         g = self.geometry(p)

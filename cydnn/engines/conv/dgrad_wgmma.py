@@ -6,7 +6,7 @@ from math import prod
 from typing import ClassVar
 
 from ... import fusion, kernels
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
@@ -49,7 +49,9 @@ def _reads(taps: int, stride: int, dilation: int, pad: int) -> list:
     return found
 
 
-def _classes(g) -> Classes:
+@once_per_match
+def _classes(p) -> Classes:
+    g = mma.geometry(p)
     reads = [_reads(*dim) for dim in zip(g.taps, g.stride, g.dilation, g.pad)]
     first = tuple(min(low for low, _ in dim) for dim in reads)
     reach = tuple(max(high for _, high in dim) - low for dim, low in zip(reads, first))
@@ -90,7 +92,7 @@ class ConvDgradWgmma(ConvWgmma):
     def windows(p):
         g = mma.geometry(p)
         if set(g.stride) != {1}:
-            return p.once("wgmma classes", lambda: _classes(g))
+            return _classes(p)
         first = tuple(a - (r - 1) * d for a, r, d in zip(g.pad, g.taps, g.dilation))
         return Windows("dy", g.out, g.size, g.taps, (1, 1, 1), first, g.dilation, g.k, g.c, g.groups,
                        not g.is_flipped, "bn")

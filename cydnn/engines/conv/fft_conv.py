@@ -6,6 +6,7 @@ from math import log2, prod
 import numpy as np
 
 from ...dtypes import BY_NAME
+from ...graph import once_per_match
 from ..engine import Config, Engine, Knob, first_then, no_variant, powers, wrong_device
 from .fft import LANES, MOST, SHARES, TABLE_BYTES, Axis, Transforms, Windows, ceil_div
 from .view import Lifted
@@ -146,8 +147,9 @@ class FftConv(Engine):
     # ---- Ways and time ----
 
     def configs(self, p, dev):
-        return iter(p.once(("fft", self.index, dev), lambda: self._configs(p, dev)))
+        return iter(self._configs(p, dev))
 
+    @once_per_match
     def _configs(self, p, dev) -> list:
         """For each tile as many images as a chunk holds, the cheapest first; then other chunks."""
         n, found, others = self._images(p), [], []

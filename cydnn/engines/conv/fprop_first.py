@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import fusion, kernels
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Pointwise
 from ...steps import Launch, Pointer, TensorMap
@@ -13,7 +13,7 @@ from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.store import WARP_ROWS, form, has_boxes
 from .first import CHUNK, STRIP, WIDE, Rows, image_args, refusals, rows_of, window_refusals
-from .view import geometry, image_site
+from .view import behind_image, geometry
 
 SOURCE = "conv/conv_first.cu"
 
@@ -64,14 +64,11 @@ class ConvFpropFirst(Engine):
 
     def tail(self, p):
         lead = self.lead(p)
-        lanes = 8 if is_whole(geometry(p, lead).y, lead.tensor) else 1
-        return fusion.attempt(p, "first", lambda: fusion.behind(p, image_site(lead, lanes), lead,
-                                                                beta=lead.beta))
+        return behind_image(p, p.x.dtype.name, 8 if is_whole(geometry(p, lead).y, lead.tensor) else 1)
 
     def layout(self, p, dev, config=PLAIN) -> Layout | None:
         """None where it does not fit."""
-        kernel, room = self._kernel(p, config), dev.smem_bytes
-        return p.once(("first layout", kernel, room), lambda: layout(geometry(p, self.lead(p)), kernel, room))
+        return layout(p, self._kernel(p, config), dev.smem_bytes)
 
     @staticmethod
     def _kernel(p, config) -> str:
@@ -152,8 +149,10 @@ def sizes(g, rows: Rows, kernel: str) -> tuple[int, int, int]:
     return beside, needs(1, 0) - beside, needs(0, 1) - beside
 
 
-def layout(g, kernel: str, room: int) -> Layout | None:
+@once_per_match
+def layout(p, kernel: str, room: int) -> Layout | None:
     """The widest strips with which rows overlap products, and as many filters as there is room for."""
+    g = geometry(p, ConvFpropFirst.lead(p))
     all_tiles = ceil_div(g.k, WIDE)
     for most in range(STRIP, 0, -WIDE):
         rows = rows_of(g, most)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ...graph import Graph, Match, Node, Tensor, core
+from ...graph import Graph, Match, Node, Tensor, core, once_per_match
 from ...graph.tensor import MOST_BYTES
 from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Matmul
@@ -73,34 +73,33 @@ class ConvFpropGemm(Engine):
         unit = 16 // p.x.dtype.bytes
         return ceil_div(ConvFpropGemm._depth(p), unit) * unit
 
-    def _product(self, p) -> Match:
+    @staticmethod
+    @once_per_match
+    def _product(p) -> Match:
         """The matmul: groups, images and what else does not join as batches; pixels, and images with them,
         are one dim where y lets them be."""
-        def make():
-            depth, step, groups = self._depth(p), self._row_step(p), p.x.c // p.w.c
-            k, y = p.w.n // groups, p.y
-            across, outer = y.strides[1] if y.c > 1 else 1, _joined(y)
-            sizes, strides = zip(*outer)
-            steps = [prod(sizes[i + 1:]) * step for i in range(len(sizes))]
-            some = (1,) * (len(sizes) - 1)
-            a = TensorDesc(p.x.dtype, (groups, *sizes, depth), (prod(sizes) * step, *steps, 1))
-            b = TensorDesc(p.w.dtype, (groups, *some, depth, k), (k * depth, *(0 for _ in some), 1, depth))
-            c = TensorDesc(y.dtype, (groups, *sizes, k), (k * across, *strides, across))
-            tensors = [Tensor(WINDOWS, a), Tensor(WEIGHTS, b, alignment=p.w.alignment),
-                       Tensor(OUT, c, alignment=y.alignment)]
-            numbers = dict(alpha=p.scalar("alpha"), beta=p.scalar("beta"))
-            node = Node(Matmul(compute=p.op.compute), dict(a=WINDOWS, b=WEIGHTS, c=OUT), numbers)
-            return Match.single(Graph([node], tensors))
-        return p.once("product", make)
+        depth, step, groups = ConvFpropGemm._depth(p), ConvFpropGemm._row_step(p), p.x.c // p.w.c
+        k, y = p.w.n // groups, p.y
+        across, outer = y.strides[1] if y.c > 1 else 1, _joined(y)
+        sizes, strides = zip(*outer)
+        steps = [prod(sizes[i + 1:]) * step for i in range(len(sizes))]
+        some = (1,) * (len(sizes) - 1)
+        a = TensorDesc(p.x.dtype, (groups, *sizes, depth), (prod(sizes) * step, *steps, 1))
+        b = TensorDesc(p.w.dtype, (groups, *some, depth, k), (k * depth, *(0 for _ in some), 1, depth))
+        c = TensorDesc(y.dtype, (groups, *sizes, k), (k * across, *strides, across))
+        tensors = [Tensor(WINDOWS, a), Tensor(WEIGHTS, b, alignment=p.w.alignment),
+                   Tensor(OUT, c, alignment=y.alignment)]
+        numbers = dict(alpha=p.scalar("alpha"), beta=p.scalar("beta"))
+        node = Node(Matmul(compute=p.op.compute), dict(a=WINDOWS, b=WEIGHTS, c=OUT), numbers)
+        return Match.single(Graph([node], tensors))
 
+    @once_per_match
     def _products(self, p, dev) -> list:
         """The matmul engines that take it, the cheapest first."""
-        def make():
-            match = self._product(p)
-            found = [(e.cost(match, dev, e.best(match, dev)), i, e)
-                     for i, e in enumerate(self.products) if e.accepts(match, dev)]
-            return [e for _, _, e in sorted(found, key=lambda row: row[:2])]
-        return p.once(("products", self.index, dev), make)
+        match = self._product(p)
+        found = [(e.cost(match, dev, e.best(match, dev)), i, e)
+                 for i, e in enumerate(self.products) if e.accepts(match, dev)]
+        return [e for _, _, e in sorted(found, key=lambda row: row[:2])]
 
     def configs(self, p, dev):
         return self._products(p, dev)[0].configs(self._product(p), dev)

@@ -10,6 +10,7 @@ from math import prod
 from typing import ClassVar
 
 from ... import fusion, kernels
+from ...graph import once_per_match
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import PLAIN, Engine, no_elements, together
@@ -20,7 +21,7 @@ from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.program import TileProgram
 from .fprop_first import is_whole
-from .view import Lifted, image_site
+from .view import Lifted, behind_image
 from .wgmma import Windows, image_map, in_lines, not_in_lines
 
 SOURCE = "conv/conv_halo.cu"
@@ -136,15 +137,13 @@ class ConvHalo(Engine):
 
     def tail(self, p):
         lead = self.lead(p)
-        site = image_site(lead, 8 if is_whole(Lifted.of(lead.tensor), lead.tensor) else 1)
-        return fusion.attempt(p, "halo", lambda: fusion.behind(p, site, lead, beta=lead.beta))
+        return behind_image(p, p.w.dtype.name, 8 if is_whole(Lifted.of(lead.tensor), lead.tensor) else 1)
 
+    @once_per_match
     def tiles(self, p, dev) -> Tiles | None:
         """None where they do not fit."""
-        def make():
-            v = self.windows(p)
-            return tiles_of(v.out[1:], v.reach[1:], self._room(p, dev, v.taps[1:]))
-        return p.once(("halo tiles", dev.smem_bytes), make)
+        v = self.windows(p)
+        return tiles_of(v.out[1:], v.reach[1:], self._room(p, dev, v.taps[1:]))
 
     def _kernel(self, p) -> str:
         return f"conv_halo_{p.w.dtype}_{self.windows(p).major}"

@@ -13,6 +13,7 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from ... import fusion, kernels
+from ...graph import once_per_match
 from ...kernels.expressions import ceil_div
 from ...steps import Launch, Pointer
 from ...tensor import TensorDesc
@@ -74,9 +75,10 @@ class Geometry:
                     out=self.out, taps=self.taps, step=[-d if self.is_flipped else d for d in self.dilation])
 
 
+@once_per_match
 def geometry(p) -> Geometry:
-    """The geometry of a match, found once."""
-    return p.once("mma geometry", lambda: Geometry.of(p.op, *[p.operands[name] for name in p.op.parts]))
+    """The geometry of a match."""
+    return Geometry.of(p.op, *[p.operands[name] for name in p.op.parts])
 
 
 def mask_bits(taps) -> int:
@@ -214,14 +216,15 @@ def stored_type(p, lead) -> str:
 
 def image_tail(p):
     """(lead, what is spliced behind a kernel that writes images): fprop and dgrad."""
-    lead = p.lead(common_type(p), "f32")
+    return p.lead(common_type(p), "f32"), _image_tail(p)
 
-    def make():
-        g = geometry(p)
-        columns = g.k if p.op.writes[0] == p.op.parts[2] else g.c
-        lanes = 8 if columns % 8 == 0 and columns * g.groups % 8 == 0 else 1
-        return fusion.behind(p, image_site(lead, lanes), lead, beta=lead.beta)
-    return lead, fusion.attempt(p, "mma", make)
+
+@fusion.attempt
+def _image_tail(p):
+    g, lead = geometry(p), p.lead(common_type(p), "f32")
+    columns = g.k if p.op.writes[0] == p.op.parts[2] else g.c
+    lanes = 8 if columns % 8 == 0 and columns * g.groups % 8 == 0 else 1
+    return fusion.behind(p, image_site(lead, lanes), lead, beta=lead.beta)
 
 
 # ---- Tiles and their time ----

@@ -7,8 +7,8 @@ from ... import fusion
 from ..engine import Engine
 from ..tile.matrices import too_many
 from ..tile.simt import KNOB, TILES, arithmetic_us, by_time, tile_us
-from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, closest,
-                   depth_digits, geometry, image_site, pixels_of, quartets, refusals)
+from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry,
+                   behind_image, closest, depth_digits, geometry, pixels_of, quartets, refusals)
 
 
 class ImageSimt(Engine):
@@ -36,9 +36,8 @@ class ImageSimt(Engine):
         return geometry(p, self.lead(p))
 
     def fused(self, p):
-        lead = self.lead(p)
-        return fusion.attempt(p, "simt", lambda: fusion.behind(p, image_site(lead), lead, beta=lead.beta,
-                                                               mark_type=self.image(p).dtype.compute))
+        kind = self.image(p).dtype
+        return behind_image(p, kind.name, 1, kind.compute)
 
     def product(self, p) -> tuple:
         """Rows, columns, depth and groups."""

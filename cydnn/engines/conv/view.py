@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from ... import fusion
 from ...fusion import Site
+from ...graph import once_per_match
 from ...ops.conv import Conv
 from ...tensor import TensorDesc
 from ..engine import no_variant, wrong_device
@@ -103,8 +105,20 @@ def parts(p, lead) -> list:
 
 
 def geometry(p, lead) -> Geometry:
-    """The geometry with what the kernel writes in its place, found once."""
-    return p.once(("geometry", lead.uid), lambda: Geometry.of(p.op, *parts(p, lead)))
+    """The geometry with what the kernel writes in its place."""
+    return _geometry(p, lead.uid)
+
+
+@once_per_match
+def _geometry(p, written: int) -> Geometry:
+    tensors = (p.graph.tensors[written] if name in p.op.writes else p.operands[name] for name in p.op.parts)
+    return Geometry.of(p.op, *tensors)
+
+
+@once_per_match
+def plain_geometry(p) -> Geometry:
+    """The geometry of the operands as they are."""
+    return Geometry.of(p.op, *[p.operands[name] for name in p.op.parts])
 
 
 def depth_digits(channels: tuple, taps, channel_inner: bool) -> list[tuple]:
@@ -153,6 +167,20 @@ def pixels_of(desc: TensorDesc) -> int:
 def image_site(lead, lanes: int = 1) -> Site:
     """The mark of a kernel that writes images: col counts channels."""
     return Site(lead.tensor.dims, lead.tensor, (("col", (1,)),), "col", lanes)
+
+
+@fusion.attempt
+def behind_image(p, native: str, lanes: int = 1, mark_type: str = "f32"):
+    """What is spliced behind a kernel that writes images, and stores type ``native`` itself."""
+    lead = p.lead(native)
+    return fusion.behind(p, image_site(lead, lanes), lead, beta=lead.beta, mark_type=mark_type)
+
+
+@fusion.attempt
+def behind_filter(p, native: tuple, *, channel_inner: bool, mark_type: str = "f32"):
+    """What is spliced behind a kernel that writes filters, and stores types ``native`` itself."""
+    lead = p.lead(*native)
+    return fusion.behind(p, filter_site(p, lead, channel_inner), lead, beta=lead.beta, mark_type=mark_type)
 
 
 def filter_site(p, lead, channel_inner: bool) -> Site:

@@ -12,6 +12,7 @@ from math import prod
 from typing import ClassVar
 
 from ... import fusion, kernels
+from ...graph import once_per_match
 from ...kernels.expressions import ceil_div
 from ...kernels.tensor_map import OFFSETS
 from ...steps import TensorMap
@@ -26,7 +27,7 @@ from ..tile.program import KNOBS, TileProgram
 from ..tile.split_k import Cut
 from ..tile.store import along_m, is_whole
 from . import kept, mma
-from .view import image_site
+from .view import behind_image
 
 
 @dataclass(frozen=True)
@@ -138,26 +139,25 @@ class ConvWgmma(WindowProgram):
             filters = self._filters(p.ptr("w"), _filters_read(p), v, TILES["128x256"])
             yield from (f"w: {reason}" for reason in kernels.map_reasons(filters))
 
+    @once_per_match
     def matrices(self, p):
         """(lead, the product of im2col(image) and the filters, one for each group and class)."""
-        def make():
-            v = self.windows(p)
-            lead = p.lead(p.operands[v.image].dtype.name)
-            pixels = lead.tensor.n * prod(v.out)
-            channel = lead.tensor.strides[1] if lead.tensor.c > 1 else 0
-            still, none = (v.groups, v.classes, 1, 1, 1, 1), (0,) * 6
-            own = (v.columns * channel if v.groups > 1 else 0, *none[1:])
-            return lead, Matrices(pixels, v.columns, v.depth(line_of(p)), (0, 0), (0, 0),
-                                  (pixel_step(lead.tensor) or 0, channel), still, none, none, own, ())
-        return p.once("wgmma matrices", make)
+        v = self.windows(p)
+        lead = p.lead(p.operands[v.image].dtype.name)
+        pixels = lead.tensor.n * prod(v.out)
+        channel = lead.tensor.strides[1] if lead.tensor.c > 1 else 0
+        still, none = (v.groups, v.classes, 1, 1, 1, 1), (0,) * 6
+        own = (v.columns * channel if v.groups > 1 else 0, *none[1:])
+        return lead, Matrices(pixels, v.columns, v.depth(line_of(p)), (0, 0), (0, 0),
+                              (pixel_step(lead.tensor) or 0, channel), still, none, none, own, ())
 
     def is_one_sum(self, p, g):
         return g.count > 1 or super().is_one_sum(p, g)       # the sum counts channels of one group
 
     def tail(self, p):
         lead, g = self.matrices(p)
-        site = image_site(lead, 8 if is_whole(g, lead.tensor) else 1)
-        return fusion.attempt(p, "wgmma", lambda: fusion.behind(p, site, lead, beta=lead.beta))
+        kind = p.operands[p.op.reads[0]].dtype.name
+        return behind_image(p, kind, 8 if is_whole(g, lead.tensor) else 1)
 
     # ---- Tensor maps ----
 

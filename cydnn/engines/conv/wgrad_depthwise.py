@@ -10,7 +10,7 @@ from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..tile.matrices import MOST
 from .depthwise import BLOCK_BYTES, Depthwise
-from .view import filter_site
+from .view import behind_filter
 
 
 class ConvWgradDepthwise(Depthwise):
@@ -20,9 +20,7 @@ class ConvWgradDepthwise(Depthwise):
     takes = core(ConvWgrad, behind=many(Pointwise))
 
     def fused(self, p):
-        lead = self.lead(p)
-        site = lambda: filter_site(p, lead, False)
-        return fusion.attempt(p, "depthwise", lambda: fusion.behind(p, site(), lead, beta=lead.beta))
+        return behind_filter(p, (p.x.dtype.name,), channel_inner=False)
 
     def cost(self, p, dev, config):
         return dev.launch_us + super().cost(p, dev, config)

@@ -5,7 +5,7 @@ from math import prod
 from typing import NamedTuple
 
 from ... import fusion, kernels
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
@@ -144,12 +144,7 @@ class ConvWgradFirst(Engine):
 
     @staticmethod
     def _forms(p, dev) -> dict:
-        """Form of each tile that can be had."""
-        g = mma.geometry(p)
-        every = p.once(("first forms", dev.smem_bytes), lambda: {
-            name: shape(g, tile, kernels.get(_kernel(p, name)).smem_bytes, dev.smem_bytes)
-            for name, tile in TILES.items()})
-        return {name: form for name, form in every.items() if form is not None}
+        return _forms(p, dev.smem_bytes)
 
     @staticmethod
     def _gradients(p, g, strip):
@@ -233,6 +228,14 @@ class ConvWgradFirst(Engine):
                     is_flipped=int(g.is_flipped))
         product = Launch(_kernel(p, config.tile), args)
         return [product, ordered_sum(p, lead, fused, parts, splits, max(form.lanes, 4))]
+
+
+@once_per_match
+def _forms(p, room: int) -> dict:
+    """Form of each tile that can be had in so many bytes of shared memory."""
+    needs = {name: kernels.get(_kernel(p, name)).smem_bytes for name in TILES}
+    every = {name: shape(mma.geometry(p), tile, needs[name], room) for name, tile in TILES.items()}
+    return {name: form for name, form in every.items() if form is not None}
 
 
 def _kernel(p, tile: str) -> str:

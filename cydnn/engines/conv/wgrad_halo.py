@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ... import fusion, kernels
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
@@ -17,7 +17,7 @@ from ..tile.matrices import MOST
 from ..tile.program import TileProgram
 from ..tile.split_k import PART_BYTES, sums_us
 from . import mma
-from .view import filter_site
+from .view import behind_filter
 from .wgmma import image_map, in_lines, not_in_lines
 from .wgrad_mma_view import STORES, ordered_sum
 from .wgrad_wgmma import no_chunks, tap_columns
@@ -109,20 +109,17 @@ class ConvWgradHalo(Engine):
 
     @staticmethod
     def _tail(p):
-        lead = p.lead(*STORES)
-        site = lambda: filter_site(p, lead, True)
-        return lead, fusion.attempt(p, "halo", lambda: fusion.behind(p, site(), lead, beta=lead.beta))
+        return p.lead(*STORES), behind_filter(p, STORES, channel_inner=True)
 
     # ---- Choice ----
 
     @staticmethod
+    @once_per_match
     def _cuts(p) -> tuple:
         """Every cut into rows that there is."""
-        def make():
-            g, k, room = mma.geometry(p), line_of(p).k, _room(p)
-            found = (_rows(g, rows, k, room) for rows in range(1, min(g.out[1], BOX) + 1))
-            return tuple(cut for cut in found if cut)
-        return p.once("halo rows", make)
+        g, k, room = mma.geometry(p), line_of(p).k, _room(p)
+        found = (_rows(g, rows, k, room) for rows in range(1, min(g.out[1], BOX) + 1))
+        return tuple(cut for cut in found if cut)
 
     def configs(self, p, dev):
         cuts = self._cuts(p)

@@ -11,7 +11,7 @@ from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, memory_us, powers
 from ..tile import split_k
 from . import mma
-from .view import filter_site
+from .view import behind_filter
 
 MOST_BYTES = 256 << 20                           # of partial sums in the workspace
 PRODUCT, START_US = 1.5, 4.5                     # what a product takes of what its tiles say, and beside it
@@ -81,9 +81,7 @@ class WgradMma(Engine):
     @staticmethod
     def _tail(p):
         """(lead, what is spliced into the sum)."""
-        lead = p.lead(*STORES)
-        site = lambda: filter_site(p, lead, True)
-        return lead, fusion.attempt(p, "mma", lambda: fusion.behind(p, site(), lead, beta=lead.beta))
+        return p.lead(*STORES), behind_filter(p, STORES, channel_inner=True)
 
     def configs(self, p, dev):
         g = mma.geometry(p)

@@ -14,7 +14,7 @@ from ..engine import Config, Engine, Knob, first_then, powers
 from ..tile.matrices import too_many
 from ..tile.simt import KNOB, arithmetic_us, tile_us, tiles_of
 from ..tile.split_k import PART_BYTES, sums_us
-from .view import (W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Lifted, depth_digits, filter_site,
+from .view import (W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Lifted, behind_filter, depth_digits,
                    geometry, quartets, refusals)
 
 UNIT = 32                                        # pixels: the deepest step, so that splits begin at steps
@@ -57,10 +57,8 @@ class ConvWgradSimt(Engine):
 
     @staticmethod
     def _fused(p):
-        lead, g = p.lead(p.x.dtype.name), ConvWgradSimt._geometry(p)
-        site = lambda: filter_site(p, lead, ConvWgradSimt._is_inner(g))
-        return fusion.attempt(p, "simt", lambda: fusion.behind(p, site(), lead, beta=lead.beta,
-                                                               mark_type=p.x.dtype.compute))
+        is_inner = ConvWgradSimt._is_inner(ConvWgradSimt._geometry(p))
+        return behind_filter(p, (p.x.dtype.name,), channel_inner=is_inner, mark_type=p.x.dtype.compute)
 
     @staticmethod
     def _geometry(p):

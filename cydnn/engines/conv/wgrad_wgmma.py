@@ -5,7 +5,7 @@ from math import prod
 
 from ... import fusion, kernels
 from ...fusion import Site
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad, Pointwise
 from ...steps import TensorMap
@@ -50,25 +50,25 @@ class ConvWgradWgmma(WindowProgram):
         if sums > MOST:
             yield f"dw must have at most {MOST} elements, channels padded to {self.step(p)}; got {sums}"
 
+    @once_per_match
     def matrices(self, p):
         """(lead, the products of dy and im2col(x), one for each group). The channels of a tap are padded to
         whole lines."""
-        def make():
-            v, lead = self.windows(p), p.lead(p.x.dtype.name)
-            taps, step = prod(v.taps), lead.tensor.strides[0]
-            columns, still, none = taps * tap_columns(p, v.channels), (v.groups, 1, 1, 1, 1, 1), (0,) * 6
-            own = (v.columns * step if v.groups > 1 else 0, *none[1:])
-            return lead, Matrices(v.columns, columns, p.dy.n * prod(v.out), (0, 0), (0, 0),
-                                  (step if v.columns > 1 else 0, int(_is_direct(p, lead, v))), still, none,
-                                  none, own, ())
-        return p.once("wgmma matrices", make)
+        v, lead = self.windows(p), p.lead(p.x.dtype.name)
+        taps, step = prod(v.taps), lead.tensor.strides[0]
+        columns, still, none = taps * tap_columns(p, v.channels), (v.groups, 1, 1, 1, 1, 1), (0,) * 6
+        own = (v.columns * step if v.groups > 1 else 0, *none[1:])
+        return lead, Matrices(v.columns, columns, p.dy.n * prod(v.out), (0, 0), (0, 0),
+                              (step if v.columns > 1 else 0, int(_is_direct(p, lead, v))), still, none, none,
+                              own, ())
 
+    @fusion.attempt
     def tail(self, p):
         lead, g = self.matrices(p)
         inside = (*range(2, lead.tensor.rank), 1)
         site = Site(lead.tensor.dims, lead.tensor, (("col", inside),), "col",
                     8 if is_whole(g, lead.tensor) else 1)
-        return fusion.attempt(p, "wgmma", lambda: fusion.behind(p, site, lead, beta=lead.beta))
+        return fusion.behind(p, site, lead, beta=lead.beta)
 
     def moved_bytes(self, p, g):
         return line_of(p).bytes * (self.touched(p, self.windows(p)) + p.dy.count + g.count * g.m * g.n)

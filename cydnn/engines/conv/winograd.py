@@ -18,7 +18,7 @@ from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, powers, wrong_device
 from ..tile.matrices import too_many
 from ..tile.simt import KNOB, TILES, arithmetic_us, tile_us, tiles_of
-from .view import Geometry, Lifted
+from .view import Geometry, Lifted, plain_geometry
 
 PART_BYTES = 1 << 30                             # most workspace for the transformed tiles and the products
 UNIT = 128                                       # tiles: what a part is a multiple of
@@ -91,9 +91,7 @@ class Winograd(Engine):
         yield from too_many("channels", max(filters.c, filters.n), 8 * 65535)
         yield from too_many("elements of a transformed filter", filters.count + 4 * filters.n + 4 * filters.c)
 
-    @staticmethod
-    def geometry(p) -> Geometry:
-        return p.once("plain geometry", lambda: Geometry.of(p.op, *[p.operands[n] for n in p.op.parts]))
+    geometry = staticmethod(plain_geometry)
 
     def seen(self, p) -> Correlation:
         """The problem as a correlation."""

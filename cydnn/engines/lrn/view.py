@@ -4,7 +4,7 @@ from __future__ import annotations
 from math import isfinite, log2, prod
 from typing import ClassVar
 
-from ...graph import Match
+from ...graph import Match, once_per_match
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ...tensor import TensorDesc, collapse
@@ -16,13 +16,12 @@ CHANNEL = 1
 ROOM, LEAST = 64, 96                             # exponents: of a lift at most; of 1 / scale that has none
 
 
+@once_per_match
 def kept(p: Match) -> tuple:
     """(sizes, [strides of each operand]) of the dims beside the channels, merged, innermost first."""
-    def find():
-        axes = [a for a in range(p.x.rank) if a != CHANNEL]
-        return collapse(*(TensorDesc(d.dtype, [d.dims[a] for a in axes], [d.strides[a] for a in axes])
-                          for d in p.descs))
-    return p.once("kept", find)
+    axes = [a for a in range(p.x.rank) if a != CHANNEL]
+    return collapse(*(TensorDesc(d.dtype, [d.dims[a] for a in axes], [d.strides[a] for a in axes])
+                      for d in p.descs))
 
 
 def width(window: int) -> int:

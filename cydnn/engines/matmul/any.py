@@ -37,26 +37,24 @@ class MatmulAny(SplitMatmul):
         a, b = (lead_input(p, name) or p.operands[name] for name in ("a", "b"))
         return lead, Matrices.of(a, b, lead.tensor)
 
+    @fusion.attempt
     def _load(self, p, name):
-        def make():
-            g, tensor = self.matrices(p)[1], p.operands[name]
-            rank = len(tensor.dims)
-            rows, columns = ("row", "depth") if name == "a" else ("depth", "col")
-            keys = (("batch", g.batch_axes), (rows, (rank - 2,)), (columns, (rank - 1,)))
-            dims = (*p.graph.tensors[p.uids["c"]].dims[:-2], *tensor.dims[-2:])
-            site = Site(dims, lead_input(p, name), keys)
-            return fusion.before(p, name, site, fusion.math_before(p, name, sum_type(p)))
-        return fusion.attempt(p, f"any {name}", make)
+        g, tensor = self.matrices(p)[1], p.operands[name]
+        rank = len(tensor.dims)
+        rows, columns = ("row", "depth") if name == "a" else ("depth", "col")
+        keys = (("batch", g.batch_axes), (rows, (rank - 2,)), (columns, (rank - 1,)))
+        dims = (*p.graph.tensors[p.uids["c"]].dims[:-2], *tensor.dims[-2:])
+        site = Site(dims, lead_input(p, name), keys)
+        return fusion.before(p, name, site, fusion.math_before(p, name, sum_type(p)))
 
+    @fusion.attempt
     def _store(self, p):
-        def make():
-            lead, g = self.matrices(p)
-            rank = len(lead.tensor.dims)
-            keys = (("batch", g.batch_axes), ("row", (rank - 2,)), ("col", (rank - 1,)))
-            site = Site(lead.tensor.dims, lead.tensor, keys)
-            return fusion.behind(p, site, lead._replace(is_native=False), mark_type=sum_type(p),
-                                 alpha="alpha", beta="beta")
-        return fusion.attempt(p, "any store", make)
+        lead, g = self.matrices(p)
+        rank = len(lead.tensor.dims)
+        keys = (("batch", g.batch_axes), ("row", (rank - 2,)), ("col", (rank - 1,)))
+        site = Site(lead.tensor.dims, lead.tensor, keys)
+        return fusion.behind(p, site, lead._replace(is_native=False), mark_type=sum_type(p), alpha="alpha",
+                             beta="beta")
 
     @staticmethod
     def ways(p, g, dev, tile):

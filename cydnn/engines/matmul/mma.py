@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ... import fusion
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Pointwise
 from ..cast import common_type, in_lines, no_common_type, read_as
@@ -11,7 +11,7 @@ from ..tile.line import LINES, Line
 from ..tile.matrices import Matrices, size_refusals
 from ..tile.split_k import SplitMatmul
 from ..tile.store import along_m, is_whole
-from .view import launches, tail
+from .view import behind_product, launches
 
 SHARE = {128: 0.63, 64: 0.163}                   # tile: share of the tensor peak in a full machine; estimates
 MEMORY, NEAR = 0.522, 18.7                       # of the bandwidth; how two times that are near add up
@@ -64,15 +64,14 @@ class MatmulMma(SplitMatmul):
             return tensor
         return in_lines(kind, tensor.dims, reversed(range(tensor.rank)))
 
+    @once_per_match
     def matrices(self, p):
-        def make():
-            lead = p.lead(common_type(p))
-            return lead, Matrices.of(self._input(p, "a"), self._input(p, "b"), lead.tensor)
-        return p.once("mma matrices", make)
+        lead = p.lead(common_type(p))
+        return lead, Matrices.of(self._input(p, "a"), self._input(p, "b"), lead.tensor)
 
     def _tail(self, p):
         lead, g = self.matrices(p)
-        return tail(p, lead, 8 if is_whole(g, lead.tensor) else 1, key="mma")
+        return behind_product(p, common_type(p), 8 if is_whole(g, lead.tensor) else 1)
 
     @staticmethod
     def _line(p) -> Line:

@@ -11,7 +11,7 @@ from ..engine import Knob, no_variant, wrong_device
 from ..tile.matrices import Matrices, size_refusals
 from ..tile.simt import KNOB, TILES, arithmetic_us, tile_us, tiles_of
 from ..tile.split_k import SplitMatmul
-from .view import launches, tail
+from .view import behind_product, launches
 
 ALONG_ROWS, ALONG_DEPTH, ROW_VECTORS, DEPTH_VECTORS = range(4)       # kernels_src/matmul/operand_simt.cuh
 
@@ -48,7 +48,7 @@ class MatmulSimt(SplitMatmul):
         return lead, Matrices.of(p.a, p.b, lead.tensor)
 
     def _tail(self, p):
-        return tail(p, self.matrices(p)[0], mark_type=p.a.dtype.compute)
+        return behind_product(p, p.a.dtype.name, 1, p.a.dtype.compute)
 
     @staticmethod
     def ways(p, g, dev, tile):

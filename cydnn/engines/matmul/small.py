@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 from ... import fusion
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import Matmul, Pointwise
 from ...steps import Launch
 from ..engine import Engine, moved_us, no_variant, wrong_device
 from ..tile.matrices import Matrices, size_refusals
 from ..tile.store import along_m, is_whole
-from .view import c_args, tail
+from .view import behind_product, c_args
 
 SIDE, SOURCE = 32, "matmul/matmul_small.cu"      # most rows and columns
 RESIDENT, STEP_CLOCKS, CLOCKS = 32, 900, 5500    # warps of an SM; of 16 of the depth, of what is around it
@@ -39,16 +39,15 @@ class MatmulSmall(Engine):
         yield from fusion.reasons(self._tail(p))
 
     @staticmethod
+    @once_per_match
     def _matrices(p):
         """(lead of c, the matrices)."""
-        def make():
-            lead = p.lead(p.a.dtype.name)
-            return lead, Matrices.of(p.a.desc, p.b.desc, lead.tensor)
-        return p.once("small matrices", make)
+        lead = p.lead(p.a.dtype.name)
+        return lead, Matrices.of(p.a.desc, p.b.desc, lead.tensor)
 
     def _tail(self, p):
         lead, g = self._matrices(p)
-        return tail(p, lead, 8 if is_whole(g, lead.tensor) else 1, key="small")
+        return behind_product(p, p.a.dtype.name, 8 if is_whole(g, lead.tensor) else 1)
 
     def cost(self, p, dev, config):
         g = self._matrices(p)[1]

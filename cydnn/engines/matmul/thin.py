@@ -14,7 +14,7 @@ from ..tile.line import LINE_BYTES, line_of
 from ..tile.maps import BATCH_DIMS
 from ..tile.store import along_m
 from ..tile.stream_k import Shares, Stream, stream
-from .view import tail
+from .view import behind_product
 from .wgmma import MatmulWgmma
 
 ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul/matmul_thin.cu
@@ -48,7 +48,7 @@ class MatmulThin(MatmulWgmma):
             yield f"the smaller of m and n must be at most {COLUMNS[-1]}; got {few}"
 
     def tail(self, p):
-        return tail(p, self.matrices(p)[0], key="thin")
+        return behind_product(p, p.a.dtype.name)
 
     def _walk(self, p) -> tuple:
         """((the large operand, the other), the product as the kernel walks it: the large one is a)."""

@@ -28,7 +28,8 @@ def launches(p, g: Matrices, lead, kernel: str, sum_kernel: str, part_type: str,
     return with_sum(g, Launch(kernel, product, dict(extra, splits=cut.splits)), sum_kernel, cut.splits, fuse)
 
 
-def tail(p, lead, lanes: int = 1, key="simt", mark_type="f32"):
-    """What is spliced behind the product, remembered."""
-    return fusion.attempt(p, key, lambda: fusion.behind(p, out_site(lead, lanes), lead, mark_type=mark_type,
-                                                        beta=lead.beta))
+@fusion.attempt
+def behind_product(p, native: str, lanes: int = 1, mark_type: str = "f32"):
+    """What is spliced behind a kernel that writes c, and stores type ``native`` itself."""
+    lead = p.lead(native)
+    return fusion.behind(p, out_site(lead, lanes), lead, mark_type=mark_type, beta=lead.beta)

@@ -5,7 +5,7 @@ from math import prod
 from typing import ClassVar
 
 from ... import fusion, kernels
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...ops import Matmul, Pointwise
 from ...steps import TensorMap
 from ..engine import Knob
@@ -17,7 +17,7 @@ from ..tile.matrices import Matrices, size_refusals
 from ..tile.program import CAST, CAST_TILE, KNOBS, TileProgram, brought
 from ..tile.store import along_m, is_whole
 from .mma import contiguous
-from .view import c_args, tail
+from .view import behind_product, c_args
 
 
 class MatmulWgmma(TileProgram):
@@ -66,16 +66,15 @@ class MatmulWgmma(TileProgram):
         yield from (f"{name}: {reason}" for reason in kernels.map_reasons(found))
 
     @staticmethod
+    @once_per_match
     def matrices(p):
-        def make():
-            lead = p.lead(p.a.dtype.name)
-            found = Matrices.of(p.a, p.b, lead.tensor)
-            return lead, sums.joined(found) if p.last else found
-        return p.once("wgmma matrices", make)
+        lead = p.lead(p.a.dtype.name)
+        found = Matrices.of(p.a, p.b, lead.tensor)
+        return lead, sums.joined(found) if p.last else found
 
     def tail(self, p):
         lead, g = self.matrices(p)
-        return tail(p, lead, 8 if is_whole(g, lead.tensor) else 1, key="wgmma")
+        return behind_product(p, p.a.dtype.name, 8 if is_whole(g, lead.tensor) else 1)
 
     # ---- Tensor maps ----
 

@@ -1,6 +1,7 @@
 """Matrix product of f16 and bf16 on Hopper's tensor cores, of operands that TMA cannot read in place."""
 from __future__ import annotations
 
+from ...graph import once_per_match
 from ..cast import in_lines, read_as
 from ..engine import moved_us
 from ..tile import sums
@@ -20,10 +21,12 @@ class MatmulWgmmaRepack(MatmulWgmma):
 
     def _is_copied(self, p, name) -> bool:
         """TMA cannot read it where it lies."""
-        def make():
-            lies = Matrices.of(p.a.desc, p.b.desc, p.lead(p.a.dtype.name).tensor)
-            return {each: any(self.wrong_operand(p, lies, each)) for each in ("a", "b")}
-        return p.once("wgmma copies", make)[name]
+        return name in self._copied(p)
+
+    @once_per_match
+    def _copied(self, p) -> list:
+        lies = Matrices.of(p.a.desc, p.b.desc, p.lead(p.a.dtype.name).tensor)
+        return [name for name in ("a", "b") if any(self.wrong_operand(p, lies, name))]
 
     def _input(self, p, name):
         """An operand as the kernel reads it: where it lies, or a copy in lines of whole 16 bytes, along the
@@ -35,12 +38,11 @@ class MatmulWgmmaRepack(MatmulWgmma):
         inner = (rows, columns) if matrix_steps(tensor.desc)[0] == 1 else (columns, rows)
         return in_lines(tensor.dtype, tensor.dims, (*inner, *reversed(outer)))
 
+    @once_per_match
     def matrices(self, p):
-        def make():
-            lead = p.lead(p.a.dtype.name)
-            found = Matrices.of(self._input(p, "a"), self._input(p, "b"), lead.tensor)
-            return lead, sums.joined(found) if p.last else found
-        return p.once("wgmma matrices of copies", make)
+        lead = p.lead(p.a.dtype.name)
+        found = Matrices.of(self._input(p, "a"), self._input(p, "b"), lead.tensor)
+        return lead, sums.joined(found) if p.last else found
 
     def cost(self, p, dev, config):
         copies = [p.operands[name] for name in ("a", "b") if self._is_copied(p, name)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ...graph import Match
+from ...graph import Match, once_per_match
 from ...kernels.expressions import ceil_div
 from ...tensor import TensorDesc, collapse
 from ..engine import no_variant, wrong_device
@@ -27,15 +27,10 @@ class View:
     col_dims: tuple
     col_strides: dict
 
-    @classmethod
-    def of(cls, p: Match) -> "View":
-        """The view of a match, found once."""
-        if cls not in p.memory:
-            p.memory[cls] = cls._found(p)
-        return p.memory[cls]
-
-    @classmethod
-    def _found(cls, p: Match) -> "View":
+    @staticmethod
+    @once_per_match
+    def of(p: Match) -> "View":
+        """The view of a match."""
         rank = p.x.rank
         col_axes = (1,) if p.op.mode == "spatial" else tuple(range(1, rank))
         row_axes = tuple(a for a in range(rank) if a not in col_axes)
@@ -45,7 +40,7 @@ class View:
         big = [name for name in order if name in BIG]
         row_dims, row_strides = collapse(*(_some(given[name], row_axes) for name in big))
         col_dims, col_strides = collapse(*(_some(given[name], col_axes) for name in order))
-        return cls(row_dims, dict(zip(big, row_strides)), col_dims, dict(zip(order, col_strides)))
+        return View(row_dims, dict(zip(big, row_strides)), col_dims, dict(zip(order, col_strides)))
 
     @property
     def rows(self) -> int:

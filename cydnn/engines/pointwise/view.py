@@ -130,18 +130,17 @@ class VectorForm(Engine):
     def _lead(p):
         return lead_of(p, *kernels.axis(VECTOR, "T"))
 
+    @fusion.attempt
     def _program(self, p):
-        def make():
-            lead = self._lead(p)
-            out = lead.tensor
-            lanes = 16 // out.dtype.bytes
-            site = Site(out.dims, out, (("vec", memory_order(out)),), "vec", lanes, counts_vectors=True)
-            made = program(p, site, lead)
-            if isinstance(made[2], Pointer):
-                raise CannotPlace("beta must be given at execute; got a tensor in memory")
-            self._near(p, made[0])
-            return made
-        return fusion.attempt(p, "vector", make)
+        lead = self._lead(p)
+        out = lead.tensor
+        lanes = 16 // out.dtype.bytes
+        site = Site(out.dims, out, (("vec", memory_order(out)),), "vec", lanes, counts_vectors=True)
+        made = program(p, site, lead)
+        if isinstance(made[2], Pointer):
+            raise CannotPlace("beta must be given at execute; got a tensor in memory")
+        self._near(p, made[0])
+        return made
 
     @staticmethod
     def _near(p, fused):
@@ -174,7 +173,7 @@ class AnyForm(Engine):
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
-        yield from fusion.reasons(fusion.attempt(p, "any", lambda: fused_any(p)))
+        yield from fusion.reasons(fused_any(p))
 
     def cost(self, p, dev, config):
         return memory_us(p, dev, efficiency=0.3)
@@ -192,8 +191,9 @@ def any_site(lead: Lead) -> Site:
                 8 if is_bits else 1, scattered=is_bits)
 
 
+@fusion.attempt
 def fused_any(p: Match) -> tuple:
-    """(math type, lanes, {mark: Fused}, lead) of a match on pointwise_any. Raises CannotPlace."""
+    """(math type, lanes, {mark: Fused}, lead) of a match on pointwise_any, or the CannotPlace."""
     found = outputs(p)
     count = max(t.count for t in found)
     wide = [t for t in reversed(found) if t.count == count]
@@ -218,7 +218,7 @@ def fused_any(p: Match) -> tuple:
 
 def launches_of(p: Match) -> list:
     """The launches of a match on pointwise_any: one, or one for each box of fewer than 2^31 elements."""
-    math, lanes, fuse, lead = fusion.attempt(p, "any", lambda: fused_any(p))
+    math, lanes, fuse, lead = fused_any(p)
     tensor = lead.tensor
     if not tensor.count:
         return []

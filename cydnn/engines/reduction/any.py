@@ -57,18 +57,16 @@ class ReductionAny(Engine):
     def _math(p) -> str:
         return fusion.math_before(p, "x", p.op.math)
 
+    @fusion.attempt
     def _load(self, p):
-        def make():
-            kept, inside = self._axes(p)
-            site = Site(p.x.dims, self._lead(p), (("out", kept), ("in", inside)))
-            return fusion.before(p, "x", site, self._math(p))
-        return fusion.attempt(p, "any load", make)
+        kept, inside = self._axes(p)
+        site = Site(p.x.dims, self._lead(p), (("out", kept), ("in", inside)))
+        return fusion.before(p, "x", site, self._math(p))
 
+    @fusion.attempt
     def _store(self, p):
-        def make():
-            site = Site(p.y.dims, None, (("out", self._axes(p)[0]),))
-            return fusion.behind(p, site, p.lead(), mark_type=self._math(p), alpha="alpha", beta="beta")
-        return fusion.attempt(p, "any store", make)
+        site = Site(p.y.dims, None, (("out", self._axes(p)[0]),))
+        return fusion.behind(p, site, p.lead(), mark_type=self._math(p), alpha="alpha", beta="beta")
 
     def configs(self, p, dev):
         v = view(self._model(p), p.y)

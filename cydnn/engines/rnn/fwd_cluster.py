@@ -4,6 +4,7 @@ from __future__ import annotations
 from itertools import product
 from typing import NamedTuple
 
+from ...graph import once_per_match
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Knob
@@ -54,12 +55,10 @@ class RnnFwdCluster(Forward):
     knobs = (SIZE, ROWS)
     notes = ("deterministic", "tensor_core")
 
+    @once_per_match
     def configs(self, p, dev):
-        return p.once(("cluster", dev), lambda: self._configs(Net.of(p), dev))
-
-    def _configs(self, net, dev):
         """Those whose weights fit, and for which half the blocks or batch rows would not do."""
-        found = []
+        net, found = Net.of(p), []
         for blocks, rows in product(SIZE.values, ROWS.values):
             form = form_of(net, config := Config(cluster=blocks, batch_rows=rows))
             is_idle = blocks > 2 and blocks // 2 * form.warps * units_of(net) >= net.hidden

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from math import gcd
 
+from ...graph import once_per_match
 from ...ops import Matmul, Reduction
 from ...ops.rnn_network import STATES
 from ...steps import Launch
@@ -39,10 +40,11 @@ class Net:
         self.is_training = p.operands.get("reserve") is not None
         self.kept = self.areas.saved             # gates that the reserve has
 
-    @classmethod
-    def of(cls, p) -> "Net":
-        """That of a match, made once."""
-        return p.once("net", lambda: cls(p))
+    @staticmethod
+    @once_per_match
+    def of(p) -> "Net":
+        """That of a match."""
+        return Net(p)
 
     def at(self, name: str, element: int) -> tuple:
         """(address of an element, its alignment) of an operand without gaps."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import ClassVar, NamedTuple
 
+from ...graph import once_per_match
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Knob
@@ -178,11 +179,10 @@ class Persist:
     def form(self, net, dev, config) -> Form | None:
         return form_of(net, dev, config, is_backward=self.is_backward)
 
+    @once_per_match
     def configs(self, p, dev):
         net = Net.of(p)
-        return p.once(("persist", self.index, dev),
-                      lambda: configs_of(net, dev, lambda config: self.form(net, dev, config),
-                                         self.teams(net, dev)))
+        return configs_of(net, dev, lambda config: self.form(net, dev, config), self.teams(net, dev))
 
     def refuse_net(self, p, dev):
         net = Net.of(p)

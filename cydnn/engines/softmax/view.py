@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, Iterator
 
-from ...graph import Match
+from ...graph import Match, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops.softmax import STATISTICS
 from ...tensor import TensorDesc, collapse
@@ -56,14 +56,13 @@ def given(p: Match) -> dict:
     return {name: d for name, d in p.operands.items() if d is not None}
 
 
+@once_per_match
 def form(p: Match) -> Form:
-    """The form of a softmax problem, found once a match."""
-    if "form" not in p.memory:
-        inside = p.op.axes(p.descs[0].rank)
-        kept = tuple(i for i in range(p.descs[0].rank) if i not in inside)
-        p.memory["form"] = Form(*collapse(*(_some(d, inside) for d in p.descs)),
-                                *collapse(*(_some(d, kept) for d in p.descs)))
-    return p.memory["form"]
+    """The form of a softmax problem."""
+    inside = p.op.axes(p.descs[0].rank)
+    kept = tuple(i for i in range(p.descs[0].rank) if i not in inside)
+    return Form(*collapse(*(_some(d, inside) for d in p.descs)),
+                *collapse(*(_some(d, kept) for d in p.descs)))
 
 
 def chunk(p: Match) -> int:

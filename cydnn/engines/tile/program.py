@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ... import fusion, kernels
+from ...graph import once_per_match
 from ...kernels.expressions import ceil_div
 from ...steps import Launch, Pointer, TensorMap
 from ..engine import Config, Knob, first_then, no_variant, wrong_device
@@ -132,11 +133,9 @@ class TileProgram(SplitMatmul):
         into = lambda splits: cut_into(g, config.tile, splits, self._unit(p, g), size, dev, estimate)
         return into(config.splits) or into(1)
 
+    @once_per_match
     def _shares(self, p, dev, tile, kind) -> Shares | None:
         """Of the tiles of a match: the best, of these that of most lanes."""
-        return p.once(("shares", dev, tile, kind), lambda: self._best_shares(p, dev, tile, kind))
-
-    def _best_shares(self, p, dev, tile, kind):
         g, t = self.matrices(p)[1], TILES[tile]
         rows, columns, steps = ceil_div(g.m, t.m), ceil_div(g.n, t.n), ceil_div(g.k, self.step(p))
         tiles = rows * columns * g.count
