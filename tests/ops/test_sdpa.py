@@ -39,8 +39,9 @@ def test_a_score_is_part_of_the_key_and_of_what_is_written_down():
 
 
 @pytest.mark.parametrize("score, sentence", [
-    ("mul(s)", "must give mul 2 values; got .'s',."), ("mul(s,n0)", "must read numbers, s batch .*; got 'n0' in row 0"),
-    ("add(s,x)", "got 'x' in row 0"), ("gen_index(s)", "must use the names batch head row col in place of gen_index"),
+    ("mul(s)", "must give mul 2 values; got .'s',."), ("add(s,x)", "got 'x' in row 0"),
+    ("mul(s,n0)", "must read numbers, s batch .*; got 'n0' in row 0"),
+    ("gen_index(s)", "must use the names batch head row col in place of gen_index"),
     ("blue(s)", "must be rows such as .*; got 'blue.s.'"), ("add(s,#x)", "numbers behind #; got 'add.s,#x.'"),
     ("elu_fwd[blue=1](s)", "must have the attributes of elu_fwd"), (7, "must be a list of at most 1000 rows"),
     (["s"], "must have rows .Pointwise, what it reads.; got 's'")])
