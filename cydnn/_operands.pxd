@@ -11,6 +11,7 @@ cdef struct Want:
     size_t bytes
     bint is_written
     bint is_opaque
+    bint is_ragged
     int kinds[2]                              # code << 8 | bits of the types that fit; 0: none is asked for
     int rank                                  # without dims of 1
     int64_t dims[MOST_WANTED]

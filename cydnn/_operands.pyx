@@ -94,7 +94,7 @@ cdef bint has_layout(const Want *want, const Said *said) noexcept nogil:
 cdef int compare(const Want *want, const Said *said) noexcept nogil:
     """FITS, or the first rule that memory breaks. A flat array is memory, of its type or bytes for any."""
     cdef int kind = said.code * 256 | said.bits               # codes of no type are below 0
-    if said.code == NOTHING or want.bytes == 0:
+    if said.code == NOTHING or (want.bytes == 0 and not want.is_ragged):
         return FITS
     if want.is_written and said.is_frozen:
         return IS_FROZEN
@@ -102,7 +102,7 @@ cdef int compare(const Want *want, const Said *said) noexcept nogil:
         return FITS if bytes_of(said) >= want.bytes else IS_SHORT
     if said.is_swapped or said.code < 0 or (kind != want.kinds[0] and kind != want.kinds[1]):
         return IS_OTHER_TYPE
-    if is_flat(said):
+    if is_flat(said) or want.is_ragged:
         return FITS if bytes_of(said) >= want.bytes else IS_SHORT
     return IS_OTHER_LAYOUT if want.is_opaque or not has_layout(want, said) else FITS
 
@@ -186,7 +186,7 @@ cdef class Operands:
 
 
 cdef int want_into(Want *want, row) except -1:
-    want.bytes, want.is_written = row.bytes, row.is_written
+    want.bytes, want.is_written, want.is_ragged = row.bytes, row.is_written, row.is_ragged
     if row.desc is None:
         return 0
     is_packed = row.desc.dtype.kind == "bool"                # an array of booleans has one a byte

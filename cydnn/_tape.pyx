@@ -69,8 +69,8 @@ cdef class Tape:
         for i, slot in enumerate(slots):
             if slot.alignment < 1 or slot.alignment & (slot.alignment - 1):
                 raise BadParam(f"{slot.name}: alignment must be a power of two; got {slot.alignment}")
-            self.slots[i] = Slot(bytes=slot.bytes, mask=slot.alignment - 1, is_written=slot.is_written,
-                                 is_optional=slot.is_optional)
+            self.slots[i] = Slot(bytes=slot.bytes or slot.is_ragged, mask=slot.alignment - 1,
+                                 is_written=slot.is_written, is_optional=slot.is_optional)
         for i, j in ((i, j) for i in range(len(slots)) if slots[i][3] for j in range(len(slots))):
             if i != j and slots[i][1] and slots[j][1] and (i < j or not slots[j][3]):
                 period, run, other_run = periods.get((i, j), (0, 0, 0))

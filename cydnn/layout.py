@@ -77,7 +77,7 @@ class Layout:
 
     def _periods(self) -> dict:
         """For tensors that may lie between each other in one buffer: those that have gaps."""
-        runs = {i: runs_of(t) for i, t in enumerate(self.slots)}
+        runs = {i: runs_of(t) for i, t in enumerate(self.slots) if t.ragged is None}
         gaps = [i for i, found in runs.items() if any(run < period for period, run in found.items())]
         pairs = {(i, j): shared_period(runs[i], runs[j]) for i in gaps if i in self.written
                  for j in gaps if i != j}

@@ -12,7 +12,9 @@ FITS, IS_FROZEN, IS_SHORT, IS_OTHER_TYPE, IS_OTHER_LAYOUT = range(5)           #
 class Operand(NamedTuple):
     """``alignment``: bytes that its address must be a multiple of, at least those of an element.
     ``desc``: what an array must look like that says its type, shape and strides; None: anything.
-    ``is_opaque``: its elements have an order of their own, so that a shape says nothing."""
+    ``is_opaque``: its elements have an order of their own, so that a shape says nothing.
+    ``is_ragged``: its offsets say how far it reaches, not a plan: ``bytes`` is 0, an array of any shape
+    fits, and what it overlaps is not looked at."""
     name: str
     bytes: int
     alignment: int = 1
@@ -20,13 +22,15 @@ class Operand(NamedTuple):
     is_optional: bool = False
     desc: TensorDesc | None = None
     is_opaque: bool = False
+    is_ragged: bool = False
 
 
 def of_slots(slots, written=(), optional=()) -> tuple:
     """The operands of a plan whose slots are these Tensors; ``written``, ``optional``: numbers of slots."""
-    return tuple([Operand(t.label, t.bytes, max(t.alignment, t.desc.dtype.bytes_of(1)), i in written,
-                          i in optional, t.desc, t.ragged is not None or t.reordering != "none")
-                  for i, t in enumerate(slots)])
+    ragged = [t.ragged is not None for t in slots]
+    return tuple([Operand(t.label, 0 if ragged[i] else t.bytes,
+                          max(t.alignment, t.desc.dtype.bytes_of(1)), i in written, i in optional, t.desc,
+                          t.reordering != "none", ragged[i]) for i, t in enumerate(slots)])
 
 
 def shape_of(desc: TensorDesc) -> tuple:

@@ -78,7 +78,8 @@ class Memset:
 class ReferenceCall:
     """Run an op's NumPy reference on host memory (NumPy device only)."""
     op: Any
-    operands: dict                               # name: (TensorDesc, Pointer or Scalar), several, or None
+    operands: dict                     # name: (TensorDesc, Pointer or Scalar), several of them, or None; of a
+    #                                    ragged tensor with (TensorDesc, Pointer) of its offsets as a third
     scalars: dict                                # Scalar by name, or (TensorDesc, Pointer) of one in memory
 
 

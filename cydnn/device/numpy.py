@@ -11,7 +11,7 @@ import ctypes
 import numpy as np
 
 from .. import _core
-from ..given import several
+from ..given import several, shown
 from ..steps import Scalar
 from ..status import AllocFailed, BadParam, CydnnError
 from .buffer import HOST, Buffer, byte, count, filled, packed, whole
@@ -57,37 +57,88 @@ def view(desc, address: int) -> np.ndarray:
             else np.empty(desc.dims, desc.dtype.numpy))
 
 
+def _places(dims, starts) -> np.ndarray:
+    """The sum of an entry of ``starts`` for each dim, for all elements."""
+    if 0 in dims:                                # beside a dim of 0 another may have any size
+        return np.empty(dims, np.int64)
+    index = np.zeros(dims, np.int64)
+    for axis, steps in enumerate(starts):
+        index += steps.reshape([-1 if a == axis else 1 for a in range(len(dims))])
+    return index
+
+
 def _bits(desc) -> np.ndarray:
     """The number of the bit of each element of a packed tensor."""
-    if not desc.count:                           # beside a dim of 0 another may have any size
-        return np.empty(desc.dims, np.int64)
-    index = np.zeros(desc.dims, np.int64)
-    for axis, (size, stride) in enumerate(zip(desc.dims, desc.strides)):
-        index += (np.arange(size) * stride).reshape([-1 if a == axis else 1 for a in range(desc.rank)])
-    return index
+    return _places(desc.dims, [np.arange(n) * stride for n, stride in zip(desc.dims, desc.strides)])
+
+
+def _taken(dtype, flat: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """The values of some elements of an array of bytes."""
+    if dtype.bits >= 8:
+        return dtype.decode(flat.view(dtype.numpy)[index])
+    return (flat[index >> 3] >> (index & 7) & 1).astype(np.int64)
+
+
+def _put(dtype, flat: np.ndarray, index: np.ndarray, stored: np.ndarray):
+    """Store some elements in an array of bytes; packed neighbours keep their bits."""
+    if dtype.bits >= 8:
+        flat.view(dtype.numpy)[index] = stored
+        return
+    np.bitwise_and.at(flat, index >> 3, np.uint8(255) ^ (np.uint8(1) << (index & 7).astype(np.uint8)))
+    np.bitwise_or.at(flat, index >> 3, stored.astype(np.uint8) << (index & 7).astype(np.uint8))
 
 
 def read(desc, address: int) -> np.ndarray:
     """The values of the tensor at ``address``, as float64 or int64."""
     if desc.dtype.bits >= 8:
         return desc.dtype.decode(view(desc, address))
-    index = _bits(desc)
-    return (memory(address, desc.bytes)[index >> 3] >> (index & 7) & 1).astype(np.int64)
+    return _taken(desc.dtype, memory(address, desc.bytes), _bits(desc))
 
 
 def write(desc, address: int, values: np.ndarray):
-    """Round values to the type of the tensor at ``address`` and store them;
-    packed neighbours keep their bits."""
+    """Round values to the type of the tensor at ``address`` and store them."""
     if not desc.count:
         return
     stored = desc.dtype.encode(values)
     if desc.dtype.bits >= 8:
         view(desc, address)[...] = stored
         return
-    index, flat = _bits(desc).ravel(), memory(address, desc.bytes)
-    stored = np.broadcast_to(stored, desc.dims).ravel()
-    np.bitwise_and.at(flat, index >> 3, np.uint8(255) ^ (np.uint8(1) << (index & 7).astype(np.uint8)))
-    np.bitwise_or.at(flat, index >> 3, stored.astype(np.uint8) << (index & 7).astype(np.uint8))
+    _put(desc.dtype, memory(address, desc.bytes), _bits(desc).ravel(),
+         np.broadcast_to(stored, desc.dims).ravel())
+
+
+class Ragged:
+    """A ragged tensor at ``address``. ``offsets``: where in it each batch begins, in elements, and where the
+    last one ends. An element that lies at or behind the next batch's begin is not there.
+
+    ``room``: bytes that the memory has; None where nothing is known of it.
+    """
+
+    def __init__(self, label: str, desc, address: int, offsets: np.ndarray, room=None):
+        self.desc = desc
+        inner = [np.arange(n) * stride for n, stride in zip(desc.dims[1:], desc.strides[1:])]
+        index, ends = _places(desc.dims, [offsets[:-1], *inner]), offsets[1:]
+        self.there = index < ends.reshape(-1, *[1] * (desc.rank - 1))
+        self.index = index[self.there]
+        size = desc.dtype.bytes_of(int(self.index.max(initial=-1)) + 1)
+        if self.index.min(initial=0) < 0:
+            raise BadParam(f"{label}: ragged offsets must be >= 0; got {shown(offsets.tolist())}")
+        if room is not None and size > room:
+            raise BadParam(f"{label}: must have at least {size} bytes, as far as its ragged offsets "
+                           f"{shown(offsets.tolist())} reach; got {room}")
+        self.flat = memory(address, size)
+
+    def read(self) -> np.ndarray:
+        """The values as float64 or int64; 0 for what is not there."""
+        taken = _taken(self.desc.dtype, self.flat, self.index)
+        values = np.zeros(self.desc.dims, taken.dtype)
+        values[self.there] = taken
+        return values
+
+    def write(self, values: np.ndarray):
+        """Round and store the values that are there."""
+        stored = np.broadcast_to(self.desc.dtype.encode(values), self.desc.dims)
+        _put(self.desc.dtype, self.flat, self.index, stored[self.there])
 
 
 def place_of(x, size_bytes: int, what: str) -> int:
@@ -169,18 +220,17 @@ class NumpyExecutable:
     def execute(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
         values = self.numbers.given(scalars)
         memories, space = self._given(pointers, workspace, workspace_bytes)
-        addresses, base = [m.address for m in memories], space.address
         with np.errstate(all="ignore"):          # inf and NaN are results, whatever the program asks of NumPy
             for step in self.plan.steps:
-                self._run(step, addresses, values, base)
+                self._run(step, memories, values, space.address)
 
     def _given(self, pointers, workspace, workspace_bytes) -> tuple:
         """(Memory of each operand, that of the workspace) of a call, with every check."""
         pointers = tuple(several("execute: pointers", pointers, "pointers"))
         memories, space = self.operands.memories(pointers), _core.scratch_of(workspace, workspace_bytes)
         for row, memory_ in zip(self.operands.rows, memories):
-            if memory_.address and row.bytes:
-                self._reach(row.name, memory_, row.bytes)
+            if memory_.address and (row.bytes or row.is_ragged):
+                self._reach(row.name, memory_, row.bytes or 1)
         self._check([m.address for m in memories])
         if self.workspace_bytes:
             self._check_workspace(memories, space, workspace_bytes)
@@ -212,28 +262,29 @@ class NumpyExecutable:
                                f"{row.bytes} bytes, workspace = {base:#x} + {need} bytes")
 
     def _check(self, addresses):
-        plan = self.plan
-        for i, (desc, address) in enumerate(zip(plan.slots, addresses)):
+        plan, rows = self.plan, self.operands.rows
+        for i, (row, address) in enumerate(zip(rows, addresses)):
             if not address and i not in plan.optional:
-                raise BadParam(f"{desc.label}: pointer must not be null; got 0")
+                raise BadParam(f"{row.name}: pointer must not be null; got 0")
             size = self._alignment(i)
             if address % size:
-                raise BadParam(f"{desc.label}: pointer must be aligned to {size} bytes; got {address:#x}")
+                raise BadParam(f"{row.name}: pointer must be aligned to {size} bytes; got {address:#x}")
         for i in plan.written:
-            for j, (other, start) in enumerate(zip(plan.slots, addresses)):
-                mine, at = plan.slots[i], addresses[i]
-                if (i == j or (at == start and (i, j) in plan.inplace)
+            for j, (other, start) in enumerate(zip(rows, addresses)):
+                mine, at = rows[i], addresses[i]
+                if (i == j or not (mine.bytes and other.bytes)
+                        or (at == start and (i, j) in plan.inplace)
                         or (at == start and (j, i) in plan.inplace)):
                     continue
                 if (at < start + other.bytes and start < at + mine.bytes
                         and not _between(at, start, plan.periods.get((i, j)))):
                     raise BadParam(
-                        f"{mine.label}: output must not overlap {other.label}; "
+                        f"{mine.name}: output must not overlap {other.name}; "
                         f"got {at:#x} with {mine.bytes} bytes and {start:#x} with {other.bytes} bytes")
 
-    def _run(self, step, addresses, values, base):
+    def _run(self, step, memories, values, base):
         try:
-            self._call(step, addresses, values, base)
+            self._call(step, memories, values, base)
         except (MemoryError, ValueError) as error:           # NumPy's own; the references work in float64
             if isinstance(error, CydnnError) or (isinstance(error, ValueError)
                                                  and "array is too big" not in str(error)):
@@ -241,13 +292,15 @@ class NumpyExecutable:
             raise AllocFailed(f"{step.op.name}: the host must have the memory that the reference needs; "
                               f"got: {error}") from None
 
-    def _call(self, step, addresses, values, base):
+    def _call(self, step, memories, values, base):
         """One op: decode what it reads, run the reference, encode what it writes."""
         op = step.op
         written = {name: step.operands[name] for name in op.writes if step.operands.get(name)}
-        if not any(desc.count for desc, _ in written.values()):
+        if not any(desc.count for desc, *_ in written.values()):
             return                                        # a reference may pad what is empty, at any cost
-        at = lambda p: (base if p.uid == -1 else addresses[p.uid]) + p.addend
+        at = lambda p: (base if p.uid == -1 else memories[p.uid].address) + p.addend
+        ragged = lambda desc, p, offsets: Ragged(self.plan.slots[p.uid].label, desc, at(p), read(
+            offsets[0], at(offsets[1])).reshape(-1), memories[p.uid].bytes)
         scalars = {name: _number(op, source, values, at) for name, source in step.scalars.items()}
         arrays = {}
         for name, given in step.operands.items():
@@ -255,16 +308,21 @@ class NumpyExecutable:
                 continue
             is_read = (name in op.reads or name in op.keeps
                        or scalars.get(op.blends.get(name, (0, 0))[1], 0.0) != 0)
-            get = lambda d, source: (_given(d, values[source.key]) if isinstance(source, Scalar)
-                                     else read(d, at(source)) if is_read else np.broadcast_to(np.nan, d.dims))
+            get = lambda d, source, *offsets: (
+                _given(d, values[source.key]) if isinstance(source, Scalar)
+                else np.broadcast_to(np.nan, d.dims) if not is_read
+                else ragged(d, source, *offsets).read() if offsets else read(d, at(source)))
             arrays[name] = get(*given) if name not in op.variadic else tuple([get(*one) for one in given])
         results = op.evaluate(arrays, scalars)
         results = {name: written[name][0].dtype.settle(value) if name in written and value is not None
                    else value for name, value in results.items()}
         for name, value in op.blend(results, arrays, scalars).items():
             if name in written:
-                desc, pointer = written[name]
-                write(desc, at(pointer), value)
+                desc, pointer, *offsets = written[name]
+                if offsets:
+                    ragged(desc, pointer, *offsets).write(value)
+                else:
+                    write(desc, at(pointer), value)
 
 
 def _given(desc, number):

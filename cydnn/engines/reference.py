@@ -9,7 +9,7 @@ from .engine import Engine
 class Reference(Engine):
     """The op's NumPy reference, float64 inside, rounded once."""
     index = 0
-    understands = frozenset(["numbers in memory"])
+    understands = frozenset(["numbers in memory", "ragged"])
 
     @property
     def op(self):
@@ -23,7 +23,8 @@ class Reference(Engine):
         return 1e9
 
     def plan(self, p, dev, config):
-        one = lambda t: (t.desc, source_of(t))
+        at = lambda t: (t.desc, source_of(t))
+        one = lambda t: at(t) if t.ragged is None else (*at(t), at(p.graph.tensors[t.ragged]))
         give = lambda t: tuple(map(one, t)) if isinstance(t, tuple) else t and one(t)
         operands = {name: give(t) for name, t in p.operands.items()}
         return [ReferenceCall(p.op, operands, {name: self._number(p, name) for name in p.op.scalars})]

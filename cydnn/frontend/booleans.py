@@ -16,7 +16,7 @@ def with_room(slots, workspace_bytes: int) -> tuple[dict, int]:
     """({slot: where its packed booleans lie}, bytes of a workspace that has room for them)."""
     places, end = {}, workspace_bytes
     for i, t in enumerate(slots):
-        if t.dtype.kind == "bool":
+        if t.dtype.kind == "bool" and t.ragged is None:
             places[i] = -(-end // ALIGNMENT) * ALIGNMENT
             end = places[i] + t.bytes
     return places, end

@@ -129,6 +129,7 @@ class Graph:
                 raise BadParam(f"graph: a uid must belong to one tensor; "
                                f"got {one.uid} for {one.label} and {other.label}")
         self.tensors: dict[int, Tensor] = {t.uid: t for t in tensors}
+        self.offsets: dict[int, int] = {t.uid: t.ragged for t in tensors if t.ragged is not None}
         nodes = _listed("nodes", nodes, Node)
         self._claim(nodes)
         self.nodes: tuple[Node, ...] = self._sorted(nodes)
@@ -203,9 +204,24 @@ class Graph:
             if tensor.is_virtual and uid not in writer:
                 raise BadParam(f"graph: virtual tensor {tensor.label} must be the output of a node; "
                                "nothing writes it")
-            if tensor.ragged is not None and tensor.ragged not in self.tensors:
-                raise BadParam(f"graph: the ragged offsets of {tensor.label} must be a tensor of the graph; "
-                               f"got uid {shown(tensor.ragged)}")
+        for uid, at in self.offsets.items():
+            self._ragged(self.tensors[uid], self.tensors.get(at))
+
+    @staticmethod
+    def _ragged(tensor, offsets):
+        """A ragged tensor is the caller's memory; it has an offset for each batch, and one for the end."""
+        if offsets is None:
+            raise BadParam(f"graph: the ragged offsets of {tensor.label} must be a tensor of the graph; "
+                           f"got uid {shown(tensor.ragged)}")
+        if tensor.kind != "memory":
+            raise BadParam(f"graph: ragged tensor {tensor.label} must be in memory; got a {tensor.kind} one: "
+                           "leave its offsets out, values in between are dense")
+        count = tensor.dims[0] + 1
+        if (offsets.dtype.name not in ("i32", "i64") or offsets.count != count or not offsets.is_packed()
+                or offsets.is_by_value or offsets.ragged is not None):
+            raise BadParam(f"graph: the ragged offsets of {tensor.label} must be {count} packed elements of "
+                           f"i32 or i64, one for each batch and one for the end; got {offsets.label}, "
+                           f"{offsets.kind if offsets.ragged is None else 'ragged'} {offsets.desc}")
 
     def _known(self, node, operand, uid):
         if uid not in self.tensors:
@@ -235,7 +251,7 @@ class Graph:
     def _sorted(self, nodes) -> tuple:
         """Of the nodes whose inputs are there, the one with the lowest output comes next."""
         writer = {u: i for i, n in enumerate(nodes) for u in n.writes}
-        waits = [{writer[u] for u in n.reads if u in writer} for n in nodes]
+        waits = [{writer[u] for u in self.needs(n) if u in writer} for n in nodes]
         users: dict[int, list] = {}
         for i, needed in enumerate(waits):
             for j in needed:
@@ -256,12 +272,20 @@ class Graph:
             raise BadParam(f"graph: it must have no cycle; got one through {', '.join(names)}")
         return tuple(order)
 
+    def needs(self, node: Node) -> tuple:
+        """uids of what must be there before a node runs, each once: what it reads, and the offsets of the
+        ragged tensors that it reads or writes."""
+        if not self.offsets:
+            return node.reads
+        offsets = [self.offsets[u] for u in (*node.reads, *node.writes) if u in self.offsets]
+        return tuple(dict.fromkeys((*node.reads, *offsets)))
+
     @once
     def consumers(self) -> dict[int, tuple]:
-        """uid -> numbers of the nodes that read it, each once."""
+        """uid -> numbers of the nodes that need it, each once."""
         found: dict[int, list] = {uid: [] for uid in self.tensors}
         for i, node in enumerate(self.nodes):
-            for uid in node.reads:
+            for uid in self.needs(node):
                 found[uid].append(i)
         return {uid: tuple(users) for uid, users in found.items()}
 
@@ -281,7 +305,7 @@ class Graph:
         masks: list[int] = []
         for node in self.nodes:
             mask = 0
-            for uid in node.reads:
+            for uid in self.needs(node):
                 if uid in self.producer:
                     i = self.producer[uid]
                     mask |= masks[i] | 1 << i
@@ -300,14 +324,14 @@ class Graph:
 
     @once
     def beside(self) -> tuple:
-        """For each node the set of all nodes that read or write a tensor that it reads or writes."""
+        """For each node the set of all nodes that need or write a tensor that it needs or writes."""
         users: dict[int, int] = {}
         for i, node in enumerate(self.nodes):
-            for uid in (*node.reads, *node.writes):
+            for uid in (*self.needs(node), *node.writes):
                 users[uid] = users.get(uid, 0) | 1 << i
         masks = [0] * len(self.nodes)
         for i, node in enumerate(self.nodes):
-            for uid in (*node.reads, *node.writes):
+            for uid in (*self.needs(node), *node.writes):
                 masks[i] |= users[uid]
         return tuple(masks)
 
@@ -328,8 +352,7 @@ class Graph:
     @once
     def slots(self) -> tuple[int, ...]:
         """uids of the tensors a caller provides pointers for, in uid order."""
-        used = {u for n in self.nodes for u in (*n.reads, *n.writes)}
-        used |= {self.tensors[u].ragged for u in used} - {None}
+        used = {u for n in self.nodes for u in (*self.needs(n), *n.writes)}
         return tuple(u for u, t in self.tensors.items() if u in used and t.kind == "memory")
 
     @once

@@ -14,9 +14,13 @@ def pairs(graph: Graph) -> tuple:
     - a node that it waits for does so, unless one operation that neither works in place nor makes less of
       what it reads, such as a product, stands on the way, which an engine may compute together with both;
     - another node is pointwise, with nothing but pointwise nodes between it and the node that writes.
+
+    Ragged tensors are none of them, nor their offsets, which every element waits for.
     """
-    read_only = [u for u in graph.slots if u not in graph.producer and graph.consumers[u]]
-    outputs = [u for u in graph.slots if u in graph.producer and _is_fresh(graph, u)]
+    ragged = {*graph.offsets, *graph.offsets.values()}
+    slots = [u for u in graph.slots if u not in ragged]
+    read_only = [u for u in slots if u not in graph.producer and graph.consumers[u]]
+    outputs = [u for u in slots if u in graph.producer and _is_fresh(graph, u)]
     form = {u: (t.dtype.name, t.dims, [s for s, d in zip(t.strides, t.dims) if d != 1])
             for u, t in graph.tensors.items()}
     anchors = sum(1 << i for i in graph.anchors)

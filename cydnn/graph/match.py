@@ -131,7 +131,9 @@ class Match:
         before = tuple([(o, tuple([row[id(n)] for n in found])) for o, found in self.before.items()])
         leaves = tuple(map(at, self.region.outputs))
         core = row[id(self.node)] if self.node else None
-        return core, rows, before, leaves, tuple([tensors[uid].form for uid in place])
+        offsets = self.graph.offsets
+        ragged = tuple([(at(u), at(offsets[u])) for u in tuple(place) if u in offsets])
+        return core, rows, before, leaves, ragged, tuple([tensors[uid].form for uid in place])
 
     @once
     def descs(self) -> list[Tensor]:
@@ -149,6 +151,8 @@ class Match:
         for uid in (*self.region.inputs, *self.region.writes):
             for feature in self.graph.tensors[uid].features:
                 found.setdefault(feature, self.graph.tensors[uid].label)
+            if self.graph.offsets.get(uid) in self.region.writes:
+                found.setdefault("ragged offsets that it makes", self.graph.tensors[uid].label)
         for name, value in self.node.scalars.items() if self.node else ():
             if isinstance(value, FromTensor) and not self.graph.tensors[value.uid].is_by_value:
                 found.setdefault("numbers in memory", name)

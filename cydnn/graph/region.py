@@ -40,7 +40,7 @@ def merged(masks) -> list[int]:
 class Region:
     """Nodes of a graph, as a mask (bit i: node i). Convex: nothing that leaves it comes back into it.
 
-    ``inputs``: uids read from outside; ``outputs``: uids that it writes and someone outside needs (the
+    ``inputs``: uids needed from outside; ``outputs``: uids that it writes and someone outside needs (the
     caller, or another node: such an output may be virtual), or, where nobody needs any, what it ends with;
     ``inner``: virtual uids that live inside only.
     """
@@ -59,7 +59,8 @@ class Region:
     @once
     def inputs(self) -> tuple:
         own = set(self.writes)
-        return tuple(dict.fromkeys(u for i in self.nodes for u in self.graph.nodes[i].reads if u not in own))
+        needs = (u for i in self.nodes for u in self.graph.needs(self.graph.nodes[i]))
+        return tuple(dict.fromkeys(u for u in needs if u not in own))
 
     @once
     def outputs(self) -> tuple:

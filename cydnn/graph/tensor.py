@@ -22,8 +22,9 @@ class Tensor:
     ``kind``      "memory": the caller gives a pointer; "virtual": it lives inside the graph only;
                   "value": one number that the caller gives at execute
     ``alignment`` bytes; what the caller promises of the pointer
-    ``ragged``    uid of the tensor with the offsets of its batches; then its extent does not follow
-                  from its dims
+    ``ragged``    uid of the tensor with the offsets of its batches in elements, and that of the end: element
+                  (b, …) lies at offsets[b] + the other strides' part, and is not there from offsets[b + 1]
+                  on: it reads as 0 and is not written. Its extent does not follow from its dims
     ``scalar``    of a "value": the number that it stands for, with a default; None: one that must be
                   given at execute
     The ``name`` is for people: it takes no part in equality, so not in the key of a plan.

@@ -26,7 +26,8 @@ def refuse(offers: Offers, number: int, inner: list):
     if all(engine.op is None for engine in known):
         reasons += [row for one in inner for row in one.facts["reasons"]]
         lines += ["\n  made of others, " + one.args[0].replace("\n", "\n  ") for one in inner]
-    sentences = tuple(dict.fromkeys(sentence for _, sentence in reasons))
+    own = [sentence for engine, sentence in reasons if engine.op is not None]       # not the reference's
+    sentences = tuple(dict.fromkeys(own or [sentence for _, sentence in reasons]))
     raise NotSupported(f"{node.label}: no engine takes {given} on {offers.facts.name}:{''.join(lines)}",
                        node=node.label, operand=_operand(match, sentences), attribute=None,
                        needed=sentences or "".join(lines).strip(), given=given, reasons=reasons)

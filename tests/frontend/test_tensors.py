@@ -214,8 +214,9 @@ FEATURES = [
     (lambda g, x: x.set_vector_count_and_dimension(4, 1).set_data_type(T.INT8), "does not understand vector")]
 
 
-@pytest.mark.parametrize("device", ["numpy", "h200"])
-@pytest.mark.parametrize("change, sentence", FEATURES, ids=[s.split()[-1] for _, s in FEATURES])
+@pytest.mark.parametrize("device, change, sentence", [
+    pytest.param(device, *row, id=f"{device}-{row[1].split()[-1]}") for device in ("numpy", "h200")
+    for row in FEATURES if device == "h200" or "ragged" not in row[1]])
 def test_engines_refuse_what_they_do_not_understand(handle, h200, device, change, sentence):
     g = floats(handle=handle) if device == "numpy" else floats(device_property=h200)
     x = g.tensor([2, 3, 4, 4], [48, 16, 4, 1], name="X")

@@ -114,14 +114,6 @@ def test_tensors_that_cannot_be(facts, sentence):
         t(1, name="a", **facts)
 
 
-def test_ragged_offsets_are_a_tensor_of_the_graph():
-    graph = Graph([unary(1, 2)], [t(1, ragged=3), t(2), t(3, (3, 1), "i32")])
-    assert graph.slots == (1, 2, 3) and graph.tensors[1].features == ("ragged",)
-    with pytest.raises(BadParam,
-                       match="graph: the ragged offsets of uid 1 must be a tensor of the graph; got uid 3"):
-        Graph([unary(1, 2)], [t(1, ragged=3), t(2)])
-
-
 # ---- Tensors, nodes ----
 
 def test_a_tensor_answers_for_its_description():

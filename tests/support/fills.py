@@ -90,7 +90,11 @@ def copied(start: int, size: int, fill: int, with_contents=True) -> Copy:
 def _twice(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=0):
     numbers = self.numbers.given(scalars)
     memories, space = self._given(pointers, workspace, workspace_bytes)
-    rows = [(row, m.address) for row, m in zip(self.operands.rows, memories)]
+    given = tuple(zip(self.operands.rows, memories))
+    sizes = [m.bytes if row.is_ragged else row.bytes for row, m in given]
+    if None in sizes:                            # an address of a ragged tensor, of unknown extent
+        return plain(self, pointers, scalars, workspace, workspace_bytes, stream)
+    rows = [(row._replace(bytes=size), m.address) for (row, m), size in zip(given, sizes)]
     results = [_between_zones(self, rows, numbers, space.address, fill) for fill in FILLS]
     for (row, address), first, second in zip(rows, *results):
         assert first is None or np.array_equal(first, second), (
@@ -104,12 +108,18 @@ def _between_zones(self, rows, numbers, base: int, fill: int) -> list:
     copies = [copied(start, stop - start, fill) for start, stop in
               _merged([(at, row.bytes, 0) for row, at in rows if at and row.bytes])]
     scratch = copied(base, self.workspace_bytes, fill, with_contents=False)
-    plain(self, [_moved(copies, at) if row.bytes else at for row, at in rows], numbers,
+    plain(self, [_given(copies, row, at) if row.bytes else at for row, at in rows], numbers,
            scratch.store.ctypes.data + scratch.at if base else 0, self.workspace_bytes)
     assert all(one.is_whole(fill) for one in (*copies, scratch)), (
         f"{self.plan.text}: bytes were written beside an operand or the workspace")
     return [memory(_moved(copies, at), row.bytes).copy() if row.is_written and row.bytes and at else None
             for row, at in rows]
+
+
+def _given(copies, row, address: int):
+    """The copy of an operand; a ragged one says how long it is."""
+    at = _moved(copies, address)
+    return memory(at, row.bytes) if row.is_ragged else at
 
 
 def _moved(copies, address: int) -> int:

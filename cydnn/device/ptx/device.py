@@ -250,8 +250,10 @@ class PtxExecutable(NumpyExecutable):
             addresses, base = [m.address for m in memories], space.address
             for each in self.launches:
                 self._check_maps(() if isinstance(each, Memset) else each[1].maps, addresses, base)
-            arrays = [(m.address, row.bytes, row.is_written) for row, m in zip(self.operands.rows, memories)
-                      if m.address and row.bytes and self._is_guest(m)]
+            sizes = [m.bytes if row.is_ragged else row.bytes for row, m in zip(self.operands.rows, memories)]
+            arrays = [(m.address, size, row.is_written)
+                      for row, m, size in zip(self.operands.rows, memories, sizes)
+                      if m.address and size and self._is_guest(m)]
             lent = (base, self.workspace_bytes) if self.workspace_bytes and self._is_guest(space) else None
             with guests(self.device.arena, arrays, lent) as there:
                 self._run([there(address) for address in addresses], values, there(base))
@@ -269,8 +271,8 @@ class PtxExecutable(NumpyExecutable):
 
     def _named(self, addresses, base) -> list:
         """What findings call the memory of this call."""
-        found = [Operand(desc.name, address - GLOBAL, desc.bytes, desc)
-                 for desc, address in zip(self.plan.slots, addresses) if address]
+        found = [Operand(desc.name, address - GLOBAL, row.bytes, desc)
+                 for desc, row, address in zip(self.plan.slots, self.operands.rows, addresses) if address]
         return found + [Operand("workspace", base - GLOBAL, self.plan.workspace_bytes)] * bool(base)
 
     @staticmethod

@@ -167,3 +167,22 @@ def test_booleans_of_one_byte_are_packed_by_launches_of_their_own(fake):
         fake.reset()
         g.execute(pack, Array(space, (size,), None, "|u1"))
         assert fake.count("cuLaunchKernel") == launches
+
+
+def test_a_ragged_operand_has_no_extent(context, kernel):
+    """It lies where it may, in arrays of any shape; it is there, aligned, of its type and not in the way."""
+    x, y = (Operand(name, 0, 16, name == "y", desc=TensorDesc.packed("f16", (4, 64, 8)), is_ragged=True)
+            for name in "xy")
+    tape = _core.Tape(context, [x, y], (), 256)
+    tape.launch(kernel(), 1, 32, 0, bytes(24), [(0, 0, 0), (8, 1, 0), (16, -1, 0)])
+    (buffer, work), short = (_core.Buffer(context, 512) for _ in range(2)), np.zeros((3, 8), "f2")
+    at = buffer.ptr
+    for pair in ((at, at), (at, at + 16), (buffer, at)):
+        tape.execute(pair, None, work, 256)
+    _core.Operands([x]).memories([short])
+    for pair, sentence in (((0, at), "x: must not be null"), ((at, at + 8), "y: must be aligned to 16"),
+                           ((work.ptr + 16, at), "x: must not overlap workspace"),
+                           ((short.ctypes.data // 16 * 16, at), "x: must be memory that cuda:0 can reach"),
+                           ((short.astype("f4"), at), "x: array must be of type float16")):
+        with pytest.raises(BadParam, match=f"^{sentence}"):
+            tape.execute(pair, None, work, 256)
