@@ -1,5 +1,5 @@
 """Inputs of smaller types for engines of 16-bit types:
-which type holds them all, and a copy in it, or in other lines, as a step of a plan."""
+which type holds them all, and a copy in it, or in other lines, as a step of a plan. Numbers too."""
 from __future__ import annotations
 
 from ..dtypes import ALL, BY_NAME
@@ -33,9 +33,12 @@ def no_common_type(p):
 
 
 def cast(source: Tensor, pointer: Pointer, target: TensorDesc, to: Pointer, steps: list) -> Pointer:
-    """Append what writes ``source`` (at ``pointer``) to ``to`` as ``target``; returns ``to``."""
+    """Append what writes ``source`` (at ``pointer``) to ``to`` as ``target``; returns ``to``. Whole numbers
+    stay exact."""
     tensors = [Tensor(1, source.desc, alignment=source.alignment), Tensor(2, target)]
-    graph = Graph([Node(Pointwise(mode="identity"), dict(x=1, y=2))], tensors)
+    is_whole = {source.dtype.kind, target.dtype.kind} == {"int"}
+    identity = Pointwise(mode="identity", compute="i32" if is_whole else "f32")
+    graph = Graph([Node(identity, dict(x=1, y=2))], tensors)
     where = {1: pointer, 2: to}
 
     def turn(value):
@@ -62,3 +65,14 @@ def read_as(p, name: str, seen: TensorDesc, steps: list) -> Pointer:
     if seen is tensor:
         return p.ptr(name)
     return cast(tensor, p.ptr(name), seen, p.scratch(seen.bytes), steps)
+
+
+def number_as(p, name: str, dtype: str, steps: list) -> Pointer | Scalar:
+    """A number for a parameter Number<dtype>: given at execute, where it lies in memory, or where a copy in
+    the type lies that becomes one of the steps."""
+    source = p.scalar(name)
+    tensor = None if isinstance(source, Scalar) else p.graph.tensors[source.uid]
+    if tensor is None or tensor.dtype.name == dtype:
+        return source
+    target = TensorDesc(dtype, tensor.dims, tensor.strides)
+    return cast(tensor, source, target, p.scratch(target.bytes), steps)

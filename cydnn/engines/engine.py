@@ -13,7 +13,7 @@ from typing import ClassVar, Iterator
 from .. import kernels
 from ..dtypes import ALL
 from ..given import shown
-from ..graph import Core, Many, Match
+from ..graph import Core, Many, Match, in_memory
 from ..status import BadParam, NotSupported
 from .knobs import TERMS
 
@@ -108,12 +108,18 @@ def _config(items):
 PLAIN = Config()                                 # of an engine without knobs
 
 
+def numbers(*types: str) -> frozenset:
+    """What an engine understands that takes numbers of these types (none: of any) from memory of the device:
+    its kernels have ``Number<T>`` parameters, and its plan fills them in with ``cast.number_as``."""
+    return frozenset(in_memory(name) for name in types or [t.name for t in ALL])
+
+
 class Engine:
     """One way to compute a pattern.
 
     ``index`` is the global index, published once and never reused. ``takes`` the pattern. ``understands``:
-    features of tensors and numbers beside dims, strides and types ("ragged", "vector", "reordering", "numbers
-    in memory") that it serves; a part that has others is not offered to it. ``notes`` are facts for the
+    features of tensors and numbers beside dims, strides and types ("ragged", "vector", "reordering", and
+    ``numbers``) that it serves; a part that has others is not offered to it. ``notes`` are facts for the
     user. ``only_for``: its numbers are not those that others give, so it serves only where a wish names one
     of these notes, or the engine itself. ``v5``: the convolution algorithms of the v5 API that it serves.
     """

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from ..graph import source_of
 from ..steps import Pointer, ReferenceCall
-from .engine import Engine
+from .engine import Engine, numbers
 
 
 class Reference(Engine):
     """The op's NumPy reference, float64 inside, rounded once."""
     index = 0
-    understands = frozenset(["numbers in memory", "ragged"])
+    understands = numbers() | {"ragged"}
 
     @property
     def op(self):

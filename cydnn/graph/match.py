@@ -56,6 +56,11 @@ def number_of(tensors: dict, node: Node, name: str) -> Pointer | Scalar:
     return source_of(tensors[value.uid]) if isinstance(value, FromTensor) else scalar_of(node, name)
 
 
+def in_memory(dtype) -> str:
+    """What an engine must understand to read a number of a type from memory of the device."""
+    return f"{dtype} numbers in memory"
+
+
 class Match:
     """A part of a graph as one engine sees it. Frozen: it knows nothing of engines and configurations.
 
@@ -155,7 +160,7 @@ class Match:
                 found.setdefault("ragged offsets that it makes", self.graph.tensors[uid].label)
         for name, value in self.node.scalars.items() if self.node else ():
             if isinstance(value, FromTensor) and not self.graph.tensors[value.uid].is_by_value:
-                found.setdefault("numbers in memory", name)
+                found.setdefault(in_memory(self.graph.tensors[value.uid].dtype), name)
         return found
 
     def ptr(self, name: str, offset_bytes: int = 0) -> Pointer | None:
@@ -167,7 +172,7 @@ class Match:
         return source_of(self.operands[name])
 
     def scalar(self, name: str) -> Pointer | Scalar:
-        """A number of the core, read at execute; of engines that understand "numbers in memory" perhaps
+        """A number of the core, read at execute; of engines that understand numbers in memory perhaps
         there."""
         return number_of(self.graph.tensors, self.node, name)
 

@@ -3,6 +3,7 @@ patched in at execute.
 
     find("const f16*")           a pointer
     find("Array<FastDiv, 3>")    three neighbours of one kind
+    find("Number<float>")        a number, or the address of one in memory of the device
 
 Read by the build tool (where a parameter lies), the packer (what its bytes are), the tape and the PTX
 interpreter (what is written at execute). Standard library only: tools/contract.py loads it by its path.
@@ -96,6 +97,10 @@ def _array(kind: "Kind", count: int):
     return pack
 
 
+def _number(kind: "Kind"):
+    return lambda value: kind.pack(value) + bytes(NUMBER_BYTES - kind.bytes)     # of no memory
+
+
 # ---- The rows ----
 
 class Kind(NamedTuple):
@@ -103,15 +108,17 @@ class Kind(NamedTuple):
 
     ``bytes`` and ``align`` are those of nvcc. ``pack`` gives the bytes of a host value; None: somebody else
     fills it in. ``patch``: a key of PATCHES, for what may be given at execute; "" for what a plan fixes.
+    ``address``: where in it the address of memory goes, None where it has none.
     """
     name: str
     bytes: int
     align: int
     pack: Callable[[Any], bytes] | None
     patch: str = ""
+    address: int | None = None
 
 
-POINTER = Kind("*", 8, 8, _address, "pointer")
+POINTER = Kind("*", 8, 8, _address, "pointer", 0)
 ROWS = (
     POINTER,
     Kind("int i32 int32_t", 4, 4, _whole("i", -2**31, 2**31 - 1), "i32"),
@@ -125,6 +132,8 @@ ROWS = (
 )
 BY_NAME = {name: kind for kind in ROWS for name in kind.name.split()}
 _ARRAY = re.compile(r"Array<(\w+), ?(\d+)>")
+_NUMBER = re.compile(r"Number<(\w+)>")           # lib/number.cuh: {value, address}; a null one is none
+NUMBER_BYTES, NUMBER_ADDRESS = 16, 8
 
 
 def find(text: str) -> Kind:
@@ -136,7 +145,12 @@ def find(text: str) -> Kind:
     if element is not None and element.pack is not None and int(found[2]) > 0:
         count = int(found[2])
         return Kind(text, element.bytes * count, element.align, _array(element, count))
+    found = _NUMBER.fullmatch(text)
+    element = BY_NAME.get(found[1]) if found else None
+    if element is not None and element.patch in NUMBERS:
+        return Kind(text, NUMBER_BYTES, 8, _number(element), element.patch, NUMBER_ADDRESS)
     if text not in BY_NAME:
         names = ", ".join(name for name in BY_NAME if name != "*")
-        raise ValueError(f"a parameter must be a pointer, Array<T, N> or one of {names}; got {text!r:.80}")
+        raise ValueError(f"a parameter must be a pointer, Array<T, N>, Number<T> or one of {names}; "
+                         f"got {text!r:.80}")
     return BY_NAME[text]

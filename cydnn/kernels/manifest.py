@@ -276,8 +276,9 @@ class Kernel:
         """Pack ``args``, one value for each parameter by name, and evaluate the launch shape.
 
         Pointers: a Pointer (patched at execute), None (null) or an address. Numbers: as declared; int,
-        int64_t, float and double also a Scalar (patched at execute). FastDiv: the divisor. Array<T, N>: N
-        values. CUtensorMap: a TensorMap. Fuse: left out. ``extra``: the contract's extra names.
+        int64_t, float and double also a Scalar (patched at execute), Number<T> a Pointer too. FastDiv: the
+        divisor. Array<T, N>: N values. CUtensorMap: a TensorMap. Fuse: left out. ``extra``: the contract's
+        extra names.
         Raises BadParam for a wrong argument and NotSupported when a need of the contract does not hold.
         """
         values, block = self._names_and_block(args, extra)

@@ -42,9 +42,9 @@ class Packer:
         self.type, self.offset, self.kind = row["type"], row["offset"], find(row["type"])
 
     def put(self, block, value, later):
-        if hasattr(value, "uid") and hasattr(value, "addend") and self.kind.patch == "pointer":
-            later["pointers"].append((self.offset, value))
-            return 1
+        if hasattr(value, "uid") and hasattr(value, "addend") and self.kind.address is not None:
+            later["pointers"].append((self.offset + self.kind.address, value))
+            return 1 if self.kind.patch == "pointer" else None           # what lies there no expression sees
         if self.kind.patch == "map":
             return self._map(value, later)
         if hasattr(value, "default") and hasattr(value, "key"):

@@ -209,7 +209,7 @@ def test_features_are_those_of_every_tensor_inside():
                   [t(1, (2, 1, 4), ragged=4), t(2, (2, 1, 4)).replace(desc=vector), t(3, (1, 1, 1)),
                    t(4, (3, 1, 1), "i32")])
     assert Match.single(graph).features == {"ragged": "uid 1", "vector": "uid 2",
-                                            "numbers in memory": "alpha"}
+                                            "f32 numbers in memory": "alpha"}
 
 
 @pytest.mark.parametrize("stored, native, lead", [

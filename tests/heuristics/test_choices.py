@@ -223,7 +223,7 @@ def test_numbers_in_memory_are_read_there():
     assert best(graph, H200).changes == ("cast 0",)
     blended = Graph.single(OpTensor(), dict(a=x.desc, b=x.desc))
     assert best(blended, H200).changes == ()
-    assert Match.single(graph).features == {"numbers in memory": "alpha"}
+    assert Match.single(graph).features == {"f32 numbers in memory": "alpha"}
 
 
 def test_a_refusal_is_that_of_the_node_which_no_change_helps():

@@ -12,8 +12,8 @@ from cydnn.kernels import kinds
 
 EVERY = ["const float* a", "int b", "CUtensorMap c", "unsigned d", "int64_t e", "float f", "CUtensorMap g",
          "double h", "FastDiv i", "Array<FastDiv, 3> j", "Array<i64, 2> k", "Array<float, 5> l", "f64* m",
-         "Array<unsigned, 1> n", "Fuse fuse"]
-OFFSETS = [0, 8, 128, 256, 264, 272, 384, 512, 520, 532, 568, 584, 608, 616, 624]
+         "Array<unsigned, 1> n", "Number<float> o", "Number<i64> p", "Fuse fuse"]
+OFFSETS = [0, 8, 128, 256, 264, 272, 384, 512, 520, 532, 568, 584, 608, 616, 624, 640, 656]
 
 
 def test_every_spelling_is_one_row():
@@ -49,9 +49,10 @@ def test_f32_is_rounded_as_c_does(value):
 
 
 @pytest.mark.parametrize("text", ["size_t", "Array<int>", "Array<int, 0>", "Array<Fuse, 2>", "", "Tensor",
-                                  "Array<CUtensorMap, 2>", "Array<void, 1>"])
+                                  "Array<CUtensorMap, 2>", "Array<void, 1>", "Number<FastDiv>",
+                                  "Number<f16>"])
 def test_an_unknown_type_is_refused_with_what_there_is(text):
-    sentence = "a parameter must be a pointer, Array<T, N> or one of int, .*CUtensorMap; got "
+    sentence = "a parameter must be a pointer, .*, Number<T> or one of int, .*CUtensorMap; got "
     with pytest.raises(ValueError, match=sentence + re.escape(repr(text))):
         kinds.find(text)
 
@@ -66,11 +67,11 @@ block  = [32, 1, 1]
 grid   = [1, 1, 1]
 marks  = ["epilogue"]
 @*/
-#include "lib/types.cuh"
+#include "lib/number.cuh"
 struct alignas(128) CUtensorMap {{ unsigned long long opaque[16]; }};
 
 extern "C" __global__ void KERNEL({DECLARED}) {{
-    float v = f + float(b) + l[threadIdx.x & 3];
+    float v = f + float(b) + l[threadIdx.x & 3] + o.load() + float(p.load());
     asm volatile("// @fuse.epilogue v=%0 off=%1;" : "+f"(v) : "l"(e));
     m[threadIdx.x] = v + k[1] + j[2].by;
 }}

@@ -63,6 +63,19 @@ def test_bytes(kernel):
             and len(packed.data) == kernel().param_bytes == offsets["fuse"] + 8)
 
 
+@pytest.mark.parametrize("kind, code, patch", [("float", "f4x", "f32"), ("double", "d", "f64"),
+                                               ("int", "i4x", "i32"), ("int64_t", "q", "i64")])
+def test_a_number_is_a_value_or_where_it_lies(kernel, kind, code, patch):
+    rows = contract.layout("k.cu", [contract.parameter("k.cu", f"Number<{kind}> n", {})])
+    one = kernel(params=rows, param_bytes=16, needs=[], grid=[1, 1, 1], smem=0)
+    given, there = Scalar((0, "n"), 5), Pointer(3, 16)
+    for value, found, pointers, scalars in ((7, 7, [], []), (given, 5, [], [(0, patch, given)]),
+                                            (there, 0, [(8, there)], [])):
+        packed = one.pack(dict(n=value))
+        assert (struct.unpack(f"<{code}Q", packed.data), packed.pointers, packed.scalars) == (
+            (found, 0), pointers, scalars)
+
+
 def test_whole_numbers_given_at_execute_stay_exact(kernel):
     rows, count = Scalar((0, "rows"), 7), Scalar((0, "seed"), 2**53 + 1)
     packed = kernel(needs=[], grid=[1, 1, 1], smem=0).pack({**ARGS, "rows": rows, "count": count})

@@ -238,8 +238,9 @@ class PtxExecutable(NumpyExecutable):
             raise NotSupported(
                 f"{self.device.name}: a step must be one of Launch, Memset; got {type(step).__name__}")
         kernel = kernels.get(step.kernel)
-        constant = {row["offset"] for row in kernel.row["params"]
-                    if row["type"].startswith("const ") and row["type"].endswith("*")}
+        addresses = [(row, kinds.find(row["type"]).address) for row in kernel.row["params"]]
+        constant = {row["offset"] + at for row, at in addresses if at is not None
+                    and (row["type"].startswith("const ") or not row["type"].endswith("*"))}
         code = partial(self.device.code, step.kernel, step.fuse, fusion.ways_of(step))
         return code, pack(step), constant, kernel.image_for(self.device.facts.sm).registers
 

@@ -16,7 +16,7 @@ from ...fusion import Builder, CannotPlace, Site, math_of
 from ...graph import Graph, Lead, Match, bits
 from ...ops import AddTensor, OpTensor, Pointwise, ScaleTensor, SetTensor, Transform
 from ...steps import Launch, Pointer, mapped
-from ..engine import Engine, memory_us, wrong_device
+from ..engine import Engine, memory_us, numbers, wrong_device
 
 MOST = 2 ** 31                                   # more elements than one launch of pointwise_any may have
 VECTOR = "pointwise/pointwise_vector.cu"
@@ -100,7 +100,7 @@ def memory_order(tensor) -> tuple:
 class VectorForm(Engine):
     """Outputs without gaps, inputs laid out like them or broadcast:
     16 bytes an access, one read, one write."""
-    understands = frozenset(["numbers in memory"])
+    understands = numbers()
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
@@ -169,7 +169,7 @@ class VectorForm(Engine):
 class AnyForm(Engine):
     """Any strides, any broadcast, any mix of types: one element at a time.
     Larger tensors take several launches."""
-    understands = frozenset(["numbers in memory"])
+    understands = numbers()
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
