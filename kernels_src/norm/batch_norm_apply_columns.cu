@@ -8,10 +8,11 @@ targets = ["sm_75", "sm_80"]
 when    = ["sm == 75 or T == bf16"]             # sm_80 rounds to bf16 in one instruction
 params  = ["const T* x", "const Acc_T* parts", "const Acc_T* scale", "const Acc_T* bias",
            "const Acc_T* running_mean", "const Acc_T* running_var", "T* y", "Acc_T* mean", "Acc_T* rstd",
-           "Acc_T* next_running_mean", "Acc_T* next_running_var", "Acc_T epsilon", "Acc_T factor",
-           "Acc_T alpha", "Acc_T beta", "int rows", "int cols", "int rows_per_split", "int splits",
-           "int stat_splits", "int lanes_log2", "Array<FastDiv,4> row_sizes", "Array<int64_t,8> row_strides",
-           "Array<FastDiv,4> col_sizes", "Array<int64_t,40> col_strides"]
+           "Acc_T* next_running_mean", "Acc_T* next_running_var", "Number<Acc_T> epsilon",
+           "Number<Acc_T> factor", "Acc_T alpha", "Acc_T beta", "int rows", "int cols",
+           "int rows_per_split", "int splits", "int stat_splits", "int lanes_log2",
+           "Array<FastDiv,4> row_sizes", "Array<int64_t,8> row_strides", "Array<FastDiv,4> col_sizes",
+           "Array<int64_t,40> col_strides"]
 block   = [512, 1, 1]
 grid    = ["blocks", "splits", 1]
 extra   = ["blocks"]
@@ -44,14 +45,15 @@ problems = ["""batch_norm_training n2c{16 if VEC else 5}h3w3 {T} nhwc \
 // split 0 store the statistics. Without parts (inference) mean and variance are running_mean and running_var.
 // row_strides: x y; col_strides: in the order of `finish_column` and x y.
 #include "finish.cuh"
+#include "lib/number.cuh"
 
 extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
     const T* x, const acc_t<T>* parts, const acc_t<T>* scale, const acc_t<T>* bias,
     const acc_t<T>* running_mean, const acc_t<T>* running_var, T* y, acc_t<T>* mean, acc_t<T>* rstd,
-    acc_t<T>* next_running_mean, acc_t<T>* next_running_var, acc_t<T> epsilon, acc_t<T> factor,
-    acc_t<T> alpha, acc_t<T> beta, int rows, int cols, int rows_per_split, int splits, int stat_splits,
-    int lanes_log2, Array<FastDiv, 4> row_sizes, Array<i64, 8> row_strides, Array<FastDiv, 4> col_sizes,
-    Array<i64, 40> col_strides) {
+    acc_t<T>* next_running_mean, acc_t<T>* next_running_var, Number<acc_t<T>> epsilon,
+    Number<acc_t<T>> factor, acc_t<T> alpha, acc_t<T> beta, int rows, int cols, int rows_per_split,
+    int splits, int stat_splits, int lanes_log2, Array<FastDiv, 4> row_sizes, Array<i64, 8> row_strides,
+    Array<FastDiv, 4> col_sizes, Array<i64, 40> col_strides) {
     using A = acc_t<T>;
     constexpr int V = VEC ? 16 / int(sizeof(T)) : 1, Digits = VEC ? 1 : 4, Slots = VEC ? 4 : 2,
                   Widest = VEC ? 8 * V : 32;
@@ -70,8 +72,8 @@ extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
     Window<Slots, 2, Values> window;
     window.start(row, last, step, load);
 
-    const Parameters<A> given = {scale, bias, running_mean, running_var, mean, rstd, next_running_mean,
-                                 next_running_var, epsilon, factor};
+    Parameters<A> given = {scale, bias, running_mean, running_var, mean, rstd, next_running_mean,
+                           next_running_var, 0, factor.load()};
     const Team<512> team(count);
     const int c = team.column;
     const bool leads = team.leads && first_col + c < cols, store = blockIdx.y == 0;
@@ -85,6 +87,8 @@ extern "C" __global__ __launch_bounds__(512, VEC ? 1 : 2) void KERNEL(
             reinterpret_cast<const Stat<A>*>(parts) + mine * stat_splits, stat_splits, 1);
     }
     if (leads) {
+        // Read again: there are no registers to keep a number in while parts are merged.
+        given.epsilon = epsilon.load(), given.factor = factor.load();
         const Line<A> line = finish_column(given, fetched, first_col + c, parts != nullptr, all, store,
                                            col_sizes, col_strides);
         centers[c] = line.center, slopes[c] = alpha * line.slope, shifts[c] = alpha * line.shift;

@@ -8,8 +8,9 @@ targets = ["sm_75", "sm_80"]
 when    = ["sm == 75 or T == bf16", "WIDE != 8 or T != f64"]      # sm_80 rounds to bf16 in one instruction
 params  = ["const T* x", "const Acc_T* parts", "const Acc_T* scale", "const Acc_T* bias",
            "const Acc_T* running_mean", "const Acc_T* running_var", "T* y", "Acc_T* mean", "Acc_T* rstd",
-           "Acc_T* next_running_mean", "Acc_T* next_running_var", "Acc_T epsilon", "Acc_T factor",
-           "Acc_T alpha", "Acc_T beta", "int items", "int items_per_split", "int splits", "int stat_splits",
+           "Acc_T* next_running_mean", "Acc_T* next_running_var", "Number<Acc_T> epsilon",
+           "Number<Acc_T> factor", "Acc_T alpha", "Acc_T beta", "int items",
+           "int items_per_split", "int splits", "int stat_splits",
            "Array<FastDiv,4> row_sizes", "Array<int64_t,8> row_strides", "Array<FastDiv,4> col_sizes",
            "Array<int64_t,40> col_strides"]
 block   = [256, 1, 1]
@@ -40,13 +41,14 @@ problems = ["""batch_norm_training n3c2h1w{301 * WIDE // sizeof(T) if WIDE else 
 @*/
 // Threads as in batch_norm_stats_rows; parts, inference and strides as in batch_norm_apply_columns.
 #include "finish.cuh"
+#include "lib/number.cuh"
 
 extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     const T* x, const acc_t<T>* parts, const acc_t<T>* scale, const acc_t<T>* bias,
     const acc_t<T>* running_mean, const acc_t<T>* running_var, T* y, acc_t<T>* mean, acc_t<T>* rstd,
-    acc_t<T>* next_running_mean, acc_t<T>* next_running_var, acc_t<T> epsilon, acc_t<T> factor,
-    acc_t<T> alpha, acc_t<T> beta, int items, int items_per_split, int splits, int stat_splits,
-    Array<FastDiv, 4> row_sizes, Array<i64, 8> row_strides, Array<FastDiv, 4> col_sizes,
+    acc_t<T>* next_running_mean, acc_t<T>* next_running_var, Number<acc_t<T>> epsilon,
+    Number<acc_t<T>> factor, acc_t<T> alpha, acc_t<T> beta, int items, int items_per_split, int splits,
+    int stat_splits, Array<FastDiv, 4> row_sizes, Array<i64, 8> row_strides, Array<FastDiv, 4> col_sizes,
     Array<i64, 40> col_strides) {
     using A = acc_t<T>;
     constexpr int V = WIDE ? WIDE / int(sizeof(T)) : 1, Digits = WIDE ? 2 : 4, Slots = WIDE ? 2 : 1,
@@ -63,8 +65,8 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     Window<Slots, 2, Values> window;
     window.start(row, split.last, Step, load);
 
-    const Parameters<A> given = {scale, bias, running_mean, running_var, mean, rstd, next_running_mean,
-                                 next_running_var, epsilon, factor};
+    Parameters<A> given = {scale, bias, running_mean, running_var, mean, rstd, next_running_mean,
+                           next_running_var, 0, factor.load()};
     const Team<Step> team(1);
     const bool store = blockIdx.y == 0;
     Fetched<A> fetched = {};
@@ -72,8 +74,12 @@ extern "C" __global__ __launch_bounds__(256, 4) void KERNEL(
     Stat<A> all = {};
     if (parts) all = team.template merged<2>(
         reinterpret_cast<const Stat<A>*>(parts) + i64(column) * stat_splits, stat_splits, 1);
-    if (team.leads) shared_line = finish_column(given, fetched, column, parts != nullptr, all, store,
-                                                col_sizes, col_strides);
+    if (team.leads) {
+        // Read again: there are no registers to keep a number in while parts are merged.
+        given.epsilon = epsilon.load(), given.factor = factor.load();
+        shared_line = finish_column(given, fetched, column, parts != nullptr, all, store, col_sizes,
+                                    col_strides);
+    }
     __syncthreads();
     const A center = shared_line.center, slope = alpha * shared_line.slope, shift = alpha * shared_line.shift;
 

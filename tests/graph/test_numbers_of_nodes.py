@@ -15,6 +15,7 @@ from cydnn.device import get
 from cydnn.graph import FromTensor, Graph, Node, Tensor
 from cydnn.heuristics import Wish, best
 from cydnn.ops import DropoutStates, Problem
+from cydnn.status import NotSupported
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
 from support import graphs, matrix
@@ -79,9 +80,45 @@ def test_every_number_may_lie_in_memory(line, mode):
         assert np.allclose(found, want[uid], rtol=2e-3, atol=2e-3), uid
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
+@pytest.mark.parametrize("line, numbers", [
+    ("batch_norm_training n2c8h4w4 f16 nhwc running_mean=1x8x1x1:f32 running_var=1x8x1x1:f32 "
+     "next_running_mean=1x8x1x1:f32 next_running_var=1x8x1x1:f32", dict(epsilon=0.5, factor=0.25)),
+    ("batch_norm_training n2c3h5w5 f64", dict(epsilon=0.5)),
+    ("batch_norm_inference n2c3h4w4 f32", dict(epsilon=0.5))])
+def test_a_kernel_reads_numbers_in_memory(line, numbers, dtype):
+    """Of its own type, or of another by way of a cast; the node is computed as it is."""
+    problem = Problem.parse(line)
+    plain, uids = graph_of(problem), {name: 100 + i for i, name in enumerate(numbers)}
+    node = plain.nodes[0]
+    memory = [Tensor(uid, TensorDesc.packed(dtype, (1,))) for uid in uids.values()]
+    there = Graph([Node(node.op, node.operands, {name: FromTensor(uid) for name, uid in uids.items()})],
+                  [*plain.tensors.values(), *memory])
+    values = values_for(problem, 3) | {uid: np.full(1, numbers[name]) for name, uid in uids.items()}
+    device = get("ptx:sm_80")
+    choice = best(there, device.facts)
+    assert choice.changes == () and choice.engine.op is type(node.op)
+    want = graphs.run(Graph([Node(node.op, node.operands, numbers)], plain.tensors), values, get("numpy"))
+    for uid, found in graphs.run(there, values, device).items():
+        assert np.allclose(found, want[uid], rtol=2e-3, atol=2e-3), uid
+    alpha = Graph([Node(node.op, node.operands, dict(alpha=FromTensor(100)))], there.tensors)
+    with pytest.raises(NotSupported, match="alpha must be given at execute; got one in memory"):
+        best(alpha, device.facts, Wish(engines=(choice.engine.index,)))
+
+
 @pytest.mark.parametrize("where", ["numpy", "ptx:sm_80"])
-def test_a_whole_number_that_a_tensor_gives_stays_whole(where):
-    seed = Tensor(2, TensorDesc.packed("i64", (1,)), "value", scalar=Scalar(2, 2 ** 53 + 1))
+@pytest.mark.parametrize("kind, dtype, seed", [("value", "i64", 2 ** 53 + 1), ("memory", "i64", 2 ** 53 + 1),
+                                               ("memory", "i32", -2 ** 31 + 1), ("memory", "u8", 255)])
+def test_a_whole_number_that_a_tensor_gives_stays_whole(kind, dtype, seed, where):
+    scalar = Scalar(2, seed) if kind == "value" else None
+    given = Tensor(2, TensorDesc.packed(dtype, (1,)), kind, scalar=scalar)
     graph = Graph([Node(DropoutStates(), dict(states=1), dict(seed=FromTensor(2)))],
-                  [Tensor(1, TensorDesc.packed("i64", (2,))), seed])
-    assert graphs.run(graph, {}, get(where))[1][0] == 2 ** 53 + 1
+                  [Tensor(1, TensorDesc.packed("i64", (2,))), given])
+    assert graphs.run(graph, {2: np.array([seed])}, get(where))[1].tolist() == [seed, 0]
+
+
+def test_a_number_of_a_type_that_no_kernel_reads():
+    graph = Graph([Node(DropoutStates(), dict(states=1), dict(seed=FromTensor(2)))],
+                  [Tensor(1, TensorDesc.packed("i64", (2,))), Tensor(2, TensorDesc.packed("f32", (1,)))])
+    with pytest.raises(NotSupported, match="355:.*: does not understand f32 numbers in memory: seed"):
+        best(graph, get("ptx:sm_80").facts)

@@ -7,13 +7,16 @@ from typing import ClassVar
 
 from ...graph import Match
 from ...kernels.expressions import ceil_div
-from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then, powers
+from ...steps import Launch, Pointer
+from ..cast import number_as
+from ..engine import Config, Engine, Knob, first_then, numbers, powers
 from .operands import (BACKWARD, INFERENCE, TRAINING, backward_operands, inference_operands, is_backward,
                        is_known, part_bytes, pointers, training_operands)
 from .view import RAMP_US, View, bytes_of_x, wrong_operands
 
 MERGE_US, MANY = 0.07, 64                        # a split's part, merged by each block; more cost no more
+IN_MEMORY = "epsilon", "factor"                  # numbers of the forward pass that may lie there
+FORWARD = numbers("f32", "f64", "f16", "bf16")   # what engines of the forward pass understand
 MOST_SPLITS = 1024                               # each block of the second launch reads the parts of all
 
 
@@ -97,20 +100,28 @@ class Way:
         kernel = f"batch_norm_{what}_{self.word}_{self.p.x.dtype}_{self.wide}{variant}"
         return Launch(kernel, dict(self.size(cut), **args), self.grid(cut))
 
+    def _numbers(self, steps: list) -> dict:
+        """The numbers of a forward pass that may lie in memory, in the type of the sums."""
+        names = [name for name in IN_MEMORY if name in self.p.op.scalars]
+        return {name: number_as(self.p, name, self.p.x.dtype.compute, steps) for name in names}
+
     def training(self, splits: int) -> list:
-        p, v, cut = self.p, View.of(self.p), self.cut(splits)
+        p, v, cut, steps = self.p, View.of(self.p), self.cut(splits), []
         parts = p.scratch(v.cols * cut.splits * part_bytes(p))
-        return [self._launch("stats", cut, x=p.ptr("x"), parts=parts, **self.strides("x"),
+        operands = {**training_operands(p), **self._numbers(steps)}
+        return [*steps,
+                self._launch("stats", cut, x=p.ptr("x"), parts=parts, **self.strides("x"),
                              **v.cols_args("x")),
-                self._launch("apply", cut, **training_operands(p), parts=parts, stat_splits=cut.splits,
+                self._launch("apply", cut, **operands, parts=parts, stat_splits=cut.splits,
                              **self.strides("x", "y"), **v.cols_args(*TRAINING))]
 
     def inference(self, splits: int) -> list:
-        p, v, cut = self.p, View.of(self.p), self.cut(splits)
+        p, v, cut, steps = self.p, View.of(self.p), self.cut(splits), []
         if not p.x.count:
             return []
-        return [self._launch("apply", cut, **inference_operands(p), stat_splits=0, **self.strides("x", "y"),
-                             **v.cols_args(*INFERENCE))]
+        operands = {**inference_operands(p), **self._numbers(steps)}
+        return [*steps, self._launch("apply", cut, **operands, stat_splits=0, **self.strides("x", "y"),
+                                     **v.cols_args(*INFERENCE))]
 
     def backward(self, splits: int) -> list:
         p, v, cut = self.p, View.of(self.p), self.cut(splits)
@@ -135,6 +146,9 @@ class SplitEngine(Engine):
 
     def refuse(self, p, dev):
         yield from wrong_operands(p, dev, self.way(p).source)
+        for name in p.op.scalars:
+            if name not in IN_MEMORY and isinstance(p.scalar(name), Pointer):
+                yield f"{name} must be given at execute; got one in memory"
 
     def configs(self, p, dev):
         others = powers(min(View.of(p).rows, MOST_SPLITS))

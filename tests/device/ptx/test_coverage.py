@@ -18,12 +18,17 @@ import random
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from cydnn import kernels
+from cydnn import kernels, plan
+from cydnn.bench import graph_of
 from cydnn.engines.tile.store import FUSED
+from cydnn.graph import FromTensor, Graph, Node, Tensor
+from cydnn.kernels import kinds
 from cydnn.ops import Problem, philox
-from support import fused, share, streamed, sums
+from cydnn.tensor import TensorDesc
+from support import fused, graphs, share, streamed, sums
 from support.cases import cases, every_case
 from support.matrix import blended, flavours, inputs_for, plain, scaled
 from support.shipped import run_lines
@@ -164,6 +169,23 @@ def behind(device, name) -> list[str]:
         lambda c: all(c.get(knob) == value for knob, value in config.items()), FUSED, name)
 
 
+def from_memory(device, name) -> list[str]:
+    """The differences where numbers that a kernel may read in memory lie there."""
+    case, params = cases(name, device.facts)[0], kernels.get(name).row["params"]
+    plain_, op = graph_of(case.problem), case.problem.op
+    types = {row["name"]: kinds.find(row["type"]).patch for row in params
+             if row["type"].startswith("Number<") and row["name"] in op.scalars}
+    there = {uid: Tensor(uid, TensorDesc.packed(kind, (1,))) for uid, kind in enumerate(types.values(), 100)}
+    values = inputs_for(case.problem, random.Random(0), False)
+    values = {uid: values[operand] for operand, uid in plain_.nodes[0].operands.items()}
+    values |= {uid: np.array([3]) for uid in there}
+    numbers = [dict.fromkeys(types, 3), dict(zip(types, map(FromTensor, there)))]
+    graphs_ = [Graph([Node(op, plain_.nodes[0].operands, given)], {**plain_.tensors, **there})
+               for given in numbers if types]
+    found = [graphs.execute(plan.build(graph, device, case.wish), values) for graph in graphs_]
+    return graphs.differences(plain_, *found) if found else []
+
+
 def as_they_are(name, facts) -> list:
     return [(facts, case, dict(scalars=plain(case.problem.op), flavour=flavours(case.problem.op)[0]))
             for case in cases(name, facts)]
@@ -189,7 +211,7 @@ def cover(device, name) -> list[str]:
         return found
     facts, tried = device.facts, set()
     first = as_they_are(name, facts)
-    wrong = behind(device, name)
+    wrong = behind(device, name) + from_memory(device, name)
     for number, (card, case, more) in enumerate(itertools.chain(first, ways(name, facts))):
         way = str((card.sms, case, {"scale": 1.0, "nans": (), "order": None, **more, "flavour": None}))
         if way in tried:                                     # not every way is another one for every op
