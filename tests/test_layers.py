@@ -42,8 +42,9 @@ ENGINES = (                                      # the same inside of engines/
     "knobs sums",
     "engine",
     "composite inner reference",
-    "dropout im2col lrn norm pointwise pool reduction softmax spatial",
-    "cast divisive_norm layout",
+    "im2col lrn pointwise pool reduction softmax spatial",
+    "cast",
+    "divisive_norm dropout layout norm",
     # the host side of the tile programs; the families on them do not know each other
     "tile",
     "conv matmul",
