@@ -6,12 +6,14 @@ tests/records/<device>.json. A row is stale when what it covers has changed; any
 """
 from __future__ import annotations
 
+import ast
 import hashlib
-import inspect
 import json
 import os
+import sys
 from collections import Counter
 from functools import lru_cache
+from importlib.util import resolve_name
 from pathlib import Path
 
 from cydnn import kernels
@@ -36,9 +38,29 @@ COUNTED = ("passed", "failed", "skipped")
 
 @lru_cache(maxsize=None)
 def files_of(cls) -> frozenset:
-    """The files, from the root, of a class of cydnn and those it is made from."""
+    """The files, from the root, of a class of cydnn, of those it is made from, and of what these share with
+    their family and with the tile programs."""
     own = [c for c in cls.__mro__ if c.__module__.startswith("cydnn.") and c not in GENERAL]
-    return frozenset(str(Path(inspect.getfile(c)).relative_to(ROOT)) for c in own)
+    found, todo = set(), {c.__module__ for c in own}
+    while todo:
+        module = todo.pop()
+        found.add(module)
+        todo |= _shared(module) - found
+    return frozenset(str(Path(sys.modules[module].__file__).relative_to(ROOT)) for module in found)
+
+
+@lru_cache(maxsize=None)
+def _shared(module: str) -> set:
+    """The modules of its family and of the tile programs that a module of an engine imports from."""
+    if not module.startswith("cydnn.engines."):
+        return set()
+    tree, package = ast.parse(Path(sys.modules[module].__file__).read_text()), module.rpartition(".")[0]
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
+    names = {resolve_name("." * node.level + ".".join(filter(None, (node.module, more))), package)
+             for node in found for more in ("", *(alias.name for alias in node.names))}
+    mine = ("cydnn.engines.tile.", f"{package}.") if package != "cydnn.engines" else ()
+    return {name for name in names if name.startswith(mine) and name in sys.modules
+            and not hasattr(sys.modules[name], "__path__")}
 
 
 def covers(layout) -> set:
