@@ -69,6 +69,7 @@ RULES = (
     Rule(SoftmaxFwd, ("div", "sub"), 2, _softmax),
     Rule(NormFwd, ("add", "mul", "div"), 1, _norm),
 )
+COMPOSED = (*(rule.op for rule in RULES), Sdpa)
 
 
 def composed(graph: Graph, number: int, ops=None) -> Graph | None:

@@ -2,17 +2,27 @@
 made of; a node that no engine takes is computed between casts, or replaced by what it is made of."""
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import islice
 
-from ..graph import Graph, bits, lower, merged, union
-from ..graph.rules import composed, put, recognised
+from ..engines import REFERENCE, engines_for
+from ..graph import Graph, bits, lower, merged, rules, union
 from ..status import NotSupported
 from .cover import cheapest
 from .offers import Offers
 from .refusal import refuse
 
-CHANGES = {"compose": composed, "cast": lower.cast, "lower": lower.lowered}
 MOST_STUCK = 2                                   # nodes of no engine of which every change is followed
+
+
+@lru_cache(maxsize=None)
+def served() -> tuple:
+    """The composed operations that an engine computes on a GPU; others would be taken apart again."""
+    return tuple(op for op in rules.COMPOSED if any(engine is not REFERENCE for engine in engines_for(op)))
+
+
+CHANGES = {"compose": lambda graph, number: rules.composed(graph, number, served()), "cast": lower.cast,
+           "lower": lower.lowered}
 
 
 def changed(graph: Graph, word: str) -> Graph | None:
@@ -44,13 +54,14 @@ def _composed(offers: Offers, among: int) -> tuple:
     """(offers, changes, masks of the nodes that are gone) of the graph with the composed operations that some
     of the nodes amount to; one may stand on another."""
     words, found = (), []
-    while rows := [row for row in recognised(offers.graph) if not offers.origin(row[2]) & ~among]:
+    while rows := [row for row in rules.recognised(offers.graph, served())
+                   if not offers.origin(row[2]) & ~among]:
         nodes, taken = offers.graph.nodes, 0
         for number, node, mask in rows:
             if not mask & taken:
                 taken |= mask
                 words = *words, f"compose {offers.graph.nodes.index(nodes[number])}"
-                offers = offers.of_graph(put(offers.graph, node, [nodes[i] for i in bits(mask)]))
+                offers = offers.of_graph(rules.put(offers.graph, node, [nodes[i] for i in bits(mask)]))
                 found.append(offers.origin(1 << offers.graph.nodes.index(node)))
     return offers, words, found
 
