@@ -22,35 +22,33 @@ class Emitter:
 
     def __init__(self, program: Program, mark: Mark, fuse: str, base: int, sm: int):
         self.program, self.mark, self.fuse, self.base, self.sm = program, mark, fuse, base, sm
-        self.math, self.lanes = program.math, len(mark.values)
+        self.math, self.lanes = program.math, mark.lanes
         self.registers, self.lines, self.values, self.places, self.sources = Registers(), [], {}, {}, {}
 
     def block(self) -> str:
         p = self.program
         for i in range(p.scalars):
             self._scalar(i)
-        for name in self._inputs():
+        for name in p.inputs:
             if name.startswith("t"):
                 self._load(name)
             elif name.startswith("@"):
                 self._coordinate(name)
+            elif name.startswith("h"):
+                self.values[name] = [self.mark.kept(name)] * self.lanes
         self._entry()
         for i, step in enumerate(p.steps):
             self._step(f"n{i}", step)
+        for value, name in p.kept:
+            self._line_per_lane(CONVERT[self.math, self.math], [self.mark.kept(name)], self.values[value])
         if p.result:
             self._line_per_lane(CONVERT[self.math, self.mark.type], self.mark.values, self.values[p.result])
         return "\n".join(["{", *self.registers.declarations(), *self.lines, "}"])
 
-    def _inputs(self) -> dict:
-        """Names that the blend and the steps read, in order."""
-        p = self.program
-        read = [i for s in p.steps for i in (*s.inputs, *s.scales, s.alpha)]
-        return dict.fromkeys([*p.blend[1:], *read, p.result])
-
     def ahead(self) -> str:
         """For a mark in front of the program's: 64 elements of what lies as the mark's own tensor does, and
         is read, come to the L2 cache."""
-        for name in self._inputs():
+        for name in self.program.inputs:
             extra = self.program.tensors[int(name[1:])] if name.startswith("t") else None
             if extra is not None and extra.at.terms == (("off", 1),) and STORAGE[extra.dtype].bits >= 8:
                 place = self._place(name)

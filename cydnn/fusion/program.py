@@ -10,6 +10,7 @@ Names:
     d0, d1 …   digits: parts of a coordinate that the mark gives
                (its key, divided, and the rest of another division)
     k0, k1 …   strides (64 bits);   f0, f1 …   divisors
+    h0, h1 …   registers of the whole kernel: what the program of an earlier mark kept
 """
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ class Program:
     """The structure. ``result``: the value that the mark's registers get ("" leaves them alone).
 
     First v is multiplied by the number ``alpha``; then ``blend`` (tensor, number) adds number * tensor to it,
-    where the number is not 0; then it is rounded to the type ``entry``. ``stores``: (value, tensor) pairs.
+    where the number is not 0; then it is rounded to the type ``entry``. ``stores``: (value, tensor) pairs;
+    ``kept``: (value, name) pairs, which programs of later marks in the same math type read by that name.
     ``fast``: results are rounded to 16 bits or less. ``is_whole``: the program stores all there is, and the
     kernel's own stores behind the mark are left out.
     """
@@ -106,6 +108,7 @@ class Program:
     entry: str = ""
     fast: bool = False
     is_whole: bool = False
+    kept: tuple = ()
 
     def __str__(self):
         lines = [f"d{i} = {digit}" for i, digit in enumerate(self.digits)]
@@ -116,11 +119,19 @@ class Program:
         for i, step in enumerate(self.steps):
             lines.append(f"n{i} = {step}")
             lines += [f"store {t} = n{i}" for value, t in self.stores if value == f"n{i}"]
+        lines += [f"keep {name} = {value}" for value, name in self.kept]
         lines += [f"t{i}: {extra}" for i, extra in enumerate(self.tensors)]
         last = f"v = {self.result}, " if self.result and self.result != "v" else ""
         words = ", fast" if self.fast else ""
         words += ", in place of the kernel's own stores" if self.is_whole else ""
         return "\n".join([*lines, f"{last}in {self.math}{words}"])
+
+    @property
+    def inputs(self) -> tuple:
+        """The names that it reads, each once, in order."""
+        steps = [name for s in self.steps for name in (*s.inputs, *s.scales, s.alpha)]
+        read = (*self.blend[1:], *steps, *(value for value, _ in self.kept), self.result)
+        return tuple([name for name in dict.fromkeys(read) if name])
 
     # ---- Where things lie in the kernel's parameter Fuse ----
 

@@ -38,21 +38,33 @@ class Registers:
 @dataclass(frozen=True)
 class Mark:
     """One mark: the registers of the values and their type, and the registers of offset and coordinates by
-    key. Those of ``MOVED`` stand for ``plus`` more than they have, so that neighbouring marks share them."""
+    key. Those of ``MOVED`` stand for ``plus`` more than they have, so that neighbouring marks share them.
+    ``slot``: which set of the kept registers is the mark's, where a thread has several rows at once."""
     values: tuple
     offsets: dict
     type: str = "f32"
     plus: int = 0
+    slot: int = 0
+
+    @property
+    def lanes(self) -> int:
+        """Elements that it stands for; one where it shows no values."""
+        return len(self.values) or 1
+
+    def kept(self, name: str) -> str:
+        """The register of a kept value."""
+        return f"%{name}_{self.slot}"
 
     @classmethod
     def read(cls, text: str, declared: dict) -> "Mark":
         """``v=%f1,%f2 off=%rd7 col=%r9``; ``int`` says that the values are integers."""
         words = dict(word.partition("=")[::2] for word in text.split())
+        plus, slot = (int(words.pop(name, 0)) for name in ("plus", "slot"))
         if "v" not in words:
-            return cls((), words)
-        values, plus = tuple(words.pop("v").split(",")), int(words.pop("plus", 0))
+            return cls((), words, plus=plus, slot=slot)
+        values = tuple(words.pop("v").split(","))
         kind = "i32" if words.pop("int", None) is not None else type_of(values[0], declared)
-        return cls(values, words, kind, plus)
+        return cls(values, words, kind, plus, slot)
 
 
 def declared_types(text: str) -> dict[str, str]:

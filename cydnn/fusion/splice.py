@@ -44,13 +44,15 @@ def splice(text: bytes, kernel, fuse: dict, ways=()) -> bytes:
         raise InternalError(f"{name}: programs must need at most {MOST_BYTES} bytes of parameters; "
                             f"got {at['']}")
     declared, parameter = declared_types(ptx), f"{entry[1]}_param_{params - 1}"
-    head = ptx[entry.start():marks[0].start()]
+    read = [Mark.read(found[2], declared) for found in marks]
+    head = with_registers(ptx[entry.start():marks[0].start()], kept_registers(name, fuse, [
+        (served_by(found[1], fuse), mark) for found, mark in zip(marks, read)]))
     head = re.sub(rf"\b{parameter}\[\d+\]", f"{parameter}[{max(at[''], 8)}]", head)
     about = {mark: "\n".join(f"// {line}" for line in str(p).splitlines()) + "\n" for mark, p in programs}
     pieces: list = []
-    for found, following in zip(marks, [*marks[1:], None]):
+    for found, mark, following in zip(marks, read, [*marks[1:], None]):
         served = SERVES.get(found[1], found[1])
-        mark, program = Mark.read(found[2], declared), fuse[served]
+        program = fuse[served]
         emitter = Emitter(program, mark, parameter, at[served], sm)
         behind = ptx[found.end():following.start() if following else len(ptx)]
         if found[1] == "ahead":
@@ -66,6 +68,26 @@ def splice(text: bytes, kernel, fuse: dict, ways=()) -> bytes:
 def served_by(mark: str, fuse: dict) -> str:
     """The program that a mark is enough for: pairs are, where it stores nothing itself."""
     return SERVES[mark] if mark == "pairs" and not fuse[SERVES[mark]].stores else mark
+
+
+def kept_registers(kernel: str, fuse: dict, marks) -> dict:
+    """{register: math type} of what programs keep; ``marks``: (whose program, Mark) pairs.
+    Raises InternalError where a program reads what none keeps there."""
+    kept = {mark.kept(name): fuse[served].math for served, mark in marks if served in fuse
+            for _, name in fuse[served].kept}
+    for served, mark in marks:
+        program = fuse.get(served)
+        for name in program.inputs if program else ():
+            if name.startswith("h") and kept.get(mark.kept(name)) != program.math:
+                raise InternalError(f"{kernel}: mark {served} must read what an earlier mark keeps in "
+                                    f"{program.math}; got {mark.kept(name)}")
+    return kept
+
+
+def with_registers(head: str, kept: dict) -> str:
+    """The head of a kernel with registers that its whole body sees."""
+    lines = [f".reg .{kind} {register};\n" for register, kind in kept.items()]
+    return re.sub(r"^\{\n", "{\n" + "".join(lines), head, count=1, flags=re.M) if lines else head
 
 
 def without_stores(text: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from cydnn.device.ptx import parse
 from cydnn.device.ptx.code import Code
 from cydnn.dtypes import BY_NAME
-from cydnn.fusion import At, Digit, Extra, Fused, Program, Step, splice
+from cydnn.fusion import At, Digit, Extra, Fused, Program, Step, bases, splice
 from cydnn.ops.pointwise import MODES
 from cydnn.steps import Pointer
 
@@ -96,15 +96,7 @@ def moved(text: bytes, plus: int) -> bytes:
 
 def run(device, name, v, values, text=TEXT):
     """(v behind the program, {number of a tensor: what lies there}) on the interpreter."""
-    program, pointers, scalars = PROGRAMS[name], [], []
-    text = splice(text, KERNEL, {"epilogue": program}).decode()
-    module = parse.module(text, f"{name}.ptx")
-    code = Code(module,
-                parse.Program(module, "marked"), {n: device._variable(*x) for n,
-                                                  x in module.variables.items()})
-    x = device.alloc(v.size * 4)
-    device.copy_in(x.ptr, v.astype(np.float32))
-    places = []
+    program, places = PROGRAMS[name], []
     for extra, array in zip(program.tensors, values):
         raw = BY_NAME[extra.dtype].encode(array)
         raw = np.packbits(raw, bitorder="little") if extra.dtype == "bool" else raw
@@ -113,19 +105,29 @@ def run(device, name, v, values, text=TEXT):
     fused = Fused(program, tuple(map(Pointer, range(len(places)))), SCALARS.get(name, ()),
                   NUMBERS.get(name, ()),
                   DIVISORS.get(name, ()))
-    block = bytearray(struct.pack("<Q", x.ptr) + bytes(max(program.bytes, 8)))
-    fused.put(block, 8, pointers, scalars)
-    assert not scalars
-    for offset, pointer in pointers:
-        struct.pack_into("<Q", block, offset, places[pointer.uid].ptr)
-    device.launch(code, (ROWS, 1, 1), (COLS // 4, 1, 1), 0, bytes(block))
-    out = device.copy_out(x.ptr, np.empty(v.shape, np.float32)).astype(np.float64)
-    stored = {}
+    out, stored = launch(device, text, {"epilogue": fused}, v, places), {}
     for _, tensor in program.stores:
         i = int(tensor[1:])
         kind = BY_NAME[program.tensors[i].dtype]
         stored[i] = kind.decode(device.copy_out(places[i].ptr, np.empty(values[i].shape, kind.numpy)))
     return out, stored
+
+
+def launch(device, text: bytes, fuse: dict, v, places=()):
+    """v behind the programs of a kernel's marks; ``places``: buffers of their pointers."""
+    module = parse.module(splice(text, KERNEL, fuse).decode(), "marked.ptx")
+    variables = {n: device._variable(*x) for n, x in module.variables.items()}
+    x, pointers, scalars, at = device.alloc(v.size * 4), [], [], bases(fuse)
+    device.copy_in(x.ptr, v.astype(np.float32))
+    block = bytearray(struct.pack("<Q", x.ptr) + bytes(max(at[""], 8)))
+    for mark, fused in fuse.items():
+        fused.put(block, 8 + at[mark], pointers, scalars)
+    assert not scalars
+    for offset, pointer in pointers:
+        struct.pack_into("<Q", block, offset, places[pointer.uid].ptr)
+    device.launch(Code(module, parse.Program(module, "marked"), variables), (ROWS, 1, 1), (COLS // 4, 1, 1),
+                  0, bytes(block))
+    return device.copy_out(x.ptr, np.empty(v.shape, np.float32)).astype(np.float64)
 
 
 def functions(math, fast) -> list[tuple[str, int, int]]:

@@ -59,7 +59,14 @@ def points(rng) -> Site:
     return point_site(lead.tensor, rng.choice([lead.tensor, None]))
 
 
-SITES = dict(walked=walked, vectors=vectors, image=image, matrix=matrix, points=points)
+def scores(rng) -> Site:
+    """Scores of attention, which lie nowhere: batch, head, row and column, perhaps two columns at once."""
+    dims = tuple(rng.choice([1, 2, 3, 4]) for _ in range(3)) + (rng.choice([1, 2, 4, 6]),)
+    keys = tuple((name, (axis,)) for axis, name in enumerate(("batch", "head", "row", "col")))
+    return Site(dims, None, keys, "col", rng.choice([1, 2]))
+
+
+SITES = dict(walked=walked, vectors=vectors, image=image, matrix=matrix, points=points, scores=scores)
 
 
 def beside(rng, site, uid=2) -> Tensor:

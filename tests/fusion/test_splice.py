@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fusion_rules import (COL, COLS, DIVISORS, GOLDEN, KERNEL, OFF, PROGRAMS, PTXAS, ROWS, SCALARS, TEXT,
                           all_modes, assemble,
-                          functions, meaning, moved, run)
+                          functions, launch, meaning, moved, run)
 from cydnn import kernels
 from cydnn.device.ptx import PtxDevice
 from cydnn.dtypes import BY_NAME
@@ -36,11 +36,11 @@ needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
 TARGETS = pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
 
 
-def text_for(target: str) -> bytes:
+def text_for(target: str, text: bytes = TEXT) -> bytes:
     """The kernel as it would be loaded for a target: the text says it."""
     if target == "sm_75":
-        return TEXT
-    return TEXT.replace(b".target sm_75",
+        return text
+    return text.replace(b".target sm_75",
                         f".target {target}".encode()).replace(b".version 6.5", b".version 7.8")
 
 
@@ -275,6 +275,51 @@ def test_pointers_and_numbers_are_replaced():
     moved = fused.mapped(lambda v: v + 16 if isinstance(v, Pointer) else Scalar((v.key, 1), v.default))
     assert moved.pointers == (Pointer(7, 20),) and moved.program is fused.program
     assert moved.scalars == (Scalar(("a", 1), 1.0), 2.5, Scalar(("c", 1), 3.0))
+
+
+# ---- What an earlier mark keeps ----
+
+ROW = Program("f32", (Step("neg", ("t0",)), Step("add", ("n0", "@row"))),
+              (Extra("f16", At((("row", 1),))),), kept=(("n1", "h0"), ("n0", "h1")))
+LATER = Program("f32", (Step("mul", ("v", "h0")), Step("sub", ("n0", "h1"))), result="n1")
+
+
+def rows_first(slots=(0, 0)) -> bytes:
+    """The kernel with marks of its row in front, each for the slot of half of the lanes."""
+    lines = "".join(f"\t// @fuse.row row=%r3 slot={slot};\n" for slot in dict.fromkeys(slots))
+    text = re.sub(r"\t// @fuse.epilogue v=(\S+),(\S+),(\S+),(\S+) (.*);\n", lambda m: "".join(
+        f"\t// @fuse.epilogue v={m[1 + 2 * i]},{m[2 + 2 * i]} {m[5]} slot={slot};\n"
+        for i, slot in enumerate(slots)), TEXT.decode())
+    return text.replace("\tld.global.v4", lines + "\tld.global.v4").encode()
+
+
+@pytest.mark.parametrize("slots", [(0, 0), (0, 1)])
+def test_a_later_mark_reads_what_an_earlier_one_kept(slots):
+    device, slope = PtxDevice("sm_75"), np.array([0.5, -2.0, 3.0])
+    place = device.alloc(16)
+    device.copy_in(place.ptr, slope.astype(np.float16))
+    v = np.random.default_rng(1).integers(-64, 65, (ROWS, COLS)) / 8
+    got = launch(device, rows_first(slots), {"row": Fused(ROW, (Pointer(0),)), "epilogue": Fused(LATER)}, v,
+                 [place])
+    neg = -slope[:, None]
+    np.testing.assert_array_equal(got, v * (neg + np.arange(ROWS)[:, None]) - neg)
+
+
+@needs_ptxas
+@TARGETS
+@pytest.mark.parametrize("math", ["f32", "f64"])
+def test_kept_registers_assemble(math, target, tmp_path):
+    text = splice(text_for(target, rows_first((0, 1))), KERNEL,
+                  {"row": replace(ROW, math=math), "epilogue": replace(LATER, math=math)})
+    assert text.count(f".reg .{math} %h".encode()) == 4 and assemble(text, target, tmp_path) == ""
+
+
+@pytest.mark.parametrize("slots, row, got", [
+    ((0, 0), replace(ROW, kept=(("n1", "h0"),)), "%h1_0"), ((0, 0), replace(ROW, math="f64"), "%h0_0")])
+def test_what_no_earlier_mark_keeps_is_refused(slots, row, got):
+    with pytest.raises(InternalError, match=f"marked: mark epilogue must read what an earlier mark keeps in "
+                                            f"f32; got {got}"):
+        splice(rows_first(slots), KERNEL, {"row": row, "epilogue": LATER})
 
 
 # ---- What a module needs, what it refuses ----
