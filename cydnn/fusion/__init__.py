@@ -6,6 +6,7 @@ types, kernels_src/pointwise/ops.cu for the bodies of the modes.
 """
 from .build import Builder, at, attempt, before, behind, has_room, math_before, math_of, reasons, region, work
 from .program import At, Digit, Extra, Fused, Program, Step, bases
+from .rows import Rows
 from .site import CannotPlace, Places, Site
 from .splice import programs_of, splice
 from .ways import ways_of

@@ -33,6 +33,7 @@ class Builder:
         self.names: dict = {}                    # uid -> name of a tensor in memory
         self.scalars: dict = {}                  # number -> its name
         self.entry, self.alpha, self.blend = "", "", ()
+        self.kept: dict = {}                     # value -> the name that later marks read
 
     # ---- Names ----
 
@@ -66,6 +67,14 @@ class Builder:
         """The name of a number of a node."""
         return self.source(number_of(self.graph.tensors, node, name))
 
+    def keep(self, value: str) -> str:
+        """The name of a value at later marks; the same value has one."""
+        return self.kept.setdefault(value, f"h{len(self.kept)}")
+
+    def index(self, axis: int) -> str:
+        """The name of the index along a dim of the site."""
+        return "@" + "".join(self.places.coordinate(axis))
+
     # ---- Steps ----
 
     def node(self, node: Node):
@@ -97,7 +106,7 @@ class Builder:
     def _index(self, axis: int, output) -> str:
         if output is not None and output.dims[axis] == 1:
             return self.scalar(0.0)
-        return "@" + "".join(self.places.coordinate(axis))
+        return self.index(axis)
 
     def rounding(self, tensor) -> str:
         """The type that a value passes on its way to others; "" where that changes nothing."""
@@ -125,7 +134,7 @@ class Builder:
         program = Program(
             self.math, tuple(self.steps), tuple([extra for extra, _ in self.tensors]), tuple(self.stores),
             result, tuple(places.digits), len(places.numbers), len(self.scalars), len(places.divisors),
-            self.alpha, self.blend, self.entry, fast, is_whole)
+            self.alpha, self.blend, self.entry, fast, is_whole, tuple(self.kept.items()))
         for sentence in too_large([program.bytes]):
             raise CannotPlace(sentence)
         return Fused(program, tuple([p for _, p in self.tensors]), tuple(self.scalars),

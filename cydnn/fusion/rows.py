@@ -1,0 +1,81 @@
+"""Steps inside an operation, over elements that lie in rows: what is one value for a whole row is computed at
+a mark before the row, and kept in registers."""
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..graph import source_of
+from .build import Builder
+from .program import Fused
+from .site import Site
+
+
+class Value(NamedTuple):
+    """``kind``: "element" (what the mark has), "number", "index" (along dim ``of``), "tensor" (uid ``of``) or
+    "step" (its name ``of``). ``is_whole``: one for the row."""
+    kind: str
+    of: object = None
+    is_whole: bool = False
+
+
+class Rows:
+    """Two programs: of an element at ``site``, and of its row at a mark in front, where dim ``axis`` of the
+    site has no index yet."""
+
+    def __init__(self, math: str, site: Site, axis: int, graph):
+        keys = tuple([(name, axes) for name, axes in site.keys if axis not in axes])
+        self.axis, self.graph = axis, graph
+        self.each = Builder(math, site, graph)
+        self.once = Builder(math, replace(site, lead=None, keys=keys, along="", lanes=1), graph)
+
+    # ---- What a step may read ----
+
+    @staticmethod
+    def element() -> Value:
+        return Value("element")
+
+    @staticmethod
+    def number(value) -> Value:
+        """A number, or a Scalar that is given at execute."""
+        return Value("number", value, True)
+
+    def index(self, axis: int) -> Value:
+        return Value("index", axis, axis != self.axis)
+
+    def tensor(self, uid: int) -> Value:
+        """An element of a tensor that broadcasts to the site's dims."""
+        tensor = self.graph.tensors[uid]
+        if tensor.is_by_value:
+            return self.number(source_of(tensor))
+        return Value("tensor", uid, tensor.count == 1 or tensor.dims[self.axis] == 1)
+
+    def step(self, op, inputs, scales=(), alpha=None) -> Value:
+        """The value of a pointwise op over values; ``scales`` and ``alpha``: numbers, or None for 1."""
+        inputs = (self.index(op.axis),) if op.mode == "gen_index" else inputs    # whatever it reads
+        is_whole = all(value.is_whole for value in inputs)
+        builder = self.once if is_whole else self.each
+        names = [self._name(builder, value) for value in inputs]
+        factors = ["" if s is None else builder.scalar(s) for s in (*scales, alpha)]
+        return Value("step", builder.step(op, names, factors[:-1], factors[-1]), is_whole)
+
+    def finish(self, result: Value, outputs=()) -> tuple[Fused | None, Fused | None]:
+        """The programs of the row and of the element (None where there is nothing to do), which is ``result``
+        then; ``outputs``: the types that what becomes of it is stored as."""
+        if result.kind == "element":
+            return None, None
+        each = self.each.finish(self._name(self.each, result), outputs, is_read=True)
+        return (self.once.finish("", outputs, is_read=True) if self.once.kept else None), each
+
+    # ---- Names ----
+
+    def _name(self, builder: Builder, value: Value) -> str:
+        if value.kind == "element":
+            return "v"
+        if value.kind == "number":
+            return builder.scalar(value.of)
+        if value.kind == "index":
+            return builder.index(value.of)
+        if value.is_whole and builder is self.each:
+            return self.once.keep(self._name(self.once, value))
+        return value.of if value.kind == "step" else builder.read(value.of)
