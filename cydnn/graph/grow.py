@@ -79,10 +79,13 @@ def sides(graph: Graph, mask: int, dims: tuple, ops: tuple, free: int, new: int 
 
 def behind(graph: Graph, number: int, ops: tuple, free: int, has_room=anything) -> list[int]:
     """Masks of regions, each larger than the one before: a node with more and more of what reads its first
-    output elementwise. ``free``: the nodes that may be taken. Every region is convex. No region follows one
-    for which ``has_room`` of its Border without the first node is false: it would not have room either."""
-    dims, found = graph.tensors[graph.nodes[number].writes[0]].dims, []
-    region, free = Growing(graph, 1 << number), free & ~graph.above[number]
+    output elementwise, and none of its others. ``free``: the nodes that may be taken. Every region is convex.
+    No region follows one for which ``has_room`` of its Border without the first node is false: it would not
+    have room either."""
+    first, *others = graph.nodes[number].writes
+    dims, found = graph.tensors[first].dims, []
+    free &= ~(graph.above[number] | union(1 << j for uid in others for j in graph.consumers[uid]))
+    region = Growing(graph, 1 << number)
     border, users = Border(graph, free | 1 << number), graph.users[number]
     while users := users & free & ~region.mask:
         new = users & -users                     # the first that reads what the region writes

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from nodes import binary, t, unary, v
 from cydnn.graph import (FromTensor, Graph, Lead, Match, Node, Region, bits, core, grow, many, scalar_of,
                          source_of)
-from cydnn.ops import ConvFprop, Matmul, Pointwise, SoftmaxFwd
+from cydnn.ops import ConvFprop, GenStats, Matmul, Pointwise, SoftmaxFwd
 from cydnn.steps import Pointer, Scalar, Scratch
 from cydnn.tensor import TensorDesc
 from support import graphs
@@ -107,6 +107,15 @@ def test_behind_leaves_what_the_core_waits_for():
     graph = Graph([unary(1, 2, "exp"), Node(Matmul(), dict(a=2, b=3, c=4), name="matmul"), unary(4, 5)],
                   [t(1, (4, 4)), v(2, (4, 4)), t(3, (4, 4)), v(4, (4, 4)), t(5, (4, 4))])
     assert [names(graph, m) for m in grow.behind(graph, 1, POINTWISE, 0b101)] == ["matmul abs45"]
+
+
+def test_behind_leaves_what_reads_another_output():
+    """The kernel does not have its values where it has those of the first."""
+    stats = Node(GenStats(), dict(x=1, sum=2, sq_sum=3), name="stats")
+    graph = Graph([stats, unary(2, 4), binary(2, 3, 5), unary(3, 6)],
+                  [t(1, (2, 4, 1, 1)), *(t(uid, (1, 4, 1, 1)) for uid in range(2, 7))])
+    masks = grow.behind(graph, 0, POINTWISE, all_of(graph) & ~1)
+    assert [names(graph, m) for m in masks] == ["stats abs24"]
 
 
 def test_behind_takes_only_free_nodes():
