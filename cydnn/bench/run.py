@@ -124,7 +124,7 @@ class Case:
 
     def output(self, name):
         """A written tensor as float64."""
-        d = self.problem.operands[name]
+        d = self.problem.tensors[name]
         raw = self.device.copy_out(self.buffers[name].ptr, np.empty(d.bytes, np.uint8))
         return read(d, raw.ctypes.data) if d.count else np.empty(d.dims)
 
@@ -296,7 +296,7 @@ def _of_sums(problem) -> float:
 def _against_reference(case, kept) -> str:
     """The verdict by the op's definition. ``kept``: what outputs held before the call where that counts."""
     op, problem = case.problem.op, case.problem
-    arrays = {n: case.output(n) for n, d in problem.operands.items() if d is not None}
+    arrays = op.joined({n: case.output(n) for n in problem.tensors})
     with np.errstate(all="ignore"):
         wants = op.run_reference({**arrays, **kept}, dict(op.scalars))
         sizes = op.magnitude({**arrays, **kept}, dict(op.scalars), wants)

@@ -157,10 +157,10 @@ class Graph:
             mine = [len(tensors) + i + 1 for i in range(len(given))]
             if given:
                 uids[name] = tuple(mine) if isinstance(full[name], tuple) else mine[0]
-            for uid, desc in zip(mine, given):
+            for uid, (label, desc) in zip(mine, op.tensors({name: full[name]}).items()):
                 least = max(desc.dtype.bits // 8, 1)
                 tensors.append(Tensor(uid, desc, alignment=max(alignment, least),
-                                      name=labels[uid - 1] if labels else name))
+                                      name=labels[uid - 1] if labels else label))
         return cls([Node(op, uids, scalars)], tensors)
 
     def described(self, node: Node) -> dict:

@@ -326,6 +326,25 @@ class Op:
                         operand=head if head in self.operands() else None,
                         attribute=head if head in self.attributes() else None)
 
+    @classmethod
+    def tensors(cls, operands: dict) -> dict:
+        """What is there of ``operands``, by the names of single tensors: several of one operand are
+        ``extras.0``, ``extras.1`` …"""
+        found: dict = {}
+        for name, value in operands.items():
+            several = value if isinstance(value, tuple) else ()
+            found |= {f"{name}.{i}": one for i, one in enumerate(several)}
+            found |= {} if value is None or isinstance(value, tuple) else {name: value}
+        return found
+
+    @classmethod
+    def joined(cls, found: dict) -> dict:
+        """The operands of what ``tensors`` gives."""
+        several = {name: tuple([v for n, v in found.items() if n.startswith(f"{name}.")])
+                   for name in cls.variadic}
+        single = {name: value for name, value in found.items() if "." not in name}
+        return single | {name: values for name, values in several.items() if values}
+
     def evaluate(self, arrays: dict, scalars: dict) -> dict:
         """``reference`` on a dict of arrays (outputs give their shapes), before the blend."""
         factors = {name for pair in self.blends.values() for name in pair}

@@ -55,8 +55,12 @@ class Problem:
 
     @property
     def descs(self) -> list[TensorDesc]:
-        given = (v for v in self.operands.values() if v is not None)
-        return [d for v in given for d in (v if isinstance(v, tuple) else (v,))]
+        return list(self.tensors.values())
+
+    @property
+    def tensors(self) -> dict:
+        """{name: description} of what is there; several tensors of an operand are ``extras.0`` …"""
+        return self.op.tensors(self.operands)
 
     @property
     def flops(self) -> int:

@@ -36,5 +36,4 @@ def binary(x, b, y, mode="add", **scalars) -> Node:
 def values_for(problem, seed) -> dict:
     """{uid: values} of the one-op graph of a problem."""
     found = inputs_for(problem, random.Random(seed), exact=False)
-    return {uid: found[name] for uid,
-            name in enumerate((n for n in problem.op.operands() if problem.operands[n]), 1)}
+    return {uid: found[name] for uid, name in enumerate(problem.tensors, 1)}

@@ -40,7 +40,7 @@ class ByLoops(matrix.Prepared):
         op, math = problem.op, np.float32 if problem.op.math == "f32" else np.float64
         numbers = {n: v if isinstance(v, int) else float(math(v)) for n, v in self.scalars.items()}
         blended = {name for pair in op.blends.values() for name in pair}
-        shapes = {n: d.dims for n, d in problem.operands.items() if d is not None}
+        shapes = {n: d.dims for n, d in problem.tensors.items()}
         more = {n: v for n, v in numbers.items() if n not in blended}
         if LOOPS[op.name].__code__.co_varnames[3:4] == ("found",):
             more["found"] = self.raw

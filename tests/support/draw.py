@@ -14,6 +14,7 @@ from cydnn.ops.dropout import mask_desc
 from cydnn.ops.pointwise import MODES as POINTWISE
 from cydnn.ops.reduction import MODES as REDUCTIONS
 from cydnn.ops.problem import Problem
+from cydnn.ops.rows import tensors_of
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 
@@ -62,7 +63,9 @@ def _mixed(problem, rng) -> Problem:
             kinds = ("i8", "u8", "i32") if rng.random() < 0.8 else STORED
         elif type(op) in BITS and (name in op.reads or d.is_dense):
             kinds = (*STORED, "bool", "bool")
-        operands[name] = d and d.replace(dtype=rng.choice(kinds))
+        several = d if isinstance(d, tuple) else () if d is None else (d,)
+        made = tuple([one.replace(dtype=rng.choice(kinds)) for one in several])
+        operands[name] = made if isinstance(d, tuple) else made[0] if made else None
     return Problem(op, operands)
 
 
@@ -226,7 +229,8 @@ def _norm(op_class, rng):
 
 
 SCORES = ("", "mul(s,#0.5)", "mul(s,#0.1);tanh_fwd(n0);mul(n1,#10.0)",
-          "sub(col,row);mul(n0,#-0.25);add(s,n1);add(n2,head)", "cmp_gt(col,row);binary_select(#-inf,s,n0)")
+          "sub(col,row);mul(n0,#-0.25);add(s,n1);add(n2,head)", "cmp_gt(col,row);binary_select(#-inf,s,n0)",
+          "add(s,e0)", "neg(e0);exp(n0);sub(col,row);mul(n1,n2);add(s,n3);mul(n4,#0.1);add(n5,e1)")
 
 
 def _sdpa(op_class, rng):
@@ -242,7 +246,9 @@ def _sdpa(op_class, rng):
     dims = dict(q=(b, h, s_q, d_qk), k=(b, h_k, d_qk, s_kv), v=(b, h_v, s_kv, d_v), o=(b, h, s_q, d_v))
     found = {n: tensor(rng, dtype, d, None) for n, d in dims.items()}
     kept = {"stats": TensorDesc.packed(wide, (b, h, s_q, 1))} if rng.random() < 0.4 else {}
-    return Problem(op, {**found, **lens, **kept})
+    extras = tuple([tensor(rng, rng.choice(FLOATS), tuple(rng.choice([1, n]) for n in (b, h, s_q, s_kv)))
+                    for _ in range(tensors_of(op.score))])
+    return Problem(op, {**found, **lens, **kept, "extras": extras or None})
 
 
 def _local_norm(op_class, rng, compute):

@@ -81,9 +81,7 @@ def inputs_for(problem, rng, exact: bool, flavour: str = "drawn") -> dict:
     so that every sum is exact."""
     gen = np.random.default_rng(rng.randrange(2 ** 32))
     values, start = {}, rng.randrange(1 << 20)
-    for name, d in problem.operands.items():
-        if d is None:
-            continue
+    for name, d in problem.tensors.items():
         if flavour == "regimes":
             raw = regimes.draw(problem, name, gen, start)
         elif exact:
@@ -138,13 +136,13 @@ class Prepared:
         factors = scale if isinstance(scale, dict) else dict.fromkeys(drawn, scale)
         scaled = (drawn if scale == 1
                   else {n: d.dtype.round(factors[n] * v) if n in factors and
-                        (d := problem.operands[n]).dtype.kind == "float" else v for n, v in drawn.items()})
+                        (d := problem.tensors[n]).dtype.kind == "float" else v for n, v in drawn.items()})
         self.values = with_nans(
-            scaled, [n for n in nans if n in scaled and problem.operands[n].dtype.kind == "float"], seed)
+            scaled, [n for n in nans if n in scaled and problem.tensors[n].dtype.kind == "float"], seed)
         self.reads_old = ({o for o, (_, b) in op.blends.items() if self.scalars.get(b, 0.0) != 0}
                           | op.keeps)
-        arrays = {n: v if n in op.reads or n in self.reads_old else np.broadcast_to(np.nan, v.shape)
-                  for n, v in self.values.items()}
+        arrays = op.joined({n: np.broadcast_to(np.nan, v.shape) if n in op.writes and n not in self.reads_old
+                            else v for n, v in self.values.items()})
         self.arrays = arrays
         self._own = None, None                   # an engine, its magnitude
         with np.errstate(all="ignore"):
@@ -172,8 +170,8 @@ class Prepared:
             return 0.0
         magnitude = self.magnitude_of(engine)[name]
         if (reached := self.reached(name, engine)).any():    # a number there is made of the others
-            numbers = {n: v if v is None else np.where(np.isfinite(v), v, 0.0)
-                       for n, v in self.arrays.items()}
+            numbers = self.problem.op.joined({n: np.where(np.isfinite(v), v, 0.0) for n, v in
+                                              self.problem.op.tensors(self.arrays).items()})
             others = engine.magnitude(self.problem.op, numbers, self.scalars, self.raw)[name]
             magnitude = np.where(reached, others, magnitude)
         return self.inner.get(name, 0.0) + tolerance(self.problem, name, desc, self.want[name],
@@ -253,7 +251,7 @@ def execute(built, problem, values, filled, device, inplace=(), fill=None):
     key = str(problem)
     fill = fill_of(key) if fill is None else fill
     buffers = {n: Guarded(device, d, shift_of(n, d, problem.alignment, key), fill)
-               for n, d in problem.operands.items() if d is not None}
+               for n, d in problem.tensors.items()}
     for name in (n for n in buffers if n in filled):
         buffers[name].write(values[name])
     buffers.update((written, buffers[read]) for written, read in inplace)
@@ -279,8 +277,8 @@ def strays(buffers, workspace, writes) -> list[str]:
 
 def _once(made, built, device, bits, fill) -> list[str]:
     problem = made.problem
-    buffers, workspace = execute(built, problem, made.values, {*problem.op.reads, *made.reads_old}, device,
-                                 fill=fill)
+    filled = made.values.keys() - (set(problem.op.writes) - made.reads_old)
+    buffers, workspace = execute(built, problem, made.values, filled, device, fill=fill)
     texts, all_bits = strays(buffers, workspace, problem.op.writes), b""
     for name in (name for name in buffers if name in problem.op.writes):
         buffer = buffers[name]
