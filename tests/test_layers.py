@@ -42,7 +42,7 @@ ENGINES = (                                      # the same inside of engines/
     "knobs sums",
     "engine",
     "composite inner reference",
-    "im2col lrn pointwise pool reduction softmax spatial",
+    "attention im2col lrn pointwise pool reduction softmax spatial",
     "cast",
     "divisive_norm dropout layout norm",
     # the host side of the tile programs; the families on them do not know each other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from .attention.sdpa_fwd_any import SdpaFwdAny
 from .composite import Composite
 from .conv.dgrad_any import ConvDgradAny
 from .conv.dgrad_depthwise import ConvDgradDepthwise
@@ -201,6 +202,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     SpatialGridFwdAny, SpatialGridBwdSplit, SpatialSamplerFwdAny, SpatialSamplerBwdGather,
     # im2col: 380 to 389
     Im2colAny,
+    # attention: 420 to 449
+    SdpaFwdAny,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

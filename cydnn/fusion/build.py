@@ -161,7 +161,7 @@ def behind(p: Match, site: Site, lead: Lead, *, mark_type: str = "f32", alpha=""
         return None
     own = p.graph.tensors[p.uids[p.op.writes[0]]]
     follows = p.behind or p.last
-    if follows and p.value(beta or "beta") != 0 and "beta" in p.op.scalars:
+    if follows and "beta" in p.op.scalars and p.value(beta or "beta") != 0:
         raise CannotPlace(f"beta must be 0 where operations follow; got {p.node.scalars.get('beta')}")
     tensors = [p.graph.tensors[u] for n in p.behind for u in (*n.reads, *n.writes)]
     math = "f64" if mark_type != "f32" else math_of(p.behind, [*tensors, own])
@@ -213,8 +213,8 @@ def _with_nodes(builder, nodes, outputs, lead, is_read=False) -> Fused:
 
 
 def attempt(make):
-    """A function or a method that gives a Fused or None, tried once for each match: one that gives the
-    CannotPlace, too, that it raised."""
+    """A function or a method that gives a Fused, several or None, tried once for each match: one that gives
+    the CannotPlace, too, that it raised."""
     @once_per_match
     @wraps(make)
     def tried(*given, **named):

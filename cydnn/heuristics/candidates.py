@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..graph import Graph, Match
 from ..status import BadParam, NotSupported
-from .changes import covered
+from .changes import covered, with_engines
 from .choice import Choice, Part
 from .cover import cheapest
 from .memory import remembered
@@ -16,9 +16,10 @@ from .wish import ANYTHING, Wish
 
 def candidates(graph: Graph, facts, wish: Wish = ANYTHING) -> list[Choice]:
     """Every choice worth a look, the cheapest first: the cheapest cover, one for each other engine that could
-    compute its costliest part, and node by node. None needs more workspace than is wished for. Raises
-    NotSupported with what each engine said, BadParam for a configuration that the engine does not offer.
-    An equal graph gets what was found before, with its own names."""
+    compute its costliest part, one in which what engines take is not lowered, and node by node. None needs
+    more workspace than is wished for. Raises NotSupported with what each engine said, BadParam for a
+    configuration that the engine does not offer. An equal graph gets what was found before, with its own
+    names."""
     return list(remembered(_candidates, graph, facts, wish))
 
 
@@ -29,6 +30,9 @@ def _candidates(graph: Graph, facts, wish: Wish) -> list[Choice]:
     if wish.config is None:
         others = (cheapest(offers, allows) for allows in _others(offers, parts))
         found += [make(other) for other in others if other]
+    if any(word.startswith("lower") for word in changes) and wish.config is None:
+        whole, kept, parts = with_engines(graph, facts, wish)
+        found.append(Choice(graph, whole.graph, facts, tuple(parts), kept, wish.mode))
     if wish.mode != "fallback" and len(graph.nodes) > 1 and wish.config is None:
         found += _fallback(graph, facts, wish)
     if wish.workspace_bytes is not None and wish.config is None:

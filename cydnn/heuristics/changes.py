@@ -34,7 +34,12 @@ def changed(graph: Graph, word: str) -> Graph | None:
 def covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
     """(offers, changes, parts) of the cheapest cover: of the graph with or without the composed
     operations that its nodes amount to, and with nodes that no engine takes computed between casts, or
-    replaced by what they are made of."""
+    replaced by what they are made of; so are those of general engines where that is cheaper."""
+    return _apart(*with_engines(graph, facts, wish, is_brief))
+
+
+def with_engines(graph: Graph, facts, wish, is_brief=False) -> tuple:
+    """``covered``, where what some engine takes is not replaced by what it is made of."""
     offers = Offers(graph, facts, wish, is_brief)
     plain, whole = _settled(offers, MOST_STUCK), (1 << len(graph.nodes)) - 1
     if wish.mode == "fallback" or facts.kind != "cuda":
@@ -48,6 +53,38 @@ def covered(graph: Graph, facts, wish, is_brief=False) -> tuple:
     if any(mask & gain for mask in found) and not all(mask & gain for mask in found):
         covers.insert(1, _settled_after(*_composed(offers, gain)[:2]))
     return min(covers, key=lambda row: _us(row[2]))
+
+
+def _apart(offers: Offers, changes: tuple, parts) -> tuple:
+    """The cover, or a cheaper one in which nodes of general engines are what they are made of: all of them,
+    or those that are cheaper so."""
+    best = offers, changes, parts
+    nodes = [part.match.node for part in parts if part.engine.is_general]
+    if not nodes or offers.wish.mode == "fallback":
+        return best
+    try:
+        found = _lowered(offers, changes, nodes)
+        if found is None:
+            return best
+        place = {node: offers.origin(1 << offers.graph.nodes.index(node)) for node in nodes}
+        gain = _gain(place.values(), best, found)
+        some = [node for node in nodes if place[node] & gain]
+        mixed = _lowered(offers, changes, some) if 0 < len(some) < len(nodes) else None
+    except NotSupported:                         # the engine is wished for, or others are not
+        return best
+    return min([best, found, *([mixed] if mixed else [])], key=lambda row: _us(row[2]))
+
+
+def _lowered(offers: Offers, changes: tuple, nodes) -> tuple | None:
+    """The cover of the graph with those of some nodes that are made of others as these; None where none is.
+    Raises NotSupported."""
+    words: tuple = ()
+    for node in nodes:
+        number = offers.graph.nodes.index(node)
+        apart = lower.lowered(offers.graph, number)
+        if apart is not None:
+            words, offers = (*words, f"lower {number}"), offers.of_graph(apart)
+    return _settled_after(offers, (*changes, *words)) if words else None
 
 
 def _composed(offers: Offers, among: int) -> tuple:

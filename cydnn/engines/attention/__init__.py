@@ -1,0 +1,1 @@
+"""Engines of scaled dot product attention."""
