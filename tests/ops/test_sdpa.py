@@ -9,6 +9,7 @@ import pytest
 from cydnn import plan as plans
 from cydnn.device import get
 from cydnn.graph import Graph
+from cydnn.graph.lower import lowered
 from cydnn.graph.text import from_rows, rows as rows_of
 from cydnn.layout import Layout
 from cydnn.ops import Pointwise, Problem, Sdpa
@@ -62,6 +63,19 @@ def test_scale_bias_alibi_cap_and_a_bottom_right_diagonal(device):
         found[name] = [mine[uid].astype("d") for uid in graph.nodes[0].writes]
     for want, got in zip(*found.values()):
         assert np.abs(got - want).max() <= 2e-3 * (1 + np.abs(want).max())
+
+
+@pytest.mark.parametrize("score", ["exp(e0);mul(s,n0)", "exp(e0)", "exp(#0.5);mul(n0,e0)"])
+def test_rows_that_read_no_score_have_the_dims_of_what_they_read(score):
+    problem = Problem.parse(f"sdpa 1x2x3x4 1x2x4x5 1x2x5x4 f32 extras=1x2x1x1:f32 score={score}")
+    graph = Graph.single(problem.op, problem.operands)
+    random, found = np.random.default_rng(1), []
+    arrays = {t.uid: random.normal(size=t.dims).astype(np.float32) for t in graph.tensors.values()}
+    for one in (graph, lowered(graph, 0)):
+        plan, mine = plans.build(one, get("numpy")), {u: a.copy() for u, a in arrays.items()}
+        plan.execute([mine[t.uid] for t in plan.slots], np.zeros(plan.workspace_bytes + 1, np.uint8))
+        found.append(mine[graph.nodes[0].operands["o"]])
+    np.testing.assert_allclose(*found, atol=1e-6)
 
 
 def test_a_query_that_sees_no_key():

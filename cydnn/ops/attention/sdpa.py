@@ -94,12 +94,7 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         made.inner["s"] = full
         for axis, name in enumerate(COORDINATES):
             made.point(name, "gen_index", "s", axis=axis)
-        names = dict.fromkeys(NAMES) | {name: name for name in NAMES}
-        names |= {f"e{i}": f"extras.{i}" for i in range(dag.tensors_of(self.score))}
-        for row in dag.lowered(self.score, names, self.unrounded, "score"):
-            made.rows.append(row)
-            made.inner[row[1]["y"]] = full
-        seen, last = self._seen(made, q, k, absent), "score" if self.score else "s"
+        last, seen = self._scored(made, descs.get("extras") or ()), self._seen(made, q, k, absent)
         scores = made.point("masked", "binary_select", last, float("-inf"), seen) if seen else last
         top = made.fold("top", "max", scores)
         base = top if self.empty == "nan" and "stats" in absent else made.point(
@@ -114,6 +109,21 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         if "stats" not in absent:
             made.point("stats", "add", made.point("size", "log", total, thin=True), base, thin=True)
         return self._used(*made.finish([o for o in self.writes if o not in absent and o != "o"], descs))
+
+    def _scored(self, made: Made, extras) -> str:
+        """The rows, each in the dims of what it reads; the last one in those of the scores."""
+        names = {name: name for name in NAMES} | {f"e{i}": f"extras.{i}" for i in range(len(extras))}
+        dims = dict.fromkeys(NAMES, made.full.dims) | {f"extras.{i}": d.dims for i, d in enumerate(extras)}
+        for row in dag.lowered(self.score, names, self.unrounded, "score"):
+            read = [dims[name] for name in row[1].values() if name in dims] or [(1,) * made.full.rank]
+            name = row[1]["y"]
+            dims[name] = tuple([0 if 0 in sizes else max(sizes) for sizes in zip(*read)])
+            made.rows.append(row)
+            made.inner[name] = TensorDesc.packed(made.full.dtype, dims[name])
+        last = "score" if self.score else "s"
+        if dims[last] == made.full.dims:
+            return last
+        return made.point("score_of_all", "binary_select", last, last, "row")    # whatever the row
 
     @staticmethod
     def _used(rows_, inner) -> tuple:
