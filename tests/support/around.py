@@ -22,7 +22,7 @@ def things(takes) -> list:
 def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
     """(a problem with one of these around it, are results more than sums of small whole numbers?)."""
     made, op = Dag(rng), problem.op
-    uids = {name: _add(made, desc) for name, desc in problem.operands.items() if desc is not None}
+    uids = op.joined({name: _add(made, desc) for name, desc in problem.tensors.items()})
     if where == "before":
         _front(made, uids[which])
     made.node(op, uids)

@@ -90,8 +90,7 @@ class FarBuffer:
 @contextmanager
 def reaching(problem):
     """The matrix keeps those operands of the problem that are far in such buffers."""
-    names = [name for name, d in problem.operands.items() if d is not None]
-    plain, turn = matrix.Guarded, itertools.cycle(names)
+    plain, turn = matrix.Guarded, itertools.cycle(problem.tensors)
 
     def buffer_of(device, desc, shift, fill):
         name = next(turn)

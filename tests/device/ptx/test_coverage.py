@@ -177,7 +177,7 @@ def from_memory(device, name) -> list[str]:
              if row["type"].startswith("Number<") and row["name"] in op.scalars}
     there = {uid: Tensor(uid, TensorDesc.packed(kind, (1,))) for uid, kind in enumerate(types.values(), 100)}
     values = inputs_for(case.problem, random.Random(0), False)
-    values = {uid: values[operand] for operand, uid in plain_.nodes[0].operands.items()}
+    values = {uid: values[tensor.name] for uid, tensor in plain_.tensors.items()}
     values |= {uid: np.array([3]) for uid in there}
     numbers = [dict.fromkeys(types, 3), dict(zip(types, map(FromTensor, there)))]
     graphs_ = [Graph([Node(op, plain_.nodes[0].operands, given)], {**plain_.tensors, **there})

@@ -59,6 +59,5 @@ def test_the_draws_hold_every_kind():
     assert {s for _, d in tensors for n, s in zip(d.dims, d.strides) if n == 1} >= set(WILD)
     assert any(d.is_overlapping for _, d in tensors) and any(d.count == 0 for _, d in tensors)
     assert sum(not d.is_dense and not d.is_overlapping for _, d in tensors) > len(tensors) / 5
-    starts = {shift_of(n, d, p.alignment, str(p)) for p in drawn for n, d in p.operands.items()
-              if d is not None}
+    starts = {shift_of(n, d, p.alignment, str(p)) for p in drawn for n, d in p.tensors.items()}
     assert starts >= set(range(16))

@@ -40,7 +40,7 @@ def once(device, line, seed) -> str:
     """Allocate, copy, run, copy back, free; what is wrong."""
     problem, gen = Problem.parse(line), np.random.default_rng(seed)
     built = plan.build(graph_of(problem), device)
-    values = {n: gen.integers(-3, 4, d.dims).astype(float) for n, d in problem.operands.items()}
+    values = {n: gen.integers(-3, 4, d.dims).astype(float) for n, d in problem.tensors.items()}
     places = {}
     for d in built.slots:
         host = np.zeros(d.bytes, np.uint8)
