@@ -37,6 +37,11 @@ template <int Slot> DEVICE void fuse_row(int batch, int head, int row) {
                  :: "r"(batch), "r"(head), "r"(row), "n"(Slot));
 }
 
+// The offset of an element, by steps in this order.
+DEVICE i64 along(const Array<i64, 4>& steps, int batch, int head, int row, int col) {
+    return batch * steps[0] + head * steps[1] + row * steps[2] + col * steps[3];
+}
+
 // body(0) … body(Count - 1) with numbers that a mark can name.
 template <int Value> struct Number {
     DEVICE constexpr operator int() const { return Value; }

@@ -20,9 +20,11 @@ problems = [
        extras=1x6x37x70:f16+1x6x1x1:f32 o=2x6x37x40:f32 stats=2x6x37x1:f32 acc={S} right=0 \
        diagonal=bottom_right score=add(s,e0);sub(col,row);exp(e1);mul(n1,n2);add(n0,n3);mul(n4,#0.1);\
 tanh_fwd(n5);mul(n6,#10.0)""",
-    """sdpa 2x4x20x256 2x1x256x100 2x4x100x136 len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 left=30 right=3 \
-       {'bf16' if S == f32 else 'f64'} acc={S}""",
-    "sdpa q=1x8x1x64:i8 k=1x2x64x300:f8_e4m3 v=1x2x300x64:f8_e5m2 o=1x8x1x64:f16 acc={S}"]
+    "sdpa 1x4x20x256 1x1x256x100 1x4x100x136 left=30 right=3 {'bf16' if S == f32 else 'f64'} acc={S}",
+    """sdpa q=2x8x1x64:i8 k=2x2x64x300:f8_e4m3 v=2x2x300x64:f8_e5m2 len_kv=2x1x1x1:i32 o=2x8x1x64:f16 \
+       acc={S}""",
+    """sdpa 2x1x9x8 2x1x8x9 2x1x9x8 len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 {'f16' if S == f32 else 'f64'} \
+       acc={S}"""]
 @*/
 // A block makes 64 bytes of rows, a warp 16 of them. A row is a query and one of `group` heads that read the
 // same k and v; heads lie side by side. left, right: keys that a query sees on either side of the diagonal
@@ -30,12 +32,6 @@ tanh_fwd(n5);mul(n6,#10.0)""",
 // empty: o of a query that sees no key.
 #include "attention/any_marks.cuh"
 #include "lib/reduce.cuh"
-
-namespace cydnn {
-DEVICE i64 along(const Array<i64, 4>& steps, int batch, int head, int row, int col) {
-    return batch * steps[0] + head * steps[1] + row * steps[2] + col * steps[3];
-}
-}  // namespace cydnn
 
 extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const int* len_q, const int* len_kv, i64 len_q_step, i64 len_kv_step, int heads, int group,
@@ -72,7 +68,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             fuse_load_q(value, along(q_steps, batch, head[r], row[r], d), batch, head[r], row[r], d);
             q[d][r] = value;
         }
-        for (int c = lane; c < d_v; c += 32) acc[c][r] = 0;         // its columns are a thread's own
+        NO_UNROLL for (int c = lane; c < d_v; c += 32) acc[c][r] = 0;               // a thread's own columns
         fuse_row<r>(batch, head[r], row[r]);
     });
 
@@ -80,12 +76,14 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const int last = min(min(row0 + WARPS * R, count), n_q * group) - 1;
     const int begin = first_of(row0 / group) / KEYS * KEYS, stop = last < row0 ? 0 : end_of(last / group);
     auto bring = [&](int key0, int columns, auto load) {
+        const int c = threadIdx.x % CHUNK;
         __syncthreads();
 #pragma unroll 4
-        for (int i = threadIdx.x; i < KEYS * CHUNK; i += 32 * WARPS) {
+        for (int n = 0; n < KEYS; n += 32 * WARPS / CHUNK) {
+            const int i = n + threadIdx.x / CHUNK;
             S value = 0;
-            if (key0 + i / CHUNK < stop && i % CHUNK < columns) load(value, key0 + i / CHUNK, i % CHUNK);
-            tile[i / CHUNK * PITCH + i % CHUNK] = value;
+            if (key0 + i < stop && c < columns) load(value, key0 + i, c);
+            tile[i * PITCH + c] = value;
         }
         __syncthreads();
     };
