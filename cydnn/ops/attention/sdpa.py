@@ -194,6 +194,11 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         stats = np.abs(results["stats"])
         return dict(o=plain * (1 + 4 * spread), stats=1 + spread + np.where(np.isinf(stats), 0, stats))
 
+    def inner_error(self, arrays, scalars, descs):
+        """Weights below the least normal number may be 0."""
+        least = np.finfo(np.float64 if self.math == "f64" else np.float32).tiny
+        return {"o": least * np.abs(arrays["v"]).sum(2, keepdims=True).max(initial=0)}
+
     def terms(self, q, k, v, **_):
         return q.dims[3] + k.dims[3]
 
