@@ -94,9 +94,9 @@ def test_something_takes_every_problem(op):
 
 # ---- The table ----
 
-FAMILY = {"convolution": "conv", "batch normalization": "batch_norm", "spatial transformer": "spatial",
-          "local response normalization": "lrn", "recurrent networks": "rnn",
-          "divisive normalization": "divisive_norm",
+FAMILY = {"attention": "sdpa", "convolution": "conv", "batch normalization": "batch_norm",
+          "spatial transformer": "spatial", "local response normalization": "lrn",
+          "recurrent networks": "rnn", "divisive normalization": "divisive_norm",
           "tensor operations": ("transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor")}
 
 
