@@ -2,7 +2,7 @@
 
 An error reads ``<op or function>: <argument> <rule>; got <value>``. Every class also inherits the built-in
 exception that fits, so that ``except ValueError`` and ``except MemoryError`` work. ``.status`` is the code of
-the v5 API (reference: Status).
+the v5 API (reference: Status), ``.status9`` that of v9, which tells more apart.
 """
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ import threading
 
 _last = threading.local()
 _RULE = re.compile(r"(?:(?P<subject>.*?) )?(?P<needed>must .*)", re.S)
+NINE = {                                         # status of v9: its number, by what CUDNN_STATUS_ leaves out
+    "NOT_INITIALIZED": 1001, "LICENSE_ERROR": 1005, "BAD_PARAM": 2000, "INVALID_VALUE": 2001,
+    "BAD_PARAM_NULL_POINTER": 2002, "BAD_PARAM_MISALIGNED_POINTER": 2003, "BAD_PARAM_NOT_FINALIZED": 2004,
+    "BAD_PARAM_OUT_OF_BOUND": 2005, "BAD_PARAM_SIZE_INSUFFICIENT": 2006, "BAD_PARAM_STREAM_MISMATCH": 2007,
+    "BAD_PARAM_SHAPE_MISMATCH": 2008, "BAD_PARAM_DUPLICATED_ENTRIES": 2009, "BAD_PARAM_ATTRIBUTE_TYPE": 2010,
+    "BAD_PARAM_CUDA_GRAPH_MISMATCH": 2011, "BAD_PARAM_DESCRIPTOR_TYPE": 2012, "NOT_SUPPORTED": 3000,
+    "NOT_SUPPORTED_GRAPH_PATTERN": 3001, "NOT_SUPPORTED_ARCH_MISMATCH": 3007,
+    "NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API": 3013, "INTERNAL_ERROR": 4000,
+    "INTERNAL_ERROR_HOST_ALLOCATION_FAILED": 4003, "EXECUTION_FAILED": 5000}
 _MEMORY = (None, "pointer", "array", "buffer", "memory")         # what the sentence of a buffer begins with
 
 
 class CydnnError(RuntimeError):
     """Base of all errors of the library. ``status`` is the v5 status code, ``api`` its name, ``facts`` what
     the message says, as data."""
-    status, api = 4, "CUDNN_STATUS_INTERNAL_ERROR"
+    status, api, nine = 4, "CUDNN_STATUS_INTERNAL_ERROR", "INTERNAL_ERROR"
 
     def __init__(self, message: str = "", **facts):
         super().__init__(message)
@@ -31,6 +40,16 @@ class CydnnError(RuntimeError):
         list as such, else as text. None is what the message does not say. Beside them, what the error was
         raised with."""
         return {**_read(self.args[0] if self.args else "", self.told.get("node")), **self.told}
+
+    @property
+    def api9(self) -> str:
+        """The name of the status in v9: that of the class, or of what the error was raised with."""
+        return f"CUDNN_STATUS_{self.told.get('status9', self.nine)}"
+
+    @property
+    def status9(self) -> int:
+        """The number of ``api9``."""
+        return NINE[self.told.get("status9", self.nine)]
 
     def within(self, where: str, instead_of: str = "", words=()) -> CydnnError:
         """The same error, said of ``where``: a node, a function of the caller's. ``words``: what the caller
@@ -108,7 +127,7 @@ def _restored(kind: type, args: tuple, state: dict) -> CydnnError:
 
 class NotInitialized(CydnnError):
     """The library or a handle is not there."""
-    status, api = 1, "CUDNN_STATUS_NOT_INITIALIZED"
+    status, api, nine = 1, "CUDNN_STATUS_NOT_INITIALIZED", "NOT_INITIALIZED"
 
 
 class DriverNotFound(NotInitialized):
@@ -117,12 +136,12 @@ class DriverNotFound(NotInitialized):
 
 class AllocFailed(CydnnError, MemoryError):
     """Memory could not be had."""
-    status, api = 2, "CUDNN_STATUS_ALLOC_FAILED"
+    status, api, nine = 2, "CUDNN_STATUS_ALLOC_FAILED", "INTERNAL_ERROR_HOST_ALLOCATION_FAILED"
 
 
 class BadParam(CydnnError, ValueError):
     """An argument breaks a rule; the message names it."""
-    status, api = 3, "CUDNN_STATUS_BAD_PARAM"
+    status, api, nine = 3, "CUDNN_STATUS_BAD_PARAM", "BAD_PARAM"
 
 
 class InternalError(CydnnError):
@@ -132,12 +151,12 @@ class InternalError(CydnnError):
 
 class InvalidValue(CydnnError, ValueError):
     """A size or a number is out of its range."""
-    status, api = 5, "CUDNN_STATUS_INVALID_VALUE"
+    status, api, nine = 5, "CUDNN_STATUS_INVALID_VALUE", "INVALID_VALUE"
 
 
 class ArchMismatch(CydnnError):
     """The device is older than what the library runs on."""
-    status, api = 6, "CUDNN_STATUS_ARCH_MISMATCH"
+    status, api, nine = 6, "CUDNN_STATUS_ARCH_MISMATCH", "NOT_SUPPORTED_ARCH_MISMATCH"
 
 
 class MappingError(CydnnError):
@@ -147,18 +166,18 @@ class MappingError(CydnnError):
 
 class ExecutionFailed(CydnnError):
     """The device failed while it ran."""
-    status, api = 8, "CUDNN_STATUS_EXECUTION_FAILED"
+    status, api, nine = 8, "CUDNN_STATUS_EXECUTION_FAILED", "EXECUTION_FAILED"
 
 
 class NotSupported(CydnnError, ValueError):
     """Valid, but no engine takes it. ``facts["reasons"]`` lists ``(engine, sentence)``
     pairs where engines were asked."""
-    status, api = 9, "CUDNN_STATUS_NOT_SUPPORTED"
+    status, api, nine = 9, "CUDNN_STATUS_NOT_SUPPORTED", "NOT_SUPPORTED"
 
 
 class LicenseError(CydnnError):
     """Never raised; the code is in the API."""
-    status, api = 10, "CUDNN_STATUS_LICENSE_ERROR"
+    status, api, nine = 10, "CUDNN_STATUS_LICENSE_ERROR", "LICENSE_ERROR"
 
 
 CLASSES = (NotInitialized, AllocFailed, BadParam, InternalError, InvalidValue, ArchMismatch, MappingError,

@@ -114,16 +114,10 @@ def _prefix(attrs: dict) -> str:
 MORE = {                                         # what the API has beside a declaration
     "CONVOLUTION": (need("CONVOLUTION_SPATIAL_DIMS", "INT64", "the number of spatial dims: 1, 2 or 3"),),
     "OPERATION_POINTWISE": (
-        desc(
-    "OPERATION_POINTWISE_XDESC",
-    "TENSOR",
-    is_required=False,
-     doc="x; of backward modes the forward's x"),
-        desc(
-    "OPERATION_POINTWISE_YDESC",
-    "TENSOR",
-    is_required=False,
-     doc="y; of backward modes the forward's y"),
+        desc("OPERATION_POINTWISE_XDESC", "TENSOR", is_required=False,
+             doc="x; of backward modes the forward's x"),
+        desc("OPERATION_POINTWISE_YDESC", "TENSOR", is_required=False,
+             doc="y; of backward modes the forward's y"),
         desc("OPERATION_POINTWISE_DXDESC", "TENSOR", is_required=False, doc="dx of backward modes"),
         desc("OPERATION_POINTWISE_DYDESC", "TENSOR", is_required=False, doc="dy of backward modes")),
     "MATMUL": (may("MATMUL_PADDING_VALUE", "DOUBLE", "what lies outside of overridden sizes", default=0.0),),

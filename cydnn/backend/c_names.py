@@ -92,8 +92,8 @@ def _bound(at, plan, pack):
     for name, one, kind in (("executionPlan", plan, Plan), ("variantPack", pack, Pack)):
         _descriptor("cudnnBackendExecute", one, name)
         if not isinstance(one.made, kind):
-            raise BadParam(
-                f"cudnnBackendExecute: {name} must be a finalized descriptor of its kind; got {one!r}")
+            raise BadParam(f"cudnnBackendExecute: {name} must be a finalized descriptor of its kind; "
+                           f"got {one!r}", status9="BAD_PARAM_DESCRIPTOR_TYPE")
     made = pack.made
     made.known[plan.made, at.device] = found = plan.made.on(at.device).bound(made.buffers, made.workspace)
     return found

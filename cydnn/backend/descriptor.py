@@ -62,17 +62,16 @@ class Descriptor:
         where = f"finalize({self.kind.name})"
         missing = [a for a in self.kind.attributes.values() if a.is_required and a.name not in self.values]
         if missing:
-            error = BadParam(
-    f"{where}: {_short(missing[0])} must be set; got none",
-     attribute=missing[0].name)
+            error = BadParam(f"{where}: {_short(missing[0])} must be set; got none",
+                             attribute=missing[0].name)
             self._explain(error, missing)
             raise error
         found: dict = {}
         try:
             self.made = self.kind.make(self, found)
         except (BadParam, NotSupported) as error:
-            told = error if error.args[0].startswith(where) else error.within(
-                where, ROOMS.match(error.args[0])[1] or "")
+            said = error.args[0]
+            told = error if said.startswith(where) else error.within(where, ROOMS.match(said)[1] or "")
             self._explain(told)
             raise told from None
         self.found, self.is_finalized = found, True
@@ -83,7 +82,8 @@ class Descriptor:
         NotInitialized where it is not finalized."""
         where = f"get({self.kind.name})"
         if not self.is_finalized:
-            raise NotInitialized(f"{where}: the descriptor must be finalized; got {self}")
+            raise NotInitialized(f"{where}: the descriptor must be finalized; got {self}",
+                                 status9="BAD_PARAM_NOT_FINALIZED")
         attr = self.attribute(where, attribute)
         self._of_type(f"{where}: {attr.name}", attr, type)
         values = self.value(attr.name, list=True)
@@ -124,11 +124,10 @@ class Descriptor:
             return
         given = member(f"{where}: its type", "cudnnBackendAttributeType_t", type)
         if given.name.removeprefix("CUDNN_TYPE_") not in attr.types:
-            hint = " (a text label is a tensor's name, in the front end)" if attr.name.endswith(
-                "UNIQUE_ID") else ""
-            raise BadParam(
-    f"{where}: its type must be {attr.expects}{hint}; got {given.name}",
-     attribute=attr.name)
+            is_uid = attr.name.endswith("UNIQUE_ID")
+            hint = " (a text label is a tensor's name, in the front end)" if is_uid else ""
+            raise BadParam(f"{where}: its type must be {attr.expects}{hint}; got {given.name}",
+                           attribute=attr.name, status9="BAD_PARAM_ATTRIBUTE_TYPE")
 
     def _elements(self, where, attr: Attr, values, count) -> list:
         many = _is_list(values, attr.types[0])
@@ -137,13 +136,14 @@ class Descriptor:
             number = whole(f"{where}: the count", count)
             if not 0 <= number <= len(elements) and attr.types[0] != "CHAR":
                 raise BadParam(f"{where}: the count must be at most {len(elements)}, the elements given; "
-                               f"got {number}")
+                               f"got {number}", status9="BAD_PARAM_SIZE_INSUFFICIENT")
             elements = elements if attr.types[0] == "CHAR" else elements[:number]
         if not attr.least <= len(elements) <= attr.most:
             hint = f"; did you mean {len(elements)}?" if attr.name.endswith("SPATIAL_DIMS") else ""
             about = f" ({attr.doc})" if attr.doc and hint else ""
             raise BadParam(f"{where} must have {attr.count} elements{about}; got {len(elements)} elements "
-                           f"{shown(elements)}{hint}", attribute=attr.name)
+                           f"{shown(elements)}{hint}", attribute=attr.name,
+                           status9="BAD_PARAM_SIZE_INSUFFICIENT")
         return elements
 
     def _read(self, where, attr: Attr, value):
@@ -157,24 +157,19 @@ class Descriptor:
     def _other(self, where, attr: Attr, value):
         """A finalized descriptor of the kinds that an attribute takes."""
         wanted = " or ".join(attr.of)
-        if not isinstance(value, Descriptor) or not any(
-                value.kind.name == name or name == "OPERATION" and value.kind.name.startswith("OPERATION_")
-                for name in attr.of):
-            raise BadParam(
-    f"{where} must be a descriptor of kind {wanted}; got {shown(value)}",
-     attribute=attr.name)
+        kind = value.kind.name if isinstance(value, Descriptor) else ""
+        if kind not in attr.of and not (kind.startswith("OPERATION_") and "OPERATION" in attr.of):
+            raise BadParam(f"{where} must be a descriptor of kind {wanted}; got {shown(value)}",
+                           attribute=attr.name, status9="BAD_PARAM_DESCRIPTOR_TYPE")
         if not value.is_finalized:
-            raise BadParam(
-    f"{where} must be finalized; got {value}: call finalize on it first",
-     attribute=attr.name)
+            raise BadParam(f"{where} must be finalized; got {value}: call finalize on it first",
+                           attribute=attr.name, status9="BAD_PARAM_NOT_FINALIZED")
         return value
 
     def _explain(self, error: CydnnError, missing=()):
         """What is set, what is missing and what to do, as further lines of an error."""
         if self.values:
-            error.add_info("set:     " + ", ".join(
-                f"{_short(self.kind.attributes[name])}={_said(values)}"
-                for name, values in self.values.items()))
+            error.add_info(f"set:     {self._settings()}")
         if missing:
             error.add_info("missing: " + ", ".join(_short(attr) for attr in missing))
             attr = missing[0]
@@ -202,8 +197,10 @@ class Descriptor:
     def __str__(self):
         if self.is_finalized and self.kind.name in SAID:
             return SAID[self.kind.name](self.made)
-        return ", ".join(
-            f"{_short(self.kind.attributes[n])}={_said(v)}" for n, v in self.values.items()) or "empty"
+        return self._settings() or "empty"
+
+    def _settings(self) -> str:
+        return ", ".join(f"{_short(self.kind.attributes[n])}={_said(v)}" for n, v in self.values.items())
 
     def __reduce__(self):
         raise TypeError(f"pickle: a descriptor belongs to its process; got {self.kind.name}")
@@ -212,13 +209,12 @@ class Descriptor:
 def kind_of(type) -> Kind:
     """The kind of CUDNN_BACKEND_…_DESCRIPTOR, its number or its name without these. Raises BadParam, and
     NotSupported for kinds that are not there yet."""
-    name = f"CUDNN_BACKEND_{type}_DESCRIPTOR" if isinstance(
-        type, str) and not type.startswith("CUDNN") else type
+    is_short = isinstance(type, str) and not type.startswith("CUDNN")
+    name = f"CUDNN_BACKEND_{type}_DESCRIPTOR" if is_short else type
     found: Constant = member("create: the type", "cudnnBackendDescriptorType_t", name)
     if int(found) not in BY_NUMBER:
-        have = " ".join(KINDS)
-        raise NotSupported(
-            f"create: the type must be one of {have}; got {found!r}, which has no operation yet")
+        raise NotSupported(f"create: the type must be one of {' '.join(KINDS)}; got {found!r}, which has no "
+                           "operation yet")
     return BY_NUMBER[int(found)]
 
 
@@ -231,9 +227,9 @@ def _is_list(values, type_: str) -> bool:
     """Several elements. An array is one where elements are addresses, a pair where they are fractions."""
     if isinstance(values, (list, range)) or isinstance(values, tuple) and type_ != "FRACTION":
         return True
-    return type_ not in ("VOID_PTR", "CHAR", "HANDLE") and hasattr(values, "__len__") and hasattr(
-        values, "__getitem__") and not isinstance(values, (str, bytes, dict, tuple)) and getattr(
-        values, "shape", (1,)) != ()
+    if type_ in ("VOID_PTR", "CHAR", "HANDLE") or isinstance(values, (str, bytes, dict, tuple)):
+        return False
+    return hasattr(values, "__len__") and hasattr(values, "__getitem__") and getattr(values, "shape", 1) != ()
 
 
 def _short(attr: Attr) -> str:
@@ -242,10 +238,6 @@ def _short(attr: Attr) -> str:
 
 def _said(values: list) -> str:
     one = lambda v: f"({v})" if isinstance(v, Descriptor) else repr(v)
-    text = one(values[0]) if len(values) == 1 else f"[{', '.join(map(one, values[:8]))}" + (
-        " …]" if len(values) > 8 else "]")
-    return shown_text(text)
-
-
-def shown_text(text: str) -> str:
+    end = " …]" if len(values) > 8 else "]"
+    text = one(values[0]) if len(values) == 1 else f"[{', '.join(map(one, values[:8]))}{end}"
     return text if len(text) <= 160 else text[:160] + "…"

@@ -13,11 +13,11 @@ def grouped(d, op, node, tensors: dict) -> dict:
     """{uid: first of the two axes that become one}; empty for what is no convolution of this form."""
     if not isinstance(op, Conv):
         return {}
-    spatial = d.value(next(n for n in d.kind.attributes if n.endswith("CONV_DESC"))).value(
-        "CONVOLUTION_SPATIAL_DIMS")
+    parameters = d.value(next(n for n in d.kind.attributes if n.endswith("CONV_DESC")))
+    spatial = parameters.value("CONVOLUTION_SPATIAL_DIMS")
     if not 1 <= spatial <= 3:
-        raise BadParam(
-            f"CONVOLUTION_SPATIAL_DIMS must be the number of spatial dims, 1, 2 or 3; got {spatial}")
+        raise BadParam(f"CONVOLUTION_SPATIAL_DIMS must be the number of spatial dims, 1, 2 or 3; "
+                       f"got {spatial}", status9="BAD_PARAM_OUT_OF_BOUND")
     for name in ("pre_pad", "post_pad", "stride", "dilation"):
         value = getattr(op, name)
         if isinstance(value, tuple) and len(value) not in (1, spatial):

@@ -79,7 +79,7 @@ class Planned:
     def engines(self, facts) -> list:
         """One choice for each way to compute the graph, which global indices count."""
         if facts not in self.ways:
-            self.ways[facts] = candidates(self.graph, facts, Wish())
+            self.ways[facts] = list(candidates(self.graph, facts, Wish()))
         return self.ways[facts]
 
 
@@ -225,7 +225,8 @@ def pack(d, found) -> Pack:
                        f"VARIANT_PACK_UNIQUE_IDS; got {len(pointers)}")
     twice = [uid for i, uid in enumerate(uids) if uid in uids[:i]]
     if twice:
-        raise BadParam(f"VARIANT_PACK_UNIQUE_IDS must have each uid once; got {twice[0]} twice")
+        raise BadParam(f"VARIANT_PACK_UNIQUE_IDS must have each uid once; got {twice[0]} twice",
+                       status9="BAD_PARAM_DUPLICATED_ENTRIES")
     return Pack(dict(zip(uids, pointers)), d.value("VARIANT_PACK_WORKSPACE"))
 
 

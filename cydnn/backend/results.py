@@ -48,7 +48,8 @@ def turned_by(choice: Choice, knobs: list) -> Choice:
     for one in knobs:
         type_ = one.value("KNOB_CHOICE_KNOB_TYPE")
         if type_ in wanted:
-            raise BadParam(f"ENGINECFG_KNOB_CHOICES must have each knob once; got {type_!r} twice")
+            raise BadParam(f"ENGINECFG_KNOB_CHOICES must have each knob once; got {type_!r} twice",
+                           status9="BAD_PARAM_DUPLICATED_ENTRIES")
         wanted[type_] = one.value("KNOB_CHOICE_KNOB_VALUE")
     numbers = {type_.name.removeprefix(KNOB_TYPE): value for type_, value in wanted.items()}
     return turned("build", choice, numbers) if numbers else choice
@@ -68,9 +69,6 @@ def configs_of(graph, choices: list) -> list:
         engine = _engine(graph.made, index, choice, of_engine)
         one = _finalized("ENGINE", of_engine, engine, dict(ENGINE_OPERATION_GRAPH=[graph],
                                                            ENGINE_GLOBAL_INDEX=[index]))
-        made.append(
-    _finalized(
-        "ENGINECFG", of_config, _config(
-            choice, of_config), dict(
-                ENGINECFG_ENGINE=[one])))
+        config = _config(choice, of_config)
+        made.append(_finalized("ENGINECFG", of_config, config, dict(ENGINECFG_ENGINE=[one])))
     return made

@@ -7,7 +7,7 @@ import pytest
 
 from cydnn.backend import KINDS, Descriptor, constant, constants
 from cydnn.backend.types import TYPES
-from cydnn.status import BadParam, CydnnError, NotInitialized, NotSupported
+from cydnn.status import NINE, BadParam, CydnnError, NotInitialized, NotSupported
 
 from descriptors import EVERY, conv_graph, make, right
 
@@ -156,3 +156,23 @@ def test_finalized_values_that_are_refused(others):
         make("ENGINEHEUR", OPERATION_GRAPH=graph, MODE=constant("CUDNN_HEUR_MODES_COUNT")).finalize()
     with pytest.raises(NotSupported, match="RUN_ONLY_INTERMEDIATE_UIDS must not be set: no engine keeps"):
         make("EXECUTION_PLAN", ENGINE_CONFIG=config, RUN_ONLY_INTERMEDIATE_UIDS=[1]).finalize()
+
+
+@pytest.mark.parametrize("call, status", [
+    (lambda: Descriptor("TENSOR").get("TENSOR_STRIDES"), "BAD_PARAM_NOT_FINALIZED"),
+    (lambda: Descriptor("TENSOR").set("TENSOR_STRIDES", [1], constant("CUDNN_TYPE_FLOAT")),
+     "BAD_PARAM_ATTRIBUTE_TYPE"),
+    (lambda: Descriptor("ENGINE").set("ENGINE_OPERATION_GRAPH", Descriptor("TENSOR")),
+     "BAD_PARAM_DESCRIPTOR_TYPE"),
+    (lambda: Descriptor("MATMUL").set("MATMUL_PADDING_VALUE", [1, 2]), "BAD_PARAM_SIZE_INSUFFICIENT"),
+    (lambda: Descriptor("CONVOLUTION").finalize(), "BAD_PARAM"),
+    (lambda: Descriptor(constant("CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR")), "NOT_SUPPORTED")])
+def test_statuses_of_v9(call, status):
+    with pytest.raises(CydnnError) as found:
+        call()
+    assert found.value.api9 == f"CUDNN_STATUS_{status}" == constant(f"CUDNN_STATUS_{status}").name
+    assert found.value.status9 == constant(f"CUDNN_STATUS_{status}")
+
+
+def test_every_status_of_v9_has_the_number_of_the_api():
+    assert {name: int(constant(f"CUDNN_STATUS_{name}")) for name in NINE} == NINE

@@ -33,11 +33,8 @@ def product(x, w, pad=1):
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_convolution_with_a_bias(device):
     found = conv_graph(device)
-    x, w, b, y = numbers(
-    2, 8, 6, 6), numbers(
-        4, 8, 3, 3), numbers(
-            1, 4, 1, 1), np.full(
-                (2, 4, 6, 6), np.nan, "f")
+    x, w, b = numbers(2, 8, 6, 6), numbers(4, 8, 3, 3), numbers(1, 4, 1, 1)
+    y = np.full((2, 4, 6, 6), np.nan, "f")
     plan = found["EXECUTION_PLAN"]
     pack = packed({1: x, 2: w, 4: b, 5: y}, plan)
     for _ in range(2):                           # the second knows what the first looked up
@@ -206,11 +203,8 @@ def test_a_plan_on_paper():
 def test_graphs_and_packs_that_are_none():
     x, w, y = tensor(1, (2, 8, 6, 6)), tensor(2, (4, 8, 1, 1)), tensor(3, (2, 4, 6, 6))
     op = forward(x, w, y, convolution()).finalize()
-    other = pointwise(
-    "ADD", tensor(
-        4, (2, 4, 6, 6)), tensor(
-            3, (2, 4, 6, 6), "HALF"), tensor(
-                5, (1, 1, 1, 1)))
+    again, one = tensor(3, (2, 4, 6, 6), "HALF"), tensor(5, (1, 1, 1, 1))
+    other = pointwise("ADD", tensor(4, (2, 4, 6, 6)), again, one)
     with pytest.raises(BadParam, match="TENSOR_UNIQUE_ID must belong to one tensor in a graph; got 3 for "
                                        ".*f32.* and .*f16"):
         make("OPERATIONGRAPH", OPS=[op, other]).finalize()
@@ -240,8 +234,8 @@ def test_the_names_of_c():
     for name, type_, values in (("DATA_TYPE", "DATA_TYPE", backend.CUDNN_DATA_HALF),
                                 ("DIMENSIONS", "INT64", np.array([2, 3])), ("STRIDES", "INT64", [3, 1]),
                                 ("UNIQUE_ID", "INT64", -5), ("BYTE_ALIGNMENT", "INT64", 16)):
-        set_(t, constant(f"CUDNN_ATTR_TENSOR_{name}"), constant(
-            f"CUDNN_TYPE_{type_}"), np.size(values), values)
+        type_ = constant(f"CUDNN_TYPE_{type_}")
+        set_(t, constant(f"CUDNN_ATTR_TENSOR_{name}"), type_, np.size(values), values)
     finalize(t)
     room = [0] * 8
     assert get(t, backend.CUDNN_ATTR_TENSOR_DIMENSIONS, backend.CUDNN_TYPE_INT64, 8, room) == 2
