@@ -1,6 +1,7 @@
 """Every attribute of every kind: right and wrong types, counts and values, before and after finalize."""
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -101,27 +102,29 @@ def test_kinds_that_are_none():
 
 
 def test_random_calls_are_refused_in_words(others):
-    """Sequences of sets and finalizes with values of any kind raise only the library's errors, and leave what
-    was there."""
-    rng = random.Random(1)
+    """Sequences of calls with values of any kind raise only the library's errors, and leave what was there.
+    ``CYDNN_BACKEND_CALLS`` says how many calls there are."""
+    rng = random.Random(int(os.environ.get("CYDNN_SEED", 1)))
     pool = [*others.values(), *others, None, -1, 0, 1, 2, 2.5, float("nan"), True, "x", b"x", [1, 2], (1, 2),
-            [],
-            {}, object(), 2 ** 70, *rng.sample(sorted(constants().values()), 40)]
-    for kind in KINDS:
-        for _ in range(12):
-            d = Descriptor(kind)
-            for _ in range(rng.randrange(1, 10)):
-                before = dict(d.values), d.is_finalized
-                attr = rng.choice(list(d.kind.attributes.values()))
-                value = rng.choice((right(attr, others), rng.choice(pool),
-                                   [rng.choice(pool)] * rng.randrange(4)))
-                try:
-                    if rng.random() < 0.15:
-                        d.finalize()
-                    else:
-                        d.set(attr.name, value, rng.choice((None, None, rng.choice(pool))))
-                except CydnnError:
-                    assert (d.values, d.is_finalized) == before
+            [], {}, object(), 2 ** 70, *rng.sample(sorted(constants().values()), 40)]
+    kinds, calls = [*KINDS.values()], 0
+    while calls < int(os.environ.get("CYDNN_BACKEND_CALLS", 10 ** 4)):
+        d = Descriptor(rng.choice(kinds))
+        for _ in range(rng.randrange(1, 12)):
+            calls, before = calls + 1, (dict(d.values), d.is_finalized)
+            attr = rng.choice(list(d.kind.attributes.values()))
+            value = rng.choice((right(attr, others), rng.choice(pool), [rng.choice(pool)] * rng.randrange(4)))
+            way = rng.choice(("set", "set", "set", "set of a type", "finalize", "get", "describe"))
+            try:
+                if way.startswith("set"):
+                    d.set(attr.name, value, rng.choice(pool) if way == "set of a type" else None)
+                elif way == "get":
+                    name, count = rng.choice((attr.name, rng.choice(pool))), rng.choice((None, 1, -1, "x"))
+                    d.get(name, None, count)
+                else:
+                    getattr(d, way)()
+            except CydnnError:
+                assert (d.values, d.is_finalized) == before
 
 
 def test_a_descriptor_belongs_to_its_process():
