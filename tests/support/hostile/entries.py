@@ -21,6 +21,7 @@ INNER = {                                        # called by the library, with w
     "frontend.kernel_cache.choices", "frontend.kernel_cache.plan", "frontend.tensor.build",
     "frontend.tensor.like", "frontend.tensor.row", "frontend.tensor.storage", "plan.ExecutionPlan",
     "layout.Layout", "cydnn.Graph.single", "cydnn.Graph.described", "cydnn.Graph.complete",
+    "cydnn.Graph.needs", "cydnn.Graph.changed",
     "heuristics.best", "heuristics.candidates", "heuristics.parse", "heuristics.Wish.allows", "plan.made"}
 
 
