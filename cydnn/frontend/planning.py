@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from .. import kernels, plan as plans
 from ..given import brief, several, shown, whole
 from ..heuristics import Choice, Wish, best, candidates, main_part, turned
+from ..layout import Layout
 from ..status import BadParam, NotSupported
 from ..steps import Launch
 from .booleans import with_room
@@ -270,6 +271,34 @@ class Planning:
             raise BadParam(f"pygraph: plan {index} must be built first (build_plans, build_plan_at_index); "
                            f"built are {built}")
         return candidate
+
+    def _asked(self, index) -> Choice:
+        """The choice of a plan; of None: that which ``execute`` runs, or would build first."""
+        if index is not None:
+            return self._at(index).choice
+        if self.chosen is None and not self._known:
+            raise BadParam("pygraph: plans must be chosen first: create_execution_plans, or build")
+        if self.chosen is None:
+            self.check_support()
+        return (self.chosen or next(self._in_turn())).choice
+
+    @property
+    def plan(self) -> plans.ExecutionPlan | None:
+        """The plan that ``execute`` runs on the device of the graph's handle; None before it is built."""
+        ready = self.chosen_on.get(self.own_handle.device)
+        return ready and ready.plan
+
+    def explain(self, index: int | None = None) -> str:
+        """A plan in words: which nodes each kernel computes, with engine, configuration and estimate, the
+        bytes that must move, FLOP, the share of the device's bandwidth, which engines refused and why, and
+        the steps. Nothing need be built; with a ``device_property`` it tells of a card that is not there.
+        ``index``: as in ``get_plan_name_at_index``; None: the plan that ``execute`` runs."""
+        return Layout(self._asked(index)).explain()
+
+    def estimate(self, index: int | None = None) -> list[dict]:
+        """``explain`` as data, a row for each part: {nodes, engine, config, us, bytes, flops, bandwidth};
+        ``us`` in microseconds, ``bandwidth`` a share of the device's; both None for the reference."""
+        return self._asked(index).estimates()
 
     def get_execution_plan_count(self) -> int:
         """How many plans are left."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ..arena import arrange
 from ..engines import BY_INDEX, Config, Engine, engines_for
+from ..engines.reference import NO_ESTIMATE_US
 from ..graph import Graph, Match, Node, inplace, once_per_match
 from ..locks import once
 from ..ops import Pointwise, Transform
@@ -24,6 +25,20 @@ class Part:
     @property
     def region(self):
         return self.match.region
+
+    @property
+    def nodes(self) -> list:
+        return [self.match.graph.nodes[i] for i in self.region.nodes]
+
+    @property
+    def bytes(self) -> int:
+        """The least that must move: each tensor in memory that it reads or writes, once."""
+        return self.region.traffic_bytes
+
+    @property
+    def flops(self) -> int:
+        """Arithmetic operations, multiply and add counted as two; 0 where memory decides."""
+        return sum(node.op.flops(**self.match.graph.described(node)) for node in self.nodes)
 
     def __str__(self):
         return f"part {' '.join(map(str, self.region.nodes))}: {self.engine.index} {self.config}".rstrip()
@@ -205,16 +220,45 @@ class Choice:
             found += [(engine, reasons)] if reasons else []
         return found
 
+    def estimates(self) -> list:
+        """What ``explain`` says, as data: for each part its node names, engine, configuration, estimate in
+        microseconds (None: the reference, which has none), bytes that must move, arithmetic operations,
+        and the share of the device's bandwidth that the estimate comes to, or None."""
+        return [dict(nodes=[node.name for node in part.nodes], engine=str(part.engine),
+                     config=str(part.config), us=part.us if part.us < NO_ESTIMATE_US else None,
+                     bytes=part.bytes, flops=part.flops, bandwidth=_share(part, self.facts))
+                for part in self.parts]
+
     def explain(self) -> str:
-        """For people: parts with their nodes, engine, configuration and estimate, and who refused why."""
+        """For people: parts with their nodes, engine, configuration and estimate, what must move and be
+        computed, and who refused why."""
         lines = list(self.changes)
-        for part in self.parts:
-            nodes = ", ".join(self.graph.nodes[i].name for i in part.region.nodes)
+        for part, said in zip(self.parts, self.estimates()):
             config = f" {part.config}" if part.config else ""
-            lines.append(f"{part.us:.1f} us  {part.engine}{config}: {nodes}")
+            lines.append(f"{_us(part.us)}  {part.engine}{config}: {', '.join(said['nodes'])}")
+            lines.append(f"    {_in_words(said)}")
             lines += [f"    {engine} refused: {'; '.join(sentences)}"
                       for engine, sentences in self.refused(part)]
-        return "\n".join([*lines, f"{self.us:.1f} us in all, {self.workspace_bytes} bytes of workspace"])
+        return "\n".join([*lines, f"{_us(self.us)} in all, {self.workspace_bytes} bytes of workspace"])
+
+
+def _share(part: Part, facts) -> float | None:
+    """Of the device's bandwidth, by the bytes that must move in the estimated time."""
+    most = getattr(facts, "bandwidth_gbs", 0) * 1e3 * part.us            # bytes in that time
+    return part.bytes / most if most and part.us < NO_ESTIMATE_US else None
+
+
+def _us(us: float) -> str:
+    return f"{us:.1f} us" if us < NO_ESTIMATE_US else "no estimate"
+
+
+def _in_words(said: dict) -> str:
+    """``3,145,728 bytes (41 % of the bandwidth), 1.3 GFLOP (90.1 TFLOP/s)``."""
+    moved, work = f"{said['bytes']:,} bytes", f"{said['flops'] * 1e-9:.1f} GFLOP"
+    if said["bandwidth"] is not None:
+        moved += f" ({100 * said['bandwidth']:.0f} % of the bandwidth)"
+        work += f" ({said['flops'] / said['us'] * 1e-6:.1f} TFLOP/s)"
+    return f"{moved}, {work}" if said["flops"] else moved
 
 
 @once_per_match

@@ -300,3 +300,28 @@ def test_a_plan_by_hand_runs(handle):
     out = np.empty((2, 3), np.float32)
     g.execute({x: np.zeros((2, 3), np.float32), y: out})
     assert (out == 1).all()
+
+
+# ---- Explained ----
+
+def test_a_plan_explains_itself(h200):
+    """Before anything is built, for a card that is not there; the plans of the list by index."""
+    g, _ = conv(device_property=h200)
+    with pytest.raises(BadParam, match="plans must be chosen first: create_execution_plans, or build"):
+        g.explain()
+    g.create_execution_plans([MODE.A, MODE.FALLBACK])
+    (row,) = g.estimate()
+    assert g.explain() == g.explain(0) != g.explain(1)
+    assert f"{row['us']:.1f} us  {row['engine']}" in g.explain() and "refused: " in g.explain()
+    assert f"{row['bytes']:,} bytes ({100 * row['bandwidth']:.0f} % of the bandwidth), " in g.explain()
+    assert row["flops"] > 0 and row["engine"] == g.get_plan_name_at_index(0).split("[")[0]
+    with pytest.raises(BadParam, match=f"plan index must be below {g.get_execution_plan_count()}"):
+        g.explain(10_000)
+
+
+def test_the_plan_that_execute_runs():
+    g, _ = conv()
+    assert g.plan is None
+    g.build([MODE.A])
+    assert g.plan is g.plan and g.plan.explain() == g.explain() == g.explain(0)
+    assert g.estimate()[0]["us"] is None and g.explain().startswith("no estimate  0:reference: ")

@@ -294,9 +294,12 @@ def test_who_refused_a_part(monkeypatch):
     region, whole = ([(e.index, sentences) for e, sentences in choice.refused(p)] for p in choice.parts)
     assert region == [(8, ("has no cost for it",))]
     assert whole == [(3, ("takes no operations around it",)), (5, ("has no cost for it",))]
+    share = lambda p: 100 * p.bytes / (p.us * 1e3 * FACTS.bandwidth_gbs)
+    moved, whole_moved = (f"    {p.bytes:,} bytes ({share(p):.0f} % of the bandwidth)" for p in choice.parts)
     assert choice.explain().splitlines() == [
-        "3.0 us  9:made: q, r", "    8:made refused: has no cost for it", "5.0 us  2:made: A, p",
-        "    3:made refused: takes no operations around it", "    5:made refused: has no cost for it",
+        "3.0 us  9:made: q, r", moved, "    8:made refused: has no cost for it",
+        "5.0 us  2:made: A, p", whole_moved, "    3:made refused: takes no operations around it",
+        "    5:made refused: has no cost for it",
         f"8.0 us in all, {choice.workspace_bytes} bytes of workspace"]
     part = Part(Match.single(made, 2), Made(7, ALONE, {"A": {3: (1.0, 0)}}), Config(n=3), 1.0)
     said = replace(choice, parts=(part,), changes=("cast 4", "lower 2")).explain().splitlines()
