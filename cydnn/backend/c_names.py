@@ -25,8 +25,11 @@ def cudnnBackendInitialize(descriptor):
 
 
 def cudnnBackendDestroyDescriptor(descriptor):
-    """The descriptor is gone for the caller; others that it is set in keep what they need."""
-    _descriptor("cudnnBackendDestroyDescriptor", descriptor)
+    """The descriptor is gone for the caller, who is refused from now on; others that it is set in keep what
+    they need. Raises BadParam where it was destroyed before."""
+    _descriptor("cudnnBackendDestroyDescriptor", descriptor).is_destroyed = True
+    if isinstance(descriptor.made, (Plan, Pack)):
+        descriptor.made = None                   # what execute looks at
 
 
 def cudnnBackendSetAttribute(descriptor, attributeName, attributeType, elementCount, arrayOfElements):
@@ -89,11 +92,12 @@ def cudnnBackendExecute(handle, executionPlan, variantPack):
 
 def _bound(at, plan, pack):
     """What executing a pack with a plan passes on: looked up once, kept with the pack."""
-    for name, one, kind in (("executionPlan", plan, Plan), ("variantPack", pack, Pack)):
+    for name, one, kind, wanted in (("executionPlan", plan, Plan, "EXECUTION_PLAN"),
+                                    ("variantPack", pack, Pack, "VARIANT_PACK")):
         _descriptor("cudnnBackendExecute", one, name)
         if not isinstance(one.made, kind):
-            raise BadParam(f"cudnnBackendExecute: {name} must be a finalized descriptor of its kind; "
-                           f"got {one!r}", status9="BAD_PARAM_DESCRIPTOR_TYPE")
+            raise BadParam(f"cudnnBackendExecute: {name} must be a finalized descriptor of kind "
+                           f"{wanted}; got {one!r}", status9="BAD_PARAM_DESCRIPTOR_TYPE")
     made = pack.made
     made.known[plan.made, at.device] = found = plan.made.on(at.device).bound(made.buffers, made.workspace)
     return found
@@ -115,4 +119,6 @@ def _descriptor(function: str, descriptor, name="descriptor") -> Descriptor:
     if not isinstance(descriptor, Descriptor):
         raise BadParam(f"{function}: {name} must be a descriptor of cudnnBackendCreateDescriptor; got "
                        f"{shown(descriptor)}")
+    if descriptor.is_destroyed:
+        raise BadParam(f"{function}: {name} must not be destroyed; got {descriptor!r}")
     return descriptor

@@ -17,7 +17,7 @@ SAID = {                                         # of a finalized descriptor, fo
     "EXECUTION_PLAN": lambda made: made.layout.choice.name,
     "VARIANT_PACK": lambda made: f"uids {' '.join(map(str, made.buffers))}",
     "DEVICEPROP": repr, "KERNEL_CACHE": lambda made: "choices"}
-ROOMS = re.compile(r"(?:(tensor|graph|build|pygraph|handle|create_\w+): )?")    # that a sentence begins with
+ROOMS = re.compile(r"(?:(tensor|graph|build|pygraph|create_\w+): )?")    # that a sentence begins with
 ATTRIBUTES = "cudnnBackendAttributeName_t"
 
 
@@ -28,13 +28,13 @@ class Descriptor:
     descriptor stands for (a graph.Tensor, a Node, a Graph, a Choice, an ExecutionPlan …).
     Spec: graph API, Backend Descriptor Types.
     """
-    __slots__ = ("kind", "values", "found", "made", "is_finalized", "__weakref__")
+    __slots__ = ("kind", "values", "found", "made", "is_finalized", "is_destroyed", "__weakref__")
 
     def __init__(self, kind):
         self.kind: Kind = kind if isinstance(kind, Kind) else kind_of(kind)
         self.values: dict = {}                   # name of an attribute: list of its elements
         self.found: dict = {}                    # what finalizing finds: lists, or functions that make them
-        self.made, self.is_finalized = None, False
+        self.made, self.is_finalized, self.is_destroyed = None, False, False
 
     # ---- Set, finalize, get ----
 
@@ -161,6 +161,8 @@ class Descriptor:
         if kind not in attr.of and not (kind.startswith("OPERATION_") and "OPERATION" in attr.of):
             raise BadParam(f"{where} must be a descriptor of kind {wanted}; got {shown(value)}",
                            attribute=attr.name, status9="BAD_PARAM_DESCRIPTOR_TYPE")
+        if value.is_destroyed:
+            raise BadParam(f"{where} must not be destroyed; got {shown(value)}", attribute=attr.name)
         if not value.is_finalized:
             raise BadParam(f"{where} must be finalized; got {value}: call finalize on it first",
                            attribute=attr.name, status9="BAD_PARAM_NOT_FINALIZED")
@@ -192,10 +194,11 @@ class Descriptor:
         return "\n".join(lines)
 
     def __repr__(self):
-        return f"<{self.kind.name}{'' if self.is_finalized else ' not finalized'}: {self}>"
+        state = " destroyed" if self.is_destroyed else "" if self.is_finalized else " not finalized"
+        return f"<{self.kind.name}{state}: {self}>"
 
     def __str__(self):
-        if self.is_finalized and self.kind.name in SAID:
+        if self.made is not None and self.kind.name in SAID:
             return SAID[self.kind.name](self.made)
         return self._settings() or "empty"
 
@@ -237,7 +240,7 @@ def _short(attr: Attr) -> str:
 
 
 def _said(values: list) -> str:
-    one = lambda v: f"({v})" if isinstance(v, Descriptor) else repr(v)
+    one = lambda v: f"({v})" if isinstance(v, Descriptor) else shown(v)
     end = " …]" if len(values) > 8 else "]"
     text = one(values[0]) if len(values) == 1 else f"[{', '.join(map(one, values[:8]))}{end}"
     return text if len(text) <= 160 else text[:160] + "…"

@@ -244,7 +244,6 @@ def test_the_names_of_c():
     results = [create(backend.CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) for _ in range(3)]
     count = get(found["ENGINEHEUR"], backend.CUDNN_ATTR_ENGINEHEUR_RESULTS, None, 3, results)
     assert 0 < count and results[0].is_finalized
-    backend.cudnnBackendDestroyDescriptor(t)
     for call in (lambda: finalize(1), lambda: backend.cudnnBackendExecute("numpy", 1, 2),
                  lambda: get(t, "TENSOR_STRIDES", None, 2, []),
                  lambda: backend.cudnnBackendExecute("numpy", found["EXECUTION_PLAN"], t),
@@ -256,6 +255,26 @@ def test_the_names_of_c():
             call("numpy", found["EXECUTION_PLAN"], None, None)
     with pytest.raises(backend.descriptor.NotInitialized, match="must not be finalized"):
         backend.cudnnBackendInitialize(t)
+
+
+def test_a_destroyed_descriptor_is_refused():
+    """Also behind a pack that was executed; what it is set in keeps what it needs."""
+    found = conv_graph("numpy")
+    plan = found["EXECUTION_PLAN"]
+    pack = packed({t.uid: np.ones(t.desc.dims, "f") for t in plan.made.layout.slots}, plan)
+    backend.cudnnBackendExecute("numpy", plan, pack)
+    for one in (found["ENGINEHEUR"], found["OPERATIONGRAPH"]):
+        backend.cudnnBackendDestroyDescriptor(one)
+        with pytest.raises(BadParam, match=r"descriptor must not be destroyed; got <\w+ destroyed"):
+            backend.cudnnBackendFinalize(one)
+    with pytest.raises(BadParam, match="ENGINE_OPERATION_GRAPH must not be destroyed; got <OPERATIONGRAPH"):
+        backend.Descriptor("ENGINE").set("ENGINE_OPERATION_GRAPH", found["OPERATIONGRAPH"])
+    backend.cudnnBackendExecute("numpy", plan, pack)
+    backend.cudnnBackendDestroyDescriptor(plan)
+    for call in (lambda: backend.cudnnBackendExecute("numpy", plan, pack),
+                 lambda: backend.cudnnBackendDestroyDescriptor(plan)):
+        with pytest.raises(BadParam, match="must not be destroyed; got <EXECUTION_PLAN destroyed"):
+            call()
 
 
 def test_names_that_left_the_api():
