@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import isnan
 
 from ..given import real, shown
 from ..status import BadParam
@@ -45,7 +46,10 @@ def _row(where, number, row, names) -> tuple:
 
 def _read(where, number, read, names):
     if not isinstance(read, str):
-        return real(where, read)
+        if isnan(value := real(where, read)):
+            raise BadParam(f"{where} must read numbers other than NaN, which equals nothing; got NaN in row "
+                           f"{number}")
+        return value
     before = read[:1] == "n" and read[1:].isdecimal() and int(read[1:]) < number
     if not before and read not in names and not TENSOR.match(read):
         raise BadParam(f"{where} must read numbers, {' '.join(names)}, e0 … and rows before (n0 …); got "

@@ -45,7 +45,8 @@ def test_a_score_is_part_of_the_key_and_of_what_is_written_down():
     ("gen_index(s)", "must use the names batch head row col in place of gen_index"),
     ("blue(s)", "must be rows such as .*; got 'blue.s.'"), ("add(s,#x)", "numbers behind #; got 'add.s,#x.'"),
     ("elu_fwd[blue=1](s)", "must have the attributes of elu_fwd"), (7, "must be a list of at most 1000 rows"),
-    (["s"], "must have rows .Pointwise, what it reads.; got 's'")])
+    (["s"], "must have rows .Pointwise, what it reads.; got 's'"),
+    ("add(s,#nan)", "must read numbers other than NaN, which equals nothing; got NaN in row 0")])
 def test_scores_that_are_refused(score, sentence):
     with pytest.raises(BadParam, match=f"sdpa: score .*{sentence}"):
         Sdpa(score=score)
