@@ -230,8 +230,7 @@ class Graph:
 
     @staticmethod
     def _number_where_numbers_go(node, operand, tensor):
-        if tensor.is_by_value and not (tensor.count == 1 and operand in node.op.reads
-                                       and isinstance(node.op, Pointwise)):
+        if tensor.is_by_value and not (tensor.count == 1 and operand in node.op.by_value):
             raise BadParam(f"{node.label}: {operand} must be in memory; got pass-by-value tensor "
                            f"{tensor.label} of dims {tensor.dims}: those are single numbers that pointwise "
                            "operations read, or scalars of an operation", node=node.label, operand=operand)

@@ -134,8 +134,6 @@ def _attention(graph: Graph, one: attention_rule.Found) -> Node | None:
         op.complete({**dict.fromkeys(op.optional), **graph.described(node)})
     except BadParam:
         return None
-    if any(graph.tensors[u].is_by_value for u in one.scores.extras):
-        return None                              # a number of the caller's is no tensor of an operation
     return node
 
 

@@ -54,9 +54,10 @@ class Op:
     number, which stays exact), ``blends`` says ``{output: (alpha name, beta name)}``, ``inplace`` the
     (written, read) pairs that may be one buffer. ``keeps`` names the outputs whose old content is an input
     whatever beta is: ``reference`` gets it; ``fixed`` the operands whose type is part of the meaning, so that
-    no cast stands between; ``asked`` the optional outputs that are there only where they are named.
-    ``notes`` are facts for the user of what any kernel makes of it. ``compute`` is
-    the type that sums and functions are asked in; ``math`` the one they are done in, at least as accurate.
+    no cast stands between; ``asked`` the optional outputs that are there only where they are named;
+    ``by_value`` the inputs that may also be numbers given at execute. ``notes`` are facts for the user of
+    what any kernel makes of it. ``compute`` is the type that sums and functions are asked in; ``math`` the
+    one they are done in, at least as accurate.
     ``gradient_of`` in the head of a backward op names its forward op, which has its attributes, and whose
     ``gradients`` it joins: its operands have the names of the forward op's, ``d`` and a name is a gradient.
     ``api`` is the name of the operation's descriptor in the backend API, ``api_names`` what it calls
@@ -76,6 +77,7 @@ class Op:
     keeps: ClassVar[frozenset] = frozenset()
     fixed: ClassVar[frozenset] = frozenset()
     asked: ClassVar[frozenset] = frozenset()
+    by_value: ClassVar[frozenset] = frozenset()
     name: ClassVar[str] = ""
     notes: ClassVar[tuple] = ()
     api: ClassVar[str] = ""

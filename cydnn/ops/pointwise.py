@@ -155,6 +155,7 @@ class Pointwise(Op, reads="x b? t?", writes="y"):
                      compute="POINTWISE_MATH_PREC")
     scalars = dict(alpha1=1.0, alpha2=1.0, alpha=1.0, beta=0.0)
     inplace = (("y", "x"), ("y", "b"), ("y", "t"))
+    by_value = frozenset({"x", "b", "t"})
 
     @property
     def row(self) -> Mode:

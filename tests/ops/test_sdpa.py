@@ -2,13 +2,17 @@
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "graph"))
+from nodes import t
 from cydnn import plan as plans
 from cydnn.device import get
-from cydnn.graph import Graph
+from cydnn.graph import Graph, Node
 from cydnn.graph.lower import lowered
 from cydnn.graph.text import from_rows, rows as rows_of
 from cydnn.layout import Layout
@@ -19,6 +23,9 @@ ALIBI = "sub(col,row);mul(n0,e1)"
 EVERY = f"{ALIBI};mul(s,#0.5);add(n2,n1);add(n3,e0);div(n4,#5.0);tanh_fwd(n5);mul(n6,#5.0)"
 LINE = (f"sdpa q=2x3x9x8:f16 k=2x3x8x12:f16 v=2x3x12x16:f16 extras=1x3x9x12:f16+1x3x1x1:f32 o=2x3x9x16:f16 "
         f"stats=2x3x9x1:f32 score={EVERY} right=0 diagonal=bottom_right")
+DEVICES = pytest.mark.parametrize("device", ["numpy", "ptx:sm_80", "ptx:sm_90"])
+WAYS = pytest.mark.parametrize("way", [lambda graph: graph, lambda graph: lowered(graph, 0)],
+                               ids=["whole", "lowered"])
 
 
 def test_a_score_is_text_that_parses_back():
@@ -77,6 +84,26 @@ def test_rows_that_read_no_score_have_the_dims_of_what_they_read(score):
         plan.execute([mine[t.uid] for t in plan.slots], np.zeros(plan.workspace_bytes + 1, np.uint8))
         found.append(mine[graph.nodes[0].operands["o"]])
     np.testing.assert_allclose(*found, atol=1e-6)
+
+
+@DEVICES
+@WAYS
+def test_a_row_may_read_a_number_that_is_given_at_execute(way, device):
+    """One plan serves every number."""
+    dims = dict(q=(1, 2, 3, 4), k=(1, 2, 4, 5), v=(1, 2, 5, 4), o=(1, 2, 3, 4))
+    tensors = [t(uid, d, name=n) for uid, (n, d) in enumerate(dims.items(), 1)]
+    op = Sdpa(score="mul(s,e0);tanh_fwd(n0)")
+    graph = Graph([Node(op, dict(q=1, k=2, v=3, o=4, extras=(5,)))],
+                  [*tensors, t(5, (1, 1, 1, 1), "f32", "value")])
+    assert from_rows(rows_of(graph)).key == graph.key
+    built, gen = plans.build(way(graph), get(device)), np.random.default_rng(5)
+    mine = {x.uid: gen.normal(size=x.dims).astype(np.float32) for x in tensors}
+    space = np.zeros(built.workspace_bytes + 1, np.uint8)
+    for number in (0.25, -3.0):
+        built.run({**mine, 5: number}, space)
+        read = [mine[u].astype("d") for u in (1, 2, 3)]
+        want = op.reference(*read, None, None, [np.full((1, 1, 1, 1), number)], 1.0)["o"]
+        np.testing.assert_allclose(mine[4], want, atol=1e-6)
 
 
 def test_a_query_that_sees_no_key():

@@ -25,7 +25,7 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     k       (b, h_k, d_qk, s_kv)     transposed, as strides may say; h_k divides h: heads side by side share
     v       (b, h_v, s_kv, d_v)      h_v divides h
     len_q, len_kv (b, 1, 1, 1) i32   how many queries and keys each batch has; all where absent
-    extras  e0, e1 … of ``score``: each dim 1 or that of (b, h, s_q, s_kv)
+    extras  e0, e1 … of ``score``: each dim 1 or that of (b, h, s_q, s_kv); also numbers given at execute
     o       (b, h, s_q, d_v)
     stats   (b, h, s_q, 1) f32       log of the sum of exp of the scores; -inf where a query sees no key
 
@@ -42,7 +42,7 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     diagonal: str = choice("top_left", "bottom_right", doc="where the diagonal begins")
     empty: str = choice("zero", "nan", doc="o of a query that sees no key")
     scalars = dict(scale=1.0)
-    asked = frozenset({"stats"})
+    asked, by_value = frozenset({"stats"}), frozenset({"extras"})
 
     @staticmethod
     def space(q, k) -> tuple:
