@@ -18,6 +18,7 @@ from cydnn.graph.text import from_rows, rows as rows_of
 from cydnn.layout import Layout
 from cydnn.ops import Pointwise, Problem, Sdpa
 from cydnn.status import BadParam
+from support import graphs
 
 ALIBI = "sub(col,row);mul(n0,e1)"
 EVERY = f"{ALIBI};mul(s,#0.5);add(n2,n1);add(n3,e0);div(n4,#5.0);tanh_fwd(n5);mul(n6,#5.0)"
@@ -84,6 +85,25 @@ def test_rows_that_read_no_score_have_the_dims_of_what_they_read(score):
         plan.execute([mine[t.uid] for t in plan.slots], np.zeros(plan.workspace_bytes + 1, np.uint8))
         found.append(mine[graph.nodes[0].operands["o"]])
     np.testing.assert_allclose(*found, atol=1e-6)
+
+
+@DEVICES
+@WAYS
+def test_what_lies_beyond_a_length_reaches_nothing(way, device):
+    problem = Problem.parse("sdpa 2x2x3x4 2x2x4x7 2x2x7x4 f16 extras=2x1x1x7:f32 score=add(s,e0) "
+                            "len_kv=2x1x1x1:i32 stats=2x2x3x1:f32")
+    graph, gen, found = Graph.single(problem.op, problem.operands), np.random.default_rng(4), []
+    values = {x.name: gen.normal(size=x.dims) for x in graph.tensors.values()}
+    values["len_kv"] = np.reshape([5, 0], (2, 1, 1, 1))
+    for filled in (0.0, np.nan):
+        values["k"][0, ..., 5:] = values["v"][0, :, 5:] = values["extras.0"][0, ..., 5:] = filled
+        values["k"][1] = values["v"][1] = values["extras.0"][1] = filled
+        given = {uid: values[x.name] for uid, x in graph.tensors.items()}
+        found.append(graphs.run(way(graph), given, get(device)))
+    for clean, soiled in zip(*(run.values() for run in found)):
+        np.testing.assert_array_equal(soiled, clean)
+    o, stats = (found[1][u] for u in graph.nodes[0].writes)
+    assert np.isfinite(o).all() and not o[1].any() and (stats[1] == -np.inf).all()
 
 
 @DEVICES

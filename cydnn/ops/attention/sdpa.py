@@ -33,7 +33,8 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     ``left``: a query sees keys from its diagonal less left - 1 on, 0: all; ``right``: up to its diagonal and
     so many, -1: all. ``diagonal``: it begins at the first query and key, or ends at the last ones. A query
     that sees no key, or is beyond len_q, has o = 0, or NaN as 0 / 0 where ``empty`` is nan. Sums in the
-    compute type.
+    compute type. What lies beyond len_kv reaches nothing, whatever it holds; a NaN or an infinity in a value
+    that only the bounds hide may, where engines multiply it by 0.
     Spec: graph API, Fused Flash Attention fprop; front end, sdpa.
     """
     score: tuple = rows(NAMES, doc="pointwise operations on the scores")
@@ -105,7 +106,8 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         safe = total if self.empty == "nan" else made.point("safe", "binary_select", total, 1.0, made.point(
             "has_sum", "cmp_neq", total, 0.0, thin=True), thin=True)
         weights = made.point("weights", "div", raised, safe)
-        made.rows.append((Matmul(compute=self.unrounded), dict(a=weights, b="v", c="o"), {}))
+        values = "v" if "len_kv" in absent else self._values(made, v)
+        made.rows.append((Matmul(compute=self.unrounded), dict(a=weights, b=values, c="o"), {}))
         if "stats" not in absent:
             made.point("stats", "add", made.point("size", "log", total, thin=True), base, thin=True)
         return self._used(*made.finish([o for o in self.writes if o not in absent and o != "o"], descs))
@@ -155,10 +157,19 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
             seen = made.point(f"seen{i}", "logical_and", seen, one)
         return seen
 
+    @staticmethod
+    def _values(made: Made, v) -> str:
+        """v, 0 beyond len_kv: 0 times what lies there may be NaN."""
+        made.point("value", "gen_index", "v", axis=2)
+        made.point("has_value", "cmp_lt", "value", "len_kv")
+        made.point("values", "binary_select", "v", 0.0, "has_value")
+        made.inner |= dict.fromkeys(("value", "has_value", "values"), v.like(v.dims, dtype=made.full.dtype))
+        return "values"
+
     # ---- Its meaning ----
 
-    def _scores(self, q, k, len_q, len_kv, extras, scale) -> np.ndarray:
-        """The scores, -inf where a query does not see a key."""
+    def _scores(self, q, k, len_q, len_kv, extras, scale) -> tuple:
+        """The scores, -inf where a query does not see a key; and where it does."""
         s = scale * (q @ np.repeat(k, q.shape[1] // k.shape[1], 1))
         at = dict(zip(COORDINATES, np.meshgrid(*map(np.arange, s.shape), indexing="ij", sparse=True)))
         values = dict(s=s, **{n: np.float64(v) for n, v in at.items()},
@@ -168,10 +179,11 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
                      for n, size in ((len_q, s.shape[2]), (len_kv, s.shape[3])))
         way = at["col"] - at["row"] - (n_kv - n_q if self.diagonal == "bottom_right" else 0)
         seen = (at["row"] < n_q) & (at["col"] < n_kv) & (way <= self.right if self.right >= 0 else True)
-        return np.where(seen & (way > -self.left if self.left else True), found, -np.inf)
+        seen = np.broadcast_to(seen & (way > -self.left if self.left else True), s.shape)
+        return np.where(seen, found, -np.inf), seen
 
     def reference(self, q, k, v, len_q, len_kv, extras, scale):
-        scores = self._scores(q, k, len_q, len_kv, extras, scale)
+        scores, seen = self._scores(q, k, len_q, len_kv, extras, scale)
         top = scores.max(3, keepdims=True, initial=-np.inf)
         base = np.where(top == -np.inf, 0.0, top)
         raised = np.exp(scores - base)
@@ -179,7 +191,16 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         with np.errstate(divide="ignore", invalid="ignore"):
             stats = np.log(total) + base
             weights = raised / (total if self.empty == "nan" else np.where(total == 0, 1.0, total))
-        return dict(o=weights @ np.repeat(v, q.shape[1] // v.shape[1], 1), stats=stats)
+        return dict(o=self._sums(weights, seen, np.repeat(v, q.shape[1] // v.shape[1], 1)), stats=stats)
+
+    @staticmethod
+    def _sums(weights, seen, v):
+        """weights @ v, in which a value that is no number reaches those who see it."""
+        wild = ~np.isfinite(v).all((0, 1, 3))
+        o = weights @ np.where(wild[:, None], 0.0, v)
+        for key in np.flatnonzero(wild):
+            o += np.where(seen[..., key, None], weights[..., key, None] * v[:, :, key, None], 0.0)
+        return o
 
     def magnitude(self, arrays, scalars, results):
         q, k, v = (np.abs(arrays[n]) for n in "qkv")
