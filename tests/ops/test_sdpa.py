@@ -17,6 +17,8 @@ from cydnn.graph.lower import lowered
 from cydnn.graph.text import from_rows, rows as rows_of
 from cydnn.layout import Layout
 from cydnn.ops import Pointwise, Problem, Sdpa
+from cydnn.ops.attention import scores
+from cydnn.ops.rows import text as rows_text
 from cydnn.status import BadParam
 from support import graphs
 
@@ -24,6 +26,7 @@ ALIBI = "sub(col,row);mul(n0,e1)"
 EVERY = f"{ALIBI};mul(s,#0.5);add(n2,n1);add(n3,e0);div(n4,#5.0);tanh_fwd(n5);mul(n6,#5.0)"
 LINE = (f"sdpa q=2x3x9x8:f16 k=2x3x8x12:f16 v=2x3x12x16:f16 extras=1x3x9x12:f16+1x3x1x1:f32 o=2x3x9x16:f16 "
         f"stats=2x3x9x1:f32 score={EVERY} right=0 diagonal=bottom_right")
+OPTIONS = LINE.replace(EVERY, rows_text(scores(3, soft_cap=5, bias="bias", mask="mask", alibi=True)[0]))
 DEVICES = pytest.mark.parametrize("device", ["numpy", "ptx:sm_80", "ptx:sm_90"])
 WAYS = pytest.mark.parametrize("way", [lambda graph: graph, lambda graph: lowered(graph, 0)],
                                ids=["whole", "lowered"])
@@ -60,9 +63,10 @@ def test_scores_that_are_refused(score, sentence):
         Sdpa(score=score)
 
 
+@pytest.mark.parametrize("line", [LINE, OPTIONS], ids=["by hand", "options"])
 @pytest.mark.parametrize("device", ["ptx:sm_80", "ptx:sm_90"])
-def test_scale_bias_alibi_cap_and_a_bottom_right_diagonal(device):
-    problem = Problem.parse(LINE)
+def test_scale_bias_alibi_cap_and_a_bottom_right_diagonal(line, device):
+    problem = Problem.parse(line)
     graph = Graph.single(problem.op, problem.operands, dict(scale=1 / math.sqrt(8)))
     random, found = np.random.default_rng(3), {}
     arrays = {t.uid: random.normal(size=t.dims).astype(t.dtype.numpy) for t in graph.tensors.values()}

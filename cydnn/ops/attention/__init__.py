@@ -1,2 +1,3 @@
 """Scaled dot product attention."""
+from .score import STEPS, scores
 from .sdpa import Sdpa
