@@ -28,7 +28,8 @@ class Site:
     fastest. Dims that no key has are found in the offset. A mark has up to ``lanes`` neighbours along the
     last axis of key ``along`` (all marks of fewer are its tails). With ``counts_vectors`` that key counts
     vectors of ``lanes`` elements, and tails are in the last one. ``scattered``: the lanes are neighbours in
-    the index of ``along``, and may lie anywhere.
+    the index of ``along``, and may lie anywhere. ``shares``: for each dim, how many neighbours in the index
+    of a key share one of its elements (heads that share keys); () for 1 everywhere.
     """
     dims: tuple
     lead: Tensor | None
@@ -37,6 +38,7 @@ class Site:
     lanes: int = 1
     counts_vectors: bool = False
     scattered: bool = False
+    shares: tuple = ()
 
     @once
     def aligned(self) -> int:
@@ -63,6 +65,7 @@ class Site:
         for name, axes in self.keys:
             inside, rows = 1, []
             for axis in reversed(axes):
+                inside *= self.shares[axis] if self.shares else 1
                 rows.append((axis, inside, self.dims[axis]))
                 inside *= self.dims[axis]
             found.append((name, tuple(rows), inside))

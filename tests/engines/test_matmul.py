@@ -15,10 +15,11 @@ from cydnn.engines.matmul import simt as matmul_simt
 from cydnn.engines.tile.simt import TILES
 from cydnn.fusion import splice
 from cydnn.graph import Graph, Match, Node, Tensor
+from cydnn.heuristics import candidates
 from cydnn.ops import Matmul, Pointwise
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
-from support import matrix
+from support import graphs, matrix
 from support.alone import match, steps
 from support.draw import draw
 
@@ -92,7 +93,8 @@ def test_index_arithmetic_gives_the_reference(engine, seed):
     gen = np.random.default_rng(seed)
     values = {n: gen.integers(-3, 4, d.dims).astype(float) for n, d in problem.operands.items()}
     launches = steps(engine, p, H200)
-    np.testing.assert_array_equal(follow(launches[0], values, problem), values["a"] @ values["b"])
+    want = problem.op.reference(values["a"], values["b"])["c"]
+    np.testing.assert_array_equal(follow(launches[0], values, problem), want)
     for launch in launches:
         packed = kernels.get(launch.kernel).pack(launch.args, **launch.extra)
         if launch.kernel.startswith("matmul_sum"):
@@ -255,3 +257,28 @@ def test_a_depth_with_a_mask_behind_it_is_whole(index):
     p, engine = Match.around(graph, 0, 0b11), BY_INDEX[index]
     assert engine.accepts(p, H200) and {config.splits for config in engine.configs(p, H200)} == {1}
     assert len(steps(engine, p, H200, engine.best(p, H200))) == 1
+
+
+# ---- Heads that share keys ----
+
+@pytest.mark.parametrize("line, count", [
+    ("matmul a=2x6x40x64:f16 b=2x2x64x48:f16", 5), ("matmul a=3x2x33x7:f32 b=3x8x7x5:f32", 2),
+    ("matmul a=4x6x9x16:f16@7680,160,16,1 b=2x3x16x24:f16@1152,384,1,16", 4)])
+def test_batch_dims_of_which_one_is_a_multiple(line, count):
+    outcome = matrix.run(Problem.parse(line), device.get("ptx:sm_90"), 1)
+    assert not outcome.findings and len(outcome.ran) == count, outcome
+
+
+def test_what_stands_in_front_of_shared_keys_is_fused():
+    """An index along the heads of the keys, and a factor."""
+    keys, virtual = (2, 2, 5, 6), lambda uid: Tensor(uid, TensorDesc.packed("f32", keys), "virtual")
+    stored = {1: (2, 6, 4, 5), 2: keys, 3: (1, 2, 1, 6), 4: (2, 6, 4, 6)}
+    nodes = [Node(Pointwise(mode="gen_index", axis=1), dict(x=2, y=5)),
+             Node(Pointwise(mode="add"), dict(x=2, b=5, y=6)),
+             Node(Pointwise(mode="mul"), dict(x=6, b=3, y=7)), Node(Matmul(), dict(a=1, b=7, c=4))]
+    graph = Graph(nodes, [*(Tensor(u, TensorDesc.packed("f16", d)) for u, d in stored.items()),
+                          *map(virtual, (5, 6, 7))])
+    values = {u: np.random.default_rng(u).normal(size=d) for u, d in stored.items() if u < 4}
+    want, got = (graphs.run(graph, values, device.get(name))[4] for name in ("numpy", "ptx:sm_80"))
+    np.testing.assert_allclose(got, want, atol=4e-3 * np.abs(want).max())
+    assert candidates(graph, H200)[0].text.startswith("part 0 1 2 3: 180")

@@ -120,7 +120,8 @@ def _matmul(op_class, rng):
     unit = rng.choice([1, 8])
     m, n, k = (unit * size(rng, 260 // unit) for _ in range(3))
     batch = [rng.randint(1, 4) for _ in range(rng.choice([0, 0, 1, 2]))]
-    thin = lambda: tuple(1 if rng.random() < 0.3 else b for b in batch)
+    share = lambda b, chance: 1 if chance < 0.3 else b // 2 if chance < 0.5 and b % 2 == 0 else b
+    thin = lambda: tuple(share(b, rng.random()) for b in batch)
     kind = lambda: rng.choice(["nchw", "nchw", "t", "gaps"])
 
     def operand(dims):

@@ -95,7 +95,7 @@ def gen_stats(op, a, shapes):
 def matmul(op, a, shapes):
     c = np.zeros(shapes["c"])
     for at in np.ndindex(c.shape[:-2]):
-        one, two = (v[tuple(i if n > 1 else 0 for i, n in zip(at, v.shape))] for v in (a["a"], a["b"]))
+        one, two = (v[tuple(i * n // m for i, n, m in zip(at, v.shape, c.shape))] for v in (a["a"], a["b"]))
         for k in range(one.shape[1]):
             c[at] += one[:, k, None] * two[k]
     return dict(c=c)

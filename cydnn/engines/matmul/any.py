@@ -43,8 +43,10 @@ class MatmulAny(SplitMatmul):
         rank = len(tensor.dims)
         rows, columns = ("row", "depth") if name == "a" else ("depth", "col")
         keys = (("batch", g.batch_axes), (rows, (rank - 2,)), (columns, (rank - 1,)))
-        dims = (*p.graph.tensors[p.uids["c"]].dims[:-2], *tensor.dims[-2:])
-        site = Site(dims, lead_input(p, name), keys)
+        outer = p.graph.tensors[p.uids["c"]].dims[:-2]
+        mine = [n if d == 1 else d for d, n in zip(tensor.dims, outer)]
+        shares = [n // d if d else 1 for d, n in zip(mine, outer)]
+        site = Site((*mine, *tensor.dims[-2:]), lead_input(p, name), keys, shares=(*shares, 1, 1))
         return fusion.before(p, name, site, fusion.math_before(p, name, sum_type(p)))
 
     @fusion.attempt

@@ -3,16 +3,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
+from ...ops.matmul import MOST_BATCH as BATCH_DIMS
 from ...tensor import TensorDesc, collapse
 
-BATCH_DIMS = 6                                   # kernels_src/matmul/batch.cuh
 MOST = 2 ** 31 - 1024                            # rows, pixels: a FastDiv's range, less a tile
 
 
 def matrix_steps(desc: TensorDesc) -> tuple[int, int]:
     """Strides of the rows and of the columns; 0 where there is only one."""
     return tuple(0 if d == 1 else s for d, s in zip(desc.dims[-2:], desc.strides[-2:]))
+
+
+class Outer(NamedTuple):
+    """The batch dims of an operand."""
+    dims: list
+    strides: list
+
+
+def _outer(*descs: TensorDesc) -> list[Outer]:
+    """The batch dims of operands. Where some have a part of a dim's size, it becomes two dims: so many, and
+    those that share one of them."""
+    found = [Outer([], []) for _ in descs]
+    for axis in range(descs[0].rank - 2):
+        few, *whole = sorted({d.dims[axis] for d in descs} - {1}) or [1]
+        for mine, d in zip(found, descs):
+            size, step = d.dims[axis], d.strides[axis]
+            share = max(size // few, 1) if whole else 1
+            mine.dims.extend((size // share, share) if whole else (size,))
+            mine.strides.extend((step * share, step) if whole else (step,))
+    return found
 
 
 @dataclass(frozen=True)
@@ -33,8 +54,7 @@ class Matrices:
 
     @classmethod
     def of(cls, a: TensorDesc, b: TensorDesc, c: TensorDesc) -> "Matrices":
-        outer = [TensorDesc(d.dtype, d.dims[:-2], d.strides[:-2]) for d in (a, b, c)]
-        dims, steps = collapse(*outer)
+        dims, steps = collapse(*_outer(a, b, c))
         fill = (0,) * (BATCH_DIMS - len(dims))
         used = lambda i: [0 if d.dims[i] == 1 else d.strides[i] for d in (c, b, a)]
         axes = sorted((i for i, d in enumerate(c.dims[:-2]) if d != 1), key=used)

@@ -85,9 +85,9 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     # ---- What it is made of ----
 
     def lower(self, descs, absent=("len_q", "len_kv", "stats")):
-        """Products, rows, a softmax. None where some heads share keys or values: products broadcast one."""
+        """None where no heads share some: that is no product."""
         q, k, v = descs["q"], descs["k"], descs["v"]
-        if {k.dims[1], v.dims[1]} - {1, q.dims[1]}:
+        if not q.dims[1] and {k.dims[1], v.dims[1]} != {1}:
             return None
         full = TensorDesc.packed(BY_NAME[self.math], self.space(q, k))
         made = Made(self.unrounded, full, TensorDesc.packed(full.dtype, (*full.dims[:3], 1)))
