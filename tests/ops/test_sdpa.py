@@ -112,6 +112,21 @@ def test_what_lies_beyond_a_length_reaches_nothing(way, device):
 
 @DEVICES
 @WAYS
+def test_lengths_are_cut_to_what_there_is(way, device):
+    problem = Problem.parse("sdpa 2x2x3x4 2x2x4x7 2x2x7x4 f32 len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 "
+                            "right=0 diagonal=bottom_right")
+    graph, gen = Graph.single(problem.op, problem.operands), np.random.default_rng(6)
+    values, found = {uid: gen.normal(size=x.dims) for uid, x in graph.tensors.items()}, []
+    for lengths in ([[9, -2], [50, 5]], [[3, 0], [7, 5]]):
+        values |= {graph.nodes[0].operands[n]: np.reshape(given, (2, 1, 1, 1))
+                   for n, given in zip(("len_q", "len_kv"), lengths)}
+        found.append(graphs.run(way(graph), values, get(device))[graph.nodes[0].writes[0]])
+    np.testing.assert_array_equal(*found)
+    assert found[0][0].any() and not found[0][1].any()
+
+
+@DEVICES
+@WAYS
 def test_a_row_may_read_a_number_that_is_given_at_execute(way, device):
     """One plan serves every number."""
     dims = dict(q=(1, 2, 3, 4), k=(1, 2, 4, 5), v=(1, 2, 5, 4), o=(1, 2, 3, 4))

@@ -145,8 +145,8 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         if self.left or self.right >= 0:
             way = made.point("way", "sub", "col", "row")         # from the diagonal of the top left
             if self.diagonal == "bottom_right":
-                n_q, n_kv = (lens.get(name, float(size)) for name, size in (("len_q", q.dims[2]),
-                                                                          ("len_kv", k.dims[3])))
+                n_q, n_kv = (self._cut(made, name, size, q.dims[0]) if name in lens else float(size)
+                             for name, size in (("len_q", q.dims[2]), ("len_kv", k.dims[3])))
                 way = made.point("way_from_end", "sub", made.point("way_q", "add", way, n_q), n_kv)
             if self.left:
                 ends.append(made.point("inside", "cmp_gt", way, float(-self.left)))
@@ -156,6 +156,15 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         for i, one in enumerate(ends[1:]):
             seen = made.point(f"seen{i}", "logical_and", seen, one)
         return seen
+
+    @staticmethod
+    def _cut(made: Made, name: str, most: int, batches: int) -> str:
+        """A length, no more than there is."""
+        made.point(f"{name}_least", "max", name, 0.0)
+        made.point(f"{name}_cut", "min", f"{name}_least", float(most))
+        thin = TensorDesc.packed(made.full.dtype, (batches, 1, 1, 1))
+        made.inner |= {f"{name}_least": thin, f"{name}_cut": thin}
+        return f"{name}_cut"
 
     @staticmethod
     def _values(made: Made, v) -> str:
