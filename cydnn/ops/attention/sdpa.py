@@ -80,6 +80,8 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         return dict(q=q, k=k, v=v, o=(*q[:3], v[3]))
 
     def admit(self, name, values):
+        if name.startswith("extras"):            # scores may raise them
+            return np.clip(values, -8, 8)
         return np.abs(values) * 8 if name in ("len_q", "len_kv") else values
 
     # ---- What it is made of ----
