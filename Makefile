@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 
 .PHONY: demo test sanitize ptx clean
 
-$(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.pyx cydnn/*.pxd)
+$(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.p[yx][xd] cydnn/*/*.p[yx][xd])
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install -q --disable-pip-version-check --no-compile -e ".[test,demo]"
 	touch $@
@@ -26,4 +26,4 @@ ptx: $(STAMP)                    # rebuild what changed in kernels_src/ (needs n
 	$(RUN) tools/build_ptx.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info cydnn/*.so cydnn/*.c
+	rm -rf $(VENV) build dist *.egg-info cydnn/*.so cydnn/*/*.so

@@ -2,6 +2,7 @@
 its own; the rest is in pyproject.toml."""
 import multiprocessing
 import os
+from glob import glob
 from pathlib import Path
 from runpy import run_path
 
@@ -12,16 +13,15 @@ DIRECTIVES = dict(language_level=3, binding=False, boundscheck=False, wraparound
                   initializedcheck=False, auto_pickle=False, embedsignature=True,
                   freethreading_compatible=True, **{"embedsignature.format": "python"})
 FLAGS = [] if "CFLAGS" in os.environ else ["-O2", "-g0"]      # what comes last wins
-EXTENSIONS = [Extension(f"cydnn.{name}", [f"cydnn/{name}.pyx"], extra_compile_args=FLAGS)
-              for name in ("_driver", "_address", "_context", "_descriptor", "_handles", "_numbers",
-                           "_operands", "_step", "_tape", "_table", "_call", "_core")]
+EXTENSIONS = [Extension(path[:-4].replace("/", "."), [path], extra_compile_args=FLAGS)
+              for path in ("cydnn/_core.pyx", *sorted(glob("cydnn/core/*.pyx")))]
 
 # The manifest that is built in: another one beside it is refused.
 MANIFEST = Path(__file__).parent / "ptx" / "manifest.json"
 KNOWS = run_path(str(MANIFEST.parent.parent / "cydnn" / "kernels" / "seal.py"))
 KNOWS["read"](MANIFEST.read_bytes())             # looked through now, so that no process has to
 SEAL = KNOWS["seal_of"](MANIFEST.read_bytes())
-EXTENSIONS.append(Extension("cydnn._seal", ["cydnn/_seal.pyx"], depends=["ptx/manifest.json"],
+EXTENSIONS.append(Extension("cydnn.kernels._seal", ["cydnn/kernels/_seal.pyx"], depends=["ptx/manifest.json"],
                             define_macros=[("CYDNN_SEAL", f'"{SEAL}"')]))
 
 # Cython and gcc on all cores. What a server of forks starts would run this file again.
@@ -31,7 +31,7 @@ multiprocessing.set_start_method("fork", force=True)
 setup(
     packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx", "cydnn.examples"],
     package_dir={"cydnn._ptx": "ptx", "cydnn.examples": "examples"},
-    package_data={"cydnn": ["*.pyx", "*.pxd", "*.pyi", "py.typed"], "cydnn.backend": ["*.csv"],
+    package_data={"": ["*.pyx", "*.pxd", "*.pyi"], "cydnn": ["py.typed"], "cydnn.backend": ["*.csv"],
                   "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"]},
     include_package_data=False,
     ext_modules=cythonize(EXTENSIONS, nthreads=CORES,

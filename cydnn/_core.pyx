@@ -3,17 +3,17 @@
 It knows bytes and launches, never ops. What it offers lives in the modules below; the names are here too, so
 that ``_core`` is all a user imports.
 """
-import cydnn._address as _address
-import cydnn._call as _call
-import cydnn._context as _context
-import cydnn._descriptor as _descriptor
-import cydnn._driver as _driver
-import cydnn._handles as _handles
-import cydnn._numbers as _numbers
-import cydnn._operands as _operands
-import cydnn._step as _step
-import cydnn._table as _table
-import cydnn._tape as _tape
+import cydnn.core._address as _address
+import cydnn.core._call as _call
+import cydnn.core._context as _context
+import cydnn.core._descriptor as _descriptor
+import cydnn.core._driver as _driver
+import cydnn.core._handles as _handles
+import cydnn.core._numbers as _numbers
+import cydnn.core._operands as _operands
+import cydnn.core._step as _step
+import cydnn.core._table as _table
+import cydnn.core._tape as _tape
 
 NAMES = {
     _driver: "device_count driver_version",

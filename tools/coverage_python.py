@@ -80,8 +80,8 @@ def build():
     flags = "-DCYTHON_TRACE=1 -DCYTHON_TRACE_NOGIL=1 -O1 -g0"
     subprocess.run([sys.executable, "-c", BUILD], cwd=TRACED, check=True,
                    env={**os.environ, "CFLAGS": flags, "PYTHONPATH": str(TRACED)})
-    for path in (TRACED / "build" / "cython" / "cydnn").glob("*.c"):
-        shutil.copy2(path, TRACED / "cydnn")
+    for path in (TRACED / "build" / "cython").rglob("*.c"):
+        shutil.copy2(path, TRACED / path.relative_to(TRACED / "build" / "cython"))
     for name in UNTRACED:
         (TRACED / name).unlink()
 
@@ -89,7 +89,7 @@ def build():
 def cython(folder, words) -> int:
     build()
     (folder / "rc").write_text("[run]\nplugins = Cython.Coverage\nparallel = True\n"
-                               f"include = {TRACED}/cydnn/*.pyx\ndata_file = {folder / 'data'}\n")
+                               f"include = {TRACED}/cydnn/**/*.pyx\ndata_file = {folder / 'data'}\n")
     (folder / "sitecustomize.py").write_text("import coverage\ncoverage.process_startup()\n")
     env = {**os.environ, "COVERAGE_PROCESS_START": str(folder / "rc"),
            "PYTHONPATH": os.pathsep.join(map(str, (folder, TRACED, TRACED / "tests")))}

@@ -19,7 +19,7 @@ from pathlib import Path
 from .. import files
 from ..given import shown
 from ..locks import once
-from .._seal import SEAL
+from ._seal import SEAL
 from ..status import BadParam, CydnnError, InternalError, NotSupported
 from . import seal
 from .expressions import expression

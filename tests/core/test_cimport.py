@@ -12,8 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 MODULE = '''
 from libc.stdint cimport uintptr_t
-from cydnn._core cimport Context, Tape, check, driver, execute_c, pointer_into
-from cydnn.cuda cimport Driver
+from cydnn._core cimport Context, Driver, Tape, check, driver, execute_c, pointer_into
 
 def devices():
     cdef Driver *cu = driver()

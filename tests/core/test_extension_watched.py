@@ -24,7 +24,7 @@ def sanitized(kind, _):
     run = subprocess.run([sys.executable, "tools/sanitize.py", *["--thread"][:kind == "thread"], "--",
                           *FEW[kind]], cwd=ROOT, capture_output=True, text=True, timeout=3600)
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-4000:]
-    extension = next((ROOT / "build" / f"sanitize-{kind}" / "cydnn").glob("_tape*.so"))
+    extension = next((ROOT / "build" / f"sanitize-{kind}" / "cydnn" / "core").glob("_tape*.so"))
     watched = b"__tsan_write8" if kind == "thread" else b"__asan_report_store8"
     assert watched in extension.read_bytes()
 

@@ -19,7 +19,7 @@ static long left;
 long short_of(long nth) { long before = left; left = nth; return before; }
 static int fails(void *caller) {
     Dl_info at;
-    if (left <= 0 || !dladdr(caller, &at) || !strstr(at.dli_fname, "/cydnn/_")) return 0;
+    if (left <= 0 || !dladdr(caller, &at) || !strstr(at.dli_fname, "/cydnn/core/_")) return 0;
     return --left == 0;
 }
 #define MEMORY(call) (fails(__builtin_return_address(0)) ? NULL : (call))

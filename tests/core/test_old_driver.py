@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cydnn.symbols import SYMBOLS, missing, version
+from cydnn.core.symbols import SYMBOLS, missing, version
 
 HERE = Path(__file__).parent
 USE = '''

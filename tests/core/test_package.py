@@ -31,7 +31,7 @@ def files(folder, wanted):
 def test_every_source_file_is_installed(built):
     ours = files(ROOT / "cydnn", lambda p: p.suffix in SHIPPED)
     assert ours - files(built, lambda p: True) == set()
-    assert {Path("_core.pxd"), Path("_core.pyi"), Path("_core.pyx"), Path("cuda.pxd"),
+    assert {Path("_core.pxd"), Path("_core.pyi"), Path("_core.pyx"), Path("core/cuda.pxd"),
             Path("__init__.pxd"), Path("py.typed")} <= ours
 
 

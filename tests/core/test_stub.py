@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from cydnn import (_address, _call, _context, _core, _driver, _handles, _numbers, _operands, _seal, _step,
-                   _table, _tape)
+from cydnn import _core
+from cydnn.core import (_address, _call, _context, _descriptor, _driver, _handles, _numbers, _operands, _step,
+                        _table, _tape)
+from cydnn.kernels import _seal
 
 PACKAGE = Path(__file__).parents[2] / "cydnn"
-OWN = {"_core": _core, "_address": _address, "_call": _call, "_context": _context, "_driver": _driver,
-       "_handles": _handles, "_numbers": _numbers, "_operands": _operands, "_seal": _seal,
-       "_step": _step, "_table": _table, "_tape": _tape}
+OWN = {module.__name__.partition(".")[2].replace(".", "/"): module
+       for module in (_core, _address, _call, _context, _descriptor, _driver, _handles, _numbers, _operands,
+                      _seal, _step, _table, _tape)}
 
 
 def arguments(function):
@@ -46,8 +48,9 @@ def signature(thing):
 @pytest.mark.parametrize("name", OWN)
 def test_stub_has_the_names_of_the_module(name):
     module, (functions, classes) = OWN[name], stub_of(name)
+    made_in = {n: str(getattr(getattr(module, n), "__module__", "")) for n in dir(module)}
     ours = {n for n in dir(module)
-            if not n.startswith("_") and (getattr(getattr(module, n), "__module__", "").startswith("cydnn._")
+            if not n.startswith("_") and (re.match(r"cydnn\.(core\.)?_", made_in[n])
                                           or isinstance(getattr(module, n), (tuple, dict, frozenset, str))
                                           or "built-in" in repr(getattr(module, n)) and n in functions)}
     assert ours == functions.keys() | classes.keys()
@@ -70,6 +73,6 @@ def test_stub_has_the_members_of_each_class(name):
 
 
 def test_symbols_are_in_the_order_of_the_struct():
-    struct = (PACKAGE / "cuda.pxd").read_text().split("cdef struct Driver:")[1]
+    struct = (PACKAGE / "core" / "cuda.pxd").read_text().split("cdef struct Driver:")[1]
     fields = [line.split()[1] for line in struct.strip().splitlines()]
     assert ["cu" + field for field in fields] == [row.name for row in _driver.SYMBOLS]

@@ -273,7 +273,7 @@ def test_an_installed_one_must_be_the_one_built_in(folder, monkeypatch):
 
 
 def test_the_extension_is_made_of_the_manifest_beside_setup():
-    from cydnn._seal import SEAL
-    run = subprocess.run([sys.executable, "-c", "import cydnn._seal as s; print(s.SEAL)"],
+    from cydnn.kernels._seal import SEAL
+    run = subprocess.run([sys.executable, "-c", "import cydnn.kernels._seal as s; print(s.SEAL)"],
                          capture_output=True, text=True)
     assert run.stdout.strip() == SEAL and len(SEAL) == 64

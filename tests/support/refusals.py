@@ -173,7 +173,7 @@ def of_cython(file: str, source: str) -> list[Sentence]:
 def sentences() -> tuple[Sentence, ...]:
     """Every sentence of the rooms, in the order of files and lines."""
     found = []
-    for path in (*sorted(PACKAGE.glob("*.pyx")), *sorted(PACKAGE.rglob("*.py"))):
+    for path in (*sorted(PACKAGE.rglob("*.pyx")), *sorted(PACKAGE.rglob("*.py"))):
         read = of_cython if path.suffix == ".pyx" else of_python
         found += read(path.relative_to(PACKAGE).as_posix(), path.read_text())
     return tuple(found)

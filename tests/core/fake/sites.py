@@ -28,7 +28,7 @@ def of_text(module: str, text: str) -> list[str]:
 
 def in_sources() -> list[str]:
     """Of all modules; those of a .pxd are of its module."""
-    return [site for path in sorted(CYDNN.glob("_*.p[yx][xd]"))
+    return [site for path in sorted(CYDNN.glob("core/_*.p[yx][xd]"))
             for site in of_text(path.stem, path.read_text())]
 
 

@@ -15,10 +15,10 @@ import pytest
 from cuda.bindings import driver as bindings
 
 from cydnn import _core
-from cydnn._context import STICKY
-from cydnn._driver import ERRORS
+from cydnn.core._context import STICKY
+from cydnn.core._driver import ERRORS
 from cydnn.status import CydnnError, ExecutionFailed, NotSupported
-from cydnn.symbols import SYMBOLS
+from cydnn.core.symbols import SYMBOLS
 from support.leaks import HELD, malloced
 
 import sites

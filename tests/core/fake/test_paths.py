@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from cydnn import _core, cudnn as c
-from cydnn._driver import ERRORS
+from cydnn.core._driver import ERRORS
 from cydnn.device.cuda import CudaDevice
 from cydnn.log import LAUNCHES, watch_launches
 from cydnn.status import BadParam, CydnnError, ExecutionFailed

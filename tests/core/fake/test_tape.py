@@ -9,7 +9,7 @@ import pytest
 
 from cydnn import _core
 from cydnn.status import BadParam, ExecutionFailed, NotSupported
-from cydnn.symbols import SYMBOLS
+from cydnn.core.symbols import SYMBOLS
 from conftest import MANAGED, PINNED
 
 SLOTS = [("x", 1024, 16, False, False), ("bias", 64, 4, False, True), ("y", 1024, 16, True, False)]

@@ -13,7 +13,7 @@ from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
-from cydnn._handles cimport Buffer, Stream
+from cydnn.core._handles cimport Buffer, Stream
 
 import sys
 from numbers import Integral

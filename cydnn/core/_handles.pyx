@@ -2,10 +2,10 @@
 cimport cython
 from libc.stdint cimport uint64_t, uintptr_t
 
-from cydnn._address cimport stream_into
-from cydnn._context cimport Context, enter, leave
-from cydnn._driver cimport cu, fail
-from cydnn.cuda cimport address_t
+from cydnn.core._address cimport stream_into
+from cydnn.core._context cimport Context, enter, leave
+from cydnn.core._driver cimport cu, fail
+from cydnn.core.cuda cimport address_t
 
 from cydnn.status import BadParam
 

@@ -11,11 +11,11 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
-from cydnn._address cimport Said, pointer_into, pointer_of
-from cydnn._descriptor cimport FIRST_ADDRESS, Descriptor, at, epoch, new_stamp
-from cydnn._operands cimport objects_into
-from cydnn._tape cimport MAX_SLOTS, Tape, ints_into
-from cydnn.atomics cimport read_number
+from cydnn.core._address cimport Said, pointer_into, pointer_of
+from cydnn.core._descriptor cimport FIRST_ADDRESS, Descriptor, at, epoch, new_stamp
+from cydnn.core._operands cimport objects_into
+from cydnn.core._tape cimport MAX_SLOTS, Tape, ints_into
+from cydnn.core.atomics cimport read_number
 
 from cydnn.status import BadParam
 

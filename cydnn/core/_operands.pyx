@@ -8,8 +8,8 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from cydnn._address cimport (FOREIGN, NOTHING, RAW, Memory, Said, bytes_of, memory_of, number_into, say,
-                             size_of)
+from cydnn.core._address cimport (FOREIGN, NOTHING, RAW, Memory, Said, bytes_of, memory_of, number_into, say,
+                                  size_of)
 
 from cydnn import operand as operands
 from cydnn.dtypes import dlpack_types

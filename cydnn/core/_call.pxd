@@ -3,8 +3,8 @@ cimport cython
 from cpython.pythread cimport PyThread_type_lock
 from libc.stdint cimport uint64_t
 
-from cydnn._descriptor cimport Descriptor
-from cydnn._table cimport PlanTable
+from cydnn.core._descriptor cimport Descriptor
+from cydnn.core._table cimport PlanTable
 
 
 @cython.final

@@ -1,5 +1,5 @@
 """The driver table and checked calls. Another Cython package cimports them from here or from ``_core``."""
-from cydnn.cuda cimport Driver
+from cydnn.core.cuda cimport Driver
 
 
 cdef enum:

@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
-from cydnn._address cimport Memory, Said
+from cydnn.core._address cimport Memory, Said
 
 cdef enum:
     MOST_WANTED = 9                           # dims of a tensor, and its vector

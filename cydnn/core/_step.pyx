@@ -8,11 +8,11 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from cydnn._address cimport stream_into
-from cydnn._context cimport Function, enter, leave
-from cydnn._driver cimport cu, driver, need
-from cydnn.atomics cimport write_flag
-from cydnn.cuda cimport LaunchConfig, address_t
+from cydnn.core._address cimport stream_into
+from cydnn.core._context cimport Function, enter, leave
+from cydnn.core._driver cimport cu, driver, need
+from cydnn.core.atomics cimport write_flag
+from cydnn.core.cuda cimport LaunchConfig, address_t
 
 from cydnn.status import NotSupported
 

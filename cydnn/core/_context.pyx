@@ -7,10 +7,10 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t, uintptr_t
 
-from cydnn._address cimport pointer_into, stream_into
-from cydnn._driver cimport check, cu, device_count, error_text, fail, need
-from cydnn.atomics cimport read_count, read_label, read_number, write_flag, write_number
-from cydnn.cuda cimport address_t
+from cydnn.core._address cimport pointer_into, stream_into
+from cydnn.core._driver cimport check, cu, device_count, error_text, fail, need
+from cydnn.core.atomics cimport read_count, read_label, read_number, write_flag, write_number
+from cydnn.core.cuda cimport address_t
 
 from hashlib import sha256
 from itertools import groupby

@@ -2,7 +2,7 @@
 from typing import Any, Callable, Iterable
 
 from ._address import Memory
-from .operand import Operand
+from ..operand import Operand
 
 class Operands:
     rows: tuple[Operand, ...]

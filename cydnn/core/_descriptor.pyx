@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport uint64_t
 
-from cydnn.atomics cimport advance_number, write_number
+from cydnn.core.atomics cimport advance_number, write_number
 
 from cydnn.given import shown
 from cydnn.status import BadParam

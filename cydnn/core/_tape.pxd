@@ -4,10 +4,10 @@ from cpython.long cimport PyLong_AsVoidPtr, PyLong_CheckExact
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 
-from cydnn._context cimport Context, Function
-from cydnn._numbers cimport Numbers, number_t
-from cydnn._operands cimport Operands
-from cydnn._step cimport Patch, Step
+from cydnn.core._context cimport Context, Function
+from cydnn.core._numbers cimport Numbers, number_t
+from cydnn.core._operands cimport Operands
+from cydnn.core._step cimport Patch, Step
 
 cdef enum:
     MAX_SLOTS = 1024                          # operands and scalars live on the C stack while a tape runs

@@ -8,17 +8,17 @@ from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
-from cydnn._address cimport Said, size_of, stream_into
-from cydnn._context cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVERLAPPING, IS_OVER_WORKSPACE,
-                             IS_PAGEABLE, IS_SMALL, IS_UNKNOWN, Context, Function, enter, is_known, leave,
-                             note_launch)
-from cydnn._driver cimport cu, driver, need
-from cydnn._numbers cimport Numbers, number_t
-from cydnn._operands cimport Operands, scratch_into
-from cydnn._step cimport (PATCH_F32, PATCH_F64, PATCH_I32, PATCH_I64, PATCH_MAP, PATCH_POINTER, Patch, Step,
-                          attributes_into, attributes_of, clear, data_into, is_stepwise, run, set_into,
-                          shape_into)
-from cydnn.atomics cimport advance_number, read_flag, write_flag
+from cydnn.core._address cimport Said, size_of, stream_into
+from cydnn.core._context cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVERLAPPING,
+                                  IS_OVER_WORKSPACE, IS_PAGEABLE, IS_SMALL, IS_UNKNOWN, Context, Function,
+                                  enter, is_known, leave, note_launch)
+from cydnn.core._driver cimport cu, driver, need
+from cydnn.core._numbers cimport Numbers, number_t
+from cydnn.core._operands cimport Operands, scratch_into
+from cydnn.core._step cimport (PATCH_F32, PATCH_F64, PATCH_I32, PATCH_I64, PATCH_MAP, PATCH_POINTER, Patch,
+                               Step, attributes_into, attributes_of, clear, data_into, is_stepwise, run,
+                               set_into, shape_into)
+from cydnn.core.atomics cimport advance_number, read_flag, write_flag
 
 from cydnn.given import several
 from cydnn.kernels import kinds

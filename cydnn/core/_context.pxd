@@ -2,8 +2,8 @@
 cimport cython
 from libc.stdint cimport uint64_t
 
-from cydnn._driver cimport cu
-from cydnn.atomics cimport advance, read_flag, read_number, write_label, write_number
+from cydnn.core._driver cimport cu
+from cydnn.core.atomics cimport advance, read_flag, read_number, write_label, write_number
 
 
 cdef enum:                                    # what `Context.inspect` and `Tape.validate` find

@@ -5,15 +5,15 @@ module touches no CUDA. Every driver call goes through ``check``.
 """
 from libc.stdint cimport uintptr_t
 
-from cydnn.atomics cimport read_flag, write_flag
-from cydnn.cuda cimport Driver
+from cydnn.core.atomics cimport read_flag, write_flag
+from cydnn.core.cuda cimport Driver
 
 from os import getpid
 
 from cydnn.given import reason
 from cydnn.locks import lock
 from cydnn.status import AllocFailed, DriverNotFound, ExecutionFailed, NotInitialized, NotSupported
-from cydnn.symbols import SYMBOLS, missing
+from cydnn.core.symbols import SYMBOLS, missing
 
 
 ERRORS = {                      # driver status -> exception; every other status is ExecutionFailed
@@ -50,7 +50,7 @@ cdef int load_driver() except -1:
     cdef void **fields = <void **>&cu
     cdef int status
     if sizeof(Driver) != len(SYMBOLS) * sizeof(void *):
-        raise SystemError("cydnn/cuda.pxd and SYMBOLS differ in length")
+        raise SystemError("cydnn/core/cuda.pxd and SYMBOLS differ in length")
     try:
         from cuda.bindings import driver as bindings
         bindings.cuGetProcAddress(b"cuInit", 2000, 0)

@@ -3,11 +3,11 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
-from cydnn._context cimport Function
-from cydnn._driver cimport cu
-from cydnn._numbers cimport Rule, number_t
-from cydnn.atomics cimport read_flag
-from cydnn.cuda cimport LaunchAttribute
+from cydnn.core._context cimport Function
+from cydnn.core._driver cimport cu
+from cydnn.core._numbers cimport Rule, number_t
+from cydnn.core.atomics cimport read_flag
+from cydnn.core.cuda cimport LaunchAttribute
 
 cdef enum:
     MAX_DATA = 4096                           # bytes of a parameter block that every driver takes

@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport uintptr_t
 
-from cydnn._context cimport Context
+from cydnn.core._context cimport Context
 
 
 @cython.final

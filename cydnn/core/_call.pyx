@@ -4,9 +4,9 @@ from cpython.pythread cimport (NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, Py
                                PyThread_free_lock, PyThread_get_thread_ident, PyThread_release_lock)
 from libc.stdint cimport int64_t, uint64_t
 
-from cydnn._address cimport size_of
-from cydnn._table cimport MAX_NULLABLE, PlanTable
-from cydnn.atomics cimport read_number, write_number
+from cydnn.core._address cimport size_of
+from cydnn.core._table cimport MAX_NULLABLE, PlanTable
+from cydnn.core.atomics cimport read_number, write_number
 
 from cydnn.status import BadParam, NotSupported
 
