@@ -25,7 +25,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from cydnn import bench                                        # noqa: E402
 from cydnn.device.facts import KNOWN                           # noqa: E402
 from cydnn.engines import BY_INDEX                             # noqa: E402
-from cydnn.engines.conv import kept, mma as conv_mma           # noqa: E402
+from cydnn.engines.conv import mma as conv_mma, resident       # noqa: E402
 from cydnn.engines.engine import Config                        # noqa: E402
 from cydnn.engines.matmul import mma, thin                     # noqa: E402
 from cydnn.engines.tile import cost, split_k                   # noqa: E402
@@ -38,7 +38,7 @@ NUMBERS = {cost: ("MEMORY", "NEAR", "INTAKE", "TAIL", "TAIL_OF", "TILE", "OUT", 
            split_k: ("SPLIT_US",),
            thin: ("BANDWIDTH", "INTAKE", "AROUND_US", "SHARED_US", "PIECE_US", "TILE", "COLUMN", "NEAR"),
            mma: ("MEMORY", "NEAR", "STEP", "START"),
-           kept: ("LATE", "LATE_EACH", "TILE", "START", "MEMORY", "NEAR"),
+           resident: ("LATE", "LATE_EACH", "TILE", "START", "MEMORY", "NEAR"),
            conv_mma: ("PRODUCT", "MEMORY", "NEAR", "FIXED_US")}
 MODELS = {186: thin, 190: mma, 110: conv_mma, 130: conv_mma}   # of engines that are not the tile program's
 COMMON = {(cost, "INTAKE"), (split_k, "SPLIT_US"), (conv_mma, "FIXED_US")}    # of several models
@@ -72,7 +72,7 @@ def config_of(text: str) -> Config:
 
 def model_of(engine, config):
     if config.get("resident"):
-        return kept
+        return resident
     return MODELS.get(engine.index, cost if isinstance(engine, TileProgram) else None)
 
 
@@ -110,7 +110,7 @@ def names() -> list:
     return [*((module, name) for module, found in NUMBERS.items() for name in found),
             *((cost, "TILES", tile) for tile in cost.TILES), (cost, "AT_ONCE", 4),
             *((mma, "SHARE", tile) for tile in mma.SHARE),
-            *((kept, "SHARE", columns) for columns in kept.SHARE)]
+            *((resident, "SHARE", columns) for columns in resident.SHARE)]
 
 
 def get(name) -> float:

@@ -8,7 +8,7 @@ from ..kernels.expressions import ceil_div
 from ..ops import Pointwise
 from ..steps import Pointer, Scalar, mapped
 from ..tensor import TensorDesc
-from .pointwise.view import launches
+from .pointwise.pointwise import launches
 
 
 SIXTEEN = ("f16", "bf16")                        # the types of tensor cores, in order of preference

@@ -12,7 +12,7 @@ from cydnn import device as devices, kernels, plan as plans
 from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX, Config
-from cydnn.engines.conv.fft import MOST, SIZES, STAGES, Axis, radices, smooth
+from cydnn.engines.conv.transforms import MOST, SIZES, STAGES, Axis, radices, smooth
 from cydnn.heuristics import Wish, best, candidates
 from cydnn.ops import Problem
 from support.alone import cost, match, steps

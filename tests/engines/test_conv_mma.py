@@ -9,7 +9,7 @@ import pytest
 from cydnn import device as devices, kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.engines.conv import mma as conv_mma, wgrad_mma_view
+from cydnn.engines.conv import mma as conv_mma, wgrad_mma
 from cydnn.engines.conv.mma_launch import class_rows
 from cydnn.graph import Graph, Match, Node, Tensor
 from cydnn.heuristics import best
@@ -175,7 +175,7 @@ def check_contract(p, dev):
             assert packed.grid[1:] == (step.args["splits"], g.groups)
             assert ((step.args["splits"] - 1) * step.args["range"] < g.pixels
                     <= step.args["splits"] * step.args["range"])
-            assert step.args["sums"].uid.bytes <= max(wgrad_mma_view.MOST_BYTES,
+            assert step.args["sums"].uid.bytes <= max(wgrad_mma.MOST_BYTES,
                                                       g.k * g.groups * g.chunks * 32)
         else:
             assert packed.grid[1] == g.groups

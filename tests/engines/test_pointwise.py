@@ -13,7 +13,7 @@ from cydnn import fusion, kernels, ops, plan
 from cydnn.device import get
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.engines.pointwise import view
+from cydnn.engines.pointwise import pointwise
 from cydnn.graph import FromTensor, Graph, Match, Node, Tensor
 from cydnn.ops import Pointwise
 from cydnn.ops.pointwise import MODES
@@ -203,12 +203,12 @@ def test_large_tensors_take_several_launches():
 @pytest.mark.parametrize("most", [100, 7])
 @pytest.mark.parametrize("seed", range(40))
 def test_boxes_fill_the_space(seed, most, monkeypatch):
-    monkeypatch.setattr(view, "MOST", most)
+    monkeypatch.setattr(pointwise, "MOST", most)
     rng = random.Random(seed)
     dims = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 5))) + (3,)
     order = [a for a in rng.sample(range(len(dims)), len(dims)) if dims[a] > 1]
     seen = np.zeros(dims, int)
-    for size, starts in view.boxes(dims, tuple(order)):
+    for size, starts in pointwise.boxes(dims, tuple(order)):
         assert 0 < prod(size) < most
         seen[tuple(slice(a, a + n) for a, n in zip(starts, size))] += 1
     assert (seen == 1).all()
@@ -221,7 +221,7 @@ def test_boxes_fill_the_space(seed, most, monkeypatch):
 ])
 def test_several_launches_on_the_interpreter(line, launches, monkeypatch):
     """The interpreter runs as many launches as a tensor needs where a launch has fewer elements."""
-    monkeypatch.setattr(view, "MOST", 100)
+    monkeypatch.setattr(pointwise, "MOST", 100)
     plan.forget()
     device, problem = get("ptx:sm_80"), ops.Problem.parse(line)
     engine = next(e for e in alone.takers(alone.match(problem), device.facts) if e.name.endswith("_any"))

@@ -11,7 +11,7 @@ import pytest
 from cydnn import device as devices, kernels, plan
 from cydnn.device.facts import KNOWN
 from cydnn.engines import engines_for
-from cydnn.engines.pool import bwd_max_nhwc, bwd_max_nhwc_strip, bwd_max_plane
+from cydnn.engines.pool import nchw, nhwc
 from cydnn.engines.pool.view import plane, two
 from cydnn.ops import PoolingBwd, PoolingFwd
 from cydnn.ops.problem import Problem
@@ -132,13 +132,13 @@ def test_launches_pack_and_fit(op_class):
                 assert min(packed.grid) >= 1 and packed.smem <= 48 << 10, (step.kernel, packed)
 
 
-@pytest.mark.parametrize("tile_of", [bwd_max_nhwc.tile_of, bwd_max_plane.tile_of])
+@pytest.mark.parametrize("tile_of", [nhwc.tile_of, nchw.tile_of])
 def test_every_window_over_a_tile_has_a_code(tile_of):
     for seed in range(400):
         rng = random.Random(seed)
         problem = draw(PoolingBwd, rng, "f32")
         p = match(problem)
-        if p.x.rank > 4 or tile_of is bwd_max_nhwc.tile_of and p.x.c % 4:
+        if p.x.rank > 4 or tile_of is nhwc.tile_of and p.x.c % 4:
             continue
         tile, most = tile_of(p)[:2]
         (window, pad, stride), outs, sizes = two(p, p.dx), plane(p.dy)[0], plane(p.dx)[0]
@@ -240,7 +240,7 @@ def test_strips_cover_the_rows_once(device):
         rng = random.Random(seed)
         problem = problem_of(PoolingBwd, (rng.randint(1, 300), rng.choice([8, 64, 2048]), rng.randint(3, 300),
                                           rng.randint(3, 300)), rng.choice([2, 3]), 2, rng.choice([0, 1]))
-        cut = bwd_max_nhwc_strip.strips_of(match(problem), KNOWN[device])
+        cut = nhwc.strips_of(match(problem), KNOWN[device])
         _, _, h, w = problem.operands["dx"].dims
         pad = problem.op.geometry(4)[1][0]
         rows = (h + pad + 1) // 2

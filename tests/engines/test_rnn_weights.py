@@ -10,7 +10,7 @@ from cydnn import ops, plan
 from cydnn.bench import Case
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.engines.rnn.before import before_of
+from cydnn.engines.rnn.previous_state import before_of
 from cydnn.engines.rnn.layers import Net
 from cydnn.heuristics import Wish
 from cydnn.ops import Problem

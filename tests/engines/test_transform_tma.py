@@ -179,7 +179,7 @@ def test_boxes_cover_their_tensors_and_fit(size, dims):
 
 
 def test_cost_prefers_it_to_one_element_at_a_time():
-    from cydnn.engines.layout.transform_any import TransformAny
+    from cydnn.engines.layout.tensor_ops import TransformAny
     y = spaced("f16", (64, 56, 56, 64), 64)
     made = match(y, y)
     assert 0 < ENGINE.cost(made, H200, None) < TransformAny().cost(made, H200, None)

@@ -10,7 +10,7 @@ import pytest
 
 from cydnn.engines.conv.view import image_site, point_site
 from cydnn.engines.matmul.view import out_site
-from cydnn.engines.pointwise.view import any_site, memory_order
+from cydnn.engines.pointwise.pointwise import any_site, memory_order
 from cydnn.fusion import CannotPlace, Places, Site
 from cydnn.graph import Lead, Tensor
 from cydnn.tensor import TensorDesc

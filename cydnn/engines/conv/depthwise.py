@@ -1,14 +1,16 @@
-"""What the depthwise convolutions share: one filter a channel, channels contiguous in the images."""
+"""Depthwise convolutions, channels contiguous in the images: three directions."""
 from __future__ import annotations
 
 from math import prod
 
 from ... import fusion
+from ...graph import core, many
 from ...kernels.expressions import ceil_div
+from ...ops import ConvDgrad, ConvFprop, ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Engine, memory_us, no_variant, wrong_device
-from ..tile.matrices import too_many
-from .view import Geometry, behind_image, geometry, parts, pixels_of
+from ..tile.matrices import MOST, too_many
+from .view import Geometry, behind_filter, behind_image, geometry, parts, pixels_of
 
 STRIP = 4                                        # outputs along the last dim that a thread makes
 SMEM = 48 << 10
@@ -74,3 +76,68 @@ class Depthwise(Engine):
                     size=x.size, w_s=w_steps, x_n=x.n_step, x_s=x.steps, y_n=y.n_step, y_s=y.steps,
                     **geometry)
         return [Launch(f"conv_depthwise_{p.w.dtype}", args, {}, fusion.at("epilogue", self.fused(p)))]
+
+
+class ConvFpropDepthwise(Depthwise):
+    """A thread makes 16 bytes of channels of four neighbouring outputs;
+    filters in shared memory, sums in f32."""
+    index = 108
+    takes = core(ConvFprop, behind=many(Pointwise))
+
+    def plan(self, p, dev, config):
+        if self.lead(p).tensor.count == 0:
+            return []
+        g = self.geometry(p)
+        return self.direct(p, g.x, g.y, "x", g.w_start, g.w.steps, w_c=g.w.n_step, taps=g.w.size,
+                           stride=g.stride, pad=g.pad, dilation=g.dilation, divide=(1, 1, 1), skip=0)
+
+
+class ConvDgradDepthwise(Depthwise):
+    """The forward kernel on dy with the filter read backwards;
+    between the pixels of a strided dy it skips."""
+    index = 128
+    takes = core(ConvDgrad, behind=many(Pointwise))
+
+    def plan(self, p, dev, config):
+        if self.lead(p).tensor.count == 0:
+            return []
+        g = self.geometry(p)
+        last, backwards = g.w.flipped()
+        pad = [d * (r - 1) - b for d, r, b in zip(g.dilation, g.w.size, g.pad)]
+        return self.direct(p, g.y, g.x, "dy", g.w_start + last, backwards.steps, w_c=g.w.n_step,
+                           taps=g.w.size, stride=(1, 1, 1), pad=pad, dilation=g.dilation, divide=g.stride,
+                           skip=1)
+
+
+class ConvWgradDepthwise(Depthwise):
+    """Blocks sum ranges of pixels for 256 bytes of channels,
+    and the ranges are added in order: equal in every run."""
+    index = 148
+    takes = core(ConvWgrad, behind=many(Pointwise))
+
+    def fused(self, p):
+        return behind_filter(p, (p.x.dtype.name,), channel_inner=False)
+
+    def cost(self, p, dev, config):
+        return dev.launch_us + super().cost(p, dev, config)
+
+    def plan(self, p, dev, config):
+        lead, g, dtype = self.lead(p), self.geometry(p), p.x.dtype
+        if lead.tensor.count == 0:
+            return []
+        taps, pixels, count = prod(g.w.size), g.out_pixels, lead.tensor.count
+        columns = ceil_div(g.groups * dtype.bytes, BLOCK_BYTES)
+        wish = max(min(4 * dev.sms // columns, pixels // 64, MOST // count), 1)
+        each = max(ceil_div(pixels, wish), 1)
+        splits = max(ceil_div(pixels, each), 1)
+        parts, store = p.scratch(splits * count * 4), lead.store(p)
+        if lead.is_native:
+            store["dw"] += g.w_start * dtype.bytes
+        sums = dict(x=p.ptr("x"), dy=p.ptr("dy"), parts=parts, channels=g.groups, pixels=pixels,
+                    split_pixels=each, out=g.y.size, size=g.x.size, taps=g.w.size, stride=g.stride, pad=g.pad,
+                    dilation=g.dilation, x_n=g.x.n_step, x_s=g.x.steps, dy_n=g.y.n_step, dy_s=g.y.steps)
+        total = dict(parts=parts, **store, alpha=p.scalar("alpha"), count=count, splits=splits,
+                     channel_inner=0, rows=taps, digit=g.w.size[::-1], dw_k=g.w.n_step, dw_c=0,
+                     dw_s=g.w.steps)
+        return [Launch(f"conv_depthwise_wgrad_{dtype}", sums, dict(splits=splits)),
+                Launch(f"conv_wgrad_simt_sum_{dtype}", total, {}, fusion.at("epilogue", self.fused(p)))]

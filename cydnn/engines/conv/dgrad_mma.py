@@ -1,4 +1,4 @@
-"""Gradient of a convolution with respect to its input on tensor cores (mma.sync), NHWC, any stride."""
+"""Data gradient on tensor cores (mma.sync), NHWC or copied to it."""
 from __future__ import annotations
 
 from math import prod
@@ -8,7 +8,7 @@ from ...graph import core, many
 from ...ops import ConvDgrad, Pointwise
 from ..engine import Engine
 from . import mma
-from .mma_launch import dgrad, dgrad_product
+from .mma_launch import dgrad, dgrad_product, into_copy, not_stored
 
 CLASSES = 1.18                                   # what classes of pixels take of what their tiles say
 
@@ -43,3 +43,27 @@ class ConvDgradMma(Engine):
         dy, w = mma.packed_operand(p, "dy", steps), mma.packed_operand(p, "w", steps)
         stored = mma.stored_type(p, lead)
         return [*steps, dgrad(p, config, dy, w, lead.store(p), stored, fusion.at("epilogue", fused))]
+
+
+class ConvDgradMmaRepack(Engine):
+    """ConvDgradMma between copies of dy to NHWC and of dx from it."""
+    index = 131
+    takes = core(ConvDgrad)
+    v5 = ("ALGO_1",)
+    knobs = (mma.KNOB,)
+    notes = ("tensor_core", "deterministic")
+
+    def refuse(self, p, dev):
+        yield from mma.refusals(p, dev, p.lead())
+        yield from mma.stride_shares_factor(mma.geometry(p))
+        yield from mma.refuse_layouts(p, dy=p.dy, w=p.w, dx=p.dx)
+        yield from not_stored(p, "dx")
+
+    def configs(self, p, dev):
+        return mma.configs(dev, *dgrad_product(p))
+
+    def cost(self, p, dev, config):
+        return mma.copies_us(p, dev, "dy", "w", "dx") + mma.product_us(p, dev, config, *dgrad_product(p))
+
+    def plan(self, p, dev, config):
+        return into_copy(p, dgrad, config, ("dy", "w"), "dx")

@@ -7,7 +7,7 @@ from ...steps import Launch
 from ..engine import Engine, Knob
 from ..tile.matrices import too_many
 from ..tile.simt import TILES, arithmetic_us, by_time, tile_us, tiles_of
-from . import added
+from . import atomic_sums
 from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Lifted, closest,
                    depth_digits, pixels_of, plain_geometry, quartets, refusals)
 
@@ -19,7 +19,7 @@ class ConvDgradScatter(Engine):
     takes = core(ConvDgrad)
     v5 = ("ALGO_0",)
     knobs = (Knob("tile", tuple(t for t in TILES if t != "t128x64")),)
-    notes = only_for = added.NOTES
+    notes = only_for = atomic_sums.NOTES
 
     def refuse(self, p, dev):
         yield from refusals(p, dev, "conv/conv_dgrad_scatter.cu")
@@ -27,7 +27,7 @@ class ConvDgradScatter(Engine):
         yield from too_many("c / groups * taps of w", p.w.count // max(p.w.n, 1))
         if p.w.extent >= 2 ** 31:
             yield f"w must span less than 2^31 elements; got {p.w.extent}"
-        yield from added.refusals(p, "dx", p.dy.dtype.compute)
+        yield from atomic_sums.refusals(p, "dx", p.dy.dtype.compute)
 
     geometry = staticmethod(plain_geometry)
 
@@ -43,13 +43,13 @@ class ConvDgradScatter(Engine):
 
     def cost(self, p, dev, config):
         rows, columns, _, groups = self.product(p)
-        adding = added.adding_us(p, "dx", p.dy.dtype.compute, rows * columns * groups, dev)
+        adding = atomic_sums.adding_us(p, "dx", p.dy.dtype.compute, rows * columns * groups, dev)
         return dev.launch_us + adding + tile_us(config.tile, *self.product(p), dev, p.dy.dtype.compute)
 
     def plan(self, p, dev, config):
         if p.dx.count == 0:
             return []
-        g, sums = self.geometry(p), added.Added.into(p, "dx", p.dy.dtype.compute)
+        g, sums = self.geometry(p), atomic_sums.AtomicSums.into(p, "dx", p.dy.dtype.compute)
         image, (inner, flags) = Lifted.of(sums.desc), self._order(p, g)
         digits = depth_digits((g.c, 0), ((n, 0) for n in g.w.size), inner)
         args = dict(dy=p.ptr("dy"), w=p.ptr("w", g.w_start * p.w.dtype.bytes), sums=sums.pointer,

@@ -1,215 +1,277 @@
-"""Fourier transforms of windows of tensors, and products of their spectra: sizes, launches, time.
-The kernels are kernels_src/conv/conv_fft_*.cu.
-"""
+"""Convolutions by Fourier transforms of whole images or of tiles: three directions."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import prod
-from typing import NamedTuple
+from math import log2, prod
+
+import numpy as np
 
 from ...dtypes import BY_NAME
-from ...kernels.expressions import ceil_div
-from ...steps import Launch, Pointer
-from ..engine import moved_us
+from ...graph import core, once_per_match
+from ...ops import ConvDgrad, ConvFprop, ConvWgrad
+from ..engine import Config, Engine, Knob, first_then, no_variant, powers, wrong_device
+from .transforms import LANES, MOST, SHARES, TABLE_BYTES, Axis, Transforms, Windows, ceil_div
 from .view import Lifted
 
-MOST, STAGES, LANES = 256, 6, 16                 # of kernels_src/conv/fft.cuh
-SHARES = {64: 0.6, 32: 0.45}                     # of the FMA peak, of a product's tile; on an H200
-PASS_SHARE, PRODUCT_SHARE = 0.3, 0.5             # of the bandwidth
-BLOCKS = 20                                      # of a transform for an SM, which holds about ten at once
-TABLE_BYTES = 6 << 10                            # of shared memory beside the signals
+CHUNK_BYTES = 512 << 20                          # spectra of the images that are computed at once
+MOST_BYTES = 8 << 30                             # of all spectra: counts stay below 2^31
+WHOLE = 1 << 62                                  # points of a tile that holds everything
 
 
-def _smooth(n: int) -> bool:
-    for radix in (2, 3, 5):
-        while n % radix == 0:
-            n //= radix
-    return n == 1
+class FftConv(Engine):
+    """The base. Every direction is a correlation of an image with a kernel,
+    ``out[j] = sum over u of image[j - pre + u] * kernel[u]`` in each spatial dim: x with w gives y, dy with
+    the reversed w gives dx, x with dy gives dw. Image and kernel are transformed and multiplied frequency by
+    frequency, as matrices of channels; the products are transformed back. Windows are filled up with zeros,
+    so that what wraps around is 0, or is not stored.
 
-
-SIZES = tuple(n for n in range(1, MOST + 1) if _smooth(n))
-
-
-def smooth(least: int) -> int:
-    """The smallest size of a transform that is not below; 0 where there is none."""
-    return next((n for n in SIZES if n >= least), 0)
-
-
-def radices(n: int) -> list[int]:
-    """The stages of a transform of this size, the largest radix first."""
-    found = []
-    for radix in (5, 3):
-        while n % radix == 0:
-            n, found = n // radix, found + [radix]
-    twos = n.bit_length() - 1
-    stages = ceil_div(twos, 3)
-    found += [2 ** (twos // stages + (i < twos % stages)) for i in range(stages)]
-    return sorted(found, reverse=True)
-
-
-class Axis(NamedTuple):
-    """One spatial dim: the points of its transform (0: more than there may be), outputs of a tile, tiles,
-    pixels of a window of the image, zeros in front of the image."""
-    size: int
-    step: int
-    tiles: int
-    live: int
-    pre: int
-
-    @staticmethod
-    def need(image: int, kernel: int, out: int, pre: int) -> int:
-        """Points of which none that wraps around is kept, but for zeros: padding in front and behind may be
-        the same points."""
-        return max(image + max(pre, out + kernel - 1 - image - pre), kernel, out)
-
-    @classmethod
-    def of(cls, image: int, kernel: int, out: int, pre: int, tile: int) -> "Axis":
-        """One tile where so many points hold it, else tiles of so many points that overlap."""
-        need = cls.need(image, kernel, out, pre)
-        if need <= tile:
-            size = smooth(need)
-            return cls(size, out, 1, min(size, pre + image), pre)
-        step = tile - kernel + 1
-        return cls(tile, step, ceil_div(out, step), tile, pre)
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Windows of a tensor: ``images`` x ``tiles`` of each channel. A plane is one window; planes are numbered
-    channel by channel, or, with ``channel_inner``, image by image; what runs fastest is filled up to
-    pairs."""
-    at: Pointer
-    tensor: Lifted
-    images: int
-    channel_inner: bool
-    live: tuple                                  # pixels in each dim
-    tiles: tuple = (1, 1, 1)
-    step: tuple = (0, 0, 0)
-    base: tuple = (0, 0, 0)                      # where tile 0 begins
-
-    @property
-    def items(self) -> int:
-        return self.images * prod(self.tiles)
-
-    @property
-    def inner(self) -> int:
-        return ceil_div(self.tensor.c if self.channel_inner else self.items, 2) * 2
-
-    @property
-    def outer(self) -> int:
-        return self.items if self.channel_inner else self.tensor.c
-
-    @property
-    def planes(self) -> int:
-        return self.outer * self.inner
-
-    def arguments(self, pixels: str) -> dict:
-        """What conv_fft_rows and conv_fft_store are told; ``pixels``: the parameter that counts those of a
-        row."""
-        t = self.tensor
-        return {pixels: self.live[2], "rows_d": self.live[0], "rows_h": self.live[1], "inner": self.inner,
-                "inner_live": t.c if self.channel_inner else self.items, "planes": self.planes,
-                "pairs": ceil_div(self.live[1], 2), "groups": ceil_div(self.planes, LANES),
-                "channel_inner": int(self.channel_inner), "tiles": self.tiles, "step": self.step,
-                "base": self.base, "size": t.size, "x_n": t.n_step, "x_c": t.c_step, "x_s": t.steps}
-
-    def tiled(self, axes, live, base) -> "Windows":
-        """The windows of the tiles of each dim."""
-        return replace(self, live=tuple(live), base=tuple(base), tiles=tuple([a.tiles for a in axes]),
-                       step=tuple([a.step for a in axes]))
-
-    def part(self, first: int, images: int, element_bytes: int) -> "Windows":
-        """Some of the images."""
-        return replace(self, at=self.at + first * self.tensor.n_step * element_bytes, images=images)
-
-
-class Pass(NamedTuple):
-    """A launch, the bytes that it moves and the share of the bandwidth at which, its multiply-adds."""
-    launch: Launch
-    moved: int
-    speed: float = PASS_SHARE
-    fma: float = 0.0                             # divided by the share of their peak
-
-    def us(self, dev, sum_type: str) -> float:
-        rate = (dev.fma_f64 if sum_type == "f64" else dev.fma_f32) * dev.sms * dev.clock_mhz
-        return max(moved_us(self.moved, dev, self.speed), dev.launch_us + self.fma / rate)
-
-
-class Transforms:
-    """The passes of a call, in order; ``sizes`` points in each dim, ``dtype`` of the tensors.
-
-    ``areas``: {name: Pointer} of what is kept between passes; None to find out what there must be, which
-    ``bytes`` then says. An area is used again, as soon as what was in it has been read.
+    ``roles``: the operands that are image, kernel and out, ``norms`` the letters of their images and
+    channels. ``inner``: whose channels are the fastest digit of its planes. ``reverses``: the mode that
+    reverses the filter. ``points`` of a tile.
     """
+    notes = ("deterministic", "fft")
+    only_for = ("fft",)
+    roles: tuple = ()
+    norms = ""
+    inner: tuple = (False, False, False)
+    reverses = "convolution"
+    points: tuple = (WHOLE,)
+    most_taps = MOST
+    knobs = (Knob("tile", tuple(SHARES)), Knob("batch", lo=1, hi=2 ** 31))
 
-    def __init__(self, sizes: tuple, dtype, dev, areas=None):
-        self.sizes, self.dtype, self.dev, self.areas = sizes, dtype, dev, areas
-        self.sums = BY_NAME[dtype.compute]
-        self.number = 2 * self.sums.bytes        # of a complex number
-        self.half, self.passes, self.bytes = sizes[2] // 2 + 1, [], {}
+    # ---- What it refuses ----
 
-    @property
-    def frequencies(self) -> int:
-        return self.half * self.sizes[0] * self.sizes[1]
+    def refuse(self, p, dev):
+        yield from wrong_device(dev)
+        wrong = [*no_variant(p, "conv/conv_fft_rows.cu")]
+        yield from wrong
+        if wrong:
+            return
+        dtype = p.descs[0].dtype
+        if p.op.math not in ("f32", dtype.compute):
+            yield f"compute must be f32 for {dtype} tensors; got {p.op.compute}"
+        wrong = [*self._wrong_geometry(p)]
+        yield from wrong or self._wrong_sizes(p, dev)
 
-    def _area(self, name: str, numbers: int) -> Pointer | None:
-        """An area that holds so many complex numbers."""
-        self.bytes[name] = max(self.bytes.get(name, 0), numbers * self.number)
-        return self.areas and self.areas[name]
+    def _wrong_geometry(self, p):
+        x, w, _ = (p.operands[name] for name in p.op.parts)
+        pre, post, stride, dilation = p.op.geometry(x.rank)
+        for name, value in (("stride", stride), ("dilation", dilation)):
+            if set(value) != {1}:
+                yield f"{name} must be 1 in every dim; got {value}"
+        if w.c != x.c:
+            yield f"groups must be 1; got {x.c // w.c}"
+        empty = {name: str(d.dims) for name, d in p.operands.items() if not d.count}
+        if empty:
+            yield f"{' and '.join(empty)} must have elements; got dims {' and '.join(empty.values())}"
+        if max(w.spatial) > self.most_taps:
+            yield f"the filter must be <= {self.most_taps} in every dim; got {w.spatial}"
+        if any(a >= n for pads in (pre, post) for a, n in zip(pads, w.spatial)):
+            yield (f"the filter must be larger than the padding in every dim; got {w.spatial}, "
+                   f"padding {pre} and {post}")
+
+    def _wrong_sizes(self, p, dev):
+        if not all(a.size for a in self._axes(p, self.points[-1])):
+            needs = tuple(Axis.need(*row) for row in zip(*self._sizes(p), self._pre(p)))[5 - p.descs[0].rank:]
+            yield f"transforms must have at most {MOST} points in every dim; got {needs}"
+            return
+        number = 2 * self._sums(p).bytes
+        size = max(a.size for a in self._axes(p, self._offered(p)[0]))
+        if size * (LANES + 1) * number + TABLE_BYTES > dev.smem_bytes:
+            yield f"a transform of {size} points needs more than {dev.smem_bytes} bytes of shared memory"
+        least = min(self._bytes(p, points, 1) for points in self._offered(p))
+        if least > MOST_BYTES:
+            yield f"the spectra of one image and all filters must fit into {MOST_BYTES} bytes; got {least}"
+
+    # ---- Errors ----
+
+    def magnitude(self, op, arrays, scalars, results):
+        """The 2-norms of the image and the kernel behind an output, summed over channels; with what the
+        stages of the transforms lose, log2 of the points. Errors spread over a window, so the products behind
+        one output do not bound its error."""
+        image, kernel = (np.asarray(arrays[name], np.float64) for name in self.roles[:2])
+        points = prod(a + b for a, b in zip(image.shape[2:], kernel.shape[2:]))
+        norm = lambda a: np.sqrt((a ** 2).sum(tuple(range(2, a.ndim))))
+        found = np.einsum(self.norms, norm(image), norm(kernel)) * max(log2(points) / 8, 1.0)
+        shape = results[self.roles[2]].shape
+        return {self.roles[2]: np.broadcast_to(found.reshape(*shape[:2], *(1,) * (len(shape) - 2)), shape)}
+
+    # ---- Geometry ----
 
     @staticmethod
-    def _plan(n: int) -> dict:
-        """The stages of a transform as the kernels read them: radices, elements behind each stage."""
-        radix = radices(n)
-        part, fill = [n // prod(radix[:i + 1]) for i in range(len(radix))], [1] * (STAGES - len(radix))
-        return dict(n=n, stages=len(radix), radix=radix + fill, part=part + fill)
+    def _sums(p):
+        """The type of the spectra."""
+        return BY_NAME[p.descs[0].dtype.compute]
 
-    def _add(self, kernel: str, n: int, moved: int, **args):
-        """A pass of transforms of n points."""
-        launch = Launch(f"conv_fft_{kernel}", {**args, **self._plan(n)}, dict(blocks=BLOCKS * self.dev.sms))
-        self.passes.append(Pass(launch, moved))
+    def _images(self, p) -> int:
+        return p.operands[self.roles[0]].n
 
-    def _columns(self, at, to: str, n, live, keep, outer, inner, inverse=0):
-        target, moved = self._area(to, outer * keep * inner), outer * (live + keep) * inner * self.number
-        self._add(f"columns_{self.sums}", n, moved, live=live, keep=keep, outer=outer, inner=inner,
-                  inverse=inverse, groups=ceil_div(inner, LANES), to=target, **{"from": at})
-        return target
+    def _sizes(self, p) -> list:
+        return [Lifted.of(p.operands[name]).size for name in self.roles]
 
-    def forward(self, w: Windows, name: str):
-        """The spectrum, [frequency w][frequency d][frequency h][plane], in the area of this name."""
-        (n_d, n_h, n_w), (d, h, _) = self.sizes, w.live
-        targets = [name, "spare", "second spare"]
-        count, rows = (n_d > 1) + (n_h > 1), self.half * d * h * w.planes
-        at = self._area(targets[count], rows)
-        read = self.dtype.bytes_of(w.planes * prod(w.live))
-        self._add(f"rows_{self.dtype}", n_w, read + rows * self.number, x=w.at, to=at, **w.arguments("live"))
-        if n_h > 1:
-            at = self._columns(at, targets[count - 1], n_h, h, n_h, self.half * d, w.planes)
-        if n_d > 1:
-            at = self._columns(at, name, n_d, d, n_d, self.half, n_h * w.planes)
-        return at
+    def _pre(self, p) -> tuple:
+        """Zeros in front of the image, in three dims."""
+        rank = p.operands[self.roles[0]].rank
+        return (0,) * (5 - rank) + p.op.geometry(rank)[0]
 
-    def product(self, kernel: Pointer, image: Pointer, shape: tuple, tile, accumulate=False) -> Pointer:
-        """sums[row][column] = the sum over depth of conj(kernel[depth][row]) * image[depth][column], for each
-        frequency. ``shape``: rows, columns, depth; kernel has its rows filled up to pairs."""
-        rows, columns, depth = shape
-        to = self._area("sums", rows * columns * self.frequencies)
-        args = dict(a=kernel, b=image, c=to, rows=rows, row_pitch=ceil_div(rows, 2) * 2, columns=columns,
-                    depth=depth, accumulate=int(accumulate), tiles_m=ceil_div(rows, tile),
-                    tiles_n=ceil_div(columns, tile))
-        launch = Launch(f"conv_fft_product_{self.sums}_{tile}", args, dict(frequencies=self.frequencies))
-        moved = (rows * depth + columns * depth + rows * columns) * self.number * self.frequencies
-        work = 4.0 * args["tiles_m"] * args["tiles_n"] * tile ** 2 * depth * self.frequencies
-        self.passes.append(Pass(launch, moved, PRODUCT_SHARE, work / SHARES[tile]))
-        return to
+    def _axes(self, p, points: int) -> list[Axis]:
+        return [Axis.of(*row, points) for row in zip(*self._sizes(p), self._pre(p))]
 
-    def inverse(self, at: Pointer, w: Windows, alpha, beta):
-        """From a spectrum into the windows of the output."""
-        (n_d, n_h, n_w), (d, h, _) = self.sizes, w.live
-        if n_d > 1:
-            at = self._columns(at, "image", n_d, n_d, d, self.half, n_h * w.planes, inverse=1)
-        if n_h > 1:
-            at = self._columns(at, "spare", n_h, n_h, h, self.half * d, w.planes, inverse=1)
-        moved = self.half * d * h * w.planes * self.number + self.dtype.bytes_of(w.planes * prod(w.live))
-        self._add(f"store_{self.dtype}", n_w, moved, y=w.at, alpha=alpha, beta=beta,
-                  scale=1.0 / prod(self.sizes), **w.arguments("keep"), **{"from": at})
+    def _offered(self, p) -> tuple:
+        """Points of a tile at least half of which are outputs."""
+        reach = max(p.operands[p.op.parts[1]].spatial) - 1
+        return tuple(n for n in self.points if n >= 2 * reach)
+
+    def _windows(self, p, axes, role: int) -> Windows:
+        name, start = self.roles[role], 0
+        tensor = Lifted.of(p.operands[name])
+        if name == p.op.parts[1] and p.op.mode == self.reverses:
+            start, tensor = tensor.flipped()
+        at = p.ptr(name, start * p.operands[name].dtype.bytes)
+        made = Windows(at, tensor, tensor.n, self.inner[role], tensor.size)
+        if role == 1:
+            return made
+        if role == 0:
+            return made.tiled(axes, [a.live for a in axes], [-a.pre for a in axes])
+        return made.tiled(axes, [min(a.step, n) for a, n in zip(axes, tensor.size)], [0, 0, 0])
+
+    def _bytes(self, p, points: int, images: int) -> int:
+        """Of the spectra of so many images and all filters."""
+        axes = self._axes(p, points)
+        count = prod(a.size for a in axes[:2]) * (axes[2].size // 2 + 1) * 2 * self._sums(p).bytes
+        planes = 0
+        for role, name in enumerate(self.roles):
+            w = self._windows(p, axes, role)
+            is_filter = name == p.op.parts[1]
+            planes += w.planes if is_filter else w.part(0, images, 1).planes
+        return planes * count
+
+    # ---- Ways and time ----
+
+    def configs(self, p, dev):
+        return iter(self._configs(p, dev))
+
+    @once_per_match
+    def _configs(self, p, dev) -> list:
+        """For each tile as many images as a chunk holds, the cheapest first; then other chunks."""
+        n, found, others = self._images(p), [], []
+        for points in self._offered(p):
+            if self._bytes(p, points, 1) > MOST_BYTES:
+                continue
+            filters = self._bytes(p, points, 0)
+            each = (self._bytes(p, points, 2) - filters) / 2
+            most = min(n, max(int((MOST_BYTES - filters) / each), 1))
+            parts = ceil_div(n, max(min(most, int(CHUNK_BYTES / each)), 1))
+            fit = ceil_div(n, parts)                             # chunks of equal size
+            counts = [c for c in dict.fromkeys(ceil_div(n, parts) for parts in powers(16)) if c <= most]
+            for tile in SHARES:
+                best = self._config(tile, fit, points)
+                found.append((self.cost(p, dev, best), len(found), best))
+                others += [self._config(tile, images, points) for images in counts]
+        ranked = [config for _, _, config in sorted(found)]
+        return list(first_then(ranked[0], dict.fromkeys([*ranked[1:], *others])))
+
+    def _config(self, tile: int, images: int, points: int) -> Config:
+        return Config(tile=tile, batch=images)
+
+    def cost(self, p, dev, config):
+        return sum(step.us(dev, self._sums(p).name) for step in self._passes(p, dev, config).passes)
+
+    def plan(self, p, dev, config):
+        sizes = self._passes(p, dev, config).bytes
+        areas = {name: p.scratch(size) for name, size in sizes.items()}
+        return [step.launch for step in self._passes(p, dev, config, areas).passes]
+
+    def _passes(self, p, dev, config, areas=None) -> Transforms:
+        axes, images = self._axes(p, config.get("transform", WHOLE)), self._images(p)
+        t = Transforms(tuple(a.size for a in axes), p.descs[0].dtype, dev, areas)
+        chunks = [(first, min(config.batch, images - first)) for first in range(0, images, config.batch)]
+        windows = [self._windows(p, axes, role) for role in range(3)]
+        blend = dict(alpha=p.scalar("alpha"), beta=p.scalar("beta"))
+        self._correlate(t, *windows, chunks, config.tile, blend)
+        return t
+
+    def _correlate(self, t, image, kernel, out, chunks, tile, blend):
+        """The spectra of all filters, then those of the images, chunk by chunk."""
+        filters, size = t.forward(kernel, "kernel"), t.dtype.bytes
+        for first, images in chunks:
+            here, there = image.part(first, images, size), out.part(first, images, size)
+            spectra = t.forward(here, "image")
+            sums = t.product(filters, spectra, (there.outer, here.inner, here.outer), tile)
+            t.inverse(sums, there, **blend)
+
+
+class FftTiled(FftConv):
+    """Tiles overlap by the filter less 1 (overlap-save); a dim that a tile holds is one transform."""
+    points = (16, 32, 64)
+    most_taps = 32
+    knobs = (*FftConv.knobs, Knob("transform", points))
+
+    def _config(self, tile, images, points):
+        return Config(tile=tile, batch=images, transform=points)
+
+
+class ConvFpropFft(FftConv):
+    """Padded images of at most 256 pixels a dim, in transforms of 2^a 3^b 5^c points; products in f32 (f64
+    for f64). An Inf or NaN spreads over the outputs of its image."""
+    index = 112
+    takes = core(ConvFprop)
+    v5 = ("FFT",)
+    roles, norms = ("x", "w", "y"), "nc,kc->nk"
+
+
+class ConvFpropFftTiling(FftTiled):
+    """Tiles of 16, 32 or 64 points a dim, filters of at most 32; images of any size. An Inf or NaN spreads
+    over the outputs of the tiles that read it."""
+    index = 113
+    takes = core(ConvFprop)
+    v5 = ("FFT_TILING",)
+    roles, norms = ("x", "w", "y"), "nc,kc->nk"
+
+
+class ConvDgradFft(FftConv):
+    """As the forward convolution of dy with the reversed filter: padded images of at most 256 pixels a dim.
+    An Inf or NaN spreads over the gradients of its image."""
+    index = 132
+    takes = core(ConvDgrad)
+    v5 = ("ALGO_FFT",)
+    roles, norms = ("dy", "w", "dx"), "nk,kc->nc"
+    inner, reverses = (False, True, False), "cross_correlation"
+
+    def _pre(self, p):
+        return reversed_pre(p)
+
+
+def reversed_pre(p) -> tuple:
+    """Zeros in front of dy, in three dims: what the filter reaches less the padding."""
+    fill, pre = 5 - p.w.rank, p.op.geometry(p.w.rank)[0]
+    return (0,) * fill + tuple(n - 1 - a for n, a in zip(p.w.spatial, pre))
+
+
+class ConvDgradFftTiling(FftTiled):
+    """As the forward convolution of dy with the reversed filter, tile by tile; images of any size. An Inf or
+    NaN spreads over the gradients of the tiles that read it."""
+    index = 133
+    takes = core(ConvDgrad)
+    v5 = ("ALGO_FFT_TILING",)
+    roles, norms = ("dy", "w", "dx"), "nk,kc->nc"
+    inner, reverses = (False, True, False), "cross_correlation"
+
+    def _pre(self, p):
+        return reversed_pre(p)
+
+
+class ConvWgradFft(FftConv):
+    """The correlation of x with dy, summed over the images while it is a spectrum: padded images of at most
+    256 pixels a dim. An Inf or NaN spreads over the filters of its channels."""
+    index = 152
+    takes = core(ConvWgrad)
+    v5 = ("ALGO_FFT",)
+    roles, norms, inner = ("x", "dy", "dw"), "nc,nk->kc", (True, True, True)
+
+    def _correlate(self, t, image, kernel, out, chunks, tile, blend):
+        size = t.dtype.bytes
+        for first, images in chunks:
+            here, there = image.part(first, images, size), kernel.part(first, images, size)
+            gradients, spectra = t.forward(there, "kernel"), t.forward(here, "image")
+            sums = t.product(gradients, spectra, (out.outer, here.inner, here.outer), tile, first > 0)
+        t.inverse(sums, out, **blend)

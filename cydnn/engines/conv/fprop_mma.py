@@ -1,4 +1,4 @@
-"""Forward convolution on tensor cores (mma.sync), NHWC."""
+"""Forward convolution on tensor cores (mma.sync), NHWC or copied to it."""
 from __future__ import annotations
 
 from ... import fusion
@@ -6,7 +6,7 @@ from ...graph import core, many
 from ...ops import ConvFprop, Pointwise
 from ..engine import Engine
 from . import mma
-from .mma_launch import fprop, fprop_product
+from .mma_launch import fprop, fprop_product, into_copy, not_stored
 
 
 class ConvFpropMma(Engine):
@@ -37,3 +37,26 @@ class ConvFpropMma(Engine):
         x, w = mma.packed_operand(p, "x", steps), mma.packed_operand(p, "w", steps)
         stored = mma.stored_type(p, lead)
         return [*steps, fprop(p, config, x, w, lead.store(p), stored, fusion.at("epilogue", fused))]
+
+
+class ConvFpropMmaRepack(Engine):
+    """ConvFpropMma between copies of x to NHWC and of y from it."""
+    index = 111
+    takes = core(ConvFprop)
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
+    knobs = (mma.KNOB,)
+    notes = ("tensor_core", "deterministic")
+
+    def refuse(self, p, dev):
+        yield from mma.refusals(p, dev, p.lead())
+        yield from mma.refuse_layouts(p, x=p.x, w=p.w, y=p.y)
+        yield from not_stored(p, "y")
+
+    def configs(self, p, dev):
+        return mma.configs(dev, *fprop_product(p))
+
+    def cost(self, p, dev, config):
+        return mma.copies_us(p, dev, "x", "w", "y") + mma.product_us(p, dev, config, *fprop_product(p))
+
+    def plan(self, p, dev, config):
+        return into_copy(p, fprop, config, ("x", "w"), "y")

@@ -1,8 +1,4 @@
-"""What the convolutions of few channels on Hopper share whose tiles come once for all taps
-(kernels_src/conv/conv_halo.cu): tiles, their time, the launch.
-
-The data gradient is a convolution of dy with the filters from their last tap on, c and k exchanged.
-"""
+"""Convolutions on tensor cores from a block's pixels with their halo: forward and data gradient."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -10,8 +6,9 @@ from math import prod
 from typing import ClassVar
 
 from ... import fusion, kernels
-from ...graph import once_per_match
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
+from ...ops import ConvDgrad, ConvFprop, Pointwise
 from ...steps import Launch
 from ..engine import PLAIN, Engine, no_elements, together
 from ..tile import cost as tile_cost
@@ -20,6 +17,7 @@ from ..tile.line import GROUP_ROWS, LINE_BYTES, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.program import TileProgram
+from . import mma
 from .fprop_first import is_whole
 from .view import Lifted, behind_image
 from .wgmma import Windows, image_map, in_lines, not_in_lines
@@ -199,3 +197,35 @@ class ConvHalo(Engine):
                     strips=t.strips, bands=t.bands)
         return [Launch(self._kernel(p), args, dict(blocks=each * teams),
                        fusion.at("epilogue", self.tail(p)))]
+
+
+class ConvFpropHalo(ConvHalo):
+    """At most 64 channels, unit stride: TMA brings a tile of x and what its taps reach, which wgmma reads
+    once for each tap, begun at another pixel. The filters of 64 channels of y stay in shared memory."""
+    index = 119
+    takes = core(ConvFprop, behind=many(Pointwise))
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
+    reads = "c"
+
+    @staticmethod
+    def windows(p):
+        g = mma.geometry(p)
+        return Windows("x", g.size, g.out, g.taps, g.stride, tuple(-a for a in g.pad), g.dilation, g.c, g.k,
+                       g.groups, g.is_flipped, "ak")
+
+
+class ConvDgradHalo(ConvHalo):
+    """At most 64 filters, unit stride: TMA brings a tile of dy and what its taps reach, which wgmma reads
+    once for each tap, begun at another pixel. What the filters have of 64 channels of dx stays in shared
+    memory."""
+    index = 139
+    takes = core(ConvDgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
+    reads = "k"
+
+    @staticmethod
+    def windows(p):
+        g = mma.geometry(p)
+        first = tuple(a - (r - 1) * d for a, r, d in zip(g.pad, g.taps, g.dilation))
+        return Windows("dy", g.out, g.size, g.taps, g.stride, first, g.dilation, g.k, g.c, g.groups,
+                       not g.is_flipped, "am")

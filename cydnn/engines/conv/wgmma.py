@@ -1,10 +1,4 @@
-"""What the convolutions on Hopper's tile program share: windows over an image by TMA's im2col, and filters.
-
-kernels_src/conv/conv_wgmma.cu reads an image through windows and writes another. The data gradient of unit
-stride is such a convolution of dy with the filters from their last tap on, c and k exchanged; that of another
-stride is one for each class of pixels (conv_dgrad_wgmma.cu).
-kernels_src/conv/conv_wgrad_wgmma.cu reads an image through windows and the pixels of another.
-"""
+"""Convolutions of f16 and bf16 on Hopper's tensor cores (TMA im2col and wgmma): shared form and forward."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -12,9 +6,10 @@ from math import prod
 from typing import ClassVar
 
 from ... import fusion, kernels
-from ...graph import once_per_match
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...kernels.tensor_map import OFFSETS
+from ...ops import ConvFprop, Pointwise
 from ...steps import TensorMap
 from ...tensor import TensorDesc
 from ..engine import Knob, first_then, no_elements
@@ -26,7 +21,7 @@ from ..tile.matrices import Matrices, size_refusals
 from ..tile.program import KNOBS, TileProgram
 from ..tile.split_k import Cut
 from ..tile.store import along_m, is_whole
-from . import kept, mma
+from . import mma, resident
 from .view import behind_image
 
 
@@ -124,7 +119,7 @@ class WindowProgram(TileProgram):
 class ConvWgmma(WindowProgram):
     """From one image to another. Channels are innermost; deep sums are split and added in order."""
     source = "conv/conv_wgmma.cu"
-    knobs = (Knob("tile", tuple(TILES)), *KNOBS[1:], Knob("resident", tuple(kept.SHARE)))
+    knobs = (Knob("tile", tuple(TILES)), *KNOBS[1:], Knob("resident", tuple(resident.SHARE)))
 
     def refuse_others(self, p, v, lead, g):
         line = line_of(p).elements
@@ -182,11 +177,11 @@ class ConvWgmma(WindowProgram):
 
     def cut(self, p, dev, config):
         if config.get("resident"):               # nothing is split
-            return Cut(kept.us(self, p, dev, config), "", 1, self.matrices(p)[1].k)
+            return Cut(resident.us(self, p, dev, config), "", 1, self.matrices(p)[1].k)
         return super().cut(p, dev, config)
 
     def configs(self, p, dev):
-        usual, stay = list(super().configs(p, dev)), kept.configs(self, p, dev)
+        usual, stay = list(super().configs(p, dev)), resident.configs(self, p, dev)
         best = min((usual[0], *stay), key=lambda config: self.cost(p, dev, config))
         yield from first_then(best, usual + stay)
 
@@ -197,7 +192,7 @@ class ConvWgmma(WindowProgram):
 
     def plan(self, p, dev, config):
         if config.get("resident"):
-            return kept.launches(self, p, dev, config)
+            return resident.launches(self, p, dev, config)
         v, (lead, g), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
         x, w = self.operands(p, v, tile, steps)
         boxes, form = self.out(p, config, w)
@@ -247,3 +242,19 @@ def pixel_step(d) -> int | None:
     """Elements from a pixel to the next, through all images; 0 where there is one, None where distances
     differ."""
     return mma.joined(_outer(d), alone=0)
+
+
+class ConvFpropWgmma(ConvWgmma):
+    """TMA brings the pixels of a tap and 64 channels, wgmma multiplies them with the filters, sums in f32;
+    blocks stay and take tile after tile. Channels are innermost; deep sums are split and added in order.
+    resident=128|64: the filters of so many channels of y stay in shared memory, and four warpgroups take rows
+    each by itself; of depths of up to 512 or 1024."""
+    index = 117
+    takes = core(ConvFprop, behind=many(Pointwise), last=sums.LAST)
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
+
+    @staticmethod
+    def windows(p):
+        g = mma.geometry(p)
+        return Windows("x", g.size, g.out, g.taps, g.stride, tuple(-a for a in g.pad), g.dilation, g.c, g.k,
+                       g.groups, g.is_flipped, "bk")

@@ -17,7 +17,7 @@ from ..tile.program import TileProgram
 from ..tile.split_k import PART_BYTES
 from . import mma
 from .wgmma import in_lines, not_in_lines
-from .wgrad_mma_view import WgradMma, ordered_sum
+from .wgrad_mma import WgradMma, ordered_sum
 
 CHUNK = 8                                        # elements of 16 bytes
 LANES = (2, 4, 8)                                # elements of a pixel in shared memory

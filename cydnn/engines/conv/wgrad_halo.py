@@ -19,7 +19,7 @@ from ..tile.split_k import PART_BYTES, sums_us
 from . import mma
 from .view import behind_filter
 from .wgmma import image_map, in_lines, not_in_lines
-from .wgrad_mma_view import STORES, ordered_sum
+from .wgrad_mma import STORES, ordered_sum
 from .wgrad_wgmma import no_chunks, tap_columns
 
 TAPS = 9                                         # of a block

@@ -1,4 +1,4 @@
-"""Filter gradient on CUDA cores, whatever the strides, groups and dilation."""
+"""Filter gradients on CUDA cores, whatever the strides, groups and dilation."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,8 +12,10 @@ from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, powers
 from ..tile.matrices import too_many
-from ..tile.simt import KNOB, arithmetic_us, tile_us, tiles_of
+from ..tile.simt import KNOB, TILES, arithmetic_us, tile_us, tiles_of
 from ..tile.split_k import PART_BYTES, sums_us
+from . import atomic_sums
+from .simt import MOST
 from .view import (W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Lifted, behind_filter, depth_digits,
                    geometry, quartets, refusals)
 
@@ -172,3 +174,62 @@ class ConvWgradSimt(Engine):
         if flags & W_ALONG_DEPTH and quartets(p.dy, g.y.pixels, (g.y.c_step,)):
             flags |= W_VECTORS
         return flags
+
+
+class ConvWgradAtomic(ConvWgradSimt):
+    """As ConvWgradSimt, but every block adds its sums to dw as it finishes: no part lies in the workspace
+    (16-bit dw: one f32 image of it does), and the order of the additions differs from run to run."""
+    index = 154
+    takes = core(ConvWgrad)
+    v5 = ("ALGO_0",)
+    knobs = (Knob("tile", tuple(t for t in TILES if t != "t128x64")), Knob("splits", lo=1, hi=2 ** 20))
+    notes = only_for = atomic_sums.NOTES
+    form = "atomic"
+
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        yield from atomic_sums.refusals(p, "dw", p.x.dtype.compute)
+
+    def _adding_us(self, p, dev, count) -> float:
+        return atomic_sums.adding_us(p, "dw", p.x.dtype.compute, count * p.dw.count, dev)
+
+    def _most_splits(self, p) -> int:
+        return 2 ** 20
+
+    def plan(self, p, dev, config):
+        if p.dw.count == 0:
+            return []
+        g, split = self._geometry(p), self._splitting(p, dev, config.tile, config.splits)
+        sums, (inner, digit) = atomic_sums.AtomicSums.into(p, "dw", p.x.dtype.compute), self._digits(g)
+        start, filters = 0, Lifted.of(sums.desc)
+        if p.op.mode == "convolution":
+            start, filters = filters.flipped()
+        out = dict(dw=None, beta=0.0, parts=sums.pointer + start * sums.desc.dtype.bytes, alpha=sums.alpha,
+                   channel_inner=int(inner), digit=digit, dw_k=filters.n_step, dw_c=filters.c_step,
+                   dw_s=filters.steps)
+        return [*sums.front, *self._steps(p, g, split, out), *sums.behind]
+
+    def _steps(self, p, g, split, out) -> list:
+        return [self._product(p, g, split, out)]
+
+
+class ConvWgradIndexed(ConvWgradAtomic):
+    """As ConvWgradAtomic; where the pixels of an image lie is computed once, into a table in the
+    workspace."""
+    index = 155
+    v5 = ("ALGO_3",)
+    form = "indexed"
+
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        yield from too_many("pixels of an image of dy", prod(p.dy.spatial), MOST)
+
+    def cost(self, p, dev, config):
+        return dev.launch_us + super().cost(p, dev, config)
+
+    def _steps(self, p, g, split, out) -> list:
+        pixels = prod(g.y.size)
+        index = p.scratch(20 * pixels)
+        table = Launch("conv_wgrad_index", dict(to=index, pixels=pixels, out=g.y.size, stride=g.stride,
+                                                pad=g.pad, x_s=g.x.steps, dy_s=g.y.steps))
+        return [table, self._product(p, g, split, out | dict(out=(1, 1, pixels)), index)]

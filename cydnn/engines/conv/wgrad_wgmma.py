@@ -16,7 +16,7 @@ from ..tile.split_k import sums_us
 from ..tile.store import is_whole
 from . import mma
 from .wgmma import WindowProgram, Windows, in_lines, not_in_lines, pixel_step
-from .wgrad_mma_view import ordered_sum
+from .wgrad_mma import ordered_sum
 
 FEW = 8                                          # splits that a thread of matmul_sum adds alone
 

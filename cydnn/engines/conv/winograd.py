@@ -1,4 +1,4 @@
-"""What Winograd's convolutions share: filters, image tiles and products in the transformed domain.
+"""Convolutions by Winograd's transforms: filters, image tiles and products in the transformed domain.
 
 y = A^T [(G w G^T) * (B^T x B)] A for every tile of out x out outputs of a 3x3 correlation (kernels in
 kernels_src/conv/conv_winograd_*.cu). The products at one point of the transformed tiles, over all tiles and
@@ -13,7 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...graph import core
 from ...kernels.expressions import ceil_div
+from ...ops import ConvDgrad, ConvFprop
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, powers, wrong_device
 from ..tile.matrices import too_many
@@ -235,3 +237,45 @@ def spread(x, w, pad, shape, out: int) -> np.ndarray:
     y = np.einsum("pi,ijnkxy,qj->nkxpyq", a, back, a, optimize=True)
     y = y.reshape(*shape[:2], tiles[0] * out, tiles[1] * out)
     return y[:, :, :shape[2], :shape[3]]
+
+
+class ConvFpropWinograd2(Winograd):
+    """F(2x2, 3x3): 2.25 times fewer multiplications, as products of 16 matrices in the workspace; the sums
+    are nearly as accurate as direct ones. An Inf or NaN spreads over the outputs of the tiles that read
+    it."""
+    index = 114
+    takes = core(ConvFprop)
+    v5 = ("WINOGRAD",)
+    notes = ("deterministic", "winograd", "winograd_tile_4x4")
+    out = 2
+    correlation = Correlation.forward
+
+
+class ConvFpropWinograd4(ConvFpropWinograd2):
+    """F(4x4, 3x3): four times fewer multiplications, as products of 36 matrices in the workspace; rounding
+    errors are about ten times those of direct sums. An Inf or NaN spreads over the outputs of the tiles that
+    read it."""
+    index = 115
+    notes = ("deterministic", "winograd", "winograd_tile_6x6")
+    out = 4
+
+
+class ConvDgradWinograd2(Winograd):
+    """F(2x2, 3x3): 2.25 times fewer multiplications, as products of 16 matrices in the workspace; the sums
+    are nearly as accurate as direct ones. An Inf or NaN spreads over the gradients of the tiles that read
+    it."""
+    index = 134
+    takes = core(ConvDgrad)
+    v5 = ("ALGO_WINOGRAD",)
+    notes = ("deterministic", "winograd", "winograd_tile_4x4")
+    out = 2
+    correlation = Correlation.backward
+
+
+class ConvDgradWinograd4(ConvDgradWinograd2):
+    """F(4x4, 3x3): four times fewer multiplications, as products of 36 matrices in the workspace; rounding
+    errors are about ten times those of direct sums. An Inf or NaN spreads over the gradients of the tiles
+    that read it."""
+    index = 135
+    notes = ("deterministic", "winograd", "winograd_tile_6x6")
+    out = 4

@@ -5,7 +5,7 @@ from ...graph import core
 from ...kernels.expressions import ceil_div
 from ...ops import RnnBwdWeights
 from ..engine import Config, Engine, Knob, first_then, no_variant, powers, wrong_device
-from .before import before_of, bias_launches, copies, sum_us
+from .previous_state import before_of, bias_launches, copies, sum_us
 from .layers import Net, steps_of, us_of
 
 MOST = 2 ** 31 - 1024                            # elements of a step: kernels count them in 32 bits

@@ -8,15 +8,15 @@ from ...ops import Matmul, Reduction
 from ...ops.rnn_network import STATES
 from ...steps import Launch
 from ...tensor import TensorDesc
-from ..dropout.view import factors
+from ..dropout.dropout import factors
 from ..inner import Inner, Operand
 from ..matmul.any import MatmulAny
 from ..matmul.mma import MatmulMma
 from ..matmul.simt import MatmulSimt
 from ..matmul.wgmma import MatmulWgmma
 from ..reduction.any import ReductionAny
-from ..reduction.columns import ReductionColumns
-from ..reduction.generic import ReductionGeneric
+from ..reduction.one_type import ReductionColumns
+from ..reduction.one_type import ReductionGeneric
 
 PRODUCTS = (MatmulWgmma(), MatmulMma(), MatmulSimt(), MatmulAny())
 SUMS = (ReductionColumns(), ReductionGeneric(), ReductionAny())

@@ -1,8 +1,10 @@
-"""Softmax of rows that one block holds in registers and shared memory: what both directions share."""
+"""Softmax and its gradient, a block a row: rows in registers and shared memory."""
 from __future__ import annotations
 
 from typing import ClassVar
 
+from ...graph import core
+from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from .view import RowEngine, row_args, stream_us, units
 
@@ -35,3 +37,17 @@ class Block(RowEngine):
 
     def launches(self, p, f, config):
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{self._held(p, f)}", row_args(p, f))]
+
+
+class SoftmaxFwdBlock(Block):
+    """A block a row, x read once."""
+    index, takes, kernel = 211, core(SoftmaxFwd), "softmax_fwd_block"
+    held = (512, 1024, 2048, 4096, 8192, 16384)
+    smem = {4096: 32768, 8192: 65536, 16384: 131072}
+
+
+class SoftmaxBwdBlock(Block):
+    """A block a row, y and dy read once."""
+    index, takes, kernel = 221, core(SoftmaxBwd), "softmax_bwd_block"
+    held = (512, 1024, 2048, 4096, 8192)
+    smem = {4096: 65536, 8192: 131072}

@@ -1,10 +1,12 @@
-"""Softmax of long rows that a cluster of blocks holds (sm_90 and newer): what both directions share."""
+"""Softmax and its gradient, a cluster of blocks a row (sm_90 and newer)."""
 from __future__ import annotations
 
 from itertools import product
 from typing import ClassVar
 
+from ...graph import core
 from ...kernels.expressions import ceil_div
+from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from ..engine import PLAIN, Config, Knob
 from .view import RowEngine, chunk, form, row_args, stream_us, units
@@ -59,3 +61,15 @@ class Cluster(RowEngine):
     def launches(self, p, f, config):
         args = row_args(p, f, slice=self._slice(p, f, config.cluster))
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.cluster}_{config.threads}", args)]
+
+
+class SoftmaxFwdCluster(Cluster):
+    """2 or 4 blocks a row, x read once."""
+    index, takes, kernel = 212, core(SoftmaxFwd), "softmax_fwd_cluster"
+    held, few = 16, {512: 0.64, 1024: 0.55}
+
+
+class SoftmaxBwdCluster(Cluster):
+    """2 or 4 blocks a row, y and dy read once."""
+    index, takes, kernel = 222, core(SoftmaxBwd), "softmax_bwd_cluster"
+    held, few = 8, {512: 0.62, 1024: 0.65}

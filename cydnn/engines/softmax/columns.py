@@ -1,11 +1,12 @@
-"""Softmax over a dim beside a contiguous one (channels of NCHW images) whose channels a block holds in
-registers: what both directions share."""
+"""Softmax and its gradient over channels beside contiguous positions, the channels in registers."""
 from __future__ import annotations
 
 from typing import ClassVar
 
+from ...graph import core
+from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
-from .strided import StridedForm
+from .strided import SoftmaxBwdStrided, SoftmaxFwdStrided, StridedForm
 from .view import stream_us
 
 MOST = 1024                                      # channels before sm_80
@@ -36,3 +37,17 @@ class Columns(StridedForm):
     def launches(self, p, f, config):
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{self._most(f)}",
                        self.args(p, f, ACCESS // p.descs[0].dtype.bytes))]
+
+
+class SoftmaxFwdColumns(Columns):
+    """Lanes along positions, up to 4096 channels, x read once."""
+    index, takes, kernel = 218, core(SoftmaxFwd), "softmax_fwd_columns"
+    shares = dict.fromkeys((16, 32, 64, 128, 256), 0.85) | {512: 0.65, 1024: 0.65, 4096: 0.6}
+    strides = staticmethod(SoftmaxFwdStrided.strides)
+
+
+class SoftmaxBwdColumns(Columns):
+    """Lanes along positions, up to 1024 channels, y and dy read once."""
+    index, takes, kernel = 228, core(SoftmaxBwd), "softmax_bwd_columns"
+    shares = dict.fromkeys((16, 32, 64, 128, 256), 0.85) | {512: 0.65, 1024: 0.65}
+    strides = staticmethod(SoftmaxBwdStrided.strides)

@@ -1,8 +1,10 @@
-"""Softmax of any rank, strides and float type: what both directions share."""
+"""Softmax and its gradient of any rank, strides and float type."""
 from __future__ import annotations
 
 from typing import ClassVar
 
+from ...graph import core
+from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from ..engine import Config, Knob, first_then
 from .view import SoftmaxEngine, form, given, padded, shared_args, stream_us
@@ -32,3 +34,15 @@ class Generic(SoftmaxEngine):
         args |= {f"{name}_rows": padded(s, 0) for name, s in zip(given(p), f.row_strides)}
         args |= {f"{name}_cols": padded(s, 0) for name, s in zip(given(p), f.col_strides)}
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.threads_per_row}", args)]
+
+
+class SoftmaxFwdGeneric(Generic):
+    """A warp or a block a row, x read three times."""
+    index, takes, kernel = 215, core(SoftmaxFwd), "softmax_fwd_generic"
+    again = 2.0
+
+
+class SoftmaxBwdGeneric(Generic):
+    """A warp or a block a row, y and dy read twice."""
+    index, takes, kernel = 225, core(SoftmaxBwd), "softmax_bwd_generic"
+    again = 1.0

@@ -1,10 +1,11 @@
-"""Softmax of few very long rows in one launch: blocks hold a row together and meet at a barrier of the grid
-(what both directions share)."""
+"""Softmax and its gradient of few very long rows: one cooperative launch, several blocks a row."""
 from __future__ import annotations
 
 from typing import ClassVar
 
+from ...graph import core
 from ...kernels.expressions import ceil_div
+from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from ..engine import Config, Knob, first_then
 from .view import RowEngine, chunk, form, row_args, stream_us, units
@@ -58,3 +59,15 @@ class Grid(RowEngine):
         args = row_args(p, f, part=part, slices=config.blocks_per_row,
                         slice=self._slice(p, f, config.blocks_per_row))
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}", args)]
+
+
+class SoftmaxFwdGrid(Grid):
+    """Several blocks a row in one cooperative launch, x read once."""
+    index, takes, kernel = 216, core(SoftmaxFwd), "softmax_fwd_grid"
+    held, part_bytes = 16384, 8
+
+
+class SoftmaxBwdGrid(Grid):
+    """Several blocks a row in one cooperative launch, y and dy read once."""
+    index, takes, kernel = 226, core(SoftmaxBwd), "softmax_bwd_grid"
+    held, part_bytes = 8192, 4

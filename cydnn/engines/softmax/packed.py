@@ -1,9 +1,11 @@
-"""Softmax of short rows without gaps, a thread a row: what both directions share."""
+"""Softmax and its gradient of short rows without gaps, a thread a row."""
 from __future__ import annotations
 
 from math import gcd
 from typing import ClassVar
 
+from ...graph import core
+from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from .view import RowEngine, shared_args, stream_us
 
@@ -42,3 +44,15 @@ class Packed(RowEngine):
         held = next(h for h in HELD if f.col_count <= h)
         args = dict(shared_args(p), rows=f.row_count, cols=f.col_count, each=self._each(p, f))
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{held}", args)]
+
+
+class SoftmaxFwdPacked(Packed):
+    """A thread a row, x read once."""
+    index, takes, kernel = 217, core(SoftmaxFwd), "softmax_fwd_packed"
+    tiles = 1
+
+
+class SoftmaxBwdPacked(Packed):
+    """A thread a row, y and dy read once."""
+    index, takes, kernel = 227, core(SoftmaxBwd), "softmax_bwd_packed"
+    tiles = 2

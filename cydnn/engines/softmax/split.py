@@ -1,9 +1,12 @@
-"""Softmax of few or very long rows: many blocks a row, two launches, partial results in the workspace."""
+"""Softmax and its gradient of few or very long rows: split rows, two launches, partial results in the
+workspace."""
 from __future__ import annotations
 
 from typing import ClassVar
 
+from ...graph import core
 from ...kernels.expressions import ceil_div
+from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from ..engine import Config, Knob
 from .view import RowEngine, form, row_args, stream_us
@@ -52,3 +55,19 @@ class Split(RowEngine):
         scan = {name: value for name, value in args.items() if name not in self.scan_drops}
         dtype = p.descs[0].dtype
         return [Launch(f"{self.scan}_{dtype}", scan), Launch(f"{self.kernel}_{dtype}", args)]
+
+
+class SoftmaxFwdSplit(Split):
+    """Maximum and sum of each slice, then the result; x is read twice, the second time mostly from the L2
+    cache."""
+    index, takes, kernel = 213, core(SoftmaxFwd), "softmax_fwd_apply"
+    scan, part_bytes, tile_bytes = "softmax_fwd_scan", 8, 32768
+    scan_drops = ("y", "y_row", "is_log", "alpha", "beta")
+
+
+class SoftmaxBwdSplit(Split):
+    """The sum of each slice, then the result; y and dy are read twice, the second time mostly from the L2
+    cache."""
+    index, takes, kernel = 223, core(SoftmaxBwd), "softmax_bwd_apply"
+    scan, part_bytes, tile_bytes = "softmax_bwd_scan", 4, 16384
+    scan_drops = ("dx", "dx_row", "alpha", "beta")

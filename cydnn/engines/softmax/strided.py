@@ -1,8 +1,10 @@
-"""Softmax over a dim beside a contiguous one (channels of NCHW images): what both directions share."""
+"""Softmax and its gradient over a dim beside a contiguous one (channels of NCHW images)."""
 from __future__ import annotations
 
 from typing import ClassVar
 
+from ...graph import core
+from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from ..engine import Config, Knob, first_then
 from .view import SoftmaxEngine, form, shared_args, stream_us, too_long
@@ -66,3 +68,23 @@ class Strided(StridedForm):
         vec = self._vector(p, f)
         kernel = f"{self.kernel}_{p.descs[0].dtype}_{config.warps}_{int(vec > 1)}"
         return [Launch(kernel, self.args(p, f, vec))]
+
+
+class SoftmaxFwdStrided(Strided):
+    """Lanes along positions, warps along channels; x is read once up to 128 channels."""
+    index, takes, kernel = 214, core(SoftmaxFwd), "softmax_fwd_strided"
+    held = 8
+
+    @staticmethod
+    def strides(outer, channel):
+        return dict(x_outer=outer[0], y_outer=outer[1], x_channel=channel[0], y_channel=channel[1])
+
+
+class SoftmaxBwdStrided(Strided):
+    """Lanes along positions, warps along channels; y and dy are read once up to 64 channels."""
+    index, takes, kernel = 224, core(SoftmaxBwd), "softmax_bwd_strided"
+    held = 4
+
+    @staticmethod
+    def strides(outer, channel):
+        return dict(outer=outer, channel=channel)

@@ -1,6 +1,8 @@
-"""Softmax of short rows, which a few lanes of a warp hold in registers: what both directions share."""
+"""Softmax and its gradient of short rows in the registers of 8 or 32 lanes."""
 from __future__ import annotations
 
+from ...graph import core
+from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from .view import WIDE_BYTES, RowEngine, row_args, stream_us, units
 
@@ -25,3 +27,13 @@ class Warp(RowEngine):
     def launches(self, p, f, config):
         held = next(h for h in HELD if units(p, f) <= h)
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{held}", row_args(p, f))]
+
+
+class SoftmaxFwdWarp(Warp):
+    """8 or 32 lanes a row, x read once."""
+    index, takes, kernel = 210, core(SoftmaxFwd), "softmax_fwd_warp"
+
+
+class SoftmaxBwdWarp(Warp):
+    """8 or 32 lanes a row, y and dy read once."""
+    index, takes, kernel = 220, core(SoftmaxBwd), "softmax_bwd_warp"

@@ -1,0 +1,134 @@
+"""Pooling of rows with w innermost: forward and gradients."""
+from __future__ import annotations
+
+from ...graph import core
+from ...kernels.expressions import ceil_div
+from ...ops import PoolingBwd, PoolingFwd
+from ..engine import wrong_device
+from .view import (SMEM, PoolingEngine, full, nan_wins, no_rank, no_room, no_row_vectors, no_rows,
+                   no_square_window, plane, square, state, too_many, touching, two)
+
+WIDE_ROWS = 2                                    # output rows of one thread: Strip in the kernel
+
+
+class PoolingFwdNchwWide(PoolingEngine):
+    """2 x 2 and 3 x 3 windows of stride 2 over rows of 16-byte vectors."""
+    index, takes, kernel = 244, core(PoolingFwd), "pooling_fwd_nchw_wide"
+    share = 0.85
+
+    def limits(self, p, dev):
+        yield from wrong_device(dev, 80)
+        yield from no_square_window(p)
+        yield from no_rows(p, "x", "y")
+        yield from no_row_vectors(p, "x")
+        (k, *_), (*_, pad), _ = p.op.geometry(p.x.rank)
+        if pad > k - 2:
+            yield f"pad of w must be at most {k - 2}; got {pad}"
+        yield from too_many("outputs", p.y.count)
+
+    def variant(self, p):
+        return state(p.op), p.op.geometry(4)[0][0]
+
+    def args(self, p, dev):
+        x, y = p.x, p.y
+        _, (pad_h, pad_w), _ = p.op.geometry(4)
+        width = 16 // x.dtype.bytes
+        row, strips, outs = x.dims[3] // width, ceil_div(y.dims[2], WIDE_ROWS), width // 2
+        is_aligned = y.alignment >= 8 and not any(s % outs for s, n in zip(y.strides[:3], y.dims) if n > 1)
+        return dict(items=y.n * y.c * strips * row, full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
+                    p=y.dims[2], q=y.dims[3], pad_h=pad_h, pad_w=pad_w,
+                    is_even=int(y.dims[3] == row * outs and is_aligned), vectors=row, strips=strips,
+                    channels=y.c, x_n=x.strides[0], x_c=x.strides[1], x_h=x.strides[2],
+                    y_n=y.strides[0], y_c=y.strides[1], y_h=y.strides[2])
+
+
+STRIP_ROWS = 4                                   # outputs below each other of one thread
+
+
+class PoolingFwdNchwStrip(PoolingEngine):
+    """2 x 2 and 3 x 3 windows of stride 2: a thread makes four outputs below each other."""
+    index, takes, kernel = 232, core(PoolingFwd), "pooling_fwd_nchw_strip"
+
+    def limits(self, p, dev):
+        yield from no_square_window(p)
+        yield from no_rows(p, "x", "y")
+        yield from too_many("outputs", p.y.count)
+
+    def variant(self, p):
+        x, ((k, _), (_, pad_w), _) = p.x, p.op.geometry(4)
+        is_even = not any(s % 2 for s, n in zip(x.strides[:3], x.dims) if n > 1) and x.dims[3] % 2 == 0
+        return state(p.op), k, int(is_even and pad_w <= k - 2 and x.alignment >= 2 * x.dtype.bytes)
+
+    def args(self, p, dev):
+        x, y = p.x, p.y
+        _, (pad_h, pad_w), _ = p.op.geometry(4)
+        strips = ceil_div(y.dims[2], STRIP_ROWS)
+        return dict(items=y.n * y.c * strips * y.dims[3], full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
+                    p=y.dims[2], q=y.dims[3], pad_h=pad_h, pad_w=pad_w, columns=y.dims[3], strips=strips,
+                    channels=y.c, x_n=x.strides[0], x_c=x.strides[1], x_h=x.strides[2],
+                    y_n=y.strides[0], y_c=y.strides[1], y_h=y.strides[2])
+
+
+class PoolingBwdAvgNchw(PoolingEngine):
+    """Averages: a thread makes 16 bytes of a row of dx."""
+    index, takes, kernel = 236, core(PoolingBwd), "pooling_bwd_avg_nchw"
+    is_max, moves, share = False, ("dy", "dx"), 0.75
+
+    def limits(self, p, dev):
+        yield from no_rank(p, 4)
+        yield from no_rows(p, "dy", "dx")
+        yield from no_row_vectors(p, "dx")
+        yield from too_many("elements of dx", p.dx.count)
+
+    def args(self, p, dev):
+        window, pad, stride = two(p, p.dx)
+        ((h, w), (dx_h, _)), ((p_, q), (dy_h, _)) = plane(p.dx), plane(p.dy)
+        row = w * p.dx.dtype.bytes // 16
+        return dict(items=p.dx.n * p.dx.c * h * row, full=full(p.op, p.x.rank), h=h, w=w, p=p_, q=q,
+                    window_h=window[0], window_w=window[1], pad_h=pad[0], pad_w=pad[1], stride_h=stride[0],
+                    stride_w=stride[1], vectors=row, rows=h, channels=p.dx.c, dy_n=p.dy.strides[0],
+                    dy_c=p.dy.strides[1], dy_h=dy_h, dx_n=p.dx.strides[0], dx_c=p.dx.strides[1], dx_h=dx_h)
+
+
+def tile_of(p):
+    """(tile of dx, most windows that touch it) with the winners' codes in shared memory, or None when they do
+    not fit."""
+    (window, _, stride), ((h, w), _), (outs, _) = two(p, p.dx), plane(p.dx), plane(p.dy)
+    tile = [min(h, max(4096 // max(min(w, 64), 1), 1)), min(w, 64)]
+    while True:
+        most = tuple(touching(*column) for column in zip(tile, window, stride, outs))
+        if 2 * most[0] * most[1] <= SMEM:
+            return tuple(tile), most
+        if max(tile) == 1:
+            return None
+        tile[tile.index(max(tile))] //= 2
+
+
+class PoolingBwdMaxPlane(PoolingEngine):
+    """Maxima, any strides, lanes along w: winners of the windows over a tile, then a gather."""
+    index, takes, kernel = 239, core(PoolingBwd), "pooling_bwd_max_plane"
+    is_max, moves = True, ("x", "dy", "dx")
+
+    def limits(self, p, dev):
+        yield from no_rank(p, 4)
+        yield from too_many("elements of dx", p.dx.count)
+        yield from no_room(p, tile_of)
+
+    def share_of(self, p):
+        return 0.35 if p.dx.strides[-1] == 1 else 0.1
+
+    def variant(self, p):
+        return nan_wins(p.op), square(p)
+
+    def args(self, p, dev):
+        (window, pad, stride), ((h, w), _), ((p_, q), _) = two(p, p.dx), plane(p.dx), plane(p.dy)
+        (tile_h, tile_w), (most_h, most_w) = tile_of(p)
+        planes = p.dx.n * p.dx.c
+        fitting = min(2048 // (tile_h * tile_w), SMEM // (2 * most_h * most_w))
+        strides = {f"{name}_strides": (*reversed(plane(d)[1]), d.strides[1], d.strides[0])
+                   for name, d in (("x", p.x), ("dy", p.dy), ("dx", p.dx))}
+        return dict(planes=planes, h=h, w=w, p=p_, q=q, window_h=window[0], window_w=window[1], pad_h=pad[0],
+                    pad_w=pad[1], stride_h=stride[0], stride_w=stride[1],
+                    group=max(1, min(fitting, ceil_div(planes, 4 * dev.sms))), tile_h=tile_h, tile_w=tile_w,
+                    most_h=most_h, most_w=most_w, tiles_w=ceil_div(w, tile_w), tiles_h=ceil_div(h, tile_h),
+                    channels=p.dx.c, **strides)
