@@ -14,9 +14,9 @@ WIDE_ROWS = 2                                    # output rows of one thread: St
 class PoolingFwdNchwWide(PoolingEngine):
     """2 x 2 and 3 x 3 windows of stride 2 over rows of 16-byte vectors."""
     index, takes, kernel = 244, core(PoolingFwd), "pooling_fwd_nchw_wide"
-    share = 0.85
 
-    def limits(self, p, dev):
+    def refuse(self, p, dev):
+        yield from self.shared_reasons(p, dev)
         yield from wrong_device(dev, 80)
         yield from no_square_window(p)
         yield from no_rows(p, "x", "y")
@@ -26,20 +26,23 @@ class PoolingFwdNchwWide(PoolingEngine):
             yield f"pad of w must be at most {k - 2}; got {pad}"
         yield from too_many("outputs", p.y.count)
 
-    def variant(self, p):
-        return state(p.op), p.op.geometry(4)[0][0]
+    def cost(self, p, dev, config):
+        return self.moved_us(p, dev, 0.85)
 
-    def args(self, p, dev):
+    def plan(self, p, dev, config):
+        if not p.y.count:
+            return []
         x, y = p.x, p.y
         _, (pad_h, pad_w), _ = p.op.geometry(4)
         width = 16 // x.dtype.bytes
         row, strips, outs = x.dims[3] // width, ceil_div(y.dims[2], WIDE_ROWS), width // 2
         is_aligned = y.alignment >= 8 and not any(s % outs for s, n in zip(y.strides[:3], y.dims) if n > 1)
-        return dict(items=y.n * y.c * strips * row, full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
+        args = dict(items=y.n * y.c * strips * row, full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
                     p=y.dims[2], q=y.dims[3], pad_h=pad_h, pad_w=pad_w,
                     is_even=int(y.dims[3] == row * outs and is_aligned), vectors=row, strips=strips,
                     channels=y.c, x_n=x.strides[0], x_c=x.strides[1], x_h=x.strides[2],
                     y_n=y.strides[0], y_c=y.strides[1], y_h=y.strides[2])
+        return self.launches(p, args, state(p.op), p.op.geometry(4)[0][0])
 
 
 STRIP_ROWS = 4                                   # outputs below each other of one thread
@@ -49,45 +52,57 @@ class PoolingFwdNchwStrip(PoolingEngine):
     """2 x 2 and 3 x 3 windows of stride 2: a thread makes four outputs below each other."""
     index, takes, kernel = 232, core(PoolingFwd), "pooling_fwd_nchw_strip"
 
-    def limits(self, p, dev):
+    def refuse(self, p, dev):
+        yield from self.shared_reasons(p, dev)
         yield from no_square_window(p)
         yield from no_rows(p, "x", "y")
         yield from too_many("outputs", p.y.count)
 
-    def variant(self, p):
+    def cost(self, p, dev, config):
+        return self.moved_us(p, dev, 0.8)
+
+    def plan(self, p, dev, config):
+        if not p.y.count:
+            return []
         x, ((k, _), (_, pad_w), _) = p.x, p.op.geometry(4)
         is_even = not any(s % 2 for s, n in zip(x.strides[:3], x.dims) if n > 1) and x.dims[3] % 2 == 0
-        return state(p.op), k, int(is_even and pad_w <= k - 2 and x.alignment >= 2 * x.dtype.bytes)
-
-    def args(self, p, dev):
+        variant = state(p.op), k, int(is_even and pad_w <= k - 2 and x.alignment >= 2 * x.dtype.bytes)
         x, y = p.x, p.y
         _, (pad_h, pad_w), _ = p.op.geometry(4)
         strips = ceil_div(y.dims[2], STRIP_ROWS)
-        return dict(items=y.n * y.c * strips * y.dims[3], full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
+        args = dict(items=y.n * y.c * strips * y.dims[3], full=full(p.op, 4), h=x.dims[2], w=x.dims[3],
                     p=y.dims[2], q=y.dims[3], pad_h=pad_h, pad_w=pad_w, columns=y.dims[3], strips=strips,
                     channels=y.c, x_n=x.strides[0], x_c=x.strides[1], x_h=x.strides[2],
                     y_n=y.strides[0], y_c=y.strides[1], y_h=y.strides[2])
+        return self.launches(p, args, *variant)
 
 
 class PoolingBwdAvgNchw(PoolingEngine):
     """Averages: a thread makes 16 bytes of a row of dx."""
     index, takes, kernel = 236, core(PoolingBwd), "pooling_bwd_avg_nchw"
-    is_max, moves, share = False, ("dy", "dx"), 0.75
+    is_max, moves = False, ("dy", "dx")
 
-    def limits(self, p, dev):
+    def refuse(self, p, dev):
+        yield from self.shared_reasons(p, dev)
         yield from no_rank(p, 4)
         yield from no_rows(p, "dy", "dx")
         yield from no_row_vectors(p, "dx")
         yield from too_many("elements of dx", p.dx.count)
 
-    def args(self, p, dev):
+    def cost(self, p, dev, config):
+        return self.moved_us(p, dev, 0.75)
+
+    def plan(self, p, dev, config):
+        if not p.dx.count:
+            return []
         window, pad, stride = two(p, p.dx)
         ((h, w), (dx_h, _)), ((p_, q), (dy_h, _)) = plane(p.dx), plane(p.dy)
         row = w * p.dx.dtype.bytes // 16
-        return dict(items=p.dx.n * p.dx.c * h * row, full=full(p.op, p.x.rank), h=h, w=w, p=p_, q=q,
+        args = dict(items=p.dx.n * p.dx.c * h * row, full=full(p.op, p.x.rank), h=h, w=w, p=p_, q=q,
                     window_h=window[0], window_w=window[1], pad_h=pad[0], pad_w=pad[1], stride_h=stride[0],
                     stride_w=stride[1], vectors=row, rows=h, channels=p.dx.c, dy_n=p.dy.strides[0],
                     dy_c=p.dy.strides[1], dy_h=dy_h, dx_n=p.dx.strides[0], dx_c=p.dx.strides[1], dx_h=dx_h)
+        return self.launches(p, args)
 
 
 def tile_of(p):
@@ -109,26 +124,27 @@ class PoolingBwdMaxPlane(PoolingEngine):
     index, takes, kernel = 239, core(PoolingBwd), "pooling_bwd_max_plane"
     is_max, moves = True, ("x", "dy", "dx")
 
-    def limits(self, p, dev):
+    def refuse(self, p, dev):
+        yield from self.shared_reasons(p, dev)
         yield from no_rank(p, 4)
         yield from too_many("elements of dx", p.dx.count)
         yield from no_room(p, tile_of)
 
-    def share_of(self, p):
-        return 0.35 if p.dx.strides[-1] == 1 else 0.1
+    def cost(self, p, dev, config):
+        return self.moved_us(p, dev, 0.35 if p.dx.strides[-1] == 1 else 0.1)
 
-    def variant(self, p):
-        return nan_wins(p.op), square(p)
-
-    def args(self, p, dev):
+    def plan(self, p, dev, config):
+        if not p.dx.count:
+            return []
         (window, pad, stride), ((h, w), _), ((p_, q), _) = two(p, p.dx), plane(p.dx), plane(p.dy)
         (tile_h, tile_w), (most_h, most_w) = tile_of(p)
         planes = p.dx.n * p.dx.c
         fitting = min(2048 // (tile_h * tile_w), SMEM // (2 * most_h * most_w))
         strides = {f"{name}_strides": (*reversed(plane(d)[1]), d.strides[1], d.strides[0])
                    for name, d in (("x", p.x), ("dy", p.dy), ("dx", p.dx))}
-        return dict(planes=planes, h=h, w=w, p=p_, q=q, window_h=window[0], window_w=window[1], pad_h=pad[0],
+        args = dict(planes=planes, h=h, w=w, p=p_, q=q, window_h=window[0], window_w=window[1], pad_h=pad[0],
                     pad_w=pad[1], stride_h=stride[0], stride_w=stride[1],
                     group=max(1, min(fitting, ceil_div(planes, 4 * dev.sms))), tile_h=tile_h, tile_w=tile_w,
                     most_h=most_h, most_w=most_w, tiles_w=ceil_div(w, tile_w), tiles_h=ceil_div(h, tile_h),
                     channels=p.dx.c, **strides)
+        return self.launches(p, args, nan_wins(p.op), square(p))

@@ -9,19 +9,22 @@ from .view import PoolingEngine, full, lanes, state, strides_of, three, too_many
 class PoolingFwdStrided(PoolingEngine):
     """Any strides, one output element a thread."""
     index, takes, kernel = 234, core(PoolingFwd), "pooling_fwd_any"
-    share = 0.15
 
-    def limits(self, p, dev):
+    def refuse(self, p, dev):
+        yield from self.shared_reasons(p, dev)
         yield from too_many("elements of y", p.y.count)
 
-    def variant(self, p):
-        return (state(p.op),)
+    def cost(self, p, dev, config):
+        return self.moved_us(p, dev, 0.15)
 
-    def args(self, p, dev):
+    def plan(self, p, dev, config):
+        if not p.y.count:
+            return []
         geometry = three(p, p.x.spatial, p.y.spatial)
         geometry.pop("outs")
-        return dict(items=p.y.count, full=full(p.op, p.x.rank), **lanes(p.y), **geometry,
+        args = dict(items=p.y.count, full=full(p.op, p.x.rank), **lanes(p.y), **geometry,
                     x_strides=strides_of(p.x, channel=True), y_strides=strides_of(p.y, channel=True))
+        return self.launches(p, args, state(p.op))
 
 
 class PoolingBwdStrided(PoolingEngine):
@@ -29,16 +32,17 @@ class PoolingBwdStrided(PoolingEngine):
     index, takes, kernel = 240, core(PoolingBwd), "pooling_bwd_any"
     moves = ("x", "dy", "dx")
 
-    def limits(self, p, dev):
+    def refuse(self, p, dev):
+        yield from self.shared_reasons(p, dev)
         yield from too_many("elements of dx", p.dx.count)
 
-    def share_of(self, p):
-        return 0.02 if p.op.mode == "max" else 0.15
+    def cost(self, p, dev, config):
+        return self.moved_us(p, dev, 0.02 if p.op.mode == "max" else 0.15)
 
-    def variant(self, p):
-        return (state(p.op),)
-
-    def args(self, p, dev):
+    def plan(self, p, dev, config):
+        if not p.dx.count:
+            return []
         strides = {f"{name}_strides": strides_of(p.operands[name], channel=True) for name in self.moves}
-        return dict(items=p.dx.count, full=full(p.op, p.x.rank), **lanes(p.dx),
+        args = dict(items=p.dx.count, full=full(p.op, p.x.rank), **lanes(p.dx),
                     **three(p, p.dx.spatial, p.dy.spatial), **strides)
+        return self.launches(p, args, state(p.op))

@@ -181,48 +181,27 @@ def no_room(p: Match, tile_of):
 # ---- The base of the engines ----
 
 class PoolingEngine(Engine):
-    """What all have. ``kernel``: its name, to which the type and ``variant`` are added; ``moves``: the
-    operands of the launch, the written one last; ``share``: of the device's bandwidth that it reaches;
-    ``is_max``: the mode it takes, None for any. An engine adds ``limits`` (what else it refuses), ``variant``
-    and ``args`` (those beside pointers and blend)."""
+    """What all have. ``kernel``: its name, to which the type and a variant are added; ``moves``: the
+    operands of the launch, the written one last; ``is_max``: the mode it takes, None for any."""
     kernel: ClassVar[str] = ""
     moves: ClassVar[tuple] = ("x", "y")
-    share: ClassVar[float] = 0.8
     is_max: ClassVar[bool | None] = None
 
-    def refuse(self, p, dev):
+    def shared_reasons(self, p, dev) -> Iterator[str]:
         yield from wrong_device(dev)
         yield from no_variant(p, f"pool/{self.kernel}.cu")
         if p.op.math not in ("f32", p.x.dtype.compute):
             yield f"compute must be {p.x.dtype.compute} for {p.x.dtype} data; got {p.op.compute}"
         if self.is_max is not None:
             yield from no_mode(p, self.is_max)
-        yield from self.limits(p, dev)
 
-    def limits(self, p, dev) -> Iterator[str]:
-        raise NotImplementedError
-
-    def share_of(self, p) -> float:
-        return self.share
-
-    def cost(self, p, dev, config):
+    def moved_us(self, p, dev, share: float) -> float:
+        """Microseconds of a launch that reaches this share of the device's bandwidth."""
         moved = sum(p.operands[name].dtype.bytes_of(p.operands[name].count) for name in self.moves)
-        return dev.launch_us + RAMP_US + moved / (dev.bandwidth_gbs * self.share_of(p)) * 1e-3
+        return dev.launch_us + RAMP_US + moved / (dev.bandwidth_gbs * share) * 1e-3
 
-    def plan(self, p, dev, config):
-        if not p.operands[self.moves[-1]].count:
-            return []
-        args = dict({name: p.ptr(name) for name in self.moves}, **self.args(p, dev), alpha=p.scalar("alpha"),
+    def launches(self, p, args: dict, *variant, **extra) -> list:
+        """The launch; ``args``: beside pointers and blend, ``extra``: what the grid needs beside them."""
+        args = dict({name: p.ptr(name) for name in self.moves}, **args, alpha=p.scalar("alpha"),
                     beta=p.scalar("beta"))
-        words = (self.kernel, p.x.dtype, *self.variant(p))
-        return [Launch("_".join(map(str, words)), args, self.extra(p, args))]
-
-    def variant(self, p) -> tuple:
-        return ()
-
-    def args(self, p, dev) -> dict:
-        raise NotImplementedError
-
-    def extra(self, p, args) -> dict:
-        """What the grid needs beside the arguments."""
-        return {}
+        return [Launch("_".join(map(str, (self.kernel, p.x.dtype, *variant))), args, extra)]

@@ -15,7 +15,8 @@ class PoolingFwdWhole(PoolingEngine):
     """The window is the plane: a block reads some planes as one run of memory."""
     index, takes, kernel = 233, core(PoolingFwd), "pooling_fwd_whole"
 
-    def limits(self, p, dev):
+    def refuse(self, p, dev):
+        yield from self.shared_reasons(p, dev)
         yield from no_whole_planes(p, "x", "y")
         cells = prod(p.x.spatial)
         if p.x.dtype.bytes_of(cells) > BLOCK_BYTES:
@@ -23,22 +24,26 @@ class PoolingFwdWhole(PoolingEngine):
         yield from unaligned("x", p.x)
         yield from too_many("planes", p.y.count)
 
-    def variant(self, p):
-        return (state(p.op),)
+    def cost(self, p, dev, config):
+        return self.moved_us(p, dev, 0.8)
 
-    def args(self, p, dev):
+    def plan(self, p, dev, config):
+        if not p.y.count:
+            return []
         planes, cells = p.y.count, prod(p.x.spatial)
         group = max(1, min(BLOCK_BYTES // (cells * p.x.dtype.bytes), 256, ceil_div(planes, 4 * dev.sms)))
         team_log2 = min(5, 8 - log2_ceil(group), log2_ceil(cells))
-        return dict(planes=planes, cells=cells, group=group, team_log2=team_log2)
+        args = dict(planes=planes, cells=cells, group=group, team_log2=team_log2)
+        return self.launches(p, args, state(p.op))
 
 
 class PoolingBwdWhole(PoolingEngine):
     """The window is the plane: dx repeats dy / cells."""
     index, takes, kernel = 237, core(PoolingBwd), "pooling_bwd_whole"
-    is_max, moves, share = False, ("dy", "dx"), 0.85
+    is_max, moves = False, ("dy", "dx")
 
-    def limits(self, p, dev):
+    def refuse(self, p, dev):
+        yield from self.shared_reasons(p, dev)
         yield from no_whole_planes(p, "dx", "dy")
         width = 128 // p.dx.dtype.bits
         if p.dx.count % width:
@@ -46,5 +51,11 @@ class PoolingBwdWhole(PoolingEngine):
         yield from unaligned("dx", p.dx)
         yield from too_many("elements of dx", p.dx.count)
 
-    def args(self, p, dev):
-        return dict(vectors=p.dx.count * p.dx.dtype.bytes // 16, cells=prod(p.dx.spatial))
+    def cost(self, p, dev, config):
+        return self.moved_us(p, dev, 0.85)
+
+    def plan(self, p, dev, config):
+        if not p.dx.count:
+            return []
+        args = dict(vectors=p.dx.count * p.dx.dtype.bytes // 16, cells=prod(p.dx.spatial))
+        return self.launches(p, args)
