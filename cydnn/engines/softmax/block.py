@@ -6,7 +6,7 @@ from typing import ClassVar
 from ...graph import core
 from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
-from .view import RowEngine, row_args, stream_us, units
+from .view import RowEngine, form, row_args, rows_to_check, stream_us, units
 
 TURN_US = 2.0                                    # a row, however short, from its load to its store
 STATIC_SMEM = 256                                # the most that block_reduce takes, beside the dynamic bytes
@@ -18,7 +18,10 @@ class Block(RowEngine):
     held: ClassVar[tuple] = ()
     smem: ClassVar[dict] = {}
 
-    def row_limits(self, p, f, dev):
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        if not (f := rows_to_check(p)):
+            return
         if units(p, f) > self.held[-1]:
             yield f"needs rows of at most {self.held[-1]} chunks of 16 bytes; got {units(p, f)}"
             return
@@ -29,13 +32,19 @@ class Block(RowEngine):
     def _held(self, p, f) -> int:
         return next(h for h in self.held if units(p, f) <= h)
 
-    def time(self, p, f, dev, config):
+    def cost(self, p, dev, config):
+        if not p.descs[0].count:
+            return dev.launch_us
+        f = form(p)
         resident = dev.sms * max(1, min(8, self.held[-1] // self._held(p, f)))
         is_one_wave = f.row_count <= resident    # then loads, arithmetic and stores do not overlap
         turns = dev.launch_us + f.row_count / resident * TURN_US
         return max(stream_us(p, dev, f.row_count, efficiency=0.62 if is_one_wave else 0.88), turns)
 
-    def launches(self, p, f, config):
+    def plan(self, p, dev, config):
+        if not p.descs[0].count:
+            return []
+        f = form(p)
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{self._held(p, f)}", row_args(p, f))]
 
 

@@ -9,7 +9,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from ..engine import PLAIN, Config, Knob
-from .view import RowEngine, chunk, form, row_args, stream_us, units
+from .view import RowEngine, chunk, form, row_args, rows_to_check, stream_us, units
 
 SIZES, THREADS = (2, 4), (512, 1024)             # the kernels' axes: blocks of a cluster, threads of a block
 TURN_US = 6.5                                    # of 1024 threads, however short the row
@@ -25,7 +25,10 @@ class Cluster(RowEngine):
     held: ClassVar[int] = 0
     few: ClassVar[dict] = {}
 
-    def row_limits(self, p, f, dev):
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        if not (f := rows_to_check(p)):
+            return
         most = self.held * THREADS[-1] * SIZES[-1]
         if units(p, f) > most:
             yield f"needs rows of at most {most} chunks of 16 bytes; got {units(p, f)}"
@@ -52,13 +55,19 @@ class Cluster(RowEngine):
             if units(p, f) <= self.held * threads * size and self._fills(p, f, size):
                 yield Config(cluster=size, threads=threads)     # the fewest threads that hold the row first
 
-    def time(self, p, f, dev, config):
+    def cost(self, p, dev, config):
+        if not p.descs[0].count:
+            return dev.launch_us
+        f = form(p)
         blocks = f.row_count * config.cluster * config.threads / THREADS[-1]
         share = self.few[config.threads] if blocks <= FEW * dev.sms else 0.84
         turns = dev.launch_us + blocks / dev.sms * TURN_US
         return max(stream_us(p, dev, blocks, efficiency=share), turns)
 
-    def launches(self, p, f, config):
+    def plan(self, p, dev, config):
+        if not p.descs[0].count:
+            return []
+        f = form(p)
         args = row_args(p, f, slice=self._slice(p, f, config.cluster))
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.cluster}_{config.threads}", args)]
 

@@ -7,7 +7,7 @@ from ...graph import core
 from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from .strided import SoftmaxBwdStrided, SoftmaxFwdStrided, StridedForm
-from .view import stream_us
+from .view import form, form_to_check, stream_us
 
 MOST = 1024                                      # channels before sm_80
 ACCESS = 4                                       # bytes of a lane
@@ -18,8 +18,10 @@ class Columns(StridedForm):
     channels, and the part of the bandwidth that each reaches."""
     shares: ClassVar[dict] = {}
 
-    def limits(self, p, f, dev):
-        yield from super().limits(p, f, dev)
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        if not (f := form_to_check(p)):
+            return
         most = max(n for n in self.shares if n <= MOST or dev.sm >= 80)
         if f.cols[0] > most:
             yield f"needs at most {most} channels; got {f.cols[0]}"
@@ -30,11 +32,17 @@ class Columns(StridedForm):
     def _most(self, f) -> int:
         return next(n for n in self.shares if f.cols[0] <= n)
 
-    def time(self, p, f, dev, config):
+    def cost(self, p, dev, config):
+        if not p.descs[0].count:
+            return dev.launch_us
+        f = form(p)
         most, each = self._most(f), ACCESS // p.descs[0].dtype.bytes
         return stream_us(p, dev, f.row_count * most / (4096 * each), efficiency=self.shares[most])
 
-    def launches(self, p, f, config):
+    def plan(self, p, dev, config):
+        if not p.descs[0].count:
+            return []
+        f = form(p)
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{self._most(f)}",
                        self.args(p, f, ACCESS // p.descs[0].dtype.bytes))]
 

@@ -8,7 +8,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from ..engine import Config, Knob, first_then
-from .view import RowEngine, chunk, form, row_args, stream_us, units
+from .view import RowEngine, chunk, form, row_args, rows_to_check, stream_us, units
 
 SMEM, STATIC_SMEM = 131072, 256                  # the second: what block_reduce takes
 LEAST = 1024                                     # chunks of 16 bytes: one a thread
@@ -22,7 +22,10 @@ class Grid(RowEngine):
     held: ClassVar[int] = 0
     part_bytes: ClassVar[int] = 0
 
-    def row_limits(self, p, f, dev):
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        if not (f := rows_to_check(p)):
+            return
         most = self.held * (dev.sms // max(f.row_count, 1))
         if units(p, f) > most:
             yield (f"needs rows that all SMs hold at once, {most} chunks of 16 bytes each; "
@@ -51,10 +54,16 @@ class Grid(RowEngine):
         configs = [Config(blocks_per_row=n) for n in sorted(found)]
         yield from first_then(configs[-1], configs)
 
-    def time(self, p, f, dev, config):
+    def cost(self, p, dev, config):
+        if not p.descs[0].count:
+            return dev.launch_us
+        f = form(p)
         return BARRIER_US + stream_us(p, dev, f.row_count * config.blocks_per_row, efficiency=0.7)
 
-    def launches(self, p, f, config):
+    def plan(self, p, dev, config):
+        if not p.descs[0].count:
+            return []
+        f = form(p)
         part = p.scratch(f.row_count * config.blocks_per_row * self.part_bytes)
         args = row_args(p, f, part=part, slices=config.blocks_per_row,
                         slice=self._slice(p, f, config.blocks_per_row))

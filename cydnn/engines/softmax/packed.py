@@ -7,7 +7,7 @@ from typing import ClassVar
 from ...graph import core
 from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
-from .view import RowEngine, shared_args, stream_us
+from .view import RowEngine, form, rows_to_check, shared_args, stream_us
 
 HELD, ROWS = (16, 32, 64), 128                   # the kernels' axis MOST: columns of a row; rows of a block
 STATIC_SMEM, TILE = 1024, 12 << 10               # bytes of a block: the second, that are worth a row more
@@ -17,7 +17,10 @@ class Packed(RowEngine):
     """``tiles``: how many tensors pass through shared memory."""
     tiles: ClassVar[int] = 1
 
-    def row_limits(self, p, f, dev):
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        if not (f := rows_to_check(p)):
+            return
         strides = [s[0] for s in f.row_strides]
         if f.col_count > HELD[-1]:
             yield f"needs rows of at most {HELD[-1]} columns; got {f.col_count}"
@@ -33,14 +36,20 @@ class Packed(RowEngine):
     def _smem(self, p, f) -> int:
         return self.tiles * ROWS * self._each(p, f) * f.col_count * p.descs[0].dtype.bytes
 
-    def time(self, p, f, dev, config):
+    def cost(self, p, dev, config):
         """Lanes that meet in one bank of shared memory wait for each other."""
+        if not p.descs[0].count:
+            return dev.launch_us
+        f = form(p)
         blocks = max(min((dev.smem_bytes + STATIC_SMEM) // (self._smem(p, f) + STATIC_SMEM), 16), 1)
         meeting = gcd(f.col_count * p.descs[0].dtype.bytes, 128) / 4
         share = min(0.85, 0.2 * blocks, 2.2 / max(meeting, 1))
         return stream_us(p, dev, f.row_count / (ROWS * self._each(p, f) * 2), efficiency=share)
 
-    def launches(self, p, f, config):
+    def plan(self, p, dev, config):
+        if not p.descs[0].count:
+            return []
+        f = form(p)
         held = next(h for h in HELD if f.col_count <= h)
         args = dict(shared_args(p), rows=f.row_count, cols=f.col_count, each=self._each(p, f))
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{held}", args)]

@@ -9,7 +9,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from ..engine import Config, Knob
-from .view import RowEngine, form, row_args, stream_us
+from .view import RowEngine, form, row_args, rows_to_check, stream_us
 
 RESIDENT, TURN_US = 4, 4.0                       # blocks of an SM; what a slice takes, however short, in both
 WAIT_US = 2.5                                    # the second launch, for the parts of its row
@@ -26,7 +26,10 @@ class Split(RowEngine):
     tile_bytes: ClassVar[int] = 0
     scan_drops: ClassVar[tuple] = ()
 
-    def row_limits(self, p, f, dev):
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        if not (f := rows_to_check(p)):
+            return
         slices, _ = self._slices(p, f, MOST_SLICES)
         if f.row_count * slices >= 2 ** 31:
             yield f"needs fewer than 2^31 slices; got {f.row_count} rows of {slices}"
@@ -42,13 +45,19 @@ class Split(RowEngine):
         for splits in dict.fromkeys((most, ceil_div(most, 2), ceil_div(most, 4), 1)):
             yield Config(splits=splits)
 
-    def time(self, p, f, dev, config):
+    def cost(self, p, dev, config):
+        if not p.descs[0].count:
+            return dev.launch_us
+        f = form(p)
         slices, _ = self._slices(p, f, config.splits)
         turns = f.row_count * slices / (RESIDENT * dev.sms) * TURN_US
         moving = stream_us(p, dev, f.row_count * slices / 2, extra_reads=1.0)
         return WAIT_US + dev.launch_us + max(moving, turns)
 
-    def launches(self, p, f, config):
+    def plan(self, p, dev, config):
+        if not p.descs[0].count:
+            return []
+        f = form(p)
         slices, tiles = self._slices(p, f, config.splits)
         part = p.scratch(f.row_count * slices * self.part_bytes)
         args = row_args(p, f, part=part, slices=slices, tiles=tiles)

@@ -7,7 +7,7 @@ from ...graph import core
 from ...ops import SoftmaxBwd, SoftmaxFwd
 from ...steps import Launch
 from ..engine import Config, Knob, first_then
-from .view import SoftmaxEngine, form, shared_args, stream_us, too_long
+from .view import SoftmaxEngine, form, form_to_check, shared_args, stream_us, too_long
 
 WARPS = (4, 16)                                  # the kernels' axis: warps of a block along the channels
 WIDE_BYTES = 8                                   # a lane's access in the wide variant
@@ -17,7 +17,10 @@ class StridedForm(SoftmaxEngine):
     """Lanes along contiguous positions. An engine adds ``strides``: how its kernel takes those of images and
     of channels."""
 
-    def limits(self, p, f, dev):
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        if not (f := form_to_check(p)):
+            return
         if not f.is_columns:
             yield (f"needs one softmaxed dim and contiguous positions; got columns {f.cols}, rows {f.rows} "
                    f"with strides {f.row_strides}")
@@ -56,7 +59,10 @@ class Strided(StridedForm):
         vec = WIDE_BYTES // p.descs[0].dtype.bytes
         return vec if self._fits(p, f, WIDE_BYTES) else 1
 
-    def time(self, p, f, dev, config):
+    def cost(self, p, dev, config):
+        if not p.descs[0].count:
+            return dev.launch_us
+        f = form(p)
         vec = self._vector(p, f)
         is_twice = f.cols[0] > self.held * config.warps
         is_many = config.warps > WARPS[0]        # they wait where few would hold all channels
@@ -64,7 +70,10 @@ class Strided(StridedForm):
         share = 0.6 if vec * p.descs[0].dtype.bytes >= WIDE_BYTES else 0.4
         return stream_us(p, dev, f.row_count / (32 * vec), 0.7 * is_twice, share * busy)
 
-    def launches(self, p, f, config):
+    def plan(self, p, dev, config):
+        if not p.descs[0].count:
+            return []
+        f = form(p)
         vec = self._vector(p, f)
         kernel = f"{self.kernel}_{p.descs[0].dtype}_{config.warps}_{int(vec > 1)}"
         return [Launch(kernel, self.args(p, f, vec))]

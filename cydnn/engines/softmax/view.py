@@ -121,12 +121,24 @@ def stream_us(p: Match, dev, blocks: float, extra_reads: float = 0.0, efficiency
     return dev.launch_us + (p.region.traffic_bytes + again) / speed * 1e-3
 
 
-# ---- The base of the engines ----
+# ---- The bases of the engines ----
+
+def form_to_check(p: Match) -> Form | None:
+    """The form of a problem without statistics that has elements of whole bytes."""
+    if p.descs[0].count and in_bytes(p) and not any(name in STATISTICS for name in given(p)):
+        return form(p)
+    return None
+
+
+def rows_to_check(p: Match) -> Form | None:
+    """The same of contiguous rows."""
+    f = form_to_check(p)
+    return f if f and f.is_rows else None
+
 
 class SoftmaxEngine(Engine):
     """What all have. ``kernel``: the one whose contract says which types it takes; ``aligned``: bytes that
-    pointers must be multiples of. An engine adds ``limits`` (what else it refuses), ``time`` and
-    ``launches``, all three of problems that have elements."""
+    pointers must be multiples of."""
     kernel: ClassVar[str] = ""
     least_sm: ClassVar[int] = 75
     aligned: ClassVar[int] = 1
@@ -141,39 +153,20 @@ class SoftmaxEngine(Engine):
         if p.op.math == "f64" and p.dtypes != {"f64"}:
             yield f"compute must be f32 for {' '.join(sorted(p.dtypes))} data; got {p.op.compute}"
         yield from unaligned(p, self.aligned)
-        if p.descs[0].count and in_bytes(p):
-            yield from self.limits(p, form(p), dev)
-
-    def limits(self, p, f: Form, dev) -> Iterator[str]:
-        return too_long(f)
-
-    def cost(self, p, dev, config):
-        return self.time(p, form(p), dev, config) if p.descs[0].count else dev.launch_us
-
-    def time(self, p, f: Form, dev, config) -> float:
-        raise NotImplementedError
-
-    def plan(self, p, dev, config):
-        return self.launches(p, form(p), config) if p.descs[0].count else []
-
-    def launches(self, p, f: Form, config) -> list:
-        raise NotImplementedError
 
 
 class RowEngine(SoftmaxEngine):
-    """The base of those whose lanes hold 16-byte chunks of contiguous rows. An engine adds ``row_limits``."""
+    """The base of those whose lanes hold 16-byte chunks of contiguous rows."""
     aligned = WIDE_BYTES
 
-    def limits(self, p, f, dev):
-        if not f.is_rows:
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        f = form_to_check(p)
+        if f and not f.is_rows:
             yield ("needs contiguous rows with one stride; "
                    f"got columns {f.cols} with strides {f.col_strides}, rows {f.rows}")
-            return
-        yield from too_long(f)
-        strides = [s[0] for s in f.row_strides]
-        if any((s - strides[0]) % chunk(p) for s in strides):
-            yield f"row strides must be alike modulo {chunk(p)} elements; got {tuple(strides)}"
-        yield from self.row_limits(p, f, dev)
-
-    def row_limits(self, p, f: Form, dev) -> Iterator[str]:
-        raise NotImplementedError
+        elif f:
+            yield from too_long(f)
+            strides = [s[0] for s in f.row_strides]
+            if any((s - strides[0]) % chunk(p) for s in strides):
+                yield f"row strides must be alike modulo {chunk(p)} elements; got {tuple(strides)}"
