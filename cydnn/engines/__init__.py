@@ -62,17 +62,18 @@ from .norm.batch_norm_training_ring import BatchNormTrainingRing
 from .norm.batch_norm_training_rows import BatchNormTrainingRows
 from .norm.batch_norm_training_strided import BatchNormTrainingStrided
 from .pointwise.pointwise import PointwiseAny, PointwiseVector
-from .pool.nchw import PoolingBwdAvgNchw, PoolingBwdMaxPlane, PoolingFwdNchwStrip, PoolingFwdNchwWide
+from .pool.max_plane import PoolingBwdMaxPlane
+from .pool.nchw import PoolingBwdAvgNchw, PoolingFwdNchwStrip, PoolingFwdNchwWide
 from .pool.nhwc import (PoolingBwdAvgNhwc, PoolingBwdAvgNhwcApart, PoolingBwdMaxNhwc, PoolingBwdMaxNhwcStrip,
                         PoolingFwdNhwc, PoolingFwdNhwcStrip, PoolingFwdNhwcTeam)
 from .pool.strided import PoolingBwdStrided, PoolingFwdStrided
 from .pool.whole import PoolingBwdWhole, PoolingFwdWhole
 from .reduction.any import ReductionAny
-from .reduction.one_type import ReductionColumns, ReductionGeneric, ReductionRows
+from .reduction.reduction import ReductionColumns, ReductionGeneric, ReductionRows
 from .reference import Reference
 from .rnn.bwd_weights_products import RnnBwdWeightsProducts
 from .rnn.fwd_cluster import RnnFwdCluster
-from .rnn.recurrence import RnnBwdDataPersist, RnnBwdDataPlain, RnnFwdPersist, RnnFwdPlain, RnnFwdWave
+from .rnn.rnn import RnnBwdDataPersist, RnnBwdDataPlain, RnnFwdPersist, RnnFwdPlain, RnnFwdWave
 from .softmax.block import SoftmaxBwdBlock, SoftmaxFwdBlock
 from .softmax.cluster import SoftmaxBwdCluster, SoftmaxFwdCluster
 from .softmax.columns import SoftmaxBwdColumns, SoftmaxFwdColumns

@@ -10,8 +10,7 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
-from cydnn.engines import BY_INDEX
-from cydnn.engines import Config
+from cydnn.engines import BY_INDEX, Config
 from cydnn.engines.conv import view
 from cydnn.engines.tile.simt import TILES
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad

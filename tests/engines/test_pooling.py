@@ -11,7 +11,7 @@ import pytest
 from cydnn import device as devices, kernels, plan
 from cydnn.device.facts import KNOWN
 from cydnn.engines import engines_for
-from cydnn.engines.pool import nchw, nhwc
+from cydnn.engines.pool import max_plane, nhwc
 from cydnn.engines.pool.view import plane, two
 from cydnn.ops import PoolingBwd, PoolingFwd
 from cydnn.ops.problem import Problem
@@ -132,7 +132,7 @@ def test_launches_pack_and_fit(op_class):
                 assert min(packed.grid) >= 1 and packed.smem <= 48 << 10, (step.kernel, packed)
 
 
-@pytest.mark.parametrize("tile_of", [nhwc.tile_of, nchw.tile_of])
+@pytest.mark.parametrize("tile_of", [nhwc.tile_of, max_plane.tile_of])
 def test_every_window_over_a_tile_has_a_code(tile_of):
     for seed in range(400):
         rng = random.Random(seed)

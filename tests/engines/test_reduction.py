@@ -12,7 +12,7 @@ import pytest
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
 from cydnn.engines import engines_for
-from cydnn.engines.reduction import one_type as forms
+from cydnn.engines.reduction import reduction as forms
 from cydnn.graph import Match
 from cydnn.graph.lower import lowered
 from cydnn.heuristics import best

@@ -9,7 +9,7 @@ from cydnn import device
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines.rnn.layers import Net
-from cydnn.engines.rnn.recurrence import step_us
+from cydnn.engines.rnn.rnn import step_us
 from cydnn.ops import Problem
 from support import alone, matrix
 

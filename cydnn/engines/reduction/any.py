@@ -9,8 +9,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import Pointwise, Reduction
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, moved_us, powers, wrong_device
-from .one_type import width_for
-from .one_type import AHEAD, BLOCK, FOLDS, ON_ELEMENTS, eight, power, splits_for, too_many, view
+from .reduction import AHEAD, BLOCK, FOLDS, ON_ELEMENTS, eight, power, splits_for, too_many, view, width_for
 
 MOST_SPLITS = 1024                               # of one result
 ALONG, ACROSS = 0.17, 0.08                       # of the bandwidth: what is reduced lies side by side, or not

@@ -8,9 +8,8 @@ from ...graph import once_per_match
 from ...kernels.expressions import ceil_div
 from ...steps import Launch
 from ..engine import Config, Knob
-from .recurrence import Forward
+from .rnn import Forward, too_many_rows
 from .layers import KERNEL_CELLS, Net, unaligned, weights_of
-from .recurrence import too_many_rows
 
 SIZE, ROWS = Knob("cluster", (8, 4, 2)), Knob("batch_rows", (8, 16))
 WARPS, BARRIERS = 8, 16                          # of a block, at most; bytes of them

@@ -15,8 +15,7 @@ from ..matmul.mma import MatmulMma
 from ..matmul.simt import MatmulSimt
 from ..matmul.wgmma import MatmulWgmma
 from ..reduction.any import ReductionAny
-from ..reduction.one_type import ReductionColumns
-from ..reduction.one_type import ReductionGeneric
+from ..reduction.reduction import ReductionColumns, ReductionGeneric
 
 PRODUCTS = (MatmulWgmma(), MatmulMma(), MatmulSimt(), MatmulAny())
 SUMS = (ReductionColumns(), ReductionGeneric(), ReductionAny())

@@ -10,8 +10,7 @@ from ...ops import GenStats, Reduction
 from ...steps import Launch, Pointer, Scratch
 from ...tensor import TensorDesc
 from ..inner import Inner, Operand
-from ..reduction.one_type import ReductionColumns
-from ..reduction.one_type import ReductionGeneric
+from ..reduction.reduction import ReductionColumns, ReductionGeneric
 from .line import GROUP_ROWS
 
 LAST = (GenStats, Reduction)                     # that a match may end in
