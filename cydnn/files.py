@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
@@ -43,6 +44,17 @@ def write(path: Path, data: bytes):
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def locked(path: Path):
+    """A file that one process and one thread at a time read, change and write. The lock lies beside it, since
+    ``write`` puts another file in its place."""
+    import fcntl
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(path.with_name(f".{path.name}.lock"), "ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)         # given up when the file is closed, or the process ends
+        yield
 
 
 def check_own(folder: Path):

@@ -11,6 +11,7 @@ from collections import Counter
 # The processes of xdist are started by one that has read this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["XDG_DATA_HOME"] = "/nowhere"           # what a user has measured is no part of a test
 
 import pytest
 

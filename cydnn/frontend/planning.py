@@ -96,7 +96,8 @@ class Planning:
         for wish in self._wishes():
             make = lambda: candidates(graph, facts, wish)
             try:
-                found += make() if cache is None else cache.choices(graph, facts, wish, make)
+                is_kept = cache is not None and wish.mode != "b"         # the tuned table may be another
+                found += cache.choices(graph, facts, wish, make) if is_kept else make()
             except NotSupported as error:
                 refused.append(error)
         known = {c.choice: c for c in self._known}

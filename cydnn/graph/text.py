@@ -24,10 +24,10 @@ def describe(match) -> str:
     return " ".join(f"{name}={plain(value)}" for name, value in match.operands.items() if value is not None)
 
 
-def problems(graph: Graph) -> str:
-    """The problem texts of the nodes: what a log line begins with."""
-    return " -> ".join(to_text(node.op, graph.described(node), _alignment(graph, node))
-                       for node in graph.nodes)
+def problems(graph: Graph, order=None) -> str:
+    """The problem texts of the nodes, in the graph's order or another: what a log line begins with."""
+    nodes = graph.nodes if order is None else [graph.nodes[i] for i in order]
+    return " -> ".join(to_text(node.op, graph.described(node), _alignment(graph, node)) for node in nodes)
 
 
 def _alignment(graph: Graph, node: Node) -> int:
@@ -48,10 +48,11 @@ def rows(graph: Graph, with_names=True) -> dict:
     """The graph as lists, dicts, numbers and strings."""
     return dict(name=graph.name if with_names else "",
                 nodes=[_node_row(n, with_names) for n in graph.nodes],
-                tensors=[_tensor_row(t, with_names) for t in graph.tensors.values()])
+                tensors=[tensor_row(t, with_names) for t in graph.tensors.values()])
 
 
-def _tensor_row(tensor: Tensor, with_names) -> dict:
+def tensor_row(tensor: Tensor, with_names) -> dict:
+    """A tensor as a dict of what is not as usual."""
     row = dict(uid=tensor.uid, dtype=tensor.dtype.name, dims=list(tensor.dims), strides=list(tensor.strides))
     if tensor.desc.vector > 1:
         row["vector"] = tensor.desc.vector

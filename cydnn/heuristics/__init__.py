@@ -1,5 +1,6 @@
 """The room that chooses: which engines compute a graph,
 in which parts and configurations, the cheapest first."""
+from . import tuned
 from .candidates import best, candidates
 from .choice import Choice, Part
 from .knobs import Range, main_part, offered, ranges, turned

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..graph import Graph, Match
+from ..graph import Graph
 from ..status import BadParam, NotSupported
 from .changes import covered, with_engines
-from .choice import Choice, Part
+from .choice import Choice, Part, checked
 from .cover import cheapest
+from . import tuned
 from .memory import remembered
 from .offers import Offers
 from .wish import ANYTHING, Wish
 
 
 def candidates(graph: Graph, facts, wish: Wish = ANYTHING) -> list[Choice]:
-    """Every choice worth a look, the cheapest first: the cheapest cover, one for each other engine that could
-    compute its costliest part, one in which what engines take is not lowered, and node by node. None needs
-    more workspace than is wished for. Raises NotSupported with what each engine said, BadParam for a
-    configuration that the engine does not offer. An equal graph gets what was found before, with its own
-    names."""
-    return list(remembered(_candidates, graph, facts, wish))
+    """Every choice worth a look, the cheapest first, in mode B behind the one that was measured: the cheapest
+    cover, one for each other engine that could compute its costliest part, one in which what engines take is
+    not lowered, and node by node. None needs more workspace than is wished for. Raises NotSupported with
+    what each engine said, BadParam for a configuration that the engine does not offer. An equal graph gets
+    what was found before, with its own names."""
+    return list(remembered(_measured_first, graph, facts, wish))
 
 
 def _candidates(graph: Graph, facts, wish: Wish) -> list[Choice]:
@@ -48,12 +49,26 @@ def _candidates(graph: Graph, facts, wish: Wish) -> list[Choice]:
     return sorted(unique.values(), key=lambda c: c.us)
 
 
+def _measured_first(graph, facts, wish) -> list[Choice]:
+    """The choices of the cost model behind the one of the tuned table, where that has one."""
+    measured, found = tuned.choice_of(graph, facts, wish), []
+    try:
+        found = _candidates(graph, facts, wish)
+    except NotSupported:
+        if measured is None:
+            raise
+    return found if measured is None else [measured, *(c for c in found if c.text != measured.text)]
+
+
 def best(graph: Graph, facts, wish: Wish = ANYTHING) -> Choice:
     """The first of ``candidates``, without making the others where it fits."""
     return remembered(_best, graph, facts, wish)[0]
 
 
 def _best(graph: Graph, facts, wish: Wish) -> list[Choice]:
+    measured = tuned.choice_of(graph, facts, wish)
+    if measured is not None:
+        return [measured]
     offers, changes, parts = covered(graph, facts, wish, is_brief=True)
     choice = Choice(graph, offers.graph, facts, tuple(_configured(parts, wish, facts)), changes, wish.mode)
     if wish.workspace_bytes is None or choice.workspace_bytes <= wish.workspace_bytes:
@@ -113,12 +128,3 @@ def _configured(parts, wish, facts) -> list:
                        f"got {wish.config} for the engines {engines}")
     part, = parts
     return [Part(part.match, part.engine, *checked(part.match, part.engine, wish.config, facts))]
-
-
-def checked(match: Match, engine, config, facts) -> tuple:
-    """(configuration, its cost). Raises BadParam where the engine does not offer it."""
-    offered = list(engine.configs(match, facts))
-    if config not in offered:
-        some = ", ".join(str(c) or "(none)" for c in offered[:8]) + (" …" if len(offered) > 8 else "")
-        raise BadParam(f"build: config of {engine} must be one of {some}; got {config}")
-    return config, engine.cost(match, facts, config)

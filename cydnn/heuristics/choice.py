@@ -10,7 +10,7 @@ from ..engines.reference import NO_ESTIMATE_US
 from ..graph import Graph, Match, Node, inplace, once_per_match
 from ..locks import once
 from ..ops import Pointwise, Transform
-from ..status import InternalError
+from ..status import BadParam, InternalError
 from ..steps import Pointer, Scalar, Scratch, mapped, pointers
 
 
@@ -240,6 +240,15 @@ class Choice:
             lines += [f"    {engine} refused: {'; '.join(sentences)}"
                       for engine, sentences in self.refused(part)]
         return "\n".join([*lines, f"{_us(self.us)} in all, {self.workspace_bytes} bytes of workspace"])
+
+
+def checked(match: Match, engine, config, facts) -> tuple:
+    """(configuration, its cost). Raises BadParam where the engine does not offer it."""
+    offered = list(engine.configs(match, facts))
+    if config not in offered:
+        some = ", ".join(str(c) or "(none)" for c in offered[:8]) + (" …" if len(offered) > 8 else "")
+        raise BadParam(f"build: config of {engine} must be one of {some}; got {config}")
+    return config, engine.cost(match, facts, config)
 
 
 def _share(part: Part, facts) -> float | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..graph import Graph
 from ..locks import Bounded
+from . import tuned
 from .changes import changed
 from .choice import Choice
 from .offers import TOLD
@@ -23,7 +24,7 @@ class Rows:
 
 def remembered(way, graph: Graph, facts, wish: Wish) -> tuple[Choice, ...]:
     """``way(graph, facts, wish)``, choices of a graph, with the names that this graph has."""
-    key = way, graph.key, facts, wish
+    key = way, graph.key, facts, wish, table_of(wish)
     rows = CHOICES.get(key)
     if rows is None:
         found = tuple(way(graph, facts, wish))
@@ -34,6 +35,11 @@ def remembered(way, graph: Graph, facts, wish: Wish) -> tuple[Choice, ...]:
     rows.last = found = tuple([choice.of_equal(graph, lambda c=choice: _made(c, graph))
                                for choice in rows.first])
     return found
+
+
+def table_of(wish: Wish):
+    """The tuned tables that choices of a wish depend on, as they are now; None for the cost model's."""
+    return tuned.current() if wish.mode == "b" else None
 
 
 def _made(choice: Choice, graph: Graph) -> tuple:

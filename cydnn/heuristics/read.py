@@ -7,9 +7,8 @@ from ..given import shown, text as read_text
 from ..graph import Graph, Match, bits, grow
 from ..ops import Pointwise
 from ..status import BadParam, CydnnError
-from .candidates import checked
 from .changes import CHANGES, changed
-from .choice import Choice, Part
+from .choice import Choice, Part, checked
 from .cover import in_order
 
 

@@ -29,7 +29,8 @@ class Wish:
     ``without_notes`` what none may. ``workspace_bytes``: the most it may need. Engines whose numbers differ
     from those of others (``Engine.only_for``) serve only where ``engines`` or ``notes`` names them.
 
-    ``mode``: "a" the cost model, "b" measured tables (today: as "a"), "fallback" node by node, nothing fused.
+    ``mode``: "a" the cost model, "b" what was measured (``tuned``), else as "a", "fallback" node by node,
+    nothing fused.
     ``config``: of the one engine that takes a graph whole.
     """
     engines: tuple | None = None

@@ -102,6 +102,16 @@ def is_as_built() -> bool:
     return seal.seal_of(files.read(ptx_dir() / MANIFEST, MOST_OF_MANIFEST, ptx_dir())) == SEAL
 
 
+def seal_in_use() -> str:
+    """The sha256 of the manifest in use, which names this version of the kernels."""
+    return _seal(ptx_dir())
+
+
+@lru_cache(maxsize=None)
+def _seal(place: Path) -> str:
+    return seal.seal_of(files.read(place / MANIFEST, MOST_OF_MANIFEST, place))
+
+
 def replaced() -> str:
     """What the folder that CYDNN_PTX_DIR names has in place of the shipped kernels, "" without it."""
     named = os.environ.get(VARIABLE)
@@ -183,7 +193,7 @@ def axis(source: str, name: str) -> tuple:
 
 def reload():
     """Forget what was read: the manifest has changed on disk."""
-    for cache in (_place, _manifest, _problems, _kernels, _functions, _axis):
+    for cache in (_place, _manifest, _problems, _kernels, _functions, _axis, _seal):
         cache.cache_clear()
 
 

@@ -1,0 +1,292 @@
+"""The tuned table: choices that were measured, by problem and card. Mode B takes them in place of the cost
+model's.
+
+A table is a text file: heads that name a card, its driver and the seal of the kernels, and below each the
+problems, with their times and choices. ``CYDNN_TUNED`` names the file; else it is ``tuned.txt`` in the
+user's data folder, above those that ship in ``cydnn/heuristics/shipped``. Rows may be edited and deleted. A
+file that does not end with the line ``end`` was cut, and nothing of it is used.
+"""
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import files, kernels
+from ..given import reason, shown
+from ..graph import Graph, canonical
+from ..locks import Bounded
+from ..log import CHOICES, log
+from ..status import BadParam, CydnnError
+from .changes import CHANGES, changed
+from .choice import Choice
+from .cover import in_order
+from .read import is_number, parse
+from .wish import Wish
+
+VARIABLE, MOST_BYTES = "CYDNN_TUNED", 1 << 26
+HEAD = "# Measured choices of cydnn, for mode B. Rows may be edited and deleted; the last line stays `end`."
+SHIPPED = Path(__file__).with_name("shipped")
+_CARD = re.compile(r"card (.+), (\d{1,6}) SMs, driver (\d{1,9}), kernels ([0-9a-f]{16}|none)")
+_TIMES = re.compile(r"(\d{1,12}\.\d\d) us, default (\d{1,12}\.\d\d) us")
+
+
+class Card(NamedTuple):
+    """What a time was measured on: the card, its driver (0: any, of facts without one), and the first digits
+    of the seal of the kernels."""
+    name: str
+    sms: int
+    driver: int
+    kernels: str
+
+    @classmethod
+    def of(cls, facts) -> "Card":
+        seal = kernels.seal_in_use()[:16] or "none"
+        return cls(" ".join(facts.name.split()), facts.sms, facts.driver, seal)
+
+    def __str__(self):
+        return f"card {self.name}, {self.sms} SMs, driver {self.driver}, kernels {self.kernels}"
+
+    def differs(self, facts) -> str:
+        """Why a row of this card is not for a device; "" where it is."""
+        mine = Card.of(facts)
+        if (self.name, self.sms) != mine[:2]:
+            return f"it was measured on {self.name} with {self.sms} SMs, this is {mine.name} with {mine.sms}"
+        if mine.driver and self.driver != mine.driver:
+            return f"it was measured with driver {self.driver}, this is driver {mine.driver}"
+        if self.kernels != mine.kernels:
+            return f"it was measured with kernels {self.kernels}, these are {mine.kernels}"
+        return ""
+
+
+class Row(NamedTuple):
+    """A choice in the canonical order of its graph's nodes, its time, and that of the cost model's choice."""
+    text: str
+    us: float
+    default_us: float
+
+
+@dataclass(eq=False)
+class Table:
+    """``rows``: {problem: {card: Row}}. ``text`` and ``Table.parse`` write and read it."""
+    rows: dict = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        by_card: dict = {}
+        for problem, mine in self.rows.items():
+            for card, row in mine.items():
+                by_card.setdefault(card, []).append((problem, row))
+        lines = [HEAD]
+        for card, found in sorted(by_card.items()):
+            lines += ["", str(card)]
+            for problem, row in sorted(found):
+                lines += ["", problem, f"  {row.us:.2f} us, default {row.default_us:.2f} us"]
+                lines += [f"  {line}" for line in row.text.split("\n")]
+        return "\n".join([*lines, "", "end", ""])
+
+    @classmethod
+    def parse(cls, text: str) -> "Table":
+        """The table of a text. Raises BadParam with the number of the line that is none of a table's."""
+        if not text.endswith("\nend\n"):
+            raise BadParam(f"tuned table: the last line must be `end`; got {shown(text[-20:])}: it was cut")
+        table, card, problem, lines = cls(), None, None, []
+        for number, line in enumerate(text.split("\n")[:-2], 1):
+            if line.strip().startswith("#") or not line.strip():
+                continue
+            if line.startswith(" ") and problem is not None:
+                lines.append(line.strip())
+                continue
+            table._put(problem, card, lines, number)
+            found = _CARD.fullmatch(line)
+            if found:
+                card, problem = Card(found[1], int(found[2]), int(found[3]), found[4]), None
+            elif card is None or line.startswith(" "):
+                _refuse(number, "there must be a `card` line above the first problem", line)
+            else:
+                problem, lines = line, []
+        table._put(problem, card, lines, number + 1)
+        return table
+
+    def _put(self, problem, card, lines, number):
+        """The row that ends in front of a line."""
+        if problem is None:
+            return
+        times = _TIMES.fullmatch(lines[0]) if lines else None
+        if times is None or len(lines) < 2:
+            _refuse(number - 1, f"below {shown(problem)} must stand `T us, default T us`, then its choice",
+                    lines[0] if lines else "")
+        if card in self.rows.setdefault(problem, {}):
+            _refuse(number - 1, f"{shown(problem)} must stand once below a card", problem)
+        self.rows[problem][card] = Row("\n".join(lines[1:]), float(times[1]), float(times[2]))
+
+    def over(self, other: "Table") -> "Table":
+        """Both tables; of two rows for one problem and card the one here."""
+        rows = {problem: dict(mine) for problem, mine in other.rows.items()}
+        for problem, mine in self.rows.items():
+            rows.setdefault(problem, {}).update(mine)
+        return Table(rows)
+
+
+def _refuse(number, why, line):
+    raise BadParam(f"tuned table: line {number}: {why}; got {shown(line)}")
+
+
+# ---- Where tables are ----
+
+def place() -> Path:
+    """The file of ``CYDNN_TUNED``, or ``tuned.txt`` in the user's data folder."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return Path(given)
+    home = os.environ.get("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "share") / "cydnn" / "tuned.txt"
+
+
+def read(path: Path) -> Table:
+    """The table of a file; an empty one where there is no file. Raises BadParam for what is none."""
+    try:
+        return Table.parse(files.read(path, MOST_BYTES, Path(os.path.realpath(path)).parent).decode())
+    except FileNotFoundError:
+        return Table()
+    except (OSError, ValueError) as error:
+        said = error.args[0] if isinstance(error, CydnnError) else reason(error)
+        raise BadParam(f"{path}: {said}") from None
+
+
+def save(rows: dict, path: Path | None = None) -> Path:
+    """Put rows, {(problem, card): Row}, into a table: whoever else writes meanwhile loses nothing. Raises
+    BadParam where the file is no table: it is left alone."""
+    path = place() if path is None else path
+    with files.locked(path):
+        mine = Table()
+        for (problem, card), row in rows.items():
+            mine.rows.setdefault(problem, {})[card] = row
+        files.write(path, mine.over(read(path)).text.encode())
+    return path
+
+
+def _stamp(path: Path):
+    """What changes when a file does; None where there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return path, None
+    return path, (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+_read = Bounded(2)                               # stamps of the files -> Table
+
+
+def current() -> Table:
+    """The user's table above those that ship, read again when a file is another. What is no table is said in
+    the log, once, and nothing of it is used."""
+    try:
+        paths = [place(), *sorted(SHIPPED.glob("*.txt"))]
+    except RuntimeError:                         # the user has no home
+        paths = sorted(SHIPPED.glob("*.txt"))
+    stamps = tuple([_stamp(path) for path in paths])
+    found = _read.get(stamps)
+    if found is None:
+        found = Table()
+        for path, stamp in stamps:
+            try:
+                found = found.over(read(path)) if stamp else found
+            except BadParam as error:
+                _say(error.args[0])
+        found = _read.setdefault(stamps, found)
+    return found
+
+
+@lru_cache(maxsize=16)
+def _say(why: str):
+    """Once each."""
+    log.warning("the tuned table is not used: %s", why)
+
+
+# ---- A graph's row ----
+
+def key_of(graph: Graph, facts) -> tuple:
+    """(problem, card) of a graph on a device."""
+    return canonical.problem_of(graph), Card.of(facts)
+
+
+def lookup(graph: Graph, facts) -> tuple[Row | None, str]:
+    """The row of a graph for a device, and why rows of it are not used, or "" where there are none."""
+    mine = current().rows
+    found = mine.get(canonical.problem_of(graph), {}) if mine else {}
+    fits = [card for card in found if not card.differs(facts)]
+    if fits:
+        return found[max(fits, key=lambda card: card.driver)], ""
+    return None, "; ".join([f"a tuned row is not used: {card.differs(facts)}" for card in found])
+
+
+def choice_of(graph: Graph, facts, wish: Wish) -> Choice | None:
+    """The measured choice of a graph on a device; None where there is none that the wish allows. The log says
+    why a row is not used."""
+    if wish.mode != "b" or wish.config is not None:
+        return None
+    row, why = lookup(graph, facts)
+    if row is not None:
+        try:
+            choice = parse(own(row.text, graph), graph, facts)
+            why = _barred(choice, wish)
+            if not why:
+                return choice
+        except CydnnError as error:
+            why = f"a tuned row is not used: {error.args[0]}"
+    if why:
+        log.log(CHOICES, "%s: %s", canonical.problem_of(graph), why)
+    return None
+
+
+def _barred(choice: Choice, wish: Wish) -> str:
+    """Why a wish has no use for a choice."""
+    barred = [str(engine) for engine in choice.engines if not wish.allows(engine)]
+    if barred:
+        return f"a tuned row is not used: the wish leaves out {' '.join(barred)}"
+    if wish.workspace_bytes is not None and choice.workspace_bytes > wish.workspace_bytes:
+        return (f"a tuned row is not used: it needs {choice.workspace_bytes} bytes of workspace, more than "
+                f"{wish.workspace_bytes}")
+    return ""
+
+
+# ---- A choice's text, from the graph's order of nodes to the canonical one and back ----
+
+def canonical_text(choice: Choice) -> str:
+    """The text of a choice with nodes by their places in the canonical order."""
+    graph, words = choice.asked, []
+    for word in choice.changes:
+        way, _, number = word.partition(" ")
+        words.append(f"{way} {canonical.order(graph).index(int(number))}")
+        graph = changed(graph, word)
+    place = {number: at for at, number in enumerate(canonical.order(choice.graph))}
+    parts = [" ".join(["part", *map(str, sorted(place[i] for i in part.region.nodes))])
+             + str(part)[str(part).index(":"):] for part in choice.parts]
+    return "\n".join([*(["composite"] if choice.is_composite else []), *words, *sorted(parts)])
+
+
+def own(text: str, graph: Graph) -> str:
+    """The reverse for a graph, whose uids may be others. Raises BadParam for what is no choice of it."""
+    words, parts, order = [], [], canonical.order(graph)
+    for line in text.split("\n"):
+        head, colon, tail = line.partition(":")
+        way, *numbers = head.split() or [""]
+        if not all(is_number(number) and int(number) < len(order) for number in numbers):
+            raise BadParam(f"choice: nodes must be below {len(order)}; got {shown(line)}")
+        mine = sorted(order[int(number)] for number in numbers)
+        if not mine:
+            words.append(line)                   # `composite`, or what no choice has
+        elif way in CHANGES and len(mine) == 1 and not parts:
+            words.append(f"{way} {mine[0]}")
+            graph = changed(graph, words[-1])
+            if graph is None:
+                raise BadParam(f"choice: there is nothing to {way}; got {shown(line)}")
+            order = canonical.order(graph)
+        else:
+            parts.append((sum({1 << i for i in mine}), " ".join([way, *map(str, mine)]) + colon + tail))
+    turns = in_order(graph, [mask for mask, _ in parts]) or range(len(parts))
+    return "\n".join([*words, *(parts[k][1] for k in turns)])
