@@ -31,6 +31,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "device",
     "layout",
     "plan",
+    "clock",
     "legacy frontend bench",
     # descriptors: handles, caches and facts of devices are the front end's
     "backend",

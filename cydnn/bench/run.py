@@ -6,7 +6,6 @@ the median of many runs counts, ours and the peer's runs alternate. Rows where w
 """
 from __future__ import annotations
 
-import random
 import statistics
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ import numpy as np
 from .. import device as devices
 from .. import dtypes
 from .. import plan as plans
+from ..clock import MOST_WALL, Clock
 from ..device.numpy import read
 from ..given import instance
 from ..graph import Graph, Node, Tensor
@@ -24,7 +24,6 @@ from ..ops import GenStats, Pointwise, Problem, Reduction
 from ..status import CydnnError
 from ..tensor import TensorDesc
 
-SWEEP = "reduction x=8192x8192:f32 y=1x1:f32 mode=add"      # 268 MB, more than five times the largest L2
 # best rates seen on an H200; the roof of math-bound rows
 TFLOPS = {"f64": 60.0, "f32": 60.0, "f16": 700.0, "bf16": 790.0}
 
@@ -129,53 +128,6 @@ class Case:
         return read(d, raw.ctypes.data) if d.count else np.empty(d.dims)
 
 
-class Clock:
-    """Times calls on a device with a cold L2; on the NumPy device with the wall clock.
-
-    Before each run a large tensor is read. (Writing one would leave the L2 full of lines that the timed call
-    must first write back: a sum of 134 MB then pays for 50 MB more.)
-    """
-
-    def __init__(self, device):
-        self.device = device
-        self.is_cuda = device.context is not None
-        if self.is_cuda:
-            self.sweep = Case(Problem.parse(SWEEP), device)
-
-    def times(self, calls, repeat: int) -> list[list[float]]:
-        """Microseconds of every run of each call, the calls alternating, each time in another order."""
-        if not self.is_cuda:
-            return [_wall(call, repeat) for call in calls]
-        for call in calls:
-            call()
-        self.device.synchronize()
-        marks, order = [[] for _ in calls], random.Random(0)
-        for _ in range(repeat):
-            for call, mine in order.sample(list(zip(calls, marks)), len(calls)):
-                self.sweep()
-                start, end = self.device.create_event(), self.device.create_event()
-                start.record(0)
-                call()
-                end.record(0)
-                mine.append((start, end))
-        self.device.synchronize()
-        return [[1e3 * end.elapsed(start) for start, end in mine] for mine in marks]
-
-    def copy_us(self, moved_bytes: int, repeat=12) -> float:
-        """Microseconds of a device-to-device copy by the driver that reads and writes ``moved_bytes``
-        together; nan without a GPU."""
-        if not self.is_cuda:
-            return float("nan")
-        half = max(moved_bytes // 2, 1)
-        a, b = self.device.alloc(half), self.device.alloc(half)
-        self.device.memset(a.ptr, 0x5A, half)
-        return statistics.median(
-            self.times([lambda: self.device.context.copy(b.ptr, a.ptr, half, 0)], repeat)[0])
-
-
-MOST_WALL = 3                                    # runs by the wall clock
-
-
 def measured(device, repeat: int) -> str:
     """What the times of a table are."""
     if device.context is not None:
@@ -184,16 +136,6 @@ def measured(device, repeat: int) -> str:
     what = ("of the interpreter, not of a GPU" if device.facts.kind == "cuda"
             else "of the NumPy reference, not of a kernel")
     return f"wall clock {what}, median of {min(repeat, MOST_WALL)}, caches as they are"
-
-
-def _wall(call, repeat):
-    import time
-    found = []
-    for _ in range(min(repeat, MOST_WALL)):
-        start = time.perf_counter()
-        call()
-        found.append(1e6 * (time.perf_counter() - start))
-    return found
 
 
 def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True, each=None) -> list[Row]:
