@@ -1,4 +1,4 @@
-"""``python -m cydnn info | bench | ptx``.
+"""``python -m cydnn info | bench | tune | ptx``.
 Each takes ``--json``, prints a line to repeat it where that helps, exits non-zero on failure."""
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ def bench(args) -> int:
     """Time problems; each line is a problem text, or @file with one a line."""
     from . import bench as benches, device
     require(args.repeat >= 1, f"bench: --repeat must be >= 1; got {args.repeat}")
-    given = (_lines(text[1:]) if text.startswith("@") else [text] for text in args.problem)
-    lines = [line for some in given for line in some if line]
-    require(lines, f"bench: there must be at least one problem; got {args.problem}")
+    lines = _problems("bench", args.problem)
     rows = benches.bench(lines, args.device, args.against, args.repeat)
     if args.json:
         print(json.dumps(benches.as_json(rows), indent=1))
@@ -99,14 +97,48 @@ def bench(args) -> int:
     return 1 if any(r.us != r.us for r in rows) else 0
 
 
-def _lines(path: str) -> list[str]:
+def _problems(verb: str, given) -> list[str]:
+    """Problem lines, of which some stand in files."""
+    found = (_lines(verb, text[1:]) if text.startswith("@") else [text] for text in given)
+    lines = [line for some in found for line in some if line]
+    require(lines, f"{verb}: there must be at least one problem; got {given}")
+    return lines
+
+
+def _lines(verb: str, path: str) -> list[str]:
     """The problems of a file: one a line, comments behind #."""
     try:
         with open(path) as file:
             return [line.split("#")[0].strip() for line in file]
     except (OSError, UnicodeDecodeError) as error:
-        raise BadParam("bench: @file must be a file of problem lines; "
+        raise BadParam(f"{verb}: @file must be a file of problem lines; "
                        f"got {path!r} ({getattr(error, 'strerror', 'not text')})") from None
+
+
+def tune(args) -> int:
+    """Measure the choices of problems against each other, and keep the fastest that is right in the tuned
+    table, where mode B finds it."""
+    from pathlib import Path
+    from . import bench as benches, device
+    from .heuristics import tuned
+    place, rows, wrong = Path(args.table) if args.table else tuned.place(), [], 0
+    for line in _problems("tune", args.problem):
+        try:
+            found = benches.tuned(line, device.get(args.device), args.most)
+        except CydnnError as error:
+            print(f"cydnn: {line}: {error.args[0]}", file=sys.stderr)
+            wrong += 1
+            continue
+        rows.append(found.as_data())
+        if not args.json:
+            print(f"{line}\n{found}")
+        if not args.dry_run:
+            found.save(place)                    # each at once: what was measured is not lost
+    if args.json:
+        print(json.dumps(rows, indent=1))
+    elif rows and not args.dry_run:
+        print(f"saved in {place}; taken by mode B (heur_mode.B)")
+    return 1 if wrong else 0
 
 
 def ptx(args) -> int:
@@ -173,6 +205,15 @@ def _bench_options(sub):
     sub.add_argument("--markdown", action="store_true")
 
 
+def _tune_options(sub):
+    sub.add_argument("problem", nargs="+",
+                     help='a problem, such as "matmul 8192x4096 4096x1024 bf16", or @file')
+    sub.add_argument("--device")
+    sub.add_argument("--most", type=int, default=20, help="how many choices are measured")
+    sub.add_argument("--table", help="the file of the table; else CYDNN_TUNED, or the user's data folder")
+    sub.add_argument("--dry-run", action="store_true", help="save nothing")
+
+
 def _ptx_options(sub):
     sub.add_argument("name", nargs="?", default="")
     sub.add_argument("--check", action="store_true", help="verify the hash of every image")
@@ -194,7 +235,8 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cydnn", description=" ".join(__doc__.split()))
     parser.add_argument("--version", action="version", version=f"cydnn {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for run, options in ((info, lambda sub: None), (bench, _bench_options), (ptx, _ptx_options)):
+    for run, options in ((info, lambda sub: None), (bench, _bench_options), (tune, _tune_options),
+                         (ptx, _ptx_options)):
         sub = verbs.add_parser(run.__name__, help=run.__doc__)
         sub.set_defaults(run=run)
         sub.add_argument("--json", action="store_true")

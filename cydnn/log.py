@@ -67,14 +67,17 @@ def configure(level: str | None = None):
     return number
 
 
-def progress(items, title: str):
-    """The items one by one, with a bar on stderr if CYDNN_PROGRESS asks for it."""
-    if os.environ.get("CYDNN_PROGRESS", "0") in ("", "0"):
+def progress(items, title: str, is_usual=False):
+    """The items one by one, with a bar on stderr if CYDNN_PROGRESS asks for it; where one ``is_usual``, also
+    on a terminal, unless it is 0."""
+    asked = os.environ.get("CYDNN_PROGRESS")
+    if asked in ("", "0") or asked is None and not (is_usual and sys.stderr and sys.stderr.isatty()):
         return items
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
-        log.warning("CYDNN_PROGRESS needs the package tqdm, which is not installed: no bar")
+        if asked:
+            log.warning("CYDNN_PROGRESS needs the package tqdm, which is not installed: no bar")
         return items
     return tqdm(items, desc=title, leave=False)
 

@@ -32,6 +32,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "layout",
     "plan",
     "clock",
+    "tune",
     "legacy frontend bench",
     # descriptors: handles, caches and facts of devices are the front end's
     "backend",

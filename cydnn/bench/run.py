@@ -23,6 +23,7 @@ from ..heuristics import ANYTHING
 from ..ops import GenStats, Pointwise, Problem, Reduction
 from ..status import CydnnError
 from ..tensor import TensorDesc
+from ..tune import tune
 
 # best rates seen on an H200; the roof of math-bound rows
 TFLOPS = {"f64": 60.0, "f32": 60.0, "f16": 700.0, "bf16": 790.0}
@@ -157,6 +158,16 @@ def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True
         if each:
             each(rows)
     return rows
+
+
+def tuned(line: str, device, most: int = 20):
+    """The choices of a problem line measured against each other, on random inputs."""
+    case = Case(Problem.parse(line), device)
+    pack = {t.uid: case.buffers[name].ptr for name, t in zip(case.names, case.plan.slots)}
+    try:
+        return tune(case.plan.graph, pack, device, most=most)
+    finally:
+        plans.forget()
 
 
 def peer_of(name, device):

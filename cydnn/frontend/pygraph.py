@@ -25,11 +25,12 @@ from .planning import Planning
 from .pointwise import PointwiseOperations
 from .stored import Stored
 from .tensor import UNSET, tensor
+from .tuning import Tuning
 
 NOT_SET = data_type.NOT_SET
 
 
-class pygraph(Operations, PointwiseOperations, Later, Planning, Executing, Stored):
+class pygraph(Operations, PointwiseOperations, Later, Planning, Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

@@ -57,7 +57,7 @@ class Ready:
             pointers = tuple([buffers[key] for key in slots])
             scalars = self._scalars(buffers, numbers) if numbers else None
         except (KeyError, TypeError, IndexError):            # keys of other kinds, not all there, or no dict
-            pointers, scalars = self._looked_up(by_uid(buffers))
+            pointers, scalars = self.looked_up(by_uid(buffers))
         if self._booleans is not None and (arrays := self._booleans.among(pointers)):
             return self._booleans.run(arrays, pointers, scalars, workspace, stream)
         size = self.workspace_bytes
@@ -66,6 +66,10 @@ class Ready:
         elif type(workspace) is not int:         # an address cannot say how much room there is
             workspace, size = room(workspace, size)
         self._execute(pointers, scalars, workspace, size, stream)
+
+    def has_byte_booleans(self, pointers) -> bool:
+        """Some of the arrays have booleans of one byte each."""
+        return self._booleans is not None and bool(self._booleans.among(pointers))
 
     def bound(self, buffers: dict, workspace) -> tuple | None:
         """(execute, its pointers, numbers, workspace, bytes) for buffers by uid; None where numbers are read
@@ -85,7 +89,7 @@ class Ready:
                 values[place] = read(buffers[key])
         return tuple(values)
 
-    def _looked_up(self, pack: dict) -> tuple:
+    def looked_up(self, pack: dict) -> tuple:
         """(pointers, numbers) of a pack whose keys are uids."""
         below = self.plan.graph.tensors
         missing = [f"tensor {below[uid].label}" for uid in self._by_uid[0] if uid not in pack]
