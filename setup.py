@@ -32,7 +32,7 @@ setup(
     packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx", "cydnn.examples"],
     package_dir={"cydnn._ptx": "ptx", "cydnn.examples": "examples"},
     package_data={"": ["*.pyx", "*.pxd", "*.pyi"], "cydnn": ["py.typed"], "cydnn.backend": ["*.csv"],
-                  "cydnn.heuristics": ["shipped/*.txt"],
+                  "cydnn.heuristics": ["errata.json", "shipped/*.txt"],
                   "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"]},
     include_package_data=False,
     ext_modules=cythonize(EXTENSIONS, nthreads=CORES,

@@ -46,6 +46,15 @@ def write(path: Path, data: bytes):
         raise
 
 
+def stamp(path: Path):
+    """What changes when a file does; None where there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 @contextmanager
 def locked(path: Path):
     """A file that one process and one thread at a time read, change and write. The lock lies beside it, since

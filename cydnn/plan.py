@@ -103,7 +103,7 @@ def build(graph: Graph, device=None, wish: Wish = ANYTHING) -> ExecutionPlan:
     instance("build: wish", wish, Wish)
     device = devices.get(device)
     names = tuple([graph.tensors[u].name for u in graph.slots])             # they are in errors
-    key = graph.key, names, device, wish, memory.table_of(wish)
+    key = graph.key, names, device, wish, memory.tables_of(wish)
     plan = _built.get(key)
     return plan or _built.setdefault(key, made(best(graph, device.facts, wish), device))
 

@@ -171,6 +171,11 @@ class Engine:
 
     # ---- What follows from it ----
 
+    @property
+    def keeps_nan(self) -> bool:
+        """A NaN or an infinity of an input reaches the elements that the op says, and no others."""
+        return type(self).magnitude is Engine.magnitude
+
     def reasons(self, p: Match, dev) -> tuple:
         """Every reason not to take ``p``: what it does not understand, then what it refuses."""
         unknown = p.features.keys() - self.understands

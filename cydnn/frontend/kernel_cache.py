@@ -7,7 +7,7 @@ from collections import OrderedDict
 from ..given import reason, shown
 from ..graph import Graph
 from ..graph.text import digest
-from ..heuristics import Choice, Wish, parse
+from ..heuristics import Choice, Wish, memory, parse
 from ..status import BadParam
 
 FORMAT = 1                                       # of the JSON form
@@ -53,10 +53,11 @@ class kernel_cache:
 
     def choices(self, graph: Graph, facts, wish: Wish, make) -> list[Choice]:
         """The choices of a graph, from here or from ``make()``."""
-        key = graph.key, facts, wish
+        key = graph.key, facts, wish, memory.tables_of(wish)
         if key not in self._choices:
+            notes = [*wish.notes, *(f"no {note}" for note in wish.without_notes)]
             name = " ".join(map(str, (digest(graph), facts.name, f"sm_{facts.sm}", facts.sms, wish.mode,
-                                      wish.workspace_bytes)))
+                                      wish.workspace_bytes, *notes)))
             found = self._read(name, graph, facts) or make()
             self._texts[name] = [choice.text for choice in found]
             self._choices[key] = found

@@ -23,6 +23,7 @@ def notes_of(choice: Choice) -> set:
     return {note for kind in (behavior_note, numerical_note) for note in kind if note.name.lower() in words}
 
 
+OF_ENGINES = {note for engine in BY_INDEX.values() for note in engine.notes}
 ASKED = {note for engine in BY_INDEX.values() for note in engine.only_for}
 
 
@@ -51,6 +52,11 @@ class Filter:
     def asked(self) -> tuple:
         """Needed notes whose engines serve only where a wish names them."""
         return tuple(sorted(ASKED & {note.name.lower() for note in self.needed}))
+
+    @property
+    def unasked(self) -> tuple:
+        """Barred notes that engines have: those that have one need not be asked."""
+        return tuple(sorted(OF_ENGINES & {note.name.lower() for note in self.barred}))
 
     def lets(self, choice: Choice) -> bool:
         """The choice is left."""

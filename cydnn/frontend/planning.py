@@ -80,13 +80,15 @@ class Planning:
             self._ask()
         return self._known
 
-    def _wish(self, word, notes=()) -> Wish:
-        return Wish(mode=word, workspace_bytes=self.filter.workspace_bytes, notes=notes)
+    def _wish(self, word, notes=(), without_notes=()) -> Wish:
+        return Wish(mode=word, workspace_bytes=self.filter.workspace_bytes, notes=notes,
+                    without_notes=without_notes)
 
     def _wishes(self) -> list[Wish]:
-        """One for each mode; and where notes are selected that must be asked for, one that asks."""
-        asked = self.filter.asked
-        return [self._wish(word, notes) for notes in dict.fromkeys(((), asked)) for word in self._modes]
+        """One for each mode; and where notes are selected that must be asked for, or engines have notes that
+        are deselected, one that says so."""
+        notes = dict.fromkeys([((), ()), (self.filter.asked, self.filter.unasked)])
+        return [self._wish(word, *asked) for asked in notes for word in self._modes]
 
     def _ask(self) -> list[NotSupported]:
         """What the heuristics choose in every mode that was asked for comes first; returns why modes choose
@@ -152,7 +154,10 @@ class Planning:
 
     def deselect_numeric_notes(self, notes):
         """Leave out plans that have one of these notes."""
-        return self._noted("deselect_numeric_notes", numerical_note, notes, False)
+        self._noted("deselect_numeric_notes", numerical_note, notes, False)
+        if self.filter.unasked:
+            self._ask_again()
+        return self
 
     def select_behavior_notes(self, notes):
         """Keep plans that have all of these notes."""

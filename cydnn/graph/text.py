@@ -30,6 +30,11 @@ def problems(graph: Graph, order=None) -> str:
     return " -> ".join(to_text(node.op, graph.described(node), _alignment(graph, node)) for node in nodes)
 
 
+def problems_of(match) -> str:
+    """The same of the nodes of a match."""
+    return problems(match.graph, match.region.nodes)
+
+
 def _alignment(graph: Graph, node: Node) -> int:
     """Bytes that every pointer of a node is a multiple of."""
     tensors = [graph.tensors[uid] for uid in (*node.reads, *node.writes)]

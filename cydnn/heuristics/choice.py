@@ -12,6 +12,7 @@ from ..locks import once
 from ..ops import Pointwise, Transform
 from ..status import BadParam, InternalError
 from ..steps import Pointer, Scalar, Scratch, mapped, pointers
+from . import errata
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +111,22 @@ class Choice:
     @property
     def notes(self) -> tuple:
         """What all engines say of themselves; what kernels make of the operations; "tensor_core" and
-        "runtime_compilation" where one does."""
+        "runtime_compilation" where one does; "strict_nan_prop" where a NaN goes everywhere that it must and
+        nowhere else."""
         common = set.intersection(*(set(e.notes) for e in self.engines))
         some = {"tensor_core"} & {n for e in self.engines for n in e.notes}
         if self.facts.kind == "cuda":
             some |= {note for part in self.parts for i in part.region.nodes
                      for note in part.match.graph.nodes[i].op.notes}
-        return tuple(sorted(common | some | ({"runtime_compilation"} if self.is_spliced else set())))
+        some |= {"runtime_compilation"} if self.is_spliced else set()
+        some |= {"strict_nan_prop"} if self._keeps_nan else set()
+        return tuple(sorted(common | some))
+
+    @property
+    def _keeps_nan(self) -> bool:
+        """By all engines, and by all operations that may skip a NaN."""
+        return all(engine.keeps_nan for engine in self.engines) and all(
+            getattr(node.op, "nan", "propagate") == "propagate" for node in self.asked.nodes)
 
     @once
     def steps(self) -> tuple:
@@ -176,7 +186,7 @@ class Choice:
         graph = Graph([Node(Transform(), dict(x=source, y=uid))],
                       [tensor.replace(uid=source, kind="memory", name=""), tensor])
         match = Match.single(graph)
-        engine = next(e for e in engines_for(Transform) if e.accepts(match, self.facts))
+        engine = next(e for e in engines_for(Transform) if errata.accepts(e, match, self.facts))
         turn = lambda v: (v.default if isinstance(v, Scalar) else     # the output's own numbers have counted
                           Pointer(area, v.addend) if v.uid == source else v)
         return [mapped(step, turn) for step in engine.plan(match, self.facts, engine.best(match, self.facts))]
@@ -215,8 +225,9 @@ class Choice:
         """[(engine, sentences)] of the engines that would not compute a part, or not in this form."""
         found = []
         for engine in engines_for(part.match.op or Pointwise):
-            form = engine.fits(part.match)
-            reasons = engine.reasons(part.match, self.facts) if form else ("takes no operations around it",)
+            reasons = ("takes no operations around it",)
+            if engine.fits(part.match):
+                reasons = errata.reasons(engine, part.match, self.facts)
             found += [(engine, reasons)] if reasons else []
         return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..graph import Graph
 from ..locks import Bounded
-from . import tuned
+from . import errata, tuned
 from .changes import changed
 from .choice import Choice
 from .offers import TOLD
@@ -24,7 +24,7 @@ class Rows:
 
 def remembered(way, graph: Graph, facts, wish: Wish) -> tuple[Choice, ...]:
     """``way(graph, facts, wish)``, choices of a graph, with the names that this graph has."""
-    key = way, graph.key, facts, wish, table_of(wish)
+    key = way, graph.key, facts, wish, tables_of(wish)
     rows = CHOICES.get(key)
     if rows is None:
         found = tuple(way(graph, facts, wish))
@@ -37,9 +37,9 @@ def remembered(way, graph: Graph, facts, wish: Wish) -> tuple[Choice, ...]:
     return found
 
 
-def table_of(wish: Wish):
-    """The tuned tables that choices of a wish depend on, as they are now; None for the cost model's."""
-    return tuned.current() if wish.mode == "b" else None
+def tables_of(wish: Wish) -> tuple:
+    """The tables that choices of a wish depend on, as they are now: errata, and for mode B what is tuned."""
+    return errata.current(), tuned.current() if wish.mode == "b" else None
 
 
 def _made(choice: Choice, graph: Graph) -> tuple:

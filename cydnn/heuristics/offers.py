@@ -9,11 +9,12 @@ from ..graph import Graph, Match, bits, grow, merged, union
 from ..locks import Bounded, once
 from ..ops import Pointwise
 from ..status import NotSupported
+from . import errata
 from .choice import Part
 from .wish import Wish
 
 MOST_FORMS = 4096                                # of matches that are remembered for a device
-# facts -> what engines said of matches: form -> {engine: (configuration, microseconds), or None}
+# (facts, errata) -> what engines said of matches: form -> {engine: (configuration, microseconds), or None}
 TOLD = Bounded(32)
 
 
@@ -26,7 +27,8 @@ class Offers:
 
     def __init__(self, graph: Graph, facts, wish: Wish, is_brief=False, origins=None):
         self.graph, self.facts, self.wish, self.is_brief = graph, facts, wish, is_brief
-        self.told = TOLD.get(facts) or TOLD.setdefault(facts, Bounded(MOST_FORMS))
+        known = facts, errata.current()
+        self.told = TOLD.get(known) or TOLD.setdefault(known, Bounded(MOST_FORMS))
         self._origins = origins or {node: 1 << i for i, node in enumerate(graph.nodes)}
         self.anchors = graph.anchors
         self.takes_regions = wish.mode != "fallback" and facts.kind == "cuda"        # of pointwise nodes
@@ -71,7 +73,7 @@ class Offers:
 
     def _ask(self, match: Match, engine) -> tuple | None:
         """The configuration of a match that an engine takes, and its cost."""
-        if not engine.accepts(match, self.facts):
+        if not errata.accepts(engine, match, self.facts):
             return None
         try:
             config = engine.best(match, self.facts)

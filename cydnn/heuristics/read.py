@@ -7,6 +7,7 @@ from ..given import shown, text as read_text
 from ..graph import Graph, Match, bits, grow
 from ..ops import Pointwise
 from ..status import BadParam, CydnnError
+from . import errata
 from .changes import CHANGES, changed
 from .choice import Choice, Part, checked
 from .cover import in_order
@@ -65,7 +66,9 @@ def _part(line, graph, facts) -> Part:
     if max(nodes) >= len(graph.nodes):
         _refuse(line, f"nodes must be below {len(graph.nodes)}")
     match = _match(line, graph, sum({1 << i for i in nodes}), engine)
-    reasons = engine.reasons(match, facts) if engine.fits(match) else ("it does not take nodes like these",)
+    reasons = ("it does not take nodes like these",)
+    if engine.fits(match):
+        reasons = errata.reasons(engine, match, facts)
     if reasons:
         _refuse(line, f"{engine} must take its nodes: {'; '.join(reasons)}")
     try:

@@ -9,6 +9,7 @@ from ..graph import Match
 from ..graph.graph import every
 from ..graph.text import describe
 from ..status import NotSupported
+from . import errata
 from .offers import Offers
 from .wish import ANYTHING, READ, Wish
 
@@ -35,7 +36,7 @@ def refuse(offers: Offers, number: int, inner: list):
 
 def _reasons(engine, match: Match, facts) -> tuple:
     """Why an engine does not serve: what it refuses, or that no configuration fits."""
-    sentences = engine.reasons(match, facts)
+    sentences = errata.reasons(engine, match, facts)
     if sentences:
         return sentences
     try:

@@ -169,15 +169,6 @@ def save(rows: dict, path: Path | None = None) -> Path:
     return path
 
 
-def _stamp(path: Path):
-    """What changes when a file does; None where there is none."""
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return path, None
-    return path, (found.st_mtime_ns, found.st_size, found.st_ino)
-
-
 _read = Bounded(2)                               # stamps of the files -> Table
 
 
@@ -188,7 +179,7 @@ def current() -> Table:
         paths = [place(), *sorted(SHIPPED.glob("*.txt"))]
     except RuntimeError:                         # the user has no home
         paths = sorted(SHIPPED.glob("*.txt"))
-    stamps = tuple([_stamp(path) for path in paths])
+    stamps = tuple([(path, files.stamp(path)) for path in paths])
     found = _read.get(stamps)
     if found is None:
         found = Table()

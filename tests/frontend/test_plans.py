@@ -9,6 +9,7 @@ import pytest
 
 import cydnn.frontend as cudnn
 from cydnn import engines
+from cydnn.frontend.notes import notes_of
 from cydnn.status import BadParam, NotSupported
 
 from .conftest import conv, floats, names, nhwc
@@ -144,6 +145,8 @@ def test_notes(h200):
     g = planned(h200)
     g.deselect_numeric_notes([numeric.TENSOR_CORE, numeric.NONDETERMINISTIC])
     assert names(g) == [n for n in before if n not in tensor_cores]
+    g.select_numeric_notes([numeric.STRICT_NAN_PROP])
+    assert names(g)
     g = planned(h200)
     g.deselect_behavior_notes([note.RUNTIME_COMPILATION])
     assert g.get_execution_plan_count() == 0          # every plan of this graph splices
@@ -152,6 +155,18 @@ def test_notes(h200):
     assert g.get_execution_plan_count() == 0
     with pytest.raises(BadParam, match="notes must be one of behavior_note.RUNTIME_COMPILATION"):
         g.select_behavior_notes([numeric.TENSOR_CORE])
+
+
+def test_a_note_that_every_candidate_has_is_deselected(h200):
+    """Engines without it are asked then, in all parts of the graph."""
+    g = cudnn.pygraph(io_data_type=T.HALF, intermediate_data_type=T.HALF, compute_data_type=T.FLOAT,
+                      device_property=h200, kernel_cache=cudnn.create_kernel_cache())
+    a, b, c = (g.tensor([1, 256, 256], [65536, 256, 1]) for _ in range(3))
+    g.matmul(g.matmul(a, b), c).set_output(True)
+    g.create_execution_plans([MODE.A])
+    assert all(cudnn.numerical_note.TENSOR_CORE in notes_of(c.choice) for c in g._left())
+    g.deselect_numeric_notes([cudnn.numerical_note.TENSOR_CORE])
+    assert names(g) and not any("mma" in name or "small" in name for name in names(g))
 
 
 @pytest.mark.parametrize("note, engine", [("WINOGRAD", "winograd"), ("FFT", "fft"), ("NONDETERMINISTIC", "")])

@@ -353,3 +353,11 @@ def test_equal_choices_of_other_graphs_differ():
     one, other = best(of(CONV), H200), best(of(CONV.replace("n256", "n257")), H200)
     assert one.text == other.text and one != other and isinstance(one, Choice)
     assert best(of("conv_wgrad n8c64h28w28 k64r3s3 pad1 f16 nhwc"), H200).engine.op is ConvWgrad
+
+
+@pytest.mark.parametrize("line, wish, keeps", [
+    (CONV, ANYTHING, True), (CONV, Wish(notes=("winograd",)), False), (CONV, Wish(notes=("fft",)), False),
+    ("pooling_fwd n2c8h8w8 window=2 mode=max f32", ANYTHING, False),
+    ("pooling_fwd n2c8h8w8 window=2 mode=max nan=propagate f32", ANYTHING, True)])
+def test_where_a_nan_goes_has_a_note(line, wish, keeps):
+    assert ("strict_nan_prop" in best(of(line), H200, wish).notes) == keeps
