@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import ctypes
 
-from ..given import several, wholes
 from ..status import BadParam
 from .arrays import number_at
-from .errors import cudnnGraphNotSupportedError, refusals
+from .errors import refusals
 from .handle import get_handle
+from .overrides import changes_of, of_dims
 
 
 class Executing:
@@ -21,46 +21,35 @@ class Executing:
         Keys: tensors or uids; None is skipped, surplus entries are ignored. Values: pointers, torch
         tensors, arrays of any DLPack library; for a tensor that is passed by value a number, or an array of
         one on the host, read now.
+
+        ``override_…``: other dims and strides of some tensors, for this call. What follows from them is
+        inferred anew; the plan's own engines compute it where they take it, in the plan's workspace.
         """
-        if not (override_uids is override_shapes is override_strides is None):
-            self._no_overrides(override_uids, override_shapes, override_strides)
         at = self.own_handle if handle is None else get_handle(handle)
-        ready = self.chosen_on.get(at.device) or self._ready(None, at)
+        if override_uids is override_shapes is override_strides is None:
+            ready = self.chosen_on.get(at.device) or self._ready(None, at)
+        else:
+            ready = self._ready(None, at, changes_of(self, override_uids, override_shapes, override_strides))
         ready.run(tensor_to_device_buffer, workspace, at.stream)
 
     def execute_plan_at_index(self, tensor_to_device_buffer, workspace, index, handle=None,
                               override_uids=None,
                               override_shapes=None, override_strides=None):
         """As ``execute``, with a plan that was built by its index."""
-        self._no_overrides(override_uids, override_shapes, override_strides)
         at = self.own_handle if handle is None else get_handle(handle)
-        self._ready(index, at).run(tensor_to_device_buffer, workspace, at.stream)
+        changes = changes_of(self, override_uids, override_shapes, override_strides)
+        self._ready(index, at, changes).run(tensor_to_device_buffer, workspace, at.stream)
 
-    def _ready(self, index, at):
-        """The plan of an index on a handle's device, built there now if it was not."""
-        candidate = self._plan(index)
+    def _ready(self, index, at, changes=()):
+        """The plan of an index on a handle's device, built there now if it was not; ``changes``: for other
+        dims of some uids, as the first call with these makes it."""
+        candidate, graph = self._plan(index), self
+        if changes:
+            key = candidate, tuple(changes.items())
+            known = self.of_dims.get(key)
+            graph, candidate = known or self.of_dims.setdefault(key, of_dims(self, candidate, changes))
         with refusals():
-            return self._on(candidate, at.device)
-
-    def _no_overrides(self, uids, shapes, strides):
-        """Dims and strides are part of a plan: those that are given must be the ones that it has."""
-        uids, shapes, strides = (
-            [] if given is None else several(f"execute: override_{what}", given, kind)
-            for what, given, kind in (("uids", uids, "uids"), ("shapes", shapes, "dims"),
-                                      ("strides", strides, "strides")))
-        if not len(uids) == len(shapes) == len(strides):
-            raise BadParam("execute: override_uids, override_shapes and override_strides must have equal "
-                           f"lengths; got {len(uids)}, {len(shapes)} and {len(strides)}")
-        for uid, dim, stride in zip(uids, shapes, strides):
-            known = self.query_tensor_attributes_of_uid(uid)
-            given = [list(wholes(f"execute: override_{what} of uid {uid}", numbers))
-                     for what, numbers in (("shapes", dim), ("strides", stride))]
-            have = [known.get_dim(), known.get_stride()]
-            if given != have:
-                raise cudnnGraphNotSupportedError(
-                    f"execute: overrides of uid {uid} must be dim {have[0]} and stride {have[1]}, those it "
-                                                  f"was built with; "
-                    f"got dim {given[0]} and stride {given[1]}: build a graph for them")
+            return graph._on(candidate, at.device)
 
     # ---- Entry points of extensions ----
 
@@ -76,9 +65,8 @@ class Executing:
     def _execute_plan_at_index(self, var_pack, workspace, index, handle=None, override_uids=None,
                                override_shapes=None,
                                override_strides=None):
-        self._no_overrides(override_uids, override_shapes, override_strides)
         at = self.own_handle if handle is None else get_handle(handle)
-        ready = self._ready(index, at)
+        ready = self._ready(index, at, changes_of(self, override_uids, override_shapes, override_strides))
         ready.run(self._with_numbers(dict(var_pack), ready), workspace, at.stream)
 
     def _with_numbers(self, pack: dict, ready) -> dict:

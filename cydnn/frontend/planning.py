@@ -7,6 +7,7 @@ from .. import kernels, plan as plans
 from ..given import brief, several, shown, whole
 from ..heuristics import Choice, Wish, best, candidates, main_part, turned
 from ..layout import Layout
+from ..locks import Bounded
 from ..status import BadParam, NotSupported
 from ..steps import Launch
 from .booleans import with_room
@@ -15,6 +16,7 @@ from .enums import behavior_note, build_plan_policy, heur_mode, member, numerica
 from .errors import cudnnGraphNotSupportedError, refusals
 from .knob import knob, knobs_of, numbers_of
 from .notes import Filter, name_of, notes_of
+from .overrides import MOST
 from .ready import Ready
 from .steps import in_words
 
@@ -36,6 +38,7 @@ class Planning:
         self._known: list[Candidate] = []
         self._is_partial = False
         self.filter, self._ways, self._modes = Filter(), None, ()
+        self.of_dims = Bounded(MOST)             # plans for other dims
         self._choose(None)
 
     def _choose(self, candidate: Candidate | None):
