@@ -135,6 +135,13 @@ cdef class Operands:
     def __dealloc__(self):
         free(self.wants)
 
+    def describe(self, int i, desc):
+        """Arrays of operand ``i`` must look like ``desc``, another view of the same memory."""
+        rows = list(self.rows)
+        rows[i] = rows[i]._replace(desc=desc)
+        want_into(&self.wants[i], rows[i])
+        self.rows = tuple(rows)
+
     cdef int check(self, tuple pointers, const Said *said, uint64_t absent) except -1:
         """All fit that say what they are: ``said``. Bit i of ``absent``: pointer i is none of the plan's."""
         cdef int at = 0, rule

@@ -9,13 +9,15 @@ from itertools import count
 
 from ..given import brief, shown
 from ..graph import FromTensor, Graph, Node, Tensor
-from ..ops import Pointwise
+from ..ops import Pointwise, Sdpa
 from ..status import BadParam
 from ..steps import Scalar
 from ..tensor import TensorDesc, packed_strides
 from .enums import data_type
 from .steps import Step, in_words
 from .tensor import tensor
+
+TRANSPOSED = {Sdpa: ("k", "dk")}                 # operands that calls have the other way round: (b, h, s, d)
 
 
 class Defaults:
@@ -50,6 +52,8 @@ class Inference:
             if t.ragged_offset is not None and t.ragged_offset.owner is not t.owner:
                 raise BadParam(f"tensor {t.label}: ragged_offset must be a tensor of the graph; got one of "
                                f"another")
+        for t, is_transposed in transposed(steps).items():
+            t.is_transposed = is_transposed
         self.uids = given_uids(tensors)
         self._fresh = count(max([*self.uids.values(), 0]) + 1)
         self._written = {t for step in steps for t in step.outputs.values()}
@@ -69,7 +73,7 @@ class Inference:
     def _of(self, t: tensor) -> Tensor:
         """What stands in the graph for a tensor that no step has written yet."""
         if t not in self.found:
-            dims, strides = t.dim, t.stride
+            dims, strides = t.set_dims
             if t.kind == "value":
                 dims = dims or (1,)
                 strides = strides or packed_strides(dims)
@@ -100,8 +104,10 @@ class Inference:
             self._of(t)
         own = lambda t: len(self.found[t].dims if t in self._written else t.dim or (1,))
         rank = max([own(t) for t in step.inputs.values()], default=0)
-        read = lambda t: self.found[t] if t in self._written else self._of_rank(t, rank)
-        return {o: read(t) for o, t in step.inputs.items()}
+        return {o: self._raised(t, rank) for o, t in step.inputs.items()}
+
+    def _raised(self, t: tensor, rank: int) -> Tensor:
+        return self.found[t] if t in self._written else self._of_rank(t, rank)
 
     def _of_rank(self, t: tensor, rank: int) -> Tensor:
         """An input with dims of 1 in front. A number may stand in a graph in several ranks, memory in one."""
@@ -136,9 +142,11 @@ class Inference:
             inputs = self._ranked(step)
         else:
             inputs = {o: self._of(t) for o, t in step.inputs.items()}
+            inputs |= {o: self._raised(t, 4) for o, t in step.inputs.items() if o.startswith("extras.")}
         op = step.op(**step.attributes, compute=self.defaults.math(step, inputs.values()))
-        self._infer(op, step, {o: t.desc for o, t in inputs.items()})
-        operands = {o: t.uid for o, t in inputs.items()} | {o: self.uids[t] for o, t in step.outputs.items()}
+        self._infer(op, step, op.joined({o: t.desc for o, t in inputs.items()}))
+        operands = op.joined({o: t.uid for o, t in inputs.items()})
+        operands |= {o: self.uids[t] for o, t in step.outputs.items()}
         scalars = {name: FromTensor(self._of(t).uid) for name, t in step.scalars.items()}
         self._read.update(step.inputs.values(), step.scalars.values())
         return Node(op, operands, scalars, step.name)
@@ -147,18 +155,34 @@ class Inference:
         """Give dim and stride to the outputs that have none."""
         given = op.read_of(descs)
         wanted = op.inferred(given)
+        wanted = {**op.asked_dims(**given), **wanted}
         for operand, t in step.outputs.items():
             want = wanted.get(operand)
             if want is None and op.name == "reduction":
                 want = descs["x"]
-            if want is None and not t.dim:
+            dims, strides = t.set_dims
+            if want is None and not dims:
                 raise BadParam(f"{brief(step.name)}: the dim of {operand} must be set; it does not follow "
                                f"from the inputs")
-            dims = t.dim or want.dims
+            dims = dims or want.dims
             if step.op is Pointwise:
                 want = next((d for d in descs.values() if d.dims == want.dims), descs["x"])
             is_channels_last = want is None or operand in step.channels_last
-            self.found[t] = self._tensor(t, dims, t.stride or strides_of(dims, want, is_channels_last))
+            self.found[t] = self._tensor(t, dims, strides or strides_of(dims, want, is_channels_last))
+
+
+def transposed(steps: list[Step]) -> dict[tensor, bool]:
+    """Which tensors the graph has with their last two dims exchanged."""
+    ways: dict[tensor, dict] = {}
+    for step in steps:
+        for o, t in (*step.inputs.items(), *step.outputs.items()):
+            ways.setdefault(t, {}).setdefault(o in TRANSPOSED.get(step.op, ()), step)
+    for t, found in ways.items():
+        if len(found) > 1:
+            attention, other = (brief(found[is_it].name) for is_it in (True, False))
+            raise BadParam(f"{attention}: tensor {t.label} must be the keys of attention alone, which are "
+                           f"read transposed; got it in {other} too: give the memory a tensor of its own")
+    return {t: True in found for t, found in ways.items()}
 
 
 def strides_of(dims, model: TensorDesc | None, is_channels_last: bool) -> tuple:

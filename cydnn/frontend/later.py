@@ -9,8 +9,8 @@ ROWS = {                                         # what it needs: the methods
         "layernorm layernorm_backward rmsnorm rmsnorm_backward instancenorm instancenorm_backward "
         "adalayernorm adalayernorm_backward",
     "attention":
-        "sdpa scaled_dot_product_flash_attention sdpa_backward sdpa_fp8 sdpa_fp8_backward sdpa_mxfp8 "
-        "scaled_dot_product_flash_attention_backward sdpa_mxfp8_backward",
+        "sdpa_backward sdpa_fp8 sdpa_fp8_backward sdpa_mxfp8 scaled_dot_product_flash_attention_backward "
+        "sdpa_mxfp8_backward",
     "moving data": "concatenate slice reshape transpose",
     "resampling": "resample resample_backward",
     "random numbers": "rng",

@@ -257,8 +257,17 @@ class Planning:
             cache = self.kernel_cache
             plan = make() if cache is None else cache.plan(candidate.choice, device, make)
             plan.executable.operands.on_misfit = self.misfits
+            self._describe(plan)
             candidate.ready[device] = Ready(plan, {t.key: t for t in self.tensors}, self.constants)
         return candidate.ready[device]
+
+    def _describe(self, plan):
+        """What arrays of the caller look like, where the graph has it the other way round."""
+        turned = {t.key: t.turned for t in self.tensors if t.is_transposed}
+        for i, below in enumerate(plan.slots):
+            if turn := turned.get(below.uid):
+                desc = below.desc.replace(dims=turn(below.dims), strides=turn(below.strides))
+                plan.executable.operands.describe(i, desc)
 
     def build(self, modes=None):
         """All of the steps; without modes only the operation graph."""

@@ -11,8 +11,8 @@ from .tensor import tensor
 
 @dataclass
 class Step:
-    """One operation. ``inputs`` and ``outputs``: operand of the op to tensor; ``scalars``: number of the op
-    to tensor.
+    """One operation. ``inputs`` and ``outputs``: operand of the op to tensor, several of one operand as
+    ``extras.0``, ``extras.1`` …; ``scalars``: number of the op to tensor.
 
     ``compute`` is the op's word for a type, None for the graph's default. ``channels_last``: outputs whose
     strides are so unless they are set; others follow the inputs. ``words``: what the method calls operands,
@@ -53,7 +53,7 @@ class Step:
         for what, names, known in (("attributes", row["attributes"], op.attributes()),
                                    ("inputs", row["inputs"], op.reads),
                                    ("outputs", row["outputs"], op.writes), ("scalars", scalars, op.scalars)):
-            unknown = sorted(set(names) - set(known))
+            unknown = sorted({name.partition(".")[0] for name in names} - set(known))
             if unknown:
                 raise BadParam(f"{op.name}: {what} must be some of {' '.join(known)}; "
                                f"got {' '.join(unknown)}")

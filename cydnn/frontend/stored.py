@@ -12,7 +12,7 @@ from .datatypes import compute_of, type_of
 from .enums import data_type, tensor_reordering
 from .errors import refusals
 from .handle import get_handle
-from .inference import Defaults
+from .inference import Defaults, transposed
 from .planning import Candidate
 from .steps import Step
 from .tensor import FIELDS, tensor
@@ -81,8 +81,12 @@ class Stored:
         for uid, t in tensors.items():
             ragged = layout.graph.tensors[uid].ragged
             t.ragged_offset = None if ragged is None else tensors[ragged]
-        self._replace(layout.graph.name, [data_type.NOT_SET] * 3, list(tensors.values()),
-                      _steps_of(layout.graph, tensors))
+        steps = _steps_of(layout.graph, tensors)
+        for t in [t for t, is_transposed in transposed(steps).items() if is_transposed]:
+            t.is_transposed = True
+            dims, strides = t.set_dims
+            t.set_dim(dims).set_stride(strides)
+        self._replace(layout.graph.name, [data_type.NOT_SET] * 3, list(tensors.values()), steps)
         self.graph, self.is_built = layout.graph, True
         for t in tensors.values():
             t.found = layout.graph.tensors[t.uid]
@@ -181,7 +185,8 @@ def _steps_of(graph: Graph, tensors: dict) -> list[Step]:
     for node in graph.nodes:
         op = BY_NAME[node.op.name]
         attributes = {name: getattr(node.op, name) for name in op.attributes() if name != "compute"}
-        inputs, outputs = ({o: of(node.operands[o]) for o in names if o in node.operands}
+        inputs, outputs = ({o: of(uid) for o, uid in op.tensors(
+            {o: node.operands[o] for o in names if o in node.operands}).items()}
                            for names in (op.reads, op.writes))
         scalars = {name: of(value.uid) for name, value in node.scalars.items()}
         found.append(Step(op, attributes, inputs, outputs, node.name, node.op.compute, scalars))

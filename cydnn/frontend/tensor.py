@@ -31,6 +31,7 @@ class tensor:
         self.found: graph.Tensor | None = None   # since the graph was validated
         self.key: int | None = None              # what it is called in a variant pack: the uid, set or found
         self.is_built = False                    # an operation graph depends on it
+        self.is_transposed = False               # the graph has its last two dims exchanged
 
     def _set(self, **fields):
         """Set fields, while no operation graph depends on them."""
@@ -93,13 +94,13 @@ class tensor:
         return self._set(data_type=_library_type(data_type))
 
     def get_dim(self) -> list:
-        return list(self.dim or (self.found.dims if self.found is not None else ()))
+        return list(self.dim or (self.turned(self.found.dims) if self.found is not None else ()))
 
     def set_dim(self, dim):
         return self._set(dim=wholes(f"tensor {self.label}: dim", dim))
 
     def get_stride(self) -> list:
-        return list(self.stride or (self.found.strides if self.found is not None else ()))
+        return list(self.stride or (self.turned(self.found.strides) if self.found is not None else ()))
 
     def set_stride(self, stride):
         return self._set(stride=wholes(f"tensor {self.label}: stride", stride))
@@ -168,6 +169,15 @@ class tensor:
     def build(self):
         """From now on nothing changes, and it has the uid that was found."""
         self.key, self.is_built = self.found.uid if self.found is not None else self.uid, True
+
+    def turned(self, numbers: tuple) -> tuple:
+        """Dims or strides of the caller's as the graph has them, or the other way round."""
+        return (*numbers[:-2], *numbers[:-3:-1]) if self.is_transposed else numbers
+
+    @property
+    def set_dims(self) -> tuple:
+        """(dims, strides) that are set, as the graph has them."""
+        return self.turned(self.dim), self.turned(self.stride)
 
     @property
     def kind(self) -> str:

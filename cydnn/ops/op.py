@@ -195,6 +195,10 @@ class Op:
         """Descriptors of outputs, from the inputs."""
         return {}
 
+    def asked_dims(self, **descs) -> dict[str, TensorDesc]:
+        """What ``asked`` outputs look like where the caller does not say."""
+        return {}
+
     def check_outputs(self, **descs):
         """Rules that need the outputs too; same form as ``check``."""
         return ()

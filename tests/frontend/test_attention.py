@@ -1,0 +1,230 @@
+"""Attention by way of pygraph: every argument against the same mathematics in float64, on the references and
+on the kernels in the interpreter; what is refused."""
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import cydnn.frontend as cudnn
+from cydnn.status import BadParam
+from support.mirror import Mirror
+
+from .worlds import Arrays
+
+T, ALIGNMENT, Unsupported = cudnn.data_type, cudnn.diagonal_alignment, cudnn.cudnnGraphNotSupportedError
+B, H, S, KV, D, DV = 2, 4, 9, 11, 8, 16
+ROW, COL = np.arange(S)[:, None], np.arange(KV)
+
+
+@pytest.fixture(scope="module", params=["numpy", "ptx:sm_80"])
+def world(request):
+    found = Arrays(Mirror("sm_80") if request.param.startswith("ptx") else "numpy")
+    yield found
+    found.close()
+
+
+def heads(x):
+    return np.repeat(x.astype(np.float64), H // x.shape[1], 1)
+
+
+def expected(q, k, v, change=lambda s: s, seen=True):
+    """(o, stats), with NaN where stats are -inf."""
+    s = np.where(seen, change(heads(q) @ heads(k).swapaxes(2, 3)), -np.inf)
+    top = np.maximum(s.max(3, keepdims=True), -1e300)
+    total = np.exp(s - top).sum(3, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return np.exp(s - top) / np.maximum(total, 1e-300) @ heads(v), np.log(total) + top
+
+
+def strides(x):
+    return [s // x.itemsize for s in x.strides]
+
+
+class Called:
+    """A graph with one call of sdpa. ``memory``: arrays by name, for ``tensors`` of the same names."""
+
+    def __init__(self, w, layout="bhsd", **memory):
+        self.w, order = w, dict(bhsd=(0, 1, 2, 3), bshd=(0, 2, 1, 3))[layout]
+        dims = dict(q=(B, H, S, D), k=(B, 2, KV, D), v=(B, 1, KV, DV), o=(B, H, S, DV))
+        made = lambda d: w.random(tuple(d[a] for a in order), "f16", "nchw").transpose(np.argsort(order))
+        self.memory = {name: made(d) for name, d in dims.items()} | memory
+        self.memory["stats"] = w.empty((B, H, S, 1), "f32", "nchw")
+        self.g = cudnn.pygraph(io_data_type=T.HALF, intermediate_data_type=T.FLOAT,
+                               compute_data_type=T.FLOAT, handle=w.handle)
+        self.tensors = {name: self.g.tensor(x.shape, strides(x), KINDS[x.dtype.name], name=name)
+                        for name, x in self.memory.items() if name not in ("o", "stats")}
+
+    def run(self, **options):
+        """(o, stats)"""
+        q, k, v = (self.tensors[n] for n in "qkv")
+        o, stats = self.g.sdpa(q=q, k=k, v=v, generate_stats=True, **options)
+        x = self.memory["o"]
+        o.set_output(True).set_dim(x.shape).set_stride(strides(x))
+        stats.set_output(True).set_data_type(T.FLOAT)
+        self.g.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+        used = {self.tensors.get(n, {"o": o, "stats": stats}.get(n)): x for n, x in self.memory.items()}
+        self.g.execute(used, self.w.workspace(self.g.get_workspace_size()))
+        return self.memory["o"], self.memory["stats"]
+
+    def close_to(self, options, *want):
+        got = self.run(**options)
+        want = expected(*(self.memory[n] for n in "qkv"), *want)
+        for found, one in zip(got, want):
+            self.w.close_to(found, one, 3e-3, 3e-3)
+
+
+KINDS = dict(float16=T.HALF, float32=T.FLOAT, int32=T.INT32)
+BANDS = [
+    (dict(use_causal_mask=True), COL <= ROW), (dict(diagonal_band_right_bound=2), COL <= ROW + 2),
+    (dict(use_causal_mask_bottom_right=True), COL <= ROW + KV - S),
+    (dict(diagonal_band_left_bound=3, diagonal_band_right_bound=0), (COL <= ROW) & (COL + 3 > ROW)),
+    (dict(sliding_window_length=2, use_causal_mask=True), (COL <= ROW) & (COL + 2 > ROW)),
+    (dict(diagonal_alignment=ALIGNMENT.BOTTOM_RIGHT, diagonal_band_left_bound=1,
+          diagonal_band_right_bound=1), (COL <= ROW + KV - S + 1) & (COL + 1 > ROW + KV - S))]
+
+
+@pytest.mark.filterwarnings("error")             # arrays are what the tensors say
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+@pytest.mark.parametrize("options, seen", BANDS, ids=lambda x: "-".join(x) if isinstance(x, dict) else "")
+def test_bounds(world, options, seen, layout):
+    Called(world, layout).close_to({**options, "attn_scale": 0.5}, lambda s: 0.5 * s, seen)
+
+
+def test_bias_alibi_and_a_scale_that_is_a_tensor(world):
+    bias = world.random((1, H, S, KV), "f32", "nchw")
+    call = Called(world, bias=bias, scale=np.full((1, 1, 1, 1), 0.25, np.float32))
+    slopes = np.reshape(2.0 ** (-2 * np.arange(1, H + 1)), (H, 1, 1))
+    call.close_to(dict(bias=call.tensors["bias"], use_alibi_mask=True, attn_scale=call.tensors["scale"],
+                       use_causal_mask=True), lambda s: s / 4 + bias + slopes * (COL - ROW), COL <= ROW)
+
+
+def test_lengths(world):
+    q, kv = (np.reshape(np.int32(n), (B, 1, 1, 1)) for n in ((S, 4), (7, 0)))
+    call = Called(world, seq_q=q, seq_kv=kv)
+    for name, length in (("k", 7), ("v", 7)):
+        call.memory[name][0, :, length:] = call.memory[name][1] = np.nan
+    o, stats = call.run(use_padding_mask=True, seq_len_q=call.tensors["seq_q"],
+                        seq_len_kv=call.tensors["seq_kv"], use_causal_mask_bottom_right=True)
+    clean = [np.nan_to_num(call.memory[n]) for n in "qkv"]
+    want = expected(*clean, seen=(COL < kv) & (ROW < q) & (COL <= ROW + kv - q))
+    world.close_to(o, want[0], 3e-3, 3e-3)
+    np.testing.assert_array_equal(np.isinf(stats), np.isinf(want[1]))
+    assert np.isinf(stats[0, :, :2]).all() and np.isfinite(stats[0, :, 2:]).all()
+
+
+def capped(g, s):
+    """What a user's callback looks like: a cap, then keys before the row left out."""
+    five = g.tensor_scalar(5.0, cudnn.scalar_type.COMPILE_TIME_CONST)
+    least = g.tensor_scalar(float("-inf"), cudnn.scalar_type.COMPILE_TIME_CONST)
+    s = g.mul(a=g.tanh(g.div(a=s, b=five)), b=five)
+    row, col = g.gen_index(s, axis=2), g.gen_index(s, axis=3)
+    keep = g.cmp_ge(input=row, comparison=col, name="keep").set_data_type(T.BOOLEAN)
+    return g.binary_select(input0=s, input1=least, mask=keep)
+
+
+def test_a_callback_changes_the_scores(world):
+    call = Called(world)
+    call.close_to(dict(score_mod=capped), lambda s: 5 * np.tanh(s / 5), COL <= ROW)
+    assert len(call.g.steps) == 1 and len(call.g.graph.nodes) == 1
+
+
+def test_a_callback_reads_tensors_and_numbers_of_the_graph(world):
+    call = Called(world, mine=world.random((1, H, 1, 1), "f32", "nchw"))
+    mine = call.memory["mine"]
+    number = call.g.tensor([1, 1, 1, 1], [1, 1, 1, 1], T.FLOAT, is_pass_by_value=True)
+    call.tensors["number"], call.memory["number"] = number, 0.5
+    call.close_to(dict(score_mod=lambda g, s: g.mul(g.add(s, call.tensors["mine"]), number)),
+                  lambda s: (s + mine) * 0.5)
+
+
+def test_a_graph_with_attention_comes_back_from_paper(world):
+    call = Called(world, bias=world.random((1, H, S, KV), "f16", "nchw"))
+    o, _ = call.run(bias=call.tensors["bias"], attn_scale=0.5)
+    want, names = o.copy(), {t.get_name(): t.get_uid() for t in call.g.tensors}
+    pack = {t.get_uid(): call.memory[n] for n, t in call.tensors.items()}
+    pack |= {names["sdpa.0::O"]: o, names["sdpa.0::Stats"]: call.memory["stats"]}
+    for stored in (bytes(call.g.serialize()), repr(call.g)):
+        again = cudnn.pygraph(handle=world.handle)
+        again.deserialize(stored)
+        if isinstance(stored, str):
+            again.build([cudnn.heur_mode.A])
+        o[...] = 0
+        again.execute(pack, world.workspace(again.get_workspace_size()))
+        np.testing.assert_array_equal(o, want)
+        assert again.query_tensor_attributes_of_uid(names["k"]).get_dim() == [B, 2, KV, D]
+
+
+def one(g, **more):
+    q, k = g.tensor([1, 2, 4, 8], [64, 32, 8, 1], T.HALF), g.tensor([1, 2, 4, 8], [64, 32, 8, 1], T.HALF)
+    return g.sdpa(q, k, g.tensor([1, 2, 4, 8], [64, 32, 8, 1], T.HALF), **{"generate_stats": False, **more})
+
+
+def lengths(g):
+    return g.tensor([1, 1, 1, 1], [1, 1, 1, 1], T.INT32)
+
+
+REFUSED = [
+    (BadParam, "generate_stats must be given, or is_inference in its place; got neither",
+     dict(generate_stats=None)),
+    (BadParam, "generate_stats must be given, .* got both", dict(is_inference=True)),
+    (BadParam, "seq_len_q and seq_len_kv must be given with use_padding_mask; got neither",
+     dict(use_padding_mask=True)),
+    (BadParam, "use_padding_mask must be True where lengths are given; got seq_len_q",
+     dict(seq_len_q=lengths)),
+    (BadParam, "use_causal_mask must not be given with use_causal_mask_bottom_right; got both",
+     dict(use_causal_mask=True, use_causal_mask_bottom_right=True)),
+    (BadParam, "diagonal_band_right_bound must be 0 or None with use_causal_mask; got 3",
+     dict(use_causal_mask=True, diagonal_band_right_bound=3)),
+    (BadParam, "diagonal_alignment must be TOP_LEFT with use_causal_mask; got BOTTOM_RIGHT",
+     dict(use_causal_mask=True, diagonal_alignment=ALIGNMENT.BOTTOM_RIGHT)),
+    (BadParam, "sliding_window_length must not be given with diagonal_band_left_bound; got 2 and 3",
+     dict(sliding_window_length=2, diagonal_band_left_bound=3)),
+    (BadParam, "diagonal_alignment must be one of diagonal_alignment.TOP_LEFT", dict(diagonal_alignment=1)),
+    (BadParam, "score_mod must be a function; got 3", dict(score_mod=3)),
+    (BadParam, "score_mod must return a tensor that it made of the scores; got None",
+     dict(score_mod=lambda g, s: None)),
+    (BadParam, "score_mod must have indices along the dims 0 to 3; got axis 4",
+     dict(score_mod=lambda g, s: g.gen_index(s, 4))),
+    (BadParam, "attn_scale must be a number", dict(attn_scale="x")),
+    (Unsupported, "score_mod must add pointwise operations alone, .* got matmul",
+     dict(score_mod=lambda g, s: g.matmul(s, s))),
+    (Unsupported, "score_mod must add pointwise operations alone, .* got output",
+     dict(score_mod=lambda g, s: g.neg(s).set_output(True))),
+    (Unsupported, "sliding_window_length must be at least 1; got 0", dict(sliding_window_length=0)),
+    (Unsupported, "diagonal_band_right_bound must be at least 0; got -1", dict(diagonal_band_right_bound=-1)),
+    (Unsupported, "dropout must be None, as scores have no random numbers yet; got tuple",
+     dict(dropout=(0.1, 1, 2))),
+    (Unsupported, "bias must be of numbers; got BOOLEAN",
+     dict(bias=lambda g: g.tensor([1, 1, 4, 4], [16, 16, 4, 1], T.BOOLEAN)))]
+
+
+@pytest.mark.parametrize("error, sentence, options", REFUSED, ids=[r[1][:40] for r in REFUSED])
+def test_what_is_refused(error, sentence, options):
+    g = cudnn.pygraph()
+    made = {n: v(g) if n in ("seq_len_q", "bias") else v for n, v in options.items()}
+    with pytest.raises(error, match=f"sdpa.0: .*{sentence}"):
+        one(g, **made)
+    assert not g.steps and len(g.tensors) == 3 + len({"seq_len_q", "bias"} & {*options})
+
+
+def test_alibi_needs_the_heads_and_keys_are_nothing_else():
+    g = cudnn.pygraph(io_data_type=T.HALF, intermediate_data_type=T.FLOAT)
+    x = g.tensor([1, 2, 4, 8], [64, 32, 8, 1])
+    with pytest.raises(BadParam, match="q must have its dim of rank 4 set where ALiBi is used"):
+        g.sdpa(g.neg(x), x, x, generate_stats=False, use_alibi_mask=True)
+    g.sdpa(g.neg(x), x, x, generate_stats=False)[0].set_output(True)
+    with pytest.raises(BadParam, match="must be the keys of attention alone, which are read transposed"):
+        g.validate()
+
+
+def test_arguments_are_those_of_the_package():
+    names = list(inspect.signature(cudnn.pygraph.sdpa).parameters)
+    assert cudnn.pygraph.scaled_dot_product_flash_attention is cudnn.pygraph.sdpa
+    assert " ".join(names[1:]) == (
+        "q k v is_inference attn_scale bias block_mask use_alibi_mask use_padding_mask seq_len_q seq_len_kv "
+        "use_causal_mask use_causal_mask_bottom_right sliding_window_length diagonal_alignment "
+        "diagonal_band_left_bound diagonal_band_right_bound dropout rng_dump paged_attention_k_table "
+        "paged_attention_v_table paged_attention_max_seq_len_kv compute_data_type name score_mod "
+        "generate_stats implementation score_max score_sum_exp sink_token unfuse_fma")
