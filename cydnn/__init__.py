@@ -28,6 +28,11 @@ _ROOMS = {                                       # where a name lives; loaded wh
         moe_grouped_matmul_mode norm_forward_phase numerical_note pygraph reduction_mode reshape_mode
         scalar_type set_stream tensor_reordering
         """,
+    "functional":
+    """
+        attention avg_pool batch_norm conv elu gelu instance_norm layer_norm leaky_relu linear
+        local_response_norm log_softmax matmul max_pool relu rms_norm sigmoid silu softmax softplus tanh
+        """,
     "dtypes": "dtype", "graph": "Graph Node", "tensor": "TensorDesc", "ops.problem": "Problem",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}

@@ -33,7 +33,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "plan",
     "clock",
     "tune",
-    "legacy frontend bench",
+    "legacy frontend bench functional",
     # descriptors: handles, caches and facts of devices are the front end's
     "backend",
     "cudnn",

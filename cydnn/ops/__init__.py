@@ -1,5 +1,5 @@
 """Operations: what is computed. One file a family; the table below is the list of all."""
-from .attention import Sdpa
+from .attention import Sdpa, scores
 from .attribute import Attribute
 from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad

@@ -1,0 +1,8 @@
+"""Functions on arrays of NumPy, torch, CuPy and the array API: ``y = cydnn.conv(x, w, padding=1)``.
+Results are arrays of the caller's library, on its device, in its memory format.
+"""
+from . import network, pointwise
+from .function import FUNCTIONS, Function, Prepared, forget
+
+globals().update(FUNCTIONS)
+__all__ = [*FUNCTIONS, "FUNCTIONS", "Function", "Prepared", "forget"]

@@ -1,0 +1,231 @@
+"""Arrays of other libraries: what they say of themselves, and new ones beside them. Nothing is imported: a
+library is the module that an array's type came from.
+
+A ``Kind`` is a row for one library. ``row`` is all that tells one plan from another, and is read on every
+call; ``said`` is read where a plan is made.
+"""
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from .._core import pointer_of
+from ..dtypes import ML_DTYPES, DType, boolean, dtype, u8
+from ..given import shown, unmasked
+from ..status import BadParam, CydnnError
+from ..tensor import TensorDesc, stride_order
+
+
+HOST, ON_HOST = "host", 1                        # a place of memory; kDLCPU of DLPack
+
+
+class Said(NamedTuple):
+    """``place``: the name of the device that the memory is of; ``is_bool``: a byte is a truth value."""
+    desc: TensorDesc
+    place: str
+    alignment: int
+    is_bool: bool
+
+
+def foreign_name(row: DType) -> str:
+    """What NumPy, torch and others call a type."""
+    return ML_DTYPES.get(row.name) or row.numpy.name
+
+
+def _said(name: str, dims, strides, kind, place: str, address: int) -> Said:
+    try:
+        row = dtype(kind)
+        is_bool = row is boolean
+        desc = TensorDesc(u8 if is_bool else row, tuple(dims), tuple(strides))
+    except CydnnError as error:
+        sentence = error.args[0].removeprefix("tensor: ")
+        raise BadParam(f"{name}: {sentence}") from None
+    alignment = next((a for a in (16, 8, 4, 2) if address % a == 0), 1)
+    return Said(desc, place, max(alignment, desc.dtype.bytes), is_bool)
+
+
+class NumpyArrays:
+    """Arrays of NumPy, in the host's memory. What computes is the NumPy device, where no other is named."""
+    name = "NumPy"
+
+    def row(self, x):
+        return x.shape, x.strides, x.dtype, pointer_of(x) & 15
+
+    def said(self, name: str, x) -> Said:
+        unmasked(name, x)
+        size = max(x.itemsize, 1)
+        if any(s % size for s in x.strides):
+            raise BadParam(f"{name}: strides must be whole elements of {size} bytes; got {x.strides} bytes: "
+                           "pass a copy of it")
+        return _said(name, x.shape, [s // size for s in x.strides], x.dtype, HOST, pointer_of(x))
+
+    def empty(self, desc: TensorDesc, is_bool: bool, like):
+        order = stride_order(desc)
+        flat = np.empty([desc.dims[a] for a in order], bool if is_bool else _numpy_type(desc.dtype))
+        return flat.transpose([order.index(a) for a in range(desc.rank)])
+
+    def as_bytes(self, x):
+        """Truth values as the bytes that they are."""
+        return x.view(np.uint8)
+
+    def swapped(self, x):
+        return x.swapaxes(-1, -2)
+
+    def stream(self, like) -> int:
+        """The caller's current stream."""
+        return 0
+
+    def scratch(self, size_bytes: int, device, like):
+        return device.alloc(size_bytes)
+
+
+class TorchArrays:
+    """Tensors of torch, on the CPU or a CUDA device."""
+    name = "torch"
+
+    def __init__(self):
+        self.torch = torch = sys.modules["torch"]
+        self.grad = torch.is_grad_enabled
+        self._stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+    def row(self, x):
+        if x.requires_grad and self.grad():
+            return []                            # no key: refused where the argument has a name
+        return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() & 15
+
+    def said(self, name: str, x) -> Said:
+        torch, place = self.torch, x.device.type
+        if x.requires_grad and self.grad():
+            raise BadParam(f"{name}: must not require a gradient, as cydnn.torch alone records them; got a "
+                           "tensor that does: call cydnn.torch's function of that name, or use "
+                           "torch.no_grad()")
+        if x.layout is not torch.strided or x.is_conj() or x.is_neg():
+            raise BadParam(f"{name}: must be a strided tensor, neither conjugated nor negated; got "
+                           f"{x.layout}")
+        if place not in ("cpu", "cuda"):
+            raise BadParam(f"{name}: must be on the CPU or a CUDA device; got {place}")
+        where = HOST if place == "cpu" else f"cuda:{x.device.index}"
+        return _said(name, x.shape, x.stride(), x.dtype, where, x.data_ptr())
+
+    def empty(self, desc: TensorDesc, is_bool: bool, like):
+        kind = self.torch.bool if is_bool else getattr(self.torch, foreign_name(desc.dtype))
+        return self.torch.empty_strided(desc.dims, desc.strides, dtype=kind, device=like.device)
+
+    def as_bytes(self, x):
+        return x.view(self.torch.uint8)
+
+    def swapped(self, x):
+        return x.mT
+
+    def stream(self, like) -> int:
+        if like.device.type == "cpu":
+            return 0
+        if self._stream is not None:
+            return self._stream(like.device.index)
+        return self.torch.cuda.current_stream(like.device).cuda_stream
+
+    def scratch(self, size_bytes: int, device, like):
+        if like.device.type == "cpu":
+            return device.alloc(size_bytes)
+        return self.torch.empty(size_bytes, dtype=self.torch.uint8, device=like.device)
+
+
+class CupyArrays:
+    """Arrays of CuPy."""
+    name = "CuPy"
+
+    def __init__(self):
+        self.cupy = sys.modules["cupy"]
+
+    def row(self, x):
+        return x.shape, x.strides, x.dtype, x.device.id, x.data.ptr & 15
+
+    def said(self, name: str, x) -> Said:
+        size = max(x.itemsize, 1)
+        return _said(name, x.shape, [s // size for s in x.strides], x.dtype, f"cuda:{x.device.id}",
+                     x.data.ptr)
+
+    def empty(self, desc: TensorDesc, is_bool: bool, like):
+        order = stride_order(desc)
+        flat = self.cupy.empty([desc.dims[a] for a in order], bool if is_bool else _numpy_type(desc.dtype))
+        return flat.transpose([order.index(a) for a in range(desc.rank)])
+
+    def as_bytes(self, x):
+        return x.view(np.uint8)
+
+    def swapped(self, x):
+        return x.swapaxes(-1, -2)
+
+    def stream(self, like) -> int:
+        return self.cupy.cuda.get_current_stream().ptr
+
+    def scratch(self, size_bytes: int, device, like):
+        return self.cupy.empty(size_bytes, np.uint8)
+
+
+class StandardArrays(NumpyArrays):
+    """Arrays of any library that follows the array API standard (JAX): read through DLPack, in the host's
+    memory; results are handed to the library's own ``from_dlpack``."""
+    name = "the array API"
+
+    def row(self, x):
+        return type(x), super().row(self.read(x))
+
+    def said(self, name, x) -> Said:
+        return super().said(name, self.read(x, name))
+
+    @staticmethod
+    def read(x, name="array"):
+        """The memory of an array as one of NumPy."""
+        if x.__dlpack_device__()[0] != ON_HOST:
+            raise BadParam(f"{name}: must be in the host's memory, as {type(x).__module__} does not say its "
+                           f"stream; got one on device {x.__dlpack_device__()}: pass it as a tensor of torch "
+                           "or CuPy")
+        return np.from_dlpack(x)
+
+    @staticmethod
+    def given_back(found, like):
+        """An array of the caller's library with the memory of one of NumPy."""
+        return like.__array_namespace__().from_dlpack(found)
+
+
+@lru_cache(maxsize=None)
+def _kind(make):
+    return make()
+
+
+_found: dict = {}                                # type of an array -> its kind
+
+
+def kind_of(x, name: str = "array"):
+    """The kind of an array. Raises BadParam for what is none."""
+    found = _found.get(type(x))
+    if found is None:
+        found = _found[type(x)] = _kind(_class_of(x, name))
+    return found
+
+
+def _class_of(x, name: str):
+    for base in type(x).__mro__:
+        room = (base.__module__ or "").partition(".")[0]
+        if room == "numpy" and isinstance(x, (np.ndarray, np.generic)):
+            return NumpyArrays
+        if room == "torch" and isinstance(x, sys.modules["torch"].Tensor):
+            return TorchArrays
+        if room == "cupy" and base.__name__ == "ndarray":
+            return CupyArrays
+    if hasattr(x, "__array_namespace__") and hasattr(x, "__dlpack__"):
+        return StandardArrays
+    raise BadParam(f"{name}: must be an array of NumPy, torch, CuPy or another library of the array API "
+                   f"standard; got {shown(x)}")
+
+
+def _numpy_type(row: DType) -> np.dtype:
+    """The type of NumPy arrays whose elements are values of a type."""
+    if row.name in ML_DTYPES:
+        import ml_dtypes
+        return np.dtype(getattr(ml_dtypes, ML_DTYPES[row.name]))
+    return row.numpy

@@ -1,0 +1,266 @@
+"""Functions on arrays. One is written once, as a body that writes down a graph; its signature is the body's.
+
+A call finds the plan of its layouts and options, and runs it; ``prepare`` gives that plan as something to
+call.
+"""
+from __future__ import annotations
+
+import inspect
+from functools import update_wrapper
+from typing import Any, Callable, NamedTuple, Sequence, Union
+
+from .. import device as devices
+from ..dtypes import dtype as to_dtype
+from ..given import shown
+from ..plan import build
+from ..status import BadParam, CydnnError
+from ..tensor import TensorDesc
+from .arrays import HOST, StandardArrays, kind_of
+from .trace import Trace
+
+Array = Any                                      # of NumPy, torch, CuPy, the array API
+Ints = Union[int, Sequence[int]]                 # one for every spatial dim, or a list
+MOST = 4096                                      # plans that a function keeps at hand
+COMMON = dict(out=None, dtype=None, device=None, explain=False)
+ARRAYS = ("Array", "Array | None", "Array | float")          # annotations of the arguments that are arrays
+FUNCTIONS: dict[str, "Function"] = {}
+
+
+class Result(NamedTuple):
+    """An array that a call gives: the description of its memory as the caller sees it."""
+    desc: TensorDesc
+    is_bool: bool
+
+
+class Prepared:
+    """A function made ready for arrays of one layout: called with others of that layout, it runs at once.
+
+    ``plan``: what runs. Call it with the arrays in the order of the function's arguments, those that were
+    absent left out or None.
+    """
+
+    def __init__(self, function: "Function", plan, slots, results, numbers, kind, is_tuple, changed):
+        self.function, self.plan, self.results, self._kind = function, plan, results, kind
+        self._slots = slots                   # of each pointer: number of an argument, or ~ of a result
+        self._numbers = numbers                  # of each number: that of an argument, or its default
+        self._is_tuple, (self._bools, self._turned) = is_tuple, changed
+        self._execute, self._space = plan.executable.execute, plan.workspace_bytes
+
+    def __repr__(self):
+        return f"<{self.function.name} prepared: {self.plan.name} on {self.plan.device.name}>"
+
+    def explain(self) -> str:
+        """What runs: engines, estimates, launches, and who refused why."""
+        return self.plan.explain()
+
+    def __call__(self, *arrays, out=None):
+        return self.run(arrays, out)
+
+    def run(self, arrays, out=None):
+        """Run on the arguments that are arrays or numbers, in order."""
+        kind, like = self._kind, arrays[0]
+        if out is None:
+            results = [kind.empty(r.desc, r.is_bool, like) for r in self.results]
+        else:
+            results = self._given(out)
+        pointers = [arrays[i] if i >= 0 else results[~i] for i in self._slots]
+        if kind.__class__ is StandardArrays:
+            pointers = [kind.read(p) if i >= 0 else p for i, p in zip(self._slots, pointers)]
+        for i in self._bools:
+            pointers[i] = kind.as_bytes(pointers[i])
+        for i in self._turned:
+            pointers[i] = kind.swapped(pointers[i])
+        space = kind.scratch(self._space, self.plan.device, like) if self._space else 0
+        numbers = self._numbers and [arrays[n] if is_given else n for is_given, n in self._numbers]
+        try:
+            self._execute(pointers, numbers or None, space, self._space, kind.stream(like))
+        except CydnnError as error:
+            raise error.within(self.function.name) from None
+        if kind.__class__ is StandardArrays:
+            results = [kind.given_back(r, like) for r in results]
+        return tuple(results) if self._is_tuple else results[0] if out is None else out
+
+    def _given(self, out) -> list:
+        if self._kind.__class__ is StandardArrays:
+            raise BadParam(f"{self.function.name}: out must be absent, as arrays of this library do not "
+                           f"change; got {shown(out)}")
+        return [out]
+
+
+class Function:
+    """A function on arrays, and ``prepare`` beside it. Both take ``explain=True``, which gives the text of
+    what would run in place of running it."""
+
+    def __init__(self, body: Callable, doc: str = ""):
+        self.body, self.name = body, body.__name__
+        parameters = list(inspect.signature(body).parameters.values())[1:]           # without the trace
+        self.arrays = tuple([p.name for p in parameters if p.annotation in ARRAYS])
+        self.options = tuple([p.name for p in parameters if p.annotation not in ARRAYS])
+        self.signature = inspect.Signature([*parameters, *[
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+            for name, value in COMMON.items()]])
+        self._plans: dict = {}
+        update_wrapper(self, body)
+        self.__doc__ = doc or body.__doc__
+        self.__signature__ = self.signature
+        self._bind = _binder(self, parameters)
+
+    def __repr__(self):
+        return f"<function cydnn.{self.name}{self.signature}>"
+
+    def __call__(self, *args, **kw):
+        arrays, options, out, device, explain = self._bind(*args, **kw)
+        prepared = self._found(arrays, options, device)
+        return prepared.explain() if explain else prepared.run(arrays, out)
+
+    def prepare(self, *args, **kw):
+        """The call of these arrays and options made ready, for arrays of the same layouts."""
+        arrays, options, out, device, explain = self._bind(*args, **kw)
+        if out is not None:
+            raise BadParam(f"{self.name}: out must be given to the call; got it for prepare")
+        prepared = self._found(arrays, options, device)
+        return prepared.explain() if explain else prepared
+
+    def _found(self, arrays, options, device) -> Prepared:
+        try:
+            rows = [x if x is None else type(x) if type(x) in (int, float) else kind_of(x).row(x)
+                    for x in arrays]
+            key = (*rows, options, device)
+            found = self._plans.get(key)
+        except Exception:                        # lists as options; what is refused below, by its name
+            options = tuple([tuple(v) if isinstance(v, list) else v for v in options])
+            key = found = None
+        if found is None:
+            found = self._made(arrays, options, device)
+            if key is not None:
+                if len(self._plans) >= MOST:
+                    self._plans.clear()
+                self._plans[key] = found
+        return found
+
+    def _made(self, arrays, options, device) -> Prepared:
+        kind, said = self._said(arrays)
+        place = self._place(said, device)
+        trace, results, given = self.traced(said, arrays, options)
+        graph = trace.finish(results)
+        plan = build(graph, place)
+        made = [Result(_seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths) for v in results]
+        uids = {v.uid: ~i for i, v in enumerate(results)}
+        slots = [uids.get(t.uid, trace.sources.get(t.uid, trace.inplace.get(t.uid))) for t in plan.slots]
+        numbers = [(True, trace.sources[key]) if trace.sources.get(key) is not None else (False, default)
+                   for key, default in plan.scalars]
+        numbers = numbers if any(is_given for is_given, _ in numbers) else None
+        bools = [i for i, s in enumerate(slots) if (made[~s].is_bool if s < 0 else said[s].is_bool)]
+        turned = [i for i, t in enumerate(plan.slots) if t.uid in trace.turned]
+        return Prepared(self, plan, slots, made, numbers, kind, isinstance(given, tuple), (bools, turned))
+
+    def _said(self, arrays) -> tuple:
+        """(kind, what each array says of itself) of the arguments."""
+        kinds, said = {}, []
+        for name, x in zip(self.arrays, arrays):
+            if x is None or type(x) in (int, float):
+                said.append(None)
+                continue
+            kind = kind_of(x, f"{self.name}: {name}")
+            kinds.setdefault(kind, name)
+            said.append(kind.said(f"{self.name}: {name}", x))
+        if len(kinds) != 1:
+            what = " and ".join(f"{name} of {kind.name}" for kind, name in kinds.items())
+            raise BadParam(f"{self.name}: arrays must be of one library; got {what or 'none'}")
+        if type(arrays[0]) in (int, float):
+            raise BadParam(f"{self.name}: {self.arrays[0]} must be an array; got {shown(arrays[0])}")
+        return next(iter(kinds)), said
+
+    def _place(self, said, device):
+        """The device that computes: that of the memory, or the one named, where memory is the host's."""
+        places = {s.place: name for name, s in zip(self.arrays, said) if s is not None}
+        if len(places) != 1:
+            what = " and ".join(f"{name} on {place}" for place, name in places.items())
+            raise BadParam(f"{self.name}: arrays must be on one device; got {what}")
+        place = next(iter(places))
+        found = devices.get("numpy" if place == HOST and device is None else place if device is None
+                            else device)
+        if (found.context is None) != (place == HOST) or place != HOST and found.name != place:
+            raise BadParam(f"{self.name}: device must be that of the arrays, which are on {place}; got "
+                           f"{found.name}: move them there first")
+        return found
+
+    def traced(self, said, arrays, options) -> tuple:
+        """(trace, returned values, what the body returned) for these arguments. Raises BadParam."""
+        *options, wanted = options
+        rows = [s.desc.dtype for s in said if s is not None]
+        trace = Trace(_compute(rows), rows[0] if wanted is None else self._dtype(wanted), wanted is not None)
+        values: list[Any] = []
+        for i, (name, s, x) in enumerate(zip(self.arrays, said, arrays)):
+            if s is None:
+                values.append(None if x is None else trace.number(x, i))
+            else:
+                values.append(trace.input(s.desc, i, s.alignment, name))
+        trace.bools = {i for i, s in enumerate(said) if s is not None and s.is_bool}
+        named = dict(zip((*self.arrays, *self.options), (*values, *options)))
+        try:
+            given = self.body(trace, **named)
+        except CydnnError as error:
+            raise self._worded(error, trace) from None
+        return trace, list(given) if isinstance(given, tuple) else [given], given
+
+    def _dtype(self, wanted):
+        try:
+            return to_dtype(wanted)
+        except BadParam as error:
+            raise BadParam(f"{self.name}: {error.args[0]}") from None
+
+    def _worded(self, error: CydnnError, trace: Trace) -> CydnnError:
+        """An error of an operation in the words of the function."""
+        head = error.args[0].partition(": ")[0]
+        return error if head == self.name else error.within(self.name, head, trace.words)
+
+
+def _seen(desc: TensorDesc, shape) -> TensorDesc:
+    """Memory with other dims of 1."""
+    if shape is None:
+        return desc
+    left, strides = [s for d, s in zip(desc.dims, desc.strides) if d != 1], []
+    for d in shape:
+        strides.append(left.pop(0) if d != 1 else 1)
+    return TensorDesc(desc.dtype, shape, tuple(strides))
+
+
+def _compute(rows) -> str:
+    """The type of sums and functions: f64 where an array is, i32 where all are whole numbers."""
+    if any(row.name in ("f64", "i64") for row in rows):
+        return "f64"
+    return "i32" if all(row.kind == "int" for row in rows) else "f32"
+
+
+def _binder(function: Function, parameters) -> Callable:
+    """What puts arguments in order: a function with the signature, as that is the fastest way in Python."""
+    words, has_mark = [], False
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and not has_mark:
+            words.append("*")
+            has_mark = True
+        words.append(p.name if p.default is p.empty else f"{p.name}=_default_{p.name}")
+    words += ([] if has_mark else ["*"]) + [f"{name}={value!r}" for name, value in COMMON.items()]
+    many = lambda names: "".join(f"{n}, " for n in names)
+    text = (f"def {function.name}({', '.join(words)}):\n    return ({many(function.arrays)}), "
+            f"({many((*function.options, 'dtype'))}), out, device, explain\n")
+    room: dict = {f"_default_{p.name}": p.default for p in parameters}
+    exec(text, room)
+    return room[function.name]
+
+
+def function(body: Callable) -> Function:
+    """Make a body a function, and put it into the table."""
+    made = Function(body)
+    FUNCTIONS[made.name] = made
+    return made
+
+
+def forget():
+    """Forget what calls have prepared."""
+    for one in FUNCTIONS.values():
+        one._plans.clear()
+
+
+__all__ = ["Array", "FUNCTIONS", "Function", "Ints", "Prepared", "forget", "function"]

@@ -1,0 +1,261 @@
+"""The functions of networks: convolutions, products, pooling, normalizations, softmax, attention. Names,
+shapes and defaults are those of torch.nn.functional; the number of spatial dims follows from the input.
+
+A body writes its graph down: ``t`` is the trace, the arrays are its values.
+"""
+from __future__ import annotations
+
+from ..given import flag, real, shown, whole, wholes
+from ..ops import (BatchNormInference, BatchNormTraining, ConvFprop, LrnFwd, Matmul, NormFwd, PoolingFwd,
+                   Sdpa, SoftmaxFwd, scores)
+from ..status import BadParam
+from .function import Array, Ints, function
+
+
+def dim_of(where: str, dim, rank: int) -> int:
+    """The number of a dim, counted from the end where it is negative."""
+    found = whole(f"{where}: dim", dim)
+    if not -max(rank, 1) <= found < max(rank, 1):
+        raise BadParam(f"{where}: dim must be from {-max(rank, 1)} to {max(rank, 1) - 1}; got {shown(dim)}")
+    return found % max(rank, 1)
+
+
+def _sizes(name: str, value, rank: int):
+    """A number for every spatial dim, or a list of them."""
+    found = whole(name, value) if hasattr(value, "__index__") else wholes(name, value)
+    if isinstance(found, tuple) and len(found) != rank:
+        raise BadParam(f"{name} must be a number or {rank} of them, one for each spatial dim; got "
+                       f"{shown(value)}")
+    return found
+
+
+def _padding(padding, window, stride, dilation) -> tuple:
+    """(zeros in front, zeros behind) of each spatial dim; "same" has the odd one behind."""
+    rank = len(window)
+    if padding == "valid":
+        return 0, 0
+    if not isinstance(padding, str):
+        found = _sizes("conv: padding", padding, rank)
+        return found, found
+    if padding != "same" or any(s != 1 for s in (stride if isinstance(stride, tuple) else (stride,))):
+        raise BadParam('conv: padding must be a number, a list, "valid", or "same" where stride is 1; got '
+                       f"{shown(padding)} with stride {shown(stride)}")
+    steps = dilation if isinstance(dilation, tuple) else (dilation,) * rank
+    total = [d * (r - 1) for d, r in zip(steps, window)]
+    return tuple([n // 2 for n in total]), tuple([n - n // 2 for n in total])
+
+
+@function
+def conv(t, input: Array, weight: Array, bias: Array | None = None, stride: Ints = 1,
+         padding: Ints | str = 0, dilation: Ints = 1, groups: int = 1):
+    """The convolution (cross-correlation) of images with filters, and a bias for each channel.
+
+    input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+    ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size.
+    """
+    rank = max(input.rank - 2, 1)
+    stride, dilation = _sizes("conv: stride", stride, rank), _sizes("conv: dilation", dilation, rank)
+    before, behind = _padding(padding, weight.dims[2:], stride, dilation)
+    if input.rank == weight.rank > 2 and whole("conv: groups", groups) * weight.dims[1] != input.dims[1]:
+        raise BadParam(f"conv: groups must be such that weight has input's {input.dims[1]} channels / "
+                       f"groups; got groups {shown(groups)} with weight {weight.dims}")
+    op = ConvFprop(pre_pad=before, post_pad=behind, stride=stride, dilation=dilation, compute=t.compute)
+    y = t.add(op, "y", x=input, w=weight)
+    return y if bias is None else t.point("add", y, t.channels(_vector("conv", "bias", bias, y.dims[1]),
+                                                               y.rank))
+
+
+def _vector(where: str, name: str, value, size: int):
+    if value is not None and value.dims != (size,):
+        raise BadParam(f"{where}: {name} must have dims {(size,)}; got {value.dims}")
+    return value
+
+
+@function
+def matmul(t, input: Array, other: Array):
+    """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
+    with a vector."""
+    vectors = input.rank == 1, other.rank == 1
+    a = t.in_front(input, 2) if vectors[0] else input
+    b = t.look(other, lambda d, s: ((*d, 1), (*s, 0))) if vectors[1] else other
+    rank = max(a.rank, b.rank, 2)
+    c = t.add(Matmul(compute=t.compute), "c", a=t.in_front(a, rank), b=t.in_front(b, rank))
+    dims = c.dims[:-2] + c.dims[-2:-1] * (not vectors[0]) + c.dims[-1:] * (not vectors[1])
+    return c.shaped(dims)
+
+
+@function
+def linear(t, input: Array, weight: Array, bias: Array | None = None):
+    """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
+    if weight.rank != 2:
+        raise BadParam(f"linear: weight must have rank 2; got dims {weight.dims}")
+    a = t.in_front(input, 2)
+    c = t.add(Matmul(compute=t.compute), "c", a=a, b=t.in_front(t.swapped(weight), a.rank))
+    if bias is not None:
+        c = t.point("add", c, _vector("linear", "bias", bias, weight.dims[0]))
+    return c.shaped((*input.dims[:-1], weight.dims[0]))
+
+
+def _pool(t, where, input, mode, kernel_size, stride, padding):
+    rank = max(input.rank - 2, 1)
+    window = _sizes(f"{where}: kernel_size", kernel_size, rank)
+    step = window if stride is None else _sizes(f"{where}: stride", stride, rank)
+    op = PoolingFwd(mode=mode, window=window, stride=step, nan="propagate", compute=t.compute,
+                    pre_pad=_sizes(f"{where}: padding", padding, rank))
+    return t.add(op, "y", x=input)
+
+
+@function
+def max_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0):
+    """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
+    return _pool(t, "max_pool", input, "max", kernel_size, stride, padding)
+
+
+@function
+def avg_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
+             count_include_pad: bool = True):
+    """The mean of each window, in which the padding counts or does not."""
+    is_counted = flag("avg_pool: count_include_pad", count_include_pad)
+    mode = "avg_include_padding" if is_counted else "avg_exclude_padding"
+    return _pool(t, "avg_pool", input, mode, kernel_size, stride, padding)
+
+
+def _softmax(t, where, input, dim, algorithm):
+    axis = dim_of(where, dim, input.rank)
+    x = t.in_front(input, 2)
+    op = SoftmaxFwd(algorithm=algorithm, axis=axis + x.rank - input.rank, compute=t.compute)
+    return t.add(op, "y", x=x).shaped(input.dims)
+
+
+@function
+def softmax(t, input: Array, dim: int = -1):
+    """exp(x) over its sum along a dim."""
+    return _softmax(t, "softmax", input, dim, "accurate")
+
+
+@function
+def log_softmax(t, input: Array, dim: int = -1):
+    """The logarithm of the softmax along a dim."""
+    return _softmax(t, "log_softmax", input, dim, "log")
+
+
+# ---- Normalizations ----
+
+def _rows(t, where, input, normalized_shape, weight, bias, eps, mode):
+    """A normalization of the last dims, which ``normalized_shape`` names; what is in front counts rows."""
+    dims = (whole(f"{where}: normalized_shape", normalized_shape),) if hasattr(
+        normalized_shape, "__index__") else wholes(f"{where}: normalized_shape", normalized_shape)
+    if not dims or input.dims[-len(dims):] != dims:
+        raise BadParam(f"{where}: normalized_shape must be the last of input's dims {input.dims}; got "
+                       f"{shown(normalized_shape)}")
+    for name, p in dict(weight=weight, bias=bias).items():
+        if p is not None and p.dims != dims:
+            raise BadParam(f"{where}: {name} must have dims {dims}; got {p.dims}")
+    x = t.in_front(input, len(dims) + 1)
+    op = NormFwd(mode=mode, axis=x.rank - len(dims), compute=t.compute)
+    made = dict(scale=weight and t.in_front(weight, x.rank), bias=bias and t.in_front(bias, x.rank))
+    return t.add(op, "y", dict(epsilon=real(f"{where}: eps", eps)), x=x, **made).shaped(input.dims)
+
+
+@function
+def layer_norm(t, input: Array, normalized_shape: Ints, weight: Array | None = None,
+               bias: Array | None = None, eps: float = 1e-5):
+    """weight * (x - mean) / sqrt(var + eps) + bias, with the statistics of the last dims."""
+    return _rows(t, "layer_norm", input, normalized_shape, weight, bias, eps, "layer")
+
+
+@function
+def rms_norm(t, input: Array, normalized_shape: Ints, weight: Array | None = None, eps: float | None = None):
+    """weight * x / sqrt(mean of squares + eps), over the last dims; eps None: that of input's type."""
+    eps = input.desc.dtype.eps if eps is None else eps
+    return _rows(t, "rms_norm", input, normalized_shape, weight, None, eps, "rms")
+
+
+@function
+def instance_norm(t, input: Array, *, weight: Array | None = None, bias: Array | None = None,
+                  eps: float = 1e-5):
+    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
+    made = {o: t.channels(_vector("instance_norm", name, p, input.dims[1]), input.rank)
+            for o, name, p in (("scale", "weight", weight), ("bias", "bias", bias))}
+    op = NormFwd(mode="instance", axis=2, compute=t.compute)
+    return t.add(op, "y", dict(epsilon=real("instance_norm: eps", eps)), x=input, **made)
+
+
+@function
+def batch_norm(t, input: Array, running_mean: Array | None, running_var: Array | None,
+               weight: Array | None = None, bias: Array | None = None, training: bool = False,
+               momentum: float = 0.1, eps: float = 1e-5):
+    """weight * (x - mean) / sqrt(var + eps) + bias for each channel: with the running statistics, or, where
+    ``training``, with those of the batch; running statistics that are given then move by ``momentum``."""
+    given = dict(weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    is_training = flag("batch_norm: training", training)
+    for name, value in given.items():
+        if value is None and (not is_training or name in ("weight", "bias")):
+            why = "" if is_training else ", as training is False"
+            raise BadParam(f"batch_norm: {name} must be given{why}; got None")
+        _vector("batch_norm", name, value, input.dims[1] if input.rank > 1 else 0)
+    scale, shift, mean, var = (t.channels(value, input.rank) for value in given.values())
+    numbers = dict(epsilon=real("batch_norm: eps", eps))
+    if not is_training:
+        return t.add(BatchNormInference(compute=t.compute), "y", numbers, x=input, scale=scale, bias=shift,
+                     mean=mean, var=var)
+    op, running = BatchNormTraining(compute=t.compute), {}
+    if mean is None and var is None:
+        return t.add(op, "y", numbers, x=input, scale=scale, bias=shift)
+    running = dict(running_mean=mean, running_var=var)
+    numbers["factor"] = real("batch_norm: momentum", momentum)
+    y, *new = t.add(op, "y next_running_mean next_running_var", numbers, x=input, scale=scale, bias=shift,
+                    **running)
+    for value, target in zip(new, (mean, var)):
+        t.store(value, target)
+    return y
+
+
+@function
+def local_response_norm(t, input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75,
+                        k: float = 1.0):
+    """x / (k + alpha * the mean of squares of ``size`` neighbouring channels) ** beta."""
+    scale, power, offset = (real(f"local_response_norm: {name}", value)
+                            for name, value in dict(alpha=alpha, beta=beta, k=k).items())
+    op = LrnFwd(window=whole("local_response_norm: size", size), scale=scale, power=power, offset=offset,
+                compute=t.compute)
+    return t.add(op, "y", x=input)
+
+
+# ---- Attention ----
+
+def _heads(t, name, value):
+    """(…, s, e) as (b, h, s, e)."""
+    if value.rank not in (3, 4):
+        raise BadParam(f"attention: {name} must have rank 3 or 4; got dims {value.dims}")
+    return t.in_front(value, 4)
+
+
+@function
+def attention(t, query: Array, key: Array, value: Array, attn_mask: Array | None = None,
+              dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+              enable_gqa: bool = False):
+    """softmax(scale * query @ key.T + mask) @ value, for every head.
+
+    query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or without b. ``scale``:
+    1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
+    others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
+    h. A query that sees no key gives 0.
+    """
+    q, k, v = (_heads(t, name, x) for name, x in dict(query=query, key=key, value=value).items())
+    if real("attention: dropout_p", dropout_p):
+        raise BadParam(f"attention: dropout_p must be 0; got {shown(dropout_p)}")
+    if not enable_gqa and q.dims[1] != k.dims[1]:
+        raise BadParam(f"attention: key must have query's {q.dims[1]} heads where enable_gqa is False; got "
+                       f"{k.dims[1]}")
+    options = {}
+    if attn_mask is not None:
+        if is_causal:
+            raise BadParam("attention: attn_mask must be absent where is_causal is True; got both")
+        options["mask" if attn_mask.source in t.bools else "bias"] = t.in_front(attn_mask, 4)
+    rows, extras = scores(q.dims[1], **options)
+    factor = q.dims[3] ** -0.5 if scale is None else real("attention: scale", scale)
+    op = Sdpa(score=rows, right=0 if is_causal else -1, compute=t.compute)
+    made = dict(extras=extras) if extras else {}
+    return t.add(op, "o", dict(scale=factor), q=q, k=t.swapped(k), v=v, **made).shaped(
+        (*query.dims[:-1], value.dims[-1]))

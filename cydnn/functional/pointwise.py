@@ -1,0 +1,118 @@
+"""Functions element by element, and sums: one for each mode of the op table that arrays are called with."""
+from __future__ import annotations
+
+from ..given import real, shown, wholes
+from ..ops.pointwise import MODES
+from ..ops.reduction import MODES as FOLDS
+from ..status import BadParam
+from .function import Array, Function, Ints, function
+from .network import dim_of
+
+ONE = {mode: mode for mode in "abs neg ceil floor sqrt rsqrt reciprocal exp log sin cos tan erf".split()}
+ONE |= dict(sigmoid="sigmoid_fwd", tanh="tanh_fwd", relu="relu_fwd", silu="swish_fwd")
+TWO = dict(add="add", sub="sub", mul="mul", div="div", pow="pow", atan2="atan2", fmod="mod", maximum="max",
+           minimum="min")
+COMPARED = dict(eq="cmp_eq", ne="cmp_neq", gt="cmp_gt", ge="cmp_ge", lt="cmp_lt", le="cmp_le")
+SUMS = dict(sum="add", mean="avg", amax="max", amin="min", prod="mul")
+REAL = frozenset("sqrt rsqrt reciprocal exp log sin cos tan erf sigmoid tanh silu div pow atan2 mean".split())
+
+
+def _refuse_whole(t, name, value):
+    """A result of parts would be rounded to the whole numbers of the argument."""
+    if name in REAL and value.desc.dtype.kind != "float" and t.dtype.kind != "float":
+        raise BadParam(f"{name}: input must be of a float type, or dtype of one; got {value.desc.dtype}")
+
+
+def _of_one(name: str, mode: str):
+    def body(t, input: Array):
+        _refuse_whole(t, name, input)
+        return t.point(mode, t.in_front(input, 1)).shaped(input.dims)
+    return body, f"{mode.removesuffix('_fwd')} of every element."
+
+
+def _of_two(name: str, mode: str):
+    def body(t, input: Array, other: Array | float):
+        _refuse_whole(t, name, input)
+        x, b = _pair(t, input, other)
+        y = t.point(mode, x, b)
+        if name in COMPARED:
+            t.truths.add(y.uid)
+        rank = 0 if other.source in t.sources.values() and t.tensors[other.uid].is_by_value else other.rank
+        return y.shaped(y.dims[y.rank - max(input.rank, rank):])
+    return body, (f"{mode.removeprefix('cmp_')} of two arrays, or of an array and a number, element by "
+                  "element with broadcast.")
+
+
+def _pair(t, input, other) -> tuple:
+    """Two operands of one rank, which is 1 at least."""
+    is_number = t.tensors[other.uid].is_by_value
+    rank = max(input.rank, 1, 0 if is_number else other.rank)
+    if is_number:
+        return t.in_front(input, rank), t.number(t.tensors[other.uid].scalar.default, other.source, rank)
+    return t.in_front(input, rank), t.in_front(other, rank)
+
+
+def _of_dims(name: str, mode: str):
+    def body(t, input: Array, dim: Ints | None = None, keepdim: bool = False):
+        _refuse_whole(t, name, input)
+        x = t.in_front(input, 1)
+        given = range(x.rank) if dim is None else (dim,) if hasattr(dim, "__index__") else wholes(
+            f"{name}: dim", dim)
+        axes = {dim_of(name, d, x.rank) for d in given}
+        if len(axes) != len(given):
+            raise BadParam(f"{name}: dim must be dims that differ; got {shown(dim)}")
+        y = t.fold(mode, x, axes)
+        kept = [i for i in range(x.rank) if i not in axes]
+        return y.shaped(y.dims[x.rank - input.rank:] if keepdim else [y.dims[i] for i in kept])
+    return body, f"{mode} over one dim, some, or all of them."
+
+
+def _made(name: str, body, doc: str) -> Function:
+    body.__name__ = body.__qualname__ = name
+    body.__doc__ = doc
+    return function(body)
+
+
+for _table, _make in ((ONE, _of_one), (TWO, _of_two), (COMPARED, _of_two), (SUMS, _of_dims)):
+    for _name, _mode in _table.items():
+        assert _mode in MODES or _mode in FOLDS
+        globals()[_name] = _made(_name, *_make(_name, _mode))
+
+
+@function
+def gelu(t, input: Array, approximate: str = "none"):
+    """x times the normal distribution's share below x; ``approximate`` "tanh": by a tanh."""
+    if approximate not in ("none", "tanh"):
+        raise BadParam(f'gelu: approximate must be "none" or "tanh"; got {shown(approximate)}')
+    return t.point("gelu_fwd" if approximate == "none" else "gelu_approx_tanh_fwd",
+                   t.in_front(input, 1)).shaped(input.dims)
+
+
+@function
+def elu(t, input: Array, alpha: float = 1.0):
+    """x above 0, alpha * (exp(x) - 1) below."""
+    return t.point("elu_fwd", t.in_front(input, 1), elu_alpha=real("elu: alpha", alpha)).shaped(input.dims)
+
+
+@function
+def leaky_relu(t, input: Array, negative_slope: float = 0.01):
+    """x above 0, negative_slope * x below."""
+    slope = real("leaky_relu: negative_slope", negative_slope)
+    return t.point("relu_fwd", t.in_front(input, 1), relu_lower_clip_slope=slope).shaped(input.dims)
+
+
+@function
+def softplus(t, input: Array, beta: float = 1.0):
+    """log(1 + exp(beta * x)) / beta."""
+    return t.point("softplus_fwd", t.in_front(input, 1), softplus_beta=real("softplus: beta", beta)).shaped(
+        input.dims)
+
+
+@function
+def where(t, condition: Array, input: Array, other: Array):
+    """input where the condition is not 0, else other."""
+    t.like(input)
+    rank = max(condition.rank, input.rank, other.rank)
+    x, b, c = (t.in_front(v, max(rank, 1)) for v in (input, other, condition))
+    y = t.point("binary_select", x, b, c)
+    return y.shaped(y.dims[y.rank - rank:])

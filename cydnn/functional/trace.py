@@ -1,0 +1,183 @@
+"""A function's graph while its body writes it down: values, the nodes that make them, what is returned."""
+from __future__ import annotations
+
+from typing import Callable
+
+from ..dtypes import BY_NAME, DType
+from ..graph import Graph, Node, Tensor
+from ..ops import Op, Pointwise, Reduction
+from ..status import InternalError
+from ..steps import Scalar
+from ..tensor import TensorDesc
+
+
+class Value:
+    """A tensor of the graph. ``source``: the number of the argument whose memory it is, None for what a node
+    makes; ``look``: how the memory is looked at, (dims, strides) -> (dims, strides)."""
+    __slots__ = ("uid", "desc", "source", "look", "shape")
+
+    def __init__(self, uid: int, desc: TensorDesc, source=None, look: Callable | None = None):
+        self.uid, self.desc, self.source, self.look = uid, desc, source, look
+        self.shape: tuple | None = None          # what a caller sees of a result, where it is not the dims
+
+    @property
+    def dims(self) -> tuple:
+        return self.desc.dims
+
+    @property
+    def rank(self) -> int:
+        return len(self.desc.dims)
+
+    def shaped(self, dims) -> "Value":
+        """A result that the caller sees with other dims of 1."""
+        self.shape = tuple(dims)
+        return self
+
+
+def _in_front(count: int) -> Callable:
+    return lambda dims, strides: ((1,) * count + dims, (0,) * count + strides)
+
+
+def _swapped(dims, strides):
+    return (*dims[:-2], dims[-1], dims[-2]), (*strides[:-2], strides[-1], strides[-2])
+
+
+def looked(desc: TensorDesc, look: Callable | None) -> TensorDesc:
+    """The description of memory that is looked at another way."""
+    return desc if look is None else desc.replace(**dict(zip(("dims", "strides"), look(desc.dims,
+                                                                                      desc.strides))))
+
+
+class Trace:
+    """What a body writes: ``input`` makes the arguments, ``add`` nodes, ``finish`` the graph.
+
+    ``compute``: the type that sums and functions are asked in; what nodes make is of its math type until it
+    is returned, and then of ``dtype``.
+    """
+
+    def __init__(self, compute: str, dtype: DType, is_wanted: bool = False):
+        self.compute, self.dtype, self.is_wanted = compute, dtype, is_wanted
+        self.tensors: dict[int, Tensor] = {}
+        self.nodes: list[tuple] = []             # (node, {output: value})
+        self.sources: dict[int, int] = {}        # uid -> argument
+        self.inplace: dict[int, int] = {}        # uid of what is written into an argument -> argument
+        self.words: dict[str, str] = {}          # what operations call the arguments -> their names
+        self.bools: set[int] = set()             # arguments of truth values
+        self.truths: set[int] = set()            # uids of results that are truth values
+        self.turned: set[int] = set()            # uids of arguments whose last two dims are swapped
+
+    def _next(self) -> int:
+        return len(self.tensors) + 1
+
+    def input(self, desc: TensorDesc, source: int, alignment: int, name: str, look=None) -> Value:
+        """Memory of an argument, as it is or as ``look`` shows it."""
+        value = Value(self._next(), looked(desc, look), source, look)
+        self.tensors[value.uid] = Tensor(value.uid, value.desc, alignment=alignment, name=name)
+        self.sources[value.uid] = source
+        return value
+
+    def number(self, default, source: int | None, rank: int = 1) -> Value:
+        """One number: an argument's, or one that the body says."""
+        uid, kind = self._next(), "i32" if isinstance(default, int) else BY_NAME[self.math].name
+        desc = TensorDesc.packed(kind, (1,) * rank)
+        self.tensors[uid] = Tensor(uid, desc, "value", scalar=Scalar(uid, default))
+        if source is not None:
+            self.sources[uid] = source
+        return Value(uid, desc, source)
+
+    @property
+    def math(self) -> str:
+        return Pointwise(compute=self.compute).math
+
+    def look(self, value: Value, look: Callable) -> Value:
+        """The memory of an argument, looked at another way. What a node makes has one look only."""
+        first = self.tensors[value.uid]
+        if value.source is None or first.is_by_value:
+            raise InternalError("functional: what a node makes has one look; got another")
+        before = value.look or (lambda *pair: pair)
+        found = self.input(value.desc, value.source, first.alignment, first.name, look)
+        found.look = lambda *pair: look(*before(*pair))
+        self.turned |= {found.uid} if value.uid in self.turned else set()
+        return found
+
+    def in_front(self, value: Value, rank: int) -> Value:
+        """With dims of 1 in front, up to a rank."""
+        return value if value.rank >= rank else self.look(value, _in_front(rank - value.rank))
+
+    def swapped(self, value: Value) -> Value:
+        """With the last two dims swapped."""
+        found = self.look(value, _swapped)
+        self.turned ^= {found.uid}
+        return found
+
+    def channels(self, value: Value | None, rank: int) -> Value | None:
+        """(c,) as (1, c, 1, …)."""
+        if value is None:
+            return None
+        return self.look(value, lambda dims, strides: ((1, *dims, *(1,) * (rank - 2)),
+                                                       (0, *strides, *(0,) * (rank - 2))))
+
+    def add(self, op: Op, want: str, scalars=(), given=None, **operands):
+        """A node: its output ``want``, or a tuple of those that are named in it. Outputs that are neither
+        named nor needed are absent. ``given``: {output: dims and strides} where they do not follow."""
+        descs = {name: tuple([v.desc for v in value]) if isinstance(value, tuple) else value.desc
+                 for name, value in operands.items() if value is not None}
+        self.words = {o: self.tensors[v.uid].name for o, v in operands.items()
+                      if isinstance(v, Value) and self.tensors[v.uid].name}
+        names, math = want.split(), BY_NAME[self.math]
+        absent = {name: None for name in op.writes if name not in names and name in op.optional}
+        full = op.complete({**absent, **descs, **dict(given or {})})
+        made = {name: Value(self._next() + i, full[name].replace(dtype=math))
+                for i, name in enumerate([o for o in op.writes if full.get(o) is not None])}
+        for value in made.values():
+            self.tensors[value.uid] = Tensor(value.uid, value.desc, "virtual")
+        uids = {name: tuple([v.uid for v in value]) if isinstance(value, tuple) else value.uid
+                for name, value in operands.items() if value is not None}
+        node = Node(op, {**uids, **{name: value.uid for name, value in made.items()}}, scalars)
+        self.nodes.append((node, {**operands, **made}))
+        return made[names[0]] if len(names) == 1 else tuple([made[name] for name in names])
+
+    def point(self, mode: str, *values: Value, **attributes) -> Value:
+        """mode(values), with dims of 1 in front of those of lower rank."""
+        rank = max(v.rank for v in values)
+        values = tuple([self.in_front(v, rank) if v.source is not None and not self.tensors[v.uid].is_by_value
+                        else v for v in values])
+        return self.add(Pointwise(mode=mode, compute=self.compute, **attributes), "y",
+                        **dict(zip(("x", "b", "t"), values)))
+
+    def fold(self, mode: str, value: Value, axes) -> Value:
+        """The reduction of some dims, which stay as 1."""
+        dims = tuple([1 if i in axes else d for i, d in enumerate(value.dims)])
+        return self.add(Reduction(mode=mode, compute=self.compute), "y", x=value,
+                        given=dict(y=value.desc.like(dims)))
+
+    def store(self, value: Value, target: Value) -> Value:
+        """What is written into the memory of an argument."""
+        self._into_memory(value, target.desc, f"new {self.tensors[target.uid].name}")
+        self.inplace[value.uid] = target.source
+        return value
+
+    def like(self, value: Value):
+        """Results are of the type of an argument, where the caller names none."""
+        if not self.is_wanted:
+            self.dtype = value.desc.dtype
+
+    def _into_memory(self, value: Value, desc: TensorDesc, name: str):
+        value.desc = desc
+        self.tensors[value.uid] = Tensor(value.uid, desc, alignment=16, name=name)
+
+    def finish(self, results, descs=None) -> Graph:
+        """The graph of what is returned, in memory; nodes that nothing of it needs are left out."""
+        for i, value in enumerate(results):
+            kind = BY_NAME["u8"] if value.uid in self.truths else self.dtype
+            desc = value.desc if value.desc.is_dense else value.desc.like(value.dims)
+            self._into_memory(value, desc.replace(dtype=kind) if descs is None else descs[i],
+                              f"out {i}" if results[1:] else "out")
+        wanted = {v.uid for v in results} | set(self.inplace)
+        kept = []
+        for node, _ in reversed(self.nodes):
+            if wanted & set(node.writes):
+                kept.append(node)
+                wanted |= set(node.reads)
+        used = {u for node in kept for u in (*node.reads, *node.writes)}
+        return Graph(kept[::-1], [t for uid, t in self.tensors.items() if uid in used])

@@ -1,0 +1,243 @@
+"""Functions on arrays: values against formulas in NumPy, what comes back, what is refused."""
+import sys
+
+import numpy as np
+import pytest
+
+import cydnn
+from cydnn import functional as F
+from cydnn.status import BadParam
+
+RNG = np.random.default_rng(3)
+X, W, B = (RNG.standard_normal(s).astype("f4") for s in ((2, 4, 6, 5), (8, 2, 3, 3), (8,)))
+M, V, R, S = (RNG.standard_normal(s).astype("f4") for s in ((3, 4), (4,), (2, 6, 3), (5, 3)))
+Q, K = (RNG.standard_normal(s).astype("f4") for s in ((2, 4, 5, 8), (2, 4, 7, 8)))
+ROWS = X.reshape(8, 30)
+MASK = RNG.random((5, 7)) < 0.7
+MASK[:, 0] = True
+
+
+def conv(x, w, groups, pad):
+    """The plain sum, one filter at a time."""
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    view = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))
+    own, k = x.shape[1] // groups, w.shape[0] // groups
+    return np.stack([np.einsum("nchwrs,crs->nhw", view[:, i // k * own:(i // k + 1) * own], one)
+                     for i, one in enumerate(w)], 1)
+
+
+def soft(s):
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def normal(x, axes, eps=1e-5):
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
+
+
+def attend(mask=None, k=K):
+    s = Q @ k.swapaxes(2, 3) / np.sqrt(8)
+    return soft(s if mask is None else np.where(mask, s, -np.inf)) @ k
+
+
+WINDOWS = np.lib.stride_tricks.sliding_window_view(X, (2, 2), (2, 3))[:, :, ::2, ::2]
+CASES = {                                        # name: (the call, the formula)
+    "conv": (lambda **o: F.conv(X, W, B, padding=1, groups=2, **o),
+             lambda: conv(X, W, 2, 1) + B[:, None, None]),
+    "conv same": (lambda **o: F.conv(X, W[:, :1], padding="same", groups=4, **o),
+                  lambda: conv(X, W[:, :1], 4, 1)),
+    "matmul": (lambda **o: F.matmul(R, R.swapaxes(1, 2), **o), lambda: R @ R.swapaxes(1, 2)),
+    "matmul of a vector": (lambda **o: F.matmul(M, V, **o), lambda: M @ V),
+    "matmul with a vector": (lambda **o: F.matmul(V[:3], M, **o), lambda: V[:3] @ M),
+    "linear": (lambda **o: F.linear(R, S, B[:5], **o), lambda: R @ S.T + B[:5]),
+    "linear of a square": (lambda **o: F.linear(R, S[:3], **o), lambda: R @ S[:3].T),
+    "max_pool": (lambda **o: F.max_pool(X, 2, **o), lambda: WINDOWS.max((4, 5))),
+    "avg_pool": (lambda **o: F.avg_pool(X, 2, **o), lambda: WINDOWS.mean((4, 5))),
+    "softmax": (lambda **o: F.softmax(M, **o), lambda: soft(M)),
+    "softmax of a vector": (lambda **o: F.softmax(V, 0, **o), lambda: soft(V)),
+    "log_softmax": (lambda **o: F.log_softmax(X, dim=1, **o),
+                    lambda: np.log(np.moveaxis(soft(np.moveaxis(X, 1, -1)), -1, 1))),
+    "layer_norm": (lambda **o: F.layer_norm(X, (6, 5), X[0, 0], X[0, 1], **o),
+                   lambda: normal(X, (2, 3)) * X[0, 0] + X[0, 1]),
+    "rms_norm": (lambda **o: F.rms_norm(M, 4, V, eps=0.5, **o),
+                 lambda: M / np.sqrt((M * M).mean(1, keepdims=True) + 0.5) * V),
+    "instance_norm": (lambda **o: F.instance_norm(X, weight=V, **o),
+                      lambda: normal(X, (2, 3)) * V[:, None, None]),
+    "batch_norm": (lambda **o: F.batch_norm(X, V, V * V, V, V, **o),
+                   lambda: (X - V[:, None, None]) / np.sqrt((V * V)[:, None, None] + 1e-5)
+                   * V[:, None, None] + V[:, None, None]),
+    "local_response_norm": (lambda **o: F.local_response_norm(X, 1, 2.0, 0.5, 3.0, **o),
+                            lambda: X / np.sqrt(3 + 2 * X * X)),
+    "attention": (lambda **o: F.attention(Q, K, K, **o), attend),
+    "attention with a mask": (lambda **o: F.attention(Q, K, K, MASK, **o), lambda: attend(MASK)),
+    "causal attention": (lambda **o: F.attention(Q[:1, 0:1], K[:1, 0:1], K[:1, 0:1], is_causal=True, **o),
+                         lambda: attend(np.tri(5, 7, dtype=bool))[:1, :1]),
+    "shared heads": (lambda **o: F.attention(Q, K[:, :2], K[:, :2], enable_gqa=True, **o),
+                     lambda: attend(None, np.repeat(K[:, :2], 2, 1))),
+    "gelu": (lambda **o: F.gelu(X, "tanh", **o),
+             lambda: X / (1 + np.exp(-2 * 0.7978845608 * (X + 0.044715 * X ** 3)))),
+    "silu": (lambda **o: F.silu(X, **o), lambda: X / (1 + np.exp(-X))),
+    "leaky_relu": (lambda **o: F.leaky_relu(X, 0.25, **o), lambda: np.where(X > 0, X, X / 4)),
+    "elu": (lambda **o: F.elu(X, 2.0, **o), lambda: np.where(X > 0, X, 2 * np.expm1(X))),
+    "softplus": (lambda **o: F.softplus(X, 2.0, **o), lambda: np.log1p(np.exp(2 * X)) / 2),
+    "add": (lambda **o: F.add(X, V[:, None, None], **o), lambda: X + V[:, None, None]),
+    "a number": (lambda **o: F.mul(X, 2.5, **o), lambda: X * 2.5),
+    "where": (lambda **o: F.where(X > 0, X, V[:, None, None], **o),
+              lambda: np.where(X > 0, X, V[:, None, None])),
+    "mean": (lambda **o: F.mean(X, (1, -1), **o), lambda: X.mean((1, -1))),
+    "amax": (lambda **o: F.amax(X, 2, True, **o), lambda: X.max(2, keepdims=True)),
+    "all": (lambda **o: F.sum(X, **o), lambda: X.sum()),
+}
+
+
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+@pytest.mark.parametrize("name", CASES)
+def test_values_are_those_of_the_formula(name, device):
+    call, formula = CASES[name]
+    found, want = call(device=device), formula()
+    assert type(found) is np.ndarray and found.dtype == np.float32 and found.shape == np.shape(want)
+    assert np.allclose(found, want, rtol=1e-4, atol=1e-5), abs(found - want).max()
+
+
+def test_numbers_are_given_to_one_plan():
+    before = len(F.mul._plans)
+    assert np.array_equal(F.mul(V, 3.0), V * 3) and np.array_equal(F.mul(V, 5.0), V * 5)
+    assert len(F.mul._plans) == before + 1
+
+
+def test_whole_numbers_stay_whole_and_truth_values_are_some():
+    whole = np.array([2 ** 24 + 1, -7], np.int32)
+    assert F.add(whole, 1).dtype == np.int32 and F.add(whole, 1).tolist() == [2 ** 24 + 2, -6]
+    assert F.gt(V, 0).dtype == bool and np.array_equal(F.gt(V, 0), V > 0)
+
+
+def test_running_statistics_move():
+    mean, var = np.zeros(4, "f4"), np.ones(4, "f4")
+    y = F.batch_norm(X, mean, var, np.ones(4, "f4"), np.zeros(4, "f4"), True, 0.25)
+    assert np.allclose(y, normal(X, (0, 2, 3)), atol=1e-5)
+    assert np.allclose(mean, X.mean((0, 2, 3)) / 4, atol=1e-6)
+    assert np.allclose(var, 0.75 + X.var((0, 2, 3), ddof=1) / 4, atol=1e-6)
+
+
+def test_results_have_the_memory_format_of_the_input():
+    last = np.ascontiguousarray(X.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    y = cydnn.conv(last, W, groups=2)
+    assert y.transpose(0, 2, 3, 1).flags.c_contiguous and np.allclose(y, conv(X, W, 2, 0), atol=1e-5)
+
+
+def test_results_have_no_gaps_where_the_input_has():
+    y = F.relu(X[:, 1:3, ::2])
+    assert y.flags.c_contiguous and np.array_equal(y, np.maximum(X[:, 1:3, ::2], 0))
+
+
+def test_types_have_short_names_and_those_of_libraries():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    for name, kind in (("f16", np.float16), (np.float16, np.float16), ("bf16", ml_dtypes.bfloat16)):
+        assert cydnn.relu(X, dtype=name).dtype == kind
+    thin = cydnn.softmax(X.astype(ml_dtypes.bfloat16), 1)
+    assert thin.dtype == ml_dtypes.bfloat16 and np.allclose(thin.astype("f4").sum(1), 1, atol=0.02)
+
+
+def test_prepared_is_the_function_without_looking():
+    call = cydnn.conv.prepare(X, W, padding=1, groups=2)
+    out = np.empty((2, 8, 6, 5), "f4")
+    assert call(X, W, out=out) is out and np.array_equal(out, cydnn.conv(X, W, padding=1, groups=2))
+    assert np.array_equal(call(2 * X, W), cydnn.conv(2 * X, W, padding=1, groups=2))
+    text = cydnn.conv(X, W, groups=2, explain=True)
+    assert "conv_fprop" in text and text == cydnn.conv.prepare(X, W, groups=2, explain=True)
+    assert "part 0" in cydnn.conv(X, W, groups=2, device="ptx:sm_80", explain=True)
+
+
+class Foreign:
+    """An array of a library that knows the standard, and no other way to its memory."""
+    def __init__(self, array, device=1):
+        self._array, self._device = array, device
+
+    def __dlpack__(self, **_):
+        return self._array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self._device, 0
+
+    def __array_namespace__(self):
+        return Library
+
+
+class Library:
+    from_dlpack = staticmethod(lambda x: Foreign(np.from_dlpack(x)))
+
+
+def test_any_library_of_the_array_api_gets_its_own_arrays_back():
+    y = cydnn.matmul(Foreign(M), Foreign(M.T.copy()))
+    assert type(y) is Foreign and np.allclose(y._array, M @ M.T, atol=1e-5)
+
+
+class Data:
+    ptr = 4096
+
+
+class Device:
+    def __init__(self, number):
+        self.id = number
+
+
+class ndarray:
+    """What CuPy's arrays say of themselves."""
+    shape, strides, dtype, itemsize, data = (4,), (4,), np.dtype("f4"), 4, Data
+
+    def __init__(self, number):
+        self.device = Device(number)
+
+
+ndarray.__module__ = "cupy"
+
+
+def test_arrays_of_a_gpu_stay_there(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", Library)
+    with pytest.raises(BadParam, match="device must be that of the arrays, which are on cuda:1; got numpy"):
+        F.relu(ndarray(1), device="numpy")
+    with pytest.raises(BadParam, match="must be on one device; got input on cuda:0 and other on cuda:1"):
+        F.add(ndarray(0), ndarray(1))
+
+
+REFUSED = [
+    (lambda: F.conv(X, W), "conv: groups must be such that weight has input's 4 channels / groups; got"),
+    (lambda: F.conv(X, W, B[:3], groups=2), r"conv: bias must have dims \(8,\); got \(3,\)"),
+    (lambda: F.conv(X, W[0]), "conv: weight must have rank 4 like input; got 3"),
+    (lambda: F.conv(X, W, padding="some"), 'conv: padding must be a number, a list, "valid", or "same"'),
+    (lambda: F.conv(X, W, groups=2, stride=(1, 1, 1)), "conv: stride must be a number or 2 of them"),
+    (lambda: F.conv([1], W), "conv: input: must be an array of NumPy, torch, CuPy or another"),
+    (lambda: F.conv(X, Foreign(W)), "conv: arrays must be of one library; got input of NumPy and"),
+    (lambda: F.relu(Foreign(X, 2)), "relu: input: must be in the host's memory"),
+    (lambda: F.relu(Foreign(X), out=X), "relu: out must be absent, as arrays of this library"),
+    (lambda: F.relu(X[:, ::-1]), "relu: input: strides must be >= 0"),
+    (lambda: F.relu(X.astype("c8")), "relu: input: dtype must be one of f64 f32"),
+    (lambda: F.relu(np.zeros(4, "f4, i1")["f0"]), "strides must be whole elements"),
+    (lambda: F.relu(np.ma.array(X)), "relu: input: must have no mask"),
+    (lambda: F.relu(3.0), "relu: arrays must be of one library; got none"),
+    (lambda: F.add(3, X), "add: input must be an array; got 3"),
+    (lambda: F.relu(X, dtype="f17"), "relu: dtype must be one of f64 f32"),
+    (lambda: F.relu(X, device="cuda:x"), 'device: must be "cuda:N", "ptx:sm_N"'),
+    (lambda: F.relu(X, out=[X]), "relu: out: must be an int address"),
+    (lambda: F.relu(X, out=np.empty((2, 4, 6, 5))), "relu: out: array must be of type float32"),
+    (lambda: F.relu.prepare(X, out=X), "relu: out must be given to the call; got it for prepare"),
+    (lambda: F.relu.prepare(X)(X[:1]), r"relu: input: array must have shape \(2, 4, 6, 5\)"),
+    (lambda: F.softmax(X, 4), "softmax: dim must be from -4 to 3; got 4"),
+    (lambda: F.sum(X, (0, 0)), r"sum: dim must be dims that differ; got \(0, 0\)"),
+    (lambda: F.exp(np.ones(3, int)), "exp: input must be of a float type, or dtype of one; got i64"),
+    (lambda: F.gelu(X, "erf"), 'gelu: approximate must be "none" or "tanh"'),
+    (lambda: F.linear(M, V), r"linear: weight must have rank 2; got dims \(4,\)"),
+    (lambda: F.layer_norm(X, 6), "layer_norm: normalized_shape must be the last of input's dims"),
+    (lambda: F.layer_norm(X, 5, V), r"layer_norm: weight must have dims \(5,\); got \(4,\)"),
+    (lambda: F.batch_norm(X, V, V), "batch_norm: weight must be given, as training is False; got None"),
+    (lambda: F.attention(V, V, V), r"attention: query must have rank 3 or 4; got dims \(4,\)"),
+    (lambda: F.attention(Q, K, K, dropout_p=0.1), "attention: dropout_p must be 0; got 0.1"),
+    (lambda: F.attention(Q, K[:, :2], K[:, :2]), "attention: key must have query's 4 heads where enable_gqa"),
+    (lambda: F.attention(Q, K, K, MASK, is_causal=True), "attention: attn_mask must be absent where"),
+]
+
+
+@pytest.mark.parametrize("call, sentence", REFUSED)
+def test_refusals(call, sentence):
+    with pytest.raises(BadParam, match=sentence):
+        call()

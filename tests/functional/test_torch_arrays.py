@@ -1,0 +1,66 @@
+"""Functions on tensors of torch, against torch's own: values, types, memory formats."""
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as T
+
+import cydnn
+from cydnn import functional as F
+from cydnn.status import BadParam
+
+torch.manual_seed(3)
+X, W, B = torch.randn(2, 4, 6, 5), torch.randn(8, 2, 3, 3), torch.randn(8)
+M, V, Q = torch.randn(3, 4), torch.randn(4), torch.randn(2, 4, 6, 6)
+CASES = [
+    (lambda: F.conv(X, W, B, 2, 1, groups=2), lambda: T.conv2d(X, W, B, 2, 1, groups=2)),
+    (lambda: F.conv(X, W[:, :1], padding="same", groups=4),
+     lambda: T.conv2d(X, W[:, :1], padding="same", groups=4)),
+    (lambda: F.linear(X, M[:, [0, 1, 2, 3, 0]]), lambda: T.linear(X, M[:, [0, 1, 2, 3, 0]])),
+    (lambda: F.matmul(Q, Q.mT[0]), lambda: Q @ Q.mT[0]),
+    (lambda: F.max_pool(X, 3, 2, 1), lambda: T.max_pool2d(X, 3, 2, 1)),
+    (lambda: F.avg_pool(X, 3, 1, 1, False), lambda: T.avg_pool2d(X, 3, 1, 1, count_include_pad=False)),
+    (lambda: F.softmax(X, 2), lambda: T.softmax(X, 2)),
+    (lambda: F.layer_norm(X, (6, 5)), lambda: T.layer_norm(X, (6, 5))),
+    (lambda: F.rms_norm(M, (4,), V), lambda: T.rms_norm(M, (4,), V)),
+    (lambda: F.local_response_norm(X, 3), lambda: T.local_response_norm(X, 3)),
+    (lambda: F.gelu(M), lambda: T.gelu(M)),
+    (lambda: F.attention(Q, Q, Q, is_causal=True),
+     lambda: T.scaled_dot_product_attention(Q, Q, Q, is_causal=True)),
+    (lambda: F.attention(Q[0], Q[0], Q[0], Q[0, 0]),
+     lambda: T.scaled_dot_product_attention(Q[0], Q[0], Q[0], Q[0, 0])),
+    (lambda: F.eq(M.bfloat16(), 0), lambda: M.bfloat16() == 0),
+    (lambda: F.where(M > 0, M.double(), 2 * M.double()), lambda: torch.where(M > 0, M, 2 * M).double()),
+    (lambda: F.mean(X, (1, 2)), lambda: X.mean((1, 2))),
+    (lambda: F.exp(V[0]), lambda: V[0].exp()),
+]
+
+
+@pytest.mark.parametrize("ours, theirs", CASES)
+def test_values_and_forms_are_those_of_torch(ours, theirs):
+    found, want = ours(), theirs()
+    assert (found.dtype, found.shape, found.device) == (want.dtype, want.shape, want.device)
+    assert torch.allclose(found.double(), want.double(), rtol=1e-4, atol=1e-5)
+
+
+def test_memory_formats_and_given_results():
+    last = X.to(memory_format=torch.channels_last)
+    assert F.conv(last, W, groups=2).is_contiguous(memory_format=torch.channels_last)
+    out = torch.empty_like(last)
+    assert cydnn.relu(last, out=out) is out and torch.equal(out, X.relu())
+
+
+def test_parameters_are_tensors():
+    layer = torch.nn.Linear(4, 3)
+    with torch.no_grad():
+        assert torch.allclose(F.linear(M, layer.weight, layer.bias), layer(M), atol=1e-5)
+
+
+@pytest.mark.parametrize("call, sentence", [
+    (lambda: F.relu(M.clone().requires_grad_()), "relu: input: must not require a gradient, as"),
+    (lambda: F.relu(M.to("meta")), "relu: input: must be on the CPU or a CUDA device; got meta"),
+    (lambda: F.relu(M.to_sparse()), "relu: input: must be a strided tensor"),
+    (lambda: F.add(M, V.numpy()), "arrays must be of one library; got input of torch and other of")])
+def test_refusals(call, sentence):
+    with pytest.raises(BadParam, match=sentence):
+        call()
