@@ -12,8 +12,8 @@ from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
 from cydnn.layout import Layout
 from cydnn.ops import Problem
-from support import record
-from support.goals import GOALS, goal_of
+from lab import record
+from lab.goals import GOALS, goal_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))

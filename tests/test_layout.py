@@ -25,8 +25,8 @@ from cydnn.status import BadParam
 from cydnn.steps import Launch, Pointer, Scalar, pointers
 from cydnn.tensor import TensorDesc
 from heuristics.graphs import point
-from support import graphs
-from support.dags import dag
+from support.draw import graphs
+from support.draw.dags import dag
 
 H200 = KNOWN["h200"]
 NUMPY = type(H200)("numpy", "numpy", 0, 1, 0, 0, 10.0)

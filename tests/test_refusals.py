@@ -1,22 +1,22 @@
 """Every sentence that something is refused with has a problem, a call or a test that provokes it.
 
-tests/refusals holds what support/provoke.py found: ``engines.txt`` (card | engine | problem | reason),
+tests/refusals holds what lab/provoke.py found: ``engines.txt`` (card | engine | problem | reason),
 and ``operations.txt`` (line | error), more of both in ``*_by_hand.txt``; and ``tests.txt``, tests that are
-watched while they run (support/witnesses.py). What lies beside what is refused: test_rules.py.
+watched while they run (lab/witnesses.py). What lies beside what is refused: test_rules.py.
 """
 from __future__ import annotations
 
 import re
 
-from support import refusals, witnesses
-from support.provoke import provoked
+from lab import refusals, witnesses
+from lab.provoke import provoked
 
 PAGE = refusals.PACKAGE.parent / "docs" / "refusals.md"
 
 
 def test_every_sentence_is_provoked():
     """The rows say what they said, and who has no row has a test. ``CYDNN_WITNESSES=1 pytest <files>`` finds
-    tests for new sentences, ``python -m support.provoke`` problems for those of engines and operations."""
+    tests for new sentences, ``python -m lab.provoke`` problems for those of engines and operations."""
     seen, wrong = provoked()
     assert not wrong, "\n".join(wrong[:20])
     witnessed = {sentence for _, sentence in witnesses.rows()}
@@ -41,5 +41,5 @@ def test_what_a_sentence_points_to_is_installed():
 
 
 def test_the_page_lists_them():
-    """``python -m support.refusals > ../docs/refusals.md`` from tests/ prints it anew."""
+    """``python -m lab.refusals > docs/refusals.md`` prints it anew."""
     assert PAGE.read_text() == refusals.page()

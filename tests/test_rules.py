@@ -1,8 +1,8 @@
 """What every operation and engine takes, refuses and infers, operation by operation.
 
 tests/refusals holds ``edges.txt`` (card | problem | reasons of each engine; of two neighbours one is taken
-and the other is not), by support/provoke.py and by hand, and ``changes.txt`` (line | error, or outputs that
-follow; one thing of a problem that the operation takes is another), by support/provoke_changes.py.
+and the other is not), by lab/provoke.py and by hand, and ``changes.txt`` (line | error, or outputs that
+follow; one thing of a problem that the operation takes is another), by lab/provoke_changes.py.
 """
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functools import cache
 import pytest
 
 from cydnn.ops import BY_NAME, Problem
-from support.provoke import NAMED, counted, reasons, rows
-from support.provoke_changes import answer
+from lab.provoke import NAMED, counted, reasons, rows
+from lab.provoke_changes import answer
 
 OPS = list(BY_NAME)
 

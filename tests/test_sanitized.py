@@ -1,4 +1,4 @@
-"""support/sanitized.py without a GPU: reports are read; what ends, hangs or fails is gone on behind."""
+"""support/guard/sanitized.py without a GPU: reports are read; what ends, hangs or fails is gone on behind."""
 from __future__ import annotations
 
 import stat
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cydnn import kernels
-from support import images, sanitized
+from support.guard import images, sanitized
 
 KERNEL, OTHER = "softmax_fwd_warp_f32_8", "softmax_fwd_warp_f16_8"
 MEMCHECK = f"""========= COMPUTE-SANITIZER

@@ -5,7 +5,7 @@
 
 Every fit is least squares whose weights grow where the error is large against what is allowed there (Lawson),
 until all extrema are alike. SHARE is the error that a result of f32 may have for its scale
-(tests/support/compare.py).
+(tests/support/check/compare.py).
 """
 from __future__ import annotations
 

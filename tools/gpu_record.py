@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The GPU record, brought up to date: run the tests whose sources have changed since their row, or that have
-none, the cheapest first, and write tests/records/<device>.json.
+none, the cheapest first, and write benchmarks/records/<device>.json.
 
     python3 tools/gpu_record.py --check                   # what is stale in each record; needs no GPU
     python3 tools/gpu_record.py --out OUT                 # run it, write OUT/<device>.json and OUT/part.jsonl
     python3 tools/gpu_record.py --out OUT --seconds 300 --goals R6 R12 --whole
-    python3 tools/gpu_record.py --merge OUT/part.jsonl …  # put the cases of parts into tests/records
+    python3 tools/gpu_record.py --merge OUT/part.jsonl …  # put the cases of parts into benchmarks/records
 
 What was not reached in the time stays stale. ``CYDNN_…`` variables of the tests go deeper (see there).
 """
@@ -26,8 +26,8 @@ if __name__ == "__main__" and "--out" in sys.argv:           # a machine with a 
     subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace", f"-j{os.cpu_count()}"],
                    cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-from support import record                       # noqa: E402
-from support.goals import GOALS, LARGE, goal_of  # noqa: E402
+from lab import record                       # noqa: E402
+from lab.goals import GOALS, LARGE, goal_of  # noqa: E402
 
 WORKERS = 14
 HEAD = ("goal", "", "passed", "failed", "skipped", "problems", "engine_runs", "wrong", "seconds", "stale")
@@ -104,7 +104,7 @@ def cases(part: Path) -> list:
 
 
 def write(ran: list, folder: Path | None = None) -> int:
-    """Put cases into the record of their device, as it stands in tests/records; write it there or to a
+    """Put cases into the record of their device, as it stands in benchmarks/records; write it there or to a
     folder."""
     devices = sorted({c["device"] for c in ran})
     if len(devices) != 1:

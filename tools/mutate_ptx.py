@@ -5,7 +5,7 @@ the mutants: is the test any good?
     python tools/mutate_ptx.py                               # one variant of every kernel source,
                                                                24 mutants each and every barrier and wait
     python tools/mutate_ptx.py softmax_fwd_block_f16_4096 --sample 2000
-    python tools/mutate_ptx.py --markdown tests/records/mutation.md --json mutation.json
+    python tools/mutate_ptx.py --markdown lab/records/mutation.md --json mutation.json
 
 A mutant counts when the unchanged kernel runs its instruction in some case. The cases are the problems
 of the kernel's contract, problems of the GPU matrix that launch it, and problems near the contract's,
@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "device" / "ptx")]
 
-from support import mutation, report  # noqa: E402
+from lab import mutation, mutation_report  # noqa: E402
 
 
 def main(argv=None) -> int:
@@ -43,7 +43,7 @@ def main(argv=None) -> int:
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
     args = parser.parse_args(argv)
-    scores = [s for path in args.read for s in report.read(json.loads(Path(path).read_text()))]
+    scores = [s for path in args.read for s in mutation_report.read(json.loads(Path(path).read_text()))]
     command = ("python tools/mutate_ptx.py"
                + "".join(f" {w}" for w in (sys.argv[1:] if argv is None else argv)))
     names = args.names or ([] if args.read else mutation.representatives())
@@ -53,11 +53,11 @@ def main(argv=None) -> int:
         for each in as_completed(running):
             score, seconds = each.result()
             scores = sorted([*scores, score], key=lambda s: (s.source, s.kernel))
-            print(f"{report.line(score)}  {seconds:.0f} s", flush=True)
+            print(f"{mutation_report.line(score)}  {seconds:.0f} s", flush=True)
             _write(args, scores, command)                    # as far as it got
     _write(args, scores, command)
-    print(report.summary(scores))
-    return 0 if report.passes(scores) else 1
+    print(mutation_report.summary(scores))
+    return 0 if mutation_report.passes(scores) else 1
 
 
 def _score(*args):
@@ -68,9 +68,9 @@ def _score(*args):
 
 def _write(args, scores, command):
     if args.markdown:
-        Path(args.markdown).write_text(report.markdown(scores, command))
+        Path(args.markdown).write_text(mutation_report.markdown(scores, command))
     if args.json:
-        Path(args.json).write_text(json.dumps(report.rows(scores), indent=1) + "\n")
+        Path(args.json).write_text(json.dumps(mutation_report.rows(scores), indent=1) + "\n")
 
 
 if __name__ == "__main__":

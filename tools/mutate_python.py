@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-from support import python_mutation as mutation
+from lab import python_mutation as mutation
 
 
 def main():

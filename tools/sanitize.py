@@ -64,7 +64,7 @@ def copy(tree: Path):
         if source.is_file() and (not target.exists() or source.stat().st_mtime > target.stat().st_mtime):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
-    for target in tree.glob("tests/**/*.py"):
+    for target in (*tree.glob("tests/**/*.py"), *tree.glob("lab/**/*.py")):
         if not (ROOT / target.relative_to(tree)).exists():
             target.unlink()
 
@@ -94,7 +94,7 @@ def files(tree: Path) -> list[Path]:
 
 def state(tree: Path) -> str:
     """A hash of what is run."""
-    every = sorted(p for room in ("cydnn", "tests") for p in (tree / room).rglob("*.py*")
+    every = sorted(p for room in ("cydnn", "tests", "lab") for p in (tree / room).rglob("*.py*")
                    if p.suffix != ".pyc")
     return hashlib.sha256(b"".join(p.read_bytes() for p in every)).hexdigest()
 

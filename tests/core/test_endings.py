@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cydnn.device import assembled
-from support import threads
+from support.guard import threads
 
 ROOT = Path(__file__).parents[2]
 PROCESSES = 16

@@ -10,7 +10,7 @@ import pytest
 
 from cydnn import _core, cudnn
 from cydnn.frontend import contexts, handle as handles
-from support import threads
+from support.guard import threads
 
 from test_pointers import Table, offered
 

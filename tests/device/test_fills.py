@@ -9,8 +9,9 @@ from cydnn.bench import graph_of
 from cydnn.device import get, numpy as host
 from cydnn.device.ptx import arena
 from cydnn.ops import Problem
-from support import buffers, matrix
-from support.fills import FILLS, GUARD
+from support.guard import buffers
+from support.check import matrix
+from support.guard.fills import FILLS, GUARD
 
 PROBLEM = Problem.parse("scale_tensor 4x8 f32")
 BATCH_NORM = Problem.parse("batch_norm_training n4c3h5w5 f32")

@@ -18,9 +18,9 @@ from cydnn.heuristics import Wish
 from cydnn.ops import BatchNormBwd, BatchNormInference, BatchNormTraining
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
-from support.alone import match, steps, takers
+from support.draw.alone import match, steps, takers
 from support.draw import draw
-from support.matrix import execute, graph_of, inputs_for, run
+from support.check.matrix import execute, graph_of, inputs_for, run
 
 H200 = KNOWN["h200"]
 OPS = (BatchNormTraining, BatchNormInference, BatchNormBwd)

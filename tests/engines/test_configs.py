@@ -13,7 +13,7 @@ from cydnn.engines import BY_INDEX, PLAIN, Config, Knob
 from cydnn.heuristics import Wish, candidates
 from cydnn.steps import Launch
 from cydnn.status import BadParam
-from support.alone import match, takers
+from support.draw.alone import match, takers
 from support.draw import draw
 
 DRAWS = 12

@@ -19,7 +19,7 @@ from cydnn.graph import Core, Many
 from cydnn.heuristics import Wish, best
 from cydnn.layout import Layout
 from cydnn.steps import Launch, Memset, Pointer, Scalar
-from support.alone import match, steps, takers
+from support.draw.alone import match, steps, takers
 from support.draw import draw, gpu_draws
 
 CARDS = ("h200", "a100", "t4")

@@ -10,8 +10,8 @@ from cydnn.engines import BY_INDEX
 from cydnn.heuristics import Wish, best, candidates
 from cydnn.ops.problem import Problem
 from cydnn.steps import Launch, Memset
-from support.alone import match, steps
-from support.matrix import blended, run
+from support.draw.alone import match, steps
+from support.check.matrix import blended, run
 
 H200 = KNOWN["h200"]
 INDEXED = {116: "conv_fprop"}

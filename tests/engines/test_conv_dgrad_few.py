@@ -14,10 +14,10 @@ from cydnn.engines import BY_INDEX
 from cydnn.heuristics import Wish
 from cydnn.ops import ConvDgrad, Problem
 from cydnn.tensor import TensorDesc, packed_strides
-from support import hopper
-from support.alone import match, steps
-from support.hopper import H200, channels_last
-from support.matrix import blended, execute
+from support.check import hopper
+from support.draw.alone import match, steps
+from support.check.hopper import H200, channels_last
+from support.check.matrix import blended, execute
 
 ENGINE = BY_INDEX[138]
 

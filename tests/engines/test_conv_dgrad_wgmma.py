@@ -9,10 +9,10 @@ import pytest
 from cydnn.engines import BY_INDEX
 from cydnn.engines.conv.dgrad_wgmma import Classes
 from cydnn.ops import ConvDgrad, Problem
-from support import hopper
-from support.alone import match, steps
-from support.hopper import H200
-from support.matrix import blended, plain
+from support.check import hopper
+from support.draw.alone import match, steps
+from support.check.hopper import H200
+from support.check.matrix import blended, plain
 from test_conv_wgmma import drawn
 
 ENGINE = BY_INDEX[137]

@@ -15,8 +15,8 @@ from cydnn.engines import BY_INDEX, Config
 from cydnn.engines.conv.transforms import MOST, SIZES, STAGES, Axis, radices, smooth
 from cydnn.heuristics import Wish, best, candidates
 from cydnn.ops import Problem
-from support.alone import cost, match, steps
-from support.matrix import Prepared, execute, run
+from support.draw.alone import cost, match, steps
+from support.check.matrix import Prepared, execute, run
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]
 WHOLE, TILED = (112, 132, 152), (113, 133)

@@ -14,10 +14,10 @@ from cydnn.engines.engine import PLAIN
 from cydnn.heuristics import best
 from cydnn.ops import ConvFprop, Problem
 from cydnn.tensor import TensorDesc, packed_strides
-from support import hopper, matrix
-from support.alone import match, steps
-from support.hopper import H200
-from support.matrix import blended
+from support.check import hopper, matrix
+from support.draw.alone import match, steps
+from support.check.hopper import H200
+from support.check.matrix import blended
 
 FIRST = BY_INDEX[118]
 

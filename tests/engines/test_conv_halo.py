@@ -15,10 +15,11 @@ from cydnn.engines.engine import PLAIN
 from cydnn.heuristics import candidates
 from cydnn.ops import ConvDgrad, ConvFprop, Problem
 from cydnn.tensor import TensorDesc
-from support import fused, graphs, hopper
-from support.alone import match, steps
-from support.hopper import H200, channels_last
-from support.matrix import blended
+from support.check import fused, hopper
+from support.draw import graphs
+from support.draw.alone import match, steps
+from support.check.hopper import H200, channels_last
+from support.check.matrix import blended
 
 FPROP, DGRAD = BY_INDEX[119], BY_INDEX[139]
 BOTH = pytest.mark.parametrize("engine", [FPROP, DGRAD], ids=str)

@@ -15,9 +15,9 @@ from cydnn.graph import Graph, Match, Node, Tensor
 from cydnn.heuristics import best
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Pointwise, Problem
 from cydnn.tensor import TensorDesc
-from support import alone
-from support.alone import cost, steps
-from support.matrix import run
+from support.draw import alone
+from support.draw.alone import cost, steps
+from support.check.matrix import run
 
 H200 = KNOWN["h200"]
 ENGINES = tuple(BY_INDEX[i] for i in (110, 130, 150, 151, 111, 131))

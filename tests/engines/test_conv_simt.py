@@ -15,7 +15,7 @@ from cydnn.engines.conv import view
 from cydnn.engines.tile.simt import TILES
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad
 from cydnn.ops.problem import Problem
-from support.alone import cost, match, steps
+from support.draw.alone import cost, match, steps
 from support.draw import draw
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]

@@ -12,10 +12,10 @@ from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX, Config
 from cydnn.ops import ConvDgrad, ConvFprop, Problem
 from cydnn.tensor import TensorDesc, packed_strides
-from support import hopper
-from support.alone import match, steps
-from support.hopper import H200, channels_last
-from support.matrix import blended, plain
+from support.check import hopper
+from support.draw.alone import match, steps
+from support.check.hopper import H200, channels_last
+from support.check.matrix import blended, plain
 
 FPROP, DGRAD = ENGINES = BY_INDEX[117], BY_INDEX[137]
 both = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.name)

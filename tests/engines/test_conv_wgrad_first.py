@@ -12,10 +12,10 @@ from cydnn.engines import BY_INDEX
 from cydnn.engines.conv.wgrad_first import TILES, lanes_of
 from cydnn.ops import ConvWgrad, Problem
 from cydnn.tensor import TensorDesc, packed_strides
-from support import hopper
-from support.alone import match, steps
-from support.hopper import H200, channels_last
-from support.matrix import blended
+from support.check import hopper
+from support.draw.alone import match, steps
+from support.check.hopper import H200, channels_last
+from support.check.matrix import blended
 
 FIRST = BY_INDEX[158]
 

@@ -9,10 +9,10 @@ import pytest
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.ops import ConvWgrad, Problem
-from support import hopper
-from support.alone import match, steps
-from support.hopper import H200
-from support.matrix import blended
+from support.check import hopper
+from support.draw.alone import match, steps
+from support.check.hopper import H200
+from support.check.matrix import blended
 
 HALO = BY_INDEX[159]
 

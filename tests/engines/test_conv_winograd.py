@@ -14,8 +14,8 @@ from cydnn.engines.conv.winograd import MATRICES, growth, spread
 from cydnn.frontend.notes import notes_of
 from cydnn.heuristics import Wish, best, candidates
 from cydnn.ops.problem import Problem
-from support.alone import cost, match, steps
-from support.matrix import blended, run
+from support.draw.alone import cost, match, steps
+from support.check.matrix import blended, run
 
 H200 = KNOWN["h200"]
 OUT = {114: 2, 115: 4, 134: 2, 135: 4}

@@ -23,10 +23,10 @@ from cydnn.ops import Problem
 from cydnn.status import BadParam, NotSupported
 from cydnn.steps import Launch
 from cydnn.tensor import TensorDesc
-from support import matrix
-from support.alone import match
+from support.check import matrix
+from support.draw.alone import match
 from support.draw import draw
-from support.edges import edges, nowhere
+from support.draw.edges import edges, nowhere
 from test_contracts import check_launch
 
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "8"))

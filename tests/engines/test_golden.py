@@ -24,7 +24,7 @@ from cydnn.layout import Layout
 from cydnn.ops import OPS, Problem
 from cydnn.status import CydnnError
 from cydnn.steps import Launch
-from support.alone import match
+from support.draw.alone import match
 from support.draw import draw
 
 GOLDEN = Path(__file__).parent / "golden" / "launches.txt"

@@ -13,9 +13,9 @@ from cydnn.bench.trial import Case
 from cydnn.engines import TABLE
 from cydnn.ops import Problem
 from cydnn.steps import Launch
-from support.alone import match
+from support.draw.alone import match
 from support.draw import draw
-from support.trial import Trial
+from support.check.trial import Trial
 
 TARGETS = ("ptx:sm_80", "ptx:sm_90")
 MOST, EACH, DRAWS = 1e6, 4, 24                   # operations and bytes of a problem; problems of an engine

@@ -12,8 +12,9 @@ from cydnn.engines import REFERENCE, engines_for
 from cydnn.heuristics import best
 from cydnn.ops import LrnBwd, LrnFwd
 from cydnn.ops.problem import Problem
-from support import alone, matrix
-from support.alone import match, steps
+from support.draw import alone
+from support.check import matrix
+from support.draw.alone import match, steps
 
 H200 = KNOWN["h200"]
 BY_NAME = {e.name: e for op in (LrnFwd, LrnBwd) for e in engines_for(op)}

@@ -19,8 +19,9 @@ from cydnn.heuristics import candidates
 from cydnn.ops import Matmul, Pointwise
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
-from support import graphs, matrix
-from support.alone import match, steps
+from support.draw import graphs
+from support.check import matrix
+from support.draw.alone import match, steps
 from support.draw import draw
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]

@@ -12,9 +12,9 @@ from cydnn.engines import BY_INDEX
 from cydnn.heuristics import best
 from cydnn.ops import Matmul, Problem
 from cydnn.tensor import TensorDesc
-from support import hopper
-from support.alone import match
-from support.matrix import blended, plain
+from support.check import hopper
+from support.draw.alone import match
+from support.check.matrix import blended, plain
 
 SMALL, H200 = BY_INDEX[188], KNOWN["h200"]
 

@@ -13,8 +13,10 @@ from cydnn.kernels.expressions import ceil_div
 from cydnn.ops import Matmul, Problem
 from cydnn.status import NotSupported
 from cydnn.tensor import TensorDesc
-from support import alone, hopper, share
-from support.matrix import blended, plain
+from support.draw import alone
+from support.check import hopper
+from lab import sampling
+from support.check.matrix import blended, plain
 
 ENGINE = BY_INDEX[186]
 # the large one is b, is a; one tile; matrices of which one stays; c across, with gaps; m and n alike
@@ -62,7 +64,7 @@ def test_values(line, draw):
     hopper.check(ENGINE, problem, config, rng.choice([plain, blended]), machine)
 
 
-@pytest.mark.parametrize("seed", share.of(range(60), 10, "thin problems"))
+@pytest.mark.parametrize("seed", sampling.of(range(60), 10, "thin problems"))
 def test_drawn_problems(seed):
     hopper.check_drawn(ENGINE, drawn, seed)
 

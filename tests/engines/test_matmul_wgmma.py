@@ -9,9 +9,9 @@ import pytest
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.ops import Matmul, Problem
-from support import hopper
-from support.alone import match, steps
-from support.hopper import H200
+from support.check import hopper
+from support.draw.alone import match, steps
+from support.check.hopper import H200
 
 ENGINE = BY_INDEX[189]
 

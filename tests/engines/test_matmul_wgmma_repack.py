@@ -11,10 +11,10 @@ from cydnn.engines import BY_INDEX
 from cydnn.heuristics import best
 from cydnn.ops import Matmul, Problem
 from cydnn.tensor import TensorDesc
-from support import hopper
-from support.alone import match, steps
-from support.hopper import H200
-from support.matrix import blended, plain
+from support.check import hopper
+from support.draw.alone import match, steps
+from support.check.hopper import H200
+from support.check.matrix import blended, plain
 
 REPACK = BY_INDEX[187]
 

@@ -18,8 +18,9 @@ from cydnn.graph import FromTensor, Graph, Match, Node, Tensor
 from cydnn.ops import Pointwise
 from cydnn.ops.pointwise import MODES
 from cydnn.tensor import TensorDesc
-from support import alone, matrix
-from support.alone import steps
+from support.draw import alone
+from support.check import matrix
+from support.draw.alone import steps
 from support.draw import draw
 
 H200 = KNOWN["h200"]

@@ -17,9 +17,9 @@ from cydnn.ops import PoolingBwd, PoolingFwd
 from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
-from support.alone import match, steps, takers
+from support.draw.alone import match, steps, takers
 from support.draw import tensor
-from support.matrix import Prepared, blended, execute, plain, run
+from support.check.matrix import Prepared, blended, execute, plain, run
 
 H200, SM80 = KNOWN["h200"], devices.get("ptx:sm_80")
 OPS = (PoolingFwd, PoolingBwd)

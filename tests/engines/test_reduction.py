@@ -18,8 +18,8 @@ from cydnn.graph.lower import lowered
 from cydnn.heuristics import best
 from cydnn.ops import ConvBgrad, Reduction
 from cydnn.tensor import TensorDesc
-from support import alone
-from support.alone import cost, steps
+from support.draw import alone
+from support.draw.alone import cost, steps
 from support.draw import draw
 
 H200 = KNOWN["h200"]

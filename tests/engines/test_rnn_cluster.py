@@ -16,10 +16,10 @@ from cydnn.engines.rnn.fwd_cluster import RnnFwdCluster, form_of
 from cydnn.engines.rnn.layers import Net
 from cydnn.heuristics import Wish
 from cydnn.ops import Problem
-from support import alone
-from support.draw_rnn import network
-from support.matrix import run
-from support.planted import plant
+from support.draw import alone
+from support.draw.rnn import network
+from support.check.matrix import run
+from lab.planted import plant
 
 H200, ENGINE = KNOWN["h200"], BY_INDEX[RnnFwdCluster.index]
 LINES = [

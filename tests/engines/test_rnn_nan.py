@@ -8,7 +8,8 @@ import pytest
 from cydnn import plan
 from cydnn.heuristics import Wish
 from cydnn.ops import Problem
-from support import alone, hopper, matrix
+from support.draw import alone
+from support.check import hopper, matrix
 
 LINES = [f"rnn_fwd t3n4i8 hidden=8 cell={cell} {kind}" for cell in ("relu", "tanh", "lstm", "gru")
          for kind in ("f32", "f16")] + [

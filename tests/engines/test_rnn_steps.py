@@ -11,7 +11,8 @@ from cydnn.engines import BY_INDEX
 from cydnn.engines.rnn.layers import Net
 from cydnn.engines.rnn.rnn import step_us
 from cydnn.ops import Problem
-from support import alone, matrix
+from support.draw import alone
+from support.check import matrix
 
 H200, FORWARD, BACKWARD = KNOWN["h200"], BY_INDEX[310], BY_INDEX[314]
 

@@ -14,9 +14,10 @@ from cydnn.engines.rnn.previous_state import before_of
 from cydnn.engines.rnn.layers import Net
 from cydnn.heuristics import Wish
 from cydnn.ops import Problem
-from support import alone, hopper
-from support.draw_rnn import network
-from support.matrix import plain
+from support.draw import alone
+from support.check import hopper
+from support.draw.rnn import network
+from support.check.matrix import plain
 
 H200, ENGINE = KNOWN["h200"], BY_INDEX[318]
 TYPES = ("f16", "bf16", "f32", "f64 acc=f64")

@@ -17,8 +17,9 @@ from cydnn.engines.rnn import layers
 from cydnn.heuristics import Wish
 from cydnn.ops import Problem
 from cydnn.steps import Scratch, TensorMap
-from support import alone, hopper
-from support.matrix import plain
+from support.draw import alone
+from support.check import hopper
+from support.check.matrix import plain
 
 H200 = KNOWN["h200"]
 FORWARD, DATA, WEIGHTS = ((op, BY_INDEX[i]) for op, i in (("rnn_fwd", 310), ("rnn_bwd_data", 314),

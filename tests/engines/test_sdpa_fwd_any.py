@@ -16,7 +16,8 @@ from cydnn.graph import FromTensor, Graph, Match, Node, Tensor
 from cydnn.heuristics import Wish, best, candidates
 from cydnn.ops import Problem, Sdpa
 from cydnn.tensor import TensorDesc
-from support import graphs, matrix
+from support.draw import graphs
+from support.check import matrix
 
 ENGINE, H200 = BY_INDEX[420], KNOWN["h200"]
 SCORES = ("mul(s,#0.5);add(n0,e0);exp(e1);sub(col,row);mul(n2,n3);add(n1,n4);"     # scale, bias, ALiBi

@@ -15,8 +15,9 @@ from cydnn.heuristics import best
 from cydnn.ops import SoftmaxBwd, SoftmaxFwd
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
-from support import alone, matrix
-from support.alone import cost, steps
+from support.draw import alone
+from support.check import matrix
+from support.draw.alone import cost, steps
 
 H200, T4 = KNOWN["h200"], KNOWN["t4"]
 BY_NAME = {e.name: e for op in (SoftmaxFwd, SoftmaxBwd) for e in engines_for(op)}

@@ -20,7 +20,7 @@ from cydnn.engines import TABLE
 from cydnn.heuristics import Wish
 from cydnn.heuristics.choice import Choice
 from cydnn.heuristics.offers import Offers
-from support import around, dags, of_engine
+from support.draw import around, dags, of_engine
 
 AROUND = [(engine, *thing) for engine in TABLE for thing in around.things(engine.takes)]
 COUNT, TRIES, FLOPS = int(os.environ.get("CYDNN_AROUND", "12")), 2000, 3e6

@@ -15,8 +15,8 @@ from cydnn.engines.layout.transform_transpose import TILE, TransformTranspose
 from cydnn.heuristics import best
 from cydnn.ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 from cydnn.tensor import TensorDesc
-from support import alone
-from support.alone import steps
+from support.draw import alone
+from support.draw.alone import steps
 from support.draw import draw
 
 H200 = KNOWN["h200"]

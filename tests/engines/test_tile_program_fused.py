@@ -7,8 +7,8 @@ import pytest
 from cydnn.engines import BY_INDEX
 from cydnn.engines.tile.store import FUSED, ROWS
 from cydnn.ops import Problem
-from support import hopper
-from support.fused import differences, graph_of
+from support.check import hopper
+from support.check.fused import differences, graph_of
 
 LINES = {"conv": (117, "conv_fprop n2c72h9w16 k136r1s2 pad1 bf16 nhwc"),
          "product": (189, "matmul a=2x200x72 b=2x72x320 c=2x200x320 f16")}

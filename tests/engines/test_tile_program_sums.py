@@ -15,7 +15,8 @@ from cydnn.heuristics.read import parse
 from cydnn.ops import Problem, Reduction
 from cydnn.status import InternalError
 from cydnn.tensor import TensorDesc
-from support import graphs, hopper, sums
+from support.draw import graphs
+from support.check import hopper, sums
 
 LINES = {"whole tiles": "conv_fprop n2c40h8w16 k128r1s1 bf16 nhwc",
          "parts of tiles": "conv_fprop n2c72h9w11 k136r1s2 pad1 f16 nhwc",

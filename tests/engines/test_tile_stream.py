@@ -16,9 +16,11 @@ from cydnn.heuristics import parse
 from cydnn.kernels.expressions import ceil_div
 from cydnn.ops import Problem
 from cydnn.status import NotSupported
-from support import alone, graphs, hopper, share, streamed
-from support.fused import differences, graph_of
-from support.matrix import blended, plain
+from support.draw import alone, graphs, streamed
+from support.check import hopper
+from lab import sampling
+from support.check.fused import differences, graph_of
+from support.check.matrix import blended, plain
 
 # one tile; tiles that are not whole; some that blocks take alone; matrices; groups; rows across
 LINES = {"one": (189, "matmul 64x320 320x128 f16"),
@@ -131,7 +133,7 @@ def test_many_blocks_of_a_tile(name):
     problem, machine = Problem.parse(line), hopper.device(sms)
     every = [c for c in configs(189, problem, machine) if c.stream_k == 2]
     assert every
-    for config in share.of(every, 2, f"deep {name}"):
+    for config in sampling.of(every, 2, f"deep {name}"):
         hopper.check(BY_INDEX[189], problem, config, plain, machine)
 
 
@@ -178,6 +180,6 @@ def test_where_blocks_have_equal_work_there_is_none():
 @pytest.mark.parametrize("source", streamed.LINES)
 def test_parts_are_added_in_their_order(source):
     """Block after block: in f32 the order of large and small numbers shows."""
-    for name in share.of(streamed.names(source), 1, source):
+    for name in sampling.of(streamed.names(source), 1, source):
         got, want = streamed.in_order(name, hopper.device())
         assert (got == want).all() and len(set(want)) > 2, name

@@ -16,7 +16,7 @@ from cydnn.graph import Graph, Match
 from cydnn.ops import Transform
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc, common_period
-from support import handmade
+from support.draw import handmade
 
 H200, ENGINE = KNOWN["h200"], TransformTma()
 TYPES = kernels.axis(transform_tma.SOURCE, "T")

@@ -10,7 +10,7 @@ import cydnn.frontend as cudnn
 from cydnn.device import ptx
 from cydnn.device.facts import LEAST
 from cydnn.status import BadParam
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .conftest import conv, floats, names, nhwc
 

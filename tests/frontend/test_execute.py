@@ -11,7 +11,7 @@ import pytest
 import cydnn.frontend as cudnn
 from cydnn import device as devices
 from cydnn.status import BadParam
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .conftest import floats
 from .fakes import Plain, Tensor

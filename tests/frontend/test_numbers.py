@@ -9,7 +9,7 @@ import pytest
 import cydnn.frontend as cudnn
 from cydnn.frontend.pygraph import scalar_of
 from cydnn.status import BadParam
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .conftest import floats
 from .fakes import CUDA, Plain, Tensor

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .programs import PROGRAMS
 from .worlds import Arrays

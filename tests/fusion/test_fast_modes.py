@@ -21,12 +21,12 @@ from cydnn.fusion import At, Extra, Program, Step, splice
 from cydnn.fusion.functions import library
 from cydnn.ops import Pointwise, Problem
 from cydnn.ops.pointwise import MODES
-from support import matrix
-from support.compare import compare, tolerance
+from support.check import matrix
+from support.check.compare import compare, tolerance
 
 ROWS, COLS = 512, 128                            # all values of 16 bits
 FAST = sorted(library("pointwise_fast").modes)
-SHARE = 10 * 2.0 ** -23                          # of the scale: what support/compare.py allows in f32
+SHARE = 10 * 2.0 ** -23                          # of the scale: what support/check/compare.py allows in f32
 FAR = 11                                         # from here on exp is less exact
 APPROXIMATE = re.compile(r"((ex2|rcp|div)\.(?:approx|full)(?:\.ftz)?\.f32\s+(%\w+), [^;]*;)")
 ERRORS = dict(ex2=2.0 ** -22, rcp=2.0 ** -23, div=2.0 ** -22)

@@ -30,7 +30,7 @@ from cydnn.layout import Layout
 from cydnn.ops import Matmul, Pointwise
 from cydnn.steps import Launch
 from cydnn.tensor import TensorDesc
-from support import graphs
+from support.draw import graphs
 
 NUMPY, TIMES = get("numpy"), int(os.environ.get("CYDNN_GRAPHS", 1))
 

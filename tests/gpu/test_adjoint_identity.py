@@ -1,4 +1,4 @@
-"""The adjoint identity of every engine of a backward operation (support/adjoint.py), on shapes drawn here.
+"""The adjoint identity of every engine of a backward operation (check/adjoint.py), on shapes drawn here.
 
 ``CYDNN_SHAPES`` shapes for each engine (default 200).
 """
@@ -9,7 +9,7 @@ from itertools import islice
 
 import pytest
 
-from support import adjoint
+from support.check import adjoint
 
 SHAPES, PARTS = int(os.environ.get("CYDNN_SHAPES", 200)), 4
 

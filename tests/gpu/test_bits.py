@@ -7,8 +7,8 @@ import zlib
 import pytest
 
 from cydnn.device.ptx import PtxDevice
-from support import bits
-from support.cases import SERVING, cases
+from support.check import bits
+from support.draw.cases import SERVING, cases
 
 
 @pytest.fixture(scope="session")

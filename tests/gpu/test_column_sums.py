@@ -16,7 +16,8 @@ from cydnn import plan
 from cydnn.engines import BY_INDEX
 from cydnn.graph import Match
 from cydnn.ops import Problem
-from support import graphs, sums
+from support.draw import graphs
+from support.check import sums
 
 from test_tile_program import drawn, ways
 

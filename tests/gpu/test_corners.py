@@ -7,7 +7,7 @@ import pytest
 
 from cydnn import device as devices, plan as plans
 from cydnn.ops import Problem
-from support.matrix import execute, graph_of, run
+from support.check.matrix import execute, graph_of, run
 
 pytestmark = pytest.mark.usefixtures("between_zones")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cydnn import kernels
-from support import images, sums
-from support.cases import SERVING, cases
-from support.matrix import blended, plain, run
+from support.guard import images
+from support.check import sums
+from support.draw.cases import SERVING, cases
+from support.check.matrix import blended, plain, run
 
 SOURCES = sorted({kernels.get(name).source for name in SERVING})
 

@@ -11,7 +11,7 @@ from cydnn.status import BadParam
 from cydnn.tensor import packed_strides
 from frontend.programs import PROGRAMS
 from frontend.worlds import order
-from support.buffers import FILLS, GUARD
+from support.guard.buffers import FILLS, GUARD
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu

@@ -10,9 +10,9 @@ from cydnn import data_type, heur_mode, plan as plans
 from cydnn.dtypes import BY_NAME
 from cydnn.ops import ConvFprop, Matmul
 from cydnn.ops.pointwise import MODES, erf64
-from support.buffers import FILLS, Guarded, Space
-from support.matrix import strays
-from support.zoned import Zoned
+from support.guard.buffers import FILLS, Guarded, Space
+from support.check.matrix import strays
+from support.guard.zones import Zoned
 
 TYPES = {"f16": data_type.HALF, "bf16": data_type.BFLOAT16, "f32": data_type.FLOAT}
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from cydnn.status import BadParam, NotSupported
-from support import handmade
-from support.handwritten import (KEEP, LATE, MEET, SWAP, TILE, X, box, keep_plan, one, run,
-                                 tile_plan)
+from support.draw import handmade
+from support.draw.handwritten import KEEP, LATE, MEET, SWAP, TILE, X, box, keep_plan, one, run, tile_plan
 
 pytestmark = pytest.mark.gpu
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cydnn.ops import Problem
-from support.buffers import FILLS
-from support.zoned import Zoned
+from support.guard.buffers import FILLS
+from support.guard.zones import Zoned
 
 pytestmark = pytest.mark.gpu
 

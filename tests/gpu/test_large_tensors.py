@@ -1,5 +1,5 @@
 """Tensors of 2^31 - 1, 2^31, 2^31 + 1 and 2^32 + 3 elements (the next that whole slices make of these) by
-every engine that takes them: each element looked at, on the device (support/periodic.py). The largest need a
+every engine that takes them: each element looked at, on the device (check/periodic.py). The largest need a
 card of some 40 GB for each process at work (tools/gpu_record.py).
 """
 from __future__ import annotations
@@ -9,8 +9,8 @@ import os
 import pytest
 
 from cydnn.status import AllocFailed
-from support import periodic
-from support.large_lines import LINES, SIZES
+from support.check import periodic
+from support.draw.large_lines import LINES, SIZES
 
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))          # at one time
 

@@ -13,9 +13,9 @@ import pytest
 
 from cydnn import device as devices, ops
 from cydnn.ops import SoftmaxBwd
-from support import draw_layouts
+from support.draw import layouts
 from support.draw import _MAKERS, gpu_draws
-from support.matrix import run
+from support.check.matrix import run
 
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "320"))
 LAYOUTS = PROBLEMS // 4                          # those in unusual memory
@@ -47,8 +47,8 @@ def checked(op, device, count) -> tuple[int, int, list[str]]:
     """(problems, engine runs, findings) of problems in unusual memory; always the same."""
     rng, runs, wrong = random.Random(f"layouts {op.name}"), 0, []
     for number in range(count):
-        problem = draw_layouts.layouts(op, rng)
-        ran, texts = draw_layouts.check(problem, device, number)
+        problem = layouts.layouts(op, rng)
+        ran, texts = layouts.check(problem, device, number)
         runs += ran
         wrong += [f"{problem} seed={number}: {text}" for text in texts]
     return count, runs, wrong

@@ -12,7 +12,8 @@ import zlib
 import pytest
 
 from cydnn import kernels
-from support import images, record, sanitized
+from support.guard import images, sanitized
+from lab import record
 
 SECONDS, GROUPS = 240, 32
 SOURCES = sorted({kernels.get(name).source for name, _ in images.every()})

@@ -12,8 +12,8 @@ import pytest
 
 from cydnn import plan as plans
 from cydnn.engines import TABLE
-from support import captured, streams
-from support.of_engine import some
+from support.check import captured, streams
+from support.draw.of_engine import some
 
 pytestmark = pytest.mark.gpu
 REPEATS, DELAYED, REPLAYS, SOME = (int(os.environ.get(f"CYDNN_{name}", default)) for name, default in

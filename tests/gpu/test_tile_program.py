@@ -25,9 +25,9 @@ from cydnn.engines import BY_INDEX, engines_for
 from cydnn.heuristics import Wish
 from cydnn.ops import BY_NAME, Problem
 from cydnn.tensor import TensorDesc
-from support import streams
-from support.alone import match
-from support.matrix import Prepared, blended, execute, plain, run, strays
+from support.check import streams
+from support.draw.alone import match
+from support.check.matrix import Prepared, blended, execute, plain, run, strays
 
 pytestmark = pytest.mark.gpu
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "320"))

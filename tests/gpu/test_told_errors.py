@@ -1,4 +1,4 @@
-"""What breaks on a real GPU is told by name: each program of support/broken.py in a process of its own."""
+"""What breaks on a real GPU is told by name: each program of hostile/broken.py in a process of its own."""
 from __future__ import annotations
 
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import broken
+from support.hostile import broken
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("name", broken.PROGRAMS)
 def test_it_is_said(name, family_counts):
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    ran = subprocess.run([sys.executable, "-m", "support.broken", name], cwd=ROOT / "tests", timeout=150,
+    program = [sys.executable, "-m", "support.hostile.broken", name]
+    ran = subprocess.run(program, cwd=ROOT / "tests", timeout=150,
                          env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     right = ran.returncode == 0 and ran.stdout.rstrip().endswith("right")
     family_counts[f"told/{name}"] = dict(problems=1, engine_runs=1, wrong=int(not right))

@@ -1,4 +1,4 @@
-"""Two GPUs in one process (support/elsewhere.py): on a machine with two."""
+"""Two GPUs in one process (support/two_devices.py): on a machine with two."""
 from __future__ import annotations
 
 import pytest
@@ -6,8 +6,8 @@ import pytest
 from cydnn import device as devices, plan as plans
 from cydnn.engines import TABLE
 from cydnn.status import CydnnError
-from support import elsewhere
-from support.of_engine import some
+from support.guard import two_devices
+from support.draw.of_engine import some
 
 pytestmark = pytest.mark.gpu
 
@@ -25,7 +25,8 @@ def second(gpu):
 def test_memory_of_another_device(engine, way, gpu, second, family_counts):
     here, there = (gpu, second) if way == "0 to 1" else (second, gpu)
     problem, = some(engine, here.facts, 1)
-    wrong = elsewhere.refused(problem, engine, here, there) + elsewhere.apart(problem, engine, here, there)
+    wrong = (two_devices.refused(problem, engine, here, there)
+             + two_devices.apart(problem, engine, here, there))
     plans.forget()
     family_counts[f"elsewhere/{engine} {way}"] = dict(problems=1, engine_runs=4, wrong=len(wrong))
     assert not wrong, f"{problem}:\n" + "\n".join(wrong)

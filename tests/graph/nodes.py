@@ -6,7 +6,7 @@ import random
 from cydnn.graph import Node, Tensor
 from cydnn.ops import Pointwise
 from cydnn.tensor import TensorDesc
-from support.matrix import inputs_for
+from support.check.matrix import inputs_for
 
 
 def t(uid, dims=(2, 4), dtype="f32", kind="memory", layout="nchw", **facts) -> Tensor:

@@ -14,7 +14,7 @@ from cydnn.graph import FromTensor, Graph, Node, attention_rule
 from cydnn.graph.rules import composed, recognised
 from cydnn.ops import Matmul, Pointwise, Reduction, Sdpa, SoftmaxFwd
 from cydnn.steps import Scalar
-from support import graphs
+from support.draw import graphs
 
 SPACE = B, H, Q, K = 2, 4, 5, 7
 D = 4

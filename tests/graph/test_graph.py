@@ -15,7 +15,7 @@ from cydnn.ops import ConvFprop, Matmul, Pointwise, Reduction, ScaleTensor, Soft
 from cydnn.status import BadParam
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
-from support import graphs
+from support.draw import graphs
 
 
 # ---- Order ----

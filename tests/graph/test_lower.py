@@ -23,8 +23,9 @@ from cydnn.ops import (OPS, BatchNormInference, BatchNormTraining, ConvBgrad, Ma
                        Problem, Reduction, ScaleTensor, SoftmaxFwd)
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
-from support import graphs, matrix
-from support.buffers import FILLS
+from support.draw import graphs
+from support.check import matrix
+from support.guard.buffers import FILLS
 from support.draw import draw
 
 H200 = KNOWN["h200"]

@@ -18,7 +18,8 @@ from cydnn.ops import DropoutStates, Problem
 from cydnn.status import NotSupported
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
-from support import graphs, matrix
+from support.draw import graphs
+from support.check import matrix
 
 
 @pytest.mark.parametrize("kind, where", [("memory", "numpy"), ("memory", "ptx:sm_80"),

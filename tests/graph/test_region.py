@@ -15,7 +15,7 @@ from cydnn.graph import (FromTensor, Graph, Lead, Match, Node, Region, bits, cor
 from cydnn.ops import ConvFprop, GenStats, Matmul, Pointwise, SoftmaxFwd
 from cydnn.steps import Pointer, Scalar, Scratch
 from cydnn.tensor import TensorDesc
-from support import graphs
+from support.draw import graphs
 
 POINTWISE = (Pointwise,)
 

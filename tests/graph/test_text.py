@@ -18,7 +18,7 @@ from cydnn.ops import ConvFprop, Pointwise
 from cydnn.status import BadParam
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
-from support import graphs
+from support.draw import graphs
 
 
 def full() -> Graph:

@@ -10,9 +10,9 @@ from cydnn.engines import engines_for
 from cydnn.graph import Match
 from cydnn.heuristics import best, candidates
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Matmul
-from support.dags import dag
+from support.draw.dags import dag
 from support.draw import draw
-from support.matrix import graph_of
+from support.check.matrix import graph_of
 
 GPUS = [KNOWN[name] for name in ("t4", "a100", "h200")]
 

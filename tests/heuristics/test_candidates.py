@@ -22,7 +22,7 @@ from cydnn.heuristics import ANYTHING, Choice, Wish, best, candidates, parse
 from cydnn.heuristics.cover import in_order
 from cydnn.ops import ConvFprop, ConvWgrad, Pointwise, Problem, Reduction, SoftmaxFwd
 from cydnn.status import BadParam, NotSupported
-from support import graphs
+from support.draw import graphs
 
 H200, T4, A100 = KNOWN["h200"], KNOWN["t4"], KNOWN["a100"]
 CARDS = (H200, T4, A100)

@@ -18,7 +18,7 @@ from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Matmul, OpTensor, Pointwi
 from cydnn.status import NotSupported
 from cydnn.steps import Launch
 from cydnn.tensor import TensorDesc
-from support.dags import dag
+from support.draw.dags import dag
 
 from . import graphs
 from .graphs import LISTED, OUT, conv_tail, point, tensor

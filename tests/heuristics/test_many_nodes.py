@@ -14,8 +14,8 @@ from cydnn.heuristics import Wish, best, candidates, cover, offers
 from cydnn.layout import Layout
 from cydnn.ops import Matmul, Pointwise, Problem, Reduction
 from cydnn.tensor import TensorDesc
-from support import graphs
-from support.dags import dag
+from support.draw import graphs
+from support.draw.dags import dag
 
 PLACES = {"numpy": device.get("numpy").facts, "h200": KNOWN["h200"]}
 F32 = TensorDesc.packed("f32", (4, 64))

@@ -11,7 +11,7 @@ from cydnn.graph import Graph, Node, Tensor
 from cydnn.heuristics import Wish, best, candidates, changes, memory, offers, parse
 from cydnn.ops import Matmul
 from cydnn.tensor import TensorDesc
-from support.threads import quick_switches, together
+from support.guard.threads import quick_switches, together
 
 from . import graphs
 from .graphs import LISTED

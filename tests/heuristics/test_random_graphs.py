@@ -8,7 +8,7 @@ import pytest
 from cydnn import device
 from cydnn.heuristics import Wish
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Matmul
-from support.dags import WIDE, check, dag
+from support.draw.dags import WIDE, check, dag
 
 from .graphs import LISTED
 from .test_choices import PAIRS, pair

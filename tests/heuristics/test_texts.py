@@ -9,7 +9,7 @@ from cydnn.given import shown
 from cydnn.heuristics import best, candidates, parse
 from cydnn.heuristics.read import is_number
 from cydnn.status import BadParam
-from support.dags import dag
+from support.draw.dags import dag
 
 from . import graphs
 

@@ -5,8 +5,8 @@ import pytest
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
 from cydnn.ops import Problem
-from support import hopper, sums
-from support.cases import SERVING, every_case
+from support.check import hopper, sums
+from support.draw.cases import SERVING, every_case
 
 CARDS = ("h200", "a100", "t4")
 

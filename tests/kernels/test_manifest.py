@@ -17,7 +17,7 @@ from cydnn import kernels
 from cydnn.__main__ import main
 from cydnn.kernels import seal
 from cydnn.status import BadParam, CydnnError, InternalError
-from support.handmade import manifest_text
+from support.draw.handmade import manifest_text
 
 NAMES = ("softmax_fwd_warp_f32_8", "transform_transpose_f32_f32")
 

@@ -11,7 +11,7 @@ import pytest
 from cydnn import kernels
 from cydnn.steps import Pointer, Scalar
 from cydnn.status import BadParam, InternalError, NotSupported
-from support.handmade import manifest_text
+from support.draw.handmade import manifest_text
 from toolchain import contract
 
 PARAMS = ["const T* x", "T* y", "int rows", "int64_t count", "FastDiv d", "Array<FastDiv, 2> e",

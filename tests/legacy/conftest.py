@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cydnn import cudnn, status
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 
 @pytest.fixture(scope="session", params=["numpy", "ptx:sm_80"])

@@ -20,7 +20,7 @@ from cydnn.ops import Problem
 from cydnn.ops.rnn_network import STATES
 from cydnn.status import NotSupported
 from cydnn.tensor import TensorDesc
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .arrays import NCHW, NHWC, conv_desc
 

@@ -14,7 +14,7 @@ from cydnn.legacy import conv_compute
 from cydnn.legacy import conv_algorithms as tables
 from cydnn.ops import Problem
 from cydnn.status import NotSupported
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .arrays import BFLOAT16, DOUBLE, FLOAT, HALF, NHWC, NCHW, conv_desc, filter_desc, tensor_desc
 

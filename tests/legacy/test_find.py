@@ -19,7 +19,7 @@ from cydnn.ops import ConvFprop, Transform
 from cydnn.status import InternalError
 from cydnn.steps import ReferenceCall
 from cydnn.tensor import TensorDesc
-from support import fills
+from support.guard import fills
 
 from .arrays import FLOAT, HALF, conv_desc, filter_desc, tensor_desc
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cydnn import cudnn as c
-from support.leaks import ROOM, check, growth, resident
+from support.guard.leaks import ROOM, check, growth, resident
 
 from .arrays import conv_desc, filter_desc, tensor_desc
 from .test_descriptors import CREATE, DESCRIPTORS

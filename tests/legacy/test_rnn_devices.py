@@ -4,7 +4,7 @@ import pytest
 
 from cydnn import cudnn as c
 from cydnn.dtypes import BY_ENUM
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .arrays import BFLOAT16, DOUBLE, FLOAT, HALF
 from .recurrent import GRU, LSTM, RELU, TANH, Network

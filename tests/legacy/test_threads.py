@@ -10,7 +10,7 @@ from cydnn import cudnn as c
 from cydnn._core import stream_of
 from cydnn.legacy.softmax import FORWARD
 from cydnn.status import BadParam
-from support import threads
+from support.guard import threads
 
 from .arrays import FLOAT, draw, tensor_desc
 

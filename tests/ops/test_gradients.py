@@ -1,5 +1,5 @@
 """Every backward operation against central differences of its forward one, in float64: the gradient of
-sum(dy * y) along a random direction of all inputs at once. Random shapes and attributes (support/draw.py),
+sum(dy * y) along a random direction of all inputs at once. Random shapes and attributes (support/draw),
 at least 100 for each operation; what is linear keeps <dy, J x> = <Jt dy, x> thereby.
 
 ``CYDNN_SHAPES`` shapes for each (default 100).
@@ -15,7 +15,7 @@ import pytest
 
 from cydnn import ops
 from support.draw import draw
-from support.gradients import BACKWARD, OPS, Setting, of_backward, slope
+from support.check.gradients import BACKWARD, OPS, Setting, of_backward, slope
 
 SHAPES, MOST = int(os.environ.get("CYDNN_SHAPES", 100)), 1e-8    # seen: 2e-10
 ELEMENTS, FLOPS = 1500, 1e5                      # of a problem at most

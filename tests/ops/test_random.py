@@ -1,4 +1,4 @@
-"""Random problems of every op on the NumPy device against plain loops (support/loops.py): fresh ones in every
+"""Random problems of every op on the NumPy device against plain loops (support/loops): fresh ones in every
 run, three of ten in unusual memory.
 
 ``CYDNN_RANDOM`` problems in all (default 500); ``CYDNN_SEED`` draws those of another run again. A failure
@@ -15,10 +15,10 @@ import pytest
 
 from cydnn import ops, plan
 from cydnn.ops.problem import Problem
-from support import matrix
-from support.compare import half_step
+from support.check import matrix
+from support.check.compare import half_step
 from support.draw import _MAKERS, draw
-from support.draw_layouts import layouts
+from support.draw.layouts import layouts
 from support.loops import LOOPS
 
 SEED = int(os.environ.get("CYDNN_SEED", 0)) or random.SystemRandom().randrange(1, 2 ** 31)

@@ -13,7 +13,7 @@ from cydnn.ops.rnn_layout import CELLS
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 from support.draw import draw
-from support.loops_rnn import loops
+from support.loops.rnn import loops
 
 VARIANTS = list(itertools.product(CELLS, (False, True), ("linear", "skip"), ((3, 3, 3), (4, 2, 2, 1))))
 NAMES = [f"{c}-{'bi' if b else 'uni'}-{i}-{'x'.join(map(str, n))}" for c, b, i, n in VARIANTS]

@@ -20,7 +20,7 @@ from cydnn.ops import Pointwise, Problem, Sdpa
 from cydnn.ops.attention import scores
 from cydnn.ops.rows import text as rows_text
 from cydnn.status import BadParam
-from support import graphs
+from support.draw import graphs
 
 ALIBI = "sub(col,row);mul(n0,e1)"
 EVERY = f"{ALIBI};mul(s,#0.5);add(n2,n1);add(n3,e0);div(n4,#5.0);tanh_fwd(n5);mul(n6,#5.0)"

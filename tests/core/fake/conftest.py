@@ -20,7 +20,7 @@ library.fake_memory.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
 
 from cydnn import _core  # noqa: E402
 
-from support import witnesses  # noqa: E402
+from lab import witnesses  # noqa: E402
 
 PTX = b".version 7.0\n.target sm_75\n.visible .entry %s(\n)\n{ ret; }\n"
 PINNED, DEVICE, MANAGED = 1, 2, 3

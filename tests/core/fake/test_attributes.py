@@ -5,7 +5,7 @@ from cydnn import _core, device
 from cydnn.status import ExecutionFailed, NotSupported
 from cydnn.steps import Launch
 
-from support import handmade
+from support.draw import handmade
 
 CASES = [
     (dict(cluster=(2, 1, 1)), (2, 1, 1, 0, 0), "cluster=2x1x1"),

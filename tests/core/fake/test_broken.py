@@ -1,9 +1,9 @@
-"""The programs of support/broken.py that a fake driver can break too."""
+"""The programs of support/hostile/broken.py that a fake driver can break too."""
 import pytest
 
 from cydnn import _core
 from cydnn.device.cuda import CudaDevice
-from support import broken
+from support.hostile import broken
 
 
 @pytest.mark.parametrize("name", sorted(broken.PROGRAMS.keys() - broken.FOR_REAL))

@@ -14,7 +14,7 @@ from cydnn.tensor import TensorDesc
 
 from conftest import PTX
 from paths import Calls
-from support import fills
+from support.guard import fills
 
 DESC = TensorDesc.packed("f32", (4, 8))
 PROBLEM = "scale_tensor 4x8 f32"

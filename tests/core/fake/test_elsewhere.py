@@ -1,4 +1,4 @@
-"""What support/elsewhere.py and periodic.py ask of a driver with two devices that compute nothing."""
+"""What support/two_devices.py and periodic.py ask of a driver with two devices that compute nothing."""
 import struct
 
 import numpy as np
@@ -8,7 +8,8 @@ from cydnn import device
 from cydnn.device.cuda import CudaDevice
 from cydnn.engines import TABLE
 from cydnn.ops import Problem
-from support import elsewhere, periodic
+from support.guard import two_devices
+from support.check import periodic
 
 from conftest import PTX, Fake
 
@@ -24,24 +25,24 @@ def two(fake, monkeypatch):
 
 
 def test_memory_of_another_device(two, fake):
-    assert not elsewhere.refused(PROBLEM, ENGINE, *two)
-    assert not elsewhere.apart(PROBLEM, ENGINE, *two)
+    assert not two_devices.refused(PROBLEM, ENGINE, *two)
+    assert not two_devices.apart(PROBLEM, ENGINE, *two)
 
 
 def test_what_is_taken_is_told(two):
     """Here "another device" is the same."""
-    wrong = elsewhere.refused(PROBLEM, ENGINE, two[0], two[0])
+    wrong = two_devices.refused(PROBLEM, ENGINE, two[0], two[0])
     assert [text.split()[0] for text in wrong][:3] == ["x", "dy", "dw"]
 
 
 def test_other_results_are_told(two, monkeypatch):
-    execute = elsewhere.Runs.execute
+    execute = two_devices.Runs.execute
 
     def other(self, stream):
         execute(self, stream)
         self.device.memset(self.outs[0][0], self.device.context.ordinal, 4, stream)
-    monkeypatch.setattr(elsewhere.Runs, "execute", other)
-    assert elsewhere.apart(PROBLEM, ENGINE, *two) == ["cuda:1 gives other results than cuda:0"]
+    monkeypatch.setattr(two_devices.Runs, "execute", other)
+    assert two_devices.apart(PROBLEM, ENGINE, *two) == ["cuda:1 gives other results than cuda:0"]
 
 
 def test_periods_are_spread_and_compared_on_the_device(two):

@@ -19,7 +19,7 @@ from cydnn.core._context import STICKY
 from cydnn.core._driver import ERRORS
 from cydnn.status import CydnnError, ExecutionFailed, NotSupported
 from cydnn.core.symbols import SYMBOLS
-from support.leaks import HELD, malloced
+from support.guard.leaks import HELD, malloced
 
 import sites
 from conftest import PTX

@@ -5,8 +5,8 @@ import struct
 
 from cydnn import bench, cudnn as c, plan
 from cydnn.ops import Problem
-from support import threads
-from support.leaks import check, growth
+from support.guard import threads
+from support.guard.leaks import check, growth
 
 from paths import Calls
 

@@ -9,7 +9,7 @@ from cydnn.status import BadParam, ExecutionFailed
 from cydnn.steps import Launch, Pointer, TensorMap
 
 from conftest import Map
-from support import handmade
+from support.draw import handmade
 
 SLOTS = [("x", 4096, 4, False, False), ("y", 4096, 16, True, True)]
 ENCODING = (7, (100, 30), (400,), (32, 8), (1, 2), 3, True)

@@ -10,7 +10,7 @@ from cydnn.log import LAUNCHES, watch_launches
 from cydnn.status import BadParam, CydnnError, ExecutionFailed
 
 from paths import STREAM, Calls
-from support import threads
+from support.guard import threads
 
 OF_EXECUTE = {"cuCtxGetCurrent", "cuLaunchKernel", "cuLaunchKernelEx", "cuMemsetD8Async",
               "cuTensorMapReplaceAddress"}

@@ -1,6 +1,6 @@
 """The process that launches kernels for compute-sanitizer, on a driver that runs nothing."""
 from cydnn.device.cuda import CudaDevice
-from support import sanitized
+from support.guard import sanitized
 
 
 def loaded(self, name, fuse=None, ways=()):

@@ -4,7 +4,7 @@ import os
 import sys
 
 from cydnn import _core
-from support import threads
+from support.guard import threads
 
 from conftest import PTX
 

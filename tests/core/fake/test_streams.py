@@ -1,4 +1,4 @@
-"""What support/streams.py and captured.py ask of a driver, and that they see what is wrong. This driver
+"""What support/check/streams.py and captured.py ask of a driver, and that they see what is wrong. This driver
 computes nothing: a run here copies an input to an output."""
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from cydnn.engines import BY_INDEX
 from cydnn.device.cuda import CudaDevice
 from cydnn.ops import Problem
 from cydnn.status import CydnnError
-from support import captured, streams
+from support.check import captured, streams
 
 from conftest import PTX, Fake
 

@@ -20,7 +20,8 @@ from cydnn.device.ptx.memory import CHANGES, GLOBAL, WRITTEN
 from cydnn.ops.problem import Problem
 from cydnn.status import CydnnError
 from cydnn.tensor import TensorDesc
-from support import extremes, matrix
+from support.draw import extremes
+from support.check import matrix
 
 FAR = 2 ** 32                                    # elements from the first to the last, at least
 STEPS = (0, 2 ** 31)                             # elements from one to the next, at least

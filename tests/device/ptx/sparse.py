@@ -16,7 +16,7 @@ from cydnn.device.ptx.memory import CHANGES, GLOBAL, WRITTEN
 from cydnn.heuristics import Wish
 from cydnn.ops.problem import Problem
 from cydnn.steps import Launch
-from support.compare import compare, tolerance
+from support.check.compare import compare, tolerance
 
 
 class Place:

@@ -1,4 +1,4 @@
-"""The adjoint identity of backward engines on the interpreter (support/adjoint.py); on a GPU
+"""The adjoint identity of backward engines on the interpreter (support/check/adjoint.py); on a GPU
 tests/gpu/test_adjoint_identity.py asks it of 200 shapes each.
 
 ``CYDNN_SHAPES`` shapes for each engine (default 1).
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cydnn import device as devices
-from support import adjoint
+from support.check import adjoint
 
 SHAPES, FLOPS = int(os.environ.get("CYDNN_SHAPES", 1)), 3e5
 

@@ -8,8 +8,8 @@ import pytest
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import PtxDevice
-from support import bits
-from support.cases import cases
+from support.check import bits
+from support.draw.cases import cases
 
 FACTS = KNOWN["h200"]
 

@@ -7,12 +7,12 @@ import pytest
 from cydnn import kernels
 from cydnn.device.ptx import parse
 from cydnn.device.ptx.code import Code
-from support import share
+from lab import sampling
 
-from test_coverage import LONG, SOURCES
+from lab.test_coverage import LONG, SOURCES
 
 
-@pytest.mark.parametrize("source", SOURCES if share.ALL else LONG)
+@pytest.mark.parametrize("source", SOURCES if sampling.ALL else LONG)
 def test_every_instruction_has_a_row(source):
     seen = {}
     for name in (n for n in kernels.names() if kernels.get(n).source == source):

@@ -1,5 +1,5 @@
 """Small whole numbers: every sum is exact in any order, so that what an engine stores is what float64 rounds
-to, and nothing beside it (support/regimes.py). Wherever random problems are drawn a part of them is of this
+to, and nothing beside it (draw/regimes.py). Wherever random problems are drawn a part of them is of this
 kind; here kernels whose last place is wrong are found by it. Larger ones have sums that 16 bits do not hold:
 a second rounding shows, even of one element in a hundred.
 """
@@ -15,9 +15,11 @@ from cydnn import kernels, plan
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
 from cydnn.status import BadParam
-from support import matrix, mutation, planted, regimes, share
-from support.cases import cases
-from support.compare import compare
+from support.check import matrix
+from lab import mutation, planted, sampling
+from support.draw import regimes
+from support.draw.cases import cases
+from support.check.compare import compare
 
 import watched
 
@@ -56,7 +58,7 @@ def texts(case, device, seed) -> list[str]:
     return found
 
 
-MOST_FLOPS, EACH = 4e6, 6 if share.ALL else 2
+MOST_FLOPS, EACH = 4e6, 6 if sampling.ALL else 2
 SUMMING = [name for name in mutation.smallest()
            if Problem.parse(kernels.get(name).problems[0]).op.name in regimes.SUMS]
 

@@ -2,7 +2,7 @@
 -inf all or in one half, 0 at the ends of every axis, or whole and large, operands that are left out, sizes
 that are one, two, three, zero, or one short of a power of two, pads and strides that are more, sums in f64,
 axes that lie apart, in another order, or with gaps of each operand's own, problems near those of the
-contracts: the kernel's own problems changed so (support/extremes.py, support/neighbours.py), as far as they
+contracts: the kernel's own problems changed so (draw/extremes.py, draw/neighbours.py), as far as they
 still launch it, give right values, and nothing is found.
 
 A plain run takes one problem of each way for some sources, which are drawn; ``CYDNN_ALL=1`` takes every
@@ -19,13 +19,14 @@ import pytest
 from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
-from support import extremes, mutation, planted, share
-from support.cases import SERVING, cases
-from support.trial import Trial
+from support.draw import extremes
+from lab import mutation, planted, sampling
+from support.draw.cases import SERVING, cases
+from support.check.trial import Trial
 
 import watched
 
-KERNELS, EACH, MOST_FLOPS = 12, 12 if share.ALL else 1, 4e6
+KERNELS, EACH, MOST_FLOPS = 12, 12 if sampling.ALL else 1, 4e6
 NAMES = mutation.of_each_type()
 
 
@@ -67,7 +68,7 @@ def runs(name, device, each):
                 case.problem, device, 0, [case.engine], config=case.config, **more).findings
 
 
-@pytest.mark.parametrize("name", share.of(NAMES, KERNELS, "extremes"))
+@pytest.mark.parametrize("name", sampling.of(NAMES, KERNELS, "extremes"))
 def test_right(name):
     device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     with watched.watching():

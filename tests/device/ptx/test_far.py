@@ -15,8 +15,10 @@ from cydnn.bench import graph_of
 from cydnn.device.ptx import Finding
 from cydnn.heuristics import Wish
 from cydnn.steps import Launch
-from support import alone, matrix, share
-from support.cases import SERVING
+from support.draw import alone
+from support.check import matrix
+from lab import sampling
+from support.draw.cases import SERVING
 
 import far
 import sparse
@@ -72,7 +74,8 @@ def test_far_operands(source):
 def other_ways(name, facts):
     """(what is stretched, by-value numbers): every line of a contract, axis and configuration, that blends
     and that does not. A plain run has the small ones."""
-    found = [f for f in far.every_stretched(name, facts) if share.ALL or f.case.problem.flops <= MOST_FLOPS]
+    found = [f for f in far.every_stretched(name, facts)
+             if sampling.ALL or f.case.problem.flops <= MOST_FLOPS]
     return itertools.product(found, (matrix.plain, matrix.blended))
 
 
@@ -83,7 +86,7 @@ def test_other_ways_there(source):
     rng = random.Random(f"{os.environ.get('CYDNN_SEED')} far {source}")
     name = rng.choice([n for n in kernels.names() if kernels.get(n).source == source])
     device, wrong = far.device_for(name), []
-    for found, numbers in share.of(other_ways(name, device.facts), 2, f"far ways {source}"):
+    for found, numbers in sampling.of(other_ways(name, device.facts), 2, f"far ways {source}"):
         wrong += [f"{found.case}: {text}" for text in found.run(device, numbers)[0]]
     assert not wrong, "\n".join(wrong)
 

@@ -17,8 +17,8 @@ from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.device.ptx import Finding, PtxDevice
 from cydnn.ops import Problem
-from support import mutation, share
-from support.trial import Trial
+from lab import mutation, sampling
+from support.check.trial import Trial
 
 import snippet
 import watched
@@ -96,7 +96,7 @@ def trials(name, device):
         yield Trial(case, device, facts=facts)
 
 
-@pytest.mark.parametrize("name", share.of(NETWORKS, KERNELS, "fences"))
+@pytest.mark.parametrize("name", sampling.of(NETWORKS, KERNELS, "fences"))
 def test_many_steps(name):
     device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     with watched.watching():
@@ -105,7 +105,7 @@ def test_many_steps(name):
             break
 
 
-@pytest.mark.parametrize("name", share.of([n for n in NETWORKS if "wave" not in n], PLANTED, "no fences"))
+@pytest.mark.parametrize("name", sampling.of([n for n in NETWORKS if "wave" not in n], PLANTED, "no fences"))
 def test_a_dropped_fence_shows(name):
     device, text = watched.PtxDevice(debug.target_of(kernels.get(name))), mutation.text_of(name)
     dropped = re.sub(r"membar\.gl;", "", text)

@@ -1,4 +1,4 @@
-"""Rounding modes, flushed denormals, approximations: none but where they are meant (support/forms.py). The
+"""Rounding modes, flushed denormals, approximations: none but where they are meant (check/forms.py). The
 error of one is often below every tolerance, so the text is asked. ``CYDNN_ALL=1`` asks every image."""
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import random
 import pytest
 
 from cydnn import kernels
-from support import share
-from support.forms import ALLOWED, SPECIAL, is_allowed, strays, unfenced
-from support.mutants import statements
+from lab import sampling
+from support.check.forms import ALLOWED, SPECIAL, is_allowed, strays, unfenced
+from lab.mutants import statements
 
 IMAGES, PLANTED = 120, 24
 EVERY = [(name, target) for name in kernels.names() for target in kernels.get(name).images]
@@ -22,7 +22,7 @@ def text_of(name, target) -> str:
 
 
 def test_images():
-    wrong = {f"{name} {target}": found for name, target in share.of(EVERY, IMAGES, "forms")
+    wrong = {f"{name} {target}": found for name, target in sampling.of(EVERY, IMAGES, "forms")
              if (found := strays(text_of(name, target), kernels.get(name).source))}
     assert not wrong
 
@@ -55,7 +55,7 @@ def planted(text, name, rng):
     return None
 
 
-@pytest.mark.parametrize("name, target", share.of(EVERY, PLANTED, "planted forms"))
+@pytest.mark.parametrize("name, target", sampling.of(EVERY, PLANTED, "planted forms"))
 def test_another_form_shows(name, target):
     text = text_of(name, target)
     if made := planted(text, name, random.Random(name)):
@@ -66,7 +66,7 @@ PRODUCTS = [n for n in kernels.names() if any(w in n for w in ("wgmma", "first",
             kernels.get(n).images]
 
 
-@pytest.mark.parametrize("name", share.of(PRODUCTS, 8, "fences of products"))
+@pytest.mark.parametrize("name", sampling.of(PRODUCTS, 8, "fences of products"))
 def test_a_dropped_fence_shows(name):
     """Whichever of a text's."""
     text, places = text_of(name, "sm_90a"), []

@@ -11,8 +11,8 @@ import pytest
 from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.device.ptx import Finding, PtxDevice
-from support.planted import plant
-from support.trial import Trial
+from lab.planted import plant
+from support.check.trial import Trial
 
 import snippet
 import watched

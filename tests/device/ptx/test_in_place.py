@@ -13,8 +13,9 @@ import pytest
 from cydnn import kernels, plan
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
-from support import matrix, mutation
-from support.compare import compare
+from support.check import matrix
+from lab import mutation
+from support.check.compare import compare
 
 import watched
 

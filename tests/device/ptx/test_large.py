@@ -13,7 +13,8 @@ from cydnn import kernels
 from cydnn.device.ptx import Finding, PtxDevice
 from cydnn.ops import philox
 from cydnn.steps import Launch
-from support import alone, share
+from support.draw import alone
+from lab import sampling
 
 import snippet
 import sparse
@@ -110,7 +111,7 @@ def device() -> PtxDevice:
 
 @pytest.mark.share(8)
 @pytest.mark.parametrize("line", [*LINES, *LEAST, pytest.param(LONGEST, marks=pytest.mark.skipif(
-    not share.ALL, reason="takes half a minute; CYDNN_ALL=1 takes it"))])
+    not sampling.ALL, reason="takes half a minute; CYDNN_ALL=1 takes it"))])
 def test_first_last_and_random_blocks(line):
     found = takers(line)
     assert found, "no engine takes it"

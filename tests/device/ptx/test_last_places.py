@@ -1,4 +1,4 @@
-"""Results on the whole (support/last_places.py): sums in too short a type, a second rounding, which the
+"""Results on the whole (support/check/last_places.py): sums in too short a type, a second rounding, which the
 tolerance of one element of a long sum hides.
 
 A plain run takes some sources, which are drawn; ``CYDNN_ALL=1`` takes one kernel of each, and all of its
@@ -12,12 +12,13 @@ import pytest
 
 from cydnn import kernels
 from cydnn.bench import trial as debug
-from support import last_places, mutation, share
-from support.cases import cases
+from support.check import last_places
+from lab import mutation, sampling
+from support.draw.cases import cases
 
 import watched
 
-KERNELS, EACH, MOST_FLOPS = 12, 12 if share.ALL else 2, 2e7 if share.ALL else 4e6
+KERNELS, EACH, MOST_FLOPS = 12, 12 if sampling.ALL else 2, 2e7 if sampling.ALL else 4e6
 T12 = "mul.f32 %p0, {d}, 0f45800800; sub.f32 %p1, %p0, {d}; sub.f32 {d}, %p0, %p1;"  # Dekker: 12 bits of {d}
 
 
@@ -33,7 +34,7 @@ def wrong(name, device, each) -> list[str]:
                 for text in last_places.texts(case, device, n)]
 
 
-@pytest.mark.parametrize("name", share.of(mutation.smallest(), KERNELS, "last places"))
+@pytest.mark.parametrize("name", sampling.of(mutation.smallest(), KERNELS, "last places"))
 def test_right(name):
     assert not wrong(name, watched.PtxDevice(debug.target_of(kernels.get(name))), EACH)
 

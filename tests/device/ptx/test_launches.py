@@ -15,9 +15,9 @@ from cydnn.device.ptx import Finding, PtxDevice
 from cydnn.fusion import At, Extra, Fused, Program, Step, bases
 from cydnn.status import BadParam, NotSupported
 from cydnn.steps import Launch, Pointer, Scalar
-from support import handmade
-from support.handwritten import (KEEP, LATE, MEET, RELAY, SWAP, TILE, X, box, keep_plan, one, run,
-                                 tile_plan)
+from support.draw import handmade
+from support.draw.handwritten import (KEEP, LATE, MEET, RELAY, SWAP, TILE, X, box, keep_plan, one, run,
+                                      tile_plan)
 
 OFF = At((("off", 1),))
 ADD = Program("f32", (Step("add", ("t0", "s0")),), (Extra("f32", OFF),), result="n0", scalars=1)

@@ -1,4 +1,4 @@
-"""Random problems in unusual memory (support/draw_layouts.py), every engine that takes them, on the
+"""Random problems in unusual memory (support/layouts.py), every engine that takes them, on the
 interpreter: right, or refused by name.
 
 ``CYDNN_LAYOUTS`` problems in all (default 36), drawn anew for every state of the library; ``CYDNN_SEED``
@@ -14,9 +14,10 @@ import random
 import pytest
 
 from cydnn.ops import Problem
-from support import draw, draw_layouts
-from support.buffers import shift_of
-from support.draw_layouts import WILD, layouts
+from support import draw
+from support.draw import layouts
+from support.guard.buffers import shift_of
+from support.draw.layouts import WILD, layouts
 
 import watched
 
@@ -43,7 +44,7 @@ def test_layouts(op, record_property):
     launched, wrong = 0, []
     with watched.watching():
         for target, problem, seed in cases(op):
-            ran, texts = draw_layouts.check(problem, device_of(target), seed)
+            ran, texts = layouts.check(problem, device_of(target), seed)
             launched += ran
             wrong += [f"CYDNN_LINE='{target} {problem} seed={seed}': {text}" for text in texts]
     record_property("launched", launched)

@@ -16,8 +16,8 @@ from cydnn.bench import trial
 from cydnn.device.ptx import Finding
 from cydnn.device.ptx.memory import GLOBAL
 from cydnn.ops import Problem
-from support import share
-from support.matrix import plain
+from lab import sampling
+from support.check.matrix import plain
 
 import far
 import watched
@@ -183,7 +183,7 @@ def test_every_row_is_found(family, by_table):
     assert not [*wrong(name, far.device_for(name), by_table)]
 
 
-@pytest.mark.parametrize("name", share.of([*filter(family_of, kernels.names())], 6, "long nets"))
+@pytest.mark.parametrize("name", sampling.of([*filter(family_of, kernels.names())], 6, "long nets"))
 def test_of_every_type_and_cell(name):
     assert not [*wrong(name, far.device_for(name))]
 

@@ -15,7 +15,7 @@ from cydnn.dtypes import BY_NAME
 from cydnn.heuristics import Wish
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
-from support import alone
+from support.draw import alone
 
 import sparse
 from test_far import narrowed

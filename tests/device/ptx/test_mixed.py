@@ -1,4 +1,4 @@
-"""What a kernel's contract has, changed in several ways at once (support/mixed.py): right values, and nothing
+"""What a kernel's contract has, changed in several ways at once (draw/mixed.py): right values, and nothing
 is found. One kernel of each source and type; a plain run takes two problems of some, which are drawn,
 ``CYDNN_ALL=1`` two dozen of each; ``CYDNN_MIXED`` says how many.
 """
@@ -13,14 +13,15 @@ import pytest
 from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
-from support import alone, mixed, mutation, planted, share
-from support.cases import every_case
-from support.compare import compare
-from support.matrix import Prepared, plain
+from support.draw import alone, mixed
+from lab import mutation, planted, sampling
+from support.draw.cases import every_case
+from support.check.compare import compare
+from support.check.matrix import Prepared, plain
 
 import watched
 
-KERNELS, EACH = 16, int(os.environ.get("CYDNN_MIXED", 24 if share.ALL else 2))
+KERNELS, EACH = 16, int(os.environ.get("CYDNN_MIXED", 24 if sampling.ALL else 2))
 NAMES = mutation.of_each_type()
 
 
@@ -39,7 +40,7 @@ def wrong(device, name, key, count):
         yield from (f"{one}: {text}" for text in found)
 
 
-@pytest.mark.parametrize("name", share.of(NAMES, KERNELS, "mixed"))
+@pytest.mark.parametrize("name", sampling.of(NAMES, KERNELS, "mixed"))
 def test_right(name):
     device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     found = [*wrong(device, name, os.environ.get("CYDNN_SEED"), EACH)]

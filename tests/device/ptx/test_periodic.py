@@ -1,4 +1,4 @@
-"""support/periodic.py on the interpreter, with a few periods: right kernels pass, and what it would find
+"""check/periodic.py on the interpreter, with a few periods: right kernels pass, and what it would find
 on a GPU is found."""
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from cydnn.device.facts import KNOWN
 from cydnn.heuristics import Wish
 from cydnn.layout import Layout
 from cydnn.steps import Launch, Pointer, Scalar
-from support import alone, handmade, periodic
-from support.cases import SERVING, cases
-from support.large_lines import LINES, SIZES
+from support.draw import alone, handmade
+from support.check import periodic
+from support.draw.cases import SERVING, cases
+from support.draw.large_lines import LINES, SIZES
 
 WITH_ENGINES = [line for line in LINES if not line.startswith(("conv_bgrad", "gen_stats"))]    # of others
 

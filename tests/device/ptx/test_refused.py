@@ -13,7 +13,7 @@ from cydnn.device.ptx import PtxDevice
 from cydnn.heuristics import Wish
 from cydnn.ops.problem import Problem
 from cydnn.status import BadParam, NotSupported
-from support import alone
+from support.draw import alone
 
 import sparse
 import test_far

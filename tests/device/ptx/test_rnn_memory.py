@@ -17,11 +17,12 @@ from cydnn.heuristics import Wish
 from cydnn.ops import Problem
 from cydnn.ops.rnn_layout import Blob
 from cydnn.steps import Launch
-from support import alone, matrix
+from support.draw import alone
+from support.check import matrix
 
 import snippet
 import watched
-from test_turning import changed, finds
+from lab.test_turning import changed, finds
 
 TIMES = 700                                      # of which a launch writes 512
 STARTS = f"rnn_fwd t{TIMES}n4i3 cell=tanh hidden=3 batches={','.join(['4'] * 600 + ['2'] * 100)} f32"

@@ -1,4 +1,4 @@
-"""support/streams.py with kernels that compute: on the interpreter in place of a GPU, whose copies it has. A
+"""check/streams.py with kernels that compute: on the interpreter in place of a GPU, whose copies it has. A
 run finds everything as the run before it did, and two sets of inputs give two results.
 """
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pytest
 from cydnn import plan as plans
 from cydnn.device.ptx import PtxDevice
 from cydnn.engines import TABLE
-from support import streams
-from support.of_engine import listed, problems
+from support.check import streams
+from support.draw.of_engine import listed, problems
 
 
 class Stand(PtxDevice):

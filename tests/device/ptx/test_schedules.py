@@ -16,8 +16,8 @@ import pytest
 
 from cydnn import kernels
 from cydnn.bench import trial as debug
-from support import mutation
-from support.trial import Trial
+from lab import mutation
+from support.check.trial import Trial
 
 import snippet
 import watched

@@ -16,7 +16,7 @@ import pytest
 from cydnn import dtypes, plan
 from cydnn.ops import Problem
 from cydnn.ops.pointwise import MODES
-from support import matrix
+from support.check import matrix
 
 import watched
 

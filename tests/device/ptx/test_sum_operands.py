@@ -12,7 +12,8 @@ from cydnn import device as devices, kernels, plan
 from cydnn.graph import Graph, Node, Tensor
 from cydnn.ops import Pointwise, Problem
 from cydnn.tensor import TensorDesc
-from support import alone, fused, graphs
+from support.draw import alone, graphs
+from support.check import fused
 
 import watched
 

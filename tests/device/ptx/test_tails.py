@@ -16,9 +16,9 @@ from cydnn.bench import trial as debug
 from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
-from support import mutation, share
-from support.extremes import resized
-from support.trial import Trial
+from lab import mutation, sampling
+from support.draw.extremes import resized
+from support.check.trial import Trial
 
 import watched
 
@@ -60,11 +60,11 @@ def cases(name, device, most):
 NAMES = mutation.smallest()
 
 
-@pytest.mark.parametrize("name", share.of(NAMES, SOURCES, "tails"))
+@pytest.mark.parametrize("name", sampling.of(NAMES, SOURCES, "tails"))
 def test_tails(name):
     device = watched.PtxDevice(debug.target_of(kernels.get(name)))
     with watched.watching():
-        for n, case in enumerate(cases(name, device, 12 if share.ALL else 1)):
+        for n, case in enumerate(cases(name, device, 12 if sampling.ALL else 1)):
             assert Trial(case, device, n)() == [], str(case)
 
 

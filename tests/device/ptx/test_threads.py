@@ -11,7 +11,7 @@ from cydnn.bench import graph_of
 from cydnn.device.numpy import read, write
 from cydnn.device.ptx import PtxDevice
 from cydnn.ops import Problem
-from support import threads
+from support.guard import threads
 
 import snippet
 

@@ -12,9 +12,9 @@ import pytest
 from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem, philox
-from support import mutation, share
-from support.cases import cases
-from support.matrix import inputs_for, plain
+from lab import mutation, sampling
+from support.draw.cases import cases
+from support.check.matrix import inputs_for, plain
 
 import watched
 
@@ -64,7 +64,7 @@ def wrong(device, some):
 @pytest.mark.parametrize("name", NAMES)
 def test_elements_at_the_threshold(name):
     device = watched.PtxDevice(debug.target_of(kernels.get(name)))
-    assert not [*wrong(device, share.of(cases(name, device.facts), 2, f"thresholds {name}"))]
+    assert not [*wrong(device, sampling.of(cases(name, device.facts), 2, f"thresholds {name}"))]
 
 
 @pytest.mark.parametrize("name", ["dropout_fwd_vector_bf16", "dropout_factors_f32"])

@@ -1,4 +1,4 @@
-"""The matrix on an interpreter, whose buffers (support/buffers.py) have dead zones and are unset until a test
+"""The matrix on an interpreter, whose buffers (guard/buffers.py) have dead zones and are unset until a test
 writes them; kernels that a test changes are forgotten.
 
 The areas of some workspaces, of those that are drawn, lie far from each other: what lies between is dead.
@@ -13,7 +13,7 @@ from cydnn.arena import ALIGNMENT, arrange
 from cydnn.device.ptx import Finding, PtxDevice  # noqa: F401
 from cydnn.heuristics import choice as choices
 
-from support.buffers import FILLS, NEAR, fill_of
+from support.guard.buffers import FILLS, NEAR, fill_of
 
 
 @contextmanager
@@ -39,6 +39,6 @@ def _arranged(areas) -> tuple[dict, int]:
 
 def run(problem, device, seed=0, engines=None, **more):
     """``matrix.run``; see ``watching``."""
-    from support import matrix
+    from support.check import matrix
     with watching():
         return matrix.run(problem, device, seed, engines, **more)

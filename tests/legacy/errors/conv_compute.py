@@ -3,7 +3,7 @@ import numpy as np
 
 from cydnn import cudnn as c
 from cydnn.status import BadParam, NotSupported
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from ..arrays import DOUBLE, HALF, NHWC, conv_desc, filter_desc as F, tensor_desc as T
 from . import NUMPY, E

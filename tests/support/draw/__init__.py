@@ -1,0 +1,382 @@
+"""Random problems from the declarations of the ops: every dtype, layouts, gaps, odd sizes,
+size-1 dims, attributes, blends."""
+from __future__ import annotations
+
+import random
+import zlib
+from dataclasses import replace
+from math import prod
+
+from hypothesis import strategies as st
+
+from cydnn import ops
+from cydnn.ops.dropout import mask_desc
+from cydnn.ops.pointwise import MODES as POINTWISE
+from cydnn.ops.reduction import MODES as REDUCTIONS
+from cydnn.ops.problem import Problem
+from cydnn.ops.rows import tensors_of
+from cydnn.status import BadParam
+from cydnn.tensor import TensorDesc
+
+from .rnn import NETWORKS, network
+from .tensors import FLOATS, image as _image, size, spaced, tensor, types as _types
+
+STORED = (*FLOATS, "f8_e5m2", "i8", "u8", "i32", "i64")      # whole bytes
+# of the problems of ops that engines take in any types, and of others
+MIXED, CAST = 0.2, 0.1
+TENSOR_OPS = (ops.Transform, ops.AddTensor, ops.OpTensor, ops.SetTensor, ops.ScaleTensor)
+BITS = (ops.Pointwise, *TENSOR_OPS)                          # ops that packed booleans are drawn for
+TAKE_ANY = (ops.ConvFprop, ops.ConvDgrad, ops.ConvWgrad, ops.Matmul, ops.Reduction, *BITS)
+ALIGNMENTS = (16,) * 14 + (8, 4, 1)                          # bytes
+
+
+def problems(op_class) -> st.SearchStrategy[Problem]:
+    """A hypothesis strategy of problems of one op."""
+    return st.integers(0, 2 ** 40).map(lambda seed: draw(op_class, random.Random(seed)))
+
+
+def gpu_draws(op_class, part, count):
+    """The problems of the GPU matrix: ``count`` of one op in one of its parts. Always the same."""
+    rng = random.Random(zlib.crc32(f"{op_class.name} {part}".encode()))
+    return (draw(op_class, rng) for _ in range(count))
+
+
+def draw(op_class, rng) -> Problem:
+    """One random valid problem of an op; now and then of mixed types, now and then at odd addresses."""
+    while True:
+        try:
+            found = _MAKERS[op_class](op_class, rng)
+            if rng.random() < (MIXED if op_class in TAKE_ANY else CAST):
+                found = _mixed(found, rng)
+            return Problem(found.op, found.operands, rng.choice(ALIGNMENTS))
+        except BadParam:
+            continue                             # a geometry without output: draw again
+
+
+def _mixed(problem, rng) -> Problem:
+    """The problem with other types: of each operand one of its own, of the sums as well."""
+    op = replace(problem.op, compute=rng.choice(["f32", "f32", "f64", "i32", "f16", "bf16"]))
+    operands = {}
+    for name, d in problem.operands.items():
+        kinds = STORED
+        if op.compute == "i32" and name in op.reads:
+            kinds = ("i8", "u8", "i32") if rng.random() < 0.8 else STORED
+        elif type(op) in BITS and (name in op.reads or d.is_dense):
+            kinds = (*STORED, "bool", "bool")
+        several = d if isinstance(d, tuple) else () if d is None else (d,)
+        made = tuple([one.replace(dtype=rng.choice(kinds)) for one in several])
+        operands[name] = made if isinstance(d, tuple) else made[0] if made else None
+    return Problem(op, operands)
+
+
+def _conv(op_class, rng):
+    dtype, compute = _types(rng)
+    rank = rng.choices([1, 2, 3], [1, 6, 1])[0]
+    groups = rng.choices([1, 2, 4, 3], [6, 1, 1, 1])[0]
+    fast = rng.random() < 0.6
+    unit = 8 if fast else 1
+    c, k = groups * unit * rng.randint(1, 5 if fast else 9), groups * unit * rng.randint(1, 5 if fast else 9)
+    if rng.random() < 0.2:
+        groups, k = c, c * rng.randint(1, 2)     # depthwise
+    spatial = [rng.randint(1, 18 if rank < 3 else 8) for _ in range(rank)]
+    window = [rng.choice([1, 1, 2, 3, 3, 5, 7]) if rank < 3 else rng.randint(1, 3) for _ in range(rank)]
+    stride = [rng.choice([1, 1, 2, 3]) for _ in range(rank)]
+    dilation = [rng.choice([1, 1, 1, 2]) for _ in range(rank)]
+    if rng.random() < 0.12:                      # what the algorithms of 3x3 filters take
+        groups, window, stride, dilation = 1, [3] * rank, [1] * rank, [1] * rank
+    same = rng.random() < 0.5
+    pre = [rng.randint(0, 3) for _ in range(rank)]
+    op = op_class(pre_pad=pre, post_pad=pre if same else [rng.randint(0, 3) for _ in range(rank)],
+                  stride=stride, dilation=dilation,
+                  mode=rng.choices(["cross_correlation", "convolution"], [3, 1])[0], compute=compute)
+    x, w = (rng.randint(1, 5), c, *spatial), (k, c // groups, *window)
+    y = op.out_dims(x, w)
+    if min(y) < 1:
+        raise BadParam("empty output")
+    layout = rng.choice(["nhwc", "nhwc", "nchw", None])
+    x, w, y = (tensor(rng, dtype, d, layout) for d in (x, w, y))
+    return Problem(op, {ops.ConvFprop: dict(x=x, w=w, y=y), ops.ConvDgrad: dict(dy=y, w=w, dx=x),
+                        ops.ConvWgrad: dict(x=x, dy=y, dw=w)}[op_class])
+
+
+def _bgrad(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 64)
+    dy = tensor(rng, dtype, dims)
+    return Problem(op_class(compute=compute),
+                   dict(dy=dy, db=TensorDesc.packed(dtype, (1, dims[1], *(1,) * (len(dims) - 2)))))
+
+
+def _gen_stats(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 64)
+    thin = TensorDesc.packed("f64" if dtype == "f64" else rng.choice(["f32", dtype]),
+                             (1, dims[1], *(1,) * (len(dims) - 2)))
+    return Problem(op_class(compute=compute), dict(x=tensor(rng, dtype, dims), sum=thin, sq_sum=thin))
+
+
+def _matmul(op_class, rng):
+    dtype, compute = _types(rng)
+    unit = rng.choice([1, 8])
+    m, n, k = (unit * size(rng, 260 // unit) for _ in range(3))
+    batch = [rng.randint(1, 4) for _ in range(rng.choice([0, 0, 1, 2]))]
+    share = lambda b, chance: 1 if chance < 0.3 else b // 2 if chance < 0.5 and b % 2 == 0 else b
+    thin = lambda: tuple(share(b, rng.random()) for b in batch)
+    kind = lambda: rng.choice(["nchw", "nchw", "t", "gaps"])
+
+    def operand(dims):
+        how = kind()
+        order = list(range(len(dims)))
+        if how == "t":
+            order[-1], order[-2] = order[-2], order[-1]
+        return TensorDesc.packed(dtype, dims, order) if how != "gaps" else tensor(rng, dtype, dims, "gaps")
+    a, b = operand((*thin(), m, k)), operand((*thin(), k, n))
+    out = op_class(compute=compute).infer(a, b)["c"].dims
+    return Problem(op_class(compute=compute), dict(a=a, b=b, c=operand(out)))
+
+
+def _pointwise(op_class, rng):
+    mode = rng.choice(list(POINTWISE))
+    dtype, compute = _types(rng)
+    dims = _image(rng, ranks=(2, 3, 4, 4, 5))
+    names = ("x", "b", "t")[:POINTWISE[mode].inputs]
+    layout = rng.choice(["nchw", "nhwc", None])
+    descs = {}
+    for name in names:
+        form = ("full" if name == names[0]
+                else rng.choices(["full", "channel", "scalar", "some"], [4, 2, 1, 1])[0])
+        these = {"full": dims, "channel": (1, dims[1], *(1,) * (len(dims) - 2)), "scalar": (1,) * len(dims),
+                 "some": tuple(rng.choice([1, d]) for d in dims)}[form]
+        descs[name] = tensor(rng, dtype if rng.random() < 0.85 else rng.choice(FLOATS), these, layout)
+    op = op_class(mode=mode, axis=rng.randrange(len(dims)), relu_lower_clip_slope=rng.choice([0.0, 0.01]),
+                  relu_upper_clip=rng.choice([float("inf"), 0.75]), elu_alpha=rng.choice([1.0, 0.5]),
+                  softplus_beta=rng.choice([1.0, 2.0]), swish_beta=rng.choice([1.0, 1.5]),
+                  nan=rng.choice(["propagate", "ignore"]), compute=compute)
+    descs["y"] = tensor(rng, dtype, dims, layout)
+    return Problem(op, descs)
+
+
+def _reduction(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 96, ranks=(2, 2, 3, 4, 4, 5))
+    out = rng.choice([tuple(1 for _ in dims), (1, *dims[1:]), (*dims[:-1], 1),
+                      tuple(rng.choice([1, d]) for d in dims), (1, dims[1], *(1,) * (len(dims) - 2))])
+    y_type = rng.choice([dtype, dtype, "f64" if dtype == "f64" else "f32"])
+    return Problem(op_class(mode=rng.choice(list(REDUCTIONS)), compute=compute),
+                   dict(x=tensor(rng, dtype, dims), y=tensor(rng, y_type, out)))
+
+
+def _softmax(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = rng.choice([lambda: (rng.randint(1, 20),
+                                rng.choice([rng.randint(1, 300), 8 * rng.randint(1, 1200)])),
+                       lambda: _image(rng, 64)])()
+    op = op_class(algorithm=rng.choice(["accurate", "fast", "log"]),
+                  mode=rng.choice(["channel", "instance"]), compute=compute)
+    layout = rng.choice(["nchw", "nhwc", None])
+    found = {name: tensor(rng, dtype, dims, layout) for name in op.operands() if name not in op.optional}
+    kept = {n: op.thin(TensorDesc.packed(dtype, dims)) for n in sorted(op.optional) if rng.random() < 0.1}
+    return Problem(op, found | kept)
+
+
+def _pooling(op_class, rng):
+    dtype, compute = _types(rng)
+    how = rng.choices(["any", "network", "global"], [3, 4, 1])[0]
+    dims = _image(rng, 48)
+    if how != "any":                             # what networks do: whole vectors of channels or of pixels
+        dims = (rng.randint(1, 4), 8 * rng.randint(1, 5), rng.randint(3, 20),
+                rng.choice([8, 16, 24, 32, rng.randint(3, 20)]))
+    rank = len(dims) - 2
+    window, pad, stride = {"any": lambda: ([rng.randint(1, 4) for _ in range(rank)],
+                                           [rng.choice([0, 0, 1, 2]) for _ in range(rank)],
+                                           [rng.randint(1, 3) for _ in range(rank)]),
+                           "network": lambda: (rng.choice([2, 3]), rng.choice([0, 1]), 2),
+                           "global": lambda: (dims[2:], 0, 1)}[how]()
+    op = op_class(mode=rng.choice(["max", "avg_include_padding", "avg_exclude_padding"]),
+                  nan=rng.choice(["ignore", "propagate"]), window=window,
+                  pre_pad=pad, stride=stride, compute=compute)
+    out, layout = op.out_dims(dims), rng.choice(["nchw", "nhwc", None])
+    if min(out) < 1:
+        raise BadParam("empty output")
+    return Problem(op,
+                   {n: tensor(rng, dtype, dims if n in ("x", "dx") else out, layout) for n in op.operands()})
+
+
+def _batch_norm(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 64, ranks=(2, 3, 4, 4, 4, 5))
+    op = op_class(mode=rng.choices(["spatial", "per_activation"], [3, 1])[0], compute=compute)
+    parameter = TensorDesc.packed("f64" if dtype == "f64" else "f32", op.parameter_dims(dims))
+    layout = rng.choice(["nchw", "nhwc", "nhwc", None])
+    absent = {n for pair in (("running_mean", "running_var", "next_running_mean", "next_running_var"),
+                             ("mean", "rstd")) if rng.random() < 0.4 for n in pair} & op.optional
+    image = ("x", "y", "dy", "dx")
+    return Problem(op, {n: None if n in absent else tensor(rng, dtype, dims, layout) if n in image
+                        else parameter for n in op.operands()})
+
+
+def _norm(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = rng.choice([lambda: (rng.randint(1, 20), 8 * rng.randint(1, 300)),
+                       lambda: _image(rng, 64, ranks=(2, 3, 4, 4, 5))])()
+    mode = rng.choice(["layer", "rms", "ada_layer", *(["instance"] if len(dims) > 2 else [])])
+    op = op_class(mode=mode, axis=rng.randint(1, len(dims) - 1), compute=compute)
+    parameter, wide = op.parameter_dims(dims), "f64" if dtype == "f64" else "f32"
+    absent = {n for n in sorted(op.optional) if rng.random() < 0.4} | ({"mean"} if mode == "rms" else set())
+    shapes = dict(scale=parameter, bias=parameter, mean=op.thin(dims), rstd=op.thin(dims))
+    layout = rng.choice(["nchw", "nhwc", None])
+    return Problem(op, {n: None if n in absent else TensorDesc.packed(wide, shapes[n]) if n in shapes
+                        else tensor(rng, dtype, dims, layout) for n in op.operands()})
+
+
+SCORES = ("", "mul(s,#0.5)", "mul(s,#0.1);tanh_fwd(n0);mul(n1,#10.0)",
+          "sub(col,row);mul(n0,#-0.25);add(s,n1);add(n2,head)", "cmp_gt(col,row);binary_select(#-inf,s,n0)",
+          "add(s,e0)", "abs(e0)", "neg(e0);exp(n0);sub(col,row);mul(n1,n2);add(s,n3);mul(n4,#0.1);add(n5,e1)")
+
+
+def _sdpa(op_class, rng):
+    dtype, compute = _types(rng)
+    b, h, s_q, s_kv = rng.randint(1, 3), rng.choice([1, 2, 4, 6]), rng.randint(1, 40), rng.randint(1, 80)
+    d_qk, d_v = (rng.choice([1, 3, 8, 16, 64]) for _ in range(2))
+    h_k, h_v = (rng.choice([n for n in (1, 2, h) if h % n == 0]) for _ in range(2))
+    op = op_class(score=rng.choice(SCORES), left=rng.choice([0, 0, 0, 1, 5]),
+                  right=rng.choice([-1, -1, 0, 3]), compute=compute,
+                  diagonal=rng.choice(["top_left", "bottom_right"]))
+    wide = "f64" if dtype == "f64" else "f32"
+    lens = {n: TensorDesc.packed("i32", (b, 1, 1, 1)) for n in ("len_q", "len_kv") if rng.random() < 0.3}
+    dims = dict(q=(b, h, s_q, d_qk), k=(b, h_k, d_qk, s_kv), v=(b, h_v, s_kv, d_v), o=(b, h, s_q, d_v))
+    found = {n: tensor(rng, dtype, d, None) for n, d in dims.items()}
+    kept = {"stats": TensorDesc.packed(wide, (b, h, s_q, 1))} if rng.random() < 0.4 else {}
+    extras = tuple([tensor(rng, rng.choice(FLOATS), tuple(rng.choice([1, n]) for n in (b, h, s_q, s_kv)))
+                    for _ in range(tensors_of(op.score))])
+    return Problem(op, {**found, **lens, **kept, "extras": extras or None})
+
+
+def _local_norm(op_class, rng, compute):
+    return op_class(window=rng.randint(1, 16), scale=rng.choice([1e-4, 0.5, 2.0]),
+                    offset=rng.choice([2.0, 0.5]), power=rng.choice([0.75, 0.75, 0.5, 1.0, 0.3, 2.5]),
+                    compute=compute)
+
+
+def _lrn(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 64, ranks=(2, 3, 4, 4, 4, 5))
+    if rng.random() < 0.5:                       # what networks have: whole vectors of channels
+        dims = (dims[0], 8 * rng.randint(1, 8), *dims[2:])
+    op = _local_norm(op_class, rng, compute)
+    layout = rng.choice(["nchw", "nhwc", "nhwc", None])
+    return Problem(op, {n: tensor(rng, dtype, dims, layout) for n in op.operands()})
+
+
+def _divisive_norm(op_class, rng):
+    dtype, compute = _types(rng)
+    op = _local_norm(op_class, rng, compute)
+    rank = rng.choices([3, 4, 5], [1, 8, 1])[0]
+    op = replace(op, window=op.window if rank < 5 else min(op.window, 4))
+    most = {3: 60, 4: 24, 5: 7}[rank]
+    dims = (rng.randint(1, 3), rng.choice([rng.randint(1, 9), 8 * rng.randint(1, 4)]),
+            *(rng.choice([rng.randint(1, most), 4 * rng.randint(1, max(most // 4, 1))])
+              for _ in range(rank - 2)))
+    layout = rng.choice(["nchw", "nchw", "nhwc", None])
+    absent = {n for n, share in (("means", 0.6), ("dmeans", 0.5)) if rng.random() < share} & op.optional
+    return Problem(op, {n: None if n in absent else tensor(rng, dtype, dims, layout) for n in op.operands()})
+
+
+def _tensor_op(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 48)
+    op = op_class(compute=compute, **({"mode": rng.choice(["add", "mul", "min", "max"]),
+                                       "nan": rng.choice(["ignore", "propagate"])}
+                                      if op_class is ops.OpTensor else {}))
+    layout = rng.choice(["nchw", "nhwc", None])
+    thin = tuple(1 if rng.random() < 0.5 else d for d in dims)
+    other = rng.choice(FLOATS) if op_class is ops.Transform and rng.random() < 0.3 else dtype
+    make = dict(x=lambda: tensor(rng, other, dims), y=lambda: tensor(rng, dtype, dims),
+                a=lambda: tensor(rng, dtype, thin if op_class is ops.AddTensor else dims, layout),
+                b=lambda: tensor(rng, dtype, thin, layout), c=lambda: tensor(rng, dtype, dims, layout))
+    return Problem(op, {n: make[n]() for n in op.operands()})
+
+
+def _split(rng, count) -> tuple:
+    """Some dims of so many elements."""
+    dims = [count]
+    for _ in range(rng.randint(0, 3)):
+        last = dims.pop()
+        by = rng.choice([d for d in range(1, min(last, 24) + 1) if last % d == 0])
+        dims += [by, last // by]
+    rng.shuffle(dims)
+    return tuple(dims)
+
+
+def _dropout(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = rng.choice([lambda: _image(rng, 48),
+                       lambda: (rng.randint(1, 3), 8 * rng.randint(1, 6), rng.randint(1, 6), 8),
+                       lambda: (rng.randint(1, 3) * 4096 + rng.choice([0, 1, 8]),)])()
+    count = prod(dims)
+    op = op_class(p=rng.choice([0.5, 0.1, 0.9, 0.0, 1.0, rng.random()]), compute=compute)
+    if op_class is ops.DropoutFactors:
+        return Problem(op, dict(y=TensorDesc.packed(dtype, dims)))
+    both = rng.choice(["nchw", "nhwc", None])
+    read, written = (tensor(rng, dtype, d, both) for d in
+                     (dims, dims if rng.random() < 0.6 else _split(rng, count)))
+    operands = {op.reads[0]: read, op.writes[0]: written}
+    return Problem(op, operands if op_class is ops.DropoutFwd else {**operands, "mask": mask_desc(count)})
+
+
+def _grid(op_class, rng):
+    dtype, compute = _types(rng)
+    n, h, w = rng.randint(1, 5), size(rng, 70), size(rng, 70)
+    theta, grid = (TensorDesc.packed(dtype, dims) for dims in ((n, 2, 3), (n, h, w, 2)))
+    return Problem(op_class(compute=compute), dict(theta=theta, grid=grid) if op_class is ops.SpatialGridFwd
+                   else dict(dgrid=grid, dtheta=theta))
+
+
+def _sampler(op_class, rng):
+    dtype, compute = _types(rng)
+    n, c = rng.randint(1, 4), size(rng, 40)
+    image, points = ([size(rng, 24) for _ in range(2)] for _ in range(2))
+    layout = rng.choice(["nchw", "nhwc", None])
+    makes = {**dict.fromkeys(("x", "dx"), lambda: tensor(rng, dtype, (n, c, *image), layout)),
+             **dict.fromkeys(("y", "dy"), lambda: tensor(rng, dtype, (n, c, *points), layout)),
+             **dict.fromkeys(("grid", "dgrid"), lambda: TensorDesc.packed(dtype, (n, *points, 2)))}
+    return Problem(op_class(compute=compute), {name: makes[name]() for name in op_class.operands()})
+
+
+def _im2col(op_class, rng):
+    dtype, compute = _types(rng)
+    dims = _image(rng, 24, ranks=(3, 4, 4, 5))
+    some = lambda values: [rng.choice(values) for _ in dims[2:]]
+    op = op_class(window=some([1, 2, 3, 5]), pre_pad=some([0, 0, 1, 2]), post_pad=some([0, 0, 1]),
+                  stride=some([1, 1, 2, 3]), dilation=some([1, 1, 2]), compute=compute,
+                  mode=rng.choice(["cross_correlation", "convolution"]))
+    x = tensor(rng, dtype, dims)
+    col = op.complete(dict(x=x))["col"]
+    return Problem(op, dict(x=x, col=tensor(rng, dtype, col.dims, rng.choice(["nchw", "permuted", "gaps"]))))
+
+
+def _states(op_class, rng):
+    return Problem(op_class(compute=rng.choice(["f32", "f64"])), {})
+
+
+def _transform(op_class, rng):
+    found = _tensor_op(op_class, rng)
+    if rng.random() < 0.85:
+        return found
+    return Problem(found.op, {n: spaced(rng, found.operands["y"].dtype.name, d.dims) for n,
+                              d in found.operands.items()})
+
+
+_MAKERS = {**{op: network for op in NETWORKS},
+           ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
+           ops.GenStats: _gen_stats,
+           ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
+           ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
+           ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
+           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm, ops.Sdpa: _sdpa,
+           **{op: _tensor_op for op in TENSOR_OPS},
+           ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
+           ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,
+           ops.LrnBwd: _lrn, ops.SpatialGridFwd: _grid, ops.SpatialGridBwd: _grid,
+           ops.SpatialSamplerFwd: _sampler, ops.SpatialSamplerBwd: _sampler, ops.Im2col: _im2col,
+           ops.DivisiveNormFwd: _divisive_norm, ops.DivisiveNormBwd: _divisive_norm}
