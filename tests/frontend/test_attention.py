@@ -9,7 +9,7 @@ import pytest
 
 import cydnn.frontend as cudnn
 from cydnn.status import BadParam
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .worlds import Arrays
 
