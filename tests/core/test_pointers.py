@@ -4,7 +4,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from cydnn import _core, _operands, bench, plan
+from cydnn import _core, bench, plan
+from cydnn.core import _operands
 from cydnn.ops import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
