@@ -42,7 +42,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
 ENGINES = (                                      # the same inside of engines/
     "knobs sums",
     "engine",
-    "composite inner reference",
+    "composite nested reference",
     "attention im2col lrn pointwise pool reduction softmax spatial",
     "cast",
     "divisive_norm dropout layout norm",

@@ -11,7 +11,7 @@ from cydnn.bench import Case
 from cydnn.device.facts import KNOWN
 from cydnn.device.ptx import PtxDevice
 from cydnn.engines import BY_INDEX
-from cydnn.engines.inner import AFTER_US
+from cydnn.engines.nested import AFTER_US
 from cydnn.engines.matmul.wgmma import MatmulWgmma
 from cydnn.engines.rnn import layers
 from cydnn.heuristics import Wish

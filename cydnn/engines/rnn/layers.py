@@ -9,7 +9,7 @@ from ...ops.rnn_network import STATES
 from ...steps import Launch
 from ...tensor import TensorDesc
 from ..dropout.dropout import factors
-from ..inner import Inner, Operand
+from ..nested import NestedOp, Operand
 from ..matmul.any import MatmulAny
 from ..matmul.mma import MatmulMma
 from ..matmul.simt import MatmulSimt
@@ -145,17 +145,17 @@ class Net:
 
     # ---- Products of all steps ----
 
-    def input_side(self, layer: int, read, to, to_dir: int, to_row: int) -> Inner:
+    def input_side(self, layer: int, read, to, to_dir: int, to_row: int) -> NestedOp:
         """W x of all steps and both directions."""
         (source, alignment, width), n, rows = read, self.directions, self.gates * self.hidden
         p, apart = self.first(layer), self.apart("weights", layer)
         x = TensorDesc(self.dtype, (n, self.rows, width), (0, width, 1))
         c = TensorDesc(self.dtype, (n, self.rows, rows), (to_dir, to_row, 1))
-        return Inner(Matmul(compute=self.op.compute), PRODUCTS, a=Operand(x, source, alignment),
+        return NestedOp(Matmul(compute=self.op.compute), PRODUCTS, a=Operand(x, source, alignment),
                      b=self.operand("w", self.blob.weights[p], (n, width, rows), (apart, 1, width)),
                      c=Operand(c, *to))
 
-    def data_gradient(self, layer: int, to, alignment) -> list[Inner]:
+    def data_gradient(self, layer: int, to, alignment) -> list[NestedOp]:
         """The gradient of what a layer reads, one direction added to the other."""
         width, found = self.width if layer else self.inputs, []
         for d in range(self.directions):
@@ -166,14 +166,14 @@ class Net:
                 x = self.operand("reserve", self.areas.gates[p], (self.rows, self.gates, self.hidden),
                                  strides)
                 y = TensorDesc(self.dtype, (self.rows, 1, self.hidden), (self.hidden, self.hidden, 1))
-                found.append(Inner(Reduction(mode="add", compute=self.op.compute), SUMS, numbers, x=x,
+                found.append(NestedOp(Reduction(mode="add", compute=self.op.compute), SUMS, numbers, x=x,
                                    y=Operand(y, to, alignment)))
                 continue
             rows = self.gates * self.hidden
             a = self.operand("reserve", self.areas.gates[p], (self.rows, rows), (self.kept * self.hidden, 1))
             b = self.operand("w", self.blob.weights[p], (rows, width), (width, 1))
             c = Operand(TensorDesc.packed(self.dtype, (self.rows, width)), to, alignment)
-            found.append(Inner(Matmul(compute=self.op.compute), PRODUCTS, numbers, a=a, b=b, c=c))
+            found.append(NestedOp(Matmul(compute=self.op.compute), PRODUCTS, numbers, a=a, b=b, c=c))
         return found
 
     def deltas(self, layer: int, slot: int, rows: int, skipped=0) -> Operand:
@@ -184,7 +184,7 @@ class Net:
         return self.operand("reserve", self.areas.gates[p] + slot * self.hidden + skipped * row,
                             (self.directions, rows, self.rows - skipped), (apart, 1, row))
 
-    def weight_gradients(self, layer: int, before) -> list[Inner]:
+    def weight_gradients(self, layer: int, before) -> list[NestedOp]:
         """What is added to dw: of both weights, of both directions at once. ``before``: where h of the step
         before is (before.Before), None where it is 0."""
         n, h, found = self.directions, self.hidden, []
@@ -193,7 +193,7 @@ class Net:
         def product(start, a, b, apart):
             rows, columns = a.desc.dims[1], b.desc.dims[2]
             c = self.operand("dw", start, (n, rows, columns), (apart, columns, 1))
-            found.append(Inner(Matmul(compute=self.op.compute), PRODUCTS, dict(beta=1.0), a=a, b=b, c=c))
+            found.append(NestedOp(Matmul(compute=self.op.compute), PRODUCTS, dict(beta=1.0), a=a, b=b, c=c))
 
         if not self.skips(layer):
             source, alignment, width = self.read(layer)

@@ -9,7 +9,7 @@ from ...dtypes import BY_NAME
 from ...kernels.expressions import ceil_div
 from ...steps import Launch, Pointer
 from ...tensor import TensorDesc
-from ..inner import Operand
+from ..nested import Operand
 from .layers import Net
 
 TYPES = ("f64", "f32", "f16", "bf16")            # dw_type of kernels_src/rnn/rnn_bias.cu

@@ -9,7 +9,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import GenStats, Reduction
 from ...steps import Launch, Pointer, Scratch
 from ...tensor import TensorDesc
-from ..inner import Inner, Operand
+from ..nested import NestedOp, Operand
 from ..reduction.reduction import ReductionColumns, ReductionGeneric
 from .line import GROUP_ROWS
 
@@ -80,7 +80,7 @@ def _inner(p, g, rows: Pointer) -> list:
         y = TensorDesc(tensor.dtype, (1, columns), (columns * step, step))
         offset = 4 * moment * columns
         parts = Operand(x, rows + offset, 4 if offset % 16 else 16)
-        found.append(Inner(Reduction(mode="add"), ADDERS, x=parts,
+        found.append(NestedOp(Reduction(mode="add"), ADDERS, x=parts,
                            y=Operand(y, Pointer(tensor.uid), tensor.alignment)))
     return found
 

@@ -1,4 +1,7 @@
-"""An operation inside another engine's plan: over addresses of that plan, by the cheapest of some engines."""
+"""Nested operations: parts of an engine's plan that other engines compute, over addresses of that plan.
+
+Here, and in conv/gemm.py, engines are chosen among outside heuristics/ (docs/design.md, section 4).
+"""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -7,7 +10,6 @@ from ..graph import Graph, Match, Node, Tensor
 from ..status import NotSupported
 from ..steps import Pointer, Scalar, mapped
 from ..tensor import TensorDesc
-
 
 AFTER_US = 2.0                                   # of a launch that waits for one before it, beside its own
 
@@ -19,8 +21,9 @@ class Operand(NamedTuple):
     alignment: int = 16
 
 
-class Inner:
-    """One op over ``operands``; ``numbers`` are fixed (they are not given at execute)."""
+class NestedOp:
+    """One op over ``operands``, computed by the cheapest of some engines; ``numbers`` are fixed (they are not
+    given at execute)."""
 
     def __init__(self, op, engines, numbers=None, **operands):
         self.where = {i + 1: o.pointer for i, o in enumerate(operands.values())}
