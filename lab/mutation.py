@@ -15,7 +15,7 @@ import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, count, islice, repeat, zip_longest
+from itertools import chain, count, islice, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,9 +26,8 @@ from cydnn.status import CydnnError
 
 from support import draw
 from support.draw import streamed
-from support.draw.cases import SERVING
 from .mutants import SYNC, Mutant, mutants, statements
-from support.draw.neighbours import neighbours
+from support.draw.neighbours import FLOPS, near
 from .shipped import run_lines
 from support.check.trial import FusedCase, FusedTrial, Slow, Trial, cpu_limit
 
@@ -36,7 +35,7 @@ PATIENCE, LEAST = 20, 2.0  # a mutant may take so many times the unchanged kerne
 BUDGET = 3.0                                                 # CPU seconds for all cases of a mutant
 
 
-FLOPS, PARTS, COUNT = 2e6, range(4), 80         # of a random problem at most; which of the GPU matrix's draws
+PARTS, COUNT = range(4), 80                      # which of the GPU matrix's draws
 
 
 class Verdict(NamedTuple):
@@ -238,49 +237,6 @@ def code_sections(elf: bytes) -> bytes:
 
 # ---- Kernels and their cases ----
 
-def by_source() -> list[list[str]]:
-    """The variants of every kernel source; those of an axis that is nothing or a word (``_pairs``) apart."""
-    found = defaultdict(list)
-    for name in SERVING:
-        kernel = kernels.get(name)
-        words = [value for value in map(str, kernel.row["axes"].values()) if not value or value[0] == "_"]
-        found[kernel.source, *words].append(name)
-    return [names for _, names in sorted(found.items())]
-
-
-def representatives() -> list[str]:
-    """One variant of every kernel source: the middle one by name."""
-    return [names[len(names) // 2] for names in by_source()]
-
-
-def smallest() -> list[str]:
-    """One variant of every kernel source: the one whose image has fewest bytes, so the quickest."""
-    return [min(names, key=_size) for names in by_source()]
-
-
-def of_each_type() -> list[str]:
-    """The same of every source and type of its elements."""
-    found = defaultdict(list)
-    for names in by_source():
-        for name in names:
-            axes = kernels.get(name).axes
-            found[names[0], axes.get("T", axes.get("V"))].append(name)
-    return [min(names, key=_size) for names in found.values()]
-
-
-def _size(name: str) -> tuple:
-    return kernels.get(name).image_for(sm_of(name)).bytes, name
-
-
-def sm_of(name: str) -> int:
-    return int(debug.target_of(kernels.get(name))[3:])
-
-
-def text_of(name: str) -> str:
-    """The PTX that the kernel's device would run."""
-    return kernels.get(name).image_for(sm_of(name)).text().decode()
-
-
 @lru_cache(maxsize=None)
 def drawn(facts) -> dict:
     """{kernel: cases} of the small problems among the GPU matrix's draws."""
@@ -333,14 +289,6 @@ def behind(name: str, facts) -> list:
                      if (c := case.config) and {knob: c.get(knob) for knob in wanted} == wanted), None)
         found += [case, FusedCase(*case)] if case else []
     return found
-
-
-def near(name: str, facts, most: int):
-    """Problems near those of the contract."""
-    lines = [list(neighbours(line, 4 * most, FLOPS)) for line in kernels.get(name).problems]
-    found = (case for problems in zip_longest(*lines) for p in problems if p
-             for case, _ in islice(debug.of_problem(name, p, facts), 1))
-    return islice(found, most)
 
 
 def more_cases(name: str, facts, most: int):

@@ -15,14 +15,14 @@ from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.device.ptx import Finding, PtxDevice
 from lab import mutants, mutation, mutation_report, sampling
-from support.draw import streamed
+from support.draw import neighbours, streamed, variants
 from support.draw.cases import every_case
 
 import test_hopper
 import watched
 
-SYNCHRONISED = [n for n in mutation.smallest()
-                if re.search("bar|wait", text := mutation.text_of(n))    # else none can be dropped
+SYNCHRONISED = [n for n in variants.smallest()
+                if re.search("bar|wait", text := variants.text_of(n))    # else none can be dropped
                 and any(m.kind in mutants.SYNC for m in mutants.mutants(text, n))]
 
 
@@ -221,7 +221,7 @@ def test_mutants_of_a_text():
 @pytest.mark.parametrize("name", kernels.names()[::60])
 def test_every_instruction_is_a_statement(name):
     """The scanner of the mutants and the interpreter see the same instructions."""
-    text = mutation.text_of(name)
+    text = variants.text_of(name)
     device = PtxDevice(debug.target_of(kernels.get(name)))
     code = device.code(name)
     words = lambda t: re.sub(r"^@!?%\w+\s+", "", " ".join(t.split())).split(" ")[0]
@@ -241,5 +241,5 @@ def test_lines_of_a_spliced_kernel():
 
 def test_near_problems_launch_the_kernel():
     name = "softmax_bwd_warp_f32_8"
-    cases = list(islice(mutation.near(name, watched.PtxDevice("sm_80").facts, 20), 20))
+    cases = list(islice(neighbours.near(name, watched.PtxDevice("sm_80").facts, 20), 20))
     assert len({str(c.problem) for c in cases}) >= 15 and {c.kernel for c in cases} == {name}

@@ -14,7 +14,7 @@ from cydnn.bench import trial as debug
 from cydnn.device.ptx import Finding
 from support.check import hopper
 from lab import mutants, mutation, sampling
-from support.draw import streamed
+from support.draw import streamed, variants
 from lab.mutants import Mutant
 
 import watched
@@ -145,7 +145,7 @@ def test_parts_in_another_order(name):
 
 def backwards(name) -> str:
     """The text in which the last of four parts comes where the first is added."""
-    text = mutation.text_of(name)
+    text = variants.text_of(name)
     found = list(re.finditer(PART, text))
     assert len(found) == 32
     moved = {one.start(2): other[2] for one, other in zip(found, found[24:] + found[8:24] + found[:8])}

@@ -11,8 +11,9 @@ import pytest
 from cydnn.device.ptx import Finding
 from cydnn.ops import Problem
 from cydnn.status import CydnnError
+from support.draw import variants
 from support.check import hopper, sums
-from lab import mutants, mutation, sampling
+from lab import mutants, sampling
 from support.check.trial import Slow, cpu_limit
 
 import watched
@@ -58,7 +59,7 @@ def needless(text) -> list[int]:
 @lru_cache
 def every(name) -> tuple:
     """(mutants of synchronisation, the others) of what makes sums: from a mark on, and what stands near."""
-    text = mutation.text_of(name)
+    text = variants.text_of(name)
     assert not finding(name, text)
     found = list(mutants.mutants(text, name))
     lines = {text.count("\n", 0, m.start()) + 1 for m in re.finditer(MAKES, text)}

@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "device" / "ptx")]
 
+from support.draw import variants
 from lab import mutation, mutation_report  # noqa: E402
 
 
@@ -46,7 +47,7 @@ def main(argv=None) -> int:
     scores = [s for path in args.read for s in mutation_report.read(json.loads(Path(path).read_text()))]
     command = ("python tools/mutate_ptx.py"
                + "".join(f" {w}" for w in (sys.argv[1:] if argv is None else argv)))
-    names = args.names or ([] if args.read else mutation.representatives())
+    names = args.names or ([] if args.read else variants.representatives())
     with ProcessPoolExecutor(args.jobs) as pool:
         running = [pool.submit(_score, name, args.target, args.sample, args.seed, args.draws, args.near)
                    for name in names]

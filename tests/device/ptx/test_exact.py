@@ -16,8 +16,8 @@ from cydnn.bench import trial as debug
 from cydnn.ops import Problem
 from cydnn.status import BadParam
 from support.check import matrix
-from lab import mutation, planted, sampling
-from support.draw import regimes
+from lab import planted, sampling
+from support.draw import regimes, variants
 from support.draw.cases import cases
 from support.check.compare import compare
 
@@ -59,7 +59,7 @@ def texts(case, device, seed) -> list[str]:
 
 
 MOST_FLOPS, EACH = 4e6, 6 if sampling.ALL else 2
-SUMMING = [name for name in mutation.smallest()
+SUMMING = [name for name in variants.smallest()
            if Problem.parse(kernels.get(name).problems[0]).op.name in regimes.SUMS]
 
 
@@ -114,7 +114,7 @@ def test_a_tie_that_is_rounded_up_shows():
 def test_a_second_rounding_of_one_register_shows():
     """One in 64 of what a thread stores loses all but 12 bits before it has 8."""
     name = "matmul_wgmma_bf16_128x128_ak_bk"
-    device, text = watched.PtxDevice("sm_90a"), mutation.text_of(name)
+    device, text = watched.PtxDevice("sm_90a"), variants.text_of(name)
     m = list(re.finditer(r"cvt\.rn\.bf16x2\.f32 (%r\d+), (%f\d+), (%f\d+);", text))[20]
     start = text.index("{", text.index(f".entry {name}")) + 1
     device.replaced[name] = (

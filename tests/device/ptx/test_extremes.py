@@ -19,15 +19,15 @@ import pytest
 from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
-from support.draw import extremes
-from lab import mutation, planted, sampling
+from support.draw import extremes, neighbours, variants
+from lab import planted, sampling
 from support.draw.cases import SERVING, cases
 from support.check.trial import Trial
 
 import watched
 
 KERNELS, EACH, MOST_FLOPS = 12, 12 if sampling.ALL else 1, 4e6
-NAMES = mutation.of_each_type()
+NAMES = variants.of_each_type()
 
 
 def changed(name, facts, way):
@@ -60,7 +60,7 @@ def runs(name, device, each):
     for way in extremes.CHANGES.values():
         for seed, case in enumerate(itertools.islice(changed(name, facts, way), each)):
             yield case, lambda case=case, seed=seed: Trial(case, device, seed)()
-    for seed, case in enumerate(mutation.near(name, facts, each)):
+    for seed, case in enumerate(neighbours.near(name, facts, each)):
         yield case, lambda case=case, seed=seed: Trial(case, device, seed)()
     for way in extremes.NUMBERS.values():
         for case, more in itertools.islice(renumbered(name, facts, way), 2 * each):

@@ -17,7 +17,8 @@ from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.device.ptx import Finding, PtxDevice
 from cydnn.ops import Problem
-from lab import mutation, sampling
+from support.draw import variants
+from lab import sampling
 from support.check.trial import Trial
 
 import snippet
@@ -107,7 +108,7 @@ def test_many_steps(name):
 
 @pytest.mark.parametrize("name", sampling.of([n for n in NETWORKS if "wave" not in n], PLANTED, "no fences"))
 def test_a_dropped_fence_shows(name):
-    device, text = watched.PtxDevice(debug.target_of(kernels.get(name))), mutation.text_of(name)
+    device, text = watched.PtxDevice(debug.target_of(kernels.get(name))), variants.text_of(name)
     dropped = re.sub(r"membar\.gl;", "", text)
     assert dropped != text
     with watched.watching():

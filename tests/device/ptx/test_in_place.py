@@ -13,8 +13,8 @@ import pytest
 from cydnn import kernels, plan
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
+from support.draw import variants
 from support.check import matrix
-from lab import mutation
 from support.check.compare import compare
 
 import watched
@@ -64,7 +64,7 @@ def aliased(device, case, seed=1) -> tuple[int, list[str]]:
 
 
 FEWEST, MOST = 2, 3                              # cases of a kernel; pairs, behind those
-NAMES = [n for n in mutation.smallest()
+NAMES = [n for n in variants.smallest()
          if any(Problem.parse(line).op.inplace for line in kernels.get(n).problems)]
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from cydnn import kernels
 from cydnn.bench import trial as debug
+from support.draw import variants
 from support.check import last_places
-from lab import mutation, sampling
+from lab import sampling
 from support.draw.cases import cases
 
 import watched
@@ -34,7 +35,7 @@ def wrong(name, device, each) -> list[str]:
                 for text in last_places.texts(case, device, n)]
 
 
-@pytest.mark.parametrize("name", sampling.of(mutation.smallest(), KERNELS, "last places"))
+@pytest.mark.parametrize("name", sampling.of(variants.smallest(), KERNELS, "last places"))
 def test_right(name):
     assert not wrong(name, watched.PtxDevice(debug.target_of(kernels.get(name))), EACH)
 
@@ -67,7 +68,7 @@ PLANTED = [("conv_dgrad_few_f16_r8", lambda text: twice(text, "conv_dgrad_few_f1
 
 @pytest.mark.parametrize("name, change", PLANTED, ids=[name for name, _ in PLANTED])
 def test_planted(name, change):
-    device, text = watched.PtxDevice(debug.target_of(kernels.get(name))), mutation.text_of(name)
+    device, text = watched.PtxDevice(debug.target_of(kernels.get(name))), variants.text_of(name)
     device.replaced[name] = change(text)
     assert device.replaced[name] != text
     assert wrong(name, device, 6)

@@ -13,8 +13,8 @@ import pytest
 from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem
-from support.draw import alone, mixed
-from lab import mutation, planted, sampling
+from support.draw import alone, mixed, variants
+from lab import planted, sampling
 from support.draw.cases import every_case
 from support.check.compare import compare
 from support.check.matrix import Prepared, plain
@@ -22,7 +22,7 @@ from support.check.matrix import Prepared, plain
 import watched
 
 KERNELS, EACH = 16, int(os.environ.get("CYDNN_MIXED", 24 if sampling.ALL else 2))
-NAMES = mutation.of_each_type()
+NAMES = variants.of_each_type()
 
 
 def wrong(device, name, key, count):

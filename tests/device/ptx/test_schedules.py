@@ -16,15 +16,15 @@ import pytest
 
 from cydnn import kernels
 from cydnn.bench import trial as debug
-from lab import mutation
+from support.draw import variants
 from support.check.trial import Trial
 
 import snippet
 import watched
 
 SCHEDULES, EACH = 20, int(os.environ.get("CYDNN_SCHEDULES", 2))
-SHARING = [n for n in mutation.smallest()
-           if re.search(r"(?m)\.shared|^\s*(@!?%p\d+\s+)?(bar(rier)?|atom|red)\.", mutation.text_of(n))]
+SHARING = [n for n in variants.smallest()
+           if re.search(r"(?m)\.shared|^\s*(@!?%p\d+\s+)?(bar(rier)?|atom|red)\.", variants.text_of(n))]
 
 
 @pytest.mark.share(24)

@@ -16,7 +16,8 @@ from cydnn.bench import trial as debug
 from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
-from lab import mutation, sampling
+from support.draw import variants
+from lab import sampling
 from support.draw.extremes import resized
 from support.check.trial import Trial
 
@@ -57,7 +58,7 @@ def cases(name, device, most):
     return found
 
 
-NAMES = mutation.smallest()
+NAMES = variants.smallest()
 
 
 @pytest.mark.parametrize("name", sampling.of(NAMES, SOURCES, "tails"))

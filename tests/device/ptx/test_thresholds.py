@@ -12,7 +12,8 @@ import pytest
 from cydnn import kernels
 from cydnn.bench import trial as debug
 from cydnn.ops import Problem, philox
-from lab import mutation, sampling
+from support.draw import variants
+from lab import sampling
 from support.draw.cases import cases
 from support.check.matrix import inputs_for, plain
 
@@ -25,7 +26,7 @@ def draws(name) -> bool:
     return "states" in op.keeps and hasattr(op, "p")
 
 
-NAMES = [name for name in mutation.smallest() if draws(name)]
+NAMES = [name for name in variants.smallest() if draws(name)]
 
 
 def number(states, octet: int, place: int) -> int:
@@ -70,7 +71,7 @@ def test_elements_at_the_threshold(name):
 @pytest.mark.parametrize("name", ["dropout_fwd_vector_bf16", "dropout_factors_f32"])
 def test_a_comparison_that_is_off_by_one_shows(name):
     """Of lower halves: the first, of whole vectors, and the last, of what is left."""
-    text, device = mutation.text_of(name), watched.PtxDevice(debug.target_of(kernels.get(name)))
+    text, device = variants.text_of(name), watched.PtxDevice(debug.target_of(kernels.get(name)))
     lower = re.search(rf"ld\.param\.u32\s+(%r\d+), \[{name}_param_{lower_of(name)}\]", text)[1]
     found = [m for m in re.finditer(r"setp\.lt\.u32(\s+%p\d+, %r\d+, (%r\d+);)", text) if m[2] == lower]
     assert len(found) >= 8

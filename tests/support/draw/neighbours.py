@@ -6,13 +6,17 @@ import dataclasses
 import random
 import re
 import zlib
+from itertools import islice, zip_longest
 from typing import Iterator
 
+from cydnn import kernels
+from cydnn.bench import trial as debug
 from cydnn.ops import Problem
 from cydnn.status import CydnnError
 
 NUMBER = re.compile(r"(?<![fiu\d.e-])\d+(?![\d.e])")         # whole ones, but for those of f16, i32 …
 MOST = 1 << 18                                               # elements of an operand
+FLOPS = 2e6                                                  # of a problem of ``near``
 PAD, WINDOW = 24, 600
 STEPS = (lambda n, r: n + 1, lambda n, r: n - 1, lambda n, r: 2 * n, lambda n, r: n // 2, lambda n, r: n + 8,
          lambda n, r: n - 8, lambda n, r: -(-n // 8) * 8, lambda n, r: -(-n // 64) * 64,
@@ -68,3 +72,11 @@ def changed(text: str, rng, steps=STEPS) -> str:
     if rng.random() < 0.5:
         return text[:place.start()] + new + text[place.end():]
     return NUMBER.sub(lambda m: new if m[0] == place[0] else m[0], text)
+
+
+def near(name: str, facts, most: int):
+    """Problems near those of the contract."""
+    lines = [list(neighbours(line, 4 * most, FLOPS)) for line in kernels.get(name).problems]
+    found = (case for problems in zip_longest(*lines) for p in problems if p
+             for case, _ in islice(debug.of_problem(name, p, facts), 1))
+    return islice(found, most)
