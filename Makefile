@@ -4,7 +4,7 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test sanitize ptx clean
+.PHONY: demo test lab sanitize ptx clean
 
 $(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.p[yx][xd] cydnn/*/*.p[yx][xd])
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
@@ -14,9 +14,12 @@ $(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.p[yx][xd]
 demo: $(STAMP)                   # train on real handwritten digits: GPU if there is one, else NumPy
 	$(RUN) examples/digits.py
 
-test: $(STAMP)                   # everything that runs here; GPU tests run where there is a GPU
+test: $(STAMP)                   # a fixed set, and all about what changed; GPU tests where there is a GPU
 	$(RUN) -m pytest -q -n 2 --dist worksteal -m "not timing"
 	@if $(RUN) -m cydnn info --json 2>/dev/null | grep -q '"default": "cuda'; then $(RUN) -m pytest -q -m timing; fi
+
+lab: $(STAMP)                    # the whole, with what tests the tests, on all cores: lab/records/whole.json
+	$(RUN) -m lab
 
 sanitize: $(STAMP)               # the extension under gcc: addresses, undefined behaviour, races
 	$(RUN) tools/sanitize.py
