@@ -28,8 +28,9 @@ class Layout:
     ``slots``: the Tensors to give pointers for, in uid order; ``operands``: what memory for them must be.
     ``scalars``: [(key, default)] of the by-value
     numbers. ``written``, ``optional``: numbers of slots. ``inplace``: (written slot, read slot) pairs that
-    may be one buffer. ``periods``: {(written slot, other slot): their common period}. ``steps``: their
-    Pointers name a slot (or -1, the workspace), their Scalars an index into ``scalars``.
+    may be one buffer. ``inside``: {(written slot, read slot): bytes} of those of which the second may lie in
+    the first, so far behind its beginning. ``periods``: {(written slot, other slot): their common period}.
+    ``steps``: their Pointers name a slot (or -1, the workspace), their Scalars an index into ``scalars``.
     """
 
     def __init__(self, choice: Choice):
@@ -43,6 +44,7 @@ class Layout:
         self.scalars, self._scalar_of = _numbers(self.graph)
         self._offsets, self.workspace_bytes = choice.areas
         self.inplace = sorted((self._slot_of[out], self._slot_of[read]) for out, read in choice.inplace)
+        self.inside = self._inside()
         self.periods = self._periods()
         self.steps = [mapped(step, self._turn) for _, step in choice.steps]
 
@@ -74,6 +76,19 @@ class Layout:
         return problems(self.graph)
 
     # ---- Which buffers may be one ----
+
+    def _inside(self) -> dict:
+        """For the inputs of operations that they may be copied by lying there. A written one may be either of
+        a pair."""
+        found = {}
+        for node in self.graph.nodes:
+            for name, skip in node.op.inside(self.graph.described(node)).items():
+                operand, _, number = name.partition(".")
+                uid = node.operands[operand][int(number)] if number else node.operands[operand]
+                if uid in self._slot_of and node.writes[0] in self._slot_of:
+                    pair = self._slot_of[node.writes[0]], self._slot_of[uid]
+                    found |= {pair: skip, pair[::-1]: -skip}
+        return found
 
     def _periods(self) -> dict:
         """For tensors that may lie between each other in one buffer: those that have gaps."""

@@ -17,6 +17,7 @@ from cydnn.arena import arrange
 from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
 from cydnn.graph import FromTensor, Graph, Match, Node, Tensor, inplace
+from cydnn.engines import COMPOSITE
 from cydnn.heuristics import Choice, Wish, best
 from cydnn.heuristics.choice import Part
 from cydnn.layout import Layout
@@ -245,7 +246,7 @@ def test_what_a_core_reads_through_others_is_not_read_first():
     graph = Graph(nodes,
                   [*(t(uid, (8, 8)) for uid in (1, 3)), *(t(uid, (8, 8), "virtual") for uid in (5, 6)),
                    *(t(uid, (1, 8)) for uid in (2, 4))])
-    part = Part(Match.around(graph, 1, 0b111, {"a": 0b1}), None, None, 0.0)
+    part = Part(Match.around(graph, 1, 0b111, {"a": 0b1}), COMPOSITE, None, 0.0)
     assert (4, 2) in inplace.pairs(graph) and Choice(graph, graph, H200, (part,)).held == (4,)
 
 

@@ -22,7 +22,8 @@ cdef struct Slot:
 cdef struct Pair:                             # a written slot and another slot: their bytes must not overlap
     int written
     int other
-    bint is_inplace                           # exactly the same address is allowed
+    bint is_inplace                           # exactly one place is allowed
+    int64_t behind                            # bytes that it is behind the written one
     uint64_t period                           # bytes; 0: none. A tensor lies in the first (its run) of each
     uint64_t run
     uint64_t other_run

@@ -18,7 +18,7 @@ class Tape:
     problem: str
     def __init__(self, context: Context, slots: Iterable[tuple],
                  scalars: Iterable[float | None] = (), workspace_bytes: int = 0,
-                 inplace: Iterable[tuple[int, int]] = (), workspace_alignment: int = 16,
+                 inplace: Iterable[tuple[int, ...]] = (), workspace_alignment: int = 16,
                  periods: dict[tuple[int, int], tuple[int, int, int]] | None = None,
                  problem: str = "") -> None: ...
     @property

@@ -42,7 +42,8 @@ cdef class Tape:
     slots              operands in the order of ``execute``: Operands, or their fields
     scalars            default values of the by-value numbers (an int: a whole number; None: must be given)
     workspace_bytes    what ``execute`` must be given; the kernels see its address plus their own offset
-    inplace            (written slot, read slot) pairs that may have exactly the same address
+    inplace            (written slot, read slot) pairs that may have exactly the same address, or that of
+                       the read one may be (a third number) so many bytes behind the written one's
     periods            {(written slot, other slot): (period, run, other's run)} of pairs that may lie between
                        each other, in bytes
     problem            what it is for, in words: of errors
@@ -54,7 +55,7 @@ cdef class Tape:
         self.problem, self.serial = problem, advance_number(&next_serial)
         context.tapes[self.serial] = self
         slots = self.operands.rows
-        inplace, periods = {tuple(pair) for pair in inplace}, periods or {}
+        inplace, periods = {tuple(pair[:2]): sum(pair[2:]) for pair in inplace}, periods or {}
         if max(len(slots), len(scalars)) > MAX_SLOTS:
             raise NotSupported(f"tape: must have <= {MAX_SLOTS} slots and scalars; got {len(slots)} and "
                                f"{len(scalars)}")
@@ -75,7 +76,8 @@ cdef class Tape:
             if i != j and slots[i][1] and slots[j][1] and (i < j or not slots[j][3]):
                 period, run, other_run = periods.get((i, j), (0, 0, 0))
                 self.pairs[self.pair_count] = Pair(written=i, other=j, is_inplace=(i, j) in inplace,
-                                                   period=period, run=run, other_run=other_run)
+                                                   behind=inplace.get((i, j), 0), period=period, run=run,
+                                                   other_run=other_run)
                 self.pair_count += 1
 
     def __dealloc__(self):
@@ -276,7 +278,7 @@ cdef class Tape:
             pair = &self.pairs[i]
             a, b = <uintptr_t>pointers[pair.written], <uintptr_t>pointers[pair.other]
             if a and b and a < b + self.slots[pair.other].bytes and b < a + self.slots[pair.written].bytes:
-                if (a != b or not pair.is_inplace) and not lies_between(pair, a, b):
+                if (<int64_t>(b - a) != pair.behind or not pair.is_inplace) and not lies_between(pair, a, b):
                     slot[0], other[0] = pair.written, pair.other
                     return IS_OVERLAPPING
         return FINE if self.workspace_bytes == 0 else self.validate_workspace(

@@ -80,9 +80,10 @@ class CudaDevice:
     def compile(self, plan) -> _core.Tape | guarded.Guarded:
         """The tape of a plan: images chosen and loaded, parameters packed, pointers and scalars
         left to be patched at execute. Between guards, if CYDNN_DEBUG asks for them."""
+        together = [*plan.inplace, *((*pair, skip) for pair, skip in plan.inside.items())]
         tape = _core.Tape(
             self.context, plan.operands, [default for _, default in plan.scalars], plan.workspace_bytes,
-            plan.inplace, periods=plan.periods, problem=plan.text)
+            together, periods=plan.periods, problem=plan.text)
         for step in plan.steps:
             if type(step) not in STEPS:
                 raise NotSupported(

@@ -274,7 +274,8 @@ class NumpyExecutable:
                 mine, at = rows[i], addresses[i]
                 if (i == j or not (mine.bytes and other.bytes)
                         or (at == start and (i, j) in plan.inplace)
-                        or (at == start and (j, i) in plan.inplace)):
+                        or (at == start and (j, i) in plan.inplace)
+                        or start - at == plan.inside.get((i, j))):
                     continue
                 if (at < start + other.bytes and start < at + mine.bytes
                         and not _between(at, start, plan.periods.get((i, j)))):

@@ -45,6 +45,7 @@ from .matmul.thin import MatmulThin
 from .matmul.wgmma import MatmulWgmma
 from .matmul.wgmma_repack import MatmulWgmmaRepack
 from .matmul.wgmma_unaligned import MatmulWgmmaUnaligned
+from .move.copy import ConcatenateCopy, ReshapeCopy, SliceCopy, TransposeCopy
 from .norm.batch_norm_bwd_columns import BatchNormBwdColumns
 from .norm.batch_norm_bwd_grid import BatchNormBwdGrid
 from .norm.batch_norm_bwd_resident import BatchNormBwdResident
@@ -138,6 +139,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     Im2colAny,
     # attention: 420 to 449
     SdpaFwdAny,
+    # moving: 450 to 459
+    SliceCopy, ReshapeCopy, TransposeCopy, ConcatenateCopy,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

@@ -169,6 +169,11 @@ class Engine:
         where the sums are the op's own. No number where a NaN or an infinity may come by other ways."""
         return op.magnitude(arrays, scalars, results)
 
+    def place(self, p: Match) -> tuple | None:
+        """(uid, bytes behind its beginning) of the tensor that the output lies in, where it is that memory in
+        another form and nothing moves; None where it has a place of its own."""
+        return None
+
     # ---- What follows from it ----
 
     @property

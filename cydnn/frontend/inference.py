@@ -9,10 +9,12 @@ from itertools import count
 
 from ..given import brief, shown
 from ..graph import FromTensor, Graph, Node, Tensor
-from ..ops import Pointwise, Sdpa
+from ..ops import Pointwise, Sdpa, Slice
+from ..ops.moves import Move
 from ..status import BadParam
 from ..steps import Scalar
 from ..tensor import TensorDesc, packed_strides
+from .datatypes import type_of
 from .enums import data_type
 from .steps import Step, in_words
 from .tensor import tensor
@@ -84,13 +86,14 @@ class Inference:
             self.found[t] = self._tensor(t, dims, strides)
         return self.found[t]
 
-    def _tensor(self, t: tensor, dims, strides) -> Tensor:
+    def _tensor(self, t: tensor, dims, strides, kept: data_type | None = None) -> Tensor:
+        """``kept``: the type where it has none of its own, in place of the graph's."""
         if len(dims) != len(strides):
             raise BadParam(f"tensor {t.label}: stride must have as many entries as dim; got dim "
                            f"{shown(list(dims))}, stride {shown(list(strides))}")
         if t.is_virtual and t.is_pass_by_value:
             raise BadParam(f"tensor {t.label}: must not be virtual and passed by value at once")
-        row, units = self.defaults.storage(t)
+        row, units = self.defaults.storage(t) if kept is None else t.storage(kept)
         uid = self.uids[t]
         ragged = None if t.ragged_offset is None else self.uids[t.ragged_offset]
         scalar = None if t.value is None or t.kind != "value" else Scalar(uid, t.value)
@@ -168,7 +171,8 @@ class Inference:
             if step.op is Pointwise:
                 want = next((d for d in descs.values() if d.dims == want.dims), descs["x"])
             is_channels_last = want is None or operand in step.channels_last
-            self.found[t] = self._tensor(t, dims, strides or strides_of(dims, want, is_channels_last))
+            strides = strides or strides_of(dims, want, is_channels_last)
+            self.found[t] = self._tensor(t, dims, strides, _kept_type(step, t, descs))
 
 
 def transposed(steps: list[Step]) -> dict[tensor, bool]:
@@ -183,6 +187,15 @@ def transposed(steps: list[Step]) -> dict[tensor, bool]:
             raise BadParam(f"{attention}: tensor {t.label} must be the keys of attention alone, which are "
                            f"read transposed; got it in {other} too: give the memory a tensor of its own")
     return {t: True in found for t, found in ways.items()}
+
+
+def _kept_type(step: Step, t: tensor, descs: dict) -> data_type | None:
+    """The input's type for what only moves: a virtual result without a type, or a slice. None: the
+    graph's."""
+    if not issubclass(step.op, Move) or t.data_type is not data_type.NOT_SET:
+        return None
+    first = next(d for v in descs.values() for d in (v if isinstance(v, tuple) else (v,)))
+    return type_of(first.dtype, first.vector) if t.is_virtual or step.op is Slice else None
 
 
 def strides_of(dims, model: TensorDesc | None, is_channels_last: bool) -> tuple:

@@ -21,6 +21,7 @@ from .inference import Defaults, Inference
 from .kernel_cache import kernel_cache as KernelCache
 from .later import Later
 from .misfits import allowed
+from .moving import MovingOperations
 from .operations import Operations
 from .planning import Planning
 from .pointwise import PointwiseOperations
@@ -31,8 +32,8 @@ from .tuning import Tuning
 NOT_SET = data_type.NOT_SET
 
 
-class pygraph(Operations, PointwiseOperations, AttentionOperations, Later, Planning, Tuning, Executing,
-              Stored):
+class pygraph(Operations, PointwiseOperations, AttentionOperations, MovingOperations, Later, Planning,
+              Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

@@ -133,8 +133,10 @@ class Choice:
         """(number of the part, step) of all parts, in order; behind them, those that bring held outputs to
         their places."""
         areas = {uid: Scratch(self.graph.tensors[uid].bytes) for uid in self.held}
-        turn = lambda v: Pointer(areas[v.uid], v.addend) if isinstance(v, Pointer) and v.uid in areas else v
-        found = [(i, mapped(step, turn) if areas else step)
+        at = {uid: Pointer(areas.get(root, root), skip) for uid, (root, skip) in self.places.items()}
+        at |= {uid: Pointer(area) for uid, area in areas.items()}
+        turn = lambda v: at[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in at else v
+        found = [(i, mapped(step, turn) if at else step)
                  for i, part in enumerate(self.parts) for step in self._steps_of(part)]
         return tuple([*found, *((len(self.parts), step) for uid, area in areas.items()
                                 for step in self._copy(uid, area))])
@@ -146,10 +148,21 @@ class Choice:
         kept = {uid for i in part.region.nodes for name, uid in part.match.graph.nodes[i].operands.items()
                 if name in part.match.graph.nodes[i].op.keeps}           # what they hold may be the result
         for uid in part.region.outputs:
-            if uid not in reached and uid not in kept and self.graph.tensors[uid].count:
+            if uid not in reached | kept | self.places.keys() and self.graph.tensors[uid].count:
                 raise InternalError(f"{part.engine}: the steps must write every output of `{part}`; "
                                     f"none writes {self.graph.tensors[uid].label}")
         return steps
+
+    @once
+    def places(self) -> dict:
+        """{virtual uid: (uid of a tensor whose memory it lies in, bytes behind its beginning)}"""
+        found: dict = {}
+        for part in self.parts:
+            place = part.engine.place(part.match)
+            if place is not None:
+                root, skip = found.get(place[0], (place[0], 0))
+                found[part.match.uids[part.match.op.writes[0]]] = root, skip + place[1]
+        return found
 
     # ---- Outputs that lie where an input lies ----
 
@@ -164,10 +177,15 @@ class Choice:
         from where they may lie behind the first of their elements is written."""
         number_of = {i: k for k, part in enumerate(self.parts) for i in part.region.nodes}
         writer = {out: number_of.get(self.graph.producer[out]) for out, _ in self.inplace}
-        reader = {read: max([number_of[i] for i in self.graph.consumers.get(read, ()) if i in number_of],
-                            default=-1) for _, read in self.inplace}
+        reader = {read: max([number_of[i] for i in self._readers(read) if i in number_of], default=-1)
+                  for _, read in self.inplace}
         return tuple(dict.fromkeys([out for out, read in self.inplace if writer[out] is not None
                                     and not self._reads_first(writer[out], reader[read], out, read)]))
+
+    def _readers(self, uid: int) -> list:
+        """The nodes that read a tensor's memory."""
+        inside = [placed for placed, (root, _) in self.places.items() if root == uid]
+        return [i for u in (uid, *inside) for i in self.graph.consumers.get(u, ())]
 
     def _reads_first(self, writer: int, reader: int, out: int, read: int) -> bool:
         """The last part that reads one tensor comes before the part that writes the other, or is that part
@@ -175,9 +193,10 @@ class Choice:
         if reader != writer:
             return reader < writer
         match = self.parts[writer].match
-        nodes = [self.graph.nodes[i] for i in self.graph.consumers[read] if i in match.region]
-        return all(id(n) in _elementwise(match) or n is match.node and any(
-            inplace.works_in_place(n, made, read) for made in ((out,) if out in n.writes else n.writes))
+        nodes = [self.graph.nodes[i] for i in self._readers(read) if i in match.region]
+        return not any(uid in self.places for n in nodes for uid in n.reads) and all(
+            id(n) in _elementwise(match) or n is match.node and any(
+                inplace.works_in_place(n, made, read) for made in ((out,) if out in n.writes else n.writes))
             for n in nodes)
 
     def _copy(self, uid: int, area: Scratch) -> list:

@@ -9,6 +9,7 @@ from .gen_stats import GenStats
 from .im2col import Im2col
 from .lrn import LrnBwd, LrnFwd
 from .matmul import Matmul
+from .moves import Concatenate, Reshape, Slice, Transpose
 from .norm import NormFwd
 from .op import Gradient, Op
 from .pointwise import Pointwise
@@ -25,5 +26,6 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        Transform, AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
-       Sdpa)
+       Sdpa,
+       Slice, Reshape, Transpose, Concatenate)
 BY_NAME = {op.name: op for op in OPS}

@@ -268,6 +268,11 @@ class Op:
         """Random numbers for an operand, made such as it may hold. What tests and benchmarks draw."""
         return values
 
+    def inside(self, descs: dict) -> dict:
+        """{input: bytes} of the inputs that may lie in the output's memory at execute, so many bytes behind
+        its beginning, and then are where they should be."""
+        return {}
+
     # ---- What follows from it ----
 
     def read_of(self, descs: dict) -> dict:

@@ -15,7 +15,8 @@ MOVED = ("plain", "negative", "exponents", "denormal", "halves", "beyond", "posi
 SUMMED = ("plain", "negative", "thousand", "denormal", "positive", "minus thousand")
 MOVING_MODES = {"pooling_fwd": ("max",), "reduction": ("min", "max", "amax"), "op_tensor": ("min", "max"),
                 "pointwise": ("identity", "abs", "neg", "min", "max", "binary_select")}
-MOVING = ("transform", "add_tensor", "set_tensor", "im2col")
+COPIED = ("transform", "slice", "reshape", "transpose", "concatenate")
+MOVING = ("add_tensor", "set_tensor", "im2col", *COPIED)
 OF = {                                           # op: regimes of its operands
     **dict.fromkeys(("reduction", "pooling_fwd"), SUMMED),
     "scale_tensor": ("plain", "negative", "denormal", "positive"),
@@ -49,8 +50,8 @@ def exact(problem, scalars) -> bool:
     as_they_are = all(scalars.get(n, d) == (n != "beta") for n, d in op.scalars.items()
                       if n in ("alpha", "alpha1", "alpha2", "beta"))
     return moves(op) and as_they_are and all(
-        math.holds(d.dtype) or op.name == "transform" and d.dtype == problem.operands["y"].dtype
-        for n, d in problem.operands.items() if d is not None and n in op.reads)
+        math.holds(d.dtype) or op.name in COPIED and d.dtype == problem.operands["y"].dtype
+        for n, d in problem.tensors.items() if n.partition(".")[0] in op.reads)
 
 
 SUMS = ("conv_fprop", "conv_dgrad", "conv_wgrad", "conv_bgrad", "matmul", "gen_stats", "op_tensor",
@@ -102,7 +103,7 @@ def _divides_exactly(problem) -> bool:
 
 def slices(problem, name) -> np.ndarray:
     """A number for each element of an operand; no sum of the op has elements of two numbers."""
-    op, d = problem.op, problem.operands[name]
+    op, d = problem.op, problem.tensors[name]
     if op.name == "reduction":
         y = problem.operands["y"].dims
         axes = [i for i in range(d.rank) if y[i] == d.dims[i]]
@@ -119,7 +120,7 @@ def slices(problem, name) -> np.ndarray:
 
 def draw(problem, name, gen, start: int) -> np.ndarray:
     """Values of an operand, not yet rounded to its type. ``start``: which regime the first slice has."""
-    op, d = problem.op, problem.operands[name]
+    op, d = problem.op, problem.tensors[name]
     kinds = of(op) if name in DATA.get(op.name, name) and name in op.reads + tuple(op.keeps) else ("plain",)
     out = next(problem.operands[n] for n in op.writes if problem.operands.get(n) is not None).dtype
     values, which = np.empty(d.dims), (slices(problem, name) + start) % len(kinds)

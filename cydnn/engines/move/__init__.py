@@ -1,0 +1,1 @@
+"""Operations that move elements: slice, reshape, transpose, concatenate."""
