@@ -8,6 +8,8 @@ from .attention.sdpa_fwd_any import SdpaFwdAny
 from .composite import Composite
 from .conv.any import ConvDgradAny, ConvFpropAny, ConvWgradAny
 from .conv.depthwise import ConvDgradDepthwise, ConvFpropDepthwise, ConvWgradDepthwise
+from .conv.depthwise_slide import (ConvDgradDepthwiseSlide, ConvFpropDepthwiseSlide,
+                                   ConvWgradDepthwiseSlide)
 from .conv.dgrad_few import ConvDgradFew
 from .conv.dgrad_mma import ConvDgradMma, ConvDgradMmaRepack
 from .conv.dgrad_scatter import ConvDgradScatter
@@ -90,14 +92,15 @@ from .spatial.spatial import (SpatialGridBwdSplit, SpatialGridFwdAny, SpatialSam
 REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
-    ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo, ConvFpropWgmma, ConvFpropMma, ConvFpropSimt,
-    ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()), ConvFpropGemm(MatmulSimt(), MatmulAny()),
-    ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
-    ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo, ConvDgradWgmma, ConvDgradMma, ConvDgradSimt,
-    ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling,
-    ConvDgradScatter, ConvDgradAny,
-    ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma, ConvWgradMmaRepack,
-    ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
+    ConvFpropDepthwiseSlide, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo, ConvFpropWgmma, ConvFpropMma,
+    ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()),
+    ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2,
+    ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
+    ConvDgradDepthwiseSlide, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo, ConvDgradWgmma, ConvDgradMma,
+    ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft,
+    ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
+    ConvWgradDepthwiseSlide, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma,
+    ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaUnaligned, MatmulWgmmaRepack, MatmulMma, MatmulSimt,
     MatmulAny,

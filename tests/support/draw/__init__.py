@@ -85,6 +85,9 @@ def _conv(op_class, rng):
     dilation = [rng.choice([1, 1, 1, 2]) for _ in range(rank)]
     if rng.random() < 0.12:                      # what the algorithms of 3x3 filters take
         groups, window, stride, dilation = 1, [3] * rank, [1] * rank, [1] * rank
+    elif rank == 2 and rng.random() < 0.1:       # what sliding depthwise kernels take
+        groups = c = k = 8 * rng.randint(1, 6)
+        window, stride, dilation = [rng.choice([3, 5, 7])] * 2, [rng.choice([1, 2])] * 2, [1, 1]
     same = rng.random() < 0.5
     pre = [rng.randint(0, 3) for _ in range(rank)]
     op = op_class(pre_pad=pre, post_pad=pre if same else [rng.randint(0, 3) for _ in range(rank)],
