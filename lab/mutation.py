@@ -246,7 +246,7 @@ def drawn(facts) -> dict:
                         if p.op.flops(**p.operands) <= FLOPS):
             for engine, config, launches in debug.launchers(problem, facts):
                 for kernel in set(launches):
-                    found[kernel].append(debug.Case(kernel, problem, engine, config))
+                    found[kernel].append(debug.TrialCase(kernel, problem, engine, config))
     return found
 
 

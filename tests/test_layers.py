@@ -56,6 +56,7 @@ ENGINES = (                                      # the same inside of engines/
     "__init__",
 )
 HOUSES = {(): HEIGHTS, ("engines",): ENGINES}    # by where they are in the package
+SHARED = "Graph Handle Filter Dropout Pooling Step Rows".split()                 # docs/design.md, section 9
 SOURCES = sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".pyx", ".pxd", ".pyi"))
 IMPORT = re.compile(r"^\s*(?:from\s+(\S+)\s+c?import\s+([^#\n]+)|c?import\s+(\S+))", re.M)
 
@@ -114,6 +115,15 @@ def test_imports_go_down(house, room):
     wrong = [f"{path.relative_to(PACKAGE)}:{line} imports {target}" for path, of in sources(house).items()
              if of == room for target, line in rooms(path, house) if target not in below]
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_class_has_its_name_to_itself():
+    found: dict = {}
+    for path in (path for path in SOURCES if path.suffix == ".py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and node.name not in SHARED:
+                found.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    assert not {name: paths for name, paths in found.items() if len(paths) > 1}
 
 
 @pytest.mark.parametrize("source, is_python, want", [

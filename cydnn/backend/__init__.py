@@ -10,7 +10,7 @@ from .c_names import (cudnnBackendCreateDescriptor, cudnnBackendDestroyDescripto
 from .constants import RETIRED, Constant, constant, constants
 from .descriptor import Descriptor
 from .kinds import KINDS
-from .table import OPERATIONS, Operation, Row, number, words
+from .table import OPERATIONS, AttributeRow, Operation, number, words
 
 
 def __getattr__(name: str):

@@ -6,7 +6,7 @@ from os.path import commonprefix
 from typing import Any
 
 from .constants import Constant, constant
-from .table import MOST, OPERATIONS, UNSET, Row
+from .table import MOST, OPERATIONS, UNSET, AttributeRow
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ PARAMETERS = {                                   # descriptor of parameters: how
     "CONVOLUTION": "CONV_DESC", "POINTWISE": "PW_DESCRIPTOR", "MATMUL": "DESC", "REDUCTION": "DESC"}
 
 
-def _of_row(row: Row) -> Attr:
+def _of_row(row: AttributeRow) -> Attr:
     """The attribute that a row of an operation's table is."""
     default = constant(row.default) if row.default is not UNSET and row.words else row.default
     return Attr(row.api.removeprefix("CUDNN_ATTR_"), row.types, most=row.most, is_required=row.is_required,

@@ -7,7 +7,7 @@ from ..given import shown, whole
 from ..status import BadParam, CydnnError, NotInitialized, NotSupported
 from .attributes import UNSET, Attr
 from .constants import Constant, constant, enumerations, member
-from .kinds import BY_NUMBER, KINDS, Kind
+from .kinds import BY_NUMBER, KINDS, DescriptorKind
 from .types import TYPES
 
 SAID = {                                         # of a finalized descriptor, for people
@@ -31,7 +31,7 @@ class Descriptor:
     __slots__ = ("kind", "values", "found", "made", "is_finalized", "is_destroyed", "__weakref__")
 
     def __init__(self, kind):
-        self.kind: Kind = kind if isinstance(kind, Kind) else kind_of(kind)
+        self.kind: DescriptorKind = kind if isinstance(kind, DescriptorKind) else kind_of(kind)
         self.values: dict = {}                   # name of an attribute: list of its elements
         self.found: dict = {}                    # what finalizing finds: lists, or functions that make them
         self.made, self.is_finalized, self.is_destroyed = None, False, False
@@ -209,7 +209,7 @@ class Descriptor:
         raise TypeError(f"pickle: a descriptor belongs to its process; got {self.kind.name}")
 
 
-def kind_of(type) -> Kind:
+def kind_of(type) -> DescriptorKind:
     """The kind of CUDNN_BACKEND_…_DESCRIPTOR, its number or its name without these. Raises BadParam, and
     NotSupported for kinds that are not there yet."""
     is_short = isinstance(type, str) and not type.startswith("CUDNN")

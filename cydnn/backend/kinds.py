@@ -12,7 +12,7 @@ JSON = "its text in JSON; set on a new descriptor, it is read"
 
 
 @dataclass(frozen=True)
-class Kind:
+class DescriptorKind:
     """``make``: (descriptor, what it finds) -> what it stands for; it raises BadParam or NotSupported.
     ``attributes`` by their names without CUDNN_ATTR_."""
     name: str
@@ -25,8 +25,8 @@ class Kind:
         return constant(f"CUDNN_BACKEND_{self.name}_DESCRIPTOR")
 
 
-def _kind(name, make, doc, *attributes: Attr) -> Kind:
-    return Kind(name, {attr.name: attr for attr in attributes}, make, doc)
+def _kind(name, make, doc, *attributes: Attr) -> DescriptorKind:
+    return DescriptorKind(name, {attr.name: attr for attr in attributes}, make, doc)
 
 
 _OWN = (
@@ -116,7 +116,7 @@ _OWN = (
           may("DEVICEPROP_HANDLE", "HANDLE", "a handle, a device or its name"),
           may("DEVICEPROP_JSON_REPRESENTATION", "CHAR", JSON, access="both")))
 
-_DERIVED = tuple(Kind(name, rows, making.node if name.startswith("OPERATION_") else making.nothing)
+_DERIVED = tuple(DescriptorKind(name, rows, making.node if name.startswith("OPERATION_") else making.nothing)
                  for name, rows in operation_rows().items())
 KINDS = {kind.name: kind for kind in (*_OWN, *_DERIVED)}
 BY_NUMBER = {int(kind.api): kind for kind in KINDS.values()}

@@ -24,7 +24,7 @@ from ..status import BadParam, NotSupported
 from ..steps import Launch, Scalar
 from ..tensor import TensorDesc
 from .groups import merged
-from .nodes import Made, node                    # noqa: F401  (of operations)
+from .nodes import MadeNode, node                # noqa: F401  (of operations)
 
 MODES = {"CUDNN_HEUR_MODE_A": "a", "CUDNN_HEUR_MODE_INSTANT": "a", "CUDNN_HEUR_MODE_B": "b",
          "CUDNN_HEUR_MODE_FALLBACK": "fallback"}
@@ -108,14 +108,14 @@ def _count(planned: Planned) -> int:
 
 
 @dataclass(eq=False)
-class Engine:
+class ChosenEngine:
     """One choice of a graph, and its place among them."""
     planned: Planned
     index: int
     choice: Choice
 
 
-def engine(d, found) -> Engine:
+def engine(d, found) -> ChosenEngine:
     """The choice of a global index. Spec: CUDNN_BACKEND_ENGINE_DESCRIPTOR."""
     planned, index = d.value("ENGINE_OPERATION_GRAPH").made, d.value("ENGINE_GLOBAL_INDEX")
     facts = planned.facts(d.value("ENGINE_DEVICEPROP"), d.value("ENGINE_SM_COUNT_TARGET"))
@@ -126,13 +126,13 @@ def engine(d, found) -> Engine:
     return _engine(planned, index, ways[index], found)
 
 
-def _engine(planned, index, choice, found) -> Engine:
+def _engine(planned, index, choice, found) -> ChosenEngine:
     from .results import behavior_of, knobs_of, numerics_of
     found["ENGINE_KNOB_INFO"] = lambda: knobs_of(choice)
     found["ENGINE_NUMERICAL_NOTE"] = lambda: numerics_of(choice)
     found["ENGINE_BEHAVIOR_NOTE"] = lambda: behavior_of(choice)
     found["ENGINE_LAYOUT_INFO"] = []
-    return Engine(planned, index, choice)
+    return ChosenEngine(planned, index, choice)
 
 
 def config(d, found) -> Choice:

@@ -17,14 +17,14 @@ REFUSED = ("OPERATION_NORM_FWD_PEER_STAT_DESCS", "OPERATION_NORM_BWD_PEER_STAT_D
 COMPUTE = {f"CUDNN_DATA_{api}": word for word, api in COMPUTE_API.items()}
 
 
-class Made(NamedTuple):
+class MadeNode(NamedTuple):
     """A node, the tensors that it names, and those with groups as a dim of their own ({uid: axis})."""
     node: Node
     tensors: tuple
     groups: dict
 
 
-def node(d, found) -> Made:
+def node(d, found) -> MadeNode:
     """The node of an operation's descriptor."""
     for name in REFUSED:
         if name in d.values:
@@ -55,7 +55,7 @@ def node(d, found) -> Made:
     made = Node(op, uids, numbers)
     groups = grouped(d, op, made, tensors)
     _check(d, row, made, tensors, groups)
-    return Made(made, tuple(tensors.values()), groups)
+    return MadeNode(made, tuple(tensors.values()), groups)
 
 
 def _values(d):

@@ -34,7 +34,7 @@ ENUMS = {                                        # types whose values are the wo
     "NORM_FWD_PHASE": "cudnnBackendNormFwdPhase_t", "RNG_DISTRIBUTION": "cudnnRngDistribution_t"}
 
 
-class Row(NamedTuple):
+class AttributeRow(NamedTuple):
     """One attribute of an operation: its name in the declaration, in the API, its number there."""
     name: str
     api: str
@@ -94,9 +94,9 @@ def _types() -> dict:
         return {row["name"]: types.get(row["enum"]) for row in csv.DictReader(file)}
 
 
-def _row(op: type[Op], name: str, short: str, kind: str, *types, **more) -> Row:
+def _row(op: type[Op], name: str, short: str, kind: str, *types, **more) -> AttributeRow:
     api = f"CUDNN_ATTR_{short}"
-    return Row(name, api, _known(op, api), kind, types, **more)
+    return AttributeRow(name, api, _known(op, api), kind, types, **more)
 
 
 def _operands(op: type[Op]):

@@ -22,7 +22,7 @@ from ..graph import Match
 from ..status import BadParam, require
 
 
-class Case(NamedTuple):
+class TrialCase(NamedTuple):
     """``plan.build(graph_of(problem), device, wish)`` launches ``kernel``.
     ``config``: None for the engine's own."""
     kernel: str
@@ -78,7 +78,7 @@ def launchers(problem, facts):
                 yield engine, config, [s.kernel for s in steps if isinstance(s, Launch)]
 
 
-def cases(kernel: str, facts, lines=None, all_of=launchers) -> list[Case]:
+def cases(kernel: str, facts, lines=None, all_of=launchers) -> list[TrialCase]:
     """Cases of each problem line (of the kernel's contract, for None) on a device:
     one for each number of launches, so alone and among helpers, one that splits no sum and no row, and one
     for each number of blocks that share a sum, or an operand.
@@ -102,7 +102,7 @@ def of_problem(kernel: str, problem: ops.Problem, facts, all_of=launchers):
     """The same of one problem."""
     for engine, config, launches in all_of(problem, facts):
         if kernel in launches:
-            yield Case(kernel, problem, engine, config), len(launches)
+            yield TrialCase(kernel, problem, engine, config), len(launches)
 
 
 def run(name: str, target: str | None = None, seed: int | None = None,
@@ -134,7 +134,7 @@ def target_of(kernel) -> str:
     return f"sm_{max(80, numbers[0])}"
 
 
-def _try(case: Case, device) -> Trial:
+def _try(case: TrialCase, device) -> Trial:
     from ..device.ptx import Finding
     plans.forget()                               # a plan of another text of the kernel may be there
     trial = Trial(str(case.problem), str(case.engine), str(case.config or ""), 0, False, "")

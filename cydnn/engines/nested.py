@@ -14,7 +14,7 @@ from ..tensor import TensorDesc
 AFTER_US = 2.0                                   # of a launch that waits for one before it, beside its own
 
 
-class Operand(NamedTuple):
+class NestedOperand(NamedTuple):
     """A tensor at an address of the outer plan. ``alignment``: bytes that the address is a multiple of."""
     desc: TensorDesc
     pointer: Pointer

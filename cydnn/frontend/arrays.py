@@ -20,7 +20,7 @@ from ..tensor import packed_strides
 CPU = 1                                          # kDLCPU
 
 
-class Layout(NamedTuple):
+class ArrayLayout(NamedTuple):
     """``dtype`` is None for a type that tensors do not have."""
     dims: tuple
     strides: tuple
@@ -33,7 +33,7 @@ def is_array(x) -> bool:
     return hasattr(x, "__dlpack__") or isinstance(x, (np.ndarray, np.generic))
 
 
-def layout_of(x) -> Layout:
+def layout_of(x) -> ArrayLayout:
     """The layout of an array. Raises BadParam for another object."""
     try:
         return _layout(x)
@@ -43,19 +43,19 @@ def layout_of(x) -> Layout:
         raise BadParam(f"tensor_like: {type(x).__name__} must give its layout; got {reason(error)}") from None
 
 
-def _layout(x) -> Layout:
+def _layout(x) -> ArrayLayout:
     unmasked("tensor_like", x)
     if isinstance(x, (np.ndarray, np.generic)):
         x = np.asarray(x)
         if any(s % x.itemsize for s in x.strides):
             raise BadParam(f"tensor_like: strides must be whole elements of {x.itemsize} bytes; got "
                            f"{x.strides} bytes")
-        return Layout(x.shape, tuple([s // x.itemsize for s in x.strides]), _row(x.dtype), True)
+        return ArrayLayout(x.shape, tuple([s // x.itemsize for s in x.strides]), _row(x.dtype), True)
     if not hasattr(x, "__dlpack__"):
         raise BadParam(f"tensor_like: must be given a tensor of a graph or an array with DLPack; got "
                        f"{type(x).__name__}")
     if callable(getattr(x, "stride", None)):
-        return Layout(tuple(x.shape), tuple(x.stride()), _row(x.dtype), is_host(x))
+        return ArrayLayout(tuple(x.shape), tuple(x.stride()), _row(x.dtype), is_host(x))
     return _of_capsule(x)
 
 
@@ -133,11 +133,11 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-def _of_capsule(x) -> Layout:
+def _of_capsule(x) -> ArrayLayout:
     """The layout that an object's DLPack capsule says; the capsule frees what it holds."""
     capsule = x.__dlpack__()
     tensor = _Tensor.from_address(_pointer(capsule, b"dltensor"))
     dims = tuple(tensor.dims[:tensor.rank])
     strides = tuple(tensor.strides[:tensor.rank]) if tensor.strides else packed_strides(dims)
     one = (tensor.dtype.code, tensor.dtype.bits) if tensor.dtype.lanes == 1 else None
-    return Layout(dims, strides, BY_NAME.get(TYPES.get(one, "")), tensor.device.kind == CPU)
+    return ArrayLayout(dims, strides, BY_NAME.get(TYPES.get(one, "")), tensor.device.kind == CPU)

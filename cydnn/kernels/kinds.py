@@ -87,7 +87,7 @@ def _divisor(value):
     return struct.pack("<III", *fastdiv(_within(1, 2**31 - 1, value)))
 
 
-def _array(kind: "Kind", count: int):
+def _array(kind: "ParameterKind", count: int):
     def pack(values):
         if not hasattr(values, "__len__"):
             raise ValueError(f"must be a sequence of {count}")
@@ -97,13 +97,13 @@ def _array(kind: "Kind", count: int):
     return pack
 
 
-def _number(kind: "Kind"):
+def _number(kind: "ParameterKind"):
     return lambda value: kind.pack(value) + bytes(NUMBER_BYTES - kind.bytes)     # of no memory
 
 
 # ---- The rows ----
 
-class Kind(NamedTuple):
+class ParameterKind(NamedTuple):
     """One C++ type. ``name``: its spellings in contracts, the first is the usual one.
 
     ``bytes`` and ``align`` are those of nvcc. ``pack`` gives the bytes of a host value; None: somebody else
@@ -118,17 +118,18 @@ class Kind(NamedTuple):
     address: int | None = None
 
 
-POINTER = Kind("*", 8, 8, _address, "pointer", 0)
+POINTER = ParameterKind("*", 8, 8, _address, "pointer", 0)
 ROWS = (
     POINTER,
-    Kind("int i32 int32_t", 4, 4, _whole("i", -2**31, 2**31 - 1), "i32"),
-    Kind("unsigned uint32_t", 4, 4, _whole("I", 0, 2**32 - 1)),
-    Kind("int64_t i64", 8, 8, _whole("q", -2**63, 2**63 - 1), "i64"),
-    Kind("float f32", 4, 4, _real("f"), "f32"),
-    Kind("double f64", 8, 8, _real("d"), "f64"),
-    Kind("FastDiv", 12, 4, _divisor),            # host: the divisor
-    Kind("Fuse", 8, 8, None),                    # what is spliced in, and as long; so it comes last
-    Kind("CUtensorMap", 128, 128, None, "map"),  # host: a steps.TensorMap; cuda.h before CUDA 13 aligns to 64
+    ParameterKind("int i32 int32_t", 4, 4, _whole("i", -2**31, 2**31 - 1), "i32"),
+    ParameterKind("unsigned uint32_t", 4, 4, _whole("I", 0, 2**32 - 1)),
+    ParameterKind("int64_t i64", 8, 8, _whole("q", -2**63, 2**63 - 1), "i64"),
+    ParameterKind("float f32", 4, 4, _real("f"), "f32"),
+    ParameterKind("double f64", 8, 8, _real("d"), "f64"),
+    ParameterKind("FastDiv", 12, 4, _divisor),            # host: the divisor
+    ParameterKind("Fuse", 8, 8, None),                    # what is spliced in, and as long; so it comes last
+    # host: a steps.TensorMap; cuda.h before CUDA 13 aligns to 64
+    ParameterKind("CUtensorMap", 128, 128, None, "map"),
 )
 BY_NAME = {name: kind for kind in ROWS for name in kind.name.split()}
 _ARRAY = re.compile(r"Array<(\w+), ?(\d+)>")
@@ -136,7 +137,7 @@ _NUMBER = re.compile(r"Number<(\w+)>")           # lib/number.cuh: {value, addre
 NUMBER_BYTES, NUMBER_ADDRESS = 16, 8
 
 
-def find(text: str) -> Kind:
+def find(text: str) -> ParameterKind:
     """The kind of a C++ type as a contract spells it. Raises ValueError."""
     if text.endswith("*"):
         return POINTER
@@ -144,11 +145,11 @@ def find(text: str) -> Kind:
     element = BY_NAME.get(found[1]) if found else None
     if element is not None and element.pack is not None and int(found[2]) > 0:
         count = int(found[2])
-        return Kind(text, element.bytes * count, element.align, _array(element, count))
+        return ParameterKind(text, element.bytes * count, element.align, _array(element, count))
     found = _NUMBER.fullmatch(text)
     element = BY_NAME.get(found[1]) if found else None
     if element is not None and element.patch in NUMBERS:
-        return Kind(text, NUMBER_BYTES, 8, _number(element), element.patch, NUMBER_ADDRESS)
+        return ParameterKind(text, NUMBER_BYTES, 8, _number(element), element.patch, NUMBER_ADDRESS)
     if text not in BY_NAME:
         names = ", ".join(name for name in BY_NAME if name != "*")
         raise ValueError(f"a parameter must be a pointer, Array<T, N>, Number<T> or one of {names}; "

@@ -25,7 +25,7 @@ EVERY = "TRUE_HALF " + MIXED
 
 
 @dataclass(frozen=True)
-class Geometry:
+class ConvShapes:
     """What the conditions look at: the image, the filter and the output side of the forward
     convolution, and its parameters."""
     image: TensorDesc
@@ -74,7 +74,7 @@ CONDITIONS = {                                   # name in the tables: (predicat
 
 
 @dataclass(frozen=True)
-class Row:
+class AlgorithmRow:
     """One algorithm at one rank: layouts of the two data tensors in the order of the arguments,
     configurations, conditions.
 
@@ -91,7 +91,7 @@ class Row:
     deterministic: bool = True
     takes_nhwc_filter: bool = False
 
-    def refuse(self, g: Geometry, names: dict):
+    def refuse(self, g: ConvShapes, names: dict):
         """Yield the reasons not to do it; ``names`` is {argument: tensor} of the two data tensors."""
         if g.config not in self.configs.split():
             yield f"takes the configurations {self.configs}; got {g.config}"
@@ -109,7 +109,7 @@ class Row:
             if not predicate(g):
                 yield sentence(g)
 
-    def _refuse_nhwc(self, g: Geometry, names: dict):
+    def _refuse_nhwc(self, g: ConvShapes, names: dict):
         if not self.takes_nhwc_filter or self.rank != 4:
             yield "takes no NHWC filter"
         if g.config not in NHWC_FILTER.split():
@@ -126,33 +126,33 @@ _TILE_3D = "unit_stride filter_above_pad filter_16"
 _WINOGRAD = "unit_stride filter_3"
 
 FORWARD = (                                      # first = x, second = y
-    Row("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", EVERY, takes_nhwc_filter=True),
-    Row("IMPLICIT_GEMM", 4, "all", "all", workspace="none", takes_nhwc_filter=True),
-    Row("GEMM", 4, "all", "all"),
-    Row("WINOGRAD", 4, "all", "all", NO_DOUBLE, _WINOGRAD),
-    Row("FFT", 4, "spatial", "spatial", NO_DOUBLE, _FFT),
-    Row("FFT_TILING", 4, "spatial", "spatial", NO_DOUBLE, _TILE),
-    Row("IMPLICIT_PRECOMP_GEMM", 5, "full", "full"),
-    Row("IMPLICIT_GEMM", 5, "all", "all", workspace="none"),
-    Row("FFT_TILING", 5, "spatial", "spatial", MIXED, _TILE_3D),
+    AlgorithmRow("IMPLICIT_PRECOMP_GEMM", 4, "all", "all", EVERY, takes_nhwc_filter=True),
+    AlgorithmRow("IMPLICIT_GEMM", 4, "all", "all", workspace="none", takes_nhwc_filter=True),
+    AlgorithmRow("GEMM", 4, "all", "all"),
+    AlgorithmRow("WINOGRAD", 4, "all", "all", NO_DOUBLE, _WINOGRAD),
+    AlgorithmRow("FFT", 4, "spatial", "spatial", NO_DOUBLE, _FFT),
+    AlgorithmRow("FFT_TILING", 4, "spatial", "spatial", NO_DOUBLE, _TILE),
+    AlgorithmRow("IMPLICIT_PRECOMP_GEMM", 5, "full", "full"),
+    AlgorithmRow("IMPLICIT_GEMM", 5, "all", "all", workspace="none"),
+    AlgorithmRow("FFT_TILING", 5, "spatial", "spatial", MIXED, _TILE_3D),
 )
 BACKWARD_FILTER = (                              # first = x, second = dy
-    Row("ALGO_1", 4, "all", "image", takes_nhwc_filter=True),
-    Row("ALGO_0", 4, "all", "image", workspace="none", deterministic=False, takes_nhwc_filter=True),
-    Row("ALGO_3", 4, "all", "image", deterministic=False),
-    Row("ALGO_FFT", 4, "image", "image", NO_DOUBLE, _FFT),
-    Row("ALGO_3", 5, "full", "full", deterministic=False),
-    Row("ALGO_0", 5, "all", "image", workspace="none", deterministic=False),
+    AlgorithmRow("ALGO_1", 4, "all", "image", takes_nhwc_filter=True),
+    AlgorithmRow("ALGO_0", 4, "all", "image", workspace="none", deterministic=False, takes_nhwc_filter=True),
+    AlgorithmRow("ALGO_3", 4, "all", "image", deterministic=False),
+    AlgorithmRow("ALGO_FFT", 4, "image", "image", NO_DOUBLE, _FFT),
+    AlgorithmRow("ALGO_3", 5, "full", "full", deterministic=False),
+    AlgorithmRow("ALGO_0", 5, "all", "image", workspace="none", deterministic=False),
 )
 BACKWARD_DATA = (                                # first = dy, second = dx
-    Row("ALGO_1", 4, "image", "all", takes_nhwc_filter=True),
-    Row("ALGO_0", 4, "image", "all", workspace="none", deterministic=False),
-    Row("ALGO_WINOGRAD", 4, "image", "all", NO_DOUBLE, _WINOGRAD),
-    Row("ALGO_FFT", 4, "image", "spatial", NO_DOUBLE, _FFT),
-    Row("ALGO_FFT_TILING", 4, "image", "spatial", NO_DOUBLE, _TILE),
-    Row("ALGO_1", 5, "full", "full"),
-    Row("ALGO_0", 5, "image", "all", workspace="none", deterministic=False),
-    Row("ALGO_FFT_TILING", 5, "image", "spatial", MIXED, _TILE_3D),
+    AlgorithmRow("ALGO_1", 4, "image", "all", takes_nhwc_filter=True),
+    AlgorithmRow("ALGO_0", 4, "image", "all", workspace="none", deterministic=False),
+    AlgorithmRow("ALGO_WINOGRAD", 4, "image", "all", NO_DOUBLE, _WINOGRAD),
+    AlgorithmRow("ALGO_FFT", 4, "image", "spatial", NO_DOUBLE, _FFT),
+    AlgorithmRow("ALGO_FFT_TILING", 4, "image", "spatial", NO_DOUBLE, _TILE),
+    AlgorithmRow("ALGO_1", 5, "full", "full"),
+    AlgorithmRow("ALGO_0", 5, "image", "all", workspace="none", deterministic=False),
+    AlgorithmRow("ALGO_FFT_TILING", 5, "image", "spatial", MIXED, _TILE_3D),
 )
 
 
@@ -172,7 +172,7 @@ class Table:
         numbers = {word: number for number, word in self.enum}
         return [(numbers[r.algo], r) for r in self.rows if r.rank == rank]
 
-    def serving(self, row: Row) -> tuple:
+    def serving(self, row: AlgorithmRow) -> tuple:
         """(engines, otherwise): indices of the engines that serve an algorithm, and of those that serve what
         none of them takes: the deterministic ones of an algorithm that need not be."""
         found = [e for e in engines_for(self.op) if row.algo in e.v5]

@@ -23,14 +23,14 @@ from ..status import NotSupported
 from . import find
 from .arguments import public
 from .call import Compute, Work, same_types, writable
-from .conv_algorithms import BACKWARD_DATA_TABLE, BACKWARD_FILTER_TABLE, CONFIGS, FORWARD_TABLE, Geometry
+from .conv_algorithms import BACKWARD_DATA_TABLE, BACKWARD_FILTER_TABLE, CONFIGS, FORWARD_TABLE, ConvShapes
 from .convolution import CONVOLUTION, output_dims
 from .enums import BWD_DATA_PREFERENCE, BWD_FILTER_PREFERENCE, CONVOLUTION_MODE, DATA_TYPE, FWD_PREFERENCE
 from .filter import FILTER
 from .tensor import TENSOR
 
 
-def _geometry(call, image, filter_, output, conv, names) -> Geometry:
+def _geometry(call, image, filter_, output, conv, names) -> ConvShapes:
     """The rules that the three directions share. ``names`` of image, filter and output;
     all shapes and types are BadParam."""
     image_name, filter_name, output_name = names
@@ -45,10 +45,10 @@ def _geometry(call, image, filter_, output, conv, names) -> Geometry:
     call.require(image.rank in (4, 5), f"{image_name} must have rank 4 or 5; got {image.rank}", NotSupported)
     call.require(config, f"data and math type must be one of {' '.join('/'.join(pair) for pair in CONFIGS)}; "
                          f"got {image.dtype}/{math}", NotSupported)
-    return Geometry(image, filter_.desc, output, conv.pad, conv.stride, filter_.format, config)
+    return ConvShapes(image, filter_.desc, output, conv.pad, conv.stride, filter_.format, config)
 
 
-def _work(call, table, algo: str, g: Geometry, names: dict, conv, operands) -> Work:
+def _work(call, table, algo: str, g: ConvShapes, names: dict, conv, operands) -> Work:
     """What the algorithm's row makes of a call; NotSupported with its first reason when it cannot.
     ``names`` is {argument: tensor} of the two data tensors."""
     row = table.by_key.get((algo, g.image.rank))

@@ -158,7 +158,7 @@ def check_contract(p, dev):
     """Every launch packs, fits the device, and its blocks cover what it writes."""
     engine = next(e for e in ENGINES if e.op is type(p.op) and e.accepts(p, dev))
     assert cost(engine, p, dev) > 0
-    g = conv_mma.Geometry.of(p.op, p.operands.get("x") or p.dx, p.operands.get("w") or p.dw,
+    g = conv_mma.MmaGeometry.of(p.op, p.operands.get("x") or p.dx, p.operands.get("w") or p.dw,
                              p.operands.get("y") or p.dy)
     for step in steps(engine, p, dev):
         kernel = kernels.get(step.kernel)

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from cydnn import device, kernels, ops
-from cydnn.bench.trial import Case
+from cydnn.bench.trial import TrialCase
 from cydnn.engines import TABLE
 from cydnn.ops import Problem
 from cydnn.steps import Launch
@@ -51,5 +51,5 @@ def test_small_problems(engine):
     some = cases(engine)
     assert some, "there is no small problem for it"
     for seed, (problem, target) in enumerate(some):
-        trial = Trial(Case("", problem, engine, None), device.get(target), seed)
+        trial = Trial(TrialCase("", problem, engine, None), device.get(target), seed)
         assert trial() == [], f"{problem} on {target}, seed {seed}"

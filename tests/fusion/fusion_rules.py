@@ -125,8 +125,8 @@ def launch(device, text: bytes, fuse: dict, v, places=()):
     assert not scalars
     for offset, pointer in pointers:
         struct.pack_into("<Q", block, offset, places[pointer.uid].ptr)
-    device.launch(Code(module, parse.Program(module, "marked"), variables), (ROWS, 1, 1), (COLS // 4, 1, 1),
-                  0, bytes(block))
+    code = Code(module, parse.PtxProgram(module, "marked"), variables)
+    device.launch(code, (ROWS, 1, 1), (COLS // 4, 1, 1), 0, bytes(block))
     return device.copy_out(x.ptr, np.empty(v.shape, np.float32)).astype(np.float64)
 
 

@@ -89,7 +89,7 @@ def fast(mode: str, given: dict, way: str) -> np.ndarray:
     program = Program("f32", (step,), (extra,)[:len(given) - 1], result="n0", fast=True)
     text = moved(splice(TEXT, KERNEL, {"epilogue": program}).decode(), way)
     module = parse.module(text, f"{mode}.ptx")
-    code = Code(module, parse.Program(module, "marked"),
+    code = Code(module, parse.PtxProgram(module, "marked"),
                 {n: device._variable(*v) for n, v in module.variables.items()})
     places = [device.alloc(ROWS * COLS * 4) for _ in given]
     for place, x in zip(places, given.values()):

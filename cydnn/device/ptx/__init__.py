@@ -5,9 +5,9 @@ Docs: docs/debug_a_kernel.md.
     table: how rows are written;  rows: integer floating movement warp copies bulk matrix;
     memory, check, gate: every access, race and wait
 """
-from .bulk import TensorMap
+from .bulk import DecodedMap
 from .check import Checks, Finding
 from .device import PtxDevice
 from .parse import PtxError
 
-__all__ = ["Checks", "Finding", "PtxDevice", "PtxError", "TensorMap"]
+__all__ = ["Checks", "DecodedMap", "Finding", "PtxDevice", "PtxError"]

@@ -51,7 +51,7 @@ class Allocation(Buffer):
     __index__ = __int__
 
 
-class Operand(NamedTuple):
+class CallTensor(NamedTuple):
     """A tensor of the call that runs, for findings: bytes from ``start`` on. ``desc``: None of a
     workspace."""
     label: str
@@ -89,7 +89,7 @@ class Arena(Memory):
         self.tracked, self.owned = set(), None          # what the launch may write; whose the last access was
         self.live: list[tuple[int, int]] = []                # (start, end), sorted
         self.freed = collections.deque()                     # (address, bytes) that nobody holds any more
-        self.operands: list[Operand] = []                    # of the call that runs
+        self.operands: list[CallTensor] = []                 # of the call that runs
         self.pool: dict[str, np.ndarray] = {}                # for registers
 
     def _map(self, capacity: int):

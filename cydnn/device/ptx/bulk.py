@@ -18,7 +18,7 @@ from .table import row
 RANK_BIT = 24               # from here on an address of shared memory names a block of the cluster (rank + 1)
 
 
-class TensorMap(NamedTuple):
+class DecodedMap(NamedTuple):
     """What cuTensorMapEncode says, as an object: innermost dim first. ``strides``: bytes of the outer dims.
     ``swizzle``: 0, 32, 64 or 128 bytes."""
     ptr: int
@@ -154,14 +154,14 @@ def swizzled(at, width: int):
     return at ^ ((at >> 7) & (width // 16 - 1)) << 4 if width else at
 
 
-def tile(map_: TensorMap, start):
+def tile(map_: DecodedMap, start):
     """Coordinates of a box, innermost first, in the order it has in shared memory."""
     axes = [s + k * np.arange(-(-b // k))
             for s, b, k in zip(start, map_.box, map_.steps or (1,) * len(start))]
     return np.meshgrid(*axes[::-1], indexing="ij")[::-1]
 
 
-def im2col(map_: TensorMap, start, shifts):
+def im2col(map_: DecodedMap, start, shifts):
     """Pixels from ``start`` on, wrapping at the bounding box; ``box`` = (channels, pixels).
     Order of dims: c, w, h, …, n. None where ``start`` is no base pixel."""
     (channels, pixels), (lower, upper) = map_.box, np.array(map_.corners)
@@ -184,7 +184,7 @@ def boxes(c, m, near, far, shifts=(), unit=1):
         address, start = int(far[0][n]), [int(x[n]) for x in far[1]]
         map_ = c.tensor_maps.get(address % PARAM)
         if "rank" not in m:
-            map_, start = TensorMap(address, 16, (-(-start[0] // 16),), (), (-(-start[0] // 16),)), [0]
+            map_, start = DecodedMap(address, 16, (-(-start[0] // 16),), (), (-(-start[0] // 16),)), [0]
         elif map_ is None:
             c.fault("tensor map", f"names no tensor map (parameter or address {address % PARAM:#x})", lane)
         elif len(start) != len(map_.dims):

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import (bulk, copies, floating, integer, matrix, memory, movement, registers,         # noqa: F401
                targets, warp)                    # all but memory and targets enter their rows
-from .parse import BYTES, Program, PtxError
+from .parse import BYTES, PtxProgram, PtxError
 from .table import DTYPE, TABLE, kind_of, match
 
 PLAIN, BRANCH, TABLE_BRANCH, EXIT, WAIT, WARP, WARP_WAIT = range(7)
@@ -25,7 +25,7 @@ GRAINED = {"ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "mbarrier", 
 SPACES = {"shared", "global", "param", "local", "const"}
 
 
-class Form(NamedTuple):
+class InstructionForm(NamedTuple):
     """What instructions of one opcode and as many operands do. ``function`` (None: nothing) makes from
     ``ins`` what goes to ``outs``, both as (number of an operand, type; -1: none, -2: the carry); with
     ``found``, its labelled words, where it acts on the machine."""
@@ -38,7 +38,7 @@ class Form(NamedTuple):
 class Code:
     """A program ready to run on a device. ``globals_``: addresses of the module's variables."""
 
-    def __init__(self, module, program: Program, globals_: dict):
+    def __init__(self, module, program: PtxProgram, globals_: dict):
         targets.check(module, program)
         self.module, self.program, self.instructions = module, program, program.code
         # (register, array kind) -> slot; what slots are: that, or (None, constant)
@@ -217,7 +217,7 @@ class Code:
         found = {i.guard} - {None}
         if self.kinds[at] == TABLE_BRANCH:
             return found.union(_registers(i.operands[0]))
-        form = Form() if self.kinds[at] in (BRANCH, EXIT) else self._form(i)
+        form = InstructionForm() if self.kinds[at] in (BRANCH, EXIT) else self._form(i)
         if form.function:
             found.update(r for o in i.operands for r in _registers(o))
             found.update({self.program.specials["_cc"]} if CARRY in form.outs + form.ins else ())
@@ -246,7 +246,7 @@ class Code:
         return self._elementwise(function, self.target(operands[place], word),
                                  [self.source(operands[place], each) for place, each in ins], "x" in word)
 
-    def _form(self, i) -> Form:
+    def _form(self, i) -> InstructionForm:
         braces = tuple([o.kind == "vec" for o in _operands(i)])
         written = len(i.operands[0].value) if i.operands and i.operands[0].kind == "pair" else 1
         form, why = _form_of(".".join(i.words), min(written, len(braces)), braces)
@@ -295,13 +295,13 @@ def _form_of(opcode: str, written: int, braces: tuple) -> tuple:
     fits, why = match(opcode, written, braces)
     for row, found, outs, ins in fits:
         if row.function is None:
-            return Form(), None
+            return InstructionForm(), None
         if row.how == "act":
-            return Form(row.function, found, outs, ins), None
+            return InstructionForm(row.function, found, outs, ins), None
         function = (row.function if row.how == "plain" else functools.partial(row.function, found)
                     if row.how == "given" else row.function(found))
         if function is not None:
-            return Form(function, None, outs, ins), None
+            return InstructionForm(function, None, outs, ins), None
     return None, why
 
 

@@ -16,7 +16,7 @@ _lock = rlock()
 def fresh(text: str, name: str) -> Code:
     """The entry ``name`` of a text, without the addresses of what it declares."""
     module = parse.module(text, f"{name}.ptx")
-    return Code(module, parse.Program(module, name), {})
+    return Code(module, parse.PtxProgram(module, name), {})
 
 
 def code(text: str, name: str) -> Code:

@@ -23,8 +23,8 @@ from ..buffer import HOST, byte, count, filled, packed
 from ..facts import DeviceFacts, of_target
 from ..numpy import NumpyExecutable
 from . import decoded, parse, targets
-from .arena import Allocation, Arena, Operand
-from .bulk import TensorMap
+from .arena import Allocation, Arena, CallTensor
+from .bulk import DecodedMap
 from .check import Checks, Finding
 from .code import Code
 from .guests import guests
@@ -272,9 +272,9 @@ class PtxExecutable(NumpyExecutable):
 
     def _named(self, addresses, base) -> list:
         """What findings call the memory of this call."""
-        found = [Operand(desc.name, address - GLOBAL, row.bytes, desc)
+        found = [CallTensor(desc.name, address - GLOBAL, row.bytes, desc)
                  for desc, row, address in zip(self.plan.slots, self.operands.rows, addresses) if address]
-        return found + [Operand("workspace", base - GLOBAL, self.plan.workspace_bytes)] * bool(base)
+        return found + [CallTensor("workspace", base - GLOBAL, self.plan.workspace_bytes)] * bool(base)
 
     @staticmethod
     def _is_guest(memory) -> bool:
@@ -309,9 +309,9 @@ class PtxExecutable(NumpyExecutable):
                 name = "workspace" if slot == -1 else self.plan.slots[slot].label
                 raise BadParam(f"{name}: must be aligned to {tensor_map.ALIGNMENT} bytes; got {address:#x}")
 
-    def _map(self, map_, addresses, base) -> TensorMap:
+    def _map(self, map_, addresses, base) -> DecodedMap:
         """A tensor map as the interpreter's copies read it."""
-        return TensorMap(self._at(map_.pointer, addresses, base), tensor_map.element_bytes(map_), map_.dims,
+        return DecodedMap(self._at(map_.pointer, addresses, base), tensor_map.element_bytes(map_), map_.dims,
                          map_.strides, map_.box, map_.swizzle, map_.steps, map_.corners,
                          fill=0xFF if map_.fill_nan else 0)
 

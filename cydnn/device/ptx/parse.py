@@ -49,7 +49,7 @@ class PtxError(NotSupported):
     was expected or is missing."""
 
 
-class Operand(NamedTuple):
+class PtxOperand(NamedTuple):
     """``kind``: reg, int, float (bits), symbol, mem (base), vec and pair (operands), not, sink, label.
     ``more``: offset of a reg or symbol that is an address; bytes of a float; scopes of a label.
     ``rest``: what else a mem names."""
@@ -159,7 +159,7 @@ class Module:
                 size * math.prod(int(n or 0) for n in re.findall(r"\[\s*(\d*)", found[3])), type_)
 
 
-class Program:
+class PtxProgram:
     """One kernel: instructions, register widths, where its variables lie. A scope is a dict of names,
     of labels with a colon before them, and under "" of the operands that were read in it;
     ``scopes`` has the innermost first."""
@@ -186,22 +186,22 @@ class Program:
         for i in self.code:
             i.operands = [self._arrived(o, i) for o in i.operands]
 
-    def register(self, name: str, type_: str) -> Operand:
+    def register(self, name: str, type_: str) -> PtxOperand:
         self.registers.append((name, type_))
-        return Operand("reg", len(self.registers) - 1)
+        return PtxOperand("reg", len(self.registers) - 1)
 
-    def special(self, name: str, type_: str) -> Operand:
+    def special(self, name: str, type_: str) -> PtxOperand:
         """A register that nothing declares."""
         if name not in self.specials:
             self.specials[name] = self.register(name, type_).value
-        return Operand("reg", self.specials[name])
+        return PtxOperand("reg", self.specials[name])
 
-    def place(self, name: str, space: str, size: int, align: int) -> Operand:
+    def place(self, name: str, space: str, size: int, align: int) -> PtxOperand:
         at = -(-self.bytes[space] // align) * align
         self.variables[name], self.bytes[space] = (space, at), at + size
-        return Operand("symbol", name)
+        return PtxOperand("symbol", name)
 
-    def _arrived(self, operand, i) -> Operand:
+    def _arrived(self, operand, i) -> PtxOperand:
         """A label with the instruction it stands for, or with its table of labels."""
         if operand.kind == "label":
             operand = (_named(operand.more, ":" + operand.value)
@@ -222,19 +222,19 @@ class Program:
                 self._instruction(found, scopes)
             elif kind == "label":
                 label = found["label"]
-                scopes[0][":" + label] = Operand("label", len(self.code))
+                scopes[0][":" + label] = PtxOperand("label", len(self.code))
             elif kind == "brace":
                 scopes = ({"": {}}, *scopes) if found["brace"] == "{" else scopes[1:]
             elif kind == "loc":
                 self.loc = tuple(map(int, found["loc"].split()))
             elif directive == "branchtargets":
-                scopes[0][":" + label] = Operand(
-                    "vec", [Operand("label", target.strip(), scopes) for target in found["rest"].split(",")])
+                targets = [target.strip() for target in found["rest"].split(",")]
+                scopes[0][":" + label] = PtxOperand("vec", [PtxOperand("label", t, scopes) for t in targets])
             elif directive in ("reg", "param", "local", "shared"):
                 self._declare(directive, found["rest"], found.start("rest"), scopes[0])
             elif directive not in (None, "pragma", "callprototype"):
                 self.m.wanted("a directive such as .reg or .shared", found.start("directive") - 1)
-        names[":}"] = Operand("label", len(self.code))   # where the ``ret`` of an inlined call goes
+        names[":}"] = PtxOperand("label", len(self.code))   # where the ``ret`` of an inlined call goes
 
     def _declare(self, space, text, at, scope):
         scope[""].clear()                                    # names may mean something else from here on
@@ -264,7 +264,7 @@ class Program:
         pieces = PIECE.findall(given) if "[" in given or "{" in given else given.split(",") if given else ()
         operands = [known.get(piece) or self._operand(piece, scopes, at) for piece in pieces]
         if words[0] == "ret" and self.calls:
-            words, operands = ["bra"], [Operand("label", "}", scopes)]
+            words, operands = ["bra"], [PtxOperand("label", "}", scopes)]
         elif CLOCK.search(given) and any(
                 o.kind == "reg" and self.registers[o.value][0] in CLOCKS for o in operands[1:]):
             words, operands = ["mov", "clock", words[-1]], operands[:1]
@@ -292,17 +292,17 @@ class Program:
 
     # ---- Operands ----
 
-    def _name(self, text, scopes, at) -> Operand:
+    def _name(self, text, scopes, at) -> PtxOperand:
         if found := _named(scopes, text):
             return found
         if SPECIAL.fullmatch(text):
             return self.special(text, CLOCKS.get(text, "b32"))
         if text == "_" or text in self.variables or text in self.m.variables:
-            return Operand("sink") if text == "_" else Operand("symbol", text)
-        return (Operand("label", text, scopes) if text[0] != "%"
+            return PtxOperand("sink") if text == "_" else PtxOperand("symbol", text)
+        return (PtxOperand("label", text, scopes) if text[0] != "%"
                 else self.m.wanted("a declared register", at, text))
 
-    def _operand(self, text, scopes, at) -> Operand:
+    def _operand(self, text, scopes, at) -> PtxOperand:
         known = scopes[0][""]
         if text not in known:
             bare = text.strip()
@@ -310,7 +310,7 @@ class Program:
             known[text] = register or self._read(bare, scopes, at)
         return known[text]
 
-    def _read(self, text, scopes, at) -> Operand:
+    def _read(self, text, scopes, at) -> PtxOperand:
         closing = {"[": "]", "{": "}"}.get(text[:1])
         if closing and text[-1] != closing:
             self.m.wanted(repr(closing), at, text.split()[-1])
@@ -319,16 +319,16 @@ class Program:
                      for piece in (PIECE.findall(text[1:-1]) if closing else text.split("|"))]
             if closing == "]" and (not parts or parts[0].kind in ("mem", "vec", "pair")):
                 self.m.wanted("an address", at, text[:40])
-            return (Operand("mem", parts[0], 0, tuple(parts[1:])) if closing == "]"
-                    else Operand("vec" if closing else "pair", parts))
+            return (PtxOperand("mem", parts[0], 0, tuple(parts[1:])) if closing == "]"
+                    else PtxOperand("vec" if closing else "pair", parts))
         found = LEAF.match(text)
         if not found or found.end() < len(text):
             self.m.wanted("';'" if found else "an operand", at,
                         (text[found.end():].split() if found else [text or ";"])[0])
         if bits := found["float"]:
-            return Operand("float", int(bits, 16), len(bits) // 2)
+            return PtxOperand("float", int(bits, 16), len(bits) // 2)
         if found["int"]:
-            return Operand("int", self.m.number(found["int"], at))
+            return PtxOperand("int", self.m.number(found["int"], at))
         operand, offset = self._name(found["name"], scopes, at), found["offset"]
         if found["negate"]:
             return operand._replace(kind="not")
@@ -338,7 +338,7 @@ class Program:
         return operand._replace(more=self.m.number(plain, at)) if offset else operand
 
 
-def _named(scopes: tuple, name: str) -> Operand | None:
+def _named(scopes: tuple, name: str) -> PtxOperand | None:
     """What the innermost scope that has a name says."""
     for scope in scopes:
         if name in scope:

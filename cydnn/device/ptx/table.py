@@ -41,7 +41,7 @@ def kind_of(type_: str) -> str:
     return PACKED.get(type_) or {"b": "u", "s": "i"}.get(type_[0], type_[0]) + type_[1:]
 
 
-class Row(NamedTuple):
+class OpcodeRow(NamedTuple):
     """One form of an opcode. ``words``: (label, choices, optional); ``how``: act, make, given or plain."""
     words: list
     outs: list
@@ -63,7 +63,7 @@ def row(pattern: str, signature: str = "", function=None):
     how = ("act" if first[:1] == ("c",) else "plain" if first[:1] != ("m",)
            else "given" if first[1:] or code.co_flags & inspect.CO_VARARGS else "make")
     for each in name.split("|"):
-        TABLE.setdefault(each, []).append(Row(parsed, outs, ins, function, how, pattern))
+        TABLE.setdefault(each, []).append(OpcodeRow(parsed, outs, ins, function, how, pattern))
 
 
 @functools.cache

@@ -39,7 +39,7 @@ class Union:
     rows: int
 
     @classmethod
-    def of(cls, g: mma.Geometry) -> "Union":
+    def of(cls, g: mma.MmaGeometry) -> "Union":
         dims = list(zip(g.size, g.taps, g.pad, g.stride, g.dilation))[1:]
         first, window = zip(*(_met(*dim) for dim in dims))
         across = g.stride[2] * g.c
@@ -190,7 +190,7 @@ class ConvDgradFew(Engine):
         return {"dx": np.where(reached, np.nan, found["dx"])}
 
 
-def leaves_in_pairs(g: mma.Geometry, dx) -> bool:
+def leaves_in_pairs(g: mma.MmaGeometry, dx) -> bool:
     """Every two columns are neighbours in dx, at a whole 4 bytes, and inside or outside together; so are all
     rows."""
     width = dx.strides[-1]

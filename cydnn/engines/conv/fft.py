@@ -9,7 +9,7 @@ from ...dtypes import BY_NAME
 from ...graph import core, once_per_match
 from ...ops import ConvDgrad, ConvFprop, ConvWgrad
 from ..engine import Config, Engine, Knob, first_then, no_variant, powers, wrong_device
-from .transforms import LANES, MOST, SHARES, TABLE_BYTES, Axis, Transforms, Windows, ceil_div
+from .transforms import LANES, MOST, SHARES, TABLE_BYTES, Axis, SpectralWindows, Transforms, ceil_div
 from .view import Lifted
 
 CHUNK_BYTES = 512 << 20                          # spectra of the images that are computed at once
@@ -121,13 +121,13 @@ class FftConv(Engine):
         reach = max(p.operands[p.op.parts[1]].spatial) - 1
         return tuple(n for n in self.points if n >= 2 * reach)
 
-    def _windows(self, p, axes, role: int) -> Windows:
+    def _windows(self, p, axes, role: int) -> SpectralWindows:
         name, start = self.roles[role], 0
         tensor = Lifted.of(p.operands[name])
         if name == p.op.parts[1] and p.op.mode == self.reverses:
             start, tensor = tensor.flipped()
         at = p.ptr(name, start * p.operands[name].dtype.bytes)
-        made = Windows(at, tensor, tensor.n, self.inner[role], tensor.size)
+        made = SpectralWindows(at, tensor, tensor.n, self.inner[role], tensor.size)
         if role == 1:
             return made
         if role == 0:

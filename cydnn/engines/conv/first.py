@@ -15,7 +15,7 @@ EVENTS = 16                                      # ROW_EVENTS
 
 
 @dataclass(frozen=True)
-class Rows:
+class FirstRows:
     """``lanes`` of a pixel; ``step``: chunks from a window to the next; a window has ``chunks`` and ``kept``
     elements of the last; strips of ``strip`` outputs; ``span``: lines that a row of outputs needs, of which
     the next has ``fresh`` others."""
@@ -112,5 +112,5 @@ def window_refusals(p, g):
         yield f"x must be aligned to 16 bytes; got {p.x.alignment}"
 
 
-def rows_of(g, most: int = STRIP) -> Rows | None:
-    return Rows.of(g.c, g.w.size[1:], g.stride[1:], g.dilation[1], g.y.size[2], most)
+def rows_of(g, most: int = STRIP) -> FirstRows | None:
+    return FirstRows.of(g.c, g.w.size[1:], g.stride[1:], g.dilation[1], g.y.size[2], most)

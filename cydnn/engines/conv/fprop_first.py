@@ -12,7 +12,7 @@ from ..engine import PLAIN, Config, Engine, Knob, together
 from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.store import WARP_ROWS, form, has_boxes
-from .first import CHUNK, STRIP, WIDE, Rows, image_args, refusals, rows_of, window_refusals
+from .first import CHUNK, STRIP, WIDE, FirstRows, image_args, refusals, rows_of, window_refusals
 from .view import behind_image, geometry
 
 SOURCE = "conv/conv_first.cu"
@@ -23,10 +23,10 @@ PART, PAIR, FAR_PAIR = 377, 82, 118              # its way out; a pair of chunks
 
 
 @dataclass(frozen=True)
-class Layout:
+class FirstLayout:
     """A block has the filters of ``tiles`` times 64 channels, one of ``teams`` parts of them, and a ring of
     ``ring`` lines."""
-    rows: Rows
+    rows: FirstRows
     tiles: int
     teams: int
     ring: int
@@ -66,7 +66,7 @@ class ConvFpropFirst(Engine):
         lead = self.lead(p)
         return behind_image(p, p.x.dtype.name, 8 if is_whole(geometry(p, lead).y, lead.tensor) else 1)
 
-    def layout(self, p, dev, config=PLAIN) -> Layout | None:
+    def layout(self, p, dev, config=PLAIN) -> FirstLayout | None:
         """None where it does not fit."""
         return layout(p, self._kernel(p, config), dev.smem_bytes)
 
@@ -139,7 +139,7 @@ def is_whole(y, tensor) -> bool:
     return not any(n % CHUNK for n in (y.c, y.n_step, *y.steps)) and y.c_step == 1 and tensor.alignment >= 16
 
 
-def sizes(g, rows: Rows, kernel: str) -> tuple[int, int, int]:
+def sizes(g, rows: FirstRows, kernel: str) -> tuple[int, int, int]:
     """Bytes of shared memory: what is always there, 64 filters, a line."""
     def needs(tiles, ring):
         return kernels.get(kernel).smem_bytes(
@@ -150,7 +150,7 @@ def sizes(g, rows: Rows, kernel: str) -> tuple[int, int, int]:
 
 
 @once_per_match
-def layout(p, kernel: str, room: int) -> Layout | None:
+def layout(p, kernel: str, room: int) -> FirstLayout | None:
     """The widest strips with which rows overlap products, and as many filters as there is room for."""
     g = geometry(p, ConvFpropFirst.lead(p))
     all_tiles = ceil_div(g.k, WIDE)
@@ -161,5 +161,5 @@ def layout(p, kernel: str, room: int) -> Layout | None:
         if tiles > 0:
             teams = ceil_div(all_tiles, tiles)
             tiles = ceil_div(all_tiles, teams)
-            return Layout(rows, tiles, teams, rows.lines((room - beside - tiles * filters) // line))
+            return FirstLayout(rows, tiles, teams, rows.lines((room - beside - tiles * filters) // line))
     return None

@@ -36,7 +36,7 @@ def padded(channels):
 # ---- Geometry, always in three spatial dims (depth, height, width); missing ones have size 1 ----
 
 @dataclass(frozen=True)
-class Geometry:
+class MmaGeometry:
     n: int
     c: int                                       # of a group, like k
     k: int
@@ -50,7 +50,7 @@ class Geometry:
     is_flipped: bool                             # mode "convolution"
 
     @classmethod
-    def of(cls, op, x: TensorDesc, w: TensorDesc, y: TensorDesc) -> "Geometry":
+    def of(cls, op, x: TensorDesc, w: TensorDesc, y: TensorDesc) -> "MmaGeometry":
         pre, _, stride, dilation = op.geometry(x.rank)
         three = lambda values, fill: (fill,) * (3 - len(values)) + tuple(values)
         groups = x.c // w.c
@@ -76,9 +76,9 @@ class Geometry:
 
 
 @once_per_match
-def geometry(p) -> Geometry:
+def geometry(p) -> MmaGeometry:
     """The geometry of a match."""
-    return Geometry.of(p.op, *[p.operands[name] for name in p.op.parts])
+    return MmaGeometry.of(p.op, *[p.operands[name] for name in p.op.parts])
 
 
 def mask_bits(taps) -> int:
@@ -125,7 +125,7 @@ def no_pixel_stride(name: str, d: TensorDesc):
                f"got strides {d.strides}")
 
 
-def stride_shares_factor(g: Geometry):
+def stride_shares_factor(g: MmaGeometry):
     for s, d in zip(g.stride, g.dilation):
         if gcd(s, d) > 1:
             yield (f"stride and dilation must have no common factor; got {s} and {d}; "
@@ -229,7 +229,7 @@ def _image_tail(p):
 
 # ---- Tiles and their time ----
 
-class Tile(NamedTuple):
+class MmaTile(NamedTuple):
     m: int
     n: int
     resident: int                                # blocks an SM holds
@@ -244,8 +244,8 @@ class Tile(NamedTuple):
         return f"m{self.m}n{self.n}"
 
 
-TILES = (Tile(128, 256, 1, 0.80), Tile(128, 128, 2, 0.75), Tile(128, 64, 3, 0.62), Tile(64, 128, 3, 0.62),
-         Tile(64, 64, 4, 0.50))
+TILES = (MmaTile(128, 256, 1, 0.80), MmaTile(128, 128, 2, 0.75), MmaTile(128, 64, 3, 0.62),
+         MmaTile(64, 128, 3, 0.62), MmaTile(64, 64, 4, 0.50))
 BY_NAMES = {str(t): t for t in TILES}
 KNOB = Knob("tile", tuple(BY_NAMES))
 PRODUCT = 1.35                                   # what a product takes of what its tiles say
@@ -259,7 +259,7 @@ def tiles_for(dev):
     return [t for t in TILES if t.smem_bytes <= dev.smem_bytes]
 
 
-def tile_us(tile: Tile, dev, blocks: int, steps: float) -> float:
+def tile_us(tile: MmaTile, dev, blocks: int, steps: float) -> float:
     """Microseconds of ``blocks`` blocks of ``steps`` k steps (a line each), on all SMs."""
     each = ceil_div(blocks, dev.sms)                                        # blocks of the busiest SM
     busy = min(1.0, each / tile.resident)

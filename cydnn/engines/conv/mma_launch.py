@@ -25,7 +25,7 @@ def fprop(p, config, x, w, store: dict, stored: str, fuse=None) -> Launch:
     return Launch(f"conv_fprop_mma_{tile}_{mma.common_type(p)}_{stored}", args, {}, fuse or {})
 
 
-def class_rows(g: mma.Geometry) -> int:
+def class_rows(g: mma.MmaGeometry) -> int:
     """Pixels of the largest class of dx: one residue modulo the stride in each dim."""
     return g.n * prod(ceil_div(i, s) for i, s in zip(g.size, g.stride))
 

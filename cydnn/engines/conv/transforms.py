@@ -74,7 +74,7 @@ class Axis(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Windows:
+class SpectralWindows:
     """Windows of a tensor: ``images`` x ``tiles`` of each channel. A plane is one window; planes are numbered
     channel by channel, or, with ``channel_inner``, image by image; what runs fastest is filled up to
     pairs."""
@@ -113,12 +113,12 @@ class Windows:
                 "channel_inner": int(self.channel_inner), "tiles": self.tiles, "step": self.step,
                 "base": self.base, "size": t.size, "x_n": t.n_step, "x_c": t.c_step, "x_s": t.steps}
 
-    def tiled(self, axes, live, base) -> "Windows":
+    def tiled(self, axes, live, base) -> "SpectralWindows":
         """The windows of the tiles of each dim."""
         return replace(self, live=tuple(live), base=tuple(base), tiles=tuple([a.tiles for a in axes]),
                        step=tuple([a.step for a in axes]))
 
-    def part(self, first: int, images: int, element_bytes: int) -> "Windows":
+    def part(self, first: int, images: int, element_bytes: int) -> "SpectralWindows":
         """Some of the images."""
         return replace(self, at=self.at + first * self.tensor.n_step * element_bytes, images=images)
 
@@ -175,7 +175,7 @@ class Transforms:
                   inverse=inverse, groups=ceil_div(inner, LANES), to=target, **{"from": at})
         return target
 
-    def forward(self, w: Windows, name: str):
+    def forward(self, w: SpectralWindows, name: str):
         """The spectrum, [frequency w][frequency d][frequency h][plane], in the area of this name."""
         (n_d, n_h, n_w), (d, h, _) = self.sizes, w.live
         targets = [name, "spare", "second spare"]
@@ -203,7 +203,7 @@ class Transforms:
         self.passes.append(Pass(launch, moved, PRODUCT_SHARE, work / SHARES[tile]))
         return to
 
-    def inverse(self, at: Pointer, w: Windows, alpha, beta):
+    def inverse(self, at: Pointer, w: SpectralWindows, alpha, beta):
         """From a spectrum into the windows of the output."""
         (n_d, n_h, n_w), (d, h, _) = self.sizes, w.live
         if n_d > 1:

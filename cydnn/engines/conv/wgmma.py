@@ -19,7 +19,7 @@ from ..tile.line import CHUNK_BYTES, LINES, Line, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import Matrices, size_refusals
 from ..tile.program import KNOBS, TileProgram
-from ..tile.split_k import Cut
+from ..tile.split_k import DepthSplit
 from ..tile.store import along_m, is_whole
 from . import mma, resident
 from .view import behind_image
@@ -177,7 +177,7 @@ class ConvWgmma(WindowProgram):
 
     def cut(self, p, dev, config):
         if config.get("resident"):               # nothing is split
-            return Cut(resident.us(self, p, dev, config), "", 1, self.matrices(p)[1].k)
+            return DepthSplit(resident.us(self, p, dev, config), "", 1, self.matrices(p)[1].k)
         return super().cut(p, dev, config)
 
     def configs(self, p, dev):

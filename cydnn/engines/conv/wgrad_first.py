@@ -31,16 +31,16 @@ LEAST, MATH, INTAKE = 28, 0.9, 36                # clocks of a product; of the r
 SUM_US = 1.7                                     # of an ordered sum, beside its launch
 
 
-class Tile(NamedTuple):
+class FirstTile(NamedTuple):
     """Products of a block: elements of windows in each, and how many."""
     n: int
     v: int
 
 
-TILES = {"56x4": Tile(56, 4), "40x5": Tile(40, 5), "32x2": Tile(32, 2), "24x3": Tile(24, 3)}
+TILES = {f"{n}x{v}": FirstTile(n, v) for n, v in ((56, 4), (40, 5), (32, 2), (24, 3))}
 
 
-class Form(NamedTuple):
+class FirstForm(NamedTuple):
     """How a problem lies in the kernel with a tile."""
     lanes: int
     step: int
@@ -60,7 +60,7 @@ def lanes_of(channels: int, stride: int) -> int | None:
     return next((n for n in LANES if n >= channels and n * stride in [CHUNK * s for s in STEPS]), None)
 
 
-def way(g: mma.Geometry, tile: Tile, step: int, chunks: int):
+def way(g: mma.MmaGeometry, tile: FirstTile, step: int, chunks: int):
     """(down, filter rows of a tile, their tiles, tiles of columns, places behind a strip): the way with fewer
     tiles, then with fewer lines."""
     r, rows = g.taps[1], tile.n // CHUNK
@@ -71,7 +71,7 @@ def way(g: mma.Geometry, tile: Tile, step: int, chunks: int):
     return min(found, key=lambda each: (each[2] * each[3], each[1]))
 
 
-def shape(g: mma.Geometry, tile: Tile, needs, room: int) -> Form | None:
+def shape(g: mma.MmaGeometry, tile: FirstTile, needs, room: int) -> FirstForm | None:
     """None where it does not fit into so many bytes of shared memory; ``needs``: what the kernel takes."""
     lanes, (_, rows, out) = lanes_of(g.c, g.stride[2]), g.out
     step = lanes * g.stride[2] // CHUNK
@@ -85,7 +85,7 @@ def shape(g: mma.Geometry, tile: Tile, needs, room: int) -> Form | None:
             ring = span + again * span + max(stages - 1 - again, 0) * fresh if stages > 2 else span
             if needs(stages=stages, strip=strip, ring=ring, tile_taps=taps, dilation=g.dilation[1], step=step,
                      places=places) <= room:
-                return Form(lanes, step, down, strip, ceil_div(out, strip), places, taps, row_tiles,
+                return FirstForm(lanes, step, down, strip, ceil_div(out, strip), places, taps, row_tiles,
                             col_tiles, ring, stages)
     return None
 

@@ -30,7 +30,7 @@ START = 13000                                    # clocks beside the works
 
 
 @dataclass(frozen=True)
-class Rows:
+class HaloRows:
     """How images are cut: works of ``rows`` rows of ``pitch`` pixels, which take ``steps`` instructions; of
     ``lines`` lines in each of ``stages`` stages, ``x_rows`` are x."""
     rows: int
@@ -42,7 +42,7 @@ class Rows:
     works: int
 
 
-def _rows(g, rows: int, k: int, room: int) -> Rows | None:
+def _rows(g, rows: int, k: int, room: int) -> HaloRows | None:
     """The cut into works of so many rows, ``k`` pixels an instruction; None where two of their stages find
     no ``room``."""
     reach = [(r - 1) * d for r, d in zip(g.taps, g.dilation)]
@@ -54,7 +54,7 @@ def _rows(g, rows: int, k: int, room: int) -> Rows | None:
     stages = min(room // (LINE_BYTES * lines), STAGES)
     if pitch > BOX or rows + reach[1] > BOX or stages < 2:
         return None
-    return Rows(rows, pitch, steps, x_rows, lines, stages, g.n * g.out[0] * ceil_div(g.out[1], rows))
+    return HaloRows(rows, pitch, steps, x_rows, lines, stages, g.n * g.out[0] * ceil_div(g.out[1], rows))
 
 
 class ConvWgradHalo(Engine):
@@ -129,11 +129,11 @@ class ConvWgradHalo(Engine):
         return first_then(best, every)
 
     @staticmethod
-    def _most(p, cut: Rows) -> int:
+    def _most(p, cut: HaloRows) -> int:
         """Splits that there is room and work for."""
         return max(min(cut.works, PART_BYTES // (line_of(p).sum_bytes * _sums(p)), 65535), 1)
 
-    def _full(self, p, dev, cut: Rows):
+    def _full(self, p, dev, cut: HaloRows):
         """Splits that give every SM one block, or two."""
         tiles, most = prod(_tiles(p)), self._most(p, cut)
         return (min(max(waves * dev.sms // tiles, 1), most) for waves in (1, 2))

@@ -19,13 +19,13 @@ PRODUCT, START_US = 1.5, 4.5                     # what a product takes of what 
 STORES = ("f16", "bf16", "f32")                  # of conv_wgrad_mma_sum
 
 
-def most_splits(g: mma.Geometry) -> int:
+def most_splits(g: mma.MmaGeometry) -> int:
     """By pixels, by room for their sums, by the grid."""
     room = MOST_BYTES // (g.k * g.groups * g.chunks * mma.CHUNK * 4)
     return max(1, min(ceil_div(g.pixels, mma.LINE.elements), room, 65535))
 
 
-def cut_us(dev, g: mma.Geometry, tile: mma.Tile, wanted: int) -> tuple:
+def cut_us(dev, g: mma.MmaGeometry, tile: mma.MmaTile, wanted: int) -> tuple:
     """(microseconds of both kernels, number of splits, pixels of a split)."""
     steps, columns = ceil_div(g.pixels, mma.LINE.elements), g.chunks * mma.CHUNK
     each = ceil_div(steps, min(wanted, most_splits(g)))
@@ -39,7 +39,7 @@ def cut_us(dev, g: mma.Geometry, tile: mma.Tile, wanted: int) -> tuple:
 
 
 @lru_cache(maxsize=4096)
-def best(dev, g: mma.Geometry) -> Config:
+def best(dev, g: mma.MmaGeometry) -> Config:
     """The fastest tile and number of splits."""
     found = None
     for tile in mma.tiles_for(dev):

@@ -68,7 +68,7 @@ class DivisiveNormEngine(Engine):
         raise NotImplementedError
 
 
-class Anywhere(DivisiveNormEngine):
+class DivisiveStrided(DivisiveNormEngine):
     """Every window is walked cell by cell."""
 
     def share(self, p):
@@ -102,7 +102,7 @@ class Anywhere(DivisiveNormEngine):
         return p.scratch(BY_NAME[p.x.dtype.compute].bytes_of(p.x.count))
 
 
-class DivisiveNormFwdStrided(Anywhere):
+class DivisiveNormFwdStrided(DivisiveStrided):
     """Any strides, 1 to 3 spatial dims, with or without means: a thread walks the window of its element."""
     index, takes, kernel = 340, core(DivisiveNormFwd), "divisive_norm_fwd_strided"
 
@@ -112,7 +112,7 @@ class DivisiveNormFwdStrided(Anywhere):
         return [Launch(f"{self.kernel}_{p.x.dtype}", args)]
 
 
-class DivisiveNormBwdStrided(Anywhere):
+class DivisiveNormBwdStrided(DivisiveStrided):
     """Any strides, 1 to 3 spatial dims, with or without means: a launch leaves what windows are summed from,
     and makes dmeans; another sums."""
     index, takes, kernel = 345, core(DivisiveNormBwd), "divisive_norm_bwd_strided"
@@ -147,7 +147,7 @@ def vectors_of_gradient(p) -> tuple:
     return (1,) if is_far and with_means else (2, 1)
 
 
-class Walking(DivisiveNormEngine):
+class DivisiveWalk(DivisiveNormEngine):
     """``inner``: the dim of a thread's neighbours, ``outer``: the one that is shared out beside n;
     ``vectors``: how many neighbours its kernels take, most first; ``tile``: how a row is shared out."""
     inner: ClassVar[int] = -1
@@ -205,7 +205,7 @@ LANES = 32                                       # of a warp
 FEWEST = 8                                       # lanes of a group that make results
 
 
-class Planes(Walking):
+class DivisivePlanes(DivisiveWalk):
     """A group of lanes has neighbouring columns of a plane and walks down its rows. ``halos``: how often
     lanes meet, each time the outermost ones of a group lack neighbours."""
     halos: ClassVar[int] = 1
@@ -240,7 +240,7 @@ class Planes(Walking):
         return 0.8 * slow * max(busy, 0.25)
 
 
-class DivisiveNormFwdPlanes(Planes):
+class DivisiveNormFwdPlanes(DivisivePlanes):
     """w innermost, with or without means: a thread walks down some columns, lanes meet for the sums along
     w."""
     index, takes, kernel = 341, core(DivisiveNormFwd), "divisive_norm_fwd_planes"
@@ -250,7 +250,7 @@ class DivisiveNormFwdPlanes(Planes):
         return 4, 2, 1
 
 
-class DivisiveNormBwdPlanes(Planes):
+class DivisiveNormBwdPlanes(DivisivePlanes):
     """w innermost, with or without means and their gradient: a thread walks down some columns, lanes meet for
     the sums along w."""
     index, takes, kernel = 346, core(DivisiveNormBwd), "divisive_norm_bwd_planes"
@@ -262,7 +262,7 @@ LOGS = range(6)                                  # lanes of a column, as powers 
 WORTH = {64: 1.0, 32: 0.8, 1: 0.4}               # of that many bytes side by side
 
 
-class Channels(Walking):
+class DivisiveChannels(DivisiveWalk):
     """A block has some channels of neighbouring columns, a thread walks down the rows of one column.
     ``halos``: how often columns meet, each time the outermost ones of a block lack neighbours."""
     inner, outer = 1, -1
@@ -299,7 +299,7 @@ class Channels(Walking):
         return 0.75 * slow * max(self.busy(p, vec, self.groups(p, vec)), 0.1)
 
 
-class DivisiveNormFwdChannels(Channels):
+class DivisiveNormFwdChannels(DivisiveChannels):
     """Channels innermost, with or without means: a thread walks down a column of some channels, columns meet
     in shared memory for the sums along w."""
     index, takes, kernel = 342, core(DivisiveNormFwd), "divisive_norm_fwd_channels"
@@ -309,7 +309,7 @@ class DivisiveNormFwdChannels(Channels):
         return 4, 1
 
 
-class DivisiveNormBwdChannels(Channels):
+class DivisiveNormBwdChannels(DivisiveChannels):
     """Channels innermost, with or without means and their gradient: a thread walks down a column of some
     channels, columns meet in shared memory for the sums along w."""
     index, takes, kernel = 347, core(DivisiveNormBwd), "divisive_norm_bwd_channels"

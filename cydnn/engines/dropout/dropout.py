@@ -81,7 +81,7 @@ class DropoutEngine(Engine):
         return {}
 
 
-class VectorForm(DropoutEngine):
+class VectorDropout(DropoutEngine):
     """Packed tensors at multiples of 16 bytes."""
 
     def limits(self, p):
@@ -96,7 +96,7 @@ class VectorForm(DropoutEngine):
         return dict(count=p.operands[self.x].count)
 
 
-class NhwcForm(DropoutEngine):
+class NhwcDropout(DropoutEngine):
     """Both tensors NHWC, channels and positions in whole octets."""
     share = 0.6
 
@@ -124,7 +124,7 @@ class NhwcForm(DropoutEngine):
         return dict(items=patches)
 
 
-class AnyForm(DropoutEngine):
+class StridedDropout(DropoutEngine):
     """Any dims and strides."""
     share = 0.2
 
@@ -137,7 +137,7 @@ class AnyForm(DropoutEngine):
         return dict(count=x.count, **walk(self.x, x), **walk(self.y, y))
 
 
-class DropoutFwdVector(VectorForm):
+class DropoutFwdVector(VectorDropout):
     """x and y packed, in any dims."""
     index, takes, kernel = 350, core(DropoutFwd), "dropout_fwd_vector"
     x, y = "x", "y"
@@ -146,7 +146,7 @@ class DropoutFwdVector(VectorForm):
         return dict(blocks=blocks(count, 4096, dev))
 
 
-class DropoutFwdNhwc(NhwcForm):
+class DropoutFwdNhwc(NhwcDropout):
     """Eight channels at eight positions a thread; a block's mask is gathered before it is written."""
     index, takes, kernel = 356, core(DropoutFwd), "dropout_fwd_nhwc"
     x, y = "x", "y"
@@ -159,25 +159,25 @@ class DropoutFwdNhwc(NhwcForm):
         return dict(blocks=blocks(count, 16384, dev))
 
 
-class DropoutFwdAny(AnyForm):
+class DropoutFwdAny(StridedDropout):
     """Eight elements a thread, one after the other."""
     index, takes, kernel = 351, core(DropoutFwd), "dropout_fwd_any"
     x, y = "x", "y"
 
 
-class DropoutBwdVector(VectorForm):
+class DropoutBwdVector(VectorDropout):
     """dy and dx packed, in any dims."""
     index, takes, kernel = 352, core(DropoutBwd), "dropout_bwd_vector"
     x, y = "dy", "dx"
 
 
-class DropoutBwdNhwc(NhwcForm):
+class DropoutBwdNhwc(NhwcDropout):
     """Eight channels at eight positions a thread."""
     index, takes, kernel = 357, core(DropoutBwd), "dropout_bwd_nhwc"
     x, y = "dy", "dx"
 
 
-class DropoutBwdAny(AnyForm):
+class DropoutBwdAny(StridedDropout):
     """An element a thread."""
     index, takes, kernel = 353, core(DropoutBwd), "dropout_bwd_any"
     x, y = "dy", "dx"

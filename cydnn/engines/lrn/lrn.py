@@ -101,7 +101,7 @@ class LrnEngine(Engine):
         return "_".join((self.kernel, str(p.x.dtype), f"w{width(p.op.window)}", *more))
 
 
-class Strided(LrnEngine):
+class LrnStrided(LrnEngine):
     """A thread walks the channels of a position; lanes along the innermost of the other dims."""
     LANES, STRIP = 128, 16                       # threads of a block; channels that chunks are multiples of
     BLOCKS_PER_SM = 16                           # that are wanted, while chunks stay long
@@ -151,7 +151,7 @@ class Strided(LrnEngine):
         return Launch(self.name_of(p, f"v{vec}"), args)
 
 
-class Channels(LrnEngine):
+class LrnChannels(LrnEngine):
     """Channels innermost, in vectors of 16 bytes. An engine adds ``worth``, its share of the bandwidth."""
     worth: ClassVar[float] = 0.85
 
@@ -177,22 +177,22 @@ class Channels(LrnEngine):
         return Launch(self.name_of(p), args)
 
 
-class LrnFwdChannels(Channels):
+class LrnFwdChannels(LrnChannels):
     """Channels innermost, any window: a thread makes 16 bytes of channels."""
     index, takes, kernel = 331, core(LrnFwd), "lrn_fwd_channels"
 
 
-class LrnFwdStrided(Strided):
+class LrnFwdStrided(LrnStrided):
     """Any strides, any window: a thread walks the channels of one or two positions."""
     index, takes, kernel = 330, core(LrnFwd), "lrn_fwd_strided"
     most_of_small = 8
 
 
-class LrnBwdChannels(Channels):
+class LrnBwdChannels(LrnChannels):
     """Channels innermost, any window: a thread makes 16 bytes of channels."""
     index, takes, kernel = 336, core(LrnBwd), "lrn_bwd_channels"
 
 
-class LrnBwdStrided(Strided):
+class LrnBwdStrided(LrnStrided):
     """Any strides, any window: a thread walks the channels of one or two positions."""
     index, takes, kernel = 335, core(LrnBwd), "lrn_bwd_strided"

@@ -26,7 +26,7 @@ NEAR = 4.19                                      # how two times that are near a
 
 
 @dataclass(frozen=True)
-class Tile:
+class ThinTile:
     """Rows and columns of its sums; rows of a band."""
     m: int
     n: int
@@ -92,8 +92,8 @@ class MatmulThin(MatmulWgmma):
     # ---- Launches ----
 
     @staticmethod
-    def _tile(g) -> Tile:
-        return Tile(ROWS, next((n for n in COLUMNS if g.n <= n), COLUMNS[-1]))
+    def _tile(g) -> ThinTile:
+        return ThinTile(ROWS, next((n for n in COLUMNS if g.n <= n), COLUMNS[-1]))
 
     def plan(self, p, dev, config):
         lead = self.matrices(p)[0]

@@ -5,7 +5,7 @@ from ... import fusion
 from ...fusion import Site
 from ...steps import Launch
 from ..tile.matrices import Matrices
-from ..tile.split_k import Cut, parts, with_sum
+from ..tile.split_k import DepthSplit, parts, with_sum
 
 
 def out_site(lead, lanes: int = 1) -> Site:
@@ -20,7 +20,7 @@ def c_args(p, g: Matrices, lead) -> dict:
                 batch=g.batch, c_batch=g.c_batch)
 
 
-def launches(p, g: Matrices, lead, kernel: str, sum_kernel: str, part_type: str, cut: Cut, args: dict,
+def launches(p, g: Matrices, lead, kernel: str, sum_kernel: str, part_type: str, cut: DepthSplit, args: dict,
              extra: dict, fuse) -> list:
     """The product of operands at addresses, and the ordered sum."""
     product = dict(c_args(p, g, lead), batches=g.count, parts=parts(p, g, part_type, cut), split_k=cut.each,

@@ -29,7 +29,7 @@ WAVES = (1, 2, 4, 8)                             # of resident blocks that a spl
 
 
 @dataclass(frozen=True)
-class View:
+class ReductionView:
     """A reduction as the kernels see it: reduced dims (``inner``) and kept dims (``outer``),
     merged, innermost of x first."""
     x: TensorDesc
@@ -64,14 +64,14 @@ class View:
         return self.x.alignment >= 16 and all(s % vec == 0 for s in steps)
 
 
-def view(x, y) -> View:
+def view(x, y) -> ReductionView:
     """The merged dims of reducing x to the dims of y."""
     some = lambda d, axes: TensorDesc(d.dtype, [d.dims[i] for i in axes], [d.strides[i] for i in axes])
     reduced = [i for i in range(x.rank) if x.dims[i] != y.dims[i]]
     kept = [i for i in range(x.rank) if i not in reduced]
     inner, (inner_strides,) = collapse(some(x, reduced))
     outer, (y_strides, x_strides) = collapse(some(y, kept), some(x, kept))
-    return View(x, y, inner, inner_strides, outer, x_strides, y_strides)
+    return ReductionView(x, y, inner, inner_strides, outer, x_strides, y_strides)
 
 
 def eight(values, filler) -> tuple:
@@ -89,7 +89,7 @@ def math_type(p: Match) -> str:
     return "f64" if p.op.math == "f64" or p.x.dtype.name == "f64" else "f32"
 
 
-def too_many(v: View, units: int) -> Iterator[str]:
+def too_many(v: ReductionView, units: int) -> Iterator[str]:
     if max(units, v.outputs) >= MOST:
         yield f"needs fewer than 2^30 outputs and loads behind each; got {v.outputs} and {units}"
 
@@ -106,18 +106,18 @@ class ReductionEngine(Engine):
         if v.outputs and not wrong:
             yield from self.refuse_view(p, v)
 
-    def refuse_view(self, p, v: View) -> Iterator[str]:
+    def refuse_view(self, p, v: ReductionView) -> Iterator[str]:
         return iter(())
 
     def plan(self, p, dev, config):
         v = view(p.x, p.y)
         return self.plan_view(p, v, dev) if v.outputs else []
 
-    def plan_view(self, p, v: View, dev) -> list:
+    def plan_view(self, p, v: ReductionView, dev) -> list:
         raise NotImplementedError
 
     @staticmethod
-    def arguments(p, v: View) -> dict:
+    def arguments(p, v: ReductionView) -> dict:
         """The arguments of a launch that does it all at once."""
         return dict(x=p.ptr("x"), part=None, y=p.ptr("y"), y_type=Y_TYPES.index(v.y.dtype.name),
                     outputs=v.outputs, units=v.reduced, splits=1, in_dims=eight(v.inner, 1),
@@ -126,7 +126,7 @@ class ReductionEngine(Engine):
                     count=v.reduced, alpha=p.scalar("alpha"), beta=p.scalar("beta"))
 
     @staticmethod
-    def staged(p, v: View, kernel, args: dict, finisher, part_strides) -> list:
+    def staged(p, v: ReductionView, kernel, args: dict, finisher, part_strides) -> list:
         """One launch, or two when ``args`` has several splits:
         ``finisher`` names the kernel of the second and its own arguments."""
         if args["splits"] == 1:
@@ -139,7 +139,7 @@ class ReductionEngine(Engine):
         return [Launch(kernel, first), Launch(name, second)]
 
 
-def part_arguments(v: View, args: dict, part, part_strides) -> dict:
+def part_arguments(v: ReductionView, args: dict, part, part_strides) -> dict:
     """What the second launch is told of its input, the partial results."""
     split_stride, step = part_strides
     strides = []

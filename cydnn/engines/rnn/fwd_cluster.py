@@ -17,7 +17,7 @@ STEP_US = 1.0                                    # of a step with little to do: 
 GATE_CLOCKS = 200                                # of a further n tile
 
 
-class Form(NamedTuple):
+class ClusterForm(NamedTuple):
     """How one configuration runs. ``warps`` of each of ``blocks``, which are a cluster; ``n_tiles`` of 8
     batch rows; ``clusters``: of all rows and directions; ``pairs`` of k steps, ``far``: of those whose
     weights are in shared memory, 1024 bytes a warp for each of ``m_tiles``."""
@@ -36,13 +36,13 @@ def units_of(net) -> int:
     return 16 if net.gates == 1 else 8
 
 
-def form_of(net, config) -> Form:
+def form_of(net, config) -> ClusterForm:
     units, n_tiles = units_of(net), config.batch_rows // 8
     warps, pairs = ceil_div(ceil_div(net.hidden, units), config.cluster), 4 * ceil_div(net.hidden, 128)
     far, m_tiles = max(pairs - 8, 0), 1 if net.gates == 1 else 2
     smem = 1024 * (n_tiles * pairs + warps * far * m_tiles)
     clusters = ceil_div(net.batch, config.batch_rows) * net.directions
-    return Form(config.cluster, warps, n_tiles, clusters, pairs, far, m_tiles, smem)
+    return ClusterForm(config.cluster, warps, n_tiles, clusters, pairs, far, m_tiles, smem)
 
 
 class RnnFwdCluster(Forward):

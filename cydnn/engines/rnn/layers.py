@@ -9,7 +9,7 @@ from ...ops.rnn_network import STATES
 from ...steps import Launch
 from ...tensor import TensorDesc
 from ..dropout.dropout import factors
-from ..nested import NestedOp, Operand
+from ..nested import NestedOp, NestedOperand
 from ..matmul.any import MatmulAny
 from ..matmul.mma import MatmulMma
 from ..matmul.simt import MatmulSimt
@@ -50,9 +50,9 @@ class Net:
         offset = self.dtype.bytes_of(element)
         return self.p.ptr(name) + offset, gcd(self.p.operands[name].alignment, offset or 256, 256)
 
-    def operand(self, name: str, element: int, dims, strides) -> Operand:
+    def operand(self, name: str, element: int, dims, strides) -> NestedOperand:
         pointer, alignment = self.at(name, element)
-        return Operand(TensorDesc(self.dtype, dims, strides), pointer, alignment)
+        return NestedOperand(TensorDesc(self.dtype, dims, strides), pointer, alignment)
 
     def area(self, name: str, number: int):
         """The address of an area of the reserve; None where there is none."""
@@ -151,9 +151,9 @@ class Net:
         p, apart = self.first(layer), self.apart("weights", layer)
         x = TensorDesc(self.dtype, (n, self.rows, width), (0, width, 1))
         c = TensorDesc(self.dtype, (n, self.rows, rows), (to_dir, to_row, 1))
-        return NestedOp(Matmul(compute=self.op.compute), PRODUCTS, a=Operand(x, source, alignment),
+        return NestedOp(Matmul(compute=self.op.compute), PRODUCTS, a=NestedOperand(x, source, alignment),
                      b=self.operand("w", self.blob.weights[p], (n, width, rows), (apart, 1, width)),
-                     c=Operand(c, *to))
+                     c=NestedOperand(c, *to))
 
     def data_gradient(self, layer: int, to, alignment) -> list[NestedOp]:
         """The gradient of what a layer reads, one direction added to the other."""
@@ -167,16 +167,16 @@ class Net:
                                  strides)
                 y = TensorDesc(self.dtype, (self.rows, 1, self.hidden), (self.hidden, self.hidden, 1))
                 found.append(NestedOp(Reduction(mode="add", compute=self.op.compute), SUMS, numbers, x=x,
-                                   y=Operand(y, to, alignment)))
+                                   y=NestedOperand(y, to, alignment)))
                 continue
             rows = self.gates * self.hidden
             a = self.operand("reserve", self.areas.gates[p], (self.rows, rows), (self.kept * self.hidden, 1))
             b = self.operand("w", self.blob.weights[p], (rows, width), (width, 1))
-            c = Operand(TensorDesc.packed(self.dtype, (self.rows, width)), to, alignment)
+            c = NestedOperand(TensorDesc.packed(self.dtype, (self.rows, width)), to, alignment)
             found.append(NestedOp(Matmul(compute=self.op.compute), PRODUCTS, numbers, a=a, b=b, c=c))
         return found
 
-    def deltas(self, layer: int, slot: int, rows: int, skipped=0) -> Operand:
+    def deltas(self, layer: int, slot: int, rows: int, skipped=0) -> NestedOperand:
         """Gradients of gates from a slot on, (directions, rows, rows of all steps); without the first
         ``skipped`` rows of all steps in the forward direction, and as many of the other's last."""
         p, row = self.first(layer), self.kept * self.hidden
@@ -197,7 +197,7 @@ class Net:
 
         if not self.skips(layer):
             source, alignment, width = self.read(layer)
-            x = Operand(TensorDesc(self.dtype, (n, self.rows, width), (0, width, 1)), source, alignment)
+            x = NestedOperand(TensorDesc(self.dtype, (n, self.rows, width), (0, width, 1)), source, alignment)
             product(self.blob.weights[p], self.deltas(layer, 0, every), x, self.apart("weights", layer))
         # GRU: the recurrent side of the last gate has a gradient of its own, in the place behind it
         parts = [(0, 0, every)] if self.kept == self.gates else [(0, 0, every - h), (every - h, every, h)]

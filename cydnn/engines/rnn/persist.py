@@ -27,7 +27,7 @@ STEP_US, TEAM_US, ITEM_US, ASK_US, STREAM_US, INTAKE_US, ALL_US = 0.83, 0.76, 0.
 MATH = 1.6                                       # clocks of a product over the least
 
 
-class Form(NamedTuple):
+class PersistForm(NamedTuple):
     """How one configuration runs. ``tiles``: of 16 units in a block; ``team``: blocks of a cluster that
     share a depth; ``groups``: of ``group_rows`` batch rows, which do not wait for each other; ``planes``:
     directions, or layers that run together, whose blocks have two ``matrices``; ``k_steps`` of a block;
@@ -75,7 +75,7 @@ def depth_of(net) -> int:
     return 16 if net.dtype.bits == 16 else 8
 
 
-def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | None:
+def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> PersistForm | None:
     """None where the blocks do not all fit on the device at once."""
     tiles, team = config.unit_tiles, config.get("cluster_k", 1)
     rows = ceil_div(ceil_div(net.batch, config.batch_groups), 16) * 16
@@ -102,11 +102,11 @@ def form_of(net, dev, config, *, is_backward=False, is_wave=False) -> Form | Non
     smem = rest + (resident + resident_below + WARPS * stages) * FRAGMENT * m_tiles
     if smem > dev.smem_bytes or blocks * groups * planes > dev.sms:
         return None
-    return Form(tiles, team, groups, rows, blocks, planes, matrices, k_steps, m_tiles, n_tiles, resident,
-                resident_below, stages, config.prefetch == "late", smem)
+    return PersistForm(tiles, team, groups, rows, blocks, planes, matrices, k_steps, m_tiles, n_tiles,
+                       resident, resident_below, stages, config.prefetch == "late", smem)
 
 
-def step_us(net, dev, form: Form) -> float:
+def step_us(net, dev, form: PersistForm) -> float:
     """Estimated microseconds of a step: latencies one after the other, what blocks read of one another, the
     weights that are not resident, and the products of a block."""
     k_steps, blocks = form.matrices * form.k_steps, form.blocks * form.groups * form.planes
@@ -176,7 +176,7 @@ class Persist:
         """What configurations say of teams."""
         return ({},)
 
-    def form(self, net, dev, config) -> Form | None:
+    def form(self, net, dev, config) -> PersistForm | None:
         return form_of(net, dev, config, is_backward=self.is_backward)
 
     @once_per_match

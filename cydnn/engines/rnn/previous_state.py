@@ -9,7 +9,7 @@ from ...dtypes import BY_NAME
 from ...kernels.expressions import ceil_div
 from ...steps import Launch, Pointer
 from ...tensor import TensorDesc
-from ..nested import Operand
+from ..nested import NestedOperand
 from .layers import Net
 
 TYPES = ("f64", "f32", "f16", "bf16")            # dw_type of kernels_src/rnn/rnn_bias.cu
@@ -30,9 +30,9 @@ class Before(NamedTuple):
     apart: int
     is_copy: bool = False
 
-    def operand(self, net: Net) -> Operand:
+    def operand(self, net: Net) -> NestedOperand:
         desc = TensorDesc(net.dtype, (net.directions, self.rows, net.hidden), (self.apart, self.row, 1))
-        return Operand(desc, self.pointer, self.alignment)
+        return NestedOperand(desc, self.pointer, self.alignment)
 
 
 def before_of(net: Net, layer: int, room) -> Before | None:

@@ -12,7 +12,7 @@ TURN_US = 2.0                                    # a row, however short, from it
 STATIC_SMEM = 256                                # the most that block_reduce takes, beside the dynamic bytes
 
 
-class Block(RowEngine):
+class SoftmaxBlock(RowEngine):
     """``held``: the kernel's axis UNITS, 16-byte chunks of a row; ``smem``: of those that need dynamic shared
     memory, the bytes."""
     held: ClassVar[tuple] = ()
@@ -48,14 +48,14 @@ class Block(RowEngine):
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{self._held(p, f)}", row_args(p, f))]
 
 
-class SoftmaxFwdBlock(Block):
+class SoftmaxFwdBlock(SoftmaxBlock):
     """A block a row, x read once."""
     index, takes, kernel = 211, core(SoftmaxFwd), "softmax_fwd_block"
     held = (512, 1024, 2048, 4096, 8192, 16384)
     smem = {4096: 32768, 8192: 65536, 16384: 131072}
 
 
-class SoftmaxBwdBlock(Block):
+class SoftmaxBwdBlock(SoftmaxBlock):
     """A block a row, y and dy read once."""
     index, takes, kernel = 221, core(SoftmaxBwd), "softmax_bwd_block"
     held = (512, 1024, 2048, 4096, 8192)

@@ -17,7 +17,7 @@ SMEM = 128                                       # of a thread
 FEW = 4                                          # 1024 threads an SM, in turn, that hardly overlap
 
 
-class Cluster(RowEngine):
+class SoftmaxCluster(RowEngine):
     """``held``: 16-byte chunks of a row that a thread holds; ``few``: the share of the bandwidth that few
     rows reach, by the threads of a block."""
     knobs = (Knob("cluster", SIZES), Knob("threads", THREADS))
@@ -72,13 +72,13 @@ class Cluster(RowEngine):
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.cluster}_{config.threads}", args)]
 
 
-class SoftmaxFwdCluster(Cluster):
+class SoftmaxFwdCluster(SoftmaxCluster):
     """2 or 4 blocks a row, x read once."""
     index, takes, kernel = 212, core(SoftmaxFwd), "softmax_fwd_cluster"
     held, few = 16, {512: 0.64, 1024: 0.55}
 
 
-class SoftmaxBwdCluster(Cluster):
+class SoftmaxBwdCluster(SoftmaxCluster):
     """2 or 4 blocks a row, y and dy read once."""
     index, takes, kernel = 222, core(SoftmaxBwd), "softmax_bwd_cluster"
     held, few = 8, {512: 0.62, 1024: 0.65}

@@ -13,7 +13,7 @@ MOST = 1024                                      # channels before sm_80
 ACCESS = 4                                       # bytes of a lane
 
 
-class Columns(StridedForm):
+class SoftmaxColumns(StridedForm):
     """Up to 256 channels 32 lanes stand side by side, then 16, then 8. ``shares``: the kernel's axis,
     channels, and the part of the bandwidth that each reaches."""
     shares: ClassVar[dict] = {}
@@ -47,14 +47,14 @@ class Columns(StridedForm):
                        self.args(p, f, ACCESS // p.descs[0].dtype.bytes))]
 
 
-class SoftmaxFwdColumns(Columns):
+class SoftmaxFwdColumns(SoftmaxColumns):
     """Lanes along positions, up to 4096 channels, x read once."""
     index, takes, kernel = 218, core(SoftmaxFwd), "softmax_fwd_columns"
     shares = dict.fromkeys((16, 32, 64, 128, 256), 0.85) | {512: 0.65, 1024: 0.65, 4096: 0.6}
     strides = staticmethod(SoftmaxFwdStrided.strides)
 
 
-class SoftmaxBwdColumns(Columns):
+class SoftmaxBwdColumns(SoftmaxColumns):
     """Lanes along positions, up to 1024 channels, y and dy read once."""
     index, takes, kernel = 228, core(SoftmaxBwd), "softmax_bwd_columns"
     shares = dict.fromkeys((16, 32, 64, 128, 256), 0.85) | {512: 0.65, 1024: 0.65}

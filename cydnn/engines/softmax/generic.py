@@ -13,7 +13,7 @@ WIDTHS = (32, 256)                               # the kernels' axis: lanes of a
 LONG = 1024                                      # columns from which a block takes a row
 
 
-class Generic(SoftmaxEngine):
+class SoftmaxGeneric(SoftmaxEngine):
     """``again``: times that the inputs are read after the first."""
     knobs = (Knob("threads_per_row", WIDTHS),)
     again: ClassVar[float] = 0.0
@@ -47,13 +47,13 @@ class Generic(SoftmaxEngine):
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{config.threads_per_row}", args)]
 
 
-class SoftmaxFwdGeneric(Generic):
+class SoftmaxFwdGeneric(SoftmaxGeneric):
     """A warp or a block a row, x read three times."""
     index, takes, kernel = 215, core(SoftmaxFwd), "softmax_fwd_generic"
     again = 2.0
 
 
-class SoftmaxBwdGeneric(Generic):
+class SoftmaxBwdGeneric(SoftmaxGeneric):
     """A warp or a block a row, y and dy read twice."""
     index, takes, kernel = 225, core(SoftmaxBwd), "softmax_bwd_generic"
     again = 1.0

@@ -15,7 +15,7 @@ LEAST = 1024                                     # chunks of 16 bytes: one a thr
 BARRIER_US = 2.5                                 # of the grid, with the parts that blocks leave there
 
 
-class Grid(RowEngine):
+class SoftmaxGrid(RowEngine):
     """``held``: 16-byte chunks of a row that a block holds; ``part_bytes``: what it leaves for others."""
     knobs = (Knob("blocks_per_row", lo=1, hi=1024),)
     least_sm = 80
@@ -70,13 +70,13 @@ class Grid(RowEngine):
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}", args)]
 
 
-class SoftmaxFwdGrid(Grid):
+class SoftmaxFwdGrid(SoftmaxGrid):
     """Several blocks a row in one cooperative launch, x read once."""
     index, takes, kernel = 216, core(SoftmaxFwd), "softmax_fwd_grid"
     held, part_bytes = 16384, 8
 
 
-class SoftmaxBwdGrid(Grid):
+class SoftmaxBwdGrid(SoftmaxGrid):
     """Several blocks a row in one cooperative launch, y and dy read once."""
     index, takes, kernel = 226, core(SoftmaxBwd), "softmax_bwd_grid"
     held, part_bytes = 8192, 4

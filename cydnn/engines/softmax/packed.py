@@ -13,7 +13,7 @@ HELD, ROWS = (16, 32, 64), 128                   # the kernels' axis MOST: colum
 STATIC_SMEM, TILE = 1024, 12 << 10               # bytes of a block: the second, that are worth a row more
 
 
-class Packed(RowEngine):
+class SoftmaxPacked(RowEngine):
     """``tiles``: how many tensors pass through shared memory."""
     tiles: ClassVar[int] = 1
 
@@ -55,13 +55,13 @@ class Packed(RowEngine):
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{held}", args)]
 
 
-class SoftmaxFwdPacked(Packed):
+class SoftmaxFwdPacked(SoftmaxPacked):
     """A thread a row, x read once."""
     index, takes, kernel = 217, core(SoftmaxFwd), "softmax_fwd_packed"
     tiles = 1
 
 
-class SoftmaxBwdPacked(Packed):
+class SoftmaxBwdPacked(SoftmaxPacked):
     """A thread a row, y and dy read once."""
     index, takes, kernel = 227, core(SoftmaxBwd), "softmax_bwd_packed"
     tiles = 2

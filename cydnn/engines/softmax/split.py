@@ -16,7 +16,7 @@ WAIT_US = 2.5                                    # the second launch, for the pa
 MOST_SLICES = 1024                               # a block of the second launch reads all results of its row
 
 
-class Split(RowEngine):
+class SoftmaxSplit(RowEngine):
     """``scan``, ``kernel``: its two launches, without the type; ``part_bytes``: one slice's partial result;
     ``tile_bytes``: of one operand, what 256 threads load at once; ``scan_drops``: arguments that the first
     launch has not."""
@@ -66,7 +66,7 @@ class Split(RowEngine):
         return [Launch(f"{self.scan}_{dtype}", scan), Launch(f"{self.kernel}_{dtype}", args)]
 
 
-class SoftmaxFwdSplit(Split):
+class SoftmaxFwdSplit(SoftmaxSplit):
     """Maximum and sum of each slice, then the result; x is read twice, the second time mostly from the L2
     cache."""
     index, takes, kernel = 213, core(SoftmaxFwd), "softmax_fwd_apply"
@@ -74,7 +74,7 @@ class SoftmaxFwdSplit(Split):
     scan_drops = ("y", "y_row", "is_log", "alpha", "beta")
 
 
-class SoftmaxBwdSplit(Split):
+class SoftmaxBwdSplit(SoftmaxSplit):
     """The sum of each slice, then the result; y and dy are read twice, the second time mostly from the L2
     cache."""
     index, takes, kernel = 223, core(SoftmaxBwd), "softmax_bwd_apply"

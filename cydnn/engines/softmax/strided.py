@@ -45,7 +45,7 @@ class StridedForm(SoftmaxEngine):
         raise NotImplementedError
 
 
-class Strided(StridedForm):
+class SoftmaxStrided(StridedForm):
     """``held``: channels that a thread holds."""
     knobs = (Knob("warps", WARPS),)
     held: ClassVar[int] = 0
@@ -79,7 +79,7 @@ class Strided(StridedForm):
         return [Launch(kernel, self.args(p, f, vec))]
 
 
-class SoftmaxFwdStrided(Strided):
+class SoftmaxFwdStrided(SoftmaxStrided):
     """Lanes along positions, warps along channels; x is read once up to 128 channels."""
     index, takes, kernel = 214, core(SoftmaxFwd), "softmax_fwd_strided"
     held = 8
@@ -89,7 +89,7 @@ class SoftmaxFwdStrided(Strided):
         return dict(x_outer=outer[0], y_outer=outer[1], x_channel=channel[0], y_channel=channel[1])
 
 
-class SoftmaxBwdStrided(Strided):
+class SoftmaxBwdStrided(SoftmaxStrided):
     """Lanes along positions, warps along channels; y and dy are read once up to 64 channels."""
     index, takes, kernel = 224, core(SoftmaxBwd), "softmax_bwd_strided"
     held = 4

@@ -16,7 +16,7 @@ MOST = 2 ** 30                                   # rows, columns and positions a
 
 
 @dataclass(frozen=True)
-class Form:
+class SoftmaxForm:
     """The softmaxed dims (``cols``) and the kept dims (``rows``), each merged as far as all operands allow,
     innermost first.
 
@@ -57,11 +57,11 @@ def given(p: Match) -> dict:
 
 
 @once_per_match
-def form(p: Match) -> Form:
+def form(p: Match) -> SoftmaxForm:
     """The form of a softmax problem."""
     inside = p.op.axes(p.descs[0].rank)
     kept = tuple(i for i in range(p.descs[0].rank) if i not in inside)
-    return Form(*collapse(*(_some(d, inside) for d in p.descs)),
+    return SoftmaxForm(*collapse(*(_some(d, inside) for d in p.descs)),
                 *collapse(*(_some(d, kept) for d in p.descs)))
 
 
@@ -70,7 +70,7 @@ def chunk(p: Match) -> int:
     return WIDE_BYTES * 8 // p.descs[0].dtype.bits
 
 
-def units(p: Match, f: Form) -> int:
+def units(p: Match, f: SoftmaxForm) -> int:
     """The most 16-byte chunks of a row."""
     return ceil_div(f.col_count, chunk(p))
 
@@ -88,7 +88,7 @@ def shared_args(p: Match) -> dict:
                 alpha=p.scalar("alpha"), beta=p.scalar("beta"))
 
 
-def row_args(p: Match, f: Form, **more) -> dict:
+def row_args(p: Match, f: SoftmaxForm, **more) -> dict:
     """The arguments of every row kernel: the shared ones, row strides, rows, cols."""
     strides = {f"{name}_row": s[0] for name, s in zip(given(p), f.row_strides)}
     return dict(shared_args(p), rows=f.row_count, cols=f.col_count, **strides, **more)
@@ -96,7 +96,7 @@ def row_args(p: Match, f: Form, **more) -> dict:
 
 # ---- Refusals and times ----
 
-def too_long(f: Form) -> Iterator[str]:
+def too_long(f: SoftmaxForm) -> Iterator[str]:
     """Why rows and columns are too many to be counted."""
     if max(f.row_count, f.col_count) >= MOST:
         yield f"needs fewer than 2^30 rows and columns; got {f.row_count} and {f.col_count}"
@@ -123,14 +123,14 @@ def stream_us(p: Match, dev, blocks: float, extra_reads: float = 0.0, efficiency
 
 # ---- The bases of the engines ----
 
-def form_to_check(p: Match) -> Form | None:
+def form_to_check(p: Match) -> SoftmaxForm | None:
     """The form of a problem without statistics that has elements of whole bytes."""
     if p.descs[0].count and in_bytes(p) and not any(name in STATISTICS for name in given(p)):
         return form(p)
     return None
 
 
-def rows_to_check(p: Match) -> Form | None:
+def rows_to_check(p: Match) -> SoftmaxForm | None:
     """The same of contiguous rows."""
     f = form_to_check(p)
     return f if f and f.is_rows else None

@@ -10,7 +10,7 @@ HELD = (8, 32, 128, 256)                         # the kernels' axis UNITS: 16-b
 LANES, RAGGED = 8, 100                           # the fewest of a row; bytes as slow as head and tail
 
 
-class Warp(RowEngine):
+class SoftmaxWarp(RowEngine):
     """8 or 32 lanes a row."""
 
     def refuse(self, p, dev):
@@ -38,11 +38,11 @@ class Warp(RowEngine):
         return [Launch(f"{self.kernel}_{p.descs[0].dtype}_{held}", row_args(p, f))]
 
 
-class SoftmaxFwdWarp(Warp):
+class SoftmaxFwdWarp(SoftmaxWarp):
     """8 or 32 lanes a row, x read once."""
     index, takes, kernel = 210, core(SoftmaxFwd), "softmax_fwd_warp"
 
 
-class SoftmaxBwdWarp(Warp):
+class SoftmaxBwdWarp(SoftmaxWarp):
     """8 or 32 lanes a row, y and dy read once."""
     index, takes, kernel = 220, core(SoftmaxBwd), "softmax_bwd_warp"

@@ -9,7 +9,7 @@ from ..engine import Config, Knob
 START, START_EACH = 5400, 0.94                   # clocks of a launch: of its code, of a sum of a block
 
 
-class Tile(NamedTuple):
+class SimtTile(NamedTuple):
     """A shape of kernels_src/tile/simt.cuh:
     rows, columns, depth of a step, share of the FMA peak in a full machine."""
     rows: int
@@ -18,8 +18,8 @@ class Tile(NamedTuple):
     share: float                                 # an estimate until measured
 
 
-TILES = {"t128x128": Tile(128, 128, 8, 0.72), "t128x64": Tile(128, 64, 16, 0.66),
-         "t64x64": Tile(64, 64, 16, 0.55), "t32x32": Tile(32, 32, 32, 0.3)}
+TILES = {"t128x128": SimtTile(128, 128, 8, 0.72), "t128x64": SimtTile(128, 64, 16, 0.66),
+         "t64x64": SimtTile(64, 64, 16, 0.55), "t32x32": SimtTile(32, 32, 32, 0.3)}
 SMALL = {name: TILES[name] for name in ("t64x64", "t32x32")}     # of the kernels of any type
 KNOB, SMALL_KNOB = Knob("tile", tuple(TILES)), Knob("tile", tuple(SMALL))
 

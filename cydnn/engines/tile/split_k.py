@@ -16,7 +16,7 @@ TEAMS = (1, 2, 4)                                # blocks of a cluster that shar
 
 
 @dataclass(frozen=True)
-class Cut:
+class DepthSplit:
     """A tile and how the depth is cut: ``splits`` parts of ``each``; ``us`` is the estimate."""
     us: float
     tile: object
@@ -25,12 +25,12 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class TeamCut(Cut):
+class TeamCut(DepthSplit):
     """A depth that the blocks of a cluster share."""
     team: int = 1
 
 
-def cut(g: Matrices, tile, wish: int, unit: int, acc_bytes: int, dev, estimate) -> Cut | None:
+def cut(g: Matrices, tile, wish: int, unit: int, acc_bytes: int, dev, estimate) -> DepthSplit | None:
     """The cut into about ``wish`` splits; None where it cannot be."""
     elements = g.count * g.m * g.n
     wish = min(wish, max(PART_BYTES // max(elements * acc_bytes, 1), 1))
@@ -39,7 +39,7 @@ def cut(g: Matrices, tile, wish: int, unit: int, acc_bytes: int, dev, estimate) 
     if splits > 1 and elements > MOST:
         return None
     sums = sums_us(splits * elements * acc_bytes, splits, dev) if splits > 1 else 0.0
-    return Cut(estimate(splits, each) + sums, tile, splits, each)
+    return DepthSplit(estimate(splits, each) + sums, tile, splits, each)
 
 
 def cuts(g: Matrices, tile, waves: tuple, blocks: int, unit: int, acc_bytes: int, dev, estimate):
@@ -101,7 +101,7 @@ class SplitMatmul(Engine):
         others = (Config(tile=t, splits=n) for t in tiles for n in powers(ceil_div(g.k, unit)))
         return first_then(Config(tile=best.tile, splits=best.splits), others)
 
-    def cut(self, p, dev, config) -> Cut:
+    def cut(self, p, dev, config) -> DepthSplit:
         """The cut that a configuration names; the whole depth where it cannot be."""
         g = self.matrices(p)[1]
         _, size, us = self.ways(p, g, dev, config.tile)
@@ -112,7 +112,7 @@ class SplitMatmul(Engine):
         return dev.launch_us + self.cut(p, dev, config).us
 
 
-def parts(p, g: Matrices, part_type: str, cut: Cut):
+def parts(p, g: Matrices, part_type: str, cut: DepthSplit):
     """Room for the sums of the splits; None where the depth is whole."""
     if cut.splits == 1:
         return None

@@ -6,7 +6,7 @@ from math import gcd
 from typing import Iterator, NamedTuple
 
 from ...kernels.expressions import ceil_div
-from .split_k import Cut
+from .split_k import DepthSplit
 
 PIECES, LEAST = 4, 2                             # most blocks of a tile, least steps of a block
 ROUNDS = [(n, pieces) for n in (1, 2, 3) for pieces in (2, 3, 4)]    # of whole tiles, before an even share
@@ -31,7 +31,7 @@ class Shares(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stream(Cut):
+class Stream(DepthSplit):
     """A depth that blocks share step by step."""
     shares: Shares | None = None
 

@@ -9,7 +9,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import GenStats, Reduction
 from ...steps import Launch, Pointer, Scratch
 from ...tensor import TensorDesc
-from ..nested import NestedOp, Operand
+from ..nested import NestedOp, NestedOperand
 from ..reduction.reduction import ReductionColumns, ReductionGeneric
 from .line import GROUP_ROWS
 
@@ -79,9 +79,9 @@ def _inner(p, g, rows: Pointer) -> list:
         x = TensorDesc("f32", (count, columns), (len(made) * columns, 1))
         y = TensorDesc(tensor.dtype, (1, columns), (columns * step, step))
         offset = 4 * moment * columns
-        parts = Operand(x, rows + offset, 4 if offset % 16 else 16)
+        parts = NestedOperand(x, rows + offset, 4 if offset % 16 else 16)
         found.append(NestedOp(Reduction(mode="add"), ADDERS, x=parts,
-                           y=Operand(y, Pointer(tensor.uid), tensor.alignment)))
+                           y=NestedOperand(y, Pointer(tensor.uid), tensor.alignment)))
     return found
 
 

@@ -110,7 +110,7 @@ def reaching(problem):
 
 class Stretched(NamedTuple):
     """A case whose operands ``far`` are."""
-    case: trial.Case
+    case: trial.TrialCase
     far: tuple
 
     def run(self, device, numbers=matrix.blended) -> tuple:

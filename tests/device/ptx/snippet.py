@@ -17,7 +17,7 @@ HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
 def kernel(text: str, name="k") -> Code:
     module = parse.module(HEAD + text, "snippet.ptx")
-    return Code(module, parse.Program(module, name), {})
+    return Code(module, parse.PtxProgram(module, name), {})
 
 
 def source(body: str, pointers: int, threads=128, extra="") -> str:

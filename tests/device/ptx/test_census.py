@@ -19,7 +19,7 @@ def test_every_instruction_has_a_row(source):
         kernel = kernels.get(name)
         for image in kernel.images.values():
             module = parse.module(image.text(), f"{name}.{image.target}.ptx")
-            flat = parse.Program(module, name)
+            flat = parse.PtxProgram(module, name)
             assert flat.bytes["param"] == kernel.param_bytes, name
             assert flat.bytes["shared"] == image.smem_static, name
             forms = {(i.opcode,

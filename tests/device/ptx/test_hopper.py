@@ -24,7 +24,7 @@ def device():
 def gemm(device, m, n, k, seed=None, text=TEXT):
     """c = a @ b.T of random bf16; returns the largest error."""
     module = parse.module(text, "wgmma_tma.ptx")
-    code = Code(module, parse.Program(module, "wg_gemm"), {})
+    code = Code(module, parse.PtxProgram(module, "wg_gemm"), {})
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((rows, k)).astype(ml_dtypes.bfloat16) for rows in (m, n))
     places = [device.alloc(x.nbytes) for x in (a, b)]

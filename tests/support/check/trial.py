@@ -6,7 +6,7 @@ import signal
 from contextlib import contextmanager
 
 from cydnn import device as devices, plan
-from cydnn.bench.trial import Case
+from cydnn.bench.trial import TrialCase
 
 from . import fused, matrix
 from ..draw import graphs
@@ -46,7 +46,7 @@ class Trial:
         return self.made.once(built, self.device, bits)
 
 
-class FusedCase(Case):
+class FusedCase(TrialCase):
     """A case with bias, residual and ReLU behind its product, in its configuration."""
     __slots__ = ()
 

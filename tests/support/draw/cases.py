@@ -5,9 +5,9 @@ from functools import lru_cache, partial
 
 from cydnn import kernels
 from cydnn.bench import trial
-from cydnn.bench.trial import Case
+from cydnn.bench.trial import TrialCase
 
-__all__ = ["SERVING", "Case", "cases", "every_case"]
+__all__ = ["SERVING", "TrialCase", "cases", "every_case"]
 
 # Kernels that serve problems of one operation; sums.py has those that serve graphs alone.
 SERVING = tuple(name for name in kernels.names() if kernels.get(name).problems)

@@ -32,7 +32,7 @@ SMALL, GROWN = (lambda n, r: r.choice(SIZES),), (lambda n, r: n * r.choice((3, 7
 class Mixed(NamedTuple):
     """A case, the facts of the card that it is planned for, in which order warps run (by a seed, or the fixed
     one for None), and keywords of a run."""
-    case: trial.Case
+    case: trial.TrialCase
     card: object
     order: int | None
     more: dict

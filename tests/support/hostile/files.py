@@ -20,7 +20,7 @@ import cydnn.frontend as cudnn
 from cydnn import bench, kernels, ops
 from cydnn.device import assembled
 from cydnn.device.facts import KNOWN
-from cydnn.device.ptx.parse import Module, Program
+from cydnn.device.ptx.parse import Module, PtxProgram
 from cydnn.kernels import seal
 from cydnn.kernels.images import _read_image
 from cydnn.kernels.manifest import Kernel
@@ -238,7 +238,7 @@ def ptx_texts(a: Attack, right):
     module = a.read("PTX", Module, text, "file.ptx")
     if module is not None:
         for name in module.entries:
-            a.call("PTX", Program, module, name)
+            a.call("PTX", PtxProgram, module, name)
 
 
 def variants(path, source):

@@ -48,7 +48,7 @@ class Interpreter:
         from cydnn.device.ptx.code import Code
         if text is not self.text:
             self.text, self.module = text, parse.module(text, "probe.ptx")
-        return Code(self.module, parse.Program(self.module, name), {})
+        return Code(self.module, parse.PtxProgram(self.module, name), {})
 
     def launch(self, code, probe: Probe, places):
         self.device.launch(code, (probe.lanes // probe.block, 1, 1), (probe.block, 1, 1), 0,
