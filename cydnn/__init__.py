@@ -35,6 +35,7 @@ _ROOMS = {                                       # where a name lives; loaded wh
         """,
     "dtypes": "dtype", "graph": "Graph Node", "tensor": "TensorDesc", "ops.problem": "Problem",
 }
+_MODULES = "backend bench cudnn device dtypes engines frontend functional heuristics kernels ops plan status"
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 __all__ = sorted([*_HOME, "AllocFailed", "ArchMismatch", "BadParam", "CydnnError", "DriverNotFound",
                   "ExecutionFailed", "InternalError", "InvalidValue", "NotInitialized", "NotSupported",
@@ -53,8 +54,9 @@ def __getattr__(name):
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{name}":
             raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .names import missing
+    raise missing(f"module {__name__!r}", name, __dir__())
 
 
 def __dir__():
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_MODULES.split(), *[n for n in globals() if n.startswith("__")]})

@@ -90,19 +90,29 @@ def bench(args) -> int:
         f = device.get(args.device).facts
         print(f"# {f.name}; {benches.measured(device.get(args.device), args.repeat)}; "
               f"peer: {args.against or 'none'}")
-        print(benches.table(rows, args.markdown))
+        good = [row for row in rows if row.engine]
+        if good:
+            print(benches.table(good, args.markdown))
         for row in rows:
-            print(*[f"{row.problem}: {reason.strip()}" for reason in row.reasons], sep="\n",
-                  end="\n" if row.reasons else "")
+            for sentence in [*([] if row.engine else [row.note]), *row.reasons]:
+                print(f"{row.problem}: {sentence.strip()}", file=sys.stderr)
     return 1 if any(r.us != r.us for r in rows) else 0
 
 
 def _problems(verb: str, given) -> list[str]:
     """Problem lines, of which some stand in files."""
     found = (_lines(verb, text[1:]) if text.startswith("@") else [text] for text in given)
-    lines = [line for some in found for line in some if line]
+    lines = [_unmarked(verb, line) for some in found for line in some if line]
     require(lines, f"{verb}: there must be at least one problem; got {given}")
     return lines
+
+
+def _unmarked(verb: str, line: str) -> str:
+    """A problem as it is given. Raises BadParam for the name of a file."""
+    require(not os.path.isfile(line) and not line.endswith(".txt"),
+            f"{verb}: a file of problem lines must be given as @file; got {line!r}: write @{line}, a problem "
+            "a line, such as softmax_fwd 64x4096 bf16")
+    return line
 
 
 def _lines(verb: str, path: str) -> list[str]:
@@ -155,15 +165,14 @@ def ptx(args) -> int:
         print(json.dumps({"ptx": state}) if args.json else state)
         return 0 if state.startswith("ok") else 1
     rows = [kernels.get(n) for n in names]
-    if args.target is not None:
-        print(kernels.get(args.name).image_for(_number(args.target)).text().decode(), end="")
+    if args.text:
+        kernel = kernels.get(args.name)
+        images = ([_image(kernel, args.target)] if args.target is not None else list(kernel.images.values()))
+        print("\n".join(image.text().decode().rstrip() for image in images))
     elif args.json:
         print(json.dumps({k.name: k.row for k in rows}, indent=1))
     elif args.name in names:
         print(json.dumps(rows[names.index(args.name)].row, indent=1))
-        if args.text:
-            for target, image in kernels.get(args.name).images.items():
-                print(f"// {target}\n{image.text().decode()}")
     else:
         for k in rows:
             print(f"{k.name:<52}" + "  ".join(f"{t}: {_registers(i)}" for t, i in sorted(k.images.items())))
@@ -182,6 +191,16 @@ def _refuse_idle(args, is_one: bool):
                 f"ptx: --{word} must stand beside {' or '.join(wants)}; got {verb or 'neither'}")
     require(is_one or verb in (None, "--check"),
             f"ptx: {verb} must have the whole name of a kernel; got {args.name!r}")
+
+
+def _image(kernel, target: str):
+    """The image that a GPU of a target runs; one that no GPU has is refused."""
+    from .device.facts import KNOWN
+    sm = _number(target)
+    known = {_number(t) for t in kernel.images} | {facts.sm for facts in KNOWN.values() if facts.sm}
+    require(sm in known, f"ptx: --target must be one of {' '.join(f'sm_{n}' for n in sorted(known))}; got "
+                         f"{target!r}")
+    return kernel.image_for(sm)
 
 
 def _registers(image) -> str:

@@ -13,6 +13,7 @@ status other than SUCCESS raises (``CuDNNError`` is the base class, ``.status`` 
 (0, 1, 3, 4, 5, 60, 20, 5, 1)
 """
 from .legacy import CONSTANTS, FUNCTIONS, AlgoPerf, Handle
+from .names import missing
 from .status import CydnnError as CuDNNError
 
 globals().update({name: function for name, (function, _) in FUNCTIONS.items()}, **CONSTANTS)
@@ -28,6 +29,10 @@ def get_build_version() -> int:
 
 __all__ = ["AlgoPerf", "CuDNNAlgoPerf", "CuDNNError", "Handle", "available", "get_build_version", *FUNCTIONS,
            *CONSTANTS]
+
+
+def __getattr__(name):
+    raise missing(f"module {__name__!r}", name, __all__)
 
 
 def __dir__():

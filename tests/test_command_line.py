@@ -34,8 +34,11 @@ def test_bench_on_the_numpy_device(capsys):
 
 
 def test_bench_says_what_it_cannot_read(capsys):
-    code, out = run(capsys, "bench", "softmax_fwd 8x64 f31", "--device", "numpy")
-    assert code == 1 and "'f31' is no word of softmax_fwd" in out
+    """A sentence a line, beside the table of the others."""
+    code = main(["bench", "softmax_fwd 8x64 f31", "softmax_fwd 8x64 f32", "--device", "numpy"])
+    out, error = capsys.readouterr()
+    assert code == 1 and "f31" not in out and "reference" in out
+    assert error.startswith("softmax_fwd 8x64 f31: ") and "'f31' is no word of softmax_fwd" in error
 
 
 def test_ptx(capsys):
@@ -60,6 +63,7 @@ def test_usage(text):
 @pytest.mark.parametrize("words, sentence", [
     (["@/no/such/file"],
      "@file must be a file of problem lines; got '/no/such/file' (No such file or directory)"),
+    (["some.txt"], "a file of problem lines must be given as @file; got 'some.txt': write @some.txt"),
     (["softmax_fwd 8x64 f32", "--repeat", "0"], "--repeat must be >= 1; got 0"),
     ([""], "there must be at least one problem"),
     (["softmax_fwd 8x64 f32", "--device", "gpu"],
@@ -76,6 +80,7 @@ def test_bench_refuses_in_one_line(capsys, words, sentence):
     (["no_such_kernel"], "ptx: name must begin like one of the"),
     (["matmul_sum_f32", "--text", "--target", "90"], "ptx: --target must be sm_ and a number; got '90'"),
     (["matmul_sum_f32", "--text", "--target", ""], "ptx: --target must be sm_ and a number; got ''"),
+    (["matmul_sum_f32", "--text", "--target", "sm_999"], "ptx: --target must be one of sm_75 sm_80"),
     (["matmul_sum_f32", "--seed", "0"], "ptx: --seed must stand beside --run; got neither"),
     (["matmul_sum_f32", "--text", "--file", "x"], "ptx: --file must stand beside --run; got --text"),
     (["matmul_sum_f32", "--uncovered"], "ptx: --uncovered must stand beside --run; got neither"),

@@ -92,7 +92,7 @@ def test_a_table_says_what_was_measured(capsys, device, what):
 
 def test_a_table_has_the_reasons_of_the_engines(capsys):
     main(["bench", "softmax_fwd x=2x3:i8x4 y=2x3:i8x4", "--device", "ptx:sm_80"])
-    out = capsys.readouterr().out
+    out = capsys.readouterr().err
     assert "softmax_fwd x=2x3:i8x4 y=2x3:i8x4: " in out and out.count("\n") > 4
 
 

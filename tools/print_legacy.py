@@ -49,6 +49,11 @@ def parts(thing) -> tuple[str, str]:
     return words, ">>>" + code
 
 
+def begun(words: str) -> str:
+    """A sentence with a capital in front, unless it begins with a name of C."""
+    return words if words.startswith("cudnn") else words[:1].upper() + words[1:]
+
+
 def pages() -> dict:
     """{name: text} of every page."""
     rows, goods = catalogue(), modules()
@@ -59,7 +64,7 @@ def pages() -> dict:
         module = importlib.import_module(f"cydnn.legacy.{family}")
         words, prelude = parts(module)
         title, _, rest = " ".join(words.split()).partition(": ")
-        text = HEAD.format(title=f"# {title}\n\n{rest[:1].upper()}{rest[1:]}", prelude=prelude)
+        text = HEAD.format(title=f"# {title}\n\n{begun(rest)}", prelude=prelude)
         for name, function in own.items():
             if function.__module__ == module.__name__ and name in goods[family].GOOD:
                 text += section(name, function, goods[family].GOOD[name],

@@ -4,6 +4,7 @@
 enumerant of the API is a name of this module (``CUDNN_ATTR_TENSOR_DIMENSIONS``); attributes follow from the
 declarations of the operations. Spec: graph API, Backend Descriptor Types.
 """
+from ..names import missing
 from .c_names import (cudnnBackendCreateDescriptor, cudnnBackendDestroyDescriptor, cudnnBackendExecute,
                       cudnnBackendFinalize, cudnnBackendGetAttribute, cudnnBackendInitialize,
                       cudnnBackendPopulateCudaGraph, cudnnBackendSetAttribute, cudnnBackendUpdateCudaGraph)
@@ -19,7 +20,7 @@ def __getattr__(name: str):
         raise AttributeError(f"{name} {RETIRED[name]}")
     found = constants().get(name)
     if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing(f"module {__name__!r}", name, constants())
     return found
 
 

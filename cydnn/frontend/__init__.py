@@ -7,6 +7,7 @@ API; reference of the front end.
 """
 import sys
 
+from .. import names
 from . import datatypes
 from .contexts import graph, graph_cache, jit
 from .device_properties import create_device_properties, device_properties
@@ -22,6 +23,11 @@ from .library import backend_version, backend_version_string, get_last_error_str
 from .pygraph import pygraph
 from .tensor import tensor
 from .wrapper import Graph
+
+
+def __getattr__(name):
+    raise names.missing(f"module {__name__!r}", name, globals())
+
 
 __version__ = "1.23.0"                           # of the package whose calls these are
 _compiled_module = _pybind_module = sys.modules[__name__]       # where that package keeps the same names

@@ -9,6 +9,7 @@ from ..dtypes import f32
 from ..graph import Graph
 from ..graph.text import digest
 from ..given import shown, whole
+from ..names import missing
 from ..status import BadParam
 from .arrays import layout_of
 from .attention import AttentionOperations
@@ -62,6 +63,9 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, MovingOperat
         self.graph: Graph | None = None
         self.is_built = False
         self._no_plans()
+
+    def __getattr__(self, name):                 # only what is not found comes here
+        raise missing(f"{type(self).__name__!r} object", name, dir(type(self)))
 
     @property
     def own_handle(self):

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import cydnn
+
 ROOT = Path(__file__).parents[2]
 NO_DRIVER = "import sys; sys.modules['cuda.bindings'] = None; "       # as where cuda.bindings cannot load
 
@@ -65,3 +69,24 @@ def test_without_a_driver_the_default_device_is_numpy_and_says_so_once():
     assert first.startswith(
         "cydnn.device: default device: numpy, the reference, because cuda: no NVIDIA driver")
     assert last == "numpy ['numpy']"
+
+
+@pytest.mark.parametrize("thing, name, hint", [
+    (cydnn, "cudnnCreate", "the functions of the v5 API are in cydnn.cudnn"),
+    (cydnn, "conv2", "; did you mean conv"),
+    (cydnn.cudnn, "setConvolutionGroupCount", "groups follow from the filter"),
+    (cydnn.cudnn, "cudnnCreate", "; it is create$"),
+    (cydnn.frontend, "ops", "operations on tensors of torch are in cydnn.torch"),
+    (cydnn.backend, "CUDNN_ATTR_TENSOR_DIMENSION", "did you mean CUDNN_ATTR_TENSOR_DIMENSIONS"),
+    (cydnn.pygraph(), "softmax", "of arrays it is cydnn.softmax"),
+    (cydnn.pygraph(), "conv_fpro", "; did you mean conv_fprop")])
+def test_a_name_that_is_not_here_says_what_was_meant(thing, name, hint):
+    with pytest.raises(AttributeError, match=f"has no attribute {name!r}.*{hint}"):
+        getattr(thing, name)
+
+
+def test_the_package_lists_what_it_offers():
+    names = [n for n in dir(cydnn) if not n.startswith("_")]
+    assert {"cudnn", "device", "plan", "ops", "conv", "pygraph", "BadParam"} <= set(names)
+    assert not {"locks", "status_", "import_module", "arena", "given"} & set(names)
+    assert all(hasattr(cydnn, name) for name in names)

@@ -16,7 +16,7 @@ from ...tensor import TensorDesc
 from ..engine import Engine, moved_us, wrong_device
 from ..layout.tensor_ops import TransformAny, TransformVector
 from ..layout.transform_transpose import TransformTranspose
-from ..nested import NestedOp, Operand
+from ..nested import NestedOp, NestedOperand
 
 MOST = 2 ** 31                                   # words of a launch
 WORDS = (16, 8, 4, 2, 1)                         # bytes
@@ -85,7 +85,7 @@ def _eight(values, filler) -> tuple:
     return (*values, *(filler,) * (8 - len(values)))
 
 
-class Move(Engine):
+class Copy(Engine):
     """A launch for each piece that is not there already."""
 
     def refuse(self, p, dev):
@@ -148,7 +148,7 @@ class Move(Engine):
                                                     (piece.target, piece.target_skip))]
         if any(n % 8 for n in bits):
             return None
-        x, y = (Operand(_plain(d), pointer, aligned) for d, (pointer, aligned)
+        x, y = (NestedOperand(_plain(d), pointer, aligned) for d, (pointer, aligned)
                 in zip((piece.source, piece.target), self._sides(p, piece)))
         math = "f64" if "f64" in (x.desc.dtype.compute, y.desc.dtype.compute) else "f32"
         engines = (TransformVector(), TransformTranspose(), TransformAny()) if converts else (
@@ -202,21 +202,21 @@ def _descs(p) -> dict:
             for name, d in p.operands.items()}
 
 
-class SliceCopy(Move):
+class SliceCopy(Copy):
     """Parts of a tensor, in words, or through shared memory where neighbours lie apart."""
     index, takes = 450, core(Slice)
 
 
-class ReshapeCopy(Move):
+class ReshapeCopy(Copy):
     """Other dims, in words, or through shared memory where neighbours lie apart."""
     index, takes = 451, core(Reshape)
 
 
-class TransposeCopy(Move):
+class TransposeCopy(Copy):
     """Dims in another order, in words, or through shared memory where neighbours lie apart."""
     index, takes = 452, core(Transpose)
 
 
-class ConcatenateCopy(Move):
+class ConcatenateCopy(Copy):
     """Tensors behind each other, a launch each, in words or through shared memory."""
     index, takes = 453, core(Concatenate)
