@@ -23,7 +23,7 @@ FORMAT = 1                                       # of the JSON form
 
 
 class Layout:
-    """What a plan is before there is a device for it.
+    """A plan without a device: steps, slots, workspace.
 
     ``slots``: the Tensors to give pointers for, in uid order; ``operands``: what memory for them must be.
     ``scalars``: [(key, default)] of the by-value

@@ -1,4 +1,4 @@
-"""What a plan must be given: one row a pointer, and what is said of memory that does not fit."""
+"""Operands of a plan: one row a pointer, and the sentences about memory that does not fit."""
 from __future__ import annotations
 
 from typing import NamedTuple

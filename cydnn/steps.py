@@ -1,5 +1,4 @@
-"""What a plan consists of: launches, memsets and (on the NumPy device) reference calls,
-over symbolic pointers."""
+"""Steps of a plan: launches, memsets and (on the NumPy device) reference calls, over symbolic pointers."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace

@@ -18,7 +18,7 @@ MOST = 2 ** 63 - 1                              # a dim or a stride
 
 @dataclass(frozen=True)
 class TensorDesc:
-    """What the elements of a tensor are and where they lie. Spec: graph API, Tensor Descriptor.
+    """Type, dims and strides of a tensor. Spec: graph API, Tensor Descriptor.
 
     ``vector`` neighbours in dim 1 may be stored as one unit (INT8x4, INT8x32);
     then dims and strides count units.

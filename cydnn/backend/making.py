@@ -1,4 +1,4 @@
-"""What finalizing makes of a descriptor: a tensor, a node, a graph, an engine, a choice, a plan, a pack.
+"""Finalized descriptors: a tensor, a node, a graph, an engine, a choice, a plan, a pack.
 
 Each function takes the descriptor and a dict for what it finds: {attribute: list, or a function that makes
 one when it is asked for}. Raises BadParam and NotSupported in one sentence; the descriptor says the rest.

@@ -1,5 +1,5 @@
-"""What the backend API calls each operation, operand, number, field and word, its number there, and what
-an attribute of it is: type, elements, whether it must be set, default.
+"""Names and numbers in the backend API of each operation, operand, number, field and word, and the rules of
+each attribute: type, elements, whether it must be set, default.
 
 Nothing is listed here: operations declare their names (``Op.api``, ``Op.api_names``,
 ``Attribute.api``, ``members``), and the numbers stand in numbers.csv. A name without a number is

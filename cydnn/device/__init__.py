@@ -1,4 +1,4 @@
-"""Where plans run: ``get("cuda:0")``, ``get("numpy")``, ``default()``. Nothing here touches
+"""Devices that run plans: ``get("cuda:0")``, ``get("numpy")``, ``default()``. Nothing here touches
 CUDA before a device is asked for.
 
 A device has ``name facts context``, ``alloc copy_in copy_out memset synchronize create_stream``

@@ -26,7 +26,7 @@ def folder() -> Path:
 
 
 def place(text: bytes, sm: int) -> Path:
-    """Where the machine code of a text for a card is, or would be."""
+    """The path of a text's machine code for a card, present or not."""
     return folder() / f"{hashlib.sha256(text).hexdigest()}.sm_{sm}.cubin"
 
 

@@ -155,8 +155,8 @@ STEPS = {Launch: CudaDevice._launch, Memset: CudaDevice._memset}
 
 
 def pack(step: Launch) -> kernels.Packed:
-    """What the kernel's contract packs, and behind it, where its parameter Fuse begins, what the programs
-    that are spliced in need."""
+    """The block that the kernel's contract packs, and behind it, where its parameter Fuse begins, what the
+    programs that are spliced in need."""
     kernel = kernels.get(step.kernel)
     packed = kernel.pack(step.args, **step.extra)
     if not step.fuse:

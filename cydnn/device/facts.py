@@ -1,5 +1,5 @@
-"""What engines and heuristics may know of a device: plain numbers, so that plans can be made for a device
-that is not here.
+"""Device facts for engines and heuristics: plain numbers, so that plans can be made for a device that is not
+here.
 
 A GPU's numbers stand in one row of ``KNOWN``; what a row leaves out comes from its generation's row in
 ``GENERATIONS``.

@@ -1,4 +1,4 @@
-"""What knobs are called, here and in the API: one row a knob, whichever engines have it. The values are the
+"""Names of knobs, here and in the API: one row a knob, whichever engines have it. The values are the
 engine's (``Knob`` in engine.py)."""
 from __future__ import annotations
 

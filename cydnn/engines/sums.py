@@ -1,4 +1,4 @@
-"""What the engines of any type share: the type of their sums, and where the kernels' offsets count."""
+"""Accumulators of the engines of any type, and the tensors in which their kernels count offsets."""
 from __future__ import annotations
 
 

@@ -1,4 +1,4 @@
-"""What the front end reads off arrays of other libraries: their layout, and the one number of those on the
+"""Arrays of other libraries as the front end reads them: their layout, and the one number of those on the
 host.
 
 An array is a NumPy array, a torch tensor, or any object with DLPack. DLPack: the C structures of its

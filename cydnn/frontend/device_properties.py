@@ -12,7 +12,7 @@ from .errors import cudnnGraphNotSupportedError
 
 
 class device_properties:
-    """What heuristics and engines may know of a device. ``facts`` is the row."""
+    """Device facts for heuristics and engines. ``facts`` is the row."""
 
     def __init__(self, facts: DeviceFacts):
         self.facts = facts

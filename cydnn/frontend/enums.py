@@ -46,17 +46,17 @@ class heur_mode(Enumeration):
 
 
 class build_plan_policy(Enumeration):
-    """What ``build_plans`` builds: the first plan that can be built, or all."""
+    """Plans that ``build_plans`` builds: the first that can be built, or all."""
     HEURISTICS_CHOICE, ALL = -1, -2
 
 
 class convolution_mode(Enumeration):
-    """Whether the filter is read backwards (convolution) or as it lies."""
+    """Order of the filter: read backwards (convolution) or as it lies."""
     CONVOLUTION, CROSS_CORRELATION = 0, 1
 
 
 class reduction_mode(Enumeration):
-    """What a reduction makes of its elements."""
+    """The function of a reduction."""
     ADD, MUL, MIN, MAX, AMAX, AVG, NORM1, NORM2, MUL_NO_ZEROS = range(9)
     NOT_SET = -1
 
@@ -68,20 +68,20 @@ class norm_forward_phase(Enumeration):
 
 
 class behavior_note(Enumeration):
-    """What a plan does beside computing."""
+    """Behaviour of a plan beside computing."""
     RUNTIME_COMPILATION, REQUIRES_FILTER_INT8x32_REORDER, REQUIRES_BIAS_INT8x32_REORDER = 0, 1, 2
     SUPPORTS_CUDA_GRAPH_NATIVE_API = 3
     CUBLASLT_DEPENDENCY = -1
 
 
 class numerical_note(Enumeration):
-    """What a plan's arithmetic is like."""
+    """Properties of a plan's arithmetic."""
     TENSOR_CORE, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC, WINOGRAD = range(6)
     WINOGRAD_TILE_4x4, WINOGRAD_TILE_6x6, WINOGRAD_TILE_13x13, STRICT_NAN_PROP = range(6, 10)
 
 
 class knob_type(Enumeration):
-    """What a knob of an engine turns."""
+    """The type of an engine's knob."""
     SWIZZLE, TILE_SIZE, EDGE, MULTIPLY, SPLIT_K_BUF, TILEK, STAGES = 1, 2, 4, 11, 12, 13, 14
     REDUCTION_MODE, SPLIT_K_SLC, IDX_MODE, SPECFILT, KERNEL_CFG, WORKSPACE = 15, 17, 18, 23, 24, 25
     TILE_CGA_M, TILE_CGA_N = 27, 28
@@ -91,12 +91,12 @@ class knob_type(Enumeration):
 
 
 class tensor_reordering(Enumeration):
-    """How the elements of a tensor are reordered in memory, beyond its strides."""
+    """Reordering of a tensor's elements in memory, beyond its strides."""
     NONE, INT8x32, F16x16, F8_128x4 = range(4)
 
 
 class diagonal_alignment(Enumeration):
-    """Where the diagonal of an attention mask begins."""
+    """The corner in which the diagonal of an attention mask begins."""
     TOP_LEFT, BOTTOM_RIGHT = -1, -2
 
 
@@ -106,17 +106,17 @@ class attention_implementation(Enumeration):
 
 
 class reshape_mode(Enumeration):
-    """Whether a reshape only looks at memory in another way, or keeps the order of the elements."""
+    """Meaning of a reshape: another view of the memory, or the same order of the elements."""
     VIEW_ONLY, LOGICAL = -1, -2
 
 
 class scalar_type(Enumeration):
-    """Whether a scalar may change between executions."""
+    """Time at which a scalar is fixed: when the plan is built, or at each execution."""
     RUNTIME_PARAM, COMPILE_TIME_CONST = -1, -2
 
 
 class moe_grouped_matmul_mode(Enumeration):
-    """How the tokens of a grouped matmul are moved."""
+    """Movement of the tokens of a grouped matmul."""
     NONE, GATHER, SCATTER = -1, -2, -3
 
 

@@ -12,7 +12,7 @@ from .enums import knob_type
 
 @dataclass(frozen=True)
 class knob:
-    """What numbers a knob takes: all from ``min_value`` to ``max_value`` in steps of ``stride``. Each is the
+    """The numbers of a knob: all from ``min_value`` to ``max_value`` in steps of ``stride``. Each is the
     place of a value among those on offer, the smallest first."""
     type: knob_type = knob_type.NOT_SET
     max_value: int = 0

@@ -1,4 +1,4 @@
-"""What the library says of itself."""
+"""Version and properties of the library."""
 from __future__ import annotations
 
 from ..status import last_error_string

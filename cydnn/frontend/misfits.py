@@ -10,7 +10,7 @@ from ..operand import unfit
 
 
 class Misfits:
-    """What the plans of a graph do with such arrays: warn once for each tensor."""
+    """Warnings of a graph's plans about such arrays, one for each tensor."""
 
     def __init__(self):
         self.known: set = set()

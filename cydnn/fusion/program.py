@@ -1,4 +1,4 @@
-"""What is spliced: programs over values, and the pointers and numbers that they read at run time.
+"""Spliced programs: steps over values, and the pointers and numbers that they read at run time.
 
 A ``Program`` has no pointer, shape or number of the problem in it, so that one text serves many of them.
 Names:
@@ -26,7 +26,7 @@ MOST_BYTES = 2048                                # of the kernel parameter Fuse
 
 
 class At(NamedTuple):
-    """Where an element of a tensor lies: the sum of coordinates times strides. ``terms``: ((source, stride),
+    """The address of a tensor's element: the sum of coordinates times strides. ``terms``: ((source, stride),
     …); the source "off" is the mark's own offset in elements, another key of the mark, or a digit; a stride
     is a small number, or the name of one.
 

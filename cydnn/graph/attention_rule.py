@@ -21,7 +21,7 @@ WHOLE = ("gen_index", "add", "sub", "min", "max", "neg", "abs", "identity")     
 
 
 class Scores(NamedTuple):
-    """What a hole is in words of its own: ``rows`` are (Pointwise, what it reads), over numbers and names.
+    """A hole's nodes by local names: ``rows`` are (Pointwise, what it reads), over numbers and names.
     "s" is what the hole starts with, then come the COORDINATES, "e0", "e1" … (``extras``: their uids) and
     "n0", "n1" … (the rows). The last row is the score; where there is none, it is s."""
     rows: tuple

@@ -1,5 +1,5 @@
-"""How a region grows around an anchor:
-what may be fused behind it and in front of it, and regions of pointwise nodes."""
+"""Growth of a region around an anchor: nodes that may be fused behind and in front of it, and regions of
+pointwise nodes."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Growing:
 
 
 class Border:
-    """What stays at the border of a region however it grows among the nodes ``free``:
+    """The fixed border of a region, however it grows among the nodes ``free``:
     ``tensors`` in memory, and ``numbers`` given at execute."""
 
     def __init__(self, graph: Graph, free: int):

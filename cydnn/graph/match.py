@@ -1,5 +1,5 @@
-"""What an engine is offered: a node with the nodes that may be fused around it,
-or a region of pointwise nodes."""
+"""A match, what an engine is offered: a node with the nodes that may be fused around it, or a region of
+pointwise nodes."""
 from __future__ import annotations
 
 from functools import wraps

@@ -27,7 +27,7 @@ DEPTH = 12                                       # nodes between a reduction and
 
 
 class Cone(NamedTuple):
-    """What lies above a node, up to DEPTH nodes and the second reduction. ``end``: mode of the node."""
+    """The nodes above a node, up to DEPTH and the second reduction. ``end``: mode of the node."""
     end: str
     ops: frozenset                               # (class, mode)
     thin: tuple                                  # dims of the reductions, the nearest first

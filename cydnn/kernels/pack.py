@@ -1,4 +1,4 @@
-"""How arguments become a parameter block: one packer for each parameter of a kernel.
+"""Packing of arguments into a parameter block: one packer for each parameter of a kernel.
 
 What a type is made of stands in kinds.py.
 """
@@ -12,7 +12,7 @@ from .kinds import NUMBERS, ROWS, find
 
 
 class Attributes(NamedTuple):
-    """What a launch asks for beyond grid and block. ``cluster``: (x, y, z) blocks that run together; None: as
+    """Launch attributes beyond grid and block. ``cluster``: (x, y, z) blocks that run together; None: as
     it was compiled. ``cooperative``: all blocks are resident at once. ``dependent``: it may begin before the
     launch before it has ended (and waits for that itself)."""
     cluster: tuple | None = None

@@ -1,4 +1,4 @@
-"""What a tensor map may say, so that every device refuses alike, and how the driver is told.
+"""Rules of tensor maps, so that every device refuses alike, and their encoding for the driver.
 
 The rules are those of the driver API, cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, without
 interleaving.

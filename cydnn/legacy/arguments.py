@@ -1,5 +1,5 @@
-"""What every legacy function uses: the table of public names, the kinds of descriptors,
-and how an argument is read.
+"""Arguments of the legacy functions: the table of public names, the kinds of descriptors, and the reading of
+an argument.
 
 Misuse of Python (a wrong type, a sequence that is too short) is TypeError or ValueError; what C would answer
 with a status raises the class of that status. Spec: legacy API, 1.2 and 1.3.

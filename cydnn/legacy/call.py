@@ -29,7 +29,7 @@ from .handle import HANDLE
 
 @dataclass(frozen=True)
 class Work:
-    """What a compute call means: one op on operands (TensorDescs by name), and what its plan must keep.
+    """The work of a compute call: one op on operands (TensorDescs by name), and what its plan must keep.
 
     ``absent``: optional outputs that are not wanted. ``engines``: indices of those that may serve on a GPU;
     None: all; ``otherwise``: those that serve what none of them takes. ``no_workspace``: the caller gives

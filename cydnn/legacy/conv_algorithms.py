@@ -26,7 +26,7 @@ EVERY = "TRUE_HALF " + MIXED
 
 @dataclass(frozen=True)
 class ConvShapes:
-    """What the conditions look at: the image, the filter and the output side of the forward
+    """Shapes that the conditions look at: the image, the filter and the output side of the forward
     convolution, and its parameters."""
     image: TensorDesc
     filter: TensorDesc

@@ -6,7 +6,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """What a field accepts; ``api``: its name in the backend API without CUDNN_ATTR_,
+    """Accepted values of a field; ``api``: its name in the backend API without CUDNN_ATTR_,
     ``members``: the API's words for a choice, ``is_required``: the API has no default for it."""
     kind: str                                    # "ints" | "int" | "float" | "choice" | "flag" | "rows"
     lo: float | None = None

@@ -24,7 +24,7 @@ def together(**pair):
 
 @dataclass(frozen=True)
 class BatchNorm(Op):
-    """What the three share. Parameter tensors are
+    """The base of the three. Parameter tensors are
     (1, c, 1…) for spatial, (1, c, spatial…) for per_activation."""
     mode: str = choice(*MODES, members=dict(spatial="BATCH_NORM"), is_required=True,
                        doc="statistics of each channel, or of each element of an image")

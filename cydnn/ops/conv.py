@@ -26,7 +26,7 @@ def _api_names(direction: str, parts: tuple) -> dict:
 
 @dataclass(frozen=True)
 class Conv(Op):
-    """What the three directions share: the attributes and the geometry.
+    """The base of the three directions: the attributes and the geometry.
     ``parts``: image, filter and output by name."""
     parts: ClassVar[tuple] = ()
     pre_pad: tuple = ints(0, lo=0, api="CONVOLUTION_PRE_PADDINGS", doc="zeros in front of each spatial dim")

@@ -11,7 +11,7 @@ from .window import neighbours, padded, views
 
 @dataclass(frozen=True)
 class DivisiveNorm(LocalNorm):
-    """What both directions share: the window has ``window`` cells in each spatial dim; a window's values are
+    """The base of both directions: the window has ``window`` cells in each spatial dim; a window's values are
     seen from the mean of its middle cell."""
 
     def rules(self, x, means, **others):

@@ -21,7 +21,7 @@ def mask_desc(count: int) -> TensorDesc:
 
 @dataclass(frozen=True)
 class Dropout(Op):
-    """What the dropout operations share."""
+    """The base of the dropout operations."""
     p: float = real(0.5, doc="the probability that an element is dropped")
 
     scalars = {}

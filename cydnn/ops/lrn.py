@@ -14,7 +14,7 @@ MOST = 16                                        # cells of a window in one dim
 
 @dataclass(frozen=True)
 class LocalNorm(Op):
-    """What the normalizations by a neighbourhood share: s = offset + scale * mean of squares over a window,
+    """The base of normalizations by a neighbourhood: s = offset + scale * mean of squares over a window,
     out = x * s^-power. s^-power is NaN where s is negative. A window is cut at the ends, and what its sum is
     divided by is not."""
     window: int = integer(5, lo=1, doc="cells of a window in one dim, at most 16; an even one reaches one "
@@ -43,7 +43,7 @@ class LocalNorm(Op):
 
 @dataclass(frozen=True)
 class Lrn(LocalNorm):
-    """What both directions share: the window is one of channels."""
+    """The base of both directions: the window is one of channels."""
 
     def spans(self):
         """(channels behind, channels ahead) of the window."""

@@ -16,7 +16,7 @@ NAN = ("ignore", "propagate")
 
 @dataclass(frozen=True)
 class Pooling(Op):
-    """What both directions share. Windows never leave the padded area; padding never wins a maximum."""
+    """The base of both directions. Windows never leave the padded area; padding never wins a maximum."""
     mode: str = choice(*MODES)
     window: tuple = ints(2, lo=1)
     pre_pad: tuple = ints(0, lo=0)

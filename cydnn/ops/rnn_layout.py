@@ -1,4 +1,4 @@
-"""Where the parts of a recurrent network lie: weights in their blob, what training keeps in the reserve.
+"""Memory layout of a recurrent network: weights in their blob, what training keeps in the reserve.
 
 Everything is counted in elements. A pseudo-layer p = directions * layer + direction is one layer in one
 direction. Spec: legacy API, 4.12.
@@ -64,8 +64,8 @@ class Blob:
 
 @dataclass(frozen=True)
 class Reserve:
-    """What the backward passes need of a forward one. All steps of an area lie one behind the other:
-    ``rows`` of them.
+    """The reserve: data that the backward passes need of a forward one. All steps of an area lie one behind
+    the other: ``rows`` of them.
 
     ``gates[p]``  (rows, saved, hidden)  relu, tanh: h; lstm: i f c' o; gru: r i h' and q = R_h h + bR_h.
                   After backward data the gradients of what stood before the functions;

@@ -1,4 +1,4 @@
-"""What all operations of recurrent networks share: attributes, operands and their rules, error bounds.
+"""Attributes, operands, rules and error bounds of all operations of recurrent networks.
 
 Sequences are sorted by length, the longest first: ``batches`` says how many are active at each step. Weights
 are one blob, what the backward passes need is the reserve; ``rnn_layout`` says where their parts lie.
@@ -25,7 +25,7 @@ MOST_LAYERS = 1 << 16                            # the places of a blob are a ta
 
 @dataclass(frozen=True)
 class Rnn(Op):
-    """What the three share.
+    """The base of the three operations.
 
     x, dx  (rows, inputs)                the active sequences of every step, one step behind the other
     y, dy  (rows, directions * hidden)   h of the last layer: forward half, backward half

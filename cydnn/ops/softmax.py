@@ -21,7 +21,7 @@ STATISTICS = ("top", "total", "stats")
 
 @dataclass(frozen=True)
 class Softmax(Op):
-    """What both directions share: which dims are a row."""
+    """The base of both directions: the dims of a row."""
     algorithm: str = choice(*ALGORITHMS)
     mode: str = choice(*MODES, doc="over one dim (c, or axis), or over all dims of an image")
     axis: int = integer(1, lo=0, doc="the dim of mode channel")

@@ -87,7 +87,7 @@ CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))       # (below, right of) the cell th
 
 
 class Points:
-    """Where the points of a grid (n, h, w, 2) are in images of h x w pixels: cell, fractions, corners.
+    """Points of a grid (n, h, w, 2) in images of h x w pixels: cell, fractions, corners.
 
     -1 and 1 are the centres of the corner pixels: px = (gx + 1) * (w - 1) / 2. The cell is the floor."""
 
@@ -116,7 +116,7 @@ def _at(x, rows, columns):
 
 
 class Sampler(Op):
-    """What the two samplers share."""
+    """The base of the two samplers."""
 
     def check(self, x, grid, **others):
         yield x.rank == 4, f"x must have rank 4; got {x.rank}"

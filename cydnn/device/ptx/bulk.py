@@ -19,7 +19,7 @@ RANK_BIT = 24               # from here on an address of shared memory names a b
 
 
 class DecodedMap(NamedTuple):
-    """What cuTensorMapEncode says, as an object: innermost dim first. ``strides``: bytes of the outer dims.
+    """A decoded tensor map (cuTensorMapEncode): innermost dim first. ``strides``: bytes of the outer dims.
     ``swizzle``: 0, 32, 64 or 128 bytes."""
     ptr: int
     bytes: int

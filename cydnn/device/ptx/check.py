@@ -1,4 +1,4 @@
-"""What is checked, and how a finding reads."""
+"""Switches of the checks, and the text of a finding."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ SPACES = {"shared", "global", "param", "local", "const"}
 
 
 class InstructionForm(NamedTuple):
-    """What instructions of one opcode and as many operands do. ``function`` (None: nothing) makes from
+    """Semantics of an opcode with as many operands. ``function`` (None: nothing) makes from
     ``ins`` what goes to ``outs``, both as (number of an operand, type; -1: none, -2: the carry); with
     ``found``, its labelled words, where it acts on the machine."""
     function: Any = None

@@ -28,7 +28,7 @@ class Flight(NamedTuple):
 
 
 class Copies:
-    """What is under way in a batch of blocks: copies and wgmmas, which are waited for by groups,
+    """Asynchronous operations of a batch of blocks: copies and wgmmas, which are waited for by groups,
     and transfers, which count at mbarriers."""
 
     def __init__(self, lanes: int):

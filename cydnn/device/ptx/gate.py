@@ -58,7 +58,7 @@ class Gate:
 
 
 class Barrier(Gate):
-    """Of the lanes ``scope``: opens when all that live have come, or ``need`` of them.
+    """A barrier of the lanes ``scope``: opens when all that live have arrived, or ``need`` of them.
     ``aligned``: warps come whole."""
 
     def __init__(self, scope: slice):

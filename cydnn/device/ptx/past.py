@@ -1,5 +1,5 @@
-"""What strong loads of a cooperative launch may still see: of a word of global memory the one or two values
-before, once for each warp and store, where the store does not lie before the load. PTX ISA §Memory
+"""Stale values that strong loads of a cooperative launch may still see: of a word of global memory the one or
+two before, once for each warp and store, where the store does not lie before the load. PTX ISA §Memory
 Consistency Model: stores of one thread to two words are seen in any order but for fences: who loads what was
 stored behind a fence, and has a fence behind the load, knows what lay before the first one (Release and
 Acquire Patterns).

@@ -15,8 +15,8 @@ OF_SM = 1 << 16                                  # registers, on every target th
 
 
 class Pool(Gate):
-    """Of a block: ``free`` registers of one lane of a warp each; ``owned``: what the lanes of each warp have;
-    ``since``: the clock of a warp when it last asked, -1 before."""
+    """The register pool of a block (setmaxnreg): ``free`` registers of one lane of a warp each; ``owned``:
+    what the lanes of each warp have; ``since``: the clock of a warp when it last asked, -1 before."""
 
     def __init__(self, warps: int, count: int):
         super().__init__()

@@ -1,6 +1,7 @@
-"""What blocks of a cooperative launch tell each other: who acquires at an address of global memory knows what
-those knew who released there before. PTX ISA §Memory Consistency Model, Release and Acquire Patterns; those
-of a fence and a relaxed load or store are those of past.py, those of atomics tell nothing here."""
+"""Release and acquire between blocks of a cooperative launch: an acquire at an address of global memory makes
+visible what was visible to the releases there before it. PTX ISA §Memory Consistency Model, Release and
+Acquire Patterns; those of a fence and a relaxed load or store are those of past.py, those of atomics tell
+nothing here."""
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What a ``.target`` has: the target that instructions, special registers and directives ask for. PTX ISA,
+"""Targets (``.target``) that instructions, special registers and directives need. PTX ISA,
 Target ISA Notes of each; what no row names, every target has that cydnn runs on.
 
 Rows are families of opcodes: words that stand next to one another in them, and the least target. A target

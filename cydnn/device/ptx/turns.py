@@ -1,5 +1,5 @@
-"""Who runs next in a cooperative launch: a block that asks another in a loop must not keep it from
-running."""
+"""Scheduler of a cooperative launch: a block that polls in a loop must not keep the block that it waits for
+from running."""
 from __future__ import annotations
 
 import numpy as np

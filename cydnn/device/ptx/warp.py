@@ -1,4 +1,4 @@
-"""What lanes do together: shuffles, votes, matches, warp reductions, barriers."""
+"""Warp-level instructions: shuffles, votes, matches, warp reductions, barriers."""
 from __future__ import annotations
 
 import numpy as np

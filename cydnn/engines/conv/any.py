@@ -120,7 +120,8 @@ class ConvFpropAny(ImageAny):
 
 
 class ConvDgradAny(ImageAny):
-    """As conv_fprop_any, on dy: every pixel of dx looks at all taps and takes those that hit it."""
+    """Implicit GEMM as of conv_fprop_any, on dy: every pixel of dx looks at all taps and takes those that hit
+    it."""
     index = 120
     takes = core(ConvDgrad, before=many(Pointwise, at="dy w"), behind=many(Pointwise))
     v5 = ("ALGO_1", "ALGO_0")

@@ -17,7 +17,7 @@ ADDS = 3e5                                       # atomic additions in a microse
 
 @dataclass(frozen=True)
 class AtomicSums:
-    """Where the sums go (address, strides), the factor of each, and the steps in front and behind."""
+    """The target of the sums (address, strides), the factor of each, and the steps in front and behind."""
     pointer: Pointer
     desc: TensorDesc
     alpha: Any

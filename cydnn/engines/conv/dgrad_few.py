@@ -29,7 +29,7 @@ SINGLES, START_US, MEMORY = 7, 11.3, 0.85        # of columns that leave alone; 
 
 @dataclass(frozen=True)
 class Union:
-    """What the classes of pixels have in common, along h and w. Pixel ``stride * i + a`` of dx reads dy from
+    """Geometry that all classes of pixels share, along h and w. Pixel ``stride * i + a`` of dx reads dy from
     ``i + first`` on, ``window`` pixels. A channel's column: ``a * pitch + b * c + channel``; ``rows``: blocks
     of columns, 0 where they do not fit."""
     out: tuple                                   # pixels of the largest class

@@ -229,7 +229,7 @@ class ConvFpropFftTiling(FftTiled):
 
 
 class ConvDgradFft(FftConv):
-    """As the forward convolution of dy with the reversed filter: padded images of at most 256 pixels a dim.
+    """The forward convolution of dy with the reversed filter: padded images of at most 256 pixels a dim.
     An Inf or NaN spreads over the gradients of its image."""
     index = 132
     takes = core(ConvDgrad)
@@ -248,7 +248,7 @@ def reversed_pre(p) -> tuple:
 
 
 class ConvDgradFftTiling(FftTiled):
-    """As the forward convolution of dy with the reversed filter, tile by tile; images of any size. An Inf or
+    """The forward convolution of dy with the reversed filter, tile by tile; images of any size. An Inf or
     NaN spreads over the gradients of the tiles that read it."""
     index = 133
     takes = core(ConvDgrad)

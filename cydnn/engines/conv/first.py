@@ -1,5 +1,5 @@
-"""What the engines of first layers share (kernels_src/conv/first.cuh): how rows of an image of few channels
-lie in shared memory, where wgmma reads overlapping windows."""
+"""First layers (kernels_src/conv/first.cuh): rows of an image of few channels in shared memory, where wgmma
+reads overlapping windows."""
 from __future__ import annotations
 
 from dataclasses import dataclass

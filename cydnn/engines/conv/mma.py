@@ -1,5 +1,4 @@
-"""What the tensor-core convolution engines share:
-geometry, refusals, operands in NHWC, tile sizes and their cost.
+"""Tensor-core convolutions (mma.sync): geometry, refusals, operands in NHWC, tile sizes and their cost.
 
 The kernels (kernels_src/conv/conv_*_mma.cu) read and write dense NHWC with channels in whole 16-byte
 chunks. A tensor that is anything else with dense pixels is copied into that form first; one of a smaller

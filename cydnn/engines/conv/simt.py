@@ -128,7 +128,7 @@ TABLE = "depth channel_inner digit dilation x_c x_s w_c w_s".split()       # wha
 
 
 class ConvFpropIndexed(ConvFpropSimt):
-    """As ConvFpropSimt; where channels and taps lie is computed once, into a table in the workspace."""
+    """ConvFpropSimt with the offsets of channels and taps computed once, into a table in the workspace."""
     index = 116
     v5 = ("IMPLICIT_PRECOMP_GEMM",)
     form = "indexed"

@@ -1,5 +1,4 @@
-"""What the convolutions share: tensors lifted to three spatial dims, the geometry,
-the order of sums, where marks stand.
+"""Geometry of convolutions: tensors lifted to three spatial dims, the order of sums, sites of marks.
 
 The kernels on CUDA cores (kernels_src/conv/conv_*_simt.cu, *_any.cu) compute sum over depth of
 gathered[row, depth] * plain[row, depth]. Which index runs along the lanes of a warp, and where four

@@ -41,7 +41,7 @@ TILES = {f"{n}x{v}": FirstTile(n, v) for n, v in ((56, 4), (40, 5), (32, 2), (24
 
 
 class FirstForm(NamedTuple):
-    """How a problem lies in the kernel with a tile."""
+    """The configuration of the kernel for a problem and a tile."""
     lanes: int
     step: int
     down: bool                                   # eights of n are filter rows

@@ -31,7 +31,7 @@ START = 13000                                    # clocks beside the works
 
 @dataclass(frozen=True)
 class HaloRows:
-    """How images are cut: works of ``rows`` rows of ``pitch`` pixels, which take ``steps`` instructions; of
+    """The cut of images: works of ``rows`` rows of ``pitch`` pixels, which take ``steps`` instructions; of
     ``lines`` lines in each of ``stages`` stages, ``x_rows`` are x."""
     rows: int
     pitch: int

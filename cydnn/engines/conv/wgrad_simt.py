@@ -25,7 +25,7 @@ FEWEST = 4 * UNIT                                # pixels worth a split of their
 
 @dataclass(frozen=True)
 class Splitting:
-    """How the pixels are cut: ``count`` parts of ``pixels`` each, and the tile.
+    """Split-K over pixels: ``count`` parts of ``pixels`` each, and the tile.
     ``us`` is the estimate for all of it."""
     us: float
     tile: str
@@ -177,8 +177,9 @@ class ConvWgradSimt(Engine):
 
 
 class ConvWgradAtomic(ConvWgradSimt):
-    """As ConvWgradSimt, but every block adds its sums to dw as it finishes: no part lies in the workspace
-    (16-bit dw: one f32 image of it does), and the order of the additions differs from run to run."""
+    """ConvWgradSimt with atomic sums: every block adds its own to dw as it finishes, no part lies in the
+    workspace (16-bit dw: one f32 image of it does), and the order of the additions differs from run to
+    run."""
     index = 154
     takes = core(ConvWgrad)
     v5 = ("ALGO_0",)
@@ -214,8 +215,7 @@ class ConvWgradAtomic(ConvWgradSimt):
 
 
 class ConvWgradIndexed(ConvWgradAtomic):
-    """As ConvWgradAtomic; where the pixels of an image lie is computed once, into a table in the
-    workspace."""
+    """ConvWgradAtomic with the offsets of an image's pixels computed once, into a table in the workspace."""
     index = 155
     v5 = ("ALGO_3",)
     form = "indexed"

@@ -38,7 +38,7 @@ def reach(p: Match) -> dict:
 
 
 class DivisiveNormEngine(Engine):
-    """What all have. ``kernel``: one whose contract says which types it takes. An engine adds ``limits``
+    """The base of all. ``kernel``: one whose contract says which types it takes. An engine adds ``limits``
     (what else it refuses), ``share`` (of the device's bandwidth) and ``launches``."""
     kernel: ClassVar[str] = ""
 

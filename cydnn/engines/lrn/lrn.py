@@ -69,7 +69,7 @@ def numbers(p: Match) -> dict:
 
 
 class LrnEngine(Engine):
-    """What all have. ``kernel``: its name, to which type and window are added. An engine adds ``limits``
+    """The base of all. ``kernel``: its name, to which type and window are added. An engine adds ``limits``
     (what else it refuses), ``share`` (of the device's bandwidth) and ``launch``."""
     kernel: ClassVar[str] = ""
 

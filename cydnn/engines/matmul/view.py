@@ -1,4 +1,4 @@
-"""What the matmul engines share: the mark behind a product, the arguments of its launches."""
+"""Matmul as its engines see it: the mark behind a product, the arguments of its launches."""
 from __future__ import annotations
 
 from ... import fusion

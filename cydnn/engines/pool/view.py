@@ -1,4 +1,4 @@
-"""What the pooling engines share: the geometry as the kernels take it, and the reasons they share."""
+"""Geometry of pooling as the kernels take it, common refusals, and the base of the engines."""
 from __future__ import annotations
 
 from math import prod
@@ -181,7 +181,7 @@ def no_room(p: Match, tile_of):
 # ---- The base of the engines ----
 
 class PoolingEngine(Engine):
-    """What all have. ``kernel``: its name, to which the type and a variant are added; ``moves``: the
+    """The base of all. ``kernel``: its name, to which the type and a variant are added; ``moves``: the
     operands of the launch, the written one last; ``is_max``: the mode it takes, None for any."""
     kernel: ClassVar[str] = ""
     moves: ClassVar[tuple] = ("x", "y")

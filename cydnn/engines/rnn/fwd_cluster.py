@@ -18,7 +18,7 @@ GATE_CLOCKS = 200                                # of a further n tile
 
 
 class ClusterForm(NamedTuple):
-    """How one configuration runs. ``warps`` of each of ``blocks``, which are a cluster; ``n_tiles`` of 8
+    """Launch shape of a configuration. ``warps`` of each of ``blocks``, which are a cluster; ``n_tiles`` of 8
     batch rows; ``clusters``: of all rows and directions; ``pairs`` of k steps, ``far``: of those whose
     weights are in shared memory, 1024 bytes a warp for each of ``m_tiles``."""
     blocks: int

@@ -1,4 +1,4 @@
-"""What the engines of recurrent networks share: where a layer's parts lie, and the products of all steps."""
+"""Layers of a recurrent network: addresses of their parts, and the products of all steps."""
 from __future__ import annotations
 
 from math import gcd

@@ -1,5 +1,4 @@
-"""What the persistent engines share: how blocks divide units and batch rows, what a launch is told, and what
-it costs."""
+"""Persistent recurrence: units and batch rows of a block, arguments and cost of a launch."""
 from __future__ import annotations
 
 from itertools import product
@@ -28,7 +27,7 @@ MATH = 1.6                                       # clocks of a product over the 
 
 
 class PersistForm(NamedTuple):
-    """How one configuration runs. ``tiles``: of 16 units in a block; ``team``: blocks of a cluster that
+    """Launch shape of a configuration. ``tiles``: of 16 units in a block; ``team``: blocks of a cluster that
     share a depth; ``groups``: of ``group_rows`` batch rows, which do not wait for each other; ``planes``:
     directions, or layers that run together, whose blocks have two ``matrices``; ``k_steps`` of a block;
     ``resident``: those whose recurrent weights stay in shared memory, ``resident_below``: of the weights
@@ -61,12 +60,12 @@ class PersistForm(NamedTuple):
 
     @property
     def words(self) -> int:
-        """Of four numbers, a matrix of weights in the order of fragments."""
+        """Groups of four numbers in a matrix of weights in the order of fragments."""
         return self.blocks * self.k_steps * self.m_tiles * 32
 
     @property
     def area(self) -> int:
-        """The same of a plane of the exchange at one step."""
+        """Groups of four numbers in a plane of the exchange at one step."""
         return self.groups * self.team * self.k_steps * self.group_rows // 16 * 32
 
 
@@ -173,7 +172,7 @@ class Persist:
     notes = ("deterministic", "tensor_core")
 
     def teams(self, net, dev) -> tuple:
-        """What configurations say of teams."""
+        """Knob values of teams that configurations have."""
         return ({},)
 
     def form(self, net, dev, config) -> PersistForm | None:

@@ -20,9 +20,9 @@ SHARE = {8: 0.7, 32: 0.85}                       # lanes: share of the bandwidth
 
 
 class Before(NamedTuple):
-    """Where h of the step before lies: ``rows`` of ``row`` elements to the next, ``apart`` to those of the
-    other direction. Rows that have none are not there: the first of the forward direction. ``is_copy``: in
-    scratch, brought there first."""
+    """The place of h of the previous step: ``rows`` of ``row`` elements to the next, ``apart`` to those of
+    the other direction. Rows that have none are not there: the first of the forward direction. ``is_copy``:
+    in scratch, brought there first."""
     pointer: Pointer
     alignment: int
     rows: int

@@ -14,8 +14,8 @@ from .persist import CLUSTER_K, KNOBS, Persist, form_of, pack, step_us
 
 
 class Layered(Engine):
-    """What forward and backward share: reasons and costs. ``kernel``: the source whose types it takes,
-    ``typed``: an operand that has the network's type, ``least_sm``: the oldest architecture."""
+    """The base of forward pass and data gradient: reasons and costs. ``kernel``: the source whose types it
+    takes, ``typed``: an operand that has the network's type, ``least_sm``: the oldest architecture."""
     least_sm: ClassVar[int] = 75
     kernel: ClassVar[str]
     typed: ClassVar[str]
@@ -56,12 +56,13 @@ class Layered(Engine):
 
 
 class Forward(Layered):
-    """What precedes the recurrence of a layer, and where it finds its parts."""
+    """The base of forward passes: products in front of the recurrence of a layer, and addresses of its
+    parts."""
     takes, kernel, typed = core(RnnFwd), "rnn/rnn_step.cu", "x"
 
     @staticmethod
     def _gates(net, layer, own):
-        """Where the gates of a layer lie: (address, alignment), elements to the other direction, to a row."""
+        """The place of a layer's gates: (address, alignment), elements to the other direction, to a row."""
         if net.is_training:
             first = net.areas.gates[net.first(layer)]
             return net.at("reserve", first), net.apart("gates", layer), net.kept * net.hidden
@@ -83,7 +84,7 @@ class Forward(Layered):
 
     @staticmethod
     def scratch_of_gates(net):
-        """Of a layer whose gates are not kept."""
+        """Scratch for a layer whose gates are not kept."""
         rows = net.directions * net.rows
         return None if net.is_training else net.p.scratch(net.dtype.bytes_of(rows * net.gates * net.hidden))
 
@@ -106,7 +107,7 @@ class Forward(Layered):
 
 
 class Backward(Layered):
-    """Where the recurrence of a layer finds its parts, and what follows it."""
+    """The base of data gradients: addresses of a layer's parts, and the products behind its recurrence."""
     takes, kernel, typed = core(RnnBwdData), "rnn/rnn_step_bwd.cu", "y"
 
     def products(self, net):
@@ -116,7 +117,7 @@ class Backward(Layered):
 
     @staticmethod
     def _below(net, layer, own) -> tuple:
-        """Where the gradient of what a layer reads goes, and its alignment."""
+        """The address and alignment of the gradient of a layer's input."""
         return net.at("dx", 0) if layer == 0 else (own, 256)
 
     def plan(self, p, dev, config):
@@ -141,14 +142,14 @@ GATES_US = 1.5                                   # of a step's gates and states:
 
 
 def too_many_rows(net, each: int):
-    """Why blocks of so many batch rows are too many for a launch."""
+    """The refusal of more blocks of so many batch rows than a launch has."""
     if net.batch > MOST_BLOCKS * each:
         yield (f"batch must be at most {MOST_BLOCKS * each} ({MOST_BLOCKS} blocks of {each} rows); "
                f"got {net.batch}")
 
 
 def most_rows(net):
-    """The same of the largest shape."""
+    """The refusal for blocks of the largest shape."""
     return too_many_rows(net, max(rows for _, rows in SHAPES.values()))
 
 

@@ -40,7 +40,7 @@ class SoftmaxGrid(RowEngine):
         return ceil_div(f.col_count, slices * chunk(p)) * chunk(p)
 
     def _slices(self, p, f, most) -> int:
-        """How many slices there are when there are at most so many."""
+        """The number of slices when there are at most so many."""
         return ceil_div(f.col_count, self._slice(p, f, most))
 
     def configs(self, p, dev):

@@ -1,4 +1,4 @@
-"""What the softmax engines share: the forms in which rows lie in memory, refusals, arguments, times."""
+"""Softmax as its engines see it: merged dims, refusals, arguments, times, and the bases."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -97,13 +97,13 @@ def row_args(p: Match, f: SoftmaxForm, **more) -> dict:
 # ---- Refusals and times ----
 
 def too_long(f: SoftmaxForm) -> Iterator[str]:
-    """Why rows and columns are too many to be counted."""
+    """The refusal of more rows or columns than kernels count."""
     if max(f.row_count, f.col_count) >= MOST:
         yield f"needs fewer than 2^30 rows and columns; got {f.row_count} and {f.col_count}"
 
 
 def unaligned(p: Match, bytes: int) -> Iterator[str]:
-    """Why accesses of so many bytes do not work."""
+    """The refusal of pointers that are not aligned to so many bytes."""
     for name, d in given(p).items():
         if d.alignment < bytes:
             yield f"{name} must be aligned to {bytes} bytes; got {d.alignment}"
@@ -131,13 +131,13 @@ def form_to_check(p: Match) -> SoftmaxForm | None:
 
 
 def rows_to_check(p: Match) -> SoftmaxForm | None:
-    """The same of contiguous rows."""
+    """The form of contiguous rows, None for any other."""
     f = form_to_check(p)
     return f if f and f.is_rows else None
 
 
 class SoftmaxEngine(Engine):
-    """What all have. ``kernel``: the one whose contract says which types it takes; ``aligned``: bytes that
+    """The base of all. ``kernel``: the one whose contract says which types it takes; ``aligned``: bytes that
     pointers must be multiples of."""
     kernel: ClassVar[str] = ""
     least_sm: ClassVar[int] = 75

@@ -26,7 +26,7 @@ def items(d) -> dict:
 
 
 class SpatialEngine(Engine):
-    """What all refuse: devices, types, more items than a launch has."""
+    """The base of all, with common refusals: devices, types, more items than a launch has."""
     kernel: str
 
     def refuse(self, p, dev):

@@ -53,7 +53,7 @@ TILES = {"128x256": Tile(128, 256, 0.84, 8), "128x128": Tile(128, 128, 0.79, 16,
 
 
 def order(g, tile, matrices: int, cast: int = 1) -> tuple:
-    """What the kernel divides by to find a tile, or as many that are below each other."""
+    """Divisors by which the kernel finds a tile, or as many that are below each other."""
     return tile_order(ceil_div(g.m, cast * tile.m), ceil_div(g.n, tile.n), tile.band // cast, matrices)
 
 

@@ -20,12 +20,12 @@ class Line:
 
     @once
     def bytes(self) -> int:
-        """Of an element."""
+        """Bytes of an element."""
         return BY_NAME[self.dtype].bytes
 
     @once
     def elements(self) -> int:
-        """Of a line."""
+        """Elements of a line."""
         return LINE_BYTES // self.bytes
 
     @once

@@ -41,11 +41,11 @@ class TileProgram(SplitMatmul):
         return line_of(p).elements
 
     def tail(self, p):
-        """What is spliced behind it, tried once; None for nothing."""
+        """The epilogue that is spliced in, tried once; None for none."""
         raise NotImplementedError
 
     def moved_bytes(self, p, g) -> int:
-        """Of memory, where every operand is touched once."""
+        """Bytes of memory where every operand is touched once."""
         raise NotImplementedError
 
     def kernel(self, p, tile: str) -> str:

@@ -52,7 +52,8 @@ def cuts(g: Matrices, tile, waves: tuple, blocks: int, unit: int, acc_bytes: int
 
 
 def share(depth: int, team: int, step: int) -> int:
-    """What each of a team has of a depth, in whole steps; 0 where one would have nothing."""
+    """The part of a depth that each block of a cluster has, in whole steps; 0 where one would have
+    nothing."""
     each = ceil_div(ceil_div(depth, team), step) * step
     return each if each * (team - 1) < depth else 0
 
@@ -85,7 +86,7 @@ class SplitMatmul(Engine):
         raise NotImplementedError
 
     def tiles(self, p):
-        """Those on offer."""
+        """Tiles on offer."""
         return self.knobs[0].values
 
     def ways(self, p, g, dev, tile) -> tuple:

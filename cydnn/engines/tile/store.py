@@ -14,7 +14,7 @@ def is_whole(g: Matrices, tensor) -> bool:
 
 
 def along_m(g: Matrices) -> int:
-    """Whether neighbours in the memory of c are rows (1) or columns (0)."""
+    """1 where neighbours in the memory of c are rows, 0 where they are columns."""
     return int(g.n == 1 or g.m > 1 and g.c[0] < g.c[1])
 
 

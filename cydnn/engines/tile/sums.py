@@ -43,7 +43,8 @@ def _made(p) -> list:
 
 
 def refusals(p, g, axis: int):
-    """Why the last node is not made of the sums of columns, which lie along a dim of the output."""
+    """Refusals of a last node that is not made of the sums of columns, which lie along a dim of the
+    output."""
     op, lead = p.last.op, p.graph.tensors[p.last.reads[0]]
     if getattr(op, "mode", "") not in ("add", "sum_sqsum"):
         yield f"a reduction behind it must add; got {op.mode}"
@@ -61,7 +62,7 @@ def refusals(p, g, axis: int):
 
 
 def reasons(p, g, axis: int, dev):
-    """The same, and why nothing adds the rows of sums."""
+    """Refusals of the last node, and of rows of sums that nothing adds."""
     wrong = list(refusals(p, g, axis))
     yield from wrong
     for inner in () if wrong else _inner(p, g, Pointer(Scratch(0))):
@@ -69,7 +70,7 @@ def reasons(p, g, axis: int, dev):
 
 
 def _inner(p, g, rows: Pointer) -> list:
-    """What adds the rows: an operation for each tensor."""
+    """The nested operations that add the rows, one for each tensor."""
     made, count, columns = _made(p), ceil_div(g.m, GROUP_ROWS), g.n * g.count
     found = []
     for moment, tensor in enumerate(made):
