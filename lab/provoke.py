@@ -316,6 +316,27 @@ def counted(op, line, card) -> str:
                     if e is not REFERENCE)
 
 
+def fewest(op, problems) -> list:
+    """Of (card, line) those that show each reason of each engine alone, beside a neighbour that is taken
+    where there is one."""
+    problems = list(problems)
+    said = [{e.index: reasons(e, Problem.parse(line), card) for e in engines_for(op) if e is not REFERENCE}
+            for card, line in problems]
+    alone = lambda i: {(e, re.sub(r"[\d, ]+", "#", found[0])) for e, found in said[i].items()
+                       if len(found) == 1}
+    beside = lambda a, b: {(e, text) for e, text in alone(a) if not said[b][e]}
+    pairs = {(i, i + 1): beside(i, i + 1) | beside(i + 1, i) for i in range(len(problems) - 1)
+             if problems[i][0] == problems[i + 1][0]}
+    kept = set()
+    for shows in (pairs, {(i,): alone(i) for i in range(len(problems))}):
+        left = set().union(*shows.values()) - set().union(*map(alone, kept))
+        while left:
+            best = max(shows, key=lambda rows: len(shows[rows] & left))
+            left -= shows[best]
+            kept.update(best)
+    return [problems[i] for i in sorted(kept)]
+
+
 def write(searches):
     """The three files of what was found."""
     said, lines = {}, {}
@@ -326,7 +347,7 @@ def write(searches):
         for s, (line, text) in refused_lines(search.op).items():
             lines[s] = min(lines.get(s, (len(line) + 1, "")), (len(line), f"{line} | {text}"))
     edges = [f"{card} | {line} | {counted(search.op, line, card)}" for search in searches
-             for card, line in search.problems()]
+             for card, line in fewest(search.op, search.problems())]
     for name, rows in (("engines", [row for _, row in map(said.get, sorted(said))]),
                        ("operations", [row for _, row in map(lines.get, sorted(lines))]), ("edges", edges)):
         (FOLDER / f"{name}.txt").write_text("\n".join(rows) + "\n")

@@ -2,8 +2,9 @@
 
     python -m lab.provoke_changes                # writes tests/refusals/changes.txt
 
-A line and the error, or ``=`` and what is not said in it: outputs that follow. Of each kind of change with
-one answer the shortest.
+A line and the error, or ``=`` and what is not said in it: outputs that follow. Of each kind of
+change that is taken, and of each answer, the shortest; what follows from declarations alone is drawn in
+tests/test_rules.py.
 """
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from support.draw import draw
 from .provoke import FOLDER, tensors
 
 DRAWS, MOST = 8, 200                             # problems of an operation; characters of a line
+DECLARED = re.compile(r"problem: |\w+: \w+ (is missing; |must be below 2\*\*63|must be one of .*; got ')")
 NUMBERS = (-1, 0, 1, 2, 3, 4, 7, 99, 2 ** 63)
 
 
@@ -57,20 +59,20 @@ def lines(problem):
     op, there, reads = problem.op, tensors(problem), problem.op.reads
     for name, d in there.items():
         for what, other in other_descs(d):
-            yield what, _line(op, {n: other if n == name else v for n, v in problem.operands.items()
+            yield what, line_of(op, {n: other if n == name else v for n, v in problem.operands.items()
                                    if n in reads or name not in reads})
     for rank in range(8):
-        yield f"rank {rank}", _line(op, {n: TensorDesc.packed(d.dtype, (*d.dims, *(1,) * 8)[:rank])
+        yield f"rank {rank}", line_of(op, {n: TensorDesc.packed(d.dtype, (*d.dims, *(1,) * 8)[:rank])
                                          for n, d in there.items() if n in reads})
     for name, a in op.attributes().items():
-        kept = [w for w in _line(op, {n: d for n, d in there.items() if n in reads}).split()
+        kept = [w for w in line_of(op, {n: d for n, d in there.items() if n in reads}).split()
                 if not w.startswith(f"{name}=")]
         values = {"choice": a.accepts, "flag": ("True", "False")}.get(a.kind, NUMBERS)
         for value in [*values, "1,1", "2,1,1", "blue", "1.5", "nan"]:
             yield f"{name} {value}", " ".join([*kept, f"{name}={value}"])
 
 
-def _line(op, operands) -> str:
+def line_of(op, operands) -> str:
     """The line of some operands; outputs that are not among them follow."""
     words = to_text(op, operands).split()
     return " ".join(w for w in words if not w.endswith("=none") or w.partition("=")[0] in operands)
@@ -83,9 +85,10 @@ def changes(op) -> dict:
         for what, line in lines(draw(op, rng)):
             said = answer(line)
             rule = re.sub(r"[\d().,x-]+| in every dim|; got.*", "", said)
-            kind = what if what.startswith("rank") else what.split()[0]
-            sign = what if said[0] == "=" else (kind, rule)
-            if len(line) < MOST and (sign not in found or len(line) < len(found[sign][0])):
+            sign = what.split()[0] if said[0] == "=" else rule
+            if DECLARED.match(said) or len(line) >= MOST:
+                continue
+            if sign not in found or len(line) < len(found[sign][0]):
                 found[sign] = line, said
     return dict(found.values())
 
