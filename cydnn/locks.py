@@ -10,6 +10,7 @@ import os
 import threading
 from collections import OrderedDict
 from itertools import count
+from typing import Any
 from weakref import WeakSet
 
 _all: WeakSet = WeakSet()
@@ -99,7 +100,7 @@ class once:
     def __set_name__(self, owner, name):
         self.name = name
 
-    def __get__(self, one, owner=None):
+    def __get__(self, one, owner=None) -> Any:
         if one is None:
             return self
         value = one.__dict__[self.name] = self.compute(one)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from typing import Any
 
 import numpy as np
 
@@ -245,7 +246,7 @@ def shifted(images, random):
 
 
 def data(seed=0):
-    digits = load_digits()
+    digits: Any = load_digits()
     order = np.random.default_rng(seed).permutation(len(digits.images))
     images, labels = (digits.images[order, None] / 8 - 1).astype(np.float32), digits.target[order]
     return images[TEST:], labels[TEST:], images[:TEST], labels[:TEST]
@@ -259,6 +260,7 @@ def train(device=None, epochs=20, seed=0, bar=True, most_steps=None):
     network, judge = Network(handle, BATCH, seed), Network(handle, TEST, seed)
     random, steps = np.random.default_rng(seed + 1), len(train_x) // BATCH
     losses, accuracies, seconds = [], [], []
+    guess = np.zeros_like(test_y)
     with tqdm(total=epochs * steps, disable=not bar, unit="step", desc=handle.device.name) as progress:
         for epoch in range(epochs):
             start, order = time.perf_counter(), random.permutation(len(train_x))
@@ -308,7 +310,7 @@ def draw(result, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--device", default=None, help="cuda:0, numpy; default: a GPU if there is one")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--picture", default="digits.png")

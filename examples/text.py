@@ -80,7 +80,7 @@ class Weights:
         self._begin(start, rnn, blob, random)
         self.value, self.grad, self.mean, self.square = (
             Tensor(handle, (1, start.size, 1, 1), v) for v in (start, *(np.zeros_like(start),) * 3))
-        self.steps, self.graph, self.pack = 0, *self._adam(start.size)
+        self.steps, (self.graph, self.pack) = 0, self._adam(start.size)
         self.room = handle.device.alloc(max(self.graph.get_workspace_size(), 1))
 
     def _begin(self, start, rnn, blob, random):
@@ -302,7 +302,7 @@ def draw(result, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--device", default=None, help="cuda:0, numpy; default: a GPU if there is one")
     parser.add_argument("--epochs", type=int, default=None, help="default: 8 on a GPU, else 1")
     parser.add_argument("--picture", default="text.png")

@@ -9,6 +9,7 @@ mask and a softmax. Each result is compared with NumPy's in float64. ``device``:
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +29,10 @@ S, ROW = (2, 3, 5, 7), (2, 3, 5, 1)              # batch, heads, queries, keys
 QKV = {1: (2, 3, 5, 4), 2: (2, 3, 4, 7), 3: (2, 3, 7, 4), 4: (1, 1, 1, 1), 5: S, 6: S, 7: S, 8: S, 9: S,
        10: ROW, 11: S, 12: S, 13: ROW, 14: S, 15: (2, 3, 5, 4)}
 # What each line of the attention computes: the result, a mode or an operation, what it reads, by uid.
-STEPS = ((5, "matmul", 1, 2), (6, "gen_index", 5, 2), (7, "gen_index", 5, 3), (8, "cmp_ge", 6, 7),
-         (9, "binary_select", 5, 4, 8), (10, "max", 9), (11, "sub", 9, 10), (12, "exp", 11), (13, "add", 12),
-         (14, "div", 12, 13), (15, "matmul", 14, 3))
+STEPS: tuple[tuple[Any, ...], ...] = (
+    (5, "matmul", 1, 2), (6, "gen_index", 5, 2), (7, "gen_index", 5, 3), (8, "cmp_ge", 6, 7),
+    (9, "binary_select", 5, 4, 8), (10, "max", 9), (11, "sub", 9, 10), (12, "exp", 11), (13, "add", 12),
+    (14, "div", 12, 13), (15, "matmul", 14, 3))
 
 GRAPHS = {"convolution, bias, ReLU": (CONV, (1, 2, 4)), "grouped convolution": (GROUPED, (1, 2)),
           "causal attention": (QKV, (1, 2, 3))}
@@ -177,7 +179,7 @@ def run_native(name: str, device, pack: dict) -> str:
 
 def convolved(x, w, groups: int):
     """The convolution in float64."""
-    x, w = np.pad(np.float64(x), ((0, 0), (0, 0), (1, 1), (1, 1))), np.float64(w)
+    x, w = np.pad(np.asarray(x, "f8"), ((0, 0), (0, 0), (1, 1), (1, 1))), np.asarray(w, "f8")
     c, k = w.shape[1], len(w) // groups
     views = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
     return np.concatenate([np.einsum("ncpqrs,kcrs->nkpq", views[:, g * c:(g + 1) * c], w[g * k:(g + 1) * k])
@@ -190,10 +192,10 @@ def expected(name: str, a: dict):
         return convolved(a[1], a[2], 2)
     if name == "convolution, bias, ReLU":
         return np.maximum(convolved(a[1], a[2], 1) + a[4], 0)
-    s = np.float64(a[1]) @ np.float64(a[2])
+    s = np.asarray(a[1], "f8") @ np.asarray(a[2], "f8")
     s[..., ~np.tri(*S[2:], dtype=bool)] = -np.inf
     p = np.exp(s - s.max(-1, keepdims=True))
-    return p / p.sum(-1, keepdims=True) @ np.float64(a[3])
+    return p / p.sum(-1, keepdims=True) @ np.asarray(a[3], "f8")
 
 
 def main(name="numpy") -> float:

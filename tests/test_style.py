@@ -31,8 +31,9 @@ SOURCES = sources()
 
 
 def of(*suffixes):
-    """(name, lines) of the sources with these endings."""
-    return [(n, (ROOT / n).read_text().splitlines()) for n in SOURCES if n.endswith(suffixes)]
+    """(name, lines) of the sources with these endings, but for what is printed."""
+    found = [(n, (ROOT / n).read_text().splitlines()) for n in SOURCES if n.endswith(suffixes)]
+    return [(n, lines) for n, lines in found if lines[:1] != ["# Printed by tools/print_stubs.py."]]
 
 
 def functions_of_python(lines):

@@ -4,6 +4,8 @@ Where C returns a status, these raise; where C fills memory, these return lists,
 """
 from __future__ import annotations
 
+from typing import Any
+
 from ..frontend.handle import HANDLES, get_handle
 from ..given import shown, whole
 from ..status import BadParam, NotInitialized, NotSupported
@@ -44,7 +46,7 @@ def cudnnBackendFinalize(descriptor):
 
 
 def cudnnBackendGetAttribute(descriptor, attributeName, attributeType, requestedElementCount=None,
-                             arrayOfElements=None):
+                             arrayOfElements=None) -> Any:
     """The elements of an attribute, at most ``requestedElementCount``. With ``arrayOfElements``, a list or an
     array, that is filled and the number of elements that there are is returned, as C does; descriptors in it
     become those that were asked for."""

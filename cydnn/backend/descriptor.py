@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ..given import shown, whole
 from ..status import BadParam, CydnnError, NotInitialized, NotSupported
@@ -34,7 +35,8 @@ class Descriptor:
         self.kind: DescriptorKind = kind if isinstance(kind, DescriptorKind) else kind_of(kind)
         self.values: dict = {}                   # name of an attribute: list of its elements
         self.found: dict = {}                    # what finalizing finds: lists, or functions that make them
-        self.made, self.is_finalized, self.is_destroyed = None, False, False
+        self.made: Any = None
+        self.is_finalized, self.is_destroyed = False, False
 
     # ---- Set, finalize, get ----
 

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from cydnn.device.ptx import Finding, TensorMap
+from cydnn.device.ptx import Finding, DecodedMap
 
 import snippet
 
@@ -59,7 +59,7 @@ def box(at, rank=2):
 def test_what_lies_outside_is_dropped(ptx90, column, row, swizzle):
     """Boxes of 16 rows of 8 to 32 words into rows of 20, 24 words apart; neighbours keep what they have."""
     across = swizzle // 4 or 16
-    map_ = TensorMap(0, 4, (20, 20), (96,), (across, 16), swizzle)
+    map_ = DecodedMap(0, 4, (20, 20), (96,), (across, 16), swizzle)
     got = run(ptx90, box((column, row)), map_)
     want = np.zeros(512, np.uint32)
     for r in range(16):
@@ -73,14 +73,14 @@ def test_what_lies_outside_is_dropped(ptx90, column, row, swizzle):
 
 def test_coordinates_are_as_many_as_dims(ptx90):
     with pytest.raises(Finding, match="names 3 coordinates of a tensor map of 2 dims"):
-        run(ptx90, box((0, 0, 0), 3), TensorMap(0, 4, (20, 20), (96,), (16, 16)))
+        run(ptx90, box((0, 0, 0), 3), DecodedMap(0, 4, (20, 20), (96,), (16, 16)))
 
 
 def test_a_swizzled_copy_begins_at_whole_16_bytes(ptx90):
-    map_ = TensorMap(0, 4, (20, 20), (96,), (32, 16), 128)
+    map_ = DecodedMap(0, 4, (20, 20), (96,), (32, 16), 128)
     with pytest.raises(Finding, match="begins at element 3 of a row; a swizzled tensor copy needs whole 16"):
         run(ptx90, box((3, 0)), map_)
-    plain = TensorMap(0, 4, (20, 20), (96,), (16, 16))
+    plain = DecodedMap(0, 4, (20, 20), (96,), (16, 16))
     assert run(ptx90, box((3, 0)), plain)[3] == X[0]
 
 

@@ -9,7 +9,7 @@ import struct
 import numpy as np
 import pytest
 
-from cydnn.device.ptx import Finding, TensorMap
+from cydnn.device.ptx import Finding, DecodedMap
 
 import snippet
 
@@ -77,7 +77,7 @@ def test_a_tile_is_zero_outside_its_tensor(ptx90):
     """4 x 8 x 8 elements of (5, 9, 24), from (-1, 3, 8) on."""
     x = np.arange(1, 5 * 9 * 24 + 1, dtype=np.uint16).reshape(5, 9, 24)
     place = filled(ptx90, x)
-    got = copied(ptx90, TensorMap(place.ptr, 2, (24, 9, 5), (48, 432), (8, 8, 4)), 3,
+    got = copied(ptx90, DecodedMap(place.ptr, 2, (24, 9, 5), (48, 432), (8, 8, 4)), 3,
                  (8, 3, -1)).reshape(4, 8, 8)
     for d, h, w in itertools.product(range(4), range(8), range(8)):
         inside = 0 <= d - 1 < 5 and h + 3 < 9
@@ -89,7 +89,7 @@ def test_im2col_is_the_loop_over_pixels(ptx90):
     channels, from (n, p, q) = (0, 1, 2) on."""
     x = np.arange(1, 2 * 5 * 6 * 8 + 1, dtype=np.uint16).reshape(2, 5, 6, 8)
     place = filled(ptx90, x)
-    map_ = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), corners=((-1, -1), (-1, -1)))
+    map_ = DecodedMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), corners=((-1, -1), (-1, -1)))
     got = copied(ptx90, map_, 4, (0, 2 - 1, 1 - 1, 0), ", {%o1, %o0}").reshape(32, 8)
     pixels = [(n, p, q) for n in range(3) for p in range(5) for q in range(6)][1 * 6 + 2:][:32]
     for row, (n, p, q) in zip(got, pixels):
@@ -101,7 +101,7 @@ def test_im2col_steps_over_pixels(ptx90):
     """The same tap with a stride of (2, 1), without padding on the left: 3 x 3 base pixels an image."""
     x = np.arange(1, 2 * 5 * 6 * 8 + 1, dtype=np.uint16).reshape(2, 5, 6, 8)
     place = filled(ptx90, x)
-    map_ = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), 0, (1, 2, 1, 1),
+    map_ = DecodedMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), 0, (1, 2, 1, 1),
                      corners=((0, -1), (-1, -3)))
     got = copied(ptx90, map_, 4, (0, 2, 1 - 1, 0), ", {%o1, %o0}").reshape(32, 8)
     pixels = [(n, p, q) for n in range(5) for p in range(3) for q in range(3)][1 * 3 + 1:][:32]
@@ -113,7 +113,7 @@ def test_im2col_steps_over_pixels(ptx90):
 @pytest.mark.parametrize("at", [(0, 1, 0, 0), (0, 6, 0, 0), (0, 0, 2, 0), (0, -2, 0, 0)])
 def test_im2col_begins_at_a_base_pixel(ptx90, at):
     place = filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16))
-    map_ = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), 0, (1, 2, 1, 1),
+    map_ = DecodedMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), 0, (1, 2, 1, 1),
                      corners=((0, -1), (-1, -3)))
     with pytest.raises(Finding, match=re.escape(f"begins at {list(at)}, no base pixel of dims (8, 6, 5, 2)")):
         copied(ptx90, map_, 4, at, ", {%o1, %o0}")
@@ -136,7 +136,7 @@ def test_stored_pixels_walk_like_loaded_ones(ptx90):
     """Every second pixel along w of (n, h, w, c) = (2, 5, 6, 8), from (n, p, q) = (0, 1, 2) on; those past
     the last image are dropped."""
     place = filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16))
-    sent(ptx90, TensorMap(place.ptr, 2, (8, 3, 5, 2), (32, 96, 480), (8, 32), corners=((0, 0), (0, 0))),
+    sent(ptx90, DecodedMap(place.ptr, 2, (8, 3, 5, 2), (32, 96, 480), (8, 32), corners=((0, 0), (0, 0))),
          (0, 2, 1, 0))
     got = ptx90.copy_out(place.ptr, np.empty((2, 5, 6, 8), np.uint16))
     want = np.zeros_like(got)
@@ -148,14 +148,14 @@ def test_stored_pixels_walk_like_loaded_ones(ptx90):
 
 def test_stored_pixels_have_no_corner_outside(ptx90):
     place = filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16))
-    map_ = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), corners=((0, -1), (0, 0)))
+    map_ = DecodedMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 32), corners=((0, -1), (0, 0)))
     with pytest.raises(Finding, match="stores pixels whose corners .* lie outside the tensor"):
         sent(ptx90, map_, (0, 0, 0, 0))
 
 
 def test_a_map_is_of_boxes_or_of_pixels(ptx90):
     place = filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16))
-    boxes = TensorMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 4, 4, 2))
+    boxes = DecodedMap(place.ptr, 2, (8, 6, 5, 2), (16, 96, 480), (8, 4, 4, 2))
     with pytest.raises(Finding, match="names a tensor map of boxes"):
         copied(ptx90, boxes, 4, (0, 0, 0, 0), ", {%o1, %o0}")
     with pytest.raises(Finding, match="names a tensor map of pixels"):

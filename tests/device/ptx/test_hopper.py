@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cydnn.device.ptx import Finding, PtxDevice, TensorMap, parse
+from cydnn.device.ptx import Finding, PtxDevice, DecodedMap, parse
 from cydnn.device.ptx.code import Code
 
 TEXT = (Path(__file__).parent / "data" / "wgmma_tma.ptx").read_text()
@@ -34,7 +34,7 @@ def gemm(device, m, n, k, seed=None, text=TEXT):
     offsets = [at for space, at in code.program.variables.values() if space == "param"]
     data = bytearray(code.program.bytes["param"])
     struct.pack_into("<Qiii", data, offsets[2], out.ptr, m, n, k)
-    maps = {offsets[i]: TensorMap(places[i].ptr, 2, (k, rows), (2 * k,), (64, 64), 128)
+    maps = {offsets[i]: DecodedMap(places[i].ptr, 2, (k, rows), (2 * k,), (64, 64), 128)
             for i, rows in enumerate((m, n))}
     device.seed = seed
     device.launch(code, (-(-n // 64), -(-m // 64), 1), (160, 1, 1), 0, bytes(data), {out.ptr}, 0, maps)

@@ -1,0 +1,296 @@
+# Printed by tools/print_stubs.py.
+
+from typing import Any
+
+from .tensor import tensor
+
+class pygraph:
+    """A graph of operations that is built once and executed many times.
+
+    ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual
+    ones, ``compute_data_type`` of operations (default: f64 for f64 tensors, f32 for others); torch dtypes
+    are taken too. ``handle`` names device and stream (None: one of its own). ``device_property`` stands for
+    a device that need not be here; ``sm_count`` and ``sm_version`` make plans for fewer SMs or another
+    compute capability. ``kernel_cache`` remembers plans. Plans serve any contents but one shape, so
+    ``is_dynamic_shape_enabled`` and ``is_override_shape_enabled`` change nothing."""
+    def __init__(self, name: Any = ..., io_data_type: Any = ..., intermediate_data_type: Any = ..., compute_data_type: Any = ..., handle: Any = ..., sm_count: Any = ..., sm_version: Any = ..., kernel_cache: Any = ..., device_property: Any = ..., is_dynamic_shape_enabled: Any = ..., is_override_shape_enabled: Any = ...) -> None:
+        ...
+    def abs(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise abs of input, with broadcast; the result is virtual until set_output(True)."""
+    def adalayernorm(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
+    def adalayernorm_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
+    def add(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise add of a, b, with broadcast; the result is virtual until set_output(True)."""
+    def add_square(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise add_square of a, b, with broadcast; the result is virtual until set_output(True)."""
+    def batchnorm(self, input: Any, scale: Any, bias: Any, in_running_mean: Any = ..., in_running_var: Any = ..., epsilon: Any = ..., momentum: Any = ..., peer_stats: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Y, mean, inv_variance, next_running_mean, next_running_var]; the last two are None without
+        running inputs, which ``momentum`` is needed with. ``epsilon`` and ``momentum`` are tensors of one
+        element, by value or in memory."""
+    def batchnorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any, inv_variance: Any, peer_stats: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[DX, Dscale, Dbias]; DX is channels-last unless its stride is set."""
+    def batchnorm_inference(self, input: Any, mean: Any, inv_variance: Any, scale: Any, bias: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Y = (input - mean) * inv_variance * scale + bias: four pointwise operations, fused where an
+        engine can."""
+    def bias(self, input: Any, bias: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise add of input, bias, with broadcast; the result is virtual until set_output(True)."""
+    def binary_select(self, input0: Any, input1: Any, mask: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise binary_select of input0, input1, mask, with broadcast; the result is virtual until set_output(True)."""
+    def block_scale_dequantize(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (types of 4 and 8 bits with block scales)."""
+    def block_scale_quantize(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (types of 4 and 8 bits with block scales)."""
+    def build(self, modes: Any = ...) -> Any:
+        """All of the steps; without modes only the operation graph."""
+    def build_operation_graph(self) -> Any:
+        """As ``validate``; gives uids to the tensors that have none. From here on neither graph nor tensors
+        change."""
+    def build_plan_at_index(self, index: Any) -> Any:
+        """Build one plan; ``execute`` runs it from now on."""
+    def build_plans(self, policy: Any = ...) -> Any:
+        """Build the first plan that can be built, or all; the first is the one that ``execute`` runs."""
+    def ceil(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise ceil of input, with broadcast; the result is virtual until set_output(True)."""
+    def check_support(self) -> Any:
+        """True when at least one plan is left; raises cudnnGraphNotSupportedError otherwise."""
+    def cmp_eq(self, input: Any, comparison: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise cmp_eq of input, comparison, with broadcast; the result is virtual until set_output(True)."""
+    def cmp_ge(self, input: Any, comparison: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise cmp_ge of input, comparison, with broadcast; the result is virtual until set_output(True)."""
+    def cmp_gt(self, input: Any, comparison: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise cmp_gt of input, comparison, with broadcast; the result is virtual until set_output(True)."""
+    def cmp_le(self, input: Any, comparison: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise cmp_le of input, comparison, with broadcast; the result is virtual until set_output(True)."""
+    def cmp_lt(self, input: Any, comparison: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise cmp_lt of input, comparison, with broadcast; the result is virtual until set_output(True)."""
+    def cmp_neq(self, input: Any, comparison: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise cmp_neq of input, comparison, with broadcast; the result is virtual until set_output(True)."""
+    def concatenate(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (moving data)."""
+    def conv_dgrad(self, loss: Any, filter: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """DX from DY and the filter; set the dim of DX. ``pre_padding, post_padding`` may stand in place of
+        ``padding``."""
+    def conv_fprop(self, image: Any, weight: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """Y = conv(image, weight); image (n, c, …), weight (k, c/groups, …). Padding is 0, stride
+        and dilation 1 unless given, each a list, or one number for all spatial dims. Y is channels-last
+        unless its stride is set. ``pre_padding, post_padding`` may stand in place of ``padding``."""
+    def conv_wgrad(self, image: Any, loss: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """DW from X and DY; set the dim of DW. ``pre_padding, post_padding`` may stand in place of
+        ``padding``."""
+    def cos(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise cos of input, with broadcast; the result is virtual until set_output(True)."""
+    def create_execution_plan(self, engine_id: Any, knobs: Any = ...) -> Any:
+        """Add the plan of an engine with knobs ({knob_type: number}) as given; the others as the engine
+        would take them. Raises BadParam for a number that a knob does not take, cudnnGraphNotSupportedError
+        for numbers that it does not have together."""
+    def create_execution_plans(self, modes: Any = ...) -> Any:
+        """Ask the heuristics, mode by mode; a plan that two modes give counts once. Nothing is built yet."""
+    def deselect_behavior_notes(self, notes: Any) -> Any:
+        """Leave out plans that have one of these notes."""
+    def deselect_engines(self, names: Any) -> Any:
+        """Leave out plans whose name holds one of these parts."""
+    def deselect_numeric_notes(self, notes: Any) -> Any:
+        """Leave out plans that have one of these notes."""
+    def deselect_workspace_greater_than(self, workspace: Any) -> Any:
+        """Leave out plans that need more workspace. Engines that can do with less are asked for such
+        plans."""
+    def deserialize(self, *data: Any) -> Any:
+        """``data``, or a handle and ``data``: bytes of ``serialize`` give a ready plan, the text of
+        ``repr`` a graph."""
+    def div(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise div of a, b, with broadcast; the result is virtual until set_output(True)."""
+    def elu(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise elu_fwd of input, with broadcast; the result is virtual until set_output(True)."""
+    def elu_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise elu_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
+    def erf(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise erf of input, with broadcast; the result is virtual until set_output(True)."""
+    def estimate(self, index: Any = ...) -> Any:
+        """``explain`` as data, a row for each part: {nodes, engine, config, us, bytes, flops, bandwidth};
+        ``us`` in microseconds, ``bandwidth`` a share of the device's; both None for the reference."""
+    def execute(self, tensor_to_device_buffer: Any, workspace: Any = ..., handle: Any = ..., override_uids: Any = ..., override_shapes: Any = ..., override_strides: Any = ...) -> Any:
+        """Run the chosen plan on the stream of ``handle`` (None: the graph's own).
+
+        Keys: tensors or uids; None is skipped, surplus entries are ignored. Values: pointers, torch
+        tensors, arrays of any DLPack library; for a tensor that is passed by value a number, or an array of
+        one on the host, read now."""
+    def execute_plan_at_index(self, tensor_to_device_buffer: Any, workspace: Any, index: Any, handle: Any = ..., override_uids: Any = ..., override_shapes: Any = ..., override_strides: Any = ...) -> Any:
+        """As ``execute``, with a plan that was built by its index."""
+    def exp(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise exp of input, with broadcast; the result is virtual until set_output(True)."""
+    def explain(self, index: Any = ...) -> Any:
+        """A plan in words: which nodes each kernel computes, with engine, configuration and estimate, the
+        bytes that must move, FLOP, the share of the device's bandwidth, which engines refused and why, and
+        the steps. Nothing need be built; with a ``device_property`` it tells of a card that is not there.
+        ``index``: as in ``get_plan_name_at_index``; None: the plan that ``execute`` runs."""
+    def floor(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise floor of input, with broadcast; the result is virtual until set_output(True)."""
+    def gelu(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise gelu_fwd of input, with broadcast; the result is virtual until set_output(True)."""
+    def gelu_approx_tanh(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise gelu_approx_tanh_fwd of input, with broadcast; the result is virtual until set_output(True)."""
+    def gelu_approx_tanh_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise gelu_approx_tanh_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
+    def gelu_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise gelu_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
+    def gen_index(self, input: Any, axis: Any, compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """The index along ``axis``, in the shape of input."""
+    def genstats(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[SUM, SQ_SUM]: of each channel over images and positions, the sum and the sum of squares."""
+    def get_behavior_notes(self) -> Any:
+        """The notes of the plan that ``execute`` runs."""
+    def get_behavior_notes_for_plan_at_index(self, index: Any) -> Any:
+        """The notes of a plan."""
+    def get_engine_count(self) -> Any:
+        """How many engines (or combinations of them) can compute the graph; their ids count from 0."""
+    def get_execution_plan_count(self) -> Any:
+        """How many plans are left."""
+    def get_knobs_for_engine(self, engine_id: Any) -> Any:
+        """The knobs of an engine on this graph."""
+    def get_plan_name_at_index(self, index: Any) -> Any:
+        """The engines of a plan, such as ``110:conv_fprop_mma[tile=m128n256]``."""
+    def get_workspace_size(self) -> Any:
+        """Bytes of workspace that ``execute`` needs, with room to pack booleans of one byte each."""
+    def get_workspace_size_plan_at_index(self, index: Any) -> Any:
+        """As ``get_workspace_size``, of a plan."""
+    def identity(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise identity of input, with broadcast; the result is virtual until set_output(True)."""
+    def instancenorm(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
+    def instancenorm_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
+    def key(self) -> Any:
+        """A number that says what the graph is, the same in every process; names take no part in it."""
+    def layernorm(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
+    def layernorm_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
+    def leaky_relu(self, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """``relu`` whose slope must be given."""
+    def leaky_relu_backward(self, loss: Any, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """``relu_backward`` whose slope must be given."""
+    def log(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise log of input, with broadcast; the result is virtual until set_output(True)."""
+    def logical_and(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise logical_and of a, b, with broadcast; the result is virtual until set_output(True)."""
+    def logical_not(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise logical_not of input, with broadcast; the result is virtual until set_output(True)."""
+    def logical_or(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise logical_or of a, b, with broadcast; the result is virtual until set_output(True)."""
+    def matmul(self, A: Any, B: Any, compute_data_type: Any = ..., padding: Any = ..., name: Any = ...) -> tensor:
+        """C[…, m, n] = A[…, m, k] @ B[…, k, n], batch dims broadcast; C is row-major unless its stride
+        is set."""
+    def max(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise max of input0, input1, with broadcast; the result is virtual until set_output(True)."""
+    def min(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise min of input0, input1, with broadcast; the result is virtual until set_output(True)."""
+    def mod(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise mod of input0, input1, with broadcast; the result is virtual until set_output(True)."""
+    def moe_grouped_matmul(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (grouped matmul)."""
+    def moe_grouped_matmul_bwd(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (grouped matmul)."""
+    def mul(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise mul of a, b, with broadcast; the result is virtual until set_output(True)."""
+    def neg(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise neg of input, with broadcast; the result is virtual until set_output(True)."""
+    def populate_cuda_graph(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (launches that are nodes of a CUDA graph)."""
+    def pow(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise pow of input0, input1, with broadcast; the result is virtual until set_output(True)."""
+    def query_tensor_attributes_of_uid(self, uid: Any) -> Any:
+        """The tensor of a uid."""
+    def reciprocal(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise reciprocal of input, with broadcast; the result is virtual until set_output(True)."""
+    def reduction(self, input: Any, mode: Any, compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """Reduce the dims in which the result's dim (set by the caller) is 1."""
+    def relu(self, input: Any, negative_slope: Any = ..., lower_clip: Any = ..., upper_clip: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """input where it is above the lower clip, and at most the upper one; the slope goes on below."""
+    def relu_backward(self, loss: Any, input: Any, negative_slope: Any = ..., lower_clip: Any = ..., upper_clip: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """The gradient of ``relu`` at ``input``, times ``loss``."""
+    def resample(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (resampling)."""
+    def resample_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (resampling)."""
+    def reshape(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (moving data)."""
+    def rmsnorm(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
+    def rmsnorm_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
+    def rng(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (random numbers)."""
+    def rsqrt(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise rsqrt of input, with broadcast; the result is virtual until set_output(True)."""
+    def scale(self, input: Any, scale: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise mul of input, scale, with broadcast; the result is virtual until set_output(True)."""
+    def scaled_dot_product_flash_attention(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (attention)."""
+    def scaled_dot_product_flash_attention_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (attention)."""
+    def sdpa(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (attention)."""
+    def sdpa_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (attention)."""
+    def sdpa_fp8(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (attention)."""
+    def sdpa_fp8_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (attention)."""
+    def sdpa_mxfp8(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (attention)."""
+    def sdpa_mxfp8_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (attention)."""
+    def select_behavior_notes(self, notes: Any) -> Any:
+        """Keep plans that have all of these notes."""
+    def select_numeric_notes(self, notes: Any) -> Any:
+        """Keep plans that have all of these notes. Engines whose numbers differ from those of others
+        (WINOGRAD, FFT, NONDETERMINISTIC) are asked for plans only here."""
+    def serialize(self) -> Any:
+        """The plan that ``execute`` runs, as bytes (numbers from 0 to 255)."""
+    def sigmoid(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise sigmoid_fwd of input, with broadcast; the result is virtual until set_output(True)."""
+    def sigmoid_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise sigmoid_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
+    def sin(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise sin of input, with broadcast; the result is virtual until set_output(True)."""
+    def slice(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (moving data)."""
+    def softplus(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise softplus_fwd of input, with broadcast; the result is virtual until set_output(True)."""
+    def softplus_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise softplus_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
+    def sqrt(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise sqrt of input, with broadcast; the result is virtual until set_output(True)."""
+    def sub(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise sub of a, b, with broadcast; the result is virtual until set_output(True)."""
+    def swish(self, input: Any, swish_beta: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+        """input * sigmoid(swish_beta * input)."""
+    def swish_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., swish_beta: Any = ..., name: Any = ...) -> tensor:
+        """The gradient of ``swish`` at ``input``, times ``loss``; the compute type stands before the beta."""
+    def tan(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise tan of input, with broadcast; the result is virtual until set_output(True)."""
+    def tanh(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise tanh_fwd of input, with broadcast; the result is virtual until set_output(True)."""
+    def tanh_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Pointwise tanh_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
+    def tensor(self, dim: Any, stride: Any, data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ...) -> tensor:
+        """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements. A ``uid`` of -1 is none
+        yet."""
+    def tensor_like(self, x: Any, name: Any = ...) -> tensor:
+        """The attributes of another tensor but its uid and name, or the layout of an array (NumPy, torch,
+        DLPack).
+
+        An array on the host is passed by value; where the graph's device works on host memory, only one of
+        one element is."""
+    def tensor_scalar(self, value: Any, scalar_type: Any) -> tensor:
+        """A number that the graph holds, of the type that goes with the value. COMPILE_TIME_CONST: for ever;
+        RUNTIME_PARAM: unless the variant pack has another."""
+    def transpose(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (moving data)."""
+    def update_cuda_graph(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (launches that are nodes of a CUDA graph)."""
+    def validate(self) -> Any:
+        """Infer dims, strides and types of what is not set, check every rule. Raises BadParam."""
+    def __getattr__(self, name: str) -> Any: ...

@@ -1,0 +1,753 @@
+# Printed by tools/print_stubs.py.
+
+from typing import Any, Generic, Literal, Protocol, Sequence, TypeVar, overload
+
+from .function import Function as Function, forget as forget
+
+A = TypeVar("A")
+Ints = int | Sequence[int]
+FUNCTIONS: dict[str, Function]
+
+class Prepared(Generic[A]):
+    """A function made ready for arrays of one layout: called with others of that layout, it runs at once.
+
+    ``plan``: what runs. Call it with the arrays in the order of the function's arguments, those that were
+    absent left out or None."""
+    plan: Any
+    def explain(self) -> str: ...
+    def __call__(self, *arrays: Any, out: A | None = ...) -> A: ...
+
+class _conv(Protocol):
+    @overload
+    def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The convolution (cross-correlation) of images with filters, and a bias for each channel.
+
+        input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+        ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
+    @overload
+    def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The convolution (cross-correlation) of images with filters, and a bias for each channel.
+
+        input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+        ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
+    @overload
+    def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+conv: _conv
+
+class _matmul(Protocol):
+    @overload
+    def __call__(self, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
+        with a vector."""
+    @overload
+    def __call__(self, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
+        with a vector."""
+    @overload
+    def prepare(self, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+matmul: _matmul
+
+class _linear(Protocol):
+    @overload
+    def __call__(self, input: A, weight: A, bias: A | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
+    @overload
+    def __call__(self, input: A, weight: A, bias: A | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, weight: A, bias: A | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
+    @overload
+    def prepare(self, input: A, weight: A, bias: A | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+linear: _linear
+
+class _max_pool(Protocol):
+    @overload
+    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
+    @overload
+    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
+    @overload
+    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+max_pool: _max_pool
+
+class _avg_pool(Protocol):
+    @overload
+    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The mean of each window, in which the padding counts or does not."""
+    @overload
+    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The mean of each window, in which the padding counts or does not."""
+    @overload
+    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+avg_pool: _avg_pool
+
+class _softmax(Protocol):
+    @overload
+    def __call__(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """exp(x) over its sum along a dim."""
+    @overload
+    def __call__(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """exp(x) over its sum along a dim."""
+    @overload
+    def prepare(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+softmax: _softmax
+
+class _log_softmax(Protocol):
+    @overload
+    def __call__(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The logarithm of the softmax along a dim."""
+    @overload
+    def __call__(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The logarithm of the softmax along a dim."""
+    @overload
+    def prepare(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+log_softmax: _log_softmax
+
+class _layer_norm(Protocol):
+    @overload
+    def __call__(self, input: A, normalized_shape: Ints, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """weight * (x - mean) / sqrt(var + eps) + bias, with the statistics of the last dims."""
+    @overload
+    def __call__(self, input: A, normalized_shape: Ints, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, normalized_shape: Ints, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """weight * (x - mean) / sqrt(var + eps) + bias, with the statistics of the last dims."""
+    @overload
+    def prepare(self, input: A, normalized_shape: Ints, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+layer_norm: _layer_norm
+
+class _rms_norm(Protocol):
+    @overload
+    def __call__(self, input: A, normalized_shape: Ints, weight: A | None = ..., eps: float | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """weight * x / sqrt(mean of squares + eps), over the last dims; eps None: that of input's type."""
+    @overload
+    def __call__(self, input: A, normalized_shape: Ints, weight: A | None = ..., eps: float | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, normalized_shape: Ints, weight: A | None = ..., eps: float | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """weight * x / sqrt(mean of squares + eps), over the last dims; eps None: that of input's type."""
+    @overload
+    def prepare(self, input: A, normalized_shape: Ints, weight: A | None = ..., eps: float | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+rms_norm: _rms_norm
+
+class _instance_norm(Protocol):
+    @overload
+    def __call__(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
+    @overload
+    def __call__(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
+    @overload
+    def prepare(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+instance_norm: _instance_norm
+
+class _batch_norm(Protocol):
+    @overload
+    def __call__(self, input: A, running_mean: A | None, running_var: A | None, weight: A | None = ..., bias: A | None = ..., training: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """weight * (x - mean) / sqrt(var + eps) + bias for each channel: with the running statistics, or, where
+        ``training``, with those of the batch; running statistics that are given then move by ``momentum``."""
+    @overload
+    def __call__(self, input: A, running_mean: A | None, running_var: A | None, weight: A | None = ..., bias: A | None = ..., training: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, running_mean: A | None, running_var: A | None, weight: A | None = ..., bias: A | None = ..., training: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """weight * (x - mean) / sqrt(var + eps) + bias for each channel: with the running statistics, or, where
+        ``training``, with those of the batch; running statistics that are given then move by ``momentum``."""
+    @overload
+    def prepare(self, input: A, running_mean: A | None, running_var: A | None, weight: A | None = ..., bias: A | None = ..., training: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+batch_norm: _batch_norm
+
+class _local_response_norm(Protocol):
+    @overload
+    def __call__(self, input: A, size: int, alpha: float = ..., beta: float = ..., k: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x / (k + alpha * the mean of squares of ``size`` neighbouring channels) ** beta."""
+    @overload
+    def __call__(self, input: A, size: int, alpha: float = ..., beta: float = ..., k: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, size: int, alpha: float = ..., beta: float = ..., k: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x / (k + alpha * the mean of squares of ``size`` neighbouring channels) ** beta."""
+    @overload
+    def prepare(self, input: A, size: int, alpha: float = ..., beta: float = ..., k: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+local_response_norm: _local_response_norm
+
+class _attention(Protocol):
+    @overload
+    def __call__(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """softmax(scale * query @ key.T + mask) @ value, for every head.
+
+        query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or without b. ``scale``:
+        1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
+        others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
+        h. A query that sees no key gives 0."""
+    @overload
+    def __call__(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """softmax(scale * query @ key.T + mask) @ value, for every head.
+
+        query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or without b. ``scale``:
+        1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
+        others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
+        h. A query that sees no key gives 0."""
+    @overload
+    def prepare(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+attention: _attention
+
+class _abs(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """abs of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """abs of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+abs: _abs
+
+class _neg(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """neg of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """neg of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+neg: _neg
+
+class _ceil(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """ceil of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """ceil of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+ceil: _ceil
+
+class _floor(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """floor of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """floor of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+floor: _floor
+
+class _sqrt(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """sqrt of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """sqrt of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+sqrt: _sqrt
+
+class _rsqrt(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """rsqrt of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """rsqrt of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+rsqrt: _rsqrt
+
+class _reciprocal(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """reciprocal of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """reciprocal of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+reciprocal: _reciprocal
+
+class _exp(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """exp of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """exp of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+exp: _exp
+
+class _log(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """log of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """log of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+log: _log
+
+class _sin(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """sin of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """sin of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+sin: _sin
+
+class _cos(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """cos of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """cos of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+cos: _cos
+
+class _tan(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """tan of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """tan of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+tan: _tan
+
+class _erf(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """erf of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """erf of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+erf: _erf
+
+class _sigmoid(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """sigmoid of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """sigmoid of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+sigmoid: _sigmoid
+
+class _tanh(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """tanh of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """tanh of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+tanh: _tanh
+
+class _relu(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """relu of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """relu of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+relu: _relu
+
+class _silu(Protocol):
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """swish of every element."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """swish of every element."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+silu: _silu
+
+class _add(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """add of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """add of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+add: _add
+
+class _sub(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """sub of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """sub of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+sub: _sub
+
+class _mul(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """mul of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """mul of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+mul: _mul
+
+class _div(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """div of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """div of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+div: _div
+
+class _pow(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """pow of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """pow of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+pow: _pow
+
+class _atan2(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """atan2 of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """atan2 of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+atan2: _atan2
+
+class _fmod(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """mod of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """mod of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+fmod: _fmod
+
+class _maximum(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """max of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """max of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+maximum: _maximum
+
+class _minimum(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """min of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """min of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+minimum: _minimum
+
+class _eq(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """eq of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """eq of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+eq: _eq
+
+class _ne(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """neq of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """neq of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+ne: _ne
+
+class _gt(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """gt of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """gt of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+gt: _gt
+
+class _ge(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """ge of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """ge of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+ge: _ge
+
+class _lt(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """lt of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """lt of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+lt: _lt
+
+class _le(Protocol):
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """le of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """le of two arrays, or of an array and a number, element by element with broadcast."""
+    @overload
+    def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+le: _le
+
+class _sum(Protocol):
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """add over one dim, some, or all of them."""
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """add over one dim, some, or all of them."""
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+sum: _sum
+
+class _mean(Protocol):
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """avg over one dim, some, or all of them."""
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """avg over one dim, some, or all of them."""
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+mean: _mean
+
+class _amax(Protocol):
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """max over one dim, some, or all of them."""
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """max over one dim, some, or all of them."""
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+amax: _amax
+
+class _amin(Protocol):
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """min over one dim, some, or all of them."""
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """min over one dim, some, or all of them."""
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+amin: _amin
+
+class _prod(Protocol):
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """mul over one dim, some, or all of them."""
+    @overload
+    def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """mul over one dim, some, or all of them."""
+    @overload
+    def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+prod: _prod
+
+class _gelu(Protocol):
+    @overload
+    def __call__(self, input: A, approximate: str = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x times the normal distribution's share below x; ``approximate`` "tanh": by a tanh."""
+    @overload
+    def __call__(self, input: A, approximate: str = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, approximate: str = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x times the normal distribution's share below x; ``approximate`` "tanh": by a tanh."""
+    @overload
+    def prepare(self, input: A, approximate: str = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+gelu: _gelu
+
+class _elu(Protocol):
+    @overload
+    def __call__(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x above 0, alpha * (exp(x) - 1) below."""
+    @overload
+    def __call__(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x above 0, alpha * (exp(x) - 1) below."""
+    @overload
+    def prepare(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+elu: _elu
+
+class _leaky_relu(Protocol):
+    @overload
+    def __call__(self, input: A, negative_slope: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x above 0, negative_slope * x below."""
+    @overload
+    def __call__(self, input: A, negative_slope: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, negative_slope: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x above 0, negative_slope * x below."""
+    @overload
+    def prepare(self, input: A, negative_slope: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+leaky_relu: _leaky_relu
+
+class _softplus(Protocol):
+    @overload
+    def __call__(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """log(1 + exp(beta * x)) / beta."""
+    @overload
+    def __call__(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """log(1 + exp(beta * x)) / beta."""
+    @overload
+    def prepare(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+softplus: _softplus
+
+class _where(Protocol):
+    @overload
+    def __call__(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """input where the condition is not 0, else other."""
+    @overload
+    def __call__(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """input where the condition is not 0, else other."""
+    @overload
+    def prepare(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+where: _where

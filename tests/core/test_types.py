@@ -1,0 +1,69 @@
+"""What editors and type checkers read: the stubs are those of the objects, programs of users are clean."""
+import re
+import subprocess
+import sys
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(ROOT.glob("examples/*.py"))
+PROGRAM = '''
+import cydnn, numpy as np
+x = np.ones((2, 8, 6, 6), np.float32)
+y: np.ndarray = cydnn.relu(cydnn.conv(x, x, padding="same", stride=(1, 1)))
+call = cydnn.conv.prepare(x, x)
+text: str = call.explain() + cydnn.softmax(x, explain=True)
+z: np.ndarray = call(x, x)
+graph = cydnn.pygraph(handle=cydnn.create_handle(cydnn.device.get("numpy")))
+graph.relu(graph.tensor([1, 8], [8, 1])).set_output(True).set_name("y")
+desc = cydnn.cudnn.createTensorDescriptor()
+cydnn.cudnn.setTensor4dDescriptor(desc, cydnn.cudnn.CUDNN_TENSOR_NCHW, 0, 1, 3, 4, 5)
+'''
+MISTAKES = '''
+import cydnn, numpy as np
+x = np.ones((2, 8, 6, 6), np.float32)
+cydnn.conv(x, x, paddin=1)
+cydnn.softmax(x, dim="rows")
+cydnn.reluu(x)
+'''
+CHECKERS = {"mypy": ["--follow-imports=silent", "--ignore-missing-imports", "--cache-dir"],
+            "pyright": []}
+
+
+def printer():
+    spec = spec_from_file_location("print_stubs", ROOT / "tools" / "print_stubs.py")
+    spec.loader.exec_module(made := module_from_spec(spec))
+    return made
+
+
+@pytest.mark.parametrize("name", printer().STUBS)
+def test_stubs_are_what_the_objects_say(name):
+    made = printer()
+    assert (made.PACKAGE / name).read_text() == made.STUBS[name](), "run: python tools/print_stubs.py"
+
+
+def checked(checker, tmp_path, files) -> list[str]:
+    """The lines with errors that a checker finds."""
+    if find_spec(checker) is None:
+        pytest.skip(f"needs {checker}")
+    options = [*CHECKERS[checker], *([str(tmp_path / "cache")] if checker == "mypy" else
+                                     ["--pythonpath", sys.executable])]
+    done = subprocess.run([sys.executable, "-m", checker, *options, *map(str, files)], cwd=ROOT, text=True,
+                          capture_output=True, timeout=600)
+    assert done.returncode in (0, 1), done.stderr
+    return [line for line in done.stdout.splitlines()            # plots and data sets need not be there
+            if re.search(r":\d+(:\d+)?( -|:) error: ", line) and "reportMissing" not in line]
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_programs_are_clean_and_mistakes_are_found(checker, tmp_path):
+    readme = re.findall(r"```python\n((?!>>>).*?)```", (ROOT / "README.md").read_text(), re.S)
+    files = {"clean": PROGRAM, "mistakes": MISTAKES, **{f"readme{i}": text for i, text in enumerate(readme)}}
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    found = checked(checker, tmp_path, [tmp_path / f"{name}.py" for name in files] + EXAMPLES)
+    planted = [line for line in found if "mistakes.py" in line]
+    lines = {int(line.partition("mistakes.py:")[2].partition(":")[0]) for line in planted}
+    assert lines == {4, 5, 6} and planted == found, "\n".join(found)
