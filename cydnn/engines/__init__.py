@@ -19,6 +19,7 @@ from .conv.fprop_first import ConvFpropFirst
 from .conv.fprop_mma import ConvFpropMma, ConvFpropMmaRepack
 from .conv.gemm import ConvFpropGemm, ConvFpropGemmMma
 from .conv.halo import ConvDgradHalo, ConvFpropHalo
+from .conv.joined_groups import ConvDgradJoinedGroups, ConvFpropJoinedGroups, ConvWgradJoinedGroups
 from .conv.simt import ConvDgradSimt, ConvFpropIndexed, ConvFpropSimt
 from .conv.wgmma import ConvFpropWgmma
 from .conv.wgrad_first import ConvWgradFirst
@@ -93,14 +94,15 @@ REFERENCE, COMPOSITE = Reference(), Composite()
 TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
     ConvFpropDepthwiseSlide, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo, ConvFpropWgmma, ConvFpropMma,
-    ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()),
+    ConvFpropJoinedGroups, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()),
     ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2,
     ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo, ConvDgradWgmma, ConvDgradMma,
-    ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft,
-    ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
+    ConvDgradJoinedGroups, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2,
+    ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwiseSlide, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma,
-    ConvWgradMmaRepack, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
+    ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic,
+    ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaUnaligned, MatmulWgmmaRepack, MatmulMma, MatmulSimt,
     MatmulAny,

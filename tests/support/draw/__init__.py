@@ -88,6 +88,9 @@ def _conv(op_class, rng):
     elif rank == 2 and rng.random() < 0.1:       # what sliding depthwise kernels take
         groups = c = k = 8 * rng.randint(1, 6)
         window, stride, dilation = [rng.choice([3, 5, 7])] * 2, [rng.choice([1, 2])] * 2, [1, 1]
+    elif rng.random() < 0.08:                    # groups that are joined to 64 channels
+        groups = rng.choice([2, 4, 8, 16]) * rng.randint(1, 2)
+        c = k = 64 * rng.randint(1, 2)
     same = rng.random() < 0.5
     pre = [rng.randint(0, 3) for _ in range(rank)]
     op = op_class(pre_pad=pre, post_pad=pre if same else [rng.randint(0, 3) for _ in range(rank)],

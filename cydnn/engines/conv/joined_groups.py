@@ -1,0 +1,150 @@
+"""Grouped convolutions of few channels a group, in three directions: groups are joined to whole lines of 64
+channels, whose filters are zero where a filter does not read a channel, and run on tensor cores."""
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+
+from ...graph import Graph, Match, Node, Tensor, core, once_per_match
+from ...ops import ConvDgrad, ConvFprop, ConvWgrad
+from ...steps import Launch, Pointer, mapped
+from ...tensor import TensorDesc
+from ..engine import Engine, no_variant, wrong_device
+from ..nested import AFTER_US
+from .dgrad_mma import ConvDgradMma
+from .dgrad_wgmma import ConvDgradWgmma
+from .fprop_mma import ConvFpropMma
+from .view import Lifted
+from .wgmma import ConvFpropWgmma
+from .wgrad_mma import ConvWgradMma
+from .wgrad_wgmma import ConvWgradWgmma
+
+LINE = 64                                        # channels that the tile programs take at once
+
+
+class JoinedGroups(Engine):
+    """What the three directions share: the convolution of joined groups, which one of ``inner`` computes."""
+    notes = ("deterministic", "tensor_core")
+    inner: tuple = ()
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev, 80)
+        wrong = [*no_variant(p, "conv/conv_groups_join.cu", *p.op.reads)]
+        yield from wrong
+        if wrong:
+            return
+        if p.op.math != "f32":
+            yield f"compute must be f32 for {p.operands[p.op.reads[0]].dtype} tensors; got {p.op.compute}"
+        image, filters = (p.operands[name] for name in p.op.parts[:2])
+        groups, joined = image.c // max(filters.c, 1), self.joined(p)
+        if groups < 2 or joined < 2 or groups % joined:
+            yield (f"groups must be several of fewer than {LINE} channels, and whole {LINE} channels together;"
+                   f" got {groups} groups of {filters.c}")
+        elif not filters.count or not image.count:
+            yield f"{p.op.parts[1]} must have elements; got dims {filters.dims}"
+        elif not self.found(p, dev):
+            reasons = "; ".join(s for e in self.inner for s in e.reasons(self.nested(p), dev))
+            yield f"no engine takes the convolution of joined groups: {reasons}"
+
+    @staticmethod
+    def joined(p) -> int:
+        """How many groups become one."""
+        return LINE // gcd(LINE, max(p.operands[p.op.parts[1]].c, 1))
+
+    @once_per_match
+    def nested(self, p) -> Match:
+        """The convolution with the filters of joined groups, which are uid 2; f32 where they are written."""
+        names, tensors = p.op.parts, []
+        for uid, name in enumerate(names, 1):
+            given = p.operands[name]
+            if uid == 2:
+                kind = "f32" if name in p.op.writes else given.dtype
+                dims = (given.n, given.c * self.joined(p), *given.spatial)
+                tensors.append(Tensor(uid, TensorDesc.packed(kind, dims, "nhwc")))
+            else:
+                tensors.append(Tensor(uid, TensorDesc(given.dtype, given.dims, given.strides),
+                                      alignment=given.alignment))
+        scaled = {} if names[1] in p.op.writes else {n: p.scalar(n) for n in ("alpha", "beta")}
+        return Match.single(Graph([Node(p.op, dict(zip(names, (1, 2, 3))), scaled)], tensors))
+
+    @once_per_match
+    def found(self, p, dev) -> list:
+        """(µs, number, engine, configuration) of the engines that take it, the cheapest first."""
+        match, rows = self.nested(p), []
+        for number, engine in enumerate(self.inner):
+            if engine.accepts(match, dev):
+                config = engine.best(match, dev)
+                rows.append((engine.cost(match, dev, config), number, engine, config))
+        return sorted(rows, key=lambda row: row[:2])
+
+    def cost(self, p, dev, config):
+        return dev.launch_us + AFTER_US + self.found(p, dev)[0][0]
+
+    def geometry(self, p) -> dict:
+        """What both kernels are told of groups."""
+        given = p.operands[p.op.parts[1]]
+        groups = p.operands[p.op.parts[0]].c // given.c
+        return dict(group_filters=given.n // groups, groups=self.joined(p), taps=Lifted.of(given).size)
+
+    def steps(self, p, dev, where: dict) -> list:
+        """The launches of the nested convolution at these addresses."""
+        turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
+        _, _, engine, config = self.found(p, dev)[0]
+        return [mapped(step, turn) for step in engine.plan(self.nested(p), dev, config)]
+
+    def plan(self, p, dev, config):
+        names, given = p.op.parts, p.operands["w"]
+        lifted, count = Lifted.of(given), self.nested(p).graph.tensors[2].desc.count
+        joined = p.scratch(count * given.dtype.bytes)
+        args = dict(w=p.ptr("w"), joined=joined, count=count, group_channels=given.c,
+                    channels=given.c * self.joined(p), w_k=lifted.n_step, w_c=lifted.c_step, w_s=lifted.steps,
+                    **self.geometry(p))
+        join = Launch(f"conv_groups_join_{given.dtype}", args, {})
+        return [join, *self.steps(p, dev, {1: p.ptr(names[0]), 2: joined, 3: p.ptr(names[2])})]
+
+    def magnitude(self, op, arrays, scalars, results):
+        """The op's, but where zeros multiply what is no number in another of the joined groups."""
+        found = op.magnitude(arrays, scalars, results)
+        name, (read, out) = "w", (op.reads[0], op.writes[0])
+        if out == op.parts[1]:
+            return found
+        channels = arrays[name].shape[1]
+        joined = LINE // gcd(LINE, channels)
+        wrong = ~np.isfinite(arrays[read]).reshape(len(arrays[read]), -1, *arrays[read].shape[2:])
+        if not wrong.any():
+            return found
+        parts = arrays[op.parts[0]].shape[1] // (channels * joined)
+        reached = wrong.reshape(len(wrong), parts, -1, *wrong.shape[2:]).any(2)
+        spread = np.repeat(reached, arrays[read].shape[1] // parts, axis=1).astype(float)
+        ones = {**arrays, read: spread, name: np.ones_like(arrays[name])}
+        met = op.evaluate(ones, {**scalars, "alpha": 1.0, "beta": 0.0})[out]
+        return {out: np.where(met != 0, np.nan, found[out])}
+
+
+class ConvFpropJoinedGroups(JoinedGroups):
+    """Filters of several groups become those of one of 64 channels, with zeros between them."""
+    index, takes = 104, core(ConvFprop)
+    inner = (ConvFpropWgmma(), ConvFpropMma())
+
+
+class ConvDgradJoinedGroups(JoinedGroups):
+    """Filters of several groups become those of one of 64 channels, with zeros between them."""
+    index, takes = 122, core(ConvDgrad)
+    inner = (ConvDgradWgmma(), ConvDgradMma())
+
+
+class ConvWgradJoinedGroups(JoinedGroups):
+    """The gradient of joined groups in f32, of which each filter takes the channels that it reads."""
+    index, takes = 142, core(ConvWgrad)
+    inner = (ConvWgradWgmma(), ConvWgradMma())
+
+    def plan(self, p, dev, config):
+        names, given = p.op.parts, p.dw
+        lifted, count = Lifted.of(given), self.nested(p).graph.tensors[2].desc.count
+        joined = p.scratch(count * 4)
+        args = dict(joined=joined, dw=p.ptr("dw"), alpha=p.scalar("alpha"), beta=p.scalar("beta"),
+                    count=given.count, channels=given.c * self.joined(p), group_channels=given.c,
+                    dw_k=lifted.n_step, dw_c=lifted.c_step, dw_s=lifted.steps, **self.geometry(p))
+        part = Launch(f"conv_groups_part_{given.dtype}", args, {})
+        return [*self.steps(p, dev, {1: p.ptr(names[0]), 2: joined, 3: p.ptr(names[2])}), part]
