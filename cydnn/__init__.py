@@ -25,8 +25,8 @@ _ROOMS = {                                       # where a name lives; loaded wh
         convolution_mode create_device_properties create_handle create_kernel_cache
         cudnnGraphNotSupportedError data_type destroy_handle diagonal_alignment get_last_error_string
         get_stream heur_mode knob knob_type
-        moe_grouped_matmul_mode norm_forward_phase numerical_note pygraph reduction_mode reshape_mode
-        scalar_type set_stream tensor_reordering
+        moe_grouped_matmul_mode norm_forward_phase numerical_note padding_mode pygraph reduction_mode
+        resample_mode reshape_mode rng_distribution scalar_type set_stream tensor_reordering
         """,
     "functional":
     """

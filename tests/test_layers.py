@@ -43,7 +43,7 @@ ENGINES = (                                      # the same inside of engines/
     "knobs sums",
     "engine",
     "composite nested reference",
-    "attention im2col lrn pointwise pool reduction softmax spatial",
+    "attention im2col lrn pointwise pool reduction resample softmax spatial",
     "cast",
     "divisive_norm dropout layout norm",
     "move",

@@ -65,7 +65,8 @@ def desc(name, *of, doc="", most=1, is_required=True, access="set"):
 
 
 PARAMETERS = {                                   # descriptor of parameters: how operations name it
-    "CONVOLUTION": "CONV_DESC", "POINTWISE": "PW_DESCRIPTOR", "MATMUL": "DESC", "REDUCTION": "DESC"}
+    "CONVOLUTION": "CONV_DESC", "POINTWISE": "PW_DESCRIPTOR", "MATMUL": "DESC", "REDUCTION": "DESC",
+    "RESAMPLE": "DESC"}
 
 
 def _of_row(row: AttributeRow) -> Attr:
@@ -112,6 +113,7 @@ def _prefix(attrs: dict) -> str:
 
 
 MORE = {                                         # what the API has beside a declaration
+    "RESAMPLE": (need("RESAMPLE_SPATIAL_DIMS", "INT64", "the number of spatial dims: 1, 2 or 3"),),
     "CONVOLUTION": (need("CONVOLUTION_SPATIAL_DIMS", "INT64", "the number of spatial dims: 1, 2 or 3"),),
     "OPERATION_POINTWISE": (
         desc("OPERATION_POINTWISE_XDESC", "TENSOR", is_required=False,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from ..graph import FromTensor, Node
 from ..ops import Pointwise
+from ..ops.attribute import in_units
 from ..ops.op import COMPUTE_API
 from ..status import BadParam, NotSupported
 from .attributes import PARAMETERS, kind_of
@@ -51,7 +52,7 @@ def node(d, found) -> MadeNode:
     uids = {name: tuple(t.made.uid for t in given) if name in row.op.variadic else given[0].made.uid
             for name, given in operands.items()}
     numbers = {name: FromTensor(s.made.uid) if hasattr(s, "made") else s for name, s in scalars.items()}
-    op = row.op(**attributes)
+    op = row.op(**in_units(f"finalize({d.kind.name})", row.op, attributes))
     made = Node(op, uids, numbers)
     groups = grouped(d, op, made, tensors)
     _check(d, row, made, tensors, groups)

@@ -128,8 +128,9 @@ def _attributes(op: type[Op]):
         found = words(op, name)
         if attribute.kind == "choice":
             default = found[default][0] if default in found else UNSET
-        type_ = _types()[next(iter(found.values()))[0]] if found else TYPES[attribute.kind]
-        yield _row(op, name, short, attribute.kind, type_, doc=attribute.doc, words=found,
+        types = (_types()[next(iter(found.values()))[0]] if found else TYPES[attribute.kind],)
+        types = ("FRACTION", *types) if attribute.unit else types
+        yield _row(op, name, short, attribute.kind, *types, doc=attribute.doc, words=found,
                    most=MOST_DIMS if attribute.kind == "ints" else 1, is_required=attribute.is_required,
                    default=UNSET if attribute.is_required else default)
 

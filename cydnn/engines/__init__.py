@@ -75,6 +75,7 @@ from .pool.whole import PoolingBwdWhole, PoolingFwdWhole
 from .reduction.any import ReductionAny
 from .reduction.reduction import ReductionColumns, ReductionGeneric, ReductionRows
 from .reference import Reference
+from .resample.resample import ResampleBwdAny, ResampleFwdAny
 from .rnn.bwd_weights_products import RnnBwdWeightsProducts
 from .rnn.fwd_cluster import RnnFwdCluster
 from .rnn.rnn import RnnBwdDataPersist, RnnBwdDataPlain, RnnFwdPersist, RnnFwdPlain, RnnFwdWave
@@ -146,6 +147,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     SdpaFwdAny,
     # moving: 450 to 459
     SliceCopy, ReshapeCopy, TransposeCopy, ConcatenateCopy,
+    # resample: 460 to 469
+    ResampleFwdAny, ResampleBwdAny,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

@@ -38,5 +38,6 @@ TERMS = {
     "rows": Term("TILEK", "rows of an image that a block takes at once"),
     "batch_rows": Term("TILE_SIZE", "batch rows of a cluster"),
     "batch": Term("WORKSPACE", "images whose spectra are in the workspace at once"),
+    "channels": Term("MULTIPLY", "neighbouring channels that a thread makes"),
     "transform": Term("TILE_M", "points of a Fourier transform in each dim"),
 }

@@ -110,6 +110,24 @@ class reshape_mode(Enumeration):
     VIEW_ONLY, LOGICAL = -1, -2
 
 
+class resample_mode(Enumeration):
+    """What a window of a resample gives."""
+    NEAREST, BILINEAR, AVGPOOL_INCLUDE_PADDING, MAXPOOL, AVGPOOL_EXCLUDE_PADDING = range(5)
+    NOT_SET = -1
+
+
+class padding_mode(Enumeration):
+    """What lies outside of an image: zeros, what never wins a maximum, or the cell at the edge."""
+    ZERO_PAD, NEG_INF_PAD, EDGE_VAL_PAD = range(3)
+    NOT_SET = -1
+
+
+class rng_distribution(Enumeration):
+    """How random numbers are distributed."""
+    BERNOULLI, UNIFORM, NORMAL = range(3)
+    NOT_SET = -1
+
+
 class scalar_type(Enumeration):
     """Time at which a scalar is fixed: when the plan is built, or at each execution."""
     RUNTIME_PARAM, COMPILE_TIME_CONST = -1, -2

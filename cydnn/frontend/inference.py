@@ -157,8 +157,7 @@ class Inference:
     def _infer(self, op, step: Step, descs: dict):
         """Give dim and stride to the outputs that have none."""
         given = op.read_of(descs)
-        wanted = op.inferred(given)
-        wanted = {**op.asked_dims(**given), **wanted}
+        wanted = {**op.infer_asked(**given), **op.inferred(given)}
         for operand, t in step.outputs.items():
             want = wanted.get(operand)
             if want is None and op.name == "reduction":

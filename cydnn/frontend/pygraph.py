@@ -26,6 +26,7 @@ from .moving import MovingOperations
 from .operations import Operations
 from .planning import Planning
 from .pointwise import PointwiseOperations
+from .resampling import ResamplingOperations
 from .stored import Stored
 from .tensor import UNSET, tensor
 from .tuning import Tuning
@@ -33,8 +34,8 @@ from .tuning import Tuning
 NOT_SET = data_type.NOT_SET
 
 
-class pygraph(Operations, PointwiseOperations, AttentionOperations, MovingOperations, Later, Planning,
-              Tuning, Executing, Stored):
+class pygraph(Operations, PointwiseOperations, AttentionOperations, MovingOperations, ResamplingOperations,
+              Later, Planning, Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

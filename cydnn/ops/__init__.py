@@ -16,6 +16,7 @@ from .pointwise import Pointwise
 from .pooling import PoolingBwd, PoolingFwd
 from .problem import Problem
 from .reduction import Reduction
+from .resample import ResampleBwd, ResampleFwd
 from .rnn import RnnBwdData, RnnBwdWeights, RnnFwd
 from .softmax import SoftmaxBwd, SoftmaxFwd
 from .spatial import SpatialGridBwd, SpatialGridFwd, SpatialSamplerBwd, SpatialSamplerFwd
@@ -27,5 +28,5 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
        Sdpa,
-       Slice, Reshape, Transpose, Concatenate)
+       Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd)
 BY_NAME = {op.name: op for op in OPS}

@@ -195,8 +195,8 @@ class Op:
         """Descriptors of outputs, from the inputs."""
         return {}
 
-    def asked_dims(self, **descs) -> dict[str, TensorDesc]:
-        """What ``asked`` outputs look like where the caller does not say."""
+    def infer_asked(self, **descs) -> dict[str, TensorDesc]:
+        """Descriptors of the outputs in ``asked``, where they are named and not described."""
         return {}
 
     def check_outputs(self, **descs):

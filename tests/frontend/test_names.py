@@ -40,6 +40,9 @@ MEMBERS = dict(
               "TILE_COLS LOAD_SIZE CTA_COUNT STREAM_K SPLIT_P_SLC TILE_M TILE_N WARP_SPEC_CFG",
     tensor_reordering="NONE INT8x32 F16x16 F8_128x4", diagonal_alignment="TOP_LEFT BOTTOM_RIGHT",
     attention_implementation="AUTO COMPOSITE UNIFIED", reshape_mode="VIEW_ONLY LOGICAL",
+    resample_mode="NOT_SET AVGPOOL_EXCLUDE_PADDING AVGPOOL_INCLUDE_PADDING BILINEAR NEAREST MAXPOOL",
+    padding_mode="NOT_SET EDGE_VAL_PAD NEG_INF_PAD ZERO_PAD",
+    rng_distribution="NOT_SET BERNOULLI UNIFORM NORMAL",
     scalar_type="RUNTIME_PARAM COMPILE_TIME_CONST", moe_grouped_matmul_mode="NONE GATHER SCATTER")
 
 PREFIXES = dict(data_type="DATA_", heur_mode="HEUR_MODE_", reduction_mode="REDUCE_TENSOR_",

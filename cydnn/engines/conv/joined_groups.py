@@ -39,7 +39,7 @@ class JoinedGroups(Engine):
         image, filters = (p.operands[name] for name in p.op.parts[:2])
         groups, joined = image.c // max(filters.c, 1), self.joined(p)
         if groups < 2 or joined < 2 or groups % joined:
-            yield (f"groups must be several of fewer than {LINE} channels, and whole {LINE} channels together;"
+            yield (f"groups must be several of fewer than {LINE} channels, and whole {LINE} together;"
                    f" got {groups} groups of {filters.c}")
         elif not filters.count or not image.count:
             yield f"{p.op.parts[1]} must have elements; got dims {filters.dims}"

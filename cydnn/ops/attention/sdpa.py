@@ -71,7 +71,7 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     def infer(self, q, k, v, len_q, len_kv, extras):
         return {"o": TensorDesc.packed(q.dtype, (*q.dims[:3], v.dims[3]))}
 
-    def asked_dims(self, q, **_):
+    def infer_asked(self, q, **_):
         return {"stats": TensorDesc.packed("f32", (*q.dims[:3], 1))}
 
     def check_outputs(self, q, k, v, len_q, len_kv, extras, o, stats):

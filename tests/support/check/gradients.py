@@ -71,7 +71,7 @@ def _small(gen, name, dims):
     return 0.6 * gen.normal(size=dims[name])
 
 
-DRAWN = {(ops.PoolingFwd, "x"): _apart, (ops.Pointwise, "x"): _uncut,
+DRAWN = {(ops.PoolingFwd, "x"): _apart, (ops.ResampleFwd, "x"): _apart, (ops.Pointwise, "x"): _uncut,
          (ops.SpatialSamplerFwd, "grid"): _inside, (ops.BatchNormTraining, "scale"): _positive,
          **{(ops.RnnFwd, name): _small for name in ("w", "hx", "cx")}}
 
@@ -108,16 +108,16 @@ class Setting:
         return {"x": dims["dy"], **dims} if "dy" in dims else dims       # of what a bias is added to
 
     def _draw(self, name, dims, last, gen):
-        """An input; 0 where the backward operation might read it and does not get it."""
-        if name in last.reads.values() and name not in self.names.values():
+        """An input; 0 where the backward operation might read it and does not get it, nor indices of it."""
+        if name in last.reads.values() and not {name, "index"} & {*self.names.values()}:
             return np.zeros(dims[name])
         return DRAWN.get((type(self.first), name), _normal)(gen, name, dims)
 
     def _outputs(self, dims) -> dict:
         descs = {n: TensorDesc.packed("f64", v.shape) for n, v in self.inputs.items()}
         found = self.first.inferred(self.first.read_of(descs))
-        return {n: found[n].dims if n in found else dims[f"d{n}"] for n in self.first.writes
-                if n not in self.first.asked and found.get(n, dims) is not None}
+        return {n: found[n].dims if n in found else dims.get(f"d{n}", dims.get(n)) for n in self.first.writes
+                if (n not in self.first.asked or n in self.names.values()) and found.get(n, dims) is not None}
 
     def forward(self, inputs) -> dict:
         """Every output. A window wholly in the padding has the lowest number of all: it does not move."""

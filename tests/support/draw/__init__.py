@@ -18,7 +18,7 @@ from cydnn.ops.rows import tensors_of
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 
-from . import moves
+from . import moves, resample
 from .rnn import NETWORKS, network
 from .tensors import FLOATS, image as _image, size, spaced, tensor, types as _types
 
@@ -374,7 +374,7 @@ def _transform(op_class, rng):
                               d in found.operands.items()})
 
 
-_MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS,
+_MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **resample.MAKERS,
            ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
            ops.GenStats: _gen_stats,
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
