@@ -8,7 +8,7 @@ import pytest
 
 import cydnn.frontend as cudnn
 from cydnn.status import BadParam
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .conftest import floats, nhwc
 from .programs import MODES
