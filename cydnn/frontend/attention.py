@@ -4,12 +4,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from ..given import flag, function, real, several, shown, whole
-from ..ops import Pointwise, Sdpa, rows
+from ..ops import Sdpa, SdpaBwd, rows
 from ..ops.attention import scores
-from ..ops.attention.sdpa import COORDINATES
 from ..status import BadParam
 from .enums import attention_implementation, data_type, diagonal_alignment, member, scalar_type
 from .errors import cudnnGraphNotSupportedError
+from .scoring import Recorded
 from .tensor import tensor
 
 NOT_SET, AUTO, TOP_LEFT = data_type.NOT_SET, attention_implementation.AUTO, diagonal_alignment.TOP_LEFT
@@ -18,7 +18,7 @@ MISSING = dict(                                  # arguments that cannot be give
     rng_dump="scores have no random numbers", paged_attention_k_table="keys lie in one piece",
     paged_attention_v_table="values lie in one piece", paged_attention_max_seq_len_kv="keys lie in one piece",
     score_max="of a row's statistics there is the logarithm of its sum", sink_token="rows have no sink",
-    score_sum_exp="of a row's statistics there is the logarithm of its sum")
+    score_sum_exp="of a row's statistics there is the logarithm of its sum", dSink_token="rows have no sink")
 
 
 class AttentionOperations:
@@ -54,13 +54,59 @@ class AttentionOperations:
             score, extras = self._score(name, q, score_mod, bias, use_alibi_mask)
             outputs = dict(o="O", stats="Stats") if keeps else dict(o="O")
             made = self._record("sdpa", Sdpa, {**inputs, **extras}, outputs, compute_data_type, name,
-                                attributes={**band, "score": ("score_mod", score)},
+                                attributes={**band, **score},
                                 scalars=self._scale(name, attn_scale))
         return [made["o"], made.get("stats")]
 
     scaled_dot_product_flash_attention = sdpa
 
+    def sdpa_backward(self, q, k, v, o, dO, stats, attn_scale=None, bias=None, dBias=None,
+                      use_alibi_mask=False, use_padding_mask=False, seq_len_q=None, seq_len_kv=None,
+                      max_total_seq_len_q=None, max_total_seq_len_kv=None, use_causal_mask=False,
+                      use_causal_mask_bottom_right=False, sliding_window_length=None,
+                      diagonal_alignment=TOP_LEFT, diagonal_band_left_bound=None,
+                      diagonal_band_right_bound=None, dropout=None, rng_dump=None,
+                      use_deterministic_algorithm=False, compute_data_type=NOT_SET, name="", score_mod=None,
+                      score_mod_bprop=None, sink_token=None, dSink_token=None):
+        """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
+        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1. The gradient
+        of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)`` makes it, which may read
+        what ``score_mod`` made. Every sum has a fixed order: the same bits each time."""
+        name = self._named("sdpa_backward", name)
+        missing(name, dropout=dropout, rng_dump=rng_dump, sink_token=sink_token, dSink_token=dSink_token)
+        flag(f"{name}: use_deterministic_algorithm", use_deterministic_algorithm)
+        for argument, most in (("max_total_seq_len_q", max_total_seq_len_q),
+                               ("max_total_seq_len_kv", max_total_seq_len_kv)):
+            whole(f"{name}: {argument}", most or 0)
+        band = band_of(name, use_causal_mask, use_causal_mask_bottom_right, sliding_window_length,
+                       diagonal_alignment, diagonal_band_left_bound, diagonal_band_right_bound)
+        with self._whole():
+            inputs = self._attended(name, q, k, v)
+            inputs |= {o: (argument, self._mine(name, argument, t))
+                       for o, argument, t in (("o", "o", o), ("do", "dO", dO), ("stats", "stats", stats))}
+            inputs |= self._lengths(name, use_padding_mask, seq_len_q, seq_len_kv, score_mod)
+            score, extras = self._score(name, q, score_mod, bias, use_alibi_mask, score_mod_bprop)
+            if dBias is not None:
+                places = [o for o, (_, t) in extras.items() if t is bias]
+                if not places:
+                    raise BadParam(f"{name}: bias must be given with dBias; got None")
+                score |= dict(dbias_of=("bias", int(places[0].removeprefix("extras."))))
+            made = self._record("sdpa_backward", SdpaBwd, {**inputs, **extras},
+                                dict(dq="dQ", dk="dK", dv="dV"), compute_data_type, name,
+                                attributes={**band, **score}, scalars=self._scale(name, attn_scale))
+            self._also(name, dbias=("dBias", dBias))
+        return list(made.values())
+
+    scaled_dot_product_flash_attention_backward = sdpa_backward
+
     # ---- Arguments ----
+
+    def _also(self, name, **outputs):
+        """The caller's own tensors, {operand: (argument, tensor)}, as outputs of the last operation."""
+        for operand, (argument, t) in outputs.items():
+            if t is not None:
+                self.steps[-1].outputs[operand] = self._mine(name, argument, t)
+                self.steps[-1].words[operand] = argument
 
     @contextmanager
     def _whole(self):
@@ -97,32 +143,40 @@ class AttentionOperations:
             attn_scale = self.tensor_scalar(number, scalar_type.COMPILE_TIME_CONST)
         return dict(scale=("attn_scale", attn_scale))
 
-    def _score(self, name, q, score_mod, bias, use_alibi_mask) -> tuple:
-        """(the rows of the scores as text, {operand: (argument, tensor)} of what they read)."""
+    def _score(self, name, q, score_mod, bias, use_alibi_mask, score_mod_bprop=None) -> tuple:
+        """({attribute: (argument, rows as text)} of the scores, {operand: (argument, tensor)} of what they
+        read)."""
         has_alibi = flag(f"{name}: use_alibi_mask", use_alibi_mask)
         if has_alibi and len(q.dim) != 4:
             raise BadParam(f"{name}: q must have its dim of rank 4 set where ALiBi is used; got "
                            f"{list(q.dim)}")
-        own = None if score_mod is None else self._recorded(name, "score_mod", score_mod)
+        own, found = Recorded(), {}
+        if score_mod is not None:
+            self._recorded(own, f"{name}: score_mod", score_mod, "s")
+        forward = tuple(own.rows)
+        if score_mod_bprop is not None:
+            self._recorded(own, f"{name}: score_mod_bprop", score_mod_bprop, "d")
+            found = dict(score_bwd=("score_mod_bprop", rows.text(SdpaBwd(score_bwd=own.rows).score_bwd)))
         if bias is not None and self._mine(name, "bias", bias).data_type is data_type.BOOLEAN:
             raise cudnnGraphNotSupportedError(f"{name}: bias must be of numbers; got BOOLEAN: add -inf where "
                                               "keys are left out")
-        made, read = scores(q.dim[1] if has_alibi else 1, score_mod=own, bias=bias, alibi=has_alibi)
+        made, read = scores(q.dim[1] if has_alibi else 1, score_mod=(forward, own.read), bias=bias,
+                            alibi=has_alibi)
         words = lambda t: "bias" if t is bias else "score_mod"
         extras = {f"extras.{i}": (words(t), t) for i, t in enumerate(read)}
-        return rows.text(Sdpa(score=made).score), extras
+        return {"score": ("score_mod", rows.text(Sdpa(score=made).score)), **found}, extras
 
-    def _recorded(self, name, argument, change) -> tuple:
-        """(rows, tensors that they read as e0 …) of a callback (graph, scores), which adds pointwise
-        operations and returns what it makes of the scores."""
-        function(f"{name}: {argument}", change)
+    def _recorded(self, own, where, change, start: str):
+        """Add to ``own`` the rows of a callback (graph, tensor), which adds pointwise operations and returns
+        what it makes of the tensor: of the scores (``start`` "s") or their gradient ("d")."""
+        function(where, change)
         first = len(self.steps)
-        start = self._added(tensor().set_is_virtual(True).set_name(f"{name}::S"))
-        last = change(self, start)
+        given = self._added(tensor().set_is_virtual(True).set_name(f"{where}::{start}"))
+        last = change(self, given)
         steps, self.steps = self.steps[first:], self.steps[:first]
-        inside = {start, *(t for step in steps for t in step.outputs.values())}
+        inside = {given, *(t for step in steps for t in step.outputs.values())}
         self.tensors = [t for t in self.tensors if t not in inside]
-        return recorded(f"{name}: {argument}", steps, start, last)
+        own.add(where, steps, given, start, last)
 
 
 def missing(name: str, **given):
@@ -172,44 +226,3 @@ def band_of(name, use_causal_mask, use_causal_mask_bottom_right, sliding_window_
                 raise cudnnGraphNotSupportedError(f"{name}: {argument} must be at least {least}; got {value}")
             found[attribute] = argument, whole(argument, value)
     return found
-
-
-# ---- A caller's own changes of the scores ----
-
-def recorded(where: str, steps, start: tensor, last) -> tuple:
-    """(rows, tensors that they read as e0 …) of the operations that a callback has added."""
-    known, made, read = {start: "s"}, [], []
-    for step in steps:
-        y = step.outputs["y"] if step.op is Pointwise else None
-        if y is None or not y.is_virtual:
-            what = f"output {y.label}" if y is not None else step.op.name
-            raise cudnnGraphNotSupportedError(f"{where} must add pointwise operations alone, whose values "
-                                              f"are virtual; got {what}")
-        op = Pointwise(**step.attributes)
-        if op.mode == "gen_index":
-            known[y] = _index(where, op.axis, step.inputs["x"], known)
-            continue
-        made.append((op, tuple([_name(t, known, read) for t in step.inputs.values()])))
-        known[y] = f"n{len(made) - 1}"
-    if last not in known if isinstance(last, tensor) else True:
-        raise BadParam(f"{where} must return a tensor that it made of the scores; got {shown(last)}")
-    if known[last] not in ("s", f"n{len(made) - 1}") or known[last] == "s" and made:
-        made.append((Pointwise(mode="identity"), (known[last],)))
-    return tuple(made), tuple(read)
-
-
-def _index(where: str, axis: int, of: tensor, known: dict):
-    """A coordinate; 0 along a dim of 1 of a tensor that is not made of the scores."""
-    if not 0 <= axis < 4:
-        raise BadParam(f"{where} must have indices along the dims 0 to 3; got axis {axis}")
-    return 0.0 if of not in known and of.dim and of.dim[axis:axis + 1] == (1,) else COORDINATES[axis]
-
-
-def _name(t: tensor, known: dict, read: list):
-    """What a row calls a value: a name, or a number that never changes."""
-    if t in known:
-        return known[t]
-    if t.is_constant and t.value is not None:
-        return float(t.value)
-    read += [] if t in read else [t]
-    return f"e{read.index(t)}"

@@ -9,7 +9,7 @@ from itertools import count
 
 from ..given import brief, shown
 from ..graph import FromTensor, Graph, Node, Tensor
-from ..ops import Pointwise, Sdpa, Slice
+from ..ops import Pointwise, Sdpa, SdpaBwd, Slice
 from ..ops.moves import Move
 from ..status import BadParam
 from ..steps import Scalar
@@ -19,7 +19,7 @@ from .enums import data_type
 from .steps import Step, in_words
 from .tensor import tensor
 
-TRANSPOSED = {Sdpa: ("k", "dk")}                 # operands that calls have the other way round: (b, h, s, d)
+TRANSPOSED = {Sdpa: ("k",), SdpaBwd: ("k", "dk")}            # operands that calls have as (b, h, s, d)
 
 
 class Defaults:

@@ -9,8 +9,7 @@ ROWS = {                                         # what it needs: the methods
         "layernorm layernorm_backward rmsnorm rmsnorm_backward instancenorm instancenorm_backward "
         "adalayernorm adalayernorm_backward",
     "attention":
-        "sdpa_backward sdpa_fp8 sdpa_fp8_backward sdpa_mxfp8 scaled_dot_product_flash_attention_backward "
-        "sdpa_mxfp8_backward",
+        "sdpa_fp8 sdpa_fp8_backward sdpa_mxfp8 sdpa_mxfp8_backward",
     "random numbers": "rng",
     "types of 4 and 8 bits with block scales": "block_scale_quantize block_scale_dequantize",
     "grouped matmul": "moe_grouped_matmul moe_grouped_matmul_bwd",

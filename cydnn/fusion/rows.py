@@ -11,9 +11,12 @@ from .program import Fused
 from .site import Site
 
 
+CARRIED = "hc"                                   # the register of a value that a mark leaves to the next
+
+
 class Value(NamedTuple):
-    """``kind``: "element" (what the mark has), "number", "index" (along dim ``of``), "tensor" (uid ``of``) or
-    "step" (its name ``of``). ``is_whole``: one for the row."""
+    """``kind``: "element" (what the mark has), "carried" (what the mark before had), "number", "index" (along
+    dim ``of``), "tensor" (uid ``of``) or "step" (its name ``of``). ``is_whole``: one for the row."""
     kind: str
     of: object = None
     is_whole: bool = False
@@ -59,6 +62,14 @@ class Rows:
         factors = ["" if s is None else builder.scalar(s) for s in (*scales, alpha)]
         return Value("step", builder.step(op, names, factors[:-1], factors[-1]), is_whole)
 
+    def behind(self, value: Value) -> tuple["Rows", Value]:
+        """(the steps of a mark behind this one at the same element, a value of here as they read it). They
+        share what is made once for the row; finish them first."""
+        other = Rows(self.each.math, self.each.site, self.axis, self.graph)
+        other.once = self.once
+        self.each.kept[self._name(self.each, value)] = CARRIED
+        return other, Value("carried")
+
     def finish(self, result: Value, outputs=()) -> tuple[Fused | None, Fused | None]:
         """The programs of the row and of the element (None where there is nothing to do), which is ``result``
         then; ``outputs``: the types that what becomes of it is stored as."""
@@ -72,6 +83,8 @@ class Rows:
     def _name(self, builder: Builder, value: Value) -> str:
         if value.kind == "element":
             return "v"
+        if value.kind == "carried":
+            return CARRIED
         if value.kind == "number":
             return builder.scalar(value.of)
         if value.kind == "index":

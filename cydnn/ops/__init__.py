@@ -1,5 +1,5 @@
 """Operations: what is computed. One file a family; the table below is the list of all."""
-from .attention import Sdpa, scores
+from .attention import Sdpa, SdpaBwd, scores
 from .attribute import Attribute
 from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
@@ -27,6 +27,5 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        Transform, AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
-       Sdpa,
-       Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd)
+       Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd)
 BY_NAME = {op.name: op for op in OPS}

@@ -178,7 +178,7 @@ class Op:
         what became of it."""
         found = {}
         for kind in self.backward:
-            op = kind(**{name: getattr(self, name) for name in kind.attributes()})
+            op = kind(**{name: getattr(self, name) for name in kind.attributes().keys() & self.attributes()})
             made = {output: output[1:] for output in kind.writes if output[1:] in self.reads}
             reads = {name: name for name in (*kind.reads, *kind.writes)
                      if name in kind.reads or name in kind.keeps and name not in made}

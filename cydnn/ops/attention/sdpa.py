@@ -8,17 +8,14 @@ import numpy as np
 from ...dtypes import BY_NAME
 from ...tensor import TensorDesc
 from .. import rows as dag
-from ..attribute import choice, integer, rows
+from ..attribute import choice
 from ..made import Made
 from ..matmul import Matmul
-from ..op import Op
-
-COORDINATES = ("batch", "head", "row", "col")
-NAMES = ("s", *COORDINATES)
+from .attended import COORDINATES, NAMES, Attended
 
 
 @dataclass(frozen=True)
-class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
+class Sdpa(Attended, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     """o = softmax(score(scale * q @ k)) @ v over the keys that a query sees.
 
     q       (b, h, s_q, d_qk)
@@ -37,36 +34,8 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     that only the bounds hide may, where engines multiply it by 0.
     Spec: graph API, Fused Flash Attention fprop; front end, sdpa.
     """
-    score: tuple = rows(NAMES, doc="pointwise operations on the scores")
-    left: int = integer(0, lo=0, doc="keys that a query sees up to its own, itself counted; 0: all")
-    right: int = integer(-1, lo=-1, doc="keys that a query sees behind its own; -1: all")
-    diagonal: str = choice("top_left", "bottom_right", doc="where the diagonal begins")
     empty: str = choice("zero", "nan", doc="o of a query that sees no key")
-    scalars = dict(scale=1.0)
-    asked, by_value = frozenset({"stats"}), frozenset({"extras"})
-
-    @staticmethod
-    def space(q, k) -> tuple:
-        """Dims of the scores."""
-        return (*q.dims[:3], k.dims[3])
-
-    def check(self, q, k, v, len_q, len_kv, extras):
-        for name, d in dict(q=q, k=k, v=v).items():
-            yield d.rank == 4, f"{name} must have rank 4; got {d.rank}"
-        b, h, _, depth = q.dims
-        for name, d in dict(k=k, v=v).items():
-            yield d.dims[0] == b, f"{name} must have batch {b} like q; got {d.dims[0]}"
-            yield d.dims[1] and h % d.dims[1] == 0, f"{name}'s heads must divide q's {h}; got {d.dims[1]}"
-        yield k.dims[2] == depth, f"k must have dims (b, h_k, {depth}, s_kv) like q, transposed; got {k.dims}"
-        yield v.dims[2] == k.dims[3], f"v must have {k.dims[3]} keys like k; got {v.dims[2]}"
-        for name, d in dict(len_q=len_q, len_kv=len_kv).items():
-            yield (d is None or d.dims == (b, 1, 1, 1) and d.dtype.name == "i32",
-                   f"{name} must be i32 of dims {(b, 1, 1, 1)}; got {d}")
-        need, have = dag.tensors_of(self.score), extras or ()
-        yield len(have) == need, f"extras must be {need} tensors, those that score reads; got {len(have)}"
-        for i, d in enumerate(have):
-            fits = d.rank == 4 and all(n in (1, m) for n, m in zip(d.dims, self.space(q, k)))
-            yield fits, f"extras must broadcast to {self.space(q, k)}; got {d.dims} for e{i}"
+    asked = frozenset({"stats"})
 
     def infer(self, q, k, v, len_q, len_kv, extras):
         return {"o": TensorDesc.packed(q.dtype, (*q.dims[:3], v.dims[3]))}
@@ -81,11 +50,6 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     def free_dims(self, words, options):
         q, k, v = words[:3]
         return dict(q=q, k=k, v=v, o=(*q[:3], v[3]))
-
-    def admit(self, name, values):
-        if name.startswith("extras"):            # scores may raise them
-            return np.clip(values, -8, 8)
-        return np.abs(values) * 8 if name in ("len_q", "len_kv") else values
 
     # ---- What it is made of ----
 
@@ -182,22 +146,8 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
 
     # ---- Its meaning ----
 
-    def _scores(self, q, k, len_q, len_kv, extras, scale) -> tuple:
-        """The scores, -inf where a query does not see a key; and where it does."""
-        s = scale * (q @ np.repeat(k, q.shape[1] // k.shape[1], 1))
-        at = dict(zip(COORDINATES, np.meshgrid(*map(np.arange, s.shape), indexing="ij", sparse=True)))
-        values = dict(s=s, **{n: np.float64(v) for n, v in at.items()},
-                      **{f"e{i}": np.asarray(e, np.float64) for i, e in enumerate(extras or ())})
-        found = np.broadcast_to(dag.evaluate(self.score, values), s.shape)
-        n_q, n_kv = (np.full((s.shape[0], 1, 1, 1), size) if n is None else np.clip(n, 0, size)
-                     for n, size in ((len_q, s.shape[2]), (len_kv, s.shape[3])))
-        way = at["col"] - at["row"] - (n_kv - n_q if self.diagonal == "bottom_right" else 0)
-        seen = (at["row"] < n_q) & (at["col"] < n_kv) & (way <= self.right if self.right >= 0 else True)
-        seen = np.broadcast_to(seen & (way > -self.left if self.left else True), s.shape)
-        return np.where(seen, found, -np.inf), seen
-
     def reference(self, q, k, v, len_q, len_kv, extras, scale):
-        scores, seen = self._scores(q, k, len_q, len_kv, extras, scale)
+        scores, seen, _ = self._scores(q, k, len_q, len_kv, extras, scale)
         top = scores.max(3, keepdims=True, initial=-np.inf)
         base = np.where(top == -np.inf, 0.0, top)
         raised = np.exp(scores - base)
@@ -233,9 +183,6 @@ class Sdpa(Op, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
         """Weights below the least normal number may be 0."""
         least = np.finfo(np.float64 if self.math == "f64" else np.float32).tiny
         return {"o": least * np.abs(arrays["v"]).sum(2, keepdims=True).max(initial=0)}
-
-    def terms(self, q, k, v, **_):
-        return q.dims[3] + k.dims[3]
 
     def flops(self, q, k, v, **_):
         b, h, s_q, s_kv = self.space(q, k)

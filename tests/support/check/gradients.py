@@ -27,7 +27,8 @@ def pair(op) -> tuple:
     own = {name: getattr(op, name) for name in op.attributes()}
     if isinstance(op, ops.Pointwise):
         own["mode"] = op.mode.replace("_bwd", "_fwd")
-    first = FORWARD.get(type(op), type(op))(**own)
+    kind = FORWARD.get(type(op), type(op))
+    first = kind(**{name: value for name, value in own.items() if name in kind.attributes()})
     return first, first.gradients
 
 
@@ -67,12 +68,21 @@ def _positive(gen, name, dims):
     return gen.uniform(0.5, 2, dims[name])
 
 
+def _several(gen, name, dims):
+    return tuple([gen.normal(size=one) for one in dims[name]])
+
+
+def _length(gen, name, dims):
+    return gen.integers(0, 2 * dims["q"][2], dims[name])
+
+
 def _small(gen, name, dims):
     return 0.6 * gen.normal(size=dims[name])
 
 
 DRAWN = {(ops.PoolingFwd, "x"): _apart, (ops.ResampleFwd, "x"): _apart, (ops.Pointwise, "x"): _uncut,
          (ops.SpatialSamplerFwd, "grid"): _inside, (ops.BatchNormTraining, "scale"): _positive,
+         (ops.Sdpa, "extras"): _several, (ops.Sdpa, "len_q"): _length, (ops.Sdpa, "len_kv"): _length,
          **{(ops.RnnFwd, name): _small for name in ("w", "hx", "cx")}}
 
 
@@ -86,7 +96,7 @@ class Setting:
 
     def __init__(self, problem, gen):
         self.operands = {n: d for n, d in problem.operands.items() if d is not None}
-        plain = dict(compute="f64", dropout=0.0)
+        plain = dict(compute="f64", dropout=0.0, dbias_of=-1)
         self.op = replace(problem.op, **{n: v for n, v in plain.items() if n in problem.op.attributes()})
         self.first, self.rows = pair(self.op)
         last = next(g for g in self.rows.values() if g.op == self.op)
@@ -102,7 +112,8 @@ class Setting:
 
     def _dims(self, last) -> dict:
         """Of what the problem says of the forward operation."""
-        dims = {n: self.operands[o].dims for o, n in self.names.items()}
+        of = lambda d: tuple(map(of, d)) if isinstance(d, tuple) else d.dims
+        dims = {n: of(self.operands[o]) for o, n in self.names.items()}
         dims |= {n: self.operands[g.output].dims for n, g in self.rows.items()
                  if g.op == self.op and g.output in self.operands}
         return {"x": dims["dy"], **dims} if "dy" in dims else dims       # of what a bias is added to
@@ -114,10 +125,12 @@ class Setting:
         return DRAWN.get((type(self.first), name), _normal)(gen, name, dims)
 
     def _outputs(self, dims) -> dict:
-        descs = {n: TensorDesc.packed("f64", v.shape) for n, v in self.inputs.items()}
-        found = self.first.inferred(self.first.read_of(descs))
-        return {n: found[n].dims if n in found else dims.get(f"d{n}", dims.get(n)) for n in self.first.writes
-                if (n not in self.first.asked or n in self.names.values()) and found.get(n, dims) is not None}
+        of = lambda v: tuple(map(of, v)) if isinstance(v, tuple) else TensorDesc.packed(
+            "i32" if v.dtype.kind == "i" else "f64", v.shape)
+        found = self.first.inferred(self.first.read_of({n: of(v) for n, v in self.inputs.items()}))
+        asked = {*self.first.asked} - {*self.names.values(), *dims}
+        return {n: found[n].dims if n in found else dims.get(n, dims.get(f"d{n}")) for n in self.first.writes
+                if n not in asked and found.get(n, dims) is not None}
 
     def forward(self, inputs) -> dict:
         """Every output. A window wholly in the padding has the lowest number of all: it does not move."""

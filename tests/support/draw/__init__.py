@@ -259,6 +259,23 @@ def _sdpa(op_class, rng):
     return Problem(op, {**found, **lens, **kept, "extras": extras or None})
 
 
+def _sdpa_bwd(op_class, rng):
+    """Short rows and scores that do not grow: weights are above 1 where the statistics are not their own."""
+    p = _sdpa(ops.Sdpa, rng)
+    while p.operands["q"].dims[3] > 16 or any(row.mode == "exp" for row, _ in p.op.score):
+        p = _sdpa(ops.Sdpa, rng)
+    own = {name: getattr(p.op, name) for name in ("score", "left", "right", "diagonal", "compute")}
+    op = op_class(**own, dbias_of=0 if p.operands["extras"] and rng.random() < 0.7 else -1)
+    found = {n: p.operands[n] for n in ("q", "k", "v", "o", "len_q", "len_kv", "extras")}
+    wide = "f64" if found["q"].dtype.name == "f64" else "f32"
+    made = {n: tensor(rng, found["q"].dtype.name, d.dims, None) for n, d in
+            dict(do=found["o"], dq=found["q"], dk=found["k"], dv=found["v"]).items()}
+    stats = TensorDesc.packed(wide, (*found["q"].dims[:3], 1))
+    dims = tuple(rng.choice([1, n]) for n in op.space(found["q"], found["k"]))
+    dbias = {"dbias": tensor(rng, wide, dims)} if op.dbias_of >= 0 else {}
+    return Problem(op, {**found, **made, **dbias, "stats": stats})
+
+
 def _local_norm(op_class, rng, compute):
     return op_class(window=rng.randint(1, 16), scale=rng.choice([1e-4, 0.5, 2.0]),
                     offset=rng.choice([2.0, 0.5]), power=rng.choice([0.75, 0.75, 0.5, 1.0, 0.3, 2.5]),
@@ -380,7 +397,7 @@ _MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **resample.MAKERS
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
            ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
-           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm, ops.Sdpa: _sdpa,
+           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm, ops.Sdpa: _sdpa, ops.SdpaBwd: _sdpa_bwd,
            **{op: _tensor_op for op in TENSOR_OPS},
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
            ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,

@@ -1,0 +1,152 @@
+"""The gradients of attention of any types, strides and scores, each sum in a fixed order."""
+from __future__ import annotations
+
+from math import gcd
+
+from ... import fusion
+from ...dtypes import BY_NAME
+from ...fusion import Builder, Rows
+from ...graph import core
+from ...kernels.expressions import ceil_div
+from ...ops import Pointwise, SdpaBwd
+from ...ops.attention.adjoint import adjoint
+from ...steps import Launch, Pointer
+from ..engine import Engine, moved_us, numbers, wrong_device
+from ..sums import lead_input
+from .sdpa_fwd_any import COORDINATES, DEEPEST, MOST, seen, site
+
+OWN = dict(do="o", dq="q", dk="k", dv="v", dbias="scores")     # whose marks are like another's
+OPERANDS = dict(dq="q k v o do dq", dkv="q k v do dk dv", dbias="q k v do dbias")     # of each kernel
+BOTH = 384                                       # elements of a row of k and of v with both gradients
+SHARE = 0.15                                     # of the FMA peak: an estimate
+
+
+class SdpaBwdAny(Engine):
+    """Scores are made anew by each launch: one for dq, which leaves the sums of do * o behind, one for dk and
+    dv, or two where other heads share them, and one for dbias. Spliced code loads, stores, and changes scores
+    and their gradients. Nothing of the size of the scores is kept, nothing is added by atomics."""
+    index = 430
+    takes = core(SdpaBwd)
+    understands = numbers()
+    is_general = True
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev)
+        for name, size in (("d_qk", p.q.dims[3]), ("d_v", p.v.dims[3])):
+            if size > DEEPEST:
+                yield f"{name} must be at most {DEEPEST}; got {size}"
+        for name, size in (("queries of heads that share keys", p.q.dims[2] * self._group(p)),
+                           ("s_kv", p.v.dims[2])):
+            if size > MOST:
+                yield f"{name} must be at most {MOST}; got {size}"
+        yield from fusion.reasons(*self._fuse(p).values())
+
+    # ---- What is spliced ----
+
+    def _fuse(self, p, of="s") -> dict:
+        """{mark: what ``attempt`` found for it}; ``of``: whose gradient dscore makes."""
+        loads = {f"load_{name}": self._load(p, name) for name in ("q", "k", "v", "o", "do", "stats")}
+        stores = {f"store_{name}": self._store(p, name) for name in ("dq", "dk", "dv", "dbias")
+                  if p.operands[name] is not None}
+        found = self._scores(p, of)
+        names = ("row", "score", "dscore")
+        return loads | stores | (dict(zip(names, found)) if isinstance(found, tuple) else {"row": found})
+
+    @fusion.attempt
+    def _load(self, p, name):
+        mark = site(OWN.get(name, name), p.operands[name].dims, lead_input(p, name))
+        return fusion.before(p, name, mark, fusion.math_before(p, name, p.op.math))
+
+    @fusion.attempt
+    def _store(self, p, name):
+        tensor = p.operands[name]
+        builder = Builder(p.op.math, site(OWN[name], tensor.dims, tensor), p.graph)
+        builder.values[p.uids[name]] = "v"
+        builder.store(p.uids[name])
+        return builder.finish("")
+
+    @fusion.attempt
+    def _scores(self, p, of) -> tuple:
+        """(what is made once for a row, the score, the gradient of what is called ``of``)."""
+        math = "f64" if p.op.math == "f64" else fusion.math_of((), p.extras or ())
+        rows = Rows(math, site("scores", p.op.space(p.q, p.k), None), 3, p.graph)
+        scale = p.scalar("scale")
+        scale = rows.tensor(scale.uid) if isinstance(scale, Pointer) else rows.number(scale)
+        scaled = rows.step(Pointwise(mode="mul"), [rows.element(), scale])
+        values = {name: rows.index(axis) for axis, name in enumerate(COORDINATES["scores"].split())}
+        values |= {f"e{i}": rows.tensor(uid) for i, uid in enumerate(p.uids.get("extras", ()))}
+        last = self._steps(rows, p.op.score, values | {"s": scaled}, scaled)
+        behind, carried = rows.behind(scaled)
+        values |= {"s": carried, "d": behind.element()}
+        made = p.op.back if of == "s" else adjoint(p.op.score, of)
+        change = self._steps(behind, made, values, values["d"])
+        if of == "s":
+            change = behind.step(Pointwise(mode="mul"), [change, scale])
+        written = [t.dtype for t in (p.dq, p.dk, p.dv)]
+        gradient = behind.finish(change, written)[1]
+        return *rows.finish(last, written), gradient
+
+    @staticmethod
+    def _steps(rows, score, values, last):
+        values = dict(values)
+        for i, (op, reads) in enumerate(score):
+            last = rows.step(op, [values[r] if isinstance(r, str) else rows.number(r) for r in reads])
+            values[f"n{i}"] = last
+        return last
+
+    # ---- Its launches ----
+
+    @staticmethod
+    def _group(p) -> int:
+        """How many heads, side by side, read the same k and v."""
+        return gcd(*(p.q.dims[1] // t.dims[1] for t in (p.k, p.v))) or 1
+
+    def cost(self, p, dev, config):
+        rate = (dev.fma_f64 if p.op.math == "f64" else dev.fma_f32) * SHARE
+        pairs, depth = p.q.dims[0] * p.q.dims[1] * p.q.dims[2] * seen(p), p.q.dims[3] + p.v.dims[3]
+        launches = 2 + self._is_apart(p) + (p.dbias is not None)
+        busy = pairs * depth * (launches + 1) / (rate * dev.sms * dev.clock_mhz)
+        return launches * moved_us(p.region.traffic_bytes, dev) + busy
+
+    @staticmethod
+    def _is_apart(p) -> bool:
+        """dk and dv come of launches of their own."""
+        return p.k.dims[1] != p.v.dims[1] or p.q.dims[3] + p.v.dims[3] > BOTH
+
+    def plan(self, p, dev, config):
+        b, heads, s_q, d_qk = p.q.dims
+        s_kv, per_k, per_v = p.v.dims[2], heads // p.k.dims[1] or 1, heads // p.v.dims[1] or 1
+        lines, kind = 64 // BY_NAME[p.op.math].bytes, p.op.math
+        length = lambda d: d.strides[0] if d is not None else 0
+        dots = p.scratch(b * heads * s_q * BY_NAME[kind].bytes)
+        args = dict(len_q=p.ptr("len_q"), len_kv=p.ptr("len_kv"), len_q_step=length(p.len_q),
+                    len_kv_step=length(p.len_kv), dots=dots, heads=heads, per_k=per_k, per_v=per_v, s_q=s_q,
+                    s_kv=s_kv, d_qk=d_qk, d_v=p.v.dims[3], left=min(p.op.left - 1, MOST),
+                    right=min(p.op.right, MOST - 1), from_end=p.op.diagonal == "bottom_right",
+                    stats_steps=p.stats.strides[:3])
+        group, steps = self._group(p), []
+        if b * heads * s_q:
+            extra = dict(tiles=ceil_div(s_q * group, lines), batches=b)
+            steps.append(self._launch(p, "dq", dict(args, group=group), extra))
+        ways = [(per_k, 1, 0), (per_v, 0, 1)] if self._is_apart(p) else [(per_k, 1, 1)]
+        for span, with_k, with_v in ways if b * heads * s_kv else ():
+            more = dict(span=span, with_k=with_k, with_v=with_v)
+            steps.append(self._launch(p, "dkv", args | more, dict(tiles=ceil_div(s_kv, lines), batches=b)))
+        if p.dbias is not None and b * heads * s_q * s_kv:
+            more = dict(zip(("out_batches", "out_heads", "out_rows", "out_cols"), p.dbias.dims), batches=b)
+            tiles = 1 if p.dbias.dims[2] == 1 else ceil_div(p.dbias.dims[2], lines)
+            steps.append(self._launch(p, "dbias", args | more, dict(tiles=tiles), f"e{p.op.dbias_of}"))
+        return steps
+
+    def _launch(self, p, name, args, extra, of="s") -> Launch:
+        """One of the kernels, with the strides of its operands in the order of their marks' coordinates."""
+        operands = OPERANDS[name].split()
+        made = {"dk": args.get("with_k"), "dv": args.get("with_v")}
+        marks = {"load_stats", "row", "score", "dscore", *(f"load_{o}" for o in operands),
+                 *(f"store_{o}" for o in operands if made.get(o, 1))}
+        for operand in operands:
+            tensor = p.operands[operand]
+            a, b, c, d = (lead_input(p, operand) or tensor if operand in SdpaBwd.reads else tensor).strides
+            args[f"{operand}_steps"] = (a, b, d, c) if operand in ("k", "dk") else (a, b, c, d)
+        fuse = {mark: one for mark, one in self._fuse(p, of).items() if mark in marks and one is not None}
+        return Launch(f"sdpa_bwd_any_{name}_{p.op.math}", args, extra, fuse)

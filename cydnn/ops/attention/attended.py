@@ -1,0 +1,81 @@
+"""What attention and its gradients share: operands, the scores, and which keys a query sees."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import rows as dag
+from ..attribute import choice, integer, rows
+from ..op import Op
+
+COORDINATES = ("batch", "head", "row", "col")
+NAMES = ("s", *COORDINATES)
+
+
+@dataclass(frozen=True)
+class Attended(Op):
+    """Attributes and operands of scaled dot product attention, as sdpa.py says them."""
+    score: tuple = rows(NAMES, doc="pointwise operations on the scores")
+    left: int = integer(0, lo=0, doc="keys that a query sees up to its own, itself counted; 0: all")
+    right: int = integer(-1, lo=-1, doc="keys that a query sees behind its own; -1: all")
+    diagonal: str = choice("top_left", "bottom_right", doc="where the diagonal begins")
+    scalars = dict(scale=1.0)
+    by_value = frozenset({"extras"})
+
+    @property
+    def tensors_read(self) -> int:
+        """How many extras the rows need."""
+        return dag.tensors_of(self.score)
+
+    @staticmethod
+    def space(q, k) -> tuple:
+        """Dims of the scores."""
+        return (*q.dims[:3], k.dims[3])
+
+    def check(self, q, k, v, len_q, len_kv, extras, **_):
+        for name, d in dict(q=q, k=k, v=v).items():
+            yield d.rank == 4, f"{name} must have rank 4; got {d.rank}"
+        b, h, _, depth = q.dims
+        for name, d in dict(k=k, v=v).items():
+            yield d.dims[0] == b, f"{name} must have batch {b} like q; got {d.dims[0]}"
+            yield d.dims[1] and h % d.dims[1] == 0, f"{name}'s heads must divide q's {h}; got {d.dims[1]}"
+        yield k.dims[2] == depth, f"k must have dims (b, h_k, {depth}, s_kv) like q, transposed; got {k.dims}"
+        yield v.dims[2] == k.dims[3], f"v must have {k.dims[3]} keys like k; got {v.dims[2]}"
+        for name, d in dict(len_q=len_q, len_kv=len_kv).items():
+            yield (d is None or d.dims == (b, 1, 1, 1) and d.dtype.name == "i32",
+                   f"{name} must be i32 of dims {(b, 1, 1, 1)}; got {d}")
+        need, have = self.tensors_read, extras or ()
+        yield len(have) == need, f"extras must be {need} tensors, those that score reads; got {len(have)}"
+        for i, d in enumerate(have):
+            fits = d.rank == 4 and all(n in (1, m) for n, m in zip(d.dims, self.space(q, k)))
+            yield fits, f"extras must broadcast to {self.space(q, k)}; got {d.dims} for e{i}"
+
+    def admit(self, name, values):
+        if name.startswith("extras"):            # scores may raise them
+            return np.clip(values, -8, 8)
+        return np.abs(values) * 8 if name in ("len_q", "len_kv") else values
+
+    # ---- Its meaning ----
+
+    def _scores(self, q, k, len_q, len_kv, extras, scale) -> tuple:
+        """The scores, -inf where a query does not see a key; where it does; and the values that rows read."""
+        s = scale * (q @ np.repeat(k, q.shape[1] // k.shape[1], 1))
+        at = dict(zip(COORDINATES, np.meshgrid(*map(np.arange, s.shape), indexing="ij", sparse=True)))
+        values = dict(s=s, **{n: np.float64(v) for n, v in at.items()},
+                      **{f"e{i}": np.asarray(e, np.float64) for i, e in enumerate(extras or ())})
+        found = np.broadcast_to(dag.evaluate(self.score, values), s.shape)
+        n_q, n_kv = self._lengths(s.shape, len_q, len_kv)
+        way = at["col"] - at["row"] - (n_kv - n_q if self.diagonal == "bottom_right" else 0)
+        seen = (at["row"] < n_q) & (at["col"] < n_kv) & (way <= self.right if self.right >= 0 else True)
+        seen = np.broadcast_to(seen & (way > -self.left if self.left else True), s.shape)
+        return np.where(seen, found, -np.inf), seen, values
+
+    @staticmethod
+    def _lengths(space, len_q, len_kv) -> tuple:
+        """(queries, keys) of each batch, no more than there are."""
+        return tuple([np.full((space[0], 1, 1, 1), size) if n is None else np.clip(n, 0, size)
+                      for n, size in ((len_q, space[2]), (len_kv, space[3]))])
+
+    def terms(self, q, k, v, **_):
+        return q.dims[3] + k.dims[3]

@@ -1,0 +1,145 @@
+"""Scaled dot product attention: its gradients."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...tensor import TensorDesc
+from .. import rows as dag
+from ..attribute import integer, rows
+from .adjoint import adjoint, known
+from .attended import NAMES, Attended
+from .sdpa import Sdpa
+
+
+@dataclass(frozen=True)
+class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? extras?*", writes="dq dk dv dbias?",
+              gradient_of=Sdpa):
+    """The gradients of ``sdpa``, from what it read and wrote and the gradient of o. Of a query and a key that
+    it sees:
+
+        p  = exp(score(s) - stats)             s = scale * q @ k
+        d  = p * (do @ v^T - sum(do * o))      the gradient of the score
+        ds = scale * score_bwd(d)              of q @ k
+        dq = ds @ k^T,  dk = q^T @ ds,  dv = p^T @ do,  dbias = the gradient of e<dbias_of>
+
+    dk and dv add the heads that share them up, in their order, dbias what it is broadcast along: its dims are
+    1 or those of the scores. Where a query sees no key, or stats is -inf, nothing is added; beyond len_q and
+    len_kv gradients are 0, and what lies there reaches nothing.
+
+    ``score_bwd``: rows over d, s and what ``score`` reads, the gradient of s (of ``score``: its own values
+    first); without rows it is that of ``score``. ``dbias_of``: which extra dbias is the gradient of.
+    Spec: graph API, Fused Flash Attention bprop; front end, sdpa_backward.
+    """
+    score_bwd: tuple = rows(("d", *NAMES), doc="the gradient of the scores; as score has it where empty")
+    dbias_of: int = integer(-1, lo=-1, doc="the number of the tensor whose gradient dbias is; -1: none")
+    asked = frozenset({"dbias"})
+
+    @property
+    def back(self) -> tuple:
+        """The rows that make ds of d."""
+        return self.score_bwd or adjoint(self.score)
+
+    @property
+    def tensors_read(self) -> int:
+        return max(dag.tensors_of(self.score), dag.tensors_of(self.score_bwd))
+
+    def check(self, q, k, v, o, do, stats, len_q, len_kv, extras):
+        yield from super().check(q, k, v, len_q, len_kv, extras)
+        want = (*q.dims[:3], v.dims[3])
+        for name, d in dict(o=o, do=do).items():
+            yield d.dims == want, f"{name} must have dims {want}; got {d.dims}"
+        yield stats.dims == (*want[:3], 1), f"stats must have dims {(*want[:3], 1)}; got {stats.dims}"
+        for op, _ in () if self.score_bwd and self.dbias_of < 0 else self.score:
+            yield known(op.mode), f"score must be of modes whose gradient is known; got {op.mode}"
+        yield (self.dbias_of < len(extras or ()),
+               f"dbias_of must be the number of one of {len(extras or ())} extras; got {self.dbias_of}")
+
+    def infer(self, q, k, v, **_):
+        return dict(dq=q, dk=k, dv=v)
+
+    def asked_dims(self, extras, **_):
+        return {"dbias": extras[self.dbias_of]} if self.dbias_of >= 0 else {}
+
+    def check_outputs(self, q, k, dbias, **_):
+        space = self.space(q, k)
+        yield ((dbias is None) == (self.dbias_of < 0),
+               "dbias_of must be the number of an extra where dbias is written, else -1")
+        fits = dbias is None or dbias.rank == 4 and all(n in (1, m) for n, m in zip(dbias.dims, space))
+        yield fits, f"dbias must have dims that are 1 or those of {space}; got {dbias and dbias.dims}"
+
+    def free_dims(self, words, options):
+        q, k, v = words[:3]
+        o = (*q[:3], v[3])
+        return dict(q=q, k=k, v=v, o=o, do=o, stats=(*q[:3], 1), dq=q, dk=k, dv=v)
+
+    def admit(self, name, values):
+        if name == "stats":                      # no weight is far above 1
+            return 8 + np.abs(values)
+        return super().admit(name, values)
+
+    # ---- Its meaning ----
+
+    def reference(self, q, k, v, o, do, stats, len_q, len_kv, extras, scale, shapes):
+        found = self._weighed(q, k, v, o, do, stats, len_q, len_kv, extras, scale)
+        return self._sums(*found, shapes.get("dbias"))
+
+    def _weighed(self, q, k, v, o, do, stats, len_q, len_kv, extras, scale, size=lambda x: x):
+        """(q, k, do without what lies beyond the lengths, p, ds, the gradient of e<dbias_of>, v's heads).
+        ``size``: what is made of terms and factors, the absolute value where errors are looked for."""
+        n_q, n_kv = self._lengths(self._dims(q, k), len_q, len_kv)
+        has_query, has_key = np.arange(q.shape[2])[:, None] < n_q, np.arange(k.shape[3]) < n_kv
+        q, o, do, stats = (np.where(has_query, x, 0.0) for x in (q, o, do, stats))
+        k, v = np.where(has_key, k, 0.0), np.where(has_key.swapaxes(2, 3), v, 0.0)
+        scores, seen, values = self._scores(q, k, len_q, len_kv, extras, scale)
+        with np.errstate(invalid="ignore", over="ignore"):
+            p = np.where(seen & (stats > -np.inf), np.exp(scores - stats), 0.0)
+            products = size(do) @ np.repeat(size(v), q.shape[1] // v.shape[1], 1).swapaxes(2, 3)
+            sums = size(do * o).sum(3, keepdims=True)
+            d = np.where(seen, p * (products + sums if size is np.abs else products - sums), 0.0)
+            values = dict(d=d, **values)
+            turned = lambda made: np.where(seen, size(dag.evaluate(made, values) + 0 * seen), 0.0)
+            ds = size(scale) * turned(self.back)
+            db = turned(adjoint(self.score, f"e{self.dbias_of}")) if self.dbias_of >= 0 else None
+        return size(q), size(k), size(do), p, ds, db, v.shape[1]
+
+    @staticmethod
+    def _dims(q, k):
+        return (*q.shape[:3], k.shape[3])
+
+    @staticmethod
+    def _sums(q, k, do, p, ds, db, heads_v, dbias) -> dict:
+        shared = lambda x, heads: x.reshape(x.shape[0], heads, -1, *x.shape[2:]).sum(2)
+        group = q.shape[1] // k.shape[1]
+        found = dict(dq=ds @ np.repeat(k, group, 1).swapaxes(2, 3),
+                     dk=shared(q.swapaxes(2, 3) @ ds, k.shape[1]), dv=shared(p.swapaxes(2, 3) @ do, heads_v))
+        if db is not None and dbias is not None:
+            axes = tuple([axis for axis, size in enumerate(dbias) if size == 1])
+            found["dbias"] = db.sum(axes, keepdims=True)
+        return found
+
+    def magnitude(self, arrays, scalars, results):
+        given = {n: arrays.get(n) for n in self.reads}
+        scale = scalars.get("scale", 1.0)
+        *_, heads_v = found = self._weighed(**given, scale=scale, size=np.abs)
+        q, k = given["q"], given["k"]
+        depth = np.abs(scale * q) @ np.repeat(np.abs(k), q.shape[1] // k.shape[1], 1)
+        spread = depth.max(initial=0)
+        for extra in given["extras"] or ():
+            spread = spread + np.abs(np.asarray(extra, np.float64)).max(initial=0)
+        made = self._sums(*found, np.shape(results["dbias"]) if "dbias" in results else None)
+        return {n: np.nan_to_num(value) * (1 + 8 * spread) for n, value in made.items()}
+
+    def inner_error(self, arrays, scalars, descs):
+        """Weights below the least normal number may be 0."""
+        least = np.finfo(np.float64 if self.math == "f64" else np.float32).tiny
+        sums = sum(np.abs(arrays[n]).sum() for n in ("q", "k", "v", "do"))
+        return dict.fromkeys(("dq", "dk", "dv", "dbias"), least * (1 + np.nan_to_num(sums) ** 2))
+
+    def terms(self, q, k, v, **_):
+        return q.dims[3] + v.dims[3] + max(k.dims[3], q.dims[1] * q.dims[2])
+
+    def flops(self, q, k, v, **_):
+        b, h, s_q, s_kv = self.space(q, k)
+        return 2 * b * h * s_q * s_kv * (3 * q.dims[3] + 2 * v.dims[3])
