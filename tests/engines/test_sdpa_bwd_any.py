@@ -14,7 +14,8 @@ from cydnn.graph import Match
 from cydnn.heuristics import candidates
 from cydnn.layout import Layout
 from cydnn.ops import Problem
-from support import graphs, matrix
+from support.draw import graphs
+from support.check import matrix
 
 ENGINE, H200 = BY_INDEX[430], KNOWN["h200"]
 OPTIONS = ("extras=1x6x21x38:f16+1x6x1x1:f32 score=mul(s,#0.1);add(n0,e0);exp(e1);sub(col,row);mul(n2,n3);"
