@@ -7,6 +7,8 @@ from .core._context import Context as Context, Function as Function
 from .core._descriptor import Descriptor as Descriptor, descriptor as descriptor
 from .core._driver import device_count as device_count, driver_version as driver_version
 from .core._handles import Buffer as Buffer, Event as Event, Stream as Stream
+from .core._link import assemble as assemble
+from .core._nodes import populate as populate, update as update
 from .core._numbers import Numbers as Numbers
 from .core._operands import Operands as Operands, scratch_of as scratch_of
 from .core._step import log_launches as log_launches, raw_launch_loop as raw_launch_loop

@@ -9,6 +9,8 @@ import cydnn.core._context as _context
 import cydnn.core._descriptor as _descriptor
 import cydnn.core._driver as _driver
 import cydnn.core._handles as _handles
+import cydnn.core._link as _link
+import cydnn.core._nodes as _nodes
 import cydnn.core._numbers as _numbers
 import cydnn.core._operands as _operands
 import cydnn.core._step as _step
@@ -24,6 +26,8 @@ NAMES = {
     _operands: "Operands scratch_of",
     _step: "log_launches raw_launch_loop wait_for_every_step",
     _tape: "Tape",
+    _link: "assemble",
+    _nodes: "populate update",
     _descriptor: "Descriptor descriptor",
     _table: "PlanTable",
     _call: "HandleBase attempt compute nullable",

@@ -1,19 +1,19 @@
 """Plans: a choice laid out (steps, workspace, slots), and made executable on a device.
 
 ``Layout`` is pure and writes itself down; ``build`` may take milliseconds;
-``ExecutionPlan.execute`` costs what the launches cost.
+``ExecutionPlan.execute`` costs what the launches cost, ``populate`` makes nodes of a CUDA graph of them.
 """
 from __future__ import annotations
 
 from . import device as devices
-from ._core import scratch_of
+from ._core import Tape, populate, scratch_of, update
 from .graph import Graph
 from .heuristics import ANYTHING, Choice, Wish, best, memory
 from .layout import Layout
 from .locks import Bounded
 from .log import CHOICES, REASONS, log
 from .given import instance, shown
-from .status import BadParam
+from .status import BadParam, NotSupported
 
 
 
@@ -70,6 +70,29 @@ class ExecutionPlan:
             if type(workspace) is not int:       # an array or a buffer says how much room there is
                 workspace, workspace_bytes = room(workspace, workspace_bytes)
         self._execute(pointers, scalars, workspace, workspace_bytes, stream)
+
+    def populate(self, cuda_graph, pointers, workspace=0, scalars=None, workspace_bytes=None) -> int:
+        """Add a node for each launch to an empty CUDA graph: a ``CUgraph`` of cuda-bindings, or its address.
+        Arguments as ``execute`` has them, and as it checks them. Returns how many nodes there are. The plan
+        must live as long as what is made of the graph. Raises NotSupported where it is for no GPU."""
+        return self._nodes(populate, cuda_graph, pointers, workspace, scalars, workspace_bytes)
+
+    def update(self, cuda_graph, pointers, workspace=0, scalars=None, workspace_bytes=None) -> int:
+        """Give the nodes of ``populate`` other pointers and numbers. ``cuda_graph``: the one that was
+        populated, or a copy of it, such as a child of a larger one; what runs already is changed by
+        cuGraphExecUpdate. A graph that is not this plan's is refused before it is touched."""
+        return self._nodes(update, cuda_graph, pointers, workspace, scalars, workspace_bytes)
+
+    def _nodes(self, way, cuda_graph, pointers, workspace, scalars, workspace_bytes) -> int:
+        tape = getattr(self.executable, "tape", self.executable)         # no guards in a graph
+        if not isinstance(tape, Tape):
+            raise NotSupported(f"cuda_graph: the plan must be for a GPU; got one for {self.device.name}",
+                               status9="NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API")
+        if workspace_bytes is None:
+            workspace_bytes = self.workspace_bytes
+            if type(workspace) is not int:
+                workspace, workspace_bytes = room(workspace, workspace_bytes)
+        return way(tape, cuda_graph, pointers, scalars, workspace, workspace_bytes)
 
     def run(self, pack: dict, workspace=0, stream=0, scalars=None):
         """Run with a variant pack ``{uid: pointer, or number for a by-value tensor}``;

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..frontend.handle import HANDLES, get_handle
 from ..given import shown, whole
-from ..status import BadParam, NotInitialized, NotSupported
+from ..status import BadParam, NotInitialized
 from .descriptor import Descriptor
 from .making import Pack, Plan
 
@@ -94,27 +94,37 @@ def cudnnBackendExecute(handle, executionPlan, variantPack):
 
 def _bound(at, plan, pack):
     """What executing a pack with a plan passes on: looked up once, kept with the pack."""
-    for name, one, kind, wanted in (("executionPlan", plan, Plan, "EXECUTION_PLAN"),
-                                    ("variantPack", pack, Pack, "VARIANT_PACK")):
-        _descriptor("cudnnBackendExecute", one, name)
-        if not isinstance(one.made, kind):
-            raise BadParam(f"cudnnBackendExecute: {name} must be a finalized descriptor of kind "
-                           f"{wanted}; got {one!r}", status9="BAD_PARAM_DESCRIPTOR_TYPE")
+    _finalized("cudnnBackendExecute", plan, pack)
     made = pack.made
     made.known[plan.made, at.device] = found = plan.made.on(at.device).bound(made.buffers, made.workspace)
     return found
 
 
+def _finalized(function: str, plan, pack):
+    """A plan and a pack, both finalized."""
+    for name, one, kind, wanted in (("executionPlan", plan, Plan, "EXECUTION_PLAN"),
+                                    ("variantPack", pack, Pack, "VARIANT_PACK")):
+        _descriptor(function, one, name)
+        if not isinstance(one.made, kind):
+            raise BadParam(f"{function}: {name} must be a finalized descriptor of kind "
+                           f"{wanted}; got {one!r}", status9="BAD_PARAM_DESCRIPTOR_TYPE")
+
+
 def cudnnBackendPopulateCudaGraph(handle, executionPlan, variantPack, graph):
-    """Not here yet. Raises NotSupported."""
-    raise NotSupported("cudnnBackendPopulateCudaGraph: graph must be captured from a stream for now "
-                       f"(cudnnBackendExecute on a stream that captures); got {shown(graph)}")
+    """Add a plan's launches as nodes to an empty CUDA graph, a ``CUgraph`` of cuda-bindings or its address.
+    The plan must live as long as what is made of the graph."""
+    _into("cudnnBackendPopulateCudaGraph", "populate", handle, executionPlan, variantPack, graph)
 
 
 def cudnnBackendUpdateCudaGraph(handle, executionPlan, variantPack, graph):
-    """Not here yet. Raises NotSupported."""
-    raise NotSupported("cudnnBackendUpdateCudaGraph: graph must be captured anew for now; got "
-                       f"{shown(graph)}")
+    """Give the nodes that PopulateCudaGraph made of this plan the pointers of another pack."""
+    _into("cudnnBackendUpdateCudaGraph", "update", handle, executionPlan, variantPack, graph)
+
+
+def _into(function: str, way: str, handle, plan, pack, graph):
+    _finalized(function, plan, pack)
+    ready = plan.made.on(get_handle(handle).device)
+    ready.into(way, pack.made.buffers, pack.made.workspace, graph)
 
 
 def _descriptor(function: str, descriptor, name="descriptor") -> Descriptor:

@@ -88,17 +88,12 @@ cdef inline void write_number(char *to, int kind, number_t number, bint is_whole
         memcpy(to, &number.whole, 8)
 
 
-cdef inline int run(Step *step, void **pointers, void *workspace, number_t *numbers, Rule *rules,
-                    void *stream, const char **call) noexcept nogil:
-    """Patch and launch, or set. Returns the driver's status; ``call`` is what gave it."""
-    cdef Block block
-    cdef void *extra[5]
+cdef inline int fill(Step *step, void **pointers, void *workspace, number_t *numbers, Rule *rules,
+                     Block *block) noexcept nogil:
+    """The parameter block of a launch, patched. Returns the status of cuTensorMapReplaceAddress."""
     cdef Patch *patch
     cdef char *base
-    cdef int i, status = 0
-    if step.function == NULL:
-        call[0] = "cuMemsetD8Async"
-        return set_bytes(step, pointers, workspace, stream)
+    cdef int i, status
     memcpy(block.bytes, step.data, step.bytes)
     for i in range(step.patch_count):
         patch = &step.patches[i]
@@ -113,8 +108,23 @@ cdef inline int run(Step *step, void **pointers, void *workspace, number_t *numb
         elif base != NULL:
             status = cu.TensorMapReplaceAddress(&block.bytes[patch.offset], base)
             if status:
-                call[0] = "cuTensorMapReplaceAddress"
                 return status
+    return 0
+
+
+cdef inline int run(Step *step, void **pointers, void *workspace, number_t *numbers, Rule *rules,
+                    void *stream, const char **call) noexcept nogil:
+    """Patch and launch, or set. Returns the driver's status; ``call`` is what gave it."""
+    cdef Block block
+    cdef void *extra[5]
+    cdef int status
+    if step.function == NULL:
+        call[0] = "cuMemsetD8Async"
+        return set_bytes(step, pointers, workspace, stream)
+    status = fill(step, pointers, workspace, numbers, rules, &block)
+    if status:
+        call[0] = "cuTensorMapReplaceAddress"
+        return status
     extra[0], extra[1], extra[2], extra[3], extra[4] = (
         LAUNCH_POINTER, block.bytes, LAUNCH_SIZE, &step.bytes, LAUNCH_END)
     if step.attribute_count or step.param_count:

@@ -71,6 +71,9 @@ cdef class Tape:
 cdef int execute_c(Tape tape, void **pointers, number_t *scalars, void *workspace, size_t workspace_bytes,
                    void *stream) except -1 nogil
 
+cdef int admit(Tape tape, void **pointers, void *workspace, size_t workspace_bytes,
+               bint pushed) except -1 nogil
+
 cdef int refuse_count(tuple pointers) except -1
 
 cdef inline Py_ssize_t ints_into(tuple pointers, void **out) except -1:

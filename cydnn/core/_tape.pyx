@@ -364,8 +364,8 @@ cdef int execute_c(Tape tape, void **pointers, number_t *scalars, void *workspac
     return fail_step(tape, i, status, call) if status else 0
 
 
-cdef inline int admit(Tape tape, void **pointers, void *workspace, size_t workspace_bytes,
-                      bint pushed) except -1 nogil:
+cdef int admit(Tape tape, void **pointers, void *workspace, size_t workspace_bytes,
+               bint pushed) except -1 nogil:
     """Refuse what ``validate`` finds; then the context is as it was before."""
     cdef int slot, other
     cdef int rule = tape.validate(pointers, workspace, workspace_bytes, &slot, &other)

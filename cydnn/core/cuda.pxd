@@ -22,6 +22,24 @@ cdef struct LaunchConfig:                     # CUlaunchConfig: 56 bytes
     LaunchAttribute *attributes
     unsigned int count
 
+cdef struct KernelNode:                       # CUDA_KERNEL_NODE_PARAMS_v2: 72 bytes
+    void *function
+    unsigned int grid[3]
+    unsigned int block[3]
+    unsigned int smem
+    void **params
+    void **extra
+    void *kernel
+    void *context
+
+cdef struct MemsetNode:                       # CUDA_MEMSET_NODE_PARAMS: 40 bytes
+    address_t at
+    size_t pitch
+    unsigned int value
+    unsigned int element_bytes
+    size_t width
+    size_t height
+
 ctypedef int (*fn_void)() noexcept nogil
 ctypedef int (*fn_uint)(unsigned int flags) noexcept nogil
 ctypedef int (*fn_int)(int device) noexcept nogil
@@ -66,6 +84,20 @@ ctypedef int (*fn_map_pixels)(void *map, int type, unsigned int rank, void *addr
                               uint32_t channels, uint32_t pixels, const uint32_t *steps, int interleave,
                               int swizzle, int l2, int fill) noexcept nogil
 ctypedef int (*fn_map_replace)(void *map, void *address) noexcept nogil
+ctypedef int (*fn_link_create)(unsigned int count, int *options, void **values, void **link) noexcept nogil
+ctypedef int (*fn_link_add)(void *link, int kind, const void *data, size_t bytes, const char *name,
+                            unsigned int count, int *options, void **values) noexcept nogil
+ctypedef int (*fn_link_complete)(void *link, void **image, size_t *bytes) noexcept nogil
+ctypedef int (*fn_nodes)(void *graph, void **nodes, size_t *count) noexcept nogil
+ctypedef int (*fn_node_type)(void *node, int *type) noexcept nogil
+ctypedef int (*fn_add_kernel)(void **node, void *graph, void **after, size_t count,
+                              const KernelNode *params) noexcept nogil
+ctypedef int (*fn_kernel_get)(void *node, KernelNode *params) noexcept nogil
+ctypedef int (*fn_kernel_set)(void *node, const KernelNode *params) noexcept nogil
+ctypedef int (*fn_node_attribute)(void *node, int id, const void *value) noexcept nogil
+ctypedef int (*fn_add_memset)(void **node, void *graph, void **after, size_t count,
+                              const MemsetNode *params, void *context) noexcept nogil
+ctypedef int (*fn_memset_set)(void *node, const MemsetNode *params) noexcept nogil
 
 cdef struct Driver:
     fn_uint Init
@@ -111,3 +143,17 @@ cdef struct Driver:
     fn_map_encode TensorMapEncodeTiled
     fn_map_pixels TensorMapEncodeIm2col
     fn_map_replace TensorMapReplaceAddress
+    fn_link_create LinkCreate
+    fn_link_add LinkAddData
+    fn_link_complete LinkComplete
+    fn_handle LinkDestroy
+    fn_nodes GraphGetNodes
+    fn_nodes GraphGetRootNodes
+    fn_nodes GraphNodeGetDependentNodes
+    fn_node_type GraphNodeGetType
+    fn_add_kernel GraphAddKernelNode
+    fn_kernel_get GraphKernelNodeGetParams
+    fn_kernel_set GraphKernelNodeSetParams
+    fn_node_attribute GraphKernelNodeSetAttribute
+    fn_add_memset GraphAddMemsetNode
+    fn_memset_set GraphMemsetNodeSetParams

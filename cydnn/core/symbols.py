@@ -56,6 +56,20 @@ SYMBOLS = tuple(Symbol(*row) for row in (
     ("cuTensorMapEncodeTiled", 12000, "tensor maps"),
     ("cuTensorMapEncodeIm2col", 12000, "tensor maps of pixels"),
     ("cuTensorMapReplaceAddress", 12000, "tensor maps"),
+    ("cuLinkCreate", 6050, "assembling kernels"),
+    ("cuLinkAddData", 6050, "assembling kernels"),
+    ("cuLinkComplete", 5050, "assembling kernels"),
+    ("cuLinkDestroy", 5050, "assembling kernels"),
+    ("cuGraphGetNodes", 10000, "native CUDA graphs"),
+    ("cuGraphGetRootNodes", 10000, "native CUDA graphs"),
+    ("cuGraphNodeGetDependentNodes", 10000, "native CUDA graphs"),
+    ("cuGraphNodeGetType", 10000, "native CUDA graphs"),
+    ("cuGraphAddKernelNode", 12000, "native CUDA graphs"),
+    ("cuGraphKernelNodeGetParams", 12000, "native CUDA graphs"),
+    ("cuGraphKernelNodeSetParams", 12000, "native CUDA graphs"),
+    ("cuGraphKernelNodeSetAttribute", 11000, "native CUDA graphs"),
+    ("cuGraphAddMemsetNode", 10000, "native CUDA graphs"),
+    ("cuGraphMemsetNodeSetParams", 10000, "native CUDA graphs"),
 ))
 DRIVERS = {11000: "450", 11060: "510", 12000: "525"}         # CUDA version -> the first driver that serves it
 

@@ -1,5 +1,5 @@
 """Machine code that was assembled before, in the user's cache folder: a kernel that is there costs the driver
-nothing. ``tools/build_ptx.py --assemble`` puts it there.
+nothing. ``tools/build_ptx.py --assemble`` puts it there, and plans that are built through a kernel cache.
 
 A file is named by the hash of its PTX and the card's target; in front of the code stands the code's own hash.
 What does not fit is left alone, and the driver compiles the PTX.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
@@ -49,6 +51,24 @@ def find(text: bytes, sm: int) -> bytes | None:
 def _say(reason: str):
     """Once each."""
     log.warning("assembled code is not used: %s", reason)
+
+
+_keeps: ContextVar[bool] = ContextVar("keeps", default=False)
+
+
+@contextmanager
+def keeping():
+    """What is loaded meanwhile is kept as machine code, assembled by the driver."""
+    token = _keeps.set(True)
+    try:
+        yield
+    finally:
+        _keeps.reset(token)
+
+
+def keeps() -> bool:
+    """Machine code is kept now."""
+    return _keeps.get()
 
 
 def keep(text: bytes, sm: int, code: bytes) -> Path:

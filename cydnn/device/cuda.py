@@ -24,6 +24,7 @@ class CudaDevice:
         self.name = f"cuda:{ordinal}"
         self.facts = facts_of(self.context)
         self._functions: dict = {}          # (kernel, what is spliced) -> _core.Function
+        self._kept: set = set()             # those whose machine code is in the user's folder
         kernels.names()                     # reads the manifest now rather than while the first plan is built
         self.guards = guarded.asked()
         _core.wait_for_every_step("sync" in self.guards)
@@ -97,14 +98,25 @@ class CudaDevice:
         loaded on this device. Each is loaded once."""
         kernel = kernels.get(name)
         key = kernel, fusion.programs_of(fuse or {}), ways
-        found = self._functions.get(key)
-        if found is None:
+        found, is_to_keep = self._functions.get(key), assembled.keeps() and key not in self._kept
+        if found is None or is_to_keep:
             text = kernel.image_for(self.facts.sm).text()
             if fuse:
                 text = fusion.splice(text, kernel, fuse, ways)
                 log.log(PTX, "%s: spliced\n%s", name, LazyText(text))
-            found = self._functions[key] = self._loaded(text, name)
+            if is_to_keep:
+                self._keep(text, name)
+                self._kept.add(key)
+            found = self._functions[key] = found or self._loaded(text, name)
         return found
+
+    def _keep(self, text: bytes, name: str):
+        """Have the driver assemble a text, and keep that for other processes; without it they are slower."""
+        if assembled.find(text, self.facts.sm) is None:
+            try:
+                assembled.keep(text, self.facts.sm, _core.assemble(self.context, text))
+            except (CydnnError, OSError, RuntimeError) as error:
+                log.log(PTX, "%s: no assembled code is kept: %s", name, error)
 
     def _loaded(self, text: bytes, name: str) -> _core.Function:
         """A kernel from machine code that was assembled before, else from its text."""

@@ -51,6 +51,26 @@ class Executing:
         with refusals():
             return graph._on(candidate, at.device)
 
+    # ---- Native CUDA graphs ----
+
+    def populate_cuda_graph(self, handle, tensor_to_device_buffer, workspace, cuda_graph) -> int:
+        """Add the chosen plan's launches as nodes to an empty CUDA graph (a ``CUgraph`` or ``cudaGraph_t`` of
+        cuda-bindings, or its address), with a variant pack as ``execute`` takes it; numbers are those of
+        now. Returns how many nodes there are. This graph must live as long as what is made of the other."""
+        return self._into_cuda_graph("populate", handle, tensor_to_device_buffer, workspace, cuda_graph)
+
+    def update_cuda_graph(self, handle, tensor_to_device_buffer, workspace, cuda_graph) -> int:
+        """Give the nodes of ``populate_cuda_graph`` another variant pack. ``cuda_graph``: the one that was
+        populated, or a copy of it, such as a child of a larger one. A graph that is not this plan's is
+        refused before it is touched."""
+        return self._into_cuda_graph("update", handle, tensor_to_device_buffer, workspace, cuda_graph)
+
+    def _into_cuda_graph(self, way, handle, buffers, workspace, cuda_graph) -> int:
+        at = self.own_handle if handle is None else get_handle(handle)
+        ready = self.chosen_on.get(at.device) or self._ready(None, at)
+        with refusals():
+            return ready.into(way, buffers, workspace, cuda_graph)
+
     # ---- Entry points of extensions ----
 
     def _make_tensor(self, dim, stride, **facts):

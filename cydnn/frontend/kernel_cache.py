@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 
+from ..device import assembled
 from ..given import reason, shown
 from ..graph import Graph
 from ..graph.text import digest
@@ -18,6 +19,8 @@ class kernel_cache:
     """Choices by graph, device facts and mode, and the plans that were built of them.
 
     ``serialize`` writes the choices down: another process that reads them asks no engine what it would cost.
+    The machine code of the kernels is kept in the user's cache folder (``CYDNN_CACHE``), by the hash of their
+    PTX: that process compiles nothing. A text from a stranger brings no code.
     """
 
     def __init__(self):
@@ -76,7 +79,8 @@ class kernel_cache:
         """The plan of a choice on a device, from here or from ``make()``."""
         key = choice.key, device
         if key not in self._plans:
-            self._plans[key] = make()
+            with assembled.keeping():
+                self._plans[key] = make()
             _bounded(self._plans, MOST)
         return self._plans[key]
 

@@ -71,6 +71,15 @@ class Ready:
         """Some of the arrays have booleans of one byte each."""
         return self._booleans is not None and bool(self._booleans.among(pointers))
 
+    def into(self, way: str, buffers, workspace, cuda_graph) -> int:
+        """``populate`` or ``update`` the nodes of a CUDA graph with buffers as ``run`` has them."""
+        pointers, scalars = self.looked_up(by_uid(buffers))
+        if self.has_byte_booleans(pointers):
+            raise BadParam("cuda_graph: booleans must be packed, eight in a byte; got an array of one a byte")
+        if not self.workspace_bytes:
+            return getattr(self.plan, way)(cuda_graph, pointers, 0, scalars, 0)
+        return getattr(self.plan, way)(cuda_graph, pointers, workspace, scalars)
+
     def bound(self, buffers: dict, workspace) -> tuple | None:
         """(execute, its pointers, numbers, workspace, bytes) for buffers by uid; None where numbers are read
         of them at each execute, or one is not there."""

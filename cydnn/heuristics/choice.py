@@ -112,12 +112,13 @@ class Choice:
     def notes(self) -> tuple:
         """What all engines say of themselves; what kernels make of the operations; "tensor_core" and
         "runtime_compilation" where one does; "strict_nan_prop" where a NaN goes everywhere that it must and
-        nowhere else."""
+        nowhere else; that launches can be nodes of a CUDA graph, as all can."""
         common = set.intersection(*(set(e.notes) for e in self.engines))
         some = {"tensor_core"} & {n for e in self.engines for n in e.notes}
         if self.facts.kind == "cuda":
             some |= {note for part in self.parts for i in part.region.nodes
                      for note in part.match.graph.nodes[i].op.notes}
+        some |= {"supports_cuda_graph_native_api"} if self.facts.kind == "cuda" else set()
         some |= {"runtime_compilation"} if self.is_spliced else set()
         some |= {"strict_nan_prop"} if self._keeps_nan else set()
         return tuple(sorted(common | some))

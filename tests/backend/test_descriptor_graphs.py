@@ -250,9 +250,13 @@ def test_the_names_of_c():
                  lambda: get(found["ENGINEHEUR"], "ENGINEHEUR_RESULTS", None, 1, [create("TENSOR")])):
         with pytest.raises(BadParam):
             call()
+    plan = found["EXECUTION_PLAN"]
+    pack = packed({t.uid: np.ones(t.desc.dims, "f") for t in plan.made.layout.slots}, plan)
     for call in (backend.cudnnBackendPopulateCudaGraph, backend.cudnnBackendUpdateCudaGraph):
-        with pytest.raises(NotSupported, match="graph must be captured"):
-            call("numpy", found["EXECUTION_PLAN"], None, None)
+        with pytest.raises(NotSupported, match="cuda_graph: the plan must be for a GPU; got one for numpy"):
+            call("numpy", plan, pack, 1)
+        with pytest.raises(BadParam, match="CudaGraph: variantPack must be a descriptor"):
+            call("numpy", plan, None, 1)
     with pytest.raises(backend.descriptor.NotInitialized, match="must not be finalized"):
         backend.cudnnBackendInitialize(t)
 

@@ -31,7 +31,7 @@ typedef struct { char *base; size_t bytes; int device, kind; } Block;    /* 1 pi
 #include "fake_books.h"
 
 static Block blocks[BLOCKS];
-static int retained[DEVICES], live_modules, live_streams, live_events, live_blocks;
+static int retained[DEVICES], live_modules, live_streams, live_events, live_blocks, live_links;
 static Launch last;
 static __thread Launch mine;                                        /* the last of this thread */
 
@@ -50,6 +50,7 @@ int fake_live(const char *kind) {
          : !strcmp(kind, "streams") ? live_streams
          : !strcmp(kind, "events") ? live_events
          : !strcmp(kind, "blocks") ? live_blocks
+         : !strcmp(kind, "links") ? live_links
          : retained[0] + retained[1];
 }
 static int add_block(char *base, size_t bytes, int device, int kind) {
@@ -337,6 +338,20 @@ static const struct { const char *name; void *address; } table[] = {
     ROW(cuEventElapsedTime, cuEventElapsedTime), ROW(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled),
     ROW(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col),
     ROW(cuTensorMapReplaceAddress, cuTensorMapReplaceAddress),
+    ROW(cuLinkCreate, cuLinkCreate_v2),
+    ROW(cuLinkAddData, cuLinkAddData_v2),
+    ROW(cuLinkComplete, cuLinkComplete),
+    ROW(cuLinkDestroy, cuLinkDestroy),
+    ROW(cuGraphGetNodes, cuGraphGetNodes),
+    ROW(cuGraphGetRootNodes, cuGraphGetRootNodes),
+    ROW(cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes),
+    ROW(cuGraphNodeGetType, cuGraphNodeGetType),
+    ROW(cuGraphAddKernelNode, cuGraphAddKernelNode_v2),
+    ROW(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2),
+    ROW(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams_v2),
+    ROW(cuGraphKernelNodeSetAttribute, cuGraphKernelNodeSetAttribute),
+    ROW(cuGraphAddMemsetNode, cuGraphAddMemsetNode),
+    ROW(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams),
 };
 int cuGetProcAddress_v2(const char *symbol, void **out, int version, uint64_t flags, int *found) {
     (void)flags;

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 USE = '''
 import ctypes, json, sys
 import numpy as np
-ctypes.CDLL(sys.argv[1])
+fake = ctypes.CDLL(sys.argv[1])
 from cydnn import _core
 
 context = _core.Context(0)
@@ -51,8 +51,15 @@ def maps():
     tape.execute((x,))
 
 
+def nodes():
+    graph = ctypes.c_void_p()
+    fake.cuGraphCreate(ctypes.byref(graph), 0)
+    _core.populate(_core.Tape(context, []), graph.value, ())
+
+
 FEATURES = dict(
-    maps=maps, pixels=pixels, attributes=lambda: launch(cooperative=True),
+    maps=maps, nodes=nodes, assemble=lambda: _core.assemble(context, b".entry k("),
+    pixels=pixels, attributes=lambda: launch(cooperative=True),
     launch=launch, memset=memset, events=events, copy_in=lambda: context.copy_in(x, data),
     copy_out=lambda: context.copy_out(data, x), copy=lambda: context.copy(y, x, 16),
     name=lambda: context.name, total=lambda: context.total_bytes, memory=context.memory_info,
@@ -74,6 +81,8 @@ NEEDS = {                                        # symbol -> what fails without 
     "cuStreamCreateWithPriority": {"stream", "events"},
     "cuTensorMapEncodeTiled": {"maps"}, "cuTensorMapReplaceAddress": {"maps"},
     "cuTensorMapEncodeIm2col": {"pixels"}, "cuLaunchKernelEx": {"attributes", "maps"},
+    **{row.name: {"nodes"} for row in SYMBOLS if row.name.startswith("cuGraph")},
+    **{row.name: {"assemble"} for row in SYMBOLS if row.name.startswith("cuLink")},
     **dict.fromkeys(("cuStreamWaitEvent", "cuEventCreate", "cuEventSynchronize", "cuEventRecord",
                      "cuEventElapsedTime"), {"events"}),
 }
@@ -112,7 +121,8 @@ def test_without_the_others_the_driver_is_too_old(driver, name):
 
 @pytest.mark.parametrize("served", [11000, 11040, 11060, 11080])
 def test_drivers_of_cuda_11_run_what_they_can(driver, served):
-    lacks = {"maps": "cuTensorMapEncodeTiled", "pixels": "cuTensorMapEncodeIm2col"}
+    lacks = {"maps": "cuTensorMapEncodeTiled", "pixels": "cuTensorMapEncodeIm2col",
+             "nodes": "cuGraphAddKernelNode"}
     if served < 11060:
         lacks["attributes"] = "cuLaunchKernelEx"
     assert use(driver, CYDNN_FAKE_VERSION=str(served)) == {

@@ -31,8 +31,7 @@ ARGUMENTS = {                                    # tensors in the order of the c
 POINTWISE = [(name, names.split()) for names, methods in ARGUMENTS.items() for name in methods.split()]
 LATER = """layernorm layernorm_backward rmsnorm rmsnorm_backward instancenorm instancenorm_backward
 adalayernorm adalayernorm_backward sdpa_fp8 sdpa_fp8_backward sdpa_mxfp8 sdpa_mxfp8_backward rng
-block_scale_quantize block_scale_dequantize moe_grouped_matmul moe_grouped_matmul_bwd populate_cuda_graph
-update_cuda_graph""".split()
+block_scale_quantize block_scale_dequantize moe_grouped_matmul moe_grouped_matmul_bwd""".split()
 
 
 def pair(g):

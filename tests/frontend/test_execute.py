@@ -249,3 +249,18 @@ def test_numbers_of_the_graph_have_no_pointer(g):
 def test_tensors_of_extensions(g):
     t = g._make_tensor(dim=[2, 3], stride=[3, 1], data_type=cudnn.data_type.HALF, uid=4, name="x")
     assert t.get_uid() == 4 and t.get_data_type() is cudnn.data_type.HALF
+
+
+# ---- Native CUDA graphs ----
+
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+def test_only_a_plan_for_a_gpu_becomes_nodes(device):
+    g = floats(handle=cudnn.create_handle(device))
+    x = g.tensor_like(IMAGE)
+    y = g.relu(x).set_output(True)
+    g.build([cudnn.heur_mode.A])
+    for call in (g.populate_cuda_graph, g.update_cuda_graph):
+        with pytest.raises(cudnn.cudnnGraphNotSupportedError,
+                           match=f"cuda_graph: the plan must be for a GPU; got one for {device}") as error:
+            call(None, {x: IMAGE, y: np.empty_like(IMAGE)}, 0, 1)
+        assert error.value.status9 == 3013       # CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API

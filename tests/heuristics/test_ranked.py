@@ -189,10 +189,12 @@ def test_notes_of_several_engines(monkeypatch):
         use(monkeypatch, Made(2, ALONE, {"A": 5.0}, notes=one, does_fuse=fuses),
             Made(9, REGION, {"p": 1.0}, notes=other))
         assert best(graph("A x, p A"), FACTS).notes == (
-            "deterministic", *["runtime_compilation"] * fuses, "strict_nan_prop", "tensor_core")
+            "deterministic", *["runtime_compilation"] * fuses, "strict_nan_prop",
+            "supports_cuda_graph_native_api", "tensor_core")
     use(monkeypatch, Made(2, ALONE, {"A": 5.0}, notes=("x",)), Made(9, REGION, {"p": 1.0}, notes=other))
-    assert best(graph("A x, p A"), FACTS).notes == ("strict_nan_prop",)
-    assert best(graph("A x"), FACTS).notes == ("strict_nan_prop", "x")
+    found = ("strict_nan_prop", "supports_cuda_graph_native_api")
+    assert best(graph("A x, p A"), FACTS).notes == found
+    assert best(graph("A x"), FACTS).notes == (*found, "x")
 
 
 # ---- Graphs that are changed ----

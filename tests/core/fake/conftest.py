@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))         # for suppo
 library = ctypes.CDLL(os.environ["CYDNN_FAKE_DRIVER"])
 library.fake_count.restype = ctypes.c_long
 library.fake_counted.restype = ctypes.c_long
-library.fake_memory.restype = library.fake_context.restype = ctypes.c_void_p
+library.fake_memory.restype = library.fake_context.restype = library.fake_graph.restype = ctypes.c_void_p
 library.fake_push.argtypes = library.fake_free.argtypes = [ctypes.c_void_p]
 library.fake_memory.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
 
@@ -24,6 +24,7 @@ from lab import witnesses  # noqa: E402
 
 PTX = b".version 7.0\n.target sm_75\n.visible .entry %s(\n)\n{ ret; }\n"
 PINNED, DEVICE, MANAGED = 1, 2, 3
+KERNEL, MEMSET = 0, 2                            # types of nodes
 
 
 class Launch(ctypes.Structure):
@@ -73,7 +74,8 @@ class Fake:
         return launch
 
     def books(self):
-        return {kind: self.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks")}
+        return {kind: self.live(kind) for kind in ("contexts", "modules", "streams", "events", "blocks",
+                                                    "links")}
 
     def called(self):
         """{function: (calls, places in the callers' code)} of what was called since ``reset``."""
@@ -90,6 +92,35 @@ class Fake:
         """Another library has made the context of a device current in this thread."""
         library.fake_push(library.fake_context(ordinal))
         yield
+        library.fake_pop()
+
+
+class Graph:
+    """A CUgraph of the fake driver; ``int`` gives its address."""
+
+    def __init__(self):
+        self.handle = ctypes.c_void_p(library.fake_graph())
+
+    def __int__(self):
+        return self.handle.value
+
+    def node(self, i):
+        launch = Launch()
+        return library.fake_node(self.handle, i, ctypes.byref(launch)), launch
+
+    def kinds(self):
+        return list(iter(lambda i=iter(range(2000)): self.node(next(i))[0], -1))
+
+    def destroy(self):
+        library.fake_drop(self.handle)
+
+    def run(self, context):
+        """Make it executable and launch it."""
+        runs = ctypes.c_void_p()
+        library.fake_push(library.fake_context(context.ordinal))
+        assert not library.cuGraphInstantiateWithFlags(ctypes.byref(runs), self.handle, ctypes.c_uint64(0))
+        assert not library.cuGraphLaunch(runs, ctypes.c_void_p(1))
+        assert not library.cuGraphExecDestroy(runs)
         library.fake_pop()
 
 

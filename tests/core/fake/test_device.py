@@ -159,6 +159,24 @@ def test_programs_are_spliced_and_their_parameters_follow_the_kernel_s_own(fake,
     assert gpu.function("pointwise_any_f32_1", fuse) is not None and fake.count("cuModuleLoadDataEx") == 1
 
 
+def test_a_kernel_cache_keeps_machine_code(fake, tmp_path, monkeypatch):
+    """Also of kernels that are loaded; a second device, as in another process, assembles nothing."""
+    monkeypatch.setenv("CYDNN_CACHE", str(tmp_path / "cache"))
+    name, gpu = "softmax_fwd_warp_f16_8", CudaDevice(0)
+    text = kernels.get(name).image_for(90).text()
+    loaded = gpu.function(name)
+    assert not list(tmp_path.iterdir())
+    with assembled.keeping():
+        assert gpu.function(name) is loaded is gpu.function(name)
+        assert CudaDevice(0).function(name).name == name
+    assert assembled.find(text, 90) == text + b"// assembled" and fake.count("cuLinkComplete") == 1
+    monkeypatch.setenv("CYDNN_CACHE", str(tmp_path / "other"))
+    fake.fail("cuLinkAddData_v2")
+    with assembled.keeping():
+        assert CudaDevice(0).function(name).name == name
+    assert not (tmp_path / "other").exists() and not assembled.keeps()
+
+
 @pytest.mark.parametrize("code, loads", [("{text}// assembled", 1), ("of another driver", 2), (None, 1)])
 def test_machine_code_comes_before_the_compiler(fake, tmp_path, monkeypatch, code, loads):
     """What is kept for a text is loaded in its place; not what the driver refuses, or what is not whole."""

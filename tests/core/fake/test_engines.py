@@ -14,7 +14,7 @@ from cydnn.heuristics import Wish
 from cydnn.ops import Problem
 from cydnn.status import BadParam, ExecutionFailed
 
-from conftest import PTX, Fake
+from conftest import KERNEL, PTX, Fake, Graph
 from support.draw import gpu_draws
 from test_paths import ADDRESS, OF_EXECUTE
 
@@ -89,6 +89,29 @@ def test_every_engine_asks_for_launches_only(fake, plans, memory):
         called = fake.called()
         assert called.keys() <= OF_EXECUTE | ADDRESS and not fake.on_default(), (engine, called)
         assert any("Launch" in function or "Memset" in function for function in called), (engine, called)
+
+
+def test_every_engine_s_launches_are_nodes_of_a_cuda_graph(fake, plans, memory):
+    """Those that execute makes, with the same parameters; then with those of other memory."""
+    for engine, made in plans:
+        assert "supports_cuda_graph_native_api" in made.choice.notes
+        graph, one, other = Graph(), memory(made), memory(made)
+        assert made.populate(graph, *one) == made.executable.step_count == len(graph.kinds()), engine
+        nodes = [graph.node(i) for i in range(len(graph.kinds()))]
+        names = tuple([node.name.decode() for kind, node in nodes if kind == KERNEL])
+        assert names == made.executable.kernels, engine
+        for operands, space in (one, other):
+            made.execute(operands, space, STREAM)
+            last = fake.last()
+            if (operands, space) == other:
+                assert made.update(graph, operands, space) == len(graph.kinds())
+            kind, node = graph.node(len(graph.kinds()) - 1)
+            if kind == KERNEL:
+                assert bytes(node.data[:last.bytes]) == bytes(last.data[:last.bytes]), engine
+                assert (*node.grid, *node.block, *node.attributes[:4]) == (
+                    *last.grid, *last.block, *last.attributes[:4]), engine
+        graph.destroy()
+    assert fake.depth() <= 1
 
 
 def test_every_engine_refuses_a_workspace_that_cannot_be(fake, plans, memory):

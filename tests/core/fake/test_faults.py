@@ -17,12 +17,12 @@ from cuda.bindings import driver as bindings
 from cydnn import _core
 from cydnn.core._context import STICKY
 from cydnn.core._driver import ERRORS
-from cydnn.status import CydnnError, ExecutionFailed, NotSupported
+from cydnn.status import BadParam, CydnnError, ExecutionFailed, NotSupported
 from cydnn.core.symbols import SYMBOLS
 from support.guard.leaks import HELD, malloced
 
 import sites
-from conftest import PTX
+from conftest import PTX, Graph
 from sites import SCENARIOS, scenario
 
 STATUSES = sorted({1, 2, 3, 4, 46, 100, 101, 200, 201, 209, 218, 221, 222, 400, 401, 500, 600, 701, 720, 800,
@@ -160,9 +160,33 @@ def a_plan(w):
     return [w.plain.execute((w.a, w.b)) for _ in range(3)]
 
 
-@scenario("_step.run TensorMapReplaceAddress", "_step.launch LaunchKernelEx")
+@scenario("_step.fill TensorMapReplaceAddress", "_step.launch LaunchKernelEx")
 def a_plan_with_maps(w):
     return [w.mapped.execute((w.a, w.b)) for _ in range(3)]
+
+
+@scenario("_nodes.count_of GraphGetNodes", "_nodes.find_all GraphGetRootNodes",
+          "_nodes.find_all GraphNodeGetDependentNodes", "_nodes.check_node GraphNodeGetType",
+          "_nodes.check_node GraphKernelNodeGetParams", "_nodes.add GraphAddMemsetNode",
+          "_nodes.add GraphAddKernelNode", "_nodes.add GraphKernelNodeSetAttribute",
+          "_nodes.set_all GraphMemsetNodeSetParams", "_nodes.set_all GraphKernelNodeSetParams",
+          raises={("GraphGetNodes", 1): BadParam, ("GraphGetNodes", 400): BadParam})
+def nodes_of_a_graph(w):
+    found = []
+    for _ in range(3):
+        graph = Graph()
+        try:
+            found += [way(w.mapped, graph, (w.a, w.b)) for way in (_core.populate, _core.update)]
+        finally:
+            graph.destroy()
+    return found
+
+
+@scenario("_link.assemble LinkCreate", "_link.assemble LinkAddData",
+          "_link.assemble LinkComplete", "_link.assemble LinkDestroy",
+          LinkDestroy="links")
+def machine_code(w):
+    return [_core.assemble(w.context, PTX % name) for name in (b"k1", b"k2", b"k3")]
 
 
 @scenario("_tape.execute_c StreamSynchronize", "_tape.wait_before StreamSynchronize")

@@ -1,0 +1,4 @@
+"""The driver's assembler: machine code of a PTX text."""
+from ._context import Context
+
+def assemble(context: Context, text: bytes) -> bytes: ...
