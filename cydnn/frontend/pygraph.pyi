@@ -25,6 +25,13 @@ class pygraph:
         """Pointwise add of a, b, with broadcast; the result is virtual until set_output(True)."""
     def add_square(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise add_square of a, b, with broadcast; the result is virtual until set_output(True)."""
+    def autotune(self, tensor_to_device_buffer: Any, handle: Any = ..., most: Any = ..., save: Any = ..., clock: Any = ...) -> Any:
+        """Measure at most ``most`` plans with a variant pack as ``execute`` takes it, choose the fastest that
+        is right, and ``save`` it in the tuned table, where mode B finds it in every process. The plan that
+        mode A takes is always among them. Outputs are written into memory of its own, so buffers stay as they
+        were; workspaces too, so ask ``get_workspace_size`` behind it. ``clock``: what has ``times(calls,
+        repeat)``; None: events of a GPU. Returns what was measured: ``print`` it, or take its ``runs``,
+        ``best``, ``default`` and ``gain``."""
     def batchnorm(self, input: Any, scale: Any, bias: Any, in_running_mean: Any = ..., in_running_var: Any = ..., epsilon: Any = ..., momentum: Any = ..., peer_stats: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[Y, mean, inv_variance, next_running_mean, next_running_var]; the last two are None without
         running inputs, which ``momentum`` is needed with. ``epsilon`` and ``momentum`` are tensors of one
@@ -67,8 +74,9 @@ class pygraph:
         """Pointwise cmp_lt of input, comparison, with broadcast; the result is virtual until set_output(True)."""
     def cmp_neq(self, input: Any, comparison: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise cmp_neq of input, comparison, with broadcast; the result is virtual until set_output(True)."""
-    def concatenate(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (moving data)."""
+    def concatenate(self, inputs: Any, axis: Any, in_place_index: Any = ..., name: Any = ...) -> Any:
+        """The inputs behind each other along a dim. The one with number ``in_place_index`` may be given where
+        it lies in the result, and is not copied then."""
     def conv_dgrad(self, loss: Any, filter: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
         """DX from DY and the filter; set the dim of DX. ``pre_padding, post_padding`` may stand in place of
         ``padding``."""
@@ -115,7 +123,10 @@ class pygraph:
 
         Keys: tensors or uids; None is skipped, surplus entries are ignored. Values: pointers, torch
         tensors, arrays of any DLPack library; for a tensor that is passed by value a number, or an array of
-        one on the host, read now."""
+        one on the host, read now.
+
+        ``override_…``: other dims and strides of some tensors, for this call. What follows from them is
+        inferred anew; the plan's own engines compute it where they take it, in the plan's workspace."""
     def execute_plan_at_index(self, tensor_to_device_buffer: Any, workspace: Any, index: Any, handle: Any = ..., override_uids: Any = ..., override_shapes: Any = ..., override_strides: Any = ...) -> Any:
         """As ``execute``, with a plan that was built by its index."""
     def exp(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -214,8 +225,9 @@ class pygraph:
         """Comes with a later release (resampling)."""
     def resample_backward(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (resampling)."""
-    def reshape(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (moving data)."""
+    def reshape(self, input: Any, name: Any = ..., reshape_mode: Any = ...) -> Any:
+        """The elements in row-major order in the dims that are set for the result, channels-last unless its
+        stride is set."""
     def rmsnorm(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (normalization over other dims than the batch)."""
     def rmsnorm_backward(self, *args: Any, **kw: Any) -> Any:
@@ -226,12 +238,20 @@ class pygraph:
         """Pointwise rsqrt of input, with broadcast; the result is virtual until set_output(True)."""
     def scale(self, input: Any, scale: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise mul of input, scale, with broadcast; the result is virtual until set_output(True)."""
-    def scaled_dot_product_flash_attention(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention)."""
+    def scaled_dot_product_flash_attention(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ...) -> Any:
+        """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
+        has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
+        one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
+        which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
+        left one the diagonal itself."""
     def scaled_dot_product_flash_attention_backward(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (attention)."""
-    def sdpa(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention)."""
+    def sdpa(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ...) -> Any:
+        """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
+        has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
+        one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
+        which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
+        left one the diagonal itself."""
     def sdpa_backward(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (attention)."""
     def sdpa_fp8(self, *args: Any, **kw: Any) -> Any:
@@ -255,8 +275,9 @@ class pygraph:
         """Pointwise sigmoid_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
     def sin(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise sin of input, with broadcast; the result is virtual until set_output(True)."""
-    def slice(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (moving data)."""
+    def slice(self, input: Any, slices: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """``input[slices]``, one Python slice for each dim, none of whose numbers is negative. The result has
+        the input's type and strides unless they are set."""
     def softplus(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise softplus_fwd of input, with broadcast; the result is virtual until set_output(True)."""
     def softplus_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -287,8 +308,9 @@ class pygraph:
     def tensor_scalar(self, value: Any, scalar_type: Any) -> tensor:
         """A number that the graph holds, of the type that goes with the value. COMPILE_TIME_CONST: for ever;
         RUNTIME_PARAM: unless the variant pack has another."""
-    def transpose(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (moving data)."""
+    def transpose(self, input: Any, permutation: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Dim i of the result is dim permutation[i] of the input, whose strides it has unless others are
+        set."""
     def update_cuda_graph(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (launches that are nodes of a CUDA graph)."""
     def validate(self) -> Any:

@@ -72,7 +72,7 @@ class NumpyArrays:
         return x.view(np.uint8)
 
     def swapped(self, x):
-        return x.swapaxes(-1, -2)
+        return x.swapaxes(-1, -2) if x.ndim > 1 else x
 
     def stream(self, like) -> int:
         """The caller's current stream."""
@@ -118,7 +118,7 @@ class TorchArrays:
         return x.view(self.torch.uint8)
 
     def swapped(self, x):
-        return x.mT
+        return x.mT if x.ndim > 1 else x
 
     def stream(self, like) -> int:
         if like.device.type == "cpu":
@@ -157,7 +157,7 @@ class CupyArrays:
         return x.view(np.uint8)
 
     def swapped(self, x):
-        return x.swapaxes(-1, -2)
+        return x.swapaxes(-1, -2) if x.ndim > 1 else x
 
     def stream(self, like) -> int:
         return self.cupy.cuda.get_current_stream().ptr

@@ -140,11 +140,17 @@ class Function:
 
     def _made(self, arrays, options, device) -> Prepared:
         kind, said = self._said(arrays)
-        place = self._place(said, device)
         trace, results, given = self.traced(said, arrays, options)
         graph = trace.finish(results)
+        return self.assembled(trace, graph, results, said, (kind, self._place(said, device)),
+                              isinstance(given, tuple))
+
+    def assembled(self, trace, graph, results, said, at, is_tuple) -> Prepared:
+        """The call of a graph. ``said``: of every argument; ``at``: kind of arrays and device."""
+        kind, place = at
         plan = build(graph, place)
-        made = [Result(_seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths) for v in results]
+        made = [Result(v.user or _seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths)
+                for v in results]
         uids = {v.uid: ~i for i, v in enumerate(results)}
         slots = [uids.get(t.uid, trace.sources.get(t.uid, trace.inplace.get(t.uid))) for t in plan.slots]
         numbers = [(True, trace.sources[key]) if trace.sources.get(key) is not None else (False, default)
@@ -152,7 +158,7 @@ class Function:
         numbers = numbers if any(is_given for is_given, _ in numbers) else None
         bools = [i for i, s in enumerate(slots) if (made[~s].is_bool if s < 0 else said[s].is_bool)]
         turned = [i for i, t in enumerate(plan.slots) if t.uid in trace.turned]
-        return Prepared(self, plan, slots, made, numbers, kind, isinstance(given, tuple), (bools, turned))
+        return Prepared(self, plan, slots, made, numbers, kind, is_tuple, (bools, turned))
 
     def _said(self, arrays) -> tuple:
         """(kind, what each array says of itself) of the arguments."""

@@ -14,11 +14,12 @@ from ..tensor import TensorDesc
 class Value:
     """A tensor of the graph. ``source``: the number of the argument whose memory it is, None for what a node
     makes; ``look``: how the memory is looked at, (dims, strides) -> (dims, strides)."""
-    __slots__ = ("uid", "desc", "source", "look", "shape")
+    __slots__ = ("uid", "desc", "source", "look", "shape", "user")
 
     def __init__(self, uid: int, desc: TensorDesc, source=None, look: Callable | None = None):
         self.uid, self.desc, self.source, self.look = uid, desc, source, look
         self.shape: tuple | None = None          # what a caller sees of a result, where it is not the dims
+        self.user: TensorDesc | None = None      # the same, where it is not the memory either
 
     @property
     def dims(self) -> tuple:
@@ -60,6 +61,7 @@ class Trace:
         self.tensors: dict[int, Tensor] = {}
         self.nodes: list[tuple] = []             # (node, {output: value})
         self.sources: dict[int, int] = {}        # uid -> argument
+        self.looks: dict[int, Callable | None] = {}          # uid of an argument -> how it is looked at
         self.inplace: dict[int, int] = {}        # uid of what is written into an argument -> argument
         self.words: dict[str, str] = {}          # what operations call the arguments -> their names
         self.bools: set[int] = set()             # arguments of truth values
@@ -73,7 +75,7 @@ class Trace:
         """Memory of an argument, as it is or as ``look`` shows it."""
         value = Value(self._next(), looked(desc, look), source, look)
         self.tensors[value.uid] = Tensor(value.uid, value.desc, alignment=alignment, name=name)
-        self.sources[value.uid] = source
+        self.sources[value.uid], self.looks[value.uid] = source, look
         return value
 
     def number(self, default, source: int | None, rank: int = 1) -> Value:
@@ -96,7 +98,7 @@ class Trace:
             raise InternalError("functional: what a node makes has one look; got another")
         before = value.look or (lambda *pair: pair)
         found = self.input(value.desc, value.source, first.alignment, first.name, look)
-        found.look = lambda *pair: look(*before(*pair))
+        found.look = self.looks[found.uid] = lambda *pair: look(*before(*pair))
         self.turned |= {found.uid} if value.uid in self.turned else set()
         return found
 

@@ -1,5 +1,6 @@
 """Functions on arrays: values against formulas in NumPy, what comes back, what is refused."""
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -198,6 +199,13 @@ def test_arrays_of_a_gpu_stay_there(monkeypatch):
         F.relu(ndarray(1), device="numpy")
     with pytest.raises(BadParam, match="must be on one device; got input on cuda:0 and other on cuda:1"):
         F.add(ndarray(0), ndarray(1))
+
+
+def test_operators_of_torch_need_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "cydnn.torch", raising=False)
+    with pytest.raises(ImportError, match="cydnn.torch: the package torch must be installed; got: import of"):
+        import_module("cydnn.torch")
 
 
 REFUSED = [

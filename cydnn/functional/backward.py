@@ -1,0 +1,153 @@
+"""The gradients of a function: its graph walked backwards, node by node, by ``Op.gradients``. What autograd
+runs.
+
+What comes of it is a graph over the arguments, the results and the gradients of the results, so that a
+backward pass is as few launches as the engines make of it. Nodes of the forward graph that it needs are made
+again.
+"""
+from __future__ import annotations
+
+from ..ops import Matmul, Op, Pointwise, Reduction
+from ..status import InternalError, NotSupported
+from ..tensor import TensorDesc
+from .trace import Trace, Value, looked
+
+
+def _quotient(t, g, y, x, b):
+    return t.point("div", g, b), lambda: t.point("neg", t.point("div", t.point("mul", g, y), b))
+
+
+RULES = {                                        # mode: (trace, gradient, result, operands) -> gradients
+    "identity": lambda t, g, y, x: (g,),
+    "neg": lambda t, g, y, x: (t.point("neg", g),),
+    "exp": lambda t, g, y, x: (t.point("mul", g, y),),
+    "log": lambda t, g, y, x: (t.point("div", g, x),),
+    "sqrt": lambda t, g, y, x: (t.point("div", g, t.point("add", y, y)),),
+    "add": lambda t, g, y, x, b: (g, g),
+    "sub": lambda t, g, y, x, b: (g, lambda: t.point("neg", g)),
+    "mul": lambda t, g, y, x, b: (t.point("mul", g, b), lambda: t.point("mul", g, x)),
+    "div": _quotient,
+}
+OF_RESULT = frozenset(["exp", "sqrt", "div"])    # those that read it
+
+
+class Backward:
+    """The walk. ``adjoints``: uid -> the gradient of a value; ``kept``: uid of a result -> its memory."""
+
+    def __init__(self, name: str, trace: Trace, results, outputs, grads, first: int):
+        self.name, self.trace, self.forward = name, trace, list(trace.nodes)
+        self.kept: dict[int, Value] = {}
+        self.adjoints: dict[int, Value] = {}
+        for i, (value, said, grad) in enumerate(zip(results, outputs, grads)):
+            for into, array, at, what in ((self.kept, said, first + i, "result"),
+                                          (self.adjoints, grad, first + len(results) + i, "grad")):
+                if array is not None:            # as the graph has it: the caller sees other dims of 1
+                    dims, strides = _spread(array.desc, value)
+                    memory = array.desc.replace(dims=dims, strides=strides)
+                    into[value.uid] = trace.input(memory, at, array.alignment, what)
+
+    def run(self):
+        for node, values in reversed(self.forward):
+            grads = {o: self.adjoints[values[o].uid] for o in node.op.writes
+                     if values.get(o) is not None and values[o].uid in self.adjoints}
+            if grads:
+                self._through(node, values, grads)
+
+    def _through(self, node, values, grads):
+        op, out = node.op, {o: self.kept.get(v.uid, v) for o, v in values.items()
+                            if o in node.op.writes and v is not None}
+        if isinstance(op, Pointwise) and op.mode in RULES:
+            reads = [values[name] for name in op.inputs()]
+            found = RULES[op.mode](self.trace, grads["y"], out["y"], *reads)
+            for value, grad in zip(reads, found):
+                self._add(value, grad)
+        elif isinstance(op, Matmul):
+            self._product(values["a"], values["b"], grads["c"])
+        elif isinstance(op, Reduction) and op.mode in ("add", "avg"):
+            self._sum(op, values["x"], grads["y"])
+        else:
+            self._declared(node, {**values, **out}, grads)
+
+    def _product(self, a, b, grad):
+        t = self.trace
+        self._add(a, lambda: t.add(Matmul(compute=t.compute), "c", a=grad, b=t.swapped(b)))
+        self._add(b, lambda: t.add(Matmul(compute=t.compute), "c", a=t.swapped(a), b=grad))
+
+    def _sum(self, op, x, grad):
+        t = self.trace
+        wide = t.point("binary_select", grad, grad, x)       # whatever x: the gradient, in its dims
+        if op.mode == "avg":
+            share = 1.0 / max(x.desc.count // max(grad.desc.count, 1), 1)
+            wide = t.point("mul", wide, t.number(share, None, wide.rank))
+        self._add(x, wide)
+
+    def _declared(self, node, values, grads):
+        """By the backward operations that the op names; rows with one operation are one node."""
+        rows: dict[Op, dict] = {}
+        for name, row in node.op.gradients.items():
+            rows.setdefault(row.op, {})[name] = row
+        if not rows:
+            raise NotSupported(f"{self.name}: {node.op.name} must have a gradient, as an array requires one; "
+                               "got an operation that has none yet")
+        for op, own in rows.items():
+            reads = {o: grads.get(r[1:]) if r[0] == "d" and r[1:] in node.op.writes else values.get(r)
+                     for o, r in next(iter(own.values())).reads.items()}
+            numbers = {k: v for k, v in node.scalars.items() if k in op.scalars}
+            given = {row.output: values[name].desc for name, row in own.items()}
+            made = self.trace.add(op, " ".join(row.output for row in own.values()), numbers, given, **reads)
+            for name, grad in zip(own, made if isinstance(made, tuple) else (made,)):
+                self._add(values[name], grad)
+
+    def _add(self, value: Value, grad):
+        """One more part of a value's gradient, or a function that makes it where it is needed."""
+        t = self.trace
+        if value.uid in t.tensors and t.tensors[value.uid].is_by_value:
+            return
+        grad = grad() if callable(grad) else grad
+        axes = {i for i, (d, e) in enumerate(zip(grad.dims, value.dims)) if d != e}
+        grad = t.fold("add", grad, axes) if axes else grad
+        before = self.adjoints.get(value.uid)
+        self.adjoints[value.uid] = grad if before is None else t.point("add", before, grad)
+
+    def of_argument(self, source: int, desc: TensorDesc) -> Value:
+        """The gradient of an argument, as memory of its dims."""
+        t = self.trace
+        looks = [(uid, t.looks[uid]) for uid, at in t.sources.items()
+                 if at == source and uid in self.adjoints]
+        if len(looks) != 1:
+            raise InternalError(f"{self.name}: an argument is read in one way; got {len(looks)} for argument "
+                                f"{source}")
+        uid, look = looks[0]
+        grad = self.adjoints[uid]
+        if grad.source is not None or grad.user is not None:
+            grad = t.point("identity", grad)     # memory of its own
+        dense = desc if desc.is_dense else desc.like(desc.dims)
+        t.turned |= {grad.uid} if uid in t.turned else set()
+        grad.desc, grad.user = looked(dense, look), dense
+        return grad
+
+
+def reads_results(trace: Trace, results) -> bool:
+    """The gradients may need what was returned, not the arguments alone."""
+    made = {v.uid for v in results}
+    for node, _ in trace.nodes:
+        own = {o for o in node.op.writes if node.operands.get(o) in made}
+        reads = {r for row in node.op.gradients.values() for r in row.reads.values()}
+        if own and (own & reads or isinstance(node.op, Pointwise) and node.op.mode in OF_RESULT):
+            return True
+    return False
+
+
+def _spread(desc: TensorDesc, value: Value) -> tuple:
+    """Dims and strides of memory in the dims of a value, which has others of 1."""
+    left = [s for d, s in zip(desc.dims, desc.strides) if d != 1]
+    return value.dims, tuple([left.pop(0) if d != 1 else 1 for d in value.dims])
+
+
+def gradients(name: str, trace: Trace, results, outputs, grads, wanted, first: int) -> list[Value]:
+    """The gradients of the arguments ``wanted`` ({number: description}), written into the trace of a call.
+    ``outputs``, ``grads``: what results and their gradients say of themselves, None for one that is not
+    there; they are arguments from ``first`` on. Raises NotSupported where an operation has no gradient."""
+    walk = Backward(name, trace, results, outputs, grads, first)
+    walk.run()
+    return [walk.of_argument(source, desc) for source, desc in wanted.items()]

@@ -1,0 +1,104 @@
+"""Operators of torch: values and gradients against torch's own, opcheck, compiled graphs, fall-backs."""
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as T
+
+from cydnn import torch as C
+from cydnn.status import BadParam, NotSupported
+
+torch.manual_seed(3)
+X, W, B = torch.randn(2, 4, 6, 5), torch.randn(8, 2, 3, 3), torch.randn(8)
+LAST = X.to(memory_format=torch.channels_last)
+M, S, V, R = torch.randn(3, 4), torch.randn(4, 4), torch.randn(4), torch.randn(2, 3, 4)
+CASES = {
+    "conv": (lambda x, w, b: C.conv(x, w, b, 2, 1, groups=2),
+             lambda x, w, b: T.conv2d(x, w, b, 2, 1, groups=2), (X, W, B)),
+    "conv channels last": (lambda x, w: C.conv(x, w, groups=2), lambda x, w: T.conv2d(x, w, groups=2),
+                           (LAST, W)),
+    "linear": (C.linear, T.linear, (R, S, V)), "matmul": (C.matmul, torch.matmul, (R, M.T.contiguous())),
+    "vector": (C.matmul, torch.matmul, (R, V)), "gelu": (C.gelu, T.gelu, (X,)),
+    "relu": (C.relu, T.relu, (LAST,)),
+    "softmax": (lambda x: C.softmax(x, 1), lambda x: T.softmax(x, 1), (X,)),
+    "log_softmax": (C.log_softmax, lambda x: T.log_softmax(x, -1), (M,)),
+    "max_pool": (lambda x: C.max_pool(x, 2), lambda x: T.max_pool2d(x, 2), (X,)),
+    "avg_pool": (lambda x: C.avg_pool(x, 3, 1, 1), lambda x: T.avg_pool2d(x, 3, 1, 1), (X,)),
+    "lrn": (lambda x: C.local_response_norm(x, 3), lambda x: T.local_response_norm(x, 3), (X,)),
+    "batch_norm": (lambda x, w, b: C.batch_norm(x, None, None, w, b, True),
+                   lambda x, w, b: T.batch_norm(x, None, None, w, b, True), (X, V, V + 1)),
+    "sub": (C.sub, torch.sub, (X, B[:5])), "mul": (C.mul, torch.mul, (X, V[:, None, None])),
+    "div": (C.div, torch.div, (X, B[:5].abs() + 1)),
+    "a number": (lambda x: C.mul(x, 2.5), lambda x: x * 2.5, (X,)),
+    "square": (lambda x: C.mul(x, x), lambda x: x * x, (X,)), "exp": (C.exp, torch.exp, (M,)),
+    "sqrt": (C.sqrt, torch.sqrt, (M.abs() + 1,)), "log": (C.log, torch.log, (M.abs() + 1,)),
+    "sum": (lambda x: C.sum(x, (1, 3)), lambda x: x.sum((1, 3)), (X,)), "mean": (C.mean, torch.mean, (X,)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients_are_those_of_torch(name):
+    ours, theirs, arrays = CASES[name]
+    mine, own = ([a.detach().clone().requires_grad_() for a in arrays] for _ in range(2))
+    y, want = ours(*mine), theirs(*own)
+    grad = torch.randn_like(want)
+    assert torch.allclose(y, want, rtol=1e-4, atol=1e-5)
+    for found, right in zip(torch.autograd.grad(y, mine, grad), torch.autograd.grad(want, own, grad)):
+        assert found.dtype == right.dtype and torch.allclose(found, right, rtol=1e-4, atol=1e-5)
+
+
+def test_running_statistics_move_as_those_of_torch():
+    running = [torch.zeros(4), torch.ones(4), torch.zeros(4), torch.ones(4)]
+    x = X.clone().requires_grad_()
+    C.batch_norm(x, *running[:2], V, V, True).sum().backward()
+    T.batch_norm(X, *running[2:], V, V, True)
+    assert torch.allclose(torch.cat(running[:2]), torch.cat(running[2:]), atol=1e-6) and x.grad is not None
+
+
+@pytest.mark.parametrize("name, tensors, options", [
+    ("conv", (X, W, B), (1, 1, 1, 2, None)), ("softmax", (X,), (1, None)), ("linear", (R, S, None), (None,)),
+    ("batch_norm", (X, None, None, V, V), (True, 0.1, 1e-5, None)), ("relu", (LAST,), (None,))])
+def test_operators_are_what_torch_expects(name, tensors, options):
+    given = [None if t is None else t.clone().requires_grad_() for t in tensors]
+    found = torch.library.opcheck(getattr(torch.ops.cydnn, name), (*given, repr(({}, options))))
+    assert set(found.values()) == {"SUCCESS"}
+
+
+def test_a_compiled_network_has_one_graph_and_equal_gradients():
+    def network(x, w, b):
+        return C.softmax(C.relu(C.conv(x, w, b, padding=1, groups=2)), dim=1).square().sum()
+    arrays = [a.clone().requires_grad_() for a in (X, W, B)]
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
+    pairs = zip(torch.autograd.grad(compiled(*arrays), arrays), torch.autograd.grad(network(*arrays), arrays))
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in pairs)
+
+
+def test_a_model_of_torch_calls_ours_and_what_is_refused_is_said():
+    model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+                                torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(16, 4),
+                                torch.nn.ReLU(inplace=True), torch.nn.Hardtanh())
+    with C.replaced():
+        y = model.train()(X)
+        y.sum().backward()
+    text, mine = C.report(), [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model(X).sum().backward()
+    assert all(torch.allclose(a, p.grad, atol=1e-4) for a, p in zip(mine, model.parameters()))
+    assert T.conv2d is torch.nn.functional.conv2d and "conv2d: 1 calls, 0 by torch" in text
+    for name in ("batch_norm", "max_pool2d", "linear"):
+        assert f"{name}: 1 calls, 0 by torch" in text
+    assert "relu: 2 calls, 1 by torch" in text and "relu: 1 by torch: relu: inplace must be False" in text
+
+
+def test_refusals():
+    with C.replaced():
+        assert torch.equal(T.max_pool2d(X, 2, dilation=2), T.max_pool2d(X, 2, dilation=2))
+    assert "max_pool2d: dilation must be 1; got 2" in C.report()
+    with pytest.raises(BadParam, match="relu: out, device and explain must be left out, as cydnn"):
+        C.relu(X, out=X)
+    with pytest.raises(NotSupported, match="sin: pointwise must have a gradient, as an array requires one"):
+        C.sin(X.clone().requires_grad_()).sum().backward()
+    with pytest.raises(NotSupported, match="prod: reduction must have a gradient"):
+        C.prod(X.clone().requires_grad_()).sum().backward()
+    with pytest.raises(AttributeError, match="no attribute 'conv9'; did you mean conv"):
+        C.conv9
