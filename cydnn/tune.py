@@ -40,7 +40,7 @@ class Run:
 
 
 @dataclass
-class Result:
+class TuneResult:
     """What ``tune`` found. ``runs``: all choices, the first the cost model's; ``best``: the one that is kept,
     which is the first unless another is faster by more than noise."""
     graph: Graph
@@ -60,7 +60,7 @@ class Result:
     def row(self) -> dict:
         """For the tuned table."""
         text = tuned.canonical_text(self.best.choice)
-        return {tuned.key_of(self.graph, self.facts): tuned.Row(text, self.best.us, self.default.us)}
+        return {tuned.key_of(self.graph, self.facts): tuned.TunedRow(text, self.best.us, self.default.us)}
 
     def save(self, path=None):
         """Put the best choice into a tuned table (None: the user's), where mode B finds it; returns its
@@ -93,7 +93,7 @@ def _line(run: Run, mark: str) -> str:
 
 
 def tune(graph: Graph, pack: dict, device=None, wish: Wish = ANYTHING, most: int = 20, clock=None,
-         scalars=None, lets=lambda choice: True) -> Result:
+         scalars=None, lets=lambda choice: True) -> TuneResult:
     """Measure the choices of a graph, at most ``most``. ``pack``: {uid: memory} of its slots; what would be
     written stays as it was. ``scalars``: all by-value numbers in order, None for their defaults. ``clock``:
     what has ``times(calls, repeat)``; None: events on a GPU. ``lets``: which choices count. Raises
@@ -103,7 +103,7 @@ def tune(graph: Graph, pack: dict, device=None, wish: Wish = ANYTHING, most: int
     runs = [Run(choice) for choice in rivals(graph, device.facts, wish, most) if lets(choice)]
     if not runs:
         raise NotSupported("tune: there must be a choice to measure; got none that was not deselected")
-    found = Result(graph, device.facts, runs)
+    found = TuneResult(graph, device.facts, runs)
     ground, first, lanes = Ground(found.default.choice, device, pack, scalars), None, {}
     for run in progress(found.runs, "tune: checked", is_usual=True):
         first = _checked(run, ground, lanes, first)

@@ -33,7 +33,7 @@ def asked(text: str | None = None) -> frozenset:
     return frozenset(words & WORDS)
 
 
-class Area(NamedTuple):
+class GuardedArea(NamedTuple):
     """A copy of some bytes at ``start``: ``size`` of them begin at ``at`` in ``buffer``, guards on both
     sides."""
     names: str
@@ -89,13 +89,13 @@ class Guarded:
                 found.append((start, end, name))
         return [(names, start, end - start) for start, end, names in found]
 
-    def _area(self, names, start, size, stream) -> Area:
+    def _area(self, names, start, size, stream) -> GuardedArea:
         """Memory with guards, aligned as ``start`` is; all of the fill."""
         buffer = _core.Buffer(self.device.context, size + 2 * GUARD + ALIGNMENT)
         self.device.memset(buffer, self.fill, buffer.bytes, stream)
-        return Area(names, start, size, buffer.ptr + GUARD + start % ALIGNMENT, buffer)
+        return GuardedArea(names, start, size, buffer.ptr + GUARD + start % ALIGNMENT, buffer)
 
-    def _copied(self, names, start, size, stream) -> Area:
+    def _copied(self, names, start, size, stream) -> GuardedArea:
         area = self._area(names, start, size, stream)
         self.device.context.copy(area.at, start, size, stream)
         return area

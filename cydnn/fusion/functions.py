@@ -26,7 +26,7 @@ _WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Function:
+class DeviceFunction:
     """``pieces`` alternate between text and an argument's number (or "r");
     ``support`` names what must be in the module."""
     name: str
@@ -59,7 +59,7 @@ class Library:
         self.modes = {name[3:]: m for name, m in functions.items() if name.startswith("pw_")}
 
     @lru_cache(maxsize=None)
-    def function(self, mode: str) -> Function:
+    def function(self, mode: str) -> DeviceFunction:
         match = self.modes[mode]
         name, count, body = match[1], match[2].count(".param"), match[3]
         if ".local" in body:
@@ -74,7 +74,7 @@ class Library:
         body = re.sub(rf"ld\.param{kind}\s+(\S+), \[{name}_param_(\d+)\]", r"mov\1 \2, @\3@", body)
         body = re.sub(rf"st\.param{kind}\s+\[func_retval0(?:\+0)?\], (\S+);", r"mov\1 @r@, \2;", body)
         pieces = re.split(r"@(\d+|r)@", "{\n" + body + "\n}\n")
-        return Function(name, count, tuple(pieces), self._closure(body))
+        return DeviceFunction(name, count, tuple(pieces), self._closure(body))
 
     def _closure(self, body: str) -> tuple:
         """Names of the definitions that a body needs, in the order of the library."""
@@ -92,7 +92,7 @@ def library(name: str) -> Library:
     return Library(kernels.function(name).image_for(TARGET_SM).text().decode())
 
 
-def find(mode: str, math: str, fast: bool) -> tuple[Library, Function]:
+def find(mode: str, math: str, fast: bool) -> tuple[Library, DeviceFunction]:
     """The library that has a mode for this math type, and its function."""
     names = LIBRARIES[math, fast]
     for name in names:

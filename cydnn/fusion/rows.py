@@ -14,7 +14,7 @@ from .site import Site
 CARRIED = "hc"                                   # the register of a value that a mark leaves to the next
 
 
-class Value(NamedTuple):
+class RowValue(NamedTuple):
     """``kind``: "element" (what the mark has), "carried" (what the mark before had), "number", "index" (along
     dim ``of``), "tensor" (uid ``of``) or "step" (its name ``of``). ``is_whole``: one for the row."""
     kind: str
@@ -35,42 +35,42 @@ class Rows:
     # ---- What a step may read ----
 
     @staticmethod
-    def element() -> Value:
-        return Value("element")
+    def element() -> RowValue:
+        return RowValue("element")
 
     @staticmethod
-    def number(value) -> Value:
+    def number(value) -> RowValue:
         """A number, or a Scalar that is given at execute."""
-        return Value("number", value, True)
+        return RowValue("number", value, True)
 
-    def index(self, axis: int) -> Value:
-        return Value("index", axis, axis != self.axis)
+    def index(self, axis: int) -> RowValue:
+        return RowValue("index", axis, axis != self.axis)
 
-    def tensor(self, uid: int) -> Value:
+    def tensor(self, uid: int) -> RowValue:
         """An element of a tensor that broadcasts to the site's dims."""
         tensor = self.graph.tensors[uid]
         if tensor.is_by_value:
             return self.number(source_of(tensor))
-        return Value("tensor", uid, tensor.count == 1 or tensor.dims[self.axis] == 1)
+        return RowValue("tensor", uid, tensor.count == 1 or tensor.dims[self.axis] == 1)
 
-    def step(self, op, inputs, scales=(), alpha=None) -> Value:
+    def step(self, op, inputs, scales=(), alpha=None) -> RowValue:
         """The value of a pointwise op over values; ``scales`` and ``alpha``: numbers, or None for 1."""
         inputs = (self.index(op.axis),) if op.mode == "gen_index" else inputs    # whatever it reads
         is_whole = all(value.is_whole for value in inputs)
         builder = self.once if is_whole else self.each
         names = [self._name(builder, value) for value in inputs]
         factors = ["" if s is None else builder.scalar(s) for s in (*scales, alpha)]
-        return Value("step", builder.step(op, names, factors[:-1], factors[-1]), is_whole)
+        return RowValue("step", builder.step(op, names, factors[:-1], factors[-1]), is_whole)
 
-    def behind(self, value: Value) -> tuple["Rows", Value]:
+    def behind(self, value: RowValue) -> tuple["Rows", RowValue]:
         """(the steps of a mark behind this one at the same element, a value of here as they read it). They
         share what is made once for the row; finish them first."""
         other = Rows(self.each.math, self.each.site, self.axis, self.graph)
         other.once = self.once
         self.each.kept[self._name(self.each, value)] = CARRIED
-        return other, Value("carried")
+        return other, RowValue("carried")
 
-    def finish(self, result: Value, outputs=()) -> tuple[Fused | None, Fused | None]:
+    def finish(self, result: RowValue, outputs=()) -> tuple[Fused | None, Fused | None]:
         """The programs of the row and of the element (None where there is nothing to do), which is ``result``
         then; ``outputs``: the types that what becomes of it is stored as."""
         if result.kind == "element":
@@ -80,7 +80,7 @@ class Rows:
 
     # ---- Names ----
 
-    def _name(self, builder: Builder, value: Value) -> str:
+    def _name(self, builder: Builder, value: RowValue) -> str:
         if value.kind == "element":
             return "v"
         if value.kind == "carried":

@@ -124,11 +124,11 @@ def current() -> dict:
         table: dict = {}
         for row in [*read(SHIPPED), *(read(Path(named)) if named else ())]:
             table.setdefault(row.engine.index, []).append(row)
-        found = _read.setdefault(key, Table(table))
+        found = _read.setdefault(key, Errata(table))
     return found
 
 
-class Table(dict):
+class Errata(dict):
     """Rows by engine; a key of what is remembered, so two readings are two tables."""
     __hash__ = object.__hash__
     __eq__ = object.__eq__

@@ -62,7 +62,7 @@ class Card(NamedTuple):
         return ""
 
 
-class Row(NamedTuple):
+class TunedRow(NamedTuple):
     """A choice in the canonical order of its graph's nodes, its time, and that of the cost model's choice."""
     text: str
     us: float
@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
 @dataclass(eq=False)
 class Table:
-    """``rows``: {problem: {card: Row}}. ``text`` and ``Table.parse`` write and read it."""
+    """``rows``: {problem: {card: TunedRow}}. ``text`` and ``Table.parse`` write and read it."""
     rows: dict = field(default_factory=dict)
 
     @property
@@ -121,7 +121,7 @@ class Table:
                     lines[0] if lines else "")
         if card in self.rows.setdefault(problem, {}):
             _refuse(number - 1, f"{shown(problem)} must stand once below a card", problem)
-        self.rows[problem][card] = Row("\n".join(lines[1:]), float(times[1]), float(times[2]))
+        self.rows[problem][card] = TunedRow("\n".join(lines[1:]), float(times[1]), float(times[2]))
 
     def over(self, other: "Table") -> "Table":
         """Both tables; of two rows for one problem and card the one here."""
@@ -205,7 +205,7 @@ def key_of(graph: Graph, facts) -> tuple:
     return canonical.problem_of(graph), Card.of(facts)
 
 
-def lookup(graph: Graph, facts) -> tuple[Row | None, str]:
+def lookup(graph: Graph, facts) -> tuple[TunedRow | None, str]:
     """The row of a graph for a device, and why rows of it are not used, or "" where there are none."""
     mine = current().rows
     found = mine.get(canonical.problem_of(graph), {}) if mine else {}

@@ -157,7 +157,7 @@ BACKWARD_DATA = (                                # first = dy, second = dx
 
 
 @dataclass(frozen=True)
-class Table:
+class AlgorithmTable:
     """The algorithms of one direction, which computes ``op``."""
     enum: Enum
     op: type
@@ -180,6 +180,6 @@ class Table:
         return tuple([i for i in alike if alike[i]]), tuple([i for i in alike if not alike[i]])
 
 
-FORWARD_TABLE = Table(FWD_ALGO, ConvFprop, FORWARD)
-BACKWARD_FILTER_TABLE = Table(BWD_FILTER_ALGO, ConvWgrad, BACKWARD_FILTER)
-BACKWARD_DATA_TABLE = Table(BWD_DATA_ALGO, ConvDgrad, BACKWARD_DATA)
+FORWARD_TABLE = AlgorithmTable(FWD_ALGO, ConvFprop, FORWARD)
+BACKWARD_FILTER_TABLE = AlgorithmTable(BWD_FILTER_ALGO, ConvWgrad, BACKWARD_FILTER)
+BACKWARD_DATA_TABLE = AlgorithmTable(BWD_DATA_ALGO, ConvDgrad, BACKWARD_DATA)

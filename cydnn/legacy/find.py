@@ -15,7 +15,7 @@ from ..operand import Operand
 from ..status import NAMES, AllocFailed, BadParam, CydnnError, InternalError, NotSupported
 from .arguments import at_least, integer, is_given
 from .call import Compute, usable
-from .conv_algorithms import Table
+from .conv_algorithms import AlgorithmTable
 from .enums import Enum
 from .handle import HANDLE
 from .trial import TrialBuffer
@@ -49,7 +49,7 @@ class Search:
     """The algorithms of one direction, tried or estimated. ``keys`` are the descriptors in the order
     of the arguments, without algo."""
 
-    def __init__(self, compute: Compute, table: Table, preference: Enum, title: str):
+    def __init__(self, compute: Compute, table: AlgorithmTable, preference: Enum, title: str):
         self.compute, self.table, self.preference, self.title = compute, table, preference, title
 
     def _called(self, prefix: str, suffix: str) -> Compute:

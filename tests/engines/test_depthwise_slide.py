@@ -31,8 +31,8 @@ def drawn(rng, op_class) -> Problem:
     pitch = channels + rng.choice([0, 0, 8])
     lies = lambda d: TensorDesc(kind, d, (pitch * d[2] * d[3], 1, pitch * d[3], pitch))
     image, filters, out = lies(x), TensorDesc.packed(kind, w, rng.choice(["nchw", "nhwc"])), lies(y)
-    names = op.parts
-    return Problem(op, {name: dict(zip(names, (image, filters, out)))[name] for name in (*op.reads, *op.writes)})
+    operands = dict(zip(op.parts, (image, filters, out)))
+    return Problem(op, {name: operands[name] for name in (*op.reads, *op.writes)})
 
 
 @pytest.mark.share(4)

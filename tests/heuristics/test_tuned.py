@@ -42,7 +42,7 @@ def numbered_anew(graph: Graph, seed: int) -> Graph:
 
 
 def keep(graph: Graph, choice, facts=H200, us=1.5):
-    tuned.save({tuned.key_of(graph, facts): tuned.Row(tuned.canonical_text(choice), us, 2.0)})
+    tuned.save({tuned.key_of(graph, facts): tuned.TunedRow(tuned.canonical_text(choice), us, 2.0)})
 
 
 def shapes(choice) -> list:
@@ -110,7 +110,7 @@ def test_a_wish_bars_a_row(wish, why, caplog):
     ("part 0 1: 100000", "there must be an engine 100000")])
 def test_a_row_that_is_no_choice_is_not_used(text, why, caplog):
     graph = LISTED["silu"]()
-    tuned.save({tuned.key_of(graph, H200): tuned.Row(text, 1.0, 2.0)})
+    tuned.save({tuned.key_of(graph, H200): tuned.TunedRow(text, 1.0, 2.0)})
     with caplog.at_level(logging.INFO, "cydnn"):
         assert best(graph, H200, B).text == best(graph, H200).text
     assert "a tuned row is not used: choice: " in caplog.text and why in caplog.text
@@ -164,7 +164,7 @@ def test_a_table_by_hand(table):
     table.write_text(f"# mine\n{tuned.Card.of(H200)}\nsoftmax_fwd x=64x1000:f16 y=64x1000:f16\n"
                      "\n    1.00 us, default 2.00 us\n # why\n  part 0: 211\n\n# the last\nend\n")
     problem = "softmax_fwd x=64x1000:f16 y=64x1000:f16"
-    assert tuned.current().rows == {problem: {tuned.Card.of(H200): tuned.Row("part 0: 211", 1.0, 2.0)}}
+    assert tuned.current().rows == {problem: {tuned.Card.of(H200): tuned.TunedRow("part 0: 211", 1.0, 2.0)}}
 
 
 def test_the_users_table_stands_above_those_that_ship(tmp_path, monkeypatch):
@@ -180,7 +180,7 @@ def test_the_users_table_stands_above_those_that_ship(tmp_path, monkeypatch):
 def _many(at: int):
     """Rows that another process saves meanwhile, one by one."""
     for i in range(100):
-        tuned.save({(f"problem {at} {i}", tuned.Card.of(H200)): tuned.Row("part 0: 210", 1.0, 2.0)})
+        tuned.save({(f"problem {at} {i}", tuned.Card.of(H200)): tuned.TunedRow("part 0: 210", 1.0, 2.0)})
 
 
 def test_two_processes_lose_nothing():
