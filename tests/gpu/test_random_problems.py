@@ -14,7 +14,7 @@ import pytest
 from cydnn import device as devices, ops
 from cydnn.ops import SoftmaxBwd
 from support.draw import layouts
-from support.draw import _MAKERS, gpu_draws
+from support.draw import gpu_draws
 from support.check.matrix import run
 
 PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "320"))
@@ -55,7 +55,7 @@ def checked(op, device, count) -> tuple[int, int, list[str]]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("op", list(_MAKERS), ids=lambda o: o.name)
+@pytest.mark.parametrize("op", ops.OPS, ids=lambda o: o.name)
 def test_layouts(op, gpu, family_counts):
     problems, runs, wrong = checked(op, gpu, LAYOUTS)
     family_counts[f"{op.name}/layouts"] = dict(problems=problems, engine_runs=runs, wrong=len(wrong),

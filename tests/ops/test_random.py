@@ -17,7 +17,7 @@ from cydnn import ops, plan
 from cydnn.ops.problem import Problem
 from support.check import matrix
 from support.check.compare import half_step
-from support.draw import _MAKERS, draw
+from support.draw import draw
 from support.draw.layouts import layouts
 from support.loops import LOOPS
 
@@ -27,7 +27,7 @@ LINE = os.environ.get("CYDNN_LINE", "")
 ELEMENTS, FLOPS, STEPS = 2500, 3e5, 2e4                      # of a problem at most: loops are slow
 # shown by test_philox.py; by differences (test_gradients.py)
 ELSEWHERE = (ops.DropoutStates, ops.DropoutFactors, ops.RnnBwdData, ops.RnnBwdWeights)
-DRAWN = [op for op in _MAKERS if op not in ELSEWHERE]
+DRAWN = [op for op in ops.OPS if op not in ELSEWHERE]
 
 
 class ByLoops(matrix.Prepared):

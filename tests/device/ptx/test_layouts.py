@@ -1,4 +1,4 @@
-"""Random problems in unusual memory (support/layouts.py), every engine that takes them, on the
+"""Random problems in unusual memory (draw/layouts.py), every engine that takes them, on the
 interpreter: right, or refused by name.
 
 ``CYDNN_LAYOUTS`` problems in all (default 36), drawn anew for every state of the library; ``CYDNN_SEED``
@@ -13,11 +13,10 @@ import random
 
 import pytest
 
+from cydnn import ops
 from cydnn.ops import Problem
-from support import draw
-from support.draw import layouts
 from support.guard.buffers import shift_of
-from support.draw.layouts import WILD, layouts
+from support.draw.layouts import WILD, check, layouts
 
 import watched
 
@@ -35,16 +34,16 @@ def cases(op):
         problem = Problem.parse(text)
         return [(target, problem, int(seed))] * (type(problem.op) is op)
     rng = random.Random(f"{os.environ['CYDNN_SEED']} layouts {op.name}")
-    count = -(-COUNT // len(draw._MAKERS))
+    count = -(-COUNT // len(ops.OPS))
     return [(rng.choice(TARGETS), layouts(op, rng), rng.randrange(2 ** 31)) for _ in range(count)]
 
 
-@pytest.mark.parametrize("op", draw._MAKERS, ids=lambda o: o.name)
+@pytest.mark.parametrize("op", ops.OPS, ids=lambda o: o.name)
 def test_layouts(op, record_property):
     launched, wrong = 0, []
     with watched.watching():
         for target, problem, seed in cases(op):
-            ran, texts = layouts.check(problem, device_of(target), seed)
+            ran, texts = check(problem, device_of(target), seed)
             launched += ran
             wrong += [f"CYDNN_LINE='{target} {problem} seed={seed}': {text}" for text in texts]
     record_property("launched", launched)
@@ -53,7 +52,7 @@ def test_layouts(op, record_property):
 
 def test_the_draws_hold_every_kind():
     rng = random.Random(5)
-    drawn = [layouts(op, rng) for op in draw._MAKERS for _ in range(20)]
+    drawn = [layouts(op, rng) for op in ops.OPS for _ in range(20)]
     tensors = [(p, d) for p in drawn for d in p.descs]
     ranks = {d.rank for _, d in tensors}
     assert {1, 2, 3, 4, 5, 6, 7, 8} <= ranks

@@ -13,7 +13,7 @@ from support import draw
 
 import watched
 
-OPS = list(draw._MAKERS)
+OPS = list(ops.OPS)
 PROBLEMS = 6                                     # of each op and target
 SMALL = 3e7                                      # flops of a problem, at most
 

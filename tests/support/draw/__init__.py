@@ -19,6 +19,7 @@ from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 
 from . import moves, resample
+from .declared import declared
 from .rnn import NETWORKS, network
 from .tensors import FLOATS, image as _image, size, spaced, tensor, types as _types
 
@@ -46,7 +47,7 @@ def draw(op_class, rng) -> Problem:
     """One random valid problem of an op; now and then of mixed types, now and then at odd addresses."""
     while True:
         try:
-            found = _MAKERS[op_class](op_class, rng)
+            found = _MAKERS.get(op_class, declared)(op_class, rng)
             if rng.random() < (MIXED if op_class in TAKE_ANY else CAST):
                 found = _mixed(found, rng)
             return Problem(found.op, found.operands, rng.choice(ALIGNMENTS))
@@ -391,6 +392,7 @@ def _transform(op_class, rng):
                               d in found.operands.items()})
 
 
+# Of operations whose random problems should be of certain kinds; others are drawn by their declarations.
 _MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **resample.MAKERS,
            ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
            ops.GenStats: _gen_stats,
