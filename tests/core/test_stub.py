@@ -12,8 +12,8 @@ from cydnn.kernels import _seal
 
 PACKAGE = Path(__file__).parents[2] / "cydnn"
 OWN = {module.__name__.partition(".")[2].replace(".", "/"): module
-       for module in (_core, _address, _call, _context, _descriptor, _driver, _handles, _link, _nodes, _numbers,
-                      _operands, _seal, _step, _table, _tape)}
+       for module in (_core, _address, _call, _context, _descriptor, _driver, _handles, _link, _nodes,
+                      _numbers, _operands, _seal, _step, _table, _tape)}
 
 
 def arguments(function):

@@ -14,11 +14,10 @@ from cydnn.ops.dropout import mask_desc
 from cydnn.ops.pointwise import MODES as POINTWISE
 from cydnn.ops.reduction import MODES as REDUCTIONS
 from cydnn.ops.problem import Problem
-from cydnn.ops.rows import tensors_of
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 
-from . import moves, resample
+from . import attention, moves, resample
 from .declared import declared
 from .rnn import NETWORKS, network
 from .tensors import FLOATS, image as _image, size, spaced, tensor, types as _types
@@ -237,44 +236,6 @@ def _norm(op_class, rng):
                         else tensor(rng, dtype, dims, layout) for n in op.operands()})
 
 
-SCORES = ("", "mul(s,#0.5)", "mul(s,#0.1);tanh_fwd(n0);mul(n1,#10.0)",
-          "sub(col,row);mul(n0,#-0.25);add(s,n1);add(n2,head)", "cmp_gt(col,row);binary_select(#-inf,s,n0)",
-          "add(s,e0)", "abs(e0)", "neg(e0);exp(n0);sub(col,row);mul(n1,n2);add(s,n3);mul(n4,#0.1);add(n5,e1)")
-
-
-def _sdpa(op_class, rng):
-    dtype, compute = _types(rng)
-    b, h, s_q, s_kv = rng.randint(1, 3), rng.choice([1, 2, 4, 6]), rng.randint(1, 40), rng.randint(1, 80)
-    d_qk, d_v = (rng.choice([1, 3, 8, 16, 64]) for _ in range(2))
-    h_k, h_v = (rng.choice([n for n in (1, 2, h) if h % n == 0]) for _ in range(2))
-    op = op_class(score=rng.choice(SCORES), left=rng.choice([0, 0, 0, 1, 5]),
-                  right=rng.choice([-1, -1, 0, 3]), compute=compute,
-                  diagonal=rng.choice(["top_left", "bottom_right"]))
-    wide = "f64" if dtype == "f64" else "f32"
-    lens = {n: TensorDesc.packed("i32", (b, 1, 1, 1)) for n in ("len_q", "len_kv") if rng.random() < 0.3}
-    dims = dict(q=(b, h, s_q, d_qk), k=(b, h_k, d_qk, s_kv), v=(b, h_v, s_kv, d_v), o=(b, h, s_q, d_v))
-    found = {n: tensor(rng, dtype, d, None) for n, d in dims.items()}
-    kept = {"stats": TensorDesc.packed(wide, (b, h, s_q, 1))} if rng.random() < 0.4 else {}
-    extras = tuple([tensor(rng, rng.choice(FLOATS), tuple(rng.choice([1, n]) for n in (b, h, s_q, s_kv)))
-                    for _ in range(tensors_of(op.score))])
-    return Problem(op, {**found, **lens, **kept, "extras": extras or None})
-
-
-def _sdpa_bwd(op_class, rng):
-    """Short rows and scores that do not grow: weights are above 1 where the statistics are not their own."""
-    p = _sdpa(ops.Sdpa, rng)
-    while p.operands["q"].dims[3] > 16 or any(row.mode == "exp" for row, _ in p.op.score):
-        p = _sdpa(ops.Sdpa, rng)
-    own = {name: getattr(p.op, name) for name in ("score", "left", "right", "diagonal", "compute")}
-    op = op_class(**own, dbias_of=0 if p.operands["extras"] and rng.random() < 0.7 else -1)
-    found = {n: p.operands[n] for n in ("q", "k", "v", "o", "len_q", "len_kv", "extras")}
-    wide = "f64" if found["q"].dtype.name == "f64" else "f32"
-    made = {n: tensor(rng, found["q"].dtype.name, d.dims, None) for n, d in
-            dict(do=found["o"], dq=found["q"], dk=found["k"], dv=found["v"]).items()}
-    stats = TensorDesc.packed(wide, (*found["q"].dims[:3], 1))
-    dims = tuple(rng.choice([1, n]) for n in op.space(found["q"], found["k"]))
-    dbias = {"dbias": tensor(rng, wide, dims)} if op.dbias_of >= 0 else {}
-    return Problem(op, {**found, **made, **dbias, "stats": stats})
 
 
 def _local_norm(op_class, rng, compute):
@@ -394,12 +355,13 @@ def _transform(op_class, rng):
 
 # Of operations whose random problems should be of certain kinds; others are drawn by their declarations.
 _MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **resample.MAKERS,
+           **attention.MAKERS,
            ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
            ops.GenStats: _gen_stats,
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
            ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
-           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm, ops.Sdpa: _sdpa, ops.SdpaBwd: _sdpa_bwd,
+           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm,
            **{op: _tensor_op for op in TENSOR_OPS},
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
            ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,

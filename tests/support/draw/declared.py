@@ -24,8 +24,8 @@ def declared(op_class, rng) -> Problem:
             continue
         if all(d.count for d in found.descs):
             return found
-    raise AssertionError(f"{op_class.name}: of {TRIES} random problems none is taken; a maker of its own must "
-                         "stand in tests/support/draw")
+    raise AssertionError(f"{op_class.name}: of {TRIES} random problems none is taken; a maker of its own "
+                         "must stand in tests/support/draw")
 
 
 def _like(rng, dims) -> tuple:
