@@ -17,7 +17,7 @@ from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 
-from . import attention, moves, resample
+from . import attention, moves, resample, spatial
 from .declared import declared
 from .rnn import NETWORKS, network
 from .tensors import FLOATS, image as _image, size, spaced, tensor, types as _types
@@ -310,25 +310,6 @@ def _dropout(op_class, rng):
     return Problem(op, operands if op_class is ops.DropoutFwd else {**operands, "mask": mask_desc(count)})
 
 
-def _grid(op_class, rng):
-    dtype, compute = _types(rng)
-    n, h, w = rng.randint(1, 5), size(rng, 70), size(rng, 70)
-    theta, grid = (TensorDesc.packed(dtype, dims) for dims in ((n, 2, 3), (n, h, w, 2)))
-    return Problem(op_class(compute=compute), dict(theta=theta, grid=grid) if op_class is ops.SpatialGridFwd
-                   else dict(dgrid=grid, dtheta=theta))
-
-
-def _sampler(op_class, rng):
-    dtype, compute = _types(rng)
-    n, c = rng.randint(1, 4), size(rng, 40)
-    image, points = ([size(rng, 24) for _ in range(2)] for _ in range(2))
-    layout = rng.choice(["nchw", "nhwc", None])
-    makes = {**dict.fromkeys(("x", "dx"), lambda: tensor(rng, dtype, (n, c, *image), layout)),
-             **dict.fromkeys(("y", "dy"), lambda: tensor(rng, dtype, (n, c, *points), layout)),
-             **dict.fromkeys(("grid", "dgrid"), lambda: TensorDesc.packed(dtype, (n, *points, 2)))}
-    return Problem(op_class(compute=compute), {name: makes[name]() for name in op_class.operands()})
-
-
 def _im2col(op_class, rng):
     dtype, compute = _types(rng)
     dims = _image(rng, 24, ranks=(3, 4, 4, 5))
@@ -354,7 +335,7 @@ def _transform(op_class, rng):
 
 
 # Of operations whose random problems should be of certain kinds; others are drawn by their declarations.
-_MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **resample.MAKERS,
+_MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **resample.MAKERS, **spatial.MAKERS,
            **attention.MAKERS,
            ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
            ops.GenStats: _gen_stats,
@@ -365,6 +346,5 @@ _MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **resample.MAKERS
            **{op: _tensor_op for op in TENSOR_OPS},
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
            ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,
-           ops.LrnBwd: _lrn, ops.SpatialGridFwd: _grid, ops.SpatialGridBwd: _grid,
-           ops.SpatialSamplerFwd: _sampler, ops.SpatialSamplerBwd: _sampler, ops.Im2col: _im2col,
+           ops.LrnBwd: _lrn, ops.Im2col: _im2col,
            ops.DivisiveNormFwd: _divisive_norm, ops.DivisiveNormBwd: _divisive_norm}
