@@ -58,7 +58,7 @@ class DepthwiseSlide(Engine):
             yield f"dilation must be 1; got {g.dilation}"
 
     def wrong_layout(self, p, image, out):
-        g, vector = self.geometry(p), 16 // image.dtype.bytes
+        g, vector = self.geometry(p), 128 // max(image.dtype.bits, 8)
         if g.groups % vector:
             yield f"groups must be a multiple of {vector}, a channel each (16-byte copies); got {g.groups}"
         for name, tensor, lifted in zip((p.op.parts[0], p.op.parts[2]), (image, out), (g.x, g.y)):
