@@ -1,4 +1,4 @@
-"""``python -m cydnn info | bench | tune | ptx``.
+"""``python -m cydnn info | explain | bench | tune | ptx``.
 Each takes ``--json``, prints a line to repeat it where that helps, exits non-zero on failure."""
 from __future__ import annotations
 
@@ -125,6 +125,18 @@ def _lines(verb: str, path: str) -> list[str]:
                        f"got {path!r} ({getattr(error, 'strerror', 'not text')})") from None
 
 
+def explain(args) -> int:
+    """The plan of problems in words: what runs, why, how fast it should be, and was. ``--device h200``: of a
+    card that is not there."""
+    from . import bench as benches, plan
+    from .heuristics import Wish
+    from .ops import Problem
+    said = [plan.explain(benches.graph_of(Problem.parse(line)), args.device, Wish(mode=args.mode), args.json)
+            for line in _problems("explain", args.problem)]
+    print(json.dumps(said, indent=1) if args.json else "\n\n".join(said))
+    return 0
+
+
 def tune(args) -> int:
     """Measure the choices of problems against each other, and keep the fastest that is right in the tuned
     table, where mode B finds it."""
@@ -224,6 +236,12 @@ def _bench_options(sub):
     sub.add_argument("--markdown", action="store_true")
 
 
+def _explain_options(sub):
+    sub.add_argument("problem", nargs="+", help="a problem, or @file")
+    sub.add_argument("--device", help="a device, or a card: t4 a100 rtx4090 h100 h200 b200")
+    sub.add_argument("--mode", choices=["a", "b", "fallback"], default="a")
+
+
 def _tune_options(sub):
     sub.add_argument("problem", nargs="+",
                      help='a problem, such as "matmul 8192x4096 4096x1024 bf16", or @file')
@@ -254,8 +272,8 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cydnn", description=" ".join(__doc__.split()))
     parser.add_argument("--version", action="version", version=f"cydnn {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for run, options in ((info, lambda sub: None), (bench, _bench_options), (tune, _tune_options),
-                         (ptx, _ptx_options)):
+    for run, options in ((info, lambda sub: None), (explain, _explain_options), (bench, _bench_options),
+                         (tune, _tune_options), (ptx, _ptx_options)):
         sub = verbs.add_parser(run.__name__, help=run.__doc__)
         sub.set_defaults(run=run)
         sub.add_argument("--json", action="store_true")

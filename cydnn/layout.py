@@ -13,7 +13,7 @@ from .device.facts import DeviceFacts
 from .given import instance, reason, shown
 from .graph import FromTensor, Graph, source_of
 from .graph.text import from_rows, problems, rows
-from .heuristics import ANYTHING, Choice, Wish, best, parse
+from .heuristics import ANYTHING, Choice, Wish, best, parse, tuned
 from .operand import of_slots
 from .status import BadParam
 from .steps import Launch, Memset, Pointer, Scalar, TensorMap, mapped
@@ -101,11 +101,18 @@ class Layout:
     # ---- For people, and on paper ----
 
     def explain(self) -> str:
-        """Parts with engines, configurations and estimates, who refused why, and the steps."""
-        lines = [self.choice.explain(), "steps:"]
+        """Parts with engines, configurations and estimates, who refused why, what was measured, and the
+        steps."""
+        lines = [self.choice.explain(), *tuned.in_words(self.choice), "steps:"]
         for (part, _), step in zip(self.choice.steps, self.steps):
             lines.append(f"    part {part}: {_step_text(step)}")
         return "\n".join(lines)
+
+    def told(self) -> dict:
+        """``explain`` as lists, dicts, numbers and strings."""
+        steps = [dict(part=part, step=_step_text(step))
+                 for (part, _), step in zip(self.choice.steps, self.steps)]
+        return dict(self.choice.told(), problem=self.text, measured=tuned.measured(self.choice), steps=steps)
 
     def to_json(self) -> str:
         """The layout as text that ``from_json`` reads, the same wherever it is made."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from . import device as devices
 from ._core import Tape, populate, scratch_of, update
+from .device.facts import KNOWN, DeviceFacts
 from .graph import Graph
 from .heuristics import ANYTHING, Choice, Wish, best, memory
 from .layout import Layout
 from .locks import Bounded
 from .log import CHOICES, REASONS, log
-from .given import instance, shown
+from .given import flag, instance, shown
 from .status import BadParam, NotSupported
 
 
@@ -137,6 +138,16 @@ def made(choice: Choice, device=None) -> ExecutionPlan:
     layout = Layout(choice)
     _say(layout, device)
     return ExecutionPlan(layout, device)
+
+
+def explain(graph: Graph, device=None, wish: Wish = ANYTHING, as_data: bool = False):
+    """The plan that ``build`` would make, in words, or as dicts. ``device``: also one that is not there, by
+    its facts or their name in ``device.facts.KNOWN``: "h200"."""
+    if isinstance(device, str):
+        device = KNOWN.get(device, device)
+    facts = device if isinstance(device, DeviceFacts) else devices.get(device).facts
+    layout = Layout.of(graph, facts, wish)
+    return layout.told() if flag("explain: as_data", as_data) else layout.explain()
 
 
 def _say(layout, device):

@@ -11,6 +11,7 @@ from cydnn import bench, kernels
 from cydnn.__main__ import main
 from cydnn.bench.run import peer_of
 from cydnn.device import get
+from cydnn.device.facts import KNOWN
 from cydnn.status import BadParam
 
 
@@ -192,3 +193,12 @@ def test_ptx_run_refuses_in_one_line(capsys, words, sentence):
     assert main(["ptx", TRANSPOSE, "--run", *words]) == 1
     error = capsys.readouterr().err
     assert error.startswith("cydnn: ") and sentence in error and error.count("\n") == 1
+
+
+def test_explain_of_a_card_that_is_not_there(capsys):
+    lines = "softmax_fwd 64x1000 f16", "matmul 64x64 64x64 f16"
+    code, out = run(capsys, "explain", *lines, "--device", "h200")
+    assert code == 0 and "us in all" in out and out.count("steps:") == 2
+    _, out = run(capsys, "explain", "softmax_fwd 64x1000 f16", "--device", "a100", "--json", "--mode", "b")
+    assert json.loads(out)[0]["device"] == KNOWN["a100"].name
+    assert main(["explain", "nonsense"]) == 1 and capsys.readouterr().err.count("\n") == 1

@@ -221,6 +221,9 @@ def test_what_a_pygraph_cannot_tune(sm90):
     g = cudnn.pygraph(io_data_type=kinds.FLOAT, compute_data_type=kinds.FLOAT, handle=sm90)
     x = g.tensor([2, 8], [8, 1])
     y = g.cmp_gt(x, x).set_output(True).set_data_type(kinds.BOOLEAN)
+    with pytest.raises(BadParam, match="autotune: build_operation_graph must come first"):
+        g.autotune({})
+    g.build_operation_graph()
     with pytest.raises(BadParam, match="autotune: booleans must be packed"):
         g.autotune({x: np.ones((2, 8), np.float32), y: np.zeros((2, 8), np.bool_)}, clock=Said(1.0))
 

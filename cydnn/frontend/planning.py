@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .. import kernels, plan as plans
-from ..given import brief, several, shown, whole
+from ..given import brief, flag, several, shown, whole
 from ..heuristics import Choice, Wish, best, candidates, main_part, turned
 from ..layout import Layout
 from ..locks import Bounded
@@ -306,12 +306,14 @@ class Planning:
         ready = self.chosen_on.get(self.own_handle.device)
         return ready and ready.plan
 
-    def explain(self, index: int | None = None) -> str:
+    def explain(self, index: int | None = None, as_data: bool = False):
         """A plan in words: which nodes each kernel computes, with engine, configuration and estimate, the
-        bytes that must move, FLOP, the share of the device's bandwidth, which engines refused and why, and
-        the steps. Nothing need be built; with a ``device_property`` it tells of a card that is not there.
-        ``index``: as in ``get_plan_name_at_index``; None: the plan that ``execute`` runs."""
-        return Layout(self._asked(index)).explain()
+        bytes that must move, FLOP, the share of the device's bandwidth, which engines refused and why, what
+        the others would take, notes, what was measured, and the steps. Nothing need be built; with a
+        ``device_property`` it tells of a card that is not there. ``index``: as in
+        ``get_plan_name_at_index``; None: the plan that ``execute`` runs. ``as_data``: the same as dicts."""
+        layout = Layout(self._asked(index))
+        return layout.told() if flag("explain: as_data", as_data) else layout.explain()
 
     def estimate(self, index: int | None = None) -> list[dict]:
         """``explain`` as data, a row for each part: {nodes, engine, config, us, bytes, flops, bandwidth};

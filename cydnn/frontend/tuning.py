@@ -20,7 +20,9 @@ class Tuning:
         were; workspaces too, so ask ``get_workspace_size`` behind it. ``clock``: what has ``times(calls,
         repeat)``; None: events of a GPU. Returns what was measured: ``print`` it, or take its ``runs``,
         ``best``, ``default`` and ``gain``."""
-        graph, at = self._built_graph(), self.own_handle if handle is None else get_handle(handle)
+        if not self.is_built:
+            raise BadParam("autotune: build_operation_graph must come first; got a graph that is not built")
+        graph, at = self.graph, self.own_handle if handle is None else get_handle(handle)
         if at.device.facts != self._facts():
             raise BadParam(f"autotune: the handle must be of the device that the plans are for, "
                            f"{self._facts().name}; got {at.device.name}")

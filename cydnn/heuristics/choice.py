@@ -2,10 +2,11 @@
 prints and parses back."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..arena import arrange
 from ..engines import BY_INDEX, Config, Engine, engines_for
+from ..engines.knobs import TERMS
 from ..engines.reference import NO_ESTIMATE_US
 from ..graph import Graph, Match, Node, inplace, once_per_match
 from ..locks import once
@@ -251,6 +252,23 @@ class Choice:
             found += [(engine, reasons)] if reasons else []
         return found
 
+    def others(self, part: Part) -> list[Part]:
+        """What the engines that would compute a part in this form, but were not taken, make of it; the
+        cheapest by its estimate first."""
+        found = []
+        for engine in engines_for(part.match.op or Pointwise):
+            if engine is not part.engine and engine.fits(part.match) and errata.accepts(
+                    engine, part.match, self.facts):
+                config = next(iter(engine.configs(part.match, self.facts)), None)
+                if config is not None:
+                    us = engine.cost(part.match, self.facts, config)
+                    found.append(Part(part.match, engine, config, us))
+        return sorted(found, key=lambda one: one.us)
+
+    def workspace_of(self, part: Part) -> int:
+        """Bytes that a part would need alone."""
+        return replace(self, parts=(part,)).workspace_bytes
+
     def estimates(self) -> list:
         """What ``explain`` says, as data: for each part its node names, engine, configuration, estimate in
         microseconds (None: the reference, which has none), bytes that must move, arithmetic operations,
@@ -262,15 +280,34 @@ class Choice:
 
     def explain(self) -> str:
         """For people: parts with their nodes, engine, configuration and estimate, what must move and be
-        computed, and who refused why."""
+        computed, who refused why, and what the others would take; the notes of the whole."""
         lines = list(self.changes)
         for part, said in zip(self.parts, self.estimates()):
-            config = f" {part.config}" if part.config else ""
-            lines.append(f"{_us(part.us)}  {part.engine}{config}: {', '.join(said['nodes'])}")
+            lines.append(f"{_us(part.us)}  {_named(part)}: {', '.join(said['nodes'])}")
             lines.append(f"    {_in_words(said)}")
             lines += [f"    {engine} refused: {'; '.join(sentences)}"
                       for engine, sentences in self.refused(part)]
-        return "\n".join([*lines, f"{_us(self.us)} in all, {self.workspace_bytes} bytes of workspace"])
+            lines += [f"    {_named(o)} not taken: {_us(o.us)}, {self.workspace_of(o):,} bytes of workspace"
+                      f"{_asked(o)}" for o in self.others(part)]
+            lines += [f"    {name}={value}: {TERMS[name].doc}" for name, value in part.config.items()
+                      if name in TERMS]
+        return "\n".join([*lines, f"notes: {' '.join(self.notes) or 'none'}",
+                          f"{_us(self.us)} in all, {self.workspace_bytes} bytes of workspace"])
+
+    def told(self) -> dict:
+        """``explain`` as lists, dicts, numbers and strings; ``us`` None where there is no estimate."""
+        number = lambda us: us if us < NO_ESTIMATE_US else None
+        parts = []
+        for part, said in zip(self.parts, self.estimates()):
+            words = {name: TERMS[name].doc for name, _ in part.config.items() if name in TERMS}
+            others = [dict(engine=str(o.engine), config=str(o.config), us=number(o.us),
+                           workspace_bytes=self.workspace_of(o), notes=list(o.engine.notes),
+                           only_for=list(o.engine.only_for)) for o in self.others(part)]
+            parts.append(dict(said, workspace_bytes=self.workspace_of(part), notes=list(part.engine.notes),
+                              knobs=words, others=others,
+                              refused={str(engine): list(why) for engine, why in self.refused(part)}))
+        return dict(device=self.facts.name, changes=list(self.changes), us=number(self.us), parts=parts,
+                    notes=list(self.notes), workspace_bytes=self.workspace_bytes)
 
 
 def checked(match: Match, engine, config, facts) -> tuple:
@@ -286,6 +323,16 @@ def _share(part: Part, facts) -> float | None:
     """Of the device's bandwidth, by the bytes that must move in the estimated time."""
     most = getattr(facts, "bandwidth_gbs", 0) * 1e3 * part.us            # bytes in that time
     return part.bytes / most if most and part.us < NO_ESTIMATE_US else None
+
+
+def _named(part: Part) -> str:
+    return f"{part.engine} {part.config}".rstrip()
+
+
+def _asked(part: Part) -> str:
+    """Whom an engine serves only, where that is so."""
+    only = part.engine.only_for
+    return f", only where {' or '.join(only)} is asked for" if only else ""
 
 
 def _us(us: float) -> str:

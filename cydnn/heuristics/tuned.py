@@ -234,6 +234,32 @@ def choice_of(graph: Graph, facts, wish: Wish) -> Choice | None:
     return None
 
 
+def measured(choice: Choice) -> dict:
+    """What the tuned table has of a choice's graph and device: {us, default_us, text}, the times in
+    microseconds and the choice that they are of; ``why``: rows that are not used; {} where it has nothing."""
+    row, why = lookup(choice.asked, choice.facts)
+    if row is None:
+        return {"why": why} if why else {}
+    try:
+        text = own(row.text, choice.asked)
+    except CydnnError as error:
+        return {"why": f"a tuned row is not used: {error.args[0]}"}
+    return dict(us=row.us, default_us=row.default_us, text=text)
+
+
+def in_words(choice: Choice) -> list[str]:
+    """The same in lines: predicted and measured side by side, or what was measured instead."""
+    found = measured(choice)
+    if "us" not in found:
+        return [found["why"]] if found else []
+    if found["text"] != choice.text:
+        other = "; ".join(found["text"].split("\n"))
+        return [f"measured: {found['us']:.1f} us of another choice, which mode B takes: {other}"]
+    off = choice.us / found["us"] - 1
+    return [f"measured: {found['us']:.1f} us, predicted {choice.us:.1f} us ({100 * off:+.0f} %); mode A's "
+            f"choice {found['default_us']:.1f} us"]
+
+
 def _barred(choice: Choice, wish: Wish) -> str:
     """Why a wish has no use for a choice."""
     barred = [str(engine) for engine in choice.engines if not wish.allows(engine)]

@@ -302,7 +302,7 @@ def test_who_refused_a_part(monkeypatch):
     assert choice.explain().splitlines() == [
         "3.0 us  9:made: q, r", moved, "    8:made refused: has no cost for it",
         "5.0 us  2:made: A, p", whole_moved, "    3:made refused: takes no operations around it",
-        "    5:made refused: has no cost for it",
+        "    5:made refused: has no cost for it", f"notes: {' '.join(choice.notes)}",
         f"8.0 us in all, {choice.workspace_bytes} bytes of workspace"]
     part = Part(Match.single(made, 2), Made(7, ALONE, {"A": {3: (1.0, 0)}}), Config(n=3), 1.0)
     said = replace(choice, parts=(part,), changes=("cast 4", "lower 2")).explain().splitlines()

@@ -15,7 +15,7 @@ ROOMS = {                                        # room: what of it is public; N
     device: ("get", "names", "default"), dtypes: ("dtype",), kernels: ("get", "names", "function"),
     plan: ("build", "made", "forget", "ExecutionPlan"), layout: ("Layout",), graph: ("Tensor",),
     ops: ("Problem",), bench: ("graph_of",), heuristics: ("parse", "Wish", "best", "candidates"),
-    command_line: ("info", "bench", "ptx")}
+    command_line: ("info", "explain", "bench", "tune", "ptx")}
 INNER = {                                        # called by the library, with what it has made or checked
     "cudnn.Handle", "cudnn.AlgoPerf", "cudnn.CuDNNAlgoPerf", "frontend.device_properties",
     "frontend.kernel_cache.choices", "frontend.kernel_cache.plan", "frontend.tensor.build",

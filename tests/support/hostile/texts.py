@@ -85,8 +85,10 @@ def words(a: Attack, path: str) -> list:
             ["ptx", KERNELS[0], "--run", "--line", LINES[1], "--target", "sm_75", "--seed", "1"],
             ["info", "--json" if a.random.random() < .02 else "--none"],      # which reads every image
             ["bench", LINES[3], "--device", "numpy", "--against", "torch", "--markdown"],
-            ["ptx", a.misspelt(KERNELS[0])])
-    verb = a.random.choice(("info", "bench", "ptx"))
+            ["ptx", a.misspelt(KERNELS[0])], ["explain", LINES[3], "--device", "h200", "--json"],
+            ["explain", "@" + where, "--mode", "b"],
+            ["tune", LINES[3], "--device", "numpy", "--dry-run", "--table", where])
+    verb = a.random.choice(("info", "explain", "bench", "tune", "ptx"))
     found = list(a.random.choice([way for way in ways if way[0] == verb]))
     for _ in range(a.random.choice((0, 1, 1, 2))):
         at = a.random.randrange(len(found))
