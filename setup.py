@@ -2,6 +2,7 @@
 its own; the rest is in pyproject.toml."""
 import multiprocessing
 import os
+import sys
 from glob import glob
 from pathlib import Path
 from runpy import run_path
@@ -13,8 +14,9 @@ DIRECTIVES = dict(language_level=3, binding=False, boundscheck=False, wraparound
                   initializedcheck=False, auto_pickle=False, embedsignature=True,
                   freethreading_compatible=True, **{"embedsignature.format": "python"})
 FLAGS = [] if "CFLAGS" in os.environ else ["-O2", "-g0"]      # what comes last wins
-EXTENSIONS = [Extension(path[:-4].replace("/", "."), [path], extra_compile_args=FLAGS)
-              for path in ("cydnn/_core.pyx", *sorted(glob("cydnn/core/*.pyx")))]
+EXTENSIONS = [Extension(path[:-4].replace(os.sep, "."), [path], extra_compile_args=FLAGS)
+              for path in (os.path.join("cydnn", "_core.pyx"),
+                           *sorted(glob(os.path.join("cydnn", "core", "*.pyx"))))]
 
 # The manifest that is built in: another one beside it is refused.
 MANIFEST = Path(__file__).parent / "ptx" / "manifest.json"
@@ -24,9 +26,11 @@ SEAL = KNOWS["seal_of"](MANIFEST.read_bytes())
 EXTENSIONS.append(Extension("cydnn.kernels._seal", ["cydnn/kernels/_seal.pyx"], depends=["ptx/manifest.json"],
                             define_macros=[("CYDNN_SEAL", f'"{SEAL}"')]))
 
-# Cython and gcc on all cores. What a server of forks starts would run this file again.
-CORES = len(os.sched_getaffinity(0))
-multiprocessing.set_start_method("fork", force=True)
+# Cython and gcc on all cores. A process that is no fork would run this file again: elsewhere Cython has one.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+FORKS = sys.platform == "linux"
+if FORKS:
+    multiprocessing.set_start_method("fork", force=True)
 
 setup(
     packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx", "cydnn.examples"],
@@ -35,7 +39,7 @@ setup(
                   "cydnn.heuristics": ["errata.json", "shipped/*.txt"],
                   "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"]},
     include_package_data=False,
-    ext_modules=cythonize(EXTENSIONS, nthreads=CORES,
+    ext_modules=cythonize(EXTENSIONS, nthreads=CORES if FORKS else 0,
                           build_dir="build/cython", compiler_directives=DIRECTIVES),
     options={"build_ext": {"parallel": CORES}},
 )

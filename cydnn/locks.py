@@ -40,9 +40,10 @@ def _open_all():
 # whose lock a fork takes too: logging is here first, so its turn comes behind this one.
 importing = threading.RLock()
 
-os.register_at_fork(after_in_child=_open_all)
-os.register_at_fork(before=importing.acquire, after_in_parent=importing.release,
-                    after_in_child=importing.release)
+if hasattr(os, "register_at_fork"):              # where there is fork
+    os.register_at_fork(after_in_child=_open_all)
+    os.register_at_fork(before=importing.acquire, after_in_parent=importing.release,
+                        after_in_child=importing.release)
 
 
 class numbers:

@@ -3,6 +3,7 @@ and all of ptx/ as cydnn/_ptx."""
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,20 @@ def test_run_time_needs_are_three():
     assert sorted(project["project"]["dependencies"]) == [
         "cuda-bindings>=12.9,<14,!=13.0.0", "ml_dtypes>=0.4", "numpy>=1.26"]
     assert not any("cuda" in need for need in project["build-system"]["requires"])
+
+
+def test_the_command_and_the_wheels_are_declared():
+    tomllib = pytest.importorskip("tomllib")
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    module, _, name = found["project"]["scripts"]["cydnn"].partition(":")
+    assert callable(getattr(import_module(module), name))
+    wheels = found["tool"]["cibuildwheel"]
+    assert wheels["linux"]["archs"] == ["x86_64", "aarch64"]
+    assert {f"cp3{minor}-*" for minor in range(10, 15)} <= set(wheels["build"])
+    command = wheels["test-command"].partition('python -c "')[2].rstrip('"')
+    exec(command, {})
+
+
+def test_the_licence_is_whole():
+    text = (ROOT / "LICENSE").read_text()
+    assert "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in text and "END OF TERMS" in text
