@@ -31,7 +31,7 @@ RULES = {                                        # mode: (trace, gradient, resul
 OF_RESULT = frozenset(["exp", "sqrt", "div"])    # those that read it
 
 
-class Backward:
+class BackwardWalk:
     """The walk. ``adjoints``: uid -> the gradient of a value; ``kept``: uid of a result -> its memory."""
 
     def __init__(self, name: str, trace: Trace, results, outputs, grads, first: int):
@@ -148,6 +148,6 @@ def gradients(name: str, trace: Trace, results, outputs, grads, wanted, first: i
     """The gradients of the arguments ``wanted`` ({number: description}), written into the trace of a call.
     ``outputs``, ``grads``: what results and their gradients say of themselves, None for one that is not
     there; they are arguments from ``first`` on. Raises NotSupported where an operation has no gradient."""
-    walk = Backward(name, trace, results, outputs, grads, first)
+    walk = BackwardWalk(name, trace, results, outputs, grads, first)
     walk.run()
     return [walk.of_argument(source, desc) for source, desc in wanted.items()]
