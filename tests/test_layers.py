@@ -46,7 +46,7 @@ ENGINES = (                                      # the same inside of engines/
     "attention im2col lrn pointwise pool reduction resample softmax spatial",
     "cast",
     "divisive_norm dropout layout norm",
-    "move",
+    "move rng",
     # the host side of the tile programs; the families on them do not know each other
     "tile",
     "conv matmul",

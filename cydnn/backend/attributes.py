@@ -66,14 +66,14 @@ def desc(name, *of, doc="", most=1, is_required=True, access="set"):
 
 PARAMETERS = {                                   # descriptor of parameters: how operations name it
     "CONVOLUTION": "CONV_DESC", "POINTWISE": "PW_DESCRIPTOR", "MATMUL": "DESC", "REDUCTION": "DESC",
-    "RESAMPLE": "DESC"}
+    "RESAMPLE": "DESC", "RNG": "DESC"}
 
 
 def _of_row(row: AttributeRow) -> Attr:
     """The attribute that a row of an operation's table is."""
     default = constant(row.default) if row.default is not UNSET and row.words else row.default
     return Attr(row.api.removeprefix("CUDNN_ATTR_"), row.types, most=row.most, is_required=row.is_required,
-                of=("TENSOR",) if row.types == ("BACKEND_DESCRIPTOR",) else (),
+                of=("TENSOR",) if "BACKEND_DESCRIPTOR" in row.types else (),
                 default=default, doc=row.doc, field=row.name)
 
 

@@ -115,6 +115,9 @@ def _scalars(op: type[Op]):
         short = op.api_names.get(name, "")
         if short.endswith("DESC"):
             yield _row(op, name, short, "number", "BACKEND_DESCRIPTOR", doc=f"{name}, one element")
+        elif short and type(default) is int:
+            yield _row(op, name, short, "number", "INT64", "BACKEND_DESCRIPTOR", default=default,
+                       doc=f"{name}, a number or a tensor of one element")
         elif short:
             yield _row(op, name, short, "number", "FLOAT", "DOUBLE", default=default,
                        doc=factors.get(name, f"{name}, a number"))

@@ -77,6 +77,7 @@ from .reduction.any import ReductionAny
 from .reduction.reduction import ReductionColumns, ReductionGeneric, ReductionRows
 from .reference import Reference
 from .resample.resample import ResampleBwdAny, ResampleFwdAny
+from .rng.any import RngAny
 from .rnn.bwd_weights_products import RnnBwdWeightsProducts
 from .rnn.fwd_cluster import RnnFwdCluster
 from .rnn.rnn import RnnBwdDataPersist, RnnBwdDataPlain, RnnFwdPersist, RnnFwdPlain, RnnFwdWave
@@ -150,6 +151,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     SliceCopy, ReshapeCopy, TransposeCopy, ConcatenateCopy,
     # resample: 460 to 469
     ResampleFwdAny, ResampleBwdAny,
+    # rng: 470 to 474
+    RngAny,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

@@ -26,6 +26,7 @@ from .moving import MovingOperations
 from .operations import Operations
 from .planning import Planning
 from .pointwise import PointwiseOperations
+from .random_numbers import RandomOperations
 from .resampling import ResamplingOperations
 from .stored import Stored
 from .tensor import UNSET, tensor
@@ -35,7 +36,7 @@ NOT_SET = data_type.NOT_SET
 
 
 class pygraph(Operations, PointwiseOperations, AttentionOperations, MovingOperations, ResamplingOperations,
-              Later, Planning, Tuning, Executing, Stored):
+              RandomOperations, Later, Planning, Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

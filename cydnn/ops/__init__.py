@@ -17,6 +17,7 @@ from .pooling import PoolingBwd, PoolingFwd
 from .problem import Problem
 from .reduction import Reduction
 from .resample import ResampleBwd, ResampleFwd
+from .rng import Rng
 from .rnn import RnnBwdData, RnnBwdWeights, RnnFwd
 from .softmax import SoftmaxBwd, SoftmaxFwd
 from .spatial import SpatialGridBwd, SpatialGridFwd, SpatialSamplerBwd, SpatialSamplerFwd
@@ -27,5 +28,6 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        Transform, AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
-       Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd)
+       Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd,
+       Rng)
 BY_NAME = {op.name: op for op in OPS}

@@ -1,5 +1,5 @@
 """The random numbers of dropout: Philox4x32-10, a function of (seed, offset, index), so that every device
-draws the same bits in any order. kernels_src/dropout/philox.cuh is this file in CUDA.
+draws the same bits in any order. kernels_src/lib/philox.cuh is this file in CUDA.
 
 A generator is two i64 in device memory, ``STATES``: the seed, and how many draws came before, times 2^24 (a
 launch counts its blocks below). A draw belongs to ``count`` elements, in logical order. Eight elements, an
@@ -7,6 +7,9 @@ octet, share a call:
 
     philox((octet, draws), seed)          eight halves of 16 bits, the upper half of a number of 32 bits each
     philox((octet + 2^63, draws), seed)   the lower halves, asked for where the upper ones leave it open
+
+A tensor of random numbers (``numbers``) counts its octets by rows, the last dim: so an element's bits are a
+function of its row and column, and where rows are whole octets, of its linear index, as above.
 
 Element i is dropped where its number is below ``threshold(p)``, so with probability p to 32 bits.
 Spec: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
@@ -44,6 +47,15 @@ def _halves(octets, seed, draws, lower: int) -> np.ndarray:
     high = octets >> np.uint64(32) | np.uint64(lower << 31)
     four = np.stack(philox((octets & LOW, high, *both(draws)), both(seed)), -1)
     return np.stack([four & np.uint64(0xFFFF), four >> np.uint64(16)], -1).reshape(-1, 8)
+
+
+def numbers(seed: int, draws: int, rows: int, cols: int) -> np.ndarray:
+    """(rows, cols): 32 bits for each element of a tensor whose rows have octets of their own: those of
+    (row, col) are the (col % 8)th of octet row * ceil(cols / 8) + col // 8."""
+    each = -(-cols // 8)
+    octets = np.arange(rows * each, dtype=np.uint64)
+    upper, lower = (_halves(octets, int(seed) % 2 ** 64, int(draws) % 2 ** 64, i) for i in (0, 1))
+    return (upper << np.uint64(16) | lower).reshape(rows, each * 8)[:, :cols]
 
 
 def threshold(p: float) -> int:

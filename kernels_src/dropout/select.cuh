@@ -5,19 +5,9 @@
 //   vector v .. v + 32 * R - 1    R = 8 / (elements of a vector) vectors a lane: v + 32 * j + L, which is
 //                                 part (L % R) of octet o + (32 * j + L) / R
 #pragma once
-#include "lib/types.cuh"
+#include "lib/philox.cuh"
 
 namespace cydnn {
-
-// What is kept of an octet: of element i, the (i % 2)th half of m[i / 2] is all ones.
-struct Octet {
-    unsigned m[4];
-    DEVICE unsigned bits() const {
-        const unsigned low = (m[0] & 0x00020001) | (m[1] & 0x00080004);
-        const unsigned high = (m[2] & 0x00200010) | (m[3] & 0x00800040);
-        return (low | high | (low | high) >> 16) & 0xFF;
-    }
-};
 
 template <class Elem> struct Octets {
     static constexpr int width = 16 / sizeof(Elem), parts = 8 / width;
