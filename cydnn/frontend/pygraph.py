@@ -17,6 +17,7 @@ from .datatypes import _library_type, compute_of, type_of
 from .device_properties import device_properties
 from .enums import data_type, member, scalar_type, tensor_reordering
 from .executing import Executing
+from .guide import GuideOperations
 from .handle import Handle, get_handle
 from .inference import Defaults, Inference
 from .kernel_cache import kernel_cache as KernelCache
@@ -36,7 +37,7 @@ NOT_SET = data_type.NOT_SET
 
 
 class pygraph(Operations, PointwiseOperations, AttentionOperations, MovingOperations, ResamplingOperations,
-              RandomOperations, Later, Planning, Tuning, Executing, Stored):
+              RandomOperations, GuideOperations, Later, Planning, Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

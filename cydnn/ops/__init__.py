@@ -2,6 +2,7 @@
 from .attention import Sdpa, SdpaBwd, scores
 from .attribute import Attribute
 from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
+from .batch_norm_parts import BnBackwardWeights, BnFinalize
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
 from .divisive_norm import DivisiveNormBwd, DivisiveNormFwd
 from .dropout import DropoutBwd, DropoutFactors, DropoutFwd, DropoutStates
@@ -29,5 +30,5 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
        Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd,
-       Rng)
+       Rng, BnFinalize, BnBackwardWeights)
 BY_NAME = {op.name: op for op in OPS}

@@ -131,7 +131,7 @@ class Resample(Op):
 
     def magnitude(self, arrays, scalars, results):
         if self.mode == "max" and "dx" not in results:
-            return super().magnitude(arrays, scalars, results)
+            return {name: np.abs(value) for name, value in results.items() if value is not None}
         keep = ("x", "index") if "dx" in results else ("index",)
         spread = {n: a if n in keep else np.abs(a) for n, a in arrays.items() if a is not None}
         return self.evaluate(spread, scalars)

@@ -64,6 +64,9 @@ class SoftmaxFwd(Softmax, reads="x", writes="y top? total? stats?"):
     def infer(self, x):
         return {"y": x}
 
+    def infer_asked(self, x):
+        return dict.fromkeys(STATISTICS, self.thin(x))
+
     def check_outputs(self, x, y, **statistics):
         want = self.thin(x).dims
         for name, d in statistics.items():

@@ -10,7 +10,7 @@ from ...kernels.expressions import ceil_div
 from ...ops import Pointwise, Rng
 from ...steps import Launch
 from .. import cast
-from ..dropout.view import thresholds
+from ..dropout.dropout import thresholds
 from ..engine import Engine, moved_us, numbers, wrong_device
 
 OCTET, OCTETS_PER_US = 8, 120e3                  # of a GPU with 132 SMs: an estimate

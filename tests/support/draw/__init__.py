@@ -17,7 +17,7 @@ from cydnn.ops.problem import Problem
 from cydnn.status import BadParam
 from cydnn.tensor import TensorDesc
 
-from . import attention, moves, resample, spatial
+from . import attention, moves, parts, resample, spatial
 from .declared import declared
 from .rnn import NETWORKS, network
 from .tensors import FLOATS, image as _image, size, spaced, tensor, types as _types
@@ -322,15 +322,6 @@ def _im2col(op_class, rng):
     return Problem(op, dict(x=x, col=tensor(rng, dtype, col.dims, rng.choice(["nchw", "permuted", "gaps"]))))
 
 
-def _rng(op_class, rng):
-    dtype, compute = _types(rng)
-    dims = _image(rng, 48, ranks=(2, 3, 4, 4, 5)) if rng.random() < 0.9 else (rng.randint(1, 3000),)
-    op = op_class(distribution=rng.choice(["bernoulli", "uniform", "normal"]), compute=compute,
-                  probability=rng.choice([0.5, 0.0, 1.0, rng.random()]), low=rng.choice([0.0, -3.0]),
-                  high=rng.choice([1.0, 2.5]), mean=rng.choice([0.0, 2.0]), stdev=rng.choice([1.0, 0.25]))
-    return Problem(op, dict(y=tensor(rng, dtype, dims)))
-
-
 def _states(op_class, rng):
     return Problem(op_class(compute=rng.choice(["f32", "f64"])), {})
 
@@ -344,8 +335,8 @@ def _transform(op_class, rng):
 
 
 # Of operations whose random problems should be of certain kinds; others are drawn by their declarations.
-_MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **resample.MAKERS, **spatial.MAKERS,
-           **attention.MAKERS, ops.Rng: _rng,
+_MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **parts.MAKERS, **resample.MAKERS,
+           **spatial.MAKERS, **attention.MAKERS, ops.Rng: _rng,
            ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
            ops.GenStats: _gen_stats,
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,

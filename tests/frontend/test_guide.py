@@ -1,0 +1,95 @@
+"""Batch normalization in parts around a convolution, softmax, and what else the package has in C++ alone."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cydnn.frontend as cudnn
+from cydnn.ops import BatchNormBwd
+from cydnn.status import BadParam
+from support.mirror import Mirror
+
+from .conftest import floats
+from .programs import MODES
+
+CONST = cudnn.scalar_type.COMPILE_TIME_CONST
+
+
+@pytest.fixture(scope="module", params=["numpy", "ptx:sm_80"])
+def handle(request):
+    found = cudnn.create_handle(Mirror("sm_80") if request.param.startswith("ptx") else "numpy")
+    yield found
+    cudnn.destroy_handle(found)
+
+
+def run(g, pack):
+    g.build(MODES)
+    g.execute(pack, np.empty(g.get_workspace_size() + 1, np.uint8))
+
+
+def drawn(*dims, low=-1.0):
+    return np.random.default_rng(sum(dims)).uniform(low, 1.0, dims).astype(np.float32)
+
+
+def results(g, pack, made):
+    """Arrays for virtual results, which become outputs."""
+    made = [t for t in made if t is not None]
+    for t in made:
+        t.set_output(True)
+    g.validate()
+    found = [np.zeros(t.get_dim(), np.float32) for t in made]
+    for t, array in zip(made, found):
+        t.set_stride([s // 4 for s in array.strides])
+    run(g, {**pack, **dict(zip(made, found))})
+    return found
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_statistics_become_a_scale_and_a_bias(handle, running):
+    x, scale, bias = drawn(4, 8, 5, 5), drawn(1, 8, 1, 1), drawn(1, 8, 1, 1)
+    g, axes, m = floats(handle=handle), (0, 2, 3), 100
+    X, S, B = map(g.tensor_like, (x, scale, bias))
+    total, squares = g.genstats(X)
+    count, epsilon = g.tensor([1] * 4, [1] * 4, cudnn.data_type.INT64, is_pass_by_value=True), 1e-3
+    before = dict(prev_running_mean=S, prev_running_var=B, momentum=g.tensor_scalar(0.25, CONST))
+    before = before if running else {}
+    made = g.bn_finalize(total, squares, S, B, g.tensor_scalar(epsilon, CONST), count, **before)
+    assert [t is None for t in made] == [False] * 4 + [not running] * 2
+    found = results(g, {X: x, S: scale, B: bias, count: np.array([m])}, made)
+    mean, var = (f(x.astype(float), axis=axes, keepdims=True) for f in (np.mean, np.var))
+    rstd = 1 / np.sqrt(var + epsilon)
+    want = [scale * rstd, bias - mean * scale * rstd, mean, rstd]
+    want += [0.75 * scale + 0.25 * mean, 0.75 * bias + 0.25 * var * m / (m - 1)] if running else []
+    for one, exact in zip(found, want):
+        np.testing.assert_allclose(one, exact, rtol=2e-5, atol=2e-6)
+
+
+def test_the_gradient_is_a_blend_a_channel(handle):
+    x, dy, scale = drawn(4, 8, 5, 5), drawn(4, 8, 5, 6)[..., 1:].copy(), drawn(1, 8, 1, 1)
+    mean, var = (f(x, axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.var))
+    rstd = (1 / np.sqrt(var)).astype(np.float32)
+    g = floats(handle=handle)
+    DY, X, M, R, S = map(g.tensor_like, (dy, x, mean, rstd, scale))
+    dscale, dbias, first, second, level = g.bn_backward_weights(DY, X, M, R, S)
+    dx = g.add(g.add(g.mul(DY, first), g.mul(X, second)), level)
+    found = results(g, {DY: dy, X: x, M: mean, R: rstd, S: scale}, [dx, dscale, dbias])
+    double = [a.astype(float) for a in (x, dy, scale, mean, rstd)]
+    want = BatchNormBwd(mode="spatial").reference(*double, 0.0)
+    for one, name in zip(found, ("dx", "dscale", "dbias")):
+        np.testing.assert_allclose(one, want[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_softmax(handle, axis):
+    x = drawn(3, 7, 20)
+    g = floats(handle=handle)
+    X = g.tensor_like(x)
+    y, stats = results(g, {X: x}, g.softmax(X, axis, generate_stats=True))
+    raised = np.exp(x.astype(float))
+    np.testing.assert_allclose(y, raised / raised.sum(axis, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(stats, np.log(raised.sum(axis, keepdims=True)), rtol=1e-5)
+
+
+def test_the_last_dim_of_what_has_none(g):
+    with pytest.raises(BadParam, match="axis must be >= 0 where the dim of input is not set; got -1"):
+        g.softmax(g.relu(g.tensor([2, 3], [3, 1])))

@@ -1,0 +1,35 @@
+"""Random problems of random numbers, of batch normalization in parts, and of what attention is made of."""
+from __future__ import annotations
+
+from cydnn import ops
+from cydnn.ops.problem import Problem
+from cydnn.tensor import TensorDesc
+
+from .tensors import image, tensor, types
+
+
+def _bn_parts(op_class, rng):
+    dtype, compute = types(rng)
+    dims, op = image(rng, 64), op_class(compute=compute)
+    wide = "f64" if dtype == "f64" else "f32"
+    thin = TensorDesc.packed(wide, (1, dims[1], *(1,) * (len(dims) - 2)))
+    if op_class is ops.BnBackwardWeights:
+        layout = rng.choice(["nchw", "nhwc", None])
+        return Problem(op, {n: tensor(rng, dtype, dims, layout) if n in ("x", "dy") else thin
+                            for n in op.operands()})
+    count = TensorDesc.packed(rng.choice([wide, "i64", "i32"]), (1,) * len(dims))
+    absent = {n for n in op.optional if "running" in n} if rng.random() < 0.4 else set()
+    absent |= {n for n in ("mean", "rstd") if rng.random() < 0.3}
+    return Problem(op, {n: None if n in absent else count if n == "count" else thin for n in op.operands()})
+
+
+def _rng(op_class, rng):
+    dtype, compute = types(rng)
+    dims = image(rng, 48, ranks=(2, 3, 4, 4, 5)) if rng.random() < 0.9 else (rng.randint(1, 3000),)
+    op = op_class(distribution=rng.choice(["bernoulli", "uniform", "normal"]), compute=compute,
+                  probability=rng.choice([0.5, 0.0, 1.0, rng.random()]), low=rng.choice([0.0, -3.0]),
+                  high=rng.choice([1.0, 2.5]), mean=rng.choice([0.0, 2.0]), stdev=rng.choice([1.0, 0.25]))
+    return Problem(op, dict(y=tensor(rng, dtype, dims)))
+
+
+MAKERS = {ops.Rng: _rng, ops.BnFinalize: _bn_parts, ops.BnBackwardWeights: _bn_parts}

@@ -1,0 +1,41 @@
+"""Batch normalization in parts, a second time: a loop over channels."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def bn_finalize(op, a, shapes, epsilon, factor):
+    found = {n: np.zeros(shapes[n]) for n in op.writes if n in shapes}
+    count = float(a["count"].ravel()[0])
+    for at in np.ndindex(a["sum"].shape):
+        mean = a["sum"][at] / count
+        var = max(a["sq_sum"][at] / count - mean * mean, 0.0)
+        rstd = 1 / math.sqrt(var + epsilon)
+        values = dict(mean=mean, rstd=rstd, eq_scale=a["scale"][at] * rstd,
+                      eq_bias=a["bias"][at] - mean * a["scale"][at] * rstd)
+        if a.get("running_mean") is not None:
+            wide = var * count / (count - 1)
+            values |= {f"next_running_{n}": (1 - factor) * a[f"running_{n}"][at] + factor * v
+                       for n, v in (("mean", mean), ("var", wide))}
+        for name in found:
+            found[name][at] = values[name]
+    return found
+
+
+def bn_backward_weights(op, a, shapes):
+    made = {n: np.zeros(shapes[n]) for n in op.writes}
+    for c in range(a["x"].shape[1]):
+        at = (0, c, *(0,) * (a["x"].ndim - 2))
+        x, dy = a["x"][:, c].ravel(), a["dy"][:, c].ravel()
+        mean, rstd, scale, m = a["mean"][at], a["rstd"][at], a["scale"][at], x.size
+        dbias, dscale = dy.sum(), sum(d * (v - mean) * rstd for d, v in zip(dy, x))
+        slope = -scale * rstd * rstd * dscale / m
+        for name, value in dict(dbias=dbias, dscale=dscale, eq_dy_scale=scale * rstd, eq_x_scale=slope,
+                                eq_bias=-scale * rstd * dbias / m - mean * slope).items():
+            made[name][at] = value
+    return made
+
+
+LOOPS = dict(bn_finalize=bn_finalize, bn_backward_weights=bn_backward_weights)
