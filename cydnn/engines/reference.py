@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..graph import source_of
+from ..ops import OPS
 from ..steps import Pointer, ReferenceCall
 from .engine import Engine, numbers
 
@@ -11,7 +12,7 @@ NO_ESTIMATE_US = 1e9                            # last of all; nobody measured i
 class Reference(Engine):
     """The op's NumPy reference, float64 inside, rounded once."""
     index = 0
-    understands = numbers() | {"ragged"}
+    understands = numbers() | {"ragged"} | {what for op in OPS for what in op.special.values()}
 
     @property
     def op(self):

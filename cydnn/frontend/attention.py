@@ -15,10 +15,8 @@ from .tensor import tensor
 NOT_SET, AUTO, TOP_LEFT = data_type.NOT_SET, attention_implementation.AUTO, diagonal_alignment.TOP_LEFT
 MISSING = dict(                                  # arguments that cannot be given yet: why
     block_mask="every block of the scores is computed", dropout="scores have no random numbers",
-    rng_dump="scores have no random numbers", paged_attention_k_table="keys lie in one piece",
-    paged_attention_v_table="values lie in one piece", paged_attention_max_seq_len_kv="keys lie in one piece",
-    score_max="of a row's statistics there is the logarithm of its sum", sink_token="rows have no sink",
-    score_sum_exp="of a row's statistics there is the logarithm of its sum", dSink_token="rows have no sink")
+    rng_dump="scores have no random numbers", sink_token="gradients with a sink are not there",
+    dSink_token="gradients with a sink are not there")
 
 
 class AttentionOperations:
@@ -37,12 +35,11 @@ class AttentionOperations:
         has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
         one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
         which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
-        left one the diagonal itself."""
+        left one the diagonal itself. ``sink_token`` is a score more of each row, of no key. With tables, k
+        and v are (pages, h, keys of a page, d). score_max and score_sum_exp, tensors of the graph, become
+        outputs."""
         name = self._named("sdpa", name)
-        missing(name, block_mask=block_mask, dropout=dropout, rng_dump=rng_dump, score_max=score_max,
-                paged_attention_k_table=paged_attention_k_table, sink_token=sink_token,
-                paged_attention_v_table=paged_attention_v_table, score_sum_exp=score_sum_exp,
-                paged_attention_max_seq_len_kv=paged_attention_max_seq_len_kv)
+        missing(name, block_mask=block_mask, dropout=dropout, rng_dump=rng_dump)
         member(name, "implementation", attention_implementation, implementation)
         flag(f"{name}: unfuse_fma", unfuse_fma)
         keeps = keeps_stats(name, is_inference, generate_stats)
@@ -51,11 +48,19 @@ class AttentionOperations:
         with self._whole():
             inputs = self._attended(name, q, k, v)
             inputs |= self._lengths(name, use_padding_mask, seq_len_q, seq_len_kv, score_mod)
+            inputs |= self._given(name, sink=("sink_token", sink_token),
+                                  table_k=("paged_attention_k_table", paged_attention_k_table),
+                                  table_v=("paged_attention_v_table", paged_attention_v_table))
+            if paged_attention_max_seq_len_kv is not None:
+                argument = "paged_attention_max_seq_len_kv"
+                band["max_kv"] = argument, whole(f"{name}: {argument}", paged_attention_max_seq_len_kv)
             score, extras = self._score(name, q, score_mod, bias, use_alibi_mask)
             outputs = dict(o="O", stats="Stats") if keeps else dict(o="O")
             made = self._record("sdpa", Sdpa, {**inputs, **extras}, outputs, compute_data_type, name,
                                 attributes={**band, **score},
                                 scalars=self._scale(name, attn_scale))
+            self._also(name, score_max=("score_max", score_max),
+                       score_sum_exp=("score_sum_exp", score_sum_exp))
         return [made["o"], made.get("stats")]
 
     scaled_dot_product_flash_attention = sdpa
@@ -122,9 +127,13 @@ class AttentionOperations:
         given = dict(q=q, k=k, v=v)
         return {o: (o, self._mine(name, o, t)) for o, t in given.items()}
 
+    def _given(self, name, **operands) -> dict:
+        """Those of {operand: (argument, tensor)} that are there."""
+        return {o: (argument, self._mine(name, argument, t)) for o, (argument, t) in operands.items()
+                if t is not None}
+
     def _lengths(self, name, is_padded, seq_len_q, seq_len_kv, score_mod) -> dict:
-        given = dict(len_q=("seq_len_q", seq_len_q), len_kv=("seq_len_kv", seq_len_kv))
-        there = {o: pair for o, pair in given.items() if pair[1] is not None}
+        there = self._given(name, len_q=("seq_len_q", seq_len_q), len_kv=("seq_len_kv", seq_len_kv))
         is_padded = flag(f"{name}: use_padding_mask", is_padded)
         if is_padded and len(there) < 2:
             raise BadParam(f"{name}: seq_len_q and seq_len_kv must be given with use_padding_mask; got "
@@ -132,7 +141,7 @@ class AttentionOperations:
         if there and not is_padded and score_mod is None:
             raise BadParam(f"{name}: use_padding_mask must be True where lengths are given; got "
                            f"{' and '.join(argument for argument, _ in there.values())}")
-        return {o: (argument, self._mine(name, argument, t)) for o, (argument, t) in there.items()}
+        return there
 
     def _scale(self, name, attn_scale) -> dict:
         """A number of the graph, or the caller's tensor."""

@@ -158,6 +158,9 @@ class Match:
                 found.setdefault(feature, self.graph.tensors[uid].label)
             if self.graph.offsets.get(uid) in self.region.writes:
                 found.setdefault("ragged offsets that it makes", self.graph.tensors[uid].label)
+        for name, feature in self.op.special.items() if self.node else ():
+            if name in self.node.operands:
+                found.setdefault(feature, name)
         for name, value in self.node.scalars.items() if self.node else ():
             if isinstance(value, FromTensor) and not self.graph.tensors[value.uid].is_by_value:
                 found.setdefault(in_memory(self.graph.tensors[value.uid].dtype), name)

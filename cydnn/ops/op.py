@@ -55,7 +55,8 @@ class Op:
     (written, read) pairs that may be one buffer. ``keeps`` names the outputs whose old content is an input
     whatever beta is: ``reference`` gets it; ``fixed`` the operands whose type is part of the meaning, so that
     no cast stands between; ``asked`` the optional outputs that are there only where they are named;
-    ``by_value`` the inputs that may also be numbers given at execute. ``notes`` are facts for the user of
+    ``by_value`` the inputs that may also be numbers given at execute; ``special``
+    {operand: what an engine must understand where it is there}. ``notes`` are facts for the user of
     what any kernel makes of it. ``compute`` is the type that sums and functions are asked in; ``math`` the
     one they are done in, at least as accurate.
     ``gradient_of`` in the head of a backward op names its forward op, which has its attributes, and whose
@@ -78,6 +79,7 @@ class Op:
     fixed: ClassVar[frozenset] = frozenset()
     asked: ClassVar[frozenset] = frozenset()
     by_value: ClassVar[frozenset] = frozenset()
+    special: ClassVar[dict] = {}
     name: ClassVar[str] = ""
     notes: ClassVar[tuple] = ()
     api: ClassVar[str] = ""

@@ -2,7 +2,10 @@
 //
 //   load_q depth     load_k, load_v at head and key of theirs, and depth or col: spliced code loads
 //   row              before the keys, once; score col: changes one score
-//   store col        spliced code stores; stats: the logarithm of a row's sum
+//   store col        spliced code stores; stats: the logarithm of a row's sum, score_max, score_sum_exp
+//   load_sink        at batch and head: a score without a key
+//
+// Of keys and values in pages, batch and key are a page and a place in it.
 //
 // `row` and `score` name the number of the row in its thread, which is the slot of what is kept.
 #pragma once
@@ -15,14 +18,22 @@ namespace cydnn {
         asm volatile("// @fuse." #NAME " v=%0 off=%1 batch=%2 head=%3 " ROW "=%4 " COL "=%5;" \
                      : "+" LETTER(v) : "l"(off), "r"(batch), "r"(head), "r"(row), "r"(col)); \
     }
+#define CYDNN_ROW_MARK(NAME, VALUE, LETTER)                                                   \
+    DEVICE void fuse_##NAME(VALUE& v, i64 off, int batch, int head, int row) {               \
+        asm volatile("// @fuse." #NAME " v=%0 off=%1 batch=%2 head=%3 row=%4;"               \
+                     : "+" LETTER(v) : "l"(off), "r"(batch), "r"(head), "r"(row));           \
+    }
 #define CYDNN_MARKS(VALUE, LETTER)                                                                \
     CYDNN_MARK(load_q, VALUE, LETTER, "row", "depth")                                             \
     CYDNN_MARK(load_k, VALUE, LETTER, "key", "depth")                                             \
     CYDNN_MARK(load_v, VALUE, LETTER, "key", "col")                                               \
     CYDNN_MARK(store, VALUE, LETTER, "row", "col")                                                \
-    DEVICE void fuse_stats(VALUE& v, i64 off, int batch, int head, int row) {                     \
-        asm volatile("// @fuse.stats v=%0 off=%1 batch=%2 head=%3 row=%4;"                        \
-                     : "+" LETTER(v) : "l"(off), "r"(batch), "r"(head), "r"(row));                \
+    CYDNN_ROW_MARK(stats, VALUE, LETTER)                                                          \
+    CYDNN_ROW_MARK(score_max, VALUE, LETTER)                                                      \
+    CYDNN_ROW_MARK(score_sum_exp, VALUE, LETTER)                                                  \
+    DEVICE void fuse_load_sink(VALUE& v, int batch, int head) {                                   \
+        asm volatile("// @fuse.load_sink v=%0 batch=%1 head=%2;"                                  \
+                     : "+" LETTER(v) : "r"(batch), "r"(head));                                    \
     }                                                                                             \
     template <int Slot> DEVICE void fuse_score(VALUE& v, int batch, int head, int row, int col) { \
         asm volatile("// @fuse.score v=%0 batch=%1 head=%2 row=%3 col=%4 slot=%5;"                \
@@ -31,6 +42,7 @@ namespace cydnn {
 CYDNN_MARKS(float, "f")
 CYDNN_MARKS(double, "d")
 #undef CYDNN_MARKS
+#undef CYDNN_ROW_MARK
 #undef CYDNN_MARK
 template <int Slot> DEVICE void fuse_row(int batch, int head, int row) {
     asm volatile("// @fuse.row batch=%0 head=%1 row=%2 slot=%3;"
@@ -41,6 +53,39 @@ template <int Slot> DEVICE void fuse_row(int batch, int head, int row) {
 DEVICE i64 along(const Array<i64, 4>& steps, int batch, int head, int row, int col) {
     return batch * steps[0] + head * steps[1] + row * steps[2] + col * steps[3];
 }
+
+// The elements of a batch of a tensor: where it begins, and for one whose batches begin at offsets (of 64
+// bits where `is_wide`) where the next does.
+struct Batch {
+    i64 begin, end;
+    DEVICE Batch(const int* offsets, bool is_wide, int batch, i64 step) {
+        begin = batch * step, end = INT64_MAX;
+        if (!offsets) return;
+        const i64* wide = reinterpret_cast<const i64*>(offsets);
+        begin = is_wide ? wide[batch] : offsets[batch], end = is_wide ? wide[batch + 1] : offsets[batch + 1];
+    }
+    DEVICE bool has(i64 off) const { return off >= 0 && off < end; }
+    DEVICE i64 at(const Array<i64, 4>& steps, int head, int row, int col) const {
+        return begin + head * steps[1] + row * steps[2] + col * steps[3];
+    }
+};
+
+// Where keys lie: in one piece, or in pages of `block` that a row of a table names. A page that there is not
+// holds nothing.
+struct Pages {
+    const int* table;
+    i64 step;
+    int block, count;
+    DEVICE Pages(const int* tables, int batch, const Array<i64, 2>& steps, const Array<int, 2>& size) {
+        table = tables ? tables + batch * steps[0] : nullptr, step = steps[1];
+        block = size[0], count = size[1];
+    }
+    DEVICE bool find(int& batch, int& key) const {
+        if (!table) return true;
+        batch = table[key / block * step], key %= block;
+        return batch >= 0 && batch < count;
+    }
+};
 
 // body(0) … body(Count - 1) with numbers that a mark can name.
 template <int Value> struct Number {

@@ -14,7 +14,7 @@ from cydnn.engines import BY_INDEX
 from cydnn.fusion import splice
 from cydnn.graph import FromTensor, Graph, Match, Node, Tensor
 from cydnn.heuristics import Wish, best, candidates
-from cydnn.ops import Problem, Sdpa
+from cydnn.ops import Pointwise, Problem, Sdpa
 from cydnn.tensor import TensorDesc
 from support.draw import graphs
 from support.check import matrix
@@ -25,6 +25,25 @@ SCORES = ("mul(s,#0.5);add(n0,e0);exp(e1);sub(col,row);mul(n2,n3);add(n1,n4);"  
 EVERY = (f"sdpa q=2x6x37x24:f16 k=2x2x24x70:f16 v=2x3x70x40:f16 extras=1x6x37x70:f16+1x6x1x1:f32 "
          f"o=2x6x37x40:f16 stats=2x6x37x1:f32 score={SCORES} right=0 diagonal=bottom_right")
 SMALL = "sdpa q=1x2x{q}x8:f32 k=1x1x8x{kv}:f32 v=1x2x{kv}x4:f32 stats=1x2x{q}x1:f32 {more}"
+
+
+def reasons(ragged, **more):
+    """Why a graph with ragged tensors is refused; ``more``: operands of attention beside q, k, v and o."""
+    dims = dict(q=(2, 1, 3, 8), k=(2, 1, 8, 4), v=(2, 1, 4, 8), o=(2, 1, 3, 8), y=(2, 1, 3, 8)) | more
+    tensors = [Tensor(i, TensorDesc.packed("f32", d), ragged=90 if name in ragged else None, name=name,
+                      kind="virtual" if name == "o" and "y" in ragged else "memory")
+               for i, (name, d) in enumerate(dims.items(), 1)]
+    uids = {t.name: t.uid for t in tensors}
+    nodes = [Node(Sdpa(), {n: u for n, u in uids.items() if n != "y"})]
+    nodes += [Node(Pointwise(mode="neg"), dict(x=uids["o"], y=uids["y"]))] if "y" in ragged else []
+    graph = Graph(nodes, [*tensors, Tensor(90, TensorDesc.packed("i32", (3, 1, 1, 1)), name="at")])
+    return ENGINE.reasons(Match.around(graph, 0, (1 << len(nodes)) - 1), H200)
+
+
+def test_what_may_be_ragged():
+    assert not reasons("q k v o".split())
+    assert reasons(["score_max"], score_max=(2, 1, 3, 1)) == ("score_max must not be ragged; got offsets at",)
+    assert reasons(["q", "y"]) == ("ragged tensors must have no operations beside them; got q",)
 
 
 def launched(line, facts=H200):
@@ -44,7 +63,7 @@ def test_each_row_of_a_thread_has_registers_of_its_own(target):
     step = launched(EVERY)
     kernel = kernels.get(step.kernel)
     text = splice(kernel.image_for(target).text(), kernel, step.fuse).decode()
-    assert "@fuse" not in text
+    assert not any(f"@fuse.{mark} " in text for mark in step.fuse)
     assert all(text.count(f".reg .f32 %h0_{slot};") == 1 for slot in range(4)) and "%h0_4" not in text
 
 

@@ -114,6 +114,79 @@ def test_lengths(world):
     assert np.isinf(stats[0, :, :2]).all() and np.isfinite(stats[0, :, 2:]).all()
 
 
+def test_a_sink_and_sums_apart(world):
+    sink = world.random((1, H, 1, 1), "f32", "nchw")
+    apart = {n: world.empty((B, H, S, 1), "f32", "nchw") for n in ("top", "total")}
+    call = Called(world, sink=sink, **apart)
+    o, stats = call.run(sink_token=call.tensors["sink"], score_max=call.tensors["top"], use_causal_mask=True,
+                        score_sum_exp=call.tensors["total"])
+    s = np.where(COL <= ROW, heads(call.memory["q"]) @ heads(call.memory["k"]).swapaxes(2, 3), -np.inf)
+    top = np.maximum(s.max(3, keepdims=True), sink)
+    total = np.exp(s - top).sum(3, keepdims=True) + np.exp(sink - top)
+    for found, want in ((o, np.exp(s - top) / total @ heads(call.memory["v"])), (stats, np.log(total) + top),
+                        (apart["top"], top), (apart["total"], total)):
+        world.close_to(found, want, 3e-3, 3e-3)
+
+
+def test_keys_in_pages(world):
+    """Tables that name pages in any order, none, and one that there is not behind the length."""
+    tables = dict(tk=np.array([[3, 0, 5], [2, 4, -1]]), tv=np.array([[1, 2], [0, 99]]))
+    tables = {n: x.astype(np.int32).reshape(B, 1, -1, 1) for n, x in tables.items()}
+    lengths = {n: np.reshape(np.int32(x), (B, 1, 1, 1)) for n, x in (("lq", (S, 5)), ("lkv", (KV, 7)))}
+    call = Called(world, k=world.random((6, 2, 4, D), "f16", "nchw"),
+                  v=world.random((3, 1, 8, DV), "f16", "nchw"), **tables, **lengths)
+    o, stats = call.run(use_padding_mask=True, seq_len_q=call.tensors["lq"], seq_len_kv=call.tensors["lkv"],
+                        paged_attention_k_table=call.tensors["tk"], paged_attention_max_seq_len_kv=KV,
+                        paged_attention_v_table=call.tensors["tv"])
+    gather = lambda name, table: call.memory[name][np.maximum(table[:, 0, :, 0], 0) % 6 % len(
+        call.memory[name])].swapaxes(1, 2).reshape(B, call.memory[name].shape[1], -1,
+                                                   call.memory[name].shape[3])[:, :, :KV]
+    k, v = gather("k", tables["tk"]), gather("v", tables["tv"])
+    want = expected(call.memory["q"], k, v, seen=(COL < lengths["lkv"]) & (ROW < lengths["lq"]))
+    world.close_to(o, want[0], 3e-3, 3e-3)
+    world.close_to(stats, want[1], 3e-3, 3e-3)
+
+
+@pytest.mark.parametrize("wide", [np.int32, np.int64])
+def test_ragged_batches(world, wide):
+    """Batches behind each other; what lies beside them is not touched, nor read."""
+    n = dict(q=(5, S), k=(KV, 3), v=(KV, 3), o=(5, S))
+    width = dict(q=H * D, k=2 * D, v=DV, o=H * DV)
+    g = cudnn.pygraph(io_data_type=T.HALF, intermediate_data_type=T.FLOAT, compute_data_type=T.FLOAT,
+                      handle=world.handle)
+    pack, tensors, flat = {}, {}, {}
+    for name, heads_, size, rows_ in (("q", H, D, S), ("k", 2, D, KV), ("v", 1, DV, KV), ("o", H, DV, S)):
+        at = 4 + np.concatenate([[0], np.cumsum(n[name])]) * width[name]
+        flat[name] = np.full(at[-1] + 16, np.nan, np.float16)
+        flat[name][4:at[-1]] = world.random((at[-1] - 4,), "f16", "nchw")
+        offsets = g.tensor([B + 1, 1, 1, 1], [1, 1, 1, 1], T.INT32 if wide is np.int32 else T.INT64)
+        pack[offsets] = at.astype(wide).reshape(-1, 1, 1, 1)
+        tensors[name] = g.tensor([B, heads_, rows_, size], [rows_ * width[name], size, width[name], 1],
+                                 ragged_offset=offsets, name=name)
+        pack[tensors[name]] = flat[name]
+    lengths = [g.tensor([B, 1, 1, 1], [1, 1, 1, 1], T.INT32) for _ in range(2)]
+    pack |= {t: np.reshape(np.int32(n[name]), (B, 1, 1, 1)) for t, name in zip(lengths, "qk")}
+    o, _ = g.sdpa(tensors["q"], tensors["k"], tensors["v"], generate_stats=False, use_padding_mask=True,
+                  seq_len_q=lengths[0], seq_len_kv=lengths[1], use_causal_mask_bottom_right=True)
+    o.like(tensors["o"]).set_output(True).set_name("O")
+    before, pack[o] = flat["o"].copy(), flat["o"]
+    g.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    g.execute(pack, world.workspace(g.get_workspace_size()))
+    start = dict.fromkeys(n, 4)
+    for batch in range(B):
+        one = {}
+        for name in n:
+            rows_, size = n[name][batch], dict(q=D, k=D, v=DV, o=DV)[name]
+            end = start[name] + rows_ * width[name]
+            one[name] = flat[name][start[name]:end].reshape(1, rows_, -1, size).swapaxes(1, 2)
+            start[name] = end
+        s_q, s_kv = n["q"][batch], n["k"][batch]
+        seen = np.arange(s_kv) <= np.arange(s_q)[:, None] + s_kv - s_q
+        world.close_to(one["o"], expected(one["q"], one["k"], one["v"], seen=seen)[0], 3e-3, 3e-3)
+    np.testing.assert_array_equal(flat["o"][start["o"]:], before[start["o"]:])
+    np.testing.assert_array_equal(flat["o"][:4], before[:4])
+
+
 def capped(g, s):
     """What a user's callback looks like: a cap, then keys before the row left out."""
     five = g.tensor_scalar(5.0, cudnn.scalar_type.COMPILE_TIME_CONST)

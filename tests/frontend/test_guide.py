@@ -7,7 +7,7 @@ import pytest
 import cydnn.frontend as cudnn
 from cydnn.ops import BatchNormBwd
 from cydnn.status import BadParam
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .conftest import floats
 from .programs import MODES

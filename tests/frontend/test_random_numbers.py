@@ -9,7 +9,7 @@ from cydnn.device.facts import KNOWN
 from cydnn.layout import Layout
 from cydnn.ops import philox
 from cydnn.status import BadParam
-from support.mirror import Mirror
+from support.guard.mirror import Mirror
 
 from .conftest import floats
 from .programs import MODES

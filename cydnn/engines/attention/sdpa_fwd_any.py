@@ -16,7 +16,10 @@ from ..sums import lead_input
 MOST, DEEPEST = 1 << 30, 256                     # queries of the heads that share keys; elements of a row
 KEYS, SHARE, STEP = 32, 0.2, 1500                # of a step; of the FMA peak, clocks of a step: estimates
 COORDINATES = dict(q="batch head row depth", k="batch head depth key", v="batch head key col",
-                   o="batch head row col", stats="batch head row", scores="batch head row col")
+                   o="batch head row col", stats="batch head row", scores="batch head row col",
+                   score_max="batch head row", score_sum_exp="batch head row", sink="batch head")
+KEPT = ("stats", "score_max", "score_sum_exp")
+RAGGED = ("q", "k", "v", "o", "stats")           # operands whose batches may begin anywhere
 
 
 def site(mark: str, dims, lead) -> Site:
@@ -29,7 +32,7 @@ class SdpaFwdAny(Engine):
     nodes behind. What the scores of a row share is made once."""
     index = 420
     takes = core(Sdpa, before=many(Pointwise, at="q k v"), behind=many(Pointwise))
-    understands = numbers()
+    understands = numbers() | {"ragged"} | {*Sdpa.special.values()}
     is_general = True
 
     def refuse(self, p, dev):
@@ -37,9 +40,10 @@ class SdpaFwdAny(Engine):
         for name, size in (("d_qk", p.q.dims[3]), ("d_v", p.v.dims[3])):
             if size > DEEPEST:
                 yield f"{name} must be at most {DEEPEST}; got {size}"
-        for name, size in (("queries of heads that share keys", self._rows(p)), ("s_kv", p.v.dims[2])):
+        for name, size in (("queries of heads that share keys", self._rows(p)), ("s_kv", self._keys(p))):
             if size > MOST:
                 yield f"{name} must be at most {MOST}; got {size}"
+        yield from wrongly_ragged(p, RAGGED)
         yield from fusion.reasons(*self._fuse(p).values())
 
     # ---- What is spliced ----
@@ -49,7 +53,7 @@ class SdpaFwdAny(Engine):
         scores = self._scores(p)
         row, score = scores if isinstance(scores, tuple) else (scores, None)
         return dict(load_q=self._load(p, "q"), load_k=self._load(p, "k"), load_v=self._load(p, "v"),
-                    row=row, score=score, store=self._store(p), stats=self._stats(p))
+                    row=row, score=score, store=self._store(p), **self._kept(p), **self._sink(p))
 
     @fusion.attempt
     def _load(self, p, name):
@@ -60,7 +64,7 @@ class SdpaFwdAny(Engine):
     def _scores(self, p) -> tuple:
         """(what is made once for a row, what is done to each score), None where that is nothing."""
         math = "f64" if p.op.math == "f64" else fusion.math_of((), p.extras or ())
-        rows = Rows(math, site("scores", p.op.space(p.q, p.k), None), 3, p.graph)
+        rows = Rows(math, site("scores", p.op.space(p.q, p.k, p.table_k), None), 3, p.graph)
         scale = p.scalar("scale")
         scale = rows.tensor(scale.uid) if isinstance(scale, Pointer) else rows.number(scale)
         scaled = rows.step(Pointwise(mode="mul"), [rows.element(), scale])
@@ -77,15 +81,19 @@ class SdpaFwdAny(Engine):
         lead = p.lead()
         return fusion.behind(p, site("o", lead.tensor.dims, lead.tensor), lead, mark_type=p.op.math)
 
+    def _kept(self, p) -> dict:
+        return {name: self._stored(p, name) for name in KEPT if p.uids.get(name) in p.region.outputs}
+
     @fusion.attempt
-    def _stats(self, p):
-        uid = p.uids.get("stats")
-        if uid not in p.region.outputs:
-            return None
-        builder = Builder(p.op.math, site("stats", p.stats.dims, p.stats), p.graph)
+    def _stored(self, p, name):
+        tensor, uid = p.operands[name], p.uids[name]
+        builder = Builder(p.op.math, site(name, tensor.dims, tensor), p.graph)
         builder.values[uid] = "v"
         builder.store(uid)
         return builder.finish("")
+
+    def _sink(self, p) -> dict:
+        return {} if p.sink is None else {"load_sink": load_sink(p)}
 
     # ---- Its launch ----
 
@@ -93,6 +101,10 @@ class SdpaFwdAny(Engine):
     def _group(p) -> int:
         """How many heads, side by side, read the same k and v."""
         return gcd(*(p.q.dims[1] // t.dims[1] for t in (p.k, p.v))) or 1
+
+    @staticmethod
+    def _keys(p) -> int:
+        return p.op.keys(p.k, p.table_k)
 
     def _rows(self, p) -> int:
         return p.q.dims[2] * self._group(p)
@@ -120,19 +132,57 @@ class SdpaFwdAny(Engine):
         length = lambda d: d.strides[0] if d is not None else 0
         args = dict(len_q=p.ptr("len_q"), len_kv=p.ptr("len_kv"), len_q_step=length(p.len_q),
                     len_kv_step=length(p.len_kv), heads=heads, group=group, per_k=heads // p.k.dims[1],
-                    per_v=heads // p.v.dims[1], s_q=s_q, s_kv=p.v.dims[2], d_qk=d_qk, d_v=p.v.dims[3],
+                    per_v=heads // p.v.dims[1], s_q=s_q, s_kv=self._keys(p), d_qk=d_qk, d_v=p.v.dims[3],
                     left=min(p.op.left - 1, MOST), right=min(p.op.right, MOST - 1),
                     from_end=p.op.diagonal == "bottom_right", empty=0.0 if p.op.empty == "zero" else nan,
-                    q_steps=steps["q"], k_steps=(batch, head, key, depth), v_steps=steps["v"],
-                    o_steps=lead.tensor.strides,
-                    stats_steps=p.stats.strides[:3] if p.stats is not None else (0, 0, 0))
+                    has_sink=p.sink is not None, q_steps=steps["q"], k_steps=(batch, head, key, depth),
+                    v_steps=steps["v"], o_steps=lead.tensor.strides, **begins(p, RAGGED),
+                    **{f"{word}_steps": p.operands[name].strides[:3] if p.operands[name] else (0, 0, 0)
+                       for word, name in (("stats", "stats"), ("max", KEPT[1]), ("sum", KEPT[2]))},
+                    **self._pages(p, "k", 3), **self._pages(p, "v", 2))
         fuse = {mark: fused for mark, fused in self._fuse(p).items() if fused is not None}
         return [Launch(f"sdpa_fwd_any_{p.op.math}", args, dict(tiles=self._tiles(p), batches=b), fuse)]
+
+    @staticmethod
+    def _pages(p, name, axis) -> dict:
+        """The table of an operand, and how large and how many its pages are."""
+        table, t = p.operands[f"table_{name}"], p.operands[name]
+        steps = (0, 0) if table is None else (table.strides[0], table.strides[2])
+        return {f"{name}_table": p.ptr(f"table_{name}"), f"{name}_table_steps": steps,
+                f"{name}_pages": (max(t.dims[axis], 1), t.dims[0])}
+
+
+def begins(p, names) -> dict:
+    """Where the batches of ragged operands begin: {parameter: address}, and which offsets have 64 bits."""
+    found, wide = {f"{name}_at": None for name in names}, 0
+    for i, name in enumerate(names):
+        t = p.operands[name]
+        if t is not None and t.ragged is not None:
+            found[f"{name}_at"] = Pointer(t.ragged)
+            wide |= (p.graph.tensors[t.ragged].dtype.name == "i64") << i
+    return dict(found, wide=wide)
+
+
+def wrongly_ragged(p, names):
+    """The reasons not to take what is ragged beside the operands ``names``, or has neighbours."""
+    for name, value in p.operands.items():
+        for t in value if isinstance(value, tuple) else (value,):
+            if t is not None and t.ragged is not None and name not in names:
+                yield f"{name} must not be ragged; got offsets {p.graph.tensors[t.ragged].label}"
+    ragged = [t.label for u in (*p.region.inputs, *p.region.outputs)
+              if (t := p.graph.tensors[u]).ragged is not None]
+    if ragged and (p.before or p.behind):
+        yield f"ragged tensors must have no operations beside them; got {ragged[0]}"
+
+
+@fusion.attempt
+def load_sink(p):
+    return fusion.before(p, "sink", site("sink", p.sink.dims, None), fusion.math_before(p, "sink", p.op.math))
 
 
 def seen(p) -> float:
     """How many keys a query sees on average, where lengths are the whole."""
-    s_q, s_kv = p.q.dims[2], p.v.dims[2]
+    s_q, s_kv = p.q.dims[2], p.op.space(p.q, p.k, p.operands.get("table_k"))[3]
     shift = s_kv - s_q if p.op.diagonal == "bottom_right" else 0
     some = [(2 * i + 1) * s_q // 64 + shift for i in range(32)]
     first = [max(0, at - p.op.left + 1) if p.op.left else 0 for at in some]

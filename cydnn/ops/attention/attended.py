@@ -28,32 +28,41 @@ class Attended(Op):
         """How many extras the rows need."""
         return dag.tensors_of(self.score)
 
-    @staticmethod
-    def space(q, k) -> tuple:
-        """Dims of the scores."""
-        return (*q.dims[:3], k.dims[3])
+    def keys(self, k, table_k=None) -> int:
+        """How many keys a batch has at most."""
+        return k.dims[3]
 
-    def check(self, q, k, v, len_q, len_kv, extras, **_):
+    def space(self, q, k, table_k=None) -> tuple:
+        """Dims of the scores."""
+        return (*q.dims[:3], self.keys(k, table_k))
+
+    def check(self, q, k, v, len_q, len_kv, extras, sink=None, table_k=None, **_):
         for name, d in dict(q=q, k=k, v=v).items():
             yield d.rank == 4, f"{name} must have rank 4; got {d.rank}"
         b, h, _, depth = q.dims
         for name, d in dict(k=k, v=v).items():
-            yield d.dims[0] == b, f"{name} must have batch {b} like q; got {d.dims[0]}"
+            yield (d.dims[0] == b or table_k is not None,
+                   f"{name} must have batch {b} like q; got {d.dims[0]}")
             yield d.dims[1] and h % d.dims[1] == 0, f"{name}'s heads must divide q's {h}; got {d.dims[1]}"
         yield k.dims[2] == depth, f"k must have dims (b, h_k, {depth}, s_kv) like q, transposed; got {k.dims}"
-        yield v.dims[2] == k.dims[3], f"v must have {k.dims[3]} keys like k; got {v.dims[2]}"
+        yield (v.dims[2] == k.dims[3] or table_k is not None,
+               f"v must have {k.dims[3]} keys like k; got {v.dims[2]}")
+        yield sink is None or sink.dims == (1, h, 1, 1), f"sink must have dims {(1, h, 1, 1)}; got {sink}"
         for name, d in dict(len_q=len_q, len_kv=len_kv).items():
             yield (d is None or d.dims == (b, 1, 1, 1) and d.dtype.name == "i32",
                    f"{name} must be i32 of dims {(b, 1, 1, 1)}; got {d}")
         need, have = self.tensors_read, extras or ()
         yield len(have) == need, f"extras must be {need} tensors, those that score reads; got {len(have)}"
         for i, d in enumerate(have):
-            fits = d.rank == 4 and all(n in (1, m) for n, m in zip(d.dims, self.space(q, k)))
-            yield fits, f"extras must broadcast to {self.space(q, k)}; got {d.dims} for e{i}"
+            space = self.space(q, k, table_k)
+            fits = d.rank == 4 and all(n in (1, m) for n, m in zip(d.dims, space))
+            yield fits, f"extras must broadcast to {space}; got {d.dims} for e{i}"
 
     def admit(self, name, values):
         if name.startswith("extras"):            # scores may raise them
             return np.clip(values, -8, 8)
+        if name.startswith("table_"):            # small numbers of pages, one of them none
+            return np.floor(np.abs(values) * 4) % 8 - 1
         return np.abs(values) * 8 if name in ("len_q", "len_kv") else values
 
     # ---- Its meaning ----

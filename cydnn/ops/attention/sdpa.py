@@ -8,23 +8,28 @@ import numpy as np
 from ...dtypes import BY_NAME
 from ...tensor import TensorDesc
 from .. import rows as dag
-from ..attribute import choice
+from ..attribute import choice, integer
 from ..made import Made
 from ..matmul import Matmul
 from .attended import COORDINATES, NAMES, Attended
 
 
 @dataclass(frozen=True)
-class Sdpa(Attended, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
+class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? extras?*",
+           writes="o stats? score_max? score_sum_exp?"):
     """o = softmax(score(scale * q @ k)) @ v over the keys that a query sees.
 
     q       (b, h, s_q, d_qk)
     k       (b, h_k, d_qk, s_kv)     transposed, as strides may say; h_k divides h: heads side by side share
     v       (b, h_v, s_kv, d_v)      h_v divides h
     len_q, len_kv (b, 1, 1, 1) i32   how many queries and keys each batch has; all where absent
+    sink    (1, h, 1, 1)             a score more of each query, of no key: it takes part in the sum alone
+    table_k, table_v (b, 1, n, 1) i32   pages of each batch: then k is (pages, h_k, d_qk, keys of a page),
+                                     v alike, and s_kv is ``max_kv``, or 0: what n pages hold
     extras  e0, e1 … of ``score``: each dim 1 or that of (b, h, s_q, s_kv); also numbers given at execute
     o       (b, h, s_q, d_v)
     stats   (b, h, s_q, 1) f32       log of the sum of exp of the scores; -inf where a query sees no key
+    score_max, score_sum_exp         alike: the largest score, and the sum of exp of scores less that
 
     ``score``: rows over s (scale * q @ k), batch, head, row, col, e0 …, numbers and n0 … (ops/rows.py).
     ``left``: a query sees keys from its diagonal less left - 1 on, 0: all; ``right``: up to its diagonal and
@@ -35,17 +40,39 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
     Spec: graph API, Fused Flash Attention fprop; front end, sdpa.
     """
     empty: str = choice("zero", "nan", doc="o of a query that sees no key")
-    asked = frozenset({"stats"})
+    max_kv: int = integer(0, lo=0, doc="keys of a batch where they lie in pages; 0: all that pages hold")
+    asked = frozenset({"stats", "score_max", "score_sum_exp"})
+    special = dict(sink="attention with a sink", table_k="keys in pages", table_v="keys in pages",
+                   score_max="sums of scores apart", score_sum_exp="sums of scores apart")
 
-    def infer(self, q, k, v, len_q, len_kv, extras):
+    def keys(self, k, table_k=None):
+        if table_k is None:
+            return k.dims[3]
+        return self.max_kv or table_k.dims[2] * k.dims[3]
+
+    def check(self, q, k, v, table_k, table_v, **others):
+        both = (table_k is None) == (table_v is None)
+        yield both, "table_v must be given with table_k, and the other way round; got one"
+        yield table_k is not None or not self.max_kv, "max_kv must be 0 where no table is given"
+        yield from super().check(q=q, k=k, v=v, table_k=table_k, **others)
+        for name, d, block in (("table_k", table_k, k.dims[3]), ("table_v", table_v, v.dims[2])):
+            if d is not None:
+                n = d.dims[2] if d.rank == 4 else 0
+                yield (d.dims == (q.dims[0], 1, n, 1) and d.dtype.name == "i32",
+                       f"{name} must be i32 of dims {(q.dims[0], 1, 'pages', 1)}; got {d}")
+                yield (n * block >= self.keys(k, table_k),
+                       f"{name} must name pages of {self.keys(k, table_k)} keys; got {n} of {block}")
+
+    def infer(self, q, v, **_):
         return {"o": TensorDesc.packed(q.dtype, (*q.dims[:3], v.dims[3]))}
 
     def infer_asked(self, q, **_):
-        return {"stats": TensorDesc.packed("f32", (*q.dims[:3], 1))}
+        return dict.fromkeys(sorted(self.asked), TensorDesc.packed("f32", (*q.dims[:3], 1)))
 
-    def check_outputs(self, q, k, v, len_q, len_kv, extras, o, stats):
+    def check_outputs(self, q, stats, score_max, score_sum_exp, **_):
         want = (*q.dims[:3], 1)
-        yield stats is None or stats.dims == want, f"stats must have dims {want}; got {stats and stats.dims}"
+        for name, d in dict(stats=stats, score_max=score_max, score_sum_exp=score_sum_exp).items():
+            yield d is None or d.dims == want, f"{name} must have dims {want}; got {d and d.dims}"
 
     def free_dims(self, words, options):
         q, k, v = words[:3]
@@ -53,9 +80,11 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
 
     # ---- What it is made of ----
 
-    def lower(self, descs, absent=("len_q", "len_kv", "stats")):
-        """None where no heads share some: that is no product."""
+    def lower(self, descs, absent=(*special, "len_q", "len_kv", "stats")):
+        """None where no heads share some: that is no product; nor with what is ``special``."""
         q, k, v = descs["q"], descs["k"], descs["v"]
+        if not self.special.keys() <= {*absent}:
+            return None
         if not q.dims[1] and {k.dims[1], v.dims[1]} != {1}:
             return None
         full = TensorDesc.packed(BY_NAME[self.math], self.space(q, k))
@@ -146,16 +175,25 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
 
     # ---- Its meaning ----
 
-    def reference(self, q, k, v, len_q, len_kv, extras, scale):
+    def reference(self, q, k, v, len_q, len_kv, extras, scale, sink=None, table_k=None, table_v=None):
+        if table_k is not None:
+            count = self.max_kv or table_k.shape[2] * k.shape[3]
+            k, v = paged(k, table_k, 3, count), paged(v, table_v, 2, count)
         scores, seen, _ = self._scores(q, k, len_q, len_kv, extras, scale)
-        top = scores.max(3, keepdims=True, initial=-np.inf)
+        sinks = np.where(self._has_query(q, len_q), -np.inf if sink is None else sink, -np.inf)
+        top = np.maximum(scores.max(3, keepdims=True, initial=-np.inf), sinks)
         base = np.where(top == -np.inf, 0.0, top)
         raised = np.exp(scores - base)
-        total = raised.sum(3, keepdims=True)
+        total = raised.sum(3, keepdims=True) + np.exp(sinks - base)
         with np.errstate(divide="ignore", invalid="ignore"):
             stats = np.log(total) + base
             weights = raised / (total if self.empty == "nan" else np.where(total == 0, 1.0, total))
-        return dict(o=self._sums(weights, seen, np.repeat(v, q.shape[1] // v.shape[1], 1)), stats=stats)
+        return dict(o=self._sums(weights, seen, np.repeat(v, q.shape[1] // v.shape[1], 1)), stats=stats,
+                    score_max=top, score_sum_exp=total)
+
+    def _has_query(self, q, len_q):
+        n_q, _ = self._lengths((*q.shape[:3], 0), len_q, None)
+        return np.arange(q.shape[2])[:, None] < n_q
 
     @staticmethod
     def _sums(weights, seen, v):
@@ -168,22 +206,38 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? extras?*", writes="o stats?"):
 
     def magnitude(self, arrays, scalars, results):
         q, k, v = (np.abs(arrays[n]) for n in "qkv")
+        if (table := arrays.get("table_k")) is not None:
+            k = paged(k, table, 3, self.max_kv or table.shape[2] * k.shape[3])
         scale = np.abs(scalars.get("scale", 1.0))
         depth = scale * (q @ np.repeat(k, q.shape[1] // k.shape[1], 1))
         spread = depth.max(3, keepdims=True, initial=0)
         for extra in arrays.get("extras") or ():
             spread = spread + np.abs(np.asarray(extra, np.float64)).max(initial=0)
-        others = {n: arrays.get(n) for n in ("len_q", "len_kv", "extras")}
+        others = {n: arrays.get(n) for n in self.reads if n not in ("q", "k", "v")}
         plain = self.reference(arrays["q"], arrays["k"], v, **others, scale=scalars.get("scale", 1.0))["o"]
         plain = np.nan_to_num(plain)
         stats = np.abs(results["stats"])
-        return dict(o=plain * (1 + 4 * spread), stats=1 + spread + np.where(np.isinf(stats), 0, stats))
+        finite = lambda x: np.where(np.isinf(x), 0, np.abs(x))
+        top, total = results["score_max"], results["score_sum_exp"]
+        return dict(o=plain * (1 + 4 * spread), stats=1 + spread + finite(stats),
+                    score_max=1 + spread + finite(top), score_sum_exp=total * (1 + 4 * spread))
 
     def inner_error(self, arrays, scalars, descs):
         """Weights below the least normal number may be 0."""
         least = np.finfo(np.float64 if self.math == "f64" else np.float32).tiny
         return {"o": least * np.abs(arrays["v"]).sum(2, keepdims=True).max(initial=0)}
 
-    def flops(self, q, k, v, **_):
-        b, h, s_q, s_kv = self.space(q, k)
+    def flops(self, q, k, v, table_k=None, **_):
+        b, h, s_q, s_kv = self.space(q, k, table_k)
         return 2 * b * h * s_q * s_kv * (q.dims[3] + v.dims[3])
+
+
+def paged(container, table, axis: int, count: int):
+    """(b, heads, …) of what lies in pages: ``axis`` has the keys of one, of which ``count`` are taken one
+    behind the other. A page that is none holds 0."""
+    table = table[:, 0, :, 0].astype(int)
+    is_page = (table >= 0) & (table < container.shape[0])
+    found = np.where(is_page[:, :, None, None, None], container[np.where(is_page, table, 0)], 0.0)
+    found = np.moveaxis(found, 1, axis)                      # in front of the keys of a page
+    shape = found.shape[:axis] + (-1,) + found.shape[axis + 2:]
+    return np.take(found.reshape(shape), np.arange(count), axis)

@@ -236,8 +236,6 @@ def _norm(op_class, rng):
                         else tensor(rng, dtype, dims, layout) for n in op.operands()})
 
 
-
-
 def _local_norm(op_class, rng, compute):
     return op_class(window=rng.randint(1, 16), scale=rng.choice([1e-4, 0.5, 2.0]),
                     offset=rng.choice([2.0, 0.5]), power=rng.choice([0.75, 0.75, 0.5, 1.0, 0.3, 2.5]),
@@ -336,13 +334,14 @@ def _transform(op_class, rng):
 
 # Of operations whose random problems should be of certain kinds; others are drawn by their declarations.
 _MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **parts.MAKERS, **resample.MAKERS,
-           **spatial.MAKERS, **attention.MAKERS, ops.Rng: _rng,
+           **spatial.MAKERS, ops.Rng: _rng,
            ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
            ops.GenStats: _gen_stats,
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
            ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
            ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm,
+           ops.Sdpa: attention.sdpa, ops.SdpaBwd: attention.sdpa_bwd,
            **{op: _tensor_op for op in TENSOR_OPS},
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,
            ops.DropoutFactors: _dropout, ops.DropoutStates: _states, ops.LrnFwd: _lrn,

@@ -1,4 +1,4 @@
-"""Random problems of attention and its gradients."""
+"""Random attention."""
 from __future__ import annotations
 
 from cydnn import ops
@@ -13,7 +13,7 @@ SCORES = ("", "mul(s,#0.5)", "mul(s,#0.1);tanh_fwd(n0);mul(n1,#10.0)",
           "add(s,e0)", "abs(e0)", "neg(e0);exp(n0);sub(col,row);mul(n1,n2);add(s,n3);mul(n4,#0.1);add(n5,e1)")
 
 
-def _sdpa(op_class, rng):
+def sdpa(op_class, rng):
     dtype, compute = types(rng)
     b, h, s_q, s_kv = rng.randint(1, 3), rng.choice([1, 2, 4, 6]), rng.randint(1, 40), rng.randint(1, 80)
     d_qk, d_v = (rng.choice([1, 3, 8, 16, 64]) for _ in range(2))
@@ -25,17 +25,19 @@ def _sdpa(op_class, rng):
     lens = {n: TensorDesc.packed("i32", (b, 1, 1, 1)) for n in ("len_q", "len_kv") if rng.random() < 0.3}
     dims = dict(q=(b, h, s_q, d_qk), k=(b, h_k, d_qk, s_kv), v=(b, h_v, s_kv, d_v), o=(b, h, s_q, d_v))
     found = {n: tensor(rng, dtype, d, None) for n, d in dims.items()}
-    kept = {"stats": TensorDesc.packed(wide, (b, h, s_q, 1))} if rng.random() < 0.4 else {}
+    kept = {n: TensorDesc.packed(wide, (b, h, s_q, 1)) for n, share in
+            (("stats", 0.4), ("score_max", 0.1), ("score_sum_exp", 0.1)) if rng.random() < share}
+    kept |= {"sink": TensorDesc.packed(wide, (1, h, 1, 1))} if rng.random() < 0.2 else {}
     extras = tuple([tensor(rng, rng.choice(FLOATS), tuple(rng.choice([1, n]) for n in (b, h, s_q, s_kv)))
                     for _ in range(tensors_of(op.score))])
     return Problem(op, {**found, **lens, **kept, "extras": extras or None})
 
 
-def _sdpa_bwd(op_class, rng):
+def sdpa_bwd(op_class, rng):
     """Short rows and scores that do not grow: weights are above 1 where the statistics are not their own."""
-    p = _sdpa(ops.Sdpa, rng)
+    p = sdpa(ops.Sdpa, rng)
     while p.operands["q"].dims[3] > 16 or any(row.mode == "exp" for row, _ in p.op.score):
-        p = _sdpa(ops.Sdpa, rng)
+        p = sdpa(ops.Sdpa, rng)
     own = {name: getattr(p.op, name) for name in ("score", "left", "right", "diagonal", "compute")}
     op = op_class(**own, dbias_of=0 if p.operands["extras"] and rng.random() < 0.7 else -1)
     found = {n: p.operands[n] for n in ("q", "k", "v", "o", "len_q", "len_kv", "extras")}
@@ -46,6 +48,3 @@ def _sdpa_bwd(op_class, rng):
     dims = tuple(rng.choice([1, n]) for n in op.space(found["q"], found["k"]))
     dbias = {"dbias": tensor(rng, wide, dims)} if op.dbias_of >= 0 else {}
     return Problem(op, {**found, **made, **dbias, "stats": stats})
-
-
-MAKERS = {ops.Sdpa: _sdpa, ops.SdpaBwd: _sdpa_bwd}

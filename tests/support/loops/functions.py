@@ -245,7 +245,7 @@ def batch_norm_bwd(op, a, shapes, epsilon):
 def sdpa(op, a, shapes, scale):
     q, k, v = a["q"], a["k"], a["v"]
     (b, h, s_q, _), s_kv = q.shape, k.shape[3]
-    o, stats = np.empty((b, h, s_q, v.shape[3])), np.full((b, h, s_q, 1), -np.inf)
+    o, kept = np.empty((b, h, s_q, v.shape[3])), np.full((3, b, h, s_q, 1), -np.inf)
     for n, head, row in np.ndindex(b, h, s_q):
         n_q, n_kv = (size if a.get(name) is None else min(max(int(a[name][n, 0, 0, 0]), 0), size)
                      for name, size in (("len_q", s_q), ("len_kv", s_kv)))
@@ -262,13 +262,14 @@ def sdpa(op, a, shapes, scale):
             s = np.float64(scale * math.fsum(q[n, head, row] * k_of[:, col]))
             scores.append(float(rows.evaluate(op.score, dict(s=s, **at, **extras))))
             seen.append(col)
-        top = max(scores, default=-math.inf)
-        parts = [math.exp(s - top) for s in scores] if top > -math.inf else []
+        sinks = [] if a.get("sink") is None or row >= n_q else [float(a["sink"][0, head, 0, 0])]
+        top = max(scores + sinks, default=-math.inf)
+        parts = [math.exp(s - top) for s in scores + sinks] if top > -math.inf else []
         total = math.fsum(parts)
-        stats[n, head, row] = top + math.log(total) if total else -math.inf
+        kept[:, n, head, row, 0] = top + math.log(total) if total else -math.inf, top, total
         o[n, head, row] = [math.fsum(p * v_of[c, i] for p, c in zip(parts, seen)) / total if total else 0.0
                            for i in range(v.shape[3])]
-    return dict(o=o, stats=stats)
+    return dict(o=o, **dict(zip(("stats", "score_max", "score_sum_exp"), kept)))
 
 
 LOOPS = dict(sdpa=sdpa, pointwise=pointwise, norm_fwd=norm_fwd, batch_norm_training=batch_norm_training,
