@@ -15,8 +15,7 @@ from .tensor import tensor
 NOT_SET, AUTO, TOP_LEFT = data_type.NOT_SET, attention_implementation.AUTO, diagonal_alignment.TOP_LEFT
 MISSING = dict(                                  # arguments that cannot be given yet: why
     block_mask="every block of the scores is computed", dropout="scores have no random numbers",
-    rng_dump="scores have no random numbers", sink_token="gradients with a sink are not there",
-    dSink_token="gradients with a sink are not there")
+    rng_dump="scores have no random numbers")
 
 
 class AttentionOperations:
@@ -74,11 +73,12 @@ class AttentionOperations:
                       use_deterministic_algorithm=False, compute_data_type=NOT_SET, name="", score_mod=None,
                       score_mod_bprop=None, sink_token=None, dSink_token=None):
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
-        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1. The gradient
-        of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)`` makes it, which may read
-        what ``score_mod`` made. Every sum has a fixed order: the same bits each time."""
+        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
+        dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
+        makes it, which may read what ``score_mod`` made. Every sum has a fixed order: the same bits each
+        time."""
         name = self._named("sdpa_backward", name)
-        missing(name, dropout=dropout, rng_dump=rng_dump, sink_token=sink_token, dSink_token=dSink_token)
+        missing(name, dropout=dropout, rng_dump=rng_dump)
         flag(f"{name}: use_deterministic_algorithm", use_deterministic_algorithm)
         for argument, most in (("max_total_seq_len_q", max_total_seq_len_q),
                                ("max_total_seq_len_kv", max_total_seq_len_kv)):
@@ -90,6 +90,7 @@ class AttentionOperations:
             inputs |= {o: (argument, self._mine(name, argument, t))
                        for o, argument, t in (("o", "o", o), ("do", "dO", dO), ("stats", "stats", stats))}
             inputs |= self._lengths(name, use_padding_mask, seq_len_q, seq_len_kv, score_mod)
+            inputs |= self._given(name, sink=("sink_token", sink_token))
             score, extras = self._score(name, q, score_mod, bias, use_alibi_mask, score_mod_bprop)
             if dBias is not None:
                 places = [o for o, (_, t) in extras.items() if t is bias]
@@ -99,7 +100,7 @@ class AttentionOperations:
             made = self._record("sdpa_backward", SdpaBwd, {**inputs, **extras},
                                 dict(dq="dQ", dk="dK", dv="dV"), compute_data_type, name,
                                 attributes={**band, **score}, scalars=self._scale(name, attn_scale))
-            self._also(name, dbias=("dBias", dBias))
+            self._also(name, dbias=("dBias", dBias), dsink=("dSink_token", dSink_token))
         return list(made.values())
 
     scaled_dot_product_flash_attention_backward = sdpa_backward

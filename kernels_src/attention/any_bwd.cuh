@@ -3,6 +3,7 @@
 //   load_o, load_do row col; load_stats row     spliced code loads
 //   dscore col              the gradient of a score becomes that of what q @ k is there, or of a tensor
 //   store_dq row depth      store_dk key depth      store_dv key col      store_dbias row col
+//   store_dsink             at batch and head
 //
 // `dscore` comes behind `score` at the same element, and reads what that kept in the same slot.
 #pragma once
@@ -23,6 +24,10 @@ namespace cydnn {
     CYDNN_MARK(store_dk, VALUE, LETTER, "key", "depth")                                            \
     CYDNN_MARK(store_dv, VALUE, LETTER, "key", "col")                                              \
     CYDNN_MARK(store_dbias, VALUE, LETTER, "row", "col")                                           \
+    DEVICE void fuse_store_dsink(VALUE& v, int batch, int head) {                                  \
+        asm volatile("// @fuse.store_dsink v=%0 batch=%1 head=%2;"                                 \
+                     : "+" LETTER(v) : "r"(batch), "r"(head));                                     \
+    }                                                                                              \
     DEVICE void fuse_load_stats(VALUE& v, i64 off, int batch, int head, int row) {                 \
         asm volatile("// @fuse.load_stats v=%0 off=%1 batch=%2 head=%3 row=%4;"                    \
                      : "+" LETTER(v) : "l"(off), "r"(batch), "r"(head), "r"(row));                 \
@@ -35,6 +40,17 @@ CYDNN_MARKS(float, "f")
 CYDNN_MARKS(double, "d")
 #undef CYDNN_MARKS
 #undef CYDNN_MARK
+
+// An element of the batch of a tensor NAME, which lies in NAME_in with strides NAME_steps, if it is there.
+#define CYDNN_AT(WAY, NAME, VALUE, BATCH, HEAD, ROW, COL)                                        \
+    if (const i64 off = NAME##_in.at(NAME##_steps, HEAD, ROW, COL); NAME##_in.has(off))          \
+    fuse_##WAY##_##NAME(VALUE, off, BATCH, HEAD, ROW, COL)
+#define CYDNN_LOAD(...) CYDNN_AT(load, __VA_ARGS__)
+#define CYDNN_STORE(...) CYDNN_AT(store, __VA_ARGS__)
+#define CYDNN_LOAD_STATS(VALUE, BATCH, HEAD, ROW)                                                \
+    if (const i64 off = stats_in.begin + HEAD * stats_steps[1] + ROW * stats_steps[2];           \
+        stats_in.has(off))                                                                       \
+    fuse_load_stats(VALUE, off, BATCH, HEAD, ROW)
 
 // Which keys a query of a batch sees. left, right: on either side of the diagonal, -1: all.
 struct Band {

@@ -8,7 +8,9 @@ params = ["const int* len_q", "const int* len_kv", "int64_t len_q_step", "int64_
           "int out_cols", "int per_k", "int per_v", "int s_q", "int s_kv", "int d_qk", "int d_v", "int left",
           "int right", "int from_end", "Array<int64_t, 4> q_steps", "Array<int64_t, 4> k_steps",
           "Array<int64_t, 4> v_steps", "Array<int64_t, 4> do_steps", "Array<int64_t, 4> dbias_steps",
-          "Array<int64_t, 3> stats_steps", "Fuse fuse"]
+          "Array<int64_t, 3> stats_steps",
+          "const int* q_at", "const int* k_at", "const int* v_at", "const int* do_at",
+          "const int* stats_at", "int wide", "Fuse fuse"]
 block  = [128, 1, 1]
 grid   = ["tiles * ceil_div(out_cols, 32) * out_heads * out_batches", 1, 1]
 smem   = "64 * (d_qk + d_v) + 8192 + 32 * sizeof(S)"
@@ -35,7 +37,9 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     int heads, int out_batches, int out_heads, int out_rows, int out_cols, int per_k, int per_v, int s_q,
     int s_kv, int d_qk, int d_v, int left, int right, int from_end, Array<i64, 4> q_steps,
     Array<i64, 4> k_steps, Array<i64, 4> v_steps, Array<i64, 4> do_steps, Array<i64, 4> dbias_steps,
-    Array<i64, 3> stats_steps, Fuse fuse) {
+    Array<i64, 3> stats_steps,
+    const int* q_at, const int* k_at, const int* v_at, const int* do_at, const int* stats_at, int wide,
+    Fuse fuse) {
     constexpr int WARPS = 4, R = 16 / sizeof(S), ROWS = WARPS * R, KEYS = 32;
     using Rows = Vec<S, R>;                                         // one of each of the warp's rows
     extern __shared__ uint4 memory[];
@@ -58,6 +62,9 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     for (int row0 = first_row; row0 < end_row; row0 += ROWS) {
         const Band band(len_q, len_kv, batch * len_q_step, batch * len_kv_step, s_q, s_kv, left, right,
                     from_end);
+        const Batch q_in(q_at, wide & 1, batch, q_steps[0]), k_in(k_at, wide & 2, batch, k_steps[0]);
+        const Batch v_in(v_at, wide & 4, batch, v_steps[0]), do_in(do_at, wide & 8, batch, do_steps[0]);
+        const Batch stats_in(stats_at, wide & 16, batch, stats_steps[0]);
         const int head_k = head / per_k, head_v = head / per_v, mine = row0 + warp * R;
         S size[R], dot[R];
         __syncthreads();                                            // the rows before are read
@@ -66,18 +73,17 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             const bool is_there = row < band.n_q;
             NO_UNROLL for (int d = lane; d < d_qk; d += 32) {
                 S value = 0;
-                if (is_there) fuse_load_q(value, along(q_steps, batch, head, row, d), batch, head, row, d);
+                if (is_there) CYDNN_LOAD(q, value, batch, head, row, d);
                 q[d][r] = value;
             }
             NO_UNROLL for (int c = lane; c < d_v; c += 32) {
                 S value = 0;
-                if (is_there) fuse_load_do(value, along(do_steps, batch, head, row, c), batch, head, row, c);
+                if (is_there) CYDNN_LOAD(do, value, batch, head, row, c);
                 grad[c][r] = value;
             }
             size[r] = 0, dot[r] = 0;
             if (!is_there) return;
-            const i64 off = batch * stats_steps[0] + head * stats_steps[1] + row * stats_steps[2];
-            fuse_load_stats(size[r], off, batch, head, row);
+            CYDNN_LOAD_STATS(size[r], batch, head, row);
             dot[r] = dots[(i64(batch) * heads + head) * s_q + row];
             fuse_row<r>(batch, head, row);
         });
@@ -85,8 +91,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             S score[R] = {}, product[R] = {};
             for (int d0 = 0; d0 < d_qk; d0 += tile.SIZE) {
                 tile.bring(band.n_kv - key0, d_qk - d0, [&](S& value, int i, int c) {
-                    const int key = key0 + i, d = d0 + c;
-                    fuse_load_k(value, along(k_steps, batch, head_k, key, d), batch, head_k, key, d);
+                    CYDNN_LOAD(k, value, batch, head_k, key0 + i, d0 + c);
                 });
                 for (int d = 0; d < min(tile.SIZE, d_qk - d0); ++d) {
                     const Rows one = q[d0 + d];
@@ -95,8 +100,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             }
             for (int c0 = 0; c0 < d_v; c0 += tile.SIZE) {
                 tile.bring(band.n_kv - key0, d_v - c0, [&](S& value, int i, int j) {
-                    const int key = key0 + i, c = c0 + j;
-                    fuse_load_v(value, along(v_steps, batch, head_v, key, c), batch, head_v, key, c);
+                    CYDNN_LOAD(v, value, batch, head_v, key0 + i, c0 + j);
                 });
                 for (int c = 0; c < min(tile.SIZE, d_v - c0); ++c) {
                     const Rows one = grad[c0 + c];

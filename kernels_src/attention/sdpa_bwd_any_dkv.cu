@@ -8,7 +8,9 @@ params = ["const int* len_q", "const int* len_kv", "int64_t len_q_step", "int64_
           "int s_q", "int s_kv", "int d_qk", "int d_v", "int left", "int right", "int from_end",
           "Array<int64_t, 4> q_steps", "Array<int64_t, 4> k_steps", "Array<int64_t, 4> v_steps",
           "Array<int64_t, 4> do_steps", "Array<int64_t, 4> dk_steps", "Array<int64_t, 4> dv_steps",
-          "Array<int64_t, 3> stats_steps", "Fuse fuse"]
+          "Array<int64_t, 3> stats_steps",
+          "const int* q_at", "const int* k_at", "const int* v_at", "const int* do_at", "const int* dk_at",
+          "const int* dv_at", "const int* stats_at", "int wide", "Fuse fuse"]
 block  = [128, 1, 1]
 grid   = ["tiles * (heads // span) * batches", 1, 1]
 smem   = "64 * (d_qk * (1 + with_k) + d_v * (1 + with_v)) + 12288 + 32 * sizeof(S)"
@@ -36,7 +38,9 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const int* len_q, const int* len_kv, i64 len_q_step, i64 len_kv_step, const S* dots, int heads, int span,
     int per_k, int per_v, int with_k, int with_v, int s_q, int s_kv, int d_qk, int d_v, int left, int right,
     int from_end, Array<i64, 4> q_steps, Array<i64, 4> k_steps, Array<i64, 4> v_steps, Array<i64, 4> do_steps,
-    Array<i64, 4> dk_steps, Array<i64, 4> dv_steps, Array<i64, 3> stats_steps, Fuse fuse) {
+    Array<i64, 4> dk_steps, Array<i64, 4> dv_steps, Array<i64, 3> stats_steps,
+    const int* q_at, const int* k_at, const int* v_at, const int* do_at, const int* dk_at, const int* dv_at,
+    const int* stats_at, int wide, Fuse fuse) {
     constexpr int WARPS = 4, R = 16 / sizeof(S), QUERIES = 32;
     using Keys = Vec<S, R>;                                         // one of each of the warp's keys
     extern __shared__ uint4 memory[];
@@ -56,6 +60,10 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const int head0 = rest % spans * span, mine = key0 + warp * R;
     const Band band(len_q, len_kv, batch * len_q_step, batch * len_kv_step, s_q, s_kv, left, right,
                     from_end);
+    const Batch q_in(q_at, wide & 1, batch, q_steps[0]), k_in(k_at, wide & 2, batch, k_steps[0]);
+    const Batch v_in(v_at, wide & 4, batch, v_steps[0]), do_in(do_at, wide & 8, batch, do_steps[0]);
+    const Batch dk_in(dk_at, wide & 16, batch, dk_steps[0]), dv_in(dv_at, wide & 32, batch, dv_steps[0]);
+    const Batch stats_in(stats_at, wide & 64, batch, stats_steps[0]);
     const int last = min(key0 + WARPS * R, band.n_kv) - 1;
     const int begin = band.first_row(key0), stop = last < key0 ? 0 : band.end_row(last);
     each<R>([&](auto r) {
@@ -69,14 +77,12 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             const bool is_there = mine + r < band.n_kv;
             if (head == head0 || head % per_k == 0) NO_UNROLL for (int d = lane; d < d_qk; d += 32) {
                 S value = 0;
-                const i64 off = along(k_steps, batch, head_k, mine + r, d);
-                if (is_there) fuse_load_k(value, off, batch, head_k, mine + r, d);
+                if (is_there) CYDNN_LOAD(k, value, batch, head_k, mine + r, d);
                 k[d][r] = value;
             }
             if (head == head0 || head % per_v == 0) NO_UNROLL for (int c = lane; c < d_v; c += 32) {
                 S value = 0;
-                const i64 off = along(v_steps, batch, head_v, mine + r, c);
-                if (is_there) fuse_load_v(value, off, batch, head_v, mine + r, c);
+                if (is_there) CYDNN_LOAD(v, value, batch, head_v, mine + r, c);
                 v[c][r] = value;
             }
         });
@@ -84,20 +90,17 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             const int row = row0 + lane, many = stop - row0;
             auto bring_q = [&](int d0) {
                 tile.bring(many, d_qk - d0, [&](S& value, int i, int c) {
-                    const int at = row0 + i, d = d0 + c;
-                    fuse_load_q(value, along(q_steps, batch, head, at, d), batch, head, at, d);
+                    CYDNN_LOAD(q, value, batch, head, row0 + i, d0 + c);
                 });
             };
             auto bring_do = [&](int c0) {
                 tile.bring(many, d_v - c0, [&](S& value, int i, int j) {
-                    const int at = row0 + i, c = c0 + j;
-                    fuse_load_do(value, along(do_steps, batch, head, at, c), batch, head, at, c);
+                    CYDNN_LOAD(do, value, batch, head, row0 + i, c0 + j);
                 });
             };
             S size = 0, dot = 0, score[R] = {}, product[R] = {};
             if (lane < many) {
-                const i64 off = batch * stats_steps[0] + head * stats_steps[1] + row * stats_steps[2];
-                fuse_load_stats(size, off, batch, head, row);
+                CYDNN_LOAD_STATS(size, batch, head, row);
                 dot = dots[(i64(batch) * heads + head) * s_q + row];
                 fuse_row<0>(batch, head, row);
             }
@@ -151,11 +154,11 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         if (mine + r >= s_kv) return;
         if (with_k) NO_UNROLL for (int d = lane; d < d_qk; d += 32) {
             S value = acc_k[d][r];
-            fuse_store_dk(value, along(dk_steps, batch, head_k, mine + r, d), batch, head_k, mine + r, d);
+            CYDNN_STORE(dk, value, batch, head_k, mine + r, d);
         }
         if (with_v) NO_UNROLL for (int c = lane; c < d_v; c += 32) {
             S value = acc_v[c][r];
-            fuse_store_dv(value, along(dv_steps, batch, head_v, mine + r, c), batch, head_v, mine + r, c);
+            CYDNN_STORE(dv, value, batch, head_v, mine + r, c);
         }
     });
 }

@@ -7,7 +7,9 @@ params = ["const int* len_q", "const int* len_kv", "int64_t len_q_step", "int64_
           "int heads", "int group", "int per_k", "int per_v", "int s_q", "int s_kv", "int d_qk", "int d_v",
           "int left", "int right", "int from_end", "Array<int64_t, 4> q_steps", "Array<int64_t, 4> k_steps",
           "Array<int64_t, 4> v_steps", "Array<int64_t, 4> o_steps", "Array<int64_t, 4> do_steps",
-          "Array<int64_t, 4> dq_steps", "Array<int64_t, 3> stats_steps", "Fuse fuse"]
+          "Array<int64_t, 4> dq_steps", "Array<int64_t, 3> stats_steps",
+          "const int* q_at", "const int* k_at", "const int* v_at", "const int* o_at", "const int* do_at",
+          "const int* dq_at", "const int* stats_at", "int wide", "Fuse fuse"]
 block  = [128, 1, 1]
 grid   = ["tiles * (heads // group) * batches", 1, 1]
 smem   = "64 * (2 * d_qk + d_v) + 10240 + 32 * sizeof(S)"
@@ -36,7 +38,9 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const int* len_q, const int* len_kv, i64 len_q_step, i64 len_kv_step, S* dots, int heads, int group,
     int per_k, int per_v, int s_q, int s_kv, int d_qk, int d_v, int left, int right, int from_end,
     Array<i64, 4> q_steps, Array<i64, 4> k_steps, Array<i64, 4> v_steps, Array<i64, 4> o_steps,
-    Array<i64, 4> do_steps, Array<i64, 4> dq_steps, Array<i64, 3> stats_steps, Fuse fuse) {
+    Array<i64, 4> do_steps, Array<i64, 4> dq_steps, Array<i64, 3> stats_steps,
+    const int* q_at, const int* k_at, const int* v_at, const int* o_at, const int* do_at, const int* dq_at,
+    const int* stats_at, int wide, Fuse fuse) {
     constexpr int WARPS = 4, R = 16 / sizeof(S), KEYS = 32;
     using Rows = Vec<S, R>;                                         // one of each of the warp's rows
     extern __shared__ uint4 memory[];
@@ -52,6 +56,10 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const int head0 = rest % groups * group, head_k = head0 / per_k, head_v = head0 / per_v;
     const Band band(len_q, len_kv, batch * len_q_step, batch * len_kv_step, s_q, s_kv, left, right,
                     from_end);
+    const Batch q_in(q_at, wide & 1, batch, q_steps[0]), k_in(k_at, wide & 2, batch, k_steps[0]);
+    const Batch v_in(v_at, wide & 4, batch, v_steps[0]), o_in(o_at, wide & 8, batch, o_steps[0]);
+    const Batch do_in(do_at, wide & 16, batch, do_steps[0]), dq_in(dq_at, wide & 32, batch, dq_steps[0]);
+    const Batch stats_in(stats_at, wide & 64, batch, stats_steps[0]);
 
     int head[R], row[R];
     S size[R], dot[R];
@@ -61,22 +69,20 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         const bool is_there = row[r] < band.n_q;
         NO_UNROLL for (int d = lane; d < d_qk; d += 32) {
             S value = 0;
-            if (is_there)
-                fuse_load_q(value, along(q_steps, batch, head[r], row[r], d), batch, head[r], row[r], d);
+            if (is_there) CYDNN_LOAD(q, value, batch, head[r], row[r], d);
             q[d][r] = value, acc[d][r] = 0;                         // a thread's own columns
         }
         S sum = 0;
         NO_UNROLL for (int c = lane; c < d_v; c += 32) {
             S value = 0, other = 0;
             if (is_there) {
-                fuse_load_do(value, along(do_steps, batch, head[r], row[r], c), batch, head[r], row[r], c);
-                fuse_load_o(other, along(o_steps, batch, head[r], row[r], c), batch, head[r], row[r], c);
+                CYDNN_LOAD(do, value, batch, head[r], row[r], c);
+                CYDNN_LOAD(o, other, batch, head[r], row[r], c);
             }
             grad[c][r] = value, sum += value * other;
         }
         size[r] = 0, dot[r] = warp_sum(sum);
-        const i64 off = batch * stats_steps[0] + head[r] * stats_steps[1] + row[r] * stats_steps[2];
-        if (is_there) fuse_load_stats(size[r], off, batch, head[r], row[r]);
+        if (is_there) CYDNN_LOAD_STATS(size[r], batch, head[r], row[r]);
         if (lane == 0 && row0 + warp * R + r < count)
             dots[(i64(batch) * heads + head[r]) * s_q + row[r]] = dot[r];
         fuse_row<r>(batch, head[r], row[r]);
@@ -89,8 +95,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         S score[R] = {}, product[R] = {};
         auto bring_k = [&](int d0) {
             tile.bring(stop - key0, d_qk - d0, [&](S& value, int i, int c) {
-                const int key = key0 + i, d = d0 + c;
-                fuse_load_k(value, along(k_steps, batch, head_k, key, d), batch, head_k, key, d);
+                CYDNN_LOAD(k, value, batch, head_k, key0 + i, d0 + c);
             });
         };
         for (int d0 = 0; d0 < d_qk; d0 += tile.SIZE) {
@@ -102,8 +107,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         }
         for (int c0 = 0; c0 < d_v; c0 += tile.SIZE) {
             tile.bring(stop - key0, d_v - c0, [&](S& value, int i, int c) {
-                const int key = key0 + i;
-                fuse_load_v(value, along(v_steps, batch, head_v, key, c0 + c), batch, head_v, key, c0 + c);
+                CYDNN_LOAD(v, value, batch, head_v, key0 + i, c0 + c);
             });
             for (int c = 0; c < min(tile.SIZE, d_v - c0); ++c) {
                 const Rows one = grad[c0 + c];
@@ -140,7 +144,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         if (row0 + warp * R + r >= count) return;
         NO_UNROLL for (int d = lane; d < d_qk; d += 32) {
             S value = acc[d][r];
-            fuse_store_dq(value, along(dq_steps, batch, head[r], row[r], d), batch, head[r], row[r], d);
+            CYDNN_STORE(dq, value, batch, head[r], row[r], d);
         }
     });
 }

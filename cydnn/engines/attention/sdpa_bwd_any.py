@@ -13,9 +13,9 @@ from ...ops.attention.adjoint import adjoint
 from ...steps import Launch, Pointer
 from ..engine import Engine, moved_us, numbers, wrong_device
 from ..sums import lead_input
-from .sdpa_fwd_any import COORDINATES, DEEPEST, MOST, seen, site
+from .sdpa_fwd_any import COORDINATES, DEEPEST, MOST, begins, load_sink, seen, site, wrongly_ragged
 
-OWN = dict(do="o", dq="q", dk="k", dv="v", dbias="scores")     # whose marks are like another's
+OWN = dict(do="o", dq="q", dk="k", dv="v", dbias="scores", dsink="sink")     # whose marks are like another's
 OPERANDS = dict(dq="q k v o do dq", dkv="q k v do dk dv", dbias="q k v do dbias")     # of each kernel
 BOTH = 384                                       # elements of a row of k and of v with both gradients
 SHARE = 0.15                                     # of the FMA peak: an estimate
@@ -27,7 +27,7 @@ class SdpaBwdAny(Engine):
     and their gradients. Nothing of the size of the scores is kept, nothing is added by atomics."""
     index = 430
     takes = core(SdpaBwd)
-    understands = numbers()
+    understands = numbers() | {"ragged"}
     is_general = True
 
     def refuse(self, p, dev):
@@ -39,6 +39,7 @@ class SdpaBwdAny(Engine):
                            ("s_kv", p.v.dims[2])):
             if size > MOST:
                 yield f"{name} must be at most {MOST}; got {size}"
+        yield from wrongly_ragged(p, "q k v o do stats dq dk dv".split())
         yield from fusion.reasons(*self._fuse(p).values())
 
     # ---- What is spliced ----
@@ -46,7 +47,8 @@ class SdpaBwdAny(Engine):
     def _fuse(self, p, of="s") -> dict:
         """{mark: what ``attempt`` found for it}; ``of``: whose gradient dscore makes."""
         loads = {f"load_{name}": self._load(p, name) for name in ("q", "k", "v", "o", "do", "stats")}
-        stores = {f"store_{name}": self._store(p, name) for name in ("dq", "dk", "dv", "dbias")
+        loads |= {} if p.sink is None else dict(load_sink=load_sink(p))
+        stores = {f"store_{name}": self._store(p, name) for name in ("dq", "dk", "dv", "dbias", "dsink")
                   if p.operands[name] is not None}
         found = self._scores(p, of)
         names = ("row", "score", "dscore")
@@ -60,7 +62,8 @@ class SdpaBwdAny(Engine):
     @fusion.attempt
     def _store(self, p, name):
         tensor = p.operands[name]
-        builder = Builder(p.op.math, site(OWN[name], tensor.dims, tensor), p.graph)
+        lead = None if name == "dsink" else tensor           # whose mark has no offset
+        builder = Builder(p.op.math, site(OWN[name], tensor.dims, lead), p.graph)
         builder.values[p.uids[name]] = "v"
         builder.store(p.uids[name])
         return builder.finish("")
@@ -136,6 +139,13 @@ class SdpaBwdAny(Engine):
             more = dict(zip(("out_batches", "out_heads", "out_rows", "out_cols"), p.dbias.dims), batches=b)
             tiles = 1 if p.dbias.dims[2] == 1 else ceil_div(p.dbias.dims[2], lines)
             steps.append(self._launch(p, "dbias", args | more, dict(tiles=tiles), f"e{p.op.dbias_of}"))
+        if p.dsink is not None and s_q * heads:
+            fuse = {mark: one for mark, one in self._fuse(p).items()
+                    if mark in ("load_stats", "load_sink", "store_dsink") and one is not None}
+            names = ("len_q", "len_q_step", "dots", "heads", "s_q", "stats_steps")
+            own = {name: args[name] for name in names}
+            own |= dict(begins(p, ["stats"]), batches=b)
+            steps.append(Launch(f"sdpa_bwd_any_dsink_{kind}", own, {}, fuse))
         return steps
 
     def _launch(self, p, name, args, extra, of="s") -> Launch:
@@ -148,5 +158,6 @@ class SdpaBwdAny(Engine):
             tensor = p.operands[operand]
             a, b, c, d = (lead_input(p, operand) or tensor if operand in SdpaBwd.reads else tensor).strides
             args[f"{operand}_steps"] = (a, b, d, c) if operand in ("k", "dk") else (a, b, c, d)
+        args |= begins(p, [*(o for o in operands if o != "dbias"), "stats"])
         fuse = {mark: one for mark, one in self._fuse(p, of).items() if mark in marks and one is not None}
         return Launch(f"sdpa_bwd_any_{name}_{p.op.math}", args, extra, fuse)

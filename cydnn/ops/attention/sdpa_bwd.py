@@ -14,7 +14,8 @@ from .sdpa import Sdpa
 
 
 @dataclass(frozen=True)
-class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? extras?*", writes="dq dk dv dbias?",
+class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
+              writes="dq dk dv dbias? dsink?",
               gradient_of=Sdpa):
     """The gradients of ``sdpa``, from what it read and wrote and the gradient of o. Of a query and a key that
     it sees:
@@ -23,6 +24,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? extras?*", writes
         d  = p * (do @ v^T - sum(do * o))      the gradient of the score
         ds = scale * score_bwd(d)              of q @ k
         dq = ds @ k^T,  dk = q^T @ ds,  dv = p^T @ do,  dbias = the gradient of e<dbias_of>
+        dsink = -sum(exp(sink - stats) * sum(do * o))
 
     dk and dv add the heads that share them up, in their order, dbias what it is broadcast along: its dims are
     1 or those of the scores. Where a query sees no key, or stats is -inf, nothing is added; beyond len_q and
@@ -34,7 +36,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? extras?*", writes
     """
     score_bwd: tuple = rows(("d", *NAMES), doc="the gradient of the scores; as score has it where empty")
     dbias_of: int = integer(-1, lo=-1, doc="the number of the tensor whose gradient dbias is; -1: none")
-    asked = frozenset({"dbias"})
+    asked = frozenset({"dbias", "dsink"})
 
     @property
     def back(self) -> tuple:
@@ -45,8 +47,8 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? extras?*", writes
     def tensors_read(self) -> int:
         return max(dag.tensors_of(self.score), dag.tensors_of(self.score_bwd))
 
-    def check(self, q, k, v, o, do, stats, len_q, len_kv, extras):
-        yield from super().check(q, k, v, len_q, len_kv, extras)
+    def check(self, q, k, v, o, do, stats, len_q, len_kv, sink, extras):
+        yield from super().check(q, k, v, len_q, len_kv, extras, sink)
         want = (*q.dims[:3], v.dims[3])
         for name, d in dict(o=o, do=do).items():
             yield d.dims == want, f"{name} must have dims {want}; got {d.dims}"
@@ -59,10 +61,12 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? extras?*", writes
     def infer(self, q, k, v, **_):
         return dict(dq=q, dk=k, dv=v)
 
-    def asked_dims(self, extras, **_):
-        return {"dbias": extras[self.dbias_of]} if self.dbias_of >= 0 else {}
+    def infer_asked(self, extras, sink, **_):
+        return dict(dsink=sink) | (dict(dbias=extras[self.dbias_of]) if self.dbias_of >= 0 else {})
 
-    def check_outputs(self, q, k, dbias, **_):
+    def check_outputs(self, q, k, sink, dbias, dsink, **_):
+        yield (dsink is None or sink is not None and dsink.dims == sink.dims,
+               f"dsink must be the gradient of a sink, of its dims; got {dsink and dsink.dims}")
         space = self.space(q, k)
         yield ((dbias is None) == (self.dbias_of < 0),
                "dbias_of must be the number of an extra where dbias is written, else -1")
@@ -81,9 +85,19 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? extras?*", writes
 
     # ---- Its meaning ----
 
-    def reference(self, q, k, v, o, do, stats, len_q, len_kv, extras, scale, shapes):
+    def reference(self, q, k, v, o, do, stats, len_q, len_kv, sink, extras, scale, shapes):
         found = self._weighed(q, k, v, o, do, stats, len_q, len_kv, extras, scale)
-        return self._sums(*found, shapes.get("dbias"))
+        return self._sums(*found, shapes.get("dbias")) | self._sunk(o, do, stats, sink, len_q)
+
+    def _sunk(self, o, do, stats, sink, len_q, size=lambda x: -x) -> dict:
+        """The gradient of the sinks; ``size``: what is made of each term."""
+        if sink is None:
+            return {}
+        n_q, _ = self._lengths((*o.shape[:3], 0), len_q, None)
+        there = (np.arange(o.shape[2])[:, None] < n_q) & (stats > -np.inf)
+        with np.errstate(invalid="ignore", over="ignore"):
+            terms = np.exp(sink - stats) * (do * o).sum(3, keepdims=True)
+        return dict(dsink=np.where(there, size(terms), 0.0).sum((0, 2), keepdims=True))
 
     def _weighed(self, q, k, v, o, do, stats, len_q, len_kv, extras, scale, size=lambda x: x):
         """(q, k, do without what lies beyond the lengths, p, ds, the gradient of e<dbias_of>, v's heads).
@@ -120,7 +134,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? extras?*", writes
         return found
 
     def magnitude(self, arrays, scalars, results):
-        given = {n: arrays.get(n) for n in self.reads}
+        given = {n: arrays.get(n) for n in self.reads if n != "sink"}
         scale = scalars.get("scale", 1.0)
         *_, heads_v = found = self._weighed(**given, scale=scale, size=np.abs)
         q, k = given["q"], given["k"]
@@ -129,13 +143,15 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? extras?*", writes
         for extra in given["extras"] or ():
             spread = spread + np.abs(np.asarray(extra, np.float64)).max(initial=0)
         made = self._sums(*found, np.shape(results["dbias"]) if "dbias" in results else None)
+        made |= self._sunk(np.abs(given["o"]), np.abs(given["do"]), given["stats"], arrays.get("sink"),
+                           given["len_q"], np.abs)
         return {n: np.nan_to_num(value) * (1 + 8 * spread) for n, value in made.items()}
 
     def inner_error(self, arrays, scalars, descs):
         """Weights below the least normal number may be 0."""
         least = np.finfo(np.float64 if self.math == "f64" else np.float32).tiny
         sums = sum(np.abs(arrays[n]).sum() for n in ("q", "k", "v", "do"))
-        return dict.fromkeys(("dq", "dk", "dv", "dbias"), least * (1 + np.nan_to_num(sums) ** 2))
+        return dict.fromkeys(("dq", "dk", "dv", "dbias", "dsink"), least * (1 + np.nan_to_num(sums) ** 2))
 
     def terms(self, q, k, v, **_):
         return q.dims[3] + v.dims[3] + max(k.dims[3], q.dims[1] * q.dims[2])

@@ -40,11 +40,12 @@ def sdpa_bwd(op_class, rng):
         p = sdpa(ops.Sdpa, rng)
     own = {name: getattr(p.op, name) for name in ("score", "left", "right", "diagonal", "compute")}
     op = op_class(**own, dbias_of=0 if p.operands["extras"] and rng.random() < 0.7 else -1)
-    found = {n: p.operands[n] for n in ("q", "k", "v", "o", "len_q", "len_kv", "extras")}
+    found = {n: p.operands[n] for n in ("q", "k", "v", "o", "len_q", "len_kv", "sink", "extras")}
     wide = "f64" if found["q"].dtype.name == "f64" else "f32"
     made = {n: tensor(rng, found["q"].dtype.name, d.dims, None) for n, d in
             dict(do=found["o"], dq=found["q"], dk=found["k"], dv=found["v"]).items()}
     stats = TensorDesc.packed(wide, (*found["q"].dims[:3], 1))
     dims = tuple(rng.choice([1, n]) for n in op.space(found["q"], found["k"]))
     dbias = {"dbias": tensor(rng, wide, dims)} if op.dbias_of >= 0 else {}
-    return Problem(op, {**found, **made, **dbias, "stats": stats})
+    dsink = {"dsink": found["sink"]} if found["sink"] else {}
+    return Problem(op, {**found, **made, **dbias, **dsink, "stats": stats})
