@@ -334,7 +334,7 @@ def _transform(op_class, rng):
 
 # Of operations whose random problems should be of certain kinds; others are drawn by their declarations.
 _MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **parts.MAKERS, **resample.MAKERS,
-           **spatial.MAKERS, ops.Rng: _rng,
+           **spatial.MAKERS,
            ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.ConvBgrad: _bgrad,
            ops.GenStats: _gen_stats,
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
