@@ -43,13 +43,13 @@ ENGINES = (                                      # the same inside of engines/
     "knobs sums",
     "engine",
     "composite nested reference",
-    "attention im2col lrn pointwise pool reduction resample softmax spatial",
+    "im2col lrn pointwise pool reduction resample softmax spatial",
     "cast",
     "divisive_norm dropout layout norm",
     "move rng",
     # the host side of the tile programs; the families on them do not know each other
     "tile",
-    "conv matmul",
+    "attention conv matmul",
     # a network is products and sums of all steps around a recurrence: it is put together from their engines
     "rnn",
     # the table, which also hands engines to those that are put together from them

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from .attention.sdpa_bwd_any import SdpaBwdAny
 from .attention.sdpa_fwd_any import SdpaFwdAny
+from .attention.sdpa_fwd_wgmma import SdpaFwdWgmma
 from .composite import Composite
 from .conv.any import ConvDgradAny, ConvFpropAny, ConvWgradAny
 from .conv.depthwise import ConvDgradDepthwise, ConvFpropDepthwise, ConvWgradDepthwise
@@ -146,7 +147,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # im2col: 380 to 389
     Im2colAny,
     # attention: 420 to 449
-    SdpaFwdAny, SdpaBwdAny,
+    SdpaFwdWgmma, SdpaFwdAny, SdpaBwdAny,
     # moving: 450 to 459
     SliceCopy, ReshapeCopy, TransposeCopy, ConcatenateCopy,
     # resample: 460 to 469
