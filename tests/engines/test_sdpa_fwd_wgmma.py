@@ -15,8 +15,9 @@ from cydnn.engines import BY_INDEX
 from cydnn.heuristics import Wish, best
 from cydnn.ops import Problem
 from cydnn.steps import Memset
-from support import graphs, hopper, matrix
-from support.alone import match
+from support.draw import graphs
+from support.check import hopper, matrix
+from support.draw.alone import match
 
 ENGINE, H200 = BY_INDEX[421], KNOWN["h200"]
 
