@@ -1,4 +1,4 @@
-"""Address arithmetic in 32 bits, planted in shipped kernels: problems whose elements lie far apart show it."""
+"""Address arithmetic in 32 bits, planted in shipped kernels: elements that lie far apart show it."""
 from __future__ import annotations
 
 import pytest
