@@ -26,6 +26,7 @@ import fused            # noqa: E402
 import plot             # noqa: E402
 import sums             # noqa: E402
 import tiles            # noqa: E402
+import tuned            # noqa: E402
 
 H200 = KNOWN["h200"]
 LINES = ("conv_fprop n32c256h14w14 k256r3s3 pad1 stride1 f16 acc=f32 nhwc",
@@ -219,3 +220,28 @@ def test_a_first_result_takes_its_time_in_new_processes(tmp_path):
     assert list(rows) == [line.split("  ")[0] for line in done.stdout.splitlines()] and len(rows) == 2
     for row in rows.values():
         assert row["whole"] == row["build"] + row["execute"] and min(row.values()) > 0
+
+
+def test_a_shipped_table_is_filled_and_gone_on_with(tmp_path, monkeypatch, capsys):
+    """Of a card whose clock says that the second choice is the fastest."""
+    class Said:
+        def times(self, calls, repeat):
+            return [[10.0 - i % 2] * repeat for i in range(len(calls))]
+    monkeypatch.setattr("cydnn.tune.clock_of", lambda device: Said())
+    monkeypatch.setattr(tuned, "lines_of", lambda families: ["softmax_fwd 9x70 f16", "softmax_fwd 4x8 f32"])
+    monkeypatch.setattr(sys, "argv", ["tuned.py", "quick", "--device", "ptx:sm_90", "--most", "2", "--out",
+                                      str(tmp_path)])
+    tuned.main()
+    said = capsys.readouterr().out
+    assert "2 problems, 4 choices, 0 wrong; mode A is more than 5 % slower in 2" in said
+    rows = json.loads((tmp_path / "tuned.json").read_text())
+    assert [row["line"] for row in rows] == ["softmax_fwd 9x70 f16", "softmax_fwd 4x8 f32"]
+    assert len(tuned.tuned.read(tmp_path / "ptx_sm_90.txt").rows) == 2
+    tuned.main()
+    assert "nothing was measured" in capsys.readouterr().out
+
+
+def test_tuned_takes_the_problems_of_files_in_turn():
+    lines = tuned.lines_of(tuned.FAMILIES)
+    assert len(set(lines)) == len(lines) > 200 and len({line.split()[0] for line in lines[:6]}) > 1
+    assert all(Problem.parse(line) for line in lines)

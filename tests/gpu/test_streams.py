@@ -12,6 +12,7 @@ import pytest
 
 from cydnn import plan as plans
 from cydnn.engines import TABLE
+from cydnn.status import BadParam
 from support.check import captured, streams
 from support.draw.of_engine import some
 
@@ -77,6 +78,30 @@ def test_a_graph_replayed(engine, gpu, family_counts):
     telling = each(engine, gpu, lambda problem: captured.replayed(problem, engine, gpu, stream, REPLAYS),
                    REPLAYS, "replayed", family_counts)
     assert telling or not reads(engine), "two sets of inputs give the same results"
+
+
+@pytest.mark.parametrize("engine", TABLE, ids=str)
+def test_native_nodes_replayed(engine, gpu, family_counts):
+    """Nodes of the plan's own; half of the replays behind an update to other pointers."""
+    stream = streams.stream_of(gpu)
+    check = lambda problem: captured.replayed(problem, engine, gpu, stream, REPLAYS, is_native=True)
+    telling = each(engine, gpu, check, REPLAYS, "native", family_counts)
+    assert telling or not reads(engine), "two sets of inputs give the same results"
+
+
+def test_foreign_graphs_are_refused(gpu):
+    """On a driver that runs: a graph of another plan, and one that is not empty."""
+    kinds = [next(e for e in TABLE if e.name == name) for name in ("transform_any", "softmax_fwd_warp")]
+    one, other = (streams.places(some(engine, gpu.facts, 1)[0], engine, gpu)[0] for engine in kinds)
+    made = captured.Populated(gpu, streams.stream_of(gpu), one.populate)
+    try:
+        with pytest.raises(BadParam, match="must be one that was populated from this plan, a chain of"):
+            other.update(made.graph.value)
+        with pytest.raises(BadParam, match="must be empty to be populated; got one of"):
+            one.populate(made.graph.value)
+        one.update(made.graph.value)
+    finally:
+        made.free()
 
 
 def reads(engine) -> bool:

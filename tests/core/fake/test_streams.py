@@ -104,6 +104,17 @@ def test_replays(gpu, fake, copying, monkeypatch):
     assert captured.replayed(PROBLEM, TRANSFORM, gpu, stream, 10) == ([], True)
 
 
+def test_native_nodes_are_replayed(gpu, fake, copying):
+    """Made once and updated once; kernels of this driver do nothing, which is seen."""
+    copying()
+    wrong, tells = captured.replayed(PROBLEM, TRANSFORM, gpu, streams.stream_of(gpu), 10, True)
+    assert tells and wrong == list(range(10))
+    assert {n: fake.count(n) for n in ("cuStreamBeginCapture_v2", "cuGraphAddKernelNode_v2", "cuGraphDestroy",
+                                       "cuGraphKernelNodeSetParams_v2", "cuGraphExecUpdate_v2")} == dict(
+        cuStreamBeginCapture_v2=0, cuGraphAddKernelNode_v2=1, cuGraphDestroy=1,
+        cuGraphKernelNodeSetParams_v2=1, cuGraphExecUpdate_v2=1)
+
+
 def test_cooperative_launches_are_captured(gpu, fake):
     """A driver takes none whose parameters are one block."""
     grid = next(e for e in BY_INDEX.values() if e.name == "softmax_fwd_grid")

@@ -58,12 +58,15 @@ class Recorded:
 
     def update(self, work):
         """The nodes' parameters become those of other work, which has the same nodes."""
-        self._capture(work)
+        self._again(work)
         told = Updated()
         try:
             self._inside("cuGraphExecUpdate_v2", self.runs, self.graph, ctypes.byref(told))
         except RuntimeError as error:
             raise RuntimeError(f"{error}, result {told.result}") from None
+
+    def _again(self, work):
+        self._capture(work)
 
     def free(self):
         for name, handle in (("cuGraphExecDestroy", self.runs), ("cuGraphDestroy", self.graph)):
@@ -72,19 +75,32 @@ class Recorded:
         self._call("cuDevicePrimaryCtxRelease_v2", self.ordinal)
 
 
-def replayed(problem, engine, device, stream, times: int) -> tuple[list, bool]:
+class Populated(Recorded):
+    """The same without a capture: ``work(graph)`` gives nodes to an empty graph, and of an ``update`` other
+    parameters to those that it has."""
+
+    def _capture(self, work):
+        self._inside("cuGraphCreate", ctypes.byref(self.graph), 0)
+        work(self.graph.value)
+
+    def _again(self, work):
+        work(self.graph.value)
+
+
+def replayed(problem, engine, device, stream, times: int, is_native=False) -> tuple[list, bool]:
     """(replays that are not as wanted and what was written beside, whether the two sets of inputs give other
     results): half on the pointers that were captured, half on others that the graph is updated to, new data
-    each time."""
+    each time. ``is_native``: the library makes the nodes, nothing is captured."""
     both, wrong = places(problem, engine, device), []
     wants, again = (runs.wants(stream) for runs in both)         # what is loaded is loaded, all is known
     if both[0].other(again, wants):
         return ["the other pointers, before any graph"], True
-    recorded = Recorded(device, stream, lambda: both[0].execute(stream))
+    recorded = (Populated(device, stream, both[0].populate) if is_native
+                else Recorded(device, stream, lambda: both[0].execute(stream)))
     try:
         for part, runs in enumerate(both):
             if part:
-                recorded.update(lambda: runs.execute(stream))
+                recorded.update(runs.update if is_native else lambda: runs.execute(stream))
             for i in range(times // 2):
                 runs.give(i % 2, stream), runs.clear(stream)
                 recorded.launch()

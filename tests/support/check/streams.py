@@ -107,6 +107,12 @@ class Runs:
     def execute(self, stream):
         self.case.plan.execute(self.case.pointers, int(self.case.workspace.ptr), stream=stream)
 
+    def populate(self, graph):
+        self.case.plan.populate(graph, self.case.pointers, int(self.case.workspace.ptr))
+
+    def update(self, graph):
+        self.case.plan.update(graph, self.case.pointers, int(self.case.workspace.ptr))
+
     def keep(self, number: int, stream, of: int):
         """What came out, as number ``number`` of ``of``."""
         if self.kept is None or self.kept.bytes < of * self.bytes:
