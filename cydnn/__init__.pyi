@@ -23,9 +23,12 @@ from .frontend import knob_type as knob_type
 from .frontend import moe_grouped_matmul_mode as moe_grouped_matmul_mode
 from .frontend import norm_forward_phase as norm_forward_phase
 from .frontend import numerical_note as numerical_note
+from .frontend import padding_mode as padding_mode
 from .frontend import pygraph as pygraph
 from .frontend import reduction_mode as reduction_mode
+from .frontend import resample_mode as resample_mode
 from .frontend import reshape_mode as reshape_mode
+from .frontend import rng_distribution as rng_distribution
 from .frontend import scalar_type as scalar_type
 from .frontend import set_stream as set_stream
 from .frontend import tensor_reordering as tensor_reordering

@@ -207,8 +207,10 @@ class pygraph:
         """Pointwise mul of a, b, with broadcast; the result is virtual until set_output(True)."""
     def neg(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise neg of input, with broadcast; the result is virtual until set_output(True)."""
-    def populate_cuda_graph(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (launches that are nodes of a CUDA graph)."""
+    def populate_cuda_graph(self, handle: Any, tensor_to_device_buffer: Any, workspace: Any, cuda_graph: Any) -> Any:
+        """Add the chosen plan's launches as nodes to an empty CUDA graph (a ``CUgraph`` or ``cudaGraph_t`` of
+        cuda-bindings, or its address), with a variant pack as ``execute`` takes it; numbers are those of
+        now. Returns how many nodes there are. This graph must live as long as what is made of the other."""
     def pow(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise pow of input0, input1, with broadcast; the result is virtual until set_output(True)."""
     def query_tensor_attributes_of_uid(self, uid: Any) -> Any:
@@ -221,10 +223,12 @@ class pygraph:
         """input where it is above the lower clip, and at most the upper one; the slope goes on below."""
     def relu_backward(self, loss: Any, input: Any, negative_slope: Any = ..., lower_clip: Any = ..., upper_clip: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
         """The gradient of ``relu`` at ``input``, times ``loss``."""
-    def resample(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (resampling)."""
-    def resample_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (resampling)."""
+    def resample(self, input: Any, resampling_mode: Any, padding_mode: Any, window: Any, pre_padding: Any, post_padding: Any, stride: Any, generate_index: Any = ..., propagate_nan: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Y, Index]: what the windows of the input give, and for maxima the number of the first largest cell
+        of each window, where ``generate_index`` (else None); set the type of Index (default INT32)."""
+    def resample_backward(self, loss: Any, resampling_mode: Any, padding_mode: Any, window: Any, pre_padding: Any, post_padding: Any, stride: Any, input: Any = ..., output: Any = ..., index: Any = ..., propagate_nan: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """DX: the gradient of ``resample``. Maxima need ``index``, or the forward's ``input``; without input
+        set the dim of DX."""
     def reshape(self, input: Any, name: Any = ..., reshape_mode: Any = ...) -> Any:
         """The elements in row-major order in the dims that are set for the result, channels-last unless its
         stride is set."""
@@ -244,16 +248,22 @@ class pygraph:
         one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
         which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
         left one the diagonal itself."""
-    def scaled_dot_product_flash_attention_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention)."""
+    def scaled_dot_product_flash_attention_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
+        """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
+        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1. The gradient
+        of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)`` makes it, which may read
+        what ``score_mod`` made. Every sum has a fixed order: the same bits each time."""
     def sdpa(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ...) -> Any:
         """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
         has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
         one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
         which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
         left one the diagonal itself."""
-    def sdpa_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention)."""
+    def sdpa_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
+        """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
+        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1. The gradient
+        of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)`` makes it, which may read
+        what ``score_mod`` made. Every sum has a fixed order: the same bits each time."""
     def sdpa_fp8(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (attention)."""
     def sdpa_fp8_backward(self, *args: Any, **kw: Any) -> Any:
@@ -311,8 +321,10 @@ class pygraph:
     def transpose(self, input: Any, permutation: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Dim i of the result is dim permutation[i] of the input, whose strides it has unless others are
         set."""
-    def update_cuda_graph(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (launches that are nodes of a CUDA graph)."""
+    def update_cuda_graph(self, handle: Any, tensor_to_device_buffer: Any, workspace: Any, cuda_graph: Any) -> Any:
+        """Give the nodes of ``populate_cuda_graph`` another variant pack. ``cuda_graph``: the one that was
+        populated, or a copy of it, such as a child of a larger one. A graph that is not this plan's is
+        refused before it is touched."""
     def validate(self) -> Any:
         """Infer dims, strides and types of what is not set, check every rule. Raises BadParam."""
     def __getattr__(self, name: str) -> Any: ...

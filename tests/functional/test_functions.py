@@ -208,6 +208,14 @@ def test_operators_of_torch_need_torch(monkeypatch):
         import_module("cydnn.torch")
 
 
+@pytest.mark.parametrize("args, kw, words", [
+    ((X,), {}, "missing a required argument: 'weight'"), ((X, W), dict(weight=W), "multiple values"),
+    ((X, W), dict(paddin=1), "unexpected keyword argument 'paddin'"), ((X,) * 8, {}, "too many positional")])
+def test_wrong_calls_are_those_of_python(args, kw, words):
+    with pytest.raises(TypeError, match=r"^conv\(\) .*" + words):
+        F.conv(*args, **kw)
+
+
 REFUSED = [
     (lambda: F.conv(X, W), "conv: groups must be such that weight has input's 4 channels / groups; got"),
     (lambda: F.conv(X, W, B[:3], groups=2), r"conv: bias must have dims \(8,\); got \(3,\)"),
