@@ -243,7 +243,8 @@ class ResampleBwd(Resample, reads="dy x? y? index?", writes="dx", gradient_of=Re
     def admit(self, name, values):
         if name != "index":
             return values
-        return np.floor(np.abs(values) * 9973) % prod(self.geometry(values.ndim)[0])
+        cells = prod(self.window) if isinstance(self.window, tuple) else self.window
+        return np.floor(np.abs(values) * 9973) % cells
 
     def reference(self, dy, x, y, index, shapes):
         dx, out = np.zeros(shapes["dx"]), dy.shape

@@ -83,7 +83,7 @@ def is_f32(problem) -> bool:
 def is_smooth(problem, inputs) -> bool:
     """Are the rounded inputs away from where slopes jump?"""
     op = problem.op
-    if op.name == "pooling_bwd" and op.mode == "max":
+    if op.name in ("pooling_bwd", "resample_bwd") and op.mode == "max":
         return np.unique(inputs["x"]).size == inputs["x"].size
     if op.name == "pointwise":
         return bool((np.abs(inputs["x"] - 0.75) > 1e-4).all() and (np.abs(inputs["x"]) > 1e-4).all())

@@ -64,6 +64,8 @@ def _mixed(problem, rng) -> Problem:
             kinds = ("i8", "u8", "i32") if rng.random() < 0.8 else STORED
         elif type(op) in BITS and (name in op.reads or d.is_dense):
             kinds = (*STORED, "bool", "bool")
+        elif isinstance(op, ops.SdpaBwd):        # statistics that are not the scores' grow with whole numbers
+            kinds = FLOATS if name != "stats" else (d.dtype.name,)
         several = d if isinstance(d, tuple) else () if d is None else (d,)
         made = tuple([one.replace(dtype=rng.choice(kinds)) for one in several])
         operands[name] = made if isinstance(d, tuple) else made[0] if made else None

@@ -2,6 +2,7 @@
 behind it, or one of the last operations, over any dims."""
 from __future__ import annotations
 
+from cydnn import ops
 from cydnn.dtypes import BY_NAME
 from cydnn.graph import Graph, Tensor
 from cydnn.ops import Pointwise, Reduction
@@ -22,6 +23,7 @@ def things(takes) -> list:
 def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
     """(a problem with one of these around it, are results more than sums of small whole numbers?)."""
     made, op = Dag(rng), problem.op
+    made.smooth = isinstance(op, (ops.Sdpa, ops.Rng))
     uids = op.joined({name: _add(made, desc) for name, desc in problem.tensors.items()})
     if where == "before":
         _front(made, uids[which])
