@@ -16,7 +16,7 @@ def info(args) -> int:
     """Versions, driver, devices, PTX check; what would be used and why."""
     facts = _versions()
     facts["devices"], facts["default"], facts["why"] = _devices()
-    facts["ptx"] = _ptx_state()
+    facts["ptx"], facts["tuned"], facts["errata"] = _ptx_state(), _tuned_state(), _errata_state()
     if args.json:
         print(json.dumps(facts, indent=1))
     else:
@@ -25,7 +25,9 @@ def info(args) -> int:
         for d in facts["devices"]:
             gpu = f", sm_{d['sm']}, {d['sms']} SMs, {d['l2_bytes'] >> 20} MiB L2" if d["sm"] else ""
             print(f"{'device':<14}{d['name']}: {d['product']}{gpu}")
-        print(f"{'ptx':<14}{facts['ptx']}\n{'would use':<14}{facts['default']}: {facts['why']}")
+        for key in ("ptx", "tuned", "errata"):
+            print(f"{key:<14}{facts[key]}")
+        print(f"{'would use':<14}{facts['default']}: {facts['why']}")
     return 0 if facts["ptx"].startswith("ok") else 1
 
 
@@ -76,6 +78,23 @@ def _ptx_state() -> str:
     other = kernels.replaced() or ("" if kernels.is_as_built() else
                                    "the manifest is another than the extension was built with")
     return f"{said}; {other}" if other else said
+
+
+def _tuned_state() -> str:
+    """How many measured choices mode B finds."""
+    from .heuristics import tuned
+    cards = [card for mine in tuned.current().rows.values() for card in mine]
+    ours = sum(card.kernels == tuned.Card.seal() for card in cards)
+    return f"{len(cards)} rows, {ours} of them for these kernels; yours: {tuned.place()}"
+
+
+def _errata_state() -> str:
+    from .heuristics import errata
+    try:
+        count = sum(map(len, errata.current().values()))
+    except BadParam as error:
+        return f"broken: {error}"
+    return f"{count} rows that count in this version; yours: {os.environ.get(errata.VARIABLE) or 'none'}"
 
 
 def bench(args) -> int:

@@ -24,7 +24,14 @@ def test_info(capsys):
     code, out = run(capsys, "info", "--json")
     facts = json.loads(out)
     assert code == 0 and facts["ptx"].startswith("ok") and "numpy" in [d["name"] for d in facts["devices"]]
-    assert "would use" in run(capsys, "info")[1]
+    said = run(capsys, "info")[1]
+    assert "would use" in said and "rows, " in facts["tuned"] and facts["tuned"] in said and (
+        "rows that count in this version; yours: none" in facts["errata"])
+
+
+def test_info_says_which_errata_are_broken(capsys, monkeypatch):
+    monkeypatch.setenv("CYDNN_ERRATA", "/nowhere/errata.json")
+    assert "errata        broken: errata: /nowhere/errata.json must be a JSON list" in run(capsys, "info")[1]
 
 
 def test_bench_on_the_numpy_device(capsys):

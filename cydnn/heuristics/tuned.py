@@ -20,6 +20,7 @@ from ..given import reason, shown
 from ..graph import Graph, canonical
 from ..locks import Bounded
 from ..log import CHOICES, log
+from ..ops import Problem
 from ..status import BadParam, CydnnError
 from .changes import CHANGES, changed
 from .choice import Choice
@@ -31,7 +32,8 @@ VARIABLE, MOST_BYTES = "CYDNN_TUNED", 1 << 26
 HEAD = "# Measured choices of cydnn, for mode B. Rows may be edited and deleted; the last line stays `end`."
 SHIPPED = Path(__file__).with_name("shipped")
 _CARD = re.compile(r"card (.+), (\d{1,6}) SMs, driver (\d{1,9}), kernels ([0-9a-f]{16}|none)")
-_TIMES = re.compile(r"(\d{1,12}\.\d\d) us, default (\d{1,12}\.\d\d) us")
+_US = r"(\d{1,12}(?:\.\d{1,6})?) us"
+_TIMES = re.compile(f"{_US}, default {_US}")
 
 
 class Card(NamedTuple):
@@ -44,8 +46,12 @@ class Card(NamedTuple):
 
     @classmethod
     def of(cls, facts) -> "Card":
-        seal = kernels.seal_in_use()[:16] or "none"
-        return cls(" ".join(facts.name.split()), facts.sms, facts.driver, seal)
+        return cls(" ".join(facts.name.split()), facts.sms, facts.driver, cls.seal())
+
+    @staticmethod
+    def seal() -> str:
+        """The first digits of the seal of the kernels in use."""
+        return kernels.seal_in_use()[:16] or "none"
 
     def __str__(self):
         return f"card {self.name}, {self.sms} SMs, driver {self.driver}, kernels {self.kernels}"
@@ -107,7 +113,7 @@ class Table:
             elif card is None or line.startswith(" "):
                 _refuse(number, "there must be a `card` line above the first problem", line)
             else:
-                problem, lines = line, []
+                problem, lines = _in_full(line, number), []
         table._put(problem, card, lines, number + 1)
         return table
 
@@ -129,6 +135,18 @@ class Table:
         for problem, mine in self.rows.items():
             rows.setdefault(problem, {}).update(mine)
         return Table(rows)
+
+
+def _in_full(line: str, number: int) -> str:
+    """A problem as graphs have it: of one written by hand, such as `softmax_fwd 64x1000 f16`, the whole."""
+    words = line.split()
+    if "#" in line or len(words) > 1 and "=" in words[1]:
+        return line
+    try:
+        problem = Problem.parse(line)
+        return canonical.problem_of(Graph.single(problem.op, problem.operands, alignment=problem.alignment))
+    except CydnnError as error:
+        _refuse(number, f"a problem must be one that benchmarks read: {error.args[0]}", line)
 
 
 def _refuse(number, why, line):

@@ -150,19 +150,20 @@ HEAD = "card NVIDIA H200, 132 SMs, driver 13000, kernels 0123456789abcdef\n"
 @pytest.mark.parametrize("text, why", [
     ("softmax_fwd 8x8 f32\n", "line 1: there must be a `card` line above the first problem"),
     (HEAD + "  1.00 us\n", "line 2: there must be a `card` line"),
-    (HEAD + "softmax_fwd 8x8 f32\n", "line 2: below 'softmax_fwd 8x8 f32' must stand"),
-    (HEAD + "a\n  1 us, default 2.00 us\n  part 0: 210\n", "below 'a' must stand"),
-    (HEAD + 2 * "a\n  1.00 us, default 2.00 us\n  part 0: 210\n", "'a' must stand once below a card")])
+    (HEAD + "softmax_fwd 8x8 f32\n", "line 2: below 'softmax_fwd x=8x8:f32 y=8x8:f32' must stand"),
+    (HEAD + "a x=1\n  1 ms, default 2.00 us\n  part 0: 210\n", "below 'a x=1' must stand"),
+    (HEAD + "a\n", "line 2: a problem must be one that benchmarks read: .*; got 'a'"),
+    (HEAD + 2 * "a x=1\n  1.00 us, default 2 us\n  part 0: 210\n", "'a x=1' must stand once below a card")])
 def test_what_is_no_table(text, why):
     with pytest.raises(BadParam, match=f"tuned table: .*{why}"):
         tuned.Table.parse(text + "end\n")
 
 
 def test_a_table_by_hand(table):
-    """Empty lines, comments and indents are free; a single operation needs no digest."""
+    """Empty lines, comments and indents are free; a single operation is as benchmarks read it."""
     table.parent.mkdir()
-    table.write_text(f"# mine\n{tuned.Card.of(H200)}\nsoftmax_fwd x=64x1000:f16 y=64x1000:f16\n"
-                     "\n    1.00 us, default 2.00 us\n # why\n  part 0: 211\n\n# the last\nend\n")
+    table.write_text(f"# mine\n{tuned.Card.of(H200)}\nsoftmax_fwd 64x1000 f16\n"
+                     "\n    1 us, default 2.00 us\n # why\n  part 0: 211\n\n# the last\nend\n")
     problem = "softmax_fwd x=64x1000:f16 y=64x1000:f16"
     assert tuned.current().rows == {problem: {tuned.Card.of(H200): tuned.TunedRow("part 0: 211", 1.0, 2.0)}}
 
@@ -180,11 +181,12 @@ def test_the_users_table_stands_above_those_that_ship(tmp_path, monkeypatch):
 def _many(at: int):
     """Rows that another process saves meanwhile, one by one."""
     for i in range(100):
-        tuned.save({(f"problem {at} {i}", tuned.Card.of(H200)): tuned.TunedRow("part 0: 210", 1.0, 2.0)})
+        key = f"softmax_fwd x={at + 1}x{i + 1}:f16", tuned.Card.of(H200)
+        tuned.save({key: tuned.TunedRow("part 0: 210", 1.0, 2.0)})
 
 
 def test_two_processes_lose_nothing():
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         list(pool.map(_many, range(2)))
-    assert tuned.read(tuned.place()).rows.keys() == {f"problem {at} {i}" for at in range(2)
-                                                     for i in range(100)}
+    assert tuned.read(tuned.place()).rows.keys() == {f"softmax_fwd x={at + 1}x{i + 1}:f16"
+                                                     for at in range(2) for i in range(100)}
