@@ -108,7 +108,7 @@ def test_everything_can_be_loaded_at_once(gpu, fake):
 
 def plan(steps, **facts):
     return SimpleNamespace(**{**dict(operands=(Operand("x", 64, 16), Operand("y", 64, 16, True)), inplace=[],
-                                     periods={}, text="", scalars=[("alpha", 2.0)], steps=steps,
+                                     inside={}, periods={}, text="", scalars=[("alpha", 2.0)], steps=steps,
                                      workspace_bytes=0),
                               **facts})
 

@@ -82,7 +82,7 @@ def plan(slots, steps, scalars=(), written=None, workspace_bytes=0, optional=())
     """What a device compiles: Pointers of the steps name slots, Scalars name places in ``scalars``."""
     written = {len(slots) - 1} if written is None else set(written)
     return SimpleNamespace(slots=list(slots), steps=list(steps), scalars=list(scalars), written=written,
-                           optional=set(optional), inplace=[], periods={}, text="",
+                           optional=set(optional), inplace=[], inside={}, periods={}, text="",
                            workspace_bytes=workspace_bytes, uids=tuple(t.uid for t in slots),
                            operands=of_slots(slots, written, optional))
 

@@ -130,7 +130,7 @@ def pointer():
     place, problem = armed("sync"), Problem.parse("softmax_fwd 64x48 f32")
     layout = plans.build(graph_of(problem), place).layout
     bad = SimpleNamespace(**{name: getattr(layout, name) for name in (
-        "operands", "scalars", "workspace_bytes", "inplace", "periods", "text")},
+        "operands", "scalars", "workspace_bytes", "inplace", "inside", "periods", "text")},
         steps=[mapped(step, lambda p: p + FAR if hasattr(p, "addend") else p) for step in layout.steps])
     tape, kernel = place.compile(bad), layout.steps[0].kernel
     memory = [place.alloc(operand.bytes) for operand in layout.operands]
