@@ -17,6 +17,8 @@ def info(args) -> int:
     facts = _versions()
     facts["devices"], facts["default"], facts["why"] = _devices()
     facts["ptx"], facts["tuned"], facts["errata"] = _ptx_state(), _tuned_state(), _errata_state()
+    facts["extras"], facts["set"] = _extras(), _environment()
+    facts["caches"] = {name: str(folder) for name, folder in _caches().items()}
     if args.json:
         print(json.dumps(facts, indent=1))
     else:
@@ -28,13 +30,16 @@ def info(args) -> int:
         for key in ("ptx", "tuned", "errata"):
             print(f"{key:<14}{facts[key]}")
         print(f"{'would use':<14}{facts['default']}: {facts['why']}")
+        for name in ("caches", "extras", "set"):
+            print(f"{name:<14}" + (", ".join(f"{k} {v}" for k, v in facts[name].items()) or "none"))
     return 0 if facts["ptx"].startswith("ok") else 1
 
 
 def _versions() -> dict:
     import numpy
     from importlib import metadata
-    found = {"cydnn": __version__, "python": platform.python_version(), "numpy": numpy.__version__}
+    python = f"{platform.python_version()} on {platform.platform()}"
+    found = {"cydnn": __version__, "python": python, "numpy": numpy.__version__}
     try:
         found["cuda-bindings"] = metadata.version("cuda-bindings")
     except metadata.PackageNotFoundError:
@@ -46,6 +51,34 @@ def _versions() -> dict:
     except (CydnnError, ImportError) as error:
         found["driver"] = f"none ({error})"
     return found
+
+
+EXTRAS = "torch cupy jax tqdm matplotlib mypy ml_dtypes".split()
+
+
+def _extras() -> dict:
+    """What is installed of the packages that cydnn works with."""
+    from importlib import metadata
+    found = {}
+    for name in EXTRAS:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _environment() -> dict:
+    """The variables that are read."""
+    words = ("CYDNN_", "CUDA_VISIBLE_DEVICES", "CUDA_CACHE_")
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(words)}
+
+
+def _caches() -> dict:
+    """Where files are kept."""
+    from .device import assembled
+    from .heuristics import tuned
+    return dict(kernels=assembled.folder(), tuned=tuned.place())
 
 
 def _devices():
@@ -149,9 +182,12 @@ def explain(args) -> int:
     card that is not there."""
     from . import bench as benches, plan
     from .heuristics import Wish
+    from .bench.look import mermaid
     from .ops import Problem
-    said = [plan.explain(benches.graph_of(Problem.parse(line)), args.device, Wish(mode=args.mode), args.json)
-            for line in _problems("explain", args.problem)]
+    wish = Wish(mode=args.mode)
+    graphs = [benches.graph_of(Problem.parse(line)) for line in _problems("explain", args.problem)]
+    said = [mermaid(graph, args.device, wish) if args.mermaid else
+            plan.explain(graph, args.device, wish, args.json) for graph in graphs]
     print(json.dumps(said, indent=1) if args.json else "\n\n".join(said))
     return 0
 
@@ -259,6 +295,7 @@ def _explain_options(sub):
     sub.add_argument("problem", nargs="+", help="a problem, or @file")
     sub.add_argument("--device", help="a device, or a card: t4 a100 rtx4090 h100 h200 b200")
     sub.add_argument("--mode", choices=["a", "b", "fallback"], default="a")
+    sub.add_argument("--mermaid", action="store_true", help="a diagram, in the language that GitHub draws")
 
 
 def _tune_options(sub):

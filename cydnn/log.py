@@ -1,5 +1,5 @@
 """Logging: one switch, ``CYDNN_LOG=1..4`` (choices, reasons, launches, PTX), to stderr,
-or to the file in ``CYDNN_LOG_FILE``.
+or to the file in ``CYDNN_LOG_FILE``; ``CYDNN_LOG=trace``: the problems alone, each once.
 
 ``CYDNN_PROGRESS=1`` shows a bar where something takes its time and tqdm is installed.
 
@@ -16,6 +16,19 @@ import warnings
 log = logging.getLogger("cydnn")
 LEVELS = {1: logging.INFO, 2: logging.DEBUG, 3: 8, 4: 6}
 CHOICES, REASONS, LAUNCHES, PTX = logging.INFO, logging.DEBUG, 8, 6
+
+
+TRACE = logging.INFO + 5                         # problems alone
+_traced: set = set()                             # those that were written
+is_tracing = [False]
+
+
+def trace(problems: list):
+    """With CYDNN_LOG=trace, each problem that a plan is made of, once: lines that ``bench @FILE`` takes."""
+    for text in problems if is_tracing[0] else ():
+        if text not in _traced:
+            _traced.add(text)
+            log.log(TRACE, "%s", text)
 
 
 class File(logging.FileHandler):
@@ -53,17 +66,22 @@ class File(logging.FileHandler):
 def configure(level: str | None = None):
     """Read CYDNN_LOG (or ``level``) and attach a handler once."""
     text = os.environ.get("CYDNN_LOG", "") if level is None else str(level)
-    if text not in ("", "0", "1", "2", "3", "4"):
-        log.warning("CYDNN_LOG must be 0 to 4; got %r, taken as 0", text)
+    if text not in ("", "0", "1", "2", "3", "4", "trace"):
+        log.warning("CYDNN_LOG must be 0 to 4, or trace; got %r, taken as 0", text)
     number = int(text) if text in ("1", "2", "3", "4") else 0
-    if number and not any(getattr(h, "cydnn", False) for h in log.handlers):
+    _traced.clear()
+    is_tracing[0] = text == "trace"
+    if (number or is_tracing[0]) and not any(getattr(h, "cydnn", False) for h in log.handlers):
         path = os.environ.get("CYDNN_LOG_FILE")
         handler = File(path) if path else logging.StreamHandler()
         handler.cydnn = True
-        handler.setFormatter(logging.Formatter("%(message)s [%(name)s %(asctime)s]"))
+        form = "%(message)s [%(name)s %(asctime)s]" if number else "%(message)s"
+        handler.setFormatter(logging.Formatter(form))
         log.addHandler(handler)
     if number:
         log.setLevel(LEVELS[min(number, 4)])
+    if is_tracing[0]:
+        log.setLevel(TRACE)
     return number
 
 

@@ -12,7 +12,7 @@ from .graph import Graph
 from .heuristics import ANYTHING, Choice, Wish, best, memory
 from .layout import Layout
 from .locks import Bounded
-from .log import CHOICES, REASONS, log
+from .log import CHOICES, REASONS, log, trace
 from .given import flag, instance, shown
 from .status import BadParam, NotSupported
 
@@ -152,6 +152,7 @@ def explain(graph: Graph, device=None, wish: Wish = ANYTHING, as_data: bool = Fa
 
 def _say(layout, device):
     """Log the choice, and at the next level why the others refused. Lines begin with the problem."""
+    trace(layout.text.split(" -> "))
     if not log.isEnabledFor(CHOICES):
         return
     choice, text = layout.choice, layout.text

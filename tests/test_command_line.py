@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -209,3 +211,28 @@ def test_explain_of_a_card_that_is_not_there(capsys):
     _, out = run(capsys, "explain", "softmax_fwd 64x1000 f16", "--device", "a100", "--json", "--mode", "b")
     assert json.loads(out)[0]["device"] == KNOWN["a100"].name
     assert main(["explain", "nonsense"]) == 1 and capsys.readouterr().err.count("\n") == 1
+
+
+def test_info_is_a_bug_report(capsys, monkeypatch):
+    monkeypatch.setenv("CYDNN_SOME", "1")
+    facts = json.loads(run(capsys, "info", "--json")[1])
+    assert facts["extras"]["ml_dtypes"] and facts["set"]["CYDNN_SOME"] == "1" and " on " in facts["python"]
+    assert set(facts["caches"]) == {"kernels", "tuned"}
+    assert "CYDNN_SOME 1" in run(capsys, "info")[1]
+
+
+def test_a_plan_is_drawn_for_a_card_that_is_not_here(capsys):
+    code, out = run(capsys, "explain", "matmul 512x512 512x512 f16", "--device", "h200", "--mermaid")
+    assert code == 0 and out.startswith("flowchart TD") and "matmul_wgmma" in out
+    assert "t1 --> n0" in out and "n0 --> t3" in out
+
+
+def test_traced_problems_are_benched(capsys, tmp_path):
+    """Each once; what a graph is made of as lines of their own."""
+    code = ("import cydnn, numpy as np; x = np.ones((1, 4, 6, 6), 'f4'); w = np.ones((4, 4, 3, 3), 'f4')\n"
+            "for _ in 1, 2: cydnn.plan.forget(); cydnn.functional.forget(); cydnn.conv(x, w, w[:, 0, 0, 0])")
+    env = {**os.environ, "CYDNN_LOG": "trace", "CYDNN_LOG_FILE": str(tmp_path / "lines")}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=600)
+    lines = (tmp_path / "lines").read_text().splitlines()
+    assert len(lines) == 2 and lines[0].startswith("conv_fprop ") and lines[1].startswith("pointwise ")
+    assert run(capsys, "bench", f"@{tmp_path / 'lines'}", "--device", "numpy")[0] == 0

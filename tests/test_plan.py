@@ -233,7 +233,8 @@ def test_the_log_says_the_choice_and_why_others_refused(caplog):
 def test_a_level_of_the_log_that_is_none_is_said(caplog):
     with caplog.at_level(logging.WARNING, "cydnn"):
         log.configure("loud")
-    assert [r.message for r in caplog.records] == ["CYDNN_LOG must be 0 to 4; got 'loud', taken as 0"]
+    assert [r.message for r in caplog.records] == [
+        "CYDNN_LOG must be 0 to 4, or trace; got 'loud', taken as 0"]
 
 
 def test_numpy_runs_no_reference_for_empty_results(monkeypatch):

@@ -49,6 +49,13 @@ class pygraph:
         """Comes with a later release (types of 4 and 8 bits with block scales)."""
     def block_scale_quantize(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (types of 4 and 8 bits with block scales)."""
+    def bn_backward_weights(self, loss: Any, input: Any, mean: Any, inv_variance: Any, scale: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Dscale, Dbias, eq_scale_dy, eq_scale_x, eq_bias]: DX is eq_scale_dy * loss + eq_scale_x * input +
+        eq_bias."""
+    def bn_finalize(self, sum: Any, sq_sum: Any, scale: Any, bias: Any, epsilon: Any, accum_count: Any, prev_running_mean: Any = ..., prev_running_var: Any = ..., momentum: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[eq_scale, eq_bias, mean, inv_variance, next_running_mean, next_running_var]; the last two are None
+        without running inputs, which ``momentum`` is needed with. ``accum_count``: a tensor of one element,
+        how many numbers a sum is of."""
     def build(self, modes: Any = ...) -> Any:
         """All of the steps; without modes only the operation graph."""
     def build_operation_graph(self) -> Any:
@@ -131,11 +138,12 @@ class pygraph:
         """As ``execute``, with a plan that was built by its index."""
     def exp(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise exp of input, with broadcast; the result is virtual until set_output(True)."""
-    def explain(self, index: Any = ...) -> Any:
+    def explain(self, index: Any = ..., as_data: Any = ...) -> Any:
         """A plan in words: which nodes each kernel computes, with engine, configuration and estimate, the
-        bytes that must move, FLOP, the share of the device's bandwidth, which engines refused and why, and
-        the steps. Nothing need be built; with a ``device_property`` it tells of a card that is not there.
-        ``index``: as in ``get_plan_name_at_index``; None: the plan that ``execute`` runs."""
+        bytes that must move, FLOP, the share of the device's bandwidth, which engines refused and why, what
+        the others would take, notes, what was measured, and the steps. Nothing need be built; with a
+        ``device_property`` it tells of a card that is not there. ``index``: as in
+        ``get_plan_name_at_index``; None: the plan that ``execute`` runs. ``as_data``: the same as dicts."""
     def floor(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise floor of input, with broadcast; the result is virtual until set_output(True)."""
     def gelu(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -236,8 +244,10 @@ class pygraph:
         """Comes with a later release (normalization over other dims than the batch)."""
     def rmsnorm_backward(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (normalization over other dims than the batch)."""
-    def rng(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (random numbers)."""
+    def rng(self, seed: Any, offset: Any = ..., distribution: Any = ..., probability: Any = ..., minimum: Any = ..., maximum: Any = ..., mean: Any = ..., standard_deviation: Any = ..., dim: Any = ..., stride: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Y, of ``dim`` and ``stride`` (or set them): 1 with ``probability`` and else 0; uniform numbers from
+        minimum to maximum; or normal ones. ``seed`` and ``offset``: whole numbers, or tensors of one, by
+        value or in memory. ``rng`` of 1 - p keeps what dropout with p keeps."""
     def rsqrt(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise rsqrt of input, with broadcast; the result is virtual until set_output(True)."""
     def scale(self, input: Any, scale: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -247,23 +257,29 @@ class pygraph:
         has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
         one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
         which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
-        left one the diagonal itself."""
+        left one the diagonal itself. ``sink_token`` is a score more of each row, of no key. With tables, k
+        and v are (pages, h, keys of a page, d). score_max and score_sum_exp, tensors of the graph, become
+        outputs."""
     def scaled_dot_product_flash_attention_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
-        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1. The gradient
-        of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)`` makes it, which may read
-        what ``score_mod`` made. Every sum has a fixed order: the same bits each time."""
+        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
+        dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
+        makes it, which may read what ``score_mod`` made. Every sum has a fixed order: the same bits each
+        time."""
     def sdpa(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ...) -> Any:
         """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
         has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
         one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
         which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
-        left one the diagonal itself."""
+        left one the diagonal itself. ``sink_token`` is a score more of each row, of no key. With tables, k
+        and v are (pages, h, keys of a page, d). score_max and score_sum_exp, tensors of the graph, become
+        outputs."""
     def sdpa_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
-        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1. The gradient
-        of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)`` makes it, which may read
-        what ``score_mod`` made. Every sum has a fixed order: the same bits each time."""
+        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
+        dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
+        makes it, which may read what ``score_mod`` made. Every sum has a fixed order: the same bits each
+        time."""
     def sdpa_fp8(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (attention)."""
     def sdpa_fp8_backward(self, *args: Any, **kw: Any) -> Any:
@@ -288,6 +304,9 @@ class pygraph:
     def slice(self, input: Any, slices: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """``input[slices]``, one Python slice for each dim, none of whose numbers is negative. The result has
         the input's type and strides unless they are set."""
+    def softmax(self, input: Any, axis: Any = ..., generate_stats: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Y, Stats]: softmax along a dim (-1: the last), and the log of each row's sum of exponentials,
+        where ``generate_stats`` (else None)."""
     def softplus(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise softplus_fwd of input, with broadcast; the result is virtual until set_output(True)."""
     def softplus_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:

@@ -39,13 +39,25 @@ def test_pages_of_the_v5_functions_are_what_the_catalogue_says():
 
 
 @pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
-def test_readme_lines_run(capsys, device):
+@pytest.mark.parametrize("page", ["README.md", "docs/graphs.md"])
+def test_first_lines_run(capsys, page, device):
     """The same on every device: one word is another."""
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
+    code = re.search(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)[1]
     assert code.count('"numpy"') == 1 and ":=" not in code
-    exec(compile(code.replace('"numpy"', repr(device)), "README.md", "exec"), {})
+    exec(compile(code.replace('"numpy"', repr(device)), page, "exec"), {})
     what, _, error = capsys.readouterr().out.partition(":")
     assert what == "largest error" and float(error) < 1e-4
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/torch.md"])
+def test_lines_for_torch_run(page):
+    """All blocks of a page, one behind the other."""
+    torch = pytest.importorskip("torch")
+    blocks = re.findall(r"```python\n(import torch.*?|with.*?)```", (ROOT / page).read_text(), re.S)
+    room = dict(model=torch.nn.Conv2d(3, 4, 3))
+    for code in blocks:
+        exec(compile(code, page, "exec"), room)
+    assert blocks and room["x"].grad is not None
 
 
 def test_the_planted_race_is_found_as_shown(tmp_path):
