@@ -7,7 +7,7 @@ call; ``said`` is read where a plan is made.
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +49,7 @@ def _said(name: str, dims, strides, kind, place: str, address: int) -> Said:
 
 class NumpyArrays:
     """Arrays of NumPy, in the host's memory. What computes is the NumPy device, where no other is named."""
-    name = "NumPy"
+    name, is_foreign = "NumPy", False
 
     def row(self, x):
         return x.shape, x.strides, x.dtype, pointer_of(x) & 15
@@ -62,10 +62,9 @@ class NumpyArrays:
                            "pass a copy of it")
         return _said(name, x.shape, [s // size for s in x.strides], x.dtype, HOST, pointer_of(x))
 
-    def empty(self, desc: TensorDesc, is_bool: bool, like):
-        order = stride_order(desc)
-        flat = np.empty([desc.dims[a] for a in order], bool if is_bool else _numpy_type(desc.dtype))
-        return flat.transpose([order.index(a) for a in range(desc.rank)])
+    def maker(self, desc: TensorDesc, is_bool: bool, place: str):
+        """What makes arrays of a description on a device."""
+        return _maker(np, desc, is_bool)
 
     def as_bytes(self, x):
         """Truth values as the bytes that they are."""
@@ -74,17 +73,16 @@ class NumpyArrays:
     def swapped(self, x):
         return x.swapaxes(-1, -2) if x.ndim > 1 else x
 
-    def stream(self, like) -> int:
-        """The caller's current stream."""
-        return 0
+    def stream(self, place: str):
+        """What gives the caller's current stream on a device; None where there is none."""
 
-    def scratch(self, size_bytes: int, device, like):
+    def scratch(self, size_bytes: int, device):
         return device.alloc(size_bytes)
 
 
 class TorchArrays:
     """Tensors of torch, on the CPU or a CUDA device."""
-    name = "torch"
+    name, is_foreign = "torch", False
 
     def __init__(self):
         self.torch = torch = sys.modules["torch"]
@@ -110,9 +108,13 @@ class TorchArrays:
         where = HOST if place == "cpu" else f"cuda:{x.device.index}"
         return _said(name, x.shape, x.stride(), x.dtype, where, x.data_ptr())
 
-    def empty(self, desc: TensorDesc, is_bool: bool, like):
+    def maker(self, desc: TensorDesc, is_bool: bool, place: str):
         kind = self.torch.bool if is_bool else getattr(self.torch, foreign_name(desc.dtype))
-        return self.torch.empty_strided(desc.dims, desc.strides, dtype=kind, device=like.device)
+        return partial(self.torch.empty_strided, desc.dims, desc.strides, dtype=kind, device=self.at(place))
+
+    def at(self, place: str):
+        """The device of torch: the CPU's memory is where the NumPy device and interpreters work."""
+        return self.torch.device(place if place.startswith("cuda") else "cpu")
 
     def as_bytes(self, x):
         return x.view(self.torch.uint8)
@@ -120,22 +122,22 @@ class TorchArrays:
     def swapped(self, x):
         return x.mT if x.ndim > 1 else x
 
-    def stream(self, like) -> int:
-        if like.device.type == "cpu":
-            return 0
+    def stream(self, place: str):
+        if not place.startswith("cuda"):
+            return None
         if self._stream is not None:
-            return self._stream(like.device.index)
-        return self.torch.cuda.current_stream(like.device).cuda_stream
+            return partial(self._stream, self.at(place).index)
+        return lambda: self.torch.cuda.current_stream(place).cuda_stream
 
-    def scratch(self, size_bytes: int, device, like):
-        if like.device.type == "cpu":
+    def scratch(self, size_bytes: int, device):
+        if device.context is None:
             return device.alloc(size_bytes)
-        return self.torch.empty(size_bytes, dtype=self.torch.uint8, device=like.device)
+        return self.torch.empty(size_bytes, dtype=self.torch.uint8, device=device.name)
 
 
 class CupyArrays:
     """Arrays of CuPy."""
-    name = "CuPy"
+    name, is_foreign = "CuPy", False
 
     def __init__(self):
         self.cupy = sys.modules["cupy"]
@@ -148,10 +150,8 @@ class CupyArrays:
         return _said(name, x.shape, [s // size for s in x.strides], x.dtype, f"cuda:{x.device.id}",
                      x.data.ptr)
 
-    def empty(self, desc: TensorDesc, is_bool: bool, like):
-        order = stride_order(desc)
-        flat = self.cupy.empty([desc.dims[a] for a in order], bool if is_bool else _numpy_type(desc.dtype))
-        return flat.transpose([order.index(a) for a in range(desc.rank)])
+    def maker(self, desc: TensorDesc, is_bool: bool, place: str):
+        return _maker(self.cupy, desc, is_bool)
 
     def as_bytes(self, x):
         return x.view(np.uint8)
@@ -159,17 +159,17 @@ class CupyArrays:
     def swapped(self, x):
         return x.swapaxes(-1, -2) if x.ndim > 1 else x
 
-    def stream(self, like) -> int:
-        return self.cupy.cuda.get_current_stream().ptr
+    def stream(self, place: str):
+        return lambda: self.cupy.cuda.get_current_stream().ptr
 
-    def scratch(self, size_bytes: int, device, like):
+    def scratch(self, size_bytes: int, device):
         return self.cupy.empty(size_bytes, np.uint8)
 
 
 class StandardArrays(NumpyArrays):
     """Arrays of any library that follows the array API standard (JAX): read through DLPack, in the host's
     memory; results are handed to the library's own ``from_dlpack``."""
-    name = "the array API"
+    name, is_foreign = "the array API", True
 
     def row(self, x):
         return type(x), super().row(self.read(x))
@@ -197,14 +197,19 @@ def _kind(make):
     return make()
 
 
-_found: dict = {}                                # type of an array -> its kind
+class PlainNumbers:
+    """Numbers in the place of arrays: which one it is, is said when a plan runs."""
+    row = staticmethod(type)
+
+
+KINDS: dict = {int: PlainNumbers, float: PlainNumbers}     # type of an argument -> its kind
 
 
 def kind_of(x, name: str = "array"):
     """The kind of an array. Raises BadParam for what is none."""
-    found = _found.get(type(x))
+    found = KINDS.get(type(x))
     if found is None:
-        found = _found[type(x)] = _kind(_class_of(x, name))
+        found = KINDS[type(x)] = _kind(_class_of(x, name))
     return found
 
 
@@ -221,6 +226,15 @@ def _class_of(x, name: str):
         return StandardArrays
     raise BadParam(f"{name}: must be an array of NumPy, torch, CuPy or another library of the array API "
                    f"standard; got {shown(x)}")
+
+
+def _maker(library, desc: TensorDesc, is_bool: bool):
+    """What makes arrays of NumPy or CuPy, without gaps, in the order of a description."""
+    order, kind = stride_order(desc), np.dtype(bool if is_bool else _numpy_type(desc.dtype))
+    if order == tuple(range(desc.rank)):
+        return partial(library.empty, desc.dims, kind)
+    dims, back = [desc.dims[a] for a in order], [order.index(a) for a in range(desc.rank)]
+    return lambda: library.empty(dims, kind).transpose(back)
 
 
 def _numpy_type(row: DType) -> np.dtype:

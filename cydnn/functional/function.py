@@ -15,7 +15,7 @@ from ..given import shown
 from ..plan import build
 from ..status import BadParam, CydnnError
 from ..tensor import TensorDesc
-from .arrays import HOST, StandardArrays, kind_of
+from .arrays import HOST, KINDS, kind_of
 from .trace import Trace
 
 Array = Any                                      # of NumPy, torch, CuPy, the array API
@@ -45,6 +45,9 @@ class Prepared:
         self._numbers = numbers                  # of each number: that of an argument, or its default
         self._is_tuple, (self._bools, self._turned) = is_tuple, changed
         self._execute, self._space = plan.executable.execute, plan.workspace_bytes
+        self._makers = [kind.maker(r.desc, r.is_bool, plan.device.name) for r in results]
+        self._stream = kind.stream(plan.device.name)
+        self._is_plain = not (self._bools or self._turned or numbers or is_tuple or kind.is_foreign)
 
     def __repr__(self):
         return f"<{self.function.name} prepared: {self.plan.name} on {self.plan.device.name}>"
@@ -58,30 +61,41 @@ class Prepared:
 
     def run(self, arrays, out=None):
         """Run on the arguments that are arrays or numbers, in order."""
-        kind, like = self._kind, arrays[0]
+        if not self._is_plain:
+            return self._run(arrays, out)
         if out is None:
-            results = [kind.empty(r.desc, r.is_bool, like) for r in self.results]
-        else:
-            results = self._given(out)
+            out = self._makers[0]()
+        pointers, stream = [arrays[i] if i >= 0 else out for i in self._slots], self._stream
+        space = self._kind.scratch(self._space, self.plan.device) if self._space else 0
+        try:
+            self._execute(pointers, None, space, self._space, stream and stream())
+        except CydnnError as error:
+            raise error.within(self.function.name) from None
+        return out
+
+    def _run(self, arrays, out):
+        """The same where there is more to do: numbers, truth values, other libraries, several results."""
+        kind, like = self._kind, arrays[0]
+        results = [make() for make in self._makers] if out is None else self._given(out)
         pointers = [arrays[i] if i >= 0 else results[~i] for i in self._slots]
-        if kind.__class__ is StandardArrays:
+        if kind.is_foreign:
             pointers = [kind.read(p) if i >= 0 else p for i, p in zip(self._slots, pointers)]
         for i in self._bools:
             pointers[i] = kind.as_bytes(pointers[i])
         for i in self._turned:
             pointers[i] = kind.swapped(pointers[i])
-        space = kind.scratch(self._space, self.plan.device, like) if self._space else 0
+        space = kind.scratch(self._space, self.plan.device) if self._space else 0
         numbers = self._numbers and [arrays[n] if is_given else n for is_given, n in self._numbers]
         try:
-            self._execute(pointers, numbers or None, space, self._space, kind.stream(like))
+            self._execute(pointers, numbers or None, space, self._space, self._stream and self._stream())
         except CydnnError as error:
             raise error.within(self.function.name) from None
-        if kind.__class__ is StandardArrays:
+        if kind.is_foreign:
             results = [kind.given_back(r, like) for r in results]
         return tuple(results) if self._is_tuple else results[0] if out is None else out
 
     def _given(self, out) -> list:
-        if self._kind.__class__ is StandardArrays:
+        if self._kind.is_foreign:
             raise BadParam(f"{self.function.name}: out must be absent, as arrays of this library do not "
                            f"change; got {shown(out)}")
         return [out]
@@ -106,7 +120,7 @@ class Function:
         every = list(self.signature.parameters.values())
         self._defaults = tuple([p.default for p in every])
         self._places = {p.name: i for i, p in enumerate(every)}
-        self._needed = [i for i, p in enumerate(every) if p.default is p.empty]
+        self._needed = sum(p.default is p.empty for p in every)      # they are the first
         self._positional = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in every)
         self._of_arrays = [self._places[name] for name in self.arrays]
         self._of_options = [self._places[name] for name in (*self.options, "dtype")]
@@ -124,7 +138,8 @@ class Function:
             if place < count:
                 self._misfit(args, kw)
             values[place] = value
-        if count > self._positional or any([values[i] is inspect.Parameter.empty for i in self._needed]):
+        is_short = count < self._needed and any([v is inspect.Parameter.empty for v in values[:self._needed]])
+        if is_short or count > self._positional:
             self._misfit(args, kw)
         out, _, device, explain = values[-4:]
         return (tuple([values[i] for i in self._of_arrays]), tuple([values[i] for i in self._of_options]),
@@ -152,8 +167,7 @@ class Function:
 
     def _found(self, arrays, options, device) -> Prepared:
         try:
-            rows = [x if x is None else type(x) if type(x) in (int, float) else kind_of(x).row(x)
-                    for x in arrays]
+            rows = [x if x is None else (KINDS.get(type(x)) or kind_of(x)).row(x) for x in arrays]
             key = (*rows, options, device)
             found = self._plans.get(key)
         except Exception:                        # lists as options; what is refused below, by its name
