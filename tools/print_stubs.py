@@ -80,13 +80,13 @@ def v5() -> str:
 
 def graph() -> str:
     """The methods of pygraph, whose signatures are made of the operations."""
-    lines = [HEAD, "from typing import Any\n", "from .tensor import tensor\n", "class pygraph:",
+    lines = [HEAD, "from typing import Any\n", "from .tensor import tensor as _tensor\n", "class pygraph:",
              doc(cydnn.pygraph, 4).rstrip()]
     for name, one in inspect.getmembers(cydnn.pygraph, callable):
         if name.startswith("_") and name != "__init__":
             continue
         is_tensor = name in TENSORS or "PointwiseOperations" in one.__qualname__
-        result = "None" if name == "__init__" else "tensor" if is_tensor else "Any"
+        result = "None" if name == "__init__" else "_tensor" if is_tensor else "Any"
         lines += [f"    def {name}({', '.join(parameters(inspect.signature(one)))}) -> {result}:",
                   doc(one, 8).rstrip() if one.__doc__ else "        ..."]
     return "\n".join([*lines, "    def __getattr__(self, name: str) -> Any: ...", ""])

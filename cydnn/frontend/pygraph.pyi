@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .tensor import tensor
+from .tensor import tensor as _tensor
 
 class pygraph:
     """A graph of operations that is built once and executed many times.
@@ -84,14 +84,14 @@ class pygraph:
     def concatenate(self, inputs: Any, axis: Any, in_place_index: Any = ..., name: Any = ...) -> Any:
         """The inputs behind each other along a dim. The one with number ``in_place_index`` may be given where
         it lies in the result, and is not copied then."""
-    def conv_dgrad(self, loss: Any, filter: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def conv_dgrad(self, loss: Any, filter: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """DX from DY and the filter; set the dim of DX. ``pre_padding, post_padding`` may stand in place of
         ``padding``."""
-    def conv_fprop(self, image: Any, weight: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def conv_fprop(self, image: Any, weight: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """Y = conv(image, weight); image (n, c, …), weight (k, c/groups, …). Padding is 0, stride
         and dilation 1 unless given, each a list, or one number for all spatial dims. Y is channels-last
         unless its stride is set. ``pre_padding, post_padding`` may stand in place of ``padding``."""
-    def conv_wgrad(self, image: Any, loss: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def conv_wgrad(self, image: Any, loss: Any, padding: Any = ..., stride: Any = ..., dilation: Any = ..., convolution_mode: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """DW from X and DY; set the dim of DW. ``pre_padding, post_padding`` may stand in place of
         ``padding``."""
     def cos(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -154,7 +154,7 @@ class pygraph:
         """Pointwise gelu_approx_tanh_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
     def gelu_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise gelu_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
-    def gen_index(self, input: Any, axis: Any, compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def gen_index(self, input: Any, axis: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """The index along ``axis``, in the shape of input."""
     def genstats(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[SUM, SQ_SUM]: of each channel over images and positions, the sum and the sum of squares."""
@@ -186,9 +186,9 @@ class pygraph:
         """Comes with a later release (normalization over other dims than the batch)."""
     def layernorm_backward(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (normalization over other dims than the batch)."""
-    def leaky_relu(self, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def leaky_relu(self, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """``relu`` whose slope must be given."""
-    def leaky_relu_backward(self, loss: Any, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def leaky_relu_backward(self, loss: Any, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """``relu_backward`` whose slope must be given."""
     def log(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise log of input, with broadcast; the result is virtual until set_output(True)."""
@@ -198,7 +198,7 @@ class pygraph:
         """Pointwise logical_not of input, with broadcast; the result is virtual until set_output(True)."""
     def logical_or(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise logical_or of a, b, with broadcast; the result is virtual until set_output(True)."""
-    def matmul(self, A: Any, B: Any, compute_data_type: Any = ..., padding: Any = ..., name: Any = ...) -> tensor:
+    def matmul(self, A: Any, B: Any, compute_data_type: Any = ..., padding: Any = ..., name: Any = ...) -> _tensor:
         """C[…, m, n] = A[…, m, k] @ B[…, k, n], batch dims broadcast; C is row-major unless its stride
         is set."""
     def max(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -225,11 +225,11 @@ class pygraph:
         """The tensor of a uid."""
     def reciprocal(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise reciprocal of input, with broadcast; the result is virtual until set_output(True)."""
-    def reduction(self, input: Any, mode: Any, compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def reduction(self, input: Any, mode: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """Reduce the dims in which the result's dim (set by the caller) is 1."""
-    def relu(self, input: Any, negative_slope: Any = ..., lower_clip: Any = ..., upper_clip: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def relu(self, input: Any, negative_slope: Any = ..., lower_clip: Any = ..., upper_clip: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """input where it is above the lower clip, and at most the upper one; the slope goes on below."""
-    def relu_backward(self, loss: Any, input: Any, negative_slope: Any = ..., lower_clip: Any = ..., upper_clip: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def relu_backward(self, loss: Any, input: Any, negative_slope: Any = ..., lower_clip: Any = ..., upper_clip: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """The gradient of ``relu`` at ``input``, times ``loss``."""
     def resample(self, input: Any, resampling_mode: Any, padding_mode: Any, window: Any, pre_padding: Any, post_padding: Any, stride: Any, generate_index: Any = ..., propagate_nan: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[Y, Index]: what the windows of the input give, and for maxima the number of the first largest cell
@@ -315,9 +315,9 @@ class pygraph:
         """Pointwise sqrt of input, with broadcast; the result is virtual until set_output(True)."""
     def sub(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise sub of a, b, with broadcast; the result is virtual until set_output(True)."""
-    def swish(self, input: Any, swish_beta: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> tensor:
+    def swish(self, input: Any, swish_beta: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """input * sigmoid(swish_beta * input)."""
-    def swish_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., swish_beta: Any = ..., name: Any = ...) -> tensor:
+    def swish_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., swish_beta: Any = ..., name: Any = ...) -> _tensor:
         """The gradient of ``swish`` at ``input``, times ``loss``; the compute type stands before the beta."""
     def tan(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise tan of input, with broadcast; the result is virtual until set_output(True)."""
@@ -325,16 +325,16 @@ class pygraph:
         """Pointwise tanh_fwd of input, with broadcast; the result is virtual until set_output(True)."""
     def tanh_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise tanh_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
-    def tensor(self, dim: Any, stride: Any, data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ...) -> tensor:
+    def tensor(self, dim: Any, stride: Any, data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ...) -> _tensor:
         """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements. A ``uid`` of -1 is none
         yet."""
-    def tensor_like(self, x: Any, name: Any = ...) -> tensor:
+    def tensor_like(self, x: Any, name: Any = ...) -> _tensor:
         """The attributes of another tensor but its uid and name, or the layout of an array (NumPy, torch,
         DLPack).
 
         An array on the host is passed by value; where the graph's device works on host memory, only one of
         one element is."""
-    def tensor_scalar(self, value: Any, scalar_type: Any) -> tensor:
+    def tensor_scalar(self, value: Any, scalar_type: Any) -> _tensor:
         """A number that the graph holds, of the type that goes with the value. COMPILE_TIME_CONST: for ever;
         RUNTIME_PARAM: unless the variant pack has another."""
     def transpose(self, input: Any, permutation: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:

@@ -1,0 +1,22 @@
+"""The examples of functions on arrays, run small."""
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+
+
+@pytest.mark.parametrize("card", ["h200", "t4"])
+def test_explain(capsys, card):
+    from explain import main
+    found = main(card)
+    assert found["error"] < 1e-4 and 0 < found["together"] < found["apart"]
+    assert "refused" in capsys.readouterr().out
+
+
+def test_torch_drop_in(capsys):
+    pytest.importorskip("torch")
+    from torch_drop_in import main
+    assert all(abs(ours - theirs) < 1e-4 for ours, theirs in main(steps=3)["losses"])
+    assert "conv2d: " in capsys.readouterr().out
