@@ -78,3 +78,16 @@ def test_links_lead_somewhere(page):
     dead = [t for t in re.findall(r"\]\((?!http)([^)#]+)", page.read_text())
             if not (page.parent / t).exists()]
     assert not dead
+
+
+def test_every_promise_has_its_test():
+    """Rows of guarantees.md name functions that are there."""
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "guarantees.md").read_text())
+    lost = [f"{file}::{name}" for file, name in named if f"def {name}(" not in (ROOT / file).read_text()]
+    assert len(named) > 20 and not lost
+
+
+def test_every_page_is_on_the_site():
+    index = (ROOT / "docs" / "index.md").read_text()
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages == set(re.findall(r"^[a-z_0-9]+$", index, re.M)) and "legacy/*" in index
