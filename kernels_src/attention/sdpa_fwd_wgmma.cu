@@ -120,6 +120,7 @@ template <class Tile> struct SdpaRows {
         barrier_wait(v_full(), v_phase());
         sums.weights_change(sums.p), sums_change(sums.o), wgmma_begin(sums.s);
         sums.ask_scores(q(n), k());
+        wgmma_fence();
         sums.ask_values(sums.p, v());
         wgmma_wait<0>(sums.s), sums_change(sums.o), sums.weights_change(sums.p);
         v_done();

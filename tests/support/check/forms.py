@@ -17,11 +17,12 @@ ALLOWED = {
     **dict.fromkeys(("cvt.rzi.f32.f32", "cvt.rzi.s32.f32", "cvt.rni.f64.f64", "cvt.rzi.f64.f64",
                      "cvt.rzi.s64.f64"), ("conv",)),                        # the angle of a twiddle factor
     "cvt.rni.f32.f32": ("conv", "rnn"),                                     # and within exp of f64
-    **dict.fromkeys(("cvt.sat.f32.f32", "fma.rm.f32"), ("rnn", "softmax")),         # within expf
-    "div.approx.f32": ("norm",), "rcp.approx.f32": ("softmax",), "rcp.approx.ftz.f32": ("rnn",),
+    **dict.fromkeys(("cvt.sat.f32.f32", "fma.rm.f32"), ("attention", "rnn", "softmax")),    # within expf
+    "div.approx.f32": ("attention", "norm"), "lg2.approx.f32": ("attention",),
+    "rcp.approx.f32": ("softmax",), "rcp.approx.ftz.f32": ("rnn",),
     # where Newton's method begins
-    "rcp.approx.ftz.f64": (*LOCAL, "rnn", "softmax"), "rsqrt.approx.f64": LOCAL,
-    "ex2.approx.ftz.f32": (*LOCAL, "rnn", "softmax"),
+    "rcp.approx.ftz.f64": (*LOCAL, "attention", "rnn", "softmax"), "rsqrt.approx.f64": LOCAL,
+    "ex2.approx.ftz.f32": (*LOCAL, "attention", "rnn", "softmax"),
     **dict.fromkeys(("ex2.approx.f32", "rsqrt.approx.f32", "lg2.approx.ftz.f32", "rsqrt.approx.ftz.f32",
                      "sqrt.approx.ftz.f32"), LOCAL),
 }
