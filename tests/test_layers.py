@@ -43,7 +43,7 @@ ENGINES = (                                      # the same inside of engines/
     "knobs sums",
     "engine",
     "composite nested reference",
-    "im2col lrn pointwise pool reduction resample softmax spatial",
+    "im2col lrn paged_cache_load pointwise pool reduction resample rope softmax spatial",
     "cast",
     "divisive_norm dropout layout norm",
     "move rng",

@@ -67,6 +67,7 @@ from .norm.batch_norm_training_resident import BatchNormTrainingResident
 from .norm.batch_norm_training_ring import BatchNormTrainingRing
 from .norm.batch_norm_training_rows import BatchNormTrainingRows
 from .norm.batch_norm_training_strided import BatchNormTrainingStrided
+from .paged_cache_load.any import PagedCacheLoadAny
 from .pointwise.pointwise import PointwiseAny, PointwiseVector
 from .pool.max_plane import PoolingBwdMaxPlane
 from .pool.nchw import PoolingBwdAvgNchw, PoolingFwdNchwStrip, PoolingFwdNchwWide
@@ -82,6 +83,7 @@ from .rng.any import RngAny
 from .rnn.bwd_weights_products import RnnBwdWeightsProducts
 from .rnn.fwd_cluster import RnnFwdCluster
 from .rnn.rnn import RnnBwdDataPersist, RnnBwdDataPlain, RnnFwdPersist, RnnFwdPlain, RnnFwdWave
+from .rope.any import RopeAny
 from .softmax.block import SoftmaxBwdBlock, SoftmaxFwdBlock
 from .softmax.cluster import SoftmaxBwdCluster, SoftmaxFwdCluster
 from .softmax.columns import SoftmaxBwdColumns, SoftmaxFwdColumns
@@ -154,6 +156,10 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     ResampleFwdAny, ResampleBwdAny,
     # rng: 470 to 474
     RngAny,
+    # rope: 475 to 479
+    RopeAny,
+    # paged cache load: 480 to 484
+    PagedCacheLoadAny,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

@@ -215,6 +215,9 @@ class pygraph:
         """Pointwise mul of a, b, with broadcast; the result is virtual until set_output(True)."""
     def neg(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise neg of input, with broadcast; the result is virtual until set_output(True)."""
+    def paged_cache_load(self, container: Any, seq_len: Any, page_table: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Y (b, h, s, d): rows of the container (pages, h, page, d) by the page table (b, 1, n, 1), 0 behind
+        the lengths (b, 1, 1, 1). s is n pages unless the dim of Y is set."""
     def populate_cuda_graph(self, handle: Any, tensor_to_device_buffer: Any, workspace: Any, cuda_graph: Any) -> Any:
         """Add the chosen plan's launches as nodes to an empty CUDA graph (a ``CUgraph`` or ``cudaGraph_t`` of
         cuda-bindings, or its address), with a variant pack as ``execute`` takes it; numbers are those of
@@ -248,6 +251,11 @@ class pygraph:
         """Y, of ``dim`` and ``stride`` (or set them): 1 with ``probability`` and else 0; uniform numbers from
         minimum to maximum; or normal ones. ``seed`` and ``offset``: whole numbers, or tensors of one, by
         value or in memory. ``rng`` of 1 - p keeps what dropout with p keeps."""
+    def rope(self, input: Any, cos: Any, sin: Any, interleaved: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Y: pairs of each row turned, element i and i + r of the first 2 * r, or neighbours where
+        ``interleaved``; cos and sin (…, s, r) have the input's other dims, or 1."""
+    def rope_backward(self, loss: Any, cos: Any, sin: Any, interleaved: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """DX: the gradient of ``rope``, which turns back."""
     def rsqrt(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise rsqrt of input, with broadcast; the result is virtual until set_output(True)."""
     def scale(self, input: Any, scale: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:

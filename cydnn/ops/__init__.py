@@ -13,6 +13,7 @@ from .matmul import Matmul
 from .moves import Concatenate, Reshape, Slice, Transpose
 from .norm import NormFwd
 from .op import Gradient, Op
+from .paged_cache_load import PagedCacheLoad
 from .pointwise import Pointwise
 from .pooling import PoolingBwd, PoolingFwd
 from .problem import Problem
@@ -20,6 +21,7 @@ from .reduction import Reduction
 from .resample import ResampleBwd, ResampleFwd
 from .rng import Rng
 from .rnn import RnnBwdData, RnnBwdWeights, RnnFwd
+from .rope import Rope
 from .softmax import SoftmaxBwd, SoftmaxFwd
 from .spatial import SpatialGridBwd, SpatialGridFwd, SpatialSamplerBwd, SpatialSamplerFwd
 from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
@@ -30,5 +32,5 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
        Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd,
-       Rng, BnFinalize, BnBackwardWeights)
+       Rng, BnFinalize, BnBackwardWeights, Rope, PagedCacheLoad)
 BY_NAME = {op.name: op for op in OPS}

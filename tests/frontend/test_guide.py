@@ -93,3 +93,33 @@ def test_softmax(handle, axis):
 def test_the_last_dim_of_what_has_none(g):
     with pytest.raises(BadParam, match="axis must be >= 0 where the dim of input is not set; got -1"):
         g.softmax(g.relu(g.tensor([2, 3], [3, 1])))
+
+
+def test_rotary_embedding_and_its_gradient(handle):
+    """Turned and turned back is the input, pairs keep their lengths."""
+    x, angle = drawn(2, 4, 9, 16), 3 * drawn(1, 1, 9, 8)
+    for interleaved in (False, True):
+        g = floats(handle=handle)
+        X, C, S = g.tensor_like(x), g.tensor_like(np.cos(angle)), g.tensor_like(np.sin(angle))
+        turned = g.rope(X, C, S, interleaved)
+        y, back = results(g, {X: x, C: np.cos(angle), S: np.sin(angle)},
+                          [turned, g.rope_backward(turned, C, S, interleaved)])
+        pair = (lambda a: (a[..., ::2], a[..., 1::2])) if interleaved else (lambda a: (a[..., :8],
+                                                                                       a[..., 8:]))
+        (a, b), (c, d) = pair(x), pair(y)
+        np.testing.assert_allclose(c + 1j * d, (a + 1j * b) * np.exp(1j * angle), atol=1e-6)
+        np.testing.assert_allclose(back, x, atol=1e-6)
+
+
+def test_a_cache_in_pages(handle):
+    cache, lengths = drawn(5, 2, 4, 8), np.array([6, 9], np.int32).reshape(2, 1, 1, 1)
+    table = np.array([[3, 1, 0], [4, 0, 2]], np.int32).reshape(2, 1, 3, 1)
+    g = floats(handle=handle)
+    C, L, T = (
+        g.tensor(a.shape, [s // 4 for s in a.strides], kind) for a, kind in (
+            (cache, cudnn.data_type.FLOAT), (lengths, cudnn.data_type.INT32), (table, cudnn.data_type.INT32)))
+    found, = results(g, {C: cache, L: lengths, T: table}, [g.paged_cache_load(C, L,
+                                                                              T).set_dim([2, 2, 11, 8])])
+    for b, t in np.ndindex(2, 11):
+        want = cache[table[b, 0, t // 4, 0], :, t % 4] if t < lengths[b, 0, 0, 0] else 0
+        np.testing.assert_array_equal(found[b, :, t], np.broadcast_to(want, (2, 8)))

@@ -32,4 +32,30 @@ def _rng(op_class, rng):
     return Problem(op, dict(y=tensor(rng, dtype, dims)))
 
 
-MAKERS = {ops.Rng: _rng, ops.BnFinalize: _bn_parts, ops.BnBackwardWeights: _bn_parts}
+def _rope(op_class, rng):
+    dtype, compute = types(rng)
+    dims = image(rng, 40, ranks=(2, 3, 4, 4))
+    d = rng.choice([rng.randint(1, 20), 8 * rng.randint(1, 8)])
+    r = rng.choice([d // 2, d // 2, rng.randint(0, d // 2)])
+    thin = tensor(rng, rng.choice([dtype, "f64" if dtype == "f64" else "f32"]),
+                  (*(rng.choice([1, n]) for n in dims[:-1]), r))
+    op = op_class(pairing=rng.choice(["half", "interleaved"]), inverse=rng.random() < 0.3, compute=compute)
+    x = tensor(rng, dtype, (*dims[:-1], d), rng.choice(["nchw", None]))
+    return Problem(op, dict(x=x, cos=thin, sin=thin, y=tensor(rng, dtype, x.dims,
+                                                              rng.choice(["nchw", None]))))
+
+
+def _paged_cache_load(op_class, rng):
+    dtype, compute = types(rng)
+    b, h, page, n = rng.randint(1, 4), rng.randint(1, 4), rng.choice([1, 4, 8, 13]), rng.randint(1, 6)
+    d = rng.choice([rng.randint(1, 20), 8 * rng.randint(1, 6)])
+    one = lambda dims: tensor(rng, "i32", dims, rng.choice(["nchw", "gaps"]))
+    s = rng.choice([n * page, rng.randint(1, n * page)])
+    layout = rng.choice(["nchw", None])
+    return Problem(op_class(compute=compute), dict(
+        container=tensor(rng, dtype, (rng.randint(1, 9), h, page, d), layout), table=one((b, 1, n, 1)),
+        seq_len=one((b, 1, 1, 1)), y=tensor(rng, dtype, (b, h, s, d), layout)))
+
+
+MAKERS = {ops.Rope: _rope, ops.PagedCacheLoad: _paged_cache_load, ops.Rng: _rng, ops.BnFinalize: _bn_parts,
+          ops.BnBackwardWeights: _bn_parts}

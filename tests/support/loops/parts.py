@@ -38,4 +38,25 @@ def bn_backward_weights(op, a, shapes):
     return made
 
 
-LOOPS = dict(bn_finalize=bn_finalize, bn_backward_weights=bn_backward_weights)
+def rope(op, a, shapes):
+    y, r = np.array(a["x"], float), a["cos"].shape[-1]
+    cos, sin = (np.broadcast_to(a[n], (*y.shape[:-1], r)) for n in ("cos", "sin"))
+    for at in np.ndindex(*y.shape[:-1], r):
+        row, i = at[:-1], at[-1]
+        one, two = (i, i + r) if op.pairing == "half" else (2 * i, 2 * i + 1)
+        x, turn = complex(a["x"][(*row, one)], a["x"][(*row, two)]), complex(cos[at], sin[at])
+        turned = x * (turn.conjugate() if op.inverse else turn)
+        y[(*row, one)], y[(*row, two)] = turned.real, turned.imag
+    return dict(y=y)
+
+
+def paged_cache_load(op, a, shapes):
+    y, page = np.zeros(shapes["y"]), a["container"].shape[2]
+    for b, h, t in np.ndindex(*y.shape[:3]):
+        if t < a["seq_len"][b, 0, 0, 0]:
+            y[b, h, t] = a["container"][int(a["table"][b, 0, t // page, 0]), h, t % page]
+    return dict(y=y)
+
+
+LOOPS = dict(rope=rope, paged_cache_load=paged_cache_load, bn_finalize=bn_finalize,
+             bn_backward_weights=bn_backward_weights)
