@@ -122,11 +122,8 @@ MORE = {                                         # what the API has beside a dec
              doc="y; of backward modes the forward's y"),
         desc("OPERATION_POINTWISE_DXDESC", "TENSOR", is_required=False, doc="dx of backward modes"),
         desc("OPERATION_POINTWISE_DYDESC", "TENSOR", is_required=False, doc="dy of backward modes")),
-    "MATMUL": (may("MATMUL_PADDING_VALUE", "DOUBLE", "what lies outside of overridden sizes", default=0.0),),
     "OPERATION_MATMUL": (
-        may("OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT", "INT64", "1", default=1),
-        *(desc(f"OPERATION_MATMUL_GEMM_{size}_OVERRIDE_DESC", "TENSOR", is_required=False,
-               doc=f"{size} of each batch") for size in "MNK")),
+        may("OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT", "INT64", "1", default=1),),
     "REDUCTION": (may("REDUCTION_IS_DETERMINISTIC", "BOOLEAN", "all of ours are", default=False),),
     "OPERATION_NORM_FORWARD": (
         need("OPERATION_NORM_FWD_PHASE", "NORM_FWD_PHASE", "inference or training"),

@@ -12,9 +12,7 @@ from .attributes import PARAMETERS, kind_of
 from .groups import grouped
 from .table import OPERATIONS
 
-REFUSED = ("OPERATION_NORM_FWD_PEER_STAT_DESCS", "OPERATION_NORM_BWD_PEER_STAT_DESCS",
-           "OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC", "OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC",
-           "OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC")
+REFUSED = ("OPERATION_NORM_FWD_PEER_STAT_DESCS", "OPERATION_NORM_BWD_PEER_STAT_DESCS")
 COMPUTE = {f"CUDNN_DATA_{api}": word for word, api in COMPUTE_API.items()}
 
 
@@ -70,9 +68,12 @@ def _values(d):
 
 
 def _row(d, values):
-    """The operation that a descriptor stands for, among those of one name: by its mode and phase."""
+    """The operation that a descriptor stands for, among those of one name: by what is set, its mode and
+    phase."""
     rows = [row for row in OPERATIONS.values() if kind_of(row) == d.kind.name]
-    for row in rows:
+    names = lambda row: {one.api.removeprefix("CUDNN_ATTR_") for one in row.rows}
+    given = {name for name in values if name.startswith("OPERATION_")} & set().union(*map(names, rows))
+    for row in sorted(rows, key=lambda row: len(given - names(row))):        # that has all that is given
         choices = [one for one in row.rows if one.kind == "choice" and one.name != "compute"]
         if all(_knows(one, values.get(one.api.removeprefix("CUDNN_ATTR_"))) for one in choices):
             phase = values.get("OPERATION_NORM_FWD_PHASE")

@@ -6,6 +6,7 @@ import inspect
 
 from ..given import real, several, shown, whole, wholes
 from ..ops import (BatchNormBwd, BatchNormTraining, ConvDgrad, ConvFprop, ConvWgrad, GenStats, Matmul,
+                   MatmulSized,
                    Reduction)
 from ..status import BadParam
 from .datatypes import _library_type, compute_of
@@ -89,15 +90,19 @@ class Operations:
 
     # ---- Matmul, reduction ----
 
-    def matmul(self, A, B, compute_data_type=NOT_SET, padding=0.0, name=""):
+    def matmul(self, A, B, compute_data_type=NOT_SET, padding=0.0, name="", m_override=None, n_override=None,
+               k_override=None):
         """C[…, m, n] = A[…, m, k] @ B[…, k, n], batch dims broadcast; C is row-major unless its stride
-        is set."""
+        is set. ``m_override`` … are tensors of sizes, one for each batch: beyond them C is ``padding``, and
+        nothing is summed."""
         name = self._named("matmul", name)
-        if real(f"{name}: padding", padding) != 0.0:
-            raise cudnnGraphNotSupportedError(f"{name}: padding must be 0, as no dim depends on lengths yet; "
-                                              f"got {padding}")
-        return self._record("matmul", Matmul, dict(a=("A", A), b=("B", B)), dict(c="C"), compute_data_type,
-                            name)["c"]
+        sizes = dict(m_size=("m_override", m_override), n_size=("n_override", n_override),
+                     k_size=("k_override", k_override))
+        given = {size: pair for size, pair in sizes.items() if pair[1] is not None}
+        number, inputs = real(f"{name}: padding", padding), dict(a=("A", A), b=("B", B))
+        attributes = dict(padding=("padding", number)) if given else {}
+        return self._record("matmul", MatmulSized if given else Matmul, inputs | given, dict(c="C"),
+                            compute_data_type, name, attributes=attributes)["c"]
 
     def reduction(self, input, mode, compute_data_type=NOT_SET, name=""):
         """Reduce the dims in which the result's dim (set by the caller) is 1."""

@@ -198,9 +198,10 @@ class pygraph:
         """Pointwise logical_not of input, with broadcast; the result is virtual until set_output(True)."""
     def logical_or(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise logical_or of a, b, with broadcast; the result is virtual until set_output(True)."""
-    def matmul(self, A: Any, B: Any, compute_data_type: Any = ..., padding: Any = ..., name: Any = ...) -> _tensor:
+    def matmul(self, A: Any, B: Any, compute_data_type: Any = ..., padding: Any = ..., name: Any = ..., m_override: Any = ..., n_override: Any = ..., k_override: Any = ...) -> _tensor:
         """C[…, m, n] = A[…, m, k] @ B[…, k, n], batch dims broadcast; C is row-major unless its stride
-        is set."""
+        is set. ``m_override`` … are tensors of sizes, one for each batch: beyond them C is ``padding``, and
+        nothing is summed."""
     def max(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise max of input0, input1, with broadcast; the result is virtual until set_output(True)."""
     def min(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:

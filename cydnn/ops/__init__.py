@@ -10,6 +10,7 @@ from .gen_stats import GenStats
 from .im2col import Im2col
 from .lrn import LrnBwd, LrnFwd
 from .matmul import Matmul
+from .matmul_sized import MatmulSized
 from .moves import Concatenate, Reshape, Slice, Transpose
 from .norm import NormFwd
 from .op import Gradient, Op
@@ -32,5 +33,6 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
        Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd,
-       Rng, BnFinalize, BnBackwardWeights, Rope, PagedCacheLoad)
+       Rng, BnFinalize, BnBackwardWeights, Rope, PagedCacheLoad,
+       MatmulSized)
 BY_NAME = {op.name: op for op in OPS}

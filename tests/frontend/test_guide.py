@@ -123,3 +123,17 @@ def test_a_cache_in_pages(handle):
     for b, t in np.ndindex(2, 11):
         want = cache[table[b, 0, t // 4, 0], :, t % 4] if t < lengths[b, 0, 0, 0] else 0
         np.testing.assert_array_equal(found[b, :, t], np.broadcast_to(want, (2, 8)))
+
+
+def test_a_product_of_sizes_that_differ(handle):
+    """Rows and sums end at the lengths of each batch; what lies beyond may be NaN."""
+    a, b, lengths = drawn(3, 4, 6), drawn(3, 6, 5), np.array([6, 0, 2], np.int32).reshape(3, 1, 1)
+    cut = np.where(np.arange(6) < lengths, a, np.nan).astype(np.float32)
+    g = floats(handle=handle)
+    A, B = g.tensor_like(cut), g.tensor_like(b)
+    L = g.tensor([3, 1, 1], [1, 1, 1], cudnn.data_type.INT32)
+    c, = results(g, {A: cut, B: b, L: lengths}, [g.matmul(A, B, padding=-1.0, m_override=L, k_override=L)])
+    for i, n in enumerate(lengths.ravel()):
+        want = np.full((4, 5), -1.0)
+        want[:n] = a[i, :n, :n] @ b[i, :n]
+        np.testing.assert_allclose(c[i], want, atol=1e-6)

@@ -57,5 +57,22 @@ def _paged_cache_load(op_class, rng):
         seq_len=one((b, 1, 1, 1)), y=tensor(rng, dtype, (b, h, s, d), layout)))
 
 
-MAKERS = {ops.Rope: _rope, ops.PagedCacheLoad: _paged_cache_load, ops.Rng: _rng, ops.BnFinalize: _bn_parts,
+def _matmul_sized(op_class, rng):
+    dtype, compute = types(rng)
+    m, n, k = (rng.choice([1, rng.randint(1, 30), 8 * rng.randint(1, 6)]) for _ in range(3))
+    batch = [rng.randint(1, 3) for _ in range(rng.choice([0, 1, 1, 2]))]
+    layout = rng.choice(["nchw", None])
+    sizes = {f"{x}_size": TensorDesc.packed(rng.choice(["i32", "i64"]),
+                                            (*(rng.choice([1, b, b]) for b in batch), 1, 1))
+             for x in "mnk" if rng.random() < 0.6}
+    op = op_class(padding=rng.choice([0.0, -2.5]), compute=compute)
+    thin = lambda: [rng.choice([1, b, b]) for b in batch]
+    a, b = tensor(rng, dtype, (*thin(), m, k), layout), tensor(rng, dtype, (*thin(), k, n), layout)
+    sizes = {name: d for name, d in sizes.items()
+             if all(s in (1, c) for s, c in zip(d.dims, op.infer(a, b)["c"].dims[:-2]))}
+    return Problem(op, dict(a=a, b=b, **sizes))
+
+
+MAKERS = {ops.MatmulSized: _matmul_sized, ops.Rope: _rope, ops.PagedCacheLoad: _paged_cache_load,
+          ops.Rng: _rng, ops.BnFinalize: _bn_parts,
           ops.BnBackwardWeights: _bn_parts}

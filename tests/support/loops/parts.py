@@ -58,5 +58,16 @@ def paged_cache_load(op, a, shapes):
     return dict(y=y)
 
 
-LOOPS = dict(rope=rope, paged_cache_load=paged_cache_load, bn_finalize=bn_finalize,
+def matmul_sized(op, a, shapes):
+    c = np.full(shapes["c"], float(op.padding))
+    size = lambda name, most, at: most if a.get(name) is None else min(most, int(a[name][(*(
+        min(i, n - 1) for i, n in zip(at, a[name].shape)), 0, 0)]))
+    for at in np.ndindex(*c.shape[:-2]):
+        one, two = (x[tuple(min(i, n - 1) for i, n in zip(at, x.shape))] for x in (a["a"], a["b"]))
+        m, n, k = (size(f"{x}_size", most, at) for x, most in zip("mnk", (*c.shape[-2:], one.shape[-1])))
+        c[(*at, slice(0, m), slice(0, n))] = one[:m, :k] @ two[:k, :n]
+    return dict(c=c)
+
+
+LOOPS = dict(matmul_sized=matmul_sized, rope=rope, paged_cache_load=paged_cache_load, bn_finalize=bn_finalize,
              bn_backward_weights=bn_backward_weights)
