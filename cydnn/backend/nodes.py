@@ -51,6 +51,7 @@ def node(d, found) -> MadeNode:
             for name, given in operands.items()}
     numbers = {name: FromTensor(s.made.uid) if hasattr(s, "made") else s for name, s in scalars.items()}
     op = row.op(**in_units(f"finalize({d.kind.name})", row.op, attributes))
+    op = op.settled({name: tensors[uid].desc for name, uid in uids.items() if isinstance(uid, int)})
     made = Node(op, uids, numbers)
     groups = grouped(d, op, made, tensors)
     _check(d, row, made, tensors, groups)
@@ -78,7 +79,8 @@ def _row(d, values):
         if all(_knows(one, values.get(one.api.removeprefix("CUDNN_ATTR_"))) for one in choices):
             phase = values.get("OPERATION_NORM_FWD_PHASE")
             has_phase = any(one.api.endswith("_PHASE") for one in row.rows)
-            if phase is None or has_phase or phase.name == "CUDNN_NORM_FWD_TRAINING":
+            keeps_nothing = "running_mean" not in row.op.reads       # of training for the next inference
+            if phase is None or has_phase or keeps_nothing or phase.name == "CUDNN_NORM_FWD_TRAINING":
                 return row
     mode = next((name for name in values if name.endswith(("_MODE", "_OPERATOR"))), "mode")
     words = sorted({word for row in rows for one in row.rows if one.kind == "choice" and one.name != "compute"

@@ -12,7 +12,7 @@ from .lrn import LrnBwd, LrnFwd
 from .matmul import Matmul
 from .matmul_sized import MatmulSized
 from .moves import Concatenate, Reshape, Slice, Transpose
-from .norm import NormFwd
+from .norm import NormBwd, NormFwd
 from .op import Gradient, Op
 from .paged_cache_load import PagedCacheLoad
 from .pointwise import Pointwise
@@ -28,7 +28,7 @@ from .spatial import SpatialGridBwd, SpatialGridFwd, SpatialSamplerBwd, SpatialS
 from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 
 OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction, SoftmaxFwd, SoftmaxBwd,
-       PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, NormFwd, GenStats,
+       PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, NormFwd, NormBwd, GenStats,
        Transform, AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,

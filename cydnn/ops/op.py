@@ -189,6 +189,10 @@ class Op:
 
     # ---- What a subclass says ----
 
+    def settled(self, descs: dict) -> "Op":
+        """The op with the attributes that follow from its operands: what the public APIs have no word for."""
+        return self
+
     def check(self, **descs):
         """Yield (condition, sentence) in order; the first false one is the error."""
         return ()

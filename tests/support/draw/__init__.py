@@ -231,8 +231,13 @@ def _norm(op_class, rng):
     mode = rng.choice(["layer", "rms", "ada_layer", *(["instance"] if len(dims) > 2 else [])])
     op = op_class(mode=mode, axis=rng.randint(1, len(dims) - 1), compute=compute)
     parameter, wide = op.parameter_dims(dims), "f64" if dtype == "f64" else "f32"
-    absent = {n for n in sorted(op.optional) if rng.random() < 0.4} | ({"mean"} if mode == "rms" else set())
-    shapes = dict(scale=parameter, bias=parameter, mean=op.thin(dims), rstd=op.thin(dims))
+    absent = {n for n in sorted(op.optional) if rng.random() < 0.4}
+    if "rstd" in op.reads:                       # mean is nothing without it
+        absent = absent - {"mean"} | ({"mean"} if "rstd" in absent else set())
+    absent |= {"mean"} if mode == "rms" else set()
+    absent |= {"dscale"} if "scale" in absent else set()
+    shapes = dict.fromkeys(("scale", "bias", "dscale", "dbias"), parameter)
+    shapes |= dict.fromkeys(("mean", "rstd"), op.thin(dims))
     layout = rng.choice(["nchw", "nhwc", None])
     return Problem(op, {n: None if n in absent else TensorDesc.packed(wide, shapes[n]) if n in shapes
                         else tensor(rng, dtype, dims, layout) for n in op.operands()})
@@ -342,7 +347,7 @@ _MAKERS = {**{op: network for op in NETWORKS}, **moves.MAKERS, **parts.MAKERS, *
            ops.Matmul: _matmul, ops.Pointwise: _pointwise, ops.Reduction: _reduction,
            ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
            ops.PoolingBwd: _pooling, ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
-           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm,
+           ops.BatchNormBwd: _batch_norm, ops.NormFwd: _norm, ops.NormBwd: _norm,
            ops.Sdpa: attention.sdpa, ops.SdpaBwd: attention.sdpa_bwd,
            **{op: _tensor_op for op in TENSOR_OPS},
            ops.Transform: _transform, ops.DropoutFwd: _dropout, ops.DropoutBwd: _dropout,

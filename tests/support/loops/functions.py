@@ -216,6 +216,27 @@ def norm_fwd(op, a, shapes, epsilon):
     return out if op.mode != "rms" else {n: v for n, v in out.items() if n != "mean"}
 
 
+def norm_bwd(op, a, shapes, epsilon):
+    x, dy, axes, scale = a["x"], a["dy"], op.axes(a["x"].ndim), a.get("scale")
+    grad = dy if scale is None else dy * scale
+    xhat, dx = np.empty(x.shape), np.empty(x.shape)
+    for at in np.ndindex(*op.thin(x.shape)):
+        where = tuple(slice(None) if d in axes else i for d, i in enumerate(at))
+        row, g = x[where].ravel().tolist(), grad[where].ravel().tolist()
+        is_rms, kept = op.mode == "rms", a.get("rstd") is not None
+        mean = 0.0 if is_rms else a["mean"][at] if kept else _moments(row)[0]
+        var = math.fsum((v - mean) ** 2 for v in row) / len(row)
+        rstd = a["rstd"][at] if kept else 1 / math.sqrt(var + epsilon)
+        normal = [(v - mean) * rstd for v in row]
+        middle = 0.0 if is_rms else math.fsum(g) / len(row)
+        share = math.fsum(u * v for u, v in zip(normal, g)) / len(row)
+        xhat[where] = np.reshape(normal, x[where].shape)
+        dx[where] = np.reshape([rstd * (v - middle - u * share) for u, v in zip(normal, g)], x[where].shape)
+    shared = tuple(i for i, d in enumerate(op.parameter_dims(x.shape)) if d == 1)
+    fold = lambda v: v.sum(axis=shared, keepdims=True)
+    return dict(dx=dx, dscale=fold(dy * xhat), dbias=fold(dy))
+
+
 def batch_norm_inference(op, a, shapes, epsilon):
     y = np.empty(a["x"].shape)
     for at, where in _shares(op, y, a["scale"].shape):
@@ -272,5 +293,6 @@ def sdpa(op, a, shapes, scale):
     return dict(o=o, **dict(zip(("stats", "score_max", "score_sum_exp"), kept)))
 
 
-LOOPS = dict(sdpa=sdpa, pointwise=pointwise, norm_fwd=norm_fwd, batch_norm_training=batch_norm_training,
-             batch_norm_inference=batch_norm_inference, batch_norm_bwd=batch_norm_bwd)
+LOOPS = dict(sdpa=sdpa, pointwise=pointwise, norm_fwd=norm_fwd, norm_bwd=norm_bwd,
+             batch_norm_training=batch_norm_training, batch_norm_inference=batch_norm_inference,
+             batch_norm_bwd=batch_norm_bwd)
