@@ -147,7 +147,9 @@ class Inference:
             inputs = {o: self._of(t) for o, t in step.inputs.items()}
             inputs |= {o: self._raised(t, 4) for o, t in step.inputs.items() if o.startswith("extras.")}
         op = step.op(**step.attributes, compute=self.defaults.math(step, inputs.values()))
-        self._infer(op, step, op.joined({o: t.desc for o, t in inputs.items()}))
+        descs = op.joined({o: t.desc for o, t in inputs.items()})
+        op = op.settled(descs)
+        self._infer(op, step, descs)
         operands = op.joined({o: t.uid for o, t in inputs.items()})
         operands |= {o: self.uids[t] for o, t in step.outputs.items()}
         scalars = {name: FromTensor(self._of(t).uid) for name, t in step.scalars.items()}

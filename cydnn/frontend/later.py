@@ -5,9 +5,6 @@ from __future__ import annotations
 from .errors import cudnnGraphNotSupportedError
 
 ROWS = {                                         # what it needs: the methods
-    "normalization over other dims than the batch":
-        "layernorm layernorm_backward rmsnorm rmsnorm_backward instancenorm instancenorm_backward "
-        "adalayernorm adalayernorm_backward",
     "attention":
         "sdpa_fp8 sdpa_fp8_backward sdpa_mxfp8 sdpa_mxfp8_backward",
     "types of 4 and 8 bits with block scales": "block_scale_quantize block_scale_dequantize",

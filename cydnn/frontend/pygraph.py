@@ -24,6 +24,7 @@ from .kernel_cache import kernel_cache as KernelCache
 from .later import Later
 from .misfits import allowed
 from .moving import MovingOperations
+from .normalizing import Normalizing
 from .operations import Operations
 from .planning import Planning
 from .pointwise import PointwiseOperations
@@ -37,7 +38,7 @@ NOT_SET = data_type.NOT_SET
 
 
 class pygraph(Operations, PointwiseOperations, AttentionOperations, MovingOperations, ResamplingOperations,
-              RandomOperations, GuideOperations, Later, Planning, Tuning, Executing, Stored):
+              RandomOperations, GuideOperations, Normalizing, Later, Planning, Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual
