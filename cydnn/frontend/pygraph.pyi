@@ -17,10 +17,10 @@ class pygraph:
         ...
     def abs(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise abs of input, with broadcast; the result is virtual until set_output(True)."""
-    def adalayernorm(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
-    def adalayernorm_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
+    def adalayernorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Y, mean, inv_variance] with a scale and bias for each sample."""
+    def adalayernorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any = ..., inv_variance: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[DX, Dscale, Dbias], the last two for each sample."""
     def add(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise add of a, b, with broadcast; the result is virtual until set_output(True)."""
     def add_square(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -176,16 +176,16 @@ class pygraph:
         """As ``get_workspace_size``, of a plan."""
     def identity(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise identity of input, with broadcast; the result is virtual until set_output(True)."""
-    def instancenorm(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
-    def instancenorm_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
+    def instancenorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Y, mean, inv_variance] of each image and channel; statistics are None for phase INFERENCE."""
+    def instancenorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any = ..., inv_variance: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[DX, Dscale, Dbias]; the statistics are made from ``input`` where they are not given."""
     def key(self) -> Any:
         """A number that says what the graph is, the same in every process; names take no part in it."""
-    def layernorm(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
-    def layernorm_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
+    def layernorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Y, mean, inv_variance]; both statistics are None for phase INFERENCE."""
+    def layernorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any = ..., inv_variance: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[DX, Dscale, Dbias]; the statistics are made from ``input`` where they are not given."""
     def leaky_relu(self, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """``relu`` whose slope must be given."""
     def leaky_relu_backward(self, loss: Any, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
@@ -244,10 +244,10 @@ class pygraph:
     def reshape(self, input: Any, name: Any = ..., reshape_mode: Any = ...) -> Any:
         """The elements in row-major order in the dims that are set for the result, channels-last unless its
         stride is set."""
-    def rmsnorm(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
-    def rmsnorm_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
+    def rmsnorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Y, inv_variance]; the latter is None for phase INFERENCE."""
+    def rmsnorm_backward(self, grad: Any, input: Any, scale: Any, inv_variance: Any = ..., has_dbias: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[DX, Dscale, Dbias]; the last is None without ``has_dbias``."""
     def rng(self, seed: Any, offset: Any = ..., distribution: Any = ..., probability: Any = ..., minimum: Any = ..., maximum: Any = ..., mean: Any = ..., standard_deviation: Any = ..., dim: Any = ..., stride: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Y, of ``dim`` and ``stride`` (or set them): 1 with ``probability`` and else 0; uniform numbers from
         minimum to maximum; or normal ones. ``seed`` and ``offset``: whole numbers, or tensors of one, by
