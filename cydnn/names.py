@@ -9,10 +9,8 @@ MEANT = {                                        # what other versions and bindi
     "getConvolutionForwardAlgorithm_v7": "it is getConvolutionForwardAlgorithm",
     "convolutionBiasActivationForward": "it is a graph: cydnn.pygraph, or cydnn.relu of cydnn.conv with bias",
     "ops": "operations on tensors of torch are in cydnn.torch, those on any arrays in cydnn.functional",
-    "softmax": "of arrays it is cydnn.softmax; in a graph it is drawn as reduction, sub, exp, reduction and "
-               "div, and recognised",
     "conv": "it is conv_fprop; of arrays cydnn.conv", "conv2d": "of arrays it is cydnn.conv",
-    "Graph.softmax": "of arrays it is cydnn.softmax", "max_pool2d": "of arrays it is cydnn.max_pool",
+    "max_pool2d": "of arrays it is cydnn.max_pool",
     "scaled_dot_product_attention": "of arrays it is cydnn.attention",
 }
 

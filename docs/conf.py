@@ -1,5 +1,5 @@
-"""The site: ``pip install -e ".[docs]" && sphinx-build -W docs build/site``. Pages are Markdown; what is printed
-is checked by tests/docs."""
+"""The site: ``pip install -e ".[docs]" && sphinx-build -W docs build/site``. Pages are Markdown; tests/docs
+checks what is printed, and runs what is shown."""
 project, author, copyright = "cydnn", "The cydnn developers", "The cydnn developers"
 extensions = ["myst_parser"]
 html_theme, html_title = "furo", "cydnn"

@@ -78,7 +78,7 @@ def test_without_a_driver_the_default_device_is_numpy_and_says_so_once():
     (cydnn.cudnn, "cudnnCreate", "; it is create$"),
     (cydnn.frontend, "ops", "operations on tensors of torch are in cydnn.torch"),
     (cydnn.backend, "CUDNN_ATTR_TENSOR_DIMENSION", "did you mean CUDNN_ATTR_TENSOR_DIMENSIONS"),
-    (cydnn.pygraph(), "softmax", "of arrays it is cydnn.softmax"),
+    (cydnn.pygraph(), "conv2d", "of arrays it is cydnn.conv"),
     (cydnn.pygraph(), "conv_fpro", "; did you mean conv_fprop")])
 def test_a_name_that_is_not_here_says_what_was_meant(thing, name, hint):
     with pytest.raises(AttributeError, match=f"has no attribute {name!r}.*{hint}"):
