@@ -301,13 +301,17 @@ def replaced():
             setattr(room, name, theirs)
 
 
-def report() -> str:
-    """How often ``replaced()`` called what, and what went to torch, with the reason; a line each."""
+def report(reset: bool = False) -> str:
+    """How often ``replaced()`` called what, and what went to torch, with the reason; a line each. ``reset``:
+    what comes is counted from 0."""
     gone: Counter = Counter()
     for (name, _), count in _fallbacks.items():
         gone[name] += count
     lines = [f"{name}: {count} calls, {gone[name]} by torch" for name, count in _calls.most_common()]
     lines += [f"{name}: {count} by torch: {why}" for (name, why), count in _fallbacks.most_common()]
+    if reset:
+        _calls.clear()
+        _fallbacks.clear()
     return "\n".join(lines) or "nothing was called"
 
 

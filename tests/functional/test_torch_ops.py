@@ -77,6 +77,7 @@ def test_a_model_of_torch_calls_ours_and_what_is_refused_is_said():
     model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
                                 torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(16, 4),
                                 torch.nn.ReLU(inplace=True), torch.nn.Hardtanh())
+    C.report(reset=True)
     with C.replaced():
         y = model.train()(X)
         y.sum().backward()
