@@ -50,28 +50,28 @@ template <class Tile> struct SdpaSums {
     // ---- Scores to weights ----
 
     // Column i of the thread is seen by row h from first[h] on, up to before end[h].
-    DEVICE void hide(const int (&first)[2], const int (&end)[2], int key) {
+    DEVICE void hide(const int (&first)[2], const int (&end)[2], int key, float scale) {
+        const float none = copysignf(INFINITY, -scale);              // -infinity when it is scaled
         UNROLL for (int i = 0; i < scores; ++i) {
             const int h = i / 2 % 2, column = key + i / 4 * 8 + i % 2;
-            if (column < first[h] || column >= end[h]) s[i] = -INFINITY;
+            if (column < first[h] || column >= end[h]) s[i] = none;
         }
-    }
-    DEVICE void times(float by) {
-        UNROLL for (int i = 0; i < scores; ++i) s[i] *= by;
     }
     // New maxima of the rows that take one, and by what `o` shrinks.
     DEVICE void raise(float scale, const bool (&take)[2]) {
-        float most[2] = {-INFINITY, -INFINITY};
+        float most[2];
         UNROLL for (int h = 0; h < 2; ++h) {
-            float part[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-            UNROLL for (int i = 0; i < scores / 4; ++i)
-                part[i % 4] = fmaxf(part[i % 4], fmaxf(s[4 * i + 2 * h], s[4 * i + 2 * h + 1]));
-            most[h] = fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
+            float high[2] = {s[2 * h], s[2 * h + 1]}, low[2] = {s[2 * h], s[2 * h + 1]};
+            UNROLL for (int i = 4 + 2 * h; i < scores; i += 4)
+                UNROLL for (int n = 0; n < 2; ++n)
+                    high[n] = fmaxf(high[n], s[i + n]), low[n] = fminf(low[n], s[i + n]);
+            // Of a negative scale it is the lowest one.
+            most[h] = fmaxf(fmaxf(high[0], high[1]) * scale, fminf(low[0], low[1]) * scale);
         }
         UNROLL for (int h = 0; h < 2; ++h) most[h] = fmaxf(most[h], __shfl_xor_sync(~0u, most[h], 1));
         UNROLL for (int h = 0; h < 2; ++h) {
             most[h] = fmaxf(most[h], __shfl_xor_sync(~0u, most[h], 2));
-            const float now = take[h] ? fmaxf(top[h], most[h] * scale + Range::room) : top[h];
+            const float now = take[h] ? fmaxf(top[h], most[h] + Range::room) : top[h];
             shrink[h] = exp2_near(top[h] - base_of(now)), top[h] = now;
         }
     }

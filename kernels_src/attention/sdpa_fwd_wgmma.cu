@@ -28,8 +28,9 @@ problems = [
     """sdpa q=2x4x{ROWS + 40}x{QK - 8}:{T} \
        k=2x2x{QK - 8}x300:{T}@{600 * (QK - 8)},{300 * (QK - 8)},1,{QK - 8} \
        v=2x1x300x{V - 24}:{T} len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 o=2x4x{ROWS + 40}x{V - 24}:{T} \
-       stats=2x4x{ROWS + 40}x1:f32 right=0 diagonal=bottom_right left={150 if T == f16 else 0}""",
-    "sdpa q=1x1x9x{QK}:{T} k=1x1x{QK}x40:{T}@{40 * QK},{40 * QK},1,{QK} v=1x1x40x{V}:{T} o=1x1x9x{V}:{T}"]
+       stats=2x4x{ROWS + 40}x1:f32 right=0 diagonal=bottom_right left=150""",
+    """sdpa q=1x1x9x{QK}:{T} k=1x1x{QK}x600:{T}@{600 * QK},{600 * QK},1,{QK} v=1x1x600x{V}:{T} \
+       o=1x1x9x{V}:{T}"""]
 @*/
 // left, right: keys that a query sees on either side of the diagonal (-1: all), which ends at the last query
 // and the last key where `from_end`, else begins at the first ones. per_k, per_v: heads of q, side by side,
@@ -48,8 +49,7 @@ template <class Tile> struct SdpaRows {
     const SdpaOrder& order;
     const int group;                                                 // of those that multiply
     const unsigned zero;                                             // that the compiler does not know
-    float scale;                                                     // in powers of two
-    bool is_positive;                                                // else scores are scaled before
+    float scale;                                                     // to powers of two; not 0
     int k_count = 0, v_count = 0, first[2], end[2];
 
     DEVICE int thread() const { return threadIdx.x % 128; }
@@ -69,10 +69,8 @@ template <class Tile> struct SdpaRows {
     }
 
     DEVICE void see(const SdpaWork& w, int block) {
-        if (!is_positive) sums.times(scale);
-        if (block < w.whole || block >= w.whole_end) sums.hide(first, end, block * Tile::keys);
+        if (block < w.whole || block >= w.whole_end) sums.hide(first, end, block * Tile::keys, scale);
     }
-    DEVICE float factor() const { return is_positive ? scale : 1.f; }
     // What a thread knows of its rows; columns count from its first one on.
     DEVICE void begin(const SdpaWork& w, int row) {
         UNROLL for (int h = 0; h < 2; ++h) {
@@ -141,7 +139,7 @@ template <class Tile> struct SdpaRows {
         wgmma_wait<1>(), sums_change(sums.s);
         k_done();
         see(w, block);
-        const bool shrinks = sums.weigh(next, factor(), false);
+        const bool shrinks = sums.weigh(next, scale, false);
         wgmma_wait<0>(sums.o), sums.weights_change(p);
         v_done();
         is_ready = block > w.first && barrier_try(k_full(), k_phase());
@@ -155,7 +153,7 @@ template <class Tile> struct SdpaRows {
     DEVICE void steps(const SdpaWork& w, unsigned q) {
         k_done();
         see(w, w.end - 1);
-        sums.weigh(sums.p, factor(), true);
+        sums.weigh(sums.p, scale, true);
         bool is_ready = false;
         Weights next;
         int block = w.end - 2;
@@ -199,7 +197,8 @@ extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
     }
     registers_take<Tile::takes>();
     SdpaRows<Tile> rows = {{}, shared, order, role - 1, unsigned(heads) >> 31};
-    rows.scale = scale.load() * 1.4426950408889634f, rows.is_positive = rows.scale > 0;
+    rows.scale = scale.load() * 1.4426950408889634f;
+    if (rows.scale == 0) rows.scale = FLT_MIN;                       // what is hidden stays infinite
     if (Tile::has_turns && rows.group == Tile::groups - 1) turn_give(0);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0), lane = threadIdx.x % 32;
     SdpaWork w = rows.work(0);
