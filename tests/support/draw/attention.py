@@ -13,7 +13,25 @@ SCORES = ("", "mul(s,#0.5)", "mul(s,#0.1);tanh_fwd(n0);mul(n1,#10.0)",
           "add(s,e0)", "abs(e0)", "neg(e0);exp(n0);sub(col,row);mul(n1,n2);add(s,n3);mul(n4,#0.1);add(n5,e1)")
 
 
+def _sdpa_of_rows(op_class, rng):
+    """Heads whose elements lie side by side, in whole lines of 16 bytes, and plain scores."""
+    dtype, b = rng.choice(["f16", "bf16"]), rng.randint(1, 3)
+    s_q, s_kv = rng.randint(1, 150), rng.randint(1, 200)
+    h_k, group = rng.randint(1, 2), rng.randint(1, 3)
+    d_qk, d_v = 8 * rng.randint(1, 32), 8 * rng.randint(1, 16)
+    dims = dict(q=(b, h_k * group, s_q, d_qk), k=(b, h_k, s_kv, d_qk), v=(b, 1, s_kv, d_v),
+                o=(b, h_k * group, s_q, d_v))
+    found = {n: TensorDesc.packed(dtype, d) for n, d in dims.items()}
+    found["k"] = TensorDesc(dtype, (b, h_k, d_qk, s_kv), (h_k * s_kv * d_qk, s_kv * d_qk, 1, d_qk))
+    lens = {n: TensorDesc.packed("i32", (b, 1, 1, 1)) for n in ("len_q", "len_kv") if rng.random() < 0.3}
+    kept = {"stats": TensorDesc.packed("f32", (b, h_k * group, s_q, 1))} if rng.random() < 0.6 else {}
+    bounds = dict(left=rng.choice([0, 0, 30]), right=rng.choice([-1, 0, 0, 3]))
+    return Problem(op_class(diagonal=rng.choice(["top_left", "bottom_right"]), **bounds), found | lens | kept)
+
+
 def sdpa(op_class, rng):
+    if rng.random() < 0.25:                      # what tensor cores take
+        return _sdpa_of_rows(op_class, rng)
     dtype, compute = types(rng)
     b, h, s_q, s_kv = rng.randint(1, 3), rng.choice([1, 2, 4, 6]), rng.randint(1, 40), rng.randint(1, 80)
     d_qk, d_v = (rng.choice([1, 3, 8, 16, 64]) for _ in range(2))
