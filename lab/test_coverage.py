@@ -188,6 +188,26 @@ def from_memory(device, name) -> list[str]:
     return graphs.differences(plain_, *found) if found else []
 
 
+def in_batches(device, name) -> list[str]:
+    """The differences where batches begin at offsets, of 32 and of 64 bits, which say where they lie."""
+    case, params = cases(name, device.facts)[0], {row["name"] for row in kernels.get(name).row["params"]}
+    if "wide" not in params:
+        return []
+    plain_ = graph_of(case.problem)
+    values = inputs_for(case.problem, random.Random(0), False)
+    values = {uid: values[tensor.name] for uid, tensor in plain_.tensors.items()}
+    mine = [t for t in plain_.tensors.values() if f"{t.name}_at" in params]
+    found = [graphs.execute(plan.build(plain_, device, case.wish), values)]
+    for kind in ("i32", "i64"):
+        there = {100 + t.uid: Tensor(100 + t.uid, TensorDesc.packed(kind, (t.dims[0] + 1, 1, 1, 1)))
+                 for t in mine}
+        values |= {100 + t.uid: np.arange(t.dims[0] + 1).reshape(-1, 1, 1, 1) * t.strides[0] for t in mine}
+        ragged = {t.uid: t.replace(ragged=100 + t.uid) for t in mine}
+        graph = Graph(plain_.nodes, {**plain_.tensors, **ragged, **there})
+        found.append(graphs.execute(plan.build(graph, device, case.wish), values))
+    return [text for other in found[1:] for text in graphs.differences(plain_, found[0], other)]
+
+
 def as_they_are(name, facts) -> list:
     return [(facts, case, dict(scalars=plain(case.problem.op), flavour=flavours(case.problem.op)[0]))
             for case in cases(name, facts)]
@@ -213,7 +233,7 @@ def cover(device, name) -> list[str]:
         return found
     facts, tried = device.facts, set()
     first = as_they_are(name, facts)
-    wrong = behind(device, name) + from_memory(device, name)
+    wrong = behind(device, name) + from_memory(device, name) + in_batches(device, name)
     for number, (card, case, more) in enumerate(itertools.chain(first, ways(name, facts))):
         way = str((card.sms, case, {"scale": 1.0, "nans": (), "order": None, **more, "flavour": None}))
         if way in tried:                                     # not every way is another one for every op

@@ -61,8 +61,12 @@ struct Batch {
     DEVICE Batch(const int* offsets, bool is_wide, int batch, i64 step) {
         begin = batch * step, end = INT64_MAX;
         if (!offsets) return;
-        const i64* wide = reinterpret_cast<const i64*>(offsets);
-        begin = is_wide ? wide[batch] : offsets[batch], end = is_wide ? wide[batch + 1] : offsets[batch + 1];
+        begin = word(offsets + (batch << is_wide), is_wide);
+        end = word(offsets + (batch + 1 << is_wide), is_wide);
+    }
+    DEVICE static i64 word(const int* at, bool is_wide) {           // without a branch
+        const int low = at[0], next = at[is_wide], mask = -int(is_wide);
+        return i64(next & mask | low >> 31 & ~mask) << 32 | unsigned(low);
     }
     DEVICE bool has(i64 off) const { return off >= 0 && off < end; }
     DEVICE i64 at(const Array<i64, 4>& steps, int head, int row, int col) const {

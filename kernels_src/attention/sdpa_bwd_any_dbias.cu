@@ -19,9 +19,9 @@ needs  = ["0 <= d_qk <= 256", "0 <= d_v <= 256", "s_q >= 1", "s_kv >= 1",
           "tiles * ceil_div(out_cols, 32) * out_heads * out_batches < 2147483648"]
 marks  = ["load_q", "load_k", "load_v", "load_do", "load_stats", "row", "score", "dscore", "store_dbias"]
 problems = [
-    """sdpa_bwd q=2x4x21x24:{'f16' if S == f32 else 'f64'} k=2x2x24x38:bf16@1824,912,1,24 v=2x1x38x70:f16 \
-       o=2x4x21x70:f32 do=2x4x21x70:f16 stats=2x4x21x1:f32 extras=1x4x21x38:f16 dq=2x4x21x24:f32 \
-       dk=2x2x24x38:f32 dv=2x1x38x70:f32 dbias=1x4x21x38:f32 acc={S} right=3 left=9 dbias_of=0 \
+    """sdpa_bwd q=2x4x21x75:{'f16' if S == f32 else 'f64'} k=2x2x75x38:bf16@5700,2850,1,75 v=2x1x38x70:f16 \
+       o=2x4x21x70:f32 do=2x4x21x70:f16 stats=2x4x21x1:f32 extras=1x4x21x38:f16 dq=2x4x21x75:f32 \
+       dk=2x2x75x38:f32 dv=2x1x38x70:f32 dbias=1x4x21x38:f32 acc={S} right=3 left=9 dbias_of=0 \
        score=mul(s,#0.1);add(n0,e0);tanh_fwd(n1)""",
     """sdpa_bwd 2x2x37x8 2x1x8x40 2x2x40x8 extras=2x1x1x40:f32 dbias=2x1x1x40:f32 dbias_of=0 score=add(s,e0) \
        len_kv=2x1x1x1:i32 acc={S} {'f32' if S == f32 else 'f64'}""",

@@ -25,7 +25,7 @@ problems = [
        dk=2x2x24x38:f32 dv=2x3x38x40:f32 acc={S} right=0 diagonal=bottom_right \
        score=mul(s,#0.1);add(n0,e0);sub(col,row);exp(e1);mul(n2,n3);add(n1,n4);mul(n5,#0.1);tanh_fwd(n6);\
 mul(n7,#10.0)""",
-    """sdpa_bwd 1x2x40x200 1x1x200x33 1x1x33x136 left=30 right=3 score=mul(s,#0.05) acc={S} \
+    """sdpa_bwd 1x2x40x203 1x1x203x33 1x1x33x137 left=30 right=3 score=mul(s,#0.05) acc={S} \
        {'f32' if S == f32 else 'f64'}""",
     """sdpa_bwd 2x1x9x8 2x1x8x35 2x1x35x8 len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 acc={S} \
        {'f32' if S == f32 else 'f64'}"""]
@@ -66,11 +66,6 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const Batch stats_in(stats_at, wide & 64, batch, stats_steps[0]);
     const int last = min(key0 + WARPS * R, band.n_kv) - 1;
     const int begin = band.first_row(key0), stop = last < key0 ? 0 : band.end_row(last);
-    each<R>([&](auto r) {
-        for (int d = lane; d < d_qk && with_k; d += 32) acc_k[d][r] = 0;             // a thread's own columns
-        for (int c = lane; c < d_v && with_v; c += 32) acc_v[c][r] = 0;
-    });
-
     for (int head = head0; head < head0 + span; ++head) {
         const int head_k = head / per_k, head_v = head / per_v;
         each<R>([&](auto r) {
@@ -79,11 +74,13 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                 S value = 0;
                 if (is_there) CYDNN_LOAD(k, value, batch, head_k, mine + r, d);
                 k[d][r] = value;
+                if (with_k && head == head0) acc_k[d][r] = 0;       // a thread's own columns
             }
             if (head == head0 || head % per_v == 0) NO_UNROLL for (int c = lane; c < d_v; c += 32) {
                 S value = 0;
                 if (is_there) CYDNN_LOAD(v, value, batch, head_v, mine + r, c);
                 v[c][r] = value;
+                if (with_v && head == head0) acc_v[c][r] = 0;
             }
         });
         for (int row0 = begin; row0 < stop; row0 += QUERIES) {

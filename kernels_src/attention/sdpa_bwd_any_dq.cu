@@ -25,7 +25,7 @@ problems = [
        dbias_of=0 \
        score=mul(s,#0.1);add(n0,e0);sub(col,row);exp(e1);mul(n2,n3);add(n1,n4);mul(n5,#0.1);tanh_fwd(n6);\
 mul(n7,#10.0)""",
-    """sdpa_bwd 1x2x18x256 1x1x256x50 1x2x50x136 left=30 right=3 score=mul(s,#0.05) acc={S} \
+    """sdpa_bwd 1x2x18x255 1x1x255x50 1x2x50x137 left=30 right=3 score=mul(s,#0.05) acc={S} \
        {'f32' if S == f32 else 'f64'}""",
     """sdpa_bwd 2x1x9x8 2x1x8x35 2x1x35x8 len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 acc={S} \
        {'f32' if S == f32 else 'f64'}"""]

@@ -10,7 +10,7 @@ smem   = 0
 needs  = ["s_q >= 1"]
 marks  = ["load_stats", "load_sink", "store_dsink"]
 problems = [
-    """sdpa_bwd 3x2x90x8 3x2x8x9 3x2x9x8 sink=1x2x1x1:f32 dsink=1x2x1x1:f32 len_q=3x1x1x1:i32 acc={S} \
+    """sdpa_bwd 3x2x300x8 3x2x8x9 3x2x9x8 sink=1x2x1x1:f32 dsink=1x2x1x1:f32 len_q=3x1x1x1:i32 acc={S} \
        {'f32' if S == f32 else 'f64'}"""]
 @*/
 // dots: of each query the sum of do * o, as sdpa_bwd_any_dq.cu leaves it.
@@ -26,7 +26,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     for (int batch = 0; batch < batches; ++batch) {
         const Batch stats_in(stats_at, wide & 1, batch, stats_steps[0]);
         const int n_q = len_q ? min(len_q[batch * len_q_step], s_q) : s_q;
-        for (int row = threadIdx.x; row < n_q; row += 128) {
+        NO_UNROLL for (int row = threadIdx.x; row < n_q; row += 128) {
             S size = 0;
             CYDNN_LOAD_STATS(size, batch, head, row);
             const S weight = size == -S(INFINITY) ? S(0) : exp(sink - size);

@@ -24,7 +24,7 @@ problems = [
        extras=1x6x37x70:f16+1x6x1x1:f32 o=2x6x37x40:f32 stats=2x6x37x1:f32 acc={S} right=0 \
        diagonal=bottom_right score=add(s,e0);sub(col,row);exp(e1);mul(n1,n2);add(n0,n3);mul(n4,#0.1);\
 tanh_fwd(n5);mul(n6,#10.0)""",
-    "sdpa 1x4x20x256 1x1x256x100 1x4x100x136 left=30 right=3 {'bf16' if S == f32 else 'f64'} acc={S}",
+    "sdpa 1x4x20x255 1x1x255x100 1x4x100x137 left=30 right=3 {'bf16' if S == f32 else 'f64'} acc={S}",
     """sdpa q=2x8x1x64:i8 k=2x2x64x300:f8_e4m3 v=2x2x300x64:f8_e5m2 len_kv=2x1x1x1:i32 o=2x8x1x64:f16 \
        acc={S}""",
     """sdpa q=2x4x9x8:{'f16' if S == f32 else 'f64'} k=7x2x8x16:f16 v=9x1x8x24:f16 table_k=2x1x3x1:i32 \

@@ -81,7 +81,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
     def admit(self, name, values):
         if name == "stats":                      # no weight is far above 1
             return 8 + np.abs(values)
-        return super().admit(name, values)
+        return np.clip(values, -1, 1) if name in ("q", "k", "sink") else super().admit(name, values)
 
     # ---- Its meaning ----
 
@@ -113,7 +113,8 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
             sums = size(do * o).sum(3, keepdims=True)
             d = np.where(seen, p * (products + sums if size is np.abs else products - sums), 0.0)
             values = dict(d=d, **values)
-            turned = lambda made: np.where(seen, size(dag.evaluate(made, values) + 0 * seen), 0.0)
+            more = d if size is np.abs and self.score else 0.0         # where a mode's slope is a difference
+            turned = lambda made: np.where(seen, size(dag.evaluate(made, values) + 0 * seen) + more, 0.0)
             ds = size(scale) * turned(self.back)
             db = turned(adjoint(self.score, f"e{self.dbias_of}")) if self.dbias_of >= 0 else None
         return size(q), size(k), size(do), p, ds, db, v.shape[1]
