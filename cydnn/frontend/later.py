@@ -6,7 +6,7 @@ from .errors import cudnnGraphNotSupportedError
 
 ROWS = {                                         # what it needs: the methods
     "attention":
-        "sdpa_fp8 sdpa_fp8_backward sdpa_mxfp8 sdpa_mxfp8_backward",
+        "sdpa_fp8_backward sdpa_mxfp8 sdpa_mxfp8_backward",
     "types of 4 and 8 bits with block scales": "block_scale_quantize block_scale_dequantize",
     "grouped matmul": "moe_grouped_matmul moe_grouped_matmul_bwd"}
 

@@ -13,6 +13,7 @@ from ..names import missing
 from ..status import BadParam
 from .arrays import layout_of
 from .attention import AttentionOperations
+from .attention_fp8 import Attention8Operations
 from .datatypes import _library_type, compute_of, type_of
 from .device_properties import device_properties
 from .enums import data_type, member, scalar_type, tensor_reordering
@@ -37,8 +38,9 @@ from .tuning import Tuning
 NOT_SET = data_type.NOT_SET
 
 
-class pygraph(Operations, PointwiseOperations, AttentionOperations, MovingOperations, ResamplingOperations,
-              RandomOperations, GuideOperations, Normalizing, Later, Planning, Tuning, Executing, Stored):
+class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Operations, MovingOperations,
+              ResamplingOperations, RandomOperations, GuideOperations, Normalizing, Later, Planning, Tuning,
+              Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

@@ -1,0 +1,61 @@
+"""Attention of 8 bits by way of pygraph: scales, the largest values, what is refused."""
+from __future__ import annotations
+
+import inspect
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cydnn.frontend as cudnn
+
+from .test_attention import B, COL, D, DV, H, KV, ROW, S, T, expected, strides
+from .test_attention import world                # noqa: F401
+
+E4 = ml_dtypes.float8_e4m3fn
+FACTORS = dict(descale_q=0.25, descale_k=0.5, descale_v=2.0, descale_s=1 / 64, scale_s=64.0, scale_o=16.0)
+
+
+def called(w, o_type, **options):
+    """({name: array}, what each stands for in float64)"""
+    dims = dict(q=(B, H, S, D), k=(B, 2, KV, D), v=(B, 1, KV, DV))
+    memory = {n: w.rng.uniform(-4, 4, d).astype(E4) for n, d in dims.items()}
+    g = cudnn.pygraph(io_data_type=T.FP8_E4M3, intermediate_data_type=T.FLOAT, compute_data_type=T.FLOAT,
+                      handle=w.handle)
+    tensors = {n: g.tensor(x.shape, strides(x), name=n) for n, x in memory.items()}
+    pack = {tensors[n]: x for n, x in memory.items()}
+    scales = {n: g.tensor([1, 1, 1, 1], [1, 1, 1, 1], T.FLOAT, name=n) for n in FACTORS}
+    pack |= {t: np.full((1, 1, 1, 1), FACTORS[n], np.float32) for n, t in scales.items()}
+    made = g.sdpa_fp8(**tensors, **scales, generate_stats=True, **options)
+    shapes = ((B, H, S, DV), (B, H, S, 1), (1, 1, 1, 1), (1, 1, 1, 1))
+    found = [np.zeros(d, E4 if i == 0 and o_type is T.FP8_E4M3 else np.float32) for i, d in enumerate(shapes)]
+    for t, x in zip(made, found):
+        t.set_output(True).set_data_type(T.FLOAT if x.dtype == np.float32 else T.FP8_E4M3)
+        t.set_dim(x.shape).set_stride(strides(x))
+    g.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    g.execute(pack | dict(zip(made, found)), w.workspace(g.get_workspace_size()))
+    return found, [memory[n].astype(np.float64) * FACTORS[f"descale_{n}"] for n in "qkv"]
+
+
+@pytest.mark.parametrize("o_type, tolerance", [(T.FLOAT, 1e-4), (T.FP8_E4M3, 0.07)])
+def test_scales_and_the_largest_values(world, o_type, tolerance):    # noqa: F811
+    (o, stats, amax_s, amax_o), real = called(world, o_type, attn_scale=0.125, use_causal_mask=True)
+    want, sums = expected(*real, lambda s: 0.125 * s, COL <= ROW)
+    world.close_to(o.astype(np.float64), want * FACTORS["scale_o"], tolerance, tolerance)
+    world.close_to(stats, sums, 1e-4, 1e-4)
+    world.close_to(amax_o, np.abs(want).max(), 1e-4, 1e-4)
+    weights = np.exp(0.125 * (real[0] @ np.repeat(real[1], H // 2, 1).swapaxes(2, 3)) - sums)
+    world.close_to(amax_s, np.where(COL <= ROW, weights, 0).max(), 1e-4, 1e-4)
+
+
+def test_what_is_refused_and_the_arguments():
+    g = cudnn.pygraph()
+    one = g.tensor([1, 1, 1, 1], [1, 1, 1, 1], T.FLOAT)
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="sdpa_fp8.0: sink_token must be None"):
+        g.sdpa_fp8(*[one] * 9, generate_stats=False, sink_token=one)
+    assert " ".join(inspect.signature(cudnn.pygraph.sdpa_fp8).parameters) == (
+        "self q k v descale_q descale_k descale_v descale_s scale_s scale_o is_inference attn_scale bias "
+        "use_alibi_mask use_padding_mask seq_len_q seq_len_kv use_causal_mask use_causal_mask_bottom_right "
+        "sliding_window diagonal_alignment left_bound right_bound dropout rng_dump paged_attention_k_table "
+        "paged_attention_v_table paged_attention_max_seq_len_kv compute_data_type name fn generate_stats "
+        "score_max score_sum_exp sink_token")
