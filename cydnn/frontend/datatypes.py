@@ -23,6 +23,7 @@ TORCH = {                                        # name in torch -> type
 VECTORS = {                                      # a type of several neighbours -> (the type of one, how many)
     data_type.INT8x4: (data_type.INT8, 4), data_type.UINT8x4: (data_type.UINT8, 4),
     data_type.INT8x32: (data_type.INT8, 32)}
+BYTES = {data_type.BYTE_BOOLEAN: data_type.UINT8}            # types that are stored as others
 COMPUTE = {data_type[api]: word for word, api in COMPUTE_API.items()}
 
 
@@ -61,7 +62,7 @@ def _library_type(x) -> data_type:
 
 def storage_of(where: str, kind: data_type) -> tuple[DType, int]:
     """(the row, neighbours that are one unit) of a type that tensors may have."""
-    one, count = VECTORS.get(kind, (kind, 1))
+    one, count = VECTORS.get(BYTES.get(kind, kind), (BYTES.get(kind, kind), 1))
     if one.value not in BY_ENUM:
         have = " ".join(member.name for member in data_type if member.value in BY_ENUM)
         raise cudnnGraphNotSupportedError(f"{where}: data_type must be one of {have}; got {kind.name}")

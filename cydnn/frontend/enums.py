@@ -35,7 +35,7 @@ class data_type(Enumeration):
     """Data types of tensors and computations."""
     FLOAT, DOUBLE, HALF, INT8, INT32, INT8x4, UINT8, UINT8x4, INT8x32, BFLOAT16 = range(10)
     INT64, BOOLEAN, FP8_E4M3, FP8_E5M2, FAST_FLOAT_FOR_FP8, FP8_E8M0, FP4_E2M1, INT4 = range(10, 18)
-    NOT_SET = -1
+    NOT_SET, BYTE_BOOLEAN = -1, -2               # the last: a byte a boolean, 0 or 1
 
 
 class heur_mode(Enumeration):

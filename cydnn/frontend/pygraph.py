@@ -22,6 +22,7 @@ from .guide import GuideOperations
 from .handle import Handle, get_handle
 from .inference import Defaults, Inference
 from .kernel_cache import kernel_cache as KernelCache
+from .inspecting import Inspecting
 from .later import Later
 from .misfits import allowed
 from .moving import MovingOperations
@@ -39,8 +40,8 @@ NOT_SET = data_type.NOT_SET
 
 
 class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Operations, MovingOperations,
-              ResamplingOperations, RandomOperations, GuideOperations, Normalizing, Later, Planning, Tuning,
-              Executing, Stored):
+              ResamplingOperations, RandomOperations, GuideOperations, Normalizing, Later, Planning,
+              Inspecting, Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

@@ -144,6 +144,8 @@ class pygraph:
         the others would take, notes, what was measured, and the steps. Nothing need be built; with a
         ``device_property`` it tells of a card that is not there. ``index``: as in
         ``get_plan_name_at_index``; None: the plan that ``execute`` runs. ``as_data``: the same as dicts."""
+    def find_tensor(self, name: Any) -> Any:
+        """The tensor of a name."""
     def floor(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise floor of input, with broadcast; the result is virtual until set_output(True)."""
     def gelu(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -162,12 +164,20 @@ class pygraph:
         """The notes of the plan that ``execute`` runs."""
     def get_behavior_notes_for_plan_at_index(self, index: Any) -> Any:
         """The notes of a plan."""
+    def get_engine_and_knobs_at_index(self, index: Any) -> Any:
+        """(engine id, {knob_type: number}) of a plan, such as ``create_execution_plan`` takes."""
     def get_engine_count(self) -> Any:
         """How many engines (or combinations of them) can compute the graph; their ids count from 0."""
     def get_execution_plan_count(self) -> Any:
         """How many plans are left."""
+    def get_inputs(self) -> Any:
+        """What the caller gives: tensors that no operation writes and that hold no number of the graph."""
     def get_knobs_for_engine(self, engine_id: Any) -> Any:
         """The knobs of an engine on this graph."""
+    def get_node(self, name: Any) -> Any:
+        """The operation of a name."""
+    def get_outputs(self) -> Any:
+        """What operations write and is not virtual."""
     def get_plan_name_at_index(self, index: Any) -> Any:
         """The engines of a plan, such as ``110:conv_fprop_mma[tile=m128n256]``."""
     def get_workspace_size(self) -> Any:
@@ -180,6 +190,12 @@ class pygraph:
         """[Y, mean, inv_variance] of each image and channel; statistics are None for phase INFERENCE."""
     def instancenorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any = ..., inv_variance: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[DX, Dscale, Dbias]; the statistics are made from ``input`` where they are not given."""
+    def inspect(self) -> Any:
+        """All of it: name, nodes, inputs, outputs, plans, the selected engine."""
+    def instancenorm(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
+    def instancenorm_backward(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (normalization over other dims than the batch)."""
     def key(self) -> Any:
         """A number that says what the graph is, the same in every process; names take no part in it."""
     def layernorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -302,6 +318,8 @@ class pygraph:
     def select_numeric_notes(self, notes: Any) -> Any:
         """Keep plans that have all of these notes. Engines whose numbers differ from those of others
         (WINOGRAD, FFT, NONDETERMINISTIC) are asked for plans only here."""
+    def select_plan(self, index: Any) -> Any:
+        """Build the plan at an index, which ``execute`` runs from now on."""
     def serialize(self) -> Any:
         """The plan that ``execute`` runs, as bytes (numbers from 0 to 255)."""
     def sigmoid(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
