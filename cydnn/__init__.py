@@ -26,7 +26,7 @@ _ROOMS = {                                       # where a name lives; loaded wh
         cudnnGraphNotSupportedError data_type destroy_handle diagonal_alignment get_last_error_string
         get_stream heur_mode knob knob_type
         moe_grouped_matmul_mode norm_forward_phase numerical_note padding_mode pygraph reduction_mode
-        resample_mode reshape_mode rng_distribution scalar_type set_stream tensor_reordering
+        resample_mode reshape_mode rng_distribution scalar_type signal_mode set_stream tensor_reordering
         """,
     "functional":
     """

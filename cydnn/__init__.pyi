@@ -31,6 +31,7 @@ from .frontend import reshape_mode as reshape_mode
 from .frontend import rng_distribution as rng_distribution
 from .frontend import scalar_type as scalar_type
 from .frontend import set_stream as set_stream
+from .frontend import signal_mode as signal_mode
 from .frontend import tensor_reordering as tensor_reordering
 from .functional import attention as attention
 from .functional import avg_pool as avg_pool

@@ -84,6 +84,7 @@ from .rnn.bwd_weights_products import RnnBwdWeightsProducts
 from .rnn.fwd_cluster import RnnFwdCluster
 from .rnn.rnn import RnnBwdDataPersist, RnnBwdDataPlain, RnnFwdPersist, RnnFwdPlain, RnnFwdWave
 from .rope.any import RopeAny
+from .signal.flag import SignalFlag
 from .softmax.block import SoftmaxBwdBlock, SoftmaxFwdBlock
 from .softmax.cluster import SoftmaxBwdCluster, SoftmaxFwdCluster
 from .softmax.columns import SoftmaxBwdColumns, SoftmaxFwdColumns
@@ -160,6 +161,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     RopeAny,
     # paged cache load: 480 to 484
     PagedCacheLoadAny,
+    # signal: 485 to 489
+    SignalFlag,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

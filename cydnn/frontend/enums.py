@@ -122,6 +122,12 @@ class padding_mode(Enumeration):
     NOT_SET = -1
 
 
+class signal_mode(Enumeration):
+    """Whether a signal sets its flag behind a tensor, or waits for it in front."""
+    SET, WAIT = 0, 1
+    NOT_SET = -1
+
+
 class rng_distribution(Enumeration):
     """How random numbers are distributed."""
     BERNOULLI, UNIFORM, NORMAL = range(3)

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from ..given import flag, whole
-from ..ops import BnBackwardWeights, BnFinalize, PagedCacheLoad, Rope, SoftmaxFwd
+from ..ops import BnBackwardWeights, BnFinalize, PagedCacheLoad, Rope, Signal, SoftmaxFwd
 from ..status import BadParam
-from .enums import data_type
+from .enums import data_type, member, signal_mode
 
 NOT_SET = data_type.NOT_SET
 
@@ -53,6 +53,19 @@ class GuideOperations:
                       table=("page_table", page_table))
         return self._record("paged_cache_load", PagedCacheLoad, inputs, dict(y="Y"), compute_data_type,
                             name)["y"]
+
+    def signal(self, input, mode, value=1, compute_data_type=NOT_SET, name=""):
+        """[Y, Flag]: the input, and one i32 in memory, which is set to ``value`` once Y is there, or waited
+        for before the input is read. What waits for a flag that nobody sets never ends."""
+        name = self._named("signal", name)
+        way = member(name, "mode", signal_mode, mode)
+        if way.name == "NOT_SET":
+            raise BadParam(f"{name}: mode must be set; got {way}")
+        made = self._record("signal", Signal, dict(x=("input", input)), dict(y="Y", flag="FLAG"),
+                            compute_data_type, name, attributes=dict(mode=("mode", way.name.lower()),
+                                                                     value=("value", value)))
+        made["flag"].set_output(True).set_dim([1]).set_stride([1]).set_data_type(data_type.INT32)
+        return [made["y"], made["flag"]]
 
     def bn_finalize(self, sum, sq_sum, scale, bias, epsilon, accum_count, prev_running_mean=None,
                     prev_running_var=None, momentum=None, compute_data_type=NOT_SET, name=""):

@@ -326,6 +326,9 @@ class pygraph:
         """Pointwise sigmoid_fwd of input, with broadcast; the result is virtual until set_output(True)."""
     def sigmoid_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise sigmoid_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
+    def signal(self, input: Any, mode: Any, value: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Y, Flag]: the input, and one i32 in memory, which is set to ``value`` once Y is there, or waited
+        for before the input is read. What waits for a flag that nobody sets never ends."""
     def sin(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise sin of input, with broadcast; the result is virtual until set_output(True)."""
     def slice(self, input: Any, slices: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:

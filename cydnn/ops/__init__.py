@@ -23,6 +23,7 @@ from .resample import ResampleBwd, ResampleFwd
 from .rng import Rng
 from .rnn import RnnBwdData, RnnBwdWeights, RnnFwd
 from .rope import Rope
+from .signal import Signal
 from .softmax import SoftmaxBwd, SoftmaxFwd
 from .spatial import SpatialGridBwd, SpatialGridFwd, SpatialSamplerBwd, SpatialSamplerFwd
 from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
@@ -34,5 +35,5 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
        Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd,
        Rng, BnFinalize, BnBackwardWeights, Rope, PagedCacheLoad,
-       MatmulSized)
+       MatmulSized, Signal)
 BY_NAME = {op.name: op for op in OPS}

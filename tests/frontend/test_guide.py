@@ -137,3 +137,25 @@ def test_a_product_of_sizes_that_differ(handle):
         want = np.full((4, 5), -1.0)
         want[:n] = a[i, :n, :n] @ b[i, :n]
         np.testing.assert_allclose(c[i], want, atol=1e-6)
+
+
+def test_a_flag_is_set_and_waited_for(handle):
+    x, flag = drawn(3, 5), np.zeros(1, np.int32)
+    for mode in (cudnn.signal_mode.SET, cudnn.signal_mode.WAIT):
+        g, y = floats(handle=handle), np.zeros((3, 5), np.float32)
+        X = g.tensor_like(x)
+        Y, F = g.signal(g.neg(X), mode, value=3)
+        run(g, {X: x, Y.set_output(True).set_stride([5, 1]): y, F: flag})
+        np.testing.assert_array_equal(y, -x)
+        assert flag.tolist() == [3]
+
+
+def test_a_flag_that_nobody_sets():
+    g = floats(handle=cudnn.create_handle("numpy"))
+    X = g.tensor([4], [1])
+    Y, F = g.signal(X, cudnn.signal_mode.WAIT, value=2)
+    x = np.ones(4, np.float32)
+    with pytest.raises(RuntimeError, match="signal: flag must hold 2 where nothing else runs; got 0"):
+        run(g, {X: x, Y.set_output(True): x.copy(), F: np.zeros(1, np.int32)})
+    with pytest.raises(BadParam, match="mode must be set; got signal_mode.NOT_SET"):
+        floats().signal(X, cudnn.signal_mode.NOT_SET)

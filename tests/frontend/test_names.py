@@ -42,6 +42,7 @@ MEMBERS = dict(
     attention_implementation="AUTO COMPOSITE UNIFIED", reshape_mode="VIEW_ONLY LOGICAL",
     resample_mode="NOT_SET AVGPOOL_EXCLUDE_PADDING AVGPOOL_INCLUDE_PADDING BILINEAR NEAREST MAXPOOL",
     padding_mode="NOT_SET EDGE_VAL_PAD NEG_INF_PAD ZERO_PAD",
+    signal_mode="NOT_SET SET WAIT",
     rng_distribution="NOT_SET BERNOULLI UNIFORM NORMAL",
     scalar_type="RUNTIME_PARAM COMPILE_TIME_CONST", moe_grouped_matmul_mode="NONE GATHER SCATTER")
 

@@ -73,6 +73,15 @@ def _matmul_sized(op_class, rng):
     return Problem(op, dict(a=a, b=b, **sizes))
 
 
-MAKERS = {ops.MatmulSized: _matmul_sized, ops.Rope: _rope, ops.PagedCacheLoad: _paged_cache_load,
+def _signal(op_class, rng):
+    dtype, _ = types(rng)
+    dims = image(rng, 40)
+    op = op_class(mode=rng.choice(["set", "wait"]), value=rng.choice([0, 1, 5]))
+    return Problem(op, dict(x=tensor(rng, dtype, dims), y=tensor(rng, dtype, dims),
+                            flag=TensorDesc.packed("i32", (1,) * rng.randint(1, 4))))
+
+
+MAKERS = {ops.Signal: _signal, ops.MatmulSized: _matmul_sized, ops.Rope: _rope,
+          ops.PagedCacheLoad: _paged_cache_load,
           ops.Rng: _rng, ops.BnFinalize: _bn_parts,
           ops.BnBackwardWeights: _bn_parts}

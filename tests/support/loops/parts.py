@@ -69,5 +69,10 @@ def matmul_sized(op, a, shapes):
     return dict(c=c)
 
 
-LOOPS = dict(matmul_sized=matmul_sized, rope=rope, paged_cache_load=paged_cache_load, bn_finalize=bn_finalize,
+def signal(op, a, shapes):
+    return dict(y=a["x"], flag=np.full(shapes["flag"], op.value))
+
+
+LOOPS = dict(signal=signal, matmul_sized=matmul_sized, rope=rope, paged_cache_load=paged_cache_load,
+             bn_finalize=bn_finalize,
              bn_backward_weights=bn_backward_weights)

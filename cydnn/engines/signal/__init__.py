@@ -1,0 +1,1 @@
+"""Flags that say that a tensor is there."""
