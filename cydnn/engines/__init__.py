@@ -67,6 +67,7 @@ from .norm.batch_norm_training_resident import BatchNormTrainingResident
 from .norm.batch_norm_training_ring import BatchNormTrainingRing
 from .norm.batch_norm_training_rows import BatchNormTrainingRows
 from .norm.batch_norm_training_strided import BatchNormTrainingStrided
+from .norm.norm_rows import NormBwdRows, NormFwdRows
 from .paged_cache_load.any import PagedCacheLoadAny
 from .pointwise.pointwise import PointwiseAny, PointwiseVector
 from .pool.max_plane import PoolingBwdMaxPlane
@@ -149,6 +150,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     SpatialGridFwdAny, SpatialGridBwdSplit, SpatialSamplerFwdAny, SpatialSamplerBwdGather,
     # im2col: 380 to 389
     Im2colAny,
+    # layer, RMS and instance normalization: 400 to 419
+    NormFwdRows, NormBwdRows,
     # attention: 420 to 449
     SdpaFwdWgmma, SdpaFwdAny, SdpaBwdAny,
     # moving: 450 to 459

@@ -29,8 +29,8 @@ from .spatial import SpatialGridBwd, SpatialGridFwd, SpatialSamplerBwd, SpatialS
 from .tensor_ops import AddTensor, OpTensor, ScaleTensor, SetTensor, Transform
 
 OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction, SoftmaxFwd, SoftmaxBwd,
-       PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, NormFwd, NormBwd, GenStats,
-       Transform, AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights,
+       PoolingFwd, PoolingBwd, BatchNormTraining, BatchNormInference, BatchNormBwd, NormFwd, NormBwd,
+       GenStats, Transform, AddTensor, OpTensor, SetTensor, ScaleTensor, RnnFwd, RnnBwdData, RnnBwdWeights,
        DropoutFwd, DropoutBwd, DropoutFactors, DropoutStates, LrnFwd, LrnBwd, SpatialGridFwd,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
        Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd,

@@ -191,8 +191,8 @@ class NormBwd(Norm, reads="x dy scale? mean? rstd?", writes="dx dscale? dbias?",
             yield (p is None or p.dims == want, f"{name} must have dims {want}; got {p and p.dims}")
 
     def infer(self, x, dy, scale, mean, rstd):
-        stat = scale if scale is not None else TensorDesc.packed(BY_NAME[self.math], self.parameter_dims(x.dims))
-        return dict(dx=x, dscale=None if scale is None else stat, dbias=stat)
+        packed = TensorDesc.packed(BY_NAME[self.math], self.parameter_dims(x.dims))
+        return dict(dx=x, dscale=scale, dbias=packed if scale is None else scale)
 
     def check_outputs(self, x, dy, scale, mean, rstd, dx, dscale, dbias):
         yield (dscale is None or scale is not None,

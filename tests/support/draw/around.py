@@ -8,7 +8,7 @@ from cydnn.graph import Graph, Tensor
 from cydnn.ops import Pointwise, Reduction
 from cydnn.tensor import TensorDesc
 
-from .dags import Dag
+from .dags import INEXACT, Dag
 
 EXACT = ("add", "max", "min", "amax", "norm1")   # reductions of small whole numbers
 
@@ -37,7 +37,7 @@ def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
             values.append(made.point(desc.dims, values))
     if where == "last":
         _end(made, which, values[-1])
-    return made.graph(), made.smooth
+    return made.graph(), made.smooth or isinstance(op, INEXACT)
 
 
 def _add(made, desc, kind="memory") -> int:

@@ -23,7 +23,8 @@ STEPS = {"cmp_ge": "max", "logical_not": "abs", "relu_bwd": "mul"}       # and w
 SMOOTH = ("sigmoid_fwd", "tanh_fwd", "swish_fwd", "gelu_fwd", "exp")
 SIZES = (1, 2, 5, 8, 16, 17, 24, 31, 40, 64, 72, 96, 120, 128, 136, 160, 200, 256, 264)
 WIDE = 1 << 20                                   # seeds from here on draw dims of many sizes
-INEXACT = (ops.BatchNormTraining, ops.BatchNormInference, ops.BatchNormBwd, ops.SoftmaxFwd, ops.SoftmaxBwd,
+INEXACT = (ops.BatchNormTraining, ops.BatchNormInference, ops.BatchNormBwd, ops.NormFwd, ops.NormBwd,
+           ops.SoftmaxFwd, ops.SoftmaxBwd,
            ops.PoolingFwd,
            ops.PoolingBwd)
 

@@ -1,0 +1,194 @@
+"""Layer, RMS and instance normalization of any types, rows in registers: forward and backward."""
+from __future__ import annotations
+
+from ... import fusion
+from ...dtypes import BY_NAME
+from ...fusion import Builder, Site
+from ...graph import core, many, once_per_match
+from ...kernels.expressions import ceil_div
+from ...ops import NormBwd, NormFwd, Pointwise
+from ...steps import Launch
+from ..cast import number_as
+from ..engine import Config, Engine, Knob, first_then, memory_us, moved_us, numbers, wrong_device
+
+FWD_UNITS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)    # eights of elements that a row may have
+BWD_UNITS = FWD_UNITS[:-2]
+WIDE = 8
+MOST = 2 ** 30
+
+
+def spaces(p) -> tuple:
+    """(dims that there is a row for, dims of a row), each the slowest in x's memory first, behind those of
+    one element."""
+    inside = p.op.axes(p.x.rank)
+    by_stride = lambda axes: tuple(sorted(axes, key=lambda a: (p.x.dims[a] > 1, -p.x.strides[a])))
+    return by_stride(a for a in range(p.x.rank) if a not in inside), by_stride(inside)
+
+
+def row_stride(t, kept, inside) -> int | None:
+    """Elements from row to row where a row's lie side by side and rows have one stride; else None."""
+    step = 1
+    for axis in reversed(inside):
+        if t.dims[axis] > 1 and t.strides[axis] != step:
+            return None
+        step *= t.dims[axis]
+    first, step = None, 1
+    for axis in reversed(kept):
+        if t.dims[axis] > 1:
+            first = t.strides[axis] // step if first is None else first
+            if t.strides[axis] != first * step:
+                return None
+        step *= t.dims[axis]
+    return first or 0
+
+
+class NormRows(Engine):
+    """``walked``: operands whose elements the threads load, beside the output that they store."""
+    understands = numbers("f32")
+    knobs = (Knob("channels", (WIDE, 1)),)
+    walked: tuple
+    units: tuple
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev)
+        if p.op.math != "f32" or fusion.math_of((), [d for d in p.descs if d is not None]) != "f32":
+            yield f"compute and types must be of f32 or shorter; got compute {p.op.compute}"
+        if p.op.count(p.x) > WIDE * self.units[-1]:
+            yield f"needs rows of at most {WIDE * self.units[-1]} elements; got {p.op.count(p.x)}"
+        if p.x.count >= MOST:
+            yield f"x must have fewer than 2^30 elements; got {p.x.count}"
+        yield from fusion.reasons(*self.fuse(p, 1).values())
+
+    @once_per_match
+    def strides(self, p) -> dict | None:
+        """Row strides of what is walked, where eight neighbours are one access in all of it; else None."""
+        tensors = {name: p.operands[name] for name in self.walked} | dict(out=p.lead().tensor)
+        kept, inside = spaces(p)
+        found = {name: row_stride(t, kept, inside) for name, t in tensors.items()}
+        is_near = all(s is not None and s % WIDE == 0 for s in (p.x.dims[inside[-1]], *found.values()))
+        is_aligned = all(t.alignment >= 16 and t.dtype.bits >= 8 for t in tensors.values())
+        return found if is_near and is_aligned else None
+
+    def configs(self, p, dev):
+        lanes = (WIDE, 1) if self.strides(p) else (1,)
+        return first_then(Config(channels=lanes[0]), (Config(channels=n) for n in lanes))
+
+    def site(self, p, tensor, lanes) -> Site:
+        kept, inside = spaces(p)
+        keys = (("row", kept), ("col", inside))
+        return Site(p.x.dims, tensor if lanes > 1 else None, keys, "col" if lanes > 1 else "", lanes)
+
+    def loaded(self, p, name, lanes, like="x"):
+        @fusion.attempt
+        def load(p):
+            if p.operands[name] is None:
+                return None
+            builder = Builder("f32", self.site(p, p.operands[like], lanes), p.graph)
+            return builder.finish(builder.read(p.uids[name]))
+        return load(p)
+
+    def stored(self, p, lanes):
+        @fusion.attempt
+        def store(p):
+            lead = p.lead()
+            return fusion.behind(p, self.site(p, lead.tensor, lanes), lead)
+        return store(p)
+
+    def thin(self, p, name, *, is_read=False):
+        """What there is one of a row."""
+        return self._of_index(p, name, "row", spaces(p)[0], is_read)
+
+    def _of_index(self, p, name, key, axes, is_read=False):
+        @fusion.attempt
+        def made(p):
+            if p.operands[name] is None or not (is_read or p.uids[name] in p.region.outputs):
+                return None
+            builder = Builder("f32", Site(p.operands[name].dims, None, ((key, axes),)), p.graph)
+            if is_read:
+                return builder.finish(builder.read(p.uids[name]))
+            builder.values[p.uids[name]] = "v"
+            builder.store(p.uids[name])
+            return builder.finish("")
+        return made(p)
+
+    def shape(self, p, lanes) -> dict:
+        found = self.strides(p) if lanes > 1 else {}
+        return dict(rows=p.x.count // p.op.count(p.x), cols=p.op.count(p.x), is_rms=p.op.mode == "rms",
+                    **{f"{name}_row": found.get(name, 0) for name in self.walked})
+
+    def size(self, p) -> int:
+        return next(n for n in self.units if p.op.count(p.x) <= WIDE * n)
+
+    @staticmethod
+    def given(fuse: dict) -> dict:
+        return {mark: program for mark, program in fuse.items() if program is not None}
+
+
+class NormFwdRows(NormRows):
+    """One read of x; up to 1024 threads a row; pointwise operations behind it."""
+    index = 400
+    takes = core(NormFwd, behind=many(Pointwise))
+    walked, units = ("x",), FWD_UNITS
+
+    def fuse(self, p, lanes) -> dict:
+        return dict(load_x=self.loaded(p, "x", lanes), load_scale=self.loaded(p, "scale", lanes),
+                    load_bias=self.loaded(p, "bias", lanes), store=self.stored(p, lanes),
+                    mean=self.thin(p, "mean"), rstd=self.thin(p, "rstd"))
+
+    def cost(self, p, dev, config):
+        return memory_us(p, dev, efficiency=0.85 if config.channels > 1 else 0.3)
+
+    def plan(self, p, dev, config):
+        lanes, steps = config.channels, []
+        args = self.shape(p, lanes) | dict(epsilon=number_as(p, "epsilon", "f32", steps))
+        args["y_row"] = self.strides(p)["out"] if lanes > 1 else 0
+        kernel = f"norm_fwd_rows_{self.size(p)}_{lanes}"
+        return [*steps, Launch(kernel, args, {}, self.given(self.fuse(p, lanes)))]
+
+
+class NormBwdRows(NormRows):
+    """One read of x and dy; parts of dscale and dbias in the workspace, added in a fixed order."""
+    index = 405
+    takes = core(NormBwd, behind=many(Pointwise))
+    walked, units = ("x", "dy"), BWD_UNITS
+
+    def refuse(self, p, dev):
+        if p.op.mode not in ("layer", "rms"):
+            yield f"mode must be layer or rms; got {p.op.mode}"
+            return
+        yield from super().refuse(p, dev)
+
+    def fuse(self, p, lanes) -> dict:
+        return dict(load_x=self.loaded(p, "x", lanes), load_dy=self.loaded(p, "dy", lanes, like="dy"),
+                    load_scale=self.loaded(p, "scale", lanes), load_mean=self.thin(p, "mean", is_read=True),
+                    load_rstd=self.thin(p, "rstd", is_read=True), store=self.stored(p, lanes))
+
+    def sums(self, p) -> dict:
+        inside = spaces(p)[1]
+        return self.given({name: self._of_index(p, name, "col", inside) for name in ("dscale", "dbias")})
+
+    def blocks(self, p, dev) -> int:
+        """As many as are resident, each with its part of the sums."""
+        units = self.size(p)
+        teams = 8 if units == 16 else 4 if units <= 128 else 1
+        threads = 128 if units <= 128 else min(units, 512)
+        rows = p.x.count // p.op.count(p.x)
+        return min(ceil_div(rows, teams), dev.sms * max(1024 // threads, 1))
+
+    def cost(self, p, dev, config):
+        parts = moved_us(16 * self.blocks(p, dev) * p.op.count(p.x), dev) if self.sums(p) else 0.0
+        share = 0.6 if self.size(p) <= 512 else 0.42          # one block an SM waits for its own loads
+        return memory_us(p, dev, efficiency=share if config.channels > 1 else 0.15) + parts
+
+    def plan(self, p, dev, config):
+        lanes, steps, sums, cols = config.channels, [], self.sums(p), p.op.count(p.x)
+        blocks = self.blocks(p, dev)
+        part = p.scratch(blocks * 2 * cols * BY_NAME["f32"].bytes) if sums else None
+        args = self.shape(p, lanes) | dict(part=part, has_statistics=p.rstd is not None,
+                                           epsilon=number_as(p, "epsilon", "f32", steps))
+        args["dx_row"] = self.strides(p)["out"] if lanes > 1 else 0
+        kernel = f"norm_bwd_rows_{self.size(p)}_{lanes}"
+        steps.append(Launch(kernel, args, dict(blocks=blocks), self.given(self.fuse(p, lanes))))
+        if sums:
+            steps.append(Launch("norm_bwd_sums", dict(part=part, parts=blocks, cols=cols), {}, sums))
+        return steps

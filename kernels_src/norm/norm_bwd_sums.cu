@@ -1,0 +1,37 @@
+/*@kernel
+name   = "norm_bwd_sums"
+about  = "Second of two launches: dscale and dbias, the parts of all blocks added in a fixed order."
+params = ["const float* part", "int parts", "int cols", "Fuse fuse"]
+block  = [512, 1, 1]
+grid   = ["ceil_div(cols, 16)", 1, 1]
+needs  = ["1 <= parts < 2**24", "1 <= cols < 2**30"]
+marks  = ["dscale", "dbias"]
+problems = ["norm_bwd 9x100 f16", "norm_bwd 300x24 f32"]
+@*/
+// 16 columns a block; 32 threads a column take every 32nd part, eight of them under way at once.
+#include "lib/types.cuh"
+
+DEVICE void fuse_dscale(float& v, unsigned col) {
+    asm volatile("// @fuse.dscale v=%0 col=%1;" : "+f"(v) : "r"(col));
+}
+DEVICE void fuse_dbias(float& v, unsigned col) {
+    asm volatile("// @fuse.dbias v=%0 col=%1;" : "+f"(v) : "r"(col));
+}
+
+extern "C" __global__ __launch_bounds__(512) void KERNEL(const float* part, int parts, int cols, Fuse fuse) {
+    __shared__ float shown[2][32][17];
+    const int x = threadIdx.x % 16, y = threadIdx.x / 16, col = blockIdx.x * 16 + x;
+    float sum[2] = {0, 0};
+    if (col < cols) {
+        _Pragma("unroll 8") for (int p = y; p < parts; p += 32) {
+            sum[0] += part[i64(p) * 2 * cols + col];
+            sum[1] += part[i64(p) * 2 * cols + cols + col];
+        }
+    }
+    shown[0][y][x] = sum[0], shown[1][y][x] = sum[1];
+    __syncthreads();
+    if (y > 0 || col >= cols) return;
+    UNROLL for (int i = 1; i < 32; ++i) sum[0] += shown[0][i][x], sum[1] += shown[1][i][x];
+    fuse_dscale(sum[0], col);
+    fuse_dbias(sum[1], col);
+}
