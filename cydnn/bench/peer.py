@@ -133,6 +133,34 @@ def _bn_bwd(op, t):
     return call, ["dx", "dscale", "dbias"]
 
 
+def _norm_fwd(op, t):
+    """Layer norm, and RMS norm where this torch has it, over the last dims."""
+    x, scale, bias = t["x"], t.get("scale"), t.get("bias")
+    shape = x.shape[op.axis:]
+    flat = lambda v: None if v is None else v.reshape(shape)
+    if op.mode == "layer":
+        call = lambda: torch.ops.aten.native_layer_norm(x, shape, flat(scale), flat(bias), 1e-5)
+        return call, ["y", *(n if n in t else None for n in ("mean", "rstd"))]
+    if op.mode == "rms" and bias is None and hasattr(torch.ops.aten, "_fused_rms_norm"):
+        call = lambda: torch.ops.aten._fused_rms_norm(x, shape, flat(scale), 1e-5)
+        return call, ["y", "rstd" if "rstd" in t else None]
+
+
+def _norm_bwd(op, t):
+    if "rstd" not in t:
+        return None
+    x, shape, scale = t["x"], t["x"].shape[op.axis:], t["scale"].reshape(t["x"].shape[op.axis:])
+    names = ["dx", "dscale", "dbias"]
+    has = [n in t for n in names]
+    if op.mode == "layer":
+        call = lambda: torch.ops.aten.native_layer_norm_backward(
+            t["dy"], x, shape, t["mean"], t["rstd"], scale, torch.zeros_like(scale), has)
+        return call, [n if n in t else None for n in names]
+    if op.mode == "rms" and not has[2] and hasattr(torch.ops.aten, "_fused_rms_norm_backward"):
+        call = lambda: torch.ops.aten._fused_rms_norm_backward(t["dy"], x, shape, t["rstd"], scale, has[:2])
+        return call, [n if n in t else None for n in names[:2]]
+
+
 def _lrn_fwd(op, t):
     if op.window % 2 == 0:                       # torch's even windows reach one further behind
         return None
@@ -217,6 +245,7 @@ _CALLS = {
     "matmul": lambda op, t: (lambda: torch.matmul(t["a"], t["b"]), ["c"]), "softmax_fwd": _softmax_fwd,
     "softmax_bwd": _softmax_bwd, "pooling_fwd": _pool_fwd, "pooling_bwd": _pool_bwd,
     "batch_norm_training": _bn_fwd, "batch_norm_bwd": _bn_bwd, "pointwise": _pointwise,
+    "norm_fwd": _norm_fwd, "norm_bwd": _norm_bwd,
     "spatial_sampler_fwd": _sampler_fwd, "spatial_sampler_bwd": _sampler_bwd, "spatial_grid_fwd": _grid_fwd,
     "spatial_grid_bwd": _grid_bwd, "im2col": _im2col,
     "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "lrn_fwd": _lrn_fwd,
