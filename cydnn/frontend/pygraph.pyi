@@ -144,11 +144,8 @@ class pygraph:
         the others would take, notes, what was measured, and the steps. Nothing need be built; with a
         ``device_property`` it tells of a card that is not there. ``index``: as in
         ``get_plan_name_at_index``; None: the plan that ``execute`` runs. ``as_data``: the same as dicts."""
-<<<<<<< HEAD
     def find_tensor(self, name: Any) -> Any:
         """The tensor of a name."""
-=======
->>>>>>> 24e17eba (norm: rows in registers, forward and backward)
     def floor(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise floor of input, with broadcast; the result is virtual until set_output(True)."""
     def gelu(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -189,30 +186,19 @@ class pygraph:
         """As ``get_workspace_size``, of a plan."""
     def identity(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise identity of input, with broadcast; the result is virtual until set_output(True)."""
+    def inspect(self) -> Any:
+        """All of it: name, nodes, inputs, outputs, plans, the selected engine."""
     def instancenorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[Y, mean, inv_variance] of each image and channel; statistics are None for phase INFERENCE."""
     def instancenorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any = ..., inv_variance: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[DX, Dscale, Dbias]; the statistics are made from ``input`` where they are not given."""
-<<<<<<< HEAD
-    def inspect(self) -> Any:
-        """All of it: name, nodes, inputs, outputs, plans, the selected engine."""
-    def instancenorm(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
-    def instancenorm_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (normalization over other dims than the batch)."""
-=======
->>>>>>> 24e17eba (norm: rows in registers, forward and backward)
     def key(self) -> Any:
         """A number that says what the graph is, the same in every process; names take no part in it."""
     def layernorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[Y, mean, inv_variance]; both statistics are None for phase INFERENCE."""
     def layernorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any = ..., inv_variance: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[DX, Dscale, Dbias]; the statistics are made from ``input`` where they are not given."""
-<<<<<<< HEAD
     def leaky_relu(self, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
-=======
-    def leaky_relu(self, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> tensor:
->>>>>>> 24e17eba (norm: rows in registers, forward and backward)
         """``relu`` whose slope must be given."""
     def leaky_relu_backward(self, loss: Any, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """``relu_backward`` whose slope must be given."""
@@ -242,12 +228,9 @@ class pygraph:
         """Pointwise mul of a, b, with broadcast; the result is virtual until set_output(True)."""
     def neg(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise neg of input, with broadcast; the result is virtual until set_output(True)."""
-<<<<<<< HEAD
     def paged_cache_load(self, container: Any, seq_len: Any, page_table: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Y (b, h, s, d): rows of the container (pages, h, page, d) by the page table (b, 1, n, 1), 0 behind
         the lengths (b, 1, 1, 1). s is n pages unless the dim of Y is set."""
-=======
->>>>>>> 24e17eba (norm: rows in registers, forward and backward)
     def populate_cuda_graph(self, handle: Any, tensor_to_device_buffer: Any, workspace: Any, cuda_graph: Any) -> Any:
         """Add the chosen plan's launches as nodes to an empty CUDA graph (a ``CUgraph`` or ``cudaGraph_t`` of
         cuda-bindings, or its address), with a variant pack as ``execute`` takes it; numbers are those of
@@ -277,7 +260,6 @@ class pygraph:
         """[Y, inv_variance]; the latter is None for phase INFERENCE."""
     def rmsnorm_backward(self, grad: Any, input: Any, scale: Any, inv_variance: Any = ..., has_dbias: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[DX, Dscale, Dbias]; the last is None without ``has_dbias``."""
-<<<<<<< HEAD
     def rng(self, seed: Any, offset: Any = ..., distribution: Any = ..., probability: Any = ..., minimum: Any = ..., maximum: Any = ..., mean: Any = ..., standard_deviation: Any = ..., dim: Any = ..., stride: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Y, of ``dim`` and ``stride`` (or set them): 1 with ``probability`` and else 0; uniform numbers from
         minimum to maximum; or normal ones. ``seed`` and ``offset``: whole numbers, or tensors of one, by
@@ -287,10 +269,6 @@ class pygraph:
         ``interleaved``; cos and sin (…, s, r) have the input's other dims, or 1."""
     def rope_backward(self, loss: Any, cos: Any, sin: Any, interleaved: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """DX: the gradient of ``rope``, which turns back."""
-=======
-    def rng(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (random numbers)."""
->>>>>>> 24e17eba (norm: rows in registers, forward and backward)
     def rsqrt(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise rsqrt of input, with broadcast; the result is virtual until set_output(True)."""
     def scale(self, input: Any, scale: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -300,7 +278,6 @@ class pygraph:
         has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
         one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
         which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
-<<<<<<< HEAD
         left one the diagonal itself. ``sink_token`` is a score more of each row, of no key. With tables, k
         and v are (pages, h, keys of a page, d). score_max and score_sum_exp, tensors of the graph, become
         outputs."""
@@ -310,20 +287,11 @@ class pygraph:
         dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
         makes it, which may read what ``score_mod`` made. Every sum has a fixed order: the same bits each
         time."""
-=======
-        left one the diagonal itself."""
-    def scaled_dot_product_flash_attention_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
-        """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
-        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1. The gradient
-        of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)`` makes it, which may read
-        what ``score_mod`` made. Every sum has a fixed order: the same bits each time."""
->>>>>>> 24e17eba (norm: rows in registers, forward and backward)
     def sdpa(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ...) -> Any:
         """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
         has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
         one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
         which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
-<<<<<<< HEAD
         left one the diagonal itself. ``sink_token`` is a score more of each row, of no key. With tables, k
         and v are (pages, h, keys of a page, d). score_max and score_sum_exp, tensors of the graph, become
         outputs."""
@@ -333,16 +301,10 @@ class pygraph:
         dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
         makes it, which may read what ``score_mod`` made. Every sum has a fixed order: the same bits each
         time."""
-=======
-        left one the diagonal itself."""
-    def sdpa_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
-        """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
-        tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1. The gradient
-        of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)`` makes it, which may read
-        what ``score_mod`` made. Every sum has a fixed order: the same bits each time."""
->>>>>>> 24e17eba (norm: rows in registers, forward and backward)
-    def sdpa_fp8(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention)."""
+    def sdpa_fp8(self, q: Any, k: Any, v: Any, descale_q: Any, descale_k: Any, descale_v: Any, descale_s: Any, scale_s: Any, scale_o: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window: Any = ..., diagonal_alignment: Any = ..., left_bound: Any = ..., right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., fn: Any = ..., generate_stats: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ...) -> Any:
+        """[O, Stats or None, Amax_S, Amax_O]: ``sdpa`` of descale_q * q, descale_k * k, descale_v * v, times
+        scale_s * descale_s, as O * scale_o; the largest weight, and the largest |O| before scale_o. Weights
+        are not rounded to 8 bits on their way. ``fn``: what ``sdpa`` calls score_mod."""
     def sdpa_fp8_backward(self, *args: Any, **kw: Any) -> Any:
         """Comes with a later release (attention)."""
     def sdpa_mxfp8(self, *args: Any, **kw: Any) -> Any:
