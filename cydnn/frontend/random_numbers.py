@@ -27,13 +27,13 @@ class RandomOperations:
         words = dict(low="minimum", high="maximum", stdev="standard_deviation")
         given = {a: (words.get(a, a), real(f"{name}: {words.get(a, a)}", values[words.get(a, a)]))
                  for a in ("probability", "low", "high", "mean", "stdev")}
-        scalars = {argument: (argument, self._whole(f"{name}: {argument}", number))
+        scalars = {argument: (argument, self._whole_number(f"{name}: {argument}", number))
                    for argument, number in (("seed", seed), ("offset", offset))}
         made = self._record("rng", Rng, {}, dict(y="Y"), compute_data_type, name, scalars=scalars,
                             attributes=dict(distribution=("distribution", way.name.lower()), **given))["y"]
         return made.set_dim(dim).set_stride(stride) if len(dim) else made
 
-    def _whole(self, where, number) -> tensor:
+    def _whole_number(self, where, number) -> tensor:
         """A tensor, or a whole number as one."""
         if isinstance(number, tensor):
             return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import inspect
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -329,3 +330,9 @@ def test_operations_that_nobody_needs_are_no_part_of_others(device):
     g.execute({x: values, w: np.ones((8, 3, 3, 8), np.float32), y: out},
               np.empty(g.get_workspace_size(), np.uint8))
     np.testing.assert_array_equal(out, -values)
+
+
+def test_no_part_of_a_pygraph_hides_a_name_of_another():
+    parts = [vars(part).keys() for part in cudnn.pygraph.__mro__[1:-1]]
+    names = Counter(name for part in parts for name in part if not name.startswith("__"))
+    assert not [name for name, count in names.items() if count > 1]
