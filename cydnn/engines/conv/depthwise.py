@@ -15,6 +15,7 @@ from .view import Geometry, behind_filter, behind_image, geometry, parts, pixels
 STRIP = 4                                        # outputs along the last dim that a thread makes
 SMEM = 48 << 10
 BLOCK_BYTES = 256                                # channels of a block
+LOADED = 11                                      # bytes a clock of an SM
 
 
 class Depthwise(Engine):
@@ -60,10 +61,12 @@ class Depthwise(Engine):
         return behind_image(p, kind.name, 16 // kind.bytes)
 
     def cost(self, p, dev, config):
-        """Memory, or the loads from L1: one vector a tap and output."""
+        """Memory, or the loads from L1: one vector a tap and output, of whole blocks of channels, at a rate
+        that was measured on an H200."""
         g = self.geometry(p)
-        loads = prod(g.w.size) * g.groups * g.out_pixels * p.operands[p.op.reads[0]].dtype.bytes
-        return max(memory_us(p, dev, efficiency=0.6), dev.launch_us + loads / (dev.sms * 48 * dev.clock_mhz))
+        wide = ceil_div(g.groups * p.operands[p.op.reads[0]].dtype.bytes, BLOCK_BYTES) * BLOCK_BYTES
+        loads = dev.launch_us + prod(g.w.size) * wide * g.out_pixels / (dev.sms * LOADED * dev.clock_mhz)
+        return max(memory_us(p, dev, efficiency=0.6), loads)
 
     def direct(self, p, x, y, source, w_start, w_steps, **geometry):
         """The launch of conv_depthwise that reads ``x`` (Lifted) and writes ``y``."""
