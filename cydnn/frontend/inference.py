@@ -75,7 +75,7 @@ class Inference:
     def _of(self, t: tensor) -> Tensor:
         """What stands in the graph for a tensor that no step has written yet."""
         if t not in self.found:
-            dims, strides = t.set_dims
+            dims, strides = t.dims_set
             if t.kind == "value":
                 dims = dims or (1,)
                 strides = strides or packed_strides(dims)
@@ -164,7 +164,7 @@ class Inference:
             want = wanted.get(operand)
             if want is None and op.name == "reduction":
                 want = descs["x"]
-            dims, strides = t.set_dims
+            dims, strides = t.dims_set
             if want is None and not dims:
                 raise BadParam(f"{brief(step.name)}: the dim of {operand} must be set; it does not follow "
                                f"from the inputs")

@@ -84,7 +84,7 @@ class Stored:
         steps = _steps_of(layout.graph, tensors)
         for t in [t for t, is_transposed in transposed(steps).items() if is_transposed]:
             t.is_transposed = True
-            dims, strides = t.set_dims
+            dims, strides = t.dims_set
             t.set_dim(dims).set_stride(strides)
         self._replace(layout.graph.name, [data_type.NOT_SET] * 3, list(tensors.values()), steps)
         self.graph, self.is_built = layout.graph, True

@@ -175,7 +175,7 @@ class tensor:
         return (*numbers[:-2], *numbers[:-3:-1]) if self.is_transposed else numbers
 
     @property
-    def set_dims(self) -> tuple:
+    def dims_set(self) -> tuple:
         """(dims, strides) that are set, as the graph has them."""
         return self.turned(self.dim), self.turned(self.stride)
 

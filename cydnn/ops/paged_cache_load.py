@@ -57,6 +57,7 @@ class PagedCacheLoad(Op, reads="container seq_len table", writes="y"):
         at, page = np.arange(s), container.shape[2]
         pages = table.astype(int)[:, 0, at // max(page, 1), 0]             # (b, s)
         there = at < seq_len.astype(int).reshape(b, 1)
+        there = there & (pages >= 0) & (pages < len(container))
         pages = np.where(there, pages, 0)
         y = container[pages[:, None], np.arange(h)[:, None], at % max(page, 1)] if container.size else (
             np.zeros(shapes["y"]))

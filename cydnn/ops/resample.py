@@ -95,7 +95,7 @@ class Resample(Op):
         order."""
         best, winner = np.full(out, -np.inf), np.full(out, -1)
         for number, (index, inside, _) in enumerate(self.taps(x.shape, out)):
-            value = x[(slice(None), slice(None), *index)]
+            value = x[(slice(None), slice(None), *index)] if x.size else 0.0
             value = np.where(inside | (self.padding == "edge"), value, 0.0)
             valid = np.broadcast_to(inside | (self.padding != "neg_inf"), value.shape)
             if self.nan == "propagate":
@@ -173,7 +173,8 @@ class ResampleFwd(Resample, reads="x", writes="y index?"):
             best, winner = self.winners(x, out)
             return dict(y=np.where(winner < 0, -np.finfo(np.float64).max, best),
                         index=np.maximum(winner, 0) if "index" in shapes else None)
-        total = sum(np.where(self.counts(inside), x[(slice(None), slice(None), *index)] * weight, 0.0)
+        cells = lambda index: x[(slice(None), slice(None), *index)] if x.size else 0.0
+        total = sum(np.where(self.counts(inside), cells(index) * weight, 0.0)
                     for index, inside, weight in self.taps(x.shape, out))
         return dict(y=total / self.divisor(x.shape, out))
 

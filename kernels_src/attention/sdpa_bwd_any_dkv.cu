@@ -134,7 +134,9 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                     S sum[R] = {};
                     for (int i = 0; i < QUERIES; ++i) {
                         const Keys one = factors[i];
-                        UNROLL for (int r = 0; r < R; ++r) sum[r] += one[r] * tile(i, c);
+                        // what is not seen reaches nothing, be it no number
+                        UNROLL for (int r = 0; r < R; ++r)
+                            sum[r] += one[r] != S(0) ? one[r] * tile(i, c) : S(0);
                     }
                     UNROLL for (int r = 0; r < R; ++r) acc[c][r] += sum[r];
                 }

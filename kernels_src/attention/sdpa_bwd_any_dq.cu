@@ -133,7 +133,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                 S sum[R] = {};
                 for (int i = 0; i < KEYS; ++i) {
                     const Rows one = back[i];
-                    UNROLL for (int r = 0; r < R; ++r) sum[r] += one[r] * tile(i, d);
+                    // what is not seen reaches nothing, be it no number
+                    UNROLL for (int r = 0; r < R; ++r) sum[r] += one[r] != S(0) ? one[r] * tile(i, d) : S(0);
                 }
                 UNROLL for (int r = 0; r < R; ++r) acc[d0 + d][r] += sum[r];
             }

@@ -11,7 +11,10 @@ block  = ["128 if UNITS <= 128 else UNITS if UNITS <= 512 else 512", 1, 1]
 grid   = ["blocks", 1, 1]
 needs  = ["1 <= rows < 2**30", "1 <= cols <= 8 * UNITS", "cols % LANES == 0", "1 <= blocks < 2**16"]
 marks  = ["load_x", "load_dy", "load_scale", "load_mean", "load_rstd", "store"]
-problems = ["norm_bwd 9x{UNITS * 8 - 8} f16", "norm_bwd 3x{UNITS * 8 - 8 - (LANES == 1)} mode=rms bf16"]
+problems = ["norm_bwd 9x{UNITS * 8 - 8} f16", "norm_bwd 3x{UNITS * 8 - 8 - (LANES == 1)} mode=rms bf16",
+            """norm_bwd x=3x{UNITS * 8 - 8 - (LANES == 1)}:f16 dy=3x{UNITS * 8 - 8 - (LANES == 1)}:f16 \
+               scale=1x{UNITS * 8 - 8 - (LANES == 1)}:f32 dx=3x{UNITS * 8 - 8 - (LANES == 1)}:f16 \
+               dscale=1x{UNITS * 8 - 8 - (LANES == 1)}:f32 dbias=1x{UNITS * 8 - 8 - (LANES == 1)}:f32"""]
 @*/
 // Blocks stride over the rows; a thread keeps its columns, so that their sums stay in registers. The teams of
 // a block add theirs in shared memory, one behind the other: part[block][dscale, dbias][cols].
@@ -67,7 +70,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         UNROLL for (int k = 0; k < HELD; ++k) {
             const int col = (lane + k * THREADS) * LANES;
             UNROLL for (int i = 0; i < LANES; ++i) x[k][i] = dy[k][i] = 0;
-            if (col >= cols) continue;
+            if (!inside || col >= cols) continue;
             fuse_load_x(x[k], row * x_row + col, row, col);
             fuse_load_dy(dy[k], row * dy_row + col, row, col);
         }

@@ -6,7 +6,7 @@ block  = [512, 1, 1]
 grid   = ["ceil_div(cols, 16)", 1, 1]
 needs  = ["1 <= parts < 2**24", "1 <= cols < 2**30"]
 marks  = ["dscale", "dbias"]
-problems = ["norm_bwd 9x100 f16", "norm_bwd 300x24 f32"]
+problems = ["norm_bwd 9x100 f16", "norm_bwd 4300x8 f32"]
 @*/
 // 16 columns a block; 32 threads a column take every 32nd part, eight of them under way at once.
 #include "lib/types.cuh"

@@ -31,7 +31,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     UNROLL for (int k = 0; k < HELD; ++k) {
         const int col = (lane + k * THREADS) * LANES;
         UNROLL for (int i = 0; i < LANES; ++i) x[k][i] = 0;
-        if (col < cols) fuse_load_x(x[k], row * x_row + col, row, col);
+        if (inside && col < cols) fuse_load_x(x[k], row * x_row + col, row, col);
     }
     float sum = 0, mean = 0;
     if (!is_rms) {

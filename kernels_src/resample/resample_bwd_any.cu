@@ -11,7 +11,7 @@ params = ["int items", "int channels_inner", "int padding", "int nan_wins", "int
           "Array<int64_t, 5> dx_strides", "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(items, 256)", 1, 1]
-needs  = ["1 <= items < 2**31 - 256"]
+needs  = ["1 <= items < 2**31 - 256", "channels_inner >= LANES // 8"]
 marks  = ["load_dy", "store", "{'load_x' if KIND == 'max' else 'load_index' if KIND == 'index' else ''}"]
 problems = [
     """resample_bwd dy=2x{16 if LANES == 8 else 3}x{'14x12' if KIND == 'linear' else '4x7'}:\
@@ -26,10 +26,21 @@ problems = [
     """resample_bwd dy=2x{8 if LANES == 8 else 3}x4x3x4:{'bf16' if MATH == f32 else 'f64'}@nhwc \
        dx=2x{8 if LANES == 8 else 3}x4x5x6:{'f16' if MATH == f32 else 'f64'}@nhwc \
        {'index=2x' + ('8' if LANES == 8 else '3') + 'x4x3x4:i64@nhwc' if KIND == 'index' else ''} \
-       {'x=2x' + ('8' if LANES == 8 else '3') + 'x4x5x6:f64@nhwc' if KIND == 'max' else ''} \
+       {'x=2x' + ('8' if LANES == 8 else '3') + 'x4x5x6:bf16@nhwc' if KIND == 'max' else ''} \
        window=2 stride=1,2,2 pre_pad=1 post_pad=0,1,1 \
        mode={'avg_include_padding' if KIND == 'avg' else 'bilinear' if KIND == 'linear' else 'max'} \
-       padding={'zero' if KIND == 'linear' else 'edge'} acc={MATH}"""]
+       padding={'zero' if KIND == 'linear' else 'edge'} acc={MATH}""",
+    """resample_bwd dy=2x{8 if LANES == 8 else 3}x7x{'8' if KIND == 'linear' else '7'}:\
+{'f16' if MATH == f32 else 'f64'}{'@nhwc' if LANES == 8 else ''} \
+       dx=2x{8 if LANES == 8 else 3}x6x7:{'f16' if MATH == f32 else 'f64'}{'@nhwc' if LANES == 8 else ''} \
+       {'index=2x' + ('8' if LANES == 8 else '3') + 'x7x7:i32' + ('@nhwc' if LANES == 8 else '') \
+        if KIND == 'index' else ''} \
+       {'x=2x' + ('8' if LANES == 8 else '3') + 'x6x7:f16' + ('@nhwc' if LANES == 8 else '') \
+        if KIND == 'max' else ''} \
+       window={'2' if KIND == 'linear' else '2,3'} stride=1 pre_pad=1 post_pad=1 \
+       mode={'avg_include_padding' if KIND == 'avg' else 'bilinear' if KIND == 'linear' else 'max'} \
+       padding={'neg_inf' if KIND == 'max' else 'zero'} nan={'propagate' if KIND == 'max' else 'ignore'} \
+       acc={MATH}"""]
 @*/
 // Digits and strides as in resample_fwd_any, of dx. A cell takes its part of every window that reads it, of
 // those that clamp to it too: nothing is added by two threads.
@@ -47,10 +58,10 @@ struct Over {
 
     DEVICE Over(const Axis& axis, int at, int outs, int units, bool edge) {
         is_low = edge && at == 0, is_high = edge && at == axis.size - 1;
-        const i64 low = i64(at - axis.window + 1 + axis.lift) * units - axis.begin;
-        const i64 high = i64(at + axis.lift + 1) * units - axis.begin - 1;
-        first = is_low || low <= 0 ? 0 : int((low + axis.stride - 1) / axis.stride);
-        last = is_high ? outs - 1 : high < 0 ? -1 : int(min(i64(outs - 1), high / axis.stride));
+        const int low = (at - axis.window + 1 + axis.lift) * units - axis.begin;         // within 2^30
+        const int high = (at + axis.lift + 1) * units - axis.begin - 1;
+        first = is_low || low <= 0 ? 0 : (low + axis.stride - 1) / axis.stride;
+        last = is_high ? outs - 1 : high < 0 ? -1 : min(outs - 1, high / axis.stride);
     }
     DEVICE void look(const Axis& axis, int at, int begins) {
         tap = is_low ? 0 : max(0, at - begins);
@@ -68,12 +79,13 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     if (item >= unsigned(items)) return;
     unsigned e[4], n = item;
     UNROLL for (int k = 0; k < 4; ++k) n = digits[k].divmod(n, e[k]);
-    const unsigned c = (channels_inner ? e[0] : e[3]) * LANES;
+    const bool inner = LANES > 1 || channels_inner;
+    const unsigned c = (inner ? e[0] : e[3]) * LANES;
     i64 to = n * dx_strides[4] + c * dx_strides[3];
     Axis axis[3];
     int at[3];
     UNROLL for (int k = 0; k < 3; ++k) {
-        at[k] = channels_inner ? e[k + 1] : e[k];
+        at[k] = inner ? e[k + 1] : e[k];
         axis[k] = {sizes[k], window[k], stride[k], begin[k], lift[k]};
         to += at[k] * dx_strides[k];
     }
@@ -102,10 +114,11 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
                 if (times == 0) continue;
                 MATH dy[LANES] = {};
                 fuse_load_dy(dy, place(dy_strides, d, h, w), c);
-                if constexpr (kind == avg_of || kind == linear_of) {
-                    const MATH part = kind == linear_of ? weight :
-                        MATH(times) / MATH(full ? full : max(cells, 1));
-                    UNROLL for (int i = 0; i < LANES; ++i) sum[i] = fma(dy[i], part, sum[i]);
+                if constexpr (kind == linear_of) {
+                    UNROLL for (int i = 0; i < LANES; ++i) sum[i] = fma(dy[i], weight, sum[i]);
+                } else if constexpr (kind == avg_of) {               // whole windows are divided by at the end
+                    const MATH divisor = full ? MATH(1) : MATH(max(cells, 1));
+                    UNROLL for (int i = 0; i < LANES; ++i) sum[i] += dy[i] * MATH(times) / divisor;
                 } else {
                     int winner[LANES];
                     MATH seen[LANES] = {};
@@ -127,5 +140,6 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
                             }
                 }
             }
+    if (kind == avg_of && full) UNROLL for (int i = 0; i < LANES; ++i) sum[i] /= MATH(full);
     fuse_store(sum, to, item * LANES);
 }

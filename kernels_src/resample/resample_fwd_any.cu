@@ -11,7 +11,7 @@ params = ["int items", "int channels_inner", "int padding", "int nan_wins", "int
           "Array<int64_t, 5> x_strides", "Array<int64_t, 5> y_strides", "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(items, 256)", 1, 1]
-needs  = ["1 <= items < 2**31 - 256"]
+needs  = ["1 <= items < 2**31 - 256", "channels_inner >= LANES // 8"]
 marks  = ["load_x", "store", "{'index' if KIND == 'max' else ''}"]
 problems = [
     """resample_fwd n2c{16 if LANES == 8 else 3}h7w6 window={'2 stride=1 pre_pad=1 post_pad=2 denominator=2' \
@@ -24,6 +24,12 @@ problems = [
        y=2x{8 if LANES == 8 else 3}x3x2x3:{'f16' if MATH == f32 else 'f64'}@nhwc window=2 stride=1,2,2 \
        mode={'max' if KIND == 'max' else 'avg_include_padding' if KIND == 'avg' else 'bilinear'} \
        acc={MATH}""",
+    """resample_fwd x=2x{8 if LANES == 8 else 3}x6x7:{'f16' if MATH == f32 else 'f64'}\
+{'@nhwc' if LANES == 8 else ''} \
+       y=2x{8 if LANES == 8 else 3}x7x{'8' if KIND == 'linear' else '7'}:{'f16' if MATH == f32 else 'f64'}\
+{'@nhwc' if LANES == 8 else ''} window={'2' if KIND == 'linear' else '2,3'} stride=1 pre_pad=1 post_pad=1 \
+       mode={'max' if KIND == 'max' else 'avg_exclude_padding' if KIND == 'avg' else 'bilinear'} \
+       padding={'neg_inf' if KIND == 'max' else 'zero'} acc={MATH}""",
     """{'resample_fwd x=2x3x5x7:f64@200,50,8,1 window=1 stride=1,3 denominator=2 post_pad=1,0 mode=nearest \
        acc=' + MATH if KIND == 'avg' and LANES == 1 else ''}"""]
 @*/
@@ -45,14 +51,15 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     if (item >= unsigned(items)) return;
     unsigned e[4], n = item;
     UNROLL for (int k = 0; k < 4; ++k) n = digits[k].divmod(n, e[k]);
-    const unsigned c = (channels_inner ? e[0] : e[3]) * LANES;
+    const bool inner = LANES > 1 || channels_inner;
+    const unsigned c = (inner ? e[0] : e[3]) * LANES;
     const i64 from = n * x_strides[4] + c * x_strides[3];
     i64 to = n * y_strides[4] + c * y_strides[3];
     Axis axis[3];
     int first[3], cells = 1;
     MATH share[3];
     UNROLL for (int k = 0; k < 3; ++k) {
-        const int o = channels_inner ? e[k + 1] : e[k];
+        const int o = inner ? e[k + 1] : e[k];
         unsigned rest;
         axis[k] = {sizes[k], window[k], stride[k], begin[k], lift[k]};
         first[k] = axis[k].first(o, units, rest);
@@ -77,7 +84,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     } else {
         NO_UNROLL for (int d = 0; d < axis[2].window; ++d)
             NO_UNROLL for (int h = 0; h < axis[1].window; ++h)
-                _Pragma("unroll 2") for (int w = 0; w < axis[0].window; ++w) {
+                NO_UNROLL for (int w = 0; w < axis[0].window; ++w) {
                     const Cell z(first[2] + d, axis[2].size), y(first[1] + h, axis[1].size),
                         x(first[0] + w, axis[0].size);
                     if (padding != edge_pad && !(z.inside && y.inside && x.inside)) continue;

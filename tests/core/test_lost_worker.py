@@ -30,7 +30,7 @@ def test_others_go_on(driver, tmp_path):
     loaded = f"{env.get('LD_PRELOAD', '')} {driver}".strip()         # behind a sanitizer's
     env |= dict(LD_PRELOAD=loaded, CYDNN_RECORD=str(tmp_path / "part.jsonl"),
                 PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests")]))
-    words = ["-q", "-p", "conftest", "-p", "no:cacheprovider", "-n", "1", "-o", "markers=gpu"]
+    words = ["-q", "-p", "lab.session", "-p", "no:cacheprovider", "-n", "1", "-o", "markers=gpu"]
     ran = subprocess.run([sys.executable, "-m", "pytest", *words, "--rootdir", str(tmp_path), "test_some.py"],
                          cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
     lines = [json.loads(line) for line in (tmp_path / "part.jsonl").read_text().splitlines()]

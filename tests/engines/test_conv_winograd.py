@@ -134,7 +134,7 @@ def test_who_may_ask():
     assert best(graph, H200, Wish(engines=(109, 114, 115))).engine.index == 115
     assert best(graph, H200, Wish(engines=(109, 115), without=(115,))).engine.index == 109
     assert {n.name for n in notes_of(best(graph, H200, Wish(engines=(115,))))} == {
-        "WINOGRAD", "WINOGRAD_TILE_6x6"}
+        "WINOGRAD", "WINOGRAD_TILE_6x6", "SUPPORTS_CUDA_GRAPH_NATIVE_API"}
     wish = Wish(notes=("winograd",), without_notes=("winograd_tile_6x6",))
     assert best(graph, H200, wish).engine.index == 114
 

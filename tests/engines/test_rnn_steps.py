@@ -9,7 +9,7 @@ from cydnn import device
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
 from cydnn.engines.rnn.layers import Net
-from cydnn.engines.rnn.rnn import step_us
+from cydnn.engines.rnn.rnn import plain_step_us
 from cydnn.ops import Problem
 from support.draw import alone
 from support.check import matrix
@@ -24,7 +24,7 @@ def test_every_launch_back_but_the_first_has_a_product(steps, states):
     net, config = Net.of(p), BACKWARD.best(p, H200)
     launches = [s for s in alone.steps(BACKWARD, p, H200) if s.kernel.startswith("rnn_step_bwd")]
     assert len(launches) == steps + (not states)
-    us, each = BACKWARD.recurrence_us(net, H200, config), step_us(net, H200, config.tile, 1)
+    us, each = BACKWARD.recurrence_us(net, H200, config), plain_step_us(net, H200, config.tile, 1)
     assert 0 < us - (len(launches) - 1) * each < each
 
 

@@ -125,6 +125,6 @@ def test_every_contract_of_ours(path):
 
 def test_headers_are_small():
     sizes = {p.name: len(p.read_text().splitlines()) for p in (SRC / "lib").glob("*.cuh")}
-    assert len(sizes) <= 10 and max(sizes.values()) <= 200, sizes
+    assert len(sizes) <= 11 and max(sizes.values()) <= 200, sizes
     for path in (ROOT / "tools").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 400, path

@@ -8,7 +8,7 @@ from ...fusion import Builder, Site
 from ...graph import core, many
 from ...ops import Pointwise, ResampleBwd, ResampleFwd
 from ...steps import Launch
-from ..engine import Config, Engine, Knob, first_then, memory_us, wrong_device
+from ..engine import Config, Engine, Knob, first_then, memory_us, no_elements, wrong_device
 
 MOST = 2 ** 31 - 256
 LANES = 8
@@ -55,12 +55,14 @@ class ResampleEngine(Engine):
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
+        if self.windows(p).count:
+            yield from no_elements({"the image": self.image(p)})
         d, last = p.operands[self.walked], self.lead(p).tensor
         if d.count >= MOST:
             yield f"{self.walked} must have fewer than 2^31 - 256 elements; got {d.count}"
         found, outs = geometry(p.op, self.image(p).dims), three(self.windows(p).dims[2:], 1)
         most = max(o * s + b for o, s, b in zip(outs, found["stride"], found["begin"]))
-        if max(most, max(found["sizes"]) * found["units"], *found["window"]) >= 2 ** 30:
+        if max(most, (max(found["sizes"]) + max(found["window"])) * found["units"]) >= 2 ** 30:
             yield f"windows must begin below 2^30 units of 1/{found['units']}; got {most}"
         if last.dims == d.dims:
             yield from fusion.reasons(*self.fuse(p, 1).values())

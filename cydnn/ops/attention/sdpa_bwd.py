@@ -108,7 +108,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
         k, v = np.where(has_key, k, 0.0), np.where(has_key.swapaxes(2, 3), v, 0.0)
         scores, seen, values = self._scores(q, k, len_q, len_kv, extras, scale)
         with np.errstate(invalid="ignore", over="ignore"):
-            p = np.where(seen & (stats > -np.inf), np.exp(scores - stats), 0.0)
+            p = np.where(seen & (stats != -np.inf), np.exp(scores - stats), 0.0)
             products = size(do) @ np.repeat(size(v), q.shape[1] // v.shape[1], 1).swapaxes(2, 3)
             sums = size(do * o).sum(3, keepdims=True)
             d = np.where(seen, p * (products + sums if size is np.abs else products - sums), 0.0)
@@ -125,10 +125,12 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
 
     @staticmethod
     def _sums(q, k, do, p, ds, db, heads_v, dbias) -> dict:
-        shared = lambda x, heads: x.reshape(x.shape[0], heads, -1, *x.shape[2:]).sum(2)
+        shared = lambda x, heads: x.reshape(x.shape[0], heads, x.shape[1] // heads, *x.shape[2:]).sum(2)
         group = q.shape[1] // k.shape[1]
-        found = dict(dq=ds @ np.repeat(k, group, 1).swapaxes(2, 3),
-                     dk=shared(q.swapaxes(2, 3) @ ds, k.shape[1]), dv=shared(p.swapaxes(2, 3) @ do, heads_v))
+        turned = lambda x: x.swapaxes(2, 3)
+        found = dict(dq=_product(ds, turned(np.repeat(k, group, 1))),
+                     dk=shared(turned(_product(turned(ds), q)), k.shape[1]),
+                     dv=shared(_product(turned(p), do), heads_v))
         if db is not None and dbias is not None:
             axes = tuple([axis for axis, size in enumerate(dbias) if size == 1])
             found["dbias"] = db.sum(axes, keepdims=True)
@@ -137,12 +139,11 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
     def magnitude(self, arrays, scalars, results):
         given = {n: arrays.get(n) for n in self.reads if n != "sink"}
         scale = scalars.get("scale", 1.0)
-        *_, heads_v = found = self._weighed(**given, scale=scale, size=np.abs)
+        found = self._weighed(**given, scale=scale, size=np.abs)
         q, k = given["q"], given["k"]
         depth = np.abs(scale * q) @ np.repeat(np.abs(k), q.shape[1] // k.shape[1], 1)
-        spread = depth.max(initial=0)
-        for extra in given["extras"] or ():
-            spread = spread + np.abs(np.asarray(extra, np.float64)).max(initial=0)
+        most = lambda x: x.max(initial=0, where=np.isfinite(x))
+        spread = most(depth) + sum(most(np.abs(np.asarray(e, np.float64))) for e in given["extras"] or ())
         made = self._sums(*found, np.shape(results["dbias"]) if "dbias" in results else None)
         made |= self._sunk(np.abs(given["o"]), np.abs(given["do"]), given["stats"], arrays.get("sink"),
                            given["len_q"], np.abs)
@@ -160,3 +161,11 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
     def flops(self, q, k, v, **_):
         b, h, s_q, s_kv = self.space(q, k)
         return 2 * b * h * s_q * s_kv * (3 * q.dims[3] + 2 * v.dims[3])
+
+
+def _product(x, y):
+    """x @ y, but that a factor of 0 adds nothing: what is not seen reaches nothing, be it no number."""
+    if np.isfinite(y).all() and np.isfinite(x).all():
+        return x @ y
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(x[..., None] != 0, x[..., None] * y[:, :, None], 0.0).sum(3)

@@ -19,13 +19,13 @@ import numpy as np
 from cydnn import plan
 from cydnn.bench import graph_of
 from cydnn.device.ptx import PtxDevice
-from cydnn.engines.conv import wgrad_atomic
+from cydnn.engines.conv import wgrad_simt
 from cydnn.heuristics import Wish
 from cydnn.ops import Problem
 from cydnn.status import AllocFailed
 
 held = PtxDevice("sm_80")
-wish = Wish(engines=(wgrad_atomic.ConvWgradAtomic.index,))
+wish = Wish(engines=(wgrad_simt.ConvWgradAtomic.index,))
 adds = plan.build(graph_of(Problem.parse("conv_wgrad n1c8h4w4 k8r1s1 f32")), held, wish)
 arrays = [np.ones(slot.dims, np.float32) for slot in adds.slots]
 pages = int(open("/proc/self/statm").read().split()[0])

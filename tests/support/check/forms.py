@@ -11,10 +11,12 @@ SPECIAL = re.compile(
     r"|full|sat)\b)[\w.]+)")
 LOCAL = ("divisive_norm", "lrn")                 # powers by their logarithm
 ALLOWED = {
-    "cvt.rmi.f64.f64": ("spatial",), "cvt.rzi.s32.f64": ("spatial",),       # the pixel of a coordinate
+    # the pixel of a coordinate, an index
+    "cvt.rmi.f64.f64": ("spatial",), "cvt.rzi.s32.f64": ("spatial", "resample"),
     # to whole numbers
     **dict.fromkeys(("cvt.rni.s32.f32", "cvt.rni.s32.f64", "cvt.rni.s64.f64"), ("layout",)),
-    **dict.fromkeys(("cvt.rzi.f32.f32", "cvt.rzi.s32.f32", "cvt.rni.f64.f64", "cvt.rzi.f64.f64",
+    "cvt.rzi.s32.f32": ("conv", "resample"),
+    **dict.fromkeys(("cvt.rzi.f32.f32", "cvt.rni.f64.f64", "cvt.rzi.f64.f64",
                      "cvt.rzi.s64.f64"), ("conv",)),                        # the angle of a twiddle factor
     "cvt.rni.f32.f32": ("conv", "rnn"),                                     # and within exp of f64
     **dict.fromkeys(("cvt.sat.f32.f32", "fma.rm.f32"), ("attention", "rnn", "softmax")),    # within expf

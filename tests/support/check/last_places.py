@@ -52,7 +52,7 @@ def judged(made, name, dtype, got, magnitude) -> str:
     inner, scale, want, got = (np.broadcast_to(v, use.shape)[use]
                                for v in (made.inner.get(name, 0.0), scale, want, got))
     step, loss = 2 * half_step(dtype, np.abs(want)) + dtype.tiny, SHARE * eps * scale
-    room = np.where(inner > 0, NOISE * inner, step / 2 + loss)
+    room = np.maximum(NOISE * inner, step / 2 + loss)
     size = float(np.sqrt(np.mean(((got - want) / room) ** 2)))
     is_short, is_noisy = dtype.eps > SHORT * eps, inner.any()
     if size > (most := MOST_RMS[not is_short and not is_noisy]):

@@ -87,10 +87,10 @@ def _conv(op_class, rng):
     dilation = [rng.choice([1, 1, 1, 2]) for _ in range(rank)]
     if rng.random() < 0.12:                      # what the algorithms of 3x3 filters take
         groups, window, stride, dilation = 1, [3] * rank, [1] * rank, [1] * rank
-    elif rank == 2 and rng.random() < 0.1:       # what sliding depthwise kernels take
+    elif rank == 2 and rng.random() < 0.18:      # what sliding depthwise kernels take
         groups = c = k = 8 * rng.randint(1, 6)
         window, stride, dilation = [rng.choice([3, 5, 7])] * 2, [rng.choice([1, 2])] * 2, [1, 1]
-    elif rng.random() < 0.08:                    # groups that are joined to 64 channels
+    elif rng.random() < 0.15:                    # groups that are joined to 64 channels
         groups = rng.choice([2, 4, 8, 16]) * rng.randint(1, 2)
         c = k = 64 * rng.randint(1, 2)
     same = rng.random() < 0.5

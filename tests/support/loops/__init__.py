@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from . import functions, local, moves, parts, random, resample, rnn
+from . import attention, functions, local, moves, parts, random, resample, rnn
 
 
 def _taps(size, out, window, pad, stride, dilation):
@@ -259,5 +259,5 @@ LOOPS.update(
     add_tensor=lambda op, a, shapes: dict(c=_wide(a["a"], shapes["c"])),
     set_tensor=lambda op, a, shapes, value: dict(y=np.full(shapes["y"], value)),
     scale_tensor=lambda op, a, shapes, alpha: dict(y=alpha * a["y"]),
-    **functions.LOOPS, **local.LOOPS, **moves.LOOPS, **parts.LOOPS, **random.LOOPS,
+    **attention.LOOPS, **functions.LOOPS, **local.LOOPS, **moves.LOOPS, **parts.LOOPS, **random.LOOPS,
     **resample.LOOPS, **rnn.LOOPS)

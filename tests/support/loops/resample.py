@@ -31,13 +31,18 @@ def _is_read(op, inside):
     return inside or op.padding == "edge" and op.mode != "avg_exclude_padding"
 
 
+def _value(image, cell):
+    """0 where there is no image at all."""
+    return image[cell] if image.size else 0.0
+
+
 def _maximum(op, image, cells):
     """(the first largest, its number)"""
     best, winner = None, 0
     for number, cell, inside, _ in cells:
         if not inside and op.padding == "neg_inf":
             continue
-        value = image[cell] if _is_read(op, inside) else 0.0
+        value = _value(image, cell) if _is_read(op, inside) else 0.0
         if math.isnan(value):
             if op.nan == "propagate":
                 return value, number
@@ -59,7 +64,7 @@ def resample_fwd(op, a, shapes):
         if op.mode == "max":
             y[at], index[at] = _maximum(op, image, cells)
         else:
-            y[at] = sum(weight * image[cell] for _, cell, inside, weight in cells
+            y[at] = sum(weight * _value(image, cell) for _, cell, inside, weight in cells
                         if _is_read(op, inside)) / _divisor(op, cells)
     return dict(y=y, index=index)
 
