@@ -116,7 +116,7 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
                 fuse_load_dy(dy, place(dy_strides, d, h, w), c);
                 if constexpr (kind == linear_of) {
                     UNROLL for (int i = 0; i < LANES; ++i) sum[i] = fma(dy[i], weight, sum[i]);
-                } else if constexpr (kind == avg_of) {               // whole windows are divided by at the end
+                } else if constexpr (kind == avg_of) {            // whole windows are divided by at the end
                     const MATH divisor = full ? MATH(1) : MATH(max(cells, 1));
                     UNROLL for (int i = 0; i < LANES; ++i) sum[i] += dy[i] * MATH(times) / divisor;
                 } else {

@@ -75,7 +75,8 @@ REFUSED = {
                  "batch * hidden must be at most 2147482624; got {step}"),
 }
 # What is in none of the lists: nothing of them grows with a tensor.
-SMALL = {"dropout/dropout_states.cu": "two numbers", "rnn/rnn_starts.cu": "a number for each step"}
+SMALL = {"dropout/dropout_states.cu": "two numbers", "rnn/rnn_starts.cu": "a number for each step",
+         "signal/signal_flag.cu": "a number"}
 
 
 @pytest.mark.parametrize("source", REFUSED)
