@@ -13,6 +13,8 @@ from .op import Op
 class PagedCacheLoad(Op, reads="container seq_len table", writes="y"):
     """y[b, h, t] = container[table[b, t // page], h, t % page] for t below seq_len[b], else 0.
 
+    The number of a page that is not there gives 0, too.
+
     container  (pages, h, page, d), any strides; table (b, 1, n, 1) and seq_len (b, 1, 1, 1): i32
     y          (b, h, s, d) with s <= n * page
     Spec: graph API, Paged cache load.

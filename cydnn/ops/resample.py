@@ -59,6 +59,7 @@ class Resample(Op):
 
     def rules(self, dims, name):
         yield 3 <= len(dims) <= 5, f"{name} must have 1 to 3 spatial dims; got rank {len(dims)}"
+        yield min(dims[2:]) >= 1, f"{name} must have cells; got dims {dims}"
         window, out = self.geometry(len(dims))[0], self.out_dims(dims)
         yield (min(out[2:]) >= 1, f"window must fit into the padded {name}; got output {out[2:]} for {name} "
                                   f"{dims[2:]}, window {self.window}")
@@ -95,7 +96,7 @@ class Resample(Op):
         order."""
         best, winner = np.full(out, -np.inf), np.full(out, -1)
         for number, (index, inside, _) in enumerate(self.taps(x.shape, out)):
-            value = x[(slice(None), slice(None), *index)] if x.size else 0.0
+            value = x[(slice(None), slice(None), *index)]
             value = np.where(inside | (self.padding == "edge"), value, 0.0)
             valid = np.broadcast_to(inside | (self.padding != "neg_inf"), value.shape)
             if self.nan == "propagate":
@@ -173,7 +174,7 @@ class ResampleFwd(Resample, reads="x", writes="y index?"):
             best, winner = self.winners(x, out)
             return dict(y=np.where(winner < 0, -np.finfo(np.float64).max, best),
                         index=np.maximum(winner, 0) if "index" in shapes else None)
-        cells = lambda index: x[(slice(None), slice(None), *index)] if x.size else 0.0
+        cells = lambda index: x[(slice(None), slice(None), *index)]
         total = sum(np.where(self.counts(inside), cells(index) * weight, 0.0)
                     for index, inside, weight in self.taps(x.shape, out))
         return dict(y=total / self.divisor(x.shape, out))

@@ -6,7 +6,8 @@ MATH   = ["f32", "f64"]
 LANES  = [1, 8]
 params = ["const int* table", "const int* seq_len", "unsigned items", "Array<FastDiv, 3> digits",
           "FastDiv page",
-          "int64_t table_b", "int64_t table_n", "int64_t seq_b", "Array<int64_t, 4> strides", "Fuse fuse"]
+          "int64_t table_b", "int64_t table_n", "int64_t seq_b", "Array<int64_t, 4> strides", "int pages",
+          "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(items, 256)", 1, 1]
 needs  = ["1 <= items < 2**31"]
@@ -19,7 +20,7 @@ problems = [
 {'bf16' if MATH == f32 else 'f64'}@500,250,8,1 acc={MATH}"""]
 @*/
 // Digits of an item, innermost first: vectors of a row, positions, heads; the batch is the rest. Strides of
-// the container: page, head, position, element.
+// the container: page, head, position, element. A page that is not there gives zeros.
 #include "lib/types.cuh"
 
 namespace cydnn {
@@ -49,7 +50,7 @@ MARKS(double, "d")
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const int* table, const int* seq_len, unsigned items, Array<FastDiv, 3> digits, FastDiv page, i64 table_b,
-    i64 table_n, i64 seq_b, Array<i64, 4> strides, Fuse fuse) {
+    i64 table_n, i64 seq_b, Array<i64, 4> strides, int pages, Fuse fuse) {
     const unsigned item = blockIdx.x * 256 + threadIdx.x;
     if (item >= items) return;
     unsigned e[3], b = item;
@@ -59,8 +60,10 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     if (int(e[1]) < seq_len[b * seq_b]) {
         unsigned place;
         const unsigned number = page.divmod(e[1], place);
-        const i64 at = table[b * table_b + number * table_n];
-        fuse_load(v, at * strides[0] + e[2] * strides[1] + place * strides[2] + col * strides[3], col);
+        const int at = table[b * table_b + number * table_n];
+        if (unsigned(at) < unsigned(pages))
+            fuse_load(v, at * strides[0] + e[2] * strides[1] + place * strides[2] + col * strides[3],
+                      col);
     }
     fuse_store(v, row, col);
 }

@@ -21,8 +21,8 @@ class PagedCacheLoadAny(Engine):
         yield from wrong_device(dev)
         if p.y.count >= 2 ** 31:
             yield f"y must have fewer than 2^31 elements; got {p.y.count}"
-        if not p.container.count:
-            yield f"container must have elements; got dims {p.container.dims}"
+        if p.container.dims[0] >= 2 ** 31:
+            yield f"container must have fewer than 2^31 pages; got {p.container.dims[0]}"
         if p.y.dtype.bits < 8:
             yield f"y must have whole bytes; got {p.y.dtype}"
         yield from fusion.reasons(*self._fuse(p, 1).values())
@@ -61,5 +61,6 @@ class PagedCacheLoadAny(Engine):
         lanes, (b, h, s, d) = config.channels, p.y.dims
         args = dict(table=p.ptr("table"), seq_len=p.ptr("seq_len"), items=p.y.count // lanes,
                     digits=(d // lanes, s, h), page=p.container.dims[2], table_b=p.table.strides[0],
-                    table_n=p.table.strides[2], seq_b=p.seq_len.strides[0], strides=p.container.strides)
+                    table_n=p.table.strides[2], seq_b=p.seq_len.strides[0], strides=p.container.strides,
+                    pages=p.container.dims[0])
         return [Launch(f"paged_cache_load_any_{self._math(p)}_{lanes}", args, {}, self._fuse(p, lanes))]
