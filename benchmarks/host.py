@@ -19,11 +19,14 @@ import numpy as np                                # noqa: E402
 
 from cydnn import (_core, bench, cudnn, data_type, device as devices, heur_mode,  # noqa: E402
                    kernels, plan as plans, pygraph)
+from cydnn.backend import cudnnBackendExecute     # noqa: E402
+from cydnn.frontend import create_handle          # noqa: E402
 from cydnn.graph import Graph, Node, Tensor       # noqa: E402
 from cydnn.legacy import rnn_compute             # noqa: E402
 from cydnn.ops import ConvFprop, Pointwise, Problem  # noqa: E402
 from cydnn.tensor import TensorDesc               # noqa: E402
 from cydnn.steps import Pointer, Scalar    # noqa: E402
+from examples import forum_convolution as forum   # noqa: E402
 
 TINY = "conv_fprop n1c8h8w8 k8r3s3 pad1 f32 acc=f32 nchw"
 
@@ -267,6 +270,21 @@ def pygraph_times(device) -> dict:
             "pygraph.execute above raw, {tensor: address}": above("addresses")}
 
 
+def descriptor_times(device) -> dict:
+    """Microseconds of ``cudnnBackendExecute`` of a finalized plan and pack above the plan's own execute."""
+    handle, dims = create_handle(device), ((4, 2, 8, 14, 14), (2, 16, 8, 3, 3), (4, 2, 16, 14, 14))
+    tensors = [forum.tensor(uid, d) for uid, d in enumerate(dims, 1)]
+    plan = forum.plan_of(handle, [forum.convolution(*tensors)])
+    buffers = {uid: device.alloc(4 * int(np.prod(d))) for uid, d in enumerate(dims, 1)}
+    pack, made = forum.pack_of(device, plan, buffers), plan.made.on(device).plan
+    pointers, room = [int(buffers[t.uid].ptr) for t in made.slots], device.alloc(max(made.workspace_bytes, 1))
+    own, call = made.execute, cudnnBackendExecute
+    address = int(room.ptr)
+    found = least_of({"plan": in_a_loop(lambda: own(pointers, address)),
+                      "descriptors": in_a_loop(lambda: call(handle, plan, pack))}, device)
+    return {"cudnnBackendExecute above plan.execute": found["descriptors"] - found["plan"]}
+
+
 def fused_cost(device, n=256, c=64, k=64, size=56) -> dict:
     """Device time of conv + bias + GELU in one launch beside the convolution alone, bf16 NHWC."""
     clock = bench.Clock(device)
@@ -292,7 +310,7 @@ def main():
     args = parser.parse_args()
     device = devices.get(args.device)
     rows = {**build_times(device), **ten_node_times(device), **host_times(device), **rnn_times(device),
-            **pygraph_times(device), **fused_cost(device)}
+            **descriptor_times(device), **pygraph_times(device), **fused_cost(device)}
     for name, value in rows.items():
         print(f"{name:<48}{value if isinstance(value, (str, int)) else round(value, 3)}")
     if args.json:

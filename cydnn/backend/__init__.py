@@ -15,7 +15,9 @@ from .table import OPERATIONS, AttributeRow, Operation, number, words
 
 
 def __getattr__(name: str):
-    """An enumerant of the API."""
+    """An enumerant of the API; ``__all__``: those and the functions of C, for ``import *``."""
+    if name == "__all__":
+        return ["Descriptor", *(n for n in globals() if n.startswith("cudnnBackend")), *constants()]
     if name in RETIRED:
         raise AttributeError(f"{name} {RETIRED[name]}")
     found = constants().get(name)

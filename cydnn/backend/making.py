@@ -24,7 +24,7 @@ from ..status import BadParam, NotSupported
 from ..steps import Launch, Scalar
 from ..tensor import TensorDesc
 from .groups import merged
-from .nodes import MadeNode, node                # noqa: F401  (of operations)
+from .nodes import MadeNode, keep, node          # noqa: F401  (of operations)
 
 MODES = {"CUDNN_HEUR_MODE_A": "a", "CUDNN_HEUR_MODE_INSTANT": "a", "CUDNN_HEUR_MODE_B": "b",
          "CUDNN_HEUR_MODE_FALLBACK": "fallback"}
@@ -88,10 +88,7 @@ def graph(d, found) -> Planned:
     known: dict = {}
     for one in (d.value("OPERATIONGRAPH_OPS")):
         for tensor_ in one.made.tensors:
-            other = known.setdefault(tensor_.uid, tensor_)
-            if other != tensor_:
-                raise BadParam(f"TENSOR_UNIQUE_ID must belong to one tensor in a graph; got {tensor_.uid} "
-                               f"for {other} and {tensor_}", attribute="TENSOR_UNIQUE_ID")
+            keep(known, tensor_, "a graph")
     tensors = merged([one.made for one in d.value("OPERATIONGRAPH_OPS")], known)
     made = Graph([one.made.node for one in d.value("OPERATIONGRAPH_OPS")], tensors)
     handle = d.value("OPERATIONGRAPH_HANDLE")

@@ -46,7 +46,8 @@ def node(d, found) -> MadeNode:
     if row.op is Pointwise:
         operands = _of_pointwise(d, attributes["mode"], operands)
     for given in (*operands.values(), [s for s in scalars.values() if hasattr(s, "made")]):
-        tensors.update({t.made.uid: t.made for t in given})
+        for t in given:
+            keep(tensors, t.made, "an operation")
     uids = {name: tuple(t.made.uid for t in given) if name in row.op.variadic else given[0].made.uid
             for name, given in operands.items()}
     numbers = {name: FromTensor(s.made.uid) if hasattr(s, "made") else s for name, s in scalars.items()}
@@ -56,6 +57,14 @@ def node(d, found) -> MadeNode:
     groups = grouped(d, op, made, tensors)
     _check(d, row, made, tensors, groups)
     return MadeNode(made, tuple(tensors.values()), groups)
+
+
+def keep(tensors: dict, tensor, where: str):
+    """Put a tensor among those of its uid: two of one uid are one tensor, if they are equal."""
+    other = tensors.setdefault(tensor.uid, tensor)
+    if other != tensor:
+        raise BadParam(f"TENSOR_UNIQUE_ID must belong to one tensor in {where}; got {tensor.uid} for {other} "
+                       f"and {tensor}", attribute="TENSOR_UNIQUE_ID")
 
 
 def _values(d):
