@@ -65,8 +65,8 @@ def _engines_of(op) -> str:
 def attributes_page() -> str:
     """Every descriptor of the backend API with its attributes."""
     head = ("# Attributes of backend descriptors\n\nBy descriptor type. *Set*: required, or the default of "
-            "what may be set; *asked*: found by finalize. Operations\nand their parameters follow from the "
-            "declarations. Printed by `python tools/print_docs.py`.\n")
+            "what may be set; *asked*: found by finalize. *Each*: what each element must be. Operations\nand "
+            "their parameters follow from the declarations. Printed by `python tools/print_docs.py`.\n")
     return head + "".join(f"\n## CUDNN_BACKEND_{kind.name}_DESCRIPTOR\n\n{_attributes_of(kind)}"
                           for kind in backend.KINDS.values())
 
@@ -78,10 +78,10 @@ def _attributes_of(kind) -> str:
         if attr.is_required:
             return "required"
         return "may be set" if attr.default is UNSET else f"default {attr.default!r}"
-    rows = [(f"`CUDNN_ATTR_{a.name}`", int(a.api), a.expects.replace("CUDNN_TYPE_", ""), a.count, said(a),
-             a.doc.replace("|", "\\|")) for a in kind.attributes.values()]
+    rows = [(f"`CUDNN_ATTR_{a.name}`", int(a.api), a.expects.replace("CUDNN_TYPE_", ""), a.count, a.range,
+             said(a), a.doc.replace("|", "\\|")) for a in kind.attributes.values()]
     head = f"{kind.doc}.\n\n" if kind.doc else ""
-    return head + table("Attribute", "Number", "Type", "Elements", "Set", "What")(rows)
+    return head + table("Attribute", "Number", "Type", "Elements", "Each", "Set", "What")(rows)
 
 
 def api_page() -> str:

@@ -15,7 +15,7 @@ class Attr:
     its own. ``least`` and ``most`` elements. ``of``: what kinds of descriptors it takes. ``default``: UNSET
     where there is none. ``access``: "set", "get" (only asked for, once the descriptor is finalized) or
     "both" (may be set; finalizing finds it where it was not). ``field``: what an operation's declaration
-    calls it."""
+    calls it. ``lo``, ``hi``: the least and the most that an element may be."""
     name: str
     types: tuple
     least: int = 1
@@ -26,6 +26,8 @@ class Attr:
     access: str = "set"
     doc: str = ""
     field: str = ""
+    lo: float | None = None
+    hi: float | None = None
 
     @property
     def api(self) -> Constant:
@@ -36,6 +38,11 @@ class Attr:
         """How many elements it has, for people."""
         return str(self.least) if self.least == self.most else \
             f"{self.least} or more" if self.most == MOST else f"{self.least} to {self.most}"
+
+    @property
+    def range(self) -> str:
+        """What an element may be, for people; empty where it may be anything of its type."""
+        return "" if self.lo is None else f">= {self.lo}" if self.hi is None else f"{self.lo} to {self.hi}"
 
     @property
     def expects(self) -> str:
@@ -74,7 +81,7 @@ def _of_row(row: AttributeRow) -> Attr:
     default = constant(row.default) if row.default is not UNSET and row.words else row.default
     return Attr(row.api.removeprefix("CUDNN_ATTR_"), row.types, most=row.most, is_required=row.is_required,
                 of=("TENSOR",) if "BACKEND_DESCRIPTOR" in row.types else (),
-                default=default, doc=row.doc, field=row.name)
+                default=default, doc=row.doc, field=row.name, lo=row.lo)
 
 
 def operation_rows() -> dict:
@@ -113,8 +120,8 @@ def _prefix(attrs: dict) -> str:
 
 
 MORE = {                                         # what the API has beside a declaration
-    "RESAMPLE": (need("RESAMPLE_SPATIAL_DIMS", "INT64", "the number of spatial dims: 1, 2 or 3"),),
-    "CONVOLUTION": (need("CONVOLUTION_SPATIAL_DIMS", "INT64", "the number of spatial dims: 1, 2 or 3"),),
+    **{kind: (need(f"{kind}_SPATIAL_DIMS", "INT64", "the number of spatial dims: 1, 2 or 3", lo=1, hi=3),)
+       for kind in ("RESAMPLE", "CONVOLUTION")},
     "OPERATION_POINTWISE": (
         desc("OPERATION_POINTWISE_XDESC", "TENSOR", is_required=False,
              doc="x; of backward modes the forward's x"),

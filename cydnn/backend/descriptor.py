@@ -154,7 +154,11 @@ class Descriptor:
         if attr.name.endswith("UNIQUE_ID") and isinstance(value, str):
             raise BadParam(f"{where} must be a whole number of 64 bits; got {shown(value)}: a text label is "
                            "a tensor's name in the front end", attribute=attr.name)
-        return TYPES[attr.types[0]].read(where, value)
+        found = TYPES[attr.types[0]].read(where, value)
+        if attr.range and not attr.lo <= found <= (found if attr.hi is None else attr.hi):
+            raise BadParam(f"{where} must be {attr.range}; got {shown(found)}", attribute=attr.name,
+                           status9="BAD_PARAM_OUT_OF_BOUND")
+        return found
 
     def _other(self, where, attr: Attr, value):
         """A finalized descriptor of the kinds that an attribute takes."""
@@ -192,7 +196,7 @@ class Descriptor:
                 said = "MISSING" if attr.is_required else "(not set)" if attr.default is UNSET \
                     else f"{attr.default!r} (default)"
             lines.append(f"  {attr.name:45} {said}    {attr.expects}, {attr.count}"
-                         + (f": {attr.doc}" if attr.doc else ""))
+                         + (f", {attr.range}" if attr.range else "") + (f": {attr.doc}" if attr.doc else ""))
         return "\n".join(lines)
 
     def __repr__(self):

@@ -15,15 +15,6 @@ def grouped(d, op, node, tensors: dict) -> dict:
         return {}
     parameters = d.value(next(n for n in d.kind.attributes if n.endswith("CONV_DESC")))
     spatial = parameters.value("CONVOLUTION_SPATIAL_DIMS")
-    if not 1 <= spatial <= 3:
-        raise BadParam(f"CONVOLUTION_SPATIAL_DIMS must be the number of spatial dims, 1, 2 or 3; "
-                       f"got {spatial}", status9="BAD_PARAM_OUT_OF_BOUND")
-    for name in ("pre_pad", "post_pad", "stride", "dilation"):
-        value = getattr(op, name)
-        if isinstance(value, tuple) and len(value) not in (1, spatial):
-            api = type(op).attributes()[name].api
-            raise BadParam(f"{api} must have {spatial} elements like CONVOLUTION_SPATIAL_DIMS; got "
-                           f"{len(value)}: {list(value)}")
     ranks = {name: tensors[uid].rank for name, uid in node.operands.items()}
     for name, rank in ranks.items():
         if rank not in (spatial + 2, spatial + 3) or rank != max(ranks.values()):

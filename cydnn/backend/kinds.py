@@ -32,13 +32,13 @@ def _kind(name, make, doc, *attributes: Attr) -> DescriptorKind:
 _OWN = (
     _kind("TENSOR", making.tensor, "a tensor of a graph",
           need("TENSOR_DATA_TYPE", "DATA_TYPE", "type of an element"),
-          need("TENSOR_DIMENSIONS", "INT64", "size of each dim", most=8),
-          need("TENSOR_STRIDES", "INT64", "elements between neighbours of each dim", most=8),
+          need("TENSOR_DIMENSIONS", "INT64", "size of each dim", most=8, lo=0),
+          need("TENSOR_STRIDES", "INT64", "elements between neighbours of each dim", most=8, lo=0),
           need("TENSOR_UNIQUE_ID", "INT64", "what it is called in its graph and in variant packs"),
-          need("TENSOR_BYTE_ALIGNMENT", "INT64", "bytes that its pointer is a multiple of"),
+          need("TENSOR_BYTE_ALIGNMENT", "INT64", "bytes that its pointer is a multiple of", lo=1),
           may("TENSOR_IS_VIRTUAL", "BOOLEAN", "lives inside its graph only", default=False),
           may("TENSOR_IS_BY_VALUE", "BOOLEAN", "is a number that the variant pack gives", default=False),
-          may("TENSOR_VECTOR_COUNT", "INT64", "neighbours that are one unit", default=1),
+          may("TENSOR_VECTOR_COUNT", "INT64", "neighbours that are one unit", default=1, lo=1),
           may("TENSOR_VECTORIZED_DIMENSION", "INT64", "the dim of these neighbours", default=-1),
           may("TENSOR_REORDERING_MODE", "TENSOR_REORDERING_MODE", "order of the elements beyond strides",
               default=constant("CUDNN_TENSOR_REORDERING_NONE")),
@@ -51,8 +51,8 @@ _OWN = (
           ask("OPERATIONGRAPH_ENGINE_GLOBAL_COUNT", "INT64", "how many engines can compute it")),
     _kind("ENGINE", making.engine, "one way to compute a graph",
           desc("ENGINE_OPERATION_GRAPH", "OPERATIONGRAPH", doc="what it computes"),
-          need("ENGINE_GLOBAL_INDEX", "INT64", "from 0; below OPERATIONGRAPH_ENGINE_GLOBAL_COUNT"),
-          may("ENGINE_SM_COUNT_TARGET", "INT32", "SMs that it may use"),
+          need("ENGINE_GLOBAL_INDEX", "INT64", "from 0; below OPERATIONGRAPH_ENGINE_GLOBAL_COUNT", lo=0),
+          may("ENGINE_SM_COUNT_TARGET", "INT32", "SMs that it may use", lo=1),
           desc("ENGINE_DEVICEPROP", "DEVICEPROP", is_required=False,
                doc="the device, where there is no handle"),
           ask("ENGINE_KNOB_INFO", "BACKEND_DESCRIPTOR", "its knobs", 0, MOST, of=("KNOB_INFO",)),
@@ -71,7 +71,7 @@ _OWN = (
     _kind("ENGINEHEUR", making.heuristics, "engine configurations of a graph, the best first",
           desc("ENGINEHEUR_OPERATION_GRAPH", "OPERATIONGRAPH", doc="what is to be computed"),
           need("ENGINEHEUR_MODE", "HEUR_MODE", "A, B or FALLBACK"),
-          may("ENGINEHEUR_SM_COUNT_TARGET", "INT32", "SMs that may be used"),
+          may("ENGINEHEUR_SM_COUNT_TARGET", "INT32", "SMs that may be used", lo=1),
           desc("ENGINEHEUR_DEVICEPROP", "DEVICEPROP", is_required=False,
                doc="the device, where there is no handle"),
           ask("ENGINEHEUR_RESULTS", "BACKEND_DESCRIPTOR", "the configurations, the best first", 0, MOST,
@@ -112,11 +112,12 @@ _OWN = (
           ask("KERNEL_CACHE_IS_ENGINECFG_KERNEL_CACHED", "BOOLEAN", "it holds a choice"),
           may("KERNEL_CACHE_JSON_REPRESENTATION", "CHAR", JSON, access="both")),
     _kind("DEVICEPROP", making.properties, "facts of a device: plans are made without the device",
-          may("DEVICEPROP_DEVICE_ID", "INT32", "number of a CUDA device"),
+          may("DEVICEPROP_DEVICE_ID", "INT32", "number of a CUDA device", lo=0),
           may("DEVICEPROP_HANDLE", "HANDLE", "a handle, a device or its name"),
           may("DEVICEPROP_JSON_REPRESENTATION", "CHAR", JSON, access="both")))
 
-_DERIVED = tuple(DescriptorKind(name, rows, making.node if name.startswith("OPERATION_") else making.nothing)
+_MAKE = {True: making.node, False: making.parameters}
+_DERIVED = tuple(DescriptorKind(name, rows, _MAKE[name.startswith("OPERATION_")])
                  for name, rows in operation_rows().items())
 KINDS = {kind.name: kind for kind in (*_OWN, *_DERIVED)}
 BY_NUMBER = {int(kind.api): kind for kind in KINDS.values()}

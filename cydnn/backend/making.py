@@ -34,6 +34,15 @@ def nothing(d, found):
     """A descriptor that is what was set."""
 
 
+def parameters(d, found):
+    """A descriptor of parameters: each list has an element for each spatial dim."""
+    spatial = next((d.value(name) for name in d.kind.attributes if name.endswith("_SPATIAL_DIMS")), None)
+    for name, values in d.values.items():
+        if spatial is not None and d.kind.attributes[name].most > 1 and len(values) != spatial:
+            raise BadParam(f"{name} must have {spatial} elements like {d.kind.name}_SPATIAL_DIMS; got "
+                           f"{len(values)}: {shown(values)}", attribute=name)
+
+
 def only_asked(d, found):
     raise BadParam(f"{d.kind.name}: must be made by the library; it is found in what is asked of engines")
 

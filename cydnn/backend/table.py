@@ -46,6 +46,7 @@ class AttributeRow(NamedTuple):
     is_required: bool = False
     default: Any = UNSET                         # of a choice: its name in the API
     words: dict = {}                             # word of the declaration -> (name in the API, number)
+    lo: float | None = None                      # the least that an element may be
 
 
 class Operation(NamedTuple):
@@ -135,6 +136,7 @@ def _attributes(op: type[Op]):
         types = ("FRACTION", *types) if attribute.unit else types
         yield _row(op, name, short, attribute.kind, *types, doc=attribute.doc, words=found,
                    most=MOST_DIMS if attribute.kind == "ints" else 1, is_required=attribute.is_required,
+                   lo=0 if attribute.unit and attribute.lo else attribute.lo,      # a half is a stride
                    default=UNSET if attribute.is_required else default)
 
 

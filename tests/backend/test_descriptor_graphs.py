@@ -89,8 +89,11 @@ def test_what_a_convolution_refuses():
         make("CONVOLUTION", SPATIAL_DIMS=[56, 56])
     with pytest.raises(BadParam, match="must have 2 elements like CONVOLUTION_SPATIAL_DIMS; got 3"):
         forward(x, w, y, convolution(PRE_PADDINGS=[1, 1, 1])).finalize()
-    with pytest.raises(BadParam, match="must be the number of spatial dims, 1, 2 or 3; got 4"):
-        forward(x, w, y, convolution(4)).finalize()
+    for name, given, sentence in (("SPATIAL_DIMS", 4, "must be 1 to 3; got 4"),
+                                  ("DILATIONS", [0, 1], ">= 1; got 0"),
+                                  ("PRE_PADDINGS", [-1, 0], "must be >= 0; got -1")):
+        with pytest.raises(BadParam, match=rf"set\(CONVOLUTION\): CONVOLUTION_{name} .*{sentence}"):
+            make("CONVOLUTION", **{name: given})
     with pytest.raises(BadParam, match="must have rank 3, or 4 with groups as a dim of their own"):
         forward(x, w, tensor(3, (2, 4, 5)), convolution(1)).finalize()
     op = forward(x, w, y, convolution(PRE_PADDINGS=[1, 1], POST_PADDINGS=[1, 1]))
