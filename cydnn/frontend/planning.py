@@ -359,12 +359,12 @@ def refuse_images(choice: Choice, device):
     """A plan that was made for another device runs where its kernels have images."""
     made_for, facts = choice.facts, device.facts
     if made_for.kind != facts.kind:
-        raise NotSupported(f"pygraph: the plan is for {brief(made_for.name)} ({made_for.kind}); it cannot "
+        raise NotSupported(f"execute: the plan is for {brief(made_for.name)} ({made_for.kind}); it cannot "
                            f"run on {device.name} ({facts.kind})")
     for _, step in choice.steps if made_for.sm != facts.sm else ():
         if isinstance(step, Launch):
             try:
                 kernels.get(step.kernel).image_for(facts.sm)
             except NotSupported:
-                raise NotSupported(f"pygraph: the plan is for sm_{made_for.sm}, and {step.kernel} has no "
+                raise NotSupported(f"execute: the plan is for sm_{made_for.sm}, and {step.kernel} has no "
                                    f"image that {device.name} (sm_{facts.sm}) can run") from None
