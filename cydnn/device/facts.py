@@ -18,6 +18,10 @@ LEAST = {                                        # of a GPU: estimates divide by
     "smem_bytes": 48 << 10, "registers": 64 << 10}
 
 
+# multiply-adds of 16 bits that the tensor cores of an SM do in a clock, by the data sheets
+TENSOR_CORES = {75: 512, 80: 1024, 86: 512, 87: 1024, 89: 512, 90: 2048, 100: 4096, 120: 512}
+
+
 @dataclass(frozen=True)
 class DeviceFacts:
     """``sm`` is the compute capability as one number (90 for 9.0);
@@ -42,6 +46,13 @@ class DeviceFacts:
     registers: int = 65536                       # of an SM
     launch_us: float = 2.0
     driver: int = 0                              # CUDA version the driver serves, 13000 for 13.0
+
+    def tflops(self, bits: int) -> float:
+        """TFLOP/s that products of elements of so many bits could reach: on tensor cores for 16 and less
+        (twice as many of 8), on CUDA cores else. Of a GPU."""
+        cores = TENSOR_CORES[max((s for s in TENSOR_CORES if s <= self.sm), default=75)]
+        a_clock = {64: self.fma_f64, 32: self.fma_f32, 16: cores}.get(bits, 2 * cores)
+        return 2e-6 * a_clock * self.sms * self.clock_mhz
 
     def __post_init__(self):
         for field in fields(self):

@@ -271,12 +271,12 @@ class Choice:
 
     def estimates(self) -> list:
         """What ``explain`` says, as data: for each part its node names, engine, configuration, estimate in
-        microseconds (None: the reference, which has none), bytes that must move, arithmetic operations,
-        and the share of the device's bandwidth that the estimate comes to, or None."""
+        microseconds (None: the reference, which has none), bytes that must move, arithmetic operations, the
+        shares of the device's bandwidth and of its arithmetic that the estimate comes to, and the larger of
+        them, the share of the roof; or None."""
         return [dict(nodes=[node.name for node in part.nodes], engine=str(part.engine),
                      config=str(part.config), us=part.us if part.us < NO_ESTIMATE_US else None,
-                     bytes=part.bytes, flops=part.flops, bandwidth=_share(part, self.facts))
-                for part in self.parts]
+                     bytes=part.bytes, flops=part.flops, **_shares(part, self.facts)) for part in self.parts]
 
     def explain(self) -> str:
         """For people: parts with their nodes, engine, configuration and estimate, what must move and be
@@ -319,10 +319,15 @@ def checked(match: Match, engine, config, facts) -> tuple:
     return config, engine.cost(match, facts, config)
 
 
-def _share(part: Part, facts) -> float | None:
-    """Of the device's bandwidth, by the bytes that must move in the estimated time."""
-    most = getattr(facts, "bandwidth_gbs", 0) * 1e3 * part.us            # bytes in that time
-    return part.bytes / most if most and part.us < NO_ESTIMATE_US else None
+def _shares(part: Part, facts) -> dict:
+    """Of the device's bandwidth, of its arithmetic and of the roof that both are, in the estimated time."""
+    uid = next(iter(part.match.region.inputs or part.match.region.outputs))
+    bits = part.match.graph.tensors[uid].dtype.bits
+    if facts.kind != "cuda" or part.us >= NO_ESTIMATE_US:
+        return dict.fromkeys(("bandwidth", "arithmetic", "roof"))
+    found = dict(bandwidth=part.bytes / (facts.bandwidth_gbs * 1e3 * part.us),
+                 arithmetic=part.flops / (facts.tflops(bits) * 1e6 * part.us))
+    return dict(found, roof=max(found.values()))
 
 
 def _named(part: Part) -> str:
@@ -340,11 +345,12 @@ def _us(us: float) -> str:
 
 
 def _in_words(said: dict) -> str:
-    """``3,145,728 bytes (41 % of the bandwidth), 1.3 GFLOP (90.1 TFLOP/s)``."""
+    """``3,145,728 bytes (41 % of the bandwidth), 1.3 GFLOP (90.1 TFLOP/s, 9 % of the arithmetic)``."""
     moved, work = f"{said['bytes']:,} bytes", f"{said['flops'] * 1e-9:.1f} GFLOP"
     if said["bandwidth"] is not None:
         moved += f" ({100 * said['bandwidth']:.0f} % of the bandwidth)"
-        work += f" ({said['flops'] / said['us'] * 1e-6:.1f} TFLOP/s)"
+        share = f"{100 * said['arithmetic']:.0f} % of the arithmetic"
+        work += f" ({said['flops'] / said['us'] * 1e-6:.1f} TFLOP/s, {share})"
     return f"{moved}, {work}" if said["flops"] else moved
 
 
