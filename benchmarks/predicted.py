@@ -53,7 +53,8 @@ def main():
         print(lines[-1], flush=True)
     head = (f"# Predicted beside measured, {args.card}\n\n{len(all_of)} rows; predicted within "
             f"{statistics.median(all_of):.0%} of measured at the median.\n\nCommand: `python "
-            "benchmarks/predicted.py`\n\n| Family | Rows | Off at the median | At most |\n|---|--:|--:|--:|\n")
+            "benchmarks/predicted.py`\n\n| Family | Rows | Off at the median | At most |\n"
+            "|---|--:|--:|--:|\n")
     text = "\n".join([*lines, "\n| Problem | Engine | Predicted us | Measured us | Ratio |",
                       "|---|---|--:|--:|--:|", *wrong]) + "\n"
     (HERE / "results" / "predicted.md").write_text(head + text)

@@ -7,18 +7,16 @@ from ..given import flag, function, real, several, shown, whole
 from ..ops import Sdpa, SdpaBwd, rows
 from ..ops.attention import scores
 from ..status import BadParam
+from .dropping import DroppingOperations
 from .enums import attention_implementation, data_type, diagonal_alignment, member, scalar_type
 from .errors import cudnnGraphNotSupportedError
 from .scoring import Recorded
 from .tensor import tensor
 
 NOT_SET, AUTO, TOP_LEFT = data_type.NOT_SET, attention_implementation.AUTO, diagonal_alignment.TOP_LEFT
-MISSING = dict(                                  # arguments that cannot be given yet: why
-    block_mask="every block of the scores is computed", dropout="scores have no random numbers",
-    rng_dump="scores have no random numbers")
 
 
-class AttentionOperations:
+class AttentionOperations(DroppingOperations):
     """Scaled dot product attention. Keys are given as (b, h, s, d); O, gradients and statistics are virtual
     until ``set_output(True)``."""
 
@@ -32,13 +30,14 @@ class AttentionOperations:
              unfuse_fma=False):
         """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
         has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
-        one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
-        which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
-        left one the diagonal itself. ``sink_token`` is a score more of each row, of no key. With tables, k
-        and v are (pages, h, keys of a page, d). score_max and score_sum_exp, tensors of the graph, become
-        outputs."""
+        one must be given. k and v may have fewer heads. ``score_mod(graph, scores)`` adds pointwise
+        operations on the scores, then come the bias and ALiBi. Bounds count keys from the diagonal, the left
+        one the diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128
+        queries and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are
+        (pages, h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
+        ``rng_dump`` gets what is kept; or (mask, scale). rng_dump, score_max and score_sum_exp, tensors of
+        the graph, become outputs."""
         name = self._named("sdpa", name)
-        missing(name, block_mask=block_mask, dropout=dropout, rng_dump=rng_dump)
         member(name, "implementation", attention_implementation, implementation)
         flag(f"{name}: unfuse_fma", unfuse_fma)
         keeps = keeps_stats(name, is_inference, generate_stats)
@@ -47,19 +46,19 @@ class AttentionOperations:
         with self._whole():
             inputs = self._attended(name, q, k, v)
             inputs |= self._lengths(name, use_padding_mask, seq_len_q, seq_len_kv, score_mod)
-            inputs |= self._given(name, sink=("sink_token", sink_token),
+            inputs |= self._given(name, sink=("sink_token", sink_token), blocks=("block_mask", block_mask),
                                   table_k=("paged_attention_k_table", paged_attention_k_table),
                                   table_v=("paged_attention_v_table", paged_attention_v_table))
-            if paged_attention_max_seq_len_kv is not None:
-                argument = "paged_attention_max_seq_len_kv"
-                band["max_kv"] = argument, whole(f"{name}: {argument}", paged_attention_max_seq_len_kv)
+            band |= most_keys(name, paged_attention_max_seq_len_kv)
             score, extras = self._score(name, q, score_mod, bias, use_alibi_mask)
+            drop, extras, numbers = self._dropped(name, dropout, extras)
             outputs = dict(o="O", stats="Stats") if keeps else dict(o="O")
             made = self._record("sdpa", Sdpa, {**inputs, **extras}, outputs, compute_data_type, name,
-                                attributes={**band, **score},
-                                scalars=self._scale(name, attn_scale))
+                                attributes={**band, **score, **drop},
+                                scalars={**self._scale(name, attn_scale), **numbers})
             self._also(name, score_max=("score_max", score_max),
                        score_sum_exp=("score_sum_exp", score_sum_exp))
+            self._dumped(name, rng_dump, dropout, q, k)
         return [made["o"], made.get("stats")]
 
     scaled_dot_product_flash_attention = sdpa
@@ -75,10 +74,9 @@ class AttentionOperations:
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
         tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
         dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
-        makes it, which may read what ``score_mod`` made. Every sum has a fixed order: the same bits each
-        time."""
+        makes it, which may read what ``score_mod`` made. ``dropout`` as ``sdpa`` has it. Every sum has a
+        fixed order: the same bits each time."""
         name = self._named("sdpa_backward", name)
-        missing(name, dropout=dropout, rng_dump=rng_dump)
         flag(f"{name}: use_deterministic_algorithm", use_deterministic_algorithm)
         for argument, most in (("max_total_seq_len_q", max_total_seq_len_q),
                                ("max_total_seq_len_kv", max_total_seq_len_kv)):
@@ -97,10 +95,13 @@ class AttentionOperations:
                 if not places:
                     raise BadParam(f"{name}: bias must be given with dBias; got None")
                 score |= dict(dbias_of=("bias", int(places[0].removeprefix("extras."))))
+            drop, extras, numbers = self._dropped(name, dropout, extras)
             made = self._record("sdpa_backward", SdpaBwd, {**inputs, **extras},
                                 dict(dq="dQ", dk="dK", dv="dV"), compute_data_type, name,
-                                attributes={**band, **score}, scalars=self._scale(name, attn_scale))
+                                attributes={**band, **score, **drop},
+                                scalars={**self._scale(name, attn_scale), **numbers})
             self._also(name, dbias=("dBias", dBias), dsink=("dSink_token", dSink_token))
+            self._dumped(name, rng_dump, dropout, q, k)
         return list(made.values())
 
     scaled_dot_product_flash_attention_backward = sdpa_backward
@@ -189,14 +190,6 @@ class AttentionOperations:
         own.add(where, steps, given, start, last)
 
 
-def missing(name: str, **given):
-    """Refuse the arguments that cannot be given yet."""
-    for argument, value in given.items():
-        if value is not None:
-            raise cudnnGraphNotSupportedError(f"{name}: {argument} must be None, as {MISSING[argument]} yet; "
-                                              f"got {type(value).__name__}")
-
-
 def keeps_stats(name: str, is_inference, generate_stats) -> bool:
     if (is_inference is None) == (generate_stats is None):
         raise BadParam(f"{name}: generate_stats must be given, or is_inference in its place; got "
@@ -204,6 +197,12 @@ def keeps_stats(name: str, is_inference, generate_stats) -> bool:
     if generate_stats is None:
         return not flag(f"{name}: is_inference", is_inference)
     return flag(f"{name}: generate_stats", generate_stats)
+
+
+def most_keys(name, most) -> dict:
+    """How many keys pages hold at most as {attribute: (argument, value)}."""
+    argument = "paged_attention_max_seq_len_kv"
+    return {} if most is None else dict(max_kv=(argument, whole(f"{name}: {argument}", most)))
 
 
 def band_of(name, use_causal_mask, use_causal_mask_bottom_right, sliding_window_length, alignment, left,

@@ -1,7 +1,7 @@
 """Attention of operands of 8 bits in a pygraph: ``sdpa`` with scales around it."""
 from __future__ import annotations
 
-from .attention import NOT_SET, TOP_LEFT, keeps_stats, missing
+from .attention import NOT_SET, TOP_LEFT, keeps_stats
 from .enums import data_type, reduction_mode, scalar_type
 from .errors import cudnnGraphNotSupportedError
 from .tensor import tensor
@@ -21,7 +21,6 @@ class Attention8Operations:
         scale_s * descale_s, as O * scale_o; the largest weight, and the largest |O| before scale_o. Weights
         are not rounded to 8 bits on their way. ``fn``: what ``sdpa`` calls score_mod."""
         name = self._named("sdpa_fp8", name)
-        missing(name, dropout=dropout, rng_dump=rng_dump)
         keeps = keeps_stats(name, is_inference, generate_stats)
         if sink_token is not None:
             raise cudnnGraphNotSupportedError(f"{name}: sink_token must be None, as Amax_S is that of rows "
@@ -36,7 +35,7 @@ class Attention8Operations:
             o, stats = self.sdpa(
                 q, k, v, None, attn_scale, bias, None, use_alibi_mask, use_padding_mask, seq_len_q,
                 seq_len_kv, use_causal_mask, use_causal_mask_bottom_right, sliding_window, diagonal_alignment,
-                left_bound, right_bound, None, None, paged_attention_k_table, paged_attention_v_table,
+                left_bound, right_bound, dropout, rng_dump, paged_attention_k_table, paged_attention_v_table,
                 paged_attention_max_seq_len_kv, compute_data_type, f"{name}::SDPA",
                 _descaled(fn, descale_q, descale_k), keeps, score_max=score_max, score_sum_exp=score_sum_exp)
             o = self._by(name, o.set_data_type(data_type.FLOAT), descale_v=descale_v, scale_s=scale_s,

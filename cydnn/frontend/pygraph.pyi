@@ -276,31 +276,35 @@ class pygraph:
     def scaled_dot_product_flash_attention(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ...) -> Any:
         """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
         has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
-        one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
-        which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
-        left one the diagonal itself. ``sink_token`` is a score more of each row, of no key. With tables, k
-        and v are (pages, h, keys of a page, d). score_max and score_sum_exp, tensors of the graph, become
-        outputs."""
+        one must be given. k and v may have fewer heads. ``score_mod(graph, scores)`` adds pointwise
+        operations on the scores, then come the bias and ALiBi. Bounds count keys from the diagonal, the left
+        one the diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128
+        queries and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are
+        (pages, h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
+        ``rng_dump`` gets what is kept; or (mask, scale). rng_dump, score_max and score_sum_exp, tensors of
+        the graph, become outputs."""
     def scaled_dot_product_flash_attention_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
         tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
         dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
-        makes it, which may read what ``score_mod`` made. Every sum has a fixed order: the same bits each
-        time."""
+        makes it, which may read what ``score_mod`` made. ``dropout`` as ``sdpa`` has it. Every sum has a
+        fixed order: the same bits each time."""
     def sdpa(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ...) -> Any:
         """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
         has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
-        one must be given. k and v may have fewer heads. Scores are changed by ``score_mod(graph, scores)``,
-        which adds pointwise operations, then the bias, then ALiBi. Bounds count keys from the diagonal, the
-        left one the diagonal itself. ``sink_token`` is a score more of each row, of no key. With tables, k
-        and v are (pages, h, keys of a page, d). score_max and score_sum_exp, tensors of the graph, become
-        outputs."""
+        one must be given. k and v may have fewer heads. ``score_mod(graph, scores)`` adds pointwise
+        operations on the scores, then come the bias and ALiBi. Bounds count keys from the diagonal, the left
+        one the diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128
+        queries and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are
+        (pages, h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
+        ``rng_dump`` gets what is kept; or (mask, scale). rng_dump, score_max and score_sum_exp, tensors of
+        the graph, become outputs."""
     def sdpa_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
         tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
         dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
-        makes it, which may read what ``score_mod`` made. Every sum has a fixed order: the same bits each
-        time."""
+        makes it, which may read what ``score_mod`` made. ``dropout`` as ``sdpa`` has it. Every sum has a
+        fixed order: the same bits each time."""
     def sdpa_fp8(self, q: Any, k: Any, v: Any, descale_q: Any, descale_k: Any, descale_v: Any, descale_s: Any, scale_s: Any, scale_o: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window: Any = ..., diagonal_alignment: Any = ..., left_bound: Any = ..., right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., fn: Any = ..., generate_stats: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ...) -> Any:
         """[O, Stats or None, Amax_S, Amax_O]: ``sdpa`` of descale_q * q, descale_k * k, descale_v * v, times
         scale_s * descale_s, as O * scale_o; the largest weight, and the largest |O| before scale_o. Weights

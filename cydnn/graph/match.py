@@ -159,7 +159,7 @@ class Match:
             if self.graph.offsets.get(uid) in self.region.writes:
                 found.setdefault("ragged offsets that it makes", self.graph.tensors[uid].label)
         for name, feature in self.op.special.items() if self.node else ():
-            if name in self.node.operands:
+            if name in self.node.operands or getattr(self.op, name, None):
                 found.setdefault(feature, name)
         for name, value in self.node.scalars.items() if self.node else ():
             if isinstance(value, FromTensor) and not self.graph.tensors[value.uid].is_by_value:

@@ -56,9 +56,9 @@ class Op:
     whatever beta is: ``reference`` gets it; ``fixed`` the operands whose type is part of the meaning, so that
     no cast stands between; ``asked`` the optional outputs that are there only where they are named;
     ``by_value`` the inputs that may also be numbers given at execute; ``special``
-    {operand: what an engine must understand where it is there}. ``notes`` are facts for the user of
-    what any kernel makes of it. ``compute`` is the type that sums and functions are asked in; ``math`` the
-    one they are done in, at least as accurate.
+    {operand, or attribute: what an engine must understand where it is there, or set}. ``notes`` are facts
+    for the user of what any kernel makes of it. ``compute`` is the type that sums and functions are asked in;
+    ``math`` the one they are done in, at least as accurate.
     ``gradient_of`` in the head of a backward op names its forward op, which has its attributes, and whose
     ``gradients`` it joins: its operands have the names of the forward op's, ``d`` and a name is a gradient.
     ``api`` is the name of the operation's descriptor in the backend API, ``api_names`` what it calls

@@ -1,7 +1,7 @@
 // The marks of the attention kernels of any type, at batch, head and row of q:
 //
 //   load_q depth     load_k, load_v at head and key of theirs, and depth or col: spliced code loads
-//   row              before the keys, once; score col: changes one score
+//   row              before the keys, once; score col: changes one score; weight col: a factor of its weight
 //   store col        spliced code stores; stats: the logarithm of a row's sum, score_max, score_sum_exp
 //   load_sink        at batch and head: a score without a key
 //
@@ -9,7 +9,8 @@
 //
 // `row` and `score` name the number of the row in its thread, which is the slot of what is kept.
 #pragma once
-#include "lib/types.cuh"
+#include "lib/number.cuh"
+#include "lib/philox.cuh"
 
 namespace cydnn {
 
@@ -38,6 +39,10 @@ namespace cydnn {
     template <int Slot> DEVICE void fuse_score(VALUE& v, int batch, int head, int row, int col) { \
         asm volatile("// @fuse.score v=%0 batch=%1 head=%2 row=%3 col=%4 slot=%5;"                \
                      : "+" LETTER(v) : "r"(batch), "r"(head), "r"(row), "r"(col), "n"(Slot));     \
+    }                                                                                             \
+    template <int Slot> DEVICE void fuse_weight(VALUE& v, int batch, int head, int row, int col) { \
+        asm volatile("// @fuse.weight v=%0 batch=%1 head=%2 row=%3 col=%4 slot=%5;"               \
+                     : "+" LETTER(v) : "r"(batch), "r"(head), "r"(row), "r"(col), "n"(Slot));     \
     }
 CYDNN_MARKS(float, "f")
 CYDNN_MARKS(double, "d")
@@ -49,9 +54,39 @@ template <int Slot> DEVICE void fuse_row(int batch, int head, int row) {
                  :: "r"(batch), "r"(head), "r"(row), "n"(Slot));
 }
 
+// Dropout of weights: which are kept, by cydnn/ops/philox.py, and the factor of these. `octets` of each row.
+template <class S> struct Dropout {
+    Draw draw;
+    Threshold than;
+    S factor;
+    int octets, heads, s_q;
+    bool is_on;
+    DEVICE Dropout(const Number<i64>& seed, const Number<i64>& offset, unsigned upper, unsigned lower,
+                   S factor_, int heads_, int s_q_, int s_kv, int is_on_) {
+        is_on = is_on_, factor = factor_, heads = heads_, s_q = s_q_, octets = (s_kv + 7) / 8;
+        than = {upper, lower}, draw = {0, 0};
+        if (is_on) draw = {(unsigned long long)seed.load(), (unsigned long long)offset.load()};
+    }
+    template <int Slot> DEVICE S at(int batch, int head, int row, int col) const {
+        S found = 1;
+        fuse_weight<Slot>(found, batch, head, row, col);
+        if (!is_on) return found;
+        const i64 octet = ((i64(batch) * heads + head) * s_q + row) * octets + col / 8;
+        return draw.kept(octet, than).bits() >> col % 8 & 1 ? found * factor : S(0);
+    }
+};
+
 // The offset of an element, by steps in this order.
 DEVICE i64 along(const Array<i64, 4>& steps, int batch, int head, int row, int col) {
     return batch * steps[0] + head * steps[1] + row * steps[2] + col * steps[3];
+}
+
+// A mask of blocks hides a key from a query: a bit for each 128 queries by 128 keys.
+DEVICE bool hides(const unsigned char* blocks, const Array<i64, 4>& steps, int batch, int head, int row,
+                  int key) {
+    if (!blocks) return false;
+    const int block = key / 128;
+    return !(blocks[along(steps, batch, head, row / 128, block / 8)] >> block % 8 & 1);
 }
 
 // The elements of a batch of a tensor: where it begins, and for one whose batches begin at offsets (of 64
@@ -92,11 +127,11 @@ struct Pages {
 };
 
 // body(0) … body(Count - 1) with numbers that a mark can name.
-template <int Value> struct Number {
+template <int Value> struct Constant {
     DEVICE constexpr operator int() const { return Value; }
 };
 template <int Count, int First = 0, class Body> DEVICE void each(Body body) {
-    if constexpr (First < Count) body(Number<First>{}), each<Count, First + 1>(body);
+    if constexpr (First < Count) body(Constant<First>{}), each<Count, First + 1>(body);
 }
 
 }  // namespace cydnn

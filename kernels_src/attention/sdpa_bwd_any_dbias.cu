@@ -10,18 +10,20 @@ params = ["const int* len_q", "const int* len_kv", "int64_t len_q_step", "int64_
           "Array<int64_t, 4> v_steps", "Array<int64_t, 4> do_steps", "Array<int64_t, 4> dbias_steps",
           "Array<int64_t, 3> stats_steps",
           "const int* q_at", "const int* k_at", "const int* v_at", "const int* do_at",
-          "const int* stats_at", "int wide", "Fuse fuse"]
+          "const int* stats_at", "int wide", "Number<int64_t> seed",
+          "Number<int64_t> offset", "unsigned upper", "unsigned lower", "S factor", "int drops", "Fuse fuse"]
 block  = [128, 1, 1]
 grid   = ["tiles * ceil_div(out_cols, 32) * out_heads * out_batches", 1, 1]
 smem   = "64 * (d_qk + d_v) + 8192 + 32 * sizeof(S)"
 extra  = ["tiles"]
 needs  = ["0 <= d_qk <= 256", "0 <= d_v <= 256", "s_q >= 1", "s_kv >= 1",
           "tiles * ceil_div(out_cols, 32) * out_heads * out_batches < 2147483648"]
-marks  = ["load_q", "load_k", "load_v", "load_do", "load_stats", "row", "score", "dscore", "store_dbias"]
+marks  = ["load_q", "load_k", "load_v", "load_do", "load_stats", "row", "score", "weight",
+          "dscore", "store_dbias"]
 problems = [
     """sdpa_bwd q=2x4x21x75:{'f16' if S == f32 else 'f64'} k=2x2x75x38:bf16@5700,2850,1,75 v=2x1x38x70:f16 \
        o=2x4x21x70:f32 do=2x4x21x70:f16 stats=2x4x21x1:f32 extras=1x4x21x38:f16 dq=2x4x21x75:f32 \
-       dk=2x2x75x38:f32 dv=2x1x38x70:f32 dbias=1x4x21x38:f32 acc={S} right=3 left=9 dbias_of=0 \
+       dk=2x2x75x38:f32 dv=2x1x38x70:f32 dbias=1x4x21x38:f32 acc={S} right=3 left=9 dbias_of=0 drop=0.25 \
        score=mul(s,#0.1);add(n0,e0);tanh_fwd(n1)""",
     """sdpa_bwd 2x2x37x8 2x1x8x40 2x2x40x8 extras=2x1x1x40:f32 dbias=2x1x1x40:f32 dbias_of=0 score=add(s,e0) \
        len_kv=2x1x1x1:i32 acc={S} {'f32' if S == f32 else 'f64'}""",
@@ -39,7 +41,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     Array<i64, 4> k_steps, Array<i64, 4> v_steps, Array<i64, 4> do_steps, Array<i64, 4> dbias_steps,
     Array<i64, 3> stats_steps,
     const int* q_at, const int* k_at, const int* v_at, const int* do_at, const int* stats_at, int wide,
-    Fuse fuse) {
+    Number<i64> seed, Number<i64> offset, unsigned upper, unsigned lower, S factor, int drops, Fuse fuse) {
     constexpr int WARPS = 4, R = 16 / sizeof(S), ROWS = WARPS * R, KEYS = 32;
     using Rows = Vec<S, R>;                                         // one of each of the warp's rows
     extern __shared__ uint4 memory[];
@@ -56,6 +58,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const int end_batch = out_batches == 1 ? batches : at_batch + 1;
     const int end_head = out_heads == 1 ? heads : at_head + 1;
 
+    const Dropout<S> dropout(seed, offset, upper, lower, factor, heads, s_q, s_kv, drops);
     S acc[R] = {};
     for (int batch = at_batch; batch < end_batch; ++batch)
     for (int head = at_head; head < end_head; ++head)
@@ -112,7 +115,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                 S value = score[r];
                 fuse_score<r>(value, batch, head, mine + r, key0 + lane);
                 const S weight = size[r] == -S(INFINITY) ? S(0) : exp(value - size[r]);
-                value = weight * (product[r] - dot[r]);
+                const S kept = dropout.template at<r>(batch, head, mine + r, key0 + lane);
+                value = weight * ((kept != S(0) ? kept * product[r] : S(0)) - dot[r]);
                 fuse_dscore<r>(value, batch, head, mine + r, key0 + lane);
                 acc[r] += value;
             });

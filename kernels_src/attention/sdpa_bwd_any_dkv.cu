@@ -10,18 +10,20 @@ params = ["const int* len_q", "const int* len_kv", "int64_t len_q_step", "int64_
           "Array<int64_t, 4> do_steps", "Array<int64_t, 4> dk_steps", "Array<int64_t, 4> dv_steps",
           "Array<int64_t, 3> stats_steps",
           "const int* q_at", "const int* k_at", "const int* v_at", "const int* do_at", "const int* dk_at",
-          "const int* dv_at", "const int* stats_at", "int wide", "Fuse fuse"]
+          "const int* dv_at", "const int* stats_at", "int wide", "Number<int64_t> seed",
+          "Number<int64_t> offset", "unsigned upper", "unsigned lower", "S factor", "int drops", "Fuse fuse"]
 block  = [128, 1, 1]
 grid   = ["tiles * (heads // span) * batches", 1, 1]
 smem   = "64 * (d_qk * (1 + with_k) + d_v * (1 + with_v)) + 12288 + 32 * sizeof(S)"
 extra  = ["tiles", "batches"]
 needs  = ["0 <= d_qk <= 256", "0 <= d_v <= 256", "heads % span == 0", "s_q >= 0", "s_kv >= 1",
           "tiles * (heads // span) * batches < 2147483648"]
-marks  = ["load_q", "load_k", "load_v", "load_do", "load_stats", "row", "score", "dscore", "store_dk",
-          "store_dv"]
+marks  = ["load_q", "load_k", "load_v", "load_do", "load_stats", "row", "score", "weight", "dscore",
+          "store_dk", "store_dv"]
 problems = [
     """sdpa_bwd q=2x6x41x24:{'f16' if S == f32 else 'f64'} k=2x2x24x38:bf16@1824,912,1,24 v=2x3x38x40:f16 \
-       o=2x6x41x40:f32 do=2x6x41x40:f16 stats=2x6x41x1:f32 extras=1x6x41x38:f16+1x6x1x1:f32 dq=2x6x41x24:f32 \
+       o=2x6x41x40:f32 do=2x6x41x40:f16 stats=2x6x41x1:f32 \
+       extras=1x6x41x38:f16+1x6x1x1:f32+1x1x41x38:f32 drop=0.25 keep=mul(e2,#0.5) dq=2x6x41x24:f32 \
        dk=2x2x24x38:f32 dv=2x3x38x40:f32 acc={S} right=0 diagonal=bottom_right \
        score=mul(s,#0.1);add(n0,e0);sub(col,row);exp(e1);mul(n2,n3);add(n1,n4);mul(n5,#0.1);tanh_fwd(n6);\
 mul(n7,#10.0)""",
@@ -40,7 +42,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     int from_end, Array<i64, 4> q_steps, Array<i64, 4> k_steps, Array<i64, 4> v_steps, Array<i64, 4> do_steps,
     Array<i64, 4> dk_steps, Array<i64, 4> dv_steps, Array<i64, 3> stats_steps,
     const int* q_at, const int* k_at, const int* v_at, const int* do_at, const int* dk_at, const int* dv_at,
-    const int* stats_at, int wide, Fuse fuse) {
+    const int* stats_at, int wide, Number<i64> seed, Number<i64> offset, unsigned upper,
+    unsigned lower, S factor, int drops, Fuse fuse) {
     constexpr int WARPS = 4, R = 16 / sizeof(S), QUERIES = 32;
     using Keys = Vec<S, R>;                                         // one of each of the warp's keys
     extern __shared__ uint4 memory[];
@@ -64,6 +67,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const Batch v_in(v_at, wide & 4, batch, v_steps[0]), do_in(do_at, wide & 8, batch, do_steps[0]);
     const Batch dk_in(dk_at, wide & 16, batch, dk_steps[0]), dv_in(dv_at, wide & 32, batch, dv_steps[0]);
     const Batch stats_in(stats_at, wide & 64, batch, stats_steps[0]);
+    const Dropout<S> dropout(seed, offset, upper, lower, factor, heads, s_q, s_kv, drops);
     const int last = min(key0 + WARPS * R, band.n_kv) - 1;
     const int begin = band.first_row(key0), stop = last < key0 ? 0 : band.end_row(last);
     for (int head = head0; head < head0 + span; ++head) {
@@ -123,7 +127,9 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                     value = score[r];
                     fuse_score<0>(value, batch, head, row, mine + r);
                     weight[r] = size == -S(INFINITY) ? S(0) : exp(value - size);
-                    value = weight[r] * (product[r] - dot);
+                    const S kept = dropout.template at<0>(batch, head, row, mine + r);
+                    value = weight[r] * ((kept != S(0) ? kept * product[r] : S(0)) - dot);
+                    weight[r] *= kept;
                     fuse_dscore<0>(value, batch, head, row, mine + r);
                 }
                 gradient[r] = value;

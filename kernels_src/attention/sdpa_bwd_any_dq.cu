@@ -9,18 +9,20 @@ params = ["const int* len_q", "const int* len_kv", "int64_t len_q_step", "int64_
           "Array<int64_t, 4> v_steps", "Array<int64_t, 4> o_steps", "Array<int64_t, 4> do_steps",
           "Array<int64_t, 4> dq_steps", "Array<int64_t, 3> stats_steps",
           "const int* q_at", "const int* k_at", "const int* v_at", "const int* o_at", "const int* do_at",
-          "const int* dq_at", "const int* stats_at", "int wide", "Fuse fuse"]
+          "const int* dq_at", "const int* stats_at", "int wide", "Number<int64_t> seed",
+          "Number<int64_t> offset", "unsigned upper", "unsigned lower", "S factor", "int drops", "Fuse fuse"]
 block  = [128, 1, 1]
 grid   = ["tiles * (heads // group) * batches", 1, 1]
 smem   = "64 * (2 * d_qk + d_v) + 10240 + 32 * sizeof(S)"
 extra  = ["tiles", "batches"]
 needs  = ["0 <= d_qk <= 256", "0 <= d_v <= 256", "heads % group == 0", "s_q >= 1", "s_kv >= 0",
           "tiles * (heads // group) * batches < 2147483648"]
-marks  = ["load_q", "load_k", "load_v", "load_o", "load_do", "load_stats", "row", "score", "dscore",
+marks  = ["load_q", "load_k", "load_v", "load_o", "load_do", "load_stats", "row", "score", "weight", "dscore",
           "store_dq"]
 problems = [
     """sdpa_bwd q=2x6x21x24:{'f16' if S == f32 else 'f64'} k=2x2x24x38:bf16@1824,912,1,24 v=2x3x38x40:f16 \
-       o=2x6x21x40:f32 do=2x6x21x40:f16 stats=2x6x21x1:f32 extras=1x6x21x38:f16+1x6x1x1:f32 dq=2x6x21x24:f32 \
+       o=2x6x21x40:f32 do=2x6x21x40:f16 stats=2x6x21x1:f32 \
+       extras=1x6x21x38:f16+1x6x1x1:f32+1x1x21x38:f32 drop=0.25 keep=mul(e2,#0.5) dq=2x6x21x24:f32 \
        dk=2x2x24x38:f32 dv=2x3x38x40:f32 dbias=1x6x21x38:f32 acc={S} right=0 diagonal=bottom_right \
        dbias_of=0 \
        score=mul(s,#0.1);add(n0,e0);sub(col,row);exp(e1);mul(n2,n3);add(n1,n4);mul(n5,#0.1);tanh_fwd(n6);\
@@ -40,7 +42,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     Array<i64, 4> q_steps, Array<i64, 4> k_steps, Array<i64, 4> v_steps, Array<i64, 4> o_steps,
     Array<i64, 4> do_steps, Array<i64, 4> dq_steps, Array<i64, 3> stats_steps,
     const int* q_at, const int* k_at, const int* v_at, const int* o_at, const int* do_at, const int* dq_at,
-    const int* stats_at, int wide, Fuse fuse) {
+    const int* stats_at, int wide, Number<i64> seed, Number<i64> offset, unsigned upper,
+    unsigned lower, S factor, int drops, Fuse fuse) {
     constexpr int WARPS = 4, R = 16 / sizeof(S), KEYS = 32;
     using Rows = Vec<S, R>;                                         // one of each of the warp's rows
     extern __shared__ uint4 memory[];
@@ -61,6 +64,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const Batch do_in(do_at, wide & 16, batch, do_steps[0]), dq_in(dq_at, wide & 32, batch, dq_steps[0]);
     const Batch stats_in(stats_at, wide & 64, batch, stats_steps[0]);
 
+    const Dropout<S> dropout(seed, offset, upper, lower, factor, heads, s_q, s_kv, drops);
     int head[R], row[R];
     S size[R], dot[R];
     each<R>([&](auto r) {
@@ -121,7 +125,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                 value = score[r];
                 fuse_score<r>(value, batch, head[r], row[r], key0 + lane);
                 const S weight = size[r] == -S(INFINITY) ? S(0) : exp(value - size[r]);
-                value = weight * (product[r] - dot[r]);
+                const S kept = dropout.template at<r>(batch, head[r], row[r], key0 + lane);
+                value = weight * ((kept != S(0) ? kept * product[r] : S(0)) - dot[r]);
                 fuse_dscore<r>(value, batch, head[r], row[r], key0 + lane);
             }
             mine[r] = value;

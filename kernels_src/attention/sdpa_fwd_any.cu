@@ -10,14 +10,16 @@ params = ["const int* len_q", "const int* len_kv", "int64_t len_q_step", "int64_
           "Array<int64_t, 3> stats_steps", "Array<int64_t, 3> max_steps", "Array<int64_t, 3> sum_steps",
           "const int* q_at", "const int* k_at", "const int* v_at", "const int* o_at", "const int* stats_at",
           "int wide", "const int* k_table", "const int* v_table", "Array<int64_t, 2> k_table_steps",
-          "Array<int64_t, 2> v_table_steps", "Array<int, 2> k_pages", "Array<int, 2> v_pages", "Fuse fuse"]
+          "Array<int64_t, 2> v_table_steps", "Array<int, 2> k_pages", "Array<int, 2> v_pages",
+          "const unsigned char* blocks", "Array<int64_t, 4> blocks_steps", "Number<int64_t> seed",
+          "Number<int64_t> offset", "unsigned upper", "unsigned lower", "S factor", "int drops", "Fuse fuse"]
 block  = [128, 1, 1]
 grid   = ["tiles * (heads // group) * batches", 1, 1]
 smem   = "64 * (d_qk + d_v) + 10240 + 32 * sizeof(S)"
 extra  = ["tiles", "batches"]
 needs  = ["0 <= d_qk <= 256", "0 <= d_v <= 256", "heads % group == 0", "s_q >= 1", "s_kv >= 0",
           "tiles * (heads // group) * batches < 2147483648"]
-marks  = ["load_q", "load_k", "load_v", "load_sink", "row", "score", "store", "stats", "score_max",
+marks  = ["load_q", "load_k", "load_v", "load_sink", "row", "score", "weight", "store", "stats", "score_max",
           "score_sum_exp"]
 problems = [
     """sdpa q=2x6x37x24:{'f16' if S == f32 else 'f64'} k=2x2x24x70:bf16@3360,1680,1,24 v=2x3x70x40:f16 \
@@ -30,6 +32,9 @@ tanh_fwd(n5);mul(n6,#10.0)""",
     """sdpa q=2x4x9x8:{'f16' if S == f32 else 'f64'} k=7x2x8x16:f16 v=9x1x8x24:f16 table_k=2x1x3x1:i32 \
        table_v=2x1x5x1:i32 max_kv=37 len_kv=2x1x1x1:i32 sink=1x4x1x1:f32 stats=2x4x9x1:f32 \
        score_max=2x4x9x1:f32 score_sum_exp=2x4x9x1:f32 o=2x4x9x24:f32 acc={S}""",
+    """sdpa q=2x2x150x8:{'f16' if S == f32 else 'f64'} k=2x1x8x140:f16 v=2x2x140x8:f16 \
+       blocks=1x2x2x1:u8 extras=2x1x150x140:f16+1x2x1x1:f32 drop=0.25 keep=mul(e0,e1) stats=2x2x150x1:f32 \
+       o=2x2x150x8:f32 acc={S}""",
     """sdpa 2x1x9x8 2x1x8x9 2x1x9x8 len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 {'f16' if S == f32 else 'f64'} \
        acc={S}"""]
 @*/
@@ -37,7 +42,8 @@ tanh_fwd(n5);mul(n6,#10.0)""",
 // same k and v; heads lie side by side. left, right: keys that a query sees on either side of the diagonal
 // (-1: all), which ends at the last query and the last key where `from_end`, else begins at the first ones.
 // empty: o of a query that sees no key. q_at … stats_at: where batches begin, in elements (bit i of `wide`:
-// the i-th of them has 64 bits). k_pages, v_pages: keys of a page, pages.
+// the i-th of them has 64 bits). k_pages, v_pages: keys of a page, pages. blocks: a bit for each 128 queries
+// by 128 keys.
 #include "attention/any_marks.cuh"
 #include "lib/reduce.cuh"
 
@@ -48,7 +54,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     Array<i64, 4> o_steps, Array<i64, 3> stats_steps, Array<i64, 3> max_steps, Array<i64, 3> sum_steps,
     const int* q_at, const int* k_at, const int* v_at, const int* o_at, const int* stats_at, int wide,
     const int* k_table, const int* v_table, Array<i64, 2> k_table_steps, Array<i64, 2> v_table_steps,
-    Array<int, 2> k_pages, Array<int, 2> v_pages, Fuse fuse) {
+    Array<int, 2> k_pages, Array<int, 2> v_pages, const unsigned char* blocks, Array<i64, 4> blocks_steps,
+    Number<i64> seed, Number<i64> offset, unsigned upper, unsigned lower, S factor, int drops, Fuse fuse) {
     constexpr int WARPS = 4, R = 16 / sizeof(S), KEYS = 32, CHUNK = 256 / sizeof(S), PITCH = CHUNK + 1;
     using Rows = Vec<S, R>;                                         // one of each of the warp's rows
     extern __shared__ uint4 memory[];
@@ -67,6 +74,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const Batch q_in(q_at, wide & 1, batch, q_steps[0]), o_in(o_at, wide & 8, batch, o_steps[0]);
     const Batch stats_in(stats_at, wide & 16, batch, stats_steps[0]);
     const Pages k_in(k_table, batch, k_table_steps, k_pages), v_in(v_table, batch, v_table_steps, v_pages);
+    const Dropout<S> dropout(seed, offset, upper, lower, factor, heads, s_q, s_kv, drops);
     auto first_of = [&](int row) { return left < 0 ? 0 : max(0, row + shift - left); };
     auto end_of = [&](int row) { return right < 0 ? n_kv : min(n_kv, row + shift + right + 1); };
 
@@ -119,17 +127,24 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
             }
         }
         bool is_inside = true;                                      // else what a row does not see may be NaN
-        UNROLL for (int r = 0; r < R; ++r) is_inside &= key0 >= first[r] && key0 + KEYS <= end[r];
+        int from[R], to[R];                                         // of these keys: all, or none by a block
+        UNROLL for (int r = 0; r < R; ++r) {
+            const bool no = hides(blocks, blocks_steps, batch, head[r], row[r], key0);
+            from[r] = first[r], to[r] = no ? 0 : end[r];
+            is_inside &= key0 >= from[r] && key0 + KEYS <= to[r];
+        }
         Rows shrink, mine;
         each<R>([&](auto r) {
-            S value = -S(INFINITY);
-            if (key0 + lane >= first[r] && key0 + lane < end[r]) {
+            S value = -S(INFINITY), kept = 1;
+            if (key0 + lane >= from[r] && key0 + lane < to[r]) {
                 value = score[r];
                 fuse_score<r>(value, batch, head[r], row[r], key0 + lane);
+                kept = dropout.template at<r>(batch, head[r], row[r], key0 + lane);
             }
             const S now = max_nan(top[r], warp_max(value)), base = now == -S(INFINITY) ? S(0) : now;
-            shrink[r] = exp(top[r] - base), mine[r] = exp(value - base);
-            top[r] = now, total[r] = total[r] * shrink[r] + mine[r];
+            const S weight = exp(value - base);
+            shrink[r] = exp(top[r] - base), mine[r] = weight * kept;
+            top[r] = now, total[r] = total[r] * shrink[r] + weight;
         });
         prob[lane] = mine;
         for (int c0 = 0; c0 < d_v; c0 += CHUNK) {
@@ -147,12 +162,12 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                     for (int i = 0; i < KEYS; ++i) {
                         const Rows one = prob[i];
                         UNROLL for (int r = 0; r < R; ++r)
-                            if (is_whole || key0 + i >= first[r] && key0 + i < end[r])
+                            if (is_whole || key0 + i >= from[r] && key0 + i < to[r])
                                 sum[r] += one[r] * tile[i * PITCH + c];
                     }
                 };
-                if (is_inside) add(Number<1>{});
-                else add(Number<0>{});
+                if (is_inside) add(Constant<1>{});
+                else add(Constant<0>{});
                 UNROLL for (int r = 0; r < R; ++r) acc[c0 + c][r] = acc[c0 + c][r] * shrink[r] + sum[r];
             }
         }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cydnn.frontend as cudnn
+from cydnn.ops import Rng
 from cydnn.status import BadParam
 from support.guard.mirror import Mirror
 
@@ -75,7 +76,7 @@ class Called:
             self.w.close_to(found, one, 3e-3, 3e-3)
 
 
-KINDS = dict(float16=T.HALF, float32=T.FLOAT, int32=T.INT32)
+KINDS = dict(float16=T.HALF, float32=T.FLOAT, int32=T.INT32, int64=T.INT64)
 BANDS = [
     (dict(use_causal_mask=True), COL <= ROW), (dict(diagonal_band_right_bound=2), COL <= ROW + 2),
     (dict(use_causal_mask_bottom_right=True), COL <= ROW + KV - S),
@@ -229,6 +230,58 @@ def test_a_graph_with_attention_comes_back_from_paper(world):
         assert again.query_tensor_attributes_of_uid(names["k"]).get_dim() == [B, 2, KV, D]
 
 
+def made(world, values):
+    """An array in the memory of the world."""
+    kinds = {"i8": "i64", "i4": "i32", "f4": "f32", "u1": "u8"}
+    x = world.empty(values.shape, kinds[values.dtype.str[1:]], "nchw")
+    x[...] = values
+    return x
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_dropout_and_what_it_keeps(world, share):
+    """Weights that rng_dump calls kept grow by 1 / (1 - share); what is kept is what ``rng`` draws."""
+    one = (1, 1, 1, 1)
+    call = Called(world, dump=world.empty((B, H, S, KV), "f32", "nchw"),
+                  seed=made(world, np.full(one, 7, "i8")), start=made(world, np.full(one, 3, "i4")))
+    dump = call.tensors["dump"].set_output(True)
+    o, stats = call.run(dropout=(share, call.tensors["seed"], call.tensors["start"]), rng_dump=dump)
+    kept, (q, k, v) = call.memory["dump"], (call.memory[n] for n in "qkv")
+    want = Rng(probability=1 - share).reference(7, 3, dict(y=kept.shape))["y"]
+    np.testing.assert_array_equal(kept, want)
+    _, sums = expected(q, k, v)
+    weights = np.exp(heads(q) @ heads(k).swapaxes(2, 3) - sums) * kept / max(1 - share, 1e-9)
+    world.close_to(o, weights @ heads(v), 3e-3, 3e-3)
+    world.close_to(stats, sums, 3e-3, 3e-3)
+
+
+def test_dropout_by_a_mask(world):
+    mask = world.random((B, 1, S, KV), "f32", "nchw")
+    call = Called(world, mask=mask, factor=made(world, np.full((1, 1, 1, 1), 1.5, "f")))
+    o, _ = call.run(dropout=(call.tensors["mask"], call.tensors["factor"]))
+    q, k, v = (call.memory[n] for n in "qkv")
+    weights = np.exp(heads(q) @ heads(k).swapaxes(2, 3) - expected(q, k, v)[1]) * mask * 1.5
+    world.close_to(o, weights @ heads(v), 3e-3, 3e-3)
+
+
+def test_a_mask_of_blocks(world):
+    """128 queries and keys a bit, the lowest first."""
+    rows, g = 130, cudnn.pygraph(io_data_type=T.HALF, compute_data_type=T.FLOAT, handle=world.handle)
+    q, k, v = (world.random((1, 1, rows, 8), "f16", "nchw") for _ in range(3))
+    bits = made(world, np.array([[[[2], [1]]]], "u1"))
+    tensors = [g.tensor(x.shape, strides(x), T.UINT8 if x is bits else T.HALF) for x in (q, k, v, bits)]
+    o, _ = g.sdpa(*tensors[:3], generate_stats=False, block_mask=tensors[3])
+    o.set_output(True)
+    g.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    out = world.empty((1, 1, rows, 8), "f16", "nchw")
+    g.execute(dict(zip([*tensors, o], [q, k, v, bits, out])), world.workspace(g.get_workspace_size()))
+    late = np.arange(rows) >= 128
+    seen = late[:, None] != late
+    s = np.where(seen, q[0, 0].astype(float) @ k[0, 0].astype(float).T, -np.inf)
+    p = np.exp(s - s.max(1, keepdims=True))
+    world.close_to(out[0, 0], p / p.sum(1, keepdims=True) @ v[0, 0].astype(float), 3e-3, 3e-3)
+
+
 def one(g, **more):
     q, k = g.tensor([1, 2, 4, 8], [64, 32, 8, 1], T.HALF), g.tensor([1, 2, 4, 8], [64, 32, 8, 1], T.HALF)
     return g.sdpa(q, k, g.tensor([1, 2, 4, 8], [64, 32, 8, 1], T.HALF), **{"generate_stats": False, **more})
@@ -267,8 +320,13 @@ REFUSED = [
      dict(score_mod=lambda g, s: g.neg(s).set_output(True))),
     (Unsupported, "sliding_window_length must be at least 1; got 0", dict(sliding_window_length=0)),
     (Unsupported, "diagonal_band_right_bound must be at least 0; got -1", dict(diagonal_band_right_bound=-1)),
-    (Unsupported, "dropout must be None, as scores have no random numbers yet; got tuple",
-     dict(dropout=(0.1, 1, 2))),
+    (BadParam, r"dropout must be \(probability, seed, offset\), or \(mask, scale\) of tensors; got 0.1",
+     dict(dropout=0.1)),
+    (BadParam, "dropout must be .*the probability 0 to 1; got", dict(dropout=(1.5, 1, 2))),
+    (BadParam, "dropout's seed must be a whole number of at most 64 bits; got 0.5",
+     dict(dropout=(0.1, 0.5, 2))),
+    (BadParam, r"rng_dump must be given with dropout's \(probability, seed, offset\); got dropout None",
+     dict(rng_dump=3)),
     (Unsupported, "bias must be of numbers; got BOOLEAN",
      dict(bias=lambda g: g.tensor([1, 1, 4, 4], [16, 16, 4, 1], T.BOOLEAN)))]
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import cydnn.frontend as cudnn
+from cydnn.ops import Rng
 from cydnn.status import BadParam
 
-from .test_attention import B, COL, DV, H, KINDS, KV, ROW, S, T, Called, expected, heads, strides
+from .test_attention import B, COL, D, DV, H, KINDS, KV, ROW, S, T, Called, expected, heads, made, strides
 from .test_attention import world                # noqa: F401
 
 
@@ -65,6 +66,30 @@ def test_gradients_with_a_bias_of_its_own_gradient(world):
     *want, d = call.wanted(change, lambda s, d: 0.5 * d, seen)
     for found, one in zip((*got, call.memory["dbias"]), (*want, d.sum(0, keepdims=True))):
         world.close_to(found, one, 4e-3, 4e-3)
+
+
+@pytest.mark.parametrize("way", ["seed", "mask"])
+def test_gradients_with_dropout(world, way):
+    """By the factors of the weights: what ``rng`` of the same seed keeps, or the caller's own."""
+    if way == "seed":
+        factors = Rng(probability=0.75).reference(5, 2, dict(y=(B, H, S, KV)))["y"] / 0.75
+        call, dropout = Backward(world), (0.25, 5, 2)
+    else:
+        mask = world.random((B, H, S, KV), "f32", "nchw")
+        half = made(world, np.full((1, 1, 1, 1), 0.5, "f"))
+        factors, call = mask * 0.5, Backward(world, mask=mask, factor=half)
+        dropout = call.tensors["mask"], call.tensors["factor"], call.tensors["factor"]
+    q, k, v, do = (heads(call.memory[n]) for n in ("q", "k", "v", "dO"))
+    s = q @ k.swapaxes(2, 3)
+    p = np.exp(s - np.log(np.exp(s).sum(3, keepdims=True)))
+    call.memory["o"][...] = (factors * p) @ v
+    dq, dk, dv = call.run(dropout=dropout)
+    sums = (do * call.memory["o"]).sum(3, keepdims=True)
+    d = p * (factors * (do @ v.swapaxes(2, 3)) - sums)
+    shared = lambda x: x.reshape(B, 2, H // 2, KV, D).sum(2)
+    world.close_to(dq, d @ k, 4e-3, 4e-3)
+    world.close_to(dk, shared(d.swapaxes(2, 3) @ q), 4e-3, 4e-3)
+    world.close_to(dv, ((factors * p).swapaxes(2, 3) @ do).sum(1, keepdims=True), 4e-3, 4e-3)
 
 
 def test_gradients_with_a_sink(world):

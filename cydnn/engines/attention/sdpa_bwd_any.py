@@ -13,6 +13,7 @@ from ...ops.attention.adjoint import adjoint
 from ...steps import Launch, Pointer
 from ..engine import Engine, moved_us, numbers, wrong_device
 from ..sums import lead_input
+from .dropped import drawn, factor_of_weight
 from .sdpa_fwd_any import COORDINATES, DEEPEST, MOST, begins, load_sink, seen, site, wrongly_ragged
 
 OWN = dict(do="o", dq="q", dk="k", dv="v", dbias="scores", dsink="sink")     # whose marks are like another's
@@ -27,7 +28,7 @@ class SdpaBwdAny(Engine):
     and their gradients. Nothing of the size of the scores is kept, nothing is added by atomics."""
     index = 430
     takes = core(SdpaBwd)
-    understands = numbers() | {"ragged"}
+    understands = numbers() | {"ragged"} | {*SdpaBwd.special.values()}
     is_general = True
 
     def refuse(self, p, dev):
@@ -51,7 +52,7 @@ class SdpaBwdAny(Engine):
         stores = {f"store_{name}": self._store(p, name) for name in ("dq", "dk", "dv", "dbias", "dsink")
                   if p.operands[name] is not None}
         found = self._scores(p, of)
-        names = ("row", "score", "dscore")
+        names = ("row", "score", "dscore", "weight")
         return loads | stores | (dict(zip(names, found)) if isinstance(found, tuple) else {"row": found})
 
     @fusion.attempt
@@ -70,7 +71,8 @@ class SdpaBwdAny(Engine):
 
     @fusion.attempt
     def _scores(self, p, of) -> tuple:
-        """(what is made once for a row, the score, the gradient of what is called ``of``)."""
+        """(what is made once for a row, the score, the gradient of what is called ``of``, the factor of the
+        weight)."""
         math = "f64" if p.op.math == "f64" else fusion.math_of((), p.extras or ())
         rows = Rows(math, site("scores", p.op.space(p.q, p.k), None), 3, p.graph)
         scale = p.scalar("scale")
@@ -79,15 +81,16 @@ class SdpaBwdAny(Engine):
         values = {name: rows.index(axis) for axis, name in enumerate(COORDINATES["scores"].split())}
         values |= {f"e{i}": rows.tensor(uid) for i, uid in enumerate(p.uids.get("extras", ()))}
         last = self._steps(rows, p.op.score, values | {"s": scaled}, scaled)
+        written = [t.dtype for t in (p.dq, p.dk, p.dv)]
+        weight = factor_of_weight(p, rows, values, written)
         behind, carried = rows.behind(scaled)
         values |= {"s": carried, "d": behind.element()}
         made = p.op.back if of == "s" else adjoint(p.op.score, of)
         change = self._steps(behind, made, values, values["d"])
         if of == "s":
             change = behind.step(Pointwise(mode="mul"), [change, scale])
-        written = [t.dtype for t in (p.dq, p.dk, p.dv)]
         gradient = behind.finish(change, written)[1]
-        return *rows.finish(last, written), gradient
+        return *rows.finish(last, written), gradient, weight
 
     @staticmethod
     def _steps(rows, score, values, last):
@@ -126,8 +129,8 @@ class SdpaBwdAny(Engine):
                     len_kv_step=length(p.len_kv), dots=dots, heads=heads, per_k=per_k, per_v=per_v, s_q=s_q,
                     s_kv=s_kv, d_qk=d_qk, d_v=p.v.dims[3], left=min(p.op.left - 1, MOST),
                     right=min(p.op.right, MOST - 1), from_end=p.op.diagonal == "bottom_right",
-                    stats_steps=p.stats.strides[:3])
-        group, steps = self._group(p), []
+                    stats_steps=p.stats.strides[:3], **drawn(p, steps := []))
+        group = self._group(p)
         if b * heads * s_q:
             extra = dict(tiles=ceil_div(s_q * group, lines), batches=b)
             steps.append(self._launch(p, "dq", dict(args, group=group), extra))
@@ -152,7 +155,7 @@ class SdpaBwdAny(Engine):
         """One of the kernels, with the strides of its operands in the order of their marks' coordinates."""
         operands = OPERANDS[name].split()
         made = {"dk": args.get("with_k"), "dv": args.get("with_v")}
-        marks = {"load_stats", "row", "score", "dscore", *(f"load_{o}" for o in operands),
+        marks = {"load_stats", "row", "score", "dscore", "weight", *(f"load_{o}" for o in operands),
                  *(f"store_{o}" for o in operands if made.get(o, 1))}
         for operand in operands:
             tensor = p.operands[operand]

@@ -12,6 +12,7 @@ from ...ops import Pointwise, Sdpa
 from ...steps import Launch, Pointer
 from ..engine import Engine, moved_us, numbers, wrong_device
 from ..sums import lead_input
+from .dropped import drawn, factor_of_weight
 
 MOST, DEEPEST = 1 << 30, 256                     # queries of the heads that share keys; elements of a row
 KEYS, SHARE, STEP = 32, 0.2, 1500                # of a step; of the FMA peak, clocks of a step: estimates
@@ -51,9 +52,10 @@ class SdpaFwdAny(Engine):
     def _fuse(self, p) -> dict:
         """{mark: what ``attempt`` found for it}."""
         scores = self._scores(p)
-        row, score = scores if isinstance(scores, tuple) else (scores, None)
+        row, score, weight = scores if isinstance(scores, tuple) else (scores, None, None)
         return dict(load_q=self._load(p, "q"), load_k=self._load(p, "k"), load_v=self._load(p, "v"),
-                    row=row, score=score, store=self._store(p), **self._kept(p), **self._sink(p))
+                    row=row, score=score, weight=weight, store=self._store(p), **self._kept(p),
+                    **self._sink(p))
 
     @fusion.attempt
     def _load(self, p, name):
@@ -62,7 +64,8 @@ class SdpaFwdAny(Engine):
 
     @fusion.attempt
     def _scores(self, p) -> tuple:
-        """(what is made once for a row, what is done to each score), None where that is nothing."""
+        """(what is made once for a row, what is done to each score, and to the factor of its weight), None
+        where that is nothing."""
         math = "f64" if p.op.math == "f64" else fusion.math_of((), p.extras or ())
         rows = Rows(math, site("scores", p.op.space(p.q, p.k, p.table_k), None), 3, p.graph)
         scale = p.scalar("scale")
@@ -74,7 +77,9 @@ class SdpaFwdAny(Engine):
         for i, (op, reads) in enumerate(p.op.score):
             last = rows.step(op, [values[r] if isinstance(r, str) else rows.number(r) for r in reads])
             values[f"n{i}"] = last
-        return rows.finish(last, [t.dtype for t in (p.o, p.stats) if t is not None])
+        written = [t.dtype for t in (p.o, p.stats) if t is not None]
+        weight = factor_of_weight(p, rows, values, written)
+        return *rows.finish(last, written), weight
 
     @fusion.attempt
     def _store(self, p):
@@ -139,9 +144,11 @@ class SdpaFwdAny(Engine):
                     v_steps=steps["v"], o_steps=lead.tensor.strides, **begins(p, RAGGED),
                     **{f"{word}_steps": p.operands[name].strides[:3] if p.operands[name] else (0, 0, 0)
                        for word, name in (("stats", "stats"), ("max", KEPT[1]), ("sum", KEPT[2]))},
-                    **self._pages(p, "k", 3), **self._pages(p, "v", 2))
+                    **self._pages(p, "k", 3), **self._pages(p, "v", 2), blocks=p.ptr("blocks"),
+                    blocks_steps=along(p.blocks), **drawn(p, before := []))
         fuse = {mark: fused for mark, fused in self._fuse(p).items() if fused is not None}
-        return [Launch(f"sdpa_fwd_any_{p.op.math}", args, dict(tiles=self._tiles(p), batches=b), fuse)]
+        extra = dict(tiles=self._tiles(p), batches=b)
+        return [*before, Launch(f"sdpa_fwd_any_{p.op.math}", args, extra, fuse)]
 
     @staticmethod
     def _pages(p, name, axis) -> dict:
@@ -150,6 +157,11 @@ class SdpaFwdAny(Engine):
         steps = (0, 0) if table is None else (table.strides[0], table.strides[2])
         return {f"{name}_table": p.ptr(f"table_{name}"), f"{name}_table_steps": steps,
                 f"{name}_pages": (max(t.dims[axis], 1), t.dims[0])}
+
+
+def along(d) -> tuple:
+    """Steps of a tensor of rank 4 that is broadcast along its dims of 1."""
+    return tuple([s if n > 1 else 0 for n, s in zip(d.dims, d.strides)]) if d is not None else (0,) * 4
 
 
 def begins(p, names) -> dict:

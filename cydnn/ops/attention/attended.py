@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import philox
 from .. import rows as dag
-from ..attribute import choice, integer, rows
+from ..attribute import choice, integer, real, rows
 from ..op import Op
 
 COORDINATES = ("batch", "head", "row", "col")
 NAMES = ("s", *COORDINATES)
+BLOCK = 128                                      # queries and keys of a block of scores
 
 
 @dataclass(frozen=True)
@@ -20,13 +22,16 @@ class Attended(Op):
     left: int = integer(0, lo=0, doc="keys that a query sees up to its own, itself counted; 0: all")
     right: int = integer(-1, lo=-1, doc="keys that a query sees behind its own; -1: all")
     diagonal: str = choice("top_left", "bottom_right", doc="where the diagonal begins")
-    scalars = dict(scale=1.0)
+    drop: float = real(0.0, doc="probability that dropout drops a weight")
+    keep: tuple = rows(COORDINATES, doc="pointwise operations that make a factor of each weight")
+    scalars = dict(scale=1.0, seed=0, offset=0)
     by_value = frozenset({"extras"})
+    special = dict(drop="dropout of weights", keep="factors of weights")
 
     @property
     def tensors_read(self) -> int:
         """How many extras the rows need."""
-        return dag.tensors_of(self.score)
+        return max(dag.tensors_of(self.score), dag.tensors_of(self.keep))
 
     def keys(self, k, table_k=None) -> int:
         """How many keys a batch has at most."""
@@ -51,6 +56,7 @@ class Attended(Op):
         for name, d in dict(len_q=len_q, len_kv=len_kv).items():
             yield (d is None or d.dims == (b, 1, 1, 1) and d.dtype.name == "i32",
                    f"{name} must be i32 of dims {(b, 1, 1, 1)}; got {d}")
+        yield 0 <= self.drop <= 1, f"drop must be a probability, 0 to 1; got {self.drop}"
         need, have = self.tensors_read, extras or ()
         yield len(have) == need, f"extras must be {need} tensors, those that score reads; got {len(have)}"
         for i, d in enumerate(have):
@@ -67,7 +73,7 @@ class Attended(Op):
 
     # ---- Its meaning ----
 
-    def _scores(self, q, k, len_q, len_kv, extras, scale) -> tuple:
+    def _scores(self, q, k, len_q, len_kv, extras, scale, blocks=None) -> tuple:
         """The scores, -inf where a query does not see a key; where it does; and the values that rows read."""
         s = scale * (q @ np.repeat(k, q.shape[1] // k.shape[1], 1))
         at = dict(zip(COORDINATES, np.meshgrid(*map(np.arange, s.shape), indexing="ij", sparse=True)))
@@ -78,7 +84,18 @@ class Attended(Op):
         way = at["col"] - at["row"] - (n_kv - n_q if self.diagonal == "bottom_right" else 0)
         seen = (at["row"] < n_q) & (at["col"] < n_kv) & (way <= self.right if self.right >= 0 else True)
         seen = np.broadcast_to(seen & (way > -self.left if self.left else True), s.shape)
+        if blocks is not None:
+            seen = seen & unpacked(blocks, s.shape)
         return np.where(seen, found, -np.inf), seen, values
+
+    def _factors(self, shape, values, seed, offset):
+        """What each weight is multiplied by, behind the softmax."""
+        found = dag.evaluate(self.keep, values) if self.keep else 1.0
+        if self.drop:
+            numbers = philox.numbers(seed, offset, int(np.prod(shape[:3])), shape[3]).reshape(shape)
+            is_kept = numbers >= np.uint64(philox.threshold(self.drop))
+            found = np.where(is_kept, philox.factor(self.drop), 0.0) * found
+        return np.broadcast_to(found, shape)
 
     @staticmethod
     def _lengths(space, len_q, len_kv) -> tuple:
@@ -88,3 +105,9 @@ class Attended(Op):
 
     def terms(self, q, k, v, **_):
         return q.dims[3] + k.dims[3]
+
+
+def unpacked(blocks, space):
+    """Which scores a mask of blocks lets be: bit i of a byte is that of the i-th block of ``BLOCK`` keys."""
+    row, col = np.arange(space[2])[:, None] // BLOCK, np.arange(space[3]) // BLOCK
+    return blocks.astype(int)[..., row, col // 8] >> col % 8 & 1 == 1

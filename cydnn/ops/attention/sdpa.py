@@ -1,7 +1,7 @@
 """Scaled dot product attention: forward."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from .. import rows as dag
 from ..attribute import choice, integer
 from ..made import Made
 from ..matmul import Matmul
-from .attended import COORDINATES, NAMES, Attended
+from ..pointwise import Pointwise
+from .attended import BLOCK, COORDINATES, NAMES, Attended
 
 
 @dataclass(frozen=True)
-class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? extras?*",
+class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? blocks? extras?*",
            writes="o stats? score_max? score_sum_exp?"):
     """o = softmax(score(scale * q @ k)) @ v over the keys that a query sees.
 
@@ -26,7 +27,10 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? extras?
     sink    (1, h, 1, 1)             a score more of each query, of no key: it takes part in the sum alone
     table_k, table_v (b, 1, n, 1) i32   pages of each batch: then k is (pages, h_k, d_qk, keys of a page),
                                      v alike, and s_kv is ``max_kv``, or 0: what n pages hold
-    extras  e0, e1 … of ``score``: each dim 1 or that of (b, h, s_q, s_kv); also numbers given at execute
+    blocks  (b, h, s_q / 128, s_kv / 1024) u8, rounded up: a bit for each block of 128 queries and keys, the
+                                     lowest first: 0 hides it; b and h may be 1
+    extras  e0, e1 … of ``score`` and ``keep``: each dim 1 or that of (b, h, s_q, s_kv); also numbers given
+                                     at execute
     o       (b, h, s_q, d_v)
     stats   (b, h, s_q, 1) f32       log of the sum of exp of the scores; -inf where a query sees no key
     score_max, score_sum_exp         alike: the largest score, and the sum of exp of scores less that
@@ -37,12 +41,17 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? extras?
     that sees no key, or is beyond len_q, has o = 0, or NaN as 0 / 0 where ``empty`` is nan. Sums in the
     compute type. What lies beyond len_kv reaches nothing, whatever it holds; a NaN or an infinity in a value
     that only the bounds hide may, where engines multiply it by 0.
+
+    Behind the softmax weights are multiplied by what ``keep`` makes, rows over batch, head, row, col, e0 …;
+    and with ``drop`` by 0 where ``rng`` of (b, h, s_q, s_kv), of the same seed and offset and of probability
+    1 - drop, has 0, else by 1 / (1 - drop). The statistics know nothing of it.
     Spec: graph API, Fused Flash Attention fprop; front end, sdpa.
     """
     empty: str = choice("zero", "nan", doc="o of a query that sees no key")
     max_kv: int = integer(0, lo=0, doc="keys of a batch where they lie in pages; 0: all that pages hold")
     asked = frozenset({"stats", "score_max", "score_sum_exp"})
-    special = dict(sink="attention with a sink", table_k="keys in pages", table_v="keys in pages",
+    special = dict(Attended.special, sink="attention with a sink", blocks="a mask of blocks",
+                   table_k="keys in pages", table_v="keys in pages",
                    score_max="sums of scores apart", score_sum_exp="sums of scores apart")
 
     def keys(self, k, table_k=None):
@@ -50,11 +59,16 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? extras?
             return k.dims[3]
         return self.max_kv or table_k.dims[2] * k.dims[3]
 
-    def check(self, q, k, v, table_k, table_v, **others):
+    def check(self, q, k, v, table_k, table_v, blocks=None, **others):
         both = (table_k is None) == (table_v is None)
         yield both, "table_v must be given with table_k, and the other way round; got one"
         yield table_k is not None or not self.max_kv, "max_kv must be 0 where no table is given"
         yield from super().check(q=q, k=k, v=v, table_k=table_k, **others)
+        space = self.space(q, k, table_k)
+        want = (*space[:2], -(-space[2] // BLOCK), -(-space[3] // (8 * BLOCK)))
+        fits = blocks is None or blocks.rank == 4 and blocks.dtype.name == "u8" and all(
+            n == m or n == 1 and axis < 2 for axis, (n, m) in enumerate(zip(blocks.dims, want)))
+        yield fits, f"blocks must be u8 of dims {want}, batch and heads perhaps 1; got {blocks}"
         for name, d, block in (("table_k", table_k, k.dims[3]), ("table_v", table_v, v.dims[2])):
             if d is not None:
                 n = d.dims[2] if d.rank == 4 else 0
@@ -83,7 +97,7 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? extras?
     def lower(self, descs, absent=(*special, "len_q", "len_kv", "stats")):
         """None where no heads share some: that is no product; nor with what is ``special``."""
         q, k, v = descs["q"], descs["k"], descs["v"]
-        if not self.special.keys() <= {*absent}:
+        if self.drop or self.keep or not self.special.keys() & {*self.operands()} <= {*absent}:
             return None
         if not q.dims[1] and {k.dims[1], v.dims[1]} != {1}:
             return None
@@ -175,11 +189,12 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? extras?
 
     # ---- Its meaning ----
 
-    def reference(self, q, k, v, len_q, len_kv, extras, scale, sink=None, table_k=None, table_v=None):
+    def reference(self, q, k, v, len_q, len_kv, extras, scale, sink=None, table_k=None, table_v=None,
+                  blocks=None, seed=0, offset=0):
         if table_k is not None:
             count = self.max_kv or table_k.shape[2] * k.shape[3]
             k, v = paged(k, table_k, 3, count), paged(v, table_v, 2, count)
-        scores, seen, _ = self._scores(q, k, len_q, len_kv, extras, scale)
+        scores, seen, values = self._scores(q, k, len_q, len_kv, extras, scale, blocks)
         sinks = np.where(self._has_query(q, len_q), -np.inf if sink is None else sink, -np.inf)
         top = np.maximum(scores.max(3, keepdims=True, initial=-np.inf), sinks)
         base = np.where(top == -np.inf, 0.0, top)
@@ -188,6 +203,7 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? extras?
         with np.errstate(divide="ignore", invalid="ignore"):
             stats = np.log(total) + base
             weights = raised / (total if self.empty == "nan" else np.where(total == 0, 1.0, total))
+        weights = weights * self._factors(scores.shape, values, seed, offset)
         return dict(o=self._sums(weights, seen, np.repeat(v, q.shape[1] // v.shape[1], 1)), stats=stats,
                     score_max=top, score_sum_exp=total)
 
@@ -214,7 +230,9 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? extras?
         for extra in arrays.get("extras") or ():
             spread = spread + np.abs(np.asarray(extra, np.float64)).max(initial=0)
         others = {n: arrays.get(n) for n in self.reads if n not in ("q", "k", "v")}
-        plain = self.reference(arrays["q"], arrays["k"], v, **others, scale=scalars.get("scale", 1.0))["o"]
+        size = (Pointwise(mode="abs"), (f"n{len(self.keep) - 1}",))
+        op = replace(self, keep=(*self.keep, size)) if self.keep else self
+        plain = op.reference(arrays["q"], arrays["k"], v, **others, **{"scale": 1.0, **scalars})["o"]
         plain = np.nan_to_num(plain)
         stats = np.abs(results["stats"])
         finite = lambda x: np.where(np.isinf(x), 0, np.abs(x))

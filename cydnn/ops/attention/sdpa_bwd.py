@@ -21,9 +21,10 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
     it sees:
 
         p  = exp(score(s) - stats)             s = scale * q @ k
-        d  = p * (do @ v^T - sum(do * o))      the gradient of the score
+        f  = what ``keep`` and ``drop`` make   the factors of the weights
+        d  = p * (f * do @ v^T - sum(do * o))  the gradient of the score
         ds = scale * score_bwd(d)              of q @ k
-        dq = ds @ k^T,  dk = q^T @ ds,  dv = p^T @ do,  dbias = the gradient of e<dbias_of>
+        dq = ds @ k^T,  dk = q^T @ ds,  dv = (f * p)^T @ do,  dbias = the gradient of e<dbias_of>
         dsink = -sum(exp(sink - stats) * sum(do * o))
 
     dk and dv add the heads that share them up, in their order, dbias what it is broadcast along: its dims are
@@ -45,7 +46,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
 
     @property
     def tensors_read(self) -> int:
-        return max(dag.tensors_of(self.score), dag.tensors_of(self.score_bwd))
+        return max(super().tensors_read, dag.tensors_of(self.score_bwd))
 
     def check(self, q, k, v, o, do, stats, len_q, len_kv, sink, extras):
         yield from super().check(q, k, v, len_q, len_kv, extras, sink)
@@ -85,8 +86,8 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
 
     # ---- Its meaning ----
 
-    def reference(self, q, k, v, o, do, stats, len_q, len_kv, sink, extras, scale, shapes):
-        found = self._weighed(q, k, v, o, do, stats, len_q, len_kv, extras, scale)
+    def reference(self, q, k, v, o, do, stats, len_q, len_kv, sink, extras, scale, shapes, seed=0, offset=0):
+        found = self._weighed(q, k, v, o, do, stats, len_q, len_kv, extras, scale, (seed, offset))
         return self._sums(*found, shapes.get("dbias")) | self._sunk(o, do, stats, sink, len_q)
 
     def _sunk(self, o, do, stats, sink, len_q, size=lambda x: -x) -> dict:
@@ -99,8 +100,8 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
             terms = np.exp(sink - stats) * (do * o).sum(3, keepdims=True)
         return dict(dsink=np.where(there, size(terms), 0.0).sum((0, 2), keepdims=True))
 
-    def _weighed(self, q, k, v, o, do, stats, len_q, len_kv, extras, scale, size=lambda x: x):
-        """(q, k, do without what lies beyond the lengths, p, ds, the gradient of e<dbias_of>, v's heads).
+    def _weighed(self, q, k, v, o, do, stats, len_q, len_kv, extras, scale, draw=(0, 0), size=lambda x: x):
+        """(q, k, do without what lies beyond the lengths, f * p, ds, the gradient of e<dbias_of>, v's heads).
         ``size``: what is made of terms and factors, the absolute value where errors are looked for."""
         n_q, n_kv = self._lengths(self._dims(q, k), len_q, len_kv)
         has_query, has_key = np.arange(q.shape[2])[:, None] < n_q, np.arange(k.shape[3]) < n_kv
@@ -110,6 +111,8 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
         with np.errstate(invalid="ignore", over="ignore"):
             p = np.where(seen & (stats != -np.inf), np.exp(scores - stats), 0.0)
             products = size(do) @ np.repeat(size(v), q.shape[1] // v.shape[1], 1).swapaxes(2, 3)
+            factors = size(self._factors(scores.shape, values, *draw))
+            products = np.where(factors != 0, factors * products, 0.0)
             sums = size(do * o).sum(3, keepdims=True)
             d = np.where(seen, p * (products + sums if size is np.abs else products - sums), 0.0)
             values = dict(d=d, **values)
@@ -117,7 +120,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
             turned = lambda made: np.where(seen, size(dag.evaluate(made, values) + 0 * seen) + more, 0.0)
             ds = size(scale) * turned(self.back)
             db = turned(adjoint(self.score, f"e{self.dbias_of}")) if self.dbias_of >= 0 else None
-        return size(q), size(k), size(do), p, ds, db, v.shape[1]
+        return size(q), size(k), size(do), factors * p, ds, db, v.shape[1]
 
     @staticmethod
     def _dims(q, k):
@@ -138,8 +141,8 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
 
     def magnitude(self, arrays, scalars, results):
         given = {n: arrays.get(n) for n in self.reads if n != "sink"}
-        scale = scalars.get("scale", 1.0)
-        found = self._weighed(**given, scale=scale, size=np.abs)
+        scale, draw = scalars.get("scale", 1.0), (scalars.get("seed", 0), scalars.get("offset", 0))
+        found = self._weighed(**given, scale=scale, draw=draw, size=np.abs)
         q, k = given["q"], given["k"]
         depth = np.abs(scale * q) @ np.repeat(np.abs(k), q.shape[1] // k.shape[1], 1)
         most = lambda x: x.max(initial=0, where=np.isfinite(x))

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from cydnn import ops
 from cydnn.ops.problem import Problem
-from cydnn.ops.rows import tensors_of
 from cydnn.tensor import TensorDesc
 
 from .tensors import FLOATS, tensor, types
 
+FACTORS = ("", "", "", "mul(e0,#0.5)", "cmp_lt(col,row)")
 SCORES = ("", "mul(s,#0.5)", "mul(s,#0.1);tanh_fwd(n0);mul(n1,#10.0)",
           "sub(col,row);mul(n0,#-0.25);add(s,n1);add(n2,head)", "cmp_gt(col,row);binary_select(#-inf,s,n0)",
           "add(s,e0)", "abs(e0)", "neg(e0);exp(n0);sub(col,row);mul(n1,n2);add(s,n3);mul(n4,#0.1);add(n5,e1)")
@@ -37,7 +37,8 @@ def sdpa(op_class, rng):
     d_qk, d_v = (rng.choice([1, 3, 8, 16, 64]) for _ in range(2))
     h_k, h_v = (rng.choice([n for n in (1, 2, h) if h % n == 0]) for _ in range(2))
     op = op_class(score=rng.choice(SCORES), left=rng.choice([0, 0, 0, 1, 5]),
-                  right=rng.choice([-1, -1, 0, 3]), compute=compute,
+                  right=rng.choice([-1, -1, 0, 3]), compute=compute, drop=rng.choice([0, 0, 0, 0.1, 0.5]),
+                  keep=rng.choice(FACTORS),
                   diagonal=rng.choice(["top_left", "bottom_right"]))
     wide = "f64" if dtype == "f64" else "f32"
     lens = {n: TensorDesc.packed("i32", (b, 1, 1, 1)) for n in ("len_q", "len_kv") if rng.random() < 0.3}
@@ -47,7 +48,8 @@ def sdpa(op_class, rng):
             (("stats", 0.4), ("score_max", 0.1), ("score_sum_exp", 0.1)) if rng.random() < share}
     kept |= {"sink": TensorDesc.packed(wide, (1, h, 1, 1))} if rng.random() < 0.2 else {}
     extras = tuple([tensor(rng, rng.choice(FLOATS), tuple(rng.choice([1, n]) for n in (b, h, s_q, s_kv)))
-                    for _ in range(tensors_of(op.score))])
+                    for _ in range(op.tensors_read)])
+    kept |= {"blocks": TensorDesc.packed("u8", (rng.choice([1, b]), h, 1, 1))} if rng.random() < 0.1 else {}
     return Problem(op, {**found, **lens, **kept, "extras": extras or None})
 
 
@@ -56,7 +58,8 @@ def sdpa_bwd(op_class, rng):
     p = sdpa(ops.Sdpa, rng)
     while p.operands["q"].dims[3] > 16 or any(row.mode == "exp" for row, _ in p.op.score):
         p = sdpa(ops.Sdpa, rng)
-    own = {name: getattr(p.op, name) for name in ("score", "left", "right", "diagonal", "compute")}
+    own = {name: getattr(p.op, name)
+           for name in ("score", "keep", "drop", "left", "right", "diagonal", "compute")}
     op = op_class(**own, dbias_of=0 if p.operands["extras"] and rng.random() < 0.7 else -1)
     found = {n: p.operands[n] for n in ("q", "k", "v", "o", "len_q", "len_kv", "sink", "extras")}
     wide = "f64" if found["q"].dtype.name == "f64" else "f32"
