@@ -9,7 +9,7 @@ from itertools import count
 
 from ..given import brief, shown
 from ..graph import FromTensor, Graph, Node, Tensor
-from ..ops import Pointwise, Sdpa, SdpaBwd, Slice
+from ..ops import Pointwise, Sdpa, SdpaBwd, Slice, Transpose
 from ..ops.moves import Move
 from ..status import BadParam
 from ..steps import Scalar
@@ -60,7 +60,8 @@ class Inference:
         self._fresh = count(max([*self.uids.values(), 0]) + 1)
         self._written = {t for step in steps for t in step.outputs.values()}
         self._read: set = set()                  # by the steps so far
-        nodes = [self._node(step) for step in steps]
+        self._apart: dict = {}                   # {tensor: it, with its last two dims exchanged}
+        nodes = [node for step in steps for node in self._nodes(step)]
         for t in tensors:
             self._of(t)
         try:
@@ -134,24 +135,51 @@ class Inference:
 
     # ---- One step ----
 
-    def _node(self, step: Step) -> Node:
+    def _nodes(self, step: Step) -> list[Node]:
+        """A step, between transposes of keys that are not its alone."""
         try:
-            return self._made_of(step)
+            turned = lambda tensors: [t for o, t in tensors.items() if self._is_turned(step, o, t)]
+            known = {*self._apart}
+            node = self._made_of(step)
+            before = [t for t in turned(step.inputs) if t not in known]
+            return [*(self._turn(t, step, to_keys=True) for t in before), node,
+                    *(self._turn(t, step, to_keys=False) for t in turned(step.outputs))]
         except BadParam as error:
             raise step.said(error) from None
+
+    @staticmethod
+    def _is_turned(step: Step, operand: str, t: tensor) -> bool:
+        return operand in TRANSPOSED.get(step.op, ()) and not t.is_transposed
+
+    def _turn(self, t: tensor, step: Step, to_keys: bool) -> Node:
+        own, other = self.uids[t], self._apart[t].uid
+        compute = self.defaults.math(step, [self.found[t].desc])
+        return Node(Transpose(permutation=(0, 1, 3, 2), compute=compute),
+                    dict(x=own, y=other) if to_keys else dict(x=other, y=own), {}, f"{step.name}::keys")
+
+    def _keys(self, t: tensor) -> Tensor:
+        """A tensor with its last two dims exchanged, which lives in the graph alone."""
+        if t not in self._apart:
+            known = self.found[t]
+            self._apart[t] = self.made[t, "keys"] = known.replace(
+                uid=next(self._fresh), kind="virtual", dims=exchanged(known.dims), scalar=None,
+                strides=exchanged(known.strides))
+        return self._apart[t]
 
     def _made_of(self, step: Step) -> Node:
         if step.op is Pointwise:
             inputs = self._ranked(step)
         else:
             inputs = {o: self._of(t) for o, t in step.inputs.items()}
+            inputs |= {o: self._keys(t) for o, t in step.inputs.items() if self._is_turned(step, o, t)}
             inputs |= {o: self._raised(t, 4) for o, t in step.inputs.items() if o.startswith("extras.")}
         op = step.op(**step.attributes, compute=self.defaults.math(step, inputs.values()))
         descs = op.joined({o: t.desc for o, t in inputs.items()})
         op = op.settled(descs)
         self._infer(op, step, descs)
         operands = op.joined({o: t.uid for o, t in inputs.items()})
-        operands |= {o: self.uids[t] for o, t in step.outputs.items()}
+        operands |= {o: self._keys(t).uid if self._is_turned(step, o, t) else self.uids[t]
+                     for o, t in step.outputs.items()}
         scalars = {name: FromTensor(self._of(t).uid) for name, t in step.scalars.items()}
         self._read.update(step.inputs.values(), step.scalars.values())
         return Node(op, operands, scalars, step.name)
@@ -164,7 +192,8 @@ class Inference:
             want = wanted.get(operand)
             if want is None and op.name == "reduction":
                 want = descs["x"]
-            dims, strides = t.dims_set
+            turn = exchanged if self._is_turned(step, operand, t) else tuple
+            dims, strides = map(turn, t.dims_set)
             if want is None and not dims:
                 raise BadParam(f"{brief(step.name)}: the dim of {operand} must be set; it does not follow "
                                f"from the inputs")
@@ -173,21 +202,22 @@ class Inference:
                 want = next((d for d in descs.values() if d.dims == want.dims), descs["x"])
             is_channels_last = want is None or operand in step.channels_last
             strides = strides or strides_of(dims, want, is_channels_last)
-            self.found[t] = self._tensor(t, dims, strides, _kept_type(step, t, descs))
+            self.found[t] = self._tensor(t, turn(dims), turn(strides), _kept_type(step, t, descs))
 
 
 def transposed(steps: list[Step]) -> dict[tensor, bool]:
-    """Which tensors the graph has with their last two dims exchanged."""
-    ways: dict[tensor, dict] = {}
+    """Which tensors the graph has with their last two dims exchanged: those that are keys of attention alone.
+    Others stand in it as they are, and are transposed for it."""
+    ways: dict[tensor, set] = {}
     for step in steps:
         for o, t in (*step.inputs.items(), *step.outputs.items()):
-            ways.setdefault(t, {}).setdefault(o in TRANSPOSED.get(step.op, ()), step)
-    for t, found in ways.items():
-        if len(found) > 1:
-            attention, other = (brief(found[is_it].name) for is_it in (True, False))
-            raise BadParam(f"{attention}: tensor {t.label} must be the keys of attention alone, which are "
-                           f"read transposed; got it in {other} too: give the memory a tensor of its own")
-    return {t: True in found for t, found in ways.items()}
+            ways.setdefault(t, set()).add(o in TRANSPOSED.get(step.op, ()))
+    return {t: found == {True} for t, found in ways.items()}
+
+
+def exchanged(numbers) -> tuple:
+    """Dims or strides with the last two exchanged."""
+    return (*numbers[:-2], *numbers[:-3:-1])
 
 
 def _kept_type(step: Step, t: tensor, descs: dict) -> data_type | None:
