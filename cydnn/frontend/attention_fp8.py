@@ -7,6 +7,9 @@ from .errors import cudnnGraphNotSupportedError
 from .tensor import tensor
 
 
+GRADIENTS = ("dQ", "dK", "dV")
+
+
 class Attention8Operations:
     """Scaled dot product attention whose operands stand for ``descale`` times what they hold."""
 
@@ -43,6 +46,42 @@ class Attention8Operations:
             amax_o = self._amax(f"{name}::Amax_O", o)
             out = self.mul(o, scale_o, compute_data_type, name).set_name(f"{name}::O")
             return [out, stats, self._largest_weight(name, score_sum_exp), amax_o]
+
+    def sdpa_fp8_backward(self, q, k, v, o, dO, stats, descale_q, descale_k, descale_v, descale_o, descale_dO,
+                          descale_s, descale_dP, scale_s, scale_dQ, scale_dK, scale_dV, scale_dP,
+                          attn_scale=None, use_padding_mask=False, seq_len_q=None, seq_len_kv=None,
+                          use_causal_mask=False, use_causal_mask_bottom_right=False,
+                          diagonal_alignment=TOP_LEFT, left_bound=None, right_bound=None,
+                          use_deterministic_algorithm=False, dropout=None, compute_data_type=NOT_SET, name="",
+                          sink_token=None, dSink_token=None):
+        """[dQ, dK, dV, Amax_dQ, Amax_dK, Amax_dV, Amax_dP]: ``sdpa_backward`` of what the operands stand for,
+        descale_q * q and so on, each gradient times its scale; the largest gradients before that, and the
+        largest of q @ k^T. Weights and gradients of scores are not rounded to 8 bits on their way: dV has the
+        factor scale_s * descale_s, dQ and dK scale_dP * descale_dP."""
+        name = self._named("sdpa_fp8_backward", name)
+        factors = dict(descale_s=descale_s, descale_dP=descale_dP, scale_s=scale_s, scale_dP=scale_dP)
+        for argument, t in factors.items():
+            self._mine(name, argument, t)
+        with self._whole():
+            stand = dict(q=descale_q, k=descale_k, v=descale_v, o=descale_o, dO=descale_dO)
+            read = [self._by(name, self._mine(name, argument, t), **{f"descale_{argument}": stand[argument]})
+                    for argument, t in dict(q=q, k=k, v=v, o=o, dO=dO).items()]
+            made = self.sdpa_backward(
+                *read, stats, attn_scale, None, None, False, use_padding_mask, seq_len_q, seq_len_kv, None,
+                None, use_causal_mask, use_causal_mask_bottom_right, None, diagonal_alignment, left_bound,
+                right_bound, dropout, None, use_deterministic_algorithm, compute_data_type, f"{name}::SDPA",
+                sink_token=sink_token, dSink_token=dSink_token)
+            peak = self._added(tensor().set_is_virtual(True).set_data_type(data_type.FLOAT))
+            self._also(name, peak=("Amax_dP", peak))
+            of_scores = dict(scale_dP=scale_dP, descale_dP=descale_dP)
+            own = (of_scores, of_scores, dict(scale_s=scale_s, descale_s=descale_s))
+            grads = [self._by(f"{name}::{end}", t.set_data_type(data_type.FLOAT), **those)
+                     for end, t, those in zip(GRADIENTS, made, own)]
+            scaled = [self.mul(t, self._mine(name, f"scale_{end}", scale), compute_data_type,
+                               f"{name}::{end}").set_name(f"{name}::{end}")
+                      for end, t, scale in zip(GRADIENTS, grads, (scale_dQ, scale_dK, scale_dV))]
+            most = [self._amax(f"{name}::Amax_{end}", t) for end, t in zip(GRADIENTS, grads)]
+            return [*scaled, *most, self._amax(f"{name}::Amax_dP", peak)]
 
     def _by(self, name, t, **factors) -> tensor:
         """A tensor times numbers of the graph, in 32 bits."""

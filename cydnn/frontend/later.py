@@ -5,9 +5,8 @@ from __future__ import annotations
 from .errors import cudnnGraphNotSupportedError
 
 ROWS = {                                         # what it needs: the methods
-    "attention":
-        "sdpa_fp8_backward sdpa_mxfp8 sdpa_mxfp8_backward",
-    "types of 4 and 8 bits with block scales": "block_scale_quantize block_scale_dequantize",
+    "types of 4 and 8 bits with block scales":
+        "sdpa_mxfp8 sdpa_mxfp8_backward block_scale_quantize block_scale_dequantize",
     "grouped matmul": "moe_grouped_matmul moe_grouped_matmul_bwd"}
 
 

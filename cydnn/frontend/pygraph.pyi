@@ -309,12 +309,15 @@ class pygraph:
         """[O, Stats or None, Amax_S, Amax_O]: ``sdpa`` of descale_q * q, descale_k * k, descale_v * v, times
         scale_s * descale_s, as O * scale_o; the largest weight, and the largest |O| before scale_o. Weights
         are not rounded to 8 bits on their way. ``fn``: what ``sdpa`` calls score_mod."""
-    def sdpa_fp8_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention)."""
+    def sdpa_fp8_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, descale_q: Any, descale_k: Any, descale_v: Any, descale_o: Any, descale_dO: Any, descale_s: Any, descale_dP: Any, scale_s: Any, scale_dQ: Any, scale_dK: Any, scale_dV: Any, scale_dP: Any, attn_scale: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., diagonal_alignment: Any = ..., left_bound: Any = ..., right_bound: Any = ..., use_deterministic_algorithm: Any = ..., dropout: Any = ..., compute_data_type: Any = ..., name: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
+        """[dQ, dK, dV, Amax_dQ, Amax_dK, Amax_dV, Amax_dP]: ``sdpa_backward`` of what the operands stand for,
+        descale_q * q and so on, each gradient times its scale; the largest gradients before that, and the
+        largest of q @ k^T. Weights and gradients of scores are not rounded to 8 bits on their way: dV has the
+        factor scale_s * descale_s, dQ and dK scale_dP * descale_dP."""
     def sdpa_mxfp8(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention)."""
+        """Comes with a later release (types of 4 and 8 bits with block scales)."""
     def sdpa_mxfp8_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention)."""
+        """Comes with a later release (types of 4 and 8 bits with block scales)."""
     def select_behavior_notes(self, notes: Any) -> Any:
         """Keep plans that have all of these notes."""
     def select_numeric_notes(self, notes: Any) -> Any:

@@ -3,7 +3,7 @@
 //   load_o, load_do row col; load_stats row     spliced code loads
 //   dscore col              the gradient of a score becomes that of what q @ k is there, or of a tensor
 //   store_dq row depth      store_dk key depth      store_dv key col      store_dbias row col
-//   store_dsink             at batch and head
+//   store_dsink             at batch and head      store_peak row
 //
 // `dscore` comes behind `score` at the same element, and reads what that kept in the same slot.
 #pragma once
@@ -24,6 +24,10 @@ namespace cydnn {
     CYDNN_MARK(store_dk, VALUE, LETTER, "key", "depth")                                            \
     CYDNN_MARK(store_dv, VALUE, LETTER, "key", "col")                                              \
     CYDNN_MARK(store_dbias, VALUE, LETTER, "row", "col")                                           \
+    DEVICE void fuse_store_peak(VALUE& v, i64 off, int batch, int head, int row) {                 \
+        asm volatile("// @fuse.store_peak v=%0 off=%1 batch=%2 head=%3 row=%4;"                    \
+                     : "+" LETTER(v) : "l"(off), "r"(batch), "r"(head), "r"(row));                 \
+    }                                                                                              \
     DEVICE void fuse_store_dsink(VALUE& v, int batch, int head) {                                  \
         asm volatile("// @fuse.store_dsink v=%0 batch=%1 head=%2;"                                 \
                      : "+" LETTER(v) : "r"(batch), "r"(head));                                     \

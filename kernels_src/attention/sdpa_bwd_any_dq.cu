@@ -8,6 +8,7 @@ params = ["const int* len_q", "const int* len_kv", "int64_t len_q_step", "int64_
           "int left", "int right", "int from_end", "Array<int64_t, 4> q_steps", "Array<int64_t, 4> k_steps",
           "Array<int64_t, 4> v_steps", "Array<int64_t, 4> o_steps", "Array<int64_t, 4> do_steps",
           "Array<int64_t, 4> dq_steps", "Array<int64_t, 3> stats_steps",
+          "Array<int64_t, 3> peak_steps",
           "const int* q_at", "const int* k_at", "const int* v_at", "const int* o_at", "const int* do_at",
           "const int* dq_at", "const int* stats_at", "int wide", "Number<int64_t> seed",
           "Number<int64_t> offset", "unsigned upper", "unsigned lower", "S factor", "int drops", "Fuse fuse"]
@@ -18,12 +19,13 @@ extra  = ["tiles", "batches"]
 needs  = ["0 <= d_qk <= 256", "0 <= d_v <= 256", "heads % group == 0", "s_q >= 1", "s_kv >= 0",
           "tiles * (heads // group) * batches < 2147483648"]
 marks  = ["load_q", "load_k", "load_v", "load_o", "load_do", "load_stats", "row", "score", "weight", "dscore",
-          "store_dq"]
+          "store_dq", "store_peak"]
 problems = [
     """sdpa_bwd q=2x6x21x24:{'f16' if S == f32 else 'f64'} k=2x2x24x38:bf16@1824,912,1,24 v=2x3x38x40:f16 \
        o=2x6x21x40:f32 do=2x6x21x40:f16 stats=2x6x21x1:f32 \
        extras=1x6x21x38:f16+1x6x1x1:f32+1x1x21x38:f32 drop=0.25 keep=mul(e2,#0.5) dq=2x6x21x24:f32 \
-       dk=2x2x24x38:f32 dv=2x3x38x40:f32 dbias=1x6x21x38:f32 acc={S} right=0 diagonal=bottom_right \
+       dk=2x2x24x38:f32 dv=2x3x38x40:f32 dbias=1x6x21x38:f32 \
+       peak=2x6x21x1:f32 acc={S} right=0 diagonal=bottom_right \
        dbias_of=0 \
        score=mul(s,#0.1);add(n0,e0);sub(col,row);exp(e1);mul(n2,n3);add(n1,n4);mul(n5,#0.1);tanh_fwd(n6);\
 mul(n7,#10.0)""",
@@ -40,7 +42,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const int* len_q, const int* len_kv, i64 len_q_step, i64 len_kv_step, S* dots, int heads, int group,
     int per_k, int per_v, int s_q, int s_kv, int d_qk, int d_v, int left, int right, int from_end,
     Array<i64, 4> q_steps, Array<i64, 4> k_steps, Array<i64, 4> v_steps, Array<i64, 4> o_steps,
-    Array<i64, 4> do_steps, Array<i64, 4> dq_steps, Array<i64, 3> stats_steps,
+    Array<i64, 4> do_steps, Array<i64, 4> dq_steps, Array<i64, 3> stats_steps, Array<i64, 3> peak_steps,
     const int* q_at, const int* k_at, const int* v_at, const int* o_at, const int* do_at, const int* dq_at,
     const int* stats_at, int wide, Number<i64> seed, Number<i64> offset, unsigned upper,
     unsigned lower, S factor, int drops, Fuse fuse) {
@@ -66,7 +68,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
 
     const Dropout<S> dropout(seed, offset, upper, lower, factor, heads, s_q, s_kv, drops);
     int head[R], row[R];
-    S size[R], dot[R];
+    S size[R], dot[R], peak[R] = {};
     each<R>([&](auto r) {
         const int number = min(row0 + warp * R + r, count - 1);
         head[r] = head0 + number % group, row[r] = number / group;
@@ -128,6 +130,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                 const S kept = dropout.template at<r>(batch, head[r], row[r], key0 + lane);
                 value = weight * ((kept != S(0) ? kept * product[r] : S(0)) - dot[r]);
                 fuse_dscore<r>(value, batch, head[r], row[r], key0 + lane);
+                peak[r] = max_nan(peak[r], value < S(0) ? -value : value);
             }
             mine[r] = value;
         });
@@ -147,7 +150,10 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     }
 
     each<R>([&](auto r) {
+        S most = warp_max(peak[r]);
         if (row0 + warp * R + r >= count) return;
+        const i64 off = batch * peak_steps[0] + head[r] * peak_steps[1] + row[r] * peak_steps[2];
+        if (lane == 0) fuse_store_peak(most, off, batch, head[r], row[r]);
         NO_UNROLL for (int d = lane; d < d_qk; d += 32) {
             S value = acc[d][r];
             CYDNN_STORE(dq, value, batch, head[r], row[r], d);

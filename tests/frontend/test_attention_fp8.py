@@ -48,6 +48,42 @@ def test_scales_and_the_largest_values(world, o_type, tolerance):    # noqa: F81
     world.close_to(amax_s, np.where(COL <= ROW, weights, 0).max(), 1e-4, 1e-4)
 
 
+BACKWARD = dict(descale_q=0.25, descale_k=0.5, descale_v=2.0, descale_o=0.125, descale_dO=0.25,
+                descale_s=1 / 64, descale_dP=1 / 32, scale_s=64.0, scale_dQ=8.0, scale_dK=4.0, scale_dV=2.0,
+                scale_dP=32.0)
+
+
+def test_gradients_and_their_largest_values(world):              # noqa: F811
+    dims = dict(q=(B, H, S, D), k=(B, 2, KV, D), v=(B, 1, KV, DV), o=(B, H, S, DV), dO=(B, H, S, DV))
+    memory = {n: world.rng.uniform(-4, 4, d).astype(E4) for n, d in dims.items()}
+    real = {n: memory[n].astype(np.float64) * BACKWARD[f"descale_{n}"] for n in dims}
+    _, sums = expected(*(real[n] for n in "qkv"), lambda s: 0.125 * s)
+    memory["stats"] = sums.astype(np.float32)
+    g = cudnn.pygraph(io_data_type=T.FP8_E4M3, intermediate_data_type=T.FLOAT, compute_data_type=T.FLOAT,
+                      handle=world.handle)
+    kind = lambda n: T.FLOAT if n == "stats" else T.FP8_E4M3
+    given = {n: g.tensor(x.shape, strides(x), kind(n)) for n, x in memory.items()}
+    scales = {n: g.tensor([1, 1, 1, 1], [1, 1, 1, 1], T.FLOAT) for n in BACKWARD}
+    made = g.sdpa_fp8_backward(**given, **scales, attn_scale=0.125)
+    found = [np.zeros(d, np.float32) for d in (*(dims[n] for n in "qkv"), *[(1, 1, 1, 1)] * 4)]
+    for t, x in zip(made, found):
+        t.set_output(True).set_data_type(T.FLOAT).set_dim(x.shape).set_stride(strides(x))
+    g.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    pack = {given[n]: x for n, x in memory.items()} | dict(zip(made, found))
+    pack |= {t: np.full((1, 1, 1, 1), BACKWARD[n], np.float32) for n, t in scales.items()}
+    g.execute(pack, world.workspace(g.get_workspace_size()))
+
+    q, k, v, o, do = (np.repeat(x, H // x.shape[1], 1) for x in real.values())
+    p = np.exp(0.125 * q @ k.swapaxes(2, 3) - sums)
+    ds = 0.125 * p * (do @ v.swapaxes(2, 3) - (do * o).sum(3, keepdims=True))
+    shared = lambda x, n: x.reshape(B, n, H // n, *x.shape[2:]).sum(2)
+    want = ds @ k, shared(ds.swapaxes(2, 3) @ q, 2), shared(p.swapaxes(2, 3) @ do, 1)
+    for got, exact, scale in zip(found, want, (8.0, 4.0, 2.0)):
+        world.close_to(got, exact * scale, 1e-4, 1e-4)
+    for got, exact in zip(found[3:], (*want, ds)):
+        world.close_to(got, np.abs(exact).max(), 1e-4, 1e-4)
+
+
 def test_what_is_refused_and_the_arguments():
     g = cudnn.pygraph()
     one = g.tensor([1, 1, 1, 1], [1, 1, 1, 1], T.FLOAT)
@@ -59,3 +95,8 @@ def test_what_is_refused_and_the_arguments():
         "sliding_window diagonal_alignment left_bound right_bound dropout rng_dump paged_attention_k_table "
         "paged_attention_v_table paged_attention_max_seq_len_kv compute_data_type name fn generate_stats "
         "score_max score_sum_exp sink_token")
+    assert " ".join(inspect.signature(cudnn.pygraph.sdpa_fp8_backward).parameters) == (
+        "self q k v o dO stats descale_q descale_k descale_v descale_o descale_dO descale_s descale_dP "
+        "scale_s scale_dQ scale_dK scale_dV scale_dP attn_scale use_padding_mask seq_len_q seq_len_kv "
+        "use_causal_mask use_causal_mask_bottom_right diagonal_alignment left_bound right_bound "
+        "use_deterministic_algorithm dropout compute_data_type name sink_token dSink_token")

@@ -16,7 +16,8 @@ from ..sums import lead_input
 from .dropped import drawn, factor_of_weight
 from .sdpa_fwd_any import COORDINATES, DEEPEST, MOST, begins, load_sink, seen, site, wrongly_ragged
 
-OWN = dict(do="o", dq="q", dk="k", dv="v", dbias="scores", dsink="sink")     # whose marks are like another's
+OWN = dict(do="o", dq="q", dk="k", dv="v", dbias="scores", dsink="sink",
+           peak="stats")                         # whose marks are like another's
 OPERANDS = dict(dq="q k v o do dq", dkv="q k v do dk dv", dbias="q k v do dbias")     # of each kernel
 BOTH = 384                                       # elements of a row of k and of v with both gradients
 SHARE = 0.15                                     # of the FMA peak: an estimate
@@ -49,8 +50,8 @@ class SdpaBwdAny(Engine):
         """{mark: what ``attempt`` found for it}; ``of``: whose gradient dscore makes."""
         loads = {f"load_{name}": self._load(p, name) for name in ("q", "k", "v", "o", "do", "stats")}
         loads |= {} if p.sink is None else dict(load_sink=load_sink(p))
-        stores = {f"store_{name}": self._store(p, name) for name in ("dq", "dk", "dv", "dbias", "dsink")
-                  if p.operands[name] is not None}
+        written = ("dq", "dk", "dv", "dbias", "dsink", "peak")
+        stores = {f"store_{name}": self._store(p, name) for name in written if p.operands[name] is not None}
         found = self._scores(p, of)
         names = ("row", "score", "dscore", "weight")
         return loads | stores | (dict(zip(names, found)) if isinstance(found, tuple) else {"row": found})
@@ -133,7 +134,8 @@ class SdpaBwdAny(Engine):
         group = self._group(p)
         if b * heads * s_q:
             extra = dict(tiles=ceil_div(s_q * group, lines), batches=b)
-            steps.append(self._launch(p, "dq", dict(args, group=group), extra))
+            peaks = p.peak.strides[:3] if p.peak is not None else (0, 0, 0)
+            steps.append(self._launch(p, "dq", dict(args, group=group, peak_steps=peaks), extra))
         ways = [(per_k, 1, 0), (per_v, 0, 1)] if self._is_apart(p) else [(per_k, 1, 1)]
         for span, with_k, with_v in ways if b * heads * s_kv else ():
             more = dict(span=span, with_k=with_k, with_v=with_v)
@@ -157,6 +159,7 @@ class SdpaBwdAny(Engine):
         made = {"dk": args.get("with_k"), "dv": args.get("with_v")}
         marks = {"load_stats", "row", "score", "dscore", "weight", *(f"load_{o}" for o in operands),
                  *(f"store_{o}" for o in operands if made.get(o, 1))}
+        marks |= {"store_peak"} if name == "dq" else set()
         for operand in operands:
             tensor = p.operands[operand]
             a, b, c, d = (lead_input(p, operand) or tensor if operand in SdpaBwd.reads else tensor).strides

@@ -15,7 +15,7 @@ from .sdpa import Sdpa
 
 @dataclass(frozen=True)
 class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
-              writes="dq dk dv dbias? dsink?",
+              writes="dq dk dv dbias? dsink? peak?",
               gradient_of=Sdpa):
     """The gradients of ``sdpa``, from what it read and wrote and the gradient of o. Of a query and a key that
     it sees:
@@ -26,6 +26,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
         ds = scale * score_bwd(d)              of q @ k
         dq = ds @ k^T,  dk = q^T @ ds,  dv = (f * p)^T @ do,  dbias = the gradient of e<dbias_of>
         dsink = -sum(exp(sink - stats) * sum(do * o))
+        peak = the largest |ds| of each query
 
     dk and dv add the heads that share them up, in their order, dbias what it is broadcast along: its dims are
     1 or those of the scores. Where a query sees no key, or stats is -inf, nothing is added; beyond len_q and
@@ -37,7 +38,8 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
     """
     score_bwd: tuple = rows(("d", *NAMES), doc="the gradient of the scores; as score has it where empty")
     dbias_of: int = integer(-1, lo=-1, doc="the number of the tensor whose gradient dbias is; -1: none")
-    asked = frozenset({"dbias", "dsink"})
+    asked = frozenset({"dbias", "dsink", "peak"})
+    special = dict(Attended.special, peak="the largest gradients of scores")
 
     @property
     def back(self) -> tuple:
@@ -62,10 +64,13 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
     def infer(self, q, k, v, **_):
         return dict(dq=q, dk=k, dv=v)
 
-    def infer_asked(self, extras, sink, **_):
-        return dict(dsink=sink) | (dict(dbias=extras[self.dbias_of]) if self.dbias_of >= 0 else {})
+    def infer_asked(self, extras, sink, stats, **_):
+        dbias = dict(dbias=extras[self.dbias_of]) if self.dbias_of >= 0 else {}
+        return dict(dbias, dsink=sink, peak=stats)
 
-    def check_outputs(self, q, k, sink, dbias, dsink, **_):
+    def check_outputs(self, q, k, sink, dbias, dsink, peak, **_):
+        want = (*q.dims[:3], 1)
+        yield peak is None or peak.dims == want, f"peak must have dims {want}; got {peak and peak.dims}"
         yield (dsink is None or sink is not None and dsink.dims == sink.dims,
                f"dsink must be the gradient of a sink, of its dims; got {dsink and dsink.dims}")
         space = self.space(q, k)
@@ -133,7 +138,8 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
         turned = lambda x: x.swapaxes(2, 3)
         found = dict(dq=_product(ds, turned(np.repeat(k, group, 1))),
                      dk=shared(turned(_product(turned(ds), q)), k.shape[1]),
-                     dv=shared(_product(turned(p), do), heads_v))
+                     dv=shared(_product(turned(p), do), heads_v),
+                     peak=np.abs(ds).max(3, keepdims=True, initial=0))
         if db is not None and dbias is not None:
             axes = tuple([axis for axis, size in enumerate(dbias) if size == 1])
             found["dbias"] = db.sum(axes, keepdims=True)
@@ -156,7 +162,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
         """Weights below the least normal number may be 0."""
         least = np.finfo(np.float64 if self.math == "f64" else np.float32).tiny
         sums = sum(np.abs(arrays[n]).sum() for n in ("q", "k", "v", "do"))
-        return dict.fromkeys(("dq", "dk", "dv", "dbias", "dsink"), least * (1 + np.nan_to_num(sums) ** 2))
+        return dict.fromkeys(self.writes, least * (1 + np.nan_to_num(sums) ** 2))
 
     def terms(self, q, k, v, **_):
         return q.dims[3] + v.dims[3] + max(k.dims[3], q.dims[1] * q.dims[2])

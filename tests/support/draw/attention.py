@@ -69,4 +69,5 @@ def sdpa_bwd(op_class, rng):
     dims = tuple(rng.choice([1, n]) for n in op.space(found["q"], found["k"]))
     dbias = {"dbias": tensor(rng, wide, dims)} if op.dbias_of >= 0 else {}
     dsink = {"dsink": found["sink"]} if found["sink"] else {}
+    dsink |= {"peak": stats} if rng.random() < 0.2 else {}
     return Problem(op, {**found, **made, **dbias, **dsink, "stats": stats})
