@@ -3,9 +3,10 @@ alone.
 
     python examples/gpt.py [--device numpy|cuda:0] [--steps 200] [--layers 2] [--record run.json]
 
-A training step is one graph (``cydnn.pygraph``): embedding, blocks of RMS norm, causal attention and a GELU
-layer, the loss, and every gradient; Adam is another. Each layer below adds its forward operations and returns
-what adds its backward ones. The same program runs on a GPU and without one: the device is one word.
+A training step is one graph (``cydnn.pygraph``): embedding, blocks of RMS norm, causal attention with rotary
+embeddings and a GELU layer, the loss, and every gradient; Adam is another. Each layer below adds its forward
+operations and returns what adds its backward ones. The same program runs on a GPU and without one: the device
+is one word. examples/decode.py writes with it.
 """
 from __future__ import annotations
 
@@ -20,9 +21,17 @@ from cydnn.frontend import create_handle, scalar_type
 from text import LETTERS, text
 
 BATCH, CONTEXT, WIDTH, HEADS = 8, 32, 64, 4
+SIZE = WIDTH // HEADS                            # of a head
+OPTIONS = dict(attn_scale=SIZE ** -0.5)
 RATE, BETA1, BETA2, EPSILON, WARM_UP = 3e-3, 0.9, 0.99, 1e-8, 20
 HELD_OUT = 0.04                                  # of the text
 PACKED = lambda dims: [int(np.prod(dims[i + 1:])) for i in range(len(dims))]
+
+
+def turns_of(first: int, count: int) -> tuple:
+    """(cosines, sines) of the rotary embedding of places, (1, 1, count, SIZE / 2) each."""
+    angles = np.outer(np.arange(first, first + count), 1e4 ** (-2 * np.arange(SIZE // 2) / SIZE))
+    return tuple(f(angles).astype(np.float32)[None, None] for f in (np.cos, np.sin))
 
 
 def constant(g, number):
@@ -39,10 +48,9 @@ class Network:
                          compute_data_type=data_type.FLOAT, handle=handle)
         self.shapes, self.weights, self.gradients = {}, {}, {}
         self.letters, self.targets = self._one_hot(len(LETTERS)), self._one_hot(len(LETTERS))
-        self.places = self._one_hot(context)
-        letter, back_of_letters = self._linear(self.letters, "letters", len(LETTERS), WIDTH)
-        place, back_of_places = self._linear(self.places, "places", context, WIDTH)
-        x, backs = self.g.add(letter, place), []
+        turns = [1, 1, context, SIZE // 2]
+        self.turns = [self.g.tensor(turns, PACKED(turns)) for _ in range(2)]
+        (x, back_of_letters), backs = self._linear(self.letters, "letters", len(LETTERS), WIDTH), []
         for i in range(layers):
             for part in (self._attention, self._feed_forward):
                 x, back_of_part = part(x, f"{i}.")
@@ -52,7 +60,7 @@ class Network:
         dx = back_of_norm(back_of_head(self._loss(logits)))
         for back_of_part in reversed(backs):
             dx = back_of_part(dx)
-        back_of_letters(dx), back_of_places(dx)
+        back_of_letters(dx)
         self.g.build([heur_mode.A])
 
     def _one_hot(self, width):
@@ -93,17 +101,17 @@ class Network:
         g, (y, back_of_norm) = self.g, self._norm(x, at + "norm1")
         made = [self._linear(y, at + name, WIDTH, WIDTH) for name in "qkv"]
         q, k, v = (self._heads(t) for t, _ in made)
-        options = dict(attn_scale=(WIDTH // HEADS) ** -0.5, use_causal_mask=True)
+        q, k, options = g.rope(q, *self.turns), g.rope(k, *self.turns), dict(OPTIONS, use_causal_mask=True)
         o, stats = g.sdpa(q, k, v, generate_stats=True, **options)
         self._in_heads(o)
         out, back_of_out = self._linear(self._rows(o), at + "out", WIDTH, WIDTH)
 
         def back(dx):
             do = self._heads(back_of_out(dx))
-            gradients = g.sdpa_backward(q, k, v, o, do, stats, **options)
-            found = None
+            dq, dk, dv = map(self._in_heads, g.sdpa_backward(q, k, v, o, do, stats, **options))
+            gradients, found = (g.rope_backward(dq, *self.turns), g.rope_backward(dk, *self.turns), dv), None
             for one, (_, back_of_one) in zip(gradients, made):
-                dy = back_of_one(self._rows(self._in_heads(one)))
+                dy = back_of_one(self._rows(one))
                 found = dy if found is None else g.add(found, dy)
             return g.add(dx, back_of_norm(found))
         return g.add(x, out), back
@@ -120,14 +128,13 @@ class Network:
 
     def _heads(self, t):
         """(1, rows, width) as (batch, heads, context, width of a head): a view."""
-        dims = [self.batch, self.context, HEADS, WIDTH // HEADS]
+        dims = [self.batch, self.context, HEADS, SIZE]
         return self.g.transpose(self.g.reshape(t).set_dim(dims).set_stride(PACKED(dims)), [0, 2, 1, 3])
 
     def _in_heads(self, t):
         """Memory in which heads of a row lie side by side."""
-        size = WIDTH // HEADS
-        return t.set_dim([self.batch, HEADS, self.context, size]).set_stride(
-            [self.context * WIDTH, size, WIDTH, 1])
+        return t.set_dim([self.batch, HEADS, self.context, SIZE]).set_stride(
+            [self.context * WIDTH, SIZE, WIDTH, 1])
 
     def _rows(self, t):
         """Back from heads: a view."""
@@ -181,23 +188,25 @@ class Trainer:
         start = {name: np.ones(size) if "norm" in name else random.normal(0, n.shapes[name][1] ** -0.5, size)
                  for name, size in sizes.items()}
         start["letters"] = random.normal(0, 0.1, sizes["letters"])
-        start["places"] = random.normal(0, 0.1, sizes["places"])
         self.count, self.adam = sum(sizes.values()), Adam(handle, sum(sizes.values()))
         self.memory = {name: device.alloc(4 * self.count) for name in ("value", "grad", "mean", "square")}
         for name, buffer in self.memory.items():
             values = np.concatenate(list(start.values())) if name == "value" else np.zeros(self.count)
             device.copy_in(buffer, values.astype(np.float32))
-        offsets = dict(zip(sizes, np.cumsum([0, *sizes.values()])))
+        self.offsets = dict(zip(sizes, np.cumsum([0, *sizes.values()])))
         self.buffers = [device.alloc(4 * n.rows * len(LETTERS)) for _ in range(2)]
-        self.loss, places = device.alloc(4), np.tile(np.eye(CONTEXT, dtype=np.float32), (BATCH, 1))
-        self.places = device.alloc(places.nbytes)
-        device.copy_in(self.places, places)
-        at = lambda which, name: int(self.memory[which].ptr) + 4 * int(offsets[name])
-        self.pack = {n.letters: self.buffers[0], n.targets: self.buffers[1], n.places: self.places,
-                     n.loss: self.loss}
-        self.pack |= {t: at("value", name) for name, t in n.weights.items()}
-        self.pack |= {t: at("grad", name) for name, t in n.gradients.items()}
+        self.loss, self.turns = device.alloc(4), [device.alloc(2 * CONTEXT * SIZE) for _ in range(2)]
+        for buffer, values in zip(self.turns, turns_of(0, CONTEXT)):
+            device.copy_in(buffer, values)
+        self.pack = {n.letters: self.buffers[0], n.targets: self.buffers[1], n.loss: self.loss}
+        self.pack |= dict(zip(n.turns, self.turns))
+        self.pack |= {t: self.address("value", name) for name, t in n.weights.items()}
+        self.pack |= {t: self.address("grad", name) for name, t in n.gradients.items()}
         self.rooms = [device.alloc(max(g.get_workspace_size(), 1)) for g in (n.g, self.adam.g)]
+
+    def address(self, which, name) -> int:
+        """Where a weight lies, or what Adam keeps of it."""
+        return int(self.memory[which].ptr) + 4 * int(self.offsets[name])
 
     def step(self, letters, rate) -> float:
         """Learn from (batch, context + 1) letters; the bits a letter before it."""
@@ -209,10 +218,11 @@ class Trainer:
         return float(self.device.copy_out(self.loss, np.empty(1, np.float32))[0]) / np.log(2)
 
 
-def train(device="numpy", steps=200, layers=2, seed=0, say=print) -> dict:
-    """The bits a letter of every step, and letters in a second."""
-    device, whole, random = devices.get(device), text(), np.random.default_rng(seed)
-    whole, trainer, bits = whole[:int(len(whole) * (1 - HELD_OUT))], Trainer(device, layers, seed), []
+def train(device="numpy", steps=200, layers=2, seed=0, say=print, trainer=None) -> dict:
+    """The bits a letter of every step, and letters in a second. ``trainer``: what learns."""
+    trainer = trainer or Trainer(devices.get(device), layers, seed)
+    whole, random, bits = text(), np.random.default_rng(seed), []
+    whole = whole[:int(len(whole) * (1 - HELD_OUT))]
     start = time.perf_counter()
     for i in range(steps):
         at = random.integers(0, len(whole) - CONTEXT - 1, BATCH)
@@ -222,7 +232,7 @@ def train(device="numpy", steps=200, layers=2, seed=0, say=print) -> dict:
         if say and (i + 1) % max(steps // 10, 1) == 0:
             say(f"step {i + 1:5}   {np.mean(bits[-20:]):.3f} bits a letter")
     seconds = time.perf_counter() - start
-    return dict(device=device.name, weights=trainer.count, bits=bits,
+    return dict(device=trainer.device.name, weights=trainer.count, bits=bits,
                 letters_per_second=steps * BATCH * CONTEXT / seconds)
 
 
@@ -237,7 +247,8 @@ def main():
     if args.record:
         with open(args.record, "w") as f:
             json.dump(result, f)
-    print(f"{result['device']}: {result['weights']:,} weights, {result['letters_per_second']:,.0f} letters a second")
+    print(f"{result['device']}: {result['weights']:,} weights, "
+          f"{result['letters_per_second']:,.0f} letters a second")
 
 
 if __name__ == "__main__":
