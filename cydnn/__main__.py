@@ -17,6 +17,7 @@ def info(args) -> int:
     facts = _versions()
     facts["devices"], facts["default"], facts["why"] = _devices()
     facts["ptx"], facts["tuned"], facts["errata"] = _ptx_state(), _tuned_state(), _errata_state()
+    facts["overlay"] = _overlay_state()
     facts["extras"], facts["set"] = _extras(), _environment()
     facts["caches"] = {name: str(folder) for name, folder in _caches().items()}
     if args.json:
@@ -27,7 +28,7 @@ def info(args) -> int:
         for d in facts["devices"]:
             gpu = f", sm_{d['sm']}, {d['sms']} SMs, {d['l2_bytes'] >> 20} MiB L2" if d["sm"] else ""
             print(f"{'device':<14}{d['name']}: {d['product']}{gpu}")
-        for key in ("ptx", "tuned", "errata"):
+        for key in ("ptx", "overlay", "tuned", "errata"):
             print(f"{key:<14}{facts[key]}")
         print(f"{'would use':<14}{facts['default']}: {facts['why']}")
         for name in ("caches", "extras", "set"):
@@ -102,7 +103,7 @@ def _ptx_state() -> str:
     from . import kernels
     try:
         names, wrong = kernels.names(), kernels.verify()
-        targets = sorted({t for n in names for t in kernels.get(n).images})
+        targets = sorted({t for n in names for t in kernels.get(n).row["images"]})
     except CydnnError as error:
         return f"broken: {error}"
     if wrong:
@@ -111,6 +112,15 @@ def _ptx_state() -> str:
     other = kernels.replaced() or ("" if kernels.is_as_built() else
                                    "the manifest is another than the extension was built with")
     return f"{said}; {other}" if other else said
+
+
+def _overlay_state() -> str:
+    """What the user built for a card of their own."""
+    from . import kernels
+    try:
+        return kernels.overlaid()
+    except CydnnError as error:
+        return f"broken: {error}"
 
 
 def _tuned_state() -> str:
@@ -224,6 +234,8 @@ def ptx(args) -> int:
     names = [n for n in kernels.names() if not args.name or n.startswith(args.name)]
     require(names, f"ptx: name must begin like one of the {len(kernels.names())} kernels; got {args.name!r}")
     _refuse_idle(args, args.name in names)
+    if args.build:
+        return _build(args)
     if args.run_it:
         from .bench import trial as debug
         return debug.main(args)
@@ -246,17 +258,37 @@ def ptx(args) -> int:
     return 0
 
 
+def _build(args) -> int:
+    """Compile kernels for a card that has no images of its own, into the user's cache folder."""
+    from . import device, kernels
+    from subprocess import run
+    tool, arch = kernels.build_tool(), args.arch or "native"
+    require(tool is not None, "ptx: --build needs the kernels' sources, which a wheel and a clone have; got "
+                              "an installation without them")
+    if arch == "native":
+        facts = device.default().facts
+        require(facts.sm, "ptx: --arch native needs a GPU here; got none: name a target, such as sm_120")
+        arch = f"sm_{facts.sm}"
+    require(_number(arch, "--arch"), "ptx: --arch must be native or a target; got sm_0")
+    place = kernels.overlay_folder(kernels.seal_in_use())
+    words = [sys.executable, str(tool), "--overlay", str(place), "--arch", arch]
+    code = run([*words, *(["--only", args.name] if args.name else [])]).returncode
+    kernels.reload()
+    print(f"overlay: {kernels.overlaid()}")
+    return code
+
+
 def _refuse_idle(args, is_one: bool):
     """An option that would do nothing is an error."""
-    given = dict(run=args.run_it, text=args.text, check=args.check)
+    given = dict(run=args.run_it, text=args.text, check=args.check, build=args.build)
     verbs = [f"--{word}" for word, is_given in given.items() if is_given]
     verb = next(iter(verbs), None)
-    require(len(verbs) < 2, f"ptx: {verb} must be alone among --run --text --check")
+    require(len(verbs) < 2, f"ptx: {verb} must be alone among --run --text --check --build")
     for word, wants in dict(seed=["--run"], line=["--run"], file=["--run"], uncovered=["--run"],
-                            target=["--run", "--text"]).items():
+                            arch=["--build"], target=["--run", "--text"]).items():
         require(vars(args)[word] is None or verb in wants,
                 f"ptx: --{word} must stand beside {' or '.join(wants)}; got {verb or 'neither'}")
-    require(is_one or verb in (None, "--check"),
+    require(is_one or verb in (None, "--check", "--build"),
             f"ptx: {verb} must have the whole name of a kernel; got {args.name!r}")
 
 
@@ -274,11 +306,11 @@ def _registers(image) -> str:
     return f"{image.registers} regs" + (f", {image.spills} B spilled" if image.spills else "")
 
 
-def _number(target: str) -> int:
+def _number(target: str, option: str = "--target") -> int:
     """80 of sm_80."""
     digits = target.removeprefix("sm_").rstrip("af")
     require(target.startswith("sm_") and digits.isascii() and digits.isdigit() and len(digits) < 10,
-            f"ptx: --target must be sm_ and a number; got {target!r}")
+            f"ptx: {option} must be sm_ and a number; got {target!r}")
     return int(digits)
 
 
@@ -310,6 +342,10 @@ def _tune_options(sub):
 def _ptx_options(sub):
     sub.add_argument("name", nargs="?", default="")
     sub.add_argument("--check", action="store_true", help="verify the hash of every image")
+    sub.add_argument("--build", action="store_true",
+                     help="compile the kernels that begin with the name, or all, for --arch, to be used from "
+                          "then on (needs nvcc 13.0: pip install 'cydnn[ptx]')")
+    sub.add_argument("--arch", help="with --build: native (the card here; the default) or sm_120 …")
     sub.add_argument("--text", action="store_true", help="print the PTX of the named kernel")
     sub.add_argument("--run", action="store_true", dest="run_it",
                      help="run the named kernel's own problems on the interpreter, checked")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,19 @@ KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a soc
          stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 # waits for nobody who writes a FIFO, and follows no link that came after the file was looked at
 FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+def cache_folder() -> Path:
+    """The folder of what can be made again: ``CYDNN_CACHE``, or cydnn in the user's cache folder, which the
+    system names (XDG's on Linux)."""
+    given = os.environ.get("CYDNN_CACHE")
+    if given:
+        return Path(given)
+    if os.name == "nt":
+        usual = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        return Path(usual) / "cydnn" / "Cache"
+    usual = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "cydnn"
 
 
 def read(path: Path, most: int, folder: Path) -> bytes:

@@ -6,6 +6,8 @@ and target, and ptx/manifest.json.
     python tools/build_ptx.py --only softmax     kernels whose name or file has "softmax" in it
                                                  (or a pattern: 'conv_*_f16')
     python tools/build_ptx.py --arch sm_120      also for your card
+    python tools/build_ptx.py --arch sm_120 --overlay DIR    those alone, into a folder beside the shipped
+                                                 one; `cydnn ptx --build` does that
     python tools/build_ptx.py --check            does ptx/ match kernels_src/?  needs no compiler;
                                                  exit code 1 if not
     python tools/build_ptx.py --reproduce        does the compiler make the images of ptx/ again? Prints those
@@ -248,7 +250,9 @@ def build(tree: Tree, out: Path, arguments) -> list[str]:
     """Compile what is missing; the errors."""
     manifest, jobs = read_manifest(out), []
     for variant in tree.variants:
-        targets = [*variant.targets, *filter(variant.allows, arguments.arch)]
+        mine = [] if arguments.overlay else variant.targets
+        targets = [*mine, *[t for t in arguments.arch if variant.allows(t)
+                            and not (arguments.overlay and t in variant.targets)]]
         todo = (targets if arguments.force
                 else missing_images(manifest, variant, targets, out, any_nvcc=arguments.any_nvcc))
         jobs += [(variant, target) for target in dict.fromkeys(todo)]
@@ -339,6 +343,7 @@ def main(argv=None) -> int:
                      help="part of a variant's name or file; may be repeated")
     cli.add_argument("--arch", action="append", default=[], metavar="sm_XX",
                      help="one more target; may be repeated")
+    cli.add_argument("--overlay", type=Path, metavar="DIR", help="compile for --arch alone, into this folder")
     cli.add_argument("--check", action="store_true", help="compare hashes only")
     cli.add_argument("--reproduce", action="store_true", help="compile all and compare")
     cli.add_argument("--list", action="store_true", help="print what there is")
@@ -352,6 +357,8 @@ def main(argv=None) -> int:
     for arch in arguments.arch:
         if not contract.TARGET.fullmatch(arch):
             cli.error(f"--arch must be like sm_80, sm_90a, sm_120f; got {arch}")
+    if arguments.overlay:
+        arguments.out = arguments.overlay
     tree = Tree(arguments.src.resolve(), arguments.only)
     try:
         errors = command(tree, arguments)

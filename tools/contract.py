@@ -20,6 +20,7 @@ except ModuleNotFoundError:                      # Python 3.10: the extra [ptx] 
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = next(p for p in (ROOT / "cydnn", ROOT.parent) if (p / "kernels").is_dir())    # or in a wheel
 
 
 def _load(path):
@@ -30,8 +31,8 @@ def _load(path):
 
 
 # by path: the package may not be built yet
-files = _load(ROOT / "cydnn" / "files.py")
-_expressions, kinds, seal = (_load(ROOT / "cydnn" / "kernels" / name)
+files = _load(PACKAGE / "files.py")
+_expressions, kinds, seal = (_load(PACKAGE / "kernels" / name)
                              for name in ("expressions.py", "kinds.py", "seal.py"))
 expression, DTYPES = _expressions.expression, tuple(_expressions.DTYPE_BYTES)
 

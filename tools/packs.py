@@ -78,7 +78,7 @@ def repack(folder: Path, before: dict, manifest: dict, texts: dict):
 @contextmanager
 def locked(out: Path):
     """Nobody else changes the folder meanwhile: others build other kernels."""
-    out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(out, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

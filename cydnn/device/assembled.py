@@ -7,7 +7,6 @@ What does not fit is left alone, and the driver compiles the PTX.
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -20,11 +19,8 @@ HASH_BYTES, MOST_BYTES = 32, 1 << 26             # of a file in front of the cod
 
 
 def folder() -> Path:
-    """``CYDNN_CACHE``, or cydnn in the folder that XDG names, or ~/.cache/cydnn."""
-    given = os.environ.get("CYDNN_CACHE")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cydnn"
+    """The user's cache folder."""
+    return files.cache_folder()
 
 
 def place(text: bytes, sm: int) -> Path:

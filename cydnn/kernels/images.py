@@ -1,6 +1,7 @@
 """Images: the PTX of a kernel for one target, in a pack or a file of its own, verified when it is read."""
 from __future__ import annotations
 
+import builtins
 import hashlib
 import lzma
 import os
@@ -37,7 +38,7 @@ class Image:
         """Of the text, or of the file that it has alone."""
         return self.lies[3] if self.lies else self.path.stat().st_size
 
-    def text(self) -> bytes:
+    def text(self) -> builtins.bytes:
         """The PTX, verified when it is read; the last few are kept."""
         return _read_image(self.path, self.folder, self.lies, self.sha256)
 

@@ -21,7 +21,7 @@ from ..given import shown
 from ..locks import once
 from ._seal import SEAL
 from ..status import BadParam, CydnnError, InternalError, NotSupported
-from . import seal
+from . import overlay, seal
 from .expressions import expression
 from .images import BUILD, Image, pick_target
 from .pack import Attributes, Packed, Packer
@@ -136,13 +136,32 @@ def _rows(place: Path) -> dict:
 
 
 @lru_cache(maxsize=None)
+def _overlay(place: Path) -> dict:
+    """{kernel: {target: (row, folder)}} of the images that the user built beside those of a folder."""
+    found = _manifest(place)
+    return overlay.rows(_seal(place), {**found["functions"], **found["kernels"]})
+
+
+def overlaid() -> str:
+    """What the user's overlay adds, in words."""
+    added = _overlay(ptx_dir())
+    targets = sorted({target for images in added.values() for target in images})
+    count = sum(map(len, added.values()))
+    return f"{count} images for {' '.join(targets)} in {overlay.folder(seal_in_use())}" if count else "none"
+
+
+@lru_cache(maxsize=None)
 def _kernels(place: Path) -> dict:
-    return {name: Kernel(name, row, place) for name, row in _manifest(place)["kernels"].items()}
+    added = _overlay(place)
+    return {name: Kernel(name, row, place, added.get(name))
+            for name, row in _manifest(place)["kernels"].items()}
 
 
 @lru_cache(maxsize=None)
 def _functions(place: Path) -> dict:
-    return {name: Kernel(name, row, place) for name, row in _manifest(place).get("functions", {}).items()}
+    added = _overlay(place)
+    return {name: Kernel(name, row, place, added.get(name))
+            for name, row in _manifest(place).get("functions", {}).items()}
 
 
 def names() -> list[str]:
@@ -193,7 +212,7 @@ def axis(source: str, name: str) -> tuple:
 
 def reload():
     """Forget what was read: the manifest has changed on disk."""
-    for cache in (_place, _manifest, _problems, _kernels, _functions, _axis, _seal):
+    for cache in (_place, _manifest, _problems, _overlay, _kernels, _functions, _axis, _seal):
         cache.cache_clear()
 
 
@@ -212,15 +231,17 @@ def verify() -> list[str]:
 # ---- One kernel ----
 
 class Kernel:
-    """One kernel variant: a row of the manifest, ready to use."""
+    """One kernel variant: a row of the manifest, ready to use. ``added``: {target: (row of an image,
+    folder)} of an overlay."""
 
-    def __init__(self, name: str, row: dict, place: Path):
+    def __init__(self, name: str, row: dict, place: Path, added=None):
+        self._added = added or {}
         self.name, self.row, self.place = name, row, place
         self.about, self.source, self.axes = row["about"], row["source"], row["axes"]
         self.marks = tuple(row.get("marks", ()))
 
     def __repr__(self):
-        return f"Kernel({self.name}: {', '.join(self.row['images'])})"
+        return f"Kernel({self.name}: {', '.join(self.images)})"
 
     @property
     def problems(self) -> tuple:
@@ -236,16 +257,17 @@ class Kernel:
     def images(self) -> dict[str, Image]:
         """The images by target."""
         facts_of = lambda row: {k: tuple(v) if k == "lies" else v for k, v in row.items() if k != "file"}
-        return {target: Image(target, self.place / row["file"], self.place, **facts_of(row))
-                for target, row in self.row["images"].items()}
+        mine = {target: (row, self.place) for target, row in self.row["images"].items()}
+        return {target: Image(target, place / row["file"], place, **facts_of(row))
+                for target, (row, place) in {**mine, **self._added}.items()}
 
     def image_for(self, sm: int) -> Image:
         """The best image for a device of compute capability ``sm`` (75, 90, 120)."""
-        target = pick_target(self.row["images"], sm)
+        target = pick_target(self.images, sm)
         if target is None:
             raise NotSupported(f"{self.name}: the device is sm_{sm} and the images are for "
-                               f"{', '.join(self.row['images'])}. "
-                               f"Build one with `{BUILD} --arch sm_{sm} --only {self.name}`")
+                               f"{', '.join(self.images)}. "
+                               f"Build one with `cydnn ptx {self.name} --build --arch sm_{sm}`")
         return self.images[target]
 
     @property

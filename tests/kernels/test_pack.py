@@ -168,7 +168,7 @@ def test_images(kernel):
     k = kernel(targets=("sm_80", "sm_90a"))
     assert k.image_for(90).text() == b"// sm_90a" and k.image_for(120).target == "sm_80"
     with pytest.raises(NotSupported, match="k: the device is sm_75 and the images are for sm_80, sm_90a. "
-                                           ".*--arch sm_75 --only k"):
+                                           ".*cydnn ptx k --build --arch sm_75"):
         k.image_for(75)
     k.image_for(80).path.write_bytes(lzma.compress(b"other"))
     with pytest.raises(InternalError, match="must have sha256"):
