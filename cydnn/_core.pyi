@@ -6,6 +6,7 @@ from .core._call import nullable as nullable
 from .core._context import Context as Context, Function as Function
 from .core._descriptor import Descriptor as Descriptor, descriptor as descriptor
 from .core._driver import device_count as device_count, driver_version as driver_version
+from .core._embed import Executor as Executor
 from .core._handles import Buffer as Buffer, Event as Event, Stream as Stream
 from .core._link import assemble as assemble
 from .core._nodes import populate as populate, update as update

@@ -8,6 +8,7 @@ import cydnn.core._call as _call
 import cydnn.core._context as _context
 import cydnn.core._descriptor as _descriptor
 import cydnn.core._driver as _driver
+import cydnn.core._embed as _embed
 import cydnn.core._handles as _handles
 import cydnn.core._link as _link
 import cydnn.core._nodes as _nodes
@@ -26,6 +27,7 @@ NAMES = {
     _operands: "Operands scratch_of",
     _step: "log_launches raw_launch_loop wait_for_every_step",
     _tape: "Tape",
+    _embed: "Executor",
     _link: "assemble",
     _nodes: "populate update",
     _descriptor: "Descriptor descriptor",

@@ -58,7 +58,8 @@ ENGINES = (                                      # the same inside of engines/
 HOUSES = {(): HEIGHTS, ("engines",): ENGINES}    # by where they are in the package
 SHARED = "Graph Handle Filter Dropout Pooling Step Rows".split()                 # docs/design.md, section 9
 SOURCES = sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".pyx", ".pxd", ".pyi")
-                 and not (path.suffix == ".pyi" and path.with_suffix(".py").exists()))   # stubs run nowhere
+                 and not (path.suffix == ".pyi" and path.with_suffix(".py").exists())    # stubs run nowhere
+                 and path != PACKAGE / "__init__.pxd")       # for programs that embed: none of ours reads it
 IMPORT = re.compile(r"^\s*(?:from\s+(\S+)\s+c?import\s+([^#\n]+)|c?import\s+(\S+))", re.M)
 
 

@@ -15,6 +15,14 @@ def test_explain(capsys, card):
     assert "refused" in capsys.readouterr().out
 
 
+def test_embed(tmp_path):
+    pytest.importorskip("Cython")
+    from embed import main
+    assert main(tmp_path, ["numpy", "ptx:sm_80"]) < 1e-4
+    page = (Path(__file__).resolve().parents[2] / "docs" / "embed.md").read_text()
+    assert (tmp_path / "embed_loop.pyx").read_text() in page
+
+
 def test_torch_drop_in(capsys):
     pytest.importorskip("torch")
     from torch_drop_in import main
