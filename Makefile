@@ -4,7 +4,7 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lab sanitize ptx clean
+.PHONY: demo test lab sanitize ptx wheel clean
 
 $(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.p[yx][xd] cydnn/*/*.p[yx][xd])
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
@@ -27,6 +27,9 @@ sanitize: $(STAMP)               # the extension under gcc: addresses, undefined
 
 ptx: $(STAMP)                    # rebuild what changed in kernels_src/ (needs nvcc 13.0)
 	$(RUN) tools/build_ptx.py
+
+wheel: $(STAMP)                  # of a clean clone, into a fresh environment, tried there
+	$(RUN) tools/try_wheel.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info cydnn/*.so cydnn/*/*.so

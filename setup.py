@@ -1,5 +1,5 @@
-"""Builds the extensions and installs the folders ptx/ as cydnn/_ptx, examples/ as cydnn/examples. No logic of
-its own; the rest is in pyproject.toml."""
+"""Builds the extensions and installs the folders ptx/ as cydnn/_ptx, examples/ as cydnn/examples, and as
+cydnn/_build kernels_src/ and tools/, of which an installed cydnn makes kernels. The rest: pyproject.toml."""
 import multiprocessing
 import os
 import sys
@@ -32,12 +32,16 @@ FORKS = sys.platform == "linux"
 if FORKS:
     multiprocessing.set_start_method("fork", force=True)
 
+OTHERS = {"cydnn._ptx": "ptx", "cydnn.examples": "examples", "cydnn._build.tools": "tools",
+          "cydnn._build.kernels_src": "kernels_src"}
+
 setup(
-    packages=[*find_packages(include=["cydnn", "cydnn.*"]), "cydnn._ptx", "cydnn.examples"],
-    package_dir={"cydnn._ptx": "ptx", "cydnn.examples": "examples"},
+    packages=[*find_packages(include=["cydnn", "cydnn.*"]), *OTHERS],
+    package_dir=OTHERS,
     package_data={"": ["*.pyx", "*.pxd", "*.pyi"], "cydnn": ["py.typed"], "cydnn.backend": ["*.csv"],
                   "cydnn.heuristics": ["errata.json", "shipped/*.txt"],
-                  "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"]},
+                  "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"],
+                  "cydnn._build.kernels_src": ["**/*.cu", "**/*.cuh"]},
     include_package_data=False,
     ext_modules=cythonize(EXTENSIONS, nthreads=CORES if FORKS else 0,
                           build_dir="build/cython", compiler_directives=DIRECTIVES),
