@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -34,11 +34,8 @@ def built(folder: Path):
                           capture_output=True, text=True)
     if made.returncode:
         raise SystemExit(f"embed: embed_loop.pyx must compile; got\n{made.stdout}{made.stderr}")
-    path = next(p for p in folder.glob("embed_loop*") if p.suffix in (".so", ".pyd"))
-    spec = spec_from_file_location("embed_loop", path)
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(folder))
+    return import_module("embed_loop")
 
 
 def main(folder=None, devices=None) -> float:

@@ -23,6 +23,34 @@ def test_embed(tmp_path):
     assert (tmp_path / "embed_loop.pyx").read_text() in page
 
 
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+def test_conv_bias_relu(device):
+    from conv_bias_relu import main
+    errors = main(device)
+    assert len(errors) == 3 and max(errors.values()) < 1e-4
+
+
+def test_debug_a_kernel(capsys):
+    from debug_a_kernel import main
+    facts = main()
+    assert facts["kind"] == "race" and "as shipped: largest error 0\n" in capsys.readouterr().out
+
+
+def test_resnet(capsys):
+    for needed in ("torch", "sklearn", "PIL"):
+        pytest.importorskip(needed)
+    from resnet import main
+    found = main(steps=3)
+    assert all(abs(ours - theirs) < 1e-3 for ours, theirs in zip(*found["losses"].values()))
+    assert "right: ours " in capsys.readouterr().out
+
+
+def test_jax_call():
+    pytest.importorskip("jax")
+    from jax_call import main
+    assert main() < 1e-4
+
+
 def test_torch_drop_in(capsys):
     pytest.importorskip("torch")
     from torch_drop_in import main
