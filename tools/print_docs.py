@@ -154,7 +154,7 @@ def _errors() -> str:
                                if b.__module__ == "builtins" and b not in (object, BaseException, Exception))
     return table("Error", "Status", "Also", "When")(
         [(f"`{c.__name__}`", f"{c.status} {c.api}", bases(c), sentence(c))
-         for c in (status.CydnnError, *status.CLASSES)])
+         for c in dict.fromkeys((status.CydnnError, *status.CLASSES, *_public(_is_error).values()))])
 
 
 PAGES = {"engines.md": engines_page, "api.md": api_page, "backend_attributes.md": attributes_page}

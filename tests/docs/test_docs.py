@@ -22,17 +22,22 @@ def test_doctests(page):
     assert not failed
 
 
-@pytest.mark.parametrize("name", ["engines.md", "api.md", "backend_attributes.md"])
-def test_printed_pages_are_what_the_tables_say(name):
-    spec = spec_from_file_location("print_docs", ROOT / "tools" / "print_docs.py")
-    spec.loader.exec_module(printer := module_from_spec(spec))
-    assert (ROOT / "docs" / name).read_text() == printer.PAGES[name](), "run: python tools/print_docs.py"
+def printer(tool: str):
+    spec = spec_from_file_location(tool, ROOT / "tools" / f"{tool}.py")
+    spec.loader.exec_module(made := module_from_spec(spec))
+    return made
+
+
+@pytest.mark.parametrize("tool, name", [
+    *[("print_docs", name) for name in ("engines.md", "api.md", "backend_attributes.md")],
+    *[("print_reference", f"{name}_reference.md") for name in ("functions", "pygraph", "operations")],
+    ("print_reference", "llms.txt")])
+def test_printed_pages_are_what_the_tables_say(tool, name):
+    assert (ROOT / "docs" / name).read_text() == printer(tool).PAGES[name](), f"run: python tools/{tool}.py"
 
 
 def test_pages_of_the_v5_functions_are_what_the_catalogue_says():
-    spec = spec_from_file_location("print_legacy", ROOT / "tools" / "print_legacy.py")
-    spec.loader.exec_module(printer := module_from_spec(spec))
-    pages, folder = printer.pages(), ROOT / "docs" / "legacy"
+    pages, folder = printer("print_legacy").pages(), ROOT / "docs" / "legacy"
     assert sorted(pages) == sorted(path.name for path in folder.iterdir())
     wrong = [name for name, text in pages.items() if (folder / name).read_text() != text]
     assert not wrong, "run: python tools/print_legacy.py"
@@ -78,6 +83,15 @@ def test_links_lead_somewhere(page):
     dead = [t for t in re.findall(r"\]\((?!http)([^)#]+)", page.read_text())
             if not (page.parent / t).exists()]
     assert not dead
+
+
+def test_every_public_name_has_its_section():
+    """Functions, operations and methods; what is left of ``cydnn``'s names stands in api.md."""
+    from cydnn import __all__, functional, ops
+    read = lambda name: (ROOT / "docs" / name).read_text()
+    for page, names in (("functions", functional.FUNCTIONS), ("operations", ops.BY_NAME)):
+        assert set(names) <= set(re.findall(r"^## (\w+)$", read(f"{page}_reference.md"), re.M))
+    assert not [name for name in __all__ if f"`{name}" not in read("api.md")]
 
 
 def test_every_promise_has_its_test():
