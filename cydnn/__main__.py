@@ -366,7 +366,7 @@ def main(argv=None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     for run, options in ((info, lambda sub: None), (explain, _explain_options), (bench, _bench_options),
                          (tune, _tune_options), (ptx, _ptx_options)):
-        sub = verbs.add_parser(run.__name__, help=run.__doc__)
+        sub = verbs.add_parser(run.__name__, help=run.__doc__, aliases=["graph"] * (run is explain))
         sub.set_defaults(run=run)
         sub.add_argument("--json", action="store_true")
         options(sub)

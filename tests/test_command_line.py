@@ -51,6 +51,11 @@ def test_bench_says_what_it_cannot_read(capsys):
     assert error.startswith("softmax_fwd 8x64 f31: ") and "'f31' is no word of softmax_fwd" in error
 
 
+def test_graph_is_explain(capsys):
+    words = ["softmax_fwd 64x4096 bf16", "--device", "h200"]
+    assert run(capsys, "graph", *words) == run(capsys, "explain", *words)
+
+
 def test_ptx(capsys):
     name = kernels.names()[0]
     code, out = run(capsys, "ptx", name)

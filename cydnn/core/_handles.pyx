@@ -151,6 +151,12 @@ cdef class Buffer:
             status = self.release(&call)
         self.context.check(status, call)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.free()
+
     def __repr__(self):
         return f"<buffer of {self.bytes} bytes at {self.ptr:#x} on cuda:{self.context.ordinal}>"
 

@@ -21,6 +21,15 @@ class Buffer:
             raise BadParam(f"pointer: must be memory that was not freed; got {self!r}")
         return self.ptr, self.bytes, self.place
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.free()
+
+    def free(self):
+        """Give the memory back now."""
+
     def __repr__(self):
         return f"<buffer of {self.bytes} bytes, {f'at {self.ptr:#x}' if self.ptr else 'freed'}>"
 

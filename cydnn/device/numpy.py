@@ -37,6 +37,14 @@ class HostBuffer(Buffer):
         ptr, size, _ = self.__cydnn_memory__()
         return {"shape": (size,), "typestr": "|u1", "data": (ptr, False), "version": 3}
 
+    def __dlpack__(self, **how):
+        ptr, size, _ = self.__cydnn_memory__()
+        start = ptr - self._store.ctypes.data
+        return self._store[start:start + size].__dlpack__(**how)         # it outlives ``free``
+
+    def __dlpack_device__(self):
+        return self._store.__dlpack_device__() if self.ptr else (1, 0)
+
     def free(self):
         self._store, self.ptr = None, 0
 

@@ -18,6 +18,17 @@ class Handle:
         self.device, self.stream = devices.get(device if device is not None else current()), 0
 
 
+class HandleNumber(int):
+    """The number of a handle. ``with create_handle() as handle:`` destroys it behind the block."""
+    __slots__ = ()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        HANDLES.pop(self, None)
+
+
 HANDLES: dict[int, Handle] = {}
 _serial = numbers()
 
@@ -31,10 +42,10 @@ def current() -> str | None:
     return f"cuda:{cuda.current_device()}"
 
 
-def create_handle(device=None) -> int:
+def create_handle(device=None) -> HandleNumber:
     """A handle: an integer that names a device and a stream. ``device`` None: the one that torch is at,
-    else the default."""
-    number = next(_serial)
+    else the default. ``with create_handle() as handle:`` destroys it behind the block."""
+    number = HandleNumber(next(_serial))
     HANDLES[number] = Handle(device)
     return number
 
@@ -70,7 +81,8 @@ def _with_stream(handle):
 
 
 def _numbered(handle) -> Handle:
-    found = HANDLES.get(handle) if type(handle) is int else None       # True and 1.0 are equal to a number
+    is_number = type(handle) in (int, HandleNumber)          # True and 1.0 are equal to a number
+    found = HANDLES.get(handle) if is_number else None
     if found is None:
         raise BadParam(f"handle: must be one of create_handle; got {shown(handle)}")
     return found
@@ -79,7 +91,7 @@ def _numbered(handle) -> Handle:
 def get_handle(handle):
     """What a number names; a device or its name is a handle on its default stream; an object with a device,
     as a handle of the v5 API or a stream of torch, stands for that and for its stream."""
-    if type(handle) is int:
+    if type(handle) in (int, HandleNumber):
         return _numbered(handle)
     if isinstance(handle, str) or devices.is_device(handle):
         return Handle(handle)

@@ -46,6 +46,23 @@ def test_a_freed_buffer_is_no_memory(device):
     assert buffer.ptr == 0
 
 
+def test_a_block_frees_it(device):
+    with device.alloc(16) as buffer:
+        assert buffer.ptr
+    assert not buffer.ptr
+
+
+def test_memory_of_the_host_is_given_to_others():
+    """By DLPack; what was given stays when the buffer is freed, and a freed one gives nothing."""
+    with devices.get("numpy").alloc(8) as buffer:
+        view = np.from_dlpack(buffer)
+        view[:] = range(8)
+        assert (view.ctypes.data, list(np.asarray(buffer))) == (buffer.ptr, list(range(8)))
+    assert list(view) == list(range(8)) and buffer.__dlpack_device__() == (1, 0)
+    with pytest.raises(BadParam, match="must be memory that was not freed"):
+        np.from_dlpack(buffer)
+
+
 def test_a_buffer_has_one_owner(device):
     buffer = device.alloc(64)
     for call in (copy.copy, copy.deepcopy, pickle.dumps):

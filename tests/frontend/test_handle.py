@@ -100,6 +100,15 @@ def test_names_that_are_no_device(name):
             call()
 
 
+def test_a_block_destroys_it():
+    with cudnn.create_handle("numpy") as handle:
+        assert cudnn.get_stream(handle) == 0 and repr(handle).isdigit()
+    with pytest.raises(BadParam, match="handle: must be one of create_handle"):
+        cudnn.get_stream(handle)
+    with cudnn.create_handle("numpy") as handle:
+        cudnn.destroy_handle(handle)                   # who was first is no matter
+
+
 @pytest.mark.parametrize("handle", ["numpy", 1.0, True, None])
 def test_a_name_keeps_no_stream(handle):
     with pytest.raises(BadParam, match="handle: must be one of create_handle; got"):

@@ -84,7 +84,8 @@ def test_buffer_is_a_view_for_others_and_is_freed_once(fake, context):
     buffer = _core.Buffer(context, 10)
     assert buffer.__cuda_array_interface__["data"] == (buffer.ptr, False) and buffer.bytes == 10
     frees = fake.count("cuMemFree_v2")
-    buffer.free(), buffer.free()
+    with buffer:
+        buffer.free()
     assert buffer.ptr == 0 and fake.count("cuMemFree_v2") == frees + 1
 
 
