@@ -3,7 +3,7 @@
     python examples/decode.py [--device numpy|cuda:0] [--steps 300] [--letters 300]
 
 Three graphs serve every layer and every length: projection, attention with what follows it, and the head. The
-cache lies in pages in any order, which a table names; how many keys there are is a number on the device. So no
+cache lies in pages in any order, which a table names; how many keys there are is a number on the device. No
 length makes another plan, and a new letter's keys are written where its page has room.
 """
 from __future__ import annotations

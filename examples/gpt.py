@@ -46,7 +46,9 @@ class Network:
         self.batch, self.context, self.rows = batch, context, batch * context
         self.g = pygraph(io_data_type=data_type.FLOAT, intermediate_data_type=data_type.FLOAT,
                          compute_data_type=data_type.FLOAT, handle=handle)
-        self.shapes, self.weights, self.gradients = {}, {}, {}
+        self.shapes: dict = {}
+        self.weights: dict = {}
+        self.gradients: dict = {}
         self.letters, self.targets = self._one_hot(len(LETTERS)), self._one_hot(len(LETTERS))
         turns = [1, 1, context, SIZE // 2]
         self.turns = [self.g.tensor(turns, PACKED(turns)) for _ in range(2)]
