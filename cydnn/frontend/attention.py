@@ -27,25 +27,25 @@ class AttentionOperations(DroppingOperations):
              dropout=None, rng_dump=None, paged_attention_k_table=None, paged_attention_v_table=None,
              paged_attention_max_seq_len_kv=None, compute_data_type=NOT_SET, name="", score_mod=None,
              generate_stats=None, implementation=AUTO, score_max=None, score_sum_exp=None, sink_token=None,
-             unfuse_fma=False):
-        """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
-        has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
-        one must be given. k and v may have fewer heads. ``score_mod(graph, scores)`` adds pointwise
-        operations on the scores, then come the bias and ALiBi. Bounds count keys from the diagonal, the left
-        one the diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128
-        queries and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are
-        (pages, h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
-        ``rng_dump`` gets what is kept; or (mask, scale). rng_dump, score_max and score_sum_exp, tensors of
-        the graph, become outputs."""
+             unfuse_fma=False, cu_seq_len_q=None, cu_seq_len_kv=None, softmax_precision=NOT_SET):
+        """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, 0 where a query sees no key;
+        Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference`` one
+        must be given. Heads of k and v may be fewer. ``score_mod(graph, scores)`` adds pointwise
+        operations, then come bias and ALiBi. Bounds count keys from the diagonal, the left one the
+        diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128 queries
+        and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are (pages,
+        h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
+        ``rng_dump`` gets what is kept; or (mask, scale). ``cu_seq_len_…`` (b + 1, 1, 1, 1): sums of the
+        lengths so far, in their place. rng_dump, score_max and score_sum_exp become outputs."""
         name = self._named("sdpa", name)
-        member(name, "implementation", attention_implementation, implementation)
-        flag(f"{name}: unfuse_fma", unfuse_fma)
+        check_ways(name, implementation, unfuse_fma, softmax_precision)
         keeps = keeps_stats(name, is_inference, generate_stats)
         band = band_of(name, use_causal_mask, use_causal_mask_bottom_right, sliding_window_length,
                        diagonal_alignment, diagonal_band_left_bound, diagonal_band_right_bound)
         with self._whole():
-            inputs = self._attended(name, q, k, v)
-            inputs |= self._lengths(name, use_padding_mask, seq_len_q, seq_len_kv, score_mod)
+            inputs, lengths = self._attended(name, q, k, v), dict(seq_len_q=seq_len_q, seq_len_kv=seq_len_kv)
+            lengths |= self._counted(name, lengths, cu_seq_len_q=cu_seq_len_q, cu_seq_len_kv=cu_seq_len_kv)
+            inputs |= self._lengths(name, use_padding_mask, *lengths.values(), score_mod)
             inputs |= self._given(name, sink=("sink_token", sink_token), blocks=("block_mask", block_mask),
                                   table_k=("paged_attention_k_table", paged_attention_k_table),
                                   table_v=("paged_attention_v_table", paged_attention_v_table))
@@ -56,8 +56,8 @@ class AttentionOperations(DroppingOperations):
             made = self._record("sdpa", Sdpa, {**inputs, **extras}, outputs, compute_data_type, name,
                                 attributes={**band, **score, **drop},
                                 scalars={**self._scale(name, attn_scale), **numbers})
-            self._also(name, score_max=("score_max", score_max),
-                       score_sum_exp=("score_sum_exp", score_sum_exp))
+            given = dict(score_max=score_max, score_sum_exp=score_sum_exp)
+            self._also(name, **{n: (n, t) for n, t in given.items()})
             self._dumped(name, rng_dump, dropout, q, k)
         return [made["o"], made.get("stats")]
 
@@ -134,6 +134,25 @@ class AttentionOperations(DroppingOperations):
         return {o: (argument, self._mine(name, argument, t)) for o, (argument, t) in operands.items()
                 if t is not None}
 
+    def _counted(self, name, lengths: dict, **sums) -> dict:
+        """{argument: lengths} of what are sums of the lengths so far: their differences."""
+        found = {}
+        for argument, t in sums.items():
+            if t is None:
+                continue
+            length = argument.removeprefix("cu_")
+            if lengths[length] is not None:
+                raise BadParam(f"{name}: {argument} must not be given with {length}; got both")
+            count = (self._mine(name, argument, t).dim or (1,))[0] - 1
+            if tuple(t.dim) != (count + 1, 1, 1, 1) or t.data_type is not data_type.INT32:
+                raise BadParam(f"{name}: {argument} must be INT32 of dim [batches + 1, 1, 1, 1]; got "
+                               f"{t.data_type.name} of {list(t.dim)}")
+            ends = [self.slice(t, [slice(at, at + count), *[slice(0, 1)] * 3], name=f"{name}::{argument}{at}")
+                    for at in (1, 0)]
+            made = self.sub(*ends, compute_data_type=data_type.INT32, name=f"{name}::{length}")
+            found[length] = made.set_data_type(data_type.INT32)
+        return found
+
     def _lengths(self, name, is_padded, seq_len_q, seq_len_kv, score_mod) -> dict:
         there = self._given(name, len_q=("seq_len_q", seq_len_q), len_kv=("seq_len_kv", seq_len_kv))
         is_padded = flag(f"{name}: use_padding_mask", is_padded)
@@ -188,6 +207,13 @@ class AttentionOperations(DroppingOperations):
         inside = {given, *(t for step in steps for t in step.outputs.values())}
         self.tensors = [t for t in self.tensors if t not in inside]
         own.add(where, steps, given, start, last)
+
+
+def check_ways(name, implementation, unfuse_fma, softmax_precision):
+    """What changes nothing: engines are chosen by their time, and sums are done in the compute type."""
+    member(name, "implementation", attention_implementation, implementation)
+    member(name, "softmax_precision", data_type, softmax_precision)
+    flag(f"{name}: unfuse_fma", unfuse_fma)
 
 
 def keeps_stats(name: str, is_inference, generate_stats) -> bool:

@@ -84,6 +84,10 @@ class Inspecting:
         """Build the plan at an index, which ``execute`` runs from now on."""
         self.build_plan_at_index(index)
 
+    def backend_plan_entries(self) -> list[PlanView]:
+        """``plans``: every engine here is the backend's."""
+        return self.plans
+
     def get_engine_and_knobs_at_index(self, index: int) -> tuple[int, dict]:
         """(engine id, {knob_type: number}) of a plan, such as ``create_execution_plan`` takes."""
         choice = self._at(index).choice

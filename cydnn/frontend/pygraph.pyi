@@ -32,6 +32,8 @@ class pygraph:
         were; workspaces too, so ask ``get_workspace_size`` behind it. ``clock``: what has ``times(calls,
         repeat)``; None: events of a GPU. Returns what was measured: ``print`` it, or take its ``runs``,
         ``best``, ``default`` and ``gain``."""
+    def backend_plan_entries(self) -> Any:
+        """``plans``: every engine here is the backend's."""
     def batchnorm(self, input: Any, scale: Any, bias: Any, in_running_mean: Any = ..., in_running_var: Any = ..., epsilon: Any = ..., momentum: Any = ..., peer_stats: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[Y, mean, inv_variance, next_running_mean, next_running_var]; the last two are None without
         running inputs, which ``momentum`` is needed with. ``epsilon`` and ``momentum`` are tensors of one
@@ -273,32 +275,32 @@ class pygraph:
         """Pointwise rsqrt of input, with broadcast; the result is virtual until set_output(True)."""
     def scale(self, input: Any, scale: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise mul of input, scale, with broadcast; the result is virtual until set_output(True)."""
-    def scaled_dot_product_flash_attention(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ...) -> Any:
-        """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
-        has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
-        one must be given. k and v may have fewer heads. ``score_mod(graph, scores)`` adds pointwise
-        operations on the scores, then come the bias and ALiBi. Bounds count keys from the diagonal, the left
-        one the diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128
-        queries and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are
-        (pages, h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
-        ``rng_dump`` gets what is kept; or (mask, scale). rng_dump, score_max and score_sum_exp, tensors of
-        the graph, become outputs."""
+    def scaled_dot_product_flash_attention(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ..., cu_seq_len_q: Any = ..., cu_seq_len_kv: Any = ..., softmax_precision: Any = ...) -> Any:
+        """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, 0 where a query sees no key;
+        Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference`` one
+        must be given. Heads of k and v may be fewer. ``score_mod(graph, scores)`` adds pointwise
+        operations, then come bias and ALiBi. Bounds count keys from the diagonal, the left one the
+        diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128 queries
+        and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are (pages,
+        h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
+        ``rng_dump`` gets what is kept; or (mask, scale). ``cu_seq_len_…`` (b + 1, 1, 1, 1): sums of the
+        lengths so far, in their place. rng_dump, score_max and score_sum_exp become outputs."""
     def scaled_dot_product_flash_attention_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
         tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
         dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
         makes it, which may read what ``score_mod`` made. ``dropout`` as ``sdpa`` has it. Every sum has a
         fixed order: the same bits each time."""
-    def sdpa(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ...) -> Any:
-        """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, where a query that sees no key
-        has 0; Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference``
-        one must be given. k and v may have fewer heads. ``score_mod(graph, scores)`` adds pointwise
-        operations on the scores, then come the bias and ALiBi. Bounds count keys from the diagonal, the left
-        one the diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128
-        queries and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are
-        (pages, h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
-        ``rng_dump`` gets what is kept; or (mask, scale). rng_dump, score_max and score_sum_exp, tensors of
-        the graph, become outputs."""
+    def sdpa(self, q: Any, k: Any, v: Any, is_inference: Any = ..., attn_scale: Any = ..., bias: Any = ..., block_mask: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., paged_attention_k_table: Any = ..., paged_attention_v_table: Any = ..., paged_attention_max_seq_len_kv: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., generate_stats: Any = ..., implementation: Any = ..., score_max: Any = ..., score_sum_exp: Any = ..., sink_token: Any = ..., unfuse_fma: Any = ..., cu_seq_len_q: Any = ..., cu_seq_len_kv: Any = ..., softmax_precision: Any = ...) -> Any:
+        """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, 0 where a query sees no key;
+        Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference`` one
+        must be given. Heads of k and v may be fewer. ``score_mod(graph, scores)`` adds pointwise
+        operations, then come bias and ALiBi. Bounds count keys from the diagonal, the left one the
+        diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128 queries
+        and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are (pages,
+        h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
+        ``rng_dump`` gets what is kept; or (mask, scale). ``cu_seq_len_…`` (b + 1, 1, 1, 1): sums of the
+        lengths so far, in their place. rng_dump, score_max and score_sum_exp become outputs."""
     def sdpa_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ...) -> Any:
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
         tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does

@@ -282,6 +282,16 @@ def test_a_mask_of_blocks(world):
     world.close_to(out[0, 0], p / p.sum(1, keepdims=True) @ v[0, 0].astype(float), 3e-3, 3e-3)
 
 
+def test_lengths_as_sums(world):
+    """cu_seq_len: where each batch would begin, were they one behind the other."""
+    sums = {f"cu_{n}": made(world, np.array([0, *np.cumsum(c)], "i4").reshape(-1, 1, 1, 1))
+            for n, c in dict(q=(4, 9), kv=(11, 3)).items()}
+    call = Called(world, **sums)
+    call.close_to(dict(use_padding_mask=True, cu_seq_len_q=call.tensors["cu_q"],
+                       cu_seq_len_kv=call.tensors["cu_kv"]), lambda s: s,
+                  (ROW < np.reshape([4, 9], (2, 1, 1, 1))) & (COL < np.reshape([11, 3], (2, 1, 1, 1))))
+
+
 def one(g, **more):
     q, k = g.tensor([1, 2, 4, 8], [64, 32, 8, 1], T.HALF), g.tensor([1, 2, 4, 8], [64, 32, 8, 1], T.HALF)
     return g.sdpa(q, k, g.tensor([1, 2, 4, 8], [64, 32, 8, 1], T.HALF), **{"generate_stats": False, **more})
@@ -327,6 +337,8 @@ REFUSED = [
      dict(dropout=(0.1, 0.5, 2))),
     (BadParam, r"rng_dump must be given with dropout's \(probability, seed, offset\); got dropout None",
      dict(rng_dump=3)),
+    (BadParam, "cu_seq_len_q must not be given with seq_len_q; got both",
+     dict(seq_len_q=lengths, cu_seq_len_q=3)),
     (Unsupported, "bias must be of numbers; got BOOLEAN",
      dict(bias=lambda g: g.tensor([1, 1, 4, 4], [16, 16, 4, 1], T.BOOLEAN)))]
 
@@ -357,6 +369,12 @@ def test_keys_that_others_read_and_that_an_operation_makes(world):
         assert choice.facts.kind == "numpy" or len(list(choice.steps)) == power, g.explain()
 
 
+def test_sums_of_lengths_have_one_more_than_batches():
+    g = cudnn.pygraph()
+    with pytest.raises(BadParam, match=r"cu_seq_len_q must be INT32 of dim \[batches \+ 1, .*; got HALF"):
+        one(g, cu_seq_len_q=g.tensor([2, 1, 1, 1], [1, 1, 1, 1], T.HALF))
+
+
 def test_alibi_needs_the_heads():
     g = cudnn.pygraph(io_data_type=T.HALF, intermediate_data_type=T.FLOAT)
     x = g.tensor([1, 2, 4, 8], [64, 32, 8, 1])
@@ -372,4 +390,5 @@ def test_arguments_are_those_of_the_package():
         "use_causal_mask use_causal_mask_bottom_right sliding_window_length diagonal_alignment "
         "diagonal_band_left_bound diagonal_band_right_bound dropout rng_dump paged_attention_k_table "
         "paged_attention_v_table paged_attention_max_seq_len_kv compute_data_type name score_mod "
-        "generate_stats implementation score_max score_sum_exp sink_token unfuse_fma")
+        "generate_stats implementation score_max score_sum_exp sink_token unfuse_fma "
+        "cu_seq_len_q cu_seq_len_kv softmax_precision")
