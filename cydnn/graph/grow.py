@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .graph import Graph, every
+from .pattern import Many
 from .region import bits, union
 
 
@@ -114,13 +115,28 @@ def last(graph: Graph, number: int, mask: int, ops: tuple, free: int) -> list[in
             if free >> j & 1 and isinstance(graph.nodes[j].op, ops) and made.issuperset(graph.nodes[j].reads)]
 
 
-def before(graph: Graph, number: int, operand: str, ops: tuple, free: int) -> int:
-    """The mask of the nodes that make operand ``operand`` of a node, elementwise and for it alone."""
-    node, core = graph.nodes[number], 1 << number
+def before(graph: Graph, number: int, operand: str, many: Many, free: int) -> int:
+    """The mask of the nodes that make operand ``operand`` of a node, elementwise and for it alone, or for the
+    caller too where ``many`` says that it may leave."""
+    node, core, ops = graph.nodes[number], 1 << number, many.ops
     uid = node.operands.get(operand)
     if uid is None or isinstance(uid, tuple) or sum(uid in every(u) for u in node.operands.values()) > 1:
         return 0
-    return sides(graph, core, graph.tensors[uid].dims, ops, free & ancestors_of(graph, uid))
+    dims, free = graph.tensors[uid].dims, free & ancestors_of(graph, uid)
+    if not many.leaves or not _leaves(graph, number, uid, ops, free):
+        return sides(graph, core, dims, ops, free)
+    maker = 1 << graph.producer[uid]
+    return maker | sides(graph, core | maker, dims, ops, free & ~maker, maker)
+
+
+def _leaves(graph: Graph, number: int, uid: int, ops: tuple, free: int) -> bool:
+    """A node of these ops makes the tensor alone, in memory, and no node that reads it stands above node
+    ``number``."""
+    maker = graph.producer.get(uid)
+    if maker is None or not free >> maker & 1 or graph.tensors[uid].is_virtual:
+        return False
+    node, readers = graph.nodes[maker], union(1 << j for j in graph.consumers[uid])
+    return isinstance(node.op, ops) and len(node.writes) == 1 and not readers & graph.above[number]
 
 
 def ancestors_of(graph: Graph, uid: int) -> int:

@@ -10,14 +10,17 @@ class Many:
     """Any number of nodes of these ops, as a connected DAG. As an engine's pattern:
     a region without an anchor.
 
-    ``at``: in front of an anchor, the operands whose values such nodes may make.
+    ``at``: in front of an anchor, the operands whose values such nodes may make. ``leaves``: such a value may
+    be an output of the graph too.
     """
     ops: tuple
     at: tuple = ()
+    leaves: bool = False
 
     def __str__(self):
         names = "|".join(op.name for op in self.ops)
-        return f"many({names}{' at ' + ' '.join(self.at) if self.at else ''})"
+        at = f" at {' '.join(self.at)}" if self.at else ""
+        return f"many({names}{at}{', kept or not' if self.leaves else ''})"
 
     @property
     def op(self):
@@ -40,10 +43,10 @@ class Core:
         return "".join([*parts, self.op.name, f" -> {self.behind}" if self.behind else "", last])
 
 
-def many(*ops: type, at: str = "") -> Many:
+def many(*ops: type, at: str = "", leaves: bool = False) -> Many:
     """Any number of nodes of these ops; ``at`` names the operands of the anchor that
-    they may stand in front of."""
-    return Many(ops, tuple(at.split()))
+    they may stand in front of, ``leaves``: and whose values may be outputs."""
+    return Many(ops, tuple(at.split()), leaves)
 
 
 def core(op: type, before: Many | None = None, behind: Many | None = None, last: tuple = ()) -> Core:

@@ -144,7 +144,7 @@ class Offers:
         for mask in self._with_last(number, widest, engine) if better else ():
             widest |= mask
         for operand in before.at if before else ():
-            widest |= grow.before(self.graph, number, operand, before.ops, self.pointwise)
+            widest |= grow.before(self.graph, number, operand, before, self.pointwise)
         return any(widest & ~mask == 0 for mask in better)
 
     def _of_engine(self, number: int, engine, extents) -> list:
@@ -193,7 +193,7 @@ class Offers:
         """Parts without what may be taken in front of the anchor, and with all of it, or of one operand."""
         found, before = [self._part(number, mask, {}, engine)], getattr(engine.takes, "before", None)
         if before is not None and self.wish.mode != "fallback":
-            fronts = {o: grow.before(self.graph, number, o, before.ops, self.pointwise) for o in before.at}
+            fronts = {o: grow.before(self.graph, number, o, before, self.pointwise) for o in before.at}
             fronts = {o: m for o, m in fronts.items() if m}
             trials = [fronts] * bool(fronts) + [{o: m} for o, m in fronts.items() if len(fronts) > 1]
             wider = (self._part(number, mask, trial, engine) for trial in trials)

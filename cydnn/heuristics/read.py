@@ -96,7 +96,7 @@ def _match(line, graph, mask, engine) -> Match:
     anchor, takes = anchors[0], getattr(engine.takes, "before", None)
     end = sum(1 << i for i in last)
     free = mask & ~(1 << anchor | end)
-    fronts = {o: grow.before(graph, anchor, o, (Pointwise,), free) for o in (takes.at if takes else ())}
+    fronts = {o: grow.before(graph, anchor, o, takes, free) for o in (takes.at if takes else ())}
     fronts = {o: m for o, m in fronts.items() if m}
     ways = [1 << anchor, *grow.behind(graph, anchor, (Pointwise,), free & ~sum(fronts.values()))]
     is_whole = ways[-1] | sum(fronts.values()) | end == mask

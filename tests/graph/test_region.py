@@ -18,6 +18,7 @@ from cydnn.tensor import TensorDesc
 from support.draw import graphs
 
 POINTWISE = (Pointwise,)
+FRONT, KEPT = many(Pointwise, at="x"), many(Pointwise, at="x", leaves=True)
 
 
 def all_of(graph) -> int:
@@ -140,21 +141,31 @@ def test_before_takes_what_makes_an_operand_for_it_alone():
                  d=t(9, (1, 2, 1, 1)))
     number = next(i for i, n in enumerate(graph.nodes) if n.name == "conv")
     free = all_of(graph) & ~(1 << number)
-    assert names(graph, grow.before(graph, number, "x", POINTWISE, free)) == "abs01 mul3"      # uid 2 is kept
-    assert grow.before(graph, number, "w", POINTWISE, free) == 0
-    assert grow.before(graph, number, "x", POINTWISE, 0) == 0
+    assert names(graph, grow.before(graph, number, "x", FRONT, free)) == "abs01 mul3"      # uid 2 is kept
+    assert grow.before(graph, number, "w", FRONT, free) == 0
+    assert grow.before(graph, number, "x", FRONT, 0) == 0
 
 
 def test_before_leaves_values_that_others_read():
     graph = conv([unary(1, 3), unary(3, 7, "exp")], a=t(1, (1, 2, 4, 4)), b=t(7, (1, 2, 4, 4)))
     number = next(i for i, n in enumerate(graph.nodes) if n.name == "conv")
-    assert grow.before(graph, number, "x", POINTWISE, all_of(graph)) == 0
+    assert grow.before(graph, number, "x", FRONT, all_of(graph)) == 0
+    assert grow.before(graph, number, "x", KEPT, all_of(graph)) == 0          # it is virtual
+
+
+def test_before_takes_what_leaves_where_the_engine_does():
+    graph = conv([unary(0, 1), unary(1, 3), unary(3, 7, "exp")], a=t(0, (1, 2, 4, 4)), b=v(1, (1, 2, 4, 4)),
+                 c=t(7, (1, 2, 4, 4)))
+    kept = Graph(graph.nodes, [x.replace(kind="memory") if x.uid == 3 else x for x in graph.tensors.values()])
+    number = next(i for i, n in enumerate(kept.nodes) if n.name == "conv")
+    assert grow.before(kept, number, "x", FRONT, all_of(kept)) == 0
+    assert names(kept, grow.before(kept, number, "x", KEPT, all_of(kept))) == "abs01 abs13"
 
 
 def test_before_leaves_an_operand_that_is_read_twice():
     graph = Graph([unary(1, 2), Node(Matmul(), dict(a=2, b=2, c=3),
                                      name="square")], [t(1, (4, 4)), v(2, (4, 4)), t(3, (4, 4))])
-    assert grow.before(graph, 1, "a", POINTWISE, 0b01) == 0
+    assert grow.before(graph, 1, "a", FRONT, 0b01) == 0
 
 
 # ---- Regions without an anchor ----
