@@ -51,6 +51,7 @@ from .matmul.wgmma import MatmulWgmma
 from .matmul.wgmma_repack import MatmulWgmmaRepack
 from .matmul.wgmma_unaligned import MatmulWgmmaUnaligned
 from .move.copy import ConcatenateCopy, ReshapeCopy, SliceCopy, TransposeCopy
+from .norm.batch_norm_any import BatchNormBwdAny, BatchNormTrainingAny
 from .norm.batch_norm_bwd_columns import BatchNormBwdColumns
 from .norm.batch_norm_bwd_grid import BatchNormBwdGrid
 from .norm.batch_norm_bwd_resident import BatchNormBwdResident
@@ -67,6 +68,7 @@ from .norm.batch_norm_training_resident import BatchNormTrainingResident
 from .norm.batch_norm_training_ring import BatchNormTrainingRing
 from .norm.batch_norm_training_rows import BatchNormTrainingRows
 from .norm.batch_norm_training_strided import BatchNormTrainingStrided
+from .norm.gen_stats_any import GenStatsAny
 from .norm.norm_rows import NormBwdRows, NormFwdRows
 from .paged_cache_load.any import PagedCacheLoadAny
 from .pointwise.pointwise import PointwiseAny, PointwiseVector
@@ -125,9 +127,10 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     PoolingBwdAvgNhwc, PoolingBwdMaxNhwcStrip, PoolingBwdMaxNhwc, PoolingFwdStrided, PoolingBwdStrided,
     # batch normalization: 250 to 269
     BatchNormTrainingCluster, BatchNormTrainingColumns, BatchNormTrainingGrid, BatchNormTrainingResident,
-    BatchNormTrainingRing, BatchNormTrainingRows, BatchNormTrainingStrided, BatchNormInferenceColumns,
+    BatchNormTrainingRing, BatchNormTrainingRows, BatchNormTrainingStrided, BatchNormTrainingAny,
+    BatchNormInferenceColumns,
     BatchNormInferenceRows, BatchNormInferenceStrided, BatchNormBwdColumns, BatchNormBwdGrid,
-    BatchNormBwdResident, BatchNormBwdRing, BatchNormBwdRows, BatchNormBwdStrided,
+    BatchNormBwdResident, BatchNormBwdRing, BatchNormBwdRows, BatchNormBwdStrided, BatchNormBwdAny,
     # pointwise: 270 to 279
     PointwiseVector, PointwiseAny,
     # reduction: 280 to 289
@@ -166,6 +169,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     PagedCacheLoadAny,
     # signal: 485 to 489
     SignalFlag,
+    # statistics: 490 to 494
+    GenStatsAny,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

@@ -97,7 +97,7 @@ def test_something_takes_every_problem(op):
 FAMILY = {"attention": "sdpa", "convolution": "conv", "batch normalization": "batch_norm",
           "spatial transformer": "spatial", "local response normalization": "lrn",
           "recurrent networks": "rnn", "divisive normalization": "divisive_norm",
-          "layer, RMS and instance normalization": "norm_",
+          "layer, RMS and instance normalization": "norm_", "statistics": "gen_stats",
           "paged cache load": "paged_cache_load", "moving": ("slice", "reshape", "transpose", "concatenate"),
           "tensor operations": ("transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor")}
 

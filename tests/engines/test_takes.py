@@ -20,6 +20,7 @@ from cydnn.engines import TABLE
 from cydnn.heuristics import Wish
 from cydnn.heuristics.choice import Choice
 from cydnn.heuristics.offers import Offers
+from cydnn.ops.batch_norm import MODES as BATCH_NORMS
 from cydnn.ops.norm import MODES as NORMS
 from support.draw import around, dags, of_engine
 
@@ -33,7 +34,7 @@ def choices(engine, where, which, device, flops):
     graphs that it takes whole."""
     rng = random.Random(f"{engine} {where} {which}")
     small = lambda p: p.flops <= flops and getattr(p.op, "mode", "add") in (
-        *around.EXACT, *NORMS, "cross_correlation", "convolution")
+        *around.EXACT, *NORMS, *BATCH_NORMS, "sum_sqsum", "cross_correlation", "convolution")
     for problem, _ in zip(of_engine.problems(engine, device.facts, where, small), range(TRIES)):
         graph, smooth = around.graph_of(problem, where, which, rng)
         whole = (1 << len(graph.nodes)) - 1

@@ -14,9 +14,10 @@ EXACT = ("add", "max", "min", "amax", "norm1")   # reductions of small whole num
 
 
 def things(takes) -> list:
-    """(where, which) of a pattern: ("before", "x"), ("behind", ""), ("last", an op)."""
+    """(where, which) of a pattern: ("before", "x"), ("kept", "dy"), ("behind", ""), ("last", an op)."""
     at, behind = getattr(takes, "before", None), getattr(takes, "behind", None)
-    return [*(("before", name) for name in (at.at if at else ())), *([("behind", "")] if behind else []),
+    return [*((where, name) for where in ("before", *(["kept"] if at and at.leaves else []))
+              for name in (at.at if at else ())), *([("behind", "")] if behind else []),
             *(("last", op) for op in getattr(takes, "last", ()))]
 
 
@@ -25,11 +26,11 @@ def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
     made, op = Dag(rng), problem.op
     made.smooth = isinstance(op, (ops.Sdpa, ops.Rng))
     uids = op.joined({name: _add(made, desc) for name, desc in problem.tensors.items()})
-    if where == "before":
-        _front(made, uids[which])
+    if where in ("before", "kept"):
+        _front(made, uids[which], "memory" if where == "kept" else "virtual")
     made.node(op, uids)
     values = [out := uids[op.writes[0]]]
-    if where != "before":
+    if where in ("behind", "last"):
         desc = made.tensors[out].desc
         kind = BY_NAME[rng.choice([made.middle(), desc.dtype.name])]
         made.tensors[out] = Tensor(out, desc.replace(dtype=kind), "virtual")
@@ -46,11 +47,11 @@ def _add(made, desc, kind="memory") -> int:
     return uid
 
 
-def _front(made, uid):
+def _front(made, uid, kind):
     """What is read there becomes what a node makes of a tensor like it and of one that has some of its
     dims."""
     desc = made.tensors[uid].desc
-    made.tensors[uid] = Tensor(uid, desc, "virtual")
+    made.tensors[uid] = Tensor(uid, desc, kind)
     made.node(Pointwise(mode=made.rng.choice(["mul", "max", "cmp_ge"])),
               dict(x=_add(made, desc), b=made.extra(desc.dims), y=uid))
 
