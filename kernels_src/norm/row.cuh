@@ -9,6 +9,9 @@
 // `row` and `col` are linear indices over the dims that there is a row for, and over those of a row.
 #pragma once
 #include "lib/reduce.cuh"
+#if defined(CLUSTER) && CLUSTER > 1
+#include "lib/cluster.cuh"
+#endif
 
 namespace cydnn {
 
@@ -51,5 +54,30 @@ template <int Threads> DEVICE float row_sum(float v, bool again) {
         return block_sum<Threads>(v);
     }
 }
+
+// What each block of a cluster has (one or two floats, alike in all of its threads), joined in the order of
+// their ranks; `turn` counts the calls. All threads of all blocks call, and get it. Every block sends its own
+// to all, so that nothing is read from afar behind the barrier. A kernel ends with rows_end.
+#if defined(CLUSTER) && CLUSTER > 1
+template <class Value, class Op> DEVICE Value over_cluster(Value v, int& turn, Op op) {
+    constexpr int Words = sizeof(Value) / 4;
+    static_assert(Words <= 2, "over_cluster: Value must have at most 8 bytes");
+    __shared__ alignas(8) float shown[2][CLUSTER][2];
+    auto& slots = shown[turn++ & 1];                       // nobody reads the other ones any more
+    const float* words = reinterpret_cast<const float*>(&v);
+    if (threadIdx.x < CLUSTER)
+        cluster_write2(cluster_address(shared_address(slots[blockIdx.x % CLUSTER]), threadIdx.x), words[0],
+                       words[Words - 1]);
+    cluster_arrive();
+    cluster_wait();
+    Value all = *reinterpret_cast<const Value*>(slots[0]);
+    UNROLL for (int b = 1; b < CLUSTER; ++b) all = op(all, *reinterpret_cast<const Value*>(slots[b]));
+    return all;
+}
+DEVICE void rows_end() { cluster_arrive(), cluster_leave(); }
+#else
+template <class Value, class Op> DEVICE Value over_cluster(Value v, int&, Op) { return v; }
+DEVICE void rows_end() {}
+#endif
 
 }  // namespace cydnn

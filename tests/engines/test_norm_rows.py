@@ -32,7 +32,7 @@ def test_random_problems(index, seed):
     rng, engine = random.Random(seed), BY_INDEX[index]
     problem = drawn(engine, rng)
     for config in engine.configs(alone.match(problem), H200):
-        found = matrix.run(problem, devices.get("ptx:sm_80"), seed, [engine], config)
+        found = matrix.run(problem, devices.get("ptx:sm_90"), seed, [engine], config)
         assert found.ran and not found.findings, (str(problem), found.findings)
 
 
@@ -46,9 +46,12 @@ def test_eight_neighbours_are_one_access(line, lanes):
 
 
 @pytest.mark.parametrize("line, text", [
-    ("norm_fwd 16384x4096 bf16", "part 0: 400 channels=8"),
-    ("norm_bwd 16384x4096 bf16", "part 0: 405 channels=8"),
-    ("norm_bwd 16384x4096 bf16 mode=rms", "part 0: 405 channels=8")])
+    ("norm_fwd 16384x4096 bf16", "part 0: 400 channels=8 cluster=1"),
+    ("norm_bwd 16384x4096 bf16", "part 0: 405 channels=8 cluster=1"),
+    ("norm_bwd 16384x4096 bf16 mode=rms", "part 0: 405 channels=8 cluster=1"),
+    ("norm_bwd 1024x12288 bf16", "part 0: 405 channels=8 cluster=1"),
+    ("norm_bwd 1024x32768 bf16", "part 0: 405 channels=8 cluster=2"),
+    ("norm_fwd 256x131072 bf16", "part 0: 400 channels=8 cluster=8")])
 def test_choices(line, text):
     assert best(graph_of(Problem.parse(line)), H200).text == text
 

@@ -9,10 +9,15 @@ from ...kernels.expressions import ceil_div
 from ...ops import NormBwd, NormFwd, Pointwise
 from ...steps import Launch
 from ..cast import number_as
-from ..engine import Config, Engine, Knob, first_then, memory_us, moved_us, numbers, wrong_device
+from ..engine import Config, Engine, Knob, memory_us, moved_us, numbers, wrong_device
 
-FWD_UNITS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)    # eights of elements that a row may have
-BWD_UNITS = FWD_UNITS[:-2]
+# eights of elements that a block may have of a row
+FWD_UNITS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+BWD_UNITS = FWD_UNITS[:-1]
+CLUSTERS = (1, 2, 4, 8)                          # blocks of a row
+LONG, RESIDENT, STATIC = 1024, {64: 4, 2048: 1}, 1 << 10      # of norm_bwd_rows.cu
+# of the bandwidth, measured on an H200: by the blocks of a row, which all wait for its sums
+FWD_SHARE, BWD_SHARE = {1: 0.85, 2: 0.6, 4: 0.6, 8: 0.5}, {1: 0.5, 2: 0.42, 4: 0.26, 8: 0.19}
 WIDE = 8
 MOST = 2 ** 30
 
@@ -43,21 +48,30 @@ def row_stride(t, kept, inside) -> int | None:
 
 
 class NormRows(Engine):
-    """``walked``: operands whose elements the threads load, beside the output that they store."""
+    """``walked``: operands whose elements the threads load, beside the output that they store; ``units``: of
+    the blocks that stand alone, ``joined``: {blocks of a cluster: units that they have}."""
     understands = numbers("f32")
-    knobs = (Knob("channels", (WIDE, 1)),)
+    knobs = (Knob("channels", (WIDE, 1)), Knob("cluster", CLUSTERS))
     walked: tuple
     units: tuple
+    joined: dict
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
         if p.op.math != "f32" or fusion.math_of((), [d for d in p.descs if d is not None]) != "f32":
             yield f"compute and types must be of f32 or shorter; got compute {p.op.compute}"
-        if p.op.count(p.x) > WIDE * self.units[-1]:
-            yield f"needs rows of at most {WIDE * self.units[-1]} elements; got {p.op.count(p.x)}"
+        if not self.clusters(p, dev):
+            most = WIDE * max([n * max(units) for n, units in self.offered(dev).items()])
+            yield f"needs rows of at most {most} elements on sm_{dev.sm}; got {p.op.count(p.x)}"
         if p.x.count >= MOST:
             yield f"x must have fewer than 2^30 elements; got {p.x.count}"
-        yield from fusion.reasons(*self.fuse(p, 1).values())
+        yield from () if self.fitting(p) else fusion.reasons(*self.fuse(p, 1).values())
+
+    @once_per_match
+    def fitting(self, p) -> list:
+        """How many neighbours there may be at once, the most first."""
+        lanes = (WIDE, 1) if self.strides(p) else (1,)
+        return [n for n in lanes if not [*fusion.reasons(*self.fuse(p, n).values())]]
 
     @once_per_match
     def strides(self, p) -> dict | None:
@@ -70,8 +84,29 @@ class NormRows(Engine):
         return found if is_near and is_aligned else None
 
     def configs(self, p, dev):
-        lanes = (WIDE, 1) if self.strides(p) else (1,)
-        return first_then(Config(channels=lanes[0]), (Config(channels=n) for n in lanes))
+        ways = [Config(channels=n, cluster=c) for n in self.fitting(p) for c in self.clusters(p, dev)]
+        return iter(sorted(ways, key=lambda c: self.cost(p, dev, c)))
+
+    # ---- How many blocks have a row ----
+
+    def offered(self, dev) -> dict:
+        """{blocks of a row: units of each} on a device."""
+        return {1: self.units, **(self.joined if dev.sm >= 90 else {})}
+
+    def clusters(self, p, dev) -> list:
+        """Blocks that a row may have, the fewest first."""
+        return [n for n, units in self.offered(dev).items()
+                if self.width(p, n) <= WIDE * max(units) and self.width(p, n) * (n - 1) < p.op.count(p.x)]
+
+    @staticmethod
+    def width(p, cluster) -> int:
+        """Elements of a row that a block has."""
+        return ceil_div(ceil_div(p.op.count(p.x), cluster), WIDE) * WIDE if cluster > 1 else p.op.count(p.x)
+
+    def size(self, p, cluster) -> int:
+        """The units of a block."""
+        units = self.units if cluster == 1 else self.joined[cluster]
+        return next(n for n in units if self.width(p, cluster) <= WIDE * n)
 
     def site(self, p, tensor, lanes) -> Site:
         kept, inside = spaces(p)
@@ -111,13 +146,11 @@ class NormRows(Engine):
             return builder.finish("")
         return made(p)
 
-    def shape(self, p, lanes) -> dict:
+    def shape(self, p, lanes, cluster) -> dict:
         found = self.strides(p) if lanes > 1 else {}
         return dict(rows=p.x.count // p.op.count(p.x), cols=p.op.count(p.x), is_rms=p.op.mode == "rms",
+                    width=self.width(p, cluster),
                     **{f"{name}_row": found.get(name, 0) for name in self.walked})
-
-    def size(self, p) -> int:
-        return next(n for n in self.units if p.op.count(p.x) <= WIDE * n)
 
     @staticmethod
     def given(fuse: dict) -> dict:
@@ -128,7 +161,7 @@ class NormFwdRows(NormRows):
     """One read of x; up to 1024 threads a row; pointwise operations behind it."""
     index = 400
     takes = core(NormFwd, behind=many(Pointwise))
-    walked, units = ("x",), FWD_UNITS
+    walked, units, joined = ("x",), FWD_UNITS, {2: (2048,), 4: (2048,), 8: (2048, 4096)}
 
     def fuse(self, p, lanes) -> dict:
         return dict(load_x=self.loaded(p, "x", lanes), load_scale=self.loaded(p, "scale", lanes),
@@ -136,13 +169,14 @@ class NormFwdRows(NormRows):
                     mean=self.thin(p, "mean"), rstd=self.thin(p, "rstd"))
 
     def cost(self, p, dev, config):
-        return memory_us(p, dev, efficiency=0.85 if config.channels > 1 else 0.3)
+        share = FWD_SHARE[config.cluster] * (1 if config.channels > 1 else 0.35)
+        return memory_us(p, dev, efficiency=share)
 
     def plan(self, p, dev, config):
         lanes, steps = config.channels, []
-        args = self.shape(p, lanes) | dict(epsilon=number_as(p, "epsilon", "f32", steps))
+        args = self.shape(p, lanes, config.cluster) | dict(epsilon=number_as(p, "epsilon", "f32", steps))
         args["y_row"] = self.strides(p)["out"] if lanes > 1 else 0
-        kernel = f"norm_fwd_rows_{self.size(p)}_{lanes}"
+        kernel = f"norm_fwd_rows_{self.size(p, config.cluster)}_{lanes}_{config.cluster}"
         return [*steps, Launch(kernel, args, {}, self.given(self.fuse(p, lanes)))]
 
 
@@ -150,7 +184,7 @@ class NormBwdRows(NormRows):
     """One read of x and dy; parts of dscale and dbias in the workspace, added in a fixed order."""
     index = 405
     takes = core(NormBwd, behind=many(Pointwise))
-    walked, units = ("x", "dy"), BWD_UNITS
+    walked, units, joined = ("x", "dy"), BWD_UNITS, {2: (2048,), 4: (2048,), 8: (2048,)}
 
     def refuse(self, p, dev):
         if p.op.mode not in ("layer", "rms"):
@@ -167,27 +201,36 @@ class NormBwdRows(NormRows):
         inside = spaces(p)[1]
         return self.given({name: self._of_index(p, name, "col", inside) for name in ("dscale", "dbias")})
 
-    def blocks(self, p, dev) -> int:
-        """As many as are resident, each with its part of the sums."""
-        units = self.size(p)
-        teams = 8 if units == 16 else 4 if units <= 128 else 1
-        threads = 128 if units <= 128 else min(units, 512)
+    def offered(self, dev) -> dict:
+        """Long rows have their sums in shared memory."""
+        has_room = lambda units: tuple(n for n in units if n < LONG or 64 * n + STATIC <= dev.smem_bytes)
+        found = {n: has_room(units) for n, units in super().offered(dev).items()}
+        return {n: units for n, units in found.items() if units}
+
+    def blocks(self, p, dev, cluster) -> int:
+        """Blocks, or clusters, as many as are resident, each with its part of the sums."""
+        units = self.size(p, cluster)
+        teams = 8 if units == 16 else 4 if units <= 64 else 1
+        per_sm = RESIDENT.get(units) or 1024 // (128 if units <= 128 else min(units, 512))
         rows = p.x.count // p.op.count(p.x)
-        return min(ceil_div(rows, teams), dev.sms * max(1024 // threads, 1))
+        return max(min(ceil_div(rows, teams), dev.sms * per_sm // cluster), 1)
 
     def cost(self, p, dev, config):
-        parts = moved_us(16 * self.blocks(p, dev) * p.op.count(p.x), dev) if self.sums(p) else 0.0
-        share = 0.6 if self.size(p) <= 512 else 0.42          # one block an SM waits for its own loads
-        return memory_us(p, dev, efficiency=share if config.channels > 1 else 0.15) + parts
+        parts = 16 * self.blocks(p, dev, config.cluster) * p.op.count(p.x) if self.sums(p) else 0
+        share = 0.65 if self.size(p, config.cluster) <= 512 else BWD_SHARE[config.cluster]
+        share *= 1 if config.channels > 1 else 0.22
+        return memory_us(p, dev, efficiency=share) + (moved_us(parts, dev) if parts else 0.0)
 
     def plan(self, p, dev, config):
         lanes, steps, sums, cols = config.channels, [], self.sums(p), p.op.count(p.x)
-        blocks = self.blocks(p, dev)
+        blocks = self.blocks(p, dev, config.cluster)
         part = p.scratch(blocks * 2 * cols * BY_NAME["f32"].bytes) if sums else None
-        args = self.shape(p, lanes) | dict(part=part, has_statistics=p.rstd is not None,
-                                           epsilon=number_as(p, "epsilon", "f32", steps))
+        ahead = {f"{name}_ahead": p.ptr(name) if lanes > 1 else None for name in self.walked}
+        sizes = {f"{name}_bytes": p.operands[name].dtype.bytes if lanes > 1 else 1 for name in self.walked}
+        args = self.shape(p, lanes, config.cluster) | ahead | sizes | dict(
+            part=part, has_statistics=p.rstd is not None, epsilon=number_as(p, "epsilon", "f32", steps))
         args["dx_row"] = self.strides(p)["out"] if lanes > 1 else 0
-        kernel = f"norm_bwd_rows_{self.size(p)}_{lanes}"
+        kernel = f"norm_bwd_rows_{self.size(p, config.cluster)}_{lanes}_{config.cluster}"
         steps.append(Launch(kernel, args, dict(blocks=blocks), self.given(self.fuse(p, lanes))))
         if sums:
             steps.append(Launch("norm_bwd_sums", dict(part=part, parts=blocks, cols=cols), {}, sums))
